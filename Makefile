@@ -1,0 +1,157 @@
+# Kiln.  `make help` lists the targets.
+#
+#   make            build everything that this machine can build (CUDA code only where nvcc is)
+#   BUILD=dir       build there instead of build/
+#   SAN=address,undefined | thread   the parts without LibTorch under sanitizers, in build-<SAN>/
+#   LIBTORCH=dir    another LibTorch than the one `make setup` unpacked
+#
+# Folders become archives (build/libschemas.a, ...); programs and tests link the archives that the
+# include rule allows them.  config.mak, if there is one, may set any variable.
+-include config.mak
+
+SAN ?=
+comma := ,
+BUILD ?= $(if $(SAN),build-$(subst $(comma),-,$(SAN)),build)
+CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kiln
+TORCH_VERSION := 2.11.0
+LIBTORCH ?= $(CACHE)/libtorch-$(TORCH_VERSION)
+CUDA ?= $(patsubst %/bin/nvcc,%,$(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc)))
+CUDA_ARCH ?= sm_90a
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+CC ?= gcc
+CXX ?= g++
+WARN := -Wall -Wextra -Werror -Wshadow -Wformat=2 -Wpointer-arith -Wundef
+OPT ?= -O2 -g
+HARDEN := -fstack-protector-strong -fPIE
+SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+PACKAGES := jansson libcrypto libpcre2-8 libutf8proc hiredis libpq libcurl libwebp libwebpmux libzstd
+PKG_CFLAGS := $(shell pkg-config --cflags jansson libcrypto libpcre2-8 libutf8proc libpq libcurl libwebp libwebpmux libzstd 2>/dev/null)
+CPPFLAGS += -I. -D_GNU_SOURCE -DKILN_VERSION='"$(VERSION)"' $(PKG_CFLAGS) $(if $(SAN),,-D_FORTIFY_SOURCE=2)
+VERSION := $(shell git describe --always --dirty 2>/dev/null || echo 0.1)
+CFLAGS_ALL := -std=c11 $(OPT) $(WARN) -Wmissing-prototypes -Wstrict-prototypes $(HARDEN) -fPIC -pthread $(SANFLAGS) $(CFLAGS)
+CXXFLAGS_ALL := -std=c++17 $(OPT) -Wall -Wextra -Werror -fPIC -pthread $(CXXFLAGS)
+LDFLAGS_ALL := -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(SANFLAGS) $(LDFLAGS)
+
+# --- sources ---------------------------------------------------------------------------------
+MAINS := worker/main.c scheduler/main.c scheduler/cli/main.c
+folder_src = $(filter-out $(MAINS),$(wildcard $(1)/*.c))
+SRC_schemas := $(call folder_src,schemas)
+SRC_storage := $(call folder_src,storage)
+SRC_kernels := $(call folder_src,kernels)
+SRC_pipeline := $(call folder_src,pipeline)
+SRC_scheduler := $(call folder_src,scheduler)
+SRC_cli := $(call folder_src,scheduler/cli)
+SRC_worker := $(call folder_src,worker)
+SRC_support := $(call folder_src,tests/support)
+SRC_torch := $(wildcard pipeline/torch/*.cpp)
+SRC_cuda := $(wildcard kernels/*.cu)
+
+FOLDERS := schemas storage kernels pipeline scheduler cli worker support
+obj = $(patsubst %,$(BUILD)/obj/%.o,$(1))
+GEN_OBJ := $(BUILD)/gen/sql.o $(BUILD)/gen/styles.o
+lib = $(foreach f,$(1),$(BUILD)/lib$(f).a)
+
+# What each folder may link: the include rule, once more, for the linker.
+USE_schemas := schemas
+USE_storage := storage schemas
+USE_kernels := kernels schemas
+USE_pipeline := pipeline storage kernels schemas
+USE_scheduler := scheduler storage schemas
+USE_cli := cli scheduler storage kernels schemas
+USE_worker := worker storage kernels schemas
+
+SYSLIBS := -ljansson -lhiredis -lpq -lcurl -lwebp -lwebpmux -lzstd -lcrypto -lpcre2-8 -lutf8proc -lm
+HAVE_TORCH := $(if $(SAN),,$(wildcard $(LIBTORCH)/lib/libtorch_cpu.so))
+TORCH_CPPFLAGS := -isystem $(LIBTORCH)/include
+TORCH_LIBS := -L$(LIBTORCH)/lib -ltorch_cpu -lc10 -Wl,--allow-shlib-undefined
+RPATH := -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib/kiln:$(abspath $(LIBTORCH))/lib'
+
+PROGRAMS := $(BUILD)/kiln $(BUILD)/kiln-scheduler $(BUILD)/kiln-worker
+SHARED := $(if $(HAVE_TORCH),$(BUILD)/libdiffusionz.so $(if $(and $(CUDA),$(SRC_cuda)$(wildcard pipeline/torch/cuda/*.cpp)),$(BUILD)/libkiln_cuda.so))
+
+.PHONY: all setup test bench gpu-test gpu-bench fuzz demo install clean format check-format help torch-needed
+.DELETE_ON_ERROR:
+
+all: $(if $(SAN),,torch-needed) $(SHARED) $(PROGRAMS)
+
+torch-needed:
+	@test -e "$(LIBTORCH)/lib/libtorch_cpu.so" || { \
+	  echo "LibTorch is not in $(LIBTORCH). Run 'make setup', or give LIBTORCH=DIR." >&2; exit 1; }
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,10p'
+	@echo "targets: all setup demo test bench gpu-test gpu-bench fuzz install format clean"
+
+setup:
+	scripts/setup.sh "$(LIBTORCH)"
+
+# --- compiling -------------------------------------------------------------------------------
+$(BUILD)/obj/%.c.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+
+$(BUILD)/obj/kernels/%.c.o: OPT := -O3 -g -fno-math-errno -fno-trapping-math
+
+$(BUILD)/obj/pipeline/torch/%.cpp.o: pipeline/torch/%.cpp
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS) $(TORCH_CPPFLAGS) $(CXXFLAGS_ALL) -MMD -MP -c $< -o $@
+
+$(BUILD)/obj/%.cu.o: %.cu
+	@mkdir -p $(@D)
+	$(CUDA)/bin/nvcc -I. -std=c++17 -O3 -lineinfo -arch=$(CUDA_ARCH) -Xcompiler -fPIC,-Wall -MMD -MP -c $< -o $@
+
+$(BUILD)/gen/sql.c: scripts/embed.sh $(sort $(wildcard schemas/sql/*.sql))
+	@mkdir -p $(@D)
+	scripts/embed.sh kiln_embedded_sql $(filter %.sql,$^) > $@
+$(BUILD)/gen/styles.c: scripts/embed.sh schemas/styles.json
+	@mkdir -p $(@D)
+	scripts/embed.sh kiln_embedded_styles schemas/styles.json > $@
+$(BUILD)/gen/%.o: $(BUILD)/gen/%.c
+	$(CC) $(CPPFLAGS) $(CFLAGS_ALL) -c $< -o $@
+
+# --- archives --------------------------------------------------------------------------------
+define archive
+$(BUILD)/lib$(1).a: $(call obj,$(SRC_$(1))) $(if $(filter schemas,$(1)),$(GEN_OBJ))
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	$(AR) rcs $$@ $$^
+endef
+$(foreach f,$(FOLDERS),$(eval $(call archive,$(f))))
+
+# --- programs --------------------------------------------------------------------------------
+$(BUILD)/kiln: $(call obj,scheduler/cli/main.c) $(call lib,$(USE_cli))
+	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS)
+
+$(BUILD)/kiln-scheduler: $(call obj,scheduler/main.c) $(call lib,$(USE_scheduler))
+	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS)
+
+# Without LibTorch (sanitizer builds) the worker has the test-card engine alone.
+WORKER_ENGINE := $(if $(HAVE_TORCH),$(BUILD)/libdiffusionz.so,$(call obj,tests/doubles/no_diffusionz.c))
+$(BUILD)/kiln-worker: $(call obj,worker/main.c) $(call lib,$(USE_worker)) $(WORKER_ENGINE)
+	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) $(RPATH) -Wl,--allow-shlib-undefined
+
+$(BUILD)/libdiffusionz.so: $(call obj,$(SRC_pipeline) $(SRC_torch)) $(call lib,storage kernels schemas) pipeline/diffusionz.map
+	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $(filter %.o %.a,$^) -Wl,--version-script=pipeline/diffusionz.map -Wl,--no-undefined $(TORCH_LIBS) $(SYSLIBS) -ldl $(RPATH)
+
+# --- tests: tests/FOLDER/test_*.c, each a program linked with what its folder may use --------------
+TESTS := $(foreach f,schemas storage kernels scheduler cli worker $(if $(HAVE_TORCH),pipeline),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$(f)/test_*.c)))
+define folder_tests
+$(BUILD)/tests/$(1)/%: $(BUILD)/obj/tests/$(1)/%.c.o $(BUILD)/libsupport.a $(call lib,$(USE_$(1))) $(2)
+	@mkdir -p $$(@D)
+	$(CC) $(LDFLAGS_ALL) -pie -o $$@ $$(filter %.o %.a %.so,$$^) $$(filter %.a,$$^) -lcmocka $(SYSLIBS) $(3) $$(TEST_LDFLAGS)
+endef
+$(foreach f,schemas storage kernels scheduler cli worker,$(eval $(call folder_tests,$(f),,)))
+$(eval $(call folder_tests,pipeline,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -lstdc++ -ldl $(RPATH)))
+.SECONDARY:
+
+-include tests/tests.mk
+
+clean:
+	rm -rf build build-*
+
+format:
+	git ls-files '*.c' '*.h' '*.cpp' '*.cu' | xargs clang-format -i
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

@@ -1,0 +1,21 @@
+/* downscale.h - RGB8 to a smaller RGB8, by area averaging in linear light.
+ *
+ * Each output pixel is the mean of the source area it covers (fractional edges weighted), taken
+ * in linear light (sRGB transfer of IEC 61966-2-1): averaging stored values would darken fine
+ * bright detail.  Rounded to nearest.  downscale_ref.c is the meaning.
+ */
+#ifndef KILN_DOWNSCALE_H
+#define KILN_DOWNSCALE_H
+
+#include <stdint.h>
+
+/* src [height][width][3] to dst [out_height][out_width][3]; out sides <= source sides, > 0. */
+void kiln_downscale_ref(const uint8_t *src, uint32_t width, uint32_t height, uint8_t *dst,
+                        uint32_t out_width, uint32_t out_height);
+
+/* The size with `longest` as its longer side and the source's shape, each side >= 1, rounded to
+ * nearest.  Returns 0 if the source is not larger than that: pictures are never enlarged. */
+int kiln_downscale_fit(uint32_t width, uint32_t height, uint32_t longest, uint32_t *ret_width,
+                       uint32_t *ret_height);
+
+#endif

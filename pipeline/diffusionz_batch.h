@@ -1,0 +1,87 @@
+/* diffusionz_batch.h - what a worker needs beyond diffusionz_c_api.h: batches, raw pixels,
+ * latents, cancel and progress.  Same library, same context type, same rules.
+ *
+ * A call runs the items of one assignment: all of one size, step count and LoRA set; prompts and
+ * seeds differ.  An item's pixels do not depend on its neighbours.  Work is in two halves, so
+ * that a worker can encode and upload the last pictures while the next are being denoised.
+ */
+#ifndef DIFFUSIONZ_BATCH_H
+#define DIFFUSIONZ_BATCH_H
+
+#include "pipeline/diffusionz_c_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum diffusionz_dtype { DIFFUSIONZ_AUTO = 0, DIFFUSIONZ_FP32, DIFFUSIONZ_BF16, DIFFUSIONZ_FP8 };
+
+typedef struct DiffusionZOptions {
+    const char *model_path;
+    int32_t device_id;   /* -1 CPU, N cuda:N */
+    int32_t dtype;       /* enum diffusionz_dtype */
+    int32_t threads;     /* CPU threads; 0 = all cores */
+} DiffusionZOptions;
+
+typedef struct DiffusionZLora {
+    const char *path;    /* safetensors */
+    float weight;
+} DiffusionZLora;
+
+typedef struct DiffusionZItem {
+    const char *prompt, *negative_prompt; /* lent for the call; negative NULL = "" */
+    uint64_t seed;
+    const int32_t *cancel;  /* NULL, or read (atomically) before each step: nonzero stops this item */
+} DiffusionZItem;
+
+typedef struct DiffusionZBatch {
+    const DiffusionZItem *items;
+    int32_t item_count;
+    int32_t width, height, num_steps;
+    float guidance_scale;
+    const DiffusionZLora *loras;   /* the set of this call; the sum of their deltas */
+    int32_t lora_count;
+    int32_t keep_trajectory;       /* also return the state before every step */
+    int32_t skip_decode;           /* latents only: kind "latent-cache" */
+    int32_t *progress;             /* NULL, or set (atomically) to the steps done so far */
+} DiffusionZBatch;
+
+typedef struct DiffusionZOutput {
+    int32_t error_code;  /* of this item; KILN_CANCELLED if its flag was seen */
+    char *error_msg;     /* NULL on success */
+    uint8_t *rgb;        /* [height][width][3]; NULL with skip_decode */
+    float *latent;       /* [16][height/8][width/8], final, before the VAE */
+    float *trajectory;   /* [steps][16][height/8][width/8] entering each step; NULL if not kept */
+    double *sigmas;      /* [steps] of the trajectory; NULL if not kept */
+} DiffusionZOutput;
+
+typedef struct DiffusionZTimes { double lora_ms, text_ms, denoise_ms, decode_ms; } DiffusionZTimes;
+
+/* As diffusionz_init, with all options; 0 or a code, text in diffusionz_last_error(). */
+DIFFUSIONZ_API int32_t diffusionz_open(const DiffusionZOptions *options, DiffusionZContext **ret);
+
+/* Runs the batch; outputs[item_count] is the caller's and is filled.  Returns 0 if the batch ran
+ * (items may still have failed one by one) or a code when nothing ran. */
+DIFFUSIONZ_API int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
+                                            DiffusionZOutput *outputs, DiffusionZTimes *ret_times);
+/* Frees what the outputs point to, not the array. */
+DIFFUSIONZ_API void diffusionz_release_outputs(DiffusionZOutput *outputs, int32_t count);
+
+/* The first 16 hex digits of a SHA-256 over the model's config and weights' headers, and the
+ * directory's name: how latents and images name their model.  Borrowed from the context. */
+DIFFUSIONZ_API const char *diffusionz_model_hash(const DiffusionZContext *ctx);
+DIFFUSIONZ_API const char *diffusionz_model_name(const DiffusionZContext *ctx);
+
+/* Ids of one text, at most 512, wrapped in the chat template unless raw; *ret_ids is freed with
+ * diffusionz_free_ids.  Needs only the tokenizer folder: no context, no device. */
+DIFFUSIONZ_API int32_t diffusionz_tokenize(const char *model_path, const char *text, size_t len,
+                                           int32_t raw, int32_t **ret_ids, size_t *ret_count);
+DIFFUSIONZ_API void diffusionz_free_ids(int32_t *ids);
+
+/* The last failure of this thread as a sentence; "" if none.  Borrowed until the next call. */
+DIFFUSIONZ_API const char *diffusionz_last_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,16 @@
+/* embedded.h - files that are built into the programs (scripts/embed.sh makes the C from them). */
+#ifndef KILN_EMBEDDED_H
+#define KILN_EMBEDDED_H
+
+#include <stddef.h>
+
+struct kiln_embedded {
+    const char *name; /* base name; NULL ends the array */
+    const char *text; /* the bytes, followed by a NUL that size does not count */
+    size_t size;
+};
+
+extern const struct kiln_embedded kiln_embedded_sql[];    /* schemas/sql, in version order */
+extern const struct kiln_embedded kiln_embedded_styles[]; /* schemas/styles.json */
+
+#endif

@@ -1,0 +1,88 @@
+/* error.c - the table of error codes and the two functions that fill an error. */
+#include "schemas/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+
+struct code_row {
+    const char *name;
+    const char *sentence;
+    int exit_status;
+    bool retryable;
+};
+
+static const struct code_row rows[KILN_CODE_COUNT] = {
+    [KILN_OK] = {"ok", "Nothing went wrong.", EX_OK, false},
+    [KILN_BAD_INPUT] = {"bad_input", "The input is not valid; correct it and try again.", EX_DATAERR,
+                        false},
+    [KILN_NOT_FOUND] = {"not_found", "The thing that was named does not exist.", EX_NOINPUT, false},
+    [KILN_EXISTS] = {"exists", "The thing exists already.", EX_CANTCREAT, false},
+    [KILN_FULL] = {"full", "A limit or a disk is full; make room or try again later.", EX_TEMPFAIL,
+                   true},
+    [KILN_STALE] = {"stale", "Somebody else owns the job by now; this result was dropped.",
+                    EX_TEMPFAIL, true},
+    [KILN_IO] = {"io", "A file could not be read or written.", EX_IOERR, true},
+    [KILN_UNAVAILABLE] = {"unavailable", "A server could not be reached; it is tried again.",
+                          EX_UNAVAILABLE, true},
+    [KILN_TIMEOUT] = {"timeout", "It took longer than its time limit.", EX_TEMPFAIL, true},
+    [KILN_DENIED] = {"denied", "The credentials or rights are not sufficient.", EX_NOPERM, false},
+    [KILN_PROTOCOL] = {"protocol", "A server answered something that makes no sense.", EX_PROTOCOL,
+                       true},
+    [KILN_NO_MEMORY] = {"no_memory", "There was not enough memory.", EX_OSERR, true},
+    [KILN_CANCELLED] = {"cancelled", "It was cancelled on request.", EX_TEMPFAIL, false},
+    [KILN_DEVICE] = {"device", "The compute device or the tensor library failed.", EX_SOFTWARE, true},
+    [KILN_CORRUPT] = {"corrupt", "Stored bytes are damaged or cut short.", EX_DATAERR, false},
+    [KILN_UNSUPPORTED] = {"unsupported", "It is valid, but not something Kiln can do.",
+                          EX_UNAVAILABLE, false},
+    [KILN_CONFIG] = {"config", "A setting is missing or wrong.", EX_CONFIG, false},
+    [KILN_INTERNAL] = {"internal", "This is a bug in Kiln.", EX_SOFTWARE, false},
+    [KILN_POISONED] = {"poisoned", "The job took its worker down each time it was tried.",
+                       EX_SOFTWARE, false},
+};
+
+static const struct code_row *row_of(int code)
+{
+    static const struct code_row unknown = {"unknown", "An unknown error code.", EX_SOFTWARE, false};
+    return code >= 0 && code < KILN_CODE_COUNT ? &rows[code] : &unknown;
+}
+
+const char *kiln_code_name(int code) { return row_of(code)->name; }
+const char *kiln_code_sentence(int code) { return row_of(code)->sentence; }
+int kiln_code_exit(int code) { return row_of(code)->exit_status; }
+bool kiln_code_retryable(int code) { return row_of(code)->retryable; }
+
+int kiln_code_by_name(const char *name)
+{
+    for (int code = 0; code < KILN_CODE_COUNT; code++)
+        if (strcmp(rows[code].name, name) == 0)
+            return code;
+    return -1;
+}
+
+int kiln_fail(struct kiln_error *err, int code, const char *fmt, ...)
+{
+    if (err) {
+        char text[KILN_ERROR_TEXT_MAX]; /* an argument may point into err->text */
+        va_list args;
+        va_start(args, fmt);
+        vsnprintf(text, sizeof text, fmt, args);
+        va_end(args);
+        err->code = code;
+        memcpy(err->text, text, sizeof text);
+    }
+    return code;
+}
+
+int kiln_fail_in(struct kiln_error *err, const char *fmt, ...)
+{
+    if (!err)
+        return KILN_INTERNAL;
+    char what[KILN_ERROR_TEXT_MAX / 2];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(what, sizeof what, fmt, args);
+    va_end(args);
+    return kiln_fail(err, err->code, "%s: %s", what, err->text);
+}

@@ -1,0 +1,90 @@
+/* job.h - the job record: what Kiln is asked to draw, and where that request stands.
+ *
+ *     (intake) --> QUEUED --assign--> ASSIGNED --commit--> DONE
+ *                   ^  |                |  |
+ *                   |  +---cancel--+----+  +--fatal, attempts used up--> FAILED
+ *                   |              v    |
+ *                   |         CANCELLED |
+ *                   +--lease lost, retryable error, hand-back--+
+ *     FAILED, CANCELLED --retry--> QUEUED
+ *
+ * The ledger (Postgres) owns the state; kiln_move_legal() is the one table of
+ * legal moves and storage/ledger_move.c the one function that makes them.
+ * Above the ruled line: fixed at intake, never changed.  Below: changes with
+ * every move.
+ */
+#ifndef KILN_JOB_H
+#define KILN_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "schemas/limits.h"
+
+/* Stored as these numbers in the ledger; never renumber. */
+enum kiln_job_state {
+    KILN_JOB_QUEUED = 0,
+    KILN_JOB_ASSIGNED = 1,
+    KILN_JOB_DONE = 2,
+    KILN_JOB_FAILED = 3,
+    KILN_JOB_CANCELLED = 4,
+    KILN_JOB_STATE_COUNT
+};
+
+enum kiln_job_kind { KILN_KIND_IMAGE = 0, KILN_KIND_LATENT_CACHE = 1 };
+enum kiln_latents { KILN_LATENTS_FINAL = 0, KILN_LATENTS_TRAJECTORY = 1, KILN_LATENTS_NONE = 2 };
+enum kiln_teleport { KILN_TELEPORT_AUTO = 0, KILN_TELEPORT_OFF = 1 };
+
+struct kiln_lora {
+    char name[KILN_NAME_MAX + 1];
+    double scale;
+};
+
+struct kiln_job {
+    uint64_t id;        /* given by the ledger; 0 before */
+    uint64_t batch_id;  /* the batch row */
+    char *batch;        /* its name */
+    char *custom_id;    /* the user's own id, or NULL */
+    uint32_t index;     /* position in the batch, from 0 */
+    char *prompt;       /* as drawn: style words already around it */
+    char *negative_prompt; /* "" for none */
+    char *style;        /* name of the preset, or NULL */
+    char *tenant;
+    char *model;        /* "" = the pool's model */
+    uint32_t width, height;
+    uint32_t steps;
+    double guidance;
+    uint64_t seed;
+    struct kiln_lora loras[KILN_LORAS_MAX];
+    uint32_t lora_count; /* 0 = none */
+    bool lora_auto;      /* "loras": "auto" was asked: the router may fill loras */
+    int32_t priority;    /* -10 .. 10, higher first */
+    uint32_t max_wait_s; /* 0 = no promise */
+    enum kiln_job_kind kind;
+    enum kiln_latents latents;
+    enum kiln_teleport teleport;
+    bool embed_metadata;
+    /* ------------------------------------------------------------------ */
+    enum kiln_job_state state;
+    uint32_t attempt;   /* grows with every assignment: the fence of a commit */
+};
+
+/* "queued", "assigned", "done", "failed", "cancelled"; -1 for an unknown name. */
+const char *kiln_job_state_name(enum kiln_job_state state);
+int kiln_job_state_by_name(const char *name);
+bool kiln_move_legal(enum kiln_job_state from, enum kiln_job_state to);
+
+const char *kiln_job_kind_name(enum kiln_job_kind kind);   /* "image", "latent-cache" */
+const char *kiln_latents_name(enum kiln_latents latents);  /* "final", "trajectory", "none" */
+const char *kiln_teleport_name(enum kiln_teleport teleport);
+
+/* Canonical text of a LoRA set: "name:scale+name:scale", sorted by name, "" for none;
+ * equal sets have equal text.  Scales print with %.4g.  Returns the length written. */
+size_t kiln_lora_set_text(const struct kiln_lora *loras, uint32_t count, char *out, size_t size);
+#define KILN_LORA_SET_MAX (KILN_LORAS_MAX * (KILN_NAME_MAX + 16) + 1)
+
+/* Frees the strings and zeroes the record; takes a zeroed record. */
+void kiln_job_release(struct kiln_job *job);
+
+#endif

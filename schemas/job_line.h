@@ -1,0 +1,49 @@
+/* job_line.h - one line of a job file, checked: the only validator of job lines.
+ *
+ * kiln enqueue checks with it before anything is sent, the scheduler's intake
+ * checks again with it (any Redis client may write to the stream), and the
+ * fuzzers feed it.  A line is a JSON object; job.schema.json lists its keys.
+ * "size" and "style" are resolved here: the record holds width, height and the
+ * prompt as drawn.  "count", seed ranges and {a|b} templates are expanded by
+ * schemas/expand.h before this sees a line of one picture.
+ */
+#ifndef KILN_JOB_LINE_H
+#define KILN_JOB_LINE_H
+
+#include <stddef.h>
+
+#include "schemas/error.h"
+#include "schemas/job.h"
+
+struct kiln_styles; /* schemas/styles.h */
+
+/* What a line may refer to; NULL members switch the check off. */
+struct kiln_job_context {
+    const struct kiln_styles *styles;   /* NULL: the built-in presets */
+    const char *const *lora_names;      /* sorted; unknown ones are refused by nearest name */
+    size_t lora_name_count;
+    const char *const *model_names;     /* sorted; NULL: any name */
+    size_t model_name_count;
+};
+
+/* Parses and checks text[0..len), one picture.  On success *ret_job is filled
+ * (release it with kiln_job_release) with batch "", index 0 and, if the line has no seed,
+ * *ret_has_seed = false.  KILN_BAD_INPUT names the key, what it held and what is allowed;
+ * unknown keys are refused with the nearest known one. */
+int kiln_job_line_parse(const char *text, size_t len, const struct kiln_job_context *context,
+                        struct kiln_job *ret_job, bool *ret_has_seed,
+                        struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The line of a job as JSON with resolved width, height, prompt, seed: feeding it back gives
+ * the same record.  malloc'd, NUL-terminated; NULL when memory is short. */
+char *kiln_job_line_text(const struct kiln_job *job);
+
+/* The seed of a job that names none: first 8 bytes (big endian, top bit cleared) of
+ * SHA-256("kiln seed" NUL batch NUL decimal index). */
+uint64_t kiln_seed_derive(const char *batch, uint32_t index);
+
+/* SHA-256 as 64 hex digits of "model NUL prompt NUL negative" with lengths; keys text-feature
+ * caches and the ledger's prompt_hash. */
+void kiln_prompt_hash(const char *prompt, const char *negative, char ret_hex[65]);
+
+#endif

@@ -1,0 +1,128 @@
+/* wire.h - the messages on the bus, as text and back.  bus.md is the same for people.
+ *
+ * Keys, POOL in braces so that one pool is one cluster slot:
+ *     kiln:{POOL}:intake            stream  job lines in            (producer -> scheduler)
+ *     kiln:{POOL}:receipt:<token>   list    one receipt, TTL 300 s  (scheduler -> producer)
+ *     kiln:{POOL}:worker:<id>       stream  assignments, orders     (scheduler -> worker)
+ *     kiln:{POOL}:beat:<id>         hash    heartbeat with a TTL    (worker -> scheduler)
+ *     kiln:{POOL}:events            stream  capped; what happened   (worker, scheduler -> all)
+ *     kiln:{POOL}:control           stream  capped; cancel, drain   (kiln -> scheduler)
+ *
+ * Nothing here is truth: the ledger rebuilds the bus.  Decoders trust nothing:
+ * KILN_PROTOCOL with the field at fault for anything malformed.
+ */
+#ifndef KILN_WIRE_H
+#define KILN_WIRE_H
+
+#include "schemas/error.h"
+#include "schemas/job.h"
+
+#define KILN_WIRE_VERSION 1
+#define KILN_WIRE_ID_MAX 64 /* tokens, assignment ids, worker ids: [A-Za-z0-9._-] */
+
+/* Writes "kiln:{pool}:part" or "kiln:{pool}:part:id" (id may be NULL). */
+size_t kiln_wire_key(char *out, size_t size, const char *pool, const char *part, const char *id);
+
+/* --- intake ---------------------------------------------------------------------------------
+ * Fields of an entry: batch, job (JSON line); optional index, key (identity within the batch;
+ * same batch + key = same job), token (of one enqueue call), end (jobs announced; on the last
+ * entry of a call, which may have no job). */
+struct kiln_intake_entry {
+    const char *batch, *job, *key, *token; /* borrowed from the caller's reply; NULL if absent */
+    size_t job_len;
+    bool has_index, has_end;
+    uint32_t index;
+    uint64_t end;
+};
+/* fields: count pairs of (name, value), NUL-terminated, with their lengths. */
+int kiln_intake_decode(const char *const *fields, const size_t *lengths, size_t count,
+                       struct kiln_intake_entry *ret, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- assignment: field "assign" of an entry of a worker's stream ------------------------------ */
+struct kiln_assignment {
+    char id[KILN_WIRE_ID_MAX + 1];
+    char model[KILN_NAME_MAX + 1]; /* "" = the pool's model */
+    uint32_t width, height, steps; /* of all jobs; the LoRA set too */
+    struct kiln_lora loras[KILN_LORAS_MAX];
+    uint32_t lora_count;
+    struct kiln_job *jobs;         /* [job_count]; id, attempt, batch, prompts, seed, ... */
+    uint32_t job_count;
+};
+char *kiln_assignment_encode(const struct kiln_assignment *a); /* malloc'd JSON, NULL: no memory */
+int kiln_assignment_decode(const char *text, size_t len, struct kiln_assignment *ret,
+                           struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_assignment_release(struct kiln_assignment *a);
+
+/* --- order: field "order" of an entry of a worker's stream or of control ----------------------- */
+enum kiln_order_kind {
+    KILN_ORDER_CANCEL_JOB,   /* job: stop it at the next step */
+    KILN_ORDER_CANCEL_BATCH, /* batch (control only) */
+    KILN_ORDER_DROP,         /* assignment: give it up, the ledger has moved on */
+    KILN_ORDER_DRAIN,        /* worker, or "" for all: finish, hand back, exit */
+    KILN_ORDER_WAKE,         /* look at the ledger now (after cancel, retry) */
+};
+struct kiln_order {
+    enum kiln_order_kind kind;
+    uint64_t job;
+    char id[KILN_BATCH_NAME_MAX + 1]; /* batch name, assignment or worker id */
+};
+char *kiln_order_encode(const struct kiln_order *order);
+int kiln_order_decode(const char *text, size_t len, struct kiln_order *ret,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- heartbeat: field "beat" of the hash (JSON) ------------------------------------------------- */
+#define KILN_BEAT_HELD_MAX 4
+struct kiln_beat {
+    char worker[KILN_NAME_MAX + 1];
+    char incarnation[KILN_WIRE_ID_MAX + 1]; /* new at each start: two workers of one id differ */
+    char host[KILN_NAME_MAX + 1];
+    char device[KILN_NAME_MAX + 1];
+    char engine[16];
+    char model[KILN_NAME_MAX + 1];
+    char lora_set[KILN_LORA_SET_MAX];       /* resident now */
+    uint32_t pid, version;                  /* version: KILN_WIRE_VERSION */
+    uint32_t width, height;                 /* of the last batch; 0 = none yet */
+    char held[KILN_BEAT_HELD_MAX][KILN_WIRE_ID_MAX + 1]; /* assignments not yet acknowledged */
+    uint32_t held_count;
+    uint32_t room;                          /* assignments it would take now */
+    uint32_t batch_max;                     /* jobs of one assignment */
+    uint32_t step, steps;                   /* of the running batch; 0,0 when idle */
+    bool draining;
+    uint64_t done, failed;                  /* pictures since start */
+    int64_t started_ms, sent_ms;            /* wall clock, for people only */
+};
+char *kiln_beat_encode(const struct kiln_beat *beat);
+int kiln_beat_decode(const char *text, size_t len, struct kiln_beat *ret,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- event: field "event" of the events stream (JSON) --------------------------------------------- */
+enum kiln_event_kind {
+    KILN_EVENT_HELLO, KILN_EVENT_BYE,             /* a worker */
+    KILN_EVENT_DONE, KILN_EVENT_FAILED,           /* a job, committed in the ledger already */
+    KILN_EVENT_RETURNED, KILN_EVENT_CANCELLED,
+    KILN_EVENT_FINISHED,                          /* an assignment: acknowledged */
+};
+struct kiln_event {
+    enum kiln_event_kind kind;
+    char worker[KILN_NAME_MAX + 1];
+    char assignment[KILN_WIRE_ID_MAX + 1];
+    uint64_t job;
+    uint32_t attempt;
+    int code;                    /* enum kiln_code of a failure */
+    double compute_ms, switch_ms; /* FINISHED: for the cost model */
+};
+char *kiln_event_encode(const struct kiln_event *event);
+int kiln_event_decode(const char *text, size_t len, struct kiln_event *ret,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- receipt: the one element of a receipt list (JSON) ---------------------------------------------- */
+struct kiln_receipt {
+    char batch[KILN_BATCH_NAME_MAX + 1];
+    uint64_t accepted, duplicate, refused;
+    char first_refusal[KILN_ERROR_TEXT_MAX]; /* "" if none */
+};
+char *kiln_receipt_encode(const struct kiln_receipt *receipt);
+int kiln_receipt_decode(const char *text, size_t len, struct kiln_receipt *ret,
+                        struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

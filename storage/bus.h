@@ -1,0 +1,86 @@
+/* bus.h - Redis through hiredis: streams, the heartbeat key, receipts.
+ *
+ * One connection, used by one thread.  It connects lazily, reconnects with backoff and jitter,
+ * and every call has a time limit (statement_timeout_s, or the block time plus it).  After
+ * KILN_UNAVAILABLE or KILN_TIMEOUT the next call tries again.  What the messages mean is in
+ * schemas/wire.h; this moves them.
+ */
+#ifndef KILN_BUS_H
+#define KILN_BUS_H
+
+#include <stdint.h>
+
+#include "schemas/config.h"
+#include "schemas/error.h"
+
+struct kiln_bus;
+
+int kiln_bus_open(const struct kiln_config *config, struct kiln_bus **ret,
+                  struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_bus_close(struct kiln_bus *bus); /* accepts NULL */
+int kiln_bus_ping(struct kiln_bus *bus, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- streams ---------------------------------------------------------------------------------- */
+struct kiln_bus_entry {
+    const char *stream, *id;        /* borrowed until the next call on this bus */
+    size_t field_count;
+    const char *const *fields;      /* name, value, name, value, ...: 2 x field_count */
+    const size_t *lengths;          /* of each of them */
+};
+struct kiln_bus_entries { struct kiln_bus_entry *at; size_t count; };
+
+/* Appends one entry; maxlen 0 = uncapped, else trimmed to about that. */
+int kiln_bus_append(struct kiln_bus *bus, const char *stream, uint64_t maxlen,
+                    const char *const *fields, const size_t *lengths, size_t field_count,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The same without waiting for the answer: up to `depth` (1024) are in flight, the call then
+ * reads answers.  kiln_bus_flush waits for the rest; an error of any is reported there or by a later append. */
+int kiln_bus_append_async(struct kiln_bus *bus, const char *stream, const char *const *fields,
+                          const size_t *lengths, size_t field_count,
+                          struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_bus_flush(struct kiln_bus *bus, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Makes the group (and the stream) if it is not there. */
+int kiln_bus_group(struct kiln_bus *bus, const char *stream, const char *group,
+                   struct kiln_error *err) KILN_MUST_CHECK;
+/* Own pending entries (pending = true) or new ones; waits block_ms for the first; 0 entries is
+ * no error.  A vanished group (emptied Redis) is made again. */
+int kiln_bus_read_group(struct kiln_bus *bus, const char *stream, const char *group,
+                        const char *consumer, bool pending, uint32_t max, uint32_t block_ms,
+                        struct kiln_bus_entries *ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* Takes over entries that other consumers left pending for idle_ms. */
+int kiln_bus_claim(struct kiln_bus *bus, const char *stream, const char *group,
+                   const char *consumer, uint32_t idle_ms, uint32_t max,
+                   struct kiln_bus_entries *ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* XACK and XDEL in one round trip. */
+int kiln_bus_ack(struct kiln_bus *bus, const char *stream, const char *group,
+                 const char *const *ids, size_t count, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Plain reads of several streams after the given ids ("$" = only new, "0" = all); the caller keeps the last id it saw. */
+int kiln_bus_read(struct kiln_bus *bus, const char *const *streams, const char *const *after,
+                  size_t stream_count, uint32_t max, uint32_t block_ms,
+                  struct kiln_bus_entries *ret, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_bus_length(struct kiln_bus *bus, const char *stream, uint64_t *ret,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+/* Removes entries a plain reader is done with. */
+int kiln_bus_delete_entry(struct kiln_bus *bus, const char *stream, const char *id,
+                          struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- heartbeats -------------------------------------------------------------------------------- */
+int kiln_bus_beat(struct kiln_bus *bus, const char *key, const char *beat, uint32_t ttl_ms,
+                  struct kiln_error *err) KILN_MUST_CHECK;
+/* Calls each for every live beat of the pool; finds them by SCAN. */
+typedef int kiln_bus_each_beat(void *arg, const char *worker, const char *beat, size_t len);
+int kiln_bus_beats(struct kiln_bus *bus, const char *pool, kiln_bus_each_beat *each, void *arg,
+                   struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_bus_delete(struct kiln_bus *bus, const char *key, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- receipts ------------------------------------------------------------------------------------ */
+int kiln_bus_push(struct kiln_bus *bus, const char *list, const char *value, uint32_t ttl_s,
+                  struct kiln_error *err) KILN_MUST_CHECK;
+/* *ret_value malloc'd, or NULL when wait_ms passed. */
+int kiln_bus_pop(struct kiln_bus *bus, const char *list, uint32_t wait_ms, char **ret_value,
+                 struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

@@ -1,0 +1,42 @@
+/* latentfile.h - latents on disk: a zstd frame around a plain safetensors file (schemas/latent.md).
+ *
+ * Encodings: "f32" keeps fp32 values as one F32 tensor; "bf16-planes" rounds to bf16 (nearest
+ * even) and keeps high and low bytes as two U8 tensors, which zstd packs 1.5x instead of 1.3x.
+ * `zstd -d` and any safetensors reader open the file.
+ */
+#ifndef KILN_LATENTFILE_H
+#define KILN_LATENTFILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "schemas/error.h"
+#include "schemas/limits.h"
+#include "schemas/job.h"
+
+enum kiln_latent_encoding { KILN_LATENT_F32 = 0, KILN_LATENT_BF16_PLANES = 1 };
+const char *kiln_latent_encoding_name(enum kiln_latent_encoding encoding);
+
+struct kiln_latent {
+    uint32_t states;              /* 1 = the final latent alone */
+    uint32_t channels, height, width; /* of one state, in latent pixels (picture / 8) */
+    float *values;                /* [states][channels][height][width] */
+    double sigmas[KILN_STEPS_MAX + 1]; /* of each state; 0 = clean */
+    char model[65];               /* model hash */
+    char lora_set[KILN_LORA_SET_MAX];
+    char schedule[64];            /* "euler shift=3.0 steps=8" */
+    char job[32];                 /* job id, "" if none */
+    uint64_t seed;
+};
+
+/* *ret_data is malloc'd and handed over.  level: zstd 1..19 (3 in Kiln). */
+int kiln_latent_encode(const struct kiln_latent *latent, enum kiln_latent_encoding encoding,
+                       int level, uint8_t **ret_data, size_t *ret_size,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+/* Trusts nothing in data.  Free with kiln_latent_release. */
+int kiln_latent_decode(const uint8_t *data, size_t size, struct kiln_latent *ret,
+                       enum kiln_latent_encoding *ret_encoding,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_latent_release(struct kiln_latent *latent);
+
+#endif

@@ -1,0 +1,141 @@
+/* ledger.h - Postgres, the truth: connection, intake, scheduling moves, commits.
+ *
+ * One connection, used by one thread.  Statements are prepared, each with a time limit; a lost
+ * connection is made again with backoff and jitter.  After KILN_UNAVAILABLE a write may or may
+ * not have happened: every write here may be repeated, because job identity and attempt number
+ * fence it.  Reading for people (status, jobs, show, export) is in ledger_read.h; the schema in
+ * schemas/sql; the move of a job between states in ledger_move.c alone.
+ */
+#ifndef KILN_LEDGER_H
+#define KILN_LEDGER_H
+
+#include <stdint.h>
+
+#include "schemas/config.h"
+#include "schemas/error.h"
+#include "schemas/job.h"
+
+struct kiln_ledger;
+
+/* name: application_name ("kiln-worker w0").  Connects lazily. */
+int kiln_ledger_open(const struct kiln_config *config, const char *name, struct kiln_ledger **ret,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_ledger_close(struct kiln_ledger *ledger); /* accepts NULL */
+/* Connects if needed and refuses a schema older or newer than this program. */
+int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Tries to become (or confirms being) the only leader of the pool: an advisory lock of this
+ * connection.  *ret_leader false = someone else leads. */
+int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_leader,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- intake --------------------------------------------------------------------------------------- */
+struct kiln_new_job {
+    struct kiln_job job;   /* batch (name), index, ...; id is ignored */
+    const char *key;       /* identity within the batch */
+    const char *token;     /* of the enqueue call, "" if none */
+};
+/* One transaction: makes missing batch rows, inserts the jobs in bulk, skips those whose (batch,
+ * key) exists.  *ret_inserted counts the new ones. */
+int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
+                            const struct kiln_new_job *jobs, size_t count, uint64_t *ret_inserted,
+                            struct kiln_error *err) KILN_MUST_CHECK;
+/* Records a refused intake entry (kept with the batch, shown by `kiln show`). */
+int kiln_ledger_refuse(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                       const char *token, const char *key, const char *reason,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+/* The last entry of an enqueue call: the batch is whole once all `announced` jobs of the call are
+ * accepted, duplicate or refused.  Fills the counts of the call; repeatable. */
+int kiln_ledger_announce(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                         const char *token, uint64_t announced, uint64_t *ret_accepted,
+                         uint64_t *ret_duplicate, uint64_t *ret_refused,
+                         struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- scheduling ------------------------------------------------------------------------------------- */
+/* What the policy needs of a waiting job: no texts. */
+struct kiln_waiting {
+    uint64_t id;
+    uint64_t batch_id;
+    char model[KILN_NAME_MAX + 1], tenant[KILN_NAME_MAX + 1];
+    char lora_set[KILN_LORA_SET_MAX]; /* canonical text */
+    uint32_t width, height, steps, attempt, max_wait_s;
+    double guidance;
+    int32_t priority;
+    enum kiln_job_kind kind;
+    int64_t queued_ms, not_before_ms; /* wall clock of the database, ms since 1970 */
+};
+typedef int kiln_ledger_each_waiting(void *arg, const struct kiln_waiting *job);
+/* Queued jobs with id > after_id in id order, at most max.  An index scan. */
+int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t after_id,
+                        uint32_t max, kiln_ledger_each_waiting *each, void *arg,
+                        struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Moves the named queued jobs to assigned with attempt + 1, in one statement; those that are no
+ * longer queued are left out.  Fills jobs[] (whole records, release each) and *ret_count. */
+int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const char *assignment,
+                       const uint64_t *ids, size_t count, struct kiln_job *jobs,
+                       size_t *ret_count, struct kiln_error *err) KILN_MUST_CHECK;
+
+struct kiln_held { uint64_t id; uint32_t attempt; char worker[KILN_NAME_MAX + 1];
+                   char assignment[80]; int64_t assigned_ms; };
+typedef int kiln_ledger_each_held(void *arg, const struct kiln_held *held);
+/* Every assigned job of the pool: what recovery compares with the heartbeats. */
+int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_each_held *each,
+                     void *arg, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Why an assigned job goes back. */
+struct kiln_return {
+    uint64_t id;
+    uint32_t attempt;      /* only if this is still its attempt */
+    int code;              /* enum kiln_code; KILN_OK = handed back unused: the attempt is not counted */
+    const char *reason;
+    bool crashed;          /* its worker died with it: counts towards KILN_POISONED */
+    bool final;            /* not worth retrying: straight to failed */
+};
+/* assigned -> queued with backoff and jitter, or failed when attempts are used up or final.
+ * *ret_states[i] = the new state, or -1 if the attempt was no longer that one. */
+int kiln_ledger_return(struct kiln_ledger *ledger, const struct kiln_return *returns, size_t count,
+                       int *ret_states, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Cancels queued and assigned jobs: one id, or a whole batch (id 0).  *ret_count = how many moved. */
+int kiln_ledger_cancel(struct kiln_ledger *ledger, const char *pool, uint64_t id,
+                       const char *batch, uint64_t *ret_count,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+/* failed and cancelled -> queued, attempts start again. */
+int kiln_ledger_retry(struct kiln_ledger *ledger, const char *pool, uint64_t id, const char *batch,
+                      uint64_t *ret_count, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- the worker's commit --------------------------------------------------------------------------- */
+struct kiln_commit_object {
+    const char *role;      /* "full", "512", "256", "latent" */
+    const char *key;
+    const char *sha256;    /* hex */
+    uint64_t bytes;
+    uint32_t width, height; /* pixels; latent: of the latent */
+    const char *content_type;
+};
+struct kiln_commit {
+    const struct kiln_job *job;  /* id and attempt fence the commit */
+    const char *worker, *assignment;
+    const char *model_hash, *model_name;
+    const struct kiln_commit_object *objects;
+    size_t object_count;
+    double sigma;                /* of the latent; 0 = clean */
+    const char *latent_encoding; /* NULL: no latent stored */
+    uint32_t latent_states, latent_channels;
+    double wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms;
+};
+/* One transaction: image (kind image), object and latent rows, the job to done where it is still
+ * assigned at this attempt.  *ret_ours false: it was not; nothing was written. */
+int kiln_ledger_commit(struct kiln_ledger *ledger, const struct kiln_commit *commit,
+                       bool *ret_ours, struct kiln_error *err) KILN_MUST_CHECK;
+/* Which of the jobs are still assigned at their attempt (a worker asks before it starts). */
+int kiln_ledger_still_ours(struct kiln_ledger *ledger, const struct kiln_job *jobs, size_t count,
+                           bool *ret_ours, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Upserts the worker row: what people see of workers that are gone. */
+int kiln_ledger_worker_seen(struct kiln_ledger *ledger, const char *pool, const char *worker,
+                            const char *host, const char *device, const char *state,
+                            struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

@@ -1,0 +1,45 @@
+/* webp.h - WebP files through libwebp, with optional XMP.
+ *
+ * Source of the format: libwebp and the WebP container specification (VP8X for metadata).
+ */
+#ifndef KILN_WEBP_H
+#define KILN_WEBP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "schemas/error.h"
+
+struct kiln_webp_options {
+    float quality;   /* 0..100; 85 in Kiln */
+    int method;      /* 0..6; 4 in Kiln, 2 is twice as fast */
+    int lossless;    /* exact pixels; quality is then effort */
+    const char *xmp; /* NULL, or an XMP packet to embed */
+    size_t xmp_len;
+};
+
+/* rgb: [height][width][3] bytes.  *ret_data is malloc'd and handed over. */
+int kiln_webp_encode(const uint8_t *rgb, uint32_t width, uint32_t height,
+                     const struct kiln_webp_options *options, uint8_t **ret_data, size_t *ret_size,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Refuses pictures of more than max_pixels before decoding.  *ret_rgb is malloc'd. */
+int kiln_webp_decode(const uint8_t *data, size_t size, uint64_t max_pixels, uint8_t **ret_rgb,
+                     uint32_t *ret_width, uint32_t *ret_height,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The XMP packet inside a file: *ret_xmp malloc'd, NUL-terminated, or NULL if it has none. */
+int kiln_webp_xmp(const uint8_t *data, size_t size, char **ret_xmp,
+                  struct kiln_error *err) KILN_MUST_CHECK;
+
+/* What is said about a picture inside its file: the IPTC label "trainedAlgorithmicMedia" and the
+ * parameters that made it.  malloc'd XMP packet, XML-escaped; NULL when memory is short. */
+struct kiln_webp_about {
+    const char *prompt, *negative_prompt, *model, *lora_set;
+    uint64_t seed;
+    uint32_t width, height, steps;
+    double guidance;
+};
+char *kiln_webp_xmp_packet(const struct kiln_webp_about *about);
+
+#endif
