@@ -6,6 +6,8 @@
 #ifndef KILN_LIMITS_H
 #define KILN_LIMITS_H
 
+#include <assert.h> /* static_assert */
+
 /* A job line */
 #define KILN_PROMPT_MAX        (8 * 1024)        /* bytes of UTF-8 */
 #define KILN_LINE_MAX          (64 * 1024)       /* bytes of one line of a job file */
@@ -44,10 +46,10 @@
 #define KILN_OBJECT_KEY_MAX    512
 #define KILN_TOKENS_MAX        512               /* prompt tokens after the chat template */
 
-_Static_assert(KILN_PROMPT_MAX * 2 < KILN_LINE_MAX, "a line holds prompt and negative prompt");
-_Static_assert((long)KILN_ASSIGN_MAX * KILN_LINE_MAX <= KILN_MESSAGE_MAX,
+static_assert(KILN_PROMPT_MAX * 2 < KILN_LINE_MAX, "a line holds prompt and negative prompt");
+static_assert((long)KILN_ASSIGN_MAX * KILN_LINE_MAX <= KILN_MESSAGE_MAX,
                "an assignment of the largest jobs fits one bus message");
-_Static_assert(KILN_SIDE_MAX % KILN_SIDE_STEP == 0 && KILN_SIDE_MIN % KILN_SIDE_STEP == 0,
+static_assert(KILN_SIDE_MAX % KILN_SIDE_STEP == 0 && KILN_SIDE_MIN % KILN_SIDE_STEP == 0,
                "the bounds of a side are allowed sides");
 
 #endif
