@@ -148,8 +148,27 @@ $(eval $(call folder_tests,pipeline,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -lstd
 
 -include tests/tests.mk
 
+# --- install: programs in bin/, our and LibTorch's libraries in lib/kiln, found by rpath ------------
+INSTALL_TORCH = libtorch_cpu.so libc10.so libgomp.so.1 libcudart.so.13 libcupti.so.13
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/kiln $(DESTDIR)$(PREFIX)/include/kiln/pipeline \
+	  $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/kiln/models
+	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(SHARED) $(addprefix $(LIBTORCH)/lib/,$(INSTALL_TORCH)) $(DESTDIR)$(PREFIX)/lib/kiln/
+	install -m 644 pipeline/diffusionz_c_api.h pipeline/diffusionz_batch.h $(DESTDIR)$(PREFIX)/include/kiln/pipeline/
+	install -m 644 scripts/completion/kiln.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/kiln
+	! test -d pipeline/models/sketch || cp -r pipeline/models/sketch $(DESTDIR)$(PREFIX)/share/kiln/models/
+
+# For editors and clang-tidy: one entry a C or C++ file, from the very flags used above.
+compile_commands.json: Makefile
+	@{ echo '['; sep=; for f in $(foreach d,$(FOLDERS),$(SRC_$(d))) $(MAINS); do test -e $$f || continue; \
+	  printf '%s{"directory":"%s","file":"%s","command":"%s"}' "$$sep" "$(CURDIR)" "$$f" \
+	    '$(CC) $(subst ",\",$(subst ',,$(CPPFLAGS))) $(CFLAGS_ALL) -c '"$$f"; sep=',\n'; done; \
+	  for f in $(SRC_torch); do printf '%s{"directory":"%s","file":"%s","command":"%s"}' "$$sep" "$(CURDIR)" "$$f" \
+	    '$(CXX) -I. $(TORCH_CPPFLAGS) $(CXXFLAGS_ALL) -c '"$$f"; sep=',\n'; done; echo; echo ']'; } | sed 's/\\n/\n/g' > $@
+
 clean:
-	rm -rf build build-*
+	rm -rf build build-* compile_commands.json
 
 format:
 	git ls-files '*.c' '*.h' '*.cpp' '*.cu' | xargs clang-format -i

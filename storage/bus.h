@@ -35,7 +35,8 @@ int kiln_bus_append(struct kiln_bus *bus, const char *stream, uint64_t maxlen,
                     struct kiln_error *err) KILN_MUST_CHECK;
 
 /* The same without waiting for the answer: up to `depth` (1024) are in flight, the call then
- * reads answers.  kiln_bus_flush waits for the rest; an error of any is reported there or by a later append. */
+ * reads answers.  kiln_bus_flush waits for the rest; the error of any is reported there or by a
+ * later append. */
 int kiln_bus_append_async(struct kiln_bus *bus, const char *stream, const char *const *fields,
                           const size_t *lengths, size_t field_count,
                           struct kiln_error *err) KILN_MUST_CHECK;
@@ -57,7 +58,8 @@ int kiln_bus_claim(struct kiln_bus *bus, const char *stream, const char *group,
 int kiln_bus_ack(struct kiln_bus *bus, const char *stream, const char *group,
                  const char *const *ids, size_t count, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Plain reads of several streams after the given ids ("$" = only new, "0" = all); the caller keeps the last id it saw. */
+/* Plain reads of several streams after the given ids ("$" = only new, "0" = all); the caller keeps
+ * the last id it saw. */
 int kiln_bus_read(struct kiln_bus *bus, const char *const *streams, const char *const *after,
                   size_t stream_count, uint32_t max, uint32_t block_ms,
                   struct kiln_bus_entries *ret, struct kiln_error *err) KILN_MUST_CHECK;

@@ -1,0 +1,42 @@
+#!/bin/bash
+# What the tree promises of its own source: short files, no marks of unfinished work, no banned
+# calls, C++ in one folder, a README in every folder, headers that compile alone.
+set -u
+cd "${KILN_SOURCE:?}" || exit 1
+bad=0
+complain() { echo "$*"; bad=$((bad + 1)); }
+
+sources=$(find schemas storage scheduler worker pipeline kernels tests scripts \
+    \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.py' -o -name '*.sh' \) \
+    -not -path '*/golden/*')
+
+for file in $sources; do
+    lines=$(wc -l <"$file")
+    [ "$lines" -le 800 ] || complain "$file: $lines lines; split it (limit 800)"
+    case $file in
+    *.cpp | *.cc) case $file in pipeline/torch/*) ;; *) complain "$file: C++ lives in pipeline/torch/ alone" ;; esac ;;
+    esac
+done
+
+marks='TO''DO|FIX''ME|X''XX'
+while read -r hit; do complain "$hit: a mark of unfinished work"; done \
+    < <(grep -nE "\b($marks)\b" $sources Makefile tests/tests.mk)
+
+while read -r hit; do complain "$hit: unbounded or unsafe call"; done \
+    < <(grep -nE '\b(strcpy|strcat|sprintf|gets|strtok|system)\(' $(echo "$sources" | grep -E '\.(c|h|cpp)$' | grep -v '^tests/'))
+
+while read -r hit; do complain "$hit: longer than 110 columns"; done \
+    < <(grep -nE '^.{111,}' $(echo "$sources" | grep -E '\.(c|h|cpp|cu)$') | cut -c1-100)
+
+while read -r folder; do
+    [ -e "$folder/README.md" ] || complain "$folder: no README.md"
+done < <(printf '%s\n' schemas storage scheduler scheduler/cli worker pipeline pipeline/torch kernels scripts tests)
+
+cflags=$(pkg-config --cflags jansson libcrypto libpcre2-8 libpq libcurl 2>/dev/null)
+for header in $(echo "$sources" | grep '\.h$' | grep -v '^tests/'); do
+    out=$(${CC:-gcc} -std=c11 -D_GNU_SOURCE -Wall -Wextra -I. $cflags -fsyntax-only -x c - \
+        <<<"#include \"$header\"" 2>&1) || complain "$header does not compile alone: $out"
+done
+
+[ $bad = 0 ] || { echo "$bad findings"; exit 1; }
+echo "$(echo "$sources" | wc -l) files keep the rules"
