@@ -76,8 +76,8 @@ static int find_config_path(int argc, char *const *argv, const char **ret_path,
     return 0;
 }
 
-static int lay_flags(int argc, char *const *argv, const char **rest, int *ret_rest,
-                     struct kiln_config *config, struct kiln_error *err)
+int kiln_config_flags_lay(int argc, char *const *argv, const char **rest, int *ret_rest,
+                          struct kiln_config *config, struct kiln_error *err)
 {
     struct flag flag;
     int left = 0;
@@ -114,7 +114,7 @@ int kiln_config_flags(int argc, char *const *argv, const char **rest, int *ret_r
     rc = kiln_config_load(path, &config, &found, err);
     if (rc)
         return rc;
-    rc = lay_flags(argc, argv, rest, ret_rest, config, err);
+    rc = kiln_config_flags_lay(argc, argv, rest, ret_rest, config, err);
     if (rc) {
         kiln_config_free(config);
         free(found);

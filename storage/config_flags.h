@@ -18,6 +18,10 @@ int kiln_config_flags(int argc, char *const *argv, const char **rest, int *ret_r
                       struct kiln_config **ret, char **ret_path,
                       struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Lays the flags alone over settings that the caller has; --config is taken out and not followed. */
+int kiln_config_flags_lay(int argc, char *const *argv, const char **rest, int *ret_rest,
+                          struct kiln_config *config, struct kiln_error *err) KILN_MUST_CHECK;
+
 /* For a program without flags of its own: refuses the first argument that is left, naming it and
  * the nearest setting. */
 int kiln_config_flags_refuse(const char *const *rest, int count,

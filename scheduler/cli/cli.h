@@ -1,0 +1,115 @@
+/* cli.h - what every verb of the command `kiln` shares.
+ *
+ * A verb is a row of kiln_verbs (verbs.c) and a function in a file of its own.  main.c takes the
+ * global options out of the command line, loads the settings and calls the verb with what is left;
+ * argv[0] is the verb's name.  The function returns an exit status (sysexits.h): `return
+ * kiln_report(cli, &err)` for an error, kiln_usage() for a wrong command line.
+ *
+ * Data goes to stdout, ids alone on their lines; every message goes to stderr through the
+ * functions below.  Nothing here keeps global state.
+ */
+#ifndef KILN_CLI_H
+#define KILN_CLI_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "schemas/config.h"
+#include "schemas/error.h"
+
+struct kiln_bus;
+struct kiln_cli;
+struct kiln_ledger;
+
+/* One option of a verb, beside the global ones. */
+struct kiln_option {
+    const char *name;  /* without the dashes; NULL ends the array */
+    const char *value; /* what stands for its value in the help; NULL: a switch */
+    const char *help;
+};
+
+/* Which settings a verb starts with. */
+enum kiln_settings {
+    KILN_SETTINGS_FILE, /* flags > environment > file; a --config that is not there is an error */
+    KILN_SETTINGS_BARE, /* flags > environment: the verb finds its own file */
+    KILN_SETTINGS_LENIENT, /* as FILE, but wrong settings only fill config_error */
+    KILN_SETTINGS_NONE,    /* none, and the arguments are passed on untouched */
+};
+
+struct kiln_verb {
+    const char *name;
+    const char *args;                  /* "BATCH [--timeout S]" */
+    const char *summary;               /* one line */
+    const char *more;                  /* further help, NULL for none */
+    const char *examples;              /* lines, each a command and what it does */
+    const struct kiln_option *options; /* NULL for none */
+    enum kiln_settings settings;
+    int (*run)(struct kiln_cli *cli, int argc, char **argv);
+};
+extern const struct kiln_verb kiln_verbs[];               /* a row with name NULL ends it */
+const struct kiln_verb *kiln_verb_find(const char *name); /* NULL if there is none */
+
+struct kiln_cli {
+    const struct kiln_verb *verb;
+    struct kiln_config *config;     /* NULL only for KILN_SETTINGS_NONE */
+    struct kiln_error config_error; /* LENIENT: what was wrong; code 0 if nothing */
+    char *config_path;              /* the file that was read, or NULL; --config for BARE verbs */
+    bool json, quiet;
+    bool progress;             /* stderr is a terminal and quiet is off */
+    bool color_out, color_err; /* a terminal, and NO_COLOR is not set */
+};
+
+/* --- arguments of a verb ---------------------------------------------------------------------- */
+#define KILN_GIVEN_MAX 256
+struct kiln_args {
+    struct {
+        const struct kiln_option *option;
+        const char *value;
+    } given[KILN_GIVEN_MAX];
+    int given_count;
+    char **rest; /* what is no option, in argv order */
+    int rest_count;
+};
+/* Reads argv by cli->verb's options; --name VALUE and --name=VALUE, "--" ends them.  Moves the
+ * rest to the front of argv.  Between min and max words must be left.  0, or an exit status after
+ * it has said what is wrong (an unknown option with the nearest known one). */
+int kiln_args_parse(struct kiln_cli *cli, int argc, char **argv, int min, int max,
+                    struct kiln_args *ret) KILN_MUST_CHECK;
+/* The last value of an option, "" for a switch that was given, NULL if it was not. */
+const char *kiln_arg(const struct kiln_args *args, const char *name);
+/* A whole number in [min, max]; fallback when the option was not given.  0 or an exit status. */
+int kiln_arg_int(struct kiln_cli *cli, const struct kiln_args *args, const char *name, long min,
+                 long max, long fallback, long *ret) KILN_MUST_CHECK;
+/* A job id as printed by kiln.  0 or an exit status. */
+int kiln_arg_job(struct kiln_cli *cli, const char *text, uint64_t *ret) KILN_MUST_CHECK;
+
+/* --- messages, all on stderr ---------------------------------------------------------------------
+ */
+void kiln_say(const struct kiln_cli *cli, const char *fmt, ...) KILN_PRINTF(2, 3); /* not with -q */
+void kiln_warn(const struct kiln_cli *cli, const char *fmt, ...) KILN_PRINTF(2, 3); /* always */
+/* Prints the error and what to do about it; returns the exit status of its code. */
+int kiln_report(const struct kiln_cli *cli, const struct kiln_error *err);
+/* Prints the complaint and where the help is; returns EX_USAGE. */
+int kiln_usage(const struct kiln_cli *cli, const char *fmt, ...) KILN_PRINTF(2, 3);
+/* The known name nearest to word, or NULL when none is near; names end with NULL. */
+const char *kiln_nearest_name(const char *word, const char *const *names);
+
+/* --- output -------------------------------------------------------------------------------------
+ */
+/* One line of compact JSON on stdout; takes the reference.  0 or an exit status. */
+int kiln_print_json(const struct kiln_cli *cli, json_t *value);
+/* Whether stdout still takes output: a long listing stops when its reader has gone. */
+bool kiln_stdout_ok(void);
+/* "1.5 GB", "2 min 05 s" into out, which is returned. */
+const char *kiln_bytes_text(double bytes, char *out, size_t size);
+const char *kiln_seconds_text(double seconds, char *out, size_t size);
+
+/* --- servers
+ * -------------------------------------------------------------------------------------- */
+/* Opens and checks the ledger of the settings.  The error says which setting led there. */
+int kiln_open_ledger(struct kiln_cli *cli, struct kiln_ledger **ret,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_open_bus(struct kiln_cli *cli, struct kiln_bus **ret,
+                  struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

@@ -1,0 +1,182 @@
+/* main.c - the command `kiln`: global options, settings, then one verb.
+ *
+ * Global options may stand before or behind the verb: --json, -q, --help, --version, --config and
+ * every setting as a flag (`kiln help config`).  They are taken out here, so a verb sees only its
+ * own.  The first word is the verb; `render` and `tokenize` belong to kiln-worker and get their
+ * arguments as they were typed.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "scheduler/cli/cli.h"
+#include "scheduler/cli/help.h"
+#include "storage/config_flags.h"
+
+extern char **environ;
+
+struct command_line {
+    int verb_at; /* index of the verb in argv, 0 when there is none */
+    bool help, version;
+    const char **left; /* argv[0], then what is no global option */
+    int left_count;
+};
+
+/* The switches that every verb has; returns whether text was one. */
+static bool take_switch(struct kiln_cli *cli, struct command_line *line, const char *text)
+{
+    if (strcmp(text, "--json") == 0)
+        cli->json = true;
+    else if (strcmp(text, "-q") == 0 || strcmp(text, "--quiet") == 0)
+        cli->quiet = true;
+    else if (strcmp(text, "-h") == 0 || strcmp(text, "--help") == 0)
+        line->help = true;
+    else if (strcmp(text, "--version") == 0)
+        line->version = true;
+    else
+        return false;
+    return true;
+}
+
+/* The first word that is neither an option nor the value of one. */
+static int find_verb(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] != '-')
+            return i;
+        static const char *const bare[] = {"--json", "-q", "--quiet", "-h", "--help", "--version"};
+        bool takes_value = strchr(argv[i], '=') == NULL;
+        for (size_t b = 0; b < sizeof bare / sizeof *bare; b++)
+            takes_value = takes_value && strcmp(argv[i], bare[b]) != 0;
+        i += takes_value;
+    }
+    return 0;
+}
+
+/* argv without the switches, in line->left; false when memory is short. */
+static bool strip_switches(struct kiln_cli *cli, struct command_line *line, int argc, char **argv)
+{
+    line->left = calloc((size_t)argc + 1, sizeof *line->left);
+    if (!line->left)
+        return false;
+    bool ended = false;
+    for (int i = 0; i < argc; i++) {
+        ended = ended || strcmp(argv[i], "--") == 0;
+        if (i == 0 || ended || !take_switch(cli, line, argv[i]))
+            line->left[line->left_count++] = argv[i];
+    }
+    return true;
+}
+
+/* The path behind --config, for verbs that find their own file. */
+static char *config_flag(int argc, const char *const *argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--config=", 9) == 0)
+            return strdup(argv[i] + 9);
+        if (strcmp(argv[i], "--config") == 0 && i + 1 < argc)
+            return strdup(argv[i + 1]);
+    }
+    return NULL;
+}
+
+/* Loads the settings the verb asks for; words receives what is left for it. */
+static int load_settings(struct kiln_cli *cli, const struct command_line *line, const char **words,
+                         int *ret_count, struct kiln_error *err)
+{
+    char *const *argv = (char *const *)line->left;
+    bool lenient = cli->verb->settings == KILN_SETTINGS_LENIENT;
+    if (cli->verb->settings == KILN_SETTINGS_FILE || lenient) {
+        int rc = kiln_config_flags(line->left_count, argv, words, ret_count, &cli->config,
+                                   &cli->config_path, err);
+        if (rc == 0 || !lenient)
+            return rc;
+        cli->config_error = *err;
+    }
+    cli->config_path = config_flag(line->left_count, line->left);
+    cli->config = kiln_config_new();
+    if (!cli->config)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the settings");
+    int rc = lenient ? 0 : kiln_config_environ(cli->config, environ, err);
+    return rc ? rc
+              : kiln_config_flags_lay(line->left_count, argv, words, ret_count, cli->config, err);
+}
+
+static int run_verb(struct kiln_cli *cli, struct command_line *line)
+{
+    struct kiln_error err;
+    int count = 0;
+    const char **words = calloc((size_t)line->left_count + 1, sizeof *words);
+    if (!words)
+        return EX_OSERR;
+    int status;
+    if (load_settings(cli, line, words, &count, &err))
+        status = kiln_report(cli, &err);
+    else if (count == 0 || strcmp(words[0], cli->verb->name) != 0)
+        status = kiln_usage(cli, "options of '%s' belong behind it", cli->verb->name);
+    else
+        status = cli->verb->run(cli, count, (char **)words);
+    free(words);
+    return status;
+}
+
+static int dispatch(struct kiln_cli *cli, struct command_line *line, int argc, char **argv)
+{
+    if (line->verb_at == 0) {
+        if (line->version) {
+            printf("kiln %s\n", KILN_VERSION);
+            return 0;
+        }
+        kiln_help_overview(line->help ? stdout : stderr);
+        return line->help ? 0 : EX_USAGE;
+    }
+    cli->verb = kiln_verb_find(argv[line->verb_at]);
+    if (!cli->verb)
+        return kiln_help_unknown(cli, argv[line->verb_at]);
+    if (cli->verb->settings == KILN_SETTINGS_NONE)
+        return cli->verb->run(cli, argc - line->verb_at, argv + line->verb_at);
+    if (!strip_switches(cli, line, argc, argv))
+        return EX_OSERR;
+    if (line->help) {
+        kiln_help_verb(stdout, cli->verb);
+        return 0;
+    }
+    return run_verb(cli, line);
+}
+
+/* A full disk must not look like success; a reader that has gone (`| head`) is no error to name. */
+static int close_stdout(int status)
+{
+    errno = 0;
+    bool failed = fflush(stdout) != 0 || ferror(stdout);
+    if (!failed)
+        return status;
+    if (errno != EPIPE)
+        fprintf(stderr, "kiln: write to stdout: %s\n", strerror(errno ? errno : EIO));
+    return status ? status : EX_IOERR;
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN); /* a server that hangs up is an error to report, not a death */
+    struct kiln_cli cli = {0};
+    struct command_line line = {.verb_at = find_verb(argc, argv)};
+    for (int i = 1; i < argc && (line.verb_at == 0 || i < line.verb_at); i++)
+        (void)take_switch(&cli, &line, argv[i]);
+    for (int i = 1; i < argc; i++) /* before anything is said */
+        cli.quiet = cli.quiet || strcmp(argv[i], "-q") == 0 || strcmp(argv[i], "--quiet") == 0;
+    const char *no_color = getenv("NO_COLOR");
+    bool color = !(no_color && no_color[0]);
+    cli.color_out = color && isatty(STDOUT_FILENO);
+    cli.color_err = color && isatty(STDERR_FILENO);
+    cli.progress = isatty(STDERR_FILENO) && !cli.quiet;
+    int status = dispatch(&cli, &line, argc, argv);
+    kiln_config_free(cli.config);
+    free(cli.config_path);
+    free(line.left);
+    return close_stdout(status);
+}

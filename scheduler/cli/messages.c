@@ -1,0 +1,189 @@
+/* messages.c - what people read on stderr, and the one way to stdout for JSON. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "scheduler/cli/cli.h"
+#include "storage/bus.h"
+#include "storage/ledger.h"
+
+static void print_line(const char *before, const char *fmt, va_list args)
+{
+    char text[KILN_ERROR_TEXT_MAX * 2]; /* one write a line: other programs share the terminal */
+    size_t used = (size_t)snprintf(text, sizeof text, "%s", before);
+    vsnprintf(text + used, sizeof text - used - 1, fmt, args);
+    strcat(text, "\n");
+    fputs(text, stderr);
+}
+
+void kiln_say(const struct kiln_cli *cli, const char *fmt, ...)
+{
+    if (cli->quiet)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    print_line("", fmt, args);
+    va_end(args);
+}
+
+void kiln_warn(const struct kiln_cli *cli, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    print_line(cli->color_err ? "\033[1mkiln:\033[0m " : "kiln: ", fmt, args);
+    va_end(args);
+}
+
+/* What to try next, for the codes where that is the same every time. */
+static const char *advice(const struct kiln_cli *cli, int code)
+{
+    switch (code) {
+    case KILN_UNAVAILABLE:
+    case KILN_TIMEOUT:
+        return cli->config_path
+                   ? "`kiln doctor` looks at every server of the settings"
+                   : "no settings file was found: `kiln up` starts a private stack here, "
+                     "--config FILE names another one";
+    case KILN_CONFIG:
+        return "`kiln help config` shows every setting and where its value came from";
+    case KILN_INTERNAL:
+        return "this is a bug in Kiln; please report it with the line above";
+    default:
+        return NULL;
+    }
+}
+
+int kiln_report(const struct kiln_cli *cli, const struct kiln_error *err)
+{
+    kiln_warn(cli, "%s", err->text);
+    const char *next = advice(cli, err->code);
+    if (next)
+        kiln_say(cli, "      %s", next);
+    return kiln_code_exit(err->code);
+}
+
+int kiln_usage(const struct kiln_cli *cli, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    print_line(cli->color_err ? "\033[1mkiln:\033[0m " : "kiln: ", fmt, args);
+    va_end(args);
+    if (cli->verb)
+        kiln_say(cli, "      `kiln help %s` shows how it is used", cli->verb->name);
+    return EX_USAGE;
+}
+
+/* Levenshtein distance of short words, '-' and '_' alike; a bound on both keeps the table small. */
+static size_t distance(const char *a, const char *b)
+{
+    enum { LONGEST = 40 };
+    size_t n = strlen(a), m = strlen(b), row[LONGEST + 1];
+    if (n > LONGEST || m > LONGEST)
+        return LONGEST;
+    for (size_t j = 0; j <= m; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t corner = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            char x = a[i - 1] == '_' ? '-' : a[i - 1], y = b[j - 1] == '_' ? '-' : b[j - 1];
+            size_t best = corner + (x != y);
+            best = row[j] + 1 < best ? row[j] + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            corner = row[j];
+            row[j] = best;
+        }
+    }
+    return row[m];
+}
+
+const char *kiln_nearest_name(const char *word, const char *const *names)
+{
+    const char *nearest = NULL;
+    size_t best = 1 + strlen(word) / 3; /* further than this is another word */
+    for (; *names; names++) {
+        size_t away = distance(word, *names);
+        if (away <= best && (away < best || !nearest)) {
+            best = away;
+            nearest = *names;
+        }
+    }
+    return nearest;
+}
+
+int kiln_print_json(const struct kiln_cli *cli, json_t *value)
+{
+    if (!value) {
+        kiln_warn(cli, "no memory for the JSON answer");
+        return EX_OSERR;
+    }
+    int rc = json_dumpf(value, stdout, JSON_COMPACT | JSON_ENCODE_ANY);
+    json_decref(value);
+    return rc || fputc('\n', stdout) == EOF ? EX_IOERR : 0;
+}
+
+bool kiln_stdout_ok(void)
+{
+    return !ferror(stdout);
+}
+
+const char *kiln_bytes_text(double bytes, char *out, size_t size)
+{
+    static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
+    size_t unit = 0;
+    while (bytes >= 1000 && unit + 1 < sizeof units / sizeof *units) {
+        bytes /= 1000;
+        unit++;
+    }
+    snprintf(out, size, unit && bytes < 100 ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return out;
+}
+
+const char *kiln_seconds_text(double seconds, char *out, size_t size)
+{
+    long whole = seconds < 0 ? 0 : (long)(seconds + 0.5);
+    if (seconds < 10)
+        snprintf(out, size, "%.1f s", seconds < 0 ? 0 : seconds);
+    else if (whole < 60)
+        snprintf(out, size, "%ld s", whole);
+    else if (whole < 3600)
+        snprintf(out, size, "%ld min %02ld s", whole / 60, whole % 60);
+    else
+        snprintf(out, size, "%ld h %02ld min", whole / 3600, whole % 3600 / 60);
+    return out;
+}
+
+int kiln_open_ledger(struct kiln_cli *cli, struct kiln_ledger **ret, struct kiln_error *err)
+{
+    char name[64];
+    snprintf(name, sizeof name, "kiln %s", cli->verb->name);
+    struct kiln_ledger *ledger = NULL;
+    int rc = kiln_ledger_open(cli->config, name, &ledger, err);
+    if (rc)
+        return rc;
+    rc = kiln_ledger_check(ledger, err);
+    if (rc) {
+        kiln_ledger_close(ledger);
+        return rc;
+    }
+    *ret = ledger;
+    return 0;
+}
+
+int kiln_open_bus(struct kiln_cli *cli, struct kiln_bus **ret, struct kiln_error *err)
+{
+    struct kiln_bus *bus = NULL;
+    int rc = kiln_bus_open(cli->config, &bus, err);
+    if (rc)
+        return rc;
+    rc = kiln_bus_ping(bus, err);
+    if (rc) {
+        kiln_bus_close(bus);
+        return rc;
+    }
+    *ret = bus;
+    return 0;
+}
