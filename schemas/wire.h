@@ -45,7 +45,7 @@ struct kiln_assignment {
     uint32_t width, height, steps; /* of all jobs; the LoRA set too */
     struct kiln_lora loras[KILN_LORAS_MAX];
     uint32_t lora_count;
-    struct kiln_job *jobs;         /* [job_count]; id, attempt, batch, prompts, seed, ... */
+    struct kiln_job *jobs;         /* [job_count]; id, attempt, batch, prompts, seed, created_ms, ... */
     uint32_t job_count;
 };
 char *kiln_assignment_encode(const struct kiln_assignment *a); /* malloc'd JSON, NULL: no memory */
@@ -88,6 +88,7 @@ struct kiln_beat {
     uint32_t batch_max;                     /* jobs of one assignment */
     uint32_t step, steps;                   /* of the running batch; 0,0 when idle */
     bool draining;
+    uint32_t deaf_ms;                       /* since the last good read of the worker's stream */
     uint64_t done, failed;                  /* pictures since start */
     int64_t started_ms, sent_ms;            /* wall clock, for people only */
 };
