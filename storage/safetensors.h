@@ -26,7 +26,7 @@ struct kiln_st_tensor {
     enum kiln_st_dtype dtype;
     uint32_t ndim;
     int64_t shape[KILN_ST_DIMS_MAX];
-    const void *data;            /* inside the mapping, read-only */
+    const void *data;            /* inside the mapping, read-only, aligned to nothing */
     size_t size;                 /* bytes */
 };
 
@@ -39,6 +39,10 @@ int kiln_st_open(const char *path, struct kiln_st **ret, struct kiln_error *err)
 int kiln_st_open_memory(const void *data, size_t size, const char *what, struct kiln_st **ret,
                         struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_st_close(struct kiln_st *st); /* accepts NULL; tensors die with it */
+
+/* KILN_CORRUPT if a file was cut or written to since it was opened: reading a mapping that lost
+ * its file ends in SIGBUS, so this comes before a long read. */
+int kiln_st_check(const struct kiln_st *st, struct kiln_error *err) KILN_MUST_CHECK;
 
 size_t kiln_st_count(const struct kiln_st *st);
 const struct kiln_st_tensor *kiln_st_at(const struct kiln_st *st, size_t i); /* sorted by name */

@@ -1,0 +1,442 @@
+/* safetensors.c - opens one safetensors file, or the shards of an index, as one set of tensors.
+ *
+ * Files are mapped read-only and the tensors point into the mapping: a model of 12 GB is not read
+ * before it is used, and two processes share its pages.  The price of a mapping is that a file
+ * which somebody cuts short while it is open kills the reader (SIGBUS).  kiln_st_check() compares
+ * the files with what they were when they were opened; loaders call it before a long read, and
+ * models are replaced by renaming a new file over the old one, never by writing into it.
+ *
+ * An index (model.safetensors.index.json) has "weight_map": {"tensor": "shard file"}.  Shards
+ * are names in the same directory, and index and shards must agree in both directions.
+ */
+#include "storage/safetensors.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "storage/safetensors_header.h"
+
+#define SHARDS_MAX 1024
+#define INDEX_BYTES_MAX KILN_ST_HEADER_MAX
+
+struct shard {
+    char *path;
+    void *map; /* NULL for borrowed memory */
+    size_t size;
+    int fd; /* open while the mapping lives, for kiln_st_check; -1 for memory */
+    struct timespec mtime;
+    struct kiln_st_header header;
+};
+
+struct kiln_st {
+    struct shard *shards;
+    size_t shard_count;
+    struct kiln_st_tensor *tensors; /* of all shards, sorted by name */
+    size_t count;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct kiln_st_tensor *)a)->name,
+                  ((const struct kiln_st_tensor *)b)->name);
+}
+
+/* --- one file --------------------------------------------------------------------------------- */
+
+static void shard_release(struct shard *s)
+{
+    kiln_st_header_release(&s->header);
+    if (s->map)
+        munmap(s->map, s->size);
+    if (s->fd >= 0)
+        close(s->fd);
+    free(s->path);
+}
+
+/* O_NONBLOCK: opening a FIFO that nobody writes would wait for ever. */
+static int open_regular(const char *path, int *ret_fd, struct stat *ret_stat,
+                        struct kiln_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return kiln_fail(err, errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "open %s: %s", path,
+                         strerror(errno));
+    if (fstat(fd, ret_stat) != 0 || !S_ISREG(ret_stat->st_mode)) {
+        close(fd);
+        return kiln_fail(err, KILN_BAD_INPUT, "%s is not a regular file", path);
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+/* Fills *s, which shard_release frees also after a failure. */
+static int shard_open(struct shard *s, const char *path, struct kiln_error *err)
+{
+    struct stat st;
+    *s = (struct shard){.fd = -1};
+    int rc = open_regular(path, &s->fd, &st, err);
+    if (rc)
+        return rc;
+    s->path = strdup(path);
+    if (!s->path)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", path);
+    if (st.st_size < (off_t)sizeof(uint64_t))
+        return kiln_fail(err, KILN_CORRUPT, "%s: %lld bytes are too few for a safetensors file",
+                         path, (long long)st.st_size);
+    s->size = (size_t)st.st_size;
+    s->mtime = st.st_mtim;
+    void *map = mmap(NULL, s->size, PROT_READ, MAP_PRIVATE, s->fd, 0);
+    if (map == MAP_FAILED)
+        return kiln_fail(err, KILN_IO, "map %s (%zu bytes): %s", path, s->size, strerror(errno));
+    s->map = map;
+    return kiln_st_header_parse(map, s->size, path, &s->header, err);
+}
+
+/* --- the set ---------------------------------------------------------------------------------- */
+
+/* Joins the shards' tables; a name in two shards has two meanings and is refused. */
+static int collect(struct kiln_st *st, struct kiln_error *err)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < st->shard_count; i++)
+        total += st->shards[i].header.count;
+    if (total > KILN_ST_TENSORS_MAX)
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s and its other shards: %zu tensors, at most %d",
+                         st->shards[0].path, total, KILN_ST_TENSORS_MAX);
+    st->tensors = calloc(total + 1, sizeof *st->tensors);
+    if (!st->tensors)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a table of %zu tensors", total);
+    for (size_t i = 0; i < st->shard_count; i++) {
+        const struct kiln_st_header *h = &st->shards[i].header;
+        if (h->count > 0) /* an empty table may be a null pointer, which memcpy must not see */
+            memcpy(st->tensors + st->count, h->tensors, h->count * sizeof *h->tensors);
+        st->count += h->count;
+    }
+    qsort(st->tensors, st->count, sizeof *st->tensors, by_name);
+    for (size_t i = 1; i < st->count; i++)
+        if (strcmp(st->tensors[i - 1].name, st->tensors[i].name) == 0)
+            return kiln_fail(err, KILN_CORRUPT, "tensor %s is in two shards beside %s",
+                             st->tensors[i].name, st->shards[0].path);
+    return 0;
+}
+
+static struct kiln_st *st_new(size_t shards)
+{
+    struct kiln_st *st = calloc(1, sizeof *st);
+    if (st)
+        st->shards = calloc(shards, sizeof *st->shards);
+    if (!st || !st->shards) {
+        free(st);
+        return NULL;
+    }
+    return st;
+}
+
+static int open_single(const char *path, struct kiln_st **ret, struct kiln_error *err)
+{
+    struct kiln_st *st = st_new(1);
+    if (!st)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", path);
+    st->shard_count = 1;
+    int rc = shard_open(&st->shards[0], path, err);
+    if (!rc)
+        rc = collect(st, err);
+    if (rc) {
+        kiln_st_close(st);
+        return rc;
+    }
+    *ret = st;
+    return 0;
+}
+
+int kiln_st_open_memory(const void *data, size_t size, const char *what, struct kiln_st **ret,
+                        struct kiln_error *err)
+{
+    struct kiln_st *st = st_new(1);
+    if (!st)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", what);
+    st->shard_count = 1;
+    struct shard *s = &st->shards[0];
+    *s = (struct shard){.fd = -1, .size = size, .path = strdup(what)};
+    int rc = s->path ? kiln_st_header_parse(data, size, what, &s->header, err)
+                     : kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", what);
+    if (!rc)
+        rc = collect(st, err);
+    if (rc) {
+        kiln_st_close(st);
+        return rc;
+    }
+    *ret = st;
+    return 0;
+}
+
+void kiln_st_close(struct kiln_st *st)
+{
+    if (!st)
+        return;
+    for (size_t i = 0; i < st->shard_count; i++)
+        shard_release(&st->shards[i]);
+    free(st->shards);
+    free(st->tensors);
+    free(st);
+}
+
+int kiln_st_check(const struct kiln_st *st, struct kiln_error *err)
+{
+    for (size_t i = 0; i < st->shard_count; i++) {
+        const struct shard *s = &st->shards[i];
+        struct stat now;
+        if (s->fd < 0)
+            continue;
+        if (fstat(s->fd, &now) != 0)
+            return kiln_fail(err, KILN_IO, "stat %s: %s", s->path, strerror(errno));
+        if ((size_t)now.st_size != s->size || now.st_mtim.tv_sec != s->mtime.tv_sec ||
+            now.st_mtim.tv_nsec != s->mtime.tv_nsec)
+            return kiln_fail(err, KILN_CORRUPT,
+                             "%s was changed while it was open (%zu bytes then, %lld now)", s->path,
+                             s->size, (long long)now.st_size);
+    }
+    return 0;
+}
+
+/* --- an index --------------------------------------------------------------------------------- */
+
+/* A shard is a plain name beside the index: no way to another directory. */
+static bool shard_name_ok(const char *name)
+{
+    size_t len = strlen(name);
+    return len > 0 && len <= NAME_MAX && name[0] != '.' && !strchr(name, '/');
+}
+
+static int load_index(const char *path, json_t **ret, struct kiln_error *err)
+{
+    struct stat st;
+    json_error_t where;
+    int fd = -1, rc = open_regular(path, &fd, &st, err);
+    if (rc)
+        return rc;
+    if (st.st_size > INDEX_BYTES_MAX) {
+        close(fd);
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s: %lld bytes, at most %d", path,
+                         (long long)st.st_size, INDEX_BYTES_MAX);
+    }
+    json_t *json = json_loadfd(fd, JSON_REJECT_DUPLICATES, &where);
+    close(fd);
+    if (!json)
+        return kiln_fail(err, KILN_CORRUPT, "%s:%d: %s", path, where.line, where.text);
+    if (!json_is_object(json_object_get(json, "weight_map"))) {
+        json_decref(json);
+        return kiln_fail(err, KILN_CORRUPT, "%s: there is no \"weight_map\"", path);
+    }
+    *ret = json;
+    return 0;
+}
+
+/* Opens dir/name unless it is open already. */
+static int add_shard(struct kiln_st *st, const char *dir, const char *name, struct kiln_error *err)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s/%s: the path is too long", dir, name);
+    for (size_t i = 0; i < st->shard_count; i++)
+        if (strcmp(st->shards[i].path, path) == 0)
+            return 0;
+    if (st->shard_count == SHARDS_MAX)
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s: more than %d shards", dir, SHARDS_MAX);
+    struct shard *s = &st->shards[st->shard_count];
+    int rc = shard_open(s, path, err);
+    if (rc)
+        shard_release(s);
+    else
+        st->shard_count++;
+    return rc;
+}
+
+static int open_shards(struct kiln_st *st, const json_t *map, const char *dir, const char *path,
+                       struct kiln_error *err)
+{
+    const char *tensor;
+    json_t *value;
+    json_object_foreach((json_t *)map, tensor, value)
+    {
+        const char *name = json_string_value(value);
+        if (!name || !shard_name_ok(name))
+            return kiln_fail(err, KILN_CORRUPT,
+                             "%s: tensor %.128s is not mapped to a file name in its directory",
+                             path, tensor);
+        int rc = add_shard(st, dir, name, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* Every mapped tensor must be in its shard, and no shard may hold one that is not mapped. */
+static int compare_index(const struct kiln_st *st, const json_t *map, const char *dir,
+                         const char *path, struct kiln_error *err)
+{
+    size_t held = 0;
+    for (size_t i = 0; i < st->shard_count; i++) {
+        const struct shard *s = &st->shards[i];
+        for (size_t k = 0; k < s->header.count; k++, held++) {
+            const char *tensor = s->header.tensors[k].name;
+            const char *mapped = json_string_value(json_object_get(map, tensor));
+            if (!mapped || strcmp(mapped, s->path + strlen(dir) + 1) != 0)
+                return kiln_fail(err, KILN_CORRUPT, "%s holds tensor %s, %s does not say so",
+                                 s->path, tensor, path);
+        }
+    }
+    if (held == json_object_size(map))
+        return 0;
+    const char *tensor;
+    json_t *value;
+    json_object_foreach(
+        (json_t *)map, tensor,
+        value) if (!kiln_st_find(st, tensor)) return kiln_fail(err, KILN_CORRUPT,
+                                                               "%s: tensor %.128s is not in %s",
+                                                               path, tensor,
+                                                               json_string_value(value));
+    return kiln_fail(err, KILN_INTERNAL, "%s: index and shards disagree", path);
+}
+
+static int open_index(const char *path, struct kiln_st **ret, struct kiln_error *err)
+{
+    json_t *index = NULL;
+    int rc = load_index(path, &index, err);
+    if (rc)
+        return rc;
+    const json_t *map = json_object_get(index, "weight_map");
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+    struct kiln_st *st = st_new(SHARDS_MAX);
+    if (!dir || !st)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", path);
+    else if (json_object_size(map) == 0)
+        rc = kiln_fail(err, KILN_CORRUPT, "%s: \"weight_map\" is empty", path);
+    if (!rc)
+        rc = open_shards(st, map, dir, path, err);
+    if (!rc)
+        rc = collect(st, err);
+    if (!rc)
+        rc = compare_index(st, map, dir, path, err);
+    json_decref(index);
+    free(dir);
+    if (rc) {
+        kiln_st_close(st);
+        return rc;
+    }
+    *ret = st;
+    return 0;
+}
+
+/* --- a directory ------------------------------------------------------------------------------ */
+
+#define SINGLE_SUFFIX ".safetensors"
+#define INDEX_SUFFIX ".safetensors.index.json"
+
+static bool ends_with(const char *text, const char *suffix)
+{
+    size_t n = strlen(text), m = strlen(suffix);
+    return n >= m && strcmp(text + n - m, suffix) == 0;
+}
+
+static int open_file(const char *path, struct kiln_st **ret, struct kiln_error *err)
+{
+    return ends_with(path, INDEX_SUFFIX) ? open_index(path, ret, err) : open_single(path, ret, err);
+}
+
+/* The one file of the directory with this suffix: 0 none, 1 found, 2 several. */
+static int only_one(DIR *dir, const char *suffix, char *ret_name)
+{
+    int found = 0;
+    rewinddir(dir);
+    for (struct dirent *e; (e = readdir(dir)) && found < 2;) {
+        if (e->d_name[0] == '.' || !ends_with(e->d_name, suffix))
+            continue;
+        strcpy(ret_name, e->d_name); /* both are NAME_MAX + 1 */
+        found++;
+    }
+    return found;
+}
+
+/* An index before its own shards, which are .safetensors files too. */
+static int choose_only(const char *dir_path, char *ret_name, struct kiln_error *err)
+{
+    DIR *dir = opendir(dir_path);
+    if (!dir)
+        return kiln_fail(err, KILN_IO, "open %s: %s", dir_path, strerror(errno));
+    int found = only_one(dir, INDEX_SUFFIX, ret_name);
+    if (found == 0)
+        found = only_one(dir, SINGLE_SUFFIX, ret_name);
+    closedir(dir);
+    if (found == 0)
+        return kiln_fail(err, KILN_NOT_FOUND, "%s: there is no .safetensors file in it", dir_path);
+    if (found > 1)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "%s: several .safetensors files, none of them model "
+                         "or diffusion_pytorch_model: name one",
+                         dir_path);
+    return 0;
+}
+
+static int open_directory(const char *dir, struct kiln_st **ret, struct kiln_error *err)
+{
+    static const char *const usual[] = {"model" SINGLE_SUFFIX, "model" INDEX_SUFFIX,
+                                        "diffusion_pytorch_model" SINGLE_SUFFIX,
+                                        "diffusion_pytorch_model" INDEX_SUFFIX};
+    char path[PATH_MAX], name[NAME_MAX + 1];
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (snprintf(path, sizeof path, "%s/%s", dir, usual[i]) < (int)sizeof path &&
+            access(path, F_OK) == 0)
+            return open_file(path, ret, err);
+    int rc = choose_only(dir, name, err);
+    if (rc)
+        return rc;
+    if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s/%s: the path is too long", dir, name);
+    return open_file(path, ret, err);
+}
+
+int kiln_st_open(const char *path, struct kiln_st **ret, struct kiln_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return kiln_fail(err, errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "open %s: %s", path,
+                         strerror(errno));
+    return S_ISDIR(st.st_mode) ? open_directory(path, ret, err) : open_file(path, ret, err);
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+size_t kiln_st_count(const struct kiln_st *st)
+{
+    return st->count;
+}
+
+const struct kiln_st_tensor *kiln_st_at(const struct kiln_st *st, size_t i)
+{
+    return i < st->count ? &st->tensors[i] : NULL;
+}
+
+const struct kiln_st_tensor *kiln_st_find(const struct kiln_st *st, const char *name)
+{
+    struct kiln_st_tensor key = {.name = name};
+    return bsearch(&key, st->tensors, st->count, sizeof key, by_name);
+}
+
+const char *kiln_st_metadata(const struct kiln_st *st, const char *key)
+{
+    const char *value = NULL;
+    for (size_t i = 0; i < st->shard_count && !value; i++)
+        value = json_string_value(
+            json_object_get(json_object_get(st->shards[i].header.json, "__metadata__"), key));
+    return value;
+}
