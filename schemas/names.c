@@ -1,0 +1,69 @@
+/* names.c - the rule for names and the edit distance behind "did you mean". */
+#include "schemas/names.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define COMPARED_MAX 64 /* longer words are compared by their first bytes only */
+
+bool kiln_name_valid(const char *text, size_t len, size_t max)
+{
+    if (len == 0 || len > max || !isalnum((unsigned char)text[0]))
+        return false;
+    for (size_t i = 1; i < len; i++)
+        if (!isalnum((unsigned char)text[i]) && text[i] != '.' && text[i] != '_' && text[i] != '-')
+            return false;
+    return true;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool same(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+size_t kiln_edit_distance(const char *a, size_t a_len, const char *b, size_t b_len, size_t max)
+{
+    a_len = least(a_len, COMPARED_MAX);
+    b_len = least(b_len, COMPARED_MAX);
+    size_t apart = a_len > b_len ? a_len - b_len : b_len - a_len;
+    if (apart > max)
+        return apart;
+    /* rows[0] is two letters of a back, needed for a swap; rows[2] is being filled. */
+    size_t rows[3][COMPARED_MAX + 1];
+    for (size_t j = 0; j <= b_len; j++)
+        rows[1][j] = j;
+    for (size_t i = 1; i <= a_len; i++) {
+        rows[2][0] = i;
+        for (size_t j = 1; j <= b_len; j++) {
+            size_t change = rows[1][j - 1] + !same(a[i - 1], b[j - 1]);
+            size_t best = least(change, least(rows[1][j], rows[2][j - 1]) + 1);
+            if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
+                best = least(best, rows[0][j - 2] + 1);
+            rows[2][j] = best;
+        }
+        memcpy(rows[0], rows[1], sizeof rows[0]);
+        memcpy(rows[1], rows[2], sizeof rows[1]);
+    }
+    return rows[1][b_len];
+}
+
+const char *kiln_nearest(const char *text, size_t len, const char *const *names, size_t count)
+{
+    size_t limit = len / 3 > 1 ? len / 3 : 1;
+    const char *best = NULL;
+    for (size_t i = 0; i < count; i++) {
+        size_t distance = kiln_edit_distance(text, len, names[i], strlen(names[i]), limit);
+        if (distance <= limit && distance < len) {
+            best = names[i];
+            if (distance == 0)
+                break;
+            limit = distance - 1; /* only a nearer one may replace it */
+        }
+    }
+    return best;
+}

@@ -1,0 +1,24 @@
+/* names.h - what a name may look like, and which known name a wrong one was probably meant to be.
+ *
+ * Names of pools, tenants, styles, LoRAs, models, workers and batches become parts of Redis keys,
+ * object keys and file names; so they are [A-Za-z0-9][A-Za-z0-9._-]* and nothing else.
+ */
+#ifndef KILN_NAMES_H
+#define KILN_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Whether text[0..len) is a name of 1 .. max bytes. */
+bool kiln_name_valid(const char *text, size_t len, size_t max);
+#define KILN_NAME_RULE "letters, digits, '.', '_' and '-', beginning with a letter or digit"
+
+/* Edit distance (insert, delete, change, swap neighbours), letters compared without case; gives
+ * up and returns more than max once it is certain to be larger. */
+size_t kiln_edit_distance(const char *a, size_t a_len, const char *b, size_t b_len, size_t max);
+
+/* The entry of names[0..count) nearest to text[0..len), or NULL if none is near enough to be what
+ * was meant (a third of its letters, at least one). */
+const char *kiln_nearest(const char *text, size_t len, const char *const *names, size_t count);
+
+#endif

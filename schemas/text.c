@@ -1,0 +1,148 @@
+/* text.c - a growing text. */
+#include "schemas/text.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool reserve(struct kiln_text *text, size_t more)
+{
+    if (text->failed)
+        return false;
+    if (more < text->size - text->len) /* one byte stays for the NUL */
+        return true;
+    size_t size = text->size ? text->size : 128;
+    while (size - text->len <= more)
+        size *= 2;
+    char *at = realloc(text->at, size);
+    if (!at) {
+        text->failed = true;
+        return false;
+    }
+    text->at = at;
+    text->size = size;
+    return true;
+}
+
+void kiln_text_add(struct kiln_text *text, const char *bytes, size_t len)
+{
+    if (!reserve(text, len))
+        return;
+    if (len > 0)
+        memcpy(text->at + text->len, bytes, len);
+    text->len += len;
+    text->at[text->len] = '\0';
+}
+
+void kiln_text_puts(struct kiln_text *text, const char *string)
+{
+    kiln_text_add(text, string, strlen(string));
+}
+
+void kiln_text_printf(struct kiln_text *text, const char *fmt, ...)
+{
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    int len = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    if (len >= 0 && reserve(text, (size_t)len)) {
+        vsnprintf(text->at + text->len, (size_t)len + 1, fmt, again);
+        text->len += (size_t)len;
+    }
+    va_end(again);
+}
+
+static void json_escape(struct kiln_text *text, unsigned char byte)
+{
+    static const char letters[] = {['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f',
+                                   ['\r'] = 'r', ['"'] = '"',  ['\\'] = '\\'};
+    if (byte < sizeof letters && letters[byte]) {
+        char pair[2] = {'\\', letters[byte]};
+        kiln_text_add(text, pair, 2);
+    } else {
+        kiln_text_printf(text, "\\u%04x", byte);
+    }
+}
+
+void kiln_text_json(struct kiln_text *text, const char *bytes, size_t len)
+{
+    if (!reserve(text, len + 2))
+        return;
+    kiln_text_add(text, "\"", 1);
+    size_t plain = 0; /* start of the run not yet copied */
+    for (size_t i = 0; i < len; i++) {
+        unsigned char byte = (unsigned char)bytes[i];
+        if (byte >= 0x20 && byte != '"' && byte != '\\')
+            continue;
+        kiln_text_add(text, bytes + plain, i - plain);
+        json_escape(text, byte);
+        plain = i + 1;
+    }
+    kiln_text_add(text, bytes + plain, len - plain);
+    kiln_text_add(text, "\"", 1);
+}
+
+void kiln_text_u64(struct kiln_text *text, uint64_t value)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    kiln_text_add(text, digits + at, sizeof digits - at);
+}
+
+void kiln_text_i64(struct kiln_text *text, int64_t value)
+{
+    if (value < 0)
+        kiln_text_add(text, "-", 1);
+    kiln_text_u64(text, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+}
+
+void kiln_text_double(struct kiln_text *text, double value)
+{
+    if (value == floor(value) && fabs(value) < 1e15 && !(value == 0 && signbit(value))) {
+        kiln_text_i64(text, (int64_t)value);
+        return;
+    }
+    char digits[40];
+    for (int precision = 15; precision <= 17; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, value);
+        if (strtod(digits, NULL) == value)
+            break;
+    }
+    for (char *c = digits; *c; c++)
+        if (!strchr("+-0123456789.eE", *c))
+            *c = '.'; /* the locale's decimal point; JSON knows one */
+    kiln_text_puts(text, digits);
+}
+
+void kiln_text_clear(struct kiln_text *text)
+{
+    text->len = 0;
+    text->failed = false;
+    if (text->at)
+        text->at[0] = '\0';
+}
+
+char *kiln_text_take(struct kiln_text *text)
+{
+    kiln_text_add(text, "", 0);
+    char *at = text->at;
+    if (text->failed) {
+        free(at);
+        at = NULL;
+    }
+    *text = (struct kiln_text){0};
+    return at;
+}
+
+void kiln_text_release(struct kiln_text *text)
+{
+    free(text->at);
+    *text = (struct kiln_text){0};
+}

@@ -1,0 +1,76 @@
+/* utf8.c - strict UTF-8, after the table of well-formed byte sequences in the Unicode standard. */
+#include "schemas/utf8.h"
+
+static bool continues(unsigned char byte)
+{
+    return (byte & 0xc0) == 0x80;
+}
+
+size_t kiln_utf8_length(const char *text, size_t len)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    if (len == 0)
+        return 0;
+    if (s[0] < 0x80)
+        return 1;
+    /* The second byte's range is what keeps out overlong forms, surrogates and > U+10FFFF. */
+    if (s[0] >= 0xc2 && s[0] <= 0xdf)
+        return len >= 2 && continues(s[1]) ? 2 : 0;
+    if (s[0] >= 0xe0 && s[0] <= 0xef) {
+        if (len < 3 || !continues(s[1]) || !continues(s[2]))
+            return 0;
+        bool overlong = s[0] == 0xe0 && s[1] < 0xa0;
+        bool surrogate = s[0] == 0xed && s[1] > 0x9f;
+        return overlong || surrogate ? 0 : 3;
+    }
+    if (s[0] >= 0xf0 && s[0] <= 0xf4) {
+        if (len < 4 || !continues(s[1]) || !continues(s[2]) || !continues(s[3]))
+            return 0;
+        bool overlong = s[0] == 0xf0 && s[1] < 0x90;
+        bool beyond = s[0] == 0xf4 && s[1] > 0x8f;
+        return overlong || beyond ? 0 : 4;
+    }
+    return 0;
+}
+
+bool kiln_utf8_valid(const char *text, size_t len, size_t *ret_at)
+{
+    for (size_t at = 0; at < len;) {
+        if ((unsigned char)text[at] < 0x80) {
+            at++;
+            continue;
+        }
+        size_t length = kiln_utf8_length(text + at, len - at);
+        if (length == 0) {
+            if (ret_at)
+                *ret_at = at;
+            return false;
+        }
+        at += length;
+    }
+    return true;
+}
+
+size_t kiln_utf8_encode(unsigned code, char out[4])
+{
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    if (code < 0x800) {
+        out[0] = (char)(0xc0 | code >> 6);
+        out[1] = (char)(0x80 | (code & 0x3f));
+        return 2;
+    }
+    if (code < 0x10000) {
+        out[0] = (char)(0xe0 | code >> 12);
+        out[1] = (char)(0x80 | (code >> 6 & 0x3f));
+        out[2] = (char)(0x80 | (code & 0x3f));
+        return 3;
+    }
+    out[0] = (char)(0xf0 | code >> 18);
+    out[1] = (char)(0x80 | (code >> 12 & 0x3f));
+    out[2] = (char)(0x80 | (code >> 6 & 0x3f));
+    out[3] = (char)(0x80 | (code & 0x3f));
+    return 4;
+}

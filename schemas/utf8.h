@@ -1,0 +1,18 @@
+/* utf8.h - the strict test of UTF-8 (RFC 3629): no overlong forms, no surrogates, nothing above
+ * U+10FFFF.  Everything that people typed passes through here once, at the door. */
+#ifndef KILN_UTF8_H
+#define KILN_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Length 1..4 of the valid sequence at text[0], or 0 if there is none within len bytes. */
+size_t kiln_utf8_length(const char *text, size_t len);
+
+/* Whether all of text is valid; *ret_at (may be NULL) receives the offset of the first bad byte. */
+bool kiln_utf8_valid(const char *text, size_t len, size_t *ret_at);
+
+/* Writes the 1..4 bytes of a code point; returns how many. */
+size_t kiln_utf8_encode(unsigned code, char out[4]);
+
+#endif
