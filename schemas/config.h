@@ -73,7 +73,8 @@ int kiln_config_set(struct kiln_config *config, const char *name, const char *va
 /* A whole file's text; errors carry path:line. */
 int kiln_config_parse(struct kiln_config *config, const char *text, size_t len, const char *path,
                       struct kiln_error *err) KILN_MUST_CHECK;
-/* KILN_* of an environ-style list; unknown KILN_ names other than KILN_CONFIG are refused. */
+/* KILN_* of an environ-style list; unknown names are refused, KILN_CONFIG and KILN_SOURCE (the
+ * checkout that scripts work in) are passed over. */
 int kiln_config_environ(struct kiln_config *config, char *const *environment,
                         struct kiln_error *err) KILN_MUST_CHECK;
 

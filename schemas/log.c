@@ -1,0 +1,121 @@
+/* log.c - builds a line in one buffer and writes it with one write(2), so that lines of several
+ * threads (and processes on one stderr) never mix. */
+#include "schemas/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "schemas/text.h"
+
+static const char *const level_names[] = {"error", "warning", "info", "debug"};
+
+static struct {
+    char program[32];
+    enum kiln_level level;
+    bool json;
+} log_settings = {"kiln", KILN_LOG_INFO, false};
+
+void kiln_log_setup(const char *program, enum kiln_level level, bool json)
+{
+    snprintf(log_settings.program, sizeof log_settings.program, "%s", program);
+    log_settings.level = level;
+    log_settings.json = json;
+}
+
+enum kiln_level kiln_level_by_name(const char *name)
+{
+    for (int level = KILN_LOG_ERROR; level <= KILN_LOG_DEBUG; level++)
+        if (strcmp(name, level_names[level]) == 0)
+            return (enum kiln_level)level;
+    return KILN_LOG_INFO;
+}
+
+struct kiln_field kiln_f(const char *key, const char *fmt, ...)
+{
+    struct kiln_field field;
+    va_list args;
+    snprintf(field.key, sizeof field.key, "%s", key);
+    va_start(args, fmt);
+    vsnprintf(field.value, sizeof field.value, fmt, args);
+    va_end(args);
+    return field;
+}
+
+static void stamp(char *out, size_t size)
+{
+    struct timespec now;
+    struct tm parts;
+    char seconds[32];
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &parts);
+    strftime(seconds, sizeof seconds, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(out, size, "%s.%03ldZ", seconds, now.tv_nsec / 1000000);
+}
+
+/* A value that could be taken for two, or for the end of the line, is written as a JSON string. */
+static void add_value(struct kiln_text *line, const char *value)
+{
+    bool plain = *value != '\0';
+    for (const char *c = value; *c && plain; c++)
+        plain = (unsigned char)*c > ' ' && *c != '"' && *c != '=' && *c != '\\' && *c != 0x7f;
+    if (plain)
+        kiln_text_puts(line, value);
+    else
+        kiln_text_json(line, value, strlen(value));
+}
+
+static void add_member(struct kiln_text *line, const char *key, const char *value)
+{
+    kiln_text_puts(line, line->len > 1 ? "," : "");
+    kiln_text_json(line, key, strlen(key));
+    kiln_text_puts(line, ":");
+    kiln_text_json(line, value, strlen(value));
+}
+
+static void write_all(const char *at, size_t len)
+{
+    while (len > 0) {
+        ssize_t written = write(STDERR_FILENO, at, len);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return; /* nobody can be told that the log cannot be written */
+        at += written;
+        len -= (size_t)written;
+    }
+}
+
+void kiln_log_fields(enum kiln_level level, const char *event, const struct kiln_field *fields,
+                     size_t count)
+{
+    if (level > log_settings.level)
+        return;
+    struct kiln_text line = {0};
+    char time_text[48];
+    stamp(time_text, sizeof time_text);
+    if (log_settings.json) {
+        kiln_text_puts(&line, "{");
+        add_member(&line, "time", time_text);
+        add_member(&line, "level", level_names[level]);
+        add_member(&line, "program", log_settings.program);
+        add_member(&line, "event", event);
+        for (size_t i = 0; i < count; i++)
+            add_member(&line, fields[i].key, fields[i].value);
+        kiln_text_puts(&line, "}\n");
+    } else {
+        kiln_text_printf(&line, "%s %s %s %s", time_text, level_names[level], log_settings.program,
+                         event);
+        for (size_t i = 0; i < count; i++) {
+            kiln_text_printf(&line, " %s=", fields[i].key);
+            add_value(&line, fields[i].value);
+        }
+        kiln_text_puts(&line, "\n");
+    }
+    if (!line.failed)
+        write_all(line.at, line.len);
+    kiln_text_release(&line);
+}
