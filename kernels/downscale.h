@@ -9,13 +9,24 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* src [height][width][3] to dst [out_height][out_width][3]; out sides <= source sides, > 0. */
 void kiln_downscale_ref(const uint8_t *src, uint32_t width, uint32_t height, uint8_t *dst,
                         uint32_t out_width, uint32_t out_height);
+
+/* The two tables, for an implementation elsewhere: light[256] of a stored value, 16 bits, and
+ * stored[65536] back, to nearest.  Made once, never freed. */
+void kiln_downscale_tables(const uint16_t **ret_light, const uint8_t **ret_stored);
 
 /* The size with `longest` as its longer side and the source's shape, each side >= 1, rounded to
  * nearest.  Returns 0 if the source is not larger than that: pictures are never enlarged. */
 int kiln_downscale_fit(uint32_t width, uint32_t height, uint32_t longest, uint32_t *ret_width,
                        uint32_t *ret_height);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -33,7 +33,8 @@ int kiln_webp_xmp(const uint8_t *data, size_t size, char **ret_xmp,
                   struct kiln_error *err) KILN_MUST_CHECK;
 
 /* What is said about a picture inside its file: the IPTC label "trainedAlgorithmicMedia" and the
- * parameters that made it.  malloc'd XMP packet, XML-escaped; NULL when memory is short. */
+ * parameters that made it.  malloc'd XMP packet, XML-escaped; NULL when memory is short.  A NULL
+ * or empty text is left out; about == NULL makes the label alone. */
 struct kiln_webp_about {
     const char *prompt, *negative_prompt, *model, *lora_set;
     uint64_t seed;

@@ -1,0 +1,201 @@
+/* webp.c - pixels to WebP and back, through libwebp and libwebpmux.
+ *
+ * A file without metadata is a plain VP8 or VP8L file.  With an XMP packet it becomes an extended
+ * file: RIFF { VP8X, VP8 or VP8L, "XMP " }.  The picture's bytes are the same in both.
+ *
+ * Reading trusts nothing: the declared size is checked before a pixel is allocated, animations
+ * are refused, and libwebp itself refuses a file shorter than its RIFF header says.
+ */
+#include "storage/webp.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <webp/decode.h>
+#include <webp/encode.h>
+#include <webp/mux.h>
+
+#define CHANNELS 3
+#define XMP_MAX (1024 * 1024) /* of a file from outside; our own packets have at most 100 KiB */
+
+struct buffer {
+    uint8_t *data;
+    size_t size, room;
+};
+
+/* libwebp's own memory writer would hand out memory that must go back through WebPFree. */
+static int append(const uint8_t *data, size_t size, const WebPPicture *picture)
+{
+    struct buffer *buffer = picture->custom_ptr;
+    if (size > buffer->room - buffer->size) {
+        size_t room = buffer->room ? 2 * buffer->room : 64 * 1024;
+        while (room - buffer->size < size)
+            room *= 2;
+        uint8_t *grown = realloc(buffer->data, room);
+        if (!grown)
+            return 0;
+        buffer->data = grown;
+        buffer->room = room;
+    }
+    memcpy(buffer->data + buffer->size, data, size);
+    buffer->size += size;
+    return 1;
+}
+
+static int make_config(const struct kiln_webp_options *options, WebPConfig *config,
+                       struct kiln_error *err)
+{
+    if (!WebPConfigInit(config))
+        return kiln_fail(err, KILN_INTERNAL, "libwebp is not the version Kiln was built with");
+    config->quality = options->quality;
+    config->method = options->method;
+    config->lossless = options->lossless;
+    config->exact = options->lossless;
+    /* The first comparison also refuses NaN, which WebPValidateConfig lets through. */
+    if (!(options->quality >= 0 && options->quality <= 100) || !WebPValidateConfig(config))
+        return kiln_fail(err, KILN_BAD_INPUT, "webp quality %g or method %d is out of range",
+                         (double)options->quality, options->method);
+    return KILN_OK;
+}
+
+static int fail_encode(const WebPPicture *picture, struct kiln_error *err)
+{
+    bool memory = picture->error_code == VP8_ENC_ERROR_OUT_OF_MEMORY ||
+                  picture->error_code == VP8_ENC_ERROR_BITSTREAM_OUT_OF_MEMORY ||
+                  picture->error_code == VP8_ENC_ERROR_BAD_WRITE;
+    return kiln_fail(err, memory ? KILN_NO_MEMORY : KILN_INTERNAL,
+                     "webp encoding of %dx%d pixels failed with libwebp's error %d", picture->width,
+                     picture->height, (int)picture->error_code);
+}
+
+static int encode_pixels(const uint8_t *rgb, uint32_t width, uint32_t height,
+                         const WebPConfig *config, struct buffer *out, struct kiln_error *err)
+{
+    WebPPicture picture;
+    if (!WebPPictureInit(&picture))
+        return kiln_fail(err, KILN_INTERNAL, "libwebp is not the version Kiln was built with");
+    picture.width = (int)width;
+    picture.height = (int)height;
+    picture.use_argb = config->lossless;
+    picture.writer = append;
+    picture.custom_ptr = out;
+    int code = KILN_OK;
+    if (!WebPPictureImportRGB(&picture, rgb, (int)width * CHANNELS) ||
+        !WebPEncode(config, &picture))
+        code = fail_encode(&picture, err);
+    WebPPictureFree(&picture);
+    return code;
+}
+
+/* Wraps a plain file into an extended one; frees plain->data on success. */
+static int add_xmp(struct buffer *plain, const char *xmp, size_t xmp_len, struct kiln_error *err)
+{
+    WebPData image = {plain->data, plain->size}, packet = {(const uint8_t *)xmp, xmp_len};
+    WebPData whole = {0};
+    WebPMux *mux = WebPMuxCreate(&image, 0);
+    bool good = mux && WebPMuxSetChunk(mux, "XMP ", &packet, 0) == WEBP_MUX_OK &&
+                WebPMuxAssemble(mux, &whole) == WEBP_MUX_OK;
+    uint8_t *copy = good ? malloc(whole.size) : NULL;
+    if (copy) {
+        memcpy(copy, whole.bytes, whole.size);
+        free(plain->data);
+        *plain = (struct buffer){.data = copy, .size = whole.size, .room = whole.size};
+    }
+    WebPDataClear(&whole);
+    WebPMuxDelete(mux);
+    return copy ? KILN_OK
+                : kiln_fail(err, KILN_NO_MEMORY, "no memory to add %zu bytes of XMP", xmp_len);
+}
+
+int kiln_webp_encode(const uint8_t *rgb, uint32_t width, uint32_t height,
+                     const struct kiln_webp_options *options, uint8_t **ret_data, size_t *ret_size,
+                     struct kiln_error *err)
+{
+    if (width == 0 || height == 0 || width > WEBP_MAX_DIMENSION || height > WEBP_MAX_DIMENSION)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "a WebP picture has sides of 1 to %d pixels, not %ux%u",
+                         WEBP_MAX_DIMENSION, width, height);
+    if (options->xmp && options->xmp_len > XMP_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "an XMP packet of %zu bytes; at most %d are allowed",
+                         options->xmp_len, XMP_MAX);
+    WebPConfig config;
+    struct buffer out = {0};
+    int code = make_config(options, &config, err);
+    if (!code)
+        code = encode_pixels(rgb, width, height, &config, &out, err);
+    if (!code && options->xmp)
+        code = add_xmp(&out, options->xmp, options->xmp_len, err);
+    if (code) {
+        free(out.data);
+        return code;
+    }
+    *ret_data = out.data;
+    *ret_size = out.size;
+    return KILN_OK;
+}
+
+static int check_features(const uint8_t *data, size_t size, uint64_t max_pixels,
+                          WebPBitstreamFeatures *features, struct kiln_error *err)
+{
+    if (WebPGetFeatures(data, size, features) != VP8_STATUS_OK)
+        return kiln_fail(err, KILN_CORRUPT, "%zu bytes that do not start as a WebP file does",
+                         size);
+    if (features->has_animation)
+        return kiln_fail(err, KILN_UNSUPPORTED, "the WebP file is an animation");
+    if (features->width <= 0 || features->height <= 0)
+        return kiln_fail(err, KILN_CORRUPT, "the WebP file has no pixels");
+    uint64_t pixels = (uint64_t)features->width * (uint64_t)features->height;
+    if (pixels > max_pixels)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "the WebP file declares %dx%d pixels; at most %llu pixels are read",
+                         features->width, features->height, (unsigned long long)max_pixels);
+    return KILN_OK;
+}
+
+int kiln_webp_decode(const uint8_t *data, size_t size, uint64_t max_pixels, uint8_t **ret_rgb,
+                     uint32_t *ret_width, uint32_t *ret_height, struct kiln_error *err)
+{
+    WebPBitstreamFeatures features;
+    int code = check_features(data, size, max_pixels, &features, err);
+    if (code)
+        return code;
+    size_t bytes = (size_t)features.width * (size_t)features.height * CHANNELS;
+    uint8_t *rgb = malloc(bytes);
+    if (!rgb)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to decode %dx%d pixels", features.width,
+                         features.height);
+    if (!WebPDecodeRGBInto(data, size, rgb, bytes, features.width * CHANNELS)) {
+        free(rgb);
+        return kiln_fail(err, KILN_CORRUPT, "a WebP file of %zu bytes (%dx%d) is damaged or cut",
+                         size, features.width, features.height);
+    }
+    *ret_rgb = rgb;
+    *ret_width = (uint32_t)features.width;
+    *ret_height = (uint32_t)features.height;
+    return KILN_OK;
+}
+
+int kiln_webp_xmp(const uint8_t *data, size_t size, char **ret_xmp, struct kiln_error *err)
+{
+    WebPData file = {data, size}, packet = {0};
+    WebPMux *mux = WebPMuxCreate(&file, 0);
+    if (!mux)
+        return kiln_fail(err, KILN_CORRUPT, "%zu bytes that are not a whole WebP file", size);
+    int code = KILN_OK;
+    char *copy = NULL;
+    WebPMuxError found = WebPMuxGetChunk(mux, "XMP ", &packet);
+    if (found == WEBP_MUX_OK && packet.size > XMP_MAX)
+        code = kiln_fail(err, KILN_BAD_INPUT, "an XMP packet of %zu bytes; at most %d are read",
+                         packet.size, XMP_MAX);
+    else if (found == WEBP_MUX_OK && !(copy = malloc(packet.size + 1)))
+        code = kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu bytes of XMP", packet.size);
+    else if (found != WEBP_MUX_OK && found != WEBP_MUX_NOT_FOUND)
+        code = kiln_fail(err, KILN_CORRUPT, "the WebP file's XMP chunk is damaged");
+    if (copy) {
+        memcpy(copy, packet.bytes, packet.size);
+        copy[packet.size] = '\0';
+    }
+    WebPMuxDelete(mux);
+    if (!code)
+        *ret_xmp = copy;
+    return code;
+}
