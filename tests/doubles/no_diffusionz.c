@@ -1,0 +1,106 @@
+/* no_diffusionz.c - libdiffusionz where LibTorch is not: every call is refused.
+ *
+ * Sanitizer builds cannot link LibTorch; the worker then draws test cards alone, and asking it
+ * for the model is an answer, not a link error.
+ */
+#include "pipeline/diffusionz_batch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/error.h"
+
+static const char reason[] = "built without LibTorch";
+
+const char *diffusionz_last_error(void) { return reason; }
+
+DiffusionZContext *diffusionz_init(const char *model_path, int32_t device_id)
+{
+    (void)model_path;
+    (void)device_id;
+    return NULL;
+}
+
+void diffusionz_free(DiffusionZContext *ctx) { (void)ctx; }
+
+DiffusionZResult *diffusionz_generate(DiffusionZContext *ctx, const DiffusionZParams *params)
+{
+    (void)ctx;
+    (void)params;
+    DiffusionZResult *result = calloc(1, sizeof *result);
+    if (result) {
+        result->error_code = KILN_UNSUPPORTED;
+        result->error_msg = strdup(reason);
+    }
+    return result;
+}
+
+void diffusionz_free_result(DiffusionZResult *result)
+{
+    if (result)
+        free(result->error_msg);
+    free(result);
+}
+
+int32_t diffusionz_load_lora(DiffusionZContext *ctx, const char *path, float weight)
+{
+    (void)ctx;
+    (void)path;
+    (void)weight;
+    return KILN_UNSUPPORTED;
+}
+
+int32_t diffusionz_unload_lora(DiffusionZContext *ctx)
+{
+    (void)ctx;
+    return KILN_UNSUPPORTED;
+}
+
+int32_t diffusionz_open(const DiffusionZOptions *options, DiffusionZContext **ret)
+{
+    (void)options;
+    (void)ret;
+    return KILN_UNSUPPORTED;
+}
+
+int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
+                             DiffusionZOutput *outputs, DiffusionZTimes *ret_times)
+{
+    (void)ctx;
+    (void)batch;
+    (void)outputs;
+    (void)ret_times;
+    return KILN_UNSUPPORTED;
+}
+
+void diffusionz_release_outputs(DiffusionZOutput *outputs, int32_t count)
+{
+    (void)outputs;
+    (void)count;
+}
+
+const char *diffusionz_model_hash(const DiffusionZContext *ctx)
+{
+    (void)ctx;
+    return "";
+}
+
+const char *diffusionz_model_name(const DiffusionZContext *ctx)
+{
+    (void)ctx;
+    return "";
+}
+
+int32_t diffusionz_tokenize(const char *model_path, const char *text, size_t len, int32_t raw,
+                            int32_t **ret_ids, size_t *ret_count)
+{
+    (void)model_path;
+    (void)text;
+    (void)len;
+    (void)raw;
+    (void)ret_ids;
+    (void)ret_count;
+    return KILN_UNSUPPORTED;
+}
+
+void diffusionz_free_ids(int32_t *ids) { (void)ids; }

@@ -1,0 +1,46 @@
+/* engine.h - what draws: the model through LibTorch, or a test card.
+ *
+ * The compute thread knows this table alone, in the terms of pipeline/diffusionz_batch.h.
+ * "pipeline" is that library.  "testcard" answers at once with a drawn test card that says so in
+ * the picture and in the metadata: the whole system can then be benchmarked, and crashed, without
+ * a model.  One thread uses an engine.
+ */
+#ifndef KILN_ENGINE_H
+#define KILN_ENGINE_H
+
+#include "pipeline/diffusionz_batch.h"
+#include "schemas/config.h"
+#include "schemas/error.h"
+
+struct kiln_engine {
+    const char *name;       /* "pipeline", "testcard" */
+    const char *model_name; /* borrowed until close; what images and latents name as their model */
+    const char *model_hash;
+    bool draws_any_model;   /* the test card stands in for whatever model a job names */
+
+    /* As diffusionz_run_batch: 0 when the batch ran (items may have failed one by one). */
+    int (*run)(struct kiln_engine *engine, const DiffusionZBatch *batch, DiffusionZOutput *outputs,
+               DiffusionZTimes *ret_times, struct kiln_error *err);
+    /* Frees what one output points to.  Any thread. */
+    void (*release)(DiffusionZOutput *output);
+    void (*close)(struct kiln_engine *engine);
+};
+
+/* Opens the engine that the settings name (engine, model, device, dtype, threads). */
+int kiln_engine_open(const struct kiln_config *config, struct kiln_engine **ret,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_engine_close(struct kiln_engine *engine); /* accepts NULL */
+
+/* "cpu" is -1, "cuda" 0, "cuda:N" N. */
+int kiln_device_parse(const char *text, int32_t *ret_device,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+/* "auto", "fp32", "bf16", "fp8" to enum diffusionz_dtype. */
+int kiln_dtype_parse(const char *text, int32_t *ret_dtype,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The two engines; kiln_engine_open picks one. */
+int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_engine **ret,
+                              struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_engine_testcard_open(struct kiln_engine **ret, struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

@@ -1,0 +1,63 @@
+/* engine_pipeline.c - the real engine: libdiffusionz through its C ABI. */
+#include "worker/engine.h"
+
+#include <stdlib.h>
+
+struct pipeline {
+    struct kiln_engine engine; /* first: the two pointers are one */
+    DiffusionZContext *context;
+};
+
+static int pipeline_run(struct kiln_engine *engine, const DiffusionZBatch *batch,
+                        DiffusionZOutput *outputs, DiffusionZTimes *ret_times,
+                        struct kiln_error *err)
+{
+    struct pipeline *self = (struct pipeline *)engine;
+    int code = diffusionz_run_batch(self->context, batch, outputs, ret_times);
+    if (code != 0)
+        return kiln_fail(err, code, "%s", diffusionz_last_error());
+    return 0;
+}
+
+static void pipeline_release(DiffusionZOutput *output) { diffusionz_release_outputs(output, 1); }
+
+static void pipeline_close(struct kiln_engine *engine)
+{
+    struct pipeline *self = (struct pipeline *)engine;
+    diffusionz_free(self->context);
+    free(self);
+}
+
+int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_engine **ret,
+                              struct kiln_error *err)
+{
+    DiffusionZOptions options = {
+        .model_path = kiln_config_text(config, KILN_KEY_MODEL),
+        .threads = (int32_t)kiln_config_int(config, KILN_KEY_THREADS),
+    };
+    if (options.model_path[0] == '\0')
+        return kiln_fail(err, KILN_CONFIG, "model: no model directory is set");
+    int code = kiln_device_parse(kiln_config_text(config, KILN_KEY_DEVICE), &options.device_id, err);
+    if (code == 0)
+        code = kiln_dtype_parse(kiln_config_text(config, KILN_KEY_DTYPE), &options.dtype, err);
+    if (code != 0)
+        return code;
+    struct pipeline *self = calloc(1, sizeof *self);
+    if (!self)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the engine");
+    code = diffusionz_open(&options, &self->context);
+    if (code != 0) {
+        free(self);
+        return kiln_fail(err, code, "%s", diffusionz_last_error());
+    }
+    self->engine = (struct kiln_engine){
+        .name = "pipeline",
+        .model_name = diffusionz_model_name(self->context),
+        .model_hash = diffusionz_model_hash(self->context),
+        .run = pipeline_run,
+        .release = pipeline_release,
+        .close = pipeline_close,
+    };
+    *ret = &self->engine;
+    return 0;
+}

@@ -1,0 +1,29 @@
+/* object_key.h - the names of objects in the store.
+ *
+ *     images/<yyyy>/<mm>/<job>/<size>-<sha16>.webp             size: full, 512, 256
+ *     latents/<model>/<yyyy>/<mm>/<job>-<sha16>.safetensors.zst
+ *
+ * sha16 is the first 16 hex digits of the SHA-256 of the bytes.  Year and month are
+ * those of the job's creation in UTC, so that a job that is run again gets the same names; an
+ * object is then overwritten by equal bytes instead of leaving an orphan behind.
+ */
+#ifndef KILN_OBJECT_KEY_H
+#define KILN_OBJECT_KEY_H
+
+#include <stdint.h>
+
+#include "schemas/error.h"
+#include "schemas/limits.h"
+
+/* created_ms: milliseconds since 1970; sha256: 64 hex digits. */
+void kiln_image_key(char ret[KILN_OBJECT_KEY_MAX + 1], int64_t created_ms, uint64_t job,
+                    const char *size, const char *sha256);
+/* model may hold anything: bytes outside [A-Za-z0-9._-] become '_', "" and dots alone "model". */
+void kiln_latent_key(char ret[KILN_OBJECT_KEY_MAX + 1], int64_t created_ms, uint64_t job,
+                     const char *model, const char *sha256);
+
+/* The hex SHA-256 of data. */
+int kiln_sha256_hex(const void *data, size_t size, char ret_hex[65],
+                    struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

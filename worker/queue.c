@@ -1,0 +1,140 @@
+/* queue.c - a ring of slots under one mutex, with one condition for "room" and one for "work". */
+#include "worker/queue.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct slot {
+    void *item;
+    size_t weight;
+};
+
+struct kiln_queue {
+    pthread_mutex_t mutex;
+    pthread_cond_t room, work;
+    bool closed;
+    size_t items_max, weight_max;
+    size_t first, count, weight; /* of what is waiting */
+    struct slot slots[];
+};
+
+/* Deadlines are on the monotonic clock: setting the wall clock must not stretch a wait. */
+static void cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+struct kiln_queue *kiln_queue_new(size_t items_max, size_t weight_max)
+{
+    struct kiln_queue *queue = calloc(1, sizeof *queue + items_max * sizeof queue->slots[0]);
+    if (!queue)
+        return NULL;
+    pthread_mutex_init(&queue->mutex, NULL);
+    cond_init(&queue->room);
+    cond_init(&queue->work);
+    queue->items_max = items_max;
+    queue->weight_max = weight_max;
+    return queue;
+}
+
+void kiln_queue_free(struct kiln_queue *queue)
+{
+    if (!queue)
+        return;
+    pthread_cond_destroy(&queue->work);
+    pthread_cond_destroy(&queue->room);
+    pthread_mutex_destroy(&queue->mutex);
+    free(queue);
+}
+
+static struct timespec deadline_in(int wait_ms)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += wait_ms / 1000;
+    at.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    if (at.tv_nsec >= 1000000000) {
+        at.tv_sec++;
+        at.tv_nsec -= 1000000000;
+    }
+    return at;
+}
+
+static bool has_room(const struct kiln_queue *queue, size_t weight)
+{
+    if (queue->count == 0)
+        return true;
+    return queue->count < queue->items_max && weight <= queue->weight_max &&
+           queue->weight <= queue->weight_max - weight;
+}
+
+int kiln_queue_push(struct kiln_queue *queue, void *item, size_t weight, int wait_ms)
+{
+    struct timespec deadline = deadline_in(wait_ms);
+    int code = 0;
+    pthread_mutex_lock(&queue->mutex);
+    while (!queue->closed && !has_room(queue, weight) && code == 0)
+        if (wait_ms <= 0 || pthread_cond_timedwait(&queue->room, &queue->mutex, &deadline) != 0)
+            code = KILN_TIMEOUT;
+    if (queue->closed) {
+        code = KILN_CANCELLED;
+    } else if (has_room(queue, weight)) { /* also when room came together with the deadline */
+        size_t at = (queue->first + queue->count) % queue->items_max;
+        queue->slots[at] = (struct slot){item, weight};
+        queue->count++;
+        queue->weight += weight;
+        pthread_cond_signal(&queue->work);
+        code = 0;
+    }
+    pthread_mutex_unlock(&queue->mutex);
+    return code;
+}
+
+int kiln_queue_pop(struct kiln_queue *queue, void **items, size_t max, size_t *ret_count,
+                   int wait_ms)
+{
+    struct timespec deadline = deadline_in(wait_ms);
+    size_t taken = 0;
+    bool late = false;
+    pthread_mutex_lock(&queue->mutex);
+    while (queue->count == 0 && !queue->closed && !late)
+        late = wait_ms <= 0 ||
+               pthread_cond_timedwait(&queue->work, &queue->mutex, &deadline) != 0;
+    for (; taken < max && queue->count > 0; taken++) {
+        items[taken] = queue->slots[queue->first].item;
+        queue->weight -= queue->slots[queue->first].weight;
+        queue->first = (queue->first + 1) % queue->items_max;
+        queue->count--;
+    }
+    bool closed = queue->closed;
+    /* Weights differ, so any waiting push may fit now, not just the first. */
+    if (taken > 0)
+        pthread_cond_broadcast(&queue->room);
+    pthread_mutex_unlock(&queue->mutex);
+    *ret_count = taken;
+    if (taken > 0)
+        return 0;
+    return closed ? KILN_CANCELLED : KILN_TIMEOUT;
+}
+
+void kiln_queue_close(struct kiln_queue *queue)
+{
+    pthread_mutex_lock(&queue->mutex);
+    queue->closed = true;
+    pthread_cond_broadcast(&queue->room);
+    pthread_cond_broadcast(&queue->work);
+    pthread_mutex_unlock(&queue->mutex);
+}
+
+size_t kiln_queue_length(struct kiln_queue *queue)
+{
+    pthread_mutex_lock(&queue->mutex);
+    size_t count = queue->count;
+    pthread_mutex_unlock(&queue->mutex);
+    return count;
+}
