@@ -1,0 +1,205 @@
+/* encode.c - three WebP sizes and the latent file of one picture. */
+#include "worker/encode.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/downscale.h"
+#include "storage/latentfile.h"
+#include "storage/webp.h"
+#include "worker/object_key.h"
+
+#define LATENT_CHANNELS 16
+#define LATENT_SCALE 8  /* picture pixels of one latent pixel */
+#define ZSTD_LEVEL 3
+
+static int64_t filed_ms(const struct kiln_picture *picture,
+                        const struct kiln_encode_options *options)
+{
+    return picture->job->created_ms > 0 ? picture->job->created_ms : options->now_ms;
+}
+
+/* Takes data over, also when it fails. */
+static int add_object(struct kiln_picture *picture, const struct kiln_encode_options *options,
+                      const char *role, uint8_t *data, size_t size, uint32_t width, uint32_t height,
+                      struct kiln_error *err)
+{
+    struct kiln_picture_object *object = &picture->objects[picture->object_count];
+    bool latent = strcmp(role, "latent") == 0;
+    int code = kiln_sha256_hex(data, size, object->sha256, err);
+    if (code != 0) {
+        free(data);
+        return code;
+    }
+    if (latent)
+        kiln_latent_key(object->key, filed_ms(picture, options), picture->job->id,
+                        options->model_name, object->sha256);
+    else
+        kiln_image_key(object->key, filed_ms(picture, options), picture->job->id, role,
+                       object->sha256);
+    object->role = role;
+    object->content_type = latent ? "application/zstd" : "image/webp";
+    object->data = data;
+    object->size = size;
+    object->width = width;
+    object->height = height;
+    picture->object_count++;
+    return 0;
+}
+
+static char *about_packet(const struct kiln_job *job, const struct kiln_encode_options *options)
+{
+    char loras[KILN_LORA_SET_MAX];
+    kiln_lora_set_text(job->loras, job->lora_count, loras, sizeof loras);
+    struct kiln_webp_about about = {
+        .prompt = job->prompt,
+        .negative_prompt = job->negative_prompt,
+        .model = options->model_name,
+        .lora_set = loras,
+        .seed = job->seed,
+        .width = job->width,
+        .height = job->height,
+        .steps = job->steps,
+        .guidance = job->guidance,
+    };
+    return kiln_webp_xmp_packet(&about);
+}
+
+static int encode_webp(struct kiln_picture *picture, const struct kiln_encode_options *options,
+                       const struct kiln_webp_options *webp, const char *role, const uint8_t *rgb,
+                       uint32_t width, uint32_t height, struct kiln_error *err)
+{
+    uint8_t *data;
+    size_t size;
+    int code = kiln_webp_encode(rgb, width, height, webp, &data, &size, err);
+    if (code != 0)
+        return code;
+    return add_object(picture, options, role, data, size, width, height, err);
+}
+
+/* A size that equals the native one is `full` under another name. */
+static int repeat_full(struct kiln_picture *picture, const struct kiln_encode_options *options,
+                       const char *role, struct kiln_error *err)
+{
+    const struct kiln_picture_object *full = &picture->objects[0];
+    uint8_t *copy = malloc(full->size);
+    if (!copy)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the %s px picture", role);
+    memcpy(copy, full->data, full->size);
+    return add_object(picture, options, role, copy, full->size, full->width, full->height, err);
+}
+
+static int encode_smaller(struct kiln_picture *picture, const struct kiln_encode_options *options,
+                          const struct kiln_webp_options *webp, const char *role, uint32_t longest,
+                          struct kiln_error *err)
+{
+    uint32_t width = picture->job->width, height = picture->job->height, w, h;
+    uint32_t native = width > height ? width : height;
+    if (native < longest)
+        return 0;
+    if (!kiln_downscale_fit(width, height, longest, &w, &h))
+        return repeat_full(picture, options, role, err);
+    uint8_t *rgb = malloc((size_t)w * h * 3);
+    if (!rgb)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the %s px picture", role);
+    kiln_downscale_ref(picture->drawn.rgb, width, height, rgb, w, h);
+    int code = encode_webp(picture, options, webp, role, rgb, w, h, err);
+    free(rgb);
+    return code;
+}
+
+static int encode_images(struct kiln_picture *picture, const struct kiln_encode_options *options,
+                         struct kiln_error *err)
+{
+    const struct kiln_job *job = picture->job;
+    struct kiln_webp_options webp = {.quality = options->webp_quality,
+                                     .method = options->webp_method};
+    char *xmp = NULL;
+    if (job->embed_metadata) {
+        xmp = about_packet(job, options);
+        if (!xmp)
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for the metadata");
+        webp.xmp = xmp;
+        webp.xmp_len = strlen(xmp);
+    }
+    int code = encode_webp(picture, options, &webp, "full", picture->drawn.rgb, job->width,
+                           job->height, err);
+    if (code == 0)
+        code = encode_smaller(picture, options, &webp, "512", 512, err);
+    if (code == 0)
+        code = encode_smaller(picture, options, &webp, "256", 256, err);
+    free(xmp);
+    return code;
+}
+
+/* The states before each step and the final one, one behind the other; *ret_copy is what to free. */
+static int gather_states(const struct kiln_picture *picture, struct kiln_latent *latent,
+                         float **ret_copy, struct kiln_error *err)
+{
+    const DiffusionZOutput *drawn = &picture->drawn;
+    size_t values = (size_t)latent->channels * latent->height * latent->width;
+    uint32_t steps = picture->job->steps;
+    if (picture->job->latents != KILN_LATENTS_TRAJECTORY || !drawn->trajectory || !drawn->sigmas) {
+        latent->states = 1;
+        latent->values = drawn->latent;
+        return 0;
+    }
+    float *copy = malloc((steps + 1) * values * sizeof *copy);
+    if (!copy)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u latent states", steps + 1);
+    memcpy(copy, drawn->trajectory, steps * values * sizeof *copy);
+    memcpy(copy + steps * values, drawn->latent, values * sizeof *copy);
+    memcpy(latent->sigmas, drawn->sigmas, steps * sizeof latent->sigmas[0]);
+    latent->states = steps + 1; /* the last sigma is 0: clean */
+    latent->values = *ret_copy = copy;
+    return 0;
+}
+
+static int encode_latent(struct kiln_picture *picture, const struct kiln_encode_options *options,
+                         struct kiln_error *err)
+{
+    const struct kiln_job *job = picture->job;
+    struct kiln_latent latent = {
+        .channels = LATENT_CHANNELS,
+        .height = job->height / LATENT_SCALE,
+        .width = job->width / LATENT_SCALE,
+        .seed = job->seed,
+    };
+    float *copy = NULL;
+    uint8_t *data;
+    size_t size;
+    snprintf(latent.model, sizeof latent.model, "%s", options->model_hash);
+    snprintf(latent.schedule, sizeof latent.schedule, "euler steps=%u", job->steps);
+    snprintf(latent.job, sizeof latent.job, "%" PRIu64, job->id);
+    kiln_lora_set_text(job->loras, job->lora_count, latent.lora_set, sizeof latent.lora_set);
+    int code = gather_states(picture, &latent, &copy, err);
+    if (code == 0)
+        code = kiln_latent_encode(&latent, KILN_LATENT_BF16_PLANES, ZSTD_LEVEL, &data, &size, err);
+    free(copy);
+    if (code != 0)
+        return code;
+    picture->latent_encoding = kiln_latent_encoding_name(KILN_LATENT_BF16_PLANES);
+    picture->latent_states = latent.states;
+    return add_object(picture, options, "latent", data, size, latent.width, latent.height, err);
+}
+
+int kiln_encode_picture(struct kiln_picture *picture, const struct kiln_encode_options *options,
+                        struct kiln_error *err)
+{
+    const struct kiln_job *job = picture->job;
+    int code = 0;
+    if (job->kind == KILN_KIND_IMAGE)
+        code = encode_images(picture, options, err);
+    /* A latent-cache job exists for its latent, whatever else it says. */
+    if (code == 0 && (job->latents != KILN_LATENTS_NONE || job->kind == KILN_KIND_LATENT_CACHE))
+        code = encode_latent(picture, options, err);
+    if (code == 0)
+        return 0;
+    for (uint32_t i = 0; i < picture->object_count; i++)
+        free(picture->objects[i].data);
+    picture->object_count = 0;
+    picture->latent_encoding = NULL;
+    return code;
+}

@@ -1,0 +1,63 @@
+/* picture.c - making, weighing and ending the record of one job in the worker. */
+#include "worker/picture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct kiln_picture *kiln_picture_new(struct kiln_holding *holding, uint32_t index)
+{
+    struct kiln_picture *picture = calloc(1, sizeof *picture);
+    if (!picture)
+        return NULL;
+    picture->holding = holding;
+    picture->index = index;
+    picture->job = &holding->assignment.jobs[index];
+    return picture;
+}
+
+void kiln_picture_free(struct kiln_picture *picture)
+{
+    if (!picture)
+        return;
+    for (uint32_t i = 0; i < picture->object_count; i++)
+        free(picture->objects[i].data);
+    free(picture);
+}
+
+size_t kiln_picture_weight(const struct kiln_picture *picture)
+{
+    const struct kiln_job *job = picture->job;
+    size_t pixels = (size_t)job->width * job->height, values = pixels / 64 * 16;
+    size_t weight = sizeof *picture;
+    for (uint32_t i = 0; i < picture->object_count; i++)
+        weight += picture->objects[i].size;
+    if (picture->drawn.rgb)
+        weight += pixels * 3;
+    if (picture->drawn.latent)
+        weight += values * sizeof(float);
+    if (picture->drawn.trajectory)
+        weight += values * sizeof(float) * job->steps;
+    return weight;
+}
+
+void kiln_picture_fail(struct kiln_picture *picture, int code, const char *reason)
+{
+    picture->outcome = KILN_OUTCOME_RETURN;
+    picture->code = code;
+    picture->final = !kiln_code_retryable(code);
+    snprintf(picture->reason, sizeof picture->reason, "%s", reason);
+}
+
+void kiln_picture_stop(struct kiln_picture *picture, enum kiln_stop why)
+{
+    if (why == KILN_STOP_DRAINED) {
+        picture->outcome = KILN_OUTCOME_RETURN;
+        picture->code = KILN_OK; /* handed back unused: the attempt does not count */
+        picture->final = false;
+        strcpy(picture->reason, "the worker is ending");
+    } else {
+        picture->outcome = KILN_OUTCOME_GONE;
+        picture->code = why == KILN_STOP_CANCELLED ? KILN_CANCELLED : KILN_STALE;
+    }
+}
