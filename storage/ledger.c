@@ -1,0 +1,234 @@
+/* ledger.c - the ledger's connection: opening, the schema check, leadership, running statements.
+ *
+ * kiln_ledger_run is the one way to the server.  It may send a statement twice: when the connection
+ * turned out to be dead, nobody knows whether the first one was carried out.  That is sound because
+ * every statement of the ledger bears repetition: identity (batch, key), the attempt number or the
+ * assignment id decide, not the number of times it was sent.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/ledger_internal.h"
+#include "storage/ledger_pg.h"
+#include "storage/migrate.h"
+
+#define DEADLOCK_TRIES 5
+#define LEADER_LOCK 0x4b696c6e /* first half of the advisory lock's key; the pool is the second */
+
+struct kiln_ledger {
+    struct kiln_pg pg;
+    uint64_t leads_in; /* the connection (its generation) that holds the leader lock; 0 = none */
+};
+
+int kiln_ledger_open(const struct kiln_config *config, const char *name, struct kiln_ledger **ret,
+                     struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = calloc(1, sizeof *ledger);
+    if (!ledger)
+        return kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory");
+    int rc = kiln_pg_init(&ledger->pg, config, name, err);
+    if (rc != 0) {
+        free(ledger);
+        return rc;
+    }
+    *ret = ledger;
+    return 0;
+}
+
+void kiln_ledger_close(struct kiln_ledger *ledger)
+{
+    if (!ledger)
+        return;
+    kiln_pg_release(&ledger->pg);
+    free(ledger);
+}
+
+/* --- running a statement --------------------------------------------------------------------------- */
+
+static int prepare(struct kiln_pg *pg, const struct kiln_statement *statement,
+                   struct kiln_error *err)
+{
+    for (int i = 0; i < pg->prepared_count; i++)
+        if (pg->prepared[i] == statement)
+            return 0;
+    if (pg->prepared_count == KILN_PG_PREPARED_MAX)
+        return kiln_fail(err, KILN_INTERNAL, "ledger: more than %d kinds of statements",
+                         KILN_PG_PREPARED_MAX);
+    if (!PQsendPrepare(pg->conn, statement->name, statement->sql, 0, NULL))
+        return kiln_pg_fail(pg, NULL, "prepare", err);
+    int rc = kiln_pg_finish(pg, 0, NULL, err);
+    if (rc == 0)
+        pg->prepared[pg->prepared_count++] = statement;
+    return rc;
+}
+
+static int run_once(struct kiln_pg *pg, const struct kiln_statement *statement,
+                    const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
+{
+    int rc = kiln_pg_connect(pg, err);
+    if (rc == 0)
+        rc = prepare(pg, statement, err);
+    if (rc != 0)
+        return rc;
+    if (!PQsendQueryPrepared(pg->conn, statement->name, params->count, params->values,
+                             params->lengths, params->formats, 0))
+        return kiln_pg_fail(pg, NULL, "send", err);
+    return kiln_pg_finish(pg, 0, ret, err);
+}
+
+int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                    const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
+{
+    struct kiln_pg *pg = &ledger->pg;
+    if (params->short_of_memory)
+        return kiln_fail(err, KILN_NO_MEMORY, "ledger, %s: no memory", statement->name);
+    bool reconnected = false;
+    int rc;
+    for (int deadlocks = 0;;) {
+        bool was_connected = pg->conn != NULL;
+        rc = run_once(pg, statement, params, ret, err);
+        bool lost = rc == KILN_UNAVAILABLE && was_connected && !pg->conn && !reconnected;
+        bool deadlock = rc == KILN_UNAVAILABLE && strncmp(pg->sqlstate, "40", 2) == 0;
+        if (lost)
+            reconnected = true;
+        else if (!deadlock || ++deadlocks == DEADLOCK_TRIES)
+            break;
+    }
+    return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
+}
+
+/* --- reading through a cursor ------------------------------------------------------------------------- */
+
+static int declare(struct kiln_pg *pg, const struct kiln_statement *statement,
+                   const struct kiln_params *params, struct kiln_error *err)
+{
+    size_t size = strlen(statement->sql) + 64;
+    char *sql = malloc(size);
+    if (!sql)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory");
+    snprintf(sql, size, "DECLARE kiln_rows NO SCROLL CURSOR FOR %s", statement->sql);
+    int sent = PQsendQueryParams(pg->conn, sql, params->count, NULL, params->values,
+                                 params->lengths, params->formats, 0);
+    free(sql);
+    return sent ? kiln_pg_finish(pg, 0, NULL, err) : kiln_pg_fail(pg, NULL, "send", err);
+}
+
+static int fetch_all(struct kiln_pg *pg, kiln_each_row *each, void *arg, struct kiln_error *err)
+{
+    for (;;) {
+        PGresult *rows;
+        int rc = kiln_pg_exec(pg, "FETCH 1000 FROM kiln_rows", 0, &rows, err);
+        if (rc != 0)
+            return rc;
+        int count = PQntuples(rows);
+        for (int row = 0; row < count && rc == 0; row++)
+            rc = each(arg, rows, row, err);
+        PQclear(rows);
+        if (rc != 0 || count == 0)
+            return rc;
+    }
+}
+
+int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                     const struct kiln_params *params, kiln_each_row *each, void *arg,
+                     struct kiln_error *err)
+{
+    struct kiln_pg *pg = &ledger->pg;
+    if (params->short_of_memory)
+        return kiln_fail(err, KILN_NO_MEMORY, "ledger, %s: no memory", statement->name);
+    bool was_connected = pg->conn != NULL;
+    int rc = kiln_pg_connect(pg, err);
+    if (rc == 0)
+        rc = kiln_pg_exec(pg, "BEGIN READ ONLY", 0, NULL, err);
+    if (rc == KILN_UNAVAILABLE && was_connected && !pg->conn) { /* it had died while idle */
+        rc = kiln_pg_connect(pg, err);
+        if (rc == 0)
+            rc = kiln_pg_exec(pg, "BEGIN READ ONLY", 0, NULL, err);
+    }
+    if (rc == 0)
+        rc = declare(pg, statement, params, err);
+    if (rc == 0)
+        rc = fetch_all(pg, each, arg, err);
+    if (rc == 0)
+        rc = kiln_pg_exec(pg, "COMMIT", 0, NULL, err);
+    else if (pg->conn && kiln_pg_exec(pg, "ROLLBACK", 0, NULL, NULL) != 0)
+        kiln_pg_drop(pg);
+    return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
+}
+
+/* --- schema and leadership ------------------------------------------------------------------------------ */
+
+int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err)
+{
+    static const struct kiln_statement version = {
+        "schema_version", "SELECT coalesce(max(version), 0) FROM schema_migrations"};
+    PGresult *rows;
+    int rc = kiln_ledger_run(ledger, &version, &(struct kiln_params){0}, &rows, err);
+    if (rc != 0)
+        return rc;
+    int have = (int)kiln_row_i64(rows, 0, 0), want = kiln_migrate_version();
+    PQclear(rows);
+    if (have > want)
+        return kiln_fail(err, KILN_CONFIG,
+                         "the database has schema %d, this program knows only %d: install a newer "
+                         "Kiln",
+                         have, want);
+    if (have < want)
+        return kiln_fail(err, KILN_CONFIG,
+                         "the database has schema %d, this program needs %d: run `kiln migrate`",
+                         have, want);
+    return 0;
+}
+
+/* A statement for its own sake: is the connection, and with it the lock, still there? */
+static int still_connected(struct kiln_ledger *ledger, struct kiln_error *err)
+{
+    static const struct kiln_statement ping = {"ping", "SELECT 1"};
+    return kiln_ledger_run(ledger, &ping, &(struct kiln_params){0}, NULL, err);
+}
+
+int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_leader,
+                     struct kiln_error *err)
+{
+    static const struct kiln_statement take = {
+        "lead", "SELECT pg_try_advisory_lock($1::integer, hashtext($2::text))"};
+    int rc = still_connected(ledger, err);
+    if (rc != 0)
+        return rc;
+    if (ledger->leads_in == ledger->pg.generation) {
+        *ret_leader = true;
+        return 0;
+    }
+    struct kiln_params params = {0};
+    kiln_bind_i64(&params, LEADER_LOCK);
+    kiln_bind_text(&params, pool);
+    PGresult *rows;
+    rc = kiln_ledger_run(ledger, &take, &params, &rows, err);
+    if (rc != 0)
+        return rc;
+    *ret_leader = kiln_row_bool(rows, 0, 0);
+    ledger->leads_in = *ret_leader ? ledger->pg.generation : 0;
+    PQclear(rows);
+    return 0;
+}
+
+int kiln_ledger_batch_id(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                         uint64_t *ret, struct kiln_error *err)
+{
+    static const struct kiln_statement find = {
+        "batch_id", "SELECT id FROM batch WHERE pool = $1 AND name = $2"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, batch);
+    PGresult *rows;
+    int rc = kiln_ledger_run(ledger, &find, &params, &rows, err);
+    if (rc != 0)
+        return rc;
+    if (PQntuples(rows) == 0)
+        rc = kiln_fail(err, KILN_NOT_FOUND, "there is no batch '%s' in pool '%s'", batch, pool);
+    else
+        *ret = kiln_row_u64(rows, 0, 0);
+    PQclear(rows);
+    return rc;
+}
