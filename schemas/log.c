@@ -26,6 +26,11 @@ void kiln_log_setup(const char *program, enum kiln_level level, bool json)
     log_settings.json = json;
 }
 
+void kiln_log_level(enum kiln_level level)
+{
+    __atomic_store_n(&log_settings.level, level, __ATOMIC_RELAXED);
+}
+
 enum kiln_level kiln_level_by_name(const char *name)
 {
     for (int level = KILN_LOG_ERROR; level <= KILN_LOG_DEBUG; level++)
@@ -92,7 +97,7 @@ static void write_all(const char *at, size_t len)
 void kiln_log_fields(enum kiln_level level, const char *event, const struct kiln_field *fields,
                      size_t count)
 {
-    if (level > log_settings.level)
+    if (level > __atomic_load_n(&log_settings.level, __ATOMIC_RELAXED))
         return;
     struct kiln_text line = {0};
     char time_text[48];

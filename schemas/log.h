@@ -13,6 +13,8 @@ enum kiln_level { KILN_LOG_ERROR, KILN_LOG_WARNING, KILN_LOG_INFO, KILN_LOG_DEBU
 
 /* Called once by main, before threads.  program ("kiln-worker") is copied. */
 void kiln_log_setup(const char *program, enum kiln_level level, bool json);
+/* Changes the level alone; any thread, any time. */
+void kiln_log_level(enum kiln_level level);
 enum kiln_level kiln_level_by_name(const char *name); /* unknown = info */
 
 struct kiln_field {
