@@ -18,6 +18,7 @@
 #include "schemas/job.h"
 
 #define KILN_WIRE_VERSION 1
+#define KILN_INTAKE_KEY_MAX (KILN_CUSTOM_ID_MAX + 16)
 #define KILN_WIRE_ID_MAX 64 /* tokens, assignment ids, worker ids: [A-Za-z0-9._-] */
 
 /* Writes "kiln:{pool}:part" or "kiln:{pool}:part:id" (id may be NULL). */

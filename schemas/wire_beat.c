@@ -1,0 +1,80 @@
+/* wire_beat.c - the heartbeat of a worker: its lease, what it holds and what it has resident. */
+#include <string.h>
+
+#include "schemas/names.h"
+#include "schemas/wire.h"
+#include "schemas/wire_record.h"
+
+#define BEAT(member, kind, needed) KILN_WIRE_FIELD(struct kiln_beat, member, kind, needed)
+
+static const struct kiln_wire_field fields[] = {
+    BEAT(worker, KILN_WIRE_ID, true),       BEAT(incarnation, KILN_WIRE_ID, true),
+    BEAT(host, KILN_WIRE_TEXT, false),      BEAT(device, KILN_WIRE_TEXT, false),
+    BEAT(engine, KILN_WIRE_TEXT, false),    BEAT(model, KILN_WIRE_TEXT, false),
+    BEAT(lora_set, KILN_WIRE_TEXT, false),  BEAT(pid, KILN_WIRE_U32, false),
+    BEAT(version, KILN_WIRE_U32, true),     BEAT(width, KILN_WIRE_U32, false),
+    BEAT(height, KILN_WIRE_U32, false),     BEAT(room, KILN_WIRE_U32, true),
+    BEAT(batch_max, KILN_WIRE_U32, true),   BEAT(step, KILN_WIRE_U32, false),
+    BEAT(steps, KILN_WIRE_U32, false),      BEAT(draining, KILN_WIRE_BOOL, false),
+    BEAT(done, KILN_WIRE_U64, false),       BEAT(failed, KILN_WIRE_U64, false),
+    BEAT(started_ms, KILN_WIRE_I64, false), BEAT(sent_ms, KILN_WIRE_I64, false),
+};
+/* Any version is read, so that `kiln workers` can show one that is too old or too new. */
+static const struct kiln_wire_table table = {"heartbeat", fields, sizeof fields / sizeof fields[0],
+                                             true};
+
+char *kiln_beat_encode(const struct kiln_beat *beat)
+{
+    struct kiln_text out = {0};
+    kiln_wire_write(&out, &table, beat);
+    kiln_text_puts(&out, "\"held\":[");
+    for (uint32_t i = 0; i < beat->held_count && i < KILN_BEAT_HELD_MAX; i++) {
+        kiln_text_puts(&out, i ? "," : "");
+        kiln_text_json(&out, beat->held[i], strlen(beat->held[i]));
+    }
+    kiln_text_puts(&out, "]");
+    return kiln_wire_close(&out);
+}
+
+static int read_held(void *arg, const struct kiln_json_value *key,
+                     const struct kiln_json_value *value, struct kiln_error *err)
+{
+    struct kiln_beat *beat = arg;
+    struct kiln_json_reader reader;
+    if (!kiln_json_equals(key, "held"))
+        return 0;
+    beat->held_count = 0;
+    if (value->type != KILN_JSON_ARRAY ||
+        kiln_json_open(&reader, value->text, value->len, KILN_JSON_ARRAY, err))
+        return kiln_fail(err, KILN_PROTOCOL, "heartbeat: field \"held\" must be a list");
+    for (;;) {
+        struct kiln_json_value id;
+        bool more;
+        size_t len;
+        if (kiln_json_next(&reader, NULL, &id, &more, err))
+            return kiln_fail(err, KILN_PROTOCOL, "heartbeat: field \"held\" is not valid");
+        if (!more)
+            return 0;
+        if (beat->held_count == KILN_BEAT_HELD_MAX)
+            return kiln_fail(err, KILN_PROTOCOL,
+                             "heartbeat: field \"held\" has more than %d entries",
+                             KILN_BEAT_HELD_MAX);
+        char *at = beat->held[beat->held_count];
+        if (id.type != KILN_JSON_STRING || !kiln_json_string(&id, at, sizeof beat->held[0], &len) ||
+            !kiln_name_valid(at, len, KILN_WIRE_ID_MAX))
+            return kiln_fail(err, KILN_PROTOCOL,
+                             "heartbeat: field \"held\" must list ids of up to %d characters",
+                             KILN_WIRE_ID_MAX);
+        beat->held_count++;
+    }
+}
+
+int kiln_beat_decode(const char *text, size_t len, struct kiln_beat *ret, struct kiln_error *err)
+{
+    struct kiln_beat beat;
+    memset(&beat, 0, sizeof beat);
+    int code = kiln_wire_read(text, len, &table, &beat, read_held, &beat, err);
+    if (!code)
+        *ret = beat;
+    return code;
+}
