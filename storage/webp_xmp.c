@@ -8,10 +8,10 @@
  * Texts come from people.  They are escaped, and what XML 1.0 cannot hold at all (control
  * characters, U+FFFE, U+FFFF, bytes that are no UTF-8) becomes U+FFFD.
  */
-#include <stdio.h>
-#include <stdlib.h>
+#include <inttypes.h>
 #include <string.h>
 
+#include "schemas/text.h"
 #include "schemas/utf8.h"
 #include "storage/webp.h"
 
@@ -55,7 +55,7 @@ static const char *escape_of(const char *text, size_t len)
     }
 }
 
-static void put_escaped(FILE *out, const char *text)
+static void put_escaped(struct kiln_text *out, const char *text)
 {
     for (size_t left = strlen(text); left > 0;) {
         size_t len = kiln_utf8_length(text, left);
@@ -63,24 +63,24 @@ static void put_escaped(FILE *out, const char *text)
         if (len == 0)
             len = 1;
         if (escape)
-            fputs(escape, out);
+            kiln_text_puts(out, escape);
         else
-            fwrite(text, 1, len, out);
+            kiln_text_add(out, text, len);
         text += len;
         left -= len;
     }
 }
 
-static void put_text(FILE *out, const char *name, const char *text)
+static void put_text(struct kiln_text *out, const char *name, const char *text)
 {
     if (!text || !text[0])
         return;
-    fprintf(out, "<%s>", name);
+    kiln_text_printf(out, "<%s>", name);
     put_escaped(out, text);
-    fprintf(out, "</%s>\n", name);
+    kiln_text_printf(out, "</%s>\n", name);
 }
 
-static void put_parameters(FILE *out, const struct kiln_webp_about *about)
+static void put_parameters(struct kiln_text *out, const struct kiln_webp_about *about)
 {
     put_text(out, "Iptc4xmpExt:AIPromptInformation", about->prompt);
     put_text(out, "Iptc4xmpExt:AISystemUsed", about->model);
@@ -88,29 +88,21 @@ static void put_parameters(FILE *out, const struct kiln_webp_about *about)
     put_text(out, "kiln:negative_prompt", about->negative_prompt);
     put_text(out, "kiln:model", about->model);
     put_text(out, "kiln:lora_set", about->lora_set);
-    fprintf(out,
-            "<kiln:seed>%llu</kiln:seed>\n<kiln:width>%u</kiln:width>\n"
-            "<kiln:height>%u</kiln:height>\n<kiln:steps>%u</kiln:steps>\n"
-            "<kiln:guidance>%.9g</kiln:guidance>\n",
-            (unsigned long long)about->seed, about->width, about->height, about->steps,
-            about->guidance);
+    kiln_text_printf(out,
+                     "<kiln:seed>%" PRIu64 "</kiln:seed>\n<kiln:width>%u</kiln:width>\n"
+                     "<kiln:height>%u</kiln:height>\n<kiln:steps>%u</kiln:steps>\n"
+                     "<kiln:guidance>",
+                     about->seed, about->width, about->height, about->steps);
+    kiln_text_double(out, about->guidance);
+    kiln_text_puts(out, "</kiln:guidance>\n");
 }
 
 char *kiln_webp_xmp_packet(const struct kiln_webp_about *about)
 {
-    char *packet = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&packet, &size);
-    if (!out)
-        return NULL;
-    fputs(head, out);
+    struct kiln_text out = {0};
+    kiln_text_puts(&out, head);
     if (about)
-        put_parameters(out, about);
-    fputs(tail, out);
-    bool failed = ferror(out);
-    if (fclose(out) || failed) {
-        free(packet);
-        return NULL;
-    }
-    return packet;
+        put_parameters(&out, about);
+    kiln_text_puts(&out, tail);
+    return kiln_text_take(&out);
 }
