@@ -1,0 +1,39 @@
+/* tokenizer.h - text to token ids: the byte-level BPE of Qwen 2 and 3.
+ *
+ *     text -> added tokens cut out -> NFC -> regular expression -> bytes -> merges -> ids
+ *
+ * Gives the ids of Hugging Face's tokenizers for the same files.  Reads tokenizer.json, or else
+ * vocab.json + merges.txt with the added tokens of tokenizer_config.json.  An open tokenizer never
+ * changes, so any number of threads may encode with it.
+ */
+#ifndef KILN_TOKENIZER_H
+#define KILN_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "schemas/error.h"
+
+#define KILN_TOKENIZE_BYTES_MAX (1024 * 1024) /* of one text */
+
+struct kiln_tokenizer;
+
+/* dir: the folder tokenizer of a model.  KILN_NOT_FOUND without its files, KILN_CORRUPT for files
+ * that contradict themselves, KILN_UNSUPPORTED for a step that is not of this family; the text
+ * names file and part. */
+int kiln_tokenizer_open(const char *dir, struct kiln_tokenizer **ret,
+                        struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_tokenizer_free(struct kiln_tokenizer *t); /* accepts NULL */
+
+/* The first KILN_TOKENS_MAX ids of the text, wrapped as one user turn of the chat template unless
+ * raw.  *ret_ids is malloc'd and handed over (not NULL even for no ids).  KILN_BAD_INPUT for
+ * text that is not UTF-8, with the offset of the byte, or longer than KILN_TOKENIZE_BYTES_MAX. */
+int kiln_tokenizer_encode(const struct kiln_tokenizer *t, const char *text, size_t len, bool raw,
+                          int32_t **ret_ids, size_t *ret_count,
+                          struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The largest id it can give: a text encoder's table must have more rows. */
+int32_t kiln_tokenizer_max_id(const struct kiln_tokenizer *t);
+
+#endif
