@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "scheduler/cli/cli.h"
+#include "schemas/names.h"
 
 #define OPTIONS_MAX 48
 
@@ -27,13 +28,13 @@ static int refuse_option(const struct kiln_cli *cli, const char *text)
         return kiln_usage(cli, "unknown option %.60s...", text);
     memcpy(word, name, len);
     word[len] = '\0';
-    const char *names[OPTIONS_MAX + KILN_KEY_COUNT + 1] = {NULL};
+    const char *names[OPTIONS_MAX + KILN_KEY_COUNT];
     int count = 0;
     for (const struct kiln_option *o = cli->verb->options; o && o->name && count < OPTIONS_MAX; o++)
         names[count++] = o->name;
     for (int key = 0; key < KILN_KEY_COUNT; key++)
         names[count++] = kiln_keys[key].name;
-    const char *near = kiln_nearest_name(word, names);
+    const char *near = kiln_nearest(word, len, names, (size_t)count);
     if (near)
         return kiln_usage(cli, "unknown option --%s; did you mean --%s?", word, near);
     return kiln_usage(cli, "unknown option %s", text);

@@ -56,6 +56,7 @@ struct kiln_cli {
     char *config_path;              /* the file that was read, or NULL; --config for BARE verbs */
     bool json, quiet;
     bool progress;             /* stderr is a terminal and quiet is off */
+    bool tty_out;              /* stdout is a terminal: headings and colours for people */
     bool color_out, color_err; /* a terminal, and NO_COLOR is not set */
 };
 
@@ -91,8 +92,6 @@ void kiln_warn(const struct kiln_cli *cli, const char *fmt, ...) KILN_PRINTF(2, 
 int kiln_report(const struct kiln_cli *cli, const struct kiln_error *err);
 /* Prints the complaint and where the help is; returns EX_USAGE. */
 int kiln_usage(const struct kiln_cli *cli, const char *fmt, ...) KILN_PRINTF(2, 3);
-/* The known name nearest to word, or NULL when none is near; names end with NULL. */
-const char *kiln_nearest_name(const char *word, const char *const *names);
 
 /* --- output -------------------------------------------------------------------------------------
  */
@@ -100,15 +99,21 @@ const char *kiln_nearest_name(const char *word, const char *const *names);
 int kiln_print_json(const struct kiln_cli *cli, json_t *value);
 /* Whether stdout still takes output: a long listing stops when its reader has gone. */
 bool kiln_stdout_ok(void);
-/* "1.5 GB", "2 min 05 s" into out, which is returned. */
+/* "1.5 GB", "2 min 05 s", "2026-11-21T08:00:00.000Z" into out, which is returned. */
 const char *kiln_bytes_text(double bytes, char *out, size_t size);
 const char *kiln_seconds_text(double seconds, char *out, size_t size);
+const char *kiln_time_text(int64_t ms, char *out, size_t size);
+double kiln_now_s(void);    /* monotonic */
+int64_t kiln_wall_ms(void); /* since 1970 */
+void kiln_sleep_s(double seconds);
 
 /* --- servers
  * -------------------------------------------------------------------------------------- */
 /* Opens and checks the ledger of the settings.  The error says which setting led there. */
 int kiln_open_ledger(struct kiln_cli *cli, struct kiln_ledger **ret,
                      struct kiln_error *err) KILN_MUST_CHECK;
+/* The pool of the settings. */
+const char *kiln_pool(const struct kiln_cli *cli);
 int kiln_open_bus(struct kiln_cli *cli, struct kiln_bus **ret,
                   struct kiln_error *err) KILN_MUST_CHECK;
 

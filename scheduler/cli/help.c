@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "schemas/names.h"
+
 #define VERBS_MAX 64
 
 static void print_block(FILE *out, const char *text)
@@ -98,11 +100,11 @@ static int config_json(struct kiln_cli *cli)
 
 int kiln_help_unknown(const struct kiln_cli *cli, const char *word)
 {
-    const char *names[VERBS_MAX + 1] = {NULL};
+    const char *names[VERBS_MAX];
     int count = 0;
     for (const struct kiln_verb *verb = kiln_verbs; verb->name && count < VERBS_MAX; verb++)
         names[count++] = verb->name;
-    const char *near = kiln_nearest_name(word, names);
+    const char *near = kiln_nearest(word, strlen(word), names, (size_t)count);
     if (near)
         kiln_warn(cli, "there is no verb '%s'; did you mean 'kiln %s'?", word, near);
     else

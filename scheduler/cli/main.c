@@ -171,7 +171,8 @@ int main(int argc, char **argv)
         cli.quiet = cli.quiet || strcmp(argv[i], "-q") == 0 || strcmp(argv[i], "--quiet") == 0;
     const char *no_color = getenv("NO_COLOR");
     bool color = !(no_color && no_color[0]);
-    cli.color_out = color && isatty(STDOUT_FILENO);
+    cli.tty_out = isatty(STDOUT_FILENO);
+    cli.color_out = color && cli.tty_out;
     cli.color_err = color && isatty(STDERR_FILENO);
     cli.progress = isatty(STDERR_FILENO) && !cli.quiet;
     int status = dispatch(&cli, &line, argc, argv);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <time.h>
 
 #include "scheduler/cli/cli.h"
 #include "storage/bus.h"
@@ -76,44 +77,6 @@ int kiln_usage(const struct kiln_cli *cli, const char *fmt, ...)
     return EX_USAGE;
 }
 
-/* Levenshtein distance of short words, '-' and '_' alike; a bound on both keeps the table small. */
-static size_t distance(const char *a, const char *b)
-{
-    enum { LONGEST = 40 };
-    size_t n = strlen(a), m = strlen(b), row[LONGEST + 1];
-    if (n > LONGEST || m > LONGEST)
-        return LONGEST;
-    for (size_t j = 0; j <= m; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        size_t corner = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            char x = a[i - 1] == '_' ? '-' : a[i - 1], y = b[j - 1] == '_' ? '-' : b[j - 1];
-            size_t best = corner + (x != y);
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            corner = row[j];
-            row[j] = best;
-        }
-    }
-    return row[m];
-}
-
-const char *kiln_nearest_name(const char *word, const char *const *names)
-{
-    const char *nearest = NULL;
-    size_t best = 1 + strlen(word) / 3; /* further than this is another word */
-    for (; *names; names++) {
-        size_t away = distance(word, *names);
-        if (away <= best && (away < best || !nearest)) {
-            best = away;
-            nearest = *names;
-        }
-    }
-    return nearest;
-}
-
 int kiln_print_json(const struct kiln_cli *cli, json_t *value)
 {
     if (!value) {
@@ -154,6 +117,43 @@ const char *kiln_seconds_text(double seconds, char *out, size_t size)
     else
         snprintf(out, size, "%ld h %02ld min", whole / 3600, whole % 3600 / 60);
     return out;
+}
+
+const char *kiln_time_text(int64_t ms, char *out, size_t size)
+{
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm utc;
+    char date[64] = "";
+    if (gmtime_r(&seconds, &utc))
+        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(out, size, "%s.%03dZ", date, (int)(ms % 1000));
+    return out;
+}
+
+double kiln_now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+int64_t kiln_wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void kiln_sleep_s(double seconds)
+{
+    struct timespec pause = {.tv_sec = (time_t)seconds,
+                             .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&pause, NULL);
+}
+
+const char *kiln_pool(const struct kiln_cli *cli)
+{
+    return kiln_config_text(cli->config, KILN_KEY_POOL);
 }
 
 int kiln_open_ledger(struct kiln_cli *cli, struct kiln_ledger **ret, struct kiln_error *err)
