@@ -95,6 +95,7 @@ int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret, struct kil
         .embed_metadata = kiln_row_bool(rows, row, 22),
         .state = (enum kiln_job_state)kiln_row_i64(rows, row, 23),
         .attempt = (uint32_t)kiln_row_u64(rows, row, 24),
+        .created_ms = kiln_row_i64(rows, row, 25),
     };
     int rc = short_of_memory ? kiln_fail(err, KILN_NO_MEMORY, "job %llu: no memory",
                                          (unsigned long long)ret->id)
