@@ -4,8 +4,9 @@
  * checks again with it (any Redis client may write to the stream), and the
  * fuzzers feed it.  A line is a JSON object; job.schema.json lists its keys.
  * "size" and "style" are resolved here: the record holds width, height and the
- * prompt as drawn.  "count", seed ranges and {a|b} templates are expanded by
- * schemas/expand.h before this sees a line of one picture.
+ * prompt as drawn, and its line says "styled" so that no reader adds the words again.
+ * Lines that stand for many pictures ("count", seed ranges, lists of sizes or styles, {a|b}
+ * templates) are read by schemas/expand.h; here they are refused.
  */
 #ifndef KILN_JOB_LINE_H
 #define KILN_JOB_LINE_H
@@ -16,6 +17,7 @@
 #include "schemas/job.h"
 
 struct kiln_styles; /* schemas/styles.h */
+struct kiln_text;   /* schemas/text.h */
 
 /* What a line may refer to; NULL members switch the check off. */
 struct kiln_job_context {
@@ -24,6 +26,7 @@ struct kiln_job_context {
     size_t lora_name_count;
     const char *const *model_names;     /* sorted; NULL: any name */
     size_t model_name_count;
+    const char *overrides;              /* a JSON object whose keys replace those of every line */
 };
 
 /* Parses and checks text[0..len), one picture.  On success *ret_job is filled
@@ -37,13 +40,15 @@ int kiln_job_line_parse(const char *text, size_t len, const struct kiln_job_cont
 /* The line of a job as JSON with resolved width, height, prompt, seed: feeding it back gives
  * the same record.  malloc'd, NUL-terminated; NULL when memory is short. */
 char *kiln_job_line_text(const struct kiln_job *job);
+/* The same, appended to out; without the seed it is what an identity is made from. */
+void kiln_job_line_write(const struct kiln_job *job, bool with_seed, struct kiln_text *out);
 
 /* The seed of a job that names none: first 8 bytes (big endian, top bit cleared) of
  * SHA-256("kiln seed" NUL batch NUL decimal index). */
 uint64_t kiln_seed_derive(const char *batch, uint32_t index);
 
-/* SHA-256 as 64 hex digits of "model NUL prompt NUL negative" with lengths; keys text-feature
- * caches and the ledger's prompt_hash. */
+/* SHA-256 as 64 hex digits of "kiln prompt N M " and the two texts, N and M their lengths in bytes;
+ * keys text-feature caches and the ledger's prompt_hash. */
 void kiln_prompt_hash(const char *prompt, const char *negative, char ret_hex[65]);
 
 #endif

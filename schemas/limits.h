@@ -14,6 +14,7 @@
 #define KILN_SIDE_MIN          64                /* pixels */
 #define KILN_SIDE_MAX          2048
 #define KILN_SIDE_STEP         16                /* sides are multiples of this */
+#define KILN_SIDE_DEFAULT      1024
 #define KILN_STEPS_MIN         1
 #define KILN_STEPS_MAX         50
 #define KILN_STEPS_DEFAULT     8
@@ -24,6 +25,7 @@
 #define KILN_PRIORITY_MAX      10                /* -10 .. 10 */
 #define KILN_MAX_WAIT_S_MAX    (30 * 24 * 3600)
 #define KILN_EXPAND_MAX        1000000           /* jobs one template line may make */
+#define KILN_LIST_MAX          32                /* entries of a list of sizes or styles */
 
 /* Names: [A-Za-z0-9][A-Za-z0-9._-]*; bytes without the final NUL */
 #define KILN_NAME_MAX          64                /* pool, tenant, style, LoRA, model, worker */

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/utf8.h"
+
 static bool reserve(struct kiln_text *text, size_t more)
 {
     if (text->failed)
@@ -73,13 +75,20 @@ void kiln_text_json(struct kiln_text *text, const char *bytes, size_t len)
         return;
     kiln_text_add(text, "\"", 1);
     size_t plain = 0; /* start of the run not yet copied */
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len;) {
         unsigned char byte = (unsigned char)bytes[i];
-        if (byte >= 0x20 && byte != '"' && byte != '\\')
-            continue;
-        kiln_text_add(text, bytes + plain, i - plain);
-        json_escape(text, byte);
-        plain = i + 1;
+        bool special = byte < 0x20 || byte == '"' || byte == '\\';
+        size_t length = byte < 0x80 ? 1 : kiln_utf8_length(bytes + i, len - i);
+        if (length == 0 || special) {
+            kiln_text_add(text, bytes + plain, i - plain);
+            if (special)
+                json_escape(text, byte);
+            else
+                kiln_text_puts(text, "\\ufffd");
+            length = 1;
+            plain = i + 1;
+        }
+        i += length;
     }
     kiln_text_add(text, bytes + plain, len - plain);
     kiln_text_add(text, "\"", 1);

@@ -21,7 +21,8 @@ struct kiln_text {
 void kiln_text_add(struct kiln_text *text, const char *bytes, size_t len);
 void kiln_text_puts(struct kiln_text *text, const char *string);
 void kiln_text_printf(struct kiln_text *text, const char *fmt, ...) KILN_PRINTF(2, 3);
-/* A JSON string with its quotes; bytes must be UTF-8. */
+/* A JSON string with its quotes.  What is no UTF-8 (a message cut in mid-character) becomes U+FFFD.
+ */
 void kiln_text_json(struct kiln_text *text, const char *bytes, size_t len);
 void kiln_text_u64(struct kiln_text *text, uint64_t value);
 void kiln_text_i64(struct kiln_text *text, int64_t value);
