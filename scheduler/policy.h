@@ -1,0 +1,130 @@
+/* policy.h - which jobs a worker should draw next.
+ *
+ * No I/O, no clock, no threads: time comes in as milliseconds of any steady clock, the ledger and
+ * the bus are the caller's.  All memory is taken by _new, from the limits.  The same code runs in
+ * the daemon and under simulated time.
+ *
+ * Vocabulary: a *set* is (model, LoRA set): what a worker must load, so changing it costs time.
+ * A *group* is a set plus width, height, steps and guidance: what can share a batch.  The rules,
+ * first match wins (policy_pick.c):
+ *
+ *   1. overdue   jobs near the end of max_wait_s, on a worker that has their set, then on any
+ *   2. stay      on the set while the penalty of the others is below the cost of switching
+ *   3. open      the best waiting set that no worker holds
+ *   4. join      a set that others hold, only if they are overloaded with it
+ *
+ * Among waiting jobs: backfill (priority -10) last; then the tenant that has used fewest
+ * GPU-seconds, in rounds of a quantum (deficit round robin); then who waits longest, a level of
+ * priority being worth an hour of waiting.  A job that crashed a worker before runs alone, on a
+ * worker that holds nothing else.
+ */
+#ifndef KILN_POLICY_H
+#define KILN_POLICY_H
+
+#include "scheduler/cost_model.h"
+#include "schemas/error.h"
+#include "schemas/job.h"
+
+struct kiln_policy;
+
+struct kiln_policy_limits {
+    uint32_t jobs, sets, groups, tenants, workers; /* 0 = the default of policy.c */
+};
+
+/* A waiting job; the texts are copied. */
+struct kiln_policy_job {
+    uint64_t id, batch_id;
+    const char *model, *lora_set, *tenant;
+    uint32_t width, height, steps;
+    double guidance;
+    int32_t priority;
+    uint32_t max_wait_s;   /* 0 = no promise */
+    int64_t queued_ms;     /* on the policy's clock */
+    int64_t not_before_ms; /* sleeps until then */
+    bool alone;            /* a suspect: no batch neighbours */
+};
+
+/* What a worker says of itself. */
+struct kiln_policy_worker {
+    const char *model, *lora_set; /* resident */
+    uint32_t width, height;       /* of its last batch; 0 = none */
+    uint32_t capacity;            /* assignments it can hold in all: one running, one ahead */
+    uint32_t batch_max;
+    bool draining;
+};
+
+enum kiln_policy_rule {
+    KILN_RULE_OVERDUE,
+    KILN_RULE_STAY,
+    KILN_RULE_OPEN,
+    KILN_RULE_JOIN,
+};
+const char *kiln_policy_rule_name(enum kiln_policy_rule rule);
+
+struct kiln_policy_pick {
+    char worker[KILN_NAME_MAX + 1];
+    uint64_t tag; /* names the assignment until kiln_policy_release */
+    uint64_t ids[KILN_ASSIGN_MAX];
+    uint32_t count;
+    enum kiln_policy_rule rule;
+    double compute_s, switch_s; /* expected */
+};
+
+/* costs is borrowed for the policy's life.  NULL limits: all defaults. */
+int kiln_policy_new(const struct kiln_policy_limits *limits, const struct kiln_cost_model *costs,
+                    struct kiln_policy **ret, struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_policy_free(struct kiln_policy *policy); /* accepts NULL */
+
+/* --- jobs ---------------------------------------------------------------------------------- */
+/* KILN_EXISTS if the id waits here already, KILN_FULL when a limit is reached (the job stays
+ * where it came from; try again when others have gone). */
+int kiln_policy_add(struct kiln_policy *policy, const struct kiln_policy_job *job,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+/* Whether it was there. */
+bool kiln_policy_remove(struct kiln_policy *policy, uint64_t id);
+/* All waiting jobs of a batch; looks at every job.  Returns how many. */
+uint32_t kiln_policy_remove_batch(struct kiln_policy *policy, uint64_t batch_id);
+bool kiln_policy_has(const struct kiln_policy *policy, uint64_t id);
+
+/* --- workers ------------------------------------------------------------------------------- */
+/* Makes the worker known or corrects what is known of it. */
+int kiln_policy_worker_set(struct kiln_policy *policy, const char *name,
+                           const struct kiln_policy_worker *worker,
+                           struct kiln_error *err) KILN_MUST_CHECK;
+/* Forgets it and what it held. */
+void kiln_policy_worker_gone(struct kiln_policy *policy, const char *name);
+/* An assignment that was not picked here (found after a restart) counts as held under tag. */
+void kiln_policy_hold(struct kiln_policy *policy, const char *name, uint64_t tag, bool alone);
+/* The worker no longer holds it. */
+void kiln_policy_release(struct kiln_policy *policy, const char *name, uint64_t tag);
+
+/* --- deciding ------------------------------------------------------------------------------ */
+/* The next assignment worth making now, workers with empty hands first; false: none.  The jobs
+ * leave the policy and the worker holds the assignment.  Call until false. */
+bool kiln_policy_pick(struct kiln_policy *policy, int64_t now_ms, struct kiln_policy_pick *ret);
+/* When time alone may change the answer: the next sleeper or deadline; INT64_MAX for never. */
+int64_t kiln_policy_next_ms(const struct kiln_policy *policy, int64_t now_ms);
+
+/* --- looking ------------------------------------------------------------------------------- */
+struct kiln_policy_counts {
+    uint32_t waiting, sleeping, groups, sets, workers;
+    uint64_t picks, switches; /* since _new */
+    double backlog_s;         /* GPU-seconds of all waiting jobs */
+};
+void kiln_policy_counts(const struct kiln_policy *policy, struct kiln_policy_counts *ret);
+
+struct kiln_policy_group {
+    const char *model, *lora_set; /* borrowed until the next call */
+    uint32_t width, height, steps, jobs, holders;
+    double guidance, backlog_s;
+    bool alone;
+};
+typedef void kiln_policy_each_group(void *arg, const struct kiln_policy_group *group);
+void kiln_policy_groups(const struct kiln_policy *policy, kiln_policy_each_group *each, void *arg);
+
+/* One sentence: the rule that holds a waiting job, and its place in its group.  KILN_NOT_FOUND
+ * if it does not wait here. */
+int kiln_policy_why(const struct kiln_policy *policy, uint64_t id, int64_t now_ms, char *out,
+                    size_t size, struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif
