@@ -7,12 +7,12 @@
  */
 #include "storage/objectstore.h"
 
-#include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/digest.h"
 #include "schemas/limits.h"
 #include "storage/objectstore_backend.h"
 
@@ -92,24 +92,15 @@ const char *kiln_store_url(const struct kiln_store *store)
     return store->url;
 }
 
-static int hash_hex(const void *data, size_t size, char hex[65])
-{
-    unsigned char digest[32];
-    if (EVP_Digest(data, size, digest, NULL, EVP_sha256(), NULL) != 1)
-        return KILN_NO_MEMORY;
-    for (size_t i = 0; i < sizeof digest; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-    return KILN_OK;
-}
-
 static void prepare(struct kiln_put *put)
 {
     struct kiln_error err = {0};
+    uint8_t digest[KILN_SHA256_SIZE];
     put->code = KILN_OK;
     put->error[0] = '\0';
-    if (kiln_store_check_key(put->key, &err) ||
-        (hash_hex(put->size ? put->data : "", put->size, put->sha256) &&
-         kiln_fail(&err, KILN_NO_MEMORY, "hash of %s: no memory", put->key)))
+    kiln_sha256(put->size ? put->data : "", put->size, digest);
+    kiln_hex(digest, sizeof digest, put->sha256);
+    if (kiln_store_check_key(put->key, &err))
         kiln_put_fail(put, &err);
 }
 
