@@ -14,10 +14,10 @@
 #include "storage/migrate.h"
 
 #define DEADLOCK_TRIES 5
-#define LEADER_LOCK 0x4b696c6e /* first half of the advisory lock's key; the pool is the second */
 
 struct kiln_ledger {
     struct kiln_pg pg;
+    struct kiln_ledger_limits limits;
     uint64_t leads_in; /* the connection (its generation) that holds the leader lock; 0 = none */
 };
 
@@ -32,8 +32,18 @@ int kiln_ledger_open(const struct kiln_config *config, const char *name, struct 
         free(ledger);
         return rc;
     }
+    ledger->limits = (struct kiln_ledger_limits){
+        .max_attempts = kiln_config_int(config, KILN_KEY_MAX_ATTEMPTS),
+        .backoff_base_s = kiln_config_number(config, KILN_KEY_BACKOFF_BASE_S),
+        .backoff_max_s = kiln_config_number(config, KILN_KEY_BACKOFF_MAX_S),
+    };
     *ret = ledger;
     return 0;
+}
+
+const struct kiln_ledger_limits *kiln_ledger_limits(const struct kiln_ledger *ledger)
+{
+    return &ledger->limits;
 }
 
 void kiln_ledger_close(struct kiln_ledger *ledger)
@@ -201,7 +211,7 @@ int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_lea
         return 0;
     }
     struct kiln_params params = {0};
-    kiln_bind_i64(&params, LEADER_LOCK);
+    kiln_bind_i64(&params, KILN_LEADER_LOCK);
     kiln_bind_text(&params, pool);
     PGresult *rows;
     rc = kiln_ledger_run(ledger, &take, &params, &rows, err);

@@ -32,15 +32,18 @@ int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_lea
 /* --- intake --------------------------------------------------------------------------------------- */
 struct kiln_new_job {
     struct kiln_job job;   /* batch (name), index, ...; id is ignored */
-    const char *key;       /* identity within the batch */
+    const char *key;       /* identity within the batch, not empty */
     const char *token;     /* of the enqueue call, "" if none */
+    const char *entry;     /* id of its stream entry ("ms-seq"): an entry delivered twice is counted
+                            * once as a duplicate.  NULL: always counted */
 };
-/* One transaction: makes missing batch rows, inserts the jobs in bulk, skips those whose (batch,
- * key) exists.  *ret_inserted counts the new ones. */
+/* Makes missing batch rows, then inserts the jobs in bulk (transactions of up to a few thousand) and
+ * skips those whose (batch, key) exists.  *ret_inserted counts the new ones. */
 int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
                             const struct kiln_new_job *jobs, size_t count, uint64_t *ret_inserted,
                             struct kiln_error *err) KILN_MUST_CHECK;
-/* Records a refused intake entry (kept with the batch, shown by `kiln show`). */
+/* Records a refused intake entry (kept with the batch, shown by `kiln show`), once for a token and
+ * key: key names the entry, by its stream id if it has no key of its own. */
 int kiln_ledger_refuse(struct kiln_ledger *ledger, const char *pool, const char *batch,
                        const char *token, const char *key, const char *reason,
                        struct kiln_error *err) KILN_MUST_CHECK;
@@ -59,6 +62,7 @@ struct kiln_waiting {
     char model[KILN_NAME_MAX + 1], tenant[KILN_NAME_MAX + 1];
     char lora_set[KILN_LORA_SET_MAX]; /* canonical text */
     uint32_t width, height, steps, attempt, max_wait_s;
+    uint32_t crashes;                 /* workers it died with: run it alone when there are any */
     double guidance;
     int32_t priority;
     enum kiln_job_kind kind;

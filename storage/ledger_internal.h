@@ -22,6 +22,9 @@
 
 #include "storage/ledger.h"
 
+/* First half of the advisory lock's key that the leader holds; hashtext(pool) is the second. */
+#define KILN_LEADER_LOCK 0x4b696c6e
+
 struct kiln_statement {
     const char *name; /* unique; one the server knows it by */
     const char *sql;
@@ -102,10 +105,18 @@ void kiln_row_copy(const PGresult *rows, int row, int column, char *out, size_t 
 #define KILN_JOB_COLUMNS                                                                           \
     "j.id, j.batch_id, b.name, j.custom_id, j.index, j.prompt, j.negative_prompt, j.style, "       \
     "j.tenant, j.model, j.width, j.height, j.steps, j.guidance, j.seed, j.loras, j.lora_auto, "    \
-    "j.priority, j.max_wait_s, j.kind, j.latents, j.teleport, j.embed_metadata, j.state, j.attempt"
-#define KILN_JOB_COLUMN_COUNT 25
+    "j.priority, j.max_wait_s, j.kind, j.latents, j.teleport, j.embed_metadata, j.state, "         \
+    "j.attempt, (extract(epoch FROM j.created_at) * 1000)::bigint"
+#define KILN_JOB_COLUMN_COUNT 26
 int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret,
                  struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The settings that decide about a returned job. */
+struct kiln_ledger_limits {
+    int64_t max_attempts;
+    double backoff_base_s, backoff_max_s;
+};
+const struct kiln_ledger_limits *kiln_ledger_limits(const struct kiln_ledger *ledger);
 
 /* The id of a batch by name; KILN_NOT_FOUND if the pool has none of that name. */
 int kiln_ledger_batch_id(struct kiln_ledger *ledger, const char *pool, const char *batch,

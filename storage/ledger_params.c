@@ -4,7 +4,6 @@
  * binary format: a head (dimensions, has-nulls, element type, length, lower bound) and then each
  * element as length and bytes, all big endian.  Nothing needs to be escaped.
  */
-#include <arpa/inet.h>
 #include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +14,7 @@
 
 #define ARRAY_HEAD 20 /* bytes */
 
-static void bind(struct kiln_params *params, const char *value, int length, int format)
+static void add(struct kiln_params *params, const char *value, int length, int format)
 {
     if (params->count == KILN_PARAMS_MAX) { /* a statement of ours with too many parameters */
         params->short_of_memory = true;
@@ -33,32 +32,32 @@ static char *scratch(struct kiln_params *params)
     return params->scratch[params->count < KILN_PARAMS_MAX ? params->count : 0];
 }
 
-void kiln_bind_text(struct kiln_params *params, const char *text) { bind(params, text, 0, 0); }
+void kiln_bind_text(struct kiln_params *params, const char *text) { add(params, text, 0, 0); }
 
 void kiln_bind_i64(struct kiln_params *params, int64_t value)
 {
     char *text = scratch(params);
     snprintf(text, sizeof params->scratch[0], "%" PRId64, value);
-    bind(params, text, 0, 0);
+    add(params, text, 0, 0);
 }
 
 void kiln_bind_u64(struct kiln_params *params, uint64_t value)
 {
     char *text = scratch(params);
     snprintf(text, sizeof params->scratch[0], "%" PRIu64, value);
-    bind(params, text, 0, 0);
+    add(params, text, 0, 0);
 }
 
 void kiln_bind_double(struct kiln_params *params, double value)
 {
     char *text = scratch(params);
     snprintf(text, sizeof params->scratch[0], "%.17g", value);
-    bind(params, text, 0, 0);
+    add(params, text, 0, 0);
 }
 
 void kiln_bind_bool(struct kiln_params *params, bool value)
 {
-    bind(params, value ? "t" : "f", 0, 0);
+    add(params, value ? "t" : "f", 0, 0);
 }
 
 /* --- arrays ---------------------------------------------------------------------------------------- */
@@ -85,7 +84,7 @@ static char *extend(struct kiln_array *array, size_t more)
 
 static void put32(char *at, uint32_t value)
 {
-    value = htonl(value);
+    value = htobe32(value);
     memcpy(at, &value, 4);
 }
 
@@ -163,7 +162,7 @@ void kiln_bind_array(struct kiln_params *params, struct kiln_array *array)
     put32(array->bytes + 12, array->count);
     put32(array->bytes + 16, 1); /* lower bound */
     params->owned[params->count] = array->bytes;
-    bind(params, array->bytes, (int)(array->count ? array->len : 12), 1);
+    add(params, array->bytes, (int)(array->count ? array->len : 12), 1);
     *array = (struct kiln_array){0};
 }
 

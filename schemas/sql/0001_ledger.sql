@@ -51,7 +51,7 @@ CREATE TABLE job (
     embed_metadata  boolean NOT NULL,
     lora_auto       boolean NOT NULL,
     pool            text NOT NULL,
-    key             text NOT NULL,                -- identity within the batch
+    key             text COLLATE "C" NOT NULL CHECK (key <> ''), -- identity within the batch
     token           text NOT NULL,                -- the enqueue call that brought it, or ''
     custom_id       text,
     prompt          text NOT NULL,
@@ -150,7 +150,7 @@ CREATE TABLE object (
     width        integer NOT NULL,
     height       integer NOT NULL,
     role         text NOT NULL,                   -- full, 512, 256, latent
-    key          text NOT NULL UNIQUE,
+    key          text COLLATE "C" NOT NULL UNIQUE,
     sha256       text NOT NULL,
     content_type text NOT NULL,
     PRIMARY KEY (job_id, role)
@@ -168,7 +168,7 @@ CREATE TABLE latent (
     steps       integer NOT NULL,
     states      integer NOT NULL,                 -- in the file: 1, or one a step and the last
     shape       integer[] NOT NULL,               -- of one state: channels, height, width
-    key         text NOT NULL UNIQUE REFERENCES object (key),
+    key         text COLLATE "C" NOT NULL UNIQUE REFERENCES object (key),
     encoding    text NOT NULL,
     model       text NOT NULL,
     model_hash  text NOT NULL,

@@ -1,0 +1,429 @@
+/* bus.c - the connection to Redis: connecting, sending, waiting, and what its errors mean. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "schemas/limits.h"
+#include "storage/bus_internal.h"
+
+#define OUT_KEEP (256 * 1024)                 /* a larger buffer is given back when it is empty */
+#define OUT_MAX (8 * (size_t)KILN_MESSAGE_MAX) /* bytes that may wait to be sent */
+#define PASSWORD_MAX 4096
+
+int kiln_bus_open(const struct kiln_config *config, struct kiln_bus **ret, struct kiln_error *err)
+{
+    struct kiln_bus_target target;
+    int rc = kiln_bus_url_parse(kiln_config_text(config, KILN_KEY_REDIS), &target, err);
+    if (rc != 0)
+        return rc;
+    struct kiln_bus *bus = calloc(1, sizeof *bus);
+    char *password_file = strdup(kiln_config_text(config, KILN_KEY_REDIS_PASSWORD_FILE));
+    if (!bus || !password_file) {
+        free(bus);
+        free(password_file);
+        return kiln_fail(err, KILN_NO_MEMORY, "bus: no memory");
+    }
+    bus->target = target;
+    bus->password_file = password_file;
+    bus->connect_ms = (int64_t)(kiln_config_number(config, KILN_KEY_CONNECT_TIMEOUT_S) * 1000);
+    bus->answer_ms = (int64_t)(kiln_config_number(config, KILN_KEY_STATEMENT_TIMEOUT_S) * 1000);
+    *ret = bus;
+    return 0;
+}
+
+void kiln_bus_drop(struct kiln_bus *bus)
+{
+    if (bus->context)
+        redisFree(bus->context);
+    bus->context = NULL;
+    bus->out_len = bus->out_sent = 0;
+    bus->in_flight = 0;
+}
+
+void kiln_bus_close(struct kiln_bus *bus)
+{
+    if (!bus)
+        return;
+    kiln_bus_drop(bus);
+    if (bus->kept)
+        freeReplyObject(bus->kept);
+    free(bus->entries);
+    free(bus->texts);
+    free(bus->lengths);
+    free(bus->out);
+    free(bus->password_file);
+    free(bus);
+}
+
+/* "host:port" or the socket's path, for messages. */
+static const char *where(const struct kiln_bus *bus, char out[300])
+{
+    if (bus->target.path[0])
+        snprintf(out, 300, "%s", bus->target.path);
+    else
+        snprintf(out, 300, "%s:%d", bus->target.host, bus->target.port);
+    return out;
+}
+
+static int lost(struct kiln_bus *bus, int code, const char *what, struct kiln_error *err)
+{
+    char at[300];
+    if (bus->in_flight > 0 && bus->late.code == 0)
+        kiln_fail(&bus->late, code, "Redis at %s: %s", where(bus, at), what);
+    kiln_bus_drop(bus);
+    return kiln_fail(err, code, "Redis at %s: %s", where(bus, at), what);
+}
+
+/* --- errors -------------------------------------------------------------------------------------- */
+
+struct error_row {
+    const char *prefix;
+    int code;
+    const char *advice;
+};
+
+static const struct error_row error_rows[] = {
+    {"OOM ", KILN_FULL, "Redis has reached maxmemory"},
+    {"MISCONF ", KILN_FULL, "Redis cannot write to its disk"},
+    {"NOAUTH ", KILN_DENIED, "see the setting redis_password_file"},
+    {"WRONGPASS ", KILN_DENIED, "see the settings redis and redis_password_file"},
+    {"ERR AUTH ", KILN_DENIED, "see the setting redis_password_file"},
+    {"NOPERM ", KILN_DENIED, "the Redis user lacks this right"},
+    {"LOADING ", KILN_UNAVAILABLE, "Redis reads its data from disk"},
+    {"BUSY ", KILN_UNAVAILABLE, NULL},
+    {"READONLY ", KILN_UNAVAILABLE, "this Redis is a replica"},
+    {"MASTERDOWN ", KILN_UNAVAILABLE, NULL},
+    {"CLUSTERDOWN ", KILN_UNAVAILABLE, NULL},
+    {"TRYAGAIN ", KILN_UNAVAILABLE, NULL},
+    {"ERR max number of clients", KILN_UNAVAILABLE, "Redis has reached maxclients"},
+    {"MOVED ", KILN_UNSUPPORTED, "the setting redis must name the node that holds this pool"},
+    {"BUSYGROUP ", KILN_EXISTS, NULL},
+    {"NOGROUP ", KILN_NOT_FOUND, NULL},
+    {"EXECABORT ", KILN_FULL, "a command of the transaction was refused"},
+    {"ERR DB index", KILN_CONFIG, "see the database number in the setting redis"},
+};
+
+int kiln_bus_reply_error(const redisReply *reply, struct kiln_error *err)
+{
+    for (size_t i = 0; i < sizeof error_rows / sizeof *error_rows; i++) {
+        const struct error_row *row = &error_rows[i];
+        if (strncmp(reply->str, row->prefix, strlen(row->prefix)) == 0)
+            return kiln_fail(err, row->code, "Redis: %.200s%s%s", reply->str,
+                             row->advice ? "; " : "", row->advice ? row->advice : "");
+    }
+    return kiln_fail(err, KILN_PROTOCOL, "Redis: %.200s", reply->str);
+}
+
+/* --- building commands -------------------------------------------------------------------------------- */
+
+static char *extend(struct kiln_bus *bus, size_t more)
+{
+    if (bus->out_len + more > bus->out_size) {
+        size_t size = bus->out_size * 2 + more + 4096;
+        char *out = bus->out_len + more > OUT_MAX ? NULL : realloc(bus->out, size);
+        if (!out) {
+            bus->short_of_memory = true;
+            return NULL;
+        }
+        bus->out = out;
+        bus->out_size = size;
+    }
+    char *at = bus->out + bus->out_len;
+    bus->out_len += more;
+    return at;
+}
+
+/* Writes mark, value and CRLF: the head of a command or of an argument. */
+static void put_head(struct kiln_bus *bus, char mark, uint64_t value)
+{
+    char text[24];
+    size_t at = sizeof text;
+    text[--at] = '\n';
+    text[--at] = '\r';
+    do
+        text[--at] = (char)('0' + value % 10);
+    while (value /= 10);
+    text[--at] = mark;
+    char *to = extend(bus, sizeof text - at);
+    if (to)
+        memcpy(to, text + at, sizeof text - at);
+}
+
+void kiln_bus_command(struct kiln_bus *bus, size_t arguments) { put_head(bus, '*', arguments); }
+
+void kiln_bus_arg(struct kiln_bus *bus, const char *bytes, size_t len)
+{
+    put_head(bus, '$', len);
+    char *to = extend(bus, len + 2);
+    if (to) {
+        memcpy(to, bytes, len);
+        memcpy(to + len, "\r\n", 2);
+    }
+}
+
+void kiln_bus_arg_text(struct kiln_bus *bus, const char *text)
+{
+    kiln_bus_arg(bus, text, strlen(text));
+}
+
+void kiln_bus_arg_u64(struct kiln_bus *bus, uint64_t value)
+{
+    char text[24];
+    kiln_bus_arg(bus, text, (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)value));
+}
+
+/* --- sending and receiving ------------------------------------------------------------------------------ */
+
+/* Moves what is unsent to the front once what is sent takes more room. */
+static void close_gap(struct kiln_bus *bus)
+{
+    if (bus->out_sent < bus->out_len - bus->out_sent)
+        return;
+    memmove(bus->out, bus->out + bus->out_sent, bus->out_len - bus->out_sent);
+    bus->out_len -= bus->out_sent;
+    bus->out_sent = 0;
+}
+
+int kiln_bus_send(struct kiln_bus *bus, struct kiln_error *err)
+{
+    while (bus->out_sent < bus->out_len) {
+        ssize_t n = send(bus->context->fd, bus->out + bus->out_sent, bus->out_len - bus->out_sent,
+                         MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            close_gap(bus);
+            return 0;
+        }
+        if (n < 0)
+            return lost(bus, KILN_UNAVAILABLE, strerror(errno), err);
+        bus->out_sent += (size_t)n;
+    }
+    bus->out_len = bus->out_sent = 0;
+    if (bus->out_size > OUT_KEEP) {
+        free(bus->out);
+        bus->out = NULL;
+        bus->out_size = 0;
+    }
+    return 0;
+}
+
+static int read_some(struct kiln_bus *bus, struct kiln_error *err)
+{
+    char bytes[16 * 1024];
+    ssize_t n = recv(bus->context->fd, bytes, sizeof bytes, 0);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK))
+        return 0;
+    if (n < 0)
+        return lost(bus, KILN_UNAVAILABLE, strerror(errno), err);
+    if (n == 0)
+        return lost(bus, KILN_UNAVAILABLE, "the connection was closed", err);
+    if (redisReaderFeed(bus->context->reader, bytes, (size_t)n) != REDIS_OK)
+        return lost(bus, KILN_NO_MEMORY, "no memory for a reply", err);
+    return 0;
+}
+
+/* Moves bytes both ways until something can be read, everything is sent, or the deadline. */
+static int wait_io(struct kiln_bus *bus, int64_t deadline, struct kiln_error *err)
+{
+    int rc = kiln_bus_send(bus, err);
+    if (rc != 0)
+        return rc;
+    bool unsent = bus->out_sent < bus->out_len;
+    int64_t left = deadline - kiln_clock_ms();
+    struct pollfd at = {.fd = bus->context->fd, .events = POLLIN | (unsent ? POLLOUT : 0)};
+    int ready = poll(&at, 1, left > 0 ? (int)left : 0);
+    if (ready < 0 && errno != EINTR)
+        return lost(bus, KILN_UNAVAILABLE, strerror(errno), err);
+    if (ready == 0 && left <= 0)
+        return lost(bus, KILN_TIMEOUT, "no answer within the time limit", err);
+    return ready > 0 && (at.revents & ~POLLOUT) ? read_some(bus, err) : 0;
+}
+
+/* A reply that has arrived already, or NULL. */
+static int parse_one(struct kiln_bus *bus, redisReply **ret, struct kiln_error *err)
+{
+    void *reply = NULL;
+    if (redisReaderGetReply(bus->context->reader, &reply) != REDIS_OK) {
+        char text[160];
+        int code = bus->context->reader->err == REDIS_ERR_OOM ? KILN_NO_MEMORY : KILN_PROTOCOL;
+        snprintf(text, sizeof text, "%s", bus->context->reader->errstr);
+        return lost(bus, code, text, err);
+    }
+    *ret = reply;
+    return 0;
+}
+
+static int next_reply(struct kiln_bus *bus, int64_t deadline, redisReply **ret,
+                      struct kiln_error *err)
+{
+    *ret = NULL;
+    for (;;) {
+        int rc = parse_one(bus, ret, err);
+        if (rc != 0 || *ret)
+            return rc;
+        rc = wait_io(bus, deadline, err);
+        if (rc != 0)
+            return rc;
+    }
+}
+
+int kiln_bus_drain(struct kiln_bus *bus, uint32_t left, struct kiln_error *err)
+{
+    int64_t deadline = kiln_clock_ms() + bus->answer_ms;
+    while (bus->in_flight > left) {
+        redisReply *reply;
+        int rc = next_reply(bus, deadline, &reply, err);
+        if (rc != 0)
+            return rc;
+        bus->in_flight--;
+        if (reply->type == REDIS_REPLY_ERROR && bus->late.code == 0)
+            bus->late.code = kiln_bus_reply_error(reply, &bus->late);
+        freeReplyObject(reply);
+    }
+    return 0;
+}
+
+int kiln_bus_reply(struct kiln_bus *bus, int64_t extra_ms, redisReply **ret,
+                   struct kiln_error *err)
+{
+    if (bus->short_of_memory)
+        return lost(bus, KILN_NO_MEMORY, "no memory for a command, or it is too large", err);
+    int rc = kiln_bus_drain(bus, 0, err);
+    if (rc == 0)
+        rc = next_reply(bus, kiln_clock_ms() + bus->answer_ms + extra_ms, ret, err);
+    if (rc == 0 && (*ret)->type == REDIS_REPLY_ERROR) {
+        rc = kiln_bus_reply_error(*ret, err);
+        freeReplyObject(*ret);
+        *ret = NULL;
+    }
+    return rc;
+}
+
+int kiln_bus_replies(struct kiln_bus *bus, size_t count, struct kiln_error *err)
+{
+    int first = 0;
+    for (size_t i = 0; i < count; i++) {
+        redisReply *reply;
+        int rc = kiln_bus_reply(bus, 0, &reply, first ? NULL : err);
+        if (rc == 0)
+            freeReplyObject(reply);
+        else if (!first)
+            first = rc;
+        if (!bus->context)
+            break;
+    }
+    return first;
+}
+
+/* --- connecting --------------------------------------------------------------------------------------- */
+
+/* *ret: malloc'd, without the line's end; NULL if no file is set. */
+static int read_password(const struct kiln_bus *bus, char **ret, struct kiln_error *err)
+{
+    *ret = NULL;
+    if (!bus->password_file[0])
+        return 0;
+    FILE *file = fopen(bus->password_file, "re");
+    if (!file)
+        return kiln_fail(err, KILN_CONFIG, "redis_password_file %s: %s", bus->password_file,
+                         strerror(errno));
+    char *text = calloc(1, PASSWORD_MAX + 1);
+    size_t len = text ? fread(text, 1, PASSWORD_MAX, file) : 0;
+    fclose(file);
+    if (!text)
+        return kiln_fail(err, KILN_NO_MEMORY, "bus: no memory");
+    text[strcspn(text, "\r\n")] = '\0';
+    if (len == 0 || text[0] == '\0') {
+        free(text);
+        return kiln_fail(err, KILN_CONFIG, "redis_password_file %s is empty", bus->password_file);
+    }
+    *ret = text;
+    return 0;
+}
+
+static int greet(struct kiln_bus *bus, const char *password, struct kiln_error *err)
+{
+    size_t commands = 0;
+    if (password) {
+        kiln_bus_command(bus, bus->target.user[0] ? 3 : 2);
+        kiln_bus_arg_text(bus, "AUTH");
+        if (bus->target.user[0])
+            kiln_bus_arg_text(bus, bus->target.user);
+        kiln_bus_arg_text(bus, password);
+        commands++;
+    }
+    kiln_bus_command(bus, 2);
+    kiln_bus_arg_text(bus, "SELECT");
+    kiln_bus_arg_u64(bus, (uint64_t)bus->target.db);
+    return kiln_bus_replies(bus, commands + 1, err);
+}
+
+static int connect_socket(struct kiln_bus *bus, struct kiln_error *err)
+{
+    struct timeval limit = {bus->connect_ms / 1000, (bus->connect_ms % 1000) * 1000};
+    bool local = bus->target.path[0] != '\0';
+    bus->context =
+        local ? redisConnectUnixWithTimeout(bus->target.path, limit)
+              : redisConnectWithTimeout(bus->target.host, bus->target.port, limit);
+    if (!bus->context)
+        return kiln_fail(err, KILN_NO_MEMORY, "bus: no memory for a connection");
+    if (bus->context->err) {
+        char text[160];
+        snprintf(text, sizeof text, "%s", bus->context->errstr);
+        return lost(bus, KILN_UNAVAILABLE, text, err);
+    }
+    if (!local)
+        (void)redisEnableKeepAlive(bus->context); /* only a convenience */
+    int flags = fcntl(bus->context->fd, F_GETFL);
+    if (flags < 0 || fcntl(bus->context->fd, F_SETFL, flags | O_NONBLOCK) < 0)
+        return lost(bus, KILN_UNAVAILABLE, strerror(errno), err);
+    bus->context->flags &= ~REDIS_BLOCK;
+    return 0;
+}
+
+/* A server that closed an idle connection is noticed here, before anything is sent into the void. */
+static bool alive(struct kiln_bus *bus)
+{
+    char byte;
+    ssize_t n = recv(bus->context->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+}
+
+int kiln_bus_begin(struct kiln_bus *bus, struct kiln_error *err)
+{
+    bus->short_of_memory = false;
+    if (bus->context && (bus->in_flight > 0 || alive(bus)))
+        return 0;
+    kiln_bus_drop(bus);
+    kiln_backoff_wait(&bus->backoff);
+    char *password;
+    int rc = read_password(bus, &password, err);
+    if (rc == 0)
+        rc = connect_socket(bus, err);
+    if (rc == 0)
+        rc = greet(bus, password, err);
+    free(password);
+    if (rc == 0) {
+        kiln_backoff_reset(&bus->backoff);
+        return 0;
+    }
+    kiln_bus_drop(bus);
+    kiln_backoff_failed(&bus->backoff);
+    return rc;
+}
+
+int kiln_bus_ping(struct kiln_bus *bus, struct kiln_error *err)
+{
+    int rc = kiln_bus_begin(bus, err);
+    if (rc != 0)
+        return rc;
+    kiln_bus_command(bus, 1);
+    kiln_bus_arg_text(bus, "PING");
+    return kiln_bus_replies(bus, 1, err);
+}

@@ -1,0 +1,126 @@
+/* ledger_commit.c - a worker's picture becomes part of the ledger.
+ *
+ * Image, object and latent rows and the job's move to done are one statement (ledger_move.c), hence
+ * one transaction and one round trip.  If the job is no longer assigned at the worker's attempt, the
+ * statement writes nothing at all.
+ */
+#include "schemas/job_line.h"
+#include "storage/ledger_move.h"
+
+static void bind_objects(struct kiln_params *params, const struct kiln_commit *commit)
+{
+    struct kiln_array role, key, sha256, bytes, width, height, type;
+    kiln_array_start(&role, KILN_ARRAY_TEXT);
+    kiln_array_start(&key, KILN_ARRAY_TEXT);
+    kiln_array_start(&sha256, KILN_ARRAY_TEXT);
+    kiln_array_start(&bytes, KILN_ARRAY_INT8);
+    kiln_array_start(&width, KILN_ARRAY_INT4);
+    kiln_array_start(&height, KILN_ARRAY_INT4);
+    kiln_array_start(&type, KILN_ARRAY_TEXT);
+    for (size_t i = 0; i < commit->object_count; i++) {
+        const struct kiln_commit_object *object = &commit->objects[i];
+        kiln_array_text(&role, object->role);
+        kiln_array_text(&key, object->key);
+        kiln_array_text(&sha256, object->sha256);
+        kiln_array_int(&bytes, (int64_t)object->bytes);
+        kiln_array_int(&width, object->width);
+        kiln_array_int(&height, object->height);
+        kiln_array_text(&type, object->content_type);
+    }
+    kiln_bind_array(params, &role);
+    kiln_bind_array(params, &key);
+    kiln_bind_array(params, &sha256);
+    kiln_bind_array(params, &bytes);
+    kiln_bind_array(params, &width);
+    kiln_bind_array(params, &height);
+    kiln_bind_array(params, &type);
+}
+
+static const struct kiln_commit_object *latent_object(const struct kiln_commit *commit)
+{
+    for (size_t i = 0; i < commit->object_count; i++)
+        if (commit->objects[i].role[0] == 'l')
+            return &commit->objects[i];
+    return NULL;
+}
+
+static void bind_latent(struct kiln_params *params, const struct kiln_commit *commit,
+                        const struct kiln_commit_object *object)
+{
+    struct kiln_array shape;
+    kiln_array_start(&shape, KILN_ARRAY_INT4);
+    kiln_array_int(&shape, commit->latent_channels);
+    kiln_array_int(&shape, object ? object->height : 0);
+    kiln_array_int(&shape, object ? object->width : 0);
+    kiln_bind_double(params, commit->sigma);
+    kiln_bind_i64(params, commit->latent_states);
+    kiln_bind_array(params, &shape);
+    kiln_bind_text(params, object ? object->key : NULL);
+    kiln_bind_text(params, commit->latent_encoding);
+}
+
+int kiln_ledger_commit(struct kiln_ledger *ledger, const struct kiln_commit *commit,
+                       bool *ret_ours, struct kiln_error *err)
+{
+    const struct kiln_job *job = commit->job;
+    const struct kiln_commit_object *latent = latent_object(commit);
+    if ((commit->latent_encoding != NULL) != (latent != NULL))
+        return kiln_fail(err, KILN_INTERNAL,
+                         "job %llu: a commit has a latent object and its encoding, or neither",
+                         (unsigned long long)job->id);
+    char prompt_hash[65];
+    kiln_prompt_hash(job->prompt, job->negative_prompt, prompt_hash);
+    struct kiln_params params = {0};
+    int rc = kiln_move_begin(KILN_MOVE_COMMIT, &params, err);
+    kiln_bind_u64(&params, job->id);
+    kiln_bind_u64(&params, job->attempt);
+    kiln_bind_text(&params, commit->worker);
+    kiln_bind_double(&params, commit->wait_ms);
+    kiln_bind_double(&params, commit->text_ms);
+    kiln_bind_double(&params, commit->denoise_ms);
+    kiln_bind_double(&params, commit->decode_ms);
+    kiln_bind_double(&params, commit->encode_ms);
+    kiln_bind_double(&params, commit->upload_ms);
+    kiln_bind_text(&params, prompt_hash);
+    kiln_bind_text(&params, commit->model_name);
+    kiln_bind_text(&params, commit->model_hash);
+    bind_objects(&params, commit);
+    bind_latent(&params, commit, latent);
+    PGresult *rows = NULL;
+    if (rc == 0)
+        rc = kiln_move_run(ledger, KILN_MOVE_COMMIT, &params, &rows, err);
+    if (rc == 0)
+        *ret_ours = kiln_row_bool(rows, 0, 0);
+    PQclear(rows);
+    kiln_params_release(&params);
+    return rc;
+}
+
+int kiln_ledger_still_ours(struct kiln_ledger *ledger, const struct kiln_job *jobs, size_t count,
+                           bool *ret_ours, struct kiln_error *err)
+{
+    static const struct kiln_statement ask = {
+        "still_ours", "SELECT coalesce(j.state = 1, false) FROM unnest($1::bigint[], $2::integer[])"
+                      " WITH ORDINALITY AS g (id, attempt, n)"
+                      " LEFT JOIN job j ON j.id = g.id AND j.attempt = g.attempt ORDER BY g.n"};
+    static_assert(KILN_JOB_ASSIGNED == 1, "the number in the statement");
+    struct kiln_params params = {0};
+    struct kiln_array ids, attempts;
+    kiln_array_start(&ids, KILN_ARRAY_INT8);
+    kiln_array_start(&attempts, KILN_ARRAY_INT4);
+    for (size_t i = 0; i < count; i++) {
+        kiln_array_int(&ids, (int64_t)jobs[i].id);
+        kiln_array_int(&attempts, jobs[i].attempt);
+    }
+    kiln_bind_array(&params, &ids);
+    kiln_bind_array(&params, &attempts);
+    PGresult *rows;
+    int rc = kiln_ledger_run(ledger, &ask, &params, &rows, err);
+    kiln_params_release(&params);
+    if (rc != 0)
+        return rc;
+    for (int i = 0; i < PQntuples(rows) && (size_t)i < count; i++)
+        ret_ours[i] = kiln_row_bool(rows, i, 0);
+    PQclear(rows);
+    return 0;
+}
