@@ -1,0 +1,37 @@
+/* input_jobs.h - a job file in any of its formats, as job lines.
+ *
+ *     jsonl   a JSON object a line
+ *     text    a prompt a line; blank lines and lines that begin with # are passed over
+ *     csv     a header of job keys, then a job a record
+ *
+ * The format is asked for, or told by the name (.jsonl .ndjson .json, .txt, .csv), or by the first
+ * byte that is no blank: '{' is jsonl, anything else text.
+ */
+#ifndef KILN_INPUT_JOBS_H
+#define KILN_INPUT_JOBS_H
+
+#include <stdint.h>
+
+#include "schemas/error.h"
+
+enum kiln_format { KILN_FORMAT_AUTO, KILN_FORMAT_JSONL, KILN_FORMAT_TEXT, KILN_FORMAT_CSV };
+
+/* "jsonl", "text", "csv"; -1 for anything else. */
+int kiln_format_by_name(const char *name);
+
+struct kiln_input;
+
+/* path "-" is standard input.  again: kiln_input_rewind will be called (see kiln_lines_open). */
+int kiln_input_open(const char *path, enum kiln_format format, bool again, struct kiln_input **ret,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_input_close(struct kiln_input *input); /* accepts NULL */
+const char *kiln_input_name(const struct kiln_input *input);
+
+/* The next job line, borrowed until the next call; *ret_text NULL at the end.  *ret_line is where
+ * it begins.  KILN_BAD_INPUT refuses this line alone, the next call goes on behind it; any other
+ * code ends the reading. */
+int kiln_input_next(struct kiln_input *input, const char **ret_text, size_t *ret_len,
+                    uint64_t *ret_line, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_input_rewind(struct kiln_input *input, struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

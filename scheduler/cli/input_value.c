@@ -1,0 +1,96 @@
+/* input_value.c - typed text to JSON. */
+#include "scheduler/cli/input_value.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "schemas/json_scan.h"
+#include "schemas/utf8.h"
+
+static bool is_number(const char *text, size_t len)
+{
+    const char *fault = NULL;
+    bool starts = len > 0 && (*text == '-' || (*text >= '0' && *text <= '9'));
+    return starts && kiln_json_scan_number(text, text + len, &fault) == text + len && !fault;
+}
+
+static bool is_word(const char *text, size_t len, const char *word)
+{
+    return strlen(word) == len && strncasecmp(text, word, len) == 0;
+}
+
+static void put_value(enum kiln_job_key key, const char *text, size_t len, struct kiln_text *out)
+{
+    enum kiln_job_key_type type = kiln_job_keys[key].type;
+    bool number = type == KILN_JOB_WHOLE || type == KILN_JOB_NUMBER || type == KILN_JOB_SEED;
+    bool list = type == KILN_JOB_LORAS || type == KILN_JOB_SIZE || type == KILN_JOB_STYLE;
+    if (number && is_number(text, len))
+        kiln_text_add(out, text, len);
+    else if (type == KILN_JOB_BOOL && is_word(text, len, "true"))
+        kiln_text_puts(out, "true"); /* spreadsheets write TRUE */
+    else if (type == KILN_JOB_BOOL && is_word(text, len, "false"))
+        kiln_text_puts(out, "false");
+    else if (list && len > 0 && *text == '[')
+        kiln_text_add(out, text, len);
+    else
+        kiln_text_json(out, text, len);
+}
+
+void kiln_input_member(enum kiln_job_key key, const char *text, size_t len, struct kiln_text *out)
+{
+    if (kiln_job_keys[key].type != KILN_JOB_TEXT) {
+        while (len > 0 && (*text == ' ' || *text == '\t')) {
+            text++;
+            len--;
+        }
+        while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t'))
+            len--;
+    }
+    kiln_text_printf(out, "\"%s\":", kiln_job_keys[key].name);
+    put_value(key, text, len, out);
+}
+
+static int read_word(const char *word, const char **values, struct kiln_error *err)
+{
+    const char *equals = strchr(word, '=');
+    if (!equals)
+        return kiln_fail(err, KILN_BAD_INPUT, "--set %.64s: it is KEY=VALUE, and this has no '='",
+                         word);
+    size_t len = (size_t)(equals - word);
+    int key = kiln_job_key_find(word, len);
+    if (key < 0) {
+        const char *near = kiln_job_key_nearest(word, len);
+        return near ? kiln_fail(err, KILN_BAD_INPUT,
+                                "--set: unknown key \"%.*s\"; did you mean \"%s\"?",
+                                (int)(len < 64 ? len : 64), word, near)
+                    : kiln_fail(err, KILN_BAD_INPUT, "--set: unknown key \"%.*s\"",
+                                (int)(len < 64 ? len : 64), word);
+    }
+    if (!kiln_utf8_valid(equals + 1, strlen(equals + 1), NULL))
+        return kiln_fail(err, KILN_BAD_INPUT, "--set %s: the value is not valid UTF-8",
+                         kiln_job_keys[key].name);
+    values[key] = equals + 1;
+    return 0;
+}
+
+int kiln_input_overrides(const char *const *words, size_t count, char **ret, struct kiln_error *err)
+{
+    const char *values[KILN_JOB_KEYS] = {NULL};
+    struct kiln_text out = {0};
+    for (size_t i = 0; i < count; i++) {
+        int code = read_word(words[i], values, err);
+        if (code)
+            return code;
+    }
+    kiln_text_puts(&out, "{");
+    for (int key = 0; key < KILN_JOB_KEYS; key++) {
+        if (!values[key])
+            continue;
+        kiln_text_puts(&out, out.len > 1 ? "," : "");
+        kiln_input_member((enum kiln_job_key)key, values[key], strlen(values[key]), &out);
+    }
+    kiln_text_puts(&out, "}");
+    *ret = kiln_text_take(&out);
+    return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "--set: no memory");
+}

@@ -1,0 +1,20 @@
+/* input_value.h - what people type as a value (a CSV cell, --set key=value) as JSON.
+ *
+ * Numbers stay numbers and words become strings, by the type of the key; what does not fit the
+ * type becomes a string, and the validator of job lines says what is wrong with it.
+ */
+#ifndef KILN_INPUT_VALUE_H
+#define KILN_INPUT_VALUE_H
+
+#include "schemas/job_keys.h"
+#include "schemas/text.h"
+
+/* Appends `"key":value`.  text must be UTF-8. */
+void kiln_input_member(enum kiln_job_key key, const char *text, size_t len, struct kiln_text *out);
+
+/* Turns the `key=value` words of --set into one JSON object, malloc'd; the last of a key counts.
+ * KILN_BAD_INPUT names a word without '=', an unknown key (with the nearest), a wrong value. */
+int kiln_input_overrides(const char *const *words, size_t count, char **ret,
+                         struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

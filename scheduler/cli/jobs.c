@@ -1,0 +1,157 @@
+/* jobs.c - `kiln jobs`, one line a job; `kiln cancel` and `kiln retry`, which move them.
+ *
+ * The ledger is changed first and is what counts; the order on the bus afterwards only makes the
+ * scheduler look at once, so a Redis that is away costs a second, not the cancellation.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "scheduler/cli/orders.h"
+#include "scheduler/cli/records.h"
+#include "scheduler/cli/verbs.h"
+#include "schemas/wire.h"
+#include "storage/ledger.h"
+
+struct listing {
+    struct kiln_cli *cli;
+    struct kiln_text line;
+    long left;
+};
+
+static const char *state_color(const struct kiln_cli *cli, enum kiln_job_state state)
+{
+    static const char *const colors[KILN_JOB_STATE_COUNT] = {[KILN_JOB_QUEUED] = "",
+                                                             [KILN_JOB_ASSIGNED] = "\033[36m",
+                                                             [KILN_JOB_DONE] = "\033[32m",
+                                                             [KILN_JOB_FAILED] = "\033[31m",
+                                                             [KILN_JOB_CANCELLED] = "\033[33m"};
+    return cli->color_out ? colors[state] : "";
+}
+
+static void print_row(const struct kiln_cli *cli, const struct kiln_job_row *row)
+{
+    const struct kiln_job *job = &row->job;
+    char size[32];
+    snprintf(size, sizeof size, "%ux%u", job->width, job->height);
+    printf("%-10llu %s%-9s%s %7u %-9s %2u steps  %s", (unsigned long long)job->id,
+           state_color(cli, job->state), kiln_job_state_name(job->state),
+           cli->color_out ? "\033[0m" : "", job->index, size, job->steps, job->batch);
+    if (job->custom_id)
+        printf("  %s", job->custom_id);
+    if (row->error && job->state != KILN_JOB_DONE)
+        printf("  %s: %s", kiln_code_name(row->error_code), row->error);
+    putchar('\n');
+}
+
+static int list_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    struct listing *listing = arg;
+    if (listing->cli->json) {
+        kiln_text_clear(&listing->line);
+        kiln_record_short(&listing->line, row);
+        kiln_text_puts(&listing->line, "}\n");
+        if (listing->line.failed)
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for a line of the listing");
+        fwrite(listing->line.at, 1, listing->line.len, stdout);
+    } else {
+        print_row(listing->cli, row);
+    }
+    bool enough = listing->left > 0 && --listing->left == 0;
+    return enough || !kiln_stdout_ok() ? kiln_fail(err, KILN_CANCELLED, "end of the listing") : 0;
+}
+
+int kiln_verb_jobs(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    struct kiln_error err;
+    struct kiln_ledger *ledger = NULL;
+    struct listing listing = {.cli = cli};
+    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
+    if (status == 0)
+        status = kiln_arg_int(cli, &args, "limit", 1, 1000000000, 0, &listing.left);
+    if (status)
+        return status;
+    const char *name = kiln_arg(&args, "state");
+    int state = name ? kiln_job_state_by_name(name) : -1;
+    if (name && state < 0)
+        return kiln_usage(cli,
+                          "'%s' is no state; there are queued, assigned, done, failed and "
+                          "cancelled",
+                          name);
+    int rc = kiln_open_ledger(cli, &ledger, &err);
+    if (rc == 0 && cli->tty_out && !cli->json)
+        printf("%-10s %-9s %7s %-9s %-9s %s\n", "JOB", "STATE", "INDEX", "SIZE", "", "BATCH");
+    if (rc == 0)
+        rc = kiln_ledger_jobs(ledger, kiln_pool(cli), kiln_arg(&args, "batch"), state, list_job,
+                              &listing, &err);
+    kiln_text_release(&listing.line);
+    kiln_ledger_close(ledger);
+    return rc && rc != KILN_CANCELLED ? kiln_report(cli, &err) : 0;
+}
+
+/* --- cancel and retry
+ * ------------------------------------------------------------------------------- */
+
+typedef int move_jobs(struct kiln_ledger *ledger, const char *pool, uint64_t id, const char *batch,
+                      uint64_t *ret_count, struct kiln_error *err);
+
+static int found(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    (void)arg, (void)row, (void)err;
+    return 0;
+}
+
+/* Moves one job or a batch; what was named must exist. */
+static int move_named(struct kiln_cli *cli, move_jobs *move, uint64_t id, const char *batch,
+                      uint64_t *ret_count, struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    struct kiln_progress progress;
+    int rc = kiln_open_ledger(cli, &ledger, err);
+    if (rc == 0)
+        rc = batch ? kiln_ledger_progress(ledger, kiln_pool(cli), batch, &progress, err)
+                   : kiln_ledger_job(ledger, kiln_pool(cli), id, found, NULL, err);
+    if (rc == 0)
+        rc = move(ledger, kiln_pool(cli), id, batch, ret_count, err);
+    kiln_ledger_close(ledger);
+    return rc;
+}
+
+/* JOB or --batch B; word is "cancelled" or "queued again". */
+static int move_verb(struct kiln_cli *cli, int argc, char **argv, move_jobs *move,
+                     enum kiln_order_kind one, enum kiln_order_kind all, const char *key,
+                     const char *word)
+{
+    struct kiln_args args;
+    struct kiln_error err;
+    uint64_t id = 0, count = 0;
+    int status = kiln_args_parse(cli, argc, argv, 0, 1, &args);
+    if (status)
+        return status;
+    const char *batch = kiln_arg(&args, "batch");
+    if ((batch != NULL) == (args.rest_count == 1))
+        return kiln_usage(cli, "name one job, or a batch with --batch");
+    if (!batch && (status = kiln_arg_job(cli, args.rest[0], &id)) != 0)
+        return status;
+    if (move_named(cli, move, id, batch, &count, &err))
+        return kiln_report(cli, &err);
+    struct kiln_order order = {.kind = batch ? all : one, .job = id};
+    snprintf(order.id, sizeof order.id, "%s", batch ? batch : "");
+    if (count > 0 && kiln_send_order(cli, &order, &err))
+        kiln_say(cli, "the ledger has it; the scheduler will see it by itself (%s)", err.text);
+    kiln_say(cli, "%llu %s %s", (unsigned long long)count, count == 1 ? "job" : "jobs", word);
+    return cli->json ? kiln_print_json(cli, json_pack("{s:I}", key, (json_int_t)count)) : 0;
+}
+
+int kiln_verb_cancel(struct kiln_cli *cli, int argc, char **argv)
+{
+    return move_verb(cli, argc, argv, kiln_ledger_cancel, KILN_ORDER_CANCEL_JOB,
+                     KILN_ORDER_CANCEL_BATCH, "cancelled", "cancelled");
+}
+
+int kiln_verb_retry(struct kiln_cli *cli, int argc, char **argv)
+{
+    return move_verb(cli, argc, argv, kiln_ledger_retry, KILN_ORDER_WAKE, KILN_ORDER_WAKE,
+                     "retried", "queued again");
+}

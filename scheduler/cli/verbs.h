@@ -1,0 +1,28 @@
+/* verbs.h - the functions behind the rows of verbs.c; each lives in a file of its own name. */
+#ifndef KILN_CLI_VERBS_H
+#define KILN_CLI_VERBS_H
+
+struct kiln_cli;
+
+int kiln_verb_bench(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_cancel(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_doctor(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_down(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_drain(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_enqueue(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_export(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_help(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_jobs(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_migrate(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_render(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_retry(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_run(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_show(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_status(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_up(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_wait(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_watch(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_why(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_workers(struct kiln_cli *cli, int argc, char **argv);
+
+#endif

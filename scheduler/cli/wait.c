@@ -1,0 +1,166 @@
+/* wait.c - `kiln wait`: until a batch is whole and every job of it has ended.
+ *
+ * The ledger is asked, not the events: it alone knows, and one question reads a handful of rows.
+ * An enqueue that did not wait for its receipt may be ahead of the ledger, so an unknown batch gets
+ * a grace, and longer as long as intake still has something to read.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <sysexits.h>
+
+#include "scheduler/cli/progress.h"
+#include "scheduler/cli/verbs.h"
+#include "schemas/wire.h"
+#include "storage/bus.h"
+#include "storage/ledger.h"
+
+#define UNKNOWN_GRACE_S 10.0
+#define TIMEOUT_MAX_S (366L * 24 * 3600)
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_no)
+{
+    interrupted = signal_no;
+}
+
+int kiln_batch_status(const struct kiln_progress *progress)
+{
+    const uint64_t *at = progress->jobs.at;
+    return at[KILN_JOB_FAILED] || at[KILN_JOB_CANCELLED] || progress->refused ? 1 : 0;
+}
+
+json_t *kiln_counts_json(const struct kiln_counts *counts)
+{
+    json_t *object = json_object();
+    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
+        json_object_set_new(object, kiln_job_state_name((enum kiln_job_state)state),
+                            json_integer((json_int_t)counts->at[state]));
+    return object;
+}
+
+/* Whether intake still has entries that may bring the batch. */
+static bool intake_busy(struct kiln_cli *cli)
+{
+    struct kiln_bus *bus = NULL;
+    struct kiln_error err;
+    char key[256];
+    uint64_t length = 0;
+    kiln_wire_key(key, sizeof key, kiln_pool(cli), "intake", NULL);
+    if (kiln_open_bus(cli, &bus, &err) == 0 && kiln_bus_length(bus, key, &length, &err) != 0)
+        length = 0;
+    kiln_bus_close(bus);
+    return length > 0;
+}
+
+static bool finished(const struct kiln_progress *progress)
+{
+    return progress->whole && progress->jobs.at[KILN_JOB_QUEUED] == 0 &&
+           progress->jobs.at[KILN_JOB_ASSIGNED] == 0;
+}
+
+static void draw(struct kiln_bar *bar, const struct kiln_progress *progress, double now_s)
+{
+    const uint64_t *at = progress->jobs.at;
+    uint64_t failed = at[KILN_JOB_FAILED] + at[KILN_JOB_CANCELLED];
+    uint64_t over = at[KILN_JOB_DONE] + failed;
+    uint64_t known = over + at[KILN_JOB_QUEUED] + at[KILN_JOB_ASSIGNED];
+    kiln_bar_draw(bar, known, over, failed, now_s);
+}
+
+/* Often at first, for batches of a second; then four times a second. */
+static double pause_for(double waited_s)
+{
+    return waited_s < 2 ? 0.05 : 0.25;
+}
+
+int kiln_wait_batch(struct kiln_cli *cli, const char *batch, double timeout_s,
+                    struct kiln_progress *ret, struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    *ret = (struct kiln_progress){0};
+    int rc = kiln_open_ledger(cli, &ledger, err);
+    if (rc)
+        return rc;
+    struct kiln_bar bar;
+    kiln_bar_init(&bar, cli, batch);
+    double start = kiln_now_s(), seen_s = start;
+    interrupted = 0;
+    struct sigaction action = {.sa_handler = on_interrupt}, before;
+    sigaction(SIGINT, &action, &before);
+    for (;;) {
+        rc = kiln_ledger_progress(ledger, kiln_pool(cli), batch, ret, err);
+        double now = kiln_now_s();
+        if (rc == KILN_NOT_FOUND && (now - seen_s < UNKNOWN_GRACE_S || intake_busy(cli)))
+            rc = 0;
+        else if (rc == 0)
+            draw(&bar, ret, now);
+        if (rc || (ret->created_ms && finished(ret)))
+            break;
+        if (interrupted)
+            rc = kiln_fail(err, KILN_CANCELLED, "interrupted; batch %s goes on", batch);
+        else if (timeout_s >= 0 && now - start >= timeout_s)
+            rc = kiln_fail(err, KILN_TIMEOUT, "batch %s was not finished within %.0f s; it goes on",
+                           batch, timeout_s);
+        if (rc)
+            break;
+        kiln_sleep_s(pause_for(now - start));
+    }
+    sigaction(SIGINT, &before, NULL);
+    kiln_bar_end(&bar);
+    kiln_ledger_close(ledger);
+    return rc;
+}
+
+static void say_result(struct kiln_cli *cli, const char *batch,
+                       const struct kiln_progress *progress, double seconds)
+{
+    const uint64_t *at = progress->jobs.at;
+    char took[32];
+    kiln_say(cli, "batch %s: %llu done, %llu failed, %llu cancelled in %s", batch,
+             (unsigned long long)at[KILN_JOB_DONE], (unsigned long long)at[KILN_JOB_FAILED],
+             (unsigned long long)at[KILN_JOB_CANCELLED],
+             kiln_seconds_text(seconds, took, sizeof took));
+    if (progress->refused)
+        kiln_say(cli, "      %llu lines were refused by intake: kiln show %s",
+                 (unsigned long long)progress->refused, batch);
+    if (at[KILN_JOB_FAILED])
+        kiln_say(cli,
+                 "      why: kiln jobs --batch %s --state failed; again: kiln retry --batch %s",
+                 batch, batch);
+}
+
+int kiln_verb_wait(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    struct kiln_error err;
+    struct kiln_progress progress;
+    long timeout;
+    int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
+    if (status == 0)
+        status = kiln_arg_int(cli, &args, "timeout", 0, TIMEOUT_MAX_S, -1, &timeout);
+    if (status)
+        return status;
+    const char *batch = args.rest[0];
+    double start = kiln_now_s();
+    int rc = kiln_wait_batch(cli, batch, (double)timeout, &progress, &err);
+    double seconds = kiln_now_s() - start;
+    if (rc && rc != KILN_TIMEOUT)
+        return rc == KILN_CANCELLED ? (kiln_warn(cli, "%s", err.text), 130)
+                                    : kiln_report(cli, &err);
+    if (rc == KILN_TIMEOUT)
+        kiln_warn(cli, "%s", err.text);
+    else
+        say_result(cli, batch, &progress, seconds);
+    status = rc == KILN_TIMEOUT ? EX_TEMPFAIL : kiln_batch_status(&progress);
+    if (!cli->json)
+        return status;
+    int printed = kiln_print_json(
+        cli, json_pack("{s:s, s:s, s:b, s:o, s:I, s:f}", "batch", batch, "result",
+                       rc       ? "timeout"
+                       : status ? "failed"
+                                : "done",
+                       "whole", (int)progress.whole, "jobs", kiln_counts_json(&progress.jobs),
+                       "refused", (json_int_t)progress.refused, "seconds", seconds));
+    return status ? status : printed;
+}
