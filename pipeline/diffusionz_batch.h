@@ -43,16 +43,17 @@ typedef struct DiffusionZBatch {
     int32_t lora_count;
     int32_t keep_trajectory;       /* also return the state before every step */
     int32_t skip_decode;           /* latents only: kind "latent-cache" */
-    int32_t *progress;             /* NULL, or set (atomically) to the steps done so far */
+    int32_t *progress; /* NULL, or set (atomically) to the steps that all items have done */
 } DiffusionZBatch;
 
 typedef struct DiffusionZOutput {
     int32_t error_code;  /* of this item; KILN_CANCELLED if its flag was seen */
     char *error_msg;     /* NULL on success */
     uint8_t *rgb;        /* [height][width][3]; NULL with skip_decode */
-    float *latent;       /* [16][height/8][width/8], final, before the VAE */
-    float *trajectory;   /* [steps][16][height/8][width/8] entering each step; NULL if not kept */
+    float *latent;       /* [channels][h][w], final, before the VAE */
+    float *trajectory;   /* [steps][channels][h][w] entering each step; NULL if not kept */
     double *sigmas;      /* [steps] of the trajectory; NULL if not kept */
+    int32_t latent_channels, latent_height, latent_width; /* 16, height/8, width/8 for Z-Image */
 } DiffusionZOutput;
 
 typedef struct DiffusionZTimes { double lora_ms, text_ms, denoise_ms, decode_ms; } DiffusionZTimes;

@@ -1,0 +1,43 @@
+/* config_json.h - values of a JSON object, with messages that name the file and the key.
+ *
+ * The first failure stays; later reads return 0 and do nothing, so that a reader lists its keys
+ * and asks once.
+ */
+#ifndef KILN_CONFIG_JSON_H
+#define KILN_CONFIG_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schemas/error.h"
+
+struct kiln_config_json {
+    char path[4096];
+    json_t *root;
+    struct kiln_error error; /* code 0 while all is well */
+};
+
+/* KILN_NOT_FOUND, KILN_IO or KILN_BAD_INPUT (not JSON, not an object) go into c->error. */
+void kiln_config_json_open(struct kiln_config_json *c, const char *dir, const char *name);
+/* Frees the JSON; returns the error, if any, through err. */
+int kiln_config_json_close(struct kiln_config_json *c, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* A required integer within min .. max. */
+int kiln_config_int(struct kiln_config_json *c, const char *key, int min, int max);
+/* The same, or fallback where the key is absent or null. */
+int kiln_config_int_or(struct kiln_config_json *c, const char *key, int min, int max, int fallback);
+double kiln_config_real_or(struct kiln_config_json *c, const char *key, double fallback);
+bool kiln_config_bool_or(struct kiln_config_json *c, const char *key, bool fallback);
+/* An array of integers within min .. max; returns how many (at most capacity, else an error). */
+int kiln_config_ints(struct kiln_config_json *c, const char *key, int min, int max, int *out,
+                     int capacity);
+/* The key must be absent, null, or this value; otherwise KILN_UNSUPPORTED. */
+void kiln_config_only_text(struct kiln_config_json *c, const char *key, const char *value);
+void kiln_config_only_bool(struct kiln_config_json *c, const char *key, bool value);
+void kiln_config_only_null(struct kiln_config_json *c, const char *key);
+/* Sets the error: "<path>: <message>". */
+void kiln_config_refuse(struct kiln_config_json *c, int code, const char *fmt, ...)
+    KILN_PRINTF(3, 4);
+
+#endif

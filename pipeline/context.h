@@ -1,0 +1,24 @@
+/* context.h - what a DiffusionZContext is, shared by the two files of the C ABI. */
+#ifndef KILN_CONTEXT_H
+#define KILN_CONTEXT_H
+
+#include <pthread.h>
+
+#include "pipeline/engine.h"
+
+struct DiffusionZContext {
+    pthread_mutex_t lock; /* over all that follows */
+    struct kiln_engine *engine;
+    char *under_path; /* of diffusionz_load_lora; NULL: none */
+    float under_weight;
+};
+
+/* Runs a batch under the lock. */
+int kiln_context_run(DiffusionZContext *ctx, const DiffusionZBatch *batch,
+                     DiffusionZOutput *outputs, DiffusionZTimes *ret_times,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Files an error as this thread's last one; returns its code. */
+int kiln_context_note(const struct kiln_error *err);
+
+#endif

@@ -1,0 +1,105 @@
+/* diffusionz_batch.c - contexts with all options, batches, tokens and the last error. */
+#include "pipeline/diffusionz_batch.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline/context.h"
+
+static _Thread_local char last_error[KILN_ERROR_TEXT_MAX];
+
+int kiln_context_note(const struct kiln_error *err)
+{
+    snprintf(last_error, sizeof last_error, "%s", err->text);
+    return err->code;
+}
+
+const char *diffusionz_last_error(void) { return last_error; }
+
+int32_t diffusionz_open(const DiffusionZOptions *options, DiffusionZContext **ret)
+{
+    struct kiln_error err = {0};
+    if (!ret) {
+        kiln_fail(&err, KILN_BAD_INPUT, "there is no place for the context: ret is NULL");
+        return kiln_context_note(&err);
+    }
+    DiffusionZContext *ctx = calloc(1, sizeof *ctx);
+    if (!ctx) {
+        kiln_fail(&err, KILN_NO_MEMORY, "no memory for a context");
+        return kiln_context_note(&err);
+    }
+    pthread_mutex_init(&ctx->lock, NULL);
+    if (kiln_engine_open(options, &ctx->engine, &err)) {
+        diffusionz_free(ctx);
+        return kiln_context_note(&err);
+    }
+    *ret = ctx;
+    return 0;
+}
+
+int kiln_context_run(DiffusionZContext *ctx, const DiffusionZBatch *batch,
+                     DiffusionZOutput *outputs, DiffusionZTimes *ret_times,
+                     struct kiln_error *err)
+{
+    pthread_mutex_lock(&ctx->lock);
+    const struct kiln_lora_use under = {ctx->under_path, ctx->under_weight};
+    int code = kiln_engine_run(ctx->engine, batch, ctx->under_path ? &under : NULL, outputs,
+                               ret_times, err);
+    pthread_mutex_unlock(&ctx->lock);
+    return code;
+}
+
+int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
+                             DiffusionZOutput *outputs, DiffusionZTimes *ret_times)
+{
+    struct kiln_error err = {0};
+    if (!ctx || !batch || !outputs) {
+        kiln_fail(&err, KILN_BAD_INPUT, "the %s NULL",
+                  !ctx ? "context is" : !batch ? "batch is" : "outputs are");
+        return kiln_context_note(&err);
+    }
+    int code = kiln_context_run(ctx, batch, outputs, ret_times, &err);
+    return code ? kiln_context_note(&err) : 0;
+}
+
+void diffusionz_release_outputs(DiffusionZOutput *outputs, int32_t count)
+{
+    for (int32_t i = 0; outputs && i < count; i++) {
+        free(outputs[i].error_msg);
+        free(outputs[i].rgb);
+        free(outputs[i].latent);
+        free(outputs[i].trajectory);
+        free(outputs[i].sigmas);
+        outputs[i] = (DiffusionZOutput){0};
+    }
+}
+
+const char *diffusionz_model_hash(const DiffusionZContext *ctx)
+{
+    return ctx ? ctx->engine->hash : "";
+}
+
+const char *diffusionz_model_name(const DiffusionZContext *ctx)
+{
+    return ctx ? ctx->engine->name : "";
+}
+
+int32_t diffusionz_tokenize(const char *model_path, const char *text, size_t len, int32_t raw,
+                            int32_t **ret_ids, size_t *ret_count)
+{
+    struct kiln_error err = {0};
+    struct kiln_tokenizer *tokenizer = NULL;
+    char dir[PATH_MAX];
+    if (!model_path || !text || !ret_ids || !ret_count)
+        kiln_fail(&err, KILN_BAD_INPUT, "an argument is NULL");
+    else if (snprintf(dir, sizeof dir, "%s/tokenizer", model_path) >= (int)sizeof dir)
+        kiln_fail(&err, KILN_BAD_INPUT, "the model path is longer than %d bytes", PATH_MAX);
+    else if (!kiln_tokenizer_open(dir, &tokenizer, &err))
+        (void)!kiln_tokenizer_encode(tokenizer, text, len, raw != 0, ret_ids, ret_count, &err);
+    kiln_tokenizer_free(tokenizer);
+    return err.code ? kiln_context_note(&err) : 0;
+}
+
+void diffusionz_free_ids(int32_t *ids) { free(ids); }

@@ -1,0 +1,191 @@
+/* engine.c - loading a model directory and checking what is asked of it; see engine.h. */
+#include "pipeline/engine.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- opening ------------------------------------------------------------------------------------ */
+
+static int choose_dtype(const DiffusionZOptions *o, enum kt_dtype *ret, struct kiln_error *err)
+{
+    switch (o->dtype) {
+    case DIFFUSIONZ_AUTO:
+        *ret = o->device_id >= 0 || kt_cpu_likes_bf16() ? KT_BF16 : KT_F32;
+        return 0;
+    case DIFFUSIONZ_FP32:
+        *ret = KT_F32;
+        return 0;
+    case DIFFUSIONZ_BF16:
+        *ret = KT_BF16;
+        return 0;
+    case DIFFUSIONZ_FP8:
+        return kiln_fail(err, KILN_UNSUPPORTED, "dtype fp8 is not available on this device; use "
+                         "fp32 or bf16");
+    default:
+        return kiln_fail(err, KILN_BAD_INPUT, "dtype %d: there is no such dtype", o->dtype);
+    }
+}
+
+/* The last part of the path, "." and slashes resolved. */
+static void name_of(const char *path, char *name, size_t size)
+{
+    char full[PATH_MAX];
+    const char *whole = realpath(path, full) ? full : path;
+    const char *slash = strrchr(whole, '/');
+    snprintf(name, size, "%.*s", (int)size - 1, slash && slash[1] ? slash + 1 : whole);
+}
+
+static int load_parts(struct kiln_engine *e, const char *dir, struct kiln_error *err)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/tokenizer", dir);
+    int code = kiln_tokenizer_open(path, &e->tokenizer, err);
+    if (!code && kiln_tokenizer_max_id(e->tokenizer) >= e->config.text.vocab)
+        code = kiln_fail(err, KILN_BAD_INPUT, "%s: the tokenizer has ids up to %d, but "
+                         "text_encoder/config.json has vocab_size %d", dir,
+                         kiln_tokenizer_max_id(e->tokenizer), e->config.text.vocab);
+    if (code)
+        return code;
+    snprintf(path, sizeof path, "%s/text_encoder", dir);
+    code = kiln_text_encoder_load(path, &e->config.text, e->weights, e->dtype, &e->text_encoder,
+                                  err);
+    if (code)
+        return code;
+    snprintf(path, sizeof path, "%s/transformer", dir);
+    code = kiln_transformer_load(path, &e->config.transformer, e->weights, e->dtype, &e->params,
+                                 &e->transformer, err);
+    if (code)
+        return code;
+    snprintf(path, sizeof path, "%s/vae", dir);
+    return kiln_vae_load(path, &e->config.vae, e->weights, e->dtype, false, &e->vae, err);
+}
+
+static int load(struct kiln_engine *e, const DiffusionZOptions *o, struct kiln_error *err)
+{
+    if (!o->model_path || !*o->model_path)
+        return kiln_fail(err, KILN_BAD_INPUT, "no model path was given");
+    if (strlen(o->model_path) > PATH_MAX / 2)
+        return kiln_fail(err, KILN_BAD_INPUT, "the model path is longer than %d bytes",
+                         PATH_MAX / 2);
+    if (o->threads < 0)
+        return kiln_fail(err, KILN_BAD_INPUT, "threads %d: 0 means all cores", o->threads);
+    int code = kt_device_open(o->device_id, err);
+    code = code ? code : choose_dtype(o, &e->dtype, err);
+    code = code ? code : kiln_model_config_read(o->model_path, &e->config, err);
+    code = code ? code : kiln_model_hash(o->model_path, e->hash, err);
+    if (code)
+        return code;
+    e->device = o->device_id;
+    e->threads = o->threads;
+    name_of(o->model_path, e->name, sizeof e->name);
+    kt_threads_set(e->threads);
+    e->weights = kt_scope_new(e->device);
+    e->features = kiln_feature_cache_new();
+    if (!e->weights || !e->features)
+        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the model", o->model_path);
+    code = load_parts(e, o->model_path, err);
+    if (code)
+        return code;
+    e->loras = kiln_lora_merge_new(&e->params, e->device);
+    return e->loras ? 0 : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the model",
+                                    o->model_path);
+}
+
+int kiln_engine_open(const DiffusionZOptions *options, struct kiln_engine **ret,
+                     struct kiln_error *err)
+{
+    if (!options)
+        return kiln_fail(err, KILN_BAD_INPUT, "no options were given");
+    struct kiln_engine *e = calloc(1, sizeof *e);
+    if (!e)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for an engine");
+    int code = load(e, options, err);
+    if (code)
+        kiln_engine_close(e);
+    else
+        *ret = e;
+    return code;
+}
+
+void kiln_engine_close(struct kiln_engine *e)
+{
+    if (!e)
+        return;
+    kiln_time_table_free(e->times);
+    kt_scope_free(e->times_scope);
+    kiln_lora_merge_free(e->loras);
+    kiln_feature_cache_free(e->features);
+    kiln_params_release(&e->params);
+    kiln_vae_free(e->vae);
+    kiln_transformer_free(e->transformer);
+    kiln_text_encoder_free(e->text_encoder);
+    kiln_tokenizer_free(e->tokenizer);
+    kt_scope_free(e->weights);
+    free(e);
+}
+
+/* --- checking a batch ----------------------------------------------------------------------------- */
+
+static int check_side(const struct kiln_engine *e, const char *what, int side,
+                      struct kiln_error *err)
+{
+    int step = 2 * e->config.vae.factor; /* pixels of one token */
+    if (side < KILN_SIDE_MIN || side > KILN_SIDE_MAX || side % KILN_SIDE_STEP)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s %d: must be a multiple of %d from %d to %d", what,
+                         side, KILN_SIDE_STEP, KILN_SIDE_MIN, KILN_SIDE_MAX);
+    if (side % step)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s %d: this model draws multiples of %d pixels",
+                         what, side, step);
+    return 0;
+}
+
+static int check_prompt(const char *what, int item, const char *prompt, struct kiln_error *err)
+{
+    size_t len = strnlen(prompt, KILN_PROMPT_MAX + 1);
+    if (len > KILN_PROMPT_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "item %d: the %s is longer than %d bytes", item,
+                         what, KILN_PROMPT_MAX);
+    return 0;
+}
+
+static int check_items(const DiffusionZBatch *b, struct kiln_error *err)
+{
+    if (!b->items || b->item_count < 1 || b->item_count > KILN_ASSIGN_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "a batch has 1 to %d items, this one %d",
+                         KILN_ASSIGN_MAX, b->items ? b->item_count : 0);
+    for (int i = 0; i < b->item_count; i++) {
+        const DiffusionZItem *item = &b->items[i];
+        if (!item->prompt)
+            return kiln_fail(err, KILN_BAD_INPUT, "item %d: the prompt is missing", i);
+        int code = check_prompt("prompt", i, item->prompt, err);
+        if (!code && item->negative_prompt)
+            code = check_prompt("negative prompt", i, item->negative_prompt, err);
+        if (code)
+            return code;
+    }
+    return 0;
+}
+
+int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *b,
+                      struct kiln_error *err)
+{
+    int code = check_items(b, err);
+    code = code ? code : check_side(e, "width", b->width, err);
+    code = code ? code : check_side(e, "height", b->height, err);
+    if (code)
+        return code;
+    if (b->num_steps < KILN_STEPS_MIN || b->num_steps > KILN_STEPS_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "steps %d: must be %d to %d", b->num_steps,
+                         KILN_STEPS_MIN, KILN_STEPS_MAX);
+    if (!isfinite(b->guidance_scale) || b->guidance_scale < 0 ||
+        b->guidance_scale > KILN_GUIDANCE_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "guidance %g: must be 0 to %g",
+                         (double)b->guidance_scale, KILN_GUIDANCE_MAX);
+    if (b->lora_count < 0 || b->lora_count > KILN_LORAS_MAX || (b->lora_count && !b->loras))
+        return kiln_fail(err, KILN_BAD_INPUT, "%d LoRAs: at most %d", b->lora_count,
+                         KILN_LORAS_MAX);
+    return 0;
+}

@@ -1,0 +1,63 @@
+/* engine.h - a loaded model that turns batches of prompts into pictures: what stands behind the
+ * C ABI.  One thread at a time; the ABI's context holds the lock.
+ *
+ * An item of a batch is computed on its own, with its caption at its own padded length: its
+ * pixels cannot depend on its neighbours.  The loop goes over steps first and items second, so
+ * that progress and cancel mean the same for all of them.
+ */
+#ifndef KILN_ENGINE_H
+#define KILN_ENGINE_H
+
+#include "pipeline/diffusionz_batch.h"
+#include "pipeline/feature_cache.h"
+#include "pipeline/lora_merge.h"
+#include "pipeline/model_config.h"
+#include "pipeline/model_hash.h"
+#include "pipeline/sampler.h"
+#include "pipeline/text_encoder.h"
+#include "pipeline/tokenizer.h"
+#include "pipeline/transformer.h"
+#include "pipeline/vae.h"
+#include "schemas/error.h"
+#include "schemas/limits.h"
+
+struct kiln_engine {
+    struct kiln_model_config config;
+    char name[KILN_NAME_MAX + 1]; /* of the model's directory */
+    char hash[KILN_MODEL_HASH_LEN + 1];
+    int device, threads;
+    enum kt_dtype dtype;
+    struct kt_scope *weights; /* owns every tensor of the model */
+    struct kiln_tokenizer *tokenizer;
+    struct kiln_text_encoder *text_encoder;
+    struct kiln_transformer *transformer;
+    struct kiln_vae *vae;
+    struct kiln_params params;
+    struct kiln_lora_merge *loras;
+    struct kiln_feature_cache *features;
+    /* The time table of the last schedule; dropped when the LoRA set changes. */
+    struct kt_scope *times_scope;
+    struct kiln_time_table *times;
+    int times_steps;
+};
+
+/* Loads a model directory.  All of options is checked. */
+int kiln_engine_open(const DiffusionZOptions *options, struct kiln_engine **ret,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_engine_close(struct kiln_engine *e); /* accepts NULL */
+
+/* Makes this set the one in place now, as kiln_lora_merge_set does. */
+int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, size_t count,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Runs a batch with under (may be NULL) below its own LoRAs.  outputs[item_count] is filled; an
+ * error of one item is in its output alone. */
+int kiln_engine_run(struct kiln_engine *e, const DiffusionZBatch *batch,
+                    const struct kiln_lora_use *under, DiffusionZOutput *outputs,
+                    DiffusionZTimes *ret_times, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The batch's own numbers, without a model: sizes, steps, prompts, LoRAs.  For early answers. */
+int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *batch,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

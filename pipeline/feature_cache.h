@@ -1,0 +1,28 @@
+/* feature_cache.h - text features by prompt: the last few hundred, within a bound of bytes.
+ *
+ * Encoding a prompt costs as much as a step of a small picture, and jobs of one template or of
+ * several seeds repeat it.  A cache belongs to one model; its key is the SHA-256 of the prompt.
+ * Not thread-safe: the engine's lock covers it.
+ */
+#ifndef KILN_FEATURE_CACHE_H
+#define KILN_FEATURE_CACHE_H
+
+#include "pipeline/torch/tensor.h"
+
+#define KILN_FEATURE_CACHE_ENTRIES 256
+#define KILN_FEATURE_CACHE_BYTES (256u * 1024 * 1024)
+
+struct kiln_feature_cache;
+
+struct kiln_feature_cache *kiln_feature_cache_new(void); /* NULL when memory is short */
+void kiln_feature_cache_free(struct kiln_feature_cache *cache); /* accepts NULL */
+
+/* A handle in s on the features of this prompt, or NULL if they are not here. */
+kt kiln_feature_cache_get(struct kiln_feature_cache *cache, struct kt_scope *s, const char *prompt,
+                          size_t len);
+/* Keeps a second handle on the features and drops the least recently used ones over the bounds.
+ * Short of memory it keeps nothing. */
+void kiln_feature_cache_put(struct kiln_feature_cache *cache, const char *prompt, size_t len,
+                            int device, kt features);
+
+#endif

@@ -1,0 +1,113 @@
+/* text_encoder.c - Qwen3 up to its last but one layer; see text_encoder.h.
+ *
+ *     x += o( attention( qkv( RMS(x) ) ) )         per-head q/k norm, rotation by halves, causal
+ *     x += down( silu(gate u) * up u ),  u = RMS(x)
+ */
+#include "pipeline/text_encoder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pipeline/rope.h"
+#include "pipeline/weights.h"
+
+struct layer {
+    kt norm_attention, norm_ffn, qkv, qkv_bias, q_norm, k_norm, out, out_bias, gate_up, down;
+};
+
+struct kiln_text_encoder {
+    struct kiln_text_config config;
+    kt embed;
+    int count; /* of the layers that are run: all but the last */
+    struct layer layers[];
+};
+
+static void load_layer(struct kiln_weights *w, const struct kiln_text_config *c, int index,
+                       struct layer *l)
+{
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, "layers.%d.", index);
+    int64_t q = (int64_t)c->heads * c->head_dim, kv = (int64_t)c->kv_heads * c->head_dim;
+    const struct kiln_pack qkv = {
+        .modules = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
+        .rows = {q, kv, kv}};
+    const struct kiln_pack gate_up = {.modules = {"mlp.gate_proj", "mlp.up_proj"},
+                                      .rows = {c->ffn, c->ffn}};
+    kiln_weights_vector(w, &l->norm_attention, prefix, "input_layernorm.weight", c->width);
+    kiln_weights_vector(w, &l->norm_ffn, prefix, "post_attention_layernorm.weight", c->width);
+    kiln_weights_pack(w, &l->qkv, prefix, &qkv, c->width);
+    kiln_weights_vector(w, &l->q_norm, prefix, "self_attn.q_norm.weight", c->head_dim);
+    kiln_weights_vector(w, &l->k_norm, prefix, "self_attn.k_norm.weight", c->head_dim);
+    kiln_weights_linear(w, &l->out, prefix, "self_attn.o_proj", c->width, q);
+    if (c->bias) {
+        kiln_weights_pack_bias(w, &l->qkv_bias, prefix, &qkv);
+        kiln_weights_vector(w, &l->out_bias, prefix, "self_attn.o_proj.bias", c->width);
+    }
+    kiln_weights_pack(w, &l->gate_up, prefix, &gate_up, c->width);
+    kiln_weights_linear(w, &l->down, prefix, "mlp.down_proj", c->width, c->ffn);
+}
+
+int kiln_text_encoder_load(const char *dir, const struct kiln_text_config *config,
+                           struct kt_scope *scope, enum kt_dtype dtype,
+                           struct kiln_text_encoder **ret, struct kiln_error *err)
+{
+    struct kiln_weights *w;
+    int code = kiln_weights_open(dir, "embed_tokens.weight", scope, dtype, NULL, &w, err);
+    if (code)
+        return code;
+    int count = config->layers - 1;
+    struct kiln_text_encoder *te = calloc(1, sizeof *te + (size_t)count * sizeof te->layers[0]);
+    if (!te) {
+        (void)!kiln_weights_close(w, NULL);
+        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the text encoder", dir);
+    }
+    te->config = *config;
+    te->count = count;
+    kiln_weights_table(w, &te->embed, "", "embed_tokens.weight", config->vocab, config->width);
+    for (int i = 0; i < count; i++)
+        load_layer(w, config, i, &te->layers[i]);
+    char last[64];
+    snprintf(last, sizeof last, "layers.%d.", count);
+    kiln_weights_ignore(w, last);
+    kiln_weights_ignore(w, "norm.weight");
+    kiln_weights_ignore(w, "lm_head.weight");
+    kiln_weights_ignore(w, "rotary_emb.inv_freq");
+    code = kiln_weights_close(w, err);
+    if (code)
+        kiln_text_encoder_free(te);
+    else
+        *ret = te;
+    return code;
+}
+
+void kiln_text_encoder_free(struct kiln_text_encoder *te) { free(te); }
+
+static kt run_layer(const struct kiln_text_encoder *te, const struct layer *l, struct kt_scope *s,
+                    kt x, struct kiln_rope rope)
+{
+    const struct kiln_text_config *c = &te->config;
+    kt h = kt_rms_norm(s, x, l->norm_attention, c->norm_eps, NULL);
+    const struct kt_attention_args attention = {
+        .qkv = kt_linear(s, h, l->qkv, l->qkv_bias), .q_norm = l->q_norm, .k_norm = l->k_norm,
+        .cos = rope.cos, .sin = rope.sin, .heads = c->heads, .kv_heads = c->kv_heads,
+        .head_dim = c->head_dim, .causal = true, .eps = c->norm_eps};
+    x = kt_add(s, x, kt_linear(s, kt_attention(s, &attention), l->out, l->out_bias));
+    h = kt_rms_norm(s, x, l->norm_ffn, c->norm_eps, NULL);
+    h = kt_swiglu(s, kt_linear(s, h, l->gate_up, NULL));
+    return kt_add(s, x, kt_linear(s, h, l->down, NULL));
+}
+
+kt kiln_text_encoder_run(const struct kiln_text_encoder *te, struct kt_scope *s,
+                         const int32_t *ids, size_t count)
+{
+    struct kiln_rope rope = kiln_rope_text(s, &te->config, (int64_t)count);
+    kt x = kt_embedding(s, te->embed, ids, count);
+    for (int i = 0; i < te->count; i++) {
+        struct kt_scope *inner = kt_scope_child(s);
+        kt next = kt_keep(s, run_layer(te, &te->layers[i], inner, x, rope));
+        kt_scope_free(inner);
+        kt_drop(s, x);
+        x = next;
+    }
+    return x;
+}

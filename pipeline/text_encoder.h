@@ -1,0 +1,26 @@
+/* text_encoder.h - token ids to the features the transformer reads: Qwen3, of which the residual
+ * stream before the last layer is taken (hidden_states[-2]); the last layer, the final norm and
+ * the head are never loaded.
+ *
+ * Prompts are encoded one by one and unpadded: attention is causal, so that padding behind a
+ * prompt could not change it anyway.
+ */
+#ifndef KILN_TEXT_ENCODER_H
+#define KILN_TEXT_ENCODER_H
+
+#include "pipeline/model_config.h"
+#include "pipeline/torch/tensor.h"
+
+struct kiln_text_encoder;
+
+/* dir: the folder text_encoder.  The weights live in scope, which must outlive the encoder. */
+int kiln_text_encoder_load(const char *dir, const struct kiln_text_config *config,
+                           struct kt_scope *scope, enum kt_dtype dtype,
+                           struct kiln_text_encoder **ret, struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_text_encoder_free(struct kiln_text_encoder *te); /* accepts NULL */
+
+/* [count, width]; NULL with the scope's error set if it fails. */
+kt kiln_text_encoder_run(const struct kiln_text_encoder *te, struct kt_scope *s,
+                         const int32_t *ids, size_t count);
+
+#endif

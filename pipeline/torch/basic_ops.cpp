@@ -1,0 +1,164 @@
+/* basic_ops.cpp - tensors in and out of host memory, layout, plain arithmetic. */
+#include "pipeline/torch/internal.h"
+
+#include <cstring>
+
+#include <ATen/CPUGeneratorImpl.h>
+
+using kiln::run;
+using kiln::run_void;
+
+kt kt_from_host(kt_scope *s, const void *data, kt_dtype from, kt_dtype dtype, int ndim,
+                const int64_t *shape)
+{
+    return run(s, "from_host", {}, [&] {
+        /* The blob is only read: the copy below is the tensor. */
+        at::Tensor view = at::from_blob(const_cast<void *>(data), at::IntArrayRef(shape, ndim),
+                                        at::TensorOptions(kiln::scalar_of(from)));
+        return view.to(s->place(), kiln::scalar_of(dtype), /*non_blocking=*/false, /*copy=*/true);
+    });
+}
+
+void kt_to_host_f32(kt_scope *s, kt x, float *out, size_t count)
+{
+    run_void(s, "to_host", {x}, [&] {
+        TORCH_CHECK(static_cast<size_t>(x->t.numel()) == count, "expected ", count, " values, got ",
+                    x->t.numel());
+        at::Tensor host = x->t.to(at::kCPU, at::kFloat).contiguous();
+        memcpy(out, host.const_data_ptr<float>(), count * sizeof *out);
+    });
+}
+
+kt kt_randn(kt_scope *s, uint64_t seed, int ndim, const int64_t *shape)
+{
+    return run(s, "randn", {}, [&] {
+        at::Generator generator = at::detail::createCPUGenerator(seed);
+        at::Tensor noise = at::randn(at::IntArrayRef(shape, ndim), generator, at::kFloat);
+        return noise.to(s->place());
+    });
+}
+
+bool kt_all_finite(kt_scope *s, kt x)
+{
+    bool finite = true;
+    run_void(s, "all_finite", {x}, [&] {
+        /* Infinities and NaN survive a sum, and a sum reads each value once. */
+        finite = at::isfinite(x->t.sum(at::kDouble)).item<bool>();
+    });
+    return finite;
+}
+
+kt kt_to(kt_scope *s, kt x, kt_dtype dtype)
+{
+    return run(s, "to", {x}, [&] { return x->t.to(s->place(), kiln::scalar_of(dtype)); });
+}
+
+kt kt_copy(kt_scope *s, kt x)
+{
+    return run(s, "copy", {x}, [&] { return x->t.clone(); });
+}
+
+kt kt_reshape(kt_scope *s, kt x, int ndim, const int64_t *shape)
+{
+    return run(s, "reshape", {x}, [&] { return x->t.reshape(at::IntArrayRef(shape, ndim)); });
+}
+
+kt kt_permute(kt_scope *s, kt x, int ndim, const int *order)
+{
+    return run(s, "permute", {x}, [&] {
+        std::vector<int64_t> dims(order, order + ndim);
+        return x->t.permute(dims).contiguous();
+    });
+}
+
+kt kt_narrow(kt_scope *s, kt x, int dim, int64_t start, int64_t length)
+{
+    return run(s, "narrow", {x}, [&] { return x->t.narrow(dim, start, length); });
+}
+
+kt kt_cat(kt_scope *s, const kt *xs, size_t count, int dim)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!xs[i])
+            return run(s, "cat", {nullptr}, [] { return at::Tensor(); });
+    return run(s, "cat", {}, [&] {
+        std::vector<at::Tensor> parts;
+        for (size_t i = 0; i < count; i++)
+            parts.push_back(xs[i]->t);
+        return at::cat(parts, dim);
+    });
+}
+
+kt kt_repeat_rows(kt_scope *s, kt row, int64_t rows)
+{
+    return run(s, "repeat_rows", {row}, [&] { return row->t.expand({rows, row->t.size(-1)}); });
+}
+
+kt kt_add(kt_scope *s, kt x, kt y)
+{
+    return run(s, "add", {x, y}, [&] { return x->t + y->t; });
+}
+
+kt kt_add_scaled(kt_scope *s, kt x, kt y, double a)
+{
+    return run(s, "add_scaled", {x, y}, [&] { return at::add(x->t, y->t, a); });
+}
+
+kt kt_affine(kt_scope *s, kt x, double scale, double shift)
+{
+    return run(s, "affine", {x}, [&] { return x->t * scale + shift; });
+}
+
+kt kt_silu(kt_scope *s, kt x)
+{
+    return run(s, "silu", {x}, [&] { return at::silu(x->t); });
+}
+
+kt kt_tanh(kt_scope *s, kt x)
+{
+    return run(s, "tanh", {x}, [&] { return at::tanh(x->t); });
+}
+
+namespace kiln {
+
+/* In fp32 on the CPU a 1x1 convolution reaches oneDNN, which uses what the processor has; plain
+ * matrix products go to MKL, which runs at half of that on processors of another maker. */
+at::Tensor linear(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias)
+{
+    if (!x.is_cpu() || x.scalar_type() != at::kFloat || x.dim() != 2 || x.size(0) < 16)
+        return at::linear(x, weight, bias);
+    int64_t rows = x.size(0), in = x.size(1), out = weight.size(0);
+    at::Tensor image = x.contiguous().view({1, rows, 1, in}).permute({0, 3, 1, 2});
+    at::Tensor y = at::conv2d(image, weight.contiguous().view({out, in, 1, 1}), bias);
+    return y.permute({0, 2, 3, 1}).reshape({rows, out});
+}
+
+} // namespace kiln
+
+kt kt_linear(kt_scope *s, kt x, kt weight, kt bias)
+{
+    return run(s, "linear", {x, weight},
+               [&] { return kiln::linear(x->t, weight->t, kiln::maybe(bias)); });
+}
+
+kt kt_embedding(kt_scope *s, kt table, const int32_t *ids, size_t count)
+{
+    return run(s, "embedding", {table}, [&] {
+        at::Tensor index = at::empty({static_cast<int64_t>(count)}, at::kLong);
+        for (size_t i = 0; i < count; i++) {
+            TORCH_CHECK(ids[i] >= 0 && ids[i] < table->t.size(0), "token id ", ids[i],
+                        " is outside of the vocabulary of ", table->t.size(0));
+            index.data_ptr<int64_t>()[i] = ids[i];
+        }
+        return table->t.index_select(0, index.to(s->place()));
+    });
+}
+
+void kt_add_low_rank(kt_scope *s, kt target, int64_t row, kt up, kt down, double scale)
+{
+    run_void(s, "add_low_rank", {target, up, down}, [&] {
+        at::Tensor rows = target->t.narrow(0, row, up->t.size(0));
+        at::Tensor delta = at::matmul(up->t.to(at::kFloat), down->t.to(at::kFloat));
+        rows.copy_(rows.to(at::kFloat).add_(delta, scale));
+    });
+}

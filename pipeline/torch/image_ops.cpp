@@ -1,0 +1,68 @@
+/* image_ops.cpp - convolutions and norms over pictures, channels last in memory. */
+#include "pipeline/torch/internal.h"
+
+#include <cstring>
+
+using kiln::run;
+using kiln::run_void;
+
+static at::Tensor channels_last(const at::Tensor &x)
+{
+    return x.contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+kt kt_conv2d(kt_scope *s, const struct kt_conv_args *args)
+{
+    return run(s, "conv2d", {args->x, args->weight}, [&] {
+        at::Tensor x = channels_last(args->x->t);
+        int64_t pad = args->pad_before;
+        if (args->pad_before != args->pad_after) {
+            x = at::constant_pad_nd(x, {args->pad_before, args->pad_after, args->pad_before,
+                                        args->pad_after});
+            pad = 0;
+        }
+        at::Tensor y = at::conv2d(x, channels_last(args->weight->t), kiln::maybe(args->bias),
+                                  args->stride, pad);
+        return args->add ? y.add_(args->add->t) : y;
+    });
+}
+
+kt kt_group_norm(kt_scope *s, kt x, int groups, kt weight, kt bias, double eps, bool silu)
+{
+    return run(s, "group_norm", {x, weight, bias}, [&] {
+        at::Tensor y = at::group_norm(channels_last(x->t), groups, weight->t, bias->t, eps);
+        return silu ? at::silu_(y) : y;
+    });
+}
+
+kt kt_upsample2(kt_scope *s, kt x)
+{
+    return run(s, "upsample", {x}, [&] {
+        return at::upsample_nearest2d(channels_last(x->t), {x->t.size(2) * 2, x->t.size(3) * 2});
+    });
+}
+
+kt kt_image_rows(kt_scope *s, kt x)
+{
+    return run(s, "image_rows", {x}, [&] {
+        int64_t channels = x->t.size(1), pixels = x->t.size(2) * x->t.size(3);
+        return channels_last(x->t).permute({0, 2, 3, 1}).reshape({pixels, channels});
+    });
+}
+
+kt kt_rows_image(kt_scope *s, kt x, int64_t height, int64_t width)
+{
+    return run(s, "rows_image", {x}, [&] {
+        return x->t.reshape({1, height, width, x->t.size(1)}).permute({0, 3, 1, 2});
+    });
+}
+
+void kt_to_rgb8(kt_scope *s, kt x, uint8_t *out)
+{
+    run_void(s, "to_rgb8", {x}, [&] {
+        at::Tensor unit = (x->t.to(at::kFloat) / 2 + 0.5).clamp_(0, 1);
+        at::Tensor bytes = unit.mul_(255).round_().to(at::kByte).permute({0, 2, 3, 1});
+        bytes = bytes.to(at::kCPU).contiguous();
+        memcpy(out, bytes.const_data_ptr<uint8_t>(), static_cast<size_t>(bytes.numel()));
+    });
+}

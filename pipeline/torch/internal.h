@@ -1,0 +1,87 @@
+/* internal.h - what the files of this folder share: the two structs behind the handles, and the
+ * wrapper that turns exceptions into a scope's sticky error. */
+#ifndef KILN_TORCH_INTERNAL_H
+#define KILN_TORCH_INTERNAL_H
+
+#include <exception>
+#include <initializer_list>
+#include <memory>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include "pipeline/torch/tensor.h"
+
+struct kt_tensor {
+    at::Tensor t;
+};
+
+struct kt_scope {
+    int device = KT_CPU;
+    kt_scope *parent = nullptr;
+    kiln_error error{};
+    std::vector<std::unique_ptr<kt_tensor>> tensors;
+
+    at::Device place() const
+    {
+        return device == KT_CPU ? at::Device(at::kCPU)
+                                : at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device));
+    }
+    kt own(at::Tensor t)
+    {
+        tensors.push_back(std::make_unique<kt_tensor>(kt_tensor{std::move(t)}));
+        return tensors.back().get();
+    }
+};
+
+namespace kiln {
+
+/* Files the exception in flight as the scope's error, named after the operation. */
+void file_exception(kt_scope *s, const char *op) noexcept;
+void file_null(kt_scope *s, const char *op) noexcept;
+
+/* Runs f, which returns a tensor, unless the scope has failed or an operand is missing. */
+template <class F>
+kt run(kt_scope *s, const char *op, std::initializer_list<kt> operands, F &&f) noexcept
+{
+    if (!s || s->error.code)
+        return nullptr;
+    for (kt x : operands)
+        if (!x)
+            return file_null(s, op), nullptr;
+    try {
+        c10::InferenceMode guard;
+        return s->own(f());
+    } catch (...) {
+        file_exception(s, op);
+    }
+    return nullptr;
+}
+
+/* The same for operations that write to host memory or into an operand. */
+template <class F>
+void run_void(kt_scope *s, const char *op, std::initializer_list<kt> operands, F &&f) noexcept
+{
+    if (!s || s->error.code)
+        return;
+    for (kt x : operands)
+        if (!x)
+            return file_null(s, op);
+    try {
+        c10::InferenceMode guard;
+        f();
+    } catch (...) {
+        file_exception(s, op);
+    }
+}
+
+at::ScalarType scalar_of(kt_dtype dtype);
+/* Both halves of nn.Linear; the bias may be undefined. */
+at::Tensor linear(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias);
+at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps);
+inline at::Tensor maybe(kt x) { return x ? x->t : at::Tensor(); }
+
+} // namespace kiln
+
+#endif

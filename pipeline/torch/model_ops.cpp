@@ -1,0 +1,94 @@
+/* model_ops.cpp - norms, the gated feed-forward and attention. */
+#include "pipeline/torch/internal.h"
+
+#include <algorithm>
+#include <cmath>
+
+using kiln::run;
+
+namespace kiln {
+
+at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps)
+{
+    at::Tensor wide = x.to(at::kFloat);
+    at::Tensor factor = at::rsqrt(wide.pow(2).mean({-1}, true).add_(eps));
+    return (wide * factor).to(x.scalar_type()) * weight;
+}
+
+/* x [heads, rows, head_dim]; cos and sin [rows, head_dim/2]; the products in fp32. */
+static at::Tensor rotate(const at::Tensor &x, const at::Tensor &cos, const at::Tensor &sin,
+                         bool interleaved)
+{
+    int64_t half = x.size(-1) / 2;
+    at::Tensor wide = x.to(at::kFloat), a, b;
+    if (interleaved) {
+        at::Tensor pairs = wide.reshape({x.size(0), x.size(1), half, 2});
+        a = pairs.select(-1, 0), b = pairs.select(-1, 1);
+    } else {
+        a = wide.narrow(-1, 0, half), b = wide.narrow(-1, half, half);
+    }
+    at::Tensor ra = a * cos - b * sin, rb = a * sin + b * cos;
+    at::Tensor out = interleaved ? at::stack({ra, rb}, -1).flatten(-2) : at::cat({ra, rb}, -1);
+    return out.to(x.scalar_type());
+}
+
+/* One head of q or k, [heads, rows, head_dim], normed and rotated. */
+static at::Tensor heads_of(const kt_attention_args *args, int64_t from, int64_t heads, kt norm,
+                           bool turn)
+{
+    int64_t rows = args->qkv->t.size(0), d = args->head_dim;
+    at::Tensor x = args->qkv->t.narrow(1, from * d, heads * d).reshape({rows, heads, d});
+    if (norm)
+        x = rms_norm(x, norm->t, args->eps);
+    x = x.transpose(0, 1);
+    return turn && args->cos ? rotate(x, args->cos->t, args->sin->t, args->interleaved) : x;
+}
+
+} // namespace kiln
+
+kt kt_rms_norm(kt_scope *s, kt x, kt weight, double eps, kt scale)
+{
+    return run(s, "rms_norm", {x, weight}, [&] {
+        at::Tensor y = kiln::rms_norm(x->t, weight->t, eps);
+        return scale ? y * scale->t : y;
+    });
+}
+
+kt kt_add_rms_norm(kt_scope *s, kt x, kt y, kt weight, double eps, kt gate)
+{
+    return run(s, "add_rms_norm", {x, y, weight}, [&] {
+        at::Tensor normed = kiln::rms_norm(y->t, weight->t, eps);
+        return gate ? x->t + gate->t * normed : x->t + normed;
+    });
+}
+
+kt kt_layer_norm_scale(kt_scope *s, kt x, double eps, kt scale)
+{
+    return run(s, "layer_norm", {x, scale}, [&] {
+        return at::layer_norm(x->t, {x->t.size(-1)}, {}, {}, eps) * scale->t;
+    });
+}
+
+kt kt_swiglu(kt_scope *s, kt gate_up)
+{
+    return run(s, "swiglu", {gate_up}, [&] {
+        int64_t n = gate_up->t.size(-1) / 2;
+        return at::silu(gate_up->t.narrow(-1, 0, n)) * gate_up->t.narrow(-1, n, n);
+    });
+}
+
+kt kt_attention(kt_scope *s, const struct kt_attention *args)
+{
+    return run(s, "attention", {args->qkv}, [&] {
+        int64_t h = args->heads, g = args->kv_heads, d = args->head_dim;
+        int64_t rows = args->qkv->t.size(0);
+        TORCH_CHECK(args->qkv->t.size(1) == (h + 2 * g) * d, "packed rows of width ",
+                    args->qkv->t.size(1), " for ", h, " + 2*", g, " heads of ", d);
+        at::Tensor q = kiln::heads_of(args, 0, h, args->q_norm, true).unsqueeze(0);
+        at::Tensor k = kiln::heads_of(args, h, g, args->k_norm, true).unsqueeze(0);
+        at::Tensor v = kiln::heads_of(args, h + g, g, nullptr, false).unsqueeze(0);
+        at::Tensor out =
+            at::scaled_dot_product_attention(q, k, v, {}, 0.0, args->causal, {}, h != g);
+        return out.squeeze(0).transpose(0, 1).reshape({rows, h * d});
+    });
+}

@@ -1,0 +1,203 @@
+/* scope.cpp - scopes, the sticky error, devices and threads. */
+#include "pipeline/torch/internal.h"
+
+#include <cpuinfo.h>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <string>
+
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
+
+namespace kiln {
+
+/* LibTorch's messages carry a C++ backtrace from the second line on; people get the first. */
+static void fail_with(kt_scope *s, const char *op, const char *what) noexcept
+{
+    const char *end = strchr(what, '\n');
+    int len = end ? static_cast<int>(end - what) : static_cast<int>(strlen(what));
+    bool memory = strstr(what, "out of memory") || strstr(what, "not enough memory") ||
+                  strstr(what, "bad_alloc");
+    kiln_fail(&s->error, memory ? KILN_NO_MEMORY : KILN_DEVICE, "tensor operation %s: %.*s", op,
+              len < 600 ? len : 600, what);
+}
+
+void file_exception(kt_scope *s, const char *op) noexcept
+{
+    try {
+        throw;
+    } catch (const c10::Error &e) {
+        fail_with(s, op, e.what_without_backtrace());
+    } catch (const std::exception &e) {
+        fail_with(s, op, e.what());
+    } catch (...) {
+        fail_with(s, op, "an exception of unknown type");
+    }
+}
+
+void file_null(kt_scope *s, const char *op) noexcept
+{
+    kiln_fail(&s->error, KILN_INTERNAL, "tensor operation %s: an operand is missing", op);
+}
+
+at::ScalarType scalar_of(kt_dtype dtype)
+{
+    switch (dtype) {
+    case KT_BF16:
+        return at::kBFloat16;
+    case KT_F16:
+        return at::kHalf;
+    case KT_U8:
+        return at::kByte;
+    case KT_I64:
+        return at::kLong;
+    case KT_F32:
+        break;
+    }
+    return at::kFloat;
+}
+
+} // namespace kiln
+
+/* The CUDA half of LibTorch registers itself when libkiln_cuda.so is loaded.  That must happen
+ * before anything asks LibTorch whether CUDA exists, since it remembers the answer for ever;
+ * this function is therefore the only place of the library that asks. */
+static int open_cuda(int device, kiln_error *err)
+{
+    static std::mutex once;
+    static void *library;
+    std::lock_guard<std::mutex> lock(once);
+    if (!library)
+        library = dlopen("libkiln_cuda.so", RTLD_NOW | RTLD_GLOBAL);
+    if (!library)
+        return kiln_fail(err, KILN_DEVICE, "device cuda:%d: cannot load the CUDA library: %s",
+                         device, dlerror());
+    auto count = reinterpret_cast<int (*)(char *, size_t)>(dlsym(library, "kiln_cuda_count"));
+    if (!count)
+        return kiln_fail(err, KILN_DEVICE, "device cuda:%d: libkiln_cuda.so is of another version",
+                         device);
+    char reason[512] = "";
+    int n = count(reason, sizeof reason);
+    if (n == 0)
+        return kiln_fail(err, KILN_DEVICE, "device cuda:%d: no usable GPU on this machine%s%s",
+                         device, reason[0] ? ": " : "", reason);
+    if (device >= n)
+        return kiln_fail(err, KILN_DEVICE, "device cuda:%d: this machine has cuda:0 to cuda:%d",
+                         device, n - 1);
+    return 0;
+}
+
+int kt_device_open(int device, kiln_error *err)
+{
+    if (device == KT_CPU)
+        return 0;
+    if (device < 0)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "device %d: -1 is the CPU, 0 and up are CUDA devices", device);
+    return open_cuda(device, err);
+}
+
+void kt_threads_set(int threads)
+{
+    static const int all = at::get_num_threads();
+    at::set_num_threads(threads > 0 && threads < all ? threads : all);
+}
+
+bool kt_cpu_likes_bf16(void)
+{
+    if (!cpuinfo_initialize())
+        return false;
+    return cpuinfo_has_x86_amx_bf16() || cpuinfo_has_x86_avx512bf16();
+}
+
+kt_scope *kt_scope_new(int device)
+{
+    kt_scope *s = new (std::nothrow) kt_scope;
+    if (s)
+        s->device = device;
+    return s;
+}
+
+kt_scope *kt_scope_child(kt_scope *parent)
+{
+    if (!parent)
+        return nullptr;
+    kt_scope *s = kt_scope_new(parent->device);
+    if (!s) {
+        kiln_error err;
+        kiln_fail(&err, KILN_NO_MEMORY, "no memory for a tensor scope");
+        kt_scope_fail(parent, &err);
+        return nullptr;
+    }
+    s->parent = parent;
+    s->error = parent->error;
+    return s;
+}
+
+void kt_scope_free(kt_scope *s)
+{
+    if (s && s->parent && s->error.code)
+        kt_scope_fail(s->parent, &s->error);
+    delete s;
+}
+
+int kt_scope_check(const kt_scope *s, kiln_error *err)
+{
+    if (!s)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a tensor scope");
+    if (s->error.code && err)
+        *err = s->error;
+    return s->error.code;
+}
+
+void kt_scope_fail(kt_scope *s, const kiln_error *err)
+{
+    if (s && !s->error.code)
+        s->error = *err;
+}
+
+int kt_scope_device(const kt_scope *s) { return s->device; }
+
+kt kt_keep(kt_scope *to, kt x)
+{
+    /* A missing x says that its own scope has failed: that error comes along when it is freed. */
+    return x ? kiln::run(to, "keep", {x}, [&] { return x->t; }) : nullptr;
+}
+
+void kt_drop(kt_scope *s, kt x)
+{
+    if (!s || !x)
+        return;
+    for (size_t i = s->tensors.size(); i-- > 0;)
+        if (s->tensors[i].get() == x) {
+            s->tensors.erase(s->tensors.begin() + static_cast<std::ptrdiff_t>(i));
+            return;
+        }
+}
+
+int64_t kt_size(kt x, int dim)
+{
+    if (!x)
+        return 0;
+    int64_t ndim = x->t.dim(), at = dim < 0 ? ndim + dim : dim;
+    return at >= 0 && at < ndim ? x->t.size(at) : 0;
+}
+
+kt_dtype kt_dtype_of(kt x)
+{
+    if (!x)
+        return KT_F32;
+    switch (x->t.scalar_type()) {
+    case at::kBFloat16:
+        return KT_BF16;
+    case at::kHalf:
+        return KT_F16;
+    case at::kByte:
+        return KT_U8;
+    case at::kLong:
+        return KT_I64;
+    default:
+        return KT_F32;
+    }
+}

@@ -1,0 +1,123 @@
+/* tensor.h - tensors of LibTorch for C: everything the model code knows about the library.
+ *
+ * A tensor is a handle that lives in a scope; freeing the scope frees its tensors.  Every
+ * operation puts its result into the scope it is given and never changes its operands, except
+ * where its comment says so.  Errors are sticky: the first one stays in the scope, later
+ * operations do nothing and return NULL, so that model code reads like mathematics and asks
+ * once, at the end, with kt_scope_check().  No exception crosses this line.
+ *
+ * A scope has a device; operands must be on it.  Scopes are for one thread at a time.
+ */
+#ifndef KILN_TENSOR_H
+#define KILN_TENSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "schemas/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum kt_dtype { KT_F32, KT_BF16, KT_F16, KT_U8, KT_I64 };
+#define KT_CPU (-1)
+#define KT_DIMS_MAX 8
+
+struct kt_scope;
+typedef struct kt_tensor *kt;
+
+/* --- process and device ------------------------------------------------------------------- */
+/* device: KT_CPU or a CUDA index.  For CUDA this loads libkiln_cuda.so from beside this library
+ * and asks for the device; KILN_DEVICE with the reason if that fails. */
+int kt_device_open(int device, struct kiln_error *err) KILN_MUST_CHECK;
+void kt_threads_set(int threads); /* of the calling thread's operations; 0 = all cores */
+bool kt_cpu_likes_bf16(void);     /* AMX or AVX512-BF16: bf16 is the faster arithmetic */
+
+/* --- scopes -------------------------------------------------------------------------------- */
+struct kt_scope *kt_scope_new(int device);
+/* A scope inside another: takes over its device, and hands its error to it when freed. */
+struct kt_scope *kt_scope_child(struct kt_scope *parent);
+void kt_scope_free(struct kt_scope *s); /* accepts NULL */
+int kt_scope_check(const struct kt_scope *s, struct kiln_error *err) KILN_MUST_CHECK;
+/* Sets the sticky error unless there is one: for model code that finds a contradiction. */
+void kt_scope_fail(struct kt_scope *s, const struct kiln_error *err);
+int kt_scope_device(const struct kt_scope *s);
+kt kt_keep(struct kt_scope *to, kt x);    /* a second handle on x, in another scope */
+void kt_drop(struct kt_scope *s, kt x);   /* frees the handle x early; accepts NULL */
+
+/* --- shape --------------------------------------------------------------------------------- */
+int64_t kt_size(kt x, int dim); /* -1 counts from the end; 0 for NULL */
+enum kt_dtype kt_dtype_of(kt x);
+
+/* --- in and out ---------------------------------------------------------------------------- */
+/* A copy of host memory, converted to dtype, on the scope's device. */
+kt kt_from_host(struct kt_scope *s, const void *data, enum kt_dtype from, enum kt_dtype dtype,
+                int ndim, const int64_t *shape);
+/* Copies a tensor of exactly count values to host memory as float. */
+void kt_to_host_f32(struct kt_scope *s, kt x, float *out, size_t count);
+/* What torch.randn(shape, generator=torch.Generator("cpu").manual_seed(seed)) gives, fp32. */
+kt kt_randn(struct kt_scope *s, uint64_t seed, int ndim, const int64_t *shape);
+bool kt_all_finite(struct kt_scope *s, kt x);
+
+/* --- layout -------------------------------------------------------------------------------- */
+kt kt_to(struct kt_scope *s, kt x, enum kt_dtype dtype);
+kt kt_copy(struct kt_scope *s, kt x); /* own memory */
+kt kt_reshape(struct kt_scope *s, kt x, int ndim, const int64_t *shape);
+kt kt_permute(struct kt_scope *s, kt x, int ndim, const int *order); /* contiguous again */
+kt kt_narrow(struct kt_scope *s, kt x, int dim, int64_t start, int64_t length); /* a view */
+kt kt_cat(struct kt_scope *s, const kt *xs, size_t count, int dim);
+kt kt_repeat_rows(struct kt_scope *s, kt row, int64_t rows); /* [1,n] -> [rows,n] */
+
+/* --- arithmetic ---------------------------------------------------------------------------- */
+kt kt_add(struct kt_scope *s, kt x, kt y);                    /* broadcasts */
+kt kt_add_scaled(struct kt_scope *s, kt x, kt y, double a);   /* x + a*y */
+kt kt_affine(struct kt_scope *s, kt x, double scale, double shift);
+kt kt_silu(struct kt_scope *s, kt x);
+kt kt_tanh(struct kt_scope *s, kt x);
+kt kt_linear(struct kt_scope *s, kt x, kt weight, kt bias);   /* weight [N,K]; bias or NULL */
+kt kt_embedding(struct kt_scope *s, kt table, const int32_t *ids, size_t count);
+/* Changes target: rows [row, row+M) of a matrix += scale * up[M,r] * down[r,K], summed in fp32. */
+void kt_add_low_rank(struct kt_scope *s, kt target, int64_t row, kt up, kt down, double scale);
+
+/* --- the model's own steps (kernels/) ------------------------------------------------------ */
+/* RMS norm over the last dimension of [rows,n]: the variance in fp32, rounded to x's dtype,
+ * times weight[n], times scale[n] if there is one. */
+kt kt_rms_norm(struct kt_scope *s, kt x, kt weight, double eps, kt scale);
+/* The end of a sublayer: x + gate[n] * RMS(y); gate NULL is 1. */
+kt kt_add_rms_norm(struct kt_scope *s, kt x, kt y, kt weight, double eps, kt gate);
+kt kt_layer_norm_scale(struct kt_scope *s, kt x, double eps, kt scale); /* no affine part */
+kt kt_swiglu(struct kt_scope *s, kt gate_up); /* [rows,2n] -> silu(first half) * second half */
+
+/* Self-attention from packed rows [rows, (heads + 2*kv_heads)*head_dim]: per-head RMS norm of q
+ * and k (weights may be NULL), rotation by angles, softmax(q k^T / sqrt(head_dim)) v.
+ * cos, sin: [rows, head_dim/2] fp32, or NULL for none.  interleaved: pairs are (2i, 2i+1), else
+ * (i, i + head_dim/2).  Returns [rows, heads*head_dim]. */
+struct kt_attention_args {
+    kt qkv, q_norm, k_norm, cos, sin;
+    int heads, kv_heads, head_dim;
+    bool interleaved, causal;
+    double eps;
+};
+kt kt_attention(struct kt_scope *s, const struct kt_attention_args *args);
+
+/* --- pictures: [1,C,H,W], channels last in memory ------------------------------------------- */
+struct kt_conv_args {
+    kt x, weight, bias;
+    int stride;
+    int pad_before, pad_after; /* zeros around height and width */
+    kt add;                    /* NULL, or added to the result */
+};
+kt kt_conv2d(struct kt_scope *s, const struct kt_conv_args *args);
+kt kt_group_norm(struct kt_scope *s, kt x, int groups, kt weight, kt bias, double eps, bool silu);
+kt kt_upsample2(struct kt_scope *s, kt x); /* nearest, twice the size */
+kt kt_image_rows(struct kt_scope *s, kt x); /* [1,C,H,W] -> [H*W,C] */
+kt kt_rows_image(struct kt_scope *s, kt x, int64_t height, int64_t width); /* and back */
+/* [1,3,H,W] in -1..1 to interleaved bytes, rounded as round(clamp(x/2 + 0.5) * 255). */
+void kt_to_rgb8(struct kt_scope *s, kt x, uint8_t *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

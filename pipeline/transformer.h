@@ -1,0 +1,53 @@
+/* transformer.h - Z-Image's single-stream transformer: latent, caption and time to a velocity.
+ *
+ *     image:   patches -> embed -> noise refiner --+
+ *                                                  +-> joint layers -> final layer -> patches
+ *     caption: features -> embed -> context refiner+
+ *
+ * What does not change from step to step is computed apart and handed in: the caption branch once
+ * a prompt (kiln_caption), all that depends on time alone once a schedule (kiln_time_table), the
+ * rotation angles once a shape (kiln_rope_joint).
+ */
+#ifndef KILN_TRANSFORMER_H
+#define KILN_TRANSFORMER_H
+
+#include "pipeline/model_config.h"
+#include "pipeline/rope.h"
+#include "pipeline/torch/tensor.h"
+#include "pipeline/weights.h"
+
+#define KILN_ROWS_MULTIPLE 32 /* both branches are padded to multiples of this */
+
+struct kiln_transformer;
+
+/* dir: the folder transformer.  The weights live in scope.  params receives the linear layers a
+ * LoRA may change; its slots point into *ret. */
+int kiln_transformer_load(const char *dir, const struct kiln_transformer_config *config,
+                          struct kt_scope *scope, enum kt_dtype dtype, struct kiln_params *params,
+                          struct kiln_transformer **ret, struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_transformer_free(struct kiln_transformer *t); /* accepts NULL */
+
+/* Text features [tokens, caption_width] to the refined caption [padded tokens, width]. */
+kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt features);
+
+/* The time-only work of steps model times in 0..1 (0 = noise). */
+struct kiln_time_table;
+struct kiln_time_table *kiln_time_table_new(const struct kiln_transformer *t, struct kt_scope *s,
+                                            const float *times, int steps);
+void kiln_time_table_free(struct kiln_time_table *table); /* accepts NULL; before its scope */
+
+struct kiln_forward {
+    kt latent;  /* [channels, height, width] fp32 */
+    kt caption; /* of kiln_caption */
+    struct kiln_rope rope; /* kiln_rope_joint of this size and caption length */
+    const struct kiln_time_table *times;
+    int step;
+};
+/* The model's output [channels, height, width] fp32; the velocity is MINUS this. */
+kt kiln_transformer_run(const struct kiln_transformer *t, struct kt_scope *s,
+                        const struct kiln_forward *args);
+
+/* Rows that pad `rows` to a multiple of 32. */
+int64_t kiln_pad_rows(int64_t rows);
+
+#endif

@@ -1,0 +1,137 @@
+/* vae.c - the autoencoder's arithmetic; see vae.h.
+ *
+ * Activations are the memory of a decode (a 1024 px picture at 128 channels is 512 MB in fp32),
+ * so every residual runs in a scope of its own and lets its operands go at once.
+ */
+#include "pipeline/vae.h"
+
+#include "pipeline/vae_parts.h"
+
+#define NORM_EPS 1e-6
+
+static kt conv(struct kt_scope *s, kt x, const struct kiln_vae_layer *l, int pad, kt add)
+{
+    const struct kt_conv_args args = {.x = x, .weight = l->weight, .bias = l->bias, .stride = 1,
+                                      .pad_before = pad, .pad_after = pad, .add = add};
+    return kt_conv2d(s, &args);
+}
+
+static kt norm(const struct kiln_vae *vae, struct kt_scope *s, kt x,
+               const struct kiln_vae_layer *l, bool silu)
+{
+    return kt_group_norm(s, x, vae->config.groups, l->weight, l->bias, NORM_EPS, silu);
+}
+
+/* Norm, SiLU and convolution, letting the normed copy go. */
+static kt norm_conv(const struct kiln_vae *vae, struct kt_scope *s, kt x,
+                    const struct kiln_vae_layer *n, const struct kiln_vae_layer *c, kt add)
+{
+    kt h = norm(vae, s, x, n, true);
+    kt y = conv(s, h, c, 1, add);
+    kt_drop(s, h);
+    return y;
+}
+
+static kt residual(const struct kiln_vae *vae, struct kt_scope *s,
+                   const struct kiln_vae_residual *r, kt x)
+{
+    struct kt_scope *inner = kt_scope_child(s);
+    kt h = norm_conv(vae, inner, x, &r->norm1, &r->conv1, NULL);
+    kt skip = r->shortcut.weight ? conv(inner, x, &r->shortcut, 0, NULL) : x;
+    kt y = kt_keep(s, norm_conv(vae, inner, h, &r->norm2, &r->conv2, skip));
+    kt_scope_free(inner);
+    kt_drop(s, x);
+    return y;
+}
+
+/* One head over all pixels. */
+static kt attend(const struct kiln_vae *vae, struct kt_scope *s,
+                 const struct kiln_vae_attention *a, kt x)
+{
+    struct kt_scope *inner = kt_scope_child(s);
+    kt rows = kt_image_rows(inner, norm(vae, inner, x, &a->norm, false));
+    const struct kt_attention_args args = {
+        .qkv = kt_linear(inner, rows, a->qkv.weight, a->qkv.bias), .heads = 1, .kv_heads = 1,
+        .head_dim = (int)kt_size(x, 1)};
+    kt h = kt_linear(inner, kt_attention(inner, &args), a->out.weight, a->out.bias);
+    h = kt_rows_image(inner, h, kt_size(x, 2), kt_size(x, 3));
+    kt y = kt_keep(s, kt_add(inner, x, h));
+    kt_scope_free(inner);
+    kt_drop(s, x);
+    return y;
+}
+
+static kt middle(const struct kiln_vae *vae, struct kt_scope *s, const struct kiln_vae_half *h,
+                 kt x)
+{
+    x = residual(vae, s, &h->mid[0], x);
+    if (h->attention.qkv.weight)
+        x = attend(vae, s, &h->attention, x);
+    return residual(vae, s, &h->mid[1], x);
+}
+
+static kt upsample(struct kt_scope *s, const struct kiln_vae_layer *l, kt x)
+{
+    kt large = kt_upsample2(s, x);
+    kt_drop(s, x);
+    kt y = conv(s, large, l, 1, NULL);
+    kt_drop(s, large);
+    return y;
+}
+
+/* Stride 2 with the zeros on the right and at the bottom alone. */
+static kt downsample(struct kt_scope *s, const struct kiln_vae_layer *l, kt x)
+{
+    const struct kt_conv_args args = {.x = x, .weight = l->weight, .bias = l->bias, .stride = 2,
+                                      .pad_before = 0, .pad_after = 1};
+    kt y = kt_conv2d(s, &args);
+    kt_drop(s, x);
+    return y;
+}
+
+kt kiln_vae_decode(const struct kiln_vae *vae, struct kt_scope *s, kt latent)
+{
+    const struct kiln_vae_config *c = &vae->config;
+    const struct kiln_vae_half *h = &vae->decoder;
+    struct kt_scope *inner = kt_scope_child(s);
+    const int64_t shape[4] = {1, kt_size(latent, 0), kt_size(latent, 1), kt_size(latent, 2)};
+    kt z = kt_affine(inner, latent, 1.0 / c->scaling, c->shift);
+    z = kt_to(inner, kt_reshape(inner, z, 4, shape), vae->dtype);
+    if (h->quant.weight)
+        z = conv(inner, z, &h->quant, 0, NULL);
+    kt x = middle(vae, inner, h, conv(inner, z, &h->in, 1, NULL));
+    for (int i = 0; i < c->levels; i++) {
+        for (int j = 0; j < h->levels[i].count; j++)
+            x = residual(vae, inner, &h->levels[i].residuals[j], x);
+        if (h->levels[i].resample.weight)
+            x = upsample(inner, &h->levels[i].resample, x);
+    }
+    kt y = kt_keep(s, norm_conv(vae, inner, x, &h->norm_out, &h->out, NULL));
+    kt_scope_free(inner);
+    return y;
+}
+
+kt kiln_vae_encode(const struct kiln_vae *vae, struct kt_scope *s, kt picture)
+{
+    const struct kiln_vae_config *c = &vae->config;
+    const struct kiln_vae_half *h = &vae->encoder;
+    struct kt_scope *inner = kt_scope_child(s);
+    kt x = conv(inner, kt_to(inner, picture, vae->dtype), &h->in, 1, NULL);
+    for (int i = 0; i < c->levels; i++) {
+        for (int j = 0; j < h->levels[i].count; j++)
+            x = residual(vae, inner, &h->levels[i].residuals[j], x);
+        if (h->levels[i].resample.weight)
+            x = downsample(inner, &h->levels[i].resample, x);
+    }
+    x = norm_conv(vae, inner, middle(vae, inner, h, x), &h->norm_out, &h->out, NULL);
+    if (h->quant.weight)
+        x = conv(inner, x, &h->quant, 0, NULL);
+    /* The first half of the channels is the mean. */
+    kt mean = kt_to(inner, kt_narrow(inner, x, 1, 0, c->latent_channels), KT_F32);
+    const int64_t shape[3] = {c->latent_channels, kt_size(x, 2), kt_size(x, 3)};
+    mean = kt_affine(inner, kt_reshape(inner, mean, 3, shape), c->scaling,
+                     -c->shift * c->scaling);
+    kt latent = kt_keep(s, mean);
+    kt_scope_free(inner);
+    return latent;
+}

@@ -1,0 +1,41 @@
+/* vae_parts.h - the autoencoder's inside, shared by its loader and its arithmetic. */
+#ifndef KILN_VAE_PARTS_H
+#define KILN_VAE_PARTS_H
+
+#include "pipeline/vae.h"
+
+struct kiln_vae_layer { /* a convolution or a norm */
+    kt weight, bias;
+};
+
+struct kiln_vae_residual {
+    struct kiln_vae_layer norm1, conv1, norm2, conv2, shortcut; /* shortcut NULL: the identity */
+};
+
+struct kiln_vae_attention {
+    struct kiln_vae_layer norm, qkv, out; /* norm.weight NULL: the config has none */
+};
+
+struct kiln_vae_level {
+    struct kiln_vae_residual *residuals;
+    int count;
+    struct kiln_vae_layer resample; /* NULL in the last level */
+};
+
+/* Encoder or decoder. */
+struct kiln_vae_half {
+    struct kiln_vae_layer in, norm_out, out;
+    struct kiln_vae_residual mid[2];
+    struct kiln_vae_attention attention;
+    struct kiln_vae_level levels[KILN_VAE_LEVELS_MAX];
+    struct kiln_vae_layer quant; /* 1x1 beside the latent; NULL: none */
+};
+
+struct kiln_vae {
+    struct kiln_vae_config config;
+    enum kt_dtype dtype;
+    bool has_encoder;
+    struct kiln_vae_half decoder, encoder;
+};
+
+#endif

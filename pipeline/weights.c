@@ -1,0 +1,345 @@
+/* weights.c - from safetensors to tensors in a scope; see weights.h. */
+#include "pipeline/weights.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/limits.h"
+#include "storage/safetensors.h"
+
+struct kiln_weights {
+    char dir[1024];
+    struct kiln_st *st;
+    char prefix[32];
+    bool *used; /* by position in st */
+    struct kt_scope *scope;
+    enum kt_dtype dtype;
+    struct kiln_params *params;
+    struct kiln_error error;
+};
+
+/* What keys may begin with, besides nothing. */
+static const char *const prefixes[] = {"", "model.", "model.diffusion_model.", "diffusion_model."};
+
+/* ComfyUI's repack of the transformer: the part of a diffusers name, and what stands there. */
+static const char *const renames[][2] = {
+    {"attention.to_out.0.", "attention.out."}, {"attention.norm_q.", "attention.q_norm."},
+    {"attention.norm_k.", "attention.k_norm."}, {"all_x_embedder.2-1.", "x_embedder."},
+    {"all_final_layer.2-1.", "final_layer."},
+};
+
+/* --- names ---------------------------------------------------------------------------------- */
+
+/* The repack's name for a diffusers name, in out; false if it has no other one. */
+static bool renamed(const char *name, char *out, size_t size)
+{
+    for (size_t i = 0; i < sizeof renames / sizeof *renames; i++) {
+        const char *at = strstr(name, renames[i][0]);
+        if (at) {
+            snprintf(out, size, "%.*s%s%s", (int)(at - name), name, renames[i][1],
+                     at + strlen(renames[i][0]));
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct kiln_st_tensor *find(const struct kiln_weights *w, const char *name)
+{
+    char full[KILN_ST_NAME_MAX * 2], other[KILN_ST_NAME_MAX];
+    snprintf(full, sizeof full, "%s%s", w->prefix, name);
+    const struct kiln_st_tensor *t = kiln_st_find(w->st, full);
+    if (t || !renamed(name, other, sizeof other))
+        return t;
+    snprintf(full, sizeof full, "%s%s", w->prefix, other);
+    return kiln_st_find(w->st, full);
+}
+
+/* The position of a tensor of the file: the list is sorted by name. */
+static size_t position(const struct kiln_weights *w, const struct kiln_st_tensor *t)
+{
+    size_t low = 0, high = kiln_st_count(w->st);
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (strcmp(kiln_st_at(w->st, middle)->name, t->name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* --- open and close --------------------------------------------------------------------------- */
+
+static void weights_free(struct kiln_weights *w)
+{
+    kiln_st_close(w->st);
+    free(w->used);
+    free(w);
+}
+
+/* Finds the prefix under which the file has the probe. */
+static int detect_prefix(struct kiln_weights *w, const char *probe, struct kiln_error *err)
+{
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        snprintf(w->prefix, sizeof w->prefix, "%s", prefixes[i]);
+        if (find(w, probe))
+            return 0;
+    }
+    return kiln_fail(err, KILN_BAD_INPUT, "%s: there is no tensor %s: not a model of this kind",
+                     w->dir, probe);
+}
+
+int kiln_weights_open(const char *dir, const char *probe, struct kt_scope *scope,
+                      enum kt_dtype dtype, struct kiln_params *params, struct kiln_weights **ret,
+                      struct kiln_error *err)
+{
+    struct kiln_weights *w = calloc(1, sizeof *w);
+    if (!w)
+        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its weights", dir);
+    snprintf(w->dir, sizeof w->dir, "%s", dir);
+    w->scope = scope;
+    w->dtype = dtype;
+    w->params = params;
+    int code = kiln_st_open(dir, &w->st, err);
+    if (!code) {
+        w->used = calloc(kiln_st_count(w->st) + 1, sizeof *w->used);
+        code = w->used ? detect_prefix(w, probe, err)
+                       : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its weights", dir);
+    }
+    if (code) {
+        weights_free(w);
+        return code;
+    }
+    *ret = w;
+    return 0;
+}
+
+/* Tensors nobody asked for: the first is named, the others counted. */
+static void check_unused(struct kiln_weights *w)
+{
+    const char *first = NULL;
+    size_t unused = 0;
+    for (size_t i = 0; i < kiln_st_count(w->st); i++)
+        if (!w->used[i]) {
+            first = first ? first : kiln_st_at(w->st, i)->name;
+            unused++;
+        }
+    if (unused)
+        kiln_fail(&w->error, KILN_BAD_INPUT,
+                  "%s: %zu tensors have no place in the model that config.json describes, the first "
+                  "is %s", w->dir, unused, first);
+}
+
+int kiln_weights_close(struct kiln_weights *w, struct kiln_error *err)
+{
+    if (!w->error.code)
+        check_unused(w);
+    int code = w->error.code ? w->error.code : kt_scope_check(w->scope, &w->error);
+    if (code && err)
+        *err = w->error;
+    weights_free(w);
+    return code;
+}
+
+void kiln_weights_ignore(struct kiln_weights *w, const char *prefix)
+{
+    char full[KILN_ST_NAME_MAX];
+    snprintf(full, sizeof full, "%s%s", w->prefix, prefix);
+    for (size_t i = 0; i < kiln_st_count(w->st); i++) {
+        const char *name = kiln_st_at(w->st, i)->name;
+        /* Heads such as lm_head stand outside of the common prefix. */
+        if (strncmp(name, full, strlen(full)) == 0 || strncmp(name, prefix, strlen(prefix)) == 0)
+            w->used[i] = true;
+    }
+}
+
+/* --- one tensor ------------------------------------------------------------------------------- */
+
+static void shape_text(int ndim, const int64_t *shape, char *out, size_t size)
+{
+    size_t at = (size_t)snprintf(out, size, "[");
+    for (int i = 0; i < ndim && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, i ? ", %lld" : "%lld", (long long)shape[i]);
+    if (at < size)
+        snprintf(out + at, size - at, "]");
+}
+
+static bool shape_is(const struct kiln_st_tensor *t, int ndim, const int64_t *shape)
+{
+    if ((int)t->ndim != ndim)
+        return false;
+    return memcmp(t->shape, shape, (size_t)ndim * sizeof *shape) == 0;
+}
+
+static bool dtype_of(const struct kiln_st_tensor *t, enum kt_dtype *ret)
+{
+    switch (t->dtype) {
+    case KILN_ST_F32:
+        *ret = KT_F32;
+        return true;
+    case KILN_ST_F16:
+        *ret = KT_F16;
+        return true;
+    case KILN_ST_BF16:
+        *ret = KT_BF16;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Loads one tensor into scope, or files the error and returns NULL. */
+static kt load(struct kiln_weights *w, struct kt_scope *scope, const char *name, int ndim,
+               const int64_t *shape)
+{
+    if (w->error.code)
+        return NULL;
+    const struct kiln_st_tensor *t = find(w, name);
+    enum kt_dtype from = KT_F32;
+    char want[96], have[160];
+    shape_text(ndim, shape, want, sizeof want);
+    if (!t) {
+        kiln_fail(&w->error, KILN_BAD_INPUT, "%s: tensor %s %s is missing", w->dir, name, want);
+        return NULL;
+    }
+    w->used[position(w, t)] = true;
+    if (!shape_is(t, ndim, shape)) {
+        shape_text((int)t->ndim, t->shape, have, sizeof have);
+        kiln_fail(&w->error, KILN_BAD_INPUT, "%s: tensor %s has shape %s, but config.json makes it "
+                  "%s", w->dir, name, have, want);
+        return NULL;
+    }
+    if (!dtype_of(t, &from)) {
+        kiln_fail(&w->error, KILN_UNSUPPORTED, "%s: tensor %s has dtype %s; weights are F32, F16 or "
+                  "BF16", w->dir, name, kiln_st_dtype_name(t->dtype));
+        return NULL;
+    }
+    kt loaded = kt_from_host(scope, t->data, from, w->dtype, ndim, shape);
+    if (loaded && !kt_all_finite(scope, loaded)) {
+        kiln_fail(&w->error, KILN_CORRUPT, "%s: tensor %s holds values that are not finite numbers",
+                  w->dir, name);
+        return NULL;
+    }
+    return loaded;
+}
+
+static void note_param(struct kiln_weights *w, const char *prefix, const char *module, kt *slot,
+                       int64_t row, int64_t rows, int64_t cols)
+{
+    struct kiln_params *p = w->params;
+    if (!p || w->error.code)
+        return;
+    if (p->count == p->capacity) {
+        size_t capacity = p->capacity ? 2 * p->capacity : 64;
+        struct kiln_param *grown = realloc(p->items, capacity * sizeof *grown);
+        if (!grown) {
+            kiln_fail(&w->error, KILN_NO_MEMORY, "%s: no memory for the parameter table", w->dir);
+            return;
+        }
+        p->items = grown;
+        p->capacity = capacity;
+    }
+    struct kiln_param *item = &p->items[p->count++];
+    *item = (struct kiln_param){.slot = slot, .row = row, .rows = rows, .cols = cols};
+    snprintf(item->name, sizeof item->name, "%s%s", prefix, module);
+}
+
+void kiln_params_release(struct kiln_params *params)
+{
+    free(params->items);
+    *params = (struct kiln_params){0};
+}
+
+/* --- requests ---------------------------------------------------------------------------------- */
+
+static kt load_named(struct kiln_weights *w, struct kt_scope *scope, const char *prefix,
+                     const char *name, const char *suffix, int ndim, const int64_t *shape)
+{
+    char full[KILN_ST_NAME_MAX];
+    snprintf(full, sizeof full, "%s%s%s", prefix, name, suffix);
+    return load(w, scope, full, ndim, shape);
+}
+
+void kiln_weights_vector(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
+                         int64_t n)
+{
+    *slot = load_named(w, w->scope, prefix, name, "", 1, &n);
+}
+
+void kiln_weights_table(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
+                        int64_t rows, int64_t cols)
+{
+    *slot = load_named(w, w->scope, prefix, name, "", 2, (int64_t[]){rows, cols});
+}
+
+void kiln_weights_linear(struct kiln_weights *w, kt *slot, const char *prefix, const char *module,
+                         int64_t rows, int64_t cols)
+{
+    *slot = load_named(w, w->scope, prefix, module, ".weight", 2, (int64_t[]){rows, cols});
+    note_param(w, prefix, module, slot, 0, rows, cols);
+}
+
+void kiln_weights_conv(struct kiln_weights *w, kt *slot, const char *prefix, const char *module,
+                       int64_t out, int64_t in, int64_t kernel)
+{
+    *slot = load_named(w, w->scope, prefix, module, ".weight", 4,
+                       (int64_t[]){out, in, kernel, kernel});
+}
+
+static int64_t pack_rows(const struct kiln_pack *pack, size_t *ret_parts)
+{
+    int64_t rows = 0;
+    size_t n = 0;
+    for (; n < 3 && pack->modules[n]; n++)
+        rows += pack->rows[n];
+    *ret_parts = n;
+    return rows;
+}
+
+static bool has_fused(const struct kiln_weights *w, const char *prefix,
+                      const struct kiln_pack *pack)
+{
+    char full[KILN_ST_NAME_MAX];
+    snprintf(full, sizeof full, "%s%s.weight", prefix, pack->fused ? pack->fused : "");
+    return pack->fused && find(w, full);
+}
+
+/* The stack from its parts; ndim 2 for matrices, 1 for biases. */
+static kt load_parts(struct kiln_weights *w, const char *prefix, const struct kiln_pack *pack,
+                     const char *suffix, int ndim, int64_t cols)
+{
+    size_t n;
+    (void)pack_rows(pack, &n);
+    struct kt_scope *parts = kt_scope_child(w->scope);
+    kt each[3] = {NULL};
+    for (size_t i = 0; i < n; i++)
+        each[i] = load_named(w, parts, prefix, pack->modules[i], suffix, ndim,
+                             (int64_t[]){pack->rows[i], cols});
+    kt whole = w->error.code ? NULL : kt_keep(w->scope, kt_cat(parts, each, n, 0));
+    kt_scope_free(parts);
+    return whole;
+}
+
+void kiln_weights_pack(struct kiln_weights *w, kt *slot, const char *prefix,
+                       const struct kiln_pack *pack, int64_t cols)
+{
+    size_t n;
+    int64_t total = pack_rows(pack, &n), row = 0;
+    if (has_fused(w, prefix, pack))
+        *slot = load_named(w, w->scope, prefix, pack->fused, ".weight", 2,
+                           (int64_t[]){total, cols});
+    else
+        *slot = load_parts(w, prefix, pack, ".weight", 2, cols);
+    for (size_t i = 0; i < n; i++) {
+        note_param(w, prefix, pack->modules[i], slot, row, pack->rows[i], cols);
+        row += pack->rows[i];
+    }
+}
+
+void kiln_weights_pack_bias(struct kiln_weights *w, kt *slot, const char *prefix,
+                            const struct kiln_pack *pack)
+{
+    *slot = load_parts(w, prefix, pack, ".bias", 1, 0);
+}

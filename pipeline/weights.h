@@ -1,0 +1,68 @@
+/* weights.h - the tensors of a model folder, by their diffusers names.
+ *
+ * A loader asks for every tensor its network needs with the shape the config demands and at the
+ * end lets kiln_weights_close say whether all was well: a missing tensor, another shape, a dtype
+ * Kiln does not read, a NaN, or a tensor in the file that nobody asked for is an error that names
+ * it.  The first error stays; later requests do nothing.
+ *
+ * Files may be F32, F16 or BF16, one file or shards, keys with or without a common prefix
+ * ("model.", "model.diffusion_model."), and the transformer may use the repacked names of ComfyUI
+ * (attention.qkv fused, attention.out, q_norm, x_embedder, final_layer).
+ *
+ * Linear layers are noted in a table of parameters, by which a LoRA finds the rows it changes.
+ */
+#ifndef KILN_WEIGHTS_H
+#define KILN_WEIGHTS_H
+
+#include "pipeline/torch/tensor.h"
+#include "schemas/error.h"
+
+#define KILN_PARAM_NAME_MAX 96
+
+/* One linear layer of the diffusers naming: rows [row, row+rows) of the matrix in *slot. */
+struct kiln_param {
+    char name[KILN_PARAM_NAME_MAX]; /* "layers.0.attention.to_q" */
+    kt *slot;
+    int64_t row, rows, cols;
+};
+struct kiln_params {
+    struct kiln_param *items;
+    size_t count, capacity;
+};
+void kiln_params_release(struct kiln_params *params);
+
+struct kiln_weights;
+
+/* probe: a tensor every such model has, by which the prefix is found.  scope: receives the
+ * tensors, converted to dtype.  params may be NULL. */
+int kiln_weights_open(const char *dir, const char *probe, struct kt_scope *scope,
+                      enum kt_dtype dtype, struct kiln_params *params, struct kiln_weights **ret,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+/* The verdict; frees w in any case.  The slots stay filled: their scope owns the tensors. */
+int kiln_weights_close(struct kiln_weights *w, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Each fills *slot with tensor prefix + name (+ ".weight"), or leaves it NULL on error. */
+void kiln_weights_vector(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
+                         int64_t n);
+void kiln_weights_table(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
+                        int64_t rows, int64_t cols);
+void kiln_weights_linear(struct kiln_weights *w, kt *slot, const char *prefix, const char *module,
+                         int64_t rows, int64_t cols);
+void kiln_weights_conv(struct kiln_weights *w, kt *slot, const char *prefix, const char *module,
+                       int64_t out, int64_t in, int64_t kernel);
+
+/* Several linear layers of one input, stacked by rows into one matrix (and one bias). */
+struct kiln_pack {
+    const char *modules[3]; /* NULL ends the list */
+    int64_t rows[3];
+    const char *fused; /* the name the file may have for the whole stack, or NULL */
+};
+void kiln_weights_pack(struct kiln_weights *w, kt *slot, const char *prefix,
+                       const struct kiln_pack *pack, int64_t cols);
+void kiln_weights_pack_bias(struct kiln_weights *w, kt *slot, const char *prefix,
+                            const struct kiln_pack *pack);
+
+/* Tensors whose name starts with this may stay unused. */
+void kiln_weights_ignore(struct kiln_weights *w, const char *prefix);
+
+#endif
