@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "kernels/downscale.h"
+#include "schemas/digest.h"
 #include "storage/latentfile.h"
 #include "storage/webp.h"
 #include "worker/object_key.h"
 
 #define LATENT_CHANNELS 16
-#define LATENT_SCALE 8  /* picture pixels of one latent pixel */
+#define LATENT_SCALE 8 /* picture pixels of one latent pixel */
 #define ZSTD_LEVEL 3
 
 static int64_t filed_ms(const struct kiln_picture *picture,
@@ -21,18 +22,16 @@ static int64_t filed_ms(const struct kiln_picture *picture,
     return picture->job->created_ms > 0 ? picture->job->created_ms : options->now_ms;
 }
 
-/* Takes data over, also when it fails. */
-static int add_object(struct kiln_picture *picture, const struct kiln_encode_options *options,
-                      const char *role, uint8_t *data, size_t size, uint32_t width, uint32_t height,
-                      struct kiln_error *err)
+/* Takes data over. */
+static void add_object(struct kiln_picture *picture, const struct kiln_encode_options *options,
+                       const char *role, uint8_t *data, size_t size, uint32_t width,
+                       uint32_t height)
 {
-    struct kiln_picture_object *object = &picture->objects[picture->object_count];
+    struct kiln_picture_object *object = &picture->objects[picture->object_count++];
     bool latent = strcmp(role, "latent") == 0;
-    int code = kiln_sha256_hex(data, size, object->sha256, err);
-    if (code != 0) {
-        free(data);
-        return code;
-    }
+    uint8_t digest[KILN_SHA256_SIZE];
+    kiln_sha256(data, size, digest);
+    kiln_hex(digest, sizeof digest, object->sha256);
     if (latent)
         kiln_latent_key(object->key, filed_ms(picture, options), picture->job->id,
                         options->model_name, object->sha256);
@@ -45,8 +44,6 @@ static int add_object(struct kiln_picture *picture, const struct kiln_encode_opt
     object->size = size;
     object->width = width;
     object->height = height;
-    picture->object_count++;
-    return 0;
 }
 
 static char *about_packet(const struct kiln_job *job, const struct kiln_encode_options *options)
@@ -74,9 +71,9 @@ static int encode_webp(struct kiln_picture *picture, const struct kiln_encode_op
     uint8_t *data;
     size_t size;
     int code = kiln_webp_encode(rgb, width, height, webp, &data, &size, err);
-    if (code != 0)
-        return code;
-    return add_object(picture, options, role, data, size, width, height, err);
+    if (code == 0)
+        add_object(picture, options, role, data, size, width, height);
+    return code;
 }
 
 /* A size that equals the native one is `full` under another name. */
@@ -88,7 +85,8 @@ static int repeat_full(struct kiln_picture *picture, const struct kiln_encode_op
     if (!copy)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the %s px picture", role);
     memcpy(copy, full->data, full->size);
-    return add_object(picture, options, role, copy, full->size, full->width, full->height, err);
+    add_object(picture, options, role, copy, full->size, full->width, full->height);
+    return 0;
 }
 
 static int encode_smaller(struct kiln_picture *picture, const struct kiln_encode_options *options,
@@ -134,7 +132,8 @@ static int encode_images(struct kiln_picture *picture, const struct kiln_encode_
     return code;
 }
 
-/* The states before each step and the final one, one behind the other; *ret_copy is what to free. */
+/* The states before each step and the final one, one behind the other; *ret_copy is what to free.
+ */
 static int gather_states(const struct kiln_picture *picture, struct kiln_latent *latent,
                          float **ret_copy, struct kiln_error *err)
 {
@@ -182,7 +181,8 @@ static int encode_latent(struct kiln_picture *picture, const struct kiln_encode_
         return code;
     picture->latent_encoding = kiln_latent_encoding_name(KILN_LATENT_BF16_PLANES);
     picture->latent_states = latent.states;
-    return add_object(picture, options, "latent", data, size, latent.width, latent.height, err);
+    add_object(picture, options, "latent", data, size, latent.width, latent.height);
+    return 0;
 }
 
 int kiln_encode_picture(struct kiln_picture *picture, const struct kiln_encode_options *options,

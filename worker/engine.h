@@ -16,7 +16,7 @@ struct kiln_engine {
     const char *name;       /* "pipeline", "testcard" */
     const char *model_name; /* borrowed until close; what images and latents name as their model */
     const char *model_hash;
-    bool draws_any_model;   /* the test card stands in for whatever model a job names */
+    bool draws_any_model; /* the test card stands in for whatever model a job names */
 
     /* As diffusionz_run_batch: 0 when the batch ran (items may have failed one by one). */
     int (*run)(struct kiln_engine *engine, const DiffusionZBatch *batch, DiffusionZOutput *outputs,
@@ -35,8 +35,7 @@ void kiln_engine_close(struct kiln_engine *engine); /* accepts NULL */
 int kiln_device_parse(const char *text, int32_t *ret_device,
                       struct kiln_error *err) KILN_MUST_CHECK;
 /* "auto", "fp32", "bf16", "fp8" to enum diffusionz_dtype. */
-int kiln_dtype_parse(const char *text, int32_t *ret_dtype,
-                     struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_dtype_parse(const char *text, int32_t *ret_dtype, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* The two engines; kiln_engine_open picks one. */
 int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_engine **ret,

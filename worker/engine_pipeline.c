@@ -19,7 +19,10 @@ static int pipeline_run(struct kiln_engine *engine, const DiffusionZBatch *batch
     return 0;
 }
 
-static void pipeline_release(DiffusionZOutput *output) { diffusionz_release_outputs(output, 1); }
+static void pipeline_release(DiffusionZOutput *output)
+{
+    diffusionz_release_outputs(output, 1);
+}
 
 static void pipeline_close(struct kiln_engine *engine)
 {
@@ -37,7 +40,8 @@ int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_engi
     };
     if (options.model_path[0] == '\0')
         return kiln_fail(err, KILN_CONFIG, "model: no model directory is set");
-    int code = kiln_device_parse(kiln_config_text(config, KILN_KEY_DEVICE), &options.device_id, err);
+    int code =
+        kiln_device_parse(kiln_config_text(config, KILN_KEY_DEVICE), &options.device_id, err);
     if (code == 0)
         code = kiln_dtype_parse(kiln_config_text(config, KILN_KEY_DTYPE), &options.dtype, err);
     if (code != 0)

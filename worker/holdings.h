@@ -23,11 +23,11 @@ enum kiln_stop {
 
 struct kiln_holding {
     struct kiln_assignment assignment;
-    int32_t stops[KILN_ASSIGN_MAX];  /* enum kiln_stop by job; through the functions below */
-    bool settled[KILN_ASSIGN_MAX];   /* under the table's mutex */
-    uint32_t open;                   /* jobs not settled; under the table's mutex */
-    double received_ms;              /* monotonic clock */
-    double compute_ms, switch_ms;    /* by the compute thread, before it lets the last job go */
+    int32_t stops[KILN_ASSIGN_MAX]; /* enum kiln_stop by job; through the functions below */
+    bool settled[KILN_ASSIGN_MAX];  /* under the table's mutex */
+    uint32_t open;                  /* jobs not settled; under the table's mutex */
+    double received_ms;             /* monotonic clock */
+    double compute_ms, switch_ms;   /* by the compute thread, before it lets the last job go */
 };
 
 struct kiln_holdings {
@@ -51,7 +51,8 @@ bool kiln_holdings_settle(struct kiln_holdings *table, struct kiln_holding *hold
                           uint32_t index);
 void kiln_holding_free(struct kiln_holding *holding);
 
-/* Raise flags; they return how many jobs that stopped.  A flag that is up keeps its first reason. */
+/* Raise flags; they return how many jobs that stopped.  A flag that is up keeps its first reason.
+ */
 uint32_t kiln_holdings_stop_job(struct kiln_holdings *table, uint64_t job, enum kiln_stop why);
 uint32_t kiln_holdings_stop_assignment(struct kiln_holdings *table, const char *id,
                                        enum kiln_stop why);

@@ -2,7 +2,7 @@
 #include "worker/object_key.h"
 
 #include <inttypes.h>
-#include <openssl/evp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -27,8 +27,8 @@ void kiln_image_key(char ret[KILN_OBJECT_KEY_MAX + 1], int64_t created_ms, uint6
 {
     int year, month;
     year_month(created_ms, &year, &month);
-    snprintf(ret, KILN_OBJECT_KEY_MAX + 1, "images/%04d/%02d/%" PRIu64 "/%s-%.*s.webp", year,
-             month, job, size, SHA_DIGITS, sha256);
+    snprintf(ret, KILN_OBJECT_KEY_MAX + 1, "images/%04d/%02d/%" PRIu64 "/%s-%.*s.webp", year, month,
+             job, size, SHA_DIGITS, sha256);
 }
 
 static bool key_byte(char c)
@@ -55,22 +55,6 @@ void kiln_latent_key(char ret[KILN_OBJECT_KEY_MAX + 1], int64_t created_ms, uint
     char part[KILN_NAME_MAX + 1];
     year_month(created_ms, &year, &month);
     model_part(model, part);
-    snprintf(ret, KILN_OBJECT_KEY_MAX + 1,
-             "latents/%s/%04d/%02d/%" PRIu64 "-%.*s.safetensors.zst", part, year, month, job,
-             SHA_DIGITS, sha256);
-}
-
-int kiln_sha256_hex(const void *data, size_t size, char ret_hex[65], struct kiln_error *err)
-{
-    static const char digits[] = "0123456789abcdef";
-    unsigned char md[EVP_MAX_MD_SIZE];
-    unsigned int length = 0;
-    if (EVP_Digest(data, size, md, &length, EVP_sha256(), NULL) != 1 || length != 32)
-        return kiln_fail(err, KILN_INTERNAL, "SHA-256 of %zu bytes failed in libcrypto", size);
-    for (unsigned int i = 0; i < length; i++) {
-        ret_hex[2 * i] = digits[md[i] >> 4];
-        ret_hex[2 * i + 1] = digits[md[i] & 15];
-    }
-    ret_hex[64] = '\0';
-    return 0;
+    snprintf(ret, KILN_OBJECT_KEY_MAX + 1, "latents/%s/%04d/%02d/%" PRIu64 "-%.*s.safetensors.zst",
+             part, year, month, job, SHA_DIGITS, sha256);
 }

@@ -12,7 +12,6 @@
 
 #include <stdint.h>
 
-#include "schemas/error.h"
 #include "schemas/limits.h"
 
 /* created_ms: milliseconds since 1970; sha256: 64 hex digits. */
@@ -21,9 +20,5 @@ void kiln_image_key(char ret[KILN_OBJECT_KEY_MAX + 1], int64_t created_ms, uint6
 /* model may hold anything: bytes outside [A-Za-z0-9._-] become '_', "" and dots alone "model". */
 void kiln_latent_key(char ret[KILN_OBJECT_KEY_MAX + 1], int64_t created_ms, uint64_t job,
                      const char *model, const char *sha256);
-
-/* The hex SHA-256 of data. */
-int kiln_sha256_hex(const void *data, size_t size, char ret_hex[65],
-                    struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -25,14 +25,14 @@ enum kiln_outcome {
 #define KILN_PICTURE_OBJECTS_MAX 4 /* three sizes and the latent */
 
 struct kiln_picture_object {
-    const char *role;         /* "full", "512", "256", "latent" */
+    const char *role; /* "full", "512", "256", "latent" */
     const char *content_type;
     char key[KILN_OBJECT_KEY_MAX + 1];
     char sha256[65];
-    uint8_t *data;            /* owned */
+    uint8_t *data; /* owned */
     size_t size;
-    uint32_t width, height;   /* pixels; latent: of the latent */
-    bool stored;              /* by the uploader */
+    uint32_t width, height; /* pixels; latent: of the latent */
+    bool stored;            /* by the uploader */
 };
 
 struct kiln_picture {

@@ -103,8 +103,7 @@ int kiln_queue_pop(struct kiln_queue *queue, void **items, size_t max, size_t *r
     bool late = false;
     pthread_mutex_lock(&queue->mutex);
     while (queue->count == 0 && !queue->closed && !late)
-        late = wait_ms <= 0 ||
-               pthread_cond_timedwait(&queue->work, &queue->mutex, &deadline) != 0;
+        late = wait_ms <= 0 || pthread_cond_timedwait(&queue->work, &queue->mutex, &deadline) != 0;
     for (; taken < max && queue->count > 0; taken++) {
         items[taken] = queue->slots[queue->first].item;
         queue->weight -= queue->slots[queue->first].weight;

@@ -19,7 +19,10 @@
 
 #define LATENT_CHANNELS 16
 
-static bool has_word(const char *prompt, const char *word) { return strstr(prompt, word) != NULL; }
+static bool has_word(const char *prompt, const char *word)
+{
+    return strstr(prompt, word) != NULL;
+}
 
 static long word_number(const char *prompt, const char *word)
 {
@@ -177,7 +180,10 @@ static int testcard_run(struct kiln_engine *engine, const DiffusionZBatch *batch
     return 0;
 }
 
-static void testcard_close(struct kiln_engine *engine) { free(engine); }
+static void testcard_close(struct kiln_engine *engine)
+{
+    free(engine);
+}
 
 int kiln_engine_testcard_open(struct kiln_engine **ret, struct kiln_error *err)
 {

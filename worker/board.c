@@ -1,0 +1,132 @@
+/* board.c - the facts under one mutex. */
+#include "worker/board.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "worker/outage.h"
+
+void kiln_settings_read(const struct kiln_config *config, struct kiln_settings *ret)
+{
+    *ret = (struct kiln_settings){
+        .heartbeat_s = kiln_config_number(config, KILN_KEY_HEARTBEAT_S),
+        .lease_s = kiln_config_number(config, KILN_KEY_LEASE_S),
+        .drain_s = kiln_config_number(config, KILN_KEY_DRAIN_S),
+        .hold_s = kiln_config_number(config, KILN_KEY_HOLD_S),
+        .webp_quality = (float)kiln_config_number(config, KILN_KEY_WEBP_QUALITY),
+        .webp_method = (int)kiln_config_int(config, KILN_KEY_WEBP_METHOD),
+        .batch_max = (uint32_t)kiln_config_int(config, KILN_KEY_BATCH_MAX),
+    };
+}
+
+void kiln_board_init(struct kiln_board *board, const struct kiln_settings *settings)
+{
+    pthread_condattr_t attr;
+    memset(board, 0, sizeof *board);
+    pthread_mutex_init(&board->mutex, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&board->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    board->settings = *settings;
+    board->heard_ms = kiln_monotonic_ms();
+}
+
+void kiln_board_release(struct kiln_board *board)
+{
+    pthread_cond_destroy(&board->changed);
+    pthread_mutex_destroy(&board->mutex);
+}
+
+void kiln_board_set(struct kiln_board *board, const struct kiln_settings *settings)
+{
+    pthread_mutex_lock(&board->mutex);
+    board->settings = *settings;
+    pthread_mutex_unlock(&board->mutex);
+}
+
+struct kiln_settings kiln_board_settings(struct kiln_board *board)
+{
+    pthread_mutex_lock(&board->mutex);
+    struct kiln_settings settings = board->settings;
+    pthread_mutex_unlock(&board->mutex);
+    return settings;
+}
+
+void kiln_board_begin(struct kiln_board *board, const struct kiln_assignment *assignment)
+{
+    pthread_mutex_lock(&board->mutex);
+    board->width = assignment->width;
+    board->height = assignment->height;
+    board->steps = assignment->steps;
+    __atomic_store_n(&board->step, 0, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&board->mutex);
+}
+
+void kiln_board_end(struct kiln_board *board, const char *lora_set)
+{
+    pthread_mutex_lock(&board->mutex);
+    board->steps = 0;
+    snprintf(board->lora_set, sizeof board->lora_set, "%s", lora_set);
+    pthread_mutex_unlock(&board->mutex);
+}
+
+void kiln_board_count(struct kiln_board *board, bool done)
+{
+    pthread_mutex_lock(&board->mutex);
+    if (done)
+        board->done++;
+    else
+        board->failed++;
+    pthread_mutex_unlock(&board->mutex);
+}
+
+void kiln_board_heard(struct kiln_board *board)
+{
+    pthread_mutex_lock(&board->mutex);
+    board->heard_ms = kiln_monotonic_ms();
+    pthread_mutex_unlock(&board->mutex);
+}
+
+void kiln_board_kick(struct kiln_board *board)
+{
+    pthread_mutex_lock(&board->mutex);
+    board->kicked = true;
+    pthread_cond_signal(&board->changed);
+    pthread_mutex_unlock(&board->mutex);
+}
+
+void kiln_board_wait(struct kiln_board *board, int wait_ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += wait_ms / 1000;
+    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_mutex_lock(&board->mutex);
+    while (!board->kicked)
+        if (pthread_cond_timedwait(&board->changed, &board->mutex, &until) != 0)
+            break;
+    board->kicked = false;
+    pthread_mutex_unlock(&board->mutex);
+}
+
+void kiln_board_beat(struct kiln_board *board, struct kiln_beat *beat)
+{
+    pthread_mutex_lock(&board->mutex);
+    double deaf = kiln_monotonic_ms() - board->heard_ms;
+    snprintf(beat->lora_set, sizeof beat->lora_set, "%s", board->lora_set);
+    beat->width = board->width;
+    beat->height = board->height;
+    beat->steps = board->steps;
+    beat->step = board->steps ? (uint32_t)__atomic_load_n(&board->step, __ATOMIC_ACQUIRE) : 0;
+    beat->done = board->done;
+    beat->failed = board->failed;
+    beat->deaf_ms = deaf > 0 ? (uint32_t)deaf : 0;
+    beat->batch_max = board->settings.batch_max;
+    pthread_mutex_unlock(&board->mutex);
+}

@@ -1,0 +1,59 @@
+/* board.h - what the worker's threads tell each other beside the queues.
+ *
+ * One mutex over a few small facts: what is resident, how far the batch is, what was counted, when
+ * the stream was last heard, and the settings that SIGHUP may change.  The heartbeat thread reads
+ * all of it for the beat and sleeps here, so that a change can wake it ahead of time.
+ */
+#ifndef KILN_BOARD_H
+#define KILN_BOARD_H
+
+#include <pthread.h>
+
+#include "schemas/config.h"
+#include "schemas/wire.h"
+
+/* Settings that may change while the worker runs; everything else needs a restart. */
+struct kiln_settings {
+    double heartbeat_s, lease_s, drain_s, hold_s;
+    float webp_quality;
+    int webp_method;
+    uint32_t batch_max;
+};
+void kiln_settings_read(const struct kiln_config *config, struct kiln_settings *ret);
+
+struct kiln_board {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool kicked;
+    struct kiln_settings settings;
+    char lora_set[KILN_LORA_SET_MAX]; /* resident */
+    uint32_t width, height;           /* of the last batch */
+    uint32_t steps;                   /* of the running batch; 0 = idle */
+    int32_t step;                     /* the engine writes it, atomically */
+    uint64_t done, failed;
+    double heard_ms; /* monotonic: the last good read of the stream */
+};
+
+void kiln_board_init(struct kiln_board *board, const struct kiln_settings *settings);
+void kiln_board_release(struct kiln_board *board);
+
+void kiln_board_set(struct kiln_board *board, const struct kiln_settings *settings);
+struct kiln_settings kiln_board_settings(struct kiln_board *board);
+
+/* The compute thread: a batch begins, ends.  lora_set: what is resident afterwards. */
+void kiln_board_begin(struct kiln_board *board, const struct kiln_assignment *assignment);
+void kiln_board_end(struct kiln_board *board, const char *lora_set);
+/* The committer: one job has ended. */
+void kiln_board_count(struct kiln_board *board, bool done);
+/* The listener: the stream was read. */
+void kiln_board_heard(struct kiln_board *board);
+
+/* Wakes the heartbeat thread now. */
+void kiln_board_kick(struct kiln_board *board);
+/* Sleeps until kicked, at most wait_ms. */
+void kiln_board_wait(struct kiln_board *board, int wait_ms);
+
+/* Fills what the board knows of a beat: residents, progress, counts, deafness, batch_max. */
+void kiln_board_beat(struct kiln_board *board, struct kiln_beat *beat);
+
+#endif

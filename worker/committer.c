@@ -1,0 +1,224 @@
+/* committer.c - the thread that writes how each job ended into the ledger.
+ *
+ * One transaction a picture, fenced by the attempt number: if the ledger has given the job to
+ * somebody else meanwhile, nothing is written, the result is dropped and the log says so.  While
+ * the ledger is away the picture in hand is tried again and the others wait in their queue; a
+ * repeated commit of a picture that did get in is answered like a first one by the ledger.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "schemas/log.h"
+#include "storage/ledger.h"
+#include "worker/outage.h"
+#include "worker/worker.h"
+
+struct committer {
+    struct kiln_worker *worker;
+    struct kiln_ledger *ledger; /* NULL until the first try to open it worked */
+    struct kiln_outage outage;
+};
+
+static int open_ledger(struct committer *committer, struct kiln_error *err)
+{
+    char name[KILN_NAME_MAX + 32];
+    if (committer->ledger)
+        return 0;
+    snprintf(name, sizeof name, "kiln-worker %s commit", committer->worker->id);
+    return kiln_ledger_open(committer->worker->config, name, &committer->ledger, err);
+}
+
+static int commit(struct committer *committer, const struct kiln_picture *picture, bool *ret_ours,
+                  struct kiln_error *err)
+{
+    const struct kiln_engine *engine = committer->worker->engine;
+    struct kiln_commit_object objects[KILN_PICTURE_OBJECTS_MAX];
+    for (uint32_t i = 0; i < picture->object_count; i++) {
+        const struct kiln_picture_object *object = &picture->objects[i];
+        objects[i] = (struct kiln_commit_object){
+            .role = object->role,
+            .key = object->key,
+            .sha256 = object->sha256,
+            .bytes = object->size,
+            .width = object->width,
+            .height = object->height,
+            .content_type = object->content_type,
+        };
+    }
+    struct kiln_commit row = {
+        .job = picture->job,
+        .worker = committer->worker->id,
+        .assignment = picture->holding->assignment.id,
+        .model_hash = engine->model_hash,
+        .model_name = engine->model_name,
+        .objects = objects,
+        .object_count = picture->object_count,
+        .sigma = 0, /* the last state of the file is the clean one */
+        .latent_encoding = picture->latent_encoding,
+        .latent_states = picture->latent_states,
+        .latent_channels = picture->latent_encoding ? 16 : 0,
+        .wait_ms = picture->wait_ms,
+        .text_ms = picture->text_ms,
+        .denoise_ms = picture->denoise_ms,
+        .decode_ms = picture->decode_ms,
+        .encode_ms = picture->encode_ms,
+        .upload_ms = picture->upload_ms,
+    };
+    return kiln_ledger_commit(committer->ledger, &row, ret_ours, err);
+}
+
+static int give_back(struct committer *committer, const struct kiln_picture *picture,
+                     int *ret_state, struct kiln_error *err)
+{
+    struct kiln_return row = {
+        .id = picture->job->id,
+        .attempt = picture->job->attempt,
+        .code = picture->code,
+        .reason = picture->reason,
+        .final = picture->final,
+    };
+    return kiln_ledger_return(committer->ledger, &row, 1, ret_state, err);
+}
+
+/* Writes the outcome once; *ret_kind says which event it came to. */
+static int write_outcome(struct committer *committer, const struct kiln_picture *picture,
+                         enum kiln_event_kind *ret_kind, bool *ret_ours, struct kiln_error *err)
+{
+    int state = -1;
+    int code = open_ledger(committer, err);
+    if (code != 0)
+        return code;
+    if (picture->outcome == KILN_OUTCOME_DRAWN) {
+        *ret_kind = KILN_EVENT_DONE;
+        return commit(committer, picture, ret_ours, err);
+    }
+    code = give_back(committer, picture, &state, err);
+    *ret_kind = state == KILN_JOB_FAILED ? KILN_EVENT_FAILED : KILN_EVENT_RETURNED;
+    *ret_ours = state >= 0;
+    return code;
+}
+
+static void tell(struct committer *committer, const struct kiln_picture *picture,
+                 enum kiln_event_kind kind)
+{
+    struct kiln_event event = {
+        .kind = kind,
+        .job = picture->job->id,
+        .attempt = picture->job->attempt,
+        .code = picture->code,
+    };
+    snprintf(event.assignment, sizeof event.assignment, "%s", picture->holding->assignment.id);
+    kiln_worker_report(committer->worker, &event);
+    if (kind == KILN_EVENT_DONE || kind == KILN_EVENT_FAILED)
+        kiln_board_count(&committer->worker->board, kind == KILN_EVENT_DONE);
+    enum kiln_level level = kind == KILN_EVENT_FAILED                      ? KILN_LOG_WARNING
+                            : kind == KILN_EVENT_RETURNED && picture->code ? KILN_LOG_INFO
+                                                                           : KILN_LOG_DEBUG;
+    static const char *const names[] = {
+        [KILN_EVENT_DONE] = "job_done",
+        [KILN_EVENT_FAILED] = "job_failed",
+        [KILN_EVENT_RETURNED] = "job_returned",
+        [KILN_EVENT_CANCELLED] = "job_cancelled",
+    };
+    kiln_log(level, names[kind], kiln_f("job", "%" PRIu64, picture->job->id),
+             kiln_f("attempt", "%u", picture->job->attempt),
+             kiln_f("code", "%s", kiln_code_name(picture->code)),
+             kiln_f("reason", "%s", picture->reason));
+}
+
+static void log_stale(const struct kiln_picture *picture)
+{
+    kiln_log(KILN_LOG_WARNING, "result_dropped", kiln_f("job", "%" PRIu64, picture->job->id),
+             kiln_f("attempt", "%u", picture->job->attempt),
+             kiln_f("why", "the ledger has moved on: another attempt, cancelled or done"));
+}
+
+/* An error that the same statement meets every time: it is the row's fault, or the schema's. */
+static bool is_hopeless(int code)
+{
+    return code == KILN_BAD_INPUT || code == KILN_EXISTS || code == KILN_INTERNAL ||
+           code == KILN_UNSUPPORTED || code == KILN_CORRUPT || code == KILN_NOT_FOUND;
+}
+
+/* Tries until the ledger has taken the outcome, or nobody waits for that any more. */
+static void record(struct committer *committer, struct kiln_picture *picture)
+{
+    enum kiln_event_kind kind = KILN_EVENT_CANCELLED;
+    struct kiln_error err;
+    bool ours = true;
+    int code;
+    if (picture->outcome == KILN_OUTCOME_GONE) {
+        if (picture->code == KILN_CANCELLED)
+            tell(committer, picture, KILN_EVENT_CANCELLED);
+        else
+            log_stale(picture);
+        return;
+    }
+    while ((code = write_outcome(committer, picture, &kind, &ours, &err)) != 0) {
+        if (is_hopeless(code)) {
+            kiln_log(KILN_LOG_ERROR, "commit_refused", kiln_f("job", "%" PRIu64, picture->job->id),
+                     kiln_f("code", "%s", kiln_code_name(code)), kiln_f("error", "%s", err.text));
+            if (picture->outcome != KILN_OUTCOME_DRAWN)
+                return; /* the lease gives it back */
+            kiln_picture_fail(picture, code, err.text);
+            continue;
+        }
+        int wait_ms = kiln_outage_fail(&committer->outage, &err);
+        if (kiln_worker_drain(committer->worker) == KILN_DRAIN_ABANDON)
+            return;
+        kiln_worker_pause(committer->worker, wait_ms);
+    }
+    kiln_outage_over(&committer->outage);
+    if (ours)
+        tell(committer, picture, kind);
+    else
+        log_stale(picture);
+}
+
+/* The job needs nothing more here; the last one of an assignment acknowledges it. */
+static void settle(struct kiln_worker *worker, struct kiln_picture *picture)
+{
+    struct kiln_holding *holding = picture->holding;
+    uint32_t index = picture->index;
+    kiln_picture_free(picture);
+    if (!kiln_holdings_settle(&worker->holdings, holding, index))
+        return;
+    struct kiln_event event = {
+        .kind = KILN_EVENT_FINISHED,
+        .compute_ms = holding->compute_ms,
+        .switch_ms = holding->switch_ms,
+    };
+    snprintf(event.assignment, sizeof event.assignment, "%s", holding->assignment.id);
+    kiln_log(KILN_LOG_INFO, "assignment_finished", kiln_f("assignment", "%s", event.assignment),
+             kiln_f("jobs", "%u", holding->assignment.job_count),
+             kiln_f("compute_ms", "%.1f", event.compute_ms),
+             kiln_f("switch_ms", "%.1f", event.switch_ms));
+    kiln_worker_report(worker, &event);
+    kiln_holding_free(holding);
+    kiln_board_kick(&worker->board);
+}
+
+void *kiln_committer(void *arg)
+{
+    struct kiln_worker *worker = arg;
+    struct committer committer = {
+        .worker = worker,
+        .outage = {.what = "ledger", .effect = "finished pictures wait for their commit"},
+    };
+    for (;;) {
+        void *item;
+        size_t count;
+        int code = kiln_queue_pop(worker->outcomes, &item, 1, &count, 1000);
+        if (code == KILN_CANCELLED)
+            break;
+        if (code != 0)
+            continue;
+        record(&committer, item);
+        settle(worker, item);
+    }
+    kiln_ledger_close(committer.ledger);
+    kiln_queue_close(worker->reports);
+    atomic_store(&worker->settled, true);
+    atomic_fetch_sub(&worker->threads, 1);
+    return NULL;
+}

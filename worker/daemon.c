@@ -1,0 +1,333 @@
+/* daemon.c - brings the worker up, waits for signals, takes it down.
+ *
+ * Up, each step with its own clear end: ledger (right schema?), store (may we write?), id (free?),
+ * engine (model loads?), first beat, threads.  A server that does not answer is waited for, since
+ * servers and workers are often started together; a wrong setting ends the program at once.
+ *
+ * Down: see struct stage_limits below; the times count from the first signal.
+ */
+#include "worker/daemon.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "schemas/log.h"
+#include "storage/config_flags.h"
+#include "storage/ledger.h"
+#include "storage/objectstore.h"
+#include "worker/identity.h"
+#include "worker/outage.h"
+#include "worker/worker.h"
+
+#define THREADS_MAX 300 /* of encode_threads' bound and the rest */
+#define UPLOADERS 4 /* each syncs files or keeps upload_parallel / UPLOADERS requests in flight */
+#define TICK_MS 200
+#define CONFIRM_MS 300
+
+/* What still waits is given up step by step.  After drain_s: the engine stops at the next step and
+ * the store is no longer waited for.  Then the ledger has LEDGER_S to take the hand-backs, the bus
+ * BUS_S to hear the goodbye.  A thread that is stuck even then is left behind. */
+#define LEDGER_S 10
+#define BUS_S 3
+#define STUCK_S 60
+
+struct daemon {
+    struct kiln_worker worker;
+    const struct kiln_daemon_source *source;
+    sigset_t signals;
+    pthread_t threads[THREADS_MAX], heart;
+    uint32_t thread_count;
+    uint32_t stops_heard; /* SIGTERM and SIGINT so far */
+};
+
+/* --- signals -------------------------------------------------------------------------------- */
+
+static void raise_drain(struct kiln_worker *worker, enum kiln_drain to, const char *by)
+{
+    enum kiln_drain from = kiln_worker_drain(worker);
+    if (from >= to)
+        return;
+    atomic_store(&worker->drain, to);
+    static const char *const words[] = {"", "finish", "next_step", "abandon"};
+    kiln_log(KILN_LOG_INFO, "drain", kiln_f("by", "%s", by), kiln_f("how", "%s", words[to]));
+    if (to >= KILN_DRAIN_NOW)
+        kiln_holdings_stop_all(&worker->holdings, KILN_STOP_DRAINED);
+    kiln_board_kick(&worker->board);
+}
+
+static void reload(struct daemon *daemon)
+{
+    struct kiln_config *config = NULL;
+    struct kiln_settings settings;
+    struct kiln_error err;
+    const char **rest = calloc((size_t)daemon->source->argc + 1, sizeof *rest);
+    int count;
+    int code = rest ? kiln_config_flags(daemon->source->argc, daemon->source->argv, rest, &count,
+                                        &config, NULL, &err)
+                    : kiln_fail(&err, KILN_NO_MEMORY, "no memory for the settings");
+    if (code == 0) {
+        kiln_settings_read(config, &settings);
+        kiln_board_set(&daemon->worker.board, &settings);
+        kiln_log_level(kiln_level_by_name(kiln_config_text(config, KILN_KEY_LOG_LEVEL)));
+        kiln_log(KILN_LOG_INFO, "settings_read",
+                 kiln_f("note", "webp_*, batch_max, heartbeat_s, lease_s, drain_s, hold_s and "
+                                "log_level are in force; others at the next start"));
+    } else {
+        kiln_log(KILN_LOG_ERROR, "settings_kept", kiln_f("error", "%s", err.text));
+    }
+    kiln_config_free(config);
+    free(rest);
+}
+
+/* Waits up to wait_ms for a signal and follows it. */
+static void follow_signals(struct daemon *daemon, int wait_ms)
+{
+    struct kiln_worker *worker = &daemon->worker;
+    struct timespec limit = {wait_ms / 1000, wait_ms % 1000 * 1000000L};
+    int number = sigtimedwait(&daemon->signals, NULL, &limit);
+    if (number == SIGHUP)
+        reload(daemon);
+    else if (number > 0 && daemon->stops_heard++ == 0)
+        raise_drain(worker, KILN_DRAIN_ASKED, "a signal");
+    else if (number > 0)
+        raise_drain(worker, KILN_DRAIN_NOW, "a second signal");
+}
+
+/* --- up -----------------------------------------------------------------------------------------
+ */
+
+/* Whether waiting can help: the server is away, not the settings wrong. */
+static bool is_away(int code)
+{
+    return code == KILN_UNAVAILABLE || code == KILN_TIMEOUT || code == KILN_FULL;
+}
+
+static int check_ledger(struct daemon *daemon, struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    int code = kiln_ledger_open(daemon->worker.config, "kiln-worker start", &ledger, err);
+    if (code == 0)
+        code = kiln_ledger_check(ledger, err);
+    if (code == 0)
+        code = kiln_ledger_worker_seen(
+            ledger, daemon->worker.pool, daemon->worker.id, daemon->worker.host,
+            kiln_config_text(daemon->worker.config, KILN_KEY_DEVICE), "starting", err);
+    kiln_ledger_close(ledger);
+    return code;
+}
+
+static int check_store(struct daemon *daemon, struct kiln_error *err)
+{
+    struct kiln_store *store = NULL;
+    int code = kiln_store_open(daemon->worker.config, &store, err);
+    if (code == 0)
+        code = kiln_store_probe(store, err);
+    kiln_store_close(store);
+    return code;
+}
+
+static int claim_id(struct daemon *daemon, struct kiln_error *err)
+{
+    struct kiln_bus *bus = NULL;
+    int code = kiln_bus_open(daemon->worker.config, &bus, err);
+    if (code == 0)
+        code = kiln_identity_claim(&daemon->worker, bus, err);
+    kiln_bus_close(bus);
+    return code;
+}
+
+static int first_beat(struct daemon *daemon, struct kiln_error *err)
+{
+    struct kiln_bus *bus = NULL;
+    int code = kiln_bus_open(daemon->worker.config, &bus, err);
+    if (code == 0)
+        code = kiln_heartbeat_send(&daemon->worker, bus, err);
+    if (code == 0) {
+        kiln_worker_pause(&daemon->worker, CONFIRM_MS);
+        code = kiln_identity_confirm(&daemon->worker, bus, err);
+    }
+    kiln_bus_close(bus);
+    return code;
+}
+
+/* Repeats a step while its server is away.  0 also when a signal ended the waiting. */
+static int persist(struct daemon *daemon, const char *what,
+                   int (*step)(struct daemon *, struct kiln_error *), struct kiln_error *err)
+{
+    struct kiln_outage outage = {.what = what, .effect = "the worker starts when it answers"};
+    int code = 0;
+    while (kiln_worker_drain(&daemon->worker) == KILN_DRAIN_NO && (code = step(daemon, err)) != 0 &&
+           is_away(code))
+        follow_signals(daemon, kiln_outage_fail(&outage, err));
+    if (code == 0)
+        kiln_outage_over(&outage);
+    return is_away(code) ? 0 : code;
+}
+
+static int start_thread(struct daemon *daemon, void *(*run)(void *), pthread_t *ret,
+                        struct kiln_error *err)
+{
+    int number = pthread_create(ret, NULL, run, &daemon->worker);
+    return number == 0 ? 0 : kiln_fail(err, KILN_NO_MEMORY, "thread: %s", strerror(number));
+}
+
+static uint32_t encoder_count(const struct kiln_config *config)
+{
+    int64_t wanted = kiln_config_int(config, KILN_KEY_ENCODE_THREADS);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (wanted == 0)
+        wanted = cores < 2 ? 1 : cores > 16 ? 16 : cores;
+    return (uint32_t)wanted;
+}
+
+/* The counts are set before any thread runs, since the last of a stage closes the next queue. */
+static int start_threads(struct daemon *daemon, struct kiln_error *err)
+{
+    struct kiln_worker *worker = &daemon->worker;
+    struct {
+        void *(*run)(void *);
+        uint32_t count;
+    } stages[] = {{kiln_committer, 1},        {kiln_reporter, 1},
+                  {kiln_uploader, UPLOADERS}, {kiln_encoder, encoder_count(worker->config)},
+                  {kiln_compute, 1},          {kiln_listener, 1}};
+    const size_t stage_count = sizeof stages / sizeof stages[0];
+    uint32_t total = 0;
+    for (size_t i = 0; i < stage_count; i++)
+        total += stages[i].count;
+    atomic_store(&worker->uploaders, UPLOADERS);
+    atomic_store(&worker->encoders, encoder_count(worker->config));
+    atomic_store(&worker->threads, total);
+    int code = start_thread(daemon, kiln_heartbeat, &daemon->heart, err);
+    for (size_t i = 0; i < stage_count; i++)
+        for (uint32_t j = 0; j < stages[i].count && code == 0; j++)
+            code =
+                start_thread(daemon, stages[i].run, &daemon->threads[daemon->thread_count++], err);
+    return code;
+}
+
+static int prepare(struct daemon *daemon, struct kiln_error *err)
+{
+    struct kiln_worker *worker = &daemon->worker;
+    int code = persist(daemon, "ledger", check_ledger, err);
+    if (code == 0)
+        code = persist(daemon, "store", check_store, err);
+    if (code == 0)
+        code = persist(daemon, "bus", claim_id, err);
+    if (code == 0 && kiln_worker_drain(worker) == KILN_DRAIN_NO)
+        code = kiln_engine_open(worker->config, &worker->engine, err);
+    if (code == 0)
+        code = persist(daemon, "bus", first_beat, err);
+    return code;
+}
+
+/* --- down
+ * ------------------------------------------------------------------------------------------ */
+
+/* Watches the stages end; raises the urgency when their times are over.  False: one is stuck. */
+static bool wait_for_end(struct daemon *daemon)
+{
+    struct kiln_worker *worker = &daemon->worker;
+    double start = kiln_monotonic_ms(), settled = 0, now_since = 0;
+    while (!atomic_load(&worker->heart_stopped)) {
+        double now = kiln_monotonic_ms();
+        follow_signals(daemon, TICK_MS / 4);
+        if (now - start > kiln_board_settings(&worker->board).drain_s * 1e3)
+            raise_drain(worker, KILN_DRAIN_NOW, "drain_s is over");
+        if (now_since == 0 && kiln_worker_drain(worker) >= KILN_DRAIN_NOW)
+            now_since = now;
+        if (now_since > 0 && now - now_since > LEDGER_S * 1e3)
+            raise_drain(worker, KILN_DRAIN_ABANDON, "the ledger did not answer");
+        if (now_since > 0 && now - now_since > STUCK_S * 1e3)
+            return false;
+        /* A listener that sits in a dead connection must not keep the compute thread waiting. */
+        if (now - start > BUS_S * 1e3)
+            kiln_queue_close(worker->ready);
+        if (settled == 0 && atomic_load(&worker->settled))
+            settled = now;
+        if (settled > 0 && now - settled > BUS_S * 1e3)
+            return false;
+        kiln_board_kick(&worker->board);
+    }
+    return true;
+}
+
+static int end_status(struct kiln_worker *worker)
+{
+    int failure = atomic_load(&worker->failure);
+    return failure ? kiln_code_exit(failure) : EX_OK;
+}
+
+/* Ends the process with threads still in system calls: everything that matters is written. */
+static void leave_behind(struct kiln_worker *worker)
+{
+    bool settled = atomic_load(&worker->settled);
+    kiln_log(KILN_LOG_WARNING, "worker_left",
+             kiln_f("why", "%s",
+                    settled ? "the bus does not answer; the lease says goodbye"
+                            : "a step does not end; the lease gives its jobs back"));
+    _exit(settled ? end_status(worker) : EX_TEMPFAIL);
+}
+
+static int run(struct daemon *daemon, struct kiln_error *err)
+{
+    struct kiln_worker *worker = &daemon->worker;
+    int code = start_threads(daemon, err);
+    if (code != 0) {
+        kiln_log(KILN_LOG_ERROR, "worker_failed", kiln_f("error", "%s", err->text));
+        _exit(kiln_code_exit(code)); /* some threads run and nothing is held yet */
+    }
+    kiln_log(KILN_LOG_INFO, "worker_ready", kiln_f("worker", "%s", worker->id),
+             kiln_f("pool", "%s", worker->pool), kiln_f("engine", "%s", worker->engine->name),
+             kiln_f("model", "%s", worker->engine->model_name),
+             kiln_f("device", "%s", kiln_config_text(worker->config, KILN_KEY_DEVICE)),
+             kiln_f("pid", "%ld", (long)getpid()));
+    while (kiln_worker_drain(worker) == KILN_DRAIN_NO) {
+        follow_signals(daemon, TICK_MS);
+        if (atomic_load(&worker->failure))
+            raise_drain(worker, KILN_DRAIN_ASKED, "a failure");
+    }
+    if (!wait_for_end(daemon))
+        leave_behind(worker);
+    for (uint32_t i = 0; i < daemon->thread_count; i++)
+        pthread_join(daemon->threads[i], NULL);
+    pthread_join(daemon->heart, NULL);
+    kiln_log(KILN_LOG_INFO, "worker_ended", kiln_f("worker", "%s", worker->id));
+    return end_status(worker);
+}
+
+int kiln_daemon_run(struct kiln_config *config, const char *id,
+                    const struct kiln_daemon_source *source)
+{
+    struct daemon *daemon = calloc(1, sizeof *daemon);
+    struct kiln_error err;
+    int code = daemon ? 0 : kiln_fail(&err, KILN_NO_MEMORY, "no memory for the worker");
+    if (code == 0)
+        code = kiln_worker_init(&daemon->worker, config, id, &err);
+    if (code != 0) {
+        kiln_log(KILN_LOG_ERROR, "worker_failed", kiln_f("error", "%s", err.text));
+        free(daemon);
+        return kiln_code_exit(code);
+    }
+    daemon->source = source;
+    sigemptyset(&daemon->signals);
+    sigaddset(&daemon->signals, SIGTERM);
+    sigaddset(&daemon->signals, SIGINT);
+    sigaddset(&daemon->signals, SIGHUP);
+    /* Blocked here, before any thread exists, they reach nobody but sigtimedwait. */
+    pthread_sigmask(SIG_BLOCK, &daemon->signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    code = prepare(daemon, &err);
+    int status = kiln_code_exit(code);
+    if (code != 0)
+        kiln_log(KILN_LOG_ERROR, "worker_failed", kiln_f("code", "%s", kiln_code_name(code)),
+                 kiln_f("error", "%s", err.text));
+    else if (kiln_worker_drain(&daemon->worker) == KILN_DRAIN_NO)
+        status = run(daemon, &err);
+    kiln_worker_release(&daemon->worker);
+    free(daemon);
+    return status;
+}

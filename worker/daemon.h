@@ -1,0 +1,21 @@
+/* daemon.h - kiln-worker as a service: start, signals, end. */
+#ifndef KILN_DAEMON_H
+#define KILN_DAEMON_H
+
+#include "schemas/config.h"
+
+/* Where SIGHUP reads the settings again: the command line, which names the file. */
+struct kiln_daemon_source {
+    int argc;
+    char *const *argv;
+};
+
+/* Runs the worker until SIGTERM, SIGINT or a drain order.  Returns the exit status.
+ *     SIGTERM, SIGINT   finish the batch in hand within drain_s, hand back the rest, end with 0;
+ *                       a second one: stop at the next step
+ *     SIGHUP            read the settings again that may change while running
+ * id NULL: made of host and device. */
+int kiln_daemon_run(struct kiln_config *config, const char *id,
+                    const struct kiln_daemon_source *source);
+
+#endif

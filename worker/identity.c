@@ -1,0 +1,90 @@
+/* identity.c - looks at the beats of the pool for another process under this worker's id. */
+#include "worker/identity.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "schemas/log.h"
+#include "worker/outage.h"
+
+#define LOOK_EVERY_MS 200
+
+struct search {
+    const char *id;
+    struct kiln_beat beat; /* worker "" = none found */
+};
+
+static int look(void *arg, const char *worker, const char *beat, size_t len)
+{
+    struct search *search = arg;
+    struct kiln_beat found;
+    struct kiln_error err;
+    /* A beat that cannot be read is nobody's claim. */
+    if (strcmp(worker, search->id) == 0 && kiln_beat_decode(beat, len, &found, &err) == 0)
+        search->beat = found;
+    return 0;
+}
+
+/* *ret_other: someone else's live beat stands under our id. */
+static int find_other(struct kiln_worker *worker, struct kiln_bus *bus, struct search *search,
+                      bool *ret_other, struct kiln_error *err)
+{
+    *search = (struct search){.id = worker->id};
+    int code = kiln_bus_beats(bus, worker->pool, look, search, err);
+    if (code != 0)
+        return code;
+    *ret_other =
+        search->beat.worker[0] && strcmp(search->beat.incarnation, worker->incarnation) != 0;
+    return 0;
+}
+
+/* Whether the process that wrote the beat is certainly gone: it ran here and its number is free. */
+static bool is_dead(const struct kiln_worker *worker, const struct kiln_beat *beat)
+{
+    return strcmp(beat->host, worker->host) == 0 && beat->pid > 1 &&
+           kill((pid_t)beat->pid, 0) != 0 && errno == ESRCH;
+}
+
+static int refuse(const struct kiln_worker *worker, const struct kiln_beat *beat,
+                  struct kiln_error *err)
+{
+    return kiln_fail(err, KILN_EXISTS,
+                     "a worker \"%s\" of pool \"%s\" is alive already: host %s, process %u; give "
+                     "this one another --id",
+                     worker->id, worker->pool, beat->host, beat->pid);
+}
+
+int kiln_identity_claim(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
+{
+    double lease_ms = kiln_board_settings(&worker->board).lease_s * 1e3;
+    double until = kiln_monotonic_ms() + lease_ms + LOOK_EVERY_MS;
+    bool other = false, said = false;
+    struct search search;
+    for (;;) {
+        int code = find_other(worker, bus, &search, &other, err);
+        if (code != 0)
+            return code;
+        if (!other || is_dead(worker, &search.beat) || kiln_worker_drain(worker) != KILN_DRAIN_NO)
+            break;
+        if (kiln_monotonic_ms() >= until)
+            return refuse(worker, &search.beat, err);
+        if (!said)
+            kiln_log(KILN_LOG_WARNING, "worker_id_taken", kiln_f("worker", "%s", worker->id),
+                     kiln_f("host", "%s", search.beat.host), kiln_f("pid", "%u", search.beat.pid),
+                     kiln_f("waiting_s", "%.1f", lease_ms / 1e3));
+        said = true;
+        kiln_worker_pause(worker, LOOK_EVERY_MS);
+    }
+    return kiln_bus_delete(bus, worker->stream, err);
+}
+
+int kiln_identity_confirm(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
+{
+    struct search search;
+    bool other = false;
+    int code = find_other(worker, bus, &search, &other, err);
+    if (code != 0)
+        return code;
+    return other ? refuse(worker, &search.beat, err) : 0;
+}

@@ -1,0 +1,25 @@
+/* identity.h - one worker id, one worker.
+ *
+ * Two processes under one id would read one stream and overwrite each other's beat.  The rule: who
+ * is there first stays.  A newcomer that finds a live beat of another incarnation waits one lease
+ * for it to end (a crashed predecessor's beat ends by itself; one whose process is known to be gone
+ * on this host is not waited for), then refuses to start.  Two that start in the same moment see
+ * each other's beat over their own: the last writer stays.
+ */
+#ifndef KILN_IDENTITY_H
+#define KILN_IDENTITY_H
+
+#include "storage/bus.h"
+#include "worker/worker.h"
+
+/* Waits as above; KILN_EXISTS names the other process.  Then empties the worker's stream: what was
+ * assigned to a predecessor is the ledger's business, and a job that killed it must not kill its
+ * successor uncounted. */
+int kiln_identity_claim(struct kiln_worker *worker, struct kiln_bus *bus,
+                        struct kiln_error *err) KILN_MUST_CHECK;
+
+/* After the first beat: KILN_EXISTS if another incarnation has beaten since. */
+int kiln_identity_confirm(struct kiln_worker *worker, struct kiln_bus *bus,
+                          struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

@@ -1,0 +1,142 @@
+/* listener.c - the thread that hears the scheduler: assignments and orders from the worker's
+ * stream.
+ *
+ * An entry is deleted as soon as it is taken in, so the stream holds only what was not yet heard
+ * and is always read from its beginning: an emptied Redis or a clock that jumped cannot make this
+ * worker wait for ids that never come.  What was taken in is named by the heartbeat; if this
+ * process dies, the beat dies with it and the ledger gives the jobs to somebody else.  An entry
+ * that is seen twice (the deletion was lost) is known by its assignment id, or found done by the
+ * ledger.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "schemas/log.h"
+#include "storage/bus.h"
+#include "worker/outage.h"
+#include "worker/worker.h"
+
+#define READ_MAX 16
+#define BLOCK_MS 1000
+#define ENTRY_ID_MAX 48 /* two 64-bit decimals and a dash */
+
+static void take_assignment(struct kiln_worker *worker, const char *text, size_t length)
+{
+    struct kiln_assignment assignment = {0};
+    struct kiln_holding *holding = NULL;
+    struct kiln_error err;
+    int code = kiln_assignment_decode(text, length, &assignment, &err);
+    if (code == 0)
+        code =
+            kiln_holdings_add(&worker->holdings, &assignment, kiln_monotonic_ms(), &holding, &err);
+    kiln_assignment_release(&assignment);
+    if (code == KILN_EXISTS)
+        return;
+    if (code != 0) {
+        /* No beat will name it, so the scheduler takes its jobs back. */
+        kiln_log(KILN_LOG_WARNING, "assignment_refused", kiln_f("error", "%s", err.text));
+        return;
+    }
+    kiln_log(KILN_LOG_DEBUG, "assignment_taken", kiln_f("assignment", "%s", holding->assignment.id),
+             kiln_f("jobs", "%u", holding->assignment.job_count));
+    /* The queue has a place for every holding, so this never waits. */
+    if (kiln_queue_push(worker->ready, holding, 1, 0) != 0)
+        kiln_worker_hand_back(worker, holding);
+    kiln_board_kick(&worker->board);
+}
+
+static void ask_drain(struct kiln_worker *worker)
+{
+    int expected = KILN_DRAIN_NO;
+    if (atomic_compare_exchange_strong(&worker->drain, &expected, KILN_DRAIN_ASKED))
+        kiln_log(KILN_LOG_INFO, "drain", kiln_f("by", "order"));
+}
+
+static void follow_order(struct kiln_worker *worker, const char *text, size_t length)
+{
+    struct kiln_order order;
+    struct kiln_error err;
+    uint32_t stopped = 0;
+    if (kiln_order_decode(text, length, &order, &err) != 0) {
+        kiln_log(KILN_LOG_WARNING, "order_refused", kiln_f("error", "%s", err.text));
+        return;
+    }
+    switch (order.kind) {
+    case KILN_ORDER_CANCEL_JOB:
+        stopped = kiln_holdings_stop_job(&worker->holdings, order.job, KILN_STOP_CANCELLED);
+        break;
+    case KILN_ORDER_DROP:
+        stopped = kiln_holdings_stop_assignment(&worker->holdings, order.id, KILN_STOP_DROPPED);
+        break;
+    case KILN_ORDER_DRAIN:
+        ask_drain(worker);
+        return;
+    case KILN_ORDER_CANCEL_BATCH: /* for the scheduler alone */
+    case KILN_ORDER_WAKE:
+        return;
+    }
+    kiln_log(KILN_LOG_INFO, "order", kiln_f("kind", "%d", (int)order.kind),
+             kiln_f("stopped", "%u", stopped));
+}
+
+static void take_entry(struct kiln_worker *worker, const struct kiln_bus_entry *entry)
+{
+    for (size_t i = 0; i < entry->field_count; i++) {
+        const char *name = entry->fields[2 * i], *value = entry->fields[2 * i + 1];
+        size_t length = entry->lengths[2 * i + 1];
+        if (strcmp(name, "assign") == 0)
+            take_assignment(worker, value, length);
+        else if (strcmp(name, "order") == 0)
+            follow_order(worker, value, length);
+        else
+            kiln_log(KILN_LOG_WARNING, "entry_unknown", kiln_f("field", "%.40s", name));
+    }
+}
+
+/* Takes in what waits in the stream and removes it there. */
+static int read_stream(struct kiln_worker *worker, struct kiln_bus *bus, uint32_t block_ms,
+                       struct kiln_error *err)
+{
+    char ids[READ_MAX][ENTRY_ID_MAX];
+    struct kiln_bus_entries entries;
+    const char *stream = worker->stream, *after = "0";
+    size_t count = 0;
+    int code = kiln_bus_read(bus, &stream, &after, 1, READ_MAX, block_ms, &entries, err);
+    if (code != 0)
+        return code;
+    kiln_board_heard(&worker->board);
+    for (; count < entries.count && count < READ_MAX; count++) {
+        snprintf(ids[count], sizeof ids[count], "%s", entries.at[count].id);
+        take_entry(worker, &entries.at[count]);
+    }
+    /* The entries were borrowed from the connection; only the copied ids are used from here. */
+    for (size_t i = 0; i < count && code == 0; i++)
+        code = kiln_bus_delete_entry(bus, worker->stream, ids[i], err);
+    return code;
+}
+
+void *kiln_listener(void *arg)
+{
+    struct kiln_worker *worker = arg;
+    struct kiln_outage outage = {.what = "bus", .effect = "what is held goes on"};
+    struct kiln_bus *bus = NULL;
+    struct kiln_error err;
+    while (kiln_worker_drain(worker) == KILN_DRAIN_NO) {
+        int code = bus ? 0 : kiln_bus_open(worker->config, &bus, &err);
+        if (code == 0)
+            code = read_stream(worker, bus, BLOCK_MS, &err);
+        if (code == 0)
+            kiln_outage_over(&outage);
+        else
+            kiln_worker_pause(worker, kiln_outage_fail(&outage, &err));
+    }
+    /* The beat says draining now.  What was assigned before the scheduler saw that arrives here and
+     * is handed back by the compute thread; later than this, the lease does it. */
+    kiln_board_kick(&worker->board);
+    if (bus && !kiln_outage_is(&outage) && read_stream(worker, bus, 200, &err) != 0)
+        kiln_log(KILN_LOG_WARNING, "bus_away", kiln_f("error", "%s", err.text));
+    kiln_bus_close(bus);
+    kiln_queue_close(worker->ready);
+    atomic_fetch_sub(&worker->threads, 1);
+    return NULL;
+}

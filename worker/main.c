@@ -1,0 +1,95 @@
+/* main.c - kiln-worker: the daemon, and the verbs that draw or tokenize without a queue. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "schemas/log.h"
+#include "storage/config_flags.h"
+#include "worker/daemon.h"
+#include "worker/verbs.h"
+
+static const char usage[] =
+    "Usage: kiln-worker [--id NAME] [--config FILE] [--SETTING VALUE]...\n"
+    "       kiln-worker render --help | tokenize --help\n"
+    "\n"
+    "Draws the jobs of a pool on one device and stores what it drew.\n"
+    "\n"
+    "  --id NAME        one name, one worker; default HOST-DEVICE\n"
+    "  --pool NAME      the queue it works for\n"
+    "  --device DEVICE  cpu or cuda:N\n"
+    "  --model DIR      diffusers layout\n"
+    "  --engine NAME    pipeline, or testcard to run everything but the model\n"
+    "`kiln help config` lists all settings; each is a flag here.\n"
+    "\n"
+    "Signals: TERM finishes the batch in hand within drain_s and hands back the rest, a second "
+    "one\n"
+    "stops at the next step; HUP reads the settings again.\n"
+    "\n"
+    "Examples:\n"
+    "  kiln-worker --config .kiln/kiln.conf --device cuda:0 --id gpu0\n"
+    "  kiln-worker --config .kiln/kiln.conf --engine testcard\n";
+
+/* Takes --id out of what is no setting; the rest must be nothing. */
+static int read_rest(const char **rest, int count, const char **ret_id, struct kiln_error *err)
+{
+    const char *left[2] = {NULL, NULL};
+    for (int i = 0; i < count; i++) {
+        if (strcmp(rest[i], "--id") == 0 && i + 1 < count)
+            *ret_id = rest[++i];
+        else if (strcmp(rest[i], "--id") == 0)
+            return kiln_fail(err, KILN_CONFIG, "--id needs a name");
+        else if (strncmp(rest[i], "--id=", 5) == 0)
+            *ret_id = rest[i] + 5;
+        else if (!left[0])
+            left[0] = rest[i];
+    }
+    return left[0] ? kiln_config_flags_refuse(left, 1, err) : 0;
+}
+
+static int run_daemon(int argc, char **argv)
+{
+    struct kiln_config *config = NULL;
+    struct kiln_daemon_source source = {argc, argv};
+    struct kiln_error err;
+    const char *id = NULL;
+    int count = 0;
+    const char **rest = calloc((size_t)argc + 1, sizeof *rest);
+    int code = rest ? kiln_config_flags(argc, argv, rest, &count, &config, NULL, &err)
+                    : kiln_fail(&err, KILN_NO_MEMORY, "no memory for the arguments");
+    if (code == 0)
+        code = read_rest(rest, count, &id, &err);
+    int status = EX_CONFIG;
+    if (code == 0) {
+        const char *format = kiln_config_text(config, KILN_KEY_LOG_FORMAT);
+        kiln_log_setup("kiln-worker",
+                       kiln_level_by_name(kiln_config_text(config, KILN_KEY_LOG_LEVEL)),
+                       strcmp(format, "json") == 0);
+        status = kiln_daemon_run(config, id, &source);
+    } else {
+        fprintf(stderr, "kiln-worker: %s\n", err.text);
+        status = kiln_code_exit(code);
+    }
+    kiln_config_free(config);
+    free(rest);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "render") == 0)
+        return kiln_verb_render(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "tokenize") == 0)
+        return kiln_verb_tokenize(argc - 1, argv + 1);
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            fputs(usage, stdout);
+            return EX_OK;
+        }
+        if (strcmp(argv[i], "--version") == 0) {
+            puts("kiln-worker " KILN_VERSION);
+            return EX_OK;
+        }
+    }
+    return run_daemon(argc, argv);
+}

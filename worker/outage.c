@@ -1,0 +1,61 @@
+/* outage.c - backoff, and a log line only when something changes. */
+#include "worker/outage.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "schemas/log.h"
+#include "storage/backoff.h"
+
+#define WAIT_FIRST_MS 100
+#define WAIT_MAX_MS 5000
+
+static double clock_ms(clockid_t id)
+{
+    struct timespec now;
+    clock_gettime(id, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+double kiln_monotonic_ms(void)
+{
+    return clock_ms(CLOCK_MONOTONIC);
+}
+int64_t kiln_wall_ms(void)
+{
+    return (int64_t)clock_ms(CLOCK_REALTIME);
+}
+
+int kiln_outage_fail(struct kiln_outage *outage, const struct kiln_error *err)
+{
+    if (outage->since_ms == 0) {
+        char event[32];
+        snprintf(event, sizeof event, "%s_away", outage->what);
+        outage->since_ms = kiln_monotonic_ms();
+        outage->tries = 0;
+        kiln_log(KILN_LOG_WARNING, event, kiln_f("code", "%s", kiln_code_name(err->code)),
+                 kiln_f("error", "%s", err->text), kiln_f("meanwhile", "%s", outage->effect));
+    }
+    uint32_t doublings = outage->tries < 10 ? outage->tries : 10;
+    uint32_t wait = WAIT_FIRST_MS << doublings;
+    wait = wait < WAIT_MAX_MS ? wait : WAIT_MAX_MS;
+    outage->tries++;
+    return (int)(wait / 2 + kiln_jitter(wait / 2 + 1));
+}
+
+void kiln_outage_over(struct kiln_outage *outage)
+{
+    if (outage->since_ms == 0)
+        return;
+    char event[32];
+    snprintf(event, sizeof event, "%s_back", outage->what);
+    kiln_log(KILN_LOG_INFO, event,
+             kiln_f("away_s", "%.1f", (kiln_monotonic_ms() - outage->since_ms) / 1e3),
+             kiln_f("tries", "%u", outage->tries));
+    outage->since_ms = 0;
+}
+
+bool kiln_outage_is(const struct kiln_outage *outage)
+{
+    return outage->since_ms != 0;
+}

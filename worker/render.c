@@ -1,0 +1,336 @@
+/* render.c - `kiln render`: one picture, no queue: the C ABI from a shell. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "pipeline/diffusionz_batch.h"
+#include "schemas/limits.h"
+#include "storage/safetensors.h"
+#include "storage/webp.h"
+#include "worker/engine.h"
+#include "worker/verbs.h"
+
+#define LATENT_CHANNELS 16
+#define LATENT_SCALE 8
+
+static const char usage[] =
+    "Usage: kiln render --model DIR --prompt TEXT --out FILE.webp [options]\n"
+    "\n"
+    "Draws one picture without a queue.\n"
+    "\n"
+    "  --width N --height N   pixels, multiples of 16, 64 to 2048 (1024)\n"
+    "  --steps N              1 to 50 (8)\n"
+    "  --seed N               0 to 2^64-1 (0); the noise of a CPU torch.Generator\n"
+    "  --guidance X           0 to 30 (0); above 0 the negative prompt is used\n"
+    "  --negative TEXT        what not to draw\n"
+    "  --lora FILE[:W]        a safetensors file and its strength (1); up to 3 times\n"
+    "  --device cpu|cuda:N    (cpu)\n"
+    "  --dtype fp32|bf16|fp8  (what suits the device)\n"
+    "  --lossless             exact pixels in the file\n"
+    "  --latents FILE         also the latent before the VAE, as safetensors: F32 [16, H/8, W/8]\n"
+    "  --json                 one line about the picture on standard output\n"
+    "\n"
+    "Examples:\n"
+    "  kiln render --model models/sketch --prompt 'a red star' --seed 7 --out star.webp\n"
+    "  kiln render --model models/sketch --prompt 'a cat' --lora ink.safetensors:0.8 --out "
+    "cat.webp\n";
+
+struct render {
+    DiffusionZOptions options;
+    DiffusionZItem item;
+    DiffusionZBatch batch;
+    DiffusionZLora loras[KILN_LORAS_MAX];
+    const char *out, *latents;
+    bool lossless, json;
+};
+
+/* --- the command line ----------------------------------------------------------------------- */
+
+static int parse_whole(const char *name, const char *text, uint64_t min, uint64_t max,
+                       uint64_t *ret, struct kiln_error *err)
+{
+    char *end;
+    errno = 0;
+    uint64_t value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value < min || value > max)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--%s \"%s\": expected a whole number, %" PRIu64 " to %" PRIu64, name,
+                         text, min, max);
+    *ret = value;
+    return 0;
+}
+
+static int parse_number(const char *name, const char *text, double min, double max, double *ret,
+                        struct kiln_error *err)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(value) || value < min || value > max)
+        return kiln_fail(err, KILN_BAD_INPUT, "--%s \"%s\": expected a number, %g to %g", name,
+                         text, min, max);
+    *ret = value;
+    return 0;
+}
+
+static int parse_side(const char *name, const char *text, int32_t *ret, struct kiln_error *err)
+{
+    uint64_t value;
+    int code = parse_whole(name, text, KILN_SIDE_MIN, KILN_SIDE_MAX, &value, err);
+    if (code == 0 && value % KILN_SIDE_STEP != 0)
+        code = kiln_fail(err, KILN_BAD_INPUT, "--%s %s: not a multiple of %d", name, text,
+                         KILN_SIDE_STEP);
+    if (code == 0)
+        *ret = (int32_t)value;
+    return code;
+}
+
+/* FILE or FILE:W; a colon that no number follows belongs to the name.  Cuts text at the colon. */
+static int add_lora(struct render *render, char *text, struct kiln_error *err)
+{
+    char *colon = strrchr(text, ':');
+    double weight = 1;
+    if (render->batch.lora_count == KILN_LORAS_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "--lora: at most %d", KILN_LORAS_MAX);
+    if (colon && parse_number("lora", colon + 1, -KILN_LORA_SCALE_MAX, KILN_LORA_SCALE_MAX, &weight,
+                              err) == 0)
+        *colon = '\0';
+    render->loras[render->batch.lora_count++] = (DiffusionZLora){text, (float)weight};
+    return 0;
+}
+
+enum option_code {
+    OPTION_MODEL = 256,
+    OPTION_PROMPT,
+    OPTION_OUT,
+    OPTION_WIDTH,
+    OPTION_HEIGHT,
+    OPTION_STEPS,
+    OPTION_SEED,
+    OPTION_GUIDANCE,
+    OPTION_NEGATIVE,
+    OPTION_LORA,
+    OPTION_DEVICE,
+    OPTION_DTYPE,
+    OPTION_LOSSLESS,
+    OPTION_LATENTS,
+    OPTION_JSON,
+    OPTION_THREADS,
+};
+
+static const struct option options[] = {
+    {"model", required_argument, NULL, OPTION_MODEL},
+    {"prompt", required_argument, NULL, OPTION_PROMPT},
+    {"out", required_argument, NULL, OPTION_OUT},
+    {"width", required_argument, NULL, OPTION_WIDTH},
+    {"height", required_argument, NULL, OPTION_HEIGHT},
+    {"steps", required_argument, NULL, OPTION_STEPS},
+    {"seed", required_argument, NULL, OPTION_SEED},
+    {"guidance", required_argument, NULL, OPTION_GUIDANCE},
+    {"negative", required_argument, NULL, OPTION_NEGATIVE},
+    {"lora", required_argument, NULL, OPTION_LORA},
+    {"device", required_argument, NULL, OPTION_DEVICE},
+    {"dtype", required_argument, NULL, OPTION_DTYPE},
+    {"threads", required_argument, NULL, OPTION_THREADS},
+    {"lossless", no_argument, NULL, OPTION_LOSSLESS},
+    {"latents", required_argument, NULL, OPTION_LATENTS},
+    {"json", no_argument, NULL, OPTION_JSON},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+static int take_option(struct render *render, int option, char *value, struct kiln_error *err)
+{
+    uint64_t whole;
+    double number;
+    int code = 0;
+    switch (option) {
+    case OPTION_MODEL:
+        render->options.model_path = value;
+        break;
+    case OPTION_PROMPT:
+        render->item.prompt = value;
+        break;
+    case OPTION_NEGATIVE:
+        render->item.negative_prompt = value;
+        break;
+    case OPTION_OUT:
+        render->out = value;
+        break;
+    case OPTION_LATENTS:
+        render->latents = value;
+        break;
+    case OPTION_LOSSLESS:
+        render->lossless = true;
+        break;
+    case OPTION_JSON:
+        render->json = true;
+        break;
+    case OPTION_WIDTH:
+        return parse_side("width", value, &render->batch.width, err);
+    case OPTION_HEIGHT:
+        return parse_side("height", value, &render->batch.height, err);
+    case OPTION_SEED:
+        return parse_whole("seed", value, 0, UINT64_MAX, &render->item.seed, err);
+    case OPTION_LORA:
+        return add_lora(render, value, err);
+    case OPTION_DEVICE:
+        return kiln_device_parse(value, &render->options.device_id, err);
+    case OPTION_DTYPE:
+        return kiln_dtype_parse(value, &render->options.dtype, err);
+    case OPTION_STEPS:
+        if ((code = parse_whole("steps", value, KILN_STEPS_MIN, KILN_STEPS_MAX, &whole, err)) == 0)
+            render->batch.num_steps = (int32_t)whole;
+        break;
+    case OPTION_THREADS:
+        if ((code = parse_whole("threads", value, 0, 1024, &whole, err)) == 0)
+            render->options.threads = (int32_t)whole;
+        break;
+    case OPTION_GUIDANCE:
+        if ((code = parse_number("guidance", value, 0, KILN_GUIDANCE_MAX, &number, err)) == 0)
+            render->batch.guidance_scale = (float)number;
+        break;
+    default:
+        code = kiln_fail(err, KILN_BAD_INPUT, "`kiln render --help` shows the options");
+    }
+    return code;
+}
+
+static int check_complete(const struct render *render, struct kiln_error *err)
+{
+    const char *missing = !render->options.model_path ? "--model DIR"
+                          : !render->item.prompt      ? "--prompt TEXT"
+                          : !render->out              ? "--out FILE.webp"
+                                                      : NULL;
+    if (missing)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s is missing", missing);
+    if (strlen(render->item.prompt) > KILN_PROMPT_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "--prompt: %zu bytes; the limit is %d",
+                         strlen(render->item.prompt), KILN_PROMPT_MAX);
+    return 0;
+}
+
+/* --- drawing and writing -------------------------------------------------------------------------
+ */
+
+static int write_all(FILE *file, const void *data, size_t size)
+{
+    return fwrite(data, 1, size, file) == size && fflush(file) == 0 && fsync(fileno(file)) == 0
+               ? 0
+               : -1;
+}
+
+/* Under a temporary name first: a reader of the file never meets half a picture. */
+static int write_file(const char *path, const void *data, size_t size, struct kiln_error *err)
+{
+    char temp[4096];
+    if (snprintf(temp, sizeof temp, "%s.tmp%ld", path, (long)getpid()) >= (int)sizeof temp)
+        return kiln_fail(err, KILN_BAD_INPUT, "--out: the path is too long");
+    FILE *file = fopen(temp, "wb");
+    if (!file)
+        return kiln_fail(err, KILN_IO, "open %s: %s", temp, strerror(errno));
+    int bad = write_all(file, data, size), number = errno;
+    bad |= fclose(file);
+    if (bad == 0 && rename(temp, path) == 0)
+        return 0;
+    number = bad ? number : errno;
+    unlink(temp);
+    return kiln_fail(err, number == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", path,
+                     strerror(number));
+}
+
+static int write_picture(const struct render *render, const DiffusionZOutput *output,
+                         struct kiln_error *err)
+{
+    struct kiln_webp_options webp = {.quality = 85, .method = 4, .lossless = render->lossless};
+    uint8_t *data;
+    size_t size;
+    int code = kiln_webp_encode(output->rgb, (uint32_t)render->batch.width,
+                                (uint32_t)render->batch.height, &webp, &data, &size, err);
+    if (code != 0)
+        return code;
+    code = write_file(render->out, data, size, err);
+    free(data);
+    return code;
+}
+
+static int write_latent(const struct render *render, const DiffusionZOutput *output,
+                        struct kiln_error *err)
+{
+    struct kiln_st_tensor tensor = {
+        .name = "latent",
+        .dtype = KILN_ST_F32,
+        .ndim = 3,
+        .shape = {LATENT_CHANNELS, render->batch.height / LATENT_SCALE,
+                  render->batch.width / LATENT_SCALE},
+        .data = output->latent,
+    };
+    tensor.size = (size_t)(tensor.shape[0] * tensor.shape[1] * tensor.shape[2]) * sizeof(float);
+    return kiln_st_write(render->latents, &tensor, 1, NULL, err);
+}
+
+static void print_about(const struct render *render, const DiffusionZTimes *times)
+{
+    printf("{\"width\": %d, \"height\": %d, \"steps\": %d, \"seed\": %" PRIu64
+           ", \"text_ms\": %.1f, \"denoise_ms\": %.1f, \"decode_ms\": %.1f}\n",
+           render->batch.width, render->batch.height, render->batch.num_steps, render->item.seed,
+           times->text_ms, times->denoise_ms, times->decode_ms);
+}
+
+static int draw(struct render *render, struct kiln_error *err)
+{
+    DiffusionZContext *context = NULL;
+    DiffusionZOutput output = {0};
+    DiffusionZTimes times = {0};
+    int code = diffusionz_open(&render->options, &context);
+    if (code == 0)
+        code = diffusionz_run_batch(context, &render->batch, &output, &times);
+    if (code != 0)
+        code = kiln_fail(err, code, "%s", diffusionz_last_error());
+    else if (output.error_code != 0)
+        code = kiln_fail(err, output.error_code, "%s",
+                         output.error_msg ? output.error_msg : "the picture failed");
+    if (code == 0)
+        code = write_picture(render, &output, err);
+    if (code == 0 && render->latents)
+        code = write_latent(render, &output, err);
+    if (code == 0 && render->json)
+        print_about(render, &times);
+    diffusionz_release_outputs(&output, 1);
+    diffusionz_free(context);
+    return code;
+}
+
+int kiln_verb_render(int argc, char **argv)
+{
+    struct render render = {
+        .options = {.device_id = -1},
+        .batch = {.item_count = 1, .width = 1024, .height = 1024, .num_steps = KILN_STEPS_DEFAULT},
+    };
+    struct kiln_error err;
+    int c, code = 0;
+    render.batch.items = &render.item;
+    render.batch.loras = render.loras;
+    while (code == 0 && (c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        if (c == 'h') {
+            fputs(usage, stdout);
+            return EX_OK;
+        }
+        code = take_option(&render, c, optarg, &err);
+    }
+    if (code == 0 && optind < argc)
+        code = kiln_fail(&err, KILN_BAD_INPUT, "unexpected argument \"%s\"", argv[optind]);
+    if (code == 0)
+        code = check_complete(&render, &err);
+    if (code != 0) {
+        fprintf(stderr, "kiln render: %s\n", err.text);
+        return EX_USAGE;
+    }
+    code = draw(&render, &err);
+    return code == 0 ? EX_OK : kiln_verb_fail("render", &err);
+}

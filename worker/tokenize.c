@@ -1,0 +1,125 @@
+/* tokenize.c - `kiln tokenize`: one line of JSON ids for each input line, a JSON string.
+ *
+ * A bad line ends the run with its number and exit status 65: whoever compares tokenizers wants to
+ * know, not to find a gap.  Lines that were good before it have been printed.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "pipeline/diffusionz_batch.h"
+#include "worker/verbs.h"
+
+#define LINE_MAX_BYTES (16 << 20) /* a text of up to 16 MiB as JSON */
+
+static const char usage[] =
+    "Usage: kiln tokenize --model DIR [--raw] [--json]\n"
+    "\n"
+    "Reads lines, each a JSON string, and prints the token ids of each as one JSON list a line,\n"
+    "at most 512, as the model would see them.\n"
+    "\n"
+    "  --model DIR  diffusers layout; only its tokenizer folder is read\n"
+    "  --raw        the text alone, not wrapped in the chat template\n"
+    "\n"
+    "Examples:\n"
+    "  echo '\"a red star\"' | kiln tokenize --model models/sketch\n"
+    "  jq -c .prompt prompts.jsonl | kiln tokenize --model models/sketch --raw\n";
+
+int kiln_verb_fail(const char *verb, const struct kiln_error *err)
+{
+    fprintf(stderr, "kiln %s: %s\n", verb, err->text);
+    return kiln_code_exit(err->code);
+}
+
+static int print_ids(const int32_t *ids, size_t count)
+{
+    putchar('[');
+    for (size_t i = 0; i < count; i++)
+        printf(i ? ", %d" : "%d", ids[i]);
+    return fputs("]\n", stdout) < 0 ? -1 : 0;
+}
+
+static int tokenize_line(const char *model, bool raw, const char *line, size_t length,
+                         size_t number, struct kiln_error *err)
+{
+    json_error_t where;
+    int32_t *ids;
+    size_t count;
+    json_t *text = json_loadb(line, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &where);
+    if (!text)
+        return kiln_fail(err, KILN_BAD_INPUT, "line %zu, byte %d: %s", number, where.position,
+                         where.text);
+    if (!json_is_string(text)) {
+        json_decref(text);
+        return kiln_fail(err, KILN_BAD_INPUT, "line %zu: expected a JSON string", number);
+    }
+    int code = diffusionz_tokenize(model, json_string_value(text), json_string_length(text), raw,
+                                   &ids, &count);
+    json_decref(text);
+    if (code != 0)
+        return kiln_fail(err, code, "line %zu: %s", number, diffusionz_last_error());
+    code = print_ids(ids, count) == 0
+               ? 0
+               : kiln_fail(err, KILN_IO, "writing the ids: %s", strerror(errno));
+    diffusionz_free_ids(ids);
+    return code;
+}
+
+static int tokenize_stream(const char *model, bool raw, FILE *in, struct kiln_error *err)
+{
+    char *line = NULL;
+    size_t room = 0, number = 0;
+    ssize_t length;
+    int code = 0;
+    while (code == 0 && (length = getline(&line, &room, in)) >= 0) {
+        number++;
+        if (length > LINE_MAX_BYTES)
+            code = kiln_fail(err, KILN_BAD_INPUT, "line %zu: %zd bytes; the limit is %d", number,
+                             length, LINE_MAX_BYTES);
+        else
+            code = tokenize_line(model, raw, line, (size_t)length, number, err);
+    }
+    free(line);
+    if (code == 0 && (ferror(in) || fflush(stdout) != 0))
+        code = kiln_fail(err, KILN_IO, "%s: %s", ferror(in) ? "reading the lines" : "writing",
+                         strerror(errno));
+    return code;
+}
+
+int kiln_verb_tokenize(int argc, char **argv)
+{
+    static const struct option options[] = {{"model", required_argument, NULL, 'm'},
+                                            {"raw", no_argument, NULL, 'r'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
+    const char *model = NULL;
+    bool raw = false;
+    int c;
+    while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        if (c == 'm') {
+            model = optarg;
+        } else if (c == 'r') {
+            raw = true;
+        } else if (c == 'h') {
+            fputs(usage, stdout);
+            return EX_OK;
+        } else if (c != 'j') { /* the output is JSON in any case */
+            fputs("kiln tokenize --help shows the options\n", stderr);
+            return EX_USAGE;
+        }
+    }
+    if (!model || optind < argc) {
+        fprintf(stderr, "kiln tokenize: %s\n",
+                model ? "it takes no arguments; lines come from standard input"
+                      : "--model DIR is missing");
+        return EX_USAGE;
+    }
+    struct kiln_error err;
+    int code = tokenize_stream(model, raw, stdin, &err);
+    return code == 0 ? EX_OK : kiln_verb_fail("tokenize", &err);
+}
