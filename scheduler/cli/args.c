@@ -28,9 +28,10 @@ static int refuse_option(const struct kiln_cli *cli, const char *text)
         return kiln_usage(cli, "unknown option %.60s...", text);
     memcpy(word, name, len);
     word[len] = '\0';
-    const char *names[OPTIONS_MAX + KILN_KEY_COUNT];
-    int count = 0;
-    for (const struct kiln_option *o = cli->verb->options; o && o->name && count < OPTIONS_MAX; o++)
+    const char *names[OPTIONS_MAX + KILN_KEY_COUNT + 5] = {"json", "quiet", "help", "version",
+                                                           "config"};
+    int count = 5;
+    for (const struct kiln_option *o = cli->verb->options; o && o->name && count < OPTIONS_MAX + 5; o++)
         names[count++] = o->name;
     for (int key = 0; key < KILN_KEY_COUNT; key++)
         names[count++] = kiln_keys[key].name;

@@ -1,10 +1,145 @@
 /* verbs.c - the table of verbs: one row a verb, in the order `kiln help` shows them. */
+#include "scheduler/cli/verbs.h"
+
 #include <string.h>
 
 #include "scheduler/cli/cli.h"
-#include "scheduler/cli/help.h"
+
+#define DIR_OPTION                                                                                 \
+    {                                                                                              \
+        "dir", "DIR", "where the stack lives (.kiln)"                                              \
+    }
+#define BATCH_OPTION                                                                               \
+    {                                                                                              \
+        "batch", "NAME", "all jobs of a batch"                                                     \
+    }
+#define END                                                                                        \
+    {                                                                                              \
+        NULL, NULL, NULL                                                                           \
+    }
+
+static const struct kiln_option up_options[] = {
+    DIR_OPTION, {"workers", "N", "how many workers (as before; at first one a device)"}, END};
+static const struct kiln_option down_options[] = {DIR_OPTION, END};
+static const struct kiln_option wait_options[] = {
+    {"timeout", "S", "give up after so many seconds with exit code 75"}, END};
+static const struct kiln_option watch_options[] = {
+    {"interval", "S", "seconds between two looks (1)"}, END};
+static const struct kiln_option jobs_options[] = {
+    BATCH_OPTION,
+    {"state", "STATE", "queued, assigned, done, failed or cancelled"},
+    {"limit", "N", "stop after so many"},
+    END};
+static const struct kiln_option move_options[] = {BATCH_OPTION, END};
+static const struct kiln_option drain_options[] = {{"all", NULL, "every worker of the pool"}, END};
+static const struct kiln_option migrate_options[] = {
+    {"dry-run", NULL, "only say what would be done"}, END};
 
 const struct kiln_verb kiln_verbs[] = {
+    {.name = "up",
+     .args = "[--dir .kiln] [--workers N] [--device cpu|cuda:0,cuda:1] [--model DIR] [--store URL]",
+     .summary = "start a private stack: Redis, Postgres, scheduler, workers",
+     .examples = "kiln up                                  in ./.kiln, one worker on the CPU\n"
+                 "kiln up --workers 2 --model /models/turbo\n"
+                 "kiln up --device cuda:0,cuda:1           one worker a GPU",
+     .more =
+         "Run again, it starts what has died and changes what you name.  Settings given as flags\n"
+         "are kept in DIR/kiln.conf.  Prints the path of that file.",
+     .options = up_options,
+     .settings = KILN_SETTINGS_BARE,
+     .run = kiln_verb_up},
+    {.name = "down",
+     .args = "[--dir .kiln]",
+     .summary = "stop it; the data stays",
+     .examples = "kiln down --dir /srv/kiln",
+     .options = down_options,
+     .settings = KILN_SETTINGS_BARE,
+     .run = kiln_verb_down},
+    {.name = "wait",
+     .args = "BATCH [--timeout S]",
+     .summary = "wait until a batch has ended",
+     .examples = "kiln wait sketches && kiln export sketches --out gallery",
+     .more = "Exit code 0: all done; 1: some failed or were cancelled; 75: the time was up.",
+     .options = wait_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_wait},
+    {.name = "watch",
+     .args = "[BATCH]",
+     .summary = "a live view of the fleet, or of a batch until it has ended",
+     .examples = "kiln watch",
+     .options = watch_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_watch},
+    {.name = "status",
+     .args = "",
+     .summary = "jobs by state, live workers, groups that wait",
+     .examples = "kiln status --json",
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_status},
+    {.name = "workers",
+     .args = "",
+     .summary = "every worker, also those that are gone",
+     .examples = "kiln workers",
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_workers},
+    {.name = "jobs",
+     .args = "[--batch B] [--state S]",
+     .summary = "one line a job",
+     .examples = "kiln jobs --batch sketches --state failed\n"
+                 "kiln jobs --json | jq 'select(.width > 1024)'",
+     .options = jobs_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_jobs},
+    {.name = "show",
+     .args = "JOB|BATCH",
+     .summary = "the whole record of a job, or where a batch stands",
+     .examples = "kiln show 17\nkiln show 17 --json | jq -r '.images[].key'",
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_show},
+    {.name = "why",
+     .args = "JOB",
+     .summary = "why a job waits, or where it is",
+     .examples = "kiln why 17",
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_why},
+    {.name = "cancel",
+     .args = "JOB|--batch B",
+     .summary = "stop jobs that wait or run",
+     .examples = "kiln cancel 17\nkiln cancel --batch sketches",
+     .options = move_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_cancel},
+    {.name = "retry",
+     .args = "JOB|--batch B",
+     .summary = "queue failed and cancelled jobs again",
+     .examples = "kiln retry --batch sketches",
+     .options = move_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_retry},
+    {.name = "drain",
+     .args = "WORKER|--all",
+     .summary = "let a worker finish its batch and end",
+     .examples = "kiln drain worker-0",
+     .options = drain_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_drain},
+    {.name = "migrate",
+     .args = "[--dry-run]",
+     .summary = "bring the ledger's schema to this version",
+     .examples = "kiln migrate --dry-run",
+     .options = migrate_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_migrate},
+    {.name = "render",
+     .args = "--model DIR --prompt TEXT ... --out FILE.webp",
+     .summary = "one picture, no queue (kiln-worker does it)",
+     .settings = KILN_SETTINGS_NONE,
+     .run = kiln_verb_render},
+    {.name = "tokenize",
+     .args = "--model DIR [--raw]",
+     .summary = "token ids of JSON strings on stdin (kiln-worker does it)",
+     .settings = KILN_SETTINGS_NONE,
+     .run = kiln_verb_render},
     {.name = "help",
      .args = "[VERB|config]",
      .summary = "this overview, one verb, or the settings",
