@@ -1,8 +1,8 @@
 /* wire_assign.c - an assignment: the jobs of one batch of a worker, each as its job line.
  *
  *     {"v":1, "id":..., "model":..., "width":..., "height":..., "steps":..., "loras":[{name,
- * scale}], "jobs":[{"id":.., "attempt":.., "batch_id":.., "batch":.., "index":.., "line":{job
- * line}}]}
+ * scale}], "jobs":[{"id":.., "attempt":.., "batch_id":.., "index":.., "created_ms":..,
+ * "batch":.., "line":{job line}}]}
  *
  * A job line carries everything that is drawn, and its reader is the one that intake uses: a worker
  * trusts the scheduler no more than the scheduler trusts a file.
@@ -27,9 +27,11 @@ static const struct kiln_wire_table table = {"assignment", fields, sizeof fields
 static void write_job(struct kiln_text *out, const struct kiln_job *job)
 {
     const char *batch = job->batch ? job->batch : "";
-    kiln_text_printf(out, "{\"id\":%llu,\"attempt\":%u,\"batch_id\":%llu,\"index\":%u,\"batch\":",
+    kiln_text_printf(out,
+                     "{\"id\":%llu,\"attempt\":%u,\"batch_id\":%llu,\"index\":%u,"
+                     "\"created_ms\":%lld,\"batch\":",
                      (unsigned long long)job->id, job->attempt, (unsigned long long)job->batch_id,
-                     job->index);
+                     job->index, (long long)job->created_ms);
     kiln_text_json(out, batch, strlen(batch));
     kiln_text_puts(out, ",\"line\":");
     kiln_job_line_write(job, true, out);
@@ -71,6 +73,7 @@ void kiln_assignment_release(struct kiln_assignment *a)
 struct envelope {
     uint64_t id, batch_id;
     uint32_t attempt, index;
+    int64_t created_ms;
     char batch[KILN_BATCH_NAME_MAX + 1];
 };
 
@@ -80,6 +83,7 @@ static const struct kiln_wire_field envelope_fields[] = {
     KILN_WIRE_FIELD(struct envelope, batch_id, KILN_WIRE_U64, true),
     KILN_WIRE_FIELD(struct envelope, index, KILN_WIRE_U32, true),
     KILN_WIRE_FIELD(struct envelope, batch, KILN_WIRE_ID, true),
+    KILN_WIRE_FIELD(struct envelope, created_ms, KILN_WIRE_I64, false), /* last: may be missing */
 };
 static const struct kiln_wire_table envelope_table = {
     "assignment", envelope_fields, sizeof envelope_fields / sizeof envelope_fields[0], false};
@@ -105,6 +109,7 @@ static int read_job(const struct kiln_json_value *object, struct kiln_job *job,
     struct kiln_json_value key, value;
     struct envelope envelope = {0};
     const size_t count = envelope_table.count;
+    const uint32_t optional = (uint32_t)1 << (count - 1);
     uint32_t seen = 0;
     bool more;
     int code = kiln_json_open(&reader, object->text, object->len, KILN_JSON_OBJECT, err);
@@ -122,7 +127,7 @@ static int read_job(const struct kiln_json_value *object, struct kiln_job *job,
                        : kiln_wire_read_field(&envelope_table, &envelope_fields[i], &value,
                                               &envelope, err);
     }
-    if (!code && seen != ((uint32_t)1 << (count + 1)) - 1)
+    if (!code && (seen | optional) != ((uint32_t)1 << (count + 1)) - 1)
         return kiln_fail(err, KILN_PROTOCOL,
                          "assignment: a job needs id, attempt, batch_id, index, batch and line");
     if (code)
@@ -138,6 +143,7 @@ static int read_job(const struct kiln_json_value *object, struct kiln_job *job,
     job->batch_id = envelope.batch_id;
     job->attempt = envelope.attempt;
     job->index = envelope.index;
+    job->created_ms = envelope.created_ms;
     job->state = KILN_JOB_ASSIGNED;
     return 0;
 }
