@@ -142,7 +142,8 @@ $(BUILD)/tests/$(1)/%: $(BUILD)/obj/tests/$(1)/%.c.o $(BUILD)/libsupport.a $(cal
 	@mkdir -p $$(@D)
 	$(CC) $(LDFLAGS_ALL) -pie -o $$@ $$(filter %.o %.a %.so,$$^) $$(filter %.a,$$^) -lcmocka $(SYSLIBS) $(3) $$(TEST_LDFLAGS)
 endef
-$(foreach f,schemas storage kernels scheduler cli worker,$(eval $(call folder_tests,$(f),,)))
+$(foreach f,schemas storage kernels scheduler cli,$(eval $(call folder_tests,$(f),,)))
+$(eval $(call folder_tests,worker,$(call obj,tests/doubles/no_diffusionz.c),))
 $(eval $(call folder_tests,pipeline,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -lstdc++ -ldl $(RPATH)))
 .SECONDARY:
 

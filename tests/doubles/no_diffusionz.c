@@ -12,7 +12,10 @@
 
 static const char reason[] = "built without LibTorch";
 
-const char *diffusionz_last_error(void) { return reason; }
+const char *diffusionz_last_error(void)
+{
+    return reason;
+}
 
 DiffusionZContext *diffusionz_init(const char *model_path, int32_t device_id)
 {
@@ -21,7 +24,10 @@ DiffusionZContext *diffusionz_init(const char *model_path, int32_t device_id)
     return NULL;
 }
 
-void diffusionz_free(DiffusionZContext *ctx) { (void)ctx; }
+void diffusionz_free(DiffusionZContext *ctx)
+{
+    (void)ctx;
+}
 
 DiffusionZResult *diffusionz_generate(DiffusionZContext *ctx, const DiffusionZParams *params)
 {
@@ -103,4 +109,7 @@ int32_t diffusionz_tokenize(const char *model_path, const char *text, size_t len
     return KILN_UNSUPPORTED;
 }
 
-void diffusionz_free_ids(int32_t *ids) { (void)ids; }
+void diffusionz_free_ids(int32_t *ids)
+{
+    (void)ids;
+}

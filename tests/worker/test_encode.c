@@ -1,0 +1,286 @@
+/* test_encode.c - which files a picture becomes, their names, their sizes, and that equal input
+ * gives equal files. */
+#include <regex.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "schemas/digest.h"
+#include "storage/latentfile.h"
+#include "storage/webp.h"
+#include "worker/encode.h"
+#include "worker/object_key.h"
+#include "worker/testcard_draw.h"
+
+static const struct kiln_encode_options options = {
+    .model_name = "sketch",
+    .model_hash = "0123456789abcdef",
+    .webp_quality = 85,
+    .webp_method = 2,
+    .now_ms = 951782400000, /* 2000-02-29 */
+};
+
+/* One drawn job; the holding owns the job. */
+struct bench {
+    struct kiln_holding holding;
+    struct kiln_job job;
+    struct kiln_picture *picture;
+};
+
+static void set_up(struct bench *bench, uint32_t width, uint32_t height)
+{
+    memset(bench, 0, sizeof *bench);
+    bench->job = (struct kiln_job){.id = 4711,
+                                   .prompt = strdup("a <red> star"),
+                                   .negative_prompt = strdup(""),
+                                   .width = width,
+                                   .height = height,
+                                   .steps = 3,
+                                   .seed = 42,
+                                   .created_ms = 1767225599999}; /* the last ms of 2025 in UTC */
+    bench->holding.assignment.jobs = &bench->job;
+    bench->holding.assignment.job_count = 1;
+    bench->picture = kiln_picture_new(&bench->holding, 0);
+    size_t values = 16u * (width / 8) * (height / 8);
+    bench->picture->drawn.rgb = malloc((size_t)width * height * 3);
+    bench->picture->drawn.latent = malloc(values * sizeof(float));
+    kiln_testcard_draw(bench->picture->drawn.rgb, width, height, 42, 7);
+    kiln_testcard_latent(bench->picture->drawn.rgb, width, height, bench->picture->drawn.latent);
+}
+
+static void tear_down(struct bench *bench)
+{
+    free(bench->picture->drawn.rgb);
+    free(bench->picture->drawn.latent);
+    free(bench->picture->drawn.trajectory);
+    free(bench->picture->drawn.sigmas);
+    kiln_picture_free(bench->picture);
+    free(bench->job.prompt);
+    free(bench->job.negative_prompt);
+}
+
+static void encode(struct bench *bench)
+{
+    struct kiln_error err;
+    if (kiln_encode_picture(bench->picture, &options, &err) != 0)
+        fail_msg("%s", err.text);
+}
+
+static void assert_like(const char *text, const char *pattern)
+{
+    regex_t regex;
+    assert_int_equal(regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB), 0);
+    if (regexec(&regex, text, 0, NULL, 0) != 0)
+        fail_msg("\"%s\" is not like %s", text, pattern);
+    regfree(&regex);
+}
+
+/* roles: expected, by space; the size of each picture follows from its role. */
+static void assert_files(uint32_t width, uint32_t height, const char *roles)
+{
+    struct bench bench;
+    char got[64] = "";
+    set_up(&bench, width, height);
+    encode(&bench);
+    for (uint32_t i = 0; i < bench.picture->object_count; i++) {
+        const struct kiln_picture_object *object = &bench.picture->objects[i];
+        uint8_t digest[KILN_SHA256_SIZE], *rgb;
+        char hex[65];
+        uint32_t w, h;
+        struct kiln_error err;
+        strcat(strcat(got, i ? " " : ""), object->role);
+        kiln_sha256(object->data, object->size, digest);
+        kiln_hex(digest, sizeof digest, hex);
+        assert_string_equal(object->sha256, hex);
+        if (strcmp(object->role, "latent") == 0)
+            continue;
+        assert_int_equal(kiln_webp_decode(object->data, object->size, 1 << 24, &rgb, &w, &h, &err),
+                         0);
+        free(rgb);
+        assert_int_equal(w, object->width);
+        assert_int_equal(h, object->height);
+        uint32_t longest = w > h ? w : h, native = width > height ? width : height;
+        assert_int_equal(longest,
+                         strcmp(object->role, "full") == 0 ? native : (uint32_t)atoi(object->role));
+    }
+    assert_string_equal(got, roles);
+    tear_down(&bench);
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    assert_files(1024, 768, "full 512 256 latent");
+    assert_files(528, 64, "full 512 256 latent");
+    assert_files(512, 512, "full 512 256 latent");
+    assert_files(496, 256, "full 256 latent");
+    assert_files(256, 256, "full 256 latent");
+    assert_files(240, 128, "full latent");
+    assert_files(64, 64, "full latent");
+}
+
+static void test_keys(void **state)
+{
+    (void)state;
+    struct bench bench;
+    set_up(&bench, 512, 256);
+    encode(&bench);
+    assert_like(bench.picture->objects[0].key, "^images/2025/12/4711/full-[0-9a-f]{16}[.]webp$");
+    assert_like(bench.picture->objects[1].key, "^images/2025/12/4711/512-[0-9a-f]{16}[.]webp$");
+    assert_like(bench.picture->objects[2].key, "^images/2025/12/4711/256-[0-9a-f]{16}[.]webp$");
+    assert_like(bench.picture->objects[3].key,
+                "^latents/sketch/2025/12/4711-[0-9a-f]{16}[.]safetensors[.]zst$");
+    for (uint32_t i = 0; i < 4; i++) {
+        const char *key = bench.picture->objects[i].key;
+        char sha16[17] = "";
+        memcpy(sha16, bench.picture->objects[i].sha256, 16);
+        assert_non_null(strstr(key, sha16));
+    }
+    assert_string_equal(bench.picture->objects[0].content_type, "image/webp");
+    assert_string_equal(bench.picture->objects[3].content_type, "application/zstd");
+    tear_down(&bench);
+}
+
+static void test_key_of_odd_names(void **state)
+{
+    (void)state;
+    char key[KILN_OBJECT_KEY_MAX + 1];
+    const char *sha = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+    kiln_latent_key(key, 0, 1, "Z Image/Türbo..", sha);
+    assert_string_equal(key, "latents/Z_Image_T__rbo../1970/01/1-0011223344556677.safetensors.zst");
+    kiln_latent_key(key, 951782400000, UINT64_MAX, "..", sha);
+    assert_string_equal(
+        key, "latents/model/2000/02/18446744073709551615-0011223344556677.safetensors.zst");
+    kiln_latent_key(key, INT64_MAX, 1, "", sha);
+    assert_string_equal(key, "latents/model/0000/01/1-0011223344556677.safetensors.zst");
+}
+
+static void test_no_creation_time(void **state)
+{
+    (void)state;
+    struct bench bench;
+    set_up(&bench, 64, 64);
+    bench.job.created_ms = 0;
+    encode(&bench);
+    assert_like(bench.picture->objects[0].key, "^images/2000/02/");
+    tear_down(&bench);
+}
+
+static void test_deterministic(void **state)
+{
+    (void)state;
+    struct bench a, b;
+    set_up(&a, 640, 320);
+    set_up(&b, 640, 320);
+    encode(&a);
+    encode(&b);
+    assert_int_equal(a.picture->object_count, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_string_equal(a.picture->objects[i].key, b.picture->objects[i].key);
+        assert_int_equal(a.picture->objects[i].size, b.picture->objects[i].size);
+        assert_memory_equal(a.picture->objects[i].data, b.picture->objects[i].data,
+                            a.picture->objects[i].size);
+    }
+    tear_down(&a);
+    tear_down(&b);
+}
+
+static void test_kinds(void **state)
+{
+    (void)state;
+    struct bench bench;
+    set_up(&bench, 64, 64);
+    bench.job.latents = KILN_LATENTS_NONE;
+    encode(&bench);
+    assert_int_equal(bench.picture->object_count, 1);
+    assert_null(bench.picture->latent_encoding);
+    tear_down(&bench);
+
+    set_up(&bench, 64, 64);
+    bench.job.kind = KILN_KIND_LATENT_CACHE;
+    bench.job.latents = KILN_LATENTS_NONE;
+    free(bench.picture->drawn.rgb);
+    bench.picture->drawn.rgb = NULL;
+    encode(&bench);
+    assert_int_equal(bench.picture->object_count, 1);
+    assert_string_equal(bench.picture->objects[0].role, "latent");
+    assert_string_equal(bench.picture->latent_encoding, "bf16-planes");
+    tear_down(&bench);
+}
+
+static void test_trajectory(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct kiln_latent latent;
+    enum kiln_latent_encoding encoding;
+    struct kiln_error err;
+    set_up(&bench, 64, 64);
+    const size_t values = 16 * 8 * 8;
+    bench.job.latents = KILN_LATENTS_TRAJECTORY;
+    bench.picture->drawn.trajectory = malloc(3 * values * sizeof(float));
+    bench.picture->drawn.sigmas = malloc(3 * sizeof(double));
+    for (size_t i = 0; i < 3; i++) {
+        bench.picture->drawn.sigmas[i] = 1.0 - 0.25 * (double)i;
+        for (size_t j = 0; j < values; j++)
+            bench.picture->drawn.trajectory[i * values + j] = (float)(i + 1);
+    }
+    encode(&bench);
+    assert_int_equal(bench.picture->latent_states, 4);
+    const struct kiln_picture_object *file = &bench.picture->objects[1];
+    assert_int_equal(kiln_latent_decode(file->data, file->size, &latent, &encoding, &err), 0);
+    assert_int_equal(latent.states, 4);
+    assert_true(latent.sigmas[0] == 1.0 && latent.sigmas[2] == 0.5 && latent.sigmas[3] == 0.0);
+    assert_true(latent.values[2 * values] == 3.0f);
+    assert_true(latent.values[3 * values] == bench.picture->drawn.latent[0]);
+    assert_string_equal(latent.model, "0123456789abcdef");
+    kiln_latent_release(&latent);
+    tear_down(&bench);
+}
+
+static void test_metadata(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct kiln_error err;
+    char *xmp = NULL;
+    set_up(&bench, 64, 64);
+    bench.job.embed_metadata = true;
+    encode(&bench);
+    const struct kiln_picture_object *full = &bench.picture->objects[0];
+    assert_int_equal(kiln_webp_xmp(full->data, full->size, &xmp, &err), 0);
+    assert_non_null(xmp);
+    assert_non_null(strstr(xmp, "a &lt;red&gt; star"));
+    assert_non_null(strstr(xmp, "sketch"));
+    assert_non_null(strstr(xmp, "trainedAlgorithmicMedia"));
+    free(xmp);
+    tear_down(&bench);
+
+    set_up(&bench, 64, 64);
+    encode(&bench);
+    full = &bench.picture->objects[0];
+    assert_int_equal(kiln_webp_xmp(full->data, full->size, &xmp, &err), 0);
+    assert_null(xmp);
+    tear_down(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_key_of_odd_names),
+        cmocka_unit_test(test_no_creation_time),
+        cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_trajectory),
+        cmocka_unit_test(test_metadata),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,124 @@
+/* test_holdings.c - the table of held assignments: bounds, flags, settling. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/holdings.h"
+#include "worker/picture.h"
+
+static struct kiln_assignment make(const char *id, uint32_t jobs)
+{
+    struct kiln_assignment assignment = {.width = 64, .height = 64, .steps = 2, .job_count = jobs};
+    snprintf(assignment.id, sizeof assignment.id, "%s", id);
+    assignment.jobs = calloc(jobs ? jobs : 1, sizeof assignment.jobs[0]);
+    for (uint32_t i = 0; i < jobs; i++)
+        assignment.jobs[i].id = 100 + i;
+    return assignment;
+}
+
+static struct kiln_holding *add(struct kiln_holdings *table, const char *id, uint32_t jobs,
+                                int expected)
+{
+    struct kiln_assignment assignment = make(id, jobs);
+    struct kiln_holding *holding = NULL;
+    struct kiln_error err;
+    assert_int_equal(kiln_holdings_add(table, &assignment, 1, &holding, &err), expected);
+    kiln_assignment_release(&assignment);
+    return holding;
+}
+
+static void test_bounds(void **state)
+{
+    (void)state;
+    struct kiln_holdings table;
+    struct kiln_beat beat = {0};
+    kiln_holdings_init(&table);
+    add(&table, "none", 0, KILN_BAD_INPUT);
+    add(&table, "many", KILN_ASSIGN_MAX + 1, KILN_BAD_INPUT);
+    add(&table, "a", 1, 0);
+    add(&table, "a", 1, KILN_EXISTS);
+    add(&table, "b", 2, 0);
+    add(&table, "c", 3, 0);
+    add(&table, "d", KILN_ASSIGN_MAX, 0);
+    add(&table, "e", 1, KILN_FULL);
+    kiln_holdings_list(&table, &beat);
+    assert_int_equal(beat.held_count, KILN_BEAT_HELD_MAX);
+    assert_string_equal(beat.held[1], "b");
+    kiln_holdings_release(&table);
+}
+
+static void test_settle(void **state)
+{
+    (void)state;
+    struct kiln_holdings table;
+    kiln_holdings_init(&table);
+    struct kiln_holding *holding = add(&table, "a", 3, 0);
+    assert_false(kiln_holdings_settle(&table, holding, 1));
+    assert_false(kiln_holdings_settle(&table, holding, 1)); /* once is enough */
+    assert_false(kiln_holdings_settle(&table, holding, 0));
+    assert_int_equal(kiln_holdings_count(&table), 1);
+    assert_true(kiln_holdings_settle(&table, holding, 2));
+    assert_int_equal(kiln_holdings_count(&table), 0);
+    kiln_holding_free(holding);
+    kiln_holdings_release(&table);
+}
+
+static void test_flags(void **state)
+{
+    (void)state;
+    struct kiln_holdings table;
+    kiln_holdings_init(&table);
+    struct kiln_holding *a = add(&table, "a", 3, 0), *b = add(&table, "b", 2, 0);
+    assert_int_equal(kiln_holdings_stop_job(&table, 0, KILN_STOP_CANCELLED), 0);
+    assert_int_equal(kiln_holdings_stop_job(&table, 999, KILN_STOP_CANCELLED), 0);
+    assert_int_equal(kiln_holdings_stop_job(&table, 102, KILN_STOP_CANCELLED), 1);
+    assert_int_equal(kiln_holding_stop(a, 2), KILN_STOP_CANCELLED);
+    assert_int_equal(kiln_holding_stop(a, 1), KILN_STOP_NONE);
+    assert_false(kiln_holdings_settle(&table, b, 1));
+    assert_int_equal(kiln_holdings_stop_assignment(&table, "b", KILN_STOP_DROPPED), 1);
+    assert_int_equal(kiln_holdings_stop_all(&table, KILN_STOP_DRAINED), 2);
+    assert_int_equal(kiln_holding_stop(a, 2), KILN_STOP_CANCELLED); /* the first reason stays */
+    assert_int_equal(kiln_holding_stop(b, 0), KILN_STOP_DROPPED);
+    assert_int_equal(kiln_holding_stop(a, 0), KILN_STOP_DRAINED);
+    kiln_holdings_release(&table);
+}
+
+static void test_outcomes(void **state)
+{
+    (void)state;
+    struct kiln_holdings table;
+    kiln_holdings_init(&table);
+    struct kiln_holding *holding = add(&table, "a", 1, 0);
+    struct kiln_picture *picture = kiln_picture_new(holding, 0);
+    kiln_picture_fail(picture, KILN_DEVICE, "it broke");
+    assert_int_equal(picture->outcome, KILN_OUTCOME_RETURN);
+    assert_false(picture->final);
+    kiln_picture_fail(picture, KILN_UNSUPPORTED, "LoKr");
+    assert_true(picture->final);
+    kiln_picture_stop(picture, KILN_STOP_DRAINED);
+    assert_int_equal(picture->outcome, KILN_OUTCOME_RETURN);
+    assert_int_equal(picture->code, KILN_OK);
+    assert_false(picture->final);
+    kiln_picture_stop(picture, KILN_STOP_CANCELLED);
+    assert_int_equal(picture->outcome, KILN_OUTCOME_GONE);
+    assert_int_equal(picture->code, KILN_CANCELLED);
+    kiln_picture_free(picture);
+    kiln_holdings_release(&table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_settle),
+        cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_outcomes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
