@@ -77,7 +77,7 @@ kt kt_swiglu(kt_scope *s, kt gate_up)
     });
 }
 
-kt kt_attention(kt_scope *s, const struct kt_attention *args)
+kt kt_attention(kt_scope *s, const kt_attention_args *args)
 {
     return run(s, "attention", {args->qkv}, [&] {
         int64_t h = args->heads, g = args->kv_heads, d = args->head_dim;
