@@ -1,6 +1,8 @@
 /* utf8.c - strict UTF-8, after the table of well-formed byte sequences in the Unicode standard. */
 #include "schemas/utf8.h"
 
+#include <string.h>
+
 static bool continues(unsigned char byte)
 {
     return (byte & 0xc0) == 0x80;
@@ -49,6 +51,13 @@ bool kiln_utf8_valid(const char *text, size_t len, size_t *ret_at)
         at += length;
     }
     return true;
+}
+
+void kiln_utf8_clean(char *text)
+{
+    size_t len = strlen(text), bad;
+    while (!kiln_utf8_valid(text, len, &bad))
+        text[bad] = '?';
 }
 
 size_t kiln_utf8_encode(unsigned code, char out[4])

@@ -96,7 +96,7 @@ static void trim(const char **text, size_t *len)
 static int read_record(struct kiln_input *input, const char **ret_text, size_t *ret_len,
                        uint64_t *ret_line, struct kiln_error *err)
 {
-    char *line;
+    const char *line;
     size_t len;
     *ret_text = NULL;
     int code = kiln_lines_next(input->lines, &line, &len, err);
@@ -181,7 +181,7 @@ static int next_line(struct kiln_input *input, const char **ret_text, size_t *re
                      uint64_t *ret_line, struct kiln_error *err)
 {
     for (;;) {
-        char *line;
+        const char *line;
         size_t len;
         int code = kiln_lines_next(input->lines, &line, &len, err);
         *ret_line = kiln_lines_number(input->lines);

@@ -91,7 +91,7 @@ static int skip_long_line(struct kiln_lines *lines, struct kiln_error *err)
                      (unsigned long long)length, KILN_LINE_MAX);
 }
 
-int kiln_lines_next(struct kiln_lines *lines, char **ret_text, size_t *ret_len,
+int kiln_lines_next(struct kiln_lines *lines, const char **ret_text, size_t *ret_len,
                     struct kiln_error *err)
 {
     int code = start(lines, err);

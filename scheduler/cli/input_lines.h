@@ -22,10 +22,9 @@ void kiln_lines_close(struct kiln_lines *lines); /* accepts NULL */
 /* What to call the input in messages: its path, or "<stdin>". */
 const char *kiln_lines_name(const struct kiln_lines *lines);
 
-/* The next line; *ret_text NULL at the end.  Borrowed until the next call, followed by a byte
- * that may be written to.  KILN_BAD_INPUT: this line is too long, the next call goes on behind it.
- */
-int kiln_lines_next(struct kiln_lines *lines, char **ret_text, size_t *ret_len,
+/* The next line; *ret_text NULL at the end.  Borrowed until the next call.  KILN_BAD_INPUT: this
+ * line is too long, the next call goes on behind it. */
+int kiln_lines_next(struct kiln_lines *lines, const char **ret_text, size_t *ret_len,
                     struct kiln_error *err) KILN_MUST_CHECK;
 /* Of the line returned last, from 1. */
 uint64_t kiln_lines_number(const struct kiln_lines *lines);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "scheduler/cli/cli.h"
+#include "scheduler/cli/enqueue.h"
 
 #define DIR_OPTION                                                                                 \
     {                                                                                              \
@@ -55,6 +56,20 @@ const struct kiln_verb kiln_verbs[] = {
      .options = down_options,
      .settings = KILN_SETTINGS_BARE,
      .run = kiln_verb_down},
+    {.name = "enqueue",
+     .args = "FILE|- [--batch NAME] [--set KEY=VALUE]... [--dry-run] [--strict] [--no-wait]",
+     .summary = "send a file of jobs to the queue",
+     .examples = "kiln enqueue prompts.jsonl               prints the name of the batch\n"
+                 "kiln enqueue prompts.txt --set size=16:9 --set steps=8\n"
+                 "kiln enqueue sweep.csv --batch sweep-1   again: adds only what is new\n"
+                 "kiln enqueue prompts.jsonl --dry-run     what it would make, and what it costs",
+     .more = "FILE is JSON lines, plain text (a prompt a line, # comments) or CSV with a header of "
+             "job\n"
+             "keys.  Prompts may hold choices: \"a {red|blue} car\" is two jobs.  Refused lines "
+             "are told\n"
+             "as FILE:LINE: reason, and the exit code is 65.",
+     .options = kiln_enqueue_options,
+     .run = kiln_verb_enqueue},
     {.name = "wait",
      .args = "BATCH [--timeout S]",
      .summary = "wait until a batch has ended",

@@ -1,0 +1,327 @@
+/* enqueue.c - reads, checks and sends; one pass, or with --strict one to check and one to send. */
+#include "scheduler/cli/enqueue.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sysexits.h>
+#include <time.h>
+
+#include "scheduler/cli/enqueue_context.h"
+#include "scheduler/cli/enqueue_entry.h"
+#include "schemas/digest.h"
+#include "schemas/expand.h"
+#include "schemas/names.h"
+#include "schemas/utf8.h"
+#include "schemas/wire.h"
+#include "storage/bus.h"
+
+struct run {
+    struct kiln_cli *cli;
+    const struct kiln_enqueue_request *request;
+    struct kiln_enqueue_result *result;
+    struct kiln_enqueue_context context;
+    struct kiln_input *input;
+    struct kiln_expand *expand;
+    struct kiln_entry entry;
+    struct kiln_seen custom_ids; /* the line where each was first seen */
+    struct kiln_bus *bus;        /* NULL while only checking */
+    char stream[128], token[KILN_WIRE_ID_MAX + 1];
+    uint64_t index; /* of the next job */
+};
+
+/* --- refused lines -------------------------------------------------------------------------- */
+
+static void keep_refusal(struct kiln_enqueue_result *result, uint64_t line, const char *error)
+{
+    result->refused++;
+    if (result->refusal_count == KILN_REFUSALS_KEPT)
+        return;
+    if (!result->refusals)
+        result->refusals = calloc(KILN_REFUSALS_KEPT, sizeof *result->refusals);
+    char *copy = result->refusals ? strdup(error) : NULL;
+    if (!copy)
+        return;
+    kiln_utf8_clean(copy);
+    result->refusals[result->refusal_count++] = (struct kiln_refusal){line, copy};
+}
+
+static void refuse(struct run *run, uint64_t line, const struct kiln_error *err)
+{
+    fprintf(stderr, "%s:%llu: %s\n", kiln_input_name(run->input), (unsigned long long)line,
+            err->text);
+    keep_refusal(run->result, line, err->text);
+}
+
+/* --- one line ------------------------------------------------------------------------------- */
+
+static int check_custom_id(struct run *run, const char *custom_id, uint64_t line,
+                           struct kiln_error *err)
+{
+    uint8_t digest[KILN_SHA256_SIZE];
+    kiln_sha256(custom_id, strlen(custom_id), digest);
+    uint32_t *first = kiln_seen_number(&run->custom_ids, digest);
+    if (!first)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the custom_ids of the file");
+    if (*first)
+        return kiln_fail(err, KILN_BAD_INPUT, "custom_id \"%.64s\" is that of line %u already",
+                         custom_id, *first);
+    *first = line < UINT32_MAX ? (uint32_t)line : UINT32_MAX;
+    return 0;
+}
+
+static int send_entry(struct run *run, struct kiln_error *err)
+{
+    const struct kiln_entry *entry = &run->entry;
+    const char *fields[] = {"batch", run->result->batch, "job", entry->line.at,
+                            "index", entry->index,       "key", entry->key,
+                            "token", run->token};
+    size_t lengths[] = {5, strlen(run->result->batch), 3, entry->line.len,
+                        5, strlen(entry->index),       3, strlen(entry->key),
+                        5, strlen(run->token)};
+    return kiln_bus_append_async(run->bus, run->stream, fields, lengths, 5, err);
+}
+
+static void show_progress(const struct run *run)
+{
+    if (run->cli->progress && run->index % 65536 == 0)
+        fprintf(stderr, "\r%llu jobs %s ", (unsigned long long)run->index,
+                run->bus ? "sent" : "checked");
+}
+
+static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_error *err)
+{
+    struct kiln_job job;
+    int code = kiln_expand_job(run->expand, which, &job, err);
+    if (code)
+        return code;
+    if (which == 0 && job.custom_id)
+        code = check_custom_id(run, job.custom_id, line, err);
+    if (!code && run->request->dry_run)
+        kiln_plan_add(&run->result->plan, &job);
+    if (!code && run->bus) {
+        char *unnamed = job.batch; /* the record's own, put back for its release */
+        job.batch = run->result->batch;
+        job.index = (uint32_t)run->index;
+        code = kiln_entry_make(&run->entry, &job, kiln_expand_has_seed(run->expand), which, err);
+        job.batch = unnamed;
+        if (!code)
+            code = send_entry(run, err);
+    }
+    kiln_job_release(&job);
+    if (!code) {
+        run->index++;
+        show_progress(run);
+    }
+    return code;
+}
+
+static int take_line(struct run *run, const char *text, size_t len, uint64_t line,
+                     struct kiln_error *err)
+{
+    int code = kiln_expand_begin(run->expand, text, len, &run->context.job, err);
+    uint64_t count = code ? 0 : kiln_expand_count(run->expand);
+    if (!code && run->index + count > KILN_BATCH_JOBS_MAX)
+        return kiln_fail(err, KILN_FULL, "line %llu: a batch has %d jobs at most",
+                         (unsigned long long)line, KILN_BATCH_JOBS_MAX);
+    for (uint64_t which = 0; which < count && !code; which++)
+        code = take_job(run, which, line, err);
+    return code;
+}
+
+/* Reads the input from where it is to its end.  Refused lines are no failure. */
+static int pass(struct run *run, struct kiln_error *err)
+{
+    for (;;) {
+        const char *text;
+        size_t len;
+        uint64_t line;
+        int code = kiln_input_next(run->input, &text, &len, &line, err);
+        if (!code && !text)
+            return 0;
+        if (!code)
+            code = take_line(run, text, len, line, err);
+        if (code == KILN_BAD_INPUT)
+            refuse(run, line, err);
+        else if (code)
+            return code;
+    }
+}
+
+/* --- the stream ----------------------------------------------------------------------------- */
+
+static int random_hex(char *out, size_t bytes, struct kiln_error *err)
+{
+    uint8_t noise[16];
+    if (getrandom(noise, bytes, 0) != (ssize_t)bytes)
+        return kiln_fail(err, KILN_INTERNAL, "the system has no random numbers");
+    kiln_hex(noise, bytes, out);
+    return 0;
+}
+
+static int name_batch(struct run *run, struct kiln_error *err)
+{
+    char day[32], noise[9];
+    struct tm parts;
+    time_t now = time(NULL);
+    if (run->request->batch) {
+        snprintf(run->result->batch, sizeof run->result->batch, "%s", run->request->batch);
+        return 0;
+    }
+    gmtime_r(&now, &parts);
+    strftime(day, sizeof day, "%Y%m%d", &parts);
+    int code = random_hex(noise, 4, err);
+    if (!code)
+        snprintf(run->result->batch, sizeof run->result->batch, "b-%s-%s", day, noise);
+    return code;
+}
+
+static int open_stream(struct run *run, struct kiln_error *err)
+{
+    const char *pool = kiln_config_text(run->cli->config, KILN_KEY_POOL);
+    kiln_wire_key(run->stream, sizeof run->stream, pool, "intake", NULL);
+    int code = random_hex(run->token, 12, err);
+    return code ? code : kiln_open_bus(run->cli, &run->bus, err);
+}
+
+/* The last entry: how many jobs this call announced. */
+static int send_end(struct run *run, struct kiln_error *err)
+{
+    char end[24];
+    snprintf(end, sizeof end, "%llu", (unsigned long long)run->result->sent);
+    const char *fields[] = {"batch", run->result->batch, "token", run->token, "end", end};
+    size_t lengths[] = {5, strlen(run->result->batch), 5, strlen(run->token), 3, strlen(end)};
+    int code = kiln_bus_append_async(run->bus, run->stream, fields, lengths, 3, err);
+    return code ? code : kiln_bus_flush(run->bus, err);
+}
+
+static int send_all(struct run *run, struct kiln_error *err)
+{
+    run->index = 0;
+    int code = pass(run, err);
+    run->result->sent = run->index;
+    if (!code && run->result->sent > 0)
+        code = send_end(run, err);
+    if (code && run->index > 0)
+        kiln_warn(
+            run->cli,
+            "it ended early: part of batch %s may be in the stream; enqueue again with --batch %s, "
+            "and only what is missing is added",
+            run->result->batch, run->result->batch);
+    return code;
+}
+
+static int take_receipt(struct run *run, struct kiln_error *err)
+{
+    char list[192], *text = NULL;
+    struct kiln_receipt receipt;
+    struct kiln_enqueue_result *result = run->result;
+    const char *pool = kiln_config_text(run->cli->config, KILN_KEY_POOL);
+    kiln_wire_key(list, sizeof list, pool, "receipt", run->token);
+    int code = kiln_bus_pop(run->bus, list, KILN_RECEIPT_WAIT_S * 1000, &text, err);
+    if (!code && !text)
+        return kiln_fail(
+            err, KILN_TIMEOUT,
+            "no receipt within %d s, so no scheduler seems to run; all %llu jobs of batch %s are "
+            "safe in the stream and will be taken in when one does",
+            KILN_RECEIPT_WAIT_S, (unsigned long long)result->sent, result->batch);
+    if (!code)
+        code = kiln_receipt_decode(text, strlen(text), &receipt, err);
+    free(text);
+    if (code)
+        return code;
+    result->receipted = true;
+    result->accepted = receipt.accepted;
+    result->duplicate = receipt.duplicate;
+    if (receipt.refused > 0) {
+        kiln_warn(run->cli, "the scheduler refused %llu jobs, the first: %s",
+                  (unsigned long long)receipt.refused, receipt.first_refusal);
+        keep_refusal(result, 0, receipt.first_refusal);
+        result->refused += receipt.refused - 1;
+    }
+    return 0;
+}
+
+/* --- the whole ------------------------------------------------------------------------------ */
+
+static int check_first(struct run *run, struct kiln_error *err)
+{
+    int code = pass(run, err);
+    run->result->sent = 0;
+    if (!code && run->request->strict && run->result->refused > 0)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "%llu lines are refused, so nothing was sent (--strict)",
+                         (unsigned long long)run->result->refused);
+    return code;
+}
+
+/* With strict the lines were told of in the first pass; the second must find the same. */
+static int prepare_second(struct run *run, struct kiln_error *err)
+{
+    kiln_seen_release(&run->custom_ids);
+    return kiln_input_rewind(run->input, err);
+}
+
+static int work(struct run *run, struct kiln_error *err)
+{
+    const struct kiln_enqueue_request *request = run->request;
+    struct kiln_enqueue_result *result = run->result;
+    int code = kiln_enqueue_context_open(run->cli->config, request->sets, request->set_count,
+                                         &run->context, err);
+    if (!code)
+        code = kiln_input_open(request->file, request->format, request->strict && !request->dry_run,
+                               &run->input, err);
+    if (!code && !(run->expand = kiln_expand_new()))
+        code = kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", request->file);
+    if (!code)
+        code = name_batch(run, err);
+    if (!code && (request->dry_run || request->strict))
+        code = check_first(run, err);
+    if (!code && request->strict && !request->dry_run)
+        code = prepare_second(run, err);
+    if (!code && !request->dry_run) {
+        code = open_stream(run, err);
+        if (!code)
+            code = send_all(run, err);
+    }
+    if (!code && run->index == 0 && result->refused == 0)
+        code = kiln_fail(err, KILN_BAD_INPUT, "%s: no jobs in it", kiln_input_name(run->input));
+    if (!code && !request->dry_run && !request->no_wait && result->sent > 0)
+        code = take_receipt(run, err);
+    return code;
+}
+
+int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *request,
+                 struct kiln_enqueue_result *result)
+{
+    struct run run = {.cli = cli, .request = request, .result = result};
+    struct kiln_error err = {0};
+    memset(result, 0, sizeof *result);
+    if (request->batch &&
+        !kiln_name_valid(request->batch, strlen(request->batch), KILN_BATCH_NAME_MAX))
+        return kiln_usage(cli, "--batch \"%.64s\": a name has up to %d " KILN_NAME_RULE,
+                          request->batch, KILN_BATCH_NAME_MAX);
+    int code = work(&run, &err);
+    if (cli->progress && run.index >= 65536)
+        fputc('\n', stderr);
+    int status = code ? kiln_report(cli, &err) : result->refused > 0 ? EX_DATAERR : EX_OK;
+    if (!code && result->refused > 0)
+        kiln_say(cli, "%llu lines were refused, %llu jobs %s", (unsigned long long)result->refused,
+                 (unsigned long long)run.index, request->dry_run ? "are good" : "were sent");
+    kiln_bus_close(run.bus);
+    kiln_input_close(run.input);
+    kiln_expand_free(run.expand);
+    kiln_entry_release(&run.entry);
+    kiln_seen_release(&run.custom_ids);
+    kiln_enqueue_context_release(&run.context);
+    return status;
+}
+
+void kiln_enqueue_release(struct kiln_enqueue_result *result)
+{
+    for (size_t i = 0; i < result->refusal_count; i++)
+        free(result->refusals[i].error);
+    free(result->refusals);
+    memset(result, 0, sizeof *result);
+}

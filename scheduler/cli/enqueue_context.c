@@ -1,0 +1,161 @@
+/* enqueue_context.c - reads the styles file and lists the LoRA directory. */
+#include "scheduler/cli/enqueue_context.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/cli/input_value.h"
+#include "schemas/expand.h"
+#include "schemas/names.h"
+#include "schemas/styles.h"
+
+#define STYLES_FILE_MAX (4 * 1024 * 1024)
+#define SUFFIX ".safetensors"
+
+static int read_styles(const char *path, struct kiln_styles **ret, struct kiln_error *err)
+{
+    struct kiln_text text = {0};
+    char block[16384];
+    size_t got;
+    if (*path == '\0')
+        return 0;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return kiln_fail(err, KILN_CONFIG, "styles: open %s: %s", path, strerror(errno));
+    while ((got = fread(block, 1, sizeof block, file)) > 0 && text.len <= STYLES_FILE_MAX)
+        kiln_text_add(&text, block, got);
+    int code =
+        ferror(file) ? kiln_fail(err, KILN_IO, "styles: read %s: %s", path, strerror(errno)) : 0;
+    fclose(file);
+    if (!code && text.len > STYLES_FILE_MAX)
+        code = kiln_fail(err, KILN_CONFIG, "styles: %s is larger than %d bytes", path,
+                         STYLES_FILE_MAX);
+    if (!code && text.failed)
+        code = kiln_fail(err, KILN_NO_MEMORY, "styles: no memory for %s", path);
+    if (!code)
+        code = kiln_styles_parse(text.at ? text.at : "", text.len, path, ret, err);
+    kiln_text_release(&text);
+    return code;
+}
+
+/* Adds the NAME of NAME.safetensors; other files are none of ours. */
+static int add_lora(struct kiln_enqueue_context *context, const char *file, size_t *room,
+                    struct kiln_error *err)
+{
+    size_t len = strlen(file), suffix = strlen(SUFFIX);
+    if (len <= suffix || strcmp(file + len - suffix, SUFFIX) != 0 ||
+        !kiln_name_valid(file, len - suffix, KILN_NAME_MAX))
+        return 0;
+    if (context->lora_count == *room) {
+        *room = *room ? *room * 2 : 64;
+        char **names = realloc(context->lora_names, *room * sizeof *names);
+        if (!names)
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of LoRAs");
+        context->lora_names = names;
+    }
+    char *name = strndup(file, len - suffix);
+    if (!name)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of LoRAs");
+    context->lora_names[context->lora_count++] = name;
+    return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int list_loras(struct kiln_enqueue_context *context, DIR *dir, struct kiln_error *err)
+{
+    struct dirent *entry;
+    size_t room = 0;
+    int code = 0;
+    while (!code && (entry = readdir(dir)))
+        code = add_lora(context, entry->d_name, &room, err);
+    if (!code && !context->lora_names && !(context->lora_names = calloc(1, sizeof(char *))))
+        code = kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of LoRAs");
+    if (code)
+        return code;
+    qsort(context->lora_names, context->lora_count, sizeof *context->lora_names, compare);
+    context->job.lora_names = (const char *const *)context->lora_names;
+    context->job.lora_name_count = context->lora_count;
+    return 0;
+}
+
+static int find_loras(const struct kiln_config *config, struct kiln_enqueue_context *context,
+                      struct kiln_error *err)
+{
+    const char *own = kiln_config_text(config, KILN_KEY_LORA_DIR);
+    const char *model = kiln_config_text(config, KILN_KEY_MODEL);
+    char path[PATH_MAX];
+    if (*own == '\0' && *model == '\0')
+        return 0;
+    snprintf(path, sizeof path, "%s%s", *own ? own : model, *own ? "" : "/loras");
+    DIR *dir = opendir(path);
+    if (!dir && *own)
+        return kiln_fail(err, KILN_CONFIG, "lora_dir: open %s: %s", path, strerror(errno));
+    if (!dir && (dir = opendir(model))) { /* the model is here and has no LoRAs */
+        closedir(dir);
+        dir = NULL;
+        context->lora_names = calloc(1, sizeof(char *));
+        context->job.lora_names = (const char *const *)context->lora_names;
+    }
+    if (!dir)
+        return 0;
+    int code = list_loras(context, dir, err);
+    closedir(dir);
+    return code;
+}
+
+/* Tries the overrides on the simplest line, so that a wrong --set is told once and not a line. */
+static int check_overrides(const struct kiln_enqueue_context *context, struct kiln_error *err)
+{
+    static const char line[] = "{\"prompt\":\"\",\"width\":1024,\"height\":1024}";
+    struct kiln_job job;
+    struct kiln_expand *expand = kiln_expand_new();
+    if (!expand)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for --set");
+    int code = kiln_expand_begin(expand, line, strlen(line), &context->job, err);
+    if (!code)
+        code = kiln_expand_job(expand, 0, &job, err);
+    if (!code)
+        kiln_job_release(&job);
+    else
+        code = kiln_fail(err, KILN_BAD_INPUT, "--set: %s", err->text);
+    kiln_expand_free(expand);
+    return code;
+}
+
+int kiln_enqueue_context_open(const struct kiln_config *config, const char *const *sets,
+                              size_t set_count, struct kiln_enqueue_context *ret,
+                              struct kiln_error *err)
+{
+    memset(ret, 0, sizeof *ret);
+    int code = read_styles(kiln_config_text(config, KILN_KEY_STYLES), &ret->styles, err);
+    ret->job.styles = ret->styles;
+    if (!code)
+        code = find_loras(config, ret, err);
+    if (!code && set_count > 0) {
+        code = kiln_input_overrides(sets, set_count, &ret->overrides, err);
+        ret->job.overrides = ret->overrides;
+        if (!code)
+            code = check_overrides(ret, err);
+    }
+    if (code)
+        kiln_enqueue_context_release(ret);
+    return code;
+}
+
+void kiln_enqueue_context_release(struct kiln_enqueue_context *context)
+{
+    kiln_styles_free(context->styles);
+    for (size_t i = 0; i < context->lora_count; i++)
+        free(context->lora_names[i]);
+    free(context->lora_names);
+    free(context->overrides);
+    memset(context, 0, sizeof *context);
+}

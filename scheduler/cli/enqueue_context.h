@@ -1,0 +1,24 @@
+/* enqueue_context.h - what job lines may refer to, by the settings: styles, LoRAs, overrides. */
+#ifndef KILN_ENQUEUE_CONTEXT_H
+#define KILN_ENQUEUE_CONTEXT_H
+
+#include "schemas/config.h"
+#include "schemas/job_line.h"
+
+struct kiln_enqueue_context {
+    struct kiln_job_context job; /* points into the rest */
+    struct kiln_styles *styles;
+    char **lora_names;
+    size_t lora_count;
+    char *overrides;
+};
+
+/* sets: the KEY=VALUE words of --set, checked here.  The LoRA names are those of the
+ * NAME.safetensors files of lora_dir (or MODEL/loras); where no such directory can be seen from
+ * here, any name passes, and the scheduler checks it. */
+int kiln_enqueue_context_open(const struct kiln_config *config, const char *const *sets,
+                              size_t set_count, struct kiln_enqueue_context *ret,
+                              struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_enqueue_context_release(struct kiln_enqueue_context *context);
+
+#endif
