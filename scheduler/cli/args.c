@@ -10,13 +10,27 @@
 
 #define OPTIONS_MAX 48
 
-static const struct kiln_option *find_option(const struct kiln_verb *verb, const char *name,
-                                             size_t len)
+static const struct kiln_option *find_in(const struct kiln_option *table, const char *name,
+                                         size_t len)
 {
-    for (const struct kiln_option *o = verb->options; o && o->name; o++)
+    for (const struct kiln_option *o = table; o && o->name; o++)
         if (strlen(o->name) == len && memcmp(o->name, name, len) == 0)
             return o;
     return NULL;
+}
+
+static const struct kiln_option *find_option(const struct kiln_verb *verb, const char *name,
+                                             size_t len)
+{
+    const struct kiln_option *option = find_in(verb->options, name, len);
+    return option ? option : find_in(verb->also, name, len);
+}
+
+static int add_names(const struct kiln_option *table, const char **names, int count)
+{
+    for (const struct kiln_option *o = table; o && o->name && count < OPTIONS_MAX; o++)
+        names[count++] = o->name;
+    return count;
 }
 
 static int refuse_option(const struct kiln_cli *cli, const char *text)
@@ -28,11 +42,9 @@ static int refuse_option(const struct kiln_cli *cli, const char *text)
         return kiln_usage(cli, "unknown option %.60s...", text);
     memcpy(word, name, len);
     word[len] = '\0';
-    const char *names[OPTIONS_MAX + KILN_KEY_COUNT + 5] = {"json", "quiet", "help", "version",
-                                                           "config"};
-    int count = 5;
-    for (const struct kiln_option *o = cli->verb->options; o && o->name && count < OPTIONS_MAX + 5; o++)
-        names[count++] = o->name;
+    const char *names[OPTIONS_MAX + KILN_KEY_COUNT] = {"json", "quiet", "help", "version", "config"};
+    int count = add_names(cli->verb->options, names, 5);
+    count = add_names(cli->verb->also, names, count);
     for (int key = 0; key < KILN_KEY_COUNT; key++)
         names[count++] = kiln_keys[key].name;
     const char *near = kiln_nearest(word, len, names, (size_t)count);

@@ -43,6 +43,7 @@ struct kiln_verb {
     const char *more;                  /* further help, NULL for none */
     const char *examples;              /* lines, each a command and what it does */
     const struct kiln_option *options; /* NULL for none */
+    const struct kiln_option *also;    /* a second table, of another verb it includes; or NULL */
     enum kiln_settings settings;
     int (*run)(struct kiln_cli *cli, int argc, char **argv);
 };

@@ -31,6 +31,16 @@ void kiln_help_overview(FILE *out)
           out);
 }
 
+static void print_options(FILE *out, const struct kiln_option *table)
+{
+    for (const struct kiln_option *option = table; option && option->name; option++) {
+        char left[64];
+        snprintf(left, sizeof left, "--%s%s%s", option->name, option->value ? " " : "",
+                 option->value ? option->value : "");
+        fprintf(out, "  %-26s %s\n", left, option->help);
+    }
+}
+
 void kiln_help_verb(FILE *out, const struct kiln_verb *verb)
 {
     fprintf(out, "kiln %s - %s\n\nusage: kiln %s%s%s\n", verb->name, verb->summary, verb->name,
@@ -39,15 +49,10 @@ void kiln_help_verb(FILE *out, const struct kiln_verb *verb)
         fputs("\nexamples:\n", out);
         print_block(out, verb->examples);
     }
-    if (verb->options) {
+    if (verb->options || verb->also)
         fputs("\noptions:\n", out);
-        for (const struct kiln_option *option = verb->options; option->name; option++) {
-            char left[64];
-            snprintf(left, sizeof left, "--%s%s%s", option->name, option->value ? " " : "",
-                     option->value ? option->value : "");
-            fprintf(out, "  %-26s %s\n", left, option->help);
-        }
-    }
+    print_options(out, verb->options);
+    print_options(out, verb->also);
     if (verb->more) {
         fputc('\n', out);
         print_block(out, verb->more);

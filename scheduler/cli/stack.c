@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <openssl/sha.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "schemas/digest.h"
 
 #define SOCKET_PATH_MAX 107 /* sun_path without its NUL */
 #define LOCK_WAIT_S 120
@@ -122,11 +123,11 @@ static bool user_reaches(const struct kiln_stack *stack, const char *dir)
 /* /var/tmp/kiln-UID-HASH, made ours or refused: /var/tmp is everybody's. */
 static int side_dir(const struct kiln_stack *stack, char out[PATH_MAX], struct kiln_error *err)
 {
-    unsigned char digest[SHA256_DIGEST_LENGTH];
-    SHA256((const unsigned char *)stack->dir, strlen(stack->dir), digest);
-    int len = snprintf(out, PATH_MAX, "/var/tmp/kiln-%u-", (unsigned)geteuid());
-    for (int i = 0; i < 6; i++)
-        len += snprintf(out + len, PATH_MAX - (size_t)len, "%02x", digest[i]);
+    uint8_t digest[KILN_SHA256_SIZE];
+    char hex[13];
+    kiln_sha256(stack->dir, strlen(stack->dir), digest);
+    kiln_hex(digest, 6, hex);
+    snprintf(out, PATH_MAX, "/var/tmp/kiln-%u-%s", (unsigned)geteuid(), hex);
     if (mkdir(out, 0711) == 0)
         return chmod(out, 0711) == 0
                    ? 0

@@ -173,7 +173,7 @@ static int launch(const struct kiln_stack *stack, const struct kiln_spawn *spawn
     close(log_fd);
     free(environment);
     if (failure)
-        return kiln_fail(err, failure == ENOENT ? KILN_CONFIG : KILN_IO, "start %s: %s",
+        return kiln_fail(err, failure == ENOENT ? KILN_NOT_FOUND : KILN_IO, "start %s: %s",
                          spawn->argv[0], strerror(failure));
     *ret_pid = pid;
     return 0;

@@ -33,6 +33,15 @@ static const struct kiln_option jobs_options[] = {
     END};
 static const struct kiln_option move_options[] = {BATCH_OPTION, END};
 static const struct kiln_option drain_options[] = {{"all", NULL, "every worker of the pool"}, END};
+static const struct kiln_option run_options[] = {{"out", "DIR", "where the gallery goes"},
+                                                 DIR_OPTION,
+                                                 {"workers", "N", "workers of the stack"},
+                                                 END};
+static const struct kiln_option export_options[] = {
+    {"out", "DIR", "where it goes; may exist, only what is missing is fetched"},
+    {"html", NULL, "an index.html to look at"},
+    {"latents", NULL, "the latent files too"},
+    END};
 static const struct kiln_option migrate_options[] = {
     {"dry-run", NULL, "only say what would be done"}, END};
 
@@ -56,6 +65,18 @@ const struct kiln_verb kiln_verbs[] = {
      .options = down_options,
      .settings = KILN_SETTINGS_BARE,
      .run = kiln_verb_down},
+    {.name = "run",
+     .args = "FILE --out DIR [enqueue options]",
+     .summary = "everything: up, enqueue, wait, export",
+     .examples = "kiln run prompts.jsonl --out gallery\n"
+                 "kiln run prompts.txt --out gallery --model /models/turbo --set steps=8",
+     .more =
+         "Uses the stack or fleet of the settings, or starts one in ./.kiln.  The same command\n"
+         "again goes on where it stopped.  Prints the path of index.html.",
+     .options = run_options,
+     .also = kiln_enqueue_options,
+     .settings = KILN_SETTINGS_BARE,
+     .run = kiln_verb_run},
     {.name = "enqueue",
      .args = "FILE|- [--batch NAME] [--set KEY=VALUE]... [--dry-run] [--strict] [--no-wait]",
      .summary = "send a file of jobs to the queue",
@@ -131,6 +152,13 @@ const struct kiln_verb kiln_verbs[] = {
      .options = move_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_retry},
+    {.name = "export",
+     .args = "BATCH --out DIR [--html]",
+     .summary = "a batch's pictures, results.jsonl and a page to look at",
+     .examples = "kiln export sketches --out gallery --html",
+     .options = export_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_export},
     {.name = "drain",
      .args = "WORKER|--all",
      .summary = "let a worker finish its batch and end",

@@ -1,0 +1,294 @@
+/* export.c - see export.h. */
+#include "scheduler/cli/export.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "scheduler/cli/export_fetch.h"
+#include "scheduler/cli/export_html.h"
+#include "scheduler/cli/progress.h"
+#include "scheduler/cli/records.h"
+#include "scheduler/cli/verbs.h"
+#include "storage/ledger.h"
+
+#define NAME_BYTES_MAX 96 /* of a custom_id in a file name */
+
+/* A file that appears under its name only when it is whole. */
+struct part_file {
+    FILE *file;
+    char path[PATH_MAX], part[PATH_MAX];
+};
+
+struct exporting {
+    struct kiln_export *export;
+    struct kiln_fetch *fetch;
+    struct part_file results, html;
+    struct kiln_text line;
+    struct kiln_bar bar;
+    uint64_t total;
+};
+
+/* --- files
+ * ---------------------------------------------------------------------------------------- */
+
+static int make_dir(const char *path, struct kiln_error *err)
+{
+    struct stat st;
+    if (mkdir(path, 0777) == 0 || (errno == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)))
+        return 0;
+    return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "make directory %s: %s", path,
+                     errno == EEXIST ? "a file is in the way" : strerror(errno));
+}
+
+/* OUT and the directories above it that are missing. */
+static int make_path(const char *path, struct kiln_error *err)
+{
+    char upto[PATH_MAX];
+    if (snprintf(upto, sizeof upto, "%s", path) >= PATH_MAX - 512)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: the path is too long", path);
+    for (char *slash = strchr(upto + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        int rc = make_dir(upto, err);
+        *slash = '/';
+        if (rc)
+            return rc;
+    }
+    return make_dir(path, err);
+}
+
+static int part_open(struct part_file *file, const char *dir, const char *name,
+                     struct kiln_error *err)
+{
+    snprintf(file->path, sizeof file->path, "%.*s/%s", PATH_MAX - 64, dir, name);
+    snprintf(file->part, sizeof file->part, "%.*s/%s.part", PATH_MAX - 64, dir, name);
+    file->file = fopen(file->part, "we");
+    return file->file ? 0 : kiln_fail(err, KILN_IO, "open %s: %s", file->part, strerror(errno));
+}
+
+/* keep: renames it into place, else removes it. */
+static int part_close(struct part_file *file, bool keep, struct kiln_error *err)
+{
+    if (!file->file)
+        return 0;
+    bool ok = fflush(file->file) == 0 && !ferror(file->file);
+    ok = fclose(file->file) == 0 && ok;
+    file->file = NULL;
+    if (!keep) {
+        remove(file->part);
+        return 0;
+    }
+    if (ok && rename(file->part, file->path) == 0)
+        return 0;
+    kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", file->path,
+              strerror(errno));
+    remove(file->part);
+    return err->code;
+}
+
+/* "000012" or "000012-cat": what is no letter, digit, '.', '_' or '-' becomes '_'. */
+static void name_job(const struct kiln_job *job, char out[160])
+{
+    int len = snprintf(out, 160, "%06u", job->index);
+    const char *id = job->custom_id ? job->custom_id : "";
+    if (id[0])
+        out[len++] = '-';
+    for (int i = 0; id[i] && i < NAME_BYTES_MAX; i++) {
+        char c = id[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     c == '.' || c == '_' || c == '-';
+        out[len++] = plain ? c : '_';
+    }
+    out[len] = '\0';
+}
+
+/* "full/000012-cat.webp" into out. */
+static void relative_path(const struct kiln_job *job, const struct kiln_object_row *object,
+                          char out[256])
+{
+    char name[160];
+    name_job(job, name);
+    bool latent = strcmp(object->role, "latent") == 0;
+    snprintf(out, 256, "%s/%s.%s", latent ? "latents" : object->role, name,
+             latent ? "safetensors.zst" : "webp");
+}
+
+/* --- one job
+ * ---------------------------------------------------------------------------------------- */
+
+static bool wanted(const struct kiln_export *export, const struct kiln_object_row *object)
+{
+    return export->latents || strcmp(object->role, "latent") != 0;
+}
+
+static int fetch_objects(struct exporting *x, const struct kiln_job_row *row,
+                         struct kiln_error *err)
+{
+    for (uint32_t i = 0; i < row->object_count; i++) {
+        const struct kiln_object_row *object = &row->objects[i];
+        if (!wanted(x->export, object))
+            continue;
+        char relative[256], path[PATH_MAX + 256];
+        relative_path(&row->job, object, relative);
+        snprintf(path, sizeof path, "%s/%s", x->export->out, relative);
+        char *slash = strrchr(path, '/');
+        *slash = '\0';
+        int rc = make_dir(path, err);
+        *slash = '/';
+        if (rc == 0)
+            rc = kiln_fetch_add(x->fetch, object, path, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static int write_line(struct exporting *x, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    struct kiln_text *line = &x->line;
+    kiln_text_clear(line);
+    kiln_record_short(line, row);
+    kiln_record_rest(line, row);
+    kiln_text_puts(line, ",\"files\":{");
+    bool first = true;
+    for (uint32_t i = 0; i < row->object_count; i++) {
+        if (!wanted(x->export, &row->objects[i]))
+            continue;
+        char relative[256];
+        relative_path(&row->job, &row->objects[i], relative);
+        kiln_text_printf(line, "%s\"%s\":\"%s\"", first ? "" : ",", row->objects[i].role, relative);
+        first = false;
+    }
+    kiln_text_puts(line, "}");
+    kiln_record_images(line, row);
+    const struct kiln_object_row *latent = kiln_row_latent(row);
+    kiln_json_member_text(line, "latent", latent ? latent->key : NULL);
+    kiln_text_puts(line, "}\n");
+    if (line->failed)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a line of results.jsonl");
+    if (fwrite(line->at, 1, line->len, x->results.file) != line->len)
+        return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s",
+                         x->results.part, strerror(errno));
+    return 0;
+}
+
+static void write_html(struct exporting *x, const struct kiln_job_row *row)
+{
+    static const char *const roles[] = {"full", "512", "256"};
+    char paths[3][256] = {"", "", ""};
+    for (int i = 0; i < 3; i++) {
+        const struct kiln_object_row *object = kiln_row_picture(row, roles[i]);
+        if (object)
+            relative_path(&row->job, object, paths[i]);
+    }
+    struct kiln_html_files files = {paths[0], paths[1], paths[2]};
+    if (paths[0][0])
+        kiln_html_picture(x->html.file, row, &files);
+    else
+        kiln_html_missing(x->html.file, row);
+}
+
+static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    struct exporting *x = arg;
+    int rc = fetch_objects(x, row, err);
+    if (rc == 0)
+        rc = write_line(x, row, err);
+    if (rc)
+        return rc;
+    if (x->html.file)
+        write_html(x, row);
+    x->export->jobs++;
+    x->export->pictures += kiln_row_picture(row, "full") != NULL;
+    kiln_bar_draw(&x->bar, x->total, x->export->jobs, 0, kiln_now_s());
+    return 0;
+}
+
+/* --- the batch
+ * ----------------------------------------------------------------------------------------- */
+
+static int walk(struct kiln_cli *cli, struct exporting *x, struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    struct kiln_progress progress;
+    int rc = kiln_open_ledger(cli, &ledger, err);
+    if (rc == 0)
+        rc = kiln_ledger_progress(ledger, kiln_pool(cli), x->export->batch, &progress, err);
+    if (rc == 0) {
+        for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
+            x->total += progress.jobs.at[state];
+        rc = kiln_ledger_results(ledger, kiln_pool(cli), x->export->batch, export_job, x, err);
+    }
+    kiln_ledger_close(ledger);
+    return rc;
+}
+
+int kiln_export_batch(struct kiln_cli *cli, struct kiln_export *export, struct kiln_error *err)
+{
+    struct exporting x = {.export = export};
+    export->jobs = export->pictures = export->fetched = export->kept = 0;
+    kiln_bar_init(&x.bar, cli, "export");
+    int threads = (int)kiln_config_int(cli->config, KILN_KEY_UPLOAD_PARALLEL);
+    int rc = make_path(export->out, err);
+    if (rc == 0)
+        rc = part_open(&x.results, export->out, "results.jsonl", err);
+    if (rc == 0 && export->html)
+        rc = part_open(&x.html, export->out, "index.html", err);
+    if (rc == 0)
+        rc = kiln_fetch_start(cli->config, threads < 8 ? threads : 8, &x.fetch, err);
+    if (rc == 0 && export->html)
+        kiln_html_begin(x.html.file, export->batch);
+    if (rc == 0)
+        rc = walk(cli, &x, err);
+    if (x.fetch) {
+        struct kiln_error late;
+        int fetched = kiln_fetch_finish(x.fetch, &export->fetched, &export->kept, &late);
+        if (rc == 0 && fetched) {
+            rc = fetched;
+            *err = late;
+        }
+    }
+    if (rc == 0 && export->html)
+        kiln_html_end(x.html.file, export->pictures, export->jobs);
+    struct kiln_error closing;
+    int closed = part_close(&x.results, rc == 0, &closing);
+    if (closed == 0)
+        closed = part_close(&x.html, rc == 0, &closing);
+    if (rc == 0 && closed) {
+        rc = closed;
+        *err = closing;
+    }
+    kiln_bar_end(&x.bar);
+    kiln_text_release(&x.line);
+    return rc;
+}
+
+int kiln_verb_export(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    struct kiln_error err;
+    int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
+    if (status)
+        return status;
+    struct kiln_export export = {.batch = args.rest[0],
+                                 .out = kiln_arg(&args, "out"),
+                                 .html = kiln_arg(&args, "html") != NULL,
+                                 .latents = kiln_arg(&args, "latents") != NULL};
+    if (!export.out)
+        return kiln_usage(cli, "--out DIR is missing");
+    if (kiln_export_batch(cli, &export, &err))
+        return kiln_report(cli, &err);
+    kiln_say(cli, "%llu jobs, %llu pictures; %llu files fetched, %llu were there",
+             (unsigned long long)export.jobs, (unsigned long long)export.pictures,
+             (unsigned long long)export.fetched, (unsigned long long)export.kept);
+    if (cli->json)
+        return kiln_print_json(
+            cli,
+            json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "batch", export.batch, "out", export.out,
+                      "jobs", (json_int_t) export.jobs, "pictures", (json_int_t) export.pictures,
+                      "fetched", (json_int_t) export.fetched, "kept", (json_int_t) export.kept));
+    printf("%s/%s\n", export.out, export.html ? "index.html" : "results.jsonl");
+    return 0;
+}

@@ -1,0 +1,222 @@
+/* export_fetch.c - see export_fetch.h. */
+#include "scheduler/cli/export_fetch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "schemas/digest.h"
+#include "storage/objectstore.h"
+
+#define QUEUE_MAX 256
+#define THREADS_MAX 16
+
+struct task {
+    struct kiln_object_row object;
+    char path[PATH_MAX];
+};
+
+struct kiln_fetch {
+    const struct kiln_config *config;
+    pthread_t threads[THREADS_MAX];
+    int thread_count;
+    pthread_mutex_t lock;
+    pthread_cond_t room, work;
+    struct task *queue; /* a ring of QUEUE_MAX */
+    unsigned head, count;
+    bool closed;
+    struct kiln_error error; /* the first one; later tasks are dropped */
+    uint64_t fetched, kept;
+};
+
+static void hex_of(const void *data, size_t size, char out[65])
+{
+    uint8_t digest[KILN_SHA256_SIZE];
+    kiln_sha256(data, size, digest);
+    kiln_hex(digest, sizeof digest, out);
+}
+
+/* Whether path holds exactly the object's bytes. */
+static bool is_there(const struct task *task)
+{
+    struct stat st;
+    if (stat(task->path, &st) != 0 || (uint64_t)st.st_size != task->object.bytes)
+        return false;
+    FILE *file = fopen(task->path, "re");
+    void *data = malloc(task->object.bytes + 1);
+    bool same = file && data && fread(data, 1, task->object.bytes, file) == task->object.bytes;
+    if (same) {
+        char hex[65];
+        hex_of(data, task->object.bytes, hex);
+        same = strcmp(hex, task->object.sha256) == 0;
+    }
+    free(data);
+    if (file)
+        fclose(file);
+    return same;
+}
+
+static int write_whole(const char *path, const void *data, size_t size, struct kiln_error *err)
+{
+    char part[PATH_MAX + 8];
+    snprintf(part, sizeof part, "%s.part", path);
+    FILE *file = fopen(part, "we");
+    bool ok = file && fwrite(data, 1, size, file) == size;
+    ok = file && fclose(file) == 0 && ok;
+    if (ok && rename(part, path) == 0)
+        return 0;
+    int code = errno == ENOSPC || errno == EDQUOT ? KILN_FULL : KILN_IO;
+    kiln_fail(err, code, "write %s: %s", path, strerror(errno));
+    unlink(part);
+    return code;
+}
+
+static int fetch_one(struct kiln_store *store, const struct task *task, struct kiln_error *err)
+{
+    void *data = NULL;
+    size_t size = 0;
+    char hex[65];
+    int rc = kiln_store_get(store, task->object.key, task->object.bytes, &data, &size, err);
+    if (rc == KILN_FULL)
+        return kiln_fail(err, KILN_CORRUPT,
+                         "%s: the object is larger than the %llu bytes of the "
+                         "ledger",
+                         task->object.key, (unsigned long long)task->object.bytes);
+    if (rc)
+        return rc;
+    hex_of(data, size, hex);
+    if (size != task->object.bytes || strcmp(hex, task->object.sha256) != 0)
+        rc = kiln_fail(err, KILN_CORRUPT, "%s: the object's bytes are not those of the ledger",
+                       task->object.key);
+    else
+        rc = write_whole(task->path, data, size, err);
+    free(data);
+    return rc;
+}
+
+/* Waits for a task; false when there will be none. */
+static bool take(struct kiln_fetch *fetch, struct task *ret)
+{
+    pthread_mutex_lock(&fetch->lock);
+    while (fetch->count == 0 && !fetch->closed)
+        pthread_cond_wait(&fetch->work, &fetch->lock);
+    bool any = fetch->count > 0;
+    if (any) {
+        *ret = fetch->queue[fetch->head % QUEUE_MAX];
+        fetch->head++;
+        fetch->count--;
+        pthread_cond_signal(&fetch->room);
+    }
+    pthread_mutex_unlock(&fetch->lock);
+    return any;
+}
+
+static void settle(struct kiln_fetch *fetch, int rc, bool kept, const struct kiln_error *err)
+{
+    pthread_mutex_lock(&fetch->lock);
+    if (rc && !fetch->error.code)
+        fetch->error = *err;
+    fetch->fetched += !rc && !kept;
+    fetch->kept += !rc && kept;
+    pthread_mutex_unlock(&fetch->lock);
+}
+
+static bool failed(struct kiln_fetch *fetch)
+{
+    pthread_mutex_lock(&fetch->lock);
+    bool yes = fetch->error.code != 0;
+    pthread_mutex_unlock(&fetch->lock);
+    return yes;
+}
+
+static void *fetcher(void *arg)
+{
+    struct kiln_fetch *fetch = arg;
+    struct kiln_store *store = NULL;
+    struct kiln_error err;
+    struct task *task = malloc(sizeof *task);
+    int rc = task ? kiln_store_open(fetch->config, &store, &err)
+                  : kiln_fail(&err, KILN_NO_MEMORY, "no memory to fetch");
+    if (rc)
+        settle(fetch, rc, false, &err);
+    while (task && take(fetch, task)) { /* after a failure it only empties the queue */
+        if (failed(fetch))
+            continue;
+        bool kept = is_there(task);
+        settle(fetch, kept ? 0 : fetch_one(store, task, &err), kept, &err);
+    }
+    kiln_store_close(store);
+    free(task);
+    return NULL;
+}
+
+int kiln_fetch_start(const struct kiln_config *config, int threads, struct kiln_fetch **ret,
+                     struct kiln_error *err)
+{
+    struct kiln_fetch *fetch = calloc(1, sizeof *fetch);
+    if (!fetch || !(fetch->queue = calloc(QUEUE_MAX, sizeof *fetch->queue))) {
+        free(fetch);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to fetch objects");
+    }
+    fetch->config = config;
+    pthread_mutex_init(&fetch->lock, NULL);
+    pthread_cond_init(&fetch->room, NULL);
+    pthread_cond_init(&fetch->work, NULL);
+    for (int i = 0; i < threads && i < THREADS_MAX; i++)
+        if (pthread_create(&fetch->threads[fetch->thread_count], NULL, fetcher, fetch) == 0)
+            fetch->thread_count++;
+    if (fetch->thread_count == 0) {
+        free(fetch->queue);
+        free(fetch);
+        return kiln_fail(err, KILN_NO_MEMORY, "no thread could be started to fetch objects");
+    }
+    *ret = fetch;
+    return 0;
+}
+
+int kiln_fetch_add(struct kiln_fetch *fetch, const struct kiln_object_row *object, const char *path,
+                   struct kiln_error *err)
+{
+    pthread_mutex_lock(&fetch->lock);
+    while (fetch->count == QUEUE_MAX && !fetch->error.code)
+        pthread_cond_wait(&fetch->room, &fetch->lock);
+    int rc = fetch->error.code;
+    if (rc) {
+        if (err)
+            *err = fetch->error;
+    } else {
+        struct task *task = &fetch->queue[(fetch->head + fetch->count++) % QUEUE_MAX];
+        task->object = *object;
+        snprintf(task->path, sizeof task->path, "%s", path);
+        pthread_cond_signal(&fetch->work);
+    }
+    pthread_mutex_unlock(&fetch->lock);
+    return rc;
+}
+
+int kiln_fetch_finish(struct kiln_fetch *fetch, uint64_t *ret_fetched, uint64_t *ret_kept,
+                      struct kiln_error *err)
+{
+    pthread_mutex_lock(&fetch->lock);
+    fetch->closed = true;
+    pthread_cond_broadcast(&fetch->work);
+    pthread_mutex_unlock(&fetch->lock);
+    for (int i = 0; i < fetch->thread_count; i++)
+        pthread_join(fetch->threads[i], NULL);
+    int rc = fetch->error.code;
+    if (rc && err)
+        *err = fetch->error;
+    *ret_fetched = fetch->fetched;
+    *ret_kept = fetch->kept;
+    pthread_cond_destroy(&fetch->room);
+    pthread_cond_destroy(&fetch->work);
+    pthread_mutex_destroy(&fetch->lock);
+    free(fetch->queue);
+    free(fetch);
+    return rc;
+}

@@ -1,0 +1,28 @@
+/* export_fetch.h - copies objects of the store into files, several at a time.
+ *
+ * Each thread has a store of its own; the queue between the caller and them is bounded.  A file
+ * appears under its name only when it is whole and its SHA-256 is that of the ledger; a file that
+ * is there already with the same bytes is left alone, so an export that was cut short goes on.
+ */
+#ifndef KILN_CLI_EXPORT_FETCH_H
+#define KILN_CLI_EXPORT_FETCH_H
+
+#include <limits.h>
+
+#include "schemas/config.h"
+#include "schemas/error.h"
+#include "storage/ledger_read.h"
+
+struct kiln_fetch;
+
+int kiln_fetch_start(const struct kiln_config *config, int threads, struct kiln_fetch **ret,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+/* Queues one object for the file path (its directory exists); waits while the queue is full.  An
+ * error of an earlier one is returned here or by kiln_fetch_finish. */
+int kiln_fetch_add(struct kiln_fetch *fetch, const struct kiln_object_row *object, const char *path,
+                   struct kiln_error *err) KILN_MUST_CHECK;
+/* Waits for the rest and frees everything, also after an error. */
+int kiln_fetch_finish(struct kiln_fetch *fetch, uint64_t *ret_fetched, uint64_t *ret_kept,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif
