@@ -17,7 +17,7 @@
 #include "worker/worker.h"
 
 #define READ_MAX 16
-#define BLOCK_MS 1000
+#define BLOCK_MS 500
 #define ENTRY_ID_MAX 48 /* two 64-bit decimals and a dash */
 
 static void take_assignment(struct kiln_worker *worker, const char *text, size_t length)

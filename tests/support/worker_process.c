@@ -1,0 +1,342 @@
+/* worker_process.c - starts workers and plays the scheduler for them. */
+#include "tests/support/worker_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "storage/bus.h"
+#include "storage/ledger.h"
+#include "tests/support/stack_postgres.h"
+
+#define ARGS_MAX 40
+#define LOG_MAX (8 << 20)
+#define POLL_MS 10
+
+void kiln_test_sleep_ms(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* --- the process -------------------------------------------------------------------------------
+ */
+
+static void program_path(char out[512])
+{
+    const char *build = getenv("BUILD"), *source = getenv("KILN_SOURCE");
+    if (!build)
+        kiln_test_die("BUILD names the build directory; run this by tests/run.sh");
+    snprintf(out, 512, "%s%s%s/kiln-worker", build[0] == '/' || !source ? "" : source,
+             build[0] == '/' || !source ? "" : "/", build);
+}
+
+static pid_t spawn(const char *const *argv, const char *log)
+{
+    pid_t parent = getpid(), pid = fork();
+    if (pid < 0)
+        kiln_test_die("fork failed");
+    if (pid > 0)
+        return pid;
+    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    dup2(fd, STDERR_FILENO);
+    dup2(fd, STDOUT_FILENO);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    execv(argv[0], (char *const *)argv);
+    _exit(127);
+}
+
+void kiln_test_worker_start(struct kiln_test_worker *worker, struct kiln_test_stack *stack,
+                            const char *id, const char *const *more, bool ready)
+{
+    char program[512], store[256];
+    const char *argv[ARGS_MAX] = {program,
+                                  "--config",
+                                  stack->conf,
+                                  "--engine",
+                                  "testcard",
+                                  "--pool",
+                                  KILN_TEST_POOL,
+                                  "--id",
+                                  id,
+                                  "--store",
+                                  store,
+                                  "--encode-threads",
+                                  "1",
+                                  "--heartbeat-s",
+                                  "0.2",
+                                  "--lease-s",
+                                  "1",
+                                  "--connect-timeout-s",
+                                  "1",
+                                  "--backoff-base-s",
+                                  "0.1"};
+    size_t count = 21;
+    program_path(program);
+    snprintf(store, sizeof store, "file://%s/store", stack->dir);
+    for (size_t i = 0; more && more[i] && count < ARGS_MAX - 1; i++)
+        argv[count++] = more[i];
+    *worker = (struct kiln_test_worker){.stack = stack};
+    snprintf(worker->id, sizeof worker->id, "%s", id);
+    snprintf(worker->log, sizeof worker->log, "%s/worker-%s.log", stack->dir, id);
+    FILE *before = fopen(worker->log, "re");
+    if (before) {
+        fseek(before, 0, SEEK_END);
+        worker->log_from = ftell(before);
+        fclose(before);
+    }
+    worker->pid = spawn(argv, worker->log);
+    if (ready && !kiln_test_worker_hears(worker, "worker_ready", 30))
+        kiln_test_die("worker %s did not get ready; see %s", id, worker->log);
+}
+
+void kiln_test_worker_signal(const struct kiln_test_worker *worker, int number)
+{
+    if (worker->pid > 0)
+        kill(worker->pid, number);
+}
+
+int kiln_test_worker_wait(struct kiln_test_worker *worker, double limit_s)
+{
+    double until = now_s() + limit_s;
+    while (worker->pid > 0) {
+        int status;
+        if (waitpid(worker->pid, &status, WNOHANG) == worker->pid) {
+            worker->pid = 0;
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        }
+        if (now_s() > until)
+            break;
+        kiln_test_sleep_ms(POLL_MS);
+    }
+    return -1;
+}
+
+int kiln_test_worker_stop(struct kiln_test_worker *worker)
+{
+    kiln_test_worker_signal(worker, SIGTERM);
+    int status = kiln_test_worker_wait(worker, 20);
+    if (status == -1 && worker->pid > 0) {
+        kiln_test_worker_signal(worker, SIGKILL);
+        (void)kiln_test_worker_wait(worker, 20);
+    }
+    return status;
+}
+
+int kiln_test_worker_said(const struct kiln_test_worker *worker, const char *text)
+{
+    static char words[LOG_MAX];
+    int times = 0;
+    FILE *file = fopen(worker->log, "re");
+    if (!file)
+        return 0;
+    fseek(file, worker->log_from, SEEK_SET);
+    words[fread(words, 1, sizeof words - 1, file)] = '\0';
+    fclose(file);
+    for (const char *at = words; (at = strstr(at, text)); at += strlen(text))
+        times++;
+    return times;
+}
+
+bool kiln_test_worker_hears(const struct kiln_test_worker *worker, const char *text, double limit_s)
+{
+    double until = now_s() + limit_s;
+    while (kiln_test_worker_said(worker, text) == 0) {
+        /* An ended process will say no more; WNOWAIT leaves its status for the test. */
+        siginfo_t info = {0};
+        bool ended = worker->pid > 0 &&
+                     waitid(P_PID, (id_t)worker->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+                     info.si_pid == worker->pid;
+        if (now_s() > until || ended)
+            return kiln_test_worker_said(worker, text) > 0;
+        kiln_test_sleep_ms(POLL_MS);
+    }
+    return true;
+}
+
+/* --- the scheduler's part ------------------------------------------------------------------------
+ */
+
+/* Opened when first needed, for the life of the test program. */
+static struct kiln_ledger *ledger_of(struct kiln_test_stack *stack)
+{
+    static struct kiln_test_stack *owner;
+    static struct kiln_ledger *ledger;
+    struct kiln_error err;
+    if (owner != stack) {
+        kiln_ledger_close(ledger);
+        owner = stack;
+        if (kiln_ledger_open(stack->config, "test", &ledger, &err) != 0)
+            kiln_test_die("%s", err.text);
+    }
+    return ledger;
+}
+
+static struct kiln_bus *bus_of(struct kiln_test_stack *stack)
+{
+    static struct kiln_test_stack *owner;
+    static struct kiln_bus *bus;
+    struct kiln_error err;
+    if (owner != stack) {
+        kiln_bus_close(bus);
+        owner = stack;
+        if (kiln_bus_open(stack->config, &bus, &err) != 0)
+            kiln_test_die("%s", err.text);
+    }
+    return bus;
+}
+
+struct kiln_job kiln_test_job(const char *prompt)
+{
+    return (struct kiln_job){.prompt = (char *)prompt,
+                             .negative_prompt = (char *)"",
+                             .tenant = (char *)"default",
+                             .model = (char *)"",
+                             .width = 64,
+                             .height = 64,
+                             .steps = 2};
+}
+
+struct id_list {
+    uint64_t *ids;
+    size_t count, max;
+};
+
+static int note_id(void *arg, const struct kiln_waiting *job)
+{
+    struct id_list *list = arg;
+    if (list->count < list->max)
+        list->ids[list->count++] = job->id;
+    return 0;
+}
+
+void kiln_test_queue_jobs(struct kiln_test_stack *stack, const char *batch,
+                          const struct kiln_job *job, size_t count, uint64_t *ids)
+{
+    struct kiln_ledger *ledger = ledger_of(stack);
+    struct kiln_new_job *jobs = calloc(count, sizeof *jobs);
+    char(*keys)[24] = calloc(count, sizeof *keys);
+    struct id_list list = {ids, 0, count};
+    struct kiln_error err;
+    uint64_t inserted, newest = (uint64_t)kiln_test_count(stack, "SELECT max(id) FROM job");
+    for (size_t i = 0; i < count; i++) {
+        snprintf(keys[i], sizeof keys[i], "%zu", i);
+        jobs[i] = (struct kiln_new_job){.job = *job, .key = keys[i], .token = ""};
+        jobs[i].job.batch = (char *)batch;
+        jobs[i].job.index = (uint32_t)i;
+        jobs[i].job.seed = job->seed + i;
+    }
+    if (kiln_ledger_insert_jobs(ledger, KILN_TEST_POOL, jobs, count, &inserted, &err) != 0)
+        kiln_test_die("%s", err.text);
+    if (kiln_ledger_waiting(ledger, KILN_TEST_POOL, newest, (uint32_t)count, note_id, &list,
+                            &err) != 0)
+        kiln_test_die("%s", err.text);
+    if (inserted != count || list.count != count)
+        kiln_test_die("batch %s: %zu of %zu jobs are waiting", batch, list.count, count);
+    free(keys);
+    free(jobs);
+}
+
+static void append(struct kiln_test_stack *stack, const char *worker, const char *field,
+                   const char *text)
+{
+    char key[KILN_NAME_MAX * 2 + 40];
+    const char *fields[2] = {field, text};
+    const size_t lengths[2] = {strlen(field), strlen(text)};
+    struct kiln_error err;
+    kiln_wire_key(key, sizeof key, KILN_TEST_POOL, "worker", worker);
+    double until = now_s() + 5; /* the first call after a restart of Redis meets the old socket */
+    while (kiln_bus_append(bus_of(stack), key, 0, fields, lengths, 1, &err) != 0)
+        if (now_s() > until)
+            kiln_test_die("%s", err.text);
+}
+
+void kiln_test_assign(struct kiln_test_stack *stack, const char *worker, const char *assignment,
+                      const uint64_t *ids, size_t count)
+{
+    struct kiln_job *jobs = calloc(count, sizeof *jobs);
+    struct kiln_error err;
+    size_t assigned = 0;
+    if (kiln_ledger_assign(ledger_of(stack), worker, assignment, ids, count, jobs, &assigned,
+                           &err) != 0)
+        kiln_test_die("%s", err.text);
+    if (assigned != count)
+        kiln_test_die("%s: %zu of %zu jobs were queued", assignment, assigned, count);
+    struct kiln_assignment message = {.width = jobs[0].width,
+                                      .height = jobs[0].height,
+                                      .steps = jobs[0].steps,
+                                      .jobs = jobs,
+                                      .job_count = (uint32_t)count};
+    snprintf(message.id, sizeof message.id, "%s", assignment);
+    char *text = kiln_assignment_encode(&message);
+    if (!text)
+        kiln_test_die("no memory for assignment %s", assignment);
+    append(stack, worker, "assign", text);
+    free(text);
+    kiln_assignment_release(&message);
+}
+
+void kiln_test_order(struct kiln_test_stack *stack, const char *worker,
+                     const struct kiln_order *order)
+{
+    char *text = kiln_order_encode(order);
+    if (!text)
+        kiln_test_die("no memory for an order");
+    append(stack, worker, "order", text);
+    free(text);
+}
+
+struct beat_search {
+    const char *worker;
+    struct kiln_beat *ret;
+    bool found;
+};
+
+static int note_beat(void *arg, const char *worker, const char *beat, size_t len)
+{
+    struct beat_search *search = arg;
+    struct kiln_error err;
+    if (strcmp(worker, search->worker) == 0)
+        search->found = kiln_beat_decode(beat, len, search->ret, &err) == 0;
+    return 0;
+}
+
+bool kiln_test_beat(struct kiln_test_stack *stack, const char *worker, struct kiln_beat *ret)
+{
+    struct beat_search search = {worker, ret, false};
+    struct kiln_error err;
+    double until = now_s() + 5;
+    while (kiln_bus_beats(bus_of(stack), KILN_TEST_POOL, note_beat, &search, &err) != 0)
+        if (now_s() > until)
+            kiln_test_die("%s", err.text);
+    return search.found;
+}
+
+bool kiln_test_until(struct kiln_test_stack *stack, const char *sql, long long wanted,
+                     double limit_s)
+{
+    double until = now_s() + limit_s;
+    long long got;
+    while ((got = kiln_test_count(stack, sql)) != wanted) {
+        if (now_s() > until) {
+            fprintf(stderr, "after %.0f s: %s gives %lld, not %lld\n", limit_s, sql, got, wanted);
+            return false;
+        }
+        kiln_test_sleep_ms(2 * POLL_MS);
+    }
+    return true;
+}

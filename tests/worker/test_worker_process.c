@@ -1,0 +1,355 @@
+/* test_worker_process.c - the whole kiln-worker on real servers, the test in the scheduler's place.
+ *
+ * Each test starts a worker of its own name on one shared Redis and Postgres.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/stored.h"
+#include "tests/support/worker_process.h"
+
+static struct kiln_test_stack *stack;
+
+static int start_stack(void **state)
+{
+    (void)state;
+    stack = kiln_test_stack_start(KILN_STACK_REDIS | KILN_STACK_TABLES);
+    return 0;
+}
+
+static int stop_stack(void **state)
+{
+    (void)state;
+    kiln_test_stack_stop(stack);
+    return 0;
+}
+
+/* The number of jobs of a batch in a state. */
+static long long jobs_in(const char *batch, enum kiln_job_state job_state)
+{
+    char sql[256];
+    snprintf(sql, sizeof sql,
+             "SELECT count(*) FROM job j JOIN batch b ON b.id = j.batch_id WHERE b.name = '%s' "
+             "AND j.state = %d",
+             batch, (int)job_state);
+    return kiln_test_count(stack, sql);
+}
+
+static bool until_in(const char *batch, enum kiln_job_state job_state, long long wanted)
+{
+    char sql[256];
+    snprintf(sql, sizeof sql,
+             "SELECT count(*) FROM job j JOIN batch b ON b.id = j.batch_id WHERE b.name = '%s' "
+             "AND j.state = %d",
+             batch, (int)job_state);
+    return kiln_test_until(stack, sql, wanted, 20);
+}
+
+/* The stop comes last, since the store must be whole afterwards too. */
+static void assert_clean_end(struct kiln_test_worker *worker)
+{
+    struct kiln_beat beat;
+    assert_int_equal(kiln_test_worker_stop(worker), 0);
+    assert_int_equal(kiln_test_worker_said(worker, "worker_ended"), 1);
+    assert_false(kiln_test_beat(stack, worker->id, &beat));
+    kiln_test_assert_stored(stack);
+}
+
+static void test_done(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    struct kiln_beat beat;
+    uint64_t ids[6];
+    struct kiln_job job = kiln_test_job("a cat");
+    job.width = 512;
+    job.height = 256;
+    kiln_test_worker_start(&worker, stack, "w-done", NULL, true);
+    assert_true(kiln_test_beat(stack, "w-done", &beat));
+    assert_string_equal(beat.engine, "testcard");
+    assert_int_equal(beat.pid, worker.pid);
+    assert_int_equal(beat.room, 2);
+    assert_int_equal(beat.held_count, 0);
+    kiln_test_queue_jobs(stack, "done", &job, 6, ids);
+    kiln_test_assign(stack, "w-done", "done-1", ids, 4);
+    kiln_test_assign(stack, "w-done", "done-2", ids + 4, 2);
+    assert_true(until_in("done", KILN_JOB_DONE, 6));
+    assert_clean_end(&worker);
+    assert_int_equal(kiln_test_count(stack,
+                                     "SELECT count(*) FROM image WHERE worker = 'w-done' AND "
+                                     "model_name = 'testcard'"),
+                     6);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM object o JOIN image i USING "
+                                            "(job_id) WHERE i.worker = 'w-done'"),
+                     6 * 4);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM latent"), 6);
+}
+
+static void test_kinds(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    uint64_t ids[3];
+    struct kiln_job job = kiln_test_job("kinds");
+    kiln_test_worker_start(&worker, stack, "w-kinds", NULL, true);
+    kiln_test_queue_jobs(stack, "plain", &job, 1, ids);
+    job.kind = KILN_KIND_LATENT_CACHE;
+    kiln_test_queue_jobs(stack, "cache", &job, 1, ids + 1);
+    job.kind = KILN_KIND_IMAGE;
+    job.latents = KILN_LATENTS_TRAJECTORY;
+    job.embed_metadata = true;
+    kiln_test_queue_jobs(stack, "trajectory", &job, 1, ids + 2);
+    kiln_test_assign(stack, "w-kinds", "kinds-1", ids, 3); /* three kinds in one assignment */
+    assert_true(until_in("plain", KILN_JOB_DONE, 1));
+    assert_true(until_in("cache", KILN_JOB_DONE, 1));
+    assert_true(until_in("trajectory", KILN_JOB_DONE, 1));
+    assert_clean_end(&worker);
+    char sql[200];
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM image WHERE job_id = %llu",
+             (unsigned long long)ids[1]);
+    assert_int_equal(kiln_test_count(stack, sql), 0);
+    snprintf(sql, sizeof sql, "SELECT states FROM latent WHERE job_id = %llu",
+             (unsigned long long)ids[2]);
+    assert_int_equal(kiln_test_count(stack, sql), 3);
+}
+
+static void test_failures(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    uint64_t ids[3];
+    struct kiln_job fatal = kiln_test_job("a @fail=unsupported"),
+                    again = kiln_test_job("b @fail=device"), good = kiln_test_job("c");
+    kiln_test_worker_start(&worker, stack, "w-fail", NULL, true);
+    kiln_test_queue_jobs(stack, "fatal", &fatal, 1, ids);
+    kiln_test_queue_jobs(stack, "again", &again, 1, ids + 1);
+    kiln_test_queue_jobs(stack, "good", &good, 1, ids + 2);
+    kiln_test_assign(stack, "w-fail", "fail-1", ids, 3);
+    assert_true(until_in("good", KILN_JOB_DONE, 1));
+    assert_true(until_in("fatal", KILN_JOB_FAILED, 1));
+    assert_true(until_in("again", KILN_JOB_QUEUED, 1));
+    assert_int_equal(kiln_test_count(stack, "SELECT error_code FROM job j JOIN batch b ON b.id = "
+                                            "j.batch_id WHERE b.name = 'fatal'"),
+                     KILN_UNSUPPORTED);
+    assert_int_equal(kiln_test_count(stack, "SELECT tries FROM job j JOIN batch b ON b.id = "
+                                            "j.batch_id WHERE b.name = 'again'"),
+                     1);
+    assert_clean_end(&worker);
+}
+
+/* A worker whose device breaks batch after batch ends by itself, for its supervisor to see. */
+static void test_broken_device(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    uint64_t ids[3];
+    struct kiln_job job = kiln_test_job("a @fail_all=device");
+    kiln_test_worker_start(&worker, stack, "w-broken", NULL, true);
+    kiln_test_queue_jobs(stack, "broken", &job, 3, ids);
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "broken-%d", i);
+        kiln_test_assign(stack, "w-broken", name, &ids[i], 1);
+    }
+    assert_int_equal(kiln_test_worker_wait(&worker, 20), EX_SOFTWARE);
+    assert_int_equal(jobs_in("broken", KILN_JOB_QUEUED), 3);
+}
+
+static void test_stale(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    uint64_t ids[2];
+    struct kiln_job slow = kiln_test_job("stale @step_ms=300");
+    kiln_test_worker_start(&worker, stack, "w-stale", NULL, true);
+    kiln_test_queue_jobs(stack, "stale", &slow, 2, ids);
+    kiln_test_assign(stack, "w-stale", "stale-1", ids, 2);
+    /* Drawing takes 0.6 s; meanwhile the ledger gives the first job to another attempt. */
+    kiln_test_sleep_ms(250);
+    char sql[200];
+    snprintf(sql, sizeof sql, "UPDATE job SET attempt = attempt + 1 WHERE id = %llu",
+             (unsigned long long)ids[0]);
+    free(kiln_test_sql(stack, sql));
+    assert_true(until_in("stale", KILN_JOB_DONE, 1));
+    assert_true(kiln_test_worker_hears(&worker, "result_dropped", 10));
+    assert_int_equal(jobs_in("stale", KILN_JOB_ASSIGNED), 1);
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM object WHERE job_id = %llu",
+             (unsigned long long)ids[0]);
+    assert_int_equal(kiln_test_count(stack, sql), 0);
+    assert_clean_end(&worker);
+}
+
+static void test_cancel(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    uint64_t ids[2];
+    struct kiln_job slow = kiln_test_job("cancel @step_ms=40");
+    struct kiln_order order = {.kind = KILN_ORDER_CANCEL_JOB};
+    slow.steps = 25;
+    kiln_test_worker_start(&worker, stack, "w-cancel", NULL, true);
+    kiln_test_queue_jobs(stack, "cancel", &slow, 2, ids);
+    kiln_test_assign(stack, "w-cancel", "cancel-1", ids, 2);
+    kiln_test_sleep_ms(300);
+    char sql[200];
+    snprintf(sql, sizeof sql, "UPDATE job SET state = %d WHERE id = %llu", KILN_JOB_CANCELLED,
+             (unsigned long long)ids[0]);
+    free(kiln_test_sql(stack, sql));
+    order.job = ids[0];
+    kiln_test_order(stack, "w-cancel", &order);
+    assert_true(until_in("cancel", KILN_JOB_DONE, 1));
+    assert_int_equal(jobs_in("cancel", KILN_JOB_CANCELLED), 1);
+    assert_true(kiln_test_worker_hears(&worker, "assignment_finished", 10));
+    /* A dropped assignment ends at the next step, long before its 50 x 0.4 s. */
+    struct kiln_job endless = kiln_test_job("drop @step_ms=400");
+    endless.steps = 50;
+    kiln_test_queue_jobs(stack, "drop", &endless, 1, ids);
+    kiln_test_assign(stack, "w-cancel", "drop-1", ids, 1);
+    kiln_test_sleep_ms(200);
+    order = (struct kiln_order){.kind = KILN_ORDER_DROP, .id = "drop-1"};
+    kiln_test_order(stack, "w-cancel", &order);
+    assert_true(kiln_test_worker_hears(&worker, "assignment=drop-1", 5));
+    assert_clean_end(&worker);
+}
+
+static void test_drain(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    uint64_t ids[4];
+    struct kiln_job slow = kiln_test_job("drain @step_ms=300");
+    slow.steps = 3;
+    kiln_test_worker_start(&worker, stack, "w-drain", NULL, true);
+    kiln_test_queue_jobs(stack, "drain", &slow, 4, ids);
+    kiln_test_assign(stack, "w-drain", "drain-1", ids, 2);
+    kiln_test_assign(stack, "w-drain", "drain-2", ids + 2, 2);
+    kiln_test_sleep_ms(300);
+    assert_clean_end(&worker);
+    assert_int_equal(jobs_in("drain", KILN_JOB_DONE), 2);
+    assert_int_equal(jobs_in("drain", KILN_JOB_QUEUED), 2);
+    /* Handed back unused: the try does not count. */
+    assert_int_equal(kiln_test_count(stack, "SELECT sum(tries) FROM job j JOIN batch b ON b.id = "
+                                            "j.batch_id WHERE b.name = 'drain' AND j.state = 0"),
+                     0);
+}
+
+static void test_second_signal(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    uint64_t ids[2];
+    struct kiln_job endless = kiln_test_job("second @step_ms=200");
+    endless.steps = 50;
+    kiln_test_worker_start(&worker, stack, "w-second", NULL, true);
+    kiln_test_queue_jobs(stack, "second", &endless, 2, ids);
+    kiln_test_assign(stack, "w-second", "second-1", ids, 2);
+    kiln_test_sleep_ms(300);
+    kiln_test_worker_signal(&worker, SIGTERM);
+    assert_int_equal(kiln_test_worker_wait(&worker, 0.7), -1); /* it finishes the batch */
+    kiln_test_worker_signal(&worker, SIGTERM);
+    assert_int_equal(kiln_test_worker_wait(&worker, 5), 0);
+    assert_int_equal(jobs_in("second", KILN_JOB_QUEUED), 2);
+}
+
+static void test_drain_limit(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    uint64_t ids[1];
+    const char *more[] = {"--drain-s", "0.5", NULL};
+    struct kiln_job endless = kiln_test_job("limit @step_ms=200");
+    endless.steps = 50;
+    kiln_test_worker_start(&worker, stack, "w-limit", more, true);
+    kiln_test_queue_jobs(stack, "limit", &endless, 1, ids);
+    kiln_test_assign(stack, "w-limit", "limit-1", ids, 1);
+    kiln_test_sleep_ms(200);
+    kiln_test_worker_signal(&worker, SIGTERM);
+    assert_int_equal(kiln_test_worker_wait(&worker, 5), 0);
+    assert_int_equal(jobs_in("limit", KILN_JOB_QUEUED), 1);
+}
+
+static void test_drain_order(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    const struct kiln_order order = {.kind = KILN_ORDER_DRAIN, .id = "w-order"};
+    kiln_test_worker_start(&worker, stack, "w-order", NULL, true);
+    kiln_test_order(stack, "w-order", &order);
+    assert_int_equal(kiln_test_worker_wait(&worker, 10), 0);
+}
+
+static void test_one_id_one_worker(void **state)
+{
+    (void)state;
+    struct kiln_test_worker first, second;
+    kiln_test_worker_start(&first, stack, "w-twin", NULL, true);
+    kiln_test_worker_start(&second, stack, "w-twin", NULL, false);
+    assert_int_equal(kiln_test_worker_wait(&second, 10), EX_CANTCREAT);
+    assert_int_equal(kiln_test_worker_said(&second, "is alive already"), 1);
+    assert_clean_end(&first);
+}
+
+static void test_reload(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    kiln_test_worker_start(&worker, stack, "w-reload", NULL, true);
+    kiln_test_worker_signal(&worker, SIGHUP);
+    assert_true(kiln_test_worker_hears(&worker, "settings_read", 5));
+    FILE *conf = fopen(stack->conf, "ae");
+    assert_non_null(conf);
+    long end = ftell(conf);
+    fprintf(conf, "no_such_setting = 1\n");
+    fclose(conf);
+    kiln_test_worker_signal(&worker, SIGHUP);
+    assert_true(kiln_test_worker_hears(&worker, "settings_kept", 5));
+    assert_int_equal(truncate(stack->conf, end), 0);
+    assert_clean_end(&worker);
+}
+
+static void test_wrong_settings(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    const char *unknown[] = {"--no-such-flag", NULL}, *store[] = {"--store", "ftp://x", NULL},
+               *model[] = {"--engine", "pipeline", "--model", "/nonexistent", NULL};
+    kiln_test_worker_start(&worker, stack, "w-wrong", unknown, false);
+    assert_int_equal(kiln_test_worker_wait(&worker, 10), EX_CONFIG);
+    kiln_test_worker_start(&worker, stack, "w-wrong", store, false);
+    assert_int_equal(kiln_test_worker_wait(&worker, 10), EX_CONFIG);
+    kiln_test_worker_start(&worker, stack, "w-wrong", model, false);
+    assert_true(kiln_test_worker_wait(&worker, 10) > 0);
+    assert_true(kiln_test_worker_said(&worker, "worker_failed") == 1);
+    kiln_test_worker_start(&worker, stack, "../w", NULL, false);
+    assert_int_equal(kiln_test_worker_wait(&worker, 10), EX_CONFIG);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_done),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_broken_device),
+        cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_drain),
+        cmocka_unit_test(test_second_signal),
+        cmocka_unit_test(test_drain_limit),
+        cmocka_unit_test(test_drain_order),
+        cmocka_unit_test(test_one_id_one_worker),
+        cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_wrong_settings),
+    };
+    return cmocka_run_group_tests(tests, start_stack, stop_stack);
+}
