@@ -18,6 +18,7 @@
 #include "scheduler/cli/stack.h"
 #include "scheduler/cli/verbs.h"
 #include "schemas/digest.h"
+#include "schemas/text.h"
 #include "storage/config_file.h"
 
 #define STEM_MAX 48
