@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler/cli/fleet.h"
+#include "scheduler/cli/roster.h"
 #include "scheduler/cli/verbs.h"
 #include "storage/bus.h"
 
@@ -32,15 +32,15 @@ int kiln_send_order(struct kiln_cli *cli, const struct kiln_order *order, struct
 /* Whether a live worker has that name; the error names those that live. */
 static int check_worker(struct kiln_cli *cli, const char *name, struct kiln_error *err)
 {
-    struct kiln_fleet fleet;
-    int rc = kiln_fleet_load(cli, &fleet, err);
+    struct kiln_roster roster;
+    int rc = kiln_roster_load(cli, &roster, err);
     if (rc)
         return rc;
-    const struct kiln_fleet_worker *worker = kiln_fleet_find(&fleet, name);
+    const struct kiln_roster_worker *worker = kiln_roster_find(&roster, name);
     if (!worker || !worker->live)
         rc = kiln_fail(err, KILN_NOT_FOUND,
                        "no live worker is called '%s'; `kiln workers` lists them", name);
-    kiln_fleet_release(&fleet);
+    kiln_roster_release(&roster);
     return rc;
 }
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "scheduler/cli/fleet.h"
 #include "scheduler/cli/progress.h"
+#include "scheduler/cli/roster.h"
 #include "scheduler/cli/verbs.h"
 #include "storage/bus.h"
 #include "storage/ledger.h"
@@ -15,7 +15,7 @@
 struct look {
     struct kiln_cli *cli;
     struct kiln_counts counts;
-    struct kiln_fleet fleet;
+    struct kiln_roster roster;
     json_t *groups;
     uint64_t intake;
     bool led, has_batch;
@@ -71,7 +71,7 @@ static int look_intake(struct look *look, struct kiln_error *err)
 static void look_release(struct look *look)
 {
     json_decref(look->groups);
-    kiln_fleet_release(&look->fleet);
+    kiln_roster_release(&look->roster);
 }
 
 static int look_now(struct kiln_cli *cli, const char *batch, struct look *ret,
@@ -80,7 +80,7 @@ static int look_now(struct kiln_cli *cli, const char *batch, struct look *ret,
     *ret = (struct look){.cli = cli, .groups = json_array()};
     int rc = look_ledger(ret, batch, err);
     if (rc == 0)
-        rc = kiln_fleet_load(cli, &ret->fleet, err);
+        rc = kiln_roster_load(cli, &ret->roster, err);
     if (rc == 0)
         rc = look_intake(ret, err);
     if (rc)
@@ -92,7 +92,7 @@ static json_t *look_json(const struct look *look)
 {
     json_t *value = json_pack("{s:s, s:o, s:o, s:O, s:I, s:b}", "pool", kiln_pool(look->cli),
                               "jobs", kiln_counts_json(&look->counts), "workers",
-                              kiln_fleet_json(&look->fleet, false), "groups", look->groups,
+                              kiln_roster_json(&look->roster, false), "groups", look->groups,
                               "intake", (json_int_t)look->intake, "scheduler", (int)look->led);
     if (look->has_batch)
         json_object_set_new(value, "batch", kiln_counts_json(&look->batch.jobs));
@@ -136,10 +136,10 @@ static void print_look(const struct look *look)
         puts("no scheduler leads this pool: nothing is handed out");
     if (look->intake)
         printf("%llu lines wait in the intake stream\n", (unsigned long long)look->intake);
-    if (look->fleet.live == 0)
+    if (look->roster.live == 0)
         puts("no worker is alive");
     else
-        kiln_fleet_print(look->cli, &look->fleet, false);
+        kiln_roster_print(look->cli, &look->roster, false);
     if (json_array_size(look->groups))
         puts("groups:");
     print_groups(look);
@@ -167,17 +167,17 @@ int kiln_verb_workers(struct kiln_cli *cli, int argc, char **argv)
 {
     struct kiln_args args;
     struct kiln_error err;
-    struct kiln_fleet fleet;
+    struct kiln_roster roster;
     int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
     if (status)
         return status;
-    if (kiln_fleet_load(cli, &fleet, &err))
+    if (kiln_roster_load(cli, &roster, &err))
         return kiln_report(cli, &err);
     if (cli->json)
-        status = kiln_print_json(cli, kiln_fleet_json(&fleet, true));
+        status = kiln_print_json(cli, kiln_roster_json(&roster, true));
     else
-        kiln_fleet_print(cli, &fleet, true);
-    kiln_fleet_release(&fleet);
+        kiln_roster_print(cli, &roster, true);
+    kiln_roster_release(&roster);
     return status;
 }
 

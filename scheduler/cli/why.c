@@ -8,15 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "scheduler/cli/fleet.h"
 #include "scheduler/cli/records.h"
+#include "scheduler/cli/roster.h"
 #include "scheduler/cli/verbs.h"
 #include "storage/ledger.h"
 
 struct why {
     struct kiln_cli *cli;
     struct kiln_ledger *ledger;
-    struct kiln_fleet fleet;
+    struct kiln_roster roster;
     json_t *reasons;
     json_t *facts;
 };
@@ -34,7 +34,7 @@ static void because(struct why *why, const char *fmt, ...)
 
 static void explain_assigned(struct why *why, const struct kiln_job_row *row)
 {
-    const struct kiln_fleet_worker *worker = kiln_fleet_find(&why->fleet, row->worker);
+    const struct kiln_roster_worker *worker = kiln_roster_find(&why->roster, row->worker);
     char since[32];
     kiln_seconds_text((double)(kiln_wall_ms() - row->assigned_ms) / 1e3, since, sizeof since);
     because(why, "%s has had it for %s, attempt %u", row->worker, since, row->job.attempt);
@@ -69,13 +69,13 @@ static bool explain_fleet(struct why *why, bool led)
                 "own)",
                 kiln_pool(why->cli));
     size_t draining = 0;
-    for (size_t i = 0; i < why->fleet.count; i++)
-        draining += why->fleet.at[i].live && why->fleet.at[i].beat.draining;
-    if (why->fleet.live == 0)
+    for (size_t i = 0; i < why->roster.count; i++)
+        draining += why->roster.at[i].live && why->roster.at[i].beat.draining;
+    if (why->roster.live == 0)
         because(why, "no worker is alive in pool %s", kiln_pool(why->cli));
-    else if (draining == why->fleet.live)
+    else if (draining == why->roster.live)
         because(why, "every live worker is draining");
-    return !led || why->fleet.live == draining;
+    return !led || why->roster.live == draining;
 }
 
 static int explain_line(struct why *why, const struct kiln_job_row *row, struct kiln_error *err)
@@ -87,8 +87,8 @@ static int explain_line(struct why *why, const struct kiln_job_row *row, struct 
     size_t room = 0, warm = 0;
     char set[KILN_LORA_SET_MAX];
     kiln_lora_set_text(row->job.loras, row->job.lora_count, set, sizeof set);
-    for (size_t i = 0; i < why->fleet.count; i++) {
-        const struct kiln_fleet_worker *worker = &why->fleet.at[i];
+    for (size_t i = 0; i < why->roster.count; i++) {
+        const struct kiln_roster_worker *worker = &why->roster.at[i];
         room += worker->live && worker->beat.room > 0 && !worker->beat.draining;
         warm += worker->live && worker->beat.width == row->job.width &&
                 worker->beat.height == row->job.height && strcmp(worker->beat.lora_set, set) == 0;
@@ -101,11 +101,11 @@ static int explain_line(struct why *why, const struct kiln_job_row *row, struct 
             (unsigned long long)all, (unsigned long long)group, row->job.width, row->job.height,
             row->job.steps, set[0] ? set : "none");
     if (room == 0)
-        because(why, "all %zu live workers have as many batches as they take", why->fleet.live);
+        because(why, "all %zu live workers have as many batches as they take", why->roster.live);
     else
         because(why, "%zu of %zu live workers would take a batch: it goes out within moments", room,
-                why->fleet.live);
-    if (warm == 0 && why->fleet.live > 0)
+                why->roster.live);
+    if (warm == 0 && why->roster.live > 0)
         because(why,
                 "no worker has its group at hand; one switches when that pays or the wait is due");
     return 0;
@@ -184,13 +184,13 @@ int kiln_verb_why(struct kiln_cli *cli, int argc, char **argv)
     struct why why = {.cli = cli, .reasons = json_array()};
     int rc = kiln_open_ledger(cli, &why.ledger, &err);
     if (rc == 0)
-        rc = kiln_fleet_load(cli, &why.fleet, &err);
+        rc = kiln_roster_load(cli, &why.roster, &err);
     if (rc == 0)
         rc = kiln_ledger_job(why.ledger, kiln_pool(cli), id, explain, &why, &err);
     status = rc ? kiln_report(cli, &err) : print_why(&why);
     json_decref(why.reasons);
     json_decref(why.facts);
-    kiln_fleet_release(&why.fleet);
+    kiln_roster_release(&why.roster);
     kiln_ledger_close(why.ledger);
     return status;
 }
