@@ -9,6 +9,7 @@ import math
 import shutil
 from pathlib import Path
 
+import golden_qwen
 import torch
 from diffusers import (AutoencoderKL, FlowMatchEulerDiscreteScheduler, ZImagePipeline,
                        ZImageTransformer2DModel)
@@ -17,9 +18,8 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from tokenizers import processors, trainers
 from transformers import Qwen2Tokenizer, Qwen3Config, Qwen3Model
 
-# The pre-tokenizer of Qwen 2 and 3, as their tokenizer.json has it.
-QWEN_PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-                r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+# As the tokenizer.json of Qwen 2 and 3 has it.
+QWEN_PATTERN = golden_qwen.PATTERN
 CHAT_TEMPLATE = ("{%- for message in messages %}{{- '<|im_start|>' + message.role + '\\n' + message.content"
                  " + '<|im_end|>' + '\\n' }}{%- endfor %}{%- if add_generation_prompt %}"
                  "{{- '<|im_start|>assistant\\n' }}{%- endif %}")
