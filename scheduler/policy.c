@@ -128,8 +128,11 @@ static uint32_t margin_of(const struct kiln_policy_job *job)
 int kiln_policy_add(struct kiln_policy *p, const struct kiln_policy_job *job,
                     struct kiln_error *err)
 {
-    if (kiln_policy_has(p, job->id))
+    uint32_t known = kiln_policy_find_job(p, job->id);
+    if (known != KILN_NONE) {
+        p->jobs[known].confirmed = p->sweep;
         return kiln_fail(err, KILN_EXISTS, "job %llu waits already", (unsigned long long)job->id);
+    }
     if (p->job_slots.used == p->job_slots.capacity)
         return kiln_fail(err, KILN_FULL, "%u jobs wait in memory", p->job_slots.used);
     uint32_t queue = queue_for(p, job);
@@ -147,6 +150,7 @@ int kiln_policy_add(struct kiln_policy *p, const struct kiln_policy_job *job,
                                      .margin_ms = margin_of(job),
                                      .queue = queue,
                                      .cost_s = (float)kiln_cost_compute(p->costs, &shape),
+                                     .confirmed = p->sweep,
                                      .priority = (int8_t)job->priority};
     p->queues[queue].refs++;
     p->job_due[slot].hi =
@@ -191,6 +195,23 @@ uint32_t kiln_policy_remove_batch(struct kiln_policy *p, uint64_t batch_id)
     uint32_t removed = 0;
     for (uint32_t slot = 0; slot < p->job_slots.capacity; slot++) {
         if (p->jobs[slot].id == 0 || p->jobs[slot].batch_id != batch_id)
+            continue;
+        remove_slot(p, slot);
+        removed++;
+    }
+    return removed;
+}
+
+void kiln_policy_sweep_begin(struct kiln_policy *p)
+{
+    p->sweep++;
+}
+
+uint32_t kiln_policy_sweep_end(struct kiln_policy *p)
+{
+    uint32_t removed = 0;
+    for (uint32_t slot = 0; slot < p->job_slots.capacity; slot++) {
+        if (p->jobs[slot].id == 0 || p->jobs[slot].confirmed == p->sweep)
             continue;
         remove_slot(p, slot);
         removed++;

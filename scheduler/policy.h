@@ -85,6 +85,10 @@ bool kiln_policy_remove(struct kiln_policy *policy, uint64_t id);
 /* All waiting jobs of a batch; looks at every job.  Returns how many. */
 uint32_t kiln_policy_remove_batch(struct kiln_policy *policy, uint64_t batch_id);
 bool kiln_policy_has(const struct kiln_policy *policy, uint64_t id);
+/* Comparing with the ledger: between the two calls every job that still waits there is added again
+ * (KILN_EXISTS confirms it); _end drops those that nobody named and returns how many. */
+void kiln_policy_sweep_begin(struct kiln_policy *policy);
+uint32_t kiln_policy_sweep_end(struct kiln_policy *policy);
 
 /* --- workers ------------------------------------------------------------------------------- */
 /* Makes the worker known or corrects what is known of it. */

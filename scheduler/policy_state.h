@@ -31,8 +31,9 @@ struct pol_job {
     uint32_t margin_ms; /* urgent this long before the deadline; 0 = no promise */
     uint32_t queue;
     float cost_s;
+    uint32_t confirmed; /* sweep in which the ledger last named it */
     int8_t priority;
-    /* 40 bytes; two order nodes (64) and the slot table (8 to 16) come on top */
+    /* 48 bytes; two order nodes (64) and the slot table (8 to 16) come on top */
 };
 
 struct pol_queue { /* the ready jobs of one tenant in one group */
@@ -116,6 +117,7 @@ struct kiln_policy {
     uint32_t pool_model;  /* slot of the model "", which every worker serves */
     uint32_t worker_span; /* slots of workers ever used are below this */
     int64_t last_ms;      /* of the last pick: another time is another epoch */
+    uint32_t sweep;
     uint64_t epoch, next_tag, picks, switches;
 };
 

@@ -65,6 +65,10 @@ int kiln_bus_read(struct kiln_bus *bus, const char *const *streams, const char *
                   struct kiln_bus_entries *ret, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bus_length(struct kiln_bus *bus, const char *stream, uint64_t *ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
+/* The newest id of a stream into ret, "" when it is empty or not there.  A reader whose last id is
+ * greater than this has met another stream of the same name (an emptied Redis). */
+int kiln_bus_last_id(struct kiln_bus *bus, const char *stream, char *ret, size_t size,
+                     struct kiln_error *err) KILN_MUST_CHECK;
 /* Removes entries a plain reader is done with. */
 int kiln_bus_delete_entry(struct kiln_bus *bus, const char *stream, const char *id,
                           struct kiln_error *err) KILN_MUST_CHECK;

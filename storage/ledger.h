@@ -105,6 +105,9 @@ int kiln_ledger_return(struct kiln_ledger *ledger, const struct kiln_return *ret
 int kiln_ledger_cancel(struct kiln_ledger *ledger, const char *pool, uint64_t id,
                        const char *batch, uint64_t *ret_count,
                        struct kiln_error *err) KILN_MUST_CHECK;
+/* The id of a batch by name; KILN_NOT_FOUND if the pool has none of that name. */
+int kiln_ledger_batch_id(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                         uint64_t *ret, struct kiln_error *err) KILN_MUST_CHECK;
 /* failed and cancelled -> queued, attempts start again. */
 int kiln_ledger_retry(struct kiln_ledger *ledger, const char *pool, uint64_t id, const char *batch,
                       uint64_t *ret_count, struct kiln_error *err) KILN_MUST_CHECK;

@@ -118,8 +118,4 @@ struct kiln_ledger_limits {
 };
 const struct kiln_ledger_limits *kiln_ledger_limits(const struct kiln_ledger *ledger);
 
-/* The id of a batch by name; KILN_NOT_FOUND if the pool has none of that name. */
-int kiln_ledger_batch_id(struct kiln_ledger *ledger, const char *pool, const char *batch,
-                         uint64_t *ret, struct kiln_error *err) KILN_MUST_CHECK;
-
 #endif

@@ -1,0 +1,163 @@
+/* daemon.c - standing by and leading. */
+#include "scheduler/daemon.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "scheduler/leader.h"
+#include "schemas/log.h"
+#include "storage/config_flags.h"
+
+#define STANDBY_MS 1000 /* between attempts to lead */
+#define STEP_MS 50      /* a step's wait for events */
+
+struct daemon {
+    int argc;
+    char *const *argv;
+    struct kiln_daemon_signals *signals;
+    struct kiln_config *config;
+    bool announced; /* scheduler_ready was logged */
+    bool away;      /* the ledger is; logged once */
+};
+
+static void set_log(const struct kiln_config *config)
+{
+    kiln_log_setup("kiln-scheduler",
+                   kiln_level_by_name(kiln_config_text(config, KILN_KEY_LOG_LEVEL)),
+                   kiln_config_text(config, KILN_KEY_LOG_FORMAT)[0] == 'j');
+}
+
+/* The settings as they are now; on failure the old ones stay. */
+static int read_settings(struct daemon *daemon, struct kiln_error *err)
+{
+    struct kiln_config *config = NULL;
+    int rest_count = 0;
+    const char **rest = calloc((size_t)daemon->argc + 1, sizeof(*rest));
+    if (!rest)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the settings");
+    int rc = kiln_config_flags(daemon->argc, daemon->argv, rest, &rest_count, &config, NULL, err);
+    if (rc == 0)
+        rc = kiln_config_flags_refuse(rest, rest_count, err);
+    free(rest);
+    if (rc) {
+        kiln_config_free(config);
+        return rc;
+    }
+    kiln_config_free(daemon->config);
+    daemon->config = config;
+    set_log(config);
+    return 0;
+}
+
+static bool asked_to_end(const struct daemon *daemon)
+{
+    return atomic_load(&daemon->signals->stop) || atomic_load(&daemon->signals->reload);
+}
+
+/* Sleeps in short pieces, so that a signal is heard whichever thread it met. */
+static void sleep_unless_asked(const struct daemon *daemon, int ms)
+{
+    struct timespec piece = {0, 50 * 1000000L};
+    for (; ms > 0 && !asked_to_end(daemon); ms -= 50)
+        nanosleep(&piece, NULL);
+}
+
+/* Failures that waiting cannot heal. */
+static bool hopeless(int rc)
+{
+    return rc == KILN_CONFIG || rc == KILN_DENIED;
+}
+
+/* --- leading
+ * --------------------------------------------------------------------------------------- */
+static int lead(struct daemon *daemon, struct kiln_ledger *ledger, struct kiln_error *err)
+{
+    struct kiln_leader *leader = NULL;
+    int rc = kiln_leader_open(daemon->config, ledger, &leader, err);
+    if (rc)
+        return rc;
+    kiln_log(KILN_LOG_INFO, "leading",
+             kiln_f("pool", "%s", kiln_config_text(daemon->config, KILN_KEY_POOL)));
+    while (rc == 0 && !asked_to_end(daemon))
+        rc = kiln_leader_step(leader, STEP_MS, err);
+    kiln_leader_close(leader);
+    return rc;
+}
+
+/* Once something was reached: whoever started this daemon may rely on it. */
+static void announce(struct daemon *daemon, bool leader)
+{
+    if (daemon->away)
+        kiln_log(KILN_LOG_INFO, "ledger_back");
+    daemon->away = false;
+    if (daemon->announced)
+        return;
+    daemon->announced = true;
+    kiln_log(KILN_LOG_INFO, "scheduler_ready",
+             kiln_f("pool", "%s", kiln_config_text(daemon->config, KILN_KEY_POOL)),
+             kiln_f("role", "%s", leader ? "leader" : "standby"));
+}
+
+static int attend(struct daemon *daemon, struct kiln_ledger *ledger, struct kiln_error *err)
+{
+    bool leader = false;
+    int rc = kiln_ledger_check(ledger, err);
+    if (rc == 0)
+        rc =
+            kiln_ledger_lead(ledger, kiln_config_text(daemon->config, KILN_KEY_POOL), &leader, err);
+    if (rc)
+        return rc;
+    announce(daemon, leader);
+    if (leader)
+        return lead(daemon, ledger, err);
+    sleep_unless_asked(daemon, STANDBY_MS);
+    return 0;
+}
+
+/* With these settings, until asked to end. */
+static int serve(struct daemon *daemon, struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    int rc = kiln_ledger_open(daemon->config, "kiln-scheduler", &ledger, err);
+    if (rc)
+        return rc;
+    while (!asked_to_end(daemon)) {
+        rc = attend(daemon, ledger, err);
+        if (rc == KILN_STALE) {
+            kiln_log(KILN_LOG_WARNING, "standing_by", kiln_f("reason", "%s", err->text));
+        } else if (rc && (!hopeless(rc) || daemon->announced)) {
+            if (!daemon->away)
+                kiln_log(KILN_LOG_ERROR, "ledger_away", kiln_f("error", "%s", err->text),
+                         kiln_f("effect", "%s", "nothing is assigned"));
+            daemon->away = true;
+        } else if (rc) {
+            break;
+        }
+        if (rc)
+            sleep_unless_asked(daemon, STANDBY_MS / 4);
+        rc = 0;
+    }
+    kiln_ledger_close(ledger);
+    return rc;
+}
+
+int kiln_daemon_run(int argc, char *const *argv, struct kiln_daemon_signals *signals,
+                    struct kiln_error *err)
+{
+    struct daemon daemon = {.argc = argc, .argv = argv, .signals = signals};
+    int rc = read_settings(&daemon, err);
+    while (rc == 0 && !atomic_load(&signals->stop)) {
+        rc = serve(&daemon, err);
+        if (rc || !atomic_exchange(&signals->reload, false))
+            continue;
+        struct kiln_error why;
+        if (read_settings(&daemon, &why))
+            kiln_log(KILN_LOG_ERROR, "settings_kept", kiln_f("error", "%s", why.text));
+        else
+            kiln_log(KILN_LOG_INFO, "settings_read");
+    }
+    if (rc == 0)
+        kiln_log(KILN_LOG_INFO, "scheduler_ended");
+    kiln_config_free(daemon.config);
+    return rc;
+}

@@ -1,0 +1,23 @@
+/* daemon.h - the life of kiln-scheduler: stand by, lead, stand by again, end.
+ *
+ * Several may run; the one that holds the advisory lock of its pool leads.  The others ask for the
+ * lock every second, so that one of them takes over a second after the leader has gone.
+ */
+#ifndef KILN_DAEMON_H
+#define KILN_DAEMON_H
+
+#include <stdatomic.h>
+
+#include "schemas/error.h"
+
+struct kiln_daemon_signals {
+    atomic_bool stop;   /* SIGTERM, SIGINT */
+    atomic_bool reload; /* SIGHUP: settings are read again */
+};
+
+/* Runs until stop; argv as main got it.  Returns 0, or the code of what makes starting useless:
+ * wrong settings, a ledger of another version. */
+int kiln_daemon_run(int argc, char *const *argv, struct kiln_daemon_signals *signals,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

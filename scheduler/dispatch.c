@@ -1,0 +1,145 @@
+/* dispatch.c - a pick of the policy becomes an assignment: first in the ledger, then on the bus. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/leader.h"
+#include "schemas/log.h"
+#include "storage/backoff.h"
+
+#define PICKS_A_STEP 64
+
+static void release_jobs(struct kiln_job *jobs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        kiln_job_release(&jobs[i]);
+}
+
+/* The message; all jobs are of one group, so the first one speaks for the size and the set. */
+static int send(struct kiln_leader *leader, const char *worker, const char *id,
+                struct kiln_job *jobs, size_t count, struct kiln_error *err)
+{
+    struct kiln_assignment assignment = {.width = jobs[0].width,
+                                         .height = jobs[0].height,
+                                         .steps = jobs[0].steps,
+                                         .lora_count = jobs[0].lora_count,
+                                         .jobs = jobs,
+                                         .job_count = (uint32_t)count};
+    snprintf(assignment.id, sizeof(assignment.id), "%s", id);
+    snprintf(assignment.model, sizeof(assignment.model), "%s", jobs[0].model ? jobs[0].model : "");
+    memcpy(assignment.loras, jobs[0].loras, sizeof(assignment.loras));
+    char *text = kiln_assignment_encode(&assignment);
+    if (!text)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for an assignment");
+    char key[KILN_KEY_MAX];
+    kiln_wire_key(key, sizeof(key), leader->pool, "worker", worker);
+    const char *fields[2] = {"assign", text};
+    const size_t lengths[2] = {strlen("assign"), strlen(text)};
+    int rc = kiln_bus_append(leader->bus, key, 0, fields, lengths, 1, err);
+    free(text);
+    return rc;
+}
+
+static void remember(struct kiln_leader *leader, const struct kiln_policy_pick *pick,
+                     const char *id, const struct kiln_job *jobs, size_t count, int64_t now_ms)
+{
+    struct kiln_member *member = kiln_fleet_get(leader, pick->worker);
+    struct kiln_assigned *assigned = member ? kiln_fleet_hand(member, id, now_ms) : NULL;
+    if (!assigned) /* reconciliation finds it by the ledger and the beats */
+        return;
+    assigned->tag = pick->tag;
+    assigned->held = true;
+    assigned->width = jobs[0].width;
+    assigned->height = jobs[0].height;
+    assigned->steps = jobs[0].steps;
+    assigned->guidance = jobs[0].guidance;
+    snprintf(assigned->model, sizeof(assigned->model), "%s", jobs[0].model ? jobs[0].model : "");
+    kiln_lora_set_text(jobs[0].loras, jobs[0].lora_count, assigned->lora_set,
+                       sizeof(assigned->lora_set));
+    assigned->count = (uint32_t)count;
+    for (size_t i = 0; i < count; i++) {
+        assigned->jobs[i] = jobs[i].id;
+        assigned->attempts[i] = jobs[i].attempt;
+        assigned->open[i] = true;
+    }
+}
+
+/* The bus did not take it: back to the queue at once, uncounted.  If it did get through after all,
+ * the worker finds that the attempt is not its own. */
+static int take_back(struct kiln_leader *leader, const struct kiln_policy_pick *pick,
+                     const struct kiln_job *jobs, size_t count, struct kiln_error *err)
+{
+    struct kiln_return returns[KILN_ASSIGN_MAX];
+    int states[KILN_ASSIGN_MAX];
+    for (size_t i = 0; i < count; i++)
+        returns[i] = (struct kiln_return){.id = jobs[i].id,
+                                          .attempt = jobs[i].attempt,
+                                          .code = KILN_OK,
+                                          .reason = "the bus did not take the assignment"};
+    kiln_policy_release(leader->policy, pick->worker, pick->tag);
+    int rc = kiln_ledger_return(leader->ledger, returns, count, states, err);
+    for (size_t i = 0; i < count && rc == 0; i++)
+        rc = kiln_load_one(leader, jobs[i].id, err);
+    return rc;
+}
+
+/* Jobs that the ledger did not give: locked at that moment, or waiting no more. */
+static int look_again(struct kiln_leader *leader, const struct kiln_policy_pick *pick,
+                      const struct kiln_job *jobs, size_t count, struct kiln_error *err)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < pick->count && rc == 0; i++) {
+        bool given = false;
+        for (size_t k = 0; k < count; k++)
+            given = given || jobs[k].id == pick->ids[i];
+        if (!given)
+            rc = kiln_load_one(leader, pick->ids[i], err);
+    }
+    return rc;
+}
+
+static int assign(struct kiln_leader *leader, const struct kiln_policy_pick *pick, int64_t now_ms,
+                  bool *ret_bus_away, struct kiln_error *err)
+{
+    struct kiln_job jobs[KILN_ASSIGN_MAX];
+    size_t count = 0;
+    char id[KILN_WIRE_ID_MAX + 1];
+    struct kiln_error bus_err;
+    memset(jobs, 0, sizeof(jobs));
+    snprintf(id, sizeof(id), "%s-%llu", leader->session, (unsigned long long)pick->tag);
+    int rc = kiln_ledger_assign(leader->ledger, pick->worker, id, pick->ids, pick->count, jobs,
+                                &count, err);
+    if (rc)
+        return rc;
+    if (count == 0) {
+        kiln_policy_release(leader->policy, pick->worker, pick->tag);
+    } else if (send(leader, pick->worker, id, jobs, count, &bus_err)) {
+        kiln_log(KILN_LOG_WARNING, "assignment_unsent", kiln_f("error", "%s", bus_err.text));
+        *ret_bus_away = true;
+        rc = take_back(leader, pick, jobs, count, err);
+    } else {
+        remember(leader, pick, id, jobs, count, now_ms);
+        kiln_log(KILN_LOG_DEBUG, "assigned", kiln_f("assignment", "%s", id),
+                 kiln_f("worker", "%s", pick->worker), kiln_f("jobs", "%zu", count),
+                 kiln_f("rule", "%s", kiln_policy_rule_name(pick->rule)),
+                 kiln_f("expected_s", "%.3f", pick->compute_s + pick->switch_s));
+    }
+    if (rc == 0 && count < pick->count)
+        rc = look_again(leader, pick, jobs, count, err);
+    release_jobs(jobs, count);
+    return rc;
+}
+
+int kiln_dispatch(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
+{
+    struct kiln_policy_pick pick;
+    bool bus_away = false;
+    for (int i = 0; i < PICKS_A_STEP && !bus_away; i++) {
+        if (!kiln_policy_pick(leader->policy, now_ms, &pick))
+            return 0;
+        int rc = assign(leader, &pick, now_ms, &bus_away, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}

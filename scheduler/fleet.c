@@ -1,0 +1,300 @@
+/* fleet.c - the members of the fleet and what each has in its hands.
+ *
+ * A heartbeat is a worker's word on what it holds; the leader's own memory adds what is on its way.
+ * A member is alive while its beats keep changing: the age is measured here, from one reading to
+ * the next, so neither a flushed Redis nor anybody's wall clock can make a worker look dead before
+ * a whole lease has passed with the bus answering.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/leader.h"
+#include "schemas/log.h"
+
+#define LEASE_SLACK_MS 500
+#define RIVAL_LOG_MS 10000
+
+struct kiln_member *kiln_fleet_find(const struct kiln_leader *leader, const char *name)
+{
+    for (size_t i = 0; i < leader->member_count; i++)
+        if (strcmp(leader->members[i]->name, name) == 0)
+            return leader->members[i];
+    return NULL;
+}
+
+struct kiln_member *kiln_fleet_get(struct kiln_leader *leader, const char *name)
+{
+    struct kiln_member *member = kiln_fleet_find(leader, name);
+    if (member)
+        return member;
+    if (leader->member_count == leader->member_room) {
+        size_t room = leader->member_room ? leader->member_room * 2 : 16;
+        struct kiln_member **grown = realloc(leader->members, room * sizeof(*grown));
+        if (!grown)
+            return NULL;
+        leader->members = grown;
+        leader->member_room = room;
+    }
+    member = calloc(1, sizeof(*member));
+    if (!member)
+        return NULL;
+    snprintf(member->name, sizeof(member->name), "%s", name);
+    leader->members[leader->member_count++] = member;
+    return member;
+}
+
+struct kiln_assigned *kiln_fleet_assigned(const struct kiln_member *member, const char *id)
+{
+    for (uint32_t i = 0; i < member->hand_count; i++)
+        if (strcmp(member->hand[i]->id, id) == 0)
+            return member->hand[i];
+    return NULL;
+}
+
+struct kiln_assigned *kiln_fleet_hand(struct kiln_member *member, const char *id, int64_t now_ms)
+{
+    if (member->hand_count == KILN_HAND_MAX)
+        return NULL;
+    struct kiln_assigned *assigned = calloc(1, sizeof(*assigned));
+    if (!assigned)
+        return NULL;
+    snprintf(assigned->id, sizeof(assigned->id), "%s", id);
+    assigned->since_ms = now_ms;
+    member->hand[member->hand_count++] = assigned;
+    return assigned;
+}
+
+void kiln_fleet_drop(struct kiln_member *member, struct kiln_assigned *assigned)
+{
+    for (uint32_t i = 0; i < member->hand_count; i++) {
+        if (member->hand[i] != assigned)
+            continue;
+        member->hand[i] = member->hand[--member->hand_count];
+        free(assigned);
+        return;
+    }
+}
+
+static void free_member(struct kiln_member *member)
+{
+    while (member->hand_count > 0)
+        kiln_fleet_drop(member, member->hand[0]);
+    free(member);
+}
+
+void kiln_fleet_clear(struct kiln_leader *leader)
+{
+    for (size_t i = 0; i < leader->member_count; i++)
+        free_member(leader->members[i]);
+    free(leader->members);
+    leader->members = NULL;
+    leader->member_count = leader->member_room = 0;
+}
+
+int kiln_fleet_order(struct kiln_leader *leader, const char *worker, enum kiln_order_kind kind,
+                     uint64_t job, const char *id, struct kiln_error *err)
+{
+    struct kiln_order order = {.kind = kind, .job = job};
+    snprintf(order.id, sizeof(order.id), "%s", id);
+    char *text = kiln_order_encode(&order);
+    if (!text)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for an order");
+    char key[KILN_KEY_MAX];
+    kiln_wire_key(key, sizeof(key), leader->pool, "worker", worker);
+    const char *fields[2] = {"order", text};
+    const size_t lengths[2] = {strlen("order"), strlen(text)};
+    int rc = kiln_bus_append(leader->bus, key, 0, fields, lengths, 1, err);
+    free(text);
+    return rc;
+}
+
+/* --- losing --------------------------------------------------------------------------------------
+ */
+static void lose_hand(struct kiln_assigned *assigned, bool clean)
+{
+    assigned->held = assigned->beaten = false;
+    assigned->lost = true;
+    assigned->clean = clean;
+}
+
+void kiln_fleet_lose(struct kiln_leader *leader, struct kiln_member *member, bool clean)
+{
+    kiln_policy_worker_gone(leader->policy, member->name);
+    for (uint32_t i = 0; i < member->hand_count; i++)
+        lose_hand(member->hand[i], clean);
+    member->known = false;
+    leader->reconcile_due_ms = 0;
+}
+
+void kiln_fleet_expire(struct kiln_leader *leader, int64_t now_ms)
+{
+    for (size_t i = 0; i < leader->member_count; i++) {
+        struct kiln_member *member = leader->members[i];
+        if (member->bye && !member->present && member->known) {
+            kiln_log(KILN_LOG_INFO, "worker_left", kiln_f("worker", "%s", member->name));
+            kiln_fleet_lose(leader, member, true);
+            continue;
+        }
+        /* While the bus was away nobody could be heard: the lease starts again. */
+        int64_t heard =
+            member->changed_ms > leader->bus_back_ms ? member->changed_ms : leader->bus_back_ms;
+        if (now_ms - heard <= leader->lease_ms + LEASE_SLACK_MS)
+            continue;
+        if (member->known)
+            kiln_log(KILN_LOG_WARNING, "worker_lost", kiln_f("worker", "%s", member->name),
+                     kiln_f("silent_s", "%.1f", (double)(now_ms - heard) / 1000),
+                     kiln_f("assignments", "%u", member->hand_count));
+        kiln_fleet_lose(leader, member, false);
+    }
+    /* A member of which nothing is left is forgotten. */
+    for (size_t i = 0; i < leader->member_count;) {
+        struct kiln_member *member = leader->members[i];
+        if (!member->known && member->hand_count == 0) {
+            leader->members[i] = leader->members[--leader->member_count];
+            free_member(member);
+        } else {
+            i++;
+        }
+    }
+}
+
+/* --- beats
+ * ----------------------------------------------------------------------------------------- */
+static bool just_finished(const struct kiln_member *member, const char *id)
+{
+    for (uint32_t i = 0; i < KILN_FINISHED_MAX; i++)
+        if (strcmp(member->finished[i], id) == 0)
+            return true;
+    return false;
+}
+
+/* Two processes of one name: the one that started later is the worker, the other is told to end.
+ * False if this beat is the other's. */
+static bool right_incarnation(struct kiln_leader *leader, struct kiln_member *member,
+                              const struct kiln_beat *beat, int64_t now_ms)
+{
+    if (!member->known || strcmp(member->incarnation, beat->incarnation) == 0)
+        return true;
+    struct kiln_error err;
+    if (beat->started_ms < member->started_ms) {
+        if (now_ms - member->warned_ms < RIVAL_LOG_MS && member->warned_ms)
+            return false;
+        member->warned_ms = now_ms;
+        kiln_log(KILN_LOG_ERROR, "worker_twice", kiln_f("worker", "%s", member->name),
+                 kiln_f("host", "%s", beat->host), kiln_f("pid", "%u", beat->pid),
+                 kiln_f("effect", "%s", "the older one is told to end"));
+        if (kiln_fleet_order(leader, member->name, KILN_ORDER_DRAIN, 0, beat->incarnation, &err))
+            kiln_log(KILN_LOG_WARNING, "order_lost", kiln_f("error", "%s", err.text));
+        return false;
+    }
+    kiln_log(KILN_LOG_INFO, "worker_restarted", kiln_f("worker", "%s", member->name),
+             kiln_f("assignments", "%u", member->hand_count));
+    kiln_fleet_lose(leader, member, false);
+    return true;
+}
+
+/* Brings the hand in line with what the beat names. */
+static void compare_hand(struct kiln_leader *leader, struct kiln_member *member,
+                         const struct kiln_beat *beat, int64_t now_ms)
+{
+    for (uint32_t i = 0; i < member->hand_count; i++)
+        member->hand[i]->beaten = false;
+    for (uint32_t i = 0; i < beat->held_count; i++) {
+        struct kiln_assigned *assigned = kiln_fleet_assigned(member, beat->held[i]);
+        if (!assigned && just_finished(member, beat->held[i]))
+            continue; /* the beat is older than the event */
+        if (!assigned)
+            assigned = kiln_fleet_hand(member, beat->held[i], now_ms);
+        if (!assigned || assigned->lost)
+            continue;
+        assigned->beaten = assigned->seen = true;
+        if (!assigned->held) {
+            assigned->held = true;
+            if (assigned->tag == 0)
+                assigned->tag = UINT64_MAX - ++leader->assignments;
+            kiln_policy_hold(leader->policy, member->name, assigned->tag, false);
+        }
+    }
+    for (uint32_t i = 0; i < member->hand_count; i++) {
+        struct kiln_assigned *assigned = member->hand[i];
+        bool arrived = assigned->seen || now_ms - assigned->since_ms > leader->lease_ms;
+        if (!assigned->held || assigned->beaten || !arrived)
+            continue;
+        assigned->held = false;
+        assigned->since_ms = now_ms;
+        kiln_policy_release(leader->policy, member->name, assigned->tag);
+    }
+}
+
+void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, int64_t now_ms)
+{
+    struct kiln_member *member = kiln_fleet_get(leader, beat->worker);
+    if (!member || !right_incarnation(leader, member, beat, now_ms))
+        return;
+    member->present = true;
+    if (member->known && member->sent_ms == beat->sent_ms)
+        return;
+    bool first = !member->known;
+    member->known = true;
+    member->bye = member->bye && !first;
+    member->sent_ms = beat->sent_ms;
+    member->started_ms = beat->started_ms;
+    member->changed_ms = now_ms;
+    snprintf(member->incarnation, sizeof(member->incarnation), "%s", beat->incarnation);
+
+    uint32_t held = 0, on_the_way = 0;
+    struct kiln_policy_worker report = {.model = beat->model,
+                                        .lora_set = beat->lora_set,
+                                        .width = beat->width,
+                                        .height = beat->height,
+                                        .batch_max = beat->batch_max,
+                                        .draining = beat->draining};
+    struct kiln_error err;
+    if (first && kiln_policy_worker_set(leader->policy, member->name, &report, &err))
+        kiln_log(KILN_LOG_WARNING, "worker_ignored", kiln_f("error", "%s", err.text));
+    compare_hand(leader, member, beat, now_ms);
+    for (uint32_t i = 0; i < member->hand_count; i++) {
+        held += member->hand[i]->held;
+        on_the_way += member->hand[i]->held && !member->hand[i]->beaten;
+    }
+    report.capacity = held + (beat->room > on_the_way ? beat->room - on_the_way : 0);
+    if (kiln_policy_worker_set(leader->policy, member->name, &report, &err))
+        kiln_log(KILN_LOG_WARNING, "worker_ignored", kiln_f("error", "%s", err.text));
+    if (first)
+        kiln_log(KILN_LOG_INFO, "worker_joined", kiln_f("worker", "%s", member->name),
+                 kiln_f("device", "%s", beat->device), kiln_f("engine", "%s", beat->engine));
+}
+
+/* --- the end of an assignment
+ * ------------------------------------------------------------------------- */
+static void learn(struct kiln_leader *leader, const struct kiln_assigned *assigned,
+                  const struct kiln_event *event)
+{
+    if (assigned->width == 0) /* from before this leadership: its shape is not known */
+        return;
+    struct kiln_cost_shape shape = {assigned->model, assigned->width,    assigned->height,
+                                    assigned->steps, assigned->guidance, assigned->count};
+    if (event->compute_ms > 0)
+        kiln_cost_learn_compute(leader->costs, &shape, event->compute_ms / 1000);
+    if (event->switch_ms > 0)
+        kiln_cost_learn_switch(leader->costs, assigned->model, assigned->lora_set,
+                               event->switch_ms / 1000);
+}
+
+void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *event)
+{
+    struct kiln_member *member = kiln_fleet_find(leader, event->worker);
+    if (!member)
+        return;
+    snprintf(member->finished[member->finished_turn++ % KILN_FINISHED_MAX],
+             sizeof(member->finished[0]), "%s", event->assignment);
+    struct kiln_assigned *assigned = kiln_fleet_assigned(member, event->assignment);
+    if (!assigned || assigned->lost)
+        return;
+    learn(leader, assigned, event);
+    if (assigned->held)
+        kiln_policy_release(leader->policy, member->name, assigned->tag);
+    /* Should a job of it still be assigned, the next reconciliation finds it and waits. */
+    kiln_fleet_drop(member, assigned);
+}

@@ -1,0 +1,42 @@
+/* intake.h - from the intake stream into the ledger.
+ *
+ *     read (own pending entries first, then new ones; now and then those of a dead consumer)
+ *       -> decode, expand, validate   (schemas/wire.h, expand.h, job_line.h: as `kiln enqueue`)
+ *       -> insert in bulk             (idempotent: batch and key decide)
+ *       -> refusals, receipts
+ *       -> acknowledge
+ *
+ * Nothing is acknowledged before the ledger has it, so a crash anywhere repeats work that changes
+ * nothing.  A bad entry is refused with its reason and never holds up the next one; a ledger that
+ * is away or full holds everything up, in the stream, until it is back.
+ *
+ * There is one consumer name for whoever leads: a new leader finds its predecessor's entries as its
+ * own.  One thread; its own connections.
+ */
+#ifndef KILN_INTAKE_H
+#define KILN_INTAKE_H
+
+#include <stdint.h>
+
+#include "schemas/config.h"
+#include "schemas/error.h"
+
+struct kiln_intake;
+
+struct kiln_intake_counts {
+    uint64_t entries, inserted, duplicate, refused, unreadable;
+};
+
+/* config is borrowed for the intake's life. */
+int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_intake_close(struct kiln_intake *intake); /* accepts NULL */
+
+/* Takes in what waits, at most a few thousand entries; waits block_ms for the first one.
+ * *ret_inserted = new jobs in the ledger.  On failure everything unfinished stays pending and the
+ * next call tries it again. */
+int kiln_intake_step(struct kiln_intake *intake, uint32_t block_ms, uint64_t *ret_inserted,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_intake_counts(const struct kiln_intake *intake, struct kiln_intake_counts *ret);
+
+#endif

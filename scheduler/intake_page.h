@@ -1,0 +1,52 @@
+/* intake_page.h - the jobs and refusals of a page of stream entries, on their way to the ledger. */
+#ifndef KILN_INTAKE_PAGE_H
+#define KILN_INTAKE_PAGE_H
+
+#include "schemas/expand.h"
+#include "schemas/wire.h"
+#include "storage/bus.h"
+#include "storage/ledger.h"
+
+#define KILN_PAGE_ENTRIES 2000 /* read at once */
+#define KILN_PAGE_JOBS 4000    /* inserted at once */
+
+struct kiln_page_end { /* the last entry of an enqueue call */
+    char batch[KILN_BATCH_NAME_MAX + 1];
+    char token[KILN_WIRE_ID_MAX + 1];
+    uint64_t announced;
+};
+
+struct kiln_page_batch { /* where the index of a batch's next job without one stands */
+    char name[KILN_BATCH_NAME_MAX + 1];
+    uint64_t next_index;
+};
+#define KILN_PAGE_BATCHES 64
+
+struct kiln_page {
+    struct kiln_ledger *ledger;
+    const char *pool;
+    struct kiln_job_context context;
+    struct kiln_expand *expand;
+    struct kiln_new_job *jobs; /* [KILN_PAGE_JOBS] */
+    size_t job_count;
+    struct kiln_page_end *ends; /* [KILN_PAGE_ENTRIES] */
+    size_t end_count;
+    struct kiln_page_batch batches[KILN_PAGE_BATCHES];
+    uint32_t batch_turn;
+    uint64_t inserted, offered, refused, unreadable;
+};
+
+int kiln_page_init(struct kiln_page *page, struct kiln_ledger *ledger, const char *pool,
+                   struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_page_release(struct kiln_page *page);
+
+/* Forgets jobs and ends that did not reach the ledger. */
+void kiln_page_clear(struct kiln_page *page);
+/* Adds what the entry stands for; full pages are flushed on the way.  A bad entry is refused in the
+ * ledger and is no failure. */
+int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
+                  struct kiln_error *err) KILN_MUST_CHECK;
+/* Inserts the jobs so far.  If the ledger refuses the lot as bad input, one by one. */
+int kiln_page_flush(struct kiln_page *page, struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

@@ -1,0 +1,236 @@
+/* leader.c - the leading scheduler: rebuilding, the step, the intake thread.
+ *
+ * A step hears the bus, compares, loads and assigns.  A bus that is away only makes it deaf: jobs
+ * stay where they are and leases stand still until it is back.  The ledger is different: whoever
+ * loses its connection has lost the lock with it and must stop at once, so every failure of the
+ * ledger ends the leadership and with it all that was remembered here.
+ */
+#include "scheduler/leader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "schemas/log.h"
+#include "storage/backoff.h"
+#include "storage/ledger_read.h"
+
+#define LEAD_MS 500    /* between confirmations of the lock */
+#define CLOCK_MS 10000 /* between comparisons of the clocks */
+#define EARS_MS 5000   /* between looks whether the events stream began anew */
+#define INTAKE_WAIT_MS 500
+#define COST_ROWS 8192
+
+static void pause_ms(uint32_t ms)
+{
+    struct timespec ts = {ms / 1000, (long)(ms % 1000) * 1000000};
+    nanosleep(&ts, NULL);
+}
+
+/* --- the intake thread
+ * ------------------------------------------------------------------------------ */
+static void note_intake(bool *away, int rc, const struct kiln_error *err)
+{
+    if (rc && !*away)
+        kiln_log(KILN_LOG_WARNING, "intake_waits", kiln_f("error", "%s", err->text),
+                 kiln_f("effect", "%s", "entries stay in the stream"));
+    if (!rc && *away)
+        kiln_log(KILN_LOG_INFO, "intake_goes_on");
+    *away = rc != 0;
+}
+
+static void *run_intake(void *arg)
+{
+    struct kiln_leader *leader = arg;
+    struct kiln_intake *intake = NULL;
+    struct kiln_error err;
+    bool away = false;
+    while (!atomic_load(&leader->stop)) {
+        uint64_t inserted = 0;
+        int rc = intake ? 0 : kiln_intake_open(leader->config, &intake, &err);
+        if (rc == 0)
+            rc = kiln_intake_step(intake, INTAKE_WAIT_MS, &inserted, &err);
+        if (inserted > 0)
+            atomic_store(&leader->inserted, true);
+        note_intake(&away, rc, &err);
+        if (rc)
+            pause_ms(200);
+    }
+    kiln_intake_close(intake);
+    return NULL;
+}
+
+/* --- opening and closing
+ * ------------------------------------------------------------------------------ */
+static int compare_clocks(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
+{
+    int64_t database_ms = 0;
+    char version[64];
+    int rc = kiln_ledger_clock(leader->ledger, &database_ms, version, sizeof(version), err);
+    if (rc)
+        return rc;
+    leader->clock_offset_ms = database_ms - kiln_clock_ms();
+    leader->clock_due_ms = now_ms + CLOCK_MS;
+    return 0;
+}
+
+static void name_keys(struct kiln_leader *leader)
+{
+    kiln_wire_key(leader->intake_key, sizeof(leader->intake_key), leader->pool, "intake", NULL);
+    kiln_wire_key(leader->events_key, sizeof(leader->events_key), leader->pool, "events", NULL);
+    kiln_wire_key(leader->control_key, sizeof(leader->control_key), leader->pool, "control", NULL);
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    snprintf(leader->session, sizeof(leader->session), "%llx.%x",
+             (unsigned long long)ts.tv_sec * 1000 + (unsigned long long)ts.tv_nsec / 1000000,
+             (unsigned)getpid());
+}
+
+int kiln_leader_open(const struct kiln_config *config, struct kiln_ledger *ledger,
+                     struct kiln_leader **ret, struct kiln_error *err)
+{
+    struct kiln_leader *leader = calloc(1, sizeof(*leader));
+    if (!leader)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to lead");
+    leader->config = config;
+    leader->ledger = ledger;
+    leader->pool = kiln_config_text(config, KILN_KEY_POOL);
+    leader->lease_ms = (int64_t)(kiln_config_number(config, KILN_KEY_LEASE_S) * 1000);
+    name_keys(leader);
+    int64_t now_ms = kiln_clock_ms();
+    leader->bus_back_ms = now_ms;
+    leader->sweep_due_ms = INT64_MAX; /* the first load is one */
+    leader->costs = kiln_cost_model_new(COST_ROWS);
+    int rc = leader->costs ? kiln_policy_new(NULL, leader->costs, &leader->policy, err)
+                           : kiln_fail(err, KILN_NO_MEMORY, "no memory for the cost model");
+    if (rc == 0)
+        rc = kiln_bus_open(config, &leader->bus, err);
+    if (rc == 0)
+        rc = compare_clocks(leader, now_ms, err);
+    if (rc == 0)
+        rc = kiln_reconcile(leader, now_ms, err);
+    if (rc == 0 && pthread_create(&leader->intake_thread, NULL, run_intake, leader) != 0)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "the intake thread cannot be started");
+    leader->intake_started = rc == 0;
+    if (rc) {
+        kiln_leader_close(leader);
+        return rc;
+    }
+    *ret = leader;
+    return 0;
+}
+
+void kiln_leader_close(struct kiln_leader *leader)
+{
+    if (!leader)
+        return;
+    atomic_store(&leader->stop, true);
+    if (leader->intake_started)
+        pthread_join(leader->intake_thread, NULL);
+    kiln_fleet_clear(leader);
+    kiln_policy_free(leader->policy);
+    kiln_cost_model_free(leader->costs);
+    kiln_bus_close(leader->bus);
+    free(leader);
+}
+
+/* --- the step
+ * ------------------------------------------------------------------------------------------ */
+static int confirm_lead(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
+{
+    bool leads = false;
+    int rc = kiln_ledger_lead(leader->ledger, leader->pool, &leads, err);
+    leader->lead_due_ms = now_ms + LEAD_MS;
+    if (rc == 0 && !leads)
+        return kiln_fail(err, KILN_STALE, "another scheduler leads pool '%s'", leader->pool);
+    return rc;
+}
+
+/* Stream ids "ms-seq" as numbers; "" comes before all. */
+static bool id_before(const char *a, const char *b)
+{
+    char *a_end, *b_end;
+    unsigned long long a_ms = strtoull(a, &a_end, 10), b_ms = strtoull(b, &b_end, 10);
+    if (a_ms != b_ms)
+        return a_ms < b_ms;
+    unsigned long long a_seq = *a_end == '-' ? strtoull(a_end + 1, NULL, 10) : 0;
+    unsigned long long b_seq = *b_end == '-' ? strtoull(b_end + 1, NULL, 10) : 0;
+    return a_seq < b_seq;
+}
+
+/* Ids of a stream only grow while the stream lives.  After a flush, with Redis' clock behind, new
+ * events could have ids that were passed already: then everything is read again, which is harmless.
+ */
+static int check_ears(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
+{
+    char last[sizeof(leader->events_after)] = "";
+    leader->ears_due_ms = now_ms + EARS_MS;
+    int rc = kiln_bus_last_id(leader->bus, leader->events_key, last, sizeof(last), err);
+    if (rc)
+        return rc;
+    bool began = leader->events_after[0] == '\0';
+    if (began || id_before(last, leader->events_after))
+        snprintf(leader->events_after, sizeof(leader->events_after), "%s",
+                 began && last[0] ? last : "0");
+    return 0;
+}
+
+static int hear_bus(struct kiln_leader *leader, uint32_t wait_ms, int64_t now_ms,
+                    struct kiln_error *err)
+{
+    int rc = now_ms >= leader->ears_due_ms ? check_ears(leader, now_ms, err) : 0;
+    if (rc == 0)
+        rc = kiln_hear(leader, wait_ms, err);
+    now_ms = kiln_clock_ms();
+    if (rc == 0 && now_ms >= leader->beats_due_ms) {
+        rc = kiln_hear_beats(leader, now_ms, err);
+        int64_t every = (int64_t)leader->member_count * 2;
+        leader->beats_due_ms = now_ms + (every < 200 ? 200 : every > 1000 ? 1000 : every);
+    }
+    return rc;
+}
+
+/* Whether the bus is there; logs when it goes and when it is back. */
+static bool hear(struct kiln_leader *leader, uint32_t wait_ms, int64_t now_ms)
+{
+    struct kiln_error err;
+    int rc = hear_bus(leader, wait_ms, now_ms, &err);
+    if (rc && !leader->bus_away)
+        kiln_log(KILN_LOG_ERROR, "bus_away", kiln_f("error", "%s", err.text),
+                 kiln_f("effect", "%s", "nothing is assigned, leases stand still"));
+    if (!rc && leader->bus_away) {
+        leader->bus_back_ms = kiln_clock_ms();
+        leader->control_caught_up = false;
+        leader->ears_due_ms = 0;
+        kiln_log(KILN_LOG_INFO, "bus_back");
+    }
+    leader->bus_away = rc != 0;
+    if (rc)
+        pause_ms(wait_ms);
+    return rc == 0;
+}
+
+int kiln_leader_step(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_error *err)
+{
+    int64_t now_ms = kiln_clock_ms();
+    int rc = now_ms >= leader->lead_due_ms ? confirm_lead(leader, now_ms, err) : 0;
+    if (rc)
+        return rc;
+    bool bus = hear(leader, wait_ms, now_ms);
+    if (leader->ledger_error.code)
+        return kiln_fail(err, leader->ledger_error.code, "%s", leader->ledger_error.text);
+    now_ms = kiln_clock_ms();
+    if (now_ms >= leader->clock_due_ms)
+        rc = compare_clocks(leader, now_ms, err);
+    if (rc == 0 && bus && now_ms >= leader->reconcile_due_ms) {
+        leader->reconcile_due_ms = now_ms + leader->lease_ms / 4;
+        rc = kiln_reconcile(leader, now_ms, err);
+    }
+    if (rc == 0)
+        rc = kiln_load(leader, now_ms, err);
+    if (rc == 0 && bus)
+        rc = kiln_dispatch(leader, kiln_clock_ms(), err);
+    return rc;
+}

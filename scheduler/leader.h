@@ -1,0 +1,140 @@
+/* leader.h - what the leading scheduler knows and does; private to the files that share it.
+ *
+ * One thread owns all of this.  A second one runs the intake with connections of its own and says
+ * through `inserted` that there is something new in the ledger.
+ *
+ *     leader.c     the step: lead, hear, reconcile, load, dispatch
+ *     fleet.c      members (workers with a heartbeat) and the assignments in their hands
+ *     hear.c       heartbeats, events and orders from the bus
+ *     reconcile.c  the ledger's assigned jobs against the fleet: what comes back to the queue
+ *     loader.c     waiting jobs from the ledger into the policy
+ *     dispatch.c   picks of the policy become assignments
+ *
+ * Time is CLOCK_MONOTONIC in milliseconds; times of the ledger are its database's wall clock and
+ * are brought over by `clock_offset_ms`.
+ */
+#ifndef KILN_LEADER_H
+#define KILN_LEADER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "scheduler/intake.h"
+#include "scheduler/policy.h"
+#include "schemas/config.h"
+#include "schemas/wire.h"
+#include "storage/bus.h"
+#include "storage/ledger.h"
+
+#define KILN_HAND_MAX 16    /* assignments remembered of one member */
+#define KILN_FINISHED_MAX 8 /* ids of its last finished ones */
+#define KILN_KEY_MAX (KILN_NAME_MAX * 2 + 32)
+
+/* An assignment, from the ledger's commit until nothing of it is assigned any more. */
+struct kiln_assigned {
+    char id[KILN_WIRE_ID_MAX + 1];
+    char model[KILN_NAME_MAX + 1], lora_set[KILN_LORA_SET_MAX];
+    uint64_t tag; /* the policy's name for it */
+    uint32_t width, height, steps, count;
+    double guidance;
+    uint64_t jobs[KILN_ASSIGN_MAX];
+    uint32_t attempts[KILN_ASSIGN_MAX];
+    bool open[KILN_ASSIGN_MAX]; /* still assigned, as the last reconciliation saw it */
+    bool held;                  /* on its way to the worker or in its hands */
+    bool seen;                  /* some beat named it, */
+    bool beaten;                /* the latest one does */
+    bool lost;                  /* its holder is gone: return it now */
+    bool clean;                 /* ... having said good-bye: nothing crashed */
+    uint32_t orphan_rounds;     /* reconciliations in which the beat named it and the ledger not */
+    int64_t since_ms;           /* of being assigned, or of being missing */
+};
+
+struct kiln_member {
+    char name[KILN_NAME_MAX + 1];
+    char incarnation[KILN_WIRE_ID_MAX + 1];
+    bool known;                  /* a beat was read; else only the ledger names it */
+    bool present, bye;           /* in the last round of beats; has said good-bye */
+    int64_t started_ms, sent_ms; /* the worker's own words, compared for equality and order only */
+    int64_t changed_ms;          /* when a new beat was last read */
+    int64_t warned_ms;           /* about a second worker of this name */
+    struct kiln_assigned *hand[KILN_HAND_MAX];
+    uint32_t hand_count;
+    char finished[KILN_FINISHED_MAX][KILN_WIRE_ID_MAX + 1];
+    uint32_t finished_turn;
+};
+
+struct kiln_leader {
+    const struct kiln_config *config;
+    const char *pool;
+    struct kiln_ledger *ledger; /* the connection that holds the leader's lock */
+    struct kiln_bus *bus;
+    struct kiln_cost_model *costs;
+    struct kiln_policy *policy;
+    struct kiln_member **members;
+    size_t member_count, member_room;
+    char intake_key[KILN_KEY_MAX], events_key[KILN_KEY_MAX], control_key[KILN_KEY_MAX];
+    char events_after[48]; /* last event heard */
+    char session[32];      /* begins every assignment id of this leadership */
+    uint64_t assignments;
+    int64_t lease_ms, beats_due_ms, reconcile_due_ms, lead_due_ms, clock_due_ms, load_due_ms,
+        sweep_due_ms, ears_due_ms, bus_back_ms;
+    int64_t clock_offset_ms; /* database - monotonic */
+    bool bus_away, check_cancelled, control_caught_up;
+    struct kiln_error ledger_error; /* met while hearing; ends the leadership */
+    uint64_t loaded_id, sweep_id;   /* cursors */
+    bool sweeping, queue_full;
+    int64_t sweep_began_ms;
+    /* the intake thread */
+    pthread_t intake_thread;
+    bool intake_started;
+    atomic_bool stop, inserted;
+};
+
+/* ledger: open and holding the lock; stays the caller's.  Rebuilds everything from the ledger and
+ * starts the intake.  config is borrowed. */
+int kiln_leader_open(const struct kiln_config *config, struct kiln_ledger *ledger,
+                     struct kiln_leader **ret, struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_leader_close(struct kiln_leader *leader); /* accepts NULL */
+/* One round; waits on the bus for at most wait_ms.  KILN_STALE: somebody else leads.  Any other
+ * failure is the ledger's; both end the leadership.  A bus that is away is waited for inside. */
+int kiln_leader_step(struct kiln_leader *leader, uint32_t wait_ms,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- fleet.c
+ * --------------------------------------------------------------------------------------- */
+struct kiln_member *kiln_fleet_find(const struct kiln_leader *leader, const char *name);
+struct kiln_member *kiln_fleet_get(struct kiln_leader *leader,
+                                   const char *name); /* NULL: no memory */
+struct kiln_assigned *kiln_fleet_assigned(const struct kiln_member *member, const char *id);
+/* A new record in the member's hand; NULL when the hand is full or memory short. */
+struct kiln_assigned *kiln_fleet_hand(struct kiln_member *member, const char *id, int64_t now_ms);
+void kiln_fleet_drop(struct kiln_member *member, struct kiln_assigned *assigned);
+void kiln_fleet_clear(struct kiln_leader *leader);
+/* Marks everything the member holds as lost and forgets it in the policy. */
+void kiln_fleet_lose(struct kiln_leader *leader, struct kiln_member *member, bool clean);
+/* A beat that was read now. */
+void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, int64_t now_ms);
+/* After a round of beats: who has not been heard for too long. */
+void kiln_fleet_expire(struct kiln_leader *leader, int64_t now_ms);
+/* The worker acknowledged it. */
+void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *event);
+/* Appends an order to the worker's stream. */
+int kiln_fleet_order(struct kiln_leader *leader, const char *worker, enum kiln_order_kind kind,
+                     uint64_t job, const char *id, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- the parts of a step
+ * ------------------------------------------------------------------------------ */
+/* Failures of these two are the bus's; one of the ledger is left in ledger_error. */
+int kiln_hear(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_hear_beats(struct kiln_leader *leader, int64_t now_ms,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+/* Failures of these are the ledger's. */
+int kiln_reconcile(struct kiln_leader *leader, int64_t now_ms,
+                   struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_load(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err) KILN_MUST_CHECK;
+/* One job by id, if it waits. */
+int kiln_load_one(struct kiln_leader *leader, uint64_t id, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_dispatch(struct kiln_leader *leader, int64_t now_ms,
+                  struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

@@ -1,0 +1,138 @@
+/* loader.c - waiting jobs from the ledger into the policy.
+ *
+ * New jobs have higher ids than all before: a cursor follows them.  Jobs that come back are fetched
+ * one by one when that is heard of.  And now and then, or when somebody says so (retry, cancel), a
+ * sweep reads everything that waits again, a page a step, finds what was missed and drops what does
+ * not wait any more; so no lost message can hide a job for long.
+ */
+#include <string.h>
+
+#include "scheduler/leader.h"
+#include "schemas/log.h"
+#include "storage/backoff.h"
+
+#define PAGE 2000
+#define PAGES_A_STEP 4
+#define POLL_MS 500    /* looks for new jobs without being told */
+#define SWEEP_MS 60000 /* at least this long between sweeps, */
+#define SWEEP_SHARE 20 /* and this many times what the last one took */
+
+struct loading {
+    struct kiln_leader *leader;
+    int64_t now_ms;
+    uint64_t last_id, only_id; /* only_id 0: all */
+    uint32_t rows;
+};
+
+static int64_t at_most(int64_t value, int64_t bound)
+{
+    return value < bound ? value : bound;
+}
+
+static int take_waiting(void *arg, const struct kiln_waiting *waiting)
+{
+    struct loading *loading = arg;
+    struct kiln_leader *leader = loading->leader;
+    if (loading->only_id && waiting->id != loading->only_id)
+        return 0;
+    int64_t now = loading->now_ms, offset = leader->clock_offset_ms;
+    int64_t pause_max =
+        (int64_t)(kiln_config_number(leader->config, KILN_KEY_BACKOFF_MAX_S) * 1000);
+    struct kiln_policy_job job = {
+        .id = waiting->id,
+        .batch_id = waiting->batch_id,
+        .model = waiting->model,
+        .lora_set = waiting->lora_set,
+        .tenant = waiting->tenant,
+        .width = waiting->width,
+        .height = waiting->height,
+        .steps = waiting->steps,
+        .guidance = waiting->guidance,
+        .priority = waiting->priority,
+        .max_wait_s = waiting->max_wait_s,
+        /* Whatever the clocks say, nothing was queued in the future or sleeps beyond the rules. */
+        .queued_ms = at_most(waiting->queued_ms - offset, now),
+        .not_before_ms = at_most(waiting->not_before_ms - offset, now + pause_max),
+        .alone = waiting->crashes > 0,
+    };
+    int rc = kiln_policy_add(leader->policy, &job, NULL);
+    if (rc && rc != KILN_EXISTS)
+        return rc;
+    loading->last_id = waiting->id;
+    loading->rows++;
+    return 0;
+}
+
+int kiln_load_one(struct kiln_leader *leader, uint64_t id, struct kiln_error *err)
+{
+    struct loading loading = {.leader = leader, .now_ms = kiln_clock_ms(), .only_id = id};
+    int rc =
+        kiln_ledger_waiting(leader->ledger, leader->pool, id - 1, 1, take_waiting, &loading, err);
+    if (rc == KILN_FULL) {
+        leader->sweep_due_ms = 0;
+        return 0;
+    }
+    return rc;
+}
+
+/* One page after *cursor; *ret_more: there may be another one. */
+static int load_page(struct kiln_leader *leader, int64_t now_ms, uint64_t *cursor, bool *ret_more,
+                     struct kiln_error *err)
+{
+    struct loading loading = {.leader = leader, .now_ms = now_ms, .last_id = *cursor};
+    int rc = kiln_ledger_waiting(leader->ledger, leader->pool, *cursor, PAGE, take_waiting,
+                                 &loading, err);
+    *cursor = loading.last_id;
+    *ret_more = rc == 0 && loading.rows == PAGE;
+    if (rc == KILN_FULL && !leader->queue_full)
+        kiln_log(KILN_LOG_WARNING, "queue_full",
+                 kiln_f("effect", "%s", "later jobs wait in the ledger until others are drawn"));
+    leader->queue_full = rc == KILN_FULL;
+    return rc == KILN_FULL ? 0 : rc;
+}
+
+static int load_new(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
+{
+    bool more = true;
+    int rc = 0;
+    for (int page = 0; page < PAGES_A_STEP && more && rc == 0; page++)
+        rc = load_page(leader, now_ms, &leader->loaded_id, &more, err);
+    leader->load_due_ms = more ? now_ms : now_ms + POLL_MS;
+    return rc;
+}
+
+static int sweep(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
+{
+    if (!leader->sweeping) {
+        leader->sweeping = true;
+        leader->sweep_id = 0;
+        leader->sweep_began_ms = now_ms;
+        leader->sweep_due_ms = INT64_MAX; /* an order during the sweep asks for one more */
+        kiln_policy_sweep_begin(leader->policy);
+    }
+    bool more = false;
+    int rc = load_page(leader, now_ms, &leader->sweep_id, &more, err);
+    if (rc || more)
+        return rc;
+    leader->sweeping = false;
+    int64_t took = kiln_clock_ms() - leader->sweep_began_ms;
+    int64_t pause = took * SWEEP_SHARE > SWEEP_MS ? took * SWEEP_SHARE : SWEEP_MS;
+    if (leader->sweep_due_ms == INT64_MAX)
+        leader->sweep_due_ms = now_ms + pause;
+    if (leader->queue_full)
+        return 0; /* it did not see everything: nothing may be dropped */
+    uint32_t dropped = kiln_policy_sweep_end(leader->policy);
+    if (dropped > 0)
+        kiln_log(KILN_LOG_INFO, "queue_swept", kiln_f("dropped", "%u", dropped));
+    return 0;
+}
+
+int kiln_load(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
+{
+    int rc = 0;
+    if (atomic_exchange(&leader->inserted, false) || now_ms >= leader->load_due_ms)
+        rc = load_new(leader, now_ms, err);
+    if (rc == 0 && (leader->sweeping || now_ms >= leader->sweep_due_ms))
+        rc = sweep(leader, now_ms, err);
+    return rc;
+}

@@ -1,0 +1,60 @@
+/* main.c - kiln-scheduler: signals and exit status around scheduler/daemon.c. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "scheduler/daemon.h"
+#include "schemas/config.h"
+
+static struct kiln_daemon_signals signals;
+
+static void on_signal(int number)
+{
+    if (number == SIGHUP)
+        atomic_store(&signals.reload, true);
+    else
+        atomic_store(&signals.stop, true);
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    /* A server that goes away is an error code, not a death. */
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, NULL);
+}
+
+static void help(void)
+{
+    printf("usage: kiln-scheduler [--config FILE] [--SETTING VALUE]...\n"
+           "\n"
+           "Takes jobs from the intake stream into the ledger and assigns them to the workers of\n"
+           "its pool.  Several may run: one leads, the others stand by.  SIGTERM ends it, SIGHUP\n"
+           "makes it read its settings again.  `kiln help config` lists the settings.\n"
+           "\n"
+           "  kiln-scheduler --config .kiln/kiln.conf --pool default --log-level debug\n");
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            help();
+            return 0;
+        }
+        if (strcmp(argv[i], "--version") == 0) {
+            printf("kiln-scheduler %s\n", KILN_VERSION);
+            return 0;
+        }
+    }
+    struct kiln_error err;
+    catch_signals();
+    int rc = kiln_daemon_run(argc, argv, &signals, &err);
+    if (rc)
+        fprintf(stderr, "kiln-scheduler: %s\n", err.text);
+    return kiln_code_exit(rc);
+}

@@ -1,0 +1,257 @@
+/* reconcile.c - the ledger's assigned jobs against what the fleet holds.
+ *
+ * Every few seconds, and at once when a worker was lost or jobs were cancelled:
+ *   lost        the holder is gone: its jobs go back now.  Those that lie unread in its stream
+ *               were never begun and are not counted; all others crashed with it, for anything
+ *               the ledger can know.
+ *   missing     a live worker does not name the assignment: after one lease it goes back; counted
+ *               only if some beat had named it (else a flushed Redis took it away).
+ *   orphaned    a worker names an assignment of which nothing is assigned: it is told to drop it.
+ *   cancelled   a job of an assignment in hand is assigned no more: the worker is told to stop it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/leader.h"
+#include "schemas/log.h"
+#include "storage/backoff.h"
+
+#define UNREAD_MAX 64
+#define ORPHAN_ROUNDS 2
+
+/* --- what the ledger says
+ * ------------------------------------------------------------------------- */
+struct held_rows {
+    struct kiln_held *at;
+    size_t count, room;
+};
+
+static int keep_row(void *arg, const struct kiln_held *held)
+{
+    struct held_rows *rows = arg;
+    if (rows->count == rows->room) {
+        size_t room = rows->room ? rows->room * 2 : 256;
+        struct kiln_held *grown = realloc(rows->at, room * sizeof(*grown));
+        if (!grown)
+            return KILN_NO_MEMORY;
+        rows->at = grown;
+        rows->room = room;
+    }
+    rows->at[rows->count++] = *held;
+    return 0;
+}
+
+static void mark_row(struct kiln_leader *leader, const struct kiln_held *held, int64_t now_ms)
+{
+    struct kiln_member *member = kiln_fleet_get(leader, held->worker);
+    if (!member)
+        return;
+    if (!member->known && member->changed_ms == 0)
+        member->changed_ms = now_ms; /* no beat yet: it has one lease to show up */
+    struct kiln_assigned *assigned = kiln_fleet_assigned(member, held->assignment);
+    if (!assigned)
+        assigned = kiln_fleet_hand(member, held->assignment, now_ms);
+    if (!assigned)
+        return; /* a later round has room */
+    uint32_t at = 0;
+    while (at < assigned->count && assigned->jobs[at] != held->id)
+        at++;
+    if (at == KILN_ASSIGN_MAX)
+        return;
+    assigned->count = at == assigned->count ? at + 1 : assigned->count;
+    assigned->jobs[at] = held->id;
+    assigned->attempts[at] = held->attempt;
+    assigned->open[at] = true;
+}
+
+static uint32_t open_jobs(const struct kiln_assigned *assigned)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < assigned->count; i++)
+        count += assigned->open[i];
+    return count;
+}
+
+/* --- unread entries
+ * ---------------------------------------------------------------------------------- */
+struct unread {
+    char ids[UNREAD_MAX][KILN_WIRE_ID_MAX + 1];
+    char entries[UNREAD_MAX][48];
+    size_t count;
+    bool known; /* the stream could be read */
+};
+
+/* Assignments that wait in the worker's stream; they are taken out of it. */
+static void take_unread(struct kiln_leader *leader, const struct kiln_member *member,
+                        struct unread *ret)
+{
+    char key[KILN_KEY_MAX];
+    const char *stream = key, *after = "0";
+    struct kiln_bus_entries entries = {0};
+    struct kiln_error err;
+    ret->count = 0;
+    kiln_wire_key(key, sizeof(key), leader->pool, "worker", member->name);
+    ret->known = kiln_bus_read(leader->bus, &stream, &after, 1, UNREAD_MAX, 0, &entries, &err) == 0;
+    for (size_t i = 0; ret->known && i < entries.count; i++) {
+        const struct kiln_bus_entry *entry = &entries.at[i];
+        struct kiln_assignment assignment = {0};
+        if (entry->field_count == 0 || strcmp(entry->fields[0], "assign") != 0 ||
+            kiln_assignment_decode(entry->fields[1], entry->lengths[1], &assignment, &err))
+            continue;
+        snprintf(ret->ids[ret->count], sizeof(ret->ids[0]), "%s", assignment.id);
+        snprintf(ret->entries[ret->count++], sizeof(ret->entries[0]), "%s", entry->id);
+        kiln_assignment_release(&assignment);
+    }
+    for (size_t i = 0; i < ret->count; i++)
+        if (kiln_bus_delete_entry(leader->bus, stream, ret->entries[i], &err))
+            kiln_log(KILN_LOG_WARNING, "unread_left", kiln_f("error", "%s", err.text));
+}
+
+static bool is_unread(const struct unread *unread, const char *id)
+{
+    for (size_t i = 0; i < unread->count; i++)
+        if (strcmp(unread->ids[i], id) == 0)
+            return true;
+    return false;
+}
+
+/* --- returning
+ * --------------------------------------------------------------------------------------- */
+static int give_back(struct kiln_leader *leader, const struct kiln_member *member,
+                     const struct kiln_assigned *assigned, const struct kiln_return *how,
+                     struct kiln_error *err)
+{
+    struct kiln_return returns[KILN_ASSIGN_MAX];
+    int states[KILN_ASSIGN_MAX];
+    size_t count = 0;
+    for (uint32_t i = 0; i < assigned->count; i++) {
+        if (!assigned->open[i])
+            continue;
+        returns[count] = *how;
+        returns[count].id = assigned->jobs[i];
+        returns[count++].attempt = assigned->attempts[i];
+    }
+    int rc = count ? kiln_ledger_return(leader->ledger, returns, count, states, err) : 0;
+    if (rc || count == 0)
+        return rc;
+    uint32_t failed = 0;
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        failed += states[i] == KILN_JOB_FAILED;
+        if (states[i] == KILN_JOB_QUEUED)
+            rc = kiln_load_one(leader, returns[i].id, err);
+    }
+    kiln_log(KILN_LOG_WARNING, "assignment_returned", kiln_f("assignment", "%s", assigned->id),
+             kiln_f("worker", "%s", member->name), kiln_f("jobs", "%zu", count),
+             kiln_f("failed", "%u", failed), kiln_f("reason", "%s", how->reason));
+    return rc;
+}
+
+static int return_lost(struct kiln_leader *leader, struct kiln_member *member,
+                       struct kiln_error *err)
+{
+    struct unread unread = {.known = false};
+    char reason[KILN_NAME_MAX + 64];
+    int rc = 0;
+    take_unread(leader, member, &unread);
+    for (uint32_t i = 0; i < member->hand_count && rc == 0;) {
+        struct kiln_assigned *assigned = member->hand[i];
+        if (!assigned->lost) {
+            i++;
+            continue;
+        }
+        bool idle = assigned->clean || is_unread(&unread, assigned->id);
+        snprintf(reason, sizeof(reason), "worker %s %s", member->name,
+                 idle ? "went away before it began" : "vanished");
+        struct kiln_return how = {
+            .code = idle ? KILN_OK : KILN_UNAVAILABLE, .reason = reason, .crashed = !idle};
+        rc = give_back(leader, member, assigned, &how, err);
+        if (rc == 0)
+            kiln_fleet_drop(member, assigned);
+    }
+    return rc;
+}
+
+static int return_missing(struct kiln_leader *leader, struct kiln_member *member,
+                          struct kiln_assigned *assigned, struct kiln_error *err)
+{
+    struct kiln_return how = {.code = assigned->seen ? KILN_STALE : KILN_OK,
+                              .reason = assigned->seen ? "its worker does not hold it any more"
+                                                       : "it never reached its worker"};
+    int rc = give_back(leader, member, assigned, &how, err);
+    if (rc == 0)
+        kiln_fleet_drop(member, assigned);
+    return rc;
+}
+
+/* --- the round
+ * ---------------------------------------------------------------------------------------- */
+static void stop_cancelled(struct kiln_leader *leader, const struct kiln_member *member,
+                           const struct kiln_assigned *assigned)
+{
+    struct kiln_error err;
+    for (uint32_t i = 0; i < assigned->count; i++)
+        if (!assigned->open[i] && kiln_fleet_order(leader, member->name, KILN_ORDER_CANCEL_JOB,
+                                                   assigned->jobs[i], "", &err))
+            kiln_log(KILN_LOG_WARNING, "order_lost", kiln_f("error", "%s", err.text));
+}
+
+static void drop_orphan(struct kiln_leader *leader, struct kiln_member *member,
+                        struct kiln_assigned *assigned)
+{
+    struct kiln_error err;
+    if (!assigned->beaten || ++assigned->orphan_rounds < ORPHAN_ROUNDS)
+        return;
+    assigned->orphan_rounds = 0;
+    if (kiln_fleet_order(leader, member->name, KILN_ORDER_DROP, 0, assigned->id, &err))
+        kiln_log(KILN_LOG_WARNING, "order_lost", kiln_f("error", "%s", err.text));
+}
+
+static int judge(struct kiln_leader *leader, struct kiln_member *member, int64_t now_ms,
+                 struct kiln_error *err)
+{
+    bool lost = false;
+    for (uint32_t i = 0; i < member->hand_count; i++)
+        lost = lost || member->hand[i]->lost;
+    int rc = lost ? return_lost(leader, member, err) : 0;
+    for (uint32_t i = 0; i < member->hand_count && rc == 0;) {
+        struct kiln_assigned *assigned = member->hand[i];
+        uint32_t open = open_jobs(assigned);
+        bool due = now_ms - assigned->since_ms > leader->lease_ms;
+        if (assigned->held && leader->check_cancelled)
+            stop_cancelled(leader, member, assigned);
+        if (!assigned->held && open == 0) {
+            kiln_fleet_drop(member,
+                            assigned); /* settled without a word; the next takes its place */
+            continue;
+        }
+        if (!assigned->held && due && member->known) {
+            rc = return_missing(leader, member, assigned, err);
+            continue;
+        }
+        if (open == 0)
+            drop_orphan(leader, member, assigned);
+        else
+            assigned->orphan_rounds = 0;
+        i++;
+    }
+    return rc;
+}
+
+int kiln_reconcile(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
+{
+    struct held_rows rows = {0};
+    int rc = kiln_ledger_held(leader->ledger, leader->pool, keep_row, &rows, err);
+    if (rc == 0) {
+        for (size_t i = 0; i < leader->member_count; i++)
+            for (uint32_t k = 0; k < leader->members[i]->hand_count; k++)
+                memset(leader->members[i]->hand[k]->open, 0, sizeof(bool) * KILN_ASSIGN_MAX);
+        for (size_t i = 0; i < rows.count; i++)
+            mark_row(leader, &rows.at[i], now_ms);
+        for (size_t i = 0; i < leader->member_count && rc == 0; i++)
+            rc = judge(leader, leader->members[i], now_ms, err);
+        leader->check_cancelled = false;
+    }
+    free(rows.at);
+    return rc;
+}

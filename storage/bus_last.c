@@ -1,0 +1,35 @@
+/* bus_last.c - where a stream stands. */
+#include <stdio.h>
+#include <string.h>
+
+#include "storage/bus_internal.h"
+
+int kiln_bus_last_id(struct kiln_bus *bus, const char *stream, char *ret, size_t size,
+                     struct kiln_error *err)
+{
+    redisReply *reply;
+    int rc = kiln_bus_begin(bus, err);
+    if (rc != 0)
+        return rc;
+    kiln_bus_command(bus, 6);
+    kiln_bus_arg_text(bus, "XREVRANGE");
+    kiln_bus_arg_text(bus, stream);
+    kiln_bus_arg_text(bus, "+");
+    kiln_bus_arg_text(bus, "-");
+    kiln_bus_arg_text(bus, "COUNT");
+    kiln_bus_arg_text(bus, "1");
+    rc = kiln_bus_reply(bus, 0, &reply, err);
+    if (rc != 0)
+        return rc;
+    const char *id = "";
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 1 &&
+        reply->element[0]->type == REDIS_REPLY_ARRAY && reply->element[0]->elements == 2 &&
+        reply->element[0]->element[0]->type == REDIS_REPLY_STRING)
+        id = reply->element[0]->element[0]->str;
+    if (strlen(id) < size)
+        strcpy(ret, id);
+    else
+        rc = kiln_fail(err, KILN_PROTOCOL, "Redis: the newest id of %s makes no sense", stream);
+    freeReplyObject(reply);
+    return rc;
+}
