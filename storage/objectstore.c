@@ -53,10 +53,13 @@ void kiln_put_fail(struct kiln_put *put, const struct kiln_error *err)
     snprintf(put->error, sizeof put->error, "%.*s", (int)sizeof put->error - 1, err->text);
 }
 
-static int open_backend(const char *url, struct kiln_store **ret, struct kiln_error *err)
+static int open_backend(const struct kiln_config *config, const char *url, struct kiln_store **ret,
+                        struct kiln_error *err)
 {
     if (strncmp(url, "file://", 7) == 0)
         return kiln_store_open_file(url + 7, ret, err);
+    if (strncmp(url, "s3://", 5) == 0)
+        return kiln_store_open_s3(config, url + 5, ret, err);
     return kiln_fail(err, KILN_CONFIG,
                      "store is '%s'; it must be file:///directory or s3://bucket/prefix", url);
 }
@@ -69,7 +72,7 @@ int kiln_store_open(const struct kiln_config *config, struct kiln_store **ret,
     if (!copy)
         return kiln_fail(err, KILN_NO_MEMORY, "open store %s: no memory", url);
     struct kiln_store *store = NULL;
-    int code = open_backend(url, &store, err);
+    int code = open_backend(config, url, &store, err);
     if (code) {
         free(copy);
         return code;

@@ -29,7 +29,7 @@ struct kiln_put {
     /* results */
     char sha256[65];          /* hex, of data */
     int code;                 /* 0 once the object is durable */
-    char error[256];
+    char error[512];
 };
 
 /* Puts all objects, up to the configured number in flight, retrying by the table of

@@ -30,6 +30,10 @@ struct kiln_store {
 int kiln_store_open_file(const char *path, struct kiln_store **ret,
                          struct kiln_error *err) KILN_MUST_CHECK;
 
+/* location: "bucket/prefix", what follows "s3://". */
+int kiln_store_open_s3(const struct kiln_config *config, const char *location,
+                       struct kiln_store **ret, struct kiln_error *err) KILN_MUST_CHECK;
+
 /* KILN_BAD_INPUT unless key keeps the rule of objectstore.h. */
 int kiln_store_check_key(const char *key, struct kiln_error *err) KILN_MUST_CHECK;
 /* Fails one put: code and text, cut to its room. */

@@ -1,0 +1,236 @@
+/* objectstore_s3.c - objects in a bucket: the verbs of objectstore.h as S3 requests.
+ *
+ * A store of s3://bucket/prefix puts the object "a/b" under the key "prefix/a/b".  An object is
+ * durable when S3 has answered its PUT with 200: there is nothing to sync.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/limits.h"
+#include "storage/objectstore_backend.h"
+#include "storage/s3_client.h"
+
+#define PREFIX_MAX 256
+#define PAGE_BYTES_MAX (8 * 1024 * 1024) /* 1000 keys of 1 KiB, escaped */
+#define S3_KEY_SIZE (PREFIX_MAX + 1 + KILN_OBJECT_KEY_MAX + 1)
+
+struct s3_store {
+    struct kiln_store base;
+    struct kiln_s3_client *client;
+    char prefix[PREFIX_MAX + 2]; /* "" or with its final '/' */
+};
+
+static struct s3_store *s3_store(struct kiln_store *store)
+{
+    return (struct s3_store *)store;
+}
+
+static void full_key(const struct s3_store *store, const char *key, char out[S3_KEY_SIZE])
+{
+    snprintf(out, S3_KEY_SIZE, "%s%s", store->prefix, key);
+}
+
+/* Runs one request without a body. */
+static int run_one(struct s3_store *store, struct kiln_s3_request *request, const char *key,
+                   struct kiln_error *err)
+{
+    char full[S3_KEY_SIZE];
+    full_key(store, key, full);
+    request->key = full;
+    kiln_s3_run(store->client, request, 1);
+    request->key = key;
+    return request->code ? kiln_fail(err, request->code, "%s", request->err.text) : KILN_OK;
+}
+
+static void fail_all(struct kiln_put *puts, size_t count, const struct kiln_error *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if (puts[i].code == KILN_OK)
+            kiln_put_fail(&puts[i], err);
+}
+
+static void s3_put(struct kiln_store *base, struct kiln_put *puts, size_t count)
+{
+    struct s3_store *store = s3_store(base);
+    struct kiln_error err = {0};
+    struct kiln_s3_request *requests = calloc(count + 1, sizeof *requests);
+    char(*keys)[S3_KEY_SIZE] = calloc(count + 1, sizeof *keys);
+    size_t used = 0;
+    if (!requests || !keys) {
+        kiln_fail(&err, KILN_NO_MEMORY, "no memory for %zu requests", count);
+        fail_all(puts, count, &err);
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            if (puts[i].code)
+                continue;
+            full_key(store, puts[i].key, keys[used]);
+            requests[used] = (struct kiln_s3_request){.method = KILN_S3_PUT,
+                                                      .key = keys[used],
+                                                      .body = puts[i].data,
+                                                      .size = puts[i].size,
+                                                      .sha256 = puts[i].sha256,
+                                                      .content_type = puts[i].content_type};
+            used++;
+        }
+        kiln_s3_run(store->client, requests, used);
+    }
+    for (size_t i = 0, n = 0; i < count && n < used; i++) {
+        if (puts[i].code)
+            continue;
+        const struct kiln_s3_request *r = &requests[n++];
+        if (r->code)
+            kiln_put_fail(&puts[i], &r->err);
+    }
+    free(requests);
+    free(keys);
+}
+
+static int s3_get(struct kiln_store *base, const char *key, size_t max, void **ret_data,
+                  size_t *ret_size, struct kiln_error *err)
+{
+    struct kiln_s3_request request = {.method = KILN_S3_GET, .max = max};
+    int code = run_one(s3_store(base), &request, key, err);
+    if (code)
+        return code;
+    *ret_data = request.data;
+    *ret_size = request.data_size;
+    return KILN_OK;
+}
+
+static int s3_head(struct kiln_store *base, const char *key, uint64_t *ret_size,
+                   struct kiln_error *err)
+{
+    struct kiln_s3_request request = {.method = KILN_S3_HEAD};
+    int code = run_one(s3_store(base), &request, key, err);
+    if (!code)
+        *ret_size = request.length;
+    return code;
+}
+
+static int s3_remove(struct kiln_store *base, const char *key, struct kiln_error *err)
+{
+    struct kiln_s3_request request = {.method = KILN_S3_DELETE};
+    int code = run_one(s3_store(base), &request, key, err);
+    bool no_bucket = strcmp(request.error_code, "NoSuchBucket") == 0;
+    return code == KILN_NOT_FOUND && !no_bucket ? KILN_OK : code;
+}
+
+struct listing {
+    const struct s3_store *store;
+    kiln_store_each *each;
+    void *arg;
+};
+
+/* Passes on what can be ours; other programs' objects may lie in the bucket too. */
+static int note_entry(void *arg, const struct kiln_s3_entry *entry)
+{
+    const struct listing *listing = arg;
+    size_t skip = strlen(listing->store->prefix);
+    if (strncmp(entry->key, listing->store->prefix, skip) != 0 ||
+        kiln_store_check_key(entry->key + skip, NULL))
+        return KILN_OK;
+    return listing->each(listing->arg, entry->key + skip, entry->size, entry->modified_s);
+}
+
+static int list_page(struct s3_store *store, const char *prefix, struct listing *listing,
+                     struct kiln_s3_page *page, struct kiln_error *err)
+{
+    struct kiln_sigv4_pair query[4] = {
+        {"list-type", "2"}, {"max-keys", "1000"}, {"prefix", prefix}};
+    size_t count = 3;
+    if (page->token[0])
+        query[count++] = (struct kiln_sigv4_pair){"continuation-token", page->token};
+    struct kiln_s3_request request = {.method = KILN_S3_GET,
+                                      .key = "",
+                                      .query = query,
+                                      .query_count = count,
+                                      .max = PAGE_BYTES_MAX};
+    kiln_s3_run(store->client, &request, 1);
+    if (request.code)
+        return kiln_fail(err, request.code, "list %s: %s", prefix, request.err.text);
+    int code = kiln_s3_parse_list(request.data, request.data_size, note_entry, listing, page, err);
+    free(request.data);
+    return code;
+}
+
+static int s3_list(struct kiln_store *base, const char *prefix, kiln_store_each *each, void *arg,
+                   struct kiln_error *err)
+{
+    struct s3_store *store = s3_store(base);
+    struct listing listing = {store, each, arg};
+    struct kiln_s3_page *page = calloc(1, sizeof *page);
+    if (!page)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to list %s", base->url);
+    char full[S3_KEY_SIZE], last[sizeof page->token];
+    full_key(store, prefix, full);
+    int code;
+    do {
+        memcpy(last, page->token, sizeof last);
+        code = list_page(store, full, &listing, page, err);
+        if (!code && page->truncated && strcmp(last, page->token) == 0)
+            code = kiln_fail(err, KILN_PROTOCOL, "list %s: the server repeats a page", base->url);
+    } while (!code && page->truncated);
+    free(page);
+    return code;
+}
+
+static void s3_close(struct kiln_store *base)
+{
+    kiln_s3_client_free(s3_store(base)->client);
+    free(base);
+}
+
+static const struct kiln_store_ops s3_ops = {
+    .put = s3_put,
+    .get = s3_get,
+    .head = s3_head,
+    .remove = s3_remove,
+    .list = s3_list,
+    .close = s3_close,
+};
+
+/* "bucket/some/prefix/" to its two parts. */
+static int split_location(const char *location, char bucket[64], struct s3_store *store,
+                          struct kiln_error *err)
+{
+    size_t len = strcspn(location, "/");
+    if (len > 63)
+        return kiln_fail(err, KILN_CONFIG, "store: s3://%s: the bucket's name is too long",
+                         location);
+    snprintf(bucket, 64, "%.*s", (int)len, location);
+    const char *prefix = location[len] ? location + len + 1 : "";
+    size_t prefix_len = strlen(prefix);
+    while (prefix_len > 0 && prefix[prefix_len - 1] == '/')
+        prefix_len--;
+    if (prefix_len > PREFIX_MAX)
+        return kiln_fail(err, KILN_CONFIG, "store: s3://%s: a prefix has at most %d bytes",
+                         location, PREFIX_MAX);
+    snprintf(store->prefix, sizeof store->prefix, "%.*s", (int)prefix_len, prefix);
+    if (prefix_len == 0)
+        return KILN_OK;
+    if (kiln_store_check_key(store->prefix, err))
+        return kiln_fail(err, KILN_CONFIG, "store: s3://%s: %s", location, err ? err->text : "");
+    store->prefix[prefix_len] = '/';
+    store->prefix[prefix_len + 1] = '\0';
+    return KILN_OK;
+}
+
+int kiln_store_open_s3(const struct kiln_config *config, const char *location,
+                       struct kiln_store **ret, struct kiln_error *err)
+{
+    struct s3_store *store = calloc(1, sizeof *store);
+    if (!store)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open s3://%s", location);
+    char bucket[64];
+    store->base.ops = &s3_ops;
+    int code = split_location(location, bucket, store, err);
+    if (!code)
+        code = kiln_s3_client_new(config, bucket, &store->client, err);
+    if (code) {
+        free(store);
+        return code;
+    }
+    *ret = &store->base;
+    return KILN_OK;
+}

@@ -1,0 +1,266 @@
+/* test_objectstore_s3.c - the S3 backend against a real Swift. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/random.h"
+#include "tests/support/store.h"
+#include "tests/support/swift.h"
+
+static struct test_swift *swift;
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void must_put(struct kiln_store *store, const char *key, const void *data, size_t size)
+{
+    struct kiln_error err = {0};
+    struct kiln_put put = {
+        .key = key, .data = data, .size = size, .content_type = "application/octet-stream"};
+    if (kiln_store_put(store, &put, 1, &err))
+        fail_msg("%s", err.text);
+}
+
+static void must_hold(struct kiln_store *store, const char *key, const void *data, size_t size)
+{
+    struct kiln_error err = {0};
+    void *back = NULL;
+    size_t got = 0;
+    if (kiln_store_get(store, key, 64 << 20, &back, &got, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(got, size);
+    assert_memory_equal(back, data, size);
+    free(back);
+}
+
+static void put_get_head_delete(void **state)
+{
+    (void)state;
+    struct kiln_store *store = test_s3_store(test_swift_port(swift), "basic", NULL);
+    struct kiln_error err = {0};
+    uint64_t size = 99;
+    must_put(store, "images/2026/11/7/full-aa.webp", "abc", 3);
+    must_put(store, "images/2026/11/7/full-aa.webp", "abc", 3);
+    must_put(store, "empty", "", 0);
+    must_hold(store, "images/2026/11/7/full-aa.webp", "abc", 3);
+    must_hold(store, "empty", "", 0);
+    assert_int_equal(kiln_store_head(store, "images/2026/11/7/full-aa.webp", &size, &err), 0);
+    assert_int_equal(size, 3);
+    assert_int_equal(kiln_store_delete(store, "empty", &err), 0);
+    assert_int_equal(kiln_store_delete(store, "empty", &err), 0);
+    assert_int_equal(kiln_store_head(store, "empty", &size, &err), KILN_NOT_FOUND);
+    void *data = NULL;
+    size_t got = 0;
+    assert_int_equal(kiln_store_get(store, "empty", 10, &data, &got, &err), KILN_NOT_FOUND);
+    assert_non_null(strstr(err.text, "NoSuchKey"));
+    assert_int_equal(kiln_store_get(store, "images/2026/11/7/full-aa.webp", 2, &data, &got, &err),
+                     KILN_FULL);
+    assert_null(data);
+    if (kiln_store_probe(store, &err))
+        fail_msg("%s", err.text);
+    kiln_store_close(store);
+}
+
+static void a_large_object_survives(void **state)
+{
+    (void)state;
+    struct kiln_store *store = test_s3_store(test_swift_port(swift), "", NULL);
+    size_t size = 9 * 1024 * 1024 + 17;
+    uint8_t *data = malloc(size);
+    assert_non_null(data);
+    struct test_random random = {1};
+    test_random_fill(&random, data, size);
+    must_put(store, "large", data, size);
+    must_hold(store, "large", data, size);
+    free(data);
+    kiln_store_close(store);
+}
+
+static int note(void *arg, const char *key, uint64_t size, int64_t modified_s)
+{
+    char *text = arg;
+    assert_true(modified_s > 1600000000);
+    size_t len = strlen(text);
+    snprintf(text + len, 4096 - len, "%s=%llu ", key, (unsigned long long)size);
+    return 0;
+}
+
+static void list_is_in_key_order_and_ours_alone(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"b", "a/z", "a.b", "a-b", "a0", "a/b/c", "a/b.c"};
+    struct kiln_store *store = test_s3_store(test_swift_port(swift), "list/one", NULL);
+    struct kiln_store *other = test_s3_store(test_swift_port(swift), "list", NULL);
+    struct kiln_error err = {0};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        must_put(store, keys[i], keys[i], strlen(keys[i]));
+    must_put(other, "one-more", "x", 1);
+    char all[4096] = "", sub[4096] = "", none[4096] = "";
+    assert_int_equal(kiln_store_list(store, "", note, all, &err), 0);
+    assert_string_equal(all, "a-b=3 a.b=3 a/b.c=5 a/b/c=5 a/z=3 a0=2 b=1 ");
+    assert_int_equal(kiln_store_list(store, "a/b", note, sub, &err), 0);
+    assert_string_equal(sub, "a/b.c=5 a/b/c=5 ");
+    assert_int_equal(kiln_store_list(store, "zzz", note, none, &err), 0);
+    assert_string_equal(none, "");
+    kiln_store_close(store);
+    kiln_store_close(other);
+}
+
+struct counting {
+    size_t count;
+    char last[64];
+};
+
+static int count_in_order(void *arg, const char *key, uint64_t size, int64_t modified_s)
+{
+    (void)size, (void)modified_s;
+    struct counting *counting = arg;
+    assert_true(strcmp(counting->last, key) < 0);
+    snprintf(counting->last, sizeof counting->last, "%s", key);
+    counting->count++;
+    return 0;
+}
+
+#define MANY 1100 /* more than one page */
+
+static void many_puts_and_pages(void **state)
+{
+    (void)state;
+    struct kiln_store *store = test_s3_store(test_swift_port(swift), "many", NULL);
+    struct kiln_put *puts = calloc(MANY, sizeof *puts);
+    char(*keys)[32] = calloc(MANY, sizeof *keys);
+    assert_true(puts && keys);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(keys[i], sizeof keys[i], "o/%05d", i);
+        puts[i] = (struct kiln_put){.key = keys[i], .data = keys[i], .size = strlen(keys[i])};
+    }
+    struct kiln_error err = {0};
+    double start = now_s();
+    if (kiln_store_put(store, puts, MANY, &err))
+        fail_msg("%s", err.text);
+    print_message("%d puts: %.0f a second\n", MANY, MANY / (now_s() - start));
+    struct counting counting = {0};
+    assert_int_equal(kiln_store_list(store, "o/", count_in_order, &counting, &err), 0);
+    assert_int_equal(counting.count, MANY);
+    free(puts);
+    free(keys);
+    kiln_store_close(store);
+}
+
+static void says_how_fast_pictures_go(void **state)
+{
+    (void)state;
+    struct kiln_store *store = test_s3_store(test_swift_port(swift), "speed", NULL);
+    size_t size = 150 * 1024;
+    uint8_t *data = malloc(size);
+    assert_non_null(data);
+    struct test_random random = {3};
+    test_random_fill(&random, data, size);
+    struct kiln_put puts[100];
+    char keys[100][32];
+    for (int i = 0; i < 100; i++) {
+        snprintf(keys[i], sizeof keys[i], "%d.webp", i);
+        puts[i] = (struct kiln_put){.key = keys[i], .data = data, .size = size};
+    }
+    struct kiln_error err = {0};
+    double start = now_s();
+    assert_int_equal(kiln_store_put(store, puts, 100, &err), 0);
+    print_message("150 KiB objects: %.0f puts a second\n", 100 / (now_s() - start));
+    free(data);
+    kiln_store_close(store);
+}
+
+/* Opens with other keys than the right ones. */
+static int probe_with(const char *key, const char *secret, const char *bucket,
+                      struct kiln_error *err)
+{
+    char endpoint[64], url[128];
+    snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%d", test_swift_port(swift));
+    snprintf(url, sizeof url, "s3://%s", bucket);
+    setenv("AWS_ACCESS_KEY_ID", key, 1);
+    setenv("AWS_SECRET_ACCESS_KEY", secret, 1);
+    struct kiln_config *config =
+        test_config((const char *[]){"store", url, "s3_endpoint", endpoint, NULL});
+    struct kiln_store *store = NULL;
+    assert_int_equal(kiln_store_open(config, &store, err), 0);
+    int code = kiln_store_probe(store, err);
+    kiln_store_close(store);
+    kiln_config_free(config);
+    return code;
+}
+
+static void refusals_say_what_to_do(void **state)
+{
+    (void)state;
+    struct kiln_error err = {0};
+    assert_int_equal(probe_with(TEST_S3_KEY, "wrong", TEST_BUCKET, &err), KILN_DENIED);
+    assert_non_null(strstr(err.text, "SignatureDoesNotMatch"));
+    assert_non_null(strstr(err.text, "check the access key and secret key"));
+    assert_null(strstr(err.text, "wrong"));
+    assert_int_equal(probe_with("test:nobody", "testing", TEST_BUCKET, &err), KILN_DENIED);
+    assert_non_null(strstr(err.text, "HTTP 403"));
+    assert_int_equal(probe_with(TEST_S3_KEY, TEST_S3_SECRET, "no-such-bucket", &err),
+                     KILN_NOT_FOUND);
+    assert_non_null(strstr(err.text, "NoSuchBucket"));
+    assert_non_null(strstr(err.text, "make the bucket"));
+}
+
+/* Ten tries last a while: a child makes them while the other tests run. */
+static pid_t patient;
+
+static int knock_at_a_closed_door(void)
+{
+    struct kiln_store *store = test_s3_store(1, "", NULL);
+    struct kiln_error err = {0};
+    uint64_t size;
+    double start = now_s();
+    int code = kiln_store_head(store, "a", &size, &err);
+    bool good = code == KILN_UNAVAILABLE && now_s() - start < 60 &&
+                strstr(err.text, "http://127.0.0.1:1") && strstr(err.text, "10 tries");
+    if (!good)
+        printf("code %d after %.1f s: %s\n", code, now_s() - start, err.text);
+    kiln_store_close(store);
+    return good ? 0 : 1;
+}
+
+static void a_server_that_is_not_there_is_named(void **state)
+{
+    (void)state;
+    int status = -1;
+    assert_int_equal(waitpid(patient, &status, 0), patient);
+    assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+    patient = fork();
+    if (patient == 0)
+        exit(knock_at_a_closed_door());
+    swift = test_swift_start();
+    if (!swift)
+        return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(put_get_head_delete),
+        cmocka_unit_test(a_large_object_survives),
+        cmocka_unit_test(list_is_in_key_order_and_ours_alone),
+        cmocka_unit_test(many_puts_and_pages),
+        cmocka_unit_test(says_how_fast_pictures_go),
+        cmocka_unit_test(refusals_say_what_to_do),
+        cmocka_unit_test(a_server_that_is_not_there_is_named),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    test_swift_stop(swift);
+    return failed;
+}
