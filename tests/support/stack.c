@@ -60,11 +60,14 @@ static pid_t spawn(const struct kiln_test_stack *stack, bool as_postgres, const 
     _exit(127);
 }
 
-/* Sends the signal to a process and its children: Postgres' backends have sessions of their own. */
+/* Sends the signal to a process and its children: Postgres' backends have sessions of their own.
+ * The root is stopped first, so that nobody is born meanwhile, and killed last, since orphans no
+ * longer name it as their parent. */
 static void signal_tree(pid_t root, int signal_number)
 {
     DIR *proc = opendir("/proc");
-    kill(root, signal_number);
+    if (signal_number != SIGKILL)
+        kill(root, signal_number);
     for (struct dirent *entry; proc && (entry = readdir(proc)) != NULL;) {
         char path[64], stat[256] = "";
         pid_t pid = atoi(entry->d_name), parent = 0;
@@ -79,6 +82,7 @@ static void signal_tree(pid_t root, int signal_number)
     }
     if (proc)
         closedir(proc);
+    kill(root, signal_number);
 }
 
 static void await_end(struct kiln_test_stack *stack, enum kiln_test_server server)
