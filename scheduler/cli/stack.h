@@ -122,9 +122,11 @@ int kiln_stack_extra_worker(const struct kiln_stack *stack, int from);
 /* --- stack_up.c, stack_down.c
  * ------------------------------------------------------------------------ */
 /* Everything `kiln up` does, for `kiln run` too; cli's settings become those of the stack.
- * workers 0: as before, one a device at first. */
+ * workers 0: as before, one a device at first; -1: none. */
 int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct kiln_stack *stack,
                   struct kiln_error *err) KILN_MUST_CHECK;
+/* Stops what runs of an open stack, in the order in which nothing is lost; returns how many. */
+int kiln_stack_down(struct kiln_stack *stack, struct kiln_cli *cli);
 int kiln_verb_up(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_down(struct kiln_cli *cli, int argc, char **argv);
 

@@ -63,6 +63,19 @@ static int stop_one(struct kiln_stack *stack, struct kiln_cli *cli, const char *
     return 1;
 }
 
+int kiln_stack_down(struct kiln_stack *stack, struct kiln_cli *cli)
+{
+    load_settings(cli, stack);
+    int stopped = stop_workers(stack, cli);
+    stopped += stop_one(stack, cli, "scheduler", kiln_stack_find_scheduler(stack), SIGTERM,
+                        SCHEDULER_LIMIT_S);
+    stopped += stop_one(stack, cli, "redis", kiln_stack_find_redis(stack), SIGTERM, REDIS_LIMIT_S);
+    /* SIGINT is Postgres' fast shutdown: clients are disconnected, nothing is lost. */
+    stopped +=
+        stop_one(stack, cli, "postgres", kiln_stack_find_postgres(stack), SIGINT, POSTGRES_LIMIT_S);
+    return stopped;
+}
+
 int kiln_verb_down(struct kiln_cli *cli, int argc, char **argv)
 {
     struct kiln_args args;
@@ -79,15 +92,7 @@ int kiln_verb_down(struct kiln_cli *cli, int argc, char **argv)
         kiln_stack_close(&stack);
         return kiln_report(cli, &err);
     }
-    load_settings(cli, &stack);
-    int stopped = stop_workers(&stack, cli);
-    stopped += stop_one(&stack, cli, "scheduler", kiln_stack_find_scheduler(&stack), SIGTERM,
-                        SCHEDULER_LIMIT_S);
-    stopped +=
-        stop_one(&stack, cli, "redis", kiln_stack_find_redis(&stack), SIGTERM, REDIS_LIMIT_S);
-    /* SIGINT is Postgres' fast shutdown: clients are disconnected, nothing is lost. */
-    stopped += stop_one(&stack, cli, "postgres", kiln_stack_find_postgres(&stack), SIGINT,
-                        POSTGRES_LIMIT_S);
+    int stopped = kiln_stack_down(&stack, cli);
     kiln_stack_close(&stack);
     if (stopped == 0)
         kiln_say(cli, "nothing runs in %s", stack.dir);

@@ -84,8 +84,10 @@ int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct ki
     if (rc == 0)
         rc = check_model(cli, err);
     if (rc == 0) {
-        if (workers > 0 || stack->workers == 0)
-            stack->workers = workers > 0 ? (int)workers : stack->device_count;
+        if (workers != 0)
+            stack->workers = workers > 0 ? (int)workers : 0;
+        else if (stack->workers == 0)
+            stack->workers = stack->device_count;
         rc = kiln_stack_save(stack, err);
     }
     if (rc == 0)

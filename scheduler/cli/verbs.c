@@ -42,6 +42,8 @@ static const struct kiln_option export_options[] = {
     {"html", NULL, "an index.html to look at"},
     {"latents", NULL, "the latent files too"},
     END};
+static const struct kiln_option bench_options[] = {
+    {"lines", "N", "jobs to send (enqueue 500000, queue 100000 and a fiftieth end to end)"}, END};
 static const struct kiln_option migrate_options[] = {
     {"dry-run", NULL, "only say what would be done"}, END};
 
@@ -173,6 +175,20 @@ const struct kiln_verb kiln_verbs[] = {
      .options = migrate_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_migrate},
+    {.name = "doctor",
+     .args = "",
+     .summary = "look at settings, servers, store, model, clocks; say what to do",
+     .examples = "kiln doctor --json",
+     .settings = KILN_SETTINGS_LENIENT,
+     .run = kiln_verb_doctor},
+    {.name = "bench",
+     .args = "enqueue|queue [--lines N]",
+     .summary = "measure the queue on private servers",
+     .examples = "kiln bench enqueue        lines a second into Redis\n"
+                 "kiln bench queue          jobs a second into Postgres, and through a worker",
+     .options = bench_options,
+     .settings = KILN_SETTINGS_BARE,
+     .run = kiln_verb_bench},
     {.name = "render",
      .args = "--model DIR --prompt TEXT ... --out FILE.webp",
      .summary = "one picture, no queue (kiln-worker does it)",

@@ -1,0 +1,256 @@
+/* bench.c - `kiln bench enqueue` and `kiln bench queue`: the queue's speed, measured on real
+ * servers.
+ *
+ * enqueue: a generated file of job lines through the code of `kiln enqueue` into a private Redis
+ * with an append-only file, fsync every second; one thread here, one in Redis.
+ * queue: a private stack.  First without workers: from the first line sent to the last job in the
+ * ledger.  Then with a worker whose engine returns a test card at once: from the first line to the
+ * last picture committed; store, encoding and ledger are real.
+ * Both take a temporary directory and remove it.
+ */
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "scheduler/cli/enqueue.h"
+#include "scheduler/cli/progress.h"
+#include "scheduler/cli/stack.h"
+#include "scheduler/cli/verbs.h"
+#include "storage/ledger.h"
+
+#define LIMIT_S 600.0
+
+struct bench {
+    struct kiln_cli *cli; /* the one of the user: messages, --json */
+    struct kiln_cli own;  /* with the settings of the private stack */
+    struct kiln_stack stack;
+    char dir[PATH_MAX], file[PATH_MAX];
+    long lines;
+};
+
+static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+static int bench_open(struct bench *bench, struct kiln_error *err)
+{
+    const char *temporary = getenv("TMPDIR");
+    snprintf(bench->dir, sizeof bench->dir, "%.*s/kiln-bench.XXXXXX", PATH_MAX - 64,
+             temporary && temporary[0] ? temporary : "/tmp");
+    if (!mkdtemp(bench->dir))
+        return kiln_fail(err, KILN_IO, "make %s: %s", bench->dir, strerror(errno));
+    bench->own = *bench->cli;
+    bench->own.quiet = true;
+    bench->own.progress = false;
+    bench->own.config_path = NULL;
+    bench->own.config = kiln_config_new();
+    if (!bench->own.config)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the settings");
+    return kiln_config_set(bench->own.config, "engine", "testcard", "bench", err);
+}
+
+static void bench_close(struct bench *bench)
+{
+    if (bench->stack.dir[0])
+        (void)kiln_stack_down(&bench->stack, &bench->own);
+    kiln_stack_close(&bench->stack);
+    kiln_config_free(bench->own.config);
+    free(bench->own.config_path);
+    if (strncmp(bench->stack.data, bench->dir, strlen(bench->dir)) != 0 && bench->stack.data[0]) {
+        *strrchr(bench->stack.data, '/') = '\0'; /* the side directory */
+        nftw(bench->stack.data, remove_entry, 32, FTW_DEPTH | FTW_PHYS);
+    }
+    nftw(bench->dir, remove_entry, 32, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Lines of the length of real ones, all different. */
+static int write_lines(struct bench *bench, long lines, struct kiln_error *err)
+{
+    static const char *const colors[] = {"red", "blue", "green", "yellow", "violet"};
+    static const char *const shapes[] = {"circle", "star", "square", "triangle"};
+    kiln_join(bench->file, bench->dir, "jobs.jsonl");
+    FILE *file = fopen(bench->file, "we");
+    for (long i = 0; file && i < lines; i++)
+        fprintf(file,
+                "{\"custom_id\":\"line-%ld\",\"prompt\":\"%s %s above a %s %s on a wide plain at "
+                "sunset, number %ld, with a long soft shadow\",\"width\":256,\"height\":256,"
+                "\"steps\":8,\"seed\":%ld,\"latents\":\"final\"}\n",
+                i, colors[i % 5], shapes[i % 4], colors[i / 5 % 5], shapes[i / 4 % 4], i, i * 7919);
+    bool ok = file && !ferror(file);
+    ok = file && fclose(file) == 0 && ok;
+    return ok ? 0
+              : kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", bench->file,
+                          strerror(errno));
+}
+
+/* Sends the file as one batch; *ret_s is the time it took. */
+static int send(struct bench *bench, const char *batch, long lines, double *ret_s,
+                struct kiln_error *err)
+{
+    struct kiln_enqueue_request request = {.file = bench->file, .batch = batch, .no_wait = true};
+    struct kiln_enqueue_result result;
+    double start = kiln_now_s();
+    int status = kiln_enqueue(&bench->own, &request, &result);
+    *ret_s = kiln_now_s() - start;
+    bool whole = status == 0 && result.sent == (uint64_t)lines;
+    uint64_t sent = result.sent;
+    kiln_enqueue_release(&result);
+    return whole ? 0
+                 : kiln_fail(err, KILN_INTERNAL, "enqueue sent %llu of %ld lines, status %d",
+                             (unsigned long long)sent, lines, status);
+}
+
+static void print_rate(const struct bench *bench, const char *name, long count, double seconds,
+                       const char *how)
+{
+    if (!bench->cli->json)
+        printf("%-16s %10.0f /s   %ld in %.2f s; %s; %ld cores\n", name, (double)count / seconds,
+               count, seconds, how, sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+/* --- enqueue
+ * ---------------------------------------------------------------------------------------- */
+
+static int bench_enqueue(struct bench *bench, struct kiln_error *err)
+{
+    bool changed;
+    double seconds = 0;
+    int rc = write_lines(bench, bench->lines, err);
+    if (rc == 0)
+        rc = kiln_stack_open(&bench->stack, bench->dir, true, err);
+    if (rc == 0)
+        rc = kiln_stack_configure(&bench->stack, &bench->own, &changed, err);
+    if (rc == 0)
+        rc = kiln_stack_redis(&bench->stack, &bench->own, err);
+    if (rc == 0)
+        rc = send(bench, "bench", bench->lines, &seconds, err);
+    if (rc)
+        return rc;
+    print_rate(bench, "enqueue lines", bench->lines, seconds,
+               "checked, expanded, pipelined into Redis, AOF everysec");
+    if (bench->cli->json)
+        (void)kiln_print_json(bench->cli,
+                              json_pack("{s:s, s:I, s:f, s:f, s:I}", "bench", "enqueue", "lines",
+                                        (json_int_t)bench->lines, "seconds", seconds, "lines_per_s",
+                                        (double)bench->lines / seconds, "cores",
+                                        (json_int_t)sysconf(_SC_NPROCESSORS_ONLN)));
+    return 0;
+}
+
+/* --- queue
+ * -------------------------------------------------------------------------------------------- */
+
+/* Waits until the batch has `count` jobs in the ledger, or that many pictures. */
+static int wait_count(struct bench *bench, const char *batch, uint64_t count, bool done,
+                      struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    struct kiln_progress progress;
+    const char *pool = kiln_pool(&bench->own);
+    double until = kiln_now_s() + LIMIT_S;
+    uint64_t reached = 0;
+    int rc = kiln_open_ledger(&bench->own, &ledger, err);
+    while (rc == 0 && reached < count) {
+        rc = kiln_ledger_progress(ledger, pool, batch, &progress, err);
+        if (rc == KILN_NOT_FOUND)
+            rc = 0;
+        else if (rc == 0)
+            reached = done ? progress.jobs.at[KILN_JOB_DONE] : progress.accepted;
+        if (rc == 0 && progress.jobs.at[KILN_JOB_FAILED] && done)
+            rc = kiln_fail(err, KILN_INTERNAL, "jobs of the bench failed");
+        if (rc == 0 && kiln_now_s() > until)
+            rc = kiln_fail(err, KILN_TIMEOUT, "%llu of %llu jobs within %.0f s",
+                           (unsigned long long)reached, (unsigned long long)count, LIMIT_S);
+        kiln_sleep_s(0.02);
+    }
+    kiln_ledger_close(ledger);
+    return rc;
+}
+
+/* Sends `lines` and waits for all of them; *ret_s from the first line to the last job. */
+static int measure(struct bench *bench, const char *batch, long lines, bool done, double *ret_s,
+                   struct kiln_error *err)
+{
+    double sending, start;
+    int rc = write_lines(bench, lines, err);
+    if (rc)
+        return rc;
+    start = kiln_now_s();
+    rc = send(bench, batch, lines, &sending, err);
+    if (rc == 0)
+        rc = wait_count(bench, batch, (uint64_t)lines, done, err);
+    *ret_s = kiln_now_s() - start;
+    return rc;
+}
+
+static int forget_batch(struct bench *bench, const char *batch, struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    uint64_t count;
+    int rc = kiln_open_ledger(&bench->own, &ledger, err);
+    if (rc == 0)
+        rc = kiln_ledger_cancel(ledger, kiln_pool(&bench->own), 0, batch, &count, err);
+    kiln_ledger_close(ledger);
+    return rc;
+}
+
+static int bench_queue(struct bench *bench, struct kiln_error *err)
+{
+    double intake_s = 0, through_s = 0;
+    long through = bench->lines / 50 > 100 ? bench->lines / 50 : 100;
+    int rc = kiln_stack_up(&bench->own, bench->dir, -1, &bench->stack, err);
+    if (rc == 0)
+        rc = measure(bench, "intake", bench->lines, false, &intake_s, err);
+    if (rc == 0)
+        rc = forget_batch(bench, "intake", err);
+    if (rc)
+        return rc;
+    print_rate(bench, "intake jobs", bench->lines, intake_s, "first line to last row in Postgres");
+    rc = kiln_stack_up(&bench->own, bench->dir, 1, &bench->stack, err);
+    if (rc == 0)
+        rc = measure(bench, "through", through, true, &through_s, err);
+    if (rc)
+        return rc;
+    print_rate(bench, "end to end jobs", through, through_s,
+               "engine testcard (no model), 256 px, one worker");
+    if (bench->cli->json)
+        (void)kiln_print_json(
+            bench->cli,
+            json_pack("{s:s, s:s, s:I, s:f, s:f, s:I, s:f, s:f, s:I}", "bench", "queue", "engine",
+                      "testcard", "intake_jobs", (json_int_t)bench->lines, "intake_seconds",
+                      intake_s, "intake_jobs_per_s", (double)bench->lines / intake_s,
+                      "through_jobs", (json_int_t)through, "through_seconds", through_s,
+                      "through_jobs_per_s", (double)through / through_s, "cores",
+                      (json_int_t)sysconf(_SC_NPROCESSORS_ONLN)));
+    return 0;
+}
+
+int kiln_verb_bench(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    struct kiln_error err;
+    struct bench bench = {.cli = cli, .stack.lock_fd = -1};
+    int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
+    if (status)
+        return status;
+    bool queue = strcmp(args.rest[0], "queue") == 0;
+    if (!queue && strcmp(args.rest[0], "enqueue") != 0)
+        return kiln_usage(cli, "there are `kiln bench enqueue` and `kiln bench queue`");
+    status =
+        kiln_arg_int(cli, &args, "lines", 1000, 10000000, queue ? 100000 : 500000, &bench.lines);
+    if (status)
+        return status;
+    int rc = bench_open(&bench, &err);
+    if (rc == 0)
+        rc = queue ? bench_queue(&bench, &err) : bench_enqueue(&bench, &err);
+    if (rc)
+        status = kiln_report(cli, &err);
+    bench_close(&bench);
+    return status;
+}

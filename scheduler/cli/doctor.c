@@ -1,0 +1,251 @@
+/* doctor.c - `kiln doctor`: looks at everything the settings name and says what to do.
+ *
+ * Every check is a function that adds one or more findings; none stops the others.  A finding is
+ * ok, a warning (works, but look at it) or bad (jobs will not run).  Exit code 0 without bad
+ * findings, else 1.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "scheduler/cli/roster.h"
+#include "scheduler/cli/verbs.h"
+#include "storage/bus.h"
+#include "storage/ledger.h"
+#include "storage/migrate.h"
+#include "storage/objectstore.h"
+
+#define SKEW_WARNING_MS 2000
+#define SKEW_BAD_MS 60000 /* S3 refuses signatures at 15 minutes, leases and backoff drift before  \
+                           */
+#define ROOM_WARNING (1ull << 30)
+#define ROOM_BAD (100ull << 20)
+
+enum verdict { OK, WARNING, BAD };
+
+struct doctor {
+    struct kiln_cli *cli;
+    json_t *findings;
+    int worst;
+};
+
+/* todo "" when there is nothing to do; fmt describes what was found. */
+static void find(struct doctor *doctor, const char *what, enum verdict verdict, const char *todo,
+                 const char *fmt, ...) KILN_PRINTF(5, 6);
+static void find(struct doctor *doctor, const char *what, enum verdict verdict, const char *todo,
+                 const char *fmt, ...)
+{
+    static const char *const names[] = {"ok", "warning", "bad"};
+    char text[KILN_ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if ((int)verdict > doctor->worst)
+        doctor->worst = (int)verdict;
+    json_array_append_new(doctor->findings,
+                          json_pack("{s:s, s:s, s:s, s:s}", "check", what, "verdict",
+                                    names[verdict], "found", text, "do", todo));
+    if (doctor->cli->json)
+        return;
+    static const char *const colors[] = {"\033[32m", "\033[33m", "\033[31m"};
+    bool color = doctor->cli->color_out;
+    printf("%s%-8s%s %-10s %s\n", color ? colors[verdict] : "", names[verdict],
+           color ? "\033[0m" : "", what, text);
+    if (todo[0])
+        printf("%20s-> %s\n", "", todo);
+}
+
+/* --- settings
+ * ------------------------------------------------------------------------------------------ */
+
+static void check_config(struct doctor *doctor)
+{
+    const struct kiln_cli *cli = doctor->cli;
+    if (cli->config_error.code)
+        find(doctor, "settings", BAD, "correct it; `kiln help config` lists the settings", "%s",
+             cli->config_error.text);
+    else if (cli->config_path)
+        find(doctor, "settings", OK, "", "read from %s", cli->config_path);
+    else
+        find(doctor, "settings", WARNING,
+             "`kiln up` makes a stack with settings here; --config FILE names others",
+             "no settings file was found: defaults and environment alone");
+    find(doctor, "version", OK, "", "kiln %s, schema %d", KILN_VERSION, kiln_migrate_version());
+}
+
+static void check_model(struct doctor *doctor)
+{
+    const struct kiln_config *config = doctor->cli->config;
+    const char *model = kiln_config_text(config, KILN_KEY_MODEL);
+    char path[PATH_MAX];
+    if (strcmp(kiln_config_text(config, KILN_KEY_ENGINE), "testcard") == 0) {
+        find(doctor, "model", WARNING, "set engine = pipeline to draw pictures",
+             "the engine is testcard: every picture is a test card");
+        return;
+    }
+    if (!model[0]) {
+        find(doctor, "model", BAD, "set model = DIR, a directory in the diffusers layout",
+             "no model is configured");
+        return;
+    }
+    snprintf(path, sizeof path, "%.*s/model_index.json", PATH_MAX - 32, model);
+    if (access(path, R_OK) != 0)
+        find(doctor, "model", BAD, "set model to a directory in the diffusers layout", "%s: %s",
+             path, strerror(errno));
+    else
+        find(doctor, "model", OK, "", "%s", model);
+}
+
+/* --- servers
+ * ------------------------------------------------------------------------------------------- */
+
+static void check_redis(struct doctor *doctor)
+{
+    const char *url = kiln_config_text(doctor->cli->config, KILN_KEY_REDIS);
+    struct kiln_bus *bus = NULL;
+    struct kiln_error err;
+    char key[256];
+    uint64_t waiting = 0;
+    kiln_wire_key(key, sizeof key, kiln_pool(doctor->cli), "intake", NULL);
+    int rc = kiln_open_bus(doctor->cli, &bus, &err);
+    if (rc == 0)
+        rc = kiln_bus_length(bus, key, &waiting, &err);
+    kiln_bus_close(bus);
+    if (rc)
+        find(doctor, "redis", BAD, "start it (`kiln up` for a stack of your own), or set redis",
+             "%s", err.text);
+    else
+        find(doctor, "redis", OK, "", "%s answers; %llu lines wait for intake", url,
+             (unsigned long long)waiting);
+}
+
+static void check_clock(struct doctor *doctor, struct kiln_ledger *ledger)
+{
+    struct kiln_error err;
+    int64_t theirs = 0, before = kiln_wall_ms();
+    char version[64];
+    int rc = kiln_ledger_clock(ledger, &theirs, version, sizeof version, &err);
+    if (rc) {
+        find(doctor, "clock", BAD, "", "%s", err.text);
+        return;
+    }
+    int64_t after = kiln_wall_ms(), skew = theirs < before  ? before - theirs
+                                           : theirs > after ? theirs - after
+                                                            : 0;
+    enum verdict verdict = skew >= SKEW_BAD_MS ? BAD : skew >= SKEW_WARNING_MS ? WARNING : OK;
+    find(doctor, "clock", verdict, verdict == OK ? "" : "synchronise the clocks (chrony, ntpd)",
+         "this machine and Postgres differ by %lld ms", (long long)skew);
+    find(doctor, "postgres", OK, "", "Postgres %s answers", version);
+}
+
+static void check_postgres(struct doctor *doctor)
+{
+    struct kiln_error err;
+    int from = 0, to = 0;
+    if (kiln_migrate(doctor->cli->config, true, &from, &to, &err)) {
+        find(doctor, "postgres", BAD,
+             "start it (`kiln up` for a stack of your own), or set postgres", "%s", err.text);
+        return;
+    }
+    if (from != to) {
+        find(doctor, "schema", BAD, "run `kiln migrate`",
+             "the database has version %d, this program "
+             "needs %d",
+             from, to);
+        return;
+    }
+    find(doctor, "schema", OK, "", "version %d", from);
+    struct kiln_ledger *ledger = NULL;
+    bool led = false;
+    int rc = kiln_open_ledger(doctor->cli, &ledger, &err);
+    if (rc == 0) {
+        check_clock(doctor, ledger);
+        rc = kiln_ledger_led(ledger, kiln_pool(doctor->cli), &led, &err);
+    }
+    kiln_ledger_close(ledger);
+    if (rc)
+        find(doctor, "scheduler", BAD, "", "%s", err.text);
+    else if (!led)
+        find(doctor, "scheduler", BAD, "start kiln-scheduler (`kiln up` for a stack of your own)",
+             "none leads pool %s", kiln_pool(doctor->cli));
+    else
+        find(doctor, "scheduler", OK, "", "one leads pool %s", kiln_pool(doctor->cli));
+}
+
+static void check_workers(struct doctor *doctor)
+{
+    struct kiln_roster roster;
+    struct kiln_error err;
+    if (kiln_roster_load(doctor->cli, &roster, &err))
+        return; /* the server that is at fault has its own finding */
+    size_t old = 0;
+    for (size_t i = 0; i < roster.count; i++)
+        old += roster.at[i].live && roster.at[i].beat.version != KILN_WIRE_VERSION;
+    if (roster.live == 0)
+        find(doctor, "workers", BAD, "start kiln-worker (`kiln up` for a stack of your own)",
+             "none is alive");
+    else if (old)
+        find(doctor, "workers", WARNING, "restart the workers with this version",
+             "%zu of %zu speak another version of the bus protocol", old, roster.live);
+    else
+        find(doctor, "workers", OK, "", "%zu alive", roster.live);
+    kiln_roster_release(&roster);
+}
+
+static void check_room(struct doctor *doctor, const char *what, const char *path)
+{
+    struct statvfs fs;
+    char room[32];
+    if (statvfs(path, &fs) != 0) {
+        find(doctor, what, WARNING, "", "statvfs %s: %s", path, strerror(errno));
+        return;
+    }
+    unsigned long long bytes = (unsigned long long)fs.f_bavail * fs.f_frsize;
+    enum verdict verdict = bytes < ROOM_BAD ? BAD : bytes < ROOM_WARNING ? WARNING : OK;
+    find(doctor, what, verdict, verdict == OK ? "" : "make room: jobs wait while the disk is full",
+         "%s free at %s", kiln_bytes_text((double)bytes, room, sizeof room), path);
+}
+
+static void check_store(struct doctor *doctor)
+{
+    const char *url = kiln_config_text(doctor->cli->config, KILN_KEY_STORE);
+    struct kiln_store *store = NULL;
+    struct kiln_error err;
+    int rc = kiln_store_open(doctor->cli->config, &store, &err);
+    if (rc == 0)
+        rc = kiln_store_probe(store, &err);
+    kiln_store_close(store);
+    if (rc) {
+        find(doctor, "store", BAD, "check store, s3_endpoint, the credentials and the rights", "%s",
+             err.text);
+        return;
+    }
+    find(doctor, "store", OK, "", "%s takes, gives and removes objects", url);
+    if (strncmp(url, "file://", 7) == 0)
+        check_room(doctor, "disk", url + 7);
+}
+
+int kiln_verb_doctor(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
+    if (status)
+        return status;
+    struct doctor doctor = {.cli = cli, .findings = json_array()};
+    check_config(&doctor);
+    check_redis(&doctor);
+    check_postgres(&doctor);
+    check_store(&doctor);
+    check_model(&doctor);
+    check_workers(&doctor);
+    if (cli->json)
+        status = kiln_print_json(cli, json_pack("{s:b, s:O}", "healthy", doctor.worst < BAD,
+                                                "findings", doctor.findings));
+    json_decref(doctor.findings);
+    return doctor.worst == BAD ? 1 : status;
+}
