@@ -87,24 +87,103 @@ static int run_once(struct kiln_pg *pg, const struct kiln_statement *statement,
     return kiln_pg_finish(pg, 0, ret, err);
 }
 
+/* Whether a failed attempt is worth another at once: a connection that was dead already, once, and
+ * deadlocks a few times. */
+struct again {
+    bool was_connected, reconnected;
+    int deadlocks;
+};
+
+static bool try_again(struct again *again, const struct kiln_pg *pg, int rc)
+{
+    if (rc != KILN_UNAVAILABLE)
+        return false;
+    if (again->was_connected && !pg->conn && !again->reconnected)
+        return again->reconnected = true;
+    return strncmp(pg->sqlstate, "40", 2) == 0 && ++again->deadlocks < DEADLOCK_TRIES;
+}
+
 int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                     const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
 {
-    struct kiln_pg *pg = &ledger->pg;
+    struct again again = {0};
+    int rc;
     if (params->short_of_memory)
         return kiln_fail(err, KILN_NO_MEMORY, "ledger, %s: no memory", statement->name);
-    bool reconnected = false;
-    int rc;
-    for (int deadlocks = 0;;) {
-        bool was_connected = pg->conn != NULL;
-        rc = run_once(pg, statement, params, ret, err);
-        bool lost = rc == KILN_UNAVAILABLE && was_connected && !pg->conn && !reconnected;
-        bool deadlock = rc == KILN_UNAVAILABLE && strncmp(pg->sqlstate, "40", 2) == 0;
-        if (lost)
-            reconnected = true;
-        else if (!deadlock || ++deadlocks == DEADLOCK_TRIES)
-            break;
+    do {
+        again.was_connected = ledger->pg.conn != NULL;
+        rc = run_once(&ledger->pg, statement, params, ret, err);
+    } while (try_again(&again, &ledger->pg, rc));
+    return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
+}
+
+/* --- several at once --------------------------------------------------------------------------------- */
+
+static void clear_all(PGresult **results, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        PQclear(results[i]);
+        results[i] = NULL;
     }
+}
+
+/* The statement for each of params, then `last`, each with a sync point: transactions of their own. */
+static int send_all(struct kiln_pg *pg, const struct kiln_statement *statement,
+                    const struct kiln_params *params, size_t count,
+                    const struct kiln_statement *last, struct kiln_error *err)
+{
+    static const struct kiln_params none;
+    for (size_t i = 0; i <= count; i++) {
+        const struct kiln_params *at = i < count ? &params[i] : &none;
+        const char *name = i < count ? statement->name : last->name;
+        if (!PQsendQueryPrepared(pg->conn, name, at->count, at->values, at->lengths, at->formats,
+                                 0) ||
+            !PQpipelineSync(pg->conn))
+            return kiln_pg_fail(pg, NULL, "send", err);
+    }
+    return 0;
+}
+
+static int run_many_once(struct kiln_pg *pg, const struct kiln_statement *statement,
+                         const struct kiln_params *params, size_t count,
+                         const struct kiln_statement *last, PGresult **ret, struct kiln_error *err)
+{
+    int rc = kiln_pg_connect(pg, err);
+    if (rc == 0)
+        rc = prepare(pg, statement, err);
+    if (rc == 0)
+        rc = prepare(pg, last, err);
+    if (rc != 0)
+        return rc;
+    if (!PQenterPipelineMode(pg->conn))
+        return kiln_pg_fail(pg, NULL, "pipeline", err);
+    rc = send_all(pg, statement, params, count, last, err);
+    for (size_t i = 0; i <= count && rc == 0; i++)
+        rc = kiln_pg_pipelined(pg, i < count ? &ret[i] : NULL, err);
+    if (rc == 0 && !PQexitPipelineMode(pg->conn))
+        rc = kiln_pg_fail(pg, NULL, "pipeline", err);
+    if (rc != 0) {
+        kiln_pg_drop(pg); /* answers still to come would meet the wrong question */
+        clear_all(ret, count);
+    }
+    return rc;
+}
+
+int kiln_ledger_run_many(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                         const struct kiln_params *params, size_t count,
+                         const struct kiln_statement *last, PGresult **ret, struct kiln_error *err)
+{
+    struct again again = {0};
+    int rc;
+    for (size_t i = 0; i < count; i++) {
+        ret[i] = NULL;
+        if (params[i].short_of_memory)
+            return kiln_fail(err, KILN_NO_MEMORY, "ledger, %s: no memory", statement->name);
+    }
+    do {
+        again.was_connected = ledger->pg.conn != NULL;
+        rc = run_many_once(&ledger->pg, statement, params, count, last, ret, err);
+    } while (try_again(&again, &ledger->pg, rc));
     return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
 }
 
@@ -147,15 +226,14 @@ int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *st
     struct kiln_pg *pg = &ledger->pg;
     if (params->short_of_memory)
         return kiln_fail(err, KILN_NO_MEMORY, "ledger, %s: no memory", statement->name);
-    bool was_connected = pg->conn != NULL;
-    int rc = kiln_pg_connect(pg, err);
-    if (rc == 0)
-        rc = kiln_pg_exec(pg, "BEGIN READ ONLY", 0, NULL, err);
-    if (rc == KILN_UNAVAILABLE && was_connected && !pg->conn) { /* it had died while idle */
+    struct again again = {0};
+    int rc;
+    do {
+        again.was_connected = pg->conn != NULL;
         rc = kiln_pg_connect(pg, err);
         if (rc == 0)
             rc = kiln_pg_exec(pg, "BEGIN READ ONLY", 0, NULL, err);
-    }
+    } while (try_again(&again, pg, rc));
     if (rc == 0)
         rc = declare(pg, statement, params, err);
     if (rc == 0)

@@ -136,6 +136,11 @@ struct kiln_commit {
  * assigned at this attempt.  *ret_ours false: it was not; nothing was written. */
 int kiln_ledger_commit(struct kiln_ledger *ledger, const struct kiln_commit *commit,
                        bool *ret_ours, struct kiln_error *err) KILN_MUST_CHECK;
+/* The same for several pictures, each still its own transaction, with one flush of the server's log
+ * for all: what a worker calls when pictures have queued up.  After an error any number of them may
+ * be in; repeat them all. */
+int kiln_ledger_commit_many(struct kiln_ledger *ledger, const struct kiln_commit *commits,
+                            size_t count, bool *ret_ours, struct kiln_error *err) KILN_MUST_CHECK;
 /* Which of the jobs are still assigned at their attempt (a worker asks before it starts). */
 int kiln_ledger_still_ours(struct kiln_ledger *ledger, const struct kiln_job *jobs, size_t count,
                            bool *ret_ours, struct kiln_error *err) KILN_MUST_CHECK;

@@ -4,8 +4,12 @@
  * one transaction and one round trip.  If the job is no longer assigned at the worker's attempt, the
  * statement writes nothing at all.
  */
+#include <stdlib.h>
+
 #include "schemas/job_line.h"
 #include "storage/ledger_move.h"
+
+#define PIPELINE_MAX 64 /* commits in one round trip */
 
 static void bind_objects(struct kiln_params *params, const struct kiln_commit *commit)
 {
@@ -59,8 +63,9 @@ static void bind_latent(struct kiln_params *params, const struct kiln_commit *co
     kiln_bind_text(params, commit->latent_encoding);
 }
 
-int kiln_ledger_commit(struct kiln_ledger *ledger, const struct kiln_commit *commit,
-                       bool *ret_ours, struct kiln_error *err)
+/* flush: NULL, or "off" where a later transaction of the pipeline flushes for all. */
+static int bind_commit(struct kiln_params *params, const struct kiln_commit *commit,
+                       const char *flush, struct kiln_error *err)
 {
     const struct kiln_job *job = commit->job;
     const struct kiln_commit_object *latent = latent_object(commit);
@@ -70,29 +75,78 @@ int kiln_ledger_commit(struct kiln_ledger *ledger, const struct kiln_commit *com
                          (unsigned long long)job->id);
     char prompt_hash[65];
     kiln_prompt_hash(job->prompt, job->negative_prompt, prompt_hash);
+    int rc = kiln_move_begin(KILN_MOVE_COMMIT, params, err);
+    kiln_bind_u64(params, job->id);
+    kiln_bind_u64(params, job->attempt);
+    kiln_bind_text(params, commit->worker);
+    kiln_bind_double(params, commit->wait_ms);
+    kiln_bind_double(params, commit->text_ms);
+    kiln_bind_double(params, commit->denoise_ms);
+    kiln_bind_double(params, commit->decode_ms);
+    kiln_bind_double(params, commit->encode_ms);
+    kiln_bind_double(params, commit->upload_ms);
+    kiln_bind_copy(params, prompt_hash);
+    kiln_bind_text(params, commit->model_name);
+    kiln_bind_text(params, commit->model_hash);
+    bind_objects(params, commit);
+    bind_latent(params, commit, latent);
+    kiln_bind_text(params, flush);
+    return rc;
+}
+
+int kiln_ledger_commit(struct kiln_ledger *ledger, const struct kiln_commit *commit,
+                       bool *ret_ours, struct kiln_error *err)
+{
     struct kiln_params params = {0};
-    int rc = kiln_move_begin(KILN_MOVE_COMMIT, &params, err);
-    kiln_bind_u64(&params, job->id);
-    kiln_bind_u64(&params, job->attempt);
-    kiln_bind_text(&params, commit->worker);
-    kiln_bind_double(&params, commit->wait_ms);
-    kiln_bind_double(&params, commit->text_ms);
-    kiln_bind_double(&params, commit->denoise_ms);
-    kiln_bind_double(&params, commit->decode_ms);
-    kiln_bind_double(&params, commit->encode_ms);
-    kiln_bind_double(&params, commit->upload_ms);
-    kiln_bind_text(&params, prompt_hash);
-    kiln_bind_text(&params, commit->model_name);
-    kiln_bind_text(&params, commit->model_hash);
-    bind_objects(&params, commit);
-    bind_latent(&params, commit, latent);
-    PGresult *rows = NULL;
+    PGresult *rows;
+    int rc = bind_commit(&params, commit, NULL, err);
     if (rc == 0)
         rc = kiln_move_run(ledger, KILN_MOVE_COMMIT, &params, &rows, err);
-    if (rc == 0)
-        *ret_ours = kiln_row_bool(rows, 0, 0);
-    PQclear(rows);
     kiln_params_release(&params);
+    if (rc != 0)
+        return rc;
+    *ret_ours = kiln_row_bool(rows, 0, 0);
+    PQclear(rows);
+    return 0;
+}
+
+/* Each picture is a transaction that does not wait for the disk; the last one writes a mark into
+ * the server's log and waits, which covers all that was written before it. */
+static int commit_page(struct kiln_ledger *ledger, const struct kiln_commit *commits, size_t count,
+                       bool *ret_ours, struct kiln_error *err)
+{
+    static const struct kiln_statement flush = {
+        "commit_flush", "SELECT pg_logical_emit_message(true, 'kiln', 'flush')"};
+    PGresult *rows[PIPELINE_MAX];
+    struct kiln_params *params = calloc(count, sizeof *params);
+    if (!params)
+        return kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory for %zu commits", count);
+    int rc = 0;
+    for (size_t i = 0; i < count && rc == 0; i++)
+        rc = bind_commit(&params[i], &commits[i], "off", err);
+    if (rc == 0)
+        rc = kiln_ledger_run_many(ledger, kiln_move_statement(KILN_MOVE_COMMIT), params, count,
+                                  &flush, rows, err);
+    for (size_t i = 0; i < count; i++)
+        kiln_params_release(&params[i]);
+    free(params);
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        ret_ours[i] = kiln_row_bool(rows[i], 0, 0);
+        PQclear(rows[i]);
+    }
+    return rc;
+}
+
+int kiln_ledger_commit_many(struct kiln_ledger *ledger, const struct kiln_commit *commits,
+                            size_t count, bool *ret_ours, struct kiln_error *err)
+{
+    int rc = 0;
+    for (size_t at = 0; at < count && rc == 0;) {
+        size_t n = count - at < PIPELINE_MAX ? count - at : PIPELINE_MAX;
+        rc = n == 1 ? kiln_ledger_commit(ledger, commits + at, ret_ours + at, err)
+                    : commit_page(ledger, commits + at, n, ret_ours + at, err);
+        at += n;
+    }
     return rc;
 }
 

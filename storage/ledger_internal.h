@@ -40,11 +40,13 @@ struct kiln_params {
     const char *values[KILN_PARAMS_MAX];
     int lengths[KILN_PARAMS_MAX];
     int formats[KILN_PARAMS_MAX];
-    char scratch[KILN_PARAMS_MAX][32];
+    char scratch[KILN_PARAMS_MAX][80];
     void *owned[KILN_PARAMS_MAX];
 };
 
 void kiln_bind_text(struct kiln_params *params, const char *text); /* borrowed; NULL is SQL NULL */
+/* Copied; up to 79 bytes. */
+void kiln_bind_copy(struct kiln_params *params, const char *text);
 void kiln_bind_i64(struct kiln_params *params, int64_t value);
 void kiln_bind_u64(struct kiln_params *params, uint64_t value);
 void kiln_bind_double(struct kiln_params *params, double value);
@@ -83,6 +85,14 @@ void kiln_params_release(struct kiln_params *params);
 int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                     const struct kiln_params *params, PGresult **ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Runs the statement once for each of count parameter sets and `last` (without parameters) after
+ * them, in one round trip, each its own transaction.  ret[count]: the results.  After an error any
+ * number of them may have been carried out. */
+int kiln_ledger_run_many(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                         const struct kiln_params *params, size_t count,
+                         const struct kiln_statement *last, PGresult **ret,
+                         struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Reads a result of any size through a cursor, a thousand rows at a time: each(arg, rows, row) for
  * every row, in one snapshot.  A non-zero return of each ends it and is returned (each fills err). */

@@ -55,7 +55,8 @@
     "WHERE j.id = ANY ($3) AND j.state = $2 AND j.assignment = $5"
 
 /* $3 id, $4 attempt, $5 worker; the picture from $6 on.  True also for a job that this very attempt
- * has completed: a repeated commit.  The rows of the picture take the job's own words. */
+ * has completed: a repeated commit.  The rows of the picture take the job's own words.  $27 may say
+ * how the transaction is flushed; NULL leaves that to the server. */
 #define COMMIT_SQL                                                                                 \
     "WITH locked AS ("                                                                             \
     "  SELECT id, state AS was FROM job WHERE id = $3::bigint AND attempt = $4::integer"           \
@@ -85,7 +86,8 @@
     "    $24::integer[], $25::text, $26::text, model, $14, lora_set, $12"                          \
     "  FROM moved WHERE $26 IS NOT NULL"                                                           \
     ") SELECT EXISTS (SELECT FROM moved) OR EXISTS ("                                              \
-    "  SELECT FROM job WHERE id = $3 AND attempt = $4 AND state = $2)"
+    "  SELECT FROM job WHERE id = $3 AND attempt = $4 AND state = $2),"                            \
+    "  set_config('synchronous_commit', coalesce($27, current_setting('synchronous_commit')), true)"
 
 /* $4 ids, $5 attempts, $6 codes, $7 reasons, $8 crashed, $9 final, $10 max attempts, $11 first
  * pause in s, $12 longest pause.  The pause is uniform below base * 2^(tries - 1): full jitter.
@@ -216,6 +218,11 @@ int kiln_move_begin(enum kiln_move move, struct kiln_params *params, struct kiln
     if (row->otherwise != NO_STATE)
         kiln_bind_i64(params, row->otherwise);
     return 0;
+}
+
+const struct kiln_statement *kiln_move_statement(enum kiln_move move)
+{
+    return &moves[move].statement;
 }
 
 int kiln_move_run(struct kiln_ledger *ledger, enum kiln_move move, struct kiln_params *params,

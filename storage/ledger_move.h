@@ -21,5 +21,7 @@ int kiln_move_begin(enum kiln_move move, struct kiln_params *params,
                     struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_move_run(struct kiln_ledger *ledger, enum kiln_move move, struct kiln_params *params,
                   PGresult **ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* For kiln_ledger_run_many. */
+const struct kiln_statement *kiln_move_statement(enum kiln_move move);
 
 #endif

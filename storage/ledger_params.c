@@ -34,6 +34,13 @@ static char *scratch(struct kiln_params *params)
 
 void kiln_bind_text(struct kiln_params *params, const char *text) { add(params, text, 0, 0); }
 
+void kiln_bind_copy(struct kiln_params *params, const char *text)
+{
+    char *copy = scratch(params);
+    snprintf(copy, sizeof params->scratch[0], "%s", text);
+    add(params, copy, 0, 0);
+}
+
 void kiln_bind_i64(struct kiln_params *params, int64_t value)
 {
     char *text = scratch(params);

@@ -282,6 +282,32 @@ int kiln_pg_finish(struct kiln_pg *pg, int64_t limit_ms, PGresult **ret, struct 
     return rc;
 }
 
+int kiln_pg_pipelined(struct kiln_pg *pg, PGresult **ret, struct kiln_error *err)
+{
+    int64_t limit = pg->statement_ms + CLIENT_GRACE_MS, deadline = kiln_clock_ms() + limit;
+    PGresult *kept = NULL;
+    int rc;
+    while ((rc = wait_result(pg, limit, deadline, err)) == 0) {
+        PGresult *next = PQgetResult(pg->conn);
+        bool sync = PQresultStatus(next) == PGRES_PIPELINE_SYNC;
+        if (!next && PQstatus(pg->conn) != CONNECTION_OK)
+            break;
+        if (next && !sync && !kept)
+            kept = next;
+        else
+            PQclear(next);
+        if (sync)
+            break;
+    }
+    if (rc == 0 && (!kept || !good(kept)))
+        rc = kiln_pg_fail(pg, kept, "statement", err);
+    if (rc == 0 && ret)
+        *ret = kept;
+    else
+        PQclear(kept);
+    return rc;
+}
+
 int kiln_pg_exec(struct kiln_pg *pg, const char *sql, int64_t limit_ms, PGresult **ret,
                  struct kiln_error *err)
 {
