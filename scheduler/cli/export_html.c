@@ -39,7 +39,7 @@ static const char style[] =
     "flex:calc(var(--r)*100) 1 calc(var(--r)*240px);max-width:calc(var(--r)*420px)}\n"
     "figure[hidden]{display:none}\n"
     "figure>a{display:block}\n"
-    "figure img{display:block;width:100%;aspect-ratio:var(--r);object-fit:cover;"
+    "figure img{display:block;width:100%;height:auto;aspect-ratio:var(--r);object-fit:cover;"
     "transition:transform .25s}\n"
     "figure:hover img{transform:scale(1.02)}\n"
     "figcaption{position:absolute;inset:auto 0 0 0;padding:2.2rem .75rem .6rem;color:#fff;"

@@ -8,6 +8,7 @@
 
 #define WINDOW_S 30.0      /* the rate forgets what is older */
 #define PLAIN_EVERY_S 30.0 /* a log gets a line at least this often */
+#define PLAIN_LEAST_S 2.0  /* and not more often than this */
 #define REDRAW_S 0.1
 
 void kiln_bar_init(struct kiln_bar *bar, const struct kiln_cli *cli, const char *what)
@@ -88,7 +89,9 @@ static void say_plain(struct kiln_bar *bar, uint64_t total, uint64_t finished, c
                       double now_s)
 {
     int tenths = total ? (int)(10 * finished / total) : 0;
-    if (total == 0 || (tenths == bar->said_tenths && now_s - bar->said_s < PLAIN_EVERY_S))
+    double since_s = now_s - bar->said_s;
+    if (total == 0 || since_s < PLAIN_LEAST_S ||
+        (tenths == bar->said_tenths && since_s < PLAIN_EVERY_S))
         return;
     bar->said_tenths = tenths;
     bar->said_s = now_s;
