@@ -17,7 +17,7 @@ struct choice {
 static struct choice choose(const struct kiln_draft *draft, uint64_t which)
 {
     struct choice choice;
-    choice.seed = draft->seed_first + which % draft->seed_count;
+    choice.seed = draft->has_seed ? draft->seed_first + which % draft->seed_count : 0;
     which /= draft->seed_count;
     choice.prompt = which % draft->prompt_count;
     which /= draft->prompt_count;

@@ -1,0 +1,368 @@
+/* test_wire.c - every message of the bus there and back, and what a hostile peer may send. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "schemas/wire.h"
+#include "tests/support/random.h"
+
+static void keys_share_a_cluster_slot(void **state)
+{
+    (void)state;
+    char key[64];
+    assert_int_equal(kiln_wire_key(key, sizeof key, "p", "intake", NULL),
+                     strlen("kiln:{p}:intake"));
+    assert_string_equal(key, "kiln:{p}:intake");
+    kiln_wire_key(key, sizeof key, "p", "worker", "w0");
+    assert_string_equal(key, "kiln:{p}:worker:w0");
+}
+
+/* --- intake
+ * --------------------------------------------------------------------------------------- */
+
+static int decode_intake(size_t count, const char *const *fields, struct kiln_intake_entry *entry,
+                         struct kiln_error *err)
+{
+    size_t lengths[32];
+    for (size_t i = 0; i < 2 * count; i++)
+        lengths[i] = strlen(fields[i]);
+    return kiln_intake_decode(fields, lengths, count, entry, err);
+}
+
+static void intake_entries_decode(void **state)
+{
+    (void)state;
+    const char *fields[] = {
+        "batch", "b-1", "job", "{\"prompt\":\"x\"}", "index", "4294967295", "key", "c:a#0",
+        "token", "t0",  "end", "10000000",           "later", "ignored"};
+    struct kiln_intake_entry entry;
+    struct kiln_error err;
+    assert_int_equal(decode_intake(7, fields, &entry, &err), 0);
+    assert_string_equal(entry.batch, "b-1");
+    assert_int_equal(entry.job_len, strlen(entry.job));
+    assert_true(entry.has_index && entry.index == UINT32_MAX);
+    assert_true(entry.has_end && entry.end == KILN_BATCH_JOBS_MAX);
+    assert_string_equal(entry.key, "c:a#0");
+    assert_string_equal(entry.token, "t0");
+    assert_int_equal(decode_intake(2, fields, &entry, &err), 0);
+    assert_false(entry.has_index || entry.has_end);
+    assert_null(entry.key);
+}
+
+static void wrong_intake_entries_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fields[6];
+        size_t count;
+        const char *says;
+    } rows[] = {
+        {{"job", "{}"}, 1, "field \"batch\" is missing"},
+        {{"batch", "b"}, 1, "needs \"job\" or \"end\""},
+        {{"batch", "a b", "job", "{}"}, 2, "field \"batch\" must be"},
+        {{"batch", "b", "job", "{}", "index", "-1"}, 3, "field \"index\" must be a whole number"},
+        {{"batch", "b", "job", "{}", "index", "4294967296"}, 3, "of up to 4294967295"},
+        {{"batch", "b", "job", "{}", "index", ""}, 3, "field \"index\""},
+        {{"batch", "b", "end", "10000001"}, 2, "of up to 10000000"},
+        {{"batch", "b", "job", "{}", "token", "a/b"}, 3, "field \"token\""},
+        {{"batch", "b", "job", "{}", "key", ""}, 3, "field \"key\""},
+        {{"batch", "b", "job", "{}", "key", "\xff"}, 3, "field \"key\""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct kiln_intake_entry entry;
+        struct kiln_error err = {0};
+        assert_int_equal(decode_intake(rows[i].count, rows[i].fields, &entry, &err), KILN_PROTOCOL);
+        if (!strstr(err.text, rows[i].says))
+            fail_msg("row %zu: %s", i, err.text);
+    }
+}
+
+/* --- assignments
+ * ------------------------------------------------------------------------------------ */
+
+static struct kiln_job make_job(uint64_t id)
+{
+    struct kiln_job job = {.id = id,
+                           .batch_id = 3,
+                           .index = 9,
+                           .width = 512,
+                           .height = 256,
+                           .steps = 4,
+                           .seed = UINT64_MAX - id,
+                           .lora_count = 1,
+                           .attempt = 2,
+                           .created_ms = 1795249523818};
+    job.loras[0] = (struct kiln_lora){"ink", 0.8};
+    job.batch = strdup("b-1");
+    job.prompt = strdup("a {\"cat\"} \xe7\x8c\xab\n");
+    job.negative_prompt = strdup("");
+    job.tenant = strdup("default");
+    job.model = strdup("turbo");
+    job.custom_id = strdup("row 7");
+    return job;
+}
+
+static char *encode_two(void)
+{
+    struct kiln_job jobs[2] = {make_job(41), make_job(42)};
+    struct kiln_assignment a = {.id = "a-1",
+                                .model = "turbo",
+                                .width = 512,
+                                .height = 256,
+                                .steps = 4,
+                                .lora_count = 1,
+                                .jobs = jobs,
+                                .job_count = 2};
+    a.loras[0] = jobs[0].loras[0];
+    char *text = kiln_assignment_encode(&a);
+    kiln_job_release(&jobs[0]);
+    kiln_job_release(&jobs[1]);
+    assert_non_null(text);
+    return text;
+}
+
+static void assignments_come_back_whole(void **state)
+{
+    (void)state;
+    char *text = encode_two();
+    struct kiln_assignment a;
+    struct kiln_error err;
+    if (kiln_assignment_decode(text, strlen(text), &a, &err) != 0)
+        fail_msg("%s: %s", text, err.text);
+    assert_string_equal(a.id, "a-1");
+    assert_int_equal(a.job_count, 2);
+    assert_string_equal(a.loras[0].name, "ink");
+    struct kiln_job expected = make_job(42);
+    struct kiln_job *job = &a.jobs[1];
+    assert_true(job->id == 42 && job->batch_id == 3 && job->seed == expected.seed);
+    assert_int_equal(job->attempt, 2);
+    assert_int_equal(job->index, 9);
+    assert_true(job->created_ms == expected.created_ms);
+    assert_int_equal(job->state, KILN_JOB_ASSIGNED);
+    assert_string_equal(job->batch, "b-1");
+    assert_string_equal(job->prompt, expected.prompt);
+    assert_string_equal(job->custom_id, "row 7");
+    kiln_job_release(&expected);
+    kiln_assignment_release(&a);
+    kiln_assignment_release(&a);
+    free(text);
+}
+
+static void damaged_assignments_are_refused_or_whole(void **state)
+{
+    (void)state;
+    char *text = encode_two();
+    size_t len = strlen(text);
+    struct test_random random = {9};
+    for (size_t cut = 0; cut < len; cut++) {
+        struct kiln_assignment a;
+        struct kiln_error err;
+        assert_int_equal(kiln_assignment_decode(text, cut, &a, &err), KILN_PROTOCOL);
+    }
+    for (int i = 0; i < 20000; i++) {
+        struct kiln_assignment a;
+        struct kiln_error err;
+        char *copy = strdup(text);
+        for (uint32_t edits = 1 + test_random_below(&random, 2); edits > 0; edits--)
+            copy[test_random_below(&random, (uint32_t)len)] =
+                "0\"{}[],:x9"[test_random_below(&random, 10)];
+        int code = kiln_assignment_decode(copy, len, &a, &err);
+        if (code == 0)
+            kiln_assignment_release(&a);
+        else
+            assert_int_equal(code, KILN_PROTOCOL);
+        free(copy);
+    }
+    free(text);
+}
+
+static void a_job_of_another_group_is_refused(void **state)
+{
+    (void)state;
+    struct kiln_job job = make_job(41);
+    struct kiln_assignment a = {.id = "a-1",
+                                .model = "turbo",
+                                .width = 512,
+                                .height = 512,
+                                .steps = 4,
+                                .lora_count = 1,
+                                .jobs = &job,
+                                .job_count = 1},
+                           back;
+    struct kiln_error err;
+    a.loras[0] = job.loras[0];
+    char *text = kiln_assignment_encode(&a);
+    assert_int_equal(kiln_assignment_decode(text, strlen(text), &back, &err), KILN_PROTOCOL);
+    assert_non_null(strstr(err.text, "job 41 differs"));
+    kiln_job_release(&job);
+    free(text);
+}
+
+/* --- the small messages
+ * ------------------------------------------------------------------------------- */
+
+static void orders_come_back(void **state)
+{
+    (void)state;
+    static const struct kiln_order orders[] = {{KILN_ORDER_CANCEL_JOB, 77, ""},
+                                               {KILN_ORDER_CANCEL_BATCH, 0, "b-1"},
+                                               {KILN_ORDER_DROP, 0, "a-1"},
+                                               {KILN_ORDER_DRAIN, 0, ""},
+                                               {KILN_ORDER_WAKE, 0, ""}};
+    for (size_t i = 0; i < 5; i++) {
+        struct kiln_order back;
+        struct kiln_error err;
+        char *text = kiln_order_encode(&orders[i]);
+        assert_int_equal(kiln_order_decode(text, strlen(text), &back, &err), 0);
+        assert_int_equal(back.kind, orders[i].kind);
+        assert_true(back.job == orders[i].job);
+        assert_string_equal(back.id, orders[i].id);
+        free(text);
+    }
+}
+
+static void events_and_receipts_come_back(void **state)
+{
+    (void)state;
+    struct kiln_error err;
+    struct kiln_event event = {KILN_EVENT_FAILED, "w0", "a-1", 7, 3, KILN_POISONED, 12.5, 0},
+                      event_back;
+    char *text = kiln_event_encode(&event);
+    assert_int_equal(kiln_event_decode(text, strlen(text), &event_back, &err), 0);
+    assert_int_equal(event_back.kind, event.kind);
+    assert_int_equal(event_back.code, KILN_POISONED);
+    assert_true(event_back.compute_ms == 12.5);
+    assert_string_equal(event_back.worker, "w0");
+    free(text);
+    struct kiln_receipt receipt = {"b-1", 5, 2, 1, "line: bad \"x\""}, receipt_back;
+    text = kiln_receipt_encode(&receipt);
+    assert_int_equal(kiln_receipt_decode(text, strlen(text), &receipt_back, &err), 0);
+    assert_true(receipt_back.accepted == 5 && receipt_back.duplicate == 2 &&
+                receipt_back.refused == 1);
+    assert_string_equal(receipt_back.first_refusal, receipt.first_refusal);
+    free(text);
+}
+
+static void heartbeats_come_back(void **state)
+{
+    (void)state;
+    struct kiln_beat beat = {.worker = "w0",
+                             .incarnation = "i-1",
+                             .host = "h",
+                             .device = "cuda:0",
+                             .engine = "pipeline",
+                             .model = "turbo",
+                             .lora_set = "ink:0.8",
+                             .pid = 7,
+                             .version = 1,
+                             .width = 512,
+                             .height = 512,
+                             .held = {"a-1", "a-2"},
+                             .held_count = 2,
+                             .room = 1,
+                             .batch_max = 4,
+                             .step = 3,
+                             .steps = 8,
+                             .draining = true,
+                             .deaf_ms = 40,
+                             .done = 9,
+                             .failed = 1,
+                             .started_ms = -1,
+                             .sent_ms = 1795249523818},
+                     back;
+    struct kiln_error err;
+    char *text = kiln_beat_encode(&beat);
+    if (kiln_beat_decode(text, strlen(text), &back, &err) != 0)
+        fail_msg("%s: %s", text, err.text);
+    assert_memory_equal(&beat, &back, sizeof beat);
+    free(text);
+}
+
+static void wrong_messages_name_the_field(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } rows[] = {
+        {"", "order: not valid JSON"},
+        {"{\"v\":1}", "order: field \"kind\" is missing"},
+        {"{\"kind\":\"wake\"}", "order: field \"v\" is missing"},
+        {"{\"v\":2,\"kind\":\"wake\"}", "protocol version 2, this program speaks 1"},
+        {"{\"v\":\"1\",\"kind\":\"wake\"}", "\"v\" must be a whole number"},
+        {"{\"v\":1,\"kind\":\"dance\"}", "field \"kind\" must be one of the names in bus.md"},
+        {"{\"v\":1,\"kind\":\"cancel_job\"}", "cancel_job needs \"job\""},
+        {"{\"v\":1,\"kind\":\"drop\"}", "drop needs \"id\""},
+        {"{\"v\":1,\"kind\":\"wake\",\"job\":-1}", "field \"job\" must be a whole number"},
+        {"{\"v\":1,\"kind\":\"wake\",\"id\":\"a/b\"}", "field \"id\" must be made of"},
+        {"{\"v\":1,\"kind\":\"wake\",\"id\":7}", "field \"id\" must be a text"},
+        {"{\"v\":1,\"kind\":\"wake\",\"kind\":\"wake\"}", "field \"kind\" must be given once"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct kiln_order order;
+        struct kiln_error err = {0};
+        assert_int_equal(kiln_order_decode(rows[i].text, strlen(rows[i].text), &order, &err),
+                         KILN_PROTOCOL);
+        if (!strstr(err.text, rows[i].says))
+            fail_msg("%s: %s", rows[i].text, err.text);
+    }
+}
+
+static void newer_peers_may_add_fields(void **state)
+{
+    (void)state;
+    const char *order = "{\"v\":1,\"kind\":\"wake\",\"why\":{\"deep\":[1,2]}}";
+    const char *event = "{\"v\":1,\"kind\":\"failed\",\"code\":\"melted\"}";
+    const char *beat =
+        "{\"v\":7,\"worker\":\"w\",\"incarnation\":\"i\",\"version\":7,\"room\":1,\"batch_max\":1}";
+    struct kiln_order order_back;
+    struct kiln_event event_back;
+    struct kiln_beat beat_back;
+    struct kiln_error err;
+    assert_int_equal(kiln_order_decode(order, strlen(order), &order_back, &err), 0);
+    assert_int_equal(kiln_event_decode(event, strlen(event), &event_back, &err), 0);
+    assert_int_equal(event_back.code, KILN_INTERNAL);
+    assert_int_equal(kiln_beat_decode(beat, strlen(beat), &beat_back, &err), 0);
+    assert_int_equal(beat_back.version, 7);
+}
+
+static void held_lists_are_bounded(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"7", "[7]", "[\"a/b\"]", "[\"\"]",
+                                        "[\"a\",\"b\",\"c\",\"d\",\"e\"]"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char text[256];
+        struct kiln_beat beat;
+        struct kiln_error err;
+        snprintf(text, sizeof text,
+                 "{\"v\":1,\"worker\":\"w\",\"incarnation\":\"i\",\"version\":1,\"room\":1,\"batch_"
+                 "max\":1,"
+                 "\"held\":%s}",
+                 wrong[i]);
+        assert_int_equal(kiln_beat_decode(text, strlen(text), &beat, &err), KILN_PROTOCOL);
+        assert_non_null(strstr(err.text, "held"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_share_a_cluster_slot),
+        cmocka_unit_test(intake_entries_decode),
+        cmocka_unit_test(wrong_intake_entries_are_refused),
+        cmocka_unit_test(assignments_come_back_whole),
+        cmocka_unit_test(damaged_assignments_are_refused_or_whole),
+        cmocka_unit_test(a_job_of_another_group_is_refused),
+        cmocka_unit_test(orders_come_back),
+        cmocka_unit_test(events_and_receipts_come_back),
+        cmocka_unit_test(heartbeats_come_back),
+        cmocka_unit_test(wrong_messages_name_the_field),
+        cmocka_unit_test(newer_peers_may_add_fields),
+        cmocka_unit_test(held_lists_are_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
