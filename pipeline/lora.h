@@ -6,12 +6,12 @@
  *     diffusers    transformer.layers.0.attention.to_q.lora_A.weight
  *     ai-toolkit   diffusion_model.layers.0.attention.to_q.lora_A.weight, maybe with .alpha
  *     kohya        lora_unet_layers_0_attention_to_q.lora_down.weight with .alpha
- *     ComfyUI      ...attention.qkv and ...attention.out: one pair is split into q, k, v by B's rows
- *     dotted       ...to.q.lora.down.weight, with redundant copies as qkv and out
- *     PEFT         base_model.model....lora_A.default.weight
- * and any mixture of their prefixes and endings.  LyCORIS (LoKr, LoHa), DoRA, full differences and
- * second time embedders are refused by name.  A key that fits no module is an error that counts
- * and lists: a LoRA that works by half looks like a bad LoRA.
+ *     ComfyUI      ...attention.qkv and ...attention.out: one pair is split into q, k, v by B's
+ * rows dotted       ...to.q.lora.down.weight, with redundant copies as qkv and out PEFT
+ * base_model.model....lora_A.default.weight and any mixture of their prefixes and endings.  LyCORIS
+ * (LoKr, LoHa), DoRA, full differences and second time embedders are refused by name.  A key that
+ * fits no module is an error that counts and lists: a LoRA that works by half looks like a bad
+ * LoRA.
  */
 #ifndef KILN_LORA_H
 #define KILN_LORA_H
@@ -21,17 +21,17 @@
 
 /* A linear layer of the model, by its diffusers name. */
 struct kiln_lora_module {
-    const char *name; /* "layers.0.attention.to_q", no ".weight"; lent for the open */
+    const char *name;   /* "layers.0.attention.to_q", no ".weight"; lent for the open */
     int64_t rows, cols; /* out, in */
 };
 
 struct kiln_lora_pair {
-    size_t module;      /* its position in the list given to open */
+    size_t module; /* its position in the list given to open */
     int64_t rank;
     enum kiln_st_dtype a_dtype, b_dtype; /* F32, F16 or BF16 */
-    const void *a;      /* [rank][cols], in the mapped file, aligned to nothing */
-    const void *b;      /* [rows][rank] */
-    double scale;       /* alpha / rank; 1 where the file has no alpha */
+    const void *a;                       /* [rank][cols], in the mapped file, aligned to nothing */
+    const void *b;                       /* [rows][rank] */
+    double scale;                        /* alpha / rank; 1 where the file has no alpha */
 };
 
 struct kiln_lora_file;

@@ -16,7 +16,7 @@
 
 enum kiln_st_dtype {
     KILN_ST_F32, KILN_ST_F16, KILN_ST_BF16, KILN_ST_U8, KILN_ST_I8, KILN_ST_I32, KILN_ST_I64,
-    KILN_ST_F8_E4M3, KILN_ST_DTYPE_COUNT
+    KILN_ST_F8_E4M3, KILN_ST_F64, KILN_ST_DTYPE_COUNT
 };
 size_t kiln_st_dtype_size(enum kiln_st_dtype dtype);
 const char *kiln_st_dtype_name(enum kiln_st_dtype dtype); /* "F32", "F8_E4M3" */

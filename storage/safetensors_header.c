@@ -32,7 +32,7 @@ static const struct {
 } dtypes[KILN_ST_DTYPE_COUNT] = {
     [KILN_ST_F32] = {"F32", 4}, [KILN_ST_F16] = {"F16", 2},         [KILN_ST_BF16] = {"BF16", 2},
     [KILN_ST_U8] = {"U8", 1},   [KILN_ST_I8] = {"I8", 1},           [KILN_ST_I32] = {"I32", 4},
-    [KILN_ST_I64] = {"I64", 8}, [KILN_ST_F8_E4M3] = {"F8_E4M3", 1},
+    [KILN_ST_I64] = {"I64", 8}, [KILN_ST_F8_E4M3] = {"F8_E4M3", 1}, [KILN_ST_F64] = {"F64", 8},
 };
 
 size_t kiln_st_dtype_size(enum kiln_st_dtype dtype)
@@ -152,7 +152,7 @@ static int parse_dtype(const char *name, const json_t *value, const char *what,
     }
     return kiln_fail(err, KILN_UNSUPPORTED,
                      "%s: tensor %s has dtype \"%.32s\"; Kiln reads F32 F16 BF16 U8 I8 I32 I64 "
-                     "F8_E4M3",
+                     "F8_E4M3 F64",
                      what, name, text);
 }
 

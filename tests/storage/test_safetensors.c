@@ -314,8 +314,8 @@ static void test_refuses_bad_shapes_and_dtypes(void **state)
     assert_refused("{" T("a", "4", "0", "4") "}", 4, KILN_CORRUPT, "no shape");
     assert_refused("{" T("a", "[1,1,1,1,1,1,1,1,4]", "0", "4") "}", 4, KILN_UNSUPPORTED,
                    "9 dimensions");
-    assert_refused("{\"a\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8,
-                   KILN_UNSUPPORTED, "dtype \"F64\"");
+    assert_refused("{\"a\":{\"dtype\":\"C64\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8,
+                   KILN_UNSUPPORTED, "dtype \"C64\"");
     assert_refused("{\"a\":{\"dtype\":3,\"shape\":[1],\"data_offsets\":[0,8]}}", 8, KILN_CORRUPT,
                    "no dtype");
     assert_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],\"x\":1}}", 1,
