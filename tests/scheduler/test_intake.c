@@ -1,0 +1,299 @@
+/* test_intake.c - the intake against a real Redis and Postgres: good lines, bad lines, repeated
+ * delivery, servers that go away. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "scheduler/intake.h"
+#include "schemas/job_line.h"
+#include "storage/backoff.h"
+#include "storage/bus.h"
+#include "tests/support/jobs.h"
+#include "tests/support/scheduler_process.h"
+#include "tests/support/worker_process.h"
+
+#define LINE "{\"prompt\":\"a red car\",\"width\":256,\"height\":256}"
+
+static struct kiln_test_stack *stack;
+static struct kiln_intake *intake;
+static struct kiln_error err;
+
+static int start(void **state)
+{
+    (void)state;
+    stack = kiln_test_stack_start(KILN_STACK_REDIS | KILN_STACK_TABLES);
+    return stack ? 0 : -1;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    kiln_test_stack_stop(stack);
+    return 0;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    kiln_test_flushall(stack);
+    free(kiln_test_sql(stack, "SET client_min_messages = error; TRUNCATE batch CASCADE"));
+    intake = NULL;
+    return kiln_intake_open(stack->config, &intake, &err);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    kiln_intake_close(intake);
+    return 0;
+}
+
+/* Steps until the stream is empty; the number of new jobs. */
+static uint64_t take_all(void)
+{
+    uint64_t total = 0;
+    for (int idle = 0; idle < 5;) {
+        uint64_t inserted = 0;
+        kiln_test_ok(kiln_intake_step(intake, 20, &inserted, &err), err);
+        total += inserted;
+        idle = inserted ? 0 : idle + 1;
+    }
+    return total;
+}
+
+static uint64_t take_some(void)
+{
+    uint64_t inserted = 0;
+    for (int i = 0; i < 100 && inserted == 0; i++)
+        kiln_test_ok(kiln_intake_step(intake, 20, &inserted, &err), err);
+    return inserted;
+}
+
+static struct kiln_intake_counts counts(void)
+{
+    struct kiln_intake_counts ret;
+    kiln_intake_counts(intake, &ret);
+    return ret;
+}
+
+static void stream_is_empty(void)
+{
+    struct kiln_bus *bus = NULL;
+    uint64_t length = 1;
+    kiln_test_ok(kiln_bus_open(stack->config, &bus, &err), err);
+    kiln_test_ok(kiln_bus_length(bus, "kiln:{default}:intake", &length, &err), err);
+    kiln_bus_close(bus);
+    assert_int_equal(length, 0);
+}
+
+/* --- lines --------------------------------------------------------------------------------------
+ */
+static void good_lines_and_a_receipt(void **state)
+{
+    (void)state;
+    kiln_test_enqueue(stack, "b", "t1", LINE, 0, 5, true);
+    assert_int_equal(take_some(), 5);
+    struct kiln_receipt receipt = kiln_test_receipt(stack, "t1");
+    assert_string_equal(receipt.batch, "b");
+    assert_int_equal(receipt.accepted, 5);
+    assert_int_equal(receipt.duplicate + receipt.refused, 0);
+    stream_is_empty();
+    char sql[200];
+    snprintf(sql, sizeof(sql), "SELECT count(*) FROM job WHERE seed = %llu AND index = 3",
+             (unsigned long long)kiln_seed_derive("b", 3));
+    assert_int_equal(kiln_test_count(stack, sql), 1);
+}
+
+static void the_same_call_again_adds_nothing(void **state)
+{
+    (void)state;
+    kiln_test_enqueue(stack, "b", "t1", LINE, 0, 4, true);
+    assert_int_equal(take_some(), 4);
+    kiln_test_enqueue(stack, "b", "t2", LINE, 0, 6, true);
+    assert_int_equal(take_some(), 2);
+    struct kiln_receipt receipt = kiln_test_receipt(stack, "t2");
+    assert_int_equal(receipt.accepted, 2);
+    assert_int_equal(receipt.duplicate, 4);
+}
+
+static void bad_lines_do_not_hold_up_good_ones(void **state)
+{
+    (void)state;
+    static char long_line[70 * 1024];
+    memset(long_line, 'x', sizeof(long_line) - 1);
+    memcpy(long_line, "{\"prompt\":\"", 11);
+    static const char *const bad[] = {"{\"prompt\":",
+                                      "{\"prompt\":\"a\",\"widht\":256}",
+                                      "{\"prompt\":\"a\",\"width\":257}",
+                                      "{\"prompt\":7}",
+                                      "[]",
+                                      "\xff\xfe",
+                                      "{\"prompt\":\"a\",\"steps\":0}",
+                                      long_line};
+    size_t count = sizeof(bad) / sizeof(bad[0]);
+    for (size_t i = 0; i < count; i++) {
+        kiln_test_enqueue(stack, "b", "t", bad[i], i * 2, 1, false);
+        kiln_test_enqueue(stack, "b", "t", LINE, i * 2 + 1, 1, false);
+    }
+    const char *const last[] = {"batch", "b", "token", "t", "end", "16"};
+    kiln_test_append(stack, last, 3);
+    assert_int_equal(take_some(), count);
+    struct kiln_receipt receipt = kiln_test_receipt(stack, "t");
+    assert_int_equal(receipt.accepted, count);
+    assert_int_equal(receipt.refused, count);
+    assert_true(strlen(receipt.first_refusal) > 0);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM intake_refusal"
+                                            " WHERE reason ~ 'width|prompt|JSON|UTF-8|steps'"),
+                     kiln_test_count(stack, "SELECT count(*) FROM intake_refusal"));
+    stream_is_empty();
+}
+
+static void entries_that_break_the_protocol(void **state)
+{
+    (void)state;
+    const char *const nothing[] = {"hello", "world"};
+    const char *const no_batch[] = {"job", LINE};
+    const char *const bad_batch[] = {"batch", "../etc", "job", LINE};
+    const char *const bad_index[] = {"batch", "b", "job", LINE, "index", "many"};
+    const char *const bad_end[] = {"batch", "b", "token", "t", "end", "-1"};
+    kiln_test_append(stack, nothing, 1);
+    kiln_test_append(stack, no_batch, 1);
+    kiln_test_append(stack, bad_batch, 2);
+    kiln_test_append(stack, bad_index, 3);
+    kiln_test_append(stack, bad_end, 3);
+    kiln_test_enqueue(stack, "b", "t", LINE, 0, 1, false);
+    assert_int_equal(take_some(), 1);
+    assert_int_equal(counts().unreadable, 3);
+    assert_int_equal(counts().refused, 2);
+    stream_is_empty();
+}
+
+static void a_raw_client_may_leave_the_rest_to_us(void **state)
+{
+    (void)state;
+    const char *const plain[] = {"batch", "raw", "job", LINE};
+    const char *const many[] = {
+        "batch", "raw", "job", "{\"prompt\":\"a {red|blue} car\",\"count\":3,\"custom_id\":\"c\"}"};
+    kiln_test_append(stack, plain, 2);
+    kiln_test_append(stack, plain, 2); /* another entry: another job */
+    kiln_test_append(stack, many, 2);
+    assert_int_equal(take_all(), 8);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(DISTINCT index) FROM job"), 8);
+    assert_int_equal(kiln_test_count(stack, "SELECT max(index) FROM job"), 7);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM job WHERE prompt ~ '[{|]'"), 0);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(DISTINCT seed) FROM job"), 8);
+    kiln_test_append(stack, many, 2); /* the custom_id is their identity */
+    assert_int_equal(take_all(), 0);
+}
+
+static void a_line_of_many_pictures_goes_in_pages(void **state)
+{
+    (void)state;
+    const char *const fields[] = {"batch", "wide", "job", "{\"prompt\":\"x\",\"count\":9500}"};
+    kiln_test_append(stack, fields, 2);
+    assert_int_equal(take_all(), 9500);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(DISTINCT index) FROM job"), 9500);
+}
+
+/* --- trouble
+ * --------------------------------------------------------------------------------------- */
+static void an_unacknowledged_entry_is_taken_by_the_next_leader(void **state)
+{
+    (void)state;
+    struct kiln_bus *bus = NULL;
+    struct kiln_bus_entries entries;
+    kiln_test_enqueue(stack, "b", "t", LINE, 0, 3, true);
+    kiln_test_ok(kiln_bus_open(stack->config, &bus, &err), err);
+    kiln_test_ok(kiln_bus_group(bus, "kiln:{default}:intake", "scheduler", &err), err);
+    /* As a leader that read and died. */
+    kiln_test_ok(kiln_bus_read_group(bus, "kiln:{default}:intake", "scheduler", "leader", false, 10,
+                                     10, &entries, &err),
+                 err);
+    assert_int_equal(entries.count, 4);
+    kiln_bus_close(bus);
+    assert_int_equal(take_some(), 3);
+    assert_int_equal(kiln_test_receipt(stack, "t").accepted, 3);
+    stream_is_empty();
+}
+
+static void postgres_away_keeps_everything_in_the_stream(void **state)
+{
+    (void)state;
+    kiln_test_enqueue(stack, "b", "t", LINE, 0, 50, true);
+    kiln_test_kill(stack, KILN_TEST_POSTGRES);
+    uint64_t inserted = 0;
+    for (int i = 0; i < 3; i++)
+        assert_int_not_equal(kiln_intake_step(intake, 20, &inserted, &err), 0);
+    kiln_test_restart(stack, KILN_TEST_POSTGRES, NULL);
+    int64_t until = kiln_clock_ms() + 20000;
+    while (inserted == 0 && kiln_clock_ms() < until)
+        (void)!kiln_intake_step(intake, 20, &inserted, &err);
+    assert_int_equal(inserted, 50);
+    assert_int_equal(kiln_test_receipt(stack, "t").accepted, 50);
+    stream_is_empty();
+}
+
+static void redis_restart_loses_nothing(void **state)
+{
+    (void)state;
+    kiln_test_enqueue(stack, "b", "t", LINE, 0, 50, true);
+    kiln_test_sleep_ms(1200); /* everysec */
+    kiln_test_kill(stack, KILN_TEST_REDIS);
+    uint64_t inserted = 0;
+    assert_int_not_equal(kiln_intake_step(intake, 20, &inserted, &err), 0);
+    kiln_test_restart(stack, KILN_TEST_REDIS, NULL);
+    int64_t until = kiln_clock_ms() + 20000;
+    while (inserted == 0 && kiln_clock_ms() < until)
+        (void)!kiln_intake_step(intake, 20, &inserted, &err);
+    assert_int_equal(inserted, 50);
+}
+
+static void an_emptied_redis_is_no_failure(void **state)
+{
+    (void)state;
+    kiln_test_enqueue(stack, "b", "t", LINE, 0, 5, true);
+    assert_int_equal(take_some(), 5);
+    kiln_test_flushall(stack);
+    kiln_test_enqueue(stack, "b", "t2", LINE, 5, 5, true);
+    assert_int_equal(take_some(), 5);
+    assert_int_equal(kiln_test_receipt(stack, "t2").accepted, 5);
+}
+
+static void many_jobs_a_second(void **state)
+{
+    (void)state;
+    enum { JOBS = 20000 };
+    kiln_test_enqueue(stack, "big", "t", LINE, 0, JOBS, true);
+    int64_t begin = kiln_clock_ms();
+    uint64_t total = 0;
+    while (total < JOBS && kiln_clock_ms() - begin < 60000)
+        total += take_some();
+    double seconds = (double)(kiln_clock_ms() - begin) / 1000;
+    printf("%llu jobs taken in: %.0f jobs/s\n", (unsigned long long)total, (double)total / seconds);
+    assert_int_equal(total, JOBS);
+    assert_int_equal(take_all(), 0); /* the end of the call may be in a page of its own */
+    assert_int_equal(kiln_test_receipt(stack, "t").accepted, JOBS);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(good_lines_and_a_receipt),
+        TEST(the_same_call_again_adds_nothing),
+        TEST(bad_lines_do_not_hold_up_good_ones),
+        TEST(entries_that_break_the_protocol),
+        TEST(a_raw_client_may_leave_the_rest_to_us),
+        TEST(a_line_of_many_pictures_goes_in_pages),
+        TEST(an_unacknowledged_entry_is_taken_by_the_next_leader),
+        TEST(postgres_away_keeps_everything_in_the_stream),
+        TEST(redis_restart_loses_nothing),
+        TEST(an_emptied_redis_is_no_failure),
+        TEST(many_jobs_a_second),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
