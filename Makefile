@@ -61,6 +61,7 @@ USE_pipeline := pipeline storage kernels schemas
 USE_scheduler := scheduler storage schemas
 USE_cli := cli scheduler storage kernels schemas
 USE_worker := worker storage kernels schemas
+USE_crash := storage schemas
 
 SYSLIBS := -ljansson -lhiredis -lpq -lcurl -lwebp -lwebpmux -lzstd -lcrypto -lpcre2-8 -lutf8proc -lm
 HAVE_TORCH := $(if $(SAN),,$(wildcard $(LIBTORCH)/lib/libtorch_cpu.so))
@@ -136,13 +137,13 @@ $(BUILD)/libdiffusionz.so: $(call obj,$(SRC_pipeline) $(SRC_torch)) $(call lib,s
 	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $(filter %.o %.a,$^) -Wl,--version-script=pipeline/diffusionz.map -Wl,--no-undefined $(TORCH_LIBS) $(SYSLIBS) -ldl $(RPATH)
 
 # --- tests: tests/FOLDER/test_*.c, each a program linked with what its folder may use --------------
-TESTS := $(foreach f,schemas storage kernels scheduler cli worker $(if $(HAVE_TORCH),pipeline),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$(f)/test_*.c)))
+TESTS := $(foreach f,schemas storage kernels scheduler cli worker crash $(if $(HAVE_TORCH),pipeline),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$(f)/test_*.c)))
 define folder_tests
 $(BUILD)/tests/$(1)/%: $(BUILD)/obj/tests/$(1)/%.c.o $(BUILD)/libsupport.a $(call lib,$(USE_$(1))) $(2)
 	@mkdir -p $$(@D)
 	$(CC) $(LDFLAGS_ALL) -pie -o $$@ $$(filter %.o %.a %.so,$$^) $$(filter %.a,$$^) -lcmocka $(SYSLIBS) $(3) $$(TEST_LDFLAGS)
 endef
-$(foreach f,schemas storage kernels scheduler cli,$(eval $(call folder_tests,$(f),,)))
+$(foreach f,schemas storage kernels scheduler cli crash,$(eval $(call folder_tests,$(f),,)))
 $(eval $(call folder_tests,worker,$(call obj,tests/doubles/no_diffusionz.c),))
 $(eval $(call folder_tests,pipeline,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -lstdc++ -ldl $(RPATH)))
 .SECONDARY:
