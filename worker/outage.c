@@ -33,8 +33,9 @@ int kiln_outage_fail(struct kiln_outage *outage, const struct kiln_error *err)
         snprintf(event, sizeof event, "%s_away", outage->what);
         outage->since_ms = kiln_monotonic_ms();
         outage->tries = 0;
-        kiln_log(KILN_LOG_WARNING, event, kiln_f("code", "%s", kiln_code_name(err->code)),
-                 kiln_f("error", "%s", err->text), kiln_f("meanwhile", "%s", outage->effect));
+        if (!outage->sharing || atomic_fetch_add(outage->sharing, 1) == 0)
+            kiln_log(KILN_LOG_WARNING, event, kiln_f("code", "%s", kiln_code_name(err->code)),
+                     kiln_f("error", "%s", err->text), kiln_f("meanwhile", "%s", outage->effect));
     }
     uint32_t doublings = outage->tries < 10 ? outage->tries : 10;
     uint32_t wait = WAIT_FIRST_MS << doublings;
@@ -49,9 +50,10 @@ void kiln_outage_over(struct kiln_outage *outage)
         return;
     char event[32];
     snprintf(event, sizeof event, "%s_back", outage->what);
-    kiln_log(KILN_LOG_INFO, event,
-             kiln_f("away_s", "%.1f", (kiln_monotonic_ms() - outage->since_ms) / 1e3),
-             kiln_f("tries", "%u", outage->tries));
+    if (!outage->sharing || atomic_fetch_sub(outage->sharing, 1) == 1)
+        kiln_log(KILN_LOG_INFO, event,
+                 kiln_f("away_s", "%.1f", (kiln_monotonic_ms() - outage->since_ms) / 1e3),
+                 kiln_f("tries", "%u", outage->tries));
     outage->since_ms = 0;
 }
 

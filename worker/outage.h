@@ -6,6 +6,7 @@
 #ifndef KILN_OUTAGE_H
 #define KILN_OUTAGE_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "schemas/error.h"
@@ -13,7 +14,9 @@
 struct kiln_outage {
     const char *what;   /* "store", "ledger", "bus"; the log events are store_away, store_back */
     const char *effect; /* what happens meanwhile, for the log line */
-    double since_ms;    /* 0 = it is there */
+    _Atomic uint32_t *sharing; /* NULL, or counts the threads that miss the same thing: the first
+                                * and the last of them log */
+    double since_ms;           /* 0 = it is there */
     uint32_t tries;
 };
 

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "schemas/log.h"
+#include "schemas/names.h"
 #include "worker/outage.h"
 
 /* The bounds of the queues.  Drawn pictures are raw pixels, 3 MB at 1024x1024; files are what is
@@ -22,36 +22,33 @@
 #define OUTCOMES_BYTES ((size_t)128 << 20)
 #define REPORTS_ITEMS 4096
 
+/* Makes a name of whatever a host or device is called. */
 static void name_safe(char *name)
 {
     for (char *c = name; *c; c++)
-        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
-              (c > name && (*c == '.' || *c == '_' || *c == '-'))))
+        if (!kiln_name_valid(c, 1, 1) && (c == name || !strchr("._-", *c)))
             *c = c == name ? 'x' : '-';
 }
 
 static int set_names(struct kiln_worker *worker, const char *id, struct kiln_error *err)
 {
-    char host[256] = "", wanted[KILN_NAME_MAX + 1];
+    char host[256] = "";
     gethostname(host, sizeof host - 1);
     snprintf(worker->host, sizeof worker->host, "%.40s", host[0] ? host : "localhost");
     name_safe(worker->host);
-    snprintf(worker->pool, sizeof worker->pool, "%s",
-             kiln_config_text(worker->config, KILN_KEY_POOL));
-    if (id) {
-        snprintf(wanted, sizeof wanted, "%s", id);
-        name_safe(wanted);
-        if (id[0] == '\0' || strcmp(wanted, id) != 0)
-            return kiln_fail(err, KILN_CONFIG,
-                             "worker id \"%.80s\": 1 to %d of letters, digits, '.', '_' and '-', "
-                             "the first a letter or digit",
-                             id, KILN_NAME_MAX);
-    } else {
-        snprintf(wanted, sizeof wanted, "%.40s-%.20s", worker->host,
-                 kiln_config_text(worker->config, KILN_KEY_DEVICE));
-        name_safe(wanted);
-    }
-    memcpy(worker->id, wanted, sizeof wanted);
+    const char *pool = kiln_config_text(worker->config, KILN_KEY_POOL);
+    if (!kiln_name_valid(pool, strlen(pool), KILN_NAME_MAX))
+        return kiln_fail(err, KILN_CONFIG, "pool \"%.80s\": expected up to %d " KILN_NAME_RULE,
+                         pool, KILN_NAME_MAX);
+    snprintf(worker->pool, sizeof worker->pool, "%s", pool);
+    if (id && !kiln_name_valid(id, strlen(id), KILN_NAME_MAX))
+        return kiln_fail(err, KILN_CONFIG, "worker id \"%.80s\": expected up to %d " KILN_NAME_RULE,
+                         id, KILN_NAME_MAX);
+    snprintf(worker->id, sizeof worker->id, "%.40s-%.20s", worker->host,
+             kiln_config_text(worker->config, KILN_KEY_DEVICE));
+    if (id)
+        snprintf(worker->id, sizeof worker->id, "%s", id);
+    name_safe(worker->id);
     worker->started_ms = kiln_wall_ms();
     snprintf(worker->incarnation, sizeof worker->incarnation, "%" PRIx64 "-%ld",
              (uint64_t)worker->started_ms, (long)getpid());

@@ -56,6 +56,7 @@ struct kiln_worker {
     _Atomic bool settled; /* the committer has ended: the ledger knows all it will be told */
     _Atomic bool heart_stopped;
     _Atomic uint64_t reports_lost;
+    _Atomic uint32_t stores_away; /* uploaders that cannot reach the store */
 };
 
 /* Prepares everything but the engine and the threads.  id NULL: made of host and device.  config
