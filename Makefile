@@ -93,7 +93,7 @@ $(BUILD)/obj/%.c.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
 
-$(BUILD)/obj/kernels/%.c.o: OPT := -O3 -g -fno-math-errno -fno-trapping-math
+$(BUILD)/obj/kernels/%.c.o: CFLAGS_ALL += -O3 -fno-math-errno -fno-trapping-math -fopenmp-simd
 
 $(BUILD)/obj/pipeline/torch/%.cpp.o: pipeline/torch/%.cpp
 	@mkdir -p $(@D)
@@ -149,6 +149,10 @@ $(eval $(call folder_tests,pipeline,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -lstd
 .SECONDARY:
 
 -include tests/tests.mk
+
+# From a fresh checkout to a gallery.
+demo:
+	BUILD="$(BUILD)" scripts/demo/demo.sh
 
 # --- install: programs in bin/, our and LibTorch's libraries in lib/kiln, found by rpath ------------
 INSTALL_TORCH = libtorch_cpu.so libc10.so libgomp.so.1 libcudart.so.13 libcupti.so.13

@@ -1,0 +1,41 @@
+# kiln.bash - completion of the command kiln for bash; source it, or install it as
+# /usr/share/bash-completion/completions/kiln.  Verbs, options and settings are asked of
+# `kiln help`, so this file never falls behind.
+
+_kiln_verbs() { kiln help 2>/dev/null | sed -n 's/^  \([a-z]\{1,9\}\)  .*/\1/p'; }
+
+_kiln_options()
+{
+    kiln help "$1" 2>/dev/null | sed -n 's/^  \(--[a-z-]*\).*/\1/p'
+    kiln help config 2>/dev/null | sed -n 's/^  \([a-z][a-z0-9_]*\)  *.*/--\1/p' | tr _ -
+    printf '%s\n' --json --quiet --config --help
+}
+
+_kiln()
+{
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb='' i
+    COMPREPLY=()
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in -*) ;; *) verb=${COMP_WORDS[i]}; break ;; esac
+    done
+    case $before in
+    --state) mapfile -t COMPREPLY < <(compgen -W 'queued assigned done failed cancelled' -- "$word"); return ;;
+    --device) mapfile -t COMPREPLY < <(compgen -W 'cpu cuda:0' -- "$word"); return ;;
+    --engine) mapfile -t COMPREPLY < <(compgen -W 'pipeline testcard' -- "$word"); return ;;
+    --format) mapfile -t COMPREPLY < <(compgen -W 'jsonl text csv' -- "$word"); return ;;
+    --dir | --out | --model | --lora-dir) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
+    --config) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    esac
+    if [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_kiln_options "$verb")" -- "$word")
+    elif [[ -z $verb ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_kiln_verbs)" -- "$word")
+    else
+        case $verb in
+        help) mapfile -t COMPREPLY < <(compgen -W "config $(_kiln_verbs)" -- "$word") ;;
+        bench) mapfile -t COMPREPLY < <(compgen -W 'enqueue queue' -- "$word") ;;
+        run | enqueue) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+        esac
+    fi
+}
+complete -o filenames -F _kiln kiln
