@@ -1,7 +1,9 @@
 /* image_ops.cpp - convolutions and norms over pictures, channels last in memory. */
-#include "pipeline/torch/internal.h"
+#include "pipeline/torch/cpu_ops.h"
 
 #include <cstring>
+
+#include "kernels/group_norm_silu.h"
 
 using kiln::run;
 using kiln::run_void;
@@ -30,6 +32,8 @@ kt kt_conv2d(kt_scope *s, const struct kt_conv_args *args)
 kt kt_group_norm(kt_scope *s, kt x, int groups, kt weight, kt bias, double eps, bool silu)
 {
     return run(s, "group_norm", {x, weight, bias}, [&] {
+        if (kiln::cpu::takes(x->t) && x->t.size(1) <= KILN_NORM_CHANNELS_MAX)
+            return kiln::cpu::group_norm(channels_last(x->t), groups, weight->t, bias->t, eps, silu);
         at::Tensor y = at::group_norm(channels_last(x->t), groups, weight->t, bias->t, eps);
         return silu ? at::silu_(y) : y;
     });

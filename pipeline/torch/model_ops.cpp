@@ -1,8 +1,9 @@
 /* model_ops.cpp - norms, the gated feed-forward and attention. */
-#include "pipeline/torch/internal.h"
+#include "pipeline/torch/cpu_ops.h"
 
-#include <algorithm>
 #include <cmath>
+
+#include "kernels/qkv_rope.h"
 
 using kiln::run;
 
@@ -49,6 +50,8 @@ static at::Tensor heads_of(const kt_attention_args *args, int64_t from, int64_t 
 kt kt_rms_norm(kt_scope *s, kt x, kt weight, double eps, kt scale)
 {
     return run(s, "rms_norm", {x, weight}, [&] {
+        if (kiln::cpu::takes(x->t))
+            return kiln::cpu::rms_norm(x->t, weight->t, eps, kiln::maybe(scale), {});
         at::Tensor y = kiln::rms_norm(x->t, weight->t, eps);
         return scale ? y * scale->t : y;
     });
@@ -57,6 +60,8 @@ kt kt_rms_norm(kt_scope *s, kt x, kt weight, double eps, kt scale)
 kt kt_add_rms_norm(kt_scope *s, kt x, kt y, kt weight, double eps, kt gate)
 {
     return run(s, "add_rms_norm", {x, y, weight}, [&] {
+        if (kiln::cpu::takes(y->t))
+            return kiln::cpu::rms_norm(y->t, weight->t, eps, kiln::maybe(gate), x->t);
         at::Tensor normed = kiln::rms_norm(y->t, weight->t, eps);
         return gate ? x->t + gate->t * normed : x->t + normed;
     });
@@ -72,6 +77,8 @@ kt kt_layer_norm_scale(kt_scope *s, kt x, double eps, kt scale)
 kt kt_swiglu(kt_scope *s, kt gate_up)
 {
     return run(s, "swiglu", {gate_up}, [&] {
+        if (kiln::cpu::takes(gate_up->t))
+            return kiln::cpu::swiglu(gate_up->t);
         int64_t n = gate_up->t.size(-1) / 2;
         return at::silu(gate_up->t.narrow(-1, 0, n)) * gate_up->t.narrow(-1, n, n);
     });
@@ -84,6 +91,8 @@ kt kt_attention(kt_scope *s, const kt_attention_args *args)
         int64_t rows = args->qkv->t.size(0);
         TORCH_CHECK(args->qkv->t.size(1) == (h + 2 * g) * d, "packed rows of width ",
                     args->qkv->t.size(1), " for ", h, " + 2*", g, " heads of ", d);
+        if (kiln::cpu::takes(args->qkv->t) && d <= KILN_HEAD_DIM_MAX)
+            return kiln::cpu::attention(*args);
         at::Tensor q = kiln::heads_of(args, 0, h, args->q_norm, true).unsqueeze(0);
         at::Tensor k = kiln::heads_of(args, h, g, args->k_norm, true).unsqueeze(0);
         at::Tensor v = kiln::heads_of(args, h + g, g, nullptr, false).unsqueeze(0);

@@ -1,0 +1,43 @@
+/* group_norm_silu.h - GroupNorm of a picture and the SiLU behind it, channels last.
+ *
+ *     y = silu( (x - mean) / sqrt(variance + eps) * weight + bias ),  per group of channels
+ *
+ * Two passes: sums by channel, then one read and one write for all the rest.  Sums are taken
+ * about the first pixel, so that a large common offset costs no precision, and end in fp64.
+ * group_norm_silu_ref.c is the meaning.
+ */
+#ifndef KILN_GROUP_NORM_SILU_H
+#define KILN_GROUP_NORM_SILU_H
+
+#include "kernels/floats.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KILN_NORM_CHANNELS_MAX 4096
+
+struct kiln_group_norm {
+    const void *x;             /* [pixels][channels] */
+    const void *weight, *bias; /* [channels] */
+    void *y;                   /* [pixels][channels]; may be x */
+    int64_t pixels;
+    int channels, groups;      /* channels: a multiple of groups, at most the bound above */
+    float eps;
+    int silu; /* 0: the norm alone */
+    enum kiln_float format;
+};
+
+/* Adds the pixels [begin, end) to sums[2][channels], zeroed by the caller; partial sums of
+ * several threads are added up by it. */
+void kiln_group_norm_sums_ref(const struct kiln_group_norm *args, int64_t begin, int64_t end,
+                              double *sums);
+/* Writes the pixels [begin, end) from the sums over all of them. */
+void kiln_group_norm_apply_ref(const struct kiln_group_norm *args, const double *sums,
+                               int64_t begin, int64_t end);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

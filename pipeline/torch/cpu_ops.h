@@ -1,0 +1,25 @@
+/* cpu_ops.h - the model's own steps on the CPU: the kernels of kernels/ over LibTorch's tensors
+ * and threads.  Each is asked first whether it can take the operands; where it cannot (another
+ * device or format), the callers compose the same from LibTorch's operators. */
+#ifndef KILN_TORCH_CPU_OPS_H
+#define KILN_TORCH_CPU_OPS_H
+
+#include "pipeline/torch/internal.h"
+
+namespace kiln::cpu {
+
+/* fp32 or bf16, in host memory. */
+bool takes(const at::Tensor &x);
+
+/* RMS(x) * weight * factor, or add + factor * RMS(x) * weight; factor and add may be undefined. */
+at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps,
+                    const at::Tensor &factor, const at::Tensor &add);
+at::Tensor swiglu(const at::Tensor &gate_up);
+at::Tensor attention(const kt_attention_args &args);
+/* x channels last. */
+at::Tensor group_norm(const at::Tensor &x, int groups, const at::Tensor &weight,
+                      const at::Tensor &bias, double eps, bool silu);
+
+} // namespace kiln::cpu
+
+#endif
