@@ -1,0 +1,170 @@
+/* test_ledger_plans.c - no statement of the queue reads the job table from end to end.
+ *
+ * auto_explain logs the plan of every statement the ledger really runs.  The statements are first
+ * run on empty tables, so that the connection holds plans made when nothing was known; then 200,000
+ * jobs arrive and the same statements run again.  The log must name the index each of them was
+ * written for and hold no sequential scan of job.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/jobs.h"
+#include "tests/support/stack.h"
+
+#define JOBS 200000
+
+static struct kiln_test_stack *stack;
+static struct kiln_ledger *ledger;
+static struct kiln_error err;
+
+static int start(void **state)
+{
+    (void)state;
+    stack = kiln_test_stack_start(KILN_STACK_TABLES);
+    kiln_test_restart(stack, KILN_TEST_POSTGRES,
+                      (const char *const[]){"-c", "session_preload_libraries=auto_explain", "-c",
+                                            "auto_explain.log_min_duration=0", "-c",
+                                            "auto_explain.log_analyze=on", "-c",
+                                            "auto_explain.log_timing=off", NULL});
+    return kiln_ledger_open(stack->config, "test", &ledger, &err);
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    kiln_ledger_close(ledger);
+    kiln_test_stack_stop(stack);
+    return 0;
+}
+
+/* The whole log of Postgres; free it. */
+static char *read_log(void)
+{
+    char path[200];
+    snprintf(path, sizeof path, "%s/postgres.log", stack->dir);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    char *text = calloc(1, 64 << 20);
+    assert_non_null(text);
+    assert_true(fread(text, 1, (64 << 20) - 1, file) > 0);
+    fclose(file);
+    return text;
+}
+
+/* The last logged plan whose statement contains the words: from there to the next log entry. */
+static char *plan_of(const char *log, const char *words)
+{
+    const char *last = NULL;
+    for (const char *at = log; (at = strstr(at, words)) != NULL; at++)
+        last = at;
+    if (!last)
+        fail_msg("no plan for: %s", words);
+    const char *end = strstr(last, "LOG:  ");
+    char *plan = strndup(last, end ? (size_t)(end - last) : strlen(last));
+    assert_non_null(plan);
+    return plan;
+}
+
+static void expect_index(const char *log, const char *words, const char *index)
+{
+    char *plan = plan_of(log, words);
+    if (!strstr(plan, index) || strstr(plan, "Seq Scan on job"))
+        fail_msg("%s\nexpected %s and no Seq Scan on job", plan, index);
+    free(plan);
+}
+
+static uint64_t first_id;
+
+static int note_id(void *arg, const struct kiln_waiting *job)
+{
+    uint64_t *ids = arg;
+    for (int i = 0; i < 64; i++)
+        if (ids[i] == 0) {
+            ids[i] = job->id;
+            break;
+        }
+    return 0;
+}
+
+static int ignore_held(void *arg, const struct kiln_held *held)
+{
+    (void)arg;
+    (void)held;
+    return 0;
+}
+
+/* Each statement of the queue once, on whatever is there. */
+static void run_everything(const char *batch)
+{
+    struct kiln_job jobs[64], nobody = {.id = 1, .prompt = "", .negative_prompt = ""};
+    struct kiln_test_picture picture;
+    uint64_t ids[65] = {0}, moved;
+    size_t count = 0;
+    bool ours;
+    int states[64];
+    kiln_test_ok(kiln_ledger_waiting(ledger, "p", first_id, 64, note_id, ids, &err), err);
+    kiln_test_ok(kiln_ledger_assign(ledger, "w0", batch, ids, 64, jobs, &count, &err), err);
+    kiln_test_ok(kiln_ledger_held(ledger, "p", ignore_held, NULL, &err), err);
+    kiln_test_ok(kiln_ledger_still_ours(ledger, count ? jobs : &nobody, 1, &ours, &err), err);
+    kiln_test_picture(&picture, count ? jobs : &nobody);
+    kiln_test_ok(kiln_ledger_commit(ledger, &picture.commit, &ours, &err), err);
+    struct kiln_return back = {count ? jobs[1].id : 1, 1, KILN_DEVICE, "trouble", false, true};
+    kiln_test_ok(kiln_ledger_return(ledger, &back, 1, states, &err), err);
+    if (count) {
+        kiln_test_ok(kiln_ledger_cancel(ledger, "p", jobs[2].id, NULL, &moved, &err), err);
+        kiln_test_ok(kiln_ledger_retry(ledger, "p", jobs[2].id, NULL, &moved, &err), err);
+    }
+    for (size_t i = 0; i < count; i++)
+        kiln_job_release(&jobs[i]);
+}
+
+static void fill_the_table(void)
+{
+    free(kiln_test_sql(stack, "INSERT INTO batch (pool, name) VALUES ('p', 'big')"));
+    free(kiln_test_sql(
+        stack, "INSERT INTO job (batch_id, seed, guidance, index, width, height, steps, max_wait_s,"
+               " priority, kind, latents, teleport, embed_metadata, lora_auto, pool, key, token,"
+               " prompt, negative_prompt, tenant, model, loras, lora_set)"
+               " SELECT (SELECT id FROM batch WHERE name = 'big'), i, 0, i, 256, 256, 8, 0, 0, 0,"
+               " 0, 0, false, false, 'p', 'k' || i, 't', 'a picture', '', 'x', '', '[]', ''"
+               " FROM generate_series(1, 200000) i"));
+    first_id = (uint64_t)kiln_test_count(stack, "SELECT max(id) - 1000 FROM job");
+}
+
+static void every_statement_uses_its_index(void **state)
+{
+    (void)state;
+    uint64_t moved;
+    run_everything("before");
+    kiln_test_insert(ledger, "early", 3);
+    fill_the_table();
+    run_everything("after");
+    kiln_test_insert(ledger, "late", 2000);
+    kiln_test_ok(kiln_ledger_cancel(ledger, "p", 0, "big", &moved, &err), err);
+    assert_int_equal(moved, JOBS - 2); /* one done, one failed */
+    kiln_test_ok(kiln_ledger_retry(ledger, "p", 0, "late", &moved, &err), err);
+    char *log = read_log();
+    expect_index(log, "FROM job WHERE pool = $1 AND state = 0", "Index Scan using job_queued");
+    expect_index(log, "FROM job WHERE pool = $1 AND state = 1", "using job_assigned");
+    expect_index(log, "FOR UPDATE SKIP LOCKED", "Index Scan using job_pkey");
+    expect_index(log, "INSERT INTO image", "Index Scan using job_pkey");
+    expect_index(log, "make_interval", "Index Scan using job_pkey");
+    expect_index(log, "LEFT JOIN job j ON j.id = g.id", "Index Scan using job_pkey");
+    expect_index(log, "tries = 0", "Index Scan using job_pkey");
+    expect_index(log, "ORDER BY key LIMIT", "Index Scan using job_batch_id_key_key");
+    expect_index(log, "ON CONFLICT (batch_id, key) DO NOTHING", "job_batch_id_key_key");
+    free(log);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_statement_uses_its_index),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
