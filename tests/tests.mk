@@ -12,3 +12,22 @@ test: all $(TESTS)
 
 bench: all
 	BUILD="$(BUILD)" LIBTORCH="$(LIBTORCH)" scripts/bench/run.sh
+
+# --- fuzzing: tests/fuzz/fuzz_NAME.c with seeds/NAME/, by clang's libFuzzer -------------------------
+# make fuzz                            every target for FUZZ_SECONDS seconds
+# make fuzz F=safetensors FUZZ_SECONDS=600
+F ?=
+FUZZ_SECONDS ?= 20
+FUZZ_CC ?= $(or $(shell command -v clang 2>/dev/null),$(shell command -v clang-14 2>/dev/null))
+FUZZERS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*$(F)*.c))
+
+# -w: the ordinary build has the word on warnings; clang's differ.
+fuzz:
+	@test -n "$(FUZZ_CC)" || { echo "make fuzz needs clang" >&2; exit 1; }
+	+$(MAKE) SAN=address,undefined CC=$(FUZZ_CC) BUILD=$(BUILD)/fuzz \
+	  CFLAGS="-fsanitize=fuzzer-no-link -w" \
+	  $(addprefix $(BUILD)/fuzz/fuzz_,$(FUZZERS))
+	tests/fuzz/run.sh $(BUILD)/fuzz $(FUZZ_SECONDS) $(FUZZERS)
+
+$(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.c.o $(call lib,scheduler pipeline storage kernels schemas)
+	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(call lib,pipeline storage kernels schemas) $(SYSLIBS)
