@@ -262,13 +262,17 @@ static int end_status(struct kiln_worker *worker)
 }
 
 /* Ends the process with threads still in system calls: everything that matters is written. */
-static void leave_behind(struct kiln_worker *worker)
+static void leave_behind(struct daemon *daemon)
 {
+    struct kiln_worker *worker = &daemon->worker;
     bool settled = atomic_load(&worker->settled);
     kiln_log(KILN_LOG_WARNING, "worker_left",
              kiln_f("why", "%s",
                     settled ? "the bus does not answer; the lease says goodbye"
                             : "a step does not end; the lease gives its jobs back"));
+    for (uint32_t i = 0; i < daemon->thread_count; i++)
+        pthread_detach(daemon->threads[i]); /* nobody will join them */
+    pthread_detach(daemon->heart);
     _exit(settled ? end_status(worker) : EX_TEMPFAIL);
 }
 
@@ -291,7 +295,7 @@ static int run(struct daemon *daemon, struct kiln_error *err)
             raise_drain(worker, KILN_DRAIN_ASKED, "a failure");
     }
     if (!wait_for_end(daemon))
-        leave_behind(worker);
+        leave_behind(daemon);
     for (uint32_t i = 0; i < daemon->thread_count; i++)
         pthread_join(daemon->threads[i], NULL);
     pthread_join(daemon->heart, NULL);

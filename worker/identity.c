@@ -3,12 +3,15 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "schemas/log.h"
 #include "worker/outage.h"
 
 #define LOOK_EVERY_MS 200
+#define ORDERS_MAX 64
+#define ENTRY_ID_MAX 48
 
 struct search {
     const char *id;
@@ -55,6 +58,21 @@ static int refuse(const struct kiln_worker *worker, const struct kiln_beat *beat
                      worker->id, worker->pool, beat->host, beat->pid);
 }
 
+static int forget_orders(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
+{
+    char ids[ORDERS_MAX][ENTRY_ID_MAX];
+    struct kiln_bus_entries entries;
+    const char *stream = worker->stream, *after = "0";
+    size_t count = 0;
+    int code = kiln_bus_read(bus, &stream, &after, 1, ORDERS_MAX, 0, &entries, err);
+    for (size_t i = 0; code == 0 && i < entries.count && count < ORDERS_MAX; i++)
+        if (entries.at[i].field_count > 0 && strcmp(entries.at[i].fields[0], "order") == 0)
+            snprintf(ids[count++], ENTRY_ID_MAX, "%s", entries.at[i].id);
+    for (size_t i = 0; code == 0 && i < count; i++)
+        code = kiln_bus_delete_entry(bus, worker->stream, ids[i], err);
+    return code;
+}
+
 int kiln_identity_claim(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
 {
     double lease_ms = kiln_board_settings(&worker->board).lease_s * 1e3;
@@ -76,7 +94,7 @@ int kiln_identity_claim(struct kiln_worker *worker, struct kiln_bus *bus, struct
         said = true;
         kiln_worker_pause(worker, LOOK_EVERY_MS);
     }
-    return kiln_bus_delete(bus, worker->stream, err);
+    return forget_orders(worker, bus, err);
 }
 
 int kiln_identity_confirm(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)

@@ -12,9 +12,8 @@
 #include "storage/bus.h"
 #include "worker/worker.h"
 
-/* Waits as above; KILN_EXISTS names the other process.  Then empties the worker's stream: what was
- * assigned to a predecessor is the ledger's business, and a job that killed it must not kill its
- * successor uncounted. */
+/* Waits as above; KILN_EXISTS names the other process.  Then takes old orders out of the worker's
+ * stream: they were meant for a predecessor.  Assignments that it never read stay. */
 int kiln_identity_claim(struct kiln_worker *worker, struct kiln_bus *bus,
                         struct kiln_error *err) KILN_MUST_CHECK;
 

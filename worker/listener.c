@@ -20,15 +20,24 @@
 #define BLOCK_MS 500
 #define ENTRY_ID_MAX 48 /* two 64-bit decimals and a dash */
 
-static void take_assignment(struct kiln_worker *worker, const char *text, size_t length)
+/* What one read has brought, until its entries are deleted. */
+struct catch
+{
+    struct kiln_worker *worker;
+    struct kiln_holding *holdings[READ_MAX];
+    char ids[READ_MAX][ENTRY_ID_MAX];
+    size_t holding_count, entry_count;
+};
+
+static void take_assignment(struct catch *catch, const char *text, size_t length)
 {
     struct kiln_assignment assignment = {0};
     struct kiln_holding *holding = NULL;
     struct kiln_error err;
     int code = kiln_assignment_decode(text, length, &assignment, &err);
     if (code == 0)
-        code =
-            kiln_holdings_add(&worker->holdings, &assignment, kiln_monotonic_ms(), &holding, &err);
+        code = kiln_holdings_add(&catch->worker->holdings, &assignment, kiln_monotonic_ms(),
+                                 &holding, &err);
     kiln_assignment_release(&assignment);
     if (code == KILN_EXISTS)
         return;
@@ -37,6 +46,11 @@ static void take_assignment(struct kiln_worker *worker, const char *text, size_t
         kiln_log(KILN_LOG_WARNING, "assignment_refused", kiln_f("error", "%s", err.text));
         return;
     }
+    catch->holdings[catch->holding_count++] = holding;
+}
+
+static void begin(struct kiln_worker *worker, struct kiln_holding *holding)
+{
     kiln_log(KILN_LOG_DEBUG, "assignment_taken", kiln_f("assignment", "%s", holding->assignment.id),
              kiln_f("jobs", "%u", holding->assignment.job_count));
     /* The queue has a place for every holding, so this never waits. */
@@ -69,7 +83,10 @@ static void follow_order(struct kiln_worker *worker, const char *text, size_t le
         stopped = kiln_holdings_stop_assignment(&worker->holdings, order.id, KILN_STOP_DROPPED);
         break;
     case KILN_ORDER_DRAIN:
-        ask_drain(worker);
+        /* By incarnation when two processes have this id: then only one of them is meant. */
+        if (order.id[0] == '\0' || strcmp(order.id, worker->id) == 0 ||
+            strcmp(order.id, worker->incarnation) == 0)
+            ask_drain(worker);
         return;
     case KILN_ORDER_CANCEL_BATCH: /* for the scheduler alone */
     case KILN_ORDER_WAKE:
@@ -79,39 +96,37 @@ static void follow_order(struct kiln_worker *worker, const char *text, size_t le
              kiln_f("stopped", "%u", stopped));
 }
 
-static void take_entry(struct kiln_worker *worker, const struct kiln_bus_entry *entry)
+static void take_entry(struct catch *catch, const struct kiln_bus_entry *entry)
 {
-    for (size_t i = 0; i < entry->field_count; i++) {
-        const char *name = entry->fields[2 * i], *value = entry->fields[2 * i + 1];
-        size_t length = entry->lengths[2 * i + 1];
-        if (strcmp(name, "assign") == 0)
-            take_assignment(worker, value, length);
-        else if (strcmp(name, "order") == 0)
-            follow_order(worker, value, length);
-        else
-            kiln_log(KILN_LOG_WARNING, "entry_unknown", kiln_f("field", "%.40s", name));
-    }
+    snprintf(catch->ids[catch->entry_count++], ENTRY_ID_MAX, "%s", entry->id);
+    /* An entry is one message; were there more in it, the first is taken. */
+    const char *name = entry->field_count > 0 ? entry->fields[0] : "nothing";
+    if (strcmp(name, "assign") == 0)
+        take_assignment(catch, entry->fields[1], entry->lengths[1]);
+    else if (strcmp(name, "order") == 0)
+        follow_order(catch->worker, entry->fields[1], entry->lengths[1]);
+    else
+        kiln_log(KILN_LOG_WARNING, "entry_unknown", kiln_f("field", "%.40s", name));
 }
 
-/* Takes in what waits in the stream and removes it there. */
+/* Takes in what waits in the stream, removes it there, then begins it. */
 static int read_stream(struct kiln_worker *worker, struct kiln_bus *bus, uint32_t block_ms,
                        struct kiln_error *err)
 {
-    char ids[READ_MAX][ENTRY_ID_MAX];
+    struct catch catch = {.worker = worker};
     struct kiln_bus_entries entries;
     const char *stream = worker->stream, *after = "0";
-    size_t count = 0;
     int code = kiln_bus_read(bus, &stream, &after, 1, READ_MAX, block_ms, &entries, err);
     if (code != 0)
         return code;
     kiln_board_heard(&worker->board);
-    for (; count < entries.count && count < READ_MAX; count++) {
-        snprintf(ids[count], sizeof ids[count], "%s", entries.at[count].id);
-        take_entry(worker, &entries.at[count]);
-    }
-    /* The entries were borrowed from the connection; only the copied ids are used from here. */
-    for (size_t i = 0; i < count && code == 0; i++)
-        code = kiln_bus_delete_entry(bus, worker->stream, ids[i], err);
+    for (size_t i = 0; i < entries.count && i < READ_MAX; i++)
+        take_entry(&catch, &entries.at[i]);
+    /* The entries were borrowed from the connection; from here only the copies are used. */
+    for (size_t i = 0; i < catch.entry_count && code == 0; i++)
+        code = kiln_bus_delete_entry(bus, worker->stream, catch.ids[i], err);
+    for (size_t i = 0; i < catch.holding_count; i++)
+        begin(worker, catch.holdings[i]);
     return code;
 }
 

@@ -126,7 +126,8 @@ static void test_worker_killed(void **state)
     }
 }
 
-/* What lay in the stream of a dead worker is not drawn by its successor: the ledger decides. */
+/* A job that killed its worker is not in the stream for the successor to find; what was never read
+ * is. */
 static void test_old_stream(void **state)
 {
     (void)state;
@@ -141,6 +142,17 @@ static void test_old_stream(void **state)
     kiln_test_sleep_ms(500);
     assert_int_equal(kiln_test_worker_wait(&worker, 0), -1); /* it lives */
     return_held("w-old");
+    assert_ends_well(&worker);
+    /* While nobody is there an order and an assignment arrive: the order was meant for the
+     * predecessor, the assignment was never begun and is. */
+    const struct kiln_order order = {.kind = KILN_ORDER_DRAIN, .id = "w-old"};
+    struct kiln_job good = kiln_test_job("unread");
+    kiln_test_queue_jobs(stack, "unread", &good, 1, &id);
+    kiln_test_order(stack, "w-old", &order);
+    kiln_test_assign(stack, "w-old", "old-2", &id, 1);
+    kiln_test_worker_start(&worker, stack, "w-old", NULL, true);
+    assert_true(until_in("unread", KILN_JOB_DONE, 1));
+    assert_int_equal(kiln_test_worker_wait(&worker, 0), -1);
     assert_ends_well(&worker);
 }
 
@@ -334,11 +346,10 @@ static void test_end_without_store(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worker_killed),     cmocka_unit_test(test_old_stream),
-        cmocka_unit_test(test_ledger_away),       cmocka_unit_test(test_bus_away),
-        cmocka_unit_test(test_end_without_bus),   cmocka_unit_test(test_store_blocked),
-        cmocka_unit_test(test_store_given_up),
-        cmocka_unit_test(test_end_without_store),
+        cmocka_unit_test(test_worker_killed),   cmocka_unit_test(test_old_stream),
+        cmocka_unit_test(test_ledger_away),     cmocka_unit_test(test_bus_away),
+        cmocka_unit_test(test_end_without_bus), cmocka_unit_test(test_store_blocked),
+        cmocka_unit_test(test_store_given_up),  cmocka_unit_test(test_end_without_store),
         cmocka_unit_test(test_disk_full),
     };
     return cmocka_run_group_tests(tests, start_stack, stop_stack);
