@@ -48,4 +48,7 @@ void kiln_backoff_failed(struct kiln_backoff *backoff)
         kiln_clock_ms() + backoff->pause_ms / 2 + kiln_jitter(backoff->pause_ms / 2 + 1);
 }
 
-void kiln_backoff_reset(struct kiln_backoff *backoff) { *backoff = (struct kiln_backoff){0}; }
+void kiln_backoff_reset(struct kiln_backoff *backoff)
+{
+    *backoff = (struct kiln_backoff){0};
+}

@@ -11,7 +11,7 @@
 #include "schemas/limits.h"
 #include "storage/bus_internal.h"
 
-#define OUT_KEEP (256 * 1024)                 /* a larger buffer is given back when it is empty */
+#define OUT_KEEP (256 * 1024)                  /* a larger buffer is given back when it is empty */
 #define OUT_MAX (8 * (size_t)KILN_MESSAGE_MAX) /* bytes that may wait to be sent */
 #define PASSWORD_MAX 4096
 
@@ -79,7 +79,8 @@ static int lost(struct kiln_bus *bus, int code, const char *what, struct kiln_er
     return kiln_fail(err, code, "Redis at %s: %s", where(bus, at), what);
 }
 
-/* --- errors -------------------------------------------------------------------------------------- */
+/* --- errors --------------------------------------------------------------------------------------
+ */
 
 struct error_row {
     const char *prefix;
@@ -119,7 +120,8 @@ int kiln_bus_reply_error(const redisReply *reply, struct kiln_error *err)
     return kiln_fail(err, KILN_PROTOCOL, "Redis: %.200s", reply->str);
 }
 
-/* --- building commands -------------------------------------------------------------------------------- */
+/* --- building commands
+ * -------------------------------------------------------------------------------- */
 
 static char *extend(struct kiln_bus *bus, size_t more)
 {
@@ -154,7 +156,10 @@ static void put_head(struct kiln_bus *bus, char mark, uint64_t value)
         memcpy(to, text + at, sizeof text - at);
 }
 
-void kiln_bus_command(struct kiln_bus *bus, size_t arguments) { put_head(bus, '*', arguments); }
+void kiln_bus_command(struct kiln_bus *bus, size_t arguments)
+{
+    put_head(bus, '*', arguments);
+}
 
 void kiln_bus_arg(struct kiln_bus *bus, const char *bytes, size_t len)
 {
@@ -177,7 +182,8 @@ void kiln_bus_arg_u64(struct kiln_bus *bus, uint64_t value)
     kiln_bus_arg(bus, text, (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)value));
 }
 
-/* --- sending and receiving ------------------------------------------------------------------------------ */
+/* --- sending and receiving
+ * ------------------------------------------------------------------------------ */
 
 /* Moves what is unsent to the front once what is sent takes more room. */
 static void close_gap(struct kiln_bus *bus)
@@ -289,8 +295,7 @@ int kiln_bus_drain(struct kiln_bus *bus, uint32_t left, struct kiln_error *err)
     return 0;
 }
 
-int kiln_bus_reply(struct kiln_bus *bus, int64_t extra_ms, redisReply **ret,
-                   struct kiln_error *err)
+int kiln_bus_reply(struct kiln_bus *bus, int64_t extra_ms, redisReply **ret, struct kiln_error *err)
 {
     if (bus->short_of_memory)
         return lost(bus, KILN_NO_MEMORY, "no memory for a command, or it is too large", err);
@@ -305,15 +310,27 @@ int kiln_bus_reply(struct kiln_bus *bus, int64_t extra_ms, redisReply **ret,
     return rc;
 }
 
+/* EXEC answers with an array that may hold errors. */
+static int error_within(const redisReply *reply, struct kiln_error *err)
+{
+    for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++)
+        if (reply->element[i]->type == REDIS_REPLY_ERROR)
+            return kiln_bus_reply_error(reply->element[i], err);
+    return 0;
+}
+
 int kiln_bus_replies(struct kiln_bus *bus, size_t count, struct kiln_error *err)
 {
     int first = 0;
     for (size_t i = 0; i < count; i++) {
         redisReply *reply;
-        int rc = kiln_bus_reply(bus, 0, &reply, first ? NULL : err);
-        if (rc == 0)
+        struct kiln_error *say = first ? NULL : err;
+        int rc = kiln_bus_reply(bus, 0, &reply, say);
+        if (rc == 0) {
+            rc = error_within(reply, say);
             freeReplyObject(reply);
-        else if (!first)
+        }
+        if (!first)
             first = rc;
         if (!bus->context)
             break;
@@ -321,7 +338,8 @@ int kiln_bus_replies(struct kiln_bus *bus, size_t count, struct kiln_error *err)
     return first;
 }
 
-/* --- connecting --------------------------------------------------------------------------------------- */
+/* --- connecting
+ * --------------------------------------------------------------------------------------- */
 
 /* *ret: malloc'd, without the line's end; NULL if no file is set. */
 static int read_password(const struct kiln_bus *bus, char **ret, struct kiln_error *err)
@@ -368,9 +386,8 @@ static int connect_socket(struct kiln_bus *bus, struct kiln_error *err)
 {
     struct timeval limit = {bus->connect_ms / 1000, (bus->connect_ms % 1000) * 1000};
     bool local = bus->target.path[0] != '\0';
-    bus->context =
-        local ? redisConnectUnixWithTimeout(bus->target.path, limit)
-              : redisConnectWithTimeout(bus->target.host, bus->target.port, limit);
+    bus->context = local ? redisConnectUnixWithTimeout(bus->target.path, limit)
+                         : redisConnectWithTimeout(bus->target.host, bus->target.port, limit);
     if (!bus->context)
         return kiln_fail(err, KILN_NO_MEMORY, "bus: no memory for a connection");
     if (bus->context->err) {
@@ -387,7 +404,8 @@ static int connect_socket(struct kiln_bus *bus, struct kiln_error *err)
     return 0;
 }
 
-/* A server that closed an idle connection is noticed here, before anything is sent into the void. */
+/* A server that closed an idle connection is noticed here, before anything is sent into the void.
+ */
 static bool alive(struct kiln_bus *bus)
 {
     char byte;

@@ -22,12 +22,15 @@ int kiln_bus_ping(struct kiln_bus *bus, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- streams ---------------------------------------------------------------------------------- */
 struct kiln_bus_entry {
-    const char *stream, *id;        /* borrowed until the next call on this bus */
+    const char *stream, *id; /* borrowed until the next call on this bus */
     size_t field_count;
-    const char *const *fields;      /* name, value, name, value, ...: 2 x field_count */
-    const size_t *lengths;          /* of each of them */
+    const char *const *fields; /* name, value, name, value, ...: 2 x field_count */
+    const size_t *lengths;     /* of each of them */
 };
-struct kiln_bus_entries { struct kiln_bus_entry *at; size_t count; };
+struct kiln_bus_entries {
+    struct kiln_bus_entry *at;
+    size_t count;
+};
 
 /* Appends one entry; maxlen 0 = uncapped, else trimmed to about that. */
 int kiln_bus_append(struct kiln_bus *bus, const char *stream, uint64_t maxlen,
@@ -73,7 +76,8 @@ int kiln_bus_last_id(struct kiln_bus *bus, const char *stream, char *ret, size_t
 int kiln_bus_delete_entry(struct kiln_bus *bus, const char *stream, const char *id,
                           struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- heartbeats -------------------------------------------------------------------------------- */
+/* --- heartbeats --------------------------------------------------------------------------------
+ */
 int kiln_bus_beat(struct kiln_bus *bus, const char *key, const char *beat, uint32_t ttl_ms,
                   struct kiln_error *err) KILN_MUST_CHECK;
 /* Calls each for every live beat of the pool; finds them by SCAN. */
@@ -82,7 +86,8 @@ int kiln_bus_beats(struct kiln_bus *bus, const char *pool, kiln_bus_each_beat *e
                    struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bus_delete(struct kiln_bus *bus, const char *key, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- receipts ------------------------------------------------------------------------------------ */
+/* --- receipts ------------------------------------------------------------------------------------
+ */
 int kiln_bus_push(struct kiln_bus *bus, const char *list, const char *value, uint32_t ttl_s,
                   struct kiln_error *err) KILN_MUST_CHECK;
 /* *ret_value malloc'd, or NULL when wait_ms passed. */

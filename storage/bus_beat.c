@@ -67,9 +67,10 @@ int kiln_bus_pop(struct kiln_bus *bus, const char *list, uint32_t wait_ms, char 
     rc = kiln_bus_reply(bus, wait_ms, &reply, err);
     if (rc != 0)
         return rc;
-    const redisReply *value = reply->type == REDIS_REPLY_STRING                           ? reply
-                              : reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 ? reply->element[1]
-                                                                                          : NULL;
+    const redisReply *value = reply->type == REDIS_REPLY_STRING ? reply
+                              : reply->type == REDIS_REPLY_ARRAY && reply->elements == 2
+                                  ? reply->element[1]
+                                  : NULL;
     char *copy = value && value->str ? strdup(value->str) : NULL;
     if (value && !copy)
         rc = kiln_fail(err, KILN_NO_MEMORY, "bus: no memory for a receipt");
@@ -88,7 +89,8 @@ int kiln_bus_delete(struct kiln_bus *bus, const char *key, struct kiln_error *er
     return kiln_bus_replies(bus, 1, err);
 }
 
-/* --- all heartbeats of a pool ---------------------------------------------------------------------------- */
+/* --- all heartbeats of a pool
+ * ---------------------------------------------------------------------------- */
 
 /* The keys found so far, each once: SCAN may return a key twice. */
 struct keys {

@@ -1,8 +1,8 @@
 /* bus_internal.h - the connection under the bus: commands out, replies in, each with a deadline.
  *
- * hiredis connects and parses replies; the waiting is ours (a non-blocking socket and poll), because
- * hiredis' own blocking mode has a time limit per system call and not per answer.  Commands are
- * written straight into one growing buffer:
+ * hiredis connects and parses replies; the waiting is ours (a non-blocking socket and poll),
+ * because hiredis' own blocking mode has a time limit per system call and not per answer.  Commands
+ * are written straight into one growing buffer:
  *
  *     kiln_bus_begin(bus, err)                      connect if needed
  *     kiln_bus_command(bus, 2); kiln_bus_arg(bus, "XLEN", 4); kiln_bus_arg(bus, stream, n);
@@ -19,7 +19,8 @@
 #include "storage/backoff.h"
 #include "storage/bus.h"
 
-/* --- bus_url.c ---------------------------------------------------------------------------------- */
+/* --- bus_url.c ----------------------------------------------------------------------------------
+ */
 struct kiln_bus_target {
     char host[256], path[108]; /* path "" : TCP */
     char user[64];             /* "" : the default user */
@@ -29,19 +30,20 @@ struct kiln_bus_target {
 int kiln_bus_url_parse(const char *url, struct kiln_bus_target *ret,
                        struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- bus.c ---------------------------------------------------------------------------------------- */
+/* --- bus.c
+ * ---------------------------------------------------------------------------------------- */
 struct kiln_bus {
     struct kiln_bus_target target;
     char *password_file;
     int64_t connect_ms, answer_ms;
     struct kiln_backoff backoff;
-    redisContext *context;       /* NULL while not connected */
-    char *out;                   /* commands not yet written: out[sent..len) */
+    redisContext *context; /* NULL while not connected */
+    char *out;             /* commands not yet written: out[sent..len) */
     size_t out_sent, out_len, out_size;
-    bool short_of_memory;        /* while a command was built */
-    uint32_t in_flight;          /* appends without an answer yet */
-    struct kiln_error late;      /* the first failure among them; code 0 = none */
-    redisReply *kept;            /* the reply that lent entries point into */
+    bool short_of_memory;   /* while a command was built */
+    uint32_t in_flight;     /* appends without an answer yet */
+    struct kiln_error late; /* the first failure among them; code 0 = none */
+    redisReply *kept;       /* the reply that lent entries point into */
     struct kiln_bus_entry *entries;
     const char **texts;
     size_t *lengths;

@@ -9,8 +9,8 @@
 
 #include "schemas/config.h"
 
-/* flag_path NULL: no --config.  *ret is new; free with kiln_config_free.  *ret_path (may be NULL) receives
- * the malloc'd path that was read, or NULL if none. */
+/* flag_path NULL: no --config.  *ret is new; free with kiln_config_free.  *ret_path (may be NULL)
+ * receives the malloc'd path that was read, or NULL if none. */
 int kiln_config_load(const char *flag_path, struct kiln_config **ret, char **ret_path,
                      struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -29,16 +29,17 @@ int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err) KILN_M
 int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_leader,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- intake --------------------------------------------------------------------------------------- */
+/* --- intake
+ * --------------------------------------------------------------------------------------- */
 struct kiln_new_job {
-    struct kiln_job job;   /* batch (name), index, ...; id is ignored */
-    const char *key;       /* identity within the batch, not empty */
-    const char *token;     /* of the enqueue call, "" if none */
-    const char *entry;     /* id of its stream entry ("ms-seq"): an entry delivered twice is counted
-                            * once as a duplicate.  NULL: always counted */
+    struct kiln_job job; /* batch (name), index, ...; id is ignored */
+    const char *key;     /* identity within the batch, not empty */
+    const char *token;   /* of the enqueue call, "" if none */
+    const char *entry;   /* id of its stream entry ("ms-seq"): an entry delivered twice is counted
+                          * once as a duplicate.  NULL: always counted */
 };
-/* Makes missing batch rows, then inserts the jobs in bulk (transactions of up to a few thousand) and
- * skips those whose (batch, key) exists.  *ret_inserted counts the new ones. */
+/* Makes missing batch rows, then inserts the jobs in bulk (transactions of up to a few thousand)
+ * and skips those whose (batch, key) exists.  *ret_inserted counts the new ones. */
 int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
                             const struct kiln_new_job *jobs, size_t count, uint64_t *ret_inserted,
                             struct kiln_error *err) KILN_MUST_CHECK;
@@ -54,7 +55,8 @@ int kiln_ledger_announce(struct kiln_ledger *ledger, const char *pool, const cha
                          uint64_t *ret_duplicate, uint64_t *ret_refused,
                          struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- scheduling ------------------------------------------------------------------------------------- */
+/* --- scheduling
+ * ------------------------------------------------------------------------------------- */
 /* What the policy needs of a waiting job: no texts. */
 struct kiln_waiting {
     uint64_t id;
@@ -62,7 +64,7 @@ struct kiln_waiting {
     char model[KILN_NAME_MAX + 1], tenant[KILN_NAME_MAX + 1];
     char lora_set[KILN_LORA_SET_MAX]; /* canonical text */
     uint32_t width, height, steps, attempt, max_wait_s;
-    uint32_t crashes;                 /* workers it died with: run it alone when there are any */
+    uint32_t crashes; /* workers it died with: run it alone when there are any */
     double guidance;
     int32_t priority;
     enum kiln_job_kind kind;
@@ -77,11 +79,16 @@ int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t a
 /* Moves the named queued jobs to assigned with attempt + 1, in one statement; those that are no
  * longer queued are left out.  Fills jobs[] (whole records, release each) and *ret_count. */
 int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const char *assignment,
-                       const uint64_t *ids, size_t count, struct kiln_job *jobs,
-                       size_t *ret_count, struct kiln_error *err) KILN_MUST_CHECK;
+                       const uint64_t *ids, size_t count, struct kiln_job *jobs, size_t *ret_count,
+                       struct kiln_error *err) KILN_MUST_CHECK;
 
-struct kiln_held { uint64_t id; uint32_t attempt; char worker[KILN_NAME_MAX + 1];
-                   char assignment[80]; int64_t assigned_ms; };
+struct kiln_held {
+    uint64_t id;
+    uint32_t attempt;
+    char worker[KILN_NAME_MAX + 1];
+    char assignment[80];
+    int64_t assigned_ms;
+};
 typedef int kiln_ledger_each_held(void *arg, const struct kiln_held *held);
 /* Every assigned job of the pool: what recovery compares with the heartbeats. */
 int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_each_held *each,
@@ -90,21 +97,21 @@ int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_e
 /* Why an assigned job goes back. */
 struct kiln_return {
     uint64_t id;
-    uint32_t attempt;      /* only if this is still its attempt */
-    int code;              /* enum kiln_code; KILN_OK = handed back unused: the attempt is not counted */
+    uint32_t attempt; /* only if this is still its attempt */
+    int code;         /* enum kiln_code; KILN_OK = handed back unused: the attempt is not counted */
     const char *reason;
-    bool crashed;          /* its worker died with it: counts towards KILN_POISONED */
-    bool final;            /* not worth retrying: straight to failed */
+    bool crashed; /* its worker died with it: counts towards KILN_POISONED */
+    bool final;   /* not worth retrying: straight to failed */
 };
 /* assigned -> queued with backoff and jitter, or failed when attempts are used up or final.
  * *ret_states[i] = the new state, or -1 if the attempt was no longer that one. */
 int kiln_ledger_return(struct kiln_ledger *ledger, const struct kiln_return *returns, size_t count,
                        int *ret_states, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Cancels queued and assigned jobs: one id, or a whole batch (id 0).  *ret_count = how many moved. */
-int kiln_ledger_cancel(struct kiln_ledger *ledger, const char *pool, uint64_t id,
-                       const char *batch, uint64_t *ret_count,
-                       struct kiln_error *err) KILN_MUST_CHECK;
+/* Cancels queued and assigned jobs: one id, or a whole batch (id 0).  *ret_count = how many moved.
+ */
+int kiln_ledger_cancel(struct kiln_ledger *ledger, const char *pool, uint64_t id, const char *batch,
+                       uint64_t *ret_count, struct kiln_error *err) KILN_MUST_CHECK;
 /* The id of a batch by name; KILN_NOT_FOUND if the pool has none of that name. */
 int kiln_ledger_batch_id(struct kiln_ledger *ledger, const char *pool, const char *batch,
                          uint64_t *ret, struct kiln_error *err) KILN_MUST_CHECK;
@@ -112,17 +119,18 @@ int kiln_ledger_batch_id(struct kiln_ledger *ledger, const char *pool, const cha
 int kiln_ledger_retry(struct kiln_ledger *ledger, const char *pool, uint64_t id, const char *batch,
                       uint64_t *ret_count, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- the worker's commit --------------------------------------------------------------------------- */
+/* --- the worker's commit
+ * --------------------------------------------------------------------------- */
 struct kiln_commit_object {
-    const char *role;      /* "full", "512", "256", "latent" */
+    const char *role; /* "full", "512", "256", "latent" */
     const char *key;
-    const char *sha256;    /* hex */
+    const char *sha256; /* hex */
     uint64_t bytes;
     uint32_t width, height; /* pixels; latent: of the latent */
     const char *content_type;
 };
 struct kiln_commit {
-    const struct kiln_job *job;  /* id and attempt fence the commit */
+    const struct kiln_job *job; /* id and attempt fence the commit */
     const char *worker, *assignment;
     const char *model_hash, *model_name;
     const struct kiln_commit_object *objects;
@@ -134,8 +142,8 @@ struct kiln_commit {
 };
 /* One transaction: image (kind image), object and latent rows, the job to done where it is still
  * assigned at this attempt.  *ret_ours false: it was not; nothing was written. */
-int kiln_ledger_commit(struct kiln_ledger *ledger, const struct kiln_commit *commit,
-                       bool *ret_ours, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_ledger_commit(struct kiln_ledger *ledger, const struct kiln_commit *commit, bool *ret_ours,
+                       struct kiln_error *err) KILN_MUST_CHECK;
 /* The same for several pictures, each still its own transaction, with one flush of the server's log
  * for all: what a worker calls when pictures have queued up.  After an error any number of them may
  * be in; repeat them all. */

@@ -1,8 +1,8 @@
 /* ledger_commit.c - a worker's picture becomes part of the ledger.
  *
  * Image, object and latent rows and the job's move to done are one statement (ledger_move.c), hence
- * one transaction and one round trip.  If the job is no longer assigned at the worker's attempt, the
- * statement writes nothing at all.
+ * one transaction and one round trip.  If the job is no longer assigned at the worker's attempt,
+ * the statement writes nothing at all.
  */
 #include <stdlib.h>
 
@@ -94,8 +94,8 @@ static int bind_commit(struct kiln_params *params, const struct kiln_commit *com
     return rc;
 }
 
-int kiln_ledger_commit(struct kiln_ledger *ledger, const struct kiln_commit *commit,
-                       bool *ret_ours, struct kiln_error *err)
+int kiln_ledger_commit(struct kiln_ledger *ledger, const struct kiln_commit *commit, bool *ret_ours,
+                       struct kiln_error *err)
 {
     struct kiln_params params = {0};
     PGresult *rows;

@@ -1,7 +1,8 @@
 /* ledger_error.c - what Postgres' errors mean to Kiln: the SQLSTATE decides, the text explains.
  *
- * The table goes from the exact state to its class (the first two characters).  A database that only
- * reads is UNAVAILABLE, not DENIED: it is what a failover looks like from outside, and waiting helps.
+ * The table goes from the exact state to its class (the first two characters).  A database that
+ * only reads is UNAVAILABLE, not DENIED: it is what a failover looks like from outside, and waiting
+ * helps.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,7 @@ static const struct state_row rows[] = {
     {"26000", KILN_UNAVAILABLE, "the server forgot a prepared statement (a pooler in between?)"},
     {"28", KILN_DENIED, "check the user and the password (PGPASSFILE) of the setting postgres"},
     {"3D000", KILN_CONFIG, "check dbname in the setting postgres"},
+    {"3F", KILN_DENIED, "the database user has no schema to create tables in"},
     {"40", KILN_UNAVAILABLE, NULL},
     {"42501", KILN_DENIED, "the database user lacks this right"},
     {"42P01", KILN_CONFIG, "the schema is not there: run `kiln migrate`"},

@@ -15,7 +15,7 @@
 
 #include "storage/ledger_internal.h"
 
-#define CHUNK_JOBS 2000              /* of one statement */
+#define CHUNK_JOBS 2000                /* of one statement */
 #define CHUNK_BYTES (16 * 1024 * 1024) /* of texts in one statement, about */
 #define COLUMNS 25
 
@@ -27,7 +27,8 @@
     "    priority, kind, latents, teleport, embed_metadata, lora_auto)"                            \
     "  SELECT $1::text, u.* FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[],"         \
     "    $6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[],"              \
-    "    $12::text[]::jsonb[], $13::text[], $14::text[]::numeric[], $15::float8[], $16::integer[]," \
+    "    $12::text[]::jsonb[], $13::text[], $14::text[]::numeric[], $15::float8[], "               \
+    "$16::integer[],"                                                                              \
     "    $17::integer[], $18::integer[], $19::integer[], $20::smallint[], $21::smallint[],"        \
     "    $22::smallint[], $23::smallint[], $24::bool[], $25::bool[]) AS u"                         \
     "  ON CONFLICT (batch_id, key) DO NOTHING RETURNING batch_id, token"                           \
@@ -50,7 +51,8 @@
     "    duplicate = c.duplicate + excluded.duplicate, entry = greatest(c.entry, excluded.entry)"  \
     ") SELECT count(*) FROM made"
 
-/* --- batches by name ---------------------------------------------------------------------------------- */
+/* --- batches by name
+ * ---------------------------------------------------------------------------------- */
 
 /* Rows of (id, name) for the names, or an error if one is missing although it was just made. */
 static int find_batches(struct kiln_ledger *ledger, const struct kiln_statement *statement,
@@ -116,7 +118,9 @@ static int batch_ids(struct kiln_ledger *ledger, const char *pool, const struct 
     return found ? 0 : kiln_fail(err, KILN_STALE, "ledger: a batch vanished while jobs came in");
 }
 
-/* --- jobs ----------------------------------------------------------------------------------------------- */
+/* --- jobs
+ * -----------------------------------------------------------------------------------------------
+ */
 
 /* "ms-seq" as one growing number; 0 for NULL.  2^20 entries a millisecond are beyond any Redis. */
 static int64_t entry_number(const char *id)
@@ -140,9 +144,9 @@ static void add_loras(const struct kiln_job *job, struct kiln_array *json, struc
     char list[KILN_LORAS_MAX * (KILN_NAME_MAX + 64) + 3];
     size_t len = (size_t)snprintf(list, sizeof list, "[");
     for (uint32_t i = 0; i < job->lora_count; i++) /* names need no escaping: see limits.h */
-        len += (size_t)snprintf(list + len, sizeof list - len,
-                                "%s{\"name\":\"%s\",\"scale\":%.17g}", i ? "," : "",
-                                job->loras[i].name, job->loras[i].scale);
+        len +=
+            (size_t)snprintf(list + len, sizeof list - len, "%s{\"name\":\"%s\",\"scale\":%.17g}",
+                             i ? "," : "", job->loras[i].name, job->loras[i].scale);
     snprintf(list + len, sizeof list - len, "]");
     kiln_array_text(json, list);
 }
@@ -252,7 +256,8 @@ int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
     return rc;
 }
 
-/* --- the account of a call --------------------------------------------------------------------------------- */
+/* --- the account of a call
+ * --------------------------------------------------------------------------------- */
 
 static int batch_of(struct kiln_ledger *ledger, const char *pool, const char *batch,
                     uint64_t *ret_id, struct kiln_error *err)

@@ -4,14 +4,10 @@
  * bound in the order $1, $2, ..., and kiln_ledger_run does the rest: connects, prepares it once a
  * connection, keeps the time limit, maps the SQLSTATE to a code.
  *
- *     static const struct kiln_statement count = {"count", "SELECT count(*) FROM job WHERE pool = $1"};
- *     struct kiln_params params = {0};
- *     kiln_bind_text(&params, pool);
- *     PGresult *rows;
- *     int rc = kiln_ledger_run(ledger, &count, &params, &rows, err);
- *     if (rc == 0) {
- *         *ret = kiln_row_u64(rows, 0, 0);
- *         PQclear(rows);
+ *     static const struct kiln_statement count = {"count", "SELECT count(*) FROM job WHERE pool =
+ * $1"}; struct kiln_params params = {0}; kiln_bind_text(&params, pool); PGresult *rows; int rc =
+ * kiln_ledger_run(ledger, &count, &params, &rows, err); if (rc == 0) { *ret = kiln_row_u64(rows, 0,
+ * 0); PQclear(rows);
  *     }
  */
 #ifndef KILN_LEDGER_INTERNAL_H
@@ -78,7 +74,8 @@ void kiln_bind_array(struct kiln_params *params, struct kiln_array *array);
 /* Frees the arrays bound so far; ready for new parameters. */
 void kiln_params_release(struct kiln_params *params);
 
-/* --- running ------------------------------------------------------------------------------------ */
+/* --- running ------------------------------------------------------------------------------------
+ */
 /* Runs the statement as one transaction.  *ret (may be NULL) is the result; free with PQclear.  A
  * connection lost on the way is made again and the statement repeated once; deadlocks are tried
  * again.  So a statement must bear repetition.  Does not release params. */
@@ -95,15 +92,18 @@ int kiln_ledger_run_many(struct kiln_ledger *ledger, const struct kiln_statement
                          struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Reads a result of any size through a cursor, a thousand rows at a time: each(arg, rows, row) for
- * every row, in one snapshot.  A non-zero return of each ends it and is returned (each fills err). */
+ * every row, in one snapshot.  A non-zero return of each ends it and is returned (each fills err).
+ */
 typedef int kiln_each_row(void *arg, const PGresult *rows, int row, struct kiln_error *err);
 int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                      const struct kiln_params *params, kiln_each_row *each, void *arg,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- fields of a row --------------------------------------------------------------------------------- */
-const char *kiln_row_text(const PGresult *rows, int row, int column); /* NULL for SQL NULL; borrowed */
-int64_t kiln_row_i64(const PGresult *rows, int row, int column);      /* 0 for SQL NULL */
+/* --- fields of a row
+ * --------------------------------------------------------------------------------- */
+const char *kiln_row_text(const PGresult *rows, int row,
+                          int column);                           /* NULL for SQL NULL; borrowed */
+int64_t kiln_row_i64(const PGresult *rows, int row, int column); /* 0 for SQL NULL */
 uint64_t kiln_row_u64(const PGresult *rows, int row, int column);
 double kiln_row_double(const PGresult *rows, int row, int column);
 bool kiln_row_bool(const PGresult *rows, int row, int column);

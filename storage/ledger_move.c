@@ -72,7 +72,7 @@
     "    negative_prompt, prompt_hash, model, model_name, model_hash, loras, lora_set, style,"     \
     "    tenant, worker)"                                                                          \
     "  SELECT id, batch_id, seed, guidance, width, height, steps, attempt, $6::real, $7::real,"    \
-    "    $8::real, $9::real, $10::real, $11::real, pool, prompt, negative_prompt, $12::text,"     \
+    "    $8::real, $9::real, $10::real, $11::real, pool, prompt, negative_prompt, $12::text,"      \
     "    model, $13::text, $14::text, loras, lora_set, style, tenant, worker"                      \
     "  FROM moved WHERE kind = 0"                                                                  \
     "), stored AS ("                                                                               \
@@ -87,7 +87,8 @@
     "  FROM moved WHERE $26 IS NOT NULL"                                                           \
     ") SELECT EXISTS (SELECT FROM moved) OR EXISTS ("                                              \
     "  SELECT FROM job WHERE id = $3 AND attempt = $4 AND state = $2),"                            \
-    "  set_config('synchronous_commit', coalesce($27, current_setting('synchronous_commit')), true)"
+    "  set_config('synchronous_commit', coalesce($27, current_setting('synchronous_commit')), "    \
+    "true)"
 
 /* $4 ids, $5 attempts, $6 codes, $7 reasons, $8 crashed, $9 final, $10 max attempts, $11 first
  * pause in s, $12 longest pause.  The pause is uniform below base * 2^(tries - 1): full jitter.

@@ -32,7 +32,10 @@ static char *scratch(struct kiln_params *params)
     return params->scratch[params->count < KILN_PARAMS_MAX ? params->count : 0];
 }
 
-void kiln_bind_text(struct kiln_params *params, const char *text) { add(params, text, 0, 0); }
+void kiln_bind_text(struct kiln_params *params, const char *text)
+{
+    add(params, text, 0, 0);
+}
 
 void kiln_bind_copy(struct kiln_params *params, const char *text)
 {
@@ -67,7 +70,8 @@ void kiln_bind_bool(struct kiln_params *params, bool value)
     add(params, value ? "t" : "f", 0, 0);
 }
 
-/* --- arrays ---------------------------------------------------------------------------------------- */
+/* --- arrays
+ * ---------------------------------------------------------------------------------------- */
 
 /* Room for more bytes at the end, or NULL. */
 static char *extend(struct kiln_array *array, size_t more)

@@ -77,7 +77,8 @@ static int wait_for(PGconn *conn, short events, int64_t deadline)
     }
 }
 
-/* --- connecting ------------------------------------------------------------------------------------ */
+/* --- connecting
+ * ------------------------------------------------------------------------------------ */
 
 static const char *setting(const struct kiln_pg *pg, const char *keyword)
 {
@@ -130,9 +131,9 @@ static void add(struct keywords *words, const char *name, const char *value)
 static void keywords_for(const struct kiln_pg *pg, int host, struct keywords *ret)
 {
     static const char *const defaults[][2] = {
-        {"keepalives_idle", "10"},       {"keepalives_interval", "3"},
-        {"keepalives_count", "3"},       {"tcp_user_timeout", "15000"},
-        {"client_encoding", "UTF8"},     {"target_session_attrs", "read-write"},
+        {"keepalives_idle", "10"},   {"keepalives_interval", "3"},
+        {"keepalives_count", "3"},   {"tcp_user_timeout", "15000"},
+        {"client_encoding", "UTF8"}, {"target_session_attrs", "read-write"},
     };
     static const char *const lists[3] = {"host", "hostaddr", "port"};
     memset(ret, 0, sizeof *ret);
@@ -168,7 +169,8 @@ static int connect_host(struct kiln_pg *pg, int host, struct kiln_error *err)
     while (PQstatus(pg->conn) != CONNECTION_BAD && status != PGRES_POLLING_OK) {
         if (status == PGRES_POLLING_FAILED)
             break;
-        int ready = wait_for(pg->conn, status == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline);
+        int ready =
+            wait_for(pg->conn, status == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline);
         if (ready == 0)
             return kiln_fail(err, KILN_TIMEOUT, "Postgres at %s does not answer within %.1f s",
                              PQhost(pg->conn), (double)pg->connect_ms / 1e3);
@@ -227,7 +229,8 @@ int kiln_pg_connect(struct kiln_pg *pg, struct kiln_error *err)
     return rc;
 }
 
-/* --- waiting for answers --------------------------------------------------------------------------- */
+/* --- waiting for answers
+ * --------------------------------------------------------------------------- */
 
 /* 0 when a result can be had without waiting. */
 static int wait_result(struct kiln_pg *pg, int64_t limit_ms, int64_t deadline,

@@ -22,9 +22,9 @@ struct kiln_pg {
     char name[128];             /* application_name */
     int64_t connect_ms, statement_ms;
     struct kiln_backoff backoff;
-    PGconn *conn;               /* NULL while not connected */
-    uint64_t generation;        /* counts connections: what was said to an older one is gone */
-    char sqlstate[6];           /* of the last failure, "" if the server gave none */
+    PGconn *conn;        /* NULL while not connected */
+    uint64_t generation; /* counts connections: what was said to an older one is gone */
+    char sqlstate[6];    /* of the last failure, "" if the server gave none */
     const void *prepared[KILN_PG_PREPARED_MAX]; /* statements that this connection knows */
     int prepared_count;
 };
@@ -49,10 +49,12 @@ int kiln_pg_pipelined(struct kiln_pg *pg, PGresult **ret, struct kiln_error *err
 int kiln_pg_exec(struct kiln_pg *pg, const char *sql, int64_t limit_ms, PGresult **ret,
                  struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- ledger_error.c ------------------------------------------------------------------------------ */
+/* --- ledger_error.c ------------------------------------------------------------------------------
+ */
 /* The code of an SQLSTATE (five characters). */
 int kiln_pg_code(const char *sqlstate);
-/* Fills err from a failed result or, with result NULL, from the connection; what = the statement. */
+/* Fills err from a failed result or, with result NULL, from the connection; what = the statement.
+ */
 int kiln_pg_fail(struct kiln_pg *pg, const PGresult *result, const char *what,
                  struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -22,7 +22,10 @@
 #define APPLY_MS (3600 * 1000) /* an index on a large table takes its time */
 
 /* Leading digits of "0001_ledger.sql". */
-static int version_of(const struct kiln_embedded *file) { return atoi(file->name); }
+static int version_of(const struct kiln_embedded *file)
+{
+    return atoi(file->name);
+}
 
 int kiln_migrate_version(void)
 {
@@ -45,7 +48,8 @@ static int run(struct kiln_pg *pg, const char *sql, struct kiln_error *err)
     return kiln_pg_exec(pg, sql, APPLY_MS, NULL, err);
 }
 
-/* --- what the database has ------------------------------------------------------------------------------ */
+/* --- what the database has
+ * ------------------------------------------------------------------------------ */
 
 static int table_exists(struct kiln_pg *pg, bool *ret, struct kiln_error *err)
 {
@@ -109,7 +113,8 @@ static int version_in(struct kiln_pg *pg, int *ret, struct kiln_error *err)
     return rc;
 }
 
-/* --- applying -------------------------------------------------------------------------------------------- */
+/* --- applying
+ * -------------------------------------------------------------------------------------------- */
 
 static int begin(struct kiln_pg *pg, struct kiln_error *err)
 {

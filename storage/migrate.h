@@ -10,7 +10,8 @@
 #include "schemas/config.h"
 #include "schemas/error.h"
 
-/* *ret_from, *ret_to: schema versions before and after (equal: nothing to do).  dry_run only looks. */
+/* *ret_from, *ret_to: schema versions before and after (equal: nothing to do).  dry_run only looks.
+ */
 int kiln_migrate(const struct kiln_config *config, bool dry_run, int *ret_from, int *ret_to,
                  struct kiln_error *err) KILN_MUST_CHECK;
 /* The newest version embedded in this program. */

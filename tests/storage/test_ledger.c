@@ -107,7 +107,8 @@ static void a_job_lives_from_intake_to_done(void **state)
     release(jobs, count);
 }
 
-/* --- fences ------------------------------------------------------------------------------------------- */
+/* --- fences
+ * ------------------------------------------------------------------------------------------- */
 
 static bool commit(const struct kiln_job *job)
 {
@@ -219,7 +220,8 @@ static void two_schedulers_never_assign_one_job_twice(void **state)
     kiln_ledger_close(second);
 }
 
-/* --- intake ------------------------------------------------------------------------------------------- */
+/* --- intake
+ * ------------------------------------------------------------------------------------------- */
 
 static void a_record_comes_back_as_it_went_in(void **state)
 {
@@ -323,7 +325,8 @@ static struct account announce(const char *batch, const char *token, uint64_t an
 }
 
 /* Entry ids "1000-0", "1000-1", ... */
-static void number_entries(struct kiln_new_job *jobs, size_t count, char ids[][16], const char *token)
+static void number_entries(struct kiln_new_job *jobs, size_t count, char ids[][16],
+                           const char *token)
 {
     for (size_t i = 0; i < count; i++) {
         snprintf(ids[i], 16, "1000-%zu", i);
@@ -375,7 +378,8 @@ static void a_key_twice_in_one_call_is_a_duplicate(void **state)
     kiln_test_jobs_free(jobs, 3);
 }
 
-/* --- going back ----------------------------------------------------------------------------------------- */
+/* --- going back
+ * ----------------------------------------------------------------------------------------- */
 
 static void assign_again(struct kiln_job *job, const char *assignment)
 {
@@ -439,7 +443,8 @@ static void a_job_fails_when_its_attempts_are_used_up(void **state)
     assert_int_equal(kiln_config_int(stack->config, KILN_KEY_MAX_ATTEMPTS), 3);
     assert_int_equal(give_back(&job, trouble), KILN_JOB_QUEUED);
     assert_true(pause_of(job.id) <= base);
-    assert_int_equal(give_back(&job, trouble), KILN_JOB_QUEUED); /* the answer was lost: asked again */
+    assert_int_equal(give_back(&job, trouble),
+                     KILN_JOB_QUEUED); /* the answer was lost: asked again */
     assign_again(&job, "u2");
     assert_int_equal(give_back(&job, trouble), KILN_JOB_QUEUED);
     assert_true(pause_of(job.id) <= 2 * base);
@@ -522,7 +527,8 @@ static void pauses_grow_and_are_capped(void **state)
     kiln_config_free(config);
 }
 
-/* --- cancel and retry ------------------------------------------------------------------------------------- */
+/* --- cancel and retry
+ * ------------------------------------------------------------------------------------- */
 
 static void a_batch_is_cancelled_and_retried_page_by_page(void **state)
 {
@@ -552,13 +558,16 @@ static void what_is_not_there_is_named(void **state)
 {
     (void)state;
     uint64_t moved;
-    assert_int_equal(kiln_ledger_cancel(ledger, "p", 999999999, NULL, &moved, &err), KILN_NOT_FOUND);
+    assert_int_equal(kiln_ledger_cancel(ledger, "p", 999999999, NULL, &moved, &err),
+                     KILN_NOT_FOUND);
     assert_non_null(strstr(err.text, "999999999"));
     assert_int_equal(kiln_ledger_retry(ledger, "p", 0, "no batch", &moved, &err), KILN_NOT_FOUND);
     assert_non_null(strstr(err.text, "'no batch'"));
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------ */
+/* --- reading
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static int collect_held(void *arg, const struct kiln_held *held)
 {
@@ -611,7 +620,8 @@ static void workers_are_remembered(void **state)
     assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM worker WHERE state = 'gone'"), 1);
 }
 
-/* --- leadership and moves ------------------------------------------------------------------------------------ */
+/* --- leadership and moves
+ * ------------------------------------------------------------------------------------ */
 
 static void one_leads_and_the_other_takes_over(void **state)
 {
@@ -652,8 +662,8 @@ static void the_database_refuses_illegal_moves(void **state)
             PGconn *conn = PQconnectdb(stack->conninfo);
             PGresult *result = PQexec(conn, sql); /* fails always: the message tells how */
             bool moved = strstr(PQresultErrorMessage(result), "went through") != NULL;
-            assert_int_equal(moved, kiln_move_legal((enum kiln_job_state)from,
-                                                    (enum kiln_job_state)to));
+            assert_int_equal(moved,
+                             kiln_move_legal((enum kiln_job_state)from, (enum kiln_job_state)to));
             PQclear(result);
             PQfinish(conn);
         }
@@ -663,14 +673,14 @@ static void the_sums_agree_with_the_rows(void **state)
 {
     (void)state;
     assert_int_equal(
-        kiln_test_count(stack,
-                        "SELECT count(*) FROM (SELECT batch_id, sum(queued) q, sum(assigned) a,"
-                        " sum(done) d, sum(failed) f, sum(cancelled) c FROM batch_tally GROUP BY 1)"
-                        " t FULL JOIN (SELECT batch_id, count(*) FILTER (WHERE state = 0) q,"
-                        " count(*) FILTER (WHERE state = 1) a, count(*) FILTER (WHERE state = 2) d,"
-                        " count(*) FILTER (WHERE state = 3) f, count(*) FILTER (WHERE state = 4) c"
-                        " FROM job GROUP BY 1) j USING (batch_id)"
-                        " WHERE (t.q, t.a, t.d, t.f, t.c) IS DISTINCT FROM (j.q, j.a, j.d, j.f, j.c)"),
+        kiln_test_count(
+            stack, "SELECT count(*) FROM (SELECT batch_id, sum(queued) q, sum(assigned) a,"
+                   " sum(done) d, sum(failed) f, sum(cancelled) c FROM batch_tally GROUP BY 1)"
+                   " t FULL JOIN (SELECT batch_id, count(*) FILTER (WHERE state = 0) q,"
+                   " count(*) FILTER (WHERE state = 1) a, count(*) FILTER (WHERE state = 2) d,"
+                   " count(*) FILTER (WHERE state = 3) f, count(*) FILTER (WHERE state = 4) c"
+                   " FROM job GROUP BY 1) j USING (batch_id)"
+                   " WHERE (t.q, t.a, t.d, t.f, t.c) IS DISTINCT FROM (j.q, j.a, j.d, j.f, j.c)"),
         0);
 }
 

@@ -70,7 +70,10 @@ static void expect_text(const char *piece)
         fail_msg("expected \"%s\" in: %s", piece, err.text);
 }
 
-static void run_sql(const char *sql) { free(kiln_test_sql(stack, sql)); }
+static void run_sql(const char *sql)
+{
+    free(kiln_test_sql(stack, sql));
+}
 
 static void nobody_listens(void **state)
 {
@@ -167,7 +170,8 @@ static void wrong_credentials_are_denied_without_telling_them(void **state)
     }
     assert_int_equal(rc, KILN_DENIED);
     expect_text("PGPASSFILE");
-    snprintf(conninfo, sizeof conninfo, "host=127.0.0.1 port=%d user=stranger dbname=postgres", port);
+    snprintf(conninfo, sizeof conninfo, "host=127.0.0.1 port=%d user=stranger dbname=postgres",
+             port);
     assert_int_equal(check_with(conninfo), KILN_DENIED);
     snprintf(conninfo, sizeof conninfo, "host=127.0.0.1 port=%d user=kiln dbname=nowhere", port);
     assert_int_equal(check_with(conninfo), KILN_CONFIG);

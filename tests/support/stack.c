@@ -34,9 +34,13 @@ int kiln_test_free_port(void)
     return ntohs(at.sin_port);
 }
 
-static void pause_ms(long ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL); }
+static void pause_ms(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
 
-/* --- processes ------------------------------------------------------------------------------------------ */
+/* --- processes
+ * ------------------------------------------------------------------------------------------ */
 
 /* Starts argv with its output in dir/NAME.log; it dies with this process. */
 static pid_t spawn(const struct kiln_test_stack *stack, bool as_postgres, const char *name,
@@ -110,7 +114,8 @@ void kiln_test_kill(struct kiln_test_stack *stack, enum kiln_test_server server)
     await_end(stack, server);
 }
 
-/* --- starting ------------------------------------------------------------------------------------------- */
+/* --- starting
+ * ------------------------------------------------------------------------------------------- */
 
 static redisContext *dial(const struct kiln_test_stack *stack)
 {
@@ -138,8 +143,7 @@ static bool redis_answers(const struct kiln_test_stack *stack)
 static void await_start(struct kiln_test_stack *stack, enum kiln_test_server server)
 {
     for (int waited = 0; waited < START_S * 100; waited++) {
-        if (server == KILN_TEST_REDIS ? redis_answers(stack)
-                                      : PQping(stack->conninfo) == PQPING_OK)
+        if (server == KILN_TEST_REDIS ? redis_answers(stack) : PQping(stack->conninfo) == PQPING_OK)
             return;
         if (waitpid(stack->pid[server], NULL, WNOHANG) != 0)
             break;
@@ -163,12 +167,24 @@ static void start_redis(struct kiln_test_stack *stack, const char *const *extra)
     char socket_path[200], port[16];
     snprintf(socket_path, sizeof socket_path, "%s/redis.sock", stack->dir);
     snprintf(port, sizeof port, "%d", stack->port[KILN_TEST_REDIS]);
-    const char *argv[64] = {"redis-server", "--port",        port,
-                            "--bind",       "127.0.0.1",     "--unixsocket",
-                            socket_path,    "--dir",         stack->dir,
-                            "--save",       "",              "--appendonly",
-                            "yes",          "--appendfsync", "everysec",
-                            "--daemonize",  "no",            "--maxmemory-policy",
+    const char *argv[64] = {"redis-server",
+                            "--port",
+                            port,
+                            "--bind",
+                            "127.0.0.1",
+                            "--unixsocket",
+                            socket_path,
+                            "--dir",
+                            stack->dir,
+                            "--save",
+                            "",
+                            "--appendonly",
+                            "yes",
+                            "--appendfsync",
+                            "everysec",
+                            "--daemonize",
+                            "no",
+                            "--maxmemory-policy",
                             "noeviction"};
     add_extra(argv, sizeof argv / sizeof *argv, extra);
     stack->pid[KILN_TEST_REDIS] = spawn(stack, false, "redis", argv);
@@ -210,7 +226,8 @@ void kiln_test_restart(struct kiln_test_stack *stack, enum kiln_test_server serv
     server == KILN_TEST_REDIS ? start_redis(stack, extra) : start_postgres(stack, extra);
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------- */
+/* --- the whole
+ * ------------------------------------------------------------------------------------------- */
 
 static void set(struct kiln_test_stack *stack, const char *name, const char *value, FILE *conf)
 {
@@ -320,7 +337,8 @@ void kiln_test_stack_stop(struct kiln_test_stack *stack)
     free(stack);
 }
 
-/* --- questions -------------------------------------------------------------------------------------------- */
+/* --- questions
+ * -------------------------------------------------------------------------------------------- */
 
 void kiln_test_redis(struct kiln_test_stack *stack, const char *command)
 {
@@ -332,18 +350,27 @@ void kiln_test_redis(struct kiln_test_stack *stack, const char *command)
     redisFree(redis);
 }
 
-void kiln_test_flushall(struct kiln_test_stack *stack) { kiln_test_redis(stack, "FLUSHALL"); }
+void kiln_test_flushall(struct kiln_test_stack *stack)
+{
+    kiln_test_redis(stack, "FLUSHALL");
+}
+
+static void ignore_notice(void *arg, const char *message)
+{
+    (void)arg;
+    (void)message;
+}
 
 char *kiln_test_sql(struct kiln_test_stack *stack, const char *sql)
 {
     PGconn *conn = PQconnectdb(stack->conninfo);
+    PQsetNoticeProcessor(conn, ignore_notice, NULL);
     PGresult *rows = PQexec(conn, sql);
     ExecStatusType status = PQresultStatus(rows);
     if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
         kiln_test_die("%s: %s", sql, PQerrorMessage(conn));
-    char *first = PQntuples(rows) > 0 && !PQgetisnull(rows, 0, 0)
-                      ? strdup(PQgetvalue(rows, 0, 0))
-                      : NULL;
+    char *first =
+        PQntuples(rows) > 0 && !PQgetisnull(rows, 0, 0) ? strdup(PQgetvalue(rows, 0, 0)) : NULL;
     PQclear(rows);
     PQfinish(conn);
     return first;

@@ -30,7 +30,7 @@ struct kiln_test_stack {
     char conf[160];             /* dir/kiln.conf with the same, for programs */
     char redis_url[200], conninfo[256];
     unsigned flags;
-    pid_t pid[2];               /* by enum kiln_test_server; 0 = not running */
+    pid_t pid[2]; /* by enum kiln_test_server; 0 = not running */
     int port[2];
 };
 
