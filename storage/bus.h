@@ -76,8 +76,7 @@ int kiln_bus_last_id(struct kiln_bus *bus, const char *stream, char *ret, size_t
 int kiln_bus_delete_entry(struct kiln_bus *bus, const char *stream, const char *id,
                           struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- heartbeats --------------------------------------------------------------------------------
- */
+/* --- heartbeats ------------------------------------------------------------------------------- */
 int kiln_bus_beat(struct kiln_bus *bus, const char *key, const char *beat, uint32_t ttl_ms,
                   struct kiln_error *err) KILN_MUST_CHECK;
 /* Calls each for every live beat of the pool; finds them by SCAN. */
@@ -86,8 +85,7 @@ int kiln_bus_beats(struct kiln_bus *bus, const char *pool, kiln_bus_each_beat *e
                    struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bus_delete(struct kiln_bus *bus, const char *key, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- receipts ------------------------------------------------------------------------------------
- */
+/* --- receipts --------------------------------------------------------------------------------- */
 int kiln_bus_push(struct kiln_bus *bus, const char *list, const char *value, uint32_t ttl_s,
                   struct kiln_error *err) KILN_MUST_CHECK;
 /* *ret_value malloc'd, or NULL when wait_ms passed. */

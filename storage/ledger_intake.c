@@ -51,8 +51,7 @@
     "    duplicate = c.duplicate + excluded.duplicate, entry = greatest(c.entry, excluded.entry)"  \
     ") SELECT count(*) FROM made"
 
-/* --- batches by name
- * ---------------------------------------------------------------------------------- */
+/* --- batches by name -------------------------------------------------------------------------- */
 
 /* Rows of (id, name) for the names, or an error if one is missing although it was just made. */
 static int find_batches(struct kiln_ledger *ledger, const struct kiln_statement *statement,
@@ -256,8 +255,7 @@ int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
     return rc;
 }
 
-/* --- the account of a call
- * --------------------------------------------------------------------------------- */
+/* --- the account of a call -------------------------------------------------------------------- */
 
 static int batch_of(struct kiln_ledger *ledger, const char *pool, const char *batch,
                     uint64_t *ret_id, struct kiln_error *err)

@@ -80,8 +80,7 @@ int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_e
     return rc ? kiln_fail(err, rc, "ledger, held: the reader stopped") : 0;
 }
 
-/* --- assign
- * ---------------------------------------------------------------------------------------- */
+/* --- assign ----------------------------------------------------------------------------------- */
 
 static void bind_ids(struct kiln_params *params, const uint64_t *ids, size_t count)
 {
@@ -128,8 +127,7 @@ int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const cha
     return rc;
 }
 
-/* --- return
- * ---------------------------------------------------------------------------------------- */
+/* --- return ----------------------------------------------------------------------------------- */
 
 static void bind_returns(struct kiln_params *params, const struct kiln_return *returns,
                          size_t count)
@@ -185,8 +183,7 @@ int kiln_ledger_return(struct kiln_ledger *ledger, const struct kiln_return *ret
     return rc;
 }
 
-/* --- cancel and retry
- * -------------------------------------------------------------------------------- */
+/* --- cancel and retry ------------------------------------------------------------------------- */
 
 static int move_one(struct kiln_ledger *ledger, enum kiln_move move, const char *pool, uint64_t id,
                     uint64_t *ret_count, struct kiln_error *err)
@@ -270,8 +267,7 @@ int kiln_ledger_retry(struct kiln_ledger *ledger, const char *pool, uint64_t id,
               : move_batch(ledger, KILN_MOVE_RETRY_BATCH, pool, batch, ret_count, err);
 }
 
-/* --- workers
- * ----------------------------------------------------------------------------------------- */
+/* --- workers ---------------------------------------------------------------------------------- */
 
 int kiln_ledger_worker_seen(struct kiln_ledger *ledger, const char *pool, const char *worker,
                             const char *host, const char *device, const char *state,

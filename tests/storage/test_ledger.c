@@ -107,8 +107,7 @@ static void a_job_lives_from_intake_to_done(void **state)
     release(jobs, count);
 }
 
-/* --- fences
- * ------------------------------------------------------------------------------------------- */
+/* --- fences ----------------------------------------------------------------------------------- */
 
 static bool commit(const struct kiln_job *job)
 {
@@ -220,8 +219,7 @@ static void two_schedulers_never_assign_one_job_twice(void **state)
     kiln_ledger_close(second);
 }
 
-/* --- intake
- * ------------------------------------------------------------------------------------------- */
+/* --- intake ----------------------------------------------------------------------------------- */
 
 static void a_record_comes_back_as_it_went_in(void **state)
 {
@@ -378,8 +376,7 @@ static void a_key_twice_in_one_call_is_a_duplicate(void **state)
     kiln_test_jobs_free(jobs, 3);
 }
 
-/* --- going back
- * ----------------------------------------------------------------------------------------- */
+/* --- going back ------------------------------------------------------------------------------- */
 
 static void assign_again(struct kiln_job *job, const char *assignment)
 {
@@ -527,8 +524,7 @@ static void pauses_grow_and_are_capped(void **state)
     kiln_config_free(config);
 }
 
-/* --- cancel and retry
- * ------------------------------------------------------------------------------------- */
+/* --- cancel and retry ------------------------------------------------------------------------- */
 
 static void a_batch_is_cancelled_and_retried_page_by_page(void **state)
 {
@@ -620,8 +616,7 @@ static void workers_are_remembered(void **state)
     assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM worker WHERE state = 'gone'"), 1);
 }
 
-/* --- leadership and moves
- * ------------------------------------------------------------------------------------ */
+/* --- leadership and moves --------------------------------------------------------------------- */
 
 static void one_leads_and_the_other_takes_over(void **state)
 {
