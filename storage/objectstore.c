@@ -7,6 +7,7 @@
  */
 #include "storage/objectstore.h"
 
+#include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,13 +99,17 @@ const char *kiln_store_url(const struct kiln_store *store)
 static void prepare(struct kiln_put *put)
 {
     struct kiln_error err = {0};
-    uint8_t digest[KILN_SHA256_SIZE];
+    unsigned char digest[KILN_SHA256_SIZE];
+    int code = kiln_store_check_key(put->key, &err);
+    if (!code &&
+        EVP_Digest(put->size ? put->data : "", put->size, digest, NULL, EVP_sha256(), NULL) != 1)
+        code = kiln_fail(&err, KILN_NO_MEMORY, "no memory to hash %s", put->key);
     put->code = KILN_OK;
-    put->error[0] = '\0';
-    kiln_sha256(put->size ? put->data : "", put->size, digest);
-    kiln_hex(digest, sizeof digest, put->sha256);
-    if (kiln_store_check_key(put->key, &err))
+    put->error[0] = put->sha256[0] = '\0';
+    if (code)
         kiln_put_fail(put, &err);
+    else
+        kiln_hex(digest, sizeof digest, put->sha256);
 }
 
 int kiln_store_put(struct kiln_store *store, struct kiln_put *puts, size_t count,

@@ -30,13 +30,17 @@
 
 #define DIR_MODE 0755
 #define FILE_MODE 0644
+#define SYNCED_MAX 4
 #define RENAME_TRIES 8 /* each lost to somebody who removed the empty directory in between */
 
 struct file_store {
     struct kiln_store base;
     char *root;
     int root_fd;
-    char synced[KILN_OBJECT_KEY_MAX + 1]; /* a directory known durable up to the root */
+    /* Directories known durable up to the root: those that hold the jobs' own, of pictures, of
+     * latents, of last month's. */
+    char synced[SYNCED_MAX][KILN_OBJECT_KEY_MAX + 1];
+    unsigned synced_next; /* to be replaced */
 };
 
 static struct file_store *file_store(struct kiln_store *store)
@@ -87,15 +91,29 @@ static size_t dir_length(const char *path, size_t len)
     return len > 0 ? len - 1 : 0;
 }
 
+/* The remembered directory that is key[0..len) or lies below it, or NULL. */
+static char *known_durable(struct file_store *store, const char *key, size_t len)
+{
+    for (int i = 0; i < SYNCED_MAX; i++) {
+        char *known = store->synced[i];
+        if (known[0] && strncmp(known, key, len) == 0 && (known[len] == '/' || known[len] == '\0'))
+            return known;
+    }
+    return NULL;
+}
+
 static int make_dirs(struct file_store *store, const char *key, struct kiln_error *err)
 {
     char dir[KILN_OBJECT_KEY_MAX + 1];
     for (const char *slash = strchr(key, '/'); slash; slash = strchr(slash + 1, '/')) {
         snprintf(dir, sizeof dir, "%.*s", (int)(slash - key), key);
-        if (mkdirat(store->root_fd, dir, DIR_MODE) == 0)
-            store->synced[0] = '\0'; /* a new entry in a directory we believed durable */
-        else if (errno != EEXIST)
+        if (mkdirat(store->root_fd, dir, DIR_MODE) == 0) {
+            char *known; /* somebody had removed it: what we remember is of its forerunner */
+            while ((known = known_durable(store, dir, strlen(dir))))
+                known[0] = '\0';
+        } else if (errno != EEXIST) {
             return fail_errno(err, "make directory", store, dir);
+        }
     }
     return KILN_OK;
 }
@@ -238,13 +256,6 @@ static int sync_dir(struct file_store *store, const char *dir, struct kiln_error
     return code;
 }
 
-/* Whether the directory key[0..len) is `synced` or one above it. */
-static bool known_durable(const struct file_store *store, const char *key, size_t len)
-{
-    return strncmp(store->synced, key, len) == 0 &&
-           (store->synced[len] == '/' || store->synced[len] == '\0');
-}
-
 /* Syncs the object's directory, and upwards until one is known to be named durably.  Another
  * process may have made any of them a moment ago without having synced it yet. */
 static int sync_path(struct file_store *store, const char *key, struct kiln_error *err)
@@ -261,7 +272,10 @@ static int sync_path(struct file_store *store, const char *key, struct kiln_erro
         len = dir_length(key, len);
     }
     /* Not the leaf: a delete elsewhere may remove an empty one, and a put there remake it. */
-    snprintf(store->synced, sizeof store->synced, "%.*s", (int)dir_length(key, leaf), key);
+    size_t parent = dir_length(key, leaf);
+    if (parent > 0 && !known_durable(store, key, parent))
+        snprintf(store->synced[store->synced_next++ % SYNCED_MAX], sizeof *store->synced, "%.*s",
+                 (int)parent, key);
     return KILN_OK;
 }
 

@@ -274,15 +274,15 @@ static int sign(const struct kiln_sigv4_request *request, const char *secret, co
     if (code)
         return code;
     char date[KILN_SIGV4_DATE_SIZE], day[9], hash[HEX_SIZE];
-    unsigned char digest[HASH_SIZE], key[HASH_SIZE];
+    unsigned char digest[HASH_SIZE] = {0}, key[HASH_SIZE];
     struct kiln_text to_sign = {0};
     kiln_sigv4_date(request->time_s, date);
     snprintf(day, sizeof day, "%.8s", date);
-    kiln_sha256(text, strlen(text), digest);
+    bool good = EVP_Digest(text, strlen(text), digest, NULL, EVP_sha256(), NULL) == 1;
     kiln_hex(digest, HASH_SIZE, hash);
     kiln_text_printf(&to_sign, ALGORITHM "\n%s\n%s\n%s", date, scope, hash);
-    bool good = !to_sign.failed && signing_key(request, secret, day, key) &&
-                hmac(key, HASH_SIZE, to_sign.at, digest);
+    good = good && !to_sign.failed && signing_key(request, secret, day, key) &&
+           hmac(key, HASH_SIZE, to_sign.at, digest);
     OPENSSL_cleanse(key, sizeof key);
     kiln_text_release(&to_sign);
     free(text);
