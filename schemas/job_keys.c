@@ -72,7 +72,7 @@ int kiln_job_key_find(const char *name, size_t len)
 {
     for (int key = 0; key < KILN_JOB_KEYS; key++) {
         const char *known = kiln_job_keys[key].name;
-        if (len > 0 && known[0] == name[0] && strncmp(known, name, len) == 0 && known[len] == '\0')
+        if (len > 0 && known[0] == name[0] && strlen(known) == len && memcmp(known, name, len) == 0)
             return key;
     }
     return -1;
