@@ -13,7 +13,6 @@
 #include "schemas/log.h"
 
 #define LEASE_SLACK_MS 500
-#define RIVAL_LOG_MS 10000
 
 struct kiln_member *kiln_fleet_find(const struct kiln_leader *leader, const char *name)
 {
@@ -178,8 +177,8 @@ static bool right_incarnation(struct kiln_leader *leader, struct kiln_member *me
         return true;
     struct kiln_error err;
     if (beat->started_ms < member->started_ms) {
-        if (now_ms - member->warned_ms < RIVAL_LOG_MS && member->warned_ms)
-            return false;
+        if (member->warned_ms && now_ms - member->warned_ms < leader->lease_ms)
+            return false; /* told a moment ago; the wrong one of the two may have read it */
         member->warned_ms = now_ms;
         kiln_log(KILN_LOG_ERROR, "worker_twice", kiln_f("worker", "%s", member->name),
                  kiln_f("host", "%s", beat->host), kiln_f("pid", "%u", beat->pid),

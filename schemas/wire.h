@@ -59,7 +59,7 @@ enum kiln_order_kind {
     KILN_ORDER_CANCEL_JOB,   /* job: stop it at the next step */
     KILN_ORDER_CANCEL_BATCH, /* batch (control only) */
     KILN_ORDER_DROP,         /* assignment: give it up, the ledger has moved on */
-    KILN_ORDER_DRAIN,        /* worker, or "" for all: finish, hand back, exit */
+    KILN_ORDER_DRAIN,        /* worker, "" for all, or one incarnation: finish, hand back, exit */
     KILN_ORDER_WAKE,         /* look at the ledger now (after cancel, retry) */
 };
 struct kiln_order {
