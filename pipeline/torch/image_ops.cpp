@@ -23,8 +23,8 @@ kt kt_conv2d(kt_scope *s, const struct kt_conv_args *args)
                                         args->pad_after});
             pad = 0;
         }
-        at::Tensor y = at::conv2d(x, channels_last(args->weight->t), kiln::maybe(args->bias),
-                                  args->stride, pad);
+        at::Tensor y = kiln::convolve(x, channels_last(args->weight->t), kiln::maybe(args->bias),
+                                      args->stride, pad);
         return args->add ? y.add_(args->add->t) : y;
     });
 }
