@@ -2,9 +2,9 @@
  *
  * Postgres refuses to run as root, so root starts it as the user postgres (or nobody), who must be
  * able to reach its data and its socket.  Where DIR lies behind a directory that user may not
- * enter (/root), and where DIR is too deep for a unix socket's 107 bytes, a side directory
- * /var/tmp/kiln-UID-HASH takes them; HASH is that of DIR, so the same DIR finds it again, and
- * stack.json remembers it.
+ * enter (/root), and where DIR is too deep for a unix socket's 107 bytes, a side directory takes
+ * them: /var/lib/kiln/stack-HASH of root, /var/tmp/kiln-UID-HASH of others (sockets alone).  HASH
+ * is that of DIR, so the same DIR finds it again, and stack.json remembers it.
  */
 #include "scheduler/cli/stack.h"
 
@@ -24,6 +24,8 @@
 
 #define SOCKET_PATH_MAX 107 /* sun_path without its NUL */
 #define LOCK_WAIT_S 120
+#define SIDE_OF_ROOT "/var/lib/kiln/stack-"
+#define SIDE_OF_USERS "/var/tmp/kiln-"
 
 char *kiln_join(char *out, const char *dir, const char *name)
 {
@@ -120,25 +122,36 @@ static bool user_reaches(const struct kiln_stack *stack, const char *dir)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* /var/tmp/kiln-UID-HASH, made ours or refused: /var/tmp is everybody's. */
+/* Makes path ours, or refuses: /var/tmp is everybody's. */
+static int own_dir(const char *path, struct kiln_error *err)
+{
+    if (mkdir(path, 0711) == 0)
+        return chmod(path, 0711) == 0
+                   ? 0
+                   : kiln_fail(err, KILN_IO, "chmod %s: %s", path, strerror(errno));
+    struct stat st;
+    if (errno != EEXIST)
+        return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "make directory %s: %s", path,
+                         strerror(errno));
+    if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+        return kiln_fail(err, KILN_DENIED, "%s is not a directory of ours; remove it", path);
+    return 0;
+}
+
+/* The side directory of this DIR. */
 static int side_dir(const struct kiln_stack *stack, char out[PATH_MAX], struct kiln_error *err)
 {
     uint8_t digest[KILN_SHA256_SIZE];
     char hex[13];
     kiln_sha256(stack->dir, strlen(stack->dir), digest);
     kiln_hex(digest, 6, hex);
-    snprintf(out, PATH_MAX, "/var/tmp/kiln-%u-%s", (unsigned)geteuid(), hex);
-    if (mkdir(out, 0711) == 0)
-        return chmod(out, 0711) == 0
-                   ? 0
-                   : kiln_fail(err, KILN_IO, "chmod %s: %s", out, strerror(errno));
-    struct stat st;
-    if (errno != EEXIST)
-        return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "make directory %s: %s", out,
-                         strerror(errno));
-    if (lstat(out, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
-        return kiln_fail(err, KILN_DENIED, "%s is not a directory of ours; remove it", out);
-    return 0;
+    if (geteuid() != 0) {
+        snprintf(out, PATH_MAX, SIDE_OF_USERS "%u-%s", (unsigned)geteuid(), hex);
+        return own_dir(out, err);
+    }
+    (void)mkdir("/var/lib/kiln", 0755); /* a failure shows in the next line */
+    snprintf(out, PATH_MAX, SIDE_OF_ROOT "%s", hex);
+    return own_dir(out, err);
 }
 
 /* Decides where Postgres' data and the sockets are, unless stack.json knew. */
@@ -166,6 +179,12 @@ static int place(struct kiln_stack *stack, struct kiln_error *err)
     return 0;
 }
 
+static bool is_side(const char *path)
+{
+    return strncmp(path, SIDE_OF_ROOT, strlen(SIDE_OF_ROOT)) == 0 ||
+           strncmp(path, SIDE_OF_USERS, strlen(SIDE_OF_USERS)) == 0;
+}
+
 static void read_state(struct kiln_stack *stack)
 {
     char path[PATH_MAX];
@@ -185,9 +204,9 @@ static void read_state(struct kiln_stack *stack)
     }
     json_decref(state);
     /* A directory that was moved or copied must not reach into its old place. */
-    if (strncmp(stack->data, "/var/tmp/kiln-", 14) != 0)
+    if (!is_side(stack->data))
         stack->data[0] = '\0';
-    if (strncmp(stack->sockets, "/var/tmp/kiln-", 14) != 0)
+    if (!is_side(stack->sockets))
         stack->sockets[0] = '\0';
 }
 

@@ -245,20 +245,19 @@ static int prepare(struct kiln_stack *stack, struct kiln_cli *cli, char bin[PATH
 /* --- Postgres: running it
  * -------------------------------------------------------------------------------- */
 
-/* Line number `line` (from 1) of postmaster.pid, "" if there is none. */
+/* The first word of line number `line` (from 1) of postmaster.pid, "" if there is none. */
 static void postmaster_line(const struct kiln_stack *stack, int line, char out[64])
 {
-    char path[PATH_MAX];
-    out[0] = '\0';
+    char path[PATH_MAX], text[PATH_MAX] = ""; /* line 2 is the data directory */
     FILE *file = fopen(kiln_join(path, stack->data, "postmaster.pid"), "re");
     while (file && line-- > 0)
-        if (!fgets(out, 64, file)) {
-            out[0] = '\0';
+        if (!fgets(text, sizeof text, file)) {
+            text[0] = '\0';
             break;
         }
     if (file)
         fclose(file);
-    out[strcspn(out, " \n")] = '\0';
+    snprintf(out, 64, "%.*s", (int)strcspn(text, " \n"), text);
 }
 
 /* A postmaster.pid whose number belongs to another program now would keep Postgres from starting;

@@ -1,0 +1,64 @@
+# lib.sh - what the shell tests of the command share; sourced from an own temporary directory.
+#
+# kiln        the command of this build, with settings of the outside world taken away
+# ok, fails   run a command that must succeed, or must end with a given status
+# json FILE EXPRESSION   checks a Python expression over the parsed file (d; a list for JSON lines)
+set -u
+case ${BUILD:-build} in /*) kiln_bin=${BUILD} ;; *) kiln_bin=$KILN_SOURCE/${BUILD:-build} ;; esac
+for name in $(env | sed -n 's/^\(KILN_[A-Z0-9_]*\)=.*/\1/p'); do
+    [ "$name" = KILN_SOURCE ] || unset "$name"
+done
+unset NO_COLOR
+source_dir=$KILN_SOURCE
+unset KILN_SOURCE
+
+kiln() { "$kiln_bin/kiln" "$@"; }
+
+die() {
+    echo "FAIL line ${BASH_LINENO[-2]}: $*" >&2
+    exit 1
+}
+
+ok() {
+    "$@" >out.txt 2>err.txt && return
+    status=$?
+    cat out.txt err.txt >&2
+    die "'$*' ended with $status"
+}
+
+fails() {
+    local want=$1 got
+    shift
+    "$@" >out.txt 2>err.txt
+    got=$?
+    [ $got = "$want" ] || { cat out.txt err.txt >&2; die "'$*' ended with $got, not $want"; }
+}
+
+says() { grep -q -e "$1" "${2:-err.txt}" || { cat "${2:-err.txt}" >&2; die "nothing says '$1'"; }; }
+
+json() {
+    python3 - "$1" "$2" <<'PYTHON' || die "$1: not so: $2"
+import json, sys
+text = open(sys.argv[1], encoding="utf-8").read()
+try:
+    d = json.loads(text)
+except ValueError:
+    d = [json.loads(line) for line in text.splitlines()]
+sys.exit(0 if eval(sys.argv[2]) else print(text[:2000]) or 1)
+PYTHON
+}
+
+# Stacks that a test starts are stopped however it ends.
+stacks=()
+stop_stacks() {
+    local dir hash
+    for dir in "${stacks[@]+"${stacks[@]}"}"; do
+        "$kiln_bin/kiln" down -q --dir "$dir" >/dev/null 2>&1
+        hash=$(cd "$dir" 2>/dev/null && printf '%s' "$(pwd -P)" | sha256sum | cut -c1-12)
+        [ -z "$hash" ] || rm -rf "/var/lib/kiln/stack-$hash" "/var/tmp/kiln-$(id -u)-$hash"
+    done
+}
+trap stop_stacks EXIT
+
+pid_of() { cat "$1/run/$2.pid"; }
+alive() { [ -n "$(tr -d '\0' 2>/dev/null <"/proc/$1/cmdline")" ]; } # a zombie has none

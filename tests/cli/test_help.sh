@@ -1,0 +1,69 @@
+#!/bin/bash
+# The frame of the command: help, settings, exit codes, messages on stderr alone.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+
+ok kiln help
+for verb in up down run enqueue wait watch status workers jobs show why cancel retry export drain \
+    migrate doctor bench render tokenize; do
+    grep -q "^  $verb " out.txt || die "help does not list $verb"
+done
+grep -E "^  (backfill|sim|lora|pause|resume|gc) " out.txt && die "help lists a verb that is not there"
+ok kiln help run
+says 'examples:' out.txt
+says '--out DIR' out.txt
+says '--set KEY=VALUE' out.txt
+ok kiln wait --help
+says '--timeout S' out.txt
+ok kiln --version
+says '^kiln ' out.txt
+
+# A wrong command line: status 64, said on stderr, nothing on stdout.
+for words in "" "statsu" "status --jsn" "jobs --state gone" "wait" "wait a b" "cancel" \
+    "cancel 1 --batch b" "show 0" "show 99999999999999999999" "why x" "up --workers 0" \
+    "up --workers many" "wait b --timeout" "export b" "drain" "bench everything" "up --device tpu"; do
+    "$kiln_bin/kiln" $words >out.txt 2>err.txt
+    status=$?
+    [ $status = 64 ] || [ "$words" = "up --device tpu" -a $status = 78 ] || die "'kiln $words' ended with $status"
+    [ ! -s out.txt ] || die "'kiln $words' wrote to stdout"
+    [ -s err.txt ] || die "'kiln $words' said nothing"
+done
+rm -rf .kiln
+fails 64 kiln statsu
+says "did you mean 'kiln status'"
+fails 64 kiln status --jsn
+says 'did you mean --json'
+fails 64 kiln enqueue f --srtict
+says 'did you mean --strict'
+
+# Settings: one table, flags over environment over file, a wrong one named with its place.
+ok kiln help config
+says 'batch_max' out.txt
+KILN_BATCH_MAX=3 ok kiln help config --json
+json out.txt '[s for s in [x for x in d if x["name"] == "batch_max"] if s["value"] == "3" and "KILN_BATCH_MAX" in s["origin"]]'
+KILN_BATCH_MAX=3 ok kiln help config --json --batch-max=5
+json out.txt '[x["value"] for x in d if x["name"] == "batch_max"] == ["5"]'
+printf 'batch_max = 7\n' >a.conf
+ok kiln --config a.conf help config --json
+json out.txt '[x["value"] for x in d if x["name"] == "batch_max"] == ["7"]'
+printf '\nbatch_maxx = 7\n' >b.conf
+fails 78 kiln status --config b.conf
+says 'b.conf:2'
+says 'batch_max"'
+fails 78 kiln status --batch-max=0
+fails 78 kiln status --config absent.conf
+KILN_TYPO=1 fails 78 kiln status
+ok kiln help status --config b.conf
+
+# Servers that are not there: 69 and what to do; doctor lists every one of them.
+fails 69 kiln status --redis unix:"$PWD"/no.sock --postgres "host=$PWD port=1" --connect-timeout-s 1
+says 'kiln up'
+fails 1 kiln doctor --json --redis unix:"$PWD"/no.sock --postgres "host=$PWD port=1" \
+    --store file://"$PWD"/store --connect-timeout-s 1
+json out.txt 'd["healthy"] is False and {"redis", "postgres", "model"} <= {f["check"] for f in d["findings"] if f["verdict"] == "bad" and f["do"]}'
+json out.txt '"store" in [f["check"] for f in d["findings"] if f["verdict"] == "ok"]'
+
+# A full disk is not a success.
+kiln help >/dev/full 2>err.txt
+[ $? = 74 ] || die "writing to a full disk was called a success"
+kiln help | head -n 1 >/dev/null || die "a reader that leaves is an error"
+echo ok

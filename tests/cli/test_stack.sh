@@ -1,0 +1,123 @@
+#!/bin/bash
+# The embedded stack: up, again up, things that died, two of them, directories in every state.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+chmod 711 . # as root, Postgres runs as another user and has to pass through
+up() { kiln up --engine testcard "$@"; }
+
+# --- the first up, and one that finds everything running
+stacks+=(a b)
+ok up --dir a --workers 2
+says "$PWD/a/kiln.conf" out.txt
+for name in redis postgres scheduler worker-0 worker-1; do
+    alive "$(pid_of a $name)" || die "$name does not run"
+done
+before=$(cat a/run/*.pid)
+ok up --dir a --json
+json out.txt 'd["workers"] == 2 and all(d["pids"].values()) and d["config"].endswith("a/kiln.conf")'
+[ "$before" = "$(cat a/run/*.pid)" ] || die "a second up started something"
+ok kiln doctor --config a/kiln.conf --json
+json out.txt 'd["healthy"]'
+
+# --- two stacks do not see each other
+ok up --dir b
+echo '{"prompt": "in b", "width": 64, "height": 64}' >one.jsonl
+ok kiln enqueue one.jsonl --batch only-b --config b/kiln.conf
+ok kiln wait only-b --config b/kiln.conf --timeout 30
+fails 66 kiln show only-b --config a/kiln.conf
+ok kiln down --dir b
+alive "$(pid_of a redis)" || die "the other stack stopped too"
+[ -z "$(ls b/run/*.pid 2>/dev/null)" ] || die "pid files are left"
+ok kiln down --dir b
+says 'nothing runs'
+
+# --- what died is started again, the rest is left alone
+kept=$(pid_of a worker-1)
+for name in scheduler worker-0 redis; do kill -9 "$(pid_of a $name)"; done
+ok up --dir a
+for name in scheduler worker-0 redis; do alive "$(pid_of a $name)" || die "$name was not restarted"; done
+[ "$kept" = "$(pid_of a worker-1)" ] || die "a worker that ran was replaced"
+kill -9 "$(pid_of a postgres)"
+ok up --dir a
+alive "$(pid_of a postgres)" || die "postgres was not restarted"
+
+# --- a pid file whose number is somebody else's now
+kill -9 "$(pid_of a worker-0)"
+sleep 300 &
+stranger=$!
+echo $stranger >a/run/worker-0.pid
+ok up --dir a
+[ "$(pid_of a worker-0)" != $stranger ] || die "a stranger was taken for a worker"
+alive $stranger || die "a stranger was killed"
+
+# --- another number of workers, another setting
+ok up --dir a --workers 1
+[ ! -e a/run/worker-1.pid ] || die "worker-1 still runs"
+scheduler=$(pid_of a scheduler)
+echo '# mine' >>a/kiln.conf
+ok up --dir a --batch-max 2
+grep -q '^batch_max = 2' a/kiln.conf || die "the setting is not in kiln.conf"
+grep -q '^# mine' a/kiln.conf || die "a line of the owner is gone"
+[ "$scheduler" != "$(pid_of a scheduler)" ] || die "a changed setting restarted nothing"
+
+# --- data stays over down and up; a stranger with Postgres' old pid does not hinder it
+ok kiln enqueue one.jsonl --batch stays --config a/kiln.conf
+ok kiln wait stays --config a/kiln.conf --timeout 30
+ok kiln down --dir a
+printf '%s\n' $stranger >a/run/postgres.pid
+ok up --dir a
+ok kiln jobs --batch stays --json --config a/kiln.conf
+json out.txt 'd["state"] == "done"'
+kill $stranger
+ok kiln down --dir a
+
+# --- an initdb that was killed half-way; a directory that is no database
+mkdir -p c/postgres.new/base
+stacks+=(c)
+ok up --dir c
+[ ! -e c/postgres.new ] || die "the half-made database is left"
+ok kiln down --dir c
+mkdir -p d/postgres
+fails 65 up --dir d
+says 'no Postgres data directory'
+kiln down -q --dir d
+ls d/run/*.pid 2>/dev/null && die "down left something"
+
+# --- no model and no engine that does without
+touch e
+fails 74 up --dir e
+[ -e "$source_dir/pipeline/models/sketch/model_index.json" ] || {
+    fails 78 kiln up --dir f
+    says 'no model'
+}
+fails 66 up --dir g --model absent
+says 'model absent'
+
+# --- a deep directory: unix sockets have 107 bytes; a name with a space and a quote
+deep="$PWD/it's deep/$(printf 'x%.0s' {1..60})/$(printf 'y%.0s' {1..60})"
+mkdir -p "$deep"
+stacks+=("$deep/s")
+ok up --dir "$deep/s"
+ok kiln status --config "$deep/s/kiln.conf" --json
+json out.txt 'len(d["workers"]) == 1'
+ok kiln down --dir "$deep/s"
+
+# --- as root behind a directory that Postgres' user may not enter; as a user without rights
+if [ "$(id -u)" = 0 ]; then
+    mkdir -m 700 closed
+    stacks+=(closed/s)
+    ok up --dir closed/s
+    ok kiln status --config closed/s/kiln.conf
+    ok kiln down --dir closed/s
+    ok up --dir closed/s
+    ok kiln down --dir closed/s
+    mkdir home
+    chown nobody home
+    cp "$kiln_bin"/kiln "$kiln_bin"/kiln-scheduler "$kiln_bin"/kiln-worker home/ 2>/dev/null
+    if setpriv --reuid=nobody --clear-groups test -x home/kiln; then
+        as_nobody() { (cd home && setpriv --reuid=nobody --regid="$(id -g nobody)" --clear-groups env TMPDIR="$PWD" "$@"); }
+        ok as_nobody ./kiln up --engine testcard --dir s
+        ok as_nobody ./kiln status --config s/kiln.conf
+        ok as_nobody ./kiln down --dir s
+    fi
+fi
+echo ok
