@@ -21,6 +21,7 @@
 #define CLOCK_MS 10000 /* between comparisons of the clocks */
 #define EARS_MS 5000   /* between looks whether the events stream began anew */
 #define INTAKE_WAIT_MS 500
+#define KNOCK_MS 5000 /* workers look for a bus that was away at least this often */
 #define COST_ROWS 8192
 
 static void pause_ms(uint32_t ms)
@@ -201,7 +202,7 @@ static bool hear(struct kiln_leader *leader, uint32_t wait_ms, int64_t now_ms)
         kiln_log(KILN_LOG_ERROR, "bus_away", kiln_f("error", "%s", err.text),
                  kiln_f("effect", "%s", "nothing is assigned, leases stand still"));
     if (!rc && leader->bus_away) {
-        leader->bus_back_ms = kiln_clock_ms();
+        leader->bus_back_ms = kiln_clock_ms() + KNOCK_MS;
         leader->control_caught_up = false;
         leader->ears_due_ms = 0;
         kiln_log(KILN_LOG_INFO, "bus_back");

@@ -77,7 +77,8 @@ struct kiln_leader {
     char session[32];      /* begins every assignment id of this leadership */
     uint64_t assignments;
     int64_t lease_ms, beats_due_ms, reconcile_due_ms, lead_due_ms, clock_due_ms, load_due_ms,
-        sweep_due_ms, ears_due_ms, bus_back_ms;
+        sweep_due_ms, ears_due_ms;
+    int64_t bus_back_ms;     /* leases count from here at the earliest: nobody was heard before */
     int64_t clock_offset_ms; /* database - monotonic */
     bool bus_away, check_cancelled, control_caught_up;
     struct kiln_error ledger_error; /* met while hearing; ends the leadership */
