@@ -361,7 +361,7 @@ static int only_one(DIR *dir, const char *suffix, char *ret_name)
     for (struct dirent *e; (e = readdir(dir)) && found < 2;) {
         if (e->d_name[0] == '.' || !ends_with(e->d_name, suffix))
             continue;
-        strcpy(ret_name, e->d_name); /* both are NAME_MAX + 1 */
+        snprintf(ret_name, NAME_MAX + 1, "%s", e->d_name);
         found++;
     }
     return found;

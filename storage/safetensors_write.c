@@ -189,10 +189,7 @@ static int sync_directory(const char *path)
 {
     char dir[PATH_MAX];
     const char *slash = strrchr(path, '/');
-    if (slash)
-        snprintf(dir, sizeof dir, "%.*s/", (int)(slash - path), path);
-    else
-        strcpy(dir, ".");
+    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return -1;
