@@ -219,11 +219,12 @@ static int take_receipt(struct run *run, struct kiln_error *err)
     struct kiln_enqueue_result *result = run->result;
     const char *pool = kiln_config_text(run->cli->config, KILN_KEY_POOL);
     kiln_wire_key(list, sizeof list, pool, "receipt", run->token);
-    int code = kiln_bus_pop(run->bus, list, KILN_RECEIPT_WAIT_S * 1000, &text, err);
+    uint32_t wait_s = run->request->wait_s ? run->request->wait_s : KILN_RECEIPT_WAIT_S;
+    int code = kiln_bus_pop(run->bus, list, wait_s * 1000, &text, err);
     if (!code && !text)
         return kiln_fail(
             err, KILN_TIMEOUT,
-            "no receipt within %d s, so no scheduler seems to run; all %llu jobs of batch %s are "
+            "no receipt within %u s, so no scheduler seems to run; all %llu jobs of batch %s are "
             "safe in the stream and will be taken in when one does",
             KILN_RECEIPT_WAIT_S, (unsigned long long)result->sent, result->batch);
     if (!code)
