@@ -1,0 +1,46 @@
+/* abi.h - what the tests of the C ABI share: the golden model, and one small picture. */
+#ifndef KILN_TEST_ABI_H
+#define KILN_TEST_ABI_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pipeline/diffusionz_batch.h"
+#include "schemas/error.h"
+
+/* A path below tests/golden; eight results are kept apart. */
+static inline const char *golden(const char *name)
+{
+    static char paths[8][4096];
+    static unsigned next;
+    const char *source = getenv("KILN_SOURCE");
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/tests/golden/%s", source ? source : ".", name);
+    return path;
+}
+
+/* The fp32 model on the CPU in fp32, so that bits can be compared. */
+static inline DiffusionZContext *open_plain(void)
+{
+    const DiffusionZOptions options = {.model_path = golden("models/plain"), .device_id = -1,
+                                       .dtype = DIFFUSIONZ_FP32};
+    DiffusionZContext *ctx = NULL;
+    if (diffusionz_open(&options, &ctx))
+        fail_msg("%s", diffusionz_last_error());
+    return ctx;
+}
+
+static inline DiffusionZParams small_picture(int64_t seed)
+{
+    return (DiffusionZParams){.prompt = "a red circle", .width = 64, .height = 64, .num_steps = 1,
+                              .seed = seed};
+}
+
+#endif
