@@ -33,11 +33,16 @@ void kiln_bar_end(struct kiln_bar *bar); /* leaves the cursor on a fresh line */
 /* Finished a second over the last half minute; 0 while unknown. */
 double kiln_bar_rate(const struct kiln_bar *bar, double now_s);
 
-/* Waits until the batch is whole and finished, timeout_s has passed (negative: never) or a
- * time-limited grace for an unknown batch is over.  *ret_progress is the last state seen.
- * 0 finished, KILN_TIMEOUT, KILN_NOT_FOUND, or an error of the ledger. */
-int kiln_wait_batch(struct kiln_cli *cli, const char *batch, double timeout_s,
-                    struct kiln_progress *ret_progress, struct kiln_error *err) KILN_MUST_CHECK;
+/* Called every few seconds of a wait; an error of it ends the wait. */
+typedef int kiln_wait_tend(void *arg, struct kiln_error *err);
+
+/* Waits until the batch is whole and finished or timeout_s has passed (negative: never); an unknown
+ * batch gets a short grace.  tend may be NULL.  *ret_progress is the last state seen.
+ * 0 finished, KILN_TIMEOUT, KILN_NOT_FOUND, KILN_CANCELLED after Ctrl-C, or an error of the ledger.
+ */
+int kiln_wait_batch(struct kiln_cli *cli, const char *batch, double timeout_s, kiln_wait_tend *tend,
+                    void *arg, struct kiln_progress *ret_progress,
+                    struct kiln_error *err) KILN_MUST_CHECK;
 /* The exit status of a batch that has ended: 0 all done, 1 some failed, cancelled or refused. */
 int kiln_batch_status(const struct kiln_progress *progress);
 /* {"queued":..., ...} */

@@ -55,19 +55,26 @@ static bool stack_of(const char *config_path, char out[PATH_MAX])
     return access(kiln_join(state, out, "stack.json"), F_OK) == 0;
 }
 
-/* Starts what does not run, or takes the fleet that the settings name. */
-static int reach_servers(struct kiln_cli *cli, const char *dir, long workers,
-                         struct kiln_error *err)
-{
-    char path[PATH_MAX], stack_dir[PATH_MAX];
+/* Where the run takes place. */
+struct place {
+    struct kiln_cli *cli;
+    bool own; /* stack is an embedded stack that this command looks after */
     struct kiln_stack stack;
-    if (dir)
-        return kiln_stack_up(cli, dir, workers, &stack, err);
+};
+
+/* Starts what does not run, or takes the fleet that the settings name. */
+static int reach_servers(struct place *place, const char *dir, long workers, struct kiln_error *err)
+{
+    struct kiln_cli *cli = place->cli;
+    char path[PATH_MAX], stack_dir[PATH_MAX];
     find_config(cli, path);
-    if (!path[0])
-        return kiln_stack_up(cli, ".kiln", workers, &stack, err);
-    if (stack_of(path, stack_dir))
-        return kiln_stack_up(cli, stack_dir, workers, &stack, err);
+    if (!dir && !path[0])
+        dir = ".kiln";
+    if (!dir && stack_of(path, stack_dir))
+        dir = stack_dir;
+    place->own = dir != NULL;
+    if (dir)
+        return kiln_stack_up(cli, dir, workers, &place->stack, err);
     struct kiln_config *config = NULL;
     int rc = kiln_config_load(path, &config, NULL, err);
     if (rc)
@@ -136,11 +143,19 @@ static bool name_batch(const struct kiln_enqueue_request *request,
 /* --- the job
  * ------------------------------------------------------------------------------------------- */
 
-static int finish(struct kiln_cli *cli, const char *batch, const char *out)
+/* A worker that was killed comes back while we wait: nobody else looks after a private stack. */
+static int tend(void *arg, struct kiln_error *err)
 {
+    struct place *place = arg;
+    return place->own ? kiln_stack_tend(&place->stack, place->cli, err) : 0;
+}
+
+static int finish(struct place *place, const char *batch, const char *out)
+{
+    struct kiln_cli *cli = place->cli;
     struct kiln_error err;
     struct kiln_progress progress;
-    int rc = kiln_wait_batch(cli, batch, -1, &progress, &err);
+    int rc = kiln_wait_batch(cli, batch, -1, tend, place, &progress, &err);
     if (rc == KILN_CANCELLED) {
         kiln_warn(cli, "%s; the same command again, or `kiln wait %s`, takes it up", err.text,
                   batch);
@@ -179,6 +194,7 @@ int kiln_verb_run(struct kiln_cli *cli, int argc, char **argv)
     struct kiln_enqueue_result result;
     const char *sets[KILN_GIVEN_MAX];
     char batch[KILN_BATCH_NAME_MAX + 1];
+    struct place place = {.cli = cli, .stack.lock_fd = -1};
     long workers;
     int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
     if (status == 0)
@@ -203,12 +219,12 @@ int kiln_verb_run(struct kiln_cli *cli, int argc, char **argv)
         kiln_enqueue_release(&result);
         return status;
     }
-    if (reach_servers(cli, kiln_arg(&args, "dir"), workers, &err))
+    if (reach_servers(&place, kiln_arg(&args, "dir"), workers, &err))
         return kiln_report(cli, &err);
     status = kiln_enqueue(cli, &request, &result);
     bool go_on = result.sent > 0 && (status == 0 || status == EX_DATAERR);
     if (go_on) { /* lines that were refused do not keep the good ones from being drawn */
-        int finished = finish(cli, result.batch, out);
+        int finished = finish(&place, result.batch, out);
         status = status ? status : finished;
     }
     kiln_enqueue_release(&result);

@@ -125,6 +125,9 @@ int kiln_stack_extra_worker(const struct kiln_stack *stack, int from);
  * workers 0: as before, one a device at first; -1: none. */
 int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct kiln_stack *stack,
                   struct kiln_error *err) KILN_MUST_CHECK;
+/* Starts again what has died since; says so.  Cheap when nothing has. */
+int kiln_stack_tend(struct kiln_stack *stack, struct kiln_cli *cli,
+                    struct kiln_error *err) KILN_MUST_CHECK;
 /* Stops what runs of an open stack, in the order in which nothing is lost; returns how many. */
 int kiln_stack_down(struct kiln_stack *stack, struct kiln_cli *cli);
 int kiln_verb_up(struct kiln_cli *cli, int argc, char **argv);

@@ -96,6 +96,40 @@ int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct ki
     return rc;
 }
 
+/* The name of the first part that should run and does not, or NULL. */
+static const char *missing(const struct kiln_stack *stack, char out[KILN_PROCESS_NAME_MAX])
+{
+    if (!kiln_stack_find_redis(stack))
+        return "redis";
+    if (!kiln_stack_find_postgres(stack))
+        return "postgres";
+    if (!kiln_stack_find_scheduler(stack))
+        return "scheduler";
+    for (int i = 0; i < stack->workers; i++) {
+        kiln_stack_worker_name(i, out);
+        if (!kiln_stack_find_worker(stack, i))
+            return out;
+    }
+    return NULL;
+}
+
+int kiln_stack_tend(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln_error *err)
+{
+    char worker[KILN_PROCESS_NAME_MAX];
+    const char *name = missing(stack, worker);
+    if (!name)
+        return 0;
+    struct kiln_cli silent = *cli; /* shares the settings, which nothing here replaces */
+    silent.quiet = true;
+    kiln_say(cli, "%s%s has ended; starting it again (%s/log/%s.log says why)",
+             cli->progress ? "\r\033[K" : "", name, stack->dir, name); /* over the progress bar */
+    int rc = kiln_stack_lock(stack, err);
+    if (rc == 0)
+        rc = start_all(stack, &silent, false, err);
+    kiln_stack_close(stack);
+    return rc;
+}
+
 static json_t *stack_json(const struct kiln_stack *stack)
 {
     json_t *pids = json_object();

@@ -14,7 +14,8 @@
 #include "storage/bus.h"
 #include "storage/ledger.h"
 
-#define UNKNOWN_GRACE_S 10.0
+#define UNKNOWN_GRACE_S 5.0
+#define TEND_EVERY_S 2.0
 #define TIMEOUT_MAX_S (366L * 24 * 3600)
 
 static volatile sig_atomic_t interrupted;
@@ -74,41 +75,65 @@ static double pause_for(double waited_s)
     return waited_s < 2 ? 0.05 : 0.25;
 }
 
-int kiln_wait_batch(struct kiln_cli *cli, const char *batch, double timeout_s,
-                    struct kiln_progress *ret, struct kiln_error *err)
+struct waiting {
+    struct kiln_cli *cli;
+    struct kiln_ledger *ledger;
+    const char *batch;
+    double start_s, tended_s, timeout_s;
+    kiln_wait_tend *tend;
+    void *arg;
+    struct kiln_bar bar;
+};
+
+/* One look at the batch; *ret_over: it has ended. */
+static int wait_step(struct waiting *w, struct kiln_progress *progress, bool *ret_over,
+                     struct kiln_error *err)
 {
-    struct kiln_ledger *ledger = NULL;
+    int rc = kiln_ledger_progress(w->ledger, kiln_pool(w->cli), w->batch, progress, err);
+    double now = kiln_now_s();
+    if (rc == KILN_NOT_FOUND && (now - w->start_s < UNKNOWN_GRACE_S || intake_busy(w->cli)))
+        rc = 0;
+    else if (rc == 0)
+        draw(&w->bar, progress, now);
+    *ret_over = progress->created_ms && finished(progress);
+    if (rc || *ret_over)
+        return rc;
+    if (interrupted)
+        return kiln_fail(err, KILN_CANCELLED, "interrupted; batch %s goes on", w->batch);
+    if (w->timeout_s >= 0 && now - w->start_s >= w->timeout_s)
+        return kiln_fail(err, KILN_TIMEOUT, "batch %s was not finished within %.0f s; it goes on",
+                         w->batch, w->timeout_s);
+    if (w->tend && now - w->tended_s >= TEND_EVERY_S) {
+        rc = w->tend(w->arg, err);
+        w->tended_s = kiln_now_s();
+    }
+    return rc;
+}
+
+int kiln_wait_batch(struct kiln_cli *cli, const char *batch, double timeout_s, kiln_wait_tend *tend,
+                    void *arg, struct kiln_progress *ret, struct kiln_error *err)
+{
+    struct waiting w = {.cli = cli,
+                        .batch = batch,
+                        .start_s = kiln_now_s(),
+                        .timeout_s = timeout_s,
+                        .tend = tend,
+                        .arg = arg};
+    bool over = false;
     *ret = (struct kiln_progress){0};
-    int rc = kiln_open_ledger(cli, &ledger, err);
+    int rc = kiln_open_ledger(cli, &w.ledger, err);
     if (rc)
         return rc;
-    struct kiln_bar bar;
-    kiln_bar_init(&bar, cli, batch);
-    double start = kiln_now_s(), seen_s = start;
+    w.tended_s = w.start_s;
+    kiln_bar_init(&w.bar, cli, batch);
     interrupted = 0;
     struct sigaction action = {.sa_handler = on_interrupt}, before;
     sigaction(SIGINT, &action, &before);
-    for (;;) {
-        rc = kiln_ledger_progress(ledger, kiln_pool(cli), batch, ret, err);
-        double now = kiln_now_s();
-        if (rc == KILN_NOT_FOUND && (now - seen_s < UNKNOWN_GRACE_S || intake_busy(cli)))
-            rc = 0;
-        else if (rc == 0)
-            draw(&bar, ret, now);
-        if (rc || (ret->created_ms && finished(ret)))
-            break;
-        if (interrupted)
-            rc = kiln_fail(err, KILN_CANCELLED, "interrupted; batch %s goes on", batch);
-        else if (timeout_s >= 0 && now - start >= timeout_s)
-            rc = kiln_fail(err, KILN_TIMEOUT, "batch %s was not finished within %.0f s; it goes on",
-                           batch, timeout_s);
-        if (rc)
-            break;
-        kiln_sleep_s(pause_for(now - start));
-    }
+    while ((rc = wait_step(&w, ret, &over, err)) == 0 && !over)
+        kiln_sleep_s(pause_for(kiln_now_s() - w.start_s));
     sigaction(SIGINT, &before, NULL);
-    kiln_bar_end(&bar);
-    kiln_ledger_close(ledger);
+    kiln_bar_end(&w.bar);
+    kiln_ledger_close(w.ledger);
     return rc;
 }
 
@@ -143,7 +168,7 @@ int kiln_verb_wait(struct kiln_cli *cli, int argc, char **argv)
         return status;
     const char *batch = args.rest[0];
     double start = kiln_now_s();
-    int rc = kiln_wait_batch(cli, batch, (double)timeout, &progress, &err);
+    int rc = kiln_wait_batch(cli, batch, (double)timeout, NULL, NULL, &progress, &err);
     double seconds = kiln_now_s() - start;
     if (rc && rc != KILN_TIMEOUT)
         return rc == KILN_CANCELLED ? (kiln_warn(cli, "%s", err.text), 130)

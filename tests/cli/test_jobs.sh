@@ -1,0 +1,125 @@
+#!/bin/bash
+# The verbs around jobs on a real stack: enqueue, wait, jobs, show, why, export, cancel, retry,
+# drain, watch, status; the shapes of --json, exit codes, hostile texts in the gallery page.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+chmod 711 .
+stacks+=(s)
+ok kiln up --dir s --engine testcard
+export KILN_CONFIG=$PWD/s/kiln.conf
+
+cat >jobs.jsonl <<'LINES'
+{"custom_id": "cat/1", "prompt": "<script>alert('x')</script> & \"quotes\" 猫", "width": 640, "height": 512, "seed": 18446744073709551615}
+{"prompt": "a {red|blue} star", "width": 256, "height": 256, "latents": "none"}
+{"prompt": "small", "width": 64, "height": 128, "steps": 3, "negative_prompt": "none of it"}
+{"prompt": "no size", "width": 13, "height": 64}
+LINES
+fails 65 kiln enqueue jobs.jsonl --batch b --json
+json out.txt 'd["batch"] == "b" and d["accepted"] == 4 and d["duplicate"] == 0'
+json out.txt '[r["line"] for r in d["refused"]] == [4] and "width" in d["refused"][0]["error"]'
+ok kiln wait b --timeout 60 --json
+json out.txt 'd["batch"] == "b" and d["result"] == "done" and d["whole"] and d["jobs"]["done"] == 4'
+fails 65 kiln enqueue jobs.jsonl --batch b --json
+json out.txt 'd["accepted"] == 0 and d["duplicate"] == 4'
+
+# --- jobs: one line a job; filters; exact 64-bit seeds
+ok kiln jobs --batch b
+[ "$(wc -l <out.txt)" = 4 ] || die "not one line a job"
+ok kiln jobs --batch b --json
+json out.txt 'all(set(r) >= {"job","batch","custom_id","index","state","attempt","width","height","steps","seed","loras","error"} for r in d)'
+json out.txt '[r["index"] for r in d] == [0, 1, 2, 3] and d[0]["seed"] == 2**64 - 1 and d[0]["custom_id"] == "cat/1"'
+id=$(python3 -c 'import json; print(json.loads(open("out.txt").readline())["job"])')
+ok kiln jobs --state failed --json
+[ ! -s out.txt ] || die "there are failed jobs"
+ok kiln jobs --limit 2
+[ "$(wc -l <out.txt)" = 2 ] || die "--limit does not limit"
+fails 66 kiln jobs --batch absent
+
+# --- show: the whole record, its pictures and its latent; a batch with its refusals
+ok kiln show "$id" --json
+json out.txt '[(i["size"], i["width"], i["height"]) for i in d["images"]] == [("full", 640, 512), ("512", 512, 410), ("256", 256, 205)]'
+json out.txt 'all(len(i["sha256"]) == 64 and i["bytes"] > 0 and i["key"].startswith("images/") for i in d["images"])'
+json out.txt 'd["latent"]["shape"] == [16, 64, 80] and d["latent"]["key"].endswith(".safetensors.zst")'
+json out.txt '[e["to"] for e in d["events"]] == ["assigned", "done"] and d["state"] == "done" and d["timings"]["encode_ms"] > 0'
+ok kiln show "$id"
+says 'seed 18446744073709551615' out.txt
+ok kiln show b --json
+json out.txt 'd["whole"] and d["jobs"]["done"] == 4'
+fails 66 kiln show 999999
+ok kiln why "$id" --json
+json out.txt 'd["state"] == "done" and d["reasons"]'
+
+# --- status, workers, watch
+ok kiln status --json
+json out.txt 'set(d["jobs"]) == {"queued","assigned","done","failed","cancelled"} and len(d["workers"]) == 1 and d["groups"] == [] and d["scheduler"]'
+ok kiln workers --json
+json out.txt 'd[0]["worker"] == "worker-0" and d[0]["state"] == "live" and d[0]["engine"] == "testcard"'
+ok kiln watch b
+says '4 done' out.txt
+
+# --- export: verified files, results in index order, a page that runs nothing of a prompt
+ok kiln export b --out gallery --html --latents
+[ "$(cat out.txt)" = gallery/index.html ] || die "export does not print the page"
+json gallery/results.jsonl '[r["index"] for r in d] == [0, 1, 2, 3] and d[0]["custom_id"] == "cat/1" and d[0]["seed"] == 2**64 - 1'
+json gallery/results.jsonl 'd[0]["files"] == {"full": "full/000000-cat_1.webp", "512": "512/000000-cat_1.webp", "256": "256/000000-cat_1.webp", "latent": "latents/000000-cat_1.safetensors.zst"}'
+json gallery/results.jsonl '[r["prompt"] for r in d][1:3] == ["a red star", "a blue star"] and d[1]["latent"] is None'
+python3 - <<'PYTHON' || die "a file is not what the ledger says"
+import hashlib, json
+for line in open("gallery/results.jsonl"):
+    row = json.loads(line)
+    for image in row["images"]:
+        data = open("gallery/" + row["files"][image["size"]], "rb").read()
+        assert data[:4] == b"RIFF" and hashlib.sha256(data).hexdigest() == image["sha256"], image
+PYTHON
+if command -v zstd >/dev/null; then ok zstd -qt gallery/latents/*.zst; fi
+grep -q '<script>alert' gallery/index.html && die "a prompt became markup"
+grep -q '&lt;script&gt;alert' gallery/index.html || die "the prompt is not on the page"
+grep -Eq 'https?://' gallery/index.html && die "the page names another server"
+find gallery -name '*.part' | grep -q . && die "unfinished files are left"
+ok kiln export b --out gallery --html --json
+json out.txt 'd["jobs"] == 4 and d["pictures"] == 4 and d["fetched"] == 0 and d["kept"] > 0'
+: >gallery/full/000001.webp
+ok kiln export b --out gallery --json
+json out.txt 'd["fetched"] == 1'
+object=$(find s/store -name 'full-*.webp' | head -n 1)
+cp "$object" saved
+printf 'x' | dd of="$object" bs=1 seek=30 conv=notrunc status=none
+fails 65 kiln export b --out other
+says 'not those of the ledger'
+cp saved "$object"
+mv "$object" away
+fails 66 kiln export b --out other
+mv away "$object"
+fails 66 kiln export absent --out other
+[ "$(id -u)" = 0 ] || fails 74 kiln export b --out /proc/nowhere
+
+# --- cancel, retry, wait's exit codes: without a worker the jobs wait
+ok kiln drain worker-0
+for i in $(seq 100); do [ "$(kiln workers --json | grep -c '"live"\|"draining"')" = 0 ] && break; sleep 0.1; done
+fails 66 kiln drain worker-0
+fails 65 kiln enqueue jobs.jsonl --batch later --set priority=3
+fails 75 kiln wait later --timeout 0
+ok kiln jobs --batch later --state queued --json
+json out.txt 'len(d) == 4'
+first=$(python3 -c 'import json; print(json.loads(open("out.txt").readline())["job"])')
+ok kiln why "$first"
+says 'no worker is alive' out.txt
+ok kiln status --json
+json out.txt 'd["jobs"]["queued"] == 4 and sum(g["queued"] for g in d["groups"]) == 4 and d["workers"] == []'
+ok kiln cancel "$first" --json
+json out.txt 'd["cancelled"] == 1'
+ok kiln cancel "$first" --json
+json out.txt 'd["cancelled"] == 0'
+fails 66 kiln cancel --batch absent
+ok kiln retry "$first" --json
+json out.txt 'd["retried"] == 1'
+ok kiln cancel --batch later --json
+json out.txt 'd["cancelled"] == 4'
+fails 1 kiln wait later --timeout 10
+says '4 cancelled'
+ok kiln up --dir s
+ok kiln retry --batch later
+ok kiln wait later --timeout 60
+fails 66 kiln wait never-sent --timeout 60
+ok kiln migrate --json
+json out.txt 'd["from"] == d["to"]'
+echo ok
