@@ -1,0 +1,235 @@
+/* test_engine_batch.c - batches: an item alone or among others, cancel, progress, latents. */
+#include <math.h>
+
+#include "tests/pipeline/abi.h"
+
+#define SIDE 64
+#define LATENT_VALUES (16 * (SIDE / 8) * (SIDE / 8))
+
+static DiffusionZContext *ctx;
+
+static int open_context(void **state)
+{
+    (void)state;
+    ctx = open_plain();
+    return 0;
+}
+
+static int close_context(void **state)
+{
+    (void)state;
+    diffusionz_free(ctx);
+    return 0;
+}
+
+static void run(const DiffusionZItem *items, int count, DiffusionZOutput *out)
+{
+    const DiffusionZBatch batch = {.items = items, .item_count = count, .width = SIDE,
+                                   .height = SIDE, .num_steps = 3};
+    if (diffusionz_run_batch(ctx, &batch, out, NULL))
+        fail_msg("%s", diffusionz_last_error());
+}
+
+/* Captions of different lengths, so that their paddings differ too. */
+static const DiffusionZItem items[4] = {
+    {.prompt = "a star", .seed = 1},
+    {.prompt = "a much longer prompt with many words, so that its tokens need more than one "
+               "multiple of thirty-two rows in the joint sequence of the transformer", .seed = 2},
+    {.prompt = "", .seed = 3},
+    {.prompt = "a star", .seed = 4},
+};
+
+static void neighbours_change_nothing(void **state)
+{
+    (void)state;
+    DiffusionZOutput together[4], alone;
+    run(items, 4, together);
+    for (int i = 0; i < 4; i++) {
+        run(&items[i], 1, &alone);
+        assert_int_equal(together[i].error_code, 0);
+        assert_memory_equal(together[i].latent, alone.latent, LATENT_VALUES * sizeof(float));
+        assert_memory_equal(together[i].rgb, alone.rgb, SIDE * SIDE * 3);
+        diffusionz_release_outputs(&alone, 1);
+    }
+    diffusionz_release_outputs(together, 4);
+}
+
+static void one_bad_item_fails_alone(void **state)
+{
+    (void)state;
+    DiffusionZItem mixed[3] = {items[0], items[0], items[1]};
+    DiffusionZOutput out[3], alone;
+    mixed[1].prompt = "\xc3\x28";
+    run(mixed, 3, out);
+    assert_int_equal(out[1].error_code, KILN_BAD_INPUT);
+    assert_non_null(strstr(out[1].error_msg, "UTF-8"));
+    assert_null(out[1].rgb);
+    assert_null(out[1].latent);
+    run(&items[1], 1, &alone);
+    assert_int_equal(out[2].error_code, 0);
+    assert_memory_equal(out[2].rgb, alone.rgb, SIDE * SIDE * 3);
+    diffusionz_release_outputs(&alone, 1);
+    diffusionz_release_outputs(out, 3);
+}
+
+static void a_raised_flag_stops_one_item(void **state)
+{
+    (void)state;
+    const int32_t flag = 1;
+    int32_t progress = -1;
+    DiffusionZItem two[2] = {items[0], items[1]};
+    DiffusionZOutput out[2];
+    two[0].cancel = &flag;
+    const DiffusionZBatch batch = {.items = two, .item_count = 2, .width = SIDE, .height = SIDE,
+                                   .num_steps = 3, .progress = &progress};
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), 0);
+    assert_int_equal(out[0].error_code, KILN_CANCELLED);
+    assert_non_null(out[0].error_msg);
+    assert_null(out[0].rgb);
+    assert_int_equal(out[1].error_code, 0);
+    assert_int_equal(progress, 3);
+    diffusionz_release_outputs(out, 2);
+}
+
+static void latents_without_a_picture(void **state)
+{
+    (void)state;
+    DiffusionZOutput out, picture;
+    DiffusionZTimes times;
+    const DiffusionZBatch batch = {.items = items, .item_count = 1, .width = SIDE, .height = SIDE,
+                                   .num_steps = 3, .keep_trajectory = 1, .skip_decode = 1};
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, &out, &times), 0);
+    assert_null(out.rgb);
+    assert_int_equal(out.latent_channels, 16);
+    assert_int_equal(out.latent_height, SIDE / 8);
+    assert_int_equal(out.latent_width, SIDE / 8);
+    assert_float_equal(out.sigmas[0], 1.0, 1e-6);
+    assert_true(out.sigmas[0] > out.sigmas[1] && out.sigmas[1] > out.sigmas[2]);
+    run(items, 1, &picture);
+    assert_memory_equal(out.latent, picture.latent, LATENT_VALUES * sizeof(float));
+    assert_memory_not_equal(out.trajectory, out.latent, LATENT_VALUES * sizeof(float));
+    diffusionz_release_outputs(&out, 1);
+    diffusionz_release_outputs(&picture, 1);
+}
+
+static void lora_leaves_the_same_bits(void **state)
+{
+    (void)state;
+    const DiffusionZLora set[2] = {{golden("loras/diffusers.safetensors"), 0.8f},
+                                   {golden("loras/second.safetensors"), -0.5f}};
+    DiffusionZBatch batch = {.items = items, .item_count = 1, .width = SIDE, .height = SIDE,
+                             .num_steps = 2, .loras = set};
+    DiffusionZOutput bare, out;
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, &bare, NULL), 0);
+    for (int count = 1; count <= 2; count++) {
+        batch.lora_count = count;
+        assert_int_equal(diffusionz_run_batch(ctx, &batch, &out, NULL), 0);
+        assert_memory_not_equal(out.latent, bare.latent, LATENT_VALUES * sizeof(float));
+        diffusionz_release_outputs(&out, 1);
+    }
+    batch.lora_count = 0;
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, &out, NULL), 0);
+    assert_memory_equal(out.latent, bare.latent, LATENT_VALUES * sizeof(float));
+    diffusionz_release_outputs(&out, 1);
+    diffusionz_release_outputs(&bare, 1);
+}
+
+static void threads_change_nothing(void **state)
+{
+    (void)state;
+    DiffusionZOptions options = {.model_path = golden("models/plain"), .device_id = -1,
+                                 .dtype = DIFFUSIONZ_FP32, .threads = 1};
+    DiffusionZContext *single;
+    DiffusionZOutput a, b;
+    const DiffusionZBatch batch = {.items = items, .item_count = 1, .width = SIDE, .height = SIDE,
+                                   .num_steps = 3};
+    assert_int_equal(diffusionz_open(&options, &single), 0);
+    assert_int_equal(diffusionz_run_batch(single, &batch, &a, NULL), 0);
+    run(items, 1, &b);
+    for (int i = 0; i < LATENT_VALUES; i++)
+        assert_true(fabsf(a.latent[i] - b.latent[i]) < 1e-4f);
+    diffusionz_release_outputs(&a, 1);
+    diffusionz_release_outputs(&b, 1);
+    diffusionz_free(single);
+}
+
+/* bf16 is another rounding of the same picture. */
+static void bf16_is_close(void **state)
+{
+    (void)state;
+    const DiffusionZOptions options = {.model_path = golden("models/plain"), .device_id = -1,
+                                       .dtype = DIFFUSIONZ_BF16};
+    DiffusionZContext *narrow;
+    DiffusionZOutput a, b;
+    assert_int_equal(diffusionz_open(&options, &narrow), 0);
+    const DiffusionZBatch batch = {.items = items, .item_count = 1, .width = SIDE, .height = SIDE,
+                                   .num_steps = 3};
+    assert_int_equal(diffusionz_run_batch(narrow, &batch, &a, NULL), 0);
+    run(items, 1, &b);
+    double error = 0, norm = 0;
+    for (int i = 0; i < LATENT_VALUES; i++) {
+        error += pow((double)a.latent[i] - (double)b.latent[i], 2);
+        norm += pow((double)b.latent[i], 2);
+    }
+    printf("relative error of the final latent in bf16: %.2e\n", sqrt(error / norm));
+    assert_true(sqrt(error / norm) < 2e-2);
+    diffusionz_release_outputs(&a, 1);
+    diffusionz_release_outputs(&b, 1);
+    diffusionz_free(narrow);
+}
+
+static void a_batch_of_nonsense(void **state)
+{
+    (void)state;
+    DiffusionZOutput out[2];
+    DiffusionZBatch batch = {.items = items, .item_count = 0, .width = SIDE, .height = SIDE,
+                             .num_steps = 3};
+    assert_int_equal(diffusionz_run_batch(ctx, NULL, out, NULL), KILN_BAD_INPUT);
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, NULL, NULL), KILN_BAD_INPUT);
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), KILN_BAD_INPUT);
+    batch.item_count = 65;
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), KILN_BAD_INPUT);
+    assert_non_null(strstr(diffusionz_last_error(), "65"));
+    batch.item_count = 1;
+    batch.items = NULL;
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), KILN_BAD_INPUT);
+    batch.items = items;
+    batch.lora_count = 4;
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), KILN_BAD_INPUT);
+    batch.lora_count = 1;
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), KILN_BAD_INPUT);
+}
+
+static void names_of_the_model(void **state)
+{
+    (void)state;
+    const char *hash = diffusionz_model_hash(ctx);
+    assert_int_equal(strlen(hash), 16);
+    assert_int_equal(strspn(hash, "0123456789abcdef"), 16);
+    assert_string_equal(diffusionz_model_name(ctx), "plain");
+    int32_t *ids;
+    size_t wrapped, raw;
+    assert_int_equal(diffusionz_tokenize(golden("models/plain"), "a star", 6, 0, &ids, &wrapped), 0);
+    diffusionz_free_ids(ids);
+    assert_int_equal(diffusionz_tokenize(golden("models/plain"), "a star", 6, 1, &ids, &raw), 0);
+    diffusionz_free_ids(ids);
+    assert_true(wrapped > raw && raw > 0);
+    assert_int_not_equal(diffusionz_tokenize("/nowhere", "a", 1, 0, &ids, &raw), 0);
+    assert_non_null(strstr(diffusionz_last_error(), "/nowhere"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(neighbours_change_nothing),
+        cmocka_unit_test(one_bad_item_fails_alone),
+        cmocka_unit_test(a_raised_flag_stops_one_item),
+        cmocka_unit_test(latents_without_a_picture),
+        cmocka_unit_test(lora_leaves_the_same_bits),
+        cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(bf16_is_close),
+        cmocka_unit_test(a_batch_of_nonsense),
+        cmocka_unit_test(names_of_the_model),
+    };
+    return cmocka_run_group_tests(tests, open_context, close_context);
+}

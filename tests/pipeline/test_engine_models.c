@@ -1,0 +1,283 @@
+/* test_engine_models.c - model directories that are missing something, lie, or are damaged: every
+ * one is refused with the names of the file and of the thing in it. */
+#include <jansson.h>
+#include <unistd.h>
+
+#include "pipeline/engine.h"
+#include "storage/safetensors.h"
+#include "tests/pipeline/abi.h"
+
+/* A fresh copy of a golden model under the current directory. */
+static const char *copy_of(const char *model)
+{
+    static char dir[64];
+    static int count;
+    char command[9000];
+    snprintf(dir, sizeof dir, "model-%d", count++);
+    snprintf(command, sizeof command, "cp -r '%s' '%s' && chmod -R u+w '%s'", golden(model), dir,
+             dir);
+    assert_int_equal(system(command), 0);
+    return dir;
+}
+
+static void expect_refusal(const char *dir, int code, const char *part, const char *other)
+{
+    const DiffusionZOptions options = {.model_path = dir, .device_id = -1,
+                                       .dtype = DIFFUSIONZ_FP32};
+    struct kiln_engine *engine = NULL;
+    struct kiln_error err = {0};
+    int got = kiln_engine_open(&options, &engine, &err);
+    assert_null(engine);
+    printf("    %s\n", err.text);
+    assert_int_equal(got, code);
+    assert_int_equal(err.code, code);
+    if (!strstr(err.text, part) || (other && !strstr(err.text, other)))
+        fail_msg("\"%s\" does not name \"%s\" and \"%s\"", err.text, part, other ? other : part);
+}
+
+/* --- configs ----------------------------------------------------------------------------------------- */
+
+struct lie {
+    const char *file, *key, *value; /* value: JSON; NULL removes the key */
+    int code;
+    const char *part, *other;
+};
+
+static const struct lie lies[] = {
+    {"transformer/config.json", "n_layers", "9", KILN_BAD_INPUT, "layers.", "missing"},
+    {"transformer/config.json", "n_layers", "1", KILN_BAD_INPUT, "no place", "layers."},
+    {"transformer/config.json", "n_layers", "\"two\"", KILN_BAD_INPUT, "n_layers", "integer"},
+    {"transformer/config.json", "n_layers", "-1", KILN_BAD_INPUT, "n_layers", "-1"},
+    {"transformer/config.json", "n_layers", "1e300", KILN_BAD_INPUT, "n_layers", NULL},
+    {"transformer/config.json", "n_heads", "7", KILN_BAD_INPUT, "n_heads", "dim"},
+    {"transformer/config.json", "axes_dims", "[8, 8]", KILN_BAD_INPUT, "axes_dims", NULL},
+    {"transformer/config.json", "axes_dims", "[2, 2, 2]", KILN_BAD_INPUT, "axes_dims", "add up"},
+    {"transformer/config.json", "cap_feat_dim", "77", KILN_BAD_INPUT, "cap_feat_dim", "hidden_size"},
+    {"transformer/config.json", "in_channels", "8", KILN_BAD_INPUT, "in_channels", "latent_channels"},
+    {"transformer/config.json", "all_patch_size", "[4]", KILN_UNSUPPORTED, "all_patch_size", NULL},
+    {"transformer/config.json", "siglip_feat_dim", "64", KILN_UNSUPPORTED, "siglip_feat_dim", NULL},
+    {"transformer/config.json", "norm_eps", "0", KILN_BAD_INPUT, "norm_eps", NULL},
+    {"transformer/config.json", "_class_name", "\"Other\"", KILN_UNSUPPORTED, "Other", NULL},
+    {"text_encoder/config.json", "hidden_size", NULL, KILN_BAD_INPUT, "hidden_size", "missing"},
+    {"text_encoder/config.json", "intermediate_size", "64", KILN_BAD_INPUT, "gate_proj", "shape"},
+    {"text_encoder/config.json", "vocab_size", "12", KILN_BAD_INPUT, "vocab_size", "tokenizer"},
+    {"text_encoder/config.json", "model_type", "\"llama\"", KILN_UNSUPPORTED, "model_type", "llama"},
+    {"text_encoder/config.json", "num_key_value_heads", "3", KILN_BAD_INPUT, "num_key_value_heads",
+     NULL},
+    {"text_encoder/config.json", "use_sliding_window", "true", KILN_UNSUPPORTED,
+     "use_sliding_window", NULL},
+    {"vae/config.json", "norm_num_groups", "7", KILN_BAD_INPUT, "norm_num_groups", NULL},
+    {"vae/config.json", "block_out_channels", "[]", KILN_BAD_INPUT, "block_out_channels", NULL},
+    {"vae/config.json", "layers_per_block", "3", KILN_BAD_INPUT, "resnets", "missing"},
+    {"vae/config.json", "act_fn", "\"relu\"", KILN_UNSUPPORTED, "act_fn", "relu"},
+    {"scheduler/scheduler_config.json", "use_dynamic_shifting", "true", KILN_UNSUPPORTED,
+     "use_dynamic_shifting", NULL},
+    {"scheduler/scheduler_config.json", "use_karras_sigmas", "true", KILN_UNSUPPORTED,
+     "use_karras_sigmas", NULL},
+    {"scheduler/scheduler_config.json", "shift", "-3", KILN_BAD_INPUT, "shift", NULL},
+    {"scheduler/scheduler_config.json", "shift", "\"3\"", KILN_BAD_INPUT, "shift", "number"},
+};
+
+static void configs_that_lie(void **state)
+{
+    (void)state;
+    const char *dir = copy_of("models/plain");
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        const struct lie *lie = &lies[i];
+        char path[256];
+        snprintf(path, sizeof path, "%s/%s", dir, lie->file);
+        json_t *config = json_load_file(path, 0, NULL), *honest = json_deep_copy(config);
+        assert_non_null(config);
+        if (lie->value)
+            json_object_set_new(config, lie->key, json_loads(lie->value, JSON_DECODE_ANY, NULL));
+        else
+            json_object_del(config, lie->key);
+        assert_int_equal(json_dump_file(config, path, 0), 0);
+        expect_refusal(dir, lie->code, lie->part, lie->other);
+        assert_int_equal(json_dump_file(honest, path, 0), 0);
+        json_decref(config);
+        json_decref(honest);
+    }
+}
+
+static void write_text(const char *dir, const char *file, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", dir, file);
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    fputs(text, out);
+    fclose(out);
+}
+
+static void configs_that_are_none(void **state)
+{
+    (void)state;
+    const char *dir = copy_of("models/plain");
+    write_text(dir, "vae/config.json", "{\"a\": 1");
+    expect_refusal(dir, KILN_BAD_INPUT, "vae/config.json", "JSON");
+    write_text(dir, "vae/config.json", "[1, 2]");
+    expect_refusal(dir, KILN_BAD_INPUT, "vae/config.json", "object");
+    write_text(dir, "vae/config.json", "{\"act_fn\": \"silu\", \"act_fn\": \"relu\"}");
+    expect_refusal(dir, KILN_BAD_INPUT, "vae/config.json", "duplicate");
+}
+
+static void parts_that_are_missing(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {
+        "transformer/config.json", "text_encoder/config.json", "vae/config.json",
+        "scheduler/scheduler_config.json", "tokenizer", "transformer", "text_encoder",
+        "vae/diffusion_pytorch_model.safetensors"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const char *dir = copy_of("models/plain");
+        char command[256], folder[64];
+        snprintf(command, sizeof command, "rm -r '%s/%s'", dir, parts[i]);
+        assert_int_equal(system(command), 0);
+        snprintf(folder, sizeof folder, "%.*s", (int)strcspn(parts[i], "/"), parts[i]);
+        expect_refusal(dir, KILN_NOT_FOUND, folder, NULL);
+    }
+}
+
+/* --- weights ------------------------------------------------------------------------------------------ */
+
+#define TRANSFORMER "transformer/diffusion_pytorch_model.safetensors"
+
+/* Rewrites the transformer's file with one tensor changed by `change`, or left out if it says so. */
+static void rewrite(const char *dir, const char *name,
+                    bool (*change)(struct kiln_st_tensor *t, void *data))
+{
+    char path[256];
+    struct kiln_st *st;
+    struct kiln_error err;
+    snprintf(path, sizeof path, "%s/%s", dir, TRANSFORMER);
+    if (kiln_st_open(path, &st, &err))
+        fail_msg("%s", err.text);
+    size_t count = kiln_st_count(st), kept = 0;
+    struct kiln_st_tensor *list = calloc(count, sizeof *list);
+    void *data = NULL;
+    for (size_t i = 0; i < count; i++) {
+        list[kept] = *kiln_st_at(st, i);
+        bool keep = true;
+        if (strcmp(list[kept].name, name) == 0) {
+            data = malloc(list[kept].size);
+            memcpy(data, list[kept].data, list[kept].size);
+            list[kept].data = data;
+            keep = change(&list[kept], data);
+        }
+        kept += keep;
+    }
+    assert_non_null(data);
+    if (kiln_st_write(path, list, kept, NULL, &err))
+        fail_msg("%s", err.text);
+    kiln_st_close(st);
+    free(list);
+    free(data);
+}
+
+static bool leave_out(struct kiln_st_tensor *t, void *data)
+{
+    (void)t;
+    (void)data;
+    return false;
+}
+
+static bool put_nan(struct kiln_st_tensor *t, void *data)
+{
+    assert_int_equal(t->dtype, KILN_ST_F32);
+    memset((char *)data + t->size - 4, 0xff, 4);
+    return true;
+}
+
+static bool other_name(struct kiln_st_tensor *t, void *data)
+{
+    (void)data;
+    t->name = "layers.0.attention.to_z.weight";
+    return true;
+}
+
+static bool turn_shape(struct kiln_st_tensor *t, void *data)
+{
+    (void)data;
+    t->shape[0] *= t->shape[1];
+    t->shape[1] = 1;
+    return true;
+}
+
+static bool as_integers(struct kiln_st_tensor *t, void *data)
+{
+    (void)data;
+    t->dtype = KILN_ST_I32;
+    return true;
+}
+
+static void weights_that_do_not_fit(void **state)
+{
+    (void)state;
+    const char *name = "layers.0.attention.to_q.weight";
+    const char *dir = copy_of("models/plain");
+    rewrite(dir, name, leave_out);
+    expect_refusal(dir, KILN_BAD_INPUT, name, "missing");
+    dir = copy_of("models/plain");
+    rewrite(dir, name, put_nan);
+    expect_refusal(dir, KILN_CORRUPT, name, "finite");
+    dir = copy_of("models/plain");
+    rewrite(dir, name, other_name);
+    expect_refusal(dir, KILN_BAD_INPUT, name, "missing");
+    dir = copy_of("models/plain");
+    rewrite(dir, name, turn_shape);
+    expect_refusal(dir, KILN_BAD_INPUT, name, "shape");
+    dir = copy_of("models/plain");
+    rewrite(dir, name, as_integers);
+    expect_refusal(dir, KILN_UNSUPPORTED, name, "I32");
+}
+
+static void weights_cut_short(void **state)
+{
+    (void)state;
+    const char *dir = copy_of("models/plain");
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", dir, TRANSFORMER);
+    FILE *file = fopen(path, "rb");
+    fseek(file, 0, SEEK_END);
+    long size = ftell(file);
+    fclose(file);
+    for (int i = 0; i < 12; i++) {
+        assert_int_equal(truncate(path, size - 1 - i * size / 12), 0);
+        const DiffusionZOptions options = {.model_path = dir, .device_id = -1,
+                                           .dtype = DIFFUSIONZ_FP32};
+        struct kiln_engine *engine = NULL;
+        struct kiln_error err = {0};
+        assert_int_not_equal(kiln_engine_open(&options, &engine, &err), 0);
+        assert_non_null(strstr(err.text, "transformer"));
+        assert_null(engine);
+    }
+}
+
+static void dtypes_that_are_none(void **state)
+{
+    (void)state;
+    struct kiln_engine *engine = NULL;
+    struct kiln_error err = {0};
+    DiffusionZOptions options = {.model_path = golden("models/plain"), .device_id = -1, .dtype = 9};
+    assert_int_equal(kiln_engine_open(&options, &engine, &err), KILN_BAD_INPUT);
+    options.dtype = DIFFUSIONZ_FP8;
+    assert_int_equal(kiln_engine_open(&options, &engine, &err), KILN_UNSUPPORTED);
+    options.dtype = DIFFUSIONZ_FP32;
+    options.threads = -1;
+    assert_int_equal(kiln_engine_open(&options, &engine, &err), KILN_BAD_INPUT);
+    assert_null(engine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(configs_that_lie),
+        cmocka_unit_test(configs_that_are_none),
+        cmocka_unit_test(parts_that_are_missing),
+        cmocka_unit_test(weights_that_do_not_fit),
+        cmocka_unit_test(weights_cut_short),
+        cmocka_unit_test(dtypes_that_are_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
