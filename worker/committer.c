@@ -1,4 +1,4 @@
-/* committer.c - the thread that writes how each job ended into the ledger.
+/* committer.c - a thread that writes how each job ended into the ledger.
  *
  * One transaction a picture, fenced by the attempt number: if the ledger has given the job to
  * somebody else meanwhile, nothing is written, the result is dropped and the log says so.  While
@@ -203,7 +203,9 @@ void *kiln_committer(void *arg)
     struct kiln_worker *worker = arg;
     struct committer committer = {
         .worker = worker,
-        .outage = {.what = "ledger", .effect = "finished pictures wait for their commit"},
+        .outage = {.what = "ledger",
+                   .effect = "finished pictures wait for their commit",
+                   .sharing = &worker->ledgers_away},
     };
     for (;;) {
         void *item;
@@ -217,8 +219,10 @@ void *kiln_committer(void *arg)
         settle(worker, item);
     }
     kiln_ledger_close(committer.ledger);
-    kiln_queue_close(worker->reports);
-    atomic_store(&worker->settled, true);
+    if (atomic_fetch_sub(&worker->committers, 1) == 1) {
+        kiln_queue_close(worker->reports);
+        atomic_store(&worker->settled, true);
+    }
     atomic_fetch_sub(&worker->threads, 1);
     return NULL;
 }

@@ -9,6 +9,7 @@
 #include "worker/daemon.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -24,7 +25,8 @@
 #include "worker/worker.h"
 
 #define THREADS_MAX 300 /* of encode_threads' bound and the rest */
-#define UPLOADERS 4 /* each syncs files or keeps upload_parallel / UPLOADERS requests in flight */
+#define UPLOADERS 4  /* a file store waits for the disk, which takes several at once */
+#define COMMITTERS 2 /* Postgres writes its log once for transactions that end together */
 #define TICK_MS 200
 #define CONFIRM_MS 300
 
@@ -191,13 +193,17 @@ static int start_threads(struct daemon *daemon, struct kiln_error *err)
     struct {
         void *(*run)(void *);
         uint32_t count;
-    } stages[] = {{kiln_committer, 1},        {kiln_reporter, 1},
-                  {kiln_uploader, UPLOADERS}, {kiln_encoder, encoder_count(worker->config)},
-                  {kiln_compute, 1},          {kiln_listener, 1}};
+    } stages[] = {{kiln_committer, COMMITTERS},
+                  {kiln_reporter, 1},
+                  {kiln_uploader, UPLOADERS},
+                  {kiln_encoder, encoder_count(worker->config)},
+                  {kiln_compute, 1},
+                  {kiln_listener, 1}};
     const size_t stage_count = sizeof stages / sizeof stages[0];
     uint32_t total = 0;
     for (size_t i = 0; i < stage_count; i++)
         total += stages[i].count;
+    atomic_store(&worker->committers, COMMITTERS);
     atomic_store(&worker->uploaders, UPLOADERS);
     atomic_store(&worker->encoders, encoder_count(worker->config));
     atomic_store(&worker->threads, total);
@@ -207,6 +213,16 @@ static int start_threads(struct daemon *daemon, struct kiln_error *err)
             code =
                 start_thread(daemon, stages[i].run, &daemon->threads[daemon->thread_count++], err);
     return code;
+}
+
+/* Each uploader opens the store with these settings: together they keep upload_parallel in flight.
+ */
+static int share_uploads(struct kiln_config *config, struct kiln_error *err)
+{
+    char text[24];
+    int64_t share = (kiln_config_int(config, KILN_KEY_UPLOAD_PARALLEL) + UPLOADERS - 1) / UPLOADERS;
+    snprintf(text, sizeof text, "%lld", (long long)share);
+    return kiln_config_set(config, "upload_parallel", text, "shared by the uploaders", err);
 }
 
 static int prepare(struct daemon *daemon, struct kiln_error *err)
@@ -324,7 +340,9 @@ int kiln_daemon_run(struct kiln_config *config, const char *id,
     /* Blocked here, before any thread exists, they reach nobody but sigtimedwait. */
     pthread_sigmask(SIG_BLOCK, &daemon->signals, NULL);
     signal(SIGPIPE, SIG_IGN);
-    code = prepare(daemon, &err);
+    code = share_uploads(config, &err);
+    if (code == 0)
+        code = prepare(daemon, &err);
     int status = kiln_code_exit(code);
     if (code != 0)
         kiln_log(KILN_LOG_ERROR, "worker_failed", kiln_f("code", "%s", kiln_code_name(code)),

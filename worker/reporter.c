@@ -14,37 +14,53 @@
 #include "worker/worker.h"
 
 #define EVENTS_KEPT 100000 /* of the stream, about */
+#define EVENTS_AT_ONCE 64
 
-static int send_event(struct kiln_worker *worker, struct kiln_bus *bus, const char *text,
-                      struct kiln_error *err)
+/* Appends the events in one go; the last append trims the stream and waits for the answers. */
+static int send_events(struct kiln_worker *worker, struct kiln_bus **bus, char *const *texts,
+                       size_t count, struct kiln_error *err)
 {
-    const char *fields[2] = {"event", text};
-    const size_t lengths[2] = {strlen("event"), strlen(text)};
-    return kiln_bus_append(bus, worker->events, EVENTS_KEPT, fields, lengths, 1, err);
+    int code = *bus ? 0 : kiln_bus_open(worker->config, bus, err);
+    for (size_t i = 0; i < count && code == 0; i++) {
+        const char *fields[2] = {"event", texts[i]};
+        const size_t lengths[2] = {strlen("event"), strlen(texts[i])};
+        if (i + 1 < count) {
+            code = kiln_bus_append_async(*bus, worker->events, fields, lengths, 1, err);
+            continue;
+        }
+        code = kiln_bus_flush(*bus, err);
+        if (code == 0)
+            code = kiln_bus_append(*bus, worker->events, EVENTS_KEPT, fields, lengths, 1, err);
+    }
+    return code;
 }
 
-/* Tries until it is out; when the worker ends, once. */
+/* Tries until they are out; when the worker ends, once.  An event may be told twice. */
 static void deliver(struct kiln_worker *worker, struct kiln_bus **bus, struct kiln_outage *outage,
-                    const struct kiln_event *event)
+                    char *const *texts, size_t count)
 {
     struct kiln_error err;
-    char *text = kiln_event_encode(event);
-    while (text) {
-        int code = *bus ? 0 : kiln_bus_open(worker->config, bus, &err);
-        if (code == 0)
-            code = send_event(worker, *bus, text, &err);
-        if (code == 0) {
-            kiln_outage_over(outage);
-            break;
-        }
+    while (send_events(worker, bus, texts, count, &err) != 0) {
         int wait_ms = kiln_outage_fail(outage, &err);
         if (kiln_worker_drain(worker) != KILN_DRAIN_NO) {
-            atomic_fetch_add(&worker->reports_lost, 1);
-            break;
+            atomic_fetch_add(&worker->reports_lost, count);
+            return;
         }
         kiln_worker_pause(worker, wait_ms);
     }
-    free(text);
+    kiln_outage_over(outage);
+}
+
+/* Encodes and frees the events; returns how many have a text. */
+static size_t encode_events(struct kiln_event *const *events, size_t count, char **ret_texts)
+{
+    size_t made = 0;
+    for (size_t i = 0; i < count; i++) {
+        ret_texts[made] = kiln_event_encode(events[i]);
+        made += ret_texts[made] != NULL;
+        free(events[i]);
+    }
+    return made;
 }
 
 static void log_losses(struct kiln_worker *worker)
@@ -59,7 +75,10 @@ static void greet(struct kiln_worker *worker, struct kiln_bus **bus, struct kiln
 {
     struct kiln_event event = {.kind = kind};
     memcpy(event.worker, worker->id, sizeof event.worker);
-    deliver(worker, bus, outage, &event);
+    char *text = kiln_event_encode(&event);
+    if (text)
+        deliver(worker, bus, outage, &text, 1);
+    free(text);
 }
 
 void *kiln_reporter(void *arg)
@@ -69,15 +88,17 @@ void *kiln_reporter(void *arg)
     struct kiln_outage outage = {.what = "bus", .effect = "events wait"};
     greet(worker, &bus, &outage, KILN_EVENT_HELLO);
     for (;;) {
-        void *item;
+        struct kiln_event *events[EVENTS_AT_ONCE];
+        char *texts[EVENTS_AT_ONCE];
         size_t count;
-        int code = kiln_queue_pop(worker->reports, &item, 1, &count, 1000);
+        int code = kiln_queue_pop(worker->reports, (void **)events, EVENTS_AT_ONCE, &count, 1000);
         if (code == KILN_CANCELLED)
             break;
-        if (code != 0)
-            continue;
-        deliver(worker, &bus, &outage, item);
-        free(item);
+        count = encode_events(events, count, texts);
+        if (count > 0)
+            deliver(worker, &bus, &outage, texts, count);
+        for (size_t i = 0; i < count; i++)
+            free(texts[i]);
         if (!kiln_outage_is(&outage))
             log_losses(worker);
     }

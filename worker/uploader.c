@@ -32,23 +32,33 @@ static bool is_stored(const struct kiln_picture *picture)
     return true;
 }
 
+/* Lists the missing objects, pictures first and latents behind them: objects of one directory
+ * stand together, and a file store then syncs their directories once. */
+static size_t list_missing(struct uploader *uploader, struct kiln_put *puts,
+                           struct kiln_picture_object **objects)
+{
+    size_t count = 0;
+    for (int latents = 0; latents <= 1; latents++)
+        for (size_t i = 0; i < uploader->count; i++)
+            for (uint32_t j = 0; j < uploader->group[i]->object_count; j++) {
+                struct kiln_picture_object *object = &uploader->group[i]->objects[j];
+                if (object->stored || (strcmp(object->role, "latent") == 0) != latents)
+                    continue;
+                objects[count] = object;
+                puts[count++] = (struct kiln_put){.key = object->key,
+                                                  .data = object->data,
+                                                  .size = object->size,
+                                                  .content_type = object->content_type};
+            }
+    return count;
+}
+
 /* Puts every missing object of the group.  0 when all are durable now. */
 static int put_group(struct uploader *uploader, struct kiln_error *err)
 {
     struct kiln_put puts[PUTS_MAX];
     struct kiln_picture_object *objects[PUTS_MAX];
-    size_t count = 0;
-    for (size_t i = 0; i < uploader->count; i++)
-        for (uint32_t j = 0; j < uploader->group[i]->object_count; j++) {
-            struct kiln_picture_object *object = &uploader->group[i]->objects[j];
-            if (object->stored)
-                continue;
-            objects[count] = object;
-            puts[count++] = (struct kiln_put){.key = object->key,
-                                              .data = object->data,
-                                              .size = object->size,
-                                              .content_type = object->content_type};
-        }
+    size_t count = list_missing(uploader, puts, objects);
     int code = 0;
     if (!uploader->store)
         code = kiln_store_open(uploader->worker->config, &uploader->store, err);

@@ -51,12 +51,12 @@ struct kiln_worker {
 
     _Atomic int drain;   /* enum kiln_drain */
     _Atomic int failure; /* the code that makes the worker end by itself; 0 = none */
-    _Atomic uint32_t encoders, uploaders; /* threads of these stages that still run */
-    _Atomic uint32_t threads;             /* that still run, the heartbeat not counted */
-    _Atomic bool settled; /* the committer has ended: the ledger knows all it will be told */
+    _Atomic uint32_t encoders, uploaders, committers; /* threads that still run */
+    _Atomic uint32_t threads; /* that still run, the heartbeat not counted */
+    _Atomic bool settled;     /* the committers have ended: the ledger knows all it will be told */
     _Atomic bool heart_stopped;
     _Atomic uint64_t reports_lost;
-    _Atomic uint32_t stores_away; /* uploaders that cannot reach the store */
+    _Atomic uint32_t stores_away, ledgers_away; /* uploaders, committers that miss theirs */
 };
 
 /* Prepares everything but the engine and the threads.  id NULL: made of host and device.  config
