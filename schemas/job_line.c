@@ -151,15 +151,17 @@ uint64_t kiln_seed_derive(const char *batch, uint32_t index)
 
 void kiln_prompt_hash(const char *prompt, const char *negative, char ret_hex[65])
 {
-    struct kiln_text text = {0};
+    char room[KILN_LINE_MAX + 4096]; /* any job's texts; only longer ones need memory */
+    char *text = room;
     uint8_t digest[KILN_SHA256_SIZE];
     size_t prompt_len = strlen(prompt), negative_len = strlen(negative);
-    kiln_text_printf(&text, "kiln prompt %zu %zu ", prompt_len, negative_len);
-    kiln_text_add(&text, prompt, prompt_len);
-    kiln_text_add(&text, negative, negative_len);
-    if (text.failed)
+    size_t size = prompt_len + negative_len + 64;
+    if (size > sizeof room && !(text = malloc(size)))
         abort(); /* a wrong hash would hand out somebody else's text features */
-    kiln_sha256(text.at, text.len, digest);
+    int len = snprintf(text, size, "kiln prompt %zu %zu %s%s", prompt_len, negative_len, prompt,
+                       negative);
+    kiln_sha256(text, (size_t)len, digest);
     kiln_hex(digest, sizeof digest, ret_hex);
-    kiln_text_release(&text);
+    if (text != room)
+        free(text);
 }
