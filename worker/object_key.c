@@ -45,7 +45,7 @@ static void model_part(const char *model, char *out)
         out[n] = key_byte(model[n]) ? model[n] : '_';
     out[n] = '\0';
     if (out[strspn(out, ".")] == '\0')
-        strcpy(out, "model");
+        memcpy(out, "model", sizeof "model");
 }
 
 void kiln_latent_key(char ret[KILN_OBJECT_KEY_MAX + 1], int64_t created_ms, uint64_t job,

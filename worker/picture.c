@@ -55,7 +55,7 @@ void kiln_picture_stop(struct kiln_picture *picture, enum kiln_stop why)
         picture->outcome = KILN_OUTCOME_RETURN;
         picture->code = KILN_OK; /* handed back unused: the attempt does not count */
         picture->final = false;
-        strcpy(picture->reason, "the worker is ending");
+        snprintf(picture->reason, sizeof picture->reason, "the worker is ending");
     } else {
         picture->outcome = KILN_OUTCOME_GONE;
         picture->code = why == KILN_STOP_CANCELLED ? KILN_CANCELLED : KILN_STALE;
