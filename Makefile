@@ -136,6 +136,10 @@ $(BUILD)/kiln-worker: $(call obj,worker/main.c) $(call lib,$(USE_worker)) $(WORK
 $(BUILD)/libdiffusionz.so: $(call obj,$(SRC_pipeline) $(SRC_torch)) $(call lib,storage kernels schemas) pipeline/diffusionz.map
 	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $(filter %.o %.a,$^) -Wl,--version-script=pipeline/diffusionz.map -Wl,--no-undefined $(TORCH_LIBS) $(SYSLIBS) -ldl $(RPATH)
 
+# Everything CUDA.  libtorch_cuda must stay among its needs: loading it is what registers the GPU.
+$(BUILD)/libkiln_cuda.so: $(call obj,$(SRC_cuda) $(wildcard pipeline/torch/cuda/*.cpp))
+	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $^ -L$(LIBTORCH)/lib -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -ltorch_cpu -lc10 -Wl,--allow-shlib-undefined $(RPATH)
+
 # --- tests: tests/FOLDER/test_*.c, each a program linked with what its folder may use --------------
 TESTS := $(foreach f,schemas storage kernels scheduler cli worker crash $(if $(HAVE_TORCH),pipeline),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$(f)/test_*.c)))
 define folder_tests

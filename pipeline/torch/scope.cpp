@@ -71,8 +71,9 @@ static int open_cuda(int device, kiln_error *err)
     if (!library)
         library = dlopen("libkiln_cuda.so", RTLD_NOW | RTLD_GLOBAL);
     if (!library)
-        return kiln_fail(err, KILN_DEVICE, "device cuda:%d: cannot load the CUDA library: %s",
-                         device, dlerror());
+        return kiln_fail(err, KILN_DEVICE,
+                         "device cuda:%d: libkiln_cuda.so or what it needs (CUDA 13, cuBLAS, cuDNN) "
+                         "cannot be loaded: %s", device, dlerror());
     auto count = reinterpret_cast<int (*)(char *, size_t)>(dlsym(library, "kiln_cuda_count"));
     if (!count)
         return kiln_fail(err, KILN_DEVICE, "device cuda:%d: libkiln_cuda.so is of another version",
