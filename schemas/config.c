@@ -76,8 +76,9 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
     [KILN_KEY_UPLOAD_PARALLEL] = INT("upload_parallel", "16", 1, 256, "objects in flight"),
     [KILN_KEY_DRAIN_S] =
         NUMBER("drain_s", "30", 0, 3600, "a worker's limit to finish its batch after SIGTERM"),
-    [KILN_KEY_HOLD_S] = NUMBER("hold_s", "600", 0, 86400,
-                               "how long a drawn picture waits for the store before its job returns"),
+    [KILN_KEY_HOLD_S] =
+        NUMBER("hold_s", "600", 0, 86400,
+               "how long a drawn picture waits for the store before its job returns"),
     [KILN_KEY_LOG_LEVEL] = CHOICE("log_level", "info", "error|warning|info|debug",
                                   "least important events that are logged"),
     [KILN_KEY_LOG_FORMAT] = CHOICE("log_format", "text", "text|json", "key=value or JSON lines"),
@@ -104,8 +105,7 @@ void kiln_config_free(struct kiln_config *config)
     free(config);
 }
 
-/* --- one value ---------------------------------------------------------------------------------
- */
+/* --- one value ----------------------------------------------------------------------------- */
 
 static bool same_name(const char *given, const char *name)
 {
@@ -225,8 +225,7 @@ const char *kiln_config_origin(const struct kiln_config *config, enum kiln_key k
     return config->origin[key] ? config->origin[key] : "default";
 }
 
-/* --- the environment ----------------------------------------------------------------------------
- */
+/* --- the environment ----------------------------------------------------------------------- */
 
 static int set_from_environment(struct kiln_config *config, const char *entry,
                                 struct kiln_error *err)

@@ -15,8 +15,8 @@ struct code_row {
 
 static const struct code_row rows[KILN_CODE_COUNT] = {
     [KILN_OK] = {"ok", "Nothing went wrong.", EX_OK, false},
-    [KILN_BAD_INPUT] = {"bad_input", "The input is not valid; correct it and try again.", EX_DATAERR,
-                        false},
+    [KILN_BAD_INPUT] = {"bad_input", "The input is not valid; correct it and try again.",
+                        EX_DATAERR, false},
     [KILN_NOT_FOUND] = {"not_found", "The thing that was named does not exist.", EX_NOINPUT, false},
     [KILN_EXISTS] = {"exists", "The thing exists already.", EX_CANTCREAT, false},
     [KILN_FULL] = {"full", "A limit or a disk is full; make room or try again later.", EX_TEMPFAIL,
@@ -32,7 +32,8 @@ static const struct code_row rows[KILN_CODE_COUNT] = {
                        true},
     [KILN_NO_MEMORY] = {"no_memory", "There was not enough memory.", EX_OSERR, true},
     [KILN_CANCELLED] = {"cancelled", "It was cancelled on request.", EX_TEMPFAIL, false},
-    [KILN_DEVICE] = {"device", "The compute device or the tensor library failed.", EX_SOFTWARE, true},
+    [KILN_DEVICE] = {"device", "The compute device or the tensor library failed.", EX_SOFTWARE,
+                     true},
     [KILN_CORRUPT] = {"corrupt", "Stored bytes are damaged or cut short.", EX_DATAERR, false},
     [KILN_UNSUPPORTED] = {"unsupported", "It is valid, but not something Kiln can do.",
                           EX_UNAVAILABLE, false},
@@ -44,14 +45,27 @@ static const struct code_row rows[KILN_CODE_COUNT] = {
 
 static const struct code_row *row_of(int code)
 {
-    static const struct code_row unknown = {"unknown", "An unknown error code.", EX_SOFTWARE, false};
+    static const struct code_row unknown = {"unknown", "An unknown error code.", EX_SOFTWARE,
+                                            false};
     return code >= 0 && code < KILN_CODE_COUNT ? &rows[code] : &unknown;
 }
 
-const char *kiln_code_name(int code) { return row_of(code)->name; }
-const char *kiln_code_sentence(int code) { return row_of(code)->sentence; }
-int kiln_code_exit(int code) { return row_of(code)->exit_status; }
-bool kiln_code_retryable(int code) { return row_of(code)->retryable; }
+const char *kiln_code_name(int code)
+{
+    return row_of(code)->name;
+}
+const char *kiln_code_sentence(int code)
+{
+    return row_of(code)->sentence;
+}
+int kiln_code_exit(int code)
+{
+    return row_of(code)->exit_status;
+}
+bool kiln_code_retryable(int code)
+{
+    return row_of(code)->retryable;
+}
 
 int kiln_code_by_name(const char *name)
 {

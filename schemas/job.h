@@ -65,7 +65,7 @@ struct kiln_job {
     enum kiln_latents latents;
     enum kiln_teleport teleport;
     bool embed_metadata;
-    int64_t created_ms;  /* when the ledger took it in, ms since 1970; 0 before.  Names its objects */
+    int64_t created_ms; /* in the ledger since, ms since 1970; 0 before.  Names its objects */
     /* ------------------------------------------------------------------ */
     enum kiln_job_state state;
     uint32_t attempt;   /* grows with every assignment: the fence of a commit */

@@ -9,7 +9,7 @@
 #include "schemas/sizes.h"
 #include "schemas/template.h"
 
-/* --- the members of the object --------------------------------------------------------------- */
+/* --- the members of the object ------------------------------------------------------------- */
 
 static int unknown_key(const struct kiln_json_value *key, struct kiln_error *err)
 {
@@ -79,7 +79,7 @@ static int read_overrides(struct kiln_draft *draft, struct kiln_error *err)
     return 0;
 }
 
-/* --- axes ------------------------------------------------------------------------------------ */
+/* --- axes ---------------------------------------------------------------------------------- */
 
 typedef int each_element(struct kiln_draft *draft, const struct kiln_json_value *value,
                          struct kiln_error *err);

@@ -27,8 +27,7 @@ int kiln_job_line_parse(const char *text, size_t len, const struct kiln_job_cont
     return code;
 }
 
-/* --- the line of a record -----------------------------------------------------------------------
- */
+/* --- the line of a record ------------------------------------------------------------------ */
 
 static void put_key(struct kiln_text *out, enum kiln_job_key key)
 {
@@ -129,8 +128,7 @@ char *kiln_job_line_text(const struct kiln_job *job)
     return kiln_text_take(&out);
 }
 
-/* --- what is made from lines
- * ---------------------------------------------------------------------- */
+/* --- what is made from lines --------------------------------------------------------------- */
 
 uint64_t kiln_seed_derive(const char *batch, uint32_t index)
 {

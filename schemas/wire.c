@@ -15,8 +15,7 @@ size_t kiln_wire_key(char *out, size_t size, const char *pool, const char *part,
     return len > 0 ? (size_t)len : 0;
 }
 
-/* --- intake ------------------------------------------------------------------------------------
- */
+/* --- intake -------------------------------------------------------------------------------- */
 
 static bool is_named(const char *name, size_t len, const char *wanted)
 {
@@ -97,8 +96,7 @@ int kiln_intake_decode(const char *const *fields, const size_t *lengths, size_t 
     return 0;
 }
 
-/* --- orders -------------------------------------------------------------------------------------
- */
+/* --- orders -------------------------------------------------------------------------------- */
 
 static const char *const order_names[] = {"cancel_job", "cancel_batch", "drop",
                                           "drain",      "wake",         NULL};
@@ -132,8 +130,7 @@ int kiln_order_decode(const char *text, size_t len, struct kiln_order *ret, stru
     return 0;
 }
 
-/* --- events -------------------------------------------------------------------------------------
- */
+/* --- events -------------------------------------------------------------------------------- */
 
 static const char *const event_names[] = {"hello",    "bye",       "done",     "failed",
                                           "returned", "cancelled", "finished", NULL};
@@ -183,8 +180,7 @@ int kiln_event_decode(const char *text, size_t len, struct kiln_event *ret, stru
     return code;
 }
 
-/* --- receipts -----------------------------------------------------------------------------------
- */
+/* --- receipts ------------------------------------------------------------------------------ */
 
 static const struct kiln_wire_field receipt_fields[] = {
     KILN_WIRE_FIELD(struct kiln_receipt, batch, KILN_WIRE_ID, true),

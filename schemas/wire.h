@@ -39,14 +39,14 @@ struct kiln_intake_entry {
 int kiln_intake_decode(const char *const *fields, const size_t *lengths, size_t count,
                        struct kiln_intake_entry *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- assignment: field "assign" of an entry of a worker's stream ------------------------------ */
+/* --- assignment: field "assign" of an entry of a worker's stream --------------------------- */
 struct kiln_assignment {
     char id[KILN_WIRE_ID_MAX + 1];
     char model[KILN_NAME_MAX + 1]; /* "" = the pool's model */
     uint32_t width, height, steps; /* of all jobs; the LoRA set too */
     struct kiln_lora loras[KILN_LORAS_MAX];
     uint32_t lora_count;
-    struct kiln_job *jobs;         /* [job_count]; id, attempt, batch, prompts, seed, created_ms, ... */
+    struct kiln_job *jobs;         /* [job_count]: all that is fixed, and the attempt */
     uint32_t job_count;
 };
 char *kiln_assignment_encode(const struct kiln_assignment *a); /* malloc'd JSON, NULL: no memory */
@@ -54,7 +54,7 @@ int kiln_assignment_decode(const char *text, size_t len, struct kiln_assignment 
                            struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_assignment_release(struct kiln_assignment *a);
 
-/* --- order: field "order" of an entry of a worker's stream or of control ----------------------- */
+/* --- order: field "order" of an entry of a worker's stream or of control ------------------- */
 enum kiln_order_kind {
     KILN_ORDER_CANCEL_JOB,   /* job: stop it at the next step */
     KILN_ORDER_CANCEL_BATCH, /* batch (control only) */
@@ -71,7 +71,7 @@ char *kiln_order_encode(const struct kiln_order *order);
 int kiln_order_decode(const char *text, size_t len, struct kiln_order *ret,
                       struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- heartbeat: field "beat" of the hash (JSON) ------------------------------------------------- */
+/* --- heartbeat: field "beat" of the hash (JSON) -------------------------------------------- */
 #define KILN_BEAT_HELD_MAX 4
 struct kiln_beat {
     char worker[KILN_NAME_MAX + 1];
@@ -97,7 +97,7 @@ char *kiln_beat_encode(const struct kiln_beat *beat);
 int kiln_beat_decode(const char *text, size_t len, struct kiln_beat *ret,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- event: field "event" of the events stream (JSON) --------------------------------------------- */
+/* --- event: field "event" of the events stream (JSON) -------------------------------------- */
 enum kiln_event_kind {
     KILN_EVENT_HELLO, KILN_EVENT_BYE,             /* a worker */
     KILN_EVENT_DONE, KILN_EVENT_FAILED,           /* a job, committed in the ledger already */
@@ -117,7 +117,7 @@ char *kiln_event_encode(const struct kiln_event *event);
 int kiln_event_decode(const char *text, size_t len, struct kiln_event *ret,
                       struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- receipt: the one element of a receipt list (JSON) ---------------------------------------------- */
+/* --- receipt: the one element of a receipt list (JSON) ------------------------------------- */
 struct kiln_receipt {
     char batch[KILN_BATCH_NAME_MAX + 1];
     uint64_t accepted, duplicate, refused;

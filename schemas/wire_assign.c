@@ -67,8 +67,7 @@ void kiln_assignment_release(struct kiln_assignment *a)
     *a = (struct kiln_assignment){0};
 }
 
-/* --- reading ------------------------------------------------------------------------------------
- */
+/* --- reading ------------------------------------------------------------------------------- */
 
 struct envelope {
     uint64_t id, batch_id;

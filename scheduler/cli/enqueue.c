@@ -31,7 +31,7 @@ struct run {
     uint64_t index; /* of the next job */
 };
 
-/* --- refused lines -------------------------------------------------------------------------- */
+/* --- refused lines ------------------------------------------------------------------------- */
 
 static void keep_refusal(struct kiln_enqueue_result *result, uint64_t line, const char *error)
 {
@@ -54,7 +54,7 @@ static void refuse(struct run *run, uint64_t line, const struct kiln_error *err)
     keep_refusal(run->result, line, err->text);
 }
 
-/* --- one line ------------------------------------------------------------------------------- */
+/* --- one line ------------------------------------------------------------------------------ */
 
 static int check_custom_id(struct run *run, const char *custom_id, uint64_t line,
                            struct kiln_error *err)
@@ -149,7 +149,7 @@ static int pass(struct run *run, struct kiln_error *err)
     }
 }
 
-/* --- the stream ----------------------------------------------------------------------------- */
+/* --- the stream ---------------------------------------------------------------------------- */
 
 static int random_hex(char *out, size_t bytes, struct kiln_error *err)
 {
@@ -244,7 +244,7 @@ static int take_receipt(struct run *run, struct kiln_error *err)
     return 0;
 }
 
-/* --- the whole ------------------------------------------------------------------------------ */
+/* --- the whole ----------------------------------------------------------------------------- */
 
 static int check_first(struct run *run, struct kiln_error *err)
 {

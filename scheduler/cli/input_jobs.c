@@ -60,8 +60,7 @@ static int guess_format(struct kiln_input *input, struct kiln_error *err)
     return 0;
 }
 
-/* --- text --------------------------------------------------------------------------------------
- */
+/* --- text ---------------------------------------------------------------------------------- */
 
 static int make_text_job(struct kiln_input *input, const char *text, size_t len,
                          struct kiln_error *err)
@@ -89,8 +88,7 @@ static void trim(const char **text, size_t *len)
         (*len)--;
 }
 
-/* --- CSV ---------------------------------------------------------------------------------------
- */
+/* --- CSV ----------------------------------------------------------------------------------- */
 
 /* Gathers lines until the quotes are closed; *ret_text NULL at the end of the file. */
 static int read_record(struct kiln_input *input, const char **ret_text, size_t *ret_len,
@@ -174,8 +172,7 @@ static int next_csv(struct kiln_input *input, const char **ret_text, size_t *ret
     }
 }
 
-/* --- all ----------------------------------------------------------------------------------------
- */
+/* --- all ----------------------------------------------------------------------------------- */
 
 static int next_line(struct kiln_input *input, const char **ret_text, size_t *ret_len,
                      uint64_t *ret_line, struct kiln_error *err)

@@ -144,7 +144,7 @@ int kiln_lines_rewind(struct kiln_lines *lines, struct kiln_error *err)
     return 0;
 }
 
-/* --- opening --------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------- */
 
 static int copy_to(struct kiln_lines *lines, FILE *spool, struct kiln_error *err)
 {

@@ -77,8 +77,7 @@ static void assert_said(const char *expected)
         fail_msg("\"%s\" does not say \"%s\"", said, expected);
 }
 
-/* --- what is in the stream ----------------------------------------------------------------------
- */
+/* --- what is in the stream ----------------------------------------------------------------- */
 
 struct sent {
     char key[KILN_INTAKE_KEY_MAX + 1], batch[KILN_BATCH_NAME_MAX + 1], token[KILN_WIRE_ID_MAX + 1];
@@ -134,8 +133,7 @@ static void release(struct sent *sent, size_t count)
 
 static const struct kiln_enqueue_request at_once = {.no_wait = true};
 
-/* --- sending
- * --------------------------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------------- */
 
 static void jobs_are_sent_in_order_with_their_end(void **state)
 {
@@ -239,8 +237,7 @@ static void unknown_loras_are_refused_by_the_files_of_lora_dir(void **state)
     assert_int_equal(kiln_config_set(cli.config, "lora_dir", "", "test", &err), 0);
 }
 
-/* --- refusing
- * -------------------------------------------------------------------------------------- */
+/* --- refusing ------------------------------------------------------------------------------ */
 
 static void bad_lines_are_told_and_the_good_ones_go_on(void **state)
 {
@@ -334,8 +331,7 @@ static void gpu_time_follows_the_model(void **state)
     assert_true(kiln_plan_gpu_seconds(&job) * KILN_PLAN_FLOPS / 1e12 > 1.9 * 8 * 13.69);
 }
 
-/* --- receipts
- * ---------------------------------------------------------------------------------------- */
+/* --- receipts ------------------------------------------------------------------------------ */
 
 /* Stands for the scheduler: waits for an end, answers with a receipt. */
 static void *answer(void *arg)

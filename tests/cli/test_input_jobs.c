@@ -225,8 +225,7 @@ static void unreadable_inputs_are_named(void **state)
     assert_non_null(strstr(err.text, "is one JSON list"));
 }
 
-/* --- a FIFO
- * --------------------------------------------------------------------------------------- */
+/* --- a FIFO -------------------------------------------------------------------------------- */
 
 static void *feed_fifo(void *arg)
 {
@@ -275,8 +274,7 @@ static void a_fifo_is_kept_when_it_is_read_twice(void **state)
     check_fifo(true);
 }
 
-/* --- --set
- * ------------------------------------------------------------------------------------------ */
+/* --- --set --------------------------------------------------------------------------------- */
 
 static void overrides_are_typed(void **state)
 {

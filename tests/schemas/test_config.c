@@ -109,8 +109,7 @@ static void the_environment_lies_over_the_file(void **state)
     kiln_config_free(config);
 }
 
-/* --- the log line
- * --------------------------------------------------------------------------------- */
+/* --- the log line -------------------------------------------------------------------------- */
 
 /* Logs one event into a file and returns what was written. */
 static void log_one(bool json, enum kiln_level level, char *out, size_t size)

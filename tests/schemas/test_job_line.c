@@ -285,7 +285,7 @@ static void overrides_replace_keys(void **state)
     kiln_job_release(&job);
 }
 
-/* --- round trip ------------------------------------------------------------------------------- */
+/* --- round trip ---------------------------------------------------------------------------- */
 
 static char *random_text(struct test_random *random, uint32_t max)
 {

@@ -21,8 +21,7 @@ static void keys_share_a_cluster_slot(void **state)
     assert_string_equal(key, "kiln:{p}:worker:w0");
 }
 
-/* --- intake
- * --------------------------------------------------------------------------------------- */
+/* --- intake -------------------------------------------------------------------------------- */
 
 static int decode_intake(size_t count, const char *const *fields, struct kiln_intake_entry *entry,
                          struct kiln_error *err)
@@ -81,8 +80,7 @@ static void wrong_intake_entries_are_refused(void **state)
     }
 }
 
-/* --- assignments
- * ------------------------------------------------------------------------------------ */
+/* --- assignments --------------------------------------------------------------------------- */
 
 static struct kiln_job make_job(uint64_t id)
 {
@@ -202,8 +200,7 @@ static void a_job_of_another_group_is_refused(void **state)
     free(text);
 }
 
-/* --- the small messages
- * ------------------------------------------------------------------------------- */
+/* --- the small messages -------------------------------------------------------------------- */
 
 static void orders_come_back(void **state)
 {
