@@ -79,8 +79,8 @@ static uint16_t to_bf16(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    if (isnan(value))
-        return (uint16_t)(bits >> 16 | 0x40); /* stays NaN whatever bits are cut off */
+    if (isnan(value)) /* stays NaN even when all its mantissa bits are cut off */
+        return (uint16_t)(bits >> 16 | (bits & 0x7f0000 ? 0 : 0x40));
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 

