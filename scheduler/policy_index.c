@@ -10,7 +10,7 @@
 
 static int64_t round_of(const struct kiln_policy *p, uint32_t tenant)
 {
-    return (int64_t)(p->tenants[tenant].used_s / QUANTUM_S);
+    return (int64_t)p->tenants[tenant].round;
 }
 
 static int64_t class_of(const struct pol_job *job)
@@ -108,8 +108,11 @@ static void tenant_ready(struct kiln_policy *p, uint32_t tenant)
         return;
     /* Who was away neither keeps old credit nor pays for having been served before. */
     uint32_t least = kiln_order_first(p->tenant_used, p->active_tenants);
-    if (least != KILN_NONE)
-        t->used_s = fmax(t->used_s, p->tenants[least].used_s);
+    if (least != KILN_NONE) {
+        const struct pol_tenant *behind = &p->tenants[least];
+        t->used_s = fmax(t->used_s, behind->used_s);
+        t->round = t->round > behind->round ? t->round : behind->round;
+    }
     tenant_list(p, tenant);
 }
 
@@ -127,7 +130,14 @@ void kiln_policy_charge(struct kiln_policy *p, uint32_t tenant, double seconds)
         return;
     if (listed)
         kiln_order_remove(p->tenant_used, &p->active_tenants, tenant);
-    p->tenants[tenant].used_s += seconds;
+    struct pol_tenant *t = &p->tenants[tenant];
+    double quantum = QUANTUM_S * (p->workers_alive > 0 ? p->workers_alive : 1);
+    t->used_s += seconds;
+    t->spent_s += seconds;
+    while (t->spent_s >= quantum) {
+        t->spent_s -= quantum;
+        t->round++;
+    }
     if (listed)
         tenant_list(p, tenant);
 }

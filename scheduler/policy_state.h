@@ -20,7 +20,7 @@
 #define AGEING_MS (3600 * 1000LL) /* what a level of priority is worth */
 #define PATIENCE 32.0             /* seconds of unfairness that weigh as one second of switching */
 #define SIZE_SWITCH_S 0.05        /* a new size in the same set */
-#define QUANTUM_S 20.0            /* GPU-seconds of a tenant's round, a worker */
+#define QUANTUM_S 20.0            /* GPU-seconds of a tenant's round for each worker */
 #define MARGIN_MAX_MS 60000       /* a promise becomes urgent at most this long before its end */
 #define HELD_MAX 4                /* assignments of one worker that are tracked */
 
@@ -73,7 +73,9 @@ struct pol_model {
 
 struct pol_tenant {
     char name[KILN_NAME_MAX + 1];
-    double used_s; /* GPU-seconds charged; on joining, lifted to the least of the active ones */
+    double used_s;  /* GPU-seconds charged; on joining, lifted to the least of the active ones */
+    double spent_s; /* of them, in this round */
+    uint64_t round; /* grows by one a quantum, never shrinks; on joining, lifted like used_s */
     uint32_t ready, refs;
 };
 
