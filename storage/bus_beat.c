@@ -161,8 +161,8 @@ static int read_beats(struct kiln_bus *bus, const struct keys *keys, size_t pref
             if (reply->type == REDIS_REPLY_STRING && first == 0)
                 first = each(arg, keys->at[i] + prefix, reply->str, reply->len);
             freeReplyObject(reply);
-        } else if (rc != KILN_PROTOCOL && first == 0) { /* a key of another type is nobody's beat */
-            first = rc;
+        } else if (first == 0 && (rc != KILN_PROTOCOL || !bus->context)) {
+            first = rc; /* but a key of another type is nobody's beat */
         }
         if (!bus->context)
             break;

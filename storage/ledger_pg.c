@@ -20,6 +20,7 @@
 #include <string.h>
 
 #define CLIENT_GRACE_MS 2000 /* the server's own limit comes first by this much */
+#define EARLIER_MS 3000      /* for the server to end what an earlier connection asked */
 #define SETTINGS_MAX 64
 
 int kiln_pg_init(struct kiln_pg *pg, const struct kiln_config *config, const char *name,
@@ -49,6 +50,8 @@ int kiln_pg_init(struct kiln_pg *pg, const struct kiln_config *config, const cha
 
 void kiln_pg_drop(struct kiln_pg *pg)
 {
+    if (pg->conn && PQbackendPID(pg->conn) != 0)
+        pg->earlier = PQbackendPID(pg->conn);
     PQfinish(pg->conn);
     pg->conn = NULL;
     pg->prepared_count = 0;
@@ -187,10 +190,29 @@ static void ignore_notice(void *arg, const char *message)
     (void)message;
 }
 
-static int set_up_session(struct kiln_pg *pg, struct kiln_error *err)
+/* Ends the server process of the connection before this one, if it is still at work: it may hold
+ * the leader's lock, or be about to commit what the caller now repeats. */
+static int end_earlier(struct kiln_pg *pg, int earlier, struct kiln_error *err)
 {
-    if (PQserverVersion(pg->conn) < 120000)
-        return kiln_fail(err, KILN_UNSUPPORTED, "Postgres %s is too old: Kiln needs 12 or newer",
+    char sql[200];
+    PGresult *rows;
+    snprintf(sql, sizeof sql,
+             "SELECT pg_terminate_backend(pid, %d) FROM pg_stat_activity WHERE pid = %d AND"
+             " application_name = current_setting('application_name')",
+             EARLIER_MS, earlier);
+    int rc = kiln_pg_exec(pg, sql, EARLIER_MS, &rows, err);
+    if (rc != 0)
+        return rc;
+    bool busy = PQntuples(rows) > 0 && strcmp(PQgetvalue(rows, 0, 0), "t") != 0;
+    PQclear(rows);
+    return busy ? kiln_fail(err, KILN_UNAVAILABLE, "Postgres is still busy with an earlier request")
+                : 0;
+}
+
+static int set_up_session(struct kiln_pg *pg, int earlier, struct kiln_error *err)
+{
+    if (PQserverVersion(pg->conn) < 140000)
+        return kiln_fail(err, KILN_UNSUPPORTED, "Postgres %s is too old: Kiln needs 14 or newer",
                          PQparameterStatus(pg->conn, "server_version"));
     PQsetNoticeProcessor(pg->conn, ignore_notice, NULL);
     if (PQsetnonblocking(pg->conn, 1) != 0)
@@ -203,7 +225,8 @@ static int set_up_session(struct kiln_pg *pg, struct kiln_error *err)
              "SET DateStyle = 'ISO'; SET extra_float_digits = 1; SET tcp_keepalives_idle = 10;"
              "SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3",
              (long long)pg->statement_ms, (long long)(pg->statement_ms * 2 / 3 + 1));
-    return kiln_pg_exec(pg, sql, pg->connect_ms, NULL, err);
+    int rc = kiln_pg_exec(pg, sql, pg->connect_ms, NULL, err);
+    return rc == 0 && earlier ? end_earlier(pg, earlier, err) : rc;
 }
 
 int kiln_pg_connect(struct kiln_pg *pg, struct kiln_error *err)
@@ -212,18 +235,21 @@ int kiln_pg_connect(struct kiln_pg *pg, struct kiln_error *err)
         return 0;
     kiln_backoff_wait(&pg->backoff);
     int rc = KILN_UNAVAILABLE;
+    kiln_pg_drop(pg);
+    int earlier = pg->earlier;
     for (int host = 0; host < host_count(pg); host++) {
-        kiln_pg_drop(pg);
         rc = connect_host(pg, host, err);
         if (rc == 0)
-            rc = set_up_session(pg, err);
+            rc = set_up_session(pg, earlier, err);
         if (rc == 0) {
             kiln_backoff_reset(&pg->backoff);
             pg->generation++;
+            pg->earlier = 0;
             return 0;
         }
+        kiln_pg_drop(pg);
     }
-    kiln_pg_drop(pg);
+    pg->earlier = earlier; /* the ones tried now have been told nothing */
     kiln_backoff_failed(&pg->backoff);
     return rc;
 }

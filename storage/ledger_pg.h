@@ -24,6 +24,7 @@ struct kiln_pg {
     struct kiln_backoff backoff;
     PGconn *conn;        /* NULL while not connected */
     uint64_t generation; /* counts connections: what was said to an older one is gone */
+    int earlier;         /* server process of a connection that was dropped; 0 = none */
     char sqlstate[6];    /* of the last failure, "" if the server gave none */
     const void *prepared[KILN_PG_PREPARED_MAX]; /* statements that this connection knows */
     int prepared_count;
@@ -36,7 +37,8 @@ void kiln_pg_release(struct kiln_pg *pg);
 
 /* Connects if there is no connection, after the pause that earlier failures call for. */
 int kiln_pg_connect(struct kiln_pg *pg, struct kiln_error *err) KILN_MUST_CHECK;
-/* Drops the connection; an open transaction is rolled back by the server. */
+/* Drops the connection.  What was sent may still be carried out: the next connect waits for the
+ * end of that server process, so that a repeated statement never races with its first run. */
 void kiln_pg_drop(struct kiln_pg *pg);
 
 /* Waits for the answer to what was sent and returns its last result, or the first that failed as

@@ -13,6 +13,15 @@ test: all $(TESTS)
 bench: all
 	BUILD="$(BUILD)" LIBTORCH="$(LIBTORCH)" scripts/bench/run.sh
 
+# Tests that make the n-th call fail (tests/support/faults.h).
+FAULT_CALLS := malloc calloc realloc strdup poll send recv fcntl \
+  PQconnectStartParams PQconnectPoll PQsendQuery PQsendQueryParams PQsendPrepare PQsendQueryPrepared \
+  PQflush PQconsumeInput PQgetResult PQsetnonblocking PQenterPipelineMode PQpipelineSync \
+  PQexitPipelineMode redisConnectWithTimeout redisConnectUnixWithTimeout redisReaderFeed \
+  redisReaderGetReply
+FAULT_LDFLAGS := $(FAULT_CALLS:%=-Wl,--wrap=%)
+$(BUILD)/tests/storage/test_queue_faults: TEST_LDFLAGS := $(FAULT_LDFLAGS)
+
 # --- fuzzing: tests/fuzz/fuzz_NAME.c with seeds/NAME/, by clang's libFuzzer -------------------------
 # make fuzz                            every target for FUZZ_SECONDS seconds
 # make fuzz F=safetensors FUZZ_SECONDS=600
@@ -29,5 +38,5 @@ fuzz:
 	  $(addprefix $(BUILD)/fuzz/fuzz_,$(FUZZERS))
 	tests/fuzz/run.sh $(BUILD)/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 
-$(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.c.o $(call lib,scheduler pipeline storage kernels schemas)
+$(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.c.o $(call lib,cli scheduler pipeline storage kernels schemas)
 	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(call lib,pipeline storage kernels schemas) $(SYSLIBS)

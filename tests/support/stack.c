@@ -327,6 +327,7 @@ void kiln_test_stack_stop(struct kiln_test_stack *stack)
     for (size_t i = 0; i < sizeof the_stacks / sizeof *the_stacks; i++)
         if (the_stacks[i] == stack)
             the_stacks[i] = NULL;
+    PQfinish(stack->questions);
     kiln_test_kill(stack, KILN_TEST_REDIS);
     kiln_test_kill(stack, KILN_TEST_POSTGRES);
     kiln_test_command(false, (const char *const[]){"rm", "-rf", stack->dir, NULL});
@@ -359,16 +360,21 @@ static void ignore_notice(void *arg, const char *message)
 
 char *kiln_test_sql(struct kiln_test_stack *stack, const char *sql)
 {
-    PGconn *conn = PQconnectdb(stack->conninfo);
-    PQsetNoticeProcessor(conn, ignore_notice, NULL);
-    PGresult *rows = PQexec(conn, sql);
+    PGconn *conn = stack->questions;
+    PGresult *rows = conn ? PQexec(conn, sql) : NULL;
+    if (!conn || PQstatus(conn) != CONNECTION_OK) { /* the first time, or after a restart */
+        PQclear(rows);
+        PQfinish(conn);
+        stack->questions = conn = PQconnectdb(stack->conninfo);
+        PQsetNoticeProcessor(conn, ignore_notice, NULL);
+        rows = PQexec(conn, sql);
+    }
     ExecStatusType status = PQresultStatus(rows);
     if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
         kiln_test_die("%s: %s", sql, PQerrorMessage(conn));
     char *first =
         PQntuples(rows) > 0 && !PQgetisnull(rows, 0, 0) ? strdup(PQgetvalue(rows, 0, 0)) : NULL;
     PQclear(rows);
-    PQfinish(conn);
     return first;
 }
 

@@ -32,6 +32,7 @@ struct kiln_test_stack {
     unsigned flags;
     pid_t pid[2]; /* by enum kiln_test_server; 0 = not running */
     int port[2];
+    void *questions; /* the connection of kiln_test_sql */
 };
 
 struct kiln_test_stack *kiln_test_stack_start(unsigned flags);

@@ -1,0 +1,110 @@
+/* faults.c - the wrapped calls: each counts, and fails when its number is up. */
+#include "tests/support/faults.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <libpq-fe.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static enum kiln_fault armed;
+static int countdown; /* 0: nothing fails; 1: the next call does */
+static bool keeps_on, fired;
+
+void kiln_fault_arm(enum kiln_fault kind, int n, bool keep_on)
+{
+    armed = kind;
+    countdown = n;
+    keeps_on = keep_on;
+    fired = false;
+}
+
+bool kiln_fault_disarm(void)
+{
+    countdown = 0;
+    return fired;
+}
+
+const char *kiln_fault_name(enum kiln_fault kind)
+{
+    static const char *const names[KILN_FAULT_COUNT] = {"memory", "system", "postgres", "redis"};
+    return names[kind];
+}
+
+static bool fails(enum kiln_fault kind)
+{
+    if (kind != armed || countdown == 0 || --countdown > 0)
+        return false;
+    countdown = keeps_on ? 1 : 0;
+    errno = kind == KILN_FAULT_MEMORY ? ENOMEM : ECONNRESET;
+    return fired = true;
+}
+
+/* Declares the real call and defines its wrapper: result on failure, type, name, (parameters),
+ * (arguments). */
+#define WRAP(kind, failure, type, name, parameters, arguments)                                     \
+    type __real_##name parameters;                                                                 \
+    type __wrap_##name parameters;                                                                 \
+    type __wrap_##name parameters                                                                  \
+    {                                                                                              \
+        return fails(KILN_FAULT_##kind) ? (failure) : __real_##name arguments;                     \
+    }
+
+WRAP(MEMORY, NULL, void *, malloc, (size_t size), (size))
+WRAP(MEMORY, NULL, void *, calloc, (size_t count, size_t size), (count, size))
+WRAP(MEMORY, NULL, void *, realloc, (void *old, size_t size), (old, size))
+WRAP(MEMORY, NULL, char *, strdup, (const char *text), (text))
+
+WRAP(SYSTEM, -1, int, poll, (struct pollfd * at, nfds_t count, int ms), (at, count, ms))
+WRAP(SYSTEM, -1, ssize_t, send, (int fd, const void *bytes, size_t len, int flags),
+     (fd, bytes, len, flags))
+WRAP(SYSTEM, -1, ssize_t, recv, (int fd, void *bytes, size_t len, int flags),
+     (fd, bytes, len, flags))
+
+int __real_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    long argument = va_arg(arguments, long);
+    va_end(arguments);
+    return fails(KILN_FAULT_SYSTEM) ? -1 : __real_fcntl(fd, command, argument);
+}
+
+WRAP(POSTGRES, NULL, PGconn *, PQconnectStartParams,
+     (const char *const *names, const char *const *values, int expand), (names, values, expand))
+WRAP(POSTGRES, PGRES_POLLING_FAILED, PostgresPollingStatusType, PQconnectPoll, (PGconn * conn),
+     (conn))
+WRAP(POSTGRES, 0, int, PQsendQuery, (PGconn * conn, const char *sql), (conn, sql))
+WRAP(POSTGRES, 0, int, PQsendQueryParams,
+     (PGconn * conn, const char *sql, int count, const Oid *types, const char *const *values,
+      const int *lengths, const int *formats, int format),
+     (conn, sql, count, types, values, lengths, formats, format))
+WRAP(POSTGRES, 0, int, PQsendPrepare,
+     (PGconn * conn, const char *name, const char *sql, int count, const Oid *types),
+     (conn, name, sql, count, types))
+WRAP(POSTGRES, 0, int, PQsendQueryPrepared,
+     (PGconn * conn, const char *name, int count, const char *const *values, const int *lengths,
+      const int *formats, int format),
+     (conn, name, count, values, lengths, formats, format))
+WRAP(POSTGRES, -1, int, PQflush, (PGconn * conn), (conn))
+WRAP(POSTGRES, 0, int, PQconsumeInput, (PGconn * conn), (conn))
+WRAP(POSTGRES, NULL, PGresult *, PQgetResult, (PGconn * conn), (conn))
+WRAP(POSTGRES, -1, int, PQsetnonblocking, (PGconn * conn, int on), (conn, on))
+WRAP(POSTGRES, 0, int, PQenterPipelineMode, (PGconn * conn), (conn))
+WRAP(POSTGRES, 0, int, PQpipelineSync, (PGconn * conn), (conn))
+WRAP(POSTGRES, 0, int, PQexitPipelineMode, (PGconn * conn), (conn))
+
+WRAP(REDIS, NULL, redisContext *, redisConnectWithTimeout,
+     (const char *host, int port, const struct timeval limit), (host, port, limit))
+WRAP(REDIS, NULL, redisContext *, redisConnectUnixWithTimeout,
+     (const char *path, const struct timeval limit), (path, limit))
+WRAP(REDIS, REDIS_ERR, int, redisReaderFeed, (redisReader * reader, const char *bytes, size_t len),
+     (reader, bytes, len))
+WRAP(REDIS, REDIS_ERR, int, redisReaderGetReply, (redisReader * reader, void **reply),
+     (reader, reply))

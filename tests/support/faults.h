@@ -1,0 +1,32 @@
+/* faults.h - makes the n-th call of a kind fail, in code that was linked with --wrap.
+ *
+ * A test that wants it gets its linker flags in tests/tests.mk (FAULT_LDFLAGS).  Only calls from
+ * Kiln's own objects are counted: the libraries' inner ones are theirs.
+ *
+ *     for (int n = 1; ; n++) {
+ *         kiln_fault_arm(KILN_FAULT_MEMORY, n, false);
+ *         ... the operation; if it fails, the error is checked and it is repeated ...
+ *         if (!kiln_fault_disarm())
+ *             break;                      // it takes fewer than n calls: all were tried
+ *     }
+ */
+#ifndef KILN_TEST_FAULTS_H
+#define KILN_TEST_FAULTS_H
+
+#include <stdbool.h>
+
+enum kiln_fault {
+    KILN_FAULT_MEMORY,   /* malloc, calloc, realloc, strdup: NULL */
+    KILN_FAULT_SYSTEM,   /* poll, send, recv, fcntl: -1 */
+    KILN_FAULT_POSTGRES, /* libpq */
+    KILN_FAULT_REDIS,    /* hiredis */
+    KILN_FAULT_COUNT
+};
+
+/* The n-th call of this kind from now on fails, or with keep_on that one and all later ones. */
+void kiln_fault_arm(enum kiln_fault kind, int n, bool keep_on);
+/* All is well again; whether anything failed since kiln_fault_arm. */
+bool kiln_fault_disarm(void);
+const char *kiln_fault_name(enum kiln_fault kind);
+
+#endif
