@@ -87,7 +87,7 @@ static const char *scan_escape(const char *at, const char *end, const char **ret
 const char *kiln_json_scan_string(const char *at, const char *end, bool *ret_escaped,
                                   const char **ret_fault)
 {
-    while (at < end) {
+    while ((at += kiln_plain_run(at, (size_t)(end - at))) < end) {
         unsigned char c = (unsigned char)*at;
         if (c == '"')
             return at;
@@ -102,8 +102,6 @@ const char *kiln_json_scan_string(const char *at, const char *end, bool *ret_esc
                 c == 0 ? "a NUL byte"
                        : "a control character inside a text (write it as \\n, \\t or \\u00..)";
             return at;
-        } else if (c < 0x80) {
-            at++;
         } else {
             size_t len = kiln_utf8_length(at, (size_t)(end - at));
             if (len == 0) {

@@ -75,7 +75,7 @@ void kiln_text_json(struct kiln_text *text, const char *bytes, size_t len)
         return;
     kiln_text_add(text, "\"", 1);
     size_t plain = 0; /* start of the run not yet copied */
-    for (size_t i = 0; i < len;) {
+    for (size_t i = 0; (i += kiln_plain_run(bytes + i, len - i)) < len;) {
         unsigned char byte = (unsigned char)bytes[i];
         bool special = byte < 0x20 || byte == '"' || byte == '\\';
         size_t length = byte < 0x80 ? 1 : kiln_utf8_length(bytes + i, len - i);
@@ -112,12 +112,34 @@ void kiln_text_i64(struct kiln_text *text, int64_t value)
     kiln_text_u64(text, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
+/* Scales and guidance are short decimals: six places without printf.  False: it needs more. */
+static bool add_short_decimal(struct kiln_text *text, double value)
+{
+    char digits[6];
+    double millionths = round(fabs(value) * 1e6);
+    size_t count = sizeof digits;
+    if (!(millionths >= 1 && millionths < 1e12) || millionths / 1e6 != fabs(value))
+        return false;
+    uint64_t whole = (uint64_t)millionths / 1000000, rest = (uint64_t)millionths % 1000000;
+    for (size_t i = sizeof digits; i-- > 0; rest /= 10)
+        digits[i] = (char)('0' + rest % 10);
+    while (count > 1 && digits[count - 1] == '0')
+        count--;
+    kiln_text_add(text, "-", value < 0);
+    kiln_text_u64(text, whole);
+    kiln_text_add(text, ".", 1);
+    kiln_text_add(text, digits, count);
+    return true;
+}
+
 void kiln_text_double(struct kiln_text *text, double value)
 {
     if (value == floor(value) && fabs(value) < 1e15 && !(value == 0 && signbit(value))) {
         kiln_text_i64(text, (int64_t)value);
         return;
     }
+    if (add_short_decimal(text, value))
+        return;
     char digits[40];
     for (int precision = 15; precision <= 17; precision++) {
         snprintf(digits, sizeof digits, "%.*g", precision, value);

@@ -1,6 +1,7 @@
 /* utf8.c - strict UTF-8, after the table of well-formed byte sequences in the Unicode standard. */
 #include "schemas/utf8.h"
 
+#include <stdint.h>
 #include <string.h>
 
 static bool continues(unsigned char byte)
@@ -51,6 +52,34 @@ bool kiln_utf8_valid(const char *text, size_t len, size_t *ret_at)
         at += length;
     }
     return true;
+}
+
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* The top bit of some byte is set if any byte is below 0x20, above 0x7f, a quote or a backslash. */
+static uint64_t not_plain(uint64_t bytes)
+{
+    uint64_t quote = bytes ^ EACH('"'), backslash = bytes ^ EACH('\\');
+    uint64_t below = (bytes - EACH(0x20)) & ~bytes;
+    uint64_t zero = ((quote - EACH(1)) & ~quote) | ((backslash - EACH(1)) & ~backslash);
+    return (bytes | below | zero) & EACH(0x80);
+}
+
+size_t kiln_plain_run(const char *text, size_t len)
+{
+    size_t at = 0;
+    uint64_t bytes;
+    for (; at + sizeof bytes <= len; at += sizeof bytes) {
+        memcpy(&bytes, text + at, sizeof bytes);
+        if (not_plain(bytes))
+            break;
+    }
+    for (; at < len; at++) {
+        unsigned char c = (unsigned char)text[at];
+        if (c < 0x20 || c > 0x7f || c == '"' || c == '\\')
+            break;
+    }
+    return at;
 }
 
 void kiln_utf8_clean(char *text)

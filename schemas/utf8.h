@@ -12,6 +12,10 @@ size_t kiln_utf8_length(const char *text, size_t len);
 /* Whether all of text is valid; *ret_at (may be NULL) receives the offset of the first bad byte. */
 bool kiln_utf8_valid(const char *text, size_t len, size_t *ret_at);
 
+/* How many bytes at text are printable ASCII other than '"' and '\\': what JSON strings are made
+ * of, looked through eight at a time. */
+size_t kiln_plain_run(const char *text, size_t len);
+
 /* Makes a NUL-terminated text valid by writing '?' over bytes that are not: for messages that were
  * cut in mid-character. */
 void kiln_utf8_clean(char *text);

@@ -85,6 +85,21 @@ static void utf8_is_strict(void **state)
     }
 }
 
+static void plain_runs_end_at_the_first_special_byte(void **state)
+{
+    (void)state;
+    char text[40];
+    for (int special = 1; special < 256; special++) {
+        bool plain = special >= 0x20 && special <= 0x7f && special != '"' && special != '\\';
+        for (size_t at = 0; at < sizeof text; at++) {
+            memset(text, 'x', sizeof text);
+            text[at] = (char)special;
+            assert_int_equal(kiln_plain_run(text, sizeof text), plain ? sizeof text : at);
+        }
+    }
+    assert_int_equal(kiln_plain_run(text, 0), 0);
+}
+
 static void every_code_point_encodes_and_is_valid(void **state)
 {
     (void)state;
@@ -146,6 +161,8 @@ static void numbers_read_back_the_same(void **state)
         uint64_t bits = test_random_u64(&random);
         double value;
         memcpy(&value, &bits, sizeof value);
+        if (i % 4 == 1) /* short decimals have a path of their own */
+            value = (double)(int64_t)(bits >> 44) / (i % 8 == 1 ? 1e6 : -1e3);
         if ((size_t)i < sizeof special / sizeof *special)
             value = special[i];
         if (!isfinite(value))
@@ -182,6 +199,7 @@ int main(void)
         cmocka_unit_test(distance_counts_edits),
         cmocka_unit_test(nearest_is_what_was_meant),
         cmocka_unit_test(utf8_is_strict),
+        cmocka_unit_test(plain_runs_end_at_the_first_special_byte),
         cmocka_unit_test(every_code_point_encodes_and_is_valid),
         cmocka_unit_test(cut_texts_are_cleaned),
         cmocka_unit_test(strings_survive_json),
