@@ -1,6 +1,7 @@
 /* job_draft.c - reads a line into values by key, then finds its axes and counts its jobs. */
 #include "schemas/job_draft.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,8 +177,13 @@ static int unknown_style(const struct kiln_styles *styles, const char *name, str
     if (near)
         return kiln_fail(err, KILN_BAD_INPUT, "unknown style \"%s\"; did you mean \"%s\"?", name,
                          near);
-    return kiln_fail(err, KILN_BAD_INPUT, "unknown style \"%s\"; `kiln help styles` lists them",
-                     name);
+    char known[512];
+    size_t len = 0;
+    for (size_t i = 0; i < kiln_styles_count(styles) && len < sizeof known; i++)
+        len += (size_t)snprintf(known + len, sizeof known - len, "%s%s", i ? ", " : "",
+                                kiln_styles_at(styles, i)->name);
+    return kiln_fail(err, KILN_BAD_INPUT, "unknown style \"%s\"; known are %s%s", name, known,
+                     len < sizeof known ? "" : "...");
 }
 
 static int add_style(struct kiln_draft *draft, const struct kiln_json_value *value,

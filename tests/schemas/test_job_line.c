@@ -118,7 +118,8 @@ static void styles_put_words_around(void **state)
     kiln_job_release(&job);
     refused("{\"prompt\":\"x\",\"style\":\"cinematc\"}",
             "unknown style \"cinematc\"; did you mean \"cinematic\"?");
-    refused("{\"prompt\":\"x\",\"style\":\"baroque\"}", "unknown style \"baroque\"");
+    refused("{\"prompt\":\"x\",\"style\":\"baroque\"}",
+            "unknown style \"baroque\"; known are 3d-render, anime,");
     refused("{\"prompt\":\"x\",\"style\":\"anime\",\"styled\":\"anime\"}", "style and styled");
 }
 
