@@ -7,6 +7,13 @@
 T ?=
 SCRIPT_TESTS := $(if $(SAN),,$(sort $(wildcard tests/*/test_*.sh)))
 
+# Tests of the parts of pipeline/ that need no LibTorch: quick to link, and there for sanitizers too.
+TORCH_FREE := $(addprefix $(BUILD)/tests/pipeline/,test_tokenizer test_lora test_files_without_memory)
+TESTS := $(sort $(TESTS) $(TORCH_FREE))
+$(TORCH_FREE): $(BUILD)/tests/pipeline/%: $(BUILD)/obj/tests/pipeline/%.c.o $(BUILD)/libsupport.a $(call lib,$(USE_pipeline))
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ -lcmocka $(SYSLIBS) $(TEST_LDFLAGS)
+
 test: all $(TESTS)
 	BUILD="$(BUILD)" LIBTORCH="$(LIBTORCH)" tests/run.sh "$(T)" $(TESTS) $(SCRIPT_TESTS)
 
@@ -20,7 +27,7 @@ FAULT_CALLS := malloc calloc realloc strdup poll send recv fcntl \
   PQexitPipelineMode redisConnectWithTimeout redisConnectUnixWithTimeout redisReaderFeed \
   redisReaderGetReply
 FAULT_LDFLAGS := $(FAULT_CALLS:%=-Wl,--wrap=%)
-$(BUILD)/tests/storage/test_queue_faults: TEST_LDFLAGS := $(FAULT_LDFLAGS)
+$(BUILD)/tests/pipeline/test_files_without_memory $(BUILD)/tests/storage/test_queue_faults: TEST_LDFLAGS := $(FAULT_LDFLAGS)
 
 # --- fuzzing: tests/fuzz/fuzz_NAME.c with seeds/NAME/, by clang's libFuzzer -------------------------
 # make fuzz                            every target for FUZZ_SECONDS seconds
