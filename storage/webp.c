@@ -61,7 +61,8 @@ static int fail_encode(const WebPPicture *picture, struct kiln_error *err)
 {
     bool memory = picture->error_code == VP8_ENC_ERROR_OUT_OF_MEMORY ||
                   picture->error_code == VP8_ENC_ERROR_BITSTREAM_OUT_OF_MEMORY ||
-                  picture->error_code == VP8_ENC_ERROR_BAD_WRITE;
+                  picture->error_code == VP8_ENC_ERROR_BAD_WRITE ||
+                  picture->error_code == VP8_ENC_OK; /* the import of pixels does not set it */
     return kiln_fail(err, memory ? KILN_NO_MEMORY : KILN_INTERNAL,
                      "webp encoding of %dx%d pixels failed with libwebp's error %d", picture->width,
                      picture->height, (int)picture->error_code);
@@ -151,6 +152,28 @@ static int check_features(const uint8_t *data, size_t size, uint64_t max_pixels,
     return KILN_OK;
 }
 
+static int decode_into(const uint8_t *data, size_t size, uint8_t *rgb, size_t bytes,
+                       const WebPBitstreamFeatures *features, struct kiln_error *err)
+{
+    WebPDecoderConfig config;
+    if (!WebPInitDecoderConfig(&config))
+        return kiln_fail(err, KILN_INTERNAL, "libwebp is not the version Kiln was built with");
+    config.output.colorspace = MODE_RGB;
+    config.output.is_external_memory = 1;
+    config.output.u.RGBA.rgba = rgb;
+    config.output.u.RGBA.stride = features->width * CHANNELS;
+    config.output.u.RGBA.size = bytes;
+    VP8StatusCode status = WebPDecode(data, size, &config);
+    /* Nobody aborts here: libwebp says so when its scratch memory cannot be had. */
+    if (status == VP8_STATUS_OUT_OF_MEMORY || status == VP8_STATUS_USER_ABORT)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to decode %dx%d pixels", features->width,
+                         features->height);
+    if (status != VP8_STATUS_OK)
+        return kiln_fail(err, KILN_CORRUPT, "a WebP file of %zu bytes (%dx%d) is damaged or cut",
+                         size, features->width, features->height);
+    return KILN_OK;
+}
+
 int kiln_webp_decode(const uint8_t *data, size_t size, uint64_t max_pixels, uint8_t **ret_rgb,
                      uint32_t *ret_width, uint32_t *ret_height, struct kiln_error *err)
 {
@@ -160,13 +183,12 @@ int kiln_webp_decode(const uint8_t *data, size_t size, uint64_t max_pixels, uint
         return code;
     size_t bytes = (size_t)features.width * (size_t)features.height * CHANNELS;
     uint8_t *rgb = malloc(bytes);
-    if (!rgb)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory to decode %dx%d pixels", features.width,
-                         features.height);
-    if (!WebPDecodeRGBInto(data, size, rgb, bytes, features.width * CHANNELS)) {
+    code = rgb ? decode_into(data, size, rgb, bytes, &features, err)
+               : kiln_fail(err, KILN_NO_MEMORY, "no memory to decode %dx%d pixels", features.width,
+                           features.height);
+    if (code) {
         free(rgb);
-        return kiln_fail(err, KILN_CORRUPT, "a WebP file of %zu bytes (%dx%d) is damaged or cut",
-                         size, features.width, features.height);
+        return code;
     }
     *ret_rgb = rgb;
     *ret_width = (uint32_t)features.width;
