@@ -89,11 +89,12 @@ int kiln_verb_enqueue(struct kiln_cli *cli, int argc, char **argv)
         return status;
     request.file = args.rest[0];
     status = kiln_enqueue(cli, &request, &result);
+    /* After any other failure there is no result to print. */
+    bool result_stands =
+        status == EX_OK || status == EX_DATAERR || (status == EX_TEMPFAIL && result.sent > 0);
     int printed = 0;
-    if (request.dry_run)
-        printed = print_plan(cli, &result);
-    else if (status != EX_USAGE)
-        printed = print_result(cli, &result);
+    if (result_stands)
+        printed = request.dry_run ? print_plan(cli, &result) : print_result(cli, &result);
     kiln_enqueue_release(&result);
     return status ? status : printed;
 }
