@@ -10,8 +10,8 @@ build=${BUILD:-build}
 stack=$build/demo/stack
 out=${OUT:-out/demo}
 
-make BUILD="$build" setup >&2
-make BUILD="$build" -j"$(nproc)" all >&2
+make -s BUILD="$build" setup >&2
+make -s BUILD="$build" -j"$(nproc)" all >&2
 
 model=pipeline/models/sketch
 if [ ! -e "$model/model_index.json" ]; then
@@ -21,7 +21,7 @@ if [ ! -e "$model/model_index.json" ]; then
         python3 scripts/make_random_model.py --out "$model" >&2
     fi
     echo "demo: the trained demo model is not in this checkout, so a small model with random" >&2
-    echo "demo: weights draws: the whole path is real, but the pictures show only noise." >&2
+    echo "demo: weights draws: the whole path is real, but the pictures are clouds of colour." >&2
 fi
 
 stop() { "$build/kiln" down -q --dir "$stack" || true; }
