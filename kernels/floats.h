@@ -17,7 +17,7 @@ enum kiln_float { KILN_F32, KILN_BF16 };
 #define KILN_INLINE static inline __attribute__((always_inline))
 
 /* Sanitizers run before the loader's choice could be made. */
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&     \
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&      \
     !defined(__clang__)
 #define KILN_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else

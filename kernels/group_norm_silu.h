@@ -22,7 +22,7 @@ struct kiln_group_norm {
     const void *weight, *bias; /* [channels] */
     void *y;                   /* [pixels][channels]; may be x */
     int64_t pixels;
-    int channels, groups;      /* channels: a multiple of groups, at most the bound above */
+    int channels, groups; /* channels: a multiple of groups, at most the bound above */
     float eps;
     int silu; /* 0: the norm alone */
     enum kiln_float format;

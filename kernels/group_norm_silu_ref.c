@@ -80,8 +80,8 @@ KILN_CLONES static void sum_pixels_f32(const struct kiln_group_norm *a, int64_t 
     sum_pixels(a, begin, end, sums, KILN_F32);
 }
 
-KILN_CLONES static void sum_pixels_bf16(const struct kiln_group_norm *a, int64_t begin,
-                                        int64_t end, double *sums)
+KILN_CLONES static void sum_pixels_bf16(const struct kiln_group_norm *a, int64_t begin, int64_t end,
+                                        double *sums)
 {
     sum_pixels(a, begin, end, sums, KILN_BF16);
 }

@@ -18,12 +18,12 @@ extern "C" {
 #define KILN_HEAD_DIM_MAX 4096
 
 struct kiln_qkv_rope {
-    const void *qkv;            /* [rows][(heads + 2 kv_heads) * head_dim] */
+    const void *qkv;             /* [rows][(heads + 2 kv_heads) * head_dim] */
     const void *q_norm, *k_norm; /* [head_dim]; NULL: no norm */
-    const float *cos, *sin;     /* [rows][head_dim/2]; NULL: no rotation */
-    float *q;                   /* [heads][rows][head_dim] */
-    float *k;                   /* [kv_heads][rows][head_dim] */
-    void *v;                    /* [kv_heads][rows][head_dim], the rows' format */
+    const float *cos, *sin;      /* [rows][head_dim/2]; NULL: no rotation */
+    float *q;                    /* [heads][rows][head_dim] */
+    float *k;                    /* [kv_heads][rows][head_dim] */
+    void *v;                     /* [kv_heads][rows][head_dim], the rows' format */
     int64_t rows;
     int heads, kv_heads, head_dim;
     int interleaved;

@@ -12,9 +12,9 @@ extern "C" {
 #endif
 
 struct kiln_softmax {
-    float *scores; /* [rows][n]; used as scratch */
-    void *y;       /* [rows][n]; may be scores when the format is fp32 */
-    int64_t n;     /* > 0 */
+    float *scores;          /* [rows][n]; used as scratch */
+    void *y;                /* [rows][n]; may be scores when the format is fp32 */
+    int64_t n;              /* > 0 */
     enum kiln_float format; /* of y */
 };
 

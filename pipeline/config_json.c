@@ -89,8 +89,8 @@ static int checked_int(struct kiln_config_json *c, const char *key, const json_t
     if (!json_is_integer(value))
         kiln_config_refuse(c, KILN_BAD_INPUT, "%s is not an integer", key);
     else if (n < min || n > max)
-        kiln_config_refuse(c, KILN_BAD_INPUT, "%s is %" JSON_INTEGER_FORMAT
-                           ", outside of %d to %d", key, n, min, max);
+        kiln_config_refuse(c, KILN_BAD_INPUT, "%s is %" JSON_INTEGER_FORMAT ", outside of %d to %d",
+                           key, n, min, max);
     else
         return (int)n;
     return min;

@@ -16,7 +16,10 @@ int kiln_context_note(const struct kiln_error *err)
     return err->code;
 }
 
-const char *diffusionz_last_error(void) { return last_error; }
+const char *diffusionz_last_error(void)
+{
+    return last_error;
+}
 
 int32_t diffusionz_open(const DiffusionZOptions *options, DiffusionZContext **ret)
 {
@@ -40,8 +43,7 @@ int32_t diffusionz_open(const DiffusionZOptions *options, DiffusionZContext **re
 }
 
 int kiln_context_run(DiffusionZContext *ctx, const DiffusionZBatch *batch,
-                     DiffusionZOutput *outputs, DiffusionZTimes *ret_times,
-                     struct kiln_error *err)
+                     DiffusionZOutput *outputs, DiffusionZTimes *ret_times, struct kiln_error *err)
 {
     pthread_mutex_lock(&ctx->lock);
     const struct kiln_lora_use under = {ctx->under_path, ctx->under_weight};
@@ -57,7 +59,9 @@ int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batc
     struct kiln_error err = {0};
     if (!ctx || !batch || !outputs) {
         kiln_fail(&err, KILN_BAD_INPUT, "the %s NULL",
-                  !ctx ? "context is" : !batch ? "batch is" : "outputs are");
+                  !ctx     ? "context is"
+                  : !batch ? "batch is"
+                           : "outputs are");
         return kiln_context_note(&err);
     }
     int code = kiln_context_run(ctx, batch, outputs, ret_times, &err);
@@ -102,4 +106,7 @@ int32_t diffusionz_tokenize(const char *model_path, const char *text, size_t len
     return err.code ? kiln_context_note(&err) : 0;
 }
 
-void diffusionz_free_ids(int32_t *ids) { free(ids); }
+void diffusionz_free_ids(int32_t *ids)
+{
+    free(ids);
+}

@@ -18,20 +18,21 @@ enum diffusionz_dtype { DIFFUSIONZ_AUTO = 0, DIFFUSIONZ_FP32, DIFFUSIONZ_BF16, D
 
 typedef struct DiffusionZOptions {
     const char *model_path;
-    int32_t device_id;   /* -1 CPU, N cuda:N */
-    int32_t dtype;       /* enum diffusionz_dtype */
-    int32_t threads;     /* CPU threads; 0 = all cores */
+    int32_t device_id; /* -1 CPU, N cuda:N */
+    int32_t dtype;     /* enum diffusionz_dtype */
+    int32_t threads;   /* CPU threads; 0 = all cores */
 } DiffusionZOptions;
 
 typedef struct DiffusionZLora {
-    const char *path;    /* safetensors */
+    const char *path; /* safetensors */
     float weight;
 } DiffusionZLora;
 
 typedef struct DiffusionZItem {
     const char *prompt, *negative_prompt; /* lent for the call; negative NULL = "" */
     uint64_t seed;
-    const int32_t *cancel;  /* NULL, or read (atomically) before each step: nonzero stops this item */
+    const int32_t
+        *cancel; /* NULL, or read (atomically) before each step: nonzero stops this item */
 } DiffusionZItem;
 
 typedef struct DiffusionZBatch {
@@ -39,24 +40,26 @@ typedef struct DiffusionZBatch {
     int32_t item_count;
     int32_t width, height, num_steps;
     float guidance_scale;
-    const DiffusionZLora *loras;   /* the set of this call; the sum of their deltas */
+    const DiffusionZLora *loras; /* the set of this call; the sum of their deltas */
     int32_t lora_count;
-    int32_t keep_trajectory;       /* also return the state before every step */
-    int32_t skip_decode;           /* latents only: kind "latent-cache" */
-    int32_t *progress; /* NULL, or set (atomically) to the steps that all items have done */
+    int32_t keep_trajectory; /* also return the state before every step */
+    int32_t skip_decode;     /* latents only: kind "latent-cache" */
+    int32_t *progress;       /* NULL, or set (atomically) to the steps that all items have done */
 } DiffusionZBatch;
 
 typedef struct DiffusionZOutput {
-    int32_t error_code;  /* of this item; KILN_CANCELLED if its flag was seen */
-    char *error_msg;     /* NULL on success */
-    uint8_t *rgb;        /* [height][width][3]; NULL with skip_decode */
-    float *latent;       /* [channels][h][w], final, before the VAE */
-    float *trajectory;   /* [steps][channels][h][w] entering each step; NULL if not kept */
-    double *sigmas;      /* [steps] of the trajectory; NULL if not kept */
+    int32_t error_code; /* of this item; KILN_CANCELLED if its flag was seen */
+    char *error_msg;    /* NULL on success */
+    uint8_t *rgb;       /* [height][width][3]; NULL with skip_decode */
+    float *latent;      /* [channels][h][w], final, before the VAE */
+    float *trajectory;  /* [steps][channels][h][w] entering each step; NULL if not kept */
+    double *sigmas;     /* [steps] of the trajectory; NULL if not kept */
     int32_t latent_channels, latent_height, latent_width; /* 16, height/8, width/8 for Z-Image */
 } DiffusionZOutput;
 
-typedef struct DiffusionZTimes { double lora_ms, text_ms, denoise_ms, decode_ms; } DiffusionZTimes;
+typedef struct DiffusionZTimes {
+    double lora_ms, text_ms, denoise_ms, decode_ms;
+} DiffusionZTimes;
 
 /* As diffusionz_init, with all options; 0 or a code, text in diffusionz_last_error(). */
 DIFFUSIONZ_API int32_t diffusionz_open(const DiffusionZOptions *options, DiffusionZContext **ret);

@@ -37,13 +37,17 @@ void diffusionz_free(DiffusionZContext *ctx)
 static int draw(DiffusionZContext *ctx, const DiffusionZParams *p, DiffusionZResult *result,
                 struct kiln_error *err)
 {
-    const DiffusionZItem item = {.prompt = p->prompt, .negative_prompt = p->negative_prompt,
-                                 .seed = (uint64_t)p->seed};
+    const DiffusionZItem item = {
+        .prompt = p->prompt, .negative_prompt = p->negative_prompt, .seed = (uint64_t)p->seed};
     const DiffusionZLora lora = {.path = p->lora_path, .weight = p->lora_weight};
-    const DiffusionZBatch batch = {
-        .items = &item, .item_count = 1, .width = p->width, .height = p->height,
-        .num_steps = p->num_steps ? p->num_steps : KILN_STEPS_DEFAULT,
-        .guidance_scale = p->guidance_scale, .loras = &lora, .lora_count = p->lora_path ? 1 : 0};
+    const DiffusionZBatch batch = {.items = &item,
+                                   .item_count = 1,
+                                   .width = p->width,
+                                   .height = p->height,
+                                   .num_steps = p->num_steps ? p->num_steps : KILN_STEPS_DEFAULT,
+                                   .guidance_scale = p->guidance_scale,
+                                   .loras = &lora,
+                                   .lora_count = p->lora_path ? 1 : 0};
     DiffusionZOutput out = {0};
     int code = kiln_context_run(ctx, &batch, &out, NULL, err);
     if (!code && out.error_code)

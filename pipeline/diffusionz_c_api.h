@@ -43,11 +43,11 @@ typedef struct DiffusionZParams {
 } DiffusionZParams;
 
 typedef struct DiffusionZResult {
-    uint8_t *image_data;  /* WebP bytes, NULL on failure */
+    uint8_t *image_data; /* WebP bytes, NULL on failure */
     size_t image_len;
     int32_t width, height;
-    int32_t error_code;   /* 0 on success, else enum kiln_code (schemas/error.h) */
-    char *error_msg;      /* NULL on success */
+    int32_t error_code; /* 0 on success, else enum kiln_code (schemas/error.h) */
+    char *error_msg;    /* NULL on success */
 } DiffusionZResult;
 
 /* Loads the model directory (diffusers layout).  device_id -1 is the CPU, N is cuda:N.

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- opening ------------------------------------------------------------------------------------ */
+/* --- opening ------------------------------------------------------------------------------------
+ */
 
 static int choose_dtype(const DiffusionZOptions *o, enum kt_dtype *ret, struct kiln_error *err)
 {
@@ -22,7 +23,8 @@ static int choose_dtype(const DiffusionZOptions *o, enum kt_dtype *ret, struct k
         *ret = KT_BF16;
         return 0;
     case DIFFUSIONZ_FP8:
-        return kiln_fail(err, KILN_UNSUPPORTED, "dtype fp8 is not available on this device; use "
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "dtype fp8 is not available on this device; use "
                          "fp32 or bf16");
     default:
         return kiln_fail(err, KILN_BAD_INPUT, "dtype %d: there is no such dtype", o->dtype);
@@ -44,14 +46,15 @@ static int load_parts(struct kiln_engine *e, const char *dir, struct kiln_error 
     snprintf(path, sizeof path, "%s/tokenizer", dir);
     int code = kiln_tokenizer_open(path, &e->tokenizer, err);
     if (!code && kiln_tokenizer_max_id(e->tokenizer) >= e->config.text.vocab)
-        code = kiln_fail(err, KILN_BAD_INPUT, "%s: the tokenizer has ids up to %d, but "
-                         "text_encoder/config.json has vocab_size %d", dir,
-                         kiln_tokenizer_max_id(e->tokenizer), e->config.text.vocab);
+        code = kiln_fail(err, KILN_BAD_INPUT,
+                         "%s: the tokenizer has ids up to %d, but "
+                         "text_encoder/config.json has vocab_size %d",
+                         dir, kiln_tokenizer_max_id(e->tokenizer), e->config.text.vocab);
     if (code)
         return code;
     snprintf(path, sizeof path, "%s/text_encoder", dir);
-    code = kiln_text_encoder_load(path, &e->config.text, e->weights, e->dtype, &e->text_encoder,
-                                  err);
+    code =
+        kiln_text_encoder_load(path, &e->config.text, e->weights, e->dtype, &e->text_encoder, err);
     if (code)
         return code;
     snprintf(path, sizeof path, "%s/transformer", dir);
@@ -90,8 +93,8 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, struct kiln_e
     if (code)
         return code;
     e->loras = kiln_lora_merge_new(&e->params, e->device);
-    return e->loras ? 0 : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the model",
-                                    o->model_path);
+    return e->loras ? 0
+                    : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the model", o->model_path);
 }
 
 int kiln_engine_open(const DiffusionZOptions *options, struct kiln_engine **ret,
@@ -127,7 +130,8 @@ void kiln_engine_close(struct kiln_engine *e)
     free(e);
 }
 
-/* --- checking a batch ----------------------------------------------------------------------------- */
+/* --- checking a batch
+ * ----------------------------------------------------------------------------- */
 
 static int check_side(const struct kiln_engine *e, const char *what, int side,
                       struct kiln_error *err)
@@ -146,8 +150,8 @@ static int check_prompt(const char *what, int item, const char *prompt, struct k
 {
     size_t len = strnlen(prompt, KILN_PROMPT_MAX + 1);
     if (len > KILN_PROMPT_MAX)
-        return kiln_fail(err, KILN_BAD_INPUT, "item %d: the %s is longer than %d bytes", item,
-                         what, KILN_PROMPT_MAX);
+        return kiln_fail(err, KILN_BAD_INPUT, "item %d: the %s is longer than %d bytes", item, what,
+                         KILN_PROMPT_MAX);
     return 0;
 }
 
@@ -169,8 +173,7 @@ static int check_items(const DiffusionZBatch *b, struct kiln_error *err)
     return 0;
 }
 
-int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *b,
-                      struct kiln_error *err)
+int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *b, struct kiln_error *err)
 {
     int code = check_items(b, err);
     code = code ? code : check_side(e, "width", b->width, err);

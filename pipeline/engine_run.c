@@ -34,7 +34,8 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* --- ends of an item ------------------------------------------------------------------------------ */
+/* --- ends of an item
+ * ------------------------------------------------------------------------------ */
 
 static void drop_results(DiffusionZOutput *out)
 {
@@ -98,7 +99,8 @@ static bool allocate(const struct run *r, struct item *item)
     return false;
 }
 
-/* --- text ------------------------------------------------------------------------------------------ */
+/* --- text
+ * ------------------------------------------------------------------------------------------ */
 
 static kt features_of(struct kiln_engine *e, struct kt_scope *s, const char *prompt)
 {
@@ -124,8 +126,8 @@ static kt prepare_caption(const struct run *r, struct kt_scope *s, const char *p
 {
     const struct kiln_transformer_config *c = &r->e->config.transformer;
     struct kt_scope *inner = kt_scope_child(s);
-    kt caption = kt_keep(s, kiln_caption(r->e->transformer, inner,
-                                         features_of(r->e, inner, prompt)));
+    kt caption =
+        kt_keep(s, kiln_caption(r->e->transformer, inner, features_of(r->e, inner, prompt)));
     kt_scope_free(inner);
     int64_t h = r->height / c->patch, w = r->width / c->patch;
     *ret_rope = kiln_rope_joint(s, c, h, w, kiln_pad_rows(h * w), kt_size(caption, 0));
@@ -169,11 +171,11 @@ static void prepare_text(struct run *r, int index)
     }
     item->caption = prepare_caption(r, item->scope, item->in->prompt, &item->rope);
     if (guided)
-        item->negative = prepare_caption(r, item->scope, negative_of(item),
-                                         &item->negative_rope);
+        item->negative = prepare_caption(r, item->scope, negative_of(item), &item->negative_rope);
 }
 
-/* --- steps ----------------------------------------------------------------------------------------- */
+/* --- steps
+ * ----------------------------------------------------------------------------------------- */
 
 static void drop_times(struct kiln_engine *e)
 {
@@ -203,8 +205,11 @@ static int prepare_times(struct run *r, struct kiln_error *err)
 static void step_item(const struct run *r, struct item *item, int step)
 {
     struct kt_scope *s = kt_scope_child(item->scope);
-    struct kiln_forward forward = {.latent = item->latent, .caption = item->caption,
-                                   .rope = item->rope, .times = r->e->times, .step = step};
+    struct kiln_forward forward = {.latent = item->latent,
+                                   .caption = item->caption,
+                                   .rope = item->rope,
+                                   .times = r->e->times,
+                                   .step = step};
     if (item->out->trajectory)
         kt_to_host_f32(s, item->latent, item->out->trajectory + (size_t)step * latent_values(r),
                        latent_values(r));
@@ -233,7 +238,8 @@ static void run_steps(struct run *r)
     }
 }
 
-/* --- results ---------------------------------------------------------------------------------------- */
+/* --- results
+ * ---------------------------------------------------------------------------------------- */
 
 static void finish_item(const struct run *r, struct item *item)
 {

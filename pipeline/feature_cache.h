@@ -14,7 +14,7 @@
 
 struct kiln_feature_cache;
 
-struct kiln_feature_cache *kiln_feature_cache_new(void); /* NULL when memory is short */
+struct kiln_feature_cache *kiln_feature_cache_new(void);        /* NULL when memory is short */
 void kiln_feature_cache_free(struct kiln_feature_cache *cache); /* accepts NULL */
 
 /* A handle in s on the features of this prompt, or NULL if they are not here. */

@@ -94,8 +94,10 @@ static int look_at(const struct kiln_lora_use *use, struct in_place *ret, struct
     if (stat(use->path, &st) != 0)
         return kiln_fail(err, errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "LoRA %s: %s", use->path,
                          strerror(errno));
-    *ret = (struct in_place){.path = strdup(use->path), .weight = use->weight,
-                             .changed = st.st_mtim, .size = st.st_size};
+    *ret = (struct in_place){.path = strdup(use->path),
+                             .weight = use->weight,
+                             .changed = st.st_mtim,
+                             .size = st.st_size};
     if (!ret->path)
         return kiln_fail(err, KILN_NO_MEMORY, "LoRA %s: no memory", use->path);
     return 0;
@@ -131,8 +133,8 @@ static kt copy_of(const struct kiln_lora_merge *m, struct merged_set *set, kt *s
             return set->swaps[i].merged;
     kt pristine = pristine_of(m, slot);
     struct swap *swap = &set->swaps[set->swap_count++];
-    *swap = (struct swap){.slot = slot, .pristine = pristine,
-                          .merged = kt_copy(set->scope, pristine)};
+    *swap =
+        (struct swap){.slot = slot, .pristine = pristine, .merged = kt_copy(set->scope, pristine)};
     return swap->merged;
 }
 

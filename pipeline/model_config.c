@@ -40,10 +40,12 @@ static void refuse_layer_types(struct kiln_config_json *c)
 {
     size_t i;
     const json_t *type, *types = json_object_get(c->root, "layer_types");
-    json_array_foreach(types, i, type) {
+    json_array_foreach(types, i, type)
+    {
         const char *text = json_string_value(type);
         if (!text || strcmp(text, "full_attention") != 0)
-            kiln_config_refuse(c, KILN_UNSUPPORTED, "layer_types[%zu] is not \"full_attention\"", i);
+            kiln_config_refuse(c, KILN_UNSUPPORTED, "layer_types[%zu] is not \"full_attention\"",
+                               i);
     }
 }
 
@@ -66,8 +68,10 @@ static int read_text(const char *dir, struct kiln_text_config *t, struct kiln_er
     t->rope_theta = read_rope_theta(&c);
     t->bias = kiln_config_bool_or(&c, "attention_bias", false);
     if (t->heads % t->kv_heads)
-        kiln_config_refuse(&c, KILN_BAD_INPUT, "num_attention_heads %d is not a multiple of "
-                           "num_key_value_heads %d", t->heads, t->kv_heads);
+        kiln_config_refuse(&c, KILN_BAD_INPUT,
+                           "num_attention_heads %d is not a multiple of "
+                           "num_key_value_heads %d",
+                           t->heads, t->kv_heads);
     if (t->head_dim % 2)
         kiln_config_refuse(&c, KILN_BAD_INPUT, "head_dim %d is odd", t->head_dim);
     return kiln_config_json_close(&c, err);
@@ -103,8 +107,9 @@ static void derive_transformer(struct kiln_config_json *c, struct kiln_transform
             kiln_config_refuse(c, KILN_BAD_INPUT, "axes_dims[%d] is odd", i);
     }
     if (sum != t->head_dim)
-        kiln_config_refuse(c, KILN_BAD_INPUT, "axes_dims add up to %d, but dim %d / n_heads %d is %d",
-                           sum, t->width, t->heads, t->head_dim);
+        kiln_config_refuse(c, KILN_BAD_INPUT,
+                           "axes_dims add up to %d, but dim %d / n_heads %d is %d", sum, t->width,
+                           t->heads, t->head_dim);
 }
 
 static int read_transformer(const char *dir, struct kiln_transformer_config *t,
@@ -142,7 +147,8 @@ static void check_block_types(struct kiln_config_json *c, const char *key, const
     if (types && (int)json_array_size(types) != levels)
         kiln_config_refuse(c, KILN_BAD_INPUT, "%s has %zu entries, block_out_channels has %d", key,
                            json_array_size(types), levels);
-    json_array_foreach(types, i, entry) {
+    json_array_foreach(types, i, entry)
+    {
         const char *text = json_string_value(entry);
         if (!text || strcmp(text, type) != 0)
             kiln_config_refuse(c, KILN_UNSUPPORTED, "%s[%zu] is \"%.64s\"; only %s is supported",
@@ -165,16 +171,18 @@ static int read_vae(const char *dir, struct kiln_vae_config *v, struct kiln_erro
     v->mid_attention = kiln_config_bool_or(&c, "mid_block_add_attention", true);
     v->quant_conv = kiln_config_bool_or(&c, "use_quant_conv", true);
     v->post_quant_conv = kiln_config_bool_or(&c, "use_post_quant_conv", true);
-    v->levels = kiln_config_ints(&c, "block_out_channels", 1, WIDTH_MAX, v->channels,
-                                 KILN_VAE_LEVELS_MAX);
+    v->levels =
+        kiln_config_ints(&c, "block_out_channels", 1, WIDTH_MAX, v->channels, KILN_VAE_LEVELS_MAX);
     if (v->levels < 1)
         kiln_config_refuse(&c, KILN_BAD_INPUT, "block_out_channels is empty");
     check_block_types(&c, "down_block_types", "DownEncoderBlock2D", v->levels);
     check_block_types(&c, "up_block_types", "UpDecoderBlock2D", v->levels);
     for (int i = 0; i < v->levels; i++)
         if (v->channels[i] % v->groups)
-            kiln_config_refuse(&c, KILN_BAD_INPUT, "block_out_channels[%d] %d is not a multiple of "
-                               "norm_num_groups %d", i, v->channels[i], v->groups);
+            kiln_config_refuse(&c, KILN_BAD_INPUT,
+                               "block_out_channels[%d] %d is not a multiple of "
+                               "norm_num_groups %d",
+                               i, v->channels[i], v->groups);
     v->factor = 1 << (v->levels > 0 ? v->levels - 1 : 0);
     return kiln_config_json_close(&c, err);
 }
@@ -206,13 +214,15 @@ int kiln_model_config_read(const char *dir, struct kiln_model_config *ret, struc
     if (code)
         return code;
     if (m.transformer.caption_width != m.text.width)
-        return kiln_fail(err, KILN_BAD_INPUT, "%s: transformer/config.json has cap_feat_dim %d, but "
-                         "text_encoder/config.json has hidden_size %d", dir,
-                         m.transformer.caption_width, m.text.width);
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "%s: transformer/config.json has cap_feat_dim %d, but "
+                         "text_encoder/config.json has hidden_size %d",
+                         dir, m.transformer.caption_width, m.text.width);
     if (m.transformer.channels != m.vae.latent_channels)
-        return kiln_fail(err, KILN_BAD_INPUT, "%s: transformer/config.json has in_channels %d, but "
-                         "vae/config.json has latent_channels %d", dir, m.transformer.channels,
-                         m.vae.latent_channels);
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "%s: transformer/config.json has in_channels %d, but "
+                         "vae/config.json has latent_channels %d",
+                         dir, m.transformer.channels, m.vae.latent_channels);
     *ret = m;
     return 0;
 }

@@ -31,8 +31,7 @@ static int add_file(EVP_MD_CTX *sum, const char *dir, const char *name, struct k
     return 0;
 }
 
-static int add_weights(EVP_MD_CTX *sum, const char *dir, const char *folder,
-                       struct kiln_error *err)
+static int add_weights(EVP_MD_CTX *sum, const char *dir, const char *folder, struct kiln_error *err)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", dir, folder);

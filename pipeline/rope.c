@@ -77,15 +77,14 @@ static void put_position(struct angles *a, const struct kiln_transformer_config 
     }
 }
 
-static void put_caption(struct angles *a, const struct kiln_transformer_config *config,
-                        int64_t row, int64_t rows)
+static void put_caption(struct angles *a, const struct kiln_transformer_config *config, int64_t row,
+                        int64_t rows)
 {
     for (int64_t k = 0; k < rows; k++)
         put_position(a, config, row + k, (int64_t[KILN_ROPE_AXES]){1 + k, 0, 0});
 }
 
-struct kiln_rope kiln_rope_caption(struct kt_scope *s,
-                                   const struct kiln_transformer_config *config,
+struct kiln_rope kiln_rope_caption(struct kt_scope *s, const struct kiln_transformer_config *config,
                                    int64_t caption_rows)
 {
     struct angles a;
@@ -102,9 +101,9 @@ struct kiln_rope kiln_rope_joint(struct kt_scope *s, const struct kiln_transform
     int64_t image_rows = grid_height * grid_width + image_pad;
     if (angles_new(&a, s, image_rows + caption_rows, config->head_dim / 2)) {
         for (int64_t row = 0; row < grid_height * grid_width; row++)
-            put_position(&a, config, row,
-                         (int64_t[KILN_ROPE_AXES]){caption_rows + 1, row / grid_width,
-                                                   row % grid_width});
+            put_position(
+                &a, config, row,
+                (int64_t[KILN_ROPE_AXES]){caption_rows + 1, row / grid_width, row % grid_width});
         for (int64_t row = image_rows - image_pad; row < image_rows; row++)
             put_position(&a, config, row, (int64_t[KILN_ROPE_AXES]){0, 0, 0});
         put_caption(&a, config, image_rows, caption_rows);

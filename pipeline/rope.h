@@ -25,8 +25,7 @@ struct kiln_rope kiln_rope_joint(struct kt_scope *s, const struct kiln_transform
                                  int64_t grid_height, int64_t grid_width, int64_t image_pad,
                                  int64_t caption_rows);
 /* The caption's part alone. */
-struct kiln_rope kiln_rope_caption(struct kt_scope *s,
-                                   const struct kiln_transformer_config *config,
+struct kiln_rope kiln_rope_caption(struct kt_scope *s, const struct kiln_transformer_config *config,
                                    int64_t caption_rows);
 
 struct kiln_rope kiln_rope_rows(struct kt_scope *s, struct kiln_rope rope, int64_t start,

@@ -80,25 +80,34 @@ int kiln_text_encoder_load(const char *dir, const struct kiln_text_config *confi
     return code;
 }
 
-void kiln_text_encoder_free(struct kiln_text_encoder *te) { free(te); }
+void kiln_text_encoder_free(struct kiln_text_encoder *te)
+{
+    free(te);
+}
 
 static kt run_layer(const struct kiln_text_encoder *te, const struct layer *l, struct kt_scope *s,
                     kt x, struct kiln_rope rope)
 {
     const struct kiln_text_config *c = &te->config;
     kt h = kt_rms_norm(s, x, l->norm_attention, c->norm_eps, NULL);
-    const struct kt_attention_args attention = {
-        .qkv = kt_linear(s, h, l->qkv, l->qkv_bias), .q_norm = l->q_norm, .k_norm = l->k_norm,
-        .cos = rope.cos, .sin = rope.sin, .heads = c->heads, .kv_heads = c->kv_heads,
-        .head_dim = c->head_dim, .causal = true, .eps = c->norm_eps};
+    const struct kt_attention_args attention = {.qkv = kt_linear(s, h, l->qkv, l->qkv_bias),
+                                                .q_norm = l->q_norm,
+                                                .k_norm = l->k_norm,
+                                                .cos = rope.cos,
+                                                .sin = rope.sin,
+                                                .heads = c->heads,
+                                                .kv_heads = c->kv_heads,
+                                                .head_dim = c->head_dim,
+                                                .causal = true,
+                                                .eps = c->norm_eps};
     x = kt_add(s, x, kt_linear(s, kt_attention(s, &attention), l->out, l->out_bias));
     h = kt_rms_norm(s, x, l->norm_ffn, c->norm_eps, NULL);
     h = kt_swiglu(s, kt_linear(s, h, l->gate_up, NULL));
     return kt_add(s, x, kt_linear(s, h, l->down, NULL));
 }
 
-kt kiln_text_encoder_run(const struct kiln_text_encoder *te, struct kt_scope *s,
-                         const int32_t *ids, size_t count)
+kt kiln_text_encoder_run(const struct kiln_text_encoder *te, struct kt_scope *s, const int32_t *ids,
+                         size_t count)
 {
     struct kiln_rope rope = kiln_rope_text(s, &te->config, (int64_t)count);
     kt x = kt_embedding(s, te->embed, ids, count);

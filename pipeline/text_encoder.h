@@ -20,7 +20,7 @@ int kiln_text_encoder_load(const char *dir, const struct kiln_text_config *confi
 void kiln_text_encoder_free(struct kiln_text_encoder *te); /* accepts NULL */
 
 /* [count, width]; NULL with the scope's error set if it fails. */
-kt kiln_text_encoder_run(const struct kiln_text_encoder *te, struct kt_scope *s,
-                         const int32_t *ids, size_t count);
+kt kiln_text_encoder_run(const struct kiln_text_encoder *te, struct kt_scope *s, const int32_t *ids,
+                         size_t count);
 
 #endif

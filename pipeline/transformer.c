@@ -24,7 +24,8 @@ int64_t kiln_pad_rows(int64_t rows)
     return (KILN_ROWS_MULTIPLE - rows % KILN_ROWS_MULTIPLE) % KILN_ROWS_MULTIPLE;
 }
 
-/* --- time -------------------------------------------------------------------------------------- */
+/* --- time --------------------------------------------------------------------------------------
+ */
 
 /* [steps, 256]: cosines, then sines, of the scaled time at falling frequencies. */
 static kt sinusoid(const struct kiln_transformer *t, struct kt_scope *s, const float *times,
@@ -54,11 +55,10 @@ static struct kiln_modulation modulation(const struct kiln_transformer *t, struc
 {
     int64_t n = t->config.width;
     kt m = kt_linear(s, time, b->modulation, b->modulation_bias);
-    return (struct kiln_modulation){
-        .attention_scale = kt_affine(s, kt_narrow(s, m, 1, 0, n), 1, 1),
-        .attention_gate = kt_tanh(s, kt_narrow(s, m, 1, n, n)),
-        .ffn_scale = kt_affine(s, kt_narrow(s, m, 1, 2 * n, n), 1, 1),
-        .ffn_gate = kt_tanh(s, kt_narrow(s, m, 1, 3 * n, n))};
+    return (struct kiln_modulation){.attention_scale = kt_affine(s, kt_narrow(s, m, 1, 0, n), 1, 1),
+                                    .attention_gate = kt_tanh(s, kt_narrow(s, m, 1, n, n)),
+                                    .ffn_scale = kt_affine(s, kt_narrow(s, m, 1, 2 * n, n), 1, 1),
+                                    .ffn_gate = kt_tanh(s, kt_narrow(s, m, 1, 3 * n, n))};
 }
 
 struct kiln_time_table *kiln_time_table_new(const struct kiln_transformer *t, struct kt_scope *s,
@@ -85,7 +85,10 @@ struct kiln_time_table *kiln_time_table_new(const struct kiln_transformer *t, st
     return table;
 }
 
-void kiln_time_table_free(struct kiln_time_table *table) { free(table); }
+void kiln_time_table_free(struct kiln_time_table *table)
+{
+    free(table);
+}
 
 /* One step's row of a table; NULL stays NULL. */
 static kt row_of(struct kt_scope *s, kt table, int step)
@@ -93,7 +96,8 @@ static kt row_of(struct kt_scope *s, kt table, int step)
     return table ? kt_narrow(s, table, 0, step, 1) : NULL;
 }
 
-/* --- blocks ------------------------------------------------------------------------------------ */
+/* --- blocks ------------------------------------------------------------------------------------
+ */
 
 struct block_run {
     const struct kiln_transformer *t;
@@ -110,10 +114,16 @@ static kt run_block(const struct block_run *r, struct kt_scope *s, kt x)
     const struct kiln_modulation none = {NULL}, *m = r->modulation ? r->modulation : &none;
     kt h = kt_rms_norm(s, x, b->norm_attention_in, c->norm_eps,
                        row_of(s, m->attention_scale, r->step));
-    const struct kt_attention_args attention = {
-        .qkv = kt_linear(s, h, b->qkv, NULL), .q_norm = b->q_norm, .k_norm = b->k_norm,
-        .cos = r->rope.cos, .sin = r->rope.sin, .heads = c->heads, .kv_heads = c->heads,
-        .head_dim = c->head_dim, .interleaved = true, .eps = 1e-5};
+    const struct kt_attention_args attention = {.qkv = kt_linear(s, h, b->qkv, NULL),
+                                                .q_norm = b->q_norm,
+                                                .k_norm = b->k_norm,
+                                                .cos = r->rope.cos,
+                                                .sin = r->rope.sin,
+                                                .heads = c->heads,
+                                                .kv_heads = c->heads,
+                                                .head_dim = c->head_dim,
+                                                .interleaved = true,
+                                                .eps = 1e-5};
     kt_drop(s, h);
     h = kt_attention(s, &attention);
     kt_drop(s, attention.qkv);
@@ -123,8 +133,7 @@ static kt run_block(const struct block_run *r, struct kt_scope *s, kt x)
     h = kt_rms_norm(s, x, b->norm_ffn_in, c->norm_eps, row_of(s, m->ffn_scale, r->step));
     h = kt_swiglu(s, kt_linear(s, h, b->gate_up, NULL));
     h = kt_linear(s, h, b->down, NULL);
-    return kt_add_rms_norm(s, x, h, b->norm_ffn_out, c->norm_eps,
-                           row_of(s, m->ffn_gate, r->step));
+    return kt_add_rms_norm(s, x, h, b->norm_ffn_out, c->norm_eps, row_of(s, m->ffn_gate, r->step));
 }
 
 /* Runs a block in a scope of its own and lets x go: one activation lives from block to block. */
@@ -149,8 +158,8 @@ static kt pad(struct kt_scope *s, kt x, kt token)
 kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt features)
 {
     struct kt_scope *inner = kt_scope_child(s);
-    kt x = kt_rms_norm(inner, kt_to(inner, features, t->dtype), t->caption_norm,
-                       t->config.norm_eps, NULL);
+    kt x = kt_rms_norm(inner, kt_to(inner, features, t->dtype), t->caption_norm, t->config.norm_eps,
+                       NULL);
     x = pad(inner, kt_linear(inner, x, t->caption, t->caption_bias), t->caption_pad);
     struct block_run run = {.t = t, .rope = kiln_rope_caption(inner, &t->config, kt_size(x, 0))};
     for (int i = 0; i < t->config.refiner_layers; i++) {
@@ -162,7 +171,8 @@ kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt feature
     return caption;
 }
 
-/* --- patches ------------------------------------------------------------------------------------ */
+/* --- patches ------------------------------------------------------------------------------------
+ */
 
 /* [C,H,W] to [H/2*W/2, 2*2*C]: within a row by line, column, channel. */
 static kt patchify(const struct kiln_transformer *t, struct kt_scope *s, kt latent)
@@ -223,8 +233,8 @@ kt kiln_transformer_run(const struct kiln_transformer *t, struct kt_scope *s,
         return NULL; /* its allocation failed and said so */
     struct kt_scope *inner = kt_scope_child(s);
     kt patches = run_layers(t, inner, args);
-    kt out = kt_keep(s, unpatchify(t, inner, patches, kt_size(args->latent, 1),
-                                   kt_size(args->latent, 2)));
+    kt out = kt_keep(
+        s, unpatchify(t, inner, patches, kt_size(args->latent, 1), kt_size(args->latent, 2)));
     kt_scope_free(inner);
     return out;
 }

@@ -37,8 +37,8 @@ struct kiln_time_table *kiln_time_table_new(const struct kiln_transformer *t, st
 void kiln_time_table_free(struct kiln_time_table *table); /* accepts NULL; before its scope */
 
 struct kiln_forward {
-    kt latent;  /* [channels, height, width] fp32 */
-    kt caption; /* of kiln_caption */
+    kt latent;             /* [channels, height, width] fp32 */
+    kt caption;            /* of kiln_caption */
     struct kiln_rope rope; /* kiln_rope_joint of this size and caption length */
     const struct kiln_time_table *times;
     int step;

@@ -13,9 +13,9 @@ static void load_block(struct kiln_weights *w, const struct kiln_transformer_con
     char prefix[64];
     snprintf(prefix, sizeof prefix, "%s.%d.", list, index);
     int64_t n = c->width, ffn = c->ffn;
-    const struct kiln_pack qkv = {
-        .modules = {"attention.to_q", "attention.to_k", "attention.to_v"},
-        .rows = {n, n, n}, .fused = "attention.qkv"};
+    const struct kiln_pack qkv = {.modules = {"attention.to_q", "attention.to_k", "attention.to_v"},
+                                  .rows = {n, n, n},
+                                  .fused = "attention.qkv"};
     const struct kiln_pack gate_up = {.modules = {"feed_forward.w1", "feed_forward.w3"},
                                       .rows = {ffn, ffn}};
     kiln_weights_vector(w, &b->norm_attention_in, prefix, "attention_norm1.weight", n);
@@ -31,8 +31,7 @@ static void load_block(struct kiln_weights *w, const struct kiln_transformer_con
     kiln_weights_pack(w, &b->gate_up, prefix, &gate_up, n);
     kiln_weights_linear(w, &b->down, prefix, "feed_forward.w2", n, ffn);
     if (modulated) {
-        kiln_weights_linear(w, &b->modulation, prefix, "adaLN_modulation.0", 4 * n,
-                            c->time_width);
+        kiln_weights_linear(w, &b->modulation, prefix, "adaLN_modulation.0", 4 * n, c->time_width);
         kiln_weights_vector(w, &b->modulation_bias, prefix, "adaLN_modulation.0.bias", 4 * n);
     }
 }
@@ -93,4 +92,7 @@ int kiln_transformer_load(const char *dir, const struct kiln_transformer_config 
     return code;
 }
 
-void kiln_transformer_free(struct kiln_transformer *t) { free(t); }
+void kiln_transformer_free(struct kiln_transformer *t)
+{
+    free(t);
+}

@@ -11,13 +11,18 @@
 
 static kt conv(struct kt_scope *s, kt x, const struct kiln_vae_layer *l, int pad, kt add)
 {
-    const struct kt_conv_args args = {.x = x, .weight = l->weight, .bias = l->bias, .stride = 1,
-                                      .pad_before = pad, .pad_after = pad, .add = add};
+    const struct kt_conv_args args = {.x = x,
+                                      .weight = l->weight,
+                                      .bias = l->bias,
+                                      .stride = 1,
+                                      .pad_before = pad,
+                                      .pad_after = pad,
+                                      .add = add};
     return kt_conv2d(s, &args);
 }
 
-static kt norm(const struct kiln_vae *vae, struct kt_scope *s, kt x,
-               const struct kiln_vae_layer *l, bool silu)
+static kt norm(const struct kiln_vae *vae, struct kt_scope *s, kt x, const struct kiln_vae_layer *l,
+               bool silu)
 {
     return kt_group_norm(s, x, vae->config.groups, l->weight, l->bias, NORM_EPS, silu);
 }
@@ -45,14 +50,16 @@ static kt residual(const struct kiln_vae *vae, struct kt_scope *s,
 }
 
 /* One head over all pixels. */
-static kt attend(const struct kiln_vae *vae, struct kt_scope *s,
-                 const struct kiln_vae_attention *a, kt x)
+static kt attend(const struct kiln_vae *vae, struct kt_scope *s, const struct kiln_vae_attention *a,
+                 kt x)
 {
     struct kt_scope *inner = kt_scope_child(s);
     kt rows = kt_image_rows(inner, norm(vae, inner, x, &a->norm, false));
-    const struct kt_attention_args args = {
-        .qkv = kt_linear(inner, rows, a->qkv.weight, a->qkv.bias), .heads = 1, .kv_heads = 1,
-        .head_dim = (int)kt_size(x, 1)};
+    const struct kt_attention_args args = {.qkv =
+                                               kt_linear(inner, rows, a->qkv.weight, a->qkv.bias),
+                                           .heads = 1,
+                                           .kv_heads = 1,
+                                           .head_dim = (int)kt_size(x, 1)};
     kt h = kt_linear(inner, kt_attention(inner, &args), a->out.weight, a->out.bias);
     h = kt_rows_image(inner, h, kt_size(x, 2), kt_size(x, 3));
     kt y = kt_keep(s, kt_add(inner, x, h));
@@ -82,8 +89,8 @@ static kt upsample(struct kt_scope *s, const struct kiln_vae_layer *l, kt x)
 /* Stride 2 with the zeros on the right and at the bottom alone. */
 static kt downsample(struct kt_scope *s, const struct kiln_vae_layer *l, kt x)
 {
-    const struct kt_conv_args args = {.x = x, .weight = l->weight, .bias = l->bias, .stride = 2,
-                                      .pad_before = 0, .pad_after = 1};
+    const struct kt_conv_args args = {
+        .x = x, .weight = l->weight, .bias = l->bias, .stride = 2, .pad_before = 0, .pad_after = 1};
     kt y = kt_conv2d(s, &args);
     kt_drop(s, x);
     return y;
@@ -129,8 +136,7 @@ kt kiln_vae_encode(const struct kiln_vae *vae, struct kt_scope *s, kt picture)
     /* The first half of the channels is the mean. */
     kt mean = kt_to(inner, kt_narrow(inner, x, 1, 0, c->latent_channels), KT_F32);
     const int64_t shape[3] = {c->latent_channels, kt_size(x, 2), kt_size(x, 3)};
-    mean = kt_affine(inner, kt_reshape(inner, mean, 3, shape), c->scaling,
-                     -c->shift * c->scaling);
+    mean = kt_affine(inner, kt_reshape(inner, mean, 3, shape), c->scaling, -c->shift * c->scaling);
     kt latent = kt_keep(s, mean);
     kt_scope_free(inner);
     return latent;

@@ -38,8 +38,7 @@ static void load_conv(const struct place *at, const char *name, int64_t out, int
     load_bias(at, name, "bias", out, &l->bias);
 }
 
-static void load_norm(const struct place *at, const char *name, int64_t n,
-                      struct kiln_vae_layer *l)
+static void load_norm(const struct place *at, const char *name, int64_t n, struct kiln_vae_layer *l)
 {
     load_bias(at, name, "weight", n, &l->weight);
     load_bias(at, name, "bias", n, &l->bias);

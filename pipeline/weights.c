@@ -24,7 +24,7 @@ static const char *const prefixes[] = {"", "model.", "model.diffusion_model.", "
 
 /* ComfyUI's repack of the transformer: the part of a diffusers name, and what stands there. */
 static const char *const renames[][2] = {
-    {"attention.to_out.0.", "attention.out."}, {"attention.norm_q.", "attention.q_norm."},
+    {"attention.to_out.0.", "attention.out."},  {"attention.norm_q.", "attention.q_norm."},
     {"attention.norm_k.", "attention.k_norm."}, {"all_x_embedder.2-1.", "x_embedder."},
     {"all_final_layer.2-1.", "final_layer."},
 };
@@ -127,9 +127,11 @@ static void check_unused(struct kiln_weights *w)
             unused++;
         }
     if (unused)
-        kiln_fail(&w->error, KILN_BAD_INPUT,
-                  "%s: %zu tensors have no place in the model that config.json describes, the first "
-                  "is %s", w->dir, unused, first);
+        kiln_fail(
+            &w->error, KILN_BAD_INPUT,
+            "%s: %zu tensors have no place in the model that config.json describes, the first "
+            "is %s",
+            w->dir, unused, first);
 }
 
 int kiln_weights_close(struct kiln_weights *w, struct kiln_error *err)
@@ -207,13 +209,17 @@ static kt load(struct kiln_weights *w, struct kt_scope *scope, const char *name,
     w->used[position(w, t)] = true;
     if (!shape_is(t, ndim, shape)) {
         shape_text((int)t->ndim, t->shape, have, sizeof have);
-        kiln_fail(&w->error, KILN_BAD_INPUT, "%s: tensor %s has shape %s, but config.json makes it "
-                  "%s", w->dir, name, have, want);
+        kiln_fail(&w->error, KILN_BAD_INPUT,
+                  "%s: tensor %s has shape %s, but config.json makes it "
+                  "%s",
+                  w->dir, name, have, want);
         return NULL;
     }
     if (!dtype_of(t, &from)) {
-        kiln_fail(&w->error, KILN_UNSUPPORTED, "%s: tensor %s has dtype %s; weights are F32, F16 or "
-                  "BF16", w->dir, name, kiln_st_dtype_name(t->dtype));
+        kiln_fail(&w->error, KILN_UNSUPPORTED,
+                  "%s: tensor %s has dtype %s; weights are F32, F16 or "
+                  "BF16",
+                  w->dir, name, kiln_st_dtype_name(t->dtype));
         return NULL;
     }
     kt loaded = kt_from_host(scope, t->data, from, w->dtype, ndim, shape);
@@ -252,7 +258,8 @@ void kiln_params_release(struct kiln_params *params)
     *params = (struct kiln_params){0};
 }
 
-/* --- requests ---------------------------------------------------------------------------------- */
+/* --- requests ----------------------------------------------------------------------------------
+ */
 
 static kt load_named(struct kiln_weights *w, struct kt_scope *scope, const char *prefix,
                      const char *name, const char *suffix, int ndim, const int64_t *shape)
@@ -284,8 +291,8 @@ void kiln_weights_linear(struct kiln_weights *w, kt *slot, const char *prefix, c
 void kiln_weights_conv(struct kiln_weights *w, kt *slot, const char *prefix, const char *module,
                        int64_t out, int64_t in, int64_t kernel)
 {
-    *slot = load_named(w, w->scope, prefix, module, ".weight", 4,
-                       (int64_t[]){out, in, kernel, kernel});
+    *slot =
+        load_named(w, w->scope, prefix, module, ".weight", 4, (int64_t[]){out, in, kernel, kernel});
 }
 
 static int64_t pack_rows(const struct kiln_pack *pack, size_t *ret_parts)
@@ -328,8 +335,8 @@ void kiln_weights_pack(struct kiln_weights *w, kt *slot, const char *prefix,
     size_t n;
     int64_t total = pack_rows(pack, &n), row = 0;
     if (has_fused(w, prefix, pack))
-        *slot = load_named(w, w->scope, prefix, pack->fused, ".weight", 2,
-                           (int64_t[]){total, cols});
+        *slot =
+            load_named(w, w->scope, prefix, pack->fused, ".weight", 2, (int64_t[]){total, cols});
     else
         *slot = load_parts(w, prefix, pack, ".weight", 2, cols);
     for (size_t i = 0; i < n; i++) {

@@ -119,7 +119,8 @@ kt kt_tanh(kt_scope *s, kt x)
     return run(s, "tanh", {x}, [&] { return at::tanh(x->t); });
 }
 
-namespace kiln {
+namespace kiln
+{
 
 /* LibTorch's own choice depends on sizes and on the number of threads; in fp32 on the CPU oneDNN
  * is the fastest for all of ours, and the same picture must come out of any number of threads. */

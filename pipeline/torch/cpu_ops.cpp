@@ -17,7 +17,8 @@
 #include "kernels/softmax.h"
 #include "kernels/swiglu.h"
 
-namespace kiln::cpu {
+namespace kiln::cpu
+{
 
 /* Values a thread should have at least before another one is woken. */
 static constexpr int64_t grain_values = 16384;
@@ -44,7 +45,10 @@ bool takes(const at::Tensor &x)
     return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 
-static at::Tensor dense(const at::Tensor &x) { return x.defined() ? x.contiguous() : x; }
+static at::Tensor dense(const at::Tensor &x)
+{
+    return x.defined() ? x.contiguous() : x;
+}
 
 at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps,
                     const at::Tensor &factor, const at::Tensor &add)
@@ -55,9 +59,8 @@ at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps,
     args.x = data_of(in), args.weight = data_of(w), args.factor = data_of(f);
     args.add = data_of(a), args.y = y.data_ptr();
     args.n = in.size(-1), args.eps = static_cast<float>(eps), args.format = format_of(in);
-    at::parallel_for(0, in.numel() / args.n, grain(args.n), [&](int64_t begin, int64_t end) {
-        kiln_rms_norm_ref(&args, begin, end);
-    });
+    at::parallel_for(0, in.numel() / args.n, grain(args.n),
+                     [&](int64_t begin, int64_t end) { kiln_rms_norm_ref(&args, begin, end); });
     return y;
 }
 
@@ -67,13 +70,13 @@ at::Tensor swiglu(const at::Tensor &gate_up)
     int64_t rows = in.size(0), n = in.size(1) / 2;
     at::Tensor y = at::empty({rows, n}, in.options());
     const kiln_swiglu args{data_of(in), y.data_ptr(), n, format_of(in)};
-    at::parallel_for(0, rows, grain(2 * n), [&](int64_t begin, int64_t end) {
-        kiln_swiglu_ref(&args, begin, end);
-    });
+    at::parallel_for(0, rows, grain(2 * n),
+                     [&](int64_t begin, int64_t end) { kiln_swiglu_ref(&args, begin, end); });
     return y;
 }
 
-/* --- attention ----------------------------------------------------------------------------------- */
+/* --- attention -----------------------------------------------------------------------------------
+ */
 
 struct heads {
     at::Tensor q, k, v; /* [heads, rows, head_dim]; q and k in fp32 */
@@ -81,7 +84,8 @@ struct heads {
 
 static heads split(const kt_attention_args &a, float q_scale)
 {
-    at::Tensor qkv = dense(a.qkv->t), q_norm = dense(maybe(a.q_norm)), k_norm = dense(maybe(a.k_norm));
+    at::Tensor qkv = dense(a.qkv->t), q_norm = dense(maybe(a.q_norm)),
+               k_norm = dense(maybe(a.k_norm));
     at::Tensor cos = dense(maybe(a.cos)), sin = dense(maybe(a.sin));
     int64_t rows = qkv.size(0), d = a.head_dim;
     heads out;
@@ -96,9 +100,8 @@ static heads split(const kt_attention_args &a, float q_scale)
     args.rows = rows, args.heads = a.heads, args.kv_heads = a.kv_heads, args.head_dim = a.head_dim;
     args.interleaved = a.interleaved, args.eps = static_cast<float>(a.eps);
     args.q_scale = q_scale, args.format = format_of(qkv);
-    at::parallel_for(0, rows, grain(qkv.size(1)), [&](int64_t begin, int64_t end) {
-        kiln_qkv_rope_ref(&args, begin, end);
-    });
+    at::parallel_for(0, rows, grain(qkv.size(1)),
+                     [&](int64_t begin, int64_t end) { kiln_qkv_rope_ref(&args, begin, end); });
     return out;
 }
 
@@ -107,9 +110,8 @@ static at::Tensor softmax(const at::Tensor &scores, at::ScalarType dtype)
 {
     at::Tensor y = dtype == at::kFloat ? scores : at::empty_like(scores, dtype);
     const kiln_softmax args{scores.data_ptr<float>(), y.data_ptr(), scores.size(1), format_of(y)};
-    at::parallel_for(0, scores.size(0), grain(scores.size(1)), [&](int64_t begin, int64_t end) {
-        kiln_softmax_ref(&args, begin, end);
-    });
+    at::parallel_for(0, scores.size(0), grain(scores.size(1)),
+                     [&](int64_t begin, int64_t end) { kiln_softmax_ref(&args, begin, end); });
     return y;
 }
 
@@ -119,9 +121,9 @@ at::Tensor attention(const kt_attention_args &a)
     at::ScalarType dtype = a.qkv->t.scalar_type();
     if (a.causal) {
         heads x = split(a, 1.0f);
-        at::Tensor out = at::scaled_dot_product_attention(
-            x.q.to(dtype).unsqueeze(0), x.k.to(dtype).unsqueeze(0), x.v.unsqueeze(0), {}, 0.0, true,
-            {}, group != 1);
+        at::Tensor out =
+            at::scaled_dot_product_attention(x.q.to(dtype).unsqueeze(0), x.k.to(dtype).unsqueeze(0),
+                                             x.v.unsqueeze(0), {}, 0.0, true, {}, group != 1);
         return out.squeeze(0).transpose(0, 1).reshape({rows, a.heads * d});
     }
     heads x = split(a, 1.0f / std::sqrt(static_cast<float>(d)));
@@ -140,7 +142,8 @@ at::Tensor attention(const kt_attention_args &a)
     return out;
 }
 
-/* --- pictures ------------------------------------------------------------------------------------- */
+/* --- pictures
+ * ------------------------------------------------------------------------------------- */
 
 at::Tensor group_norm(const at::Tensor &x, int groups, const at::Tensor &weight,
                       const at::Tensor &bias, double eps, bool silu)

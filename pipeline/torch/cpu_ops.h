@@ -6,7 +6,8 @@
 
 #include "pipeline/torch/internal.h"
 
-namespace kiln::cpu {
+namespace kiln::cpu
+{
 
 /* fp32 or bf16, in host memory. */
 bool takes(const at::Tensor &x);

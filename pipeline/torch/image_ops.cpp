@@ -19,8 +19,8 @@ kt kt_conv2d(kt_scope *s, const struct kt_conv_args *args)
         at::Tensor x = channels_last(args->x->t);
         int64_t pad = args->pad_before;
         if (args->pad_before != args->pad_after) {
-            x = at::constant_pad_nd(x, {args->pad_before, args->pad_after, args->pad_before,
-                                        args->pad_after});
+            x = at::constant_pad_nd(
+                x, {args->pad_before, args->pad_after, args->pad_before, args->pad_after});
             pad = 0;
         }
         at::Tensor y = kiln::convolve(x, channels_last(args->weight->t), kiln::maybe(args->bias),
@@ -33,7 +33,8 @@ kt kt_group_norm(kt_scope *s, kt x, int groups, kt weight, kt bias, double eps, 
 {
     return run(s, "group_norm", {x, weight, bias}, [&] {
         if (kiln::cpu::takes(x->t) && x->t.size(1) <= KILN_NORM_CHANNELS_MAX)
-            return kiln::cpu::group_norm(channels_last(x->t), groups, weight->t, bias->t, eps, silu);
+            return kiln::cpu::group_norm(channels_last(x->t), groups, weight->t, bias->t, eps,
+                                         silu);
         at::Tensor y = at::group_norm(channels_last(x->t), groups, weight->t, bias->t, eps);
         return silu ? at::silu_(y) : y;
     });

@@ -35,7 +35,8 @@ struct kt_scope {
     }
 };
 
-namespace kiln {
+namespace kiln
+{
 
 /* Files the exception in flight as the scope's error, named after the operation. */
 void file_exception(kt_scope *s, const char *op) noexcept;
@@ -83,7 +84,10 @@ at::Tensor convolve(const at::Tensor &x, const at::Tensor &weight, const at::Ten
 /* Both halves of nn.Linear; the bias may be undefined. */
 at::Tensor linear(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias);
 at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps);
-inline at::Tensor maybe(kt x) { return x ? x->t : at::Tensor(); }
+inline at::Tensor maybe(kt x)
+{
+    return x ? x->t : at::Tensor();
+}
 
 } // namespace kiln
 

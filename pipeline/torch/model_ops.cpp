@@ -7,7 +7,8 @@
 
 using kiln::run;
 
-namespace kiln {
+namespace kiln
+{
 
 at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps)
 {
@@ -69,9 +70,8 @@ kt kt_add_rms_norm(kt_scope *s, kt x, kt y, kt weight, double eps, kt gate)
 
 kt kt_layer_norm_scale(kt_scope *s, kt x, double eps, kt scale)
 {
-    return run(s, "layer_norm", {x, scale}, [&] {
-        return at::layer_norm(x->t, {x->t.size(-1)}, {}, {}, eps) * scale->t;
-    });
+    return run(s, "layer_norm", {x, scale},
+               [&] { return at::layer_norm(x->t, {x->t.size(-1)}, {}, {}, eps) * scale->t; });
 }
 
 kt kt_swiglu(kt_scope *s, kt gate_up)

@@ -10,7 +10,8 @@
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
 
-namespace kiln {
+namespace kiln
+{
 
 /* LibTorch's messages carry a C++ backtrace from the second line on; people get the first. */
 static void fail_with(kt_scope *s, const char *op, const char *what) noexcept
@@ -71,9 +72,11 @@ static int open_cuda(int device, kiln_error *err)
     if (!library)
         library = dlopen("libkiln_cuda.so", RTLD_NOW | RTLD_GLOBAL);
     if (!library)
-        return kiln_fail(err, KILN_DEVICE,
-                         "device cuda:%d: libkiln_cuda.so or what it needs (CUDA 13, cuBLAS, cuDNN) "
-                         "cannot be loaded: %s", device, dlerror());
+        return kiln_fail(
+            err, KILN_DEVICE,
+            "device cuda:%d: libkiln_cuda.so or what it needs (CUDA 13, cuBLAS, cuDNN) "
+            "cannot be loaded: %s",
+            device, dlerror());
     auto count = reinterpret_cast<int (*)(char *, size_t)>(dlsym(library, "kiln_cuda_count"));
     if (!count)
         return kiln_fail(err, KILN_DEVICE, "device cuda:%d: libkiln_cuda.so is of another version",
@@ -94,8 +97,8 @@ int kt_device_open(int device, kiln_error *err)
     if (device == KT_CPU)
         return 0;
     if (device < 0)
-        return kiln_fail(err, KILN_BAD_INPUT,
-                         "device %d: -1 is the CPU, 0 and up are CUDA devices", device);
+        return kiln_fail(err, KILN_BAD_INPUT, "device %d: -1 is the CPU, 0 and up are CUDA devices",
+                         device);
     return open_cuda(device, err);
 }
 
@@ -158,7 +161,10 @@ void kt_scope_fail(kt_scope *s, const kiln_error *err)
         s->error = *err;
 }
 
-int kt_scope_device(const kt_scope *s) { return s->device; }
+int kt_scope_device(const kt_scope *s)
+{
+    return s->device;
+}
 
 kt kt_keep(kt_scope *to, kt x)
 {

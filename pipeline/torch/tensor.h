@@ -44,8 +44,8 @@ int kt_scope_check(const struct kt_scope *s, struct kiln_error *err) KILN_MUST_C
 /* Sets the sticky error unless there is one: for model code that finds a contradiction. */
 void kt_scope_fail(struct kt_scope *s, const struct kiln_error *err);
 int kt_scope_device(const struct kt_scope *s);
-kt kt_keep(struct kt_scope *to, kt x);    /* a second handle on x, in another scope */
-void kt_drop(struct kt_scope *s, kt x);   /* frees the handle x early; accepts NULL */
+kt kt_keep(struct kt_scope *to, kt x);  /* a second handle on x, in another scope */
+void kt_drop(struct kt_scope *s, kt x); /* frees the handle x early; accepts NULL */
 
 /* --- shape --------------------------------------------------------------------------------- */
 int64_t kt_size(kt x, int dim); /* -1 counts from the end; 0 for NULL */
@@ -71,12 +71,12 @@ kt kt_cat(struct kt_scope *s, const kt *xs, size_t count, int dim);
 kt kt_repeat_rows(struct kt_scope *s, kt row, int64_t rows); /* [1,n] -> [rows,n] */
 
 /* --- arithmetic ---------------------------------------------------------------------------- */
-kt kt_add(struct kt_scope *s, kt x, kt y);                    /* broadcasts */
-kt kt_add_scaled(struct kt_scope *s, kt x, kt y, double a);   /* x + a*y */
+kt kt_add(struct kt_scope *s, kt x, kt y);                  /* broadcasts */
+kt kt_add_scaled(struct kt_scope *s, kt x, kt y, double a); /* x + a*y */
 kt kt_affine(struct kt_scope *s, kt x, double scale, double shift);
 kt kt_silu(struct kt_scope *s, kt x);
 kt kt_tanh(struct kt_scope *s, kt x);
-kt kt_linear(struct kt_scope *s, kt x, kt weight, kt bias);   /* weight [N,K]; bias or NULL */
+kt kt_linear(struct kt_scope *s, kt x, kt weight, kt bias); /* weight [N,K]; bias or NULL */
 kt kt_embedding(struct kt_scope *s, kt table, const int32_t *ids, size_t count);
 /* Changes target: rows [row, row+M) of a matrix += scale * up[M,r] * down[r,K], summed in fp32. */
 void kt_add_low_rank(struct kt_scope *s, kt target, int64_t row, kt up, kt down, double scale);
@@ -111,7 +111,7 @@ struct kt_conv_args {
 };
 kt kt_conv2d(struct kt_scope *s, const struct kt_conv_args *args);
 kt kt_group_norm(struct kt_scope *s, kt x, int groups, kt weight, kt bias, double eps, bool silu);
-kt kt_upsample2(struct kt_scope *s, kt x); /* nearest, twice the size */
+kt kt_upsample2(struct kt_scope *s, kt x);  /* nearest, twice the size */
 kt kt_image_rows(struct kt_scope *s, kt x); /* [1,C,H,W] -> [H*W,C] */
 kt kt_rows_image(struct kt_scope *s, kt x, int64_t height, int64_t width); /* and back */
 /* [1,3,H,W] in -1..1 to interleaved bytes, rounded as round(clamp(x/2 + 0.5) * 255). */

@@ -29,8 +29,8 @@ static inline const char *golden(const char *name)
 /* The fp32 model on the CPU in fp32, so that bits can be compared. */
 static inline DiffusionZContext *open_plain(void)
 {
-    const DiffusionZOptions options = {.model_path = golden("models/plain"), .device_id = -1,
-                                       .dtype = DIFFUSIONZ_FP32};
+    const DiffusionZOptions options = {
+        .model_path = golden("models/plain"), .device_id = -1, .dtype = DIFFUSIONZ_FP32};
     DiffusionZContext *ctx = NULL;
     if (diffusionz_open(&options, &ctx))
         fail_msg("%s", diffusionz_last_error());
@@ -39,8 +39,8 @@ static inline DiffusionZContext *open_plain(void)
 
 static inline DiffusionZParams small_picture(int64_t seed)
 {
-    return (DiffusionZParams){.prompt = "a red circle", .width = 64, .height = 64, .num_steps = 1,
-                              .seed = seed};
+    return (DiffusionZParams){
+        .prompt = "a red circle", .width = 64, .height = 64, .num_steps = 1, .seed = seed};
 }
 
 #endif

@@ -42,7 +42,8 @@ static void one_init_many_pictures(void **state)
     uint32_t width, height;
     struct kiln_error err;
     assert_int_equal(kiln_webp_decode(first->image_data, first->image_len, 1u << 20, &rgb, &width,
-                                      &height, &err), 0);
+                                      &height, &err),
+                     0);
     assert_int_equal(width, 96);
     assert_int_equal(height, 64);
     assert_int_equal(first->width, 96);
@@ -54,7 +55,8 @@ static void one_init_many_pictures(void **state)
     diffusionz_free(ctx);
 }
 
-/* --- failures ------------------------------------------------------------------------------------- */
+/* --- failures
+ * ------------------------------------------------------------------------------------- */
 
 static void expect_failure(DiffusionZContext *ctx, const DiffusionZParams *p, int code,
                            const char *part)
@@ -153,7 +155,8 @@ static void a_gpu_that_is_not_there(void **state)
     assert_non_null(strstr(diffusionz_last_error(), "cuda:0"));
 }
 
-/* --- LoRA ------------------------------------------------------------------------------------------- */
+/* --- LoRA
+ * ------------------------------------------------------------------------------------------- */
 
 static void lora_comes_and_goes_without_a_trace(void **state)
 {
@@ -190,7 +193,8 @@ static void lora_comes_and_goes_without_a_trace(void **state)
     diffusionz_free(ctx);
 }
 
-/* --- threads ---------------------------------------------------------------------------------------- */
+/* --- threads
+ * ---------------------------------------------------------------------------------------- */
 
 struct thread_work {
     DiffusionZContext *ctx;
@@ -245,7 +249,8 @@ static void one_context_in_two_threads(void **state)
     diffusionz_free(ctx);
 }
 
-/* --- memory ----------------------------------------------------------------------------------------- */
+/* --- memory
+ * ----------------------------------------------------------------------------------------- */
 
 static void a_thousand_calls_leave_nothing(void **state)
 {
@@ -266,15 +271,16 @@ static void a_thousand_calls_leave_nothing(void **state)
     diffusionz_free(ctx);
 }
 
-/* --- the library itself ------------------------------------------------------------------------------ */
+/* --- the library itself
+ * ------------------------------------------------------------------------------ */
 
 static void the_library_shows_its_abi_alone(void **state)
 {
     (void)state;
-    static const char *const shown[] = {"diffusionz_init", "diffusionz_free", "diffusionz_generate",
-                                        "diffusionz_free_result", "diffusionz_load_lora",
-                                        "diffusionz_unload_lora", "diffusionz_open",
-                                        "diffusionz_run_batch", "diffusionz_last_error"};
+    static const char *const shown[] = {
+        "diffusionz_init",        "diffusionz_free",      "diffusionz_generate",
+        "diffusionz_free_result", "diffusionz_load_lora", "diffusionz_unload_lora",
+        "diffusionz_open",        "diffusionz_run_batch", "diffusionz_last_error"};
     const char *build = getenv("BUILD"), *source = getenv("KILN_SOURCE");
     char path[4096];
     if (!build || !source)

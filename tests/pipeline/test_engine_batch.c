@@ -24,8 +24,8 @@ static int close_context(void **state)
 
 static void run(const DiffusionZItem *items, int count, DiffusionZOutput *out)
 {
-    const DiffusionZBatch batch = {.items = items, .item_count = count, .width = SIDE,
-                                   .height = SIDE, .num_steps = 3};
+    const DiffusionZBatch batch = {
+        .items = items, .item_count = count, .width = SIDE, .height = SIDE, .num_steps = 3};
     if (diffusionz_run_batch(ctx, &batch, out, NULL))
         fail_msg("%s", diffusionz_last_error());
 }
@@ -34,7 +34,8 @@ static void run(const DiffusionZItem *items, int count, DiffusionZOutput *out)
 static const DiffusionZItem items[4] = {
     {.prompt = "a star", .seed = 1},
     {.prompt = "a much longer prompt with many words, so that its tokens need more than one "
-               "multiple of thirty-two rows in the joint sequence of the transformer", .seed = 2},
+               "multiple of thirty-two rows in the joint sequence of the transformer",
+     .seed = 2},
     {.prompt = "", .seed = 3},
     {.prompt = "a star", .seed = 4},
 };
@@ -80,8 +81,12 @@ static void a_raised_flag_stops_one_item(void **state)
     DiffusionZItem two[2] = {items[0], items[1]};
     DiffusionZOutput out[2];
     two[0].cancel = &flag;
-    const DiffusionZBatch batch = {.items = two, .item_count = 2, .width = SIDE, .height = SIDE,
-                                   .num_steps = 3, .progress = &progress};
+    const DiffusionZBatch batch = {.items = two,
+                                   .item_count = 2,
+                                   .width = SIDE,
+                                   .height = SIDE,
+                                   .num_steps = 3,
+                                   .progress = &progress};
     assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), 0);
     assert_int_equal(out[0].error_code, KILN_CANCELLED);
     assert_non_null(out[0].error_msg);
@@ -96,8 +101,13 @@ static void latents_without_a_picture(void **state)
     (void)state;
     DiffusionZOutput out, picture;
     DiffusionZTimes times;
-    const DiffusionZBatch batch = {.items = items, .item_count = 1, .width = SIDE, .height = SIDE,
-                                   .num_steps = 3, .keep_trajectory = 1, .skip_decode = 1};
+    const DiffusionZBatch batch = {.items = items,
+                                   .item_count = 1,
+                                   .width = SIDE,
+                                   .height = SIDE,
+                                   .num_steps = 3,
+                                   .keep_trajectory = 1,
+                                   .skip_decode = 1};
     assert_int_equal(diffusionz_run_batch(ctx, &batch, &out, &times), 0);
     assert_null(out.rgb);
     assert_int_equal(out.latent_channels, 16);
@@ -117,8 +127,12 @@ static void lora_leaves_the_same_bits(void **state)
     (void)state;
     const DiffusionZLora set[2] = {{golden("loras/diffusers.safetensors"), 0.8f},
                                    {golden("loras/second.safetensors"), -0.5f}};
-    DiffusionZBatch batch = {.items = items, .item_count = 1, .width = SIDE, .height = SIDE,
-                             .num_steps = 2, .loras = set};
+    DiffusionZBatch batch = {.items = items,
+                             .item_count = 1,
+                             .width = SIDE,
+                             .height = SIDE,
+                             .num_steps = 2,
+                             .loras = set};
     DiffusionZOutput bare, out;
     assert_int_equal(diffusionz_run_batch(ctx, &batch, &bare, NULL), 0);
     for (int count = 1; count <= 2; count++) {
@@ -137,12 +151,14 @@ static void lora_leaves_the_same_bits(void **state)
 static void threads_change_nothing(void **state)
 {
     (void)state;
-    DiffusionZOptions options = {.model_path = golden("models/plain"), .device_id = -1,
-                                 .dtype = DIFFUSIONZ_FP32, .threads = 1};
+    DiffusionZOptions options = {.model_path = golden("models/plain"),
+                                 .device_id = -1,
+                                 .dtype = DIFFUSIONZ_FP32,
+                                 .threads = 1};
     DiffusionZContext *single;
     DiffusionZOutput a, b;
-    const DiffusionZBatch batch = {.items = items, .item_count = 1, .width = SIDE, .height = SIDE,
-                                   .num_steps = 3};
+    const DiffusionZBatch batch = {
+        .items = items, .item_count = 1, .width = SIDE, .height = SIDE, .num_steps = 3};
     assert_int_equal(diffusionz_open(&options, &single), 0);
     assert_int_equal(diffusionz_run_batch(single, &batch, &a, NULL), 0);
     run(items, 1, &b);
@@ -157,13 +173,13 @@ static void threads_change_nothing(void **state)
 static void bf16_is_close(void **state)
 {
     (void)state;
-    const DiffusionZOptions options = {.model_path = golden("models/plain"), .device_id = -1,
-                                       .dtype = DIFFUSIONZ_BF16};
+    const DiffusionZOptions options = {
+        .model_path = golden("models/plain"), .device_id = -1, .dtype = DIFFUSIONZ_BF16};
     DiffusionZContext *narrow;
     DiffusionZOutput a, b;
     assert_int_equal(diffusionz_open(&options, &narrow), 0);
-    const DiffusionZBatch batch = {.items = items, .item_count = 1, .width = SIDE, .height = SIDE,
-                                   .num_steps = 3};
+    const DiffusionZBatch batch = {
+        .items = items, .item_count = 1, .width = SIDE, .height = SIDE, .num_steps = 3};
     assert_int_equal(diffusionz_run_batch(narrow, &batch, &a, NULL), 0);
     run(items, 1, &b);
     double error = 0, norm = 0;
@@ -182,8 +198,8 @@ static void a_batch_of_nonsense(void **state)
 {
     (void)state;
     DiffusionZOutput out[2];
-    DiffusionZBatch batch = {.items = items, .item_count = 0, .width = SIDE, .height = SIDE,
-                             .num_steps = 3};
+    DiffusionZBatch batch = {
+        .items = items, .item_count = 0, .width = SIDE, .height = SIDE, .num_steps = 3};
     assert_int_equal(diffusionz_run_batch(ctx, NULL, out, NULL), KILN_BAD_INPUT);
     assert_int_equal(diffusionz_run_batch(ctx, &batch, NULL, NULL), KILN_BAD_INPUT);
     assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), KILN_BAD_INPUT);
@@ -209,7 +225,8 @@ static void names_of_the_model(void **state)
     assert_string_equal(diffusionz_model_name(ctx), "plain");
     int32_t *ids;
     size_t wrapped, raw;
-    assert_int_equal(diffusionz_tokenize(golden("models/plain"), "a star", 6, 0, &ids, &wrapped), 0);
+    assert_int_equal(diffusionz_tokenize(golden("models/plain"), "a star", 6, 0, &ids, &wrapped),
+                     0);
     diffusionz_free_ids(ids);
     assert_int_equal(diffusionz_tokenize(golden("models/plain"), "a star", 6, 1, &ids, &raw), 0);
     diffusionz_free_ids(ids);

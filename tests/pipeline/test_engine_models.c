@@ -22,8 +22,8 @@ static const char *copy_of(const char *model)
 
 static void expect_refusal(const char *dir, int code, const char *part, const char *other)
 {
-    const DiffusionZOptions options = {.model_path = dir, .device_id = -1,
-                                       .dtype = DIFFUSIONZ_FP32};
+    const DiffusionZOptions options = {
+        .model_path = dir, .device_id = -1, .dtype = DIFFUSIONZ_FP32};
     struct kiln_engine *engine = NULL;
     struct kiln_error err = {0};
     int got = kiln_engine_open(&options, &engine, &err);
@@ -35,7 +35,8 @@ static void expect_refusal(const char *dir, int code, const char *part, const ch
         fail_msg("\"%s\" does not name \"%s\" and \"%s\"", err.text, part, other ? other : part);
 }
 
-/* --- configs ----------------------------------------------------------------------------------------- */
+/* --- configs
+ * ----------------------------------------------------------------------------------------- */
 
 struct lie {
     const char *file, *key, *value; /* value: JSON; NULL removes the key */
@@ -52,8 +53,10 @@ static const struct lie lies[] = {
     {"transformer/config.json", "n_heads", "7", KILN_BAD_INPUT, "n_heads", "dim"},
     {"transformer/config.json", "axes_dims", "[8, 8]", KILN_BAD_INPUT, "axes_dims", NULL},
     {"transformer/config.json", "axes_dims", "[2, 2, 2]", KILN_BAD_INPUT, "axes_dims", "add up"},
-    {"transformer/config.json", "cap_feat_dim", "77", KILN_BAD_INPUT, "cap_feat_dim", "hidden_size"},
-    {"transformer/config.json", "in_channels", "8", KILN_BAD_INPUT, "in_channels", "latent_channels"},
+    {"transformer/config.json", "cap_feat_dim", "77", KILN_BAD_INPUT, "cap_feat_dim",
+     "hidden_size"},
+    {"transformer/config.json", "in_channels", "8", KILN_BAD_INPUT, "in_channels",
+     "latent_channels"},
     {"transformer/config.json", "all_patch_size", "[4]", KILN_UNSUPPORTED, "all_patch_size", NULL},
     {"transformer/config.json", "siglip_feat_dim", "64", KILN_UNSUPPORTED, "siglip_feat_dim", NULL},
     {"transformer/config.json", "norm_eps", "0", KILN_BAD_INPUT, "norm_eps", NULL},
@@ -61,7 +64,8 @@ static const struct lie lies[] = {
     {"text_encoder/config.json", "hidden_size", NULL, KILN_BAD_INPUT, "hidden_size", "missing"},
     {"text_encoder/config.json", "intermediate_size", "64", KILN_BAD_INPUT, "gate_proj", "shape"},
     {"text_encoder/config.json", "vocab_size", "12", KILN_BAD_INPUT, "vocab_size", "tokenizer"},
-    {"text_encoder/config.json", "model_type", "\"llama\"", KILN_UNSUPPORTED, "model_type", "llama"},
+    {"text_encoder/config.json", "model_type", "\"llama\"", KILN_UNSUPPORTED, "model_type",
+     "llama"},
     {"text_encoder/config.json", "num_key_value_heads", "3", KILN_BAD_INPUT, "num_key_value_heads",
      NULL},
     {"text_encoder/config.json", "use_sliding_window", "true", KILN_UNSUPPORTED,
@@ -125,10 +129,14 @@ static void configs_that_are_none(void **state)
 static void parts_that_are_missing(void **state)
 {
     (void)state;
-    static const char *const parts[] = {
-        "transformer/config.json", "text_encoder/config.json", "vae/config.json",
-        "scheduler/scheduler_config.json", "tokenizer", "transformer", "text_encoder",
-        "vae/diffusion_pytorch_model.safetensors"};
+    static const char *const parts[] = {"transformer/config.json",
+                                        "text_encoder/config.json",
+                                        "vae/config.json",
+                                        "scheduler/scheduler_config.json",
+                                        "tokenizer",
+                                        "transformer",
+                                        "text_encoder",
+                                        "vae/diffusion_pytorch_model.safetensors"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const char *dir = copy_of("models/plain");
         char command[256], folder[64];
@@ -139,11 +147,13 @@ static void parts_that_are_missing(void **state)
     }
 }
 
-/* --- weights ------------------------------------------------------------------------------------------ */
+/* --- weights
+ * ------------------------------------------------------------------------------------------ */
 
 #define TRANSFORMER "transformer/diffusion_pytorch_model.safetensors"
 
-/* Rewrites the transformer's file with one tensor changed by `change`, or left out if it says so. */
+/* Rewrites the transformer's file with one tensor changed by `change`, or left out if it says so.
+ */
 static void rewrite(const char *dir, const char *name,
                     bool (*change)(struct kiln_st_tensor *t, void *data))
 {
@@ -244,8 +254,8 @@ static void weights_cut_short(void **state)
     fclose(file);
     for (int i = 0; i < 12; i++) {
         assert_int_equal(truncate(path, size - 1 - i * size / 12), 0);
-        const DiffusionZOptions options = {.model_path = dir, .device_id = -1,
-                                           .dtype = DIFFUSIONZ_FP32};
+        const DiffusionZOptions options = {
+            .model_path = dir, .device_id = -1, .dtype = DIFFUSIONZ_FP32};
         struct kiln_engine *engine = NULL;
         struct kiln_error err = {0};
         assert_int_not_equal(kiln_engine_open(&options, &engine, &err), 0);
@@ -272,12 +282,9 @@ static void dtypes_that_are_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configs_that_lie),
-        cmocka_unit_test(configs_that_are_none),
-        cmocka_unit_test(parts_that_are_missing),
-        cmocka_unit_test(weights_that_do_not_fit),
-        cmocka_unit_test(weights_cut_short),
-        cmocka_unit_test(dtypes_that_are_none),
+        cmocka_unit_test(configs_that_lie),       cmocka_unit_test(configs_that_are_none),
+        cmocka_unit_test(parts_that_are_missing), cmocka_unit_test(weights_that_do_not_fit),
+        cmocka_unit_test(weights_cut_short),      cmocka_unit_test(dtypes_that_are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

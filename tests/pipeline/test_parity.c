@@ -50,7 +50,8 @@ static void check_scope(const struct bench *b)
         fail_msg("%s", err.text);
 }
 
-/* --- comparing ------------------------------------------------------------------------------------ */
+/* --- comparing
+ * ------------------------------------------------------------------------------------ */
 
 static const struct kiln_st_tensor *reference(const struct bench *b, const char *name)
 {
@@ -109,7 +110,8 @@ static void compare_picture(const struct bench *b, const uint8_t *got)
     assert_true((double)off <= (1 - PIXEL_SHARE) * (double)want->size);
 }
 
-/* --- stages ---------------------------------------------------------------------------------------- */
+/* --- stages
+ * ---------------------------------------------------------------------------------------- */
 
 static kt check_text(const struct bench *b, const char *prompt, const char *ids_name,
                      const char *features_name)
@@ -135,10 +137,12 @@ static void check_first_step(const struct bench *b, const struct kiln_schedule *
     int64_t p = t->config.patch, h = kt_size(b->noise, 1) / p, w = kt_size(b->noise, 2) / p;
     struct kiln_time_table *times =
         kiln_time_table_new(t, b->scope, schedule->times, schedule->steps);
-    const struct kiln_forward forward = {
-        .latent = b->noise, .caption = b->caption, .times = times,
-        .rope = kiln_rope_joint(b->scope, &t->config, h, w, kiln_pad_rows(h * w),
-                                kt_size(b->caption, 0))};
+    const struct kiln_forward forward = {.latent = b->noise,
+                                         .caption = b->caption,
+                                         .times = times,
+                                         .rope = kiln_rope_joint(b->scope, &t->config, h, w,
+                                                                 kiln_pad_rows(h * w),
+                                                                 kt_size(b->caption, 0))};
     compare_tensor(b, "image_tokens", kiln_image_tokens(t, b->scope, &forward));
     compare_tensor(b, "model_output", kiln_transformer_run(t, b->scope, &forward));
     kiln_time_table_free(times);
@@ -161,13 +165,19 @@ static void check_run(const struct bench *b, const DiffusionZLora *loras, int lo
     int steps = int_of(b, "steps");
     struct kiln_error err;
     const DiffusionZItem item = {
-        .prompt = text_of(b, "prompt"), .negative_prompt = text_of(b, "negative_prompt"),
+        .prompt = text_of(b, "prompt"),
+        .negative_prompt = text_of(b, "negative_prompt"),
         .seed = (uint64_t)json_integer_value(json_object_get(b->spec, "seed"))};
     const DiffusionZBatch batch = {
-        .items = &item, .item_count = 1, .width = int_of(b, "width"),
-        .height = int_of(b, "height"), .num_steps = steps,
+        .items = &item,
+        .item_count = 1,
+        .width = int_of(b, "width"),
+        .height = int_of(b, "height"),
+        .num_steps = steps,
         .guidance_scale = (float)json_number_value(json_object_get(b->spec, "guidance")),
-        .loras = loras, .lora_count = lora_count, .keep_trajectory = 1};
+        .loras = loras,
+        .lora_count = lora_count,
+        .keep_trajectory = 1};
     DiffusionZOutput out;
     if (kiln_engine_run(b->engine, &batch, NULL, &out, NULL, &err))
         fail_msg("%s", err.text);
@@ -203,7 +213,8 @@ static void check_encoder(const struct bench *b)
     kiln_vae_free(vae);
 }
 
-/* --- cases ----------------------------------------------------------------------------------------- */
+/* --- cases
+ * ----------------------------------------------------------------------------------------- */
 
 static struct kiln_engine *engine_of(const char *model)
 {
@@ -219,8 +230,8 @@ static struct kiln_engine *engine_of(const char *model)
         return NULL;
     snprintf(last, sizeof last, "%s", model);
     snprintf(dir, sizeof dir, "%s/%s", golden, model);
-    const DiffusionZOptions options = {.model_path = dir, .device_id = KT_CPU,
-                                       .dtype = DIFFUSIONZ_FP32};
+    const DiffusionZOptions options = {
+        .model_path = dir, .device_id = KT_CPU, .dtype = DIFFUSIONZ_FP32};
     if (kiln_engine_open(&options, &engine, &err))
         fail_msg("%s", err.text);
     return engine;
@@ -233,8 +244,7 @@ static int read_loras(const struct bench *b, DiffusionZLora *loras, char paths[]
     assert_true(count <= KILN_LORAS_MAX);
     for (int i = 0; i < count; i++) {
         const json_t *lora = json_array_get(list, (size_t)i);
-        snprintf(paths[i], 4096, "%s/%s", golden,
-                 json_string_value(json_object_get(lora, "file")));
+        snprintf(paths[i], 4096, "%s/%s", golden, json_string_value(json_object_get(lora, "file")));
         loras[i].path = paths[i];
         loras[i].weight = (float)json_number_value(json_object_get(lora, "scale"));
     }
