@@ -1,0 +1,67 @@
+#!/bin/bash
+# The verb enqueue as scripts see it: what is on stdout, the JSON shapes, the exit codes, pipes.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+
+redis-server --port 0 --unixsocket "$PWD/redis.sock" --save '' --daemonize yes \
+    --pidfile "$PWD/redis.pid" --logfile "$PWD/redis.log" --dir "$PWD" >/dev/null || exit 1
+trap 'kill "$(cat redis.pid 2>/dev/null)" 2>/dev/null' EXIT
+export KILN_REDIS=unix:$PWD/redis.sock
+for _ in $(seq 100); do redis-cli -s redis.sock ping 2>/dev/null | grep -q PONG && break; sleep 0.05; done
+entries() { redis-cli -s redis.sock xlen 'kiln:{default}:intake'; }
+
+# The batch alone on stdout; a name of one's own is kept.
+printf '{"prompt":"a cat"}\n{"prompt":"a {red|blue} dog"}\n' >good.jsonl
+ok kiln enqueue good.jsonl --no-wait
+[ "$(wc -l <out.txt)" = 1 ] && grep -Eq '^b-[0-9]{8}-[0-9a-f]{8}$' out.txt || die "no batch name alone"
+[ ! -s err.txt ] || die "something to say about a good file"
+ok kiln enqueue good.jsonl --no-wait --batch nightly.7
+[ "$(cat out.txt)" = nightly.7 ] || die "another name"
+[ "$(entries)" = 8 ] || die "$(entries) entries"
+
+# JSON: counts are unknown without a receipt.
+ok kiln --json enqueue good.jsonl --no-wait --batch b
+json out.txt 'd == {"batch": "b", "accepted": None, "duplicate": None, "refused": []}'
+
+# Refused lines: on stderr by place, in JSON by number; the good ones are sent.
+printf '{"prompt":"x","wdith":64}\r\n{"prompt":"y"}\n{"prompt":"z","steps":0}' >mixed.jsonl
+fails 65 kiln --json enqueue mixed.jsonl --no-wait --batch b
+json out.txt '[r["line"] for r in d["refused"]] == [1, 3] and "width" in d["refused"][0]["error"]'
+says '^mixed.jsonl:1: unknown key "wdith"; did you mean "width"?$'
+says '^mixed.jsonl:3: steps is 0; it must be a whole number from 1 to 50$'
+before=$(entries)
+fails 65 kiln --json enqueue mixed.jsonl --strict --batch b
+json out.txt 'd["batch"] is None and d["accepted"] == 0 and len(d["refused"]) == 2'
+[ "$(entries)" = "$before" ] || die "--strict sent something"
+
+# Standard input, a FIFO, CSV by option.
+echo 'a cat' | ok kiln enqueue - --no-wait --batch piped
+[ "$(cat out.txt)" = piped ] || die "nothing from a pipe"
+mkfifo fifo
+(printf 'a cat\n{broken\n' >fifo) &
+fails 65 kiln enqueue fifo --no-wait --strict
+says '^fifo:2: prompt: a .{. without its .}. at byte 1'
+printf 'prompt,width,height\n"a, b",512,512\nc,100,512\n' | fails 65 kiln enqueue - --format csv --no-wait
+says '^<stdin>:3: width is 100, which is no multiple of 16; the nearest allowed is 96$'
+
+# A plan sends nothing.
+before=$(entries)
+ok kiln --json enqueue good.jsonl --dry-run --set size=512x512 --set count=100
+json out.txt 'd["jobs"] == 300 and d["groups"][0]["width"] == 512 and d["gpu_seconds"] > 1 and d["bytes"] > 1e6'
+ok kiln enqueue good.jsonl --dry-run
+says '3  1024x1024       8' out.txt
+[ "$(entries)" = "$before" ] || die "a dry run sent something"
+
+# Wrong command lines and inputs.
+fails 64 kiln enqueue good.jsonl --batch 'a b'
+fails 64 kiln enqueue good.jsonl --format xml
+fails 65 kiln enqueue good.jsonl --set wdith=3
+says 'did you mean "width"?'
+fails 66 kiln enqueue nowhere.jsonl
+: >empty.jsonl
+fails 65 kiln enqueue empty.jsonl
+says 'no jobs in it'
+kill "$(cat redis.pid)"
+for _ in $(seq 100); do [ -S redis.sock ] && kill -0 "$(cat redis.pid 2>/dev/null)" 2>/dev/null || break; sleep 0.05; done
+fails 69 kiln enqueue good.jsonl
+[ ! -s out.txt ] || die "a result without a Redis"
+echo ok
