@@ -3,6 +3,7 @@
 q, k and v of a block share their A, so that a fused qkv adapter can carry the same deltas; alpha is
 a power of two times the rank, so that moving it into A changes no bit.
 """
+
 import json
 import math
 
@@ -14,17 +15,34 @@ RANK = 4
 ALPHA = 8.0
 QKV = ("to_q", "to_k", "to_v")
 # All files of these names hold the deltas of diffusers.safetensors.
-SAME_DELTAS = ["diffusers_alpha", "aitoolkit", "aitoolkit_alpha", "kohya", "kohya_fused", "comfy", "dotted",
-               "default", "peft"]
+SAME_DELTAS = [
+    "diffusers_alpha",
+    "aitoolkit",
+    "aitoolkit_alpha",
+    "kohya",
+    "kohya_fused",
+    "comfy",
+    "dotted",
+    "default",
+    "peft",
+]
 # diffusers leaves fused lora_A/lora_B keys out with a warning, and refuses PEFT's own prefix.
 UNREAD_BY_DIFFUSERS = ["comfy", "peft"]
-OTHERS = ["attention.to_out.0", "feed_forward.w1", "feed_forward.w2", "feed_forward.w3", "adaLN_modulation.0"]
+OTHERS = [
+    "attention.to_out.0",
+    "feed_forward.w1",
+    "feed_forward.w2",
+    "feed_forward.w3",
+    "adaLN_modulation.0",
+]
 
 
 def draw(transformer, blocks, names, generator):
     """{module: (A, B)} with delta = B A."""
+
     def normal(*shape, scale):
         return scale * torch.randn(shape, generator=generator)
+
     modules = dict(transformer.named_modules())
     pairs = {}
     for block in blocks:
@@ -66,10 +84,15 @@ def layout(pairs, prefix, down, up, alpha=None, flatten=False):
 
 
 def dotted(pairs):
-    """.lora.down/.up, to.q for to_q, with redundant fused copies (here of other numbers: they must be dropped)."""
+    """.lora.down/.up, to.q for to_q, with redundant fused copies.
+
+    The copies hold other numbers here: they must be dropped."""
     ends = (".lora.down.weight", ".lora.up.weight")
-    tensors = layout({k.replace(".to_", ".to.").replace("to.out", "to_out"): v for k, v in pairs.items()},
-                     "diffusion_model.", *ends)
+    tensors = layout(
+        {k.replace(".to_", ".to.").replace("to.out", "to_out"): v for k, v in pairs.items()},
+        "diffusion_model.",
+        *ends,
+    )
     copies = {k: v for k, v in fuse(pairs).items() if k.endswith((".qkv", ".out"))}
     for key, value in layout(copies, "diffusion_model.", *ends).items():
         tensors[key] = value + 1
@@ -79,8 +102,10 @@ def dotted(pairs):
 def adapter_metadata(pairs):
     """What diffusers' save_lora_weights keeps of the PEFT config: there, alpha is in no tensor."""
     config = LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=sorted(pairs)).to_dict()
-    return {f"transformer.{key}": sorted(value) if isinstance(value, set) else value
-            for key, value in config.items()}
+    return {
+        f"transformer.{key}": sorted(value) if isinstance(value, set) else value
+        for key, value in config.items()
+    }
 
 
 def write_all(pipeline, folder, generator):
@@ -90,7 +115,9 @@ def write_all(pipeline, folder, generator):
     pairs = draw(transformer, blocks, ["attention." + p for p in QKV] + OTHERS, generator)
     ab, updown = (".lora_A.weight", ".lora_B.weight"), (".lora_down.weight", ".lora_up.weight")
     some = [torch.bfloat16, torch.float32, torch.float16]
-    metadata = {"lora_adapter_metadata": json.dumps(adapter_metadata(pairs), indent=2, sort_keys=True)}
+    metadata = {
+        "lora_adapter_metadata": json.dumps(adapter_metadata(pairs), indent=2, sort_keys=True)
+    }
     halved = {k: (a * (RANK / ALPHA), b) for k, (a, b) in pairs.items()}
     files = {
         "diffusers": (layout(pairs, "transformer.", *ab), None),
@@ -101,13 +128,24 @@ def write_all(pipeline, folder, generator):
         "kohya_fused": (layout(fuse(pairs), "lora_unet_", *updown, alpha=some, flatten=True), None),
         "comfy": (layout(fuse(pairs), "diffusion_model.", *ab), None),
         "dotted": (dotted(pairs), None),
-        "default": (layout(pairs, "diffusion_model.", ".lora_A.default.weight", ".lora_B.default.weight"), None),
-        "peft": (layout(pairs, "base_model.model.", ".lora_A.default.weight", ".lora_B.default.weight"), None),
+        "default": (
+            layout(pairs, "diffusion_model.", ".lora_A.default.weight", ".lora_B.default.weight"),
+            None,
+        ),
+        "peft": (
+            layout(pairs, "base_model.model.", ".lora_A.default.weight", ".lora_B.default.weight"),
+            None,
+        ),
     }
     second = draw(transformer, ["layers.1"], ["attention.to_q", "feed_forward.w2"], generator)
     files["second"] = (layout(second, "transformer.", *ab), None)
     for name, (tensors, meta) in files.items():
         save_file(tensors, folder / f"{name}.safetensors", metadata=meta)
-    deltas = {name: b @ a for name, (a, b) in pairs.items()
-              if name.startswith(("layers.0.attention", "context_refiner.0.feed", "noise_refiner.0.adaLN"))}
+    deltas = {
+        name: b @ a
+        for name, (a, b) in pairs.items()
+        if name.startswith(
+            ("layers.0.attention", "context_refiner.0.feed", "noise_refiner.0.adaLN")
+        )
+    }
     save_file(deltas, folder / "deltas.safetensors")

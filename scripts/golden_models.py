@@ -4,6 +4,7 @@ Every parameter is random, the ones that an implementation could forget most of 
 biases and pad tokens.  Values are rounded to the dtype of the file before anything runs, so that
 the reference, which computes in fp32, sees exactly what a reader of the file sees.
 """
+
 import json
 import math
 import shutil
@@ -11,8 +12,12 @@ from pathlib import Path
 
 import golden_qwen
 import torch
-from diffusers import (AutoencoderKL, FlowMatchEulerDiscreteScheduler, ZImagePipeline,
-                       ZImageTransformer2DModel)
+from diffusers import (
+    AutoencoderKL,
+    FlowMatchEulerDiscreteScheduler,
+    ZImagePipeline,
+    ZImageTransformer2DModel,
+)
 from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from tokenizers import processors, trainers
@@ -20,9 +25,11 @@ from transformers import Qwen2Tokenizer, Qwen3Config, Qwen3Model
 
 # As the tokenizer.json of Qwen 2 and 3 has it.
 QWEN_PATTERN = golden_qwen.PATTERN
-CHAT_TEMPLATE = ("{%- for message in messages %}{{- '<|im_start|>' + message.role + '\\n' + message.content"
-                 " + '<|im_end|>' + '\\n' }}{%- endfor %}{%- if add_generation_prompt %}"
-                 "{{- '<|im_start|>assistant\\n' }}{%- endif %}")
+CHAT_TEMPLATE = (
+    "{%- for message in messages %}{{- '<|im_start|>' + message.role + '\\n' + message.content"
+    " + '<|im_end|>' + '\\n' }}{%- endfor %}{%- if add_generation_prompt %}"
+    "{{- '<|im_start|>assistant\\n' }}{%- endif %}"
+)
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 ADDED = ["<think>", "</think>"]
 
@@ -38,8 +45,10 @@ Der große Bär über dem Fluß, ein Café im Schnee; el niño pequeño bajo la 
 
 def draw(module, generator, dtype):
     """Fills every parameter so that activations stay near 1 and no part is left at its default."""
+
     def normal(p):
         return torch.randn(p.shape, generator=generator)
+
     for name, p in module.named_parameters():
         if "pad_token" in name or "embed_tokens" in name:
             value = normal(p)
@@ -59,13 +68,19 @@ def draw(module, generator, dtype):
 def train_tokenizer(size):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Split(Regex(QWEN_PATTERN), "isolated"),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(QWEN_PATTERN), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
-    trainer = trainers.BpeTrainer(vocab_size=size, show_progress=False,
-                                  initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()))
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        show_progress=False,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+    )
     tokenizer.train_from_iterator(CORPUS.strip().splitlines() * 3, trainer)
     tokenizer.add_special_tokens([AddedToken(t, normalized=False) for t in SPECIAL])
     tokenizer.add_tokens([AddedToken(t, normalized=False) for t in ADDED])
@@ -77,11 +92,18 @@ def save_tokenizer(tokenizer, folder, as_vocab_and_merges):
     folder.mkdir(parents=True)
     raw = json.loads(tokenizer.to_str())
     config = {
-        "added_tokens_decoder": {str(t["id"]): {k: v for k, v in t.items() if k != "id"}
-                                 for t in raw["added_tokens"]},
-        "bos_token": None, "chat_template": CHAT_TEMPLATE, "eos_token": "<|im_end|>",
-        "model_max_length": 131072, "pad_token": "<|endoftext|>", "split_special_tokens": False,
-        "tokenizer_class": "Qwen2Tokenizer", "unk_token": None}
+        "added_tokens_decoder": {
+            str(t["id"]): {k: v for k, v in t.items() if k != "id"} for t in raw["added_tokens"]
+        },
+        "bos_token": None,
+        "chat_template": CHAT_TEMPLATE,
+        "eos_token": "<|im_end|>",
+        "model_max_length": 131072,
+        "pad_token": "<|endoftext|>",
+        "split_special_tokens": False,
+        "tokenizer_class": "Qwen2Tokenizer",
+        "unk_token": None,
+    }
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=1, ensure_ascii=False))
     if as_vocab_and_merges:
         (folder / "vocab.json").write_text(json.dumps(raw["model"]["vocab"], ensure_ascii=False))
@@ -100,9 +122,13 @@ def to_comfy(tensors):
         if ".attention.to_q." in name:
             value = torch.cat([tensors[name.replace("to_q", p)] for p in ("to_q", "to_k", "to_v")])
             name = name.replace("to_q", "qkv")
-        for old, new in ((".attention.to_out.0.", ".attention.out."), (".norm_q.", ".q_norm."),
-                         (".norm_k.", ".k_norm."), ("all_x_embedder.2-1.", "x_embedder."),
-                         ("all_final_layer.2-1.", "final_layer.")):
+        for old, new in (
+            (".attention.to_out.0.", ".attention.out."),
+            (".norm_q.", ".q_norm."),
+            (".norm_k.", ".k_norm."),
+            ("all_x_embedder.2-1.", "x_embedder."),
+            ("all_final_layer.2-1.", "final_layer."),
+        ):
             name = name.replace(old, new)
         renamed["model.diffusion_model." + name] = value.contiguous()
     dim = tensors["x_pad_token"].shape[-1]
@@ -111,7 +137,7 @@ def to_comfy(tensors):
 
 
 def build(spec, folder, generator):
-    """Saves the model twice: folder/ as Kiln will read it, and returns the pipeline that is its reference.
+    """Saves the model in folder as Kiln will read it; returns the pipeline that is its reference.
 
     spec: transformer, text, vae (arguments of the classes), shift, dtype, and the flags comfy,
     prefix (text encoder keys begin with "model."), shards, vocab_and_merges."""
@@ -120,24 +146,51 @@ def build(spec, folder, generator):
     save_tokenizer(tokenizer, folder / "tokenizer", spec.get("vocab_and_merges", False))
     arguments = dict(spec["text"])
     theta = {"rope_type": "default", "rope_theta": arguments.pop("rope_theta")}
-    text = Qwen3Model(Qwen3Config(vocab_size=640, rope_parameters=theta, pad_token_id=tokenizer.token_to_id("<|endoftext|>"),
-                                  max_position_embeddings=1024, tie_word_embeddings=True, **arguments))
+    text = Qwen3Model(
+        Qwen3Config(
+            vocab_size=640,
+            rope_parameters=theta,
+            pad_token_id=tokenizer.token_to_id("<|endoftext|>"),
+            max_position_embeddings=1024,
+            tie_word_embeddings=True,
+            **arguments
+        )
+    )
     modules = {
-        "transformer": draw(ZImageTransformer2DModel(cap_feat_dim=spec["text"]["hidden_size"],
-                                                     **spec["transformer"]), generator, dtype),
+        "transformer": draw(
+            ZImageTransformer2DModel(
+                cap_feat_dim=spec["text"]["hidden_size"], **spec["transformer"]
+            ),
+            generator,
+            dtype,
+        ),
         "text_encoder": draw(text, generator, dtype),
-        "vae": draw(AutoencoderKL(latent_channels=16, sample_size=64,
-                                  down_block_types=["DownEncoderBlock2D"] * 4,
-                                  up_block_types=["UpDecoderBlock2D"] * 4, **spec["vae"]), generator, dtype)}
+        "vae": draw(
+            AutoencoderKL(
+                latent_channels=16,
+                sample_size=64,
+                down_block_types=["DownEncoderBlock2D"] * 4,
+                up_block_types=["UpDecoderBlock2D"] * 4,
+                **spec["vae"]
+            ),
+            generator,
+            dtype,
+        ),
+    }
     pipeline = ZImagePipeline(
-        scheduler=FlowMatchEulerDiscreteScheduler(num_train_timesteps=1000, shift=spec["shift"],
-                                                  use_dynamic_shifting=False),
-        tokenizer=Qwen2Tokenizer.from_pretrained(folder / "tokenizer"), **modules)
+        scheduler=FlowMatchEulerDiscreteScheduler(
+            num_train_timesteps=1000, shift=spec["shift"], use_dynamic_shifting=False
+        ),
+        tokenizer=Qwen2Tokenizer.from_pretrained(folder / "tokenizer"),
+        **modules
+    )
     plain = folder.with_name(folder.name + ".plain")
     pipeline.save_pretrained(plain)
     for name in modules:
         shard = spec.get("shards") if name == "transformer" else None
-        modules[name].to(dtype).save_pretrained(folder / name, **({"max_shard_size": shard} if shard else {}))
+        modules[name].to(dtype).save_pretrained(
+            folder / name, **({"max_shard_size": shard} if shard else {})
+        )
     shutil.copytree(plain / "scheduler", folder / "scheduler")
     shutil.copy(plain / "model_index.json", folder)
     if spec.get("comfy"):
@@ -146,10 +199,14 @@ def build(spec, folder, generator):
         path = folder / "text_encoder/config.json"
         config = json.loads(path.read_text())
         config["rope_theta"] = config.pop("rope_parameters")["rope_theta"]
-        path.write_text(json.dumps({**config, "rope_scaling": None, "torch_dtype": spec["dtype"]}, indent=2))
+        path.write_text(
+            json.dumps({**config, "rope_scaling": None, "torch_dtype": spec["dtype"]}, indent=2)
+        )
     if spec.get("prefix"):
-        rename(folder / "text_encoder/model.safetensors",
-               lambda tensors: {"model." + name: value for name, value in tensors.items()})
+        rename(
+            folder / "text_encoder/model.safetensors",
+            lambda tensors: {"model." + name: value for name, value in tensors.items()},
+        )
     pipeline = ZImagePipeline.from_pretrained(plain, dtype=torch.float32)
     shutil.rmtree(plain)
     pipeline.set_progress_bar_config(disable=True)

@@ -3,16 +3,17 @@
 
     scripts/make_random_model.py --out DIR [--seed N]
 
-It stands in for a trained model where there is none: the demo and the tests of the whole path run on it, and it
-draws colourful clouds, whatever the prompt says.  Needs nothing but Python 3 (no numpy, no torch), takes a few
-seconds, and the same seed gives the same bytes.  diffusers loads the directory too.
+It stands in for a trained model where there is none: the demo and the tests of the whole path run
+on it, and it draws colourful clouds, whatever the prompt says.  Needs Python 3 alone (no numpy, no
+torch), takes a second or two, and the same seed gives the same bytes.  diffusers loads it too.
 
-The weights are random with one design, or the pictures would be gray noise.  A token of the transformer has WIDTH
-values.  The first PATCH of them carry the noisy latent and are written by the embedding alone: the second norm of
-every sublayer is zero there.  The final layer takes them with a minus sign, so the sampler's steps shrink the
-noise.  All blocks write into the other values, which depend on place and prompt through attention, and the final
-layer adds those as the picture.
+The weights are random with one design, or the pictures would be gray noise.  A token of the
+transformer has WIDTH values.  The first PATCH of them carry the noisy latent and are written by the
+embedding alone: the second norm of every sublayer is zero there.  The final layer takes them with a
+minus sign, so the sampler's steps shrink the noise.  All blocks write into the other values, which
+depend on place and prompt through attention, and the final layer adds those as the picture.
 """
+
 import argparse
 import array
 import json
@@ -27,10 +28,13 @@ TEXT, TEXT_LAYERS, TEXT_HEADS, TEXT_KV, TEXT_HEAD, TEXT_FFN, VOCAB = 64, 3, 4, 2
 CHANNELS, GROUPS = [16, 32, 32, 48], 16
 DECAY = 3.0  # how fast the sampler forgets the noise
 
-WORDS = """a an the of in on at and with above below left right red green blue yellow orange purple pink black white
-gray brown cyan circle square triangle star heart ring cross moon sun sky night sea ocean forest mountain river city
-street house castle bridge tree flower cat dog fox bird fish horse dragon robot portrait landscape painting photo
-watercolor oil digital art anime style light shadow detailed small large two three""".split()
+WORDS = """
+a an the of in on at and with above below left right red green blue yellow orange purple pink
+black white gray brown cyan circle square triangle star heart ring cross moon sun sky night sea
+ocean forest mountain river city street house castle bridge tree flower cat dog fox bird fish
+horse dragon robot portrait landscape painting photo watercolor oil digital art anime style light
+shadow detailed small large two three
+""".split()
 
 
 class Weights:
@@ -80,7 +84,11 @@ class Weights:
     def write(self, path):
         header, offset = {"__metadata__": {"format": "pt"}}, 0
         for name, (shape, data) in sorted(self.tensors.items()):
-            header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [offset, offset + len(data)]}
+            header[name] = {
+                "dtype": "BF16",
+                "shape": shape,
+                "data_offsets": [offset, offset + len(data)],
+            }
             offset += len(data)
         text = json.dumps(header, separators=(",", ":")).encode()
         text += b" " * (-len(text) % 8)
@@ -91,6 +99,7 @@ class Weights:
 
 
 # --- transformer ---------------------------------------------------------------------------------
+
 
 def blind(values, cols, factor):
     """A matrix, row after row, whose first PATCH columns (the noisy latent) count less."""
@@ -111,11 +120,16 @@ def block(w, name, modulated):
     for part in ("attention_norm1", "ffn_norm1"):
         w.fill(f"{name}.{part}.weight", [WIDTH], 1.0)
     for part in ("attention_norm2", "ffn_norm2"):
-        w.put(f"{name}.{part}.weight", [WIDTH],
-              [0.0] * PATCH * modulated + [1.0] * (WIDTH - PATCH * modulated))
+        w.put(
+            f"{name}.{part}.weight",
+            [WIDTH],
+            [0.0] * PATCH * modulated + [1.0] * (WIDTH - PATCH * modulated),
+        )
     if modulated:
         w.linear(f"{name}.adaLN_modulation.0", 4 * WIDTH, TIME, gain=0.1, bias=0.0)
-        gate = [1.0 if i // WIDTH % 2 else 0.0 for i in range(4 * WIDTH)]  # scale, gate, scale, gate
+        gate = [
+            1.0 if i // WIDTH % 2 else 0.0 for i in range(4 * WIDTH)
+        ]  # scale, gate, scale, gate
         w.put(f"{name}.adaLN_modulation.0.bias", [4 * WIDTH], gate)
 
 
@@ -152,13 +166,29 @@ def transformer(w):
         block(w, f"context_refiner.{i}", False)
     for i in range(LAYERS):
         block(w, f"layers.{i}", True)
-    return {"_class_name": "ZImageTransformer2DModel", "all_patch_size": [2], "all_f_patch_size": [1],
-            "in_channels": 16, "dim": WIDTH, "n_layers": LAYERS, "n_refiner_layers": REFINERS, "n_heads": HEADS,
-            "n_kv_heads": HEADS, "norm_eps": 1e-5, "qk_norm": True, "cap_feat_dim": TEXT, "siglip_feat_dim": None,
-            "rope_theta": 256.0, "t_scale": 1000.0, "axes_dims": [16, 24, 24], "axes_lens": [1024, 512, 512]}
+    return {
+        "_class_name": "ZImageTransformer2DModel",
+        "all_patch_size": [2],
+        "all_f_patch_size": [1],
+        "in_channels": 16,
+        "dim": WIDTH,
+        "n_layers": LAYERS,
+        "n_refiner_layers": REFINERS,
+        "n_heads": HEADS,
+        "n_kv_heads": HEADS,
+        "norm_eps": 1e-5,
+        "qk_norm": True,
+        "cap_feat_dim": TEXT,
+        "siglip_feat_dim": None,
+        "rope_theta": 256.0,
+        "t_scale": 1000.0,
+        "axes_dims": [16, 24, 24],
+        "axes_lens": [1024, 512, 512],
+    }
 
 
 # --- text encoder --------------------------------------------------------------------------------
+
 
 def text_encoder(w):
     w.put("embed_tokens.weight", [VOCAB, TEXT], w.normal(VOCAB * TEXT, 1.0))
@@ -175,14 +205,31 @@ def text_encoder(w):
         for part in ("input_layernorm", "post_attention_layernorm"):
             w.fill(f"{name}{part}.weight", [TEXT], 1.0)
     w.fill("norm.weight", [TEXT], 1.0)
-    return {"architectures": ["Qwen3Model"], "model_type": "qwen3", "attention_bias": False, "attention_dropout": 0.0,
-            "head_dim": TEXT_HEAD, "hidden_act": "silu", "hidden_size": TEXT, "intermediate_size": TEXT_FFN,
-            "max_position_embeddings": 1024, "num_attention_heads": TEXT_HEADS, "num_hidden_layers": TEXT_LAYERS,
-            "num_key_value_heads": TEXT_KV, "rms_norm_eps": 1e-6, "rope_scaling": None, "rope_theta": 1000000.0,
-            "tie_word_embeddings": True, "torch_dtype": "bfloat16", "use_sliding_window": False, "vocab_size": VOCAB}
+    return {
+        "architectures": ["Qwen3Model"],
+        "model_type": "qwen3",
+        "attention_bias": False,
+        "attention_dropout": 0.0,
+        "head_dim": TEXT_HEAD,
+        "hidden_act": "silu",
+        "hidden_size": TEXT,
+        "intermediate_size": TEXT_FFN,
+        "max_position_embeddings": 1024,
+        "num_attention_heads": TEXT_HEADS,
+        "num_hidden_layers": TEXT_LAYERS,
+        "num_key_value_heads": TEXT_KV,
+        "rms_norm_eps": 1e-6,
+        "rope_scaling": None,
+        "rope_theta": 1000000.0,
+        "tie_word_embeddings": True,
+        "torch_dtype": "bfloat16",
+        "use_sliding_window": False,
+        "vocab_size": VOCAB,
+    }
 
 
 # --- VAE -----------------------------------------------------------------------------------------
+
 
 def resnet(w, name, cols, rows):
     w.group_norm(name + ".norm1", cols)
@@ -223,26 +270,50 @@ def vae(w):
     w.group_norm("decoder.conv_norm_out", before)
     # What comes in is above zero on average: rows that sum to zero keep the mean colour gray.
     rows = [w.kernels(before, 3, 1.1 / math.sqrt(before)) for _ in range(3)]
-    w.put("decoder.conv_out.weight", [3, before, 3, 3], [v - sum(row) / len(row) for row in rows for v in row])
+    w.put(
+        "decoder.conv_out.weight",
+        [3, before, 3, 3],
+        [v - sum(row) / len(row) for row in rows for v in row],
+    )
     w.fill("decoder.conv_out.bias", [3], 0.0)
-    return {"_class_name": "AutoencoderKL", "act_fn": "silu", "block_out_channels": CHANNELS,
-            "down_block_types": ["DownEncoderBlock2D"] * 4, "force_upcast": False, "in_channels": 3,
-            "latent_channels": 16, "latents_mean": None, "latents_std": None, "layers_per_block": 1,
-            "mid_block_add_attention": True, "norm_num_groups": GROUPS, "out_channels": 3, "sample_size": 256,
-            "scaling_factor": 0.3611, "shift_factor": 0.1159, "up_block_types": ["UpDecoderBlock2D"] * 4,
-            "use_post_quant_conv": False, "use_quant_conv": False}
+    return {
+        "_class_name": "AutoencoderKL",
+        "act_fn": "silu",
+        "block_out_channels": CHANNELS,
+        "down_block_types": ["DownEncoderBlock2D"] * 4,
+        "force_upcast": False,
+        "in_channels": 3,
+        "latent_channels": 16,
+        "latents_mean": None,
+        "latents_std": None,
+        "layers_per_block": 1,
+        "mid_block_add_attention": True,
+        "norm_num_groups": GROUPS,
+        "out_channels": 3,
+        "sample_size": 256,
+        "scaling_factor": 0.3611,
+        "shift_factor": 0.1159,
+        "up_block_types": ["UpDecoderBlock2D"] * 4,
+        "use_post_quant_conv": False,
+        "use_quant_conv": False,
+    }
 
 
 # --- tokenizer -----------------------------------------------------------------------------------
 
-PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
-TEMPLATE = ("{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>' + '\\n' }}"
-            "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
+PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+TEMPLATE = (
+    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>'"
+    " + '\\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
 
 
 def tokenizer(folder):
-    printable = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     other = [b for b in range(256) if b not in printable]
     vocab = {chr(b): i for i, b in enumerate(printable)}
     vocab.update({chr(0x100 + i): len(printable) + i for i in range(len(other))})
@@ -252,26 +323,74 @@ def tokenizer(folder):
             if word[:end] not in vocab and len(vocab) < VOCAB - 8:
                 merges.append(f"{word[:end - 1]} {word[end - 1]}")
                 vocab[word[:end]] = len(vocab)
-    added = [{"id": len(vocab) + i, "content": t, "single_word": False, "lstrip": False, "rstrip": False,
-              "normalized": False, "special": True}
-             for i, t in enumerate(("<|endoftext|>", "<|im_start|>", "<|im_end|>"))]
-    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
-    split = {"type": "Split", "pattern": {"Regex": PATTERN}, "behavior": "Isolated", "invert": False}
-    model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
-             "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
-             "vocab": vocab, "merges": merges}
-    write_json(folder / "tokenizer.json", {
-        "version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": {"type": "NFC"},
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, level]}, "post_processor": level,
-        "decoder": level, "model": model})
-    write_json(folder / "tokenizer_config.json", {
-        "added_tokens_decoder": {str(t["id"]): {k: v for k, v in t.items() if k != "id"} for t in added},
-        "chat_template": TEMPLATE, "eos_token": "<|im_end|>", "model_max_length": 1024,
-        "pad_token": "<|endoftext|>", "tokenizer_class": "Qwen2Tokenizer"})
+    added = [
+        {
+            "id": len(vocab) + i,
+            "content": t,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
+        for i, t in enumerate(("<|endoftext|>", "<|im_start|>", "<|im_end|>"))
+    ]
+    level = {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": False,
+        "use_regex": False,
+    }
+    split = {
+        "type": "Split",
+        "pattern": {"Regex": PATTERN},
+        "behavior": "Isolated",
+        "invert": False,
+    }
+    model = {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": None,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": False,
+        "vocab": vocab,
+        "merges": merges,
+    }
+    write_json(
+        folder / "tokenizer.json",
+        {
+            "version": "1.0",
+            "truncation": None,
+            "padding": None,
+            "added_tokens": added,
+            "normalizer": {"type": "NFC"},
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, level]},
+            "post_processor": level,
+            "decoder": level,
+            "model": model,
+        },
+    )
+    write_json(
+        folder / "tokenizer_config.json",
+        {
+            "added_tokens_decoder": {
+                str(t["id"]): {k: v for k, v in t.items() if k != "id"} for t in added
+            },
+            "chat_template": TEMPLATE,
+            "eos_token": "<|im_end|>",
+            "model_max_length": 1024,
+            "pad_token": "<|endoftext|>",
+            "tokenizer_class": "Qwen2Tokenizer",
+        },
+    )
     return len(vocab)
 
 
 # --- the directory -------------------------------------------------------------------------------
+
 
 def write_json(path, value):
     path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
@@ -282,8 +401,11 @@ def main():
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    parts = (("transformer", "diffusion_pytorch_model", transformer), ("text_encoder", "model", text_encoder),
-             ("vae", "diffusion_pytorch_model", vae))
+    parts = (
+        ("transformer", "diffusion_pytorch_model", transformer),
+        ("text_encoder", "model", text_encoder),
+        ("vae", "diffusion_pytorch_model", vae),
+    )
     for folder in ("scheduler", "tokenizer", *(p[0] for p in parts)):
         (args.out / folder).mkdir(parents=True, exist_ok=True)
     for folder, name, fill in parts:
@@ -293,14 +415,27 @@ def main():
             config["pad_token_id"] = tokenizer(args.out / "tokenizer")
         weights.write(args.out / folder / f"{name}.safetensors")
         write_json(args.out / folder / "config.json", config)
-    write_json(args.out / "scheduler/scheduler_config.json", {
-        "_class_name": "FlowMatchEulerDiscreteScheduler", "num_train_timesteps": 1000, "shift": 3.0,
-        "use_dynamic_shifting": False})
+    write_json(
+        args.out / "scheduler/scheduler_config.json",
+        {
+            "_class_name": "FlowMatchEulerDiscreteScheduler",
+            "num_train_timesteps": 1000,
+            "shift": 3.0,
+            "use_dynamic_shifting": False,
+        },
+    )
     # The index comes last: a directory that has it is whole.
-    write_json(args.out / "model_index.json", {
-        "_class_name": "ZImagePipeline", "scheduler": ["diffusers", "FlowMatchEulerDiscreteScheduler"],
-        "text_encoder": ["transformers", "Qwen3Model"], "tokenizer": ["transformers", "Qwen2Tokenizer"],
-        "transformer": ["diffusers", "ZImageTransformer2DModel"], "vae": ["diffusers", "AutoencoderKL"]})
+    write_json(
+        args.out / "model_index.json",
+        {
+            "_class_name": "ZImagePipeline",
+            "scheduler": ["diffusers", "FlowMatchEulerDiscreteScheduler"],
+            "text_encoder": ["transformers", "Qwen3Model"],
+            "tokenizer": ["transformers", "Qwen2Tokenizer"],
+            "transformer": ["diffusers", "ZImageTransformer2DModel"],
+            "vae": ["diffusers", "AutoencoderKL"],
+        },
+    )
 
 
 if __name__ == "__main__":
