@@ -79,7 +79,7 @@ static int lost(struct kiln_bus *bus, int code, const char *what, struct kiln_er
     return kiln_fail(err, code, "Redis at %s: %s", where(bus, at), what);
 }
 
-/* --- errors ----------------------------------------------------------------------------------- */
+/* --- errors ---------------------------------------------------------------------------------- */
 
 struct error_row {
     const char *prefix;
@@ -119,7 +119,7 @@ int kiln_bus_reply_error(const redisReply *reply, struct kiln_error *err)
     return kiln_fail(err, KILN_PROTOCOL, "Redis: %.200s", reply->str);
 }
 
-/* --- building commands ------------------------------------------------------------------------ */
+/* --- building commands ----------------------------------------------------------------------- */
 
 static char *extend(struct kiln_bus *bus, size_t more)
 {
@@ -180,7 +180,7 @@ void kiln_bus_arg_u64(struct kiln_bus *bus, uint64_t value)
     kiln_bus_arg(bus, text, (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)value));
 }
 
-/* --- sending and receiving -------------------------------------------------------------------- */
+/* --- sending and receiving ------------------------------------------------------------------- */
 
 /* Moves what is unsent to the front once what is sent takes more room. */
 static void close_gap(struct kiln_bus *bus)
@@ -335,7 +335,7 @@ int kiln_bus_replies(struct kiln_bus *bus, size_t count, struct kiln_error *err)
     return first;
 }
 
-/* --- connecting ------------------------------------------------------------------------------- */
+/* --- connecting ------------------------------------------------------------------------------ */
 
 /* *ret: malloc'd, without the line's end; NULL if no file is set. */
 static int read_password(const struct kiln_bus *bus, char **ret, struct kiln_error *err)

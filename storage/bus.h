@@ -20,7 +20,7 @@ int kiln_bus_open(const struct kiln_config *config, struct kiln_bus **ret,
 void kiln_bus_close(struct kiln_bus *bus); /* accepts NULL */
 int kiln_bus_ping(struct kiln_bus *bus, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- streams ---------------------------------------------------------------------------------- */
+/* --- streams --------------------------------------------------------------------------------- */
 struct kiln_bus_entry {
     const char *stream, *id; /* borrowed until the next call on this bus */
     size_t field_count;
@@ -76,7 +76,7 @@ int kiln_bus_last_id(struct kiln_bus *bus, const char *stream, char *ret, size_t
 int kiln_bus_delete_entry(struct kiln_bus *bus, const char *stream, const char *id,
                           struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- heartbeats ------------------------------------------------------------------------------- */
+/* --- heartbeats ------------------------------------------------------------------------------ */
 int kiln_bus_beat(struct kiln_bus *bus, const char *key, const char *beat, uint32_t ttl_ms,
                   struct kiln_error *err) KILN_MUST_CHECK;
 /* Calls each for every live beat of the pool; finds them by SCAN. */
@@ -85,7 +85,7 @@ int kiln_bus_beats(struct kiln_bus *bus, const char *pool, kiln_bus_each_beat *e
                    struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bus_delete(struct kiln_bus *bus, const char *key, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- receipts --------------------------------------------------------------------------------- */
+/* --- receipts -------------------------------------------------------------------------------- */
 int kiln_bus_push(struct kiln_bus *bus, const char *list, const char *value, uint32_t ttl_s,
                   struct kiln_error *err) KILN_MUST_CHECK;
 /* *ret_value malloc'd, or NULL when wait_ms passed. */

@@ -89,7 +89,7 @@ int kiln_bus_delete(struct kiln_bus *bus, const char *key, struct kiln_error *er
     return kiln_bus_replies(bus, 1, err);
 }
 
-/* --- all heartbeats of a pool ----------------------------------------------------------------- */
+/* --- all heartbeats of a pool ---------------------------------------------------------------- */
 
 /* The keys found so far, each once: SCAN may return a key twice. */
 struct keys {

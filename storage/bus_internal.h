@@ -19,7 +19,7 @@
 #include "storage/backoff.h"
 #include "storage/bus.h"
 
-/* --- bus_url.c -------------------------------------------------------------------------------- */
+/* --- bus_url.c ------------------------------------------------------------------------------- */
 struct kiln_bus_target {
     char host[256], path[108]; /* path "" : TCP */
     char user[64];             /* "" : the default user */
@@ -29,7 +29,7 @@ struct kiln_bus_target {
 int kiln_bus_url_parse(const char *url, struct kiln_bus_target *ret,
                        struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- bus.c ------------------------------------------------------------------------------------ */
+/* --- bus.c ----------------------------------------------------------------------------------- */
 struct kiln_bus {
     struct kiln_bus_target target;
     char *password_file;

@@ -14,7 +14,7 @@
 #define SEND_AT (64 * 1024)          /* bytes worth a system call */
 #define UNSENT_MAX (4 * 1024 * 1024) /* bytes that Redis is behind: then wait for it */
 
-/* --- appending -------------------------------------------------------------------------------- */
+/* --- appending ------------------------------------------------------------------------------- */
 
 static void put_append(struct kiln_bus *bus, const char *stream, uint64_t maxlen,
                        const char *const *fields, const size_t *lengths, size_t field_count)
@@ -88,7 +88,7 @@ int kiln_bus_flush(struct kiln_bus *bus, struct kiln_error *err)
     return late_failure(bus, err);
 }
 
-/* --- lending entries -------------------------------------------------------------------------- */
+/* --- lending entries ------------------------------------------------------------------------- */
 
 static void forget(struct kiln_bus *bus)
 {
@@ -203,7 +203,7 @@ static int lend_streams(struct kiln_bus *bus, redisReply *reply, struct kiln_bus
     return 0;
 }
 
-/* --- groups ----------------------------------------------------------------------------------- */
+/* --- groups ---------------------------------------------------------------------------------- */
 
 int kiln_bus_group(struct kiln_bus *bus, const char *stream, const char *group,
                    struct kiln_error *err)
@@ -347,7 +347,7 @@ int kiln_bus_ack(struct kiln_bus *bus, const char *stream, const char *group,
     return kiln_bus_replies(bus, 2, err);
 }
 
-/* --- plain reading ---------------------------------------------------------------------------- */
+/* --- plain reading --------------------------------------------------------------------------- */
 
 int kiln_bus_read(struct kiln_bus *bus, const char *const *streams, const char *const *after,
                   size_t stream_count, uint32_t max, uint32_t block_ms,

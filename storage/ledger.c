@@ -54,7 +54,7 @@ void kiln_ledger_close(struct kiln_ledger *ledger)
     free(ledger);
 }
 
-/* --- running a statement ---------------------------------------------------------------------- */
+/* --- running a statement --------------------------------------------------------------------- */
 
 static int prepare(struct kiln_pg *pg, const struct kiln_statement *statement,
                    struct kiln_error *err)
@@ -117,7 +117,7 @@ int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *sta
     return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
 }
 
-/* --- several at once -------------------------------------------------------------------------- */
+/* --- several at once ------------------------------------------------------------------------- */
 
 static void clear_all(PGresult **results, size_t count)
 {
@@ -188,7 +188,7 @@ int kiln_ledger_run_many(struct kiln_ledger *ledger, const struct kiln_statement
     return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
 }
 
-/* --- reading through a cursor ----------------------------------------------------------------- */
+/* --- reading through a cursor ---------------------------------------------------------------- */
 
 static int declare(struct kiln_pg *pg, const struct kiln_statement *statement,
                    const struct kiln_params *params, struct kiln_error *err)
@@ -246,7 +246,7 @@ int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *st
     return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
 }
 
-/* --- schema and leadership -------------------------------------------------------------------- */
+/* --- schema and leadership ------------------------------------------------------------------- */
 
 int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err)
 {

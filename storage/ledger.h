@@ -29,7 +29,7 @@ int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err) KILN_M
 int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_leader,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- intake ----------------------------------------------------------------------------------- */
+/* --- intake ---------------------------------------------------------------------------------- */
 struct kiln_new_job {
     struct kiln_job job; /* batch (name), index, ...; id is ignored */
     const char *key;     /* identity within the batch, not empty */
@@ -54,7 +54,7 @@ int kiln_ledger_announce(struct kiln_ledger *ledger, const char *pool, const cha
                          uint64_t *ret_duplicate, uint64_t *ret_refused,
                          struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- scheduling ------------------------------------------------------------------------------- */
+/* --- scheduling ------------------------------------------------------------------------------ */
 /* What the policy needs of a waiting job: no texts. */
 struct kiln_waiting {
     uint64_t id;
@@ -82,7 +82,7 @@ int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const cha
 
 struct kiln_held {
     uint64_t id;
-    uint32_t attempt;
+    uint32_t attempt, crashes;
     char worker[KILN_NAME_MAX + 1];
     char assignment[80];
     int64_t assigned_ms;
@@ -117,7 +117,7 @@ int kiln_ledger_batch_id(struct kiln_ledger *ledger, const char *pool, const cha
 int kiln_ledger_retry(struct kiln_ledger *ledger, const char *pool, uint64_t id, const char *batch,
                       uint64_t *ret_count, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- the worker's commit ---------------------------------------------------------------------- */
+/* --- the worker's commit --------------------------------------------------------------------- */
 struct kiln_commit_object {
     const char *role; /* "full", "512", "256", "latent" */
     const char *key;

@@ -51,7 +51,7 @@
     "    duplicate = c.duplicate + excluded.duplicate, entry = greatest(c.entry, excluded.entry)"  \
     ") SELECT count(*) FROM made"
 
-/* --- batches by name -------------------------------------------------------------------------- */
+/* --- batches by name ------------------------------------------------------------------------- */
 
 /* Rows of (id, name) for the names, or an error if one is missing although it was just made. */
 static int find_batches(struct kiln_ledger *ledger, const struct kiln_statement *statement,
@@ -117,9 +117,7 @@ static int batch_ids(struct kiln_ledger *ledger, const char *pool, const struct 
     return found ? 0 : kiln_fail(err, KILN_STALE, "ledger: a batch vanished while jobs came in");
 }
 
-/* --- jobs
- * -----------------------------------------------------------------------------------------------
- */
+/* --- jobs ---------------------------------------------------------------------------------- */
 
 /* "ms-seq" as one growing number; 0 for NULL.  2^20 entries a millisecond are beyond any Redis. */
 static int64_t entry_number(const char *id)
@@ -255,7 +253,7 @@ int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
     return rc;
 }
 
-/* --- the account of a call -------------------------------------------------------------------- */
+/* --- the account of a call ------------------------------------------------------------------- */
 
 static int batch_of(struct kiln_ledger *ledger, const char *pool, const char *batch,
                     uint64_t *ret_id, struct kiln_error *err)

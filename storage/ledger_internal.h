@@ -26,7 +26,7 @@ struct kiln_statement {
     const char *sql;
 };
 
-/* --- parameters ------------------------------------------------------------------------------- */
+/* --- parameters ------------------------------------------------------------------------------ */
 #define KILN_PARAMS_MAX 40
 
 /* Starts as {0}.  Values point into the struct: never copy it. */
@@ -74,7 +74,7 @@ void kiln_bind_array(struct kiln_params *params, struct kiln_array *array);
 /* Frees the arrays bound so far; ready for new parameters. */
 void kiln_params_release(struct kiln_params *params);
 
-/* --- running ---------------------------------------------------------------------------------- */
+/* --- running --------------------------------------------------------------------------------- */
 /* Runs the statement as one transaction.  *ret (may be NULL) is the result; free with PQclear.  A
  * connection lost on the way is made again and the statement repeated once; deadlocks are tried
  * again.  So a statement must bear repetition.  Does not release params. */
@@ -98,7 +98,7 @@ int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *st
                      const struct kiln_params *params, kiln_each_row *each, void *arg,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- fields of a row -------------------------------------------------------------------------- */
+/* --- fields of a row ------------------------------------------------------------------------- */
 const char *kiln_row_text(const PGresult *rows, int row,
                           int column);                           /* NULL for SQL NULL; borrowed */
 int64_t kiln_row_i64(const PGresult *rows, int row, int column); /* 0 for SQL NULL */

@@ -70,7 +70,7 @@ void kiln_bind_bool(struct kiln_params *params, bool value)
     add(params, value ? "t" : "f", 0, 0);
 }
 
-/* --- arrays ----------------------------------------------------------------------------------- */
+/* --- arrays ---------------------------------------------------------------------------------- */
 
 /* Room for more bytes at the end, or NULL. */
 static char *extend(struct kiln_array *array, size_t more)

@@ -80,7 +80,7 @@ static int wait_for(PGconn *conn, short events, int64_t deadline)
     }
 }
 
-/* --- connecting ------------------------------------------------------------------------------- */
+/* --- connecting ------------------------------------------------------------------------------ */
 
 static const char *setting(const struct kiln_pg *pg, const char *keyword)
 {
@@ -254,7 +254,7 @@ int kiln_pg_connect(struct kiln_pg *pg, struct kiln_error *err)
     return rc;
 }
 
-/* --- waiting for answers ---------------------------------------------------------------------- */
+/* --- waiting for answers --------------------------------------------------------------------- */
 
 /* 0 when a result can be had without waiting. */
 static int wait_result(struct kiln_pg *pg, int64_t limit_ms, int64_t deadline,

@@ -51,7 +51,7 @@ int kiln_pg_pipelined(struct kiln_pg *pg, PGresult **ret, struct kiln_error *err
 int kiln_pg_exec(struct kiln_pg *pg, const char *sql, int64_t limit_ms, PGresult **ret,
                  struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- ledger_error.c --------------------------------------------------------------------------- */
+/* --- ledger_error.c -------------------------------------------------------------------------- */
 /* The code of an SQLSTATE (five characters). */
 int kiln_pg_code(const char *sqlstate);
 /* Fills err from a failed result or, with result NULL, from the connection; what = the statement.

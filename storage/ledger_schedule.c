@@ -58,7 +58,7 @@ int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_e
     static_assert(KILN_JOB_ASSIGNED == 1, "the number in the statement");
     static const struct kiln_statement read = {
         "held", "SELECT id, attempt, worker, assignment,"
-                " (extract(epoch FROM assigned_at) * 1000)::bigint"
+                " (extract(epoch FROM assigned_at) * 1000)::bigint, crashes"
                 " FROM job WHERE pool = $1 AND state = 1 ORDER BY worker, id"};
     struct kiln_params params = {0};
     kiln_bind_text(&params, pool);
@@ -71,6 +71,7 @@ int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_e
             .id = kiln_row_u64(rows, i, 0),
             .attempt = (uint32_t)kiln_row_u64(rows, i, 1),
             .assigned_ms = kiln_row_i64(rows, i, 4),
+            .crashes = (uint32_t)kiln_row_u64(rows, i, 5),
         };
         kiln_row_copy(rows, i, 2, held.worker, sizeof held.worker);
         kiln_row_copy(rows, i, 3, held.assignment, sizeof held.assignment);
@@ -80,7 +81,7 @@ int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_e
     return rc ? kiln_fail(err, rc, "ledger, held: the reader stopped") : 0;
 }
 
-/* --- assign ----------------------------------------------------------------------------------- */
+/* --- assign ---------------------------------------------------------------------------------- */
 
 static void bind_ids(struct kiln_params *params, const uint64_t *ids, size_t count)
 {
@@ -127,7 +128,7 @@ int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const cha
     return rc;
 }
 
-/* --- return ----------------------------------------------------------------------------------- */
+/* --- return ---------------------------------------------------------------------------------- */
 
 static void bind_returns(struct kiln_params *params, const struct kiln_return *returns,
                          size_t count)
@@ -183,7 +184,7 @@ int kiln_ledger_return(struct kiln_ledger *ledger, const struct kiln_return *ret
     return rc;
 }
 
-/* --- cancel and retry ------------------------------------------------------------------------- */
+/* --- cancel and retry ------------------------------------------------------------------------ */
 
 static int move_one(struct kiln_ledger *ledger, enum kiln_move move, const char *pool, uint64_t id,
                     uint64_t *ret_count, struct kiln_error *err)
@@ -267,7 +268,7 @@ int kiln_ledger_retry(struct kiln_ledger *ledger, const char *pool, uint64_t id,
               : move_batch(ledger, KILN_MOVE_RETRY_BATCH, pool, batch, ret_count, err);
 }
 
-/* --- workers ---------------------------------------------------------------------------------- */
+/* --- workers --------------------------------------------------------------------------------- */
 
 int kiln_ledger_worker_seen(struct kiln_ledger *ledger, const char *pool, const char *worker,
                             const char *host, const char *device, const char *state,

@@ -48,7 +48,7 @@ static int run(struct kiln_pg *pg, const char *sql, struct kiln_error *err)
     return kiln_pg_exec(pg, sql, APPLY_MS, NULL, err);
 }
 
-/* --- what the database has -------------------------------------------------------------------- */
+/* --- what the database has ------------------------------------------------------------------- */
 
 static int table_exists(struct kiln_pg *pg, bool *ret, struct kiln_error *err)
 {
@@ -112,7 +112,7 @@ static int version_in(struct kiln_pg *pg, int *ret, struct kiln_error *err)
     return rc;
 }
 
-/* --- applying --------------------------------------------------------------------------------- */
+/* --- applying -------------------------------------------------------------------------------- */
 
 static int begin(struct kiln_pg *pg, struct kiln_error *err)
 {

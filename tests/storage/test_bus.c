@@ -242,7 +242,7 @@ static void other_calls_fit_between_appends(void **state)
     kiln_test_ok(kiln_bus_flush(bus, &err), err); /* nothing in flight */
 }
 
-/* --- heartbeats and receipts ------------------------------------------------------------------ */
+/* --- heartbeats and receipts ----------------------------------------------------------------- */
 
 struct seen {
     int count;

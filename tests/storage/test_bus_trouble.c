@@ -272,7 +272,7 @@ static void a_key_of_another_type_is_an_error(void **state)
     kiln_bus_close(bus);
 }
 
-/* --- a server that is none -------------------------------------------------------------------- */
+/* --- a server that is none ------------------------------------------------------------------- */
 
 struct impostor {
     int listener;

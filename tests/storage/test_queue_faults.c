@@ -82,8 +82,7 @@ static void sweep(enum kiln_fault kind, void (*scenario)(void))
     }
 }
 
-/* --- the ledger ---------------------------------------------------------------------------------
- */
+/* --- the ledger ------------------------------------------------------------------------------ */
 
 struct found {
     uint64_t ids[JOBS];
@@ -201,8 +200,7 @@ static void the_ledger_survives_failing_libpq(void **state)
     sweep(KILN_FAULT_POSTGRES, ledger_scenario);
 }
 
-/* --- the bus
- * --------------------------------------------------------------------------------------- */
+/* --- the bus --------------------------------------------------------------------------------- */
 
 static int count_beat(void *arg, const char *worker, const char *beat, size_t len)
 {

@@ -39,7 +39,7 @@ static void pause_ms(long ms)
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
-/* --- processes -------------------------------------------------------------------------------- */
+/* --- processes ------------------------------------------------------------------------------- */
 
 /* Starts argv with its output in dir/NAME.log; it dies with this process. */
 static pid_t spawn(const struct kiln_test_stack *stack, bool as_postgres, const char *name,
@@ -113,7 +113,7 @@ void kiln_test_kill(struct kiln_test_stack *stack, enum kiln_test_server server)
     await_end(stack, server);
 }
 
-/* --- starting --------------------------------------------------------------------------------- */
+/* --- starting -------------------------------------------------------------------------------- */
 
 static redisContext *dial(const struct kiln_test_stack *stack)
 {
@@ -224,7 +224,7 @@ void kiln_test_restart(struct kiln_test_stack *stack, enum kiln_test_server serv
     server == KILN_TEST_REDIS ? start_redis(stack, extra) : start_postgres(stack, extra);
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------- */
 
 static void set(struct kiln_test_stack *stack, const char *name, const char *value, FILE *conf)
 {
@@ -335,7 +335,7 @@ void kiln_test_stack_stop(struct kiln_test_stack *stack)
     free(stack);
 }
 
-/* --- questions -------------------------------------------------------------------------------- */
+/* --- questions ------------------------------------------------------------------------------- */
 
 void kiln_test_redis(struct kiln_test_stack *stack, const char *command)
 {

@@ -1,0 +1,201 @@
+/* test_ledger_intake.c - jobs come in: whole, once, and each enqueue call with its account. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/rig.h"
+
+static void a_record_comes_back_as_it_went_in(void **state)
+{
+    (void)state;
+    struct kiln_new_job *jobs = kiln_test_jobs("record", 1);
+    struct kiln_job *in = &jobs->job, out;
+    free(in->prompt);
+    in->prompt = strdup("a \"quoted\" {brace}, back\\slash,\n\xf0\x9f\x90\x99 NULL '; --");
+    free(in->negative_prompt);
+    in->negative_prompt = strdup("blur");
+    in->custom_id = strdup("my/id {1,2}");
+    in->style = strdup("anime");
+    in->index = 4294967295u;
+    in->seed = 18446744073709551615u;
+    in->guidance = 3.0000000000000004;
+    in->lora_count = 2;
+    in->loras[0] = (struct kiln_lora){"ink", 0.1};
+    in->loras[1] = (struct kiln_lora){"wash", -1.0 / 3};
+    in->lora_auto = in->embed_metadata = true;
+    in->priority = -10;
+    in->max_wait_s = 3600;
+    in->kind = KILN_KIND_LATENT_CACHE;
+    in->latents = KILN_LATENTS_TRAJECTORY;
+    in->teleport = KILN_TELEPORT_OFF;
+    uint64_t inserted, before = (uint64_t)kiln_test_count(rig.stack, "SELECT max(id) FROM job");
+    struct kiln_rig_found ids = {0};
+    size_t count;
+    kiln_test_ok(kiln_ledger_insert_jobs(rig.ledger, "p", jobs, 1, &inserted, &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_waiting(rig.ledger, "p", before, 64, kiln_rig_collect, &ids, &rig.err),
+                 rig.err);
+    assert_string_equal(ids.jobs[0].lora_set, "ink:0.1+wash:-0.3333");
+    assert_string_equal(ids.jobs[0].tenant, "tester");
+    assert_int_equal(ids.jobs[0].priority, -10);
+    assert_true(ids.jobs[0].guidance == 3.0000000000000004);
+    kiln_test_ok(kiln_ledger_assign(rig.ledger, "w", "r", ids.at, 1, &out, &count, &rig.err),
+                 rig.err);
+    assert_string_equal(out.batch, "record");
+    assert_string_equal(out.prompt, in->prompt);
+    assert_string_equal(out.negative_prompt, "blur");
+    assert_string_equal(out.custom_id, in->custom_id);
+    assert_string_equal(out.style, "anime");
+    assert_int_equal(out.index, in->index);
+    assert_true(out.seed == in->seed);
+    assert_true(out.guidance == in->guidance);
+    assert_int_equal(out.lora_count, 2);
+    assert_string_equal(out.loras[1].name, "wash");
+    assert_true(out.loras[0].scale == 0.1 && out.loras[1].scale == -1.0 / 3);
+    assert_true(out.lora_auto && out.embed_metadata);
+    assert_int_equal(out.priority, -10);
+    assert_int_equal(out.max_wait_s, 3600);
+    assert_int_equal(out.kind, KILN_KIND_LATENT_CACHE);
+    assert_int_equal(out.latents, KILN_LATENTS_TRAJECTORY);
+    assert_int_equal(out.teleport, KILN_TELEPORT_OFF);
+    assert_true(kiln_rig_commit(&out)); /* a latent-cache job leaves a latent and no picture */
+    assert_int_equal(kiln_rig_rows("image", out.id), 0);
+    assert_int_equal(kiln_rig_rows("latent", out.id), 1);
+    kiln_job_release(&out);
+    kiln_test_jobs_free(jobs, 1);
+}
+
+static void inserting_twice_adds_nothing(void **state)
+{
+    (void)state;
+    struct kiln_new_job *jobs = kiln_test_jobs("twice", 4500); /* several statements */
+    uint64_t inserted = 0;
+    kiln_test_ok(kiln_ledger_insert_jobs(rig.ledger, "p", jobs, 4000, &inserted, &rig.err),
+                 rig.err);
+    assert_int_equal(inserted, 4000);
+    kiln_test_ok(kiln_ledger_insert_jobs(rig.ledger, "p", jobs, 4500, &inserted, &rig.err),
+                 rig.err);
+    assert_int_equal(inserted, 500);
+    kiln_rig_expect("twice", "queued", KILN_JOB_QUEUED, 4500);
+    kiln_test_jobs_free(jobs, 4500);
+    kiln_test_ok(kiln_ledger_insert_jobs(rig.ledger, "p", NULL, 0, &inserted, &rig.err), rig.err);
+    assert_int_equal(inserted, 0);
+}
+
+static void one_call_may_bring_several_batches(void **state)
+{
+    (void)state;
+    struct kiln_new_job *jobs = kiln_test_jobs("left", 6);
+    uint64_t inserted = 0;
+    for (size_t i = 0; i < 6; i += 2) {
+        free(jobs[i].job.batch);
+        jobs[i].job.batch = strdup("right");
+    }
+    kiln_test_ok(kiln_ledger_insert_jobs(rig.ledger, "p", jobs, 6, &inserted, &rig.err), rig.err);
+    assert_int_equal(inserted, 6);
+    kiln_rig_expect("left", "queued", KILN_JOB_QUEUED, 3);
+    kiln_rig_expect("right", "queued", KILN_JOB_QUEUED, 3);
+    kiln_test_jobs_free(jobs, 6);
+}
+
+struct account {
+    uint64_t accepted, duplicate, refused;
+};
+
+static struct account announce(const char *batch, const char *token, uint64_t announced)
+{
+    struct account got;
+    kiln_test_ok(kiln_ledger_announce(rig.ledger, "p", batch, token, announced, &got.accepted,
+                                      &got.duplicate, &got.refused, &rig.err),
+                 rig.err);
+    return got;
+}
+
+/* Entry ids "1000-0", "1000-1", ... */
+static void number_entries(struct kiln_new_job *jobs, size_t count, char ids[][16],
+                           const char *token)
+{
+    for (size_t i = 0; i < count; i++) {
+        snprintf(ids[i], 16, "1000-%zu", i);
+        jobs[i].entry = ids[i];
+        jobs[i].token = token;
+    }
+}
+
+static void a_call_is_counted_once_however_often_it_is_delivered(void **state)
+{
+    (void)state;
+    char ids[10][16];
+    uint64_t inserted;
+    struct kiln_new_job *jobs = kiln_test_jobs("calls", 10);
+    number_entries(jobs, 10, ids, "first");
+    kiln_test_ok(kiln_ledger_insert_jobs(rig.ledger, "p", jobs, 6, &inserted, &rig.err), rig.err);
+    number_entries(jobs, 10, ids, "second"); /* six of these ten are there already */
+    for (int delivery = 0; delivery < 3; delivery++) {
+        kiln_test_ok(kiln_ledger_insert_jobs(rig.ledger, "p", jobs, 5, &inserted, &rig.err),
+                     rig.err);
+        kiln_test_ok(kiln_ledger_insert_jobs(rig.ledger, "p", jobs + 5, 5, &inserted, &rig.err),
+                     rig.err);
+        for (int i = 0; i < 2; i++)
+            kiln_test_ok(
+                kiln_ledger_refuse(rig.ledger, "p", "calls", "second", "k99", "no", &rig.err),
+                rig.err);
+        struct account second = announce("calls", "second", 11);
+        assert_int_equal(second.accepted, 4);
+        assert_int_equal(second.duplicate, 6);
+        assert_int_equal(second.refused, 1);
+    }
+    struct account first = announce("calls", "first", 6);
+    assert_int_equal(first.accepted, 6);
+    assert_int_equal(first.duplicate + first.refused, 0);
+    struct account nobody = announce("a new batch", "third", 0);
+    assert_int_equal(nobody.accepted + nobody.duplicate + nobody.refused, 0);
+    kiln_test_jobs_free(jobs, 10);
+}
+
+static void a_key_twice_in_one_call_is_a_duplicate(void **state)
+{
+    (void)state;
+    uint64_t inserted;
+    struct kiln_new_job *jobs = kiln_test_jobs("same key", 3);
+    free((char *)jobs[2].key);
+    jobs[2].key = strdup(jobs[0].key);
+    kiln_test_ok(kiln_ledger_insert_jobs(rig.ledger, "p", jobs, 3, &inserted, &rig.err), rig.err);
+    assert_int_equal(inserted, 2);
+    struct account got = announce("same key", "t", 3);
+    assert_int_equal(got.accepted, 2);
+    assert_int_equal(got.duplicate, 1);
+    kiln_test_jobs_free(jobs, 3);
+}
+
+static void the_sums_agree_with_the_rows(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        kiln_test_count(
+            rig.stack,
+            "SELECT count(*) FROM (SELECT batch_id, sum(queued) q, sum(assigned) a,"
+            " sum(done) d, sum(failed) f, sum(cancelled) c FROM batch_tally GROUP BY 1)"
+            " t FULL JOIN (SELECT batch_id, count(*) FILTER (WHERE state = 0) q,"
+            " count(*) FILTER (WHERE state = 1) a, count(*) FILTER (WHERE state = 2) d,"
+            " count(*) FILTER (WHERE state = 3) f, count(*) FILTER (WHERE state = 4) c"
+            " FROM job GROUP BY 1) j USING (batch_id)"
+            " WHERE (t.q, t.a, t.d, t.f, t.c) IS DISTINCT FROM (j.q, j.a, j.d, j.f, j.c)"),
+        0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_record_comes_back_as_it_went_in),
+        cmocka_unit_test(inserting_twice_adds_nothing),
+        cmocka_unit_test(one_call_may_bring_several_batches),
+        cmocka_unit_test(a_call_is_counted_once_however_often_it_is_delivered),
+        cmocka_unit_test(a_key_twice_in_one_call_is_a_duplicate),
+        cmocka_unit_test(the_sums_agree_with_the_rows),
+    };
+    return cmocka_run_group_tests(tests, kiln_rig_start, kiln_rig_stop);
+}
