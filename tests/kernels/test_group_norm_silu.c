@@ -1,0 +1,125 @@
+/* test_group_norm_silu.c - GroupNorm with and without SiLU against the definition in double. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "kernels/group_norm_silu.h"
+#include "tests/support/random.h"
+
+#define EPS 1e-6
+
+struct shape {
+    int64_t pixels;
+    int channels, groups;
+};
+
+static const struct shape shapes[] = {{1, 4, 2},    {7, 8, 8},    {63, 6, 3},  {64, 32, 8},
+                                      {65, 32, 32}, {300, 96, 4}, {129, 5, 1}, {1000, 16, 2}};
+
+/* Pictures about `offset`, which the norm must take away without loss. */
+static void check_shape(const struct shape *s, double offset, enum kiln_float f, int silu)
+{
+    struct test_random random = {(uint64_t)s->pixels};
+    const int64_t count = s->pixels * s->channels, part = s->pixels / 3;
+    const int c = s->channels, width = c / s->groups;
+    void *x = malloc((size_t)count * 4), *w = malloc((size_t)c * 4), *b = malloc((size_t)c * 4);
+    void *y = malloc((size_t)count * 4);
+    double *sums = calloc((size_t)(2 * c), sizeof *sums);
+    for (int64_t i = 0; i < count; i++)
+        kiln_store(x, i, (float)(offset + (double)test_random_below(&random, 2001) / 1e3), f);
+    for (int i = 0; i < c; i++) {
+        kiln_store(w, i, 0.5f + (float)i / (float)c, f);
+        kiln_store(b, i, (float)(i % 3) - 1.0f, f);
+    }
+    const struct kiln_group_norm args = {.x = x,
+                                         .weight = w,
+                                         .bias = b,
+                                         .y = y,
+                                         .pixels = s->pixels,
+                                         .channels = c,
+                                         .groups = s->groups,
+                                         .eps = (float)EPS,
+                                         .silu = silu,
+                                         .format = f};
+    kiln_group_norm_sums_ref(&args, 0, part, sums);
+    kiln_group_norm_sums_ref(&args, part, s->pixels, sums);
+    kiln_group_norm_apply_ref(&args, sums, 0, part);
+    kiln_group_norm_apply_ref(&args, sums, part, s->pixels);
+    for (int64_t i = 0; i < count; i++) {
+        int channel = (int)(i % c), first = channel / width * width;
+        double mean = 0, variance = 0, n = (double)s->pixels * width;
+        for (int64_t p = 0; p < s->pixels; p++)
+            for (int j = first; j < first + width; j++)
+                mean += (double)kiln_load(x, p * c + j, f) / n;
+        for (int64_t p = 0; p < s->pixels; p++)
+            for (int j = first; j < first + width; j++)
+                variance += pow((double)kiln_load(x, p * c + j, f) - mean, 2) / n;
+        double v = ((double)kiln_load(x, i, f) - mean) / sqrt(variance + EPS) *
+                       (double)kiln_load(w, channel, f) +
+                   (double)kiln_load(b, channel, f);
+        v = silu ? v / (1 + exp(-v)) : v;
+        double got = (double)kiln_load(y, i, f);
+        double limit = f == KILN_BF16 ? 2e-2 : 2e-5 * (1 + offset / 10);
+        if (!(fabs(got - v) <= limit))
+            fail_msg("%lld pixels, %d channels, offset %g: got %.9g, want %.9g",
+                     (long long)s->pixels, c, offset, got, v);
+        i += s->pixels > 100 ? 37 : 0; /* the definition is slow: a sample of the large ones */
+    }
+    free(x), free(w), free(b), free(y), free(sums);
+}
+
+static void fp32(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int silu = 0; silu < 2; silu++)
+            check_shape(&shapes[i], 0, KILN_F32, silu);
+}
+
+static void bf16(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int silu = 0; silu < 2; silu++)
+            check_shape(&shapes[i], 0, KILN_BF16, silu);
+}
+
+static void a_large_offset(void **state)
+{
+    (void)state;
+    for (size_t i = 1; i < sizeof shapes / sizeof *shapes; i++)
+        check_shape(&shapes[i], 500, KILN_F32, 0);
+}
+
+static void a_flat_picture(void **state)
+{
+    (void)state;
+    float x[32], y[32];
+    const float w[2] = {3, 3}, b[2] = {0.25f, -0.5f};
+    double sums[4] = {0};
+    for (int i = 0; i < 32; i++)
+        x[i] = 7.0f;
+    const struct kiln_group_norm args = {.x = x,
+                                         .weight = w,
+                                         .bias = b,
+                                         .y = y,
+                                         .pixels = 16,
+                                         .channels = 2,
+                                         .groups = 1,
+                                         .eps = (float)EPS};
+    kiln_group_norm_sums_ref(&args, 0, 16, sums);
+    kiln_group_norm_apply_ref(&args, sums, 0, 16);
+    for (int i = 0; i < 32; i++)
+        assert_float_equal(y[i], b[i % 2], 1e-3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(fp32), cmocka_unit_test(bf16),
+                                       cmocka_unit_test(a_large_offset),
+                                       cmocka_unit_test(a_flat_picture)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

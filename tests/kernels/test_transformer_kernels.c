@@ -1,0 +1,257 @@
+/* test_transformer_kernels.c - norm, gate, softmax and rotation against the definitions in double,
+ * over odd widths, both formats and the ends of the number range. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "kernels/qkv_rope.h"
+#include "kernels/rms_norm.h"
+#include "kernels/softmax.h"
+#include "kernels/swiglu.h"
+#include "tests/support/random.h"
+
+/* One bf16 rounding is 2^-9 of the value; a chain of three stays below this. */
+#define BF16_SHARE 8e-3
+#define F32_SHARE 2e-6
+
+static const int64_t widths[] = {1, 2, 3, 15, 16, 17, 64, 193};
+static const enum kiln_float formats[] = {KILN_F32, KILN_BF16};
+
+static double share_of(enum kiln_float f)
+{
+    return f == KILN_BF16 ? BF16_SHARE : F32_SHARE;
+}
+
+/* `count` values of about unit size, in the format. */
+static void *values(struct test_random *random, int64_t count, enum kiln_float f)
+{
+    void *p = malloc((size_t)count * sizeof(float));
+    for (int64_t i = 0; i < count; i++)
+        kiln_store(p, i, (float)test_random_below(random, 4001) / 1000.0f - 2.0f, f);
+    return p;
+}
+
+static double at(const void *p, int64_t i, enum kiln_float f)
+{
+    return (double)kiln_load(p, i, f);
+}
+
+static void check(double got, double want, double scale, enum kiln_float f)
+{
+    if (!(fabs(got - want) <= share_of(f) * (fabs(want) + scale)))
+        fail_msg("got %.9g, want %.9g", got, want);
+}
+
+static void check_rms(struct test_random *random, int64_t n, enum kiln_float f, int form)
+{
+    const int64_t rows = 3;
+    void *x = values(random, rows * n, f), *w = values(random, n, f);
+    void *factor = values(random, n, f), *add = values(random, rows * n, f);
+    void *y = malloc((size_t)(rows * n) * sizeof(float));
+    const struct kiln_rms_norm args = {.x = x,
+                                       .weight = w,
+                                       .factor = form & 1 ? factor : NULL,
+                                       .add = form & 2 ? add : NULL,
+                                       .y = y,
+                                       .n = n,
+                                       .eps = 1e-5f,
+                                       .format = f};
+    kiln_rms_norm_ref(&args, 0, 2);
+    kiln_rms_norm_ref(&args, 2, rows);
+    for (int64_t row = 0; row < rows; row++) {
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++)
+            sum += at(x, row * n + i, f) * at(x, row * n + i, f);
+        for (int64_t i = 0; i < n; i++) {
+            double v = at(x, row * n + i, f) / sqrt(sum / (double)n + 1e-5) * at(w, i, f);
+            v *= form & 1 ? at(factor, i, f) : 1;
+            v += form & 2 ? at(add, row * n + i, f) : 0;
+            check(at(y, row * n + i, f), v, 2, f);
+        }
+    }
+    free(x), free(w), free(factor), free(add), free(y);
+}
+
+static void rms_norm(void **state)
+{
+    (void)state;
+    struct test_random random = {1};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+        for (int f = 0; f < 2; f++)
+            for (int form = 0; form < 4; form++)
+                check_rms(&random, widths[i], formats[f], form);
+}
+
+static void swiglu(void **state)
+{
+    (void)state;
+    struct test_random random = {2};
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+        for (int k = 0; k < 2; k++) {
+            enum kiln_float f = formats[k];
+            int64_t n = widths[w];
+            void *x = values(&random, 2 * 2 * n, f), *y = malloc((size_t)(2 * n) * sizeof(float));
+            const struct kiln_swiglu args = {x, y, n, f};
+            kiln_swiglu_ref(&args, 0, 2);
+            for (int64_t i = 0; i < 2 * n; i++) {
+                double g = at(x, i / n * 2 * n + i % n, f), u = at(x, i / n * 2 * n + n + i % n, f);
+                check(at(y, i, f), g / (1 + exp(-g)) * u, 1e-3, f);
+            }
+            free(x), free(y);
+        }
+}
+
+static void swiglu_at_the_ends(void **state)
+{
+    (void)state;
+    const float x[8] = {-1e30f, -200.0f, 200.0f, 1e30f, 1, 1, 1, 1};
+    float y[4];
+    const struct kiln_swiglu args = {x, y, 4, KILN_F32};
+    kiln_swiglu_ref(&args, 0, 1);
+    assert_true(fabsf(y[1]) < 1e-30f);
+    assert_float_equal(y[2], 200.0f, 1e-3);
+    assert_float_equal(y[3] / 1e30f, 1.0f, 1e-6);
+    assert_true(isfinite(y[0]));
+}
+
+static void softmax(void **state)
+{
+    (void)state;
+    struct test_random random = {3};
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+        for (int k = 0; k < 2; k++) {
+            int64_t n = widths[w];
+            float *x = values(&random, 2 * n, KILN_F32);
+            for (int64_t i = 0; i < n; i++)
+                x[i] *= 50; /* one row far out */
+            float *copy = malloc((size_t)(2 * n) * sizeof *copy);
+            void *y = malloc((size_t)(2 * n) * sizeof(float));
+            memcpy(copy, x, (size_t)(2 * n) * sizeof *copy);
+            const struct kiln_softmax args = {x, formats[k] == KILN_F32 ? x : y, n, formats[k]};
+            kiln_softmax_ref(&args, 0, 2);
+            for (int64_t row = 0; row < 2; row++) {
+                double top = -INFINITY, sum = 0;
+                for (int64_t i = 0; i < n; i++)
+                    top = fmax(top, (double)copy[row * n + i]);
+                for (int64_t i = 0; i < n; i++)
+                    sum += exp((double)copy[row * n + i] - top);
+                for (int64_t i = 0; i < n; i++)
+                    check(at(args.y, row * n + i, formats[k]),
+                          exp((double)copy[row * n + i] - top) / sum, 1e-2, formats[k]);
+            }
+            free(x), free(y), free(copy);
+        }
+}
+
+/* q head 0 and the k head of row `row`, value i, by the definition. */
+static double turned(const struct kiln_qkv_rope *a, int64_t row, int64_t from, const void *norm,
+                     int i)
+{
+    const int d = a->head_dim, half = d / 2;
+    const int64_t base = row * (a->heads + 2 * a->kv_heads) * d + from;
+    int other = a->interleaved ? i ^ 1 : (i + half) % d;
+    int pair = a->interleaved ? i / 2 : i % half;
+    bool first = a->interleaved ? i % 2 == 0 : i < half;
+    double sum = 0;
+    for (int j = 0; j < d; j++)
+        sum += at(a->qkv, base + j, a->format) * at(a->qkv, base + j, a->format);
+    double inverse = norm ? 1 / sqrt(sum / d + (double)a->eps) : 1;
+    double x = at(a->qkv, base + i, a->format) * inverse;
+    double y = at(a->qkv, base + other, a->format) * inverse;
+    x *= norm ? at(norm, i, a->format) : 1;
+    y *= norm ? at(norm, other, a->format) : 1;
+    double c = a->cos ? (double)a->cos[row * half + pair] : 1;
+    double s = a->cos ? (double)a->sin[row * half + pair] : 0;
+    return first ? x * c - y * s : x * c + y * s;
+}
+
+static void check_split(struct test_random *random, int d, enum kiln_float f, int form)
+{
+    const int64_t rows = 5, h = 4, g = 2, width = (h + 2 * g) * d;
+    void *qkv = values(random, rows * width, f), *norm = values(random, d, f);
+    float *cosine = malloc((size_t)(rows * d) * sizeof *cosine);
+    float *sine = malloc((size_t)(rows * d) * sizeof *sine);
+    for (int64_t i = 0; i < rows * d / 2; i++) {
+        cosine[i] = cosf((float)i);
+        sine[i] = sinf((float)i);
+    }
+    float *q = malloc((size_t)(h * rows * d) * sizeof *q);
+    float *k = malloc((size_t)(g * rows * d) * sizeof *k);
+    void *v = malloc((size_t)(g * rows * d) * sizeof(float));
+    const struct kiln_qkv_rope args = {.qkv = qkv,
+                                       .q_norm = form & 1 ? norm : NULL,
+                                       .k_norm = form & 1 ? norm : NULL,
+                                       .cos = form & 2 ? cosine : NULL,
+                                       .sin = form & 2 ? sine : NULL,
+                                       .q = q,
+                                       .k = k,
+                                       .v = v,
+                                       .rows = rows,
+                                       .heads = (int)h,
+                                       .kv_heads = (int)g,
+                                       .head_dim = d,
+                                       .interleaved = form & 4,
+                                       .eps = 1e-5f,
+                                       .q_scale = 0.25f,
+                                       .format = f};
+    kiln_qkv_rope_ref(&args, 0, rows);
+    for (int64_t row = 0; row < rows; row++)
+        for (int i = 0; i < d; i++) {
+            check((double)q[(1 * rows + row) * d + i], 0.25 * turned(&args, row, d, args.q_norm, i),
+                  2, f);
+            check((double)k[(1 * rows + row) * d + i],
+                  turned(&args, row, (h + 1) * d, args.k_norm, i), 2, f);
+            assert_true(at(v, (1 * rows + row) * d + i, f) ==
+                        at(qkv, row * width + (h + g + 1) * d + i, f));
+        }
+    free(qkv), free(norm), free(cosine), free(sine), free(q), free(k), free(v);
+}
+
+static void qkv_rope(void **state)
+{
+    (void)state;
+    struct test_random random = {4};
+    const int dims[] = {2, 6, 16, 64, 130};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+        for (int f = 0; f < 2; f++)
+            for (int form = 0; form < 8; form++)
+                check_split(&random, dims[i], formats[f], form);
+}
+
+static void bf16_rounds_to_nearest_even(void **state)
+{
+    (void)state;
+    const uint32_t cases[][2] = {/* fp32 bits, bf16 bits */
+                                 {0x3f800000, 0x3f80}, {0x3f808000, 0x3f80}, {0x3f818000, 0x3f82},
+                                 {0x3f808001, 0x3f81}, {0x7f7fffff, 0x7f80}, {0xff800000, 0xff80},
+                                 {0x7fc00001, 0x7fc0}, {0x7f800001, 0x7fc0}, {0x80000000, 0x8000}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float value;
+        memcpy(&value, &cases[i][0], sizeof value);
+        assert_int_equal(kiln_to_bf16(value), cases[i][1]);
+    }
+}
+
+static void exp_is_exp(void **state)
+{
+    (void)state;
+    for (double x = -87; x < 88; x += 0.00731)
+        assert_true(fabs((double)kiln_exp((float)x) / exp((double)(float)x) - 1) < 3e-7);
+    assert_true(kiln_exp(-1e30f) < 1e-37f && kiln_exp(-1e30f) >= 0);
+    assert_true(isfinite(kiln_exp(1e30f)) && kiln_exp(1e30f) > 1e38f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rms_norm),           cmocka_unit_test(swiglu),
+        cmocka_unit_test(swiglu_at_the_ends), cmocka_unit_test(softmax),
+        cmocka_unit_test(qkv_rope),           cmocka_unit_test(bf16_rounds_to_nearest_even),
+        cmocka_unit_test(exp_is_exp),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
