@@ -68,6 +68,7 @@ struct kiln_spawn {
     const char *const *argv; /* argv[0] is the path of the program; NULL ends it */
     bool as_other;           /* run as stack->user when we are root */
     const char *cwd;
+    bool dies_with_us; /* a helper that makes no sense without the command that started it */
 };
 /* The pid of the running process of that name, 0 if there is none.  marks: texts its command line
  * must hold to be ours, each argument followed by a line break, NULL at the end.  Removes a stale

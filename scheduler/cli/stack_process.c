@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -137,6 +138,8 @@ static void become(const struct kiln_stack *stack, const struct kiln_spawn *spaw
               dup2(log_fd, STDERR_FILENO) >= 0;
     if (ok && spawn->as_other && stack->as_other)
         ok = setgroups(0, NULL) == 0 && setgid(stack->gid) == 0 && setuid(stack->uid) == 0;
+    if (ok && spawn->dies_with_us) /* after setuid, which would clear it */
+        ok = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
     if (ok && (!spawn->cwd || chdir(spawn->cwd) == 0))
         execve(spawn->argv[0], (char *const *)spawn->argv, environment);
     int failure = errno;

@@ -168,6 +168,18 @@ static int remove_entry(const char *path, const struct stat *st, int flag, struc
     return remove(path);
 }
 
+/* What an `up` that was killed has left: postgres.new.PID beside the data. */
+static void remove_unfinished(const char *parent)
+{
+    DIR *dir = opendir(parent);
+    char path[PATH_MAX];
+    for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;)
+        if (strncmp(entry->d_name, "postgres.new", 12) == 0)
+            nftw(kiln_join(path, parent, entry->d_name), remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    if (dir)
+        closedir(dir);
+}
+
 /* initdb, our settings and the database, all inside fresh. */
 static int initialise(const struct kiln_stack *stack, const char *bin, const char *fresh,
                       struct kiln_error *err)
@@ -176,7 +188,8 @@ static int initialise(const struct kiln_stack *stack, const char *bin, const cha
     kiln_join(program, bin, "initdb");
     const char *initdb[] = {
         program, "-D", fresh, "-U", "kiln", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", NULL};
-    struct kiln_spawn spawn = {.name = "postgres", .argv = initdb, .as_other = true, .cwd = fresh};
+    struct kiln_spawn spawn = {
+        .name = "postgres", .argv = initdb, .as_other = true, .cwd = fresh, .dies_with_us = true};
     int rc = kiln_process_run(stack, &spawn, NULL, INITDB_LIMIT_S, err);
     if (rc)
         return rc;
@@ -200,14 +213,16 @@ static int initialise(const struct kiln_stack *stack, const char *bin, const cha
 static int create_database(struct kiln_stack *stack, struct kiln_cli *cli, const char *bin,
                            struct kiln_error *err)
 {
-    char fresh[PATH_MAX], parent[PATH_MAX];
+    char fresh[PATH_MAX], parent[PATH_MAX], name[48];
     snprintf(parent, sizeof parent, "%s", stack->data);
     *strrchr(parent, '/') = '\0';
     int rc = check_room(parent, err);
     if (rc)
         return rc;
-    kiln_join(fresh, parent, "postgres.new");
-    nftw(fresh, remove_entry, 16, FTW_DEPTH | FTW_PHYS); /* of an `up` that was killed */
+    remove_unfinished(parent);
+    /* A name of our own: an initdb whose `up` was killed may go on writing for a moment. */
+    snprintf(name, sizeof name, "postgres.new.%ld", (long)getpid());
+    kiln_join(fresh, parent, name);
     if (mkdir(fresh, 0700) != 0 || (stack->as_other && chown(fresh, stack->uid, stack->gid) != 0))
         return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "make %s: %s", fresh,
                          strerror(errno));
