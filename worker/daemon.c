@@ -1,15 +1,13 @@
-/* daemon.c - brings the worker up, waits for signals, takes it down.
+/* daemon.c - signals, threads, and the worker's end.
  *
- * Up, each step with its own clear end: ledger (right schema?), store (may we write?), id (free?),
- * engine (model loads?), first beat, threads.  A server that does not answer is waited for, since
- * servers and workers are often started together; a wrong setting ends the program at once.
- *
- * Down: see struct stage_limits below; the times count from the first signal.
+ * Down in steps, the times counting from the first signal: the batch in hand is finished within
+ * drain_s; then the engine stops at the next step and the store is no longer waited for.  Then the
+ * ledger has LEDGER_S to take the hand-backs and the bus BUS_S to hear the goodbye.  A thread that
+ * is stuck even then is left behind: what matters is written or comes back with the lease.
  */
 #include "worker/daemon.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -18,33 +16,13 @@
 
 #include "schemas/log.h"
 #include "storage/config_flags.h"
-#include "storage/ledger.h"
-#include "storage/objectstore.h"
-#include "worker/identity.h"
 #include "worker/outage.h"
-#include "worker/worker.h"
+#include "worker/startup.h"
 
-#define THREADS_MAX 300 /* of encode_threads' bound and the rest */
-#define UPLOADERS 4  /* a file store waits for the disk, which takes several at once */
-#define COMMITTERS 2 /* Postgres writes its log once for transactions that end together */
 #define TICK_MS 200
-#define CONFIRM_MS 300
-
-/* What still waits is given up step by step.  After drain_s: the engine stops at the next step and
- * the store is no longer waited for.  Then the ledger has LEDGER_S to take the hand-backs, the bus
- * BUS_S to hear the goodbye.  A thread that is stuck even then is left behind. */
 #define LEDGER_S 10
 #define BUS_S 3
 #define STUCK_S 60
-
-struct daemon {
-    struct kiln_worker worker;
-    const struct kiln_daemon_source *source;
-    sigset_t signals;
-    pthread_t threads[THREADS_MAX], heart;
-    uint32_t thread_count;
-    uint32_t stops_heard; /* SIGTERM and SIGINT so far */
-};
 
 /* --- signals -------------------------------------------------------------------------------- */
 
@@ -61,7 +39,7 @@ static void raise_drain(struct kiln_worker *worker, enum kiln_drain to, const ch
     kiln_board_kick(&worker->board);
 }
 
-static void reload(struct daemon *daemon)
+static void reload(struct kiln_daemon *daemon)
 {
     struct kiln_config *config = NULL;
     struct kiln_settings settings;
@@ -85,8 +63,7 @@ static void reload(struct daemon *daemon)
     free(rest);
 }
 
-/* Waits up to wait_ms for a signal and follows it. */
-static void follow_signals(struct daemon *daemon, int wait_ms)
+void kiln_daemon_signals(struct kiln_daemon *daemon, int wait_ms)
 {
     struct kiln_worker *worker = &daemon->worker;
     struct timespec limit = {wait_ms / 1000, wait_ms % 1000 * 1000000L};
@@ -99,78 +76,9 @@ static void follow_signals(struct daemon *daemon, int wait_ms)
         raise_drain(worker, KILN_DRAIN_NOW, "a second signal");
 }
 
-/* --- up -----------------------------------------------------------------------------------------
- */
+/* --- threads ------------------------------------------------------------------------------ */
 
-/* Whether waiting can help: the server is away, not the settings wrong. */
-static bool is_away(int code)
-{
-    return code == KILN_UNAVAILABLE || code == KILN_TIMEOUT || code == KILN_FULL;
-}
-
-static int check_ledger(struct daemon *daemon, struct kiln_error *err)
-{
-    struct kiln_ledger *ledger = NULL;
-    int code = kiln_ledger_open(daemon->worker.config, "kiln-worker start", &ledger, err);
-    if (code == 0)
-        code = kiln_ledger_check(ledger, err);
-    if (code == 0)
-        code = kiln_ledger_worker_seen(
-            ledger, daemon->worker.pool, daemon->worker.id, daemon->worker.host,
-            kiln_config_text(daemon->worker.config, KILN_KEY_DEVICE), "starting", err);
-    kiln_ledger_close(ledger);
-    return code;
-}
-
-static int check_store(struct daemon *daemon, struct kiln_error *err)
-{
-    struct kiln_store *store = NULL;
-    int code = kiln_store_open(daemon->worker.config, &store, err);
-    if (code == 0)
-        code = kiln_store_probe(store, err);
-    kiln_store_close(store);
-    return code;
-}
-
-static int claim_id(struct daemon *daemon, struct kiln_error *err)
-{
-    struct kiln_bus *bus = NULL;
-    int code = kiln_bus_open(daemon->worker.config, &bus, err);
-    if (code == 0)
-        code = kiln_identity_claim(&daemon->worker, bus, err);
-    kiln_bus_close(bus);
-    return code;
-}
-
-static int first_beat(struct daemon *daemon, struct kiln_error *err)
-{
-    struct kiln_bus *bus = NULL;
-    int code = kiln_bus_open(daemon->worker.config, &bus, err);
-    if (code == 0)
-        code = kiln_heartbeat_send(&daemon->worker, bus, err);
-    if (code == 0) {
-        kiln_worker_pause(&daemon->worker, CONFIRM_MS);
-        code = kiln_identity_confirm(&daemon->worker, bus, err);
-    }
-    kiln_bus_close(bus);
-    return code;
-}
-
-/* Repeats a step while its server is away.  0 also when a signal ended the waiting. */
-static int persist(struct daemon *daemon, const char *what,
-                   int (*step)(struct daemon *, struct kiln_error *), struct kiln_error *err)
-{
-    struct kiln_outage outage = {.what = what, .effect = "the worker starts when it answers"};
-    int code = 0;
-    while (kiln_worker_drain(&daemon->worker) == KILN_DRAIN_NO && (code = step(daemon, err)) != 0 &&
-           is_away(code))
-        follow_signals(daemon, kiln_outage_fail(&outage, err));
-    if (code == 0)
-        kiln_outage_over(&outage);
-    return is_away(code) ? 0 : code;
-}
-
-static int start_thread(struct daemon *daemon, void *(*run)(void *), pthread_t *ret,
+static int start_thread(struct kiln_daemon *daemon, void *(*run)(void *), pthread_t *ret,
                         struct kiln_error *err)
 {
     int number = pthread_create(ret, NULL, run, &daemon->worker);
@@ -187,15 +95,15 @@ static uint32_t encoder_count(const struct kiln_config *config)
 }
 
 /* The counts are set before any thread runs, since the last of a stage closes the next queue. */
-static int start_threads(struct daemon *daemon, struct kiln_error *err)
+static int start_threads(struct kiln_daemon *daemon, struct kiln_error *err)
 {
     struct kiln_worker *worker = &daemon->worker;
     struct {
         void *(*run)(void *);
         uint32_t count;
-    } stages[] = {{kiln_committer, COMMITTERS},
+    } stages[] = {{kiln_committer, KILN_COMMITTERS},
                   {kiln_reporter, 1},
-                  {kiln_uploader, UPLOADERS},
+                  {kiln_uploader, KILN_UPLOADERS},
                   {kiln_encoder, encoder_count(worker->config)},
                   {kiln_compute, 1},
                   {kiln_listener, 1}};
@@ -203,8 +111,8 @@ static int start_threads(struct daemon *daemon, struct kiln_error *err)
     uint32_t total = 0;
     for (size_t i = 0; i < stage_count; i++)
         total += stages[i].count;
-    atomic_store(&worker->committers, COMMITTERS);
-    atomic_store(&worker->uploaders, UPLOADERS);
+    atomic_store(&worker->committers, KILN_COMMITTERS);
+    atomic_store(&worker->uploaders, KILN_UPLOADERS);
     atomic_store(&worker->encoders, encoder_count(worker->config));
     atomic_store(&worker->threads, total);
     int code = start_thread(daemon, kiln_heartbeat, &daemon->heart, err);
@@ -215,42 +123,17 @@ static int start_threads(struct daemon *daemon, struct kiln_error *err)
     return code;
 }
 
-/* Each uploader opens the store with these settings: together they keep upload_parallel in flight.
- */
-static int share_uploads(struct kiln_config *config, struct kiln_error *err)
-{
-    char text[24];
-    int64_t share = (kiln_config_int(config, KILN_KEY_UPLOAD_PARALLEL) + UPLOADERS - 1) / UPLOADERS;
-    snprintf(text, sizeof text, "%lld", (long long)share);
-    return kiln_config_set(config, "upload_parallel", text, "shared by the uploaders", err);
-}
-
-static int prepare(struct daemon *daemon, struct kiln_error *err)
-{
-    struct kiln_worker *worker = &daemon->worker;
-    int code = persist(daemon, "ledger", check_ledger, err);
-    if (code == 0)
-        code = persist(daemon, "store", check_store, err);
-    if (code == 0)
-        code = persist(daemon, "bus", claim_id, err);
-    if (code == 0 && kiln_worker_drain(worker) == KILN_DRAIN_NO)
-        code = kiln_engine_open(worker->config, &worker->engine, err);
-    if (code == 0)
-        code = persist(daemon, "bus", first_beat, err);
-    return code;
-}
-
 /* --- down
  * ------------------------------------------------------------------------------------------ */
 
 /* Watches the stages end; raises the urgency when their times are over.  False: one is stuck. */
-static bool wait_for_end(struct daemon *daemon)
+static bool wait_for_end(struct kiln_daemon *daemon)
 {
     struct kiln_worker *worker = &daemon->worker;
     double start = kiln_monotonic_ms(), settled = 0, now_since = 0;
     while (!atomic_load(&worker->heart_stopped)) {
         double now = kiln_monotonic_ms();
-        follow_signals(daemon, TICK_MS / 4);
+        kiln_daemon_signals(daemon, TICK_MS / 4);
         if (now - start > kiln_board_settings(&worker->board).drain_s * 1e3)
             raise_drain(worker, KILN_DRAIN_NOW, "drain_s is over");
         if (now_since == 0 && kiln_worker_drain(worker) >= KILN_DRAIN_NOW)
@@ -278,7 +161,7 @@ static int end_status(struct kiln_worker *worker)
 }
 
 /* Ends the process with threads still in system calls: everything that matters is written. */
-static void leave_behind(struct daemon *daemon)
+static void leave_behind(struct kiln_daemon *daemon)
 {
     struct kiln_worker *worker = &daemon->worker;
     bool settled = atomic_load(&worker->settled);
@@ -292,7 +175,7 @@ static void leave_behind(struct daemon *daemon)
     _exit(settled ? end_status(worker) : EX_TEMPFAIL);
 }
 
-static int run(struct daemon *daemon, struct kiln_error *err)
+static int run(struct kiln_daemon *daemon, struct kiln_error *err)
 {
     struct kiln_worker *worker = &daemon->worker;
     int code = start_threads(daemon, err);
@@ -306,7 +189,7 @@ static int run(struct daemon *daemon, struct kiln_error *err)
              kiln_f("device", "%s", kiln_config_text(worker->config, KILN_KEY_DEVICE)),
              kiln_f("pid", "%ld", (long)getpid()));
     while (kiln_worker_drain(worker) == KILN_DRAIN_NO) {
-        follow_signals(daemon, TICK_MS);
+        kiln_daemon_signals(daemon, TICK_MS);
         if (atomic_load(&worker->failure))
             raise_drain(worker, KILN_DRAIN_ASKED, "a failure");
     }
@@ -315,6 +198,7 @@ static int run(struct daemon *daemon, struct kiln_error *err)
     for (uint32_t i = 0; i < daemon->thread_count; i++)
         pthread_join(daemon->threads[i], NULL);
     pthread_join(daemon->heart, NULL);
+    kiln_startup_gone(daemon);
     kiln_log(KILN_LOG_INFO, "worker_ended", kiln_f("worker", "%s", worker->id));
     return end_status(worker);
 }
@@ -322,7 +206,7 @@ static int run(struct daemon *daemon, struct kiln_error *err)
 int kiln_daemon_run(struct kiln_config *config, const char *id,
                     const struct kiln_daemon_source *source)
 {
-    struct daemon *daemon = calloc(1, sizeof *daemon);
+    struct kiln_daemon *daemon = calloc(1, sizeof *daemon);
     struct kiln_error err;
     int code = daemon ? 0 : kiln_fail(&err, KILN_NO_MEMORY, "no memory for the worker");
     if (code == 0)
@@ -333,6 +217,7 @@ int kiln_daemon_run(struct kiln_config *config, const char *id,
         return kiln_code_exit(code);
     }
     daemon->source = source;
+    daemon->config = config;
     sigemptyset(&daemon->signals);
     sigaddset(&daemon->signals, SIGTERM);
     sigaddset(&daemon->signals, SIGINT);
@@ -340,9 +225,7 @@ int kiln_daemon_run(struct kiln_config *config, const char *id,
     /* Blocked here, before any thread exists, they reach nobody but sigtimedwait. */
     pthread_sigmask(SIG_BLOCK, &daemon->signals, NULL);
     signal(SIGPIPE, SIG_IGN);
-    code = share_uploads(config, &err);
-    if (code == 0)
-        code = prepare(daemon, &err);
+    code = kiln_startup(daemon, &err);
     int status = kiln_code_exit(code);
     if (code != 0)
         kiln_log(KILN_LOG_ERROR, "worker_failed", kiln_f("code", "%s", kiln_code_name(code)),

@@ -6,10 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "schemas/log.h"
-#include "worker/outage.h"
-
-#define LOOK_EVERY_MS 200
 #define ORDERS_MAX 64
 #define ENTRY_ID_MAX 48
 
@@ -75,25 +71,13 @@ static int forget_orders(struct kiln_worker *worker, struct kiln_bus *bus, struc
 
 int kiln_identity_claim(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
 {
-    double lease_ms = kiln_board_settings(&worker->board).lease_s * 1e3;
-    double until = kiln_monotonic_ms() + lease_ms + LOOK_EVERY_MS;
-    bool other = false, said = false;
     struct search search;
-    for (;;) {
-        int code = find_other(worker, bus, &search, &other, err);
-        if (code != 0)
-            return code;
-        if (!other || is_dead(worker, &search.beat) || kiln_worker_drain(worker) != KILN_DRAIN_NO)
-            break;
-        if (kiln_monotonic_ms() >= until)
-            return refuse(worker, &search.beat, err);
-        if (!said)
-            kiln_log(KILN_LOG_WARNING, "worker_id_taken", kiln_f("worker", "%s", worker->id),
-                     kiln_f("host", "%s", search.beat.host), kiln_f("pid", "%u", search.beat.pid),
-                     kiln_f("waiting_s", "%.1f", lease_ms / 1e3));
-        said = true;
-        kiln_worker_pause(worker, LOOK_EVERY_MS);
-    }
+    bool other = false;
+    int code = find_other(worker, bus, &search, &other, err);
+    if (code != 0)
+        return code;
+    if (other && !is_dead(worker, &search.beat))
+        return refuse(worker, &search.beat, err);
     return forget_orders(worker, bus, err);
 }
 

@@ -12,8 +12,9 @@
 #include "storage/bus.h"
 #include "worker/worker.h"
 
-/* Waits as above; KILN_EXISTS names the other process.  Then takes old orders out of the worker's
- * stream: they were meant for a predecessor.  Assignments that it never read stay. */
+/* Looks once; KILN_EXISTS names the other process, and the caller does the waiting.  If the id is
+ * free it takes old orders out of the worker's stream: they were meant for a predecessor.
+ * Assignments that it never read stay. */
 int kiln_identity_claim(struct kiln_worker *worker, struct kiln_bus *bus,
                         struct kiln_error *err) KILN_MUST_CHECK;
 

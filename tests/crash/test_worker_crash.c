@@ -251,9 +251,18 @@ static void test_store_blocked(void **state)
     assert_non_null(file);
     fclose(file);
     kiln_test_queue_jobs(stack, "blocked", &job, 8, ids);
-    kiln_test_assign(stack, "w-blocked", "blocked-1", ids, 8);
+    for (int i = 0; i < KILN_BEAT_HELD_MAX; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "blocked-%d", i);
+        kiln_test_assign(stack, "w-blocked", name, ids + 2 * i, 2);
+    }
     assert_true(kiln_test_worker_hears(&worker, "store_away", 10));
     kiln_test_sleep_ms(1500);
+    /* What is drawn waits, and nothing more is asked for. */
+    struct kiln_beat beat;
+    assert_true(kiln_test_beat(stack, "w-blocked", &beat));
+    assert_int_equal(beat.held_count, KILN_BEAT_HELD_MAX);
+    assert_int_equal(beat.room, 0);
     assert_int_equal(kiln_test_worker_said(&worker, "store_away"), 1);
     assert_int_equal(unlink(images), 0);
     assert_true(rename(aside, images) == 0 || errno == ENOENT);

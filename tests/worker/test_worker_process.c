@@ -61,6 +61,10 @@ static void assert_clean_end(struct kiln_test_worker *worker)
     struct kiln_beat beat;
     assert_int_equal(kiln_test_worker_stop(worker), 0);
     assert_int_equal(kiln_test_worker_said(worker, "worker_ended"), 1);
+    char sql[160];
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM worker WHERE name = '%s' AND state = 'gone'",
+             worker->id);
+    assert_int_equal(kiln_test_count(stack, sql), 1);
     assert_false(kiln_test_beat(stack, worker->id, &beat));
     kiln_test_assert_stored(stack);
 }
@@ -295,7 +299,8 @@ static void test_one_id_one_worker(void **state)
     kiln_test_worker_start(&first, stack, "w-twin", NULL, true);
     kiln_test_worker_start(&second, stack, "w-twin", NULL, false);
     assert_int_equal(kiln_test_worker_wait(&second, 10), EX_CANTCREAT);
-    assert_int_equal(kiln_test_worker_said(&second, "is alive already"), 1);
+    assert_int_equal(kiln_test_worker_said(&second, "worker_id_taken"), 1);
+    assert_int_equal(kiln_test_worker_said(&second, "worker_failed"), 1);
     assert_clean_end(&first);
 }
 

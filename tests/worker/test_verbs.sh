@@ -1,0 +1,77 @@
+#!/bin/bash
+# `kiln-worker render` and `tokenize` as design and scripts call them: outputs, determinism, exit
+# codes of every kind of mistake.  Needs LibTorch and the tiny model of tests/golden.
+set -u
+worker=$BUILD/kiln-worker
+case $worker in /*) ;; *) worker=$KILN_SOURCE/$worker ;; esac
+model=$KILN_SOURCE/tests/golden/models/plain
+lora=$KILN_SOURCE/tests/golden/loras/peft.safetensors
+[ -e "${LIBTORCH:-}/lib/libtorch_cpu.so" ] || { echo "skip: no LibTorch"; exit 77; }
+bad=0
+fail() { echo "FAIL: $*"; bad=$((bad + 1)); }
+# expect STATUS NAME COMMAND...: runs it, keeps its output in out and err.
+expect() {
+    local want=$1 name=$2
+    shift 2
+    "$@" >out 2>err </dev/null
+    local got=$?
+    [ $got = "$want" ] || fail "$name: status $got, not $want: $(head -c 300 err)"
+    [ "$want" = 0 ] || [ -s err ] || fail "$name: no message"
+}
+draw() { # draw OUT [options]
+    local out=$1
+    shift
+    expect 0 "render $out" "$worker" render --model "$model" --prompt "a red star" --width 96 \
+        --height 64 --steps 2 --seed 7 --out "$out" "$@"
+}
+
+draw a.webp --latents a.safetensors --json
+grep -q '"width": 96' out || fail "--json says nothing about the picture"
+head -c 12 a.webp | grep -qa 'WEBP' || fail "a.webp is no WebP file"
+head -c 300 a.safetensors | grep -qa '"latent"' || fail "no tensor named latent"
+head -c 300 a.safetensors | tr -d ' ' | grep -qa '"shape":\[16,8,12\]' || fail "wrong shape of the latent"
+head -c 300 a.safetensors | grep -qa '"F32"' || fail "the latent is not F32"
+draw b.webp
+cmp -s a.webp b.webp || fail "the same seed gave another picture"
+draw c.webp --seed 8
+cmp -s a.webp c.webp && fail "another seed gave the same picture"
+draw d.webp --lora "$lora:0.5"
+cmp -s a.webp d.webp && fail "the LoRA changed nothing"
+draw e.webp --lora "$lora:0"
+cmp -s a.webp e.webp || fail "a LoRA of strength 0 changed the picture"
+draw f.webp --lossless
+cmp -s a.webp f.webp && fail "--lossless changed nothing"
+
+render=("$worker" render --model "$model" --prompt x --width 64 --height 64 --steps 1)
+expect 0 "help" "$worker" render --help
+expect 64 "no options" "$worker" render
+expect 64 "no prompt" "$worker" render --model "$model" --out x.webp
+expect 64 "unknown option" "${render[@]}" --out x.webp --bogus
+expect 64 "width" "${render[@]}" --out x.webp --width 100
+expect 64 "steps 0" "${render[@]}" --out x.webp --steps 0
+expect 64 "seed beyond 64 bits" "${render[@]}" --out x.webp --seed 18446744073709551616
+expect 64 "guidance nan" "${render[@]}" --out x.webp --guidance nan
+expect 64 "argument" "${render[@]}" --out x.webp more
+expect 66 "no such model" "$worker" render --model ./none --prompt x --out x.webp
+expect 66 "no such LoRA" "${render[@]}" --out x.webp --lora ./none.safetensors:1
+expect 74 "no such directory" "${render[@]}" --out ./none/x.webp
+[ -e x.webp ] && fail "a refused call left a file"
+grep -q 'none' err || fail "the message does not name the file"
+
+tokens() { printf "$1" | "$worker" tokenize --model "$model" "${@:2}" >out 2>err; }
+tokens '"a red star"\n"\\u00e9"\n""\n' || fail "tokenize: $(cat err)"
+[ "$(wc -l <out)" = 3 ] || fail "tokenize: $(wc -l <out) lines for 3"
+grep -qvE '^\[([0-9]+(, [0-9]+)*)?\]$' out && fail "tokenize: no JSON list of ids"
+tokens '"a red star"' --raw || fail "tokenize --raw: $(cat err)"
+[ "$(wc -l <out)" = 1 ] || fail "tokenize: a last line without its end"
+for line in 'bad' '{"a":1}' '"open' '"\xff"'; do
+    tokens "\"good\"\n$line\n" --raw
+    [ $? = 65 ] || fail "tokenize $line: status is not 65"
+    grep -q 'line 2' err || fail "tokenize $line: no line number: $(cat err)"
+    [ "$(wc -l <out)" = 1 ] || fail "tokenize $line: the good line is missing"
+done
+expect 64 "tokenize without a model" "$worker" tokenize
+expect 66 "tokenize with no such model" bash -c "echo '\"a\"' | '$worker' tokenize --model ./none"
+
+[ $bad = 0 ] || exit 1
+echo "render and tokenize keep their contract"

@@ -1,0 +1,209 @@
+/* startup.c - brings a worker up, each step with its own clear end. */
+#include "worker/startup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "schemas/log.h"
+#include "storage/ledger.h"
+#include "storage/objectstore.h"
+#include "worker/identity.h"
+#include "worker/outage.h"
+
+#define TICK_MS 200
+#define CONFIRM_MS 300
+
+/* Whether waiting can help: the server is away, not the settings wrong. */
+static bool is_away(int code)
+{
+    return code == KILN_UNAVAILABLE || code == KILN_TIMEOUT || code == KILN_FULL;
+}
+
+static int write_state(struct kiln_daemon *daemon, struct kiln_ledger *ledger, const char *state,
+                       struct kiln_error *err)
+{
+    const struct kiln_worker *worker = &daemon->worker;
+    return kiln_ledger_worker_seen(ledger, worker->pool, worker->id, worker->host,
+                                   kiln_config_text(worker->config, KILN_KEY_DEVICE), state, err);
+}
+
+static int check_ledger(struct kiln_daemon *daemon, struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    int code = kiln_ledger_open(daemon->worker.config, "kiln-worker start", &ledger, err);
+    if (code == 0)
+        code = kiln_ledger_check(ledger, err);
+    if (code == 0)
+        code = write_state(daemon, ledger, "starting", err);
+    kiln_ledger_close(ledger);
+    return code;
+}
+
+static int tell(struct kiln_daemon *daemon, const char *state, struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    int code = kiln_ledger_open(daemon->config, "kiln-worker state", &ledger, err);
+    if (code == 0)
+        code = write_state(daemon, ledger, state, err);
+    kiln_ledger_close(ledger);
+    return code;
+}
+
+static int tell_ready(struct kiln_daemon *daemon, struct kiln_error *err)
+{
+    return tell(daemon, "ready", err);
+}
+
+void kiln_startup_gone(struct kiln_daemon *daemon)
+{
+    struct kiln_error err;
+    int code = kiln_config_set(daemon->config, "statement_timeout_s", "2", "end", &err);
+    if (code == 0)
+        code = kiln_config_set(daemon->config, "connect_timeout_s", "2", "end", &err);
+    if (code == 0)
+        code = tell(daemon, "gone", &err);
+    if (code != 0)
+        kiln_log(KILN_LOG_WARNING, "state_untold", kiln_f("error", "%s", err.text));
+}
+
+static int check_store(struct kiln_daemon *daemon, struct kiln_error *err)
+{
+    struct kiln_store *store = NULL;
+    int code = kiln_store_open(daemon->worker.config, &store, err);
+    if (code == 0)
+        code = kiln_store_probe(store, err);
+    kiln_store_close(store);
+    return code;
+}
+
+static int claim_id(struct kiln_daemon *daemon, struct kiln_error *err)
+{
+    struct kiln_bus *bus = NULL;
+    int code = kiln_bus_open(daemon->worker.config, &bus, err);
+    if (code == 0)
+        code = kiln_identity_claim(&daemon->worker, bus, err);
+    kiln_bus_close(bus);
+    return code;
+}
+
+static int first_beat(struct kiln_daemon *daemon, struct kiln_error *err)
+{
+    struct kiln_bus *bus = NULL;
+    int code = kiln_bus_open(daemon->worker.config, &bus, err);
+    if (code == 0)
+        code = kiln_heartbeat_send(&daemon->worker, bus, err);
+    if (code == 0) {
+        kiln_worker_pause(&daemon->worker, CONFIRM_MS);
+        code = kiln_identity_confirm(&daemon->worker, bus, err);
+    }
+    kiln_bus_close(bus);
+    return code;
+}
+
+/* Repeats a step while its server is away.  0 also when a signal ended the waiting. */
+static int persist(struct kiln_daemon *daemon, const char *what,
+                   int (*step)(struct kiln_daemon *, struct kiln_error *), struct kiln_error *err)
+{
+    struct kiln_outage outage = {.what = what, .effect = "the worker starts when it answers"};
+    int code = 0;
+    while (kiln_worker_drain(&daemon->worker) == KILN_DRAIN_NO && (code = step(daemon, err)) != 0 &&
+           is_away(code))
+        kiln_daemon_signals(daemon, kiln_outage_fail(&outage, err));
+    if (code == 0)
+        kiln_outage_over(&outage);
+    return is_away(code) ? 0 : code;
+}
+
+/* A live beat of somebody else under our id may be that of a crashed predecessor: one lease long it
+ * is waited for. */
+static int wait_for_id(struct kiln_daemon *daemon, struct kiln_error *err)
+{
+    const double lease_ms = kiln_board_settings(&daemon->worker.board).lease_s * 1e3;
+    const double until = kiln_monotonic_ms() + lease_ms + TICK_MS;
+    for (bool said = false;; said = true) {
+        int code = persist(daemon, "bus", claim_id, err);
+        if (code != KILN_EXISTS || kiln_monotonic_ms() >= until)
+            return code;
+        if (kiln_worker_drain(&daemon->worker) != KILN_DRAIN_NO)
+            return 0;
+        if (!said)
+            kiln_log(KILN_LOG_WARNING, "worker_id_taken", kiln_f("error", "%s", err->text),
+                     kiln_f("waiting_s", "%.1f", lease_ms / 1e3));
+        kiln_daemon_signals(daemon, TICK_MS);
+    }
+}
+
+/* --- the engine --------------------------------------------------------------------------------
+ */
+
+struct loading {
+    const struct kiln_config *config;
+    struct kiln_engine *engine;
+    struct kiln_error err;
+    int code;
+    _Atomic bool over;
+};
+
+static void *load_engine(void *arg)
+{
+    struct loading *loading = arg;
+    loading->code = kiln_engine_open(loading->config, &loading->engine, &loading->err);
+    atomic_store(&loading->over, true);
+    return NULL;
+}
+
+/* A model may take minutes to load, and nothing can be told to stop meanwhile: the load has a
+ * thread of its own, and a signal ends the process, which holds nothing yet. */
+static int open_engine(struct kiln_daemon *daemon, struct kiln_error *err)
+{
+    struct loading loading = {.config = daemon->worker.config};
+    pthread_t thread;
+    int number = pthread_create(&thread, NULL, load_engine, &loading);
+    if (number != 0)
+        return kiln_fail(err, KILN_NO_MEMORY, "thread: %s", strerror(number));
+    while (!atomic_load(&loading.over)) {
+        kiln_daemon_signals(daemon, TICK_MS / 10);
+        if (kiln_worker_drain(&daemon->worker) != KILN_DRAIN_NO) {
+            kiln_log(KILN_LOG_INFO, "worker_ended", kiln_f("while", "the model was loading"));
+            pthread_detach(thread);
+            _exit(EX_OK);
+        }
+    }
+    pthread_join(thread, NULL);
+    daemon->worker.engine = loading.engine;
+    if (loading.code != 0)
+        *err = loading.err;
+    return loading.code;
+}
+
+/* Each uploader opens the store with these settings: together they keep upload_parallel in flight.
+ */
+static int share_uploads(struct kiln_config *config, struct kiln_error *err)
+{
+    char text[24];
+    int64_t share =
+        (kiln_config_int(config, KILN_KEY_UPLOAD_PARALLEL) + KILN_UPLOADERS - 1) / KILN_UPLOADERS;
+    snprintf(text, sizeof text, "%lld", (long long)share);
+    return kiln_config_set(config, "upload_parallel", text, "shared by the uploaders", err);
+}
+
+int kiln_startup(struct kiln_daemon *daemon, struct kiln_error *err)
+{
+    int code = share_uploads(daemon->config, err);
+    if (code == 0)
+        code = persist(daemon, "ledger", check_ledger, err);
+    if (code == 0)
+        code = persist(daemon, "store", check_store, err);
+    if (code == 0)
+        code = wait_for_id(daemon, err);
+    if (code == 0 && kiln_worker_drain(&daemon->worker) == KILN_DRAIN_NO)
+        code = open_engine(daemon, err);
+    if (code == 0)
+        code = persist(daemon, "ledger", tell_ready, err);
+    if (code == 0)
+        code = persist(daemon, "bus", first_beat, err);
+    return code;
+}
