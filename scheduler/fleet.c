@@ -126,6 +126,16 @@ void kiln_fleet_lose(struct kiln_leader *leader, struct kiln_member *member, boo
     leader->reconcile_due_ms = 0;
 }
 
+/* Nothing was assigned to it since it was lost, so its stream holds old orders at most. */
+static void drop_stream(struct kiln_leader *leader, const char *worker)
+{
+    char key[KILN_KEY_MAX];
+    struct kiln_error err;
+    kiln_wire_key(key, sizeof(key), leader->pool, "worker", worker);
+    if (kiln_bus_delete(leader->bus, key, &err))
+        kiln_log(KILN_LOG_DEBUG, "stream_left", kiln_f("error", "%s", err.text));
+}
+
 void kiln_fleet_expire(struct kiln_leader *leader, int64_t now_ms)
 {
     for (size_t i = 0; i < leader->member_count; i++) {
@@ -150,6 +160,7 @@ void kiln_fleet_expire(struct kiln_leader *leader, int64_t now_ms)
     for (size_t i = 0; i < leader->member_count;) {
         struct kiln_member *member = leader->members[i];
         if (!member->known && member->hand_count == 0) {
+            drop_stream(leader, member->name);
             leader->members[i] = leader->members[--leader->member_count];
             free_member(member);
         } else {
@@ -212,7 +223,7 @@ static void compare_hand(struct kiln_leader *leader, struct kiln_member *member,
             assigned->held = true;
             if (assigned->tag == 0)
                 assigned->tag = UINT64_MAX - ++leader->assignments;
-            kiln_policy_hold(leader->policy, member->name, assigned->tag, false);
+            kiln_policy_hold(leader->policy, member->name, assigned->tag, assigned->alone);
         }
     }
     for (uint32_t i = 0; i < member->hand_count; i++) {

@@ -17,6 +17,8 @@
 #define CLAIM_IDLE_MS 10000 /* that they have not touched for so long */
 #define RECEIPT_TTL_S 300
 #define ENTRY_ID_MAX 48
+#define PAGE_FIRST 128               /* entries read at once, to begin with */
+#define PAGE_BYTES (8 * 1024 * 1024) /* a page beyond this makes the next one smaller */
 #define STYLES_FILE_MAX (4 * 1024 * 1024)
 
 struct kiln_intake {
@@ -29,8 +31,9 @@ struct kiln_intake {
     char (*ids)[ENTRY_ID_MAX]; /* [KILN_PAGE_ENTRIES], of the page in hand */
     const char **id_list;
     size_t id_count;
-    bool pending; /* own unacknowledged entries may exist: read them first */
-    bool grouped; /* the consumer group is known to exist */
+    uint32_t page_max; /* entries to ask for: small after large ones, so that memory is bounded */
+    bool pending;      /* own unacknowledged entries may exist: read them first */
+    bool grouped;      /* the consumer group is known to exist */
     int64_t claimed_ms;
     struct kiln_intake_counts counts;
 };
@@ -68,6 +71,7 @@ int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the intake");
     intake->pool = kiln_config_text(config, KILN_KEY_POOL);
     intake->pending = true;
+    intake->page_max = PAGE_FIRST;
     kiln_wire_key(intake->stream, sizeof(intake->stream), intake->pool, "intake", NULL);
     intake->ids = calloc(KILN_PAGE_ENTRIES, sizeof(*intake->ids));
     intake->id_list = calloc(KILN_PAGE_ENTRIES, sizeof(*intake->id_list));
@@ -106,6 +110,21 @@ void kiln_intake_close(struct kiln_intake *intake)
 
 /* --- reading
  * ---------------------------------------------------------------------------------------- */
+/* Anyone may append entries of any size; what one read may bring is bounded by what the last one
+ * brought. */
+static void fit_page(struct kiln_intake *intake, const struct kiln_bus_entries *entries)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < entries->count; i++)
+        for (size_t f = 0; f < 2 * entries->at[i].field_count; f++)
+            bytes += entries->at[i].lengths[f];
+    if (bytes > PAGE_BYTES)
+        intake->page_max = intake->page_max / 4 > 0 ? intake->page_max / 4 : 1;
+    else if (entries->count == intake->page_max)
+        intake->page_max =
+            intake->page_max * 2 < KILN_PAGE_ENTRIES ? intake->page_max * 2 : KILN_PAGE_ENTRIES;
+}
+
 static int read_entries(struct kiln_intake *intake, uint32_t block_ms, struct kiln_bus_entries *ret,
                         struct kiln_error *err)
 {
@@ -116,7 +135,7 @@ static int read_entries(struct kiln_intake *intake, uint32_t block_ms, struct ki
     ret->count = 0;
     if (intake->pending) {
         rc = kiln_bus_read_group(intake->bus, intake->stream, GROUP, CONSUMER, true,
-                                 KILN_PAGE_ENTRIES, 0, ret, err);
+                                 intake->page_max, 0, ret, err);
         intake->pending = rc || ret->count > 0;
         if (rc || ret->count > 0)
             return rc;
@@ -124,12 +143,12 @@ static int read_entries(struct kiln_intake *intake, uint32_t block_ms, struct ki
     if (kiln_clock_ms() - intake->claimed_ms >= CLAIM_EVERY_MS) {
         intake->claimed_ms = kiln_clock_ms();
         rc = kiln_bus_claim(intake->bus, intake->stream, GROUP, CONSUMER, CLAIM_IDLE_MS,
-                            KILN_PAGE_ENTRIES, ret, err);
+                            intake->page_max, ret, err);
         if (rc || ret->count > 0)
             return rc;
     }
     return kiln_bus_read_group(intake->bus, intake->stream, GROUP, CONSUMER, false,
-                               KILN_PAGE_ENTRIES, block_ms, ret, err);
+                               intake->page_max, block_ms, ret, err);
 }
 
 /* --- receipts
@@ -225,6 +244,7 @@ int kiln_intake_step(struct kiln_intake *intake, uint32_t block_ms, uint64_t *re
     }
     if (entries.count == 0)
         return 0;
+    fit_page(intake, &entries);
     rc = take_in(intake, &entries, err);
     if (rc == 0)
         rc = settle(intake, err);

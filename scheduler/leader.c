@@ -21,7 +21,7 @@
 #define CLOCK_MS 10000 /* between comparisons of the clocks */
 #define EARS_MS 5000   /* between looks whether the events stream began anew */
 #define INTAKE_WAIT_MS 500
-#define KNOCK_MS 5000 /* workers look for a bus that was away at least this often */
+#define KNOCK_MS 8000 /* workers have looked for a bus that was away by then */
 #define COST_ROWS 8192
 
 static void pause_ms(uint32_t ms)
@@ -202,14 +202,15 @@ static bool hear(struct kiln_leader *leader, uint32_t wait_ms, int64_t now_ms)
         kiln_log(KILN_LOG_ERROR, "bus_away", kiln_f("error", "%s", err.text),
                  kiln_f("effect", "%s", "nothing is assigned, leases stand still"));
     if (!rc && leader->bus_away) {
-        leader->bus_back_ms = kiln_clock_ms() + KNOCK_MS;
         leader->control_caught_up = false;
         leader->ears_due_ms = 0;
         kiln_log(KILN_LOG_INFO, "bus_back");
     }
     leader->bus_away = rc != 0;
-    if (rc)
+    if (rc) { /* set while it is away, for the very round in which it is back judges the silent */
+        leader->bus_back_ms = kiln_clock_ms() + KNOCK_MS;
         pause_ms(wait_ms);
+    }
     return rc == 0;
 }
 

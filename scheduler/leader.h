@@ -43,6 +43,7 @@ struct kiln_assigned {
     bool held;                  /* on its way to the worker or in its hands */
     bool seen;                  /* some beat named it, */
     bool beaten;                /* the latest one does */
+    bool alone;                 /* it holds a suspect, which shares its worker with nothing */
     bool lost;                  /* its holder is gone: return it now */
     bool clean;                 /* ... having said good-bye: nothing crashed */
     uint32_t orphan_rounds;     /* reconciliations in which the beat named it and the ledger not */

@@ -63,6 +63,7 @@ static void mark_row(struct kiln_leader *leader, const struct kiln_held *held, i
     assigned->jobs[at] = held->id;
     assigned->attempts[at] = held->attempt;
     assigned->open[at] = true;
+    assigned->alone = assigned->alone || held->crashes > 0;
 }
 
 static uint32_t open_jobs(const struct kiln_assigned *assigned)
