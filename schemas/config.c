@@ -115,6 +115,7 @@ static bool same_name(const char *given, const char *name)
     return *given == *name;
 }
 
+/* Flags write the names with '-', files with '_': both are the same setting. */
 static int find_key(const char *name)
 {
     for (int key = 0; key < KILN_KEY_COUNT; key++)
@@ -136,6 +137,7 @@ static int unknown_key(const char *name, const char *origin, struct kiln_error *
                      "%s: unknown setting \"%.64s\"; `kiln help config` lists them", origin, name);
 }
 
+/* Whether value is one of "a|b|c". */
 static bool is_choice(const char *choices, const char *value)
 {
     size_t len = strlen(value);
@@ -145,6 +147,7 @@ static bool is_choice(const char *choices, const char *value)
     return false;
 }
 
+/* Decimal only: strtod alone would take hexadecimal, infinity and leading blanks too. */
 static bool parse_number(const char *value, bool whole, double *ret)
 {
     char *end;
@@ -227,6 +230,7 @@ const char *kiln_config_origin(const struct kiln_config *config, enum kiln_key k
 
 /* --- the environment ----------------------------------------------------------------------- */
 
+/* KILN_LEASE_S=4 is lease_s = 4. */
 static int set_from_environment(struct kiln_config *config, const char *entry,
                                 struct kiln_error *err)
 {

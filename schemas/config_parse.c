@@ -70,6 +70,7 @@ static int already_set(const struct kiln_config *config, const char *name, const
     return 0;
 }
 
+/* One line without its end; blank lines and comments set nothing. */
 static int parse_line(struct kiln_config *config, const char *start, const char *end,
                       const char *path, const char *origin, struct kiln_error *err)
 {

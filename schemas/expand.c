@@ -1,4 +1,9 @@
-/* expand.c - a draft with a lifetime of its own. */
+/* expand.c - a draft with a lifetime of its own.
+ *
+ * One kiln_expand is used for line after line.  What it promises beyond a draft is that a line
+ * of many jobs is checked before the first of them is made: half a line in the queue, and the
+ * other half refused, could not be explained to anybody.
+ */
 #include "schemas/expand.h"
 
 #include <stdlib.h>

@@ -1,4 +1,9 @@
-/* job_build.c - makes one record from a draft: style words around the prompt, one size, one seed.
+/* job_build.c - makes one record from a draft: style words around the prompt, one size, one
+ * seed.
+ *
+ * The number of a job is read as digits of a mixed radix, one digit an axis, seeds first
+ * because they change fastest.  The order is part of the contract (jobs of a batch are numbered
+ * by it), so it must not depend on anything but the line.
  */
 #include <stdlib.h>
 #include <string.h>

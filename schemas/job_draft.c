@@ -1,4 +1,11 @@
-/* job_draft.c - reads a line into values by key, then finds its axes and counts its jobs. */
+/* job_draft.c - reads a line into values by key, then finds its axes and counts its jobs.
+ *
+ * First every member is put in its place by key; a key given twice and an unknown one are
+ * refused there.  Then the overrides (--set) are laid over the line.  What can multiply a line,
+ * its prompt, sizes, styles and seeds, is checked and counted now; everything else is only kept
+ * as the span it was, and job_build.c reads it for each job it makes.  That is twice the work
+ * for a line of many jobs, and none for the usual line of one.
+ */
 #include "schemas/job_draft.h"
 
 #include <stdio.h>
@@ -110,6 +117,7 @@ static int read_list(struct kiln_draft *draft, enum kiln_job_key key, each_eleme
     return code;
 }
 
+/* One text of "size", as the next place of that axis. */
 static int add_size(struct kiln_draft *draft, const struct kiln_json_value *value,
                     struct kiln_error *err)
 {
@@ -126,6 +134,7 @@ static int add_size(struct kiln_draft *draft, const struct kiln_json_value *valu
     return 0;
 }
 
+/* One of width and height: a type, then range and multiple, each with its own message. */
 static int read_side(const struct kiln_draft *draft, enum kiln_job_key key, uint32_t *ret,
                      struct kiln_error *err)
 {
@@ -139,6 +148,7 @@ static int read_side(const struct kiln_draft *draft, enum kiln_job_key key, uint
     return code;
 }
 
+/* The sizes axis: those of "size", or the one of width and height, or the default. */
 static int read_sizes(struct kiln_draft *draft, struct kiln_error *err)
 {
     bool width = kiln_draft_has(draft, KILN_JOB_KEY_WIDTH);
@@ -162,6 +172,7 @@ static int read_sizes(struct kiln_draft *draft, struct kiln_error *err)
     return code ? code : read_side(draft, KILN_JOB_KEY_HEIGHT, &draft->sizes[0].height, err);
 }
 
+/* Names the nearest preset, or all of them when none is near. */
 static int unknown_style(const struct kiln_styles *styles, const char *name, struct kiln_error *err)
 {
     const char *near = NULL;
@@ -186,6 +197,7 @@ static int unknown_style(const struct kiln_styles *styles, const char *name, str
                      len < sizeof known ? "" : "...");
 }
 
+/* One name of "style"; "none" takes a place on the axis but puts no words around. */
 static int add_style(struct kiln_draft *draft, const struct kiln_json_value *value,
                      struct kiln_error *err)
 {
@@ -260,6 +272,7 @@ static int read_seed_range(struct kiln_draft *draft, struct kiln_error *err)
     return 0;
 }
 
+/* The seeds axis: a range, or count from the seed on, or count jobs whose seeds come later. */
 static int read_seeds(struct kiln_draft *draft, struct kiln_error *err)
 {
     const struct kiln_json_value *value = &draft->values[KILN_JOB_KEY_SEED];
@@ -282,6 +295,7 @@ static int read_seeds(struct kiln_draft *draft, struct kiln_error *err)
     return code;
 }
 
+/* The prompt is decoded once, here; its choices are counted and rendered later, one by one. */
 static int read_prompt(struct kiln_draft *draft, struct kiln_error *err)
 {
     if (!kiln_draft_has(draft, KILN_JOB_KEY_PROMPT))

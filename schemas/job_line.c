@@ -1,4 +1,12 @@
-/* job_line.c - a line of one picture to a record and back; seeds and hashes made from lines. */
+/* job_line.c - a line of one picture to a record and back; seeds and hashes made from lines.
+ *
+ * The line of a record is canonical: keys in the order of their table, no blanks, nothing that
+ * is at its default.  Equal records have equal lines, so a line's hash can be a job's identity,
+ * and the same text travels through Redis, in assignments and back.  Two keys exist only for
+ * it: "styled" (the style's words are in the prompt already) and "template": false (braces in
+ * the prompt are what a template made, not another template).  Without them a second reading
+ * would change the job.
+ */
 #include "schemas/job_line.h"
 
 #include <stdio.h>
@@ -27,8 +35,9 @@ int kiln_job_line_parse(const char *text, size_t len, const struct kiln_job_cont
     return code;
 }
 
-/* --- the line of a record ------------------------------------------------------------------ */
+/* --- the line of a record -------------------------------------------------------------------- */
 
+/* The comma belongs to every key but the one right behind the brace. */
 static void put_key(struct kiln_text *out, enum kiln_job_key key)
 {
     const char *name = kiln_job_keys[key].name;
@@ -128,7 +137,7 @@ char *kiln_job_line_text(const struct kiln_job *job)
     return kiln_text_take(&out);
 }
 
-/* --- what is made from lines --------------------------------------------------------------- */
+/* --- what is made from lines ----------------------------------------------------------------- */
 
 uint64_t kiln_seed_derive(const char *batch, uint32_t index)
 {

@@ -27,6 +27,7 @@ static int check_known(const struct kiln_job_context *context, const char *name,
                      count);
 }
 
+/* The one place where a LoRA gets into a record, whichever form named it. */
 static int add_lora(const struct kiln_draft *draft, struct kiln_job *job, const char *name,
                     double scale, struct kiln_error *err)
 {
@@ -116,6 +117,7 @@ static int read_object(const struct kiln_draft *draft, const struct kiln_json_va
     return code ? code : add_lora(draft, job, name, scale, err);
 }
 
+/* The elements of the list form. */
 static int read_objects(const struct kiln_draft *draft, struct kiln_job *job,
                         struct kiln_error *err)
 {

@@ -1,4 +1,9 @@
-/* job_values.c - one value of a job line by its row in the table of keys. */
+/* job_values.c - one value of a job line by its row in the table of keys.
+ *
+ * A refusal always has the same three parts, "KEY is WHAT; it must be RULE": the rule comes
+ * from the table, where it is written beside the limits, and what was given is shown as it was
+ * typed, cut to a length that fits a terminal.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

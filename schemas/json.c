@@ -1,4 +1,14 @@
-/* json.c - the walk: brackets, separators, and the check of every value that is passed. */
+/* json.c - the walk: brackets, separators, and the check of every value that is passed.
+ *
+ * One cursor moves forward through the text; nothing is copied and nothing is built.  A member
+ * is handed out only after its whole value was checked, nested ones by recursion that is
+ * bounded by KILN_JSON_DEPTH; so a caller that opens a second reader on a value's span (the
+ * loras of a line, the jobs of an assignment) walks text that is known to be good.  Each level
+ * of such readers reads its span once more, which is cheaper than any tree.
+ *
+ * Duplicate keys are not noticed here: every caller keeps a bit for each key it knows, and must
+ * decide about unknown ones anyway.
+ */
 #include "schemas/json.h"
 
 #include <string.h>
@@ -16,6 +26,7 @@ static void skip_space(struct kiln_json_reader *reader)
         reader->at++;
 }
 
+/* Every message names a byte of the text that was opened, so that an editor finds it. */
 static int fault(const struct kiln_json_reader *reader, struct kiln_error *err, const char *what)
 {
     size_t byte = (size_t)(reader->at - reader->start) + 1;
@@ -74,6 +85,7 @@ static int read_member(struct kiln_json_reader *reader, bool first, int depth,
     return code ? code : read_value(reader, depth, value, err);
 }
 
+/* Checks an object or array to its end and keeps nothing of it. */
 static int read_nested(struct kiln_json_reader *reader, int depth, char close, bool keys,
                        struct kiln_error *err)
 {
@@ -93,6 +105,7 @@ static int read_nested(struct kiln_json_reader *reader, int depth, char close, b
     }
 }
 
+/* true, false or null; NaN and Infinity are what people try instead, so they are named. */
 static int read_word(struct kiln_json_reader *reader, struct kiln_json_value *ret,
                      struct kiln_error *err)
 {

@@ -68,6 +68,7 @@ static size_t unicode_escape(const char *at, const char *end, unsigned *ret_code
     return *ret_fault ? 0 : 5;
 }
 
+/* at stands on the backslash; returns the place behind the escape. */
 static const char *scan_escape(const char *at, const char *end, const char **ret_fault)
 {
     unsigned code;

@@ -1,5 +1,9 @@
 /* log.c - builds a line in one buffer and writes it with one write(2), so that lines of several
- * threads (and processes on one stderr) never mix. */
+ * threads (and processes on one stderr) never mix.
+ *
+ * The settings are written once, before threads, and only read afterwards: no lock.  A line
+ * that cannot be built or written is lost; there is nobody left to tell.
+ */
 #include "schemas/log.h"
 
 #include <errno.h>
@@ -50,6 +54,7 @@ struct kiln_field kiln_f(const char *key, const char *fmt, ...)
     return field;
 }
 
+/* UTC with milliseconds: lines of machines in several countries are read together. */
 static void stamp(char *out, size_t size)
 {
     struct timespec now;

@@ -1,4 +1,10 @@
-/* names.c - the rule for names and the edit distance behind "did you mean". */
+/* names.c - the rule for names and the edit distance behind "did you mean".
+ *
+ * The distance counts inserted, deleted, changed and swapped letters (optimal string
+ * alignment), because swapped neighbours are what fingers do: wdith, stpes.  Three rows of the
+ * usual table are enough.  Words are compared by their first COMPARED_MAX bytes: the known ones
+ * are short, and what a hostile file calls a key must not cost more than that.
+ */
 #include "schemas/names.h"
 
 #include <ctype.h>
@@ -21,6 +27,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* People who type Width mean width. */
 static bool same(char a, char b)
 {
     return tolower((unsigned char)a) == tolower((unsigned char)b);

@@ -1,4 +1,9 @@
-/* sizes.c - the three lists of resolutions and the match of an aspect against them. */
+/* sizes.c - the three lists of resolutions and the match of an aspect against them.
+ *
+ * The model draws best near the areas it was trained on, so an aspect is a wish for a shape and
+ * not for exact pixels: "16:9" is 1344x768, whose ratio is 1.75.  Ratios are compared by their
+ * logarithm, so that 3:4 is as far from 2:3 as 4:3 is from 3:2.
+ */
 #include "schemas/sizes.h"
 
 #include <math.h>

@@ -1,4 +1,10 @@
-/* styles.c - reads presets with jansson; a sorted array that a file's entries are merged into. */
+/* styles.c - reads presets with jansson; a sorted array that a file's entries are merged into.
+ *
+ * Every set begins as a copy of the built-in ones, so that a user's file may replace one of
+ * them and a lookup needs to know of one array only.  The built-in set itself is parsed once,
+ * on first use, from the text that the Makefile puts into the program; it is checked like any
+ * other file, and a test names its ten.
+ */
 #include "schemas/styles.h"
 
 #include <jansson.h>
@@ -102,6 +108,7 @@ static void put_style(struct kiln_styles *styles, struct kiln_style style)
     styles->at[styles->count++] = style;
 }
 
+/* Room for all is made first, so that nothing can fail between two entries but a bad one. */
 static int merge(struct kiln_styles *styles, json_t *root, const char *path, struct kiln_error *err)
 {
     const char *name;

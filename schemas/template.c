@@ -15,6 +15,7 @@ struct walk {
     const char *fault_at;
 };
 
+/* Both counters stop at the largest number: what is beyond the limit need not be exact. */
 static uint64_t multiply(uint64_t a, uint64_t b)
 {
     uint64_t product;
@@ -67,6 +68,7 @@ static uint64_t count_group(struct walk *walk, const char **at, int depth,
     }
 }
 
+/* Ends on the '|' or '}' that belongs to the group around it, or at the end of the text. */
 static uint64_t count_sequence(struct walk *walk, const char **at, int depth)
 {
     uint64_t total = 1;
@@ -140,6 +142,7 @@ static void render_group(struct walk *walk, const char **at, int depth, uint64_t
         kiln_text_add(out, "}", 1);
 }
 
+/* which is divided among the groups from left to right, so that the last one changes fastest. */
 static void render_sequence(struct walk *walk, const char **at, int depth, uint64_t which,
                             struct kiln_text *out)
 {

@@ -1,4 +1,9 @@
-/* text.c - a growing text. */
+/* text.c - a growing text.
+ *
+ * The buffer doubles and always has room for a final NUL.  After the first failed allocation
+ * every later add does nothing, so the one check at the end (`failed`, or NULL from
+ * kiln_text_take) covers the whole chain, and a message can never be sent with a hole in it.
+ */
 #include "schemas/text.h"
 
 #include <math.h>

@@ -1,4 +1,8 @@
-/* utf8.c - strict UTF-8, after the table of well-formed byte sequences in the Unicode standard. */
+/* utf8.c - strict UTF-8, after the table of well-formed byte sequences in the Unicode standard.
+ *
+ * Strict because prompts end in a tokenizer, a database and file names, and each of them has
+ * its own idea of what to do with an overlong slash or half a surrogate.
+ */
 #include "schemas/utf8.h"
 
 #include <stdint.h>

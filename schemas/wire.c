@@ -1,4 +1,9 @@
-/* wire.c - keys of the bus, intake entries, and the small messages: orders, events, receipts. */
+/* wire.c - keys of the bus, intake entries, and the small messages: orders, events, receipts.
+ *
+ * Intake entries are the only ones with several fields: any Redis client writes them by hand,
+ * and the job line in them stays the text its sender wrote.  All others are one JSON object in
+ * one field.
+ */
 #include "schemas/wire.h"
 
 #include <stdio.h>
@@ -22,6 +27,7 @@ static bool is_named(const char *name, size_t len, const char *wanted)
     return strlen(wanted) == len && memcmp(name, wanted, len) == 0;
 }
 
+/* Intake fields are plain text: digits alone, no sign, no blanks. */
 static int read_count(const char *what, const char *text, size_t len, uint64_t max, uint64_t *ret,
                       struct kiln_error *err)
 {

@@ -24,6 +24,7 @@ static const struct kiln_wire_field fields[] = {
 static const struct kiln_wire_table table = {"assignment", fields, sizeof fields / sizeof fields[0],
                                              false};
 
+/* The envelope is what the ledger knows of a job; the line is what will be drawn. */
 static void write_job(struct kiln_text *out, const struct kiln_job *job)
 {
     const char *batch = job->batch ? job->batch : "";
@@ -69,6 +70,7 @@ void kiln_assignment_release(struct kiln_assignment *a)
 
 /* --- reading ------------------------------------------------------------------------------- */
 
+/* What stands beside the line; read into a struct of its own because a job's batch is a pointer. */
 struct envelope {
     uint64_t id, batch_id;
     uint32_t attempt, index;
@@ -87,6 +89,8 @@ static const struct kiln_wire_field envelope_fields[] = {
 static const struct kiln_wire_table envelope_table = {
     "assignment", envelope_fields, sizeof envelope_fields / sizeof envelope_fields[0], false};
 
+/* Style presets and LoRA names were checked at intake; what counts here is that types and limits
+ * hold. */
 static int read_line(const struct kiln_json_value *value, struct kiln_job *job,
                      struct kiln_error *err)
 {

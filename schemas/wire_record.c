@@ -1,4 +1,9 @@
-/* wire_record.c - writes and reads messages by their tables of fields. */
+/* wire_record.c - writes and reads messages by their tables of fields.
+ *
+ * Peers of different age talk to each other while a fleet is being updated.  So an unknown
+ * field is passed over, a known one must be right, and a message of another protocol version is
+ * refused as a whole: half-understood work would be worse than none.
+ */
 #include "schemas/wire_record.h"
 
 #include <stdint.h>
@@ -73,6 +78,7 @@ static int read_text(const struct kiln_wire_table *table, const struct kiln_wire
     return 0;
 }
 
+/* Unsigned fields refuse a minus sign; all refuse fractions and what does not fit. */
 static int read_whole(const struct kiln_wire_table *table, const struct kiln_wire_field *field,
                       const struct kiln_json_value *value, void *at, struct kiln_error *err)
 {
@@ -155,6 +161,7 @@ struct reading {
     bool version_seen;
 };
 
+/* The bit of each field that was seen tells a second one, and at the end the missing ones. */
 static int read_member(struct reading *reading, const struct kiln_json_value *key,
                        const struct kiln_json_value *value, struct kiln_error *err)
 {

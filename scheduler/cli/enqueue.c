@@ -1,4 +1,14 @@
-/* enqueue.c - reads, checks and sends; one pass, or with --strict one to check and one to send. */
+/* enqueue.c - reads, checks and sends; one pass, or with --strict one to check and one to send.
+ *
+ * Lines are sent while they are read: a file of any size needs no memory but the tables that
+ * tell equal lines and custom_ids apart.  The connection has many entries in flight; the entry
+ * with `end` is sent last and flushed, so when that is answered Redis has everything.
+ *
+ * What can go wrong in the middle (Redis dies, the disk is full) leaves a part of the batch in
+ * the stream without its end.  That is harmless: the identities of enqueue_entry.h make the
+ * same command with the same batch name add what is missing and nothing else, and the message
+ * says so.
+ */
 #include "scheduler/cli/enqueue.h"
 
 #include <stdio.h>
@@ -33,6 +43,8 @@ struct run {
 
 /* --- refused lines ------------------------------------------------------------------------- */
 
+/* Counts always, keeps the first KILN_REFUSALS_KEPT: a file of a million bad lines is no reason to
+ * run out of memory. */
 static void keep_refusal(struct kiln_enqueue_result *result, uint64_t line, const char *error)
 {
     result->refused++;
@@ -56,6 +68,7 @@ static void refuse(struct run *run, uint64_t line, const struct kiln_error *err)
 
 /* --- one line ------------------------------------------------------------------------------ */
 
+/* A custom_id comes back in the results, so within a file it must say which line it means. */
 static int check_custom_id(struct run *run, const char *custom_id, uint64_t line,
                            struct kiln_error *err)
 {
@@ -71,6 +84,7 @@ static int check_custom_id(struct run *run, const char *custom_id, uint64_t line
     return 0;
 }
 
+/* The fields of bus.md; does not wait for the answer. */
 static int send_entry(struct run *run, struct kiln_error *err)
 {
     const struct kiln_entry *entry = &run->entry;
@@ -90,6 +104,7 @@ static void show_progress(const struct run *run)
                 run->bus ? "sent" : "checked");
 }
 
+/* One job of the line in hand: into the plan, or into the stream, or only checked. */
 static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_error *err)
 {
     struct kiln_job job;
@@ -117,6 +132,7 @@ static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_
     return code;
 }
 
+/* KILN_BAD_INPUT refuses the line; a line of several jobs is refused before its first is sent. */
 static int take_line(struct run *run, const char *text, size_t len, uint64_t line,
                      struct kiln_error *err)
 {
@@ -160,6 +176,7 @@ static int random_hex(char *out, size_t bytes, struct kiln_error *err)
     return 0;
 }
 
+/* "b-20261121-1f3a9c07": sorts by day, and two people who enqueue at once do not meet. */
 static int name_batch(struct run *run, struct kiln_error *err)
 {
     char day[32], noise[9];
@@ -196,6 +213,7 @@ static int send_end(struct run *run, struct kiln_error *err)
     return code ? code : kiln_bus_flush(run->bus, err);
 }
 
+/* The sending pass.  A failure after the first entry is told with the way to go on. */
 static int send_all(struct run *run, struct kiln_error *err)
 {
     run->index = 0;
@@ -212,6 +230,7 @@ static int send_all(struct run *run, struct kiln_error *err)
     return code;
 }
 
+/* Waits for the scheduler's word; without it the jobs are safe all the same, and that is said. */
 static int take_receipt(struct run *run, struct kiln_error *err)
 {
     char list[192], *text = NULL;
@@ -246,6 +265,7 @@ static int take_receipt(struct run *run, struct kiln_error *err)
 
 /* --- the whole ----------------------------------------------------------------------------- */
 
+/* The pass that sends nothing: a dry run, or the first of --strict. */
 static int check_first(struct run *run, struct kiln_error *err)
 {
     int code = pass(run, err);
@@ -264,6 +284,7 @@ static int prepare_second(struct run *run, struct kiln_error *err)
     return kiln_input_rewind(run->input, err);
 }
 
+/* The whole in its order; each step runs only if all before it went well. */
 static int work(struct run *run, struct kiln_error *err)
 {
     const struct kiln_enqueue_request *request = run->request;

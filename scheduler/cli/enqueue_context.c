@@ -1,4 +1,9 @@
-/* enqueue_context.c - reads the styles file and lists the LoRA directory. */
+/* enqueue_context.c - reads the styles file and lists the LoRA directory.
+ *
+ * The check against the directory is a kindness to the user, who learns of a typing error at
+ * once and not from a failed job; it is no guarantee, since the workers' directory may be
+ * another.
+ */
 #include "scheduler/cli/enqueue_context.h"
 
 #include <dirent.h>
@@ -86,6 +91,8 @@ static int list_loras(struct kiln_enqueue_context *context, DIR *dir, struct kil
     return 0;
 }
 
+/* lora_dir, else MODEL/loras.  A lora_dir that was set and is not there is an error; a model that
+ * is not on this machine is usual for a client. */
 static int find_loras(const struct kiln_config *config, struct kiln_enqueue_context *context,
                       struct kiln_error *err)
 {

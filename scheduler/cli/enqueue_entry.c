@@ -7,6 +7,7 @@
 #include "schemas/digest.h"
 #include "schemas/job_line.h"
 
+/* Appended last, so that the line without it is what was there before. */
 static void add_seed(struct kiln_text *line, uint64_t seed)
 {
     line->len--; /* the closing brace */
@@ -15,6 +16,7 @@ static void add_seed(struct kiln_text *line, uint64_t seed)
     kiln_text_add(line, "}", 1);
 }
 
+/* Equal lines are different pictures: each gets its own number, in the order of the file. */
 static int key_of_line(struct kiln_entry *entry, struct kiln_error *err)
 {
     uint8_t digest[KILN_SHA256_SIZE];

@@ -21,6 +21,7 @@ static struct kiln_seen_slot *find(const struct kiln_seen *seen, uint64_t high, 
     }
 }
 
+/* Doubles and puts every entry in its new place. */
 static int grow(struct kiln_seen *seen)
 {
     struct kiln_seen bigger = {.size = seen->size ? seen->size * 2 : 1024, .used = seen->used};

@@ -1,4 +1,9 @@
-/* input_csv.c - cells of a CSV record. */
+/* input_csv.c - cells of a CSV record.
+ *
+ * Where RFC 4180 leaves room, this is strict: a quote in the middle of an unquoted cell, text
+ * behind a closing quote and a record with too few cells are refused rather than guessed at,
+ * because a guess that shifts cells by one makes hundreds of wrong pictures.
+ */
 #include "scheduler/cli/input_csv.h"
 
 #include <string.h>
@@ -66,6 +71,7 @@ static void trim(const char **text, size_t *len)
         (*len)--;
 }
 
+/* A column is a key of the job line; anything else would be dropped silently, so it is refused. */
 static int add_column(struct kiln_csv *csv, const char *name, size_t len, struct kiln_error *err)
 {
     trim(&name, &len);
@@ -105,6 +111,7 @@ int kiln_csv_header(struct kiln_csv *csv, const char *text, size_t len, struct k
     return code;
 }
 
+/* An empty cell leaves its key out, so that the default holds. */
 static int add_cell(const struct kiln_csv *csv, size_t column, const struct kiln_text *cell,
                     struct kiln_text *out, struct kiln_error *err)
 {

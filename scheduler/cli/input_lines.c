@@ -1,4 +1,12 @@
-/* input_lines.c - one buffer of twice the longest line: [consumed | line ... | free]. */
+/* input_lines.c - one buffer of several times the longest line:
+ *
+ *     [ lines handed out | unread ..... | free ]
+ *                        at             filled
+ *
+ * A line is lent from the buffer itself.  Only when no whole line is left the unread rest moves
+ * to the front and a read(2) fills what is free, so that bytes are moved once a block and not
+ * once a line.  A line that does not fit is dropped block by block and counted.
+ */
 #include "scheduler/cli/input_lines.h"
 
 #include <errno.h>
@@ -22,6 +30,7 @@ struct kiln_lines {
     char buffer[BLOCK + 1];
 };
 
+/* Moves the unread rest to the front and reads once; sets ended when there is no more. */
 static int fill(struct kiln_lines *lines, struct kiln_error *err)
 {
     if (lines->at > 0) {
@@ -146,6 +155,7 @@ int kiln_lines_rewind(struct kiln_lines *lines, struct kiln_error *err)
 
 /* --- opening ------------------------------------------------------------------------------- */
 
+/* All of the input into the spool, block by block. */
 static int copy_to(struct kiln_lines *lines, FILE *spool, struct kiln_error *err)
 {
     uint64_t total = 0;

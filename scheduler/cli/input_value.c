@@ -20,6 +20,7 @@ static bool is_word(const char *text, size_t len, const char *word)
     return strlen(word) == len && strncasecmp(text, word, len) == 0;
 }
 
+/* What does not look like the key's type goes on as a text, for the validator to name. */
 static void put_value(enum kiln_job_key key, const char *text, size_t len, struct kiln_text *out)
 {
     enum kiln_job_key_type type = kiln_job_keys[key].type;
