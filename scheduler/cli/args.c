@@ -1,4 +1,10 @@
-/* args.c - the options of a verb, by its table. */
+/* args.c - the options of a verb, by its table.
+ *
+ * Options and words may stand in any order, as people type them; "--" ends the options and a single
+ * "-" is a word (stdin).  Values are kept in the order given, because some options may be repeated
+ * (--set) and the others let the last one win, so a line from the history can be corrected at its
+ * end. Nothing is copied: values and words point into argv.
+ */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,6 +16,7 @@
 
 #define OPTIONS_MAX 48
 
+/* name is not terminated: it may end at a "=". */
 static const struct kiln_option *find_in(const struct kiln_option *table, const char *name,
                                          size_t len)
 {
@@ -26,6 +33,7 @@ static const struct kiln_option *find_option(const struct kiln_verb *verb, const
     return option ? option : find_in(verb->also, name, len);
 }
 
+/* Appends the names of a table to names[OPTIONS_MAX + ...]; returns the new count. */
 static int add_names(const struct kiln_option *table, const char **names, int count)
 {
     for (const struct kiln_option *o = table; o && o->name && count < OPTIONS_MAX; o++)
@@ -33,6 +41,8 @@ static int add_names(const struct kiln_option *table, const char **names, int co
     return count;
 }
 
+/* Names the nearest option of the verb, the global ones and the settings, all of which could be
+ * meant. */
 static int refuse_option(const struct kiln_cli *cli, const char *text)
 {
     char word[64];
@@ -42,7 +52,8 @@ static int refuse_option(const struct kiln_cli *cli, const char *text)
         return kiln_usage(cli, "unknown option %.60s...", text);
     memcpy(word, name, len);
     word[len] = '\0';
-    const char *names[OPTIONS_MAX + KILN_KEY_COUNT] = {"json", "quiet", "help", "version", "config"};
+    const char *names[OPTIONS_MAX + KILN_KEY_COUNT] = {"json", "quiet", "help", "version",
+                                                       "config"};
     int count = add_names(cli->verb->options, names, 5);
     count = add_names(cli->verb->also, names, count);
     for (int key = 0; key < KILN_KEY_COUNT; key++)
@@ -53,6 +64,7 @@ static int refuse_option(const struct kiln_cli *cli, const char *text)
     return kiln_usage(cli, "unknown option %s", text);
 }
 
+/* Reads the option at argv[*at]; *at moves on if its value is the next argument. */
 static int take_option(struct kiln_cli *cli, int argc, char **argv, int *at, struct kiln_args *args)
 {
     const char *name = argv[*at] + 2;

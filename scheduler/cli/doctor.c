@@ -20,8 +20,9 @@
 #include "storage/objectstore.h"
 
 #define SKEW_WARNING_MS 2000
-#define SKEW_BAD_MS 60000 /* S3 refuses signatures at 15 minutes, leases and backoff drift before  \
-                           */
+#define SKEW_BAD_MS                                                                                \
+    60000 /* S3 refuses signatures at 15 minutes, leases and backoff drift before                  \
+           */
 #define ROOM_WARNING (1ull << 30)
 #define ROOM_BAD (100ull << 20)
 
@@ -63,6 +64,8 @@ static void find(struct doctor *doctor, const char *what, enum verdict verdict, 
 /* --- settings
  * ------------------------------------------------------------------------------------------ */
 
+/* Settings that do not parse leave defaults in force: the other checks then say what those lead
+ * to. */
 static void check_config(struct doctor *doctor)
 {
     const struct kiln_cli *cli = doctor->cli;
@@ -78,6 +81,8 @@ static void check_config(struct doctor *doctor)
     find(doctor, "version", OK, "", "kiln %s, schema %d", KILN_VERSION, kiln_migrate_version());
 }
 
+/* Without reading weights: a model that lies is refused by the worker, with the reason in its
+ * log. */
 static void check_model(struct doctor *doctor)
 {
     const struct kiln_config *config = doctor->cli->config;
@@ -104,6 +109,7 @@ static void check_model(struct doctor *doctor)
 /* --- servers
  * ------------------------------------------------------------------------------------------- */
 
+/* Reachable, and whether intake keeps up. */
 static void check_redis(struct doctor *doctor)
 {
     const char *url = kiln_config_text(doctor->cli->config, KILN_KEY_REDIS);
@@ -124,6 +130,7 @@ static void check_redis(struct doctor *doctor)
              (unsigned long long)waiting);
 }
 
+/* Theirs must lie between our readings before and after; what is outside is skew. */
 static void check_clock(struct doctor *doctor, struct kiln_ledger *ledger)
 {
     struct kiln_error err;
@@ -143,6 +150,8 @@ static void check_clock(struct doctor *doctor, struct kiln_ledger *ledger)
     find(doctor, "postgres", OK, "", "Postgres %s answers", version);
 }
 
+/* The dry run of a migration connects, authenticates and compares versions: one answer for
+ * three. */
 static void check_postgres(struct doctor *doctor)
 {
     struct kiln_error err;
@@ -177,6 +186,7 @@ static void check_postgres(struct doctor *doctor)
         find(doctor, "scheduler", OK, "", "one leads pool %s", kiln_pool(doctor->cli));
 }
 
+/* Old ones still work as long as the protocol has one version. */
 static void check_workers(struct doctor *doctor)
 {
     struct kiln_roster roster;
@@ -197,6 +207,7 @@ static void check_workers(struct doctor *doctor)
     kiln_roster_release(&roster);
 }
 
+/* Of the file system that the store writes to. */
 static void check_room(struct doctor *doctor, const char *what, const char *path)
 {
     struct statvfs fs;
@@ -211,6 +222,7 @@ static void check_room(struct doctor *doctor, const char *what, const char *path
          "%s free at %s", kiln_bytes_text((double)bytes, room, sizeof room), path);
 }
 
+/* A probe writes, reads and removes an object: rights are not guessed from a listing. */
 static void check_store(struct doctor *doctor)
 {
     const char *url = kiln_config_text(doctor->cli->config, KILN_KEY_STORE);

@@ -1,4 +1,10 @@
-/* export.c - see export.h. */
+/* export.c - a batch into a directory.
+ *
+ * One walk over the batch in index order writes results.jsonl and the page and queues the files to
+ * fetch; memory does not grow with the batch.  results.jsonl and index.html appear under their
+ * names only when everything they name is there, so a reader never sees half an export: after an
+ * error the pictures fetched so far stay and the next try keeps them.
+ */
 #include "scheduler/cli/export.h"
 
 #include <errno.h>
@@ -59,6 +65,7 @@ static int make_path(const char *path, struct kiln_error *err)
     return make_dir(path, err);
 }
 
+/* dir/name.part now, dir/name when it is closed with keep. */
 static int part_open(struct part_file *file, const char *dir, const char *name,
                      struct kiln_error *err)
 {
@@ -118,11 +125,13 @@ static void relative_path(const struct kiln_job *job, const struct kiln_object_r
 /* --- one job
  * ---------------------------------------------------------------------------------------- */
 
+/* Latents are large and few people look at them: only on request. */
 static bool wanted(const struct kiln_export *export, const struct kiln_object_row *object)
 {
     return export->latents || strcmp(object->role, "latent") != 0;
 }
 
+/* Makes the directory of each size when its first picture comes. */
 static int fetch_objects(struct exporting *x, const struct kiln_job_row *row,
                          struct kiln_error *err)
 {
@@ -145,6 +154,7 @@ static int fetch_objects(struct exporting *x, const struct kiln_job_row *row,
     return 0;
 }
 
+/* A line of results.jsonl: the record of `kiln show`, and where its files are. */
 static int write_line(struct exporting *x, const struct kiln_job_row *row, struct kiln_error *err)
 {
     struct kiln_text *line = &x->line;
@@ -174,6 +184,7 @@ static int write_line(struct exporting *x, const struct kiln_job_row *row, struc
     return 0;
 }
 
+/* The page links what was fetched; a job without a picture is a tile that says why. */
 static void write_html(struct exporting *x, const struct kiln_job_row *row)
 {
     static const char *const roles[] = {"full", "512", "256"};
@@ -190,6 +201,7 @@ static void write_html(struct exporting *x, const struct kiln_job_row *row)
         kiln_html_missing(x->html.file, row);
 }
 
+/* Everything of one job; the row is lent until this returns. */
 static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
     struct exporting *x = arg;
@@ -209,6 +221,8 @@ static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_err
 /* --- the batch
  * ----------------------------------------------------------------------------------------- */
 
+/* The batch from the ledger, in one snapshot: jobs that finish meanwhile are for the next
+ * export. */
 static int walk(struct kiln_cli *cli, struct exporting *x, struct kiln_error *err)
 {
     struct kiln_ledger *ledger = NULL;

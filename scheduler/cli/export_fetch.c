@@ -1,4 +1,11 @@
-/* export_fetch.c - see export_fetch.h. */
+/* export_fetch.c - copies objects of the store into files, several at a time.
+ *
+ *     caller --add--> ring of QUEUE_MAX tasks --take--> fetchers, each with a store of its own
+ *
+ * The lock guards the ring, the first error and the counts; a fetcher holds it only to take a task
+ * and to report one.  After an error the fetchers go on taking tasks without doing them, so a
+ * caller that waits for room is never left waiting.
+ */
 #include "scheduler/cli/export_fetch.h"
 
 #include <errno.h>
@@ -61,6 +68,7 @@ static bool is_there(const struct task *task)
     return same;
 }
 
+/* Under a temporary name until it is whole.  No fsync: an export can be repeated. */
 static int write_whole(const char *path, const void *data, size_t size, struct kiln_error *err)
 {
     char part[PATH_MAX + 8];
@@ -76,6 +84,7 @@ static int write_whole(const char *path, const void *data, size_t size, struct k
     return code;
 }
 
+/* The ledger says what the bytes must be; the store is not believed. */
 static int fetch_one(struct kiln_store *store, const struct task *task, struct kiln_error *err)
 {
     void *data = NULL;
@@ -116,6 +125,7 @@ static bool take(struct kiln_fetch *fetch, struct task *ret)
     return any;
 }
 
+/* Counts a finished task, or keeps the first error. */
 static void settle(struct kiln_fetch *fetch, int rc, bool kept, const struct kiln_error *err)
 {
     pthread_mutex_lock(&fetch->lock);
@@ -134,6 +144,7 @@ static bool failed(struct kiln_fetch *fetch)
     return yes;
 }
 
+/* One thread: opens its store, works until the queue is closed and empty. */
 static void *fetcher(void *arg)
 {
     struct kiln_fetch *fetch = arg;

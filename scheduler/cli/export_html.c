@@ -188,6 +188,7 @@ static void facts(FILE *out, const struct kiln_job_row *row)
     fputs("</small>", out);
 }
 
+/* A candidate of the srcset with its true width, so that a dense screen gets the larger one. */
 static void source(FILE *out, const char *path, uint32_t longest, const struct kiln_job *job,
                    bool *first)
 {

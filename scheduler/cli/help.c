@@ -1,4 +1,8 @@
-/* help.c - the help texts: examples first, then options, nothing written twice. */
+/* help.c - the help texts: examples first, then options, nothing written twice.
+ *
+ * Everything is read from kiln_verbs and kiln_keys.  scripts/completion/kiln.bash reads this
+ * output: two spaces, the verb, two spaces or more; two spaces and an option.
+ */
 #include "scheduler/cli/help.h"
 
 #include <string.h>
@@ -8,6 +12,7 @@
 
 #define VERBS_MAX 64
 
+/* Indented by two, line by line. */
 static void print_block(FILE *out, const char *text)
 {
     while (text && *text) {
@@ -31,6 +36,7 @@ void kiln_help_overview(FILE *out)
           out);
 }
 
+/* One table; a verb may have two. */
 static void print_options(FILE *out, const struct kiln_option *table)
 {
     for (const struct kiln_option *option = table; option && option->name; option++) {
@@ -60,6 +66,7 @@ void kiln_help_verb(FILE *out, const struct kiln_verb *verb)
     fputs("\nalso: --json, -q, --config FILE, and the settings of `kiln help config`.\n", out);
 }
 
+/* " (1..64)" or " (a|b)" behind a setting. */
 static void print_range(FILE *out, const struct kiln_key_row *row)
 {
     if (row->type == KILN_TYPE_CHOICE)

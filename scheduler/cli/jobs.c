@@ -29,6 +29,7 @@ static const char *state_color(const struct kiln_cli *cli, enum kiln_job_state s
     return cli->color_out ? colors[state] : "";
 }
 
+/* Fixed columns, so that a listing of a million lines can stream. */
 static void print_row(const struct kiln_cli *cli, const struct kiln_job_row *row)
 {
     const struct kiln_job *job = &row->job;
@@ -44,6 +45,7 @@ static void print_row(const struct kiln_cli *cli, const struct kiln_job_row *row
     putchar('\n');
 }
 
+/* Ends the walk at --limit, or when nobody reads any more. */
 static int list_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
     struct listing *listing = arg;
@@ -96,6 +98,7 @@ int kiln_verb_jobs(struct kiln_cli *cli, int argc, char **argv)
 typedef int move_jobs(struct kiln_ledger *ledger, const char *pool, uint64_t id, const char *batch,
                       uint64_t *ret_count, struct kiln_error *err);
 
+/* A job that exists is all we ask. */
 static int found(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
     (void)arg, (void)row, (void)err;

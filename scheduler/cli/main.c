@@ -124,6 +124,7 @@ static int run_verb(struct kiln_cli *cli, struct command_line *line)
     return status;
 }
 
+/* Help of a verb needs no settings, so a broken file cannot hide it. */
 static int dispatch(struct kiln_cli *cli, struct command_line *line, int argc, char **argv)
 {
     if (line->verb_at == 0) {

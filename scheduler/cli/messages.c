@@ -1,4 +1,8 @@
-/* messages.c - what people read on stderr, and the one way to stdout for JSON. */
+/* messages.c - what people read on stderr, and the one way to stdout for JSON.
+ *
+ * A message is one line that names the thing; where something can be done about it, a second,
+ * indented line says what.  -q silences advice and progress, never an error.
+ */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,13 +15,12 @@
 #include "storage/bus.h"
 #include "storage/ledger.h"
 
+/* One write a line, so that lines of several programs on one terminal do not mix. */
 static void print_line(const char *before, const char *fmt, va_list args)
 {
-    char text[KILN_ERROR_TEXT_MAX * 2]; /* one write a line: other programs share the terminal */
-    size_t used = (size_t)snprintf(text, sizeof text, "%s", before);
-    vsnprintf(text + used, sizeof text - used - 1, fmt, args);
-    strcat(text, "\n");
-    fputs(text, stderr);
+    char text[KILN_ERROR_TEXT_MAX * 2];
+    vsnprintf(text, sizeof text, fmt, args);
+    fprintf(stderr, "%s%s\n", before, text);
 }
 
 void kiln_say(const struct kiln_cli *cli, const char *fmt, ...)

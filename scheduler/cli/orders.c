@@ -1,4 +1,8 @@
-/* orders.c - orders to the scheduler, and `kiln drain`, which is nothing else. */
+/* orders.c - orders to the scheduler, and `kiln drain`, which is nothing else.
+ *
+ * An order is a hint: whatever must not be lost is in the ledger before it is sent.  A drain is the
+ * exception, since it changes no job; so it fails if the bus cannot take it.
+ */
 #include "scheduler/cli/orders.h"
 
 #include <stdio.h>

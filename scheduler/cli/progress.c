@@ -1,4 +1,9 @@
-/* progress.c - drawing the bar. */
+/* progress.c - drawing the bar.
+ *
+ * The rate is that of the last half minute, from a ring of samples taken twice a second at most: a
+ * batch whose sizes change half-way gets an honest estimate soon, and one slow picture does not
+ * make the time left jump.
+ */
 #include "scheduler/cli/progress.h"
 
 #include <stdio.h>
@@ -17,6 +22,7 @@ void kiln_bar_init(struct kiln_bar *bar, const struct kiln_cli *cli, const char 
     bar->started_s = bar->said_s = kiln_now_s();
 }
 
+/* Samples closer together than the ring can hold for a window are left out. */
 static void remember(struct kiln_bar *bar, uint64_t finished, double now_s)
 {
     if (bar->samples) {
@@ -62,6 +68,7 @@ static void describe(const struct kiln_bar *bar, uint64_t total, uint64_t finish
         snprintf(out + used, size - used, "  %llu failed", (unsigned long long)failed);
 }
 
+/* Leaves room for the texts first; a narrow terminal loses the bar, not the numbers. */
 static void draw_terminal(struct kiln_bar *bar, uint64_t total, uint64_t finished, const char *rest)
 {
     struct winsize window;
@@ -85,6 +92,7 @@ static void draw_terminal(struct kiln_bar *bar, uint64_t total, uint64_t finishe
     bar->open = true;
 }
 
+/* For logs: few lines, each complete. */
 static void say_plain(struct kiln_bar *bar, uint64_t total, uint64_t finished, const char *rest,
                       double now_s)
 {

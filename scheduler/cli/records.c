@@ -1,10 +1,15 @@
-/* records.c - see records.h. */
+/* records.c - a job of the ledger as JSON.
+ *
+ * The members are written in a fixed order and never left out: null says that there is nothing, so
+ * a reader needs no test for a missing key.  See records.h for why jansson does not write them.
+ */
 #include "scheduler/cli/records.h"
 
 #include <string.h>
 
 #include "scheduler/cli/cli.h"
 
+/* Every member but the first of an object comes through here, comma first. */
 static void name(struct kiln_text *out, const char *text)
 {
     kiln_text_printf(out, ",\"%s\":", text);
@@ -43,6 +48,7 @@ void kiln_json_member_time(struct kiln_text *out, const char *key, int64_t ms)
     kiln_json_member_text(out, key, ms ? kiln_time_text(ms, text, sizeof text) : NULL);
 }
 
+/* As in the job line: [{"name", "scale"}], in the order that was asked for. */
 static void add_loras(struct kiln_text *out, const struct kiln_job *job)
 {
     name(out, "loras");
@@ -103,6 +109,7 @@ void kiln_record_rest(struct kiln_text *out, const struct kiln_job_row *row)
     kiln_json_member_time(out, "finished_at", row->finished_ms);
 }
 
+/* Latents share the objects table with pictures; in a record they stand apart. */
 static bool is_latent(const struct kiln_object_row *object)
 {
     return strcmp(object->role, "latent") == 0;

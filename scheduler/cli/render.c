@@ -15,13 +15,14 @@
 
 int kiln_verb_render(struct kiln_cli *cli, int argc, char **argv)
 {
-    char path[PATH_MAX + 16];
+    char self[PATH_MAX], path[PATH_MAX + 16];
     char *words[KILN_GIVEN_MAX];
-    ssize_t len = readlink("/proc/self/exe", path, PATH_MAX);
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
     if (len <= 0)
         return kiln_warn(cli, "read /proc/self/exe: %s", strerror(errno)), EX_OSERR;
-    path[len] = '\0';
-    strcpy(strrchr(path, '/') + 1, "kiln-worker");
+    self[len] = '\0';
+    *strrchr(self, '/') = '\0';
+    snprintf(path, sizeof path, "%s/kiln-worker", self);
     if (argc + 2 > KILN_GIVEN_MAX)
         return kiln_usage(cli, "more than %d arguments", KILN_GIVEN_MAX);
     words[0] = path;

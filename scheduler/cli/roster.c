@@ -1,4 +1,9 @@
-/* roster.c - see roster.h. */
+/* roster.c - the workers as they are now.
+ *
+ * Two sources, because each knows what the other cannot: the ledger remembers workers that are gone
+ * and counts the jobs they hold, the heartbeats say what the living do at this moment.  A worker is
+ * live exactly if its heartbeat is there, whatever its row says.
+ */
 #include "scheduler/cli/roster.h"
 
 #include <stdio.h>
@@ -8,6 +13,7 @@
 #include "storage/bus.h"
 #include "storage/ledger.h"
 
+/* The entry of that name, made if it is new; NULL at the bound or when memory is short. */
 static struct kiln_roster_worker *add(struct kiln_roster *roster, const char *name)
 {
     for (size_t i = 0; i < roster->count; i++)
@@ -53,6 +59,7 @@ static int add_beat(void *arg, const char *name, const char *text, size_t len)
     return 0;
 }
 
+/* worker-10 after worker-9. */
 static int by_name(const void *a, const void *b)
 {
     const struct kiln_roster_worker *x = a, *y = b;
@@ -103,6 +110,7 @@ const char *kiln_roster_state(const struct kiln_roster_worker *worker)
     return !worker->live ? "gone" : worker->beat.draining ? "draining" : "live";
 }
 
+/* What the heartbeat says; times and texts of a stranger are not trusted, they were decoded. */
 static json_t *live_json(const struct kiln_roster_worker *worker)
 {
     const struct kiln_beat *beat = &worker->beat;
@@ -117,6 +125,7 @@ static json_t *live_json(const struct kiln_roster_worker *worker)
         "failed", (json_int_t)beat->failed, "started_ms", (json_int_t)beat->started_ms);
 }
 
+/* What the ledger still knows. */
 static json_t *gone_json(const struct kiln_roster_worker *worker)
 {
     char seen[64];
@@ -136,6 +145,7 @@ json_t *kiln_roster_json(const struct kiln_roster *roster, bool all)
     return list;
 }
 
+/* One line: what it does now stands before what it has done. */
 static void print_live(const struct kiln_roster_worker *worker)
 {
     const struct kiln_beat *beat = &worker->beat;

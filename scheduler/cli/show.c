@@ -1,4 +1,8 @@
-/* show.c - `kiln show JOB`: the whole record; `kiln show BATCH`: where a batch stands. */
+/* show.c - `kiln show JOB`: the whole record; `kiln show BATCH`: where a batch stands.
+ *
+ * A number is a job, anything else a batch.  The JSON form is a superset of a line of `kiln jobs
+ * --json`: what was asked for, where it stands, every move so far, and the objects that exist.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +23,7 @@ struct shown {
 /* --- JSON
  * --------------------------------------------------------------------------------------------- */
 
+/* The object row knows where it is, the latent row what is in it. */
 static void add_latent(struct kiln_text *out, const struct kiln_object_row *latent,
                        const struct kiln_made *made)
 {
@@ -39,6 +44,7 @@ static void add_latent(struct kiln_text *out, const struct kiln_object_row *late
     kiln_text_printf(out, ",\"shape\":[%s]}", made->shape);
 }
 
+/* Stage times exist only for a picture; a latent-cache job has none. */
 static void add_made(struct kiln_text *out, const struct kiln_made *made)
 {
     kiln_json_member_text(out, "model_name", made->image ? made->model_name : NULL);
@@ -58,6 +64,7 @@ static void add_made(struct kiln_text *out, const struct kiln_made *made)
     kiln_text_puts(out, "}");
 }
 
+/* One move of the history; the caller has opened the array. */
 static int move_json(void *arg, const struct kiln_move_row *move, struct kiln_error *err)
 {
     struct shown *shown = arg;
@@ -93,6 +100,7 @@ static int job_json(void *arg, const struct kiln_job_row *row, struct kiln_error
 /* --- text
  * --------------------------------------------------------------------------------------------- */
 
+/* Only what has happened. */
 static void print_times(const struct kiln_job_row *row)
 {
     char text[64];
@@ -156,6 +164,8 @@ static int move_text(void *arg, const struct kiln_move_row *move, struct kiln_er
     return 0;
 }
 
+/* Three questions to the ledger; a job that finishes between them shows its newer half, never
+ * half a row. */
 static int show_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t id,
                     struct kiln_error *err)
 {
@@ -194,6 +204,7 @@ static int refusal_text(void *arg, const char *key, const char *reason, struct k
     return 0;
 }
 
+/* Counts, the enqueue calls summed up, and what intake has refused with its reasons. */
 static int show_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                       struct kiln_error *err)
 {

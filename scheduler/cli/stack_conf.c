@@ -39,6 +39,7 @@ static int want(struct wanted *wanted, enum kiln_key key, const char *value, str
 /* --- what this `up` asks for
  * ------------------------------------------------------------------------ */
 
+/* Settings that name a file: a relative one means the place where `up` was typed. */
 static bool is_path(enum kiln_key key)
 {
     return key == KILN_KEY_MODEL || key == KILN_KEY_LORA_DIR || key == KILN_KEY_STYLES ||
@@ -125,6 +126,7 @@ static int want_defaults(const struct kiln_stack *stack, const struct kiln_confi
     return rc;
 }
 
+/* Flags and environment, then what every stack has, then defaults for what nobody named. */
 static int collect(const struct kiln_stack *stack, const struct kiln_config *given,
                    const struct kiln_config *file, struct wanted *wanted, struct kiln_error *err)
 {
@@ -165,6 +167,7 @@ static int line_key(const char *line, size_t len)
     return -1;
 }
 
+/* Quotes keep a "#" and spaces. */
 static void add_setting(struct kiln_text *text, int key, const char *value)
 {
     bool quote = value[0] == '\0' || strpbrk(value, "# \t");
@@ -244,6 +247,7 @@ static int parse(const char *text, const char *path, struct kiln_config **ret,
     return rc;
 }
 
+/* A line that only moved or a new comment changes nothing for a daemon. */
 static bool differ(const struct kiln_config *a, const struct kiln_config *b)
 {
     for (int key = 0; key < KILN_KEY_COUNT; key++)

@@ -29,6 +29,7 @@ pid_t kiln_stack_find_scheduler(const struct kiln_stack *stack)
                              (const char *const[]){"kiln-scheduler\n", stack->conf, NULL});
 }
 
+/* The end of its log is the reason; it is shown here, where somebody looks. */
 static int died(struct kiln_cli *cli, const struct kiln_stack *stack, const char *name,
                 struct kiln_error *err)
 {
@@ -37,6 +38,7 @@ static int died(struct kiln_cli *cli, const struct kiln_stack *stack, const char
     return kiln_fail(err, KILN_UNAVAILABLE, "%s ended as soon as it was started", name);
 }
 
+/* Ready when the pool has a leader: until then nothing would be taken in. */
 static int wait_scheduler(struct kiln_stack *stack, struct kiln_cli *cli, pid_t pid,
                           struct kiln_error *err)
 {
@@ -120,6 +122,7 @@ int kiln_stack_extra_worker(const struct kiln_stack *stack, int from)
     return found;
 }
 
+/* Workers go round the devices. */
 static const char *device_of(const struct kiln_stack *stack, int number)
 {
     return stack->devices[number % stack->device_count];
@@ -160,6 +163,8 @@ struct beats {
     int count, missing;
 };
 
+/* Counts a worker as ready by number and pid: an old heartbeat may outlive its process by a
+ * lease. */
 static int see_beat(void *arg, const char *worker, const char *text, size_t len)
 {
     struct beats *beats = arg;

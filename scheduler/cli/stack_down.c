@@ -31,6 +31,7 @@ static double drain_limit(const struct kiln_cli *cli)
     return kiln_config_number(cli->config, KILN_KEY_DRAIN_S) + 15;
 }
 
+/* All get the signal before any is waited for: they drain at the same time. */
 static int stop_workers(struct kiln_stack *stack, struct kiln_cli *cli)
 {
     pid_t pids[KILN_STACK_WORKERS_MAX];

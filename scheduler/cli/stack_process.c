@@ -23,6 +23,7 @@
 
 extern char **environ;
 
+/* DIR/part/name.suffix; "" if it does not fit, which no call accepts. */
 static char *part_path(const struct kiln_stack *stack, const char *part, const char *name,
                        const char *suffix, char out[PATH_MAX])
 {
@@ -182,6 +183,7 @@ static int launch(const struct kiln_stack *stack, const struct kiln_spawn *spawn
     return 0;
 }
 
+/* Renamed into place, so that nobody reads half a number. */
 static int write_pid_file(const struct kiln_stack *stack, const char *name, pid_t pid,
                           struct kiln_error *err)
 {

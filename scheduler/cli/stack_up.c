@@ -37,6 +37,7 @@ static int choose_devices(struct kiln_stack *stack, const struct kiln_config *co
     return 0;
 }
 
+/* Before anything is started: a worker without a model would only end again. */
 static int check_model(const struct kiln_cli *cli, struct kiln_error *err)
 {
     bool needed = strcmp(kiln_config_text(cli->config, KILN_KEY_ENGINE), "pipeline") == 0;
@@ -57,6 +58,7 @@ static int migrate(struct kiln_cli *cli, struct kiln_error *err)
     return rc;
 }
 
+/* In the order in which the parts need each other. */
 static int start_all(struct kiln_stack *stack, struct kiln_cli *cli, bool changed,
                      struct kiln_error *err)
 {
@@ -130,6 +132,7 @@ int kiln_stack_tend(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln_
     return rc;
 }
 
+/* 0 as a pid would mean that it died since. */
 static json_t *stack_json(const struct kiln_stack *stack)
 {
     json_t *pids = json_object();

@@ -1,5 +1,9 @@
 /* status.c - `kiln status`, `kiln workers` and `kiln watch`: the same look at the fleet, once or
- * again and again. */
+ * again and again.
+ *
+ * A look opens its own connections and closes them: a watch that runs for days survives restarts of
+ * the servers and holds nothing while it sleeps.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,6 +41,7 @@ static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_
     return 0;
 }
 
+/* What the ledger knows: counts, groups with something to do, whether anybody leads. */
 static int look_ledger(struct look *look, const char *batch, struct kiln_error *err)
 {
     const char *pool = kiln_pool(look->cli);
@@ -56,6 +61,7 @@ static int look_ledger(struct look *look, const char *batch, struct kiln_error *
     return rc;
 }
 
+/* Lines that are in Redis and not in the ledger yet. */
 static int look_intake(struct look *look, struct kiln_error *err)
 {
     struct kiln_bus *bus = NULL;
@@ -74,6 +80,7 @@ static void look_release(struct look *look)
     kiln_roster_release(&look->roster);
 }
 
+/* Everything at once; on an error *ret holds nothing. */
 static int look_now(struct kiln_cli *cli, const char *batch, struct look *ret,
                     struct kiln_error *err)
 {
@@ -88,6 +95,7 @@ static int look_now(struct kiln_cli *cli, const char *batch, struct look *ret,
     return rc;
 }
 
+/* The contract of `kiln status --json`, and more keys beside it. */
 static json_t *look_json(const struct look *look)
 {
     json_t *value = json_pack("{s:s, s:o, s:o, s:O, s:I, s:b}", "pool", kiln_pool(look->cli),
@@ -107,6 +115,7 @@ static void print_counts(const struct kiln_counts *counts)
     putchar('\n');
 }
 
+/* The largest first; a fleet with thousands of LoRA sets has thousands of groups. */
 static void print_groups(const struct look *look)
 {
     size_t i, total = json_array_size(look->groups);
@@ -207,6 +216,7 @@ static void print_change(const struct look *look, struct kiln_counts *last)
     print_counts(last);
 }
 
+/* Plain escape codes that every terminal knows; the list scrolls if it is long. */
 static void redraw(const struct look *look, const char *batch)
 {
     char now[64];

@@ -1,4 +1,9 @@
-/* verbs.c - the table of verbs: one row a verb, in the order `kiln help` shows them. */
+/* verbs.c - the table of verbs: one row a verb, in the order `kiln help` shows them.
+ *
+ * A verb's options stand above the table; settings are options of every verb and are not repeated
+ * here.  A name that is also a setting would never reach its verb (tests/cli/test_args.c holds
+ * this).
+ */
 #include "scheduler/cli/verbs.h"
 
 #include <string.h>

@@ -54,12 +54,14 @@ static bool intake_busy(struct kiln_cli *cli)
     return length > 0;
 }
 
+/* Whole first: a batch that is still coming in may look finished for a moment. */
 static bool finished(const struct kiln_progress *progress)
 {
     return progress->whole && progress->jobs.at[KILN_JOB_QUEUED] == 0 &&
            progress->jobs.at[KILN_JOB_ASSIGNED] == 0;
 }
 
+/* The total grows while the batch comes in; the bar may then go back. */
 static void draw(struct kiln_bar *bar, const struct kiln_progress *progress, double now_s)
 {
     const uint64_t *at = progress->jobs.at;
@@ -137,6 +139,7 @@ int kiln_wait_batch(struct kiln_cli *cli, const char *batch, double timeout_s, k
     return rc;
 }
 
+/* What happened, and for failures the two commands that come next. */
 static void say_result(struct kiln_cli *cli, const char *batch,
                        const struct kiln_progress *progress, double seconds)
 {

@@ -22,6 +22,7 @@ struct why {
 };
 
 static void because(struct why *why, const char *fmt, ...) KILN_PRINTF(2, 3);
+/* Adds one reason: a whole sentence for people. */
 static void because(struct why *why, const char *fmt, ...)
 {
     char text[1024];
@@ -32,6 +33,7 @@ static void because(struct why *why, const char *fmt, ...)
     json_array_append_new(why->reasons, json_string(text));
 }
 
+/* Somebody has it: who, since when, and whether that worker still says so. */
 static void explain_assigned(struct why *why, const struct kiln_job_row *row)
 {
     const struct kiln_roster_worker *worker = kiln_roster_find(&why->roster, row->worker);
@@ -78,6 +80,7 @@ static bool explain_fleet(struct why *why, bool led)
     return !led || why->roster.live == draining;
 }
 
+/* Nothing is in its way but other jobs: how many, and whether anybody is warm for it. */
 static int explain_line(struct why *why, const struct kiln_job_row *row, struct kiln_error *err)
 {
     uint64_t all = 0, group = 0;
@@ -111,6 +114,7 @@ static int explain_line(struct why *why, const struct kiln_job_row *row, struct 
     return 0;
 }
 
+/* Backoff first, since nothing else matters before it is over. */
 static int explain_queued(struct why *why, const struct kiln_job_row *row, struct kiln_error *err)
 {
     bool led = false;
@@ -128,6 +132,7 @@ static int explain_queued(struct why *why, const struct kiln_job_row *row, struc
     return explain_line(why, row, err);
 }
 
+/* One state, one kind of answer. */
 static int explain(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
     struct why *why = arg;
