@@ -50,6 +50,7 @@ void kiln_downscale_tables(const uint16_t **ret_light, const uint8_t **ret_store
     *ret_stored = stored_of;
 }
 
+/* Four pixels to one: no weights, no division. */
 static void halve(const uint8_t *src, uint32_t width, uint8_t *dst, uint32_t out_width,
                   uint32_t out_height)
 {
@@ -99,6 +100,7 @@ static void add_row(const uint8_t *row, struct span across, uint32_t whole, uint
     }
 }
 
+/* Any ratio: the rectangle under an output pixel, its edges weighted by what they cover. */
 static void shrink(const uint8_t *src, uint32_t width, uint32_t height, uint8_t *dst,
                    uint32_t out_width, uint32_t out_height)
 {

@@ -75,6 +75,8 @@ static size_t count_values(const struct kiln_latent *latent)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
+/* Nearest, ties to even: adding half a step, and the last kept bit, carries exactly when it must.
+ */
 static uint16_t to_bf16(float value)
 {
     uint32_t bits;
@@ -84,6 +86,7 @@ static uint16_t to_bf16(float value)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+/* Values to two planes in one pass; the loop is simple enough to be vectorised. */
 static void split_planes(const float *values, size_t count, uint8_t *hi, uint8_t *lo)
 {
     for (size_t i = 0; i < count; i++) {
@@ -93,6 +96,7 @@ static void split_planes(const float *values, size_t count, uint8_t *hi, uint8_t
     }
 }
 
+/* A tensor of the latent's shape over borrowed data. */
 static struct kiln_st_tensor tensor_of(const struct kiln_latent *latent, const char *name,
                                        enum kiln_st_dtype dtype, const void *data, size_t size)
 {
@@ -117,6 +121,7 @@ static char *sigmas_text(const struct kiln_latent *latent)
     return kiln_text_take(&text);
 }
 
+/* The values in the chosen encoding, and the metadata, as the bytes of a safetensors file. */
 static int encode_tensors(const struct kiln_latent *latent, enum kiln_latent_encoding encoding,
                           size_t count, const char *const *metadata, uint8_t **ret,
                           size_t *ret_size, struct kiln_error *err)
@@ -138,6 +143,8 @@ static int encode_tensors(const struct kiln_latent *latent, enum kiln_latent_enc
     return code;
 }
 
+/* The uncompressed file.  The order of the pairs is the order in the file, so that equal latents
+ * give equal bytes and equal object names. */
 static int encode_plain(const struct kiln_latent *latent, enum kiln_latent_encoding encoding,
                         size_t count, uint8_t **ret, size_t *ret_size, struct kiln_error *err)
 {
@@ -158,6 +165,7 @@ static int encode_plain(const struct kiln_latent *latent, enum kiln_latent_encod
     return code;
 }
 
+/* zstd names its errors; only a lack of memory is not the data's fault. */
 static int fail_zstd(struct kiln_error *err, int code, const char *what, size_t result)
 {
     if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation)
@@ -165,6 +173,8 @@ static int fail_zstd(struct kiln_error *err, int code, const char *what, size_t 
     return kiln_fail(err, code, "%s: %s", what, ZSTD_getErrorName(result));
 }
 
+/* One frame.  ZSTD_compress2 knows the whole input, hence the frame declares its content size,
+ * which the reader insists on. */
 static int compress(const uint8_t *plain, size_t plain_size, int level, uint8_t **ret,
                     size_t *ret_size, struct kiln_error *err)
 {
@@ -194,6 +204,7 @@ static int compress(const uint8_t *plain, size_t plain_size, int level, uint8_t 
     return KILN_OK;
 }
 
+/* What the caller may have got wrong, before anything is allocated. */
 static int check_latent(const struct kiln_latent *latent, int level, struct kiln_error *err)
 {
     if (latent->states > STATES_MAX || count_values(latent) == 0)
@@ -226,6 +237,8 @@ int kiln_latent_encode(const struct kiln_latent *latent, enum kiln_latent_encodi
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
+/* The frame's own claims: a size within the limit before it is allocated, and no second frame or
+ * trailing bytes, in which another file could hide. */
 static int check_frame(const uint8_t *data, size_t size, size_t *ret_plain, struct kiln_error *err)
 {
     unsigned long long plain = ZSTD_getFrameContentSize(data, size);
@@ -246,6 +259,7 @@ static int check_frame(const uint8_t *data, size_t size, size_t *ret_plain, stru
     return KILN_OK;
 }
 
+/* Unpacks into exactly the declared size; zstd verifies the checksum on the way. */
 static int decompress(const uint8_t *data, size_t size, uint8_t **ret, size_t *ret_size,
                       struct kiln_error *err)
 {
@@ -271,6 +285,7 @@ static int decompress(const uint8_t *data, size_t size, uint8_t **ret, size_t *r
     return KILN_OK;
 }
 
+/* A metadata value that every latent file has. */
 static int need(const struct kiln_st *st, const char *key, const char **ret, struct kiln_error *err)
 {
     *ret = kiln_st_metadata(st, key);
@@ -278,6 +293,7 @@ static int need(const struct kiln_st *st, const char *key, const char **ret, str
                 : kiln_fail(err, KILN_CORRUPT, "the latent file has no metadata '%s'", key);
 }
 
+/* Copies the texts of the table; one that does not fit is refused, never cut. */
 static int read_texts(const struct kiln_st *st, struct kiln_latent *latent, struct kiln_error *err)
 {
     for (size_t i = 0; i < FIELDS; i++) {
@@ -312,6 +328,7 @@ static uint32_t read_sigmas(const char *text, double *sigmas)
     }
 }
 
+/* Seed and sigmas.  Comes after the tensors: the sigmas are counted against the states. */
 static int read_numbers(const struct kiln_st *st, struct kiln_latent *latent,
                         struct kiln_error *err)
 {
@@ -364,6 +381,7 @@ static void join_planes(const uint8_t *hi, const uint8_t *lo, size_t count, floa
     }
 }
 
+/* Shape and values.  The sizes are proven to agree before one byte is copied. */
 static int read_values(const struct kiln_st *st, enum kiln_latent_encoding encoding,
                        struct kiln_latent *latent, struct kiln_error *err)
 {
@@ -396,6 +414,7 @@ static int read_values(const struct kiln_st *st, enum kiln_latent_encoding encod
     return KILN_OK;
 }
 
+/* From an open safetensors file; on failure *latent may hold values, which the caller frees. */
 static int read_latent(const struct kiln_st *st, struct kiln_latent *latent,
                        enum kiln_latent_encoding *ret_encoding, struct kiln_error *err)
 {

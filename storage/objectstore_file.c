@@ -102,6 +102,7 @@ static char *known_durable(struct file_store *store, const char *key, size_t len
     return NULL;
 }
 
+/* mkdir -p for the directories of a key. */
 static int make_dirs(struct file_store *store, const char *key, struct kiln_error *err)
 {
     char dir[KILN_OBJECT_KEY_MAX + 1];
@@ -118,6 +119,7 @@ static int make_dirs(struct file_store *store, const char *key, struct kiln_erro
     return KILN_OK;
 }
 
+/* Until all is written: a disk that fills takes a part first. */
 static int write_all(int fd, const char *data, size_t size)
 {
     while (size > 0) {
@@ -152,6 +154,7 @@ static int write_file(struct file_store *store, const char *path, const struct k
     return code;
 }
 
+/* In the object's own directory, so that the rename never crosses file systems. */
 static void temp_name(const char *key, char out[KILN_OBJECT_KEY_MAX + 32])
 {
     uint64_t number = 0;
@@ -161,6 +164,7 @@ static void temp_name(const char *key, char out[KILN_OBJECT_KEY_MAX + 32])
              (unsigned long long)number);
 }
 
+/* Write, sync, rename; on failure the old object, if there is one, is untouched. */
 static int try_write(struct file_store *store, const struct kiln_put *put, struct kiln_error *err)
 {
     char temp[KILN_OBJECT_KEY_MAX + 32];
@@ -188,6 +192,7 @@ static int write_and_rename(struct file_store *store, const struct kiln_put *put
     return kiln_fail(err, KILN_IO, "%s", err->text);
 }
 
+/* Exactly size bytes. */
 static int read_all(int fd, char *data, size_t size)
 {
     size_t done = 0;
@@ -228,6 +233,7 @@ static int open_object(struct file_store *store, const char *key, int *ret_fd, s
     return KILN_OK;
 }
 
+/* Whether the object is there with these very bytes. */
 static bool holds_same(struct file_store *store, const struct kiln_put *put)
 {
     int fd;
@@ -246,6 +252,7 @@ static bool holds_same(struct file_store *store, const struct kiln_put *put)
     return same;
 }
 
+/* "" is the root. */
 static int sync_dir(struct file_store *store, const char *dir, struct kiln_error *err)
 {
     int fd = openat(store->root_fd, dir[0] ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -279,12 +286,14 @@ static int sync_path(struct file_store *store, const char *key, struct kiln_erro
     return KILN_OK;
 }
 
+/* Whether two keys lie in one directory. */
 static bool same_dir(const char *a, const char *b)
 {
     size_t len = dir_length(a, strlen(a));
     return len == dir_length(b, strlen(b)) && strncmp(a, b, len) == 0;
 }
 
+/* All renames first: the neighbours' directory is then synced once for all of them. */
 static void file_put(struct kiln_store *base, struct kiln_put *puts, size_t count)
 {
     struct file_store *store = file_store(base);
@@ -415,6 +424,7 @@ static int make_dir(char *path, size_t len, struct kiln_error *err)
     return code;
 }
 
+/* mkdir -p for the store itself. */
 static int make_root(const char *path, struct kiln_error *err)
 {
     char *copy = strdup(path);

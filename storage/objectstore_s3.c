@@ -26,6 +26,7 @@ static struct s3_store *s3_store(struct kiln_store *store)
     return (struct s3_store *)store;
 }
 
+/* The key in the bucket; fits, because prefix and key have been measured. */
 static void full_key(const struct s3_store *store, const char *key, char out[S3_KEY_SIZE])
 {
     snprintf(out, S3_KEY_SIZE, "%s%s", store->prefix, key);
@@ -43,6 +44,7 @@ static int run_one(struct s3_store *store, struct kiln_s3_request *request, cons
     return request->code ? kiln_fail(err, request->code, "%s", request->err.text) : KILN_OK;
 }
 
+/* The same reason for every put that has not failed yet. */
 static void fail_all(struct kiln_put *puts, size_t count, const struct kiln_error *err)
 {
     for (size_t i = 0; i < count; i++)
@@ -50,6 +52,7 @@ static void fail_all(struct kiln_put *puts, size_t count, const struct kiln_erro
             kiln_put_fail(&puts[i], err);
 }
 
+/* All puts in one run, so that they share the connections and the limit on tries in flight. */
 static void s3_put(struct kiln_store *base, struct kiln_put *puts, size_t count)
 {
     struct s3_store *store = s3_store(base);
@@ -108,6 +111,7 @@ static int s3_head(struct kiln_store *base, const char *key, uint64_t *ret_size,
     return code;
 }
 
+/* S3 says 204 and Swift 404 for what is not there; without its bucket nothing is removed. */
 static int s3_remove(struct kiln_store *base, const char *key, struct kiln_error *err)
 {
     struct kiln_s3_request request = {.method = KILN_S3_DELETE};
@@ -116,6 +120,7 @@ static int s3_remove(struct kiln_store *base, const char *key, struct kiln_error
     return code == KILN_NOT_FOUND && !no_bucket ? KILN_OK : code;
 }
 
+/* What note_entry needs of the walk. */
 struct listing {
     const struct s3_store *store;
     kiln_store_each *each;
@@ -133,6 +138,7 @@ static int note_entry(void *arg, const struct kiln_s3_entry *entry)
     return listing->each(listing->arg, entry->key + skip, entry->size, entry->modified_s);
 }
 
+/* One page, and the token of the next in *page. */
 static int list_page(struct s3_store *store, const char *prefix, struct listing *listing,
                      struct kiln_s3_page *page, struct kiln_error *err)
 {
@@ -154,6 +160,7 @@ static int list_page(struct s3_store *store, const char *prefix, struct listing 
     return code;
 }
 
+/* Page after page.  A server that gives the same token twice would keep us here for ever. */
 static int s3_list(struct kiln_store *base, const char *prefix, kiln_store_each *each, void *arg,
                    struct kiln_error *err)
 {

@@ -17,6 +17,7 @@
 
 #include "schemas/limits.h"
 
+/* What every level needs. */
 struct walk {
     int root_fd;
     const char *root;
@@ -40,6 +41,7 @@ static void names_free(struct names *names)
     free(names->items);
 }
 
+/* Copies a name, with its '/' if it is a directory's. */
 static int names_add(struct names *names, const char *name, bool is_dir)
 {
     if (names->count == names->room) {
@@ -84,6 +86,7 @@ static int kind_of(int dir_fd, const struct dirent *entry)
     return S_ISDIR(st.st_mode) ? 1 : S_ISREG(st.st_mode) ? 0 : -1;
 }
 
+/* All names of one directory that can be parts of keys. */
 static int read_names(struct walk *walk, DIR *dir, struct names *names)
 {
     for (;;) {
@@ -109,6 +112,7 @@ static bool wanted(const struct walk *walk, size_t len)
 
 static int walk_dir(struct walk *walk, size_t len);
 
+/* One entry: walks into a directory, reports a file. */
 static int visit(struct walk *walk, size_t len)
 {
     if (!wanted(walk, len))
@@ -123,6 +127,7 @@ static int visit(struct walk *walk, size_t len)
     return walk->each(walk->arg, walk->key, (uint64_t)st.st_size, st.st_mtim.tv_sec);
 }
 
+/* Opens, reads and closes; a directory that has gone meanwhile is empty. */
 static int open_names(struct walk *walk, struct names *names)
 {
     int fd = openat(walk->root_fd, walk->key[0] ? walk->key : ".",

@@ -17,6 +17,7 @@
 static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
 static CURLcode curl_ready;
 
+/* Once for the process; later users of libcurl find it started. */
 static void start_curl(void)
 {
     curl_ready = curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -28,6 +29,7 @@ const char *kiln_s3_method_name(enum kiln_s3_method method)
     return names[method];
 }
 
+/* S3's own rule for names, which is also what keeps a bucket's name safe inside a URL. */
 static int check_bucket(const char *bucket, struct kiln_error *err)
 {
     size_t len = strlen(bucket);
@@ -40,6 +42,7 @@ static int check_bucket(const char *bucket, struct kiln_error *err)
     return KILN_OK;
 }
 
+/* The region becomes a part of every signature's scope and of AWS's host name. */
 static int check_region(const char *region, struct kiln_error *err)
 {
     size_t len = strlen(region);
@@ -70,6 +73,8 @@ static int split_url(const char *text, CURLU *url, char **scheme, char **host, c
                             "s3_endpoint '%s' must be http://host:port or https://host", text);
 }
 
+/* Fills base, host and root.  The host is written as libcurl will send it: with the port, unless it
+ * is the scheme's own, or the signature would not fit. */
 static int set_endpoint(struct kiln_s3_client *client, const char *endpoint, bool host_style,
                         struct kiln_error *err)
 {
@@ -91,6 +96,7 @@ static int set_endpoint(struct kiln_s3_client *client, const char *endpoint, boo
     return code;
 }
 
+/* All that can be wrong with the settings is found here, before the first request. */
 static int configure(struct kiln_s3_client *client, const struct kiln_config *config,
                      const char *bucket, struct kiln_error *err)
 {
@@ -121,6 +127,7 @@ static int configure(struct kiln_s3_client *client, const struct kiln_config *co
                                            &client->credentials, err);
 }
 
+/* Waits are measured on a clock that nobody sets. */
 static int64_t monotonic_ms(void)
 {
     struct timespec now;

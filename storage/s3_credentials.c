@@ -29,6 +29,7 @@ struct span {
     size_t len;
 };
 
+/* Cuts blanks, and the CR of a file that was edited elsewhere. */
 static struct span trimmed(const char *at, size_t len)
 {
     while (len > 0 && (*at == ' ' || *at == '\t'))
@@ -59,6 +60,7 @@ static int take(struct span value, const char *name, const char *what, char *out
     return KILN_OK;
 }
 
+/* One `name = value` under the wanted heading. */
 static int take_setting(struct span key, struct span value, const char *name,
                         struct kiln_s3_credentials *c, struct kiln_error *err)
 {
@@ -139,6 +141,7 @@ static int read_file(const char *path, char *text, size_t size, size_t *ret_len,
     return code;
 }
 
+/* The file's text is overwritten before its memory goes back. */
 static int load_file(const char *path, const char *profile, struct kiln_s3_credentials *ret,
                      struct kiln_error *err)
 {
@@ -154,12 +157,14 @@ static int load_file(const char *path, const char *profile, struct kiln_s3_crede
     return code;
 }
 
+/* An empty variable counts as unset. */
 static const char *env(const char *name)
 {
     const char *value = getenv(name);
     return value ? value : "";
 }
 
+/* The three variables are one set: a token that belongs to other keys is worse than none. */
 static int load_environment(struct kiln_s3_credentials *ret, struct kiln_error *err)
 {
     static const char key[] = "AWS_ACCESS_KEY_ID", secret[] = "AWS_SECRET_ACCESS_KEY",

@@ -8,6 +8,7 @@
 #include <curl/curl.h>
 #include <string.h>
 
+/* First match wins. */
 struct answer_row {
     long status;      /* 0: any */
     const char *code; /* NULL: any; a final * matches any rest */
@@ -118,6 +119,7 @@ static const struct transport_row {
 static const struct kiln_s3_outcome unknown_transport = {KILN_S3_RETRY, KILN_UNAVAILABLE,
                                                          REACH_HINT};
 
+/* "SlowDown*" covers SlowDown, SlowDownRead and SlowDownWrite. */
 static bool code_matches(const char *pattern, const char *code)
 {
     size_t len = strlen(pattern);

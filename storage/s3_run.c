@@ -54,6 +54,7 @@ static bool md5_of(const void *data, size_t size, unsigned char digest[MD5_SIZE]
     return EVP_Digest(size ? data : "", size, digest, NULL, EVP_md5(), NULL) == 1;
 }
 
+/* MD5 twice: as Content-MD5 wants it, and as the ETag will show it. */
 static void hash_body(struct job *job)
 {
     unsigned char digest[MD5_SIZE];
@@ -66,12 +67,14 @@ static void hash_body(struct job *job)
 
 /* --- ends ------------------------------------------------------------------------------------- */
 
+/* The end that the caller wants. */
 static void end_good(struct job *job)
 {
     job->state = ENDED;
     job->request->code = KILN_OK;
 }
 
+/* The sentence starts with what happened: keys are long, and a caller may cut the end. */
 static void end_bad(const struct kiln_s3_client *client, struct job *job, int code,
                     const char *what, const char *hint)
 {
@@ -112,6 +115,7 @@ static void again(struct kiln_s3_client *client, struct job *job, bool pause)
     job->due_ms = now + wait;
 }
 
+/* Once a request: a server whose own clock jumps must not keep us going. */
 static bool learn_clock(struct kiln_s3_client *client, struct job *job, int64_t date_s)
 {
     if (job->clock_learned || date_s == 0)
@@ -211,6 +215,7 @@ static void after_verify(struct kiln_s3_client *client, struct job *job,
     again(client, job, !answered || a->status >= 500);
 }
 
+/* Does what the table says, as far as tries are left. */
 static void act(struct kiln_s3_client *client, struct job *job, const struct kiln_s3_answer *a,
                 struct kiln_s3_outcome outcome)
 {
@@ -254,6 +259,7 @@ static void act(struct kiln_s3_client *client, struct job *job, const struct kil
     end_bad(client, job, outcome.code, what, outcome.hint);
 }
 
+/* A try has ended, with an answer or without one. */
 static void after_try(struct kiln_s3_client *client, struct job *job, CURLcode transport)
 {
     struct kiln_s3_answer answer;
@@ -269,6 +275,7 @@ static void after_try(struct kiln_s3_client *client, struct job *job, CURLcode t
 
 /* --- the loop --------------------------------------------------------------------------------- */
 
+/* Sends a job's next try, a HEAD if a PUT is to be verified. */
 static void start(struct kiln_s3_client *client, struct job *job)
 {
     const struct kiln_s3_request *r = job->request;
@@ -302,6 +309,7 @@ static int64_t start_due(struct kiln_s3_client *client, struct job *jobs, size_t
     return pause;
 }
 
+/* The job whose try runs on this handle. */
 static struct job *job_of(struct job *jobs, size_t count, const CURL *easy)
 {
     for (size_t i = 0; i < count; i++)
@@ -310,6 +318,7 @@ static struct job *job_of(struct job *jobs, size_t count, const CURL *easy)
     return NULL;
 }
 
+/* Takes in every try that has ended since the last look. */
 static void collect(struct kiln_s3_client *client, struct job *jobs, size_t count,
                     uint32_t *running)
 {
@@ -325,6 +334,7 @@ static void collect(struct kiln_s3_client *client, struct job *jobs, size_t coun
     }
 }
 
+/* Until all jobs have ended.  Every wait is bounded: by a try's deadline, a pause, a poll. */
 static void run_jobs(struct kiln_s3_client *client, struct job *jobs, size_t count)
 {
     uint32_t running = 0;

@@ -27,6 +27,7 @@
 
 /* --- what libcurl calls ----------------------------------------------------------------------- */
 
+/* libcurl asks for the next piece of the body. */
 static size_t send_body(char *out, size_t size, size_t count, void *arg)
 {
     struct kiln_s3_try *try = arg;
@@ -38,6 +39,7 @@ static size_t send_body(char *out, size_t size, size_t count, void *arg)
     return n;
 }
 
+/* libcurl goes back to send the body again on another connection. */
 static int rewind_body(void *arg, curl_off_t offset, int origin)
 {
     struct kiln_s3_try *try = arg;
@@ -47,6 +49,7 @@ static int rewind_body(void *arg, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
+/* Doubles, but never past max: an answer cannot take more memory than was asked for. */
 static bool grow(struct kiln_s3_try *try, size_t needed, size_t max)
 {
     size_t room = try->data_room ? try->data_room : 16 * 1024;
@@ -87,6 +90,7 @@ static size_t take_body(char *bytes, size_t size, size_t count, void *arg)
 
 /* --- building --------------------------------------------------------------------------------- */
 
+/* What is signed, as it will be sent. */
 struct built {
     char date[KILN_SIGV4_DATE_SIZE];
     struct kiln_sigv4_pair headers[HEADERS_MAX];
@@ -107,6 +111,7 @@ static void add_pair(struct built *b, const char *name, const char *value)
     b->headers[b->count++] = (struct kiln_sigv4_pair){name, value};
 }
 
+/* Puts the headers together and signs them.  The clock is the server's, as far as it is known. */
 static int sign(struct kiln_s3_client *client, const struct kiln_s3_try *try,
                 const char *content_md5, struct built *b, struct kiln_error *err)
 {
@@ -148,6 +153,7 @@ static int sign(struct kiln_s3_client *client, const struct kiln_s3_try *try,
     return kiln_sigv4_authorization(&request, &keys, &b->authorization, err);
 }
 
+/* One line for libcurl; an empty value removes a header that libcurl would add. */
 static bool add_header(struct kiln_s3_try *try, const char *name, const char *value)
 {
     struct kiln_text line = {0};
@@ -161,6 +167,7 @@ static bool add_header(struct kiln_s3_try *try, const char *name, const char *va
     return list != NULL;
 }
 
+/* Exactly the signed headers, and the signature. */
 static bool add_headers(struct kiln_s3_try *try, const struct built *b)
 {
     bool good = add_header(try, "Expect", ""); /* removes libcurl's own */
@@ -169,6 +176,7 @@ static bool add_headers(struct kiln_s3_try *try, const struct built *b)
     return good && add_header(try, "Authorization", b->authorization);
 }
 
+/* Time limits, security, and how connections are kept. */
 static void set_limits(CURL *easy, bool fresh, uint32_t deadline_ms)
 {
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
@@ -188,6 +196,7 @@ static void set_limits(CURL *easy, bool fresh, uint32_t deadline_ms)
     curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);
 }
 
+/* A PUT goes through UPLOAD and not through POSTFIELDS: that one would name a content type. */
 static void set_method(struct kiln_s3_try *try)
 {
     CURL *easy = try->easy;
@@ -213,6 +222,7 @@ static void set_method(struct kiln_s3_try *try)
     }
 }
 
+/* The URL carries the canonical query, and PATH_AS_IS keeps libcurl from tidying the path. */
 static bool set_url(CURL *easy, const struct kiln_s3_client *client, const struct built *b)
 {
     struct kiln_text url = {0};
@@ -255,6 +265,7 @@ int kiln_s3_try_start(struct kiln_s3_client *client, struct kiln_s3_try *try, bo
 
 /* --- the answer ------------------------------------------------------------------------------- */
 
+/* A header of the last answer on this handle, "" if it has none; borrowed. */
 static const char *header_of(CURL *easy, const char *name)
 {
     struct curl_header *header = NULL;

@@ -33,6 +33,7 @@ struct scanner {
     size_t text_len;
 };
 
+/* Whether the name is exactly this text; prefixes of namespaces are not looked through. */
 static bool is(struct name name, const char *text)
 {
     return name.len == strlen(text) && memcmp(name.at, text, name.len) == 0;
@@ -50,6 +51,7 @@ static bool name_char(char c)
            c == '-' || c == '_' || c == '.';
 }
 
+/* The name at s->at, of no length if there is none. */
 static struct name read_name(struct scanner *s)
 {
     struct name name = {s->at, 0};
@@ -76,6 +78,7 @@ static bool skip_attributes(struct scanner *s)
     return false;
 }
 
+/* Ends the innermost element. */
 static enum event close_element(struct scanner *s)
 {
     s->closed = s->open[--s->depth];
@@ -106,6 +109,7 @@ static enum event read_tag(struct scanner *s)
     return OPENED;
 }
 
+/* White space is all that may stand outside the root element. */
 static bool blank(const char *at, size_t len)
 {
     for (size_t i = 0; i < len; i++)
@@ -129,6 +133,7 @@ static bool skip_prolog(struct scanner *s)
     return false;
 }
 
+/* The next event.  Text that is cut off by the end of input is no text but BROKEN. */
 static enum event next(struct scanner *s)
 {
     if (s->empty)
@@ -226,6 +231,7 @@ void kiln_s3_parse_error(const char *xml, size_t len, struct kiln_s3_error *ret)
 
 /* --- a page of a listing ---------------------------------------------------------------------- */
 
+/* The entry in hand, and numbers that are still text. */
 struct page_reader {
     struct kiln_s3_entry entry;
     char size[24], modified[32], truncated[8];
@@ -236,6 +242,7 @@ static int bad_page(struct kiln_error *err, const char *what)
     return kiln_fail(err, KILN_PROTOCOL, "the server's object listing %s", what);
 }
 
+/* Puts a text where its element says; texts of other elements are passed by. */
 static bool take_text(const struct scanner *s, struct page_reader *r, struct kiln_s3_page *page)
 {
     if (inside(s, "Contents", "Key"))
@@ -262,6 +269,7 @@ static bool read_time(const char *text, int64_t *ret)
     return true;
 }
 
+/* </Contents>: the entry must be whole. */
 static int end_entry(struct page_reader *r, kiln_s3_each *each, void *arg, struct kiln_error *err)
 {
     char *end;

@@ -29,12 +29,14 @@
 #define ALGORITHM "AWS4-HMAC-SHA256"
 #define SCOPE_MAX 256
 
+/* RFC 3986, and nothing else: no locale's idea of a letter. */
 static bool unreserved(unsigned char c)
 {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '.' || c == '_' || c == '~';
 }
 
+/* Percent encoding with capital digits, as the specification has it. */
 static void encode(struct kiln_text *out, const char *text, bool keep_slash)
 {
     for (; *text; text++) {
@@ -75,6 +77,7 @@ static int by_parameter(const void *a, const void *b)
     return order ? order : strcmp(x->value, y->value);
 }
 
+/* One name or value of a query; a missing value is an empty one. */
 static char *encoded(const char *text)
 {
     struct kiln_text out = {0};
@@ -119,6 +122,7 @@ static int by_header(const void *a, const void *b)
     return order ? order : (x > y) - (x < y);
 }
 
+/* Header names are signed in lower case, whatever case is sent. */
 static void add_lower(struct kiln_text *out, const char *name)
 {
     for (; *name; name++) {
@@ -172,6 +176,7 @@ static int add_headers(const struct kiln_sigv4_request *request, struct kiln_tex
     return KILN_OK;
 }
 
+/* Nothing else can go wrong in most of this file. */
 static int no_memory(struct kiln_error *err)
 {
     return kiln_fail(err, KILN_NO_MEMORY, "no memory to sign a request");
@@ -228,6 +233,7 @@ int kiln_sigv4_canonical(const struct kiln_sigv4_request *request, char **ret,
 
 /* --- the signature ---------------------------------------------------------------------------- */
 
+/* One link of the chain: HMAC-SHA256 of a text. */
 static bool hmac(const void *key, size_t key_len, const char *text, unsigned char out[HASH_SIZE])
 {
     unsigned len = 0;
@@ -235,6 +241,7 @@ static bool hmac(const void *key, size_t key_len, const char *text, unsigned cha
                 &len) != NULL;
 }
 
+/* The chain that binds a key to one day, region and service. */
 static bool signing_key(const struct kiln_sigv4_request *request, const char *secret,
                         const char *day, unsigned char key[HASH_SIZE])
 {
@@ -266,6 +273,7 @@ static int make_scope(const struct kiln_sigv4_request *request, const char *date
     return KILN_OK;
 }
 
+/* The signature in hex, and the list of the headers that it covers (malloc'd). */
 static int sign(const struct kiln_sigv4_request *request, const char *secret, const char *scope,
                 char signature[HEX_SIZE], char **ret_names, struct kiln_error *err)
 {
@@ -327,6 +335,8 @@ static int signed_names(const struct kiln_sigv4_request *request, char **ret,
     return code;
 }
 
+/* The parameters of the signature are themselves signed, all but X-Amz-Signature, which comes last.
+ */
 int kiln_sigv4_presign(const struct kiln_sigv4_request *request,
                        const struct kiln_sigv4_credentials *credentials, uint32_t expires_s,
                        char **ret, struct kiln_error *err)

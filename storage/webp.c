@@ -17,6 +17,7 @@
 #define CHANNELS 3
 #define XMP_MAX (1024 * 1024) /* of a file from outside; our own packets have at most 100 KiB */
 
+/* A file that is being written. */
 struct buffer {
     uint8_t *data;
     size_t size, room;
@@ -41,6 +42,7 @@ static int append(const uint8_t *data, size_t size, const WebPPicture *picture)
     return 1;
 }
 
+/* Kiln's options in libwebp's terms; `exact` keeps colours under zero alpha, were there any. */
 static int make_config(const struct kiln_webp_options *options, WebPConfig *config,
                        struct kiln_error *err)
 {
@@ -57,6 +59,7 @@ static int make_config(const struct kiln_webp_options *options, WebPConfig *conf
     return KILN_OK;
 }
 
+/* libwebp's number stands in the text: its list is in webp/encode.h. */
 static int fail_encode(const WebPPicture *picture, struct kiln_error *err)
 {
     bool memory = picture->error_code == VP8_ENC_ERROR_OUT_OF_MEMORY ||
@@ -68,6 +71,7 @@ static int fail_encode(const WebPPicture *picture, struct kiln_error *err)
                      picture->height, (int)picture->error_code);
 }
 
+/* Lossless works on ARGB, lossy on YUV: importing straight into the right one saves a copy. */
 static int encode_pixels(const uint8_t *rgb, uint32_t width, uint32_t height,
                          const WebPConfig *config, struct buffer *out, struct kiln_error *err)
 {
@@ -134,6 +138,7 @@ int kiln_webp_encode(const uint8_t *rgb, uint32_t width, uint32_t height,
     return KILN_OK;
 }
 
+/* Reads headers only: a file of 30 bytes may claim 268 million pixels. */
 static int check_features(const uint8_t *data, size_t size, uint64_t max_pixels,
                           WebPBitstreamFeatures *features, struct kiln_error *err)
 {
@@ -152,6 +157,7 @@ static int check_features(const uint8_t *data, size_t size, uint64_t max_pixels,
     return KILN_OK;
 }
 
+/* Into the caller's memory; a file that ends early is an error, never a grey half. */
 static int decode_into(const uint8_t *data, size_t size, uint8_t *rgb, size_t bytes,
                        const WebPBitstreamFeatures *features, struct kiln_error *err)
 {

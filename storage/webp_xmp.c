@@ -55,6 +55,7 @@ static const char *escape_of(const char *text, size_t len)
     }
 }
 
+/* Character by character: one bad byte costs itself, not the text. */
 static void put_escaped(struct kiln_text *out, const char *text)
 {
     for (size_t left = strlen(text); left > 0;) {
@@ -71,6 +72,7 @@ static void put_escaped(struct kiln_text *out, const char *text)
     }
 }
 
+/* An element, unless there is nothing to say. */
 static void put_text(struct kiln_text *out, const char *name, const char *text)
 {
     if (!text || !text[0])
@@ -80,6 +82,7 @@ static void put_text(struct kiln_text *out, const char *name, const char *text)
     kiln_text_printf(out, "</%s>\n", name);
 }
 
+/* Numbers are written in full, so that reading them back gives the same. */
 static void put_parameters(struct kiln_text *out, const struct kiln_webp_about *about)
 {
     put_text(out, "Iptc4xmpExt:AIPromptInformation", about->prompt);

@@ -229,6 +229,24 @@ static void a_wrong_clock_is_learned_once(void **state)
     kiln_store_close(store);
 }
 
+static void the_right_to_put_is_enough_to_work(void **state)
+{
+    (void)state;
+    struct kiln_store *store = through_proxy("rights");
+    struct kiln_error err = {0};
+    const struct test_fault_rule put_only[] = {{"GET", FAULT_DENY, 1, 0},
+                                               {"DELETE", FAULT_DENY, 1, 0}};
+    const struct test_fault_rule nothing[] = {{"PUT", FAULT_DENY, 1, 0}};
+    script(put_only, 2);
+    if (kiln_store_probe(store, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(test_proxy_counts(proxy).rules_left, 0);
+    script(nothing, 1);
+    assert_int_equal(kiln_store_probe(store, &err), KILN_DENIED);
+    assert_non_null(strstr(err.text, "give it rights"));
+    kiln_store_close(store);
+}
+
 static void redirects_are_not_followed(void **state)
 {
     (void)state;
@@ -344,6 +362,7 @@ int main(void)
         cmocka_unit_test(connections_are_kept),
         cmocka_unit_test(damaged_answers_are_fetched_again),
         cmocka_unit_test(a_wrong_clock_is_learned_once),
+        cmocka_unit_test(the_right_to_put_is_enough_to_work),
         cmocka_unit_test(redirects_are_not_followed),
         cmocka_unit_test(expired_credentials_are_read_again),
         cmocka_unit_test(a_storm_loses_nothing),
