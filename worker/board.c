@@ -1,4 +1,9 @@
-/* board.c - the facts under one mutex. */
+/* board.c - the facts under one mutex.
+ *
+ * Each is written by one thread and read by the heartbeat; all are small, so the lock is held for a
+ * few copies and nobody ever waits for it with something else in hand.  The exception is `step`:
+ * the engine writes it through a plain pointer in the middle of its loop, hence atomically.
+ */
 #include "worker/board.h"
 
 #include <stdio.h>
@@ -30,7 +35,7 @@ void kiln_board_init(struct kiln_board *board, const struct kiln_settings *setti
     pthread_cond_init(&board->changed, &attr);
     pthread_condattr_destroy(&attr);
     board->settings = *settings;
-    board->heard_ms = kiln_monotonic_ms();
+    board->heard_ms = kiln_monotonic_ms(); /* deafness counts from the start, not from 1970 */
 }
 
 void kiln_board_release(struct kiln_board *board)
@@ -67,7 +72,7 @@ void kiln_board_begin(struct kiln_board *board, const struct kiln_assignment *as
 void kiln_board_end(struct kiln_board *board, const char *lora_set)
 {
     pthread_mutex_lock(&board->mutex);
-    board->steps = 0;
+    board->steps = 0; /* idle; width and height stay, as what is warm */
     snprintf(board->lora_set, sizeof board->lora_set, "%s", lora_set);
     pthread_mutex_unlock(&board->mutex);
 }
@@ -108,6 +113,7 @@ void kiln_board_wait(struct kiln_board *board, int wait_ms)
         until.tv_nsec -= 1000000000;
     }
     pthread_mutex_lock(&board->mutex);
+    /* A kick that came before the wait counts: nothing that changed may stay untold. */
     while (!board->kicked)
         if (pthread_cond_timedwait(&board->changed, &board->mutex, &until) != 0)
             break;

@@ -67,6 +67,7 @@ static int commit(struct committer *committer, const struct kiln_picture *pictur
     return kiln_ledger_commit(committer->ledger, &row, ret_ours, err);
 }
 
+/* A picture that came to nothing; the ledger decides whether the job waits again or has failed. */
 static int give_back(struct committer *committer, const struct kiln_picture *picture,
                      int *ret_state, struct kiln_error *err)
 {
@@ -98,6 +99,7 @@ static int write_outcome(struct committer *committer, const struct kiln_picture 
     return code;
 }
 
+/* The event and the log line of one job.  Prompts are in neither. */
 static void tell(struct committer *committer, const struct kiln_picture *picture,
                  enum kiln_event_kind kind)
 {

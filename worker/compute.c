@@ -112,6 +112,7 @@ static bool next_call(struct compute *compute, struct kiln_holding *holding, str
     return call->count > 0;
 }
 
+/* Names were checked as names at intake, so they cannot climb out of the directory. */
 static void name_loras(struct compute *compute, const struct kiln_assignment *assignment)
 {
     const struct kiln_config *config = compute->worker->config;
@@ -125,6 +126,8 @@ static void name_loras(struct compute *compute, const struct kiln_assignment *as
     }
 }
 
+/* One call of the engine.  A worker with another model than the job's is a mistake of the settings,
+ * not of the job: the job may go elsewhere. */
 static int run_call(struct compute *compute, const struct kiln_holding *holding, struct call *call,
                     struct kiln_error *err)
 {
@@ -228,6 +231,7 @@ static void run_holding(struct compute *compute, struct kiln_holding *holding)
     kiln_lora_set_text(assignment->loras, assignment->lora_count, lora_set, sizeof lora_set);
     name_loras(compute, assignment);
     kiln_board_begin(&worker->board, assignment);
+    kiln_board_kick(&worker->board);
     while (wanted > 0 && next_call(compute, holding, call)) {
         int code = run_call(compute, holding, call, &err);
         wanted -= call->count;

@@ -39,6 +39,8 @@ static void raise_drain(struct kiln_worker *worker, enum kiln_drain to, const ch
     kiln_board_kick(&worker->board);
 }
 
+/* The whole command line again, as at start, so that flags still beat the file.  A file that is
+ * wrong now changes nothing. */
 static void reload(struct kiln_daemon *daemon)
 {
     struct kiln_config *config = NULL;
@@ -85,6 +87,7 @@ static int start_thread(struct kiln_daemon *daemon, void *(*run)(void *), pthrea
     return number == 0 ? 0 : kiln_fail(err, KILN_NO_MEMORY, "thread: %s", strerror(number));
 }
 
+/* More than 16 encoders only help a device faster than any that is known. */
 static uint32_t encoder_count(const struct kiln_config *config)
 {
     int64_t wanted = kiln_config_int(config, KILN_KEY_ENCODE_THREADS);
@@ -154,6 +157,7 @@ static bool wait_for_end(struct kiln_daemon *daemon)
     return true;
 }
 
+/* 0 for an end that was asked for, also when servers were away; else what made the worker end. */
 static int end_status(struct kiln_worker *worker)
 {
     int failure = atomic_load(&worker->failure);

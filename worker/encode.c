@@ -1,4 +1,8 @@
-/* encode.c - three WebP sizes and the latent file of one picture. */
+/* encode.c - three WebP sizes and the latent file of one picture.
+ *
+ * Every smaller size is made from the full picture, not from the next larger one: area averaging
+ * twice would blur twice.  `full` is always the first object; repeat_full() relies on that.
+ */
 #include "worker/encode.h"
 
 #include <inttypes.h>
@@ -16,6 +20,7 @@
 #define LATENT_SCALE 8 /* picture pixels of one latent pixel */
 #define ZSTD_LEVEL 3
 
+/* The time that names the objects: of the job, or nothing would match when it is run again. */
 static int64_t filed_ms(const struct kiln_picture *picture,
                         const struct kiln_encode_options *options)
 {
@@ -46,6 +51,7 @@ static void add_object(struct kiln_picture *picture, const struct kiln_encode_op
     object->height = height;
 }
 
+/* The XMP packet: what made the picture, and that a machine did. */
 static char *about_packet(const struct kiln_job *job, const struct kiln_encode_options *options)
 {
     char loras[KILN_LORA_SET_MAX];
@@ -96,7 +102,7 @@ static int encode_smaller(struct kiln_picture *picture, const struct kiln_encode
     uint32_t width = picture->job->width, height = picture->job->height, w, h;
     uint32_t native = width > height ? width : height;
     if (native < longest)
-        return 0;
+        return 0; /* never enlarged: such a picture has no object of this size */
     if (!kiln_downscale_fit(width, height, longest, &w, &h))
         return repeat_full(picture, options, role, err);
     uint8_t *rgb = malloc((size_t)w * h * 3);
@@ -197,6 +203,7 @@ int kiln_encode_picture(struct kiln_picture *picture, const struct kiln_encode_o
         code = encode_latent(picture, options, err);
     if (code == 0)
         return 0;
+    /* Half a set is no result: a row that lacks an object must be impossible. */
     for (uint32_t i = 0; i < picture->object_count; i++)
         free(picture->objects[i].data);
     picture->object_count = 0;

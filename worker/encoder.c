@@ -1,4 +1,9 @@
-/* encoder.c - a thread of the encode pool: raw pixels and latents become files. */
+/* encoder.c - a thread of the encode pool: raw pixels and latents become files.
+ *
+ * libwebp gains nothing from its own threads in lossy mode, so the pool encodes different pictures
+ * side by side.  It runs beside the compute thread and, on a CPU device, competes with it; that is
+ * bounded by encode_threads.
+ */
 #include "schemas/log.h"
 #include "worker/encode.h"
 #include "worker/outage.h"

@@ -1,4 +1,8 @@
-/* engine_pipeline.c - the real engine: libdiffusionz through its C ABI. */
+/* engine_pipeline.c - the real engine: libdiffusionz through its C ABI.
+ *
+ * The library keeps its last error per thread; each failure is turned into a kiln_error here, on
+ * the thread that made the call, before anything else can overwrite it.
+ */
 #include "worker/engine.h"
 
 #include <stdlib.h>

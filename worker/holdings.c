@@ -1,4 +1,8 @@
-/* holdings.c - a table of at most KILN_BEAT_HELD_MAX assignments under one mutex. */
+/* holdings.c - a table of at most KILN_BEAT_HELD_MAX assignments under one mutex.
+ *
+ * The table is so small that walking it is cheaper than any index.  A holding outlives its place in
+ * the table for a moment: who settles the last job takes it out and frees it after reporting.
+ */
 #include "worker/holdings.h"
 
 #include <inttypes.h>
@@ -61,7 +65,7 @@ int kiln_holdings_add(struct kiln_holdings *table, struct kiln_assignment *assig
         free(holding);
         return code;
     }
-    memset(assignment, 0, sizeof *assignment);
+    memset(assignment, 0, sizeof *assignment); /* moved: releasing the caller's is now harmless */
     *ret = holding;
     return 0;
 }
@@ -88,7 +92,7 @@ static bool raise_flag(struct kiln_holding *holding, uint32_t index, enum kiln_s
 {
     int32_t none = KILN_STOP_NONE;
     if (holding->settled[index])
-        return false;
+        return false; /* too late to stop: it is written down already */
     return __atomic_compare_exchange_n(&holding->stops[index], &none, (int32_t)why, false,
                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }

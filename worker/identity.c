@@ -54,6 +54,7 @@ static int refuse(const struct kiln_worker *worker, const struct kiln_beat *beat
                      worker->id, worker->pool, beat->host, beat->pid);
 }
 
+/* A drain order that its addressee never read would end its successor at once. */
 static int forget_orders(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
 {
     char ids[ORDERS_MAX][ENTRY_ID_MAX];

@@ -47,6 +47,7 @@ static int read_rest(const char **rest, int count, const char **ret_id, struct k
     return left[0] ? kiln_config_flags_refuse(left, 1, err) : 0;
 }
 
+/* Settings first: they say how to log.  What is wrong with them goes to stderr as plain text. */
 static int run_daemon(int argc, char **argv)
 {
     struct kiln_config *config = NULL;

@@ -1,4 +1,8 @@
-/* outage.c - backoff, and a log line only when something changes. */
+/* outage.c - backoff, and a log line only when something changes.
+ *
+ * An outage of an hour at one try every five seconds would be 720 lines that say the same; two
+ * lines with the time between them say more.
+ */
 #include "worker/outage.h"
 
 #include <stdio.h>
@@ -41,6 +45,7 @@ int kiln_outage_fail(struct kiln_outage *outage, const struct kiln_error *err)
     uint32_t wait = WAIT_FIRST_MS << doublings;
     wait = wait < WAIT_MAX_MS ? wait : WAIT_MAX_MS;
     outage->tries++;
+    /* Half of it is jitter: a fleet that lost its store at one moment must not come back at one. */
     return (int)(wait / 2 + kiln_jitter(wait / 2 + 1));
 }
 

@@ -1,4 +1,8 @@
-/* picture.c - making, weighing and ending the record of one job in the worker. */
+/* picture.c - making, weighing and ending the record of one job in the worker.
+ *
+ * Weights are worked out from sizes, not measured: the allocator's own overhead is small beside
+ * megabytes of pixels, and a weight must be the same when the item goes in and comes out.
+ */
 #include "worker/picture.h"
 
 #include <stdio.h>
@@ -45,7 +49,7 @@ void kiln_picture_fail(struct kiln_picture *picture, int code, const char *reaso
 {
     picture->outcome = KILN_OUTCOME_RETURN;
     picture->code = code;
-    picture->final = !kiln_code_retryable(code);
+    picture->final = !kiln_code_retryable(code); /* a bad LoRA file is as bad on the next worker */
     snprintf(picture->reason, sizeof picture->reason, "%s", reason);
 }
 

@@ -1,4 +1,8 @@
-/* queue.c - a ring of slots under one mutex, with one condition for "room" and one for "work". */
+/* queue.c - a ring of slots under one mutex, with one condition for "room" and one for "work".
+ *
+ * All memory is taken at the start.  A lock and a signal cost about a microsecond; the pictures
+ * that pass here cost milliseconds, so nothing cleverer is worth its risk.
+ */
 #include "worker/queue.h"
 
 #include <pthread.h>
@@ -65,6 +69,7 @@ static struct timespec deadline_in(int wait_ms)
     return at;
 }
 
+/* Written as a subtraction: weight + queue->weight may not overflow into a yes. */
 static bool has_room(const struct kiln_queue *queue, size_t weight)
 {
     if (queue->count == 0)

@@ -1,4 +1,10 @@
-/* render.c - `kiln render`: one picture, no queue: the C ABI from a shell. */
+/* render.c - `kiln render`: one picture, no queue: the C ABI from a shell.
+ *
+ * Everything on the command line is checked before the model is loaded, which takes much longer
+ * than a typing mistake deserves.  Mistakes there end with status 64; what goes wrong later ends
+ * with the status of its code (66 for a missing file, 74 for a full or forbidden disk, 70 for the
+ * device).
+ */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -201,6 +207,7 @@ static int take_option(struct render *render, int option, char *value, struct ki
     return code;
 }
 
+/* What no single option can know. */
 static int check_complete(const struct render *render, struct kiln_error *err)
 {
     const char *missing = !render->options.model_path ? "--model DIR"
@@ -270,6 +277,7 @@ static int write_latent(const struct render *render, const DiffusionZOutput *out
                   render->batch.width / LATENT_SCALE},
         .data = output->latent,
     };
+    /* Before the VAE, as the sampler left it: what the parity checks compare. */
     tensor.size = (size_t)(tensor.shape[0] * tensor.shape[1] * tensor.shape[2]) * sizeof(float);
     return kiln_st_write(render->latents, &tensor, 1, NULL, err);
 }
@@ -282,6 +290,8 @@ static void print_about(const struct render *render, const DiffusionZTimes *time
            times->text_ms, times->denoise_ms, times->decode_ms);
 }
 
+/* Loads, draws, writes.  The picture is written before the latent: a caller that finds the latent
+ * file finds the picture too. */
 static int draw(struct render *render, struct kiln_error *err)
 {
     DiffusionZContext *context = NULL;

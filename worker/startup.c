@@ -1,4 +1,8 @@
-/* startup.c - brings a worker up, each step with its own clear end. */
+/* startup.c - brings a worker up, each step with its own clear end.
+ *
+ * The order is the order of doubt: what is cheap to check and likely to be wrong comes before the
+ * model is loaded, and the first beat comes last, since from then on the scheduler sends work.
+ */
 #include "worker/startup.h"
 
 #include <stdio.h>
@@ -69,6 +73,7 @@ void kiln_startup_gone(struct kiln_daemon *daemon)
         kiln_log(KILN_LOG_WARNING, "state_untold", kiln_f("error", "%s", err.text));
 }
 
+/* Writes, reads and removes an object: rights that fail later would fail after the drawing. */
 static int check_store(struct kiln_daemon *daemon, struct kiln_error *err)
 {
     struct kiln_store *store = NULL;
@@ -89,6 +94,8 @@ static int claim_id(struct kiln_daemon *daemon, struct kiln_error *err)
     return code;
 }
 
+/* The beat is confirmed before anything is drawn: two workers that start in one moment both saw the
+ * id free, and the one whose beat was written over gives way. */
 static int first_beat(struct kiln_daemon *daemon, struct kiln_error *err)
 {
     struct kiln_bus *bus = NULL;

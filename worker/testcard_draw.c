@@ -1,4 +1,8 @@
-/* testcard_draw.c - draws the test card from top to bottom: bars, ramp, blocks, grid, words. */
+/* testcard_draw.c - draws the test card from top to bottom: bars, ramp, blocks, grid, words.
+ *
+ * Later parts cover earlier ones, so the words stay readable at every size.  Positions are
+ * fractions of the sides in whole numbers; nothing is rounded differently on another machine.
+ */
 #include "worker/testcard_draw.h"
 
 #include <stdio.h>
@@ -67,6 +71,7 @@ static void write_text(const struct card *card, const char *text, uint32_t y, ui
     }
 }
 
+/* The eight colours of a television test, at three quarters of full strength. */
 static void draw_bars(const struct card *card, uint32_t bottom)
 {
     static const uint32_t colors[8] = {0xbfbfbf, 0xbfbf00, 0x00bfbf, 0x00bf00,
@@ -83,6 +88,7 @@ static void draw_ramp(const struct card *card, uint32_t top, uint32_t bottom)
     }
 }
 
+/* The finaliser of MurmurHash3: near inputs give far outputs. */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ x >> 33) * 0xff51afd7ed558ccdULL;
@@ -97,6 +103,7 @@ static void draw_blocks(const struct card *card, uint32_t top, uint64_t state)
              (uint32_t)mix(state + i) & 0xffffff);
 }
 
+/* One pixel lines: what a bad downscale loses first. */
 static void draw_grid(const struct card *card)
 {
     uint32_t pitch = card->width / 8 < 8 ? 8 : card->width / 8;
@@ -127,6 +134,8 @@ void kiln_testcard_latent(const uint8_t *rgb, uint32_t width, uint32_t height, f
     for (uint32_t c = 0; c < 16; c++)
         for (uint32_t y = 0; y < rows; y++)
             for (uint32_t x = 0; x < columns; x++) {
+                /* One pixel of the 8x8 block a channel: values vary as in a real latent, so the
+                 * files compress about as well. */
                 const uint8_t *p = rgb + ((size_t)(y * 8 + c / 4) * width + x * 8 + c % 4) * 3;
                 *latent++ = (float)p[c % 3] / 64.0f - 2.0f;
             }

@@ -35,6 +35,7 @@ int kiln_verb_fail(const char *verb, const struct kiln_error *err)
     return kiln_code_exit(err->code);
 }
 
+/* Printed at once, not collected: a million lines take the memory of one. */
 static int print_ids(const int32_t *ids, size_t count)
 {
     putchar('[');

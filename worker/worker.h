@@ -1,9 +1,9 @@
 /* worker.h - the worker's state and the threads that share it.
  *
- *     listener --ready--> compute --drawn--> encode pool --files--> uploaders --outcomes-->
- * committer (bus)               (engine)           (CPU)                  (store) (ledger)
- *                                                                                              |
- *     heartbeat (bus) <-- board, holdings <-- all                            reporter <--reports
+ *     listener --ready--> compute --drawn--> encoders --files--> uploaders --outcomes--> committers
+ *     (bus)               (engine)           (CPU)               (store)                 (ledger)
+ *                                                                                            |
+ *     heartbeat (bus) <-- board, holdings <-- all                  reporter (bus) <--reports-+
  *
  * One owner per mutable thing: the engine is the compute thread's, every connection that of the
  * thread which opened it, a picture that of the stage which has it.  What is shared has its own
@@ -66,8 +66,7 @@ int kiln_worker_init(struct kiln_worker *worker, const struct kiln_config *confi
 /* After all threads have ended; closes the engine. */
 void kiln_worker_release(struct kiln_worker *worker);
 
-/* --- the threads; each takes the worker, runs until its input is closed, returns NULL ----------
- */
+/* --- the threads; each takes the worker, runs until its input is closed, returns NULL --------- */
 void *kiln_listener(void *worker);
 void *kiln_compute(void *worker);
 void *kiln_encoder(void *worker);

@@ -326,6 +326,18 @@ bool kiln_test_beat(struct kiln_test_stack *stack, const char *worker, struct ki
     return search.found;
 }
 
+bool kiln_test_worker_draws(const struct kiln_test_worker *worker, double limit_s)
+{
+    double until = now_s() + limit_s;
+    struct kiln_beat beat;
+    while (!kiln_test_beat(worker->stack, worker->id, &beat) || beat.steps == 0) {
+        if (now_s() > until)
+            return false;
+        kiln_test_sleep_ms(POLL_MS);
+    }
+    return true;
+}
+
 bool kiln_test_until(struct kiln_test_stack *stack, const char *sql, long long wanted,
                      double limit_s)
 {

@@ -51,6 +51,9 @@ void kiln_test_order(struct kiln_test_stack *stack, const char *worker,
 /* Reads the beat of a worker; false if it has none. */
 bool kiln_test_beat(struct kiln_test_stack *stack, const char *worker, struct kiln_beat *ret);
 
+/* Waits until a worker's beat says that it is in the steps of a batch; false after limit_s. */
+bool kiln_test_worker_draws(const struct kiln_test_worker *worker, double limit_s);
+
 /* Polls the number that sql gives until it is `wanted`; false after limit_s. */
 bool kiln_test_until(struct kiln_test_stack *stack, const char *sql, long long wanted,
                      double limit_s);

@@ -174,12 +174,12 @@ static void test_stale(void **state)
     (void)state;
     struct kiln_test_worker worker;
     uint64_t ids[2];
-    struct kiln_job slow = kiln_test_job("stale @step_ms=300");
+    struct kiln_job slow = kiln_test_job("stale @step_ms=1000");
     kiln_test_worker_start(&worker, stack, "w-stale", NULL, true);
     kiln_test_queue_jobs(stack, "stale", &slow, 2, ids);
     kiln_test_assign(stack, "w-stale", "stale-1", ids, 2);
-    /* Drawing takes 0.6 s; meanwhile the ledger gives the first job to another attempt. */
-    kiln_test_sleep_ms(250);
+    /* Drawing takes 2 s; meanwhile the ledger gives the first job to another attempt. */
+    assert_true(kiln_test_worker_draws(&worker, 10));
     char sql[200];
     snprintf(sql, sizeof sql, "UPDATE job SET attempt = attempt + 1 WHERE id = %llu",
              (unsigned long long)ids[0]);
@@ -200,11 +200,11 @@ static void test_cancel(void **state)
     uint64_t ids[2];
     struct kiln_job slow = kiln_test_job("cancel @step_ms=40");
     struct kiln_order order = {.kind = KILN_ORDER_CANCEL_JOB};
-    slow.steps = 25;
+    slow.steps = 50;
     kiln_test_worker_start(&worker, stack, "w-cancel", NULL, true);
     kiln_test_queue_jobs(stack, "cancel", &slow, 2, ids);
     kiln_test_assign(stack, "w-cancel", "cancel-1", ids, 2);
-    kiln_test_sleep_ms(300);
+    assert_true(kiln_test_worker_draws(&worker, 10));
     char sql[200];
     snprintf(sql, sizeof sql, "UPDATE job SET state = %d WHERE id = %llu", KILN_JOB_CANCELLED,
              (unsigned long long)ids[0]);
@@ -219,7 +219,7 @@ static void test_cancel(void **state)
     endless.steps = 50;
     kiln_test_queue_jobs(stack, "drop", &endless, 1, ids);
     kiln_test_assign(stack, "w-cancel", "drop-1", ids, 1);
-    kiln_test_sleep_ms(200);
+    assert_true(kiln_test_worker_draws(&worker, 10));
     order = (struct kiln_order){.kind = KILN_ORDER_DROP, .id = "drop-1"};
     kiln_test_order(stack, "w-cancel", &order);
     assert_true(kiln_test_worker_hears(&worker, "assignment=drop-1", 5));
@@ -237,7 +237,7 @@ static void test_drain(void **state)
     kiln_test_queue_jobs(stack, "drain", &slow, 4, ids);
     kiln_test_assign(stack, "w-drain", "drain-1", ids, 2);
     kiln_test_assign(stack, "w-drain", "drain-2", ids + 2, 2);
-    kiln_test_sleep_ms(300);
+    assert_true(kiln_test_worker_draws(&worker, 10));
     assert_clean_end(&worker);
     assert_int_equal(jobs_in("drain", KILN_JOB_DONE), 2);
     assert_int_equal(jobs_in("drain", KILN_JOB_QUEUED), 2);
@@ -257,7 +257,7 @@ static void test_second_signal(void **state)
     kiln_test_worker_start(&worker, stack, "w-second", NULL, true);
     kiln_test_queue_jobs(stack, "second", &endless, 2, ids);
     kiln_test_assign(stack, "w-second", "second-1", ids, 2);
-    kiln_test_sleep_ms(300);
+    assert_true(kiln_test_worker_draws(&worker, 10));
     kiln_test_worker_signal(&worker, SIGTERM);
     assert_int_equal(kiln_test_worker_wait(&worker, 0.7), -1); /* it finishes the batch */
     kiln_test_worker_signal(&worker, SIGTERM);
@@ -276,7 +276,7 @@ static void test_drain_limit(void **state)
     kiln_test_worker_start(&worker, stack, "w-limit", more, true);
     kiln_test_queue_jobs(stack, "limit", &endless, 1, ids);
     kiln_test_assign(stack, "w-limit", "limit-1", ids, 1);
-    kiln_test_sleep_ms(200);
+    assert_true(kiln_test_worker_draws(&worker, 10));
     kiln_test_worker_signal(&worker, SIGTERM);
     assert_int_equal(kiln_test_worker_wait(&worker, 5), 0);
     assert_int_equal(jobs_in("limit", KILN_JOB_QUEUED), 1);
