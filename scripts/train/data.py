@@ -1,0 +1,114 @@
+"""data.py - endless training data: processes make scenes and captions, the GPU draws them.
+
+feed(sizes, ...) yields packed scenes with two captions each, made by worker processes.  A Pool
+keeps encoded batches of every size and swaps old ones for fresh ones as training goes on, so
+that drawing and encoding cost a tenth of a step and no picture is seen for long.
+"""
+import os
+import random
+
+import torch
+import torch.multiprocessing as mp
+from tokenizers import Tokenizer
+
+from captions import spoken
+from config import MODEL
+from render import draw, pack
+from tokenizer import wrap
+from world import sample_scene
+
+SMALL = [((256, 256), 40), ((192, 320), 8), ((320, 192), 8), ((224, 288), 8), ((288, 224), 8),
+         ((240, 272), 6), ((208, 368), 6), ((368, 208), 6), ((256, 320), 5), ((320, 256), 5)]
+LARGE = [((512, 512), 30), ((384, 384), 12), ((384, 512), 7), ((512, 384), 7), ((320, 448), 6),
+         ((448, 320), 6), ((288, 512), 5), ((512, 288), 5), ((256, 448), 6), ((448, 256), 6),
+         ((640, 640), 5), ((512, 896), 2), ((896, 512), 2), ((640, 1136), 0.5), ((1136, 640), 0.5)]
+TOKENS = 65536
+
+
+def batch_size(h, w, tokens=TOKENS):
+    return max(4, tokens // (h * w // 256 + 32))
+
+
+def encode_texts(tokenizer, texts):
+    """ids [n, L] padded to a multiple of 32 with 0, lengths [n]."""
+    rows = [tokenizer.encode(wrap(t)).ids[:96] for t in texts]
+    length = -max(map(len, rows)) // 32 * -32
+    ids = torch.zeros(len(rows), length, dtype=torch.long)
+    for i, row in enumerate(rows):
+        ids[i, :len(row)] = torch.tensor(row)
+    return ids, torch.tensor([len(r) for r in rows])
+
+
+def _maker(index, seed, jobs, out, suffixes):
+    torch.set_num_threads(1)
+    rng = random.Random(seed * 1000 + index)
+    tokenizer = Tokenizer.from_file(os.path.join(MODEL, "tokenizer", "tokenizer.json"))
+    while True:
+        size, count, bucket = jobs.get()
+        h, w = size
+        scenes, texts = [], []
+        while len(scenes) < count:
+            scene = sample_scene(rng, w / h)
+            text = spoken(scene, rng)[0]
+            if suffixes:
+                text += rng.choice(suffixes)
+            short = len(tokenizer.encode(wrap(text)).ids) <= 32
+            if bucket == 32 and not short:
+                continue
+            scenes.append(scene)
+            texts.append("" if rng.random() < 0.08 and not suffixes else text)
+        out.put((size, pack(scenes, "cpu"), *encode_texts(tokenizer, texts)))
+
+
+class Pool:
+    """Batches of latents by size.  encode(pictures) -> latents; style as in render.draw."""
+
+    def __init__(self, sizes, encode, seed, per_size=48, style="base", suffixes=None, device="cuda", workers=14,
+                 tokens=TOKENS):
+        context = mp.get_context("spawn")
+        self.jobs, self.out = context.Queue(), context.Queue(64)
+        self.sizes, self.encode, self.style, self.device, self.tokens = sizes, encode, style, device, tokens
+        self.rng = random.Random(seed)
+        self.cap = {size: max(3, round(per_size * weight / sizes[0][1])) for size, weight in sizes}
+        self.batches = {size: [] for size, _ in sizes}
+        self.workers = [context.Process(target=_maker, args=(i, seed, self.jobs, self.out, suffixes), daemon=True)
+                        for i in range(workers)]
+        for worker in self.workers:
+            worker.start()
+        for size, _ in sizes:
+            for _ in range(self.cap[size]):
+                self._order(size)
+        for _ in range(sum(self.cap.values())):
+            self._take()
+
+    def _order(self, size):
+        # 3 of 4 batches hold captions that pad to 32 tokens; the rest take what comes (32 or 64)
+        self.jobs.put((size, batch_size(*size, self.tokens), 32 if self.rng.random() < 0.75 else 64))
+
+    def _take(self):
+        size, packed, ids, lengths = self.out.get()
+        packed = {k: v.to(self.device, non_blocking=True) for k, v in packed.items()}
+        parts = []
+        step = max(1, 6_000_000 // (size[0] * size[1]))
+        for at in range(0, len(lengths), step):
+            piece = {k: v[at:at + step] for k, v in packed.items()}
+            parts.append(self.encode(draw(piece, *size, self.style)))
+        entry = (torch.cat(parts), ids.to(self.device), lengths.to(self.device))
+        kept = self.batches[size]
+        if len(kept) < self.cap[size]:
+            kept.append(entry)
+        else:
+            kept[self.rng.randrange(len(kept))] = entry
+
+    def pick(self, sizes=None):
+        """(latents, ids, lengths) of a random size; replaces one batch by a fresh one now and then."""
+        table = sizes or self.sizes
+        size = self.rng.choices([s for s, _ in table], [w for _, w in table])[0]
+        if self.rng.random() < 0.15:
+            self._order(size)
+            self._take()
+        return self.rng.choice(self.batches[size])
+
+    def close(self):
+        for worker in self.workers:
+            worker.terminate()

@@ -1,0 +1,129 @@
+"""flow.py - flow matching: noising, the 8-step Euler sampler, checkpoints, sample sheets."""
+import os
+
+import torch
+from diffusers import AutoencoderKL
+from tokenizers import Tokenizer
+
+from config import MODEL, SHIFT, STEPS
+from data import encode_texts
+from net import TextEncoder, Transformer
+
+
+def shifted(u):
+    return SHIFT * u / (1 + (SHIFT - 1) * u)
+
+
+def draw_sigmas(n, device):
+    """Half uniform, half logit-normal, then the shift of the sampler."""
+    even = torch.rand(n, device=device)
+    bell = torch.sigmoid(torch.randn(n, device=device))
+    return shifted(torch.where(torch.rand(n, device=device) < 0.5, even, bell))
+
+
+class Model(torch.nn.Module):
+    """Transformer and text encoder as one set of weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.transformer, self.text = Transformer(), TextEncoder()
+
+    def forward(self, x, sigma, ids, lengths, dtype=torch.bfloat16):
+        """The model's output: minus the velocity, so x0 - noise."""
+        return self.transformer(x, 1 - sigma, self.text(ids, dtype), lengths)
+
+    def compile_blocks(self):
+        torch._dynamo.config.recompile_limit = 64
+        torch._dynamo.config.cache_size_limit = 64
+        for block in [*self.transformer.noise_refiner, *self.transformer.context_refiner, *self.transformer.layers,
+                      *self.text.layers[:-1]]:
+            block.compile(dynamic=True)
+
+
+def load_vae(folder, device="cuda"):
+    return AutoencoderKL.from_pretrained(os.path.join(folder, "vae"), torch_dtype=torch.float32).to(device).eval()
+
+
+def encoder_of(vae):
+    """pictures 0..1 -> latents as the sampler sees them, bf16."""
+    vae.encoder.to(memory_format=torch.channels_last)
+    scale, shift = vae.config.scaling_factor, vae.config.shift_factor
+
+    @torch.no_grad()
+    def encode(pictures):
+        with torch.autocast("cuda", torch.bfloat16):
+            x = ((pictures * 255).round() / 127.5 - 1).contiguous(memory_format=torch.channels_last)
+            mean = vae.encoder(x).float().chunk(2, 1)[0]
+        return ((mean - shift) * scale).bfloat16()
+    return encode
+
+
+@torch.no_grad()
+def decode(vae, z):
+    scale, shift = vae.config.scaling_factor, vae.config.shift_factor
+    y = torch.cat([vae.decode(p.float() / scale + shift).sample for p in z.split(16)])
+    return (y / 2 + 0.5).clamp(0, 1)
+
+
+_tokenizer = None
+
+
+def tokens(texts, device):
+    global _tokenizer
+    _tokenizer = _tokenizer or Tokenizer.from_file(os.path.join(MODEL, "tokenizer", "tokenizer.json"))
+    ids, lengths = encode_texts(_tokenizer, texts)
+    return ids.to(device), lengths.to(device)
+
+
+@torch.no_grad()
+def sample(model, texts, h, w, steps=STEPS, seed=0, device="cuda", dtype=torch.bfloat16):
+    """Final latents of the texts; texts of one padded length are drawn together."""
+    out = [None] * len(texts)
+    groups = {}
+    for i, text in enumerate(texts):
+        ids, _ = tokens([text], device)
+        groups.setdefault(ids.shape[1], []).append(i)
+    u = 1 - torch.arange(steps, device=device) / steps
+    sigmas = torch.cat([shifted(u), torch.zeros(1, device=device)])
+    per = max(1, 300_000 // (h * w // 256 + 64))
+    for members in groups.values():
+        for at in range(0, len(members), per):
+            part = members[at:at + per]
+            ids, lengths = tokens([texts[i] for i in part], device)
+            noise = [torch.randn(16, h // 8, w // 8, generator=torch.Generator().manual_seed(seed + i)) for i in part]
+            x = torch.stack(noise).to(device)
+            for k in range(steps):
+                v = model(x, sigmas[k].expand(len(part)), ids, lengths, dtype)
+                x = x - (sigmas[k + 1] - sigmas[k]) * v.float()
+            for i, z in zip(part, x):
+                out[i] = z
+    return torch.stack(out)
+
+
+def save_weights(model, path, limit=15_000_000):
+    """fp32 weights in pieces of at most `limit` bytes: path-0.pt, path-1.pt, ..."""
+    piece, size, k = {}, 0, 0
+    for name, value in model.state_dict().items():
+        piece[name] = value.detach().float().cpu().clone()
+        size += piece[name].numel() * 4
+        if size > limit - 3_000_000:
+            torch.save(piece, f"{path}-{k}.pt")
+            piece, size, k = {}, 0, k + 1
+    torch.save(piece, f"{path}-{k}.pt")
+
+
+def load_weights(model, path):
+    k, whole = 0, {}
+    while os.path.exists(f"{path}-{k}.pt"):
+        whole.update(torch.load(f"{path}-{k}.pt", map_location="cpu"))
+        k += 1
+    if not whole:
+        raise SystemExit(f"no weights at {path}-0.pt")
+    model.load_state_dict(whole)
+
+
+def sheet(pictures, path, columns=8):
+    from PIL import Image
+    rows = [torch.cat(list(pictures[i:i + columns]), 2) for i in range(0, len(pictures) // columns * columns, columns)]
+    image = (torch.cat(rows, 1).permute(1, 2, 0) * 255).round().byte().cpu().numpy()
+    Image.fromarray(image).save(path)

@@ -1,0 +1,125 @@
+"""judge.py - scores what a model draws.
+
+    python judge.py --weights DIR/flow --vae DIR --judge DIR/judge.pt [--n 1000] [--steps 8] [--sizes 256x256,512x512]
+    python judge.py --requests FILE -n 1000 --size 256x256     writes prompts and what they ask, as JSON lines
+    python judge.py --pictures DIR --answers FILE --judge FILE  scores pictures that any program drew
+"""
+import argparse
+import dataclasses
+import json
+import os
+import random
+
+import torch
+
+from captions import Asked, caption
+from judge_net import Judge, look, score, tally
+from world import sample_scene
+
+
+def requests(n, aspect=1.0, seed=777, count=None, held_out=False, suffix=""):
+    rng, out = random.Random(seed), []
+    for _ in range(n):
+        scene = sample_scene(rng, aspect, count=count, held_out_only=held_out)
+        text, asked = caption(rng, scene, background=rng.random() < 0.85)
+        out.append((text + suffix, asked))
+    return out
+
+
+def load_judge(path, device):
+    judge = Judge()
+    state = torch.load(path, map_location="cpu")
+    judge.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in state.items()})
+    return judge.to(device).eval()
+
+
+def line(label, tables, styles=None, style=None):
+    attr, whole, kinds = tally(tables)
+    extra = f" style {sum(s == style for s in styles) / len(styles):.3f}" if style else ""
+    print(f"{label}: attr {attr:.4f} all {whole:.4f}{extra} " + " ".join(f"{k} {v:.3f}" for k, v in kinds.items()), flush=True)
+    return attr, whole
+
+
+def evaluate(model, vae, judge, n, h, w, steps, label="", style=None, seed=777, **kind):
+    from flow import decode, sample
+    asked = requests(n, w / h, seed=seed, **kind)
+    tables, styles = [], []
+    per = 256 if h * w <= 300 * 300 else 64
+    for at in range(0, n, per):
+        part = asked[at:at + per]
+        with torch.autocast("cuda", torch.bfloat16):
+            z = sample(model, [t for t, _ in part], h, w, steps, seed=at)
+        for (_, a), seen in zip(part, look(judge, decode(vae, z))):
+            tables.append(score(a, seen))
+            styles.append(seen["style"])
+    return line(f"{label} {w}x{h} {steps} steps n={n}", tables, styles, style)
+
+
+def through_vae(vae, judge, n=500, h=256, w=256):
+    """The autoencoder alone: real renders, encoded and decoded."""
+    from render import draw, pack
+    rng, tables = random.Random(31), []
+    for _ in range(0, n, 100):
+        scenes = [sample_scene(rng, w / h) for _ in range(100)]
+        asked = [caption(rng, s, background=True)[1] for s in scenes]
+        with torch.no_grad():
+            x = draw(pack(scenes, "cuda"), h, w)
+            y = torch.cat([vae.decode(vae.encode(p * 2 - 1).latent_dist.mean).sample for p in x.split(25)])
+        tables += [score(a, s) for a, s in zip(asked, look(judge, (y / 2 + 0.5).clamp(0, 1)))]
+    return line(f"renders through the VAE {w}x{h}", tables)
+
+
+def score_pictures(judge, folder, answers):
+    import numpy
+    from PIL import Image
+    tables = []
+    for row in map(json.loads, open(answers)):
+        picture = Image.open(os.path.join(folder, row["file"])).convert("RGB")
+        x = torch.from_numpy(numpy.array(picture)).permute(2, 0, 1)[None].float() / 255
+        asked = row["asked"]
+        tables.append(score(Asked(asked["things"], [tuple(r) for r in asked["relations"]],
+                                  tuple(asked["background"]) if asked["background"] else None, True), look(judge, x)[0]))
+    return line(folder, tables)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--weights")
+    parser.add_argument("--vae")
+    parser.add_argument("--judge")
+    parser.add_argument("--requests")
+    parser.add_argument("--pictures")
+    parser.add_argument("--answers")
+    parser.add_argument("-n", "--n", type=int, default=1000)
+    parser.add_argument("--size", default="256x256")
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--sizes", default="256x256,512x512")
+    args = parser.parse_args()
+    if args.requests:
+        w, h = map(int, args.size.split("x"))
+        with open(args.requests, "w") as out:
+            for i, (text, asked) in enumerate(requests(args.n, w / h)):
+                out.write(json.dumps({"custom_id": f"q{i:04d}", "prompt": text, "width": w, "height": h, "seed": i,
+                                      "asked": dataclasses.asdict(asked)}) + "\n")
+        return
+    if args.pictures:
+        score_pictures(load_judge(args.judge, "cpu"), args.pictures, args.answers)
+        return
+    from flow import Model, load_vae, load_weights
+    judge, vae, model = load_judge(args.judge, "cuda"), load_vae(args.vae), Model().cuda()
+    load_weights(model, args.weights)
+    model.eval().compile_blocks()
+    through_vae(vae, judge)
+    through_vae(vae, judge, 200, 512, 512)
+    for size in args.sizes.split(","):
+        w, h = map(int, size.split("x"))
+        evaluate(model, vae, judge, args.n, h, w, args.steps)
+    evaluate(model, vae, judge, args.n, 256, 256, 4)
+    evaluate(model, vae, judge, args.n // 2, 256, 256, args.steps, "held-out pairs", held_out=True)
+    evaluate(model, vae, judge, args.n // 2, 256, 256, args.steps, "three things", count=3)
+    evaluate(model, vae, judge, args.n // 4, 512, 512, args.steps, "three things", count=3)
+    evaluate(model, vae, judge, args.n // 2, 288, 512, args.steps, "non-square")
+
+
+if __name__ == "__main__":
+    main()

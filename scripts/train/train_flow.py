@@ -1,0 +1,130 @@
+"""train_flow.py - transformer and text encoder together, by flow matching.
+
+    python train_flow.py --stage flow   --vae DIR --out DIR --minutes 18
+    python train_flow.py --stage flow   --vae DIR --out DIR --start DIR/flow --minutes 10    (goes on)
+    python train_flow.py --stage guided --vae DIR --out DIR --start DIR/flow --minutes 9
+
+flow: target x0 - noise; small pictures first, every size from 35 % of the time on.  guided: the target is
+(x0 - noise) + 2 (T(caption) - T("")) with T the frozen result of the first stage, which bakes
+guidance into one forward.  Matrices inside blocks learn by Muon, the rest by AdamW; an
+exponential mean of the weights is what is kept.
+"""
+import argparse
+import copy
+import os
+import random
+import time
+
+import torch
+import torch.nn.functional as F
+
+from captions import spoken
+from data import LARGE, SMALL, Pool
+from flow import Model, decode, draw_sigmas, encoder_of, load_vae, load_weights, sample, save_weights, sheet, tokens
+from muon import Muon
+from world import sample_scene
+
+LR = {"flow": (4e-3, 1.5e-3), "guided": (1.6e-3, 6e-4)}      # Muon, AdamW
+
+
+def rate(stage, gone, resumed):
+    if stage == "flow":                       # flat 20 %, then linear to 30 %; resumed: from 60 % on
+        if resumed:
+            return 0.6 - 0.3 * gone
+        return 1.0 if gone < 0.2 else 1.0 - 0.7 * (gone - 0.2) / 0.8
+    return 1.0 - 0.985 * gone
+
+
+def split_params(model):
+    matrices, rest = [], []
+    for name, p in model.named_parameters():
+        if name.startswith(f"text.layers.{len(model.text.layers) - 1}.") or name == "text.norm.weight":
+            continue                          # hidden_states[-2] never reaches them
+        inner = p.ndim == 2 and any(k in name for k in ("attention.to_", "feed_forward", "_proj"))
+        (matrices if inner else rest).append(p)
+    return matrices, rest
+
+
+def evaluate(model, vae, path, stage):
+    rng = random.Random(5)
+    texts = [spoken(sample_scene(rng), rng)[0] for _ in range(32)]
+    with torch.autocast("cuda", torch.bfloat16):
+        z = sample(model, texts, 256, 256)
+        large = sample(model, texts[:8], 512, 512)
+    pictures = decode(vae, z)
+    sheet(pictures, f"{path}/{stage}.png")
+    sheet(decode(vae, large), f"{path}/{stage}-512.png", 4)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--stage", choices=["flow", "guided"], required=True)
+    parser.add_argument("--vae", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--start")
+    parser.add_argument("--minutes", type=float, required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    torch.manual_seed(args.seed)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    vae = load_vae(args.vae)
+    model = Model().cuda()
+    teacher = None
+    if args.start:
+        load_weights(model, args.start)
+    if args.stage == "guided":
+        teacher = copy.deepcopy(model).requires_grad_(False)
+        teacher.compile_blocks()
+    ema = copy.deepcopy(model).requires_grad_(False)
+    model.compile_blocks()
+    sizes = SMALL + LARGE
+    pool = Pool(sizes, encoder_of(vae), args.seed + (10 if teacher else 5 if args.start else 0))
+    print(f"pool ready: {sum(len(v) for v in pool.batches.values())} batches", flush=True)
+    matrices, rest = split_params(model)
+    muon_lr, adam_lr = LR[args.stage]
+    muon = Muon(matrices, muon_lr)
+    adam = torch.optim.AdamW(rest, adam_lr, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
+    empty_ids, empty_len = tokens([""], "cuda")
+    start, budget, step, seen, shown = time.time(), args.minutes * 60, 0, 0, 0.0
+    while (gone := (time.time() - start) / budget) < 1:
+        factor = rate(args.stage, gone, bool(args.start)) * min(1, (step + 1) / 200)
+        for group in adam.param_groups:
+            group["lr"] = adam_lr * factor
+        large = random.random() < (0.5 if args.start or gone > 0.35 else 0.0)
+        z, ids, lengths = pool.pick(LARGE if large else SMALL)
+        z = z.float()
+        noise, sigma = torch.randn_like(z), draw_sigmas(len(z), z.device)
+        s = sigma.view(-1, 1, 1, 1)
+        x, target = (1 - s) * z + s * noise, z - noise
+        with torch.autocast("cuda", torch.bfloat16):
+            if teacher is not None:
+                with torch.no_grad():
+                    pos = teacher(x, sigma, ids, lengths)
+                    neg = teacher(x, sigma, empty_ids.expand(len(z), -1), empty_len.expand(len(z)))
+                    target = target + 2.0 * (pos - neg)
+            out = model(x, sigma, ids, lengths)
+        loss = F.mse_loss(out.float(), target)
+        for p in (*matrices, *rest):
+            p.grad = None
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(rest, 1.0)
+        muon.step(muon_lr * factor)
+        adam.step()
+        keep = min(0.999, (step + 1) / (step + 10))
+        with torch.no_grad():
+            torch._foreach_lerp_(list(ema.parameters()), list(model.parameters()), 1 - keep)
+        step, seen = step + 1, seen + len(z)
+        shown = 0.98 * shown + 0.02 * loss.item() if step % 10 == 0 and shown else shown or loss.item()
+        if step % 1000 == 0:
+            print(f"{args.stage} step {step} {time.time() - start:.0f} s, {seen} pictures, loss {shown:.4f}", flush=True)
+        if step % 6000 == 0:
+            save_weights(ema, os.path.join(args.out, args.stage))
+            evaluate(ema, vae, args.out, args.stage)
+    pool.close()
+    save_weights(ema, os.path.join(args.out, args.stage))
+    evaluate(ema, vae, args.out, args.stage)
+    print(f"{args.stage}: {step} steps, {seen} pictures, {time.time() - start:.0f} s, loss {shown:.4f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
