@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <libpq-fe.h>
 
+#include "storage/ledger_internal.h"
 #include "tests/support/rig.h"
 
 static void a_job_lives_from_intake_to_done(void **state)
@@ -67,6 +68,39 @@ static void a_commit_may_be_repeated(void **state)
     assert_int_equal(kiln_rig_rows("object", job.id), 4);
     kiln_rig_expect("double", "done", KILN_JOB_DONE, 1);
     kiln_rig_release(&job, 1);
+}
+
+/* More than one round trip takes; two of them are no longer ours. */
+static void many_pictures_are_committed_at_once(void **state)
+{
+    (void)state;
+    enum { MANY = 140 };
+    static struct kiln_job jobs[MANY];
+    static struct kiln_test_picture pictures[MANY];
+    struct kiln_commit commits[MANY];
+    bool ours[MANY];
+    uint64_t moved;
+    kiln_rig_assigned("many 1", 64, jobs);
+    kiln_rig_assigned("many 2", 64, jobs + 64);
+    kiln_rig_assigned("many 3", 12, jobs + 128);
+    kiln_test_ok(kiln_ledger_cancel(rig.ledger, "p", jobs[7].id, NULL, &moved, &rig.err), rig.err);
+    jobs[139].attempt = 9;
+    for (int i = 0; i < MANY; i++) {
+        kiln_test_picture(&pictures[i], &jobs[i]);
+        commits[i] = pictures[i].commit;
+    }
+    for (int run = 0; run < 2; run++) { /* the second finds all done */
+        kiln_test_ok(kiln_ledger_commit_many(rig.ledger, commits, MANY, ours, &rig.err), rig.err);
+        for (int i = 0; i < MANY; i++)
+            assert_int_equal(ours[i], i != 7 && i != 139);
+    }
+    assert_int_equal(kiln_rig_rows("image", jobs[7].id), 0);
+    assert_int_equal(kiln_rig_rows("image", jobs[138].id), 1);
+    kiln_rig_expect("many 2", "done", KILN_JOB_DONE, 64);
+    commits[3].latent_encoding = NULL; /* a latent object without its encoding: a bug of ours */
+    assert_int_equal(kiln_ledger_commit_many(rig.ledger, commits, 4, ours, &rig.err),
+                     KILN_INTERNAL);
+    kiln_rig_release(jobs, MANY);
 }
 
 static void a_cancelled_job_is_not_committed(void **state)
@@ -172,6 +206,37 @@ static void waiting_jobs_are_paged_and_held_ones_listed(void **state)
     kiln_rig_release(jobs, count);
 }
 
+/* Counts the rows and checks their order; stops at *arg if that is not 0. */
+struct walk {
+    long long rows, stop_at;
+};
+
+static int step(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct walk *walk = arg;
+    assert_int_equal(kiln_row_i64(rows, row, 0), ++walk->rows);
+    return walk->rows == walk->stop_at ? kiln_fail(err, KILN_CANCELLED, "enough") : 0;
+}
+
+static void a_long_result_is_walked_row_by_row(void **state)
+{
+    (void)state;
+    static const struct kiln_statement series = {
+        "series", "SELECT n, repeat('x', 100) FROM generate_series(1, $1::bigint) n"};
+    struct kiln_params params = {0};
+    struct walk all = {0}, some = {.stop_at = 1500}, none = {0};
+    kiln_bind_i64(&params, 25000);
+    kiln_test_ok(kiln_ledger_each(rig.ledger, &series, &params, step, &all, &rig.err), rig.err);
+    assert_int_equal(all.rows, 25000);
+    assert_int_equal(kiln_ledger_each(rig.ledger, &series, &params, step, &some, &rig.err),
+                     KILN_CANCELLED);
+    assert_int_equal(some.rows, 1500);
+    kiln_params_release(&params);
+    kiln_bind_i64(&params, 0);
+    kiln_test_ok(kiln_ledger_each(rig.ledger, &series, &params, step, &none, &rig.err), rig.err);
+    assert_int_equal(none.rows, 0);
+}
+
 static void workers_are_remembered(void **state)
 {
     (void)state;
@@ -253,10 +318,12 @@ int main(void)
         cmocka_unit_test(a_job_lives_from_intake_to_done),
         cmocka_unit_test(a_stale_attempt_commits_nothing),
         cmocka_unit_test(a_commit_may_be_repeated),
+        cmocka_unit_test(many_pictures_are_committed_at_once),
         cmocka_unit_test(a_cancelled_job_is_not_committed),
         cmocka_unit_test(an_assignment_may_be_repeated),
         cmocka_unit_test(two_schedulers_never_assign_one_job_twice),
         cmocka_unit_test(waiting_jobs_are_paged_and_held_ones_listed),
+        cmocka_unit_test(a_long_result_is_walked_row_by_row),
         cmocka_unit_test(workers_are_remembered),
         cmocka_unit_test(one_leads_and_the_other_takes_over),
         cmocka_unit_test(the_database_refuses_illegal_moves),
