@@ -7,16 +7,19 @@
 Each side runs in a process of its own, so that peak memory is its own; the sides take turns, so
 that a busy machine is busy for both.  Prints best and median seconds of a whole picture (text
 features not cached: every call has a new prompt), peak memory, and how far the pictures differ.
-Needs Python with torch, diffusers and transformers; Kiln itself does not.
+Needs Python with torch, diffusers and transformers; without them Kiln's own side is measured alone.
 """
 import argparse
 import ctypes
+import importlib.util
 import json
+import math
 import os
 import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 
@@ -115,7 +118,6 @@ def psnr(a, b):
     error = sum((x - y) ** 2 for x, y in zip(a, b)) / len(a)
     if error == 0:
         return float("inf")
-    import math
     return 10 * math.log10(255 ** 2 / error)
 
 
@@ -124,7 +126,7 @@ def compare(args, dtype, size, scratch):
                args.library, "--dtype", dtype, "--size", str(size), "--scratch", scratch]
     sides = {name: subprocess.Popen(command + ["--side", name], stdin=subprocess.PIPE,
                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-             for name in ("diffusers", "kiln")}
+             for name in args.sides}
     for process in sides.values():
         if process.stdout.readline().strip() != "ready":
             sys.exit("one side did not start; run it with --side to see why")
@@ -145,6 +147,8 @@ def compare(args, dtype, size, scratch):
         print("%-9s %s %4d px  best %.3f s  median %.3f s  peak %.0f MB  %s" % (
             name, dtype, size, min(seconds), statistics.median(seconds),
             max(row["peak_mb"] for row in rows), stages))
+    if len(sides) < 2:
+        return
     best = {name: min(row["s"] for row in rows) for name, rows in results.items()}
     print("          %s %4d px  kiln is %.2fx as fast; pictures agree to %.1f dB" % (
         dtype, size, best["diffusers"] / best["kiln"], psnr(*pictures)))
@@ -164,7 +168,11 @@ def main():
     args = parser.parse_args()
     if args.side:
         return side(args)
-    import tempfile
+    args.sides = ["kiln"]
+    if importlib.util.find_spec("diffusers"):
+        args.sides.insert(0, "diffusers")
+    else:
+        print("skip: diffusers is not installed, so there is no peer to compare with")
     print("%d cores, model %s" % (os.cpu_count(), args.model))
     with tempfile.TemporaryDirectory() as scratch:
         for dtype in args.dtypes.split(","):
