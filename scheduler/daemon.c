@@ -68,8 +68,7 @@ static bool hopeless(int rc)
     return rc == KILN_CONFIG || rc == KILN_DENIED;
 }
 
-/* --- leading
- * --------------------------------------------------------------------------------------- */
+/* --- leading --------------------------------------------------------------------------------- */
 static int lead(struct daemon *daemon, struct kiln_ledger *ledger, struct kiln_error *err)
 {
     struct kiln_leader *leader = NULL;

@@ -169,8 +169,7 @@ void kiln_fleet_expire(struct kiln_leader *leader, int64_t now_ms)
     }
 }
 
-/* --- beats
- * ----------------------------------------------------------------------------------------- */
+/* --- beats ----------------------------------------------------------------------------------- */
 static bool just_finished(const struct kiln_member *member, const char *id)
 {
     for (uint32_t i = 0; i < KILN_FINISHED_MAX; i++)
@@ -276,8 +275,7 @@ void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, i
                  kiln_f("device", "%s", beat->device), kiln_f("engine", "%s", beat->engine));
 }
 
-/* --- the end of an assignment
- * ------------------------------------------------------------------------- */
+/* --- the end of an assignment ---------------------------------------------------------------- */
 static void learn(struct kiln_leader *leader, const struct kiln_assigned *assigned,
                   const struct kiln_event *event)
 {

@@ -14,8 +14,7 @@
 #define IDS_MAX 256
 #define ENTRY_ID_MAX 48
 
-/* --- beats
- * ---------------------------------------------------------------------------------------- */
+/* --- beats ----------------------------------------------------------------------------------- */
 /* Collected first: acting on a beat may use the bus, which is busy with the round. */
 struct beat_list {
     struct kiln_beat *at;
@@ -61,8 +60,7 @@ int kiln_hear_beats(struct kiln_leader *leader, int64_t now_ms, struct kiln_erro
     return rc;
 }
 
-/* --- events
- * --------------------------------------------------------------------------------------- */
+/* --- events ---------------------------------------------------------------------------------- */
 /* Events are read while their entries are borrowed; what needs the ledger or the bus comes after.
  */
 struct heard {
@@ -125,8 +123,7 @@ static int hear_events(struct kiln_leader *leader, uint32_t wait_ms, struct hear
     return 0;
 }
 
-/* --- orders
- * --------------------------------------------------------------------------------------- */
+/* --- orders ---------------------------------------------------------------------------------- */
 /* The ledger's failures end the leadership; here they are kept for the step to find. */
 static void note_ledger(struct kiln_leader *leader, int rc, const struct kiln_error *err)
 {

@@ -38,8 +38,7 @@ struct kiln_intake {
     struct kiln_intake_counts counts;
 };
 
-/* --- opening
- * -------------------------------------------------------------------------------------- */
+/* --- opening --------------------------------------------------------------------------------- */
 static int read_styles(struct kiln_intake *intake, const char *path, struct kiln_error *err)
 {
     if (path[0] == '\0')
@@ -108,8 +107,7 @@ void kiln_intake_close(struct kiln_intake *intake)
     free(intake);
 }
 
-/* --- reading
- * ---------------------------------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------------------------- */
 /* Anyone may append entries of any size; what one read may bring is bounded by what the last one
  * brought. */
 static void fit_page(struct kiln_intake *intake, const struct kiln_bus_entries *entries)
@@ -151,8 +149,7 @@ static int read_entries(struct kiln_intake *intake, uint32_t block_ms, struct ki
                                intake->page_max, block_ms, ret, err);
 }
 
-/* --- receipts
- * ---------------------------------------------------------------------------------------- */
+/* --- receipts -------------------------------------------------------------------------------- */
 static int note_refusal(void *arg, const char *key, const char *reason, struct kiln_error *err)
 {
     (void)key;
@@ -187,8 +184,7 @@ static int close_call(struct kiln_intake *intake, const struct kiln_page_end *en
     return rc;
 }
 
-/* --- one step
- * ------------------------------------------------------------------------------------------ */
+/* --- one step -------------------------------------------------------------------------------- */
 /* From entries to rows; entries are borrowed from the bus, which is not used meanwhile. */
 static int take_in(struct kiln_intake *intake, const struct kiln_bus_entries *entries,
                    struct kiln_error *err)

@@ -105,8 +105,7 @@ static int refuse_malformed(struct kiln_page *page, const struct kiln_bus_entry 
     return refuse(page, batch, usable ? token : "", entry->id, why->text, err);
 }
 
-/* --- the index of jobs that name none
- * -------------------------------------------------------------- */
+/* --- the index of jobs that name none -------------------------------------------------------- */
 static int next_index(struct kiln_page *page, const char *batch, uint64_t **ret,
                       struct kiln_error *err)
 {
@@ -131,8 +130,7 @@ static int next_index(struct kiln_page *page, const char *batch, uint64_t **ret,
     return 0;
 }
 
-/* --- jobs
- * ------------------------------------------------------------------------------------------ */
+/* --- jobs ------------------------------------------------------------------------------------ */
 /* Takes over *job whatever happens. */
 static int keep_job(struct kiln_page *page, const struct kiln_intake_entry *entry, const char *id,
                     const char *key, struct kiln_job *job, bool has_seed, struct kiln_error *err)
@@ -233,8 +231,7 @@ int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
     return rc;
 }
 
-/* --- into the ledger
- * --------------------------------------------------------------------------------- */
+/* --- into the ledger ------------------------------------------------------------------------- */
 /* Somewhere in the page is a job that the ledger itself refuses: found by inserting each alone. */
 static int flush_singly(struct kiln_page *page, struct kiln_error *err)
 {

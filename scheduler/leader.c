@@ -30,8 +30,7 @@ static void pause_ms(uint32_t ms)
     nanosleep(&ts, NULL);
 }
 
-/* --- the intake thread
- * ------------------------------------------------------------------------------ */
+/* --- the intake thread ----------------------------------------------------------------------- */
 static void note_intake(bool *away, int rc, const struct kiln_error *err)
 {
     if (rc && !*away)
@@ -63,8 +62,7 @@ static void *run_intake(void *arg)
     return NULL;
 }
 
-/* --- opening and closing
- * ------------------------------------------------------------------------------ */
+/* --- opening and closing --------------------------------------------------------------------- */
 static int compare_clocks(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
 {
     int64_t database_ms = 0;
@@ -137,8 +135,7 @@ void kiln_leader_close(struct kiln_leader *leader)
     free(leader);
 }
 
-/* --- the step
- * ------------------------------------------------------------------------------------------ */
+/* --- the step -------------------------------------------------------------------------------- */
 static int confirm_lead(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
 {
     bool leads = false;

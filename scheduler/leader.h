@@ -102,8 +102,7 @@ void kiln_leader_close(struct kiln_leader *leader); /* accepts NULL */
 int kiln_leader_step(struct kiln_leader *leader, uint32_t wait_ms,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- fleet.c
- * --------------------------------------------------------------------------------------- */
+/* --- fleet.c --------------------------------------------------------------------------------- */
 struct kiln_member *kiln_fleet_find(const struct kiln_leader *leader, const char *name);
 struct kiln_member *kiln_fleet_get(struct kiln_leader *leader,
                                    const char *name); /* NULL: no memory */
@@ -124,8 +123,7 @@ void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *ev
 int kiln_fleet_order(struct kiln_leader *leader, const char *worker, enum kiln_order_kind kind,
                      uint64_t job, const char *id, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- the parts of a step
- * ------------------------------------------------------------------------------ */
+/* --- the parts of a step --------------------------------------------------------------------- */
 /* Failures of these two are the bus's; one of the ledger is left in ledger_error. */
 int kiln_hear(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_hear_beats(struct kiln_leader *leader, int64_t now_ms,

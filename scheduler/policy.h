@@ -75,7 +75,7 @@ int kiln_policy_new(const struct kiln_policy_limits *limits, const struct kiln_c
                     struct kiln_policy **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_policy_free(struct kiln_policy *policy); /* accepts NULL */
 
-/* --- jobs ---------------------------------------------------------------------------------- */
+/* --- jobs ------------------------------------------------------------------------------------ */
 /* KILN_EXISTS if the id waits here already, KILN_FULL when a limit is reached (the job stays
  * where it came from; try again when others have gone). */
 int kiln_policy_add(struct kiln_policy *policy, const struct kiln_policy_job *job,
@@ -90,7 +90,7 @@ bool kiln_policy_has(const struct kiln_policy *policy, uint64_t id);
 void kiln_policy_sweep_begin(struct kiln_policy *policy);
 uint32_t kiln_policy_sweep_end(struct kiln_policy *policy);
 
-/* --- workers ------------------------------------------------------------------------------- */
+/* --- workers --------------------------------------------------------------------------------- */
 /* Makes the worker known or corrects what is known of it. */
 int kiln_policy_worker_set(struct kiln_policy *policy, const char *name,
                            const struct kiln_policy_worker *worker,
@@ -102,14 +102,14 @@ void kiln_policy_hold(struct kiln_policy *policy, const char *name, uint64_t tag
 /* The worker no longer holds it. */
 void kiln_policy_release(struct kiln_policy *policy, const char *name, uint64_t tag);
 
-/* --- deciding ------------------------------------------------------------------------------ */
+/* --- deciding -------------------------------------------------------------------------------- */
 /* The next assignment worth making now, workers with empty hands first; false: none.  The jobs
  * leave the policy and the worker holds the assignment.  Call until false. */
 bool kiln_policy_pick(struct kiln_policy *policy, int64_t now_ms, struct kiln_policy_pick *ret);
 /* When time alone may change the answer: the next sleeper or deadline; INT64_MAX for never. */
 int64_t kiln_policy_next_ms(const struct kiln_policy *policy, int64_t now_ms);
 
-/* --- looking ------------------------------------------------------------------------------- */
+/* --- looking --------------------------------------------------------------------------------- */
 struct kiln_policy_counts {
     uint32_t waiting, sleeping, groups, sets, workers;
     uint64_t picks, switches; /* since _new */

@@ -142,8 +142,7 @@ void kiln_policy_charge(struct kiln_policy *p, uint32_t tenant, double seconds)
         tenant_list(p, tenant);
 }
 
-/* --- jobs
- * ----------------------------------------------------------------------------------------- */
+/* --- jobs ------------------------------------------------------------------------------------ */
 static void add_backlog(struct kiln_policy *p, const struct pol_job *job, int sign)
 {
     struct pol_group *group = &p->groups[p->queues[job->queue].group];
@@ -203,8 +202,7 @@ void kiln_policy_wake(struct kiln_policy *p, int64_t now_ms)
     }
 }
 
-/* --- the first of each level, with ranks put right
- * -------------------------------------------------- */
+/* --- the first of each level, with ranks put right ------------------------------------------- */
 uint32_t kiln_policy_best_queue(struct kiln_policy *p, uint32_t group)
 {
     for (;;) {
@@ -246,8 +244,7 @@ uint32_t kiln_policy_best_set(struct kiln_policy *p, uint32_t *root)
     }
 }
 
-/* --- workers
- * ---------------------------------------------------------------------------------------- */
+/* --- workers --------------------------------------------------------------------------------- */
 void kiln_policy_worker_takes(struct kiln_policy *p, uint32_t worker, uint32_t set)
 {
     uint32_t old = p->workers[worker].set;

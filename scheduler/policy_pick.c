@@ -54,8 +54,7 @@ static double switch_cost(const struct kiln_policy *p, uint32_t set)
     return kiln_cost_switch(p->costs, p->models[s->model].name, s->lora_set);
 }
 
-/* --- penalties
- * -------------------------------------------------------------------------------------- */
+/* --- penalties ------------------------------------------------------------------------------- */
 /* Seconds of penalty for serving `mine` while `other` waits; both have ready jobs. */
 static double penalty(struct kiln_policy *p, uint32_t mine, uint32_t other, int64_t now_ms)
 {
@@ -96,8 +95,7 @@ static bool better(const struct kiln_policy *p, uint32_t a, uint32_t b)
     return x->hi != y->hi ? x->hi < y->hi : x->lo < y->lo;
 }
 
-/* --- rule 1: overdue
- * ---------------------------------------------------------------------------------- */
+/* --- rule 1: overdue ------------------------------------------------------------------------- */
 static bool urgent_job(const struct kiln_policy *p, const struct pol_worker *worker, uint32_t set,
                        int64_t now_ms, struct choice *ret)
 {
@@ -133,8 +131,7 @@ static bool overdue(const struct kiln_policy *p, const struct pol_worker *worker
     return found;
 }
 
-/* --- rules 3 and 4: the best of the other sets
- * ---------------------------------------------------------- */
+/* --- rules 3 and 4: the best of the other sets ----------------------------------------------- */
 static uint32_t best_free(struct kiln_policy *p, const struct pol_worker *worker, uint32_t model,
                           int64_t now_ms)
 {
@@ -211,8 +208,7 @@ static bool others(struct kiln_policy *p, const struct pol_worker *worker, const
     return true;
 }
 
-/* --- one worker
- * --------------------------------------------------------------------------------------------- */
+/* --- one worker ------------------------------------------------------------------------------ */
 static bool choose(struct kiln_policy *p, const struct pol_worker *worker, int64_t now_ms,
                    struct choice *ret)
 {

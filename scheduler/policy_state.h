@@ -138,7 +138,7 @@ void kiln_policy_charge(struct kiln_policy *p, uint32_t tenant, double seconds);
 /* Moves sleepers whose time has come to their queues. */
 void kiln_policy_wake(struct kiln_policy *p, int64_t now_ms);
 
-/* --- policy_tables.c: finding and making the rows --------------------------------------------- */
+/* --- policy_tables.c: finding and making the rows -------------------------------------------- */
 uint32_t kiln_policy_find_job(const struct kiln_policy *p, uint64_t id);
 uint32_t kiln_policy_find_worker(const struct kiln_policy *p, const char *name);
 /* Find or make; KILN_NONE when the table is full.  A made row has no references yet. */

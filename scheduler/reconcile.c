@@ -20,8 +20,7 @@
 #define UNREAD_MAX 64
 #define ORPHAN_ROUNDS 2
 
-/* --- what the ledger says
- * ------------------------------------------------------------------------- */
+/* --- what the ledger says -------------------------------------------------------------------- */
 struct held_rows {
     struct kiln_held *at;
     size_t count, room;
@@ -74,8 +73,7 @@ static uint32_t open_jobs(const struct kiln_assigned *assigned)
     return count;
 }
 
-/* --- unread entries
- * ---------------------------------------------------------------------------------- */
+/* --- unread entries -------------------------------------------------------------------------- */
 struct unread {
     char ids[UNREAD_MAX][KILN_WIRE_ID_MAX + 1];
     char entries[UNREAD_MAX][48];
@@ -117,8 +115,7 @@ static bool is_unread(const struct unread *unread, const char *id)
     return false;
 }
 
-/* --- returning
- * --------------------------------------------------------------------------------------- */
+/* --- returning ------------------------------------------------------------------------------- */
 static int give_back(struct kiln_leader *leader, const struct kiln_member *member,
                      const struct kiln_assigned *assigned, const struct kiln_return *how,
                      struct kiln_error *err)
@@ -185,8 +182,7 @@ static int return_missing(struct kiln_leader *leader, struct kiln_member *member
     return rc;
 }
 
-/* --- the round
- * ---------------------------------------------------------------------------------------- */
+/* --- the round ------------------------------------------------------------------------------- */
 static void stop_cancelled(struct kiln_leader *leader, const struct kiln_member *member,
                            const struct kiln_assigned *assigned)
 {

@@ -14,10 +14,12 @@
 #include "storage/migrate.h"
 
 #define DEADLOCK_TRIES 5
+#define LEAD_IDLE_MIN_MS 3000 /* a leader confirms its lock every half second */
 
 struct kiln_ledger {
     struct kiln_pg pg;
     struct kiln_ledger_limits limits;
+    int64_t lead_idle_ms; /* silence that ends a leader's session */
     uint64_t leads_in; /* the connection (its generation) that holds the leader lock; 0 = none */
 };
 
@@ -37,6 +39,8 @@ int kiln_ledger_open(const struct kiln_config *config, const char *name, struct 
         .backoff_base_s = kiln_config_number(config, KILN_KEY_BACKOFF_BASE_S),
         .backoff_max_s = kiln_config_number(config, KILN_KEY_BACKOFF_MAX_S),
     };
+    double idle_ms = kiln_config_number(config, KILN_KEY_LEASE_S) * 1500;
+    ledger->lead_idle_ms = idle_ms > LEAD_IDLE_MIN_MS ? (int64_t)idle_ms : LEAD_IDLE_MIN_MS;
     *ret = ledger;
     return 0;
 }
@@ -280,8 +284,11 @@ static int still_connected(struct kiln_ledger *ledger, struct kiln_error *err)
 int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_leader,
                      struct kiln_error *err)
 {
+    /* A leader that was paused would hold the lock for as long: its session ends when it has said
+     * nothing for longer than a lease, and another may lead. */
     static const struct kiln_statement take = {
-        "lead", "SELECT pg_try_advisory_lock($1::integer, hashtext($2::text))"};
+        "lead", "SELECT pg_try_advisory_lock($1::integer, hashtext($2::text)),"
+                " set_config('idle_session_timeout', $3::text, false)"};
     int rc = still_connected(ledger, err);
     if (rc != 0)
         return rc;
@@ -292,6 +299,9 @@ int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_lea
     struct kiln_params params = {0};
     kiln_bind_i64(&params, KILN_LEADER_LOCK);
     kiln_bind_text(&params, pool);
+    char idle_ms[24];
+    snprintf(idle_ms, sizeof idle_ms, "%lld", (long long)ledger->lead_idle_ms);
+    kiln_bind_text(&params, idle_ms);
     PGresult *rows;
     rc = kiln_ledger_run(ledger, &take, &params, &rows, err);
     if (rc != 0)

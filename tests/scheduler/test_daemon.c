@@ -95,8 +95,7 @@ static bool count_is(const char *sql, long long wanted)
     return kiln_test_until(stack, sql, wanted, LIMIT_S);
 }
 
-/* --- the plain case
- * -------------------------------------------------------------------------------- */
+/* --- the plain case -------------------------------------------------------------------------- */
 static void a_batch_is_drawn(void **state)
 {
     (void)state;
@@ -139,8 +138,7 @@ static void errors_are_tried_again_and_then_given_up(void **state)
     assert_true(count_is("SELECT count(*) FROM event WHERE state = 3", 2));
 }
 
-/* --- workers
- * ------------------------------------------------------------------------------------------ */
+/* --- workers --------------------------------------------------------------------------------- */
 static void a_lost_workers_jobs_go_to_another(void **state)
 {
     (void)state;
@@ -226,8 +224,7 @@ static void drain_ends_a_worker_and_loses_nothing(void **state)
     assert_int_equal(kiln_test_count(stack, "SELECT max(crashes) FROM job"), 0);
 }
 
-/* --- cancelling
- * ---------------------------------------------------------------------------------------- */
+/* --- cancelling ------------------------------------------------------------------------------ */
 static void cancelled_jobs_stop(void **state)
 {
     (void)state;
@@ -243,8 +240,7 @@ static void cancelled_jobs_stop(void **state)
     assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM image"), 3);
 }
 
-/* --- schedulers and servers
- * ------------------------------------------------------------------------------- */
+/* --- schedulers and servers ------------------------------------------------------------------ */
 static void the_standby_takes_over(void **state)
 {
     (void)state;
@@ -260,6 +256,26 @@ static void the_standby_takes_over(void **state)
     all_done(20);
     exactly_once();
     assert_int_equal(kiln_test_count(stack, "SELECT max(tries) FROM job"), 1);
+}
+
+static void a_paused_leader_loses_the_lead(void **state)
+{
+    (void)state;
+    kiln_test_scheduler_start(&standby, stack, "b");
+    worker(0, "w0");
+    kill(scheduler.pid, SIGSTOP);
+    kiln_test_enqueue(stack, "b", "t", QUICK, 0, 10, true);
+    assert_true(kiln_test_scheduler_hears(&standby, "leading", 15));
+    all_done(10);
+    kill(scheduler.pid, SIGCONT);
+    kiln_test_enqueue(stack, "b", "t2", QUICK, 10, 10, true);
+    all_done(20);
+    exactly_once();
+    /* It takes part again, as the standby. */
+    kiln_test_scheduler_kill(&standby);
+    kiln_test_enqueue(stack, "b", "t3", QUICK, 20, 10, true);
+    all_done(30);
+    exactly_once();
 }
 
 static void an_emptied_redis_costs_no_attempt(void **state)
@@ -330,6 +346,7 @@ int main(void)
         TEST(drain_ends_a_worker_and_loses_nothing),
         TEST(cancelled_jobs_stop),
         TEST(the_standby_takes_over),
+        TEST(a_paused_leader_loses_the_lead),
         TEST(an_emptied_redis_costs_no_attempt),
         TEST(settings_are_read_again),
         TEST(postgres_killed_in_between),

@@ -199,8 +199,45 @@ static void a_line_of_many_pictures_goes_in_pages(void **state)
     assert_int_equal(kiln_test_count(stack, "SELECT count(DISTINCT index) FROM job"), 9500);
 }
 
-/* --- trouble
- * --------------------------------------------------------------------------------------- */
+static void entries_of_any_size(void **state)
+{
+    (void)state;
+    enum { HUGE = 10 * 1024 * 1024 };
+    char *huge = malloc(HUGE + 1);
+    assert_non_null(huge);
+    memset(huge, 'x', HUGE);
+    huge[HUGE] = '\0';
+    const char *const big_job[] = {"batch", "b", "job", huge, "token", "t"};
+    const char *const big_name[] = {huge, "b", "batch", "b", "job", LINE};
+    const char *const big_batch[] = {"batch", huge, "job", LINE};
+    for (int i = 0; i < 3; i++) {
+        kiln_test_append(stack, big_job, 3);
+        kiln_test_append(stack, big_name, 3);
+        kiln_test_append(stack, big_batch, 2);
+    }
+    free(huge);
+    kiln_test_enqueue(stack, "b", "t", LINE, 0, 3, false);
+    /* A field that nobody knows, however large, is passed over: its jobs are good. */
+    assert_int_equal(take_all(), 6);
+    assert_int_equal(counts().unreadable, 3);
+    assert_int_equal(counts().refused, 3);
+    assert_true(kiln_test_count(stack, "SELECT max(length(reason)) FROM intake_refusal") < 1100);
+    stream_is_empty();
+}
+
+static void a_key_of_another_type_is_waited_for(void **state)
+{
+    (void)state;
+    uint64_t inserted = 0;
+    kiln_test_redis(stack, "SET kiln:{default}:intake nonsense");
+    assert_int_not_equal(kiln_intake_step(intake, 20, &inserted, &err), 0);
+    assert_non_null(strstr(err.text, "WRONGTYPE"));
+    kiln_test_redis(stack, "DEL kiln:{default}:intake");
+    kiln_test_enqueue(stack, "b", "t", LINE, 0, 3, true);
+    assert_int_equal(take_some(), 3);
+}
+
+/* --- trouble --------------------------------------------------------------------------------- */
 static void an_unacknowledged_entry_is_taken_by_the_next_leader(void **state)
 {
     (void)state;
@@ -289,6 +326,8 @@ int main(void)
         TEST(entries_that_break_the_protocol),
         TEST(a_raw_client_may_leave_the_rest_to_us),
         TEST(a_line_of_many_pictures_goes_in_pages),
+        TEST(entries_of_any_size),
+        TEST(a_key_of_another_type_is_waited_for),
         TEST(an_unacknowledged_entry_is_taken_by_the_next_leader),
         TEST(postgres_away_keeps_everything_in_the_stream),
         TEST(redis_restart_loses_nothing),

@@ -21,8 +21,7 @@ static uint32_t random_below(uint32_t bound)
     return (uint32_t)((random_state >> 33) % bound);
 }
 
-/* --- order
- * ----------------------------------------------------------------------------------------- */
+/* --- order ----------------------------------------------------------------------------------- */
 static struct kiln_order_node nodes[SLOTS];
 
 static int compare_slots(const void *a, const void *b)
@@ -93,8 +92,7 @@ static void sorted_input_stays_shallow(void **state)
     free(many);
 }
 
-/* --- slots
- * ------------------------------------------------------------------------------------------ */
+/* --- slots ----------------------------------------------------------------------------------- */
 static void slots_are_given_once_and_found_by_hash(void **state)
 {
     (void)state;
@@ -123,8 +121,7 @@ static void slots_are_given_once_and_found_by_hash(void **state)
     kiln_slots_release(&slots);
 }
 
-/* --- costs
- * ------------------------------------------------------------------------------------------- */
+/* --- costs ----------------------------------------------------------------------------------- */
 static struct kiln_cost_shape shape(uint32_t side, uint32_t jobs)
 {
     return (struct kiln_cost_shape){"m", side, side, 8, 0, jobs};

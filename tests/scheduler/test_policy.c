@@ -69,8 +69,7 @@ static void none_at(int64_t now_ms)
     assert_false(kiln_policy_pick(policy, now_ms, &pick));
 }
 
-/* --- the rules, one by one
- * ------------------------------------------------------------------------ */
+/* --- the rules, one by one ------------------------------------------------------------------- */
 static void a_batch_is_one_group(void **state)
 {
     (void)state;
@@ -351,8 +350,7 @@ static void bounds_are_answers(void **state)
     kiln_policy_free(small);
 }
 
-/* --- fleets under simulated time
- * ------------------------------------------------------------------------ */
+/* --- fleets under simulated time ------------------------------------------------------------- */
 static uint64_t random_state;
 static uint32_t random_below(uint32_t bound)
 {

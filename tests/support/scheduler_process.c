@@ -136,8 +136,7 @@ bool kiln_test_scheduler_hears(const struct kiln_test_scheduler *scheduler, cons
     return true;
 }
 
-/* --- the client
- * ----------------------------------------------------------------------------------- */
+/* --- the client ------------------------------------------------------------------------------ */
 static struct kiln_bus *open_bus(struct kiln_test_stack *stack)
 {
     struct kiln_bus *bus = NULL;
