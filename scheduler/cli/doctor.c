@@ -26,6 +26,8 @@
 #define ROOM_WARNING (1ull << 30)
 #define ROOM_BAD (100ull << 20)
 
+#define MAKE_ROOM "make room: jobs wait while the disk is full"
+
 enum verdict { OK, WARNING, BAD };
 
 struct doctor {
@@ -123,7 +125,9 @@ static void check_redis(struct doctor *doctor)
         rc = kiln_bus_length(bus, key, &waiting, &err);
     kiln_bus_close(bus);
     if (rc)
-        find(doctor, "redis", BAD, "start it (`kiln up` for a stack of your own), or set redis",
+        find(doctor, "redis", BAD,
+             rc == KILN_FULL ? MAKE_ROOM
+                             : "start it (`kiln up` for a stack of your own), or set redis",
              "%s", err.text);
     else
         find(doctor, "redis", OK, "", "%s answers; %llu lines wait for intake", url,
@@ -218,8 +222,8 @@ static void check_room(struct doctor *doctor, const char *what, const char *path
     }
     unsigned long long bytes = (unsigned long long)fs.f_bavail * fs.f_frsize;
     enum verdict verdict = bytes < ROOM_BAD ? BAD : bytes < ROOM_WARNING ? WARNING : OK;
-    find(doctor, what, verdict, verdict == OK ? "" : "make room: jobs wait while the disk is full",
-         "%s free at %s", kiln_bytes_text((double)bytes, room, sizeof room), path);
+    find(doctor, what, verdict, verdict == OK ? "" : MAKE_ROOM, "%s free at %s",
+         kiln_bytes_text((double)bytes, room, sizeof room), path);
 }
 
 /* A probe writes, reads and removes an object: rights are not guessed from a listing. */
@@ -233,8 +237,10 @@ static void check_store(struct doctor *doctor)
         rc = kiln_store_probe(store, &err);
     kiln_store_close(store);
     if (rc) {
-        find(doctor, "store", BAD, "check store, s3_endpoint, the credentials and the rights", "%s",
-             err.text);
+        find(doctor, "store", BAD,
+             rc == KILN_FULL ? MAKE_ROOM
+                             : "check store, s3_endpoint, the credentials and the rights",
+             "%s", err.text);
         return;
     }
     find(doctor, "store", OK, "", "%s takes, gives and removes objects", url);

@@ -220,7 +220,11 @@ int kiln_stack_save(const struct kiln_stack *stack, struct kiln_error *err)
         json_array_append_new(devices, json_string(stack->devices[i]));
     json_t *state = json_pack("{s:i, s:s, s:s, s:o}", "workers", stack->workers, "postgres",
                               stack->data, "sockets", stack->sockets, "devices", devices);
-    int failed = !state || json_dump_file(state, part, JSON_INDENT(2)) || rename(part, path);
+    json_t *before = json_load_file(path, 0, NULL);
+    bool same = state && before && json_equal(state, before); /* a full disk is no obstacle then */
+    int failed =
+        !state || (!same && (json_dump_file(state, part, JSON_INDENT(2)) || rename(part, path)));
+    json_decref(before);
     json_decref(state);
     return failed ? kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", path,
                               strerror(errno))
