@@ -15,19 +15,27 @@
 #include "schemas/limits.h"
 
 enum kiln_st_dtype {
-    KILN_ST_F32, KILN_ST_F16, KILN_ST_BF16, KILN_ST_U8, KILN_ST_I8, KILN_ST_I32, KILN_ST_I64,
-    KILN_ST_F8_E4M3, KILN_ST_F64, KILN_ST_DTYPE_COUNT
+    KILN_ST_F32,
+    KILN_ST_F16,
+    KILN_ST_BF16,
+    KILN_ST_U8,
+    KILN_ST_I8,
+    KILN_ST_I32,
+    KILN_ST_I64,
+    KILN_ST_F8_E4M3,
+    KILN_ST_F64,
+    KILN_ST_DTYPE_COUNT
 };
 size_t kiln_st_dtype_size(enum kiln_st_dtype dtype);
 const char *kiln_st_dtype_name(enum kiln_st_dtype dtype); /* "F32", "F8_E4M3" */
 
 struct kiln_st_tensor {
-    const char *name;            /* borrowed from the file */
+    const char *name; /* borrowed from the file */
     enum kiln_st_dtype dtype;
     uint32_t ndim;
     int64_t shape[KILN_ST_DIMS_MAX];
-    const void *data;            /* inside the mapping, read-only, aligned to nothing */
-    size_t size;                 /* bytes */
+    const void *data; /* inside the mapping, read-only, aligned to nothing */
+    size_t size;      /* bytes */
 };
 
 struct kiln_st;
@@ -51,9 +59,8 @@ const struct kiln_st_tensor *kiln_st_find(const struct kiln_st *st, const char *
 const char *kiln_st_metadata(const struct kiln_st *st, const char *key);
 
 /* The whole file as bytes, malloc'd; metadata: key, value pairs ended by NULL, or NULL. */
-int kiln_st_encode(const struct kiln_st_tensor *tensors, size_t count,
-                   const char *const *metadata, uint8_t **ret_data, size_t *ret_size,
-                   struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_st_encode(const struct kiln_st_tensor *tensors, size_t count, const char *const *metadata,
+                   uint8_t **ret_data, size_t *ret_size, struct kiln_error *err) KILN_MUST_CHECK;
 /* The same into a file: temporary name, fsync, rename. */
 int kiln_st_write(const char *path, const struct kiln_st_tensor *tensors, size_t count,
                   const char *const *metadata, struct kiln_error *err) KILN_MUST_CHECK;
