@@ -5,6 +5,7 @@
  */
 #include "scheduler/policy.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -234,7 +235,7 @@ static uint32_t new_worker(struct kiln_policy *p, const char *name)
     if (slot == KILN_NONE)
         return slot;
     memset(&p->workers[slot], 0, sizeof(p->workers[slot]));
-    strcpy(p->workers[slot].name, name);
+    snprintf(p->workers[slot].name, sizeof(p->workers[slot].name), "%s", name);
     p->workers[slot].set = KILN_NONE;
     p->workers[slot].model = KILN_NONE;
     p->worker_used[slot] = true;

@@ -8,6 +8,7 @@
  * backlog everybody waits long) and how many GPU-seconds more our tenant has had.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "scheduler/policy_state.h"
@@ -287,7 +288,7 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct choic
     worker->steps = g->steps;
     ret->tag = ++p->next_tag;
     worker->held[worker->held_count++] = (struct pol_held){ret->tag, g->alone};
-    strcpy(ret->worker, worker->name);
+    snprintf(ret->worker, sizeof(ret->worker), "%s", worker->name);
     kiln_policy_worker_takes(p, worker_slot, set);
     p->picks++;
     p->groups[group].refs--;

@@ -3,6 +3,7 @@
  * A row is made when the first job or worker needs it and given back when nothing refers to it
  * any more, so that years of passing LoRA sets and tenants fit the same tables.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "scheduler/policy_state.h"
@@ -40,7 +41,7 @@ uint32_t kiln_policy_get_model(struct kiln_policy *p, const char *name)
         return slot;
     p->models[slot] = (struct pol_model){
         .free_sets = KILN_NONE, .held_sets = KILN_NONE, .promised_sets = KILN_NONE};
-    strcpy(p->models[slot].name, name);
+    snprintf(p->models[slot].name, sizeof(p->models[slot].name), "%s", name);
     return slot;
 }
 
@@ -57,7 +58,7 @@ uint32_t kiln_policy_get_set(struct kiln_policy *p, uint32_t model, const char *
         return slot;
     struct pol_set *set = &p->sets[slot];
     memset(set, 0, sizeof(*set));
-    strcpy(set->lora_set, lora_set);
+    snprintf(set->lora_set, sizeof(set->lora_set), "%s", lora_set);
     set->model = model;
     set->groups = set->deadlines = KILN_NONE;
     p->models[model].refs++;
@@ -75,7 +76,7 @@ uint32_t kiln_policy_get_tenant(struct kiln_policy *p, const char *name)
     if (slot == KILN_NONE)
         return slot;
     memset(&p->tenants[slot], 0, sizeof(p->tenants[slot]));
-    strcpy(p->tenants[slot].name, name);
+    snprintf(p->tenants[slot].name, sizeof(p->tenants[slot].name), "%s", name);
     return slot;
 }
 

@@ -27,7 +27,7 @@ int kiln_bus_last_id(struct kiln_bus *bus, const char *stream, char *ret, size_t
         reply->element[0]->element[0]->type == REDIS_REPLY_STRING)
         id = reply->element[0]->element[0]->str;
     if (strlen(id) < size)
-        strcpy(ret, id);
+        memcpy(ret, id, strlen(id) + 1);
     else
         rc = kiln_fail(err, KILN_PROTOCOL, "Redis: the newest id of %s makes no sense", stream);
     freeReplyObject(reply);

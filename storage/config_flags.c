@@ -5,6 +5,7 @@
  */
 #include "storage/config_flags.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,8 +89,8 @@ int kiln_config_flags_lay(int argc, char *const *argv, const char **rest, int *r
             rest[left++] = argv[i];
             continue;
         }
-        char origin[sizeof(flag.name) + 8] = "flag --";
-        strcat(origin, flag.name);
+        char origin[sizeof(flag.name) + 8];
+        snprintf(origin, sizeof(origin), "flag --%s", flag.name);
         int rc = strcmp(flag.name, "config") == 0
                      ? 0
                      : kiln_config_set(config, flag.name, flag.value, origin, err);
