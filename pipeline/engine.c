@@ -121,7 +121,7 @@ void kiln_engine_close(struct kiln_engine *e)
     kt_scope_free(e->times_scope);
     kiln_lora_merge_free(e->loras);
     kiln_feature_cache_free(e->features);
-    kiln_params_release(&e->params);
+    kiln_param_table_release(&e->params);
     kiln_vae_free(e->vae);
     kiln_transformer_free(e->transformer);
     kiln_text_encoder_free(e->text_encoder);

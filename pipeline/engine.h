@@ -32,7 +32,7 @@ struct kiln_engine {
     struct kiln_text_encoder *text_encoder;
     struct kiln_transformer *transformer;
     struct kiln_vae *vae;
-    struct kiln_params params;
+    struct kiln_param_table params;
     struct kiln_lora_merge *loras;
     struct kiln_feature_cache *features;
     /* The time table of the last schedule; dropped when the LoRA set changes. */

@@ -33,13 +33,13 @@ struct merged_set {
 };
 
 struct kiln_lora_merge {
-    const struct kiln_params *params;
+    const struct kiln_param_table *params;
     struct kiln_lora_module *modules;
     int device;
     struct merged_set set;
 };
 
-struct kiln_lora_merge *kiln_lora_merge_new(const struct kiln_params *params, int device)
+struct kiln_lora_merge *kiln_lora_merge_new(const struct kiln_param_table *params, int device)
 {
     struct kiln_lora_merge *m = calloc(1, sizeof *m);
     if (!m)

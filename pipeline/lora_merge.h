@@ -24,7 +24,7 @@ struct kiln_lora_use {
 struct kiln_lora_merge;
 
 /* params and the slots they point to must outlive it. */
-struct kiln_lora_merge *kiln_lora_merge_new(const struct kiln_params *params, int device);
+struct kiln_lora_merge *kiln_lora_merge_new(const struct kiln_param_table *params, int device);
 void kiln_lora_merge_free(struct kiln_lora_merge *m); /* restores; accepts NULL */
 
 /* Makes exactly this set the one in place (count 0: none).  On failure the one before stays.

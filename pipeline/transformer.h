@@ -23,8 +23,9 @@ struct kiln_transformer;
 /* dir: the folder transformer.  The weights live in scope.  params receives the linear layers a
  * LoRA may change; its slots point into *ret. */
 int kiln_transformer_load(const char *dir, const struct kiln_transformer_config *config,
-                          struct kt_scope *scope, enum kt_dtype dtype, struct kiln_params *params,
-                          struct kiln_transformer **ret, struct kiln_error *err) KILN_MUST_CHECK;
+                          struct kt_scope *scope, enum kt_dtype dtype,
+                          struct kiln_param_table *params, struct kiln_transformer **ret,
+                          struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_transformer_free(struct kiln_transformer *t); /* accepts NULL */
 
 /* Text features [tokens, caption_width] to the refined caption [padded tokens, width]. */

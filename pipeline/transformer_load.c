@@ -62,8 +62,9 @@ static void load_ends(struct kiln_weights *w, struct kiln_transformer *t)
 }
 
 int kiln_transformer_load(const char *dir, const struct kiln_transformer_config *config,
-                          struct kt_scope *scope, enum kt_dtype dtype, struct kiln_params *params,
-                          struct kiln_transformer **ret, struct kiln_error *err)
+                          struct kt_scope *scope, enum kt_dtype dtype,
+                          struct kiln_param_table *params, struct kiln_transformer **ret,
+                          struct kiln_error *err)
 {
     struct kiln_weights *w;
     int code = kiln_weights_open(dir, "cap_embedder.1.weight", scope, dtype, params, &w, err);

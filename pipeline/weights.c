@@ -15,7 +15,7 @@ struct kiln_weights {
     bool *used; /* by position in st */
     struct kt_scope *scope;
     enum kt_dtype dtype;
-    struct kiln_params *params;
+    struct kiln_param_table *params;
     struct kiln_error error;
 };
 
@@ -92,8 +92,8 @@ static int detect_prefix(struct kiln_weights *w, const char *probe, struct kiln_
 }
 
 int kiln_weights_open(const char *dir, const char *probe, struct kt_scope *scope,
-                      enum kt_dtype dtype, struct kiln_params *params, struct kiln_weights **ret,
-                      struct kiln_error *err)
+                      enum kt_dtype dtype, struct kiln_param_table *params,
+                      struct kiln_weights **ret, struct kiln_error *err)
 {
     struct kiln_weights *w = calloc(1, sizeof *w);
     if (!w)
@@ -234,7 +234,7 @@ static kt load(struct kiln_weights *w, struct kt_scope *scope, const char *name,
 static void note_param(struct kiln_weights *w, const char *prefix, const char *module, kt *slot,
                        int64_t row, int64_t rows, int64_t cols)
 {
-    struct kiln_params *p = w->params;
+    struct kiln_param_table *p = w->params;
     if (!p || w->error.code)
         return;
     if (p->count == p->capacity) {
@@ -252,10 +252,10 @@ static void note_param(struct kiln_weights *w, const char *prefix, const char *m
     snprintf(item->name, sizeof item->name, "%s%s", prefix, module);
 }
 
-void kiln_params_release(struct kiln_params *params)
+void kiln_param_table_release(struct kiln_param_table *params)
 {
     free(params->items);
-    *params = (struct kiln_params){0};
+    *params = (struct kiln_param_table){0};
 }
 
 /* --- requests ----------------------------------------------------------------------------------

@@ -25,19 +25,19 @@ struct kiln_param {
     kt *slot;
     int64_t row, rows, cols;
 };
-struct kiln_params {
+struct kiln_param_table {
     struct kiln_param *items;
     size_t count, capacity;
 };
-void kiln_params_release(struct kiln_params *params);
+void kiln_param_table_release(struct kiln_param_table *params);
 
 struct kiln_weights;
 
 /* probe: a tensor every such model has, by which the prefix is found.  scope: receives the
  * tensors, converted to dtype.  params may be NULL. */
 int kiln_weights_open(const char *dir, const char *probe, struct kt_scope *scope,
-                      enum kt_dtype dtype, struct kiln_params *params, struct kiln_weights **ret,
-                      struct kiln_error *err) KILN_MUST_CHECK;
+                      enum kt_dtype dtype, struct kiln_param_table *params,
+                      struct kiln_weights **ret, struct kiln_error *err) KILN_MUST_CHECK;
 /* The verdict; frees w in any case.  The slots stay filled: their scope owns the tensors. */
 int kiln_weights_close(struct kiln_weights *w, struct kiln_error *err) KILN_MUST_CHECK;
 
