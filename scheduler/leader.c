@@ -99,7 +99,7 @@ int kiln_leader_open(const struct kiln_config *config, struct kiln_ledger *ledge
     leader->lease_ms = (int64_t)(kiln_config_number(config, KILN_KEY_LEASE_S) * 1000);
     name_keys(leader);
     int64_t now_ms = kiln_clock_ms();
-    leader->bus_back_ms = now_ms;
+    leader->bus_back_ms = leader->began_ms = now_ms;
     leader->sweep_due_ms = INT64_MAX; /* the first load is one */
     leader->costs = kiln_cost_model_new(COST_ROWS);
     int rc = leader->costs ? kiln_policy_new(NULL, leader->costs, &leader->policy, err)

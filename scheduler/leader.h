@@ -84,7 +84,8 @@ struct kiln_leader {
     bool bus_away, check_cancelled, control_caught_up;
     struct kiln_error ledger_error; /* met while hearing; ends the leadership */
     uint64_t loaded_id, sweep_id;   /* cursors */
-    bool sweeping, queue_full;
+    bool loaded, sweeping, queue_full;
+    int64_t began_ms;
     int64_t sweep_began_ms;
     /* the intake thread */
     pthread_t intake_thread;

@@ -98,6 +98,15 @@ static int load_new(struct kiln_leader *leader, int64_t now_ms, struct kiln_erro
     for (int page = 0; page < PAGES_A_STEP && more && rc == 0; page++)
         rc = load_page(leader, now_ms, &leader->loaded_id, &more, err);
     leader->load_due_ms = more ? now_ms : now_ms + POLL_MS;
+    if (rc == 0 && !more && !leader->loaded) {
+        struct kiln_policy_counts counts;
+        kiln_policy_counts(leader->policy, &counts);
+        leader->loaded = true;
+        kiln_log(KILN_LOG_INFO, "queue_loaded", kiln_f("jobs", "%u", counts.waiting),
+                 kiln_f("groups", "%u", counts.groups),
+                 kiln_f("backlog_s", "%.1f", counts.backlog_s),
+                 kiln_f("took_s", "%.2f", (double)(kiln_clock_ms() - leader->began_ms) / 1000));
+    }
     return rc;
 }
 

@@ -89,6 +89,8 @@ int kiln_config_flags_lay(int argc, char *const *argv, const char **rest, int *r
             rest[left++] = argv[i];
             continue;
         }
+        if (!flag.value)
+            return kiln_fail(err, KILN_CONFIG, "--%s needs a value", flag.name);
         char origin[sizeof(flag.name) + 8];
         snprintf(origin, sizeof(origin), "flag --%s", flag.name);
         int rc = strcmp(flag.name, "config") == 0
