@@ -1,4 +1,16 @@
-/* bus.c - the connection to Redis: connecting, sending, waiting, and what its errors mean. */
+/* bus.c - the connection to Redis: connecting, sending, waiting, and what its errors mean.
+ *
+ * A connection is in one of three moods.  Idle: nothing asked, nothing owed.  Asking: commands were
+ * built into `out` and their replies are read one by one, in order.  Appending: up to a thousand
+ * XADDs are on their way (in_flight) and nobody waits for a particular one.  Whoever asks while
+ * appends are in flight first reads their answers, so that a reply always belongs to the question
+ * at the head of the line.
+ *
+ * There is no repairing a line that got out of step.  After a time-out, a broken reply or a short
+ * write the connection is dropped, what was in flight counts as failed (`late`), and the next call
+ * connects anew.  Nothing is sent twice by this file: whether a lost XADD or a lost reading may be
+ * repeated is for the caller to know, and the callers' messages are made so that it may.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -60,7 +72,7 @@ void kiln_bus_close(struct kiln_bus *bus)
     free(bus);
 }
 
-/* "host:port" or the socket's path, for messages. */
+/* Never the password, never the user: "host:port" or the socket's path, for messages. */
 static const char *where(const struct kiln_bus *bus, char out[300])
 {
     if (bus->target.path[0])
@@ -70,6 +82,7 @@ static const char *where(const struct kiln_bus *bus, char out[300])
     return out;
 }
 
+/* Gives the connection up and says why; returns code. */
 static int lost(struct kiln_bus *bus, int code, const char *what, struct kiln_error *err)
 {
     char at[300];
@@ -87,6 +100,8 @@ struct error_row {
     const char *advice;
 };
 
+/* By the first words of the reply, which are Redis' interface; the rest of its text is for people.
+ * What passes by itself is UNAVAILABLE or FULL, what needs a person is DENIED or CONFIG. */
 static const struct error_row error_rows[] = {
     {"OOM ", KILN_FULL, "Redis has reached maxmemory"},
     {"MISCONF ", KILN_FULL, "Redis cannot write to its disk"},
@@ -121,6 +136,8 @@ int kiln_bus_reply_error(const redisReply *reply, struct kiln_error *err)
 
 /* --- building commands ----------------------------------------------------------------------- */
 
+/* Room for more bytes at the end of `out`, or NULL: a command is then incomplete, must not be sent,
+ * and kiln_bus_reply says so. */
 static char *extend(struct kiln_bus *bus, size_t more)
 {
     if (bus->out_len + more > bus->out_size) {
@@ -216,6 +233,7 @@ int kiln_bus_send(struct kiln_bus *bus, struct kiln_error *err)
     return 0;
 }
 
+/* Feeds the parser with what has arrived. */
 static int read_some(struct kiln_bus *bus, struct kiln_error *err)
 {
     char bytes[16 * 1024];
@@ -262,6 +280,7 @@ static int parse_one(struct kiln_bus *bus, redisReply **ret, struct kiln_error *
     return 0;
 }
 
+/* The next reply in line, however many reads it takes, until the deadline. */
 static int next_reply(struct kiln_bus *bus, int64_t deadline, redisReply **ret,
                       struct kiln_error *err)
 {
@@ -361,6 +380,8 @@ static int read_password(const struct kiln_bus *bus, char **ret, struct kiln_err
     return 0;
 }
 
+/* Says who we are and which database is meant.  SELECT goes out even for 0: its answer is the proof
+ * that a Redis listens, that it has loaded its data and that the password was right. */
 static int greet(struct kiln_bus *bus, const char *password, struct kiln_error *err)
 {
     size_t commands = 0;
@@ -378,6 +399,7 @@ static int greet(struct kiln_bus *bus, const char *password, struct kiln_error *
     return kiln_bus_replies(bus, commands + 1, err);
 }
 
+/* hiredis connects, with its time limit; from then on the socket is non-blocking and ours. */
 static int connect_socket(struct kiln_bus *bus, struct kiln_error *err)
 {
     struct timeval limit = {bus->connect_ms / 1000, (bus->connect_ms % 1000) * 1000};

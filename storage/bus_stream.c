@@ -3,6 +3,13 @@
  * Reads lend their entries: the reply is kept until the next read, and the entries point into it.
  * A consumer group that is gone (somebody emptied Redis) is made again from the stream's beginning,
  * so nothing that is in the stream can be missed.
+ *
+ * A reading whose answer is lost is not repeated here: its entries are pending for this consumer
+ * now, and asking for new ones again would step over them.  The caller hears KILN_UNAVAILABLE and
+ * reads its pending entries first, as it does after every trouble.
+ *
+ * Appends in flight are what makes a million job lines a matter of seconds: no answer is waited
+ * for until a thousand are owed, and one system call carries as many commands as fit 64 KiB.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +23,7 @@
 
 /* --- appending ------------------------------------------------------------------------------- */
 
+/* lengths NULL: the fields are NUL-terminated texts. */
 static void put_append(struct kiln_bus *bus, const char *stream, uint64_t maxlen,
                        const char *const *fields, const size_t *lengths, size_t field_count)
 {
@@ -90,6 +98,7 @@ int kiln_bus_flush(struct kiln_bus *bus, struct kiln_error *err)
 
 /* --- lending entries ------------------------------------------------------------------------- */
 
+/* Ends the loan of the last reading. */
 static void forget(struct kiln_bus *bus)
 {
     if (bus->kept)
@@ -143,6 +152,7 @@ struct lender {
     size_t entries, texts; /* lent so far */
 };
 
+/* The list was measured: there is room, and every type is what it must be. */
 static void lend_list(struct lender *lender, const char *stream, const redisReply *list)
 {
     struct kiln_bus *bus = lender->bus;
@@ -262,6 +272,7 @@ int kiln_bus_read_group(struct kiln_bus *bus, const char *stream, const char *gr
     return rc ? rc : lend_streams(bus, reply, ret, err);
 }
 
+/* One page of XAUTOCLAIM from the cursor on: [next cursor, entries, ids that are gone]. */
 static int claim_once(struct kiln_bus *bus, const char *stream, const char *group,
                       const char *consumer, uint32_t idle_ms, uint32_t max, const char *cursor,
                       redisReply **ret, struct kiln_error *err)
@@ -329,6 +340,7 @@ static void put_ids(struct kiln_bus *bus, const char *const *ids, size_t count)
         kiln_bus_arg_text(bus, ids[i]);
 }
 
+/* XACK only forgets who was reading; without XDEL the entry would stay in the stream for ever. */
 int kiln_bus_ack(struct kiln_bus *bus, const char *stream, const char *group,
                  const char *const *ids, size_t count, struct kiln_error *err)
 {

@@ -20,7 +20,7 @@ struct kiln_ledger {
     struct kiln_pg pg;
     struct kiln_ledger_limits limits;
     int64_t lead_idle_ms; /* silence that ends a leader's session */
-    uint64_t leads_in; /* the connection (its generation) that holds the leader lock; 0 = none */
+    uint64_t leads_in;    /* the connection (its generation) that holds the leader lock; 0 = none */
 };
 
 int kiln_ledger_open(const struct kiln_config *config, const char *name, struct kiln_ledger **ret,
@@ -60,6 +60,8 @@ void kiln_ledger_close(struct kiln_ledger *ledger)
 
 /* --- running a statement --------------------------------------------------------------------- */
 
+/* Makes the statement known to this connection, once.  The types of parameters are left to the
+ * server, which takes them from the casts in the text. */
 static int prepare(struct kiln_pg *pg, const struct kiln_statement *statement,
                    struct kiln_error *err)
 {
@@ -77,6 +79,7 @@ static int prepare(struct kiln_pg *pg, const struct kiln_statement *statement,
     return rc;
 }
 
+/* Connects if need be, sends, waits: one attempt, no second thoughts. */
 static int run_once(struct kiln_pg *pg, const struct kiln_statement *statement,
                     const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
 {
@@ -149,6 +152,8 @@ static int send_all(struct kiln_pg *pg, const struct kiln_statement *statement,
     return 0;
 }
 
+/* All out, then all in: libpq's pipeline mode.  Any failure costs the connection, because there is
+ * no other way back out of the pipeline that surely leaves nothing unread. */
 static int run_many_once(struct kiln_pg *pg, const struct kiln_statement *statement,
                          const struct kiln_params *params, size_t count,
                          const struct kiln_statement *last, PGresult **ret, struct kiln_error *err)
@@ -194,6 +199,7 @@ int kiln_ledger_run_many(struct kiln_ledger *ledger, const struct kiln_statement
 
 /* --- reading through a cursor ---------------------------------------------------------------- */
 
+/* Cursors cannot be prepared: the statement's text is sent with its parameters. */
 static int declare(struct kiln_pg *pg, const struct kiln_statement *statement,
                    const struct kiln_params *params, struct kiln_error *err)
 {
@@ -208,6 +214,8 @@ static int declare(struct kiln_pg *pg, const struct kiln_statement *statement,
     return sent ? kiln_pg_finish(pg, 0, NULL, err) : kiln_pg_fail(pg, NULL, "send", err);
 }
 
+/* Each FETCH has the time limit of a statement; how long the caller takes for a row has none but
+ * the server's limit for idle transactions. */
 static int fetch_all(struct kiln_pg *pg, kiln_each_row *each, void *arg, struct kiln_error *err)
 {
     for (;;) {
@@ -281,6 +289,8 @@ static int still_connected(struct kiln_ledger *ledger, struct kiln_error *err)
     return kiln_ledger_run(ledger, &ping, &(struct kiln_params){0}, NULL, err);
 }
 
+/* The lock belongs to the server's session, so it ends with the connection, and a connection that
+ * was made anew in between (its generation tells) has to win it again. */
 int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_leader,
                      struct kiln_error *err)
 {

@@ -53,7 +53,7 @@
 
 /* --- batches by name ------------------------------------------------------------------------- */
 
-/* Rows of (id, name) for the names, or an error if one is missing although it was just made. */
+/* The statement (find or make) with the batch names of the jobs, neighbours of one name once. */
 static int find_batches(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                         const char *pool, const struct kiln_new_job *jobs, size_t count,
                         PGresult **ret, struct kiln_error *err)
@@ -184,6 +184,7 @@ static void add_numbers(const struct kiln_new_job *new, uint64_t batch_id, struc
     kiln_array_int(&a[24], entry_number(new->entry));
 }
 
+/* Turns rows into columns: one array for each of the statement's, in its order. */
 static void bind_jobs(struct kiln_params *params, const struct kiln_new_job *jobs, size_t count,
                       const uint64_t *ids)
 {
@@ -204,6 +205,7 @@ static void bind_jobs(struct kiln_params *params, const struct kiln_new_job *job
         kiln_bind_array(params, &arrays[i]);
 }
 
+/* One statement, one transaction: jobs, sums and accounts move together. */
 static int insert_chunk(struct kiln_ledger *ledger, const char *pool,
                         const struct kiln_new_job *jobs, size_t count, const uint64_t *ids,
                         uint64_t *inserted, struct kiln_error *err)

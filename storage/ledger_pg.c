@@ -184,6 +184,7 @@ static int connect_host(struct kiln_pg *pg, int host, struct kiln_error *err)
     return 0;
 }
 
+/* Notices are the server talking; libpq would print them. */
 static void ignore_notice(void *arg, const char *message)
 {
     (void)arg;
@@ -229,6 +230,7 @@ static int set_up_session(struct kiln_pg *pg, int earlier, struct kiln_error *er
     return rc == 0 && earlier ? end_earlier(pg, earlier, err) : rc;
 }
 
+/* Every host gets its full time limit; the error of the last one is what the caller sees. */
 int kiln_pg_connect(struct kiln_pg *pg, struct kiln_error *err)
 {
     if (pg->conn && PQstatus(pg->conn) == CONNECTION_OK)
@@ -277,6 +279,7 @@ static int wait_result(struct kiln_pg *pg, int64_t limit_ms, int64_t deadline,
     }
 }
 
+/* Neither an error nor a state of the protocol we never ask for (COPY, single rows). */
 static bool good(const PGresult *result)
 {
     ExecStatusType status = PQresultStatus(result);
@@ -309,6 +312,7 @@ int kiln_pg_finish(struct kiln_pg *pg, int64_t limit_ms, PGresult **ret, struct 
     return rc;
 }
 
+/* Results of a pipelined statement: its own, a NULL, then the mark of the sync point. */
 int kiln_pg_pipelined(struct kiln_pg *pg, PGresult **ret, struct kiln_error *err)
 {
     int64_t limit = pg->statement_ms + CLIENT_GRACE_MS, deadline = kiln_clock_ms() + limit;
