@@ -163,6 +163,7 @@ static void record(struct committer *committer, struct kiln_picture *picture)
             if (picture->outcome != KILN_OUTCOME_DRAWN)
                 return; /* the lease gives it back */
             kiln_picture_fail(picture, code, err.text);
+            picture->final = code == KILN_BAD_INPUT; /* else it may be this program that is wrong */
             continue;
         }
         int wait_ms = kiln_outage_fail(&committer->outage, &err);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -225,30 +226,42 @@ static int check_complete(const struct render *render, struct kiln_error *err)
 /* --- drawing and writing -------------------------------------------------------------------------
  */
 
-static int write_all(FILE *file, const void *data, size_t size)
+/* Writes and closes the file at `path`. */
+static int write_at(const char *path, const void *data, size_t size, struct kiln_error *err)
 {
-    return fwrite(data, 1, size, file) == size && fflush(file) == 0 && fsync(fileno(file)) == 0
-               ? 0
-               : -1;
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        return kiln_fail(err, KILN_IO, "open %s: %s", path, strerror(errno));
+    bool good = fwrite(data, 1, size, file) == size && fflush(file) == 0;
+    /* A pipe or a terminal cannot be synced, and need not be. */
+    good = good && (fsync(fileno(file)) == 0 || errno == EINVAL || errno == ENOTSUP);
+    int number = errno;
+    if (fclose(file) != 0 && good) {
+        good = false;
+        number = errno;
+    }
+    if (good)
+        return 0;
+    return kiln_fail(err, number == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", path,
+                     strerror(number));
 }
 
-/* Under a temporary name first: a reader of the file never meets half a picture. */
+/* Under a temporary name first: a reader of the file never meets half a picture.  What exists and
+ * is no regular file (a pipe, /dev/null) is written to and never replaced. */
 static int write_file(const char *path, const void *data, size_t size, struct kiln_error *err)
 {
     char temp[4096];
+    struct stat about;
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
+        return write_at(path, data, size, err);
     if (snprintf(temp, sizeof temp, "%s.tmp%ld", path, (long)getpid()) >= (int)sizeof temp)
-        return kiln_fail(err, KILN_BAD_INPUT, "--out: the path is too long");
-    FILE *file = fopen(temp, "wb");
-    if (!file)
-        return kiln_fail(err, KILN_IO, "open %s: %s", temp, strerror(errno));
-    int bad = write_all(file, data, size), number = errno;
-    bad |= fclose(file);
-    if (bad == 0 && rename(temp, path) == 0)
-        return 0;
-    number = bad ? number : errno;
-    unlink(temp);
-    return kiln_fail(err, number == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", path,
-                     strerror(number));
+        return kiln_fail(err, KILN_BAD_INPUT, "the path %.40s... is too long", path);
+    int code = write_at(temp, data, size, err);
+    if (code == 0 && rename(temp, path) != 0)
+        code = kiln_fail(err, KILN_IO, "write %s: %s", path, strerror(errno));
+    if (code != 0)
+        unlink(temp);
+    return code;
 }
 
 static int write_picture(const struct render *render, const DiffusionZOutput *output,
@@ -279,7 +292,14 @@ static int write_latent(const struct render *render, const DiffusionZOutput *out
     };
     /* Before the VAE, as the sampler left it: what the parity checks compare. */
     tensor.size = (size_t)(tensor.shape[0] * tensor.shape[1] * tensor.shape[2]) * sizeof(float);
-    return kiln_st_write(render->latents, &tensor, 1, NULL, err);
+    uint8_t *data;
+    size_t size;
+    int code = kiln_st_encode(&tensor, 1, NULL, &data, &size, err);
+    if (code != 0)
+        return code;
+    code = write_file(render->latents, data, size, err);
+    free(data);
+    return code;
 }
 
 static void print_about(const struct render *render, const DiffusionZTimes *times)

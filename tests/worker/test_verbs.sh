@@ -42,6 +42,15 @@ cmp -s a.webp e.webp || fail "a LoRA of strength 0 changed the picture"
 draw f.webp --lossless
 cmp -s a.webp f.webp && fail "--lossless changed nothing"
 
+mkfifo pipe other
+cat pipe >from_pipe &
+cat other >from_other &
+draw pipe --latents other
+wait
+cmp -s a.webp from_pipe || fail "a pipe got another picture"
+cmp -s a.safetensors from_other || fail "a pipe got another latent"
+[ -p pipe ] && [ -p other ] || fail "a pipe was replaced by a file"
+
 render=("$worker" render --model "$model" --prompt x --width 64 --height 64 --steps 1)
 expect 0 "help" "$worker" render --help
 expect 64 "no options" "$worker" render
