@@ -1,5 +1,5 @@
 /* basic_ops.cpp - tensors in and out of host memory, layout, plain arithmetic. */
-#include "pipeline/torch/internal.h"
+#include "pipeline/torch/internal.hpp"
 
 #include <cstring>
 

@@ -1,10 +1,10 @@
-/* cpu_ops.cpp - see cpu_ops.h.
+/* cpu_ops.cpp - see cpu_ops.hpp.
  *
  * Attention is two matrix products and a softmax over a block of query rows at a time: through
  * oneDNN that is twice as fast as LibTorch's fused CPU attention (kernels/LAB.md), and the block
  * keeps the scores in the cache and their memory bounded.
  */
-#include "pipeline/torch/cpu_ops.h"
+#include "pipeline/torch/cpu_ops.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 /* image_ops.cpp - convolutions and norms over pictures, channels last in memory. */
-#include "pipeline/torch/cpu_ops.h"
+#include "pipeline/torch/cpu_ops.hpp"
 
 #include <cstring>
 

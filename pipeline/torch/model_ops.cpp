@@ -1,5 +1,5 @@
 /* model_ops.cpp - norms, the gated feed-forward and attention. */
-#include "pipeline/torch/cpu_ops.h"
+#include "pipeline/torch/cpu_ops.hpp"
 
 #include <cmath>
 

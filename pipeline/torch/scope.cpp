@@ -1,5 +1,5 @@
 /* scope.cpp - scopes, the sticky error, devices and threads. */
-#include "pipeline/torch/internal.h"
+#include "pipeline/torch/internal.hpp"
 
 #include <cpuinfo.h>
 #include <cstring>

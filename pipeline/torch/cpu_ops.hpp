@@ -1,10 +1,10 @@
-/* cpu_ops.h - the model's own steps on the CPU: the kernels of kernels/ over LibTorch's tensors
+/* cpu_ops.hpp - the model's own steps on the CPU: the kernels of kernels/ over LibTorch's tensors
  * and threads.  Each is asked first whether it can take the operands; where it cannot (another
  * device or format), the callers compose the same from LibTorch's operators. */
-#ifndef KILN_TORCH_CPU_OPS_H
-#define KILN_TORCH_CPU_OPS_H
+#ifndef KILN_TORCH_CPU_OPS_HPP
+#define KILN_TORCH_CPU_OPS_HPP
 
-#include "pipeline/torch/internal.h"
+#include "pipeline/torch/internal.hpp"
 
 namespace kiln::cpu
 {

@@ -1,7 +1,7 @@
-/* internal.h - what the files of this folder share: the two structs behind the handles, and the
+/* internal.hpp - what the files of this folder share: the two structs behind the handles, and the
  * wrapper that turns exceptions into a scope's sticky error. */
-#ifndef KILN_TORCH_INTERNAL_H
-#define KILN_TORCH_INTERNAL_H
+#ifndef KILN_TORCH_INTERNAL_HPP
+#define KILN_TORCH_INTERNAL_HPP
 
 #include <exception>
 #include <initializer_list>
