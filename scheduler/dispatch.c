@@ -141,5 +141,6 @@ int kiln_dispatch(struct kiln_leader *leader, int64_t now_ms, struct kiln_error 
         if (rc)
             return rc;
     }
+    leader->busy = !bus_away;
     return 0;
 }

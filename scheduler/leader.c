@@ -217,7 +217,9 @@ int kiln_leader_step(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_e
     int rc = now_ms >= leader->lead_due_ms ? confirm_lead(leader, now_ms, err) : 0;
     if (rc)
         return rc;
-    bool bus = hear(leader, wait_ms, now_ms);
+    bool hurry = leader->busy && !leader->bus_away;
+    leader->busy = false;
+    bool bus = hear(leader, hurry ? 0 : wait_ms, now_ms);
     if (leader->ledger_error.code)
         return kiln_fail(err, leader->ledger_error.code, "%s", leader->ledger_error.text);
     now_ms = kiln_clock_ms();

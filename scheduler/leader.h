@@ -81,6 +81,7 @@ struct kiln_leader {
         sweep_due_ms, ears_due_ms;
     int64_t bus_back_ms;     /* leases count from here at the earliest: nobody was heard before */
     int64_t clock_offset_ms; /* database - monotonic */
+    bool busy;               /* the last round left work behind: the next one does not wait */
     bool bus_away, check_cancelled, control_caught_up;
     struct kiln_error ledger_error; /* met while hearing; ends the leadership */
     uint64_t loaded_id, sweep_id;   /* cursors */

@@ -98,6 +98,7 @@ static int load_new(struct kiln_leader *leader, int64_t now_ms, struct kiln_erro
     for (int page = 0; page < PAGES_A_STEP && more && rc == 0; page++)
         rc = load_page(leader, now_ms, &leader->loaded_id, &more, err);
     leader->load_due_ms = more ? now_ms : now_ms + POLL_MS;
+    leader->busy = leader->busy || more;
     if (rc == 0 && !more && !leader->loaded) {
         struct kiln_policy_counts counts;
         kiln_policy_counts(leader->policy, &counts);
