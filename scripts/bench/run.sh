@@ -1,11 +1,23 @@
 #!/bin/bash
-# run.sh - what `make bench` runs: every other script of this folder, one after the other.
-set -u
-cd "$(dirname "$0")"
-status=0
-for bench in *.sh; do
-    [ "$bench" = run.sh ] && continue
-    echo "== ${bench%.sh}"
-    (cd ../.. && "scripts/bench/$bench") || status=1
-done
-exit $status
+# run.sh - what `make bench` prints: the machine, the queue on private servers, the engine beside
+# diffusers in the same run.  PEER_PYTHON names a Python with torch, diffusers and transformers;
+# without one Kiln's side is measured alone and the page says so.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+build=${BUILD:-build}
+
+echo "machine: $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), load $(cut -d' ' -f1 /proc/loadavg)"
+echo "commit:  $(git describe --always --dirty 2>/dev/null || echo unknown), $(date -u +%F)"
+
+echo
+echo "== enqueue: job lines a second into Redis (AOF everysec) =="
+"$build/kiln" bench enqueue
+echo
+echo "== queue: scheduler, worker, store and ledger for real; the engine returns a test card =="
+"$build/kiln" bench queue
+
+echo
+echo "== engine: one picture on the CPU, Kiln beside diffusers =="
+python=${PEER_PYTHON:-python3}
+"$python" scripts/bench/engine_vs_diffusers.py --model pipeline/models/sketch \
+    --library "$build/libdiffusionz.so" --sizes 256,512 --dtypes fp32,bf16
