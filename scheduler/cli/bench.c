@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,7 +46,7 @@ static int bench_open(struct bench *bench, struct kiln_error *err)
     const char *temporary = getenv("TMPDIR");
     snprintf(bench->dir, sizeof bench->dir, "%.*s/kiln-bench.XXXXXX", PATH_MAX - 64,
              temporary && temporary[0] ? temporary : "/tmp");
-    if (!mkdtemp(bench->dir))
+    if (!mkdtemp(bench->dir) || chmod(bench->dir, 0711) != 0) /* Postgres' user passes through */
         return kiln_fail(err, KILN_IO, "make %s: %s", bench->dir, strerror(errno));
     bench->own = *bench->cli;
     bench->own.quiet = true;

@@ -116,6 +116,7 @@ if [ "$(id -u)" = 0 ]; then
     ok kiln down --dir closed/s
     mkdir home
     chown nobody home
+    stacks+=(home/s)
     cp "$kiln_bin"/kiln "$kiln_bin"/kiln-scheduler "$kiln_bin"/kiln-worker home/ 2>/dev/null
     if setpriv --reuid=nobody --clear-groups test -x home/kiln; then
         as_nobody() { (cd home && setpriv --reuid=nobody --regid="$(id -g nobody)" --clear-groups env TMPDIR="$PWD" "$@"); }
