@@ -63,33 +63,47 @@ struct kiln_rope kiln_rope_text(struct kt_scope *s, const struct kiln_text_confi
     return angles_finish(&a, s);
 }
 
-/* One row of the three-axis table. */
-static void put_position(struct angles *a, const struct kiln_transformer_config *config,
-                         int64_t row, const int64_t position[KILN_ROPE_AXES])
+/* The frequencies of a head, axis after axis; NULL with the scope's error set. */
+static double *ladder(struct kt_scope *s, const struct kiln_transformer_config *config)
 {
-    int64_t at = 0;
-    for (int axis = 0; axis < KILN_ROPE_AXES; axis++) {
-        int width = config->axes[axis];
-        for (int i = 0; i < width / 2; i++) {
-            double frequency = 1.0 / pow(config->rope_theta, 2.0 * i / width);
-            put(a, row, at++, (float)((double)position[axis] * frequency));
-        }
+    double *frequencies = malloc((size_t)config->head_dim / 2 * sizeof *frequencies);
+    if (!frequencies) {
+        struct kiln_error err;
+        kiln_fail(&err, KILN_NO_MEMORY, "no memory for the rotation frequencies");
+        kt_scope_fail(s, &err);
+        return NULL;
     }
+    for (int axis = 0, at = 0; axis < KILN_ROPE_AXES; axis++)
+        for (int i = 0; i < config->axes[axis] / 2; i++)
+            frequencies[at++] = 1.0 / pow(config->rope_theta, 2.0 * i / config->axes[axis]);
+    return frequencies;
 }
 
-static void put_caption(struct angles *a, const struct kiln_transformer_config *config, int64_t row,
-                        int64_t rows)
+/* One row of the three-axis table. */
+static void put_position(struct angles *a, const struct kiln_transformer_config *config,
+                         const double *frequencies, int64_t row,
+                         const int64_t position[KILN_ROPE_AXES])
+{
+    for (int axis = 0, at = 0; axis < KILN_ROPE_AXES; axis++)
+        for (int i = 0; i < config->axes[axis] / 2; i++, at++)
+            put(a, row, at, (float)((double)position[axis] * frequencies[at]));
+}
+
+static void put_caption(struct angles *a, const struct kiln_transformer_config *config,
+                        const double *frequencies, int64_t row, int64_t rows)
 {
     for (int64_t k = 0; k < rows; k++)
-        put_position(a, config, row + k, (int64_t[KILN_ROPE_AXES]){1 + k, 0, 0});
+        put_position(a, config, frequencies, row + k, (int64_t[KILN_ROPE_AXES]){1 + k, 0, 0});
 }
 
 struct kiln_rope kiln_rope_caption(struct kt_scope *s, const struct kiln_transformer_config *config,
                                    int64_t caption_rows)
 {
     struct angles a;
-    if (angles_new(&a, s, caption_rows, config->head_dim / 2))
-        put_caption(&a, config, 0, caption_rows);
+    double *frequencies = ladder(s, config);
+    if (angles_new(&a, s, caption_rows, config->head_dim / 2) && frequencies)
+        put_caption(&a, config, frequencies, 0, caption_rows);
+    free(frequencies);
     return angles_finish(&a, s);
 }
 
@@ -98,16 +112,18 @@ struct kiln_rope kiln_rope_joint(struct kt_scope *s, const struct kiln_transform
                                  int64_t caption_rows)
 {
     struct angles a;
-    int64_t image_rows = grid_height * grid_width + image_pad;
-    if (angles_new(&a, s, image_rows + caption_rows, config->head_dim / 2)) {
-        for (int64_t row = 0; row < grid_height * grid_width; row++)
+    double *frequencies = ladder(s, config);
+    int64_t tokens = grid_height * grid_width, image_rows = tokens + image_pad;
+    if (angles_new(&a, s, image_rows + caption_rows, config->head_dim / 2) && frequencies) {
+        for (int64_t row = 0; row < tokens; row++)
             put_position(
-                &a, config, row,
+                &a, config, frequencies, row,
                 (int64_t[KILN_ROPE_AXES]){caption_rows + 1, row / grid_width, row % grid_width});
-        for (int64_t row = image_rows - image_pad; row < image_rows; row++)
-            put_position(&a, config, row, (int64_t[KILN_ROPE_AXES]){0, 0, 0});
-        put_caption(&a, config, image_rows, caption_rows);
+        for (int64_t row = tokens; row < image_rows; row++)
+            put_position(&a, config, frequencies, row, (int64_t[KILN_ROPE_AXES]){0, 0, 0});
+        put_caption(&a, config, frequencies, image_rows, caption_rows);
     }
+    free(frequencies);
     return angles_finish(&a, s);
 }
 
