@@ -72,7 +72,7 @@ RPATH := -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib/kiln:$(abspath $(LIBTORCH))/lib'
 PROGRAMS := $(BUILD)/kiln $(BUILD)/kiln-scheduler $(BUILD)/kiln-worker
 SHARED := $(if $(HAVE_TORCH),$(BUILD)/libdiffusionz.so $(if $(and $(CUDA),$(SRC_cuda)$(wildcard pipeline/torch/cuda/*.cpp)),$(BUILD)/libkiln_cuda.so))
 
-.PHONY: all setup test bench gpu-test gpu-bench fuzz demo install clean format check-format help torch-needed
+.PHONY: all setup test bench fuzz demo install clean format help torch-needed
 .DELETE_ON_ERROR:
 
 all: $(if $(SAN),,torch-needed) $(SHARED) $(PROGRAMS)
@@ -83,7 +83,7 @@ torch-needed:
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,10p'
-	@echo "targets: all setup demo test bench gpu-test gpu-bench fuzz install format clean"
+	@echo "targets: all setup demo test bench fuzz install format clean"
 
 setup:
 	scripts/setup.sh "$(LIBTORCH)"

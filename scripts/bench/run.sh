@@ -1,7 +1,6 @@
 #!/bin/bash
 # run.sh - what `make bench` prints: the machine, the queue on private servers, the engine beside
-# diffusers in the same run.  PEER_PYTHON names a Python with torch, diffusers and transformers;
-# without one Kiln's side is measured alone and the page says so.
+# diffusers in the same run (PYTHON names an interpreter that has diffusers).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
@@ -18,6 +17,4 @@ echo "== queue: scheduler, worker, store and ledger for real; the engine returns
 
 echo
 echo "== engine: one picture on the CPU, Kiln beside diffusers =="
-python=${PEER_PYTHON:-python3}
-"$python" scripts/bench/engine_vs_diffusers.py --model pipeline/models/sketch \
-    --library "$build/libdiffusionz.so" --sizes 256,512 --dtypes fp32,bf16
+scripts/bench/engine.sh --sizes 256,512 --dtypes fp32,bf16
