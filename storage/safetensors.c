@@ -69,9 +69,12 @@ static int open_regular(const char *path, int *ret_fd, struct stat *ret_stat,
     if (fd < 0)
         return kiln_fail(err, errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "open %s: %s", path,
                          strerror(errno));
-    if (fstat(fd, ret_stat) != 0 || !S_ISREG(ret_stat->st_mode)) {
+    bool known = fstat(fd, ret_stat) == 0;
+    int reason = errno;
+    if (!known || !S_ISREG(ret_stat->st_mode)) {
         close(fd);
-        return kiln_fail(err, KILN_BAD_INPUT, "%s is not a regular file", path);
+        return known ? kiln_fail(err, KILN_BAD_INPUT, "%s is not a regular file", path)
+                     : kiln_fail(err, KILN_IO, "stat %s: %s", path, strerror(reason));
     }
     *ret_fd = fd;
     return 0;

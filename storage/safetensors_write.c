@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "schemas/utf8.h"
 #include "storage/safetensors_header.h"
 
 /* Length field and JSON text, and the tensors in the order of their data. */
@@ -51,13 +52,26 @@ static int check_tensor(const struct kiln_st_tensor *t, struct kiln_error *err)
     return 0;
 }
 
+/* NULL when memory ran out: dtype and shape are jansson's to refuse for no other reason. */
 static json_t *describe(const struct kiln_st_tensor *t, size_t offset)
 {
     json_t *shape = json_array();
-    for (uint32_t i = 0; i < t->ndim; i++)
-        json_array_append_new(shape, json_integer(t->shape[i]));
+    for (uint32_t i = 0; i < t->ndim; i++) {
+        if (json_array_append_new(shape, json_integer(t->shape[i])) != 0) {
+            json_decref(shape);
+            return NULL;
+        }
+    }
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", kiln_st_dtype_name(t->dtype), "shape", shape,
                      "data_offsets", (json_int_t)offset, (json_int_t)(offset + t->size));
+}
+
+/* jansson does not say why it took no text: UTF-8 that is none, or no memory. */
+static int fail_text(struct kiln_error *err, const char *what, const char *name, const char *text)
+{
+    if (kiln_utf8_valid(name, strlen(name), NULL) && kiln_utf8_valid(text, strlen(text), NULL))
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the %s \"%.64s\"", what, name);
+    return kiln_fail(err, KILN_BAD_INPUT, "the %s \"%.64s\" is not UTF-8", what, name);
 }
 
 static int add_metadata(json_t *header, const char *const *metadata, struct kiln_error *err)
@@ -67,7 +81,7 @@ static int add_metadata(json_t *header, const char *const *metadata, struct kiln
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for metadata");
     for (; metadata[0]; metadata += 2)
         if (json_object_set_new(object, metadata[0], json_string(metadata[1])) != 0)
-            return kiln_fail(err, KILN_BAD_INPUT, "metadata \"%.64s\" is not UTF-8", metadata[0]);
+            return fail_text(err, "metadata", metadata[0], metadata[1]);
     return 0;
 }
 
@@ -78,8 +92,7 @@ static int add_tensors(json_t *header, struct plan *p, size_t count, struct kiln
         if (json_object_get(header, t->name))
             return kiln_fail(err, KILN_BAD_INPUT, "two tensors are named %s", t->name);
         if (json_object_set_new(header, t->name, describe(t, p->data_size)) != 0)
-            return kiln_fail(err, KILN_BAD_INPUT, "the tensor name \"%.64s\" is not UTF-8",
-                             t->name);
+            return fail_text(err, "tensor name", t->name, "");
         if (t->size > (size_t)INT64_MAX - p->data_size)
             return kiln_fail(err, KILN_BAD_INPUT, "the tensors up to %s overflow a file", t->name);
         p->data_size += t->size;
@@ -87,25 +100,22 @@ static int add_tensors(json_t *header, struct plan *p, size_t count, struct kiln
     return 0;
 }
 
-/* Metadata keys are sorted by jansson; tensor names are sorted too: readers look at offsets. */
+/* Metadata keys are sorted by jansson; tensor names are sorted too: readers look at offsets.  Into
+ * our own buffer: when jansson's cannot grow, json_dumps leaves keys out without a word. */
 static int dump(const json_t *header, struct plan *p, struct kiln_error *err)
 {
-    char *text = json_dumps(header, JSON_COMPACT | JSON_SORT_KEYS);
-    size_t len = text ? strlen(text) : 0;
+    const size_t flags = JSON_COMPACT | JSON_SORT_KEYS;
+    size_t len = json_dumpb(header, NULL, 0, flags);
     uint64_t padded = (len + 7) / 8 * 8;
-    p->head = text && len <= KILN_ST_HEADER_MAX ? malloc(8 + padded) : NULL;
-    if (!p->head) {
-        free(text);
-        return len > KILN_ST_HEADER_MAX
-                   ? kiln_fail(err, KILN_BAD_INPUT, "the header needs %zu bytes, at most %d", len,
-                               KILN_ST_HEADER_MAX)
-                   : kiln_fail(err, KILN_NO_MEMORY, "no memory for a header");
-    }
+    if (len > KILN_ST_HEADER_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "the header needs %zu bytes, at most %d", len,
+                         KILN_ST_HEADER_MAX);
+    p->head = len > 0 ? malloc(8 + padded) : NULL;
+    if (!p->head || json_dumpb(header, (char *)p->head + 8, len, flags) != len)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a header");
     memcpy(p->head, &padded, 8);
-    memcpy(p->head + 8, text, len);
     memset(p->head + 8 + len, ' ', padded - len);
     p->head_size = 8 + padded;
-    free(text);
     return 0;
 }
 

@@ -22,6 +22,7 @@ bench: all
 
 # Tests that make the n-th call fail (tests/support/faults.h).
 FAULT_CALLS := malloc calloc realloc strdup poll send recv fcntl \
+  open mkostemp fstat mmap write fsync fchmod close rename \
   PQconnectStartParams PQconnectPoll PQsendQuery PQsendQueryParams PQsendPrepare PQsendQueryPrepared \
   PQflush PQconsumeInput PQgetResult PQsetnonblocking PQenterPipelineMode PQpipelineSync \
   PQexitPipelineMode redisConnectWithTimeout redisConnectUnixWithTimeout redisReaderFeed \

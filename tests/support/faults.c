@@ -9,7 +9,10 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static enum kiln_fault armed;
 static int countdown; /* 0: nothing fails; 1: the next call does */
@@ -31,16 +34,18 @@ bool kiln_fault_disarm(void)
 
 const char *kiln_fault_name(enum kiln_fault kind)
 {
-    static const char *const names[KILN_FAULT_COUNT] = {"memory", "system", "postgres", "redis"};
+    static const char *const names[KILN_FAULT_COUNT] = {"memory", "system", "file", "postgres",
+                                                        "redis"};
     return names[kind];
 }
 
 static bool fails(enum kiln_fault kind)
 {
+    static const int numbers[KILN_FAULT_COUNT] = {ENOMEM, ECONNRESET, EIO, ECONNRESET, ECONNRESET};
     if (kind != armed || countdown == 0 || --countdown > 0)
         return false;
     countdown = keeps_on ? 1 : 0;
-    errno = kind == KILN_FAULT_MEMORY ? ENOMEM : ECONNRESET;
+    errno = numbers[kind];
     return fired = true;
 }
 
@@ -74,6 +79,35 @@ int __wrap_fcntl(int fd, int command, ...)
     long argument = va_arg(arguments, long);
     va_end(arguments);
     return fails(KILN_FAULT_SYSTEM) ? -1 : __real_fcntl(fd, command, argument);
+}
+
+WRAP(FILE, -1, int, mkostemp, (char *path, int flags), (path, flags))
+WRAP(FILE, -1, int, fstat, (int fd, struct stat *ret), (fd, ret))
+WRAP(FILE, MAP_FAILED, void *, mmap,
+     (void *at, size_t size, int access, int flags, int fd, off_t offset),
+     (at, size, access, flags, fd, offset))
+WRAP(FILE, -1, ssize_t, write, (int fd, const void *bytes, size_t size), (fd, bytes, size))
+WRAP(FILE, -1, int, fsync, (int fd), (fd))
+WRAP(FILE, -1, int, fchmod, (int fd, mode_t mode), (fd, mode))
+WRAP(FILE, -1, int, rename, (const char *from, const char *to), (from, to))
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    unsigned mode = flags & O_CREAT ? va_arg(arguments, unsigned) : 0;
+    va_end(arguments);
+    return fails(KILN_FAULT_FILE) ? -1 : __real_open(path, flags, mode);
+}
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd)
+{
+    int rc = __real_close(fd); /* Linux closes it whatever it says */
+    return fails(KILN_FAULT_FILE) ? -1 : rc;
 }
 
 WRAP(POSTGRES, NULL, PGconn *, PQconnectStartParams,

@@ -18,6 +18,7 @@
 enum kiln_fault {
     KILN_FAULT_MEMORY,   /* malloc, calloc, realloc, strdup: NULL */
     KILN_FAULT_SYSTEM,   /* poll, send, recv, fcntl: -1 */
+    KILN_FAULT_FILE,     /* open, mkostemp, fstat, mmap, write, fsync, fchmod, close, rename: EIO */
     KILN_FAULT_POSTGRES, /* libpq */
     KILN_FAULT_REDIS,    /* hiredis */
     KILN_FAULT_COUNT
