@@ -2,15 +2,16 @@
  *
  * Durable means: the bytes and every directory entry on the way to them survive a power cut.
  *
- *     write ROOT/<dir>/.put-<random>      bytes that nobody can mistake for an object
+ *     write ROOT/.put-<random>            bytes that nobody can mistake for an object
  *     fsync it                            the bytes are on the disk
  *     rename it to ROOT/<key>             the object appears whole or not at all
  *     fsync <dir> and those above it      the name is on the disk
  *
  * A batch of puts renames all its files first, then syncs each directory once: the three sizes
  * of a picture share one.  A file that already holds the same bytes is left alone, so that a
- * repeated put costs a read.  After a crash a .put-* file may stay behind; no key can name it,
- * the listing passes it by, and the listing's owner (`kiln gc`) sees only objects.
+ * repeated put costs a read.  A crash may leave a .put-* file behind; no key can name it, the
+ * listing passes it by, and whoever opens the store removes those that are old.  They lie in the
+ * root because it is small: nobody could look through the directories of a million jobs.
  *
  * Every path is opened relative to the root's descriptor and without following a final link.
  */
@@ -22,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "schemas/limits.h"
@@ -31,7 +33,9 @@
 #define DIR_MODE 0755
 #define FILE_MODE 0644
 #define SYNCED_MAX 4
-#define RENAME_TRIES 8 /* each lost to somebody who removed the empty directory in between */
+#define TEMP_PREFIX ".put-"
+#define TEMP_OLD_S 3600 /* no put takes that long */
+#define RENAME_TRIES 8  /* each lost to somebody who removed the empty directory in between */
 
 struct file_store {
     struct kiln_store base;
@@ -41,6 +45,7 @@ struct file_store {
      * latents, of last month's. */
     char synced[SYNCED_MAX][KILN_OBJECT_KEY_MAX + 1];
     unsigned synced_next; /* to be replaced */
+    bool beside;          /* a directory below is another file system: temporary files lie there */
 };
 
 static struct file_store *file_store(struct kiln_store *store)
@@ -154,29 +159,34 @@ static int write_file(struct file_store *store, const char *path, const struct k
     return code;
 }
 
-/* In the object's own directory, so that the rename never crosses file systems. */
-static void temp_name(const char *key, char out[KILN_OBJECT_KEY_MAX + 32])
+/* A new name in the root, or beside the key: a rename never crosses file systems. */
+static void temp_name(const struct file_store *store, const char *key,
+                      char out[KILN_OBJECT_KEY_MAX + 32])
 {
     uint64_t number = 0;
     RAND_bytes((unsigned char *)&number, sizeof number); /* O_EXCL catches a repetition */
-    size_t dir = dir_length(key, strlen(key));
-    snprintf(out, KILN_OBJECT_KEY_MAX + 32, "%.*s%s.put-%016llx", (int)dir, key, dir ? "/" : "",
-             (unsigned long long)number);
+    size_t dir = store->beside ? dir_length(key, strlen(key)) : 0;
+    snprintf(out, KILN_OBJECT_KEY_MAX + 32, "%.*s%s" TEMP_PREFIX "%016llx", (int)dir, key,
+             dir ? "/" : "", (unsigned long long)number);
 }
 
 /* Write, sync, rename; on failure the old object, if there is one, is untouched. */
 static int try_write(struct file_store *store, const struct kiln_put *put, struct kiln_error *err)
 {
     char temp[KILN_OBJECT_KEY_MAX + 32];
-    temp_name(put->key, temp);
+    temp_name(store, put->key, temp);
     int code = make_dirs(store, put->key, err);
     if (!code)
         code = write_file(store, temp, put, err);
-    if (!code && renameat(store->root_fd, temp, store->root_fd, put->key)) {
-        code = fail_errno(err, "rename to", store, put->key);
-        unlinkat(store->root_fd, temp, 0);
-    }
-    return code;
+    if (code || renameat(store->root_fd, temp, store->root_fd, put->key) == 0)
+        return code;
+    bool crossed = errno == EXDEV && !store->beside;
+    code = fail_errno(err, "rename to", store, put->key);
+    unlinkat(store->root_fd, temp, 0);
+    if (!crossed)
+        return code;
+    store->beside = true;
+    return try_write(store, put, err);
 }
 
 /* A directory may vanish between making it and using it when a delete empties it. */
@@ -438,6 +448,28 @@ static int make_root(const char *path, struct kiln_error *err)
     return code;
 }
 
+/* Removes temporary files that a crash left.  As well as it goes: a store that may only be read is
+ * opened all the same. */
+static void remove_old_temporaries(const struct file_store *store)
+{
+    int fd = openat(store->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    time_t now = time(NULL);
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        struct stat st;
+        if (strncmp(entry->d_name, TEMP_PREFIX, strlen(TEMP_PREFIX)) == 0 &&
+            fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+            now - st.st_mtime > TEMP_OLD_S)
+            unlinkat(fd, entry->d_name, 0);
+    }
+    closedir(dir);
+}
+
 int kiln_store_open_file(const char *path, struct kiln_store **ret, struct kiln_error *err)
 {
     if (path[0] != '/' || path[1] == '\0')
@@ -453,6 +485,7 @@ int kiln_store_open_file(const char *path, struct kiln_store **ret, struct kiln_
     store->root = strdup(path);
     store->root_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (store->root && store->root_fd >= 0) {
+        remove_old_temporaries(store);
         *ret = &store->base;
         return KILN_OK;
     }

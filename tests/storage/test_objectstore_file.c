@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -99,6 +100,47 @@ static void a_repeated_put_keeps_the_file(void **state)
     must_put(store, "a/b", "different");
     must_hold(store, "a/b", "different");
     kiln_store_close(store);
+}
+
+/* What a killed put left goes with the next opening; what another process writes just now stays. */
+static void old_temporary_files_are_removed(void **state)
+{
+    (void)state;
+    struct kiln_store *store = test_file_store("left");
+    must_put(store, "a/b", "kept");
+    kiln_store_close(store);
+    const struct timespec long_ago[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    assert_int_equal(system("cd left && touch .put-old .put-new other a/.keep"), 0);
+    assert_int_equal(utimensat(AT_FDCWD, "left/.put-old", long_ago, 0), 0);
+    assert_int_equal(utimensat(AT_FDCWD, "left/other", long_ago, 0), 0);
+    assert_int_equal(utimensat(AT_FDCWD, "left/a/b", long_ago, 0), 0);
+    store = test_file_store("left");
+    assert_int_equal(access("left/.put-old", F_OK), -1);
+    assert_int_equal(access("left/.put-new", F_OK), 0);
+    assert_int_equal(access("left/other", F_OK), 0);
+    must_hold(store, "a/b", "kept");
+    kiln_store_close(store);
+}
+
+/* A directory below the root that is another file system, to which no rename leads. */
+static void another_disk_below_the_root(void **state)
+{
+    (void)state;
+    assert_int_equal(system("mkdir -p disks/images"), 0);
+    if (mount("tmpfs", "disks/images", "tmpfs", 0, "size=64k") != 0) {
+        print_message("skip: no right to mount: %s\n", strerror(errno));
+        skip();
+    }
+    struct kiln_store *store = test_file_store("disks");
+    struct kiln_error err = {0};
+    int there = put_text(store, "images/a/b", "there", &err);
+    int here = put_text(store, "latents/a", "here", &err);
+    int left = count_temporary("disks");
+    kiln_store_close(store);
+    assert_int_equal(umount2("disks/images", MNT_DETACH), 0);
+    if (there || here)
+        fail_msg("%s", err.text);
+    assert_int_equal(left, 0);
 }
 
 static void bad_keys_are_refused(void **state)
@@ -288,6 +330,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(put_get_head_delete),
         cmocka_unit_test(a_repeated_put_keeps_the_file),
+        cmocka_unit_test(old_temporary_files_are_removed),
+        cmocka_unit_test(another_disk_below_the_root),
         cmocka_unit_test(bad_keys_are_refused),
         cmocka_unit_test(one_bad_put_does_not_stop_the_others),
         cmocka_unit_test(list_is_in_key_order),
