@@ -259,6 +259,88 @@ static void bad_lines_are_told_and_the_good_ones_go_on(void **state)
     kiln_enqueue_release(&result);
 }
 
+/* Every way in which a line can be bad, each between two good ones: all bad ones are told by their
+ * number and all good ones are in the stream, in their order. */
+static void between_bad_lines_no_good_one_is_lost(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        size_t len; /* 0: of the text */
+        const char *says;
+    } bad[] = {
+        {"{oops", 0, "not valid JSON"},
+        {"[1, 2]", 0, "a '{' belongs here"},
+        {"{\"prompt\":\"x\"} and more", 0, "not valid JSON"},
+        {"{\"prompt\":\"caf\xe9\"}", 0, "not valid UTF-8"},
+        {"{\"prompt\":\"a\0b\"}", 16, "a NUL byte"},
+        {"{\"prompt\":\"a\\u0000b\"}", 0, "NUL"},
+        {"{\"prompt\":\"x\",\"heigth\":64}", 0, "did you mean \"height\"?"},
+        {"{\"prompt\":[\"x\"]}", 0, "prompt is a list"},
+        {"{\"prompt\":\"x\",\"width\":100,\"height\":64}", 0, "no multiple of 16"},
+        {"{\"prompt\":\"x\",\"width\":4096,\"height\":64}", 0, "from 64 to 2048"},
+        {"{\"prompt\":\"x\",\"steps\":0}", 0, "steps is 0"},
+        {"{\"prompt\":\"x\",\"loras\":[{\"name\":\"a\",\"scale\":NaN}]}", 0, "NaN"},
+        {"{\"prompt\":\"x\",\"seed\":18446744073709551616}", 0, "seed is 18446744073709551616"},
+        {"{\"prompt\":\"x\",\"custom_id\":\"id 0\"}", 0, "is that of line 1 already"},
+        {"{}", 0, "prompt is missing"},
+    };
+    enum { BAD = sizeof bad / sizeof *bad, LONG = 10 * 1024 * 1024 };
+    FILE *file = fopen("hostile.jsonl", "wb");
+    assert_non_null(file);
+    fputs("\xef\xbb\xbf", file);
+    for (int i = 0; i < BAD; i++) {
+        fprintf(file, "{\"prompt\":\"good %d\",\"custom_id\":\"id %d\"}\r\n", i, i);
+        fwrite(bad[i].line, 1, bad[i].len ? bad[i].len : strlen(bad[i].line), file);
+        fputc('\n', file);
+    }
+    fprintf(file, "{\"prompt\":\"%0*d\"}\n", 9 * 1024, 0);
+    fprintf(file, "{\"prompt\":\"%0*d\"}\n", LONG, 0);
+    fprintf(file, "{\"prompt\":\"good %d\"}", BAD); /* no newline at the end */
+    assert_int_equal(fclose(file), 0);
+
+    struct kiln_enqueue_result result;
+    static struct sent sent[BAD + 8];
+    assert_int_equal(enqueue("hostile.jsonl", at_once, &result), EX_DATAERR);
+    assert_int_equal(result.refused, BAD + 2);
+    for (int i = 0; i < BAD; i++) {
+        assert_int_equal(result.refusals[i].line, 2 * i + 2);
+        assert_said(bad[i].says);
+    }
+    assert_said("prompt is 9216 bytes");
+    assert_said("the limit is 65536");
+    kiln_enqueue_release(&result);
+    assert_int_equal(read_stream(sent, BAD + 8), BAD + 2);
+    for (int i = 0; i <= BAD; i++) {
+        char prompt[16];
+        snprintf(prompt, sizeof prompt, "good %d", i);
+        assert_string_equal(sent[i].job.prompt, prompt);
+    }
+    assert_true(sent[BAD + 1].end == BAD + 1);
+    release(sent, BAD + 2);
+}
+
+/* Redis at maxmemory takes no jobs: the call says so, and the same call later adds what lacks. */
+static void a_full_redis_is_named(void **state)
+{
+    (void)state;
+    struct kiln_enqueue_result result;
+    struct kiln_enqueue_request request = at_once;
+    struct sent sent[8];
+    request.batch = "full";
+    write_file("a.txt", "one\ntwo\n");
+    kiln_test_redis(stack, "CONFIG SET maxmemory 1");
+    assert_int_equal(enqueue("a.txt", request, &result), EX_TEMPFAIL);
+    assert_said("maxmemory");
+    kiln_enqueue_release(&result);
+    kiln_test_redis(stack, "CONFIG SET maxmemory 0");
+    assert_int_equal(enqueue("a.txt", request, &result), EX_OK);
+    size_t count = read_stream(sent, 8);
+    assert_int_equal(count, 3);
+    release(sent, count);
+    kiln_enqueue_release(&result);
+}
+
 static void strict_sends_nothing_if_a_line_is_bad(void **state)
 {
     (void)state;
@@ -430,6 +512,8 @@ int main(void)
         REDIS_TEST(overrides_reach_every_job),
         REDIS_TEST(unknown_loras_are_refused_by_the_files_of_lora_dir),
         REDIS_TEST(bad_lines_are_told_and_the_good_ones_go_on),
+        REDIS_TEST(between_bad_lines_no_good_one_is_lost),
+        REDIS_TEST(a_full_redis_is_named),
         REDIS_TEST(strict_sends_nothing_if_a_line_is_bad),
         REDIS_TEST(files_without_jobs_are_an_error),
         REDIS_TEST(a_dry_run_counts_and_sends_nothing),
