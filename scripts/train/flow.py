@@ -3,6 +3,7 @@ import os
 
 import torch
 from diffusers import AutoencoderKL
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from config import MODEL, SHIFT, STEPS
@@ -113,7 +114,13 @@ def save_weights(model, path, limit=15_000_000):
 
 
 def load_weights(model, path):
+    """From save_weights' pieces, or from an exported model folder (to go on from there)."""
     k, whole = 0, {}
+    if os.path.isdir(path):
+        part = load_file(os.path.join(path, "transformer", "diffusion_pytorch_model.safetensors"))
+        whole.update({"transformer." + name: value.float() for name, value in part.items()})
+        part = load_file(os.path.join(path, "text_encoder", "model.safetensors"))
+        whole.update({name.replace("model.", "text.", 1): value.float() for name, value in part.items()})
     while os.path.exists(f"{path}-{k}.pt"):
         whole.update(torch.load(f"{path}-{k}.pt", map_location="cpu"))
         k += 1
