@@ -27,10 +27,11 @@
 #define LATENT_SCALE 8
 
 static const char usage[] =
-    "Usage: kiln render --model DIR --prompt TEXT --out FILE.webp [options]\n"
+    "Usage: kiln render [--model DIR] --prompt TEXT --out FILE.webp [options]\n"
     "\n"
     "Draws one picture without a queue.\n"
     "\n"
+    "  --model DIR            diffusers layout (that of the settings, else the demo model)\n"
     "  --width N --height N   pixels, multiples of 16, 64 to 2048 (1024)\n"
     "  --steps N              1 to 50 (8)\n"
     "  --seed N               0 to 2^64-1 (0); the noise of a CPU torch.Generator\n"

@@ -17,12 +17,13 @@
 #define LINE_MAX_BYTES (16 << 20) /* a text of up to 16 MiB as JSON */
 
 static const char usage[] =
-    "Usage: kiln tokenize --model DIR [--raw] [--json]\n"
+    "Usage: kiln tokenize [--model DIR] [--raw] [--json]\n"
     "\n"
     "Reads lines, each a JSON string, and prints the token ids of each as one JSON list a line,\n"
     "at most 512, as the model would see them.\n"
     "\n"
-    "  --model DIR  diffusers layout; only its tokenizer folder is read\n"
+    "  --model DIR  diffusers layout; only its tokenizer folder is read (the model of the\n"
+    "               settings, else the demo model)\n"
     "  --raw        the text alone, not wrapped in the chat template\n"
     "\n"
     "Examples:\n"

@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "scheduler/cli/export_fetch.h"
 #include "scheduler/cli/export_html.h"
+#include "scheduler/cli/paths.h"
 #include "scheduler/cli/progress.h"
 #include "scheduler/cli/records.h"
 #include "scheduler/cli/verbs.h"
@@ -39,31 +39,6 @@ struct exporting {
 
 /* --- files
  * ---------------------------------------------------------------------------------------- */
-
-static int make_dir(const char *path, struct kiln_error *err)
-{
-    struct stat st;
-    if (mkdir(path, 0777) == 0 || (errno == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)))
-        return 0;
-    return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "make directory %s: %s", path,
-                     errno == EEXIST ? "a file is in the way" : strerror(errno));
-}
-
-/* OUT and the directories above it that are missing. */
-static int make_path(const char *path, struct kiln_error *err)
-{
-    char upto[PATH_MAX];
-    if (snprintf(upto, sizeof upto, "%s", path) >= PATH_MAX - 512)
-        return kiln_fail(err, KILN_BAD_INPUT, "%s: the path is too long", path);
-    for (char *slash = strchr(upto + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        int rc = make_dir(upto, err);
-        *slash = '/';
-        if (rc)
-            return rc;
-    }
-    return make_dir(path, err);
-}
 
 /* dir/name.part now, dir/name when it is closed with keep. */
 static int part_open(struct part_file *file, const char *dir, const char *name,
@@ -144,7 +119,7 @@ static int fetch_objects(struct exporting *x, const struct kiln_job_row *row,
         snprintf(path, sizeof path, "%s/%s", x->export->out, relative);
         char *slash = strrchr(path, '/');
         *slash = '\0';
-        int rc = make_dir(path, err);
+        int rc = kiln_make_path(path, err);
         *slash = '/';
         if (rc == 0)
             rc = kiln_fetch_add(x->fetch, object, path, err);
@@ -245,7 +220,7 @@ int kiln_export_batch(struct kiln_cli *cli, struct kiln_export *export, struct k
     export->jobs = export->pictures = export->fetched = export->kept = 0;
     kiln_bar_init(&x.bar, cli, "export");
     int threads = (int)kiln_config_int(cli->config, KILN_KEY_UPLOAD_PARALLEL);
-    int rc = make_path(export->out, err);
+    int rc = kiln_make_path(export->out, err);
     if (rc == 0)
         rc = part_open(&x.results, export->out, "results.jsonl", err);
     if (rc == 0 && export->html)

@@ -27,13 +27,6 @@
 #define SIDE_OF_ROOT "/var/lib/kiln/stack-"
 #define SIDE_OF_USERS "/var/tmp/kiln-"
 
-char *kiln_join(char *out, const char *dir, const char *name)
-{
-    if (snprintf(out, PATH_MAX, "%s/%s", dir, name) >= PATH_MAX)
-        out[0] = '\0';
-    return out;
-}
-
 void kiln_stack_worker_name(int number, char out[KILN_PROCESS_NAME_MAX])
 {
     snprintf(out, KILN_PROCESS_NAME_MAX, "worker-%d", number);
@@ -64,12 +57,29 @@ static int make_layout(const struct kiln_stack *stack, struct kiln_error *err)
     return rc;
 }
 
-/* The absolute path of a directory that may not exist yet; its parent must. */
+/* Makes dir, and as plain directories those above it that are missing. */
+static int make_new(const char *dir, struct kiln_error *err)
+{
+    char above[PATH_MAX];
+    size_t len = strlen(dir);
+    while (len > 0 && dir[len - 1] == '/')
+        len--;
+    while (len > 0 && dir[len - 1] != '/')
+        len--;
+    if (len >= sizeof above)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: the path is too long", dir);
+    memcpy(above, dir, len);
+    above[len] = '\0';
+    int rc = len > 0 ? kiln_make_path(above, err) : 0;
+    return rc ? rc : make_dir(dir, 0711, err);
+}
+
+/* The absolute path of a directory that may not exist yet. */
 static int resolve(const char *dir, bool create, char out[PATH_MAX], struct kiln_error *err)
 {
     struct stat st;
     if (stat(dir, &st) != 0 && errno == ENOENT && create) {
-        int rc = make_dir(dir, 0711, err);
+        int rc = make_new(dir, err);
         if (rc)
             return rc;
     }
@@ -239,12 +249,7 @@ int kiln_stack_open(struct kiln_stack *stack, const char *dir, bool create, stru
     if (rc)
         return rc;
     kiln_join(stack->conf, stack->dir, "kiln.conf");
-    ssize_t len = readlink("/proc/self/exe", stack->bin, sizeof stack->bin - 1);
-    if (len <= 0)
-        return kiln_fail(err, KILN_IO, "read /proc/self/exe: %s", strerror(errno));
-    stack->bin[len] = '\0';
-    *strrchr(stack->bin, '/') = '\0';
-    if ((rc = find_user(stack, err)) != 0)
+    if ((rc = kiln_program_dir(stack->bin, err)) != 0 || (rc = find_user(stack, err)) != 0)
         return rc;
     if (create && (rc = make_layout(stack, err)) != 0)
         return rc;

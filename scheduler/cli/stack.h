@@ -2,9 +2,9 @@
  *
  *     DIR/kiln.conf         what every command of this stack is pointed at
  *     DIR/stack.json        how many workers on which devices, where Postgres lives
- *     DIR/run/NAME.pid      redis, postgres, scheduler, worker-0, ...; run/lock while up or down
- * works DIR/log/NAME.log      what each of them says DIR/redis, DIR/postgres, DIR/store   the data;
- * `down` leaves it alone
+ *     DIR/run/NAME.pid      redis, postgres, scheduler, worker-0, ...; run/lock while up or down works
+ *     DIR/log/NAME.log      what each of them says
+ *     DIR/redis, DIR/postgres, DIR/store   the data; `down` leaves it alone
  *
  * A process counts as running when its pid file names a live process whose command line holds the
  * paths of this stack, so a pid that was given to somebody else is not mistaken for ours.  Two
@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 #include "scheduler/cli/cli.h"
+#include "scheduler/cli/paths.h"
 
 #define KILN_STACK_WORKERS_MAX 64
 #define KILN_STACK_DEVICES_MAX 16
@@ -50,8 +51,6 @@ void kiln_stack_close(struct kiln_stack *stack);
 int kiln_stack_save(const struct kiln_stack *stack, struct kiln_error *err) KILN_MUST_CHECK;
 /* "worker-3" */
 void kiln_stack_worker_name(int number, char out[KILN_PROCESS_NAME_MAX]);
-/* Joins into out[PATH_MAX]; a path that does not fit becomes "", which no call accepts. */
-char *kiln_join(char *out, const char *dir, const char *name);
 
 /* --- stack_conf.c: kiln.conf
  * ------------------------------------------------------------------------ */

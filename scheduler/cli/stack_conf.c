@@ -61,23 +61,13 @@ static int want_given(struct wanted *wanted, enum kiln_key key, const char *valu
     return rc;
 }
 
-/* The demo model of a source tree or of an installation, or NULL. */
-static char *default_model(const struct kiln_stack *stack)
-{
-    static const char *const places[] = {"../pipeline/models/sketch",
-                                         "../share/kiln/models/sketch"};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        char path[PATH_MAX], config[PATH_MAX];
-        kiln_join(path, stack->bin, places[i]);
-        if (access(kiln_join(config, path, "model_index.json"), R_OK) == 0)
-            return realpath(path, NULL);
-    }
-    return NULL;
-}
-
-/* A conninfo value between single quotes. */
+/* A conninfo value, between single quotes if it has to be. */
 static void add_quoted(struct kiln_text *text, const char *value)
 {
+    if (value[0] && !strpbrk(value, " '\\\t=")) {
+        kiln_text_puts(text, value);
+        return;
+    }
     kiln_text_puts(text, "'");
     for (; *value; value++) {
         if (*value == '\'' || *value == '\\')
@@ -118,7 +108,7 @@ static int want_defaults(const struct kiln_stack *stack, const struct kiln_confi
         snprintf(store, sizeof store, "file://%s", kiln_join(path, stack->dir, "store"));
         rc = want(wanted, KILN_KEY_STORE, store, err);
     }
-    char *model = default_model(stack);
+    char *model = kiln_demo_model(stack->bin);
     if (rc == 0 && model && !wanted->value[KILN_KEY_MODEL] &&
         kiln_config_text(file, KILN_KEY_MODEL)[0] == '\0')
         rc = want(wanted, KILN_KEY_MODEL, model, err);
@@ -167,10 +157,13 @@ static int line_key(const char *line, size_t len)
     return -1;
 }
 
-/* Quotes keep a "#" and spaces. */
+/* As it stands wherever that can be, for scripts that read the file without our parser: quotes
+ * only keep a "#", or blanks at an end. */
 static void add_setting(struct kiln_text *text, int key, const char *value)
 {
-    bool quote = value[0] == '\0' || strpbrk(value, "# \t");
+    size_t len = strlen(value);
+    bool quote =
+        len == 0 || strchr(value, '#') || strchr(" \t", value[0]) || strchr(" \t", value[len - 1]);
     kiln_text_printf(text, quote ? "%s = \"%s\"\n" : "%s = %s\n", kiln_keys[key].name, value);
 }
 

@@ -18,7 +18,13 @@ json out.txt 'd["workers"] == 2 and all(d["pids"].values()) and d["config"].ends
 ok kiln doctor --config a/kiln.conf --json
 json out.txt 'd["healthy"]'
 
-# --- two stacks do not see each other
+# --- two stacks do not see each other; a directory is made with those above it
+ok up --dir deep/er/b
+conf=deep/er/b/kiln.conf
+stacks+=(deep/er/b)
+ok psql "$(sed -n 's/^postgres = //p' $conf)" -Atc 'SELECT count(*) FROM job'
+says '^0$' out.txt
+ok kiln down --dir deep/er/b
 ok up --dir b
 echo '{"prompt": "in b", "width": 64, "height": 64}' >one.jsonl
 ok kiln enqueue one.jsonl --batch only-b --config b/kiln.conf

@@ -1,0 +1,22 @@
+/* paths.h - directories and files that several verbs look for. */
+#ifndef KILN_CLI_PATHS_H
+#define KILN_CLI_PATHS_H
+
+#include <limits.h>
+
+#include "schemas/error.h"
+
+/* Joins into out[PATH_MAX]; a path that does not fit becomes "", which no call accepts. */
+char *kiln_join(char *out, const char *dir, const char *name);
+
+/* Makes a directory and those above it that are missing. */
+int kiln_make_path(const char *path, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Where kiln, kiln-scheduler and kiln-worker are, into out[PATH_MAX]. */
+int kiln_program_dir(char *out, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The demo model of a source tree or of an installation, for whoever named none: malloc'd, or
+ * NULL when it is not there. */
+char *kiln_demo_model(const char *program_dir);
+
+#endif
