@@ -1,9 +1,11 @@
 /* committer.c - a thread that writes how each job ended into the ledger.
  *
  * One transaction a picture, fenced by the attempt number: if the ledger has given the job to
- * somebody else meanwhile, nothing is written, the result is dropped and the log says so.  While
- * the ledger is away the picture in hand is tried again and the others wait in their queue; a
- * repeated commit of a picture that did get in is answered like a first one by the ledger.
+ * somebody else meanwhile, nothing is written, the result is dropped and the log says so.  Pictures
+ * that have queued up go together: one round trip and one flush of the server's log for all, each
+ * still its own transaction.  While the ledger is away those in hand are tried again and the others
+ * wait in their queue; a repeated commit of a picture that did get in is answered like a first one
+ * by the ledger.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +14,8 @@
 #include "storage/ledger.h"
 #include "worker/outage.h"
 #include "worker/worker.h"
+
+#define GROUP_MAX 32 /* pictures of one round trip; more would make the first of them wait */
 
 struct committer {
     struct kiln_worker *worker;
@@ -28,11 +32,11 @@ static int open_ledger(struct committer *committer, struct kiln_error *err)
     return kiln_ledger_open(committer->worker->config, name, &committer->ledger, err);
 }
 
-static int commit(struct committer *committer, const struct kiln_picture *picture, bool *ret_ours,
-                  struct kiln_error *err)
+/* The rows of one picture; the texts are borrowed from it and from the worker. */
+static void fill_commit(const struct kiln_worker *worker, const struct kiln_picture *picture,
+                        struct kiln_commit_object objects[KILN_PICTURE_OBJECTS_MAX],
+                        struct kiln_commit *ret)
 {
-    const struct kiln_engine *engine = committer->worker->engine;
-    struct kiln_commit_object objects[KILN_PICTURE_OBJECTS_MAX];
     for (uint32_t i = 0; i < picture->object_count; i++) {
         const struct kiln_picture_object *object = &picture->objects[i];
         objects[i] = (struct kiln_commit_object){
@@ -45,12 +49,12 @@ static int commit(struct committer *committer, const struct kiln_picture *pictur
             .content_type = object->content_type,
         };
     }
-    struct kiln_commit row = {
+    *ret = (struct kiln_commit){
         .job = picture->job,
-        .worker = committer->worker->id,
+        .worker = worker->id,
         .assignment = picture->holding->assignment.id,
-        .model_hash = engine->model_hash,
-        .model_name = engine->model_name,
+        .model_hash = worker->engine->model_hash,
+        .model_name = worker->engine->model_name,
         .objects = objects,
         .object_count = picture->object_count,
         .sigma = 0, /* the last state of the file is the clean one */
@@ -64,7 +68,17 @@ static int commit(struct committer *committer, const struct kiln_picture *pictur
         .encode_ms = picture->encode_ms,
         .upload_ms = picture->upload_ms,
     };
-    return kiln_ledger_commit(committer->ledger, &row, ret_ours, err);
+}
+
+/* Commits drawn pictures, at most GROUP_MAX; ret_ours has their answers. */
+static int commit(struct committer *committer, struct kiln_picture *const *pictures, size_t count,
+                  bool *ret_ours, struct kiln_error *err)
+{
+    struct kiln_commit_object objects[GROUP_MAX][KILN_PICTURE_OBJECTS_MAX];
+    struct kiln_commit rows[GROUP_MAX];
+    for (size_t i = 0; i < count; i++)
+        fill_commit(committer->worker, pictures[i], objects[i], &rows[i]);
+    return kiln_ledger_commit_many(committer->ledger, rows, count, ret_ours, err);
 }
 
 /* A picture that came to nothing; the ledger decides whether the job waits again or has failed. */
@@ -82,7 +96,7 @@ static int give_back(struct committer *committer, const struct kiln_picture *pic
 }
 
 /* Writes the outcome once; *ret_kind says which event it came to. */
-static int write_outcome(struct committer *committer, const struct kiln_picture *picture,
+static int write_outcome(struct committer *committer, struct kiln_picture *picture,
                          enum kiln_event_kind *ret_kind, bool *ret_ours, struct kiln_error *err)
 {
     int state = -1;
@@ -91,7 +105,7 @@ static int write_outcome(struct committer *committer, const struct kiln_picture 
         return code;
     if (picture->outcome == KILN_OUTCOME_DRAWN) {
         *ret_kind = KILN_EVENT_DONE;
-        return commit(committer, picture, ret_ours, err);
+        return commit(committer, &picture, 1, ret_ours, err);
     }
     code = give_back(committer, picture, &state, err);
     *ret_kind = state == KILN_JOB_FAILED ? KILN_EVENT_FAILED : KILN_EVENT_RETURNED;
@@ -178,6 +192,33 @@ static void record(struct committer *committer, struct kiln_picture *picture)
         log_stale(picture);
 }
 
+/* Commits several drawn pictures in one round trip; true when each has its answer.  False: one of
+ * them is refused, or nobody waits for the ledger any more; each is then taken alone. */
+static bool record_together(struct committer *committer, struct kiln_picture *const *pictures,
+                            size_t count)
+{
+    bool ours[GROUP_MAX] = {false};
+    struct kiln_error err;
+    for (;;) {
+        int code = open_ledger(committer, &err);
+        if (code == 0)
+            code = commit(committer, pictures, count, ours, &err);
+        if (code == 0)
+            break;
+        if (is_hopeless(code) || kiln_worker_drain(committer->worker) == KILN_DRAIN_ABANDON)
+            return false;
+        kiln_worker_pause(committer->worker, kiln_outage_fail(&committer->outage, &err));
+    }
+    kiln_outage_over(&committer->outage);
+    for (size_t i = 0; i < count; i++) {
+        if (ours[i])
+            tell(committer, pictures[i], KILN_EVENT_DONE);
+        else
+            log_stale(pictures[i]);
+    }
+    return true;
+}
+
 /* The job needs nothing more here; the last one of an assignment acknowledges it. */
 static void settle(struct kiln_worker *worker, struct kiln_picture *picture)
 {
@@ -201,6 +242,25 @@ static void settle(struct kiln_worker *worker, struct kiln_picture *picture)
     kiln_board_kick(&worker->board);
 }
 
+/* Records and settles what came out of the queue together: the drawn ones first. */
+static void take_group(struct committer *committer, struct kiln_picture **pictures, size_t count)
+{
+    size_t drawn = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct kiln_picture *picture = pictures[i];
+        if (picture->outcome != KILN_OUTCOME_DRAWN)
+            continue;
+        pictures[i] = pictures[drawn];
+        pictures[drawn++] = picture;
+    }
+    bool recorded = drawn > 1 && record_together(committer, pictures, drawn);
+    for (size_t i = 0; i < count; i++) {
+        if (!recorded || i >= drawn)
+            record(committer, pictures[i]);
+        settle(committer->worker, pictures[i]);
+    }
+}
+
 void *kiln_committer(void *arg)
 {
     struct kiln_worker *worker = arg;
@@ -211,15 +271,13 @@ void *kiln_committer(void *arg)
                    .sharing = &worker->ledgers_away},
     };
     for (;;) {
-        void *item;
+        struct kiln_picture *group[GROUP_MAX];
         size_t count;
-        int code = kiln_queue_pop(worker->outcomes, &item, 1, &count, 1000);
+        int code = kiln_queue_pop(worker->outcomes, (void **)group, GROUP_MAX, &count, 1000);
         if (code == KILN_CANCELLED)
             break;
-        if (code != 0)
-            continue;
-        record(&committer, item);
-        settle(worker, item);
+        if (code == 0)
+            take_group(&committer, group, count);
     }
     kiln_ledger_close(committer.ledger);
     if (atomic_fetch_sub(&worker->committers, 1) == 1) {
