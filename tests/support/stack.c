@@ -22,16 +22,28 @@
 
 static struct kiln_test_stack *the_stacks[8];
 
+/* Below the ports that the kernel hands to outgoing connections, and none twice in this process:
+ * between now and the server's own bind nobody else may get it. */
 int kiln_test_free_port(void)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&at, size) != 0 ||
-        getsockname(fd, (struct sockaddr *)&at, &size) != 0)
-        kiln_test_die("no free port");
-    close(fd);
-    return ntohs(at.sin_port);
+    enum { FIRST = 20000, COUNT = 12000 };
+    static int next = -1;
+    if (next < 0)
+        next = (int)(getpid() * 37u % COUNT);
+    for (int tried = 0; tried < COUNT; tried++) {
+        int port = FIRST + next;
+        next = (next + 1) % COUNT;
+        struct sockaddr_in at = {.sin_family = AF_INET,
+                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                 .sin_port = htons((uint16_t)port)};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        bool ours = fd >= 0 && bind(fd, (struct sockaddr *)&at, sizeof at) == 0;
+        if (fd >= 0)
+            close(fd);
+        if (ours)
+            return port;
+    }
+    kiln_test_die("no free port");
 }
 
 static void pause_ms(long ms)
