@@ -3,6 +3,7 @@
 #   make            build everything that this machine can build (CUDA code only where nvcc is)
 #   BUILD=dir       build there instead of build/
 #   SAN=address,undefined | thread   the parts without LibTorch under sanitizers, in build-<SAN>/
+#   V=1             show whole command lines
 #   LIBTORCH=dir    another LibTorch than the one `make setup` unpacked
 #
 # Folders become archives (build/libschemas.a, ...); programs and tests link the archives that the
@@ -72,6 +73,12 @@ RPATH := -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib/kiln:$(abspath $(LIBTORCH))/lib'
 PROGRAMS := $(BUILD)/kiln $(BUILD)/kiln-scheduler $(BUILD)/kiln-worker
 SHARED := $(if $(HAVE_TORCH),$(BUILD)/libdiffusionz.so $(if $(and $(CUDA),$(SRC_cuda)$(wildcard pipeline/torch/cuda/*.cpp)),$(BUILD)/libkiln_cuda.so))
 
+V ?=
+ifeq ($(V),)
+MAKEFLAGS += -s
+endif
+say = @printf '  %-5s %s\n' $(1)
+
 .PHONY: all setup test bench fuzz demo install clean format help torch-needed
 .DELETE_ON_ERROR:
 
@@ -91,16 +98,19 @@ setup:
 # --- compiling -------------------------------------------------------------------------------
 $(BUILD)/obj/%.c.o: %.c
 	@mkdir -p $(@D)
+	$(call say,CC $<)
 	$(CC) $(CPPFLAGS) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
 
 $(BUILD)/obj/kernels/%.c.o: CFLAGS_ALL += -O3 -fno-math-errno -fno-trapping-math -fopenmp-simd
 
 $(BUILD)/obj/pipeline/torch/%.cpp.o: pipeline/torch/%.cpp
 	@mkdir -p $(@D)
+	$(call say,CXX $<)
 	$(CXX) $(CPPFLAGS) $(TORCH_CPPFLAGS) $(CXXFLAGS_ALL) -MMD -MP -c $< -o $@
 
 $(BUILD)/obj/%.cu.o: %.cu
 	@mkdir -p $(@D)
+	$(call say,NVCC $<)
 	$(CUDA)/bin/nvcc -I. -std=c++17 -O3 -lineinfo -arch=$(CUDA_ARCH) -Xcompiler -fPIC,-Wall -MMD -MP -c $< -o $@
 
 $(BUILD)/gen/sql.c: scripts/embed.sh $(sort $(wildcard schemas/sql/*.sql))
@@ -123,21 +133,26 @@ $(foreach f,$(FOLDERS),$(eval $(call archive,$(f))))
 
 # --- programs --------------------------------------------------------------------------------
 $(BUILD)/kiln: $(call obj,scheduler/cli/main.c) $(call lib,$(USE_cli))
+	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS)
 
 $(BUILD)/kiln-scheduler: $(call obj,scheduler/main.c) $(call lib,$(USE_scheduler))
+	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS)
 
 # Without LibTorch (sanitizer builds) the worker has the test-card engine alone.
 WORKER_ENGINE := $(if $(HAVE_TORCH),$(BUILD)/libdiffusionz.so,$(call obj,tests/doubles/no_diffusionz.c))
 $(BUILD)/kiln-worker: $(call obj,worker/main.c) $(call lib,$(USE_worker)) $(WORKER_ENGINE)
+	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) $(RPATH) -Wl,--allow-shlib-undefined
 
 $(BUILD)/libdiffusionz.so: $(call obj,$(SRC_pipeline) $(SRC_torch)) $(call lib,storage kernels schemas) pipeline/diffusionz.map
+	$(call say,LINK $@)
 	$(CXX) $(LDFLAGS_ALL) -shared -Wl,-soname,libdiffusionz.so -o $@ $(filter %.o %.a,$^) -Wl,--version-script=pipeline/diffusionz.map -Wl,--no-undefined $(TORCH_LIBS) $(SYSLIBS) -ldl $(RPATH)
 
 # Everything CUDA.  libtorch_cuda must stay among its needs: loading it is what registers the GPU.
 $(BUILD)/libkiln_cuda.so: $(call obj,$(SRC_cuda) $(wildcard pipeline/torch/cuda/*.cpp))
+	$(call say,LINK $@)
 	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $^ -L$(LIBTORCH)/lib -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -ltorch_cpu -lc10 -Wl,--allow-shlib-undefined $(RPATH)
 
 # --- tests: tests/FOLDER/test_*.c, each a program linked with what its folder may use --------------
@@ -145,6 +160,7 @@ TESTS := $(foreach f,schemas storage kernels scheduler cli worker crash $(if $(H
 define folder_tests
 $(BUILD)/tests/$(1)/%: $(BUILD)/obj/tests/$(1)/%.c.o $(BUILD)/libsupport.a $(call lib,$(USE_$(1))) $(2)
 	@mkdir -p $$(@D)
+	$$(call say,LINK $$@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $$@ $$(filter %.o %.a %.so,$$^) $$(filter %.a,$$^) -lcmocka $(SYSLIBS) $(3) $$(TEST_LDFLAGS)
 endef
 $(foreach f,schemas storage kernels scheduler cli crash,$(eval $(call folder_tests,$(f),,)))

@@ -12,6 +12,7 @@ TORCH_FREE := $(addprefix $(BUILD)/tests/pipeline/,test_tokenizer test_lora test
 TESTS := $(sort $(TESTS) $(TORCH_FREE))
 $(TORCH_FREE): $(BUILD)/tests/pipeline/%: $(BUILD)/obj/tests/pipeline/%.c.o $(BUILD)/libsupport.a $(call lib,$(USE_pipeline))
 	@mkdir -p $(@D)
+	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ -lcmocka $(SYSLIBS) $(TEST_LDFLAGS)
 
 test: all $(TESTS)
@@ -29,6 +30,12 @@ FAULT_CALLS := malloc calloc realloc strdup poll send recv fcntl \
   redisReaderGetReply
 FAULT_LDFLAGS := $(FAULT_CALLS:%=-Wl,--wrap=%)
 $(BUILD)/tests/pipeline/test_files_without_memory $(BUILD)/tests/storage/test_queue_faults: TEST_LDFLAGS := $(FAULT_LDFLAGS)
+
+# A clock that can be set, preloaded into the programs of a test.
+$(BUILD)/tests/libclock.so: tests/doubles/clock.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fPIC -shared -o $@ $<
+$(BUILD)/tests/crash/test_clock_back: | $(BUILD)/tests/libclock.so
 
 # --- fuzzing: tests/fuzz/fuzz_NAME.c with seeds/NAME/, by clang's libFuzzer -------------------------
 # make fuzz                            every target for FUZZ_SECONDS seconds
