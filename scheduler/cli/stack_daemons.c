@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "scheduler/cli/stack.h"
 #include "schemas/wire.h"
+#include "storage/backoff.h"
 #include "storage/bus.h"
 #include "storage/ledger.h"
 #include "storage/ledger_read.h"
@@ -46,10 +46,10 @@ static int wait_scheduler(struct kiln_stack *stack, struct kiln_cli *cli, pid_t 
     struct kiln_ledger *ledger = NULL;
     int rc = kiln_open_ledger(cli, &ledger, err);
     bool led = false;
-    for (time_t until = time(NULL) + SCHEDULER_LIMIT_S; rc == 0 && !led;) {
+    for (int64_t until = kiln_clock_ms() + SCHEDULER_LIMIT_S * 1000; rc == 0 && !led;) {
         if (!kiln_process_alive(pid))
             rc = died(cli, stack, "scheduler", err);
-        else if (time(NULL) > until)
+        else if (kiln_clock_ms() > until)
             rc = kiln_fail(err, KILN_TIMEOUT,
                            "the scheduler did not lead pool %s within %d s; its "
                            "log is %s/log/scheduler.log",
@@ -189,7 +189,7 @@ static int wait_workers(struct kiln_stack *stack, struct kiln_cli *cli, const pi
     struct beats beats = {pids, seen, stack->workers, stack->workers};
     struct kiln_bus *bus = NULL;
     int rc = kiln_open_bus(cli, &bus, err);
-    for (time_t until = time(NULL) + WORKER_LIMIT_S; rc == 0 && beats.missing > 0;) {
+    for (int64_t until = kiln_clock_ms() + WORKER_LIMIT_S * 1000; rc == 0 && beats.missing > 0;) {
         rc = kiln_bus_beats(bus, kiln_config_text(cli->config, KILN_KEY_POOL), see_beat, &beats,
                             err);
         for (int i = 0; rc == 0 && i < stack->workers; i++) {
@@ -197,7 +197,7 @@ static int wait_workers(struct kiln_stack *stack, struct kiln_cli *cli, const pi
             kiln_stack_worker_name(i, name);
             if (!seen[i] && !kiln_process_alive(pids[i]))
                 rc = died(cli, stack, name, err);
-            else if (!seen[i] && time(NULL) > until)
+            else if (!seen[i] && kiln_clock_ms() > until)
                 rc = kiln_fail(err, KILN_TIMEOUT,
                                "%s was not ready within %d s; its log is "
                                "%s/log/%s.log",

@@ -12,10 +12,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "scheduler/cli/stack.h"
+#include "storage/backoff.h"
 #include "storage/bus.h"
 
 #define INITDB_LIMIT_S 120
@@ -58,8 +58,8 @@ static int wait_redis(struct kiln_stack *stack, struct kiln_cli *cli, pid_t pid,
     int rc = kiln_bus_open(cli->config, &bus, err);
     if (rc)
         return rc;
-    time_t until = time(NULL) + READY_LIMIT_S;
-    while ((rc = kiln_bus_ping(bus, err)) != 0 && time(NULL) < until) {
+    int64_t until = kiln_clock_ms() + READY_LIMIT_S * 1000;
+    while ((rc = kiln_bus_ping(bus, err)) != 0 && kiln_clock_ms() < until) {
         if (!kiln_process_alive(pid)) {
             kiln_process_forget(stack, "redis");
             kiln_process_tail(cli, stack, "redis");
@@ -297,7 +297,8 @@ static void drop_stale_lock(const struct kiln_stack *stack)
 static int wait_postgres(struct kiln_stack *stack, pid_t pid, struct kiln_error *err)
 {
     char text[64];
-    for (time_t until = time(NULL) + READY_LIMIT_S; time(NULL) < until; kiln_sleep_s(0.02)) {
+    for (int64_t until = kiln_clock_ms() + READY_LIMIT_S * 1000; kiln_clock_ms() < until;
+         kiln_sleep_s(0.02)) {
         postmaster_line(stack, 1, text);
         bool same = atol(text) == (long)pid;
         postmaster_line(stack, 8, text);
