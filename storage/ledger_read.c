@@ -44,11 +44,12 @@ int kiln_ledger_counts(struct kiln_ledger *ledger, const char *pool, struct kiln
 int kiln_ledger_progress(struct kiln_ledger *ledger, const char *pool, const char *batch,
                          struct kiln_progress *ret, struct kiln_error *err)
 {
+    /* A batch without any account has its row and not yet its first jobs. */
     static const struct kiln_statement statement = {
         "read_progress",
         "SELECT " MS(
             "b.created_at") ", c.announced, c.accepted, c.duplicate, c.refused, "
-                            "coalesce(c.whole, true), t.* FROM batch b, "
+                            "coalesce(c.whole, false), t.* FROM batch b, "
                             "LATERAL (SELECT coalesce(sum(announced), 0)::bigint AS announced, "
                             "         coalesce(sum(accepted), 0)::bigint AS accepted, "
                             "         coalesce(sum(duplicate), 0)::bigint AS duplicate, "

@@ -1,8 +1,9 @@
 /* wait.c - `kiln wait`: until a batch is whole and every job of it has ended.
  *
  * The ledger is asked, not the events: it alone knows, and one question reads a handful of rows.
- * An enqueue that did not wait for its receipt may be ahead of the ledger, so an unknown batch gets
- * a grace, and longer as long as intake still has something to read.
+ * An enqueue that did not wait for its receipt may be ahead of the ledger.  So an unknown batch
+ * gets a grace, longer as long as intake still has something to read; and one that looks finished
+ * is believed once intake has been seen empty, or after the same grace on a bus that never is.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -82,22 +83,32 @@ struct waiting {
     struct kiln_ledger *ledger;
     const char *batch;
     double start_s, tended_s, timeout_s;
+    bool drained; /* intake was empty once since start_s: what was sent before is in the ledger */
     kiln_wait_tend *tend;
     void *arg;
     struct kiln_bar bar;
 };
 
+/* Whether the ledger has what was sent before this wait began; entries leave intake after the
+ * ledger's commit, so ask this first and the ledger then. */
+static bool all_in(struct waiting *w)
+{
+    w->drained = w->drained || kiln_now_s() - w->start_s >= UNKNOWN_GRACE_S || !intake_busy(w->cli);
+    return w->drained;
+}
+
 /* One look at the batch; *ret_over: it has ended. */
 static int wait_step(struct waiting *w, struct kiln_progress *progress, bool *ret_over,
                      struct kiln_error *err)
 {
+    bool drained = all_in(w);
     int rc = kiln_ledger_progress(w->ledger, kiln_pool(w->cli), w->batch, progress, err);
     double now = kiln_now_s();
     if (rc == KILN_NOT_FOUND && (now - w->start_s < UNKNOWN_GRACE_S || intake_busy(w->cli)))
         rc = 0;
     else if (rc == 0)
         draw(&w->bar, progress, now);
-    *ret_over = progress->created_ms && finished(progress);
+    *ret_over = progress->created_ms && finished(progress) && drained;
     if (rc || *ret_over)
         return rc;
     if (interrupted)

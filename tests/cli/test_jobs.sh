@@ -120,6 +120,14 @@ ok kiln up --dir s
 ok kiln retry --batch later
 ok kiln wait later --timeout 60
 fails 66 kiln wait never-sent --timeout 60
+
+# --- what was sent before the wait began is waited for, though the batch looks finished
+echo '{"prompt": "one more", "width": 64, "height": 64, "steps": 1}' >more.jsonl
+kill -STOP "$(pid_of s scheduler)"
+ok kiln enqueue more.jsonl --batch later --no-wait
+(sleep 1; kill -CONT "$(pid_of s scheduler)") &
+ok kiln wait later --timeout 60 --json
+json out.txt 'd["jobs"]["done"] == 5'
 ok kiln migrate --json
 json out.txt 'd["from"] == d["to"]'
 echo ok

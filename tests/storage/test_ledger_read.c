@@ -26,6 +26,9 @@ static void a_batch_is_whole_when_its_calls_are_told(void **state)
     (void)state;
     assert_int_equal(kiln_ledger_progress(rig.ledger, pool, "whole", &progress, &rig.err),
                      KILN_NOT_FOUND);
+    /* Between the batch's row and its first jobs: nothing to be done is not all done. */
+    free(kiln_test_sql(rig.stack, "INSERT INTO batch (pool, name) VALUES ('p', 'whole')"));
+    assert_false(progress_of("whole").whole);
     kiln_test_insert(rig.ledger, "whole", 3);
     assert_false(progress_of("whole").whole); /* its call has not said how many there are */
     kiln_test_ok(kiln_ledger_announce(rig.ledger, pool, "whole", "t", 4, &accepted, &duplicate,
