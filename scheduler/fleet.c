@@ -236,6 +236,20 @@ static void compare_hand(struct kiln_leader *leader, struct kiln_member *member,
     }
 }
 
+/* A worker of another protocol could not read its assignments: they would come back for ever. */
+static bool same_protocol(struct kiln_member *member, const struct kiln_beat *beat)
+{
+    if (beat->version == KILN_WIRE_VERSION)
+        return true;
+    if (!member->foreign)
+        kiln_log(KILN_LOG_ERROR, "worker_foreign", kiln_f("worker", "%s", member->name),
+                 kiln_f("host", "%s", beat->host), kiln_f("speaks", "%u", beat->version),
+                 kiln_f("this", "%d", KILN_WIRE_VERSION),
+                 kiln_f("effect", "%s", "nothing is assigned to it; install the same release"));
+    member->foreign = true;
+    return false;
+}
+
 void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, int64_t now_ms)
 {
     struct kiln_member *member = kiln_fleet_get(leader, beat->worker);
@@ -245,6 +259,7 @@ void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, i
     if (member->known && member->sent_ms == beat->sent_ms)
         return;
     bool first = !member->known;
+    member->foreign = member->foreign && !first;
     member->known = true;
     member->bye = member->bye && !first;
     member->sent_ms = beat->sent_ms;
@@ -258,7 +273,7 @@ void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, i
                                         .width = beat->width,
                                         .height = beat->height,
                                         .batch_max = beat->batch_max,
-                                        .draining = beat->draining};
+                                        .draining = beat->draining || !same_protocol(member, beat)};
     struct kiln_error err;
     if (first && kiln_policy_worker_set(leader->policy, member->name, &report, &err))
         kiln_log(KILN_LOG_WARNING, "worker_ignored", kiln_f("error", "%s", err.text));

@@ -55,6 +55,7 @@ struct kiln_member {
     char incarnation[KILN_WIRE_ID_MAX + 1];
     bool known;                  /* a beat was read; else only the ledger names it */
     bool present, bye;           /* in the last round of beats; has said good-bye */
+    bool foreign;                /* speaks another protocol version, which was logged */
     int64_t started_ms, sent_ms; /* the worker's own words, compared for equality and order only */
     int64_t changed_ms;          /* when a new beat was last read */
     int64_t warned_ms;           /* about a second worker of this name */

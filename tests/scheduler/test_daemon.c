@@ -209,6 +209,33 @@ static void of_two_workers_of_one_id_the_older_ends(void **state)
     assert_int_equal(kiln_test_worker_wait(&workers[1], 0.1), -1);
 }
 
+/* Plays a worker that another release started: it has room, and could read nothing. */
+static void a_worker_of_another_protocol_gets_nothing(void **state)
+{
+    (void)state;
+    struct kiln_bus *bus = NULL;
+    struct kiln_beat beat = {.version = KILN_WIRE_VERSION + 1, .room = 2, .batch_max = 4};
+    char key[KILN_NAME_MAX * 2 + 32];
+    snprintf(beat.worker, sizeof(beat.worker), "w-foreign");
+    snprintf(beat.incarnation, sizeof(beat.incarnation), "f1");
+    kiln_wire_key(key, sizeof(key), KILN_TEST_POOL, "beat", beat.worker);
+    kiln_test_ok(kiln_bus_open(stack->config, &bus, &err), err);
+    kiln_test_enqueue(stack, "b", "t", QUICK, 0, 4, true);
+    for (int i = 0; i < 12; i++) {
+        beat.sent_ms = i + 1;
+        char *text = kiln_beat_encode(&beat);
+        kiln_test_ok(kiln_bus_beat(bus, key, text, 3000, &err), err);
+        free(text);
+        kiln_test_sleep_ms(100);
+    }
+    kiln_bus_close(bus);
+    assert_int_equal(kiln_test_scheduler_said(&scheduler, "worker_foreign"), 1);
+    assert_int_equal(kiln_test_count(stack, "SELECT max(attempt) FROM job"), 0);
+    worker(0, "w0");
+    all_done(4);
+    assert_int_equal(kiln_test_count(stack, "SELECT max(attempt) FROM job"), 1);
+}
+
 static void drain_ends_a_worker_and_loses_nothing(void **state)
 {
     (void)state;
@@ -332,6 +359,66 @@ static void redis_killed_in_between(void **state)
     assert_int_equal(kiln_test_count(stack, "SELECT max(crashes) FROM job"), 0);
 }
 
+/* Redis has reached maxmemory: it answers, but takes neither assignments nor heartbeats. */
+static void a_full_redis_is_waited_for(void **state)
+{
+    (void)state;
+    worker(0, "w0");
+    kiln_test_enqueue(stack, "b", "t", SLOW, 0, 12, true);
+    assert_true(count_is("SELECT least(count(*), 1) FROM job WHERE state = 2", 1));
+    kiln_test_redis(stack, "CONFIG SET maxmemory 1");
+    assert_true(kiln_test_scheduler_hears(&scheduler, "worker_lost", LIMIT_S));
+    kiln_test_redis(stack, "CONFIG SET maxmemory 0");
+    all_done(12);
+    exactly_once();
+    kiln_test_enqueue(stack, "b", "t2", QUICK, 12, 4, true);
+    all_done(16);
+}
+
+static void a_ledger_that_only_reads_is_waited_for(void **state)
+{
+    (void)state;
+    worker(0, "w0");
+    kiln_test_enqueue(stack, "b", "t", SLOW, 0, 12, true);
+    assert_true(count_is("SELECT least(count(*), 1) FROM job WHERE state = 2", 1));
+    free(kiln_test_sql(stack, "ALTER SYSTEM SET default_transaction_read_only = on"));
+    free(kiln_test_sql(stack, "SELECT pg_reload_conf()"));
+    kiln_test_enqueue(stack, "b", "t2", QUICK, 12, 4, true); /* stays in the stream */
+    assert_true(kiln_test_scheduler_hears(&scheduler, "takes no writes", LIMIT_S));
+    free(kiln_test_sql(stack, "SET default_transaction_read_only = off"));
+    free(kiln_test_sql(stack, "ALTER SYSTEM RESET default_transaction_read_only"));
+    free(kiln_test_sql(stack, "SELECT pg_reload_conf()"));
+    all_done(16);
+    exactly_once();
+    assert_int_equal(kiln_test_count(stack, "SELECT max(crashes) FROM job"), 0);
+}
+
+/* Both servers accept connections and answer nothing.  The last test, since its shorter time limit
+ * stays in the settings. */
+static void servers_that_hang_are_waited_for(void **state)
+{
+    (void)state;
+    FILE *conf = fopen(stack->conf, "ae");
+    assert_non_null(conf);
+    fputs("statement_timeout_s = 2\n", conf);
+    assert_int_equal(fclose(conf), 0);
+    kiln_test_scheduler_kill(&scheduler);
+    kiln_test_scheduler_start(&scheduler, stack, "a");
+    worker(0, "w0");
+    kiln_test_enqueue(stack, "b", "t", SLOW, 0, 12, true);
+    for (int server = KILN_TEST_REDIS; server <= KILN_TEST_POSTGRES; server++) {
+        assert_true(count_is("SELECT least(count(*), 1) FROM job WHERE state = 2", 1));
+        kiln_test_freeze(stack, server);
+        bool heard = kiln_test_scheduler_hears(
+            &scheduler, server == KILN_TEST_REDIS ? "bus_away" : "ledger_away", LIMIT_S);
+        kiln_test_thaw(stack, server);
+        assert_true(heard);
+    }
+    all_done(12);
+    exactly_once();
+    assert_int_equal(kiln_test_count(stack, "SELECT max(crashes) FROM job"), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 int main(void)
 {
@@ -343,6 +430,7 @@ int main(void)
         TEST(a_paused_worker_does_no_harm),
         TEST(a_poisoned_job_falls_alone),
         TEST(of_two_workers_of_one_id_the_older_ends),
+        TEST(a_worker_of_another_protocol_gets_nothing),
         TEST(drain_ends_a_worker_and_loses_nothing),
         TEST(cancelled_jobs_stop),
         TEST(the_standby_takes_over),
@@ -351,6 +439,9 @@ int main(void)
         TEST(settings_are_read_again),
         TEST(postgres_killed_in_between),
         TEST(redis_killed_in_between),
+        TEST(a_full_redis_is_waited_for),
+        TEST(a_ledger_that_only_reads_is_waited_for),
+        TEST(servers_that_hang_are_waited_for),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
