@@ -92,6 +92,13 @@ mv away "$object"
 fails 66 kiln export absent --out other
 [ "$(id -u)" = 0 ] || fails 74 kiln export b --out /proc/nowhere
 
+# --- a model that nobody has
+ok kiln enqueue - --batch strange --set model=nonesuch <<<'{"prompt": "x", "width": 64, "height": 64}'
+ok kiln jobs --batch strange --json
+ok kiln why "$(python3 -c 'import json; print(json.load(open("out.txt"))["job"])')"
+says "asks for model 'nonesuch', which no live worker has" out.txt
+ok kiln cancel --batch strange
+
 # --- cancel, retry, wait's exit codes: without a worker the jobs wait
 ok kiln drain worker-0
 for i in $(seq 100); do [ "$(kiln workers --json | grep -c '"live"\|"draining"')" = 0 ] && break; sleep 0.1; done
