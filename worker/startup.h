@@ -8,8 +8,8 @@
 #include "worker/daemon.h"
 #include "worker/worker.h"
 
-#define KILN_UPLOADERS 4     /* a file store waits for the disk, which takes several at once */
-#define KILN_COMMITTERS 2    /* Postgres writes its log once for transactions that end together */
+#define KILN_UPLOADERS 2  /* few, so that pictures gather into groups: one sync for all of them */
+#define KILN_COMMITTERS 2 /* Postgres writes its log once for transactions that end together */
 #define KILN_THREADS_MAX 300 /* of encode_threads' bound and the rest */
 
 struct kiln_daemon {
