@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -25,6 +26,10 @@
            */
 #define ROOM_WARNING (1ull << 30)
 #define ROOM_BAD (100ull << 20)
+
+#define EVENTS_UNTRIMMED 50000 /* fewer were never cut by the stream's cap */
+#define HISTORY_SLACK_MS 5000  /* Redis' clock and Postgres' */
+#define HISTORY_TOLD_MS (24LL * 3600 * 1000)
 
 #define MAKE_ROOM "make room: jobs wait while the disk is full"
 
@@ -132,6 +137,58 @@ static void check_redis(struct doctor *doctor)
     else
         find(doctor, "redis", OK, "", "%s answers; %llu lines wait for intake", url,
              (unsigned long long)waiting);
+}
+
+/* When the stream of events began; 0: cannot be told, since its oldest entries were trimmed. */
+static int events_began(struct doctor *doctor, int64_t *ret_ms, struct kiln_error *err)
+{
+    struct kiln_bus *bus = NULL;
+    struct kiln_bus_entries entries = {0};
+    char key[256];
+    const char *stream = key, *start = "0";
+    uint64_t length = 0;
+    kiln_wire_key(key, sizeof key, kiln_pool(doctor->cli), "events", NULL);
+    int rc = kiln_open_bus(doctor->cli, &bus, err);
+    if (rc == 0)
+        rc = kiln_bus_length(bus, key, &length, err);
+    if (rc == 0)
+        rc = kiln_bus_read(bus, &stream, &start, 1, 1, 0, &entries, err);
+    if (rc == 0)
+        *ret_ms = length >= EVENTS_UNTRIMMED ? 0
+                  : entries.count            ? strtoll(entries.at[0].id, NULL, 10)
+                                             : kiln_wall_ms();
+    kiln_bus_close(bus);
+    return rc;
+}
+
+/* Keeps the end of the first job and stops the walk. */
+static int keep_first(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    *(int64_t *)arg = row->finished_ms;
+    return kiln_fail(err, KILN_CANCELLED, "enough");
+}
+
+/* Events that begin after jobs were done have lost their beginning: Redis was emptied since, and
+ * the scheduler went on from the ledger.  Told for a day. */
+static void check_history(struct doctor *doctor)
+{
+    struct kiln_ledger *ledger = NULL;
+    struct kiln_error err;
+    int64_t began_ms = 0, done_ms = 0, now_ms = kiln_wall_ms();
+    char since[32];
+    if (kiln_open_ledger(doctor->cli, &ledger, &err))
+        return; /* the server that is at fault has its own finding */
+    int rc = kiln_ledger_jobs(ledger, kiln_pool(doctor->cli), NULL, KILN_JOB_DONE, keep_first,
+                              &done_ms, &err);
+    kiln_ledger_close(ledger);
+    if ((rc && rc != KILN_CANCELLED) || done_ms == 0 || events_began(doctor, &began_ms, &err))
+        return;
+    if (began_ms > done_ms + HISTORY_SLACK_MS && began_ms > now_ms - HISTORY_TOLD_MS)
+        find(doctor, "history", WARNING,
+             "nothing, if that was meant; else let Redis keep its data (appendonly yes, "
+             "maxmemory-policy noeviction)",
+             "Redis was emptied or replaced before %s; the fleet goes on from the ledger",
+             kiln_time_text(began_ms, since, sizeof since));
 }
 
 /* Theirs must lie between our readings before and after; what is outside is skew. */
@@ -258,6 +315,7 @@ int kiln_verb_doctor(struct kiln_cli *cli, int argc, char **argv)
     check_config(&doctor);
     check_redis(&doctor);
     check_postgres(&doctor);
+    check_history(&doctor);
     check_store(&doctor);
     check_model(&doctor);
     check_workers(&doctor);

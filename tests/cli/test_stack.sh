@@ -74,6 +74,16 @@ ok up --dir a
 ok kiln jobs --batch stays --json --config a/kiln.conf
 json out.txt 'd["state"] == "done"'
 kill $stranger
+
+# --- an emptied Redis: the fleet goes on, the doctor says that it happened
+ok kiln doctor --config a/kiln.conf
+grep -q emptied out.txt && die "the doctor dreams of an emptied Redis"
+sleep 5
+ok redis-cli -s a/run/redis.sock FLUSHALL
+ok kiln enqueue one.jsonl --batch after --config a/kiln.conf
+ok kiln wait after --timeout 30 --config a/kiln.conf
+ok kiln doctor --config a/kiln.conf
+says 'Redis was emptied or replaced' out.txt
 ok kiln down --dir a
 
 # --- an up that is killed while it makes the database; a directory that is no database
