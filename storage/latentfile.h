@@ -24,7 +24,7 @@ struct kiln_latent {
     double sigmas[KILN_STEPS_MAX + 1]; /* of each state; 0 = clean */
     char model[65];               /* model hash */
     char lora_set[KILN_LORA_SET_MAX];
-    char schedule[64];            /* "euler shift=3.0 steps=8" */
+    char schedule[64];            /* "euler steps=8" */
     char job[32];                 /* job id, "" if none */
     uint64_t seed;
 };

@@ -31,7 +31,7 @@ static struct kiln_latent make(uint32_t states, uint32_t channels, uint32_t heig
                                  .width = width,
                                  .model = "0123456789abcdef",
                                  .lora_set = "ink:0.8+line:0.5",
-                                 .schedule = "euler shift=3.0 steps=8",
+                                 .schedule = "euler steps=8",
                                  .job = "4711",
                                  .seed = 18446744073709551615u};
     size_t count = (size_t)states * channels * height * width;
