@@ -22,6 +22,8 @@
 #define STALL_S 6L
 #define IDLE_S 60L /* a kept connection is not used after this */
 #define ERROR_BODY_MAX (64 * 1024)
+/* Objects are named by what they hold, so a gallery before the bucket may keep them for ever. */
+#define IMMUTABLE "public, max-age=31536000, immutable"
 #define HEADERS_MAX 8
 #define UPLOAD_BUFFER (256L * 1024)
 
@@ -127,6 +129,8 @@ static int sign(struct kiln_s3_client *client, const struct kiln_s3_try *try,
         add_pair(b, "Content-MD5", content_md5);
     if (put)
         add_pair(b, "Content-Type", r->content_type ? r->content_type : "application/octet-stream");
+    if (put && r->content_type && strncmp(r->content_type, "image/", 6) == 0)
+        add_pair(b, "Cache-Control", IMMUTABLE);
     if (client->credentials.session_token[0])
         add_pair(b, "x-amz-security-token", client->credentials.session_token);
 

@@ -226,9 +226,11 @@ static void a_presigned_url_opens_the_object(void **state)
 {
     (void)state;
     struct kiln_store *store = test_s3_store(test_swift_port(swift), "signed", NULL);
-    must_put(store, "a", "for your eyes", 13);
+    struct kiln_put put = {
+        .key = "a", .data = "for your eyes", .size = 13, .content_type = "image/webp"};
+    assert_int_equal(kiln_store_put(store, &put, 1, NULL), 0);
     kiln_store_close(store);
-    char host[32], url[1024], text[KEPT];
+    char host[32], url[1024], text[KEPT], answered[KEPT];
     snprintf(host, sizeof host, "127.0.0.1:%d", test_swift_port(swift));
     const struct kiln_sigv4_pair headers[] = {{"Host", host}};
     const struct kiln_sigv4_request request = {.method = "GET",
@@ -247,8 +249,10 @@ static void a_presigned_url_opens_the_object(void **state)
                  changed ? "&x=1" : "");
         long status = 0;
         CURL *easy = curl_easy_init();
-        text[0] = '\0';
+        text[0] = answered[0] = '\0';
         curl_easy_setopt(easy, CURLOPT_URL, url);
+        curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, keep);
+        curl_easy_setopt(easy, CURLOPT_HEADERDATA, answered);
         curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, keep);
         curl_easy_setopt(easy, CURLOPT_WRITEDATA, text);
         curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, 20000L);
@@ -257,6 +261,9 @@ static void a_presigned_url_opens_the_object(void **state)
         curl_easy_cleanup(easy);
         assert_int_equal(status, changed ? 403 : 200);
         assert_int_equal(strcmp(text, "for your eyes") == 0, !changed);
+        assert_int_equal(
+            strcasestr(answered, "cache-control: public, max-age=31536000, immutable") != NULL,
+            !changed); /* browsers may keep a picture for ever */
     }
     free(query);
 }
