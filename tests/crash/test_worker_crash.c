@@ -102,7 +102,7 @@ static void test_worker_killed(void **state)
         kiln_test_assign(stack, "w-killed", name, ids, JOBS);
         kiln_test_sleep_ms(5 + 30 * round);
         kiln_test_worker_signal(&worker, SIGKILL);
-        assert_int_equal(kiln_test_worker_wait(&worker, 5), 128 + SIGKILL);
+        assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), 128 + SIGKILL);
         kiln_test_assert_stored(stack);
         return_held("w-killed");
         snprintf(sql, sizeof sql,
@@ -137,7 +137,7 @@ static void test_old_stream(void **state)
     kiln_test_worker_start(&worker, stack, "w-old", NULL, true);
     kiln_test_queue_jobs(stack, "old", &job, 1, &id);
     kiln_test_assign(stack, "w-old", "old-1", &id, 1);
-    assert_int_equal(kiln_test_worker_wait(&worker, 10), 128 + SIGKILL);
+    assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), 128 + SIGKILL);
     kiln_test_worker_start(&worker, stack, "w-old", NULL, true);
     kiln_test_sleep_ms(500);
     assert_int_equal(kiln_test_worker_wait(&worker, 0), -1); /* it lives */
@@ -167,19 +167,19 @@ static void test_ledger_away(void **state)
     kiln_test_worker_start(&worker, stack, "w-ledger", more, true);
     kiln_test_queue_jobs(stack, "ledger", &job, 8, ids);
     kiln_test_assign(stack, "w-ledger", "ledger-1", ids, 4);
-    assert_true(kiln_test_worker_draws(&worker, 10));
+    assert_true(kiln_test_worker_draws(&worker, LIMIT_S));
     kiln_test_freeze(stack, KILN_TEST_POSTGRES);
-    bool away = kiln_test_worker_hears(&worker, "ledger_away", 15);
+    bool away = kiln_test_worker_hears(&worker, "ledger_away", LIMIT_S);
     kiln_test_thaw(stack, KILN_TEST_POSTGRES);
     assert_true(away);
     assert_true(until_in("ledger", KILN_JOB_DONE, 4));
     kiln_test_assign(stack, "w-ledger", "ledger-2", ids + 4, 4);
-    assert_true(kiln_test_worker_draws(&worker, 10));
+    assert_true(kiln_test_worker_draws(&worker, LIMIT_S));
     kiln_test_kill(stack, KILN_TEST_POSTGRES);
     kiln_test_sleep_ms(1500);
     kiln_test_restart(stack, KILN_TEST_POSTGRES, NULL);
     assert_true(until_in("ledger", KILN_JOB_DONE, 8));
-    assert_true(kiln_test_worker_hears(&worker, "ledger_back", 10));
+    assert_true(kiln_test_worker_hears(&worker, "ledger_back", LIMIT_S));
     assert_ends_well(&worker);
 }
 
@@ -195,13 +195,13 @@ static void test_bus_away(void **state)
     kiln_test_worker_start(&worker, stack, "w-bus", NULL, true);
     kiln_test_queue_jobs(stack, "bus", &job, 6, ids);
     kiln_test_assign(stack, "w-bus", "bus-1", ids, 2);
-    assert_true(kiln_test_worker_draws(&worker, 10));
+    assert_true(kiln_test_worker_draws(&worker, LIMIT_S));
     kiln_test_kill(stack, KILN_TEST_REDIS);
     assert_true(until_in("bus", KILN_JOB_DONE, 2));
-    assert_true(kiln_test_worker_hears(&worker, "bus_away", 10));
-    assert_true(kiln_test_worker_hears(&worker, " deaf ", 10));
+    assert_true(kiln_test_worker_hears(&worker, "bus_away", LIMIT_S));
+    assert_true(kiln_test_worker_hears(&worker, " deaf ", LIMIT_S));
     kiln_test_restart(stack, KILN_TEST_REDIS, NULL);
-    assert_true(kiln_test_worker_hears(&worker, "hears_again", 10));
+    assert_true(kiln_test_worker_hears(&worker, "hears_again", LIMIT_S));
     kiln_test_assign(stack, "w-bus", "bus-2", ids + 2, 2);
     assert_true(until_in("bus", KILN_JOB_DONE, 4));
     kiln_test_flushall(stack);
@@ -224,7 +224,7 @@ static void test_end_without_bus(void **state)
     kiln_test_worker_start(&worker, stack, "w-end", more, true);
     kiln_test_queue_jobs(stack, "end", &job, 2, ids);
     kiln_test_assign(stack, "w-end", "end-1", ids, 2);
-    assert_true(kiln_test_worker_draws(&worker, 10));
+    assert_true(kiln_test_worker_draws(&worker, LIMIT_S));
     kiln_test_freeze(stack, KILN_TEST_REDIS);
     int status = kiln_test_worker_stop(&worker);
     kiln_test_thaw(stack, KILN_TEST_REDIS);
@@ -256,7 +256,7 @@ static void test_store_blocked(void **state)
         snprintf(name, sizeof name, "blocked-%d", i);
         kiln_test_assign(stack, "w-blocked", name, ids + 2 * i, 2);
     }
-    assert_true(kiln_test_worker_hears(&worker, "store_away", 10));
+    assert_true(kiln_test_worker_hears(&worker, "store_away", LIMIT_S));
     kiln_test_sleep_ms(1500);
     /* What is drawn waits, and nothing more is asked for. */
     struct kiln_beat beat;
@@ -267,7 +267,7 @@ static void test_store_blocked(void **state)
     assert_int_equal(unlink(images), 0);
     assert_true(rename(aside, images) == 0 || errno == ENOENT);
     assert_true(until_in("blocked", KILN_JOB_DONE, 8));
-    assert_true(kiln_test_worker_hears(&worker, "store_back", 10));
+    assert_true(kiln_test_worker_hears(&worker, "store_back", LIMIT_S));
     assert_ends_well(&worker);
 }
 
@@ -315,7 +315,7 @@ static void test_disk_full(void **state)
     kiln_test_worker_start(&worker, stack, "w-full", more, true);
     kiln_test_queue_jobs(stack, "full", &job, 40, ids);
     kiln_test_assign(stack, "w-full", "full-1", ids, 40);
-    bool full = kiln_test_worker_hears(&worker, "store_away", 10);
+    bool full = kiln_test_worker_hears(&worker, "store_away", LIMIT_S);
     bool named = kiln_test_worker_said(&worker, "code=full") > 0;
     int grown = mount("tmpfs", dir, "tmpfs", MS_REMOUNT, "size=64m");
     bool done = until_in("full", KILN_JOB_DONE, 40);
@@ -344,7 +344,7 @@ static void test_end_without_store(void **state)
     fclose(fopen(images, "we"));
     kiln_test_queue_jobs(stack, "nostore", &job, 4, ids);
     kiln_test_assign(stack, "w-nostore", "nostore-1", ids, 4);
-    assert_true(kiln_test_worker_hears(&worker, "store_away", 10));
+    assert_true(kiln_test_worker_hears(&worker, "store_away", LIMIT_S));
     assert_int_equal(kiln_test_worker_stop(&worker), 0);
     assert_true(until_in("nostore", KILN_JOB_QUEUED, 4));
     assert_int_equal(unlink(images), 0);

@@ -202,8 +202,8 @@ static void of_two_workers_of_one_id_the_older_ends(void **state)
     kiln_test_worker_signal(&workers[0], SIGSTOP);
     worker(1, "w0");
     kiln_test_worker_signal(&workers[0], SIGCONT);
-    assert_true(kiln_test_scheduler_hears(&scheduler, "worker_twice", 20));
-    assert_int_equal(kiln_test_worker_wait(&workers[0], 20), 0);
+    assert_true(kiln_test_scheduler_hears(&scheduler, "worker_twice", LIMIT_S));
+    assert_int_equal(kiln_test_worker_wait(&workers[0], LIMIT_S), 0);
     all_done(8);
     exactly_once();
     assert_int_equal(kiln_test_worker_wait(&workers[1], 0.1), -1);
@@ -244,7 +244,7 @@ static void drain_ends_a_worker_and_loses_nothing(void **state)
     assert_true(count_is("SELECT least(count(*), 1) FROM job WHERE state = 1", 1));
     struct kiln_order order = {.kind = KILN_ORDER_DRAIN, .id = "w0"};
     kiln_test_control(stack, &order);
-    assert_int_equal(kiln_test_worker_wait(&workers[0], 20), 0);
+    assert_int_equal(kiln_test_worker_wait(&workers[0], LIMIT_S), 0);
     worker(1, "w1");
     all_done(12);
     exactly_once();
@@ -278,7 +278,7 @@ static void the_standby_takes_over(void **state)
     assert_true(count_is("SELECT least(count(*), 1) FROM job WHERE state = 1", 1));
     kiln_test_scheduler_kill(&scheduler);
     kiln_test_enqueue(stack, "b", "t2", QUICK, 10, 10, true);
-    assert_true(kiln_test_scheduler_hears(&standby, "leading", 10));
+    assert_true(kiln_test_scheduler_hears(&standby, "leading", LIMIT_S));
     assert_int_equal(kiln_test_receipt(stack, "t2").accepted, 10);
     all_done(20);
     exactly_once();
@@ -292,7 +292,7 @@ static void a_paused_leader_loses_the_lead(void **state)
     worker(0, "w0");
     kill(scheduler.pid, SIGSTOP);
     kiln_test_enqueue(stack, "b", "t", QUICK, 0, 10, true);
-    assert_true(kiln_test_scheduler_hears(&standby, "leading", 15));
+    assert_true(kiln_test_scheduler_hears(&standby, "leading", LIMIT_S));
     all_done(10);
     kill(scheduler.pid, SIGCONT);
     kiln_test_enqueue(stack, "b", "t2", QUICK, 10, 10, true);
@@ -325,7 +325,7 @@ static void settings_are_read_again(void **state)
 {
     (void)state;
     kill(scheduler.pid, SIGHUP);
-    assert_true(kiln_test_scheduler_hears(&scheduler, "settings_read", 10));
+    assert_true(kiln_test_scheduler_hears(&scheduler, "settings_read", LIMIT_S));
     worker(0, "w0");
     kiln_test_enqueue(stack, "b", "t", QUICK, 0, 3, true);
     all_done(3);
@@ -338,7 +338,7 @@ static void postgres_killed_in_between(void **state)
     kiln_test_enqueue(stack, "b", "t", SLOW, 0, 12, true);
     assert_true(count_is("SELECT least(count(*), 1) FROM job WHERE state = 2", 1));
     kiln_test_kill(stack, KILN_TEST_POSTGRES);
-    assert_true(kiln_test_scheduler_hears(&scheduler, "ledger_away", 10));
+    assert_true(kiln_test_scheduler_hears(&scheduler, "ledger_away", LIMIT_S));
     kiln_test_restart(stack, KILN_TEST_POSTGRES, NULL);
     all_done(12);
     exactly_once();

@@ -86,15 +86,15 @@ static void busy_servers_are_asked_again(void **state)
     (void)state;
     const struct test_fault_rule rules[] = {
         {"PUT", FAULT_503, 1, 0}, {"PUT", FAULT_500_HTML, 1, 0}, {"PUT", FAULT_CONFLICT, 1, 0}};
-    struct test_proxy_counts counts = put_under("busy", rules, 3, 10, 1);
+    struct test_proxy_counts counts = put_under("busy", rules, 3, 20, 1);
     assert_int_equal(counts.requests, 4);
 }
 
 static void a_late_answer_is_given_up_and_verified(void **state)
 {
     (void)state;
-    const struct test_fault_rule rules[] = {{"PUT", FAULT_SLOW, 1, 4000}};
-    struct test_proxy_counts counts = put_under("slow", rules, 1, 3.5, 1);
+    const struct test_fault_rule rules[] = {{"PUT", FAULT_SLOW, 1, 20000}};
+    struct test_proxy_counts counts = put_under("slow", rules, 1, 15, 1);
     assert_int_equal(counts.heads, 1); /* found, so the body went once */
 }
 
@@ -102,7 +102,7 @@ static void a_hanging_server_is_given_up(void **state)
 {
     (void)state;
     const struct test_fault_rule rules[] = {{"PUT", FAULT_HANG, 1, 0}};
-    struct test_proxy_counts counts = put_under("hang", rules, 1, 4, 1);
+    struct test_proxy_counts counts = put_under("hang", rules, 1, 15, 1);
     assert_int_equal(counts.heads, 1); /* not there, so it was sent again */
 }
 
@@ -110,7 +110,7 @@ static void a_reset_after_the_body_is_verified(void **state)
 {
     (void)state;
     const struct test_fault_rule rules[] = {{"PUT", FAULT_RESET_AFTER, 1, 0}};
-    struct test_proxy_counts counts = put_under("reset-after", rules, 1, 3, 1);
+    struct test_proxy_counts counts = put_under("reset-after", rules, 1, 15, 1);
     assert_int_equal(counts.heads, 1);
 }
 
@@ -120,21 +120,21 @@ static void without_the_right_to_head_it_is_sent_again(void **state)
     (void)state;
     const struct test_fault_rule rules[] = {{"PUT", FAULT_RESET_AFTER, 1, 0},
                                             {"HEAD", FAULT_DENY, 1, 0}};
-    put_under("no-head", rules, 2, 3, 2);
+    put_under("no-head", rules, 2, 15, 2);
 }
 
 static void a_reset_in_the_body_is_sent_again(void **state)
 {
     (void)state;
     const struct test_fault_rule rules[] = {{"PUT", FAULT_RESET_BEFORE, 2, 0}};
-    put_under("reset-before", rules, 1, 5, 1);
+    put_under("reset-before", rules, 1, 15, 1);
 }
 
 static void a_412_is_verified(void **state)
 {
     (void)state;
     const struct test_fault_rule rules[] = {{"PUT", FAULT_PRECONDITION, 1, 0}};
-    struct test_proxy_counts counts = put_under("exists", rules, 1, 3, 1);
+    struct test_proxy_counts counts = put_under("exists", rules, 1, 15, 1);
     assert_int_equal(counts.heads, 1);
 }
 
@@ -142,14 +142,14 @@ static void a_wrong_etag_is_sent_again(void **state)
 {
     (void)state;
     const struct test_fault_rule rules[] = {{"PUT", FAULT_WRONG_ETAG, 1, 0}};
-    put_under("etag", rules, 1, 3, 2);
+    put_under("etag", rules, 1, 15, 2);
 }
 
 static void no_http_is_asked_again(void **state)
 {
     (void)state;
     const struct test_fault_rule rules[] = {{"PUT", FAULT_GARBAGE, 2, 0}};
-    put_under("garbage", rules, 1, 5, 1);
+    put_under("garbage", rules, 1, 15, 1);
 }
 
 /* A kept connection that the server closed silently costs nothing but a reconnect. */

@@ -18,6 +18,9 @@
 #include "tests/support/stored.h"
 #include "tests/support/worker_process.h"
 
+/* For what takes a moment on an idle machine, and is shorter than the endless jobs of 50 s. */
+#define LIMIT_S 30
+
 static struct kiln_test_stack *stack;
 
 static int start_stack(void **state)
@@ -52,7 +55,7 @@ static bool until_in(const char *batch, enum kiln_job_state job_state, long long
              "SELECT count(*) FROM job j JOIN batch b ON b.id = j.batch_id WHERE b.name = '%s' "
              "AND j.state = %d",
              batch, (int)job_state);
-    return kiln_test_until(stack, sql, wanted, 20);
+    return kiln_test_until(stack, sql, wanted, LIMIT_S);
 }
 
 /* The stop comes last, since the store must be whole afterwards too. */
@@ -179,13 +182,13 @@ static void test_stale(void **state)
     kiln_test_queue_jobs(stack, "stale", &slow, 2, ids);
     kiln_test_assign(stack, "w-stale", "stale-1", ids, 2);
     /* Drawing takes 2 s; meanwhile the ledger gives the first job to another attempt. */
-    assert_true(kiln_test_worker_draws(&worker, 10));
+    assert_true(kiln_test_worker_draws(&worker, LIMIT_S));
     char sql[200];
     snprintf(sql, sizeof sql, "UPDATE job SET attempt = attempt + 1 WHERE id = %llu",
              (unsigned long long)ids[0]);
     free(kiln_test_sql(stack, sql));
     assert_true(until_in("stale", KILN_JOB_DONE, 1));
-    assert_true(kiln_test_worker_hears(&worker, "result_dropped", 10));
+    assert_true(kiln_test_worker_hears(&worker, "result_dropped", LIMIT_S));
     assert_int_equal(jobs_in("stale", KILN_JOB_ASSIGNED), 1);
     snprintf(sql, sizeof sql, "SELECT count(*) FROM object WHERE job_id = %llu",
              (unsigned long long)ids[0]);
@@ -204,7 +207,7 @@ static void test_cancel(void **state)
     kiln_test_worker_start(&worker, stack, "w-cancel", NULL, true);
     kiln_test_queue_jobs(stack, "cancel", &slow, 2, ids);
     kiln_test_assign(stack, "w-cancel", "cancel-1", ids, 2);
-    assert_true(kiln_test_worker_draws(&worker, 10));
+    assert_true(kiln_test_worker_draws(&worker, LIMIT_S));
     char sql[200];
     snprintf(sql, sizeof sql, "UPDATE job SET state = %d WHERE id = %llu", KILN_JOB_CANCELLED,
              (unsigned long long)ids[0]);
@@ -213,16 +216,16 @@ static void test_cancel(void **state)
     kiln_test_order(stack, "w-cancel", &order);
     assert_true(until_in("cancel", KILN_JOB_DONE, 1));
     assert_int_equal(jobs_in("cancel", KILN_JOB_CANCELLED), 1);
-    assert_true(kiln_test_worker_hears(&worker, "assignment_finished", 10));
-    /* A dropped assignment ends at the next step, long before its 50 x 0.4 s. */
-    struct kiln_job endless = kiln_test_job("drop @step_ms=400");
+    assert_true(kiln_test_worker_hears(&worker, "assignment_finished", LIMIT_S));
+    /* A dropped assignment ends at the next step, long before its 50 s. */
+    struct kiln_job endless = kiln_test_job("drop @step_ms=1000");
     endless.steps = 50;
     kiln_test_queue_jobs(stack, "drop", &endless, 1, ids);
     kiln_test_assign(stack, "w-cancel", "drop-1", ids, 1);
-    assert_true(kiln_test_worker_draws(&worker, 10));
+    assert_true(kiln_test_worker_draws(&worker, LIMIT_S));
     order = (struct kiln_order){.kind = KILN_ORDER_DROP, .id = "drop-1"};
     kiln_test_order(stack, "w-cancel", &order);
-    assert_true(kiln_test_worker_hears(&worker, "assignment=drop-1", 5));
+    assert_true(kiln_test_worker_hears(&worker, "assignment=drop-1", LIMIT_S));
     assert_clean_end(&worker);
 }
 
@@ -237,7 +240,7 @@ static void test_drain(void **state)
     kiln_test_queue_jobs(stack, "drain", &slow, 4, ids);
     kiln_test_assign(stack, "w-drain", "drain-1", ids, 2);
     kiln_test_assign(stack, "w-drain", "drain-2", ids + 2, 2);
-    assert_true(kiln_test_worker_draws(&worker, 10));
+    assert_true(kiln_test_worker_draws(&worker, LIMIT_S));
     assert_clean_end(&worker);
     assert_int_equal(jobs_in("drain", KILN_JOB_DONE), 2);
     assert_int_equal(jobs_in("drain", KILN_JOB_QUEUED), 2);
@@ -252,16 +255,16 @@ static void test_second_signal(void **state)
     (void)state;
     struct kiln_test_worker worker;
     uint64_t ids[2];
-    struct kiln_job endless = kiln_test_job("second @step_ms=200");
+    struct kiln_job endless = kiln_test_job("second @step_ms=1000");
     endless.steps = 50;
     kiln_test_worker_start(&worker, stack, "w-second", NULL, true);
     kiln_test_queue_jobs(stack, "second", &endless, 2, ids);
     kiln_test_assign(stack, "w-second", "second-1", ids, 2);
-    assert_true(kiln_test_worker_draws(&worker, 10));
+    assert_true(kiln_test_worker_draws(&worker, LIMIT_S));
     kiln_test_worker_signal(&worker, SIGTERM);
     assert_int_equal(kiln_test_worker_wait(&worker, 0.7), -1); /* it finishes the batch */
     kiln_test_worker_signal(&worker, SIGTERM);
-    assert_int_equal(kiln_test_worker_wait(&worker, 5), 0);
+    assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), 0);
     assert_int_equal(jobs_in("second", KILN_JOB_QUEUED), 2);
 }
 
@@ -271,14 +274,14 @@ static void test_drain_limit(void **state)
     struct kiln_test_worker worker;
     uint64_t ids[1];
     const char *more[] = {"--drain-s", "0.5", NULL};
-    struct kiln_job endless = kiln_test_job("limit @step_ms=200");
+    struct kiln_job endless = kiln_test_job("limit @step_ms=1000");
     endless.steps = 50;
     kiln_test_worker_start(&worker, stack, "w-limit", more, true);
     kiln_test_queue_jobs(stack, "limit", &endless, 1, ids);
     kiln_test_assign(stack, "w-limit", "limit-1", ids, 1);
-    assert_true(kiln_test_worker_draws(&worker, 10));
+    assert_true(kiln_test_worker_draws(&worker, LIMIT_S));
     kiln_test_worker_signal(&worker, SIGTERM);
-    assert_int_equal(kiln_test_worker_wait(&worker, 5), 0);
+    assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), 0);
     assert_int_equal(jobs_in("limit", KILN_JOB_QUEUED), 1);
 }
 
@@ -289,7 +292,7 @@ static void test_drain_order(void **state)
     const struct kiln_order order = {.kind = KILN_ORDER_DRAIN, .id = "w-order"};
     kiln_test_worker_start(&worker, stack, "w-order", NULL, true);
     kiln_test_order(stack, "w-order", &order);
-    assert_int_equal(kiln_test_worker_wait(&worker, 10), 0);
+    assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), 0);
 }
 
 static void test_one_id_one_worker(void **state)
@@ -298,7 +301,7 @@ static void test_one_id_one_worker(void **state)
     struct kiln_test_worker first, second;
     kiln_test_worker_start(&first, stack, "w-twin", NULL, true);
     kiln_test_worker_start(&second, stack, "w-twin", NULL, false);
-    assert_int_equal(kiln_test_worker_wait(&second, 10), EX_CANTCREAT);
+    assert_int_equal(kiln_test_worker_wait(&second, LIMIT_S), EX_CANTCREAT);
     assert_int_equal(kiln_test_worker_said(&second, "worker_id_taken"), 1);
     assert_int_equal(kiln_test_worker_said(&second, "worker_failed"), 1);
     assert_clean_end(&first);
@@ -310,14 +313,14 @@ static void test_reload(void **state)
     struct kiln_test_worker worker;
     kiln_test_worker_start(&worker, stack, "w-reload", NULL, true);
     kiln_test_worker_signal(&worker, SIGHUP);
-    assert_true(kiln_test_worker_hears(&worker, "settings_read", 5));
+    assert_true(kiln_test_worker_hears(&worker, "settings_read", LIMIT_S));
     FILE *conf = fopen(stack->conf, "ae");
     assert_non_null(conf);
     long end = ftell(conf);
     fprintf(conf, "no_such_setting = 1\n");
     fclose(conf);
     kiln_test_worker_signal(&worker, SIGHUP);
-    assert_true(kiln_test_worker_hears(&worker, "settings_kept", 5));
+    assert_true(kiln_test_worker_hears(&worker, "settings_kept", LIMIT_S));
     assert_int_equal(truncate(stack->conf, end), 0);
     assert_clean_end(&worker);
 }
@@ -329,14 +332,14 @@ static void test_wrong_settings(void **state)
     const char *unknown[] = {"--no-such-flag", NULL}, *store[] = {"--store", "ftp://x", NULL},
                *model[] = {"--engine", "pipeline", "--model", "/nonexistent", NULL};
     kiln_test_worker_start(&worker, stack, "w-wrong", unknown, false);
-    assert_int_equal(kiln_test_worker_wait(&worker, 10), EX_CONFIG);
+    assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), EX_CONFIG);
     kiln_test_worker_start(&worker, stack, "w-wrong", store, false);
-    assert_int_equal(kiln_test_worker_wait(&worker, 10), EX_CONFIG);
+    assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), EX_CONFIG);
     kiln_test_worker_start(&worker, stack, "w-wrong", model, false);
-    assert_true(kiln_test_worker_wait(&worker, 10) > 0);
+    assert_true(kiln_test_worker_wait(&worker, LIMIT_S) > 0);
     assert_true(kiln_test_worker_said(&worker, "worker_failed") == 1);
     kiln_test_worker_start(&worker, stack, "../w", NULL, false);
-    assert_int_equal(kiln_test_worker_wait(&worker, 10), EX_CONFIG);
+    assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), EX_CONFIG);
 }
 
 int main(void)
