@@ -136,6 +136,19 @@ static void drop_stream(struct kiln_leader *leader, const char *worker)
         kiln_log(KILN_LOG_DEBUG, "stream_left", kiln_f("error", "%s", err.text));
 }
 
+/* For people alone: nothing depends on it, so a failure is no more than a line of the log. */
+static void tell_lost(struct kiln_leader *leader, const struct kiln_member *member,
+                      int64_t silent_ms)
+{
+    struct kiln_error err;
+    kiln_log(KILN_LOG_WARNING, "worker_lost", kiln_f("worker", "%s", member->name),
+             kiln_f("silent_s", "%.1f", (double)silent_ms / 1000),
+             kiln_f("assignments", "%u", member->hand_count));
+    if (kiln_ledger_worker_lost(leader->ledger, leader->pool, member->name, (uint64_t)silent_ms,
+                                &err))
+        kiln_log(KILN_LOG_DEBUG, "state_untold", kiln_f("error", "%s", err.text));
+}
+
 void kiln_fleet_expire(struct kiln_leader *leader, int64_t now_ms)
 {
     for (size_t i = 0; i < leader->member_count; i++) {
@@ -151,9 +164,7 @@ void kiln_fleet_expire(struct kiln_leader *leader, int64_t now_ms)
         if (now_ms - heard <= leader->lease_ms + LEASE_SLACK_MS)
             continue;
         if (member->known)
-            kiln_log(KILN_LOG_WARNING, "worker_lost", kiln_f("worker", "%s", member->name),
-                     kiln_f("silent_s", "%.1f", (double)(now_ms - heard) / 1000),
-                     kiln_f("assignments", "%u", member->hand_count));
+            tell_lost(leader, member, now_ms - heard);
         kiln_fleet_lose(leader, member, false);
     }
     /* A member of which nothing is left is forgotten. */

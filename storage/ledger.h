@@ -154,5 +154,8 @@ int kiln_ledger_still_ours(struct kiln_ledger *ledger, const struct kiln_job *jo
 int kiln_ledger_worker_seen(struct kiln_ledger *ledger, const char *pool, const char *worker,
                             const char *host, const char *device, const char *state,
                             struct kiln_error *err) KILN_MUST_CHECK;
+/* The row of a worker that ended without a word silent_ms ago; a later start is left as it is. */
+int kiln_ledger_worker_lost(struct kiln_ledger *ledger, const char *pool, const char *worker,
+                            uint64_t silent_ms, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -287,3 +287,17 @@ int kiln_ledger_worker_seen(struct kiln_ledger *ledger, const char *pool, const 
     kiln_bind_text(&params, state);
     return kiln_ledger_run(ledger, &upsert, &params, NULL, err);
 }
+
+int kiln_ledger_worker_lost(struct kiln_ledger *ledger, const char *pool, const char *worker,
+                            uint64_t silent_ms, struct kiln_error *err)
+{
+    static const struct kiln_statement lost = {
+        "worker_lost", "UPDATE worker SET state = 'gone', last_seen = now() - $3::bigint *"
+                       " interval '1 ms' WHERE pool = $1 AND name = $2"
+                       " AND last_seen < now() - $3::bigint * interval '1 ms'"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, worker);
+    kiln_bind_u64(&params, silent_ms);
+    return kiln_ledger_run(ledger, &lost, &params, NULL, err);
+}

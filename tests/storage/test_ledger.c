@@ -244,6 +244,13 @@ static void workers_are_remembered(void **state)
                  rig.err);
     kiln_test_ok(kiln_ledger_worker_seen(rig.ledger, "p", "w0", "host", "cpu", "gone", &rig.err),
                  rig.err);
+    free(kiln_test_sql(rig.stack, "UPDATE worker SET last_seen = now() - interval '1 hour'"));
+    kiln_test_ok(kiln_ledger_worker_lost(rig.ledger, "p", "w0", 5000, &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_worker_lost(rig.ledger, "p", "w0", 60000, &rig.err), rig.err);
+    char *near = kiln_test_sql(rig.stack, "SELECT now() - last_seen BETWEEN interval '5 s' AND"
+                                          " interval '20 s' FROM worker");
+    assert_string_equal(near, "t");
+    free(near);
     assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM worker WHERE state = 'gone'"),
                      1);
 }
