@@ -281,7 +281,6 @@ int kiln_store_open_file(const char *path, struct kiln_store **ret, struct kiln_
     store->root_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (store->root && store->root_fd >= 0) {
         remove_old_temporaries(store);
-        kiln_file_look_at_disk(store);
         *ret = &store->base;
         return KILN_OK;
     }

@@ -16,8 +16,7 @@ struct kiln_file_store {
     struct kiln_store base;
     char *root;
     int root_fd;
-    bool syncs_whole; /* syncfs() of the file system reports what could not be written */
-    bool beside;      /* a directory below is another file system: temporary files lie there */
+    bool beside; /* a directory below is another file system: temporary files lie there */
     /* Directories known durable up to the root: those that hold the jobs' own, of pictures, of
      * latents, of last month's. */
     char synced[KILN_SYNCED_MAX][KILN_OBJECT_KEY_MAX + 1];
@@ -43,7 +42,5 @@ int kiln_file_sync_dir(struct kiln_file_store *store, const char *dir,
 
 /* --- objectstore_file_put.c ------------------------------------------------------------------ */
 void kiln_file_put(struct kiln_store *base, struct kiln_put *puts, size_t count);
-/* Whether syncfs() may be relied on: sets syncs_whole. */
-void kiln_file_look_at_disk(struct kiln_file_store *store);
 
 #endif

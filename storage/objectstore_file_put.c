@@ -7,32 +7,27 @@
  *     rename it to ROOT/<key>             the object appears whole or not at all
  *     sync <dir> and those above it       the name is on the disk
  *
- * A batch of puts takes each step for all its files before the next one.  Few files are synced one
- * by one, their writing started for all first; many cost one syncfs() a step, where the file system
- * reports through it what could not be written: a disk that takes 4,000 files a second that way
- * takes 1,000 with a sync each.  A file that already holds the same bytes is left alone, so that a
- * repeated put costs a read.  A crash may leave a .put-* file behind; no key can name it, the
+ * A batch of puts takes each step for all its files before the next one: the disk is told of all
+ * the writing before the first sync waits, and each directory is synced once.  One syncfs() for all
+ * was measured too: hardly faster for the whole queue, and it waits for whatever else is unwritten
+ * on that file system.  A file that already holds the same bytes is left alone, so that a repeated
+ * put costs a read.  A crash may leave a .put-* file behind; no key can name it, the
  * listing passes it by, and whoever opens the store removes those that are old.  They lie in the
  * root because it is small: nobody could look through the directories of a million jobs.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "storage/objectstore_file.h"
 
 #define FILE_MODE 0644
-#define PAGE_MAX 64          /* puts that go through the steps together; each holds a descriptor */
-#define SYNC_WHOLE_AT 8      /* files from which one syncfs() is cheaper than a sync of each */
-#define TRIES 8              /* each lost to somebody who removed the empty directory in between */
-#define XFS_MAGIC 0x58465342 /* not in the header of every kernel */
+#define PAGE_MAX 64 /* puts that go through the steps together; each holds a descriptor */
+#define TRIES 8     /* each lost to somebody who removed the empty directory in between */
 
 /* A put whose bytes are in a temporary file. */
 struct part {
@@ -197,27 +192,16 @@ static bool write_part(struct kiln_file_store *store, struct part *part)
 
 /* --- the steps of a page --------------------------------------------------------------------- */
 
-static bool is_many(const struct kiln_file_store *store, size_t count)
-{
-    return count >= SYNC_WHOLE_AT && store->syncs_whole && !store->beside;
-}
-
 /* The bytes of all parts are on the disk, or their puts have failed. */
 static void sync_parts(struct kiln_file_store *store, struct part *parts, size_t count)
 {
     struct kiln_error err = {0};
-    bool many = is_many(store, count);
-    bool failed = many && syncfs(store->root_fd) != 0;
-    if (failed)
-        (void)kiln_file_fail(&err, "sync", store, "");
-    for (size_t i = 0; i < count && !many && count > 1; i++) /* a hint: the sync below waits */
+    for (size_t i = 0; i < count && count > 1; i++) /* a hint; the sync below waits and tells */
         (void)sync_file_range(parts[i].fd, 0, 0, SYNC_FILE_RANGE_WRITE);
     for (size_t i = 0; i < count; i++) {
-        bool bad = failed;
-        if (!many && fsync(parts[i].fd)) {
-            bad = true;
+        bool bad = fsync(parts[i].fd) != 0;
+        if (bad)
             (void)kiln_file_fail(&err, "write", store, parts[i].put->key);
-        }
         int fd = parts[i].fd;
         parts[i].fd = -1;
         if (close(fd) && !bad) { /* some file systems report a full disk only here */
@@ -277,25 +261,16 @@ static void name_parts(struct kiln_file_store *store, struct part *parts, size_t
     }
 }
 
-/* Makes the names durable.  One syncfs() does for those that this call has given; what was there
- * already may lie on another file system and has its directories synced. */
-static void sync_names(struct kiln_file_store *store, struct kiln_put *puts, const bool *fresh,
-                       size_t count, size_t fresh_count)
+/* Makes the names durable; neighbours share the sync of their directory. */
+static void sync_names(struct kiln_file_store *store, struct kiln_put *puts, size_t count)
 {
     struct kiln_error err = {0};
-    bool many = is_many(store, fresh_count);
-    bool failed = many && syncfs(store->root_fd) != 0;
     const char *last = NULL; /* key whose directory was synced last */
-    if (failed)
-        (void)kiln_file_fail(&err, "sync", store, "");
     for (size_t i = 0; i < count; i++) {
         if (puts[i].code || (last && same_dir(last, puts[i].key)))
             continue;
-        int code = KILN_OK;
-        if (many && fresh[i])
-            code = failed ? err.code : KILN_OK;
-        else if ((code = sync_path(store, puts[i].key, &err)) == KILN_OK)
-            last = puts[i].key;
+        int code = sync_path(store, puts[i].key, &err);
+        last = code ? NULL : puts[i].key;
         if (code)
             kiln_put_fail(&puts[i], &err);
     }
@@ -304,19 +279,17 @@ static void sync_names(struct kiln_file_store *store, struct kiln_put *puts, con
 static void put_page(struct kiln_file_store *store, struct kiln_put *puts, size_t count)
 {
     struct part parts[PAGE_MAX];
-    bool fresh[PAGE_MAX] = {false};
     size_t part_count = 0;
     for (size_t i = 0; i < count; i++) {
         if (puts[i].code || holds_same(store, &puts[i]))
             continue;
         parts[part_count].put = &puts[i];
         parts[part_count].fd = -1;
-        fresh[i] = write_part(store, &parts[part_count]);
-        part_count += fresh[i];
+        part_count += write_part(store, &parts[part_count]);
     }
     sync_parts(store, parts, part_count);
     name_parts(store, parts, part_count);
-    sync_names(store, puts, fresh, count, part_count);
+    sync_names(store, puts, count);
 }
 
 void kiln_file_put(struct kiln_store *base, struct kiln_put *puts, size_t count)
@@ -324,18 +297,4 @@ void kiln_file_put(struct kiln_store *base, struct kiln_put *puts, size_t count)
     struct kiln_file_store *store = (struct kiln_file_store *)base;
     for (size_t at = 0; at < count; at += PAGE_MAX)
         put_page(store, puts + at, count - at < PAGE_MAX ? count - at : PAGE_MAX);
-}
-
-/* syncfs() reports failed writes since Linux 5.8, and on these file systems it reaches the disk;
- * a layered or remote one may answer 0 and have done nothing. */
-void kiln_file_look_at_disk(struct kiln_file_store *store)
-{
-    struct utsname kernel;
-    struct statfs disk;
-    int major = 0, minor = 0;
-    bool new_enough = uname(&kernel) == 0 && sscanf(kernel.release, "%d.%d", &major, &minor) == 2 &&
-                      (major > 5 || (major == 5 && minor >= 8));
-    store->syncs_whole = new_enough && fstatfs(store->root_fd, &disk) == 0 &&
-                         (disk.f_type == EXT4_SUPER_MAGIC || disk.f_type == XFS_MAGIC ||
-                          disk.f_type == BTRFS_SUPER_MAGIC);
 }

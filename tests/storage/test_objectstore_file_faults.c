@@ -20,9 +20,9 @@
 
 #include "tests/support/store.h"
 
-enum call { OPENAT, WRITE, READ, FSYNC, SYNCFS, CLOSE, RENAMEAT, MKDIRAT, UNLINKAT, MALLOC, CALLS };
-static const char *const call_names[] = {"openat", "write",    "read",    "fsync",    "syncfs",
-                                         "close",  "renameat", "mkdirat", "unlinkat", "malloc"};
+enum call { OPENAT, WRITE, READ, FSYNC, CLOSE, RENAMEAT, MKDIRAT, UNLINKAT, MALLOC, CALLS };
+static const char *const call_names[] = {"openat",   "write",   "read",     "fsync", "close",
+                                         "renameat", "mkdirat", "unlinkat", "malloc"};
 
 static enum call failing;
 static int countdown; /* 0: nothing fails; 1: the next call does */
@@ -73,11 +73,6 @@ ssize_t read(int fd, void *data, size_t size)
 int fsync(int fd)
 {
     return fails(FSYNC) ? -1 : REAL(int (*)(int), "fsync")(fd);
-}
-
-int syncfs(int fd)
-{
-    return fails(SYNCFS) ? -1 : REAL(int (*)(int), "syncfs")(fd);
 }
 
 int close(int fd)
@@ -245,14 +240,13 @@ static void every_call_may_fail(void **state)
     }
 }
 
-/* Of a batch so large that it is synced as a whole where the disk allows; what failed with it is
- * written again by the next call. */
+/* Of many files in several directories one fails, the others arrive; the next call brings it. */
 static void a_large_batch_may_fail(void **state)
 {
     (void)state;
     enum { MANY = 20 };
     char names[MANY][64];
-    static const enum call calls[] = {SYNCFS, FSYNC, RENAMEAT, WRITE, CLOSE};
+    static const enum call calls[] = {FSYNC, RENAMEAT, WRITE, CLOSE};
     for (size_t c = 0; c < sizeof calls / sizeof *calls; c++) {
         bool ahead = false;
         int n = 1;
@@ -280,7 +274,7 @@ static void a_large_batch_may_fail(void **state)
                 }
                 assert_int_equal(code != KILN_OK, failed > 0);
                 assert_true(!again || !code);
-                assert_int_equal(!again && !ahead, failed > 0);
+                assert_true(failed == 0 || (!again && !ahead)); /* a directory may close badly */
                 assert_int_equal(no_half_written_files(), 0);
             }
             kiln_store_close(store);
