@@ -94,13 +94,18 @@ int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln
                          "redis-server is not installed: apt-get install "
                          "redis-server, or `make setup`");
     unlink(socket);
+    /* The log holds what was sent and has long been taken in: rewriting it while a batch arrives
+     * costs a fork and a core, so that waits for 256 MB.  Large nodes suit a stream that is only
+     * appended to and read in order. */
     const char *argv[] = {program,      "--port",
                           "0",          "--unixsocket",
                           socket,       "--unixsocketperm",
                           "700",        "--dir",
                           data,         "--appendonly",
                           "yes",        "--appendfsync",
-                          "everysec",   "--maxmemory-policy",
+                          "everysec",   "--auto-aof-rewrite-min-size",
+                          "256mb",      "--stream-node-max-bytes",
+                          "16384",      "--maxmemory-policy",
                           "noeviction", "--save",
                           "",           "--daemonize",
                           "no",         "--set-proc-title",
