@@ -5,8 +5,11 @@
  * with an append-only file, fsync every second; one thread here, one in Redis.
  * queue: a private stack.  First without workers: from the first line sent to the last job in the
  * ledger.  Then with a worker whose engine returns a test card at once: from the first line to the
- * last picture committed; store, encoding and ledger are real.
- * Both take a temporary directory and remove it.
+ * last job committed, once for jobs that store a latent and once for jobs that store pictures too;
+ * scheduler, encoding, store and ledger are real.  The jobs are the smallest that Kiln takes: the
+ * queue is measured, not libwebp.  Processor time by process (bench_cpu.c) says what a job costs on
+ * a machine that is busy with something else.
+ * Both take a temporary directory and remove it; when a bench fails the logs stay.
  */
 #include <errno.h>
 #include <ftw.h>
@@ -18,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "scheduler/cli/bench_cpu.h"
 #include "scheduler/cli/enqueue.h"
 #include "scheduler/cli/orders.h"
 #include "scheduler/cli/progress.h"
@@ -26,6 +30,7 @@
 #include "storage/ledger.h"
 
 #define LIMIT_S 600.0
+#define BATCH_MAX "64" /* jobs of an assignment: small ones come in large batches */
 
 struct bench {
     struct kiln_cli *cli; /* the one of the user: messages, --json */
@@ -33,6 +38,14 @@ struct bench {
     struct kiln_stack stack;
     char dir[PATH_MAX], file[PATH_MAX];
     long lines;
+};
+
+/* What is sent: the end of each line. */
+enum load { INTAKE, LATENTS, PICTURES };
+static const char *const load_fields[] = {
+    [INTAKE] = "\"width\":256,\"height\":256,\"steps\":8,\"latents\":\"final\"",
+    [LATENTS] = "\"width\":64,\"height\":64,\"steps\":8,\"kind\":\"latent-cache\"",
+    [PICTURES] = "\"width\":64,\"height\":64,\"steps\":8,\"latents\":\"final\"",
 };
 
 static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
@@ -55,10 +68,21 @@ static int bench_open(struct bench *bench, struct kiln_error *err)
     bench->own.config = kiln_config_new();
     if (!bench->own.config)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the settings");
-    return kiln_config_set(bench->own.config, "engine", "testcard", "bench", err);
+    int rc = kiln_config_set(bench->own.config, "engine", "testcard", "bench", err);
+    return rc ? rc : kiln_config_set(bench->own.config, "batch_max", BATCH_MAX, "bench", err);
 }
 
-static void bench_close(struct bench *bench)
+/* What is left when something failed: the logs, and where they are. */
+static int remove_all_but_logs(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st, (void)flag, (void)ftw;
+    if (strstr(path, "/log/"))
+        return 0;
+    (void)remove(path); /* the directories above the logs are not empty, and stay */
+    return 0;
+}
+
+static void bench_close(struct bench *bench, bool failed)
 {
     if (bench->stack.dir[0])
         (void)kiln_stack_down(&bench->stack, &bench->own);
@@ -69,11 +93,13 @@ static void bench_close(struct bench *bench)
         *strrchr(bench->stack.data, '/') = '\0'; /* the side directory */
         nftw(bench->stack.data, remove_entry, 32, FTW_DEPTH | FTW_PHYS);
     }
-    nftw(bench->dir, remove_entry, 32, FTW_DEPTH | FTW_PHYS);
+    nftw(bench->dir, failed ? remove_all_but_logs : remove_entry, 32, FTW_DEPTH | FTW_PHYS);
+    if (failed && access(bench->dir, F_OK) == 0)
+        kiln_warn(bench->cli, "the logs of the bench stay in %s/log", bench->dir);
 }
 
 /* Lines of the length of real ones, all different. */
-static int write_lines(struct bench *bench, long lines, struct kiln_error *err)
+static int write_lines(struct bench *bench, enum load load, long lines, struct kiln_error *err)
 {
     static const char *const colors[] = {"red", "blue", "green", "yellow", "violet"};
     static const char *const shapes[] = {"circle", "star", "square", "triangle"};
@@ -82,9 +108,9 @@ static int write_lines(struct bench *bench, long lines, struct kiln_error *err)
     for (long i = 0; file && i < lines; i++)
         fprintf(file,
                 "{\"custom_id\":\"line-%ld\",\"prompt\":\"%s %s above a %s %s on a wide plain at "
-                "sunset, number %ld, with a long soft shadow\",\"width\":256,\"height\":256,"
-                "\"steps\":8,\"seed\":%ld,\"latents\":\"final\"}\n",
-                i, colors[i % 5], shapes[i % 4], colors[i / 5 % 5], shapes[i / 4 % 4], i, i * 7919);
+                "sunset, number %ld, with a long soft shadow\",\"seed\":%ld,%s}\n",
+                i, colors[i % 5], shapes[i % 4], colors[i / 5 % 5], shapes[i / 4 % 4], i, i * 7919,
+                load_fields[load]);
     bool ok = file && !ferror(file);
     ok = file && fclose(file) == 0 && ok;
     return ok ? 0
@@ -126,7 +152,7 @@ static int bench_enqueue(struct bench *bench, struct kiln_error *err)
 {
     bool changed;
     double seconds = 0, cpu_s = 0;
-    int rc = write_lines(bench, bench->lines, err);
+    int rc = write_lines(bench, INTAKE, bench->lines, err);
     if (rc == 0)
         rc = kiln_stack_open(&bench->stack, bench->dir, true, err);
     if (rc == 0)
@@ -181,19 +207,29 @@ static int wait_count(struct bench *bench, const char *batch, uint64_t count, bo
     return rc;
 }
 
-/* Sends `lines` and waits for all of them; *ret_s from the first line to the last job. */
-static int measure(struct bench *bench, const char *batch, long lines, bool done, double *ret_s,
-                   struct kiln_error *err)
+/* One measurement: the clock from the first line to the last job, and what it cost. */
+struct measured {
+    const char *batch;
+    enum load load;
+    long jobs;
+    double seconds;
+    struct kiln_bench_cpu cpu;
+};
+
+static int measure(struct bench *bench, struct measured *measured, struct kiln_error *err)
 {
-    double sending, cpu_s, start;
-    int rc = write_lines(bench, lines, err);
+    double sending, cpu_s;
+    int rc = write_lines(bench, measured->load, measured->jobs, err);
     if (rc)
         return rc;
-    start = kiln_now_s();
-    rc = send(bench, batch, lines, &sending, &cpu_s, err);
+    kiln_bench_cpu_start(&measured->cpu, &bench->stack);
+    double start = kiln_now_s();
+    rc = send(bench, measured->batch, measured->jobs, &sending, &cpu_s, err);
     if (rc == 0)
-        rc = wait_count(bench, batch, (uint64_t)lines, done, err);
-    *ret_s = kiln_now_s() - start;
+        rc = wait_count(bench, measured->batch, (uint64_t)measured->jobs, measured->load != INTAKE,
+                        err);
+    measured->seconds = kiln_now_s() - start;
+    kiln_bench_cpu_stop(&measured->cpu, &bench->stack);
     return rc;
 }
 
@@ -211,34 +247,56 @@ static int forget_batch(struct bench *bench, const char *batch, struct kiln_erro
     return rc ? rc : kiln_send_order(&bench->own, &order, err);
 }
 
+static void print_measured(const struct bench *bench, const struct measured *measured,
+                           const char *name, const char *how)
+{
+    print_rate(bench, name, measured->jobs, measured->seconds, how);
+    if (!bench->cli->json)
+        kiln_bench_cpu_print(&measured->cpu, measured->jobs);
+}
+
+static json_t *measured_json(const struct measured *measured)
+{
+    return json_pack("{s:s, s:I, s:f, s:f, s:o}", "jobs_of", measured->batch, "jobs",
+                     (json_int_t)measured->jobs, "seconds", measured->seconds, "jobs_per_s",
+                     (double)measured->jobs / measured->seconds, "cpu_us_per_job",
+                     kiln_bench_cpu_json(&measured->cpu, measured->jobs));
+}
+
 static int bench_queue(struct bench *bench, struct kiln_error *err)
 {
-    double intake_s = 0, through_s = 0;
-    long through = bench->lines / 50 > 100 ? bench->lines / 50 : 100;
+    long through = bench->lines / 10;
+    struct measured rows[] = {{.batch = "intake", .load = INTAKE, .jobs = bench->lines},
+                              {.batch = "latents", .load = LATENTS, .jobs = through},
+                              {.batch = "pictures", .load = PICTURES, .jobs = through}};
     int rc = kiln_stack_up(&bench->own, bench->dir, -1, &bench->stack, err);
     if (rc == 0)
-        rc = measure(bench, "intake", bench->lines, false, &intake_s, err);
+        rc = measure(bench, &rows[0], err);
     if (rc == 0)
         rc = forget_batch(bench, "intake", err);
     if (rc)
         return rc;
-    print_rate(bench, "intake jobs", bench->lines, intake_s, "first line to last row in Postgres");
+    kiln_say(bench->cli, "servers and store in %s; below a rate: processor time a job", bench->dir);
+    print_measured(bench, &rows[0], "intake jobs", "first line to last row in Postgres");
     rc = kiln_stack_up(&bench->own, bench->dir, 1, &bench->stack, err);
     if (rc == 0)
-        rc = measure(bench, "through", through, true, &through_s, err);
+        rc = measure(bench, &rows[1], err);
     if (rc)
         return rc;
-    print_rate(bench, "end to end jobs", through, through_s,
-               "engine testcard (no model), 256 px, one worker");
-    if (bench->cli->json)
-        (void)kiln_print_json(
-            bench->cli,
-            json_pack("{s:s, s:s, s:I, s:f, s:f, s:I, s:f, s:f, s:I}", "bench", "queue", "engine",
-                      "testcard", "intake_jobs", (json_int_t)bench->lines, "intake_seconds",
-                      intake_s, "intake_jobs_per_s", (double)bench->lines / intake_s,
-                      "through_jobs", (json_int_t)through, "through_seconds", through_s,
-                      "through_jobs_per_s", (double)through / through_s, "cores",
-                      (json_int_t)sysconf(_SC_NPROCESSORS_ONLN)));
+    print_measured(bench, &rows[1], "latent jobs",
+                   "end to end, one worker, engine testcard (no model), 64 px, a latent file each");
+    rc = measure(bench, &rows[2], err);
+    if (rc)
+        return rc;
+    print_measured(bench, &rows[2], "picture jobs", "the same with a WebP picture each");
+    if (!bench->cli->json)
+        return 0;
+    json_t *list = json_array();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        json_array_append_new(list, measured_json(&rows[i]));
+    (void)kiln_print_json(bench->cli, json_pack("{s:s, s:s, s:o, s:I}", "bench", "queue", "engine",
+                                                "testcard", "measured", list, "cores",
+                                                (json_int_t)sysconf(_SC_NPROCESSORS_ONLN)));
     return 0;
 }
 
@@ -262,6 +320,6 @@ int kiln_verb_bench(struct kiln_cli *cli, int argc, char **argv)
         rc = queue ? bench_queue(&bench, &err) : bench_enqueue(&bench, &err);
     if (rc)
         status = kiln_report(cli, &err);
-    bench_close(&bench);
+    bench_close(&bench, rc != 0);
     return status;
 }

@@ -48,7 +48,7 @@ static const struct kiln_option export_options[] = {
     {"latents", NULL, "the latent files too"},
     END};
 static const struct kiln_option bench_options[] = {
-    {"lines", "N", "jobs to send (enqueue 500000, queue 100000 and a fiftieth end to end)"}, END};
+    {"lines", "N", "jobs to send (enqueue 500000, queue 100000 and a tenth end to end)"}, END};
 static const struct kiln_option migrate_options[] = {
     {"dry-run", NULL, "only say what would be done"}, END};
 
