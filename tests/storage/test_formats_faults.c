@@ -17,7 +17,7 @@
 #include "storage/webp.h"
 #include "tests/support/picture.h"
 
-#ifdef __SANITIZE_ADDRESS__ /* which has a malloc of its own */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* which has a malloc of its own */
 #define OWN_MALLOC 0
 #else
 #define OWN_MALLOC 1

@@ -60,7 +60,7 @@ ssize_t recv(int fd, void *data, size_t size, int flags)
                        : REAL(ssize_t(*)(int, void *, size_t, int), "recv")(fd, data, size, flags);
 }
 
-#ifndef __SANITIZE_ADDRESS__ /* which has a malloc of its own */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* own malloc */
 extern void *__libc_malloc(size_t size);
 extern void *__libc_realloc(void *old, size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
@@ -165,7 +165,7 @@ static void sweep(enum call call, operation *try, const char *name)
 static void sweep_all(operation *try, const char *name)
 {
     for (int call = 0; call < CALLS; call++) {
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
         if (call == MALLOC)
             continue;
 #endif
