@@ -44,7 +44,7 @@ static int draw(DiffusionZContext *ctx, const DiffusionZParams *p, DiffusionZRes
                                    .item_count = 1,
                                    .width = p->width,
                                    .height = p->height,
-                                   .num_steps = p->num_steps ? p->num_steps : KILN_STEPS_DEFAULT,
+                                   .num_steps = p->num_steps,
                                    .guidance_scale = p->guidance_scale,
                                    .loras = &lora,
                                    .lora_count = p->lora_path ? 1 : 0};

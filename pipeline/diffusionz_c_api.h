@@ -35,7 +35,7 @@ typedef struct DiffusionZParams {
     const char *prompt;          /* UTF-8, required */
     const char *negative_prompt; /* NULL for none; used when guidance_scale > 0 */
     int32_t width, height;       /* pixels, multiples of 16, 64 .. 2048 */
-    int32_t num_steps;           /* 1 .. 50; 0 means 8 */
+    int32_t num_steps;           /* 1 .. 50; 8 for Turbo models */
     float guidance_scale;        /* 0 for Turbo models */
     int64_t seed;                /* noise of a CPU torch.Generator with this seed */
     const char *lora_path;       /* a safetensors file for this call alone; NULL for none */

@@ -32,7 +32,7 @@ static const struct code_row rows[KILN_CODE_COUNT] = {
                        true},
     [KILN_NO_MEMORY] = {"no_memory", "There was not enough memory.", EX_OSERR, true},
     [KILN_CANCELLED] = {"cancelled", "It was cancelled on request.", EX_TEMPFAIL, false},
-    [KILN_DEVICE] = {"device", "The compute device or the tensor library failed.", EX_SOFTWARE,
+    [KILN_DEVICE] = {"device", "The compute device or the tensor library failed.", EX_UNAVAILABLE,
                      true},
     [KILN_CORRUPT] = {"corrupt", "Stored bytes are damaged or cut short.", EX_DATAERR, false},
     [KILN_UNSUPPORTED] = {"unsupported", "It is valid, but not something Kiln can do.",
