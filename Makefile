@@ -13,7 +13,8 @@
 SAN ?=
 comma := ,
 BUILD ?= $(if $(SAN),build-$(subst $(comma),-,$(SAN)),build)
-CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kiln
+# Root's own cache is closed to others, who shall be able to run what root has built.
+CACHE ?= $(if $(filter 0,$(shell id -u)),/var/cache/kiln,$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kiln)
 TORCH_VERSION := 2.11.0
 LIBTORCH ?= $(CACHE)/libtorch-$(TORCH_VERSION)
 CUDA ?= $(patsubst %/bin/nvcc,%,$(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc)))
