@@ -85,6 +85,8 @@ int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
         rc = kiln_page_init(&intake->page, intake->ledger, intake->pool, err);
     if (rc == 0)
         rc = read_styles(intake, kiln_config_text(config, KILN_KEY_STYLES), err);
+    if (rc == 0)
+        rc = kiln_job_context_size(&intake->page.context, config, err);
     if (rc) {
         kiln_intake_close(intake);
         return rc;

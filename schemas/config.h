@@ -27,6 +27,7 @@ enum kiln_key {
     KILN_KEY_MODEL,               /* model directory */
     KILN_KEY_LORA_DIR,            /* NAME.safetensors files; "" = <model>/loras */
     KILN_KEY_STYLES,              /* a JSON file of more presets; "" = none */
+    KILN_KEY_SIZE,                /* of a picture whose line names none, as in a job line */
     KILN_KEY_DEVICE,              /* cpu | cuda:N */
     KILN_KEY_DTYPE,               /* auto | fp32 | bf16 | fp8 */
     KILN_KEY_THREADS,             /* compute threads on the CPU; 0 = all cores */

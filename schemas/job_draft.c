@@ -23,11 +23,8 @@ static int unknown_key(const struct kiln_json_value *key, struct kiln_error *err
 {
     const char *near = kiln_job_key_nearest(key->text, key->len);
     int len = (int)(key->len < 64 ? key->len : 64);
-    if (near)
-        return kiln_fail(err, KILN_BAD_INPUT, "unknown key \"%.*s\"; did you mean \"%s\"?", len,
-                         key->text, near);
-    return kiln_fail(err, KILN_BAD_INPUT,
-                     "unknown key \"%.*s\"; job.schema.json lists the known ones", len, key->text);
+    return kiln_fail(err, KILN_BAD_INPUT, "unknown key \"%.*s\"; did you mean \"%s\"?", len,
+                     key->text, near);
 }
 
 /* The key a name stands for, or -1.  Written with escapes, it is decoded first. */
@@ -165,7 +162,9 @@ static int read_sizes(struct kiln_draft *draft, struct kiln_error *err)
         return kiln_fail(err, KILN_BAD_INPUT, "%s is given without %s", width ? "width" : "height",
                          width ? "height" : "width");
     draft->size_count = 1;
-    draft->sizes[0].width = draft->sizes[0].height = KILN_SIDE_DEFAULT;
+    const struct kiln_job_context *context = draft->context;
+    draft->sizes[0].width = context->width ? context->width : KILN_SIDE_DEFAULT;
+    draft->sizes[0].height = context->height ? context->height : KILN_SIDE_DEFAULT;
     if (!width)
         return 0;
     int code = read_side(draft, KILN_JOB_KEY_WIDTH, &draft->sizes[0].width, err);

@@ -83,5 +83,5 @@ const char *kiln_job_key_nearest(const char *name, size_t len)
     const char *names[KILN_JOB_KEYS];
     for (int key = 0; key < KILN_JOB_KEYS; key++)
         names[key] = kiln_job_keys[key].name;
-    return kiln_nearest(name, len, names, KILN_JOB_KEYS);
+    return kiln_closest(name, len, names, KILN_JOB_KEYS);
 }

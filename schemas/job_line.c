@@ -15,6 +15,7 @@
 
 #include "schemas/digest.h"
 #include "schemas/job_draft.h"
+#include "schemas/sizes.h"
 #include "schemas/template.h"
 
 int kiln_job_line_parse(const char *text, size_t len, const struct kiln_job_context *context,
@@ -171,4 +172,14 @@ void kiln_prompt_hash(const char *prompt, const char *negative, char ret_hex[65]
     kiln_hex(digest, sizeof digest, ret_hex);
     if (text != room)
         free(text);
+}
+
+int kiln_job_context_size(struct kiln_job_context *context, const struct kiln_config *config,
+                          struct kiln_error *err)
+{
+    const char *size = kiln_config_text(config, KILN_KEY_SIZE);
+    if (kiln_size_parse(size, strlen(size), &context->width, &context->height, err))
+        return kiln_fail(err, KILN_CONFIG, "the setting size (%s): %s",
+                         kiln_config_origin(config, KILN_KEY_SIZE), err->text);
+    return 0;
 }

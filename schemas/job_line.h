@@ -13,6 +13,7 @@
 
 #include <stddef.h>
 
+#include "schemas/config.h"
 #include "schemas/error.h"
 #include "schemas/job.h"
 
@@ -27,7 +28,12 @@ struct kiln_job_context {
     const char *const *model_names;     /* sorted; NULL: any name */
     size_t model_name_count;
     const char *overrides;              /* a JSON object whose keys replace those of every line */
+    uint32_t width, height;             /* of a line that names no size; 0: KILN_SIDE_DEFAULT */
 };
+
+/* Fills width and height from the setting `size`. */
+int kiln_job_context_size(struct kiln_job_context *context, const struct kiln_config *config,
+                          struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Parses and checks text[0..len), one picture.  On success *ret_job is filled
  * (release it with kiln_job_release) with batch "", index 0 and, if the line has no seed,

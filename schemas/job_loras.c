@@ -19,12 +19,11 @@ static int check_known(const struct kiln_job_context *context, const char *name,
     size_t count = context->lora_name_count;
     if (!known || bsearch(name, known, count, sizeof *known, compare_name))
         return 0;
-    const char *near = kiln_nearest(name, strlen(name), known, count);
+    const char *near = kiln_closest(name, strlen(name), known, count);
     if (near)
         return kiln_fail(err, KILN_BAD_INPUT, "loras: unknown LoRA \"%s\"; did you mean \"%s\"?",
                          name, near);
-    return kiln_fail(err, KILN_BAD_INPUT, "loras: unknown LoRA \"%s\"; %zu are in lora_dir", name,
-                     count);
+    return kiln_fail(err, KILN_BAD_INPUT, "loras: unknown LoRA \"%s\"; lora_dir has none", name);
 }
 
 /* The one place where a LoRA gets into a record, whichever form named it. */

@@ -10,6 +10,8 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "schemas/limits.h"
+
 #define COMPARED_MAX 64 /* longer words are compared by their first bytes only */
 
 bool kiln_name_valid(const char *text, size_t len, size_t max)
@@ -59,13 +61,13 @@ size_t kiln_edit_distance(const char *a, size_t a_len, const char *b, size_t b_l
     return rows[1][b_len];
 }
 
-const char *kiln_nearest(const char *text, size_t len, const char *const *names, size_t count)
+static const char *nearest_within(const char *text, size_t len, const char *const *names,
+                                  size_t count, size_t limit)
 {
-    size_t limit = len / 3 > 1 ? len / 3 : 1;
     const char *best = NULL;
     for (size_t i = 0; i < count; i++) {
         size_t distance = kiln_edit_distance(text, len, names[i], strlen(names[i]), limit);
-        if (distance <= limit && distance < len) {
+        if (distance <= limit) {
             best = names[i];
             if (distance == 0)
                 break;
@@ -73,4 +75,16 @@ const char *kiln_nearest(const char *text, size_t len, const char *const *names,
         }
     }
     return best;
+}
+
+const char *kiln_nearest(const char *text, size_t len, const char *const *names, size_t count)
+{
+    if (len < 2) /* every name of one letter is one change away */
+        return NULL;
+    return nearest_within(text, len, names, count, len / 3 > 1 ? len / 3 : 1);
+}
+
+const char *kiln_closest(const char *text, size_t len, const char *const *names, size_t count)
+{
+    return nearest_within(text, len, names, count, KILN_LINE_MAX);
 }

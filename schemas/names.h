@@ -21,4 +21,7 @@ size_t kiln_edit_distance(const char *a, size_t a_len, const char *b, size_t b_l
  * was meant (a third of its letters, at least one). */
 const char *kiln_nearest(const char *text, size_t len, const char *const *names, size_t count);
 
+/* The same however far it is: for lists that a user should learn; NULL only when count is 0. */
+const char *kiln_closest(const char *text, size_t len, const char *const *names, size_t count);
+
 #endif

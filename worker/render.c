@@ -2,7 +2,7 @@
  *
  * Everything on the command line is checked before the model is loaded, which takes much longer
  * than a typing mistake deserves.  Mistakes there end with status 64; what goes wrong later ends
- * with the status of its code (66 for a missing file, 74 for a full or forbidden disk, 70 for the
+ * with the status of its code (66 for a missing file, 74 for a full or forbidden disk, 69 for the
  * device).
  */
 #include <errno.h>
@@ -32,7 +32,7 @@ static const char usage[] =
     "Draws one picture without a queue.\n"
     "\n"
     "  --model DIR            diffusers layout (that of the settings, else the demo model)\n"
-    "  --width N --height N   pixels, multiples of 16, 64 to 2048 (1024)\n"
+    "  --width N --height N   pixels, multiples of 16, 64 to 2048 (the model's own)\n"
     "  --steps N              1 to 50 (8)\n"
     "  --seed N               0 to 2^64-1 (0); the noise of a CPU torch.Generator\n"
     "  --guidance X           0 to 30 (0); above 0 the negative prompt is used\n"

@@ -145,6 +145,8 @@ int kiln_enqueue_context_open(const struct kiln_config *config, const char *cons
     int code = read_styles(kiln_config_text(config, KILN_KEY_STYLES), &ret->styles, err);
     ret->job.styles = ret->styles;
     if (!code)
+        code = kiln_job_context_size(&ret->job, config, err);
+    if (!code)
         code = find_loras(config, ret, err);
     if (!code && set_count > 0) {
         code = kiln_input_overrides(sets, set_count, &ret->overrides, err);

@@ -6,11 +6,14 @@
 #include "scheduler/cli/paths.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "schemas/limits.h"
 
 char *kiln_join(char *out, const char *dir, const char *name)
 {
@@ -66,4 +69,16 @@ char *kiln_demo_model(const char *program_dir)
             return realpath(path, NULL);
     }
     return NULL;
+}
+
+bool kiln_model_size(const char *model, char *out, size_t size)
+{
+    char path[PATH_MAX];
+    json_t *config = json_load_file(kiln_join(path, model, "vae/config.json"), 0, NULL);
+    json_int_t side = json_integer_value(json_object_get(config, "sample_size"));
+    json_decref(config);
+    if (side < KILN_SIDE_MIN || side > KILN_SIDE_MAX || side % KILN_SIDE_STEP != 0)
+        return false;
+    snprintf(out, size, "%dx%d", (int)side, (int)side);
+    return true;
 }

@@ -3,6 +3,8 @@
 #define KILN_CLI_PATHS_H
 
 #include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 #include "schemas/error.h"
 
@@ -18,5 +20,9 @@ int kiln_program_dir(char *out, struct kiln_error *err) KILN_MUST_CHECK;
 /* The demo model of a source tree or of an installation, for whoever named none: malloc'd, or
  * NULL when it is not there. */
 char *kiln_demo_model(const char *program_dir);
+
+/* The size a model draws best, "512x512", from sample_size of its vae/config.json; false if the
+ * model is not here or does not say. */
+bool kiln_model_size(const char *model, char *out, size_t size);
 
 #endif

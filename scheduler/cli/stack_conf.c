@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "scheduler/cli/paths.h"
 #include "scheduler/cli/stack.h"
 #include "schemas/limits.h"
 #include "schemas/text.h"
@@ -97,7 +98,7 @@ static int want_servers(const struct kiln_stack *stack, struct wanted *wanted,
     return rc;
 }
 
-/* A store and a model for a stack whose owner named none. */
+/* A store, a model and the model's own size for a stack whose owner named none. */
 static int want_defaults(const struct kiln_stack *stack, const struct kiln_config *file,
                          struct wanted *wanted, struct kiln_error *err)
 {
@@ -113,6 +114,13 @@ static int want_defaults(const struct kiln_stack *stack, const struct kiln_confi
         kiln_config_text(file, KILN_KEY_MODEL)[0] == '\0')
         rc = want(wanted, KILN_KEY_MODEL, model, err);
     free(model);
+    const char *drawn_by = wanted->value[KILN_KEY_MODEL] ? wanted->value[KILN_KEY_MODEL]
+                                                         : kiln_config_text(file, KILN_KEY_MODEL);
+    char size[24];
+    if (rc == 0 && !wanted->value[KILN_KEY_SIZE] &&
+        strcmp(kiln_config_origin(file, KILN_KEY_SIZE), "default") == 0 &&
+        kiln_model_size(drawn_by, size, sizeof size))
+        rc = want(wanted, KILN_KEY_SIZE, size, err);
     return rc;
 }
 

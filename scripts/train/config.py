@@ -28,5 +28,5 @@ VAE = {
     "down_block_types": ["DownEncoderBlock2D"] * 4, "up_block_types": ["UpDecoderBlock2D"] * 4,
     "layers_per_block": 1, "norm_num_groups": 8, "latent_channels": 16, "act_fn": "silu",
     "mid_block_add_attention": True, "use_quant_conv": False, "use_post_quant_conv": False,
-    "sample_size": 256, "force_upcast": False,
+    "sample_size": 512, "force_upcast": False,
 }

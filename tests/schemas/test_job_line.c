@@ -149,7 +149,7 @@ static void wrong_loras_are_named(void **state)
     refused(LORAS("[{\"name\":\"inc\"}]"), "unknown LoRA \"inc\"; did you mean \"ink\"?");
     refused(LORAS("\"papercut\""), "unknown LoRA \"papercut\"; did you mean \"paper-cut\"?");
     refused(LORAS("[{\"name\":\"watercolour\"}]"),
-            "unknown LoRA \"watercolour\"; 3 are in lora_dir");
+            "unknown LoRA \"watercolour\"; did you mean \"paper-cut\"?");
     refused(LORAS("[{\"name\":\"ink\"},{\"name\":\"ink\"}]"), "\"ink\" is named twice");
     refused(LORAS("[{\"name\":\"ink\",\"scale\":4.01}]"),
             "scale of \"ink\" is 4.01; it must be from -4 to 4");
