@@ -58,7 +58,7 @@ extern const struct kiln_job_key_row kiln_job_keys[KILN_JOB_KEYS];
 
 /* enum kiln_job_key of name[0..len), or -1. */
 int kiln_job_key_find(const char *name, size_t len);
-/* The known key nearest to a wrong one, or NULL. */
+/* The known key nearest to a wrong one, however far. */
 const char *kiln_job_key_nearest(const char *name, size_t len);
 
 #endif

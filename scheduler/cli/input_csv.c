@@ -78,14 +78,10 @@ static int add_column(struct kiln_csv *csv, const char *name, size_t len, struct
     int shown = (int)(len < 64 ? len : 64);
     int key = kiln_job_key_find(name, len);
     if (key < 0) {
-        const char *near = kiln_job_key_nearest(name, len);
-        if (near)
-            return kiln_fail(err, KILN_BAD_INPUT, "unknown column \"%.*s\"; did you mean \"%s\"?",
-                             shown, name, near);
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "unknown column \"%.*s\"; the first record of a CSV file names job keys "
-                         "(prompt, width, ...), separated by commas",
-                         shown, name);
+                         "unknown column \"%.*s\"; did you mean \"%s\"?  The first record of a CSV "
+                         "file names job keys, separated by commas",
+                         shown, name, kiln_job_key_nearest(name, len));
     }
     for (size_t i = 0; i < csv->column_count; i++)
         if (csv->columns[i] == (enum kiln_job_key)key)

@@ -189,17 +189,17 @@ static void broken_records_are_refused_alone(void **state)
           "it\n");
 }
 
+#define HINT "  The first record of a CSV file names job keys, separated by commas\n"
+
 static void a_wrong_header_ends_the_reading(void **state)
 {
     (void)state;
     check("h1.csv", "promt,seed\na,1\n",
-          "1! h1.csv:1: unknown column \"promt\"; did you mean \"prompt\"?\n");
+          "1! h1.csv:1: unknown column \"promt\"; did you mean \"prompt\"?" HINT);
     check("h2.csv", "prompt,seed,prompt\na,1,b\n",
           "1! h2.csv:1: column \"prompt\" is given twice\n");
     check("h3.csv", "\nprompt;seed\na;1\n",
-          "2! h3.csv:2: unknown column \"prompt;seed\"; the first record of a CSV file names job "
-          "keys (prompt, "
-          "width, ...), separated by commas\n");
+          "2! h3.csv:2: unknown column \"prompt;seed\"; did you mean \"prompt\"?" HINT);
 }
 
 static void unreadable_inputs_are_named(void **state)
