@@ -168,7 +168,7 @@ static void test_broken_device(void **state)
         snprintf(name, sizeof name, "broken-%d", i);
         kiln_test_assign(stack, "w-broken", name, &ids[i], 1);
     }
-    assert_int_equal(kiln_test_worker_wait(&worker, 20), EX_SOFTWARE);
+    assert_int_equal(kiln_test_worker_wait(&worker, 20), EX_UNAVAILABLE);
     assert_int_equal(jobs_in("broken", KILN_JOB_QUEUED), 3);
 }
 
