@@ -136,8 +136,9 @@ static void cancel(struct kiln_leader *leader, const struct kiln_order *order)
     struct kiln_error err;
     uint64_t moved = 0, batch = 0;
     bool one = order->kind == KILN_ORDER_CANCEL_JOB;
-    int rc = kiln_ledger_cancel(leader->ledger, leader->pool, one ? order->job : 0, order->id,
-                                &moved, &err);
+    int rc = order->recorded ? 0
+                             : kiln_ledger_cancel(leader->ledger, leader->pool,
+                                                  one ? order->job : 0, order->id, &moved, &err);
     if (rc == 0 && one)
         kiln_policy_remove(leader->policy, order->job);
     if (rc == 0 && !one)

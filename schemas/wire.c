@@ -111,8 +111,10 @@ static const struct kiln_wire_field order_fields[] = {
     {"kind", KILN_WIRE_ENUM, true, offsetof(struct kiln_order, kind), sizeof(int), order_names},
     KILN_WIRE_FIELD(struct kiln_order, job, KILN_WIRE_U64, false),
     KILN_WIRE_FIELD(struct kiln_order, id, KILN_WIRE_ID, false),
+    KILN_WIRE_FIELD(struct kiln_order, recorded, KILN_WIRE_BOOL, false),
 };
-static const struct kiln_wire_table order_table = {"order", order_fields, 3, false};
+static const struct kiln_wire_table order_table = {
+    "order", order_fields, sizeof order_fields / sizeof order_fields[0], false};
 
 char *kiln_order_encode(const struct kiln_order *order)
 {

@@ -66,6 +66,7 @@ struct kiln_order {
     enum kiln_order_kind kind;
     uint64_t job;
     char id[KILN_BATCH_NAME_MAX + 1]; /* batch name, assignment or worker id */
+    bool recorded; /* a cancel that the ledger has already: a retry since then must stay */
 };
 char *kiln_order_encode(const struct kiln_order *order);
 int kiln_order_decode(const char *text, size_t len, struct kiln_order *ret,

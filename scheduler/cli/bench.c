@@ -242,7 +242,7 @@ static int forget_batch(struct bench *bench, const char *batch, struct kiln_erro
     if (rc == 0)
         rc = kiln_ledger_cancel(ledger, kiln_pool(&bench->own), 0, batch, &count, err);
     kiln_ledger_close(ledger);
-    struct kiln_order order = {.kind = KILN_ORDER_CANCEL_BATCH};
+    struct kiln_order order = {.kind = KILN_ORDER_CANCEL_BATCH, .recorded = true};
     snprintf(order.id, sizeof order.id, "%s", batch);
     return rc ? rc : kiln_send_order(&bench->own, &order, err);
 }

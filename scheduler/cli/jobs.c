@@ -139,7 +139,7 @@ static int move_verb(struct kiln_cli *cli, int argc, char **argv, move_jobs *mov
         return status;
     if (move_named(cli, move, id, batch, &count, &err))
         return kiln_report(cli, &err);
-    struct kiln_order order = {.kind = batch ? all : one, .job = id};
+    struct kiln_order order = {.kind = batch ? all : one, .job = id, .recorded = true};
     snprintf(order.id, sizeof order.id, "%s", batch ? batch : "");
     if (count > 0 && kiln_send_order(cli, &order, &err))
         kiln_say(cli, "the ledger has it; the scheduler will see it by itself (%s)", err.text);

@@ -205,11 +205,11 @@ static void a_job_of_another_group_is_refused(void **state)
 static void orders_come_back(void **state)
 {
     (void)state;
-    static const struct kiln_order orders[] = {{KILN_ORDER_CANCEL_JOB, 77, ""},
-                                               {KILN_ORDER_CANCEL_BATCH, 0, "b-1"},
-                                               {KILN_ORDER_DROP, 0, "a-1"},
-                                               {KILN_ORDER_DRAIN, 0, ""},
-                                               {KILN_ORDER_WAKE, 0, ""}};
+    static const struct kiln_order orders[] = {{KILN_ORDER_CANCEL_JOB, 77, "", true},
+                                               {KILN_ORDER_CANCEL_BATCH, 0, "b-1", false},
+                                               {KILN_ORDER_DROP, 0, "a-1", false},
+                                               {KILN_ORDER_DRAIN, 0, "", false},
+                                               {KILN_ORDER_WAKE, 0, "", false}};
     for (size_t i = 0; i < 5; i++) {
         struct kiln_order back;
         struct kiln_error err;
@@ -217,6 +217,7 @@ static void orders_come_back(void **state)
         assert_int_equal(kiln_order_decode(text, strlen(text), &back, &err), 0);
         assert_int_equal(back.kind, orders[i].kind);
         assert_true(back.job == orders[i].job);
+        assert_int_equal(back.recorded, orders[i].recorded);
         assert_string_equal(back.id, orders[i].id);
         free(text);
     }
