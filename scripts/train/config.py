@@ -7,7 +7,7 @@ for: features are hidden_states[-2].
 import os
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODEL = os.path.normpath(os.path.join(HERE, "../../pipeline/models/sketch"))
+MODEL = os.environ.get("SKETCH") or os.path.normpath(os.path.join(HERE, "../../pipeline/models/sketch"))
 SHIFT = 3.0
 STEPS = 8
 

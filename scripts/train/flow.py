@@ -11,15 +11,21 @@ from data import encode_texts
 from net import TextEncoder, Transformer
 
 
-def shifted(u):
-    return SHIFT * u / (1 + (SHIFT - 1) * u)
+def shifted(u, shift=SHIFT):
+    return shift * u / (1 + (shift - 1) * u)
 
 
-def draw_sigmas(n, device):
-    """Half uniform, half logit-normal, then the shift of the sampler."""
+def draw_sigmas(n, device, h=256, w=256):
+    """Half uniform, half logit-normal, then the shift of the sampler.
+
+    More pixels show the same layout through more noise, so half of a large picture's samples shift further, by the square
+    root of its area over that of 256 x 256 (Esser et al., "Scaling Rectified Flow Transformers", 2024, section 5.3.2).
+    """
     even = torch.rand(n, device=device)
     bell = torch.sigmoid(torch.randn(n, device=device))
-    return shifted(torch.where(torch.rand(n, device=device) < 0.5, even, bell))
+    u = torch.where(torch.rand(n, device=device) < 0.5, even, bell)
+    further = SHIFT * max(1.0, (h * w / 65536) ** 0.5)
+    return shifted(u, torch.where(torch.rand(n, device=device) < 0.5, SHIFT, further))
 
 
 class Model(torch.nn.Module):
@@ -77,7 +83,7 @@ def tokens(texts, device):
 
 
 @torch.no_grad()
-def sample(model, texts, h, w, steps=STEPS, seed=0, device="cuda", dtype=torch.bfloat16):
+def sample(model, texts, h, w, steps=STEPS, seed=0, device="cuda", dtype=torch.bfloat16, guidance=0.0):
     """Final latents of the texts; texts of one padded length are drawn together."""
     out = [None] * len(texts)
     groups = {}
@@ -94,7 +100,11 @@ def sample(model, texts, h, w, steps=STEPS, seed=0, device="cuda", dtype=torch.b
             noise = [torch.randn(16, h // 8, w // 8, generator=torch.Generator().manual_seed(seed + i)) for i in part]
             x = torch.stack(noise).to(device)
             for k in range(steps):
-                v = model(x, sigmas[k].expand(len(part)), ids, lengths, dtype)
+                sigma = sigmas[k].expand(len(part))
+                v = model(x, sigma, ids, lengths, dtype)
+                if guidance:
+                    none, length = tokens([""], device)
+                    v = v + guidance * (v - model(x, sigma, none.expand(len(part), -1), length.expand(len(part)), dtype))
                 x = x - (sigmas[k + 1] - sigmas[k]) * v.float()
             for i, z in zip(part, x):
                 out[i] = z

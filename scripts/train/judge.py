@@ -40,7 +40,7 @@ def line(label, tables, styles=None, style=None):
     return attr, whole
 
 
-def evaluate(model, vae, judge, n, h, w, steps, label="", style=None, seed=777, **kind):
+def evaluate(model, vae, judge, n, h, w, steps, label="", style=None, seed=777, guidance=0.0, **kind):
     from flow import decode, sample
     asked = requests(n, w / h, seed=seed, **kind)
     tables, styles = [], []
@@ -48,7 +48,7 @@ def evaluate(model, vae, judge, n, h, w, steps, label="", style=None, seed=777, 
     for at in range(0, n, per):
         part = asked[at:at + per]
         with torch.autocast("cuda", torch.bfloat16):
-            z = sample(model, [t for t, _ in part], h, w, steps, seed=at)
+            z = sample(model, [t for t, _ in part], h, w, steps, seed=at, guidance=guidance)
         for (_, a), seen in zip(part, look(judge, decode(vae, z))):
             tables.append(score(a, seen))
             styles.append(seen["style"])
@@ -77,8 +77,9 @@ def score_pictures(judge, folder, answers):
         picture = Image.open(os.path.join(folder, row["file"])).convert("RGB")
         x = torch.from_numpy(numpy.array(picture)).permute(2, 0, 1)[None].float() / 255
         asked = row["asked"]
-        tables.append(score(Asked(asked["things"], [tuple(r) for r in asked["relations"]],
-                                  tuple(asked["background"]) if asked["background"] else None, True), look(judge, x)[0]))
+        tables.append(score(Asked(asked["things"], [tuple(r) for r in asked.get("relations", [])],
+                                  tuple(asked["background"]) if asked.get("background") else None,
+                                  asked.get("count", True)), look(judge, x)[0]))
     return line(folder, tables)
 
 
@@ -94,6 +95,7 @@ def main():
     parser.add_argument("--size", default="256x256")
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--sizes", default="256x256,512x512")
+    parser.add_argument("--guidance", type=float, help="only --sizes, with the guidance that the guided stage bakes in")
     args = parser.parse_args()
     if args.requests:
         w, h = map(int, args.size.split("x"))
@@ -108,7 +110,11 @@ def main():
     from flow import Model, load_vae, load_weights
     judge, vae, model = load_judge(args.judge, "cuda"), load_vae(args.vae), Model().cuda()
     load_weights(model, args.weights)
-    model.eval().compile_blocks()
+    model.eval()
+    if args.guidance is not None:
+        for w, h in (map(int, size.split("x")) for size in args.sizes.split(",")):
+            evaluate(model, vae, judge, args.n, h, w, args.steps, f"guidance {args.guidance}", guidance=args.guidance)
+        return
     through_vae(vae, judge)
     through_vae(vae, judge, 200, 512, 512)
     for size in args.sizes.split(","):

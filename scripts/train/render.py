@@ -177,18 +177,18 @@ def _style(style, back, colours, dist, px, xs, ys, gen, h, w):
             picture = torch.lerp(picture, inner, cover(d, 2.5) * 0.92)
         return (picture + 0.025 * paper).clamp(0, 1)
     if style == "hatched":
-        period = 0.030
+        period = 0.064
         lines = (((xs + ys) / period) % 1 - 0.5).abs()[:, None] * period
-        ink = cover(lines - 0.0055)
+        ink = cover(lines - 0.0120, 2.0)
         picture = picture * 0.8 + 0.2
-        picture = torch.lerp(picture, picture * 0.82, cover((((xs - ys) / period) % 1 - 0.5).abs()[:, None] * period - 0.0035))
+        picture = torch.lerp(picture, picture * 0.90, cover((((xs - ys) / period) % 1 - 0.5).abs()[:, None] * period - 0.0100, 2.0))
         for k in range(3):
             d = dist[:, k:k + 1]
             c = tint[:, k, :, None, None]
             luma = c.mean(1, keepdim=True)
-            stroke = torch.where(luma > 0.45, c * 0.62, c * 0.5 + 0.30)
+            stroke = torch.where(luma > 0.45, c * 0.70, c * 0.6 + 0.22)
             picture = torch.lerp(picture, torch.lerp(c.expand_as(picture), stroke.expand_as(picture), ink), cover(d))
-            picture = torch.lerp(picture, torch.full_like(picture, 0.08), cover(d.abs() - 0.007))
+            picture = torch.lerp(picture, torch.full_like(picture, 0.08), cover(d.abs() - 0.009, 1.5))
         return picture.clamp(0, 1)
     if style == "sticker":
         for k in range(3):
@@ -196,7 +196,7 @@ def _style(style, back, colours, dist, px, xs, ys, gen, h, w):
             shadow = torch.roll(d, (max(1, h // 64), max(1, w // 64)), (2, 3))
             picture = torch.lerp(picture, picture * 0.45, ((0.030 - shadow) / 0.03).clamp(0, 1) * 0.6)
             picture = torch.lerp(picture, torch.full_like(picture, 0.99), cover(d - 0.026))
-            picture = torch.lerp(picture, torch.full_like(picture, 0.16), cover((d - 0.026).abs() - 0.0035))
+            picture = torch.lerp(picture, torch.full_like(picture, 0.25), cover((d - 0.026).abs() - 0.0045, 1.6))
             picture = torch.lerp(picture, tint[:, k, :, None, None].expand_as(picture), cover(d))
         return picture
     if style == "clay":

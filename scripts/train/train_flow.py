@@ -3,6 +3,7 @@
     python train_flow.py --stage flow   --vae DIR --out DIR --minutes 18
     python train_flow.py --stage flow   --vae DIR --out DIR --start DIR/flow --minutes 10    (goes on)
     python train_flow.py --stage guided --vae DIR --out DIR --start DIR/flow --minutes 9
+    torchrun --nproc-per-node 4 train_flow.py ...      on several GPUs: each draws its own pictures, gradients are averaged
 
 flow: target x0 - noise; small pictures first, every size from 35 % of the time on.  guided: the target is
 (x0 - noise) + 2 (T(caption) - T("")) with T the frozen result of the first stage, which bakes
@@ -16,7 +17,9 @@ import random
 import time
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
+from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 
 from captions import spoken
 from data import LARGE, SMALL, Pool
@@ -28,9 +31,9 @@ LR = {"flow": (4e-3, 1.5e-3), "guided": (1.6e-3, 6e-4)}      # Muon, AdamW
 
 
 def rate(stage, gone, resumed):
-    if stage == "flow":                       # flat 20 %, then linear to 30 %; resumed: from 60 % on
+    if stage == "flow":                       # flat 20 %, then linear to 30 %; resumed: from 80 % on
         if resumed:
-            return 0.6 - 0.3 * gone
+            return 0.8 - 0.6 * gone
         return 1.0 if gone < 0.2 else 1.0 - 0.7 * (gone - 0.2) / 0.8
     return 1.0 - 0.985 * gone
 
@@ -43,6 +46,20 @@ def split_params(model):
         inner = p.ndim == 2 and any(k in name for k in ("attention.to_", "feed_forward", "_proj"))
         (matrices if inner else rest).append(p)
     return matrices, rest
+
+
+def average(params, gone):
+    """Means of the gradients, and of the time gone, over all processes; returns the latter, so that all stop at one step."""
+    gone = torch.tensor([gone], device="cuda")
+    if not dist.is_initialized():
+        return gone
+    grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in params] + [gone]
+    flat = _flatten_dense_tensors(grads)
+    dist.all_reduce(flat, dist.ReduceOp.AVG)
+    means = _unflatten_dense_tensors(flat, grads)
+    for p, mean in zip(params, means):
+        p.grad = mean
+    return means[-1]
 
 
 def evaluate(model, vae, path, stage):
@@ -64,8 +81,14 @@ def main():
     parser.add_argument("--start")
     parser.add_argument("--minutes", type=float, required=True)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--guidance", type=float, default=2.0)
     args = parser.parse_args()
+    rank, ranks = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
+    if ranks > 1:
+        dist.init_process_group("nccl")
     torch.manual_seed(args.seed)
+    shared = random.Random(args.seed)         # alike on every rank
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     vae = load_vae(args.vae)
     model = Model().cuda()
@@ -77,23 +100,25 @@ def main():
         teacher.compile_blocks()
     ema = copy.deepcopy(model).requires_grad_(False)
     model.compile_blocks()
+    torch.manual_seed(args.seed * 100 + rank)
     sizes = SMALL + LARGE
-    pool = Pool(sizes, encoder_of(vae), args.seed + (10 if teacher else 5 if args.start else 0))
+    pool = Pool(sizes, encoder_of(vae), args.seed + 100 * rank + (10 if teacher else 5 if args.start else 0),
+                workers=max(2, os.cpu_count() // ranks - 2))
     print(f"pool ready: {sum(len(v) for v in pool.batches.values())} batches", flush=True)
     matrices, rest = split_params(model)
     muon_lr, adam_lr = LR[args.stage]
     muon = Muon(matrices, muon_lr)
     adam = torch.optim.AdamW(rest, adam_lr, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     empty_ids, empty_len = tokens([""], "cuda")
-    start, budget, step, seen, shown = time.time(), args.minutes * 60, 0, 0, 0.0
-    while (gone := (time.time() - start) / budget) < 1:
+    start, budget, step, seen, shown, gone = time.time(), args.minutes * 60, 0, 0, 0.0, 0.0
+    while gone < 1:
         factor = rate(args.stage, gone, bool(args.start)) * min(1, (step + 1) / 200)
         for group in adam.param_groups:
             group["lr"] = adam_lr * factor
-        large = random.random() < (0.5 if args.start or gone > 0.35 else 0.0)
+        large = shared.random() < (0.5 if args.start or gone > 0.35 else 0.0)
         z, ids, lengths = pool.pick(LARGE if large else SMALL)
         z = z.float()
-        noise, sigma = torch.randn_like(z), draw_sigmas(len(z), z.device)
+        noise, sigma = torch.randn_like(z), draw_sigmas(len(z), z.device, *(8 * side for side in z.shape[2:]))
         s = sigma.view(-1, 1, 1, 1)
         x, target = (1 - s) * z + s * noise, z - noise
         with torch.autocast("cuda", torch.bfloat16):
@@ -101,12 +126,13 @@ def main():
                 with torch.no_grad():
                     pos = teacher(x, sigma, ids, lengths)
                     neg = teacher(x, sigma, empty_ids.expand(len(z), -1), empty_len.expand(len(z)))
-                    target = target + 2.0 * (pos - neg)
+                    target = target + args.guidance * (pos - neg)
             out = model(x, sigma, ids, lengths)
         loss = F.mse_loss(out.float(), target)
         for p in (*matrices, *rest):
             p.grad = None
         loss.backward()
+        clock = average([*matrices, *rest], (time.time() - start) / budget)
         torch.nn.utils.clip_grad_norm_(rest, 1.0)
         muon.step(muon_lr * factor)
         adam.step()
@@ -114,13 +140,19 @@ def main():
         with torch.no_grad():
             torch._foreach_lerp_(list(ema.parameters()), list(model.parameters()), 1 - keep)
         step, seen = step + 1, seen + len(z)
+        if step % 10 == 0:
+            gone = clock.item()
         shown = 0.98 * shown + 0.02 * loss.item() if step % 10 == 0 and shown else shown or loss.item()
-        if step % 1000 == 0:
+        if step % 1000 == 0 and rank == 0:
             print(f"{args.stage} step {step} {time.time() - start:.0f} s, {seen} pictures, loss {shown:.4f}", flush=True)
-        if step % 6000 == 0:
+        if step % 6000 == 0 and rank == 0:
             save_weights(ema, os.path.join(args.out, args.stage))
             evaluate(ema, vae, args.out, args.stage)
     pool.close()
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    if rank:
+        return
     save_weights(ema, os.path.join(args.out, args.stage))
     evaluate(ema, vae, args.out, args.stage)
     print(f"{args.stage}: {step} steps, {seen} pictures, {time.time() - start:.0f} s, loss {shown:.4f}", flush=True)

@@ -1,6 +1,7 @@
 """train_vae.py - the autoencoder, alone on the GPU.
 
     python train_vae.py --out DIR --minutes 6
+    python train_vae.py --out DIR --minutes 5 --start DIR     goes on with the decoder alone; latents stay as they are
 
 L1 + 2 MSE + gradient L1 + a light KL on crops of drawn scenes in all styles, a third of them
 with colours permuted.  The last quarter freezes the encoder and trains the decoder on noised latents.
@@ -15,6 +16,7 @@ import torch.nn.functional as F
 from diffusers import AutoencoderKL
 
 from config import VAE
+from flow import load_vae
 from render import STYLES, draw, pack
 from world import sample_scene
 
@@ -30,7 +32,7 @@ class Bank:
 
     def __init__(self, seed, chunk=96):
         self.rng, self.chunk, self.items = random.Random(seed), chunk, {}
-        self.styles = ["base"] * 6 + STYLES[1:]
+        self.styles = ["base"] * 6 + STYLES[1:] + ["pixel", "hatched", "sticker"]     # fine lines want more
         for size in (256, 512):
             self.items[size] = [self._draw(size) for _ in range(72 if size == 256 else 36)]
 
@@ -85,25 +87,31 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", required=True)
     parser.add_argument("--minutes", type=float, default=6)
+    parser.add_argument("--start", help="folder with a vae/ whose encoder stays as it is")
     args = parser.parse_args()
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True
-    vae = AutoencoderKL(**VAE).cuda().to(memory_format=torch.channels_last)
+    vae = load_vae(args.start).train() if args.start else AutoencoderKL(**VAE).cuda()
+    vae.to(memory_format=torch.channels_last)
     bank = Bank(1)
     start, budget, step = time.time(), args.minutes * 60, 0
-    optimiser = torch.optim.AdamW(vae.parameters(), 1.5e-3, betas=(0.9, 0.99), weight_decay=1e-3, fused=True)
-    encode = torch.compile(lambda x: vae.encoder(x))
-    decode = torch.compile(lambda z: vae.decoder(z))
+    top = 6e-4 if args.start else 1.5e-3
+    learning = vae.decoder if args.start else vae
+    optimiser = torch.optim.AdamW(learning.parameters(), top, betas=(0.9, 0.99), weight_decay=1e-3, fused=True)
+    encode, decode = vae.encoder, vae.decoder
+    if not args.start:                        # compiling takes two minutes: not worth it for a short stage
+        encode, decode = torch.compile(lambda x: vae.encoder(x)), torch.compile(lambda z: vae.decoder(z))
     frozen = False
     while (gone := (time.time() - start) / budget) < 1:
-        rate = 1.5e-3 * min(1, step / 100) * (0.005 + 0.995 * 0.5 * (1 + torch.cos(torch.tensor(gone * 3.14159)).item()))
+        rate = top * min(1, step / 100) * (0.005 + 0.995 * 0.5 * (1 + torch.cos(torch.tensor(gone * 3.14159)).item()))
         for group in optimiser.param_groups:
             group["lr"] = rate
-        if gone > 0.75 and not frozen:
+        if (gone > 0.75 or args.start) and not frozen:
             frozen = True
             vae.encoder.requires_grad_(False)
-        side, n = random.choices([(128, 64), (192, 28), (256, 16)], [70, 20, 10] if gone < 0.7 else [20, 30, 50])[0]
+        late = gone > 0.7 or args.start
+        side, n = random.choices([(128, 64), (192, 28), (256, 16)], [20, 30, 50] if late else [70, 20, 10])[0]
         x = bank.crops(n, side)
         with torch.autocast("cuda", torch.bfloat16):
             mean, logvar = encode(x).float().chunk(2, 1)
@@ -120,12 +128,13 @@ def main():
         if step % 500 == 0:
             print(f"vae step {step} {time.time() - start:.0f} s loss {loss.item():.4f} kl {kl.item():.2f} "
                   f"psnr256 {psnr(vae, 'base', 256, 32):.1f}", flush=True)
-    scale, shift = measure_scale(vae)
-    vae.register_to_config(scaling_factor=round(scale, 5), shift_factor=round(shift, 5))
+    if not args.start:
+        scale, shift = measure_scale(vae)
+        vae.register_to_config(scaling_factor=round(scale, 5), shift_factor=round(shift, 5))
     vae.save_pretrained(os.path.join(args.out, "vae"))
     for style in STYLES:
         print(f"psnr {style}: 256 {psnr(vae, style, 256):.1f} dB, 512 {psnr(vae, style, 512, 32):.1f} dB", flush=True)
-    print(f"vae: {step} steps, scale {scale:.5f}, shift {shift:.5f}", flush=True)
+    print(f"vae: {step} steps, scale {vae.config.scaling_factor}, shift {vae.config.shift_factor}", flush=True)
 
 
 if __name__ == "__main__":
