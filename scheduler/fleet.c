@@ -307,8 +307,12 @@ static void learn(struct kiln_leader *leader, const struct kiln_assigned *assign
 {
     if (assigned->width == 0) /* from before this leadership: its shape is not known */
         return;
-    struct kiln_cost_shape shape = {assigned->model, assigned->width,    assigned->height,
-                                    assigned->steps, assigned->guidance, assigned->count};
+    struct kiln_cost_shape shape = {.model = assigned->model,
+                                    .width = assigned->width,
+                                    .height = assigned->height,
+                                    .steps = assigned->steps,
+                                    .guidance = assigned->guidance,
+                                    .jobs = assigned->count};
     if (event->compute_ms > 0)
         kiln_cost_learn_compute(leader->costs, &shape, event->compute_ms / 1000);
     if (event->switch_ms > 0)

@@ -115,6 +115,17 @@ uint32_t kiln_order_next(const struct kiln_order_node *nodes, uint32_t root, uin
     return after;
 }
 
+uint32_t kiln_order_after(const struct kiln_order_node *nodes, uint32_t root, int64_t hi)
+{
+    uint32_t after = KILN_NONE;
+    while (root != KILN_NONE) {
+        if (nodes[root].hi > hi)
+            after = root;
+        root = nodes[root].hi > hi ? nodes[root].left : nodes[root].right;
+    }
+    return after;
+}
+
 uint32_t kiln_order_rank(const struct kiln_order_node *nodes, uint32_t root, uint32_t slot)
 {
     uint32_t rank = 0;

@@ -28,6 +28,8 @@ void kiln_order_remove(struct kiln_order_node *nodes, uint32_t *root, uint32_t s
 uint32_t kiln_order_first(const struct kiln_order_node *nodes, uint32_t root);
 /* The slot after this one, or KILN_NONE. */
 uint32_t kiln_order_next(const struct kiln_order_node *nodes, uint32_t root, uint32_t slot);
+/* The first slot whose hi is greater than this, or KILN_NONE. */
+uint32_t kiln_order_after(const struct kiln_order_node *nodes, uint32_t root, int64_t hi);
 /* How many slots come before this one, which is in the order. */
 uint32_t kiln_order_rank(const struct kiln_order_node *nodes, uint32_t root, uint32_t slot);
 uint32_t kiln_order_count(const struct kiln_order_node *nodes, uint32_t root);

@@ -141,8 +141,12 @@ int kiln_policy_add(struct kiln_policy *p, const struct kiln_policy_job *job,
         return kiln_fail(err, KILN_FULL, "no room for the group or tenant of job %llu",
                          (unsigned long long)job->id);
 
-    struct kiln_cost_shape shape = {job->model, job->width,    job->height,
-                                    job->steps, job->guidance, 1};
+    struct kiln_cost_shape shape = {.model = job->model,
+                                    .width = job->width,
+                                    .height = job->height,
+                                    .steps = job->steps,
+                                    .guidance = job->guidance,
+                                    .jobs = 1};
     uint32_t slot = kiln_slots_take(&p->job_slots, kiln_hash_u64(job->id));
     p->jobs[slot] = (struct pol_job){.id = job->id,
                                      .batch_id = job->batch_id,

@@ -280,8 +280,12 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct choic
         take_job(p, kiln_order_first(p->job_rank, p->queues[queue].jobs), ret);
     }
     const struct pol_group *g = &p->groups[group];
-    struct kiln_cost_shape shape = {
-        p->models[p->sets[set].model].name, g->width, g->height, g->steps, g->guidance, ret->count};
+    struct kiln_cost_shape shape = {.model = p->models[p->sets[set].model].name,
+                                    .width = g->width,
+                                    .height = g->height,
+                                    .steps = g->steps,
+                                    .guidance = g->guidance,
+                                    .jobs = ret->count};
     ret->compute_s = kiln_cost_compute(p->costs, &shape);
     worker->width = g->width;
     worker->height = g->height;

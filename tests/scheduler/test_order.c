@@ -124,7 +124,8 @@ static void slots_are_given_once_and_found_by_hash(void **state)
 /* --- costs ----------------------------------------------------------------------------------- */
 static struct kiln_cost_shape shape(uint32_t side, uint32_t jobs)
 {
-    return (struct kiln_cost_shape){"m", side, side, 8, 0, jobs};
+    return (struct kiln_cost_shape){
+        .model = "m", .width = side, .height = side, .steps = 8, .jobs = jobs};
 }
 
 /* Transformer of 8 steps and VAE decode, caption of 128 tokens, measured in operations. */
@@ -190,6 +191,116 @@ static void a_full_table_forgets_the_oldest(void **state)
     kiln_cost_model_free(costs);
 }
 
+/* Outliers are clipped, a new level is followed. */
+static void a_strange_value_is_outvoted_a_new_level_is_followed(void **state)
+{
+    (void)state;
+    struct kiln_cost_model *costs = kiln_cost_model_new(64);
+    struct kiln_cost_shape s = shape(1024, 1);
+    kiln_cost_learn_compute(costs, &s, 30.0); /* the first of all is the strange one */
+    for (int i = 0; i < 12; i++)
+        kiln_cost_learn_compute(costs, &s, 2.0 + 0.05 * (i % 3));
+    assert_true(fabs(kiln_cost_compute(costs, &s) - 2.05) < 0.5);
+    for (int i = 0; i < 30; i++)
+        kiln_cost_learn_compute(costs, &s, 2.0 + 0.05 * (i % 3));
+    for (int i = 0; i < 3; i++) { /* one in ten takes a hundred times as long */
+        kiln_cost_learn_compute(costs, &s, 200.0);
+        assert_true(kiln_cost_compute(costs, &s) < 2.3);
+        for (int k = 0; k < 9; k++)
+            kiln_cost_learn_compute(costs, &s, 2.05);
+    }
+    assert_true(fabs(kiln_cost_compute(costs, &s) - 2.05) < 0.05);
+    for (int i = 0; i < 10; i++) /* the device is throttled from here on */
+        kiln_cost_learn_compute(costs, &s, 6.0);
+    assert_true(fabs(kiln_cost_compute(costs, &s) - 6.0) < 0.6);
+    kiln_cost_model_free(costs);
+}
+
+static void classes_of_devices_differ(void **state)
+{
+    (void)state;
+    struct kiln_cost_model *costs = kiln_cost_model_new(256);
+    struct kiln_cost_shape fast = shape(1024, 2), slow = fast, other = shape(512, 1);
+    fast.device = "h200";
+    slow.device = "l4";
+    for (int i = 0; i < 40; i++) {
+        kiln_cost_learn_compute(costs, &fast, 1.0);
+        kiln_cost_learn_compute(costs, &slow, 8.0);
+    }
+    assert_true(fabs(kiln_cost_compute(costs, &fast) - 1) < 1e-6);
+    assert_true(fabs(kiln_cost_compute(costs, &slow) - 8) < 1e-6);
+    double speeds = kiln_cost_speed(costs, "m", "h200") / kiln_cost_speed(costs, "m", "l4");
+    assert_true(fabs(speeds - 8) < 1e-6);
+    assert_true(kiln_cost_speed(costs, "m", "never seen") == 1);
+    /* A size that neither has drawn keeps the ratio; another number is scaled. */
+    struct kiln_cost_shape a = other, b = other, four = fast;
+    a.device = "h200", b.device = "l4", four.jobs = 4;
+    assert_true(fabs(kiln_cost_compute(costs, &b) / kiln_cost_compute(costs, &a) - 8) < 1e-6);
+    assert_true(fabs(kiln_cost_compute(costs, &four) - 2) < 1e-6);
+    double seconds = 0;
+    assert_int_equal(kiln_cost_measured(costs, &fast, &seconds), 40);
+    assert_int_equal(kiln_cost_measured(costs, &four, &seconds), 0);
+    kiln_cost_model_free(costs);
+}
+
+static void loads_are_cold_warm_or_nothing(void **state)
+{
+    (void)state;
+    struct kiln_cost_model *costs = kiln_cost_model_new(64);
+    struct kiln_cost_load cold = {"m", "ink:1", "h200", KILN_SWITCH_COLD}, warm = cold, none = cold;
+    warm.kind = KILN_SWITCH_WARM;
+    none.kind = KILN_SWITCH_RESIDENT;
+    for (int i = 0; i < 8; i++)
+        kiln_cost_learn_load(costs, &cold, 4.0);
+    assert_true(fabs(kiln_cost_load(costs, &warm) - 4) < 1e-6); /* not measured: no better */
+    for (int i = 0; i < 8; i++)
+        kiln_cost_learn_load(costs, &warm, 0.25);
+    assert_true(fabs(kiln_cost_load(costs, &cold) - 4) < 1e-6);
+    assert_true(fabs(kiln_cost_load(costs, &warm) - 0.25) < 1e-6);
+    assert_true(kiln_cost_load(costs, &none) == 0);
+    struct kiln_cost_load stranger = {"m", "never:1", "", KILN_SWITCH_WARM};
+    assert_true(fabs(kiln_cost_load(costs, &stranger) - 0.25) < 1e-6);
+    struct kiln_cost_shape s = shape(1024, 1);
+    assert_true(kiln_cost_capture(costs, &s) == 0);
+    kiln_cost_learn_capture(costs, &s, 3.0);
+    s.steps = 20; /* the same graphs */
+    assert_true(kiln_cost_capture(costs, &s) == 3.0);
+    kiln_cost_model_free(costs);
+}
+
+/* Row by row into another model, as over a restart: every estimate is the same. */
+static void what_was_learned_can_be_kept(void **state)
+{
+    (void)state;
+    struct kiln_cost_model *from = kiln_cost_model_new(64), *to = kiln_cost_model_new(64);
+    struct kiln_cost_shape s = shape(1024, 3), t = shape(768, 1);
+    struct kiln_cost_load load = {"m", "ink:1", "h200", KILN_SWITCH_WARM};
+    s.device = "h200";
+    kiln_cost_learn_compute(from, &s, 2.5);
+    kiln_cost_learn_load(from, &load, 0.5);
+    uint64_t turn = 0, middle;
+    struct kiln_cost_row row;
+    uint32_t rows = 0;
+    for (; kiln_cost_changed(from, &turn, &row); rows++)
+        assert_true(kiln_cost_restore(to, &row));
+    middle = turn;
+    assert_int_equal(rows, 9);
+    assert_int_equal(turn, kiln_cost_turn(from));
+    kiln_cost_learn_compute(from, &t, 1.5); /* only what changed since then */
+    for (rows = 0; kiln_cost_changed(from, &middle, &row); rows++)
+        assert_true(kiln_cost_restore(to, &row));
+    assert_int_equal(rows, 3);
+    assert_true(kiln_cost_compute(to, &s) == kiln_cost_compute(from, &s));
+    assert_true(kiln_cost_compute(to, &t) == kiln_cost_compute(from, &t));
+    assert_true(kiln_cost_load(to, &load) == kiln_cost_load(from, &load));
+    row.mean = NAN;
+    assert_false(kiln_cost_restore(to, &row));
+    row.mean = 1, row.kind = (enum kiln_cost_kind)99;
+    assert_false(kiln_cost_restore(to, &row));
+    kiln_cost_model_free(from);
+    kiln_cost_model_free(to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +310,10 @@ int main(void)
         cmocka_unit_test(the_formula_fits_the_model),
         cmocka_unit_test(measured_costs_win_and_carry_over),
         cmocka_unit_test(a_full_table_forgets_the_oldest),
+        cmocka_unit_test(a_strange_value_is_outvoted_a_new_level_is_followed),
+        cmocka_unit_test(classes_of_devices_differ),
+        cmocka_unit_test(loads_are_cold_warm_or_nothing),
+        cmocka_unit_test(what_was_learned_can_be_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -488,7 +488,9 @@ static void a_backlog_is_near_the_bound(void **state)
 {
     (void)state;
     for (int i = 0; i < 20; i++) { /* what a job and a switch really cost here */
-        kiln_cost_learn_compute(costs, &(struct kiln_cost_shape){"", 1024, 1024, 8, 0, 1}, 1.0);
+        struct kiln_cost_shape shape = {
+            .model = "", .width = 1024, .height = 1024, .steps = 8, .jobs = 1};
+        kiln_cost_learn_compute(costs, &shape, 1.0);
         kiln_cost_learn_switch(costs, "", "", 1.0);
     }
     random_state = 7;
