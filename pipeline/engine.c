@@ -75,13 +75,13 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, struct kiln_e
                          PATH_MAX / 2);
     if (o->threads < 0)
         return kiln_fail(err, KILN_BAD_INPUT, "threads %d: 0 means all cores", o->threads);
-    int code = kt_device_open(o->device_id, err);
+    e->device = o->device_id;
+    int code = kt_device_open(e->device, err);
     code = code ? code : choose_dtype(o, &e->dtype, err);
     code = code ? code : kiln_model_config_read(o->model_path, &e->config, err);
     code = code ? code : kiln_model_hash(o->model_path, e->hash, err);
     if (code)
         return code;
-    e->device = o->device_id;
     e->threads = o->threads;
     name_of(o->model_path, e->name, sizeof e->name);
     kt_threads_set(e->threads);
@@ -127,6 +127,7 @@ void kiln_engine_close(struct kiln_engine *e)
     kiln_text_encoder_free(e->text_encoder);
     kiln_tokenizer_free(e->tokenizer);
     kt_scope_free(e->weights);
+    kt_device_trim(e->device);
     free(e);
 }
 

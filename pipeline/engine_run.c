@@ -238,6 +238,14 @@ static void run_steps(struct run *r)
     }
 }
 
+/* A GPU is still at work when the last operation has been asked for. */
+static void wait_for_items(struct run *r)
+{
+    for (int i = 0; i < r->batch->item_count; i++)
+        if (alive(&r->items[i]))
+            kt_wait(r->items[i].scope);
+}
+
 /* --- results
  * ---------------------------------------------------------------------------------------- */
 
@@ -328,8 +336,10 @@ int kiln_engine_run(struct kiln_engine *e, const DiffusionZBatch *batch,
     }
     memset(outputs, 0, (size_t)batch->item_count * sizeof *outputs);
     start_items(r, outputs);
+    wait_for_items(r);
     at[2] = now_ms();
     run_steps(r);
+    wait_for_items(r);
     at[3] = now_ms();
     for (int i = 0; i < batch->item_count; i++)
         if (alive(&r->items[i]))

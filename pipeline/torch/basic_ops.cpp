@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <cpuinfo.h>
 
 using kiln::run;
 using kiln::run_void;
@@ -114,6 +115,11 @@ kt kt_silu(kt_scope *s, kt x)
     return run(s, "silu", {x}, [&] { return at::silu(x->t); });
 }
 
+kt kt_relu(kt_scope *s, kt x)
+{
+    return run(s, "relu", {x}, [&] { return at::relu(x->t); });
+}
+
 kt kt_tanh(kt_scope *s, kt x)
 {
     return run(s, "tanh", {x}, [&] { return at::tanh(x->t); });
@@ -122,15 +128,27 @@ kt kt_tanh(kt_scope *s, kt x)
 namespace kiln
 {
 
-/* LibTorch's own choice depends on sizes and on the number of threads; in fp32 on the CPU oneDNN
- * is the fastest for all of ours, and the same picture must come out of any number of threads. */
-at::Tensor convolve(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
-                    int64_t stride, int64_t pad)
+/* LibTorch's own choice depends on sizes and on the number of threads; on the CPU oneDNN is the
+ * fastest for all of ours, and the same picture must come out of any number of threads.  Its
+ * choosing also asks whether cuDNN exists, and an answer before libkiln_cuda.so is loaded would
+ * shut this process out of CUDA; bf16 takes that way on processors without AVX-512 alone. */
+static bool onednn_takes(const at::Tensor &x)
 {
-    const int64_t strides[2] = {stride, stride}, pads[2] = {pad, pad}, dense[2] = {1, 1};
-    if (x.is_cpu() && x.scalar_type() == at::kFloat && at::hasMKLDNN())
-        return at::mkldnn_convolution(x, weight, bias, pads, strides, dense, 1);
-    return at::conv2d(x, weight, bias, strides, pads);
+    static const bool wide = cpuinfo_initialize() && cpuinfo_has_x86_avx512bw() &&
+                             cpuinfo_has_x86_avx512vl() && cpuinfo_has_x86_avx512dq();
+    if (!x.is_cpu() || !at::hasMKLDNN())
+        return false;
+    return x.scalar_type() == at::kFloat || (wide && x.scalar_type() == at::kBFloat16);
+}
+
+at::Tensor convolve(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
+                    int64_t stride, int64_t pad, int64_t dilation)
+{
+    const int64_t strides[2] = {stride, stride}, pads[2] = {pad, pad};
+    const int64_t gaps[2] = {dilation, dilation};
+    if (onednn_takes(x))
+        return at::mkldnn_convolution(x, weight, bias, pads, strides, gaps, 1);
+    return at::conv2d(x, weight, bias, strides, pads, gaps);
 }
 
 /* In fp32 on the CPU a 1x1 convolution reaches oneDNN, which uses what the processor has; plain

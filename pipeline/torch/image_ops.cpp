@@ -24,7 +24,7 @@ kt kt_conv2d(kt_scope *s, const struct kt_conv_args *args)
             pad = 0;
         }
         at::Tensor y = kiln::convolve(x, channels_last(args->weight->t), kiln::maybe(args->bias),
-                                      args->stride, pad);
+                                      args->stride, pad, args->dilation ? args->dilation : 1);
         return args->add ? y.add_(args->add->t) : y;
     });
 }
@@ -44,6 +44,22 @@ kt kt_upsample2(kt_scope *s, kt x)
 {
     return run(s, "upsample", {x}, [&] {
         return at::upsample_nearest2d(channels_last(x->t), {x->t.size(2) * 2, x->t.size(3) * 2});
+    });
+}
+
+kt kt_resize(kt_scope *s, kt x, int64_t height, int64_t width, bool area)
+{
+    return run(s, "resize", {x}, [&] {
+        if (area)
+            return at::adaptive_avg_pool2d(channels_last(x->t), {height, width});
+        return at::upsample_bilinear2d(channels_last(x->t), {height, width}, false);
+    });
+}
+
+kt kt_mean_max(kt_scope *s, kt x)
+{
+    return run(s, "mean_max", {x}, [&] {
+        return at::cat({x->t.mean({2, 3}), x->t.amax({2, 3})}, 1);
     });
 }
 

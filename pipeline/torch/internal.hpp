@@ -80,7 +80,7 @@ void run_void(kt_scope *s, const char *op, std::initializer_list<kt> operands, F
 at::ScalarType scalar_of(kt_dtype dtype);
 /* x channels last; the bias may be undefined. */
 at::Tensor convolve(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
-                    int64_t stride, int64_t pad);
+                    int64_t stride, int64_t pad, int64_t dilation = 1);
 /* Both halves of nn.Linear; the bias may be undefined. */
 at::Tensor linear(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias);
 at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps);

@@ -1,14 +1,11 @@
-/* scope.cpp - scopes, the sticky error, devices and threads. */
+/* scope.cpp - scopes, the sticky error and threads. */
 #include "pipeline/torch/internal.hpp"
 
 #include <cpuinfo.h>
 #include <cstring>
-#include <mutex>
 #include <new>
-#include <string>
 
 #include <ATen/Parallel.h>
-#include <dlfcn.h>
 
 namespace kiln
 {
@@ -19,7 +16,7 @@ static void fail_with(kt_scope *s, const char *op, const char *what) noexcept
     const char *end = strchr(what, '\n');
     int len = end ? static_cast<int>(end - what) : static_cast<int>(strlen(what));
     bool memory = strstr(what, "out of memory") || strstr(what, "not enough memory") ||
-                  strstr(what, "bad_alloc");
+                  strstr(what, "bad_alloc") || strstr(what, "ALLOC_FAILED");
     kiln_fail(&s->error, memory ? KILN_NO_MEMORY : KILN_DEVICE, "tensor operation %s: %.*s", op,
               len < 600 ? len : 600, what);
 }
@@ -60,47 +57,6 @@ at::ScalarType scalar_of(kt_dtype dtype)
 }
 
 } // namespace kiln
-
-/* The CUDA half of LibTorch registers itself when libkiln_cuda.so is loaded.  That must happen
- * before anything asks LibTorch whether CUDA exists, since it remembers the answer for ever;
- * this function is therefore the only place of the library that asks. */
-static int open_cuda(int device, kiln_error *err)
-{
-    static std::mutex once;
-    static void *library;
-    std::lock_guard<std::mutex> lock(once);
-    if (!library)
-        library = dlopen("libkiln_cuda.so", RTLD_NOW | RTLD_GLOBAL);
-    if (!library)
-        return kiln_fail(
-            err, KILN_DEVICE,
-            "device cuda:%d: libkiln_cuda.so or what it needs (CUDA 13, cuBLAS, cuDNN) "
-            "cannot be loaded: %s",
-            device, dlerror());
-    auto count = reinterpret_cast<int (*)(char *, size_t)>(dlsym(library, "kiln_cuda_count"));
-    if (!count)
-        return kiln_fail(err, KILN_DEVICE, "device cuda:%d: libkiln_cuda.so is of another version",
-                         device);
-    char reason[512] = "";
-    int n = count(reason, sizeof reason);
-    if (n == 0)
-        return kiln_fail(err, KILN_DEVICE, "device cuda:%d: no usable GPU on this machine%s%s",
-                         device, reason[0] ? ": " : "", reason);
-    if (device >= n)
-        return kiln_fail(err, KILN_DEVICE, "device cuda:%d: this machine has cuda:0 to cuda:%d",
-                         device, n - 1);
-    return 0;
-}
-
-int kt_device_open(int device, kiln_error *err)
-{
-    if (device == KT_CPU)
-        return 0;
-    if (device < 0)
-        return kiln_fail(err, KILN_BAD_INPUT, "device %d: -1 is the CPU, 0 and up are CUDA devices",
-                         device);
-    return open_cuda(device, err);
-}
 
 void kt_threads_set(int threads)
 {

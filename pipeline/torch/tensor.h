@@ -30,8 +30,11 @@ typedef struct kt_tensor *kt;
 
 /* --- process and device ------------------------------------------------------------------- */
 /* device: KT_CPU or a CUDA index.  For CUDA this loads libkiln_cuda.so from beside this library
- * and asks for the device; KILN_DEVICE with the reason if that fails. */
+ * and tries the device; KILN_DEVICE with the reason if that fails. */
 int kt_device_open(int device, struct kiln_error *err) KILN_MUST_CHECK;
+/* Bytes in tensors of a CUDA device and bytes taken from it for them; false for the CPU. */
+bool kt_device_memory(int device, size_t *ret_used, size_t *ret_held);
+void kt_device_trim(int device);  /* gives back what no tensor uses */
 void kt_threads_set(int threads); /* of the calling thread's operations; 0 = all cores */
 bool kt_cpu_likes_bf16(void);     /* AMX or AVX512-BF16: bf16 is the faster arithmetic */
 
@@ -44,6 +47,8 @@ int kt_scope_check(const struct kt_scope *s, struct kiln_error *err) KILN_MUST_C
 /* Sets the sticky error unless there is one: for model code that finds a contradiction. */
 void kt_scope_fail(struct kt_scope *s, const struct kiln_error *err);
 int kt_scope_device(const struct kt_scope *s);
+/* Returns when the device has done all that was asked of it: operations on a GPU only start. */
+void kt_wait(struct kt_scope *s);
 kt kt_keep(struct kt_scope *to, kt x);  /* a second handle on x, in another scope */
 void kt_drop(struct kt_scope *s, kt x); /* frees the handle x early; accepts NULL */
 
@@ -75,6 +80,7 @@ kt kt_add(struct kt_scope *s, kt x, kt y);                  /* broadcasts */
 kt kt_add_scaled(struct kt_scope *s, kt x, kt y, double a); /* x + a*y */
 kt kt_affine(struct kt_scope *s, kt x, double scale, double shift);
 kt kt_silu(struct kt_scope *s, kt x);
+kt kt_relu(struct kt_scope *s, kt x);
 kt kt_tanh(struct kt_scope *s, kt x);
 kt kt_linear(struct kt_scope *s, kt x, kt weight, kt bias); /* weight [N,K]; bias or NULL */
 kt kt_embedding(struct kt_scope *s, kt table, const int32_t *ids, size_t count);
@@ -106,12 +112,16 @@ kt kt_attention(struct kt_scope *s, const struct kt_attention_args *args);
 struct kt_conv_args {
     kt x, weight, bias;
     int stride;
+    int dilation;              /* 0 is 1 */
     int pad_before, pad_after; /* zeros around height and width */
     kt add;                    /* NULL, or added to the result */
 };
 kt kt_conv2d(struct kt_scope *s, const struct kt_conv_args *args);
 kt kt_group_norm(struct kt_scope *s, kt x, int groups, kt weight, kt bias, double eps, bool silu);
-kt kt_upsample2(struct kt_scope *s, kt x);  /* nearest, twice the size */
+kt kt_upsample2(struct kt_scope *s, kt x); /* nearest, twice the size */
+/* To another size: the mean of the area under each pixel, or between the four nearest pixels. */
+kt kt_resize(struct kt_scope *s, kt x, int64_t height, int64_t width, bool area);
+kt kt_mean_max(struct kt_scope *s, kt x);   /* over all pixels: [1, 2C], means before maxima */
 kt kt_image_rows(struct kt_scope *s, kt x); /* [1,C,H,W] -> [H*W,C] */
 kt kt_rows_image(struct kt_scope *s, kt x, int64_t height, int64_t width); /* and back */
 /* [1,3,H,W] in -1..1 to interleaved bytes, rounded as round(clamp(x/2 + 0.5) * 255). */

@@ -3,23 +3,105 @@
  * Loading it registers the CUDA operators, after which the pipeline runs on cuda:N through the
  * same tensor.h.  It is opened on demand, so that machines without a GPU need none of it.
  */
+#include "pipeline/torch/cuda/plugin.h"
+
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
+#include <ATen/ATen.h>
 #include <ATen/Context.h>
+#include <ATen/Version.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <torch/headeronly/version.h>
 
-/* How many devices are usable; 0 with the reason, if LibTorch gives one. */
-extern "C" __attribute__((visibility("default"))) int kiln_cuda_count(char *reason, size_t size)
+/* The first line of the exception in flight. */
+static void explain(char *reason, size_t size)
 {
     try {
-        if (!at::globalContext().hasCUDA())
-            return 0;
-        return static_cast<int>(at::detail::getCUDAHooks().deviceCount());
+        throw;
+    } catch (const c10::Error &e) {
+        snprintf(reason, size, "%s", e.what_without_backtrace());
     } catch (const std::exception &e) {
-        snprintf(reason, size, "%.200s", e.what());
+        snprintf(reason, size, "%s", e.what());
     } catch (...) {
         snprintf(reason, size, "an exception of unknown type");
     }
+    reason[strcspn(reason, "\n")] = '\0';
+}
+
+static int count(char *reason, size_t size)
+{
+    try {
+        int devices = c10::cuda::device_count_ensure_non_zero();
+        if (at::globalContext().hasCUDA())
+            return devices;
+        snprintf(reason, size, "LibTorch was asked for CUDA in this process before Kiln opened it");
+    } catch (...) {
+        explain(reason, size);
+    }
     return 0;
 }
+
+/* Whether the LibTorch that is running is the one of the headers: its symbols may fit, and its
+ * structs still differ. */
+static bool right_libtorch(char *reason, size_t size)
+{
+    const std::string config = at::show_config();
+    const size_t at = config.find("TORCH_VERSION=");
+    if (at == std::string::npos)
+        return true;
+    const std::string running = config.substr(at + 14, config.find_first_of(",\n ", at) - at - 14);
+    if (running == TORCH_VERSION)
+        return true;
+    snprintf(reason, size, "libkiln_cuda.so was built for LibTorch %s, this is %s", TORCH_VERSION,
+             running.c_str());
+    return false;
+}
+
+static bool start(int device, char *reason, size_t size)
+{
+    try {
+        if (!right_libtorch(reason, size))
+            return false;
+        /* fp32 is asked for where it matters: no silent rounding of factors to 10 bits. */
+        at::globalContext().setAllowTF32CuDNN(false);
+        at::globalContext().setAllowTF32CuBLAS(false);
+        const at::Device place(at::kCUDA, static_cast<at::DeviceIndex>(device));
+        /* Fails here, with the driver's words, for a card that the build has no code for. */
+        if (at::ones({8}, at::TensorOptions(place)).sum().item<float>() == 8.0f)
+            return true;
+        snprintf(reason, size, "it cannot add");
+    } catch (...) {
+        explain(reason, size);
+    }
+    return false;
+}
+
+static bool memory(int device, size_t *ret_used, size_t *ret_held)
+{
+    try {
+        const auto stats =
+            c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(device));
+        *ret_used = static_cast<size_t>(stats.allocated_bytes[0].current);
+        *ret_held = static_cast<size_t>(stats.reserved_bytes[0].current);
+        return true;
+    } catch (...) {
+        return false;
+    }
+}
+
+/* Called when a context ends, perhaps on a device that is lost: then there is nothing to give. */
+static void trim()
+{
+    try {
+        c10::cuda::CUDACachingAllocator::emptyCache();
+    } catch (...) {
+        return;
+    }
+}
+
+extern "C" __attribute__((visibility("default")))
+const kiln_cuda_plugin kiln_cuda_plugin_1 = {TORCH_VERSION, count, start, memory, trim};

@@ -1,0 +1,98 @@
+/* device.cpp - devices: opening one, waiting for it, its memory.
+ *
+ * The CUDA half of LibTorch registers itself when libkiln_cuda.so is loaded.  That must happen
+ * before anything asks LibTorch whether CUDA exists, since it remembers the answer for ever.
+ * This file is the only place of the library that asks, and the operations of this folder keep
+ * away from those of LibTorch's that ask on the CPU (see convolve() in basic_ops.cpp), so that a
+ * context on the CPU may come first.
+ */
+#include "pipeline/torch/internal.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+#include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <dlfcn.h>
+#include <torch/headeronly/version.h>
+
+#include "pipeline/torch/cuda/plugin.h"
+
+using kiln::run_void;
+
+static std::atomic<const kiln_cuda_plugin *> plugin; /* set once, by load_plugin() */
+
+/* Loads libkiln_cuda.so from beside this library or from the library path. */
+static int load_plugin(int device, kiln_error *err)
+{
+    void *library = dlopen("libkiln_cuda.so", RTLD_NOW | RTLD_GLOBAL);
+    if (!library)
+        return kiln_fail(err, KILN_DEVICE,
+                         "device cuda:%d: libkiln_cuda.so or what it needs (CUDA 13, cuBLAS, "
+                         "cuDNN) cannot be loaded: %s",
+                         device, dlerror());
+    auto found = static_cast<const kiln_cuda_plugin *>(dlsym(library, "kiln_cuda_plugin_1"));
+    if (!found)
+        return kiln_fail(err, KILN_DEVICE,
+                         "device cuda:%d: libkiln_cuda.so is of another version of Kiln", device);
+    if (strcmp(found->torch_version, TORCH_VERSION) != 0)
+        return kiln_fail(err, KILN_DEVICE,
+                         "device cuda:%d: libkiln_cuda.so was built for LibTorch %s, the pipeline "
+                         "for %s",
+                         device, found->torch_version, TORCH_VERSION);
+    plugin = found;
+    return 0;
+}
+
+static int open_cuda(int device, kiln_error *err)
+{
+    static std::mutex once;
+    std::lock_guard<std::mutex> lock(once);
+    int code = plugin.load() ? 0 : load_plugin(device, err);
+    if (code)
+        return code;
+    const kiln_cuda_plugin *cuda = plugin;
+    char reason[512] = "";
+    int n = cuda->count(reason, sizeof reason);
+    if (n == 0)
+        return kiln_fail(err, KILN_DEVICE, "device cuda:%d: no usable GPU on this machine%s%s",
+                         device, reason[0] ? ": " : "", reason);
+    if (device >= n)
+        return kiln_fail(err, KILN_DEVICE, "device cuda:%d: this machine has %d, from cuda:0 on",
+                         device, n);
+    if (!cuda->start(device, reason, sizeof reason))
+        return kiln_fail(err, KILN_DEVICE, "device cuda:%d: %s", device, reason);
+    return 0;
+}
+
+int kt_device_open(int device, kiln_error *err)
+{
+    if (device == KT_CPU)
+        return 0;
+    if (device < 0)
+        return kiln_fail(err, KILN_BAD_INPUT, "device %d: -1 is the CPU, 0 and up are CUDA devices",
+                         device);
+    return open_cuda(device, err);
+}
+
+void kt_device_trim(int device)
+{
+    const kiln_cuda_plugin *cuda = plugin;
+    if (device != KT_CPU && cuda)
+        cuda->trim();
+}
+
+bool kt_device_memory(int device, size_t *ret_used, size_t *ret_held)
+{
+    const kiln_cuda_plugin *cuda = plugin;
+    return device != KT_CPU && cuda && cuda->memory(device, ret_used, ret_held);
+}
+
+void kt_wait(kt_scope *s)
+{
+    run_void(s, "wait", {}, [&] {
+        if (s->device != KT_CPU)
+            at::detail::getCUDAHooks().deviceSynchronize(s->place().index());
+    });
+}
