@@ -1,16 +1,16 @@
-/* bench.c - `kiln bench enqueue` and `kiln bench queue`: the queue's speed, measured on real
- * servers.
+/* bench.c - `kiln bench`: the queue's speed, measured on real servers.
  *
- * enqueue: a generated file of job lines through the code of `kiln enqueue` into a private Redis
- * with an append-only file, fsync every second; one thread here, one in Redis.
- * queue: a private stack.  First without workers: from the first line sent to the last job in the
- * ledger.  Then with a worker whose engine returns a test card at once: from the first line to the
- * last job committed, once for jobs that store a latent and once for jobs that store pictures too;
- * scheduler, encoding, store and ledger are real.  The jobs are the smallest that Kiln takes: the
- * queue is measured, not libwebp.  Processor time by process (bench_cpu.c) says what a job costs on
- * a machine that is busy with something else.
- * Both take a temporary directory and remove it; when a bench fails the logs stay.
+ * enqueue   a generated file of job lines through the code of `kiln enqueue` into a private Redis
+ *           with an append-only file, fsync every second; one thread here, one in Redis.
+ * queue     a private stack (bench_queue.c); with --jobs at scale, through simulated workers
+ *           (bench_scale.c).
+ * restart   a scheduler started on a full queue; recovery: a worker killed in mid-batch
+ *           (bench_recovery.c).
+ *
+ * Each takes a temporary directory and removes it; when a bench fails the logs stay.
  */
+#include "scheduler/cli/bench.h"
+
 #include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -21,31 +21,29 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "scheduler/cli/bench_cpu.h"
 #include "scheduler/cli/enqueue.h"
 #include "scheduler/cli/orders.h"
-#include "scheduler/cli/progress.h"
-#include "scheduler/cli/stack.h"
 #include "scheduler/cli/verbs.h"
 #include "storage/ledger.h"
+#include "storage/ledger_read.h"
 
-#define LIMIT_S 600.0
-#define BATCH_MAX "64" /* jobs of an assignment: small ones come in large batches */
+#define LIMIT_S 600.0       /* of a wait, */
+#define SLOWEST_JOB_S 0.005 /* or so much for each job, if that is more */
+#define BATCH_MAX "64"      /* jobs of an assignment: small ones come in large batches */
 
-struct bench {
-    struct kiln_cli *cli; /* the one of the user: messages, --json */
-    struct kiln_cli own;  /* with the settings of the private stack */
-    struct kiln_stack stack;
-    char dir[PATH_MAX], file[PATH_MAX];
-    long lines;
+static const char *const load_fields[] = {
+    [KILN_BENCH_INTAKE] = "\"width\":256,\"height\":256,\"steps\":8,\"latents\":\"final\"",
+    [KILN_BENCH_LATENTS] = "\"width\":64,\"height\":64,\"steps\":8,\"kind\":\"latent-cache\"",
+    [KILN_BENCH_PICTURES] = "\"width\":64,\"height\":64,\"steps\":8,\"latents\":\"final\"",
+    [KILN_BENCH_SLOW] = "\"width\":64,\"height\":64,\"steps\":2,\"latents\":\"none\"",
 };
 
-/* What is sent: the end of each line. */
-enum load { INTAKE, LATENTS, PICTURES };
-static const char *const load_fields[] = {
-    [INTAKE] = "\"width\":256,\"height\":256,\"steps\":8,\"latents\":\"final\"",
-    [LATENTS] = "\"width\":64,\"height\":64,\"steps\":8,\"kind\":\"latent-cache\"",
-    [PICTURES] = "\"width\":64,\"height\":64,\"steps\":8,\"latents\":\"final\"",
+/* Eight groups of the sizes people ask for. */
+static const char *const mixed_fields[8] = {
+    "\"width\":1024,\"height\":1024,\"steps\":8", "\"width\":1344,\"height\":768,\"steps\":8",
+    "\"width\":768,\"height\":1344,\"steps\":8",  "\"width\":1152,\"height\":896,\"steps\":8",
+    "\"width\":512,\"height\":512,\"steps\":8",   "\"width\":1024,\"height\":1024,\"steps\":4",
+    "\"width\":1344,\"height\":768,\"steps\":4",  "\"width\":512,\"height\":512,\"steps\":4",
 };
 
 static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
@@ -54,7 +52,13 @@ static int remove_entry(const char *path, const struct stat *st, int flag, struc
     return remove(path);
 }
 
-static int bench_open(struct bench *bench, struct kiln_error *err)
+int kiln_bench_set(struct kiln_bench *bench, const char *name, const char *value,
+                   struct kiln_error *err)
+{
+    return kiln_config_set(bench->own.config, name, value, "bench", err);
+}
+
+static int bench_open(struct kiln_bench *bench, struct kiln_error *err)
 {
     const char *temporary = getenv("TMPDIR");
     snprintf(bench->dir, sizeof bench->dir, "%.*s/kiln-bench.XXXXXX", PATH_MAX - 64,
@@ -68,8 +72,8 @@ static int bench_open(struct bench *bench, struct kiln_error *err)
     bench->own.config = kiln_config_new();
     if (!bench->own.config)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the settings");
-    int rc = kiln_config_set(bench->own.config, "engine", "testcard", "bench", err);
-    return rc ? rc : kiln_config_set(bench->own.config, "batch_max", BATCH_MAX, "bench", err);
+    int rc = kiln_bench_set(bench, "engine", "testcard", err);
+    return rc ? rc : kiln_bench_set(bench, "batch_max", BATCH_MAX, err);
 }
 
 /* What is left when something failed: the logs, and where they are. */
@@ -82,7 +86,7 @@ static int remove_all_but_logs(const char *path, const struct stat *st, int flag
     return 0;
 }
 
-static void bench_close(struct bench *bench, bool failed)
+static void bench_close(struct kiln_bench *bench, bool failed)
 {
     if (bench->stack.dir[0])
         (void)kiln_stack_down(&bench->stack, &bench->own);
@@ -98,8 +102,12 @@ static void bench_close(struct bench *bench, bool failed)
         kiln_warn(bench->cli, "the logs of the bench stay in %s/log", bench->dir);
 }
 
+/* --- batches -------------------------------------------------------------------------------------
+ */
+
 /* Lines of the length of real ones, all different. */
-static int write_lines(struct bench *bench, enum load load, long lines, struct kiln_error *err)
+int kiln_bench_lines(struct kiln_bench *bench, enum kiln_bench_load load, long lines,
+                     struct kiln_error *err)
 {
     static const char *const colors[] = {"red", "blue", "green", "yellow", "violet"};
     static const char *const shapes[] = {"circle", "star", "square", "triangle"};
@@ -108,9 +116,10 @@ static int write_lines(struct bench *bench, enum load load, long lines, struct k
     for (long i = 0; file && i < lines; i++)
         fprintf(file,
                 "{\"custom_id\":\"line-%ld\",\"prompt\":\"%s %s above a %s %s on a wide plain at "
-                "sunset, number %ld, with a long soft shadow\",\"seed\":%ld,%s}\n",
-                i, colors[i % 5], shapes[i % 4], colors[i / 5 % 5], shapes[i / 4 % 4], i, i * 7919,
-                load_fields[load]);
+                "sunset, number %ld, with a long soft shadow%s\",\"seed\":%ld,%s}\n",
+                i, colors[i % 5], shapes[i % 4], colors[i / 5 % 5], shapes[i / 4 % 4], i,
+                load == KILN_BENCH_SLOW ? " @step_ms=1000" : "", i * 7919,
+                load == KILN_BENCH_MIXED ? mixed_fields[i % 8] : load_fields[load]);
     bool ok = file && !ferror(file);
     ok = file && fclose(file) == 0 && ok;
     return ok ? 0
@@ -118,9 +127,8 @@ static int write_lines(struct bench *bench, enum load load, long lines, struct k
                           strerror(errno));
 }
 
-/* Sends the file as one batch; the time it took on the clock and on the processor. */
-static int send(struct bench *bench, const char *batch, long lines, double *ret_s,
-                double *ret_cpu_s, struct kiln_error *err)
+int kiln_bench_send(struct kiln_bench *bench, const char *batch, long lines, double *ret_s,
+                    double *ret_cpu_s, struct kiln_error *err)
 {
     struct kiln_enqueue_request request = {.file = bench->file, .batch = batch, .no_wait = true};
     struct kiln_enqueue_result result;
@@ -137,57 +145,25 @@ static int send(struct bench *bench, const char *batch, long lines, double *ret_
                              (unsigned long long)sent, lines, status);
 }
 
-static void print_rate(const struct bench *bench, const char *name, long count, double seconds,
-                       const char *how)
+/* The first failed job ends the list: its story is the bench's error. */
+static int tell_first(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
-    if (!bench->cli->json)
-        printf("%-16s %10.0f /s   %ld in %.2f s; %s; %ld cores\n", name, (double)count / seconds,
-               count, seconds, how, sysconf(_SC_NPROCESSORS_ONLN));
+    (void)arg;
+    return kiln_fail(err, KILN_INTERNAL,
+                     "jobs of the bench failed; the first is job %llu, attempt %u, on %s: %s",
+                     (unsigned long long)row->job.id, row->job.attempt, row->worker,
+                     row->error ? row->error : "no reason given");
 }
 
-/* --- enqueue
- * ---------------------------------------------------------------------------------------- */
-
-static int bench_enqueue(struct bench *bench, struct kiln_error *err)
-{
-    bool changed;
-    double seconds = 0, cpu_s = 0;
-    int rc = write_lines(bench, INTAKE, bench->lines, err);
-    if (rc == 0)
-        rc = kiln_stack_open(&bench->stack, bench->dir, true, err);
-    if (rc == 0)
-        rc = kiln_stack_configure(&bench->stack, &bench->own, &changed, err);
-    if (rc == 0)
-        rc = kiln_stack_redis(&bench->stack, &bench->own, err);
-    if (rc == 0)
-        rc = send(bench, "bench", bench->lines, &seconds, &cpu_s, err);
-    if (rc)
-        return rc;
-    print_rate(bench, "enqueue lines", bench->lines, seconds,
-               "checked, expanded, pipelined into Redis, AOF everysec");
-    if (!bench->cli->json)
-        printf("%-16s %10.0f /s   of processor time of this process\n", "",
-               (double)bench->lines / cpu_s);
-    if (bench->cli->json)
-        (void)kiln_print_json(
-            bench->cli, json_pack("{s:s, s:I, s:f, s:f, s:f, s:I}", "bench", "enqueue", "lines",
-                                  (json_int_t)bench->lines, "seconds", seconds, "lines_per_s",
-                                  (double)bench->lines / seconds, "cpu_seconds", cpu_s, "cores",
-                                  (json_int_t)sysconf(_SC_NPROCESSORS_ONLN)));
-    return 0;
-}
-
-/* --- queue
- * -------------------------------------------------------------------------------------------- */
-
-/* Waits until the batch has `count` jobs in the ledger, or that many pictures. */
-static int wait_count(struct bench *bench, const char *batch, uint64_t count, bool done,
-                      struct kiln_error *err)
+int kiln_bench_wait(struct kiln_bench *bench, const char *batch, uint64_t count, bool done,
+                    kiln_bench_look *look, void *arg, struct kiln_error *err)
 {
     struct kiln_ledger *ledger = NULL;
     struct kiln_progress progress;
     const char *pool = kiln_pool(&bench->own);
-    double until = kiln_now_s() + LIMIT_S;
+    double limit_s =
+        (double)count * SLOWEST_JOB_S > LIMIT_S ? (double)count * SLOWEST_JOB_S : LIMIT_S;
+    double until = kiln_now_s() + limit_s;
     uint64_t reached = 0;
     int rc = kiln_open_ledger(&bench->own, &ledger, err);
     while (rc == 0 && reached < count) {
@@ -197,44 +173,19 @@ static int wait_count(struct bench *bench, const char *batch, uint64_t count, bo
         else if (rc == 0)
             reached = done ? progress.jobs.at[KILN_JOB_DONE] : progress.accepted;
         if (rc == 0 && progress.jobs.at[KILN_JOB_FAILED] && done)
-            rc = kiln_fail(err, KILN_INTERNAL, "jobs of the bench failed");
+            rc = kiln_ledger_jobs(ledger, pool, batch, KILN_JOB_FAILED, tell_first, NULL, err);
         if (rc == 0 && kiln_now_s() > until)
             rc = kiln_fail(err, KILN_TIMEOUT, "%llu of %llu jobs within %.0f s",
-                           (unsigned long long)reached, (unsigned long long)count, LIMIT_S);
+                           (unsigned long long)reached, (unsigned long long)count, limit_s);
+        if (look)
+            look(arg, reached);
         kiln_sleep_s(0.02);
     }
     kiln_ledger_close(ledger);
     return rc;
 }
 
-/* One measurement: the clock from the first line to the last job, and what it cost. */
-struct measured {
-    const char *batch;
-    enum load load;
-    long jobs;
-    double seconds;
-    struct kiln_bench_cpu cpu;
-};
-
-static int measure(struct bench *bench, struct measured *measured, struct kiln_error *err)
-{
-    double sending, cpu_s;
-    int rc = write_lines(bench, measured->load, measured->jobs, err);
-    if (rc)
-        return rc;
-    kiln_bench_cpu_start(&measured->cpu, &bench->stack);
-    double start = kiln_now_s();
-    rc = send(bench, measured->batch, measured->jobs, &sending, &cpu_s, err);
-    if (rc == 0)
-        rc = wait_count(bench, measured->batch, (uint64_t)measured->jobs, measured->load != INTAKE,
-                        err);
-    measured->seconds = kiln_now_s() - start;
-    kiln_bench_cpu_stop(&measured->cpu, &bench->stack);
-    return rc;
-}
-
-/* Cancels what the first half left waiting, and tells the scheduler. */
-static int forget_batch(struct bench *bench, const char *batch, struct kiln_error *err)
+int kiln_bench_forget(struct kiln_bench *bench, const char *batch, struct kiln_error *err)
 {
     struct kiln_ledger *ledger = NULL;
     uint64_t count;
@@ -247,77 +198,91 @@ static int forget_batch(struct bench *bench, const char *batch, struct kiln_erro
     return rc ? rc : kiln_send_order(&bench->own, &order, err);
 }
 
-static void print_measured(const struct bench *bench, const struct measured *measured,
-                           const char *name, const char *how)
+void kiln_bench_print_rate(const struct kiln_bench *bench, const char *name, long count,
+                           double seconds, const char *how)
 {
-    print_rate(bench, name, measured->jobs, measured->seconds, how);
     if (!bench->cli->json)
-        kiln_bench_cpu_print(&measured->cpu, measured->jobs);
+        printf("%-16s %10.0f /s   %ld in %.2f s; %s; %ld cores\n", name, (double)count / seconds,
+               count, seconds, how, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-static json_t *measured_json(const struct measured *measured)
-{
-    return json_pack("{s:s, s:I, s:f, s:f, s:o}", "jobs_of", measured->batch, "jobs",
-                     (json_int_t)measured->jobs, "seconds", measured->seconds, "jobs_per_s",
-                     (double)measured->jobs / measured->seconds, "cpu_us_per_job",
-                     kiln_bench_cpu_json(&measured->cpu, measured->jobs));
-}
+/* --- enqueue
+ * ---------------------------------------------------------------------------------------- */
 
-static int bench_queue(struct bench *bench, struct kiln_error *err)
+static int bench_enqueue(struct kiln_bench *bench, struct kiln_error *err)
 {
-    long through = bench->lines / 10;
-    struct measured rows[] = {{.batch = "intake", .load = INTAKE, .jobs = bench->lines},
-                              {.batch = "latents", .load = LATENTS, .jobs = through},
-                              {.batch = "pictures", .load = PICTURES, .jobs = through}};
-    int rc = kiln_stack_up(&bench->own, bench->dir, -1, &bench->stack, err);
+    bool changed;
+    double seconds = 0, cpu_s = 0;
+    int rc = kiln_bench_lines(bench, KILN_BENCH_INTAKE, bench->lines, err);
     if (rc == 0)
-        rc = measure(bench, &rows[0], err);
+        rc = kiln_stack_open(&bench->stack, bench->dir, true, err);
     if (rc == 0)
-        rc = forget_batch(bench, "intake", err);
+        rc = kiln_stack_configure(&bench->stack, &bench->own, &changed, err);
+    if (rc == 0)
+        rc = kiln_stack_redis(&bench->stack, &bench->own, err);
+    if (rc == 0)
+        rc = kiln_bench_send(bench, "bench", bench->lines, &seconds, &cpu_s, err);
     if (rc)
         return rc;
-    kiln_say(bench->cli, "servers and store in %s; below a rate: processor time a job", bench->dir);
-    print_measured(bench, &rows[0], "intake jobs", "first line to last row in Postgres");
-    rc = kiln_stack_up(&bench->own, bench->dir, 1, &bench->stack, err);
-    if (rc == 0)
-        rc = measure(bench, &rows[1], err);
-    if (rc)
-        return rc;
-    print_measured(bench, &rows[1], "latent jobs",
-                   "end to end, one worker, engine testcard (no model), 64 px, a latent file each");
-    rc = measure(bench, &rows[2], err);
-    if (rc)
-        return rc;
-    print_measured(bench, &rows[2], "picture jobs", "the same with a WebP picture each");
+    kiln_bench_print_rate(bench, "enqueue lines", bench->lines, seconds,
+                          "checked, expanded, pipelined into Redis, AOF everysec");
     if (!bench->cli->json)
-        return 0;
-    json_t *list = json_array();
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        json_array_append_new(list, measured_json(&rows[i]));
-    (void)kiln_print_json(bench->cli, json_pack("{s:s, s:s, s:o, s:I}", "bench", "queue", "engine",
-                                                "testcard", "measured", list, "cores",
-                                                (json_int_t)sysconf(_SC_NPROCESSORS_ONLN)));
+        printf("%-16s %10.0f /s   of processor time of this process\n", "",
+               (double)bench->lines / cpu_s);
+    if (bench->cli->json)
+        (void)kiln_print_json(
+            bench->cli, json_pack("{s:s, s:I, s:f, s:f, s:f, s:I}", "bench", "enqueue", "lines",
+                                  (json_int_t)bench->lines, "seconds", seconds, "lines_per_s",
+                                  (double)bench->lines / seconds, "cpu_seconds", cpu_s, "cores",
+                                  (json_int_t)sysconf(_SC_NPROCESSORS_ONLN)));
     return 0;
+}
+
+/* --- the verb ------------------------------------------------------------------------------------
+ */
+
+struct kind {
+    const char *name;
+    int (*run)(struct kiln_bench *bench, struct kiln_error *err);
+    long lines, jobs; /* when the option is not given */
+};
+static const struct kind kinds[] = {
+    {"enqueue", bench_enqueue, 500000, 0},
+    {"queue", kiln_bench_queue, 100000, 0},
+    {"restart", kiln_bench_restart, 0, 100000},
+    {"recovery", kiln_bench_recovery, 0, 8},
+};
+
+static const struct kind *find_kind(const char *name)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].name, name) == 0)
+            return &kinds[i];
+    return NULL;
 }
 
 int kiln_verb_bench(struct kiln_cli *cli, int argc, char **argv)
 {
     struct kiln_args args;
     struct kiln_error err;
-    struct bench bench = {.cli = cli, .stack.lock_fd = -1};
+    struct kiln_bench bench = {.cli = cli, .stack.lock_fd = -1};
     int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
     if (status)
         return status;
-    bool queue = strcmp(args.rest[0], "queue") == 0;
-    if (!queue && strcmp(args.rest[0], "enqueue") != 0)
-        return kiln_usage(cli, "there are `kiln bench enqueue` and `kiln bench queue`");
-    status =
-        kiln_arg_int(cli, &args, "lines", 1000, 10000000, queue ? 100000 : 500000, &bench.lines);
+    const struct kind *kind = find_kind(args.rest[0]);
+    if (!kind)
+        return kiln_usage(cli, "there are `kiln bench` enqueue, queue, restart and recovery");
+    status = kiln_arg_int(cli, &args, "lines", 1000, 10000000, kind->lines, &bench.lines);
+    if (status == 0)
+        status = kiln_arg_int(cli, &args, "jobs", 1, 10000000, kind->jobs, &bench.jobs);
+    if (status == 0)
+        status = kiln_arg_int(cli, &args, "workers", 1, KILN_BENCH_WORKERS_MAX, 64, &bench.workers);
     if (status)
         return status;
+    bool scale = kind->run == kiln_bench_queue && bench.jobs > 0;
     int rc = bench_open(&bench, &err);
     if (rc == 0)
-        rc = queue ? bench_queue(&bench, &err) : bench_enqueue(&bench, &err);
+        rc = scale ? kiln_bench_scale(&bench, &err) : kind->run(&bench, &err);
     if (rc)
         status = kiln_report(cli, &err);
     bench_close(&bench, rc != 0);

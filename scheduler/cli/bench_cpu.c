@@ -54,28 +54,29 @@ static double family_seconds(pid_t head)
     return seconds;
 }
 
-static void read_now(double seconds[KILN_BENCH_PARTS], const struct kiln_stack *stack)
+static void read_now(double seconds[KILN_BENCH_PARTS], const struct kiln_stack *stack, pid_t fleet)
 {
     pid_t parent;
     pid_t postgres = kiln_stack_find_postgres(stack);
+    pid_t worker = fleet ? fleet : kiln_stack_find_worker(stack, 0);
     memset(seconds, 0, KILN_BENCH_PARTS * sizeof *seconds);
     seconds[KILN_BENCH_CLIENT] = process_seconds(getpid(), &parent);
     seconds[KILN_BENCH_REDIS] = process_seconds(kiln_stack_find_redis(stack), &parent);
     seconds[KILN_BENCH_SCHEDULER] = process_seconds(kiln_stack_find_scheduler(stack), &parent);
-    seconds[KILN_BENCH_WORKER] = process_seconds(kiln_stack_find_worker(stack, 0), &parent);
+    seconds[KILN_BENCH_WORKER] = process_seconds(worker, &parent);
     if (postgres)
         seconds[KILN_BENCH_POSTGRES] = family_seconds(postgres);
 }
 
 void kiln_bench_cpu_start(struct kiln_bench_cpu *cpu, const struct kiln_stack *stack)
 {
-    read_now(cpu->seconds, stack);
+    read_now(cpu->seconds, stack, cpu->fleet);
 }
 
 void kiln_bench_cpu_stop(struct kiln_bench_cpu *cpu, const struct kiln_stack *stack)
 {
     double now[KILN_BENCH_PARTS];
-    read_now(now, stack);
+    read_now(now, stack, cpu->fleet);
     for (int i = 0; i < KILN_BENCH_PARTS; i++)
         cpu->seconds[i] = now[i] - cpu->seconds[i];
 }

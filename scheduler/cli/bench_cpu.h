@@ -18,6 +18,7 @@ enum kiln_bench_part {
 
 struct kiln_bench_cpu {
     double seconds[KILN_BENCH_PARTS];
+    pid_t fleet; /* set before the start: the process of the simulated workers; 0: worker-0 */
 };
 
 void kiln_bench_cpu_start(struct kiln_bench_cpu *cpu, const struct kiln_stack *stack);

@@ -48,7 +48,23 @@ static const struct kiln_option export_options[] = {
     {"latents", NULL, "the latent files too"},
     END};
 static const struct kiln_option bench_options[] = {
-    {"lines", "N", "jobs to send (enqueue 500000, queue 100000 and a tenth end to end)"}, END};
+    {"lines", "N", "jobs to send (enqueue 500000, queue 100000 and a tenth end to end)"},
+    {"jobs", "N",
+     "queue: at scale, through simulated workers; restart: jobs that wait (100000); recovery: "
+     "workers to kill (8)"},
+    {"workers", "N", "simulated workers of queue --jobs (64)"},
+    END};
+static const struct kiln_option sim_options[] = {
+    {"trace", "FILE.csv", "the jobs; - is stdin"},
+    {"workers", "N", "equal workers (8)"},
+    {"policy", "NAME", "kiln, fifo or affinity (kiln)"},
+    {"window", "W", "how many waiting jobs affinity looks ahead (32)"},
+    {"lora-switch-s", "S", "seconds to change a worker's LoRA set (1)"},
+    {"base-s", "S", "seconds of a 1024x1024 picture of 8 steps without a service_s (1)"},
+    {"noise", "SHARE", "standard deviation of a picture's time over its mean (0)"},
+    {"seed", "N", "of the noise (0)"},
+    {"schedule", "FILE", "write what every job got: worker, start, end, as CSV"},
+    END};
 static const struct kiln_option migrate_options[] = {
     {"dry-run", NULL, "only say what would be done"}, END};
 
@@ -186,11 +202,27 @@ const struct kiln_verb kiln_verbs[] = {
      .examples = "kiln doctor --json",
      .settings = KILN_SETTINGS_LENIENT,
      .run = kiln_verb_doctor},
+    {.name = "sim",
+     .args = "--trace FILE.csv [--workers N] [--policy kiln|fifo|affinity]",
+     .summary = "what the policy makes of a trace, under virtual time",
+     .examples = "kiln sim --trace day.csv --workers 64 --lora-switch-s 0.3\n"
+                 "kiln sim --trace day.csv --policy affinity --window 32 --json",
+     .more = "Columns of the trace, all optional: arrival_s, tenant, width, height, steps, loras (a+b),\n"
+             "priority, max_wait_s, service_s (seconds of compute; empty: by the size, see --base-s).\n"
+             "A worker begins with nothing loaded; loading another LoRA set, or none, is a switch.\n"
+             "Waiting ends when the compute of the job's own picture starts.",
+     .options = sim_options,
+     .settings = KILN_SETTINGS_LENIENT,
+     .run = kiln_verb_sim},
     {.name = "bench",
-     .args = "enqueue|queue [--lines N]",
+     .args = "enqueue|queue|restart|recovery [--lines N] [--jobs N] [--workers W]",
      .summary = "measure the queue on private servers",
-     .examples = "kiln bench enqueue        lines a second into Redis\n"
-                 "kiln bench queue          jobs a second into Postgres, and through a worker",
+     .examples =
+         "kiln bench enqueue               lines a second into Redis\n"
+         "kiln bench queue                 jobs a second into Postgres, and through a worker\n"
+         "kiln bench queue --jobs 1000000  the same at scale: 64 simulated workers, memory, tables\n"
+         "kiln bench restart               until a new scheduler gives out the first of 100000 jobs\n"
+         "kiln bench recovery              until the job of a killed worker is with another",
      .options = bench_options,
      .settings = KILN_SETTINGS_BARE,
      .run = kiln_verb_bench},

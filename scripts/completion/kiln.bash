@@ -33,7 +33,7 @@ _kiln()
     else
         case $verb in
         help) mapfile -t COMPREPLY < <(compgen -W "config $(_kiln_verbs)" -- "$word") ;;
-        bench) mapfile -t COMPREPLY < <(compgen -W 'enqueue queue' -- "$word") ;;
+        bench) mapfile -t COMPREPLY < <(compgen -W 'enqueue queue restart recovery' -- "$word") ;;
         run | enqueue) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
         esac
     fi
