@@ -16,11 +16,17 @@ from config import TEXT, TRANSFORMER
 class Linear(nn.Linear):
     """nn.Linear that adds scale * B @ A to its weight when a LoRA is attached."""
 
-    lora_a = lora_b = None
     lora_scale = 1.0
 
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.register_parameter("lora_a", None)
+        self.register_parameter("lora_b", None)
+
     def attach(self, rank):
-        self.lora_a = nn.Parameter(torch.randn(rank, self.in_features, device=self.weight.device) / math.sqrt(self.in_features))
+        """A fresh LoRA: A random, B zero, so the layer still does what it did."""
+        a = torch.randn(rank, self.in_features, device=self.weight.device) / math.sqrt(self.in_features)
+        self.lora_a = nn.Parameter(a)
         self.lora_b = nn.Parameter(torch.zeros(self.out_features, rank, device=self.weight.device))
 
     def matrix(self):
