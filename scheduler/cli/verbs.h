@@ -18,6 +18,7 @@ int kiln_verb_render(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_retry(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_run(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_show(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_sim(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_status(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_up(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_wait(struct kiln_cli *cli, int argc, char **argv);
