@@ -84,12 +84,13 @@ def score(asked, seen):
     n, things = len(asked.things), seen["things"]
     best, best_right = None, -1
     slots = list(range(len(things))) + [None] * n
-    for order in set(permutations(slots[:6] if len(slots) > 6 else slots, n)):
+    for order in dict.fromkeys(permutations(slots[:6] if len(slots) > 6 else slots, n)):   # of equals the first
         table = _score_pairing(asked, [things[k] if k is not None else None for k in order])
         right = sum(r for r, _ in table.values())
         if right > best_right:
             best, best_right = table, right
-    best["count"] = [int(len(things) == n), 1]
+    if asked.count:
+        best["count"] = [int(len(things) == n), 1]
     if asked.background:
         kind, first, second = asked.background
         right = seen["background"] == kind
@@ -117,9 +118,9 @@ def _score_pairing(asked, found):
 
     for want, got in zip(asked.things, found):
         for kind in ("shape", "colour", "size"):
-            if want[kind]:
+            if want.get(kind):
                 note(kind, got is not None and got[kind] == want[kind])
-        if want["zone"]:
+        if want.get("zone"):
             note("position", got is not None and zone_of(got["x"], got["y"]) == want["zone"])
     for i, relation, j in asked.relations:
         a, b = found[i], found[j]
