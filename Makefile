@@ -18,9 +18,13 @@ CACHE ?= $(if $(filter 0,$(shell id -u)),/var/cache/kiln,$(or $(XDG_CACHE_HOME),
 TORCH_VERSION := 2.11.0
 LIBTORCH ?= $(CACHE)/libtorch-$(TORCH_VERSION)
 CUDA ?= $(patsubst %/bin/nvcc,%,$(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc)))
+# The cards to build for, as in CUDA_ARCH="sm_80 sm_89 sm_90a sm_100 sm_120"; each adds to the build's time.
 CUDA_ARCH ?= sm_90a
+CUDA_ARCH_ALL := sm_80 sm_89 sm_90a sm_100 sm_120
+gencode = $(foreach a,$(1),-gencode=arch=compute_$(a:sm_%=%),code=$(a))
 PREFIX ?= /usr/local
 DESTDIR ?=
+NVCCFLAGS := -I. -std=c++17 -O3 -lineinfo -Xcompiler -fPIC,-Wall,-Wextra
 
 CC ?= gcc
 CXX ?= g++
@@ -64,6 +68,7 @@ USE_scheduler := scheduler storage schemas
 USE_cli := cli scheduler storage kernels schemas
 USE_worker := worker storage kernels schemas
 USE_crash := storage schemas
+USE_gpu := $(USE_pipeline)
 
 SYSLIBS := -ljansson -lhiredis -lpq -lcurl -lwebp -lwebpmux -lzstd -lcrypto -lpcre2-8 -lutf8proc -lm
 HAVE_TORCH := $(if $(SAN),,$(wildcard $(LIBTORCH)/lib/libtorch_cpu.so))
@@ -80,7 +85,7 @@ MAKEFLAGS += -s
 endif
 say = @printf '  %-5s %s\n' $(1)
 
-.PHONY: all setup test bench fuzz demo install clean format help torch-needed
+.PHONY: all setup test gpu-test bench gpu-bench fuzz demo install clean format help torch-needed
 .DELETE_ON_ERROR:
 
 all: $(if $(SAN),,torch-needed) $(SHARED) $(PROGRAMS)
@@ -91,7 +96,7 @@ torch-needed:
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,10p'
-	@echo "targets: all setup demo test bench fuzz install format clean"
+	@echo "targets: all setup demo test gpu-test bench gpu-bench fuzz install format clean"
 
 setup:
 	scripts/setup.sh "$(LIBTORCH)"
@@ -112,7 +117,7 @@ $(BUILD)/obj/pipeline/torch/%.cpp.o: pipeline/torch/%.cpp
 $(BUILD)/obj/%.cu.o: %.cu
 	@mkdir -p $(@D)
 	$(call say,NVCC $<)
-	$(CUDA)/bin/nvcc -I. -std=c++17 -O3 -lineinfo -arch=$(CUDA_ARCH) -Xcompiler -fPIC,-Wall -MMD -MP -c $< -o $@
+	$(CUDA)/bin/nvcc $(NVCCFLAGS) $(call gencode,$(CUDA_ARCH)) -MMD -MP -c $< -o $@
 
 $(BUILD)/gen/sql.c: scripts/embed.sh $(sort $(wildcard schemas/sql/*.sql))
 	@mkdir -p $(@D)
@@ -152,9 +157,9 @@ $(BUILD)/libdiffusionz.so: $(call obj,$(SRC_pipeline) $(SRC_torch)) $(call lib,s
 	$(CXX) $(LDFLAGS_ALL) -shared -Wl,-soname,libdiffusionz.so -o $@ $(filter %.o %.a,$^) -Wl,--version-script=pipeline/diffusionz.map -Wl,--no-undefined $(TORCH_LIBS) $(SYSLIBS) -ldl $(RPATH)
 
 # Everything CUDA.  libtorch_cuda must stay among its needs: loading it is what registers the GPU.
-$(BUILD)/libkiln_cuda.so: $(call obj,$(SRC_cuda) $(wildcard pipeline/torch/cuda/*.cpp))
+$(BUILD)/libkiln_cuda.so: $(call obj,$(SRC_cuda) $(wildcard pipeline/torch/cuda/*.cpp)) $(call lib,schemas)
 	$(call say,LINK $@)
-	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $^ -L$(LIBTORCH)/lib -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -ltorch_cpu -lc10 -Wl,--allow-shlib-undefined $(RPATH)
+	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $^ -L$(LIBTORCH)/lib -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -l:libcudart.so.13 -ltorch_cpu -lc10 -Wl,--allow-shlib-undefined $(RPATH)
 
 # --- tests: tests/FOLDER/test_*.c, each a program linked with what its folder may use --------------
 TESTS := $(foreach f,schemas storage kernels scheduler cli worker crash $(if $(HAVE_TORCH),pipeline),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$(f)/test_*.c)))
@@ -167,6 +172,7 @@ endef
 $(foreach f,schemas storage kernels scheduler cli crash,$(eval $(call folder_tests,$(f),,)))
 $(eval $(call folder_tests,worker,$(call obj,tests/doubles/no_diffusionz.c),))
 $(eval $(call folder_tests,pipeline,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -lstdc++ -ldl $(RPATH)))
+$(eval $(call folder_tests,gpu,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -lstdc++ -ldl))
 .SECONDARY:
 
 -include tests/tests.mk

@@ -14,6 +14,9 @@
 
 enum kiln_float { KILN_F32, KILN_BF16 };
 
+/* The longest row that is normed in one pass on a GPU, or quantised anywhere. */
+#define KILN_ROW_MAX 16384
+
 #define KILN_INLINE static inline __attribute__((always_inline))
 
 /* Sanitizers run before the loader's choice could be made. */
@@ -51,6 +54,11 @@ KILN_INLINE void kiln_store(void *p, int64_t i, float value, enum kiln_float for
         ((uint16_t *)p)[i] = kiln_to_bf16(value);
     else
         ((float *)p)[i] = value;
+}
+
+KILN_INLINE int64_t kiln_float_size(enum kiln_float format)
+{
+    return format == KILN_BF16 ? 2 : 4;
 }
 
 /* The value as it would be after a store. */

@@ -1,17 +1,29 @@
 /* swiglu_ref.c - see swiglu.h. */
 #include "kernels/swiglu.h"
 
+#include <stddef.h>
+
+#include "kernels/fp8.h"
+
+KILN_INLINE void gate_row(const void *gate_up, int64_t at, void *y, int64_t n, enum kiln_float f)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float g = kiln_rounded(kiln_silu(kiln_load(gate_up, at + i, f)), f);
+        kiln_store(y, i, g * kiln_load(gate_up, at + n + i, f), f);
+    }
+}
+
 KILN_INLINE void gate_rows(const struct kiln_swiglu *a, int64_t begin, int64_t end,
                            enum kiln_float f)
 {
+    float held[KILN_ROW_MAX]; /* a result that is wanted quantised alone */
     const int64_t n = a->n;
     for (int64_t row = begin; row < end; row++) {
-        const int64_t gate = row * 2 * n, up = gate + n, out = row * n;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            float g = kiln_rounded(kiln_silu(kiln_load(a->gate_up, gate + i, f)), f);
-            kiln_store(a->y, out + i, g * kiln_load(a->gate_up, up + i, f), f);
-        }
+        void *y = a->y ? (char *)a->y + row * n * kiln_float_size(f) : (char *)held;
+        gate_row(a->gate_up, row * 2 * n, y, n, f);
+        if (a->quantised)
+            kiln_quantise_row(y, n, f, a->quantised + row * n, a->row_scale + row);
     }
 }
 

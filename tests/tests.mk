@@ -15,11 +15,57 @@ $(TORCH_FREE): $(BUILD)/tests/pipeline/%: $(BUILD)/obj/tests/pipeline/%.c.o $(BU
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ -lcmocka $(SYSLIBS) $(TEST_LDFLAGS)
 
-test: all $(TESTS)
+# The CUDA kernels against their references: once on the device, with nothing but CUDA's runtime,
+# and once on the host, where tests/doubles/host_cuda/ runs them thread by thread.
+KERNEL_CHECKS := tests/gpu/test_kernels.c $(wildcard tests/gpu/kernels/*.c)
+$(BUILD)/obj/tests/gpu/%: CPPFLAGS += -isystem $(CUDA)/include
+$(BUILD)/tests/gpu/test_kernels: $(call obj,$(KERNEL_CHECKS) $(SRC_cuda)) $(call lib,kernels schemas)
+	@mkdir -p $(@D)
+	$(call say,LINK $@)
+	$(CXX) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) -L$(CUDA)/lib64 -lcudart_static -lrt -ldl
+
+host_obj = $(patsubst %,$(BUILD)/obj/host_cuda/%.o,$(1))
+HOST_KERNELS := $(BUILD)/tests/kernels/test_cuda_on_host
+$(BUILD)/obj/host_cuda/%.cu.o: %.cu
+	@mkdir -p $(@D)
+	$(call say,CXX $<)
+	$(CXX) -x c++ -Itests/doubles/host_cuda $(CPPFLAGS) $(CXXFLAGS_ALL) -Wno-unknown-pragmas -Wno-maybe-uninitialized $(SANFLAGS) -MMD -MP -c $< -o $@
+$(BUILD)/obj/host_cuda/%.c.o: %.c
+	@mkdir -p $(@D)
+	$(call say,CC $<)
+	$(CC) -Itests/doubles/host_cuda $(CPPFLAGS) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+$(HOST_KERNELS): $(call host_obj,$(KERNEL_CHECKS) $(SRC_cuda) tests/doubles/host_cuda/host_cuda.c) $(call lib,kernels schemas)
+	@mkdir -p $(@D)
+	$(call say,LINK $@)
+	$(CXX) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS)
+TESTS := $(sort $(TESTS) $(HOST_KERNELS))
+
+# That the kernels compile for every card they are written for.
+.PHONY: gpu-arch-check
+gpu-arch-check:
+	@test -n "$(CUDA)" || { echo "make gpu-arch-check needs nvcc" >&2; exit 1; }
+	@for arch in $(CUDA_ARCH_ALL); do for file in $(SRC_cuda); do \
+	  echo "  NVCC  $$file for $$arch"; \
+	  "$(CUDA)/bin/nvcc" $(NVCCFLAGS) -gencode=arch=compute_$${arch#sm_},code=$$arch -cubin -o /dev/null $$file || exit 1; \
+	done; done
+
+# Tests of tests/gpu/ need a GPU: `make test` only sees that they compile, where nvcc is.
+GPU_TESTS := $(if $(HAVE_TORCH),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/gpu/test_*.c)))
+$(GPU_TESTS): TEST_LDFLAGS := $(RPATH) -Wl,-rpath,'$$ORIGIN/../..'
+
+test: all $(TESTS) $(if $(CUDA),$(GPU_TESTS))
 	BUILD="$(BUILD)" LIBTORCH="$(LIBTORCH)" tests/run.sh "$(T)" $(TESTS) $(SCRIPT_TESTS)
 
 bench: all
 	BUILD="$(BUILD)" LIBTORCH="$(LIBTORCH)" scripts/bench/run.sh
+
+# Ends with 69 where there is no usable GPU.
+gpu-test: all $(GPU_TESTS)
+	@for test in $(abspath $(GPU_TESTS)); do \
+	  echo "== $$test"; KILN_SOURCE="$(CURDIR)" $$test || exit $$?; done
+
+gpu-bench: all
+	BUILD="$(BUILD)" LIBTORCH="$(LIBTORCH)" scripts/bench/engine.sh --device cuda:0 --sizes 512,1024
 
 # Tests that make the n-th call fail (tests/support/faults.h).
 FAULT_CALLS := malloc calloc realloc strdup poll send recv fcntl \

@@ -69,7 +69,8 @@ at::Tensor swiglu(const at::Tensor &gate_up)
     at::Tensor in = dense(gate_up);
     int64_t rows = in.size(0), n = in.size(1) / 2;
     at::Tensor y = at::empty({rows, n}, in.options());
-    const kiln_swiglu args{data_of(in), y.data_ptr(), n, format_of(in)};
+    kiln_swiglu args{};
+    args.gate_up = data_of(in), args.y = y.data_ptr(), args.n = n, args.format = format_of(in);
     at::parallel_for(0, rows, grain(2 * n),
                      [&](int64_t begin, int64_t end) { kiln_swiglu_ref(&args, begin, end); });
     return y;

@@ -95,7 +95,7 @@ static void swiglu(void **state)
             enum kiln_float f = formats[k];
             int64_t n = widths[w];
             void *x = values(&random, 2 * 2 * n, f), *y = malloc((size_t)(2 * n) * sizeof(float));
-            const struct kiln_swiglu args = {x, y, n, f};
+            const struct kiln_swiglu args = {.gate_up = x, .y = y, .n = n, .format = f};
             kiln_swiglu_ref(&args, 0, 2);
             for (int64_t i = 0; i < 2 * n; i++) {
                 double g = at(x, i / n * 2 * n + i % n, f), u = at(x, i / n * 2 * n + n + i % n, f);
@@ -110,7 +110,7 @@ static void swiglu_at_the_ends(void **state)
     (void)state;
     const float x[8] = {-1e30f, -200.0f, 200.0f, 1e30f, 1, 1, 1, 1};
     float y[4];
-    const struct kiln_swiglu args = {x, y, 4, KILN_F32};
+    const struct kiln_swiglu args = {.gate_up = x, .y = y, .n = 4};
     kiln_swiglu_ref(&args, 0, 1);
     assert_true(fabsf(y[1]) < 1e-30f);
     assert_float_equal(y[2], 200.0f, 1e-3);

@@ -1,0 +1,236 @@
+/* device.cuh - what the CUDA kernels share: chunks of bf16, sums over warps and blocks, launching.
+ *
+ * A chunk is what a thread moves at once: 8 bf16 in one 16-byte access, or a single one where the
+ * rows are not aligned.  Kernels are templates over its width W, so that the slow path is the same
+ * code.  Arithmetic is in fp32, rounded to bf16 exactly where the reference rounds.
+ *
+ * The conversions are single instructions, written out; a build without nvcc (the tests run the
+ * kernels on the host, see tests/doubles/host_cuda) takes the reference's own.
+ */
+#ifndef KILN_DEVICE_CUH
+#define KILN_DEVICE_CUH
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#include "kernels/floats.h"
+#include "kernels/stream.h"
+#include "schemas/error.h"
+#ifndef __CUDACC__
+#include "kernels/fp8.h"
+#endif
+
+namespace kiln
+{
+
+constexpr int warp_size = 32;
+constexpr unsigned all_lanes = 0xffffffffu;
+
+/* --- bf16
+ * -----------------------------------------------------------------------------------------
+ */
+
+/* Two values rounded to bf16, `low` in the lower half. */
+__device__ __forceinline__ uint32_t pack_bf16(float low, float high)
+{
+#ifdef __CUDACC__
+    uint32_t word;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+#else
+    return kiln_to_bf16(low) | (uint32_t)kiln_to_bf16(high) << 16;
+#endif
+}
+
+__device__ __forceinline__ float low_bf16(uint32_t word)
+{
+    return __uint_as_float(word << 16);
+}
+
+__device__ __forceinline__ float high_bf16(uint32_t word)
+{
+    return __uint_as_float(word & 0xffff0000u);
+}
+
+__device__ __forceinline__ float rounded(float value)
+{
+    return low_bf16(pack_bf16(value, 0.0f));
+}
+
+/* Two values to e4m3, to nearest, beyond 448 to 448.  Launchers refuse devices without it. */
+__device__ __forceinline__ uint32_t pack_e4m3(float low, float high)
+{
+#ifndef __CUDACC__
+    return kiln_to_e4m3(low) | (uint32_t)kiln_to_e4m3(high) << 8;
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+    uint16_t pair;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+    return pair;
+#else
+    return 0;
+#endif
+}
+
+/* --- chunks
+ * ---------------------------------------------------------------------------------------
+ */
+
+template <int W> struct chunk {
+    uint32_t words[W / 2]; /* W is 8 */
+};
+template <> struct chunk<1> {
+    uint16_t bits;
+};
+
+/* Chunk `index` of the values that start `at` values into p. */
+template <int W>
+__device__ __forceinline__ chunk<W> load_chunk(const void *p, int64_t at, int64_t index)
+{
+    chunk<W> c;
+    if constexpr (W == 1) {
+        c.bits = static_cast<const uint16_t *>(p)[at + index];
+    } else {
+        const uint4 v =
+            reinterpret_cast<const uint4 *>(static_cast<const uint16_t *>(p) + at)[index];
+        c.words[0] = v.x, c.words[1] = v.y, c.words[2] = v.z, c.words[3] = v.w;
+    }
+    return c;
+}
+
+template <int W>
+__device__ __forceinline__ void store_chunk(void *p, int64_t at, int64_t index, const chunk<W> &c)
+{
+    if constexpr (W == 1)
+        static_cast<uint16_t *>(p)[at + index] = c.bits;
+    else
+        reinterpret_cast<uint4 *>(static_cast<uint16_t *>(p) + at)[index] =
+            make_uint4(c.words[0], c.words[1], c.words[2], c.words[3]);
+}
+
+template <int W> __device__ __forceinline__ void unpack(const chunk<W> &c, float v[W])
+{
+    if constexpr (W == 1) {
+        v[0] = low_bf16(c.bits);
+    } else {
+#pragma unroll
+        for (int i = 0; i < W / 2; i++) {
+            v[2 * i] = low_bf16(c.words[i]);
+            v[2 * i + 1] = high_bf16(c.words[i]);
+        }
+    }
+}
+
+template <int W> __device__ __forceinline__ chunk<W> pack(const float v[W])
+{
+    chunk<W> c;
+    if constexpr (W == 1) {
+        c.bits = static_cast<uint16_t>(pack_bf16(v[0], 0.0f));
+    } else {
+#pragma unroll
+        for (int i = 0; i < W / 2; i++)
+            c.words[i] = pack_bf16(v[2 * i], v[2 * i + 1]);
+    }
+    return c;
+}
+
+/* v as it would be after a store. */
+template <int W> __device__ __forceinline__ void round_all(float v[W])
+{
+    unpack<W>(pack<W>(v), v);
+}
+
+/* v = rounded(v * factor), the factor a chunk of bf16 that all rows share. */
+template <int W>
+__device__ __forceinline__ void multiply(float v[W], const void *factor, int64_t index)
+{
+    float f[W];
+    unpack<W>(load_chunk<W>(factor, 0, index), f);
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        v[i] *= f[i];
+    round_all<W>(v);
+}
+
+/* --- reductions: every thread gets the result, always summed in the same order
+ * ---------------------
+ */
+
+template <int LANES = warp_size> __device__ __forceinline__ float lane_sum(float v)
+{
+#pragma unroll
+    for (int step = LANES / 2; step > 0; step /= 2)
+        v += __shfl_xor_sync(all_lanes, v, step);
+    return v;
+}
+
+__device__ __forceinline__ float warp_max(float v)
+{
+#pragma unroll
+    for (int step = warp_size / 2; step > 0; step /= 2)
+        v = fmaxf(v, __shfl_xor_sync(all_lanes, v, step));
+    return v;
+}
+
+/* Over the block; slots is shared memory for one float a warp, used by no other reduction of the
+ * kernel, so that one barrier is enough.  All threads must arrive; whole warps only. */
+__device__ __forceinline__ float block_sum(float v, float *slots)
+{
+    v = lane_sum(v);
+    if (threadIdx.x % warp_size == 0)
+        slots[threadIdx.x / warp_size] = v;
+    __syncthreads();
+    float sum = 0;
+    for (unsigned i = 0; i < blockDim.x / warp_size; i++)
+        sum += slots[i];
+    return sum;
+}
+
+__device__ __forceinline__ float block_max(float v, float *slots)
+{
+    v = warp_max(v);
+    if (threadIdx.x % warp_size == 0)
+        slots[threadIdx.x / warp_size] = v;
+    __syncthreads();
+    float top = slots[0];
+    for (unsigned i = 1; i < blockDim.x / warp_size; i++)
+        top = fmaxf(top, slots[i]);
+    return top;
+}
+
+/* --- launching
+ * ------------------------------------------------------------------------------------
+ */
+
+inline bool on_bytes(const void *p, unsigned bytes)
+{
+    return reinterpret_cast<uintptr_t>(p) % bytes == 0; /* NULL is */
+}
+
+/* How many blocks of `threads` cover `items`, at most what keeps a large device busy: the kernel
+ * strides over the rest. */
+inline unsigned blocks_for(int64_t items, int threads)
+{
+    const int64_t blocks = (items + threads - 1) / threads;
+    return static_cast<unsigned>(blocks < 65536 ? blocks : 65536);
+}
+
+/* Queues one kernel; `name` is what an error calls it. */
+template <typename... Params, typename... Args>
+int launch(struct kiln_error *err, const char *name, void (*kernel)(Params...), dim3 grid,
+           int threads, kiln_stream stream, Args... args)
+{
+#ifdef __CUDACC__
+    kernel<<<grid, threads, 0, stream>>>(args...);
+#else
+    host_cuda_launch(grid, threads, stream, [=] { kernel(args...); });
+#endif
+    const cudaError_t code = cudaGetLastError();
+    if (code == cudaSuccess)
+        return KILN_OK;
+    return kiln_fail(err, KILN_DEVICE, "%s: %s (%s)", name, cudaGetErrorName(code),
+                     cudaGetErrorString(code));
+}
+
+} // namespace kiln
+
+#endif

@@ -1,0 +1,122 @@
+/* rows.cuh - kernels whose block holds one row in its registers: how a row is shared out among the
+ * threads, what the launchers check, and the quantising of what is held.
+ *
+ * Thread t holds the chunks t, t + threads, ..., ITEMS of them at most, so that the row is read
+ * once, all loads of a thread are in flight together, and neighbours touch neighbouring memory.
+ */
+#ifndef KILN_ROWS_CUH
+#define KILN_ROWS_CUH
+
+#include "kernels/device.cuh"
+
+namespace kiln
+{
+
+constexpr float e4m3_max = 448.0f;
+constexpr float e4m3_floor = 1e-12f;
+
+/* 128 threads with one chunk each for short rows, with four for long ones. */
+constexpr int short_row_chunks = 128;
+constexpr int items_long = 4, items_single = 16;
+constexpr int threads_vector = KILN_ROW_MAX / 8 / items_long;
+constexpr int threads_single = KILN_ROW_MAX / items_single;
+
+template <int W> constexpr int row_threads_max = W == 8 ? threads_vector : threads_single;
+
+/* The chunk that this thread holds as its item'th; may be beyond the row. */
+__device__ __forceinline__ int chunk_of(int item)
+{
+    return static_cast<int>(threadIdx.x + item * blockDim.x);
+}
+
+/* Writes the row held in v (bf16, ITEMS chunks a thread) as e4m3 with its scale. */
+template <int W, int ITEMS>
+__device__ __forceinline__ void quantise_held(const chunk<W> held[ITEMS], int chunks, int64_t row,
+                                              uint8_t *out, float *row_scale, float *slots)
+{
+    float top = e4m3_floor;
+#pragma unroll
+    for (int j = 0; j < ITEMS; j++)
+        if (chunk_of(j) < chunks) {
+            float v[W];
+            unpack<W>(held[j], v);
+#pragma unroll
+            for (int i = 0; i < W; i++)
+                top = fmaxf(top, fabsf(v[i]));
+        }
+    top = block_max(top, slots);
+    const float inverse = e4m3_max / top;
+    if (threadIdx.x == 0)
+        row_scale[row] = top / e4m3_max;
+    out += row * chunks * W;
+#pragma unroll
+    for (int j = 0; j < ITEMS; j++)
+        if (chunk_of(j) < chunks) {
+            float v[W];
+            unpack<W>(held[j], v);
+            if constexpr (W == 1) {
+                out[chunk_of(j)] = static_cast<uint8_t>(pack_e4m3(v[0] * inverse, 0.0f));
+            } else {
+                uint2 codes;
+                codes.x = pack_e4m3(v[0] * inverse, v[1] * inverse) |
+                          pack_e4m3(v[2] * inverse, v[3] * inverse) << 16;
+                codes.y = pack_e4m3(v[4] * inverse, v[5] * inverse) |
+                          pack_e4m3(v[6] * inverse, v[7] * inverse) << 16;
+                reinterpret_cast<uint2 *>(out)[chunk_of(j)] = codes;
+            }
+        }
+}
+
+/* --- launchers
+ * ------------------------------------------------------------------------------------
+ */
+
+/* Threads that share out `chunks`, each at most `items`; whole warps. */
+inline int row_threads(int chunks, int items)
+{
+    const int threads = (chunks + items - 1) / items;
+    return (threads + warp_size - 1) / warp_size * warp_size;
+}
+
+/* What every row kernel asks of its arguments. */
+inline int check_rows(struct kiln_error *err, const char *name, int64_t rows, int64_t n,
+                      enum kiln_float format)
+{
+    if (rows < 0 || n < 1)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: %lld rows of %lld values", name, (long long)rows,
+                         (long long)n);
+    if (n > KILN_ROW_MAX || rows > INT32_MAX)
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s: %lld rows of %lld values; at most %d and %d",
+                         name, (long long)rows, (long long)n, INT32_MAX, KILN_ROW_MAX);
+    if (format != KILN_BF16)
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s: on the GPU rows are bf16", name);
+    return KILN_OK;
+}
+
+/* e4m3 came with compute capability 8.9. */
+inline int check_quantised(struct kiln_error *err, const char *name, const uint8_t *quantised,
+                           const float *row_scale)
+{
+    int device = 0, major = 0, minor = 0;
+    if (!quantised)
+        return KILN_OK;
+    if (!row_scale)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: quantised rows without row_scale", name);
+    cudaError_t code = cudaGetDevice(&device);
+    if (code == cudaSuccess)
+        code = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    if (code == cudaSuccess)
+        code = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    if (code != cudaSuccess)
+        return kiln_fail(err, KILN_DEVICE, "%s: asking for the device: %s", name,
+                         cudaGetErrorName(code));
+    if (major * 10 + minor < 89)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "%s: FP8 needs compute capability 8.9, device %d has %d.%d", name, device,
+                         major, minor);
+    return KILN_OK;
+}
+
+} // namespace kiln
+
+#endif

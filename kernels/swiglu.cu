@@ -1,0 +1,70 @@
+/* swiglu.cu - see swiglu.h; a block a row, since the scale of a quantised row needs its largest
+ * value before the first byte is written.  The products wait in registers.
+ */
+#include "kernels/swiglu.h"
+
+#include "kernels/rows.cuh"
+
+using namespace kiln;
+
+template <int W, int ITEMS>
+static __global__ void __launch_bounds__(row_threads_max<W>)
+    gate_rows(const struct kiln_swiglu a, int chunks)
+{
+    __shared__ float slots[warp_size];
+    const int64_t row = blockIdx.x, at = row * a.n;
+    chunk<W> held[ITEMS], up[ITEMS];
+#pragma unroll
+    for (int j = 0; j < ITEMS; j++)
+        if (chunk_of(j) < chunks) {
+            held[j] = load_chunk<W>(a.gate_up, 2 * at, chunk_of(j));
+            up[j] = load_chunk<W>(a.gate_up, 2 * at + a.n, chunk_of(j));
+        }
+#pragma unroll
+    for (int j = 0; j < ITEMS; j++)
+        if (chunk_of(j) < chunks) {
+            float v[W], u[W];
+            unpack<W>(held[j], v);
+            unpack<W>(up[j], u);
+            /* exp(-v) is infinite below -88 and the quotient then -0, silu's limit. */
+#pragma unroll
+            for (int i = 0; i < W; i++)
+                v[i] = __fdividef(v[i], 1.0f + __expf(-v[i]));
+            round_all<W>(v);
+#pragma unroll
+            for (int i = 0; i < W; i++)
+                v[i] *= u[i];
+            held[j] = pack<W>(v);
+            if (a.y)
+                store_chunk<W>(a.y, at, chunk_of(j), held[j]);
+        }
+    if (a.quantised)
+        quantise_held<W, ITEMS>(held, chunks, row, a.quantised, a.row_scale, slots);
+}
+
+extern "C" int kiln_swiglu_launch(const struct kiln_swiglu *args, int64_t rows, kiln_stream stream,
+                                  struct kiln_error *err)
+{
+    const char *name = "swiglu";
+    int code = check_rows(err, name, rows, args->n, args->format);
+    code = code ? code : check_quantised(err, name, args->quantised, args->row_scale);
+    if (code)
+        return code;
+    if (!args->gate_up || (!args->y && !args->quantised))
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand or a place for the result is missing",
+                         name);
+    if (rows == 0)
+        return KILN_OK;
+    const bool vectors = args->n % 8 == 0 && on_bytes(args->gate_up, 16) && on_bytes(args->y, 16) &&
+                         on_bytes(args->quantised, 8);
+    const int chunks = static_cast<int>(vectors ? args->n / 8 : args->n);
+    const dim3 grid(static_cast<unsigned>(rows));
+    if (!vectors)
+        return launch(err, name, gate_rows<1, items_single>, grid,
+                      row_threads(chunks, items_single), stream, *args, chunks);
+    if (chunks <= short_row_chunks)
+        return launch(err, name, gate_rows<8, 1>, grid, row_threads(chunks, 1), stream, *args,
+                      chunks);
+    return launch(err, name, gate_rows<8, items_long>, grid, row_threads(chunks, items_long),
+                  stream, *args, chunks);
+}
