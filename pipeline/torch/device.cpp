@@ -17,7 +17,7 @@
 #include <dlfcn.h>
 #include <torch/headeronly/version.h>
 
-#include "pipeline/torch/cuda/plugin.h"
+#include "pipeline/torch/cuda/plugin.hpp"
 
 using kiln::run_void;
 

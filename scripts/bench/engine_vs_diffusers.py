@@ -2,7 +2,7 @@
 """Kiln's engine beside diffusers: same model, same prompts, same dtype, one run.
 
     engine_vs_diffusers.py --model DIR --library build/libdiffusionz.so [--sizes 256,512]
-                           [--dtypes fp32,bf16] [--repeat 5]
+                           [--dtypes fp32,bf16] [--repeat 5] [--device cpu|cuda:0]
 
 Each side runs in a process of its own, so that peak memory is its own; the sides take turns, so
 that a busy machine is busy for both.  Prints best and median seconds of a whole picture (text
@@ -67,7 +67,8 @@ class Kiln:
         self.lib = ctypes.CDLL(os.path.abspath(args.library))
         self.lib.diffusionz_last_error.restype = ctypes.c_char_p
         self.context = ctypes.c_void_p()
-        options = Options(args.model.encode(), -1, {"fp32": 1, "bf16": 2}[args.dtype], 0)
+        device = -1 if args.device == "cpu" else int(args.device.split(":")[1])
+        options = Options(args.model.encode(), device, {"fp32": 1, "bf16": 2}[args.dtype], 0)
         if self.lib.diffusionz_open(ctypes.byref(options), ctypes.byref(self.context)):
             sys.exit(self.lib.diffusionz_last_error().decode())
 
@@ -89,7 +90,7 @@ class Diffusers:
         from diffusers import ZImagePipeline
         dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[args.dtype]
         self.torch = torch
-        self.pipe = ZImagePipeline.from_pretrained(args.model, torch_dtype=dtype)
+        self.pipe = ZImagePipeline.from_pretrained(args.model, torch_dtype=dtype).to(args.device)
         self.pipe.set_progress_bar_config(disable=True)
 
     def draw(self, prompt, size, seed):
@@ -123,7 +124,8 @@ def psnr(a, b):
 
 def compare(args, dtype, size, scratch):
     command = [sys.executable, os.path.abspath(__file__), "--model", args.model, "--library",
-               args.library, "--dtype", dtype, "--size", str(size), "--scratch", scratch]
+               args.library, "--dtype", dtype, "--size", str(size), "--scratch", scratch,
+               "--device", args.device]
     sides = {name: subprocess.Popen(command + ["--side", name], stdin=subprocess.PIPE,
                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
              for name in args.sides}
@@ -161,6 +163,7 @@ def main():
     parser.add_argument("--sizes", default="256,512")
     parser.add_argument("--dtypes", default="fp32,bf16")
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda:N, for both sides")
     parser.add_argument("--side", choices=["kiln", "diffusers"], help=argparse.SUPPRESS)
     parser.add_argument("--dtype", help=argparse.SUPPRESS)
     parser.add_argument("--size", type=int, help=argparse.SUPPRESS)
@@ -173,7 +176,7 @@ def main():
         args.sides.insert(0, "diffusers")
     else:
         print("skip: diffusers is not installed, so there is no peer to compare with")
-    print("%d cores, model %s" % (os.cpu_count(), args.model))
+    print("%d cores, device %s, model %s" % (os.cpu_count(), args.device, args.model))
     with tempfile.TemporaryDirectory() as scratch:
         for dtype in args.dtypes.split(","):
             for size in args.sizes.split(","):

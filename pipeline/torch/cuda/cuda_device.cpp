@@ -3,7 +3,7 @@
  * Loading it registers the CUDA operators, after which the pipeline runs on cuda:N through the
  * same tensor.h.  It is opened on demand, so that machines without a GPU need none of it.
  */
-#include "pipeline/torch/cuda/plugin.h"
+#include "pipeline/torch/cuda/plugin.hpp"
 
 #include <cstdio>
 #include <cstring>

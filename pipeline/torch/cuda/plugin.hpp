@@ -1,9 +1,9 @@
-/* plugin.h - what libkiln_cuda.so offers to the pipeline that opens it: one table, found by name.
+/* plugin.hpp - what libkiln_cuda.so offers to the pipeline that opens it: one table, found by name.
  *
  * The name carries the version of this struct: change both together.  No exception leaves it.
  */
-#ifndef KILN_CUDA_PLUGIN_H
-#define KILN_CUDA_PLUGIN_H
+#ifndef KILN_CUDA_PLUGIN_HPP
+#define KILN_CUDA_PLUGIN_HPP
 
 #include <cstddef>
 

@@ -1,0 +1,34 @@
+#!/bin/bash
+# gpu_bundle.sh DIR - packs the built programs, the GPU tests and the libraries that a machine
+# with a GPU and PyTorch's LibTorch may lack, so that `sh DIR/run.sh`, in a checkout there, proves the
+# engine without installing anything.  Neither glibc nor LibTorch nor CUDA are packed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+dir=${1:?usage: scripts/gpu_bundle.sh DIR}
+build=${BUILD:-build}
+programs=("$build/kiln" "$build/kiln-worker")
+tests=("$build"/tests/gpu/test_*_cuda)
+libraries=("$build/libdiffusionz.so" "$build/libkiln_cuda.so")
+there='^(ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s|gomp)\.so)'
+there="$there|^lib(torch|c10|cuda|cupti|cublas|cudnn|cusparse|cufft|cufile|curand|cusolver|nccl|nv)"
+
+rm -rf "$dir"
+mkdir -p "$dir/bin" "$dir/lib"
+cp "${programs[@]}" "${tests[@]}" "$dir/bin/"
+cp "${libraries[@]}" "$dir/lib/"
+# `libfoo.so.1 => /path/libfoo.so.1 (0x...)`, once each, what they need themselves included.
+ldd "${programs[@]}" "${tests[@]}" "${libraries[@]}" | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' |
+    sort -u | while read -r name path; do
+    [[ $name =~ $there || -e $dir/lib/$name ]] || cp -L "$path" "$dir/lib/$name"
+done
+chmod u+w "$dir"/bin/* "$dir"/lib/*
+strip --strip-unneeded "$dir"/bin/* "$dir"/lib/*
+# RUNPATH yields to LD_LIBRARY_PATH, RPATH would not.
+for file in "$dir"/bin/* "$dir/lib/libdiffusionz.so" "$dir/lib/libkiln_cuda.so"; do
+    if readelf -d "$file" | grep -q '(RPATH)'; then
+        echo "gpu_bundle: $file has an RPATH, which no LD_LIBRARY_PATH overrides" >&2
+        exit 1
+    fi
+done
+cp scripts/gpu_run.sh "$dir/run.sh"
+du -sh "$dir" | sed 's/^/packed /'

@@ -1,0 +1,93 @@
+#!/bin/sh
+# gpu_run.sh - run.sh of a bundle (gpu_bundle.sh), started in a checkout on a machine with a GPU:
+# the GPU tests, pictures of the sketch model on every device, their timings and differences.
+# Goes on after a failure; prints PASS or FAIL a step; full output and the pictures are in $OUT.
+here=$(cd "$(dirname "$0")" && pwd)
+root=${KILN_SOURCE:-$PWD}
+out=${OUT:-$(mktemp -d)}
+log=$out/log
+pictures=$(mktemp -d)
+python=${PYTHON:-python3}
+torch=$($python -c 'import os, torch; print(os.path.dirname(torch.__file__))' 2>>"$log")
+[ -n "$torch" ] || torch=$(ls -d /opt/*/.venv/lib/python3*/site-packages/torch 2>/dev/null | head -n 1)
+path=$here/lib:$torch/lib
+for dir in "$(dirname "$torch")"/nvidia/*/lib; do path=$path:$dir; done
+path=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export KILN_SOURCE="$root"
+failed=0
+
+# step NAME SECONDS COMMAND...: runs our program with the libraries' path.
+step() {
+    name=$1 limit=$2
+    shift 2
+    echo "== $name: $*" >>"$log"
+    begin=$(date +%s.%N)
+    LD_LIBRARY_PATH=$path timeout -k 5 "$limit" "$@" >"$out/step" 2>&1
+    status=$?
+    took=$(echo "$begin $(date +%s.%N)" | awk '{printf "%.1f", $2 - $1}')
+    cat "$out/step" >>"$log"
+    word=PASS
+    [ $status = 0 ] || { word=FAIL failed=$((failed + 1)); }
+    echo "$word $name (status $status, $took s)"
+    [ $status = 0 ] || tail -n 12 "$out/step" | cut -c1-400 | sed 's/^/    /'
+}
+
+# The worst error of each stage over all cases.
+table() {
+    awk '/ relative / {for (i = 1; i < NF; i++) if ($i == "max") {stage = $2 (i > 3 ? " " $3 : ""); v = $(i + 1)}
+            if (v + 0 >= worst[stage] + 0) worst[stage] = v
+            if ($NF + 0 >= whole[stage] + 0) whole[stage] = $NF}
+        / off by more than / {share = $3 / $5; if (share > most) most = share; if ($NF > far) far = $NF}
+        END {for (s in worst) printf "    %-24s max %s relative %s\n", s, worst[s], whole[s]
+            printf "    picture: at most %.5f of values beyond the limit, worst %d levels\n", most, far}' "$1"
+}
+
+echo "libtorch: $torch"
+nvidia-smi -L 2>&1 | head -n 4
+step "devices and libraries" 20 "$here/bin/kiln-worker" --version
+for dtype in fp32 bf16; do
+    KILN_PARITY=$dtype step "parity $dtype" 60 "$here/bin/test_parity_cuda"
+    table "$out/step"
+done
+step "engine" 90 "$here/bin/test_engine_cuda"
+grep -E '^(sketch|after)' "$out/step" | sed 's/^/    /'
+
+i=0
+for prompt in "two red stars above a blue circle at sunset" "a large yellow ring at night" \
+    "three orange flowers in the grass" "a purple heart, a green triangle and a white square"; do
+    i=$((i + 1))
+    for how in cuda:0/fp32 cuda:0/bf16 cpu/fp32 cpu/bf16; do
+        device=${how%/*} dtype=${how#*/}
+        file=$pictures/$i-$(echo "$device" | tr -d :)-$dtype
+        step "render $i $how" 30 "$here/bin/kiln-worker" render \
+            --model "$root/pipeline/models/sketch" --prompt "$prompt" --seed "$i" --width 512 \
+            --height 512 --device "$device" --dtype "$dtype" --json --latents "$file.safetensors" \
+            --out "$file.webp"
+        grep -h denoise_ms "$out/step" | sed 's/.*"text_ms"/    "text_ms"/'
+    done
+done
+$python - "$pictures" <<'P' 2>>"$log"
+import glob, sys
+from safetensors.numpy import load_file
+import numpy as np
+for i in range(1, 5):
+    try:
+        base = load_file(f"{sys.argv[1]}/{i}-cpu-fp32.safetensors")["latent"]
+        for how in ("cuda0-fp32", "cuda0-bf16", "cpu-bf16"):
+            d = load_file(f"{sys.argv[1]}/{i}-{how}.safetensors")["latent"] - base
+            print(f"latent {i} {how}: relative {np.linalg.norm(d) / np.linalg.norm(base):.2e}")
+    except Exception as e:
+        print(f"latent {i}: {e}")
+P
+status99=0
+LD_LIBRARY_PATH=$path "$here/bin/kiln-worker" render --model "$root/pipeline/models/sketch" \
+    --prompt x --device cuda:99 --out "$pictures/none.webp" >>"$log" 2>&1 || status99=$?
+[ $status99 = 69 ] && echo "PASS cuda:99 ends with 69" || { echo "FAIL cuda:99 ends with $status99"; failed=$((failed + 1)); }
+echo "== bench" >>"$log"
+LD_LIBRARY_PATH=$path timeout 60 $python "$root/scripts/bench/engine_vs_diffusers.py" --device cuda:0 \
+    --model "$root/pipeline/models/sketch" --library "$here/lib/libdiffusionz.so" --sizes 512,1024 \
+    --repeat 5 2>&1 | tee -a "$log"
+rm -f "$out/step"
+tar -C "$pictures" -cf "$out/pictures.tar" . && rm -rf "$pictures"
+echo "$failed steps failed; all output in $log, pictures in $out/pictures.tar"
+[ $failed = 0 ] || exit 1

@@ -1,0 +1,204 @@
+/* test_engine_cuda.c - the engine on cuda:0 through its C ABI: pictures beside those of the CPU,
+ * LoRAs, many calls, errors.
+ *
+ * The first test opens the CPU first on purpose: LibTorch remembers for ever what it finds when
+ * it first asks for CUDA, and a bf16 picture on the CPU must not be what makes it ask.
+ */
+#include <math.h>
+#include <time.h>
+
+#include "tests/gpu/gpu.h"
+
+#define SKETCH_SIDE 256
+#define SKETCH_VALUES ((size_t)SKETCH_SIDE * SKETCH_SIDE * 3)
+#define PLAIN_SIDE 64
+#define PLAIN_LATENT ((size_t)16 * (PLAIN_SIDE / 8) * (PLAIN_SIDE / 8))
+#define PROMPT "two red stars above a blue circle at sunset"
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void a_cpu_context_may_come_first(void **state)
+{
+    (void)state;
+    const int dtypes[2] = {DIFFUSIONZ_BF16, DIFFUSIONZ_FP32};
+    for (int i = 0; i < 2; i++) {
+        DiffusionZContext *cpu = open_model(golden("models/plain"), -1, dtypes[i]);
+        DiffusionZOutput out = draw(cpu, "a red circle", PLAIN_SIDE, 1, 1);
+        diffusionz_release_outputs(&out, 1);
+        diffusionz_free(cpu);
+    }
+    diffusionz_free(open_model(golden("models/plain"), 0, DIFFUSIONZ_FP32));
+}
+
+/* --- pictures
+ * ----------------------------------------------------------------------------------- */
+
+static void the_sketch_model_draws_what_the_cpu_draws(void **state)
+{
+    (void)state;
+    DiffusionZContext *cpu = open_model(sketch(), -1, DIFFUSIONZ_FP32);
+    DiffusionZContext *gpu = open_model(sketch(), 0, DIFFUSIONZ_FP32);
+    DiffusionZContext *half = open_model(sketch(), 0, DIFFUSIONZ_BF16);
+    DiffusionZOutput want = draw(cpu, PROMPT, SKETCH_SIDE, 8, 7);
+    DiffusionZOutput got = draw(gpu, PROMPT, SKETCH_SIDE, 8, 7);
+    DiffusionZOutput rough = draw(half, PROMPT, SKETCH_SIDE, 8, 7);
+    double share = share_beyond(want.rgb, got.rgb, SKETCH_VALUES, 1);
+    double error = 0;
+    for (size_t i = 0; i < SKETCH_VALUES; i++)
+        error += pow(want.rgb[i] - rough.rgb[i], 2);
+    double db = 10 * log10(255.0 * 255.0 * (double)SKETCH_VALUES / fmax(error, 1e-9));
+    printf("sketch: fp32 off by more than 1 in %.5f of values; bf16 at %.1f dB\n", share, db);
+    assert_true(share <= 0.001);
+    assert_true(db >= 25);
+    diffusionz_release_outputs(&want, 1);
+    diffusionz_release_outputs(&got, 1);
+    diffusionz_release_outputs(&rough, 1);
+    diffusionz_free(cpu);
+    diffusionz_free(gpu);
+    diffusionz_free(half);
+}
+
+static void neighbours_change_nothing(void **state)
+{
+    (void)state;
+    DiffusionZContext *ctx = open_model(golden("models/plain"), 0, DIFFUSIONZ_FP32);
+    const DiffusionZItem items[3] = {{.prompt = "a star", .seed = 1},
+                                     {.prompt = PROMPT ", " PROMPT ", " PROMPT, .seed = 2},
+                                     {.prompt = "", .seed = 3}};
+    const DiffusionZBatch batch = {
+        .items = items, .item_count = 3, .width = PLAIN_SIDE, .height = PLAIN_SIDE, .num_steps = 3};
+    DiffusionZOutput together[3];
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, together, NULL), 0);
+    for (int i = 0; i < 3; i++) {
+        DiffusionZOutput alone = draw(ctx, items[i].prompt, PLAIN_SIDE, 3, items[i].seed);
+        assert_int_equal(together[i].error_code, 0);
+        assert_memory_equal(together[i].latent, alone.latent, PLAIN_LATENT * sizeof(float));
+        assert_memory_equal(together[i].rgb, alone.rgb, (size_t)PLAIN_SIDE * PLAIN_SIDE * 3);
+        diffusionz_release_outputs(&alone, 1);
+    }
+    diffusionz_release_outputs(together, 3);
+    diffusionz_free(ctx);
+}
+
+/* --- LoRAs
+ * -------------------------------------------------------------------------------------- */
+
+static void a_lora_leaves_no_trace(void **state)
+{
+    const int dtype = *(const int *)*state;
+    DiffusionZContext *ctx = open_model(golden("models/plain"), 0, dtype);
+    DiffusionZOutput before = draw(ctx, "a red circle", PLAIN_SIDE, 2, 5);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(diffusionz_load_lora(ctx, golden("loras/kohya.safetensors"), 0.8f), 0);
+        DiffusionZOutput with = draw(ctx, "a red circle", PLAIN_SIDE, 2, 5);
+        assert_memory_not_equal(with.latent, before.latent, PLAIN_LATENT * sizeof(float));
+        assert_int_equal(diffusionz_unload_lora(ctx), 0);
+        DiffusionZOutput after = draw(ctx, "a red circle", PLAIN_SIDE, 2, 5);
+        assert_memory_equal(after.latent, before.latent, PLAIN_LATENT * sizeof(float));
+        assert_memory_equal(after.rgb, before.rgb, (size_t)PLAIN_SIDE * PLAIN_SIDE * 3);
+        diffusionz_release_outputs(&with, 1);
+        diffusionz_release_outputs(&after, 1);
+    }
+    diffusionz_release_outputs(&before, 1);
+    diffusionz_free(ctx);
+}
+
+/* --- memory
+ * ------------------------------------------------------------------------------------- */
+
+static size_t device_bytes(size_t *ret_held)
+{
+    size_t used = 0;
+    assert_true(kt_device_memory(0, &used, ret_held));
+    return used;
+}
+
+static void fifty_pictures_keep_their_memory(void **state)
+{
+    (void)state;
+    DiffusionZContext *ctx = open_model(sketch(), 0, DIFFUSIONZ_BF16);
+    size_t used_first = 0, held_first = 0, held;
+    double start = 0;
+    for (int i = 0; i < 52; i++) {
+        DiffusionZOutput out = draw(ctx, PROMPT, SKETCH_SIDE, 8, (uint64_t)i);
+        diffusionz_release_outputs(&out, 1);
+        if (i == 1) { /* the libraries' own workspaces are there by now */
+            used_first = device_bytes(&held_first);
+            start = seconds();
+        }
+    }
+    double each = (seconds() - start) / 50;
+    size_t used = device_bytes(&held);
+    printf("sketch bf16 %d px, 8 steps: %.1f ms a picture; %zu bytes in use, %zu held\n",
+           SKETCH_SIDE, each * 1e3, used, held);
+    assert_int_equal(used, used_first);
+    assert_int_equal(held, held_first);
+    diffusionz_free(ctx);
+    size_t left = device_bytes(&held);
+    printf("after the context: %zu bytes in use, %zu held\n", left, held);
+    assert_true(left < used);
+    DiffusionZContext *again = open_model(sketch(), 0, DIFFUSIONZ_BF16);
+    diffusionz_free(again);
+    assert_int_equal(device_bytes(&held), left);
+}
+
+/* --- errors
+ * ------------------------------------------------------------------------------------- */
+
+static void a_device_that_is_not_there_is_named(void **state)
+{
+    (void)state;
+    const int devices[3] = {99, 127, 100000};
+    for (int i = 0; i < 3; i++) {
+        const DiffusionZOptions options = {.model_path = golden("models/plain"),
+                                           .device_id = devices[i]};
+        DiffusionZContext *ctx = NULL;
+        char name[32];
+        snprintf(name, sizeof name, "cuda:%d", devices[i]);
+        assert_int_equal(diffusionz_open(&options, &ctx), KILN_DEVICE);
+        assert_null(ctx);
+        assert_non_null(strstr(diffusionz_last_error(), name));
+    }
+    assert_null(diffusionz_init(golden("models/plain"), 99));
+}
+
+/* Asks for more than any card has; what comes after is as if nothing had been. */
+static void too_much_memory_is_said_and_survived(void **state)
+{
+    (void)state;
+    const int64_t wide = (int64_t)1 << 21;
+    struct kiln_error err;
+    assert_int_equal(kt_device_open(0, &err), 0);
+    struct kt_scope *s = kt_scope_new(0);
+    kt row = kt_randn(s, 1, 2, (int64_t[]){1, wide});
+    kt_copy(s, kt_affine(s, kt_repeat_rows(s, row, wide), 2, 0));
+    assert_int_equal(kt_scope_check(s, &err), KILN_NO_MEMORY);
+    assert_null(strchr(err.text, '\n'));
+    kt_scope_free(s);
+    DiffusionZContext *ctx = open_model(golden("models/plain"), 0, DIFFUSIONZ_BF16);
+    DiffusionZOutput out = draw(ctx, "a star", PLAIN_SIDE, 1, 1);
+    diffusionz_release_outputs(&out, 1);
+    diffusionz_free(ctx);
+}
+
+int main(void)
+{
+    static int fp32 = DIFFUSIONZ_FP32, bf16 = DIFFUSIONZ_BF16;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cpu_context_may_come_first),
+        cmocka_unit_test(the_sketch_model_draws_what_the_cpu_draws),
+        cmocka_unit_test(neighbours_change_nothing),
+        {"a_lora_leaves_no_trace_fp32", a_lora_leaves_no_trace, NULL, NULL, &fp32},
+        {"a_lora_leaves_no_trace_bf16", a_lora_leaves_no_trace, NULL, NULL, &bf16},
+        cmocka_unit_test(fifty_pictures_keep_their_memory),
+        cmocka_unit_test(a_device_that_is_not_there_is_named),
+        cmocka_unit_test(too_much_memory_is_said_and_survived),
+    };
+    need_gpu();
+    return cmocka_run_group_tests_name("engine_cuda", tests, NULL, NULL);
+}
