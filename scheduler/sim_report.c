@@ -134,7 +134,7 @@ void kiln_sim_report_json(const struct kiln_sim_report *report, struct kiln_text
 static void row(struct kiln_text *out, const char *name, double value, const char *unit,
                 const char *meaning)
 {
-    kiln_text_printf(out, "%-16s %12.*f %-5s  %s\n", name, value < 10 ? 3 : 1, value, unit,
+    kiln_text_printf(out, "%-16s %12.*f %-5s  %s\n", name, value < 10 ? 4 : 1, value, unit,
                      meaning);
 }
 

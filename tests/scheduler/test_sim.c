@@ -1,0 +1,455 @@
+/* test_sim.c - small traces whose schedule can be worked out by hand, then random ones whose every
+ * decision is checked against the model of sim.h by an accountant that shares no code with it. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "scheduler/cost_model.h"
+#include "scheduler/sim_fair.h"
+#include "scheduler/sim_report.h"
+
+#define S INT64_C(1000000000)
+
+static struct kiln_error err;
+static struct kiln_trace *trace;
+static struct kiln_sim_run run;
+static struct kiln_sim_report report;
+static struct kiln_sim_options options;
+
+static int teardown(void **state)
+{
+    (void)state;
+    kiln_trace_free(trace);
+    kiln_sim_release(&run);
+    trace = NULL;
+    return 0;
+}
+
+/* One text of lines; the header is the first. */
+static void read_text(const char *text)
+{
+    kiln_trace_free(trace);
+    trace = kiln_trace_new("t.csv");
+    assert_non_null(trace);
+    for (uint64_t number = 1; *text; number++) {
+        size_t len = strcspn(text, "\n");
+        assert_int_equal(kiln_trace_line(trace, number, text, len, &err), 0);
+        text += len + (text[len] == '\n');
+    }
+    assert_int_equal(kiln_trace_end(trace, &err), 0);
+}
+
+static void simulate(enum kiln_sim_policy policy, uint32_t workers, double switch_s)
+{
+    options.policy = policy;
+    options.workers = workers;
+    options.switch_s = switch_s;
+    options.base_s = options.base_s > 0 ? options.base_s : 1;
+    options.window = options.window ? options.window : 32;
+    kiln_sim_release(&run);
+    if (kiln_sim(trace, &options, &run, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(kiln_sim_report(trace, &options, &run, &report, &err), 0);
+}
+
+static int reset(void **state)
+{
+    (void)state;
+    memset(&options, 0, sizeof options);
+    return 0;
+}
+
+static const enum kiln_sim_policy policies[] = {KILN_SIM_KILN, KILN_SIM_FIFO, KILN_SIM_AFFINITY};
+
+/* --- by hand --------------------------------------------------------------------------------- */
+/* Nothing is loaded at the start, so the bare model is loaded like any other set. */
+static void the_first_load_is_a_switch(void **state)
+{
+    (void)state;
+    read_text("service_s\n3\n");
+    for (int i = 0; i < 3; i++) {
+        simulate(policies[i], 4, 2);
+        assert_int_equal(run.served[0].start_ns, 2 * S);
+        assert_int_equal(run.served[0].end_ns, 5 * S);
+        assert_int_equal(report.switches, 1);
+        assert_int_equal(report.switches_min, 1);
+        assert_float_equal(report.makespan_s, 5, 1e-12);
+        assert_float_equal(report.lower_bound_s, 5, 1e-12);
+        assert_float_equal(report.wait_max_s, 2, 1e-12);
+        assert_float_equal(report.ratio, 1, 1e-12);
+    }
+}
+
+/* A B A B on one worker, a second each and a second to switch. */
+static void alternating_sets(void **state)
+{
+    (void)state;
+    read_text("loras,service_s\na,1\nb,1\na,1\nb,1\n");
+    simulate(KILN_SIM_FIFO, 1, 1);
+    assert_int_equal(report.switches, 4);
+    assert_float_equal(report.makespan_s, 8, 1e-12);
+    assert_float_equal(report.wait_mean_s, (1 + 3 + 5 + 7) / 4.0, 1e-12);
+    assert_float_equal(report.wait_p50_s, 3, 1e-12);
+    assert_float_equal(report.wait_p99_s, 7, 1e-12);
+    assert_float_equal(report.lower_bound_s, 6, 1e-12);
+    options.window = 1;
+    simulate(KILN_SIM_AFFINITY, 1, 1);
+    assert_int_equal(report.switches, 4);
+    options.window = 2;
+    simulate(KILN_SIM_AFFINITY, 1, 1);
+    assert_int_equal(report.switches, 2);
+    assert_float_equal(report.makespan_s, 6, 1e-12);
+    simulate(KILN_SIM_KILN, 1, 1);
+    assert_int_equal(report.switches, 2);
+    assert_float_equal(report.makespan_s, 6, 1e-12);
+    assert_float_equal(report.ratio, 1, 1e-12);
+}
+
+/* The longest job and its load is a bound as well. */
+static void a_long_job_is_a_bound(void **state)
+{
+    (void)state;
+    read_text("loras,service_s\na,2\na,2\na,2\nb,10\n");
+    simulate(KILN_SIM_FIFO, 2, 1);
+    assert_float_equal(report.lower_bound_s, 11, 1e-12);
+    assert_int_equal(report.switches_min, 2);
+    assert_float_equal(report.work_s, 16, 1e-12);
+    simulate(KILN_SIM_KILN, 2, 1);
+    assert_float_equal(report.makespan_s, 11, 1e-12);
+}
+
+static void no_lora_is_a_set(void **state)
+{
+    (void)state;
+    read_text("loras,service_s\n,1\na,1\n,1\n");
+    simulate(KILN_SIM_FIFO, 1, 10);
+    assert_int_equal(report.switches, 3);
+    assert_int_equal(report.switches_min, 2);
+    assert_float_equal(report.lower_bound_s, 23, 1e-12);
+}
+
+static void waits_begin_at_the_arrival(void **state)
+{
+    (void)state;
+    read_text("arrival_s,service_s\n105,1\n100,4\n");
+    for (int i = 0; i < 3; i++) {
+        simulate(policies[i], 1, 0.5);
+        assert_int_equal(run.served[0].start_ns, S / 2); /* at 100 */
+        assert_int_equal(run.served[1].start_ns, 5 * S); /* at 105, nothing to load */
+        assert_float_equal(report.wait_max_s, 0.5, 1e-12);
+        assert_float_equal(report.makespan_s, 6, 1e-12);
+        assert_float_equal(report.arrivals_s, 6, 1e-12);
+        assert_int_equal(report.switches, 1);
+    }
+}
+
+static void an_idle_worker_with_the_set_is_found(void **state)
+{
+    (void)state;
+    read_text("arrival_s,loras,service_s\n0,a,1\n0,b,1\n10,b,1\n20,a,1\n");
+    simulate(KILN_SIM_AFFINITY, 2, 1);
+    assert_int_equal(report.switches, 2);
+    simulate(KILN_SIM_KILN, 2, 1);
+    assert_int_equal(report.switches, 2);
+    simulate(KILN_SIM_FIFO, 2, 1);
+    assert_int_equal(report.switches, 4); /* the longest free is the other one, twice */
+}
+
+static void empty_service_comes_from_the_cost_model(void **state)
+{
+    struct kiln_cost_shape base = {
+        .model = "", .width = 1024, .height = 1024, .steps = 8, .jobs = 1};
+    struct kiln_cost_shape small = base;
+    (void)state;
+    small.width = 512;
+    small.height = 768;
+    small.steps = 4;
+    read_text("width,height,steps,service_s\n1024,1024,8,\n512,768,4,\n512,768,4,7\n");
+    options.base_s = 2;
+    simulate(KILN_SIM_FIFO, 3, 0);
+    assert_int_equal(run.served[0].end_ns, 2 * S);
+    double expected = 2 * kiln_cost_tflop(&small) / kiln_cost_tflop(&base);
+    assert_float_equal((double)run.served[1].end_ns / 1e9, expected, 1e-8);
+    assert_int_equal(run.served[2].end_ns, 7 * S);
+}
+
+static void promises_are_counted(void **state)
+{
+    (void)state;
+    read_text("max_wait_s,service_s\n1,2\n1,2\n,2\n6,2\n6,2\n");
+    simulate(KILN_SIM_FIFO, 1, 0);
+    assert_int_equal(report.promises, 4);
+    assert_int_equal(report.missed_max_wait, 2); /* waits 0 2 4 6 8 */
+    read_text("max_wait_s,service_s\n,5\n,5\n,5\n6,5\n");
+    simulate(KILN_SIM_FIFO, 1, 0);
+    assert_int_equal(report.missed_max_wait, 1);
+    simulate(KILN_SIM_KILN, 1, 0);
+    assert_int_equal(report.missed_max_wait, 0);
+}
+
+static void the_nearest_rank_is_taken(void **state)
+{
+    char text[2048] = "service_s\n";
+    (void)state;
+    for (int i = 0; i < 200; i++)
+        strcat(text, "1\n");
+    read_text(text);
+    simulate(KILN_SIM_FIFO, 1, 0); /* waits 0 .. 199 */
+    assert_float_equal(report.wait_p50_s, 99, 1e-12);
+    assert_float_equal(report.wait_p99_s, 197, 1e-12);
+    assert_float_equal(report.wait_max_s, 199, 1e-12);
+}
+
+/* --- fairness -------------------------------------------------------------------------------- */
+static void the_gap_by_hand(void **state)
+{
+    (void)state;
+    read_text("tenant,service_s\na,1\na,1\nb,1\nb,1\n");
+    simulate(KILN_SIM_FIFO, 1, 0);
+    assert_float_equal(report.fair_gap_gpu_s, 2, 1e-12);
+    read_text("tenant,service_s\na,1\nb,1\na,1\nb,1\n");
+    simulate(KILN_SIM_FIFO, 1, 0);
+    assert_float_equal(report.fair_gap_gpu_s, 1, 1e-12);
+    read_text("service_s\n1\n1\n1\n");
+    simulate(KILN_SIM_FIFO, 1, 0);
+    assert_float_equal(report.fair_gap_gpu_s, 0, 1e-12);
+}
+
+/* Who has nothing waiting is nobody's measure: b's job comes after all of a's have started. */
+static void the_gap_needs_two_that_wait(void **state)
+{
+    (void)state;
+    read_text("arrival_s,tenant,service_s\n0,a,1\n0,a,1\n0,a,1\n2.5,b,1\n2.5,b,1\n");
+    simulate(KILN_SIM_FIFO, 1, 0);
+    assert_float_equal(report.fair_gap_gpu_s, 0, 1e-12);
+}
+
+/* When a tenant comes back the pair begins anew; low and high are of one interval. */
+static void a_pair_begins_anew(void **state)
+{
+    const double work_s[] = {10, 10};
+    struct kiln_fair *fair = kiln_fair_new(work_s, 2);
+    (void)state;
+    for (int i = 0; i < 6; i++)
+        kiln_fair_arrived(fair, 0);
+    kiln_fair_arrived(fair, 1);
+    kiln_fair_started(fair, 0, 2);
+    kiln_fair_started(fair, 1, 1); /* 1 has none left; the range was 0 .. 2 */
+    assert_float_equal(kiln_fair_gap(fair), 2, 1e-12);
+    kiln_fair_started(fair, 0, 50); /* alone */
+    kiln_fair_arrived(fair, 1);
+    kiln_fair_started(fair, 0, 1);
+    assert_float_equal(kiln_fair_gap(fair), 2, 1e-12);
+    kiln_fair_started(fair, 0, 3);
+    assert_float_equal(kiln_fair_gap(fair), 4, 1e-12);
+    kiln_fair_free(fair);
+}
+
+static void kiln_is_fairer_than_fifo(void **state)
+{
+    struct kiln_text text = {0};
+    (void)state;
+    kiln_text_puts(&text, "tenant,loras,service_s\n");
+    for (int i = 0; i < 1000; i++)
+        kiln_text_printf(&text, "%s,l%d,1\n", i < 800 ? "big" : "small", i % 3);
+    read_text(text.at);
+    kiln_text_release(&text);
+    simulate(KILN_SIM_FIFO, 2, 0.1);
+    double fifo_s = report.fair_gap_gpu_s;
+    assert_true(fifo_s >= 799);
+    simulate(KILN_SIM_KILN, 2, 0.1);
+    assert_true(report.fair_gap_gpu_s < fifo_s / 2);
+}
+
+/* --- random traces, every decision checked --------------------------------------------------- */
+static uint64_t random_state = 1;
+static uint32_t random_below(uint32_t bound)
+{
+    random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
+    return (uint32_t)((random_state >> 33) % bound);
+}
+
+static void random_trace(uint32_t jobs)
+{
+    struct kiln_text text = {0};
+    bool online = random_below(2), promises = random_below(2);
+    uint32_t sets = 1 + random_below(30), tenants = 1 + random_below(5), at_ms = 0;
+    kiln_text_puts(&text, "arrival_s,tenant,width,loras,priority,max_wait_s,service_s\n");
+    for (uint32_t i = 0; i < jobs; i++) {
+        at_ms += online ? random_below(400) : 0;
+        kiln_text_printf(&text, "%u.%03u,t%u,%u,", at_ms / 1000, at_ms % 1000,
+                         random_below(tenants), random_below(3) ? 1024 : 512);
+        uint32_t set = random_below(sets);
+        if (set)
+            kiln_text_printf(&text, "l%u", set * set / sets);
+        kiln_text_printf(&text, ",%d,", random_below(10) ? 0 : (int)random_below(21) - 10);
+        if (promises && random_below(2))
+            kiln_text_printf(&text, "%u", 1 + random_below(200));
+        kiln_text_printf(&text, ",%u.%u\n", random_below(3), 1 + random_below(9));
+    }
+    read_text(text.at);
+    kiln_text_release(&text);
+}
+
+struct step {
+    struct kiln_sim_served served;
+    uint32_t job;
+};
+
+static int by_worker_and_start(const void *a, const void *b)
+{
+    const struct step *x = a, *y = b;
+    if (x->served.worker != y->served.worker)
+        return x->served.worker < y->served.worker ? -1 : 1;
+    return x->served.start_ns < y->served.start_ns ? -1 : 1;
+}
+
+/* Holds the run to the model: nobody starts early, no worker does two things at once, loads are
+ * where sets change and nowhere else, and the sums are those of the report. */
+static void account(void)
+{
+    struct step *steps = calloc(trace->count, sizeof *steps);
+    uint64_t switches = 0;
+    int64_t end_ns = 0, switch_ns = (int64_t)llround(options.switch_s * 1e9);
+    for (uint32_t i = 0; i < trace->count; i++) {
+        steps[i] = (struct step){run.served[i], i};
+        assert_true(run.served[i].worker < options.workers);
+        assert_int_equal(run.served[i].end_ns - run.served[i].start_ns, trace->jobs[i].service_ns);
+        if (run.served[i].end_ns > end_ns)
+            end_ns = run.served[i].end_ns;
+    }
+    qsort(steps, trace->count, sizeof *steps, by_worker_and_start);
+    for (uint32_t i = 0; i < trace->count; i++) {
+        const struct kiln_trace_job *job = &trace->jobs[steps[i].job];
+        bool first = i == 0 || steps[i].served.worker != steps[i - 1].served.worker;
+        bool changes = first || trace->jobs[steps[i - 1].job].set != job->set;
+        int64_t begins = steps[i].served.start_ns - (changes ? switch_ns : 0);
+        assert_int_equal(steps[i].served.switched, changes);
+        assert_true(begins >= job->arrival_ns);
+        if (!first)
+            assert_true(begins >= steps[i - 1].served.end_ns);
+        switches += changes;
+    }
+    free(steps);
+    assert_int_equal(report.switches, switches);
+    assert_true(report.switches >= report.switches_min);
+    assert_float_equal(report.makespan_s, (double)end_ns / 1e9, 1e-9);
+    assert_true(report.makespan_s >= report.lower_bound_s - 1e-6);
+    assert_true(report.makespan_s >= report.arrivals_s - 1e-6);
+}
+
+static void random_runs_keep_the_books(void **state)
+{
+    (void)state;
+    for (random_state = 1; random_state <= 12;) {
+        uint64_t seed = random_state;
+        random_trace(200 + random_below(600));
+        for (int i = 0; i < 3; i++) {
+            options.window = 1 + random_below(64);
+            simulate(policies[i], 1 + random_below(12), random_below(40) / 10.0);
+            account();
+        }
+        random_state = seed + 1;
+    }
+}
+
+/* The first to come is the first to start, whatever its set. */
+static void fifo_is_first_in_first_out(void **state)
+{
+    (void)state;
+    random_state = 99;
+    random_trace(500);
+    simulate(KILN_SIM_FIFO, 5, 0.7);
+    for (uint32_t i = 1; i < trace->count; i++) {
+        const struct kiln_sim_served *a = &run.served[i - 1], *b = &run.served[i];
+        int64_t switch_ns = 700000000;
+        assert_true(a->start_ns - a->switched * switch_ns <= b->start_ns - b->switched * switch_ns);
+    }
+}
+
+static void equal_input_gives_equal_output(void **state)
+{
+    (void)state;
+    random_state = 7;
+    random_trace(800);
+    options.noise = 0.3;
+    for (int i = 0; i < 3; i++) {
+        struct kiln_text first = {0}, again = {0};
+        simulate(policies[i], 6, 0.4);
+        kiln_sim_report_json(&report, &first);
+        kiln_sim_report_text(&report, &options, &first);
+        simulate(policies[i], 6, 0.4);
+        kiln_sim_report_json(&report, &again);
+        kiln_sim_report_text(&report, &options, &again);
+        assert_string_equal(first.at, again.at);
+        kiln_text_release(&first);
+        kiln_text_release(&again);
+    }
+}
+
+/* Noise keeps the mean, is the same for every policy, and follows the seed. */
+static void noise_is_seeded(void **state)
+{
+    struct kiln_text text = {0};
+    (void)state;
+    kiln_text_puts(&text, "service_s\n");
+    for (int i = 0; i < 4000; i++)
+        kiln_text_puts(&text, "2\n");
+    read_text(text.at);
+    kiln_text_release(&text);
+    options.noise = 0.5;
+    simulate(KILN_SIM_FIFO, 3, 0);
+    double sum_s = report.work_s;
+    assert_float_equal(sum_s / 4000, 2, 0.1);
+    simulate(KILN_SIM_KILN, 3, 0);
+    assert_float_equal(report.work_s, sum_s, 1e-6);
+    options.seed = 2;
+    simulate(KILN_SIM_FIFO, 3, 0);
+    assert_true(fabs(report.work_s - sum_s) > 1e-3);
+}
+
+static void too_much_work_is_refused(void **state)
+{
+    struct kiln_text text = {0};
+    (void)state;
+    kiln_text_puts(&text, "service_s\n");
+    for (int i = 0; i < 4000; i++)
+        kiln_text_puts(&text, "2592000\n");
+    read_text(text.at);
+    kiln_text_release(&text);
+    options = (struct kiln_sim_options){.workers = 1, .window = 1, .base_s = 1};
+    assert_int_equal(kiln_sim(trace, &options, &run, &err), KILN_BAD_INPUT);
+    assert_non_null(strstr(err.text, "seconds of work"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, reset, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_first_load_is_a_switch),
+        TEST(alternating_sets),
+        TEST(a_long_job_is_a_bound),
+        TEST(no_lora_is_a_set),
+        TEST(waits_begin_at_the_arrival),
+        TEST(an_idle_worker_with_the_set_is_found),
+        TEST(empty_service_comes_from_the_cost_model),
+        TEST(promises_are_counted),
+        TEST(the_nearest_rank_is_taken),
+        TEST(the_gap_by_hand),
+        TEST(the_gap_needs_two_that_wait),
+        TEST(a_pair_begins_anew),
+        TEST(kiln_is_fairer_than_fifo),
+        TEST(random_runs_keep_the_books),
+        TEST(fifo_is_first_in_first_out),
+        TEST(equal_input_gives_equal_output),
+        TEST(noise_is_seeded),
+        TEST(too_much_work_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
