@@ -131,24 +131,22 @@ namespace kiln
 /* LibTorch's own choice depends on sizes and on the number of threads; on the CPU oneDNN is the
  * fastest for all of ours, and the same picture must come out of any number of threads.  Its
  * choosing also asks whether cuDNN exists, and an answer before libkiln_cuda.so is loaded would
- * shut this process out of CUDA; bf16 takes that way on processors without AVX-512 alone. */
-static bool onednn_takes(const at::Tensor &x)
-{
-    static const bool wide = cpuinfo_initialize() && cpuinfo_has_x86_avx512bw() &&
-                             cpuinfo_has_x86_avx512vl() && cpuinfo_has_x86_avx512dq();
-    if (!x.is_cpu() || !at::hasMKLDNN())
-        return false;
-    return x.scalar_type() == at::kFloat || (wide && x.scalar_type() == at::kBFloat16);
-}
-
+ * shut this process out of CUDA.  oneDNN's bf16 needs AVX-512: without it, fp32 does the work. */
 at::Tensor convolve(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
                     int64_t stride, int64_t pad, int64_t dilation)
 {
+    static const bool wide = cpuinfo_initialize() && cpuinfo_has_x86_avx512bw() &&
+                             cpuinfo_has_x86_avx512vl() && cpuinfo_has_x86_avx512dq();
     const int64_t strides[2] = {stride, stride}, pads[2] = {pad, pad};
     const int64_t gaps[2] = {dilation, dilation};
-    if (onednn_takes(x))
+    if (!x.is_cpu() || !at::hasMKLDNN())
+        return at::conv2d(x, weight, bias, strides, pads, gaps);
+    if (x.scalar_type() == at::kFloat || (wide && x.scalar_type() == at::kBFloat16))
         return at::mkldnn_convolution(x, weight, bias, pads, strides, gaps, 1);
-    return at::conv2d(x, weight, bias, strides, pads, gaps);
+    at::Tensor b = bias.defined() ? bias.to(at::kFloat) : bias;
+    return at::mkldnn_convolution(x.to(at::kFloat), weight.to(at::kFloat), b, pads, strides, gaps,
+                                  1)
+        .to(x.scalar_type());
 }
 
 /* In fp32 on the CPU a 1x1 convolution reaches oneDNN, which uses what the processor has; plain
