@@ -157,8 +157,9 @@ static int check_features(const uint8_t *data, size_t size, uint64_t max_pixels,
     return KILN_OK;
 }
 
-/* Into the caller's memory; a file that ends early is an error, never a grey half. */
-static int decode_into(const uint8_t *data, size_t size, uint8_t *rgb, size_t bytes,
+/* Into the caller's memory, scaled if the window has another size; a file that ends early is an
+ * error, never a grey half. */
+static int decode_into(const uint8_t *data, size_t size, const struct kiln_webp_window *into,
                        const WebPBitstreamFeatures *features, struct kiln_error *err)
 {
     WebPDecoderConfig config;
@@ -166,9 +167,14 @@ static int decode_into(const uint8_t *data, size_t size, uint8_t *rgb, size_t by
         return kiln_fail(err, KILN_INTERNAL, "libwebp is not the version Kiln was built with");
     config.output.colorspace = MODE_RGB;
     config.output.is_external_memory = 1;
-    config.output.u.RGBA.rgba = rgb;
-    config.output.u.RGBA.stride = features->width * CHANNELS;
-    config.output.u.RGBA.size = bytes;
+    config.output.u.RGBA.rgba = into->rgb;
+    config.output.u.RGBA.stride = (int)into->stride;
+    config.output.u.RGBA.size = into->stride * (into->height - 1) + (size_t)into->width * CHANNELS;
+    if (into->width != (uint32_t)features->width || into->height != (uint32_t)features->height) {
+        config.options.use_scaling = 1;
+        config.options.scaled_width = (int)into->width;
+        config.options.scaled_height = (int)into->height;
+    }
     VP8StatusCode status = WebPDecode(data, size, &config);
     /* Nobody aborts here: libwebp says so when its scratch memory cannot be had. */
     if (status == VP8_STATUS_OUT_OF_MEMORY || status == VP8_STATUS_USER_ABORT)
@@ -187,19 +193,33 @@ int kiln_webp_decode(const uint8_t *data, size_t size, uint64_t max_pixels, uint
     int code = check_features(data, size, max_pixels, &features, err);
     if (code)
         return code;
-    size_t bytes = (size_t)features.width * (size_t)features.height * CHANNELS;
-    uint8_t *rgb = malloc(bytes);
-    code = rgb ? decode_into(data, size, rgb, bytes, &features, err)
-               : kiln_fail(err, KILN_NO_MEMORY, "no memory to decode %dx%d pixels", features.width,
-                           features.height);
+    struct kiln_webp_window whole = {.width = (uint32_t)features.width,
+                                     .height = (uint32_t)features.height,
+                                     .stride = (size_t)features.width * CHANNELS};
+    whole.rgb = malloc(whole.stride * whole.height);
+    code = whole.rgb ? decode_into(data, size, &whole, &features, err)
+                     : kiln_fail(err, KILN_NO_MEMORY, "no memory to decode %dx%d pixels",
+                                 features.width, features.height);
     if (code) {
-        free(rgb);
+        free(whole.rgb);
         return code;
     }
-    *ret_rgb = rgb;
-    *ret_width = (uint32_t)features.width;
-    *ret_height = (uint32_t)features.height;
+    *ret_rgb = whole.rgb;
+    *ret_width = whole.width;
+    *ret_height = whole.height;
     return KILN_OK;
+}
+
+int kiln_webp_decode_scaled(const uint8_t *data, size_t size, uint64_t max_pixels,
+                            const struct kiln_webp_window *into, struct kiln_error *err)
+{
+    WebPBitstreamFeatures features;
+    if (into->width == 0 || into->height == 0 || into->width > WEBP_MAX_DIMENSION ||
+        into->height > WEBP_MAX_DIMENSION)
+        return kiln_fail(err, KILN_BAD_INPUT, "a picture cannot be scaled to %ux%u pixels",
+                         into->width, into->height);
+    int code = check_features(data, size, max_pixels, &features, err);
+    return code ? code : decode_into(data, size, into, &features, err);
 }
 
 int kiln_webp_xmp(const uint8_t *data, size_t size, char **ret_xmp, struct kiln_error *err)

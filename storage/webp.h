@@ -28,6 +28,18 @@ int kiln_webp_decode(const uint8_t *data, size_t size, uint64_t max_pixels, uint
                      uint32_t *ret_width, uint32_t *ret_height,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
+/* A rectangle in somebody's picture. */
+struct kiln_webp_window {
+    uint8_t *rgb; /* its first pixel */
+    uint32_t width, height;
+    size_t stride; /* bytes from one row to the next */
+};
+
+/* As kiln_webp_decode, scaled to fill the window; the pixels around it stay as they are. */
+int kiln_webp_decode_scaled(const uint8_t *data, size_t size, uint64_t max_pixels,
+                            const struct kiln_webp_window *into,
+                            struct kiln_error *err) KILN_MUST_CHECK;
+
 /* The XMP packet inside a file: *ret_xmp malloc'd, NUL-terminated, or NULL if it has none. */
 int kiln_webp_xmp(const uint8_t *data, size_t size, char **ret_xmp,
                   struct kiln_error *err) KILN_MUST_CHECK;

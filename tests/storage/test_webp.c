@@ -192,6 +192,51 @@ static void the_size_is_checked_before_decoding(void **state)
     free(file.data);
 }
 
+/* Halved into the middle of a larger picture: the mean of each square of four, nothing around it.
+ */
+static void a_picture_is_scaled_into_a_window(void **state)
+{
+    (void)state;
+    enum { SIDE = 64, WIDE = 50, HIGH = 40, LEFT = 7, TOP = 3 };
+    uint8_t *rgb = test_picture(SIDE, SIDE, 9, 0);
+    struct kiln_webp_options exact = {.quality = 20, .lossless = 1};
+    struct file file = encode(rgb, SIDE, SIDE, &exact);
+    uint8_t canvas[HIGH][WIDE][3], halved[SIDE / 2][SIDE / 2][3], seen[SIDE / 2][SIDE / 2][3];
+    memset(canvas, 77, sizeof canvas);
+    struct kiln_error err = {0};
+    struct kiln_webp_window into = {canvas[TOP][LEFT], SIDE / 2, SIDE / 2, sizeof canvas[0]};
+    assert_int_equal(kiln_webp_decode_scaled(file.data, file.size, PIXELS_MAX, &into, &err), 0);
+    for (int y = 0; y < HIGH; y++) {
+        for (int x = 0; x < WIDE; x++) {
+            int ty = y - TOP, tx = x - LEFT;
+            bool inside = ty >= 0 && ty < SIDE / 2 && tx >= 0 && tx < SIDE / 2;
+            for (int c = 0; c < 3; c++) {
+                if (!inside) {
+                    assert_int_equal(canvas[y][x][c], 77);
+                    continue;
+                }
+                const uint8_t *at = rgb + (2 * ty * SIDE + 2 * tx) * 3 + c;
+                int sum = at[0] + at[3] + at[SIDE * 3] + at[SIDE * 3 + 3];
+                halved[ty][tx][c] = (uint8_t)((sum + 2) / 4);
+                seen[ty][tx][c] = canvas[y][x][c];
+            }
+        }
+    }
+    double psnr = test_psnr(&halved[0][0][0], &seen[0][0][0], SIDE / 2, SIDE / 2);
+    if (psnr < 45)
+        fail_msg("%.1f dB, at least 45 wanted", psnr);
+    into.height = 0;
+    assert_int_equal(kiln_webp_decode_scaled(file.data, file.size, PIXELS_MAX, &into, &err),
+                     KILN_BAD_INPUT);
+    into.height = 1;
+    assert_int_equal(kiln_webp_decode_scaled(file.data, file.size - 1, PIXELS_MAX, &into, &err),
+                     KILN_CORRUPT);
+    assert_int_equal(kiln_webp_decode_scaled(file.data, file.size, SIDE * SIDE - 1, &into, &err),
+                     KILN_BAD_INPUT);
+    free(rgb);
+    free(file.data);
+}
+
 /* Reads a damaged file every way; whatever is said, nothing may break or leak. */
 static int read_all_ways(const uint8_t *data, size_t size)
 {
@@ -304,6 +349,7 @@ int main(void)
         cmocka_unit_test(metadata_comes_back),
         cmocka_unit_test(a_packet_is_always_valid_xml),
         cmocka_unit_test(the_size_is_checked_before_decoding),
+        cmocka_unit_test(a_picture_is_scaled_into_a_window),
         cmocka_unit_test(cut_files_are_errors),
         cmocka_unit_test(flipped_bits_never_break_the_reader),
         cmocka_unit_test(animations_are_refused),
