@@ -72,7 +72,7 @@ static int feed(struct kiln_lines *lines, struct kiln_trace *trace, struct kiln_
         const char *text;
         size_t len;
         if (kiln_lines_next(lines, &text, &len, err))
-            return kiln_fail_in(err, "%s:%llu: ", kiln_lines_name(lines),
+            return kiln_fail_in(err, "%s:%llu", kiln_lines_name(lines),
                                 (unsigned long long)kiln_lines_number(lines));
         if (!text)
             return kiln_trace_end(trace, err);

@@ -22,9 +22,10 @@ _kiln()
     --state) mapfile -t COMPREPLY < <(compgen -W 'queued assigned done failed cancelled' -- "$word"); return ;;
     --device) mapfile -t COMPREPLY < <(compgen -W 'cpu cuda:0' -- "$word"); return ;;
     --engine) mapfile -t COMPREPLY < <(compgen -W 'pipeline testcard' -- "$word"); return ;;
+    --policy) mapfile -t COMPREPLY < <(compgen -W 'kiln fifo affinity' -- "$word"); return ;;
     --format) mapfile -t COMPREPLY < <(compgen -W 'jsonl text csv' -- "$word"); return ;;
     --dir | --out | --model | --lora-dir) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
-    --config) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    --config | --trace | --schedule) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     esac
     if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_kiln_options "$verb")" -- "$word")

@@ -1,0 +1,116 @@
+#!/bin/bash
+# kiln sim: the shape of its answers, wrong input, and its sums done again from the schedule.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+
+trace() { python3 "$source_dir/scripts/sim/trace.py" "$@"; }
+
+# The keys and their order are a contract.
+printf 'arrival_s,tenant,width,height,steps,loras,priority,max_wait_s,service_s\n0,t,1024,1024,8,a+b,0,5,3\n' >one.csv
+ok kiln sim --trace one.csv --workers 2 --lora-switch-s 2 --json
+[ "$(cat out.txt)" = '{"jobs":1,"makespan_s":5,"lower_bound_s":5,"ratio":1,"switches":1,"switches_min":1,"wait_p50_s":2,"wait_p99_s":2,"wait_max_s":2,"missed_max_wait":0,"fair_gap_gpu_s":0}' ] ||
+    die "$(cat out.txt)"
+[ ! -s err.txt ] || die "something on stderr"
+ok kiln sim --trace - --json <one.csv
+ok kiln sim --trace=one.csv
+says '^makespan ' out.txt
+says '^fairness gap ' out.txt
+printf '\xef\xbb\xbfloras\r\na\r\nb' >crlf.csv
+ok kiln sim --trace crlf.csv --base-s 2 --lora-switch-s 0.5 --workers 1 --json
+json out.txt 'd["jobs"] == 2 and d["makespan_s"] == 5 and d["switches"] == 2'
+
+# No settings are needed, and wrong ones do not matter.
+KILN_TYPO=1 ok kiln sim --trace one.csv --json
+
+# Equal input, equal bytes.
+trace --kind bursts --jobs 5000 --tenants 7 --sizes mixed --priorities --max-wait 300 --seed 3 >bursts.csv
+trace --kind bursts --jobs 5000 --tenants 7 --sizes mixed --priorities --max-wait 300 --seed 3 | cmp - bursts.csv ||
+    die "the generator is not deterministic"
+for policy in kiln fifo affinity; do
+    ok kiln sim --trace bursts.csv --policy $policy --seed 5 --noise 0.2 --json
+    mv out.txt first.txt
+    ok kiln sim --trace bursts.csv --policy $policy --seed 5 --noise 0.2 --json
+    cmp out.txt first.txt || die "$policy: two runs differ"
+done
+ok kiln sim --trace bursts.csv --seed 6 --noise 0.2 --policy affinity --json
+cmp -s out.txt first.txt && die "the seed changes nothing"
+
+# Every number again, from the trace and the schedule, by other means.
+trace --jobs 3000 --sets 60 --no-lora 0.3 --tenants 3 --max-wait 250 >backlog.csv
+for policy in kiln fifo affinity; do
+    ok kiln sim --trace backlog.csv --policy $policy --workers 5 --lora-switch-s 0.7 --json --schedule schedule.csv
+    python3 - "$policy" <<'PYTHON' || die "$policy: the schedule does not give the report"
+import csv, json, math
+report = json.load(open("out.txt"))
+jobs = list(csv.DictReader(open("backlog.csv")))
+served = list(csv.DictReader(open("schedule.csv")))
+assert report["jobs"] == len(jobs) == len(served)
+sets, waits, switches, late, resident = {}, [], 0, 0, {}
+for row in sorted(served, key=lambda r: (int(r["worker"]), float(r["start_s"]))):
+    job = jobs[int(row["line"]) - 2]
+    assert job["tenant"] == row["tenant"] and job["loras"] == row["loras"]
+    service, start = float(job["service_s"]), float(row["start_s"])
+    held, free = resident.get(row["worker"], (None, 0.0))
+    changed = held != job["loras"]
+    assert changed == (row["switched"] == "1")
+    assert start >= free + 0.7 * changed - 1e-6
+    assert start >= float(job["arrival_s"]) + 0.7 * changed - 1e-6
+    assert abs(float(row["end_s"]) - start - service) < 1e-6
+    resident[row["worker"]] = (job["loras"], float(row["end_s"]))
+    switches += changed
+    sets.setdefault(job["loras"], []).append(service)
+    waits.append(start - float(job["arrival_s"]))
+    late += waits[-1] > float(job["max_wait_s"]) + 1e-9
+waits.sort()
+bound = max((sum(map(sum, sets.values())) + 0.7 * len(sets)) / 5,
+            max(max(s) + 0.7 for s in sets.values()))
+makespan = max(float(r["end_s"]) for r in served)
+close = lambda key, value: abs(report[key] - value) < 1e-6 or exit(f"{key}: {report[key]}, not {value}")
+close("makespan_s", makespan)
+close("lower_bound_s", bound)
+close("ratio", makespan / bound)
+close("switches", switches)
+close("switches_min", len(sets))
+close("wait_p50_s", waits[math.ceil(0.50 * len(waits)) - 1])
+close("wait_p99_s", waits[math.ceil(0.99 * len(waits)) - 1])
+close("wait_max_s", waits[-1])
+close("missed_max_wait", late)
+PYTHON
+done
+
+# What the policy is for: a backlog near the bound, where the window is far from it.
+trace --jobs 20000 --sets 400 --no-lora 0.5 >near.csv
+ok kiln sim --trace near.csv --lora-switch-s 1 --json
+json out.txt 'd["ratio"] <= 1.02 and d["missed_max_wait"] == 0'
+ok kiln sim --trace near.csv --lora-switch-s 1 --policy affinity --window 32 --json
+json out.txt 'd["ratio"] > 1.02'
+
+# Wrong input names its place and ends with 65, nothing on stdout.
+refused() {
+    printf "$1" >bad.csv
+    fails 65 kiln sim --trace bad.csv --json
+    says "$2"
+    [ ! -s out.txt ] || die "a wrong trace wrote to stdout"
+}
+refused 'width,height\n64,64\n64,big\n' 'bad.csv:3:4: height: "big"'
+refused 'widht\n64\n' 'bad.csv:1:1: "widht" is no column .* did you mean width'
+refused 'loras,steps\na\n' 'bad.csv:2:1: the record has 1 cells, the header 2'
+refused 'loras\n' 'bad.csv holds no jobs'
+refused '' 'bad.csv holds no jobs'
+refused 'service_s\n-1\n' 'bad.csv:2:1: service_s: "-1"'
+head -c 100000 /dev/zero | tr '\0' 'x' >bad.csv
+fails 65 kiln sim --trace bad.csv
+says 'bad.csv:1: the line is 100000 bytes long'
+printf 'loras,steps\na\n' | fails 65 kiln sim --trace -
+says '<stdin>:2:1'
+fails 66 kiln sim --trace absent.csv
+says 'absent.csv'
+fails 74 kiln sim --trace one.csv --schedule absent/schedule.csv
+
+for words in "" "--trace" "--trace one.csv --policy best" "--trace one.csv --workers 0" \
+    "--trace one.csv --window 0" "--trace one.csv --base-s 0" "--trace one.csv --lora-switch-s -1" \
+    "--trace one.csv --lora-switch-s x" "--trace one.csv --seed -1" "--trace one.csv --noise 2" \
+    "--trace one.csv --workrs 3" "one.csv"; do
+    fails 64 kiln sim $words
+    [ ! -s out.txt ] || die "'sim $words' wrote to stdout"
+done
+echo ok
