@@ -3,13 +3,21 @@
  *
  * Interleaved rotation turns the pairs (2i, 2i+1), the other kind (i, i + head_dim/2):
  *     (a, b) -> (a cos - b sin, a sin + b cos)
- * q and k come out in fp32, rounded to the rows' format where the reference implementation has
- * them in it; scores are then computed in fp32.  qkv_rope_ref.c is the meaning.
+ * On the CPU q and k come out in fp32, rounded to the rows' format where the reference
+ * implementation has them in it; scores are then computed in fp32.  On the GPU they are bf16.
+ * qkv_rope_ref.c is the meaning.
+ *
+ * A batch is packed rows, item after item.  With `tokens` set, all items have that many and share
+ * one table of angles; results are [items][heads][tokens][head_dim].  Items of different lengths
+ * come with tokens 0, angles for every row, and `by_token`: results are [rows][heads][head_dim], of
+ * which any run of rows is an item's [heads][tokens][head_dim] by strides alone.
  */
 #ifndef KILN_QKV_ROPE_H
 #define KILN_QKV_ROPE_H
 
 #include "kernels/floats.h"
+#include "kernels/stream.h"
+#include "schemas/error.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,18 +28,41 @@ extern "C" {
 struct kiln_qkv_rope {
     const void *qkv;             /* [rows][(heads + 2 kv_heads) * head_dim] */
     const void *q_norm, *k_norm; /* [head_dim]; NULL: no norm */
-    const float *cos, *sin;      /* [rows][head_dim/2]; NULL: no rotation */
-    float *q;                    /* [heads][rows][head_dim] */
-    float *k;                    /* [kv_heads][rows][head_dim] */
-    void *v;                     /* [kv_heads][rows][head_dim], the rows' format */
+    const float *cos, *sin;      /* [rows or tokens][head_dim/2]; NULL: no rotation */
+    void *q;                     /* heads, in out_format */
+    void *k;                     /* kv_heads, in out_format */
+    void *v;                     /* kv_heads, in the rows' format */
     int64_t rows;
-    int heads, kv_heads, head_dim;
+    int heads, kv_heads, head_dim; /* head_dim is even where there is a rotation */
     int interleaved;
     float eps, q_scale;
     enum kiln_float format;
+    enum kiln_float out_format;
+    int64_t tokens; /* of an item, divides rows; 0: the rows are one item */
+    int by_token;   /* token before head in the results */
 };
 
+/* Steps in values from an item, a head, a token of `heads` heads to the next one. */
+struct kiln_head_steps {
+    int64_t item, head, token;
+};
+KILN_INLINE struct kiln_head_steps kiln_head_steps(const struct kiln_qkv_rope *args, int heads)
+{
+    const int64_t d = args->head_dim, tokens = args->tokens ? args->tokens : args->rows;
+    struct kiln_head_steps steps = {tokens * heads * d, tokens * d, d};
+    if (args->by_token) {
+        steps.head = d;
+        steps.token = heads * d;
+    }
+    return steps;
+}
+
+/* Rows [begin, end): callers share out the rows among threads. */
 void kiln_qkv_rope_ref(const struct kiln_qkv_rope *args, int64_t begin, int64_t end);
+
+/* All rows on the device, bf16 in and out; the promises of stream.h. */
+int kiln_qkv_rope_launch(const struct kiln_qkv_rope *args, kiln_stream stream,
+                         struct kiln_error *err) KILN_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -44,34 +44,44 @@ KILN_INLINE void rotate_head(const struct kiln_qkv_rope *a, int64_t row, const f
     }
 }
 
+/* The head that starts at `at` of the packed rows, to value `to` of out. */
 KILN_INLINE void turn_head(const struct kiln_qkv_rope *a, int64_t row, int64_t at,
-                           const void *weight, float scale, float *out, enum kiln_float f)
+                           const void *weight, float scale, void *out, int64_t to,
+                           enum kiln_float f)
 {
-    float x[KILN_HEAD_DIM_MAX];
-    norm_head(a->qkv, at, weight, a->eps, a->head_dim, x, f);
+    float x[KILN_HEAD_DIM_MAX], turned[KILN_HEAD_DIM_MAX];
+    const int d = a->head_dim;
+    float *y = a->out_format == KILN_F32 ? (float *)out + to : turned;
+    norm_head(a->qkv, at, weight, a->eps, d, x, f);
     if (a->cos) {
-        rotate_head(a, row, x, scale, out, f);
-        return;
-    }
+        rotate_head(a, row % (a->tokens ? a->tokens : a->rows), x, scale, y, f);
+    } else {
 #pragma omp simd
-    for (int i = 0; i < a->head_dim; i++)
-        out[i] = scale * x[i];
+        for (int i = 0; i < d; i++)
+            y[i] = scale * x[i];
+    }
+    if (y == turned)
+        for (int i = 0; i < d; i++)
+            kiln_store(out, to + i, y[i], a->out_format);
 }
 
 KILN_INLINE void split_rows(const struct kiln_qkv_rope *a, int64_t begin, int64_t end,
                             enum kiln_float f)
 {
-    const int64_t d = a->head_dim, rows = a->rows, h = a->heads, g = a->kv_heads;
+    const int64_t d = a->head_dim, h = a->heads, g = a->kv_heads;
+    const int64_t tokens = a->tokens ? a->tokens : a->rows, size = kiln_float_size(f);
+    const struct kiln_head_steps qs = kiln_head_steps(a, a->heads);
+    const struct kiln_head_steps ks = kiln_head_steps(a, a->kv_heads);
     for (int64_t row = begin; row < end; row++) {
-        const int64_t at = row * (h + 2 * g) * d;
+        const int64_t at = row * (h + 2 * g) * d, item = row / tokens, token = row % tokens;
+        const int64_t q = item * qs.item + token * qs.token, k = item * ks.item + token * ks.token;
         for (int64_t i = 0; i < h; i++)
-            turn_head(a, row, at + i * d, a->q_norm, a->q_scale, a->q + (i * rows + row) * d, f);
+            turn_head(a, row, at + i * d, a->q_norm, a->q_scale, a->q, q + i * qs.head, f);
         for (int64_t i = 0; i < g; i++)
-            turn_head(a, row, at + (h + i) * d, a->k_norm, 1.0f, a->k + (i * rows + row) * d, f);
-        const size_t size = f == KILN_BF16 ? sizeof(uint16_t) : sizeof(float);
+            turn_head(a, row, at + (h + i) * d, a->k_norm, 1.0f, a->k, k + i * ks.head, f);
         for (int64_t i = 0; i < g; i++)
-            memcpy((char *)a->v + (size_t)((i * rows + row) * d) * size,
-                   (const char *)a->qkv + (size_t)(at + (h + g + i) * d) * size, (size_t)d * size);
+            memcpy((char *)a->v + (k + i * ks.head) * size,
+                   (const char *)a->qkv + (at + (h + g + i) * d) * size, (size_t)(d * size));
     }
 }
 

@@ -25,7 +25,8 @@ $(BUILD)/tests/gpu/test_kernels: $(call obj,$(KERNEL_CHECKS) $(SRC_cuda)) $(call
 	$(CXX) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) -L$(CUDA)/lib64 -lcudart_static -lrt -ldl
 
 host_obj = $(patsubst %,$(BUILD)/obj/host_cuda/%.o,$(1))
-HOST_KERNELS := $(BUILD)/tests/kernels/test_cuda_on_host
+# The thread sanitizer does not follow fibers.
+HOST_KERNELS := $(if $(findstring thread,$(SAN)),,$(BUILD)/tests/kernels/test_cuda_on_host)
 $(BUILD)/obj/host_cuda/%.cu.o: %.cu
 	@mkdir -p $(@D)
 	$(call say,CXX $<)
@@ -34,7 +35,7 @@ $(BUILD)/obj/host_cuda/%.c.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC $<)
 	$(CC) -Itests/doubles/host_cuda $(CPPFLAGS) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
-$(HOST_KERNELS): $(call host_obj,$(KERNEL_CHECKS) $(SRC_cuda) tests/doubles/host_cuda/host_cuda.c) $(call lib,kernels schemas)
+$(BUILD)/tests/kernels/test_cuda_on_host: $(call host_obj,$(KERNEL_CHECKS) $(SRC_cuda) tests/doubles/host_cuda/host_cuda.c) $(call lib,kernels schemas)
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
 	$(CXX) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS)

@@ -98,6 +98,16 @@ static void run_fiber(void)
     setcontext(&block.scheduler);
 }
 
+static void start_fiber(int thread)
+{
+    ucontext_t *fiber = &block.fibers[thread];
+    getcontext(fiber);
+    fiber->uc_stack.ss_sp = block.stacks + (size_t)thread * STACK_BYTES;
+    fiber->uc_stack.ss_size = STACK_BYTES;
+    fiber->uc_link = NULL;
+    makecontext(fiber, run_fiber, 0);
+}
+
 static void start_block(int threads)
 {
     memset(block.ended, 0, sizeof block.ended);
@@ -105,13 +115,8 @@ static void start_block(int threads)
     memset(block.warps, 0, sizeof block.warps);
     block.live = threads;
     block.at_barrier = 0;
-    for (int i = 0; i < threads; i++) {
-        getcontext(&block.fibers[i]);
-        block.fibers[i].uc_stack.ss_sp = block.stacks + (size_t)i * STACK_BYTES;
-        block.fibers[i].uc_stack.ss_size = STACK_BYTES;
-        block.fibers[i].uc_link = NULL;
-        makecontext(&block.fibers[i], run_fiber, 0);
-    }
+    for (int i = 0; i < threads; i++)
+        start_fiber(i);
 }
 
 static void run_block(int threads)

@@ -1,6 +1,7 @@
 /* rows.c - the kernels over rows of tokens: norms, gates, heads. */
 #include <stdio.h>
 
+#include "kernels/qkv_rope.h"
 #include "kernels/rms_norm.h"
 #include "kernels/swiglu.h"
 #include "tests/gpu/kernels/twin.h"
@@ -41,7 +42,7 @@ static void make_rms(struct rms_case *c, struct test_random *random)
 {
     const int64_t n = c->n, all = c->rows * n;
     const bool alone = c->form & ALONE && c->form & QUANTISED;
-    c->set.shift = c->form & UNALIGNED ? 2 : 0;
+    c->set.shift = c->form & UNALIGNED ? 4 : 0;
     c->x = add_bf16(&c->set, "x", all, random, 2);
     c->weight = add_bf16(&c->set, "weight", n, random, 2);
     c->factor = c->form & FACTOR ? add_bf16(&c->set, "factor", n, random, 2) : NULL;
@@ -159,7 +160,7 @@ static void rms_norm_refuses(void)
 
 static void check_swiglu(int64_t rows, int64_t n, int form)
 {
-    struct twins set = {.shift = form & UNALIGNED ? 2 : 0};
+    struct twins set = {.shift = form & UNALIGNED ? 4 : 0};
     struct test_random random = {(uint64_t)(n * 128 + form)};
     struct kiln_error err;
     describe("%lld rows of %lld, form %d", (long long)rows, (long long)n, form);
@@ -231,11 +232,129 @@ static void swiglu_at_the_ends(void)
     twins_free(&set);
 }
 
+/* --- qkv_rope
+ * -------------------------------------------------------------------------------------
+ */
+
+enum { NORMED = 1, ROTATED = 2, INTERLEAVED = 4, BY_TOKEN = 8, ITEMS = 16, SCALED = 64 };
+
+struct split_case {
+    struct twins set;
+    struct twin *qkv, *q_norm, *k_norm, *cosine, *sine, *q, *k, *v;
+    int64_t rows;
+    int heads, kv_heads, d, form;
+};
+
+static void make_split(struct split_case *c, struct test_random *random)
+{
+    const int64_t width = (int64_t)(c->heads + 2 * c->kv_heads) * c->d;
+    const size_t angles = (size_t)(c->rows * (c->d / 2)) * 4;
+    c->set.shift = c->form & UNALIGNED ? 4 : 0;
+    c->qkv = add_bf16(&c->set, "qkv", c->rows * width, random, 2);
+    c->q_norm = c->form & NORMED ? add_bf16(&c->set, "q_norm", c->d, random, 2) : NULL;
+    c->k_norm = c->form & NORMED ? add_bf16(&c->set, "k_norm", c->d, random, 2) : NULL;
+    c->cosine = c->form & ROTATED ? twins_add(&c->set, "cos", angles) : NULL;
+    c->sine = c->form & ROTATED ? twins_add(&c->set, "sin", angles) : NULL;
+    if (c->cosine)
+        fill_f32(c->cosine, random, 1), fill_f32(c->sine, random, 1);
+    c->q = add_bf16(&c->set, "q", c->rows * c->heads * c->d, NULL, 0);
+    c->k = add_bf16(&c->set, "k", c->rows * c->kv_heads * c->d, NULL, 0);
+    c->v = add_bf16(&c->set, "v", c->rows * c->kv_heads * c->d, NULL, 0);
+}
+
+static struct kiln_qkv_rope split_args(const struct split_case *c, bool device)
+{
+    return (struct kiln_qkv_rope){.qkv = twin_side(c->qkv, device),
+                                  .q_norm = twin_side(c->q_norm, device),
+                                  .k_norm = twin_side(c->k_norm, device),
+                                  .cos = twin_side(c->cosine, device),
+                                  .sin = twin_side(c->sine, device),
+                                  .q = twin_side(c->q, device),
+                                  .k = twin_side(c->k, device),
+                                  .v = twin_side(c->v, device),
+                                  .rows = c->rows,
+                                  .heads = c->heads,
+                                  .kv_heads = c->kv_heads,
+                                  .head_dim = c->d,
+                                  .interleaved = c->form & INTERLEAVED,
+                                  .eps = 1e-6f,
+                                  .q_scale = c->form & SCALED ? 0.3f : 1.0f,
+                                  .format = KILN_BF16,
+                                  .out_format = KILN_BF16,
+                                  .tokens = c->form & ITEMS ? c->rows / 3 : 0,
+                                  .by_token = c->form & BY_TOKEN};
+}
+
+static void check_split(int64_t rows, int heads, int kv_heads, int d, int form)
+{
+    struct split_case c = {
+        .rows = rows, .heads = heads, .kv_heads = kv_heads, .d = d, .form = form};
+    struct test_random random = {(uint64_t)(d * 256 + form)};
+    struct kiln_error err;
+    describe("%lld rows, %d + 2*%d heads of %d, form %d", (long long)rows, heads, kv_heads, d,
+             form);
+    make_split(&c, &random);
+    twins_push(&c.set);
+    const struct kiln_qkv_rope host = split_args(&c, false), device = split_args(&c, true);
+    if (launched(kiln_qkv_rope_launch(&device, NULL, &err), &err)) {
+        kiln_qkv_rope_ref(&host, 0, rows);
+        twins_pull(&c.set);
+        compare_bf16(c.q, 4, 8);
+        compare_bf16(c.k, 3, 8);
+        compare_bytes(c.v, 0, 0);
+        compare_untouched(c.qkv);
+    }
+    twins_free(&c.set);
+}
+
+static void qkv_rope(void)
+{
+    static const struct {
+        int heads, kv_heads, d;
+    } shapes[] = {{3, 3, 64}, {8, 2, 64}, {30, 30, 128}, {32, 8, 128}, {1, 1, 128},
+                  {2, 1, 2},  {5, 5, 96}, {2, 2, 130},   {1, 1, 512}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int form = 0; form<128; form += shapes[i].heads> 16 ? 7 : 3)
+            check_split(form & ITEMS ? 6 : 5, shapes[i].heads, shapes[i].kv_heads, shapes[i].d,
+                        form);
+    check_split(5, 2, 2, 7, NORMED);
+}
+
+static void qkv_rope_refuses(void)
+{
+    struct kiln_error err;
+    float memory[4] = {0};
+    struct kiln_qkv_rope args = {.qkv = memory,
+                                 .q = memory,
+                                 .k = memory,
+                                 .v = memory,
+                                 .heads = 1,
+                                 .kv_heads = 1,
+                                 .head_dim = 7,
+                                 .format = KILN_BF16,
+                                 .out_format = KILN_BF16};
+    refused(kiln_qkv_rope_launch(&args, NULL, &err), KILN_OK, &err);
+    args.rows = 3;
+    args.tokens = 2;
+    refused(kiln_qkv_rope_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+    args.tokens = 0;
+    args.cos = args.sin = memory;
+    refused(kiln_qkv_rope_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+    args.cos = args.sin = NULL;
+    args.out_format = KILN_F32;
+    refused(kiln_qkv_rope_launch(&args, NULL, &err), KILN_UNSUPPORTED, &err);
+    args.out_format = KILN_BF16;
+    args.rows = INT32_MAX;
+    refused(kiln_qkv_rope_launch(&args, NULL, &err), KILN_UNSUPPORTED, &err);
+}
+
 const struct kernel_test row_tests[] = {
     {"rms_norm", rms_norm},
     {"rms_norm_of_zeros_and_nan", rms_norm_of_zeros_and_nan},
     {"rms_norm_refuses", rms_norm_refuses},
     {"swiglu", swiglu},
     {"swiglu_at_the_ends", swiglu_at_the_ends},
+    {"qkv_rope", qkv_rope},
+    {"qkv_rope_refuses", qkv_rope_refuses},
     {NULL, NULL},
 };

@@ -32,7 +32,8 @@ struct twin {
 struct twins {
     struct twin list[TWINS_MAX];
     int count;
-    size_t shift; /* bytes that device pointers are off a 256-byte border: unaligned rows */
+    size_t shift; /* bytes that device pointers are off a 256-byte border: 4 where rows shall be
+                   * unaligned, which still suits the floats among them */
 };
 
 /* A test that cannot get its memory ends the program. */

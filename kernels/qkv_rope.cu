@@ -1,0 +1,255 @@
+/* qkv_rope.cu - see qkv_rope.h; one pass over the packed rows.
+ *
+ * Heads of 64 and 128: a block takes a row, 8 or 16 lanes take a head, each lane 8 values.  A lane
+ * keeps the same place in every head of its row, so angles and norm weights are loaded once.  The
+ * other partner of a rotation is the lane's own neighbour value (interleaved) or the lane half a
+ * head away.  Other sizes: a warp takes a head, value by value.
+ */
+#include "kernels/qkv_rope.h"
+
+#include "kernels/device.cuh"
+
+using namespace kiln;
+
+constexpr int threads = 256;
+
+/* What a launch knows beside its arguments. */
+struct plan {
+    struct kiln_head_steps q, kv;
+    int64_t tokens;
+};
+
+/* Which of the three a packed head is, and where it goes. */
+struct head_place {
+    const void *norm;
+    void *out;
+    int64_t to;
+    float scale;
+    bool turned; /* q or k */
+};
+
+/* Where a row's first q and its first k or v go. */
+struct row_place {
+    int64_t q, kv;
+};
+
+static __device__ __forceinline__ row_place row_of(const plan &p, int64_t row)
+{
+    const int64_t item = row / p.tokens, token = row % p.tokens;
+    return {item * p.q.item + token * p.q.token, item * p.kv.item + token * p.kv.token};
+}
+
+static __device__ __forceinline__ head_place place_of(const struct kiln_qkv_rope &a, const plan &p,
+                                                      const row_place &row, int head)
+{
+    if (head < a.heads)
+        return {a.q_norm, a.q, row.q + head * p.q.head, a.q_scale, true};
+    head -= a.heads;
+    if (head < a.kv_heads)
+        return {a.k_norm, a.k, row.kv + head * p.kv.head, 1.0f, true};
+    return {nullptr, a.v, row.kv + (head - a.kv_heads) * p.kv.head, 1.0f, false};
+}
+
+/* --- eight values a lane
+ * --------------------------------------------------------------------------
+ */
+
+/* The angles of this lane's 8 values: interleaved, a pair has one; else a value has its own. */
+template <int LANES, bool INTERLEAVED>
+static __device__ __forceinline__ void load_angles(const float *table, int64_t token, int lane,
+                                                   float out[8])
+{
+    const float *row = table + token * (LANES * 4);
+    if constexpr (INTERLEAVED) {
+        const float4 v = reinterpret_cast<const float4 *>(row)[lane];
+        out[0] = out[1] = v.x, out[2] = out[3] = v.y;
+        out[4] = out[5] = v.z, out[6] = out[7] = v.w;
+    } else {
+        const float4 *at = reinterpret_cast<const float4 *>(row) + lane % (LANES / 2) * 2;
+        const float4 v = at[0], w = at[1];
+        out[0] = v.x, out[1] = v.y, out[2] = v.z, out[3] = v.w;
+        out[4] = w.x, out[5] = w.y, out[6] = w.z, out[7] = w.w;
+    }
+}
+
+template <int LANES, bool INTERLEAVED>
+static __device__ __forceinline__ void rotate(float v[8], const float cos[8], const float sin[8],
+                                              int lane)
+{
+    if constexpr (INTERLEAVED) {
+#pragma unroll
+        for (int i = 0; i < 8; i += 2) {
+            const float a = v[i], b = v[i + 1];
+            v[i] = a * cos[i] - b * sin[i];
+            v[i + 1] = a * sin[i] + b * cos[i];
+        }
+    } else {
+        /* The second half of a head adds what the first half takes away. */
+        const float sign = lane < LANES / 2 ? -1.0f : 1.0f;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            const float other = __shfl_xor_sync(all_lanes, v[i], LANES / 2);
+            v[i] = v[i] * cos[i] + sign * other * sin[i];
+        }
+    }
+}
+
+/* Every lane runs all of it, those of v and those behind the last head too: shuffles need them. */
+template <int LANES, bool INTERLEAVED>
+static __device__ __forceinline__ chunk<8> turn(const chunk<8> &in, const head_place &place,
+                                                bool rotated, const float cos[8],
+                                                const float sin[8], int lane, float eps)
+{
+    float v[8], sum = 0;
+    unpack<8>(in, v);
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        sum += v[i] * v[i];
+    sum = lane_sum<LANES>(sum);
+    if (place.norm) {
+        const float inverse = 1.0f / sqrtf(sum / (LANES * 8) + eps);
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            v[i] *= inverse;
+        round_all<8>(v);
+        multiply<8>(v, place.norm, lane);
+    }
+    if (rotated) {
+        rotate<LANES, INTERLEAVED>(v, cos, sin, lane);
+        round_all<8>(v);
+    }
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        v[i] *= place.scale;
+    return place.turned ? pack<8>(v) : in;
+}
+
+template <int LANES, bool INTERLEAVED>
+static __global__ void __launch_bounds__(threads)
+    split_vectors(const struct kiln_qkv_rope a, const plan p)
+{
+    constexpr int slots = threads / LANES;
+    const int lane = threadIdx.x % LANES, heads = a.heads + 2 * a.kv_heads;
+    const int64_t row = blockIdx.x, at = row * heads * (LANES * 8);
+    float cos[8], sin[8];
+    if (a.cos) {
+        load_angles<LANES, INTERLEAVED>(a.cos, row % p.tokens, lane, cos);
+        load_angles<LANES, INTERLEAVED>(a.sin, row % p.tokens, lane, sin);
+    }
+    const row_place base = row_of(p, row);
+    int head = threadIdx.x / LANES;
+    chunk<8> next = {};
+    if (head < heads)
+        next = load_chunk<8>(a.qkv, at, head * LANES + lane);
+    /* As many rounds for every thread; the next load is under way while a head is turned. */
+    for (int first = 0; first < heads; first += slots, head += slots) {
+        const chunk<8> now = next;
+        if (head + slots < heads)
+            next = load_chunk<8>(a.qkv, at, (head + slots) * LANES + lane);
+        const head_place place = place_of(a, p, base, head);
+        const chunk<8> out =
+            turn<LANES, INTERLEAVED>(now, place, a.cos != nullptr, cos, sin, lane, a.eps);
+        if (head < heads)
+            store_chunk<8>(place.out, place.to, lane, out);
+    }
+}
+
+/* --- any head size
+ * --------------------------------------------------------------------------------
+ */
+
+static __device__ __forceinline__ float value_at(const void *p, int64_t at)
+{
+    return low_bf16(static_cast<const uint16_t *>(p)[at]);
+}
+
+static __device__ __forceinline__ float normed(float v, float inverse, const void *norm, int i)
+{
+    return norm ? rounded(rounded(v * inverse) * value_at(norm, i)) : v;
+}
+
+static __device__ __forceinline__ void put(const head_place &place, int i, float v)
+{
+    static_cast<uint16_t *>(place.out)[place.to + i] =
+        static_cast<uint16_t>(pack_bf16(place.scale * v, 0.0f));
+}
+
+static __global__ void __launch_bounds__(threads)
+    split_values(const struct kiln_qkv_rope a, const plan p)
+{
+    const int d = a.head_dim, half = d / 2, heads = a.heads + 2 * a.kv_heads;
+    const int lane = threadIdx.x % warp_size;
+    const int64_t task =
+        static_cast<int64_t>(blockIdx.x) * (threads / warp_size) + threadIdx.x / warp_size;
+    const int64_t row = task / heads, at = task * d;
+    if (row >= a.rows)
+        return; /* the whole warp */
+    const head_place place = place_of(a, p, row_of(p, row), static_cast<int>(task % heads));
+    float sum = 0;
+    for (int i = lane; i < d; i += warp_size)
+        sum += value_at(a.qkv, at + i) * value_at(a.qkv, at + i);
+    const float inverse = 1.0f / sqrtf(lane_sum(sum) / static_cast<float>(d) + a.eps);
+    if (!place.turned || !a.cos) {
+        for (int i = lane; i < d; i += warp_size)
+            put(place, i, normed(value_at(a.qkv, at + i), inverse, place.norm, i));
+        return;
+    }
+    const float *cos = a.cos + row % p.tokens * half, *sin = a.sin + row % p.tokens * half;
+    for (int i = lane; i < half; i += warp_size) {
+        const int one = a.interleaved ? 2 * i : i, two = a.interleaved ? 2 * i + 1 : i + half;
+        const float x = normed(value_at(a.qkv, at + one), inverse, place.norm, one);
+        const float y = normed(value_at(a.qkv, at + two), inverse, place.norm, two);
+        put(place, one, rounded(x * cos[i] - y * sin[i]));
+        put(place, two, rounded(x * sin[i] + y * cos[i]));
+    }
+}
+
+/* --- launching
+ * ------------------------------------------------------------------------------------
+ */
+
+static int check(const struct kiln_qkv_rope *a, struct kiln_error *err)
+{
+    const int64_t heads = (int64_t)a->heads + 2 * (int64_t)a->kv_heads;
+    if (a->rows < 0 || a->heads < 1 || a->kv_heads < 1 || a->head_dim < 1 || a->tokens < 0 ||
+        (a->tokens && a->rows % a->tokens) || (a->cos && a->head_dim % 2) || !a->cos != !a->sin)
+        return kiln_fail(
+            err, KILN_BAD_INPUT, "qkv_rope: %lld rows, %lld tokens an item, %d + 2*%d heads of %d",
+            (long long)a->rows, (long long)a->tokens, a->heads, a->kv_heads, a->head_dim);
+    if (!a->qkv || !a->q || !a->k || !a->v)
+        return kiln_fail(err, KILN_BAD_INPUT, "qkv_rope: an operand is missing");
+    if (a->format != KILN_BF16 || a->out_format != KILN_BF16)
+        return kiln_fail(err, KILN_UNSUPPORTED, "qkv_rope: on the GPU rows and results are bf16");
+    if (heads > 65536 || a->rows * heads > INT32_MAX || a->head_dim > KILN_HEAD_DIM_MAX)
+        return kiln_fail(err, KILN_UNSUPPORTED, "qkv_rope: %lld rows of %lld heads of %d",
+                         (long long)a->rows, (long long)heads, a->head_dim);
+    return KILN_OK;
+}
+
+extern "C" int kiln_qkv_rope_launch(const struct kiln_qkv_rope *args, kiln_stream stream,
+                                    struct kiln_error *err)
+{
+    const char *name = "qkv_rope";
+    int code = check(args, err);
+    if (code || args->rows == 0)
+        return code;
+    const plan p = {kiln_head_steps(args, args->heads), kiln_head_steps(args, args->kv_heads),
+                    args->tokens ? args->tokens : args->rows};
+    const bool vectors = on_bytes(args->qkv, 16) && on_bytes(args->q, 16) &&
+                         on_bytes(args->k, 16) && on_bytes(args->v, 16) &&
+                         on_bytes(args->q_norm, 16) && on_bytes(args->k_norm, 16) &&
+                         on_bytes(args->cos, 16) && on_bytes(args->sin, 16);
+    const dim3 rows(static_cast<unsigned>(args->rows));
+    if (vectors && args->head_dim == 128)
+        return launch(err, name,
+                      args->interleaved ? split_vectors<16, true> : split_vectors<16, false>, rows,
+                      threads, stream, *args, p);
+    if (vectors && args->head_dim == 64)
+        return launch(err, name,
+                      args->interleaved ? split_vectors<8, true> : split_vectors<8, false>, rows,
+                      threads, stream, *args, p);
+    const int64_t tasks = args->rows * (args->heads + 2 * args->kv_heads);
+    const int64_t warps = threads / warp_size;
+    return launch(err, name, split_values, dim3(static_cast<unsigned>((tasks + warps - 1) / warps)),
+                  threads, stream, *args, p);
+}
