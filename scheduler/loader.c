@@ -103,6 +103,8 @@ static int load_new(struct kiln_leader *leader, int64_t now_ms, struct kiln_erro
         struct kiln_policy_counts counts;
         kiln_policy_counts(leader->policy, &counts);
         leader->loaded = true;
+        if (leader->sweep_due_ms == INT64_MAX) /* this load was the first sweep */
+            leader->sweep_due_ms = now_ms + SWEEP_MS;
         kiln_log(KILN_LOG_INFO, "queue_loaded", kiln_f("jobs", "%u", counts.waiting),
                  kiln_f("groups", "%u", counts.groups),
                  kiln_f("backlog_s", "%.1f", counts.backlog_s),

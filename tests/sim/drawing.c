@@ -1,0 +1,205 @@
+/* drawing.c - stands for the engine, the encoders' codecs and the object store.
+ *
+ * A picture takes virtual time, step by step, and sees its stop flags as the real engine does.
+ * Its files are the text of their own hash: enough for names, sizes and the check after a put.
+ * Like a GPU it does not always draw the same bits twice, so another attempt may store other keys.
+ * The words @crash and @fail in a prompt do what they do to the test card engine.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/objectstore.h"
+#include "tests/sim/servers.h"
+#include "worker/encode.h"
+#include "worker/engine.h"
+#include "worker/object_key.h"
+
+/* --- the engine ------------------------------------------------------------------------------ */
+static bool stopped(const DiffusionZItem *item)
+{
+    return item->cancel && __atomic_load_n(item->cancel, __ATOMIC_ACQUIRE) != 0;
+}
+
+static void draw_item(const DiffusionZItem *item, DiffusionZOutput *output)
+{
+    if (stopped(item)) {
+        output->error_code = KILN_CANCELLED;
+    } else if (strstr(item->prompt, "@fail")) {
+        output->error_code = KILN_DEVICE;
+        output->error_msg = strdup("the prompt asked for it");
+    }
+}
+
+static int draw(struct kiln_engine *engine, const DiffusionZBatch *batch, DiffusionZOutput *outputs,
+                DiffusionZTimes *ret_times, struct kiln_error *err)
+{
+    (void)engine;
+    (void)err;
+    memset(outputs, 0, (size_t)batch->item_count * sizeof *outputs);
+    *ret_times = (DiffusionZTimes){.lora_ms = batch->lora_count ? 50 : 0, .denoise_ms = 100};
+    sim_sleep(batch->lora_count ? 50 * SIM_MS : 0);
+    for (int32_t step = 0; step < batch->num_steps; step++) {
+        sim_sleep(sim_between(20, 120) * SIM_MS * batch->item_count);
+        __atomic_store_n(batch->progress, step + 1, __ATOMIC_RELEASE);
+        for (int32_t i = 0; i < batch->item_count; i++)
+            if (strstr(batch->items[i].prompt, "@crash") && !stopped(&batch->items[i]))
+                sim_exit(139);
+    }
+    for (int32_t i = 0; i < batch->item_count; i++)
+        draw_item(&batch->items[i], &outputs[i]);
+    return 0;
+}
+
+static void release_output(DiffusionZOutput *output)
+{
+    free(output->error_msg);
+    memset(output, 0, sizeof *output);
+}
+
+static void close_engine(struct kiln_engine *engine)
+{
+    free(engine);
+}
+
+int kiln_engine_open(const struct kiln_config *config, struct kiln_engine **ret,
+                     struct kiln_error *err)
+{
+    (void)config;
+    struct kiln_engine *engine = malloc(sizeof *engine);
+    if (!engine)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for an engine");
+    *engine = (struct kiln_engine){.name = "sim",
+                                   .model_name = "sim",
+                                   .model_hash = "0123456789abcdef",
+                                   .draws_any_model = true,
+                                   .run = draw,
+                                   .release = release_output,
+                                   .close = close_engine};
+    sim_sleep(sim_between(100, 2000) * SIM_MS);
+    *ret = engine;
+    return 0;
+}
+
+void kiln_engine_close(struct kiln_engine *engine)
+{
+    if (engine)
+        engine->close(engine);
+}
+
+/* --- encoding -------------------------------------------------------------------------------- */
+static void name_bytes(char ret[65], uint64_t job, const char *role)
+{
+    uint64_t hash = 14695981039346656037u ^ job;
+    for (const char *c = role; *c; c++)
+        hash = (hash ^ (uint8_t)*c) * 1099511628211u;
+    if (sim_chance(200))
+        hash ^= sim_below(1000);
+    snprintf(ret, 65, "%016llx%048llx", (unsigned long long)hash, (unsigned long long)job);
+}
+
+static void add_file(struct kiln_picture *picture, const char *role, const char *type)
+{
+    struct kiln_picture_object *object = &picture->objects[picture->object_count++];
+    bool latent = strcmp(role, "latent") == 0;
+    object->role = role;
+    object->content_type = type;
+    name_bytes(object->sha256, picture->job->id, role);
+    if (latent)
+        kiln_latent_key(object->key, picture->job->created_ms, picture->job->id, "sim",
+                        object->sha256);
+    else
+        kiln_image_key(object->key, picture->job->created_ms, picture->job->id, role,
+                       object->sha256);
+    object->data = (uint8_t *)strdup(object->sha256);
+    object->size = 64;
+    object->width = object->height = 64;
+}
+
+int kiln_encode_picture(struct kiln_picture *picture, const struct kiln_encode_options *options,
+                        struct kiln_error *err)
+{
+    (void)options;
+    (void)err;
+    sim_sleep(sim_between(1, 20) * SIM_MS);
+    add_file(picture, "full", "image/webp");
+    add_file(picture, "latent", "application/zstd");
+    picture->latent_encoding = "sim";
+    picture->latent_states = 1;
+    return 0;
+}
+
+/* --- the object store ------------------------------------------------------------------------ */
+struct kiln_store {
+    int64_t limit_us;
+};
+
+static struct {
+    char (*keys)[128];
+    size_t count, room;
+} warehouse;
+
+bool sim_store_has(const char *key)
+{
+    for (size_t i = warehouse.count; i-- > 0;)
+        if (strcmp(warehouse.keys[i], key) == 0)
+            return true;
+    return false;
+}
+
+static void keep(void *arg)
+{
+    const char *key = arg;
+    if (sim_store_has(key))
+        return;
+    if (warehouse.count == warehouse.room) {
+        warehouse.room = warehouse.room ? warehouse.room * 2 : 256;
+        warehouse.keys = realloc(warehouse.keys, warehouse.room * sizeof *warehouse.keys);
+        if (!warehouse.keys)
+            abort();
+    }
+    snprintf(warehouse.keys[warehouse.count++], sizeof *warehouse.keys, "%s", key);
+}
+
+int kiln_store_open(const struct kiln_config *config, struct kiln_store **ret,
+                    struct kiln_error *err)
+{
+    (void)config;
+    struct kiln_store *store = calloc(1, sizeof *store);
+    if (!store)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a store");
+    store->limit_us = 5 * SIM_S;
+    *ret = store;
+    return 0;
+}
+
+void kiln_store_close(struct kiln_store *store)
+{
+    free(store);
+}
+
+int kiln_store_put(struct kiln_store *store, struct kiln_put *puts, size_t count,
+                   struct kiln_error *err)
+{
+    int first = 0;
+    for (size_t i = 0; i < count; i++) {
+        char *key = strdup(puts[i].key);
+        enum sim_answer answer =
+            sim_send(&sim_fleet.store, keep, key, free, store->limit_us, NULL);
+        puts[i].code = answer == SIM_ANSWERED ? 0
+                       : answer == SIM_CUT    ? KILN_UNAVAILABLE
+                                              : KILN_TIMEOUT;
+        memcpy(puts[i].sha256, puts[i].data, 64);
+        puts[i].sha256[64] = '\0';
+        if (puts[i].code && !first)
+            first = kiln_fail(err, puts[i].code, "the store does not take %s", puts[i].key);
+    }
+    return first;
+}
+
+int kiln_store_probe(struct kiln_store *store, struct kiln_error *err)
+{
+    struct kiln_put put = {.key = "probe", .data = "0000000000000000000000000000000000000000"
+                                                   "000000000000000000000000"};
+    return kiln_store_put(store, &put, 1, err);
+}

@@ -1,0 +1,20 @@
+# sim.mk - the simulation; included by tests/tests.mk.
+#
+# make sim SEEDS=1000     a thousand seeds, two at once, without their logs
+# make sim SEED=42        one, with every event
+# The programs' objects are the ones that are installed; the linker puts virtual time under them.
+
+SIM_WRAPPED := clock_gettime nanosleep getentropy pthread_create pthread_join pthread_detach \
+  pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_cond_init pthread_cond_destroy \
+  pthread_cond_timedwait pthread_cond_signal pthread_cond_broadcast getpid gethostname kill _exit \
+  pthread_sigmask signal sigtimedwait kiln_log_fields kiln_policy_new kiln_policy_free
+SIM_OBJ := $(call obj,$(filter-out $(wildcard tests/sim/test_*.c),$(wildcard tests/sim/*.c)))
+
+$(BUILD)/tests/sim/scheduler_daemon.o: $(BUILD)/obj/scheduler/daemon.c.o
+	@mkdir -p $(@D)
+	objcopy --redefine-sym kiln_daemon_run=kiln_scheduler_run $< $@
+
+$(BUILD)/tests/sim/sim: $(SIM_OBJ) $(BUILD)/tests/sim/scheduler_daemon.o $(call lib,worker scheduler storage schemas)
+	@mkdir -p $(@D)
+	$(call say,LINK $@)
+	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SIM_WRAPPED:%=-Wl,--wrap=%) $(SYSLIBS)
