@@ -4,7 +4,9 @@
 # engine without installing anything.  Neither glibc nor LibTorch nor CUDA are packed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-dir=${1:?usage: scripts/gpu_bundle.sh DIR}
+target=${1:?usage: scripts/gpu_bundle.sh DIR}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
 build=${BUILD:-build}
 programs=("$build/kiln" "$build/kiln-worker")
 tests=("$build"/tests/gpu/test_*_cuda)
@@ -12,7 +14,6 @@ libraries=("$build/libdiffusionz.so" "$build/libkiln_cuda.so")
 there='^(ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s|gomp)\.so)'
 there="$there|^lib(torch|c10|cuda|cupti|cublas|cudnn|cusparse|cufft|cufile|curand|cusolver|nccl|nv)"
 
-rm -rf "$dir"
 mkdir -p "$dir/bin" "$dir/lib"
 cp "${programs[@]}" "${tests[@]}" "$dir/bin/"
 cp "${libraries[@]}" "$dir/lib/"
@@ -30,5 +31,7 @@ for file in "$dir"/bin/* "$dir/lib/libdiffusionz.so" "$dir/lib/libkiln_cuda.so";
         exit 1
     fi
 done
-cp scripts/gpu_run.sh "$dir/run.sh"
-du -sh "$dir" | sed 's/^/packed /'
+mkdir -p "$target"
+tar -C "$dir" -czf "$target/files.tar.gz" bin lib
+cp scripts/gpu_run.sh "$target/run.sh"
+du -sh "$target" | sed 's/^/packed /'

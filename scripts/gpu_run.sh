@@ -2,7 +2,8 @@
 # gpu_run.sh - run.sh of a bundle (gpu_bundle.sh), started in a checkout on a machine with a GPU:
 # the GPU tests, pictures of the sketch model on every device, their timings and differences.
 # Goes on after a failure; prints PASS or FAIL a step; full output and the pictures are in $OUT.
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(mktemp -d)
+tar -C "$here" -xzf "$(dirname "$0")/files.tar.gz" || exit 1
 root=${KILN_SOURCE:-$PWD}
 out=${OUT:-$(mktemp -d)}
 log=$out/log
@@ -88,6 +89,6 @@ LD_LIBRARY_PATH=$path timeout 60 $python "$root/scripts/bench/engine_vs_diffuser
     --model "$root/pipeline/models/sketch" --library "$here/lib/libdiffusionz.so" --sizes 512,1024 \
     --repeat 5 2>&1 | tee -a "$log"
 rm -f "$out/step"
-tar -C "$pictures" -cf "$out/pictures.tar" . && rm -rf "$pictures"
+tar -C "$pictures" -cf "$out/pictures.tar" . && rm -rf "$pictures" "$here"
 echo "$failed steps failed; all output in $log, pictures in $out/pictures.tar"
 [ $failed = 0 ] || exit 1
