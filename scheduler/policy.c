@@ -36,10 +36,17 @@ static int take_slabs(struct kiln_policy *p, const struct kiln_policy_limits *ma
     p->group_rank = calloc(max->groups, sizeof(*p->group_rank));
     p->set_rank = calloc(max->sets, sizeof(*p->set_rank));
     p->set_due = calloc(max->sets, sizeof(*p->set_due));
+    p->set_load = calloc(max->sets, sizeof(*p->set_load));
+    p->set_hot = calloc(max->sets, sizeof(*p->set_hot));
     p->tenant_used = calloc(max->tenants, sizeof(*p->tenant_used));
+    p->worker_room = calloc(max->workers, sizeof(*p->worker_room));
+    p->worker_hand = calloc(max->workers, sizeof(*p->worker_hand));
+    p->fine = calloc(BUCKETS, sizeof(*p->fine));
+    p->coarse = calloc(BUCKETS, sizeof(*p->coarse));
     bool all = p->jobs && p->queues && p->groups && p->sets && p->tenants && p->workers &&
                p->models && p->worker_used && p->job_rank && p->job_due && p->queue_rank &&
-               p->group_rank && p->set_rank && p->set_due && p->tenant_used;
+               p->group_rank && p->set_rank && p->set_due && p->set_load && p->set_hot &&
+               p->tenant_used && p->worker_room && p->worker_hand && p->fine && p->coarse;
     if (!all || kiln_slots_init(&p->job_slots, max->jobs, NULL) ||
         kiln_slots_init(&p->queue_slots, queues, NULL) ||
         kiln_slots_init(&p->group_slots, max->groups, NULL) ||
@@ -66,7 +73,8 @@ int kiln_policy_new(const struct kiln_policy_limits *limits, const struct kiln_c
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a queue of %u jobs", max.jobs);
     }
     p->costs = costs;
-    p->sleepers = p->active_tenants = KILN_NONE;
+    p->sleepers = p->active_tenants = p->hot_sets = KILN_NONE;
+    p->horizon_ms = p->horizon_at_ms = INT64_MIN;
     p->epoch = 1;
     p->pool_model = kiln_policy_get_model(p, "");
     p->models[p->pool_model].refs = 1;
@@ -85,7 +93,9 @@ void kiln_policy_free(struct kiln_policy *p)
         kiln_slots_release(tables[i]);
     void *slabs[] = {p->jobs,       p->queues,     p->groups,   p->sets,        p->tenants,
                      p->workers,    p->models,     p->job_rank, p->worker_used, p->job_due,
-                     p->queue_rank, p->group_rank, p->set_rank, p->set_due,     p->tenant_used};
+                     p->queue_rank, p->group_rank, p->set_rank, p->set_due,     p->tenant_used,
+                     p->set_load,   p->set_hot,    p->fine,     p->coarse,      p->worker_room,
+                     p->worker_hand};
     for (size_t i = 0; i < sizeof(slabs) / sizeof(slabs[0]); i++)
         free(slabs[i]);
     free(p);
@@ -119,13 +129,6 @@ static uint32_t queue_for(struct kiln_policy *p, const struct kiln_policy_job *j
     return queue;
 }
 
-/* A promise of D ms turns urgent in its last quarter, at most a minute before its end. */
-static uint32_t margin_of(const struct kiln_policy_job *job)
-{
-    int64_t quarter = (int64_t)job->max_wait_s * 250;
-    return (uint32_t)(quarter < MARGIN_MAX_MS ? quarter : MARGIN_MAX_MS);
-}
-
 int kiln_policy_add(struct kiln_policy *p, const struct kiln_policy_job *job,
                     struct kiln_error *err)
 {
@@ -141,25 +144,17 @@ int kiln_policy_add(struct kiln_policy *p, const struct kiln_policy_job *job,
         return kiln_fail(err, KILN_FULL, "no room for the group or tenant of job %llu",
                          (unsigned long long)job->id);
 
-    struct kiln_cost_shape shape = {.model = job->model,
-                                    .width = job->width,
-                                    .height = job->height,
-                                    .steps = job->steps,
-                                    .guidance = job->guidance,
-                                    .jobs = 1};
     uint32_t slot = kiln_slots_take(&p->job_slots, kiln_hash_u64(job->id));
     p->jobs[slot] = (struct pol_job){.id = job->id,
                                      .batch_id = job->batch_id,
                                      .queued_ms = job->queued_ms,
                                      .wake_ms = job->not_before_ms,
-                                     .margin_ms = margin_of(job),
+                                     .promise = job->max_wait_s > 0,
                                      .queue = queue,
-                                     .cost_s = (float)kiln_cost_compute(p->costs, &shape),
                                      .confirmed = p->sweep,
                                      .priority = (int8_t)job->priority};
     p->queues[queue].refs++;
-    p->job_due[slot].hi =
-        job->queued_ms + (int64_t)job->max_wait_s * 1000 - p->jobs[slot].margin_ms;
+    p->job_due[slot].hi = job->queued_ms + (int64_t)job->max_wait_s * 1000;
     p->job_due[slot].lo = (int64_t)job->id;
     p->epoch++;
     if (job->not_before_ms > p->last_ms) {
@@ -227,104 +222,4 @@ uint32_t kiln_policy_sweep_end(struct kiln_policy *p)
 bool kiln_policy_has(const struct kiln_policy *p, uint64_t id)
 {
     return kiln_policy_find_job(p, id) != KILN_NONE;
-}
-
-/* --- workers ------------------------------------------------------------------------------------
- */
-static uint32_t new_worker(struct kiln_policy *p, const char *name)
-{
-    uint32_t hash = kiln_hash_bytes(0, name, strlen(name));
-    uint32_t slot =
-        strlen(name) > KILN_NAME_MAX ? KILN_NONE : kiln_slots_take(&p->worker_slots, hash);
-    if (slot == KILN_NONE)
-        return slot;
-    memset(&p->workers[slot], 0, sizeof(p->workers[slot]));
-    snprintf(p->workers[slot].name, sizeof(p->workers[slot].name), "%s", name);
-    p->workers[slot].set = KILN_NONE;
-    p->workers[slot].model = KILN_NONE;
-    p->worker_used[slot] = true;
-    if (slot >= p->worker_span)
-        p->worker_span = slot + 1;
-    p->workers_alive++;
-    return slot;
-}
-
-static void worker_model(struct kiln_policy *p, uint32_t worker, uint32_t model)
-{
-    uint32_t old = p->workers[worker].model;
-    if (model != KILN_NONE)
-        p->models[model].refs++, p->models[model].workers++;
-    p->workers[worker].model = model;
-    if (old != KILN_NONE) {
-        p->models[old].refs--, p->models[old].workers--;
-        kiln_policy_drop_model(p, old);
-    }
-}
-
-int kiln_policy_worker_set(struct kiln_policy *p, const char *name,
-                           const struct kiln_policy_worker *report, struct kiln_error *err)
-{
-    uint32_t slot = kiln_policy_find_worker(p, name);
-    if (slot == KILN_NONE)
-        slot = new_worker(p, name);
-    uint32_t model = slot == KILN_NONE ? KILN_NONE : kiln_policy_get_model(p, report->model);
-    if (model == KILN_NONE)
-        return kiln_fail(err, KILN_FULL, "no room for worker %s", name);
-    struct pol_worker *worker = &p->workers[slot];
-    worker_model(p, slot, model);
-    worker->capacity = report->capacity < HELD_MAX ? report->capacity : HELD_MAX;
-    worker->batch_max = report->batch_max < KILN_ASSIGN_MAX ? report->batch_max : KILN_ASSIGN_MAX;
-    worker->draining = report->draining;
-    /* With something in hand it will end with that set, whatever it reports now; with empty hands
-     * its own word counts.  Resident sets are kept under the pool's model. */
-    if (worker->held_count == 0) {
-        uint32_t set = kiln_policy_get_set(p, p->pool_model, report->lora_set);
-        bool same = worker->set != KILN_NONE &&
-                    strcmp(p->sets[worker->set].lora_set, report->lora_set) == 0;
-        if (set != KILN_NONE && !same)
-            kiln_policy_worker_takes(p, slot, set);
-        else if (set != KILN_NONE)
-            kiln_policy_drop_set(p, set);
-    }
-    p->epoch++;
-    return 0;
-}
-
-void kiln_policy_worker_gone(struct kiln_policy *p, const char *name)
-{
-    uint32_t slot = kiln_policy_find_worker(p, name);
-    if (slot == KILN_NONE)
-        return;
-    kiln_policy_worker_takes(p, slot, KILN_NONE);
-    worker_model(p, slot, KILN_NONE);
-    kiln_slots_give(&p->worker_slots, slot);
-    p->worker_used[slot] = false;
-    p->workers_alive--;
-    p->epoch++;
-}
-
-void kiln_policy_hold(struct kiln_policy *p, const char *name, uint64_t tag, bool alone)
-{
-    uint32_t slot = kiln_policy_find_worker(p, name);
-    if (slot == KILN_NONE || p->workers[slot].held_count == HELD_MAX)
-        return;
-    struct pol_worker *worker = &p->workers[slot];
-    worker->held[worker->held_count++] = (struct pol_held){tag, alone};
-}
-
-void kiln_policy_release(struct kiln_policy *p, const char *name, uint64_t tag)
-{
-    uint32_t slot = kiln_policy_find_worker(p, name);
-    if (slot == KILN_NONE)
-        return;
-    struct pol_worker *worker = &p->workers[slot];
-    for (uint32_t i = 0; i < worker->held_count; i++) {
-        if (worker->held[i].tag != tag)
-            continue;
-        worker->held_count--;
-        memmove(&worker->held[i], &worker->held[i + 1],
-                (worker->held_count - i) * sizeof(worker->held[0]));
-        p->epoch++;
-        return;
-    }
 }

@@ -51,6 +51,7 @@ struct kiln_policy_worker {
     uint32_t capacity;            /* assignments it can hold in all: one running, one ahead */
     uint32_t batch_max;
     bool draining;
+    const char *device; /* class of hardware, for the cost model; NULL or "" = any */
 };
 
 enum kiln_policy_rule {
@@ -68,6 +69,9 @@ struct kiln_policy_pick {
     uint32_t count;
     enum kiln_policy_rule rule;
     double compute_s, switch_s; /* expected */
+    double capture_s;           /* ... and more because it is the worker's first of this size */
+    enum kiln_switch_kind load; /* what switch_s is for */
+    bool first_of_size;
 };
 
 /* costs is borrowed for the policy's life.  NULL limits: all defaults. */

@@ -60,7 +60,17 @@ static void place_group(struct kiln_policy *p, uint32_t group)
           any ? p->queue_rank[head].hi : 0, any ? p->queue_rank[head].lo : 0);
 }
 
-static void place_set(struct kiln_policy *p, uint32_t set)
+/* The most loaded first; in steps of a few percent, so that a job more or less moves nothing. */
+static void place_load(struct kiln_policy *p, uint32_t set)
+{
+    struct pol_set *s = &p->sets[set];
+    bool wanted = s->holders > 0 && s->ready > 0;
+    double load_ms = wanted ? 1000 * s->backlog_s / fmax(s->holder_speed, 1e-3) : 0;
+    place(p->set_load, &p->models[s->model].loaded_sets, set, &s->loaded, wanted,
+          -(int64_t)(24 * log2(1 + load_ms)), 0);
+}
+
+void kiln_policy_place_set(struct kiln_policy *p, uint32_t set)
 {
     struct pol_set *s = &p->sets[set];
     struct pol_model *model = &p->models[s->model];
@@ -73,6 +83,7 @@ static void place_set(struct kiln_policy *p, uint32_t set)
     s->in_held = held;
     place(p->set_rank, held ? &model->held_sets : &model->free_sets, set, &s->listed, any,
           any ? p->group_rank[head].hi : 0, any ? p->group_rank[head].lo : 0);
+    place_load(p, set);
 }
 
 static void place_promise(struct kiln_policy *p, uint32_t set)
@@ -89,7 +100,7 @@ static void place_upwards(struct kiln_policy *p, uint32_t queue)
     uint32_t group = p->queues[queue].group;
     place_queue(p, queue);
     place_group(p, group);
-    place_set(p, p->groups[group].set);
+    kiln_policy_place_set(p, p->groups[group].set);
 }
 
 /* --- tenants ------------------------------------------------------------------------------------
@@ -142,18 +153,65 @@ void kiln_policy_charge(struct kiln_policy *p, uint32_t tenant, double seconds)
         tenant_list(p, tenant);
 }
 
-/* --- jobs ------------------------------------------------------------------------------------ */
-static void add_backlog(struct kiln_policy *p, const struct pol_job *job, int sign)
+/* --- backlog --------------------------------------------------------------------------------- */
+/* An estimate is looked up again once the model has learned this much. */
+#define COST_TURNS 32
+
+static bool outdated(const struct kiln_policy *p, uint64_t at)
 {
-    struct pol_group *group = &p->groups[p->queues[job->queue].group];
-    struct pol_set *set = &p->sets[group->set];
-    group->ready += (uint32_t)sign;
+    return at == 0 || kiln_cost_turn(p->costs) + 1 >= at + COST_TURNS;
+}
+
+/* Sums of floats drift; an empty set is exactly empty. */
+static void add_backlog(struct kiln_policy *p, uint32_t set, double seconds)
+{
+    struct pol_set *s = &p->sets[set];
+    s->backlog_s = s->ready ? fmax(0, s->backlog_s + seconds) : 0;
+    p->backlog_s = p->ready ? fmax(0, p->backlog_s + seconds) : 0;
+}
+
+double kiln_policy_unit_s(struct kiln_policy *p, uint32_t group)
+{
+    struct pol_group *g = &p->groups[group];
+    if (!outdated(p, g->costs_at))
+        return g->unit_s;
+    const struct kiln_cost_shape shape = {.model = p->models[p->sets[g->set].model].name,
+                                          .width = g->width,
+                                          .height = g->height,
+                                          .steps = g->steps,
+                                          .guidance = g->guidance,
+                                          .jobs = 1};
+    double unit_s = kiln_cost_compute(p->costs, &shape);
+    add_backlog(p, g->set, g->ready * (unit_s - g->unit_s));
+    g->unit_s = unit_s;
+    g->costs_at = kiln_cost_turn(p->costs) + 1;
+    return unit_s;
+}
+
+double kiln_policy_switch_s(struct kiln_policy *p, uint32_t set)
+{
+    struct pol_set *s = &p->sets[set];
+    if (outdated(p, s->costs_at)) {
+        s->switch_s = kiln_cost_switch(p->costs, p->models[s->model].name, s->lora_set);
+        s->costs_at = kiln_cost_turn(p->costs) + 1;
+    }
+    return s->switch_s;
+}
+
+/* --- jobs ------------------------------------------------------------------------------------ */
+static void count_ready(struct kiln_policy *p, const struct pol_job *job, int sign)
+{
+    uint32_t group = p->queues[job->queue].group;
+    struct pol_group *g = &p->groups[group];
+    struct pol_set *set = &p->sets[g->set];
+    double unit_s = kiln_policy_unit_s(p, group);
+    g->ready += (uint32_t)sign;
     set->ready += (uint32_t)sign;
+    p->models[set->model].ready += (uint32_t)sign;
     p->ready += (uint32_t)sign;
-    /* Sums of floats drift; an empty group is exactly empty. */
-    group->backlog_s = group->ready ? group->backlog_s + sign * (double)job->cost_s : 0;
-    set->backlog_s = set->ready ? set->backlog_s + sign * (double)job->cost_s : 0;
-    p->backlog_s = p->ready ? p->backlog_s + sign * (double)job->cost_s : 0;
+    add_backlog(p, g->set, sign * unit_s);
+    if (set->ready <= 1)
+        kiln_policy_place_hot(p, g->set);
 }
 
 void kiln_policy_job_ready(struct kiln_policy *p, uint32_t job)
@@ -165,10 +223,10 @@ void kiln_policy_job_ready(struct kiln_policy *p, uint32_t job)
     p->job_rank[job].hi = (class_of(j) << 52) + virtual_ms(j);
     p->job_rank[job].lo = (int64_t)j->id;
     kiln_order_insert(p->job_rank, &queue->jobs, job);
-    add_backlog(p, j, +1);
+    count_ready(p, j, +1);
     place_upwards(p, j->queue);
-    if (j->margin_ms) {
-        /* margin_ms is a quarter of the promise, or its cap: see kiln_policy_add. */
+    if (j->promise) {
+        kiln_policy_promise(p, job);
         kiln_order_insert(p->job_due, &p->sets[set].deadlines, job);
         place_promise(p, set);
     }
@@ -181,9 +239,10 @@ void kiln_policy_job_unready(struct kiln_policy *p, uint32_t job)
     uint32_t set = p->groups[queue->group].set;
     tenant_unready(p, queue->tenant);
     kiln_order_remove(p->job_rank, &queue->jobs, job);
-    add_backlog(p, j, -1);
+    count_ready(p, j, -1);
     place_upwards(p, j->queue);
-    if (j->margin_ms) {
+    if (j->promise) {
+        kiln_policy_unpromise(p, job);
         kiln_order_remove(p->job_due, &p->sets[set].deadlines, job);
         place_promise(p, set);
     }
@@ -238,28 +297,8 @@ uint32_t kiln_policy_best_set(struct kiln_policy *p, uint32_t *root)
             return set;
         struct kiln_order_node old = p->set_rank[set];
         kiln_policy_best_group(p, set);
-        place_set(p, set);
+        kiln_policy_place_set(p, set);
         if (p->set_rank[set].hi == old.hi && p->set_rank[set].lo == old.lo)
             return set;
-    }
-}
-
-/* --- workers --------------------------------------------------------------------------------- */
-void kiln_policy_worker_takes(struct kiln_policy *p, uint32_t worker, uint32_t set)
-{
-    uint32_t old = p->workers[worker].set;
-    if (old == set)
-        return;
-    if (set != KILN_NONE) {
-        p->sets[set].holders++;
-        p->sets[set].refs++;
-        place_set(p, set);
-    }
-    p->workers[worker].set = set;
-    if (old != KILN_NONE) {
-        p->sets[old].holders--;
-        p->sets[old].refs--;
-        place_set(p, old);
-        kiln_policy_drop_set(p, old);
     }
 }

@@ -2,6 +2,9 @@
  *
  * Workers with empty hands come first, among them those whose own set has work: so nobody opens
  * a set while its holder stands idle, and nobody gets a second assignment while another has none.
+ * The set that an idle worker gives up is the one nobody has asked for longest.  Work is given
+ * ahead only shortly before hands are empty: what is not yet given can still go to whoever is free
+ * first.
  *
  * The penalty that makes a worker leave its set is, in seconds of unfairness over PATIENCE, the
  * larger of how much longer the other has waited (beyond half of what ours has waited: in a deep
@@ -13,10 +16,11 @@
 
 #include "scheduler/policy_state.h"
 
-#define WALK_SETS 32      /* sets looked at in one order before giving up */
-#define WALK_GROUPS 8     /* groups of one set */
-#define OVERLOAD 1.05     /* a set is overloaded beyond this share of the mean load */
-#define DUE_SLACK_MS 5000 /* our own overdue job goes before another's that is this much older */
+#define WALK_SETS 32   /* sets looked at in one order before giving up */
+#define WALK_GROUPS 8  /* groups of one set */
+#define WALK_WORKERS 8 /* idle workers looked at for one that had the set before */
+#define OVERLOAD 1.05  /* a set is overloaded beyond this share of the mean load */
+#define SLOW 1.5       /* so many times slower than the fastest counts as slow at the end */
 
 struct choice {
     uint32_t group;
@@ -28,13 +32,6 @@ const char *kiln_policy_rule_name(enum kiln_policy_rule rule)
 {
     static const char *const names[] = {"overdue", "stay", "open", "join"};
     return names[rule];
-}
-
-static bool has_room(const struct pol_worker *worker)
-{
-    if (worker->draining || worker->batch_max == 0 || worker->held_count >= worker->capacity)
-        return false;
-    return worker->held_count == 0 || !worker->held[worker->held_count - 1].alone;
 }
 
 /* A suspect shares a worker with nothing: not in its batch, not behind it. */
@@ -49,10 +46,26 @@ static bool same_size(const struct pol_worker *worker, const struct pol_group *g
            worker->steps == group->steps;
 }
 
-static double switch_cost(const struct kiln_policy *p, uint32_t set)
+static struct kiln_cost_shape shape_of(const struct kiln_policy *p, const struct pol_worker *worker,
+                                       uint32_t group, uint32_t jobs)
 {
-    const struct pol_set *s = &p->sets[set];
-    return kiln_cost_switch(p->costs, p->models[s->model].name, s->lora_set);
+    const struct pol_group *g = &p->groups[group];
+    return (struct kiln_cost_shape){.model = p->models[p->sets[g->set].model].name,
+                                    .width = g->width,
+                                    .height = g->height,
+                                    .steps = g->steps,
+                                    .guidance = g->guidance,
+                                    .jobs = jobs,
+                                    .device = worker->device};
+}
+
+static double capture_s(const struct kiln_policy *p, const struct pol_worker *worker,
+                        uint32_t group)
+{
+    if (kiln_policy_drew(worker, &p->groups[group]))
+        return 0;
+    const struct kiln_cost_shape shape = shape_of(p, worker, group, 1);
+    return kiln_cost_capture(p->costs, &shape);
 }
 
 /* --- penalties ------------------------------------------------------------------------------- */
@@ -80,8 +93,10 @@ static uint32_t group_of_set(struct kiln_policy *p, const struct pol_worker *wor
         if (allowed(p, worker, group)) {
             if (best == KILN_NONE)
                 best = group;
-            if (same_size(worker, &p->groups[group]))
-                return penalty(p, group, best, now_ms) > SIZE_SWITCH_S ? best : group;
+            if (same_size(worker, &p->groups[group])) {
+                double cost = fmax(SIZE_SWITCH_S, capture_s(p, worker, best));
+                return penalty(p, group, best, now_ms) > cost ? best : group;
+            }
         }
         group = kiln_order_next(p->group_rank, p->sets[set].groups, group);
     }
@@ -98,10 +113,10 @@ static bool better(const struct kiln_policy *p, uint32_t a, uint32_t b)
 
 /* --- rule 1: overdue ------------------------------------------------------------------------- */
 static bool urgent_job(const struct kiln_policy *p, const struct pol_worker *worker, uint32_t set,
-                       int64_t now_ms, struct choice *ret)
+                       int64_t horizon_ms, struct choice *ret)
 {
     uint32_t job = kiln_order_first(p->job_due, p->sets[set].deadlines);
-    if (job == KILN_NONE || p->job_due[job].hi > now_ms)
+    if (job == KILN_NONE || p->job_due[job].hi > horizon_ms)
         return false;
     uint32_t group = p->queues[p->jobs[job].queue].group;
     if (!allowed(p, worker, group))
@@ -110,22 +125,43 @@ static bool urgent_job(const struct kiln_policy *p, const struct pol_worker *wor
     return true;
 }
 
-static bool overdue(const struct kiln_policy *p, const struct pol_worker *worker,
+/* The first urgent job of another set.  Somebody who has the set, and is free in time, is waited
+ * for. */
+static bool urgent_other(const struct kiln_policy *p, const struct pol_worker *worker,
+                         uint32_t model, int64_t now_ms, int64_t horizon_ms, struct choice *ret)
+{
+    uint32_t root = p->models[model].promised_sets, set = kiln_order_first(p->set_due, root);
+    for (int i = 0; i < WALK_SETS && set != KILN_NONE; i++) {
+        if (p->set_due[set].hi > horizon_ms)
+            return false;
+        uint32_t hand = kiln_order_first(p->worker_hand, p->sets[set].hands);
+        bool waits = hand != KILN_NONE && p->workers[hand].room &&
+                     p->workers[hand].free_ms < p->set_due[set].hi && p->set_due[set].hi > now_ms;
+        if (set != worker->set && !waits && urgent_job(p, worker, set, horizon_ms, ret))
+            return true;
+        set = kiln_order_next(p->set_due, root, set);
+    }
+    return false;
+}
+
+static bool overdue(struct kiln_policy *p, const struct pol_worker *worker,
                     const uint32_t models[2], int64_t now_ms, struct choice *ret)
 {
-    bool found = worker->set != KILN_NONE && urgent_job(p, worker, worker->set, now_ms, ret);
+    int64_t horizon_ms = kiln_policy_horizon(p, now_ms);
+    if (horizon_ms == INT64_MIN)
+        return false;
+    int64_t last_ms = now_ms + (int64_t)(kiln_policy_reserve_s(p) * 1000);
+    bool found = worker->set != KILN_NONE && urgent_job(p, worker, worker->set, horizon_ms, ret);
     for (int i = 0; i < 2; i++) {
-        uint32_t set = models[i] == KILN_NONE
-                           ? KILN_NONE
-                           : kiln_order_first(p->set_due, p->models[models[i]].promised_sets);
         struct choice other;
-        if (set == KILN_NONE || set == worker->set || !urgent_job(p, worker, set, now_ms, &other))
+        if (models[i] == KILN_NONE ||
+            !urgent_other(p, worker, models[i], now_ms, horizon_ms, &other))
             continue;
-        /* Half of the margin belongs to the workers that have the set. */
-        int64_t due = p->job_due[other.job].hi;
-        if (p->sets[set].holders > 0 && now_ms < due + p->jobs[other.job].margin_ms / 2)
-            continue;
-        if (!found || due + DUE_SLACK_MS < p->job_due[ret->job].hi)
+        /* Our own urgent jobs cost no switch; another's only comes before them if it cannot wait
+         * any longer and is not lost yet. */
+        int64_t due_ms = p->job_due[other.job].hi;
+        bool last = due_ms <= last_ms && due_ms >= now_ms;
+        if (!found || (last && due_ms < p->job_due[ret->job].hi))
             *ret = other;
         found = true;
     }
@@ -147,38 +183,61 @@ static uint32_t best_free(struct kiln_policy *p, const struct pol_worker *worker
     return KILN_NONE;
 }
 
+/* Seconds until the holders have drawn all that waits for the set, once they are at it. */
 static double load(const struct kiln_policy *p, uint32_t set)
 {
-    return p->sets[set].backlog_s / (p->sets[set].holders + 1e-9);
+    return p->sets[set].backlog_s / fmax(p->sets[set].holder_speed, 1e-3);
 }
 
 /* Its holders would still be at it when all others have finished. */
-static bool overloaded(const struct kiln_policy *p, uint32_t set)
+static bool overloaded(struct kiln_policy *p, uint32_t set)
 {
-    double mean = p->backlog_s / (p->workers_alive + 1e-9);
-    double cost = switch_cost(p, set);
+    double mean = p->backlog_s / fmax(p->speed_sum, 1e-3);
+    double cost = kiln_policy_switch_s(p, set);
     return load(p, set) > mean * OVERLOAD + cost && load(p, set) > 2 * cost;
 }
 
-/* The best held set that deserves one more worker.  idle: the worker would otherwise have nothing
- * to do, so that any set with more than two switches' worth of work will do. */
+/* Seconds that an idle worker gains for the last job of a held set by helping. */
+static double help_s(struct kiln_policy *p, const struct pol_worker *worker, uint32_t set,
+                     uint32_t group, int64_t now_ms)
+{
+    uint32_t hand = kiln_order_first(p->worker_hand, p->sets[set].hands);
+    double free_s = fmax(0, (double)(p->workers[hand].free_ms - now_ms) / 1000);
+    double mine = kiln_policy_load_s(p, worker, set) + capture_s(p, worker, group) +
+                  kiln_policy_unit_s(p, group) / worker->speed;
+    return free_s + load(p, set) - mine;
+}
+
+/* The best held set that deserves one more worker: one that is overloaded, one that others have
+ * left waiting too long, or, for an idle worker, one where it ends something sooner. */
 static uint32_t best_held(struct kiln_policy *p, const struct pol_worker *worker, uint32_t model,
                           uint32_t mine, bool idle, int64_t now_ms)
 {
-    uint32_t *root = &p->models[model].held_sets, found = KILN_NONE;
-    uint32_t set = kiln_policy_best_set(p, root);
-    for (int i = 0; i < WALK_SETS && set != KILN_NONE; i++) {
+    uint32_t root = p->models[model].loaded_sets, found = KILN_NONE;
+    double most = 0;
+    uint32_t set = kiln_order_first(p->set_load, root);
+    for (int i = 0; i < WALK_GROUPS && set != KILN_NONE; i++) {
         uint32_t group = set == worker->set ? KILN_NONE : group_of_set(p, worker, set, now_ms);
-        if (group != KILN_NONE) {
-            double cost = switch_cost(p, set);
-            if (overloaded(p, set) ||
-                (mine != KILN_NONE && penalty(p, mine, group, now_ms) > 2 * cost))
-                return group;
-            if (idle && load(p, set) > 2 * cost &&
-                (found == KILN_NONE || load(p, set) > load(p, p->groups[found].set)))
-                found = group;
+        if (group != KILN_NONE && overloaded(p, set))
+            return group;
+        double gain = group != KILN_NONE && idle ? help_s(p, worker, set, group, now_ms) : 0;
+        if (gain > most) {
+            most = gain;
+            found = group;
         }
-        set = kiln_order_next(p->set_rank, *root, set);
+        if (!idle && set != worker->set)
+            break;
+        set = kiln_order_next(p->set_load, root, set);
+    }
+    set = found == KILN_NONE && mine != KILN_NONE
+              ? kiln_policy_best_set(p, &p->models[model].held_sets)
+              : KILN_NONE;
+    for (int i = 0; i < WALK_GROUPS && set != KILN_NONE; i++) {
+        uint32_t group = set == worker->set ? KILN_NONE : group_of_set(p, worker, set, now_ms);
+        if (group != KILN_NONE &&
+            penalty(p, mine, group, now_ms) > 2 * kiln_policy_switch_s(p, set))
+            return group;
+        set = kiln_order_next(p->set_rank, p->models[model].held_sets, set);
     }
     return found;
 }
@@ -194,7 +253,7 @@ static bool others(struct kiln_policy *p, const struct pol_worker *worker, const
         if (free_group != KILN_NONE && better(p, free_group, best))
             best = free_group;
     }
-    bool idle = mine == KILN_NONE && best == KILN_NONE && worker->held_count == 0;
+    bool idle = mine == KILN_NONE && best == KILN_NONE && worker->busy == 0;
     for (int i = 0; i < 2; i++) {
         if (models[i] == KILN_NONE)
             continue;
@@ -226,28 +285,29 @@ static bool choose(struct kiln_policy *p, const struct pol_worker *worker, int64
             *ret = other;
         return any;
     }
-    bool leave =
-        any && penalty(p, mine, other.group, now_ms) > switch_cost(p, p->groups[other.group].set);
+    bool leave = any && penalty(p, mine, other.group, now_ms) >
+                            kiln_policy_switch_s(p, p->groups[other.group].set);
     *ret = leave ? other : (struct choice){mine, KILN_NONE, KILN_RULE_STAY};
     return true;
 }
 
-/* Jobs of the batch: what the worker takes, but near the end no more than its share, so that all
- * workers finish together. */
-static uint32_t batch_size(const struct kiln_policy *p, const struct pol_worker *worker,
-                           uint32_t group)
+/* A slow worker that begins a job when the fleet has almost finished would end after all others. */
+static bool too_slow(struct kiln_policy *p, const struct pol_worker *worker, uint32_t group)
 {
-    if (p->groups[group].alone)
-        return 1;
-    uint32_t share = (p->ready + p->workers_alive - 1) / p->workers_alive;
-    return share < worker->batch_max ? share : worker->batch_max;
+    if (worker->speed * SLOW >= p->speed_max)
+        return false;
+    double unit_s = kiln_policy_unit_s(p, group);
+    return unit_s / worker->speed >
+           p->backlog_s / p->speed_sum + p->batch_s + unit_s / p->speed_max;
 }
 
-static void take_job(struct kiln_policy *p, uint32_t job, struct kiln_policy_pick *ret)
+/* --- taking ---------------------------------------------------------------------------------- */
+static void take_job(struct kiln_policy *p, uint32_t job, double seconds,
+                     struct kiln_policy_pick *ret)
 {
     uint32_t queue = p->jobs[job].queue;
     kiln_policy_job_unready(p, job);
-    kiln_policy_charge(p, p->queues[queue].tenant, p->jobs[job].cost_s);
+    kiln_policy_charge(p, p->queues[queue].tenant, seconds);
     ret->ids[ret->count++] = p->jobs[job].id;
     kiln_slots_give(&p->job_slots, job);
     p->jobs[job].id = 0;
@@ -255,48 +315,146 @@ static void take_job(struct kiln_policy *p, uint32_t job, struct kiln_policy_pic
     kiln_policy_drop_queue(p, queue);
 }
 
+/* The next job of the batch: urgent ones first, then in the order of the group. */
+static uint32_t next_job(struct kiln_policy *p, uint32_t group, bool urgent)
+{
+    uint32_t job =
+        urgent ? kiln_order_first(p->job_due, p->sets[p->groups[group].set].deadlines) : KILN_NONE;
+    if (job != KILN_NONE && p->job_due[job].hi <= p->horizon_ms &&
+        p->queues[p->jobs[job].queue].group == group)
+        return job;
+    uint32_t queue = kiln_policy_best_queue(p, group);
+    return queue == KILN_NONE ? KILN_NONE : kiln_order_first(p->job_rank, p->queues[queue].jobs);
+}
+
+/* What the assignment is expected to take; the switch is charged to whoever's job goes first. */
+static void expect(struct kiln_policy *p, const struct pol_worker *worker, uint32_t group,
+                   uint32_t first, uint32_t count, struct kiln_policy_pick *ret)
+{
+    uint32_t set = p->groups[group].set;
+    const struct kiln_cost_shape shape = shape_of(p, worker, group, count);
+    ret->compute_s = kiln_cost_compute(p->costs, &shape);
+    ret->capture_s = capture_s(p, worker, group);
+    ret->first_of_size = !kiln_policy_drew(worker, &p->groups[group]);
+    ret->load = kiln_policy_kind(p, worker, set);
+    if (set == worker->set)
+        return;
+    ret->switch_s = kiln_policy_load_s(p, worker, set);
+    kiln_policy_charge(p, p->queues[p->jobs[first].queue].tenant, ret->switch_s);
+    p->switches++;
+}
+
 static void take(struct kiln_policy *p, uint32_t worker_slot, const struct choice *choice,
-                 struct kiln_policy_pick *ret)
+                 int64_t now_ms, struct kiln_policy_pick *ret)
 {
     struct pol_worker *worker = &p->workers[worker_slot];
     uint32_t group = choice->group, set = p->groups[group].set;
-    uint32_t count = batch_size(p, worker, group);
+    struct pol_group *g = &p->groups[group];
+    uint32_t count = kiln_policy_batch_size(p, worker, group);
+    count = count < g->ready ? count : g->ready;
     memset(ret, 0, sizeof(*ret));
     ret->rule = choice->rule;
-    p->groups[group].refs++; /* outlives its last job until the end of this function */
-    uint32_t first =
-        choice->job != KILN_NONE ? p->jobs[choice->job].queue : kiln_policy_best_queue(p, group);
-    if (set != worker->set) {
-        ret->switch_s = switch_cost(p, set);
-        kiln_policy_charge(p, p->queues[first].tenant, ret->switch_s);
-        p->switches++;
-    }
-    if (choice->job != KILN_NONE)
-        take_job(p, choice->job, ret);
-    while (ret->count < count) {
-        uint32_t queue = kiln_policy_best_queue(p, group);
-        if (queue == KILN_NONE)
-            break;
-        take_job(p, kiln_order_first(p->job_rank, p->queues[queue].jobs), ret);
-    }
-    const struct pol_group *g = &p->groups[group];
-    struct kiln_cost_shape shape = {.model = p->models[p->sets[set].model].name,
-                                    .width = g->width,
-                                    .height = g->height,
-                                    .steps = g->steps,
-                                    .guidance = g->guidance,
-                                    .jobs = ret->count};
-    ret->compute_s = kiln_cost_compute(p->costs, &shape);
+    g->refs++; /* outlives its last job until the end of this function */
+    bool urgent = choice->rule == KILN_RULE_OVERDUE;
+    uint32_t job = choice->job != KILN_NONE ? choice->job : next_job(p, group, urgent);
+    expect(p, worker, group, job, count, ret);
+    for (; ret->count < count && job != KILN_NONE; job = next_job(p, group, urgent))
+        take_job(p, job, ret->compute_s / count, ret);
     worker->width = g->width;
     worker->height = g->height;
     worker->steps = g->steps;
+    if (ret->first_of_size)
+        worker->sizes[worker->sizes_turn++ % SIZES_MAX] = kiln_policy_size_hash(g);
     ret->tag = ++p->next_tag;
-    worker->held[worker->held_count++] = (struct pol_held){ret->tag, g->alone};
     snprintf(ret->worker, sizeof(ret->worker), "%s", worker->name);
     kiln_policy_worker_takes(p, worker_slot, set);
+    const struct pol_held held = {.tag = ret->tag,
+                                  .set = set,
+                                  .expected_s =
+                                      (float)(ret->switch_s + ret->capture_s + ret->compute_s),
+                                  .alone = g->alone};
+    kiln_policy_take_up(p, worker_slot, &held, now_ms);
     p->picks++;
-    p->groups[group].refs--;
+    g->refs--;
     kiln_policy_drop_group(p, group);
+}
+
+/* --- all workers ----------------------------------------------------------------------------- */
+/* Of two idle workers without work of their own, the one that had the set before. */
+static uint32_t warmer(const struct kiln_policy *p, uint32_t worker, const struct choice *choice)
+{
+    const struct pol_worker *w = &p->workers[worker];
+    uint32_t set = p->groups[choice->group].set;
+    if (w->busy > 0 || kiln_policy_kind(p, w, set) != KILN_SWITCH_COLD)
+        return worker;
+    uint32_t root = p->models[w->model].rooms, other = kiln_order_first(p->worker_room, root);
+    for (int i = 0; i < WALK_WORKERS && other != KILN_NONE; i++) {
+        const struct pol_worker *o = &p->workers[other];
+        bool needed = o->set != KILN_NONE && p->sets[o->set].ready > 0;
+        if (o->busy == 0 && o->held_count == w->held_count && !needed && o->speed >= w->speed &&
+            kiln_policy_kind(p, o, set) != KILN_SWITCH_COLD)
+            return other;
+        other = kiln_order_next(p->worker_room, root, other);
+    }
+    return worker;
+}
+
+static bool try_worker(struct kiln_policy *p, uint32_t worker, int64_t now_ms,
+                       struct kiln_policy_pick *ret)
+{
+    struct pol_worker *w = &p->workers[worker];
+    struct choice choice;
+    if (w->tried == p->epoch)
+        return false;
+    if (!choose(p, w, now_ms, &choice) || too_slow(p, w, choice.group)) {
+        w->tried = p->epoch;
+        return false;
+    }
+    take(p, warmer(p, worker, &choice), &choice, now_ms, ret);
+    return true;
+}
+
+static int64_t lead_until(const struct kiln_policy *p, uint32_t level, int64_t now_ms)
+{
+    return level == 0 ? INT64_MAX : now_ms + kiln_policy_lead_ms(p);
+}
+
+/* Workers whose own set has work. */
+static bool pick_hot(struct kiln_policy *p, uint32_t level, int64_t now_ms,
+                     struct kiln_policy_pick *ret)
+{
+    int64_t until_ms = lead_until(p, level, now_ms);
+    uint32_t set = kiln_order_first(p->set_hot, p->hot_sets);
+    for (; set != KILN_NONE; set = kiln_order_next(p->set_hot, p->hot_sets, set)) {
+        if (p->set_hot[set].hi < level)
+            continue;
+        if (p->set_hot[set].hi > level || p->set_hot[set].lo > until_ms)
+            return false;
+        if (try_worker(p, kiln_order_first(p->worker_hand, p->sets[set].hands), now_ms, ret))
+            return true;
+    }
+    return false;
+}
+
+/* The others; what one of them does not want, the next ones do not either, unless it is slow. */
+static bool pick_cold(struct kiln_policy *p, uint32_t level, int64_t now_ms,
+                      struct kiln_policy_pick *ret)
+{
+    int64_t until_ms = lead_until(p, level, now_ms);
+    for (uint32_t model = 0; model < MODELS_MAX; model++) {
+        const struct pol_model *m = &p->models[model];
+        if (m->refs == 0 || m->rooms == KILN_NONE || p->models[p->pool_model].ready + m->ready == 0)
+            continue;
+        uint32_t worker = kiln_order_after(p->worker_room, m->rooms, (int64_t)level - 1);
+        for (int i = 0; i < WALK_WORKERS && worker != KILN_NONE; i++) {
+            if (p->worker_room[worker].hi > level || p->worker_room[worker].lo > until_ms)
+                break;
+            if (try_worker(p, worker, now_ms, ret))
+                return true;
+            worker = kiln_order_next(p->worker_room, m->rooms, worker);
+        }
+    }
+    return false;
 }
 
 bool kiln_policy_pick(struct kiln_policy *p, int64_t now_ms, struct kiln_policy_pick *ret)
@@ -305,22 +463,8 @@ bool kiln_policy_pick(struct kiln_policy *p, int64_t now_ms, struct kiln_policy_
         p->epoch++;
     p->last_ms = now_ms;
     kiln_policy_wake(p, now_ms);
-    for (uint32_t pass = 0; pass < 2 * HELD_MAX && p->ready > 0; pass++) {
-        for (uint32_t slot = 0; slot < p->worker_span; slot++) {
-            struct pol_worker *worker = &p->workers[slot];
-            if (!p->worker_used[slot] || worker->tried == p->epoch ||
-                worker->held_count != pass / 2 || !has_room(worker))
-                continue;
-            bool own = worker->set != KILN_NONE && p->sets[worker->set].ready > 0;
-            struct choice choice;
-            if (pass % 2 == 0 && !own)
-                continue;
-            if (choose(p, worker, now_ms, &choice)) {
-                take(p, slot, &choice, ret);
-                return true;
-            }
-            worker->tried = p->epoch;
-        }
-    }
+    for (uint32_t level = 0; level < HELD_MAX && p->ready > 0; level++)
+        if (pick_hot(p, level, now_ms, ret) || pick_cold(p, level, now_ms, ret))
+            return true;
     return false;
 }

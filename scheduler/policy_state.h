@@ -21,19 +21,23 @@
 #define PATIENCE 32.0             /* seconds of unfairness that weigh as one second of switching */
 #define SIZE_SWITCH_S 0.05        /* a new size in the same set */
 #define QUANTUM_S 20.0            /* GPU-seconds of a tenant's round for each worker */
-#define MARGIN_MAX_MS 60000       /* a promise becomes urgent at most this long before its end */
 #define HELD_MAX 4                /* assignments of one worker that are tracked */
+#define RECENT_MAX 32             /* sets that a worker had last: their files are in its memory */
+#define SIZES_MAX 8               /* sizes that a worker drew last: their graphs are there */
+#define LEAD_MS 2000              /* work is given ahead this long before hands are empty, */
+#define LEAD_LOAD_S 20.0          /* and the time to load a set, this much at most */
 
 struct pol_job {
     uint64_t id, batch_id;
     int64_t queued_ms;
-    int64_t wake_ms;    /* sleeping until then; 0 = ready */
-    uint32_t margin_ms; /* urgent this long before the deadline; 0 = no promise */
+    int64_t wake_ms; /* sleeping until then; 0 = ready */
     uint32_t queue;
-    float cost_s;
     uint32_t confirmed; /* sweep in which the ledger last named it */
+    float promised_s;   /* what it adds to the promised work; 0 = no promise, or asleep */
     int8_t priority;
-    /* 48 bytes; two order nodes (64) and the slot table (8 to 16) come on top */
+    bool promise; /* job_due holds its deadline */
+    bool later;   /* counted in the coarse buckets of promised work */
+    /* 48 bytes; two order nodes (64) and the slot table (12 to 16) come on top */
 };
 
 struct pol_queue { /* the ready jobs of one tenant in one group */
@@ -45,10 +49,11 @@ struct pol_queue { /* the ready jobs of one tenant in one group */
 struct pol_group {
     uint32_t set, width, height, steps;
     double guidance;
-    uint32_t queues; /* root */
-    uint32_t refs;   /* queues */
-    uint32_t ready;  /* jobs that could go now */
-    double backlog_s;
+    uint32_t queues;   /* root */
+    uint32_t refs;     /* queues */
+    uint32_t ready;    /* jobs that could go now */
+    double unit_s;     /* of one of them on a worker of speed 1: ready * unit_s is the backlog */
+    uint64_t costs_at; /* turn of the cost model that unit_s is from */
     bool alone, listed;
 };
 
@@ -57,18 +62,25 @@ struct pol_set {
     char lora_set[KILN_LORA_SET_MAX];
     uint32_t groups;    /* root */
     uint32_t deadlines; /* root over jobs with a promise, by urgent time */
-    uint32_t refs;      /* groups and holders */
+    uint32_t refs;      /* groups, holders, assignments */
     uint32_t holders;   /* workers that have or will have it */
+    uint32_t hands;     /* root: the holders, best first (policy_workers.c) */
     uint32_t ready;
-    double backlog_s;
+    double backlog_s, holder_speed;
+    double switch_s; /* a cold load of it, as of turn costs_at */
+    uint64_t costs_at;
     bool listed, in_held; /* in its model's order, and in which */
     bool promised;        /* in its model's order by deadline */
+    bool loaded;          /* in its model's order of held sets by load */
+    bool hot;             /* in the order of sets that have both work and a holder with room */
 };
 
 struct pol_model {
     char name[KILN_NAME_MAX + 1];
     uint32_t free_sets, held_sets, promised_sets; /* roots */
-    uint32_t refs, workers;
+    uint32_t loaded_sets;                         /* root: held sets, the most loaded first */
+    uint32_t rooms;                               /* root: its workers that would take work */
+    uint32_t refs, workers, ready;
 };
 
 struct pol_tenant {
@@ -81,21 +93,35 @@ struct pol_tenant {
 
 struct pol_held {
     uint64_t tag;
+    uint32_t set;     /* KILN_NONE: not picked here */
+    float expected_s; /* switching and computing */
     bool alone;
+    bool taken; /* away by kiln_policy_steal */
 };
 
 struct pol_worker {
     char name[KILN_NAME_MAX + 1];
-    uint32_t model;                /* slot */
-    uint32_t set;                  /* slot of the set it will end with */
-    uint32_t width, height, steps; /* the same for the size */
+    char device[KILN_NAME_MAX + 1]; /* class */
+    uint32_t model;                 /* slot */
+    uint32_t set;                   /* slot of the set it will end with */
+    uint32_t width, height, steps;  /* the same for the size */
     uint32_t capacity, batch_max, held_count;
-    struct pol_held held[HELD_MAX];
-    bool draining;
+    struct pol_held held[HELD_MAX];           /* oldest first */
+    uint32_t recent[RECENT_MAX], recent_turn; /* hashes of sets */
+    uint32_t sizes[SIZES_MAX], sizes_turn;    /* hashes of sizes */
+    double speed;                             /* 1 is the fleet's mean */
+    int64_t free_ms;                          /* when its hands will be empty, or have been since */
+    uint32_t busy; /* assignments that it runs or will run; others are past computing */
+    bool draining, room, in_rooms;
     uint64_t tried; /* epoch in which nothing was found for it */
 };
 
 #define MODELS_MAX 64
+#define BUCKETS 1024        /* of promised work, by deadline: two rings */
+#define BUCKET_FINE_MS 1024 /* nearly 18 minutes of them; */
+#define BUCKET_COARSE_MS                                                                           \
+    65536 /* later ones, nearly 19 hours; beyond, a promise waits to be near                       \
+           */
 
 struct kiln_policy {
     const struct kiln_cost_model *costs;
@@ -111,14 +137,21 @@ struct kiln_policy {
     bool *worker_used;
     /* order nodes, one array for each order a thing can be in */
     struct kiln_order_node *job_rank, *job_due, *queue_rank, *group_rank, *set_rank, *set_due,
-        *tenant_used;
+        *set_load, *set_hot, *tenant_used, *worker_room, *worker_hand;
     uint32_t sleepers;       /* root in job_rank: sleeping jobs by wake time */
     uint32_t active_tenants; /* root in tenant_used: tenants with ready jobs */
+    uint32_t hot_sets;       /* root in set_hot, by how soon the holder is free */
     uint32_t ready, workers_alive;
     double backlog_s;
-    uint32_t pool_model;  /* slot of the model "", which every worker serves */
-    uint32_t worker_span; /* slots of workers ever used are below this */
-    int64_t last_ms;      /* of the last pick: another time is another epoch */
+    double speed_sum, speed_max; /* of the workers that take work */
+    double batch_s;              /* what an assignment usually takes, switching included */
+    uint32_t pool_model;         /* slot of the model "", which every worker serves */
+    uint32_t worker_span;        /* slots of workers ever used are below this */
+    int64_t last_ms;             /* of the last pick: another time is another epoch */
+    /* promised work, in seconds, by deadline; what is due up to the horizon must go now */
+    float *fine, *coarse;
+    uint32_t promises;
+    int64_t horizon_ms, horizon_at_ms;
     uint32_t sweep;
     uint64_t epoch, next_tag, picks, switches;
 };
@@ -131,12 +164,48 @@ void kiln_policy_job_unready(struct kiln_policy *p, uint32_t job);
 uint32_t kiln_policy_best_set(struct kiln_policy *p, uint32_t *root);
 uint32_t kiln_policy_best_group(struct kiln_policy *p, uint32_t set);
 uint32_t kiln_policy_best_queue(struct kiln_policy *p, uint32_t group);
-/* The worker's planned set changes (KILN_NONE: to nothing known). */
-void kiln_policy_worker_takes(struct kiln_policy *p, uint32_t worker, uint32_t set);
+/* A set's place among the sets of its model, after its holders or jobs have changed. */
+void kiln_policy_place_set(struct kiln_policy *p, uint32_t set);
+/* What one job of the group, and a cold load of the set, cost as of now. */
+double kiln_policy_unit_s(struct kiln_policy *p, uint32_t group);
+double kiln_policy_switch_s(struct kiln_policy *p, uint32_t set);
 /* Charges a tenant with seconds of GPU time. */
 void kiln_policy_charge(struct kiln_policy *p, uint32_t tenant, double seconds);
 /* Moves sleepers whose time has come to their queues. */
 void kiln_policy_wake(struct kiln_policy *p, int64_t now_ms);
+
+/* --- policy_workers.c: who holds what, who has room ------------------------------------------ */
+/* The worker's planned set changes (KILN_NONE: to nothing known). */
+void kiln_policy_worker_takes(struct kiln_policy *p, uint32_t worker, uint32_t set);
+/* Puts the worker in order after its hands or its capacity have changed. */
+void kiln_policy_place_worker(struct kiln_policy *p, uint32_t worker);
+/* A set with work and a holder with room, or neither any more. */
+void kiln_policy_place_hot(struct kiln_policy *p, uint32_t set);
+/* What it takes this worker to have the set; and whether its graphs for the size are there. */
+enum kiln_switch_kind kiln_policy_kind(const struct kiln_policy *p, const struct pol_worker *worker,
+                                       uint32_t set);
+double kiln_policy_load_s(const struct kiln_policy *p, const struct pol_worker *worker,
+                          uint32_t set);
+uint32_t kiln_policy_size_hash(const struct pol_group *group);
+bool kiln_policy_drew(const struct pol_worker *worker, const struct pol_group *group);
+/* Work is given to a busy worker so long before its hands are empty that it can load a set. */
+int64_t kiln_policy_lead_ms(const struct kiln_policy *p);
+/* An assignment in its hands. */
+void kiln_policy_take_up(struct kiln_policy *p, uint32_t worker, const struct pol_held *held,
+                         int64_t now_ms);
+
+/* --- policy_due.c: promises ------------------------------------------------------------------ */
+void kiln_policy_promise(struct kiln_policy *p, uint32_t job);
+void kiln_policy_unpromise(struct kiln_policy *p, uint32_t job);
+/* Deadlines up to this are urgent. */
+int64_t kiln_policy_horizon(struct kiln_policy *p, int64_t now_ms);
+/* Seconds before a deadline at which nobody may be waited for any more. */
+double kiln_policy_reserve_s(const struct kiln_policy *p);
+
+/* --- policy_batch.c -------------------------------------------------------------------------- */
+/* How many jobs of the group the worker should draw at once. */
+uint32_t kiln_policy_batch_size(struct kiln_policy *p, const struct pol_worker *worker,
+                                uint32_t group);
 
 /* --- policy_tables.c: finding and making the rows -------------------------------------------- */
 uint32_t kiln_policy_find_job(const struct kiln_policy *p, uint64_t id);

@@ -39,8 +39,11 @@ uint32_t kiln_policy_get_model(struct kiln_policy *p, const char *name)
     slot = kiln_slots_take(&p->model_slots, hash);
     if (slot == KILN_NONE)
         return slot;
-    p->models[slot] = (struct pol_model){
-        .free_sets = KILN_NONE, .held_sets = KILN_NONE, .promised_sets = KILN_NONE};
+    p->models[slot] = (struct pol_model){.free_sets = KILN_NONE,
+                                         .held_sets = KILN_NONE,
+                                         .promised_sets = KILN_NONE,
+                                         .loaded_sets = KILN_NONE,
+                                         .rooms = KILN_NONE};
     snprintf(p->models[slot].name, sizeof(p->models[slot].name), "%s", name);
     return slot;
 }
@@ -60,7 +63,7 @@ uint32_t kiln_policy_get_set(struct kiln_policy *p, uint32_t model, const char *
     memset(set, 0, sizeof(*set));
     snprintf(set->lora_set, sizeof(set->lora_set), "%s", lora_set);
     set->model = model;
-    set->groups = set->deadlines = KILN_NONE;
+    set->groups = set->deadlines = set->hands = KILN_NONE;
     p->models[model].refs++;
     return slot;
 }

@@ -32,7 +32,7 @@ static void each_in_set(const struct kiln_policy *p, uint32_t set, kiln_policy_e
                                         .jobs = g->ready,
                                         .holders = s->holders,
                                         .guidance = g->guidance,
-                                        .backlog_s = g->backlog_s,
+                                        .backlog_s = g->ready * g->unit_s,
                                         .alone = g->alone};
         each(arg, &out);
     }
@@ -62,14 +62,6 @@ static bool served(const struct kiln_policy *p, uint32_t model)
     return model == p->pool_model ? p->workers_alive > 0 : p->models[model].workers > 0;
 }
 
-static const char *holder_of(const struct kiln_policy *p, uint32_t set)
-{
-    for (uint32_t i = 0; i < p->worker_span; i++)
-        if (p->worker_used[i] && p->workers[i].set == set)
-            return p->workers[i].name;
-    return "?";
-}
-
 int kiln_policy_why(const struct kiln_policy *p, uint64_t id, int64_t now_ms, char *out,
                     size_t size, struct kiln_error *err)
 {
@@ -97,13 +89,13 @@ int kiln_policy_why(const struct kiln_policy *p, uint64_t id, int64_t now_ms, ch
     if (len < 0 || (size_t)len >= size)
         return 0;
     out += len, size -= (size_t)len;
-    if (j->margin_ms && p->job_due[job].hi <= now_ms)
+    if (j->promise && p->job_due[job].hi <= p->horizon_ms)
         snprintf(out, size, "urgent: its max_wait_s ends soon, it goes next");
     else if (group->alone)
         snprintf(out, size, "it crashed a worker before and waits for one with empty hands");
     else if (set->holders > 0)
         snprintf(out, size, "its set is served by %u worker(s), %s among them", set->holders,
-                 holder_of(p, group->set));
+                 p->workers[kiln_order_first(p->worker_hand, set->hands)].name);
     else
         snprintf(out, size,
                  "no worker has its set; they stay on theirs while the penalty of waiting is "
@@ -112,23 +104,30 @@ int kiln_policy_why(const struct kiln_policy *p, uint64_t id, int64_t now_ms, ch
     return 0;
 }
 
+/* When the first busy worker of the model would take work ahead. */
+static int64_t room_ms(const struct kiln_policy *p, uint32_t model)
+{
+    uint32_t worker = kiln_order_after(p->worker_room, p->models[model].rooms, 0);
+    return worker == KILN_NONE ? INT64_MAX : p->workers[worker].free_ms - kiln_policy_lead_ms(p);
+}
+
 int64_t kiln_policy_next_ms(const struct kiln_policy *p, int64_t now_ms)
 {
-    int64_t next = INT64_MAX;
+    int64_t next = INT64_MAX, reserve_ms = (int64_t)(kiln_policy_reserve_s(p) * 1000);
     uint32_t job = kiln_order_first(p->job_rank, p->sleepers);
     if (job != KILN_NONE)
         next = p->jobs[job].wake_ms;
     for (uint32_t model = 0; model < MODELS_MAX; model++) {
+        int64_t room = p->models[model].refs && p->ready ? room_ms(p, model) : INT64_MAX;
+        next = room > now_ms && room < next ? room : next;
         uint32_t set = p->models[model].refs == 0
                            ? KILN_NONE
                            : kiln_order_first(p->set_due, p->models[model].promised_sets);
         if (set == KILN_NONE)
             continue;
-        /* Once urgent, what may change is that the holder's half of the margin has passed. */
         uint32_t due_job = kiln_order_first(p->job_due, p->sets[set].deadlines);
-        int64_t due = p->job_due[due_job].hi;
-        if (due <= now_ms)
-            due += p->jobs[due_job].margin_ms / 2;
+        int64_t due = p->job_due[due_job].hi - reserve_ms;
+        due = due <= now_ms ? due + reserve_ms / 2 : due;
         if (due > now_ms && due < next)
             next = due;
     }
