@@ -148,7 +148,9 @@ $(BUILD)/kiln-scheduler: $(call obj,scheduler/main.c) $(call lib,$(USE_scheduler
 
 # Without LibTorch (sanitizer builds) the worker has the test-card engine alone.
 WORKER_ENGINE := $(if $(HAVE_TORCH),$(BUILD)/libdiffusionz.so,$(call obj,tests/doubles/no_diffusionz.c))
-$(BUILD)/kiln-worker: $(call obj,worker/main.c) $(call lib,$(USE_worker)) $(WORKER_ENGINE)
+# What `kiln bench quality` counts with, outside of the library's wall of symbols.
+WORKER_SCORE := $(call obj,$(addprefix pipeline/,judge_score.c judge_requests.c judge_labels.c model_json.c))
+$(BUILD)/kiln-worker: $(call obj,worker/main.c) $(WORKER_SCORE) $(call lib,$(USE_worker)) $(WORKER_ENGINE)
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) $(RPATH) -Wl,--allow-shlib-undefined
 

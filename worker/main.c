@@ -1,4 +1,4 @@
-/* main.c - kiln-worker: the daemon, and the verbs that draw or tokenize without a queue. */
+/* main.c - kiln-worker: the daemon, and the verbs that draw, tokenize or measure without a queue. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 static const char usage[] =
     "Usage: kiln-worker [--id NAME] [--config FILE] [--SETTING VALUE]...\n"
-    "       kiln-worker render --help | tokenize --help\n"
+    "       kiln-worker render --help | tokenize --help | quality --help\n"
     "\n"
     "Draws the jobs of a pool on one device and stores what it drew.\n"
     "\n"
@@ -82,6 +82,8 @@ int main(int argc, char **argv)
         return kiln_verb_render(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "tokenize") == 0)
         return kiln_verb_tokenize(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "quality") == 0)
+        return kiln_verb_quality(argc - 1, argv + 1);
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             fputs(usage, stdout);

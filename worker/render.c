@@ -5,16 +5,12 @@
  * with the status of its code (66 for a missing file, 74 for a full or forbidden disk, 69 for the
  * device).
  */
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sysexits.h>
-#include <unistd.h>
 
 #include "pipeline/diffusionz_batch.h"
 #include "schemas/limits.h"
@@ -60,56 +56,13 @@ struct render {
 
 /* --- the command line ----------------------------------------------------------------------- */
 
-static int parse_whole(const char *name, const char *text, uint64_t min, uint64_t max,
-                       uint64_t *ret, struct kiln_error *err)
-{
-    char *end;
-    errno = 0;
-    uint64_t value = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value < min || value > max)
-        return kiln_fail(err, KILN_BAD_INPUT,
-                         "--%s \"%s\": expected a whole number, %" PRIu64 " to %" PRIu64, name,
-                         text, min, max);
-    *ret = value;
-    return 0;
-}
-
-static int parse_number(const char *name, const char *text, double min, double max, double *ret,
-                        struct kiln_error *err)
-{
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(value) || value < min || value > max)
-        return kiln_fail(err, KILN_BAD_INPUT, "--%s \"%s\": expected a number, %g to %g", name,
-                         text, min, max);
-    *ret = value;
-    return 0;
-}
-
-static int parse_side(const char *name, const char *text, int32_t *ret, struct kiln_error *err)
-{
-    uint64_t value;
-    int code = parse_whole(name, text, KILN_SIDE_MIN, KILN_SIDE_MAX, &value, err);
-    if (code == 0 && value % KILN_SIDE_STEP != 0)
-        code = kiln_fail(err, KILN_BAD_INPUT, "--%s %s: not a multiple of %d", name, text,
-                         KILN_SIDE_STEP);
-    if (code == 0)
-        *ret = (int32_t)value;
-    return code;
-}
-
-/* FILE or FILE:W; a colon that no number follows belongs to the name.  Cuts text at the colon. */
 static int add_lora(struct render *render, char *text, struct kiln_error *err)
 {
-    char *colon = strrchr(text, ':');
-    double weight = 1;
-    if (render->batch.lora_count == KILN_LORAS_MAX)
-        return kiln_fail(err, KILN_BAD_INPUT, "--lora: at most %d", KILN_LORAS_MAX);
-    if (colon && parse_number("lora", colon + 1, -KILN_LORA_SCALE_MAX, KILN_LORA_SCALE_MAX, &weight,
-                              err) == 0)
-        *colon = '\0';
-    render->loras[render->batch.lora_count++] = (DiffusionZLora){text, (float)weight};
-    return 0;
+    int32_t *count = &render->batch.lora_count;
+    int code = kiln_verb_lora(text, *count, &render->loras[*count], err);
+    if (code == 0)
+        ++*count;
+    return code;
 }
 
 enum option_code {
@@ -180,11 +133,11 @@ static int take_option(struct render *render, int option, char *value, struct ki
         render->json = true;
         break;
     case OPTION_WIDTH:
-        return parse_side("width", value, &render->batch.width, err);
+        return kiln_verb_side("width", value, &render->batch.width, err);
     case OPTION_HEIGHT:
-        return parse_side("height", value, &render->batch.height, err);
+        return kiln_verb_side("height", value, &render->batch.height, err);
     case OPTION_SEED:
-        return parse_whole("seed", value, 0, UINT64_MAX, &render->item.seed, err);
+        return kiln_verb_whole("seed", value, 0, UINT64_MAX, &render->item.seed, err);
     case OPTION_LORA:
         return add_lora(render, value, err);
     case OPTION_DEVICE:
@@ -192,15 +145,16 @@ static int take_option(struct render *render, int option, char *value, struct ki
     case OPTION_DTYPE:
         return kiln_dtype_parse(value, &render->options.dtype, err);
     case OPTION_STEPS:
-        if ((code = parse_whole("steps", value, KILN_STEPS_MIN, KILN_STEPS_MAX, &whole, err)) == 0)
+        if ((code = kiln_verb_whole("steps", value, KILN_STEPS_MIN, KILN_STEPS_MAX, &whole, err)) ==
+            0)
             render->batch.num_steps = (int32_t)whole;
         break;
     case OPTION_THREADS:
-        if ((code = parse_whole("threads", value, 0, 1024, &whole, err)) == 0)
+        if ((code = kiln_verb_whole("threads", value, 0, 1024, &whole, err)) == 0)
             render->options.threads = (int32_t)whole;
         break;
     case OPTION_GUIDANCE:
-        if ((code = parse_number("guidance", value, 0, KILN_GUIDANCE_MAX, &number, err)) == 0)
+        if ((code = kiln_verb_number("guidance", value, 0, KILN_GUIDANCE_MAX, &number, err)) == 0)
             render->batch.guidance_scale = (float)number;
         break;
     default:
@@ -227,44 +181,6 @@ static int check_complete(const struct render *render, struct kiln_error *err)
 /* --- drawing and writing -------------------------------------------------------------------------
  */
 
-/* Writes and closes the file at `path`. */
-static int write_at(const char *path, const void *data, size_t size, struct kiln_error *err)
-{
-    FILE *file = fopen(path, "wb");
-    if (!file)
-        return kiln_fail(err, KILN_IO, "open %s: %s", path, strerror(errno));
-    bool good = fwrite(data, 1, size, file) == size && fflush(file) == 0;
-    /* A pipe or a terminal cannot be synced, and need not be. */
-    good = good && (fsync(fileno(file)) == 0 || errno == EINVAL || errno == ENOTSUP);
-    int number = errno;
-    if (fclose(file) != 0 && good) {
-        good = false;
-        number = errno;
-    }
-    if (good)
-        return 0;
-    return kiln_fail(err, number == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", path,
-                     strerror(number));
-}
-
-/* Under a temporary name first: a reader of the file never meets half a picture.  What exists and
- * is no regular file (a pipe, /dev/null) is written to and never replaced. */
-static int write_file(const char *path, const void *data, size_t size, struct kiln_error *err)
-{
-    char temp[4096];
-    struct stat about;
-    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
-        return write_at(path, data, size, err);
-    if (snprintf(temp, sizeof temp, "%s.tmp%ld", path, (long)getpid()) >= (int)sizeof temp)
-        return kiln_fail(err, KILN_BAD_INPUT, "the path %.40s... is too long", path);
-    int code = write_at(temp, data, size, err);
-    if (code == 0 && rename(temp, path) != 0)
-        code = kiln_fail(err, KILN_IO, "write %s: %s", path, strerror(errno));
-    if (code != 0)
-        unlink(temp);
-    return code;
-}
-
 static int write_picture(const struct render *render, const DiffusionZOutput *output,
                          struct kiln_error *err)
 {
@@ -275,7 +191,7 @@ static int write_picture(const struct render *render, const DiffusionZOutput *ou
                                 (uint32_t)render->batch.height, &webp, &data, &size, err);
     if (code != 0)
         return code;
-    code = write_file(render->out, data, size, err);
+    code = kiln_verb_write(render->out, data, size, err);
     free(data);
     return code;
 }
@@ -298,7 +214,7 @@ static int write_latent(const struct render *render, const DiffusionZOutput *out
     int code = kiln_st_encode(&tensor, 1, NULL, &data, &size, err);
     if (code != 0)
         return code;
-    code = write_file(render->latents, data, size, err);
+    code = kiln_verb_write(render->latents, data, size, err);
     free(data);
     return code;
 }

@@ -30,12 +30,6 @@ static const char usage[] =
     "  echo '\"a red star\"' | kiln tokenize --model models/sketch\n"
     "  jq -c .prompt prompts.jsonl | kiln tokenize --model models/sketch --raw\n";
 
-int kiln_verb_fail(const char *verb, const struct kiln_error *err)
-{
-    fprintf(stderr, "kiln %s: %s\n", verb, err->text);
-    return kiln_code_exit(err->code);
-}
-
 /* Printed at once, not collected: a million lines take the memory of one. */
 static int print_ids(const int32_t *ids, size_t count)
 {

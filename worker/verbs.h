@@ -1,4 +1,4 @@
-/* verbs.h - the two verbs of `kiln` that need the model and no queue.
+/* verbs.h - the verbs of `kiln` that need the model and no queue, and what they share.
  *
  * The command line `kiln` executes kiln-worker for them, so that kiln itself does not load
  * LibTorch. argv[0] is the verb's name; they return an exit status of sysexits.h.
@@ -6,12 +6,36 @@
 #ifndef KILN_VERBS_H
 #define KILN_VERBS_H
 
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pipeline/diffusionz_batch.h"
 #include "schemas/error.h"
 
 int kiln_verb_render(int argc, char **argv);
 int kiln_verb_tokenize(int argc, char **argv);
+int kiln_verb_quality(int argc, char **argv); /* `kiln bench quality` */
 
 /* Prints "kiln VERB: text" and returns the code's exit status. */
 int kiln_verb_fail(const char *verb, const struct kiln_error *err);
+
+/* --- values of options; KILN_BAD_INPUT names the option ------------------------------------- */
+int kiln_verb_whole(const char *name, const char *text, uint64_t min, uint64_t max, uint64_t *ret,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_verb_number(const char *name, const char *text, double min, double max, double *ret,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+/* FILE or FILE:W; a colon that no number follows belongs to the name.  Cuts text at the colon;
+ * the path in *ret is text.  count: of those given before. */
+int kiln_verb_lora(char *text, int count, DiffusionZLora *ret,
+                   struct kiln_error *err) KILN_MUST_CHECK;
+/* A side of a picture in pixels. */
+int kiln_verb_side(const char *name, const char *text, int32_t *ret,
+                   struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- files ------------------------------------------------------------------------------------ */
+/* Under a temporary name first: a reader of the file never meets half of it.  What exists and is
+ * no regular file (a pipe, /dev/null) is written to and never replaced. */
+int kiln_verb_write(const char *path, const void *data, size_t size,
+                    struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -45,6 +45,7 @@ struct kiln_verb {
     const struct kiln_option *options; /* NULL for none */
     const struct kiln_option *also;    /* a second table, of another verb it includes; or NULL */
     enum kiln_settings settings;
+    const char *untouched; /* a first word behind which all is passed on as it was typed; or NULL */
     int (*run)(struct kiln_cli *cli, int argc, char **argv);
 };
 extern const struct kiln_verb kiln_verbs[];               /* a row with name NULL ends it */

@@ -2,8 +2,8 @@
  *
  * Global options may stand before or behind the verb: --json, -q, --help, --version, --config and
  * every setting as a flag (`kiln help config`).  They are taken out here, so a verb sees only its
- * own.  The first word is the verb; `render` and `tokenize` belong to kiln-worker and get their
- * arguments as they were typed.
+ * own.  The first word is the verb; `render`, `tokenize` and `bench quality` belong to kiln-worker
+ * and get their arguments as they were typed.
  */
 #include <errno.h>
 #include <signal.h>
@@ -138,7 +138,9 @@ static int dispatch(struct kiln_cli *cli, struct command_line *line, int argc, c
     cli->verb = kiln_verb_find(argv[line->verb_at]);
     if (!cli->verb)
         return kiln_help_unknown(cli, argv[line->verb_at]);
-    if (cli->verb->settings == KILN_SETTINGS_NONE)
+    const char *next = line->verb_at + 1 < argc ? argv[line->verb_at + 1] : "";
+    if (cli->verb->settings == KILN_SETTINGS_NONE ||
+        (cli->verb->untouched && strcmp(cli->verb->untouched, next) == 0))
         return cli->verb->run(cli, argc - line->verb_at, argv + line->verb_at);
     if (!strip_switches(cli, line, argc, argv))
         return EX_OSERR;

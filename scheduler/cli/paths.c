@@ -58,17 +58,36 @@ int kiln_program_dir(char *out, struct kiln_error *err)
     return 0;
 }
 
-char *kiln_demo_model(const char *program_dir)
+/* The directory that lies at `tree` beside a build or at `share` beside an installation, and has
+ * the file `probe`. */
+static char *find_shipped(const char *program_dir, const char *tree, const char *share,
+                          const char *probe)
 {
-    static const char *const places[] = {"../pipeline/models/sketch",
-                                         "../share/kiln/models/sketch"};
+    const char *const places[] = {tree, share};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        char path[PATH_MAX], config[PATH_MAX];
+        char path[PATH_MAX], file[PATH_MAX];
         kiln_join(path, program_dir, places[i]);
-        if (access(kiln_join(config, path, "model_index.json"), R_OK) == 0)
+        if (access(kiln_join(file, path, probe), R_OK) == 0)
             return realpath(path, NULL);
     }
     return NULL;
+}
+
+char *kiln_demo_model(const char *program_dir)
+{
+    return find_shipped(program_dir, "../pipeline/models/sketch", "../share/kiln/models/sketch",
+                        "model_index.json");
+}
+
+char *kiln_judge_model(const char *program_dir)
+{
+    return find_shipped(program_dir, "../pipeline/models/judge", "../share/kiln/models/judge",
+                        "labels.json");
+}
+
+char *kiln_quality_lists(const char *program_dir)
+{
+    return find_shipped(program_dir, "../tests/quality", "../share/kiln/quality", "held.jsonl");
 }
 
 bool kiln_model_size(const char *model, char *out, size_t size)

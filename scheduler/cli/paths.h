@@ -20,6 +20,9 @@ int kiln_program_dir(char *out, struct kiln_error *err) KILN_MUST_CHECK;
 /* The demo model of a source tree or of an installation, for whoever named none: malloc'd, or
  * NULL when it is not there. */
 char *kiln_demo_model(const char *program_dir);
+/* The same for the judge of `kiln bench quality` and its lists of prompts. */
+char *kiln_judge_model(const char *program_dir);
+char *kiln_quality_lists(const char *program_dir);
 
 /* The size a model draws best, "512x512", from sample_size of its vae/config.json; false if the
  * model is not here or does not say. */

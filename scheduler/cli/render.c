@@ -1,4 +1,5 @@
-/* render.c - `kiln render` and `kiln tokenize` are kiln-worker's: the same arguments go to it.
+/* render.c - `kiln render`, `kiln tokenize` and `kiln bench quality` are kiln-worker's: the same
+ * arguments go to it.
  *
  * So kiln itself stays free of LibTorch and starts in a few milliseconds.  Who names no model gets
  * that of KILN_MODEL or of the settings file, else the demo model; who names no size gets the one
@@ -45,39 +46,60 @@ static char *usual_model(const char *programs)
     return model ? model : kiln_demo_model(programs);
 }
 
+/* The command line of kiln-worker as it grows. */
+struct words {
+    char *at[KILN_GIVEN_MAX];
+    int count, argc;
+    char **argv; /* what the user typed */
+};
+#define WORDS_ADDED 16 /* at most, by all that follows */
+
+static void add(struct words *words, char *name, char *value)
+{
+    words->at[words->count++] = name;
+    words->at[words->count++] = value;
+}
+
+/* Adds what lies with this program unless the user named another; takes the value. */
+static void add_usual(struct words *words, char *name, char *value)
+{
+    if (value && !named(words->argc, words->argv, name))
+        add(words, name, value);
+    else
+        free(value);
+}
+
 int kiln_verb_render(struct kiln_cli *cli, int argc, char **argv)
 {
-    char programs[PATH_MAX], path[PATH_MAX];
-    char *words[KILN_GIVEN_MAX];
+    char programs[PATH_MAX], path[PATH_MAX], size[24];
+    struct words words = {.argc = argc, .argv = argv};
     struct kiln_error err;
     if (kiln_program_dir(programs, &err))
         return kiln_report(cli, &err);
     kiln_join(path, programs, "kiln-worker");
-    if (argc + 8 > KILN_GIVEN_MAX)
-        return kiln_usage(cli, "more than %d arguments", KILN_GIVEN_MAX - 8);
-    int count = 0;
-    words[count++] = path;
-    words[count++] = argv[0]; /* the verb */
-    const char *given = named(argc, argv, "--model");
-    char *model = given ? NULL : usual_model(programs), size[24];
-    if (model) {
-        words[count++] = "--model";
-        words[count++] = model;
-        given = model;
+    if (argc + WORDS_ADDED > KILN_GIVEN_MAX)
+        return kiln_usage(cli, "more than %d arguments", KILN_GIVEN_MAX - WORDS_ADDED);
+    add(&words, path, argv[0]); /* the program and the verb */
+    add_usual(&words, "--model", usual_model(programs));
+    if (strcmp(argv[0], "quality") == 0) {
+        add_usual(&words, "--judge", kiln_judge_model(programs));
+        add_usual(&words, "--lists", kiln_quality_lists(programs));
     }
-    if (strcmp(argv[0], "render") == 0 && given && !named(argc, argv, "--width") &&
-        !named(argc, argv, "--height") && kiln_model_size(given, size, sizeof size)) {
+    const char *model = named(argc, argv, "--model");
+    model = model ? model : words.count > 2 ? words.at[3] : NULL;
+    if (strcmp(argv[0], "render") == 0 && model && !named(argc, argv, "--width") &&
+        !named(argc, argv, "--height") && kiln_model_size(model, size, sizeof size)) {
         *strchr(size, 'x') = '\0'; /* models are square by nature */
-        words[count++] = "--width";
-        words[count++] = size;
-        words[count++] = "--height";
-        words[count++] = size;
+        add(&words, "--width", size);
+        add(&words, "--height", size);
     }
-    memcpy(words + count, argv + 1, (size_t)(argc - 1) * sizeof *argv);
-    words[count + argc - 1] = NULL;
+    memcpy(words.at + words.count, argv + 1, (size_t)(argc - 1) * sizeof *argv);
+    words.at[words.count + argc - 1] = NULL;
     signal(SIGPIPE, SIG_DFL);
-    execv(path, words);
+    execv(path, words.at);
     kiln_warn(cli, "start %s: %s", path, strerror(errno));
-    free(model);
+    for (int i = 3; i < words.count; i += 2)
+        if (words.at[i] != size)
+            free(words.at[i]);
     return EX_UNAVAILABLE;
 }

@@ -215,15 +215,18 @@ const struct kiln_verb kiln_verbs[] = {
      .settings = KILN_SETTINGS_LENIENT,
      .run = kiln_verb_sim},
     {.name = "bench",
-     .args = "enqueue|queue|restart|recovery [--lines N] [--jobs N] [--workers W]",
-     .summary = "measure the queue on private servers",
+     .args = "enqueue|queue|restart|recovery|quality [--lines N] [--jobs N] [--workers W]",
+     .summary = "measure the queue on private servers, or the quality of the pictures",
      .examples =
          "kiln bench enqueue               lines a second into Redis\n"
          "kiln bench queue                 jobs a second into Postgres, and through a worker\n"
          "kiln bench queue --jobs 1000000  the same at scale: 64 simulated workers, memory, tables\n"
          "kiln bench restart               until a new scheduler gives out the first of 100000 jobs\n"
-         "kiln bench recovery              until the job of a killed worker is with another",
+         "kiln bench recovery              until the job of a killed worker is with another\n"
+         "kiln bench quality               how much of what prompts say is in the pictures",
+     .more = "`kiln bench quality --help` shows the options of that one (kiln-worker does it).",
      .options = bench_options,
+     .untouched = "quality",
      .settings = KILN_SETTINGS_BARE,
      .run = kiln_verb_bench},
     {.name = "render",

@@ -34,7 +34,7 @@ _kiln()
     else
         case $verb in
         help) mapfile -t COMPREPLY < <(compgen -W "config $(_kiln_verbs)" -- "$word") ;;
-        bench) mapfile -t COMPREPLY < <(compgen -W 'enqueue queue restart recovery' -- "$word") ;;
+        bench) mapfile -t COMPREPLY < <(compgen -W 'enqueue queue restart recovery quality' -- "$word") ;;
         run | enqueue) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
         esac
     fi

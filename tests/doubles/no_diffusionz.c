@@ -4,6 +4,7 @@
  * for the model is an answer, not a link error.
  */
 #include "pipeline/diffusionz_batch.h"
+#include "pipeline/diffusionz_judge.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -112,4 +113,34 @@ int32_t diffusionz_tokenize(const char *model_path, const char *text, size_t len
 void diffusionz_free_ids(int32_t *ids)
 {
     (void)ids;
+}
+
+int32_t diffusionz_judge_open(const char *dir, int32_t device_id, DiffusionZJudge **ret)
+{
+    (void)dir;
+    (void)device_id;
+    (void)ret;
+    return KILN_UNSUPPORTED;
+}
+
+void diffusionz_judge_free(DiffusionZJudge *judge)
+{
+    (void)judge;
+}
+
+const struct kiln_judge_labels *diffusionz_judge_labels(const DiffusionZJudge *judge)
+{
+    (void)judge;
+    return NULL;
+}
+
+int32_t diffusionz_judge_look(DiffusionZJudge *judge, const uint8_t *rgb, int32_t width,
+                              int32_t height, struct kiln_seen *ret)
+{
+    (void)judge;
+    (void)rgb;
+    (void)width;
+    (void)height;
+    (void)ret;
+    return KILN_UNSUPPORTED;
 }

@@ -1,0 +1,107 @@
+/* verbs.c - what the verbs share: values of options, and files that are whole or not there. */
+#include "worker/verbs.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "schemas/limits.h"
+
+int kiln_verb_fail(const char *verb, const struct kiln_error *err)
+{
+    fprintf(stderr, "kiln %s: %s\n", verb, err->text);
+    return kiln_code_exit(err->code);
+}
+
+int kiln_verb_whole(const char *name, const char *text, uint64_t min, uint64_t max, uint64_t *ret,
+                    struct kiln_error *err)
+{
+    char *end;
+    errno = 0;
+    uint64_t value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value < min || value > max)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--%s \"%s\": expected a whole number, %" PRIu64 " to %" PRIu64, name,
+                         text, min, max);
+    *ret = value;
+    return 0;
+}
+
+int kiln_verb_number(const char *name, const char *text, double min, double max, double *ret,
+                     struct kiln_error *err)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(value) || value < min || value > max)
+        return kiln_fail(err, KILN_BAD_INPUT, "--%s \"%s\": expected a number, %g to %g", name,
+                         text, min, max);
+    *ret = value;
+    return 0;
+}
+
+int kiln_verb_side(const char *name, const char *text, int32_t *ret, struct kiln_error *err)
+{
+    uint64_t value;
+    int code = kiln_verb_whole(name, text, KILN_SIDE_MIN, KILN_SIDE_MAX, &value, err);
+    if (code == 0 && value % KILN_SIDE_STEP != 0)
+        code = kiln_fail(err, KILN_BAD_INPUT, "--%s %s: not a multiple of %d", name, text,
+                         KILN_SIDE_STEP);
+    if (code == 0)
+        *ret = (int32_t)value;
+    return code;
+}
+
+int kiln_verb_lora(char *text, int count, DiffusionZLora *ret, struct kiln_error *err)
+{
+    char *colon = strrchr(text, ':');
+    double weight = 1;
+    struct kiln_error no_number;
+    if (count >= KILN_LORAS_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "--lora: at most %d", KILN_LORAS_MAX);
+    if (colon && kiln_verb_number("lora", colon + 1, -KILN_LORA_SCALE_MAX, KILN_LORA_SCALE_MAX,
+                                  &weight, &no_number) == 0)
+        *colon = '\0';
+    *ret = (DiffusionZLora){text, (float)weight};
+    return 0;
+}
+
+/* Writes and closes the file at `path`. */
+static int write_at(const char *path, const void *data, size_t size, struct kiln_error *err)
+{
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        return kiln_fail(err, KILN_IO, "open %s: %s", path, strerror(errno));
+    bool good = fwrite(data, 1, size, file) == size && fflush(file) == 0;
+    /* A pipe or a terminal cannot be synced, and need not be. */
+    good = good && (fsync(fileno(file)) == 0 || errno == EINVAL || errno == ENOTSUP);
+    int number = errno;
+    if (fclose(file) != 0 && good) {
+        good = false;
+        number = errno;
+    }
+    if (good)
+        return 0;
+    return kiln_fail(err, number == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", path,
+                     strerror(number));
+}
+
+int kiln_verb_write(const char *path, const void *data, size_t size, struct kiln_error *err)
+{
+    char temp[4096];
+    struct stat about;
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
+        return write_at(path, data, size, err);
+    if (snprintf(temp, sizeof temp, "%s.tmp%ld", path, (long)getpid()) >= (int)sizeof temp)
+        return kiln_fail(err, KILN_BAD_INPUT, "the path %.40s... is too long", path);
+    int code = write_at(temp, data, size, err);
+    if (code == 0 && rename(temp, path) != 0)
+        code = kiln_fail(err, KILN_IO, "write %s: %s", path, strerror(errno));
+    if (code != 0)
+        unlink(temp);
+    return code;
+}
