@@ -2,8 +2,8 @@
  *
  * `kiln enqueue` sends one entry a picture, with its index and key.  Any other client may leave
  * them out and may use count, seed ranges and templates: such a line is expanded here, its jobs are
- * numbered on from what the batch has, and their identity is the custom_id, else the entry's own
- * stream id, followed by the number within the line.
+ * numbered by the ledger when the page goes in, and their identity is the custom_id, else the
+ * entry's own stream id, followed by the number within the line.
  */
 #include "scheduler/intake_page.h"
 
@@ -13,7 +13,6 @@
 
 #include "schemas/log.h"
 #include "schemas/names.h"
-#include "storage/ledger_read.h"
 
 int kiln_page_init(struct kiln_page *page, struct kiln_ledger *ledger, const char *pool,
                    struct kiln_error *err)
@@ -23,8 +22,9 @@ int kiln_page_init(struct kiln_page *page, struct kiln_ledger *ledger, const cha
     page->pool = pool;
     page->expand = kiln_expand_new();
     page->jobs = calloc(KILN_PAGE_JOBS, sizeof(*page->jobs));
+    page->lacks = calloc(KILN_PAGE_JOBS, sizeof(*page->lacks));
     page->ends = calloc(KILN_PAGE_ENTRIES, sizeof(*page->ends));
-    if (page->expand && page->jobs && page->ends)
+    if (page->expand && page->jobs && page->lacks && page->ends)
         return 0;
     kiln_page_release(page);
     return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page of jobs");
@@ -36,6 +36,7 @@ void kiln_page_release(struct kiln_page *page)
         kiln_page_clear(page);
     kiln_expand_free(page->expand);
     free(page->jobs);
+    free(page->lacks);
     free(page->ends);
     memset(page, 0, sizeof(*page));
 }
@@ -60,8 +61,6 @@ void kiln_page_clear(struct kiln_page *page)
 {
     drop_jobs(page);
     page->end_count = 0;
-    /* The numbering may have run ahead of what was inserted: ask the ledger again. */
-    memset(page->batches, 0, sizeof(page->batches));
 }
 
 /* --- refusing ------------------------------------------------------------------------------------
@@ -105,35 +104,11 @@ static int refuse_malformed(struct kiln_page *page, const struct kiln_bus_entry 
     return refuse(page, batch, usable ? token : "", entry->id, why->text, err);
 }
 
-/* --- the index of jobs that name none -------------------------------------------------------- */
-static int next_index(struct kiln_page *page, const char *batch, uint64_t **ret,
-                      struct kiln_error *err)
-{
-    for (uint32_t i = 0; i < KILN_PAGE_BATCHES; i++)
-        if (strcmp(page->batches[i].name, batch) == 0) {
-            *ret = &page->batches[i].next_index;
-            return 0;
-        }
-    struct kiln_progress progress = {0};
-    int rc = kiln_ledger_progress(page->ledger, page->pool, batch, &progress, err);
-    if (rc && rc != KILN_NOT_FOUND)
-        return rc;
-    struct kiln_page_batch *slot = &page->batches[page->batch_turn++ % KILN_PAGE_BATCHES];
-    snprintf(slot->name, sizeof(slot->name), "%s", batch);
-    slot->next_index = 0;
-    for (int state = 0; state < KILN_JOB_STATE_COUNT && rc == 0; state++)
-        slot->next_index += progress.jobs.at[state];
-    /* Jobs of this page that are not in the ledger yet. */
-    for (size_t i = 0; i < page->job_count; i++)
-        slot->next_index += strcmp(page->jobs[i].job.batch, batch) == 0;
-    *ret = &slot->next_index;
-    return 0;
-}
-
 /* --- jobs ------------------------------------------------------------------------------------ */
 /* Takes over *job whatever happens. */
 static int keep_job(struct kiln_page *page, const struct kiln_intake_entry *entry, const char *id,
-                    const char *key, struct kiln_job *job, bool has_seed, struct kiln_error *err)
+                    const char *key, struct kiln_job *job, enum kiln_page_lack lacks,
+                    struct kiln_error *err)
 {
     struct kiln_new_job *new = &page->jobs[page->job_count];
     free(job->batch);
@@ -146,9 +121,7 @@ static int keep_job(struct kiln_page *page, const struct kiln_intake_entry *entr
         drop_job(new);
         return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a job");
     }
-    if (!has_seed)
-        new->job.seed = kiln_seed_derive(entry->batch, new->job.index);
-    page->job_count++;
+    page->lacks[page->job_count++] = lacks;
     page->offered++;
     return page->job_count == KILN_PAGE_JOBS ? kiln_page_flush(page, err) : 0;
 }
@@ -167,7 +140,9 @@ static int add_picture(struct kiln_page *page, const struct kiln_intake_entry *e
     if (rc)
         return refuse(page, entry->batch, entry->token, key, why.text, err);
     job.index = entry->index;
-    return keep_job(page, entry, id, key, &job, has_seed, err);
+    if (!has_seed)
+        job.seed = kiln_seed_derive(entry->batch, job.index);
+    return keep_job(page, entry, id, key, &job, KILN_LACKS_NOTHING, err);
 }
 
 static void key_of(char *out, size_t size, const struct kiln_intake_entry *entry, const char *id,
@@ -191,17 +166,17 @@ static int add_line(struct kiln_page *page, const struct kiln_intake_entry *entr
     if (rc)
         return refuse(page, entry->batch, entry->token, entry->key ? entry->key : id, why.text,
                       err);
-    uint64_t count = kiln_expand_count(page->expand), *index = NULL;
-    rc = next_index(page, entry->batch, &index, err);
+    uint64_t count = kiln_expand_count(page->expand);
     for (uint64_t which = 0; which < count && rc == 0; which++) {
         struct kiln_job job = {0};
         rc = kiln_expand_job(page->expand, which, &job, err);
         if (rc)
             break;
-        job.index = (uint32_t)(*index)++;
         char key[KILN_INTAKE_KEY_MAX + 32];
         key_of(key, sizeof(key), entry, id, &job, which, count);
-        rc = keep_job(page, entry, id, key, &job, kiln_expand_has_seed(page->expand), err);
+        rc = keep_job(
+            page, entry, id, key, &job,
+            kiln_expand_has_seed(page->expand) ? KILN_LACKS_INDEX : KILN_LACKS_INDEX_AND_SEED, err);
     }
     return rc;
 }
@@ -231,6 +206,52 @@ int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
     return rc;
 }
 
+/* --- the index of jobs that name none -------------------------------------------------------- */
+/* How many jobs from `first` on are of its batch and without an index. */
+static size_t run_of(const struct kiln_page *page, size_t first)
+{
+    size_t count = 0;
+    while (first + count < page->job_count && page->lacks[first + count] != KILN_LACKS_NOTHING &&
+           strcmp(page->jobs[first + count].job.batch, page->jobs[first].job.batch) == 0)
+        count++;
+    return count;
+}
+
+static int number_run(struct kiln_page *page, size_t first, size_t count, struct kiln_error *err)
+{
+    const char **keys = calloc(count, sizeof(*keys));
+    uint32_t *indexes = calloc(count, sizeof(*indexes));
+    int rc = keys && indexes ? 0 : kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
+    for (size_t i = 0; i < count && rc == 0; i++)
+        keys[i] = page->jobs[first + i].key;
+    if (rc == 0)
+        rc = kiln_ledger_number(page->ledger, page->pool, page->jobs[first].job.batch, keys, count,
+                                indexes, err);
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        struct kiln_job *job = &page->jobs[first + i].job;
+        job->index = indexes[i];
+        if (page->lacks[first + i] == KILN_LACKS_INDEX_AND_SEED)
+            job->seed = kiln_seed_derive(job->batch, job->index);
+    }
+    free(keys);
+    free(indexes);
+    return rc;
+}
+
+/* In the order of the stream.  The ledger gives the numbers out, since another scheduler may take
+ * jobs in at the same moment: a leader that lost its lock and has not noticed. */
+static int number_jobs(struct kiln_page *page, struct kiln_error *err)
+{
+    for (size_t at = 0; at < page->job_count;) {
+        size_t count = run_of(page, at);
+        int rc = count ? number_run(page, at, count, err) : 0;
+        if (rc)
+            return rc;
+        at += count ? count : 1;
+    }
+    return 0;
+}
+
 /* --- into the ledger ------------------------------------------------------------------------- */
 /* Somewhere in the page is a job that the ledger itself refuses: found by inserting each alone. */
 static int flush_singly(struct kiln_page *page, struct kiln_error *err)
@@ -239,7 +260,9 @@ static int flush_singly(struct kiln_page *page, struct kiln_error *err)
         struct kiln_new_job *new = &page->jobs[i];
         uint64_t inserted = 0;
         struct kiln_error why;
-        int rc = kiln_ledger_insert_jobs(page->ledger, page->pool, new, 1, &inserted, &why);
+        int rc = page->lacks[i] == KILN_LACKS_NOTHING ? 0 : number_run(page, i, 1, &why);
+        if (rc == 0)
+            rc = kiln_ledger_insert_jobs(page->ledger, page->pool, new, 1, &inserted, &why);
         if (rc == KILN_BAD_INPUT) {
             page->offered--;
             rc = refuse(page, new->job.batch, new->token, new->key, why.text, err);
@@ -258,7 +281,9 @@ int kiln_page_flush(struct kiln_page *page, struct kiln_error *err)
     if (page->job_count == 0)
         return 0;
     uint64_t inserted = 0;
-    int rc = kiln_ledger_insert_jobs(page->ledger, page->pool, page->jobs, page->job_count,
+    int rc = number_jobs(page, err);
+    if (rc == 0)
+        rc = kiln_ledger_insert_jobs(page->ledger, page->pool, page->jobs, page->job_count,
                                      &inserted, err);
     if (rc == KILN_BAD_INPUT)
         rc = flush_singly(page, err);

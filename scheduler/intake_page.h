@@ -16,23 +16,22 @@ struct kiln_page_end { /* the last entry of an enqueue call */
     uint64_t announced;
 };
 
-struct kiln_page_batch { /* where the index of a batch's next job without one stands */
-    char name[KILN_BATCH_NAME_MAX + 1];
-    uint64_t next_index;
+enum kiln_page_lack { /* what the ledger's numbering is to fill in */
+                      KILN_LACKS_NOTHING,
+                      KILN_LACKS_INDEX,
+                      KILN_LACKS_INDEX_AND_SEED,
 };
-#define KILN_PAGE_BATCHES 64
 
 struct kiln_page {
     struct kiln_ledger *ledger;
     const char *pool;
     struct kiln_job_context context;
     struct kiln_expand *expand;
-    struct kiln_new_job *jobs; /* [KILN_PAGE_JOBS] */
+    struct kiln_new_job *jobs;  /* [KILN_PAGE_JOBS] */
+    enum kiln_page_lack *lacks; /* of each of them */
     size_t job_count;
     struct kiln_page_end *ends; /* [KILN_PAGE_ENTRIES] */
     size_t end_count;
-    struct kiln_page_batch batches[KILN_PAGE_BATCHES];
-    uint32_t batch_turn;
     uint64_t inserted, offered, refused, unreadable;
 };
 
@@ -46,7 +45,7 @@ void kiln_page_clear(struct kiln_page *page);
  * ledger and is no failure. */
 int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
                   struct kiln_error *err) KILN_MUST_CHECK;
-/* Inserts the jobs so far.  If the ledger refuses the lot as bad input, one by one. */
+/* Numbers and inserts the jobs so far.  If the ledger refuses the lot as bad input, one by one. */
 int kiln_page_flush(struct kiln_page *page, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

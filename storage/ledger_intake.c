@@ -31,11 +31,15 @@
     "$16::integer[],"                                                                              \
     "    $17::integer[], $18::integer[], $19::integer[], $20::smallint[], $21::smallint[],"        \
     "    $22::smallint[], $23::smallint[], $24::bool[], $25::bool[]) AS u"                         \
-    "  ON CONFLICT (batch_id, key) DO NOTHING RETURNING batch_id, token"                           \
+    "  ON CONFLICT (batch_id, key) DO NOTHING RETURNING batch_id, token, index"                    \
     "), counted AS ("                                                                              \
     "  INSERT INTO batch_tally AS t (batch_id, shard, queued)"                                     \
     "  SELECT batch_id, pg_backend_pid() % 32, count(*) FROM made GROUP BY 1 ORDER BY 1"           \
     "  ON CONFLICT (batch_id, shard) DO UPDATE SET queued = t.queued + excluded.queued"            \
+    "), numbered AS ("                                                                             \
+    "  UPDATE batch b SET next_index = m.next"                                                     \
+    "  FROM (SELECT batch_id, max(index) + 1 AS next FROM made GROUP BY 1 ORDER BY 1) m"           \
+    "  WHERE b.id = m.batch_id AND b.next_index < m.next"                                          \
     "), fresh AS ("                                                                                \
     "  SELECT g.batch_id, g.token, max(g.entry) AS entry,"                                         \
     "    count(*) FILTER (WHERE g.entry > coalesce(c.entry, 0) OR g.entry = 0) AS jobs"            \
@@ -262,6 +266,46 @@ static int batch_of(struct kiln_ledger *ledger, const char *pool, const char *ba
 {
     struct kiln_new_job named = {.job = {.batch = (char *)batch}}; /* read only */
     return batch_ids(ledger, pool, &named, 1, ret_id, err);
+}
+
+/* --- numbers for jobs that name none --------------------------------------------------------- */
+
+int kiln_ledger_number(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                       const char *const *keys, size_t count, uint32_t *ret_index,
+                       struct kiln_error *err)
+{
+    static const struct kiln_statement reserve = {
+        "number", "WITH fresh AS (SELECT g.n, row_number() OVER (ORDER BY g.n) AS place"
+                  "  FROM unnest($2::text[]) WITH ORDINALITY AS g (key, n) WHERE NOT EXISTS"
+                  "  (SELECT FROM job j WHERE j.batch_id = $1::bigint AND j.key = g.key)"
+                  "), total AS (SELECT count(*) AS jobs FROM fresh"
+                  "), moved AS (UPDATE batch SET next_index = next_index + total.jobs FROM total"
+                  "  WHERE id = $1 RETURNING next_index - total.jobs AS first)"
+                  " SELECT fresh.n, moved.first + fresh.place - 1 FROM fresh, moved"};
+    uint64_t batch_id;
+    int rc = batch_of(ledger, pool, batch, &batch_id, err);
+    if (rc != 0)
+        return rc;
+    struct kiln_params params = {0};
+    struct kiln_array list;
+    kiln_bind_u64(&params, batch_id);
+    kiln_array_start(&list, KILN_ARRAY_TEXT);
+    for (size_t i = 0; i < count; i++)
+        kiln_array_text(&list, keys[i]);
+    kiln_bind_array(&params, &list);
+    PGresult *rows;
+    rc = kiln_ledger_run(ledger, &reserve, &params, &rows, err);
+    kiln_params_release(&params);
+    if (rc != 0)
+        return rc;
+    memset(ret_index, 0, count * sizeof *ret_index);
+    for (int i = 0; i < PQntuples(rows); i++) {
+        uint64_t place = kiln_row_u64(rows, i, 0);
+        if (place >= 1 && place <= count)
+            ret_index[place - 1] = (uint32_t)kiln_row_u64(rows, i, 1);
+    }
+    PQclear(rows);
+    return 0;
 }
 
 int kiln_ledger_refuse(struct kiln_ledger *ledger, const char *pool, const char *batch,

@@ -190,6 +190,29 @@ static void a_raw_client_may_leave_the_rest_to_us(void **state)
     assert_int_equal(take_all(), 0);
 }
 
+/* A client sends its lines again, and goes on under the next scheduler.  Numbers were once the
+ * count of jobs: a repeated line used some up, and the successor gave out the same again. */
+static void numbers_stay_apart_after_repetition(void **state)
+{
+    (void)state;
+    const char *const lines[] = {"{\"prompt\":\"x\",\"count\":3,\"custom_id\":\"a\"}",
+                                 "{\"prompt\":\"x\",\"count\":3,\"custom_id\":\"a\"}",
+                                 "{\"prompt\":\"y\",\"count\":3,\"custom_id\":\"b\"}",
+                                 "{\"prompt\":\"z\",\"count\":3,\"custom_id\":\"c\"}"};
+    for (int i = 0; i < 4; i++) {
+        const char *const fields[] = {"batch", "again", "job", lines[i]};
+        kiln_test_append(stack, fields, 2);
+        if (i == 3) {
+            kiln_intake_close(intake);
+            kiln_test_ok(kiln_intake_open(stack->config, &intake, &err), err);
+        }
+        (void)take_all();
+    }
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM job"), 9);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(DISTINCT index) FROM job"), 9);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(DISTINCT seed) FROM job"), 9);
+}
+
 static void a_line_of_many_pictures_goes_in_pages(void **state)
 {
     (void)state;
@@ -325,6 +348,7 @@ int main(void)
         TEST(bad_lines_do_not_hold_up_good_ones),
         TEST(entries_that_break_the_protocol),
         TEST(a_raw_client_may_leave_the_rest_to_us),
+        TEST(numbers_stay_apart_after_repetition),
         TEST(a_line_of_many_pictures_goes_in_pages),
         TEST(entries_of_any_size),
         TEST(a_key_of_another_type_is_waited_for),

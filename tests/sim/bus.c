@@ -26,8 +26,23 @@ struct kiln_bus {
     struct kiln_error late;
 };
 
-enum verb { ADD, GROUP, READ, READ_GROUP, CLAIM, ACK, DELETE_ENTRY, DELETE, LAST, LENGTH, BEAT,
-            BEATS, PUSH, POP, PING };
+enum verb {
+    ADD,
+    GROUP,
+    READ,
+    READ_GROUP,
+    CLAIM,
+    ACK,
+    DELETE_ENTRY,
+    DELETE,
+    LAST,
+    LENGTH,
+    BEAT,
+    BEATS,
+    PUSH,
+    POP,
+    PING
+};
 
 /* One command, with its answer; everything in it is its own. */
 struct command {
@@ -144,8 +159,8 @@ static void read_group(struct command *command, int64_t now_ms)
         sim_redis_group(data, command->key);
         count = command->verb == CLAIM
                     ? 0
-                    : sim_redis_read_group(data, command->key, command->consumer,
-                                           command->pending, command->max, now_ms, found);
+                    : sim_redis_read_group(data, command->key, command->consumer, command->pending,
+                                           command->max, now_ms, found);
     }
     answer_entries(command, found, (size_t)count);
     for (size_t i = 0; sim_fleet.ack_at_once && i < command->found_count; i++) {
@@ -226,8 +241,8 @@ static void serve(void *arg)
                 sim_id_text(stream->entries[i].id, command->text);
         return;
     case LENGTH:
-        command->answer = sim_redis_read(data, command->key, (struct sim_id){0, 0}, ENTRIES_MAX,
-                                         found);
+        command->answer =
+            sim_redis_read(data, command->key, (struct sim_id){0, 0}, ENTRIES_MAX, found);
         return;
     case BEAT:
         sim_redis_set(data, command->key, command->texts[0], now_ms + command->ms);
@@ -252,8 +267,7 @@ int kiln_bus_open(const struct kiln_config *config, struct kiln_bus **ret, struc
 {
     (void)err;
     struct kiln_bus *bus = zeroed(1, sizeof *bus);
-    bus->answer_us =
-        (int64_t)(kiln_config_number(config, KILN_KEY_STATEMENT_TIMEOUT_S) * SIM_S);
+    bus->answer_us = (int64_t)(kiln_config_number(config, KILN_KEY_STATEMENT_TIMEOUT_S) * SIM_S);
     *ret = bus;
     return 0;
 }

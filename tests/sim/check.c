@@ -163,8 +163,7 @@ static void check_row(const struct sim_row *row)
     if (row->job.state == KILN_JOB_CANCELLED && !sim_plan.settings.orders)
         sim_broken("job %llu was cancelled by nobody", number(row->job.id));
     if (sim_plan.class == SIM_CALM && done && (row->job.attempt > 1 || row->crashes > 0))
-        sim_broken("job %llu took %u attempts in the calm", number(row->job.id),
-                   row->job.attempt);
+        sim_broken("job %llu took %u attempts in the calm", number(row->job.id), row->job.attempt);
 }
 
 static void say_what_is_left(void)

@@ -184,8 +184,7 @@ int kiln_store_put(struct kiln_store *store, struct kiln_put *puts, size_t count
     int first = 0;
     for (size_t i = 0; i < count; i++) {
         char *key = strdup(puts[i].key);
-        enum sim_answer answer =
-            sim_send(&sim_fleet.store, keep, key, free, store->limit_us, NULL);
+        enum sim_answer answer = sim_send(&sim_fleet.store, keep, key, free, store->limit_us, NULL);
         puts[i].code = answer == SIM_ANSWERED ? 0
                        : answer == SIM_CUT    ? KILN_UNAVAILABLE
                                               : KILN_TIMEOUT;
@@ -199,7 +198,8 @@ int kiln_store_put(struct kiln_store *store, struct kiln_put *puts, size_t count
 
 int kiln_store_probe(struct kiln_store *store, struct kiln_error *err)
 {
-    struct kiln_put put = {.key = "probe", .data = "0000000000000000000000000000000000000000"
-                                                   "000000000000000000000000"};
+    struct kiln_put put = {.key = "probe",
+                           .data = "0000000000000000000000000000000000000000"
+                                   "000000000000000000000000"};
     return kiln_store_put(store, &put, 1, err);
 }

@@ -33,15 +33,12 @@ uint32_t sim_fleet_places(void)
 /* The defaults, but for limits that would only make a run longer. */
 struct kiln_config *sim_config(void)
 {
-    const char *const values[][2] = {{"pool", SIM_POOL},
-                                     {"size", "64x64"},
-                                     {"engine", "testcard"},
-                                     {"max_attempts", fleet.settings.max_attempts},
-                                     {"backoff_max_s", "20"},
-                                     {"statement_timeout_s", "10"},
-                                     {"hold_s", "40"},
-                                     {"drain_s", "10"},
-                                     {"encode_threads", "2"}};
+    const char *const values[][2] = {
+        {"pool", SIM_POOL},      {"size", "64x64"},
+        {"engine", "testcard"},  {"max_attempts", fleet.settings.max_attempts},
+        {"backoff_max_s", "20"}, {"statement_timeout_s", "10"},
+        {"hold_s", "40"},        {"drain_s", "10"},
+        {"encode_threads", "2"}};
     struct kiln_config *config = kiln_config_new();
     struct kiln_error err;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
@@ -52,9 +49,9 @@ struct kiln_config *sim_config(void)
 
 static void start_place(struct sim_place *place)
 {
-    place->process = sim_process_start(
-        place->name, place->host, place->scheduler ? sim_scheduler_program : sim_worker_program,
-        place);
+    place->process =
+        sim_process_start(place->name, place->host,
+                          place->scheduler ? sim_scheduler_program : sim_worker_program, place);
     place->process->monotonic_base = sim_between(1, 5000000) * SIM_S;
     place->process->wall_ahead = sim_between(-200, 200) * SIM_MS;
     place->process->clock_ppm = (int)sim_between(-200, 200);

@@ -1,4 +1,5 @@
-/* fleet.h - the simulated fleet: real schedulers and workers, clients, and who starts them again. */
+/* fleet.h - the simulated fleet: real schedulers and workers, clients, and who starts them again.
+ */
 #ifndef KILN_SIM_FLEET_H
 #define KILN_SIM_FLEET_H
 
@@ -13,8 +14,8 @@
 struct sim_settings {
     const char *max_attempts;
     uint32_t workers;
-    uint32_t jobs[SIM_CLIENT_COUNT];   /* entries that each client sends */
-    bool poison, failing, orders; /* prompts that crash or fail; cancel and retry */
+    uint32_t jobs[SIM_CLIENT_COUNT]; /* entries that each client sends */
+    bool poison, failing, orders;    /* prompts that crash or fail; cancel and retry */
 };
 
 /* One place of the fleet; a supervisor starts its process again when it has died. */

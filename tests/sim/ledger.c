@@ -1,7 +1,7 @@
 /* ledger.c - storage/ledger.h on the simulated Postgres: sessions, leadership, statements.
  *
- * As kiln_ledger_run does, a statement whose connection turned out to be dead is sent once more on a
- * new one, so it may be carried out twice.  A connection that is made anew first ends what an
+ * As kiln_ledger_run does, a statement whose connection turned out to be dead is sent once more on
+ * a new one, so it may be carried out twice.  A connection that is made anew first ends what an
  * earlier one asked: a request that was given up is not carried out later.
  */
 #include "storage/ledger.h"
@@ -51,8 +51,7 @@ int kiln_ledger_open(const struct kiln_config *config, const char *name, struct 
                    .max_s = kiln_config_number(config, KILN_KEY_BACKOFF_MAX_S)},
         .limit_us = (int64_t)(kiln_config_number(config, KILN_KEY_STATEMENT_TIMEOUT_S) * SIM_S) +
                     CLIENT_GRACE_MS * SIM_MS,
-        .lead_idle_us =
-            (int64_t)(idle_ms > LEAD_IDLE_MIN_MS ? idle_ms : LEAD_IDLE_MIN_MS) * SIM_MS,
+        .lead_idle_us = (int64_t)(idle_ms > LEAD_IDLE_MIN_MS ? idle_ms : LEAD_IDLE_MIN_MS) * SIM_MS,
     };
     *ret = ledger;
     return 0;
@@ -92,8 +91,8 @@ static void judge_leader(void)
     if (!leader.process->alive && leader.freed_at == 0)
         leader.freed_at = sim_now() + sim_between(0, 200 * SIM_MS);
     bool freed = leader.freed_at != 0 && sim_now() >= leader.freed_at;
-    bool silent = leader.process->alive &&
-                  sim_now() - leader.ledger->spoken_at > leader.ledger->lead_idle_us;
+    bool silent =
+        leader.process->alive && sim_now() - leader.ledger->spoken_at > leader.ledger->lead_idle_us;
     if (silent)
         leader.ledger->ended = true;
     if (freed || silent)
@@ -130,8 +129,7 @@ static int run_once(struct kiln_ledger *ledger, void (*run)(void *arg), void *ar
     int rc = connect_session(ledger, err);
     if (rc)
         return rc;
-    enum sim_answer answer =
-        sim_send(&sim_fleet.postgres, run, arg, NULL, ledger->limit_us, NULL);
+    enum sim_answer answer = sim_send(&sim_fleet.postgres, run, arg, NULL, ledger->limit_us, NULL);
     ledger->spoken_at = sim_now();
     if (answer == SIM_ANSWERED)
         return 0;
@@ -262,9 +260,8 @@ static void insert(void *arg)
     struct insertion *insertion = arg;
     if (insertion->first_id == 0)
         reserve(arg); /* the statement is sent again: other ids */
-    insertion->inserted =
-        sim_tables_insert(&sim_fleet.tables, insertion->pool, insertion->jobs, insertion->count,
-                          insertion->first_id, wall_ms());
+    insertion->inserted = sim_tables_insert(&sim_fleet.tables, insertion->pool, insertion->jobs,
+                                            insertion->count, insertion->first_id, wall_ms());
     insertion->first_id = 0;
 }
 
@@ -286,6 +283,29 @@ int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
     if (rc == 0)
         *ret_inserted = insertion.inserted;
     return rc;
+}
+
+struct numbering {
+    struct sim_batch *batch;
+    const char *const *keys;
+    size_t count;
+    uint32_t *indexes;
+};
+
+static void number(void *arg)
+{
+    struct numbering *numbering = arg;
+    sim_tables_number(&sim_fleet.tables, numbering->batch, numbering->keys, numbering->count,
+                      numbering->indexes);
+}
+
+int kiln_ledger_number(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                       const char *const *keys, size_t count, uint32_t *ret_index,
+                       struct kiln_error *err)
+{
+    struct numbering numbering = {.keys = keys, .count = count, .indexes = ret_index};
+    int rc = find_batch(ledger, pool, batch, true, &numbering.batch, err);
+    return rc ? rc : run_statement(ledger, number, &numbering, err);
 }
 
 struct account {
@@ -316,8 +336,8 @@ int kiln_ledger_refuse(struct kiln_ledger *ledger, const char *pool, const char 
 static void announce(void *arg)
 {
     struct account *account = arg;
-    account->call = *sim_tables_announce(&sim_fleet.tables, account->batch, account->token,
-                                         account->announced);
+    account->call =
+        *sim_tables_announce(&sim_fleet.tables, account->batch, account->token, account->announced);
 }
 
 int kiln_ledger_announce(struct kiln_ledger *ledger, const char *pool, const char *batch,
@@ -483,8 +503,8 @@ static void cancel(void *arg)
 static void retry(void *arg)
 {
     struct moving *moving = arg;
-    moving->moved = sim_tables_retry(&sim_fleet.tables, moving->pool, moving->id, moving->batch,
-                                     wall_ms());
+    moving->moved =
+        sim_tables_retry(&sim_fleet.tables, moving->pool, moving->id, moving->batch, wall_ms());
 }
 
 static int move_some(struct kiln_ledger *ledger, void (*run)(void *arg), struct moving *moving,
@@ -559,8 +579,8 @@ static void ask_ours(void *arg)
 {
     struct asking *asking = arg;
     for (size_t i = 0; i < asking->count; i++)
-        asking->ours[i] = sim_tables_still_ours(&sim_fleet.tables, asking->jobs[i].id,
-                                                asking->jobs[i].attempt);
+        asking->ours[i] =
+            sim_tables_still_ours(&sim_fleet.tables, asking->jobs[i].id, asking->jobs[i].attempt);
 }
 
 int kiln_ledger_still_ours(struct kiln_ledger *ledger, const struct kiln_job *jobs, size_t count,

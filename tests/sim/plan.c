@@ -1,8 +1,8 @@
 /* plan.c - faults, drawn from the seed.
  *
  * Every seed is of a class, so that each class can be held to the promises that only it leaves
- * intact: when nothing but a scheduler dies, no job may count a crash.  Kills and pauses strike at a
- * step of the victim, not at a time: most steps of a program lie within the same microsecond.
+ * intact: when nothing but a scheduler dies, no job may count a crash.  Kills and pauses strike at
+ * a step of the victim, not at a time: most steps of a program lie within the same microsecond.
  */
 #include "tests/sim/plan.h"
 
@@ -14,9 +14,9 @@
 
 struct sim_plan sim_plan;
 
-static const char *const names[SIM_CLASS_COUNT] = {
-    "calm",     "kills",   "pauses", "schedulers", "redis",
-    "postgres", "network", "clocks", "store",      "everything"};
+static const char *const names[SIM_CLASS_COUNT] = {"calm",  "kills",     "pauses",  "schedulers",
+                                                   "redis", "postgres",  "network", "clocks",
+                                                   "store", "everything"};
 
 const char *sim_class_name(enum sim_class class)
 {
@@ -193,8 +193,7 @@ static void strike(enum sim_class class)
         place = some_worker();
         doom(place, fall_asleep);
         if (sim_chance(300))
-            sim_at(sim_now() + sim_between(1, 30) * SIM_S, twin,
-                   (void *)(uintptr_t)place->which);
+            sim_at(sim_now() + sim_between(1, 30) * SIM_S, twin, (void *)(uintptr_t)place->which);
         return;
     case SIM_SCHEDULERS:
         place = sim_fleet_place(sim_below(SIM_SCHEDULER_COUNT));

@@ -32,8 +32,8 @@ struct sim_stream {
     struct sim_entry *entries; /* in order of id; deleted ones stay while they are pending */
     size_t count;
     struct sim_id last;
-    bool grouped;             /* the group exists */
-    struct sim_id delivered;  /* the group has been given all up to this one */
+    bool grouped;            /* the group exists */
+    struct sim_id delivered; /* the group has been given all up to this one */
 };
 
 struct sim_value { /* a beat or a receipt list */
@@ -77,8 +77,7 @@ void sim_redis_delete(struct sim_redis *redis, const char *key);
 
 void sim_redis_set(struct sim_redis *redis, const char *key, const char *text, int64_t expires_ms);
 const char *sim_redis_get(struct sim_redis *redis, const char *key, int64_t now_ms);
-void sim_redis_push(struct sim_redis *redis, const char *key, const char *text,
-                    int64_t expires_ms);
+void sim_redis_push(struct sim_redis *redis, const char *key, const char *text, int64_t expires_ms);
 /* malloc'd, or NULL. */
 char *sim_redis_pop(struct sim_redis *redis, const char *key, int64_t now_ms);
 

@@ -18,7 +18,7 @@ struct sim_weather {
 struct sim_server {
     const char *name;
     bool down, hung, full;
-    uint32_t life;  /* grows with every crash: connections of an earlier life are dead */
+    uint32_t life;             /* grows with every crash: connections of an earlier life are dead */
     int64_t quick_us, lazy_us; /* a request takes between these, one way */
     struct sim_weather weather;
     int64_t wall_ahead; /* its wall clock against the world's, in us */

@@ -62,8 +62,7 @@ void sim_tables_refuse(struct sim_tables *tables, const struct sim_batch *batch,
 {
     for (size_t i = 0; i < tables->refusal_count; i++) {
         const struct sim_refusal *at = &tables->refusals[i];
-        if (at->batch_id == batch->id && strcmp(at->token, token) == 0 &&
-            strcmp(at->key, key) == 0)
+        if (at->batch_id == batch->id && strcmp(at->token, token) == 0 && strcmp(at->key, key) == 0)
             return;
     }
     if (tables->refusal_count == SIM_CALLS_MAX)
@@ -134,6 +133,13 @@ static bool known(const struct sim_tables *tables, uint64_t batch_id, const char
     return false;
 }
 
+void sim_tables_number(struct sim_tables *tables, struct sim_batch *batch, const char *const *keys,
+                       size_t count, uint32_t *ret_index)
+{
+    for (size_t i = 0; i < count; i++)
+        ret_index[i] = known(tables, batch->id, keys[i]) ? 0 : (uint32_t)batch->next_index++;
+}
+
 static int64_t entry_number(const char *id)
 {
     char *end;
@@ -162,8 +168,9 @@ uint64_t sim_tables_insert(struct sim_tables *tables, const char *pool,
         gains[which].entry = entry > gains[which].entry ? entry : gains[which].entry;
         if (known(tables, batch->id, jobs[i].key))
             continue;
-        tables->rows[first_id - 1 + i] =
-            make_row(pool, first_id + i, batch->id, &jobs[i], now_ms);
+        tables->rows[first_id - 1 + i] = make_row(pool, first_id + i, batch->id, &jobs[i], now_ms);
+        if (jobs[i].job.index >= batch->next_index)
+            batch->next_index = (uint64_t)jobs[i].job.index + 1;
         gains[which].made++;
         inserted++;
     }

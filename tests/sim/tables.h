@@ -1,8 +1,9 @@
-/* tables.h - the ledger in memory: the rules of storage/ledger_*.c and schemas/sql without Postgres.
+/* tables.h - the ledger in memory: the rules of storage/ledger_*.c and schemas/sql without
+ * Postgres.
  *
- * Each function is one statement of the real ledger, hence one transaction: it happens whole, at the
- * moment it is called.  Time comes in as the database's wall clock.  test_tables.c runs the same
- * random statements here and on Postgres and compares every answer and every row.
+ * Each function is one statement of the real ledger, hence one transaction: it happens whole, at
+ * the moment it is called.  Time comes in as the database's wall clock.  test_tables.c runs the
+ * same random statements here and on Postgres and compares every answer and every row.
  *
  * Whatever breaks a promise on the way (an illegal move, a second commit, an attempt that does not
  * grow) ends the run through `broken`.
@@ -44,7 +45,7 @@ struct sim_refusal {
 };
 
 struct sim_batch {
-    uint64_t id;
+    uint64_t id, next_index;
     char pool[KILN_NAME_MAX + 1], name[KILN_BATCH_NAME_MAX + 1];
 };
 
@@ -79,6 +80,8 @@ uint64_t sim_tables_reserve(struct sim_tables *tables, size_t count);
 uint64_t sim_tables_insert(struct sim_tables *tables, const char *pool,
                            const struct kiln_new_job *jobs, size_t count, uint64_t first_id,
                            int64_t now_ms);
+void sim_tables_number(struct sim_tables *tables, struct sim_batch *batch, const char *const *keys,
+                       size_t count, uint32_t *ret_index);
 void sim_tables_refuse(struct sim_tables *tables, const struct sim_batch *batch, const char *token,
                        const char *key, const char *reason);
 struct sim_call *sim_tables_announce(struct sim_tables *tables, const struct sim_batch *batch,

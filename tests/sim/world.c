@@ -152,8 +152,8 @@ void sim_at(int64_t when, void (*run)(void *arg), void *arg)
         world.timers = realloc(world.timers, world.timer_room * sizeof *world.timers);
     }
     size_t at = world.timer_count++;
-    world.timers[at] = (struct timer){when < world.now ? world.now : when, world.timers_made++,
-                                      run, arg};
+    world.timers[at] =
+        (struct timer){when < world.now ? world.now : when, world.timers_made++, run, arg};
     for (; at > 0 && sooner(&world.timers[at], &world.timers[(at - 1) / 2]); at = (at - 1) / 2)
         swap_timers(at, (at - 1) / 2);
 }
@@ -220,8 +220,8 @@ static void *run_program(void *arg)
     sim_exit(program.run(program.arg));
 }
 
-struct sim_process *sim_process_start(const char *name, const char *host,
-                                      int (*program)(void *arg), void *arg)
+struct sim_process *sim_process_start(const char *name, const char *host, int (*program)(void *arg),
+                                      void *arg)
 {
     struct sim_process *process = calloc(1, sizeof *process);
     struct program *start = malloc(sizeof *start);
@@ -287,8 +287,9 @@ static bool switch_away(const void *object, int64_t deadline, bool patient)
 
 bool sim_wait(const void *object, int64_t deadline)
 {
-    return switch_away(object, deadline, deadline != SIM_NEVER && deadline - world.now > 0 &&
-                                             deadline - world.now <= SIM_WAIT_MAX);
+    return switch_away(object, deadline,
+                       deadline != SIM_NEVER && deadline - world.now > 0 &&
+                           deadline - world.now <= SIM_WAIT_MAX);
 }
 
 void sim_wait_ever(const void *object)

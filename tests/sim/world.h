@@ -31,7 +31,7 @@ struct sim_process {
     int clock_ppm;                      /* how much faster they run, in millionths */
     int signals[8];                     /* not taken yet */
     int signal_count;
-    uint32_t doom_steps;  /* its own steps until doom(process) is called; 0 = none is due */
+    uint32_t doom_steps; /* its own steps until doom(process) is called; 0 = none is due */
     void (*doom)(struct sim_process *process);
     struct sim_process *next;
 };
@@ -59,8 +59,8 @@ void sim_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void sim_broken(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* --- processes ------------------------------------------------------------------------------- */
-struct sim_process *sim_process_start(const char *name, const char *host,
-                                      int (*program)(void *arg), void *arg);
+struct sim_process *sim_process_start(const char *name, const char *host, int (*program)(void *arg),
+                                      void *arg);
 void sim_process_kill(struct sim_process *process, int status);
 void sim_process_pause(struct sim_process *process, bool paused);
 void sim_process_signal(struct sim_process *process, int number);

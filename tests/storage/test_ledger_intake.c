@@ -171,6 +171,30 @@ static void a_key_twice_in_one_call_is_a_duplicate(void **state)
     kiln_test_jobs_free(jobs, 3);
 }
 
+/* Jobs without an index get the next ones of their batch, and nobody gets the same. */
+static void no_index_is_given_out_twice(void **state)
+{
+    (void)state;
+    static const char *const keys[4] = {"k0", "k1", "k2", "k3"};
+    uint32_t first[4], again[4];
+    uint64_t inserted;
+    kiln_test_ok(kiln_ledger_number(rig.ledger, "p", "numbers", keys, 4, first, &rig.err), rig.err);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(first[i], i);
+    /* The scheduler died before it inserted them; k0 and k1 then came from elsewhere, as 0 and 90.
+     */
+    struct kiln_new_job *jobs = kiln_test_jobs("numbers", 2);
+    jobs[1].job.index = 90;
+    kiln_test_ok(kiln_ledger_insert_jobs(rig.ledger, "p", jobs, 2, &inserted, &rig.err), rig.err);
+    assert_int_equal(inserted, 2);
+    kiln_test_ok(kiln_ledger_number(rig.ledger, "p", "numbers", keys, 4, again, &rig.err), rig.err);
+    assert_int_equal(again[0], 0);
+    assert_int_equal(again[1], 0);
+    assert_int_equal(again[2], 91);
+    assert_int_equal(again[3], 92);
+    kiln_test_jobs_free(jobs, 2);
+}
+
 static void the_sums_agree_with_the_rows(void **state)
 {
     (void)state;
@@ -195,6 +219,7 @@ int main(void)
         cmocka_unit_test(one_call_may_bring_several_batches),
         cmocka_unit_test(a_call_is_counted_once_however_often_it_is_delivered),
         cmocka_unit_test(a_key_twice_in_one_call_is_a_duplicate),
+        cmocka_unit_test(no_index_is_given_out_twice),
         cmocka_unit_test(the_sums_agree_with_the_rows),
     };
     return cmocka_run_group_tests(tests, kiln_rig_start, kiln_rig_stop);

@@ -103,10 +103,13 @@ static void run_everything(const char *batch)
 {
     struct kiln_job jobs[64], nobody = {.id = 1, .prompt = "", .negative_prompt = ""};
     struct kiln_test_picture picture;
+    static const char *const keys[2] = {"k1", "new"};
+    uint32_t indexes[2];
     uint64_t ids[65] = {0}, moved;
     size_t count = 0;
     bool ours;
     int states[64];
+    kiln_test_ok(kiln_ledger_number(ledger, "p", "big", keys, 2, indexes, &err), err);
     kiln_test_ok(kiln_ledger_waiting(ledger, "p", first_id, 64, note_id, ids, &err), err);
     kiln_test_ok(kiln_ledger_assign(ledger, "w0", batch, ids, 64, jobs, &count, &err), err);
     kiln_test_ok(kiln_ledger_held(ledger, "p", ignore_held, NULL, &err), err);
@@ -125,7 +128,8 @@ static void run_everything(const char *batch)
 
 static void fill_the_table(void)
 {
-    free(kiln_test_sql(stack, "INSERT INTO batch (pool, name) VALUES ('p', 'big')"));
+    free(kiln_test_sql(
+        stack, "INSERT INTO batch (pool, name) VALUES ('p', 'big') ON CONFLICT DO NOTHING"));
     free(kiln_test_sql(
         stack, "INSERT INTO job (batch_id, seed, guidance, index, width, height, steps, max_wait_s,"
                " priority, kind, latents, teleport, embed_metadata, lora_auto, pool, key, token,"
@@ -157,6 +161,7 @@ static void every_statement_uses_its_index(void **state)
     expect_index(log, "LEFT JOIN job j ON j.id = g.id", "Index Scan using job_pkey");
     expect_index(log, "tries = 0", "Index Scan using job_pkey");
     expect_index(log, "ORDER BY key LIMIT", "Index Scan using job_batch_id_key_key");
+    expect_index(log, "WITH ORDINALITY AS g (key, n)", "job_batch_id_key_key");
     expect_index(log, "ON CONFLICT (batch_id, key) DO NOTHING", "job_batch_id_key_key");
     free(log);
 }
