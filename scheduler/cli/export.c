@@ -14,6 +14,7 @@
 
 #include "scheduler/cli/export_fetch.h"
 #include "scheduler/cli/export_html.h"
+#include "scheduler/cli/export_sheet.h"
 #include "scheduler/cli/paths.h"
 #include "scheduler/cli/progress.h"
 #include "scheduler/cli/records.h"
@@ -32,6 +33,7 @@ struct exporting {
     struct kiln_export *export;
     struct kiln_fetch *fetch;
     struct part_file results, html;
+    struct kiln_sheet *sheet; /* NULL for none */
     struct kiln_text line;
     struct kiln_bar bar;
     uint64_t total;
@@ -176,6 +178,20 @@ static void write_html(struct exporting *x, const struct kiln_job_row *row)
         kiln_html_missing(x->html.file, row);
 }
 
+/* The smallest size that a sheet need not enlarge; latent-cache jobs have none. */
+static int add_to_sheet(struct exporting *x, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    char relative[256], path[PATH_MAX + 256];
+    const struct kiln_object_row *object = kiln_row_picture(row, "512");
+    if (!object)
+        object = kiln_row_picture(row, "full");
+    if (!object)
+        return 0;
+    relative_path(&row->job, object, relative);
+    snprintf(path, sizeof path, "%s/%s", x->export->out, relative);
+    return kiln_sheet_add(x->sheet, path, row->job.width, row->job.height, err);
+}
+
 /* Everything of one job; the row is lent until this returns. */
 static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
@@ -183,6 +199,8 @@ static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_err
     int rc = fetch_objects(x, row, err);
     if (rc == 0)
         rc = write_line(x, row, err);
+    if (rc == 0 && x->sheet)
+        rc = add_to_sheet(x, row, err);
     if (rc)
         return rc;
     if (x->html.file)
@@ -214,44 +232,77 @@ static int walk(struct kiln_cli *cli, struct exporting *x, struct kiln_error *er
     return rc;
 }
 
+/* The files that grow during the walk, and who fetches. */
+static int start(struct kiln_cli *cli, struct exporting *x, struct kiln_error *err)
+{
+    const struct kiln_export *export = x->export;
+    int threads = (int)kiln_config_int(cli->config, KILN_KEY_UPLOAD_PARALLEL);
+    int rc = kiln_make_path(export->out, err);
+    if (rc == 0)
+        rc = part_open(&x->results, export->out, "results.jsonl", err);
+    if (rc == 0 && export->html)
+        rc = part_open(&x->html, export->out, "index.html", err);
+    if (rc == 0 && export->sheet && !(x->sheet = kiln_sheet_new(export->columns)))
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for a contact sheet");
+    if (rc == 0)
+        rc = kiln_fetch_start(cli->config, threads < 8 ? threads : 8, &x->fetch, err);
+    if (rc == 0 && export->html)
+        kiln_html_begin(x->html.file, export->batch);
+    return rc;
+}
+
+/* Waits for the files, makes what is made of them and puts the rest in place; rc is what went
+ * before.  The first error is the one that counts. */
+static int finish(struct exporting *x, int rc, struct kiln_error *err)
+{
+    struct kiln_export *export = x->export;
+    struct kiln_error late;
+    if (x->fetch && kiln_fetch_finish(x->fetch, &export->fetched, &export->kept, &late) && !rc) {
+        *err = late;
+        rc = late.code;
+    }
+    if (rc == 0 && export->html)
+        kiln_html_end(x->html.file, export->pictures, export->jobs);
+    if (rc == 0 && x->sheet)
+        rc = kiln_sheet_write(x->sheet, export->sheet, err);
+    int closed = part_close(&x->results, rc == 0, &late);
+    if (closed == 0)
+        closed = part_close(&x->html, rc == 0, &late);
+    if (rc == 0 && closed) {
+        *err = late;
+        rc = closed;
+    }
+    return rc;
+}
+
 int kiln_export_batch(struct kiln_cli *cli, struct kiln_export *export, struct kiln_error *err)
 {
     struct exporting x = {.export = export};
     export->jobs = export->pictures = export->fetched = export->kept = 0;
     kiln_bar_init(&x.bar, cli, "export");
-    int threads = (int)kiln_config_int(cli->config, KILN_KEY_UPLOAD_PARALLEL);
-    int rc = kiln_make_path(export->out, err);
-    if (rc == 0)
-        rc = part_open(&x.results, export->out, "results.jsonl", err);
-    if (rc == 0 && export->html)
-        rc = part_open(&x.html, export->out, "index.html", err);
-    if (rc == 0)
-        rc = kiln_fetch_start(cli->config, threads < 8 ? threads : 8, &x.fetch, err);
-    if (rc == 0 && export->html)
-        kiln_html_begin(x.html.file, export->batch);
+    int rc = start(cli, &x, err);
     if (rc == 0)
         rc = walk(cli, &x, err);
-    if (x.fetch) {
-        struct kiln_error late;
-        int fetched = kiln_fetch_finish(x.fetch, &export->fetched, &export->kept, &late);
-        if (rc == 0 && fetched) {
-            rc = fetched;
-            *err = late;
-        }
-    }
-    if (rc == 0 && export->html)
-        kiln_html_end(x.html.file, export->pictures, export->jobs);
-    struct kiln_error closing;
-    int closed = part_close(&x.results, rc == 0, &closing);
-    if (closed == 0)
-        closed = part_close(&x.html, rc == 0, &closing);
-    if (rc == 0 && closed) {
-        rc = closed;
-        *err = closing;
-    }
+    rc = finish(&x, rc, err);
     kiln_bar_end(&x.bar);
+    kiln_sheet_free(x.sheet);
     kiln_text_release(&x.line);
     return rc;
+}
+
+int kiln_export_sheet_args(struct kiln_cli *cli, const struct kiln_args *args,
+                           struct kiln_export *export)
+{
+    long columns;
+    export->sheet = kiln_arg(args, "sheet");
+    int status =
+        kiln_arg_int(cli, args, "columns", 1, KILN_SHEET_COLUMNS_MAX, KILN_SHEET_COLUMNS, &columns);
+    if (status)
+        return status;
+    if (!export->sheet && kiln_arg(args, "columns"))
+        return kiln_usage(cli, "--columns is of a contact sheet: --sheet FILE is missing");
+    export->columns = (int)columns;
+    return 0;
 }
 
 int kiln_verb_export(struct kiln_cli *cli, int argc, char **argv)
@@ -267,6 +318,9 @@ int kiln_verb_export(struct kiln_cli *cli, int argc, char **argv)
                                  .latents = kiln_arg(&args, "latents") != NULL};
     if (!export.out)
         return kiln_usage(cli, "--out DIR is missing");
+    status = kiln_export_sheet_args(cli, &args, &export);
+    if (status)
+        return status;
     if (kiln_export_batch(cli, &export, &err))
         return kiln_report(cli, &err);
     kiln_say(cli, "%llu jobs, %llu pictures; %llu files fetched, %llu were there",

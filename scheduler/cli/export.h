@@ -5,6 +5,7 @@
  *     OUT/512/..., OUT/256/...
  *     OUT/latents/NAME.safetensors.zst   with latents
  *     OUT/index.html              with html
+ *     a contact sheet             with sheet, in that file
  */
 #ifndef KILN_CLI_EXPORT_H
 #define KILN_CLI_EXPORT_H
@@ -14,9 +15,16 @@
 struct kiln_export {
     const char *batch, *out;
     bool html, latents;
+    const char *sheet; /* FILE.webp, or NULL */
+    int columns;       /* of the sheet */
     /* results */
     uint64_t jobs, pictures, fetched, kept;
 };
+
+/* Reads --sheet and --columns into *export.  0 or an exit status after it has said what is wrong.
+ */
+int kiln_export_sheet_args(struct kiln_cli *cli, const struct kiln_args *args,
+                           struct kiln_export *export) KILN_MUST_CHECK;
 
 /* May be repeated on the same directory; what is there and equal is not fetched again. */
 int kiln_export_batch(struct kiln_cli *cli, struct kiln_export *export,

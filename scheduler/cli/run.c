@@ -150,9 +150,10 @@ static int tend(void *arg, struct kiln_error *err)
     return place->own ? kiln_stack_tend(&place->stack, place->cli, err) : 0;
 }
 
-static int finish(struct place *place, const char *batch, const char *out)
+static int finish(struct place *place, struct kiln_export *export)
 {
     struct kiln_cli *cli = place->cli;
+    const char *batch = export->batch, *out = export->out;
     struct kiln_error err;
     struct kiln_progress progress;
     int rc = kiln_wait_batch(cli, batch, -1, tend, place, &progress, &err);
@@ -161,14 +162,13 @@ static int finish(struct place *place, const char *batch, const char *out)
                   batch);
         return 130;
     }
-    struct kiln_export export = {.batch = batch, .out = out, .html = true};
     if (rc == 0)
-        rc = kiln_export_batch(cli, &export, &err);
+        rc = kiln_export_batch(cli, export, &err);
     if (rc)
         return kiln_report(cli, &err);
     int status = kiln_batch_status(&progress);
-    kiln_say(cli, "%llu of %llu jobs have their picture", (unsigned long long)export.pictures,
-             (unsigned long long)export.jobs);
+    kiln_say(cli, "%llu of %llu jobs have their picture", (unsigned long long)export->pictures,
+             (unsigned long long)export->jobs);
     if (status)
         kiln_say(cli, "      why not all: kiln jobs --batch %s --state failed", batch);
     char *real = realpath(out, NULL);
@@ -203,9 +203,12 @@ int kiln_verb_run(struct kiln_cli *cli, int argc, char **argv)
         status = kiln_enqueue_read_args(cli, &args, sets, &request);
     if (status)
         return status;
-    const char *out = kiln_arg(&args, "out");
-    if (!out)
+    struct kiln_export export = {.out = kiln_arg(&args, "out"), .html = true};
+    if (!export.out)
         return kiln_usage(cli, "--out DIR is missing");
+    status = kiln_export_sheet_args(cli, &args, &export);
+    if (status)
+        return status;
     request.file = args.rest[0];
     if (strcmp(request.file, "-") != 0 && access(request.file, R_OK) != 0) {
         kiln_warn(cli, "%s: %s", request.file, strerror(errno));
@@ -224,7 +227,8 @@ int kiln_verb_run(struct kiln_cli *cli, int argc, char **argv)
     status = kiln_enqueue(cli, &request, &result);
     bool go_on = result.sent > 0 && (status == 0 || status == EX_DATAERR);
     if (go_on) { /* lines that were refused do not keep the good ones from being drawn */
-        int finished = finish(&place, result.batch, out);
+        export.batch = result.batch;
+        int finished = finish(&place, &export);
         status = status ? status : finished;
     }
     kiln_enqueue_release(&result);

@@ -19,6 +19,11 @@
     {                                                                                              \
         "batch", "NAME", "all jobs of a batch"                                                     \
     }
+#define SHEET_OPTIONS                                                                              \
+    {"sheet", "FILE.webp", "a contact sheet of the pictures"},                                     \
+    {                                                                                              \
+        "columns", "N", "square pictures in a row of the sheet (6)"                                \
+    }
 #define END                                                                                        \
     {                                                                                              \
         NULL, NULL, NULL                                                                           \
@@ -41,11 +46,13 @@ static const struct kiln_option drain_options[] = {{"all", NULL, "every worker o
 static const struct kiln_option run_options[] = {{"out", "DIR", "where the gallery goes"},
                                                  DIR_OPTION,
                                                  {"workers", "N", "workers of the stack"},
+                                                 SHEET_OPTIONS,
                                                  END};
 static const struct kiln_option export_options[] = {
     {"out", "DIR", "where it goes; may exist, only what is missing is fetched"},
     {"html", NULL, "an index.html to look at"},
     {"latents", NULL, "the latent files too"},
+    SHEET_OPTIONS,
     END};
 static const struct kiln_option bench_options[] = {
     {"lines", "N", "jobs to send (enqueue 500000, queue 100000 and a tenth end to end)"},
@@ -176,9 +183,9 @@ const struct kiln_verb kiln_verbs[] = {
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_retry},
     {.name = "export",
-     .args = "BATCH --out DIR [--html]",
+     .args = "BATCH --out DIR [--html] [--sheet FILE.webp [--columns N]]",
      .summary = "a batch's pictures, results.jsonl and a page to look at",
-     .examples = "kiln export sketches --out gallery --html",
+     .examples = "kiln export sketches --out gallery --html --sheet sketches.webp",
      .options = export_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_export},

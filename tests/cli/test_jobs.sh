@@ -90,6 +90,15 @@ mv "$object" away
 fails 66 kiln export b --out other
 mv away "$object"
 fails 66 kiln export absent --out other
+ok kiln export b --out gallery --sheet sheet.webp --columns 2
+python3 - <<'PYTHON' || die "the contact sheet is not one"
+data = open("sheet.webp", "rb").read()
+assert data[:4] == b"RIFF" and data[8:16] == b"WEBPVP8 ", data[:16]
+assert int.from_bytes(data[26:28], "little") == 2 * 200 + 3 * 8      # width
+PYTHON
+fails 64 kiln export b --out gallery --columns 2
+fails 64 kiln export b --out gallery --sheet sheet.webp --columns 41
+fails 74 kiln export b --out gallery --sheet nowhere/sheet.webp
 [ "$(id -u)" = 0 ] || fails 74 kiln export b --out /proc/nowhere
 
 # --- a model that nobody has
