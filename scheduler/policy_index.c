@@ -198,6 +198,15 @@ double kiln_policy_switch_s(struct kiln_policy *p, uint32_t set)
     return s->switch_s;
 }
 
+double kiln_policy_heat(struct kiln_policy *p, uint32_t set, double more)
+{
+    struct pol_set *s = &p->sets[set];
+    double gone_s = (double)(p->last_ms - s->heat_ms) / 1000;
+    s->heat = (gone_s > 0 ? s->heat * exp(-gone_s / HEAT_S) : s->heat) + more;
+    s->heat_ms = p->last_ms;
+    return s->heat;
+}
+
 /* --- jobs ------------------------------------------------------------------------------------ */
 static void count_ready(struct kiln_policy *p, const struct pol_job *job, int sign)
 {
@@ -219,6 +228,7 @@ void kiln_policy_job_ready(struct kiln_policy *p, uint32_t job)
     struct pol_job *j = &p->jobs[job];
     struct pol_queue *queue = &p->queues[j->queue];
     uint32_t set = p->groups[queue->group].set;
+    kiln_policy_heat(p, set, 1);
     tenant_ready(p, queue->tenant);
     p->job_rank[job].hi = (class_of(j) << 52) + virtual_ms(j);
     p->job_rank[job].lo = (int64_t)j->id;

@@ -197,15 +197,31 @@ static bool overloaded(struct kiln_policy *p, uint32_t set)
     return load(p, set) > mean * OVERLOAD + cost && load(p, set) > 2 * cost;
 }
 
-/* Seconds that an idle worker gains for the last job of a held set by helping. */
+/* --- what a set in a worker's memory is worth ------------------------------------------------- */
+/* Seconds of loading that one more holder of the set will probably save, as often as it is asked
+ * for lately. */
+static double worth_s(struct kiln_policy *p, uint32_t set, uint32_t holders)
+{
+    double asked = kiln_policy_heat(p, set, 0) / fmax(holders, 1);
+    return kiln_policy_switch_s(p, set) * asked / (1 + asked);
+}
+
+static double regret_s(struct kiln_policy *p, const struct pol_worker *worker)
+{
+    return worker->set == KILN_NONE ? 0 : worth_s(p, worker->set, p->sets[worker->set].holders);
+}
+
+/* Seconds gained if an idle worker helps with a held set: what goes last there begins sooner, and
+ * the next ones find one more holder. */
 static double help_s(struct kiln_policy *p, const struct pol_worker *worker, uint32_t set,
                      uint32_t group, int64_t now_ms)
 {
     uint32_t hand = kiln_order_first(p->worker_hand, p->sets[set].hands);
     double free_s = fmax(0, (double)(p->workers[hand].free_ms - now_ms) / 1000);
-    double mine = kiln_policy_load_s(p, worker, set) + capture_s(p, worker, group) +
-                  kiln_policy_unit_s(p, group) / worker->speed;
-    return free_s + load(p, set) - mine;
+    double unit_s = kiln_policy_unit_s(p, group) / worker->speed;
+    double before_s = free_s + fmax(0, load(p, set) - unit_s);
+    return before_s - kiln_policy_load_s(p, worker, set) - capture_s(p, worker, group) +
+           worth_s(p, set, p->sets[set].holders + 1) - regret_s(p, worker);
 }
 
 /* The best held set that deserves one more worker: one that is overloaded, one that others have
@@ -380,20 +396,23 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct choic
 }
 
 /* --- all workers ----------------------------------------------------------------------------- */
-/* Of two idle workers without work of their own, the one that had the set before. */
-static uint32_t warmer(const struct kiln_policy *p, uint32_t worker, const struct choice *choice)
+/* Of the longest idle workers without work of their own, the one that loses least by taking the
+ * set: what it has is not asked for, or it had the set before. */
+static uint32_t victim(struct kiln_policy *p, uint32_t worker, uint32_t set)
 {
     const struct pol_worker *w = &p->workers[worker];
-    uint32_t set = p->groups[choice->group].set;
-    if (w->busy > 0 || kiln_policy_kind(p, w, set) != KILN_SWITCH_COLD)
-        return worker;
     uint32_t root = p->models[w->model].rooms, other = kiln_order_first(p->worker_room, root);
+    if (w->held_count > 0 || w->set == set)
+        return worker;
+    double least = regret_s(p, w) + kiln_policy_load_s(p, w, set);
     for (int i = 0; i < WALK_WORKERS && other != KILN_NONE; i++) {
         const struct pol_worker *o = &p->workers[other];
         bool needed = o->set != KILN_NONE && p->sets[o->set].ready > 0;
-        if (o->busy == 0 && o->held_count == w->held_count && !needed && o->speed >= w->speed &&
-            kiln_policy_kind(p, o, set) != KILN_SWITCH_COLD)
-            return other;
+        if (o->held_count == 0 && !needed && o->speed >= w->speed) {
+            double loses = regret_s(p, o) + kiln_policy_load_s(p, o, set);
+            worker = loses < least ? other : worker;
+            least = fmin(least, loses);
+        }
         other = kiln_order_next(p->worker_room, root, other);
     }
     return worker;
@@ -410,7 +429,7 @@ static bool try_worker(struct kiln_policy *p, uint32_t worker, int64_t now_ms,
         w->tried = p->epoch;
         return false;
     }
-    take(p, warmer(p, worker, &choice), &choice, now_ms, ret);
+    take(p, victim(p, worker, p->groups[choice.group].set), &choice, now_ms, ret);
     return true;
 }
 

@@ -24,6 +24,7 @@
 #define HELD_MAX 4                /* assignments of one worker that are tracked */
 #define RECENT_MAX 32             /* sets that a worker had last: their files are in its memory */
 #define SIZES_MAX 8               /* sizes that a worker drew last: their graphs are there */
+#define HEAT_S 60.0               /* how long a set is remembered as asked for */
 #define LEAD_MS 2000              /* work is given ahead this long before hands are empty, */
 #define LEAD_LOAD_S 20.0          /* and the time to load a set, this much at most */
 
@@ -69,6 +70,8 @@ struct pol_set {
     double backlog_s, holder_speed;
     double switch_s; /* a cold load of it, as of turn costs_at */
     uint64_t costs_at;
+    double heat;          /* jobs that came lately, forgotten over HEAT_S */
+    int64_t heat_ms;      /* as of then */
     bool listed, in_held; /* in its model's order, and in which */
     bool promised;        /* in its model's order by deadline */
     bool loaded;          /* in its model's order of held sets by load */
@@ -169,6 +172,8 @@ void kiln_policy_place_set(struct kiln_policy *p, uint32_t set);
 /* What one job of the group, and a cold load of the set, cost as of now. */
 double kiln_policy_unit_s(struct kiln_policy *p, uint32_t group);
 double kiln_policy_switch_s(struct kiln_policy *p, uint32_t set);
+/* Jobs of the set that came lately, with `more` new ones. */
+double kiln_policy_heat(struct kiln_policy *p, uint32_t set, double more);
 /* Charges a tenant with seconds of GPU time. */
 void kiln_policy_charge(struct kiln_policy *p, uint32_t tenant, double seconds);
 /* Moves sleepers whose time has come to their queues. */
