@@ -102,3 +102,5 @@ fuzz:
 
 $(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.c.o $(call lib,cli scheduler pipeline storage kernels schemas)
 	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(call lib,pipeline storage kernels schemas) $(SYSLIBS)
+
+include tests/sim/sim.mk

@@ -16,11 +16,13 @@
 #include <string.h>
 
 #define JOBS_MAX 4096
+#define RECOVERY_MAX (12 * SIM_S) /* from kill -9 to the queue: a lease of 10 s, and the looks */
 
 /* What the checks remember of a job, beside its row. */
 static struct {
     uint32_t attempt;      /* the last one seen */
     uint32_t acknowledged; /* the attempt that was told "done"; 0 = none */
+    int64_t lost_at;       /* its worker was killed; 0 = not */
 } ghosts[JOBS_MAX];
 
 static unsigned long long number(uint64_t id)
@@ -49,6 +51,11 @@ static void on_move(struct sim_row *row, enum kiln_job_state from, const struct 
         sim_broken("job %llu: attempt %u after %u", number(id), row->job.attempt,
                    ghosts[id].attempt);
     ghosts[id].attempt = row->job.attempt;
+    if (sim_plan.class == SIM_KILLS && ghosts[id].lost_at &&
+        sim_now() - ghosts[id].lost_at > RECOVERY_MAX)
+        sim_broken("job %llu waited %.1f s for its dead worker", number(id),
+                   (double)(sim_now() - ghosts[id].lost_at) / 1e6);
+    ghosts[id].lost_at = 0;
     if (why->crashed && blames_nobody())
         sim_broken("job %llu counts a crash and no worker was touched: %s", number(id),
                    why->reason);
@@ -74,6 +81,16 @@ static void on_commit(const struct kiln_commit *commit, bool ours)
                        commit->objects[i].key);
 }
 
+static void on_kill(const struct sim_process *process)
+{
+    for (size_t i = 0; i < sim_fleet.tables.row_count; i++) {
+        const struct sim_row *row = sim_fleet.tables.rows[i];
+        if (row && row->job.state == KILN_JOB_ASSIGNED && strcmp(row->worker, process->name) == 0 &&
+            ghosts[row->job.id].lost_at == 0)
+            ghosts[row->job.id].lost_at = sim_now();
+    }
+}
+
 static bool is_locked(void)
 {
     return sim_chance(sim_fleet.locked_row);
@@ -96,6 +113,7 @@ void sim_check_start(void)
     sim_fleet.tables.random = sim_below;
     sim_fleet.tables.locked = is_locked;
     sim_on_commit = on_commit;
+    sim_plan.on_kill = on_kill;
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
@@ -104,10 +122,19 @@ static bool is_over(const struct sim_row *row)
     return row->job.state != KILN_JOB_QUEUED && row->job.state != KILN_JOB_ASSIGNED;
 }
 
+static uint32_t jobs_of(const struct sim_client *client)
+{
+    const struct sim_batch *batch = sim_tables_batch(&sim_fleet.tables, SIM_POOL, client->batch);
+    uint32_t jobs = 0;
+    for (size_t i = 0; batch && i < sim_fleet.tables.row_count; i++)
+        jobs += sim_fleet.tables.rows[i] && sim_fleet.tables.rows[i]->job.batch_id == batch->id;
+    return jobs;
+}
+
 bool sim_check_over(void)
 {
     for (uint32_t i = 0; i < SIM_CLIENT_COUNT; i++)
-        if (!sim_clients[i].ended)
+        if (!sim_clients[i].ended || jobs_of(&sim_clients[i]) < sim_clients[i].sent)
             return false;
     for (size_t i = 0; i < sim_fleet.tables.row_count; i++)
         if (sim_fleet.tables.rows[i] && !is_over(sim_fleet.tables.rows[i]))
@@ -119,11 +146,9 @@ static void check_batch(const struct sim_client *client)
 {
     const struct sim_batch *batch = sim_tables_batch(&sim_fleet.tables, SIM_POOL, client->batch);
     struct sim_row *const *rows = sim_fleet.tables.rows;
-    uint32_t jobs = 0;
     for (size_t i = 0; batch && i < sim_fleet.tables.row_count; i++) {
         if (!rows[i] || rows[i]->job.batch_id != batch->id)
             continue;
-        jobs++;
         for (size_t k = 0; k < i; k++) {
             if (!rows[k] || rows[k]->job.batch_id != batch->id)
                 continue;
@@ -134,8 +159,8 @@ static void check_batch(const struct sim_client *client)
                            rows[i]->job.index, number(k + 1), number(i + 1));
         }
     }
-    if (jobs != client->sent)
-        sim_broken("%s has %u jobs of %u", client->batch, jobs, client->sent);
+    if (jobs_of(client) != client->sent)
+        sim_broken("%s has %u jobs of %u", client->batch, jobs_of(client), client->sent);
 }
 
 /* Whether a failed job had reasons to. */

@@ -12,7 +12,7 @@
 #define LIMIT_S 300 /* after the last fault, until every job has ended */
 
 struct options {
-    uint64_t first, count;
+    uint64_t first, count, step;
     uint32_t at_once;
     const char *mutation;
     bool trace;
@@ -77,7 +77,7 @@ static int run_many(const struct options *options)
             return 2;
         }
         if (pid == 0) {
-            run_seed(options, options->first + i);
+            run_seed(options, options->first + i * options->step);
             _Exit(0);
         }
         running++;
@@ -92,7 +92,8 @@ static int run_many(const struct options *options)
 static int usage(void)
 {
     fputs("usage: sim --seed N [--break NAME]                one seed, with its event log\n"
-          "       sim --seeds COUNT [--first N] [--at-once N] [--break NAME]\n"
+          "       sim --seeds COUNT [--first N] [--step N] [--at-once N] [--break NAME]\n"
+          "Seeds whose last digit is equal are of one class; --step 10 stays in it.\n"
           "NAME: no-fencing, ack-before-insert, two-leaders\n",
           stderr);
     return 2;
@@ -100,7 +101,7 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
-    struct options options = {.first = 1, .at_once = 1};
+    struct options options = {.first = 1, .step = 1, .at_once = 1};
     for (int i = 1; i + 1 < argc; i += 2) {
         unsigned long long value = strtoull(argv[i + 1], NULL, 10);
         if (strcmp(argv[i], "--seed") == 0) {
@@ -111,6 +112,8 @@ int main(int argc, char **argv)
             options.count = value;
         } else if (strcmp(argv[i], "--first") == 0) {
             options.first = value;
+        } else if (strcmp(argv[i], "--step") == 0) {
+            options.step = value;
         } else if (strcmp(argv[i], "--at-once") == 0) {
             options.at_once = value ? (uint32_t)value : 1;
         } else if (strcmp(argv[i], "--break") == 0) {

@@ -25,7 +25,7 @@ const char *sim_class_name(enum sim_class class)
 
 void sim_plan_make(uint64_t seed)
 {
-    sim_plan = (struct sim_plan){.class = (enum sim_class)(seed % SIM_CLASS_COUNT)};
+    sim_plan.class = (enum sim_class)(seed % SIM_CLASS_COUNT);
     bool all = sim_plan.class == SIM_EVERYTHING;
     for (int fault = SIM_KILLS; fault < SIM_EVERYTHING; fault++)
         sim_plan.faults[fault] = all ? sim_chance(600) : fault == (int)sim_plan.class;
@@ -36,7 +36,8 @@ void sim_plan_make(uint64_t seed)
         .jobs = {5 + sim_below(40), sim_below(10), sim_below(10)},
         .poison = all && sim_chance(300),
         .failing = sim_chance(200),
-        .orders = (all || sim_plan.class == SIM_NETWORK) && sim_chance(500),
+        .orders = sim_plan.class != SIM_CALM && sim_chance(300),
+        .redis_keeps = !sim_plan.faults[SIM_REDIS],
     };
     if (sim_plan.settings.poison || sim_plan.settings.failing) /* or trying would take too long */
         sim_plan.settings.max_attempts = "3";
@@ -56,6 +57,8 @@ static void die(struct sim_process *process)
 {
     sim_log("kill -9 of %s (%d)", process->name, process->pid);
     sim_process_kill(process, 137);
+    if (sim_plan.on_kill)
+        sim_plan.on_kill(process);
 }
 
 static void wake_up(void *arg)

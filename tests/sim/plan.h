@@ -23,6 +23,7 @@ struct sim_plan {
     bool faults[SIM_CLASS_COUNT];
     int64_t heals_at; /* from then on nothing happens any more */
     struct sim_settings settings;
+    void (*on_kill)(const struct sim_process *process); /* the checks want to know */
 };
 extern struct sim_plan sim_plan;
 

@@ -1,4 +1,4 @@
-# sim.mk - the simulation; included by tests/tests.mk.
+# sim.mk - the simulation and the model of a job's life; included by tests/tests.mk.
 #
 # make sim SEEDS=1000     a thousand seeds, two at once, without their logs
 # make sim SEED=42        one, with every event
@@ -9,12 +9,24 @@ SIM_WRAPPED := clock_gettime nanosleep getentropy pthread_create pthread_join pt
   pthread_cond_timedwait pthread_cond_signal pthread_cond_broadcast getpid gethostname kill _exit \
   pthread_sigmask signal sigtimedwait kiln_log_fields kiln_policy_new kiln_policy_free
 SIM_OBJ := $(call obj,$(filter-out $(wildcard tests/sim/test_*.c),$(wildcard tests/sim/*.c)))
+SIM := $(BUILD)/tests/sim/sim
 
 $(BUILD)/tests/sim/scheduler_daemon.o: $(BUILD)/obj/scheduler/daemon.c.o
 	@mkdir -p $(@D)
 	objcopy --redefine-sym kiln_daemon_run=kiln_scheduler_run $< $@
 
-$(BUILD)/tests/sim/sim: $(SIM_OBJ) $(BUILD)/tests/sim/scheduler_daemon.o $(call lib,worker scheduler storage schemas)
-	@mkdir -p $(@D)
+$(SIM): $(SIM_OBJ) $(BUILD)/tests/sim/scheduler_daemon.o $(call lib,worker scheduler storage schemas)
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SIM_WRAPPED:%=-Wl,--wrap=%) $(SYSLIBS)
+
+.PHONY: sim model-check
+sim: $(SIM)
+	$(SIM) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000) --at-once 2)
+
+model-check:
+	tests/sim/model_check.sh $(BUILD)/model
+
+# Sanitizers know nothing of fibers; those builds have no simulation.
+ifeq ($(SAN),)
+test: $(SIM)
+endif
