@@ -216,8 +216,8 @@ inline unsigned blocks_for(int64_t items, int threads)
 
 /* Queues one kernel; `name` is what an error calls it. */
 template <typename... Params, typename... Args>
-int launch(struct kiln_error *err, const char *name, void (*kernel)(Params...), dim3 grid,
-           int threads, kiln_stream stream, Args... args)
+static int launch(struct kiln_error *err, const char *name, void (*kernel)(Params...), dim3 grid,
+                  int threads, kiln_stream stream, Args... args)
 {
 #ifdef __CUDACC__
     kernel<<<grid, threads, 0, stream>>>(args...);

@@ -9,6 +9,9 @@
 
 #include <stdint.h>
 
+#include "kernels/stream.h"
+#include "schemas/error.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -20,6 +23,18 @@ void kiln_downscale_ref(const uint8_t *src, uint32_t width, uint32_t height, uin
 /* The two tables, for an implementation elsewhere: light[256] of a stored value, 16 bits, and
  * stored[65536] back, to nearest.  Made once, never freed. */
 void kiln_downscale_tables(const uint16_t **ret_light, const uint8_t **ret_stored);
+
+/* Pictures on the device: the same bytes as the reference's. */
+struct kiln_downscale {
+    const uint8_t *src; /* [items][height][width][3] */
+    uint8_t *dst;       /* [items][out_height][out_width][3], apart from src */
+    int64_t items;
+    uint32_t width, height, out_width, out_height; /* out sides <= source sides, > 0 */
+    const uint16_t *light;                         /* the tables above, copied to the device */
+    const uint8_t *stored;
+};
+int kiln_downscale_launch(const struct kiln_downscale *args, kiln_stream stream,
+                          struct kiln_error *err) KILN_MUST_CHECK;
 
 /* The size with `longest` as its longer side and the source's shape, each side >= 1, rounded to
  * nearest.  Returns 0 if the source is not larger than that: pictures are never enlarged. */

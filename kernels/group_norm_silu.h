@@ -9,7 +9,11 @@
 #ifndef KILN_GROUP_NORM_SILU_H
 #define KILN_GROUP_NORM_SILU_H
 
+#include <stddef.h>
+
 #include "kernels/floats.h"
+#include "kernels/stream.h"
+#include "schemas/error.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,6 +39,14 @@ void kiln_group_norm_sums_ref(const struct kiln_group_norm *args, int64_t begin,
 /* Writes the pixels [begin, end) from the sums over all of them. */
 void kiln_group_norm_apply_ref(const struct kiln_group_norm *args, const double *sums,
                                int64_t begin, int64_t end);
+
+/* Bytes of device memory that a launch over so many pictures of this shape works in. */
+size_t kiln_group_norm_workspace(const struct kiln_group_norm *args, int64_t items);
+/* [items][pixels][channels] on the device, bf16, each picture with its own statistics; the promises
+ * of stream.h.  workspace: on 16 bytes; two launches at once need one each.  The same bits on every
+ * device: how sums are shared out depends on the shape alone. */
+int kiln_group_norm_launch(const struct kiln_group_norm *args, int64_t items, void *workspace,
+                           kiln_stream stream, struct kiln_error *err) KILN_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -1,13 +1,17 @@
 /* host_cuda.c - runs the blocks of a CUDA kernel on the host, one after the other.
  *
- * The threads of a block are fibers, resumed in turn.  A fiber goes on until it must wait: at a
- * barrier for the block, at a shuffle for the lanes of its mask.  A whole round in which no fiber
+ * The threads of a block are fibers, made once and resumed in turn; they change places by longjmp,
+ * which asks nothing of the system.  A fiber goes on until it must wait: at a barrier for the
+ * block, at a shuffle for the lanes of its mask.  A whole round in which no fiber
  * moved means that some wait for others that ended or wait elsewhere, which hangs a device; it is
  * printed and ends the program.
  *
  * A warp keeps the values of its last two shuffles: a lane can be at most one ahead of the others,
  * since the next one needs them all.
  */
+#undef _FORTIFY_SOURCE /* its longjmp takes another fiber's stack for a mistake */
+
+#include <setjmp.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,13 +35,27 @@ void __syncthreads(void);
 uint64_t host_cuda_exchange(unsigned mask, uint64_t value, int step);
 void host_cuda_run(struct index grid, int threads, void (*body)(void *), void *context);
 
+/* Where a stack goes on.  The address sanitizer's own longjmp marks up the stack it leaves. */
+#ifdef __SANITIZE_ADDRESS__
+typedef ucontext_t place;
+#define change_places(from, to) swapcontext(&(from), &(to))
+#else
+typedef jmp_buf place;
+#define change_places(from, to)                                                                    \
+    do {                                                                                           \
+        if (_setjmp(from) == 0)                                                                    \
+            _longjmp(to, 1);                                                                       \
+    } while (0)
+#endif
+
 struct warp {
     uint64_t values[2][WARP];
     unsigned arrived[2];
 };
 
 static struct {
-    ucontext_t scheduler, fibers[THREADS_MAX];
+    place scheduler, fibers[THREADS_MAX];
+    bool made[THREADS_MAX]; /* fiber i waits in fibers[i] */
     bool ended[THREADS_MAX];
     unsigned shuffles[THREADS_MAX]; /* how many each thread has come to */
     struct warp warps[THREADS_MAX / WARP];
@@ -52,7 +70,7 @@ static cudaError_t last_error;
 
 static void yield(void)
 {
-    swapcontext(&block.fibers[block.current], &block.scheduler);
+    change_places(block.fibers[block.current], block.scheduler);
 }
 
 static void release_if_all_arrived(void)
@@ -88,24 +106,49 @@ uint64_t host_cuda_exchange(unsigned mask, uint64_t value, int step)
     return warp->values[side][lane ^ step];
 }
 
+static ucontext_t birth; /* where a fiber is made */
+
+/* A fiber's life: one thread of each block. */
 static void run_fiber(void)
 {
-    block.body(block.context);
-    block.ended[block.current] = true;
-    block.live--;
-    block.moves++;
-    release_if_all_arrived();
-    setcontext(&block.scheduler);
+#ifdef __SANITIZE_ADDRESS__
+    swapcontext(&block.fibers[block.current], &birth);
+#else
+    if (_setjmp(block.fibers[block.current]) == 0)
+        setcontext(&birth);
+#endif
+    for (;;) {
+        block.body(block.context);
+        block.ended[block.current] = true;
+        block.live--;
+        block.moves++;
+        release_if_all_arrived();
+        yield();
+    }
 }
 
-static void start_fiber(int thread)
+/* Makes a fiber, which comes back at once to wait for its first block. */
+static void make_fiber(int thread)
 {
-    ucontext_t *fiber = &block.fibers[thread];
-    getcontext(fiber);
-    fiber->uc_stack.ss_sp = block.stacks + (size_t)thread * STACK_BYTES;
-    fiber->uc_stack.ss_size = STACK_BYTES;
-    fiber->uc_link = NULL;
-    makecontext(fiber, run_fiber, 0);
+    static ucontext_t fresh;
+    getcontext(&fresh);
+    fresh.uc_stack.ss_sp = block.stacks + (size_t)thread * STACK_BYTES;
+    fresh.uc_stack.ss_size = STACK_BYTES;
+    fresh.uc_link = NULL;
+    makecontext(&fresh, run_fiber, 0);
+    swapcontext(&birth, &fresh);
+}
+
+/* Returns when the fiber waits or has ended. */
+static void resume(int thread)
+{
+    block.current = thread;
+    threadIdx = (struct index){(unsigned)thread, 0, 0};
+    if (!block.made[thread]) {
+        block.made[thread] = true;
+        make_fiber(thread);
+    }
+    change_places(block.scheduler, block.fibers[thread]);
 }
 
 static void start_block(int threads)
@@ -115,8 +158,6 @@ static void start_block(int threads)
     memset(block.warps, 0, sizeof block.warps);
     block.live = threads;
     block.at_barrier = 0;
-    for (int i = 0; i < threads; i++)
-        start_fiber(i);
 }
 
 static void run_block(int threads)
@@ -124,13 +165,9 @@ static void run_block(int threads)
     start_block(threads);
     while (block.live > 0) {
         const unsigned long moves = block.moves;
-        for (int i = 0; i < threads; i++) {
-            if (block.ended[i])
-                continue;
-            block.current = i;
-            threadIdx = (struct index){(unsigned)i, 0, 0};
-            swapcontext(&block.scheduler, &block.fibers[i]);
-        }
+        for (int i = 0; i < threads; i++)
+            if (!block.ended[i])
+                resume(i);
         if (block.moves == moves && block.live > 0) {
             fprintf(stderr, "block %u,%u: %d threads wait for others that do not come\n",
                     blockIdx.x, blockIdx.y, block.live);

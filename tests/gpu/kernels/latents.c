@@ -1,3 +1,344 @@
-/* latents.c */
+/* latents.c - the kernels of the sampler's side: the last norm, patches and steps, mixes. */
+#include <math.h>
+
+#include "kernels/latent_mix.h"
+#include "kernels/layer_norm.h"
+#include "kernels/patches.h"
 #include "tests/gpu/kernels/twin.h"
-const struct kernel_test latent_tests[] = {{NULL, NULL}};
+
+/* fp32 results: a product and a sum that one side may round once instead of twice. */
+#define F32_SHARE 1e-6
+
+/* --- layer_norm
+ * -----------------------------------------------------------------------------------
+ */
+
+static void check_layer_norm(int64_t rows, int64_t n, bool in_place, size_t shift, float offset)
+{
+    struct twins set = {.shift = shift};
+    struct test_random random = {(uint64_t)n};
+    struct kiln_error err;
+    describe("%lld rows of %lld about %g", (long long)rows, (long long)n, (double)offset);
+    struct twin *x = twins_add(&set, "x", (size_t)(rows * n) * 2);
+    struct twin *scale = twins_add(&set, "scale", (size_t)n * 2);
+    struct twin *y = in_place ? x : twins_add(&set, "y", (size_t)(rows * n) * 2);
+    fill_bf16(x, &random, 2);
+    fill_bf16(scale, &random, 2);
+    for (int64_t i = 0; i < rows * n; i++)
+        kiln_store(x->host, i, kiln_load(x->host, i, KILN_BF16) + offset, KILN_BF16);
+    twins_push(&set);
+    struct kiln_layer_norm args[2];
+    for (int side = 0; side < 2; side++)
+        args[side] = (struct kiln_layer_norm){.x = twin_side(x, side),
+                                              .scale = twin_side(scale, side),
+                                              .y = twin_side(y, side),
+                                              .n = n,
+                                              .eps = 1e-6f,
+                                              .format = KILN_BF16};
+    if (launched(kiln_layer_norm_launch(&args[1], rows, NULL, &err), &err)) {
+        kiln_layer_norm_ref(&args[0], 0, rows);
+        twins_pull(&set);
+        compare_bf16(y, 2, 1);
+    }
+    twins_free(&set);
+}
+
+static void layer_norm(void)
+{
+    static const int64_t widths[] = {2, 3, 8, 17, 64, 192, 193, 1024, 1032, 3840, 3841, 16384};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+        for (int form = 0; form < 4; form++)
+            check_layer_norm(3, widths[i], form & 1, form & 2 ? 2 : 0, 0);
+    check_layer_norm(3, 3840, false, 0, 50);
+}
+
+/* --- patches and steps
+ * ----------------------------------------------------------------------------
+ */
+
+static const struct kiln_patches shapes[] = {
+    {.items = 1, .channels = 16, .height = 4, .width = 6, .patch = 2, .item_rows = 6},
+    {.items = 3, .channels = 16, .height = 8, .width = 2, .patch = 2, .item_rows = 7},
+    {.items = 2, .channels = 8, .height = 10, .width = 34, .patch = 2, .item_rows = 100},
+    {.items = 2, .channels = 3, .height = 6, .width = 9, .patch = 3, .item_rows = 6},
+    {.items = 1, .channels = 16, .height = 5, .width = 7, .patch = 1, .item_rows = 35},
+    {.items = 2, .channels = 12, .height = 16, .width = 16, .patch = 2, .item_rows = 64},
+    {.items = 1, .channels = 16, .height = 64, .width = 48, .patch = 2, .item_rows = 768},
+};
+
+static int64_t latent_values(const struct kiln_patches *s)
+{
+    return s->items * s->channels * s->height * s->width;
+}
+
+static int64_t token_values(const struct kiln_patches *s)
+{
+    return s->items * s->item_rows * s->patch * s->patch * s->channels;
+}
+
+static void describe_patches(const struct kiln_patches *s)
+{
+    describe("%lld latents of %d x %d x %d, patches of %d", (long long)s->items, s->channels,
+             s->height, s->width, s->patch);
+}
+
+static void patchify(void)
+{
+    for (size_t i = 0; i < 2 * sizeof shapes / sizeof *shapes; i++) {
+        struct kiln_patches shape = shapes[i / 2];
+        struct twins set = {.shift = i % 2 ? 4 : 0};
+        struct test_random random = {i};
+        struct kiln_error err;
+        describe_patches(&shape);
+        shape.format = KILN_BF16;
+        struct twin *latent = twins_add(&set, "latent", (size_t)latent_values(&shape) * 4);
+        struct twin *tokens = twins_add(&set, "tokens", (size_t)token_values(&shape) * 2);
+        fill_f32(latent, &random, 3);
+        fill_bf16(tokens, &random, 3); /* rows behind an item's last patch must stay */
+        twins_push(&set);
+        const struct kiln_patchify host = {shape, (const float *)twin_side(latent, false),
+                                           tokens->host};
+        const struct kiln_patchify device = {shape, (const float *)twin_side(latent, true),
+                                             tokens->device};
+        if (launched(kiln_patchify_launch(&device, NULL, &err), &err)) {
+            kiln_patchify_ref(&host);
+            twins_pull(&set);
+            compare_bytes(tokens, 0, 0);
+            compare_untouched(latent);
+        }
+        twins_free(&set);
+    }
+}
+
+struct step_case {
+    struct twins set;
+    struct twin *with, *without, *stride, *latent, *bad;
+};
+
+static struct kiln_patch_step step_args(const struct step_case *c, const struct kiln_patches *shape,
+                                        bool device)
+{
+    return (struct kiln_patch_step){.shape = *shape,
+                                    .with = twin_side(c->with, device),
+                                    .without = twin_side(c->without, device),
+                                    .guidance = 3.5f,
+                                    .stride = twin_side(c->stride, device),
+                                    .latent = twin_side(c->latent, device),
+                                    .bad = twin_side(c->bad, device)};
+}
+
+static void check_step(struct kiln_patches shape, int form)
+{
+    struct step_case c = {.set = {.shift = form & 1 ? 4 : 0}};
+    struct test_random random = {(uint64_t)form};
+    struct kiln_error err;
+    describe_patches(&shape);
+    shape.format = KILN_BF16;
+    c.with = twins_add(&c.set, "with", (size_t)token_values(&shape) * 2);
+    c.without = form & 2 ? twins_add(&c.set, "without", (size_t)token_values(&shape) * 2) : NULL;
+    c.stride = twins_add(&c.set, "stride", (size_t)shape.items * 4);
+    c.latent = twins_add(&c.set, "latent", (size_t)latent_values(&shape) * 4);
+    c.bad = form & 4 ? twins_add(&c.set, "bad", (size_t)shape.items * 4) : NULL;
+    fill_bf16(c.with, &random, 3);
+    if (c.without)
+        fill_bf16(c.without, &random, 3);
+    fill_f32(c.stride, &random, 1);
+    fill_f32(c.latent, &random, 3);
+    if (form & 8) /* the last value of the last item's last patch row that is in use */
+        kiln_store(c.latent->host, latent_values(&shape) - 1, form & 1 ? INFINITY : NAN, KILN_F32);
+    twins_push(&c.set);
+    const struct kiln_patch_step host = step_args(&c, &shape, false);
+    const struct kiln_patch_step device = step_args(&c, &shape, true);
+    if (launched(kiln_patch_step_launch(&device, NULL, &err), &err)) {
+        kiln_patch_step_ref(&host);
+        twins_pull(&c.set);
+        compare_f32(c.latent, F32_SHARE, 40);
+        if (c.bad)
+            compare_bytes(c.bad, 0, 0);
+        compare_untouched(c.with);
+    }
+    twins_free(&c.set);
+}
+
+static void patch_step(void)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int form = 0; form < 16; form++)
+            check_step(shapes[i], form);
+}
+
+static void patches_refuse(void)
+{
+    struct kiln_error err;
+    float memory[4] = {0};
+    struct kiln_patchify args = {
+        .shape = {.items = 1, .channels = 1, .height = 2, .width = 2, .patch = 2, .item_rows = 1},
+        .latent = memory,
+        .tokens = memory};
+    refused(kiln_patchify_launch(&args, NULL, &err), KILN_UNSUPPORTED, &err);
+    args.shape.format = KILN_BF16;
+    args.shape.item_rows = 0;
+    refused(kiln_patchify_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+    args.shape.item_rows = 1;
+    args.shape.width = 3;
+    refused(kiln_patchify_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+    args.shape.width = 2;
+    args.shape.items = 0;
+    refused(kiln_patchify_launch(&args, NULL, &err), KILN_OK, &err);
+}
+
+/* --- mixes
+ * ----------------------------------------------------------------------------------------
+ */
+
+static const int64_t counts[] = {1, 3, 4, 255, 1024, 1025, 40000};
+
+static struct twin *add_f32(struct twins *set, const char *what, int64_t n,
+                            struct test_random *random)
+{
+    struct twin *t = twins_add(set, what, (size_t)n * 4);
+    if (random)
+        fill_f32(t, random, 3);
+    return t;
+}
+
+static void latent_split(void)
+{
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (int form = 0; form < 4; form++) {
+            const int64_t n = counts[i];
+            struct twins set = {.shift = form & 1 ? 4 : 0};
+            struct test_random random = {(uint64_t)n};
+            struct kiln_error err;
+            describe("%lld values, form %d", (long long)n, form);
+            struct twin *x = add_f32(&set, "x", n, &random), *v = add_f32(&set, "v", n, &random);
+            struct twin *clean = form & 2 ? x : add_f32(&set, "clean", n, NULL);
+            struct twin *noise = add_f32(&set, "noise", n, NULL);
+            twins_push(&set);
+            struct kiln_latent_split args[2];
+            for (int side = 0; side < 2; side++)
+                args[side] = (struct kiln_latent_split){.x = twin_side(x, side),
+                                                        .velocity = twin_side(v, side),
+                                                        .clean = twin_side(clean, side),
+                                                        .noise = twin_side(noise, side),
+                                                        .n = n,
+                                                        .sigma = 0.9f};
+            if (launched(kiln_latent_split_launch(&args[1], NULL, &err), &err)) {
+                kiln_latent_split_ref(&args[0]);
+                twins_pull(&set);
+                compare_f32(clean, F32_SHARE, 6);
+                compare_f32(noise, F32_SHARE, 6);
+            }
+            twins_free(&set);
+        }
+}
+
+static void check_mix(int64_t n, int clean_count, int noise_count, size_t shift)
+{
+    struct twins set = {.shift = shift};
+    struct test_random random = {(uint64_t)n};
+    struct kiln_error err;
+    struct kiln_latent_mix args[2] = {{.clean_count = 0}};
+    describe("%lld values of %d and %d donors", (long long)n, clean_count, noise_count);
+    struct twin *clean[KILN_MIX_MAX], *noise[KILN_MIX_MAX], *x = add_f32(&set, "x", n, NULL);
+    for (int k = 0; k < clean_count; k++)
+        clean[k] = add_f32(&set, "clean", n, &random);
+    for (int k = 0; k < noise_count; k++)
+        noise[k] = add_f32(&set, "noise", n, &random);
+    twins_push(&set);
+    for (int side = 0; side < 2; side++) {
+        args[side] = (struct kiln_latent_mix){.clean_count = clean_count,
+                                              .noise_count = noise_count,
+                                              .x = twin_side(x, side),
+                                              .n = n,
+                                              .sigma = 0.6f};
+        for (int k = 0; k < clean_count; k++) {
+            args[side].clean[k] = twin_side(clean[k], side);
+            args[side].clean_weight[k] = 0.1f + 0.2f * (float)k;
+        }
+        for (int k = 0; k < noise_count; k++) {
+            args[side].noise[k] = twin_side(noise[k], side);
+            args[side].noise_weight[k] = 0.7f - 0.3f * (float)k;
+        }
+    }
+    if (launched(kiln_latent_mix_launch(&args[1], NULL, &err), &err)) {
+        kiln_latent_mix_ref(&args[0]);
+        twins_pull(&set);
+        compare_f32(x, F32_SHARE, 20);
+    }
+    twins_free(&set);
+}
+
+static void latent_mix(void)
+{
+    struct kiln_error err;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (int k = 0; k <= KILN_MIX_MAX; k++)
+            check_mix(counts[i], k, KILN_MIX_MAX - k / 2, k % 2 ? 4 : 0);
+    float memory[1] = {0};
+    struct kiln_latent_mix args = {.x = memory, .n = 1, .clean_count = KILN_MIX_MAX + 1};
+    describe("refusals");
+    refused(kiln_latent_mix_launch(&args, NULL, &err), KILN_UNSUPPORTED, &err);
+    args.clean_count = 1;
+    refused(kiln_latent_mix_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+    args.clean_count = 0;
+    args.sigma = NAN;
+    refused(kiln_latent_mix_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+}
+
+/* kind 0: two at random; 1: the same twice; 2: opposite; 3: one is zero. */
+static void check_slerp(int64_t n, float t, int kind, size_t shift)
+{
+    struct twins set = {.shift = shift}, work = {0};
+    struct test_random random = {(uint64_t)n + (uint64_t)kind};
+    struct kiln_error err;
+    describe("%lld values, t %g, kind %d", (long long)n, (double)t, kind);
+    struct twin *a = add_f32(&set, "a", n, &random), *b = add_f32(&set, "b", n, &random);
+    struct twin *x = kind == 1 ? a : add_f32(&set, "x", n, NULL);
+    struct twin *space = twins_add(&work, "workspace", KILN_SLERP_WORKSPACE * sizeof(double));
+    for (int64_t i = 0; kind && i < n; i++)
+        kiln_store(b->host, i,
+                   (kind == 1   ? 1.0f
+                    : kind == 2 ? -1.0f
+                                : 0.0f) *
+                       kiln_load(a->host, i, KILN_F32),
+                   KILN_F32);
+    twins_push(&set);
+    twins_push(&work);
+    struct kiln_slerp args[2];
+    for (int side = 0; side < 2; side++)
+        args[side] = (struct kiln_slerp){.a = twin_side(a, side),
+                                         .b = twin_side(b, side),
+                                         .x = twin_side(x, side),
+                                         .n = n,
+                                         .t = t,
+                                         .workspace = twin_side(space, side)};
+    if (launched(kiln_slerp_launch(&args[1], NULL, &err), &err)) {
+        kiln_slerp_ref(&args[0]);
+        twins_pull(&set);
+        twins_pull(&work);
+        compare_f32(x, F32_SHARE, 6);
+        compare_untouched(b);
+    }
+    twins_free(&set);
+    twins_free(&work);
+}
+
+static void slerp(void)
+{
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (int kind = 0; kind < 4; kind++)
+            check_slerp(counts[i], 0.25f * (float)(kind + 1), kind, i % 2 ? 4 : 0);
+    check_slerp(4096, 0, 0, 0);
+}
+
+const struct kernel_test latent_tests[] = {
+    {"layer_norm", layer_norm},
+    {"patchify", patchify},
+    {"patch_step", patch_step},
+    {"patches_refuse", patches_refuse},
+    {"latent_split", latent_split},
+    {"latent_mix", latent_mix},
+    {"slerp", slerp},
+    {NULL, NULL},
+};

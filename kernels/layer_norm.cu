@@ -1,0 +1,69 @@
+/* layer_norm.cu - see layer_norm.h; a block a row, held in registers between the two sums. */
+#include "kernels/layer_norm.h"
+
+#include "kernels/rows.cuh"
+
+using namespace kiln;
+
+template <int W, int ITEMS>
+static __global__ void __launch_bounds__(row_threads_max<W>)
+    norm_rows(const struct kiln_layer_norm a, int chunks)
+{
+    __shared__ float slots[2][warp_size];
+    const int64_t row = blockIdx.x, at = row * a.n;
+    const float n = static_cast<float>(a.n);
+    float v[ITEMS][W], sum = 0, square = 0;
+#pragma unroll
+    for (int j = 0; j < ITEMS; j++)
+        if (chunk_of(j) < chunks) {
+            unpack<W>(load_chunk<W>(a.x, at, chunk_of(j)), v[j]);
+#pragma unroll
+            for (int i = 0; i < W; i++)
+                sum += v[j][i];
+        }
+    const float mean = block_sum(sum, slots[0]) / n;
+#pragma unroll
+    for (int j = 0; j < ITEMS; j++)
+        if (chunk_of(j) < chunks)
+#pragma unroll
+            for (int i = 0; i < W; i++) {
+                v[j][i] -= mean;
+                square += v[j][i] * v[j][i];
+            }
+    const float inverse = 1.0f / sqrtf(block_sum(square, slots[1]) / n + a.eps);
+#pragma unroll
+    for (int j = 0; j < ITEMS; j++)
+        if (chunk_of(j) < chunks) {
+#pragma unroll
+            for (int i = 0; i < W; i++)
+                v[j][i] *= inverse;
+            round_all<W>(v[j]);
+            multiply<W>(v[j], a.scale, chunk_of(j));
+            store_chunk<W>(a.y, at, chunk_of(j), pack<W>(v[j]));
+        }
+}
+
+extern "C" int kiln_layer_norm_launch(const struct kiln_layer_norm *args, int64_t rows,
+                                      kiln_stream stream, struct kiln_error *err)
+{
+    const char *name = "layer_norm";
+    const int code = check_rows(err, name, rows, args->n, args->format);
+    if (code)
+        return code;
+    if (!args->x || !args->scale || !args->y)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand is missing", name);
+    if (rows == 0)
+        return KILN_OK;
+    const bool vectors = args->n % 8 == 0 && on_bytes(args->x, 16) && on_bytes(args->scale, 16) &&
+                         on_bytes(args->y, 16);
+    const int chunks = static_cast<int>(vectors ? args->n / 8 : args->n);
+    const dim3 grid(static_cast<unsigned>(rows));
+    if (!vectors)
+        return launch(err, name, norm_rows<1, items_single>, grid,
+                      row_threads(chunks, items_single), stream, *args, chunks);
+    if (chunks <= short_row_chunks)
+        return launch(err, name, norm_rows<8, 1>, grid, row_threads(chunks, 1), stream, *args,
+                      chunks);
+    return launch(err, name, norm_rows<8, items_long>, grid, row_threads(chunks, items_long),
+                  stream, *args, chunks);
+}

@@ -1,0 +1,199 @@
+/* patches.cu - see patches.h.
+ *
+ * With patches of 2 and channels in eights a thread moves one line of a patch for 8 channels: two
+ * 16-byte chunks of a token against 8 pairs of floats, one in each channel's plane.  Neighbouring
+ * threads are neighbours along the picture's line, so that the planes, which are the larger part,
+ * are read and written in whole sectors.  Any other shape goes value by value.
+ */
+#include "kernels/patches.h"
+
+#include "kernels/device.cuh"
+
+using namespace kiln;
+
+constexpr int threads = 256;
+
+/* One thread's part of a fast launch: line y of the latent, patch column x, channels from c on. */
+struct part {
+    int64_t item, latent, token; /* token: of the patch's left half; the right one is C further */
+};
+
+static __device__ __forceinline__ part part_of(const struct kiln_patches &s, int64_t i)
+{
+    const int64_t across = s.width / 2, groups = s.channels / 8;
+    const int64_t x = i % across, y = i / across % s.height;
+    const int64_t group = i / across / s.height % groups, item = i / across / s.height / groups;
+    const int64_t row = item * s.item_rows + y / 2 * across + x;
+    return {item, ((item * s.channels + group * 8) * s.height + y) * s.width + 2 * x,
+            (row * 4 + y % 2 * 2) * s.channels + group * 8};
+}
+
+static __device__ __forceinline__ bool finite(float v)
+{
+    return fabsf(v) <= 3.402823466e38f; /* false for NaN */
+}
+
+/* The velocity's opposite, guided where there is a second output. */
+template <int W>
+static __device__ __forceinline__ void load_output(const struct kiln_patch_step &a, int64_t token,
+                                                   float v[W])
+{
+    unpack<W>(load_chunk<W>(a.with, token, 0), v);
+    if (!a.without)
+        return;
+    float w[W];
+    unpack<W>(load_chunk<W>(a.without, token, 0), w);
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        v[i] += a.guidance * (v[i] - w[i]);
+}
+
+static __global__ void __launch_bounds__(threads)
+    step_pairs(const struct kiln_patch_step a, int64_t parts)
+{
+    const int64_t plane = static_cast<int64_t>(a.shape.height) * a.shape.width;
+    for (int64_t i = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x; i < parts;
+         i += static_cast<int64_t>(gridDim.x) * threads) {
+        const part p = part_of(a.shape, i);
+        const float stride = a.stride[p.item];
+        float left[8], right[8];
+        load_output<8>(a, p.token, left);
+        load_output<8>(a, p.token + a.shape.channels, right);
+        bool good = true;
+#pragma unroll
+        for (int c = 0; c < 8; c++) {
+            float2 *at = reinterpret_cast<float2 *>(a.latent + p.latent + c * plane);
+            float2 v = *at;
+            v.x -= stride * left[c];
+            v.y -= stride * right[c];
+            good = good && finite(v.x) && finite(v.y);
+            *at = v;
+        }
+        if (!good && a.bad)
+            atomicOr(a.bad + p.item, 1u);
+    }
+}
+
+static __global__ void __launch_bounds__(threads)
+    patchify_pairs(const struct kiln_patchify a, int64_t parts)
+{
+    const int64_t plane = static_cast<int64_t>(a.shape.height) * a.shape.width;
+    for (int64_t i = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x; i < parts;
+         i += static_cast<int64_t>(gridDim.x) * threads) {
+        const part p = part_of(a.shape, i);
+        float left[8], right[8];
+#pragma unroll
+        for (int c = 0; c < 8; c++) {
+            const float2 v = *reinterpret_cast<const float2 *>(a.latent + p.latent + c * plane);
+            left[c] = v.x, right[c] = v.y;
+        }
+        store_chunk<8>(a.tokens, p.token, 0, pack<8>(left));
+        store_chunk<8>(a.tokens, p.token + a.shape.channels, 0, pack<8>(right));
+    }
+}
+
+/* --- any shape
+ * ------------------------------------------------------------------------------------
+ */
+
+/* Where value i of the latents is among the tokens; its item in *item. */
+static __device__ __forceinline__ int64_t token_of(const struct kiln_patches &s, int64_t i,
+                                                   int64_t *item)
+{
+    const int64_t p = s.patch, x = i % s.width, y = i / s.width % s.height;
+    const int64_t c = i / s.width / s.height % s.channels;
+    *item = i / s.width / s.height / s.channels;
+    const int64_t row = *item * s.item_rows + y / p * (s.width / p) + x / p;
+    return (row * p * p + y % p * p + x % p) * s.channels + c;
+}
+
+static __global__ void __launch_bounds__(threads)
+    step_values(const struct kiln_patch_step a, int64_t values)
+{
+    for (int64_t i = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x; i < values;
+         i += static_cast<int64_t>(gridDim.x) * threads) {
+        int64_t item;
+        float out[1];
+        load_output<1>(a, token_of(a.shape, i, &item), out);
+        const float next = a.latent[i] - a.stride[item] * out[0];
+        a.latent[i] = next;
+        if (!finite(next) && a.bad)
+            atomicOr(a.bad + item, 1u);
+    }
+}
+
+static __global__ void __launch_bounds__(threads)
+    patchify_values(const struct kiln_patchify a, int64_t values)
+{
+    for (int64_t i = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x; i < values;
+         i += static_cast<int64_t>(gridDim.x) * threads) {
+        int64_t item;
+        const int64_t token = token_of(a.shape, i, &item);
+        static_cast<uint16_t *>(a.tokens)[token] =
+            static_cast<uint16_t>(pack_bf16(a.latent[i], 0.0f));
+    }
+}
+
+/* --- launching
+ * ------------------------------------------------------------------------------------
+ */
+
+static int check(const char *name, const struct kiln_patches *s, struct kiln_error *err)
+{
+    if (s->items < 0 || s->channels < 1 || s->height < 1 || s->width < 1 || s->patch < 1 ||
+        s->height % s->patch || s->width % s->patch ||
+        s->item_rows < (int64_t)(s->height / s->patch) * (s->width / s->patch))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "%s: %lld latents of %d x %d x %d, patches of %d, %lld rows each", name,
+                         (long long)s->items, s->channels, s->height, s->width, s->patch,
+                         (long long)s->item_rows);
+    if (s->format != KILN_BF16)
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s: on the GPU tokens are bf16", name);
+    return KILN_OK;
+}
+
+static int64_t values_of(const struct kiln_patches *s)
+{
+    return s->items * s->channels * s->height * s->width;
+}
+
+static bool takes_pairs(const struct kiln_patches *s, const void *latent)
+{
+    return s->patch == 2 && s->channels % 8 == 0 && on_bytes(latent, 8);
+}
+
+extern "C" int kiln_patchify_launch(const struct kiln_patchify *args, kiln_stream stream,
+                                    struct kiln_error *err)
+{
+    const char *name = "patchify";
+    const struct kiln_patches *s = &args->shape;
+    const int code = check(name, s, err);
+    if (code || s->items == 0)
+        return code;
+    if (!args->latent || !args->tokens)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand is missing", name);
+    const int64_t values = values_of(s);
+    if (takes_pairs(s, args->latent) && on_bytes(args->tokens, 16))
+        return launch(err, name, patchify_pairs, dim3(blocks_for(values / 16, threads)), threads,
+                      stream, *args, values / 16);
+    return launch(err, name, patchify_values, dim3(blocks_for(values, threads)), threads, stream,
+                  *args, values);
+}
+
+extern "C" int kiln_patch_step_launch(const struct kiln_patch_step *args, kiln_stream stream,
+                                      struct kiln_error *err)
+{
+    const char *name = "patch_step";
+    const struct kiln_patches *s = &args->shape;
+    const int code = check(name, s, err);
+    if (code || s->items == 0)
+        return code;
+    if (!args->with || !args->stride || !args->latent)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand is missing", name);
+    const int64_t values = values_of(s);
+    if (takes_pairs(s, args->latent) && on_bytes(args->with, 16) && on_bytes(args->without, 16))
+        return launch(err, name, step_pairs, dim3(blocks_for(values / 16, threads)), threads,
+                      stream, *args, values / 16);
+    return launch(err, name, step_values, dim3(blocks_for(values, threads)), threads, stream, *args,
+                  values);
+}
