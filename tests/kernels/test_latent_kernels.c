@@ -1,0 +1,274 @@
+/* test_latent_kernels.c - patches, the sampler's step, mixes, upsampling and bytes, against their
+ * definitions; and the laws that mixes are made for. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/latent_mix.h"
+#include "kernels/patches.h"
+#include "kernels/rgb8.h"
+#include "kernels/upsample.h"
+#include "tests/support/random.h"
+
+#define COUNT 20000
+
+static float *floats(uint64_t seed, int64_t count)
+{
+    struct test_random random = {seed};
+    float *p = malloc((size_t)count * sizeof *p);
+    assert_non_null(p);
+    for (int64_t i = 0; i < count; i++)
+        p[i] = (float)test_random_below(&random, 4001) / 1000.0f - 2.0f;
+    return p;
+}
+
+/* Sums of twelve uniform values: near enough to normal, mean 0, variance 1. */
+static float *noises(uint64_t seed, int64_t count)
+{
+    struct test_random random = {seed};
+    float *p = malloc((size_t)count * sizeof *p);
+    assert_non_null(p);
+    for (int64_t i = 0; i < count; i++) {
+        p[i] = -6.0f;
+        for (int k = 0; k < 12; k++)
+            p[i] += (float)test_random_below(&random, 1 << 20) / (float)(1 << 20);
+    }
+    return p;
+}
+
+static double variance(const float *p, int64_t count)
+{
+    double sum = 0, square = 0;
+    for (int64_t i = 0; i < count; i++) {
+        sum += (double)p[i];
+        square += (double)p[i] * (double)p[i];
+    }
+    return square / (double)count - pow(sum / (double)count, 2);
+}
+
+/* --- patches -------------------------------------------------------------------------------------
+ */
+
+enum { CHANNELS = 3, HEIGHT = 4, WIDTH = 6, PATCH = 2, ROWS = 8, PATCHES = 6, ROW = 12 };
+
+static const struct kiln_patches shape = {.items = 2,
+                                          .channels = CHANNELS,
+                                          .height = HEIGHT,
+                                          .width = WIDTH,
+                                          .patch = PATCH,
+                                          .item_rows = ROWS};
+
+static void patches_by_the_definition(void **state)
+{
+    (void)state;
+    float latent[2][CHANNELS][HEIGHT][WIDTH], tokens[2][ROWS][ROW];
+    for (int i = 0; i < 2 * CHANNELS * HEIGHT * WIDTH; i++)
+        ((float *)latent)[i] = (float)i;
+    memset(tokens, 0xff, sizeof tokens);
+    const struct kiln_patchify args = {shape, (const float *)latent, tokens};
+    kiln_patchify_ref(&args);
+    for (int item = 0; item < 2; item++) {
+        for (int y = 0; y < HEIGHT; y++)
+            for (int x = 0; x < WIDTH; x++)
+                for (int c = 0; c < CHANNELS; c++)
+                    assert_true(tokens[item][y / 2 * 3 + x / 2][(y % 2 * 2 + x % 2) * 3 + c] ==
+                                latent[item][c][y][x]);
+        for (int row = PATCHES; row < ROWS; row++)
+            for (int i = 0; i < ROW; i++)
+                assert_true(isnan(tokens[item][row][i])); /* left alone */
+    }
+}
+
+static void a_step_moves_by_the_stride(void **state)
+{
+    (void)state;
+    float latent[2][CHANNELS][HEIGHT][WIDTH], with[2][ROWS][ROW], without[2][ROWS][ROW];
+    const float stride[2] = {-0.25f, 2.0f};
+    uint32_t bad[2] = {0};
+    for (int i = 0; i < 2 * ROWS * ROW; i++) {
+        ((float *)with)[i] = (float)i;
+        ((float *)without)[i] = (float)(i % 7);
+    }
+    struct kiln_patch_step args = {.shape = shape,
+                                   .with = with,
+                                   .guidance = 0.5f,
+                                   .stride = stride,
+                                   .latent = (float *)latent,
+                                   .bad = bad};
+    for (int guided = 0; guided < 2; guided++) {
+        memset(latent, 0, sizeof latent);
+        args.without = guided ? without : NULL;
+        kiln_patch_step_ref(&args);
+        for (int item = 0; item < 2; item++)
+            for (int y = 0; y < HEIGHT; y++)
+                for (int x = 0; x < WIDTH; x++)
+                    for (int c = 0; c < CHANNELS; c++) {
+                        const int row = y / 2 * 3 + x / 2, i = (y % 2 * 2 + x % 2) * 3 + c;
+                        const float out =
+                            with[item][row][i] +
+                            (guided ? 0.5f : 0.0f) * (with[item][row][i] - without[item][row][i]);
+                        assert_true(latent[item][c][y][x] == -stride[item] * out);
+                    }
+    }
+    assert_true(bad[0] == 0 && bad[1] == 0);
+}
+
+static void a_step_marks_the_item_that_is_not_finite(void **state)
+{
+    (void)state;
+    float *latent = floats(1, 2 * CHANNELS * HEIGHT * WIDTH), *with = floats(2, 2 * ROWS * ROW);
+    const float stride[2] = {1, 1}, ends[] = {NAN, INFINITY, -INFINITY};
+    for (size_t k = 0; k < 3; k++) {
+        uint32_t bad[2] = {0};
+        latent[CHANNELS * HEIGHT * WIDTH + 5] = ends[k];
+        const struct kiln_patch_step args = {
+            .shape = shape, .with = with, .stride = stride, .latent = latent, .bad = bad};
+        kiln_patch_step_ref(&args);
+        assert_true(bad[0] == 0 && bad[1] == 1);
+    }
+    free(latent), free(with);
+}
+
+/* --- mixes ---------------------------------------------------------------------------------------
+ */
+
+static void a_split_comes_together_again(void **state)
+{
+    (void)state;
+    float *clean = floats(3, COUNT), *noise = noises(4, COUNT);
+    float *x = floats(5, COUNT), *v = floats(6, COUNT);
+    const struct kiln_latent_mix mix = {.clean = {clean},
+                                        .noise = {noise},
+                                        .clean_weight = {1},
+                                        .noise_weight = {1},
+                                        .clean_count = 1,
+                                        .noise_count = 1,
+                                        .x = x,
+                                        .n = COUNT,
+                                        .sigma = 0.75f};
+    kiln_latent_mix_ref(&mix);
+    for (int i = 0; i < COUNT; i++) {
+        assert_float_equal(x[i], 0.25 * (double)clean[i] + 0.75 * (double)noise[i], 1e-6);
+        v[i] = noise[i] - clean[i];
+    }
+    float *a = floats(7, COUNT), *e = floats(8, COUNT);
+    const struct kiln_latent_split split = {
+        .x = x, .velocity = v, .clean = a, .noise = e, .n = COUNT, .sigma = 0.75f};
+    kiln_latent_split_ref(&split);
+    for (int i = 0; i < COUNT; i++) {
+        assert_float_equal(a[i], clean[i], 1e-5);
+        assert_float_equal(e[i], noise[i], 1e-5);
+    }
+    free(clean), free(noise), free(x), free(v), free(a), free(e);
+}
+
+/* Why the split is there: weights of 1/2 halve the noise's variance, 1/sqrt(2) keep it. */
+static void squares_of_noise_weights_keep_the_level(void **state)
+{
+    (void)state;
+    float *a = noises(9, COUNT), *b = noises(10, COUNT), *x = floats(11, COUNT);
+    struct kiln_latent_mix mix = {
+        .noise = {a, b}, .noise_count = 2, .x = x, .n = COUNT, .sigma = 1};
+    mix.noise_weight[0] = mix.noise_weight[1] = 0.5f;
+    kiln_latent_mix_ref(&mix);
+    assert_true(fabs(variance(x, COUNT) - 0.5) < 0.03);
+    mix.noise_weight[0] = mix.noise_weight[1] = sqrtf(0.5f);
+    kiln_latent_mix_ref(&mix);
+    assert_true(fabs(variance(x, COUNT) - 1) < 0.06);
+    free(a), free(b), free(x);
+}
+
+static void slerp_keeps_the_length(void **state)
+{
+    (void)state;
+    float *a = noises(12, COUNT), *b = noises(13, COUNT), *x = floats(14, COUNT);
+    double workspace[KILN_SLERP_WORKSPACE];
+    for (int k = 0; k <= 4; k++) {
+        const struct kiln_slerp args = {
+            .a = a, .b = b, .x = x, .n = COUNT, .t = (float)k / 4, .workspace = workspace};
+        kiln_slerp_ref(&args);
+        assert_true(fabs(variance(x, COUNT) - 1) < 0.06);
+        for (int i = 0; (k == 0 || k == 4) && i < COUNT; i++)
+            assert_float_equal(x[i], (k ? b : a)[i], 1e-6);
+    }
+    free(a), free(b), free(x);
+}
+
+static void slerp_of_parallels_is_a_line(void **state)
+{
+    (void)state;
+    const float a[3] = {1, -2, 3}, opposite[3] = {-1, 2, -3}, zero[3] = {0};
+    const float *others[] = {a, opposite, zero};
+    for (size_t k = 0; k < 3; k++) {
+        float x[3];
+        const struct kiln_slerp args = {.a = a, .b = others[k], .x = x, .n = 3, .t = 0.25f};
+        kiln_slerp_ref(&args);
+        for (int i = 0; i < 3; i++)
+            assert_float_equal(x[i], 0.75f * a[i] + 0.25f * others[k][i], 1e-6);
+    }
+}
+
+/* --- pictures ------------------------------------------------------------------------------------
+ */
+
+static void upsample_repeats_pixels(void **state)
+{
+    (void)state;
+    enum { H = 3, W = 5, C = 7 };
+    uint16_t x[2][H][W][C], y[2][2 * H][2 * W][C];
+    struct test_random random = {15};
+    test_random_fill(&random, (uint8_t *)x, sizeof x);
+    const struct kiln_upsample args = {
+        .x = x, .y = y, .items = 2, .height = H, .width = W, .channels = C};
+    kiln_upsample_ref(&args);
+    for (int item = 0; item < 2; item++)
+        for (int j = 0; j < 2 * H; j++)
+            for (int i = 0; i < 2 * W; i++)
+                assert_memory_equal(y[item][j][i], x[item][j / 2][i / 2], sizeof y[0][0][0]);
+}
+
+static void bytes_by_the_definition(void **state)
+{
+    (void)state;
+    for (int f = 0; f < 2; f++) {
+        const enum kiln_float format = f ? KILN_BF16 : KILN_F32;
+        float x[4 * 500];
+        uint8_t rgb[3 * 500];
+        for (int i = 0; i < 4 * 500; i++)
+            kiln_store(x, i, (float)i / 800.0f - 1.25f, format);
+        const struct kiln_rgb8 args = {
+            .x = x, .rgb = rgb, .pixels = 500, .channels = 4, .format = format};
+        kiln_rgb8_ref(&args);
+        for (int i = 0; i < 3 * 500; i++) {
+            const double v = (double)kiln_load(x, i / 3 * 4 + i % 3, format) / 2 + 0.5;
+            const double want = (v < 0 ? 0 : v > 1 ? 1 : v) * 255;
+            assert_true(fabs(rgb[i] - want) <= 0.5 + 1e-4);
+        }
+    }
+    const float ends[6] = {NAN, INFINITY, -INFINITY, -1, 1, 0};
+    uint8_t rgb[6];
+    const struct kiln_rgb8 args = {.x = ends, .rgb = rgb, .pixels = 2, .channels = 3};
+    kiln_rgb8_ref(&args);
+    static const uint8_t want[6] = {0, 255, 0, 0, 255, 128};
+    assert_memory_equal(rgb, want, sizeof want);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(patches_by_the_definition),
+        cmocka_unit_test(a_step_moves_by_the_stride),
+        cmocka_unit_test(a_step_marks_the_item_that_is_not_finite),
+        cmocka_unit_test(a_split_comes_together_again),
+        cmocka_unit_test(squares_of_noise_weights_keep_the_level),
+        cmocka_unit_test(slerp_keeps_the_length),
+        cmocka_unit_test(slerp_of_parallels_is_a_line),
+        cmocka_unit_test(upsample_repeats_pixels),
+        cmocka_unit_test(bytes_by_the_definition),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
