@@ -192,8 +192,11 @@ install: all
 	install -m 755 $(SHARED) $(addprefix $(LIBTORCH)/lib/,$(INSTALL_TORCH)) $(DESTDIR)$(PREFIX)/lib/kiln/
 	install -m 644 pipeline/diffusionz_c_api.h pipeline/diffusionz_batch.h $(DESTDIR)$(PREFIX)/include/kiln/pipeline/
 	install -m 644 scripts/completion/kiln.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/kiln
-	! test -d pipeline/models/sketch || { cp -r pipeline/models/sketch $(DESTDIR)$(PREFIX)/share/kiln/models/ && \
-	  chmod -R u=rwX,go=rX $(DESTDIR)$(PREFIX)/share/kiln/models/sketch; }
+	for model in sketch judge; do ! test -d pipeline/models/$$model || \
+	  { cp -r pipeline/models/$$model $(DESTDIR)$(PREFIX)/share/kiln/models/ && \
+	  chmod -R u=rwX,go=rX $(DESTDIR)$(PREFIX)/share/kiln/models/$$model; } || exit 1; done
+	install -d $(DESTDIR)$(PREFIX)/share/kiln/quality
+	install -m 644 tests/quality/*.jsonl $(DESTDIR)$(PREFIX)/share/kiln/quality/
 
 # For editors and clang-tidy: one entry a C or C++ file, from the very flags used above.
 compile_commands.json: Makefile

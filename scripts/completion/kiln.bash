@@ -6,6 +6,10 @@ _kiln_verbs() { kiln help 2>/dev/null | sed -n 's/^  \([a-z]\{1,9\}\)  .*/\1/p';
 
 _kiln_options()
 {
+    if [ "$1" = quality ]; then # its options are kiln-worker's
+        kiln bench quality --help 2>/dev/null | sed -n 's/^  \(--[a-z-]*\) .*/\1/p'
+        return
+    fi
     kiln help "$1" 2>/dev/null | sed -n 's/^  \(--[a-z-]*\).*/\1/p'
     kiln help config 2>/dev/null | sed -n 's/^  \([a-z][a-z0-9_]*\)  *.*/--\1/p' | tr _ -
     printf '%s\n' --json --quiet --config --help
@@ -18,13 +22,14 @@ _kiln()
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in -*) ;; *) verb=${COMP_WORDS[i]}; break ;; esac
     done
+    [[ $verb != bench || ${COMP_WORDS[i + 1]} != quality || i+1 -ge COMP_CWORD ]] || verb=quality
     case $before in
     --state) mapfile -t COMPREPLY < <(compgen -W 'queued assigned done failed cancelled' -- "$word"); return ;;
     --device) mapfile -t COMPREPLY < <(compgen -W 'cpu cuda:0' -- "$word"); return ;;
     --engine) mapfile -t COMPREPLY < <(compgen -W 'pipeline testcard' -- "$word"); return ;;
     --policy) mapfile -t COMPREPLY < <(compgen -W 'kiln fifo affinity' -- "$word"); return ;;
     --format) mapfile -t COMPREPLY < <(compgen -W 'jsonl text csv' -- "$word"); return ;;
-    --dir | --out | --model | --lora-dir) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
+    --dir | --out | --model | --lora-dir | --judge | --failures) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
     --config | --trace | --schedule) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     esac
     if [[ $word == -* ]]; then
@@ -34,7 +39,7 @@ _kiln()
     else
         case $verb in
         help) mapfile -t COMPREPLY < <(compgen -W "config $(_kiln_verbs)" -- "$word") ;;
-        bench) mapfile -t COMPREPLY < <(compgen -W 'enqueue queue restart recovery quality' -- "$word") ;;
+        bench) mapfile -t COMPREPLY < <(compgen -W 'enqueue queue restart recovery policy quality' -- "$word") ;;
         run | enqueue) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
         esac
     fi

@@ -14,6 +14,8 @@ says '--out DIR' out.txt
 says '--set KEY=VALUE' out.txt
 ok kiln wait --help
 says '--timeout S' out.txt
+ok kiln bench quality --help
+says '--at-least PCT' out.txt
 ok kiln --version
 says '^kiln ' out.txt
 

@@ -1,0 +1,51 @@
+#!/bin/bash
+# `kiln bench quality` keeps its contract: table, JSON, wrong pictures, exit codes.  What the demo
+# model reaches is the business of tests/quality/test_accuracy.sh.
+set -u
+worker=$BUILD/kiln-worker kiln=$BUILD/kiln
+case $BUILD in /*) ;; *) worker=$KILN_SOURCE/$worker kiln=$KILN_SOURCE/$kiln ;; esac
+[ -e "${LIBTORCH:-}/lib/libtorch_cpu.so" ] || { echo "skip: no LibTorch"; exit 77; }
+lists=$KILN_SOURCE/tests/quality
+quality=("$worker" quality --model "$KILN_SOURCE/pipeline/models/sketch" --judge "$KILN_SOURCE/pipeline/models/judge")
+bad=0
+fail() { echo "FAIL: $*"; bad=$((bad + 1)); }
+# expect STATUS NAME COMMAND...: runs it, keeps its output in out and err.
+expect() {
+    local want=$1 name=$2
+    shift 2
+    "$@" >out 2>err </dev/null
+    local got=$?
+    [ $got = "$want" ] || fail "$name: status $got, not $want: $(head -c 300 err)"
+    [ "$want" = 0 ] || [ -s err ] || fail "$name: no message"
+}
+
+# Small and quick: the verb, not the model.
+small=("${quality[@]}" --prompts "$lists/held.jsonl" --sizes 64x64 --steps 1 -n 2)
+expect 0 "two dtypes" "${small[@]}" --dtype fp32,bf16 --sizes 64x64,96x64
+[ "$(grep -c '^held ' out)" = 4 ] || fail "two dtypes, two sizes: $(grep -c '^held ' out) rows"
+expect 0 "json" "${small[@]}" --json
+grep -q '"rows":\[{"prompts":"held","size":"64x64","steps":1,"dtype":"fp32","pictures":2,' out || fail "json: $(cat out)"
+expect 0 "a style" "${small[@]}" --style neon --json
+grep -q '"in_style":' out || fail "--style is not counted"
+expect 0 "an own suffix" "${small[@]}" --style neon --suffix ""
+expect 1 "too few are right" "${small[@]}" --at-least 100 --failures wrong
+[ "$(wc -l <wrong/failures.jsonl)" = "$(ls wrong/*.webp | wc -l)" ] || fail "failures.jsonl and pictures differ"
+grep -q 'of the attributes are right, not 100' err || fail "--at-least does not say what was reached"
+
+for words in --bogus "--sizes 100x100" "--sizes 64" "--steps 0" "--steps 1,2,3,4,5,6,7,8,9" "--dtype fp4" "-n 0" \
+    "--at-least 101" "--device tpu" more; do
+    expect 64 "$words" "${small[@]}" $words
+done
+expect 64 "no model" "$worker" quality
+expect 65 "a style nobody knows" "${small[@]}" --style cubist
+expect 66 "no prompts" "${quality[@]}" --prompts ./none.jsonl
+expect 66 "no judge" "${small[@]}" --judge .
+expect 66 "no LoRA" "${small[@]}" --lora ./none.safetensors
+printf '{"prompt":"a cat","asked":{"things":[{"shape":"cat"}]}}\n' >cat.jsonl
+expect 65 "what the judge cannot name" "${quality[@]}" --prompts cat.jsonl
+grep -q 'cat.jsonl:1' err || fail "no line number: $(cat err)"
+expect 0 "help" "$kiln" bench quality --help
+grep -q -e '--at-least' out || fail "kiln bench quality --help: $(head -c 200 out)"
+
+[ $bad = 0 ] || exit 1
+echo "bench quality keeps its contract"
