@@ -247,7 +247,7 @@ static int start(struct kiln_cli *cli, struct exporting *x, struct kiln_error *e
     if (rc == 0)
         rc = kiln_fetch_start(cli->config, threads < 8 ? threads : 8, &x->fetch, err);
     if (rc == 0 && export->html)
-        kiln_html_begin(x->html.file, export->batch);
+        kiln_html_begin(x->html.file, export->batch, export->note);
     return rc;
 }
 
@@ -290,8 +290,7 @@ int kiln_export_batch(struct kiln_cli *cli, struct kiln_export *export, struct k
     return rc;
 }
 
-int kiln_export_sheet_args(struct kiln_cli *cli, const struct kiln_args *args,
-                           struct kiln_export *export)
+int kiln_export_args(struct kiln_cli *cli, const struct kiln_args *args, struct kiln_export *export)
 {
     long columns;
     export->sheet = kiln_arg(args, "sheet");
@@ -302,6 +301,9 @@ int kiln_export_sheet_args(struct kiln_cli *cli, const struct kiln_args *args,
     if (!export->sheet && kiln_arg(args, "columns"))
         return kiln_usage(cli, "--columns is of a contact sheet: --sheet FILE is missing");
     export->columns = (int)columns;
+    export->note = kiln_arg(args, "note");
+    if (export->note && !export->html)
+        return kiln_usage(cli, "--note is for the page: --html is missing");
     return 0;
 }
 
@@ -318,7 +320,7 @@ int kiln_verb_export(struct kiln_cli *cli, int argc, char **argv)
                                  .latents = kiln_arg(&args, "latents") != NULL};
     if (!export.out)
         return kiln_usage(cli, "--out DIR is missing");
-    status = kiln_export_sheet_args(cli, &args, &export);
+    status = kiln_export_args(cli, &args, &export);
     if (status)
         return status;
     if (kiln_export_batch(cli, &export, &err))

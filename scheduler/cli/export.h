@@ -17,14 +17,16 @@ struct kiln_export {
     bool html, latents;
     const char *sheet; /* FILE.webp, or NULL */
     int columns;       /* of the sheet */
+    const char *note;  /* above the pictures of the page, or NULL */
     /* results */
     uint64_t jobs, pictures, fetched, kept;
 };
 
-/* Reads --sheet and --columns into *export.  0 or an exit status after it has said what is wrong.
+/* Reads --sheet, --columns and --note into *export.  0 or an exit status after it has said what is
+ * wrong.
  */
-int kiln_export_sheet_args(struct kiln_cli *cli, const struct kiln_args *args,
-                           struct kiln_export *export) KILN_MUST_CHECK;
+int kiln_export_args(struct kiln_cli *cli, const struct kiln_args *args,
+                     struct kiln_export *export) KILN_MUST_CHECK;
 
 /* May be repeated on the same directory; what is there and equal is not fetched again. */
 int kiln_export_batch(struct kiln_cli *cli, struct kiln_export *export,

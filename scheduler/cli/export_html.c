@@ -33,6 +33,7 @@ static const char style[] =
     "#search{margin-left:auto;min-width:min(22rem,100%);padding:.45rem .8rem;border-radius:99px;"
     "border:1px solid var(--line);background:var(--card);color:inherit;font:inherit}\n"
     "#search:focus{outline:2px solid var(--accent);outline-offset:1px}\n"
+    "#note{margin:0;padding:.9rem 1.2rem 0;color:var(--dim);max-width:90ch}\n"
     "#grid{display:flex;flex-wrap:wrap;gap:10px;padding:12px 1.2rem 3rem}\n"
     "#grid::after{content:'';flex:1e9 1 0}\n"
     "figure{margin:0;position:relative;overflow:hidden;border-radius:8px;background:var(--line);"
@@ -149,7 +150,7 @@ static void escape(FILE *out, const char *text)
     }
 }
 
-void kiln_html_begin(FILE *out, const char *batch)
+void kiln_html_begin(FILE *out, const char *batch, const char *note)
 {
     fputs(head, out);
     fputs("<title>", out);
@@ -160,8 +161,14 @@ void kiln_html_begin(FILE *out, const char *batch)
     escape(out, batch);
     fputs("</h1><span id=\"count\"></span>"
           "<input id=\"search\" type=\"search\" placeholder=\"Search prompts  ( / )\" "
-          "aria-label=\"Search prompts\" autocomplete=\"off\"></header>\n<main id=\"grid\">\n",
+          "aria-label=\"Search prompts\" autocomplete=\"off\"></header>\n",
           out);
+    if (note) {
+        fputs("<p id=\"note\">", out);
+        escape(out, note);
+        fputs("</p>\n", out);
+    }
+    fputs("<main id=\"grid\">\n", out);
 }
 
 /* What stands under a prompt; the search finds it too. */

@@ -15,7 +15,8 @@ struct kiln_html_files {
     const char *full, *medium, *small;
 };
 
-void kiln_html_begin(FILE *out, const char *batch);
+/* note: a sentence above the pictures, or NULL. */
+void kiln_html_begin(FILE *out, const char *batch, const char *note);
 void kiln_html_picture(FILE *out, const struct kiln_job_row *row,
                        const struct kiln_html_files *files);
 /* A job without a picture: failed, cancelled, or not done yet. */

@@ -17,9 +17,9 @@
 #include "schemas/limits.h"
 #include "storage/webp.h"
 
-#define TILE 200 /* pixels of a square picture's side, more or less */
-#define GAP 8    /* between pictures and around them */
-#define PAPER 0xfa
+#define TILE 200   /* pixels of a square picture's side, more or less */
+#define GAP 8      /* between pictures and around them */
+#define PAPER 0xe2 /* parts white pictures, on light pages and on dark ones */
 #define QUALITY 82
 #define SIDE_MAX 16383                /* of a WebP file */
 #define PIXELS_MAX (64 * 1024 * 1024) /* of the sheet: 192 MB while it is made */

@@ -206,7 +206,7 @@ int kiln_verb_run(struct kiln_cli *cli, int argc, char **argv)
     struct kiln_export export = {.out = kiln_arg(&args, "out"), .html = true};
     if (!export.out)
         return kiln_usage(cli, "--out DIR is missing");
-    status = kiln_export_sheet_args(cli, &args, &export);
+    status = kiln_export_args(cli, &args, &export);
     if (status)
         return status;
     request.file = args.rest[0];

@@ -19,8 +19,9 @@
     {                                                                                              \
         "batch", "NAME", "all jobs of a batch"                                                     \
     }
-#define SHEET_OPTIONS                                                                              \
-    {"sheet", "FILE.webp", "a contact sheet of the pictures"},                                     \
+#define LOOK_OPTIONS                                                                               \
+    {"note", "TEXT", "a sentence above the pictures of the page"},                                 \
+        {"sheet", "FILE.webp", "a contact sheet of the pictures"},                                 \
     {                                                                                              \
         "columns", "N", "square pictures in a row of the sheet (6)"                                \
     }
@@ -46,13 +47,13 @@ static const struct kiln_option drain_options[] = {{"all", NULL, "every worker o
 static const struct kiln_option run_options[] = {{"out", "DIR", "where the gallery goes"},
                                                  DIR_OPTION,
                                                  {"workers", "N", "workers of the stack"},
-                                                 SHEET_OPTIONS,
+                                                 LOOK_OPTIONS,
                                                  END};
 static const struct kiln_option export_options[] = {
     {"out", "DIR", "where it goes; may exist, only what is missing is fetched"},
     {"html", NULL, "an index.html to look at"},
     {"latents", NULL, "the latent files too"},
-    SHEET_OPTIONS,
+    LOOK_OPTIONS,
     END};
 static const struct kiln_option bench_options[] = {
     {"lines", "N", "jobs to send (enqueue 500000, queue 100000 and a tenth end to end)"},

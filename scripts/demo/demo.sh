@@ -3,7 +3,8 @@
 # prompts.jsonl through the real queue and ends with the path of index.html on stdout.
 #
 # The stack lives in build/demo/stack and is stopped at the end; its data stays, so a second run
-# finds its pictures drawn already.  `rm -r build/demo out/demo` starts from nothing.
+# finds its pictures drawn already.  `rm -r build/demo out/demo` starts from nothing.  Options go to
+# kiln run.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
@@ -13,6 +14,9 @@ out=${OUT:-out/demo}
 make -s BUILD="$build" setup >&2
 make -s BUILD="$build" -j"$(nproc)" all >&2
 
+note="Drawn by the sketch model, which knows one to three coloured shapes on a plain, patterned or \
+scenic background, and nothing else; a real checkpoint (Tongyi-MAI/Z-Image-Turbo in diffusers \
+layout) takes its place by --model DIR."
 model=pipeline/models/sketch
 if [ ! -e "$model/model_index.json" ]; then
     model=$build/demo/model
@@ -22,13 +26,17 @@ if [ ! -e "$model/model_index.json" ]; then
     fi
     echo "demo: the trained demo model is not in this checkout, so a small model with random" >&2
     echo "demo: weights draws: the whole path is real, but the pictures are clouds of colour." >&2
+    note="Clouds of colour, by a small model with random weights."
 fi
 
 stop() { "$build/kiln" down -q --dir "$stack" || true; }
 mkdir -p "$build/demo"
 trap stop EXIT
-index=$("$build/kiln" run scripts/demo/prompts.jsonl --out "$out" --dir "$stack" --model "$model")
+mkdir -p "$out"
+index=$("$build/kiln" run scripts/demo/prompts.jsonl --out "$out" --dir "$stack" --model "$model" \
+    --sheet "$out/sheet.webp" --note "$note" "$@")
 stop
 trap - EXIT
+echo "demo: $note" >&2
 echo "demo: open this page in a browser" >&2
 echo "$index"

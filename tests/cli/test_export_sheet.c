@@ -12,7 +12,7 @@
 #include "scheduler/cli/export_sheet.h"
 #include "storage/webp.h"
 
-#define PAPER 0xfa
+#define PAPER 0xe2
 
 /* The bits of a number as red, green and blue: far apart, and far from mixtures with the paper. */
 static uint8_t channel(uint32_t which, int c)

@@ -96,6 +96,9 @@ data = open("sheet.webp", "rb").read()
 assert data[:4] == b"RIFF" and data[8:16] == b"WEBPVP8 ", data[:16]
 assert int.from_bytes(data[26:28], "little") == 2 * 200 + 3 * 8      # width
 PYTHON
+ok kiln export b --out gallery --html --note 'Hearts & <stars>.'
+grep -q '<p id="note">Hearts &amp; &lt;stars&gt;.</p>' gallery/index.html || die "the note is not on the page"
+fails 64 kiln export b --out gallery --note x
 fails 64 kiln export b --out gallery --columns 2
 fails 64 kiln export b --out gallery --sheet sheet.webp --columns 41
 fails 74 kiln export b --out gallery --sheet nowhere/sheet.webp
