@@ -270,6 +270,8 @@ static int intern_set(struct kiln_trace *trace, const struct cell *cell, uint32_
     int rc = split_set(cell, parts, &count, err);
     if (rc)
         return rc;
+    if (count == 1 && parts[0].len == strlen("none") && memcmp(parts[0].at, "none", 4) == 0)
+        count = 0; /* the word for it in job lines */
     if (cell->len >= sizeof text)
         return refuse(cell, err, "is too long for a LoRA set");
     if (count > 1)

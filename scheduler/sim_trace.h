@@ -8,7 +8,7 @@
  *     width        1024      pixels
  *     height       1024
  *     steps        8
- *     loras        (none)    names joined by '+', in any order
+ *     loras        none      names joined by '+', in any order
  *     priority     0         -10 .. 10
  *     max_wait_s   (none)    the promise
  *     service_s    (none)    seconds of compute of this picture; empty: by the cost model

@@ -84,9 +84,11 @@ static void sets_are_sets(void **state)
 {
     struct kiln_trace *trace;
     (void)state;
-    assert_int_equal(READ("loras", "b+a", "a+b", "a", "ab", "a+b.2"), 0);
+    assert_int_equal(
+        READ("loras,steps", "b+a,8", "a+b,8", "a,8", "ab,8", "a+b.2,8", "none,8", ",8"), 0);
     assert_int_equal(trace->jobs[0].set, trace->jobs[1].set);
-    assert_int_equal(trace->sets.count, 4);
+    assert_int_equal(trace->jobs[5].set, trace->jobs[6].set);
+    assert_int_equal(trace->sets.count, 5);
     kiln_trace_free(trace);
 }
 
