@@ -46,6 +46,9 @@ table() {
 echo "libtorch: $torch"
 nvidia-smi -L 2>&1 | head -n 4
 step "devices and libraries" 20 "$here/bin/kiln-worker" --version
+step "kernels" 120 "$here/bin/test_kernels"
+step "speed of the kernels" 60 "$here/bin/bench_kernels"
+sed 's/^/    /' "$out/step"
 for dtype in fp32 bf16; do
     KILN_PARITY=$dtype step "parity $dtype" 60 "$here/bin/test_parity_cuda"
     table "$out/step"

@@ -24,6 +24,11 @@ $(BUILD)/tests/gpu/test_kernels: $(call obj,$(KERNEL_CHECKS) $(SRC_cuda)) $(call
 	$(call say,LINK $@)
 	$(CXX) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) -L$(CUDA)/lib64 -lcudart_static -lrt -ldl
 
+$(BUILD)/tests/gpu/bench_kernels: $(call obj,tests/gpu/bench_kernels.c $(SRC_cuda)) $(call lib,kernels schemas)
+	@mkdir -p $(@D)
+	$(call say,LINK $@)
+	$(CXX) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) -L$(CUDA)/lib64 -lcudart_static -lrt -ldl
+
 host_obj = $(patsubst %,$(BUILD)/obj/host_cuda/%.o,$(1))
 # The thread sanitizer does not follow fibers.
 HOST_KERNELS := $(if $(findstring thread,$(SAN)),,$(BUILD)/tests/kernels/test_cuda_on_host)
@@ -65,7 +70,8 @@ gpu-test: all $(GPU_TESTS)
 	@for test in $(abspath $(GPU_TESTS)); do \
 	  echo "== $$test"; KILN_SOURCE="$(CURDIR)" $$test || exit $$?; done
 
-gpu-bench: all
+gpu-bench: all $(BUILD)/tests/gpu/bench_kernels
+	$(BUILD)/tests/gpu/bench_kernels
 	BUILD="$(BUILD)" LIBTORCH="$(LIBTORCH)" scripts/bench/engine.sh --device cuda:0 --sizes 512,1024
 
 # Tests that make the n-th call fail (tests/support/faults.h).
