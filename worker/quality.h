@@ -46,7 +46,8 @@ struct kiln_quality_row {
     int32_t steps, dtype;
     struct kiln_tally tally;
     int64_t in_style;
-    double seconds; /* of drawing, without the judge */
+    double seconds; /* of drawing, without the judge and without the first batch, which warms up */
+    int64_t timed;  /* the pictures that took them */
 };
 
 /* The rows that the options ask for, dtypes outermost, since a model is loaded for each.  Returns

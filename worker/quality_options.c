@@ -20,7 +20,7 @@ const char kiln_quality_usage[] =
     "  --steps N,...          (8; the standard table also has a row of 4)\n"
     "  --dtype fp32,bf16,fp8  one or more (fp32)\n"
     "  --device cpu|cuda:N    (cpu)\n"
-    "  -n N                   prompts of a list at most (100)\n"
+    "  -n N                   prompts of a list at most (100; with --prompts all)\n"
     "  --lora FILE[:W]        a safetensors file and its strength (1); up to 3 times\n"
     "  --style NAME           count pictures in this style; adds \", NAME style\" to the prompts\n"
     "  --suffix TEXT          add this to the prompts instead\n"
@@ -219,7 +219,7 @@ static int take_option(struct kiln_quality_options *o, int option, char *value,
 int kiln_quality_options_read(int argc, char **argv, struct kiln_quality_options *ret,
                               struct kiln_error *err)
 {
-    struct kiln_quality_options o = {.device = -1, .count = COUNT_DEFAULT};
+    struct kiln_quality_options o = {.device = -1};
     int c, code = 0;
     while (!code && !o.help && (c = getopt_long(argc, argv, "hn:", table, NULL)) != -1)
         code = take_option(&o, c, optarg, err);
@@ -230,6 +230,8 @@ int kiln_quality_options_read(int argc, char **argv, struct kiln_quality_options
                          !o.model   ? "--model DIR"
                          : !o.judge ? "--judge DIR"
                                     : "--prompts FILE");
+    if (!o.count)
+        o.count = o.prompts ? KILN_REQUESTS_MAX : COUNT_DEFAULT;
     if (!o.dtype_count)
         o.dtypes[o.dtype_count++] = DIFFUSIONZ_FP32;
     if (!code)

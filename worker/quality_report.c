@@ -9,6 +9,12 @@
 
 #define SIZE_TEXT 24
 
+static const char *device_text(const struct kiln_quality_options *options, char out[SIZE_TEXT])
+{
+    snprintf(out, SIZE_TEXT, options->device < 0 ? "cpu" : "cuda:%d", options->device);
+    return out;
+}
+
 static const char *size_text(const struct kiln_quality_row *row, char out[SIZE_TEXT])
 {
     if (row->width)
@@ -37,7 +43,8 @@ void kiln_quality_heading(const struct kiln_quality_options *options, const char
 {
     if (options->json)
         return;
-    printf("model %s %s, device %s", model_name, model_hash, options->device < 0 ? "cpu" : "cuda");
+    char device[SIZE_TEXT];
+    printf("model %s %s, device %s", model_name, model_hash, device_text(options, device));
     for (int i = 0; i < options->lora_count; i++)
         printf(", lora %s:%g", options->loras[i].path, (double)options->loras[i].weight);
     printf("\n%% right of what the prompts say; s: seconds a picture\n"
@@ -64,7 +71,7 @@ void kiln_quality_print(const struct kiln_quality_options *options,
         print_percent(percent(tally->right[i], tally->asked[i]));
     if (options->style)
         print_percent(percent(row->in_style, tally->pictures));
-    printf(" %6.3f\n", row->seconds / (double)tally->pictures);
+    printf(" %6.3f\n", row->seconds / (double)row->timed);
     fflush(stdout);
 }
 
@@ -110,7 +117,7 @@ static json_t *row_json(const struct kiln_quality_options *options,
                               "pictures", (json_int_t)tally->pictures, "asked", (json_int_t)asked,
                               "right", (json_int_t)right, "attributes", share(right, asked),
                               "whole", share(tally->whole, tally->pictures), "kinds", kinds,
-                              "seconds_a_picture", row->seconds / (double)tally->pictures);
+                              "seconds_a_picture", row->seconds / (double)row->timed);
     if (options->style)
         json_object_set_new(value, "in_style", share(row->in_style, tally->pictures));
     return value;
@@ -119,15 +126,17 @@ static json_t *row_json(const struct kiln_quality_options *options,
 void kiln_quality_json(const struct kiln_quality_options *options, const char *model_name,
                        const char *model_hash, const struct kiln_quality_row *rows, int count)
 {
+    char device[SIZE_TEXT];
     json_t *list = json_array(), *loras = json_array();
     for (int i = 0; i < count; i++)
         json_array_append_new(list, row_json(options, &rows[i]));
     for (int i = 0; i < options->lora_count; i++)
         json_array_append_new(loras, json_pack("{s:s, s:f}", "path", options->loras[i].path,
                                                "weight", (double)options->loras[i].weight));
-    json_t *whole = json_pack("{s:s, s:s, s:s, s:i, s:s?, s:o, s:o}", "bench", "quality", "model",
-                              model_name, "hash", model_hash, "device", options->device, "style",
-                              options->style, "loras", loras, "rows", list);
+    json_t *whole =
+        json_pack("{s:s, s:s, s:s, s:s, s:s?, s:o, s:o}", "bench", "quality", "model", model_name,
+                  "hash", model_hash, "device", device_text(options, device), "style",
+                  options->style, "loras", loras, "rows", list);
     json_dumpf(whole, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(whole);
