@@ -1,6 +1,6 @@
 #!/bin/bash
 # run.sh - what `make bench` prints: the machine, the queue on private servers, the engine beside
-# diffusers in the same run (PYTHON names an interpreter that has diffusers).
+# diffusers in the same run (PYTHON names an interpreter that has diffusers), the pictures' quality.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
@@ -18,3 +18,6 @@ echo "== queue: scheduler, worker, store and ledger for real; the engine returns
 echo
 echo "== engine: one picture on the CPU, Kiln beside diffusers =="
 scripts/bench/engine.sh --sizes 256,512 --dtypes fp32,bf16
+echo
+echo "== quality: how much of what prompts say is in the pictures, on the CPU =="
+"$build/kiln" bench quality -n 25
