@@ -83,6 +83,12 @@ for i in range(1, 5):
     except Exception as e:
         print(f"latent {i}: {e}")
 P
+for how in cuda:0/fp32,bf16 cpu/fp32; do
+    step "quality ${how%/*}" 90 "$here/bin/kiln-worker" quality --model "$root/pipeline/models/sketch" \
+        --judge "$root/pipeline/models/judge" --prompts "$root/tests/quality/check40.jsonl" \
+        --device "${how%/*}" --dtype "${how#*/}"
+    sed 's/^/    /' "$out/step"
+done
 status99=0
 LD_LIBRARY_PATH=$path "$here/bin/kiln-worker" render --model "$root/pipeline/models/sketch" \
     --prompt x --device cuda:99 --out "$pictures/none.webp" >>"$log" 2>&1 || status99=$?
