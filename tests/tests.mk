@@ -62,6 +62,16 @@ $(GPU_TESTS): TEST_LDFLAGS := $(RPATH) -Wl,-rpath,'$$ORIGIN/../..'
 test: all $(TESTS) $(if $(CUDA),$(GPU_TESTS))
 	BUILD="$(BUILD)" LIBTORCH="$(LIBTORCH)" tests/run.sh "$(T)" $(TESTS) $(SCRIPT_TESTS)
 
+# The whole system under seeded faults.
+# make chaos SEEDS=20     seeds 1 to 20;  make chaos SEED=7  that one again, the same plan of faults
+SEEDS ?=
+SEED ?=
+$(BUILD)/tests/chaos/test_chaos: $(call obj,$(filter-out tests/chaos/test_%,$(wildcard tests/chaos/*.c)))
+.PHONY: chaos
+chaos: $(BUILD)/kiln-scheduler $(BUILD)/kiln-worker $(BUILD)/tests/chaos/test_chaos
+	CHAOS_SEEDS="$(or $(SEEDS),5)" CHAOS_SEED="$(SEED)" BUILD="$(BUILD)" KILN_SOURCE="$(CURDIR)" \
+	  $(abspath $(BUILD))/tests/chaos/test_chaos
+
 bench: all
 	BUILD="$(BUILD)" LIBTORCH="$(LIBTORCH)" scripts/bench/run.sh
 

@@ -46,8 +46,8 @@ static pid_t spawn(const char *const *argv, const char *log)
     _exit(127);
 }
 
-void kiln_test_scheduler_start(struct kiln_test_scheduler *scheduler, struct kiln_test_stack *stack,
-                               const char *name)
+void kiln_test_scheduler_launch(struct kiln_test_scheduler *scheduler,
+                                struct kiln_test_stack *stack, const char *name)
 {
     char program[512];
     program_path(program, sizeof(program));
@@ -78,6 +78,12 @@ void kiln_test_scheduler_start(struct kiln_test_scheduler *scheduler, struct kil
         fclose(before);
     }
     scheduler->pid = spawn(argv, scheduler->log);
+}
+
+void kiln_test_scheduler_start(struct kiln_test_scheduler *scheduler, struct kiln_test_stack *stack,
+                               const char *name)
+{
+    kiln_test_scheduler_launch(scheduler, stack, name);
     if (!kiln_test_scheduler_hears(scheduler, "scheduler_ready", 30))
         kiln_test_die("scheduler %s did not get ready; see %s", name, scheduler->log);
 }

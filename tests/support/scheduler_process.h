@@ -18,6 +18,9 @@ struct kiln_test_scheduler {
 /* Starts $BUILD/kiln-scheduler with short leases and pauses; waits until it says it is ready. */
 void kiln_test_scheduler_start(struct kiln_test_scheduler *scheduler, struct kiln_test_stack *stack,
                                const char *name);
+/* The same without waiting. */
+void kiln_test_scheduler_launch(struct kiln_test_scheduler *scheduler,
+                                struct kiln_test_stack *stack, const char *name);
 /* kill -9, or SIGTERM; returns the exit status, 128 + signal, -1 if it did not end in 20 s. */
 int kiln_test_scheduler_kill(struct kiln_test_scheduler *scheduler);
 int kiln_test_scheduler_stop(struct kiln_test_scheduler *scheduler);
