@@ -94,7 +94,8 @@ struct kiln_held {
     int64_t assigned_ms;
 };
 typedef int kiln_ledger_each_held(void *arg, const struct kiln_held *held);
-/* Every assigned job of the pool: what recovery compares with the heartbeats. */
+/* Every assigned job of the pool: what recovery compares with the heartbeats.  Forgets assignments
+ * of which nothing is left. */
 int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_each_held *each,
                      void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -108,6 +108,11 @@ bool kiln_row_bool(const PGresult *rows, int row, int column);
 /* Copies into a fixed array; cut at size - 1; "" for SQL NULL. */
 void kiln_row_copy(const PGresult *rows, int row, int column, char *out, size_t size);
 
+/* The assigned jobs j and what they were handed out with, a; for after FROM. */
+#define KILN_ASSIGNED_JOBS                                                                         \
+    "assignment a CROSS JOIN LATERAL unnest(a.jobs) u (id) "                                       \
+    "JOIN job j ON j.id = u.id AND j.state = 1 AND j.assignment = a.id"
+
 /* The columns of a whole job record, from `job j JOIN batch b`, and the record made of them.
  * ret is zeroed first; release it with kiln_job_release. */
 #define KILN_JOB_COLUMNS                                                                           \

@@ -50,7 +50,11 @@
     "    worker = $4::text, assignment = $5::text, assigned_at = now()"                            \
     "  FROM locked WHERE j.id = locked.id"                                                         \
     "  RETURNING j.*, locked.was, 0::smallint AS code, NULL::text AS reason"                       \
-    ")" RECORD "SELECT " KILN_JOB_COLUMNS " FROM moved j JOIN batch b ON b.id = j.batch_id "       \
+    ")" RECORD ", handed AS ("                                                                     \
+    "  INSERT INTO assignment AS a (pool, id, worker, jobs)"                                       \
+    "  SELECT pool, $5, $4, array_agg(id ORDER BY id) FROM moved GROUP BY pool"                    \
+    "  ON CONFLICT (pool, id) DO UPDATE SET jobs = a.jobs || excluded.jobs, at = excluded.at"      \
+    ") SELECT " KILN_JOB_COLUMNS " FROM moved j JOIN batch b ON b.id = j.batch_id "                \
     "UNION ALL SELECT " KILN_JOB_COLUMNS " FROM job j JOIN batch b ON b.id = j.batch_id "          \
     "WHERE j.id = ANY ($3) AND j.state = $2 AND j.assignment = $5"
 

@@ -2,7 +2,7 @@
  *
  * Jobs by state come from batch_tally, whose shards are summed, so that asking about a batch of a
  * million jobs reads a handful of rows.  Groups are counted over the waiting and running jobs
- * alone, which have partial indexes.
+ * alone, which are found through an index and the table of assignments.
  */
 #include "storage/ledger_read.h"
 
@@ -140,9 +140,9 @@ int kiln_ledger_groups(struct kiln_ledger *ledger, const char *pool, kiln_each_g
         "count(*) FILTER (WHERE state = 0), count(*) FILTER (WHERE state = 1), " MS(
             "min(queued_at) FILTER (WHERE state = 0)") " FROM ("
                                                        "SELECT * FROM job WHERE pool = $1 AND "
-                                                       "state = 0 UNION ALL "
-                                                       "SELECT * FROM job WHERE pool = $1 AND "
-                                                       "state = 1) j "
+                                                       "waits UNION ALL "
+                                                       "SELECT j.* FROM " KILN_ASSIGNED_JOBS
+                                                       " WHERE a.pool = $1) j "
                                                        "GROUP BY 1, 2, 3, 4, 5 ORDER BY count(*) "
                                                        "DESC, 1, 2, 3, 4, 5"};
     struct kiln_params params = {0};
@@ -170,8 +170,8 @@ int kiln_ledger_workers(struct kiln_ledger *ledger, const char *pool, kiln_each_
     static const struct kiln_statement statement = {
         "read_workers", "SELECT w.name, w.host, w.device, w.state, " MS("w.first_seen") ", " MS(
                             "w.last_seen") ", "
-                                           "(SELECT count(*) FROM job j WHERE j.pool = w.pool AND "
-                                           "j.worker = w.name AND j.state = 1) "
+                                           "(SELECT count(*) FROM " KILN_ASSIGNED_JOBS
+                                           " WHERE a.pool = w.pool AND a.worker = w.name) "
                                            "FROM worker w WHERE w.pool = $1 ORDER BY w.name"};
     struct kiln_params params = {0};
     kiln_bind_text(&params, pool);

@@ -230,7 +230,7 @@ int kiln_ledger_ahead(struct kiln_ledger *ledger, const char *pool, uint64_t id,
         "SELECT count(*), count(*) FILTER (WHERE (j.model, j.lora_set, j.width, j.height, j.steps) "
         "= (me.model, me.lora_set, me.width, me.height, me.steps)) "
         "FROM job j, (SELECT * FROM job WHERE id = $1) me "
-        "WHERE j.pool = $2 AND j.state = 0 AND j.id < $1"};
+        "WHERE j.pool = $2 AND j.waits AND j.id < $1"};
     struct kiln_params params = {0};
     kiln_bind_u64(&params, id);
     kiln_bind_text(&params, pool);

@@ -10,14 +10,13 @@ int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t a
                         uint32_t max, kiln_ledger_each_waiting *each, void *arg,
                         struct kiln_error *err)
 {
-    static_assert(KILN_JOB_QUEUED == 0, "the number in the statement");
     static const struct kiln_statement read = {
         "waiting", "SELECT id, batch_id, model, tenant, lora_set, width, height, steps, attempt,"
                    " max_wait_s, guidance, priority, kind, crashes,"
                    " (extract(epoch FROM queued_at) * 1000)::bigint,"
                    " CASE WHEN not_before = '-infinity' THEN 0"
                    " ELSE (extract(epoch FROM not_before) * 1000)::bigint END"
-                   " FROM job WHERE pool = $1 AND state = 0 AND id > $2::bigint"
+                   " FROM job WHERE pool = $1 AND waits AND id > $2::bigint"
                    " ORDER BY id LIMIT $3::integer"};
     struct kiln_params params = {0};
     kiln_bind_text(&params, pool);
@@ -57,9 +56,13 @@ int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_e
 {
     static_assert(KILN_JOB_ASSIGNED == 1, "the number in the statement");
     static const struct kiln_statement read = {
-        "held", "SELECT id, attempt, worker, assignment,"
-                " (extract(epoch FROM assigned_at) * 1000)::bigint, crashes"
-                " FROM job WHERE pool = $1 AND state = 1 ORDER BY worker, id"};
+        "held", "WITH over AS (DELETE FROM assignment a WHERE a.pool = $1"
+                "  AND a.at < clock_timestamp() - interval '10 s' AND NOT EXISTS (SELECT"
+                "  FROM unnest(a.jobs) u (id) JOIN job j ON j.id = u.id"
+                "  WHERE j.state = 1 AND j.assignment = a.id))"
+                " SELECT j.id, j.attempt, j.worker, j.assignment,"
+                " (extract(epoch FROM j.assigned_at) * 1000)::bigint, j.crashes"
+                " FROM " KILN_ASSIGNED_JOBS " WHERE a.pool = $1 ORDER BY j.worker, j.id"};
     struct kiln_params params = {0};
     kiln_bind_text(&params, pool);
     PGresult *rows;

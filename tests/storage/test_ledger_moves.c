@@ -215,6 +215,52 @@ static void the_sums_agree_with_the_rows(void **state)
         0);
 }
 
+static int count_held(void *arg, const struct kiln_held *held)
+{
+    (void)held;
+    ++*(int *)arg;
+    return 0;
+}
+
+static int held_now(void)
+{
+    int count = 0;
+    kiln_test_ok(kiln_ledger_held(rig.ledger, "p", count_held, &count, &rig.err), rig.err);
+    return count;
+}
+
+static long long assignments_named(const char *id)
+{
+    char sql[128];
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM assignment WHERE id = '%s'", id);
+    return kiln_test_count(rig.stack, sql);
+}
+
+/* The jobs of a worker are found through its assignments; the row of one outlives its last job for
+ * a while, and no job is ever assigned without one. */
+static void an_assignment_is_kept_while_anything_of_it_is_assigned(void **state)
+{
+    (void)state;
+    struct kiln_job jobs[3];
+    int before = held_now();
+    kiln_rig_assigned("kept", 3, jobs);
+    free(kiln_test_sql(rig.stack, "UPDATE assignment SET at = at - interval '1 minute'"));
+    assert_true(kiln_rig_commit(&jobs[0]));
+    assert_int_equal(held_now(), before + 2);
+    assert_int_equal(kiln_rig_return(&jobs[1], (struct kiln_return){.code = KILN_OK}),
+                     KILN_JOB_QUEUED);
+    assert_int_equal(held_now(), before + 1);
+    assert_int_equal(assignments_named("kept"), 1);
+    assert_true(kiln_rig_commit(&jobs[2]));
+    assign_again(&jobs[1], "kept later");
+    assert_int_equal(held_now(), before + 1);
+    assert_int_equal(assignments_named("kept"), 0);
+    assert_true(kiln_rig_commit(&jobs[1]));
+    assert_int_equal(held_now(), before);
+    assert_int_equal(assignments_named("kept later"), 1); /* too young to be forgotten */
+    kiln_rig_release(jobs, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +272,7 @@ int main(void)
         cmocka_unit_test(a_batch_is_cancelled_and_retried_page_by_page),
         cmocka_unit_test(what_is_not_there_is_named),
         cmocka_unit_test(the_sums_agree_with_the_rows),
+        cmocka_unit_test(an_assignment_is_kept_while_anything_of_it_is_assigned),
     };
     return cmocka_run_group_tests(tests, kiln_rig_start, kiln_rig_stop);
 }

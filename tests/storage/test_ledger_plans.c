@@ -15,6 +15,7 @@
 
 #include "tests/support/jobs.h"
 #include "tests/support/stack.h"
+#include "tests/support/worker_process.h"
 
 #define JOBS 200000
 
@@ -153,8 +154,8 @@ static void every_statement_uses_its_index(void **state)
     assert_int_equal(moved, JOBS - 2); /* one done, one failed */
     kiln_test_ok(kiln_ledger_retry(ledger, "p", 0, "late", &moved, &err), err);
     char *log = read_log();
-    expect_index(log, "FROM job WHERE pool = $1 AND state = 0", "Index Scan using job_queued");
-    expect_index(log, "FROM job WHERE pool = $1 AND state = 1", "using job_assigned");
+    expect_index(log, "FROM job WHERE pool = $1 AND waits", "Index Scan using job_waits");
+    expect_index(log, "DELETE FROM assignment", "Index Scan using job_pkey");
     expect_index(log, "FOR UPDATE SKIP LOCKED", "Index Scan using job_pkey");
     expect_index(log, "INSERT INTO image", "Index Scan using job_pkey");
     expect_index(log, "make_interval", "Index Scan using job_pkey");
@@ -166,10 +167,50 @@ static void every_statement_uses_its_index(void **state)
     free(log);
 }
 
+/* A commit changes no indexed column: it is written in place (HOT), on the page of its row. */
+static void a_commit_touches_no_index_of_its_job(void **state)
+{
+    (void)state;
+    enum { JOBS_HERE = 64 };
+    static const char in_place[] =
+        "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'job'";
+    struct kiln_job jobs[JOBS_HERE];
+    struct kiln_test_picture picture;
+    uint64_t ids[JOBS_HERE + 1] = {0}, after;
+    size_t count = 0;
+    bool ours;
+    after = (uint64_t)kiln_test_count(stack, "SELECT max(id) FROM job");
+    kiln_test_insert(ledger, "in place", JOBS_HERE);
+    kiln_test_ok(kiln_ledger_waiting(ledger, "p", after, JOBS_HERE, note_id, ids, &err), err);
+    kiln_test_ok(kiln_ledger_assign(ledger, "w0", "in place", ids, JOBS_HERE, jobs, &count, &err),
+                 err);
+    assert_int_equal(count, JOBS_HERE);
+    kiln_ledger_close(ledger); /* a session tells its counts at its end at the latest */
+    ledger = NULL;
+    kiln_test_ok(kiln_ledger_open(stack->config, "test", &ledger, &err), err);
+    kiln_test_sleep_ms(100);
+    long long before = kiln_test_count(stack, in_place);
+    for (size_t i = 0; i < count; i++) {
+        kiln_test_picture(&picture, &jobs[i]);
+        kiln_test_ok(kiln_ledger_commit(ledger, &picture.commit, &ours, &err), err);
+        kiln_job_release(&jobs[i]);
+    }
+    kiln_ledger_close(ledger);
+    ledger = NULL;
+    long long more = 0;
+    for (int i = 0; i < 300 && more < JOBS_HERE * 9 / 10; i++) {
+        kiln_test_sleep_ms(20);
+        more = kiln_test_count(stack, in_place) - before;
+    }
+    print_message("%lld of %d commits in place\n", more, JOBS_HERE);
+    assert_true(more >= JOBS_HERE * 9 / 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_statement_uses_its_index),
+        cmocka_unit_test(a_commit_touches_no_index_of_its_job),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
