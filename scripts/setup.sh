@@ -9,7 +9,7 @@ packages="build-essential pkg-config git ca-certificates unzip python3 python3-p
 libhiredis-dev libpq-dev libcurl4-openssl-dev libwebp-dev libzstd-dev libssl-dev libjansson-dev
 libpcre2-dev libutf8proc-dev libmicrohttpd-dev libncurses-dev libcmocka-dev
 redis-server postgresql
-swift swift-proxy swift-account swift-container swift-object memcached"
+swift swift-proxy swift-account swift-container swift-object memcached spin"
 
 missing=""
 for package in $packages; do
