@@ -159,7 +159,7 @@ int kiln_bench_wait(struct kiln_bench *bench, const char *batch, uint64_t count,
                     kiln_bench_look *look, void *arg, struct kiln_error *err)
 {
     struct kiln_ledger *ledger = NULL;
-    struct kiln_progress progress;
+    struct kiln_progress progress = {0}; /* the batch may not be there yet */
     const char *pool = kiln_pool(&bench->own);
     double limit_s =
         (double)count * SLOWEST_JOB_S > LIMIT_S ? (double)count * SLOWEST_JOB_S : LIMIT_S;
