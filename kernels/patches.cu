@@ -18,11 +18,11 @@ struct part {
     int64_t item, latent, token; /* token: of the patch's left half; the right one is C further */
 };
 
-static __device__ __forceinline__ part part_of(const struct kiln_patches &s, int64_t i)
+static __device__ __forceinline__ part part_of(const struct kiln_patches &s, unsigned i)
 {
-    const int64_t across = s.width / 2, groups = s.channels / 8;
-    const int64_t x = i % across, y = i / across % s.height;
-    const int64_t group = i / across / s.height % groups, item = i / across / s.height / groups;
+    const unsigned across = s.width / 2, height = s.height, groups = s.channels / 8;
+    const unsigned line = i / across, plane = line / height;
+    const int64_t x = i % across, y = line % height, group = plane % groups, item = plane / groups;
     const int64_t row = item * s.item_rows + y / 2 * across + x;
     return {item, ((item * s.channels + group * 8) * s.height + y) * s.width + 2 * x,
             (row * 4 + y % 2 * 2) * s.channels + group * 8};
@@ -49,11 +49,10 @@ static __device__ __forceinline__ void load_output(const struct kiln_patch_step 
 }
 
 static __global__ void __launch_bounds__(threads)
-    step_pairs(const struct kiln_patch_step a, int64_t parts)
+    step_pairs(const struct kiln_patch_step a, unsigned parts)
 {
     const int64_t plane = static_cast<int64_t>(a.shape.height) * a.shape.width;
-    for (int64_t i = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x; i < parts;
-         i += static_cast<int64_t>(gridDim.x) * threads) {
+    for (unsigned i = blockIdx.x * threads + threadIdx.x; i < parts; i += gridDim.x * threads) {
         const part p = part_of(a.shape, i);
         const float stride = a.stride[p.item];
         float left[8], right[8];
@@ -75,11 +74,10 @@ static __global__ void __launch_bounds__(threads)
 }
 
 static __global__ void __launch_bounds__(threads)
-    patchify_pairs(const struct kiln_patchify a, int64_t parts)
+    patchify_pairs(const struct kiln_patchify a, unsigned parts)
 {
     const int64_t plane = static_cast<int64_t>(a.shape.height) * a.shape.width;
-    for (int64_t i = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x; i < parts;
-         i += static_cast<int64_t>(gridDim.x) * threads) {
+    for (unsigned i = blockIdx.x * threads + threadIdx.x; i < parts; i += gridDim.x * threads) {
         const part p = part_of(a.shape, i);
         float left[8], right[8];
 #pragma unroll
@@ -157,9 +155,11 @@ static int64_t values_of(const struct kiln_patches *s)
     return s->items * s->channels * s->height * s->width;
 }
 
+/* Parts are counted in 32 bits, whose divisions are cheap. */
 static bool takes_pairs(const struct kiln_patches *s, const void *latent)
 {
-    return s->patch == 2 && s->channels % 8 == 0 && on_bytes(latent, 8);
+    return s->patch == 2 && s->channels % 8 == 0 && values_of(s) / 16 < INT32_MAX &&
+           on_bytes(latent, 8);
 }
 
 extern "C" int kiln_patchify_launch(const struct kiln_patchify *args, kiln_stream stream,
@@ -175,7 +175,7 @@ extern "C" int kiln_patchify_launch(const struct kiln_patchify *args, kiln_strea
     const int64_t values = values_of(s);
     if (takes_pairs(s, args->latent) && on_bytes(args->tokens, 16))
         return launch(err, name, patchify_pairs, dim3(blocks_for(values / 16, threads)), threads,
-                      stream, *args, values / 16);
+                      stream, *args, static_cast<unsigned>(values / 16));
     return launch(err, name, patchify_values, dim3(blocks_for(values, threads)), threads, stream,
                   *args, values);
 }
@@ -193,7 +193,7 @@ extern "C" int kiln_patch_step_launch(const struct kiln_patch_step *args, kiln_s
     const int64_t values = values_of(s);
     if (takes_pairs(s, args->latent) && on_bytes(args->with, 16) && on_bytes(args->without, 16))
         return launch(err, name, step_pairs, dim3(blocks_for(values / 16, threads)), threads,
-                      stream, *args, values / 16);
+                      stream, *args, static_cast<unsigned>(values / 16));
     return launch(err, name, step_values, dim3(blocks_for(values, threads)), threads, stream, *args,
                   values);
 }

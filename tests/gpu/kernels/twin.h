@@ -8,7 +8,7 @@
  * Tolerances follow from the types.  Reference and kernel round to bf16 at the same places, but sum
  * in another order; where that moves a value across a rounding border the results differ by one
  * unit, 2^-7 of the value at most.  So every value must lie within `stages` such units (as many as
- * there are roundings one after another), and all but 1 % must be equal to the bit.
+ * there are roundings one after another), and all but 2 % must be equal to the bit.
  */
 #ifndef KILN_TEST_TWIN_H
 #define KILN_TEST_TWIN_H
@@ -52,7 +52,7 @@ static inline void *twin_side(const struct twin *t, bool device)
 void fill_bf16(struct twin *t, struct test_random *random, float size);
 void fill_f32(struct twin *t, struct test_random *random, float size);
 
-/* got within stages * 2^-7 * (|want| + scale), all but 1 % equal; NaN equals NaN. */
+/* got within stages * 2^-7 * (|want| + scale), all but 2 % equal; NaN equals NaN. */
 void compare_bf16(const struct twin *t, int stages, float scale);
 /* Within share * (|want| + scale). */
 void compare_f32(const struct twin *t, double share, double scale);
