@@ -157,10 +157,12 @@ static void start(struct sim *sim, uint32_t job, uint32_t worker)
     sim->world.holds[worker] = row->set;
     sim->draws[worker] = job;
     sim->waiting--;
+    /* The whole of it at once: what a tenant has been given cannot be taken back. */
     kiln_fair_started(sim->fair, row->tenant, (double)(end_ns - sim->now_ns) * 1e-9);
     heap_push(sim, (struct running){end_ns, worker});
 }
 
+/* Otherwise there is nothing to ask the rule for: a loaded fleet costs one pick a picture. */
 static bool some_could_start(const struct sim *sim)
 {
     return sim->waiting > 0 && sim->running < sim->options->workers;

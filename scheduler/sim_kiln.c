@@ -62,6 +62,7 @@ static int add(void *self, uint32_t job, struct kiln_error *err)
     return kiln_policy_add(rule->policy, &waiting, err);
 }
 
+/* With one assignment of one picture a worker, a pick is a job and a worker. */
 static bool pick(void *self, int64_t now_ns, uint32_t *ret_job, uint32_t *ret_worker)
 {
     struct kiln_rule *rule = self;
@@ -93,6 +94,8 @@ static void finished(void *self, uint32_t worker, uint32_t job, bool switched, d
                                rule->world->options->switch_s);
 }
 
+/* Time alone can change the policy's mind (a promise becomes urgent, a penalty grows); the daemon
+ * asks in every step. */
 static int64_t next_ns(void *self, int64_t now_ns)
 {
     struct kiln_rule *rule = self;
@@ -111,6 +114,8 @@ static void free_rule(void *self)
 }
 
 /* --- a fleet that has drawn such pictures before --------------------------------------------- */
+/* Rows of the model as they would be after a while: without them the first minutes of every run
+ * would measure how fast the model learns. */
 static int teach(struct kiln_rule *rule, struct kiln_error *err)
 {
     const struct kiln_trace *trace = rule->world->trace;

@@ -89,6 +89,7 @@ static int refuse(const struct cell *cell, struct kiln_error *err, const char *w
                      cell->title ? ": " : "", shown, cell->at, what);
 }
 
+/* Spreadsheets put blanks around cells; they are no part of a name or a number. */
 static bool blank(char c)
 {
     return c == ' ' || c == '\t';
@@ -187,6 +188,7 @@ static int read_priority(const struct cell *cell, int8_t *ret, struct kiln_error
     return rc;
 }
 
+/* A bound of no work has no ratio, and 0 stands for "by the cost model" in the record. */
 static int read_service(const struct cell *cell, int64_t *ret, struct kiln_error *err)
 {
     int rc = read_seconds(cell, SERVICE_MAX_S, ret, err);
@@ -239,6 +241,7 @@ static int compare_parts(const void *a, const void *b)
     return order ? order : (x->len > y->len) - (x->len < y->len);
 }
 
+/* The names of a cell, in its order. */
 static int split_set(const struct cell *cell, struct part *parts, uint32_t *ret_count,
                      struct kiln_error *err)
 {
@@ -289,6 +292,7 @@ static int intern_set(struct kiln_trace *trace, const struct cell *cell, uint32_
 }
 
 /* --- records --------------------------------------------------------------------------------- */
+/* Names and sizes become numbers here, so that a job is 48 bytes however long its names are. */
 static int append(struct kiln_trace *trace, struct record *record, struct kiln_error *err)
 {
     struct kiln_trace_job *job = &record->job;
@@ -392,6 +396,7 @@ int kiln_trace_end(struct kiln_trace *trace, struct kiln_error *err)
 {
     if (trace->count == 0)
         return kiln_fail(err, KILN_BAD_INPUT, "%s holds no jobs", trace->name);
+    /* Lines are told apart by their number, so that any qsort gives the same order. */
     qsort(trace->jobs, trace->count, sizeof *trace->jobs, compare_jobs);
     int64_t first_ns = trace->jobs[0].arrival_ns;
     for (uint32_t i = 0; i < trace->count; i++)
