@@ -59,7 +59,7 @@ static int read_things(const json_t *things, const struct kiln_judge_labels *lab
             !read_name(json_object_get(thing, "size"), &labels->sizes, "size",
                        &asked->things[i].size, err) ||
             !read_zone(json_object_get(thing, "zone"), &asked->things[i].zone, err))
-            return err->code;
+            return KILN_BAD_INPUT;
         asked->thing_count++;
     }
     return 0;
@@ -96,16 +96,16 @@ static int read_background(const json_t *value, const struct kiln_judge_labels *
     const json_t *kind = json_array_get(value, 0);
     asked->first = asked->second = KILN_NOT_ASKED;
     if (!read_name(kind, &labels->backgrounds, "background", &asked->background, err))
-        return err->code;
+        return KILN_BAD_INPUT;
     const char *name = kind ? json_string_value(kind) : NULL;
     bool two = name && (strcmp(name, "stripes") == 0 || strcmp(name, "checks") == 0);
     bool one = name && strcmp(name, "plain") == 0;
     if ((one || two) &&
         !read_name(json_array_get(value, 1), &labels->colours, "background", &asked->first, err))
-        return err->code;
+        return KILN_BAD_INPUT;
     if (two &&
         !read_name(json_array_get(value, 2), &labels->colours, "background", &asked->second, err))
-        return err->code;
+        return KILN_BAD_INPUT;
     return 0;
 }
 
@@ -199,7 +199,7 @@ int kiln_requests_read(const char *path, const struct kiln_judge_labels *labels,
         if (len == 0 || text[0] == '\n' || text[0] == '#')
             continue;
         struct kiln_request *place = next_place(&list, &room, err);
-        code = place ? read_line(text, (size_t)len, number, labels, place, err) : err->code;
+        code = place ? read_line(text, (size_t)len, number, labels, place, err) : KILN_NO_MEMORY;
     }
     if (code && code != KILN_NO_MEMORY)
         code = kiln_fail_in(err, "%s:%zu", path, number);

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "pipeline/judge_requests.h"
 #include "pipeline/lora.h"
 #include "pipeline/tokenizer.h"
 #include "storage/safetensors.h"
@@ -91,6 +92,20 @@ static int open_lora(const char *path, struct kiln_error *err)
     int rc = kiln_lora_open(path, modules, 3, &f, err);
     if (!rc)
         kiln_lora_close(f);
+    return rc;
+}
+
+static int read_requests(const char *path, struct kiln_error *err)
+{
+    static struct kiln_judge_labels labels;
+    struct kiln_requests requests;
+    int rc = labels.side
+                 ? 0
+                 : kiln_judge_labels_read(golden("../../pipeline/models/judge"), &labels, err);
+    if (!rc)
+        rc = kiln_requests_read(path, &labels, 4, &requests, err);
+    if (!rc)
+        kiln_requests_release(&requests);
     return rc;
 }
 
@@ -215,6 +230,12 @@ static void test_lora(void **state)
     sweep(open_lora, "loras/second.safetensors");
 }
 
+static void test_requests(void **state)
+{
+    (void)state;
+    sweep(read_requests, "../quality/held.jsonl");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +248,7 @@ int main(void)
         cmocka_unit_test(test_tokenizer_vocab_and_merges),
         cmocka_unit_test(test_tokenizer_encode),
         cmocka_unit_test(test_lora),
+        cmocka_unit_test(test_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
