@@ -53,6 +53,8 @@ static void remember(struct kiln_leader *leader, const struct kiln_policy_pick *
     assigned->height = jobs[0].height;
     assigned->steps = jobs[0].steps;
     assigned->guidance = jobs[0].guidance;
+    assigned->load = pick->load;
+    assigned->first_of_size = pick->first_of_size;
     snprintf(assigned->model, sizeof(assigned->model), "%s", jobs[0].model ? jobs[0].model : "");
     kiln_lora_set_text(jobs[0].loras, jobs[0].lora_count, assigned->lora_set,
                        sizeof(assigned->lora_set));

@@ -277,6 +277,8 @@ void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, i
     member->started_ms = beat->started_ms;
     member->changed_ms = now_ms;
     snprintf(member->incarnation, sizeof(member->incarnation), "%s", beat->incarnation);
+    snprintf(member->device_class, sizeof(member->device_class), "%s", beat->device_class);
+    snprintf(member->running, sizeof(member->running), "%s", beat->running);
 
     uint32_t held = 0, on_the_way = 0;
     struct kiln_policy_worker report = {.model = beat->model,
@@ -284,6 +286,7 @@ void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, i
                                         .width = beat->width,
                                         .height = beat->height,
                                         .batch_max = beat->batch_max,
+                                        .device = beat->device_class,
                                         .draining = beat->draining || !same_protocol(member, beat)};
     struct kiln_error err;
     if (first && kiln_policy_worker_set(leader->policy, member->name, &report, &err))
@@ -301,25 +304,6 @@ void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, i
                  kiln_f("device", "%s", beat->device), kiln_f("engine", "%s", beat->engine));
 }
 
-/* --- the end of an assignment ---------------------------------------------------------------- */
-static void learn(struct kiln_leader *leader, const struct kiln_assigned *assigned,
-                  const struct kiln_event *event)
-{
-    if (assigned->width == 0) /* from before this leadership: its shape is not known */
-        return;
-    struct kiln_cost_shape shape = {.model = assigned->model,
-                                    .width = assigned->width,
-                                    .height = assigned->height,
-                                    .steps = assigned->steps,
-                                    .guidance = assigned->guidance,
-                                    .jobs = assigned->count};
-    if (event->compute_ms > 0)
-        kiln_cost_learn_compute(leader->costs, &shape, event->compute_ms / 1000);
-    if (event->switch_ms > 0)
-        kiln_cost_learn_switch(leader->costs, assigned->model, assigned->lora_set,
-                               event->switch_ms / 1000);
-}
-
 void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *event)
 {
     struct kiln_member *member = kiln_fleet_find(leader, event->worker);
@@ -330,7 +314,7 @@ void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *ev
     struct kiln_assigned *assigned = kiln_fleet_assigned(member, event->assignment);
     if (!assigned || assigned->lost)
         return;
-    learn(leader, assigned, event);
+    kiln_costs_learn(leader, member, assigned, event);
     if (assigned->held)
         kiln_policy_release(leader->policy, member->name, assigned->tag);
     /* Should a job of it still be assigned, the next reconciliation finds it and waits. */

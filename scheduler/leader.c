@@ -109,6 +109,8 @@ int kiln_leader_open(const struct kiln_config *config, struct kiln_ledger *ledge
     if (rc == 0)
         rc = compare_clocks(leader, now_ms, err);
     if (rc == 0)
+        rc = kiln_costs_load(leader, err);
+    if (rc == 0)
         rc = kiln_reconcile(leader, now_ms, err);
     if (rc == 0 && pthread_create(&leader->intake_thread, NULL, run_intake, leader) != 0)
         rc = kiln_fail(err, KILN_NO_MEMORY, "the intake thread cannot be started");
@@ -229,6 +231,8 @@ int kiln_leader_step(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_e
         leader->reconcile_due_ms = now_ms + leader->lease_ms / 4;
         rc = kiln_reconcile(leader, now_ms, err);
     }
+    if (rc == 0)
+        rc = kiln_costs_keep(leader, now_ms, err);
     if (rc == 0)
         rc = kiln_load(leader, now_ms, err);
     if (rc == 0 && bus)

@@ -9,6 +9,7 @@
  *     reconcile.c  the ledger's assigned jobs against the fleet: what comes back to the queue
  *     loader.c     waiting jobs from the ledger into the policy
  *     dispatch.c   picks of the policy become assignments
+ *     costs.c      what finished assignments teach, and its way over a restart
  *
  * Time is CLOCK_MONOTONIC in milliseconds; times of the ledger are its database's wall clock and
  * are brought over by `clock_offset_ms`.
@@ -37,6 +38,8 @@ struct kiln_assigned {
     uint64_t tag; /* the policy's name for it */
     uint32_t width, height, steps, count;
     double guidance;
+    enum kiln_switch_kind load; /* what had to be loaded for it */
+    bool first_of_size;
     uint64_t jobs[KILN_ASSIGN_MAX];
     uint32_t attempts[KILN_ASSIGN_MAX];
     bool open[KILN_ASSIGN_MAX]; /* still assigned, as the last reconciliation saw it */
@@ -53,9 +56,12 @@ struct kiln_assigned {
 struct kiln_member {
     char name[KILN_NAME_MAX + 1];
     char incarnation[KILN_WIRE_ID_MAX + 1];
-    bool known;                  /* a beat was read; else only the ledger names it */
-    bool present, bye;           /* in the last round of beats; has said good-bye */
-    bool foreign;                /* speaks another protocol version, which was logged */
+    char device_class[KILN_NAME_MAX + 1];
+    char
+        running[KILN_WIRE_ID_MAX + 1]; /* the assignment that the latest beat says is being drawn */
+    bool known;                        /* a beat was read; else only the ledger names it */
+    bool present, bye;                 /* in the last round of beats; has said good-bye */
+    bool foreign;                      /* speaks another protocol version, which was logged */
     int64_t started_ms, sent_ms; /* the worker's own words, compared for equality and order only */
     int64_t changed_ms;          /* when a new beat was last read */
     int64_t warned_ms;           /* about a second worker of this name */
@@ -80,6 +86,8 @@ struct kiln_leader {
     uint64_t assignments;
     int64_t lease_ms, beats_due_ms, reconcile_due_ms, lead_due_ms, clock_due_ms, load_due_ms,
         sweep_due_ms, ears_due_ms;
+    int64_t costs_due_ms;
+    uint64_t costs_kept;     /* turn of the cost model up to which the ledger knows it */
     int64_t bus_back_ms;     /* leases count from here at the earliest: nobody was heard before */
     int64_t clock_offset_ms; /* database - monotonic */
     bool busy;               /* the last round left work behind: the next one does not wait */
@@ -125,6 +133,15 @@ void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *ev
 /* Appends an order to the worker's stream. */
 int kiln_fleet_order(struct kiln_leader *leader, const char *worker, enum kiln_order_kind kind,
                      uint64_t job, const char *id, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- costs.c --------------------------------------------------------------------------------- */
+int kiln_costs_load(struct kiln_leader *leader, struct kiln_error *err) KILN_MUST_CHECK;
+/* Writes a page of what has changed, now and then. */
+int kiln_costs_keep(struct kiln_leader *leader, int64_t now_ms,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+/* The member has finished it. */
+void kiln_costs_learn(struct kiln_leader *leader, const struct kiln_member *member,
+                      const struct kiln_assigned *assigned, const struct kiln_event *event);
 
 /* --- the parts of a step --------------------------------------------------------------------- */
 /* Failures of these two are the bus's; one of the ledger is left in ledger_error. */

@@ -76,6 +76,7 @@ int kiln_policy_new(const struct kiln_policy_limits *limits, const struct kiln_c
     p->sleepers = p->active_tenants = p->hot_sets = KILN_NONE;
     p->horizon_ms = p->horizon_at_ms = INT64_MIN;
     p->epoch = 1;
+    p->load_s = kiln_cost_switch(costs, "", "");
     p->pool_model = kiln_policy_get_model(p, "");
     p->models[p->pool_model].refs = 1;
     *ret = p;

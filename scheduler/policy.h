@@ -110,6 +110,15 @@ void kiln_policy_release(struct kiln_policy *policy, const char *name, uint64_t 
 /* The next assignment worth making now, workers with empty hands first; false: none.  The jobs
  * leave the policy and the worker holds the assignment.  Call until false. */
 bool kiln_policy_pick(struct kiln_policy *policy, int64_t now_ms, struct kiln_policy_pick *ret);
+/* An assignment that lies ahead at a busy worker and that an idle one would end sooner; false:
+ * none. For when there is nothing to pick.  The caller takes it back (kiln_policy_release) and adds
+ * its jobs again, or leaves it: it is not named twice. */
+struct kiln_policy_steal {
+    char worker[KILN_NAME_MAX + 1]; /* that has it */
+    uint64_t tag;
+    double gain_s; /* expected */
+};
+bool kiln_policy_steal(struct kiln_policy *policy, int64_t now_ms, struct kiln_policy_steal *ret);
 /* When time alone may change the answer: the next sleeper or deadline; INT64_MAX for never. */
 int64_t kiln_policy_next_ms(const struct kiln_policy *policy, int64_t now_ms);
 
@@ -130,9 +139,29 @@ struct kiln_policy_group {
 typedef void kiln_policy_each_group(void *arg, const struct kiln_policy_group *group);
 void kiln_policy_groups(const struct kiln_policy *policy, kiln_policy_each_group *each, void *arg);
 
-/* One sentence: the rule that holds a waiting job, and its place in its group.  KILN_NOT_FOUND
- * if it does not wait here. */
-int kiln_policy_why(const struct kiln_policy *policy, uint64_t id, int64_t now_ms, char *out,
-                    size_t size, struct kiln_error *err) KILN_MUST_CHECK;
+/* What holds a waiting job. */
+enum kiln_policy_hold {
+    KILN_HOLD_BACKOFF,   /* it sleeps after a failure */
+    KILN_HOLD_NO_WORKER, /* nobody serves its model */
+    KILN_HOLD_PROMISE,   /* it goes next: its max_wait_s would be broken otherwise */
+    KILN_HOLD_SUSPECT,   /* it must run alone, on empty hands */
+    KILN_HOLD_BACKFILL,  /* others want the capacity */
+    KILN_HOLD_TENANT,    /* its tenant has had more than others that wait */
+    KILN_HOLD_HOLDERS,   /* those that have its set are at work on it */
+    KILN_HOLD_UNOPENED,  /* nobody has its set: opening it does not pay yet */
+};
+const char *kiln_policy_hold_name(enum kiln_policy_hold hold);
+
+struct kiln_policy_why {
+    enum kiln_policy_hold hold;
+    uint32_t place, of;   /* among the jobs of its tenant in its group, in all of the group */
+    uint32_t holders;     /* of its set */
+    double start_s;       /* from now; with what is known now */
+    double low_s, high_s; /* if all goes well; if all that may go before it does */
+    char text[512];       /* the same as one sentence */
+};
+/* KILN_NOT_FOUND if it does not wait here.  start_s is infinite while nobody serves it. */
+int kiln_policy_why(const struct kiln_policy *policy, uint64_t id, int64_t now_ms,
+                    struct kiln_policy_why *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

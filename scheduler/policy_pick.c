@@ -443,10 +443,8 @@ static bool pick_hot(struct kiln_policy *p, uint32_t level, int64_t now_ms,
                      struct kiln_policy_pick *ret)
 {
     int64_t until_ms = lead_until(p, level, now_ms);
-    uint32_t set = kiln_order_first(p->set_hot, p->hot_sets);
+    uint32_t set = kiln_order_after(p->set_hot, p->hot_sets, (int64_t)level - 1);
     for (; set != KILN_NONE; set = kiln_order_next(p->set_hot, p->hot_sets, set)) {
-        if (p->set_hot[set].hi < level)
-            continue;
         if (p->set_hot[set].hi > level || p->set_hot[set].lo > until_ms)
             return false;
         if (try_worker(p, kiln_order_first(p->worker_hand, p->sets[set].hands), now_ms, ret))

@@ -98,6 +98,7 @@ struct pol_held {
     uint64_t tag;
     uint32_t set;     /* KILN_NONE: not picked here */
     float expected_s; /* switching and computing */
+    float load_s;     /* of it, loading the set */
     bool alone;
     bool taken; /* away by kiln_policy_steal */
 };
@@ -147,6 +148,7 @@ struct kiln_policy {
     uint32_t ready, workers_alive;
     double backlog_s;
     double speed_sum, speed_max; /* of the workers that take work */
+    double load_s;               /* what loading a set usually takes */
     double batch_s;              /* what an assignment usually takes, switching included */
     uint32_t pool_model;         /* slot of the model "", which every worker serves */
     uint32_t worker_span;        /* slots of workers ever used are below this */

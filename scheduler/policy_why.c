@@ -1,7 +1,11 @@
 /* policy_why.c - what people ask of the policy: counts, groups, and why a job waits. */
+#include <math.h>
 #include <stdio.h>
 
 #include "scheduler/policy_state.h"
+
+#define WALK_MAX 1000 /* groups of a set that are summed up for an answer */
+#define OVERHEAD 0.5  /* of the work: switches that an estimate allows for at the worst */
 
 void kiln_policy_counts(const struct kiln_policy *p, struct kiln_policy_counts *ret)
 {
@@ -62,8 +66,151 @@ static bool served(const struct kiln_policy *p, uint32_t model)
     return model == p->pool_model ? p->workers_alive > 0 : p->models[model].workers > 0;
 }
 
-int kiln_policy_why(const struct kiln_policy *p, uint64_t id, int64_t now_ms, char *out,
-                    size_t size, struct kiln_error *err)
+/* --- one job --------------------------------------------------------------------------------- */
+const char *kiln_policy_hold_name(enum kiln_policy_hold hold)
+{
+    static const char *const names[] = {"backoff",  "no_worker", "promise", "suspect",
+                                        "backfill", "tenant",    "holders", "unopened"};
+    return names[hold];
+}
+
+/* A tenant that is behind in rounds waits somewhere. */
+static bool others_first(const struct kiln_policy *p, const struct pol_queue *queue)
+{
+    uint32_t least = kiln_order_first(p->tenant_used, p->active_tenants);
+    return least != KILN_NONE && least != queue->tenant &&
+           p->tenants[least].round < p->tenants[queue->tenant].round;
+}
+
+static enum kiln_policy_hold hold_of(const struct kiln_policy *p, uint32_t job)
+{
+    const struct pol_job *j = &p->jobs[job];
+    const struct pol_queue *queue = &p->queues[j->queue];
+    const struct pol_group *group = &p->groups[queue->group];
+    const struct pol_set *set = &p->sets[group->set];
+    if (j->wake_ms)
+        return KILN_HOLD_BACKOFF;
+    if (!served(p, set->model))
+        return KILN_HOLD_NO_WORKER;
+    if (j->promise && p->job_due[job].hi <= p->horizon_ms)
+        return KILN_HOLD_PROMISE;
+    if (group->alone)
+        return KILN_HOLD_SUSPECT;
+    if (j->priority <= -KILN_PRIORITY_MAX)
+        return KILN_HOLD_BACKFILL;
+    if (others_first(p, queue))
+        return KILN_HOLD_TENANT;
+    return set->holders > 0 ? KILN_HOLD_HOLDERS : KILN_HOLD_UNOPENED;
+}
+
+/* Seconds of work in the set that ranks before the group. */
+static double before_group_s(const struct kiln_policy *p, uint32_t group)
+{
+    const struct pol_set *set = &p->sets[p->groups[group].set];
+    double sum = 0;
+    uint32_t other = kiln_order_first(p->group_rank, set->groups);
+    for (int i = 0; i < WALK_MAX && other != KILN_NONE && other != group; i++) {
+        sum += p->groups[other].ready * p->groups[other].unit_s;
+        other = kiln_order_next(p->group_rank, set->groups, other);
+    }
+    return sum;
+}
+
+/* Seconds until the first holder of the set, or the first worker of all, has its hands free. */
+static double free_s(const struct kiln_policy *p, const struct pol_set *set, int64_t now_ms)
+{
+    uint32_t worker = kiln_order_first(p->worker_hand, set->hands);
+    if (worker == KILN_NONE)
+        worker = kiln_order_first(p->worker_room, p->models[p->pool_model].rooms);
+    return worker == KILN_NONE ? p->batch_s
+                               : fmax(0, (double)(p->workers[worker].free_ms - now_ms) / 1000);
+}
+
+/* The three times.  A set that is served goes on at the speed of its holders, which more may join.
+ * One that nobody has waits for the sets before it, which the whole fleet works off. */
+static void estimate(const struct kiln_policy *p, uint32_t job, int64_t now_ms,
+                     struct kiln_policy_why *ret)
+{
+    uint32_t group = p->queues[p->jobs[job].queue].group;
+    const struct pol_group *g = &p->groups[group];
+    const struct pol_set *set = &p->sets[g->set];
+    double speed = fmax(p->speed_sum, 1e-3), first_s = free_s(p, set, now_ms);
+    double own_s = (ret->place - 1) * g->unit_s, set_s = own_s + before_group_s(p, group);
+    double all_s = fmax(p->backlog_s - g->unit_s, 0) / speed, load_s = p->load_s;
+    if (set->holders > 0) {
+        ret->start_s = first_s + set_s / fmax(set->holder_speed, 1e-3);
+        ret->low_s = own_s / speed;
+        ret->high_s = ret->start_s + fmax(set->backlog_s / fmax(set->holder_speed, 1e-3), all_s);
+    } else {
+        uint32_t root = p->models[set->model].free_sets;
+        double sets = fmax(kiln_order_count(p->set_rank, root), 1);
+        double share = set->listed ? kiln_order_rank(p->set_rank, root, g->set) / sets : 1;
+        ret->start_s = first_s + load_s + share * all_s + set_s;
+        ret->low_s = fmin(first_s, ret->start_s);
+        ret->high_s = first_s + load_s + all_s * (1 + OVERHEAD) + set_s;
+    }
+    ret->high_s += 2 * (p->batch_s + load_s);
+    if (p->jobs[job].promise) {
+        double due_s = fmax(0, (double)(p->job_due[job].hi - now_ms) / 1000);
+        ret->high_s = fmin(ret->high_s, fmax(due_s, ret->low_s));
+        ret->start_s = fmin(ret->start_s, ret->high_s);
+    }
+}
+
+static void say(const struct kiln_policy *p, uint32_t job, int64_t now_ms,
+                struct kiln_policy_why *why)
+{
+    const struct pol_group *group = &p->groups[p->queues[p->jobs[job].queue].group];
+    const struct pol_set *set = &p->sets[group->set];
+    const char *model = p->models[set->model].name;
+    char *out = why->text;
+    size_t size = sizeof(why->text);
+    switch (why->hold) {
+    case KILN_HOLD_BACKOFF:
+        snprintf(out, size, "backing off: not before %.1f s from now",
+                 (double)(p->jobs[job].wake_ms - now_ms) / 1000);
+        return;
+    case KILN_HOLD_NO_WORKER:
+        snprintf(out, size, "no live worker serves %s", *model ? model : "this pool");
+        return;
+    case KILN_HOLD_PROMISE:
+        snprintf(out, size,
+                 "its max_wait_s ends soon, and with it the time to keep it: it goes "
+                 "before all that is not promised");
+        return;
+    case KILN_HOLD_SUSPECT:
+        snprintf(out, size, "it crashed a worker before and waits for one with empty hands");
+        return;
+    case KILN_HOLD_BACKFILL:
+        snprintf(out, size,
+                 "it is backfill (priority %d): it goes when nobody else wants the "
+                 "capacity",
+                 p->jobs[job].priority);
+        return;
+    case KILN_HOLD_TENANT:
+        snprintf(out, size,
+                 "tenant %s has had its GPU-seconds of this round; others that had "
+                 "fewer go first",
+                 p->tenants[p->queues[p->jobs[job].queue].tenant].name);
+        return;
+    case KILN_HOLD_HOLDERS:
+        snprintf(out, size,
+                 "its set is served by %u worker%s, %s among them; %.1f GPU-seconds of "
+                 "it wait",
+                 set->holders, set->holders == 1 ? "" : "s",
+                 p->workers[kiln_order_first(p->worker_hand, set->hands)].name, set->backlog_s);
+        return;
+    case KILN_HOLD_UNOPENED:
+        snprintf(out, size,
+                 "no worker has its set; they stay on theirs while the penalty of "
+                 "waiting is below the cost of switching (%.2f s)",
+                 kiln_cost_switch(p->costs, model, set->lora_set));
+        return;
+    }
+}
+
+int kiln_policy_why(const struct kiln_policy *p, uint64_t id, int64_t now_ms,
+                    struct kiln_policy_why *ret, struct kiln_error *err)
 {
     uint32_t job = kiln_policy_find_job(p, id);
     if (job == KILN_NONE)
@@ -72,38 +219,24 @@ int kiln_policy_why(const struct kiln_policy *p, uint64_t id, int64_t now_ms, ch
     const struct pol_job *j = &p->jobs[job];
     const struct pol_queue *queue = &p->queues[j->queue];
     const struct pol_group *group = &p->groups[queue->group];
-    const struct pol_set *set = &p->sets[group->set];
-    const char *model = p->models[set->model].name;
-    if (j->wake_ms) {
-        snprintf(out, size, "backing off: not before %.1f s from now",
-                 (double)(j->wake_ms - now_ms) / 1000);
-        return 0;
+    bool asleep = j->wake_ms != 0;
+    *ret = (struct kiln_policy_why){
+        .hold = hold_of(p, job),
+        .place = asleep ? 1 : kiln_order_rank(p->job_rank, queue->jobs, job) + 1,
+        .of = group->ready,
+        .holders = p->sets[group->set].holders};
+    estimate(p, job, now_ms, ret);
+    if (asleep) {
+        double pause_s = fmax(0, (double)(j->wake_ms - now_ms) / 1000);
+        ret->start_s += pause_s, ret->low_s += pause_s, ret->high_s += pause_s;
     }
-    if (!served(p, set->model)) {
-        snprintf(out, size, "no live worker serves %s", *model ? model : "this pool");
-        return 0;
-    }
-    uint32_t place = kiln_order_rank(p->job_rank, queue->jobs, job) + 1;
-    int len = snprintf(out, size, "place %u of %u in %ux%u, %u steps, LoRA set '%s': ", place,
-                       group->ready, group->width, group->height, group->steps, set->lora_set);
-    if (len < 0 || (size_t)len >= size)
-        return 0;
-    out += len, size -= (size_t)len;
-    if (j->promise && p->job_due[job].hi <= p->horizon_ms)
-        snprintf(out, size, "urgent: its max_wait_s ends soon, it goes next");
-    else if (group->alone)
-        snprintf(out, size, "it crashed a worker before and waits for one with empty hands");
-    else if (set->holders > 0)
-        snprintf(out, size, "its set is served by %u worker(s), %s among them", set->holders,
-                 p->workers[kiln_order_first(p->worker_hand, set->hands)].name);
-    else
-        snprintf(out, size,
-                 "no worker has its set; they stay on theirs while the penalty of waiting is "
-                 "below the cost of switching (%.2f s)",
-                 kiln_cost_switch(p->costs, model, set->lora_set));
+    if (ret->hold == KILN_HOLD_NO_WORKER)
+        ret->start_s = ret->low_s = ret->high_s = INFINITY;
+    say(p, job, now_ms, ret);
     return 0;
 }
 
+/* --- when to look again ---------------------------------------------------------------------- */
 /* When the first busy worker of the model would take work ahead. */
 static int64_t room_ms(const struct kiln_policy *p, uint32_t model)
 {

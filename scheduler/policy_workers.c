@@ -190,8 +190,7 @@ static void recount_free(struct pol_worker *worker, int64_t now_ms)
 
 int64_t kiln_policy_lead_ms(const struct kiln_policy *p)
 {
-    double load_s = kiln_cost_switch(p->costs, "", "");
-    return LEAD_MS + (int64_t)(1000 * fmin(load_s, LEAD_LOAD_S));
+    return LEAD_MS + (int64_t)(1000 * fmin(p->load_s, LEAD_LOAD_S));
 }
 
 void kiln_policy_take_up(struct kiln_policy *p, uint32_t worker, const struct pol_held *held,
@@ -203,6 +202,8 @@ void kiln_policy_take_up(struct kiln_policy *p, uint32_t worker, const struct po
         p->sets[held->set].refs++;
     int64_t from_ms = w->free_ms > now_ms ? w->free_ms : now_ms;
     w->free_ms = from_ms + (int64_t)((double)held->expected_s * 1000);
+    if (held->load_s > 0)
+        p->load_s += USUAL * ((double)held->load_s - p->load_s);
     p->batch_s += USUAL * ((double)held->expected_s - p->batch_s);
     kiln_policy_place_worker(p, worker);
 }

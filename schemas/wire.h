@@ -79,6 +79,7 @@ struct kiln_beat {
     char incarnation[KILN_WIRE_ID_MAX + 1]; /* new at each start: two workers of one id differ */
     char host[KILN_NAME_MAX + 1];
     char device[KILN_NAME_MAX + 1];
+    char device_class[KILN_NAME_MAX + 1];   /* kind of hardware; "" = not told */
     char engine[16];
     char model[KILN_NAME_MAX + 1];
     char lora_set[KILN_LORA_SET_MAX];       /* resident now */
@@ -86,6 +87,7 @@ struct kiln_beat {
     uint32_t width, height;                 /* of the last batch; 0 = none yet */
     char held[KILN_BEAT_HELD_MAX][KILN_WIRE_ID_MAX + 1]; /* assignments not yet acknowledged */
     uint32_t held_count;
+    char running[KILN_WIRE_ID_MAX + 1];     /* the one of them that is being drawn; "" = none */
     uint32_t room;                          /* assignments it would take now */
     uint32_t batch_max;                     /* jobs of one assignment */
     uint32_t step, steps;                   /* of the running batch; 0,0 when idle */

@@ -65,6 +65,7 @@ void kiln_board_begin(struct kiln_board *board, const struct kiln_assignment *as
     board->width = assignment->width;
     board->height = assignment->height;
     board->steps = assignment->steps;
+    snprintf(board->running, sizeof board->running, "%s", assignment->id);
     __atomic_store_n(&board->step, 0, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&board->mutex);
 }
@@ -72,6 +73,7 @@ void kiln_board_begin(struct kiln_board *board, const struct kiln_assignment *as
 void kiln_board_end(struct kiln_board *board, const char *lora_set)
 {
     pthread_mutex_lock(&board->mutex);
+    board->running[0] = '\0';
     board->steps = 0; /* idle; width and height stay, as what is warm */
     snprintf(board->lora_set, sizeof board->lora_set, "%s", lora_set);
     pthread_mutex_unlock(&board->mutex);
@@ -129,6 +131,7 @@ void kiln_board_beat(struct kiln_board *board, struct kiln_beat *beat)
     beat->width = board->width;
     beat->height = board->height;
     beat->steps = board->steps;
+    snprintf(beat->running, sizeof beat->running, "%s", board->running);
     beat->step = board->steps ? (uint32_t)__atomic_load_n(&board->step, __ATOMIC_ACQUIRE) : 0;
     beat->done = board->done;
     beat->failed = board->failed;

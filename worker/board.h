@@ -29,7 +29,8 @@ struct kiln_board {
     char lora_set[KILN_LORA_SET_MAX]; /* resident */
     uint32_t width, height;           /* of the last batch */
     uint32_t steps;                   /* of the running batch; 0 = idle */
-    int32_t step;                     /* the engine writes it, atomically */
+    char running[KILN_WIRE_ID_MAX + 1];
+    int32_t step; /* the engine writes it, atomically */
     uint64_t done, failed;
     double heard_ms; /* monotonic: the last good read of the stream */
 };

@@ -37,6 +37,7 @@ static void fill_beat(struct kiln_worker *worker, struct kiln_beat *beat)
     memcpy(beat->incarnation, worker->incarnation, sizeof beat->incarnation);
     memcpy(beat->host, worker->host, sizeof beat->host);
     snprintf(beat->device, sizeof beat->device, "%s", device);
+    snprintf(beat->device_class, sizeof beat->device_class, "%s", worker->device_class);
     snprintf(beat->engine, sizeof beat->engine, "%s", worker->engine->name);
     snprintf(beat->model, sizeof beat->model, "%s", worker->engine->model_name);
     beat->pid = (uint32_t)getpid();

@@ -1,6 +1,8 @@
 /* worker.c - the worker's state: names, queues, and the small moves that several threads make. */
 #include "worker/worker.h"
 
+#include "worker/device_class.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +51,8 @@ static int set_names(struct kiln_worker *worker, const char *id, struct kiln_err
     if (id)
         snprintf(worker->id, sizeof worker->id, "%s", id);
     name_safe(worker->id);
+    kiln_device_class(kiln_config_text(worker->config, KILN_KEY_DEVICE), worker->device_class,
+                      sizeof worker->device_class);
     worker->started_ms = kiln_wall_ms();
     snprintf(worker->incarnation, sizeof worker->incarnation, "%" PRIx64 "-%ld",
              (uint64_t)worker->started_ms, (long)getpid());

@@ -38,7 +38,7 @@ enum kiln_drain {
 struct kiln_worker {
     const struct kiln_config *config; /* as at start; only read */
     char pool[KILN_NAME_MAX + 1], id[KILN_NAME_MAX + 1], host[KILN_NAME_MAX + 1];
-    char incarnation[KILN_WIRE_ID_MAX + 1];
+    char incarnation[KILN_WIRE_ID_MAX + 1], device_class[KILN_NAME_MAX + 1];
     char stream[KILN_WORKER_KEY_MAX], beat[KILN_WORKER_KEY_MAX], events[KILN_WORKER_KEY_MAX];
     int64_t started_ms;
     struct kiln_engine *engine;
