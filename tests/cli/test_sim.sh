@@ -84,6 +84,29 @@ json out.txt 'd["ratio"] <= 1.02 and d["missed_max_wait"] == 0'
 ok kiln sim --trace near.csv --lora-switch-s 1 --policy affinity --window 32 --json
 json out.txt 'd["ratio"] > 1.02'
 
+# A day's backlog takes a blink of processor time (the limit is for machines that are busy).
+trace --jobs 70000 --tenants 20 >day.csv
+TIMEFORMAT=%U
+used=$({ time kiln sim --trace day.csv --json >out.txt; } 2>&1) || die "the day ended with $?"
+json out.txt "d['jobs'] == 70000 and $used < 5"
+
+# The generator: loads are what they are called, bursts are bursts.
+trace --kind online --load 0.5 --workers 4 --jobs 20000 >online.csv
+trace --kind bursts --load 0.5 --workers 4 --jobs 60000 --burst 90 >bursts.csv
+trace --jobs 1000 --bypass 100 --workers 2 --no-lora 1 --switch 0 >bypass.csv
+python3 - <<'PYTHON' || die "a trace is not what it should be"
+import csv
+rows = lambda name: list(csv.DictReader(open(name)))
+online = rows("online.csv")
+assert abs(sum(float(r["service_s"]) for r in online) / float(online[-1]["arrival_s"]) / 4 - 0.5) < 0.02
+bursts = [float(r["arrival_s"]) for r in rows("bursts.csv")]
+rate = lambda a, b: sum(a <= t < b for t in bursts) / (b - a)
+assert 70 < rate(0, 120) / rate(120, 12000) < 110
+bypass = rows("bypass.csv")
+assert all(r["loras"] == "" for r in bypass)
+assert abs(float(bypass[500]["max_wait_s"]) - 1.05 * 600 / 2) < 0.01
+PYTHON
+
 # Wrong input names its place and ends with 65, nothing on stdout.
 refused() {
     printf "$1" >bad.csv
