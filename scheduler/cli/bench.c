@@ -6,6 +6,7 @@
  *           (bench_scale.c).
  * restart   a scheduler started on a full queue; recovery: a worker killed in mid-batch
  *           (bench_recovery.c).
+ * policy    decisions alone, no servers (bench_policy.c).
  *
  * Each takes a temporary directory and removes it; when a bench fails the logs stay.
  */
@@ -247,10 +248,9 @@ struct kind {
     long lines, jobs; /* when the option is not given */
 };
 static const struct kind kinds[] = {
-    {"enqueue", bench_enqueue, 500000, 0},
-    {"queue", kiln_bench_queue, 100000, 0},
-    {"restart", kiln_bench_restart, 0, 100000},
-    {"recovery", kiln_bench_recovery, 0, 8},
+    {"enqueue", bench_enqueue, 500000, 0},      {"queue", kiln_bench_queue, 100000, 0},
+    {"restart", kiln_bench_restart, 0, 100000}, {"recovery", kiln_bench_recovery, 0, 8},
+    {"policy", kiln_bench_policy, 0, 1000000},
 };
 
 static const struct kind *find_kind(const char *name)
@@ -274,7 +274,8 @@ int kiln_verb_bench(struct kiln_cli *cli, int argc, char **argv)
     const struct kind *kind = find_kind(args.rest[0]);
     if (!kind)
         return kiln_usage(cli,
-                          "there are `kiln bench` enqueue, queue, restart, recovery and quality");
+                          "there are `kiln bench` enqueue, queue, restart, recovery, policy and "
+                          "quality");
     status = kiln_arg_int(cli, &args, "lines", 1000, 10000000, kind->lines, &bench.lines);
     if (status == 0)
         status = kiln_arg_int(cli, &args, "jobs", 1, 10000000, kind->jobs, &bench.jobs);

@@ -61,6 +61,7 @@ void kiln_bench_print_rate(const struct kiln_bench *bench, const char *name, lon
 int kiln_bench_queue(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_scale(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_restart(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_bench_policy(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_recovery(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -215,10 +215,12 @@ const struct kiln_verb kiln_verbs[] = {
      .summary = "what the policy makes of a trace, under virtual time",
      .examples = "kiln sim --trace day.csv --workers 64 --lora-switch-s 0.3\n"
                  "kiln sim --trace day.csv --policy affinity --window 32 --json",
-     .more = "Columns of the trace, all optional: arrival_s, tenant, width, height, steps, loras (a+b),\n"
-             "priority, max_wait_s, service_s (seconds of compute; empty: by the size, see --base-s).\n"
-             "A worker begins with nothing loaded; loading another LoRA set, or none, is a switch.\n"
-             "Waiting ends when the compute of the job's own picture starts.",
+     .more =
+         "Columns of the trace, all optional: arrival_s, tenant, width, height, steps, loras "
+         "(a+b),\n"
+         "priority, max_wait_s, service_s (seconds of compute; empty: by the size, see --base-s).\n"
+         "A worker begins with nothing loaded; loading another LoRA set, or none, is a switch.\n"
+         "Waiting ends when the compute of the job's own picture starts.",
      .options = sim_options,
      .settings = KILN_SETTINGS_LENIENT,
      .run = kiln_verb_sim},
@@ -228,9 +230,13 @@ const struct kiln_verb kiln_verbs[] = {
      .examples =
          "kiln bench enqueue               lines a second into Redis\n"
          "kiln bench queue                 jobs a second into Postgres, and through a worker\n"
-         "kiln bench queue --jobs 1000000  the same at scale: 64 simulated workers, memory, tables\n"
-         "kiln bench restart               until a new scheduler gives out the first of 100000 jobs\n"
+         "kiln bench queue --jobs 1000000  the same at scale: 64 simulated workers, memory, "
+         "tables\n"
+         "kiln bench restart               until a new scheduler gives out the first of 100000 "
+         "jobs\n"
          "kiln bench recovery              until the job of a killed worker is with another\n"
+         "kiln bench policy                what a decision costs with 1000000 jobs and 1000 "
+         "workers\n"
          "kiln bench quality               how much of what prompts say is in the pictures",
      .more = "`kiln bench quality --help` shows the options of that one (kiln-worker does it).",
      .options = bench_options,

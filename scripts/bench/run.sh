@@ -16,6 +16,9 @@ echo "== queue: scheduler, worker, store and ledger for real; the engine returns
 "$build/kiln" bench queue
 
 echo
+echo "== policy: a decision, a million jobs and a thousand workers in memory =="
+"$build/kiln" bench policy
+echo
 echo "== engine: one picture on the CPU, Kiln beside diffusers =="
 scripts/bench/engine.sh --sizes 256,512 --dtypes fp32,bf16
 echo
