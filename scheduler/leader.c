@@ -21,7 +21,10 @@
 #define CLOCK_MS 10000 /* between comparisons of the clocks */
 #define EARS_MS 5000   /* between looks whether the events stream began anew */
 #define INTAKE_WAIT_MS 500
-#define KNOCK_MS 8000 /* workers have looked for a bus that was away by then */
+#define KNOCK_MS 8000         /* workers have looked for a bus that was away by then */
+#define FORGET_MS 3600000     /* between walks over old jobs, */
+#define FORGET_PAGE_MS 1000   /* and between their pages */
+#define FORGET_FIRST_MS 60000 /* a leader that begins has better things to do */
 #define COST_ROWS 8192
 
 static void pause_ms(uint32_t ms)
@@ -101,6 +104,7 @@ int kiln_leader_open(const struct kiln_config *config, struct kiln_ledger *ledge
     int64_t now_ms = kiln_clock_ms();
     leader->bus_back_ms = leader->began_ms = now_ms;
     leader->sweep_due_ms = INT64_MAX; /* the first load is one */
+    leader->forget_due_ms = now_ms + FORGET_FIRST_MS;
     leader->costs = kiln_cost_model_new(COST_ROWS);
     int rc = leader->costs ? kiln_policy_new(NULL, leader->costs, &leader->policy, err)
                            : kiln_fail(err, KILN_NO_MEMORY, "no memory for the cost model");
@@ -213,6 +217,22 @@ static bool hear(struct kiln_leader *leader, uint32_t wait_ms, int64_t now_ms)
     return rc == 0;
 }
 
+/* The moves of jobs that ended long ago, a page at a time. */
+static int forget(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
+{
+    uint32_t keep_days = (uint32_t)kiln_config_int(leader->config, KILN_KEY_EVENT_KEEP_DAYS);
+    uint64_t forgotten = 0;
+    bool more = false;
+    int rc = keep_days ? kiln_ledger_forget(leader->ledger, leader->pool, keep_days,
+                                            &leader->forget_after, &forgotten, &more, err)
+                       : 0;
+    leader->forget_due_ms = now_ms + (more ? FORGET_PAGE_MS : FORGET_MS);
+    if (forgotten > 0)
+        kiln_log(KILN_LOG_DEBUG, "moves_forgotten",
+                 kiln_f("count", "%llu", (unsigned long long)forgotten));
+    return rc;
+}
+
 int kiln_leader_step(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_error *err)
 {
     int64_t now_ms = kiln_clock_ms();
@@ -237,5 +257,7 @@ int kiln_leader_step(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_e
         rc = kiln_load(leader, now_ms, err);
     if (rc == 0 && bus)
         rc = kiln_dispatch(leader, kiln_clock_ms(), err);
+    if (rc == 0 && !leader->busy && now_ms >= leader->forget_due_ms)
+        rc = forget(leader, now_ms, err);
     return rc;
 }

@@ -8,6 +8,7 @@
  *     hear.c       heartbeats, events and orders from the bus
  *     reconcile.c  the ledger's assigned jobs against the fleet: what comes back to the queue
  *     loader.c     waiting jobs from the ledger into the policy
+ *     answer.c     what the command line asks the leader
  *     dispatch.c   picks of the policy become assignments
  *     costs.c      what finished assignments teach, and its way over a restart
  *
@@ -87,7 +88,9 @@ struct kiln_leader {
     int64_t lease_ms, beats_due_ms, reconcile_due_ms, lead_due_ms, clock_due_ms, load_due_ms,
         sweep_due_ms, ears_due_ms;
     int64_t costs_due_ms;
-    uint64_t costs_kept;     /* turn of the cost model up to which the ledger knows it */
+    uint64_t costs_kept; /* turn of the cost model up to which the ledger knows it */
+    int64_t forget_due_ms;
+    uint64_t forget_after;   /* the job that the walk over old ones has reached */
     int64_t bus_back_ms;     /* leases count from here at the earliest: nobody was heard before */
     int64_t clock_offset_ms; /* database - monotonic */
     bool busy;               /* the last round left work behind: the next one does not wait */
@@ -121,6 +124,8 @@ struct kiln_assigned *kiln_fleet_assigned(const struct kiln_member *member, cons
 /* A new record in the member's hand; NULL when the hand is full or memory short. */
 struct kiln_assigned *kiln_fleet_hand(struct kiln_member *member, const char *id, int64_t now_ms);
 void kiln_fleet_drop(struct kiln_member *member, struct kiln_assigned *assigned);
+/* The same, and beats that still name it are not listened to. */
+void kiln_fleet_forget(struct kiln_member *member, struct kiln_assigned *assigned);
 void kiln_fleet_clear(struct kiln_leader *leader);
 /* Marks everything the member holds as lost and forgets it in the policy. */
 void kiln_fleet_lose(struct kiln_leader *leader, struct kiln_member *member, bool clean);
@@ -143,12 +148,21 @@ int kiln_costs_keep(struct kiln_leader *leader, int64_t now_ms,
 void kiln_costs_learn(struct kiln_leader *leader, const struct kiln_member *member,
                       const struct kiln_assigned *assigned, const struct kiln_event *event);
 
+/* --- answer.c -------------------------------------------------------------------------------- */
+/* To an order of the kind ask.  Failures are the bus's. */
+int kiln_answer(struct kiln_leader *leader, const struct kiln_order *order,
+                struct kiln_error *err) KILN_MUST_CHECK;
+
 /* --- the parts of a step --------------------------------------------------------------------- */
 /* Failures of these two are the bus's; one of the ledger is left in ledger_error. */
 int kiln_hear(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_hear_beats(struct kiln_leader *leader, int64_t now_ms,
                     struct kiln_error *err) KILN_MUST_CHECK;
 /* Failures of these are the ledger's. */
+/* Returns the jobs of an assignment that are open, and loads those that wait again. */
+int kiln_give_back(struct kiln_leader *leader, const struct kiln_member *member,
+                   const struct kiln_assigned *assigned, const struct kiln_return *how,
+                   struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_reconcile(struct kiln_leader *leader, int64_t now_ms,
                    struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_load(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err) KILN_MUST_CHECK;

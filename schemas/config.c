@@ -80,6 +80,8 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
     [KILN_KEY_HOLD_S] =
         NUMBER("hold_s", "600", 0, 86400,
                "how long a drawn picture waits for the store before its job returns"),
+    [KILN_KEY_EVENT_KEEP_DAYS] = INT("event_keep_days", "90", 0, 36500,
+                                     "the moves of jobs that ended longer ago go; 0: never"),
     [KILN_KEY_LOG_LEVEL] = CHOICE("log_level", "info", "error|warning|info|debug",
                                   "least important events that are logged"),
     [KILN_KEY_LOG_FORMAT] = CHOICE("log_format", "text", "text|json", "key=value or JSON lines"),

@@ -46,6 +46,7 @@ enum kiln_key {
     KILN_KEY_UPLOAD_PARALLEL,     /* objects in flight */
     KILN_KEY_DRAIN_S,             /* a worker's limit to finish after SIGTERM */
     KILN_KEY_HOLD_S,              /* how long a drawn picture waits for a store that is away */
+    KILN_KEY_EVENT_KEEP_DAYS,     /* how long the moves of an ended job are told; 0 = for ever */
     KILN_KEY_LOG_LEVEL,           /* error | warning | info | debug */
     KILN_KEY_LOG_FORMAT,          /* text | json */
     KILN_KEY_COUNT

@@ -124,6 +124,12 @@ int kiln_ledger_batch_id(struct kiln_ledger *ledger, const char *pool, const cha
 int kiln_ledger_retry(struct kiln_ledger *ledger, const char *pool, uint64_t id, const char *batch,
                       uint64_t *ret_count, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Forgets the moves of jobs that ended more than keep_days ago, a page of jobs a call.  *cursor is
+ * where the walk stands, 0 at first; *ret_more: there may be more behind this page. */
+int kiln_ledger_forget(struct kiln_ledger *ledger, const char *pool, uint32_t keep_days,
+                       uint64_t *cursor, uint64_t *ret_forgotten, bool *ret_more,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+
 /* --- the worker's commit --------------------------------------------------------------------- */
 struct kiln_commit_object {
     const char *role; /* "full", "512", "256", "latent" */

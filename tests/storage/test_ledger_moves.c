@@ -261,6 +261,42 @@ static void an_assignment_is_kept_while_anything_of_it_is_assigned(void **state)
     kiln_rig_release(jobs, 3);
 }
 
+static long long moves_of(uint64_t id)
+{
+    return kiln_rig_rows("event", id);
+}
+
+/* What ended long ago keeps its rows but for its moves; what ended lately, or never, keeps all. */
+static void moves_of_jobs_that_ended_long_ago_are_forgotten(void **state)
+{
+    (void)state;
+    struct kiln_job jobs[3];
+    char sql[256];
+    uint64_t cursor = 0, gone = 0, all = 0;
+    bool more = true;
+    kiln_rig_assigned("long ago", 3, jobs);
+    assert_true(kiln_rig_commit(&jobs[0]));
+    assert_true(kiln_rig_commit(&jobs[1]));
+    snprintf(
+        sql, sizeof sql,
+        "UPDATE job SET finished_at = finished_at - interval '91 days' WHERE id IN (%llu, %llu)",
+        (unsigned long long)jobs[0].id, (unsigned long long)jobs[2].id);
+    free(kiln_test_sql(rig.stack, sql));
+    free(kiln_test_sql(rig.stack, "UPDATE job SET created_at = created_at - interval '91 days'"));
+    for (int i = 0; more && i < 100; i++) {
+        kiln_test_ok(kiln_ledger_forget(rig.ledger, "p", 90, &cursor, &gone, &more, &rig.err),
+                     rig.err);
+        all += gone;
+    }
+    assert_false(more);
+    assert_int_equal(all, 2);
+    assert_int_equal(moves_of(jobs[0].id), 0);
+    assert_int_equal(kiln_rig_rows("image", jobs[0].id), 1);
+    assert_int_equal(moves_of(jobs[1].id), 2);
+    assert_int_equal(moves_of(jobs[2].id), 1);
+    kiln_rig_release(jobs, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +309,7 @@ int main(void)
         cmocka_unit_test(what_is_not_there_is_named),
         cmocka_unit_test(the_sums_agree_with_the_rows),
         cmocka_unit_test(an_assignment_is_kept_while_anything_of_it_is_assigned),
+        cmocka_unit_test(moves_of_jobs_that_ended_long_ago_are_forgotten),
     };
     return cmocka_run_group_tests(tests, kiln_rig_start, kiln_rig_stop);
 }

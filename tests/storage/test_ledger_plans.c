@@ -123,6 +123,9 @@ static void run_everything(const char *batch)
         kiln_test_ok(kiln_ledger_cancel(ledger, "p", jobs[2].id, NULL, &moved, &err), err);
         kiln_test_ok(kiln_ledger_retry(ledger, "p", jobs[2].id, NULL, &moved, &err), err);
     }
+    uint64_t cursor = 0, forgotten;
+    bool more;
+    kiln_test_ok(kiln_ledger_forget(ledger, "p", 90, &cursor, &forgotten, &more, &err), err);
     for (size_t i = 0; i < count; i++)
         kiln_job_release(&jobs[i]);
 }
@@ -163,6 +166,7 @@ static void every_statement_uses_its_index(void **state)
     expect_index(log, "tries = 0", "Index Scan using job_pkey");
     expect_index(log, "ORDER BY key LIMIT", "Index Scan using job_batch_id_key_key");
     expect_index(log, "WITH ORDINALITY AS g (key, n)", "job_batch_id_key_key");
+    expect_index(log, "DELETE FROM event", "using event_pkey");
     expect_index(log, "ON CONFLICT (batch_id, key) DO NOTHING", "job_batch_id_key_key");
     free(log);
 }
