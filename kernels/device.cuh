@@ -211,7 +211,7 @@ inline bool on_bytes(const void *p, unsigned bytes)
 inline unsigned blocks_for(int64_t items, int threads)
 {
     const int64_t blocks = (items + threads - 1) / threads;
-    return static_cast<unsigned>(blocks < 65536 ? blocks : 65536);
+    return static_cast<unsigned>(blocks < 8192 ? blocks : 8192);
 }
 
 /* Queues one kernel; `name` is what an error calls it. */
