@@ -43,15 +43,17 @@ void __wrap_kiln_policy_free(struct kiln_policy *policy)
 
 void sim_scheduler_why(uint64_t job, char *out, size_t size)
 {
+    struct kiln_policy_why why;
     struct kiln_error err;
     struct sim_process *leader = NULL;
     for (struct sim_process *at = sim_processes(); at; at = at->next)
         leader = at->alive && at->name[0] == 's' ? at : leader;
     if (!latest || !leader)
         snprintf(out, size, "nobody leads");
-    else if (kiln_policy_why(latest, job, sim_monotonic_us(leader, sim_now()) / SIM_MS, out, size,
-                             &err))
+    else if (kiln_policy_why(latest, job, sim_monotonic_us(leader, sim_now()) / SIM_MS, &why, &err))
         snprintf(out, size, "%s", err.text);
+    else
+        snprintf(out, size, "%s", why.text);
 }
 
 int sim_scheduler_program(void *arg)
