@@ -53,7 +53,8 @@
     ")" RECORD ", handed AS ("                                                                     \
     "  INSERT INTO assignment AS a (pool, id, worker, jobs)"                                       \
     "  SELECT pool, $5, $4, array_agg(id ORDER BY id) FROM moved GROUP BY pool"                    \
-    "  ON CONFLICT (pool, id) DO UPDATE SET jobs = a.jobs || excluded.jobs, at = excluded.at"      \
+    "  ON CONFLICT (pool, id) DO UPDATE SET at = excluded.at, jobs ="                              \
+    "    ARRAY(SELECT id FROM unnest(a.jobs || excluded.jobs) g (id) GROUP BY id ORDER BY id)"     \
     ") SELECT " KILN_JOB_COLUMNS " FROM moved j JOIN batch b ON b.id = j.batch_id "                \
     "UNION ALL SELECT " KILN_JOB_COLUMNS " FROM job j JOIN batch b ON b.id = j.batch_id "          \
     "WHERE j.id = ANY ($3) AND j.state = $2 AND j.assignment = $5"

@@ -251,6 +251,11 @@ static void an_assignment_is_kept_while_anything_of_it_is_assigned(void **state)
                      KILN_JOB_QUEUED);
     assert_int_equal(held_now(), before + 1);
     assert_int_equal(assignments_named("kept"), 1);
+    assign_again(&jobs[1], "kept"); /* the same name again: each job is in it once */
+    assert_int_equal(held_now(), before + 2);
+    assert_int_equal(kiln_rig_return(&jobs[1], (struct kiln_return){.code = KILN_OK}),
+                     KILN_JOB_QUEUED);
+    free(kiln_test_sql(rig.stack, "UPDATE assignment SET at = at - interval '1 minute'"));
     assert_true(kiln_rig_commit(&jobs[2]));
     assign_again(&jobs[1], "kept later");
     assert_int_equal(held_now(), before + 1);
