@@ -30,3 +30,13 @@ model-check:
 ifeq ($(SAN),)
 test: $(SIM)
 endif
+
+# The servers in memory against real ones.
+$(BUILD)/tests/sim/test_%: $(BUILD)/obj/tests/sim/test_%.c.o $(call obj,$(addprefix tests/sim/,tables.c tables_move.c redis.c)) \
+    $(BUILD)/libsupport.a $(call lib,storage schemas)
+	@mkdir -p $(@D)
+	$(call say,LINK $@)
+	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ -lcmocka $(SYSLIBS)
+SIM_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/sim/test_*.c))
+TESTS += $(SIM_TESTS)
+test: $(SIM_TESTS)
