@@ -30,6 +30,11 @@ def parameters(transformer):
     return [p for layer in targets(transformer).values() for p in (layer.lora_a, layer.lora_b)]
 
 
+def set_scale(transformer, scale):
+    for layer in targets(transformer).values():
+        layer.lora_scale.fill_(scale)
+
+
 def restart(transformer):
     """The pairs of a new LoRA in the same memory, so that compiled code goes on fitting."""
     with torch.no_grad():

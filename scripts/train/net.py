@@ -14,9 +14,10 @@ from config import TEXT, TRANSFORMER
 
 
 class Linear(nn.Linear):
-    """nn.Linear that adds scale * B @ A to its weight when a LoRA is attached."""
+    """nn.Linear that adds scale * B @ A to its weight when a LoRA is attached.
 
-    lora_scale = 1.0
+    The scale is a tensor, so that compiled code takes another one without being compiled again.
+    """
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -28,6 +29,7 @@ class Linear(nn.Linear):
         a = torch.randn(rank, self.in_features, device=self.weight.device) / math.sqrt(self.in_features)
         self.lora_a = nn.Parameter(a)
         self.lora_b = nn.Parameter(torch.zeros(self.out_features, rank, device=self.weight.device))
+        self.register_buffer("lora_scale", torch.ones((), device=self.weight.device), persistent=False)
 
     def matrix(self):
         if self.lora_a is None:

@@ -16,7 +16,8 @@ that away again.  The target is therefore
 with T the model with the running mean of this very LoRA: the fixed point of that is v(c) + g (v(c) - v(""))
 for the v of the style.  The factor must stay below 1, or the difference feeds on itself.  Some captions are
 empty, so that T("") learns the style too and the difference keeps to what is drawn; half of the others do not
-name the style, so that the LoRA alone brings it.
+name the style, so that the LoRA alone brings it.  A fifth of the steps are at six tenths of the strength and ask for the
+same pictures: at half strength the style is still plain, which two styles at half strength each need.
 """
 import argparse
 import copy
@@ -35,6 +36,7 @@ from flow import Model, decode, draw_sigmas, encoder_of, load_vae, load_weights,
 from styles import CARDS, suffixes
 from world import sample_scene
 
+WEAK = 0.6
 WARM = 20                      # steps before the clock starts: the compiler works in them
 SAVE_S = 60
 
@@ -90,6 +92,7 @@ class Trainer:
     def learn(self, batch, rate):
         for group in self.adam.param_groups:
             group["lr"] = rate
+        lora.set_scale(self.student.transformer, WEAK if random.random() < self.args.weak else 1.0)
         loss = self.loss(*batch)
         self.adam.zero_grad(set_to_none=True)
         loss.backward()
@@ -171,6 +174,7 @@ def main():
     parser.add_argument("--rank", type=int, default=16)
     parser.add_argument("--guidance", type=float, default=2.0, help="that the guided stage baked in")
     parser.add_argument("--large", type=float, default=0.3, help="share of steps with large pictures")
+    parser.add_argument("--weak", type=float, default=0.2, help="share of steps at lower strength")
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--tokens", type=int, default=32768, help="a step")
     parser.add_argument("--per-size", type=int, default=32, help="batches kept of the first size")
