@@ -14,6 +14,11 @@ echo "== enqueue: job lines a second into Redis (AOF everysec) =="
 echo
 echo "== queue: scheduler, worker, store and ledger for real; the engine returns a test card =="
 "$build/kiln" bench queue
+echo
+echo "== scale: 64 simulated workers that draw nothing; then a restart on a full queue, and a killed worker =="
+"$build/kiln" bench queue --jobs 100000
+"$build/kiln" bench restart
+"$build/kiln" bench recovery --jobs 4
 
 echo
 echo "== policy: a decision, a million jobs and a thousand workers in memory =="
