@@ -132,13 +132,59 @@ static int assign(struct kiln_leader *leader, const struct kiln_policy_pick *pic
     return rc;
 }
 
+/* --- taking back --------------------------------------------------------------------------------
+ */
+static struct kiln_assigned *of_tag(const struct kiln_member *member, uint64_t tag)
+{
+    for (uint32_t i = 0; member && i < member->hand_count; i++)
+        if (member->hand[i]->tag == tag)
+            return member->hand[i];
+    return NULL;
+}
+
+/* Whether the worker has said what it draws, and that it is not this. */
+static bool waits(const struct kiln_member *member, const struct kiln_assigned *assigned)
+{
+    return assigned->held && !assigned->lost && member->running[0] != '\0' &&
+           strcmp(member->running, assigned->id) != 0;
+}
+
+/* What lies ahead at a busy worker goes back to the queue for an idle one.  First the ledger: from
+ * then on the attempt is another, and what the first worker may still do with it is void.  Then
+ * the worker is told; should it not hear, it finds out before it begins, or at its commit. */
+static int take_back_ahead(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
+{
+    struct kiln_policy_steal steal;
+    if (!kiln_policy_steal(leader->policy, now_ms, &steal))
+        return 0;
+    struct kiln_member *member = kiln_fleet_find(leader, steal.worker);
+    struct kiln_assigned *assigned = of_tag(member, steal.tag);
+    if (!assigned || !waits(member, assigned))
+        return 0;
+    struct kiln_return how = {.code = KILN_OK, .reason = "taken back for an idle worker"};
+    struct kiln_error bus_err;
+    kiln_log(KILN_LOG_INFO, "taken_back", kiln_f("assignment", "%s", assigned->id),
+             kiln_f("worker", "%s", member->name), kiln_f("gain_s", "%.1f", steal.gain_s));
+    kiln_policy_release(leader->policy, member->name, steal.tag);
+    assigned->held = false;
+    int rc = kiln_give_back(leader, member, assigned, &how, err);
+    if (rc)
+        return rc;
+    if (kiln_fleet_order(leader, member->name, KILN_ORDER_DROP, 0, assigned->id, &bus_err))
+        kiln_log(KILN_LOG_WARNING, "order_lost", kiln_f("error", "%s", bus_err.text));
+    kiln_fleet_forget(member, assigned);
+    leader->busy = true;
+    return 0;
+}
+
+/* --- a step ---------------------------------------------------------------------------------- */
 int kiln_dispatch(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
 {
     struct kiln_policy_pick pick;
     bool bus_away = false;
     for (int i = 0; i < PICKS_A_STEP && !bus_away; i++) {
         if (!kiln_policy_pick(leader->policy, now_ms, &pick))
-            return 0;
+            return take_back_ahead(leader, now_ms, err);
         int rc = assign(leader, &pick, now_ms, &bus_away, err);
         if (rc)
             return rc;

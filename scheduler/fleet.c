@@ -75,6 +75,18 @@ void kiln_fleet_drop(struct kiln_member *member, struct kiln_assigned *assigned)
     }
 }
 
+static void remember_finished(struct kiln_member *member, const char *id)
+{
+    snprintf(member->finished[member->finished_turn++ % KILN_FINISHED_MAX],
+             sizeof(member->finished[0]), "%s", id);
+}
+
+void kiln_fleet_forget(struct kiln_member *member, struct kiln_assigned *assigned)
+{
+    remember_finished(member, assigned->id);
+    kiln_fleet_drop(member, assigned);
+}
+
 static void free_member(struct kiln_member *member)
 {
     while (member->hand_count > 0)
@@ -309,8 +321,7 @@ void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *ev
     struct kiln_member *member = kiln_fleet_find(leader, event->worker);
     if (!member)
         return;
-    snprintf(member->finished[member->finished_turn++ % KILN_FINISHED_MAX],
-             sizeof(member->finished[0]), "%s", event->assignment);
+    remember_finished(member, event->assignment);
     struct kiln_assigned *assigned = kiln_fleet_assigned(member, event->assignment);
     if (!assigned || assigned->lost)
         return;

@@ -177,6 +177,8 @@ static int obey(struct kiln_leader *leader, const struct kiln_order *order, stru
         leader->load_due_ms = 0;
         leader->sweep_due_ms = 0;
         return 0;
+    case KILN_ORDER_ASK:
+        return kiln_answer(leader, order, err);
     case KILN_ORDER_DROP: /* from a scheduler to a worker only */
         return 0;
     }

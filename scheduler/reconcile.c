@@ -116,9 +116,9 @@ static bool is_unread(const struct unread *unread, const char *id)
 }
 
 /* --- returning ------------------------------------------------------------------------------- */
-static int give_back(struct kiln_leader *leader, const struct kiln_member *member,
-                     const struct kiln_assigned *assigned, const struct kiln_return *how,
-                     struct kiln_error *err)
+int kiln_give_back(struct kiln_leader *leader, const struct kiln_member *member,
+                   const struct kiln_assigned *assigned, const struct kiln_return *how,
+                   struct kiln_error *err)
 {
     struct kiln_return returns[KILN_ASSIGN_MAX];
     int states[KILN_ASSIGN_MAX];
@@ -163,7 +163,7 @@ static int return_lost(struct kiln_leader *leader, struct kiln_member *member,
                  idle ? "went away before it began" : "vanished");
         struct kiln_return how = {
             .code = idle ? KILN_OK : KILN_UNAVAILABLE, .reason = reason, .crashed = !idle};
-        rc = give_back(leader, member, assigned, &how, err);
+        rc = kiln_give_back(leader, member, assigned, &how, err);
         if (rc == 0)
             kiln_fleet_drop(member, assigned);
     }
@@ -176,7 +176,7 @@ static int return_missing(struct kiln_leader *leader, struct kiln_member *member
     struct kiln_return how = {.code = assigned->seen ? KILN_STALE : KILN_OK,
                               .reason = assigned->seen ? "its worker does not hold it any more"
                                                        : "it never reached its worker"};
-    int rc = give_back(leader, member, assigned, &how, err);
+    int rc = kiln_give_back(leader, member, assigned, &how, err);
     if (rc == 0)
         kiln_fleet_drop(member, assigned);
     return rc;

@@ -104,8 +104,8 @@ int kiln_intake_decode(const char *const *fields, const size_t *lengths, size_t 
 
 /* --- orders -------------------------------------------------------------------------------- */
 
-static const char *const order_names[] = {"cancel_job", "cancel_batch", "drop",
-                                          "drain",      "wake",         NULL};
+static const char *const order_names[] = {"cancel_job", "cancel_batch", "drop", "drain",
+                                          "wake",       "ask",          NULL};
 
 static const struct kiln_wire_field order_fields[] = {
     {"kind", KILN_WIRE_ENUM, true, offsetof(struct kiln_order, kind), sizeof(int), order_names},
@@ -131,7 +131,8 @@ int kiln_order_decode(const char *text, size_t len, struct kiln_order *ret, stru
         return code;
     if (order.kind == KILN_ORDER_CANCEL_JOB && order.job == 0)
         return kiln_fail(err, KILN_PROTOCOL, "order: cancel_job needs \"job\"");
-    bool needs_id = order.kind == KILN_ORDER_CANCEL_BATCH || order.kind == KILN_ORDER_DROP;
+    bool needs_id = order.kind == KILN_ORDER_CANCEL_BATCH || order.kind == KILN_ORDER_DROP ||
+                    order.kind == KILN_ORDER_ASK;
     if (needs_id && order.id[0] == '\0')
         return kiln_fail(err, KILN_PROTOCOL, "order: %s needs \"id\"", order_names[order.kind]);
     *ret = order;

@@ -7,6 +7,7 @@
  *     kiln:{POOL}:beat:<id>         hash    heartbeat with a TTL    (worker -> scheduler)
  *     kiln:{POOL}:events            stream  capped; what happened   (worker, scheduler -> all)
  *     kiln:{POOL}:control           stream  capped; cancel, drain   (kiln -> scheduler)
+ *     kiln:{POOL}:answer:<token>    list    one answer, TTL 30 s    (scheduler -> kiln)
  *
  * Nothing here is truth: the ledger rebuilds the bus.  Decoders trust nothing:
  * KILN_PROTOCOL with the field at fault for anything malformed.
@@ -61,6 +62,7 @@ enum kiln_order_kind {
     KILN_ORDER_DROP,         /* assignment: give it up, the ledger has moved on */
     KILN_ORDER_DRAIN,        /* worker, "" for all, or one incarnation: finish, hand back, exit */
     KILN_ORDER_WAKE,         /* look at the ledger now (after cancel, retry) */
+    KILN_ORDER_ASK,          /* id: token of the answer; job: why it waits, 0: the groups */
 };
 struct kiln_order {
     enum kiln_order_kind kind;

@@ -90,6 +90,7 @@ static void follow_order(struct kiln_worker *worker, const char *text, size_t le
         return;
     case KILN_ORDER_CANCEL_BATCH: /* for the scheduler alone */
     case KILN_ORDER_WAKE:
+    case KILN_ORDER_ASK:
         return;
     }
     kiln_log(KILN_LOG_INFO, "order", kiln_f("kind", "%d", (int)order.kind),

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "scheduler/cli/groups.h"
 #include "scheduler/cli/progress.h"
 #include "scheduler/cli/roster.h"
 #include "scheduler/cli/verbs.h"
@@ -162,6 +163,8 @@ int kiln_verb_status(struct kiln_cli *cli, int argc, char **argv)
     int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
     if (status)
         return status;
+    if (kiln_arg(&args, "groups"))
+        return kiln_status_groups(cli);
     if (look_now(cli, NULL, &look, &err))
         return kiln_report(cli, &err);
     if (cli->json)

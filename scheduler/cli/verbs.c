@@ -35,6 +35,9 @@ static const struct kiln_option up_options[] = {
 static const struct kiln_option down_options[] = {DIR_OPTION, END};
 static const struct kiln_option wait_options[] = {
     {"timeout", "S", "give up after so many seconds with exit code 75"}, END};
+static const struct kiln_option status_options[] = {
+    {"groups", NULL, "only the groups: backlog in GPU-seconds, jobs, workers that have the set"},
+    END};
 static const struct kiln_option watch_options[] = {
     {"interval", "S", "seconds between two looks (1)"}, END};
 static const struct kiln_option jobs_options[] = {
@@ -138,9 +141,11 @@ const struct kiln_verb kiln_verbs[] = {
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_watch},
     {.name = "status",
-     .args = "",
+     .args = "[--groups]",
      .summary = "jobs by state, live workers, groups that wait",
-     .examples = "kiln status --json",
+     .examples = "kiln status --json\n"
+                 "kiln status --groups    what waits in GPU-seconds, as the scheduler sees it",
+     .options = status_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_status},
     {.name = "workers",

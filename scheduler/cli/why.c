@@ -1,13 +1,15 @@
 /* why.c - `kiln why JOB`: why it waits, or where it is.
  *
  * The reasons are collected in the order in which they bind: a job that may not run yet, a fleet
- * that cannot run anything, then the line it stands in.  Everything said is read from the ledger
- * and the heartbeats at this moment; nothing is guessed.
+ * that cannot run anything, then the rule of the scheduler that holds it, with an estimate of when
+ * it begins; the leading scheduler is asked for that.  If it does not answer, the line that the job
+ * stands in is told from the ledger and the heartbeats.
  */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "scheduler/cli/ask.h"
 #include "scheduler/cli/records.h"
 #include "scheduler/cli/roster.h"
 #include "scheduler/cli/verbs.h"
@@ -125,6 +127,41 @@ static int explain_line(struct why *why, const struct kiln_job_row *row, struct 
     return 0;
 }
 
+/* What the leader says: the rule that holds it, its place, when it will begin.  False: nobody has
+ * answered, or it does not wait there (any more). */
+static bool explain_rule(struct why *why, uint64_t job)
+{
+    struct kiln_error err;
+    json_t *answer;
+    char start[32], low[32], high[32];
+    if (kiln_ask(why->cli, job, &answer, &err)) {
+        kiln_say(why->cli, "the scheduler could not be asked: %s", err.text);
+        return false;
+    }
+    if (!json_is_true(json_object_get(answer, "waits"))) {
+        json_decref(answer);
+        return false;
+    }
+    static const char *const told[] = {"hold",    "place", "of",    "holders",
+                                       "start_s", "low_s", "high_s"};
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        json_object_set(why->facts, told[i], json_object_get(answer, told[i]));
+    because(why, "%s", json_string_value(json_object_get(answer, "text")));
+    because(why, "place %lld in its queue, %lld jobs wait in its group",
+            (long long)json_integer_value(json_object_get(answer, "place")),
+            (long long)json_integer_value(json_object_get(answer, "of")));
+    if (json_is_number(json_object_get(answer, "start_s")))
+        because(
+            why, "it should begin in about %s (between %s and %s)",
+            kiln_seconds_text(json_number_value(json_object_get(answer, "start_s")), start,
+                              sizeof start),
+            kiln_seconds_text(json_number_value(json_object_get(answer, "low_s")), low, sizeof low),
+            kiln_seconds_text(json_number_value(json_object_get(answer, "high_s")), high,
+                              sizeof high));
+    json_decref(answer);
+    return true;
+}
+
 /* Backoff first, since nothing else matters before it is over. */
 static int explain_queued(struct why *why, const struct kiln_job_row *row, struct kiln_error *err)
 {
@@ -138,7 +175,7 @@ static int explain_queued(struct why *why, const struct kiln_job_row *row, struc
         because(why, "its last attempt failed (%s); the next one may start in %s",
                 row->error ? row->error : "no reason kept",
                 kiln_seconds_text((double)(row->not_before_ms - now_ms) / 1e3, left, sizeof left));
-    if (explain_fleet(why, row->job.model, led))
+    if (explain_fleet(why, row->job.model, led) || explain_rule(why, row->job.id))
         return 0;
     return explain_line(why, row, err);
 }

@@ -1,0 +1,102 @@
+/* answer.c - questions of the command line: why does this job wait, what waits in which group.
+ *
+ * Only the leader's memory knows, so the question travels as an order and the answer comes back in
+ * a list of its own with a short TTL (bus.md).  A question that nobody waits for any more costs as
+ * much as any other: little, and no more than ORDERS_MAX of them are read in one round.
+ */
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/leader.h"
+#include "schemas/log.h"
+#include "storage/backoff.h"
+
+#define ANSWER_TTL_S 30
+#define GROUPS_TOLD 200 /* the largest ones */
+
+/* --- one job --------------------------------------------------------------------------------- */
+/* JSON has no infinity: null, never. */
+static json_t *seconds(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *tell_why(const struct kiln_leader *leader, uint64_t job)
+{
+    struct kiln_policy_why why;
+    struct kiln_error err;
+    if (kiln_policy_why(leader->policy, job, kiln_clock_ms(), &why, &err))
+        return json_pack("{s:i, s:I, s:b}", "v", KILN_WIRE_VERSION, "job", (json_int_t)job, "waits",
+                         0);
+    return json_pack("{s:i, s:I, s:b, s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:s}", "v",
+                     KILN_WIRE_VERSION, "job", (json_int_t)job, "waits", 1, "hold",
+                     kiln_policy_hold_name(why.hold), "place", (int)why.place, "of", (int)why.of,
+                     "holders", (int)why.holders, "start_s", seconds(why.start_s), "low_s",
+                     seconds(why.low_s), "high_s", seconds(why.high_s), "text", why.text);
+}
+
+/* --- the groups ------------------------------------------------------------------------------ */
+struct group_list {
+    struct kiln_policy_group *at;
+    size_t count, room;
+};
+
+static void keep_group(void *arg, const struct kiln_policy_group *group)
+{
+    struct group_list *list = arg;
+    if (list->count < list->room)
+        list->at[list->count++] = *group;
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct kiln_policy_group *x = a, *y = b;
+    return (x->backlog_s < y->backlog_s) - (x->backlog_s > y->backlog_s);
+}
+
+static json_t *tell_groups(const struct kiln_leader *leader)
+{
+    struct kiln_policy_counts counts;
+    kiln_policy_counts(leader->policy, &counts);
+    struct group_list list = {.room = counts.groups};
+    list.at = calloc(counts.groups + 1, sizeof(*list.at));
+    if (!list.at)
+        return NULL;
+    kiln_policy_groups(leader->policy, keep_group, &list);
+    qsort(list.at, list.count, sizeof(*list.at), larger_first);
+    json_t *groups = json_array();
+    for (size_t i = 0; i < list.count && i < GROUPS_TOLD; i++) {
+        const struct kiln_policy_group *g = &list.at[i];
+        json_array_append_new(groups,
+                              json_pack("{s:s, s:s, s:i, s:i, s:i, s:f, s:i, s:i, s:f}", "model",
+                                        g->model, "loras", g->lora_set, "width", (int)g->width,
+                                        "height", (int)g->height, "steps", (int)g->steps,
+                                        "guidance", g->guidance, "queued", (int)g->jobs, "holders",
+                                        (int)g->holders, "backlog_s", g->backlog_s));
+    }
+    free(list.at);
+    return json_pack("{s:i, s:i, s:i, s:i, s:f, s:I, s:I, s:I, s:o}", "v", KILN_WIRE_VERSION,
+                     "waiting", (int)counts.waiting, "sleeping", (int)counts.sleeping, "workers",
+                     (int)counts.workers, "backlog_s", counts.backlog_s, "groups_total",
+                     (json_int_t)list.count, "picks", (json_int_t)counts.picks, "switches",
+                     (json_int_t)counts.switches, "groups", groups);
+}
+
+int kiln_answer(struct kiln_leader *leader, const struct kiln_order *order, struct kiln_error *err)
+{
+    json_t *answer = order->job ? tell_why(leader, order->job) : tell_groups(leader);
+    char *text = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
+    char key[KILN_KEY_MAX + KILN_BATCH_NAME_MAX];
+    kiln_wire_key(key, sizeof(key), leader->pool, "answer", order->id);
+    int rc = text ? kiln_bus_push(leader->bus, key, text, ANSWER_TTL_S, err)
+                  : kiln_fail(err, KILN_NO_MEMORY, "no memory for an answer");
+    if (rc == KILN_NO_MEMORY) { /* nobody is served by ending the leadership for it */
+        kiln_log(KILN_LOG_WARNING, "question_unanswered", kiln_f("error", "%s", err->text));
+        rc = 0;
+    }
+    free(text);
+    json_decref(answer);
+    return rc;
+}

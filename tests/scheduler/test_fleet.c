@@ -1,0 +1,184 @@
+/* test_fleet.c - what a scheduler and its workers know of each other: costs that are learned and
+ * kept, work that is taken back for an idle worker, questions that are answered. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "storage/bus.h"
+#include "storage/ledger.h"
+#include "tests/support/jobs.h"
+#include "tests/support/scheduler_process.h"
+#include "tests/support/worker_process.h"
+
+#define LIMIT_S 40
+#define LINE(width, height, words)                                                                 \
+    "{\"prompt\":\"" words "\",\"width\":" #width ",\"height\":" #height ",\"steps\":2}"
+
+static struct kiln_test_stack *stack;
+static struct kiln_test_scheduler scheduler;
+static struct kiln_test_worker workers[2];
+static struct kiln_error err;
+
+static int start(void **state)
+{
+    (void)state;
+    stack = kiln_test_stack_start(KILN_STACK_REDIS | KILN_STACK_TABLES);
+    return stack ? 0 : -1;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    kiln_test_stack_stop(stack);
+    return 0;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    kiln_test_flushall(stack);
+    free(kiln_test_sql(stack, "SET client_min_messages = error; TRUNCATE batch, event CASCADE;"
+                              " TRUNCATE cost"));
+    memset(workers, 0, sizeof(workers));
+    kiln_test_scheduler_start(&scheduler, stack, "a");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        kiln_test_worker_signal(&workers[i], SIGKILL);
+        (void)kiln_test_worker_wait(&workers[i], 10);
+    }
+    if (scheduler.pid)
+        kiln_test_scheduler_kill(&scheduler);
+    return 0;
+}
+
+static bool count_is(const char *sql, long long wanted)
+{
+    return kiln_test_until(stack, sql, wanted, LIMIT_S);
+}
+
+static json_t *ask(uint64_t job, const char *token)
+{
+    struct kiln_order order = {.kind = KILN_ORDER_ASK, .job = job};
+    struct kiln_bus *bus = NULL;
+    char key[256], *text = NULL;
+    snprintf(order.id, sizeof(order.id), "%s", token);
+    kiln_test_control(stack, &order);
+    kiln_wire_key(key, sizeof(key), kiln_config_text(stack->config, KILN_KEY_POOL), "answer",
+                  token);
+    kiln_test_ok(kiln_bus_open(stack->config, &bus, &err), err);
+    kiln_test_ok(kiln_bus_pop(bus, key, LIMIT_S * 1000, &text, &err), err);
+    kiln_bus_close(bus);
+    assert_non_null(text);
+    json_t *answer = json_loads(text, 0, NULL);
+    free(text);
+    assert_true(json_is_object(answer));
+    return answer;
+}
+
+static long long number(const json_t *object, const char *key)
+{
+    return (long long)json_number_value(json_object_get(object, key));
+}
+
+/* --- costs ----------------------------------------------------------------------------------- */
+/* What one scheduler has measured the next one knows before anything has run. */
+static void learned_costs_outlive_the_scheduler(void **state)
+{
+    (void)state;
+    kiln_test_worker_start(&workers[0], stack, "w0", NULL, true);
+    kiln_test_enqueue(stack, "b", "t", LINE(64, 64, "a car @step_ms=300"), 0, 2, true);
+    assert_true(count_is("SELECT count(*) FROM job WHERE state = 2", 2));
+    assert_true(count_is("SELECT least(count(*), 1) FROM cost WHERE kind = 0 AND device <> ''"
+                         " AND mean > 0.2",
+                         1));
+    assert_int_equal(kiln_test_scheduler_stop(&scheduler), 0);
+    kiln_test_worker_signal(&workers[0], SIGKILL);
+    (void)kiln_test_worker_wait(&workers[0], 10);
+    kiln_test_scheduler_start(&scheduler, stack, "a");
+    kiln_test_enqueue(stack, "c", "t2", LINE(64, 64, "one more car"), 0, 10, true);
+    assert_true(count_is("SELECT count(*) FROM job WHERE state = 0", 10));
+    json_t *answer = NULL;
+    for (int i = 0; i < 50 && number(answer, "waiting") != 10; i++) {
+        char token[16];
+        json_decref(answer);
+        snprintf(token, sizeof(token), "costs%d", i);
+        answer = ask(0, token);
+    }
+    assert_int_equal(number(answer, "waiting"), 10);
+    assert_true(json_number_value(json_object_get(answer, "backlog_s")) > 2);
+    json_decref(answer);
+}
+
+/* --- taking back ----------------------------------------------------------------------------- */
+/* Two jobs of two sizes: the one behind the other at the only worker moves to the second worker as
+ * soon as there is one, and is drawn once. */
+static void work_ahead_moves_to_an_idle_worker(void **state)
+{
+    (void)state;
+    static const char *const lines[2] = {LINE(64, 96, "a slow car @step_ms=1500"),
+                                         LINE(96, 64, "a slow bus @step_ms=1500")};
+    kiln_test_worker_start(&workers[0], stack, "w0", NULL, true);
+    kiln_test_enqueue(stack, "teach", "t0", lines[0], 0, 1, false);
+    kiln_test_enqueue(stack, "teach", "t0", lines[1], 1, 1, true);
+    assert_true(count_is("SELECT count(*) FROM job WHERE state = 2", 2));
+    kiln_test_enqueue(stack, "b", "t1", lines[0], 0, 1, false);
+    kiln_test_enqueue(stack, "b", "t1", lines[1], 1, 1, true);
+    assert_true(count_is("SELECT count(*) FROM job WHERE state = 1", 2));
+    kiln_test_worker_start(&workers[1], stack, "w1", NULL, true);
+    assert_true(count_is("SELECT count(*) FROM job WHERE state = 2", 4));
+    assert_int_equal(kiln_test_scheduler_said(&scheduler, "taken_back"), 1);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM image"), 4);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM image WHERE worker = 'w1'"), 1);
+    assert_int_equal(kiln_test_count(stack, "SELECT max(tries) FROM job"), 1);
+    assert_int_equal(kiln_test_count(stack, "SELECT max(crashes) FROM job"), 0);
+}
+
+/* --- questions ------------------------------------------------------------------------------- */
+static void questions_are_answered(void **state)
+{
+    (void)state;
+    kiln_test_enqueue(stack, "b", "t", LINE(64, 64, "a car"), 0, 3, true);
+    assert_int_equal(kiln_test_receipt(stack, "t").accepted, 3);
+    uint64_t first = (uint64_t)kiln_test_count(stack, "SELECT min(id) FROM job");
+    json_t *answer = ask(first, "early");
+    while (!json_is_true(json_object_get(answer, "waits"))) { /* the leader loads it in a moment */
+        json_decref(answer);
+        answer = ask(first, "again");
+    }
+    assert_string_equal(json_string_value(json_object_get(answer, "hold")), "no_worker");
+    assert_true(json_is_null(json_object_get(answer, "start_s")));
+    json_decref(answer);
+    answer = ask(999999, "absent");
+    assert_true(json_is_false(json_object_get(answer, "waits")));
+    json_decref(answer);
+    answer = ask(0, "groups");
+    assert_int_equal(number(answer, "waiting"), 3);
+    assert_int_equal(number(answer, "groups_total"), 1);
+    const json_t *group = json_array_get(json_object_get(answer, "groups"), 0);
+    assert_int_equal(number(group, "queued"), 3);
+    assert_int_equal(number(group, "width"), 64);
+    assert_true(json_number_value(json_object_get(group, "backlog_s")) > 0);
+    json_decref(answer);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(learned_costs_outlive_the_scheduler),
+        TEST(work_ahead_moves_to_an_idle_worker),
+        TEST(questions_are_answered),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
