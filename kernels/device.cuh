@@ -26,9 +26,7 @@ namespace kiln
 constexpr int warp_size = 32;
 constexpr unsigned all_lanes = 0xffffffffu;
 
-/* --- bf16
- * -----------------------------------------------------------------------------------------
- */
+/* --- bf16 ------------------------------------------------------------------------------------- */
 
 /* Two values rounded to bf16, `low` in the lower half. */
 __device__ __forceinline__ uint32_t pack_bf16(float low, float high)
@@ -71,9 +69,7 @@ __device__ __forceinline__ uint32_t pack_e4m3(float low, float high)
 #endif
 }
 
-/* --- chunks
- * ---------------------------------------------------------------------------------------
- */
+/* --- chunks ----------------------------------------------------------------------------------- */
 
 template <int W> struct chunk {
     uint32_t words[W / 2]; /* W is 8 */
@@ -151,9 +147,7 @@ __device__ __forceinline__ void multiply(float v[W], const void *factor, int64_t
     round_all<W>(v);
 }
 
-/* --- reductions: every thread gets the result, always summed in the same order
- * ---------------------
- */
+/* --- reductions: every thread gets the result, always summed in the same order ---------------- */
 
 template <int LANES = warp_size> __device__ __forceinline__ float lane_sum(float v)
 {
@@ -197,9 +191,7 @@ __device__ __forceinline__ float block_max(float v, float *slots)
     return top;
 }
 
-/* --- launching
- * ------------------------------------------------------------------------------------
- */
+/* --- launching -------------------------------------------------------------------------------- */
 
 inline bool on_bytes(const void *p, unsigned bytes)
 {

@@ -115,9 +115,7 @@ static __global__ void __launch_bounds__(threads)
     }
 }
 
-/* --- gains
- * ----------------------------------------------------------------------------------------
- */
+/* --- gains ------------------------------------------------------------------------------------ */
 
 static __device__ __forceinline__ double bf16_at(const void *p, int64_t i)
 {
@@ -182,9 +180,7 @@ static __global__ void __launch_bounds__(gain_threads)
     }
 }
 
-/* --- apply
- * ----------------------------------------------------------------------------------------
- */
+/* --- apply ------------------------------------------------------------------------------------ */
 
 template <int W>
 static __device__ __forceinline__ chunk<W> normed(const chunk<W> &in, const float gain[W],
@@ -238,9 +234,7 @@ static __global__ void __launch_bounds__(threads)
     }
 }
 
-/* --- launching
- * ------------------------------------------------------------------------------------
- */
+/* --- launching -------------------------------------------------------------------------------- */
 
 /* So many parts that each thread of a part has a batch of chunks to load, within bounds. */
 static int64_t parts_of(const struct kiln_group_norm *a)

@@ -96,9 +96,7 @@ static __global__ void __launch_bounds__(threads) mix(const struct kiln_latent_m
     }
 }
 
-/* --- slerp
- * ----------------------------------------------------------------------------------------
- */
+/* --- slerp ------------------------------------------------------------------------------------ */
 
 /* The sum over the block, in every thread; shared memory as in block_sum. */
 static __device__ __forceinline__ double block_sum(double v, double *slots)
@@ -179,9 +177,7 @@ static __global__ void __launch_bounds__(threads) slerp_apply(const struct kiln_
     }
 }
 
-/* --- launching
- * ------------------------------------------------------------------------------------
- */
+/* --- launching -------------------------------------------------------------------------------- */
 
 static int check(const char *name, int64_t n, float share, struct kiln_error *err)
 {

@@ -90,9 +90,7 @@ static __global__ void __launch_bounds__(threads)
     }
 }
 
-/* --- any shape
- * ------------------------------------------------------------------------------------
- */
+/* --- any shape -------------------------------------------------------------------------------- */
 
 /* Where value i of the latents is among the tokens; its item in *item. */
 static __device__ __forceinline__ int64_t token_of(const struct kiln_patches &s, int64_t i,
@@ -132,9 +130,7 @@ static __global__ void __launch_bounds__(threads)
     }
 }
 
-/* --- launching
- * ------------------------------------------------------------------------------------
- */
+/* --- launching -------------------------------------------------------------------------------- */
 
 static int check(const char *name, const struct kiln_patches *s, struct kiln_error *err)
 {

@@ -50,9 +50,7 @@ static __device__ __forceinline__ head_place place_of(const struct kiln_qkv_rope
     return {nullptr, a.v, row.kv + (head - a.kv_heads) * p.kv.head, 1.0f, false};
 }
 
-/* --- eight values a lane
- * --------------------------------------------------------------------------
- */
+/* --- eight values a lane ---------------------------------------------------------------------- */
 
 /* The angles of this lane's 8 values: interleaved, a pair has one; else a value has its own. */
 template <int LANES, bool INTERLEAVED>
@@ -154,9 +152,7 @@ static __global__ void __launch_bounds__(threads)
     }
 }
 
-/* --- any head size
- * --------------------------------------------------------------------------------
- */
+/* --- any head size ---------------------------------------------------------------------------- */
 
 static __device__ __forceinline__ float value_at(const void *p, int64_t at)
 {
@@ -204,9 +200,7 @@ static __global__ void __launch_bounds__(threads)
     }
 }
 
-/* --- launching
- * ------------------------------------------------------------------------------------
- */
+/* --- launching -------------------------------------------------------------------------------- */
 
 static int check(const struct kiln_qkv_rope *a, struct kiln_error *err)
 {

@@ -67,9 +67,7 @@ __device__ __forceinline__ void quantise_held(const chunk<W> held[ITEMS], int ch
         }
 }
 
-/* --- launchers
- * ------------------------------------------------------------------------------------
- */
+/* --- launchers -------------------------------------------------------------------------------- */
 
 /* Threads that share out `chunks`, each at most `items`; whole warps. */
 inline int row_threads(int chunks, int items)

@@ -25,6 +25,7 @@
 #include "kernels/layer_norm.h"
 #include "kernels/patches.h"
 #include "kernels/qkv_rope.h"
+#include "kernels/quantise.h"
 #include "kernels/rgb8.h"
 #include "kernels/rms_norm.h"
 #include "kernels/swiglu.h"
@@ -59,8 +60,7 @@ static void must_launch(int code, const struct kiln_error *err)
     exit(1);
 }
 
-/* --- timing --------------------------------------------------------------------------------------
- */
+/* --- timing ----------------------------------------------------------------------------------- */
 
 static int by_size(const void *a, const void *b)
 {
@@ -107,8 +107,7 @@ static void queue_copy(void)
     must(cudaMemcpyAsync(pools[1], pools[0], POOL_BYTES, cudaMemcpyDeviceToDevice, stream), "copy");
 }
 
-/* --- rows ----------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 #define WIDTH 3840
 #define FFN 10240
@@ -121,6 +120,7 @@ static struct kiln_rms_norm rms;
 static struct kiln_swiglu gate;
 static struct kiln_qkv_rope split;
 static struct kiln_layer_norm layer;
+static struct kiln_quantise codes;
 
 static void queue_rms(void)
 {
@@ -140,6 +140,11 @@ static void queue_split(void)
 static void queue_layer(void)
 {
     must_launch(kiln_layer_norm_launch(&layer, rows, stream, &err), &err);
+}
+
+static void queue_codes(void)
+{
+    must_launch(kiln_quantise_launch(&codes, rows, stream, &err), &err);
 }
 
 /* pools[7] holds the weights: they are read by every row and stay in the caches. */
@@ -182,6 +187,12 @@ static void bench_transformer(int64_t count)
                                      .eps = 1e-6f,
                                      .format = KILN_BF16};
     report("layer_norm", shape, (double)(rows * WIDTH) * 4, queue_layer);
+    codes = (struct kiln_quantise){.x = pools[0],
+                                   .quantised = (uint8_t *)pools[1],
+                                   .row_scale = (float *)(void *)pools[2],
+                                   .n = WIDTH,
+                                   .format = KILN_BF16};
+    report("quantise", shape, (double)(rows * WIDTH) * 3 + (double)rows * 4, queue_codes);
     split = (struct kiln_qkv_rope){.qkv = pools[0],
                                    .q_norm = weights_at(0),
                                    .k_norm = weights_at(1),
@@ -212,8 +223,7 @@ static void bench_transformer(int64_t count)
     report("swiglu -> e4m3", shape, (double)(rows * FFN) * 5 + (double)rows * 4, queue_gate);
 }
 
-/* --- pictures ------------------------------------------------------------------------------------
- */
+/* --- pictures --------------------------------------------------------------------------------- */
 
 static struct kiln_group_norm norm;
 static struct kiln_upsample upsample;
@@ -305,8 +315,7 @@ static void bench_pictures(void)
     bench_downscale(300);
 }
 
-/* --- latents -------------------------------------------------------------------------------------
- */
+/* --- latents ---------------------------------------------------------------------------------- */
 
 static struct kiln_patchify patchify;
 static struct kiln_patch_step step;
@@ -388,8 +397,7 @@ static void bench_latents(int64_t items, int side)
     report("slerp (2 x 2 reads, 1 write)", text, (double)n * 20, queue_slerp);
 }
 
-/* --- the program ---------------------------------------------------------------------------------
- */
+/* --- the program ------------------------------------------------------------------------------ */
 
 static void open_device(void)
 {

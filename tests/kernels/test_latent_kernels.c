@@ -50,8 +50,7 @@ static double variance(const float *p, int64_t count)
     return square / (double)count - pow(sum / (double)count, 2);
 }
 
-/* --- patches -------------------------------------------------------------------------------------
- */
+/* --- patches ---------------------------------------------------------------------------------- */
 
 enum { CHANNELS = 3, HEIGHT = 4, WIDTH = 6, PATCH = 2, ROWS = 8, PATCHES = 6, ROW = 12 };
 
@@ -133,8 +132,7 @@ static void a_step_marks_the_item_that_is_not_finite(void **state)
     free(latent), free(with);
 }
 
-/* --- mixes ---------------------------------------------------------------------------------------
- */
+/* --- mixes ------------------------------------------------------------------------------------ */
 
 static void a_split_comes_together_again(void **state)
 {
@@ -212,8 +210,7 @@ static void slerp_of_parallels_is_a_line(void **state)
     }
 }
 
-/* --- pictures ------------------------------------------------------------------------------------
- */
+/* --- pictures --------------------------------------------------------------------------------- */
 
 static void upsample_repeats_pixels(void **state)
 {

@@ -11,6 +11,7 @@
 #include "kernels/fp8.h"
 #include "kernels/layer_norm.h"
 #include "kernels/qkv_rope.h"
+#include "kernels/quantise.h"
 #include "kernels/rms_norm.h"
 #include "kernels/swiglu.h"
 #include "tests/support/random.h"
@@ -32,8 +33,7 @@ static double at(const void *p, int64_t i, enum kiln_float f)
     return (double)kiln_load(p, i, f);
 }
 
-/* --- e4m3 ----------------------------------------------------------------------------------------
- */
+/* --- e4m3 ------------------------------------------------------------------------------------- */
 
 /* The value of a code by the definition: sign, 4 bits of exponent about 7, 3 of fraction. */
 static double meaning(int code)
@@ -106,8 +106,20 @@ static void rows_that_are_not_ordinary(void **state)
     assert_true(codes[1] == 0x7f && isinf(scale));
 }
 
-/* --- the passes ----------------------------------------------------------------------------------
- */
+static void rows_of_their_own(void **state)
+{
+    (void)state;
+    uint8_t rows[2 * 3];
+    float scales[2] = {0};
+    const float two[2 * 3] = {1, 2, 3, -0.5f, 0, 0.25f};
+    const struct kiln_quantise args = {two, rows, scales, 3, KILN_F32};
+    kiln_quantise_ref(&args, 0, 1);
+    kiln_quantise_ref(&args, 1, 2);
+    check_codes(two, 3, KILN_F32, rows, scales[0]);
+    check_codes(two + 3, 3, KILN_F32, rows + 3, scales[1]);
+}
+
+/* --- the passes ------------------------------------------------------------------------------- */
 
 /* Norm, residual, next norm and quantising at once give what they give one after another. */
 static void check_passes(int64_t n, enum kiln_float f)
@@ -229,8 +241,7 @@ static void layer_norm(void **state)
         }
 }
 
-/* --- heads of batches ----------------------------------------------------------------------------
- */
+/* --- heads of batches ------------------------------------------------------------------------- */
 
 enum { ITEMS = 3, TOKENS = 4, HEADS = 3, KV_HEADS = 2, DIM = 6 };
 
@@ -302,9 +313,13 @@ static void heads_of_a_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code_comes_back),      cmocka_unit_test(e4m3_rounds_to_nearest_even),
-        cmocka_unit_test(rows_that_are_not_ordinary), cmocka_unit_test(passes_at_once),
-        cmocka_unit_test(swiglu_quantised),           cmocka_unit_test(layer_norm),
+        cmocka_unit_test(every_code_comes_back),
+        cmocka_unit_test(e4m3_rounds_to_nearest_even),
+        cmocka_unit_test(rows_that_are_not_ordinary),
+        cmocka_unit_test(rows_of_their_own),
+        cmocka_unit_test(passes_at_once),
+        cmocka_unit_test(swiglu_quantised),
+        cmocka_unit_test(layer_norm),
         cmocka_unit_test(heads_of_a_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -199,9 +199,7 @@ void host_cuda_run(struct index grid, int threads, void (*body)(void *), void *c
                 run_block(threads);
 }
 
-/* --- the C API
- * ------------------------------------------------------------------------------------
- */
+/* --- the C API -------------------------------------------------------------------------------- */
 
 const char *cudaGetErrorName(cudaError_t code)
 {

@@ -9,9 +9,7 @@
 /* fp32 results: a product and a sum that one side may round once instead of twice. */
 #define F32_SHARE 1e-6
 
-/* --- layer_norm
- * -----------------------------------------------------------------------------------
- */
+/* --- layer_norm ------------------------------------------------------------------------------- */
 
 static void check_layer_norm(int64_t rows, int64_t n, bool in_place, size_t shift, float offset)
 {
@@ -52,9 +50,7 @@ static void layer_norm(void)
     check_layer_norm(3, 3840, false, 0, 50);
 }
 
-/* --- patches and steps
- * ----------------------------------------------------------------------------
- */
+/* --- patches and steps ------------------------------------------------------------------------ */
 
 static const struct kiln_patches shapes[] = {
     {.items = 1, .channels = 16, .height = 4, .width = 6, .patch = 2, .item_rows = 6},
@@ -187,9 +183,7 @@ static void patches_refuse(void)
     refused(kiln_patchify_launch(&args, NULL, &err), KILN_OK, &err);
 }
 
-/* --- mixes
- * ----------------------------------------------------------------------------------------
- */
+/* --- mixes ------------------------------------------------------------------------------------ */
 
 static const int64_t counts[] = {1, 3, 4, 255, 1024, 1025, 40000};
 

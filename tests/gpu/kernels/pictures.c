@@ -10,9 +10,7 @@
 
 enum { IN_PLACE = 1, SILU = 2, UNALIGNED = 4 };
 
-/* --- group_norm
- * -----------------------------------------------------------------------------------
- */
+/* --- group_norm ------------------------------------------------------------------------------- */
 
 struct norm_case {
     struct twins set;
@@ -130,9 +128,7 @@ static void group_norm_refuses(void)
     refused(kiln_group_norm_launch(&args, 1, memory, NULL, &err), KILN_UNSUPPORTED, &err);
 }
 
-/* --- upsample
- * -------------------------------------------------------------------------------------
- */
+/* --- upsample --------------------------------------------------------------------------------- */
 
 static void check_upsample(int64_t items, int height, int width, int channels, size_t shift)
 {
@@ -171,9 +167,7 @@ static void upsample(void)
         }
 }
 
-/* --- rgb8
- * -----------------------------------------------------------------------------------------
- */
+/* --- rgb8 ------------------------------------------------------------------------------------- */
 
 static void check_rgb8(int64_t pixels, int channels, enum kiln_float format, size_t shift)
 {
@@ -218,9 +212,7 @@ static void rgb8(void)
             }
 }
 
-/* --- downscale
- * ------------------------------------------------------------------------------------
- */
+/* --- downscale -------------------------------------------------------------------------------- */
 
 static void check_downscale(int64_t items, const uint32_t s[4])
 {

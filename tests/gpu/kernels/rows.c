@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "kernels/qkv_rope.h"
+#include "kernels/quantise.h"
 #include "kernels/rms_norm.h"
 #include "kernels/swiglu.h"
 #include "tests/gpu/kernels/twin.h"
@@ -16,9 +17,7 @@ static size_t bf16_bytes(int64_t count)
     return (size_t)count * 2;
 }
 
-/* --- rms_norm
- * -------------------------------------------------------------------------------------
- */
+/* --- rms_norm --------------------------------------------------------------------------------- */
 
 enum { FACTOR = 1, ADD = 2, NEXT = 4, QUANTISED = 8, ALONE = 16, IN_PLACE = 32, UNALIGNED = 64 };
 
@@ -154,9 +153,7 @@ static void rms_norm_refuses(void)
     refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
 }
 
-/* --- swiglu
- * ---------------------------------------------------------------------------------------
- */
+/* --- swiglu ----------------------------------------------------------------------------------- */
 
 static void check_swiglu(int64_t rows, int64_t n, int form)
 {
@@ -232,11 +229,46 @@ static void swiglu_at_the_ends(void)
     twins_free(&set);
 }
 
-/* --- qkv_rope
- * -------------------------------------------------------------------------------------
- */
+/* --- quantise --------------------------------------------------------------------------------- */
 
-enum { NORMED = 1, ROTATED = 2, INTERLEAVED = 4, BY_TOKEN = 8, ITEMS = 16, SCALED = 64 };
+static void check_quantise(int64_t rows, int64_t n, size_t shift)
+{
+    struct twins set = {.shift = shift};
+    struct test_random random = {(uint64_t)n};
+    struct kiln_error err;
+    describe("%lld rows of %lld", (long long)rows, (long long)n);
+    struct twin *x = add_bf16(&set, "x", rows * n, &random, 300);
+    struct twin *codes = twins_add(&set, "quantised", (size_t)(rows * n));
+    struct twin *scales = twins_add(&set, "row_scale", (size_t)rows * 4);
+    twins_push(&set);
+    struct kiln_quantise args[2];
+    for (int side = 0; side < 2; side++)
+        args[side] = (struct kiln_quantise){.x = twin_side(x, side),
+                                            .quantised = twin_side(codes, side),
+                                            .row_scale = twin_side(scales, side),
+                                            .n = n,
+                                            .format = KILN_BF16};
+    if (launched(kiln_quantise_launch(&args[1], rows, NULL, &err), &err)) {
+        kiln_quantise_ref(&args[0], 0, rows);
+        twins_pull(&set);
+        compare_bytes(codes, 0, 0); /* no sum, one product: the same to the bit */
+        compare_bytes(scales, 0, 0);
+        compare_untouched(x);
+    }
+    twins_free(&set);
+}
+
+static void quantise(void)
+{
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        check_quantise(3, widths[i], 0);
+        check_quantise(3, widths[i], 4);
+    }
+}
+
+/* --- qkv_rope --------------------------------------------------------------------------------- */
+
+enum { NORMED = 1, ROTATED = 2, INTERLEAVED = 4, BY_TOKEN = 8, ITEMS = 16, SCALED = 32 };
 
 struct split_case {
     struct twins set;
@@ -354,6 +386,7 @@ const struct kernel_test row_tests[] = {
     {"rms_norm_refuses", rms_norm_refuses},
     {"swiglu", swiglu},
     {"swiglu_at_the_ends", swiglu_at_the_ends},
+    {"quantise", quantise},
     {"qkv_rope", qkv_rope},
     {"qkv_rope_refuses", qkv_rope_refuses},
     {NULL, NULL},

@@ -31,8 +31,7 @@ static void must(cudaError_t code, const char *what)
     exit(1);
 }
 
-/* --- memory --------------------------------------------------------------------------------------
- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 struct twin *twins_add(struct twins *set, const char *what, size_t bytes)
 {
@@ -91,8 +90,7 @@ void twins_free(struct twins *set)
     set->count = 0;
 }
 
-/* --- values --------------------------------------------------------------------------------------
- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static float value_within(struct test_random *random, float size)
 {
@@ -196,8 +194,7 @@ void compare_untouched(const struct twin *t)
         complain("%s: an operand was changed", t->what);
 }
 
-/* --- running -------------------------------------------------------------------------------------
- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 static int complaints;
 

@@ -65,8 +65,7 @@ void compare_bytes(const struct twin *t, int step, double stray);
 /* The device's side is as it was pushed. */
 void compare_untouched(const struct twin *t);
 
-/* --- running -------------------------------------------------------------------------------------
- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 /* Counts a failure of the running test, with a sentence. */
 void complain(const char *fmt, ...) KILN_PRINTF(1, 2);

@@ -1,0 +1,12 @@
+/* quantise_ref.c - see quantise.h. */
+#include "kernels/quantise.h"
+
+#include "kernels/fp8.h"
+
+void kiln_quantise_ref(const struct kiln_quantise *args, int64_t begin, int64_t end)
+{
+    const int64_t n = args->n, size = kiln_float_size(args->format);
+    for (int64_t row = begin; row < end; row++)
+        kiln_quantise_row((const char *)args->x + row * n * size, n, args->format,
+                          args->quantised + row * n, args->row_scale + row);
+}
