@@ -12,6 +12,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "scheduler/cli/effort.h"
 #include "scheduler/cli/enqueue.h"
 #include "scheduler/cli/export.h"
 #include "scheduler/cli/progress.h"
@@ -171,14 +172,17 @@ static int finish(struct place *place, struct kiln_export *export)
              (unsigned long long)export->jobs);
     if (status)
         kiln_say(cli, "      why not all: kiln jobs --batch %s --state failed", batch);
+    if (!cli->json)
+        kiln_say_effort(cli, batch);
     char *real = realpath(out, NULL);
     int printed = 0;
     if (cli->json) {
         char index[PATH_MAX];
         kiln_join(index, real ? real : out, "index.html");
-        printed = kiln_print_json(cli, json_pack("{s:s, s:s, s:s, s:o}", "batch", batch, "out", out,
-                                                 "index", index, "jobs",
-                                                 kiln_counts_json(&progress.jobs)));
+        printed =
+            kiln_print_json(cli, json_pack("{s:s, s:s, s:s, s:o, s:o?}", "batch", batch, "out", out,
+                                           "index", index, "jobs", kiln_counts_json(&progress.jobs),
+                                           "effort", kiln_effort_json(cli, batch)));
     } else {
         printf("%s/index.html\n", real ? real : out);
     }

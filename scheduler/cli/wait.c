@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sysexits.h>
 
+#include "scheduler/cli/effort.h"
 #include "scheduler/cli/progress.h"
 #include "scheduler/cli/verbs.h"
 #include "schemas/wire.h"
@@ -191,15 +192,18 @@ int kiln_verb_wait(struct kiln_cli *cli, int argc, char **argv)
         kiln_warn(cli, "%s", err.text);
     else
         say_result(cli, batch, &progress, seconds);
+    if (rc == 0 && !cli->json)
+        kiln_say_effort(cli, batch);
     status = rc == KILN_TIMEOUT ? EX_TEMPFAIL : kiln_batch_status(&progress);
     if (!cli->json)
         return status;
     int printed = kiln_print_json(
-        cli, json_pack("{s:s, s:s, s:b, s:o, s:I, s:f}", "batch", batch, "result",
+        cli, json_pack("{s:s, s:s, s:b, s:o, s:I, s:f, s:o?}", "batch", batch, "result",
                        rc       ? "timeout"
                        : status ? "failed"
                                 : "done",
                        "whole", (int)progress.whole, "jobs", kiln_counts_json(&progress.jobs),
-                       "refused", (json_int_t)progress.refused, "seconds", seconds));
+                       "refused", (json_int_t)progress.refused, "seconds", seconds, "effort",
+                       rc ? NULL : kiln_effort_json(cli, batch)));
     return status ? status : printed;
 }

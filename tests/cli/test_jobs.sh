@@ -18,6 +18,7 @@ json out.txt 'd["batch"] == "b" and d["accepted"] == 4 and d["duplicate"] == 0'
 json out.txt '[r["line"] for r in d["refused"]] == [4] and "width" in d["refused"][0]["error"]'
 ok kiln wait b --timeout 60 --json
 json out.txt 'd["batch"] == "b" and d["result"] == "done" and d["whole"] and d["jobs"]["done"] == 4'
+json out.txt 'd["effort"]["workers"] == 1 and d["effort"]["makespan_s"] >= d["effort"]["lower_bound_s"] > 0 and d["effort"]["switches"] >= d["effort"]["switches_min"]'
 fails 65 kiln enqueue jobs.jsonl --batch b --json
 json out.txt 'd["accepted"] == 0 and d["duplicate"] == 4'
 
@@ -55,6 +56,8 @@ ok kiln workers --json
 json out.txt 'd[0]["worker"] == "worker-0" and d[0]["state"] == "live" and d[0]["engine"] == "testcard"'
 ok kiln watch b
 says '4 done' out.txt
+ok kiln status --groups --json
+json out.txt 'd["waiting"] == 0 and d["groups"] == [] and d["workers"] == 1 and d["backlog_s"] == 0'
 
 # --- export: verified files, results in index order, a page that runs nothing of a prompt
 ok kiln export b --out gallery --html --latents

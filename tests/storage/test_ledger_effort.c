@@ -1,0 +1,103 @@
+/* test_ledger_effort.c - what the pictures of a batch cost, from rows whose sums are known. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "storage/ledger_cost.h"
+#include "storage/ledger_effort.h"
+#include "tests/support/rig.h"
+
+struct found {
+    struct kiln_effort_set sets[8];
+    size_t count;
+};
+
+static int add_set(void *arg, const struct kiln_effort_set *set, struct kiln_error *err)
+{
+    struct found *found = arg;
+    (void)err;
+    if (found->count < 8)
+        found->sets[found->count++] = *set;
+    return 0;
+}
+
+static const struct kiln_effort_set *set_of(const struct found *found, const char *lora_set)
+{
+    for (size_t i = 0; i < found->count; i++)
+        if (strcmp(found->sets[i].lora_set, lora_set) == 0)
+            return &found->sets[i];
+    fail_msg("no set '%s'", lora_set);
+    return NULL;
+}
+
+static void run(const char *sql)
+{
+    free(kiln_test_sql(rig.stack, sql));
+}
+
+static void pictures_are_summed(void **state)
+{
+    struct kiln_job jobs[6];
+    struct found found = {0};
+    struct kiln_effort effort;
+    (void)state;
+    size_t count = kiln_rig_assigned("six", 6, jobs);
+    for (size_t i = 0; i < count; i++)
+        assert_true(kiln_rig_commit(&jobs[i]));
+    kiln_rig_release(jobs, count);
+    /* Two workers, three pictures each: w0 draws a, b, a and w1 the bare model, then b twice. */
+    run("UPDATE image i SET worker = 'w' || n / 3, text_ms = 0, decode_ms = 500,"
+        " denoise_ms = 1000 * n, lora_set = (ARRAY['a:1', 'b:1', 'a:1', '', 'b:1', 'b:1'])[n + 1]"
+        " FROM (SELECT job_id, row_number() OVER (ORDER BY job_id) - 1 AS n FROM image) o"
+        " WHERE o.job_id = i.job_id");
+    run("UPDATE job j SET assigned_at = timestamptz '2026-01-01' + n * interval '1 s',"
+        " finished_at = timestamptz '2026-01-01' + (n + 2) * interval '1 s'"
+        " FROM (SELECT id, row_number() OVER (ORDER BY id) - 1 AS n FROM job) o WHERE o.id = j.id");
+    const struct kiln_cost_row costs[2] = {
+        {.kind = KILN_COST_LOAD_COLD, .lora_set = "a:1", .mean = 4, .spread = 1, .samples = 1},
+        {.kind = KILN_COST_LOAD_COLD, .lora_set = "*", .mean = 2, .spread = 1, .samples = 1}};
+    kiln_test_ok(kiln_ledger_keep_costs(rig.ledger, "p", costs, 2, &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_effort(rig.ledger, "p", "six", &effort, add_set, &found, &rig.err),
+                 rig.err);
+    assert_int_equal(effort.pictures, 6);
+    assert_int_equal(effort.workers, 2);
+    assert_int_equal(effort.switches, 4);
+    assert_int_equal(effort.ended_ms - effort.began_ms, 7000);
+    assert_int_equal(found.count, 3);
+    assert_true(set_of(&found, "a:1")->work_s == 0.5 + 2.5);
+    assert_true(set_of(&found, "a:1")->switch_s == 4);
+    assert_true(set_of(&found, "b:1")->work_s == 1.5 + 4.5 + 5.5);
+    assert_true(set_of(&found, "b:1")->longest_s == 5.5);
+    assert_true(set_of(&found, "b:1")->switch_s == 2);
+    assert_true(set_of(&found, "")->switch_s == 0);
+}
+
+static void no_pictures_are_zeros(void **state)
+{
+    struct kiln_job jobs[1];
+    struct found found = {0};
+    struct kiln_effort effort;
+    (void)state;
+    kiln_rig_release(jobs, kiln_rig_assigned("none", 1, jobs));
+    kiln_test_ok(kiln_ledger_effort(rig.ledger, "p", "none", &effort, add_set, &found, &rig.err),
+                 rig.err);
+    assert_int_equal(effort.pictures, 0);
+    assert_int_equal(effort.workers, 0);
+    assert_int_equal(found.count, 0);
+    assert_int_equal(
+        kiln_ledger_effort(rig.ledger, "p", "absent", &effort, add_set, &found, &rig.err),
+        KILN_NOT_FOUND);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pictures_are_summed),
+        cmocka_unit_test(no_pictures_are_zeros),
+    };
+    return cmocka_run_group_tests(tests, kiln_rig_start, kiln_rig_stop);
+}
