@@ -115,7 +115,7 @@ int sim_client_program(void *arg)
     client->numbered = client->which == 0;
     client->sent = sim_settings()->jobs[client->which] * (client->numbered ? 1 : COPIES);
     snprintf(client->batch, sizeof client->batch, "batch%u", client->which);
-    sim_sleep(sim_between(0, 20 * SIM_S));
+    sim_sleep(sim_between(0, (sim_settings()->quick ? 2 : 20) * SIM_S));
     if (kiln_bus_open(config, &bus, &err))
         return 1;
     bool trusting = client->which == SIM_CLIENT_COUNT - 1 && sim_settings()->redis_keeps;

@@ -16,6 +16,7 @@ struct sim_settings {
     uint32_t workers;
     uint32_t jobs[SIM_CLIENT_COUNT]; /* entries that each client sends */
     bool poison, failing, orders;    /* prompts that crash or fail; cancel and retry */
+    bool quick;                      /* clients begin at once */
     bool redis_keeps;                /* what it was told */
 };
 

@@ -14,7 +14,7 @@
 struct options {
     uint64_t first, count, step;
     uint32_t at_once;
-    const char *mutation;
+    const char *mutation, *strike;
     bool trace;
 };
 
@@ -30,10 +30,12 @@ static bool mutate(const char *name)
 static void run_seed(const struct options *options, uint64_t seed)
 {
     json_object_seed(1); /* not from the system: the same texts in the same order */
-    sim_world_init(seed, options->trace, NULL);
+    sim_world_init(options->strike ? 1 : seed, options->trace, NULL);
     if (options->mutation && !mutate(options->mutation))
         exit(2);
-    sim_plan_make(seed);
+    sim_plan_make(options->strike ? 0 : seed);
+    if (options->strike && !sim_plan_single(options->strike, seed))
+        exit(2);
     sim_check_start();
     sim_fleet_start(&sim_plan.settings);
     sim_plan_start();
@@ -94,6 +96,8 @@ static int usage(void)
     fputs("usage: sim --seed N [--break NAME]                one seed, with its event log\n"
           "       sim --seeds COUNT [--first N] [--step N] [--at-once N] [--break NAME]\n"
           "Seeds whose last digit is equal are of one class; --step 10 stays in it.\n"
+          "       sim --strike KIND --seeds COUNT ...            one blow, at each step in turn\n"
+          "KIND: kill-worker, pause-worker, kill-scheduler, pause-scheduler\n"
           "NAME: no-fencing, ack-before-insert, two-leaders\n",
           stderr);
     return 2;
@@ -116,6 +120,8 @@ int main(int argc, char **argv)
             options.step = value;
         } else if (strcmp(argv[i], "--at-once") == 0) {
             options.at_once = value ? (uint32_t)value : 1;
+        } else if (strcmp(argv[i], "--strike") == 0) {
+            options.strike = argv[i + 1];
         } else if (strcmp(argv[i], "--break") == 0) {
             options.mutation = argv[i + 1];
         } else {

@@ -8,9 +8,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define HEAL_MIN_S 40
 #define HEAL_MAX_S 120
+#define SINGLE_PAUSE_S                                                                             \
+    25 /* longer than a lease, and than Postgres keeps a silent leader's session */
 
 struct sim_plan sim_plan;
 
@@ -73,6 +76,8 @@ static void wake_up(void *arg)
 static void fall_asleep(struct sim_process *process)
 {
     int64_t us = sim_chance(500) ? sim_between(8, 40) * SIM_S : sim_between(1, 8000) * SIM_MS;
+    if (sim_plan.single)
+        us = SINGLE_PAUSE_S * SIM_S;
     sim_log("%s (%d) is paused for %.3f s", process->name, process->pid, (double)us / 1e6);
     sim_process_pause(process, true);
     sim_at(sim_now() + us, wake_up, process);
@@ -264,8 +269,37 @@ static void heal(void *arg)
     }
 }
 
+/* --- one blow at one step -------------------------------------------------------------------- */
+bool sim_plan_single(const char *kind, uint64_t step)
+{
+    bool worker = strstr(kind, "worker") != NULL, kill = strncmp(kind, "kill", 4) == 0;
+    if (!worker && !strstr(kind, "scheduler"))
+        return false;
+    sim_plan.class = !worker ? SIM_SCHEDULERS : kill ? SIM_KILLS : SIM_PAUSES;
+    sim_plan.faults[sim_plan.class] = true;
+    sim_plan.single = step;
+    sim_plan.single_kills = kill;
+    sim_plan.heals_at = kill ? 20 * SIM_S : (10 + SINGLE_PAUSE_S) * SIM_S;
+    sim_plan.settings = (struct sim_settings){
+        .max_attempts = "3", .workers = 2, .jobs = {8, 2, 2}, .quick = true, .redis_keeps = true};
+    return true;
+}
+
+static void strike_once(void)
+{
+    bool worker = sim_plan.class != SIM_SCHEDULERS;
+    struct sim_process *victim = sim_fleet_place(worker ? SIM_SCHEDULER_COUNT : 0)->process;
+    victim->doom = sim_plan.single_kills ? die : fall_asleep;
+    victim->doom_steps = (uint32_t)sim_plan.single;
+}
+
 void sim_plan_start(void)
 {
+    if (sim_plan.single) {
+        strike_once();
+        sim_at(sim_plan.heals_at, heal, NULL);
+        return;
+    }
     if (sim_plan.faults[SIM_NETWORK])
         bad_network();
     if (sim_plan.class != SIM_CALM)

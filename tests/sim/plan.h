@@ -22,13 +22,18 @@ struct sim_plan {
     enum sim_class class;
     bool faults[SIM_CLASS_COUNT];
     int64_t heals_at; /* from then on nothing happens any more */
+    uint64_t single;  /* nothing happens but one blow, at this step of its victim */
+    bool single_kills;
     struct sim_settings settings;
     void (*on_kill)(const struct sim_process *process); /* the checks want to know */
 };
 extern struct sim_plan sim_plan;
 
 void sim_plan_make(uint64_t seed); /* after sim_world_init */
-void sim_plan_start(void);         /* after sim_fleet_start */
+/* Instead of what the seed says: a small calm run in which the first worker or scheduler is struck
+ * once, at that step.  kind: kill-worker, pause-worker, kill-scheduler, pause-scheduler. */
+bool sim_plan_single(const char *kind, uint64_t step);
+void sim_plan_start(void); /* after sim_fleet_start */
 const char *sim_class_name(enum sim_class class);
 
 #endif

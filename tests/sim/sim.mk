@@ -2,6 +2,7 @@
 #
 # make sim SEEDS=1000     a thousand seeds, two at once, without their logs
 # make sim SEED=42        one, with every event
+# make sim STRIKE=kill-worker SEEDS=1000   one blow at each of its steps; README.md has the other kinds
 # The programs' objects are the ones that are installed; the linker puts virtual time under them.
 
 SIM_WRAPPED := clock_gettime nanosleep getentropy pthread_create pthread_join pthread_detach \
@@ -19,9 +20,11 @@ $(SIM): $(SIM_OBJ) $(BUILD)/tests/sim/scheduler_daemon.o $(call lib,worker sched
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SIM_WRAPPED:%=-Wl,--wrap=%) $(SYSLIBS)
 
+STRIKE ?=
 .PHONY: sim model-check
 sim: $(SIM)
-	$(SIM) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000) --at-once 2)
+	$(SIM) $(if $(STRIKE),--strike $(STRIKE)) \
+	  $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000) --at-once 2)
 
 model-check:
 	tests/sim/model_check.sh $(BUILD)/model
