@@ -145,6 +145,19 @@ int kiln_give_back(struct kiln_leader *leader, const struct kiln_member *member,
     return rc;
 }
 
+/* Jobs of it that are not assigned any more, where the event that says why was lost (the bus away,
+ * the worker gone): those that were handed back wait again, and nobody else would tell before the
+ * next sweep. */
+static int look_for_waiting(struct kiln_leader *leader, const struct kiln_assigned *assigned,
+                            struct kiln_error *err)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < assigned->count && rc == 0; i++)
+        if (!assigned->open[i])
+            rc = kiln_load_one(leader, assigned->jobs[i], err);
+    return rc;
+}
+
 static int return_lost(struct kiln_leader *leader, struct kiln_member *member,
                        struct kiln_error *err)
 {
@@ -164,6 +177,8 @@ static int return_lost(struct kiln_leader *leader, struct kiln_member *member,
         struct kiln_return how = {
             .code = idle ? KILN_OK : KILN_UNAVAILABLE, .reason = reason, .crashed = !idle};
         rc = kiln_give_back(leader, member, assigned, &how, err);
+        if (rc == 0)
+            rc = look_for_waiting(leader, assigned, err);
         if (rc == 0)
             kiln_fleet_drop(member, assigned);
     }
@@ -217,9 +232,9 @@ static int judge(struct kiln_leader *leader, struct kiln_member *member, int64_t
         bool due = now_ms - assigned->since_ms > leader->lease_ms;
         if (assigned->held && leader->check_cancelled)
             stop_cancelled(leader, member, assigned);
-        if (!assigned->held && open == 0) {
-            kiln_fleet_drop(member,
-                            assigned); /* settled without a word; the next takes its place */
+        if (!assigned->held && open == 0) { /* the next one takes its place */
+            rc = look_for_waiting(leader, assigned, err);
+            kiln_fleet_drop(member, assigned);
             continue;
         }
         if (!assigned->held && due && member->known) {

@@ -251,6 +251,30 @@ static void drain_ends_a_worker_and_loses_nothing(void **state)
     assert_int_equal(kiln_test_count(stack, "SELECT max(crashes) FROM job"), 0);
 }
 
+/* A worker hands a job back and dies before it can tell: nobody waits for the sweep of a minute. */
+static void a_hand_back_that_nobody_told_of_is_found(void **state)
+{
+    (void)state;
+    struct kiln_ledger *ledger;
+    struct kiln_return back = {.code = KILN_OK, .reason = "drain"};
+    int moved = -1;
+    worker(0, "w0");
+    kiln_test_enqueue(stack, "b", "t", LINE("@step_ms=400"), 0, 1, true);
+    assert_true(count_is("SELECT count(*) FROM job WHERE state = 1", 1));
+    kiln_test_sleep_ms(500); /* some beat has named it */
+    kiln_test_worker_signal(&workers[0], SIGKILL);
+    (void)kiln_test_worker_wait(&workers[0], LIMIT_S);
+    back.id = (uint64_t)kiln_test_count(stack, "SELECT id FROM job");
+    back.attempt = 1;
+    kiln_test_ok(kiln_ledger_open(stack->config, "test", &ledger, &err), err);
+    kiln_test_ok(kiln_ledger_return(ledger, &back, 1, &moved, &err), err);
+    kiln_ledger_close(ledger);
+    assert_int_equal(moved, KILN_JOB_QUEUED);
+    worker(1, "w1");
+    all_done(1);
+    exactly_once();
+}
+
 /* --- cancelling ------------------------------------------------------------------------------ */
 static void cancelled_jobs_stop(void **state)
 {
@@ -432,6 +456,7 @@ int main(void)
         TEST(of_two_workers_of_one_id_the_older_ends),
         TEST(a_worker_of_another_protocol_gets_nothing),
         TEST(drain_ends_a_worker_and_loses_nothing),
+        TEST(a_hand_back_that_nobody_told_of_is_found),
         TEST(cancelled_jobs_stop),
         TEST(the_standby_takes_over),
         TEST(a_paused_leader_loses_the_lead),
