@@ -6,6 +6,7 @@
 #include "tests/chaos/check.h"
 
 #include <libpq-fe.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,21 +72,33 @@ static const struct rule rules[] = {
     {"nothing was refused", "SELECT count(*) FROM intake_refusal"},
 };
 
-static bool check_rules(const struct chaos_site *site, int jobs)
+static bool silent; /* while rules are broken on purpose */
+
+static void say(const char *fmt, ...) KILN_PRINTF(1, 2);
+static void say(const char *fmt, ...)
 {
-    bool good = true;
+    va_list args;
+    va_start(args, fmt);
+    if (!silent)
+        vprintf(fmt, args);
+    va_end(args);
+}
+
+static int check_rules(const struct chaos_site *site, int jobs)
+{
+    int broken = 0;
     long long have = kiln_test_count(site->stack, "SELECT count(*) FROM job");
     if (have != jobs) {
-        printf("broken: %lld jobs in the ledger, %d were sent\n", have, jobs);
-        good = false;
+        say("broken: %lld jobs in the ledger, %d were sent\n", have, jobs);
+        broken++;
     }
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         long long breaches = kiln_test_count(site->stack, rules[i].breaches);
         if (breaches != 0)
-            printf("broken: %s: %lld do not keep it\n", rules[i].what, breaches);
-        good = good && breaches == 0;
+            say("broken: %s: %lld do not keep it\n", rules[i].what, breaches);
+        broken += breaches != 0;
     }
-    return good;
+    return broken;
 }
 
 /* --- the bucket --------------------------------------------------------------------------------
@@ -123,14 +136,14 @@ static bool check_bytes(struct kiln_store *store, const char *key, const char *s
     void *data = NULL;
     size_t size;
     if (kiln_store_get(store, key, 1 << 24, &data, &size, NULL) != 0) {
-        printf("broken: object %s cannot be read\n", key);
+        say("broken: object %s cannot be read\n", key);
         return false;
     }
     kiln_sha256(data, size, digest);
     kiln_hex(digest, sizeof digest, hex);
     free(data);
     if (strcmp(hex, sha256) != 0)
-        printf("broken: object %s has other bytes than its row says\n", key);
+        say("broken: object %s has other bytes than its row says\n", key);
     return strcmp(hex, sha256) == 0;
 }
 
@@ -146,14 +159,14 @@ static bool check_rows(const PGresult *rows, const struct listing *listing,
             bsearch(&wanted, listing->at, listing->count, sizeof *listing->at, by_key);
         uint64_t bytes = strtoull(PQgetvalue(rows, i, 1), NULL, 10);
         if (!found || found->size != bytes) {
-            printf("broken: object %s of a row %s\n", wanted.key,
-                   found ? "has another size" : "is not in the bucket");
+            say("broken: object %s of a row %s\n", wanted.key,
+                found ? "has another size" : "is not in the bucket");
             good = false;
         } else if (i % (count / READ_BACK + 1) == 0) {
             good = check_bytes(store, wanted.key, PQgetvalue(rows, i, 2)) && good;
         }
     }
-    printf("  %d object rows, %zu objects in the bucket\n", count, listing->count);
+    say("  %d object rows, %zu objects in the bucket\n", count, listing->count);
     return good;
 }
 
@@ -177,8 +190,42 @@ static bool check_bucket(const struct chaos_site *site)
     return good;
 }
 
-bool chaos_check(const struct chaos_site *site, int jobs)
+int chaos_check(const struct chaos_site *site, int jobs)
 {
-    bool good = check_rules(site, jobs);
-    return check_bucket(site) && good;
+    int broken = check_rules(site, jobs);
+    return broken + !check_bucket(site);
+}
+
+/* --- whether it would be noticed ---------------------------------------------------------------
+ */
+
+#define ONE_DONE "(SELECT min(id) FROM job WHERE state = 2 AND kind = 0)"
+
+/* Each breaks one more rule than the ones before it. */
+static const char *const breaches[] = {
+    "DELETE FROM image WHERE job_id = " ONE_DONE,
+    "INSERT INTO event (job_id, was, state, code, attempt) VALUES (" ONE_DONE ", 1, 2, 0, 1)",
+    "UPDATE job SET attempt = attempt + 1 WHERE id = (SELECT max(id) FROM job WHERE state = 2)",
+    "UPDATE batch_tally SET done = done + 1 WHERE (batch_id, shard) = (SELECT batch_id, shard"
+    " FROM batch_tally LIMIT 1)",
+    "DELETE FROM event WHERE id = (SELECT max(id) FROM event WHERE state = 1)",
+    "UPDATE object SET key = key || 'x' WHERE key = (SELECT max(key) FROM object"
+    " WHERE role = '256')",
+};
+
+bool chaos_check_notices(const struct chaos_site *site, int jobs)
+{
+    bool all = true;
+    int before = 0;
+    silent = true;
+    for (size_t i = 0; i < sizeof breaches / sizeof *breaches; i++) {
+        free(kiln_test_sql(site->stack, breaches[i]));
+        int now = chaos_check(site, jobs);
+        if (now <= before)
+            printf("not noticed: %s\n", breaches[i]);
+        all = all && now > before;
+        before = now;
+    }
+    silent = false;
+    return all;
 }

@@ -4,7 +4,10 @@
 
 #include "tests/chaos/site.h"
 
-/* Says on stdout what does not hold; true when everything does. */
-bool chaos_check(const struct chaos_site *site, int jobs);
+/* How many rules do not hold, and which on stdout. */
+int chaos_check(const struct chaos_site *site, int jobs);
+/* Breaks one rule after the other by hand and looks again: true when each breach is noticed.  What
+ * is left is good for nothing. */
+bool chaos_check_notices(const struct chaos_site *site, int jobs);
 
 #endif
