@@ -12,7 +12,7 @@
 #include "storage/backoff.h"
 
 #define PAGE 2000
-#define PAGES_A_STEP 4
+#define LOAD_MS 150    /* of one step for new jobs: workers are heard in between */
 #define POLL_MS 500    /* looks for new jobs without being told */
 #define SWEEP_MS 60000 /* at least this long between sweeps, */
 #define SWEEP_SHARE 20 /* and this many times what the last one took */
@@ -95,8 +95,9 @@ static int load_new(struct kiln_leader *leader, int64_t now_ms, struct kiln_erro
 {
     bool more = true;
     int rc = 0;
-    for (int page = 0; page < PAGES_A_STEP && more && rc == 0; page++)
+    do
         rc = load_page(leader, now_ms, &leader->loaded_id, &more, err);
+    while (more && rc == 0 && kiln_clock_ms() - now_ms < LOAD_MS);
     leader->load_due_ms = more ? now_ms : now_ms + POLL_MS;
     leader->busy = leader->busy || more;
     if (rc == 0 && !more && !leader->loaded) {
