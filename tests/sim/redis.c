@@ -215,17 +215,21 @@ int64_t sim_redis_read_group(struct sim_redis *redis, const char *key, const cha
     return count;
 }
 
+/* XAUTOCLAIM looks at `max` entries a page and lets go of those that are gone; the bus asks for
+ * pages until one brings something. */
 int64_t sim_redis_claim(struct sim_redis *redis, const char *key, const char *consumer,
                         int64_t idle_ms, size_t max, int64_t now_ms, struct sim_entry **ret)
 {
     struct sim_stream *stream = sim_redis_stream(redis, key);
     int64_t count = 0;
+    size_t looked = 0;
     if (!stream || !stream->grouped)
         return -1;
-    for (size_t i = 0; i < stream->count && (size_t)count < max; i++) {
+    for (size_t i = 0; i < stream->count && (looked < max || count == 0); i++) {
         struct sim_entry *entry = &stream->entries[i];
         if (!entry->pending || now_ms - entry->delivered_ms < idle_ms)
             continue;
+        looked = looked == max ? 1 : looked + 1;
         if (entry->deleted) {
             entry->pending = false;
             continue;
