@@ -85,7 +85,7 @@ for i in range(1, 5):
 P
 for how in cuda:0/fp32,bf16 cpu/fp32; do
     step "quality ${how%/*}" 90 "$here/bin/kiln-worker" quality --model "$root/pipeline/models/sketch" \
-        --judge "$root/pipeline/models/judge" --prompts "$root/tests/quality/check40.jsonl" \
+        --judge "$root/pipeline/models/judge" --prompts "$root/tests/quality/check.jsonl" \
         --device "${how%/*}" --dtype "${how#*/}"
     sed 's/^/    /' "$out/step"
 done

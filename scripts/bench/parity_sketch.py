@@ -2,7 +2,7 @@
 
     VENV/bin/python scripts/bench/parity_sketch.py [--build build] [--model pipeline/models/sketch] [-n 20]
 
-Prompts are the first of tests/quality/check40.jsonl, whose sizes differ, drawn from the end.  Prints a line a
+Prompts are the last of tests/quality/check.jsonl, whose sizes differ.  Prints a line a
 picture and the worst share of values that are off by more than one level; ends with 1 if that is above 0.1 %.
 """
 import argparse
@@ -43,7 +43,7 @@ def main():
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("-n", type=int, default=20)
     args = parser.parse_args()
-    rows = [json.loads(line) for line in open(os.path.join(ROOT, "tests", "quality", "check40.jsonl"))][-args.n:]
+    rows = [json.loads(line) for line in open(os.path.join(ROOT, "tests", "quality", "check.jsonl"))][-args.n:]
     dtype = torch.float32 if args.dtype == "fp32" else torch.bfloat16
     pipe = ZImagePipeline.from_pretrained(args.model, torch_dtype=dtype)
     pipe.set_progress_bar_config(disable=True)
