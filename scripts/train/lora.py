@@ -43,6 +43,15 @@ def restart(transformer):
             layer.lora_b.zero_()
 
 
+def resume(transformer, path):
+    """Goes on from a file that save() wrote."""
+    pairs = load(path)
+    with torch.no_grad():
+        for name, layer in targets(transformer).items():
+            layer.lora_a.copy_(pairs[name][0])
+            layer.lora_b.copy_(pairs[name][1])
+
+
 def save(transformer, path):
     """Whole or not at all: a run that is killed leaves the last whole file."""
     tensors = {}

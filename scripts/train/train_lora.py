@@ -4,6 +4,8 @@
     python train_lora.py --style neon,pixel,clay ...        one after another, compiled once; several such processes share
                                                             a GPU, or have one each by CUDA_VISIBLE_DEVICES
 
+    python train_lora.py --style neon --resume ...          goes on from DIR/lora-NAME.safetensors, if it is there
+
 writes DIR/lora-NAME.safetensors (see lora.py) once a minute and DIR/lora-NAME.png at the end.  The time starts
 when the data is there and the blocks are compiled: about a minute for the first style, 20 s for the others.
 
@@ -38,7 +40,7 @@ from world import sample_scene
 
 WEAK = 0.6
 WARM = 20                      # steps before the clock starts: the compiler works in them
-SAVE_S = 60
+SAVE_S = 20
 
 
 class Trainer:
@@ -58,8 +60,12 @@ class Trainer:
             self.student.compile_blocks()
             self.teacher.compile_blocks()
 
-    def restart(self):
+    def restart(self, path):
+        """The pairs of a new LoRA, or of the file that --resume goes on from."""
         lora.restart(self.student.transformer)
+        self.resumed = self.args.resume and os.path.exists(path)
+        if self.resumed:
+            lora.resume(self.student.transformer, path)
         with torch.no_grad():
             torch._foreach_copy_(self.means, self.params)
         self.adam = torch.optim.AdamW(self.params, self.args.lr, betas=(0.9, 0.99), weight_decay=0.0, fused=True)
@@ -108,11 +114,12 @@ class Trainer:
 def fit(trainer, pool, style, path):
     """Steps until the time is over; keeps a whole file in path all along."""
     args, shown, good = trainer.args, None, [p.detach().clone() for p in trainer.means]
+    peak = args.lr * (0.6 if trainer.resumed else 1)
     start = kept = time.time()
     while (gone := (time.time() - start) / (args.minutes * 60) if trainer.step >= WARM else 0) < 1:
         large = random.random() < args.large
         batch = pool.pick(LARGE if large else SMALL)
-        loss = trainer.learn(batch, args.lr * min(1, (trainer.step + 1) / 100) * (1 - 0.98 * gone))
+        loss = trainer.learn(batch, peak * min(1, (trainer.step + 1) / 100) * (1 - 0.98 * gone))
         if trainer.step == WARM:
             start = kept = time.time()
         if trainer.step % 50:
@@ -150,7 +157,7 @@ def train(trainer, vae, style):
     args = trainer.args
     path = os.path.join(args.out, f"lora-{style}")
     began = time.time()
-    trainer.restart()
+    trainer.restart(path + ".safetensors")
     table = SMALL + LARGE if args.large else SMALL
     pool = Pool(table, encoder_of(vae), args.seed, args.per_size, style, suffixes(style), args.device, args.workers,
                 args.tokens)
@@ -174,6 +181,7 @@ def main():
     parser.add_argument("--rank", type=int, default=16)
     parser.add_argument("--guidance", type=float, default=2.0, help="that the guided stage baked in")
     parser.add_argument("--large", type=float, default=0.3, help="share of steps with large pictures")
+    parser.add_argument("--resume", action="store_true")
     parser.add_argument("--weak", type=float, default=0.2, help="share of steps at lower strength")
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--tokens", type=int, default=32768, help="a step")
