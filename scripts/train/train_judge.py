@@ -53,7 +53,8 @@ def targets(packed, grid):
     for k in range(3):
         there = geo[:, k, 2] > 0
         cx, cy = geo[:, k, 0] * gw, geo[:, k, 1] * gh
-        bump = torch.exp(-((xs[None, None] - cx[:, None, None]) ** 2 + (ys[None, :, None] - cy[:, None, None]) ** 2) / 2.5)
+        px, py = cx.floor() + 0.5, cy.floor() + 0.5      # the peak is a cell, or a thing between cells has none
+        bump = torch.exp(-((xs[None, None] - px[:, None, None]) ** 2 + (ys[None, :, None] - py[:, None, None]) ** 2) / 2.5)
         heat = torch.maximum(heat, bump * there[:, None, None])
         radius = geo[:, k, 2]
         size = (radius > 0.1425).long() + (radius > 0.1975).long()
@@ -66,7 +67,7 @@ def loss_of(judge, pictures, packed, style):
     heat, rows = targets(packed, local["heat"].shape[-2:])
     logit = local["heat"][:, 0]
     p = torch.sigmoid(logit)
-    hit = (heat > 0.95).float()
+    hit = (heat > 0.99).float()
     focal = -(hit * (1 - p) ** 2 * F.logsigmoid(logit) + (1 - hit) * (1 - heat) ** 4 * p ** 2 * F.logsigmoid(-logit))
     loss = focal.sum() / hit.sum().clamp(min=1)
     index = torch.arange(len(pictures), device=pictures.device)
