@@ -20,15 +20,17 @@
 
 struct chaos_client {
     struct kiln_config *config;
+    bool failing;
     pthread_t thread;
     atomic_bool stop, finished;
     atomic_int resent;
 };
 
 /* One in eight is refused by the engine, for good; one in eight makes a latent alone. */
-static const char *line_of(int i)
+static const char *line_of(const struct chaos_client *client, int i)
 {
-    switch (i % 8) {
+    int sort = i % 8;
+    switch (sort == 4 && !client->failing ? 0 : sort) {
     case 1:
         return "{\"prompt\":\"a tree @step_ms=120\",\"width\":128,\"height\":64,\"steps\":2,"
                "\"priority\":3}";
@@ -52,16 +54,16 @@ static int append(struct kiln_bus *bus, const char *const *fields, size_t count,
     return kiln_bus_append_async(bus, key, fields, NULL, count, err);
 }
 
-static int send_lines(struct kiln_bus *bus, const char *batch, const char *token,
-                      struct kiln_error *err)
+static int send_lines(const struct chaos_client *client, struct kiln_bus *bus, const char *batch,
+                      const char *token, struct kiln_error *err)
 {
     int rc = 0;
     for (int i = 0; i < CHAOS_LINES && rc == 0; i++) {
         char index[24], key[32];
         snprintf(index, sizeof index, "%d", i);
         snprintf(key, sizeof key, "k%d", i);
-        const char *const fields[] = {"batch", batch, "job", line_of(i), "index",
-                                      index,   "key", key,   "token",    token};
+        const char *const fields[] = {
+            "batch", batch, "job", line_of(client, i), "index", index, "key", key, "token", token};
         rc = append(bus, fields, 5, err);
     }
     char announced[24];
@@ -96,7 +98,7 @@ static void send_batch(struct chaos_client *client, struct kiln_bus *bus, int nu
         snprintf(token, sizeof token, "t%d.%d", number, try);
         if (try > 0)
             atomic_fetch_add(&client->resent, 1);
-        if (send_lines(bus, batch, token, &err) == 0 && received(bus, token))
+        if (send_lines(client, bus, batch, token, &err) == 0 && received(bus, token))
             return;
         kiln_test_sleep_ms(100);
     }
@@ -142,11 +144,12 @@ static void set(struct kiln_config *config, const char *name, const char *value)
         kiln_test_die("%s", err.text);
 }
 
-struct chaos_client *chaos_client_start(const struct kiln_test_stack *stack)
+struct chaos_client *chaos_client_start(const struct kiln_test_stack *stack, bool failing)
 {
     struct chaos_client *client = calloc(1, sizeof *client);
     if (!client || !(client->config = kiln_config_new()))
         kiln_test_die("no memory for the client");
+    client->failing = failing;
     set(client->config, "redis", stack->redis_url);
     set(client->config, "postgres", stack->conninfo);
     set(client->config, "connect_timeout_s", "1");

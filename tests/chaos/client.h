@@ -15,7 +15,8 @@
 
 struct chaos_client;
 
-struct chaos_client *chaos_client_start(const struct kiln_test_stack *stack);
+/* failing: some lines tell the test card to fail, which no other engine understands. */
+struct chaos_client *chaos_client_start(const struct kiln_test_stack *stack, bool failing);
 /* Waits until every batch is taken in; false when that took longer than limit_s. */
 bool chaos_client_finish(struct chaos_client *client, double limit_s);
 /* How often lines were sent again. */

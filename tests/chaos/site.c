@@ -15,6 +15,7 @@
 #include "tests/support/stack_postgres.h"
 
 #define DISK_SIZE "size=192m"
+#define DEMO_EVERY 8 /* seeds */
 
 /* --- starting ----------------------------------------------------------------------------------
  */
@@ -91,7 +92,22 @@ static void start_worker(struct chaos_site *site, int which, bool ready)
 {
     char id[8];
     snprintf(id, sizeof id, "w%d", which);
-    const char *more[] = {"--store", site->store_url, "--s3-endpoint", site->endpoint, NULL};
+    const char *more[] = {"--store",
+                          site->store_url,
+                          "--s3-endpoint",
+                          site->endpoint,
+                          NULL,
+                          NULL,
+                          NULL,
+                          NULL,
+                          NULL,
+                          NULL,
+                          NULL};
+    static const char *const drawn[] = {"--engine", "pipeline", "--threads", "1", "--model"};
+    for (size_t i = 0; site->model[0] && i < sizeof drawn / sizeof *drawn; i++)
+        more[4 + i] = drawn[i];
+    if (site->model[0])
+        more[9] = site->model;
     kiln_test_worker_start(&site->workers[which], &site->worker_seats[which].view, id, more, ready);
     site->worker_away[which] = false;
 }
@@ -102,6 +118,21 @@ static void start_scheduler(struct chaos_site *site, int which)
     snprintf(name, sizeof name, "s%d", which);
     kiln_test_scheduler_launch(&site->schedulers[which], &site->scheduler_seats[which].view, name);
     site->scheduler_away[which] = false;
+}
+
+/* Not in a build without LibTorch, whose worker has no other engine. */
+static void choose_engine(struct chaos_site *site)
+{
+    const char *source = getenv("KILN_SOURCE"), *build = getenv("BUILD");
+    char config[600], library[600];
+    if (site->plan.seed % DEMO_EVERY != 0 || !source || !build)
+        return;
+    snprintf(site->model, sizeof site->model, "%s/pipeline/models/sketch", source);
+    snprintf(config, sizeof config, "%s/transformer/config.json", site->model);
+    snprintf(library, sizeof library, "%s%s%s/libdiffusionz.so", build[0] == '/' ? "" : source,
+             build[0] == '/' ? "" : "/", build);
+    if (access(config, R_OK) != 0 || access(library, R_OK) != 0)
+        site->model[0] = '\0';
 }
 
 void chaos_site_start(struct chaos_site *site, struct test_swift *swift, struct test_proxy *store)
@@ -115,6 +146,7 @@ void chaos_site_start(struct chaos_site *site, struct test_swift *swift, struct 
     snprintf(site->store_url, sizeof site->store_url, "s3://" TEST_BUCKET "/%s", site->prefix);
     snprintf(site->endpoint, sizeof site->endpoint, "http://127.0.0.1:%d", test_proxy_port(store));
     test_proxy_script(store, NULL, 0);
+    choose_engine(site);
     start_stack(site);
     for (int i = 0; i < CHAOS_SCHEDULERS; i++) {
         char name[24];

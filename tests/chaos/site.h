@@ -27,11 +27,13 @@ struct chaos_site {
     struct kiln_test_scheduler schedulers[CHAOS_SCHEDULERS];
     struct kiln_test_worker workers[CHAOS_WORKERS];
     bool scheduler_away[CHAOS_SCHEDULERS], worker_away[CHAOS_WORKERS]; /* on purpose */
-    char disk[128]; /* the small file system under the stack, "" if there is none */
-    int restarts;   /* of programs that had ended */
+    char model[512]; /* of the demo engine; "": the workers draw test cards */
+    char disk[128];  /* the small file system under the stack, "" if there is none */
+    int restarts;    /* of programs that had ended */
 };
 
-/* Starts all of it.  swift and store outlive the run. */
+/* Starts all of it.  swift and store outlive the run.  One seed in eight is drawn by the demo
+ * engine, where it can be. */
 void chaos_site_start(struct chaos_site *site, struct test_swift *swift, struct test_proxy *store);
 /* Begins a fault, or ends it. */
 void chaos_begin(struct chaos_site *site, const struct chaos_fault *fault);

@@ -27,7 +27,7 @@
 #define SEEDS_DEFAULT 2
 #define TICK_MS 20
 #define INTAKE_LIMIT_S 60 /* after the last fault */
-#define FINISH_LIMIT_S 60
+#define FINISH_LIMIT_S 60 /* and so much more again for pictures that are really drawn */
 
 static struct test_swift *swift;
 static struct test_proxy *store;
@@ -64,7 +64,7 @@ static void run_plan(struct chaos_site *site)
 
 static bool wait_until_over(struct chaos_site *site)
 {
-    int64_t until = kiln_clock_ms() + FINISH_LIMIT_S * 1000;
+    int64_t until = kiln_clock_ms() + (site->model[0] ? 4 : 1) * FINISH_LIMIT_S * 1000;
     while (kiln_test_count(site->stack, "SELECT count(*) FROM job WHERE state IN (0, 1)") > 0) {
         chaos_tend(site);
         kiln_test_sleep_ms(5 * TICK_MS);
@@ -79,7 +79,7 @@ static bool one_run(uint64_t seed)
     struct chaos_site site = {0};
     chaos_plan_make(&site.plan, seed);
     chaos_site_start(&site, swift, store);
-    struct chaos_client *client = chaos_client_start(site.stack);
+    struct chaos_client *client = chaos_client_start(site.stack, !site.model[0]);
     run_plan(&site);
     int64_t healed = kiln_clock_ms();
     bool sent = chaos_client_finish(client, INTAKE_LIMIT_S);
@@ -90,14 +90,15 @@ static bool one_run(uint64_t seed)
     if (!sent)
         printf("broken: the client's lines were not taken in within %d s\n", INTAKE_LIMIT_S);
     else if (!over)
-        printf("broken: not every job ended within %d s\n", FINISH_LIMIT_S);
+        printf("broken: not every job ended in time\n");
     bool good = chaos_site_end(&site);
     good = chaos_check(&site, CHAOS_JOBS) == 0 && good && sent && over;
-    printf("seed %llu %s: %d faults, %d jobs, %lld assignments, %d batches sent again, %d programs "
-           "started again, over %.1f s after the last fault\n",
-           (unsigned long long)seed, good ? "keeps every rule" : "BREAKS A RULE", CHAOS_FAULTS,
-           CHAOS_JOBS, kiln_test_count(site.stack, "SELECT sum(attempt) FROM job"), resent,
-           site.restarts, took_s);
+    printf(
+        "seed %llu%s %s: %d faults, %d jobs, %lld assignments, %d batches sent again, %d programs "
+        "started again, over %.1f s after the last fault\n",
+        (unsigned long long)seed, site.model[0] ? " (demo engine)" : "",
+        good ? "keeps every rule" : "BREAKS A RULE", CHAOS_FAULTS, CHAOS_JOBS,
+        kiln_test_count(site.stack, "SELECT sum(attempt) FROM job"), resent, site.restarts, took_s);
     if (!good)
         chaos_plan_print(&site.plan);
     else if (first_run) /* once: would it have been noticed? */
