@@ -30,7 +30,7 @@
 
 #define LIMIT_S 600.0       /* of a wait, */
 #define SLOWEST_JOB_S 0.005 /* or so much for each job, if that is more */
-#define BATCH_MAX "64"      /* jobs of an assignment: small ones come in large batches */
+#define BATCH_MAX "64"      /* jobs of an assignment unless --batch-max says otherwise */
 
 static const char *const load_fields[] = {
     [KILN_BENCH_INTAKE] = "\"width\":256,\"height\":256,\"steps\":8,\"latents\":\"final\"",
@@ -74,7 +74,11 @@ static int bench_open(struct kiln_bench *bench, struct kiln_error *err)
     if (!bench->own.config)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the settings");
     int rc = kiln_bench_set(bench, "engine", "testcard", err);
-    return rc ? rc : kiln_bench_set(bench, "batch_max", BATCH_MAX, err);
+    if (rc)
+        return rc;
+    bool given = strcmp(kiln_config_origin(bench->cli->config, KILN_KEY_BATCH_MAX), "default") != 0;
+    const char *batch_max = kiln_config_text(bench->cli->config, KILN_KEY_BATCH_MAX);
+    return kiln_bench_set(bench, "batch_max", given ? batch_max : BATCH_MAX, err);
 }
 
 /* What is left when something failed: the logs, and where they are. */

@@ -35,8 +35,9 @@ static int print(struct kiln_bench *bench, const struct kiln_bench_run *run,
 {
     char how[160];
     snprintf(how, sizeof how,
-             "first line to last commit, %ld simulated workers that draw nothing, 8 groups",
-             bench->workers);
+             "first line to last commit, %ld simulated workers that draw nothing, 8 groups, up to "
+             "%lld jobs an assignment",
+             bench->workers, (long long)kiln_config_int(bench->own.config, KILN_KEY_BATCH_MAX));
     kiln_bench_print_rate(bench, "queue jobs", run->jobs, run->seconds, how);
     kiln_bench_cpu_print(&run->cpu, run->jobs);
     kiln_bench_memory_print(memory);
