@@ -15,26 +15,14 @@ make -s BUILD="$build" setup >&2
 make -s BUILD="$build" -j"$(nproc)" all >&2
 
 note="Drawn by the sketch model, which knows one to three coloured shapes on a plain, patterned or \
-scenic background, and nothing else; a real checkpoint (Tongyi-MAI/Z-Image-Turbo in diffusers \
-layout) takes its place by --model DIR."
-model=pipeline/models/sketch
-if [ ! -e "$model/model_index.json" ]; then
-    model=$build/demo/model
-    if [ ! -e "$model/model_index.json" ]; then
-        echo "demo: making a small random model in $model" >&2
-        python3 scripts/make_random_model.py --out "$model" >&2
-    fi
-    echo "demo: the trained demo model is not in this checkout, so a small model with random" >&2
-    echo "demo: weights draws: the whole path is real, but the pictures are clouds of colour." >&2
-    note="Clouds of colour, by a small model with random weights."
-fi
+scenic background, styles by LoRA, and nothing else; a real checkpoint (Tongyi-MAI/Z-Image-Turbo \
+in diffusers layout) takes its place by --model DIR."
 
 stop() { "$build/kiln" down -q --dir "$stack" || true; }
-mkdir -p "$build/demo"
+mkdir -p "$build/demo" "$out"
 trap stop EXIT
-mkdir -p "$out"
-index=$("$build/kiln" run scripts/demo/prompts.jsonl --out "$out" --dir "$stack" --model "$model" \
-    --sheet "$out/sheet.webp" --note "$note" "$@")
+index=$("$build/kiln" run scripts/demo/prompts.jsonl --out "$out" --dir "$stack" \
+    --model pipeline/models/sketch --sheet "$out/sheet.webp" --note "$note" "$@")
 stop
 trap - EXIT
 echo "demo: $note" >&2
