@@ -97,7 +97,7 @@ torch-needed:
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,10p'
-	@echo "targets: all setup demo test gpu-test bench gpu-bench gpu-arch-check fuzz install format clean"
+	@echo "targets: all setup demo test gpu-test bench gpu-bench gpu-arch-check fuzz sim model-check chaos install format clean"
 
 setup:
 	scripts/setup.sh "$(LIBTORCH)"
