@@ -13,6 +13,7 @@
 #include "schemas/log.h"
 
 #define LEASE_SLACK_MS 500
+#define FIRST_READ_MS 1000 /* from a worker's first beat until it has read its stream */
 
 struct kiln_member *kiln_fleet_find(const struct kiln_leader *leader, const char *name)
 {
@@ -124,7 +125,7 @@ int kiln_fleet_order(struct kiln_leader *leader, const char *worker, enum kiln_o
  */
 static void lose_hand(struct kiln_assigned *assigned, bool clean)
 {
-    assigned->held = assigned->beaten = false;
+    assigned->held = assigned->beaten = assigned->inherited = false;
     assigned->lost = true;
     assigned->clean = clean;
 }
@@ -201,6 +202,51 @@ static bool just_finished(const struct kiln_member *member, const char *id)
     return false;
 }
 
+static bool names(const struct kiln_beat *beat, const char *id)
+{
+    for (uint32_t i = 0; i < beat->held_count; i++)
+        if (strcmp(beat->held[i], id) == 0)
+            return true;
+    return false;
+}
+
+/* Another process under the worker's name.  What its predecessor had in its hands is lost with it;
+ * but what nobody has named yet was most likely sent while there was nobody to read it: it waits
+ * for the new process, which reads the same stream, and is none of its predecessor's crashes. */
+static void succeed(struct kiln_leader *leader, struct kiln_member *member,
+                    const struct kiln_beat *beat, int64_t now_ms)
+{
+    kiln_policy_worker_gone(leader->policy, member->name);
+    for (uint32_t i = 0; i < member->hand_count; i++) {
+        struct kiln_assigned *assigned = member->hand[i];
+        if (assigned->lost)
+            continue;
+        if (assigned->seen && !names(beat, assigned->id)) {
+            lose_hand(assigned, false);
+            continue;
+        }
+        assigned->held = assigned->beaten = false;
+        assigned->since_ms = assigned->inherited ? assigned->since_ms : now_ms;
+        assigned->inherited = true;
+    }
+    member->known = false;
+    leader->reconcile_due_ms = 0;
+}
+
+/* After the policy knows the new process: what is on its way to it fills its hands. */
+static void hold_inherited(struct kiln_leader *leader, struct kiln_member *member)
+{
+    for (uint32_t i = 0; i < member->hand_count; i++) {
+        struct kiln_assigned *assigned = member->hand[i];
+        if (!assigned->inherited || assigned->held || assigned->lost)
+            continue;
+        assigned->held = true;
+        if (assigned->tag == 0)
+            assigned->tag = UINT64_MAX - ++leader->assignments;
+        kiln_policy_hold(leader->policy, member->name, assigned->tag, assigned->alone);
+    }
+}
+
 /* Two processes of one name: the one that started later is the worker, the other is told to end.
  * False if this beat is the other's. */
 static bool right_incarnation(struct kiln_leader *leader, struct kiln_member *member,
@@ -222,7 +268,7 @@ static bool right_incarnation(struct kiln_leader *leader, struct kiln_member *me
     }
     kiln_log(KILN_LOG_INFO, "worker_restarted", kiln_f("worker", "%s", member->name),
              kiln_f("assignments", "%u", member->hand_count));
-    kiln_fleet_lose(leader, member, false);
+    succeed(leader, member, beat, now_ms);
     return true;
 }
 
@@ -241,6 +287,7 @@ static void compare_hand(struct kiln_leader *leader, struct kiln_member *member,
         if (!assigned || assigned->lost)
             continue;
         assigned->beaten = assigned->seen = true;
+        assigned->inherited = false;
         if (!assigned->held) {
             assigned->held = true;
             if (assigned->tag == 0)
@@ -251,6 +298,14 @@ static void compare_hand(struct kiln_leader *leader, struct kiln_member *member,
     for (uint32_t i = 0; i < member->hand_count; i++) {
         struct kiln_assigned *assigned = member->hand[i];
         bool arrived = assigned->seen || now_ms - assigned->since_ms > leader->lease_ms;
+        if (assigned->inherited &&
+            now_ms - assigned->since_ms > leader->lease_ms / 4 + FIRST_READ_MS) {
+            /* Not found: the process before took it out and died before it could say so. */
+            kiln_policy_release(leader->policy, member->name, assigned->tag);
+            lose_hand(assigned, false);
+            leader->reconcile_due_ms = 0;
+            continue;
+        }
         if (!assigned->held || assigned->beaten || !arrived)
             continue;
         assigned->held = false;
@@ -303,6 +358,8 @@ void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, i
     struct kiln_error err;
     if (first && kiln_policy_worker_set(leader->policy, member->name, &report, &err))
         kiln_log(KILN_LOG_WARNING, "worker_ignored", kiln_f("error", "%s", err.text));
+    if (first)
+        hold_inherited(leader, member);
     compare_hand(leader, member, beat, now_ms);
     for (uint32_t i = 0; i < member->hand_count; i++) {
         held += member->hand[i]->held;

@@ -50,6 +50,7 @@ struct kiln_assigned {
     bool alone;                 /* it holds a suspect, which shares its worker with nothing */
     bool lost;                  /* its holder is gone: return it now */
     bool clean;                 /* ... having said good-bye: nothing crashed */
+    bool inherited;             /* its holder began anew and may find it unread in its stream */
     uint32_t orphan_rounds;     /* reconciliations in which the beat named it and the ledger not */
     int64_t since_ms;           /* of being assigned, or of being missing */
 };

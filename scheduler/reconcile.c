@@ -81,7 +81,8 @@ struct unread {
     bool known; /* the stream could be read */
 };
 
-/* Assignments that wait in the worker's stream; they are taken out of it. */
+/* Lost assignments that wait in the worker's stream; they are taken out of it.  What is there for
+ * its next process stays. */
 static void take_unread(struct kiln_leader *leader, const struct kiln_member *member,
                         struct unread *ret)
 {
@@ -98,8 +99,11 @@ static void take_unread(struct kiln_leader *leader, const struct kiln_member *me
         if (entry->field_count == 0 || strcmp(entry->fields[0], "assign") != 0 ||
             kiln_assignment_decode(entry->fields[1], entry->lengths[1], &assignment, &err))
             continue;
-        snprintf(ret->ids[ret->count], sizeof(ret->ids[0]), "%s", assignment.id);
-        snprintf(ret->entries[ret->count++], sizeof(ret->entries[0]), "%s", entry->id);
+        const struct kiln_assigned *assigned = kiln_fleet_assigned(member, assignment.id);
+        if (!assigned || assigned->lost) {
+            snprintf(ret->ids[ret->count], sizeof(ret->ids[0]), "%s", assignment.id);
+            snprintf(ret->entries[ret->count++], sizeof(ret->entries[0]), "%s", entry->id);
+        }
         kiln_assignment_release(&assignment);
     }
     for (size_t i = 0; i < ret->count; i++)

@@ -154,6 +154,23 @@ static void a_lost_workers_jobs_go_to_another(void **state)
     assert_true(kiln_test_count(stack, "SELECT max(crashes) FROM job") == 1);
 }
 
+/* What was sent to a worker that had just died is found by the process that follows it: it does not
+ * count as a crash and is not drawn twice. */
+static void a_successor_finds_what_was_never_read(void **state)
+{
+    (void)state;
+    worker(0, "w0");
+    kiln_test_worker_signal(&workers[0], SIGKILL);
+    (void)kiln_test_worker_wait(&workers[0], 10);
+    kiln_test_enqueue(stack, "b", "t", QUICK, 0, 4, true);
+    /* On a busy machine its lease may be over by now; that counts nothing either. */
+    (void)kiln_test_until(stack, "SELECT least(count(*), 1) FROM job WHERE state = 1", 1, 1);
+    worker(0, "w0");
+    all_done(4);
+    exactly_once();
+    assert_int_equal(kiln_test_count(stack, "SELECT max(crashes) FROM job"), 0);
+}
+
 static void a_paused_worker_does_no_harm(void **state)
 {
     (void)state;
@@ -451,6 +468,7 @@ int main(void)
         TEST(jobs_wait_for_a_worker),
         TEST(errors_are_tried_again_and_then_given_up),
         TEST(a_lost_workers_jobs_go_to_another),
+        TEST(a_successor_finds_what_was_never_read),
         TEST(a_paused_worker_does_no_harm),
         TEST(a_poisoned_job_falls_alone),
         TEST(of_two_workers_of_one_id_the_older_ends),

@@ -135,7 +135,9 @@ static void answer_entries(struct command *command, struct sim_entry *const *ent
 /* What a client was told is in the intake stream stays there, unless Redis loses more than that. */
 static void add(struct command *command, int64_t now_ms)
 {
-    if (!strstr(command->key, ":intake") && sim_chance(sim_fleet.drop_entry)) {
+    bool hint = strstr(command->key, ":events") != NULL;
+    if ((hint && sim_fleet.no_events) ||
+        (!strstr(command->key, ":intake") && sim_chance(sim_fleet.drop_entry))) {
         sim_log("an entry of %s is lost", command->key);
         return;
     }

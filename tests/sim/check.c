@@ -16,13 +16,13 @@
 #include <string.h>
 
 #define JOBS_MAX 4096
-#define RECOVERY_MAX (12 * SIM_S) /* from kill -9 to the queue: a lease of 10 s, and the looks */
+#define RECOVERY_MAX (15 * SIM_S) /* from kill -9 to the queue: a lease of 10 s, and the looks */
 
 /* What the checks remember of a job, beside its row. */
 static struct {
     uint32_t attempt;      /* the last one seen */
     uint32_t acknowledged; /* the attempt that was told "done"; 0 = none */
-    int64_t lost_at;       /* its worker was killed; 0 = not */
+    int64_t lost_at;       /* its worker was killed, or paused for a lease; 0 = not */
 } ghosts[JOBS_MAX];
 
 static unsigned long long number(uint64_t id)
@@ -51,10 +51,13 @@ static void on_move(struct sim_row *row, enum kiln_job_state from, const struct 
         sim_broken("job %llu: attempt %u after %u", number(id), row->job.attempt,
                    ghosts[id].attempt);
     ghosts[id].attempt = row->job.attempt;
-    if (sim_plan.class == SIM_KILLS && ghosts[id].lost_at &&
+    if (sim_plan.class == SIM_KILLS && row->job.state == KILN_JOB_QUEUED && ghosts[id].lost_at &&
         sim_now() - ghosts[id].lost_at > RECOVERY_MAX)
         sim_broken("job %llu waited %.1f s for its dead worker", number(id),
                    (double)(sim_now() - ghosts[id].lost_at) / 1e6);
+    if (why->crashed && sim_plan.class == SIM_KILLS && !ghosts[id].lost_at)
+        sim_broken("job %llu counts a crash, and its worker lives since it was assigned",
+                   number(id));
     ghosts[id].lost_at = 0;
     if (why->crashed && blames_nobody())
         sim_broken("job %llu counts a crash and no worker was touched: %s", number(id),

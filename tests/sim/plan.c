@@ -12,6 +12,7 @@
 
 #define HEAL_MIN_S 40
 #define HEAL_MAX_S 120
+#define LEASE_NEARLY (9 * SIM_S) /* a beat may have been due when the pause began */
 #define SINGLE_PAUSE_S                                                                             \
     25 /* longer than a lease, and than Postgres keeps a silent leader's session */
 
@@ -33,6 +34,7 @@ void sim_plan_make(uint64_t seed)
     for (int fault = SIM_KILLS; fault < SIM_EVERYTHING; fault++)
         sim_plan.faults[fault] = all ? sim_chance(600) : fault == (int)sim_plan.class;
     sim_plan.heals_at = sim_between(HEAL_MIN_S, HEAL_MAX_S) * SIM_S;
+    sim_plan.pause_ms = sim_chance(300) ? 1500 : 8000;
     sim_plan.settings = (struct sim_settings){
         .max_attempts = sim_chance(500) ? "3" : "30",
         .workers = 1 + sim_below(SIM_WORKER_COUNT),
@@ -80,6 +82,8 @@ static void fall_asleep(struct sim_process *process)
         us = SINGLE_PAUSE_S * SIM_S;
     sim_log("%s (%d) is paused for %.3f s", process->name, process->pid, (double)us / 1e6);
     sim_process_pause(process, true);
+    if (us > LEASE_NEARLY && sim_plan.on_kill)
+        sim_plan.on_kill(process);
     sim_at(sim_now() + us, wake_up, process);
 }
 
@@ -237,7 +241,7 @@ static void next_strike(void *arg)
         class = (enum sim_class)sim_below(SIM_CLASS_COUNT);
     if (sim_plan.faults[class])
         strike(class);
-    sim_at(sim_now() + sim_between(200, 8000) * SIM_MS, next_strike, arg);
+    sim_at(sim_now() + sim_between(100, sim_plan.pause_ms) * SIM_MS, next_strike, arg);
 }
 
 static void bad_network(void)

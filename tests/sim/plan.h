@@ -21,11 +21,13 @@ enum sim_class {
 struct sim_plan {
     enum sim_class class;
     bool faults[SIM_CLASS_COUNT];
+    int64_t pause_ms; /* at most so long between faults */
     int64_t heals_at; /* from then on nothing happens any more */
     uint64_t single;  /* nothing happens but one blow, at this step of its victim */
     bool single_kills;
     struct sim_settings settings;
-    void (*on_kill)(const struct sim_process *process); /* the checks want to know */
+    /* The checks want to know: it is dead, or paused for a lease. */
+    void (*on_kill)(const struct sim_process *process);
 };
 extern struct sim_plan sim_plan;
 

@@ -31,6 +31,7 @@ struct sim_fleet {
     struct sim_tables tables;
     uint32_t drop_entry, double_entry; /* of appended entries, in thousandths */
     uint32_t locked_row, cut_pipeline;
+    bool no_events; /* every one is lost, which must do no harm */
     /* Broken on purpose, to show that it is noticed. */
     bool two_leaders, ack_at_once;
 };
