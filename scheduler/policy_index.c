@@ -117,13 +117,10 @@ static void tenant_ready(struct kiln_policy *p, uint32_t tenant)
     struct pol_tenant *t = &p->tenants[tenant];
     if (t->ready++ > 0)
         return;
-    /* Who was away neither keeps old credit nor pays for having been served before. */
-    uint32_t least = kiln_order_first(p->tenant_used, p->active_tenants);
-    if (least != KILN_NONE) {
-        const struct pol_tenant *behind = &p->tenants[least];
-        t->used_s = fmax(t->used_s, behind->used_s);
-        t->round = t->round > behind->round ? t->round : behind->round;
-    }
+    /* Who was away neither keeps old credit nor pays for having been served before: it joins at
+     * the level of whoever is being served. */
+    t->used_s = fmax(t->used_s, p->served_used_s);
+    t->round = t->round > p->served_round ? t->round : p->served_round;
     tenant_list(p, tenant);
 }
 
@@ -142,6 +139,8 @@ void kiln_policy_charge(struct kiln_policy *p, uint32_t tenant, double seconds)
     if (listed)
         kiln_order_remove(p->tenant_used, &p->active_tenants, tenant);
     struct pol_tenant *t = &p->tenants[tenant];
+    p->served_used_s = fmax(p->served_used_s, t->used_s);
+    p->served_round = t->round > p->served_round ? t->round : p->served_round;
     double quantum = QUANTUM_S * (p->workers_alive > 0 ? p->workers_alive : 1);
     t->used_s += seconds;
     t->spent_s += seconds;

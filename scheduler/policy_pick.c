@@ -6,9 +6,9 @@
  * ahead only shortly before hands are empty: what is not yet given can still go to whoever is free
  * first.
  *
- * The penalty that makes a worker leave its set is, in seconds of unfairness over PATIENCE, the
- * larger of how much longer the other has waited (beyond half of what ours has waited: in a deep
- * backlog everybody waits long) and how many GPU-seconds more our tenant has had.
+ * The penalty that makes a worker leave its set is the larger of how much longer the other has
+ * waited (beyond half of what ours has waited: in a deep backlog everybody waits long) over
+ * PATIENCE, and how much more of the fleet's time our tenant has had over FAIR_PATIENCE.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +20,9 @@
 #define WALK_GROUPS 8  /* groups of one set */
 #define WALK_WORKERS 8 /* idle workers looked at for one that had the set before */
 #define OVERLOAD 1.05  /* a set is overloaded beyond this share of the mean load */
-#define SLOW 1.5       /* so many times slower than the fastest counts as slow at the end */
+#define AHEAD 8.0    /* how far own promises may run ahead, in terms of what another one has left */
+#define STAY_MIN 2.0 /* loads' worth of work before promises pull a worker from its set */
+#define SLOW 1.5     /* so many times slower than the fastest counts as slow at the end */
 
 struct choice {
     uint32_t group;
@@ -81,7 +83,8 @@ static double penalty(struct kiln_policy *p, uint32_t mine, uint32_t other, int6
     double waited = (double)(my->lo - its->lo) / 1000 - my_age / 2;
     double served = p->tenants[p->queues[my_queue].tenant].used_s -
                     p->tenants[p->queues[its_queue].tenant].used_s;
-    return fmax(waited, served) / PATIENCE;
+    served /= fmax(p->speed_sum, 1);
+    return fmax(waited / PATIENCE, served / FAIR_PATIENCE);
 }
 
 /* The best group of the set that the worker may take: its present size while that is fair. */
@@ -144,28 +147,67 @@ static bool urgent_other(const struct kiln_policy *p, const struct pol_worker *w
     return false;
 }
 
+/* The first promise of a set that nobody has; INT64_MAX: none. */
+static int64_t unheld_due(const struct kiln_policy *p, const struct pol_worker *worker,
+                          uint32_t model, struct choice *ret)
+{
+    uint32_t root = p->models[model].promised_sets, set = kiln_order_first(p->set_due, root);
+    for (int i = 0; i < WALK_SETS && set != KILN_NONE; i++) {
+        if (p->sets[set].holders == 0 && urgent_job(p, worker, set, INT64_MAX, ret))
+            return p->job_due[ret->job].hi;
+        set = kiln_order_next(p->set_due, root, set);
+    }
+    return INT64_MAX;
+}
+
+/* How far the worker's own promises may run ahead of one in a set that nobody has: the more time
+ * that one has left, the further.  So sets are gone through in waves, as long as the promises
+ * allow, and not in the order of single jobs. */
+static bool too_far_ahead(const struct kiln_policy *p, const struct pol_worker *worker,
+                          int64_t other_due_ms, int64_t now_ms)
+{
+    uint32_t job = kiln_order_first(p->job_due, p->sets[worker->set].deadlines);
+    int64_t reserve_ms = (int64_t)(kiln_policy_reserve_s(p) * 1000);
+    double left_ms = fmax((double)reserve_ms, (double)(other_due_ms - now_ms - reserve_ms));
+    return (double)(p->job_due[job].hi - other_due_ms) > AHEAD * left_ms;
+}
+
+/* The worker's own promises cost no switch.  Others come before them if one has run too far behind
+ * in a set that nobody has, or cannot wait any longer and is not lost yet. */
+static bool other_promise(struct kiln_policy *p, const struct pol_worker *worker, uint32_t model,
+                          bool promised, int64_t now_ms, struct choice *ret)
+{
+    int64_t due_ms = unheld_due(p, worker, model, ret);
+    if (promised && due_ms != INT64_MAX && too_far_ahead(p, worker, due_ms, now_ms))
+        return true;
+    if (!urgent_other(p, worker, model, now_ms, p->horizon_ms, ret))
+        return false;
+    if (!promised)
+        return true;
+    due_ms = p->job_due[ret->job].hi;
+    uint32_t own = kiln_order_first(p->job_due, p->sets[worker->set].deadlines);
+    int64_t last_ms = now_ms + (int64_t)(kiln_policy_reserve_s(p) * 1000);
+    return due_ms <= last_ms && due_ms >= now_ms && due_ms < p->job_due[own].hi;
+}
+
 static bool overdue(struct kiln_policy *p, const struct pol_worker *worker,
                     const uint32_t models[2], int64_t now_ms, struct choice *ret)
 {
     int64_t horizon_ms = kiln_policy_horizon(p, now_ms);
     if (horizon_ms == INT64_MIN)
         return false;
-    int64_t last_ms = now_ms + (int64_t)(kiln_policy_reserve_s(p) * 1000);
-    bool found = worker->set != KILN_NONE && urgent_job(p, worker, worker->set, horizon_ms, ret);
-    for (int i = 0; i < 2; i++) {
-        struct choice other;
+    struct choice other;
+    bool holds = worker->set != KILN_NONE && p->sets[worker->set].ready > 0;
+    bool promised = holds && urgent_job(p, worker, worker->set, INT64_MAX, &other);
+    bool fresh = holds && worker->since_switch_s < STAY_MIN * p->load_s;
+    for (int i = 0; i < 2 && !fresh; i++) {
         if (models[i] == KILN_NONE ||
-            !urgent_other(p, worker, models[i], now_ms, horizon_ms, &other))
+            !other_promise(p, worker, models[i], promised, now_ms, &other))
             continue;
-        /* Our own urgent jobs cost no switch; another's only comes before them if it cannot wait
-         * any longer and is not lost yet. */
-        int64_t due_ms = p->job_due[other.job].hi;
-        bool last = due_ms <= last_ms && due_ms >= now_ms;
-        if (!found || (last && due_ms < p->job_due[ret->job].hi))
-            *ret = other;
-        found = true;
+        *ret = other;
+        return true;
     }
-    return found;
+    return promised && urgent_job(p, worker, worker->set, horizon_ms, ret);
 }
 
 /* --- rules 3 and 4: the best of the other sets ----------------------------------------------- */
@@ -390,6 +432,7 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct choic
                                       (float)(ret->switch_s + ret->capture_s + ret->compute_s),
                                   .alone = g->alone};
     kiln_policy_take_up(p, worker_slot, &held, now_ms);
+    worker->since_switch_s = (ret->switch_s > 0 ? 0 : worker->since_switch_s) + ret->compute_s;
     p->picks++;
     g->refs--;
     kiln_policy_drop_group(p, group);

@@ -18,7 +18,8 @@
 #include "scheduler/slots.h"
 
 #define AGEING_MS (3600 * 1000LL) /* what a level of priority is worth */
-#define PATIENCE 32.0             /* seconds of unfairness that weigh as one second of switching */
+#define PATIENCE 128.0            /* seconds of waiting longer that weigh as one of switching */
+#define FAIR_PATIENCE 64.0        /* the same of the fleet's time that a tenant had more */
 #define SIZE_SWITCH_S 0.05        /* a new size in the same set */
 #define QUANTUM_S 20.0            /* GPU-seconds of a tenant's round for each worker */
 #define HELD_MAX 4                /* assignments of one worker that are tracked */
@@ -88,7 +89,7 @@ struct pol_model {
 
 struct pol_tenant {
     char name[KILN_NAME_MAX + 1];
-    double used_s;  /* GPU-seconds charged; on joining, lifted to the least of the active ones */
+    double used_s;  /* GPU-seconds charged; on joining, lifted to that of who is served */
     double spent_s; /* of them, in this round */
     uint64_t round; /* grows by one a quantum, never shrinks; on joining, lifted like used_s */
     uint32_t ready, refs;
@@ -113,9 +114,10 @@ struct pol_worker {
     struct pol_held held[HELD_MAX];           /* oldest first */
     uint32_t recent[RECENT_MAX], recent_turn; /* hashes of sets */
     uint32_t sizes[SIZES_MAX], sizes_turn;    /* hashes of sizes */
-    double speed;                             /* 1 is the fleet's mean */
-    int64_t free_ms;                          /* when its hands will be empty, or have been since */
-    uint32_t busy; /* assignments that it runs or will run; others are past computing */
+    double since_switch_s; /* work that it was given since it last changed its set */
+    double speed;          /* 1 is the fleet's mean */
+    int64_t free_ms;       /* when its hands will be empty, or have been since */
+    uint32_t busy;         /* assignments that it runs or will run; others are past computing */
     bool draining, room, in_rooms;
     uint64_t tried; /* epoch in which nothing was found for it */
 };
@@ -147,6 +149,8 @@ struct kiln_policy {
     uint32_t hot_sets;       /* root in set_hot, by how soon the holder is free */
     uint32_t ready, workers_alive;
     double backlog_s;
+    double served_used_s;        /* the most that a tenant had used when it was served, */
+    uint64_t served_round;       /* and its round: the fair queue's virtual time */
     double speed_sum, speed_max; /* of the workers that take work */
     double load_s;               /* what loading a set usually takes */
     double batch_s;              /* what an assignment usually takes, switching included */
