@@ -1,3 +1,3 @@
 #!/bin/bash
 # The model of a job's life holds, and each rule that it rests on is needed.
-exec "$KILN_SOURCE/tests/sim/model_check.sh" "$PWD/model"
+MODEL_FAULTS=2 exec "$KILN_SOURCE/tests/sim/model_check.sh" "$PWD/model"
