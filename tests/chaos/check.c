@@ -96,7 +96,7 @@ static int check_rules(const struct chaos_site *site, int jobs)
         long long breaches = kiln_test_count(site->stack, rules[i].breaches);
         if (breaches != 0)
             say("broken: %s: %lld do not keep it\n", rules[i].what, breaches);
-        broken += breaches != 0;
+        broken += (int)breaches;
     }
     return broken;
 }
@@ -201,7 +201,7 @@ int chaos_check(const struct chaos_site *site, int jobs)
 
 #define ONE_DONE "(SELECT min(id) FROM job WHERE state = 2 AND kind = 0)"
 
-/* Each breaks one more rule than the ones before it. */
+/* Each adds a breach to the ones before it. */
 static const char *const breaches[] = {
     "DELETE FROM image WHERE job_id = " ONE_DONE,
     "INSERT INTO event (job_id, was, state, code, attempt) VALUES (" ONE_DONE ", 1, 2, 0, 1)",

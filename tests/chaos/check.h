@@ -4,7 +4,7 @@
 
 #include "tests/chaos/site.h"
 
-/* How many rules do not hold, and which on stdout. */
+/* How often a rule does not hold, and which on stdout. */
 int chaos_check(const struct chaos_site *site, int jobs);
 /* Breaks one rule after the other by hand and looks again: true when each breach is noticed.  What
  * is left is good for nothing. */
