@@ -8,15 +8,18 @@
  * A *group* is a set plus width, height, steps and guidance: what can share a batch.  The rules,
  * first match wins (policy_pick.c):
  *
- *   1. overdue   jobs near the end of max_wait_s, on a worker that has their set, then on any
+ *   1. overdue   jobs whose max_wait_s needs the fleet from now on (policy_due.c), those of the
+ *                worker's own set before others
  *   2. stay      on the set while the penalty of the others is below the cost of switching
  *   3. open      the best waiting set that no worker holds
- *   4. join      a set that others hold, only if they are overloaded with it
+ *   4. join      a set that others hold, only if they are overloaded with it, or if the worker is
+ *                idle and something would begin sooner with its help
  *
  * Among waiting jobs: backfill (priority -10) last; then the tenant that has used fewest
  * GPU-seconds, in rounds of a quantum (deficit round robin); then who waits longest, a level of
  * priority being worth an hour of waiting.  A job that crashed a worker before runs alone, on a
- * worker that holds nothing else.
+ * worker that holds nothing else.  Every call is O(log n) in jobs, sets and workers but where the
+ * comment says otherwise; a waiting job takes about 130 bytes.
  */
 #ifndef KILN_POLICY_H
 #define KILN_POLICY_H

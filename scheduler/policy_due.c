@@ -97,8 +97,8 @@ int64_t kiln_policy_horizon(struct kiln_policy *p, int64_t now_ms)
 {
     if (p->promises == 0)
         return INT64_MIN;
-    if (now_ms >= p->horizon_at_ms && now_ms - p->horizon_at_ms < LOOK_MS &&
-        p->horizon_at_ms != INT64_MIN)
+    if (p->horizon_at_ms != INT64_MIN && now_ms >= p->horizon_at_ms &&
+        now_ms - p->horizon_at_ms < LOOK_MS)
         return p->horizon_ms;
     double reserve_s = kiln_policy_reserve_s(p);
     int64_t near = now_ms + (int64_t)(reserve_s * 1000) + LOOK_MS;

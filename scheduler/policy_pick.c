@@ -461,6 +461,13 @@ static uint32_t victim(struct kiln_policy *p, uint32_t worker, uint32_t set)
     return worker;
 }
 
+/* Backfill is given up at the end of each batch: it is never bound to a busy worker. */
+static bool too_early(struct kiln_policy *p, const struct pol_worker *worker, uint32_t group)
+{
+    uint32_t queue = kiln_policy_best_queue(p, group);
+    return worker->busy > 0 && p->queue_rank[queue].hi >> 40 > 0;
+}
+
 static bool try_worker(struct kiln_policy *p, uint32_t worker, int64_t now_ms,
                        struct kiln_policy_pick *ret)
 {
@@ -468,7 +475,8 @@ static bool try_worker(struct kiln_policy *p, uint32_t worker, int64_t now_ms,
     struct choice choice;
     if (w->tried == p->epoch)
         return false;
-    if (!choose(p, w, now_ms, &choice) || too_slow(p, w, choice.group)) {
+    if (!choose(p, w, now_ms, &choice) || too_slow(p, w, choice.group) ||
+        too_early(p, w, choice.group)) {
         w->tried = p->epoch;
         return false;
     }

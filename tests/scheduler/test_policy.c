@@ -162,6 +162,26 @@ static void backfill_only_when_nothing_else_waits(void **state)
     assert_int_equal(pick_at(1).ids[0], 3); /* although its own set has work */
 }
 
+static void backfill_is_given_up_at_batch_ends(void **state)
+{
+    (void)state;
+    for (uint64_t id = 1; id <= 3; id++) {
+        struct kiln_policy_job backfill = job(id, "");
+        backfill.priority = -10;
+        add(backfill);
+    }
+    worker("w", 2, 1);
+    struct kiln_policy_pick running = pick_at(0);
+    none_at(0); /* nothing of it is bound to the busy worker */
+    add(job(9, ""));
+    struct kiln_policy_pick ahead = pick_at(1);
+    assert_int_equal(ahead.ids[0], 9);
+    kiln_policy_release(policy, "w", running.tag);
+    none_at(2);
+    kiln_policy_release(policy, "w", ahead.tag);
+    assert_in_range(pick_at(3).ids[0], 1, 3);
+}
+
 static void tenants_share(void **state)
 {
     (void)state;
@@ -312,6 +332,7 @@ int main(void)
         KILN_POLICY_TEST(overloaded_set_is_joined),
         KILN_POLICY_TEST(priority_and_age),
         KILN_POLICY_TEST(backfill_only_when_nothing_else_waits),
+        KILN_POLICY_TEST(backfill_is_given_up_at_batch_ends),
         KILN_POLICY_TEST(tenants_share),
         KILN_POLICY_TEST(promises_go_first),
         KILN_POLICY_TEST(suspects_are_alone),
