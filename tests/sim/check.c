@@ -16,12 +16,15 @@
 #include <string.h>
 
 #define JOBS_MAX 4096
-#define RECOVERY_MAX (15 * SIM_S) /* from kill -9 to the queue: a lease of 10 s, and the looks */
+/* From kill -9 to the queue: a lease of 10 s, and the looks; longer when the next process dies too.
+ */
+#define RECOVERY_MAX ((sim_plan.single ? 15 : 25) * SIM_S)
 
 /* What the checks remember of a job, beside its row. */
 static struct {
     uint32_t attempt;      /* the last one seen */
     uint32_t acknowledged; /* the attempt that was told "done"; 0 = none */
+    bool returned;         /* other than for an idle worker */
     int64_t lost_at;       /* its worker was killed, or paused for a lease; 0 = not */
 } ghosts[JOBS_MAX];
 
@@ -55,6 +58,8 @@ static void on_move(struct sim_row *row, enum kiln_job_state from, const struct 
         sim_now() - ghosts[id].lost_at > RECOVERY_MAX)
         sim_broken("job %llu waited %.1f s for its dead worker", number(id),
                    (double)(sim_now() - ghosts[id].lost_at) / 1e6);
+    bool lent = why->reason && strstr(why->reason, "for an idle worker");
+    ghosts[id].returned |= from == KILN_JOB_ASSIGNED && row->job.state == KILN_JOB_QUEUED && !lent;
     if (why->crashed && sim_plan.class == SIM_KILLS && !ghosts[id].lost_at)
         sim_broken("job %llu counts a crash, and its worker lives since it was assigned",
                    number(id));
@@ -190,7 +195,7 @@ static void check_row(const struct sim_row *row)
         check_failure(row);
     if (row->job.state == KILN_JOB_CANCELLED && !sim_plan.settings.orders)
         sim_broken("job %llu was cancelled by nobody", number(row->job.id));
-    if (sim_plan.class == SIM_CALM && done && (row->job.attempt > 1 || row->crashes > 0))
+    if (sim_plan.class == SIM_CALM && done && ghosts[row->job.id].returned)
         sim_broken("job %llu took %u attempts in the calm", number(row->job.id), row->job.attempt);
 }
 
