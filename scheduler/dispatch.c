@@ -165,14 +165,13 @@ static int take_back_ahead(struct kiln_leader *leader, int64_t now_ms, struct ki
     struct kiln_error bus_err;
     kiln_log(KILN_LOG_INFO, "taken_back", kiln_f("assignment", "%s", assigned->id),
              kiln_f("worker", "%s", member->name), kiln_f("gain_s", "%.1f", steal.gain_s));
-    kiln_policy_release(leader->policy, member->name, steal.tag);
-    assigned->held = false;
     int rc = kiln_give_back(leader, member, assigned, &how, err);
     if (rc)
         return rc;
     if (kiln_fleet_order(leader, member->name, KILN_ORDER_DROP, 0, assigned->id, &bus_err))
         kiln_log(KILN_LOG_WARNING, "order_lost", kiln_f("error", "%s", bus_err.text));
-    kiln_fleet_forget(member, assigned);
+    /* It fills the worker's hands until a beat names it no more: one that is sent too much refuses
+     * it, and that is found out a lease later. */
     leader->busy = true;
     return 0;
 }

@@ -82,12 +82,6 @@ static void remember_finished(struct kiln_member *member, const char *id)
              sizeof(member->finished[0]), "%s", id);
 }
 
-void kiln_fleet_forget(struct kiln_member *member, struct kiln_assigned *assigned)
-{
-    remember_finished(member, assigned->id);
-    kiln_fleet_drop(member, assigned);
-}
-
 static void free_member(struct kiln_member *member)
 {
     while (member->hand_count > 0)

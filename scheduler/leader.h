@@ -125,8 +125,6 @@ struct kiln_assigned *kiln_fleet_assigned(const struct kiln_member *member, cons
 /* A new record in the member's hand; NULL when the hand is full or memory short. */
 struct kiln_assigned *kiln_fleet_hand(struct kiln_member *member, const char *id, int64_t now_ms);
 void kiln_fleet_drop(struct kiln_member *member, struct kiln_assigned *assigned);
-/* The same, and beats that still name it are not listened to. */
-void kiln_fleet_forget(struct kiln_member *member, struct kiln_assigned *assigned);
 void kiln_fleet_clear(struct kiln_leader *leader);
 /* Marks everything the member holds as lost and forgets it in the policy. */
 void kiln_fleet_lose(struct kiln_leader *leader, struct kiln_member *member, bool clean);
