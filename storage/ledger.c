@@ -232,9 +232,9 @@ static int fetch_all(struct kiln_pg *pg, kiln_each_row *each, void *arg, struct 
     }
 }
 
-int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *statement,
-                     const struct kiln_params *params, kiln_each_row *each, void *arg,
-                     struct kiln_error *err)
+static int walk_rows(struct kiln_ledger *ledger, const char *begin,
+                     const struct kiln_statement *statement, const struct kiln_params *params,
+                     kiln_each_row *each, void *arg, struct kiln_error *err)
 {
     struct kiln_pg *pg = &ledger->pg;
     if (params->short_of_memory)
@@ -245,7 +245,7 @@ int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *st
         again.was_connected = pg->conn != NULL;
         rc = kiln_pg_connect(pg, err);
         if (rc == 0)
-            rc = kiln_pg_exec(pg, "BEGIN READ ONLY", 0, NULL, err);
+            rc = kiln_pg_exec(pg, begin, 0, NULL, err);
     } while (try_again(&again, pg, rc));
     if (rc == 0)
         rc = declare(pg, statement, params, err);
@@ -256,6 +256,21 @@ int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *st
     else if (pg->conn && kiln_pg_exec(pg, "ROLLBACK", 0, NULL, NULL) != 0)
         kiln_pg_drop(pg);
     return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
+}
+
+int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                     const struct kiln_params *params, kiln_each_row *each, void *arg,
+                     struct kiln_error *err)
+{
+    return walk_rows(ledger, "BEGIN READ ONLY", statement, params, each, arg, err);
+}
+
+int kiln_ledger_each_locked(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                            const struct kiln_params *params, kiln_each_row *each, void *arg,
+                            struct kiln_error *err)
+{
+    return walk_rows(ledger, "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 600000",
+                     statement, params, each, arg, err);
 }
 
 /* --- schema and leadership ------------------------------------------------------------------- */

@@ -98,6 +98,13 @@ int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *st
                      const struct kiln_params *params, kiln_each_row *each, void *arg,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
+/* The same where the statement locks rows: they stay locked until the walk has ended, up to ten
+ * minutes between two rows.  For at most a thousand rows, which are locked before the first call.
+ */
+int kiln_ledger_each_locked(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                            const struct kiln_params *params, kiln_each_row *each, void *arg,
+                            struct kiln_error *err) KILN_MUST_CHECK;
+
 /* --- fields of a row ------------------------------------------------------------------------- */
 const char *kiln_row_text(const PGresult *rows, int row,
                           int column);                           /* NULL for SQL NULL; borrowed */

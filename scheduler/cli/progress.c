@@ -75,8 +75,9 @@ static void draw_terminal(struct kiln_bar *bar, uint64_t total, uint64_t finishe
     int columns =
         ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col ? window.ws_col : 80;
     char counts[80];
-    int taken = snprintf(counts, sizeof counts, " %llu/%llu", (unsigned long long)finished,
-                         (unsigned long long)total);
+    int taken = total ? snprintf(counts, sizeof counts, " %llu/%llu", (unsigned long long)finished,
+                                 (unsigned long long)total)
+                      : snprintf(counts, sizeof counts, " %llu", (unsigned long long)finished);
     int width = columns - (int)strlen(bar->what) - taken - (int)strlen(rest) - 4;
     width = width > 40 ? 40 : width;
     fprintf(stderr, "\r\033[K%s ", bar->what);

@@ -76,6 +76,12 @@ static const struct kiln_option sim_options[] = {
     {"seed", "N", "of the noise (0)"},
     {"schedule", "FILE", "write what every job got: worker, start, end, as CSV"},
     END};
+static const struct kiln_option gc_options[] = {
+    {"dry-run", NULL, "only list what would go"},
+    {"grace", "SPAN", "leave objects and cancelled jobs younger than this (1d; 36h, 30m, 90s)"},
+    {"older-than", "SPAN", "also the pictures of batches older than this"},
+    {"yes", NULL, "do not ask"},
+    END};
 static const struct kiln_option migrate_options[] = {
     {"dry-run", NULL, "only say what would be done"}, END};
 
@@ -202,6 +208,17 @@ const struct kiln_verb kiln_verbs[] = {
      .options = drain_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_drain},
+    {.name = "gc",
+     .args = "[--dry-run] [--grace SPAN] [--older-than SPAN --yes]",
+     .summary = "remove objects that no row names, and rows of cancelled jobs",
+     .examples = "kiln gc --dry-run                what would go, and how much it is\n"
+                 "kiln gc --older-than 90d --yes   pictures of old batches too",
+     .more = "Objects of jobs that wait or run are never touched.  It may be interrupted at any "
+             "moment;\n"
+             "run again, it goes on.",
+     .options = gc_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_gc},
     {.name = "migrate",
      .args = "[--dry-run]",
      .summary = "bring the ledger's schema to this version",

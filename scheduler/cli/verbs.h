@@ -11,6 +11,7 @@ int kiln_verb_down(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_drain(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_enqueue(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_export(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_gc(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_help(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_jobs(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_migrate(struct kiln_cli *cli, int argc, char **argv);

@@ -1,0 +1,13 @@
+/* duration.h - spans of time as people type them: "90s", "36h", "30d", "1d12h". */
+#ifndef KILN_CLI_DURATION_H
+#define KILN_CLI_DURATION_H
+
+#include "scheduler/cli/cli.h"
+
+/* An option's span in seconds, fallback when it was not given.  Numbers with s, m, h, d or w; a
+ * bare number is refused, since nobody can tell which unit was meant, except 0.  At most 100 years.
+ * 0 or an exit status. */
+int kiln_arg_duration(struct kiln_cli *cli, const struct kiln_args *args, const char *name,
+                      int64_t fallback_s, int64_t *ret_s) KILN_MUST_CHECK;
+
+#endif

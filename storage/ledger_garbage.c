@@ -1,0 +1,252 @@
+/* ledger_garbage.c - see ledger_garbage.h.
+ *
+ * The question "may this object go?" and the removal must be one thing, or a job that is retried,
+ * drawn and committed in between loses its picture.  So the last look locks the jobs: an assignment
+ * passes over a locked row, a retry waits for it.  A job whose state changes just then is read
+ * twice, as it was when the statement began (p) and as it is under the lock (l); only where both
+ * agree does the absence of an object row, which is of the statement's beginning, mean anything.
+ */
+#include "storage/ledger_garbage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/ledger_internal.h"
+
+#define JOBS_PAGE 2000
+#define PICTURES_PAGE 200
+
+static_assert(KILN_JOB_DONE == 2 && KILN_JOB_FAILED == 3 && KILN_JOB_CANCELLED == 4,
+              "the numbers in the statements");
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+/* Steps over a part of a key and its '/'; false: there is none. */
+static bool skip_part(const char **at)
+{
+    size_t len = strcspn(*at, "/");
+    if (len == 0 || (*at)[len] != '/')
+        return false;
+    *at += len + 1;
+    return true;
+}
+
+/* A job's number, with the byte that must follow it. */
+static bool read_job(const char *at, char end, uint64_t *ret)
+{
+    char *rest;
+    size_t digits = strspn(at, "0123456789");
+    if (digits == 0 || digits > 18 || at[0] == '0' || at[digits] != end)
+        return false;
+    *ret = strtoull(at, &rest, 10);
+    return true;
+}
+
+/* Whether the rest of a key is one part that ends like this. */
+static bool last_part(const char *at, const char *end)
+{
+    size_t len = strlen(at), tail = strlen(end);
+    return !strchr(at, '/') && len > tail && strcmp(at + len - tail, end) == 0;
+}
+
+bool kiln_found_job(const char *key, uint64_t *ret_job)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                  "0123456789/._-";
+    const char *at = key;
+    *ret_job = 0;
+    if (key[strspn(key, letters)] || !skip_part(&at))
+        return false;
+    if (strncmp(key, "probe/", 6) == 0)
+        return strlen(at) == 16 && strspn(at, "0123456789abcdef") == 16;
+    bool latent = strncmp(key, "latents/", 8) == 0;
+    if (!latent && strncmp(key, "images/", 7) != 0)
+        return false;
+    if ((latent && !skip_part(&at)) || !skip_part(&at) || !skip_part(&at)) /* model, year, month */
+        return false;
+    if (latent)
+        return read_job(at, '-', ret_job) && last_part(at, ".safetensors.zst");
+    return read_job(at, '/', ret_job) && skip_part(&at) && last_part(at, ".webp");
+}
+
+/* --- objects ---------------------------------------------------------------------------------- */
+
+static void bind_found(struct kiln_params *params, const struct kiln_found *objects, size_t count)
+{
+    struct kiln_array keys, jobs;
+    kiln_array_start(&keys, KILN_ARRAY_TEXT);
+    kiln_array_start(&jobs, KILN_ARRAY_INT8);
+    for (size_t i = 0; i < count; i++) {
+        kiln_array_text(&keys, objects[i].key);
+        kiln_array_int(&jobs, (int64_t)objects[i].job);
+    }
+    kiln_bind_array(params, &keys);
+    kiln_bind_array(params, &jobs);
+}
+
+int kiln_ledger_claims(struct kiln_ledger *ledger, const struct kiln_found *objects, size_t count,
+                       enum kiln_claim *ret, struct kiln_error *err)
+{
+    static const struct kiln_statement ask = {
+        "claims", "SELECT CASE WHEN o.key IS NOT NULL THEN 0 WHEN j.state IN (0, 1) THEN 1"
+                  "  WHEN g.job <= (SELECT last_value FROM job_id_seq) THEN 2 ELSE 3 END"
+                  " FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS g (key, job, n)"
+                  " LEFT JOIN object o ON o.key = g.key COLLATE \"C\""
+                  " LEFT JOIN job j ON j.id = g.job ORDER BY g.n"};
+    static_assert(KILN_CLAIM_ROW == 0 && KILN_CLAIM_LIVE == 1 && KILN_CLAIM_NONE == 2 &&
+                      KILN_CLAIM_UNKNOWN == 3,
+                  "the numbers in the statement");
+    struct kiln_params params = {0};
+    bind_found(&params, objects, count);
+    PGresult *rows;
+    int rc = kiln_ledger_run(ledger, &ask, &params, &rows, err);
+    kiln_params_release(&params);
+    if (rc != 0)
+        return rc;
+    for (int i = 0; i < PQntuples(rows) && (size_t)i < count; i++)
+        ret[i] = (enum kiln_claim)kiln_row_i64(rows, i, 0);
+    PQclear(rows);
+    return 0;
+}
+
+struct unclaimed_walk {
+    kiln_each_unclaimed *each;
+    void *arg;
+};
+
+static int forward_unclaimed(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct unclaimed_walk *walk = arg;
+    return walk->each(walk->arg, (size_t)kiln_row_u64(rows, row, 0) - 1, err);
+}
+
+int kiln_ledger_each_unclaimed(struct kiln_ledger *ledger, const struct kiln_found *objects,
+                               size_t count, kiln_each_unclaimed *each, void *arg,
+                               struct kiln_error *err)
+{
+    static const struct kiln_statement look = {
+        "unclaimed", "WITH l AS MATERIALIZED ("
+                     "  SELECT id, state FROM job WHERE id = ANY ($2::bigint[]) ORDER BY id"
+                     "  FOR SHARE SKIP LOCKED"
+                     ") SELECT g.n FROM unnest($1::text[], $2) WITH ORDINALITY AS g (key, job, n)"
+                     " LEFT JOIN l ON l.id = g.job LEFT JOIN job p ON p.id = g.job"
+                     " WHERE (p.id IS NULL OR (p.state IN (2, 3, 4) AND l.state = p.state))"
+                     " AND NOT EXISTS (SELECT FROM object o WHERE o.key = g.key COLLATE \"C\")"
+                     " ORDER BY g.n"};
+    struct unclaimed_walk walk = {each, arg};
+    struct kiln_params params = {0};
+    bind_found(&params, objects, count);
+    int rc = kiln_ledger_each_locked(ledger, &look, &params, forward_unclaimed, &walk, err);
+    kiln_params_release(&params);
+    return rc;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int64_t age_s,
+                               bool dry_run, uint64_t *cursor, uint64_t *ret_count, bool *ret_more,
+                               struct kiln_error *err)
+{
+    /* Walked in order of id: no index by state is kept for this alone.  The batch's sums follow. */
+    static const struct kiln_statement drop = {
+        "drop_cancelled",
+        "WITH page AS MATERIALIZED (SELECT id, pool, state, finished_at FROM job"
+        "  WHERE id > $2::bigint ORDER BY id LIMIT $3::integer"
+        "), old AS MATERIALIZED (SELECT j.id, j.batch_id FROM page p JOIN job j ON j.id = p.id"
+        "  WHERE p.pool = $1::text AND p.state = 4 AND j.state = 4"
+        "  AND p.finished_at < now() - $4::bigint * interval '1 second'"
+        "  AND NOT EXISTS (SELECT FROM object o WHERE o.job_id = p.id)"
+        "  ORDER BY j.id FOR UPDATE OF j SKIP LOCKED"
+        "), told AS (DELETE FROM event e USING old WHERE e.job_id = old.id AND NOT $5::boolean"
+        "), gone AS (DELETE FROM job j USING old WHERE j.id = old.id AND NOT $5"
+        "  RETURNING j.batch_id"
+        "), counted AS (INSERT INTO batch_tally AS t (batch_id, shard, cancelled)"
+        "  SELECT batch_id, pg_backend_pid() % 32, -count(*) FROM gone"
+        "  GROUP BY batch_id ORDER BY batch_id"
+        "  ON CONFLICT (batch_id, shard) DO UPDATE SET cancelled = t.cancelled + excluded.cancelled"
+        ") SELECT (SELECT count(*) FROM old), max(id), count(*) = $3 FROM page"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_u64(&params, *cursor);
+    kiln_bind_u64(&params, JOBS_PAGE);
+    kiln_bind_i64(&params, age_s);
+    kiln_bind_bool(&params, dry_run);
+    PGresult *rows;
+    int rc = kiln_ledger_run(ledger, &drop, &params, &rows, err);
+    if (rc != 0)
+        return rc;
+    *ret_count = kiln_row_u64(rows, 0, 0);
+    *ret_more = kiln_row_bool(rows, 0, 2);
+    *cursor = kiln_row_u64(rows, 0, 1);
+    PQclear(rows);
+    return 0;
+}
+
+int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const char *pool, int64_t age_s,
+                              bool dry_run, uint64_t *cursor, kiln_each_dropped *each, void *arg,
+                              uint64_t *ret_pictures, bool *ret_more, struct kiln_error *err)
+{
+    static const struct kiln_statement drop = {
+        "drop_pictures",
+        "WITH page AS MATERIALIZED (SELECT i.job_id FROM image i JOIN batch b ON b.id = i.batch_id"
+        "  WHERE i.job_id > $2::bigint AND b.pool = $1::text"
+        "  AND i.created_at < now() - $4::bigint * interval '1 second'"
+        "  AND b.created_at < now() - $4 * interval '1 second'"
+        "  ORDER BY i.job_id LIMIT $3::integer"
+        "), cached AS (DELETE FROM latent l USING page p"
+        "  WHERE l.job_id = p.job_id AND NOT $5::boolean"
+        "), stored AS (DELETE FROM object o USING page p WHERE o.job_id = p.job_id AND NOT $5"
+        "), pictured AS (DELETE FROM image i USING page p WHERE i.job_id = p.job_id AND NOT $5"
+        ") SELECT p.job_id, o.key, o.bytes FROM page p LEFT JOIN object o ON o.job_id = p.job_id"
+        " ORDER BY p.job_id, o.key"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_u64(&params, *cursor);
+    kiln_bind_u64(&params, PICTURES_PAGE);
+    kiln_bind_i64(&params, age_s);
+    kiln_bind_bool(&params, dry_run);
+    PGresult *rows;
+    int rc = kiln_ledger_run(ledger, &drop, &params, &rows, err);
+    if (rc != 0)
+        return rc;
+    *ret_pictures = 0;
+    *ret_more = PQntuples(rows) > 0;
+    for (int row = 0; row < PQntuples(rows) && rc == 0; row++) {
+        uint64_t job = kiln_row_u64(rows, row, 0);
+        *ret_pictures += job != *cursor;
+        *cursor = job;
+        if (kiln_row_text(rows, row, 1))
+            rc = each(arg, job, kiln_row_text(rows, row, 1), kiln_row_u64(rows, row, 2), err);
+    }
+    PQclear(rows);
+    return rc;
+}
+
+struct sample_walk {
+    kiln_each_dropped *each;
+    void *arg;
+};
+
+static int forward_sample(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct sample_walk *walk = arg;
+    return walk->each(walk->arg, kiln_row_u64(rows, row, 0), kiln_row_text(rows, row, 1),
+                      kiln_row_u64(rows, row, 2), err);
+}
+
+int kiln_ledger_sample_objects(struct kiln_ledger *ledger, uint32_t count, kiln_each_dropped *each,
+                               void *arg, struct kiln_error *err)
+{
+    /* The next job with objects behind a random number: as many index look-ups. */
+    static const struct kiln_statement sample = {
+        "sample_objects",
+        "SELECT DISTINCT o.job_id, o.key, o.bytes FROM ("
+        "  SELECT random() * m.last AS at FROM generate_series(1, $1::integer),"
+        "  (SELECT max(job_id) AS last FROM object) m OFFSET 0) g,"
+        " LATERAL (SELECT job_id, key, bytes FROM object WHERE job_id >= g.at::bigint"
+        "  ORDER BY job_id, role LIMIT 1) o"};
+    struct sample_walk walk = {each, arg};
+    struct kiln_params params = {0};
+    kiln_bind_u64(&params, count);
+    return kiln_ledger_each(ledger, &sample, &params, forward_sample, &walk, err);
+}

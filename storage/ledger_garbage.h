@@ -1,0 +1,68 @@
+/* ledger_garbage.h - what may be thrown away: objects that no row vouches for, rows nobody needs.
+ *
+ * An object is claimed while a row names it, and while its job may still commit it: a job that
+ * waits or is assigned has its objects to itself, however old they are.  A done job never commits
+ * again; a failed or cancelled one only after `kiln retry`, which kiln_ledger_each_unclaimed()
+ * keeps out while objects of it are being removed.
+ */
+#ifndef KILN_LEDGER_GARBAGE_H
+#define KILN_LEDGER_GARBAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "schemas/error.h"
+
+struct kiln_ledger;
+
+/* An object that lies in the store. */
+struct kiln_found {
+    const char *key; /* lent */
+    uint64_t job;    /* that its key names; 0: none */
+};
+
+enum kiln_claim {
+    KILN_CLAIM_ROW,     /* a row names it */
+    KILN_CLAIM_LIVE,    /* its job may still commit it */
+    KILN_CLAIM_NONE,    /* its job has ended without it, or was removed */
+    KILN_CLAIM_UNKNOWN, /* the ledger has never given out that job's number */
+};
+
+/* The job that the key of a picture or a latent names (worker/object_key.h has the form), 0 for the
+ * object of a probe.  False: no key of Kiln's. */
+bool kiln_found_job(const char *key, uint64_t *ret_job);
+
+/* ret[count]: how each stands now. */
+int kiln_ledger_claims(struct kiln_ledger *ledger, const struct kiln_found *objects, size_t count,
+                       enum kiln_claim *ret, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Calls each(arg, i, err) for every objects[i] that is unclaimed, in their order, and lets no job
+ * of theirs move until it returns: what each removes cannot be committed meanwhile.  For short
+ * lists: whoever wants to retry such a job waits as long.  A non-zero return of each ends it. */
+typedef int kiln_each_unclaimed(void *arg, size_t i, struct kiln_error *err);
+int kiln_ledger_each_unclaimed(struct kiln_ledger *ledger, const struct kiln_found *objects,
+                               size_t count, kiln_each_unclaimed *each, void *arg,
+                               struct kiln_error *err) KILN_MUST_CHECK;
+
+/* A page of the pool's jobs that were cancelled more than age_s ago, removed with their moves; with
+ * dry_run only counted.  *cursor starts as 0; *ret_more: call again. */
+int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int64_t age_s,
+                               bool dry_run, uint64_t *cursor, uint64_t *ret_count, bool *ret_more,
+                               struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The rows of a page of pictures that are older than age_s, as is their batch, removed in one
+ * transaction: image, object, latent; with dry_run only read.  The jobs stay, done.  each is then
+ * called for every object of theirs, which nothing names any more. */
+typedef int kiln_each_dropped(void *arg, uint64_t job, const char *key, uint64_t bytes,
+                              struct kiln_error *err);
+int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const char *pool, int64_t age_s,
+                              bool dry_run, uint64_t *cursor, kiln_each_dropped *each, void *arg,
+                              uint64_t *ret_pictures, bool *ret_more,
+                              struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Calls each for the keys of at most count jobs with objects, taken at random. */
+int kiln_ledger_sample_objects(struct kiln_ledger *ledger, uint32_t count, kiln_each_dropped *each,
+                               void *arg, struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif
