@@ -31,11 +31,14 @@
     "$16::integer[],"                                                                              \
     "    $17::integer[], $18::integer[], $19::integer[], $20::smallint[], $21::smallint[],"        \
     "    $22::smallint[], $23::smallint[], $24::bool[], $25::bool[]) AS u"                         \
-    "  ON CONFLICT (batch_id, key) DO NOTHING RETURNING batch_id, token, index"                    \
+    "  ON CONFLICT (batch_id, key) DO NOTHING RETURNING batch_id, token, index, tenant"            \
     "), counted AS ("                                                                              \
     "  INSERT INTO batch_tally AS t (batch_id, shard, queued)"                                     \
     "  SELECT batch_id, pg_backend_pid() % 32, count(*) FROM made GROUP BY 1 ORDER BY 1"           \
     "  ON CONFLICT (batch_id, shard) DO UPDATE SET queued = t.queued + excluded.queued"            \
+    "), owned AS ("                                                                                \
+    "  INSERT INTO batch_tenant SELECT DISTINCT batch_id, tenant FROM made ORDER BY 1, 2"          \
+    "  ON CONFLICT DO NOTHING"                                                                     \
     "), numbered AS ("                                                                             \
     "  UPDATE batch b SET next_index = m.next"                                                     \
     "  FROM (SELECT batch_id, max(index) + 1 AS next FROM made GROUP BY 1 ORDER BY 1) m"           \

@@ -5,7 +5,7 @@
  *     locked   finds and locks the rows that are still in a state the move may start from
  *     moved    updates them and returns what they were and are
  *     logged   one event row a moved job
- *     counted  the sums by state of the batches concerned
+ *     counted  the sums by state of the batches concerned, and when they last changed
  *
  * The states are parameters, taken from the table below and checked against kiln_move_legal(): the
  * SQL names none.  (As parameters they also keep the planner from walking a partial index, which an
@@ -25,8 +25,9 @@
     "  INSERT INTO event (job_id, was, state, code, attempt, worker, reason)"                      \
     "  SELECT id, was, state, code, attempt, worker, reason FROM moved"                            \
     "), counted AS ("                                                                              \
-    "  INSERT INTO batch_tally AS t (batch_id, shard, queued, assigned, done, failed, cancelled)"  \
-    "  SELECT batch_id, pg_backend_pid() % 32,"                                                    \
+    "  INSERT INTO batch_tally AS t (batch_id, shard, first_at, last_at, queued, assigned, done,"  \
+    "    failed, cancelled)"                                                                       \
+    "  SELECT batch_id, pg_backend_pid() % 32, now(), now(),"                                      \
     "    count(*) FILTER (WHERE state = 0) - count(*) FILTER (WHERE was = 0),"                     \
     "    count(*) FILTER (WHERE state = 1) - count(*) FILTER (WHERE was = 1),"                     \
     "    count(*) FILTER (WHERE state = 2) - count(*) FILTER (WHERE was = 2),"                     \
@@ -35,7 +36,8 @@
     "  FROM moved GROUP BY batch_id ORDER BY batch_id"                                             \
     "  ON CONFLICT (batch_id, shard) DO UPDATE SET queued = t.queued + excluded.queued,"           \
     "    assigned = t.assigned + excluded.assigned, done = t.done + excluded.done,"                \
-    "    failed = t.failed + excluded.failed, cancelled = t.cancelled + excluded.cancelled) "
+    "    failed = t.failed + excluded.failed, cancelled = t.cancelled + excluded.cancelled,"       \
+    "    first_at = coalesce(t.first_at, excluded.first_at), last_at = excluded.last_at) "
 
 /* $3 ids, $4 worker, $5 assignment.  Rows that someone else has locked are about to change: they
  * are left out.  The answer includes jobs that hold this assignment already, from an earlier run of

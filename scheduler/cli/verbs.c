@@ -19,6 +19,14 @@
     {                                                                                              \
         "batch", "NAME", "all jobs of a batch"                                                     \
     }
+#define ONLY_BATCH_OPTION                                                                          \
+    {                                                                                              \
+        "batch", "B", "only jobs of this batch"                                                    \
+    }
+#define SINCE_OPTION                                                                               \
+    {                                                                                              \
+        "since", "WHEN", "a date or time in UTC, or how long ago: 2026-11-21, 90m, 7d"             \
+    }
 #define LOOK_OPTIONS                                                                               \
     {"note", "TEXT", "a sentence above the pictures of the page"},                                 \
         {"sheet", "FILE.webp", "a contact sheet of the pictures"},                                 \
@@ -44,6 +52,21 @@ static const struct kiln_option jobs_options[] = {
     BATCH_OPTION,
     {"state", "STATE", "queued, assigned, done, failed or cancelled"},
     {"limit", "N", "stop after so many"},
+    END};
+static const struct kiln_option batches_options[] = {
+    {"active", NULL, "only those with something left to do"},
+    {"limit", "N", "stop after so many"},
+    END};
+static const struct kiln_option batch_options[] = {
+    {"force", NULL, "rm: cancel what still waits or runs, then remove"}, END};
+static const struct kiln_option usage_options[] = {
+    {"by", "WHAT", "tenant, day or tenant,day (tenant)"}, SINCE_OPTION, END};
+static const struct kiln_option errors_options[] = {ONLY_BATCH_OPTION, SINCE_OPTION, END};
+static const struct kiln_option events_options[] = {
+    {"follow", NULL, "go on with what comes, until Ctrl-C"},
+    ONLY_BATCH_OPTION,
+    {"job", "JOB", "only this job"},
+    SINCE_OPTION,
     END};
 static const struct kiln_option move_options[] = {BATCH_OPTION, END};
 static const struct kiln_option drain_options[] = {{"all", NULL, "every worker of the pool"}, END};
@@ -180,6 +203,49 @@ const struct kiln_verb kiln_verbs[] = {
      .examples = "kiln why 17",
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_why},
+    {.name = "batches",
+     .args = "[--active] [--limit N]",
+     .summary = "one line a batch: whose, how far, how fast; the newest first",
+     .examples = "kiln batches --active\n"
+                 "kiln batches --json | jq -r 'select(.jobs.failed > 0) | .batch'",
+     .options = batches_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_batches},
+    {.name = "batch",
+     .args = "show BATCH | rename BATCH NAME | rm BATCH [--force]",
+     .summary = "look at, rename or remove a batch",
+     .examples = "kiln batch show sketches\n"
+                 "kiln batch rename sketches sketches-2026\n"
+                 "kiln batch rm sketches           its rows go, `kiln gc` then takes its files",
+     .more = "rm takes a batch that has ended, or with --force any.  It does not ask.  What the\n"
+             "batch cost stays in `kiln usage`.",
+     .options = batch_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_batch},
+    {.name = "usage",
+     .args = "[--by tenant|day|tenant,day] [--since WHEN]",
+     .summary = "jobs, pictures, GPU-seconds and bytes by tenant and day",
+     .examples = "kiln usage --by tenant,day --since 7d",
+     .more = "GPU-seconds are those of finished pictures; days are UTC.",
+     .options = usage_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_usage},
+    {.name = "errors",
+     .args = "[--batch B] [--since WHEN]",
+     .summary = "failed jobs by cause, an example of each, what to do",
+     .examples = "kiln errors --since 24h",
+     .options = errors_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_errors},
+    {.name = "events",
+     .args = "[--follow] [--batch B|--job JOB] [--since WHEN]",
+     .summary = "every move of a job, as a listing or as they come",
+     .examples = "kiln events --follow --json | jq 'select(.to == \"failed\")'\n"
+                 "kiln events --job 17",
+     .more = "Without a job, a batch or a time: those of the last hour.",
+     .options = events_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_events},
     {.name = "cancel",
      .args = "JOB|--batch B",
      .summary = "stop jobs that wait or run",

@@ -4,12 +4,16 @@
 
 struct kiln_cli;
 
+int kiln_verb_batch(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_batches(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_bench(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_cancel(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_doctor(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_down(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_drain(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_enqueue(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_errors(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_events(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_export(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_gc(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_help(struct kiln_cli *cli, int argc, char **argv);
@@ -22,6 +26,7 @@ int kiln_verb_show(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_sim(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_status(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_up(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_usage(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_wait(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_watch(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_why(struct kiln_cli *cli, int argc, char **argv);

@@ -25,6 +25,7 @@ _kiln()
     [[ $verb != bench || ${COMP_WORDS[i + 1]} != quality || i+1 -ge COMP_CWORD ]] || verb=quality
     case $before in
     --state) mapfile -t COMPREPLY < <(compgen -W 'queued assigned done failed cancelled' -- "$word"); return ;;
+    --by) mapfile -t COMPREPLY < <(compgen -W 'tenant day tenant,day' -- "$word"); return ;;
     --device) mapfile -t COMPREPLY < <(compgen -W 'cpu cuda:0' -- "$word"); return ;;
     --engine) mapfile -t COMPREPLY < <(compgen -W 'pipeline testcard' -- "$word"); return ;;
     --policy) mapfile -t COMPREPLY < <(compgen -W 'kiln fifo affinity' -- "$word"); return ;;
@@ -40,6 +41,7 @@ _kiln()
         case $verb in
         help) mapfile -t COMPREPLY < <(compgen -W "config $(_kiln_verbs)" -- "$word") ;;
         bench) mapfile -t COMPREPLY < <(compgen -W 'enqueue queue restart recovery policy quality' -- "$word") ;;
+        batch) mapfile -t COMPREPLY < <(compgen -W 'show rename rm' -- "$word") ;;
         run | enqueue) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
         esac
     fi
