@@ -243,8 +243,8 @@ int kiln_ledger_sample_objects(struct kiln_ledger *ledger, uint32_t count, kiln_
         "SELECT DISTINCT o.job_id, o.key, o.bytes FROM ("
         "  SELECT random() * m.last AS at FROM generate_series(1, $1::integer),"
         "  (SELECT max(job_id) AS last FROM object) m OFFSET 0) g,"
-        " LATERAL (SELECT job_id, key, bytes FROM object WHERE job_id >= g.at::bigint"
-        "  ORDER BY job_id, role LIMIT 1) o"};
+        " LATERAL (SELECT job_id, key, bytes FROM object WHERE job_id ="
+        "  (SELECT job_id FROM object WHERE job_id >= g.at::bigint ORDER BY job_id LIMIT 1)) o"};
     struct sample_walk walk = {each, arg};
     struct kiln_params params = {0};
     kiln_bind_u64(&params, count);

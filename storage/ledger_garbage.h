@@ -61,7 +61,7 @@ int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const char *pool, int6
                               uint64_t *ret_pictures, bool *ret_more,
                               struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Calls each for the keys of at most count jobs with objects, taken at random. */
+/* Calls each for all objects of at most count jobs that have some, taken at random. */
 int kiln_ledger_sample_objects(struct kiln_ledger *ledger, uint32_t count, kiln_each_dropped *each,
                                void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 

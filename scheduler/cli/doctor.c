@@ -17,6 +17,7 @@
 #include "scheduler/cli/verbs.h"
 #include "storage/bus.h"
 #include "storage/ledger.h"
+#include "storage/ledger_garbage.h"
 #include "storage/migrate.h"
 #include "storage/objectstore.h"
 
@@ -30,6 +31,8 @@
 #define EVENTS_UNTRIMMED 50000 /* fewer were never cut by the stream's cap */
 #define HISTORY_SLACK_MS 5000  /* Redis' clock and Postgres' */
 #define HISTORY_TOLD_MS (24LL * 3600 * 1000)
+
+#define JOBS_SAMPLED 12
 
 #define MAKE_ROOM "make room: jobs wait while the disk is full"
 
@@ -305,6 +308,55 @@ static void check_store(struct doctor *doctor)
         check_room(doctor, "disk", url + 7);
 }
 
+/* What a sample of object rows has come to. */
+struct sample {
+    struct kiln_store *store;
+    uint64_t looked, missing;
+    char first[KILN_OBJECT_KEY_MAX + 1]; /* one that is missing */
+};
+
+static int look_for_object(void *arg, uint64_t job, const char *key, uint64_t bytes,
+                           struct kiln_error *err)
+{
+    struct sample *sample = arg;
+    uint64_t size = 0;
+    (void)job;
+    int rc = kiln_store_head(sample->store, key, &size, err);
+    if (rc && rc != KILN_NOT_FOUND)
+        return rc;
+    sample->looked++;
+    if (rc == KILN_NOT_FOUND || size != bytes) {
+        sample->missing++;
+        snprintf(sample->first, sizeof sample->first, "%s", key);
+    }
+    return 0;
+}
+
+/* A row without its object must not exist: a sample, taken at random over all jobs. */
+static void check_objects(struct doctor *doctor)
+{
+    struct sample sample = {0};
+    struct kiln_ledger *ledger = NULL;
+    struct kiln_error err;
+    if (kiln_open_ledger(doctor->cli, &ledger, &err))
+        return; /* the server that is at fault has its own finding */
+    int rc = kiln_store_open(doctor->cli->config, &sample.store, &err);
+    if (rc == 0)
+        rc = kiln_ledger_sample_objects(ledger, JOBS_SAMPLED, look_for_object, &sample, &err);
+    kiln_store_close(sample.store);
+    kiln_ledger_close(ledger);
+    if (rc == KILN_DENIED) /* a key that may only put */
+        find(doctor, "objects", WARNING, "look with a key that may read", "%s", err.text);
+    else if (sample.missing)
+        find(doctor, "objects", BAD,
+             "see that store is the ledger's own and what else removes from it; restore a backup",
+             "%llu of %llu objects of the ledger are not in the store as it says, such as %s",
+             (unsigned long long)sample.missing, (unsigned long long)sample.looked, sample.first);
+    else if (rc == 0 && sample.looked)
+        find(doctor, "objects", OK, "", "%llu of the ledger's, taken at random, are in the store",
+             (unsigned long long)sample.looked);
+}
+
 int kiln_verb_doctor(struct kiln_cli *cli, int argc, char **argv)
 {
     struct kiln_args args;
@@ -317,6 +369,7 @@ int kiln_verb_doctor(struct kiln_cli *cli, int argc, char **argv)
     check_postgres(&doctor);
     check_history(&doctor);
     check_store(&doctor);
+    check_objects(&doctor);
     check_model(&doctor);
     check_workers(&doctor);
     if (cli->json)

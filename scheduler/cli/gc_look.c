@@ -63,7 +63,7 @@ static int note_object(void *arg, const char *key, uint64_t size, int64_t modifi
         look->gc->foreign++;
         return 0;
     }
-    if (modified_s > look->newest_s) {
+    if (look->gc->grace_s > 0 && modified_s > look->newest_s) { /* servers round up, too */
         look->gc->young++;
         return 0;
     }

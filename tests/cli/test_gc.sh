@@ -80,6 +80,16 @@ ok kiln cancel --batch live
 ok kiln gc --json
 json out.txt 'd["cancelled_jobs"] == 0'
 
+# --- the doctor takes samples: a row without its object is a finding
+doctor() { kiln doctor --json >out.txt 2>err.txt; }
+objects_say() { json out.txt '[f["verdict"] for f in d["findings"] if f["check"] == "objects"] == ["'"$1"'"]'; }
+ok doctor
+objects_say ok
+mv $store/images away
+fails 1 doctor
+objects_say bad
+mv away $store/images
+
 # --- killed in the middle, again and again, and then left to end
 while read -r file; do [ -e "$file" ] || die "$file went"; done <real.txt
 before=$(objects)

@@ -1,0 +1,283 @@
+/* test_ledger_garbage.c - what may be thrown away, also while others are at work on the same jobs.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "storage/ledger_garbage.h"
+#include "tests/support/rig.h"
+
+static void keys_name_their_job(void **state)
+{
+    static const struct {
+        const char *key;
+        bool ours;
+        uint64_t job;
+    } rows[] = {
+        {"images/2026/11/17/full-0123456789abcdef.webp", true, 17},
+        {"images/2026/11/123456789012345678/256-ab.webp", true, 123456789012345678},
+        {"latents/z-image.v2/2026/11/17-0123456789abcdef.safetensors.zst", true, 17},
+        {"probe/0123456789abcdef", true, 0},
+        {"", false, 0},
+        {"images", false, 0},
+        {"images/", false, 0},
+        {"images/2026/11/17", false, 0},
+        {"images/2026/11/17/", false, 0},
+        {"images/2026/11/17/.webp", false, 0},
+        {"images/2026/11/17/full-ab.png", false, 0},
+        {"images/2026/11/17/more/full-ab.webp", false, 0},
+        {"images/2026/11/017/full-ab.webp", false, 0},
+        {"images/2026/11/-17/full-ab.webp", false, 0},
+        {"images/2026/11/0/full-ab.webp", false, 0},
+        {"images/2026/11/99999999999999999999/full-ab.webp", false, 0},
+        {"images/2026//17/full-ab.webp", false, 0},
+        {"images/2026/11/17/fu ll-ab.webp", false, 0},
+        {"images/2026/11/17/full-\xc3\xa4.webp", false, 0},
+        {"latents/2026/11/17-ab.safetensors.zst", false, 0},
+        {"latents/m/2026/11/17.safetensors.zst", false, 0},
+        {"latents/m/2026/11/x-ab.safetensors.zst", false, 0},
+        {"probe/0123456789ABCDEF", false, 0},
+        {"probe/0123456789abcdef/x", false, 0},
+        {"other/2026/11/17/full-ab.webp", false, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint64_t job = 99;
+        if (kiln_found_job(rows[i].key, &job) != rows[i].ours ||
+            (rows[i].ours && job != rows[i].job))
+            fail_msg("%s is taken for job %llu", rows[i].key, (unsigned long long)job);
+    }
+}
+
+/* The key of a job's orphan. */
+static struct kiln_found orphan(uint64_t job)
+{
+    static char keys[16][64];
+    static int used;
+    char *key = keys[used++ % 16];
+    snprintf(key, sizeof keys[0], "images/2026/11/%llu/lost-%d", (unsigned long long)job, used);
+    return (struct kiln_found){key, job};
+}
+
+static enum kiln_claim claim_of(struct kiln_found object)
+{
+    enum kiln_claim claim = KILN_CLAIM_ROW;
+    kiln_test_ok(kiln_ledger_claims(rig.ledger, &object, 1, &claim, &rig.err), rig.err);
+    return claim;
+}
+
+struct seen {
+    size_t at[16], count;
+    struct kiln_ledger *other; /* tries to queue `job` again while it is held */
+    uint64_t job, moved;
+    int code;
+};
+
+static int see(void *arg, size_t i, struct kiln_error *err)
+{
+    struct seen *seen = arg;
+    struct kiln_error refused;
+    (void)err;
+    seen->at[seen->count++] = i;
+    if (seen->other)
+        seen->code = kiln_ledger_retry(seen->other, "p", seen->job, NULL, &seen->moved, &refused);
+    return 0;
+}
+
+static struct seen unclaimed(const struct kiln_found *objects, size_t count)
+{
+    struct seen seen = {0};
+    kiln_test_ok(kiln_ledger_each_unclaimed(rig.ledger, objects, count, see, &seen, &rig.err),
+                 rig.err);
+    return seen;
+}
+
+static void cancel(uint64_t job)
+{
+    uint64_t moved = 0;
+    kiln_test_ok(kiln_ledger_cancel(rig.ledger, "p", job, NULL, &moved, &rig.err), rig.err);
+    assert_int_equal(moved, 1);
+}
+
+static void only_what_nobody_can_commit_is_unclaimed(void **state)
+{
+    struct kiln_job jobs[4];
+    struct kiln_test_picture picture;
+    (void)state;
+    assert_int_equal(kiln_rig_assigned("claims", 4, jobs), 4);
+    kiln_test_picture(&picture, &jobs[0]);
+    assert_true(kiln_rig_commit(&jobs[0]));                           /* done */
+    kiln_rig_return(&jobs[1], (struct kiln_return){.code = KILN_OK}); /* queued */
+    cancel(jobs[2].id);
+    const struct kiln_found objects[] = {{picture.keys[0], jobs[0].id},
+                                         orphan(jobs[0].id),
+                                         orphan(jobs[1].id),
+                                         orphan(jobs[2].id),
+                                         orphan(jobs[3].id),
+                                         orphan(1000000),
+                                         {"probe/0123456789abcdef", 0}};
+    enum kiln_claim claims[7];
+    kiln_test_ok(kiln_ledger_claims(rig.ledger, objects, 7, claims, &rig.err), rig.err);
+    const enum kiln_claim expected[7] = {KILN_CLAIM_ROW,  KILN_CLAIM_NONE, KILN_CLAIM_LIVE,
+                                         KILN_CLAIM_NONE, KILN_CLAIM_LIVE, KILN_CLAIM_UNKNOWN,
+                                         KILN_CLAIM_NONE};
+    assert_memory_equal(claims, expected, sizeof expected);
+    struct seen seen = unclaimed(objects, 7);
+    assert_int_equal(seen.count, 4);
+    assert_memory_equal(seen.at, ((size_t[]){1, 3, 5, 6}), 4 * sizeof(size_t));
+    kiln_rig_release(jobs, 4);
+}
+
+/* Looked at while cancelled; before it would be removed the job was queued again, drawn, committed.
+ */
+static void a_commit_since_the_first_look_is_seen(void **state)
+{
+    struct kiln_job job;
+    struct kiln_test_picture picture;
+    uint64_t moved = 0, id;
+    size_t count = 0;
+    (void)state;
+    kiln_rig_assigned("race", 1, &job);
+    id = job.id;
+    cancel(id);
+    job.attempt++;
+    kiln_test_picture(&picture, &job);
+    struct kiln_found object = {picture.keys[0], id};
+    assert_int_equal(claim_of(object), KILN_CLAIM_NONE);
+    kiln_job_release(&job);
+    kiln_test_ok(kiln_ledger_retry(rig.ledger, "p", id, NULL, &moved, &rig.err), rig.err);
+    assert_int_equal(unclaimed(&object, 1).count, 0); /* queued */
+    kiln_test_ok(kiln_ledger_assign(rig.ledger, "w0", "again", &id, 1, &job, &count, &rig.err),
+                 rig.err);
+    assert_int_equal(unclaimed(&object, 1).count, 0); /* assigned */
+    assert_true(kiln_rig_commit(&job));
+    assert_int_equal(claim_of(object), KILN_CLAIM_ROW);
+    assert_int_equal(unclaimed(&object, 1).count, 0); /* done, with a row */
+    kiln_job_release(&job);
+}
+
+/* While an object goes, its job cannot be queued again; afterwards it can. */
+static void a_held_job_does_not_move(void **state)
+{
+    struct kiln_job job;
+    struct kiln_config *config = rig.stack->config;
+    struct seen seen = {0};
+    (void)state;
+    kiln_rig_assigned("held", 1, &job);
+    cancel(job.id);
+    struct kiln_found object = orphan(job.id);
+    kiln_test_ok(kiln_config_set(config, "statement_timeout_s", "0.5", "test", &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_open(config, "other", &seen.other, &rig.err), rig.err);
+    kiln_test_ok(kiln_config_set(config, "statement_timeout_s", "30", "test", &rig.err), rig.err);
+    seen.job = job.id;
+    kiln_test_ok(kiln_ledger_each_unclaimed(rig.ledger, &object, 1, see, &seen, &rig.err), rig.err);
+    assert_int_equal(seen.count, 1);
+    assert_int_not_equal(seen.code, 0);
+    kiln_rig_expect("held", "cancelled", KILN_JOB_CANCELLED, 1);
+    kiln_test_ok(kiln_ledger_retry(seen.other, "p", job.id, NULL, &seen.moved, &rig.err), rig.err);
+    assert_int_equal(seen.moved, 1);
+    kiln_ledger_close(seen.other);
+    kiln_rig_release(&job, 1);
+}
+
+/* A job that somebody is changing this moment is passed over, not waited for. */
+static void a_job_in_somebodys_hands_is_left(void **state)
+{
+    struct kiln_job job;
+    char sql[128];
+    (void)state;
+    kiln_rig_assigned("hands", 1, &job);
+    cancel(job.id);
+    struct kiln_found object = orphan(job.id);
+    snprintf(sql, sizeof sql, "BEGIN; SELECT id FROM job WHERE id = %llu FOR UPDATE",
+             (unsigned long long)job.id);
+    free(kiln_test_sql(rig.stack, sql));
+    assert_int_equal(unclaimed(&object, 1).count, 0);
+    free(kiln_test_sql(rig.stack, "ROLLBACK"));
+    assert_int_equal(unclaimed(&object, 1).count, 1);
+    kiln_rig_release(&job, 1);
+}
+
+static void cancelled_jobs_go_after_a_while(void **state)
+{
+    struct kiln_job jobs[3];
+    uint64_t cursor = 0, dropped = 99;
+    bool more = true;
+    (void)state;
+    kiln_rig_assigned("dropped", 3, jobs);
+    cancel(jobs[0].id);
+    cancel(jobs[1].id);
+    kiln_test_sql(rig.stack, "UPDATE job SET finished_at = now() - interval '1 hour' WHERE batch_id"
+                             " = (SELECT id FROM batch WHERE name = 'dropped') AND index = 0");
+    for (int dry = 1; dry >= 0; dry--) {
+        cursor = 0;
+        kiln_test_ok(kiln_ledger_drop_cancelled(rig.ledger, "p", 600, dry, &cursor, &dropped, &more,
+                                                &rig.err),
+                     rig.err);
+        assert_int_equal(dropped, 1);
+        assert_false(more);
+        kiln_rig_expect("dropped", "cancelled", KILN_JOB_CANCELLED, dry ? 2 : 1);
+        assert_int_equal(kiln_rig_rows("event", jobs[0].id) > 0, dry);
+    }
+    kiln_rig_expect("dropped", "assigned", KILN_JOB_ASSIGNED, 1);
+    kiln_rig_release(jobs, 3);
+}
+
+static int count_dropped(void *arg, uint64_t job, const char *key, uint64_t bytes,
+                         struct kiln_error *err)
+{
+    uint64_t *sum = arg;
+    (void)job, (void)key, (void)err;
+    *sum += bytes;
+    return 0;
+}
+
+static void old_pictures_lose_their_rows_together(void **state)
+{
+    struct kiln_job jobs[2];
+    uint64_t cursor, pictures, bytes;
+    bool more;
+    (void)state;
+    kiln_rig_assigned("old", 2, jobs);
+    assert_true(kiln_rig_commit(&jobs[0]) && kiln_rig_commit(&jobs[1]));
+    char sql[200];
+    snprintf(sql, sizeof sql,
+             "UPDATE image SET created_at = now() - interval '2 days' WHERE job_id = %llu",
+             (unsigned long long)jobs[0].id);
+    kiln_test_sql(rig.stack, sql);
+    for (int round = 0; round < 4; round++) { /* a young batch; then a dry run, the run, a repeat */
+        cursor = bytes = 0;
+        kiln_test_ok(kiln_ledger_drop_pictures(rig.ledger, "p", 86400, round == 1, &cursor,
+                                               count_dropped, &bytes, &pictures, &more, &rig.err),
+                     rig.err);
+        assert_int_equal(pictures, round == 1 || round == 2);
+        assert_int_equal(bytes, pictures * 4000);
+        assert_int_equal(kiln_rig_rows("image", jobs[0].id), round < 2);
+        assert_int_equal(kiln_rig_rows("object", jobs[0].id), round < 2 ? 4 : 0);
+        assert_int_equal(kiln_rig_rows("latent", jobs[0].id), round < 2);
+        assert_int_equal(kiln_rig_rows("object", jobs[1].id), 4);
+        if (round == 0)
+            kiln_test_sql(rig.stack, "UPDATE batch SET created_at = now() - interval '2 days'"
+                                     " WHERE name = 'old'");
+    }
+    kiln_rig_expect("old", "done", KILN_JOB_DONE, 2);
+    kiln_rig_release(jobs, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_name_their_job),
+        cmocka_unit_test(only_what_nobody_can_commit_is_unclaimed),
+        cmocka_unit_test(a_commit_since_the_first_look_is_seen),
+        cmocka_unit_test(a_held_job_does_not_move),
+        cmocka_unit_test(a_job_in_somebodys_hands_is_left),
+        cmocka_unit_test(cancelled_jobs_go_after_a_while),
+        cmocka_unit_test(old_pictures_lose_their_rows_together),
+    };
+    return cmocka_run_group_tests(tests, kiln_rig_start, kiln_rig_stop);
+}
