@@ -134,8 +134,8 @@ static void begin_with_scheduler(struct chaos_site *site, const struct chaos_fau
     if (fault->kind == CHAOS_SCHEDULER_CUT) {
         cut(&site->scheduler_seats[fault->target], true);
     } else if (fault->kind == CHAOS_SCHEDULER_PAUSE) {
-        if (scheduler->pid > 0)
-            kill(scheduler->pid, SIGSTOP);
+        if (scheduler->process.pid > 0)
+            kill(scheduler->process.pid, SIGSTOP);
     } else {
         site->scheduler_away[fault->target] = true;
         (void)kiln_test_scheduler_kill(scheduler);
@@ -199,8 +199,8 @@ void chaos_end(struct chaos_site *site, const struct chaos_fault *fault)
         site->scheduler_away[fault->target] = false;
         break;
     case CHAOS_SCHEDULER_PAUSE:
-        if (site->schedulers[fault->target].pid > 0)
-            kill(site->schedulers[fault->target].pid, SIGCONT);
+        if (site->schedulers[fault->target].process.pid > 0)
+            kill(site->schedulers[fault->target].process.pid, SIGCONT);
         break;
     case CHAOS_SCHEDULER_CUT:
         cut(&site->scheduler_seats[fault->target], false);

@@ -123,14 +123,13 @@ static void start_scheduler(struct chaos_site *site, int which)
 /* Not in a build without LibTorch, whose worker has no other engine. */
 static void choose_engine(struct chaos_site *site)
 {
-    const char *source = getenv("KILN_SOURCE"), *build = getenv("BUILD");
+    const char *source = getenv("KILN_SOURCE");
     char config[600], library[600];
-    if (site->plan.seed % DEMO_EVERY != 0 || !source || !build)
+    if (site->plan.seed % DEMO_EVERY != 0 || !source ||
+        !kiln_test_built("libdiffusionz.so", library, sizeof library))
         return;
     snprintf(site->model, sizeof site->model, "%s/pipeline/models/sketch", source);
     snprintf(config, sizeof config, "%s/transformer/config.json", site->model);
-    snprintf(library, sizeof library, "%s%s%s/libdiffusionz.so", build[0] == '/' ? "" : source,
-             build[0] == '/' ? "" : "/", build);
     if (access(config, R_OK) != 0 || access(library, R_OK) != 0)
         site->model[0] = '\0';
 }
@@ -162,7 +161,7 @@ void chaos_site_start(struct chaos_site *site, struct test_swift *swift, struct 
     }
     for (int i = 0; i < CHAOS_WORKERS; i++)
         if (!kiln_test_worker_hears(&site->workers[i], "worker_ready", 60))
-            kiln_test_die("worker %d did not get ready; see %s", i, site->workers[i].log);
+            kiln_test_die("worker %d did not get ready; see %s", i, site->workers[i].process.log);
 }
 
 /* --- tending -----------------------------------------------------------------------------------
@@ -179,13 +178,13 @@ void chaos_tend(struct chaos_site *site)
 {
     for (int i = 0; i < CHAOS_WORKERS; i++)
         if (!site->worker_away[i] &&
-            (site->workers[i].pid == 0 || kiln_test_worker_wait(&site->workers[i], 0) != -1)) {
+            (site->workers[i].process.pid == 0 || kiln_test_worker_wait(&site->workers[i], 0) != -1)) {
             site->restarts++;
             start_worker(site, i, false);
         }
     for (int i = 0; i < CHAOS_SCHEDULERS; i++)
         if (!site->scheduler_away[i] &&
-            (site->schedulers[i].pid == 0 || has_ended(site->schedulers[i].pid))) {
+            (site->schedulers[i].process.pid == 0 || has_ended(site->schedulers[i].process.pid))) {
             (void)kiln_test_scheduler_kill(&site->schedulers[i]);
             site->restarts++;
             start_scheduler(site, i);
@@ -237,13 +236,13 @@ bool chaos_site_end(struct chaos_site *site)
     for (int i = 0; i < CHAOS_WORKERS; i++) {
         int status = kiln_test_worker_stop(&site->workers[i]);
         if (status != 0)
-            printf("worker %d ended with %d; see %s\n", i, status, site->workers[i].log);
+            printf("worker %d ended with %d; see %s\n", i, status, site->workers[i].process.log);
         good = good && status == 0;
     }
     for (int i = 0; i < CHAOS_SCHEDULERS; i++) {
         int status = kiln_test_scheduler_stop(&site->schedulers[i]);
         if (status != 0)
-            printf("scheduler %d ended with %d; see %s\n", i, status, site->schedulers[i].log);
+            printf("scheduler %d ended with %d; see %s\n", i, status, site->schedulers[i].process.log);
         good = good && status == 0;
     }
     return nobody_left(site) && good;

@@ -38,13 +38,10 @@ static void set_clock(int64_t ahead_s)
 /* A copy, because Postgres' user may not be able to read the build directory. */
 static void preload_clock(void)
 {
-    const char *build = getenv("BUILD"), *source = getenv("KILN_SOURCE");
-    bool whole = build && (build[0] == '/' || !source);
-    char here[3000], text[4096];
-    assert_non_null(build);
+    char here[3000], built[4000], text[4096];
+    assert_true(kiln_test_built("tests/libclock.so", built, sizeof built));
     assert_non_null(getcwd(here, sizeof here));
-    snprintf(text, sizeof text, "install -m 755 '%s%s%s/tests/libclock.so' .", whole ? "" : source,
-             whole ? "" : "/", build);
+    snprintf(text, sizeof text, "install -m 755 '%s' .", built);
     assert_int_equal(system(text), 0);
     clock_fd = open("clock", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     set_clock(0);
@@ -139,7 +136,7 @@ static void a_killed_worker_is_followed_at_once(void **state)
     for (int i = 0; i < 400; i++) { /* who supervises it starts it again */
         if (kiln_test_count(stack, "SELECT count(*) FROM job WHERE state = 2") == 28)
             break;
-        if (worker.pid == 0 || kiln_test_worker_wait(&worker, 0.1) != -1)
+        if (worker.process.pid == 0 || kiln_test_worker_wait(&worker, 0.1) != -1)
             kiln_test_worker_start(&worker, stack, "w0", NULL, false);
     }
     until("SELECT count(*) FROM job WHERE state = 2", 28);

@@ -57,10 +57,10 @@ static void start_scheduler(struct run *run, uint32_t which)
 static void revive(struct run *run)
 {
     for (uint32_t i = 0; i < WORKERS; i++)
-        if (run->workers[i].pid == 0 || kiln_test_worker_wait(&run->workers[i], 0) != -1)
+        if (run->workers[i].process.pid == 0 || kiln_test_worker_wait(&run->workers[i], 0) != -1)
             start_worker(run, i, false);
     for (uint32_t i = 0; i < 2; i++)
-        if (run->schedulers[i].pid == 0)
+        if (run->schedulers[i].process.pid == 0)
             start_scheduler(run, i);
 }
 
@@ -107,7 +107,7 @@ static void end_all(struct run *run)
         (void)kiln_test_worker_wait(&run->workers[i], 10);
     }
     for (uint32_t i = 0; i < 2; i++)
-        if (run->schedulers[i].pid)
+        if (run->schedulers[i].process.pid)
             kiln_test_scheduler_kill(&run->schedulers[i]);
 }
 

@@ -8,6 +8,7 @@
 #include "schemas/limits.h"
 #include "storage/webp.h"
 #include "tests/pipeline/abi.h"
+#include "tests/support/process.h"
 
 static DiffusionZResult *draw(DiffusionZContext *ctx, const DiffusionZParams *p)
 {
@@ -281,12 +282,9 @@ static void the_library_shows_its_abi_alone(void **state)
         "diffusionz_init",        "diffusionz_free",      "diffusionz_generate",
         "diffusionz_free_result", "diffusionz_load_lora", "diffusionz_unload_lora",
         "diffusionz_open",        "diffusionz_run_batch", "diffusionz_last_error"};
-    const char *build = getenv("BUILD"), *source = getenv("KILN_SOURCE");
     char path[4096];
-    if (!build || !source)
+    if (!kiln_test_built("libdiffusionz.so", path, sizeof path))
         skip();
-    snprintf(path, sizeof path, "%s%s%s/libdiffusionz.so", build[0] == '/' ? "" : source,
-             build[0] == '/' ? "" : "/", build);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         fail_msg("%s", dlerror());

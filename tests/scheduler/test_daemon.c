@@ -58,9 +58,9 @@ static int teardown(void **state)
         kiln_test_worker_signal(&workers[i], SIGKILL);
         (void)kiln_test_worker_wait(&workers[i], 10);
     }
-    if (standby.pid)
+    if (standby.process.pid)
         kiln_test_scheduler_kill(&standby);
-    if (scheduler.pid)
+    if (scheduler.process.pid)
         kiln_test_scheduler_kill(&scheduler);
     return 0;
 }
@@ -331,11 +331,11 @@ static void a_paused_leader_loses_the_lead(void **state)
     (void)state;
     kiln_test_scheduler_start(&standby, stack, "b");
     worker(0, "w0");
-    kill(scheduler.pid, SIGSTOP);
+    kill(scheduler.process.pid, SIGSTOP);
     kiln_test_enqueue(stack, "b", "t", QUICK, 0, 10, true);
     assert_true(kiln_test_scheduler_hears(&standby, "leading", LIMIT_S));
     all_done(10);
-    kill(scheduler.pid, SIGCONT);
+    kill(scheduler.process.pid, SIGCONT);
     kiln_test_enqueue(stack, "b", "t2", QUICK, 10, 10, true);
     all_done(20);
     exactly_once();
@@ -365,7 +365,7 @@ static void an_emptied_redis_costs_no_attempt(void **state)
 static void settings_are_read_again(void **state)
 {
     (void)state;
-    kill(scheduler.pid, SIGHUP);
+    kill(scheduler.process.pid, SIGHUP);
     assert_true(kiln_test_scheduler_hears(&scheduler, "settings_read", LIMIT_S));
     worker(0, "w0");
     kiln_test_enqueue(stack, "b", "t", QUICK, 0, 3, true);

@@ -57,7 +57,7 @@ static int teardown(void **state)
         kiln_test_worker_signal(&workers[i], SIGKILL);
         (void)kiln_test_worker_wait(&workers[i], 10);
     }
-    if (scheduler.pid)
+    if (scheduler.process.pid)
         kiln_test_scheduler_kill(&scheduler);
     return 0;
 }

@@ -17,18 +17,12 @@
 
 #include "storage/sigv4.h"
 #include "tests/support/random.h"
+#include "tests/support/process.h"
 #include "tests/support/stack.h"
 #include "tests/support/store.h"
 #include "tests/support/swift.h"
 
 static struct test_swift *swift;
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static void must_put(struct kiln_store *store, const char *key, const void *data, size_t size)
 {
@@ -153,10 +147,10 @@ static void many_puts_and_pages(void **state)
         puts[i] = (struct kiln_put){.key = keys[i], .data = keys[i], .size = strlen(keys[i])};
     }
     struct kiln_error err = {0};
-    double start = now_s();
+    double start = kiln_test_now_s();
     if (kiln_store_put(store, puts, MANY, &err))
         fail_msg("%s", err.text);
-    print_message("%d puts: %.0f a second\n", MANY, MANY / (now_s() - start));
+    print_message("%d puts: %.0f a second\n", MANY, MANY / (kiln_test_now_s() - start));
     struct counting counting = {0};
     assert_int_equal(kiln_store_list(store, "o/", count_in_order, &counting, &err), 0);
     assert_int_equal(counting.count, MANY);
@@ -181,9 +175,9 @@ static void says_how_fast_pictures_go(void **state)
         puts[i] = (struct kiln_put){.key = keys[i], .data = data, .size = size};
     }
     struct kiln_error err = {0};
-    double start = now_s();
+    double start = kiln_test_now_s();
     assert_int_equal(kiln_store_put(store, puts, 100, &err), 0);
-    print_message("150 KiB objects: %.0f puts a second\n", 100 / (now_s() - start));
+    print_message("150 KiB objects: %.0f puts a second\n", 100 / (kiln_test_now_s() - start));
     free(data);
     kiln_store_close(store);
 }
@@ -295,10 +289,10 @@ static void an_untrusted_certificate_is_named(void **state)
         test_s3_store(0, "tls", (const char *[]){"s3_endpoint", endpoint, NULL});
     struct kiln_error err = {0};
     uint64_t size;
-    double start = now_s();
+    double start = kiln_test_now_s();
     assert_int_equal(kiln_store_head(store, "a", &size, &err), KILN_DENIED);
     assert_non_null(strstr(err.text, "certificate"));
-    assert_true(now_s() - start < 20);
+    assert_true(kiln_test_now_s() - start < 20);
     kiln_store_close(store);
     kill(server, SIGKILL);
     waitpid(server, NULL, 0);
@@ -347,12 +341,12 @@ static int knock_at_a_closed_door(void)
     struct kiln_store *store = test_s3_store(1, "", NULL);
     struct kiln_error err = {0};
     uint64_t size;
-    double start = now_s();
+    double start = kiln_test_now_s();
     int code = kiln_store_head(store, "a", &size, &err);
-    bool good = code == KILN_UNAVAILABLE && now_s() - start < 60 &&
+    bool good = code == KILN_UNAVAILABLE && kiln_test_now_s() - start < 60 &&
                 strstr(err.text, "http://127.0.0.1:1") && strstr(err.text, "10 tries");
     if (!good)
-        printf("code %d after %.1f s: %s\n", code, now_s() - start, err.text);
+        printf("code %d after %.1f s: %s\n", code, kiln_test_now_s() - start, err.text);
     kiln_store_close(store);
     return good ? 0 : 1;
 }

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/support/faultproxy.h"
+#include "tests/support/process.h"
 #include "tests/support/random.h"
 #include "tests/support/store.h"
 #include "tests/support/swift.h"
@@ -21,13 +22,6 @@
 static struct test_swift *swift;
 static struct test_proxy *proxy;
 static uint8_t body[OBJECT_SIZE];
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static void script(const struct test_fault_rule *rules, int count)
 {
@@ -67,10 +61,10 @@ static struct test_proxy_counts put_under(const char *key, const struct test_fau
     struct kiln_store *store = through_proxy("faults");
     struct kiln_error err = {0};
     script(rules, count);
-    double start = now_s();
+    double start = kiln_test_now_s();
     if (put(store, key, &err))
         fail_msg("%s", err.text);
-    double took = now_s() - start;
+    double took = kiln_test_now_s() - start;
     if (took > limit_s)
         fail_msg("%s took %.1f s, limit %.1f s", key, took, limit_s);
     struct test_proxy_counts counts = test_proxy_counts(proxy);
@@ -319,7 +313,7 @@ static void a_storm_loses_nothing(void **state)
     struct kiln_store *store = through_proxy("all");
     struct kiln_error err = {0};
     script(rules, sizeof rules / sizeof *rules);
-    double start = now_s();
+    double start = kiln_test_now_s();
     if (kiln_store_put(store, puts, OBJECTS, &err))
         fail_msg("%s", err.text);
     struct test_proxy_counts counts = test_proxy_counts(proxy);
@@ -327,7 +321,7 @@ static void a_storm_loses_nothing(void **state)
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         faults += rules[i].count;
     print_message("%d objects through %d faults: %d requests, %d stored, %.1f s\n", OBJECTS, faults,
-                  counts.requests, counts.puts_passed, now_s() - start);
+                  counts.requests, counts.puts_passed, kiln_test_now_s() - start);
     assert_int_equal(counts.rules_left, 0);
     kiln_store_close(store);
     store = test_s3_store(test_swift_port(swift), "all", NULL);

@@ -17,13 +17,14 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "tests/support/process.h"
 
 #define RULES_MAX 16
 #define HEAD_MAX 16384
@@ -125,11 +126,6 @@ static void reset(int fd)
 {
     struct linger linger = {.l_onoff = 1, .l_linger = 0};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
-}
-
-static void sleep_ms(int ms)
-{
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
 }
 
 /* --- answers of our own ----------------------------------------------------------------------- */
@@ -241,7 +237,7 @@ static bool relay(int fd, const struct message *request, const char *method, str
     if (good) {
         spoil(&reply, rule.fault);
         if (rule.fault == FAULT_SLOW)
-            sleep_ms(rule.arg);
+            kiln_test_sleep_ms(rule.arg);
         if (rule.fault == FAULT_RESET_AFTER) {
             reset(fd);
             good = false;
@@ -266,7 +262,7 @@ static bool serve(int fd, const struct message *request, const char *method, str
         return answer(fd, "500 Internal Server Error", "Content-Type: text/html\r\n",
                       "<html><body><h1>oops &nbsp;</h1></body></html>");
     case FAULT_HANG:
-        sleep_ms(60000);
+        kiln_test_sleep_ms(60000);
         return false;
     case FAULT_REDIRECT:
         return answer(fd, "307 Temporary Redirect", "Location: http://127.0.0.1:1/\r\n", "");
@@ -360,13 +356,8 @@ struct test_proxy *test_proxy_start(int upstream)
     pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
     pthread_mutex_init(&proxy->shared->mutex, &attr);
     int listener = listen_anywhere(&proxy->port);
-    pid_t parent = getpid();
-    proxy->pid = fork();
-    assert_true(proxy->pid >= 0);
+    proxy->pid = kiln_test_fork();
     if (proxy->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(1);
         shared = proxy->shared;
         upstream_port = upstream;
         accept_for_ever(listener);

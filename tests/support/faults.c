@@ -32,13 +32,6 @@ bool kiln_fault_disarm(void)
     return fired;
 }
 
-const char *kiln_fault_name(enum kiln_fault kind)
-{
-    static const char *const names[KILN_FAULT_COUNT] = {"memory", "system", "file", "postgres",
-                                                        "redis"};
-    return names[kind];
-}
-
 static bool fails(enum kiln_fault kind)
 {
     static const int numbers[KILN_FAULT_COUNT] = {ENOMEM, ECONNRESET, EIO, ECONNRESET, ECONNRESET};

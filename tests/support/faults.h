@@ -28,6 +28,5 @@ enum kiln_fault {
 void kiln_fault_arm(enum kiln_fault kind, int n, bool keep_on);
 /* All is well again; whether anything failed since kiln_fault_arm. */
 bool kiln_fault_disarm(void);
-const char *kiln_fault_name(enum kiln_fault kind);
 
 #endif

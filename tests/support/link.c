@@ -10,12 +10,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/process.h"
 #include "tests/support/stack_postgres.h"
 
 #define PAIRS_MAX 64
@@ -163,16 +163,9 @@ struct test_link *test_link_start(int port)
     if (link->shared == MAP_FAILED)
         kiln_test_die("no memory for a link");
     int listener = listen_anywhere(&link->port);
-    pid_t parent = getpid();
-    link->pid = fork();
-    if (link->pid < 0)
-        kiln_test_die("fork failed");
-    if (link->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(1);
+    link->pid = kiln_test_fork();
+    if (link->pid == 0)
         forward_for_ever(link->shared, listener, port);
-    }
     close(listener);
     return link;
 }

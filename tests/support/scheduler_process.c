@@ -1,57 +1,24 @@
 /* scheduler_process.c - starts schedulers and plays the client for them. */
 #include "tests/support/scheduler_process.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "storage/backoff.h"
 #include "storage/bus.h"
 #include "tests/support/stack_postgres.h"
 #include "tests/support/worker_process.h"
 
-#define LOG_MAX (8 << 20)
+#define END_LIMIT_S 20
 #define RECEIPT_WAIT_MS 30000
 
-/* --- the process -------------------------------------------------------------------------------
- */
-static void program_path(char *out, size_t size)
-{
-    const char *build = getenv("BUILD"), *source = getenv("KILN_SOURCE");
-    if (!build)
-        kiln_test_die("BUILD names the build directory; run this by tests/run.sh");
-    bool whole = build[0] == '/' || !source;
-    snprintf(out, size, "%s%s%s/kiln-scheduler", whole ? "" : source, whole ? "" : "/", build);
-}
-
-static pid_t spawn(const char *const *argv, const char *log)
-{
-    pid_t parent = getpid(), pid = fork();
-    if (pid < 0)
-        kiln_test_die("fork failed");
-    if (pid > 0)
-        return pid;
-    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0644);
-    dup2(fd, STDERR_FILENO);
-    dup2(fd, STDOUT_FILENO);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
-    execv(argv[0], (char *const *)argv);
-    _exit(127);
-}
-
+/* --- the process ------------------------------------------------------------------------------ */
 void kiln_test_scheduler_launch(struct kiln_test_scheduler *scheduler,
                                 struct kiln_test_stack *stack, const char *name)
 {
-    char program[512];
-    program_path(program, sizeof(program));
-    const char *argv[] = {program,
+    char log[256];
+    const char *argv[] = {"kiln-scheduler",
                           "--config",
                           stack->conf,
                           "--pool",
@@ -70,14 +37,8 @@ void kiln_test_scheduler_launch(struct kiln_test_scheduler *scheduler,
                           "debug",
                           NULL};
     *scheduler = (struct kiln_test_scheduler){.stack = stack};
-    snprintf(scheduler->log, sizeof(scheduler->log), "%s/scheduler-%s.log", stack->dir, name);
-    FILE *before = fopen(scheduler->log, "re");
-    if (before) {
-        fseek(before, 0, SEEK_END);
-        scheduler->log_from = ftell(before);
-        fclose(before);
-    }
-    scheduler->pid = spawn(argv, scheduler->log);
+    snprintf(log, sizeof(log), "%s/scheduler-%s.log", stack->dir, name);
+    kiln_test_launch(&scheduler->process, argv, log);
 }
 
 void kiln_test_scheduler_start(struct kiln_test_scheduler *scheduler, struct kiln_test_stack *stack,
@@ -85,23 +46,15 @@ void kiln_test_scheduler_start(struct kiln_test_scheduler *scheduler, struct kil
 {
     kiln_test_scheduler_launch(scheduler, stack, name);
     if (!kiln_test_scheduler_hears(scheduler, "scheduler_ready", 30))
-        kiln_test_die("scheduler %s did not get ready; see %s", name, scheduler->log);
+        kiln_test_die("scheduler %s did not get ready; see %s", name, scheduler->process.log);
 }
 
 static int end(struct kiln_test_scheduler *scheduler, int number)
 {
-    if (scheduler->pid == 0)
+    if (scheduler->process.pid == 0)
         return -1;
-    kill(scheduler->pid, number);
-    for (int64_t until = kiln_clock_ms() + 20000; kiln_clock_ms() < until;) {
-        int status;
-        if (waitpid(scheduler->pid, &status, WNOHANG) == scheduler->pid) {
-            scheduler->pid = 0;
-            return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        }
-        kiln_test_sleep_ms(10);
-    }
-    return -1;
+    kill(scheduler->process.pid, number);
+    return kiln_test_await_end(&scheduler->process, END_LIMIT_S);
 }
 
 int kiln_test_scheduler_kill(struct kiln_test_scheduler *scheduler)
@@ -116,30 +69,13 @@ int kiln_test_scheduler_stop(struct kiln_test_scheduler *scheduler)
 
 int kiln_test_scheduler_said(const struct kiln_test_scheduler *scheduler, const char *text)
 {
-    int count = 0;
-    char *all = malloc(LOG_MAX);
-    FILE *file = fopen(scheduler->log, "re");
-    if (all && file && fseek(file, scheduler->log_from, SEEK_SET) == 0) {
-        all[fread(all, 1, LOG_MAX - 1, file)] = '\0';
-        for (const char *at = all; (at = strstr(at, text)) != NULL; at++)
-            count++;
-    }
-    if (file)
-        fclose(file);
-    free(all);
-    return count;
+    return kiln_test_said(&scheduler->process, text);
 }
 
 bool kiln_test_scheduler_hears(const struct kiln_test_scheduler *scheduler, const char *text,
                                double limit_s)
 {
-    int64_t until = kiln_clock_ms() + (int64_t)(limit_s * 1000);
-    while (kiln_test_scheduler_said(scheduler, text) == 0) {
-        if (kiln_clock_ms() > until)
-            return false;
-        kiln_test_sleep_ms(20);
-    }
-    return true;
+    return kiln_test_hears(&scheduler->process, text, limit_s);
 }
 
 /* --- the client ------------------------------------------------------------------------------ */

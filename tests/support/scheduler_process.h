@@ -6,13 +6,12 @@
 #define KILN_TEST_SCHEDULER_PROCESS_H
 
 #include "schemas/wire.h"
+#include "tests/support/process.h"
 #include "tests/support/stack.h"
 
 struct kiln_test_scheduler {
     struct kiln_test_stack *stack;
-    pid_t pid;     /* 0 = ended */
-    char log[256]; /* one file a name, appended to */
-    long log_from; /* where this process began */
+    struct kiln_test_process process; /* one log a name */
 };
 
 /* Starts $BUILD/kiln-scheduler with short leases and pauses; waits until it says it is ready. */

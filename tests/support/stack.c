@@ -10,13 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "storage/migrate.h"
+#include "tests/support/process.h"
 
 #define START_S 60 /* generous: sanitizers, and machines that are busy */
 
@@ -46,11 +45,6 @@ int kiln_test_free_port(void)
     kiln_test_die("no free port");
 }
 
-static void pause_ms(long ms)
-{
-    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
-}
-
 /* --- processes ------------------------------------------------------------------------------- */
 
 /* Starts argv with its output in dir/NAME.log; it dies with this process. */
@@ -59,20 +53,8 @@ static pid_t spawn(const struct kiln_test_stack *stack, bool as_postgres, const 
 {
     char log[200];
     snprintf(log, sizeof log, "%s/%s.log", stack->dir, name);
-    pid_t parent = getpid(), pid = fork();
-    if (pid != 0)
-        return pid > 0 ? pid : (kiln_test_die("fork failed"), 0);
-    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0644), in = open("/dev/null", O_RDONLY);
-    dup2(in, STDIN_FILENO);
-    dup2(fd, STDOUT_FILENO);
-    dup2(fd, STDERR_FILENO);
-    if (as_postgres)
-        kiln_test_drop_root(); /* before prctl: a change of user clears it */
-    prctl(PR_SET_PDEATHSIG, as_postgres ? SIGQUIT : SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
-    execvp(argv[0], (char *const *)argv);
-    _exit(127);
+    return kiln_test_spawn(argv, log, as_postgres ? SIGQUIT : SIGKILL,
+                           as_postgres ? kiln_test_drop_root : NULL);
 }
 
 /* Sends the signal to a process and its children: Postgres' backends have sessions of their own.
@@ -157,7 +139,7 @@ static void await_start(struct kiln_test_stack *stack, enum kiln_test_server ser
             return;
         if (waitpid(stack->pid[server], NULL, WNOHANG) != 0)
             break;
-        pause_ms(10);
+        kiln_test_sleep_ms(10);
     }
     kiln_test_die("%s does not start; see %s", server == KILN_TEST_REDIS ? "redis" : "postgres",
                   stack->dir);

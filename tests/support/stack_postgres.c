@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/process.h"
+
 void kiln_test_die(const char *fmt, ...)
 {
     va_list args;
@@ -83,12 +85,8 @@ static void init(const char *data)
 /* "" when the test was not started by the runner. */
 static void template_path(char *out, size_t size)
 {
-    const char *build = getenv("BUILD"), *source = getenv("KILN_SOURCE");
-    out[0] = '\0';
-    if (build && build[0] == '/')
-        snprintf(out, size, "%s/pgtemplate", build);
-    else if (build && source)
-        snprintf(out, size, "%s/%s/pgtemplate", source, build);
+    if (!kiln_test_built("pgtemplate", out, size))
+        out[0] = '\0';
 }
 
 static void give_to_postgres(const char *path)

@@ -4,7 +4,6 @@
 
 #include <curl/curl.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <pwd.h>
 #include <setjmp.h>
@@ -13,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -23,6 +21,7 @@
 #include <cmocka.h>
 
 #include "storage/sigv4.h"
+#include "tests/support/process.h"
 #include "tests/support/stack.h"
 #include "tests/support/store.h"
 
@@ -143,24 +142,17 @@ static void build_rings(const struct test_swift *swift)
     }
 }
 
-/* Starts a program that ends when the test does; its output goes to DIR/NAME.log. */
-static pid_t spawn(const struct test_swift *swift, const char *name, char *const argv[])
+static void without_proxy(void)
 {
-    pid_t parent = getpid(), pid = fork();
-    assert_true(pid >= 0);
-    if (pid > 0)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
+    unsetenv("http_proxy");
+}
+
+/* Its output goes to DIR/NAME.log. */
+static pid_t spawn(const struct test_swift *swift, const char *name, const char *const *argv)
+{
     char log[PATH_MAX];
     snprintf(log, sizeof log, "%s/%s.log", swift->dir, name);
-    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    dup2(fd, 1);
-    dup2(fd, 2);
-    unsetenv("http_proxy");
-    execvp(argv[0], argv);
-    _exit(127);
+    return kiln_test_spawn(argv, log, SIGKILL, without_proxy);
 }
 
 static void start_servers(struct test_swift *swift)
@@ -168,7 +160,7 @@ static void start_servers(struct test_swift *swift)
     char port[16], user[64];
     snprintf(port, sizeof port, "%d", swift->ports[MEMCACHED]);
     snprintf(user, sizeof user, "%s", user_name());
-    char *memcached[] = {"memcached", "-l", "127.0.0.1", "-p", port, "-U", "0",
+    const char *memcached[] = {"memcached", "-l", "127.0.0.1", "-p", port, "-U", "0",
                          "-m",        "16", "-t",        "1",  "-u", user, NULL};
     swift->pids[MEMCACHED] = spawn(swift, "memcached", memcached);
     for (int i = OBJECT; i <= PROXY; i++) {
@@ -176,7 +168,7 @@ static void start_servers(struct test_swift *swift)
         const char *name = i == PROXY ? "proxy" : ring_names[i];
         snprintf(program, sizeof program, "swift-%s-server", name);
         snprintf(conf, sizeof conf, "%s/etc/%s-server.conf", swift->dir, name);
-        char *argv[] = {program, conf, NULL};
+        const char *argv[] = {program, conf, NULL};
         swift->pids[i] = spawn(swift, name, argv);
     }
 }
@@ -216,7 +208,7 @@ static void wait_until_up(const struct test_swift *swift)
                 fail_msg("a server of Swift ended at once, see the logs in %s", swift->dir);
         if (ask(url, NULL, false) == 200)
             return;
-        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+        kiln_test_sleep_ms(100);
     }
     fail_msg("Swift did not answer within %d s, see %s", START_LIMIT_S, swift->dir);
 }
@@ -263,7 +255,7 @@ static void make_bucket(const struct test_swift *swift)
     for (int i = 0; i < START_LIMIT_S * 5 && status != 200; i++) {
         status = put_bucket(swift->ports[PROXY], TEST_BUCKET);
         if (status != 200)
-            nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+            kiln_test_sleep_ms(200);
     }
     if (status != 200)
         fail_msg("Swift answers %ld to PUT /%s, see %s", status, TEST_BUCKET, swift->dir);

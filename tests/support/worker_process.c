@@ -1,70 +1,25 @@
 /* worker_process.c - starts workers and plays the scheduler for them. */
 #include "tests/support/worker_process.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "storage/bus.h"
 #include "storage/ledger.h"
 #include "tests/support/stack_postgres.h"
 
 #define ARGS_MAX 40
-#define LOG_MAX (8 << 20)
 #define POLL_MS 10
 
-void kiln_test_sleep_ms(long ms)
-{
-    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
-}
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-/* --- the process -------------------------------------------------------------------------------
- */
-
-static void program_path(char out[512])
-{
-    const char *build = getenv("BUILD"), *source = getenv("KILN_SOURCE");
-    if (!build)
-        kiln_test_die("BUILD names the build directory; run this by tests/run.sh");
-    snprintf(out, 512, "%s%s%s/kiln-worker", build[0] == '/' || !source ? "" : source,
-             build[0] == '/' || !source ? "" : "/", build);
-}
-
-static pid_t spawn(const char *const *argv, const char *log)
-{
-    pid_t parent = getpid(), pid = fork();
-    if (pid < 0)
-        kiln_test_die("fork failed");
-    if (pid > 0)
-        return pid;
-    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0644);
-    dup2(fd, STDERR_FILENO);
-    dup2(fd, STDOUT_FILENO);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
-    execv(argv[0], (char *const *)argv);
-    _exit(127);
-}
+/* --- the process ------------------------------------------------------------------------------ */
 
 void kiln_test_worker_start(struct kiln_test_worker *worker, struct kiln_test_stack *stack,
                             const char *id, const char *const *more, bool ready)
 {
-    char program[512], store[256];
-    const char *argv[ARGS_MAX] = {program,
+    char store[256], log[256];
+    const char *argv[ARGS_MAX] = {"kiln-worker",
                                   "--config",
                                   stack->conf,
                                   "--engine",
@@ -86,51 +41,33 @@ void kiln_test_worker_start(struct kiln_test_worker *worker, struct kiln_test_st
                                   "--backoff-base-s",
                                   "0.1"};
     size_t count = 21;
-    program_path(program);
     snprintf(store, sizeof store, "file://%s/store", stack->dir);
     for (size_t i = 0; more && more[i] && count < ARGS_MAX - 1; i++)
         argv[count++] = more[i];
     *worker = (struct kiln_test_worker){.stack = stack};
     snprintf(worker->id, sizeof worker->id, "%s", id);
-    snprintf(worker->log, sizeof worker->log, "%s/worker-%s.log", stack->dir, id);
-    FILE *before = fopen(worker->log, "re");
-    if (before) {
-        fseek(before, 0, SEEK_END);
-        worker->log_from = ftell(before);
-        fclose(before);
-    }
-    worker->pid = spawn(argv, worker->log);
+    snprintf(log, sizeof log, "%s/worker-%s.log", stack->dir, id);
+    kiln_test_launch(&worker->process, argv, log);
     if (ready && !kiln_test_worker_hears(worker, "worker_ready", 30))
-        kiln_test_die("worker %s did not get ready; see %s", id, worker->log);
+        kiln_test_die("worker %s did not get ready; see %s", id, worker->process.log);
 }
 
 void kiln_test_worker_signal(const struct kiln_test_worker *worker, int number)
 {
-    if (worker->pid > 0)
-        kill(worker->pid, number);
+    if (worker->process.pid > 0)
+        kill(worker->process.pid, number);
 }
 
 int kiln_test_worker_wait(struct kiln_test_worker *worker, double limit_s)
 {
-    double until = now_s() + limit_s;
-    while (worker->pid > 0) {
-        int status;
-        if (waitpid(worker->pid, &status, WNOHANG) == worker->pid) {
-            worker->pid = 0;
-            return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        }
-        if (now_s() > until)
-            break;
-        kiln_test_sleep_ms(POLL_MS);
-    }
-    return -1;
+    return kiln_test_await_end(&worker->process, limit_s);
 }
 
 int kiln_test_worker_stop(struct kiln_test_worker *worker)
 {
     kiln_test_worker_signal(worker, SIGTERM);
     int status = kiln_test_worker_wait(worker, 20);
-    if (status == -1 && worker->pid > 0) {
+    if (status == -1 && worker->process.pid > 0) {
         kiln_test_worker_signal(worker, SIGKILL);
         (void)kiln_test_worker_wait(worker, 20);
     }
@@ -139,33 +76,12 @@ int kiln_test_worker_stop(struct kiln_test_worker *worker)
 
 int kiln_test_worker_said(const struct kiln_test_worker *worker, const char *text)
 {
-    static char words[LOG_MAX];
-    int times = 0;
-    FILE *file = fopen(worker->log, "re");
-    if (!file)
-        return 0;
-    fseek(file, worker->log_from, SEEK_SET);
-    words[fread(words, 1, sizeof words - 1, file)] = '\0';
-    fclose(file);
-    for (const char *at = words; (at = strstr(at, text)); at += strlen(text))
-        times++;
-    return times;
+    return kiln_test_said(&worker->process, text);
 }
 
 bool kiln_test_worker_hears(const struct kiln_test_worker *worker, const char *text, double limit_s)
 {
-    double until = now_s() + limit_s;
-    while (kiln_test_worker_said(worker, text) == 0) {
-        /* An ended process will say no more; WNOWAIT leaves its status for the test. */
-        siginfo_t info = {0};
-        bool ended = worker->pid > 0 &&
-                     waitid(P_PID, (id_t)worker->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-                     info.si_pid == worker->pid;
-        if (now_s() > until || ended)
-            return kiln_test_worker_said(worker, text) > 0;
-        kiln_test_sleep_ms(POLL_MS);
-    }
-    return true;
+    return kiln_test_hears(&worker->process, text, limit_s);
 }
 
 /* --- the scheduler's part ------------------------------------------------------------------------
@@ -259,9 +175,9 @@ static void append(struct kiln_test_stack *stack, const char *worker, const char
     const size_t lengths[2] = {strlen(field), strlen(text)};
     struct kiln_error err;
     kiln_wire_key(key, sizeof key, KILN_TEST_POOL, "worker", worker);
-    double until = now_s() + 5; /* the first call after a restart of Redis meets the old socket */
+    double until = kiln_test_now_s() + 5; /* the first call after a restart of Redis meets the old socket */
     while (kiln_bus_append(bus_of(stack), key, 0, fields, lengths, 1, &err) != 0)
-        if (now_s() > until)
+        if (kiln_test_now_s() > until)
             kiln_test_die("%s", err.text);
 }
 
@@ -319,19 +235,19 @@ bool kiln_test_beat(struct kiln_test_stack *stack, const char *worker, struct ki
 {
     struct beat_search search = {worker, ret, false};
     struct kiln_error err;
-    double until = now_s() + 5;
+    double until = kiln_test_now_s() + 5;
     while (kiln_bus_beats(bus_of(stack), KILN_TEST_POOL, note_beat, &search, &err) != 0)
-        if (now_s() > until)
+        if (kiln_test_now_s() > until)
             kiln_test_die("%s", err.text);
     return search.found;
 }
 
 bool kiln_test_worker_draws(const struct kiln_test_worker *worker, double limit_s)
 {
-    double until = now_s() + limit_s;
+    double until = kiln_test_now_s() + limit_s;
     struct kiln_beat beat;
     while (!kiln_test_beat(worker->stack, worker->id, &beat) || beat.steps == 0) {
-        if (now_s() > until)
+        if (kiln_test_now_s() > until)
             return false;
         kiln_test_sleep_ms(POLL_MS);
     }
@@ -341,10 +257,10 @@ bool kiln_test_worker_draws(const struct kiln_test_worker *worker, double limit_
 bool kiln_test_until(struct kiln_test_stack *stack, const char *sql, long long wanted,
                      double limit_s)
 {
-    double until = now_s() + limit_s;
+    double until = kiln_test_now_s() + limit_s;
     long long got;
     while ((got = kiln_test_count(stack, sql)) != wanted) {
-        if (now_s() > until) {
+        if (kiln_test_now_s() > until) {
             fprintf(stderr, "after %.0f s: %s gives %lld, not %lld\n", limit_s, sql, got, wanted);
             return false;
         }

@@ -9,16 +9,15 @@
 
 #include "schemas/job.h"
 #include "schemas/wire.h"
+#include "tests/support/process.h"
 #include "tests/support/stack.h"
 
 #define KILN_TEST_POOL "default"
 
 struct kiln_test_worker {
     struct kiln_test_stack *stack;
-    pid_t pid; /* 0 = ended */
+    struct kiln_test_process process; /* one log a worker */
     char id[KILN_NAME_MAX + 1];
-    char log[256]; /* path of its log; one file a worker, appended to */
-    long log_from; /* where this process began */
 };
 
 /* Starts $BUILD/kiln-worker on the stack with its store in STACK/store.  more: further arguments,
@@ -57,6 +56,5 @@ bool kiln_test_worker_draws(const struct kiln_test_worker *worker, double limit_
 /* Polls the number that sql gives until it is `wanted`; false after limit_s. */
 bool kiln_test_until(struct kiln_test_stack *stack, const char *sql, long long wanted,
                      double limit_s);
-void kiln_test_sleep_ms(long ms);
 
 #endif

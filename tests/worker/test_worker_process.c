@@ -84,7 +84,7 @@ static void test_done(void **state)
     kiln_test_worker_start(&worker, stack, "w-done", NULL, true);
     assert_true(kiln_test_beat(stack, "w-done", &beat));
     assert_string_equal(beat.engine, "testcard");
-    assert_int_equal(beat.pid, worker.pid);
+    assert_int_equal(beat.pid, worker.process.pid);
     assert_int_equal(beat.room, 2);
     assert_int_equal(beat.held_count, 0);
     kiln_test_queue_jobs(stack, "done", &job, 6, ids);
