@@ -126,7 +126,8 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
 /* --- its end --------------------------------------------------------------------------------- */
 
 /* $1 batch id, $2 key to start after, $3 how many.  Foreign keys are checked when the statement
- * ends, so the order of the deletions does not matter.  The counters follow each page: a removal
+ * ends, so the order of the deletions does not matter.  A done job whose picture was removed
+ * before (ledger_garbage.c) is in the accounts already.  The counters follow each page: a removal
  * that stops half-way leaves sums that are still those of the rows. */
 #define REMOVE_SQL                                                                                 \
     "WITH page AS (SELECT id, key FROM job WHERE batch_id = $1::bigint AND key > $2::text"         \
@@ -137,11 +138,12 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
     "), images AS (DELETE FROM image i USING page WHERE i.job_id = page.id"                        \
     "  RETURNING i.job_id, (i.text_ms + i.denoise_ms + i.decode_ms) / 1000 AS gpu_seconds"         \
     "), jobs AS (DELETE FROM job j USING page WHERE j.id = page.id"                                \
-    "  RETURNING j.id, j.pool, j.tenant, j.state, j.finished_at"                                   \
+    "  RETURNING j.id, j.pool, j.tenant, j.state, j.kind, j.finished_at"                           \
     "), kept AS (INSERT INTO usage_removed AS u (pool, tenant, day, jobs, pictures, gpu_seconds)"  \
     "  SELECT pool, tenant, (finished_at AT TIME ZONE 'UTC')::date, count(*), count(i.job_id),"    \
     "    coalesce(sum(i.gpu_seconds), 0) FROM jobs LEFT JOIN images i ON i.job_id = jobs.id"       \
-    "  WHERE state = 2 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"                                          \
+    "  WHERE state = 2 AND (i.job_id IS NOT NULL OR kind = 1)"                                     \
+    "  GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"                                                          \
     "  ON CONFLICT (pool, tenant, day) DO UPDATE SET jobs = u.jobs + excluded.jobs,"               \
     "    pictures = u.pictures + excluded.pictures,"                                               \
     "    gpu_seconds = u.gpu_seconds + excluded.gpu_seconds"                                       \

@@ -197,6 +197,15 @@ int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const char *pool, int6
         "  WHERE l.job_id = p.job_id AND NOT $5::boolean"
         "), stored AS (DELETE FROM object o USING page p WHERE o.job_id = p.job_id AND NOT $5"
         "), pictured AS (DELETE FROM image i USING page p WHERE i.job_id = p.job_id AND NOT $5"
+        "  RETURNING i.pool, i.tenant, (i.created_at AT TIME ZONE 'UTC')::date AS day,"
+        "  (i.text_ms + i.denoise_ms + i.decode_ms)::float8 / 1000 AS gpu_seconds"
+        "), kept AS (INSERT INTO usage_removed AS u (pool, tenant, day, jobs, pictures, "
+        "gpu_seconds)"
+        "  SELECT pool, tenant, day, count(*), count(*), sum(gpu_seconds) FROM pictured"
+        "  GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+        "  ON CONFLICT (pool, tenant, day) DO UPDATE SET jobs = u.jobs + excluded.jobs,"
+        "  pictures = u.pictures + excluded.pictures,"
+        "  gpu_seconds = u.gpu_seconds + excluded.gpu_seconds"
         ") SELECT p.job_id, o.key, o.bytes FROM page p LEFT JOIN object o ON o.job_id = p.job_id"
         " ORDER BY p.job_id, o.key"};
     struct kiln_params params = {0};

@@ -52,8 +52,9 @@ int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int
                                struct kiln_error *err) KILN_MUST_CHECK;
 
 /* The rows of a page of pictures that are older than age_s, as is their batch, removed in one
- * transaction: image, object, latent; with dry_run only read.  The jobs stay, done.  each is then
- * called for every object of theirs, which nothing names any more. */
+ * transaction: image, object, latent; with dry_run only read.  The jobs stay, done, and what the
+ * pictures cost stays in the accounts (usage_removed).  each is then called for every object of
+ * theirs, which nothing names any more. */
 typedef int kiln_each_dropped(void *arg, uint64_t job, const char *key, uint64_t bytes,
                               struct kiln_error *err);
 int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const char *pool, int64_t age_s,

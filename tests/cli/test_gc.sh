@@ -125,14 +125,26 @@ ok kiln gc --older-than 1h --yes --json
 json out.txt 'd["pictures"] == 0'
 ok kiln gc --older-than 0 --dry-run --json
 json out.txt 'd["pictures"] == 5 and len(d["objects"]) == 10 and d["picture_bytes"] > 0 and d["removed"] == 0'
+ok kiln usage --json
+cp out.txt usage.txt
 ok kiln gc --older-than 0 --yes --json
 json out.txt 'd["pictures"] == 5 and d["removed"] == 10 and d["orphans"] == 0'
 [ "$(find $store -name '*-????????????????.webp' -o -name "*.zst" | grep -vc 0x5)" = 0 ] || die "pictures are left"
 ok kiln jobs --batch b --state done --json
 json out.txt 'len(d) == 3'
+ok kiln usage --json
+python3 - <<'PYTHON' || die "what the pictures cost is forgotten"
+import json
+before, after = (json.loads(open(name).readline()) for name in ("usage.txt", "out.txt"))
+same = all(before[key] == after[key] for key in ("jobs", "pictures"))
+assert same and after["jobs"] == 5 and abs(before["gpu_seconds"] - after["gpu_seconds"]) < 0.01, (before, after)
+PYTHON
 ok kiln show "$done_job" --json
 json out.txt 'd["images"] == [] and d["state"] == "done"'
 ok kiln export b --out y --html
+ok kiln batch rm b
+ok kiln usage --json
+json out.txt '[r["jobs"] for r in d if "jobs" in r] == [5] if isinstance(d, list) else d["jobs"] == 5'
 
 # --- a store that cannot be looked through
 fails 69 kiln gc --store s3://nowhere/x --s3-endpoint http://127.0.0.1:9 --s3-credentials-file <(printf '[default]\naws_access_key_id=a\naws_secret_access_key=b\n')
