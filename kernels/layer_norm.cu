@@ -52,18 +52,9 @@ extern "C" int kiln_layer_norm_launch(const struct kiln_layer_norm *args, int64_
         return code;
     if (!args->x || !args->scale || !args->y)
         return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand is missing", name);
-    if (rows == 0)
-        return KILN_OK;
-    const bool vectors = args->n % 8 == 0 && on_bytes(args->x, 16) && on_bytes(args->scale, 16) &&
-                         on_bytes(args->y, 16);
-    const int chunks = static_cast<int>(vectors ? args->n / 8 : args->n);
-    const dim3 grid(static_cast<unsigned>(rows));
-    if (!vectors)
-        return launch(err, name, norm_rows<1, items_single>, grid,
-                      row_threads(chunks, items_single), stream, *args, chunks);
-    if (chunks <= short_row_chunks)
-        return launch(err, name, norm_rows<8, 1>, grid, row_threads(chunks, 1), stream, *args,
-                      chunks);
-    return launch(err, name, norm_rows<8, items_long>, grid, row_threads(chunks, items_long),
-                  stream, *args, chunks);
+    const bool vectors =
+        on_bytes(args->x, 16) && on_bytes(args->scale, 16) && on_bytes(args->y, 16);
+    const row_kernels<struct kiln_layer_norm> kernels = {norm_rows<1, items_single>,
+                                                         norm_rows<8, 1>, norm_rows<8, items_long>};
+    return launch_rows(err, name, kernels, *args, rows, args->n, vectors, stream);
 }

@@ -93,10 +93,9 @@ static __global__ void __launch_bounds__(row_threads_max<W>)
 
 static bool takes_vectors(const struct kiln_rms_norm *a)
 {
-    return a->n % 8 == 0 && on_bytes(a->x, 16) && on_bytes(a->weight, 16) &&
-           on_bytes(a->factor, 16) && on_bytes(a->add, 16) && on_bytes(a->y, 16) &&
-           on_bytes(a->next_weight, 16) && on_bytes(a->next_factor, 16) && on_bytes(a->next, 16) &&
-           on_bytes(a->quantised, 8);
+    return on_bytes(a->x, 16) && on_bytes(a->weight, 16) && on_bytes(a->factor, 16) &&
+           on_bytes(a->add, 16) && on_bytes(a->y, 16) && on_bytes(a->next_weight, 16) &&
+           on_bytes(a->next_factor, 16) && on_bytes(a->next, 16) && on_bytes(a->quantised, 8);
 }
 
 extern "C" int kiln_rms_norm_launch(const struct kiln_rms_norm *args, int64_t rows,
@@ -111,17 +110,8 @@ extern "C" int kiln_rms_norm_launch(const struct kiln_rms_norm *args, int64_t ro
         (args->next_weight && !args->next && !args->quantised))
         return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand or a place for the result is missing",
                          name);
-    if (rows == 0)
-        return KILN_OK;
     const bool vectors = takes_vectors(args);
-    const int chunks = static_cast<int>(vectors ? args->n / 8 : args->n);
-    const dim3 grid(static_cast<unsigned>(rows));
-    if (!vectors)
-        return launch(err, name, norm_rows<1, items_single>, grid,
-                      row_threads(chunks, items_single), stream, *args, chunks);
-    if (chunks <= short_row_chunks)
-        return launch(err, name, norm_rows<8, 1>, grid, row_threads(chunks, 1), stream, *args,
-                      chunks);
-    return launch(err, name, norm_rows<8, items_long>, grid, row_threads(chunks, items_long),
-                  stream, *args, chunks);
+    const row_kernels<struct kiln_rms_norm> kernels = {norm_rows<1, items_single>, norm_rows<8, 1>,
+                                                       norm_rows<8, items_long>};
+    return launch_rows(err, name, kernels, *args, rows, args->n, vectors, stream);
 }

@@ -115,6 +115,31 @@ inline int check_quantised(struct kiln_error *err, const char *name, const uint8
     return KILN_OK;
 }
 
+/* A kernel in its three shapes, by how much of a row a thread holds. */
+template <typename Args> struct row_kernels {
+    void (*singles)(Args, int), (*shorter)(Args, int), (*longer)(Args, int);
+};
+
+/* A block a row of n values, eight at a time where `vectors` says that the operands allow it. */
+template <typename Args>
+static int launch_rows(struct kiln_error *err, const char *name, const row_kernels<Args> &kernels,
+                       const Args &args, int64_t rows, int64_t n, bool vectors, kiln_stream stream)
+{
+    vectors = vectors && n % 8 == 0;
+    const int chunks = static_cast<int>(vectors ? n / 8 : n);
+    const dim3 grid(static_cast<unsigned>(rows));
+    if (rows == 0)
+        return KILN_OK;
+    if (!vectors)
+        return launch(err, name, kernels.singles, grid, row_threads(chunks, items_single), stream,
+                      args, chunks);
+    if (chunks <= short_row_chunks)
+        return launch(err, name, kernels.shorter, grid, row_threads(chunks, 1), stream, args,
+                      chunks);
+    return launch(err, name, kernels.longer, grid, row_threads(chunks, items_long), stream, args,
+                  chunks);
+}
+
 } // namespace kiln
 
 #endif

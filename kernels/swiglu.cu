@@ -53,18 +53,9 @@ extern "C" int kiln_swiglu_launch(const struct kiln_swiglu *args, int64_t rows, 
     if (!args->gate_up || (!args->y && !args->quantised))
         return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand or a place for the result is missing",
                          name);
-    if (rows == 0)
-        return KILN_OK;
-    const bool vectors = args->n % 8 == 0 && on_bytes(args->gate_up, 16) && on_bytes(args->y, 16) &&
-                         on_bytes(args->quantised, 8);
-    const int chunks = static_cast<int>(vectors ? args->n / 8 : args->n);
-    const dim3 grid(static_cast<unsigned>(rows));
-    if (!vectors)
-        return launch(err, name, gate_rows<1, items_single>, grid,
-                      row_threads(chunks, items_single), stream, *args, chunks);
-    if (chunks <= short_row_chunks)
-        return launch(err, name, gate_rows<8, 1>, grid, row_threads(chunks, 1), stream, *args,
-                      chunks);
-    return launch(err, name, gate_rows<8, items_long>, grid, row_threads(chunks, items_long),
-                  stream, *args, chunks);
+    const bool vectors =
+        on_bytes(args->gate_up, 16) && on_bytes(args->y, 16) && on_bytes(args->quantised, 8);
+    const row_kernels<struct kiln_swiglu> kernels = {gate_rows<1, items_single>, gate_rows<8, 1>,
+                                                     gate_rows<8, items_long>};
+    return launch_rows(err, name, kernels, *args, rows, args->n, vectors, stream);
 }
