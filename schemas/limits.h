@@ -35,7 +35,6 @@
 /* A batch and the queue */
 #define KILN_BATCH_JOBS_MAX    10000000
 #define KILN_ASSIGN_MAX        64                /* jobs of one assignment */
-#define KILN_ATTEMPTS_DEFAULT  3
 #define KILN_MESSAGE_MAX       (4 * 1024 * 1024) /* bytes of one bus message */
 
 /* Files that come from outside */

@@ -117,11 +117,6 @@ void kt_scope_fail(kt_scope *s, const kiln_error *err)
         s->error = *err;
 }
 
-int kt_scope_device(const kt_scope *s)
-{
-    return s->device;
-}
-
 kt kt_keep(kt_scope *to, kt x)
 {
     /* A missing x says that its own scope has failed: that error comes along when it is freed. */

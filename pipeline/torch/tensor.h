@@ -23,7 +23,6 @@ extern "C" {
 
 enum kt_dtype { KT_F32, KT_BF16, KT_F16, KT_U8, KT_I64 };
 #define KT_CPU (-1)
-#define KT_DIMS_MAX 8
 
 struct kt_scope;
 typedef struct kt_tensor *kt;
@@ -46,7 +45,6 @@ void kt_scope_free(struct kt_scope *s); /* accepts NULL */
 int kt_scope_check(const struct kt_scope *s, struct kiln_error *err) KILN_MUST_CHECK;
 /* Sets the sticky error unless there is one: for model code that finds a contradiction. */
 void kt_scope_fail(struct kt_scope *s, const struct kiln_error *err);
-int kt_scope_device(const struct kt_scope *s);
 /* Returns when the device has done all that was asked of it: operations on a GPU only start. */
 void kt_wait(struct kt_scope *s);
 kt kt_keep(struct kt_scope *to, kt x);  /* a second handle on x, in another scope */
