@@ -94,10 +94,8 @@ static int take_size(struct kiln_quality_options *o, char *text, struct kiln_err
 
 static int take_step(struct kiln_quality_options *o, char *text, struct kiln_error *err)
 {
-    uint64_t steps;
-    int code = kiln_verb_whole("steps", text, KILN_STEPS_MIN, KILN_STEPS_MAX, &steps, err);
-    if (!code)
-        o->steps[o->step_count++] = (int32_t)steps;
+    int code = kiln_verb_steps(text, &o->steps[o->step_count], err);
+    o->step_count += code == 0;
     return code;
 }
 
@@ -150,11 +148,6 @@ static int take_lora(struct kiln_quality_options *o, char *value, struct kiln_er
     return code;
 }
 
-static int take_count(struct kiln_quality_options *o, const char *value, struct kiln_error *err)
-{
-    return kiln_verb_whole("n", value, 1, KILN_REQUESTS_MAX, &o->count, err);
-}
-
 /* Options whose value is kept as it is: where it goes, or NULL for another option. */
 static const char **text_of(struct kiln_quality_options *o, int option)
 {
@@ -181,8 +174,6 @@ static const char **text_of(struct kiln_quality_options *o, int option)
 static int take_option(struct kiln_quality_options *o, int option, char *value,
                        struct kiln_error *err)
 {
-    uint64_t threads = 0;
-    int code = 0;
     const char **text = text_of(o, option);
     if (text) {
         *text = value;
@@ -200,14 +191,12 @@ static int take_option(struct kiln_quality_options *o, int option, char *value,
     case OPTION_AT_LEAST:
         return kiln_verb_number("at-least", value, 0, 100, &o->at_least, err);
     case OPTION_THREADS:
-        code = kiln_verb_whole("threads", value, 0, 1024, &threads, err);
-        o->threads = (int32_t)threads;
-        return code;
+        return kiln_verb_threads(value, &o->threads, err);
     case OPTION_JSON:
         o->json = true;
         return 0;
     case 'n':
-        return take_count(o, value, err);
+        return kiln_verb_whole("n", value, 1, KILN_REQUESTS_MAX, &o->count, err);
     case 'h':
         o->help = true;
         return 0;

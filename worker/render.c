@@ -107,7 +107,6 @@ static const struct option options[] = {
 
 static int take_option(struct render *render, int option, char *value, struct kiln_error *err)
 {
-    uint64_t whole;
     double number;
     int code = 0;
     switch (option) {
@@ -145,14 +144,9 @@ static int take_option(struct render *render, int option, char *value, struct ki
     case OPTION_DTYPE:
         return kiln_dtype_parse(value, &render->options.dtype, err);
     case OPTION_STEPS:
-        if ((code = kiln_verb_whole("steps", value, KILN_STEPS_MIN, KILN_STEPS_MAX, &whole, err)) ==
-            0)
-            render->batch.num_steps = (int32_t)whole;
-        break;
+        return kiln_verb_steps(value, &render->batch.num_steps, err);
     case OPTION_THREADS:
-        if ((code = kiln_verb_whole("threads", value, 0, 1024, &whole, err)) == 0)
-            render->options.threads = (int32_t)whole;
-        break;
+        return kiln_verb_threads(value, &render->options.threads, err);
     case OPTION_GUIDANCE:
         if ((code = kiln_verb_number("guidance", value, 0, KILN_GUIDANCE_MAX, &number, err)) == 0)
             render->batch.guidance_scale = (float)number;

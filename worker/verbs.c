@@ -12,6 +12,8 @@
 
 #include "schemas/limits.h"
 
+#define THREADS_MAX 1024 /* more than any machine has cores: a slip of the finger */
+
 int kiln_verb_fail(const char *verb, const struct kiln_error *err)
 {
     fprintf(stderr, "kiln %s: %s\n", verb, err->text);
@@ -44,15 +46,36 @@ int kiln_verb_number(const char *name, const char *text, double min, double max,
     return 0;
 }
 
-int kiln_verb_side(const char *name, const char *text, int32_t *ret, struct kiln_error *err)
+/* Where max is in the range of an int32_t. */
+static int small_whole(const char *name, const char *text, uint64_t min, uint64_t max, int32_t *ret,
+                       struct kiln_error *err)
 {
     uint64_t value;
-    int code = kiln_verb_whole(name, text, KILN_SIDE_MIN, KILN_SIDE_MAX, &value, err);
+    int code = kiln_verb_whole(name, text, min, max, &value, err);
+    if (code == 0)
+        *ret = (int32_t)value;
+    return code;
+}
+
+int kiln_verb_steps(const char *text, int32_t *ret, struct kiln_error *err)
+{
+    return small_whole("steps", text, KILN_STEPS_MIN, KILN_STEPS_MAX, ret, err);
+}
+
+int kiln_verb_threads(const char *text, int32_t *ret, struct kiln_error *err)
+{
+    return small_whole("threads", text, 0, THREADS_MAX, ret, err);
+}
+
+int kiln_verb_side(const char *name, const char *text, int32_t *ret, struct kiln_error *err)
+{
+    int32_t value;
+    int code = small_whole(name, text, KILN_SIDE_MIN, KILN_SIDE_MAX, &value, err);
     if (code == 0 && value % KILN_SIDE_STEP != 0)
         code = kiln_fail(err, KILN_BAD_INPUT, "--%s %s: not a multiple of %d", name, text,
                          KILN_SIDE_STEP);
     if (code == 0)
-        *ret = (int32_t)value;
+        *ret = value;
     return code;
 }
 

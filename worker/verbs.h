@@ -28,9 +28,11 @@ int kiln_verb_number(const char *name, const char *text, double min, double max,
  * the path in *ret is text.  count: of those given before. */
 int kiln_verb_lora(char *text, int count, DiffusionZLora *ret,
                    struct kiln_error *err) KILN_MUST_CHECK;
-/* A side of a picture in pixels. */
+/* A side of a picture in pixels; steps; threads of the CPU, 0 for all. */
 int kiln_verb_side(const char *name, const char *text, int32_t *ret,
                    struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_verb_steps(const char *text, int32_t *ret, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_verb_threads(const char *text, int32_t *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- files ------------------------------------------------------------------------------------ */
 /* Under a temporary name first: a reader of the file never meets half of it.  What exists and is
