@@ -92,8 +92,11 @@ static int look_at(const struct kiln_lora_use *use, struct in_place *ret, struct
         return kiln_fail(err, KILN_BAD_INPUT, "LoRA %s: the weight is not a finite number",
                          use->path);
     if (stat(use->path, &st) != 0)
-        return kiln_fail(err, errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "LoRA %s: %s", use->path,
-                         strerror(errno));
+        return errno == ENOENT
+                   ? kiln_fail(err, KILN_NOT_FOUND,
+                               "LoRA %s: no such file; it is the path of a .safetensors file",
+                               use->path)
+                   : kiln_fail(err, KILN_IO, "LoRA %s: %s", use->path, strerror(errno));
     *ret = (struct in_place){.path = strdup(use->path),
                              .weight = use->weight,
                              .changed = st.st_mtim,

@@ -207,8 +207,20 @@ static int run_rows(struct bench *bench, struct kiln_error *err)
 /* --- the verb -----------------------------------------------------------------------------------
  */
 
+/* "; it knows base, neon, ..." into out. */
+static const char *known_styles(const struct kiln_label_list *styles, char *out, size_t size)
+{
+    size_t at = 0;
+    out[0] = '\0';
+    for (int i = 0; i < styles->count && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%s", i ? ", " : "; it knows ",
+                               styles->names[i]);
+    return out;
+}
+
 static int open_bench(struct bench *bench, struct kiln_error *err)
 {
+    char known[256];
     const struct kiln_quality_options *o = &bench->options;
     bench->style = -1;
     bench->row_count = kiln_quality_plan(o, bench->rows, err);
@@ -219,8 +231,8 @@ static int open_bench(struct bench *bench, struct kiln_error *err)
         return library_fail(code, err);
     bench->labels = diffusionz_judge_labels(bench->judge);
     if (o->style && (bench->style = kiln_label_find(&bench->labels->styles, o->style)) < 0)
-        return kiln_fail(err, KILN_BAD_INPUT, "--style %s: the judge knows no such style",
-                         o->style);
+        return kiln_fail(err, KILN_BAD_INPUT, "--style %s: the judge knows no such style%s",
+                         o->style, known_styles(&bench->labels->styles, known, sizeof known));
     if (o->suffix)
         snprintf(bench->suffix, sizeof bench->suffix, "%s", o->suffix);
     else if (o->style && strcmp(o->style, bench->labels->styles.names[0]) != 0)

@@ -59,8 +59,11 @@ static int refuse_option(const struct kiln_cli *cli, const char *text)
     for (int key = 0; key < KILN_KEY_COUNT; key++)
         names[count++] = kiln_keys[key].name;
     const char *near = kiln_nearest(word, len, names, (size_t)count);
+    if (near && strcmp(near, word) == 0 && name[len] == '=') /* alone, main.c takes it */
+        return kiln_usage(cli, "--%s takes no value", word);
     if (near)
-        return kiln_usage(cli, "unknown option --%s; did you mean --%s?", word, near);
+        return kiln_usage(cli, "unknown option %.*s; did you mean --%s?", (int)(name + len - text),
+                          text, near);
     return kiln_usage(cli, "unknown option %s", text);
 }
 

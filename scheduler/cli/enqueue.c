@@ -271,8 +271,7 @@ static int check_first(struct run *run, struct kiln_error *err)
     int code = pass(run, err);
     run->result->sent = 0;
     if (!code && run->request->strict && run->result->refused > 0)
-        return kiln_fail(err, KILN_BAD_INPUT,
-                         "%llu lines are refused, so nothing was sent (--strict)",
+        return kiln_fail(err, KILN_BAD_INPUT, "lines refused: %llu; nothing was sent (--strict)",
                          (unsigned long long)run->result->refused);
     return code;
 }
@@ -329,8 +328,8 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
         fputc('\n', stderr);
     int status = code ? kiln_report(cli, &err) : result->refused > 0 ? EX_DATAERR : EX_OK;
     if (!code && result->refused > 0)
-        kiln_say(cli, "%llu lines were refused, %llu jobs %s", (unsigned long long)result->refused,
-                 (unsigned long long)run.index, request->dry_run ? "are good" : "were sent");
+        kiln_say(cli, "lines refused: %llu; jobs %s: %llu", (unsigned long long)result->refused,
+                 request->dry_run ? "that are good" : "sent", (unsigned long long)run.index);
     kiln_bus_close(run.bus);
     kiln_input_close(run.input);
     kiln_expand_free(run.expand);

@@ -32,6 +32,11 @@ static const char *named(int argc, char **argv, const char *name)
     return NULL;
 }
 
+static bool asks_help(int argc, char **argv)
+{
+    return named(argc, argv, "--help") || named(argc, argv, "-h");
+}
+
 /* The model of whoever named none, malloc'd; NULL if there is none.  Settings that cannot be read
  * are no obstacle: a picture without a queue needs none of them. */
 static char *usual_model(const char *programs)
@@ -81,11 +86,16 @@ int kiln_verb_render(struct kiln_cli *cli, int argc, char **argv)
         return kiln_usage(cli, "more than %d arguments", KILN_GIVEN_MAX - WORDS_ADDED);
     add(&words, path, argv[0]); /* the program and the verb */
     add_usual(&words, "--model", usual_model(programs));
+    const char *model = named(argc, argv, "--model");
+    if (!model && words.count == 2 && !asks_help(argc, argv))
+        return kiln_usage(cli,
+                          "--model DIR is missing: the settings name no model, and the demo model "
+                          "does not lie beside %s",
+                          programs);
     if (strcmp(argv[0], "quality") == 0) {
         add_usual(&words, "--judge", kiln_judge_model(programs));
         add_usual(&words, "--lists", kiln_quality_lists(programs));
     }
-    const char *model = named(argc, argv, "--model");
     model = model ? model : words.count > 2 ? words.at[3] : NULL;
     if (strcmp(argv[0], "render") == 0 && model && !named(argc, argv, "--width") &&
         !named(argc, argv, "--height") && kiln_model_size(model, size, sizeof size)) {

@@ -6,8 +6,14 @@ _kiln_verbs() { kiln help 2>/dev/null | sed -n 's/^  \([a-z]\{1,9\}\)  .*/\1/p';
 
 _kiln_options()
 {
-    if [ "$1" = quality ]; then # its options are kiln-worker's
-        kiln bench quality --help 2>/dev/null | sed -n 's/^  \(--[a-z-]*\) .*/\1/p'
+    local words=''
+    case $1 in # their options are kiln-worker's
+    quality) words='bench quality' ;;
+    render | tokenize) words=$1 ;;
+    esac
+    if [ -n "$words" ]; then
+        # shellcheck disable=SC2086
+        kiln $words --help 2>/dev/null | grep '^  --' | grep -o -e '--[a-z-]*'
         return
     fi
     kiln help "$1" 2>/dev/null | sed -n 's/^  \(--[a-z-]*\).*/\1/p'
@@ -29,9 +35,10 @@ _kiln()
     --device) mapfile -t COMPREPLY < <(compgen -W 'cpu cuda:0' -- "$word"); return ;;
     --engine) mapfile -t COMPREPLY < <(compgen -W 'pipeline testcard' -- "$word"); return ;;
     --policy) mapfile -t COMPREPLY < <(compgen -W 'kiln fifo affinity' -- "$word"); return ;;
+    --dtype) mapfile -t COMPREPLY < <(compgen -W 'fp32 bf16 fp8' -- "$word"); return ;;
     --format) mapfile -t COMPREPLY < <(compgen -W 'jsonl text csv' -- "$word"); return ;;
     --dir | --out | --model | --lora-dir | --judge | --failures) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
-    --config | --trace | --schedule) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    --config | --trace | --schedule | --sheet | --prompts | --lora) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     esac
     if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_kiln_options "$verb")" -- "$word")

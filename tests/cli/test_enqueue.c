@@ -350,7 +350,7 @@ static void strict_sends_nothing_if_a_line_is_bad(void **state)
     request.strict = true;
     write_file("a.txt", "good\n{bad\ngood\n");
     assert_int_equal(enqueue("a.txt", request, &result), EX_DATAERR);
-    assert_said("1 lines are refused, so nothing was sent (--strict)");
+    assert_said("lines refused: 1; nothing was sent (--strict)");
     assert_int_equal(result.sent, 0);
     assert_int_equal(read_stream(sent, 8), 0);
     kiln_enqueue_release(&result);

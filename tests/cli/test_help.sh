@@ -34,6 +34,10 @@ fails 64 kiln statsu
 says "did you mean 'kiln status'"
 fails 64 kiln status --jsn
 says 'did you mean --json'
+fails 64 kiln status --json=1
+says '--json takes no value'
+fails 64 kiln status -json
+says 'unknown option -json; did you mean --json?'
 fails 64 kiln enqueue f --srtict
 says 'did you mean --strict'
 

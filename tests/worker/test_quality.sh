@@ -38,6 +38,7 @@ for words in --bogus "--sizes 100x100" "--sizes 64" "--steps 0" "--steps 1,2,3,4
 done
 expect 64 "no model" "$worker" quality
 expect 65 "a style nobody knows" "${small[@]}" --style cubist
+grep -q 'it knows base, neon' err || fail "the styles are not named: $(cat err)"
 expect 66 "no prompts" "${quality[@]}" --prompts ./none.jsonl
 expect 66 "no judge" "${small[@]}" --judge .
 expect 66 "no LoRA" "${small[@]}" --lora ./none.safetensors
