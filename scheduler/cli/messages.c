@@ -48,7 +48,8 @@ static const char *advice(const struct kiln_cli *cli, int code)
     case KILN_UNAVAILABLE:
     case KILN_TIMEOUT:
         return cli->config_path
-                   ? "`kiln doctor` looks at every server of the settings"
+                   ? "`kiln doctor` looks at every server of the settings; `kiln up` starts a "
+                     "private stack that was stopped"
                    : "no settings file was found: `kiln up` starts a private stack here, "
                      "--config FILE names another one";
     case KILN_CONFIG:

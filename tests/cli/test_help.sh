@@ -62,6 +62,8 @@ ok kiln help status --config b.conf
 
 # Servers that are not there: 69 and what to do; doctor lists every one of them.
 fails 69 kiln status --redis unix:"$PWD"/no.sock --postgres "host=$PWD port=1" --connect-timeout-s 1
+fails 69 kiln status --config a.conf --postgres "host=$PWD port=1" --connect-timeout-s 1
+says '`kiln up` starts a private stack that was stopped'
 says 'kiln up'
 fails 1 kiln doctor --json --redis unix:"$PWD"/no.sock --postgres "host=$PWD port=1" \
     --store file://"$PWD"/store --connect-timeout-s 1
