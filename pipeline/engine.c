@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- opening ------------------------------------------------------------------------------------
- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static int choose_dtype(const DiffusionZOptions *o, enum kt_dtype *ret, struct kiln_error *err)
 {
@@ -131,8 +130,7 @@ void kiln_engine_close(struct kiln_engine *e)
     free(e);
 }
 
-/* --- checking a batch
- * ----------------------------------------------------------------------------- */
+/* --- checking a batch ------------------------------------------------------------------------- */
 
 static int check_side(const struct kiln_engine *e, const char *what, int side,
                       struct kiln_error *err)

@@ -34,8 +34,7 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* --- ends of an item
- * ------------------------------------------------------------------------------ */
+/* --- ends of an item -------------------------------------------------------------------------- */
 
 static void drop_results(DiffusionZOutput *out)
 {
@@ -99,8 +98,7 @@ static bool allocate(const struct run *r, struct item *item)
     return false;
 }
 
-/* --- text
- * ------------------------------------------------------------------------------------------ */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static kt features_of(struct kiln_engine *e, struct kt_scope *s, const char *prompt)
 {
@@ -174,8 +172,7 @@ static void prepare_text(struct run *r, int index)
         item->negative = prepare_caption(r, item->scope, negative_of(item), &item->negative_rope);
 }
 
-/* --- steps
- * ----------------------------------------------------------------------------------------- */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 static void drop_times(struct kiln_engine *e)
 {
@@ -246,8 +243,7 @@ static void wait_for_items(struct run *r)
             kt_wait(r->items[i].scope);
 }
 
-/* --- results
- * ---------------------------------------------------------------------------------------- */
+/* --- results ---------------------------------------------------------------------------------- */
 
 static void finish_item(const struct run *r, struct item *item)
 {

@@ -24,8 +24,7 @@ int64_t kiln_pad_rows(int64_t rows)
     return (KILN_ROWS_MULTIPLE - rows % KILN_ROWS_MULTIPLE) % KILN_ROWS_MULTIPLE;
 }
 
-/* --- time --------------------------------------------------------------------------------------
- */
+/* --- time ------------------------------------------------------------------------------------- */
 
 /* [steps, 256]: cosines, then sines, of the scaled time at falling frequencies. */
 static kt sinusoid(const struct kiln_transformer *t, struct kt_scope *s, const float *times,
@@ -96,8 +95,7 @@ static kt row_of(struct kt_scope *s, kt table, int step)
     return table ? kt_narrow(s, table, 0, step, 1) : NULL;
 }
 
-/* --- blocks ------------------------------------------------------------------------------------
- */
+/* --- blocks ----------------------------------------------------------------------------------- */
 
 struct block_run {
     const struct kiln_transformer *t;
@@ -171,8 +169,7 @@ kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt feature
     return caption;
 }
 
-/* --- patches ------------------------------------------------------------------------------------
- */
+/* --- patches ---------------------------------------------------------------------------------- */
 
 /* [C,H,W] to [H/2*W/2, 2*2*C]: within a row by line, column, channel. */
 static kt patchify(const struct kiln_transformer *t, struct kt_scope *s, kt latent)

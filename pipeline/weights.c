@@ -258,8 +258,7 @@ void kiln_param_table_release(struct kiln_param_table *params)
     *params = (struct kiln_param_table){0};
 }
 
-/* --- requests ----------------------------------------------------------------------------------
- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static kt load_named(struct kiln_weights *w, struct kt_scope *scope, const char *prefix,
                      const char *name, const char *suffix, int ndim, const int64_t *shape)

@@ -132,8 +132,7 @@ static int assign(struct kiln_leader *leader, const struct kiln_policy_pick *pic
     return rc;
 }
 
-/* --- taking back --------------------------------------------------------------------------------
- */
+/* --- taking back ------------------------------------------------------------------------------ */
 static struct kiln_assigned *of_tag(const struct kiln_member *member, uint64_t tag)
 {
     for (uint32_t i = 0; member && i < member->hand_count; i++)

@@ -115,8 +115,7 @@ int kiln_fleet_order(struct kiln_leader *leader, const char *worker, enum kiln_o
     return rc;
 }
 
-/* --- losing --------------------------------------------------------------------------------------
- */
+/* --- losing ----------------------------------------------------------------------------------- */
 static void lose_hand(struct kiln_assigned *assigned, bool clean)
 {
     assigned->held = assigned->beaten = assigned->inherited = false;

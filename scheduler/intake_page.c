@@ -63,8 +63,7 @@ void kiln_page_clear(struct kiln_page *page)
     page->end_count = 0;
 }
 
-/* --- refusing ------------------------------------------------------------------------------------
- */
+/* --- refusing --------------------------------------------------------------------------------- */
 static int refuse(struct kiln_page *page, const char *batch, const char *token, const char *key,
                   const char *reason, struct kiln_error *err)
 {

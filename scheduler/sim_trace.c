@@ -227,8 +227,7 @@ static int read_cell(const struct cell *cell, enum column column, struct record 
     return 0;
 }
 
-/* --- LoRA sets: "b+a" and "a+b" are one --------------------------------------------------------
- */
+/* --- LoRA sets: "b+a" and "a+b" are one ------------------------------------------------------- */
 struct part {
     const char *at;
     size_t len;

@@ -4,10 +4,12 @@
  * bound in the order $1, $2, ..., and kiln_ledger_run does the rest: connects, prepares it once a
  * connection, keeps the time limit, maps the SQLSTATE to a code.
  *
- *     static const struct kiln_statement count = {"count", "SELECT count(*) FROM job WHERE pool =
- * $1"}; struct kiln_params params = {0}; kiln_bind_text(&params, pool); PGresult *rows; int rc =
- * kiln_ledger_run(ledger, &count, &params, &rows, err); if (rc == 0) { *ret = kiln_row_u64(rows, 0,
- * 0); PQclear(rows);
+ *     static const struct kiln_statement count = {"count", "SELECT count(*) FROM job"};
+ *     PGresult *rows;
+ *     int rc = kiln_ledger_run(ledger, &count, &(struct kiln_params){0}, &rows, err);
+ *     if (rc == 0) {
+ *         *ret = kiln_row_u64(rows, 0, 0);
+ *         PQclear(rows);
  *     }
  */
 #ifndef KILN_LEDGER_INTERNAL_H

@@ -83,8 +83,7 @@ int kiln_ledger_progress(struct kiln_ledger *ledger, const char *pool, const cha
     return 0;
 }
 
-/* --- lists
- * ---------------------------------------------------------------------------------------- */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 /* A typed callback behind kiln_ledger_each. */
 struct forward {
@@ -179,8 +178,7 @@ int kiln_ledger_workers(struct kiln_ledger *ledger, const char *pool, kiln_each_
     return kiln_ledger_each(ledger, &statement, &params, forward_worker, &forward, err);
 }
 
-/* --- the server
- * --------------------------------------------------------------------------------------- */
+/* --- the server ------------------------------------------------------------------------------- */
 
 int kiln_ledger_clock(struct kiln_ledger *ledger, int64_t *ret_ms, char *version, size_t size,
                       struct kiln_error *err)

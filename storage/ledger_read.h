@@ -16,8 +16,7 @@
 
 struct kiln_ledger;
 
-/* --- counts -------------------------------------------------------------------------------------
- */
+/* --- counts ----------------------------------------------------------------------------------- */
 struct kiln_counts {
     uint64_t at[KILN_JOB_STATE_COUNT]; /* by enum kiln_job_state */
 };
@@ -71,8 +70,7 @@ int kiln_ledger_clock(struct kiln_ledger *ledger, int64_t *ret_ms, char *version
 int kiln_ledger_led(struct kiln_ledger *ledger, const char *pool, bool *ret_led,
                     struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- jobs
- * ----------------------------------------------------------------------------------------- */
+/* --- jobs ------------------------------------------------------------------------------------- */
 #define KILN_ROLES_MAX 8
 struct kiln_object_row {
     char role[16], key[KILN_OBJECT_KEY_MAX + 1], sha256[65];

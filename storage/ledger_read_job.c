@@ -189,8 +189,7 @@ int kiln_ledger_made(struct kiln_ledger *ledger, uint64_t id, struct kiln_made *
     return 0;
 }
 
-/* --- the story of a job
- * ----------------------------------------------------------------------------- */
+/* --- the story of a job ----------------------------------------------------------------------- */
 
 struct move_walk {
     kiln_each_move *each;

@@ -126,8 +126,7 @@ static int start_threads(struct kiln_daemon *daemon, struct kiln_error *err)
     return code;
 }
 
-/* --- down
- * ------------------------------------------------------------------------------------------ */
+/* --- down ------------------------------------------------------------------------------------- */
 
 /* Watches the stages end; raises the urgency when their times are over.  False: one is stuck. */
 static bool wait_for_end(struct kiln_daemon *daemon)

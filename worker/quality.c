@@ -154,8 +154,7 @@ static int run_batch(struct bench *bench, struct kiln_quality_row *row, struct l
     return code;
 }
 
-/* --- rows ---------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static int open_model(struct bench *bench, int32_t dtype, struct kiln_error *err)
 {
@@ -204,8 +203,7 @@ static int run_rows(struct bench *bench, struct kiln_error *err)
     return code;
 }
 
-/* --- the verb -----------------------------------------------------------------------------------
- */
+/* --- the verb --------------------------------------------------------------------------------- */
 
 /* "; it knows base, neon, ..." into out. */
 static const char *known_styles(const struct kiln_label_list *styles, char *out, size_t size)

@@ -172,8 +172,7 @@ static int check_complete(const struct render *render, struct kiln_error *err)
     return 0;
 }
 
-/* --- drawing and writing -------------------------------------------------------------------------
- */
+/* --- drawing and writing ---------------------------------------------------------------------- */
 
 static int write_picture(const struct render *render, const DiffusionZOutput *output,
                          struct kiln_error *err)

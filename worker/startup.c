@@ -143,8 +143,7 @@ static int wait_for_id(struct kiln_daemon *daemon, struct kiln_error *err)
     }
 }
 
-/* --- the engine --------------------------------------------------------------------------------
- */
+/* --- the engine ------------------------------------------------------------------------------- */
 
 struct loading {
     const struct kiln_config *config;

@@ -80,8 +80,7 @@ struct kiln_bus;
 int kiln_heartbeat_send(struct kiln_worker *worker, struct kiln_bus *bus,
                         struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- what several of them do ---------------------------------------------------------------------
- */
+/* --- what several of them do ------------------------------------------------------------------ */
 enum kiln_drain kiln_worker_drain(const struct kiln_worker *worker);
 /* Sleeps wait_ms, less when the drain grows more urgent. */
 void kiln_worker_pause(struct kiln_worker *worker, int wait_ms);

@@ -76,8 +76,7 @@ at::Tensor swiglu(const at::Tensor &gate_up)
     return y;
 }
 
-/* --- attention -----------------------------------------------------------------------------------
- */
+/* --- attention -------------------------------------------------------------------------------- */
 
 struct heads {
     at::Tensor q, k, v; /* [heads, rows, head_dim]; q and k in fp32 */
@@ -143,8 +142,7 @@ at::Tensor attention(const kt_attention_args &a)
     return out;
 }
 
-/* --- pictures
- * ------------------------------------------------------------------------------------- */
+/* --- pictures --------------------------------------------------------------------------------- */
 
 at::Tensor group_norm(const at::Tensor &x, int groups, const at::Tensor &weight,
                       const at::Tensor &bias, double eps, bool silu)

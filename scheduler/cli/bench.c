@@ -107,8 +107,7 @@ static void bench_close(struct kiln_bench *bench, bool failed)
         kiln_warn(bench->cli, "the logs of the bench stay in %s/log", bench->dir);
 }
 
-/* --- batches -------------------------------------------------------------------------------------
- */
+/* --- batches ---------------------------------------------------------------------------------- */
 
 /* Lines of the length of real ones, all different. */
 int kiln_bench_lines(struct kiln_bench *bench, enum kiln_bench_load load, long lines,
@@ -211,8 +210,7 @@ void kiln_bench_print_rate(const struct kiln_bench *bench, const char *name, lon
                count, seconds, how, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-/* --- enqueue
- * ---------------------------------------------------------------------------------------- */
+/* --- enqueue ---------------------------------------------------------------------------------- */
 
 static int bench_enqueue(struct kiln_bench *bench, struct kiln_error *err)
 {
@@ -243,8 +241,7 @@ static int bench_enqueue(struct kiln_bench *bench, struct kiln_error *err)
     return 0;
 }
 
-/* --- the verb ------------------------------------------------------------------------------------
- */
+/* --- the verb --------------------------------------------------------------------------------- */
 
 struct kind {
     const char *name;

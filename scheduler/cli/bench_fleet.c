@@ -49,8 +49,7 @@ static void on_term(int number)
     atomic_store(&ending, true);
 }
 
-/* --- the bus ------------------------------------------------------------------------------------
- */
+/* --- the bus ---------------------------------------------------------------------------------- */
 static int send_beat(struct sim *sim, struct kiln_error *err)
 {
     struct timespec wall;
@@ -89,8 +88,7 @@ static int tell(struct sim *sim, const struct kiln_event *event, bool last, stru
     return rc;
 }
 
-/* --- an assignment ------------------------------------------------------------------------------
- */
+/* --- an assignment ---------------------------------------------------------------------------- */
 struct made {
     struct kiln_commit_object objects[2];
     char keys[2][96], sha256[SHA256_HEX + 1];
@@ -202,8 +200,7 @@ static int hear(struct sim *sim, struct kiln_error *err)
     return rc;
 }
 
-/* --- threads and process ------------------------------------------------------------------------
- */
+/* --- threads and process ---------------------------------------------------------------------- */
 static void *run_sim(void *arg)
 {
     struct sim *sim = arg;

@@ -18,8 +18,7 @@
 #define POLL_S 0.005
 #define IN_STEP_S 0.5 /* after an assignment the worker is surely in the job's first second */
 
-/* --- restart -----------------------------------------------------------------------------------
- */
+/* --- restart ---------------------------------------------------------------------------------- */
 
 /* What the scheduler logged of its first full load: "took_s=1.23". */
 static double loaded_s(const struct kiln_bench *bench)
@@ -117,8 +116,7 @@ int kiln_bench_restart(struct kiln_bench *bench, struct kiln_error *err)
     return 0;
 }
 
-/* --- recovery ----------------------------------------------------------------------------------
- */
+/* --- recovery --------------------------------------------------------------------------------- */
 
 struct seen {
     uint64_t id;

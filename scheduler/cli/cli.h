@@ -86,8 +86,7 @@ int kiln_arg_int(struct kiln_cli *cli, const struct kiln_args *args, const char 
 /* A job id as printed by kiln.  0 or an exit status. */
 int kiln_arg_job(struct kiln_cli *cli, const char *text, uint64_t *ret) KILN_MUST_CHECK;
 
-/* --- messages, all on stderr ---------------------------------------------------------------------
- */
+/* --- messages, all on stderr ------------------------------------------------------------------ */
 void kiln_say(const struct kiln_cli *cli, const char *fmt, ...) KILN_PRINTF(2, 3); /* not with -q */
 void kiln_warn(const struct kiln_cli *cli, const char *fmt, ...) KILN_PRINTF(2, 3); /* always */
 /* Prints the error and what to do about it; returns the exit status of its code. */
@@ -95,8 +94,7 @@ int kiln_report(const struct kiln_cli *cli, const struct kiln_error *err);
 /* Prints the complaint and where the help is; returns EX_USAGE. */
 int kiln_usage(const struct kiln_cli *cli, const char *fmt, ...) KILN_PRINTF(2, 3);
 
-/* --- output -------------------------------------------------------------------------------------
- */
+/* --- output ----------------------------------------------------------------------------------- */
 /* One line of compact JSON on stdout; takes the reference.  0 or an exit status. */
 int kiln_print_json(const struct kiln_cli *cli, json_t *value);
 /* Whether stdout still takes output: a long listing stops when its reader has gone. */
@@ -109,8 +107,7 @@ double kiln_now_s(void);    /* monotonic */
 int64_t kiln_wall_ms(void); /* since 1970 */
 void kiln_sleep_s(double seconds);
 
-/* --- servers
- * -------------------------------------------------------------------------------------- */
+/* --- servers ---------------------------------------------------------------------------------- */
 /* Opens and checks the ledger of the settings.  The error says which setting led there. */
 int kiln_open_ledger(struct kiln_cli *cli, struct kiln_ledger **ret,
                      struct kiln_error *err) KILN_MUST_CHECK;

@@ -71,8 +71,7 @@ static void find(struct doctor *doctor, const char *what, enum verdict verdict, 
         printf("%20s-> %s\n", "", todo);
 }
 
-/* --- settings
- * ------------------------------------------------------------------------------------------ */
+/* --- settings --------------------------------------------------------------------------------- */
 
 /* Settings that do not parse leave defaults in force: the other checks then say what those lead
  * to. */
@@ -116,8 +115,7 @@ static void check_model(struct doctor *doctor)
         find(doctor, "model", OK, "", "%s", model);
 }
 
-/* --- servers
- * ------------------------------------------------------------------------------------------- */
+/* --- servers ---------------------------------------------------------------------------------- */
 
 /* Reachable, and whether intake keeps up. */
 static void check_redis(struct doctor *doctor)

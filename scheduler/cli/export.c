@@ -39,8 +39,7 @@ struct exporting {
     uint64_t total;
 };
 
-/* --- files
- * ---------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 /* dir/name.part now, dir/name when it is closed with keep. */
 static int part_open(struct part_file *file, const char *dir, const char *name,
@@ -99,8 +98,7 @@ static void relative_path(const struct kiln_job *job, const struct kiln_object_r
              latent ? "safetensors.zst" : "webp");
 }
 
-/* --- one job
- * ---------------------------------------------------------------------------------------- */
+/* --- one job ---------------------------------------------------------------------------------- */
 
 /* Latents are large and few people look at them: only on request. */
 static bool wanted(const struct kiln_export *export, const struct kiln_object_row *object)
@@ -211,8 +209,7 @@ static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_err
     return 0;
 }
 
-/* --- the batch
- * ----------------------------------------------------------------------------------------- */
+/* --- the batch -------------------------------------------------------------------------------- */
 
 /* The batch from the ledger, in one snapshot: jobs that finish meanwhile are for the next
  * export. */

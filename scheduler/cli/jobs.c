@@ -92,8 +92,7 @@ int kiln_verb_jobs(struct kiln_cli *cli, int argc, char **argv)
     return rc && rc != KILN_CANCELLED ? kiln_report(cli, &err) : 0;
 }
 
-/* --- cancel and retry
- * ------------------------------------------------------------------------------- */
+/* --- cancel and retry ------------------------------------------------------------------------- */
 
 typedef int move_jobs(struct kiln_ledger *ledger, const char *pool, uint64_t id, const char *batch,
                       uint64_t *ret_count, struct kiln_error *err);

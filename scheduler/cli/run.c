@@ -25,8 +25,7 @@
 #define STEM_MAX 48
 #define NAMED_FILE_MAX (64 << 20) /* larger files get a new batch name each time */
 
-/* --- where it runs
- * ------------------------------------------------------------------------------------ */
+/* --- where it runs ---------------------------------------------------------------------------- */
 
 /* The settings file that counts, "" for none: the search of design, without reading it. */
 static void find_config(const struct kiln_cli *cli, char out[PATH_MAX])
@@ -89,8 +88,7 @@ static int reach_servers(struct place *place, const char *dir, long workers, str
     return rc;
 }
 
-/* --- the batch's name
- * --------------------------------------------------------------------------------- */
+/* --- the batch's name ------------------------------------------------------------------------- */
 
 /* The whole regular file, malloc'd; NULL: not one, or too large. */
 static char *read_regular(const char *path, size_t *ret_size)
@@ -141,8 +139,7 @@ static bool name_batch(const struct kiln_enqueue_request *request,
     return true;
 }
 
-/* --- the job
- * ------------------------------------------------------------------------------------------- */
+/* --- the job ---------------------------------------------------------------------------------- */
 
 /* A worker that was killed comes back while we wait: nobody else looks after a private stack. */
 static int tend(void *arg, struct kiln_error *err)

@@ -20,8 +20,7 @@ struct shown {
     bool first;
 };
 
-/* --- JSON
- * --------------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 /* The object row knows where it is, the latent row what is in it. */
 static void add_latent(struct kiln_text *out, const struct kiln_object_row *latent,
@@ -97,8 +96,7 @@ static int job_json(void *arg, const struct kiln_job_row *row, struct kiln_error
     return 0;
 }
 
-/* --- text
- * --------------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 /* Only what has happened. */
 static void print_times(const struct kiln_job_row *row)
@@ -187,8 +185,7 @@ static int show_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t i
     return rc;
 }
 
-/* --- a batch
- * ---------------------------------------------------------------------------------------- */
+/* --- a batch ---------------------------------------------------------------------------------- */
 
 static int refusal_json(void *arg, const char *key, const char *reason, struct kiln_error *err)
 {

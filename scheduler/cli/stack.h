@@ -40,8 +40,7 @@ struct kiln_stack {
     int lock_fd; /* -1 when not held */
 };
 
-/* --- stack.c: the directory ----------------------------------------------------------------------
- */
+/* --- stack.c: the directory ------------------------------------------------------------------- */
 /* Fills paths and what stack.json says.  create: makes the directories, else KILN_NOT_FOUND. */
 int kiln_stack_open(struct kiln_stack *stack, const char *dir, bool create,
                     struct kiln_error *err) KILN_MUST_CHECK;
@@ -52,16 +51,14 @@ int kiln_stack_save(const struct kiln_stack *stack, struct kiln_error *err) KILN
 /* "worker-3" */
 void kiln_stack_worker_name(int number, char out[KILN_PROCESS_NAME_MAX]);
 
-/* --- stack_conf.c: kiln.conf
- * ------------------------------------------------------------------------ */
+/* --- stack_conf.c: kiln.conf ------------------------------------------------------------------ */
 /* Lays the file of an earlier `up` under the flags and environment of this one, writes back what
  * they changed, and keeps lines and comments of people.  *ret_changed: a running daemon would
  * read something else now.  config becomes what the file now says. */
 int kiln_stack_configure(struct kiln_stack *stack, struct kiln_cli *cli, bool *ret_changed,
                          struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- stack_process.c
- * ------------------------------------------------------------------------------- */
+/* --- stack_process.c -------------------------------------------------------------------------- */
 struct kiln_spawn {
     const char *name;
     const char *const *argv; /* argv[0] is the path of the program; NULL ends it */
@@ -94,8 +91,7 @@ int kiln_process_run(const struct kiln_stack *stack, const struct kiln_spawn *sp
 void kiln_process_tail(const struct kiln_cli *cli, const struct kiln_stack *stack,
                        const char *name);
 
-/* --- stack_servers.c
- * ------------------------------------------------------------------------------ */
+/* --- stack_servers.c -------------------------------------------------------------------------- */
 /* Each says what runs, starts the server unless it does, and waits until it answers. */
 pid_t kiln_stack_find_redis(const struct kiln_stack *stack);
 pid_t kiln_stack_find_postgres(const struct kiln_stack *stack);
@@ -104,8 +100,7 @@ int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli,
 int kiln_stack_postgres(struct kiln_stack *stack, struct kiln_cli *cli,
                         struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- stack_daemons.c
- * ------------------------------------------------------------------------------ */
+/* --- stack_daemons.c -------------------------------------------------------------------------- */
 /* The pid of kiln-scheduler or of worker NUMBER, 0 if it does not run. */
 pid_t kiln_stack_find_scheduler(const struct kiln_stack *stack);
 pid_t kiln_stack_find_worker(const struct kiln_stack *stack, int number);
@@ -119,8 +114,7 @@ int kiln_stack_workers(struct kiln_stack *stack, struct kiln_cli *cli, bool rest
 /* The first worker number of this stack that runs although it is not below `from`, or -1. */
 int kiln_stack_extra_worker(const struct kiln_stack *stack, int from);
 
-/* --- stack_up.c, stack_down.c
- * ------------------------------------------------------------------------ */
+/* --- stack_up.c, stack_down.c ----------------------------------------------------------------- */
 /* Everything `kiln up` does, for `kiln run` too; cli's settings become those of the stack.
  * workers 0: as before, one a device at first; -1: none. */
 int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct kiln_stack *stack,

@@ -37,8 +37,7 @@ static int want(struct wanted *wanted, enum kiln_key key, const char *value, str
     return wanted->value[key] ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the settings");
 }
 
-/* --- what this `up` asks for
- * ------------------------------------------------------------------------ */
+/* --- what this `up` asks for ------------------------------------------------------------------ */
 
 /* Settings that name a file: a relative one means the place where `up` was typed. */
 static bool is_path(enum kiln_key key)
@@ -143,8 +142,7 @@ static int collect(const struct kiln_stack *stack, const struct kiln_config *giv
     return rc ? rc : want_defaults(stack, file, wanted, err);
 }
 
-/* --- the file
- * ---------------------------------------------------------------------------------------- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 /* The key a line sets, or -1. */
 static int line_key(const char *line, size_t len)

@@ -20,8 +20,7 @@
 #define SCHEDULER_LIMIT_S 60
 #define WORKER_LIMIT_S 600
 
-/* --- the scheduler
- * ------------------------------------------------------------------------------------ */
+/* --- the scheduler ---------------------------------------------------------------------------- */
 
 pid_t kiln_stack_find_scheduler(const struct kiln_stack *stack)
 {
@@ -85,8 +84,7 @@ int kiln_stack_scheduler(struct kiln_stack *stack, struct kiln_cli *cli, bool re
     return rc;
 }
 
-/* --- workers
- * ------------------------------------------------------------------------------------------- */
+/* --- workers ---------------------------------------------------------------------------------- */
 
 /* device NULL: on any. */
 static pid_t find_worker(const struct kiln_stack *stack, int number, const char *device)

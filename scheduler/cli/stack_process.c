@@ -110,8 +110,7 @@ bool kiln_process_stop(const struct kiln_stack *stack, const char *name, pid_t p
     return gentle;
 }
 
-/* --- starting ------------------------------------------------------------------------------------
- */
+/* --- starting --------------------------------------------------------------------------------- */
 
 /* The environment without KILN_*; NULL when memory is short. */
 static char **clean_environment(void)

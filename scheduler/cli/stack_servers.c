@@ -47,8 +47,7 @@ static int check_room(const char *dir, struct kiln_error *err)
     return 0;
 }
 
-/* --- Redis
- * ------------------------------------------------------------------------------------------- */
+/* --- Redis ------------------------------------------------------------------------------------ */
 
 /* Asks until it answers, has died, or the time is up. */
 static int wait_redis(struct kiln_stack *stack, struct kiln_cli *cli, pid_t pid,
@@ -119,8 +118,7 @@ int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln
     return rc;
 }
 
-/* --- Postgres: its programs
- * --------------------------------------------------------------------------- */
+/* --- Postgres: its programs ------------------------------------------------------------------- */
 
 /* The bin directory of a major version ("15"), or of the newest one for "". */
 static bool find_postgres(const char *major, char out[PATH_MAX])
@@ -164,8 +162,7 @@ static bool read_version(const struct kiln_stack *stack, char out[16])
     return ok;
 }
 
-/* --- Postgres: making it
- * -------------------------------------------------------------------------------- */
+/* --- Postgres: making it ---------------------------------------------------------------------- */
 
 static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
@@ -262,8 +259,7 @@ static int prepare(struct kiln_stack *stack, struct kiln_cli *cli, char bin[PATH
     return exists ? 0 : create_database(stack, cli, bin, err);
 }
 
-/* --- Postgres: running it
- * -------------------------------------------------------------------------------- */
+/* --- Postgres: running it --------------------------------------------------------------------- */
 
 /* The first word of line number `line` (from 1) of postmaster.pid, "" if there is none. */
 static void postmaster_line(const struct kiln_stack *stack, int line, char out[64])

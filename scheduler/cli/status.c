@@ -193,8 +193,7 @@ int kiln_verb_workers(struct kiln_cli *cli, int argc, char **argv)
     return status;
 }
 
-/* --- watch
- * --------------------------------------------------------------------------------------------- */
+/* --- watch ------------------------------------------------------------------------------------ */
 
 static volatile sig_atomic_t interrupted;
 

@@ -101,8 +101,7 @@ static int check_rules(const struct chaos_site *site, int jobs)
     return broken;
 }
 
-/* --- the bucket --------------------------------------------------------------------------------
- */
+/* --- the bucket ------------------------------------------------------------------------------- */
 
 struct listed {
     char key[256];
@@ -196,8 +195,7 @@ int chaos_check(const struct chaos_site *site, int jobs)
     return broken + !check_bucket(site);
 }
 
-/* --- whether it would be noticed ---------------------------------------------------------------
- */
+/* --- whether it would be noticed -------------------------------------------------------------- */
 
 #define ONE_DONE "(SELECT min(id) FROM job WHERE state = 2 AND kind = 0)"
 

@@ -9,8 +9,7 @@
 
 #include "tests/chaos/site.h"
 
-/* --- the store ---------------------------------------------------------------------------------
- */
+/* --- the store -------------------------------------------------------------------------------- */
 
 static void script_store(struct chaos_site *site, enum chaos_kind kind)
 {
@@ -31,8 +30,7 @@ static void script_store(struct chaos_site *site, enum chaos_kind kind)
         test_proxy_script(site->store, silent, 1);
 }
 
-/* --- the disk ----------------------------------------------------------------------------------
- */
+/* --- the disk --------------------------------------------------------------------------------- */
 
 static void ballast_path(const struct chaos_site *site, char out[160])
 {
@@ -55,8 +53,7 @@ static void fill_disk(const struct chaos_site *site)
         close(fd);
 }
 
-/* --- servers -----------------------------------------------------------------------------------
- */
+/* --- servers ---------------------------------------------------------------------------------- */
 
 static bool has_died(const struct kiln_test_stack *stack, enum kiln_test_server server)
 {
@@ -88,8 +85,7 @@ static void stop_server(struct chaos_site *site, enum kiln_test_server server)
     site->stack->pid[server] = 0;
 }
 
-/* --- programs ----------------------------------------------------------------------------------
- */
+/* --- programs --------------------------------------------------------------------------------- */
 
 static void cut(struct chaos_seat *seat, bool apart)
 {

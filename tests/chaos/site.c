@@ -17,8 +17,7 @@
 #define DISK_SIZE "size=192m"
 #define DEMO_EVERY 8 /* seeds */
 
-/* --- starting ----------------------------------------------------------------------------------
- */
+/* --- starting --------------------------------------------------------------------------------- */
 
 /* Of the run, for the end of a program that gives up in its middle. */
 static char mounted[sizeof(((struct chaos_site *)0)->disk)];
@@ -164,8 +163,7 @@ void chaos_site_start(struct chaos_site *site, struct test_swift *swift, struct 
             kiln_test_die("worker %d did not get ready; see %s", i, site->workers[i].process.log);
 }
 
-/* --- tending -----------------------------------------------------------------------------------
- */
+/* --- tending ---------------------------------------------------------------------------------- */
 
 static bool has_ended(pid_t pid)
 {
@@ -177,8 +175,8 @@ static bool has_ended(pid_t pid)
 void chaos_tend(struct chaos_site *site)
 {
     for (int i = 0; i < CHAOS_WORKERS; i++)
-        if (!site->worker_away[i] &&
-            (site->workers[i].process.pid == 0 || kiln_test_worker_wait(&site->workers[i], 0) != -1)) {
+        if (!site->worker_away[i] && (site->workers[i].process.pid == 0 ||
+                                      kiln_test_worker_wait(&site->workers[i], 0) != -1)) {
             site->restarts++;
             start_worker(site, i, false);
         }
@@ -191,8 +189,7 @@ void chaos_tend(struct chaos_site *site)
         }
 }
 
-/* --- ending ------------------------------------------------------------------------------------
- */
+/* --- ending ----------------------------------------------------------------------------------- */
 
 static bool names(pid_t pid, const char *text)
 {
@@ -242,7 +239,8 @@ bool chaos_site_end(struct chaos_site *site)
     for (int i = 0; i < CHAOS_SCHEDULERS; i++) {
         int status = kiln_test_scheduler_stop(&site->schedulers[i]);
         if (status != 0)
-            printf("scheduler %d ended with %d; see %s\n", i, status, site->schedulers[i].process.log);
+            printf("scheduler %d ended with %d; see %s\n", i, status,
+                   site->schedulers[i].process.log);
         good = good && status == 0;
     }
     return nobody_left(site) && good;

@@ -34,8 +34,7 @@ static struct test_proxy *store;
 static uint64_t only_seed, seed_count;
 static bool first_run = true;
 
-/* --- one run -----------------------------------------------------------------------------------
- */
+/* --- one run ---------------------------------------------------------------------------------- */
 
 /* Begins and ends each fault at its time.  A server that takes long to start holds up the others:
  * the plan says when they are due, not when they come. */

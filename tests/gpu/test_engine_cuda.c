@@ -35,8 +35,7 @@ static void a_cpu_context_may_come_first(void **state)
     diffusionz_free(open_model(golden("models/plain"), 0, DIFFUSIONZ_FP32));
 }
 
-/* --- pictures
- * ----------------------------------------------------------------------------------- */
+/* --- pictures --------------------------------------------------------------------------------- */
 
 static void the_sketch_model_draws_what_the_cpu_draws(void **state)
 {
@@ -85,8 +84,7 @@ static void neighbours_change_nothing(void **state)
     diffusionz_free(ctx);
 }
 
-/* --- LoRAs
- * -------------------------------------------------------------------------------------- */
+/* --- LoRAs ------------------------------------------------------------------------------------ */
 
 static void a_lora_leaves_no_trace(void **state)
 {
@@ -108,8 +106,7 @@ static void a_lora_leaves_no_trace(void **state)
     diffusionz_free(ctx);
 }
 
-/* --- memory
- * ------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static size_t device_bytes(size_t *ret_held)
 {
@@ -147,8 +144,7 @@ static void fifty_pictures_keep_their_memory(void **state)
     assert_int_equal(device_bytes(&held), left);
 }
 
-/* --- errors
- * ------------------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 static void a_device_that_is_not_there_is_named(void **state)
 {

@@ -56,8 +56,7 @@ static void one_init_many_pictures(void **state)
     diffusionz_free(ctx);
 }
 
-/* --- failures
- * ------------------------------------------------------------------------------------- */
+/* --- failures --------------------------------------------------------------------------------- */
 
 static void expect_failure(DiffusionZContext *ctx, const DiffusionZParams *p, int code,
                            const char *part)
@@ -156,8 +155,7 @@ static void a_gpu_that_is_not_there(void **state)
     assert_non_null(strstr(diffusionz_last_error(), "cuda:0"));
 }
 
-/* --- LoRA
- * ------------------------------------------------------------------------------------------- */
+/* --- LoRA ------------------------------------------------------------------------------------- */
 
 static void lora_comes_and_goes_without_a_trace(void **state)
 {
@@ -194,8 +192,7 @@ static void lora_comes_and_goes_without_a_trace(void **state)
     diffusionz_free(ctx);
 }
 
-/* --- threads
- * ---------------------------------------------------------------------------------------- */
+/* --- threads ---------------------------------------------------------------------------------- */
 
 struct thread_work {
     DiffusionZContext *ctx;
@@ -250,8 +247,7 @@ static void one_context_in_two_threads(void **state)
     diffusionz_free(ctx);
 }
 
-/* --- memory
- * ----------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static void a_thousand_calls_leave_nothing(void **state)
 {
@@ -272,8 +268,7 @@ static void a_thousand_calls_leave_nothing(void **state)
     diffusionz_free(ctx);
 }
 
-/* --- the library itself
- * ------------------------------------------------------------------------------ */
+/* --- the library itself ----------------------------------------------------------------------- */
 
 static void the_library_shows_its_abi_alone(void **state)
 {

@@ -35,8 +35,7 @@ static void expect_refusal(const char *dir, int code, const char *part, const ch
         fail_msg("\"%s\" does not name \"%s\" and \"%s\"", err.text, part, other ? other : part);
 }
 
-/* --- configs
- * ----------------------------------------------------------------------------------------- */
+/* --- configs ---------------------------------------------------------------------------------- */
 
 struct lie {
     const char *file, *key, *value; /* value: JSON; NULL removes the key */
@@ -147,8 +146,7 @@ static void parts_that_are_missing(void **state)
     }
 }
 
-/* --- weights
- * ------------------------------------------------------------------------------------------ */
+/* --- weights ---------------------------------------------------------------------------------- */
 
 #define TRANSFORMER "transformer/diffusion_pytorch_model.safetensors"
 

@@ -90,8 +90,7 @@ static void stream_is_empty(void)
     assert_int_equal(length, 0);
 }
 
-/* --- lines --------------------------------------------------------------------------------------
- */
+/* --- lines ------------------------------------------------------------------------------------ */
 static void good_lines_and_a_receipt(void **state)
 {
     (void)state;

@@ -17,8 +17,7 @@
 
 #include "storage/safetensors.h"
 
-/* --- building files -----------------------------------------------------------------------------
- */
+/* --- building files --------------------------------------------------------------------------- */
 
 struct bytes {
     uint8_t *data;
@@ -84,8 +83,7 @@ static void assert_open_fails(const char *path, int code, const char *word)
     "\"a\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\":[24,26]},"                            \
     "\"z\":{\"dtype\":\"U8\",\"shape\":[0,7],\"data_offsets\":[26,26]}}  "
 
-/* --- good files
- * ----------------------------------------------------------------------------------- */
+/* --- good files ------------------------------------------------------------------------------- */
 
 static void test_reads_a_good_file(void **state)
 {
@@ -227,8 +225,7 @@ static void test_encode_refuses_what_readers_would(void **state)
     assert_null(data);
 }
 
-/* --- hostile headers
- * ------------------------------------------------------------------------------ */
+/* --- hostile headers -------------------------------------------------------------------------- */
 
 static void test_refuses_lying_lengths(void **state)
 {
@@ -409,8 +406,7 @@ static void test_survives_every_flipped_bit(void **state)
     free(b.data);
 }
 
-/* --- files on disk
- * ---------------------------------------------------------------------------------- */
+/* --- files on disk ---------------------------------------------------------------------------- */
 
 static void test_notices_a_file_cut_while_open(void **state)
 {

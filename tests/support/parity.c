@@ -45,8 +45,7 @@ static void check_scope(const struct bench *b)
         fail_msg("%s", err.text);
 }
 
-/* --- comparing
- * ------------------------------------------------------------------------------------ */
+/* --- comparing -------------------------------------------------------------------------------- */
 
 static const struct kiln_st_tensor *reference(const struct bench *b, const char *name)
 {
@@ -111,8 +110,7 @@ static void compare_picture(const struct bench *b, const uint8_t *got)
     assert_true((double)off <= (1 - PARITY_PIXEL_SHARE) * (double)want->size);
 }
 
-/* --- stages
- * ---------------------------------------------------------------------------------------- */
+/* --- stages ----------------------------------------------------------------------------------- */
 
 static kt check_text(const struct bench *b, const char *prompt, const char *ids_name,
                      const char *features_name)
@@ -214,8 +212,7 @@ static void check_encoder(const struct bench *b)
     kiln_vae_free(vae);
 }
 
-/* --- cases
- * ----------------------------------------------------------------------------------------- */
+/* --- cases ------------------------------------------------------------------------------------ */
 
 static struct kiln_engine *engine_of(const char *model)
 {

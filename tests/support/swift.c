@@ -161,7 +161,7 @@ static void start_servers(struct test_swift *swift)
     snprintf(port, sizeof port, "%d", swift->ports[MEMCACHED]);
     snprintf(user, sizeof user, "%s", user_name());
     const char *memcached[] = {"memcached", "-l", "127.0.0.1", "-p", port, "-U", "0",
-                         "-m",        "16", "-t",        "1",  "-u", user, NULL};
+                               "-m",        "16", "-t",        "1",  "-u", user, NULL};
     swift->pids[MEMCACHED] = spawn(swift, "memcached", memcached);
     for (int i = OBJECT; i <= PROXY; i++) {
         char program[32], conf[PATH_MAX];

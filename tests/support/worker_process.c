@@ -84,8 +84,7 @@ bool kiln_test_worker_hears(const struct kiln_test_worker *worker, const char *t
     return kiln_test_hears(&worker->process, text, limit_s);
 }
 
-/* --- the scheduler's part ------------------------------------------------------------------------
- */
+/* --- the scheduler's part --------------------------------------------------------------------- */
 
 /* Opened when first needed, for the life of the test program. */
 static struct kiln_ledger *ledger_of(struct kiln_test_stack *stack)
@@ -175,7 +174,8 @@ static void append(struct kiln_test_stack *stack, const char *worker, const char
     const size_t lengths[2] = {strlen(field), strlen(text)};
     struct kiln_error err;
     kiln_wire_key(key, sizeof key, KILN_TEST_POOL, "worker", worker);
-    double until = kiln_test_now_s() + 5; /* the first call after a restart of Redis meets the old socket */
+    /* The first call after a restart of Redis meets the old socket. */
+    double until = kiln_test_now_s() + 5;
     while (kiln_bus_append(bus_of(stack), key, 0, fields, lengths, 1, &err) != 0)
         if (kiln_test_now_s() > until)
             kiln_test_die("%s", err.text);
