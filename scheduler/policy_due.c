@@ -4,9 +4,11 @@
  * now if they need five minutes of the whole fleet.  So promised work is summed up by deadline,
  * and a deadline d is critical once
  *
- *     work due up to d  >  speed of the fleet * (d - now - reserve)
+ *     work due up to d  >  speed of the fleet * (share of (d - now) - reserve)
  *
  * the reserve being what it takes until some worker is free, has the set and has drawn a batch.
+ * The share is a half: a set that is left with promises in it must be loaded again, which the sum
+ * does not know, and whoever begins when all of the time is needed has none left for that.
  * All promises up to the last critical deadline are urgent: the horizon.  As long as nothing else
  * is begun while some promise is critical, each that could be kept when it was given is kept.
  *
@@ -20,7 +22,7 @@
 
 #define LOOK_MS 100       /* the horizon is good for so long */
 #define RESERVE_MIN_S 0.5 /* messages, and the beat of the daemon's step */
-#define SLOP 0.02         /* of the time left: estimates are estimates */
+#define SHARE 0.5         /* of the fleet's time: promised work beyond that is critical */
 
 double kiln_policy_reserve_s(const struct kiln_policy *p)
 {
@@ -79,7 +81,7 @@ static int64_t last_critical(const struct kiln_policy *p, int64_t now_ms, double
         double here_s = (double)p->fine[(uint64_t)fine % BUCKETS];
         work_s += here_s;
         double left_s = (double)(begin_ms - now_ms) / 1000;
-        if (work_s > p->speed_sum * (left_s * (1 - SLOP) - reserve_s) && work_s > 0)
+        if (work_s > p->speed_sum * (left_s * SHARE - reserve_s) && work_s > 0)
             critical = begin_ms + BUCKET_FINE_MS - 1;
     }
     int64_t end = now_ms / BUCKET_COARSE_MS + BUCKETS - 1;
@@ -87,7 +89,7 @@ static int64_t last_critical(const struct kiln_policy *p, int64_t now_ms, double
         int64_t begin_ms = coarse * BUCKET_COARSE_MS;
         work_s += (double)p->coarse[(uint64_t)coarse % BUCKETS];
         double left_s = (double)(begin_ms - now_ms) / 1000;
-        if (work_s > p->speed_sum * (left_s * (1 - SLOP) - reserve_s))
+        if (work_s > p->speed_sum * (left_s * SHARE - reserve_s))
             critical = begin_ms + BUCKET_COARSE_MS - 1;
     }
     return critical;

@@ -114,6 +114,21 @@ static bool better(const struct kiln_policy *p, uint32_t a, uint32_t b)
     return x->hi != y->hi ? x->hi < y->hi : x->lo < y->lo;
 }
 
+/* --- load ------------------------------------------------------------------------------------ */
+/* Seconds until the holders have drawn all that waits for the set, once they are at it. */
+static double load(const struct kiln_policy *p, uint32_t set)
+{
+    return p->sets[set].backlog_s / fmax(p->sets[set].holder_speed, 1e-3);
+}
+
+/* Its holders would still be at it when all others have finished. */
+static bool overloaded(struct kiln_policy *p, uint32_t set)
+{
+    double mean = p->backlog_s / fmax(p->speed_sum, 1e-3);
+    double cost = kiln_policy_switch_s(p, set);
+    return load(p, set) > mean * OVERLOAD + cost && load(p, set) > 2 * cost;
+}
+
 /* --- rule 1: overdue ------------------------------------------------------------------------- */
 static bool urgent_job(const struct kiln_policy *p, const struct pol_worker *worker, uint32_t set,
                        int64_t horizon_ms, struct choice *ret)
@@ -128,19 +143,31 @@ static bool urgent_job(const struct kiln_policy *p, const struct pol_worker *wor
     return true;
 }
 
-/* The first urgent job of another set.  Somebody who has the set, and is free in time, is waited
- * for. */
-static bool urgent_other(const struct kiln_policy *p, const struct pol_worker *worker,
-                         uint32_t model, int64_t now_ms, int64_t horizon_ms, struct choice *ret)
+/* Is there somebody who has the set and is free in time, be his hands full or not?  For a promise
+ * that is lost already that is any holder who is not overloaded: one more load would only make
+ * others late, too. */
+static bool holder_in_time(struct kiln_policy *p, uint32_t set, int64_t now_ms)
+{
+    uint32_t hand = kiln_order_first(p->worker_hand, p->sets[set].hands);
+    if (hand == KILN_NONE || p->workers[hand].draining || p->workers[hand].batch_max == 0)
+        return false;
+    int64_t due_ms = p->set_due[set].hi;
+    if (due_ms <= now_ms)
+        return !overloaded(p, set);
+    int64_t margin_ms = (int64_t)((kiln_policy_reserve_s(p) - p->batch_s) * 1000);
+    return p->workers[hand].free_ms + margin_ms < due_ms;
+}
+
+/* The first urgent job of another set that nobody is waited for with. */
+static bool urgent_other(struct kiln_policy *p, const struct pol_worker *worker, uint32_t model,
+                         int64_t now_ms, int64_t horizon_ms, struct choice *ret)
 {
     uint32_t root = p->models[model].promised_sets, set = kiln_order_first(p->set_due, root);
     for (int i = 0; i < WALK_SETS && set != KILN_NONE; i++) {
         if (p->set_due[set].hi > horizon_ms)
             return false;
-        uint32_t hand = kiln_order_first(p->worker_hand, p->sets[set].hands);
-        bool waits = hand != KILN_NONE && p->workers[hand].room &&
-                     p->workers[hand].free_ms < p->set_due[set].hi && p->set_due[set].hi > now_ms;
-        if (set != worker->set && !waits && urgent_job(p, worker, set, horizon_ms, ret))
+        bool waits = set == worker->set || holder_in_time(p, set, now_ms);
+        if (!waits && urgent_job(p, worker, set, horizon_ms, ret))
             return true;
         set = kiln_order_next(p->set_due, root, set);
     }
@@ -162,10 +189,12 @@ static int64_t unheld_due(const struct kiln_policy *p, const struct pol_worker *
 
 /* How far the worker's own promises may run ahead of one in a set that nobody has: the more time
  * that one has left, the further.  So sets are gone through in waves, as long as the promises
- * allow, and not in the order of single jobs. */
+ * allow, and not in the order of single jobs.  One that is lost already forces nobody. */
 static bool too_far_ahead(const struct kiln_policy *p, const struct pol_worker *worker,
                           int64_t other_due_ms, int64_t now_ms)
 {
+    if (other_due_ms < now_ms)
+        return false;
     uint32_t job = kiln_order_first(p->job_due, p->sets[worker->set].deadlines);
     int64_t reserve_ms = (int64_t)(kiln_policy_reserve_s(p) * 1000);
     double left_ms = fmax((double)reserve_ms, (double)(other_due_ms - now_ms - reserve_ms));
@@ -223,20 +252,6 @@ static uint32_t best_free(struct kiln_policy *p, const struct pol_worker *worker
         set = kiln_order_next(p->set_rank, *root, set);
     }
     return KILN_NONE;
-}
-
-/* Seconds until the holders have drawn all that waits for the set, once they are at it. */
-static double load(const struct kiln_policy *p, uint32_t set)
-{
-    return p->sets[set].backlog_s / fmax(p->sets[set].holder_speed, 1e-3);
-}
-
-/* Its holders would still be at it when all others have finished. */
-static bool overloaded(struct kiln_policy *p, uint32_t set)
-{
-    double mean = p->backlog_s / fmax(p->speed_sum, 1e-3);
-    double cost = kiln_policy_switch_s(p, set);
-    return load(p, set) > mean * OVERLOAD + cost && load(p, set) > 2 * cost;
 }
 
 /* --- what a set in a worker's memory is worth ------------------------------------------------- */
@@ -343,8 +358,8 @@ static bool choose(struct kiln_policy *p, const struct pol_worker *worker, int64
             *ret = other;
         return any;
     }
-    bool leave = any && penalty(p, mine, other.group, now_ms) >
-                            kiln_policy_switch_s(p, p->groups[other.group].set);
+    double cost = any ? fmax(LEAVE_MIN_S, kiln_policy_switch_s(p, p->groups[other.group].set)) : 0;
+    bool leave = any && penalty(p, mine, other.group, now_ms) > cost;
     *ret = leave ? other : (struct choice){mine, KILN_NONE, KILN_RULE_STAY};
     return true;
 }
