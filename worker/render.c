@@ -41,8 +41,8 @@ static const char usage[] =
     "  --json                 one line about the picture on standard output\n"
     "\n"
     "Examples:\n"
-    "  kiln render --model models/sketch --prompt 'a red star' --seed 7 --out star.webp\n"
-    "  kiln render --model models/sketch --prompt 'a cat' --lora ink.safetensors:0.8 --out "
+    "  kiln render --model pipeline/models/sketch --prompt 'a red star' --seed 7 --out star.webp\n"
+    "  kiln render --model pipeline/models/sketch --prompt 'a cat' --lora neon.safetensors:0.8 --out "
     "cat.webp\n";
 
 struct render {

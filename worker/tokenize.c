@@ -27,8 +27,8 @@ static const char usage[] =
     "  --raw        the text alone, not wrapped in the chat template\n"
     "\n"
     "Examples:\n"
-    "  echo '\"a red star\"' | kiln tokenize --model models/sketch\n"
-    "  jq -c .prompt prompts.jsonl | kiln tokenize --model models/sketch --raw\n";
+    "  echo '\"a red star\"' | kiln tokenize --model pipeline/models/sketch\n"
+    "  jq -c .prompt prompts.jsonl | kiln tokenize --model pipeline/models/sketch --raw\n";
 
 /* Printed at once, not collected: a million lines take the memory of one. */
 static int print_ids(const int32_t *ids, size_t count)

@@ -5,7 +5,6 @@
 #include "tests/sim/plan.h"
 
 void sim_check_start(void);
-void sim_check_step(void);
 /* Every job has ended and every client has its receipt. */
 bool sim_check_over(void);
 /* Says what is left if the run is over too late; else holds the end to its promises. */
