@@ -42,8 +42,8 @@ static const char usage[] =
     "\n"
     "Examples:\n"
     "  kiln render --model pipeline/models/sketch --prompt 'a red star' --seed 7 --out star.webp\n"
-    "  kiln render --model pipeline/models/sketch --prompt 'a cat' --lora neon.safetensors:0.8 --out "
-    "cat.webp\n";
+    "  kiln render --model pipeline/models/sketch --prompt 'a red star'"
+    " --lora pipeline/models/sketch/loras/neon.safetensors:0.8 --out neon.webp\n";
 
 struct render {
     DiffusionZOptions options;
