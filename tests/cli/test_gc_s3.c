@@ -15,6 +15,7 @@
 
 #include "storage/ledger.h"
 #include "tests/support/faultproxy.h"
+#include "tests/support/process.h"
 #include "tests/support/rig.h"
 #include "tests/support/store.h"
 #include "tests/support/swift.h"
@@ -33,9 +34,9 @@ static struct kiln_test_picture picture;
 static pid_t start_gc(const char *option)
 {
     char program[512], endpoint[64];
-    snprintf(program, sizeof program, "%s/kiln", getenv("BUILD"));
+    assert_true(kiln_test_built("kiln", program, sizeof program));
     snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%d", test_proxy_port(proxy));
-    pid_t pid = fork();
+    pid_t pid = kiln_test_fork();
     if (pid == 0) {
         dup2(open("out.txt", O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
         dup2(open("err.txt", O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
