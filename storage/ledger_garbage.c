@@ -143,6 +143,17 @@ int kiln_ledger_each_unclaimed(struct kiln_ledger *ledger, const struct kiln_fou
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
+/* $1 to $5 of both statements below. */
+static void bind_drop(struct kiln_params *params, const char *pool, uint64_t after, uint64_t page,
+                      int64_t age_s, bool dry_run)
+{
+    kiln_bind_text(params, pool);
+    kiln_bind_u64(params, after);
+    kiln_bind_u64(params, page);
+    kiln_bind_i64(params, age_s);
+    kiln_bind_bool(params, dry_run);
+}
+
 int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int64_t age_s,
                                bool dry_run, uint64_t *cursor, uint64_t *ret_count, bool *ret_more,
                                struct kiln_error *err)
@@ -165,13 +176,9 @@ int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int
         "  GROUP BY batch_id ORDER BY batch_id"
         "  ON CONFLICT (batch_id, shard) DO UPDATE SET cancelled = t.cancelled + excluded.cancelled"
         ") SELECT (SELECT count(*) FROM old), max(id), count(*) = $3 FROM page"};
-    struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
-    kiln_bind_u64(&params, *cursor);
-    kiln_bind_u64(&params, JOBS_PAGE);
-    kiln_bind_i64(&params, age_s);
-    kiln_bind_bool(&params, dry_run);
     PGresult *rows;
+    struct kiln_params params = {0};
+    bind_drop(&params, pool, *cursor, JOBS_PAGE, age_s, dry_run);
     int rc = kiln_ledger_run(ledger, &drop, &params, &rows, err);
     if (rc != 0)
         return rc;
@@ -208,13 +215,9 @@ int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const char *pool, int6
         "  gpu_seconds = u.gpu_seconds + excluded.gpu_seconds"
         ") SELECT p.job_id, o.key, o.bytes FROM page p LEFT JOIN object o ON o.job_id = p.job_id"
         " ORDER BY p.job_id, o.key"};
-    struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
-    kiln_bind_u64(&params, *cursor);
-    kiln_bind_u64(&params, PICTURES_PAGE);
-    kiln_bind_i64(&params, age_s);
-    kiln_bind_bool(&params, dry_run);
     PGresult *rows;
+    struct kiln_params params = {0};
+    bind_drop(&params, pool, *cursor, PICTURES_PAGE, age_s, dry_run);
     int rc = kiln_ledger_run(ledger, &drop, &params, &rows, err);
     if (rc != 0)
         return rc;

@@ -25,12 +25,9 @@ static int64_t unit_s(char letter)
     }
 }
 
-/* False: not a span, or too long. */
-static bool parse(const char *text, int64_t *ret_s)
+bool kiln_duration_parse(const char *text, int64_t *ret_s)
 {
     *ret_s = 0;
-    if (strcmp(text, "0") == 0)
-        return true;
     do {
         size_t digits = strspn(text, "0123456789");
         int64_t unit = unit_s(text[digits]);
@@ -49,7 +46,13 @@ int kiln_arg_duration(struct kiln_cli *cli, const struct kiln_args *args, const 
 {
     const char *text = kiln_arg(args, name);
     *ret_s = fallback_s;
-    if (!text || parse(text, ret_s))
+    if (!text)
+        return 0;
+    if (strcmp(text, "0") == 0) {
+        *ret_s = 0;
+        return 0;
+    }
+    if (kiln_duration_parse(text, ret_s))
         return 0;
     return kiln_usage(cli, "--%s: '%s' is no span of time; write 90s, 30m, 36h, 7d or 1d12h", name,
                       text);

@@ -4,6 +4,9 @@
 
 #include "scheduler/cli/cli.h"
 
+/* Numbers with a unit each, added up, in seconds.  False: not a span, or over 100 years. */
+bool kiln_duration_parse(const char *text, int64_t *ret_s);
+
 /* An option's span in seconds, fallback when it was not given.  Numbers with s, m, h, d or w; a
  * bare number is refused, since nobody can tell which unit was meant, except 0.  At most 100 years.
  * 0 or an exit status. */

@@ -7,33 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#define AGES_MAX 1000000000L /* of any unit */
-
-/* "90m": so long ago. */
-static bool parse_age(const char *text, int64_t now_ms, int64_t *ret)
-{
-    static const struct {
-        char unit;
-        int64_t ms;
-    } units[] = {{'s', 1000},
-                 {'m', 60 * 1000},
-                 {'h', 3600 * 1000},
-                 {'d', 24 * 3600 * 1000LL},
-                 {'w', 7 * 24 * 3600 * 1000LL}};
-    char *end;
-    if (strspn(text, "0123456789") == 0)
-        return false;
-    long count = strtol(text, &end, 10);
-    if (count > AGES_MAX || end[0] == '\0' || end[1] != '\0')
-        return false;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (units[i].unit == *end) {
-            int64_t ago = count * units[i].ms;
-            *ret = ago < now_ms ? now_ms - ago : 0;
-            return true;
-        }
-    return false;
-}
+#include "scheduler/cli/duration.h"
 
 /* timegm rolls the 31st of November over into December; a typed date must be a day. */
 static bool calendar_time(struct tm tm, int64_t *ret)
@@ -66,8 +40,11 @@ bool kiln_since_parse(const char *text, int64_t now_ms, int64_t *ret)
     struct tm tm = {0};
     int used = 0;
     char between;
-    if (parse_age(text, now_ms, ret))
+    int64_t ago_s;
+    if (kiln_duration_parse(text, &ago_s)) {
+        *ret = ago_s * 1000 < now_ms ? now_ms - ago_s * 1000 : 0;
         return true;
+    }
     if (sscanf(text, "%4d-%2d-%2d%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &used) != 3 ||
         used != 10)
         return false;

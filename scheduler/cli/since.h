@@ -4,7 +4,7 @@
 
 #include "scheduler/cli/cli.h"
 
-/* Milliseconds since 1970 of a date or a time in UTC, or of so long before now_ms (s, m, h, d, w).
+/* Milliseconds since 1970 of a date or a time in UTC, or of a span (duration.h) before now_ms.
  * False if the text is neither, or no day of the calendar. */
 bool kiln_since_parse(const char *text, int64_t now_ms, int64_t *ret);
 

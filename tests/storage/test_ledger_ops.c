@@ -84,19 +84,6 @@ static void expect(const char *log, const char *words, const char *index, const 
     free(plan);
 }
 
-static char *read_log(void)
-{
-    char path[200];
-    snprintf(path, sizeof path, "%s/postgres.log", stack->dir);
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    char *text = calloc(1, 16 << 20);
-    assert_non_null(text);
-    assert_true(fread(text, 1, (16 << 20) - 1, file) > 0);
-    fclose(file);
-    return text;
-}
-
 struct seen {
     size_t rows;
     uint64_t jobs;
@@ -164,7 +151,7 @@ static void questions_use_their_index(void **state)
     assert_int_equal(events.rows, 10);
     assert_int_equal(job.rows, 1);
     assert_int_equal(followed.rows, 10);
-    char *log = read_log();
+    char *log = kiln_test_postgres_log(stack);
     expect(log, "string_agg(tenant, ','", "batch_tally", "Scan on job");
     expect(log, "WITH made AS", "image_created", "Seq Scan on image");
     expect(log, "WITH made AS", "object_created", "Seq Scan on object");

@@ -43,20 +43,6 @@ static int stop(void **state)
     return 0;
 }
 
-/* The whole log of Postgres; free it. */
-static char *read_log(void)
-{
-    char path[200];
-    snprintf(path, sizeof path, "%s/postgres.log", stack->dir);
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    char *text = calloc(1, 64 << 20);
-    assert_non_null(text);
-    assert_true(fread(text, 1, (64 << 20) - 1, file) > 0);
-    fclose(file);
-    return text;
-}
-
 /* The last logged plan whose statement contains the words: from there to the next log entry. */
 static char *plan_of(const char *log, const char *words)
 {
@@ -156,7 +142,7 @@ static void every_statement_uses_its_index(void **state)
     kiln_test_ok(kiln_ledger_cancel(ledger, "p", 0, "big", &moved, &err), err);
     assert_int_equal(moved, JOBS - 2); /* one done, one failed */
     kiln_test_ok(kiln_ledger_retry(ledger, "p", 0, "late", &moved, &err), err);
-    char *log = read_log();
+    char *log = kiln_test_postgres_log(stack);
     expect_index(log, "FROM job WHERE pool = $1 AND waits", "Index Scan using job_waits");
     expect_index(log, "DELETE FROM assignment", "Index Scan using job_pkey");
     expect_index(log, "FOR UPDATE SKIP LOCKED", "Index Scan using job_pkey");

@@ -50,6 +50,8 @@ void kiln_test_thaw(struct kiln_test_stack *stack, enum kiln_test_server server)
 
 /* Redis forgets everything. */
 void kiln_test_flushall(struct kiln_test_stack *stack);
+/* All that Postgres has logged so far; free it. */
+char *kiln_test_postgres_log(const struct kiln_test_stack *stack);
 /* Runs one Redis command without spaces in its words; exits on an error reply. */
 void kiln_test_redis(struct kiln_test_stack *stack, const char *command);
 /* Runs SQL as the owner; returns the first field of the last result (malloc'd, NULL for none). */

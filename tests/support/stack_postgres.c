@@ -132,3 +132,16 @@ void kiln_test_postgres_data(const struct kiln_test_stack *stack)
     if (template[0])
         keep(data, template);
 }
+
+char *kiln_test_postgres_log(const struct kiln_test_stack *stack)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/postgres.log", stack->dir);
+    FILE *file = fopen(path, "re");
+    long size = file && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
+    char *text = size > 0 ? calloc(1, (size_t)size + 1) : NULL;
+    if (!text || fseek(file, 0, SEEK_SET) != 0 || fread(text, 1, (size_t)size, file) == 0)
+        kiln_test_die("cannot read %s", path);
+    fclose(file);
+    return text;
+}
