@@ -3,10 +3,11 @@
     python train_flow.py --stage flow   --vae DIR --out DIR --minutes 18
     python train_flow.py --stage flow   --vae DIR --out DIR --start DIR/flow --minutes 10    (goes on)
     python train_flow.py --stage guided --vae DIR --out DIR --start DIR/flow --minutes 9
+    python train_flow.py --stage guided ... --start DIR/guided --teacher DIR/flow --minutes 9       (goes on)
     torchrun --nproc-per-node 4 train_flow.py ...      on several GPUs: each draws its own pictures, gradients are averaged
 
 flow: target x0 - noise; small pictures first, every size from 35 % of the time on.  guided: the target is
-(x0 - noise) + 2 (T(caption) - T("")) with T the frozen result of the first stage, which bakes
+(x0 - noise) + g (T(caption) - T("")) with T the frozen result of the first stage, which bakes
 guidance into one forward.  Matrices inside blocks learn by Muon, the rest by AdamW; an
 exponential mean of the weights is what is kept.
 """
@@ -79,6 +80,7 @@ def main():
     parser.add_argument("--vae", required=True)
     parser.add_argument("--out", required=True)
     parser.add_argument("--start")
+    parser.add_argument("--teacher", help="weights of T in the guided stage; --start's if not given")
     parser.add_argument("--minutes", type=float, required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--guidance", type=float, default=2.0)
@@ -97,6 +99,8 @@ def main():
         load_weights(model, args.start)
     if args.stage == "guided":
         teacher = copy.deepcopy(model).requires_grad_(False)
+        if args.teacher:
+            load_weights(teacher, args.teacher)
         teacher.compile_blocks()
     ema = copy.deepcopy(model).requires_grad_(False)
     model.compile_blocks()
