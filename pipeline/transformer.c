@@ -112,7 +112,7 @@ static kt run_block(const struct block_run *r, struct kt_scope *s, kt x)
     const struct kiln_modulation none = {NULL}, *m = r->modulation ? r->modulation : &none;
     kt h = kt_rms_norm(s, x, b->norm_attention_in, c->norm_eps,
                        row_of(s, m->attention_scale, r->step));
-    const struct kt_attention_args attention = {.qkv = kt_linear(s, h, b->qkv, NULL),
+    const struct kt_attention_args attention = {.qkv = kiln_linear(s, h, &b->qkv),
                                                 .q_norm = b->q_norm,
                                                 .k_norm = b->k_norm,
                                                 .cos = r->rope.cos,
@@ -125,12 +125,12 @@ static kt run_block(const struct block_run *r, struct kt_scope *s, kt x)
     kt_drop(s, h);
     h = kt_attention(s, &attention);
     kt_drop(s, attention.qkv);
-    h = kt_linear(s, h, b->out, NULL);
+    h = kiln_linear(s, h, &b->out);
     x = kt_add_rms_norm(s, x, h, b->norm_attention_out, c->norm_eps,
                         row_of(s, m->attention_gate, r->step));
     h = kt_rms_norm(s, x, b->norm_ffn_in, c->norm_eps, row_of(s, m->ffn_scale, r->step));
-    h = kt_swiglu(s, kt_linear(s, h, b->gate_up, NULL));
-    h = kt_linear(s, h, b->down, NULL);
+    h = kt_swiglu(s, kiln_linear(s, h, &b->gate_up));
+    h = kiln_linear(s, h, &b->down);
     return kt_add_rms_norm(s, x, h, b->norm_ffn_out, c->norm_eps, row_of(s, m->ffn_gate, r->step));
 }
 

@@ -22,14 +22,14 @@ static void load_block(struct kiln_weights *w, const struct kiln_transformer_con
     kiln_weights_vector(w, &b->norm_attention_out, prefix, "attention_norm2.weight", n);
     kiln_weights_vector(w, &b->norm_ffn_in, prefix, "ffn_norm1.weight", n);
     kiln_weights_vector(w, &b->norm_ffn_out, prefix, "ffn_norm2.weight", n);
-    kiln_weights_pack(w, &b->qkv, prefix, &qkv, n);
+    kiln_weights_pack(w, &b->qkv.weight, prefix, &qkv, n);
     if (c->qk_norm) {
         kiln_weights_vector(w, &b->q_norm, prefix, "attention.norm_q.weight", c->head_dim);
         kiln_weights_vector(w, &b->k_norm, prefix, "attention.norm_k.weight", c->head_dim);
     }
-    kiln_weights_linear(w, &b->out, prefix, "attention.to_out.0", n, n);
-    kiln_weights_pack(w, &b->gate_up, prefix, &gate_up, n);
-    kiln_weights_linear(w, &b->down, prefix, "feed_forward.w2", n, ffn);
+    kiln_weights_linear(w, &b->out.weight, prefix, "attention.to_out.0", n, n);
+    kiln_weights_pack(w, &b->gate_up.weight, prefix, &gate_up, n);
+    kiln_weights_linear(w, &b->down.weight, prefix, "feed_forward.w2", n, ffn);
     if (modulated) {
         kiln_weights_linear(w, &b->modulation, prefix, "adaLN_modulation.0", 4 * n, c->time_width);
         kiln_weights_vector(w, &b->modulation_bias, prefix, "adaLN_modulation.0.bias", 4 * n);

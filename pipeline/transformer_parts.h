@@ -2,11 +2,13 @@
 #ifndef KILN_TRANSFORMER_PARTS_H
 #define KILN_TRANSFORMER_PARTS_H
 
+#include "pipeline/linear.h"
 #include "pipeline/transformer.h"
 
 struct kiln_block {
     kt norm_attention_in, norm_attention_out, norm_ffn_in, norm_ffn_out;
-    kt qkv, q_norm, k_norm, out, gate_up, down;
+    kt q_norm, k_norm;
+    struct kiln_linear_layer qkv, out, gate_up, down;
     kt modulation, modulation_bias; /* NULL in the context refiner */
 };
 
