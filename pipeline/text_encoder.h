@@ -23,4 +23,14 @@ void kiln_text_encoder_free(struct kiln_text_encoder *te); /* accepts NULL */
 kt kiln_text_encoder_run(const struct kiln_text_encoder *te, struct kt_scope *s, const int32_t *ids,
                          size_t count);
 
+/* Token ids of one prompt, lent for the call; count > 0. */
+struct kiln_prompt_ids {
+    const int32_t *ids;
+    size_t count;
+};
+/* The features of several prompts, each the bits that kiln_text_encoder_run gives for it alone.
+ * ret_features[n]: in s, NULL with the scope's error set if it fails. */
+void kiln_text_encoder_run_many(const struct kiln_text_encoder *te, struct kt_scope *s,
+                                const struct kiln_prompt_ids *prompts, size_t n, kt *ret_features);
+
 #endif
