@@ -1,21 +1,9 @@
 /* lora_merge.c - merged copies beside pristine weights; see lora_merge.h. */
 #include "pipeline/lora_merge.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "pipeline/lora.h"
-
-/* What is in place: enough to see that a file was exchanged under the same name. */
-struct in_place {
-    char *path;
-    float weight;
-    struct timespec changed;
-    off_t size;
-};
 
 /* One touched matrix. */
 struct swap {
@@ -25,8 +13,7 @@ struct swap {
 
 /* A set of LoRAs, merged: the copies live in scope. */
 struct merged_set {
-    struct in_place loras[KILN_LORA_SET_MAX];
-    size_t lora_count;
+    struct kiln_lora_stack loras;
     struct kt_scope *scope;
     struct swap *swaps;
     size_t swap_count;
@@ -66,8 +53,7 @@ static void restore(const struct merged_set *set)
 
 static void release(struct merged_set *set)
 {
-    for (size_t i = 0; i < set->lora_count; i++)
-        free(set->loras[i].path);
+    kiln_lora_stack_release(&set->loras);
     free(set->swaps);
     kt_scope_free(set->scope);
     *set = (struct merged_set){.scope = NULL};
@@ -81,42 +67,6 @@ void kiln_lora_merge_free(struct kiln_lora_merge *m)
     release(&m->set);
     free(m->modules);
     free(m);
-}
-
-static int look_at(const struct kiln_lora_use *use, struct in_place *ret, struct kiln_error *err)
-{
-    struct stat st;
-    if (!use->path || !*use->path)
-        return kiln_fail(err, KILN_BAD_INPUT, "a LoRA without a path");
-    if (!isfinite(use->weight))
-        return kiln_fail(err, KILN_BAD_INPUT, "LoRA %s: the weight is not a finite number",
-                         use->path);
-    if (stat(use->path, &st) != 0)
-        return errno == ENOENT
-                   ? kiln_fail(err, KILN_NOT_FOUND,
-                               "LoRA %s: no such file; it is the path of a .safetensors file",
-                               use->path)
-                   : kiln_fail(err, KILN_IO, "LoRA %s: %s", use->path, strerror(errno));
-    *ret = (struct in_place){.path = strdup(use->path),
-                             .weight = use->weight,
-                             .changed = st.st_mtim,
-                             .size = st.st_size};
-    if (!ret->path)
-        return kiln_fail(err, KILN_NO_MEMORY, "LoRA %s: no memory", use->path);
-    return 0;
-}
-
-static bool same_set(const struct merged_set *a, const struct merged_set *b)
-{
-    if (a->lora_count != b->lora_count)
-        return false;
-    for (size_t i = 0; i < a->lora_count; i++) {
-        const struct in_place *x = &a->loras[i], *y = &b->loras[i];
-        if (strcmp(x->path, y->path) != 0 || x->weight != y->weight || x->size != y->size ||
-            x->changed.tv_sec != y->changed.tv_sec || x->changed.tv_nsec != y->changed.tv_nsec)
-            return false;
-    }
-    return true;
 }
 
 /* The pristine matrix of a slot, whatever is in place now. */
@@ -181,7 +131,7 @@ static int check_finite(const struct merged_set *set, struct kiln_error *err)
         if (!kt_all_finite(set->scope, set->swaps[i].merged))
             return kiln_fail(err, KILN_CORRUPT,
                              "LoRA %s: it makes weights that are not finite numbers",
-                             set->loras[set->lora_count - 1].path);
+                             set->loras.loras[set->loras.count - 1].path);
     return kt_scope_check(set->scope, err);
 }
 
@@ -202,16 +152,9 @@ int kiln_lora_merge_set(struct kiln_lora_merge *m, const struct kiln_lora_use *u
                         bool *ret_changed, struct kiln_error *err)
 {
     struct merged_set set = {.scope = NULL};
-    int code = 0;
-    if (count > KILN_LORA_SET_MAX)
-        return kiln_fail(err, KILN_BAD_INPUT, "%zu LoRAs at once; at most %d are possible", count,
-                         KILN_LORA_SET_MAX);
-    for (size_t i = 0; !code && i < count; i++) {
-        code = look_at(&uses[i], &set.loras[i], err);
-        set.lora_count += code == 0;
-    }
+    int code = kiln_lora_stack_look(uses, count, &set.loras, err);
     *ret_changed = false;
-    if (!code && same_set(&set, &m->set)) {
+    if (!code && kiln_lora_stack_same(&set.loras, &m->set.loras)) {
         release(&set);
         return 0;
     }

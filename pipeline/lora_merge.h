@@ -8,18 +8,10 @@
 #ifndef KILN_LORA_MERGE_H
 #define KILN_LORA_MERGE_H
 
+#include "pipeline/lora_stack.h"
 #include "pipeline/torch/tensor.h"
 #include "pipeline/weights.h"
 #include "schemas/error.h"
-#include "schemas/limits.h"
-
-/* The set of a job, and one more that lies under all calls of a context. */
-#define KILN_LORA_SET_MAX (KILN_LORAS_MAX + 1)
-
-struct kiln_lora_use {
-    const char *path; /* a safetensors file; lent for the call */
-    float weight;
-};
 
 struct kiln_lora_merge;
 

@@ -7,6 +7,14 @@
 #define TIME_FREQUENCIES 256 /* inputs of the time MLP */
 #define TIME_HIDDEN 1024
 
+/* Lets LoRAs stand beside a layer instead of in its weight. */
+static void note_layer(struct kiln_param_table *params, struct kiln_linear_layer *layer)
+{
+    for (size_t i = 0; i < params->count; i++)
+        if (params->items[i].slot == &layer->weight)
+            params->items[i].layer = layer;
+}
+
 static void load_block(struct kiln_weights *w, const struct kiln_transformer_config *c,
                        const char *list, int index, bool modulated, struct kiln_block *b)
 {
@@ -85,6 +93,12 @@ int kiln_transformer_load(const char *dir, const struct kiln_transformer_config 
     }
     for (int i = 0; i < config->layers; i++)
         load_block(w, config, "layers", i, true, &t->blocks[2 * refiner + i]);
+    for (int i = 0; i < count; i++) {
+        note_layer(params, &t->blocks[i].qkv);
+        note_layer(params, &t->blocks[i].out);
+        note_layer(params, &t->blocks[i].gate_up);
+        note_layer(params, &t->blocks[i].down);
+    }
     code = kiln_weights_close(w, err);
     if (code)
         kiln_transformer_free(t);

@@ -19,10 +19,13 @@
 
 #define KILN_PARAM_NAME_MAX 96
 
+struct kiln_linear_layer;
+
 /* One linear layer of the diffusers naming: rows [row, row+rows) of the matrix in *slot. */
 struct kiln_param {
     char name[KILN_PARAM_NAME_MAX]; /* "layers.0.attention.to_q" */
     kt *slot;
+    struct kiln_linear_layer *layer; /* whose weight *slot is, if kiln_linear() multiplies with it */
     int64_t row, rows, cols;
 };
 struct kiln_param_table {
