@@ -5,6 +5,7 @@ KILN_INLINE void softmax_rows(const struct kiln_softmax *a, int64_t begin, int64
                               enum kiln_float f)
 {
     const int64_t n = a->n;
+    const float scale = a->scale != 0 ? a->scale : 1;
     for (int64_t row = begin; row < end; row++) {
         float *x = a->scores + row * n, top = x[0], sum = 0;
 #pragma omp simd reduction(max : top)
@@ -12,7 +13,7 @@ KILN_INLINE void softmax_rows(const struct kiln_softmax *a, int64_t begin, int64
             top = x[i] > top ? x[i] : top;
 #pragma omp simd reduction(+ : sum)
         for (int64_t i = 0; i < n; i++) {
-            x[i] = kiln_exp(x[i] - top);
+            x[i] = kiln_exp((x[i] - top) * scale);
             sum += x[i];
         }
         const float inverse = 1.0f / sum;

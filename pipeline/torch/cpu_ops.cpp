@@ -109,7 +109,8 @@ static heads split(const kt_attention_args &a, float q_scale)
 static at::Tensor softmax(const at::Tensor &scores, at::ScalarType dtype)
 {
     at::Tensor y = dtype == at::kFloat ? scores : at::empty_like(scores, dtype);
-    const kiln_softmax args{scores.data_ptr<float>(), y.data_ptr(), scores.size(1), format_of(y)};
+    const kiln_softmax args{scores.data_ptr<float>(), y.data_ptr(), scores.size(1), format_of(y),
+                            1.0f};
     at::parallel_for(0, scores.size(0), grain(scores.size(1)),
                      [&](int64_t begin, int64_t end) { kiln_softmax_ref(&args, begin, end); });
     return y;

@@ -131,7 +131,7 @@ static void softmax(void **state)
             float *copy = malloc((size_t)(2 * n) * sizeof *copy);
             void *y = malloc((size_t)(2 * n) * sizeof(float));
             memcpy(copy, x, (size_t)(2 * n) * sizeof *copy);
-            const struct kiln_softmax args = {x, formats[k] == KILN_F32 ? x : y, n, formats[k]};
+            const struct kiln_softmax args = {x, formats[k] == KILN_F32 ? x : y, n, formats[k], 0};
             kiln_softmax_ref(&args, 0, 2);
             for (int64_t row = 0; row < 2; row++) {
                 double top = -INFINITY, sum = 0;

@@ -45,6 +45,10 @@ static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
 {
     return {x, y, z, w};
 }
+static inline uint2 make_uint2(unsigned x, unsigned y)
+{
+    return {x, y};
+}
 static inline float2 make_float2(float x, float y)
 {
     return {x, y};

@@ -5,6 +5,7 @@
 #include "kernels/downscale.h"
 #include "kernels/group_norm_silu.h"
 #include "kernels/rgb8.h"
+#include "kernels/softmax.h"
 #include "kernels/upsample.h"
 #include "tests/gpu/kernels/twin.h"
 
@@ -212,6 +213,51 @@ static void rgb8(void)
             }
 }
 
+/* --- softmax: of the decoder's attention -------------------------------------------------------
+ */
+
+static void check_softmax(int64_t rows, int64_t n, float scale, size_t shift)
+{
+    struct twins set = {.shift = shift};
+    struct test_random random = {(uint64_t)(rows + n)};
+    struct kiln_error err;
+    describe("%lld rows of %lld scores, times %g", (long long)rows, (long long)n, (double)scale);
+    struct twin *scores = twins_add(&set, "scores", (size_t)(rows * n) * 4);
+    struct twin *y = twins_add(&set, "y", (size_t)(rows * n) * 2);
+    fill_f32(scores, &random, 20);
+    twins_push(&set);
+    struct kiln_softmax args[2];
+    for (int side = 0; side < 2; side++)
+        args[side] = (struct kiln_softmax){.scores = twin_side(scores, side),
+                                           .y = twin_side(y, side),
+                                           .n = n,
+                                           .format = KILN_BF16,
+                                           .scale = scale};
+    if (launched(kiln_softmax_launch(&args[1], rows, NULL, &err), &err)) {
+        twins_pull(&set);
+        compare_untouched(scores);
+        kiln_softmax_ref(&args[0], 0, rows);
+        compare_bf16(y, 1, 1e-3f / (float)n);
+    }
+    twins_free(&set);
+}
+
+static void softmax(void)
+{
+    static const int64_t sizes[][2] = {{1, 1}, {3, 7}, {2, 64}, {5, 513}, {3, 2048}, {2, 16384}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t shift = 0; shift < 8; shift += 4) {
+            check_softmax(sizes[i][0], sizes[i][1], 0, shift);
+            check_softmax(sizes[i][0], sizes[i][1], 0.04419417f, shift);
+        }
+    struct kiln_error err;
+    float memory[4] = {0};
+    struct kiln_softmax args = {.scores = memory, .y = memory, .n = 0, .format = KILN_BF16};
+    refused(kiln_softmax_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    args.n = 4, args.format = KILN_F32;
+    refused(kiln_softmax_launch(&args, 1, NULL, &err), KILN_UNSUPPORTED, &err);
+}
+
 /* --- downscale -------------------------------------------------------------------------------- */
 
 static void check_downscale(int64_t items, const uint32_t s[4])
@@ -269,7 +315,11 @@ static void downscale(void)
 }
 
 const struct kernel_test picture_tests[] = {
-    {"group_norm", group_norm}, {"group_norm_refuses", group_norm_refuses},
-    {"upsample", upsample},     {"rgb8", rgb8},
-    {"downscale", downscale},   {NULL, NULL},
+    {"group_norm", group_norm},
+    {"group_norm_refuses", group_norm_refuses},
+    {"upsample", upsample},
+    {"rgb8", rgb8},
+    {"softmax", softmax},
+    {"downscale", downscale},
+    {NULL, NULL},
 };
