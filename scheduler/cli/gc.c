@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-#include <unistd.h>
 
+#include "scheduler/cli/agree.h"
 #include "scheduler/cli/duration.h"
 #include "scheduler/cli/gc.h"
 #include "scheduler/cli/verbs.h"
@@ -44,21 +44,7 @@ static int64_t default_grace_s(const struct kiln_config *config)
     return grace > GRACE_LEAST_S ? grace : GRACE_LEAST_S;
 }
 
-/* --- asking and listing ----------------------------------------------------------------------- */
-
-/* Whether to go on: --yes, or a person at a terminal who says so. */
-static bool agreed(const struct collection *c, const char *question)
-{
-    char line[16];
-    if (c->yes)
-        return true;
-    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
-        kiln_warn(c->gc.cli, "%s  Nothing of it was removed; --yes does it", question);
-        return false;
-    }
-    fprintf(stderr, "%s  Go on? [y/N] ", question);
-    return fgets(line, sizeof line, stdin) && (line[0] == 'y' || line[0] == 'Y');
-}
+/* --- listing ---------------------------------------------------------------------------------- */
 
 /* A line an object, or an element of the array that print_result closes. */
 static int list_key(void *arg, uint64_t job, uint64_t bytes, const char *key,
@@ -142,7 +128,7 @@ static int remove_orphans(struct collection *c, struct kiln_error *err)
             kiln_warn(gc->cli, "%s", question);
         return kiln_gc_read(gc, list_key, c, err);
     }
-    if (is_strange(gc) && !agreed(c, question))
+    if (is_strange(gc) && !kiln_agreed(c->gc.cli, c->yes, question))
         return kiln_fail(err, KILN_CONFIG, "orphans were left where they are");
     kiln_bar_init(&gc->bar, gc->cli, "removing orphans");
     c->group.total = gc->orphans + gc->removed;
@@ -239,7 +225,7 @@ static int read_options(struct kiln_cli *cli, int argc, char **argv, struct coll
     snprintf(question, sizeof question,
              "Pictures of batches older than %s go for ever, with their latents.",
              kiln_arg(&args, "older-than"));
-    if (c->older_s >= 0 && !c->gc.dry_run && !agreed(c, question))
+    if (c->older_s >= 0 && !c->gc.dry_run && !kiln_agreed(c->gc.cli, c->yes, question))
         return EX_USAGE;
     return 0;
 }

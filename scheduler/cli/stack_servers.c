@@ -14,6 +14,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "scheduler/cli/programs.h"
 #include "scheduler/cli/stack.h"
 #include "storage/backoff.h"
 #include "storage/bus.h"
@@ -21,19 +22,6 @@
 #define INITDB_LIMIT_S 120
 #define READY_LIMIT_S 120         /* replaying a long log takes its time */
 #define ROOM_BYTES (150ull << 20) /* a new Postgres is 40 MB and wants 64 MB of log */
-
-/* The first executable of that name on PATH or in the usual places. */
-static bool find_program(const char *name, char out[PATH_MAX])
-{
-    const char *path = getenv("PATH");
-    char places[4096];
-    snprintf(places, sizeof places, "%s:/usr/local/bin:/usr/bin:/bin:/usr/sbin", path ? path : "");
-    for (char *save = NULL, *dir = strtok_r(places, ":", &save); dir;
-         dir = strtok_r(NULL, ":", &save))
-        if (access(kiln_join(out, dir, name), X_OK) == 0)
-            return true;
-    return false;
-}
 
 static int check_room(const char *dir, struct kiln_error *err)
 {
@@ -88,7 +76,7 @@ int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln
         kiln_say(cli, "redis      runs (pid %ld)", (long)pid);
         return wait_redis(stack, cli, pid, err);
     }
-    if (!find_program("redis-server", program))
+    if (!kiln_program_find("redis-server", program))
         return kiln_fail(err, KILN_CONFIG,
                          "redis-server is not installed: apt-get install "
                          "redis-server, or `make setup`");
@@ -123,29 +111,9 @@ int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln
 /* The bin directory of a major version ("15"), or of the newest one for "". */
 static bool find_postgres(const char *major, char out[PATH_MAX])
 {
-    static const char root[] = "/usr/lib/postgresql";
-    char program[PATH_MAX];
-    int best = 0;
-    DIR *dir = opendir(root);
-    for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;) {
-        int version = atoi(entry->d_name);
-        if (version <= best || (major[0] && version != atoi(major)))
-            continue;
-        char bin[PATH_MAX];
-        snprintf(bin, sizeof bin, "%s/%s/bin", root, entry->d_name);
-        if (access(kiln_join(program, bin, "initdb"), X_OK) != 0)
-            continue;
-        best = version;
-        snprintf(out, PATH_MAX, "%s", bin);
-    }
-    if (dir)
-        closedir(dir);
-    if (best)
-        return true;
-    if (!find_program("initdb", program)) /* another distribution's place */
+    if (!kiln_postgres_program("initdb", atoi(major), out))
         return false;
-    *strrchr(program, '/') = '\0';
-    snprintf(out, PATH_MAX, "%s", program);
+    *strrchr(out, '/') = '\0';
     return true;
 }
 

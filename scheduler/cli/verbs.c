@@ -105,6 +105,12 @@ static const struct kiln_option gc_options[] = {
     {"older-than", "SPAN", "also the pictures of batches older than this"},
     {"yes", NULL, "do not ask"},
     END};
+static const struct kiln_option backup_options[] = {{"out", "DIR", "a new directory for it"}, END};
+static const struct kiln_option restore_options[] = {
+    {"yes", NULL, "replace a ledger that has jobs in it, without asking"},
+    {"check", NULL, "change nothing: only compare the backup with the store"},
+    {"hashes", NULL, "fetch every object and compare its bytes too"},
+    END};
 static const struct kiln_option migrate_options[] = {
     {"dry-run", NULL, "only say what would be done"}, END};
 
@@ -285,6 +291,27 @@ const struct kiln_verb kiln_verbs[] = {
      .options = gc_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_gc},
+    {.name = "backup",
+     .args = "--out DIR",
+     .summary = "the ledger and the list of its objects, from one snapshot",
+     .examples = "kiln backup --out /backup/kiln-2026-11-21",
+     .more =
+         "The fleet goes on meanwhile.  Objects are not copied: they never change, so any later\n"
+         "copy of the store goes with it.  Needs pg_dump.",
+     .options = backup_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_backup},
+    {.name = "restore",
+     .args = "DIR [--yes] [--check] [--hashes]",
+     .summary = "make a backup the ledger again, name objects that the store lacks",
+     .examples = "kiln restore /backup/kiln-2026-11-21\n"
+                 "kiln restore /backup/kiln-2026-11-21 --check   is the store still complete?",
+     .more =
+         "Schedulers and workers must have ended.  It replaces the whole ledger or, if anything\n"
+         "fails, nothing.  Exit code 1: objects are missing or have other bytes.",
+     .options = restore_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_restore},
     {.name = "migrate",
      .args = "[--dry-run]",
      .summary = "bring the ledger's schema to this version",
