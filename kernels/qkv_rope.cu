@@ -3,7 +3,8 @@
  * Heads of 64 and 128: a block takes a row, 8 or 16 lanes take a head, each lane 8 values.  A lane
  * keeps the same place in every head of its row, so angles and norm weights are loaded once.  The
  * other partner of a rotation is the lane's own neighbour value (interleaved) or the lane half a
- * head away.  Other sizes: a warp takes a head, value by value.
+ * head away.  Other sizes: a warp takes a head, value by value.  In place, a value is read by who
+ * writes it, or by all before any of its head is written.
  */
 #include "kernels/qkv_rope.h"
 
@@ -17,6 +18,7 @@ constexpr int threads = 256;
 struct plan {
     struct kiln_head_steps q, kv;
     int64_t tokens;
+    int heads; /* that are written: without those of v in place */
 };
 
 /* Which of the three a packed head is, and where it goes. */
@@ -127,8 +129,8 @@ static __global__ void __launch_bounds__(threads)
     split_vectors(const struct kiln_qkv_rope a, const plan p)
 {
     constexpr int slots = threads / LANES;
-    const int lane = threadIdx.x % LANES, heads = a.heads + 2 * a.kv_heads;
-    const int64_t row = blockIdx.x, at = row * heads * (LANES * 8);
+    const int lane = threadIdx.x % LANES, heads = p.heads;
+    const int64_t row = blockIdx.x, at = row * (a.heads + 2 * a.kv_heads) * (LANES * 8);
     float cos[8], sin[8];
     if (a.cos) {
         load_angles<LANES, INTERLEAVED>(a.cos, row % p.tokens, lane, cos);
@@ -173,14 +175,15 @@ static __device__ __forceinline__ void put(const head_place &place, int i, float
 static __global__ void __launch_bounds__(threads)
     split_values(const struct kiln_qkv_rope a, const plan p)
 {
-    const int d = a.head_dim, half = d / 2, heads = a.heads + 2 * a.kv_heads;
+    const int d = a.head_dim, half = d / 2;
     const int lane = threadIdx.x % warp_size;
     const int64_t task =
         static_cast<int64_t>(blockIdx.x) * (threads / warp_size) + threadIdx.x / warp_size;
-    const int64_t row = task / heads, at = task * d;
+    const int64_t row = task / p.heads, head = task % p.heads;
+    const int64_t at = (row * (a.heads + 2 * a.kv_heads) + head) * d;
     if (row >= a.rows)
         return; /* the whole warp */
-    const head_place place = place_of(a, p, row_of(p, row), static_cast<int>(task % heads));
+    const head_place place = place_of(a, p, row_of(p, row), static_cast<int>(head));
     float sum = 0;
     for (int i = lane; i < d; i += warp_size)
         sum += value_at(a.qkv, at + i) * value_at(a.qkv, at + i);
@@ -210,7 +213,7 @@ static int check(const struct kiln_qkv_rope *a, struct kiln_error *err)
         return kiln_fail(
             err, KILN_BAD_INPUT, "qkv_rope: %lld rows, %lld tokens an item, %d + 2*%d heads of %d",
             (long long)a->rows, (long long)a->tokens, a->heads, a->kv_heads, a->head_dim);
-    if (!a->qkv || !a->q || !a->k || !a->v)
+    if (!a->qkv || !a->q || !a->k || (!a->v && !a->in_place))
         return kiln_fail(err, KILN_BAD_INPUT, "qkv_rope: an operand is missing");
     if (a->format != KILN_BF16 || a->out_format != KILN_BF16)
         return kiln_fail(err, KILN_UNSUPPORTED, "qkv_rope: on the GPU rows and results are bf16");
@@ -228,7 +231,8 @@ extern "C" int kiln_qkv_rope_launch(const struct kiln_qkv_rope *args, kiln_strea
     if (code || args->rows == 0)
         return code;
     const plan p = {kiln_head_steps(args, args->heads), kiln_head_steps(args, args->kv_heads),
-                    args->tokens ? args->tokens : args->rows};
+                    args->tokens ? args->tokens : args->rows,
+                    args->heads + (args->in_place ? 1 : 2) * args->kv_heads};
     const bool vectors = on_bytes(args->qkv, 16) && on_bytes(args->q, 16) &&
                          on_bytes(args->k, 16) && on_bytes(args->v, 16) &&
                          on_bytes(args->q_norm, 16) && on_bytes(args->k_norm, 16) &&
@@ -242,7 +246,7 @@ extern "C" int kiln_qkv_rope_launch(const struct kiln_qkv_rope *args, kiln_strea
         return launch(err, name,
                       args->interleaved ? split_vectors<8, true> : split_vectors<8, false>, rows,
                       threads, stream, *args, p);
-    const int64_t tasks = args->rows * (args->heads + 2 * args->kv_heads);
+    const int64_t tasks = args->rows * p.heads;
     const int64_t warps = threads / warp_size;
     return launch(err, name, split_values, dim3(static_cast<unsigned>((tasks + warps - 1) / warps)),
                   threads, stream, *args, p);

@@ -11,6 +11,9 @@
  * one table of angles; results are [items][heads][tokens][head_dim].  Items of different lengths
  * come with tokens 0, angles for every row, and `by_token`: results are [rows][heads][head_dim], of
  * which any run of rows is an item's [heads][tokens][head_dim] by strides alone.
+ *
+ * `in_place` turns q and k where they lie: q is qkv itself, k the first of its k, v stays (NULL).
+ * A third less to move, for an attention that reads its operands by strides.
  */
 #ifndef KILN_QKV_ROPE_H
 #define KILN_QKV_ROPE_H
@@ -31,7 +34,7 @@ struct kiln_qkv_rope {
     const float *cos, *sin;      /* [rows or tokens][head_dim/2]; NULL: no rotation */
     void *q;                     /* heads, in out_format */
     void *k;                     /* kv_heads, in out_format */
-    void *v;                     /* kv_heads, in the rows' format */
+    void *v;                     /* kv_heads, in the rows' format; NULL in place */
     int64_t rows;
     int heads, kv_heads, head_dim; /* head_dim is even where there is a rotation */
     int interleaved;
@@ -40,6 +43,7 @@ struct kiln_qkv_rope {
     enum kiln_float out_format;
     int64_t tokens; /* of an item, divides rows; 0: the rows are one item */
     int by_token;   /* token before head in the results */
+    int in_place;   /* the results are part of the packed rows, in their format */
 };
 
 /* Steps in values from an item, a head, a token of `heads` heads to the next one. */
@@ -50,9 +54,13 @@ KILN_INLINE struct kiln_head_steps kiln_head_steps(const struct kiln_qkv_rope *a
 {
     const int64_t d = args->head_dim, tokens = args->tokens ? args->tokens : args->rows;
     struct kiln_head_steps steps = {tokens * heads * d, tokens * d, d};
-    if (args->by_token) {
+    if (args->by_token || args->in_place) {
         steps.head = d;
         steps.token = heads * d;
+    }
+    if (args->in_place) {
+        steps.token = ((int64_t)args->heads + 2 * (int64_t)args->kv_heads) * d;
+        steps.item = tokens * steps.token;
     }
     return steps;
 }

@@ -79,7 +79,7 @@ KILN_INLINE void split_rows(const struct kiln_qkv_rope *a, int64_t begin, int64_
             turn_head(a, row, at + i * d, a->q_norm, a->q_scale, a->q, q + i * qs.head, f);
         for (int64_t i = 0; i < g; i++)
             turn_head(a, row, at + (h + i) * d, a->k_norm, 1.0f, a->k, k + i * ks.head, f);
-        for (int64_t i = 0; i < g; i++)
+        for (int64_t i = 0; i < g && a->v; i++)
             memcpy((char *)a->v + (k + i * ks.head) * size,
                    (const char *)a->qkv + (at + (h + g + i) * d) * size, (size_t)(d * size));
     }

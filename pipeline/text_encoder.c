@@ -89,7 +89,7 @@ static kt run_layer(const struct kiln_text_encoder *te, const struct layer *l, s
                     kt x, struct kiln_rope rope)
 {
     const struct kiln_text_config *c = &te->config;
-    kt h = kt_rms_norm(s, x, l->norm_attention, c->norm_eps, NULL);
+    kt h = kt_rms_norm(s, x, l->norm_attention, c->norm_eps, NULL, KT_E4M3_NO);
     const struct kt_attention_args attention = {.qkv = kt_linear(s, h, l->qkv, l->qkv_bias),
                                                 .q_norm = l->q_norm,
                                                 .k_norm = l->k_norm,
@@ -101,8 +101,8 @@ static kt run_layer(const struct kiln_text_encoder *te, const struct layer *l, s
                                                 .causal = true,
                                                 .eps = c->norm_eps};
     x = kt_add(s, x, kt_linear(s, kt_attention(s, &attention), l->out, l->out_bias));
-    h = kt_rms_norm(s, x, l->norm_ffn, c->norm_eps, NULL);
-    h = kt_swiglu(s, kt_linear(s, h, l->gate_up, NULL));
+    h = kt_rms_norm(s, x, l->norm_ffn, c->norm_eps, NULL, KT_E4M3_NO);
+    h = kt_swiglu(s, kt_linear(s, h, l->gate_up, NULL), KT_E4M3_NO);
     return kt_add(s, x, kt_linear(s, h, l->down, NULL));
 }
 

@@ -111,7 +111,7 @@ static kt run_block(const struct block_run *r, struct kt_scope *s, kt x)
     const struct kiln_block *b = r->block;
     const struct kiln_modulation none = {NULL}, *m = r->modulation ? r->modulation : &none;
     kt h = kt_rms_norm(s, x, b->norm_attention_in, c->norm_eps,
-                       row_of(s, m->attention_scale, r->step));
+                       row_of(s, m->attention_scale, r->step), KT_E4M3_NO);
     const struct kt_attention_args attention = {.qkv = kiln_linear(s, h, &b->qkv),
                                                 .q_norm = b->q_norm,
                                                 .k_norm = b->k_norm,
@@ -126,12 +126,22 @@ static kt run_block(const struct block_run *r, struct kt_scope *s, kt x)
     h = kt_attention(s, &attention);
     kt_drop(s, attention.qkv);
     h = kiln_linear(s, h, &b->out);
-    x = kt_add_rms_norm(s, x, h, b->norm_attention_out, c->norm_eps,
-                        row_of(s, m->attention_gate, r->step));
-    h = kt_rms_norm(s, x, b->norm_ffn_in, c->norm_eps, row_of(s, m->ffn_scale, r->step));
-    h = kt_swiglu(s, kiln_linear(s, h, &b->gate_up));
-    h = kiln_linear(s, h, &b->down);
-    return kt_add_rms_norm(s, x, h, b->norm_ffn_out, c->norm_eps, row_of(s, m->ffn_gate, r->step));
+    struct kt_residual_norm sum = {.x = x,
+                                   .y = h,
+                                   .weight = b->norm_attention_out,
+                                   .gate = row_of(s, m->attention_gate, r->step),
+                                   .next_weight = b->norm_ffn_in,
+                                   .next_scale = row_of(s, m->ffn_scale, r->step),
+                                   .eps = c->norm_eps};
+    kt_add_rms_norm(s, &sum, &x, &h);
+    h = kt_swiglu(s, kiln_linear(s, h, &b->gate_up), KT_E4M3_NO);
+    sum = (struct kt_residual_norm){.x = x,
+                                    .y = kiln_linear(s, h, &b->down),
+                                    .weight = b->norm_ffn_out,
+                                    .gate = row_of(s, m->ffn_gate, r->step),
+                                    .eps = c->norm_eps};
+    kt_add_rms_norm(s, &sum, &x, &h);
+    return x;
 }
 
 /* Runs a block in a scope of its own and lets x go: one activation lives from block to block. */
@@ -157,7 +167,7 @@ kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt feature
 {
     struct kt_scope *inner = kt_scope_child(s);
     kt x = kt_rms_norm(inner, kt_to(inner, features, t->dtype), t->caption_norm, t->config.norm_eps,
-                       NULL);
+                       NULL, KT_E4M3_NO);
     x = pad(inner, kt_linear(inner, x, t->caption, t->caption_bias), t->caption_pad);
     struct block_run run = {.t = t, .rope = kiln_rope_caption(inner, &t->config, kt_size(x, 0))};
     for (int i = 0; i < t->config.refiner_layers; i++) {

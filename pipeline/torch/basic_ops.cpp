@@ -25,7 +25,7 @@ void kt_to_host_f32(kt_scope *s, kt x, float *out, size_t count)
     run_void(s, "to_host", {x}, [&] {
         TORCH_CHECK(static_cast<size_t>(x->t.numel()) == count, "expected ", count, " values, got ",
                     x->t.numel());
-        at::Tensor host = x->t.to(at::kCPU, at::kFloat).contiguous();
+        at::Tensor host = kiln::plain(*x, at::kFloat).to(at::kCPU).contiguous();
         memcpy(out, host.const_data_ptr<float>(), count * sizeof *out);
     });
 }
@@ -51,12 +51,33 @@ bool kt_all_finite(kt_scope *s, kt x)
 
 kt kt_to(kt_scope *s, kt x, kt_dtype dtype)
 {
-    return run(s, "to", {x}, [&] { return x->t.to(s->place(), kiln::scalar_of(dtype)); });
+    return run(s, "to", {x},
+               [&] { return kiln::plain(*x, kiln::scalar_of(dtype)).to(s->place()); });
 }
 
 kt kt_copy(kt_scope *s, kt x)
 {
-    return run(s, "copy", {x}, [&] { return x->t.clone(); });
+    return run(s, "copy", {x}, [&] {
+        auto own = [](const at::Tensor &t) { return t.defined() ? t.clone() : t; };
+        return kt_tensor{own(x->t), own(x->scale), own(x->wide)};
+    });
+}
+
+kt kt_zeros(kt_scope *s, kt_dtype dtype, int ndim, const int64_t *shape)
+{
+    return run(s, "zeros", {}, [&] {
+        at::TensorOptions options(s->place());
+        return at::zeros(at::IntArrayRef(shape, ndim), options.dtype(kiln::scalar_of(dtype)));
+    });
+}
+
+void kt_copy_into(kt_scope *s, kt target, kt x)
+{
+    run_void(s, "copy_into", {target, x}, [&] {
+        TORCH_CHECK(target->t.sizes() == x->t.sizes(), "from ", x->t.sizes(), " into ",
+                    target->t.sizes());
+        target->t.copy_(kiln::plain(*x));
+    });
 }
 
 kt kt_reshape(kt_scope *s, kt x, int ndim, const int64_t *shape)
@@ -74,7 +95,13 @@ kt kt_permute(kt_scope *s, kt x, int ndim, const int *order)
 
 kt kt_narrow(kt_scope *s, kt x, int dim, int64_t start, int64_t length)
 {
-    return run(s, "narrow", {x}, [&] { return x->t.narrow(dim, start, length); });
+    return run(s, "narrow", {x}, [&] {
+        TORCH_CHECK(dim == 0 || !x->scale.defined(), "quantised rows can only be cut between rows");
+        auto part = [&](const at::Tensor &t) {
+            return t.defined() ? t.narrow(dim, start, length) : t;
+        };
+        return kt_tensor{part(x->t), part(x->scale), part(x->wide)};
+    });
 }
 
 kt kt_cat(kt_scope *s, const kt *xs, size_t count, int dim)
@@ -165,8 +192,19 @@ at::Tensor linear(const at::Tensor &x, const at::Tensor &weight, const at::Tenso
 
 kt kt_linear(kt_scope *s, kt x, kt weight, kt bias)
 {
-    return run(s, "linear", {x, weight},
-               [&] { return kiln::linear(x->t, weight->t, kiln::maybe(bias)); });
+    return run(s, "linear", {x, weight}, [&] {
+        if (weight->scale.defined())
+            return kiln::linear_e4m3(*x, *weight, kiln::maybe(bias));
+        return kiln::linear(kiln::plain(*x), weight->t, kiln::maybe(bias));
+    });
+}
+
+void kt_linear_add_low_rank(kt_scope *s, kt y, kt x, kt down, kt up)
+{
+    run_void(s, "linear_add_low_rank", {y, x, down, up}, [&] {
+        at::Tensor inner = kiln::linear(kiln::plain(*x), down->t, {});
+        y->t.addmm_(inner, up->t.t());
+    });
 }
 
 kt kt_embedding(kt_scope *s, kt table, const int32_t *ids, size_t count)

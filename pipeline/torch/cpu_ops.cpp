@@ -13,6 +13,7 @@
 
 #include "kernels/group_norm_silu.h"
 #include "kernels/qkv_rope.h"
+#include "kernels/quantise.h"
 #include "kernels/rms_norm.h"
 #include "kernels/softmax.h"
 #include "kernels/swiglu.h"
@@ -74,6 +75,20 @@ at::Tensor swiglu(const at::Tensor &gate_up)
     at::parallel_for(0, rows, grain(2 * n),
                      [&](int64_t begin, int64_t end) { kiln_swiglu_ref(&args, begin, end); });
     return y;
+}
+
+kt_tensor quantise(const at::Tensor &rows)
+{
+    at::Tensor in = dense(rows);
+    kt_tensor out{
+        at::empty(in.sizes(), at::kFloat8_e4m3fn), at::empty({in.size(0)}, at::kFloat), {}};
+    kiln_quantise args{};
+    args.x = data_of(in), args.n = in.size(1), args.format = format_of(in);
+    args.quantised = static_cast<uint8_t *>(out.t.data_ptr());
+    args.row_scale = out.scale.data_ptr<float>();
+    at::parallel_for(0, in.size(0), grain(args.n),
+                     [&](int64_t begin, int64_t end) { kiln_quantise_ref(&args, begin, end); });
+    return out;
 }
 
 /* --- attention -------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@ bool takes(const at::Tensor &x);
 at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps,
                     const at::Tensor &factor, const at::Tensor &add);
 at::Tensor swiglu(const at::Tensor &gate_up);
+kt_tensor quantise(const at::Tensor &rows);
 at::Tensor attention(const kt_attention_args &args);
 /* x channels last. */
 at::Tensor group_norm(const at::Tensor &x, int groups, const at::Tensor &weight,

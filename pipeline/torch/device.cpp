@@ -32,7 +32,7 @@ static int load_plugin(int device, kiln_error *err)
                          "device cuda:%d: libkiln_cuda.so or what it needs (CUDA 13, cuBLAS, "
                          "cuDNN) cannot be loaded: %s",
                          device, dlerror());
-    auto found = static_cast<const kiln_cuda_plugin *>(dlsym(library, "kiln_cuda_plugin_1"));
+    auto found = static_cast<const kiln_cuda_plugin *>(dlsym(library, "kiln_cuda_plugin_2"));
     if (!found)
         return kiln_fail(err, KILN_DEVICE,
                          "device cuda:%d: libkiln_cuda.so is of another version of Kiln", device);
@@ -64,6 +64,41 @@ static int open_cuda(int device, kiln_error *err)
     if (!cuda->start(device, reason, sizeof reason))
         return kiln_fail(err, KILN_DEVICE, "device cuda:%d: %s", device, reason);
     return 0;
+}
+
+namespace kiln
+{
+
+const kiln_cuda_plugin *cuda_plugin()
+{
+    return plugin;
+}
+
+const model_kernels *gpu_kernels(const at::Tensor &x, at::ScalarType dtype)
+{
+    const kiln_cuda_plugin *cuda = plugin;
+    return cuda && x.is_cuda() && x.scalar_type() == dtype ? cuda->model : nullptr;
+}
+
+/* Asked for every product: the answer is kept. */
+bool likes_e4m3(int device)
+{
+    static std::atomic<int> known[64];
+    const kiln_cuda_plugin *cuda = plugin;
+    if (!cuda || device < 0)
+        return false;
+    if (device >= 64)
+        return cuda->capability(device) >= 89;
+    if (known[device] == 0)
+        known[device] = cuda->capability(device);
+    return known[device] >= 89;
+}
+
+} // namespace kiln
+
+bool kt_device_likes_e4m3(int device)
+{
+    return device != KT_CPU && kiln::likes_e4m3(device);
 }
 
 int kt_device_open(int device, kiln_error *err)

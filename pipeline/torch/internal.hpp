@@ -13,8 +13,10 @@
 
 #include "pipeline/torch/tensor.h"
 
+/* Quantised rows: t holds their codes, scale [rows] what each row is multiplied with, and wide, if
+ * there is one, the same rows before they were rounded to e4m3.  Anything else is t alone. */
 struct kt_tensor {
-    at::Tensor t;
+    at::Tensor t, scale, wide;
 };
 
 struct kt_scope {
@@ -28,11 +30,12 @@ struct kt_scope {
         return device == KT_CPU ? at::Device(at::kCPU)
                                 : at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device));
     }
-    kt own(at::Tensor t)
+    kt own(kt_tensor t)
     {
-        tensors.push_back(std::make_unique<kt_tensor>(kt_tensor{std::move(t)}));
+        tensors.push_back(std::make_unique<kt_tensor>(std::move(t)));
         return tensors.back().get();
     }
+    kt own(at::Tensor t) { return own(kt_tensor{std::move(t), {}, {}}); }
 };
 
 namespace kiln
@@ -78,6 +81,13 @@ void run_void(kt_scope *s, const char *op, std::initializer_list<kt> operands, F
 }
 
 at::ScalarType scalar_of(kt_dtype dtype);
+/* x as plain numbers: itself, or what its codes stand for, in x's own or the given dtype. */
+at::Tensor plain(const kt_tensor &x);
+at::Tensor plain(const kt_tensor &x, at::ScalarType dtype);
+/* Rows as the caller wants them: as they are, quantised, or both. */
+kt_tensor quantised(const at::Tensor &rows, kt_e4m3 e4m3);
+/* x weight^T + bias, where the weight is quantised. */
+at::Tensor linear_e4m3(const kt_tensor &x, const kt_tensor &weight, const at::Tensor &bias);
 /* x channels last; the bias may be undefined. */
 at::Tensor convolve(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
                     int64_t stride, int64_t pad, int64_t dilation = 1);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/qkv_rope.h"
+#include "pipeline/torch/cuda/plugin.hpp"
 
 using kiln::run;
 
@@ -48,39 +49,74 @@ static at::Tensor heads_of(const kt_attention_args *args, int64_t from, int64_t 
 
 } // namespace kiln
 
-kt kt_rms_norm(kt_scope *s, kt x, kt weight, double eps, kt scale)
+/* RMS(x) * weight * factor, onto add where there is one, wherever the kernels of the GPU do not
+ * apply. */
+static at::Tensor norm_any(const at::Tensor &x, kt weight, double eps, kt factor, kt add)
+{
+    if (kiln::cpu::takes(x))
+        return kiln::cpu::rms_norm(x, weight->t, eps, kiln::maybe(factor), kiln::maybe(add));
+    at::Tensor y = kiln::rms_norm(x, weight->t, eps);
+    if (factor)
+        y = y * factor->t;
+    return add ? add->t + y : y;
+}
+
+/* The kernels of the GPU, if they take rows of n values like x. */
+static const kiln::model_kernels *row_kernels(const at::Tensor &x, int64_t n)
+{
+    return n <= KILN_ROW_MAX ? kiln::gpu_kernels(x) : nullptr;
+}
+
+kt kt_rms_norm(kt_scope *s, kt x, kt weight, double eps, kt scale, kt_e4m3 e4m3)
 {
     return run(s, "rms_norm", {x, weight}, [&] {
-        if (kiln::cpu::takes(x->t))
-            return kiln::cpu::rms_norm(x->t, weight->t, eps, kiln::maybe(scale), {});
-        at::Tensor y = kiln::rms_norm(x->t, weight->t, eps);
-        return scale ? y * scale->t : y;
+        const kiln::model_kernels *gpu = row_kernels(x->t, x->t.size(-1));
+        if (gpu)
+            return gpu->rms_norm(x->t, weight->t, eps, kiln::maybe(scale), e4m3);
+        return kiln::quantised(norm_any(x->t, weight, eps, scale, nullptr), e4m3);
     });
 }
 
-kt kt_add_rms_norm(kt_scope *s, kt x, kt y, kt weight, double eps, kt gate)
+void kt_add_rms_norm(kt_scope *s, const struct kt_residual_norm *args, kt *ret_x, kt *ret_next)
 {
-    return run(s, "add_rms_norm", {x, y, weight}, [&] {
-        if (kiln::cpu::takes(y->t))
-            return kiln::cpu::rms_norm(y->t, weight->t, eps, kiln::maybe(gate), x->t);
-        at::Tensor normed = kiln::rms_norm(y->t, weight->t, eps);
-        return gate ? x->t + gate->t * normed : x->t + normed;
+    const kt_residual_norm &a = *args;
+    kt_tensor next;
+    *ret_next = nullptr;
+    *ret_x = run(s, "add_rms_norm", {a.x, a.y, a.weight}, [&] {
+        const kiln::model_kernels *gpu = row_kernels(a.y->t, a.y->t.size(-1));
+        if (gpu)
+            return gpu->add_rms_norm(a, &next);
+        at::Tensor x = norm_any(a.y->t, a.weight, a.eps, a.gate, a.x);
+        if (a.next_weight)
+            next = kiln::quantised(norm_any(x, a.next_weight, a.eps, a.next_scale, nullptr),
+                                   a.next_e4m3);
+        return x;
     });
+    if (a.next_weight)
+        *ret_next = run(s, "add_rms_norm", {*ret_x}, [&] { return next; });
 }
 
 kt kt_layer_norm_scale(kt_scope *s, kt x, double eps, kt scale)
 {
-    return run(s, "layer_norm", {x, scale},
-               [&] { return at::layer_norm(x->t, {x->t.size(-1)}, {}, {}, eps) * scale->t; });
+    return run(s, "layer_norm", {x, scale}, [&] {
+        const kiln::model_kernels *gpu = row_kernels(x->t, x->t.size(-1));
+        if (gpu)
+            return gpu->layer_norm(x->t, eps, scale->t);
+        return at::layer_norm(x->t, {x->t.size(-1)}, {}, {}, eps) * scale->t;
+    });
 }
 
-kt kt_swiglu(kt_scope *s, kt gate_up)
+kt kt_swiglu(kt_scope *s, kt gate_up, kt_e4m3 e4m3)
 {
     return run(s, "swiglu", {gate_up}, [&] {
-        if (kiln::cpu::takes(gate_up->t))
-            return kiln::cpu::swiglu(gate_up->t);
         int64_t n = gate_up->t.size(-1) / 2;
-        return at::silu(gate_up->t.narrow(-1, 0, n)) * gate_up->t.narrow(-1, n, n);
+        const kiln::model_kernels *gpu = row_kernels(gate_up->t, n);
+        if (gpu)
+            return gpu->swiglu(gate_up->t, e4m3);
+        if (kiln::cpu::takes(gate_up->t))
+            return kiln::quantised(kiln::cpu::swiglu(gate_up->t), e4m3);
+        return kiln::quantised(at::silu(gate_up->t.narrow(-1, 0, n)) * gate_up->t.narrow(-1, n, n),
+                               e4m3);
     });
 }
 

@@ -50,6 +50,10 @@ at::ScalarType scalar_of(kt_dtype dtype)
         return at::kByte;
     case KT_I64:
         return at::kLong;
+    case KT_I32:
+        return at::kInt;
+    case KT_E4M3:
+        return at::kFloat8_e4m3fn;
     case KT_F32:
         break;
     }
@@ -120,7 +124,7 @@ void kt_scope_fail(kt_scope *s, const kiln_error *err)
 kt kt_keep(kt_scope *to, kt x)
 {
     /* A missing x says that its own scope has failed: that error comes along when it is freed. */
-    return x ? kiln::run(to, "keep", {x}, [&] { return x->t; }) : nullptr;
+    return x ? kiln::run(to, "keep", {x}, [&] { return *x; }) : nullptr;
 }
 
 void kt_drop(kt_scope *s, kt x)
@@ -155,6 +159,10 @@ kt_dtype kt_dtype_of(kt x)
         return KT_U8;
     case at::kLong:
         return KT_I64;
+    case at::kInt:
+        return KT_I32;
+    case at::kFloat8_e4m3fn:
+        return KT_E4M3;
     default:
         return KT_F32;
     }

@@ -7,6 +7,9 @@
  * once, at the end, with kt_scope_check().  No exception crosses this line.
  *
  * A scope has a device; operands must be on it.  Scopes are for one thread at a time.
+ *
+ * Quantised rows are one tensor, too: KT_E4M3, a matrix whose every row has an fp32 factor beside
+ * it.  Matrix products take them on either side; kt_to() makes plain numbers of them again.
  */
 #ifndef KILN_TENSOR_H
 #define KILN_TENSOR_H
@@ -21,7 +24,7 @@
 extern "C" {
 #endif
 
-enum kt_dtype { KT_F32, KT_BF16, KT_F16, KT_U8, KT_I64 };
+enum kt_dtype { KT_F32, KT_BF16, KT_F16, KT_U8, KT_I64, KT_I32, KT_E4M3 };
 #define KT_CPU (-1)
 
 struct kt_scope;
@@ -36,6 +39,9 @@ bool kt_device_memory(int device, size_t *ret_used, size_t *ret_held);
 void kt_device_trim(int device);  /* gives back what no tensor uses */
 void kt_threads_set(int threads); /* of the calling thread's operations; 0 = all cores */
 bool kt_cpu_likes_bf16(void);     /* AMX or AVX512-BF16: bf16 is the faster arithmetic */
+/* Whether products of quantised rows are a device's own: CUDA from compute capability 8.9 on.
+ * Elsewhere they are computed from the plain numbers.  The device is open. */
+bool kt_device_likes_e4m3(int device);
 
 /* --- scopes -------------------------------------------------------------------------------- */
 struct kt_scope *kt_scope_new(int device);
@@ -67,6 +73,9 @@ bool kt_all_finite(struct kt_scope *s, kt x);
 /* --- layout -------------------------------------------------------------------------------- */
 kt kt_to(struct kt_scope *s, kt x, enum kt_dtype dtype);
 kt kt_copy(struct kt_scope *s, kt x); /* own memory */
+kt kt_zeros(struct kt_scope *s, enum kt_dtype dtype, int ndim, const int64_t *shape);
+/* Changes target: takes over the values of x, which has its shape, in target's dtype. */
+void kt_copy_into(struct kt_scope *s, kt target, kt x);
 kt kt_reshape(struct kt_scope *s, kt x, int ndim, const int64_t *shape);
 kt kt_permute(struct kt_scope *s, kt x, int ndim, const int *order); /* contiguous again */
 kt kt_narrow(struct kt_scope *s, kt x, int dim, int64_t start, int64_t length); /* a view */
@@ -80,22 +89,45 @@ kt kt_affine(struct kt_scope *s, kt x, double scale, double shift);
 kt kt_silu(struct kt_scope *s, kt x);
 kt kt_relu(struct kt_scope *s, kt x);
 kt kt_tanh(struct kt_scope *s, kt x);
-kt kt_linear(struct kt_scope *s, kt x, kt weight, kt bias); /* weight [N,K]; bias or NULL */
+/* x times weight [N,K], plus bias if there is one.  A quantised weight wants quantised rows: those
+ * that x holds, or made of it here.  With a plain weight, x is taken as plain numbers. */
+kt kt_linear(struct kt_scope *s, kt x, kt weight, kt bias);
+/* Changes y [rows,N]: += (x down^T) up^T, for down [R,K] and up [N,R]: a low-rank change of a
+ * weight that stays as it is.  x is taken as plain numbers. */
+void kt_linear_add_low_rank(struct kt_scope *s, kt y, kt x, kt down, kt up);
 kt kt_embedding(struct kt_scope *s, kt table, const int32_t *ids, size_t count);
 /* Changes target: rows [row, row+M) of a matrix += scale * up[M,r] * down[r,K], summed in fp32. */
 void kt_add_low_rank(struct kt_scope *s, kt target, int64_t row, kt up, kt down, double scale);
 
 /* --- the model's own steps (kernels/) ------------------------------------------------------ */
+/* What goes into a product can be quantised in the pass that makes it: instead of the plain rows,
+ * or beside them for whoever reads both (kt_linear_add_low_rank). */
+enum kt_e4m3 { KT_E4M3_NO, KT_E4M3_ONLY, KT_E4M3_TOO };
+
+/* [rows,n] as e4m3, each row with its own factor: its largest value becomes 448. */
+kt kt_quantise_rows(struct kt_scope *s, kt x);
 /* RMS norm over the last dimension of [rows,n]: the variance in fp32, rounded to x's dtype,
  * times weight[n], times scale[n] if there is one. */
-kt kt_rms_norm(struct kt_scope *s, kt x, kt weight, double eps, kt scale);
-/* The end of a sublayer: x + gate[n] * RMS(y); gate NULL is 1. */
-kt kt_add_rms_norm(struct kt_scope *s, kt x, kt y, kt weight, double eps, kt gate);
+kt kt_rms_norm(struct kt_scope *s, kt x, kt weight, double eps, kt scale, enum kt_e4m3 e4m3);
+
+/* The end of a sublayer and the start of the next one:
+ *     *ret_x    = x + gate[n] * (RMS(y) * weight)          gate NULL is 1
+ *     *ret_next = RMS(*ret_x) * next_weight * next_scale   NULL where next_weight is NULL */
+struct kt_residual_norm {
+    kt x, y, weight, gate;
+    kt next_weight, next_scale; /* the scale may be NULL */
+    double eps;
+    enum kt_e4m3 next_e4m3;
+};
+void kt_add_rms_norm(struct kt_scope *s, const struct kt_residual_norm *args, kt *ret_x,
+                     kt *ret_next);
 kt kt_layer_norm_scale(struct kt_scope *s, kt x, double eps, kt scale); /* no affine part */
-kt kt_swiglu(struct kt_scope *s, kt gate_up); /* [rows,2n] -> silu(first half) * second half */
+/* [rows,2n] -> silu(first half) * second half */
+kt kt_swiglu(struct kt_scope *s, kt gate_up, enum kt_e4m3 e4m3);
 
 /* Self-attention from packed rows [rows, (heads + 2*kv_heads)*head_dim]: per-head RMS norm of q
  * and k (weights may be NULL), rotation by angles, softmax(q k^T / sqrt(head_dim)) v.
+ * Uses qkv up: on a GPU its q and k are normed and rotated where they lie.
  * cos, sin: [rows, head_dim/2] fp32, or NULL for none.  interleaved: pairs are (2i, 2i+1), else
  * (i, i + head_dim/2).  Returns [rows, heads*head_dim]. */
 struct kt_attention_args {
@@ -105,6 +137,21 @@ struct kt_attention_args {
     double eps;
 };
 kt kt_attention(struct kt_scope *s, const struct kt_attention_args *args);
+
+/* Between the latent [C,H,W] in fp32 and token rows [H/p * W/p, p*p*C], which run along the lines
+ * of the picture, within a row by line, column, channel. */
+kt kt_patchify(struct kt_scope *s, kt latent, int patch, enum kt_dtype dtype);
+/* One Euler step.  Changes latent: += stride * -(with + guidance * (with - without)), the sums in
+ * fp32, and sets bad to 1 if a value is then not finite. */
+struct kt_patch_step {
+    kt latent;        /* [C,H,W] fp32, dense */
+    kt with, without; /* token rows of the model's output; without NULL: no guidance */
+    kt stride;        /* [1] fp32 on the device: next sigma minus this one */
+    kt bad;           /* [1] KT_I32, or NULL */
+    double guidance;
+    int patch;
+};
+void kt_patch_step(struct kt_scope *s, const struct kt_patch_step *args);
 
 /* --- pictures: [1,C,H,W], channels last in memory ------------------------------------------- */
 struct kt_conv_args {

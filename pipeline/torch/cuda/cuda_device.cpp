@@ -12,6 +12,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <ATen/Version.h>
+#include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -103,5 +104,16 @@ static void trim()
     }
 }
 
-extern "C" __attribute__((visibility("default")))
-const kiln_cuda_plugin kiln_cuda_plugin_1 = {TORCH_VERSION, count, start, memory, trim};
+static int capability(int device)
+{
+    try {
+        const cudaDeviceProp *card =
+            at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device));
+        return card->major * 10 + card->minor;
+    } catch (...) {
+        return 0;
+    }
+}
+
+extern "C" __attribute__((visibility("default"))) const kiln_cuda_plugin kiln_cuda_plugin_2 = {
+    TORCH_VERSION, count, start, memory, trim, capability, &kiln::cuda_model_kernels};

@@ -1,11 +1,35 @@
 /* plugin.hpp - what libkiln_cuda.so offers to the pipeline that opens it: one table, found by name.
  *
- * The name carries the version of this struct: change both together.  No exception leaves it.
+ * The name carries the version of these structs: change them together.  No exception leaves the
+ * functions about devices; the kernels throw, as LibTorch's operators beside them do.
  */
 #ifndef KILN_CUDA_PLUGIN_HPP
 #define KILN_CUDA_PLUGIN_HPP
 
 #include <cstddef>
+
+#include "pipeline/torch/internal.hpp"
+
+namespace kiln
+{
+
+/* The launchers of kernels/ over tensors in bf16 on a CUDA device, each on its current stream.
+ * Operands are checked by the launchers; rows have at most KILN_ROW_MAX values. */
+struct model_kernels {
+    kt_tensor (*rms_norm)(const at::Tensor &x, const at::Tensor &weight, double eps,
+                          const at::Tensor &scale, kt_e4m3 e4m3);
+    /* The next rows are empty where there is no next weight. */
+    at::Tensor (*add_rms_norm)(const kt_residual_norm &args, kt_tensor *ret_next);
+    at::Tensor (*layer_norm)(const at::Tensor &x, double eps, const at::Tensor &scale);
+    kt_tensor (*swiglu)(const at::Tensor &gate_up, kt_e4m3 e4m3);
+    kt_tensor (*quantise)(const at::Tensor &rows);
+    /* Norms and turns q and k where they lie in the packed rows. */
+    void (*turn_heads)(const kt_attention_args &args, const at::Tensor &qkv);
+    at::Tensor (*patchify)(const at::Tensor &latent, int patch); /* fp32 to bf16 */
+    void (*patch_step)(const struct kt_patch_step &args);
+};
+
+} // namespace kiln
 
 struct kiln_cuda_plugin {
     const char *torch_version; /* LibTorch's, whose headers it was built with */
@@ -15,9 +39,24 @@ struct kiln_cuda_plugin {
     bool (*start)(int device, char *reason, size_t size);
     /* Bytes in tensors, and bytes taken from the device for them. */
     bool (*memory)(int device, size_t *ret_used, size_t *ret_held);
-    void (*trim)(); /* gives what no tensor uses back to the devices */
+    void (*trim)();                /* gives what no tensor uses back to the devices */
+    int (*capability)(int device); /* 90 for 9.0; 0 if that cannot be found out */
+    const kiln::model_kernels *model;
 };
 
-extern "C" const kiln_cuda_plugin kiln_cuda_plugin_1;
+extern "C" const kiln_cuda_plugin kiln_cuda_plugin_2;
+
+namespace kiln
+{
+
+extern const model_kernels cuda_model_kernels; /* in the library */
+
+/* In the pipeline: the library's table once it is open, NULL before. */
+const kiln_cuda_plugin *cuda_plugin();
+/* The kernels that take x, if it is on a GPU and of this dtype; else NULL. */
+const model_kernels *gpu_kernels(const at::Tensor &x, at::ScalarType dtype = at::kBFloat16);
+bool likes_e4m3(int device);
+
+} // namespace kiln
 
 #endif

@@ -1,0 +1,254 @@
+/* model_kernels.cpp - the launchers of kernels/ over LibTorch's tensors: memory, streams, errors.
+ *
+ * A launcher neither allocates nor waits; here its results are allocated from LibTorch's cache and
+ * it is queued on the device's current stream, which may be one that records a graph.
+ */
+#include "pipeline/torch/cuda/plugin.hpp"
+
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "kernels/layer_norm.h"
+#include "kernels/patches.h"
+#include "kernels/qkv_rope.h"
+#include "kernels/quantise.h"
+#include "kernels/rms_norm.h"
+#include "kernels/swiglu.h"
+
+namespace kiln
+{
+
+/* Calls launcher(stream, err) on the device and the current stream of x; throws what it says. */
+template <class F> static void launch_on(const at::Tensor &x, F &&launcher)
+{
+    kiln_error err{};
+    const c10::cuda::CUDAGuard guard(x.device());
+    const int code = launcher(c10::cuda::getCurrentCUDAStream(x.device().index()).stream(), &err);
+    TORCH_CHECK(code == KILN_OK, err.text);
+}
+
+static at::Tensor dense(const at::Tensor &x)
+{
+    return x.defined() ? x.contiguous() : x;
+}
+
+static const void *data_of(const at::Tensor &x)
+{
+    return x.defined() ? x.const_data_ptr() : nullptr;
+}
+
+/* A vector that every row of x, n values each, is multiplied with. */
+static at::Tensor factor_of(const at::Tensor &x, const at::Tensor &factor)
+{
+    if (!factor.defined())
+        return factor;
+    TORCH_CHECK(factor.numel() == x.size(-1) && factor.scalar_type() == x.scalar_type() &&
+                    factor.device() == x.device(),
+                "a factor of shape ", factor.sizes(), " for rows of shape ", x.sizes());
+    return factor.contiguous();
+}
+
+static void want_rows(const at::Tensor &x)
+{
+    TORCH_CHECK(x.dim() == 2, "rows have the shape ", x.sizes());
+}
+
+/* Memory for a result of rows by n, in the forms that are wanted. */
+static kt_tensor result_like(const at::Tensor &x, int64_t n, kt_e4m3 e4m3)
+{
+    kt_tensor out;
+    at::Tensor wide;
+    if (e4m3 != KT_E4M3_ONLY)
+        wide = at::empty({x.size(0), n}, x.options());
+    if (e4m3 == KT_E4M3_NO)
+        return {wide, {}, {}};
+    out.t = at::empty({x.size(0), n}, x.options().dtype(at::kFloat8_e4m3fn));
+    out.scale = at::empty({x.size(0)}, x.options().dtype(at::kFloat));
+    out.wide = wide;
+    return out;
+}
+
+/* Where a kernel shall write a result of either form; NULL where it is not wanted. */
+static void *rows_of(kt_tensor &out)
+{
+    if (!out.scale.defined())
+        return out.t.data_ptr();
+    return out.wide.defined() ? out.wide.data_ptr() : nullptr;
+}
+static uint8_t *codes_of(kt_tensor &out)
+{
+    return out.scale.defined() ? static_cast<uint8_t *>(out.t.data_ptr()) : nullptr;
+}
+static float *scales_of(kt_tensor &out)
+{
+    return out.scale.defined() ? out.scale.data_ptr<float>() : nullptr;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+static kt_tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps,
+                          const at::Tensor &scale, kt_e4m3 e4m3)
+{
+    want_rows(x);
+    const at::Tensor in = dense(x), w = factor_of(x, weight), f = factor_of(x, scale);
+    kt_tensor out = result_like(in, in.size(1), e4m3);
+    kiln_rms_norm args{};
+    args.x = data_of(in), args.weight = data_of(w), args.factor = data_of(f);
+    args.y = rows_of(out), args.n = in.size(1), args.eps = static_cast<float>(eps);
+    args.format = KILN_BF16, args.quantised = codes_of(out), args.row_scale = scales_of(out);
+    launch_on(in, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_rms_norm_launch(&args, in.size(0), stream, err);
+    });
+    return out;
+}
+
+static at::Tensor add_rms_norm(const kt_residual_norm &a, kt_tensor *ret_next)
+{
+    want_rows(a.y->t);
+    const at::Tensor in = dense(a.y->t), add = dense(a.x->t);
+    TORCH_CHECK(add.sizes() == in.sizes() && add.scalar_type() == in.scalar_type(), "rows of ",
+                in.sizes(), " onto a residual of ", add.sizes());
+    const at::Tensor weight = factor_of(in, a.weight->t), gate = factor_of(in, maybe(a.gate));
+    const at::Tensor next_weight = factor_of(in, maybe(a.next_weight));
+    const at::Tensor next_scale = factor_of(in, maybe(a.next_scale));
+    at::Tensor y = at::empty_like(in);
+    kiln_rms_norm args{};
+    args.x = data_of(in), args.weight = data_of(weight), args.factor = data_of(gate);
+    args.add = data_of(add), args.y = y.data_ptr(), args.n = in.size(1);
+    args.eps = static_cast<float>(a.eps), args.format = KILN_BF16;
+    if (a.next_weight) {
+        *ret_next = result_like(in, in.size(1), a.next_e4m3);
+        args.next_weight = data_of(next_weight), args.next_factor = data_of(next_scale);
+        args.next = rows_of(*ret_next);
+        args.quantised = codes_of(*ret_next), args.row_scale = scales_of(*ret_next);
+    }
+    launch_on(in, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_rms_norm_launch(&args, in.size(0), stream, err);
+    });
+    return y;
+}
+
+static at::Tensor layer_norm(const at::Tensor &x, double eps, const at::Tensor &scale)
+{
+    want_rows(x);
+    const at::Tensor in = dense(x), f = factor_of(x, scale);
+    at::Tensor y = at::empty_like(in);
+    kiln_layer_norm args{};
+    args.x = data_of(in), args.scale = data_of(f), args.y = y.data_ptr();
+    args.n = in.size(1), args.eps = static_cast<float>(eps), args.format = KILN_BF16;
+    launch_on(in, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_layer_norm_launch(&args, in.size(0), stream, err);
+    });
+    return y;
+}
+
+static kt_tensor swiglu(const at::Tensor &gate_up, kt_e4m3 e4m3)
+{
+    want_rows(gate_up);
+    const at::Tensor in = dense(gate_up);
+    kt_tensor out = result_like(in, in.size(1) / 2, e4m3);
+    kiln_swiglu args{};
+    args.gate_up = data_of(in), args.y = rows_of(out), args.n = in.size(1) / 2;
+    args.format = KILN_BF16, args.quantised = codes_of(out), args.row_scale = scales_of(out);
+    launch_on(in, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_swiglu_launch(&args, in.size(0), stream, err);
+    });
+    return out;
+}
+
+static kt_tensor quantise(const at::Tensor &rows)
+{
+    const at::Tensor in = dense(rows);
+    kt_tensor out = result_like(in, in.size(1), KT_E4M3_ONLY);
+    kiln_quantise args{};
+    args.x = data_of(in), args.quantised = codes_of(out), args.row_scale = scales_of(out);
+    args.n = in.size(1), args.format = KILN_BF16;
+    launch_on(in, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_quantise_launch(&args, in.size(0), stream, err);
+    });
+    return out;
+}
+
+/* --- heads ------------------------------------------------------------------------------------ */
+
+/* A table of angles for all rows. */
+static at::Tensor angles_of(const kt_attention_args &a, kt table, const at::Tensor &qkv)
+{
+    if (!table)
+        return {};
+    TORCH_CHECK(table->t.scalar_type() == at::kFloat && table->t.dim() == 2 &&
+                    table->t.size(0) == qkv.size(0) && table->t.size(1) * 2 == a.head_dim,
+                "angles of shape ", table->t.sizes(), " for rows of ", qkv.sizes());
+    return table->t.contiguous();
+}
+
+static void turn_heads(const kt_attention_args &a, const at::Tensor &qkv)
+{
+    const at::Tensor cos = angles_of(a, a.cos, qkv), sin = angles_of(a, a.sin, qkv);
+    const at::Tensor q_norm = dense(maybe(a.q_norm)), k_norm = dense(maybe(a.k_norm));
+    for (const at::Tensor &norm : {q_norm, k_norm})
+        TORCH_CHECK(!norm.defined() ||
+                        (norm.numel() == a.head_dim && norm.scalar_type() == qkv.scalar_type()),
+                    "a norm of shape ", norm.sizes(), " for heads of ", a.head_dim);
+    char *base = static_cast<char *>(qkv.data_ptr());
+    kiln_qkv_rope args{};
+    args.qkv = base, args.q_norm = data_of(q_norm), args.k_norm = data_of(k_norm);
+    args.cos = static_cast<const float *>(data_of(cos));
+    args.sin = static_cast<const float *>(data_of(sin));
+    args.q = base, args.k = base + static_cast<int64_t>(a.heads) * a.head_dim * 2;
+    args.rows = qkv.size(0), args.heads = a.heads, args.kv_heads = a.kv_heads;
+    args.head_dim = a.head_dim, args.interleaved = a.interleaved;
+    args.eps = static_cast<float>(a.eps), args.q_scale = 1.0f;
+    args.format = args.out_format = KILN_BF16, args.in_place = 1;
+    launch_on(qkv, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_qkv_rope_launch(&args, stream, err);
+    });
+}
+
+/* --- latents ---------------------------------------------------------------------------------- */
+
+static kiln_patches shape_of(const at::Tensor &latent, int patch)
+{
+    kiln_patches shape{};
+    shape.items = 1, shape.patch = patch, shape.format = KILN_BF16;
+    shape.channels = static_cast<int>(latent.size(0));
+    shape.height = static_cast<int>(latent.size(1));
+    shape.width = static_cast<int>(latent.size(2));
+    shape.item_rows = latent.size(1) / patch * (latent.size(2) / patch);
+    return shape;
+}
+
+static at::Tensor patchify(const at::Tensor &latent, int patch)
+{
+    const kiln_patches shape = shape_of(latent, patch);
+    at::Tensor tokens = at::empty({shape.item_rows, latent.size(0) * patch * patch},
+                                  latent.options().dtype(at::kBFloat16));
+    const kiln_patchify args{shape, latent.const_data_ptr<float>(), tokens.data_ptr()};
+    launch_on(latent, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_patchify_launch(&args, stream, err);
+    });
+    return tokens;
+}
+
+static void patch_step(const struct kt_patch_step &a)
+{
+    const at::Tensor with = dense(a.with->t), without = dense(maybe(a.without));
+    TORCH_CHECK(a.stride->t.scalar_type() == at::kFloat && a.stride->t.is_cuda() &&
+                    (!a.bad || (a.bad->t.scalar_type() == at::kInt && a.bad->t.is_cuda())),
+                "the stride is one fp32 on the device, the mark one int32");
+    kiln_patch_step args{};
+    args.shape = shape_of(a.latent->t, a.patch);
+    args.with = data_of(with), args.without = data_of(without);
+    args.guidance = static_cast<float>(a.guidance);
+    args.stride = a.stride->t.const_data_ptr<float>();
+    args.latent = a.latent->t.data_ptr<float>();
+    args.bad = a.bad ? static_cast<uint32_t *>(a.bad->t.data_ptr()) : nullptr;
+    launch_on(a.latent->t, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_patch_step_launch(&args, stream, err);
+    });
+}
+
+const model_kernels cuda_model_kernels = {rms_norm, add_rms_norm, layer_norm, swiglu,
+                                          quantise, turn_heads,   patchify,   patch_step};
+
+} // namespace kiln

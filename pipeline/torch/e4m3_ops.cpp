@@ -1,0 +1,81 @@
+/* e4m3_ops.cpp - rows of 8-bit floats: made of plain ones, multiplied, and made plain again.
+ *
+ * A row has a factor of its own, so that the largest activation of one token does not push those
+ * of another below the smallest code.  A product of two such matrices is, for every element, the
+ * product of the codes times both rows' factors, which is how the tensor cores' results are scaled
+ * on devices that have them; elsewhere the codes are made plain numbers first, which gives the
+ * same up to the order of the sums.
+ */
+#include "pipeline/torch/cpu_ops.hpp"
+
+#include "kernels/fp8.h"
+#include "pipeline/torch/cuda/plugin.hpp"
+
+using kiln::run;
+
+namespace kiln
+{
+
+at::Tensor plain(const kt_tensor &x, at::ScalarType dtype)
+{
+    if (x.wide.defined())
+        return x.wide.to(dtype);
+    if (!x.scale.defined())
+        return x.t.to(dtype);
+    return x.t.to(at::kFloat).mul_(x.scale.unsqueeze(-1)).to(dtype);
+}
+
+at::Tensor plain(const kt_tensor &x)
+{
+    return x.scale.defined() ? plain(x, at::kBFloat16) : x.t;
+}
+
+/* The meaning, from LibTorch's operators: see kernels/fp8.h. */
+static kt_tensor quantised_by_torch(const at::Tensor &rows)
+{
+    at::Tensor wide = rows.to(at::kFloat);
+    at::Tensor top = wide.abs().amax({-1}, true).clamp_min_(KILN_E4M3_FLOOR);
+    at::Tensor codes = (wide * (KILN_E4M3_MAX / top)).clamp_(-KILN_E4M3_MAX, KILN_E4M3_MAX);
+    return {codes.to(at::kFloat8_e4m3fn), (top / KILN_E4M3_MAX).squeeze(-1), {}};
+}
+
+kt_tensor quantised(const at::Tensor &rows, kt_e4m3 e4m3)
+{
+    if (e4m3 == KT_E4M3_NO)
+        return {rows, {}, {}};
+    TORCH_CHECK(rows.dim() == 2, "rows to be quantised have the shape ", rows.sizes());
+    const model_kernels *gpu = gpu_kernels(rows);
+    kt_tensor out = gpu                ? gpu->quantise(rows)
+                    : cpu::takes(rows) ? cpu::quantise(rows)
+                                       : quantised_by_torch(rows);
+    if (e4m3 == KT_E4M3_TOO)
+        out.wide = rows;
+    return out;
+}
+
+/* The tensor cores take rows in multiples of 16 bytes on both sides. */
+static bool multiplies(const at::Tensor &x, const at::Tensor &weight)
+{
+    return x.is_cuda() && likes_e4m3(x.device().index()) && weight.size(0) % 16 == 0 &&
+           weight.size(1) % 16 == 0;
+}
+
+at::Tensor linear_e4m3(const kt_tensor &x, const kt_tensor &weight, const at::Tensor &bias)
+{
+    const kt_tensor rows = x.scale.defined() ? x : quantised(x.t, KT_E4M3_ONLY);
+    const at::ScalarType dtype = x.scale.defined() ? at::kBFloat16 : x.t.scalar_type();
+    if (!multiplies(rows.t, weight.t))
+        return linear(plain({rows.t, rows.scale, {}}, dtype), plain(weight, dtype), bias);
+    const std::optional<at::Tensor> add = bias.defined() ? std::make_optional(bias) : std::nullopt;
+    return at::_scaled_mm(rows.t.contiguous(), weight.t.t(), rows.scale.unsqueeze(1),
+                          weight.scale.unsqueeze(0), add, std::nullopt, at::kBFloat16,
+                          /*use_fast_accum=*/true)
+        .to(dtype);
+}
+
+} // namespace kiln
+
+kt kt_quantise_rows(kt_scope *s, kt x)
+{
+    return run(s, "quantise_rows", {x}, [&] { return kiln::quantised(x->t, KT_E4M3_ONLY); });
+}
