@@ -9,12 +9,16 @@
 flow: target x0 - noise; small pictures first, every size from 35 % of the time on.  guided: the target is
 (x0 - noise) + g (T(caption) - T("")) with T the frozen result of the first stage, which bakes
 guidance into one forward.  Matrices inside blocks learn by Muon, the rest by AdamW; an
-exponential mean of the weights is what is kept.
+exponential mean of the weights is what is kept: every minute, on SIGTERM and at the end.
+
+The time starts when the data is there and the compiler has worked: two to three minutes on a bare machine, most of
+it the compiler's (set TORCHINDUCTOR_CACHE_DIR to a folder that outlives the run to pay it once).
 """
 import argparse
 import copy
 import os
 import random
+import signal
 import time
 
 import torch
@@ -29,6 +33,8 @@ from muon import Muon
 from world import sample_scene
 
 LR = {"flow": (4e-3, 1.5e-3), "guided": (1.6e-3, 6e-4)}      # Muon, AdamW
+WARM = 40                                 # steps before the clock starts: the compiler works in them
+SAVE_S = 60
 
 
 def rate(stage, gone, resumed):
@@ -114,12 +120,15 @@ def main():
     muon = Muon(matrices, muon_lr)
     adam = torch.optim.AdamW(rest, adam_lr, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     empty_ids, empty_len = tokens([""], "cuda")
-    start, budget, step, seen, shown, gone = time.time(), args.minutes * 60, 0, 0, 0.0, 0.0
+    stopped = []
+    signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
+    start = saved = time.time()
+    budget, step, seen, shown, gone = args.minutes * 60, 0, 0, 0.0, 0.0
     while gone < 1:
         factor = rate(args.stage, gone, bool(args.start)) * min(1, (step + 1) / 200)
         for group in adam.param_groups:
             group["lr"] = adam_lr * factor
-        large = shared.random() < (0.5 if args.start or gone > 0.35 else 0.0)
+        large = shared.random() < (0.5 if args.start or gone > 0.35 or step < WARM else 0.0)
         z, ids, lengths = pool.pick(LARGE if large else SMALL)
         z = z.float()
         noise, sigma = torch.randn_like(z), draw_sigmas(len(z), z.device, *(8 * side for side in z.shape[2:]))
@@ -136,7 +145,7 @@ def main():
         for p in (*matrices, *rest):
             p.grad = None
         loss.backward()
-        clock = average([*matrices, *rest], (time.time() - start) / budget)
+        clock = average([*matrices, *rest], 1e3 if stopped else (time.time() - start) / budget)
         torch.nn.utils.clip_grad_norm_(rest, 1.0)
         muon.step(muon_lr * factor)
         adam.step()
@@ -144,14 +153,17 @@ def main():
         with torch.no_grad():
             torch._foreach_lerp_(list(ema.parameters()), list(model.parameters()), 1 - keep)
         step, seen = step + 1, seen + len(z)
-        if step % 10 == 0:
+        if step == WARM:
+            print(f"warm after {time.time() - start:.0f} s", flush=True)
+            start = saved = time.time()
+        elif step % 10 == 0 and (step > WARM or stopped):
             gone = clock.item()
         shown = 0.98 * shown + 0.02 * loss.item() if step % 10 == 0 and shown else shown or loss.item()
         if step % 1000 == 0 and rank == 0:
             print(f"{args.stage} step {step} {time.time() - start:.0f} s, {seen} pictures, loss {shown:.4f}", flush=True)
-        if step % 6000 == 0 and rank == 0:
+        if step % 10 == 0 and rank == 0 and time.time() - saved > SAVE_S:
             save_weights(ema, os.path.join(args.out, args.stage))
-            evaluate(ema, vae, args.out, args.stage)
+            saved = time.time()
     pool.close()
     if dist.is_initialized():
         dist.destroy_process_group()
