@@ -4,9 +4,16 @@
 #include <cstring>
 
 #include "kernels/group_norm_silu.h"
+#include "pipeline/torch/cuda/plugin.hpp"
 
 using kiln::run;
 using kiln::run_void;
+
+const kiln::image_kernels *kiln::gpu_image_kernels(const at::Tensor &x)
+{
+    const kiln_cuda_plugin *plugin = cuda_plugin();
+    return plugin && x.is_cuda() && x.scalar_type() == at::kBFloat16 ? plugin->image : nullptr;
+}
 
 static at::Tensor channels_last(const at::Tensor &x)
 {
@@ -16,6 +23,13 @@ static at::Tensor channels_last(const at::Tensor &x)
 kt kt_conv2d(kt_scope *s, const struct kt_conv_args *args)
 {
     return run(s, "conv2d", {args->x, args->weight}, [&] {
+        /* Once for all: the same values, in the order in which they will be read again. */
+        args->weight->t = channels_last(args->weight->t);
+        if (const auto *kernels = kiln::gpu_image_kernels(args->x->t)) {
+            at::Tensor y = kernels->convolve(*args);
+            if (y.defined())
+                return y;
+        }
         at::Tensor x = channels_last(args->x->t);
         int64_t pad = args->pad_before;
         if (args->pad_before != args->pad_after) {
@@ -23,8 +37,8 @@ kt kt_conv2d(kt_scope *s, const struct kt_conv_args *args)
                 x, {args->pad_before, args->pad_after, args->pad_before, args->pad_after});
             pad = 0;
         }
-        at::Tensor y = kiln::convolve(x, channels_last(args->weight->t), kiln::maybe(args->bias),
-                                      args->stride, pad, args->dilation ? args->dilation : 1);
+        at::Tensor y = kiln::convolve(x, args->weight->t, kiln::maybe(args->bias), args->stride,
+                                      pad, args->dilation ? args->dilation : 1);
         return args->add ? y.add_(args->add->t) : y;
     });
 }
@@ -32,9 +46,12 @@ kt kt_conv2d(kt_scope *s, const struct kt_conv_args *args)
 kt kt_group_norm(kt_scope *s, kt x, int groups, kt weight, kt bias, double eps, bool silu)
 {
     return run(s, "group_norm", {x, weight, bias}, [&] {
-        if (kiln::cpu::takes(x->t) && x->t.size(1) <= KILN_NORM_CHANNELS_MAX)
+        const bool in_bound = x->t.size(1) <= KILN_NORM_CHANNELS_MAX;
+        if (kiln::cpu::takes(x->t) && in_bound)
             return kiln::cpu::group_norm(channels_last(x->t), groups, weight->t, bias->t, eps,
                                          silu);
+        if (const auto *kernels = kiln::gpu_image_kernels(x->t); kernels && in_bound)
+            return kernels->group_norm(x->t, groups, weight->t, bias->t, eps, silu);
         at::Tensor y = at::group_norm(channels_last(x->t), groups, weight->t, bias->t, eps);
         return silu ? at::silu_(y) : y;
     });
@@ -43,6 +60,8 @@ kt kt_group_norm(kt_scope *s, kt x, int groups, kt weight, kt bias, double eps, 
 kt kt_upsample2(kt_scope *s, kt x)
 {
     return run(s, "upsample", {x}, [&] {
+        if (const auto *kernels = kiln::gpu_image_kernels(x->t))
+            return kernels->upsample(x->t);
         return at::upsample_nearest2d(channels_last(x->t), {x->t.size(2) * 2, x->t.size(3) * 2});
     });
 }
@@ -86,4 +105,10 @@ void kt_to_rgb8(kt_scope *s, kt x, uint8_t *out)
         bytes = bytes.to(at::kCPU).contiguous();
         memcpy(out, bytes.const_data_ptr<uint8_t>(), static_cast<size_t>(bytes.numel()));
     });
+}
+
+void kt_conv_search(int candidates)
+{
+    if (const kiln_cuda_plugin *plugin = kiln::cuda_plugin())
+        plugin->image->search(candidates);
 }

@@ -47,6 +47,14 @@ static at::Tensor heads_of(const kt_attention_args *args, int64_t from, int64_t 
     return turn && args->cos ? rotate(x, args->cos->t, args->sin->t, args->interleaved) : x;
 }
 
+/* One bare head that fused attention does not take: that of the autoencoder. */
+static bool is_wide(const kt_attention_args &a)
+{
+    constexpr int widest_fused = 256;
+    return a.heads == 1 && a.kv_heads == 1 && a.head_dim > widest_fused && !a.q_norm && !a.k_norm &&
+           !a.cos && !a.causal;
+}
+
 } // namespace kiln
 
 /* RMS(x) * weight * factor, onto add where there is one, wherever the kernels of the GPU do not
@@ -129,6 +137,9 @@ kt kt_attention(kt_scope *s, const kt_attention_args *args)
                     args->qkv->t.size(1), " for ", h, " + 2*", g, " heads of ", d);
         if (kiln::cpu::takes(args->qkv->t) && d <= KILN_HEAD_DIM_MAX)
             return kiln::cpu::attention(*args);
+        if (const auto *kernels = kiln::gpu_image_kernels(args->qkv->t);
+            kernels && kiln::is_wide(*args))
+            return kernels->wide_attention(args->qkv->t, d);
         at::Tensor q = kiln::heads_of(args, 0, h, args->q_norm, true).unsqueeze(0);
         at::Tensor k = kiln::heads_of(args, h, g, args->k_norm, true).unsqueeze(0);
         at::Tensor v = kiln::heads_of(args, h + g, g, nullptr, false).unsqueeze(0);

@@ -162,6 +162,9 @@ struct kt_conv_args {
     kt add;                    /* NULL, or added to the result */
 };
 kt kt_conv2d(struct kt_scope *s, const struct kt_conv_args *args);
+/* How many of cuDNN's proposals are timed when a shape comes for the first time in bf16 on a GPU;
+ * 1, as it is at first: its first one is taken, the same in every process. */
+void kt_conv_search(int candidates);
 kt kt_group_norm(struct kt_scope *s, kt x, int groups, kt weight, kt bias, double eps, bool silu);
 kt kt_upsample2(struct kt_scope *s, kt x); /* nearest, twice the size */
 /* To another size: the mean of the area under each pixel, or between the four nearest pixels. */

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 
+#include "pipeline/torch/cuda/image_kernels.hpp"
 #include "pipeline/torch/internal.hpp"
 
 namespace kiln
@@ -42,6 +43,7 @@ struct kiln_cuda_plugin {
     void (*trim)();                /* gives what no tensor uses back to the devices */
     int (*capability)(int device); /* 90 for 9.0; 0 if that cannot be found out */
     const kiln::model_kernels *model;
+    const kiln::image_kernels *image;
 };
 
 extern "C" const kiln_cuda_plugin kiln_cuda_plugin_2;
@@ -55,6 +57,8 @@ extern const model_kernels cuda_model_kernels; /* in the library */
 const kiln_cuda_plugin *cuda_plugin();
 /* The kernels that take x, if it is on a GPU and of this dtype; else NULL. */
 const model_kernels *gpu_kernels(const at::Tensor &x, at::ScalarType dtype = at::kBFloat16);
+/* The same for pictures in bf16, and the attention over their pixels. */
+const image_kernels *gpu_image_kernels(const at::Tensor &x);
 bool likes_e4m3(int device);
 
 } // namespace kiln

@@ -1,0 +1,379 @@
+/* cudnn_conv.cpp - see cudnn_conv.hpp.
+ *
+ * cuDNN's graph interface: tensors are described, operations on them are chained (convolution, add,
+ * add), heuristics propose engines for the chain, the first one that builds becomes the plan of
+ * that shape and is kept for the life of the process.  Engines that may sum in another order from
+ * run to run are passed over: a picture must not depend on when it was drawn.
+ */
+#include "pipeline/torch/cuda/cudnn_conv.hpp"
+
+#if __has_include(<cudnn.h>)
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cudnn/Handle.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cudnn.h>
+
+namespace kiln
+{
+
+static std::atomic<int> candidates_timed{1};
+
+static void check(cudnnStatus_t status, const char *what)
+{
+    TORCH_CHECK(status == CUDNN_STATUS_SUCCESS, "cuDNN, ", what, ": ", cudnnGetErrorString(status));
+}
+
+/* --- descriptors ------------------------------------------------------------------------------ */
+
+class descriptor
+{
+  public:
+    explicit descriptor(cudnnBackendDescriptorType_t type)
+    {
+        check(cudnnBackendCreateDescriptor(type, &raw_), "descriptor");
+    }
+    descriptor(descriptor &&other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
+    descriptor &operator=(descriptor &&other) noexcept
+    {
+        std::swap(raw_, other.raw_);
+        return *this;
+    }
+    ~descriptor()
+    {
+        if (raw_)
+            cudnnBackendDestroyDescriptor(raw_);
+    }
+    cudnnBackendDescriptor_t raw() const { return raw_; }
+    void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+             const void *values)
+    {
+        check(cudnnBackendSetAttribute(raw_, name, type, count, values), "attribute");
+    }
+    void set(cudnnBackendAttributeName_t name, const std::vector<int64_t> &values)
+    {
+        set(name, CUDNN_TYPE_INT64, static_cast<int64_t>(values.size()), values.data());
+    }
+    void set(cudnnBackendAttributeName_t name, const descriptor &other)
+    {
+        set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &other.raw_);
+    }
+    void set(cudnnBackendAttributeName_t name, cudnnDataType_t type)
+    {
+        set(name, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    }
+    bool try_finalize() { return cudnnBackendFinalize(raw_) == CUDNN_STATUS_SUCCESS; }
+    void finalize(const char *what) { check(cudnnBackendFinalize(raw_), what); }
+
+  private:
+    cudnnBackendDescriptor_t raw_ = nullptr;
+};
+
+/* --- the graph of a shape --------------------------------------------------------------------- */
+
+/* What the data pointers of an execution are called. */
+enum slot : int64_t { SLOT_X = 1, SLOT_W, SLOT_BIAS, SLOT_ADD, SLOT_Y, SLOT_SUM, SLOT_BIASED };
+
+struct shape {
+    int64_t device, n, c, h, w, k, kernel_h, kernel_w, stride, before, after, dilation;
+    bool bias, add;
+
+    auto key() const
+    {
+        return std::array<int64_t, 14>{device,   n,      c,      h,     w,        k,    kernel_h,
+                                       kernel_w, stride, before, after, dilation, bias, add};
+    }
+    int64_t out(int64_t side, int64_t kernel) const
+    {
+        return (side + before + after - dilation * (kernel - 1) - 1) / stride + 1;
+    }
+};
+
+/* [n][c][h][w], channels last; a virtual tensor exists between two operations alone, in fp32. */
+static descriptor picture(slot id, int64_t n, int64_t c, int64_t h, int64_t w, bool is_virtual)
+{
+    descriptor d(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    d.set(CUDNN_ATTR_TENSOR_DATA_TYPE, is_virtual ? CUDNN_DATA_FLOAT : CUDNN_DATA_BFLOAT16);
+    d.set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::vector<int64_t>{n, c, h, w});
+    d.set(CUDNN_ATTR_TENSOR_STRIDES, std::vector<int64_t>{h * w * c, 1, w * c, c});
+    d.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, std::vector<int64_t>{id});
+    d.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::vector<int64_t>{16});
+    if (is_virtual)
+        d.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
+    d.finalize("tensor");
+    return d;
+}
+
+static descriptor convolution(const shape &s)
+{
+    descriptor d(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    d.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT);
+    d.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+    d.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, std::vector<int64_t>{s.dilation, s.dilation});
+    d.set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::vector<int64_t>{s.stride, s.stride});
+    d.set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, std::vector<int64_t>{s.before, s.before});
+    d.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, std::vector<int64_t>{s.after, s.after});
+    d.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::vector<int64_t>{2});
+    d.finalize("convolution");
+    return d;
+}
+
+static descriptor convolving(const descriptor &conv, const descriptor &x, const descriptor &w,
+                             const descriptor &y)
+{
+    descriptor d(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+    const float one = 1, zero = 0;
+    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, conv);
+    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
+    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w);
+    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
+    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, 1, &one);
+    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, 1, &zero);
+    d.finalize("convolution in a graph");
+    return d;
+}
+
+static descriptor adding(const descriptor &x, const descriptor &b, const descriptor &y)
+{
+    descriptor mode(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    const cudnnPointwiseMode_t add = CUDNN_POINTWISE_ADD;
+    mode.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &add);
+    mode.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
+    mode.finalize("addition");
+    descriptor d(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    d.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, mode);
+    d.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+    d.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
+    d.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+    d.finalize("addition in a graph");
+    return d;
+}
+
+/* y = x * w [+ bias] [+ add]; the descriptors are copied into the graph when it is finalized. */
+static descriptor graph_of(const shape &s)
+{
+    const int64_t oh = s.out(s.h, s.kernel_h), ow = s.out(s.w, s.kernel_w);
+    const bool last_is_bias = s.bias && !s.add;
+    const descriptor x = picture(SLOT_X, s.n, s.c, s.h, s.w, false);
+    const descriptor w = picture(SLOT_W, s.k, s.c, s.kernel_h, s.kernel_w, false);
+    const descriptor y = picture(SLOT_Y, s.n, s.k, oh, ow, false);
+    const descriptor sum = picture(SLOT_SUM, s.n, s.k, oh, ow, true);
+    const descriptor biased = picture(SLOT_BIASED, s.n, s.k, oh, ow, true);
+    std::vector<descriptor> ops;
+    ops.push_back(convolving(convolution(s), x, w, s.bias || s.add ? sum : y));
+    if (s.bias)
+        ops.push_back(
+            adding(sum, picture(SLOT_BIAS, 1, s.k, 1, 1, false), last_is_bias ? y : biased));
+    if (s.add)
+        ops.push_back(adding(s.bias ? biased : sum, picture(SLOT_ADD, s.n, s.k, oh, ow, false), y));
+    std::vector<cudnnBackendDescriptor_t> raw;
+    for (const descriptor &op : ops)
+        raw.push_back(op.raw());
+    descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    const cudnnHandle_t handle = at::native::getCudnnHandle();
+    graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+    graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+              static_cast<int64_t>(raw.size()), raw.data());
+    graph.finalize("graph");
+    return graph;
+}
+
+/* --- engines ---------------------------------------------------------------------------------- */
+
+/* Always the same sum, at full precision. */
+static bool engine_is_steady(const descriptor &config)
+{
+    descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    cudnnBackendDescriptor_t raw = engine.raw();
+    int64_t count = 0;
+    if (cudnnBackendGetAttribute(config.raw(), CUDNN_ATTR_ENGINECFG_ENGINE,
+                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &raw))
+        return false;
+    std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes;
+    count = 0;
+    if (cudnnBackendGetAttribute(engine.raw(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                 CUDNN_TYPE_NUMERICAL_NOTE, notes.size(), &count, notes.data()))
+        return false;
+    return std::none_of(notes.begin(), notes.begin() + count, [](cudnnBackendNumericalNote_t n) {
+        return n == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC ||
+               n == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION ||
+               n == CUDNN_NUMERICAL_NOTE_WINOGRAD || n == CUDNN_NUMERICAL_NOTE_FFT;
+    });
+}
+
+/* Adds what one kind of heuristics proposes, best first. */
+static void propose(const descriptor &graph, cudnnBackendHeurMode_t mode,
+                    std::vector<descriptor> &configs)
+{
+    constexpr int64_t most = 24;
+    descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+    heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    if (!heuristics.try_finalize())
+        return;
+    std::vector<descriptor> found;
+    std::vector<cudnnBackendDescriptor_t> raw;
+    for (int64_t i = 0; i < most; i++) {
+        found.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+        raw.push_back(found.back().raw());
+    }
+    int64_t count = 0;
+    if (cudnnBackendGetAttribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, most, &count, raw.data()))
+        return;
+    for (int64_t i = 0; i < std::min(count, most); i++)
+        if (engine_is_steady(found[static_cast<size_t>(i)]))
+            configs.push_back(std::move(found[static_cast<size_t>(i)]));
+}
+
+struct plan {
+    descriptor built{CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR};
+    int64_t workspace = 0;
+};
+
+static bool build(const descriptor &config, plan &p)
+{
+    const cudnnHandle_t handle = at::native::getCudnnHandle();
+    int64_t count = 0;
+    p.built.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+    p.built.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+    return p.built.try_finalize() &&
+           !cudnnBackendGetAttribute(p.built.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                     CUDNN_TYPE_INT64, 1, &count, &p.workspace);
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
+
+struct operands {
+    const at::Tensor &x, &weight, &bias, &add, &y;
+};
+
+static bool execute(const plan &p, const operands &o)
+{
+    std::vector<int64_t> ids{SLOT_X, SLOT_W, SLOT_Y};
+    std::vector<void *> data{o.x.data_ptr(), o.weight.data_ptr(), o.y.data_ptr()};
+    if (o.bias.defined()) {
+        ids.push_back(SLOT_BIAS);
+        data.push_back(o.bias.data_ptr());
+    }
+    if (o.add.defined()) {
+        ids.push_back(SLOT_ADD);
+        data.push_back(o.add.data_ptr());
+    }
+    const at::Tensor workspace = at::empty({p.workspace}, o.x.options().dtype(at::kByte));
+    void *space = workspace.data_ptr();
+    descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids);
+    pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
+             static_cast<int64_t>(data.size()), data.data());
+    pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &space);
+    pack.finalize("operands");
+    return cudnnBackendExecute(at::native::getCudnnHandle(), p.built.raw(), pack.raw()) ==
+           CUDNN_STATUS_SUCCESS;
+}
+
+/* Milliseconds of a run, the best of a few; a negative number if it does not run. */
+static float time_of(const plan &p, const operands &o)
+{
+    constexpr int runs = 4;
+    float best = -1;
+    for (int i = 0; i < runs; i++) {
+        at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
+        begin.record();
+        if (!execute(p, o))
+            return -1;
+        end.record();
+        end.synchronize();
+        const float ms = begin.elapsed_time(end);
+        best = i == 1 || (i > 1 && ms < best) ? ms : best; /* the first one warms up */
+    }
+    return best;
+}
+
+/* The plan of a shape, or NULL if there is none.  A later proposal must be clearly faster than an
+ * earlier one: choices between equals would differ from process to process. */
+static std::unique_ptr<plan> choose(const shape &s, const operands &o)
+{
+    constexpr float clearly = 0.95f;
+    const descriptor graph = graph_of(s);
+    std::vector<descriptor> configs;
+    propose(graph, CUDNN_HEUR_MODE_A, configs);
+    propose(graph, CUDNN_HEUR_MODE_FALLBACK, configs);
+    std::unique_ptr<plan> best;
+    float best_time = 0;
+    int built = 0;
+    const int most = candidates_timed;
+    for (size_t i = 0; i < configs.size() && built < most; i++) {
+        auto p = std::make_unique<plan>();
+        if (!build(configs[i], *p))
+            continue;
+        const float ms = most > 1 ? time_of(*p, o) : 0;
+        if (ms < 0)
+            continue;
+        built++;
+        if (!best || ms < best_time * clearly) {
+            best = std::move(p);
+            best_time = ms;
+        }
+    }
+    return best;
+}
+
+bool cudnn_convolve(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
+                    const at::Tensor &add, int64_t stride, conv_padding pad, int64_t dilation,
+                    at::Tensor &y)
+{
+    static std::mutex lock;
+    /* Never freed: at exit cuDNN may be gone before a static variable is. */
+    static auto &plans = *new std::map<std::array<int64_t, 14>, std::unique_ptr<plan>>;
+    const shape s{x.device().index(), x.size(0),      x.size(1),      x.size(2),    x.size(3),
+                  weight.size(0),     weight.size(2), weight.size(3), stride,       pad.before,
+                  pad.after,          dilation,       bias.defined(), add.defined()};
+    if (s.c % 8 || s.k % 8)
+        return false;
+    at::Tensor out = at::empty({s.n, s.k, s.out(s.h, s.kernel_h), s.out(s.w, s.kernel_w)},
+                               x.options().memory_format(at::MemoryFormat::ChannelsLast));
+    const operands o{x, weight, bias, add, out};
+    const std::lock_guard<std::mutex> guard(lock);
+    auto found = plans.find(s.key());
+    if (found == plans.end())
+        found = plans.emplace(s.key(), choose(s, o)).first;
+    if (!found->second || !execute(*found->second, o))
+        return false;
+    y = out;
+    return true;
+}
+
+void cudnn_search(int candidates)
+{
+    candidates_timed = std::max(1, candidates);
+}
+
+} // namespace kiln
+
+#else
+
+namespace kiln
+{
+
+bool cudnn_convolve(const at::Tensor &, const at::Tensor &, const at::Tensor &, const at::Tensor &,
+                    int64_t, conv_padding, int64_t, at::Tensor &)
+{
+    return false;
+}
+
+void cudnn_search(int) {}
+
+} // namespace kiln
+
+#endif

@@ -1,0 +1,32 @@
+/* cudnn_conv.hpp - a convolution, its bias and what is added to it, as one cuDNN kernel.
+ *
+ * bf16, channels last, sums in fp32, one rounding at the end.  LibTorch's own convolution adds the
+ * bias in a pass of its own, and the residual in another: at 1024 px those passes are a fifth of
+ * a decode (kernels/LAB.md).
+ */
+#ifndef KILN_TORCH_CUDNN_CONV_HPP
+#define KILN_TORCH_CUDNN_CONV_HPP
+
+#include <ATen/ATen.h>
+
+namespace kiln
+{
+
+struct conv_padding {
+    int64_t before, after; /* zeros around height and width */
+};
+
+/* conv(x, weight) + bias + add, into y; bias and add may be undefined, all are dense and channels
+ * last, and channels come in eights.  False where cuDNN has no single kernel for this shape, or
+ * the build had no cuDNN headers: then y is untouched. */
+bool cudnn_convolve(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
+                    const at::Tensor &add, int64_t stride, conv_padding pad, int64_t dilation,
+                    at::Tensor &y);
+
+/* How many of cuDNN's proposals are timed when a shape comes for the first time; 1: its first one
+ * is taken as it is, the same in every process. */
+void cudnn_search(int candidates);
+
+} // namespace kiln
+
+#endif

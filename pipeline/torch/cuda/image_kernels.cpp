@@ -1,0 +1,148 @@
+/* image_kernels.cpp - the decoder's kernels over tensors: bf16 pictures [n,C,H,W], channels last,
+ * on the current stream of their device; see plugin.hpp. */
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include "kernels/group_norm_silu.h"
+#include "kernels/rgb8.h"
+#include "kernels/softmax.h"
+#include "kernels/upsample.h"
+#include "pipeline/torch/cuda/cudnn_conv.hpp"
+#include "pipeline/torch/cuda/image_kernels.hpp"
+#include "pipeline/torch/internal.hpp"
+
+namespace kiln
+{
+
+/* Scores of one block of query rows of attention: 512 MiB of fp32.  Fewer rows than this gives at
+ * 1024 px, and the product with v would have less than one tile for each multiprocessor. */
+static constexpr int64_t score_values = 128 * 1024 * 1024;
+
+static kiln_stream stream_of(const at::Tensor &x)
+{
+    return at::cuda::getCurrentCUDAStream(x.device().index()).stream();
+}
+
+static void check(int code, const kiln_error &err)
+{
+    TORCH_CHECK(code == 0, err.text);
+}
+
+static at::Tensor channels_last(const at::Tensor &x)
+{
+    return x.defined() ? x.contiguous(at::MemoryFormat::ChannelsLast) : x;
+}
+
+/* Zeros behind x along its first dimension, up to a multiple of eight. */
+static at::Tensor in_eights(const at::Tensor &x)
+{
+    const int64_t missing = -x.size(0) & 7;
+    if (missing == 0)
+        return x;
+    std::vector<int64_t> pads(static_cast<size_t>(2 * x.dim()), 0);
+    pads.back() = missing; /* pads run from the last dimension to the first */
+    const at::Tensor padded = at::constant_pad_nd(x, pads);
+    return x.dim() == 4 ? channels_last(padded) : padded;
+}
+
+/* The last convolution has three results: cuDNN's fast kernels want eight, of which the caller sees
+ * the first three, as strides of the same memory. */
+static at::Tensor convolve_image(const kt_conv_args &args)
+{
+    const c10::cuda::CUDAGuard guard(args.x->t.device());
+    const at::Tensor x = channels_last(args.x->t), weight = channels_last(args.weight->t);
+    const at::Tensor bias = args.bias ? args.bias->t.contiguous() : at::Tensor();
+    const at::Tensor add = args.add ? channels_last(args.add->t) : at::Tensor();
+    const int64_t dilation = args.dilation ? args.dilation : 1, out = weight.size(0);
+    at::Tensor y;
+    if (!add.defined() || out % 8 == 0)
+        cudnn_convolve(x, in_eights(weight), bias.defined() ? in_eights(bias) : bias, add,
+                       args.stride, {args.pad_before, args.pad_after}, dilation, y);
+    return y.defined() ? y.narrow(1, 0, out) : y;
+}
+
+static at::Tensor group_norm(const at::Tensor &picture, int groups, const at::Tensor &weight,
+                             const at::Tensor &bias, double eps, bool silu)
+{
+    const c10::cuda::CUDAGuard guard(picture.device());
+    const at::Tensor x = channels_last(picture), w = weight.contiguous(), b = bias.contiguous();
+    at::Tensor y = at::empty_like(x);
+    kiln_group_norm args{};
+    args.x = x.const_data_ptr(), args.y = y.data_ptr();
+    args.weight = w.const_data_ptr(), args.bias = b.const_data_ptr();
+    args.pixels = x.size(2) * x.size(3), args.channels = static_cast<int>(x.size(1));
+    args.groups = groups, args.eps = static_cast<float>(eps), args.silu = silu;
+    args.format = KILN_BF16;
+    const auto bytes = static_cast<int64_t>(kiln_group_norm_workspace(&args, x.size(0)));
+    at::Tensor workspace = at::empty({bytes}, x.options().dtype(at::kByte));
+    kiln_error err;
+    check(kiln_group_norm_launch(&args, x.size(0), workspace.data_ptr(), stream_of(x), &err), err);
+    return y;
+}
+
+static at::Tensor upsample(const at::Tensor &picture)
+{
+    const c10::cuda::CUDAGuard guard(picture.device());
+    const at::Tensor x = channels_last(picture);
+    at::Tensor y = at::empty({x.size(0), x.size(1), 2 * x.size(2), 2 * x.size(3)},
+                             x.options().memory_format(at::MemoryFormat::ChannelsLast));
+    const kiln_upsample args{x.const_data_ptr(),
+                             y.data_ptr(),
+                             x.size(0),
+                             static_cast<int>(x.size(2)),
+                             static_cast<int>(x.size(3)),
+                             static_cast<int>(x.size(1))};
+    kiln_error err;
+    check(kiln_upsample_launch(&args, stream_of(x), &err), err);
+    return y;
+}
+
+/* Straight from the memory of a convolution, whose pixels may have more channels than x shows. */
+static at::Tensor rgb8(const at::Tensor &picture)
+{
+    const c10::cuda::CUDAGuard guard(picture.device());
+    const int64_t width = picture.size(3), channels = picture.stride(3);
+    const bool dense = picture.stride(1) == 1 && picture.stride(2) == width * channels;
+    const at::Tensor x = dense ? picture : channels_last(picture);
+    const int64_t pixels = x.size(2) * width;
+    at::Tensor bytes = at::empty({3 * pixels}, x.options().dtype(at::kByte));
+    const kiln_rgb8 args{x.const_data_ptr(), bytes.data_ptr<uint8_t>(), pixels,
+                         static_cast<int>(x.stride(3)), KILN_BF16};
+    kiln_error err;
+    check(kiln_rgb8_launch(&args, stream_of(x), &err), err);
+    return bytes;
+}
+
+/* softmax(q k^T / sqrt(d)) v of one head that is too wide for fused attention, in blocks of query
+ * rows: the scores of a block are fp32 from the product to the probabilities. */
+static at::Tensor wide_attention(const at::Tensor &qkv, int64_t d)
+{
+    const c10::cuda::CUDAGuard guard(qkv.device());
+    const int64_t rows = qkv.size(0), block = std::clamp<int64_t>(score_values / rows, 1, rows);
+    const at::Tensor k = qkv.narrow(1, d, d).t(), v = qkv.narrow(1, 2 * d, d);
+    at::Tensor out = at::empty({rows, d}, qkv.options());
+    at::Tensor scores = at::empty({block, rows}, qkv.options().dtype(at::kFloat));
+    at::Tensor shares = at::empty({block, rows}, qkv.options());
+    for (int64_t row = 0; row < rows; row += block) {
+        const int64_t n = std::min(block, rows - row);
+        at::Tensor s = scores.narrow(0, 0, n), p = shares.narrow(0, 0, n);
+        at::mm_out(s, qkv.narrow(0, row, n).narrow(1, 0, d), k, at::kFloat);
+        const kiln_softmax args{s.data_ptr<float>(), p.data_ptr(), rows, KILN_BF16,
+                                1.0f / std::sqrt(static_cast<float>(d))};
+        kiln_error err;
+        check(kiln_softmax_launch(&args, n, stream_of(qkv), &err), err);
+        at::Tensor part = out.narrow(0, row, n);
+        at::mm_out(part, p, v);
+    }
+    return out;
+}
+
+const image_kernels cuda_image_kernels = {convolve_image, group_norm,     upsample,
+                                          rgb8,           wide_attention, cudnn_search};
+
+} // namespace kiln

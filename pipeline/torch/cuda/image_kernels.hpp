@@ -1,0 +1,31 @@
+/* image_kernels.hpp - what pictures need on a GPU: the part of the plug-in's table that is called
+ * for bf16 tensors on a CUDA device.  Pictures are [n,C,H,W], channels last; all throw as LibTorch
+ * does.
+ */
+#ifndef KILN_TORCH_IMAGE_KERNELS_HPP
+#define KILN_TORCH_IMAGE_KERNELS_HPP
+
+#include <ATen/ATen.h>
+
+#include "pipeline/torch/tensor.h"
+
+namespace kiln
+{
+
+struct image_kernels {
+    /* Undefined where no single kernel does it all: the caller then goes through LibTorch. */
+    at::Tensor (*convolve)(const kt_conv_args &args);
+    at::Tensor (*group_norm)(const at::Tensor &x, int groups, const at::Tensor &weight,
+                             const at::Tensor &bias, double eps, bool silu);
+    at::Tensor (*upsample)(const at::Tensor &x);
+    at::Tensor (*rgb8)(const at::Tensor &x); /* the first three channels as bytes, on the device */
+    /* Packed rows [rows, 3d] of one head without norms and angles. */
+    at::Tensor (*wide_attention)(const at::Tensor &qkv, int64_t d);
+    void (*search)(int candidates); /* see kt_conv_search() */
+};
+
+extern const image_kernels cuda_image_kernels; /* in libkiln_cuda.so */
+
+} // namespace kiln
+
+#endif
