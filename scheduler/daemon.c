@@ -7,6 +7,8 @@
 #include "scheduler/leader.h"
 #include "schemas/log.h"
 #include "storage/config_flags.h"
+#include "storage/exporter.h"
+#include "storage/health.h"
 
 #define STANDBY_MS 1000 /* between attempts to lead */
 #define STEP_MS 50      /* a step's wait for events */
@@ -16,6 +18,8 @@ struct daemon {
     char *const *argv;
     struct kiln_daemon_signals *signals;
     struct kiln_config *config;
+    struct kiln_exporter *exporter;
+    struct kiln_gauges *gauges;
     bool announced; /* scheduler_ready was logged */
     bool away;      /* the ledger is; logged once */
 };
@@ -68,6 +72,46 @@ static bool hopeless(int rc)
     return rc == KILN_CONFIG || rc == KILN_DENIED;
 }
 
+/* A silence longer than a lease, or three seconds, is not what a server that is well does. */
+static double silence_s(const struct daemon *daemon)
+{
+    double lease_s = kiln_config_number(daemon->config, KILN_KEY_LEASE_S);
+    return lease_s > 3 ? lease_s : 3;
+}
+
+/* The page of metrics; a fleet works without it, so what stands in its way is said and no more. */
+static void open_page(struct daemon *daemon)
+{
+    struct kiln_error err = {0};
+    struct kiln_exporter_page page = {
+        .program = KILN_METRIC_OF_SCHEDULER,
+        .name = "kiln-scheduler",
+        .pool = kiln_config_text(daemon->config, KILN_KEY_POOL),
+        .collect = kiln_gauges_collect,
+    };
+    kiln_health_starting("the ledger was not reached yet");
+    kiln_health_expect(KILN_PEER_LEDGER, silence_s(daemon));
+    if (kiln_config_int(daemon->config, KILN_KEY_SCHEDULER_PORT) == 0)
+        return;
+    page.arg = daemon->gauges = kiln_gauges_new();
+    int rc = daemon->gauges ? kiln_exporter_start(daemon->config, KILN_KEY_SCHEDULER_PORT, &page,
+                                                  &daemon->exporter, &err)
+                            : kiln_fail(&err, KILN_NO_MEMORY, "no memory");
+    if (rc)
+        kiln_log(KILN_LOG_WARNING, "metrics_off", kiln_f("error", "%s", err.text));
+    else
+        kiln_log(
+            KILN_LOG_INFO, "metrics_on",
+            kiln_f("address", "%s", kiln_config_text(daemon->config, KILN_KEY_METRICS_ADDRESS)),
+            kiln_f("port", "%u", kiln_exporter_port(daemon->exporter)));
+}
+
+static void close_page(struct daemon *daemon)
+{
+    kiln_exporter_stop(daemon->exporter);
+    kiln_gauges_free(daemon->gauges);
+}
+
 /* --- leading --------------------------------------------------------------------------------- */
 static int lead(struct daemon *daemon, struct kiln_ledger *ledger, struct kiln_error *err)
 {
@@ -77,8 +121,13 @@ static int lead(struct daemon *daemon, struct kiln_ledger *ledger, struct kiln_e
         return rc;
     kiln_log(KILN_LOG_INFO, "leading",
              kiln_f("pool", "%s", kiln_config_text(daemon->config, KILN_KEY_POOL)));
+    leader->gauges = daemon->gauges;
+    kiln_health_expect(KILN_PEER_BUS, silence_s(daemon));
     while (rc == 0 && !asked_to_end(daemon))
         rc = kiln_leader_step(leader, STEP_MS, err);
+    kiln_health_expect(KILN_PEER_BUS, 0);
+    if (daemon->gauges)
+        kiln_gauges_standby(daemon->gauges);
     kiln_leader_close(leader);
     return rc;
 }
@@ -89,8 +138,10 @@ static void announce(struct daemon *daemon, bool leader)
     if (daemon->away)
         kiln_log(KILN_LOG_INFO, "ledger_back");
     daemon->away = false;
+    kiln_health_heard(KILN_PEER_LEDGER);
     if (daemon->announced)
         return;
+    kiln_health_starting(NULL);
     daemon->announced = true;
     kiln_log(KILN_LOG_INFO, "scheduler_ready",
              kiln_f("pool", "%s", kiln_config_text(daemon->config, KILN_KEY_POOL)),
@@ -145,6 +196,8 @@ int kiln_daemon_run(int argc, char *const *argv, struct kiln_daemon_signals *sig
 {
     struct daemon daemon = {.argc = argc, .argv = argv, .signals = signals};
     int rc = read_settings(&daemon, err);
+    if (rc == 0)
+        open_page(&daemon);
     while (rc == 0 && !atomic_load(&signals->stop)) {
         rc = serve(&daemon, err);
         if (rc || !atomic_exchange(&signals->reload, false))
@@ -157,6 +210,7 @@ int kiln_daemon_run(int argc, char *const *argv, struct kiln_daemon_signals *sig
     }
     if (rc == 0)
         kiln_log(KILN_LOG_INFO, "scheduler_ended");
+    close_page(&daemon);
     kiln_config_free(daemon.config);
     return rc;
 }

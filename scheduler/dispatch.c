@@ -78,6 +78,7 @@ static int take_back(struct kiln_leader *leader, const struct kiln_policy_pick *
                                           .attempt = jobs[i].attempt,
                                           .code = KILN_OK,
                                           .reason = "the bus did not take the assignment"};
+    kiln_metric_add(KILN_METRIC_JOBS_RETURNED, KILN_CAUSE_UNSENT, count);
     kiln_policy_release(leader->policy, pick->worker, pick->tag);
     int rc = kiln_ledger_return(leader->ledger, returns, count, states, err);
     for (size_t i = 0; i < count && rc == 0; i++)
@@ -121,6 +122,9 @@ static int assign(struct kiln_leader *leader, const struct kiln_policy_pick *pic
         rc = take_back(leader, pick, jobs, count, err);
     } else {
         remember(leader, pick, id, jobs, count, now_ms);
+        kiln_metric_add(KILN_METRIC_ASSIGNMENTS, pick->rule, 1);
+        kiln_metric_add(KILN_METRIC_SWITCHES, pick->load, 1);
+        kiln_metric_observe(KILN_METRIC_ASSIGNMENT_JOBS, 0, (double)count);
         kiln_log(KILN_LOG_DEBUG, "assigned", kiln_f("assignment", "%s", id),
                  kiln_f("worker", "%s", pick->worker), kiln_f("jobs", "%zu", count),
                  kiln_f("rule", "%s", kiln_policy_rule_name(pick->rule)),
@@ -164,7 +168,7 @@ static int take_back_ahead(struct kiln_leader *leader, int64_t now_ms, struct ki
     struct kiln_error bus_err;
     kiln_log(KILN_LOG_INFO, "taken_back", kiln_f("assignment", "%s", assigned->id),
              kiln_f("worker", "%s", member->name), kiln_f("gain_s", "%.1f", steal.gain_s));
-    int rc = kiln_give_back(leader, member, assigned, &how, err);
+    int rc = kiln_give_back(leader, member, assigned, &how, KILN_CAUSE_TAKEN_BACK, err);
     if (rc)
         return rc;
     if (kiln_fleet_order(leader, member->name, KILN_ORDER_DROP, 0, assigned->id, &bus_err))

@@ -147,6 +147,7 @@ static void tell_lost(struct kiln_leader *leader, const struct kiln_member *memb
                       int64_t silent_ms)
 {
     struct kiln_error err;
+    kiln_metric_add(KILN_METRIC_LEASES_LOST, 0, 1);
     kiln_log(KILN_LOG_WARNING, "worker_lost", kiln_f("worker", "%s", member->name),
              kiln_f("silent_s", "%.1f", (double)silent_ms / 1000),
              kiln_f("assignments", "%u", member->hand_count));
@@ -339,6 +340,7 @@ void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, i
     snprintf(member->incarnation, sizeof(member->incarnation), "%s", beat->incarnation);
     snprintf(member->device_class, sizeof(member->device_class), "%s", beat->device_class);
     snprintf(member->running, sizeof(member->running), "%s", beat->running);
+    member->draining = beat->draining;
 
     uint32_t held = 0, on_the_way = 0;
     struct kiln_policy_worker report = {.model = beat->model,

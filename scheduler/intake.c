@@ -7,6 +7,7 @@
 
 #include "scheduler/intake_page.h"
 #include "schemas/log.h"
+#include "schemas/metrics.h"
 #include "schemas/styles.h"
 #include "storage/backoff.h"
 #include "storage/ledger_read.h"
@@ -224,6 +225,9 @@ static void account(struct kiln_intake *intake, uint64_t *ret_inserted)
     intake->counts.duplicate += page->offered - page->inserted;
     intake->counts.refused += page->refused;
     intake->counts.unreadable += page->unreadable;
+    kiln_metric_add(KILN_METRIC_INTAKE, KILN_INTAKE_INSERTED, page->inserted);
+    kiln_metric_add(KILN_METRIC_INTAKE, KILN_INTAKE_DUPLICATE, page->offered - page->inserted);
+    kiln_metric_add(KILN_METRIC_INTAKE, KILN_INTAKE_REFUSED, page->refused);
     *ret_inserted = page->inserted;
     page->inserted = page->offered = page->refused = page->unreadable = 0;
 }

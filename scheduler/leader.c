@@ -15,7 +15,9 @@
 
 #include "schemas/log.h"
 #include "storage/backoff.h"
+#include "storage/health.h"
 #include "storage/ledger_read.h"
+#include "storage/stopwatch.h"
 
 #define LEAD_MS 500    /* between confirmations of the lock */
 #define CLOCK_MS 10000 /* between comparisons of the clocks */
@@ -149,6 +151,8 @@ static int confirm_lead(struct kiln_leader *leader, int64_t now_ms, struct kiln_
     leader->lead_due_ms = now_ms + LEAD_MS;
     if (rc == 0 && !leads)
         return kiln_fail(err, KILN_STALE, "another scheduler leads pool '%s'", leader->pool);
+    if (rc == 0)
+        kiln_health_heard(KILN_PEER_LEDGER);
     return rc;
 }
 
@@ -210,6 +214,8 @@ static bool hear(struct kiln_leader *leader, uint32_t wait_ms, int64_t now_ms)
         kiln_log(KILN_LOG_INFO, "bus_back");
     }
     leader->bus_away = rc != 0;
+    if (!rc)
+        kiln_health_heard(KILN_PEER_BUS);
     if (rc) { /* set while it is away, for the very round in which it is back judges the silent */
         leader->bus_back_ms = kiln_clock_ms() + KNOCK_MS;
         pause_ms(wait_ms);
@@ -233,20 +239,11 @@ static int forget(struct kiln_leader *leader, int64_t now_ms, struct kiln_error 
     return rc;
 }
 
-int kiln_leader_step(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_error *err)
+/* All that follows hearing; what is due first is what jobs wait for. */
+static int work(struct kiln_leader *leader, bool bus, struct kiln_error *err)
 {
     int64_t now_ms = kiln_clock_ms();
-    int rc = now_ms >= leader->lead_due_ms ? confirm_lead(leader, now_ms, err) : 0;
-    if (rc)
-        return rc;
-    bool hurry = leader->busy && !leader->bus_away;
-    leader->busy = false;
-    bool bus = hear(leader, hurry ? 0 : wait_ms, now_ms);
-    if (leader->ledger_error.code)
-        return kiln_fail(err, leader->ledger_error.code, "%s", leader->ledger_error.text);
-    now_ms = kiln_clock_ms();
-    if (now_ms >= leader->clock_due_ms)
-        rc = compare_clocks(leader, now_ms, err);
+    int rc = now_ms >= leader->clock_due_ms ? compare_clocks(leader, now_ms, err) : 0;
     if (rc == 0 && bus && now_ms >= leader->reconcile_due_ms) {
         leader->reconcile_due_ms = now_ms + leader->lease_ms / 4;
         rc = kiln_reconcile(leader, now_ms, err);
@@ -259,5 +256,24 @@ int kiln_leader_step(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_e
         rc = kiln_dispatch(leader, kiln_clock_ms(), err);
     if (rc == 0 && !leader->busy && now_ms >= leader->forget_due_ms)
         rc = forget(leader, now_ms, err);
+    if (rc == 0 && leader->gauges)
+        rc = kiln_gauges_tend(leader->gauges, leader, now_ms, err);
+    return rc;
+}
+
+int kiln_leader_step(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_error *err)
+{
+    int64_t now_ms = kiln_clock_ms();
+    int rc = now_ms >= leader->lead_due_ms ? confirm_lead(leader, now_ms, err) : 0;
+    if (rc)
+        return rc;
+    bool hurry = leader->busy && !leader->bus_away;
+    leader->busy = false;
+    bool bus = hear(leader, hurry ? 0 : wait_ms, now_ms);
+    if (leader->ledger_error.code)
+        return kiln_fail(err, leader->ledger_error.code, "%s", leader->ledger_error.text);
+    int64_t started = kiln_stopwatch_start();
+    rc = work(leader, bus, err);
+    kiln_metric_observe(KILN_METRIC_STEP_SECONDS, 0, kiln_stopwatch_s(started));
     return rc;
 }

@@ -11,6 +11,7 @@
  *     answer.c     what the command line asks the leader
  *     dispatch.c   picks of the policy become assignments
  *     costs.c      what finished assignments teach, and its way over a restart
+ *     gauges.c     the copy of all this that the metrics show
  *
  * Time is CLOCK_MONOTONIC in milliseconds; times of the ledger are its database's wall clock and
  * are brought over by `clock_offset_ms`.
@@ -21,9 +22,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "scheduler/gauges.h"
 #include "scheduler/intake.h"
 #include "scheduler/policy.h"
 #include "schemas/config.h"
+#include "schemas/metrics.h"
 #include "schemas/wire.h"
 #include "storage/bus.h"
 #include "storage/ledger.h"
@@ -63,6 +66,7 @@ struct kiln_member {
         running[KILN_WIRE_ID_MAX + 1]; /* the assignment that the latest beat says is being drawn */
     bool known;                        /* a beat was read; else only the ledger names it */
     bool present, bye;                 /* in the last round of beats; has said good-bye */
+    bool draining;                     /* says the latest beat */
     bool foreign;                      /* speaks another protocol version, which was logged */
     int64_t started_ms, sent_ms; /* the worker's own words, compared for equality and order only */
     int64_t changed_ms;          /* when a new beat was last read */
@@ -101,6 +105,7 @@ struct kiln_leader {
     bool loaded, sweeping, queue_full;
     int64_t began_ms;
     int64_t sweep_began_ms;
+    struct kiln_gauges *gauges; /* the daemon's; NULL where nobody looks */
     /* the intake thread */
     pthread_t intake_thread;
     bool intake_started;
@@ -158,10 +163,11 @@ int kiln_hear(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_error *e
 int kiln_hear_beats(struct kiln_leader *leader, int64_t now_ms,
                     struct kiln_error *err) KILN_MUST_CHECK;
 /* Failures of these are the ledger's. */
-/* Returns the jobs of an assignment that are open, and loads those that wait again. */
+/* Returns the jobs of an assignment that are open, and loads those that wait again; cause is what
+ * the metrics say of it. */
 int kiln_give_back(struct kiln_leader *leader, const struct kiln_member *member,
                    const struct kiln_assigned *assigned, const struct kiln_return *how,
-                   struct kiln_error *err) KILN_MUST_CHECK;
+                   enum kiln_return_cause cause, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_reconcile(struct kiln_leader *leader, int64_t now_ms,
                    struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_load(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err) KILN_MUST_CHECK;

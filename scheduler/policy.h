@@ -137,6 +137,7 @@ struct kiln_policy_group {
     const char *model, *lora_set; /* borrowed until the next call */
     uint32_t width, height, steps, jobs, holders;
     double guidance, backlog_s;
+    int64_t queued_ms; /* since when the next one waits, of whichever tenant waits longest */
     bool alone;
 };
 typedef void kiln_policy_each_group(void *arg, const struct kiln_policy_group *group);

@@ -21,6 +21,19 @@ void kiln_policy_counts(const struct kiln_policy *p, struct kiln_policy_counts *
     };
 }
 
+/* Since when the job waits that its tenant's turn would take; the earliest over the tenants. */
+static int64_t group_queued_ms(const struct kiln_policy *p, const struct pol_group *g)
+{
+    int64_t first = INT64_MAX;
+    uint32_t queue = kiln_order_first(p->queue_rank, g->queues);
+    for (; queue != KILN_NONE; queue = kiln_order_next(p->queue_rank, g->queues, queue)) {
+        uint32_t job = kiln_order_first(p->job_rank, p->queues[queue].jobs);
+        if (job != KILN_NONE && p->jobs[job].queued_ms < first)
+            first = p->jobs[job].queued_ms;
+    }
+    return first;
+}
+
 static void each_in_set(const struct kiln_policy *p, uint32_t set, kiln_policy_each_group *each,
                         void *arg)
 {
@@ -37,6 +50,7 @@ static void each_in_set(const struct kiln_policy *p, uint32_t set, kiln_policy_e
                                         .holders = s->holders,
                                         .guidance = g->guidance,
                                         .backlog_s = g->ready * g->unit_s,
+                                        .queued_ms = group_queued_ms(p, g),
                                         .alone = g->alone};
         each(arg, &out);
     }

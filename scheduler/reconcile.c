@@ -120,9 +120,21 @@ static bool is_unread(const struct unread *unread, const char *id)
 }
 
 /* --- returning ------------------------------------------------------------------------------- */
+static void count_return(const struct kiln_return *how, int state, enum kiln_return_cause cause)
+{
+    int code = state == KILN_JOB_FAILED && how->crashed ? KILN_POISONED : how->code;
+    if (state < 0) /* it was somebody else's already */
+        return;
+    kiln_metric_add(KILN_METRIC_JOBS_RETURNED, cause, 1);
+    if (state == KILN_JOB_FAILED)
+        kiln_metric_add(KILN_METRIC_FAILURES, (uint32_t)code, 1);
+    else if (code != KILN_OK)
+        kiln_metric_add(KILN_METRIC_RETRIES, (uint32_t)code, 1);
+}
+
 int kiln_give_back(struct kiln_leader *leader, const struct kiln_member *member,
                    const struct kiln_assigned *assigned, const struct kiln_return *how,
-                   struct kiln_error *err)
+                   enum kiln_return_cause cause, struct kiln_error *err)
 {
     struct kiln_return returns[KILN_ASSIGN_MAX];
     int states[KILN_ASSIGN_MAX];
@@ -140,6 +152,7 @@ int kiln_give_back(struct kiln_leader *leader, const struct kiln_member *member,
     uint32_t failed = 0;
     for (size_t i = 0; i < count && rc == 0; i++) {
         failed += states[i] == KILN_JOB_FAILED;
+        count_return(how, states[i], cause);
         if (states[i] == KILN_JOB_QUEUED)
             rc = kiln_load_one(leader, returns[i].id, err);
     }
@@ -180,7 +193,8 @@ static int return_lost(struct kiln_leader *leader, struct kiln_member *member,
                  idle ? "went away before it began" : "vanished");
         struct kiln_return how = {
             .code = idle ? KILN_OK : KILN_UNAVAILABLE, .reason = reason, .crashed = !idle};
-        rc = kiln_give_back(leader, member, assigned, &how, err);
+        rc = kiln_give_back(leader, member, assigned, &how,
+                            idle ? KILN_CAUSE_UNBEGUN : KILN_CAUSE_CRASHED, err);
         if (rc == 0)
             rc = look_for_waiting(leader, assigned, err);
         if (rc == 0)
@@ -195,7 +209,7 @@ static int return_missing(struct kiln_leader *leader, struct kiln_member *member
     struct kiln_return how = {.code = assigned->seen ? KILN_STALE : KILN_OK,
                               .reason = assigned->seen ? "its worker does not hold it any more"
                                                        : "it never reached its worker"};
-    int rc = kiln_give_back(leader, member, assigned, &how, err);
+    int rc = kiln_give_back(leader, member, assigned, &how, KILN_CAUSE_MISSING, err);
     if (rc == 0)
         kiln_fleet_drop(member, assigned);
     return rc;

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "schemas/metrics.h"
 #include "schemas/text.h"
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
@@ -104,6 +105,7 @@ void kiln_log_fields(enum kiln_level level, const char *event, const struct kiln
 {
     if (level > __atomic_load_n(&log_settings.level, __ATOMIC_RELAXED))
         return;
+    kiln_metric_add(KILN_METRIC_LOG_LINES, level, 1);
     struct kiln_text line = {0};
     char time_text[48];
     stamp(time_text, sizeof time_text);

@@ -12,6 +12,7 @@
 #include "storage/ledger_internal.h"
 #include "storage/ledger_pg.h"
 #include "storage/migrate.h"
+#include "storage/stopwatch.h"
 
 #define DEADLOCK_TRIES 5
 #define LEAD_IDLE_MIN_MS 3000 /* a leader confirms its lock every half second */
@@ -94,6 +95,12 @@ static int run_once(struct kiln_pg *pg, const struct kiln_statement *statement,
     return kiln_pg_finish(pg, 0, ret, err);
 }
 
+/* What a request took, whatever it took, for the page of metrics. */
+static void note(enum kiln_ledger_way way, int rc, int64_t started)
+{
+    kiln_stopwatch_note(KILN_METRIC_LEDGER_SECONDS, way, KILN_METRIC_LEDGER_ERRORS, rc, started);
+}
+
 /* Whether a failed attempt is worth another at once: a connection that was dead already, once, and
  * deadlocks a few times. */
 struct again {
@@ -117,10 +124,12 @@ int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *sta
     int rc;
     if (params->short_of_memory)
         return kiln_fail(err, KILN_NO_MEMORY, "ledger, %s: no memory", statement->name);
+    int64_t started = kiln_stopwatch_start();
     do {
         again.was_connected = ledger->pg.conn != NULL;
         rc = run_once(&ledger->pg, statement, params, ret, err);
     } while (try_again(&again, &ledger->pg, rc));
+    note(KILN_LEDGER_STATEMENT, rc, started);
     return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
 }
 
@@ -190,10 +199,12 @@ int kiln_ledger_run_many(struct kiln_ledger *ledger, const struct kiln_statement
         if (params[i].short_of_memory)
             return kiln_fail(err, KILN_NO_MEMORY, "ledger, %s: no memory", statement->name);
     }
+    int64_t started = kiln_stopwatch_start();
     do {
         again.was_connected = ledger->pg.conn != NULL;
         rc = run_many_once(&ledger->pg, statement, params, count, last, ret, err);
     } while (try_again(&again, &ledger->pg, rc));
+    note(KILN_LEDGER_PIPELINE, rc, started);
     return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
 }
 
@@ -241,6 +252,7 @@ static int walk_rows(struct kiln_ledger *ledger, const char *begin,
         return kiln_fail(err, KILN_NO_MEMORY, "ledger, %s: no memory", statement->name);
     struct again again = {0};
     int rc;
+    int64_t started = kiln_stopwatch_start();
     do {
         again.was_connected = pg->conn != NULL;
         rc = kiln_pg_connect(pg, err);
@@ -255,6 +267,7 @@ static int walk_rows(struct kiln_ledger *ledger, const char *begin,
         rc = kiln_pg_exec(pg, "COMMIT", 0, NULL, err);
     else if (pg->conn && kiln_pg_exec(pg, "ROLLBACK", 0, NULL, NULL) != 0)
         kiln_pg_drop(pg);
+    note(KILN_LEDGER_WALK, rc, started);
     return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
 }
 

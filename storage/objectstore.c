@@ -16,6 +16,7 @@
 #include "schemas/digest.h"
 #include "schemas/limits.h"
 #include "storage/objectstore_backend.h"
+#include "storage/stopwatch.h"
 
 #define KEY_PART_MAX 255 /* NAME_MAX of every file system in use */
 #define PROBE_BODY "kiln probe"
@@ -115,15 +116,31 @@ static void prepare(struct kiln_put *put)
         kiln_hex(digest, sizeof digest, put->sha256);
 }
 
+/* What a request took, for the page of metrics.  A thing that is not there is an answer. */
+static int note(enum kiln_store_way way, int code, int64_t started)
+{
+    kiln_stopwatch_note(KILN_METRIC_STORE_SECONDS, way, KILN_METRIC_STORE_ERRORS,
+                        code == KILN_NOT_FOUND ? 0 : code, started);
+    return code;
+}
+
 int kiln_store_put(struct kiln_store *store, struct kiln_put *puts, size_t count,
                    struct kiln_error *err)
 {
     for (size_t i = 0; i < count; i++)
         prepare(&puts[i]);
+    int64_t started = kiln_stopwatch_start();
     store->ops->put(store, puts, count);
-    for (size_t i = 0; i < count; i++)
-        if (puts[i].code)
-            return kiln_fail(err, puts[i].code, "put to %s: %s", store->url, puts[i].error);
+    const struct kiln_put *failed = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (puts[i].code == 0)
+            kiln_metric_add(KILN_METRIC_STORE_BYTES, 0, puts[i].size);
+        else if (!failed)
+            failed = &puts[i];
+    }
+    note(KILN_STORE_PUT, failed ? failed->code : 0, started);
+    if (failed)
+        return kiln_fail(err, failed->code, "put to %s: %s", store->url, failed->error);
     return KILN_OK;
 }
 
@@ -131,20 +148,29 @@ int kiln_store_get(struct kiln_store *store, const char *key, size_t max, void *
                    size_t *ret_size, struct kiln_error *err)
 {
     int code = kiln_store_check_key(key, err);
-    return code ? code : store->ops->get(store, key, max, ret_data, ret_size, err);
+    if (code)
+        return code;
+    int64_t started = kiln_stopwatch_start();
+    return note(KILN_STORE_GET, store->ops->get(store, key, max, ret_data, ret_size, err), started);
 }
 
 int kiln_store_head(struct kiln_store *store, const char *key, uint64_t *ret_size,
                     struct kiln_error *err)
 {
     int code = kiln_store_check_key(key, err);
-    return code ? code : store->ops->head(store, key, ret_size, err);
+    if (code)
+        return code;
+    int64_t started = kiln_stopwatch_start();
+    return note(KILN_STORE_HEAD, store->ops->head(store, key, ret_size, err), started);
 }
 
 int kiln_store_delete(struct kiln_store *store, const char *key, struct kiln_error *err)
 {
     int code = kiln_store_check_key(key, err);
-    return code ? code : store->ops->remove(store, key, err);
+    if (code)
+        return code;
+    int64_t started = kiln_stopwatch_start();
+    return note(KILN_STORE_DELETE, store->ops->remove(store, key, err), started);
 }
 
 int kiln_store_list(struct kiln_store *store, const char *prefix, kiln_store_each *each, void *arg,
@@ -153,7 +179,8 @@ int kiln_store_list(struct kiln_store *store, const char *prefix, kiln_store_eac
     size_t len = strlen(prefix);
     if (len > KILN_OBJECT_KEY_MAX || strspn(prefix, key_letters) != len || prefix[0] == '/')
         return kiln_fail(err, KILN_BAD_INPUT, "'%s' cannot be the start of an object key", prefix);
-    return store->ops->list(store, prefix, each, arg, err);
+    int64_t started = kiln_stopwatch_start();
+    return note(KILN_STORE_LIST, store->ops->list(store, prefix, each, arg, err), started);
 }
 
 /* A worker's key may be allowed to put and nothing else, which is wise: then what was put is

@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "schemas/digest.h"
+#include "schemas/metrics.h"
 #include "storage/s3_client.h"
 
 #define POLL_MAX_MS 1000
@@ -106,6 +107,7 @@ static void again(struct kiln_s3_client *client, struct job *job, bool pause)
 {
     int64_t now = monotonic_ms();
     uint32_t wait = 0;
+    kiln_metric_add(KILN_METRIC_STORE_RETRIES, 0, 1);
     if (pause) {
         uint32_t fair = kiln_s3_budget_take(&client->budget, now);
         wait = kiln_s3_backoff_ms(job->tries, &client->random);

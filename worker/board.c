@@ -79,6 +79,50 @@ void kiln_board_end(struct kiln_board *board, const char *lora_set)
     pthread_mutex_unlock(&board->mutex);
 }
 
+void kiln_board_up(struct kiln_board *board)
+{
+    pthread_mutex_lock(&board->mutex);
+    board->up_ms = kiln_monotonic_ms();
+    pthread_mutex_unlock(&board->mutex);
+}
+
+void kiln_board_draw(struct kiln_board *board)
+{
+    pthread_mutex_lock(&board->mutex);
+    board->drawing_since_ms = board->stepped_ms = kiln_monotonic_ms();
+    board->step_seen = __atomic_load_n(&board->step, __ATOMIC_ACQUIRE);
+    pthread_mutex_unlock(&board->mutex);
+}
+
+void kiln_board_drawn(struct kiln_board *board, double switch_ms)
+{
+    pthread_mutex_lock(&board->mutex);
+    board->drawn_ms += kiln_monotonic_ms() - board->drawing_since_ms;
+    board->switched_ms += switch_ms;
+    board->drawing_since_ms = 0;
+    pthread_mutex_unlock(&board->mutex);
+}
+
+struct kiln_device_time kiln_board_device(struct kiln_board *board)
+{
+    pthread_mutex_lock(&board->mutex);
+    double now = kiln_monotonic_ms();
+    double since = board->drawing_since_ms > 0 ? now - board->drawing_since_ms : 0;
+    int32_t step = __atomic_load_n(&board->step, __ATOMIC_ACQUIRE);
+    if (step != board->step_seen)
+        board->stepped_ms = now;
+    board->step_seen = step;
+    struct kiln_device_time time = {
+        .busy_s = (board->drawn_ms + since) / 1e3,
+        .switching_s = board->switched_ms / 1e3,
+        .idle_s = (now - board->up_ms - board->drawn_ms - since) / 1e3,
+        .batch_s = since / 1e3,
+        .stalled_s = since > 0 ? (now - board->stepped_ms) / 1e3 : 0,
+    };
+    pthread_mutex_unlock(&board->mutex);
+    return time;
+}
+
 void kiln_board_count(struct kiln_board *board, bool done)
 {
     pthread_mutex_lock(&board->mutex);

@@ -33,6 +33,9 @@ struct kiln_board {
     int32_t step; /* the engine writes it, atomically */
     uint64_t done, failed;
     double heard_ms; /* monotonic: the last good read of the stream */
+    double up_ms, drawing_since_ms, drawn_ms, switched_ms; /* the device's time; since: 0 = idle */
+    double stepped_ms; /* when `step` was last seen to be another, */
+    int32_t step_seen; /* and which it was */
 };
 
 void kiln_board_init(struct kiln_board *board, const struct kiln_settings *settings);
@@ -44,6 +47,18 @@ struct kiln_settings kiln_board_settings(struct kiln_board *board);
 /* The compute thread: a batch begins, ends.  lora_set: what is resident afterwards. */
 void kiln_board_begin(struct kiln_board *board, const struct kiln_assignment *assignment);
 void kiln_board_end(struct kiln_board *board, const char *lora_set);
+/* The compute thread: the engine is called; it has returned, and this much of it was loading. */
+void kiln_board_draw(struct kiln_board *board);
+void kiln_board_drawn(struct kiln_board *board, double switch_ms);
+/* What the device's time went into since the board was made ready for work by kiln_board_up. */
+struct kiln_device_time {
+    double busy_s, idle_s;
+    double switching_s; /* of busy_s, known once a call is over: loading LoRA sets */
+    double batch_s;     /* since the engine was called; 0: it is not at work */
+    double stalled_s;   /* since it was last seen to come a step further; 0: the same */
+};
+struct kiln_device_time kiln_board_device(struct kiln_board *board);
+void kiln_board_up(struct kiln_board *board);
 /* The committer: one job has ended. */
 void kiln_board_count(struct kiln_board *board, bool done);
 /* The listener: the stream was read. */

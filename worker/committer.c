@@ -11,7 +11,9 @@
 #include <stdio.h>
 
 #include "schemas/log.h"
+#include "schemas/metrics.h"
 #include "storage/ledger.h"
+#include "storage/stopwatch.h"
 #include "worker/outage.h"
 #include "worker/worker.h"
 
@@ -70,6 +72,19 @@ static void fill_commit(const struct kiln_worker *worker, const struct kiln_pict
     };
 }
 
+/* Of a picture that counts: what each stage took. */
+static void count_stages(const struct kiln_picture *picture, double commit_s)
+{
+    const double stages_ms[] = {
+        [KILN_STAGE_WAIT] = picture->wait_ms,       [KILN_STAGE_TEXT] = picture->text_ms,
+        [KILN_STAGE_DENOISE] = picture->denoise_ms, [KILN_STAGE_DECODE] = picture->decode_ms,
+        [KILN_STAGE_ENCODE] = picture->encode_ms,   [KILN_STAGE_UPLOAD] = picture->upload_ms,
+        [KILN_STAGE_COMMIT] = commit_s * 1e3,
+    };
+    for (uint32_t stage = 0; stage < sizeof stages_ms / sizeof stages_ms[0]; stage++)
+        kiln_metric_observe(KILN_METRIC_STAGE_SECONDS, stage, stages_ms[stage] / 1e3);
+}
+
 /* Commits drawn pictures, at most GROUP_MAX; ret_ours has their answers. */
 static int commit(struct committer *committer, struct kiln_picture *const *pictures, size_t count,
                   bool *ret_ours, struct kiln_error *err)
@@ -78,7 +93,12 @@ static int commit(struct committer *committer, struct kiln_picture *const *pictu
     struct kiln_commit rows[GROUP_MAX];
     for (size_t i = 0; i < count; i++)
         fill_commit(committer->worker, pictures[i], objects[i], &rows[i]);
-    return kiln_ledger_commit_many(committer->ledger, rows, count, ret_ours, err);
+    int64_t started = kiln_stopwatch_start();
+    int code = kiln_ledger_commit_many(committer->ledger, rows, count, ret_ours, err);
+    for (size_t i = 0; i < count && code == 0; i++)
+        if (ret_ours[i])
+            count_stages(pictures[i], kiln_stopwatch_s(started));
+    return code;
 }
 
 /* A picture that came to nothing; the ledger decides whether the job waits again or has failed. */
@@ -113,6 +133,19 @@ static int write_outcome(struct committer *committer, struct kiln_picture *pictu
     return code;
 }
 
+static void count_end(const struct kiln_picture *picture, enum kiln_event_kind kind)
+{
+    enum kiln_job_end end = kind == KILN_EVENT_DONE       ? KILN_END_DONE
+                            : kind == KILN_EVENT_FAILED   ? KILN_END_FAILED
+                            : kind == KILN_EVENT_RETURNED ? KILN_END_RETURNED
+                                                          : KILN_END_CANCELLED;
+    kiln_metric_add(KILN_METRIC_JOBS_ENDED, end, 1);
+    if (end == KILN_END_FAILED)
+        kiln_metric_add(KILN_METRIC_FAILURES, (uint32_t)picture->code, 1);
+    if (end == KILN_END_RETURNED && picture->code != 0)
+        kiln_metric_add(KILN_METRIC_RETRIES, (uint32_t)picture->code, 1);
+}
+
 /* The event and the log line of one job.  Prompts are in neither. */
 static void tell(struct committer *committer, const struct kiln_picture *picture,
                  enum kiln_event_kind kind)
@@ -125,6 +158,7 @@ static void tell(struct committer *committer, const struct kiln_picture *picture
     };
     snprintf(event.assignment, sizeof event.assignment, "%s", picture->holding->assignment.id);
     kiln_worker_report(committer->worker, &event);
+    count_end(picture, kind);
     if (kind == KILN_EVENT_DONE || kind == KILN_EVENT_FAILED)
         kiln_board_count(&committer->worker->board, kind == KILN_EVENT_DONE);
     enum kiln_level level = kind == KILN_EVENT_FAILED                      ? KILN_LOG_WARNING
@@ -144,6 +178,7 @@ static void tell(struct committer *committer, const struct kiln_picture *picture
 
 static void log_stale(const struct kiln_picture *picture)
 {
+    kiln_metric_add(KILN_METRIC_JOBS_ENDED, KILN_END_DROPPED, 1);
     kiln_log(KILN_LOG_WARNING, "result_dropped", kiln_f("job", "%" PRIu64, picture->job->id),
              kiln_f("attempt", "%u", picture->job->attempt),
              kiln_f("why", "the ledger has moved on: another attempt, cancelled or done"));

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "schemas/log.h"
+#include "schemas/metrics.h"
 #include "storage/ledger.h"
 #include "worker/outage.h"
 #include "worker/worker.h"
@@ -152,7 +153,10 @@ static int run_call(struct compute *compute, const struct kiln_holding *holding,
         return kiln_fail(err, KILN_UNAVAILABLE, "this worker draws with model %s, not %s",
                          engine->model_name, assignment->model);
     call->started_ms = kiln_monotonic_ms();
-    return engine->run(engine, &batch, call->outputs, &call->times, err);
+    kiln_board_draw(&compute->worker->board);
+    int code = engine->run(engine, &batch, call->outputs, &call->times, err);
+    kiln_board_drawn(&compute->worker->board, code == 0 ? call->times.lora_ms : 0);
+    return code;
 }
 
 /* The engine's times are of the whole call; a picture counts its share. */
@@ -246,6 +250,7 @@ static void run_holding(struct compute *compute, struct kiln_holding *holding)
             hand_over(compute, holding, call, i);
     }
     kiln_board_end(&worker->board, lora_set);
+    kiln_metric_add(KILN_METRIC_BATCHES, 0, 1);
     kiln_log(KILN_LOG_DEBUG, "batch_drawn", kiln_f("assignment", "%s", id),
              kiln_f("ms", "%.1f", kiln_monotonic_ms() - start));
     free(call);

@@ -15,7 +15,11 @@
 #include <unistd.h>
 
 #include "schemas/log.h"
+#include "schemas/metrics.h"
 #include "storage/config_flags.h"
+#include "storage/exporter.h"
+#include "storage/health.h"
+#include "worker/gauges.h"
 #include "worker/outage.h"
 #include "worker/startup.h"
 
@@ -178,6 +182,39 @@ static void leave_behind(struct kiln_daemon *daemon)
     _exit(settled ? end_status(worker) : EX_TEMPFAIL);
 }
 
+/* --- the page of metrics ---------------------------------------------------------------------- */
+
+/* A worker draws without it, so what stands in its way is said and no more. */
+static void open_page(struct kiln_daemon *daemon)
+{
+    struct kiln_error err;
+    struct kiln_exporter_page page = {
+        .program = KILN_METRIC_OF_WORKER,
+        .name = "kiln-worker",
+        .pool = daemon->worker.pool,
+        .collect = kiln_worker_gauges,
+        .arg = &daemon->worker,
+    };
+    kiln_health_starting("the worker is starting");
+    if (kiln_exporter_start(daemon->config, KILN_KEY_WORKER_PORT, &page, &daemon->exporter, &err))
+        kiln_log(KILN_LOG_WARNING, "metrics_off", kiln_f("error", "%s", err.text));
+    else if (daemon->exporter)
+        kiln_log(
+            KILN_LOG_INFO, "metrics_on",
+            kiln_f("address", "%s", kiln_config_text(daemon->config, KILN_KEY_METRICS_ADDRESS)),
+            kiln_f("port", "%u", kiln_exporter_port(daemon->exporter)));
+}
+
+/* All threads run: from here on silence of the bus is bad news. */
+static void open_for_work(struct kiln_daemon *daemon)
+{
+    double lease_s = kiln_config_number(daemon->config, KILN_KEY_LEASE_S);
+    kiln_board_up(&daemon->worker.board);
+    atomic_store(&daemon->worker.up, true);
+    kiln_health_expect(KILN_PEER_BUS, lease_s > 3 ? lease_s : 3);
+    kiln_health_starting(NULL);
+}
+
 static int run(struct kiln_daemon *daemon, struct kiln_error *err)
 {
     struct kiln_worker *worker = &daemon->worker;
@@ -186,6 +223,7 @@ static int run(struct kiln_daemon *daemon, struct kiln_error *err)
         kiln_log(KILN_LOG_ERROR, "worker_failed", kiln_f("error", "%s", err->text));
         _exit(kiln_code_exit(code)); /* some threads run and nothing is held yet */
     }
+    open_for_work(daemon);
     kiln_log(KILN_LOG_INFO, "worker_ready", kiln_f("worker", "%s", worker->id),
              kiln_f("pool", "%s", worker->pool), kiln_f("engine", "%s", worker->engine->name),
              kiln_f("model", "%s", worker->engine->model_name),
@@ -196,6 +234,7 @@ static int run(struct kiln_daemon *daemon, struct kiln_error *err)
         if (atomic_load(&worker->failure))
             raise_drain(worker, KILN_DRAIN_ASKED, "a failure");
     }
+    kiln_health_starting("the worker is draining");
     if (!wait_for_end(daemon))
         leave_behind(daemon);
     for (uint32_t i = 0; i < daemon->thread_count; i++)
@@ -228,6 +267,7 @@ int kiln_daemon_run(struct kiln_config *config, const char *id,
     /* Blocked here, before any thread exists, they reach nobody but sigtimedwait. */
     pthread_sigmask(SIG_BLOCK, &daemon->signals, NULL);
     signal(SIGPIPE, SIG_IGN);
+    open_page(daemon);
     code = kiln_startup(daemon, &err);
     int status = kiln_code_exit(code);
     if (code != 0)
@@ -235,6 +275,7 @@ int kiln_daemon_run(struct kiln_config *config, const char *id,
                  kiln_f("error", "%s", err.text));
     else if (kiln_worker_drain(&daemon->worker) == KILN_DRAIN_NO)
         status = run(daemon, &err);
+    kiln_exporter_stop(daemon->exporter);
     kiln_worker_release(&daemon->worker);
     free(daemon);
     return status;

@@ -13,6 +13,7 @@
 
 #include "schemas/log.h"
 #include "storage/bus.h"
+#include "storage/health.h"
 #include "worker/outage.h"
 #include "worker/worker.h"
 
@@ -121,6 +122,7 @@ static int read_stream(struct kiln_worker *worker, struct kiln_bus *bus, uint32_
     if (code != 0)
         return code;
     kiln_board_heard(&worker->board);
+    kiln_health_heard(KILN_PEER_BUS);
     for (size_t i = 0; i < entries.count && i < READ_MAX; i++)
         take_entry(&catch, &entries.at[i]);
     /* The entries were borrowed from the connection; from here only the copies are used. */

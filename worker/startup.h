@@ -16,6 +16,7 @@ struct kiln_daemon {
     struct kiln_worker worker;
     struct kiln_config *config; /* the worker's; changed only while no thread runs */
     const struct kiln_daemon_source *source;
+    struct kiln_exporter *exporter; /* NULL: nobody can scrape */
     sigset_t signals;
     pthread_t threads[KILN_THREADS_MAX], heart;
     uint32_t thread_count;

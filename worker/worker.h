@@ -50,6 +50,7 @@ struct kiln_worker {
     struct kiln_queue *reports;                  /* struct kiln_event *, malloc'd */
 
     _Atomic int drain;   /* enum kiln_drain */
+    _Atomic bool up;     /* all threads run, and the engine may be looked at */
     _Atomic int failure; /* the code that makes the worker end by itself; 0 = none */
     _Atomic uint32_t encoders, uploaders, committers; /* threads that still run */
     _Atomic uint32_t threads; /* that still run, the heartbeat not counted */

@@ -446,6 +446,29 @@ int kiln_ledger_progress(struct kiln_ledger *ledger, const char *pool, const cha
     return rc ? rc : sim_ledger_run(ledger, read_progress, &progress, err);
 }
 
+struct count {
+    const char *pool;
+    struct kiln_counts *ret;
+};
+
+static void count_rows(void *arg)
+{
+    struct count *count = arg;
+    *count->ret = (struct kiln_counts){{0}};
+    for (size_t i = 0; i < sim_fleet.tables.row_count; i++) {
+        const struct sim_row *row = sim_fleet.tables.rows[i];
+        if (row && strcmp(row->pool, count->pool) == 0)
+            count->ret->at[row->job.state]++;
+    }
+}
+
+int kiln_ledger_counts(struct kiln_ledger *ledger, const char *pool, struct kiln_counts *ret,
+                       struct kiln_error *err)
+{
+    struct count count = {pool, ret};
+    return sim_ledger_run(ledger, count_rows, &count, err);
+}
+
 int kiln_ledger_refusals(struct kiln_ledger *ledger, const char *pool, const char *batch,
                          kiln_each_refusal *each, void *arg, struct kiln_error *err)
 {

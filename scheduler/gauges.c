@@ -1,0 +1,285 @@
+/* gauges.c - the leader's copy for the exporter, and how it is written.
+ *
+ * Depth and age come from the policy, which has them at hand; jobs by state from the ledger, which
+ * is the truth.  Groups that differ only in what the labels do not tell (guidance, suspects that
+ * run alone) are added up, since two samples may not have the same labels.
+ */
+#include "scheduler/gauges.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/leader.h"
+#include "schemas/metrics.h"
+#include "storage/ledger_read.h"
+
+#define COPY_MS 1000
+#define COUNTS_MS 2000
+
+struct group {
+    char model[KILN_NAME_MAX + 1], lora_set[KILN_LORA_SET_MAX];
+    uint32_t width, height, steps, jobs;
+    int64_t queued_ms;
+    double backlog_s;
+};
+
+enum state { DRAWING, IDLE, DRAINING, SILENT, STATES };
+static const char *const state_names[STATES] = {"drawing", "idle", "draining", "silent"};
+
+struct copy {
+    bool leads;
+    int64_t taken_ms;
+    struct kiln_counts jobs;
+    struct kiln_policy_counts policy;
+    struct group groups[KILN_GAUGES_GROUPS], others;
+    uint32_t group_count, workers[STATES];
+};
+
+struct kiln_gauges {
+    pthread_mutex_t mutex; /* over copy */
+    struct copy copy;
+    /* the leader's own */
+    int64_t copy_due_ms, counts_due_ms;
+    struct kiln_counts jobs;
+};
+
+struct kiln_gauges *kiln_gauges_new(void)
+{
+    struct kiln_gauges *gauges = calloc(1, sizeof(*gauges));
+    if (gauges)
+        pthread_mutex_init(&gauges->mutex, NULL);
+    return gauges;
+}
+
+void kiln_gauges_free(struct kiln_gauges *gauges)
+{
+    if (!gauges)
+        return;
+    pthread_mutex_destroy(&gauges->mutex);
+    free(gauges);
+}
+
+/* --- taking a copy ---------------------------------------------------------------------------- */
+struct group_list {
+    struct kiln_policy_group *at;
+    size_t count, room;
+};
+
+static void keep_group(void *arg, const struct kiln_policy_group *group)
+{
+    struct group_list *list = arg;
+    if (list->count < list->room && group->jobs > 0)
+        list->at[list->count++] = *group;
+}
+
+/* In the order of the labels. */
+static int by_labels(const void *a, const void *b)
+{
+    const struct kiln_policy_group *x = a, *y = b;
+    const uint32_t of_x[] = {x->width, x->height, x->steps};
+    const uint32_t of_y[] = {y->width, y->height, y->steps};
+    for (int i = 0; i < 3; i++)
+        if (of_x[i] != of_y[i])
+            return of_x[i] < of_y[i] ? -1 : 1;
+    int order = strcmp(x->model, y->model);
+    return order ? order : strcmp(x->lora_set, y->lora_set);
+}
+
+static int more_jobs_first(const void *a, const void *b)
+{
+    const struct kiln_policy_group *x = a, *y = b;
+    if (x->jobs != y->jobs)
+        return x->jobs < y->jobs ? 1 : -1;
+    return by_labels(a, b); /* so that equals keep their places from one page to the next */
+}
+
+static void add_up(struct kiln_policy_group *to, const struct kiln_policy_group *from)
+{
+    to->jobs += from->jobs;
+    to->backlog_s += from->backlog_s;
+    to->queued_ms = from->queued_ms < to->queued_ms ? from->queued_ms : to->queued_ms;
+}
+
+static void merge(struct group_list *list)
+{
+    size_t kept = 0;
+    qsort(list->at, list->count, sizeof(*list->at), by_labels);
+    for (size_t i = 0; i < list->count; i++) {
+        if (kept > 0 && by_labels(&list->at[kept - 1], &list->at[i]) == 0)
+            add_up(&list->at[kept - 1], &list->at[i]);
+        else
+            list->at[kept++] = list->at[i];
+    }
+    list->count = kept;
+    qsort(list->at, list->count, sizeof(*list->at), more_jobs_first);
+}
+
+static void copy_group(const struct kiln_policy_group *from, struct group *to)
+{
+    snprintf(to->model, sizeof(to->model), "%s", from->model);
+    snprintf(to->lora_set, sizeof(to->lora_set), "%s", from->lora_set);
+    to->width = from->width;
+    to->height = from->height;
+    to->steps = from->steps;
+    to->jobs = from->jobs;
+    to->queued_ms = from->queued_ms;
+    to->backlog_s = from->backlog_s;
+}
+
+static void copy_groups(const struct kiln_policy *policy, struct copy *copy)
+{
+    struct group_list list = {.room = copy->policy.groups};
+    struct kiln_policy_group others = {
+        .model = "other", .lora_set = "other", .queued_ms = INT64_MAX};
+    list.at = calloc(list.room + 1, sizeof(*list.at));
+    if (!list.at)
+        return; /* a page without groups; the next one has them */
+    kiln_policy_groups(policy, keep_group, &list);
+    merge(&list);
+    for (size_t i = 0; i < list.count; i++) {
+        if (i < KILN_GAUGES_GROUPS)
+            copy_group(&list.at[i], &copy->groups[copy->group_count++]);
+        else
+            add_up(&others, &list.at[i]);
+    }
+    copy_group(&others, &copy->others);
+    free(list.at);
+}
+
+static enum state state_of(const struct kiln_member *member)
+{
+    if (!member->known)
+        return SILENT;
+    if (member->draining)
+        return DRAINING;
+    return member->running[0] ? DRAWING : IDLE;
+}
+
+int kiln_gauges_tend(struct kiln_gauges *gauges, const struct kiln_leader *leader, int64_t now_ms,
+                     struct kiln_error *err)
+{
+    if (now_ms < gauges->copy_due_ms)
+        return 0;
+    int rc = 0;
+    if (now_ms >= gauges->counts_due_ms) {
+        rc = kiln_ledger_counts(leader->ledger, leader->pool, &gauges->jobs, err);
+        gauges->counts_due_ms = now_ms + COUNTS_MS;
+    }
+    struct copy *copy = calloc(1, sizeof(*copy));
+    gauges->copy_due_ms = now_ms + COPY_MS;
+    if (rc || !copy) {
+        free(copy);
+        return rc;
+    }
+    copy->leads = true;
+    copy->taken_ms = now_ms;
+    copy->jobs = gauges->jobs;
+    kiln_policy_counts(leader->policy, &copy->policy);
+    copy_groups(leader->policy, copy);
+    for (size_t i = 0; i < leader->member_count; i++)
+        copy->workers[state_of(leader->members[i])]++;
+    pthread_mutex_lock(&gauges->mutex);
+    gauges->copy = *copy;
+    pthread_mutex_unlock(&gauges->mutex);
+    free(copy);
+    return 0;
+}
+
+void kiln_gauges_standby(struct kiln_gauges *gauges)
+{
+    pthread_mutex_lock(&gauges->mutex);
+    memset(&gauges->copy, 0, sizeof(gauges->copy));
+    pthread_mutex_unlock(&gauges->mutex);
+    gauges->copy_due_ms = gauges->counts_due_ms = 0;
+}
+
+/* --- writing it ------------------------------------------------------------------------------- */
+static void gauge(struct kiln_text *text, const char *name, const char *help, double value)
+{
+    kiln_metric_family(text, name, "gauge", help);
+    kiln_metric_sample(text, name, NULL, value);
+}
+
+enum of_group { JOBS, OLDEST, BACKLOG };
+
+static void write_group(struct kiln_text *text, const char *name, enum of_group what,
+                        const struct copy *copy, const struct group *group)
+{
+    char size[32], steps[16];
+    bool other = group == &copy->others;
+    snprintf(size, sizeof(size), "%ux%u", group->width, group->height);
+    snprintf(steps, sizeof(steps), "%u", group->steps);
+    const char *labels[] = {
+        "model", group->model,    "size", other ? "other" : size, "steps", other ? "other" : steps,
+        "loras", group->lora_set, NULL};
+    double age_s = group->jobs ? (double)(copy->taken_ms - group->queued_ms) / 1000 : 0;
+    double value = what == JOBS     ? group->jobs
+                   : what == OLDEST ? (age_s > 0 ? age_s : 0)
+                                    : group->backlog_s;
+    kiln_metric_sample(text, name, labels, value);
+}
+
+static void write_groups(struct kiln_text *text, const struct copy *copy)
+{
+    static const struct {
+        const char *name, *help;
+        enum of_group what;
+    } families[] = {
+        {"kiln_queue_jobs", "Jobs that could be drawn now, by group; the largest groups.", JOBS},
+        {"kiln_queue_oldest_seconds", "How long the next job of the group has waited.", OLDEST},
+        {"kiln_queue_backlog_seconds", "GPU-seconds that the group's jobs are expected to take.",
+         BACKLOG},
+    };
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        kiln_metric_family(text, families[i].name, "gauge", families[i].help);
+        for (uint32_t g = 0; g < copy->group_count; g++)
+            write_group(text, families[i].name, families[i].what, copy, &copy->groups[g]);
+        write_group(text, families[i].name, families[i].what, copy, &copy->others);
+    }
+}
+
+static void write_jobs(struct kiln_text *text, const struct copy *copy)
+{
+    kiln_metric_family(text, "kiln_jobs", "gauge",
+                       "Jobs of the pool by state, as the ledger has it.");
+    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++) {
+        const char *labels[] = {"state", kiln_job_state_name((enum kiln_job_state)state), NULL};
+        kiln_metric_sample(text, "kiln_jobs", labels, (double)copy->jobs.at[state]);
+    }
+}
+
+static void write_workers(struct kiln_text *text, const struct copy *copy)
+{
+    uint32_t live = copy->workers[DRAWING] + copy->workers[IDLE] + copy->workers[DRAINING];
+    kiln_metric_family(text, "kiln_workers", "gauge",
+                       "Workers by what they do; silent: without a heartbeat, holding jobs.");
+    for (int state = 0; state < STATES; state++) {
+        const char *labels[] = {"state", state_names[state], NULL};
+        kiln_metric_sample(text, "kiln_workers", labels, copy->workers[state]);
+    }
+    gauge(text, "kiln_occupancy_ratio", "Share of the live workers that draw.",
+          live ? (double)copy->workers[DRAWING] / live : 0);
+}
+
+void kiln_gauges_collect(void *arg, struct kiln_text *text)
+{
+    struct kiln_gauges *gauges = arg;
+    struct copy *copy = malloc(sizeof(*copy));
+    if (!copy)
+        return;
+    pthread_mutex_lock(&gauges->mutex);
+    *copy = gauges->copy;
+    pthread_mutex_unlock(&gauges->mutex);
+    gauge(text, "kiln_leader", "1 if this scheduler leads its pool.", copy->leads);
+    if (copy->leads) {
+        write_jobs(text, copy);
+        gauge(text, "kiln_queue_groups", "Groups with waiting jobs.", copy->policy.groups);
+        gauge(text, "kiln_queue_sleeping_jobs", "Jobs that wait for their next try.",
+              copy->policy.sleeping);
+        write_groups(text, copy);
+        write_workers(text, copy);
+    }
+    free(copy);
+}

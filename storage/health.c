@@ -1,0 +1,63 @@
+/* health.c - a handful of atomics behind health.h. */
+#include "storage/health.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "storage/backoff.h"
+
+static struct {
+    _Atomic int64_t heard_ms, limit_ms;
+} peers[KILN_PEER_COUNT];
+static _Atomic(const char *) starting = NULL;
+
+const char *kiln_peer_name(enum kiln_peer peer)
+{
+    return peer == KILN_PEER_LEDGER ? "ledger" : "bus";
+}
+
+void kiln_health_expect(enum kiln_peer peer, double limit_s)
+{
+    int64_t before = atomic_load(&peers[peer].limit_ms);
+    if (before == 0)
+        atomic_store(&peers[peer].heard_ms, kiln_clock_ms());
+    atomic_store(&peers[peer].limit_ms, (int64_t)(limit_s * 1e3));
+}
+
+void kiln_health_heard(enum kiln_peer peer)
+{
+    atomic_store(&peers[peer].heard_ms, kiln_clock_ms());
+}
+
+void kiln_health_starting(const char *text)
+{
+    atomic_store(&starting, text);
+}
+
+double kiln_health_age_s(enum kiln_peer peer)
+{
+    if (atomic_load(&peers[peer].limit_ms) == 0)
+        return -1;
+    int64_t age_ms = kiln_clock_ms() - atomic_load(&peers[peer].heard_ms);
+    return age_ms > 0 ? (double)age_ms / 1e3 : 0;
+}
+
+bool kiln_health_check(char *text, size_t size)
+{
+    const char *why = atomic_load(&starting);
+    if (why) {
+        snprintf(text, size, "not ready: %s", why);
+        return false;
+    }
+    for (int peer = 0; peer < KILN_PEER_COUNT; peer++) {
+        double age_s = kiln_health_age_s((enum kiln_peer)peer);
+        double limit_s = (double)atomic_load(&peers[peer].limit_ms) / 1e3;
+        if (age_s <= limit_s)
+            continue;
+        snprintf(text, size, "the %s last answered %.1f s ago; %.1f s are allowed",
+                 kiln_peer_name((enum kiln_peer)peer), age_s, limit_s);
+        return false;
+    }
+    snprintf(text, size, "ok");
+    return true;
+}

@@ -1,0 +1,87 @@
+/* gauges.c - the worker's state as metrics: its device's time, its queues, the batch in hand.
+ *
+ * Everything is read under the locks that the threads use anyway (board, queues, holdings), for as
+ * long as a copy takes; nothing here waits for the device.
+ */
+#include "worker/gauges.h"
+
+#include "schemas/metrics.h"
+#include "worker/worker.h"
+
+static void gauge(struct kiln_text *text, const char *name, const char *help, double value)
+{
+    kiln_metric_family(text, name, "gauge", help);
+    kiln_metric_sample(text, name, NULL, value);
+}
+
+/* Of the engine nothing may be read before it is there. */
+static void write_info(struct kiln_text *text, const struct kiln_worker *worker, bool up)
+{
+    const char *labels[] = {"worker",
+                            worker->id,
+                            "device",
+                            kiln_config_text(worker->config, KILN_KEY_DEVICE),
+                            "device_class",
+                            worker->device_class,
+                            "engine",
+                            up ? worker->engine->name : "",
+                            "model",
+                            up ? worker->engine->model_name : "",
+                            NULL};
+    kiln_metric_family(text, "kiln_worker_info", "gauge", "Always 1; who draws here, with what.");
+    kiln_metric_sample(text, "kiln_worker_info", labels, 1);
+}
+
+static void write_device(struct kiln_text *text, struct kiln_worker *worker)
+{
+    struct kiln_device_time time = kiln_board_device(&worker->board);
+    const char *busy[] = {"state", "busy", NULL}, *idle[] = {"state", "idle", NULL};
+    kiln_metric_family(text, "kiln_device_seconds_total", "counter",
+                       "Time of the device since the worker was ready.");
+    kiln_metric_sample(text, "kiln_device_seconds_total", busy, time.busy_s);
+    kiln_metric_sample(text, "kiln_device_seconds_total", idle, time.idle_s);
+    kiln_metric_family(text, "kiln_device_switching_seconds_total", "counter",
+                       "Of the busy time, what went into loading LoRA sets.");
+    kiln_metric_sample(text, "kiln_device_switching_seconds_total", NULL, time.switching_s);
+    gauge(text, "kiln_worker_drawing", "1 while a batch is drawn.", time.batch_s > 0);
+    gauge(text, "kiln_worker_batch_seconds", "Age of the batch that is drawn now; 0: none.",
+          time.batch_s);
+    gauge(text, "kiln_worker_stalled_seconds",
+          "Since the batch that is drawn last came a step further; 0: none.", time.stalled_s);
+}
+
+static void write_queues(struct kiln_text *text, const struct kiln_worker *worker)
+{
+    const struct {
+        const char *name;
+        struct kiln_queue *queue;
+    } queues[] = {{"ready", worker->ready},
+                  {"drawn", worker->drawn},
+                  {"files", worker->files},
+                  {"outcomes", worker->outcomes},
+                  {"reports", worker->reports}};
+    kiln_metric_family(text, "kiln_worker_queue_items", "gauge",
+                       "What waits between the stages: for the device, encoders, uploaders, "
+                       "committers, reporter.");
+    for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
+        const char *labels[] = {"queue", queues[i].name, NULL};
+        kiln_metric_sample(text, "kiln_worker_queue_items", labels,
+                           (double)kiln_queue_length(queues[i].queue));
+    }
+}
+
+void kiln_worker_gauges(void *arg, struct kiln_text *text)
+{
+    struct kiln_worker *worker = arg;
+    bool up = atomic_load(&worker->up);
+    struct kiln_beat beat = {0};
+    write_info(text, worker, up);
+    write_queues(text, worker);
+    kiln_holdings_list(&worker->holdings, &beat);
+    gauge(text, "kiln_worker_held_assignments", "Assignments in the worker's hands.",
+          beat.held_count);
+    gauge(text, "kiln_worker_draining", "1 once it takes nothing new.",
+          kiln_worker_drain(worker) != KILN_DRAIN_NO);
+    if (up)
+        write_device(text, worker);
+}
