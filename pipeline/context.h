@@ -13,6 +13,10 @@ struct DiffusionZContext {
     float under_weight;
 };
 
+/* Behind diffusionz_open and diffusionz_bench_open. */
+int kiln_context_open(const DiffusionZOptions *options, bool random_weights,
+                      DiffusionZContext **ret, struct kiln_error *err) KILN_MUST_CHECK;
+
 /* Runs a batch under the lock. */
 int kiln_context_run(DiffusionZContext *ctx, const DiffusionZBatch *batch,
                      DiffusionZOutput *outputs, DiffusionZTimes *ret_times,

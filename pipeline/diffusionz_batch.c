@@ -21,25 +21,28 @@ const char *diffusionz_last_error(void)
     return last_error;
 }
 
+int kiln_context_open(const DiffusionZOptions *options, bool random_weights,
+                      DiffusionZContext **ret, struct kiln_error *err)
+{
+    if (!ret)
+        return kiln_fail(err, KILN_BAD_INPUT, "there is no place for the context: ret is NULL");
+    DiffusionZContext *ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a context");
+    pthread_mutex_init(&ctx->lock, NULL);
+    int code = random_weights ? kiln_engine_open_random(options, &ctx->engine, err)
+                              : kiln_engine_open(options, &ctx->engine, err);
+    if (code)
+        diffusionz_free(ctx);
+    else
+        *ret = ctx;
+    return code;
+}
+
 int32_t diffusionz_open(const DiffusionZOptions *options, DiffusionZContext **ret)
 {
     struct kiln_error err = {0};
-    if (!ret) {
-        kiln_fail(&err, KILN_BAD_INPUT, "there is no place for the context: ret is NULL");
-        return kiln_context_note(&err);
-    }
-    DiffusionZContext *ctx = calloc(1, sizeof *ctx);
-    if (!ctx) {
-        kiln_fail(&err, KILN_NO_MEMORY, "no memory for a context");
-        return kiln_context_note(&err);
-    }
-    pthread_mutex_init(&ctx->lock, NULL);
-    if (kiln_engine_open(options, &ctx->engine, &err)) {
-        diffusionz_free(ctx);
-        return kiln_context_note(&err);
-    }
-    *ret = ctx;
-    return 0;
+    return kiln_context_open(options, false, ret, &err) ? kiln_context_note(&err) : 0;
 }
 
 int kiln_context_run(DiffusionZContext *ctx, const DiffusionZBatch *batch,

@@ -39,7 +39,14 @@ static void name_of(const char *path, char *name, size_t size)
     snprintf(name, size, "%.*s", (int)size - 1, slash && slash[1] ? slash + 1 : whole);
 }
 
-static int load_parts(struct kiln_engine *e, const char *dir, struct kiln_error *err)
+/* DIR/name into path, or NULL where weights are not read but drawn. */
+static const char *weights_in(char path[PATH_MAX], const char *dir, const char *name, bool drawn)
+{
+    snprintf(path, PATH_MAX, "%s/%s", dir, name);
+    return drawn ? NULL : path;
+}
+
+static int load_parts(struct kiln_engine *e, const char *dir, bool drawn, struct kiln_error *err)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/tokenizer", dir);
@@ -51,21 +58,24 @@ static int load_parts(struct kiln_engine *e, const char *dir, struct kiln_error 
                          dir, kiln_tokenizer_max_id(e->tokenizer), e->config.text.vocab);
     if (code)
         return code;
-    snprintf(path, sizeof path, "%s/text_encoder", dir);
+    code = kiln_text_encoder_load(weights_in(path, dir, "text_encoder", drawn), &e->config.text,
+                                  e->weights, e->dtype, &e->text_encoder, err);
+    if (code)
+        return code;
     code =
-        kiln_text_encoder_load(path, &e->config.text, e->weights, e->dtype, &e->text_encoder, err);
+        kiln_transformer_load(weights_in(path, dir, "transformer", drawn), &e->config.transformer,
+                              e->weights, e->dtype, &e->params, &e->transformer, err);
     if (code)
         return code;
-    snprintf(path, sizeof path, "%s/transformer", dir);
-    code = kiln_transformer_load(path, &e->config.transformer, e->weights, e->dtype, &e->params,
-                                 &e->transformer, err);
-    if (code)
-        return code;
-    snprintf(path, sizeof path, "%s/vae", dir);
-    return kiln_vae_load(path, &e->config.vae, e->weights, e->dtype, false, &e->vae, err);
+    code = kiln_vae_load(weights_in(path, dir, "vae", drawn), &e->config.vae, e->weights, e->dtype,
+                         false, &e->vae, err);
+    kt_device_trim(e->device); /* what was packed or converted from */
+    return code;
 }
 
-static int load(struct kiln_engine *e, const DiffusionZOptions *o, struct kiln_error *err)
+/* drawn: weights are drawn at random, and only configs and tokenizer read. */
+static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool drawn,
+                struct kiln_error *err)
 {
     if (!o->model_path || !*o->model_path)
         return kiln_fail(err, KILN_BAD_INPUT, "no model path was given");
@@ -78,7 +88,8 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, struct kiln_e
     int code = kt_device_open(e->device, err);
     code = code ? code : choose_dtype(o, &e->dtype, err);
     code = code ? code : kiln_model_config_read(o->model_path, &e->config, err);
-    code = code ? code : kiln_model_hash(o->model_path, e->hash, err);
+    if (!code && !drawn)
+        code = kiln_model_hash(o->model_path, e->hash, err);
     if (code)
         return code;
     e->threads = o->threads;
@@ -88,7 +99,7 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, struct kiln_e
     e->features = kiln_feature_cache_new();
     if (!e->weights || !e->features)
         return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the model", o->model_path);
-    code = load_parts(e, o->model_path, err);
+    code = load_parts(e, o->model_path, drawn, err);
     if (code)
         return code;
     e->loras = kiln_lora_merge_new(&e->params, e->device);
@@ -96,20 +107,32 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, struct kiln_e
                     : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the model", o->model_path);
 }
 
-int kiln_engine_open(const DiffusionZOptions *options, struct kiln_engine **ret,
-                     struct kiln_error *err)
+static int open_engine(const DiffusionZOptions *options, bool drawn, struct kiln_engine **ret,
+                       struct kiln_error *err)
 {
     if (!options)
         return kiln_fail(err, KILN_BAD_INPUT, "no options were given");
     struct kiln_engine *e = calloc(1, sizeof *e);
     if (!e)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for an engine");
-    int code = load(e, options, err);
+    int code = load(e, options, drawn, err);
     if (code)
         kiln_engine_close(e);
     else
         *ret = e;
     return code;
+}
+
+int kiln_engine_open(const DiffusionZOptions *options, struct kiln_engine **ret,
+                     struct kiln_error *err)
+{
+    return open_engine(options, false, ret, err);
+}
+
+int kiln_engine_open_random(const DiffusionZOptions *options, struct kiln_engine **ret,
+                            struct kiln_error *err)
+{
+    return open_engine(options, true, ret, err);
 }
 
 void kiln_engine_close(struct kiln_engine *e)

@@ -26,7 +26,8 @@ struct kiln_engine {
     char name[KILN_NAME_MAX + 1]; /* of the model's directory */
     char hash[KILN_MODEL_HASH_LEN + 1];
     int device, threads;
-    enum kt_dtype dtype;
+    enum kt_dtype dtype;      /* of activations and plain weights */
+    bool e4m3;                /* the transformer's large matrices are rows of 8-bit floats */
     struct kt_scope *weights; /* owns every tensor of the model */
     struct kiln_tokenizer *tokenizer;
     struct kiln_text_encoder *text_encoder;
@@ -44,6 +45,10 @@ struct kiln_engine {
 /* Loads a model directory.  All of options is checked. */
 int kiln_engine_open(const DiffusionZOptions *options, struct kiln_engine **ret,
                      struct kiln_error *err) KILN_MUST_CHECK;
+/* The same with weights drawn at random on the device: the directory needs configs and tokenizer
+ * alone, and the hash is empty.  For benchmarks. */
+int kiln_engine_open_random(const DiffusionZOptions *options, struct kiln_engine **ret,
+                            struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_engine_close(struct kiln_engine *e); /* accepts NULL */
 
 /* Makes this set the one in place now, as kiln_lora_merge_set does. */

@@ -1,16 +1,18 @@
 /* weights.c - from safetensors to tensors in a scope; see weights.h. */
 #include "pipeline/weights.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "pipeline/torch/load.h"
 #include "schemas/limits.h"
 #include "storage/safetensors.h"
 
 struct kiln_weights {
     char dir[1024];
-    struct kiln_st *st;
+    struct kiln_st *st; /* NULL: weights are drawn at random */
     char prefix[32];
     bool *used; /* by position in st */
     struct kt_scope *scope;
@@ -47,6 +49,8 @@ static bool renamed(const char *name, char *out, size_t size)
 
 static const struct kiln_st_tensor *find(const struct kiln_weights *w, const char *name)
 {
+    if (!w->st)
+        return NULL;
     char full[KILN_ST_NAME_MAX * 2], other[KILN_ST_NAME_MAX];
     snprintf(full, sizeof full, "%s%s", w->prefix, name);
     const struct kiln_st_tensor *t = kiln_st_find(w->st, full);
@@ -97,11 +101,15 @@ int kiln_weights_open(const char *dir, const char *probe, struct kt_scope *scope
 {
     struct kiln_weights *w = calloc(1, sizeof *w);
     if (!w)
-        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its weights", dir);
-    snprintf(w->dir, sizeof w->dir, "%s", dir);
+        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its weights", dir ? dir : probe);
+    snprintf(w->dir, sizeof w->dir, "%s", dir ? dir : "random weights");
     w->scope = scope;
     w->dtype = dtype;
     w->params = params;
+    if (!dir) {
+        *ret = w;
+        return 0;
+    }
     int code = kiln_st_open(dir, &w->st, err);
     if (!code) {
         w->used = calloc(kiln_st_count(w->st) + 1, sizeof *w->used);
@@ -120,8 +128,8 @@ int kiln_weights_open(const char *dir, const char *probe, struct kt_scope *scope
 static void check_unused(struct kiln_weights *w)
 {
     const char *first = NULL;
-    size_t unused = 0;
-    for (size_t i = 0; i < kiln_st_count(w->st); i++)
+    size_t unused = 0, count = w->st ? kiln_st_count(w->st) : 0;
+    for (size_t i = 0; i < count; i++)
         if (!w->used[i]) {
             first = first ? first : kiln_st_at(w->st, i)->name;
             unused++;
@@ -148,8 +156,9 @@ int kiln_weights_close(struct kiln_weights *w, struct kiln_error *err)
 void kiln_weights_ignore(struct kiln_weights *w, const char *prefix)
 {
     char full[KILN_ST_NAME_MAX];
+    size_t count = w->st ? kiln_st_count(w->st) : 0;
     snprintf(full, sizeof full, "%s%s", w->prefix, prefix);
-    for (size_t i = 0; i < kiln_st_count(w->st); i++) {
+    for (size_t i = 0; i < count; i++) {
         const char *name = kiln_st_at(w->st, i)->name;
         /* Heads such as lm_head stand outside of the common prefix. */
         if (strncmp(name, full, strlen(full)) == 0 || strncmp(name, prefix, strlen(prefix)) == 0)
@@ -192,12 +201,30 @@ static bool dtype_of(const struct kiln_st_tensor *t, enum kt_dtype *ret)
     }
 }
 
+/* As a network is before it is trained: norms near 1, biases near 0, and matrices that keep the
+ * size of what passes through them, so that no layer overflows.  The name is the seed. */
+static kt draw(struct kiln_weights *w, struct kt_scope *scope, const char *name, int ndim,
+               const int64_t *shape)
+{
+    uint64_t seed = 14695981039346656037u; /* FNV-1a */
+    for (const char *c = name; *c; c++)
+        seed = (seed ^ (unsigned char)*c) * 1099511628211u;
+    double inputs = 1;
+    for (int i = 1; i < ndim; i++)
+        inputs *= (double)shape[i];
+    const char *dot = strrchr(name, '.');
+    double mean = ndim == 1 && !(dot && strcmp(dot, ".bias") == 0) ? 1 : 0;
+    return kt_normal(scope, seed, mean, ndim == 1 ? 0.02 : 1 / sqrt(inputs), w->dtype, ndim, shape);
+}
+
 /* Loads one tensor into scope, or files the error and returns NULL. */
 static kt load(struct kiln_weights *w, struct kt_scope *scope, const char *name, int ndim,
                const int64_t *shape)
 {
     if (w->error.code)
         return NULL;
+    if (!w->st)
+        return draw(w, scope, name, ndim, shape);
     const struct kiln_st_tensor *t = find(w, name);
     enum kt_dtype from = KT_F32;
     char want[96], have[160];

@@ -36,8 +36,9 @@ void kiln_param_table_release(struct kiln_param_table *params);
 
 struct kiln_weights;
 
-/* probe: a tensor every such model has, by which the prefix is found.  scope: receives the
- * tensors, converted to dtype.  params may be NULL. */
+/* dir: a folder of the model, or NULL for weights drawn at random on the device: benchmarks of
+ * a model of which only the config is here.  probe: a tensor every such model has, by which the
+ * prefix is found.  scope: receives the tensors, converted to dtype.  params may be NULL. */
 int kiln_weights_open(const char *dir, const char *probe, struct kt_scope *scope,
                       enum kt_dtype dtype, struct kiln_param_table *params,
                       struct kiln_weights **ret, struct kiln_error *err) KILN_MUST_CHECK;

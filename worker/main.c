@@ -11,7 +11,7 @@
 
 static const char usage[] =
     "Usage: kiln-worker [--id NAME] [--config FILE] [--SETTING VALUE]...\n"
-    "       kiln-worker render --help | tokenize --help | quality --help\n"
+    "       kiln-worker render | tokenize | quality | bench-engine --help\n"
     "\n"
     "Draws the jobs of a pool on one device and stores what it drew.\n"
     "\n"
@@ -84,6 +84,8 @@ int main(int argc, char **argv)
         return kiln_verb_tokenize(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "quality") == 0)
         return kiln_verb_quality(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "bench-engine") == 0)
+        return kiln_verb_bench_engine(argc - 1, argv + 1);
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             fputs(usage, stdout);

@@ -14,7 +14,8 @@
 
 int kiln_verb_render(int argc, char **argv);
 int kiln_verb_tokenize(int argc, char **argv);
-int kiln_verb_quality(int argc, char **argv); /* `kiln bench quality` */
+int kiln_verb_quality(int argc, char **argv);      /* `kiln bench quality` */
+int kiln_verb_bench_engine(int argc, char **argv); /* `kiln bench engine` */
 
 /* Prints "kiln VERB: text" and returns the code's exit status. */
 int kiln_verb_fail(const char *verb, const struct kiln_error *err);

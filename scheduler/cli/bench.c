@@ -267,16 +267,15 @@ int kiln_verb_bench(struct kiln_cli *cli, int argc, char **argv)
     struct kiln_args args;
     struct kiln_error err;
     struct kiln_bench bench = {.cli = cli, .stack.lock_fd = -1};
-    if (argc > 1 && strcmp(argv[1], "quality") == 0)
+    if (argc > 1 && (strcmp(argv[1], "quality") == 0 || strcmp(argv[1], "engine") == 0))
         return kiln_verb_render(cli, argc - 1, argv + 1);
     int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
     if (status)
         return status;
     const struct kind *kind = find_kind(args.rest[0]);
     if (!kind)
-        return kiln_usage(cli,
-                          "there are `kiln bench` enqueue, queue, restart, recovery, policy and "
-                          "quality");
+        return kiln_usage(cli, "there are `kiln bench` enqueue, queue, restart, recovery, policy, "
+                               "quality and engine");
     status = kiln_arg_int(cli, &args, "lines", 1000, 10000000, kind->lines, &bench.lines);
     if (status == 0)
         status = kiln_arg_int(cli, &args, "jobs", 1, 10000000, kind->jobs, &bench.jobs);

@@ -45,7 +45,8 @@ struct kiln_verb {
     const struct kiln_option *options; /* NULL for none */
     const struct kiln_option *also;    /* a second table, of another verb it includes; or NULL */
     enum kiln_settings settings;
-    const char *untouched; /* a first word behind which all is passed on as it was typed; or NULL */
+    /* Ended by NULL: the first words behind which all is passed on as it was typed; or NULL. */
+    const char *const *untouched;
     int (*run)(struct kiln_cli *cli, int argc, char **argv);
 };
 extern const struct kiln_verb kiln_verbs[];               /* a row with name NULL ends it */

@@ -2,8 +2,8 @@
  *
  * Global options may stand before or behind the verb: --json, -q, --help, --version, --config and
  * every setting as a flag (`kiln help config`).  They are taken out here, so a verb sees only its
- * own.  The first word is the verb; `render`, `tokenize` and `bench quality` belong to kiln-worker
- * and get their arguments as they were typed.
+ * own.  The first word is the verb; `render`, `tokenize`, `bench quality` and `bench engine`
+ * belong to kiln-worker and get their arguments as they were typed.
  */
 #include <errno.h>
 #include <signal.h>
@@ -124,6 +124,15 @@ static int run_verb(struct kiln_cli *cli, struct command_line *line)
     return status;
 }
 
+/* Whether the verb leaves all that follows `word` to another program. */
+static bool is_untouched(const struct kiln_verb *verb, const char *word)
+{
+    for (size_t i = 0; verb->untouched && verb->untouched[i]; i++)
+        if (strcmp(verb->untouched[i], word) == 0)
+            return true;
+    return false;
+}
+
 /* Help of a verb needs no settings, so a broken file cannot hide it. */
 static int dispatch(struct kiln_cli *cli, struct command_line *line, int argc, char **argv)
 {
@@ -139,8 +148,7 @@ static int dispatch(struct kiln_cli *cli, struct command_line *line, int argc, c
     if (!cli->verb)
         return kiln_help_unknown(cli, argv[line->verb_at]);
     const char *next = line->verb_at + 1 < argc ? argv[line->verb_at + 1] : "";
-    if (cli->verb->settings == KILN_SETTINGS_NONE ||
-        (cli->verb->untouched && strcmp(cli->verb->untouched, next) == 0))
+    if (cli->verb->settings == KILN_SETTINGS_NONE || is_untouched(cli->verb, next))
         return cli->verb->run(cli, argc - line->verb_at, argv + line->verb_at);
     if (!strip_switches(cli, line, argc, argv))
         return EX_OSERR;

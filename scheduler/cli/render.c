@@ -1,5 +1,5 @@
-/* render.c - `kiln render`, `kiln tokenize` and `kiln bench quality` are kiln-worker's: the same
- * arguments go to it.
+/* render.c - `kiln render`, `kiln tokenize`, `kiln bench quality` and `kiln bench engine` are
+ * kiln-worker's: the same arguments go to it.
  *
  * So kiln itself stays free of LibTorch and starts in a few milliseconds.  Who names no model gets
  * that of KILN_MODEL or of the settings file, else the demo model; who names no size gets the one
@@ -77,6 +77,7 @@ static void add_usual(struct words *words, char *name, char *value)
 int kiln_verb_render(struct kiln_cli *cli, int argc, char **argv)
 {
     char programs[PATH_MAX], path[PATH_MAX], size[24];
+    static char engine[] = "bench-engine"; /* as kiln-worker calls it */
     struct words words = {.argc = argc, .argv = argv};
     struct kiln_error err;
     if (kiln_program_dir(programs, &err))
@@ -84,10 +85,15 @@ int kiln_verb_render(struct kiln_cli *cli, int argc, char **argv)
     kiln_join(path, programs, "kiln-worker");
     if (argc + WORDS_ADDED > KILN_GIVEN_MAX)
         return kiln_usage(cli, "more than %d arguments", KILN_GIVEN_MAX - WORDS_ADDED);
-    add(&words, path, argv[0]); /* the program and the verb */
-    add_usual(&words, "--model", usual_model(programs));
+    add(&words, path, strcmp(argv[0], "engine") == 0 ? engine : argv[0]);
     const char *model = named(argc, argv, "--model");
-    if (!model && words.count == 2 && !asks_help(argc, argv))
+    if (words.at[1] == engine && !model)
+        model = named(argc, argv, "--config");
+    char *usual = model ? NULL : usual_model(programs);
+    if (usual)
+        add(&words, "--model", usual);
+    model = model ? model : usual;
+    if (!model && !asks_help(argc, argv))
         return kiln_usage(cli,
                           "--model DIR is missing: the settings name no model, and the demo model "
                           "does not lie beside %s",
@@ -96,7 +102,6 @@ int kiln_verb_render(struct kiln_cli *cli, int argc, char **argv)
         add_usual(&words, "--judge", kiln_judge_model(programs));
         add_usual(&words, "--lists", kiln_quality_lists(programs));
     }
-    model = model ? model : words.count > 2 ? words.at[3] : NULL;
     if (strcmp(argv[0], "render") == 0 && model && !named(argc, argv, "--width") &&
         !named(argc, argv, "--height") && kiln_model_size(model, size, sizeof size)) {
         *strchr(size, 'x') = '\0'; /* models are square by nature */

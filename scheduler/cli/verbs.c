@@ -340,8 +340,9 @@ const struct kiln_verb kiln_verbs[] = {
      .settings = KILN_SETTINGS_LENIENT,
      .run = kiln_verb_sim},
     {.name = "bench",
-     .args = "enqueue|queue|restart|recovery|policy|quality [--lines N] [--jobs N] [--workers N]",
-     .summary = "measure the queue on private servers, or the quality of the pictures",
+     .args = "enqueue|queue|restart|recovery|policy|quality|engine [--lines N] [--jobs N] "
+             "[--workers N]",
+     .summary = "measure the queue on private servers, the quality of the pictures, or the engine",
      .examples =
          "kiln bench enqueue               lines a second into Redis\n"
          "kiln bench queue                 jobs a second into Postgres, and through a worker\n"
@@ -352,10 +353,13 @@ const struct kiln_verb kiln_verbs[] = {
          "kiln bench recovery              until the job of a killed worker is with another\n"
          "kiln bench policy                what a decision costs with 1000000 jobs and 1000 "
          "workers\n"
-         "kiln bench quality               how much of what prompts say is in the pictures",
-     .more = "`kiln bench quality --help` shows the options of that one (kiln-worker does it).",
+         "kiln bench quality               how much of what prompts say is in the pictures\n"
+         "kiln bench engine --device cuda:0    the engine, stage by stage",
+     .more =
+         "`kiln bench quality --help` and `kiln bench engine --help` show the options of those\n"
+         "(kiln-worker does them).",
      .options = bench_options,
-     .untouched = "quality",
+     .untouched = (const char *const[]){"quality", "engine", NULL},
      .settings = KILN_SETTINGS_BARE,
      .run = kiln_verb_bench},
     {.name = "render",

@@ -8,7 +8,7 @@ _kiln_options()
 {
     local words=''
     case $1 in # their options are kiln-worker's
-    quality) words='bench quality' ;;
+    quality | engine) words="bench $1" ;;
     render | tokenize) words=$1 ;;
     esac
     if [ -n "$words" ]; then
@@ -28,7 +28,9 @@ _kiln()
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in -*) ;; *) verb=${COMP_WORDS[i]}; break ;; esac
     done
-    [[ $verb != bench || ${COMP_WORDS[i + 1]} != quality || i+1 -ge COMP_CWORD ]] || verb=quality
+    if [[ $verb = bench && i+1 -lt COMP_CWORD ]]; then
+        case ${COMP_WORDS[i + 1]} in quality | engine) verb=${COMP_WORDS[i + 1]} ;; esac
+    fi
     case $before in
     --state) mapfile -t COMPREPLY < <(compgen -W 'queued assigned done failed cancelled' -- "$word"); return ;;
     --by) mapfile -t COMPREPLY < <(compgen -W 'tenant day tenant,day' -- "$word"); return ;;
@@ -47,7 +49,7 @@ _kiln()
     else
         case $verb in
         help) mapfile -t COMPREPLY < <(compgen -W "config $(_kiln_verbs)" -- "$word") ;;
-        bench) mapfile -t COMPREPLY < <(compgen -W 'enqueue queue restart recovery policy quality' -- "$word") ;;
+        bench) mapfile -t COMPREPLY < <(compgen -W 'enqueue queue restart recovery policy quality engine' -- "$word") ;;
         batch) mapfile -t COMPREPLY < <(compgen -W 'show rename rm' -- "$word") ;;
         run | enqueue) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
         esac

@@ -1,0 +1,337 @@
+/* diffusionz_bench.c - times the stages of a loaded engine; see diffusionz_bench.h.
+ *
+ * Forwards and whole images go through kiln_engine_run, as the pictures of a queue do, so that
+ * whatever it does to be fast is in the figures.  The text encoder and the decoder are called on
+ * their own: within a batch their time is not theirs alone.
+ */
+#include "pipeline/diffusionz_bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "pipeline/context.h"
+#include "pipeline/roofline.h"
+#include "pipeline/torch/load.h"
+
+#define RUNS_MAX 64
+#define PROMPT_SEARCH_MAX 16
+#define SEED 1
+
+/* One case under way. */
+struct bench {
+    struct kiln_engine *e;
+    const DiffusionZBenchCase *args;
+    DiffusionZBenchTimes *times;
+    char prompts[KILN_ASSIGN_MAX][KILN_PROMPT_MAX + 1];
+    DiffusionZItem items[KILN_ASSIGN_MAX];
+    DiffusionZOutput outputs[KILN_ASSIGN_MAX];
+    DiffusionZBatch batch;
+    float *output;
+    size_t output_count;
+};
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts. */
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, by_value);
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+/* --- prompts ---------------------------------------------------------------------------------- */
+
+/* Words of one letter each, of which some tokenizers make one token and some more. */
+static void write_words(char *prompt, int words, int item)
+{
+    int letter = 'a' + item % 26, n = words < 1 ? 1 : words;
+    n = n < KILN_PROMPT_MAX / 2 ? n : KILN_PROMPT_MAX / 2;
+    for (int i = 0; i < n; i++) {
+        prompt[2 * i] = (char)letter;
+        prompt[2 * i + 1] = i + 1 < n ? ' ' : '\0';
+    }
+}
+
+/* A prompt of as many tokens as the case wants. */
+static int write_prompt(struct bench *b, int item, struct kiln_error *err)
+{
+    int words = b->args->tokens - 8;
+    for (int i = 0; i < PROMPT_SEARCH_MAX; i++) {
+        int32_t *ids;
+        size_t count;
+        write_words(b->prompts[item], words, item);
+        int code = kiln_tokenizer_encode(b->e->tokenizer, b->prompts[item],
+                                         strlen(b->prompts[item]), false, &ids, &count, err);
+        if (code)
+            return code;
+        free(ids);
+        if ((int)count == b->args->tokens)
+            return 0;
+        words += b->args->tokens - (int)count;
+    }
+    return kiln_fail(err, KILN_BAD_INPUT,
+                     "tokens %d: this tokenizer makes no prompt of that length", b->args->tokens);
+}
+
+static int prepare(struct bench *b, struct kiln_error *err)
+{
+    const DiffusionZBenchCase *a = b->args;
+    for (int i = 0; i < a->item_count; i++) {
+        int code = write_prompt(b, i, err);
+        if (code)
+            return code;
+        b->items[i] = (DiffusionZItem){.prompt = b->prompts[i], .seed = SEED + (uint64_t)i};
+    }
+    b->batch = (DiffusionZBatch){
+        .items = b->items, .item_count = a->item_count, .width = a->width, .height = a->height};
+    return 0;
+}
+
+/* --- through the engine ----------------------------------------------------------------------- */
+
+/* Runs the batch; an item's failure is the batch's. */
+static int run_batch(struct bench *b, DiffusionZTimes *times, struct kiln_error *err)
+{
+    int code = kiln_engine_run(b->e, &b->batch, NULL, b->outputs, times, err);
+    for (int i = 0; !code && i < b->batch.item_count; i++)
+        if (b->outputs[i].error_code)
+            code = kiln_fail(err, b->outputs[i].error_code, "%s",
+                             b->outputs[i].error_msg ? b->outputs[i].error_msg : "an item failed");
+    return code;
+}
+
+/* With one step the noise has gone its whole way along the velocity: what was added to it is the
+ * model's output. */
+static int keep_output(struct bench *b, struct kiln_error *err)
+{
+    const DiffusionZOutput *out = &b->outputs[0];
+    const int64_t shape[3] = {out->latent_channels, out->latent_height, out->latent_width};
+    b->output_count = (size_t)(shape[0] * shape[1] * shape[2]);
+    b->output = malloc(b->output_count * sizeof *b->output);
+    if (!b->output)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the model's output");
+    struct kt_scope *s = kt_scope_new(KT_CPU);
+    kt_to_host_f32(s, kt_randn(s, b->items[0].seed, 3, shape), b->output, b->output_count);
+    int code = kt_scope_check(s, err);
+    kt_scope_free(s);
+    for (size_t i = 0; i < b->output_count; i++)
+        b->output[i] = out->latent[i] - b->output[i];
+    return code;
+}
+
+static int time_forward(struct bench *b, struct kiln_error *err)
+{
+    double values[RUNS_MAX];
+    DiffusionZTimes times = {0};
+    b->batch.num_steps = 1;
+    b->batch.skip_decode = 1;
+    for (int i = -b->args->warmups; i < b->args->repeats; i++) {
+        int code = run_batch(b, &times, err);
+        if (!code && i == b->args->repeats - 1)
+            code = keep_output(b, err);
+        diffusionz_release_outputs(b->outputs, b->batch.item_count);
+        if (code)
+            return code;
+        if (i >= 0)
+            values[i] = times.denoise_ms / b->batch.item_count;
+    }
+    b->times->forward_ms = median(values, b->args->repeats);
+    b->times->forward_best_ms = values[0];
+    b->times->forward_worst_ms = values[b->args->repeats - 1];
+    return 0;
+}
+
+static void forget_features(struct kiln_engine *e)
+{
+    kiln_feature_cache_free(e->features);
+    e->features = kiln_feature_cache_new();
+}
+
+static int time_image(struct bench *b, struct kiln_error *err)
+{
+    double values[RUNS_MAX], steps[RUNS_MAX];
+    b->batch.num_steps = b->args->num_steps;
+    b->batch.skip_decode = 0;
+    for (int i = -1; i < b->args->image_repeats; i++) {
+        DiffusionZTimes times = {0};
+        forget_features(b->e);
+        double start = now_ms();
+        int code = run_batch(b, &times, err);
+        double end = now_ms();
+        diffusionz_release_outputs(b->outputs, b->batch.item_count);
+        if (code)
+            return code;
+        if (i < 0)
+            continue;
+        values[i] = (end - start) / b->batch.item_count;
+        steps[i] = times.denoise_ms / b->batch.item_count / b->batch.num_steps;
+    }
+    b->times->image_ms = median(values, b->args->image_repeats);
+    b->times->step_ms = median(steps, b->args->image_repeats);
+    return 0;
+}
+
+/* --- stages of their own ---------------------------------------------------------------------- */
+
+/* Runs one stage in a scope; what it returns is dropped. */
+typedef kt stage_fn(const struct bench *b, struct kt_scope *s);
+
+static kt run_text(const struct bench *b, struct kt_scope *s)
+{
+    int32_t ids[KILN_TOKENS_MAX];
+    for (int i = 0; i < b->args->tokens; i++)
+        ids[i] = (int32_t)((int64_t)i * 7919 % b->e->config.text.vocab);
+    return kiln_text_encoder_run(b->e->text_encoder, s, ids, (size_t)b->args->tokens);
+}
+
+static kt run_decode(const struct bench *b, struct kt_scope *s)
+{
+    const struct kiln_vae_config *c = &b->e->config.vae;
+    const int64_t shape[3] = {c->latent_channels, b->args->height / c->factor,
+                              b->args->width / c->factor};
+    kt latent = kt_normal(s, SEED, 0, 1, KT_F32, 3, shape);
+    return kiln_vae_decode(b->e->vae, s, latent);
+}
+
+static int time_stage(const struct bench *b, stage_fn *stage, double *ret_ms,
+                      struct kiln_error *err)
+{
+    double values[RUNS_MAX];
+    for (int i = -b->args->warmups; i < b->args->repeats; i++) {
+        struct kt_scope *s = kt_scope_new(b->e->device);
+        double start = now_ms();
+        (void)stage(b, s);
+        kt_wait(s);
+        double end = now_ms();
+        int code = kt_scope_check(s, err);
+        kt_scope_free(s);
+        if (code)
+            return code;
+        if (i >= 0)
+            values[i] = end - start;
+    }
+    *ret_ms = median(values, b->args->repeats);
+    return 0;
+}
+
+/* --- the case --------------------------------------------------------------------------------- */
+
+static int check_case(const DiffusionZBenchCase *a, struct kiln_error *err)
+{
+    if (a->item_count < 1 || a->item_count > KILN_ASSIGN_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "a batch has 1 to %d items, this one %d",
+                         KILN_ASSIGN_MAX, a->item_count);
+    if (a->repeats < 1 || a->repeats > RUNS_MAX || a->image_repeats < 1 ||
+        a->image_repeats > RUNS_MAX || a->warmups < 0 || a->warmups > RUNS_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "a stage is run 1 to %d times", RUNS_MAX);
+    if (a->tokens < 9 || a->tokens > KILN_TOKENS_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "tokens %d: a prompt has 9 to %d", a->tokens,
+                         KILN_TOKENS_MAX);
+    return 0;
+}
+
+static void note_work(struct bench *b)
+{
+    const struct kiln_model_config *c = &b->e->config;
+    struct kiln_forward_size size =
+        kiln_forward_size(c, b->args->width, b->args->height, b->args->tokens);
+    b->times->flops = kiln_forward_flops(&c->transformer, size);
+    b->times->ceiling_ms = kiln_forward_ceiling_ms(&c->transformer, size, b->e->e4m3);
+}
+
+static void note_memory(struct bench *b)
+{
+    struct kt_memory m;
+    if (!kt_memory_of(b->e->device, &m))
+        return;
+    b->times->peak_tensors = m.peak_used;
+    b->times->peak_device = m.taken; /* what was taken is held until the context ends */
+}
+
+static int run_case(struct bench *b, struct kiln_error *err)
+{
+    int stages = b->args->stages;
+    int code = check_case(b->args, err);
+    code = code ? code : prepare(b, err);
+    if (code)
+        return code;
+    kt_threads_set(b->e->threads);
+    kt_memory_reset_peak(b->e->device);
+    note_work(b);
+    if (stages & DIFFUSIONZ_BENCH_FORWARD)
+        code = time_forward(b, err);
+    if (!code && stages & DIFFUSIONZ_BENCH_TEXT)
+        code = time_stage(b, run_text, &b->times->text_ms, err);
+    if (!code && stages & DIFFUSIONZ_BENCH_DECODE)
+        code = time_stage(b, run_decode, &b->times->decode_ms, err);
+    if (!code && stages & DIFFUSIONZ_BENCH_IMAGE)
+        code = time_image(b, err);
+    note_memory(b);
+    return code;
+}
+
+/* --- the library's door ------------------------------------------------------------------------
+ */
+
+int32_t diffusionz_bench_open(const DiffusionZOptions *options, DiffusionZContext **ret)
+{
+    struct kiln_error err = {0};
+    return kiln_context_open(options, true, ret, &err) ? kiln_context_note(&err) : 0;
+}
+
+int32_t diffusionz_bench_run(DiffusionZContext *ctx, const DiffusionZBenchCase *args,
+                             DiffusionZBenchTimes *ret, float **ret_output, size_t *ret_count)
+{
+    struct kiln_error err = {0};
+    struct bench *b = ctx && args && ret ? calloc(1, sizeof *b) : NULL;
+    if (!ctx || !args || !ret)
+        kiln_fail(&err, KILN_BAD_INPUT, "an argument is NULL");
+    else if (!b)
+        kiln_fail(&err, KILN_NO_MEMORY, "no memory for a benchmark");
+    if (err.code)
+        return kiln_context_note(&err);
+    DiffusionZBenchTimes times = {0};
+    b->e = ctx->engine, b->args = args, b->times = &times;
+    pthread_mutex_lock(&ctx->lock);
+    int code = run_case(b, &err);
+    pthread_mutex_unlock(&ctx->lock);
+    if (!code) {
+        *ret = times;
+        if (ret_output) {
+            *ret_output = b->output;
+            *ret_count = b->output_count;
+            b->output = NULL;
+        }
+    }
+    free(b->output);
+    free(b);
+    return code ? kiln_context_note(&err) : 0;
+}
+
+void diffusionz_bench_free_output(float *output)
+{
+    free(output);
+}
+
+void diffusionz_bench_memory(const DiffusionZContext *ctx, uint64_t *ret_tensors,
+                             uint64_t *ret_device)
+{
+    struct kt_memory m = {0};
+    if (ctx)
+        (void)kt_memory_of(ctx->engine->device, &m);
+    *ret_tensors = m.used;
+    *ret_device = m.taken;
+}
