@@ -2,6 +2,9 @@
 # gpu_run.sh - run.sh of a bundle (gpu_bundle.sh), started in a checkout on a machine with a GPU:
 # the GPU tests, pictures of the sketch model on every device, their timings and differences.
 # Goes on after a failure; prints PASS or FAIL a step; full output and the pictures are in $OUT.
+# STEPS="kernels bench" runs these alone, of: kernels kernel-bench parity image image-bench engine
+# render quality errors sketch-bench bench peer.  BENCH="--sizes 1024 --dtype bf16" are options of
+# the bench, PEER those of its peer, which needs diffusers and transformers on PYTHONPATH.
 here=$(mktemp -d)
 tar -C "$here" -xzf "$(dirname "$0")/files.tar.gz" || exit 1
 root=${KILN_SOURCE:-$PWD}
@@ -16,6 +19,12 @@ for dir in "$(dirname "$torch")"/nvidia/*/lib; do path=$path:$dir; done
 path=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export KILN_SOURCE="$root"
 failed=0
+steps=" ${STEPS:-kernels kernel-bench parity image image-bench engine render quality errors sketch-bench bench} "
+
+# Whether a step was asked for.
+wants() {
+    case $steps in *" $1 "*) true ;; *) false ;; esac
+}
 
 # step NAME SECONDS COMMAND...: runs our program with the libraries' path.
 step() {
@@ -46,19 +55,38 @@ table() {
 echo "libtorch: $torch"
 nvidia-smi -L 2>&1 | head -n 4
 step "devices and libraries" 20 "$here/bin/kiln-worker" --version
-step "kernels" 120 "$here/bin/test_kernels"
-step "speed of the kernels" 60 "$here/bin/bench_kernels"
-sed 's/^/    /' "$out/step"
+if wants kernels; then
+    step "kernels" 120 "$here/bin/test_kernels"
+fi
+if wants kernel-bench; then
+    step "speed of the kernels" 60 "$here/bin/bench_kernels"
+    sed 's/^/    /' "$out/step"
+fi
 for dtype in fp32 bf16; do
+    wants parity || break
     KILN_PARITY=$dtype step "parity $dtype" 60 "$here/bin/test_parity_cuda"
     table "$out/step"
 done
-step "engine" 90 "$here/bin/test_engine_cuda"
-grep -E '^(sketch|after)' "$out/step" | sed 's/^/    /'
+if wants image; then
+    step "pictures and text" 120 "$here/bin/test_image_cuda"
+    grep -E 'relative|dB|differ' "$out/step" | sed 's/^/    /'
+fi
+if wants image-bench; then
+    step "times of pictures and text" 300 "$here/bin/test_image_cuda" bench
+    grep -E ' ms \(' "$out/step" | sed 's/^/    /'
+fi
+if wants engine; then
+    for test in "$here"/bin/test_*_cuda; do
+        case $test in *parity* | *image*) continue ;; esac
+        step "$(basename "$test")" 120 "$test"
+        grep -E '^(sketch|after|load)' "$out/step" | sed 's/^/    /'
+    done
+fi
 
 i=0
 for prompt in "two red stars above a blue circle at sunset" "a large yellow ring at night" \
     "three orange flowers in the grass" "a purple heart, a green triangle and a white square"; do
+    wants render || break
     i=$((i + 1))
     for how in cuda:0/fp32 cuda:0/bf16 cpu/fp32 cpu/bf16; do
         device=${how%/*} dtype=${how#*/}
@@ -70,7 +98,7 @@ for prompt in "two red stars above a blue circle at sunset" "a large yellow ring
         grep -h denoise_ms "$out/step" | sed 's/.*"text_ms"/    "text_ms"/'
     done
 done
-$python - "$pictures" <<'P' 2>>"$log"
+wants render && $python - "$pictures" <<'P' 2>>"$log"
 import glob, sys
 from safetensors.numpy import load_file
 import numpy as np
@@ -84,19 +112,46 @@ for i in range(1, 5):
         print(f"latent {i}: {e}")
 P
 for how in cuda:0/fp32,bf16 cpu/fp32; do
+    wants quality || break
     step "quality ${how%/*}" 90 "$here/bin/kiln-worker" quality --model "$root/pipeline/models/sketch" \
         --judge "$root/pipeline/models/judge" --prompts "$root/tests/quality/check.jsonl" \
         --device "${how%/*}" --dtype "${how#*/}"
     sed 's/^/    /' "$out/step"
 done
-status99=0
-LD_LIBRARY_PATH=$path "$here/bin/kiln-worker" render --model "$root/pipeline/models/sketch" \
-    --prompt x --device cuda:99 --out "$pictures/none.webp" >>"$log" 2>&1 || status99=$?
-[ $status99 = 69 ] && echo "PASS cuda:99 ends with 69" || { echo "FAIL cuda:99 ends with $status99"; failed=$((failed + 1)); }
-echo "== bench" >>"$log"
-LD_LIBRARY_PATH=$path timeout 60 $python "$root/scripts/bench/engine_vs_diffusers.py" --device cuda:0 \
-    --model "$root/pipeline/models/sketch" --library "$here/lib/libdiffusionz.so" --sizes 512,1024 \
-    --repeat 5 2>&1 | tee -a "$log"
+if wants errors; then
+    status99=0
+    LD_LIBRARY_PATH=$path "$here/bin/kiln-worker" render --model "$root/pipeline/models/sketch" \
+        --prompt x --device cuda:99 --out "$pictures/none.webp" >>"$log" 2>&1 || status99=$?
+    if [ $status99 = 69 ]; then
+        echo "PASS cuda:99 ends with 69"
+    else
+        echo "FAIL cuda:99 ends with $status99"
+        failed=$((failed + 1))
+    fi
+fi
+if wants sketch-bench; then
+    echo "== sketch-bench" >>"$log"
+    LD_LIBRARY_PATH=$path timeout 60 $python "$root/scripts/bench/engine_vs_diffusers.py" \
+        --device cuda:0 --model "$root/pipeline/models/sketch" \
+        --library "$here/lib/libdiffusionz.so" --sizes 512,1024 --repeat 5 2>&1 | tee -a "$log"
+fi
+# The full-size model; its folder is copied, since the tokenizer in it is a link.
+config=$here/z-image-turbo
+cp -r "$root/scripts/bench/z-image-turbo" "$config"
+rm -rf "$config/tokenizer"
+cp -r "$root/pipeline/models/sketch/tokenizer" "$config/tokenizer"
+if wants bench; then
+    # shellcheck disable=SC2086
+    step "bench of the engine" "${BENCH_S:-300}" "$here/bin/kiln-worker" bench-engine \
+        --config "$config" --random-weights --device cuda:0 ${BENCH:---sizes 512,1024}
+    sed 's/^/    /' "$out/step"
+fi
+if wants peer; then
+    # shellcheck disable=SC2086
+    step "bench of its peer" "${PEER_S:-400}" $python "$root/scripts/bench_peer.py" \
+        --config "$config" --device cuda:0 --out "$out/peer.json" ${PEER:---sizes 512,1024}
+    sed 's/^/    /' "$out/step"
+fi
 rm -f "$out/step"
 tar -C "$pictures" -cf "$out/pictures.tar" . && rm -rf "$pictures" "$here"
 echo "$failed steps failed; all output in $log, pictures in $out/pictures.tar"
