@@ -135,6 +135,7 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
     "), events AS (DELETE FROM event e USING page WHERE e.job_id = page.id"                        \
     "), latents AS (DELETE FROM latent l USING page WHERE l.job_id = page.id"                      \
     "), objects AS (DELETE FROM object o USING page WHERE o.job_id = page.id RETURNING o.bytes"    \
+    "), marks AS (DELETE FROM favourite f USING page WHERE f.job_id = page.id"                     \
     "), images AS (DELETE FROM image i USING page WHERE i.job_id = page.id"                        \
     "  RETURNING i.job_id, (i.text_ms + i.denoise_ms + i.decode_ms) / 1000 AS gpu_seconds"         \
     "), jobs AS (DELETE FROM job j USING page WHERE j.id = page.id"                                \

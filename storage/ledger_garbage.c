@@ -110,33 +110,40 @@ int kiln_ledger_claims(struct kiln_ledger *ledger, const struct kiln_found *obje
 }
 
 struct unclaimed_walk {
-    kiln_each_unclaimed *each;
+    kiln_use_unclaimed *use;
     void *arg;
+    size_t n, at[KILN_UNCLAIMED_MAX];
 };
 
-static int forward_unclaimed(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+/* Every row names how many there are, so that the last one is known while they are locked. */
+static int take_unclaimed(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
     struct unclaimed_walk *walk = arg;
-    return walk->each(walk->arg, (size_t)kiln_row_u64(rows, row, 0) - 1, err);
+    if (walk->n == KILN_UNCLAIMED_MAX)
+        return kiln_fail(err, KILN_INTERNAL, "more than %d objects at a time", KILN_UNCLAIMED_MAX);
+    walk->at[walk->n++] = (size_t)kiln_row_u64(rows, row, 0) - 1;
+    bool last = walk->n == kiln_row_u64(rows, row, 1);
+    return last ? walk->use(walk->arg, walk->at, walk->n, err) : 0;
 }
 
-int kiln_ledger_each_unclaimed(struct kiln_ledger *ledger, const struct kiln_found *objects,
-                               size_t count, kiln_each_unclaimed *each, void *arg,
+int kiln_ledger_with_unclaimed(struct kiln_ledger *ledger, const struct kiln_found *objects,
+                               size_t count, kiln_use_unclaimed *use, void *arg,
                                struct kiln_error *err)
 {
     static const struct kiln_statement look = {
         "unclaimed", "WITH l AS MATERIALIZED ("
                      "  SELECT id, state FROM job WHERE id = ANY ($2::bigint[]) ORDER BY id"
                      "  FOR SHARE SKIP LOCKED"
-                     ") SELECT g.n FROM unnest($1::text[], $2) WITH ORDINALITY AS g (key, job, n)"
+                     ") SELECT g.n, count(*) OVER ()"
+                     " FROM unnest($1::text[], $2) WITH ORDINALITY AS g (key, job, n)"
                      " LEFT JOIN l ON l.id = g.job LEFT JOIN job p ON p.id = g.job"
                      " WHERE (p.id IS NULL OR (p.state IN (2, 3, 4) AND l.state = p.state))"
                      " AND NOT EXISTS (SELECT FROM object o WHERE o.key = g.key COLLATE \"C\")"
                      " ORDER BY g.n"};
-    struct unclaimed_walk walk = {each, arg};
+    struct unclaimed_walk walk = {.use = use, .arg = arg};
     struct kiln_params params = {0};
     bind_found(&params, objects, count);
-    int rc = kiln_ledger_each_locked(ledger, &look, &params, forward_unclaimed, &walk, err);
+    int rc = kiln_ledger_each_locked(ledger, &look, &params, take_unclaimed, &walk, err);
     kiln_params_release(&params);
     return rc;
 }
@@ -199,6 +206,7 @@ int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const char *pool, int6
         "  WHERE i.job_id > $2::bigint AND b.pool = $1::text"
         "  AND i.created_at < now() - $4::bigint * interval '1 second'"
         "  AND b.created_at < now() - $4 * interval '1 second'"
+        "  AND NOT EXISTS (SELECT FROM favourite f WHERE f.job_id = i.job_id)"
         "  ORDER BY i.job_id LIMIT $3::integer"
         "), cached AS (DELETE FROM latent l USING page p"
         "  WHERE l.job_id = p.job_id AND NOT $5::boolean"

@@ -2,7 +2,7 @@
  *
  * An object is claimed while a row names it, and while its job may still commit it: a job that
  * waits or is assigned has its objects to itself, however old they are.  A done job never commits
- * again; a failed or cancelled one only after `kiln retry`, which kiln_ledger_each_unclaimed()
+ * again; a failed or cancelled one only after `kiln retry`, which kiln_ledger_with_unclaimed()
  * keeps out while objects of it are being removed.
  */
 #ifndef KILN_LEDGER_GARBAGE_H
@@ -37,12 +37,13 @@ bool kiln_found_job(const char *key, uint64_t *ret_job);
 int kiln_ledger_claims(struct kiln_ledger *ledger, const struct kiln_found *objects, size_t count,
                        enum kiln_claim *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Calls each(arg, i, err) for every objects[i] that is unclaimed, in their order, and lets no job
- * of theirs move until it returns: what each removes cannot be committed meanwhile.  For short
- * lists: whoever wants to retry such a job waits as long.  A non-zero return of each ends it. */
-typedef int kiln_each_unclaimed(void *arg, size_t i, struct kiln_error *err);
-int kiln_ledger_each_unclaimed(struct kiln_ledger *ledger, const struct kiln_found *objects,
-                               size_t count, kiln_each_unclaimed *each, void *arg,
+/* Calls use(arg, at, n, err) with those of at most KILN_UNCLAIMED_MAX objects that are unclaimed,
+ * objects[at[0..n)] in their order, n > 0, and lets no job of theirs move until it returns: what
+ * use removes cannot be committed meanwhile.  Whoever wants to retry such a job waits as long. */
+#define KILN_UNCLAIMED_MAX 1000
+typedef int kiln_use_unclaimed(void *arg, const size_t *at, size_t n, struct kiln_error *err);
+int kiln_ledger_with_unclaimed(struct kiln_ledger *ledger, const struct kiln_found *objects,
+                               size_t count, kiln_use_unclaimed *use, void *arg,
                                struct kiln_error *err) KILN_MUST_CHECK;
 
 /* A page of the pool's jobs that were cancelled more than age_s ago, removed with their moves; with
@@ -51,10 +52,10 @@ int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int
                                bool dry_run, uint64_t *cursor, uint64_t *ret_count, bool *ret_more,
                                struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The rows of a page of pictures that are older than age_s, as is their batch, removed in one
- * transaction: image, object, latent; with dry_run only read.  The jobs stay, done, and what the
- * pictures cost stays in the accounts (usage_removed).  each is then called for every object of
- * theirs, which nothing names any more. */
+/* The rows of a page of pictures that are older than age_s, as is their batch, and no favourites,
+ * removed in one transaction: image, object, latent; with dry_run only read.  The jobs stay, done,
+ * and what the pictures cost stays in the accounts (usage_removed).  each is then called for every
+ * object of theirs, which nothing names any more. */
 typedef int kiln_each_dropped(void *arg, uint64_t job, const char *key, uint64_t bytes,
                               struct kiln_error *err);
 int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const char *pool, int64_t age_s,

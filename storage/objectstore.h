@@ -48,6 +48,20 @@ int kiln_store_head(struct kiln_store *store, const char *key, uint64_t *ret_siz
 int kiln_store_delete(struct kiln_store *store, const char *key,
                       struct kiln_error *err) KILN_MUST_CHECK;
 
+/* One of many objects to remove. */
+struct kiln_deletion {
+    const char *key; /* lent until the call returns */
+    /* results */
+    int code; /* 0 once it has gone */
+    char error[512];
+};
+#define KILN_DELETIONS_MAX 1000 /* in one request to S3 */
+/* Removes them, as many in one request as the store takes.  Returns 0 when all have gone, else the
+ * first code; each has its own.  A store that refuses one after another is not asked about the rest:
+ * those get the code of the last one that was asked for. */
+int kiln_store_delete_many(struct kiln_store *store, struct kiln_deletion *deletions, size_t count,
+                           struct kiln_error *err) KILN_MUST_CHECK;
+
 /* Calls each(arg, key, size, modified_unix_s) for every object under prefix ("" = all), in key order;
  * a nonzero return of each ends the walk with that code. */
 typedef int kiln_store_each(void *arg, const char *key, uint64_t size, int64_t modified_s);

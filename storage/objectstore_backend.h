@@ -16,6 +16,8 @@ struct kiln_store_ops {
     int (*head)(struct kiln_store *store, const char *key, uint64_t *ret_size,
                 struct kiln_error *err);
     int (*remove)(struct kiln_store *store, const char *key, struct kiln_error *err);
+    /* Works on the deletions whose code is still 0, as put does; NULL: one by one. */
+    void (*remove_many)(struct kiln_store *store, struct kiln_deletion *deletions, size_t count);
     int (*list)(struct kiln_store *store, const char *prefix, kiln_store_each *each, void *arg,
                 struct kiln_error *err);
     void (*close)(struct kiln_store *store); /* frees the backend's struct, not the url */
@@ -36,6 +38,8 @@ int kiln_store_open_s3(const struct kiln_config *config, const char *location,
 
 /* KILN_BAD_INPUT unless key keeps the rule of objectstore.h. */
 int kiln_store_check_key(const char *key, struct kiln_error *err) KILN_MUST_CHECK;
+/* Fails one deletion: code and text, cut to its room. */
+void kiln_deletion_fail(struct kiln_deletion *deletion, const struct kiln_error *err);
 /* Fails one put: code and text, cut to its room. */
 void kiln_put_fail(struct kiln_put *put, const struct kiln_error *err);
 

@@ -8,36 +8,26 @@
 #include <string.h>
 
 #include "schemas/limits.h"
-#include "storage/objectstore_backend.h"
-#include "storage/s3_client.h"
+#include "storage/objectstore_s3.h"
 
-#define PREFIX_MAX 256
 #define PAGE_BYTES_MAX (8 * 1024 * 1024) /* 1000 keys of 1 KiB, escaped */
-#define S3_KEY_SIZE (PREFIX_MAX + 1 + KILN_OBJECT_KEY_MAX + 1)
 
-struct s3_store {
-    struct kiln_store base;
-    struct kiln_s3_client *client;
-    char prefix[PREFIX_MAX + 2]; /* "" or with its final '/' */
-};
-
-static struct s3_store *s3_store(struct kiln_store *store)
+static struct kiln_s3_store *s3_store(struct kiln_store *store)
 {
-    return (struct s3_store *)store;
+    return (struct kiln_s3_store *)store;
 }
 
-/* The key in the bucket; fits, because prefix and key have been measured. */
-static void full_key(const struct s3_store *store, const char *key, char out[S3_KEY_SIZE])
+void kiln_s3_full_key(const struct kiln_s3_store *store, const char *key, char *out)
 {
-    snprintf(out, S3_KEY_SIZE, "%s%s", store->prefix, key);
+    snprintf(out, KILN_S3_KEY_SIZE, "%s%s", store->prefix, key);
 }
 
 /* Runs one request without a body. */
-static int run_one(struct s3_store *store, struct kiln_s3_request *request, const char *key,
+static int run_one(struct kiln_s3_store *store, struct kiln_s3_request *request, const char *key,
                    struct kiln_error *err)
 {
-    char full[S3_KEY_SIZE];
-    full_key(store, key, full);
+    char full[KILN_S3_KEY_SIZE];
+    kiln_s3_full_key(store, key, full);
     request->key = full;
     kiln_s3_run(store->client, request, 1);
     request->key = key;
@@ -55,10 +45,10 @@ static void fail_all(struct kiln_put *puts, size_t count, const struct kiln_erro
 /* All puts in one run, so that they share the connections and the limit on tries in flight. */
 static void s3_put(struct kiln_store *base, struct kiln_put *puts, size_t count)
 {
-    struct s3_store *store = s3_store(base);
+    struct kiln_s3_store *store = s3_store(base);
     struct kiln_error err = {0};
     struct kiln_s3_request *requests = calloc(count + 1, sizeof *requests);
-    char(*keys)[S3_KEY_SIZE] = calloc(count + 1, sizeof *keys);
+    char(*keys)[KILN_S3_KEY_SIZE] = calloc(count + 1, sizeof *keys);
     size_t used = 0;
     if (!requests || !keys) {
         kiln_fail(&err, KILN_NO_MEMORY, "no memory for %zu requests", count);
@@ -67,7 +57,7 @@ static void s3_put(struct kiln_store *base, struct kiln_put *puts, size_t count)
         for (size_t i = 0; i < count; i++) {
             if (puts[i].code)
                 continue;
-            full_key(store, puts[i].key, keys[used]);
+            kiln_s3_full_key(store, puts[i].key, keys[used]);
             requests[used] = (struct kiln_s3_request){.method = KILN_S3_PUT,
                                                       .key = keys[used],
                                                       .body = puts[i].data,
@@ -122,7 +112,7 @@ static int s3_remove(struct kiln_store *base, const char *key, struct kiln_error
 
 /* What note_entry needs of the walk. */
 struct listing {
-    const struct s3_store *store;
+    const struct kiln_s3_store *store;
     kiln_store_each *each;
     void *arg;
 };
@@ -139,7 +129,7 @@ static int note_entry(void *arg, const struct kiln_s3_entry *entry)
 }
 
 /* One page, and the token of the next in *page. */
-static int list_page(struct s3_store *store, const char *prefix, struct listing *listing,
+static int list_page(struct kiln_s3_store *store, const char *prefix, struct listing *listing,
                      struct kiln_s3_page *page, struct kiln_error *err)
 {
     struct kiln_sigv4_pair query[4] = {
@@ -164,13 +154,13 @@ static int list_page(struct s3_store *store, const char *prefix, struct listing 
 static int s3_list(struct kiln_store *base, const char *prefix, kiln_store_each *each, void *arg,
                    struct kiln_error *err)
 {
-    struct s3_store *store = s3_store(base);
+    struct kiln_s3_store *store = s3_store(base);
     struct listing listing = {store, each, arg};
     struct kiln_s3_page *page = calloc(1, sizeof *page);
     if (!page)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to list %s", base->url);
-    char full[S3_KEY_SIZE], last[sizeof page->token];
-    full_key(store, prefix, full);
+    char full[KILN_S3_KEY_SIZE], last[sizeof page->token];
+    kiln_s3_full_key(store, prefix, full);
     int code;
     do {
         memcpy(last, page->token, sizeof last);
@@ -193,12 +183,13 @@ static const struct kiln_store_ops s3_ops = {
     .get = s3_get,
     .head = s3_head,
     .remove = s3_remove,
+    .remove_many = kiln_s3_remove_many,
     .list = s3_list,
     .close = s3_close,
 };
 
 /* "bucket/some/prefix/" to its two parts. */
-static int split_location(const char *location, char bucket[64], struct s3_store *store,
+static int split_location(const char *location, char bucket[64], struct kiln_s3_store *store,
                           struct kiln_error *err)
 {
     size_t len = strcspn(location, "/");
@@ -210,9 +201,9 @@ static int split_location(const char *location, char bucket[64], struct s3_store
     size_t prefix_len = strlen(prefix);
     while (prefix_len > 0 && prefix[prefix_len - 1] == '/')
         prefix_len--;
-    if (prefix_len > PREFIX_MAX)
+    if (prefix_len > KILN_S3_PREFIX_MAX)
         return kiln_fail(err, KILN_CONFIG, "store: s3://%s: a prefix has at most %d bytes",
-                         location, PREFIX_MAX);
+                         location, KILN_S3_PREFIX_MAX);
     snprintf(store->prefix, sizeof store->prefix, "%.*s", (int)prefix_len, prefix);
     if (prefix_len == 0)
         return KILN_OK;
@@ -226,7 +217,7 @@ static int split_location(const char *location, char bucket[64], struct s3_store
 int kiln_store_open_s3(const struct kiln_config *config, const char *location,
                        struct kiln_store **ret, struct kiln_error *err)
 {
-    struct s3_store *store = calloc(1, sizeof *store);
+    struct kiln_s3_store *store = calloc(1, sizeof *store);
     if (!store)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open s3://%s", location);
     char bucket[64];

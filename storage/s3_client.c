@@ -23,9 +23,14 @@ static void start_curl(void)
     curl_ready = curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
+bool kiln_s3_has_body(enum kiln_s3_method method)
+{
+    return method == KILN_S3_PUT || method == KILN_S3_POST;
+}
+
 const char *kiln_s3_method_name(enum kiln_s3_method method)
 {
-    static const char *const names[] = {"GET", "PUT", "HEAD", "DELETE"};
+    static const char *const names[] = {"GET", "PUT", "HEAD", "DELETE", "POST"};
     return names[method];
 }
 

@@ -16,7 +16,9 @@
 #include "storage/s3_xml.h"
 #include "storage/sigv4.h"
 
-enum kiln_s3_method { KILN_S3_GET, KILN_S3_PUT, KILN_S3_HEAD, KILN_S3_DELETE };
+enum kiln_s3_method { KILN_S3_GET, KILN_S3_PUT, KILN_S3_HEAD, KILN_S3_DELETE, KILN_S3_POST };
+/* Whether requests of the method carry a body. */
+bool kiln_s3_has_body(enum kiln_s3_method method);
 const char *kiln_s3_method_name(enum kiln_s3_method method);
 
 struct kiln_s3_client {
@@ -44,15 +46,15 @@ struct kiln_s3_request {
     const char *key; /* in the bucket; "" for the bucket itself */
     const struct kiln_sigv4_pair *query;
     size_t query_count;
-    const void *body; /* of a PUT; all of these are lent until the run ends */
+    const void *body; /* of a PUT or POST; all of these are lent until the run ends */
     size_t size;
     const char *sha256, *content_type;
-    size_t max; /* most bytes of a GET's answer */
+    size_t max; /* most bytes of the answer to a GET or POST */
     /* results */
     int code;
     struct kiln_error err;
     char error_code[64]; /* the server's <Code>, "" if none */
-    char *data;          /* of a GET, malloc'd; the caller frees it */
+    char *data;          /* of a GET or POST, malloc'd; the caller frees it */
     size_t data_size;
     uint64_t length; /* Content-Length of a HEAD */
 };

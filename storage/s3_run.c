@@ -59,7 +59,7 @@ static bool md5_of(const void *data, size_t size, unsigned char digest[MD5_SIZE]
 static void hash_body(struct job *job)
 {
     unsigned char digest[MD5_SIZE];
-    if (job->request->method != KILN_S3_PUT ||
+    if (!kiln_s3_has_body(job->request->method) ||
         !md5_of(job->request->body, job->request->size, digest))
         return;
     kiln_hex(digest, MD5_SIZE, job->md5);
@@ -183,11 +183,11 @@ static bool etag_differs(const struct job *job, const struct kiln_s3_answer *a)
     return strcasecmp(a->etag, hex) != 0;
 }
 
-/* Hands the answer's body over; a GET always gives a buffer, even for an empty object. */
+/* Hands the answer's body over; there always is a buffer, even for an empty object. */
 static void finish(struct kiln_s3_client *client, struct job *job, const struct kiln_s3_answer *a)
 {
     struct kiln_s3_request *r = job->request;
-    if (r->method == KILN_S3_GET) {
+    if (r->method == KILN_S3_GET || r->method == KILN_S3_POST) {
         char *data = job->try.data ? job->try.data : malloc(1);
         if (!data) {
             end_bad(client, job, KILN_NO_MEMORY, "no memory for the answer", "");
@@ -284,7 +284,7 @@ static void start(struct kiln_s3_client *client, struct job *job)
     struct kiln_error err = {0};
     job->try.request = r;
     job->try.method = job->verifying ? KILN_S3_HEAD : r->method;
-    uint64_t bytes = r->method == KILN_S3_PUT ? r->size : r->method == KILN_S3_GET ? r->max : 0;
+    uint64_t bytes = (kiln_s3_has_body(r->method) ? r->size : 0) + r->max;
     if (kiln_s3_try_start(client, &job->try, job->fresh, kiln_s3_deadline_ms(job->tries, bytes),
                           job->content_md5, &err))
         end_bad(client, job, err.code, err.text, "");

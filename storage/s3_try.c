@@ -20,6 +20,8 @@
 #define CONNECT_MS 2000L
 #define STALL_BYTES_PER_S 1024L /* slower than this for STALL_S is a hanging server */
 #define STALL_S 6L
+#define MANY_MS 120000L /* a deletion of a thousand objects */
+#define MANY_STALL_S 60L
 #define IDLE_S 60L /* a kept connection is not used after this */
 #define ERROR_BODY_MAX (64 * 1024)
 /* Objects are named by what they hold, so a gallery before the bucket may keep them for ever. */
@@ -118,18 +120,18 @@ static int sign(struct kiln_s3_client *client, const struct kiln_s3_try *try,
                 const char *content_md5, struct built *b, struct kiln_error *err)
 {
     const struct kiln_s3_request *r = try->request;
-    bool put = try->method == KILN_S3_PUT;
+    bool body = kiln_s3_has_body(try->method);
     int64_t now = (int64_t)time(NULL) + client->clock_offset_s;
-    const char *hash = put ? r->sha256 : EMPTY_SHA256;
+    const char *hash = body ? r->sha256 : EMPTY_SHA256;
     kiln_sigv4_date(now, b->date);
     add_pair(b, "Host", client->host);
     add_pair(b, "x-amz-date", b->date);
     add_pair(b, "x-amz-content-sha256", hash);
-    if (put && content_md5[0])
+    if (body && content_md5[0])
         add_pair(b, "Content-MD5", content_md5);
-    if (put)
+    if (body)
         add_pair(b, "Content-Type", r->content_type ? r->content_type : "application/octet-stream");
-    if (put && r->content_type && strncmp(r->content_type, "image/", 6) == 0)
+    if (body && r->content_type && strncmp(r->content_type, "image/", 6) == 0)
         add_pair(b, "Cache-Control", IMMUTABLE);
     if (client->credentials.session_token[0])
         add_pair(b, "x-amz-security-token", client->credentials.session_token);
@@ -181,12 +183,13 @@ static bool add_headers(struct kiln_s3_try *try, const struct built *b)
 }
 
 /* Time limits, security, and how connections are kept. */
-static void set_limits(CURL *easy, bool fresh, uint32_t deadline_ms)
+static void set_limits(CURL *easy, bool fresh, uint32_t deadline_ms, bool many)
 {
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)deadline_ms);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS,
+                     many && deadline_ms < MANY_MS ? MANY_MS : (long)deadline_ms);
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, STALL_BYTES_PER_S);
-    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, STALL_S);
+    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, many ? MANY_STALL_S : STALL_S);
     curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, IDLE_S);
     curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, fresh ? 0L : 60L);
     curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, (long)fresh);
@@ -200,7 +203,7 @@ static void set_limits(CURL *easy, bool fresh, uint32_t deadline_ms)
     curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);
 }
 
-/* A PUT goes through UPLOAD and not through POSTFIELDS: that one would name a content type. */
+/* A body goes through UPLOAD and not through POSTFIELDS: that one would name a content type. */
 static void set_method(struct kiln_s3_try *try)
 {
     CURL *easy = try->easy;
@@ -214,6 +217,9 @@ static void set_method(struct kiln_s3_try *try)
     case KILN_S3_DELETE:
         curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "DELETE");
         break;
+    case KILN_S3_POST:
+        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "POST");
+        /* fall through */
     case KILN_S3_PUT:
         curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
         curl_easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)try->request->size);
@@ -250,7 +256,7 @@ int kiln_s3_try_start(struct kiln_s3_client *client, struct kiln_s3_try *try, bo
     try->generation = client->generation;
     bool good = try->easy && add_headers(try, &b) && set_url(try->easy, client, &b);
     if (good) {
-        set_limits(try->easy, fresh, deadline_ms);
+        set_limits(try->easy, fresh, deadline_ms, try->method == KILN_S3_POST);
         set_method(try);
         curl_easy_setopt(try->easy, CURLOPT_HTTPHEADER, try->headers);
         curl_easy_setopt(try->easy, CURLOPT_ERRORBUFFER, try->text);
@@ -301,7 +307,7 @@ void kiln_s3_try_read(struct kiln_s3_try *try, CURLcode transport, struct kiln_s
     curl_easy_getinfo(try->easy, CURLINFO_RESPONSE_CODE, &ret->status);
     curl_easy_getinfo(try->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
     ret->length = length > 0 ? (uint64_t)length : 0;
-    ret->body_sent = try->method == KILN_S3_PUT && try->sent == try->request->size;
+    ret->body_sent = kiln_s3_has_body(try->method) && try->sent == try->request->size;
     const char *date = header_of(try->easy, "Date");
     time_t parsed = date[0] ? curl_getdate(date, NULL) : -1;
     ret->date_s = parsed > 0 ? (int64_t)parsed : 0;

@@ -313,3 +313,49 @@ int kiln_s3_parse_list(const char *xml, size_t len, kiln_s3_each *each, void *ar
         return bad_page(err, "is incomplete and has no token for the rest");
     return KILN_OK;
 }
+
+/* --- the answer to a multi-object delete ------------------------------------------------------ */
+
+static int bad_answer(struct kiln_error *err, const char *what)
+{
+    return kiln_fail(err, KILN_PROTOCOL, "the server's answer to a deletion of many %s", what);
+}
+
+static bool take_refusal(const struct scanner *s, struct kiln_s3_refusal *refusal)
+{
+    if (inside(s, "Error", "Key"))
+        return add_text(s, refusal->key, sizeof refusal->key);
+    if (inside(s, "Error", "Code"))
+        return add_text(s, refusal->code, sizeof refusal->code);
+    if (inside(s, "Error", "Message"))
+        (void)add_text(s, refusal->message, sizeof refusal->message); /* may be cut */
+    return true;
+}
+
+int kiln_s3_parse_deleted(const char *xml, size_t len, kiln_s3_each_refusal *each, void *arg,
+                          struct kiln_error *err)
+{
+    struct kiln_s3_refusal refusal = {0};
+    struct scanner s = {.at = xml, .end = xml + len};
+    if (!skip_prolog(&s))
+        return bad_answer(err, "is cut short");
+    for (;;) {
+        enum event event = next(&s);
+        if (event == BROKEN)
+            return bad_answer(err, "is no well-formed XML, or is cut short");
+        if (event == ENDED)
+            return KILN_OK;
+        if (event == OPENED && s.depth == 1 && !is(s.open[0], "DeleteResult"))
+            return bad_answer(err, "is another document");
+        if (event == TEXT && !take_refusal(&s, &refusal))
+            return bad_answer(err, "has a text that does not fit or does not decode");
+        if (event != CLOSED || s.depth != 1 || !is(s.closed, "Error"))
+            continue;
+        if (!refusal.key[0] || !refusal.code[0])
+            return bad_answer(err, "has an error without key or code");
+        int code = each(arg, &refusal);
+        if (code)
+            return code;
+        refusal = (struct kiln_s3_refusal){0};
+    }
+}

@@ -1,4 +1,5 @@
-/* s3_xml.h - the two XML answers of S3 that Kiln reads: an error, and a page of a listing.
+/* s3_xml.h - the XML answers of S3 that Kiln reads: an error, a page of a listing, and what could
+ * not be deleted of many.
  *
  * A strict scanner for the XML that S3 servers write: elements, attributes (passed over), text,
  * the five named and the numeric entities.  No DOCTYPE, no CDATA, no entity of the document's own:
@@ -40,5 +41,17 @@ typedef int kiln_s3_each(void *arg, const struct kiln_s3_entry *entry);
  * KILN_PROTOCOL if the text is not such a page. */
 int kiln_s3_parse_list(const char *xml, size_t len, kiln_s3_each *each, void *arg,
                        struct kiln_s3_page *ret, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* What was not deleted of a multi-object delete. */
+struct kiln_s3_refusal {
+    char key[1024 * 3 + 1];
+    char code[64], message[256];
+};
+typedef int kiln_s3_each_refusal(void *arg, const struct kiln_s3_refusal *refusal);
+
+/* Calls each for every <Error> of a DeleteResult; a nonzero return ends it with that code.
+ * KILN_PROTOCOL if the text is no such answer. */
+int kiln_s3_parse_deleted(const char *xml, size_t len, kiln_s3_each_refusal *each, void *arg,
+                          struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

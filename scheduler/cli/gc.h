@@ -15,7 +15,8 @@
 #include "storage/ledger_garbage.h"
 #include "storage/objectstore.h"
 
-#define KILN_GC_GROUP 64 /* objects whose jobs are held at a time */
+#define KILN_GC_GROUP KILN_DELETIONS_MAX /* objects whose jobs are held at a time */
+_Static_assert(KILN_GC_GROUP <= KILN_UNCLAIMED_MAX, "a group is one question to the ledger");
 
 struct kiln_gc {
     struct kiln_cli *cli;
@@ -31,7 +32,6 @@ struct kiln_gc {
     uint64_t unknown; /* orphans whose job's number the ledger never gave out */
     /* What removing did. */
     uint64_t removed, removed_bytes, spared, failed;
-    int failures_in_row;
     struct kiln_error failure; /* the first one */
 };
 
@@ -48,9 +48,8 @@ struct kiln_gc_group {
     struct kiln_gc *gc;
     uint64_t total; /* for the bar; 0: not known */
     size_t count;
-    size_t base, next; /* locked from here on; the first that was not reached */
-    size_t decided;    /* removed, or refused by the store */
-    double held_s;     /* when they were locked */
+    size_t decided; /* removed, or refused by the store */
+    struct kiln_deletion deletions[KILN_GC_GROUP];
     struct kiln_found found[KILN_GC_GROUP];
     uint64_t bytes[KILN_GC_GROUP];
     char keys[KILN_GC_GROUP][KILN_OBJECT_KEY_MAX + 1];

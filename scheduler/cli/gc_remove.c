@@ -1,68 +1,60 @@
 /* gc_remove.c - removes objects, a group at a time, each only while nobody can claim it.
  *
- * The jobs of a group are locked while its objects go (storage/ledger_garbage.h).  A slow store
- * must not keep them locked for long: when the group's time is up the rest begins anew, with a new
- * look at the ledger.
+ * The jobs of a group are locked while its objects go (storage/ledger_garbage.h).  A group is what
+ * one request to S3 takes, so they are not locked for long; a store that answers nothing, or
+ * refuses one object after another, ends the whole run.
  */
 #include "scheduler/cli/gc.h"
 
-#define HOLD_S 10.0
-#define FAILURES_MAX 8 /* in a row: the store is not to be used now */
-
-/* Reasons that the next object will meet too. */
+/* Reasons that the next group will meet too. */
 static bool is_hopeless(int code)
 {
     return code == KILN_UNAVAILABLE || code == KILN_TIMEOUT || code == KILN_CONFIG;
 }
 
-static int note_failure(struct kiln_gc *gc, const struct kiln_error *failure,
-                        struct kiln_error *err)
+/* Counts what has become of the objects at[0..n); the code to stop with, 0 to go on. */
+static int account(struct kiln_gc_group *group, const size_t *at, size_t n)
 {
-    gc->failed++;
-    if (!gc->failure.code)
-        gc->failure = *failure;
-    if (++gc->failures_in_row < FAILURES_MAX && !is_hopeless(failure->code))
-        return 0;
-    return kiln_fail(err, failure->code, "%s", failure->text);
+    struct kiln_gc *gc = group->gc;
+    size_t failed = 0;
+    int stop = 0;
+    for (size_t i = 0; i < n; i++) {
+        int code = group->deletions[i].code;
+        gc->removed += code == 0;
+        gc->removed_bytes += code == 0 ? group->bytes[at[i]] : 0;
+        failed += code != 0;
+        stop = is_hopeless(code) ? code : stop;
+    }
+    gc->failed += failed;
+    group->decided = n;
+    kiln_bar_draw(&gc->bar, group->total, gc->removed, gc->failed, kiln_now_s());
+    return failed == n ? group->deletions[0].code : stop;
 }
 
-static int remove_one(void *arg, size_t i, struct kiln_error *err)
+static int remove_unclaimed(void *arg, const size_t *at, size_t n, struct kiln_error *err)
 {
     struct kiln_gc_group *group = arg;
-    struct kiln_gc *gc = group->gc;
-    struct kiln_error failure = {0};
-    double now_s = kiln_now_s();
-    size_t at = group->base + i;
-    if (i > 0 && now_s - group->held_s > HOLD_S) {
-        group->next = at;
-        return kiln_fail(err, KILN_CANCELLED, "the group's time is up");
-    }
-    int rc = kiln_store_delete(gc->store, group->keys[at], &failure);
-    group->next = at + 1;
-    group->decided++;
-    kiln_bar_draw(&gc->bar, group->total, gc->removed + (rc == 0), gc->failed, now_s);
-    if (rc)
-        return note_failure(gc, &failure, err);
-    gc->failures_in_row = 0;
-    gc->removed++;
-    gc->removed_bytes += group->bytes[at];
-    return 0;
+    struct kiln_error refusal;
+    for (size_t i = 0; i < n; i++)
+        group->deletions[i] = (struct kiln_deletion){.key = group->keys[at[i]]};
+    int rc = kiln_store_delete_many(group->gc->store, group->deletions, n, &refusal);
+    int stop = account(group, at, n);
+    if (rc && !group->gc->failure.code)
+        group->gc->failure = refusal;
+    return stop ? kiln_fail(err, stop, "%s", refusal.text) : 0;
 }
 
 int kiln_gc_remove(struct kiln_gc_group *group, struct kiln_error *err)
 {
-    int rc = KILN_CANCELLED;
-    group->next = group->decided = 0;
-    while (rc == KILN_CANCELLED && group->next < group->count) {
-        group->base = group->next;
-        group->held_s = kiln_now_s();
-        rc = kiln_ledger_each_unclaimed(group->gc->ledger, group->found + group->base,
-                                        group->count - group->base, remove_one, group, err);
-    }
+    int rc = 0;
+    group->decided = 0;
+    if (group->count)
+        rc = kiln_ledger_with_unclaimed(group->gc->ledger, group->found, group->count,
+                                        remove_unclaimed, group, err);
     if (rc == 0)
         group->gc->spared += group->count - group->decided;
     group->count = 0;
-    return rc == KILN_CANCELLED ? 0 : rc;
+    return rc;
 }
 
 int kiln_gc_add(void *arg, uint64_t job, uint64_t bytes, const char *key, struct kiln_error *err)

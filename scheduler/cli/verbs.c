@@ -102,9 +102,11 @@ static const struct kiln_option sim_options[] = {
 static const struct kiln_option gc_options[] = {
     {"dry-run", NULL, "only list what would go"},
     {"grace", "SPAN", "leave objects and cancelled jobs younger than this (1d; 36h, 30m, 90s)"},
-    {"older-than", "SPAN", "also the pictures of batches older than this"},
+    {"older-than", "SPAN", "also the pictures of batches older than this, but for favourites"},
     {"yes", NULL, "do not ask"},
     END};
+static const struct kiln_option favourite_options[] = {
+    {"batch", "NAME", "all pictures of a batch; ls: only those of it"}, END};
 static const struct kiln_option backup_options[] = {{"out", "DIR", "a new directory for it"}, END};
 static const struct kiln_option restore_options[] = {
     {"yes", NULL, "replace a ledger that has jobs in it, without asking"},
@@ -273,6 +275,13 @@ const struct kiln_verb kiln_verbs[] = {
      .options = export_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_export},
+    {.name = "favourite",
+     .args = "add|rm JOB...|--batch B, or ls [--batch B]",
+     .summary = "pictures that `kiln gc --older-than` leaves alone",
+     .examples = "kiln favourite add 17 23\nkiln favourite ls --json | jq -r .key",
+     .options = favourite_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_favourite},
     {.name = "drain",
      .args = "WORKER|--all",
      .summary = "let a worker finish its batch and end",

@@ -16,6 +16,7 @@ int kiln_verb_enqueue(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_errors(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_events(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_export(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_favourite(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_gc(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_help(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_jobs(struct kiln_cli *cli, int argc, char **argv);

@@ -123,12 +123,34 @@ rm -rf x && ok kiln export b --out x --latents
 # --- pictures of old batches: rows first, then objects
 ok kiln gc --older-than 1h --yes --json
 json out.txt 'd["pictures"] == 0'
-ok kiln gc --older-than 0 --dry-run --json
-json out.txt 'd["pictures"] == 5 and len(d["objects"]) == 10 and d["picture_bytes"] > 0 and d["removed"] == 0'
 ok kiln usage --json
 cp out.txt usage.txt
+fails 64 kiln favourite add
+fails 64 kiln favourite add x
+fails 64 kiln favourite keep "$done_job"
+fails 64 kiln favourite add "$done_job" --batch b
+fails 66 kiln favourite add 999999
+fails 66 kiln favourite add --batch nobody
+ok kiln favourite add "$done_job" --json
+json out.txt 'd["changed"] == 1 and d["favourite"]'
+ok kiln favourite add --batch b --json
+json out.txt 'd["changed"] == 2 and d["pictures"] == 3'
+ok kiln favourite ls --json
+json out.txt 'len(d) == 3 and d[0]["batch"] == "b" and d[0]["key"].startswith("images/")'
+ok kiln gc --older-than 0 --dry-run --json
+json out.txt 'd["pictures"] == 2'
+ok kiln favourite rm --batch b --json
+json out.txt 'd["changed"] == 3 and not d["favourite"]'
+ok kiln favourite add "$done_job"
 ok kiln gc --older-than 0 --yes --json
-json out.txt 'd["pictures"] == 5 and d["removed"] == 10 and d["orphans"] == 0'
+json out.txt 'd["pictures"] == 4 and d["removed"] == 8'
+ok kiln export b --out kept
+[ "$(find kept -name '*.webp' | wc -l)" = 1 ] || die "the favourite is gone"
+ok kiln favourite rm "$done_job"
+ok kiln gc --older-than 0 --dry-run --json
+json out.txt 'd["pictures"] == 1 and len(d["objects"]) == 2 and d["picture_bytes"] > 0 and d["removed"] == 0'
+ok kiln gc --older-than 0 --yes --json
+json out.txt 'd["pictures"] == 1 and d["removed"] == 2 and d["orphans"] == 0'
 [ "$(find $store -name '*-????????????????.webp' -o -name "*.zst" | grep -vc 0x5)" = 0 ] || die "pictures are left"
 ok kiln jobs --batch b --state done --json
 json out.txt 'len(d) == 3'
@@ -142,7 +164,7 @@ PYTHON
 ok kiln show "$done_job" --json
 json out.txt 'd["images"] == [] and d["state"] == "done"'
 ok kiln export b --out y --html
-ok kiln batch rm b
+ok kiln batch rm b --yes
 ok kiln usage --json
 json out.txt '[r["jobs"] for r in d if "jobs" in r] == [5] if isinstance(d, list) else d["jobs"] == 5'
 

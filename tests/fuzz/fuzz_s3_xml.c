@@ -17,6 +17,14 @@ static int each(void *arg, const struct kiln_s3_entry *entry)
     return 0;
 }
 
+static int each_refusal(void *arg, const struct kiln_s3_refusal *refusal)
+{
+    if (!refusal->key[0] || !refusal->code[0])
+        abort();
+    *(size_t *)arg += strlen(refusal->message);
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t sum = 0;
@@ -29,6 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else if (!err.text[0]) {
         abort();
     }
+    if (kiln_s3_parse_deleted((const char *)data, size, each_refusal, &sum, &err) && !err.text[0])
+        abort();
     kiln_s3_parse_error((const char *)data, size, &error);
     if (strlen(error.code) >= sizeof error.code || strlen(error.message) >= sizeof error.message)
         abort();

@@ -136,8 +136,10 @@ static void several_may_migrate_at_once(void **state)
         pthread_join(threads[i], &good);
         assert_non_null(good);
     }
-    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM schema_migrations"),
-                     kiln_migrate_version());
+    int files = 0; /* numbers may be left out */
+    while (kiln_embedded_sql[files].name)
+        files++;
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM schema_migrations"), files);
 }
 
 static void rights_that_lack_are_named(void **state)

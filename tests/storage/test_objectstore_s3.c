@@ -16,8 +16,8 @@
 #include <curl/curl.h>
 
 #include "storage/sigv4.h"
-#include "tests/support/random.h"
 #include "tests/support/process.h"
+#include "tests/support/random.h"
 #include "tests/support/stack.h"
 #include "tests/support/store.h"
 #include "tests/support/swift.h"
@@ -359,6 +359,42 @@ static void a_server_that_is_not_there_is_named(void **state)
     assert_int_equal(status, 0);
 }
 
+/* More than one request takes, most of it not there. */
+static void many_go_in_few_requests(void **state)
+{
+    enum { REAL = 12, ALL = 1003 };
+    (void)state;
+    struct kiln_store *store = test_s3_store(test_swift_port(swift), "many", NULL);
+    struct kiln_error err = {0};
+    static char keys[ALL][32];
+    static struct kiln_deletion deletions[ALL];
+    uint64_t size;
+    for (int i = 0; i < ALL; i++) {
+        snprintf(keys[i], sizeof keys[i], "d/%04d", i);
+        deletions[i].key = keys[i];
+        if (i % 90 == 0)
+            must_put(store, keys[i], "x", 1);
+    }
+    must_put(store, "d/left", "x", 1);
+    assert_int_equal((ALL + 89) / 90, REAL);
+    double started = kiln_test_now_s();
+    if (kiln_store_delete_many(store, deletions, ALL, &err))
+        fail_msg("%s", err.text);
+    print_message("%d keys in %.2f s\n", ALL, kiln_test_now_s() - started);
+    for (int i = 0; i < ALL; i += 90)
+        assert_int_equal(kiln_store_head(store, keys[i], &size, &err), KILN_NOT_FOUND);
+    assert_int_equal(kiln_store_head(store, "d/left", &size, &err), 0);
+    /* A key that breaks the rule fails alone. */
+    deletions[1].key = "../x";
+    deletions[2].key = "d/left";
+    assert_int_equal(kiln_store_delete_many(store, deletions, 3, &err), KILN_BAD_INPUT);
+    assert_int_equal(deletions[0].code, 0);
+    assert_int_equal(deletions[1].code, KILN_BAD_INPUT);
+    assert_int_equal(deletions[2].code, 0);
+    assert_int_equal(kiln_store_head(store, "d/left", &size, &err), KILN_NOT_FOUND);
+    kiln_store_close(store);
+}
+
 int main(void)
 {
     patient = fork();
@@ -369,6 +405,7 @@ int main(void)
         return 77;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(put_get_head_delete),
+        cmocka_unit_test(many_go_in_few_requests),
         cmocka_unit_test(a_large_object_survives),
         cmocka_unit_test(list_is_in_key_order_and_ours_alone),
         cmocka_unit_test(many_puts_and_pages),

@@ -1,4 +1,4 @@
-/* test_s3_xml.c - the two XML answers that are read, whole, cut, and hostile. */
+/* test_s3_xml.c - the three XML answers that are read, whole, cut, and hostile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -178,6 +178,48 @@ static void errors_are_read_from_any_body(void **state)
     assert_int_equal(strlen(got.message), sizeof got.message - 1); /* cut, not dropped */
 }
 
+static int note_refusal(void *arg, const struct kiln_s3_refusal *refusal)
+{
+    char *text = arg;
+    size_t len = strlen(text);
+    snprintf(text + len, 512 - len, "%s=%s ", refusal->key, refusal->code);
+    return 0;
+}
+
+static int parse_deleted(const char *xml, size_t len, char text[512])
+{
+    char *copy = malloc(len ? len : 1); /* exact size: overreads are seen */
+    assert_non_null(copy);
+    memcpy(copy, xml, len);
+    struct kiln_error err = {0};
+    text[0] = '\0';
+    int code = kiln_s3_parse_deleted(copy, len, note_refusal, text, &err);
+    free(copy);
+    assert_true(code == 0 || err.text[0] != '\0');
+    return code;
+}
+
+static void what_was_not_deleted_is_read(void **state)
+{
+    (void)state;
+    static const char answer[] =
+        "<?xml version='1.0'?><DeleteResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
+        "<Deleted><Key>a</Key></Deleted><Error><Key>b&amp;c</Key><Code>AccessDenied</Code>"
+        "<Message>no</Message></Error><Error><Code>InternalError</Code><Key>d</Key></Error>"
+        "</DeleteResult>";
+    char text[512];
+    assert_int_equal(parse_deleted(answer, sizeof answer - 1, text), 0);
+    assert_string_equal(text, "b&c=AccessDenied d=InternalError ");
+    assert_int_equal(parse_deleted("<DeleteResult/>", 15, text), 0);
+    for (size_t len = 0; len < sizeof answer - 1; len++)
+        assert_int_equal(parse_deleted(answer, len, text), KILN_PROTOCOL);
+    static const char *const bad[] = {"<Error><Code>X</Code></Error>", "<html/>", "{}",
+                                      "<DeleteResult><Error><Key>a</Key></Error></DeleteResult>",
+                                      "<DeleteResult><Error><Code>a</Code></Error></DeleteResult>"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(parse_deleted(bad[i], strlen(bad[i]), text), KILN_PROTOCOL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +229,7 @@ int main(void)
         cmocka_unit_test(long_texts_do_not_overflow),
         cmocka_unit_test(mutations_never_break_the_reader),
         cmocka_unit_test(errors_are_read_from_any_body),
+        cmocka_unit_test(what_was_not_deleted_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -275,6 +275,8 @@ static bool serve(int fd, const struct message *request, const char *method, str
         return answer_error(fd, "409 Conflict", "ConditionalRequestConflict", "again");
     case FAULT_DENY:
         return answer(fd, "403 Forbidden", "", "");
+    case FAULT_UNKNOWN:
+        return answer_error(fd, "501 Not Implemented", "NotImplemented", "no such thing");
     default:
         return relay(fd, request, method, rule);
     }

@@ -26,6 +26,7 @@ enum test_fault {
     FAULT_CONFLICT,      /* 409 ConditionalRequestConflict */
     FAULT_PRECONDITION,  /* passed on; answered with 412 */
     FAULT_DENY,          /* 403 without a body */
+    FAULT_UNKNOWN,       /* 501 NotImplemented */
     FAULT_COUNT
 };
 
