@@ -47,6 +47,40 @@ static at::Tensor heads_of(const kt_attention_args *args, int64_t from, int64_t 
     return turn && args->cos ? rotate(x, args->cos->t, args->sin->t, args->interleaved) : x;
 }
 
+/* cuDNN's attention, asked for by name: LibTorch's own choice takes half as fast a one for some
+ * shapes.  What cuDNN refuses goes to LibTorch's choice after all. */
+static at::Tensor fused_attention(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v,
+                                  bool causal)
+{
+    constexpr int64_t widest = 128;
+    bool grouped = q.size(1) != k.size(1);
+    if (!grouped && q.size(3) % 8 == 0 && q.size(3) <= widest) {
+        try {
+            return std::get<0>(
+                at::_scaled_dot_product_cudnn_attention(q, k, v, std::nullopt, false, 0.0, causal));
+        } catch (const c10::OutOfMemoryError &) {
+            throw;
+        } catch (const c10::Error &) {
+        }
+    }
+    return at::scaled_dot_product_attention(q, k, v, {}, 0.0, causal, {}, grouped);
+}
+
+/* On a GPU in bf16: q and k are turned inside of the packed rows, and attention reads all three by
+ * strides; its result comes token by token, which is the layout of the next product. */
+static at::Tensor packed_attention(const model_kernels &gpu, const kt_attention_args &a)
+{
+    at::Tensor qkv = a.qkv->t.contiguous();
+    int64_t rows = qkv.size(0), h = a.heads, g = a.kv_heads, d = a.head_dim;
+    gpu.turn_heads(a, qkv);
+    auto heads = [&](int64_t from, int64_t count) {
+        at::Tensor part = qkv.narrow(1, from * d, count * d).view({rows, count, d});
+        return part.transpose(0, 1).unsqueeze(0);
+    };
+    at::Tensor out = fused_attention(heads(0, h), heads(h, g), heads(h + g, g), a.causal);
+    return out.squeeze(0).transpose(0, 1).reshape({rows, h * d});
+}
+
 /* One bare head that fused attention does not take: that of the autoencoder. */
 static bool is_wide(const kt_attention_args &a)
 {
@@ -140,6 +174,9 @@ kt kt_attention(kt_scope *s, const kt_attention_args *args)
         if (const auto *kernels = kiln::gpu_image_kernels(args->qkv->t);
             kernels && kiln::is_wide(*args))
             return kernels->wide_attention(args->qkv->t, d);
+        if (const kiln::model_kernels *gpu = kiln::gpu_kernels(args->qkv->t);
+            gpu && d <= KILN_HEAD_DIM_MAX)
+            return kiln::packed_attention(*gpu, *args);
         at::Tensor q = kiln::heads_of(args, 0, h, args->q_norm, true).unsqueeze(0);
         at::Tensor k = kiln::heads_of(args, h, g, args->k_norm, true).unsqueeze(0);
         at::Tensor v = kiln::heads_of(args, h + g, g, nullptr, false).unsqueeze(0);
