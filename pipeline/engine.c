@@ -102,7 +102,7 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool drawn,
     code = load_parts(e, o->model_path, drawn, err);
     if (code)
         return code;
-    e->loras = kiln_lora_merge_new(&e->params, e->device);
+    e->loras = kiln_loras_new(&e->params, e->device, e->dtype);
     return e->loras ? 0
                     : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the model", o->model_path);
 }
@@ -141,7 +141,7 @@ void kiln_engine_close(struct kiln_engine *e)
         return;
     kiln_time_table_free(e->times);
     kt_scope_free(e->times_scope);
-    kiln_lora_merge_free(e->loras);
+    kiln_loras_free(e->loras);
     kiln_feature_cache_free(e->features);
     kiln_param_table_release(&e->params);
     kiln_vae_free(e->vae);

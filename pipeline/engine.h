@@ -10,7 +10,7 @@
 
 #include "pipeline/diffusionz_batch.h"
 #include "pipeline/feature_cache.h"
-#include "pipeline/lora_merge.h"
+#include "pipeline/loras.h"
 #include "pipeline/model_config.h"
 #include "pipeline/model_hash.h"
 #include "pipeline/sampler.h"
@@ -34,7 +34,7 @@ struct kiln_engine {
     struct kiln_transformer *transformer;
     struct kiln_vae *vae;
     struct kiln_param_table params;
-    struct kiln_lora_merge *loras;
+    struct kiln_loras *loras;
     struct kiln_feature_cache *features;
     /* The time table of the last schedule; dropped when the LoRA set changes. */
     struct kt_scope *times_scope;
@@ -51,7 +51,7 @@ int kiln_engine_open_random(const DiffusionZOptions *options, struct kiln_engine
                             struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_engine_close(struct kiln_engine *e); /* accepts NULL */
 
-/* Makes this set the one in place now, as kiln_lora_merge_set does. */
+/* Makes this set the one in place now, as kiln_loras_set does. */
 int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, size_t count,
                       struct kiln_error *err) KILN_MUST_CHECK;
 

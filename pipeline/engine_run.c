@@ -288,7 +288,7 @@ int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, s
                       struct kiln_error *err)
 {
     bool changed = false;
-    int code = kiln_lora_merge_set(e->loras, uses, count, &changed, err);
+    int code = kiln_loras_set(e->loras, uses, count, &changed, err);
     if (changed)
         drop_times(e); /* the time table holds products of the weights */
     return code;

@@ -17,7 +17,7 @@ struct kiln_linear_layer {
     kt down, up; /* [rank, in] and [out, rank] of all modules together; NULL: nothing beside it */
 };
 
-/* x: [rows, in]; e4m3 where weight is.  The result is in x's dtype, of e4m3 in bf16. */
+/* x: [rows, in]; beside a quantised weight, quantised rows that hold the plain ones too. */
 kt kiln_linear(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer);
 
 #endif

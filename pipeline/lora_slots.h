@@ -1,0 +1,39 @@
+/* lora_slots.h - a set of LoRAs under a model on a device: memory that stays, contents that change.
+ *
+ * An image (lora_cache.h) is copied in one piece into the bank of its rank class, and then either
+ *
+ *     beside   the layers multiply with the bank's pairs next to their own weights (linear.h), or
+ *     merged   every matrix has a copy, W + up down, rounded once, and the copies are multiplied
+ * with
+ *
+ * Modules that are not multiplied by kiln_linear (the embedders, the final layer, adaLN) are merged
+ * in both cases; quantised weights can only have pairs beside them.  The weights as they were
+ * loaded are never written to: taking a set away is handing their handles out again, bit for bit.
+ *
+ * Banks and copies are made when first needed and keep their addresses from then on.  Which ones
+ * the model reads follows from the arrangement alone, so a recorded graph is good for all sets of
+ * one arrangement.
+ */
+#ifndef KILN_LORA_SLOTS_H
+#define KILN_LORA_SLOTS_H
+
+#include "pipeline/lora_cache.h"
+
+struct kiln_lora_slots;
+
+/* params and what their slots point to must outlive it; the weights are the loaded ones now.  NULL
+ * without memory. */
+struct kiln_lora_slots *kiln_lora_slots_new(const struct kiln_param_table *params, int device);
+void kiln_lora_slots_free(struct kiln_lora_slots *l); /* clears first; accepts NULL */
+
+/* Bytes of the copies that merging needs and that are not there yet; SIZE_MAX if some weight is
+ * quantised. */
+size_t kiln_lora_slots_missing(const struct kiln_lora_slots *l);
+
+/* Puts the image's set in place instead of the one before; the image can be given back at once.
+ * On failure none is in place. */
+int kiln_lora_slots_put(struct kiln_lora_slots *l, const struct kiln_lora_image *image, bool merged,
+                        struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_lora_slots_clear(struct kiln_lora_slots *l);
+
+#endif

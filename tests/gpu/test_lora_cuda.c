@@ -1,0 +1,331 @@
+/* test_lora_cuda.c - LoRAs on cuda:0: beside the weights and merged on the device, against the
+ * merge from the files; switches without a trace; and, at full size with random weights, what a
+ * switch and a step cost.
+ *
+ * The full-size model takes 25 GB and a minute; KILN_LORA_FULL=0 leaves it out.
+ */
+#include <time.h>
+
+#include "pipeline/torch/load.h"
+#include "storage/safetensors.h"
+#include "tests/gpu/gpu.h"
+#include "tests/support/lora_rig.h"
+
+#define SIDE 256
+#define STEPS 4
+#define FULL_SIDE 1024
+#define FULL_STEPS 4
+#define RANK 16
+#define PROMPT "two red stars above a blue circle at sunset"
+
+static const char *const sketch_loras[] = {"hatched", "neon", "pixel", "sticker", "watercolor"};
+
+static const char *sketch_lora(size_t i)
+{
+    static char paths[4][4200];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/loras/%s.safetensors", sketch(), sketch_loras[i]);
+    return path;
+}
+
+static struct lora_draw draw_of(const char *path, float weight)
+{
+    return (struct lora_draw){
+        .prompt = PROMPT, .side = SIDE, .steps = STEPS, .loras = {{path, weight}}, .lora_count = 1};
+}
+
+/* --- against the merge from files ------------------------------------------------------------- */
+
+struct kind {
+    int dtype;
+    double relative; /* that two ways may differ by */
+};
+
+static void check_both(struct kiln_engine *e, struct lora_draw draw, double relative)
+{
+    const enum kiln_lora_mode modes[2] = {KILN_LORA_BESIDE, KILN_LORA_MERGED};
+    for (int i = 0; i < 2; i++) {
+        double effect;
+        struct lora_gap gap = lora_rig_compare(e, draw, modes[i], KILN_LORA_FILES, &effect);
+        assert_true(gap.relative <= relative);
+        assert_true(gap.cosine >= 1 - relative * relative);
+        assert_true(effect > 2 * gap.relative);
+    }
+}
+
+static void every_shipped_lora_works_beside_and_merged(void **state)
+{
+    const struct kind *kind = *state;
+    struct kiln_engine *e = lora_rig_open(sketch(), 0, kind->dtype);
+    for (size_t i = 0; i < sizeof sketch_loras / sizeof *sketch_loras; i++)
+        check_both(e, draw_of(sketch_lora(i), 1), kind->relative);
+    struct lora_draw two = draw_of(sketch_lora(1), 0.5f);
+    two.loras[two.lora_count++] = (DiffusionZLora){sketch_lora(4), 0.5f};
+    check_both(e, two, kind->relative);
+    kiln_engine_close(e);
+}
+
+static void every_layout_of_keys_works_in_slots(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "diffusers",   "diffusers_alpha", "aitoolkit", "aitoolkit_alpha", "kohya",
+        "kohya_fused", "comfy",           "dotted",    "default",         "peft"};
+    struct kiln_engine *e = lora_rig_open(golden("models/plain"), 0, DIFFUSIONZ_FP32);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "loras/%s.safetensors", names[i]);
+        struct lora_draw draw = draw_of(golden(name), 0.8f);
+        draw.side = 64;
+        check_both(e, draw, 1e-3);
+    }
+    kiln_engine_close(e);
+}
+
+/* FP8 weights with a LoRA beside them draw what bf16 weights with the LoRA in them draw. */
+static void loras_stand_beside_fp8_weights(void **state)
+{
+    (void)state;
+    size_t n;
+    double effect;
+    struct kiln_engine *half = lora_rig_open(sketch(), 0, DIFFUSIONZ_BF16);
+    struct kiln_engine *fp8 = lora_rig_open(sketch(), 0, DIFFUSIONZ_FP8);
+    struct lora_draw draw = draw_of(sketch_lora(1), 1);
+    (void)lora_rig_compare(half, draw, KILN_LORA_MERGED, KILN_LORA_FILES, &effect);
+    float *want = lora_rig_draw(half, &draw, &n);
+    float *got = lora_rig_draw(fp8, &draw, &n);
+    struct lora_gap gap = lora_rig_gap(got, want, n);
+    printf("fp8 with neon beside bf16 with neon: relative %.3e, cosine %.5f\n", gap.relative,
+           gap.cosine);
+    assert_true(gap.cosine >= 0.98);
+    assert_true(gap.relative < effect / 2);
+    free(want);
+    free(got);
+    const struct lora_draw other = draw_of(sketch_lora(0), 1);
+    draw.mode = KILN_LORA_AUTO;
+    printf("fp8, one switch: %.3f ms\n", lora_rig_switch(fp8, &draw, &other, 99));
+    kiln_engine_close(half);
+    kiln_engine_close(fp8);
+}
+
+/* --- switches --------------------------------------------------------------------------------- */
+
+static void a_thousand_switches_leave_no_trace(void **state)
+{
+    const enum kiln_lora_mode modes[2] = {KILN_LORA_BESIDE, KILN_LORA_MERGED};
+    const struct kind *kind = *state;
+    struct kiln_engine *e = lora_rig_open(sketch(), 0, kind->dtype);
+    for (int i = 0; i < 2; i++) {
+        struct lora_draw a = draw_of(sketch_lora(1), 1), b = draw_of(sketch_lora(2), -0.5f);
+        a.mode = modes[i];
+        printf("sketch %s, one switch: %.3f ms\n", i ? "merged" : "beside",
+               lora_rig_switch(e, &a, &b, 1000));
+    }
+    kiln_engine_close(e);
+}
+
+/* A graph that was recorded under one set is replayed under another. */
+static void a_recorded_step_serves_the_next_set(void **state)
+{
+    (void)state;
+    const enum kiln_lora_mode modes[2] = {KILN_LORA_BESIDE, KILN_LORA_MERGED};
+    for (int i = 0; i < 2; i++) {
+        size_t n;
+        struct kiln_engine *e = lora_rig_open(sketch(), 0, DIFFUSIONZ_BF16);
+        struct lora_draw a = draw_of(sketch_lora(1), 1), b = draw_of(sketch_lora(2), 0.7f);
+        a.mode = b.mode = modes[i];
+        free(lora_rig_draw(e, &a, &n));
+        free(lora_rig_draw(e, &a, &n));
+        float *after = lora_rig_draw(e, &b, &n);
+        kiln_engine_close(e);
+        e = lora_rig_open(sketch(), 0, DIFFUSIONZ_BF16);
+        float *first = lora_rig_draw(e, &b, &n);
+        kiln_engine_close(e);
+        assert_memory_equal(after, first, n * sizeof *first);
+        free(after);
+        free(first);
+    }
+}
+
+/* --- full size -------------------------------------------------------------------------------- */
+
+static struct kiln_engine *full; /* NULL: left out */
+static const char *const full_loras[2] = {"full-a.safetensors", "full-b.safetensors"};
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* Evenly distributed bf16 values in -size .. size. */
+static uint16_t *noise(size_t count, float size, uint32_t seed)
+{
+    uint16_t *values = malloc(count * sizeof *values);
+    assert_non_null(values);
+    for (size_t i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        float value = ((float)(seed >> 8) / 8388608.0f - 1) * size;
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        values[i] = (uint16_t)(bits >> 16);
+    }
+    return values;
+}
+
+/* A pair for every linear layer of every block. */
+static void write_full_lora(const struct kiln_engine *e, const char *path, uint32_t seed)
+{
+    const struct kiln_param_table *params = &e->params;
+    struct kiln_st_tensor *tensors = calloc(2 * params->count, sizeof *tensors);
+    char(*names)[128] = calloc(2 * params->count, sizeof *names);
+    const size_t longest = (size_t)RANK * 20480;
+    uint16_t *a = noise(longest, 0.03f, seed), *b = noise(longest, 0.01f, seed + 1);
+    size_t n = 0;
+    struct kiln_error err;
+    assert_true(tensors && names);
+    for (size_t i = 0; i < params->count; i++) {
+        const struct kiln_param *p = &params->items[i];
+        if (!p->layer)
+            continue;
+        snprintf(names[n], sizeof names[0], "transformer.%s.lora_A.weight", p->name);
+        tensors[n] = (struct kiln_st_tensor){
+            names[n], KILN_ST_BF16, 2, {RANK, p->cols}, a, (size_t)(RANK * p->cols) * 2};
+        n++;
+        snprintf(names[n], sizeof names[0], "transformer.%s.lora_B.weight", p->name);
+        tensors[n] = (struct kiln_st_tensor){
+            names[n], KILN_ST_BF16, 2, {p->rows, RANK}, b, (size_t)(RANK * p->rows) * 2};
+        n++;
+    }
+    if (kiln_st_write(path, tensors, n, NULL, &err))
+        fail_msg("%s", err.text);
+    free(tensors);
+    free(names);
+    free(a);
+    free(b);
+}
+
+static int open_full(void **state)
+{
+    const char *wanted = getenv("KILN_LORA_FULL"), *source = getenv("KILN_SOURCE");
+    char dir[4200];
+    const int *dtype = *state;
+    struct kiln_error err;
+    full = NULL;
+    if (wanted && strcmp(wanted, "0") == 0)
+        return 0;
+    snprintf(dir, sizeof dir, "%s/scripts/bench/z-image-turbo", source ? source : ".");
+    const DiffusionZOptions options = {.model_path = dir, .device_id = 0, .dtype = *dtype};
+    if (kiln_engine_open_random(&options, &full, &err)) {
+        printf("the full model: %s\n", err.text);
+        return -1;
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        if (access(full_loras[i], R_OK) != 0)
+            write_full_lora(full, full_loras[i], 7 * i + 1);
+    return 0;
+}
+
+static int close_full(void **state)
+{
+    (void)state;
+    kiln_engine_close(full);
+    return 0;
+}
+
+static double full_switch(const char *path)
+{
+    const struct kiln_lora_use use = {path, 1};
+    struct kiln_error err;
+    double start = now_ms();
+    if (kiln_engine_loras(full, &use, path ? 1 : 0, &err))
+        fail_msg("%s", err.text);
+    struct kt_scope *s = kt_scope_new(0);
+    kt_wait(s);
+    kt_scope_free(s);
+    return now_ms() - start;
+}
+
+/* The best of several, in milliseconds of one step; set 2 is none. */
+static double full_step(int set)
+{
+    const DiffusionZLora lora = {set < 2 ? full_loras[set] : NULL, 1};
+    const DiffusionZItem item = {.prompt = PROMPT, .seed = 1};
+    const DiffusionZBatch batch = {.items = &item,
+                                   .item_count = 1,
+                                   .width = FULL_SIDE,
+                                   .height = FULL_SIDE,
+                                   .num_steps = FULL_STEPS,
+                                   .loras = &lora,
+                                   .lora_count = set < 2,
+                                   .skip_decode = 1};
+    double best = 1e9;
+    for (int i = 0; i < 5; i++) {
+        DiffusionZOutput out;
+        DiffusionZTimes times;
+        struct kiln_error err;
+        if (kiln_engine_run(full, &batch, NULL, &out, &times, &err))
+            fail_msg("%s", err.text);
+        if (out.error_code)
+            fail_msg("%s", out.error_msg);
+        diffusionz_release_outputs(&out, 1);
+        best = i > 1 && times.denoise_ms / FULL_STEPS < best ? times.denoise_ms / FULL_STEPS : best;
+    }
+    return best;
+}
+
+struct full_case {
+    int dtype;
+    const char *name;
+    enum kiln_lora_mode mode;
+};
+
+static void a_set_costs_little_at_full_size(void **state)
+{
+    const struct full_case *c = *state;
+    if (!full)
+        skip();
+    kiln_loras_mode(full->loras, c->mode);
+    double bare = full_step(2), cold = full_switch(full_loras[0]), worst = 0, sum = 0;
+    (void)full_switch(full_loras[1]);
+    for (int i = 0; i < 20; i++) {
+        double ms = full_switch(full_loras[i % 2]);
+        sum += ms;
+        worst = ms > worst ? ms : worst;
+    }
+    double away = full_switch(NULL), with = full_step(1);
+    struct kt_memory memory = {0};
+    (void)kt_memory_of(0, &memory);
+    printf("full %s: switch from the file %.0f ms, from host memory %.1f ms (worst %.1f), away "
+           "%.2f ms; step %.2f ms, with rank %d on every layer %.2f ms (%+.1f %%); %.1f GB used\n",
+           c->name, cold, sum / 20, worst, away, bare, RANK, with, 100 * (with / bare - 1),
+           (double)memory.used / 1e9);
+    assert_true(sum / 20 <= 30);
+    if (c->mode == KILN_LORA_AUTO && c->dtype == DIFFUSIONZ_BF16)
+        assert_true(with / bare <= 1.03);
+    kiln_loras_mode(full->loras, KILN_LORA_AUTO);
+}
+
+int main(void)
+{
+    static struct kind fp32 = {DIFFUSIONZ_FP32, 1e-3}, bf16 = {DIFFUSIONZ_BF16, 5e-2};
+    static struct full_case beside = {DIFFUSIONZ_BF16, "bf16 beside", KILN_LORA_BESIDE},
+                            merged = {DIFFUSIONZ_BF16, "bf16 auto", KILN_LORA_AUTO},
+                            fp8 = {DIFFUSIONZ_FP8, "fp8 auto", KILN_LORA_AUTO};
+    const struct CMUnitTest tests[] = {
+        {"every_shipped_lora_fp32", every_shipped_lora_works_beside_and_merged, NULL, NULL, &fp32},
+        {"every_shipped_lora_bf16", every_shipped_lora_works_beside_and_merged, NULL, NULL, &bf16},
+        cmocka_unit_test(every_layout_of_keys_works_in_slots),
+        {"a_thousand_switches_fp32", a_thousand_switches_leave_no_trace, NULL, NULL, &fp32},
+        {"a_thousand_switches_bf16", a_thousand_switches_leave_no_trace, NULL, NULL, &bf16},
+        cmocka_unit_test(a_recorded_step_serves_the_next_set),
+        cmocka_unit_test(loras_stand_beside_fp8_weights),
+        {"full_size_beside", a_set_costs_little_at_full_size, open_full, close_full, &beside},
+        {"full_size_merged", a_set_costs_little_at_full_size, open_full, close_full, &merged},
+        {"full_size_fp8", a_set_costs_little_at_full_size, open_full, close_full, &fp8},
+    };
+    need_gpu();
+    return cmocka_run_group_tests_name("lora_cuda", tests, NULL, NULL);
+}

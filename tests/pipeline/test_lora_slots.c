@@ -1,0 +1,341 @@
+/* test_lora_slots.c - LoRAs in slots: the layout, beside and merged against the exact merge, many
+ * switches, the cache.  On the CPU, through the code that GPUs use.
+ */
+#include <fcntl.h>
+#include <math.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "pipeline/lora_cache.h"
+#include "pipeline/transformer_parts.h"
+#include "tests/pipeline/abi.h"
+#include "tests/support/lora_rig.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define SIDE 64
+
+static struct kiln_engine *engine; /* tests/golden/models/plain in fp32 */
+
+static int open_engine(void **state)
+{
+    (void)state;
+    engine = lora_rig_open(golden("models/plain"), KT_CPU, DIFFUSIONZ_FP32);
+    return 0;
+}
+
+static int close_engine(void **state)
+{
+    (void)state;
+    kiln_engine_close(engine);
+    return 0;
+}
+
+/* --- the layout ------------------------------------------------------------------------------- */
+
+static void ranks_have_classes(void **state)
+{
+    (void)state;
+    static const int64_t cases[][2] = {{1, 16},    {4, 16},    {16, 16},  {17, 32},   {48, 48},
+                                       {49, 64},   {64, 64},   {65, 128}, {128, 128}, {129, 256},
+                                       {257, 512}, {512, 512}, {513, 0}};
+    for (size_t i = 0; i < COUNT(cases); i++)
+        assert_int_equal(kiln_lora_class(cases[i][0]), cases[i][1]);
+}
+
+static void matrices_of_a_layout_lie_apart(void **state)
+{
+    (void)state;
+    struct kiln_lora_layout l;
+    struct kiln_error err;
+    size_t end = 0, packed = 0, layers = 0;
+    assert_int_equal(kiln_lora_layout_init(&l, &engine->params, 32, KT_BF16, &err), 0);
+    for (size_t i = 0; i < l.count; i++) {
+        const struct kiln_lora_place *p = &l.places[i];
+        assert_int_equal(p->rows, kt_size(*p->slot, 0));
+        assert_int_equal(p->cols, kt_size(*p->slot, 1));
+        assert_true(p->down >= end && p->down % 256 == 0 && p->up % 256 == 0);
+        assert_true(p->up >= p->down + (size_t)(p->rank * p->cols) * 2);
+        end = p->up + (size_t)(p->rows * p->rank) * 2;
+        packed += p->rank > 32;
+        layers += p->layer != NULL;
+    }
+    assert_true(end <= l.bytes);
+    /* Each block has four layers, two of them packed; adaLN and the embedders have none. */
+    size_t blocks =
+        (size_t)(engine->config.transformer.layers + 2 * engine->config.transformer.refiner_layers);
+    assert_int_equal(packed, 2 * blocks);
+    assert_int_equal(layers, 4 * blocks);
+    assert_true(l.count > layers);
+    kiln_lora_layout_release(&l);
+}
+
+/* --- against the merge from files ------------------------------------------------------------- */
+
+static void check_set(struct lora_draw draw)
+{
+    const enum kiln_lora_mode modes[2] = {KILN_LORA_BESIDE, KILN_LORA_MERGED};
+    draw.side = SIDE;
+    draw.steps = 2;
+    for (int i = 0; i < 2; i++) {
+        double effect;
+        struct lora_gap gap = lora_rig_compare(engine, draw, modes[i], KILN_LORA_FILES, &effect);
+        assert_true(gap.relative < 1e-5);
+        assert_true(effect > 100 * gap.relative);
+    }
+}
+
+static void every_layout_of_keys_works_in_slots(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "diffusers",   "diffusers_alpha", "aitoolkit", "aitoolkit_alpha", "kohya",
+        "kohya_fused", "comfy",           "dotted",    "default",         "peft"};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        char name[64];
+        snprintf(name, sizeof name, "loras/%s.safetensors", names[i]);
+        check_set((struct lora_draw){.loras = {{golden(name), 0.8f}}, .lora_count = 1});
+    }
+}
+
+static void several_at_once_are_a_sum(void **state)
+{
+    (void)state;
+    const char *first = golden("loras/kohya.safetensors");
+    const char *second = golden("loras/second.safetensors");
+    check_set((struct lora_draw){.loras = {{first, 0.5f}, {second, 0.5f}}, .lora_count = 2});
+    check_set((struct lora_draw){.loras = {{first, 0.5f}, {second, -1}, {first, 0.25f}},
+                                 .lora_count = 3});
+}
+
+/* --- switches --------------------------------------------------------------------------------- */
+
+static void a_thousand_switches_leave_no_trace(void **state)
+{
+    (void)state;
+    const enum kiln_lora_mode modes[2] = {KILN_LORA_BESIDE, KILN_LORA_MERGED};
+    for (int i = 0; i < 2; i++) {
+        const struct lora_draw a = {.side = SIDE,
+                                    .steps = 1,
+                                    .mode = modes[i],
+                                    .loras = {{golden("loras/kohya.safetensors"), 1}},
+                                    .lora_count = 1};
+        const struct lora_draw b = {.loras = {{golden("loras/second.safetensors"), -0.7f}},
+                                    .lora_count = 1};
+        printf("one switch: %.3f ms\n", lora_rig_switch(engine, &a, &b, i == 0 ? 1000 : 100));
+    }
+}
+
+static int put(const char *name, float weight, bool *ret_changed, struct kiln_error *err)
+{
+    const struct kiln_lora_use use = {golden(name), weight};
+    return kiln_loras_set(engine->loras, &use, 1, ret_changed, err);
+}
+
+static void memory_stays_within_an_arrangement(void **state)
+{
+    (void)state;
+    const enum kiln_lora_mode modes[2] = {KILN_LORA_BESIDE, KILN_LORA_MERGED};
+    const struct kiln_block *b = kiln_joint_block(engine->transformer, 0);
+    struct kiln_error err;
+    bool changed;
+    for (int i = 0; i < 2; i++) {
+        kiln_loras_mode(engine->loras, modes[i]);
+        assert_int_equal(kiln_loras_arrangement(engine->loras), 0);
+        const struct kiln_linear_layer bare = b->qkv;
+        assert_null(bare.down);
+        assert_int_equal(put("loras/kohya.safetensors", 1, &changed, &err), 0);
+        assert_true(changed);
+        const struct kiln_linear_layer first = b->qkv;
+        const kt modulation = b->modulation;
+        const int arrangement = kiln_loras_arrangement(engine->loras);
+        assert_int_not_equal(arrangement, 0);
+        assert_int_equal(first.down != NULL, modes[i] == KILN_LORA_BESIDE);
+        assert_int_equal(first.weight == bare.weight, modes[i] == KILN_LORA_BESIDE);
+        assert_int_equal(put("loras/kohya.safetensors", 1, &changed, &err), 0);
+        assert_false(changed);
+        assert_int_equal(put("loras/second.safetensors", 0.5f, &changed, &err), 0);
+        assert_true(changed);
+        assert_int_equal(kiln_loras_arrangement(engine->loras), arrangement);
+        assert_memory_equal(&b->qkv, &first, sizeof first);
+        assert_ptr_equal(b->modulation, modulation);
+        kiln_loras_mode(engine->loras, KILN_LORA_AUTO);
+        assert_memory_equal(&b->qkv, &bare, sizeof bare);
+    }
+}
+
+/* --- what does not fit ------------------------------------------------------------------------ */
+
+/* A pair for one module of `cols` inputs and 48 outputs. */
+static void write_lora(const char *path, const char *module, int64_t rank, float value)
+{
+    char a[128], b[128];
+    float *values = malloc((size_t)(rank * 48) * sizeof *values);
+    assert_non_null(values);
+    for (int64_t i = 0; i < rank * 48; i++)
+        values[i] = value * (float)(i % 7 - 3);
+    snprintf(a, sizeof a, "%s.lora_A.weight", module);
+    snprintf(b, sizeof b, "%s.lora_B.weight", module);
+    const size_t size = (size_t)(rank * 48) * sizeof *values;
+    const struct kiln_st_tensor tensors[] = {{a, KILN_ST_F32, 2, {rank, 48}, values, size},
+                                             {b, KILN_ST_F32, 2, {48, rank}, values, size}};
+    struct kiln_error err;
+    if (kiln_st_write(path, tensors, 2, NULL, &err))
+        fail_msg("%s", err.text);
+    free(values);
+}
+
+static void a_rank_beyond_all_classes_is_merged_from_its_file(void **state)
+{
+    (void)state;
+    double effect;
+    write_lora("wide.safetensors", "layers.0.attention.to_out.0", 520, 1e-3f);
+    struct lora_draw draw = {
+        .side = SIDE, .steps = 1, .loras = {{"wide.safetensors", 1}}, .lora_count = 1};
+    struct lora_gap gap =
+        lora_rig_compare(engine, draw, KILN_LORA_BESIDE, KILN_LORA_FILES, &effect);
+    assert_true(gap.relative == 0 && effect > 0);
+    /* From there to slots and back. */
+    const struct kiln_lora_use wide = {"wide.safetensors", 1};
+    const struct kiln_block *b = kiln_joint_block(engine->transformer, 0);
+    struct kiln_error err;
+    bool changed;
+    kiln_loras_mode(engine->loras, KILN_LORA_BESIDE);
+    const kt bare = b->out.weight;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(kiln_loras_set(engine->loras, &wide, 1, &changed, &err), 0);
+        assert_true(changed && b->out.weight != bare && !b->out.down);
+        assert_true(kiln_loras_arrangement(engine->loras) < -1);
+        assert_int_equal(put("loras/kohya.safetensors", 1, &changed, &err), 0);
+        assert_true(changed && b->out.weight == bare && b->out.down);
+    }
+    kiln_loras_mode(engine->loras, KILN_LORA_AUTO);
+    assert_ptr_equal(b->out.weight, bare);
+}
+
+static void refuse(const char *path, int code, const char *word)
+{
+    const struct kiln_lora_use use = {path, 1};
+    const struct kiln_block *b = kiln_joint_block(engine->transformer, 0);
+    const struct kiln_linear_layer before = b->out;
+    struct kiln_error err;
+    bool changed = false;
+    int got = kiln_loras_set(engine->loras, &use, 1, &changed, &err);
+    if (got != code || !strstr(err.text, word) || !strstr(err.text, path))
+        fail_msg("expected code %d with \"%s\", got %d: %s", code, word, got, err.text);
+    assert_false(changed);
+    assert_memory_equal(&b->out, &before, sizeof before);
+}
+
+static void what_cannot_be_used_is_named_and_changes_nothing(void **state)
+{
+    (void)state;
+    struct kiln_error err;
+    bool changed;
+    write_lora("other.safetensors", "layers.7.attention.to_out.0", 4, 1);
+    write_lora("huge.safetensors", "layers.0.attention.to_out.0", 4, 1e30f);
+    kiln_loras_mode(engine->loras, KILN_LORA_BESIDE);
+    assert_int_equal(put("loras/kohya.safetensors", 1, &changed, &err), 0);
+    refuse("other.safetensors", KILN_BAD_INPUT, "layers.7.attention.to_out.0");
+    refuse("huge.safetensors", KILN_CORRUPT, "not finite");
+    refuse("absent.safetensors", KILN_NOT_FOUND, "no such file");
+    kiln_loras_mode(engine->loras, KILN_LORA_AUTO);
+}
+
+/* --- the cache -------------------------------------------------------------------------------- */
+
+static void take(struct kiln_lora_cache *c, const char *name, float weight)
+{
+    const struct kiln_lora_use use = {golden(name), weight};
+    const struct kiln_lora_image *image;
+    struct kiln_lora_stack stack;
+    struct kiln_error err;
+    assert_int_equal(kiln_lora_stack_look(&use, 1, &stack, &err), 0);
+    if (kiln_lora_cache_take(c, &stack, &image, &err))
+        fail_msg("%s", err.text);
+    assert_true(kiln_lora_stack_same(&image->stack, &stack));
+    kiln_lora_cache_give(c, image);
+    kiln_lora_stack_release(&stack);
+}
+
+static void the_cache_keeps_what_was_used_last(void **state)
+{
+    (void)state;
+    struct kiln_lora_cache *c = kiln_lora_cache_new(&engine->params, KT_CPU, KT_F32, SIZE_MAX);
+    take(c, "loras/kohya.safetensors", 1);
+    const size_t one = kiln_lora_cache_count(c).bytes;
+    kiln_lora_cache_free(c);
+    c = kiln_lora_cache_new(&engine->params, KT_CPU, KT_F32, 2 * one);
+    static const struct {
+        const char *name;
+        float weight;
+        size_t made, found;
+    } steps[] = {
+        {"loras/kohya.safetensors", 1, 1, 0},  {"loras/second.safetensors", 1, 2, 0},
+        {"loras/kohya.safetensors", 1, 2, 1},  {"loras/kohya.safetensors", 0.5f, 3, 1},
+        {"loras/kohya.safetensors", 1, 3, 2},  {"loras/second.safetensors", 1, 4, 2},
+        {"loras/second.safetensors", 1, 4, 3},
+    };
+    for (size_t i = 0; i < COUNT(steps); i++) {
+        take(c, steps[i].name, steps[i].weight);
+        struct kiln_lora_cache_counts counts = kiln_lora_cache_count(c);
+        assert_int_equal(counts.made, steps[i].made);
+        assert_int_equal(counts.found, steps[i].found);
+        assert_true(counts.images <= 2 && counts.bytes <= 2 * one);
+    }
+    kiln_lora_cache_free(c);
+}
+
+static void a_set_asked_for_ahead_is_there(void **state)
+{
+    (void)state;
+    struct kiln_lora_cache *c = kiln_lora_cache_new(&engine->params, KT_CPU, KT_F32, SIZE_MAX);
+    const struct kiln_lora_use use = {golden("loras/kohya.safetensors"), 1};
+    const struct kiln_lora_use absent = {"absent.safetensors", 1};
+    kiln_lora_cache_prefetch(c, &absent, 1);
+    kiln_lora_cache_prefetch(c, &use, 1);
+    for (int i = 0; i < 1000 && kiln_lora_cache_count(c).made == 0; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    assert_int_equal(kiln_lora_cache_count(c).made, 1);
+    take(c, "loras/kohya.safetensors", 1);
+    assert_int_equal(kiln_lora_cache_count(c).made, 1);
+    assert_int_equal(kiln_lora_cache_count(c).found, 1);
+    kiln_lora_cache_prefetch(c, &use, 1); /* may be under way when the cache goes */
+    kiln_lora_cache_free(c);
+}
+
+/* A file that is exchanged under its name is another set. */
+static void an_exchanged_file_is_read_again(void **state)
+{
+    (void)state;
+    struct kiln_error err;
+    bool changed;
+    const struct kiln_lora_use use = {"mine.safetensors", 1};
+    const struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    kiln_loras_mode(engine->loras, KILN_LORA_BESIDE);
+    write_lora(use.path, "layers.0.attention.to_out.0", 4, 0.1f);
+    assert_int_equal(utimensat(AT_FDCWD, use.path, times, 0), 0);
+    assert_int_equal(kiln_loras_set(engine->loras, &use, 1, &changed, &err), 0);
+    assert_true(changed);
+    write_lora(use.path, "layers.0.attention.to_out.0", 4, 0.2f);
+    assert_int_equal(kiln_loras_set(engine->loras, &use, 1, &changed, &err), 0);
+    assert_true(changed);
+    kiln_loras_mode(engine->loras, KILN_LORA_AUTO);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_have_classes),
+        cmocka_unit_test(matrices_of_a_layout_lie_apart),
+        cmocka_unit_test(every_layout_of_keys_works_in_slots),
+        cmocka_unit_test(several_at_once_are_a_sum),
+        cmocka_unit_test(a_thousand_switches_leave_no_trace),
+        cmocka_unit_test(memory_stays_within_an_arrangement),
+        cmocka_unit_test(a_rank_beyond_all_classes_is_merged_from_its_file),
+        cmocka_unit_test(what_cannot_be_used_is_named_and_changes_nothing),
+        cmocka_unit_test(the_cache_keeps_what_was_used_last),
+        cmocka_unit_test(a_set_asked_for_ahead_is_there),
+        cmocka_unit_test(an_exchanged_file_is_read_again),
+    };
+    return cmocka_run_group_tests_name("lora_slots", tests, open_engine, close_engine);
+}
