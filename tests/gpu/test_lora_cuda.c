@@ -150,8 +150,23 @@ static void a_recorded_step_serves_the_next_set(void **state)
 
 /* --- full size -------------------------------------------------------------------------------- */
 
-static struct kiln_engine *full; /* NULL: left out */
-static const char *const full_loras[2] = {"full-a.safetensors", "full-b.safetensors"};
+static struct kiln_engine *full;
+static char full_dir[] = "/tmp/kiln-lora-XXXXXX";
+static const char *const full_loras[2] = {"a.safetensors", "b.safetensors"};
+
+static int enter_directory(void **state)
+{
+    (void)state;
+    return mkdtemp(full_dir) && chdir(full_dir) == 0 ? 0 : -1;
+}
+
+static int leave_directory(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        (void)!unlink(full_loras[i]);
+    return chdir("/") == 0 && rmdir(full_dir) == 0 ? 0 : -1;
+}
 
 static double now_ms(void)
 {
@@ -209,13 +224,11 @@ static void write_full_lora(const struct kiln_engine *e, const char *path, uint3
 
 static int open_full(void **state)
 {
-    const char *wanted = getenv("KILN_LORA_FULL"), *source = getenv("KILN_SOURCE");
+    const char *source = getenv("KILN_SOURCE");
     char dir[4200];
     const int *dtype = *state;
     struct kiln_error err;
     full = NULL;
-    if (wanted && strcmp(wanted, "0") == 0)
-        return 0;
     snprintf(dir, sizeof dir, "%s/scripts/bench/z-image-turbo", source ? source : ".");
     const DiffusionZOptions options = {.model_path = dir, .device_id = 0, .dtype = *dtype};
     if (kiln_engine_open_random(&options, &full, &err)) {
@@ -285,8 +298,6 @@ struct full_case {
 static void a_set_costs_little_at_full_size(void **state)
 {
     const struct full_case *c = *state;
-    if (!full)
-        skip();
     kiln_loras_mode(full->loras, c->mode);
     double bare = full_step(2), cold = full_switch(full_loras[0]), worst = 0, sum = 0;
     (void)full_switch(full_loras[1]);
@@ -308,7 +319,7 @@ static void a_set_costs_little_at_full_size(void **state)
     kiln_loras_mode(full->loras, KILN_LORA_AUTO);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static struct kind fp32 = {DIFFUSIONZ_FP32, 1e-3}, bf16 = {DIFFUSIONZ_BF16, 5e-2};
     static struct full_case beside = {DIFFUSIONZ_BF16, "bf16 beside", KILN_LORA_BESIDE},
@@ -322,10 +333,15 @@ int main(void)
         {"a_thousand_switches_bf16", a_thousand_switches_leave_no_trace, NULL, NULL, &bf16},
         cmocka_unit_test(a_recorded_step_serves_the_next_set),
         cmocka_unit_test(loras_stand_beside_fp8_weights),
-        {"full_size_beside", a_set_costs_little_at_full_size, open_full, close_full, &beside},
-        {"full_size_merged", a_set_costs_little_at_full_size, open_full, close_full, &merged},
-        {"full_size_fp8", a_set_costs_little_at_full_size, open_full, close_full, &fp8},
+    };
+    const struct CMUnitTest sizes[] = {
+        {"beside", a_set_costs_little_at_full_size, open_full, close_full, &beside},
+        {"merged", a_set_costs_little_at_full_size, open_full, close_full, &merged},
+        {"fp8", a_set_costs_little_at_full_size, open_full, close_full, &fp8},
     };
     need_gpu();
+    if (argc > 1 && strcmp(argv[1], "full") == 0)
+        return cmocka_run_group_tests_name("lora_cuda full", sizes, enter_directory,
+                                           leave_directory);
     return cmocka_run_group_tests_name("lora_cuda", tests, NULL, NULL);
 }
