@@ -24,6 +24,8 @@ $(BUILD)/tests/gpu/test_kernels: $(call obj,$(KERNEL_CHECKS) $(SRC_cuda)) $(call
 	$(call say,LINK $@)
 	$(CXX) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) -L$(CUDA)/lib64 -lcudart_static -lrt -ldl
 
+$(BUILD)/tests/gpu/test_image_cuda: $(call obj,tests/gpu/image_rig.c)
+
 $(BUILD)/tests/gpu/bench_kernels: $(call obj,tests/gpu/bench_kernels.c $(SRC_cuda)) $(call lib,kernels schemas)
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
