@@ -176,6 +176,7 @@ static int obey(struct kiln_leader *leader, const struct kiln_order *order, stru
     case KILN_ORDER_WAKE:
         leader->load_due_ms = 0;
         leader->sweep_due_ms = 0;
+        leader->holds_due_ms = 0;
         return 0;
     case KILN_ORDER_ASK:
         return kiln_answer(leader, order, err);

@@ -40,8 +40,10 @@ struct kiln_intake {
 };
 
 /* --- opening --------------------------------------------------------------------------------- */
-static int read_styles(struct kiln_intake *intake, const char *path, struct kiln_error *err)
+int kiln_intake_styles(const struct kiln_config *config, struct kiln_styles **ret,
+                       struct kiln_error *err)
 {
+    const char *path = kiln_config_text(config, KILN_KEY_STYLES);
     if (path[0] == '\0')
         return 0;
     FILE *file = fopen(path, "rb");
@@ -56,7 +58,7 @@ static int read_styles(struct kiln_intake *intake, const char *path, struct kiln
         rc = kiln_fail(err, KILN_CONFIG, "the style presets %s are larger than %d bytes", path,
                        STYLES_FILE_MAX);
     else
-        rc = kiln_styles_parse(text, len, path, &intake->styles, err);
+        rc = kiln_styles_parse(text, len, path, ret, err);
     if (file)
         fclose(file);
     free(text);
@@ -85,7 +87,7 @@ int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
     if (rc == 0)
         rc = kiln_page_init(&intake->page, intake->ledger, intake->pool, err);
     if (rc == 0)
-        rc = read_styles(intake, kiln_config_text(config, KILN_KEY_STYLES), err);
+        rc = kiln_intake_styles(config, &intake->styles, err);
     if (rc == 0)
         rc = kiln_job_context_size(&intake->page.context, config, err);
     if (rc) {

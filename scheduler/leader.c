@@ -1,4 +1,4 @@
-/* leader.c - the leading scheduler: rebuilding, the step, the intake thread.
+/* leader.c - the leading scheduler: rebuilding, the step.
  *
  * A step hears the bus, compares, loads and assigns.  A bus that is away only makes it deaf: jobs
  * stay where they are and leases stand still until it is back.  The ledger is different: whoever
@@ -19,10 +19,9 @@
 #include "storage/ledger_read.h"
 #include "storage/stopwatch.h"
 
-#define LEAD_MS 500    /* between confirmations of the lock */
-#define CLOCK_MS 10000 /* between comparisons of the clocks */
-#define EARS_MS 5000   /* between looks whether the events stream began anew */
-#define INTAKE_WAIT_MS 500
+#define LEAD_MS 500           /* between confirmations of the lock */
+#define CLOCK_MS 10000        /* between comparisons of the clocks */
+#define EARS_MS 5000          /* between looks whether the events stream began anew */
 #define KNOCK_MS 8000         /* workers have looked for a bus that was away by then */
 #define FORGET_MS 3600000     /* between walks over old jobs, */
 #define FORGET_PAGE_MS 1000   /* and between their pages */
@@ -33,38 +32,6 @@ static void pause_ms(uint32_t ms)
 {
     struct timespec ts = {ms / 1000, (long)(ms % 1000) * 1000000};
     nanosleep(&ts, NULL);
-}
-
-/* --- the intake thread ----------------------------------------------------------------------- */
-static void note_intake(bool *away, int rc, const struct kiln_error *err)
-{
-    if (rc && !*away)
-        kiln_log(KILN_LOG_WARNING, "intake_waits", kiln_f("error", "%s", err->text),
-                 kiln_f("effect", "%s", "entries stay in the stream"));
-    if (!rc && *away)
-        kiln_log(KILN_LOG_INFO, "intake_goes_on");
-    *away = rc != 0;
-}
-
-static void *run_intake(void *arg)
-{
-    struct kiln_leader *leader = arg;
-    struct kiln_intake *intake = NULL;
-    struct kiln_error err;
-    bool away = false;
-    while (!atomic_load(&leader->stop)) {
-        uint64_t inserted = 0;
-        int rc = intake ? 0 : kiln_intake_open(leader->config, &intake, &err);
-        if (rc == 0)
-            rc = kiln_intake_step(intake, INTAKE_WAIT_MS, &inserted, &err);
-        if (inserted > 0)
-            atomic_store(&leader->inserted, true);
-        note_intake(&away, rc, &err);
-        if (rc)
-            pause_ms(200);
-    }
-    kiln_intake_close(intake);
-    return NULL;
 }
 
 /* --- opening and closing --------------------------------------------------------------------- */
@@ -117,9 +84,11 @@ int kiln_leader_open(const struct kiln_config *config, struct kiln_ledger *ledge
     if (rc == 0)
         rc = kiln_costs_load(leader, err);
     if (rc == 0)
+        rc = kiln_hold_back(leader, now_ms, err);
+    if (rc == 0)
         rc = kiln_reconcile(leader, now_ms, err);
-    if (rc == 0 && pthread_create(&leader->intake_thread, NULL, run_intake, leader) != 0)
-        rc = kiln_fail(err, KILN_NO_MEMORY, "the intake thread cannot be started");
+    if (rc == 0 && pthread_create(&leader->intake_thread, NULL, kiln_feed_run, leader) != 0)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "the thread of the intake cannot be started");
     leader->intake_started = rc == 0;
     if (rc) {
         kiln_leader_close(leader);
@@ -137,6 +106,7 @@ void kiln_leader_close(struct kiln_leader *leader)
     if (leader->intake_started)
         pthread_join(leader->intake_thread, NULL);
     kiln_fleet_clear(leader);
+    kiln_holds_release(&leader->holds);
     kiln_policy_free(leader->policy);
     kiln_cost_model_free(leader->costs);
     kiln_bus_close(leader->bus);
@@ -250,6 +220,8 @@ static int work(struct kiln_leader *leader, bool bus, struct kiln_error *err)
     }
     if (rc == 0)
         rc = kiln_costs_keep(leader, now_ms, err);
+    if (rc == 0)
+        rc = kiln_hold_back(leader, now_ms, err);
     if (rc == 0)
         rc = kiln_load(leader, now_ms, err);
     if (rc == 0 && bus)

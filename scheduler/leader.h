@@ -1,13 +1,15 @@
 /* leader.h - what the leading scheduler knows and does; private to the files that share it.
  *
- * One thread owns all of this.  A second one runs the intake with connections of its own and says
- * through `inserted` that there is something new in the ledger.
+ * One thread owns all of this.  A second one runs the intake and the standing orders (feed.c) with
+ * connections of its own and says through `inserted` that there is something new in the ledger.
  *
  *     leader.c     the step: lead, hear, reconcile, load, dispatch
  *     fleet.c      members (workers with a heartbeat) and the assignments in their hands
  *     hear.c       heartbeats, events and orders from the bus
  *     reconcile.c  the ledger's assigned jobs against the fleet: what comes back to the queue
  *     loader.c     waiting jobs from the ledger into the policy
+ *     hold_back.c  what is held: out of the policy, and back when it is let go
+ *     feed.c       the second thread
  *     answer.c     what the command line asks the leader
  *     dispatch.c   picks of the policy become assignments
  *     costs.c      what finished assignments teach, and its way over a restart
@@ -23,6 +25,7 @@
 #include <stdatomic.h>
 
 #include "scheduler/gauges.h"
+#include "scheduler/holds.h"
 #include "scheduler/intake.h"
 #include "scheduler/policy.h"
 #include "schemas/config.h"
@@ -106,7 +109,9 @@ struct kiln_leader {
     int64_t began_ms;
     int64_t sweep_began_ms;
     struct kiln_gauges *gauges; /* the daemon's; NULL where nobody looks */
-    /* the intake thread */
+    struct kiln_holds holds;    /* kept out of the policy */
+    int64_t holds_due_ms;
+    /* the second thread */
     pthread_t intake_thread;
     bool intake_started;
     atomic_bool stop, inserted;
@@ -157,6 +162,10 @@ void kiln_costs_learn(struct kiln_leader *leader, const struct kiln_member *memb
 int kiln_answer(struct kiln_leader *leader, const struct kiln_order *order,
                 struct kiln_error *err) KILN_MUST_CHECK;
 
+/* --- feed.c ---------------------------------------------------------------------------------- */
+/* The second thread; arg is the leader.  Ends when `stop` is set. */
+void *kiln_feed_run(void *arg);
+
 /* --- the parts of a step --------------------------------------------------------------------- */
 /* Failures of these two are the bus's; one of the ledger is left in ledger_error. */
 int kiln_hear(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_error *err) KILN_MUST_CHECK;
@@ -169,6 +178,9 @@ int kiln_give_back(struct kiln_leader *leader, const struct kiln_member *member,
                    const struct kiln_assigned *assigned, const struct kiln_return *how,
                    enum kiln_return_cause cause, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_reconcile(struct kiln_leader *leader, int64_t now_ms,
+                   struct kiln_error *err) KILN_MUST_CHECK;
+/* Reads what is held, twice a second or when an order says that it has changed. */
+int kiln_hold_back(struct kiln_leader *leader, int64_t now_ms,
                    struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_load(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err) KILN_MUST_CHECK;
 /* One job by id, if it waits. */

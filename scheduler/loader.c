@@ -3,7 +3,8 @@
  * New jobs have higher ids than all before: a cursor follows them.  Jobs that come back are fetched
  * one by one when that is heard of.  And now and then, or when somebody says so (retry, cancel), a
  * sweep reads everything that waits again, a page a step, finds what was missed and drops what does
- * not wait any more; so no lost message can hide a job for long.
+ * not wait any more; so no lost message can hide a job for long.  What is held (hold_back.c) is
+ * passed over.
  */
 #include <string.h>
 
@@ -55,7 +56,8 @@ static int take_waiting(void *arg, const struct kiln_waiting *waiting)
         .not_before_ms = at_most(waiting->not_before_ms - offset, now + pause_max),
         .alone = waiting->crashes > 0,
     };
-    int rc = kiln_policy_add(leader->policy, &job, NULL);
+    bool held = leader->holds.count > 0 && kiln_holds_find(&leader->holds, &job);
+    int rc = held ? 0 : kiln_policy_add(leader->policy, &job, NULL);
     if (rc && rc != KILN_EXISTS)
         return rc;
     loading->last_id = waiting->id;

@@ -191,16 +191,44 @@ bool kiln_policy_remove(struct kiln_policy *p, uint64_t id)
     return true;
 }
 
-uint32_t kiln_policy_remove_batch(struct kiln_policy *p, uint64_t batch_id)
+uint32_t kiln_policy_remove_where(struct kiln_policy *p, kiln_policy_matches *matches,
+                                  const void *arg)
 {
     uint32_t removed = 0;
     for (uint32_t slot = 0; slot < p->job_slots.capacity; slot++) {
-        if (p->jobs[slot].id == 0 || p->jobs[slot].batch_id != batch_id)
+        const struct pol_job *j = &p->jobs[slot];
+        if (j->id == 0)
+            continue;
+        const struct pol_queue *queue = &p->queues[j->queue];
+        const struct pol_group *group = &p->groups[queue->group];
+        const struct pol_set *set = &p->sets[group->set];
+        const struct kiln_policy_job job = {.id = j->id,
+                                            .batch_id = j->batch_id,
+                                            .model = p->models[set->model].name,
+                                            .lora_set = set->lora_set,
+                                            .tenant = p->tenants[queue->tenant].name,
+                                            .width = group->width,
+                                            .height = group->height,
+                                            .steps = group->steps,
+                                            .guidance = group->guidance,
+                                            .priority = j->priority,
+                                            .alone = group->alone};
+        if (!matches(arg, &job))
             continue;
         remove_slot(p, slot);
         removed++;
     }
     return removed;
+}
+
+static bool of_batch(const void *arg, const struct kiln_policy_job *job)
+{
+    return job->batch_id == *(const uint64_t *)arg;
+}
+
+uint32_t kiln_policy_remove_batch(struct kiln_policy *p, uint64_t batch_id)
+{
+    return kiln_policy_remove_where(p, of_batch, &batch_id);
 }
 
 void kiln_policy_sweep_begin(struct kiln_policy *p)

@@ -91,6 +91,10 @@ int kiln_policy_add(struct kiln_policy *policy, const struct kiln_policy_job *jo
 bool kiln_policy_remove(struct kiln_policy *policy, uint64_t id);
 /* All waiting jobs of a batch; looks at every job.  Returns how many. */
 uint32_t kiln_policy_remove_batch(struct kiln_policy *policy, uint64_t batch_id);
+/* All waiting jobs that match; the job is lent, its times are not filled.  Looks at every job. */
+typedef bool kiln_policy_matches(const void *arg, const struct kiln_policy_job *job);
+uint32_t kiln_policy_remove_where(struct kiln_policy *policy, kiln_policy_matches *matches,
+                                  const void *arg);
 bool kiln_policy_has(const struct kiln_policy *policy, uint64_t id);
 /* Comparing with the ledger: between the two calls every job that still waits there is added again
  * (KILN_EXISTS confirms it); _end drops those that nobody named and returns how many. */

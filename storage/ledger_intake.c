@@ -13,50 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/ledger_internal.h"
+#include "storage/ledger_insert.h"
 
 #define CHUNK_JOBS 2000                /* of one statement */
 #define CHUNK_BYTES (16 * 1024 * 1024) /* of texts in one statement, about */
 #define COLUMNS 25
-
-/* $1 pool; $2 to $26 one array a column, as bind_jobs() fills them. */
-#define INSERT_SQL                                                                                 \
-    "WITH made AS ("                                                                               \
-    "  INSERT INTO job (pool, batch_id, key, token, custom_id, index, prompt, negative_prompt,"    \
-    "    style, tenant, model, loras, lora_set, seed, guidance, width, height, steps, max_wait_s," \
-    "    priority, kind, latents, teleport, embed_metadata, lora_auto)"                            \
-    "  SELECT $1::text, u.* FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[],"         \
-    "    $6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[],"              \
-    "    $12::text[]::jsonb[], $13::text[], $14::text[]::numeric[], $15::float8[], "               \
-    "$16::integer[],"                                                                              \
-    "    $17::integer[], $18::integer[], $19::integer[], $20::smallint[], $21::smallint[],"        \
-    "    $22::smallint[], $23::smallint[], $24::bool[], $25::bool[]) AS u"                         \
-    "  ON CONFLICT (batch_id, key) DO NOTHING RETURNING batch_id, token, index, tenant"            \
-    "), counted AS ("                                                                              \
-    "  INSERT INTO batch_tally AS t (batch_id, shard, queued)"                                     \
-    "  SELECT batch_id, pg_backend_pid() % 32, count(*) FROM made GROUP BY 1 ORDER BY 1"           \
-    "  ON CONFLICT (batch_id, shard) DO UPDATE SET queued = t.queued + excluded.queued"            \
-    "), owned AS ("                                                                                \
-    "  INSERT INTO batch_tenant SELECT DISTINCT batch_id, tenant FROM made ORDER BY 1, 2"          \
-    "  ON CONFLICT DO NOTHING"                                                                     \
-    "), numbered AS ("                                                                             \
-    "  UPDATE batch b SET next_index = m.next"                                                     \
-    "  FROM (SELECT batch_id, max(index) + 1 AS next FROM made GROUP BY 1 ORDER BY 1) m"           \
-    "  WHERE b.id = m.batch_id AND b.next_index < m.next"                                          \
-    "), fresh AS ("                                                                                \
-    "  SELECT g.batch_id, g.token, max(g.entry) AS entry,"                                         \
-    "    count(*) FILTER (WHERE g.entry > coalesce(c.entry, 0) OR g.entry = 0) AS jobs"            \
-    "  FROM unnest($2, $4, $26::bigint[]) AS g (batch_id, token, entry)"                           \
-    "  LEFT JOIN intake_call c USING (batch_id, token) GROUP BY 1, 2"                              \
-    "), gained AS (SELECT batch_id, token, count(*) AS jobs FROM made GROUP BY 1, 2"               \
-    "), called AS ("                                                                               \
-    "  INSERT INTO intake_call AS c (batch_id, token, entry, accepted, duplicate)"                 \
-    "  SELECT f.batch_id, f.token, f.entry, coalesce(g.jobs, 0),"                                  \
-    "    greatest(f.jobs - coalesce(g.jobs, 0), 0)"                                                \
-    "  FROM fresh f LEFT JOIN gained g USING (batch_id, token) ORDER BY 1, 2"                      \
-    "  ON CONFLICT (batch_id, token) DO UPDATE SET accepted = c.accepted + excluded.accepted,"     \
-    "    duplicate = c.duplicate + excluded.duplicate, entry = greatest(c.entry, excluded.entry)"  \
-    ") SELECT count(*) FROM made"
 
 /* --- batches by name ------------------------------------------------------------------------- */
 
@@ -192,8 +153,8 @@ static void add_numbers(const struct kiln_new_job *new, uint64_t batch_id, struc
 }
 
 /* Turns rows into columns: one array for each of the statement's, in its order. */
-static void bind_jobs(struct kiln_params *params, const struct kiln_new_job *jobs, size_t count,
-                      const uint64_t *ids)
+void kiln_bind_jobs(struct kiln_params *params, const struct kiln_new_job *jobs, size_t count,
+                    const uint64_t *ids)
 {
     static const enum kiln_array_type types[COLUMNS] = {
         KILN_ARRAY_INT8, KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_TEXT,   KILN_ARRAY_INT8,
@@ -217,11 +178,12 @@ static int insert_chunk(struct kiln_ledger *ledger, const char *pool,
                         const struct kiln_new_job *jobs, size_t count, const uint64_t *ids,
                         uint64_t *inserted, struct kiln_error *err)
 {
-    static const struct kiln_statement insert = {"insert_jobs", INSERT_SQL};
+    static const struct kiln_statement insert = {
+        "insert_jobs", KILN_INSERT_SQL("", "") "SELECT count(*) FROM made"};
     struct kiln_params params = {0};
     PGresult *rows;
     kiln_bind_text(&params, pool);
-    bind_jobs(&params, jobs, count, ids);
+    kiln_bind_jobs(&params, jobs, count, ids);
     int rc = kiln_ledger_run(ledger, &insert, &params, &rows, err);
     kiln_params_release(&params);
     if (rc != 0)

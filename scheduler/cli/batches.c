@@ -1,19 +1,22 @@
 /* batches.c - `kiln batches`, a line a batch; `kiln batch show|rename|rm`, one of them.
  *
- * Removing takes the rows and leaves the objects, which `kiln gc` then finds.  It asks nothing: the
- * batch is named in full, one that still draws is refused without --force, and what was done is
- * said with its numbers.
+ * Removing takes the rows and leaves the objects, which `kiln gc` then finds.  It asks first, or
+ * needs --yes where nobody can be asked; one that still draws is refused without --force, and what
+ * was done is said with its numbers.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 
+#include "scheduler/cli/agree.h"
 #include "scheduler/cli/effort.h"
 #include "scheduler/cli/listing.h"
 #include "scheduler/cli/orders.h"
 #include "scheduler/cli/records.h"
 #include "scheduler/cli/verbs.h"
 #include "storage/ledger.h"
+#include "storage/ledger_backfill.h"
 #include "storage/ledger_batch.h"
 
 #define FINISH_TRIES 3 /* a job that is handed out just now is cancelled by the next */
@@ -218,24 +221,59 @@ static int cancel_rest(struct kiln_cli *cli, struct kiln_ledger *ledger, const c
     return 0;
 }
 
+/* Whether the batch may go at all: it has ended, or shall be ended, and no standing order fills it.
+ */
+static int may_go(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch, bool force,
+                  struct seen *seen, struct kiln_error *err)
+{
+    char order[KILN_NAME_MAX + 1] = "";
+    int rc = kiln_ledger_batches(ledger, kiln_pool(cli), batch, see_batch, seen, err);
+    kiln_text_release(&seen->json);
+    if (rc == 0)
+        rc = kiln_ledger_order_of(ledger, kiln_pool(cli), batch, order, err);
+    if (rc)
+        return rc;
+    if (order[0])
+        return kiln_fail(err, KILN_EXISTS,
+                         "batch '%s' is that of standing order %s; `kiln backfill rm %s` first",
+                         batch, order, order);
+    if (!seen->ended && !force)
+        return kiln_fail(err, KILN_FULL,
+                         "batch '%s' has not ended (%llu queued, %llu assigned%s); wait for it, or "
+                         "`kiln batch rm %s --force` cancels what is left",
+                         batch, (unsigned long long)seen->jobs.at[KILN_JOB_QUEUED],
+                         (unsigned long long)seen->jobs.at[KILN_JOB_ASSIGNED],
+                         seen->whole ? "" : ", still coming in", batch);
+    return 0;
+}
+
+static bool agreed(const struct kiln_cli *cli, const char *batch, const struct seen *seen, bool yes)
+{
+    char question[KILN_BATCH_NAME_MAX + 160];
+    uint64_t all = 0;
+    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
+        all += seen->jobs.at[state];
+    snprintf(question, sizeof question,
+             "Batch %s goes for ever, with the rows of its %llu jobs and pictures.", batch,
+             (unsigned long long)all);
+    return kiln_agreed(cli, yes, question);
+}
+
+/* *ret_status is set where nobody agreed. */
 static int batch_rm(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch, bool force,
-                    struct kiln_error *err)
+                    bool yes, int *ret_status, struct kiln_error *err)
 {
     struct seen seen = {0};
     struct kiln_removed removed;
     uint64_t cancelled = 0;
     char bytes[32];
-    int rc = kiln_ledger_batches(ledger, kiln_pool(cli), batch, see_batch, &seen, err);
-    kiln_text_release(&seen.json);
+    int rc = may_go(cli, ledger, batch, force, &seen, err);
     if (rc)
         return rc;
-    if (!seen.ended && !force)
-        return kiln_fail(err, KILN_FULL,
-                         "batch '%s' has not ended (%llu queued, %llu assigned%s); wait for it, or "
-                         "`kiln batch rm %s --force` cancels what is left",
-                         batch, (unsigned long long)seen.jobs.at[KILN_JOB_QUEUED],
-                         (unsigned long long)seen.jobs.at[KILN_JOB_ASSIGNED],
-                         seen.whole ? "" : ", still coming in", batch);
+    if (!agreed(cli, batch, &seen, yes)) {
+        *ret_status = EX_USAGE;
+        return 0;
+    }
     rc = KILN_STALE;
     for (int i = 0; rc == KILN_STALE && i < FINISH_TRIES; i++) {
         rc = force ? cancel_rest(cli, ledger, batch, &cancelled, err) : 0;
@@ -270,19 +308,19 @@ int kiln_verb_batch(struct kiln_cli *cli, int argc, char **argv)
         return status;
     const char *what = args.rest[0], *batch = args.rest[1];
     bool rename = strcmp(what, "rename") == 0, remove = strcmp(what, "rm") == 0;
-    bool force = kiln_arg(&args, "force") != NULL;
+    bool force = kiln_arg(&args, "force") != NULL, yes = kiln_arg(&args, "yes") != NULL;
     if (!rename && !remove && strcmp(what, "show") != 0)
         return kiln_usage(cli, "'%s' is nothing to do with a batch; there are show, rename and rm",
                           what);
     if (rename != (args.rest_count == 3))
         return kiln_usage(cli, rename ? "rename needs the new name too" : "name one batch");
-    if (force && !remove)
-        return kiln_usage(cli, "--force is for rm");
+    if ((force || yes) && !remove)
+        return kiln_usage(cli, "--%s is for rm", force ? "force" : "yes");
     int rc = kiln_open_ledger(cli, &ledger, &err);
     if (rc == 0)
         rc = rename   ? batch_rename(cli, ledger, batch, args.rest[2], &err)
-             : remove ? batch_rm(cli, ledger, batch, force, &err)
+             : remove ? batch_rm(cli, ledger, batch, force, yes, &status, &err)
                       : batch_show(cli, ledger, batch, &err);
     kiln_ledger_close(ledger);
-    return rc ? kiln_report(cli, &err) : 0;
+    return rc ? kiln_report(cli, &err) : status;
 }

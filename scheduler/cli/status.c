@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "scheduler/cli/groups.h"
+#include "scheduler/cli/hold.h"
 #include "scheduler/cli/progress.h"
 #include "scheduler/cli/roster.h"
 #include "scheduler/cli/verbs.h"
+#include "scheduler/holds.h"
 #include "storage/bus.h"
 #include "storage/ledger.h"
 
@@ -21,7 +23,7 @@ struct look {
     struct kiln_cli *cli;
     struct kiln_counts counts;
     struct kiln_roster roster;
-    json_t *groups;
+    json_t *groups, *holds;
     uint64_t intake;
     bool led, has_batch;
     struct kiln_progress batch;
@@ -30,14 +32,20 @@ struct look {
 static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_error *err)
 {
     struct look *look = arg;
-    char since[64];
+    char since[64], name[KILN_HOLD_NAME_MAX + 1];
+    const struct kiln_policy_job job = {.model = group->model,
+                                        .lora_set = group->lora_set,
+                                        .width = group->width,
+                                        .height = group->height,
+                                        .steps = group->steps};
     (void)err;
+    kiln_group_of(&job, name, sizeof name);
     json_array_append_new(
         look->groups,
-        json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:s?}", "model", group->model, "loras",
-                  group->lora_set, "width", (int)group->width, "height", (int)group->height,
-                  "steps", (int)group->steps, "queued", (json_int_t)group->queued, "assigned",
-                  (json_int_t)group->assigned, "oldest",
+        json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:s?}", "group", name, "model",
+                  group->model, "loras", group->lora_set, "width", (int)group->width, "height",
+                  (int)group->height, "steps", (int)group->steps, "queued",
+                  (json_int_t)group->queued, "assigned", (json_int_t)group->assigned, "oldest",
                   group->oldest_ms ? kiln_time_text(group->oldest_ms, since, sizeof since) : NULL));
     return 0;
 }
@@ -52,6 +60,8 @@ static int look_ledger(struct look *look, const char *batch, struct kiln_error *
         rc = kiln_ledger_counts(ledger, pool, &look->counts, err);
     if (rc == 0)
         rc = kiln_ledger_groups(ledger, pool, add_group, look, err);
+    if (rc == 0 && !(look->holds = kiln_holds_json(look->cli, ledger, err)))
+        rc = err->code;
     if (rc == 0)
         rc = kiln_ledger_led(ledger, pool, &look->led, err);
     if (rc == 0 && batch) {
@@ -78,6 +88,7 @@ static int look_intake(struct look *look, struct kiln_error *err)
 static void look_release(struct look *look)
 {
     json_decref(look->groups);
+    json_decref(look->holds);
     kiln_roster_release(&look->roster);
 }
 
@@ -99,10 +110,11 @@ static int look_now(struct kiln_cli *cli, const char *batch, struct look *ret,
 /* The contract of `kiln status --json`, and more keys beside it. */
 static json_t *look_json(const struct look *look)
 {
-    json_t *value = json_pack("{s:s, s:o, s:o, s:O, s:I, s:b}", "pool", kiln_pool(look->cli),
-                              "jobs", kiln_counts_json(&look->counts), "workers",
-                              kiln_roster_json(&look->roster, false), "groups", look->groups,
-                              "intake", (json_int_t)look->intake, "scheduler", (int)look->led);
+    json_t *value =
+        json_pack("{s:s, s:o, s:o, s:O, s:O, s:I, s:b}", "pool", kiln_pool(look->cli), "jobs",
+                  kiln_counts_json(&look->counts), "workers",
+                  kiln_roster_json(&look->roster, false), "groups", look->groups, "holds",
+                  look->holds, "intake", (json_int_t)look->intake, "scheduler", (int)look->led);
     if (look->has_batch)
         json_object_set_new(value, "batch", kiln_counts_json(&look->batch.jobs));
     return value;
@@ -123,18 +135,14 @@ static void print_groups(const struct look *look)
     json_t *group;
     json_array_foreach(look->groups, i, group)
     {
-        const char *loras = json_string_value(json_object_get(group, "loras"));
         if (i == GROUPS_SHOWN) {
             printf("  and %zu groups more\n", total - i);
             break;
         }
-        printf("  %5lldx%-5lld %2lld steps  %8lld queued %6lld assigned  %s\n",
-               (long long)json_integer_value(json_object_get(group, "width")),
-               (long long)json_integer_value(json_object_get(group, "height")),
-               (long long)json_integer_value(json_object_get(group, "steps")),
+        printf("  %-28s  %8lld queued %6lld assigned\n",
+               json_string_value(json_object_get(group, "group")),
                (long long)json_integer_value(json_object_get(group, "queued")),
-               (long long)json_integer_value(json_object_get(group, "assigned")),
-               loras && loras[0] ? loras : "no LoRA");
+               (long long)json_integer_value(json_object_get(group, "assigned")));
     }
 }
 
@@ -144,6 +152,10 @@ static void print_look(const struct look *look)
     print_counts(&look->counts);
     if (!look->led)
         puts("no scheduler leads this pool: nothing is handed out");
+    size_t i;
+    json_t *hold;
+    json_array_foreach(look->holds, i, hold)
+        printf("held: %s\n", json_string_value(json_object_get(hold, "text")));
     if (look->intake)
         printf("%llu lines wait in the intake stream\n", (unsigned long long)look->intake);
     if (look->roster.live == 0)

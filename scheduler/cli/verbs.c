@@ -58,7 +58,9 @@ static const struct kiln_option batches_options[] = {
     {"limit", "N", "stop after so many"},
     END};
 static const struct kiln_option batch_options[] = {
-    {"force", NULL, "rm: cancel what still waits or runs, then remove"}, END};
+    {"force", NULL, "rm: cancel what still waits or runs, then remove"},
+    {"yes", NULL, "rm: do not ask"},
+    END};
 static const struct kiln_option usage_options[] = {
     {"by", "WHAT", "tenant, day or tenant,day (tenant)"}, SINCE_OPTION, END};
 static const struct kiln_option errors_options[] = {ONLY_BATCH_OPTION, SINCE_OPTION, END};
@@ -69,6 +71,27 @@ static const struct kiln_option events_options[] = {
     SINCE_OPTION,
     END};
 static const struct kiln_option move_options[] = {BATCH_OPTION, END};
+static const struct kiln_option hold_options[] = {
+    {"all", NULL, "everything of the pool"},
+    {"backfill", NULL, "all jobs of priority -10, standing orders among them"},
+    {"tenant", "T", "a tenant's jobs"},
+    {"group", "G", "SIZE/STEPS/LORAS as `kiln status` shows it; * is any: 1024x1024, */*/ink:0.8"},
+    {"reason", "TEXT", "kept with it, and told to whoever asks why"},
+    END};
+static const struct kiln_option backfill_options[] = {
+    {"prompts", "FILE", "job lines, text or CSV, as for enqueue"},
+    {"template", "TEXT", "one prompt; {a|b} are choices"},
+    {"loras", "L", "auto, none or name:scale+...; the same as --set loras=L"},
+    {"set", "KEY=VALUE", "give every job this key; may be repeated"},
+    {"rate", "N/h", "at most so many an hour"},
+    {"low-water", "N", "never more than N waiting or running (100; with a rate, an hour of it)"},
+    {"until", "END", "a number of jobs, a date in UTC, or a span from now on: 5000, 2026-12-24, 7d"},
+    {"window", "HOURS", "only then: 22:00-06:00, by the scheduler's clock and time zone"},
+    {"seed-policy", "P", "fresh: new seeds in every pass; fixed: one pass, its seeds (fresh)"},
+    {"dry-run", NULL, "only read and count the prompts"},
+    {"reason", "TEXT", "pause, resume: kept with it"},
+    {"yes", NULL, "rm: do not ask"},
+    END};
 static const struct kiln_option drain_options[] = {{"all", NULL, "every worker of the pool"}, END};
 static const struct kiln_option run_options[] = {{"out", "DIR", "where the gallery goes"},
                                                  DIR_OPTION,
@@ -220,13 +243,13 @@ const struct kiln_verb kiln_verbs[] = {
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_batches},
     {.name = "batch",
-     .args = "show BATCH | rename BATCH NAME | rm BATCH [--force]",
+     .args = "show BATCH | rename BATCH NAME | rm BATCH [--force] [--yes]",
      .summary = "look at, rename or remove a batch",
      .examples = "kiln batch show sketches\n"
                  "kiln batch rename sketches sketches-2026\n"
-                 "kiln batch rm sketches           its rows go, `kiln gc` then takes its files",
-     .more = "rm takes a batch that has ended, or with --force any.  It does not ask.  What the\n"
-             "batch cost stays in `kiln usage`.",
+                 "kiln batch rm sketches --yes     its rows go, `kiln gc` then takes its files",
+     .more = "rm takes a batch that has ended, or with --force any.  It asks, or needs --yes where\n"
+             "nobody can be asked.  What the batch cost stays in `kiln usage`.",
      .options = batch_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_batch},
@@ -289,6 +312,38 @@ const struct kiln_verb kiln_verbs[] = {
      .options = drain_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_drain},
+    {.name = "pause",
+     .args = "--all|--backfill|--tenant T|--group G [--reason TEXT]",
+     .summary = "hand out no more of it until `kiln resume`; nothing is lost",
+     .examples = "kiln pause --tenant ann --reason 'invoice 17'\n"
+                 "kiln pause --group '*/*/ink:0.8'",
+     .more = "What workers hold is still drawn.  The last word of several people counts; each is\n"
+             "told of the other, and exits with 1 if it was overruled at once.",
+     .options = hold_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_pause},
+    {.name = "resume",
+     .args = "--all|--backfill|--tenant T|--group G",
+     .summary = "let what was paused go on",
+     .examples = "kiln resume --tenant ann",
+     .options = hold_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_resume},
+    {.name = "backfill",
+     .args = "add NAME --prompts FILE|--template TEXT ... | ls | show|pause|resume|rm NAME",
+     .summary = "standing orders: prompts that are drawn when nobody else wants the GPUs",
+     .examples =
+         "kiln backfill add seasons --prompts seasons.txt --window 22:00-06:00\n"
+         "kiln backfill add cats --template 'a {red|black} cat' --rate 60/h --until 5000\n"
+         "kiln backfill ls --json | jq -r 'select(.state == \"failed\") | .error'\n"
+         "kiln backfill rm cats --yes",
+     .more = "The scheduler keeps each order topped up to its mark, at the lowest priority, from the\n"
+             "ledger: nobody has to be there.  Its jobs are those of batch backfill-NAME; no prompt\n"
+             "has the same seed twice.  A window over midnight, and one on a day when the clocks\n"
+             "change, is what the scheduler's wall clock says.",
+     .options = backfill_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_backfill},
     {.name = "gc",
      .args = "[--dry-run] [--grace SPAN] [--older-than SPAN --yes]",
      .summary = "remove objects that no row names, and rows of cancelled jobs",

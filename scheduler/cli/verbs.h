@@ -5,6 +5,7 @@
 struct kiln_cli;
 
 int kiln_verb_backup(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_backfill(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_batch(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_batches(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_bench(struct kiln_cli *cli, int argc, char **argv);
@@ -21,8 +22,10 @@ int kiln_verb_gc(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_help(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_jobs(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_migrate(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_pause(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_render(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_restore(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_resume(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_retry(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_run(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_show(struct kiln_cli *cli, int argc, char **argv);

@@ -13,12 +13,14 @@
 #include "scheduler/cli/records.h"
 #include "scheduler/cli/roster.h"
 #include "scheduler/cli/verbs.h"
+#include "scheduler/holds.h"
 #include "storage/ledger.h"
 
 struct why {
     struct kiln_cli *cli;
     struct kiln_ledger *ledger;
     struct kiln_roster roster;
+    struct kiln_holds holds;
     json_t *reasons;
     json_t *facts;
 };
@@ -162,6 +164,28 @@ static bool explain_rule(struct why *why, uint64_t job)
     return true;
 }
 
+/* What holds it back by order of people or of the scheduler; false if nothing does. */
+static bool explain_holds(struct why *why, const struct kiln_job_row *row)
+{
+    char set[KILN_LORA_SET_MAX], text[KILN_HOLD_NAME_MAX + 512];
+    kiln_lora_set_text(row->job.loras, row->job.lora_count, set, sizeof set);
+    const struct kiln_policy_job job = {.batch_id = row->job.batch_id,
+                                        .model = row->job.model ? row->job.model : "",
+                                        .lora_set = set,
+                                        .tenant = row->job.tenant ? row->job.tenant : "",
+                                        .width = row->job.width,
+                                        .height = row->job.height,
+                                        .steps = row->job.steps,
+                                        .priority = row->job.priority};
+    const struct kiln_hold *hold = kiln_holds_find(&why->holds, &job);
+    if (!hold)
+        return false;
+    kiln_hold_text(hold, text, sizeof text);
+    json_object_set_new(why->facts, "hold", json_string(kiln_scope_name(hold->scope)));
+    because(why, "it is held: %s", text);
+    return true;
+}
+
 /* Backoff first, since nothing else matters before it is over. */
 static int explain_queued(struct why *why, const struct kiln_job_row *row, struct kiln_error *err)
 {
@@ -169,6 +193,10 @@ static int explain_queued(struct why *why, const struct kiln_job_row *row, struc
     char left[32];
     int rc = kiln_ledger_led(why->ledger, kiln_pool(why->cli), &led, err);
     if (rc)
+        return rc;
+    rc = kiln_ledger_holds(why->ledger, kiln_pool(why->cli), false, kiln_holds_keep, &why->holds,
+                           err);
+    if (rc || explain_holds(why, row))
         return rc;
     int64_t now_ms = kiln_wall_ms();
     if (row->not_before_ms > now_ms)
@@ -244,6 +272,7 @@ int kiln_verb_why(struct kiln_cli *cli, int argc, char **argv)
     json_decref(why.reasons);
     json_decref(why.facts);
     kiln_roster_release(&why.roster);
+    kiln_holds_release(&why.holds);
     kiln_ledger_close(why.ledger);
     return status;
 }

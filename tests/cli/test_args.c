@@ -143,7 +143,7 @@ static void every_row_of_the_table_is_whole(void **state)
                 assert_string_not_equal(o->name, kiln_keys[key].name);
         }
     }
-    assert_null(kiln_verb_find("backfill"));
+    assert_null(kiln_verb_find("backfil"));
 }
 
 int main(void)

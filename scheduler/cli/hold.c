@@ -1,0 +1,259 @@
+/* hold.c - `kiln pause` and `kiln resume`.
+ *
+ * The ledger has the hold before the scheduler is told, and the scheduler looks by itself, too: no
+ * order is lost.  Two people who order opposite things at once both get their row in, one after the
+ * other; the later one counts.  That one is told what was there before, the earlier one looks again
+ * after a moment and is told who has overruled it.
+ */
+#include "scheduler/cli/hold.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "scheduler/cli/near.h"
+#include "scheduler/cli/orders.h"
+#include "scheduler/cli/verbs.h"
+#include "scheduler/holds.h"
+#include "storage/ledger.h"
+#include "storage/ledger_read.h"
+
+#define SECOND_LOOK_S 0.4
+#define OVERRULED 1
+
+void kiln_who(char *out, size_t size)
+{
+    char host[65] = "?";
+    const struct passwd *entry = getpwuid(geteuid());
+    gethostname(host, sizeof host - 1);
+    snprintf(out, size, "%s@%s", entry ? entry->pw_name : "?", host);
+}
+
+/* "tenant bob", "all backfill". */
+static void subject(enum kiln_hold_scope scope, const char *name, char *out, size_t size)
+{
+    static const char *const words[KILN_SCOPE_COUNT] = {
+        "everything", "all backfill",   "standing order ", "tenant ",
+        "group ",     "the window of ", "the quota of "};
+    snprintf(out, size, "%s%s", words[scope], name);
+}
+
+/* --- what there is to name -------------------------------------------------------------------- */
+struct groups {
+    struct kiln_near near;
+    const char *name;
+    bool any;
+};
+
+static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_error *err)
+{
+    struct groups *groups = arg;
+    char name[KILN_HOLD_NAME_MAX + 1];
+    const struct kiln_policy_job job = {.model = group->model,
+                                        .lora_set = group->lora_set,
+                                        .width = group->width,
+                                        .height = group->height,
+                                        .steps = group->steps};
+    groups->any = groups->any || kiln_group_matches(groups->name, &job);
+    kiln_group_of(&job, name, sizeof name);
+    return kiln_near_add(&groups->near, name, err);
+}
+
+static int check_group(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name,
+                       struct kiln_error *err)
+{
+    struct groups groups = {.name = name};
+    int rc = kiln_ledger_groups(ledger, kiln_pool(cli), add_group, &groups, err);
+    if (rc == 0 && !groups.any)
+        rc = kiln_near_refuse(&groups.near, "group with work that matches", name, err);
+    kiln_near_release(&groups.near);
+    return rc;
+}
+
+static int check_tenant(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name,
+                        struct kiln_error *err)
+{
+    struct kiln_near near = {0};
+    int rc = kiln_ledger_tenants(ledger, kiln_pool(cli), kiln_near_add, &near, err);
+    if (rc == 0 && !kiln_near_has(&near, name))
+        rc = kiln_near_refuse(&near, "tenant", name, err);
+    kiln_near_release(&near);
+    return rc;
+}
+
+/* --- the order -------------------------------------------------------------------------------- */
+struct looking {
+    const struct kiln_hold *mine;
+    struct kiln_hold found;
+};
+
+static int look_at(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
+{
+    struct looking *looking = arg;
+    (void)err;
+    if (hold->scope == looking->mine->scope && strcmp(hold->name, looking->mine->name) == 0)
+        looking->found = *hold;
+    return 0;
+}
+
+static json_t *result_json(const struct kiln_hold *mine, const struct kiln_hold *before,
+                           const struct kiln_hold *now)
+{
+    char at[64];
+    json_t *was = before->who[0]
+                      ? json_pack("{s:b, s:s, s:s}", "held", (int)before->held, "who", before->who,
+                                  "at", kiln_time_text(before->at_ms, at, sizeof at))
+                      : json_null();
+    return json_pack("{s:s, s:s, s:b, s:s, s:o}", "scope", kiln_scope_name(mine->scope), "name",
+                     mine->name, "held", (int)now->held, "who", now->who, "before", was);
+}
+
+static void tell(const struct kiln_cli *cli, const struct kiln_hold *mine,
+                 const struct kiln_hold *before, const struct kiln_hold *now)
+{
+    char what[KILN_HOLD_NAME_MAX + 32], at[64];
+    subject(mine->scope, mine->name, what, sizeof what);
+    const char *state = mine->held ? "paused" : "let go on";
+    kiln_time_text(before->at_ms, at, sizeof at);
+    if (before->who[0] && before->held == mine->held)
+        kiln_say(cli, "%s was %s already, at %s by %s", what, state, at, before->who);
+    else if (before->who[0])
+        kiln_say(cli, "%s is %s; at %s %s had %s it", what, state, at, before->who,
+                 before->held ? "paused" : "resumed");
+    else if (mine->held)
+        kiln_say(cli, "%s is %s; what workers hold is still drawn", what, state);
+    else
+        kiln_say(cli, "%s was not paused", what);
+    if (now->held != mine->held)
+        kiln_warn(cli, "meanwhile %s has %s it: the last word counts, %s", now->who,
+                  now->held ? "paused" : "resumed", now->held ? "it is held" : "it goes on");
+}
+
+int kiln_put_hold(struct kiln_cli *cli, struct kiln_ledger *ledger, enum kiln_hold_scope scope,
+                  const char *name, bool held, const char *reason)
+{
+    struct kiln_hold mine = {.scope = scope, .held = held}, before;
+    struct kiln_order order = {.kind = KILN_ORDER_WAKE};
+    struct kiln_error err, bus_err;
+    snprintf(mine.name, sizeof mine.name, "%s", name);
+    snprintf(mine.reason, sizeof mine.reason, "%s", reason ? reason : "");
+    kiln_who(mine.who, sizeof mine.who);
+    int rc = kiln_ledger_hold(ledger, kiln_pool(cli), &mine, &before, &err);
+    if (rc)
+        return kiln_report(cli, &err);
+    if (kiln_send_order(cli, &order, &bus_err))
+        kiln_say(cli, "the ledger has it; the scheduler will see it by itself (%s)", bus_err.text);
+    kiln_sleep_s(SECOND_LOOK_S);
+    struct looking looking = {.mine = &mine, .found = mine};
+    rc = kiln_ledger_holds(ledger, kiln_pool(cli), true, look_at, &looking, &err);
+    if (rc)
+        return kiln_report(cli, &err);
+    tell(cli, &mine, &before, &looking.found);
+    int status = cli->json ? kiln_print_json(cli, result_json(&mine, &before, &looking.found)) : 0;
+    return status ? status : looking.found.held != held ? OVERRULED : 0;
+}
+
+/* --- the verbs -------------------------------------------------------------------------------- */
+/* Exactly one of the four; the name of a group made whole. */
+static int read_scope(struct kiln_cli *cli, const struct kiln_args *args,
+                      enum kiln_hold_scope *ret_scope, char *name, size_t size)
+{
+    const char *tenant = kiln_arg(args, "tenant"), *group = kiln_arg(args, "group");
+    bool all = kiln_arg(args, "all") != NULL, backfill = kiln_arg(args, "backfill") != NULL;
+    struct kiln_error err;
+    if (all + backfill + (tenant != NULL) + (group != NULL) != 1)
+        return kiln_usage(cli, "say what: --all, --backfill, --tenant T or --group G");
+    *ret_scope = all        ? KILN_SCOPE_ALL
+                 : backfill ? KILN_SCOPE_BACKFILL
+                 : tenant   ? KILN_SCOPE_TENANT
+                            : KILN_SCOPE_GROUP;
+    snprintf(name, size, "%s", tenant ? tenant : "");
+    if (group && kiln_group_name(group, name, size, &err))
+        return kiln_usage(cli, "%s", err.text);
+    return 0;
+}
+
+struct known {
+    struct kiln_near near;
+    enum kiln_hold_scope scope;
+};
+
+static int keep_held(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
+{
+    struct known *known = arg;
+    return hold->scope == known->scope ? kiln_near_add(&known->near, hold->name, err) : 0;
+}
+
+/* A name that nothing answers to is a typing error.  What was paused once may be resumed though its
+ * jobs have gone. */
+static int check_name(struct kiln_cli *cli, struct kiln_ledger *ledger, enum kiln_hold_scope scope,
+                      const char *name, struct kiln_error *err)
+{
+    struct known known = {.scope = scope};
+    if (scope != KILN_SCOPE_TENANT && scope != KILN_SCOPE_GROUP)
+        return 0;
+    int rc = kiln_ledger_holds(ledger, kiln_pool(cli), true, keep_held, &known, err);
+    bool held = rc == 0 && kiln_near_has(&known.near, name);
+    kiln_near_release(&known.near);
+    if (rc || held)
+        return rc;
+    return scope == KILN_SCOPE_TENANT ? check_tenant(cli, ledger, name, err)
+                                      : check_group(cli, ledger, name, err);
+}
+
+static int put(struct kiln_cli *cli, int argc, char **argv, bool held)
+{
+    struct kiln_args args;
+    struct kiln_error err;
+    struct kiln_ledger *ledger = NULL;
+    enum kiln_hold_scope scope = KILN_SCOPE_ALL;
+    char name[KILN_HOLD_NAME_MAX + 1];
+    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
+    if (status == 0)
+        status = read_scope(cli, &args, &scope, name, sizeof name);
+    if (status)
+        return status;
+    int rc = kiln_open_ledger(cli, &ledger, &err);
+    if (rc == 0)
+        rc = check_name(cli, ledger, scope, name, &err);
+    status = rc ? kiln_report(cli, &err)
+                : kiln_put_hold(cli, ledger, scope, name, held, kiln_arg(&args, "reason"));
+    kiln_ledger_close(ledger);
+    return status;
+}
+
+int kiln_verb_pause(struct kiln_cli *cli, int argc, char **argv)
+{
+    return put(cli, argc, argv, true);
+}
+
+int kiln_verb_resume(struct kiln_cli *cli, int argc, char **argv)
+{
+    return put(cli, argc, argv, false);
+}
+
+/* --- as JSON ---------------------------------------------------------------------------------- */
+static int add_hold(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
+{
+    char at[64], until[64], text[KILN_HOLD_NAME_MAX + 512];
+    (void)err;
+    kiln_hold_text(hold, text, sizeof text);
+    json_array_append_new(
+        arg, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?, s:s}", "scope",
+                       kiln_scope_name(hold->scope), "name", hold->name, "who", hold->who, "at",
+                       kiln_time_text(hold->at_ms, at, sizeof at), "reason", hold->reason, "until",
+                       hold->until_ms ? kiln_time_text(hold->until_ms, until, sizeof until) : NULL,
+                       "text", text));
+    return 0;
+}
+
+json_t *kiln_holds_json(struct kiln_cli *cli, struct kiln_ledger *ledger, struct kiln_error *err)
+{
+    json_t *list = json_array();
+    if (kiln_ledger_holds(ledger, kiln_pool(cli), false, add_hold, list, err)) {
+        json_decref(list);
+        return NULL;
+    }
+    return list;
+}

@@ -1,0 +1,69 @@
+/* near.c - see near.h. */
+#include "scheduler/cli/near.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/names.h"
+
+#define TOLD 3
+
+int kiln_near_add(void *arg, const char *name, struct kiln_error *err)
+{
+    struct kiln_near *near = arg;
+    if (near->count == near->room) {
+        size_t room = near->room ? near->room * 2 : 32;
+        char **grown = realloc(near->at, room * sizeof *grown);
+        if (!grown)
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu names", room);
+        near->at = grown;
+        near->room = room;
+    }
+    char *copy = strdup(name);
+    if (!copy)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a name");
+    near->at[near->count++] = copy;
+    return 0;
+}
+
+bool kiln_near_has(const struct kiln_near *near, const char *name)
+{
+    for (size_t i = 0; i < near->count; i++)
+        if (strcmp(near->at[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* The closest of what is left is moved to the front of it, TOLD times. */
+int kiln_near_refuse(struct kiln_near *near, const char *what, const char *name,
+                     struct kiln_error *err)
+{
+    char list[KILN_ERROR_TEXT_MAX / 2] = "";
+    size_t len = 0, told = near->count < TOLD ? near->count : TOLD;
+    for (size_t i = 0; i < told; i++) {
+        const char *found =
+            kiln_closest(name, strlen(name), (const char *const *)near->at + i, near->count - i);
+        size_t k = i;
+        while (near->at[k] != found)
+            k++;
+        char *swapped = near->at[i];
+        near->at[i] = near->at[k];
+        near->at[k] = swapped;
+        len += (size_t)snprintf(list + len, sizeof list - len, "%s'%.60s'", i ? ", " : "",
+                                near->at[i]);
+    }
+    if (told == 0)
+        return kiln_fail(err, KILN_NOT_FOUND, "there is no %s '%.80s'; there is none at all", what,
+                         name);
+    return kiln_fail(err, KILN_NOT_FOUND, "there is no %s '%.80s'; the nearest %s %s", what, name,
+                     told > 1 ? "are" : "is", list);
+}
+
+void kiln_near_release(struct kiln_near *near)
+{
+    for (size_t i = 0; i < near->count; i++)
+        free(near->at[i]);
+    free(near->at);
+    *near = (struct kiln_near){0};
+}

@@ -1,0 +1,231 @@
+/* holds.c - see holds.h. */
+#include "scheduler/holds.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PART_MAX (KILN_LORA_SET_MAX + 1)
+
+/* --- the set --------------------------------------------------------------------------------- */
+int kiln_holds_keep(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
+{
+    struct kiln_holds *holds = arg;
+    if (!hold->held || holds->count == KILN_HOLDS_MAX)
+        return 0;
+    if (holds->count == holds->room) {
+        size_t room = holds->room ? holds->room * 2 : 8;
+        struct kiln_hold *grown = realloc(holds->at, room * sizeof(*grown));
+        if (!grown)
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for what is held");
+        holds->at = grown;
+        holds->room = room;
+    }
+    holds->at[holds->count++] = *hold;
+    return 0;
+}
+
+void kiln_holds_release(struct kiln_holds *holds)
+{
+    free(holds->at);
+    *holds = (struct kiln_holds){0};
+}
+
+/* The same jobs fall under both. */
+static bool same(const struct kiln_hold *a, const struct kiln_hold *b)
+{
+    return a->scope == b->scope && a->batch_id == b->batch_id && strcmp(a->name, b->name) == 0;
+}
+
+bool kiln_holds_within(const struct kiln_holds *a, const struct kiln_holds *b)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        size_t k = 0;
+        while (k < b->count && !same(&a->at[i], &b->at[k]))
+            k++;
+        if (k == b->count)
+            return false;
+    }
+    return true;
+}
+
+bool kiln_holds_equal(const struct kiln_holds *a, const struct kiln_holds *b)
+{
+    return a->count == b->count && kiln_holds_within(a, b);
+}
+
+static bool falls_under(const struct kiln_hold *hold, const struct kiln_policy_job *job)
+{
+    switch (hold->scope) {
+    case KILN_SCOPE_ALL:
+        return true;
+    case KILN_SCOPE_BACKFILL:
+        return job->priority <= -KILN_PRIORITY_MAX;
+    case KILN_SCOPE_ORDER:
+    case KILN_SCOPE_WINDOW:
+        return hold->batch_id != 0 && hold->batch_id == job->batch_id;
+    case KILN_SCOPE_TENANT:
+    case KILN_SCOPE_QUOTA:
+        return strcmp(hold->name, job->tenant) == 0;
+    case KILN_SCOPE_GROUP:
+        return kiln_group_matches(hold->name, job);
+    case KILN_SCOPE_COUNT:
+        break;
+    }
+    return false;
+}
+
+const struct kiln_hold *kiln_holds_find(const struct kiln_holds *holds,
+                                        const struct kiln_policy_job *job)
+{
+    const struct kiln_hold *found = NULL;
+    for (size_t i = 0; i < holds->count; i++)
+        if ((!found || holds->at[i].scope < found->scope) && falls_under(&holds->at[i], job))
+            found = &holds->at[i];
+    return found;
+}
+
+/* --- as a sentence --------------------------------------------------------------------------- */
+static void what_is_held(const struct kiln_hold *hold, char *out, size_t size)
+{
+    static const char *const words[KILN_SCOPE_COUNT] = {
+        [KILN_SCOPE_ALL] = "everything is paused",
+        [KILN_SCOPE_BACKFILL] = "all backfill is paused",
+        [KILN_SCOPE_ORDER] = "standing order %s is paused",
+        [KILN_SCOPE_TENANT] = "tenant %s is paused",
+        [KILN_SCOPE_GROUP] = "group %s is paused",
+        [KILN_SCOPE_WINDOW] = "standing order %s is outside its hours",
+        [KILN_SCOPE_QUOTA] = "tenant %s has used up its quota"};
+    const char *text = words[hold->scope], *name = strstr(text, "%s");
+    if (name)
+        snprintf(out, size, "%.*s%s%s", (int)(name - text), text, hold->name, name + 2);
+    else
+        snprintf(out, size, "%s", text);
+}
+
+static void time_text(int64_t ms, char *out, size_t size)
+{
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm utc;
+    if (!gmtime_r(&seconds, &utc) || strftime(out, size, "%Y-%m-%d %H:%M:%SZ", &utc) == 0)
+        snprintf(out, size, "?");
+}
+
+void kiln_hold_text(const struct kiln_hold *hold, char *out, size_t size)
+{
+    static const char *const resume[KILN_SCOPE_COUNT] = {
+        [KILN_SCOPE_ALL] = "kiln resume --all",
+        [KILN_SCOPE_BACKFILL] = "kiln resume --backfill",
+        [KILN_SCOPE_ORDER] = "kiln backfill resume ",
+        [KILN_SCOPE_TENANT] = "kiln resume --tenant ",
+        [KILN_SCOPE_GROUP] = "kiln resume --group "};
+    char what[KILN_HOLD_NAME_MAX + 64], at[32], until[32];
+    what_is_held(hold, what, sizeof(what));
+    time_text(hold->at_ms, at, sizeof(at));
+    time_text(hold->until_ms, until, sizeof(until));
+    if (resume[hold->scope])
+        snprintf(out, size, "%s since %s by %s%s%s; `%s%s` lets it go on", what, at, hold->who,
+                 hold->reason[0] ? ": " : "", hold->reason, resume[hold->scope], hold->name);
+    else
+        snprintf(out, size, "%s (%s)%s%s", what, hold->reason,
+                 hold->until_ms ? "; it goes on at " : "", hold->until_ms ? until : "");
+}
+
+/* --- groups ---------------------------------------------------------------------------------- */
+struct group {
+    char model[KILN_NAME_MAX + 1], set[PART_MAX];
+    unsigned width, height, steps; /* 0: any */
+    bool any_model, any_set;
+};
+
+/* The part up to the next '/', which *at moves behind; "*" when there is none. */
+static bool take_part(const char **at, char out[PART_MAX])
+{
+    size_t len = strcspn(*at, "/");
+    if (**at == '\0')
+        return snprintf(out, PART_MAX, "*") > 0;
+    if (len == 0 || len >= PART_MAX)
+        return false;
+    memcpy(out, *at, len);
+    out[len] = '\0';
+    *at += len + ((*at)[len] == '/');
+    return true;
+}
+
+static bool read_number(const char *text, const char *after, unsigned max, unsigned *ret)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+    *ret = (unsigned)value;
+    return text[0] >= '1' && text[0] <= '9' && end == after && value <= max;
+}
+
+static bool parse_group(const char *text, struct group *ret)
+{
+    char size[PART_MAX], steps[PART_MAX];
+    const char *at = strchr(text, '@');
+    *ret = (struct group){.any_model = !at};
+    if (at) {
+        if (at - text > KILN_NAME_MAX)
+            return false;
+        memcpy(ret->model, text, (size_t)(at - text));
+        text = at + 1;
+    }
+    if (*text == '\0' || !take_part(&text, size) || !take_part(&text, steps) ||
+        !take_part(&text, ret->set) || *text)
+        return false;
+    const char *times = strchr(size, 'x');
+    if (strcmp(size, "*") != 0 &&
+        (!times || !read_number(size, times, KILN_SIDE_MAX, &ret->width) ||
+         !read_number(times + 1, size + strlen(size), KILN_SIDE_MAX, &ret->height)))
+        return false;
+    if (strcmp(steps, "*") != 0 &&
+        !read_number(steps, steps + strlen(steps), KILN_STEPS_MAX, &ret->steps))
+        return false;
+    ret->any_set = strcmp(ret->set, "*") == 0;
+    return true;
+}
+
+static void write_group(const struct group *group, char *out, size_t size)
+{
+    char sides[32] = "*", steps[16] = "*";
+    if (group->width)
+        snprintf(sides, sizeof(sides), "%ux%u", group->width, group->height);
+    if (group->steps)
+        snprintf(steps, sizeof(steps), "%u", group->steps);
+    snprintf(out, size, "%s%s%s/%s/%s", group->model, group->model[0] ? "@" : "", sides, steps,
+             group->any_set ? "*" : group->set);
+}
+
+int kiln_group_name(const char *text, char *out, size_t size, struct kiln_error *err)
+{
+    struct group group;
+    if (!parse_group(text, &group))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "'%.80s' is no group; write SIZE/STEPS/LORAS as `kiln status` shows it "
+                         "(1024x1024/8/none), * for any",
+                         text);
+    write_group(&group, out, size);
+    return 0;
+}
+
+void kiln_group_of(const struct kiln_policy_job *job, char *out, size_t size)
+{
+    struct group group = {.width = job->width, .height = job->height, .steps = job->steps};
+    snprintf(group.model, sizeof(group.model), "%s", job->model);
+    snprintf(group.set, sizeof(group.set), "%s", job->lora_set[0] ? job->lora_set : "none");
+    write_group(&group, out, size);
+}
+
+bool kiln_group_matches(const char *name, const struct kiln_policy_job *job)
+{
+    struct group group;
+    if (!parse_group(name, &group))
+        return false;
+    const char *set = job->lora_set[0] ? job->lora_set : "none";
+    return (group.any_model || strcmp(group.model, job->model) == 0) &&
+           (group.width == 0 || (group.width == job->width && group.height == job->height)) &&
+           (group.steps == 0 || group.steps == job->steps) &&
+           (group.any_set || strcmp(group.set, set) == 0);
+}

@@ -1,0 +1,35 @@
+/* standing.h - standing orders: topped up to their mark, within their hours.
+ *
+ *     orders of the ledger -> who has room -> lines from where the cursor stands -> jobs
+ *       -> into the ledger together with the moved cursor (one statement: storage/ledger_top_up.c)
+ *
+ * Everything that matters is in the ledger, so a scheduler that dies amid topping up leaves either
+ * all of a step or nothing of it, and its successor goes on from there.  The same thread keeps the
+ * scheduler's own holds: orders outside their hours, tenants that have used up their day.
+ *
+ * A job's seed comes from the order's name and the job's number in it, unless its line names one
+ * and it is the first pass; its identity is made of its line and its seed, so no prompt is drawn
+ * with the same seed twice, not even by an order that is added again.
+ */
+#ifndef KILN_STANDING_H
+#define KILN_STANDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schemas/config.h"
+#include "schemas/error.h"
+
+struct kiln_standing;
+
+/* config is borrowed for its life. */
+int kiln_standing_open(const struct kiln_config *config, struct kiln_standing **ret,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_standing_close(struct kiln_standing *standing); /* accepts NULL */
+
+/* Looks at every order and gives each at most one page of jobs.  *ret_made = new jobs; *ret_more:
+ * an order has room for another page.  Failures are the ledger's. */
+int kiln_standing_step(struct kiln_standing *standing, uint64_t *ret_made, bool *ret_more,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

@@ -1,0 +1,165 @@
+#!/bin/bash
+# Standing orders and pauses on a real stack: topped up from the ledger over restarts, never above
+# the mark, no prompt with the same seed twice, held when somebody says so.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+chmod 711 .
+stacks+=(s)
+ok kiln up --dir s --engine testcard
+export KILN_CONFIG=$PWD/s/kiln.conf
+sql() { psql -qAtX "$(sed -n 's/^postgres = //p' "$KILN_CONFIG")" -c "$1"; }
+until_sql() { # SQL WANTED
+    for i in $(seq 300); do
+        [ "$(sql "$1")" = "$2" ] && return
+        sleep 0.1
+    done
+    die "'$1' is $(sql "$1") and not $2"
+}
+made="SELECT coalesce(sum(made), 0) FROM backfill"
+
+# --- bad orders are told what is wrong, and nothing of them is kept
+printf 'a red car\n\n# a comment\na {blue|green} boat\n' >prompts.txt
+printf '{"prompt": "fine"}\n{"prompt": "x", "widht": 3}\n' >bad.jsonl
+refused() { # WORDS-IN-THE-MESSAGE ARGUMENTS...
+    local words=$1
+    shift
+    fails 64 kiln backfill add o --template x "$@"
+    says "$words"
+}
+refused 'a rate of 0\|--rate 0' --rate 0/h
+refused 'jobs an hour are needed' --rate 30
+refused 'jobs an hour are needed' --rate -1/h
+refused 'no hours of the day' --window 22-6
+refused 'the same minute' --window 22:00-22:00
+refused 'is over already' --until 2020-01-01
+refused 'a number of jobs, a date' --until 2026-02-30
+refused 'a count from 1' --until 0
+refused 'fresh' --seed-policy new
+refused 'whole number from 1' --low-water 0
+refused 'it has no priority' --set priority=3
+refused '--yes is not for `backfill add`' --yes
+fails 64 kiln backfill add o
+fails 64 kiln backfill add 'no/name' --template x
+fails 64 kiln backfill add o --template x --prompts prompts.txt
+fails 64 kiln backfill ls o
+fails 64 kiln backfill drop o
+fails 65 kiln backfill add o --prompts bad.jsonl
+says 'bad.jsonl:2: .*width'
+fails 66 kiln backfill add o --prompts absent.txt
+choices="{$(seq -s '|' 200)}"
+fails 65 kiln backfill add o --template "$choices $choices $choices"
+says 'make 8000000 pictures; the limit is 1000000'
+for i in $(seq 12); do echo "$choices $choices {$(seq -s '|' 25)} $i"; done >explodes.txt
+fails 65 kiln backfill add o --prompts explodes.txt
+says '12 prompts make 12000000 jobs a pass'
+says '10000000 are allowed'
+[ "$(sql 'SELECT count(*) FROM backfill')" = 0 ] || die "a refused order was kept"
+
+# --- an order up to a count: spread over passes, every prompt with new seeds
+ok kiln backfill add cars --prompts prompts.txt --set size=64x64 --loras none --low-water 6 --until 20 --json
+json out.txt 'd == {"order": "cars", "batch": "backfill-cars", "prompts": 2, "pass_jobs": 3, "mark": 6, "dry_run": False}'
+fails 73 kiln backfill add cars --template x
+says 'a standing order .cars. already'
+until_sql "SELECT count(*) FROM job WHERE state = 2" 20
+ok kiln backfill show cars --json
+json out.txt 'd["state"] == "ended" and d["made"] == 20 and d["jobs"]["done"] == 20 and d["gpu_seconds"] > 0 and round(d["passes"], 2) == 6.67'
+json out.txt "abs(d['gpu_seconds'] - $(sql 'SELECT sum(text_ms + denoise_ms + decode_ms)::float8 / 1000 FROM image')) < 1e-3"
+[ "$(sql "SELECT count(DISTINCT (prompt, seed)), count(DISTINCT seed), min(priority), max(priority), string_agg(DISTINCT width::text, ',') FROM job")" = "20|20|-10|-10|64" ] || die "not twenty different backfill jobs"
+ok kiln backfill show cars
+says '20 jobs, 6.67 passes of 3' out.txt
+ok kiln jobs --batch backfill-cars --limit 1
+fails 66 kiln backfill show car
+says "the nearest is 'cars'"
+fails 73 kiln batch rm backfill-cars --yes
+says 'kiln backfill rm cars'
+
+# --- fixed seeds: one pass, and given again it makes nothing a second time
+ok kiln backfill add once --template 'a {1|2|3|4} @step_ms=1' --set size=64x64 --seed-policy fixed
+until_sql "SELECT sum(done) FROM batch_tally t JOIN backfill o USING (batch_id) WHERE o.name = 'once'" 4
+seeds=$(sql "SELECT string_agg(seed::text, ',' ORDER BY id) FROM job WHERE prompt LIKE '%step_ms%'")
+fails 64 kiln backfill rm once
+says 'Standing order once goes'
+ok kiln backfill rm once --yes --json
+json out.txt 'd == {"removed": "once", "batch": "backfill-once", "cancelled": 0}'
+ok kiln backfill add once --template 'a {1|2|3|4} @step_ms=1' --set size=64x64 --seed-policy fixed
+until_sql "SELECT cursor FROM backfill WHERE name = 'once'" 4
+[ "$(sql "SELECT string_agg(seed::text, ',' ORDER BY id) FROM job WHERE prompt LIKE '%step_ms%'")" = "$seeds" ] || die "the same pictures were ordered twice"
+json <(kiln backfill show once --json) 'd["state"] == "ended" and d["made"] == 0 and d["jobs"]["done"] == 4'
+
+# --- the scheduler is killed amid topping up, again and again; the mark is watched all the time
+sql "CREATE TABLE seen (most bigint NOT NULL DEFAULT 0); INSERT INTO seen DEFAULT VALUES;
+CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN UPDATE seen SET most = greatest(most, (SELECT count(*) FROM job WHERE state IN (0, 1) AND prompt LIKE ''long%'')); RETURN NULL; END';
+CREATE TRIGGER look AFTER UPDATE ON backfill FOR EACH STATEMENT EXECUTE FUNCTION look()"
+ok kiln backfill add long --template 'long {a|b|c} @step_ms=10' --set size=64x64 --set steps=2 --low-water 60
+for i in 1 2; do
+    until_sql "SELECT made > $((i * 40)) FROM backfill WHERE name = 'long'" t
+    kill -9 "$(pid_of s scheduler)"
+    ok kiln up --dir s
+done
+until_sql "SELECT made > 120 FROM backfill WHERE name = 'long'" t
+[ "$(sql 'SELECT most FROM seen')" = 60 ] || die "the mark of 60 was $(sql 'SELECT most FROM seen')"
+sql "DROP TRIGGER look ON backfill"
+
+# --- pause and resume: what is held is drawn by nobody, and why says so
+ok kiln pause --backfill --reason 'quiet hours'
+until_sql "SELECT count(*) FROM job WHERE state = 1" 0
+held=$(sql "SELECT count(*) FROM job WHERE state = 0")
+[ "$held" -gt 0 ] || die "only $held jobs were held back"
+job=$(sql "SELECT max(id) FROM job WHERE state = 0")
+ok kiln why "$job" --json
+json out.txt 'd["hold"] == "backfill" and "quiet hours" in d["reasons"][0] and "kiln resume --backfill" in d["reasons"][0]'
+ok kiln status --json
+json out.txt '[(h["scope"], h["reason"]) for h in d["holds"]] == [("backfill", "quiet hours")] and d["groups"][0]["group"] == "64x64/2/none"'
+ok kiln status
+says '^held: all backfill is paused since .*: quiet hours' out.txt
+json <(kiln backfill show long --json) 'd["state"] == "paused"'
+ok kiln enqueue - --batch mine --set tenant=ann <<<'{"prompt": "mine", "width": 64, "height": 64}'
+ok kiln wait mine --timeout 30
+kill -9 "$(pid_of s scheduler)" # the hold outlives it
+ok kiln up --dir s
+sleep 0.5
+[ "$(sql "SELECT count(*) FROM job WHERE state = 0 AND prompt LIKE 'long%'")" = "$held" ] || die "held jobs moved"
+ok kiln resume --backfill
+says 'had paused it'
+until_sql "SELECT made > 130 FROM backfill WHERE name = 'long'" t
+ok kiln backfill pause long --json
+json out.txt 'd["scope"] == "order" and d["name"] == "long" and d["held"]'
+until_sql "SELECT count(*) FROM job WHERE state = 1" 0
+ok kiln backfill resume long
+for what in "--tenant ann" "--group 64x64" "--group */2/none" "--all"; do
+    ok kiln pause $what
+    ok kiln resume $what
+done
+fails 66 kiln pause --tenant anne
+says "the nearest are 'ann', 'default'"
+fails 66 kiln pause --group 64x65/8
+says "the nearest is '64x64/2/none'"
+fails 64 kiln pause --group 64x
+fails 64 kiln pause
+fails 64 kiln resume --all --backfill
+# Two people at once: both get through, one is told that the other has the last word.
+kiln pause --tenant ann >one.txt 2>one.err &
+sleep 0.15
+ok kiln resume --tenant ann
+says 'had paused it'
+wait $!
+[ $? = 1 ] || die "who was overruled was not told"
+says 'the last word counts, it goes on' one.err
+ok kiln status --json
+json out.txt 'd["holds"] == []'
+
+# --- hours: closed now, open when the window is moved
+zone_hour=$(date +%H)
+closed=$(printf '%02d:00-%02d:00' $(((10#$zone_hour + 3) % 24)) $(((10#$zone_hour + 4) % 24)))
+ok kiln backfill add night --template 'night' --set size=64x64 --low-water 2 --window "$closed"
+until_sql "SELECT count(*) FROM hold WHERE scope = 'window' AND name = 'night' AND held" 1
+json <(kiln backfill show night --json) 'd["state"] == "closed" and d["made"] == 0 and "goes on at" in d["held_by"]'
+sql "UPDATE backfill SET window_from = (window_from + 720) % 1440, window_to = (window_from + 719) % 1440 WHERE name = 'night'"
+until_sql "SELECT least(made, 5) FROM backfill WHERE name = 'night'" 5
+json <(kiln backfill show night --json) 'd["state"] == "active"'
+ok kiln backfill ls
+[ "$(wc -l <out.txt)" = 4 ] || die "not four orders"
+for order in cars once long night; do ok kiln backfill rm $order --yes; done
+[ "$(sql "SELECT count(*) FROM job WHERE state = 0")" = 0 ] || die "waiting jobs of removed orders"
+ok kiln backfill ls --json
+[ ! -s out.txt ] || die "orders are left"
+echo ok
