@@ -97,7 +97,8 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool drawn,
     kt_threads_set(e->threads);
     e->weights = kt_scope_new(e->device);
     e->features = kiln_feature_cache_new();
-    if (!e->weights || !e->features)
+    e->graphs = kiln_graph_cache_new(e->device);
+    if (!e->weights || !e->features || !e->graphs)
         return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the model", o->model_path);
     code = load_parts(e, o->model_path, drawn, err);
     if (code)
@@ -139,7 +140,7 @@ void kiln_engine_close(struct kiln_engine *e)
 {
     if (!e)
         return;
-    kiln_time_table_free(e->times);
+    kiln_graph_cache_free(e->graphs);
     kt_scope_free(e->times_scope);
     kiln_loras_free(e->loras);
     kiln_feature_cache_free(e->features);

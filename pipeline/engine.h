@@ -1,15 +1,22 @@
 /* engine.h - a loaded model that turns batches of prompts into pictures: what stands behind the
  * C ABI.  One thread at a time; the ABI's context holds the lock.
  *
- * An item of a batch is computed on its own, with its caption at its own padded length: its
- * pixels cannot depend on its neighbours.  The loop goes over steps first and items second, so
- * that progress and cancel mean the same for all of them.
+ * An item of a batch is computed on its own, with its caption at its own padded length and the very
+ * kernels it would have alone: its pixels cannot depend on its neighbours.  The items come one
+ * after the other, since one fills a device and leaves its step as a graph for the next; while an
+ * item is denoised, the one before is decoded and copied out in the device's side lane.
+ *
+ * So a cancel is seen before each step of its item and before its decode; a picture that is done
+ * stays done.  Progress counts the steps of all items together, as steps of the batch, when they
+ * have ended on the device.  Times add up to the call's: what a decode costs beside the steps of
+ * the next item is in denoise_ms, the rest of the last one in decode_ms.
  */
 #ifndef KILN_ENGINE_H
 #define KILN_ENGINE_H
 
 #include "pipeline/diffusionz_batch.h"
 #include "pipeline/feature_cache.h"
+#include "pipeline/graph_cache.h"
 #include "pipeline/loras.h"
 #include "pipeline/model_config.h"
 #include "pipeline/model_hash.h"
@@ -36,10 +43,13 @@ struct kiln_engine {
     struct kiln_param_table params;
     struct kiln_loras *loras;
     struct kiln_feature_cache *features;
-    /* The time table of the last schedule; dropped when the LoRA set changes. */
+    /* The time table and strides of the last schedule; dropped when the LoRA set changes. */
     struct kt_scope *times_scope;
-    struct kiln_time_table *times;
+    kt times, strides;
     int times_steps;
+    struct kiln_graph_cache *graphs;
+    struct kiln_error graph_error; /* why a step could not be recorded; code 0: it never failed */
+    int64_t tight_pixels; /* latents from this size on take all the memory there is; 0: none yet */
 };
 
 /* Loads a model directory.  All of options is checked. */

@@ -1,4 +1,4 @@
-/* engine_run.c - one batch: LoRAs, text, noise, steps, decode; see engine.h.
+/* engine_run.c - one batch: LoRAs, text, then item by item noise, steps and decode; see engine.h.
  *
  * Every item has a scope of its own.  What goes wrong in it (a tensor too large, numbers that are
  * no longer finite, a cancel) ends that item; the others go on.
@@ -7,31 +7,20 @@
 #include <string.h>
 #include <time.h>
 
-#include "pipeline/engine.h"
-
-/* An item under way. */
-struct item {
-    const DiffusionZItem *in;
-    DiffusionZOutput *out;
-    struct kt_scope *scope;
-    kt latent, caption, negative; /* negative NULL: no guidance */
-    struct kiln_rope rope, negative_rope;
-    bool ended;
-};
-
-struct run {
-    struct kiln_engine *e;
-    const DiffusionZBatch *batch;
-    struct kiln_schedule schedule;
-    struct item items[KILN_ASSIGN_MAX];
-    int64_t height, width; /* of the latent */
-};
+#include "pipeline/engine_parts.h"
 
 static double now_ms(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+void kiln_run_lap(struct kiln_run *r, double *stage)
+{
+    double now = now_ms();
+    *stage += now - r->since_ms;
+    r->since_ms = now;
 }
 
 /* --- ends of an item -------------------------------------------------------------------------- */
@@ -47,38 +36,48 @@ static void drop_results(DiffusionZOutput *out)
     out->sigmas = NULL;
 }
 
-static void end_item(struct item *item, const struct kiln_error *err)
+/* Lets go of all that the item holds but its results. */
+static void release(struct kiln_item *item)
 {
-    item->ended = true;
-    drop_results(item->out);
-    item->out->error_code = err->code;
-    item->out->error_msg = strdup(err->text);
+    for (int i = 0; i < KILN_FETCHES; i++)
+        kt_fetch_free(item->fetches[i]);
+    memset(item->fetches, 0, sizeof item->fetches);
     kt_scope_free(item->scope);
     item->scope = NULL;
 }
 
-/* Ends the item if its scope has failed or its flag is up; says whether it is still alive. */
-static bool alive(struct item *item)
+void kiln_item_end(struct kiln_item *item, const struct kiln_error *err)
+{
+    if (item->ended)
+        return;
+    item->ended = true;
+    drop_results(item->out);
+    item->out->error_code = err->code;
+    item->out->error_msg = strdup(err->text);
+    release(item);
+}
+
+bool kiln_item_alive(struct kiln_item *item)
 {
     struct kiln_error err;
     if (item->ended)
         return false;
     if (kt_scope_check(item->scope, &err))
-        end_item(item, &err);
+        kiln_item_end(item, &err);
     else if (item->in->cancel && __atomic_load_n(item->in->cancel, __ATOMIC_ACQUIRE)) {
         kiln_fail(&err, KILN_CANCELLED, "cancelled on request");
-        end_item(item, &err);
+        kiln_item_end(item, &err);
     }
     return !item->ended;
 }
 
-static size_t latent_values(const struct run *r)
+static size_t latent_values(const struct kiln_run *r)
 {
     return (size_t)(r->e->config.transformer.channels * r->height * r->width);
 }
 
 /* Memory of the results that are wanted, or false with the item ended. */
-static bool allocate(const struct run *r, struct item *item)
+static bool allocate(const struct kiln_run *r, struct kiln_item *item)
 {
     const DiffusionZBatch *b = r->batch;
     DiffusionZOutput *out = item->out;
@@ -94,7 +93,7 @@ static bool allocate(const struct run *r, struct item *item)
         return true;
     struct kiln_error err;
     kiln_fail(&err, KILN_NO_MEMORY, "no memory for a picture of %d x %d", b->width, b->height);
-    end_item(item, &err);
+    kiln_item_end(item, &err);
     return false;
 }
 
@@ -118,31 +117,27 @@ static kt features_of(struct kiln_engine *e, struct kt_scope *s, const char *pro
     return features;
 }
 
-/* The refined caption of a prompt and the angles that go with its length. */
-static kt prepare_caption(const struct run *r, struct kt_scope *s, const char *prompt,
-                          struct kiln_rope *ret_rope)
+/* The refined caption of a prompt. */
+static kt prepare_caption(const struct kiln_run *r, struct kt_scope *s, const char *prompt)
 {
-    const struct kiln_transformer_config *c = &r->e->config.transformer;
     struct kt_scope *inner = kt_scope_child(s);
     kt caption =
         kt_keep(s, kiln_caption(r->e->transformer, inner, features_of(r->e, inner, prompt)));
     kt_scope_free(inner);
-    int64_t h = r->height / c->patch, w = r->width / c->patch;
-    *ret_rope = kiln_rope_joint(s, c, h, w, kiln_pad_rows(h * w), kt_size(caption, 0));
     return caption;
 }
 
-static const char *negative_of(const struct item *item)
+static const char *negative_of(const struct kiln_item *item)
 {
     return item->in->negative_prompt ? item->in->negative_prompt : "";
 }
 
-/* Finds an earlier item with the same text, whose caption and angles are then shared. */
-static const struct item *same_text(const struct run *r, int index)
+/* Finds an earlier item with the same text, whose captions are then shared. */
+static const struct kiln_item *same_text(const struct kiln_run *r, int index)
 {
-    const struct item *item = &r->items[index];
+    const struct kiln_item *item = &r->items[index];
     for (int i = 0; i < index; i++) {
-        const struct item *other = &r->items[i];
+        const struct kiln_item *other = &r->items[i];
         if (!other->ended && strcmp(other->in->prompt, item->in->prompt) == 0 &&
             strcmp(negative_of(other), negative_of(item)) == 0)
             return other;
@@ -150,40 +145,31 @@ static const struct item *same_text(const struct run *r, int index)
     return NULL;
 }
 
-static struct kiln_rope keep_rope(struct kt_scope *s, struct kiln_rope rope)
+static void prepare_text(struct kiln_run *r, int index)
 {
-    return (struct kiln_rope){kt_keep(s, rope.cos), kt_keep(s, rope.sin)};
-}
-
-static void prepare_text(struct run *r, int index)
-{
-    struct item *item = &r->items[index];
-    const struct item *other = same_text(r, index);
-    bool guided = r->batch->guidance_scale > 0;
+    struct kiln_item *item = &r->items[index];
+    const struct kiln_item *other = same_text(r, index);
     if (other) {
         item->caption = kt_keep(item->scope, other->caption);
-        item->rope = keep_rope(item->scope, other->rope);
         item->negative = kt_keep(item->scope, other->negative);
-        item->negative_rope = keep_rope(item->scope, other->negative_rope);
         return;
     }
-    item->caption = prepare_caption(r, item->scope, item->in->prompt, &item->rope);
-    if (guided)
-        item->negative = prepare_caption(r, item->scope, negative_of(item), &item->negative_rope);
+    item->caption = prepare_caption(r, item->scope, item->in->prompt);
+    if (r->batch->guidance_scale > 0)
+        item->negative = prepare_caption(r, item->scope, negative_of(item));
 }
 
-/* --- steps ------------------------------------------------------------------------------------ */
+/* --- time ------------------------------------------------------------------------------------- */
 
 static void drop_times(struct kiln_engine *e)
 {
-    kiln_time_table_free(e->times);
     kt_scope_free(e->times_scope);
-    e->times = NULL;
+    e->times = e->strides = NULL;
     e->times_scope = NULL;
 }
 
-/* Makes the engine's time table the one of this schedule. */
-static int prepare_times(struct run *r, struct kiln_error *err)
+/* Makes the engine's tables those of this schedule. */
+static int prepare_times(struct kiln_run *r, struct kiln_error *err)
 {
     struct kiln_engine *e = r->e;
     int steps = r->batch->num_steps;
@@ -191,7 +177,9 @@ static int prepare_times(struct run *r, struct kiln_error *err)
         return 0;
     drop_times(e);
     e->times_scope = kt_scope_new(e->device);
-    e->times = kiln_time_table_new(e->transformer, e->times_scope, r->schedule.times, steps);
+    e->times = kiln_time_table(e->transformer, e->times_scope, r->schedule.times, steps);
+    e->strides =
+        kt_from_host(e->times_scope, r->schedule.strides, KT_F32, KT_F32, 1, (int64_t[]){steps});
     e->times_steps = steps;
     int code = kt_scope_check(e->times_scope, err);
     if (code)
@@ -199,90 +187,112 @@ static int prepare_times(struct run *r, struct kiln_error *err)
     return code;
 }
 
-static void step_item(const struct run *r, struct item *item, int step)
+/* --- results ---------------------------------------------------------------------------------- */
+
+/* Takes over what the item has fetched, once it has arrived. */
+static void collect(const struct kiln_run *r, struct kiln_item *item)
 {
-    struct kt_scope *s = kt_scope_child(item->scope);
-    struct kiln_forward forward = {.latent = item->latent,
-                                   .caption = item->caption,
-                                   .rope = item->rope,
-                                   .times = r->e->times,
-                                   .step = step};
-    if (item->out->trajectory)
-        kt_to_host_f32(s, item->latent, item->out->trajectory + (size_t)step * latent_values(r),
-                       latent_values(r));
-    kt output = kiln_transformer_run(r->e->transformer, s, &forward);
-    if (item->negative) {
-        forward.caption = item->negative;
-        forward.rope = item->negative_rope;
-        kt without = kiln_transformer_run(r->e->transformer, s, &forward);
-        output = kiln_guide(s, output, without, r->batch->guidance_scale);
+    DiffusionZOutput *out = item->out;
+    void *targets[KILN_FETCHES] = {
+        [KILN_FETCH_LATENT] = out->latent,
+        [KILN_FETCH_TRAJECTORY] = out->trajectory,
+        [KILN_FETCH_PIXELS] = out->rgb,
+    };
+    struct kiln_error err;
+    for (int i = 0; i < KILN_FETCHES; i++) {
+        struct kt_fetch *fetch = item->fetches[i];
+        if (!fetch)
+            continue;
+        if (kt_fetch_wait(fetch, &err)) {
+            kiln_item_end(item, &err);
+            return;
+        }
+        size_t bytes;
+        const void *data = kt_fetch_data(fetch, &bytes);
+        memcpy(targets[i], data, bytes);
     }
-    kt next = kt_keep(item->scope, kiln_euler_step(s, &r->schedule, step, item->latent, output));
-    kt_scope_free(s);
-    kt_drop(item->scope, item->latent);
-    item->latent = next;
+    for (int step = 0; out->sigmas && step < r->schedule.steps; step++)
+        out->sigmas[step] = (double)r->schedule.sigmas[step];
+    out->latent_channels = r->e->config.transformer.channels;
+    out->latent_height = (int32_t)r->height;
+    out->latent_width = (int32_t)r->width;
+    release(item);
 }
 
-static void run_steps(struct run *r)
+/* The room for the state before every step, if it is wanted. */
+static kt trajectory_for(const struct kiln_run *r, struct kt_scope *s)
 {
-    const DiffusionZBatch *b = r->batch;
-    for (int step = 0; step < b->num_steps; step++) {
-        for (int i = 0; i < b->item_count; i++)
-            if (alive(&r->items[i]))
-                step_item(r, &r->items[i], step);
-        if (b->progress)
-            __atomic_store_n(b->progress, step + 1, __ATOMIC_RELEASE);
+    const int64_t shape[4] = {r->batch->num_steps, r->e->config.transformer.channels, r->height,
+                              r->width};
+    return r->batch->keep_trajectory ? kt_zeros(s, KT_F32, 4, shape) : NULL;
+}
+
+static void start_items(struct kiln_run *r, DiffusionZOutput *outputs)
+{
+    memset(outputs, 0, (size_t)r->batch->item_count * sizeof *outputs);
+    for (int i = 0; i < r->batch->item_count; i++) {
+        struct kiln_item *item = &r->items[i];
+        *item = (struct kiln_item){.in = &r->batch->items[i], .out = &outputs[i]};
+        item->scope = kt_scope_new(r->e->device);
+        if (kiln_item_alive(item) && allocate(r, item)) {
+            item->trajectory = trajectory_for(r, item->scope);
+            prepare_text(r, i);
+            (void)kiln_item_alive(item);
+        }
     }
 }
 
 /* A GPU is still at work when the last operation has been asked for. */
-static void wait_for_items(struct run *r)
+static void wait_for_text(struct kiln_run *r)
 {
     for (int i = 0; i < r->batch->item_count; i++)
-        if (alive(&r->items[i]))
+        if (kiln_item_alive(&r->items[i]))
             kt_wait(r->items[i].scope);
 }
 
-/* --- results ---------------------------------------------------------------------------------- */
-
-static void finish_item(const struct run *r, struct item *item)
+static void run_items(struct kiln_run *r, DiffusionZOutput *outputs)
 {
-    DiffusionZOutput *out = item->out;
-    if (!kt_all_finite(item->scope, item->latent)) {
-        struct kiln_error err;
-        if (!kt_scope_check(item->scope, &err))
-            kiln_fail(&err, KILN_DEVICE, "the latent holds values that are not finite numbers");
-        end_item(item, &err);
-        return;
-    }
-    kt_to_host_f32(item->scope, item->latent, out->latent, latent_values(r));
-    if (out->rgb)
-        kt_to_rgb8(item->scope, kiln_vae_decode(r->e->vae, item->scope, item->latent), out->rgb);
-    for (int step = 0; out->sigmas && step < r->schedule.steps; step++)
-        out->sigmas[step] = (double)r->schedule.sigmas[step];
-    if (alive(item)) {
-        out->latent_channels = r->e->config.transformer.channels;
-        out->latent_height = (int32_t)r->height;
-        out->latent_width = (int32_t)r->width;
-        kt_scope_free(item->scope);
-        item->scope = NULL;
-    }
-}
-
-static void start_items(struct run *r, DiffusionZOutput *outputs)
-{
-    const int64_t shape[3] = {r->e->config.transformer.channels, r->height, r->width};
+    start_items(r, outputs);
+    wait_for_text(r);
+    kiln_run_lap(r, &r->times.text_ms);
     for (int i = 0; i < r->batch->item_count; i++) {
-        struct item *item = &r->items[i];
-        *item = (struct item){.in = &r->batch->items[i], .out = &outputs[i]};
-        item->scope = kt_scope_new(r->e->device);
-        if (alive(item) && allocate(r, item)) {
-            item->latent = kt_randn(item->scope, item->in->seed, 3, shape);
-            prepare_text(r, i);
-            (void)alive(item);
-        }
+        struct kiln_item *item = &r->items[i];
+        if (kiln_item_alive(item))
+            kiln_loop_denoise(r, item);
+        kiln_run_lap(r, &r->times.denoise_ms);
+        if (kiln_item_alive(item))
+            kiln_loop_results(r, item);
+        kiln_run_lap(r, kiln_loop_is_denoising(r) ? &r->times.denoise_ms : &r->times.decode_ms);
     }
+    kiln_loop_drain(r);
+    kiln_run_lap(r, &r->times.denoise_ms);
+    for (int i = 0; i < r->batch->item_count; i++)
+        if (!r->items[i].ended)
+            collect(r, &r->items[i]);
+    kiln_run_lap(r, &r->times.decode_ms);
 }
+
+/* Where an item has failed of its device: whether the device still answers. */
+static int check_device(const struct kiln_run *r, const DiffusionZOutput *outputs,
+                        struct kiln_error *err)
+{
+    bool failed = false;
+    for (int i = 0; i < r->batch->item_count; i++)
+        failed = failed || outputs[i].error_code == KILN_DEVICE;
+    if (!failed || r->e->device == KT_CPU)
+        return 0;
+    struct kiln_error reason;
+    struct kt_scope *s = kt_scope_new(r->e->device);
+    struct kt_fetch *answer = kt_fetch_start(s, kt_zeros(s, KT_F32, 1, (int64_t[]){1}));
+    int code = answer ? kt_fetch_wait(answer, &reason) : kt_scope_check(s, &reason);
+    kt_fetch_free(answer);
+    kt_scope_free(s);
+    if (code == 0 || code == KILN_NO_MEMORY)
+        return 0;
+    return kiln_fail(err, KILN_DEVICE, "device cuda:%d is lost: %s", r->e->device, reason.text);
+}
+
+/* --- a batch ---------------------------------------------------------------------------------- */
 
 int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, size_t count,
                       struct kiln_error *err)
@@ -313,36 +323,27 @@ int kiln_engine_run(struct kiln_engine *e, const DiffusionZBatch *batch,
     int code = kiln_engine_check(e, batch, err);
     if (code)
         return code;
-    kt_threads_set(e->threads);
-    double at[5] = {now_ms()};
-    code = set_loras(e, batch, under, err);
-    at[1] = now_ms();
-    struct run *r = code ? NULL : calloc(1, sizeof *r);
+    struct kiln_run *r = calloc(1, sizeof *r);
     if (!r)
-        return code ? code : kiln_fail(err, KILN_NO_MEMORY, "no memory for a batch");
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a batch");
+    kt_threads_set(e->threads);
     r->e = e;
     r->batch = batch;
     r->height = batch->height / e->config.vae.factor;
     r->width = batch->width / e->config.vae.factor;
+    r->since_ms = now_ms();
     kiln_schedule_fill(&r->schedule, &e->config.sampler, batch->num_steps);
-    code = prepare_times(r, err);
-    if (code) {
-        free(r);
-        return code;
+    code = set_loras(e, batch, under, err);
+    kiln_run_lap(r, &r->times.lora_ms);
+    code = code ? code : prepare_times(r, err);
+    if (!code) {
+        run_items(r, outputs);
+        code = check_device(r, outputs, err);
+        if (code)
+            diffusionz_release_outputs(outputs, batch->item_count);
     }
-    memset(outputs, 0, (size_t)batch->item_count * sizeof *outputs);
-    start_items(r, outputs);
-    wait_for_items(r);
-    at[2] = now_ms();
-    run_steps(r);
-    wait_for_items(r);
-    at[3] = now_ms();
-    for (int i = 0; i < batch->item_count; i++)
-        if (alive(&r->items[i]))
-            finish_item(r, &r->items[i]);
-    at[4] = now_ms();
-    if (ret_times)
-        *ret_times = (DiffusionZTimes){at[1] - at[0], at[2] - at[1], at[3] - at[2], at[4] - at[3]};
+    if (ret_times && !code)
+        *ret_times = r->times;
     free(r);
-    return 0;
+    return code;
 }

@@ -1,5 +1,7 @@
-/* sampler.c - schedule, Euler step and guidance; see sampler.h. */
+/* sampler.c - schedule, guidance and Euler step; see sampler.h. */
 #include "pipeline/sampler.h"
+
+#include "pipeline/transformer_parts.h"
 
 /* Rounded to float where the reference holds floats, so that the same levels come out. */
 void kiln_schedule_fill(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
@@ -17,16 +19,26 @@ void kiln_schedule_fill(struct kiln_schedule *schedule, const struct kiln_sample
         schedule->times[i] = (1000.0f - schedule->sigmas[i] * train) / 1000.0f;
     }
     schedule->sigmas[steps] = 0.0f;
+    for (int i = 0; i < steps; i++)
+        schedule->strides[i] = schedule->sigmas[i + 1] - schedule->sigmas[i];
 }
 
-kt kiln_euler_step(struct kt_scope *s, const struct kiln_schedule *schedule, int step, kt latent,
-                   kt output)
+void kiln_sampler_step(const struct kiln_transformer *t, struct kt_scope *s,
+                       const struct kiln_step *args)
 {
-    float stride = schedule->sigmas[step + 1] - schedule->sigmas[step];
-    return kt_add_scaled(s, latent, output, -(double)stride);
-}
-
-kt kiln_guide(struct kt_scope *s, kt with, kt without, double scale)
-{
-    return kt_add_scaled(s, with, kt_add_scaled(s, with, without, -1.0), scale);
+    struct kt_scope *inner = kt_scope_child(s);
+    struct kiln_forward forward = args->forward;
+    struct kt_patch_step euler = {.latent = forward.latent,
+                                  .with = kiln_transformer_run(t, inner, &forward),
+                                  .stride = args->stride,
+                                  .bad = args->bad,
+                                  .patch = t->config.patch};
+    if (args->negative) {
+        forward.caption = args->negative;
+        forward.rope = args->negative_rope;
+        euler.without = kiln_transformer_run(t, inner, &forward);
+        euler.guidance = args->guidance;
+    }
+    kt_patch_step(inner, &euler);
+    kt_scope_free(inner);
 }

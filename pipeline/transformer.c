@@ -49,109 +49,159 @@ static kt sinusoid(const struct kiln_transformer *t, struct kt_scope *s, const f
     return table;
 }
 
-static struct kiln_modulation modulation(const struct kiln_transformer *t, struct kt_scope *s,
-                                         const struct kiln_block *b, kt time)
+/* What one block multiplies with at one step, in this order in a row of the table. */
+enum { ATTENTION_SCALE, ATTENTION_GATE, FFN_SCALE, FFN_GATE, MODULATIONS };
+
+/* Appends the four vectors of a block, [steps, width] each, to parts. */
+static void modulate(const struct kiln_transformer *t, struct kt_scope *s,
+                     const struct kiln_block *b, kt time, kt parts[MODULATIONS])
 {
     int64_t n = t->config.width;
     kt m = kt_linear(s, time, b->modulation, b->modulation_bias);
-    return (struct kiln_modulation){.attention_scale = kt_affine(s, kt_narrow(s, m, 1, 0, n), 1, 1),
-                                    .attention_gate = kt_tanh(s, kt_narrow(s, m, 1, n, n)),
-                                    .ffn_scale = kt_affine(s, kt_narrow(s, m, 1, 2 * n, n), 1, 1),
-                                    .ffn_gate = kt_tanh(s, kt_narrow(s, m, 1, 3 * n, n))};
+    for (int i = 0; i < MODULATIONS; i++) {
+        kt part = kt_narrow(s, m, 1, i * n, n);
+        bool gate = i == ATTENTION_GATE || i == FFN_GATE;
+        parts[i] = gate ? kt_tanh(s, part) : kt_affine(s, part, 1, 1);
+    }
 }
 
-struct kiln_time_table *kiln_time_table_new(const struct kiln_transformer *t, struct kt_scope *s,
-                                            const float *times, int steps)
+int64_t kiln_time_width(const struct kiln_transformer *t)
+{
+    int64_t blocks = t->config.refiner_layers + t->config.layers;
+    return (blocks * MODULATIONS + 1) * t->config.width;
+}
+
+kt kiln_time_table(const struct kiln_transformer *t, struct kt_scope *s, const float *times,
+                   int steps)
 {
     int refiner = t->config.refiner_layers, joint = t->config.layers;
-    struct kiln_time_table *table =
-        calloc(1, sizeof *table + (size_t)(refiner + joint) * sizeof table->blocks[0]);
-    if (!table) {
+    size_t count = (size_t)(refiner + joint) * MODULATIONS + 1;
+    kt *parts = calloc(count, sizeof(kt));
+    if (!parts) {
         struct kiln_error err;
         kiln_fail(&err, KILN_NO_MEMORY, "no memory for the time table of %d steps", steps);
         kt_scope_fail(s, &err);
         return NULL;
     }
-    table->steps = steps;
-    kt time = kt_linear(s, sinusoid(t, s, times, steps), t->time_in, t->time_in_bias);
-    time = kt_linear(s, kt_silu(s, time), t->time_out, t->time_out_bias);
+    struct kt_scope *inner = kt_scope_child(s);
+    kt time = kt_linear(inner, sinusoid(t, inner, times, steps), t->time_in, t->time_in_bias);
+    time = kt_linear(inner, kt_silu(inner, time), t->time_out, t->time_out_bias);
     for (int i = 0; i < refiner; i++)
-        table->blocks[i] = modulation(t, s, kiln_noise_block(t, i), time);
+        modulate(t, inner, kiln_noise_block(t, i), time, &parts[i * MODULATIONS]);
     for (int i = 0; i < joint; i++)
-        table->blocks[refiner + i] = modulation(t, s, kiln_joint_block(t, i), time);
-    kt final = kt_linear(s, kt_silu(s, time), t->final_modulation, t->final_modulation_bias);
-    table->final_scale = kt_affine(s, final, 1, 1);
+        modulate(t, inner, kiln_joint_block(t, i), time, &parts[(refiner + i) * MODULATIONS]);
+    kt final =
+        kt_linear(inner, kt_silu(inner, time), t->final_modulation, t->final_modulation_bias);
+    parts[count - 1] = kt_affine(inner, final, 1, 1);
+    kt table = kt_keep(s, kt_cat(inner, parts, count, 1));
+    kt_scope_free(inner);
+    free(parts);
     return table;
-}
-
-void kiln_time_table_free(struct kiln_time_table *table)
-{
-    free(table);
-}
-
-/* One step's row of a table; NULL stays NULL. */
-static kt row_of(struct kt_scope *s, kt table, int step)
-{
-    return table ? kt_narrow(s, table, 0, step, 1) : NULL;
 }
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
+/* A run of blocks, one after the other. */
 struct block_run {
     const struct kiln_transformer *t;
-    const struct kiln_block *block;
+    const struct kiln_block *blocks;
+    int count;
     struct kiln_rope rope;
-    const struct kiln_modulation *modulation; /* NULL for the context refiner */
-    int step;
+    kt modulation; /* a row of the time table; NULL for the context refiner */
+    int64_t at;    /* where the first block's vectors are in it */
 };
 
-static kt run_block(const struct block_run *r, struct kt_scope *s, kt x)
+/* What goes from block to block: the rows, and their norm in front of the next attention, which the
+ * pass that sums up the rows makes along the way. */
+struct flow {
+    kt x, normed;
+};
+
+static kt vector_of(const struct block_run *r, struct kt_scope *s, int block, int which)
 {
-    const struct kiln_transformer_config *c = &r->t->config;
-    const struct kiln_block *b = r->block;
-    const struct kiln_modulation none = {NULL}, *m = r->modulation ? r->modulation : &none;
-    kt h = kt_rms_norm(s, x, b->norm_attention_in, c->norm_eps,
-                       row_of(s, m->attention_scale, r->step), KT_E4M3_NO);
-    const struct kt_attention_args attention = {.qkv = kiln_linear(s, h, &b->qkv),
-                                                .q_norm = b->q_norm,
-                                                .k_norm = b->k_norm,
-                                                .cos = r->rope.cos,
-                                                .sin = r->rope.sin,
-                                                .heads = c->heads,
-                                                .kv_heads = c->heads,
-                                                .head_dim = c->head_dim,
-                                                .interleaved = true,
-                                                .eps = 1e-5};
-    kt_drop(s, h);
-    h = kt_attention(s, &attention);
-    kt_drop(s, attention.qkv);
-    h = kiln_linear(s, h, &b->out);
-    struct kt_residual_norm sum = {.x = x,
-                                   .y = h,
-                                   .weight = b->norm_attention_out,
-                                   .gate = row_of(s, m->attention_gate, r->step),
-                                   .next_weight = b->norm_ffn_in,
-                                   .next_scale = row_of(s, m->ffn_scale, r->step),
-                                   .eps = c->norm_eps};
-    kt_add_rms_norm(s, &sum, &x, &h);
-    h = kt_swiglu(s, kiln_linear(s, h, &b->gate_up), KT_E4M3_NO);
-    sum = (struct kt_residual_norm){.x = x,
-                                    .y = kiln_linear(s, h, &b->down),
-                                    .weight = b->norm_ffn_out,
-                                    .gate = row_of(s, m->ffn_gate, r->step),
-                                    .eps = c->norm_eps};
-    kt_add_rms_norm(s, &sum, &x, &h);
-    return x;
+    int64_t n = r->t->config.width, i = (int64_t)block * MODULATIONS + which;
+    return r->modulation ? kt_narrow(s, r->modulation, 1, r->at + i * n, n) : NULL;
 }
 
-/* Runs a block in a scope of its own and lets x go: one activation lives from block to block. */
-static kt advance(const struct block_run *r, struct kt_scope *s, kt x)
+/* How rows have to come to this layer. */
+static enum kt_e4m3 form_for(const struct kiln_linear_layer *l)
 {
-    struct kt_scope *inner = kt_scope_child(s);
-    kt next = kt_keep(s, run_block(r, inner, x));
-    kt_scope_free(inner);
-    kt_drop(s, x);
-    return next;
+    if (kt_dtype_of(l->weight) != KT_E4M3)
+        return KT_E4M3_NO;
+    return l->down ? KT_E4M3_TOO : KT_E4M3_ONLY;
+}
+
+static kt attend(const struct block_run *r, struct kt_scope *s, const struct kiln_block *b, kt qkv)
+{
+    const struct kiln_transformer_config *c = &r->t->config;
+    const struct kt_attention_args args = {.qkv = qkv,
+                                           .q_norm = b->q_norm,
+                                           .k_norm = b->k_norm,
+                                           .cos = r->rope.cos,
+                                           .sin = r->rope.sin,
+                                           .heads = c->heads,
+                                           .kv_heads = c->heads,
+                                           .head_dim = c->head_dim,
+                                           .interleaved = true,
+                                           .eps = 1e-5};
+    kt h = kt_attention(s, &args);
+    kt_drop(s, qkv);
+    return h;
+}
+
+/* Block i in scope s; `in` lies in outer, where its normed rows are let go as soon as they are
+ * read. */
+static struct flow run_block(const struct block_run *r, struct kt_scope *s, struct kt_scope *outer,
+                             int i, struct flow in)
+{
+    const struct kiln_block *b = &r->blocks[i], *next = i + 1 < r->count ? b + 1 : NULL;
+    double eps = r->t->config.norm_eps;
+    kt qkv = kiln_linear(s, in.normed, &b->qkv);
+    kt_drop(outer, in.normed);
+    struct flow mid, out;
+    const struct kt_residual_norm attended = {.x = in.x,
+                                              .y = kiln_linear(s, attend(r, s, b, qkv), &b->out),
+                                              .weight = b->norm_attention_out,
+                                              .gate = vector_of(r, s, i, ATTENTION_GATE),
+                                              .next_weight = b->norm_ffn_in,
+                                              .next_scale = vector_of(r, s, i, FFN_SCALE),
+                                              .eps = eps,
+                                              .next_e4m3 = form_for(&b->gate_up)};
+    kt_add_rms_norm(s, &attended, &mid.x, &mid.normed);
+    kt gate_up = kiln_linear(s, mid.normed, &b->gate_up);
+    kt_drop(s, mid.normed);
+    kt h = kt_swiglu(s, gate_up, form_for(&b->down));
+    kt_drop(s, gate_up);
+    const struct kt_residual_norm fed = {.x = mid.x,
+                                         .y = kiln_linear(s, h, &b->down),
+                                         .weight = b->norm_ffn_out,
+                                         .gate = vector_of(r, s, i, FFN_GATE),
+                                         .next_weight = next ? next->norm_attention_in : NULL,
+                                         .next_scale =
+                                             next ? vector_of(r, s, i + 1, ATTENTION_SCALE) : NULL,
+                                         .eps = eps,
+                                         .next_e4m3 = next ? form_for(&next->qkv) : KT_E4M3_NO};
+    kt_add_rms_norm(s, &fed, &out.x, &out.normed);
+    return out;
+}
+
+/* Each block in a scope of its own, x let go: one activation lives from block to block. */
+static kt run_blocks(const struct block_run *r, struct kt_scope *s, kt x)
+{
+    if (r->count == 0)
+        return x;
+    struct flow flow = {x, kt_rms_norm(s, x, r->blocks->norm_attention_in, r->t->config.norm_eps,
+                                       vector_of(r, s, 0, ATTENTION_SCALE),
+                                       form_for(&r->blocks->qkv))};
+    for (int i = 0; i < r->count; i++) {
+        struct kt_scope *inner = kt_scope_child(s);
+        struct flow next = run_block(r, inner, s, i, flow);
+        next = (struct flow){kt_keep(s, next.x), kt_keep(s, next.normed)};
+        kt_scope_free(inner);
+        kt_drop(s, flow.x);
+        flow = next;
+    }
+    return flow.x;
 }
 
 /* Appends the learned padding token up to a multiple of 32 rows. */
@@ -169,79 +219,49 @@ kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt feature
     kt x = kt_rms_norm(inner, kt_to(inner, features, t->dtype), t->caption_norm, t->config.norm_eps,
                        NULL, KT_E4M3_NO);
     x = pad(inner, kt_linear(inner, x, t->caption, t->caption_bias), t->caption_pad);
-    struct block_run run = {.t = t, .rope = kiln_rope_caption(inner, &t->config, kt_size(x, 0))};
-    for (int i = 0; i < t->config.refiner_layers; i++) {
-        run.block = kiln_context_block(t, i);
-        x = advance(&run, inner, x);
-    }
-    kt caption = kt_keep(s, x);
+    const struct block_run refiner = {.t = t,
+                                      .blocks = kiln_context_block(t, 0),
+                                      .count = t->config.refiner_layers,
+                                      .rope = kiln_rope_caption(inner, &t->config, kt_size(x, 0))};
+    kt caption = kt_keep(s, run_blocks(&refiner, inner, x));
     kt_scope_free(inner);
     return caption;
 }
 
-/* --- patches ---------------------------------------------------------------------------------- */
-
-/* [C,H,W] to [H/2*W/2, 2*2*C]: within a row by line, column, channel. */
-static kt patchify(const struct kiln_transformer *t, struct kt_scope *s, kt latent)
-{
-    int64_t c = t->config.channels, p = t->config.patch;
-    int64_t h = kt_size(latent, 1) / p, w = kt_size(latent, 2) / p;
-    kt x = kt_reshape(s, latent, 5, (int64_t[]){c, h, p, w, p});
-    x = kt_permute(s, x, 5, (int[]){1, 3, 2, 4, 0});
-    return kt_to(s, kt_reshape(s, x, 2, (int64_t[]){h * w, p * p * c}), t->dtype);
-}
-
-static kt unpatchify(const struct kiln_transformer *t, struct kt_scope *s, kt x, int64_t height,
-                     int64_t width)
-{
-    int64_t c = t->config.channels, p = t->config.patch;
-    x = kt_reshape(s, x, 5, (int64_t[]){height / p, width / p, p, p, c});
-    x = kt_permute(s, x, 5, (int[]){4, 0, 2, 1, 3});
-    return kt_to(s, kt_reshape(s, x, 3, (int64_t[]){c, height, width}), KT_F32);
-}
+/* --- a forward -------------------------------------------------------------------------------- */
 
 kt kiln_image_tokens(const struct kiln_transformer *t, struct kt_scope *s,
                      const struct kiln_forward *args)
 {
-    kt x = kt_linear(s, patchify(t, s, args->latent), t->embed, t->embed_bias);
-    x = pad(s, x, t->image_pad);
-    struct block_run run = {.t = t, .step = args->step};
-    run.rope = kiln_rope_rows(s, args->rope, 0, kt_size(x, 0));
-    for (int i = 0; i < t->config.refiner_layers; i++) {
-        run.block = kiln_noise_block(t, i);
-        run.modulation = &args->times->blocks[i];
-        x = advance(&run, s, x);
-    }
-    return x;
-}
-
-static kt run_layers(const struct kiln_transformer *t, struct kt_scope *s,
-                     const struct kiln_forward *args)
-{
-    const struct kiln_time_table *times = args->times;
-    int64_t patch = t->config.patch;
-    int64_t tokens = kt_size(args->latent, 1) / patch * (kt_size(args->latent, 2) / patch);
-    kt x = kt_cat(s, (kt[]){kiln_image_tokens(t, s, args), args->caption}, 2, 0);
-    struct block_run run = {.t = t, .rope = args->rope, .step = args->step};
-    for (int i = 0; i < t->config.layers; i++) {
-        run.block = kiln_joint_block(t, i);
-        run.modulation = &times->blocks[t->config.refiner_layers + i];
-        x = advance(&run, s, x);
-    }
-    x = kt_layer_norm_scale(s, kt_narrow(s, x, 0, 0, tokens), FINAL_NORM_EPS,
-                            row_of(s, times->final_scale, args->step));
-    return kt_linear(s, x, t->final, t->final_bias);
+    kt patches = kt_patchify(s, args->latent, t->config.patch, t->dtype);
+    kt x = pad(s, kt_linear(s, patches, t->embed, t->embed_bias), t->image_pad);
+    const struct block_run refiner = {.t = t,
+                                      .blocks = kiln_noise_block(t, 0),
+                                      .count = t->config.refiner_layers,
+                                      .rope = kiln_rope_rows(s, args->rope, 0, kt_size(x, 0)),
+                                      .modulation = args->modulation};
+    return run_blocks(&refiner, s, x);
 }
 
 kt kiln_transformer_run(const struct kiln_transformer *t, struct kt_scope *s,
                         const struct kiln_forward *args)
 {
-    if (!args->times)
-        return NULL; /* its allocation failed and said so */
+    int64_t patch = t->config.patch, n = t->config.width, last = kiln_time_width(t) - n;
+    int64_t tokens = kt_size(args->latent, 1) / patch * (kt_size(args->latent, 2) / patch);
     struct kt_scope *inner = kt_scope_child(s);
-    kt patches = run_layers(t, inner, args);
-    kt out = kt_keep(
-        s, unpatchify(t, inner, patches, kt_size(args->latent, 1), kt_size(args->latent, 2)));
+    const struct block_run joint = {.t = t,
+                                    .blocks = kiln_joint_block(t, 0),
+                                    .count = t->config.layers,
+                                    .rope = args->rope,
+                                    .modulation = args->modulation,
+                                    .at = t->config.refiner_layers * MODULATIONS * n};
+    kt image = kiln_image_tokens(t, inner, args);
+    kt x = kt_cat(inner, (kt[]){image, args->caption}, 2, 0);
+    kt_drop(inner, image);
+    x = run_blocks(&joint, inner, x);
+    x = kt_layer_norm_scale(inner, kt_narrow(inner, x, 0, 0, tokens), FINAL_NORM_EPS,
+                            kt_narrow(inner, args->modulation, 1, last, n));
+    kt out = kt_keep(s, kt_linear(inner, x, t->final, t->final_bias));
     kt_scope_free(inner);
     return out;
 }

@@ -6,7 +6,8 @@
  *
  * What does not change from step to step is computed apart and handed in: the caption branch once
  * a prompt (kiln_caption), all that depends on time alone once a schedule (kiln_time_table), the
- * rotation angles once a shape (kiln_rope_joint).
+ * rotation angles once a shape (kiln_rope_joint).  A forward neither waits for the device nor
+ * brings anything from the host, so that a GPU can record it.
  */
 #ifndef KILN_TRANSFORMER_H
 #define KILN_TRANSFORMER_H
@@ -20,7 +21,9 @@
 
 struct kiln_transformer;
 
-/* dir: the folder transformer.  The weights live in scope.  params receives the linear layers a
+/* dir: the folder transformer, or NULL for random weights.  The weights live in scope.  dtype
+ * KT_E4M3: bf16, and the large matrices of joint layers and noise refiner as quantised rows, of
+ * which no plain copy stays; all that is small or sensitive stays bf16.  params receives the linear layers a
  * LoRA may change; its slots point into *ret. */
 int kiln_transformer_load(const char *dir, const struct kiln_transformer_config *config,
                           struct kt_scope *scope, enum kt_dtype dtype,
@@ -31,20 +34,19 @@ void kiln_transformer_free(struct kiln_transformer *t); /* accepts NULL */
 /* Text features [tokens, caption_width] to the refined caption [padded tokens, width]. */
 kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt features);
 
-/* The time-only work of steps model times in 0..1 (0 = noise). */
-struct kiln_time_table;
-struct kiln_time_table *kiln_time_table_new(const struct kiln_transformer *t, struct kt_scope *s,
-                                            const float *times, int steps);
-void kiln_time_table_free(struct kiln_time_table *table); /* accepts NULL; before its scope */
+/* All that depends on time alone, for steps model times in 0..1 (0 = noise): a row a step, of
+ * kiln_time_width values. */
+kt kiln_time_table(const struct kiln_transformer *t, struct kt_scope *s, const float *times,
+                   int steps);
+int64_t kiln_time_width(const struct kiln_transformer *t);
 
 struct kiln_forward {
     kt latent;             /* [channels, height, width] fp32 */
     kt caption;            /* of kiln_caption */
     struct kiln_rope rope; /* kiln_rope_joint of this size and caption length */
-    const struct kiln_time_table *times;
-    int step;
+    kt modulation;         /* [1, kiln_time_width], a row of the time table */
 };
-/* The model's output [channels, height, width] fp32; the velocity is MINUS this. */
+/* The model's output as token rows, in the order of kt_patchify; the velocity is MINUS this. */
 kt kiln_transformer_run(const struct kiln_transformer *t, struct kt_scope *s,
                         const struct kiln_forward *args);
 

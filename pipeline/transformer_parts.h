@@ -12,17 +12,6 @@ struct kiln_block {
     kt modulation, modulation_bias; /* NULL in the context refiner */
 };
 
-/* What one block multiplies with at every step: each [steps, width]. */
-struct kiln_modulation {
-    kt attention_scale, attention_gate, ffn_scale, ffn_gate;
-};
-
-struct kiln_time_table {
-    int steps;
-    kt final_scale;                  /* [steps, width] */
-    struct kiln_modulation blocks[]; /* noise refiner, then the joint layers */
-};
-
 struct kiln_transformer {
     struct kiln_transformer_config config;
     enum kt_dtype dtype;

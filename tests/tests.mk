@@ -8,7 +8,7 @@ T ?=
 SCRIPT_TESTS := $(if $(SAN),,$(sort $(wildcard tests/*/test_*.sh)))
 
 # Tests of the parts of pipeline/ that need no LibTorch: quick to link, and there for sanitizers too.
-TORCH_FREE := $(addprefix $(BUILD)/tests/pipeline/,test_tokenizer test_lora test_files_without_memory test_judge_score)
+TORCH_FREE := $(addprefix $(BUILD)/tests/pipeline/,test_tokenizer test_lora test_files_without_memory test_judge_score test_graph_cache)
 TESTS := $(sort $(TESTS) $(TORCH_FREE))
 $(TORCH_FREE): $(BUILD)/tests/pipeline/%: $(BUILD)/obj/tests/pipeline/%.c.o $(BUILD)/libsupport.a $(call lib,$(USE_pipeline))
 	@mkdir -p $(@D)

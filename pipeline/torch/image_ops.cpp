@@ -1,13 +1,10 @@
 /* image_ops.cpp - convolutions and norms over pictures, channels last in memory. */
 #include "pipeline/torch/cpu_ops.hpp"
 
-#include <cstring>
-
 #include "kernels/group_norm_silu.h"
 #include "pipeline/torch/cuda/plugin.hpp"
 
 using kiln::run;
-using kiln::run_void;
 
 const kiln::image_kernels *kiln::gpu_image_kernels(const at::Tensor &x)
 {
@@ -97,13 +94,14 @@ kt kt_rows_image(kt_scope *s, kt x, int64_t height, int64_t width)
     });
 }
 
-void kt_to_rgb8(kt_scope *s, kt x, uint8_t *out)
+kt kt_rgb8(kt_scope *s, kt x)
 {
-    run_void(s, "to_rgb8", {x}, [&] {
+    return run(s, "rgb8", {x}, [&] {
+        if (const auto *kernels = kiln::gpu_image_kernels(x->t))
+            return kernels->rgb8(x->t);
         at::Tensor unit = (x->t.to(at::kFloat) / 2 + 0.5).clamp_(0, 1);
         at::Tensor bytes = unit.mul_(255).round_().to(at::kByte).permute({0, 2, 3, 1});
-        bytes = bytes.to(at::kCPU).contiguous();
-        memcpy(out, bytes.const_data_ptr<uint8_t>(), static_cast<size_t>(bytes.numel()));
+        return bytes.contiguous().flatten();
     });
 }
 

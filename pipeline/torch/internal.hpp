@@ -6,10 +6,12 @@
 #include <exception>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/StreamGuard.h>
 
 #include "pipeline/torch/tensor.h"
 
@@ -21,6 +23,8 @@ struct kt_tensor {
 
 struct kt_scope {
     int device = KT_CPU;
+    bool side = false;                 /* its lane of a GPU; see lanes.h */
+    std::optional<c10::Stream> stream; /* of that lane, once it was asked for */
     kt_scope *parent = nullptr;
     kiln_error error{};
     std::vector<std::unique_ptr<kt_tensor>> tensors;
@@ -45,6 +49,22 @@ namespace kiln
 void file_exception(kt_scope *s, const char *op) noexcept;
 void file_null(kt_scope *s, const char *op) noexcept;
 
+/* The queue of a scope's lane; only where its device is a GPU. */
+c10::Stream stream_of(kt_scope *s);
+
+/* While it lives, this thread's operations go to the scope's device and lane. */
+class in_lane
+{
+    c10::OptionalStreamGuard guard;
+
+  public:
+    explicit in_lane(kt_scope *s)
+    {
+        if (s->device != KT_CPU)
+            guard.reset_stream(stream_of(s));
+    }
+};
+
 /* Runs f, which returns a tensor, unless the scope has failed or an operand is missing. */
 template <class F>
 kt run(kt_scope *s, const char *op, std::initializer_list<kt> operands, F &&f) noexcept
@@ -56,6 +76,7 @@ kt run(kt_scope *s, const char *op, std::initializer_list<kt> operands, F &&f) n
             return file_null(s, op), nullptr;
     try {
         c10::InferenceMode guard;
+        in_lane lane(s);
         return s->own(f());
     } catch (...) {
         file_exception(s, op);
@@ -74,6 +95,7 @@ void run_void(kt_scope *s, const char *op, std::initializer_list<kt> operands, F
             return file_null(s, op);
     try {
         c10::InferenceMode guard;
+        in_lane lane(s);
         f();
     } catch (...) {
         file_exception(s, op);

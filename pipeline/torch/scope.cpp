@@ -96,6 +96,8 @@ kt_scope *kt_scope_child(kt_scope *parent)
     }
     s->parent = parent;
     s->error = parent->error;
+    s->side = parent->side;
+    s->stream = parent->stream;
     return s;
 }
 

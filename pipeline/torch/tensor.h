@@ -172,8 +172,8 @@ kt kt_resize(struct kt_scope *s, kt x, int64_t height, int64_t width, bool area)
 kt kt_mean_max(struct kt_scope *s, kt x);   /* over all pixels: [1, 2C], means before maxima */
 kt kt_image_rows(struct kt_scope *s, kt x); /* [1,C,H,W] -> [H*W,C] */
 kt kt_rows_image(struct kt_scope *s, kt x, int64_t height, int64_t width); /* and back */
-/* [1,3,H,W] in -1..1 to interleaved bytes, rounded as round(clamp(x/2 + 0.5) * 255). */
-void kt_to_rgb8(struct kt_scope *s, kt x, uint8_t *out);
+/* [1,3,H,W] in -1..1 to H*W*3 interleaved bytes, rounded as round(clamp(x/2 + 0.5) * 255). */
+kt kt_rgb8(struct kt_scope *s, kt x);
 
 #ifdef __cplusplus
 }

@@ -130,21 +130,33 @@ static kt check_text(const struct bench *b, const char *prompt, const char *ids_
     return features;
 }
 
+/* The model's output in the latent's shape: a step of stride -1 from zero. */
+static kt output_of(const struct bench *b, const struct kiln_forward *forward)
+{
+    const struct kiln_transformer *t = b->engine->transformer;
+    const int64_t shape[3] = {kt_size(b->noise, 0), kt_size(b->noise, 1), kt_size(b->noise, 2)};
+    const struct kt_patch_step step = {
+        .latent = kt_zeros(b->scope, KT_F32, 3, shape),
+        .with = kiln_transformer_run(t, b->scope, forward),
+        .stride = kt_from_host(b->scope, (float[]){-1}, KT_F32, KT_F32, 1, (int64_t[]){1}),
+        .patch = t->config.patch};
+    kt_patch_step(b->scope, &step);
+    return step.latent;
+}
+
 static void check_first_step(const struct bench *b, const struct kiln_schedule *schedule)
 {
     const struct kiln_transformer *t = b->engine->transformer;
     int64_t p = t->config.patch, h = kt_size(b->noise, 1) / p, w = kt_size(b->noise, 2) / p;
-    struct kiln_time_table *times =
-        kiln_time_table_new(t, b->scope, schedule->times, schedule->steps);
+    kt times = kiln_time_table(t, b->scope, schedule->times, schedule->steps);
     const struct kiln_forward forward = {.latent = b->noise,
                                          .caption = b->caption,
-                                         .times = times,
+                                         .modulation = kt_narrow(b->scope, times, 0, 0, 1),
                                          .rope = kiln_rope_joint(b->scope, &t->config, h, w,
                                                                  kiln_pad_rows(h * w),
                                                                  kt_size(b->caption, 0))};
     compare_tensor(b, "image_tokens", kiln_image_tokens(t, b->scope, &forward));
-    compare_tensor(b, "model_output", kiln_transformer_run(t, b->scope, &forward));
-    kiln_time_table_free(times);
+    compare_tensor(b, "model_output", output_of(b, &forward));
 }
 
 static void check_decoded(const struct bench *b, const float *latent)

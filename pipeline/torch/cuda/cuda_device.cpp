@@ -117,4 +117,4 @@ static int capability(int device)
 
 extern "C" __attribute__((visibility("default"))) const kiln_cuda_plugin kiln_cuda_plugin_2 = {
     TORCH_VERSION, count, start, memory, trim, capability, &kiln::cuda_model_kernels,
-    &kiln::cuda_image_kernels};
+    &kiln::cuda_graphs, &kiln::cuda_image_kernels};

@@ -30,6 +30,15 @@ struct model_kernels {
     void (*patch_step)(const struct kt_patch_step &args);
 };
 
+/* Recordings of what is asked of the current stream, which is not the default one; they throw, too.
+ * end() makes a graph of the recording; where it throws, the recording is gone. */
+struct graphs {
+    void *(*begin)();
+    void *(*end)(void *recording);
+    void (*replay)(void *graph);
+    void (*drop)(void *graph); /* accepts NULL */
+};
+
 } // namespace kiln
 
 struct kiln_cuda_plugin {
@@ -43,6 +52,7 @@ struct kiln_cuda_plugin {
     void (*trim)();                /* gives what no tensor uses back to the devices */
     int (*capability)(int device); /* 90 for 9.0; 0 if that cannot be found out */
     const kiln::model_kernels *model;
+    const kiln::graphs *graphs;
     const kiln::image_kernels *image;
 };
 
@@ -52,6 +62,7 @@ namespace kiln
 {
 
 extern const model_kernels cuda_model_kernels; /* in the library */
+extern const graphs cuda_graphs;
 
 /* In the pipeline: the library's table once it is open, NULL before. */
 const kiln_cuda_plugin *cuda_plugin();

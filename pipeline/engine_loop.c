@@ -1,0 +1,291 @@
+/* engine_loop.c - the steps of an item, and its decode beside the steps of the next one.
+ *
+ * The host is always KILN_STEPS_AHEAD steps in front of a GPU: behind every step the mark of its
+ * latent comes back by itself, and its arrival is how the end of the step is seen.  On the CPU it
+ * arrives at once, and the same code is a plain loop.
+ *
+ *     main lane   noise  step 0 .. step n-1 | noise  step 0 ...
+ *     side lane                             | decode, pixels and latent on their way to the host
+ *
+ * Memory that is not enough is no failure yet: what can be done without (graphs, work side by side)
+ * is given back, the operation is asked for again, and the size is remembered as one that has to do
+ * without from the start.
+ */
+#include "pipeline/engine_parts.h"
+
+/* --- steps that have ended -------------------------------------------------------------------- */
+
+/* All items' steps together, as steps of the batch; what has ended early has done its own. */
+static void show_progress(const struct kiln_run *r)
+{
+    const DiffusionZBatch *b = r->batch;
+    int done = 0;
+    for (int i = 0; i < b->item_count; i++)
+        done += r->items[i].ended ? b->num_steps : r->items[i].steps_done;
+    if (b->progress)
+        __atomic_store_n(b->progress, done / b->item_count, __ATOMIC_RELEASE);
+}
+
+static bool is_marked(const struct kt_fetch *bad)
+{
+    size_t bytes;
+    const unsigned char *mark = kt_fetch_data(bad, &bytes);
+    for (size_t i = 0; i < bytes; i++)
+        if (mark[i])
+            return true;
+    return false;
+}
+
+/* Waits for the oldest step ahead and notes how it has ended. */
+static void take_step(struct kiln_run *r)
+{
+    struct kiln_item *item = r->ahead[0].item;
+    struct kt_fetch *bad = r->ahead[0].bad;
+    struct kiln_error err;
+    if (kt_fetch_wait(bad, &err))
+        kiln_item_end(item, &err);
+    else if (is_marked(bad)) {
+        kiln_fail(&err, KILN_DEVICE, "non-finite latent at step %d of %d", r->ahead[0].step + 1,
+                  r->batch->num_steps);
+        kiln_item_end(item, &err);
+    }
+    item->steps_done = r->ahead[0].step + 1;
+    kt_fetch_free(bad);
+    r->ahead_count--;
+    for (int i = 0; i < r->ahead_count; i++)
+        r->ahead[i] = r->ahead[i + 1];
+    show_progress(r);
+}
+
+bool kiln_loop_is_denoising(const struct kiln_run *r)
+{
+    return r->ahead_count > 0 && !kt_fetch_arrived(r->ahead[r->ahead_count - 1].bad);
+}
+
+void kiln_loop_drain(struct kiln_run *r)
+{
+    while (r->ahead_count > 0)
+        take_step(r);
+    show_progress(r);
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+static int64_t pixels_of(const struct kiln_run *r)
+{
+    return r->height * r->width;
+}
+
+/* Whether pictures of this size have been found to need all the memory there is. */
+static bool is_tight(const struct kiln_run *r)
+{
+    return r->e->tight_pixels != 0 && pixels_of(r) >= r->e->tight_pixels;
+}
+
+/* Whether *err may go away with room; makes it then, but the buffers of plans stay. */
+static bool make_room(struct kiln_run *r, struct kt_scope *s, const struct kiln_error *err)
+{
+    if (err->code != KILN_NO_MEMORY || is_tight(r))
+        return false;
+    r->e->tight_pixels = pixels_of(r);
+    kiln_loop_drain(r);
+    kt_wait(s);
+    kiln_graph_cache_stale(r->e->graphs);
+    kt_device_trim(r->e->device);
+    return true;
+}
+
+/* Something that is asked of the device in a scope of its own. */
+typedef void ask_fn(struct kiln_run *r, struct kt_scope *s, struct kiln_item *item, void *arg);
+
+/* Asks, and asks again where room could be made; what then fails is the item's failure.  side: in
+ * the item's side lane. */
+static void ask(struct kiln_run *r, struct kiln_item *item, bool side, ask_fn *fn, void *arg)
+{
+    struct kiln_error err;
+    for (;;) {
+        struct kt_scope *base = kt_scope_new(r->e->device);
+        struct kt_scope *s = side ? kt_scope_side(base) : kt_scope_child(base);
+        fn(r, s, item, arg);
+        int code = kt_scope_check(s, &err);
+        kt_scope_free(s);
+        kt_scope_free(base);
+        if (code == 0)
+            return;
+        struct kt_scope *after = kt_scope_new(r->e->device);
+        bool again = make_room(r, after, &err);
+        kt_scope_free(after);
+        if (!again)
+            kiln_item_end(item, &err);
+        if (item->ended)
+            return;
+    }
+}
+
+/* --- one item's steps ------------------------------------------------------------------------- */
+
+static void make_buffers(const struct kiln_run *r, struct kiln_shape_plan *plan)
+{
+    const struct kiln_transformer_config *c = &r->e->config.transformer;
+    const struct kiln_shape *shape = &plan->shape;
+    enum kt_dtype dtype = r->e->dtype;
+    struct kt_scope *s = plan->scope;
+    int64_t h = r->height / c->patch, w = r->width / c->patch, pad = kiln_pad_rows(h * w);
+    plan->latent = kt_zeros(s, KT_F32, 3, (int64_t[]){c->channels, r->height, r->width});
+    plan->caption = kt_zeros(s, dtype, 2, (int64_t[]){shape->caption_rows, c->width});
+    plan->rope = kiln_rope_joint(s, c, h, w, pad, shape->caption_rows);
+    if (shape->negative_rows > 0) {
+        plan->negative = kt_zeros(s, dtype, 2, (int64_t[]){shape->negative_rows, c->width});
+        plan->negative_rope = kiln_rope_joint(s, c, h, w, pad, shape->negative_rows);
+    }
+    plan->modulation = kt_zeros(s, dtype, 2, (int64_t[]){1, kiln_time_width(r->e->transformer)});
+    plan->stride = kt_zeros(s, KT_F32, 1, (int64_t[]){1});
+    plan->bad = kt_zeros(s, KT_I32, 1, (int64_t[]){1});
+}
+
+/* The plan of the item's shape with its buffers, or NULL with the item ended. */
+static struct kiln_shape_plan *plan_for(struct kiln_run *r, struct kiln_item *item)
+{
+    struct kiln_graph_cache *graphs = r->e->graphs;
+    const struct kiln_shape shape = {.height = r->height,
+                                     .width = r->width,
+                                     .caption_rows = kt_size(item->caption, 0),
+                                     .negative_rows = kt_size(item->negative, 0),
+                                     .guidance = item->negative ? r->batch->guidance_scale : 0,
+                                     .arrangement = kiln_loras_arrangement(r->e->loras)};
+    struct kiln_error err;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        struct kiln_shape_plan *plan = kiln_graph_cache_get(graphs, &shape);
+        if (plan->scope && !plan->latent)
+            make_buffers(r, plan);
+        int code = kt_scope_check(plan->scope, &err);
+        if (code == 0)
+            return plan;
+        kiln_loop_drain(r); /* the other plans' buffers may be in use */
+        kiln_graph_cache_clear(graphs);
+        kt_device_trim(r->e->device);
+        if (code != KILN_NO_MEMORY)
+            break;
+    }
+    kiln_item_end(item, &err);
+    return NULL;
+}
+
+/* Puts what is the item's own into the buffers. */
+static void fill_buffers(struct kiln_run *r, struct kt_scope *s, struct kiln_item *item, void *arg)
+{
+    struct kiln_shape_plan *plan = arg;
+    const int64_t shape[3] = {r->e->config.transformer.channels, r->height, r->width};
+    kt_copy_into(s, plan->latent, kt_randn(s, item->in->seed, 3, shape));
+    kt_copy_into(s, plan->caption, item->caption);
+    if (plan->negative)
+        kt_copy_into(s, plan->negative, item->negative);
+    kt_copy_into(s, plan->bad, kt_zeros(s, KT_I32, 1, (int64_t[]){1}));
+}
+
+static void run_step(const struct kiln_run *r, struct kt_scope *s,
+                     const struct kiln_shape_plan *plan)
+{
+    const struct kiln_step step = {.forward = {.latent = plan->latent,
+                                               .caption = plan->caption,
+                                               .rope = plan->rope,
+                                               .modulation = plan->modulation},
+                                   .negative = plan->negative,
+                                   .negative_rope = plan->negative_rope,
+                                   .guidance = (double)plan->shape.guidance,
+                                   .stride = plan->stride,
+                                   .bad = plan->bad};
+    kiln_sampler_step(r->e->transformer, s, &step);
+}
+
+/* Records the plan's step.  What cannot be recorded is computed without: slower, and the same. */
+static void record(const struct kiln_run *r, struct kiln_shape_plan *plan)
+{
+    struct kt_scope *s = kt_scope_new(r->e->device);
+    struct kt_graph *graph = kt_graph_begin(s);
+    run_step(r, s, plan);
+    if (kt_graph_end(graph, s))
+        kiln_graph_cache_put(r->e->graphs, plan, graph);
+    else
+        kiln_graph_cache_refuse(r->e->graphs, &plan->shape);
+    if (kt_scope_check(s, &r->e->graph_error))
+        kt_device_trim(r->e->device);
+    kt_scope_free(s);
+}
+
+struct step_args {
+    struct kiln_shape_plan *plan;
+    int step;
+};
+
+static void ask_step(struct kiln_run *r, struct kt_scope *s, struct kiln_item *item, void *arg)
+{
+    struct kiln_shape_plan *plan = ((struct step_args *)arg)->plan;
+    int step = ((struct step_args *)arg)->step;
+    if (item->trajectory) {
+        const int64_t shape[3] = {kt_size(plan->latent, 0), r->height, r->width};
+        kt row = kt_narrow(s, item->trajectory, 0, step, 1);
+        kt_copy_into(s, kt_reshape(s, row, 3, shape), plan->latent);
+    }
+    kt_copy_into(s, plan->modulation, kt_narrow(s, r->e->times, 0, step, 1));
+    kt_copy_into(s, plan->stride, kt_narrow(s, r->e->strides, 0, step, 1));
+    if (!is_tight(r) && kiln_graph_cache_wants(r->e->graphs, plan))
+        record(r, plan);
+    if (plan->graph)
+        kt_graph_replay(plan->graph, s);
+    else
+        run_step(r, s, plan);
+    struct kt_fetch *bad = kt_fetch_start(s, plan->bad);
+    if (!bad)
+        return;
+    plan->warm = true;
+    r->ahead[r->ahead_count].item = item;
+    r->ahead[r->ahead_count].step = step;
+    r->ahead[r->ahead_count++].bad = bad;
+}
+
+static void keep_latent(struct kiln_run *r, struct kt_scope *s, struct kiln_item *item, void *arg)
+{
+    struct kiln_shape_plan *plan = arg;
+    (void)r;
+    item->latent = kt_keep(item->scope, kt_copy(s, plan->latent));
+}
+
+void kiln_loop_denoise(struct kiln_run *r, struct kiln_item *item)
+{
+    struct kiln_shape_plan *plan = plan_for(r, item);
+    if (plan)
+        ask(r, item, false, fill_buffers, plan);
+    for (int step = 0; step < r->batch->num_steps && kiln_item_alive(item); step++) {
+        if (r->ahead_count == KILN_STEPS_AHEAD)
+            take_step(r);
+        if (kiln_item_alive(item))
+            ask(r, item, false, ask_step, &(struct step_args){plan, step});
+    }
+    if (kiln_item_alive(item))
+        ask(r, item, false, keep_latent, plan);
+}
+
+/* --- results ---------------------------------------------------------------------------------- */
+
+static void ask_results(struct kiln_run *r, struct kt_scope *s, struct kiln_item *item, void *arg)
+{
+    (void)arg;
+    kt_follow(s, item->scope);
+    kt sources[KILN_FETCHES] = {
+        [KILN_FETCH_LATENT] = item->latent, [KILN_FETCH_TRAJECTORY] = item->trajectory};
+    if (!r->batch->skip_decode)
+        sources[KILN_FETCH_PIXELS] = kt_rgb8(s, kiln_vae_decode(r->e->vae, s, item->latent));
+    for (int i = 0; i < KILN_FETCHES; i++) {
+        kt_fetch_free(item->fetches[i]);
+        item->fetches[i] = sources[i] ? kt_fetch_start(s, sources[i]) : NULL;
+    }
+}
+
+void kiln_loop_results(struct kiln_run *r, struct kiln_item *item)
+{
+    if (is_tight(r))
+        kiln_loop_drain(r);
+    if (kiln_item_alive(item))
+        ask(r, item, !is_tight(r), ask_results, NULL);
+}

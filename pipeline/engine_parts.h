@@ -1,0 +1,61 @@
+/* engine_parts.h - a batch under way, shared by engine_run.c (from LoRAs to results) and
+ * engine_loop.c (the steps and what follows them on the device). */
+#ifndef KILN_ENGINE_PARTS_H
+#define KILN_ENGINE_PARTS_H
+
+#include "pipeline/engine.h"
+#include "pipeline/torch/lanes.h"
+
+/* Steps that have been asked of a GPU and have not been seen to end: one at work and one behind it,
+ * so that it never waits for the host, and a cancel never for more than these. */
+#define KILN_STEPS_AHEAD 2
+
+/* What comes back of an item. */
+enum { KILN_FETCH_LATENT, KILN_FETCH_TRAJECTORY, KILN_FETCH_PIXELS, KILN_FETCHES };
+
+struct kiln_item {
+    const DiffusionZItem *in;
+    DiffusionZOutput *out;
+    struct kt_scope *scope;
+    kt caption, negative; /* negative NULL: no guidance */
+    kt latent;            /* the result */
+    kt trajectory;        /* [steps, channels, height, width], or NULL */
+    struct kt_fetch *fetches[KILN_FETCHES];
+    int steps_done;
+    bool ended; /* with an error in *out */
+};
+
+struct kiln_run {
+    struct kiln_engine *e;
+    const DiffusionZBatch *batch;
+    struct kiln_schedule schedule;
+    int64_t height, width; /* of the latent */
+    struct kiln_item items[KILN_ASSIGN_MAX];
+    /* The oldest first. */
+    struct {
+        struct kiln_item *item;
+        int step;
+        struct kt_fetch *bad;
+    } ahead[KILN_STEPS_AHEAD];
+    int ahead_count;
+    double since_ms; /* the start of the stage that is being timed */
+    DiffusionZTimes times;
+};
+
+/* Ends the item with an error; its neighbours go on. */
+void kiln_item_end(struct kiln_item *item, const struct kiln_error *err);
+/* Ends the item if its scope has failed or its flag is up; says whether it is still alive. */
+bool kiln_item_alive(struct kiln_item *item);
+/* Adds the time since the last call to *stage. */
+void kiln_run_lap(struct kiln_run *r, double *stage);
+
+/* Asks for all steps of the item; the last KILN_STEPS_AHEAD may still be under way. */
+void kiln_loop_denoise(struct kiln_run *r, struct kiln_item *item);
+/* Asks for what the item is wanted for: latent, trajectory, picture. */
+void kiln_loop_results(struct kiln_run *r, struct kiln_item *item);
+/* Whether a step that was asked for has not been seen to end. */
+bool kiln_loop_is_denoising(const struct kiln_run *r);
+/* Returns when all steps that were asked for have ended. */
+void kiln_loop_drain(struct kiln_run *r);
+
+#endif

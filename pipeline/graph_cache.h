@@ -1,0 +1,64 @@
+/* graph_cache.h - what the denoising loop keeps for one shape of work: the buffers that a step
+ * reads and writes, and, on a GPU, the step itself as a recorded graph.
+ *
+ * A step depends on its shape alone; latent, caption, noise level and stride are contents of
+ * buffers.  So the second picture of a shape finds everything in place.  The least recently used
+ * shape goes first.  The graphs share the memory of their activations, which only comes back when
+ * all of them go: that is what happens at the bound in bytes.
+ */
+#ifndef KILN_GRAPH_CACHE_H
+#define KILN_GRAPH_CACHE_H
+
+#include "pipeline/rope.h"
+#include "pipeline/torch/lanes.h"
+#include "pipeline/torch/tensor.h"
+
+/* Captions are padded to 32 .. 512 rows: four sizes with six usual lengths each.  A shape holds 2
+ * to 10 MB of buffers, and 1,500 kernels' arguments of 1 to 2 MB as a graph. */
+#define KILN_GRAPH_CACHE_SHAPES 24
+/* Of all activations together: 0.5 GB at 1024 px, 1.7 GB at 2048 px, and room for both. */
+#define KILN_GRAPH_CACHE_BYTES ((size_t)4 << 30)
+
+struct kiln_shape {
+    int64_t height, width;               /* of the latent */
+    int64_t caption_rows, negative_rows; /* padded; the negative prompt's 0 without guidance */
+    float guidance;                      /* a recorded step has it as a constant */
+    int arrangement;                     /* of kiln_loras_arrangement */
+};
+
+struct kiln_shape_plan {
+    struct kiln_shape shape;
+    /* Owns the buffers, which whoever gets the plan first makes: NULL before. */
+    struct kt_scope *scope;
+    kt latent, caption, negative, modulation, stride, bad;
+    struct kiln_rope rope, negative_rope;
+    struct kt_graph *graph; /* NULL until recorded */
+    bool warm;              /* has run once, so that the libraries under it are set up */
+    uint64_t used;
+};
+
+struct kiln_graph_cache;
+
+/* NULL without memory. */
+struct kiln_graph_cache *kiln_graph_cache_new(int device);
+void kiln_graph_cache_free(struct kiln_graph_cache *cache); /* accepts NULL */
+
+/* The plan of a shape, an empty one with nothing but its scope if it is new.  Valid until the next
+ * call that may drop it: get, put, clear. */
+struct kiln_shape_plan *kiln_graph_cache_get(struct kiln_graph_cache *cache,
+                                             const struct kiln_shape *shape);
+/* Whether the next step of the plan should be recorded. */
+bool kiln_graph_cache_wants(const struct kiln_graph_cache *cache,
+                            const struct kiln_shape_plan *plan);
+/* Takes over the graph, unless it is larger than all graphs may be. */
+void kiln_graph_cache_put(struct kiln_graph_cache *cache, struct kiln_shape_plan *plan,
+                          struct kt_graph *graph);
+/* Shapes of this many latent pixels and more are not recorded any more. */
+void kiln_graph_cache_refuse(struct kiln_graph_cache *cache, const struct kiln_shape *shape);
+/* Drops the graphs: for when the weights they read have moved.  The buffers stay. */
+void kiln_graph_cache_stale(struct kiln_graph_cache *cache);
+void kiln_graph_cache_clear(struct kiln_graph_cache *cache); /* drops everything */
+size_t
+kiln_graph_cache_count(const struct kiln_graph_cache *cache); /* graphs, for tests and logs */
+
+#endif

@@ -1,0 +1,221 @@
+/* lanes.cpp - see lanes.h: a lane is one of LibTorch's streams, a fetch pinned memory and an event.
+ *
+ * Both lanes are streams of their own, apart from the default one: that one cannot be recorded, and
+ * matrix products keep a workspace a stream, which must be there before a recording starts.
+ */
+#include "pipeline/torch/lanes.h"
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include <c10/core/Event.h>
+
+#include "pipeline/torch/cuda/plugin.hpp"
+
+using kiln::run_void;
+
+/* How a wait for the device looks: often enough for the shortest step, seldom enough to leave the
+ * processor to others, and not for ever. */
+static constexpr auto wait_between = std::chrono::microseconds(50);
+static constexpr auto wait_at_most = std::chrono::minutes(10);
+
+struct kt_fetch {
+    at::Tensor host;
+    std::optional<c10::Event> arrived; /* none on the CPU */
+};
+
+struct kt_graph {
+    int device;
+    size_t bytes;
+    void *recorded; /* of plugin.hpp */
+};
+
+namespace kiln
+{
+
+/* The main lane's kernels go first where both have some ready: the side lane fills gaps. */
+static constexpr int priority_main = -1, priority_side = 0;
+
+/* Two streams a device, for as long as the process lives. */
+static c10::Stream lane_of(int device, bool side)
+{
+    static std::mutex once;
+    static std::map<std::pair<int, bool>, c10::Stream> lanes;
+    std::lock_guard<std::mutex> lock(once);
+    auto found = lanes.find({device, side});
+    if (found != lanes.end())
+        return found->second;
+    const c10::impl::VirtualGuardImpl gpu(c10::DeviceType::CUDA);
+    const c10::Device place(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device));
+    c10::Stream stream = gpu.getNewStream(place, side ? priority_side : priority_main);
+    lanes.emplace(std::make_pair(device, side), stream);
+    return stream;
+}
+
+c10::Stream stream_of(kt_scope *s)
+{
+    if (!s->stream)
+        s->stream = lane_of(s->device, s->side);
+    return *s->stream;
+}
+
+} // namespace kiln
+
+kt_scope *kt_scope_side(kt_scope *parent)
+{
+    kt_scope *s = kt_scope_child(parent);
+    if (s && s->device != KT_CPU) {
+        s->side = true;
+        s->stream.reset();
+    }
+    return s;
+}
+
+void kt_follow(kt_scope *s, const kt_scope *other)
+{
+    if (!other || !s || s->device == KT_CPU || other->side == s->side)
+        return;
+    run_void(s, "follow", {}, [&] {
+        c10::Event reached(c10::DeviceType::CUDA);
+        reached.record(kiln::lane_of(other->device, other->side));
+        reached.block(kiln::stream_of(s));
+    });
+}
+
+/* --- fetches ---------------------------------------------------------------------------------- */
+
+struct kt_fetch *kt_fetch_start(kt_scope *s, kt x)
+{
+    std::unique_ptr<struct kt_fetch> f;
+    run_void(s, "fetch", {x}, [&] {
+        auto made = std::make_unique<struct kt_fetch>();
+        at::Tensor dense = x->t.contiguous();
+        if (dense.is_cpu()) {
+            made->host = dense.is_same(x->t) ? dense.clone() : dense;
+        } else {
+            made->host =
+                at::empty(dense.sizes(), dense.options().device(at::kCPU).pinned_memory(true));
+            made->host.copy_(dense, /*non_blocking=*/true);
+            made->arrived.emplace(c10::DeviceType::CUDA);
+            made->arrived->record(kiln::stream_of(s));
+        }
+        f = std::move(made);
+    });
+    return f.release();
+}
+
+/* True if f has arrived or never will, with the reason then. */
+static bool ask(const struct kt_fetch *f, kiln_error *ret_reason) noexcept
+{
+    kt_scope answer; /* for its way with exceptions */
+    try {
+        return !f->arrived || f->arrived->query();
+    } catch (...) {
+        kiln::file_exception(&answer, "fetch");
+    }
+    *ret_reason = answer.error;
+    return true;
+}
+
+bool kt_fetch_arrived(const struct kt_fetch *f)
+{
+    kiln_error reason{};
+    return ask(f, &reason) && !reason.code;
+}
+
+int kt_fetch_wait(struct kt_fetch *f, kiln_error *err)
+{
+    kiln_error reason{};
+    const auto start = std::chrono::steady_clock::now();
+    while (!ask(f, &reason)) {
+        if (std::chrono::steady_clock::now() - start > wait_at_most)
+            return kiln_fail(err, KILN_DEVICE, "the device has not answered for 10 minutes");
+        std::this_thread::sleep_for(wait_between);
+    }
+    if (reason.code && err)
+        *err = reason;
+    return reason.code;
+}
+
+const void *kt_fetch_data(const struct kt_fetch *f, size_t *ret_bytes)
+{
+    *ret_bytes = f->host.nbytes();
+    return f->host.const_data_ptr();
+}
+
+void kt_fetch_free(struct kt_fetch *f)
+{
+    delete f;
+}
+
+/* --- graphs ----------------------------------------------------------------------------------- */
+
+static size_t held_bytes(int device)
+{
+    size_t used = 0, held = 0;
+    return kt_device_memory(device, &used, &held) ? held : 0;
+}
+
+bool kt_graphs(int device)
+{
+    return device != KT_CPU && kiln::cuda_plugin();
+}
+
+struct kt_graph *kt_graph_begin(kt_scope *s)
+{
+    std::unique_ptr<struct kt_graph> g;
+    run_void(s, "graph_begin", {}, [&] {
+        const kiln_cuda_plugin *cuda = kiln::cuda_plugin();
+        TORCH_CHECK(s->device != KT_CPU && cuda, "the device has no graphs");
+        auto made =
+            std::make_unique<struct kt_graph>(kt_graph{s->device, held_bytes(s->device), nullptr});
+        made->recorded = cuda->graphs->begin();
+        g = std::move(made);
+    });
+    return g.release();
+}
+
+bool kt_graph_end(struct kt_graph *g, kt_scope *s)
+{
+    if (!g)
+        return false;
+    /* In a scope of its own: a recording whose operations failed must end, too. */
+    kt_scope end;
+    end.device = s->device, end.side = s->side, end.stream = s->stream;
+    run_void(&end, "graph_end", {}, [&] {
+        void *recorded = std::exchange(g->recorded, nullptr);
+        g->recorded = kiln::cuda_plugin()->graphs->end(recorded);
+    });
+    if (end.error.code)
+        kt_scope_fail(s, &end.error);
+    if (s->error.code) {
+        kt_graph_free(g);
+        return false;
+    }
+    const size_t held = held_bytes(g->device);
+    g->bytes = held > g->bytes ? held - g->bytes : 0;
+    return true;
+}
+
+void kt_graph_replay(struct kt_graph *g, kt_scope *s)
+{
+    run_void(s, "graph_replay", {}, [&] { kiln::cuda_plugin()->graphs->replay(g->recorded); });
+}
+
+size_t kt_graph_bytes(const struct kt_graph *g)
+{
+    return g->bytes;
+}
+
+void kt_graph_free(struct kt_graph *g)
+{
+    if (g && g->recorded) {
+        kt_scope s;
+        s.device = g->device;
+        kt_wait(&s);
+        run_void(&s, "graph_free", {}, [&] { kiln::cuda_plugin()->graphs->drop(g->recorded); });
+    }
+    delete g;
+}
