@@ -3,7 +3,7 @@
 # the GPU tests, pictures of the sketch model on every device, their timings and differences.
 # Goes on after a failure; prints PASS or FAIL a step; full output and the pictures are in $OUT.
 # STEPS="kernels bench" runs these alone, of: kernels kernel-bench parity image image-bench engine
-# lora lora-bench render quality errors sketch-bench bench peer.  BENCH="--sizes 1024 --dtype bf16"
+# graph lora lora-bench render quality errors sketch-bench bench peer.  BENCH="--sizes 1024 --dtype bf16"
 # are options of the bench, PEER those of its peer, which needs diffusers and transformers on
 # PYTHONPATH.
 here=$(mktemp -d)
@@ -20,7 +20,7 @@ for dir in "$(dirname "$torch")"/nvidia/*/lib; do path=$path:$dir; done
 path=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export KILN_SOURCE="$root"
 failed=0
-steps=" ${STEPS:-kernels kernel-bench parity image image-bench engine lora lora-bench render quality errors sketch-bench bench} "
+steps=" ${STEPS:-kernels kernel-bench parity image image-bench engine graph lora lora-bench render quality errors sketch-bench bench} "
 
 # Whether a step was asked for.
 wants() {
@@ -78,10 +78,14 @@ if wants image-bench; then
 fi
 if wants engine; then
     for test in "$here"/bin/test_*_cuda; do
-        case $test in *parity* | *image* | *lora*) continue ;; esac
+        case $test in *parity* | *image* | *lora* | *graph*) continue ;; esac
         step "$(basename "$test")" 120 "$test"
         grep -E '^(sketch|after|load)' "$out/step" | sed 's/^/    /'
     done
+fi
+if wants graph; then
+    step "graphs" 240 "$here/bin/test_graph_cuda"
+    grep -vE '^\[|^$' "$out/step" | cut -c1-300 | sed 's/^/    /'
 fi
 if wants lora; then
     step "LoRAs" 180 "$here/bin/test_lora_cuda"
