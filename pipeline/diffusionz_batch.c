@@ -71,6 +71,22 @@ int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batc
     return code ? kiln_context_note(&err) : 0;
 }
 
+int32_t diffusionz_prefetch_loras(DiffusionZContext *ctx, const DiffusionZLora *loras,
+                                  int32_t count)
+{
+    struct kiln_lora_use uses[KILN_LORAS_MAX];
+    struct kiln_error err = {0};
+    if (!ctx || count < 0 || count > KILN_LORAS_MAX || (count && !loras)) {
+        kiln_fail(&err, KILN_BAD_INPUT, "a context and up to %d LoRAs are needed, not %d",
+                  KILN_LORAS_MAX, count);
+        return kiln_context_note(&err);
+    }
+    for (int32_t i = 0; i < count; i++)
+        uses[i] = (struct kiln_lora_use){loras[i].path, loras[i].weight};
+    kiln_loras_prefetch(ctx->engine->loras, uses, (size_t)count);
+    return 0;
+}
+
 void diffusionz_release_outputs(DiffusionZOutput *outputs, int32_t count)
 {
     for (int32_t i = 0; outputs && i < count; i++) {

@@ -68,6 +68,11 @@ DIFFUSIONZ_API int32_t diffusionz_open(const DiffusionZOptions *options, Diffusi
  * (items may still have failed one by one) or a code when nothing ran. */
 DIFFUSIONZ_API int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
                                             DiffusionZOutput *outputs, DiffusionZTimes *ret_times);
+/* Prepares a LoRA set that a batch will need soon: its files are read by a thread of the context's
+ * own.  Returns at once, and may be called on any thread while a batch runs.  Of several sets asked
+ * for the last one counts; what is wrong with a file is said by the batch. */
+DIFFUSIONZ_API int32_t diffusionz_prefetch_loras(DiffusionZContext *ctx,
+                                                 const DiffusionZLora *loras, int32_t count);
 /* Frees what the outputs point to, not the array. */
 DIFFUSIONZ_API void diffusionz_release_outputs(DiffusionZOutput *outputs, int32_t count);
 

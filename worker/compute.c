@@ -14,11 +14,11 @@
 #include "schemas/log.h"
 #include "schemas/metrics.h"
 #include "storage/ledger.h"
+#include "worker/lora_paths.h"
 #include "worker/outage.h"
 #include "worker/worker.h"
 
 #define DEVICE_FAILURES_MAX 3 /* batches in a row; a broken device does not heal by itself */
-#define LORA_PATH_MAX 4096
 
 struct compute {
     struct kiln_worker *worker;
@@ -26,8 +26,7 @@ struct compute {
     struct kiln_outage ledger_outage;
     uint32_t device_failures;     /* in a row */
     bool wanted[KILN_ASSIGN_MAX]; /* jobs of the batch in hand that are still to be drawn */
-    char lora_paths[KILN_LORAS_MAX][LORA_PATH_MAX];
-    DiffusionZLora loras[KILN_LORAS_MAX];
+    struct kiln_lora_paths loras;
 };
 
 /* The jobs of one engine call. */
@@ -113,20 +112,6 @@ static bool next_call(struct compute *compute, struct kiln_holding *holding, str
     return call->count > 0;
 }
 
-/* Names were checked as names at intake, so they cannot climb out of the directory. */
-static void name_loras(struct compute *compute, const struct kiln_assignment *assignment)
-{
-    const struct kiln_config *config = compute->worker->config;
-    const char *dir = kiln_config_text(config, KILN_KEY_LORA_DIR);
-    for (uint32_t i = 0; i < assignment->lora_count; i++) {
-        snprintf(compute->lora_paths[i], LORA_PATH_MAX, "%s%s/%s.safetensors",
-                 dir[0] ? dir : kiln_config_text(config, KILN_KEY_MODEL), dir[0] ? "" : "/loras",
-                 assignment->loras[i].name);
-        compute->loras[i].path = compute->lora_paths[i];
-        compute->loras[i].weight = (float)assignment->loras[i].scale;
-    }
-}
-
 /* One call of the engine.  A worker with another model than the job's is a mistake of the settings,
  * not of the job: the job may go elsewhere. */
 static int run_call(struct compute *compute, const struct kiln_holding *holding, struct call *call,
@@ -142,8 +127,8 @@ static int run_call(struct compute *compute, const struct kiln_holding *holding,
         .height = (int32_t)assignment->height,
         .num_steps = (int32_t)assignment->steps,
         .guidance_scale = (float)job->guidance,
-        .loras = compute->loras,
-        .lora_count = (int32_t)assignment->lora_count,
+        .loras = compute->loras.loras,
+        .lora_count = compute->loras.count,
         .keep_trajectory = job->latents == KILN_LATENTS_TRAJECTORY,
         .skip_decode = job->kind == KILN_KIND_LATENT_CACHE,
         .progress = &compute->worker->board.step,
@@ -233,7 +218,7 @@ static void run_holding(struct compute *compute, struct kiln_holding *holding)
     double start = kiln_monotonic_ms();
     memcpy(id, assignment->id, sizeof id);
     kiln_lora_set_text(assignment->loras, assignment->lora_count, lora_set, sizeof lora_set);
-    name_loras(compute, assignment);
+    kiln_lora_paths_fill(&compute->loras, worker->config, assignment);
     kiln_board_begin(&worker->board, assignment);
     kiln_board_kick(&worker->board);
     while (wanted > 0 && next_call(compute, holding, call)) {

@@ -3,7 +3,7 @@
  * The compute thread knows this table alone, in the terms of pipeline/diffusionz_batch.h.
  * "pipeline" is that library.  "testcard" answers at once with a drawn test card that says so in
  * the picture and in the metadata: the whole system can then be benchmarked, and crashed, without
- * a model.  One thread uses an engine.
+ * a model.  One thread uses an engine, but for what says otherwise.
  */
 #ifndef KILN_ENGINE_H
 #define KILN_ENGINE_H
@@ -21,6 +21,9 @@ struct kiln_engine {
     /* As diffusionz_run_batch: 0 when the batch ran (items may have failed one by one). */
     int (*run)(struct kiln_engine *engine, const DiffusionZBatch *batch, DiffusionZOutput *outputs,
                DiffusionZTimes *ret_times, struct kiln_error *err);
+    /* Prepares the LoRAs of a batch to come, returns at once.  Any thread; NULL: there is nothing
+     * to prepare. */
+    void (*prefetch)(struct kiln_engine *engine, const DiffusionZLora *loras, int32_t count);
     /* Frees what one output points to.  Any thread. */
     void (*release)(DiffusionZOutput *output);
     void (*close)(struct kiln_engine *engine);

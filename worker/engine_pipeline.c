@@ -23,6 +23,14 @@ static int pipeline_run(struct kiln_engine *engine, const DiffusionZBatch *batch
     return 0;
 }
 
+/* What is wrong with a file is said when the batch runs. */
+static void pipeline_prefetch(struct kiln_engine *engine, const DiffusionZLora *loras,
+                              int32_t count)
+{
+    struct pipeline *self = (struct pipeline *)engine;
+    (void)diffusionz_prefetch_loras(self->context, loras, count);
+}
+
 static void pipeline_release(DiffusionZOutput *output)
 {
     diffusionz_release_outputs(output, 1);
@@ -63,6 +71,7 @@ int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_engi
         .model_name = diffusionz_model_name(self->context),
         .model_hash = diffusionz_model_hash(self->context),
         .run = pipeline_run,
+        .prefetch = pipeline_prefetch,
         .release = pipeline_release,
         .close = pipeline_close,
     };

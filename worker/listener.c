@@ -9,11 +9,13 @@
  * ledger.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "schemas/log.h"
 #include "storage/bus.h"
 #include "storage/health.h"
+#include "worker/lora_paths.h"
 #include "worker/outage.h"
 #include "worker/worker.h"
 
@@ -50,10 +52,25 @@ static void take_assignment(struct catch *catch, const char *text, size_t length
     catch->holdings[catch->holding_count++] = holding;
 }
 
+/* Its LoRAs can be read while another batch is drawn.  They may also be those in place; the engine
+ * knows. */
+static void prefetch(struct kiln_worker *worker, const struct kiln_assignment *assignment)
+{
+    struct kiln_engine *engine = worker->engine;
+    struct kiln_lora_paths *loras = engine->prefetch ? malloc(sizeof *loras) : NULL;
+    if (!loras)
+        return;
+    kiln_lora_paths_fill(loras, worker->config, assignment);
+    if (loras->count > 0)
+        engine->prefetch(engine, loras->loras, loras->count);
+    free(loras);
+}
+
 static void begin(struct kiln_worker *worker, struct kiln_holding *holding)
 {
     kiln_log(KILN_LOG_DEBUG, "assignment_taken", kiln_f("assignment", "%s", holding->assignment.id),
              kiln_f("jobs", "%u", holding->assignment.job_count));
+    prefetch(worker, &holding->assignment);
     /* The queue has a place for every holding, so this never waits. */
     if (kiln_queue_push(worker->ready, holding, 1, 0) != 0)
         kiln_worker_hand_back(worker, holding);

@@ -80,6 +80,15 @@ int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batc
     return KILN_UNSUPPORTED;
 }
 
+int32_t diffusionz_prefetch_loras(DiffusionZContext *ctx, const DiffusionZLora *loras,
+                                  int32_t count)
+{
+    (void)ctx;
+    (void)loras;
+    (void)count;
+    return KILN_UNSUPPORTED;
+}
+
 void diffusionz_release_outputs(DiffusionZOutput *outputs, int32_t count)
 {
     (void)outputs;

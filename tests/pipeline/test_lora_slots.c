@@ -303,6 +303,31 @@ static void a_set_asked_for_ahead_is_there(void **state)
     kiln_lora_cache_free(c);
 }
 
+static void the_library_takes_wishes_and_refuses_nonsense(void **state)
+{
+    (void)state;
+    DiffusionZContext *ctx = open_plain();
+    const DiffusionZLora set[2] = {{golden("loras/kohya.safetensors"), 1}, {"absent", 1}};
+    assert_int_equal(diffusionz_prefetch_loras(ctx, set, 2), 0);
+    assert_int_equal(diffusionz_prefetch_loras(ctx, NULL, 0), 0);
+    assert_int_equal(diffusionz_prefetch_loras(NULL, set, 1), KILN_BAD_INPUT);
+    assert_int_equal(diffusionz_prefetch_loras(ctx, set, KILN_LORAS_MAX + 1), KILN_BAD_INPUT);
+    assert_int_equal(diffusionz_prefetch_loras(ctx, NULL, 1), KILN_BAD_INPUT);
+    assert_non_null(strstr(diffusionz_last_error(), "LoRAs"));
+    diffusionz_free(ctx);
+    /* As on a GPU: the wish and the batch meet in the cache. */
+    const struct kiln_lora_use use = {golden("loras/second.safetensors"), 0.3f};
+    struct kiln_error err;
+    bool changed;
+    kiln_loras_mode(engine->loras, KILN_LORA_BESIDE);
+    for (int i = 0; i < 20; i++) {
+        kiln_loras_prefetch(engine->loras, &use, 1);
+        assert_int_equal(kiln_loras_set(engine->loras, &use, 1, &changed, &err), 0);
+        assert_int_equal(changed, i == 0);
+    }
+    kiln_loras_mode(engine->loras, KILN_LORA_AUTO);
+}
+
 /* A file that is exchanged under its name is another set. */
 static void an_exchanged_file_is_read_again(void **state)
 {
@@ -335,6 +360,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_used_is_named_and_changes_nothing),
         cmocka_unit_test(the_cache_keeps_what_was_used_last),
         cmocka_unit_test(a_set_asked_for_ahead_is_there),
+        cmocka_unit_test(the_library_takes_wishes_and_refuses_nonsense),
         cmocka_unit_test(an_exchanged_file_is_read_again),
     };
     return cmocka_run_group_tests_name("lora_slots", tests, open_engine, close_engine);
