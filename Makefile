@@ -57,7 +57,7 @@ SRC_cuda := $(wildcard kernels/*.cu)
 
 FOLDERS := schemas storage kernels pipeline scheduler cli worker support
 obj = $(patsubst %,$(BUILD)/obj/%.o,$(1))
-GEN_OBJ := $(BUILD)/gen/sql.o $(BUILD)/gen/styles.o
+GEN_OBJ := $(BUILD)/gen/sql.o $(BUILD)/gen/roles.o $(BUILD)/gen/styles.o
 lib = $(foreach f,$(1),$(BUILD)/lib$(f).a)
 
 # What each folder may link: the include rule, once more, for the linker.
@@ -124,6 +124,9 @@ $(BUILD)/obj/%.cu.o: %.cu
 $(BUILD)/gen/sql.c: scripts/embed.sh $(sort $(wildcard schemas/sql/*.sql))
 	@mkdir -p $(@D)
 	scripts/embed.sh kiln_embedded_sql $(filter %.sql,$^) > $@
+$(BUILD)/gen/roles.c: scripts/embed.sh schemas/roles.sql
+	@mkdir -p $(@D)
+	scripts/embed.sh kiln_embedded_roles schemas/roles.sql > $@
 $(BUILD)/gen/styles.c: scripts/embed.sh schemas/styles.json
 	@mkdir -p $(@D)
 	scripts/embed.sh kiln_embedded_styles schemas/styles.json > $@

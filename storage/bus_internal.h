@@ -25,7 +25,7 @@ struct kiln_bus_target {
     char user[64];             /* "" : the default user */
     int port, db;
 };
-/* redis://[user@]host[:port][/db] or unix:/path[?db=N]. */
+/* redis://[user@]host[:port][/db] or unix:/path[?db=N][&user=NAME]. */
 int kiln_bus_url_parse(const char *url, struct kiln_bus_target *ret,
                        struct kiln_error *err) KILN_MUST_CHECK;
 

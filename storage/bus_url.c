@@ -9,9 +9,10 @@
 
 static int refuse(const char *why, struct kiln_error *err)
 {
-    return kiln_fail(err, KILN_CONFIG,
-                     "setting redis: %s (redis://[user@]host[:port][/db] or unix:/path[?db=N])",
-                     why);
+    return kiln_fail(
+        err, KILN_CONFIG,
+        "setting redis: %s (redis://[user@]host[:port][/db] or unix:/path[?db=N][&user=NAME])",
+        why);
 }
 
 /* A whole decimal number up to max; false for anything else. */
@@ -38,11 +39,16 @@ static int parse_unix(const char *rest, struct kiln_bus_target *ret, struct kiln
     size_t len = strcspn(rest, "?");
     if (rest[0] != '/' || !take(ret->path, sizeof ret->path, rest, len))
         return refuse("a socket path is absolute and at most 107 bytes long", err);
-    if (rest[len] == '\0')
-        return 0;
-    const char *query = rest + len + 1;
-    if (strncmp(query, "db=", 3) != 0 || !number(query + 3, strlen(query + 3), 99999, &ret->db))
-        return refuse("after ? comes db=NUMBER", err);
+    for (const char *at = rest + len; *at; at += len) {
+        at++; /* the ? or & */
+        len = strcspn(at, "&");
+        bool good = strncmp(at, "db=", 3) == 0 ? number(at + 3, len - 3, 99999, &ret->db)
+                    : strncmp(at, "user=", 5) == 0
+                        ? len > 5 && take(ret->user, sizeof ret->user, at + 5, len - 5)
+                        : false;
+        if (!good)
+            return refuse("after ? come db=NUMBER and user=NAME, with & between them", err);
+    }
     return 0;
 }
 

@@ -152,6 +152,8 @@ static int migrate(struct kiln_pg *pg, bool dry_run, int *from, struct kiln_erro
     for (const struct kiln_embedded *file = kiln_embedded_sql; rc == 0 && file->name; file++)
         if (!dry_run && version_of(file) > *from)
             rc = apply(pg, file, err);
+    if (rc == 0 && !dry_run) /* new tables belong to the roles there are (roles.h), too */
+        rc = run(pg, kiln_embedded_roles[0].text, err);
     if (rc == 0 && !dry_run)
         rc = run(pg, "COMMIT", err);
     return rc; /* on failure the caller drops the connection, which rolls back */

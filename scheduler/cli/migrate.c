@@ -1,7 +1,9 @@
-/* migrate.c - `kiln migrate`: brings the ledger's schema to the version of this program. */
+/* migrate.c - `kiln migrate`: brings the ledger's schema to the version of this program, and with
+ * --roles makes users of least rights. */
 #include "storage/migrate.h"
 
 #include "scheduler/cli/cli.h"
+#include "scheduler/cli/roles.h"
 #include "scheduler/cli/verbs.h"
 
 int kiln_verb_migrate(struct kiln_cli *cli, int argc, char **argv)
@@ -13,6 +15,11 @@ int kiln_verb_migrate(struct kiln_cli *cli, int argc, char **argv)
     if (status)
         return status;
     bool dry_run = kiln_arg(&args, "dry-run") != NULL;
+    bool roles = kiln_arg(&args, "roles") != NULL;
+    if (kiln_arg(&args, "secrets") && !roles)
+        return kiln_usage(cli, "--secrets is for --roles");
+    if (roles && dry_run)
+        return kiln_usage(cli, "--roles cannot be tried with --dry-run");
     if (kiln_migrate(cli->config, dry_run, &from, &to, &err))
         return kiln_report(cli, &err);
     if (from == to)
@@ -22,6 +29,8 @@ int kiln_verb_migrate(struct kiln_cli *cli, int argc, char **argv)
                  dry_run ? "the schema would go from version %d to %d"
                          : "the schema went from version %d to %d",
                  from, to);
+    if (roles)
+        return kiln_make_roles(cli, kiln_arg(&args, "secrets"));
     return cli->json ? kiln_print_json(cli, json_pack("{s:i, s:i, s:b}", "from", from, "to", to,
                                                       "dry_run", (int)dry_run))
                      : 0;

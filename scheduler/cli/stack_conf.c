@@ -224,7 +224,8 @@ static int write_file(const char *path, const char *text, struct kiln_error *err
     char part[PATH_MAX + 8];
     snprintf(part, sizeof part, "%s.part", path);
     FILE *file = fopen(part, "we");
-    bool ok = file && fputs(text, file) >= 0;
+    bool ok = file && fchmod(fileno(file), 0600) == 0 /* a conninfo may hold a password */ &&
+              fputs(text, file) >= 0;
     ok = file && fclose(file) == 0 && ok;
     if (ok && rename(part, path) == 0)
         return 0;

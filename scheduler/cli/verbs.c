@@ -137,7 +137,10 @@ static const struct kiln_option restore_options[] = {
     {"hashes", NULL, "fetch every object and compare its bytes too"},
     END};
 static const struct kiln_option migrate_options[] = {
-    {"dry-run", NULL, "only say what would be done"}, END};
+    {"dry-run", NULL, "only say what would be done"},
+    {"roles", NULL, "make database roles that may do what each part needs, and no more"},
+    {"secrets", "DIR", "with --roles: passwords, Redis users and a settings file for each role"},
+    END};
 
 const struct kiln_verb kiln_verbs[] = {
     {.name = "up",
@@ -377,9 +380,13 @@ const struct kiln_verb kiln_verbs[] = {
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_restore},
     {.name = "migrate",
-     .args = "[--dry-run]",
-     .summary = "bring the ledger's schema to this version",
-     .examples = "kiln migrate --dry-run",
+     .args = "[--dry-run] [--roles [--secrets DIR]]",
+     .summary = "bring the ledger's schema to this version; make users of least rights",
+     .examples = "kiln migrate --dry-run\n"
+                 "kiln migrate --roles --secrets /etc/kiln/secrets >> /etc/redis/users.acl",
+     .more = "The roles are kiln_scheduler, kiln_worker, kiln_operator (the verbs that change rows) and\n"
+             "kiln_reader; in Redis also kiln_producer, who may only enqueue.  DIR/ROLE.conf is what\n"
+             "each is started with.  Run again, it keeps the passwords in DIR.",
      .options = migrate_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_migrate},

@@ -11,6 +11,9 @@ says "$PWD/a/kiln.conf" out.txt
 for name in redis postgres scheduler worker-0 worker-1; do
     alive "$(pid_of a $name)" || die "$name does not run"
 done
+[ "$(stat -c %a a/kiln.conf a/log a/log/*.log a/store a/run/redis.sock | sort -u | tr '\n' ' ')" = "600 700 " ] ||
+    die "others may read settings, logs or pictures, or reach Redis"
+[ "$(stat -c %a a/run/postgres)" = 700 ] || die "others may reach Postgres"
 before=$(cat a/run/*.pid)
 ok up --dir a --json
 json out.txt 'd["workers"] == 2 and all(d["pids"].values()) and d["config"].endswith("a/kiln.conf")'

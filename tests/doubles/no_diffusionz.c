@@ -4,6 +4,7 @@
  * for the model is an answer, not a link error.
  */
 #include "pipeline/diffusionz_batch.h"
+#include "pipeline/diffusionz_bench.h"
 #include "pipeline/diffusionz_judge.h"
 
 #include <stdlib.h>
@@ -152,4 +153,34 @@ int32_t diffusionz_judge_look(DiffusionZJudge *judge, const uint8_t *rgb, int32_
     (void)height;
     (void)ret;
     return KILN_UNSUPPORTED;
+}
+
+int32_t diffusionz_bench_open(const DiffusionZOptions *options, DiffusionZContext **ret)
+{
+    (void)options;
+    (void)ret;
+    return KILN_UNSUPPORTED;
+}
+
+int32_t diffusionz_bench_run(DiffusionZContext *ctx, const DiffusionZBenchCase *args,
+                             DiffusionZBenchTimes *ret, float **ret_output, size_t *ret_count)
+{
+    (void)ctx;
+    (void)args;
+    (void)ret;
+    (void)ret_output;
+    (void)ret_count;
+    return KILN_UNSUPPORTED;
+}
+
+void diffusionz_bench_free_output(float *output)
+{
+    (void)output;
+}
+
+void diffusionz_bench_memory(const DiffusionZContext *ctx, uint64_t *ret_tensors,
+                             uint64_t *ret_device)
+{
+    (void)ctx;
+    *ret_tensors = *ret_device = 0;
 }

@@ -77,6 +77,8 @@ static void urls_are_taken_apart(void **state)
         {"redis://[fe80::2]", "fe80::2", "", "", 6379, 0},
         {"unix:/run/redis.sock", "", "/run/redis.sock", "", 6379, 0},
         {"unix:/run/redis.sock?db=15", "", "/run/redis.sock", "", 6379, 15},
+        {"unix:/run/redis.sock?user=me", "", "/run/redis.sock", "me", 6379, 0},
+        {"unix:/r.sock?user=me&db=3", "", "/r.sock", "me", 6379, 3},
     };
     static const char *const bad[] = {
         "",           "redis",          "redis://",         "redis://h:0",       "redis://h:65536",

@@ -1,0 +1,176 @@
+#!/bin/bash
+# Least rights on real servers: `kiln migrate --roles --secrets` makes the users; scheduler and worker
+# run a batch from end to end as theirs; what nobody may do is refused by the servers themselves.
+# A Postgres with a certificate of its own is refused where it must be proven, and Redis' default user
+# is switched off.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+chmod 711 .
+stacks+=(s)
+export KILN_LEASE_S=3 KILN_HEARTBEAT_S=0.3
+ok kiln up --dir s --engine testcard --lease-s 3 --heartbeat-s 0.3
+unset KILN_LEASE_S KILN_HEARTBEAT_S
+owner_conf=$PWD/s/kiln.conf
+sockets=$(sed -n 's/^postgres = .*host=\([^ ]*\).*/\1/p' s/kiln.conf)
+owner=$(sed -n 's/^postgres = .*user=\([^ ]*\).*/\1/p' s/kiln.conf)
+base=$(sed -n 's/^postgres = .*dbname=\([^ ]*\).*/\1/p' s/kiln.conf)
+redis_socket=$(sed -n 's/^redis = unix:\([^?]*\).*/\1/p' s/kiln.conf)
+sql() { psql -X -q -A -t -h "$sockets" -U "${owner:-$(id -un)}" -d "$base" -c "$1"; }
+rd() { redis-cli -s "$redis_socket" "$@"; }
+for name in scheduler worker-0; do
+    kill -TERM "$(pid_of s $name)"
+    for i in $(seq 200); do alive "$(pid_of s $name)" || break; sleep 0.05; done
+done
+
+# --- making them
+fails 64 kiln migrate --secrets x --config "$owner_conf"
+fails 64 kiln migrate --roles --dry-run --config "$owner_conf"
+mkdir open && chmod 755 open
+fails 77 kiln migrate --roles --secrets open --config "$owner_conf"
+says 'chmod 700'
+ok kiln migrate --roles --secrets secrets --config "$owner_conf"
+[ "$(grep -c '^user kiln_[a-z]* on resetpass #[0-9a-f]\{64\} ' out.txt)" = 5 ] || die "not five Redis users"
+cp out.txt acl.txt
+[ "$(stat -c %a secrets secrets/* | sort -u | tr '\n' ' ')" = "600 700 " ] || die "others may read the secrets"
+for role in scheduler worker operator reader producer; do
+    grep -q "$(cat secrets/kiln_$role.redis)" acl.txt err.txt secrets/kiln_$role.conf && die "a password is told"
+done
+cp -r secrets first
+ok kiln migrate --roles --secrets secrets --config "$owner_conf" --json
+json out.txt 'd["made"] == 0 and d["redis_set"] and not d["redis_saved"] and len(d["redis_users"]) == 5'
+diff -r first secrets || die "the second run changed passwords"
+
+# --- from now on everybody needs a password: Postgres by SCRAM, Redis without its default user
+pgdata=$(sed -n 's/.*"postgres": "\([^"]*\)".*/\1/p' s/stack.json)
+cp -p "$pgdata/pg_hba.conf" hba.saved
+printf 'local all kiln_scheduler,kiln_worker,kiln_operator,kiln_reader scram-sha-256\n' | cat - hba.saved >hba.new
+cat hba.new >"$pgdata/pg_hba.conf"
+[ "$(sql 'SELECT pg_reload_conf()')" = t ] || die "Postgres does not reload"
+as() { local role=$1; shift; PGPASSFILE=$PWD/secrets/kiln_$role.pgpass psql -X -q -A -t -h "$sockets" -U "kiln_$role" -d "$base" -c "$*"; }
+[ "$(PGPASSWORD=wrong psql -X -h "$sockets" -U kiln_worker -d "$base" -c 'SELECT 1' 2>&1 | grep -c 'password authentication failed')" = 1 ] ||
+    die "any password will do"
+[ "$(as worker 'SELECT 1')" = 1 ] || die "the password does not open the database"
+rd ACL SETUSER admin on '>admin' '~*' '&*' +@all >/dev/null
+rd ACL SETUSER default off >/dev/null
+
+# --- a batch from end to end, each part as itself
+"$kiln_bin/kiln-scheduler" --config secrets/kiln_scheduler.conf >scheduler.log 2>&1 &
+pids=($!)
+"$kiln_bin/kiln-worker" --config secrets/kiln_worker.conf --id w1 >worker.log 2>&1 &
+pids+=($!)
+trap 'kill "${pids[@]}" 2>/dev/null; wait "${pids[@]}" 2>/dev/null; stop_stacks' EXIT
+cat >jobs.jsonl <<'LINES'
+{"prompt": "a {red|blue|green} star", "width": 128, "height": 64, "steps": 2, "count": 2}
+{"prompt": "@fail=bad_input", "width": 128, "height": 64, "steps": 2}
+LINES
+operator="--config secrets/kiln_operator.conf" reader="--config secrets/kiln_reader.conf"
+ok kiln enqueue jobs.jsonl --batch b --no-wait --config secrets/kiln_producer.conf
+for i in $(seq 100); do
+    kiln batches $reader --json >out.txt 2>err.txt && grep -q '"whole":true' out.txt && break
+    sleep 0.1
+done
+fails 1 kiln wait b --timeout 60 $reader
+grep -h -i 'permission denied\|NOPERM\|lacks this right' scheduler.log worker.log && die "a right is missing"
+ok kiln jobs $reader --json
+json out.txt '[job["state"] for job in d].count("done") == 6'
+ok kiln status $reader --json
+json out.txt 'len(d["workers"]) == 1'
+ok kiln why 1 $reader
+ok kiln events --since 1h $reader
+
+# --- drained, killed and lost: leases come back under the same rights
+sed 's/red|blue|green/@step_ms=400 red|@step_ms=400 blue/; 2d' jobs.jsonl >more.jsonl
+ok kiln enqueue more.jsonl --batch c $operator
+kill -9 "${pids[1]}"
+"$kiln_bin/kiln-worker" --config secrets/kiln_worker.conf --id w2 >worker2.log 2>&1 &
+pids[1]=$!
+ok kiln wait c --timeout 60 $operator
+ok kiln cancel --batch b $operator
+ok kiln retry --batch b $operator
+ok kiln cancel --batch b $operator
+ok kiln favourite add 1 $operator
+ok kiln batch rm c --force $operator
+ok kiln gc --grace 0s --yes $operator --json
+json out.txt 'd["removed"] > 0 and d["failed"] == 0'
+grep -h -i 'permission denied\|NOPERM\|lacks this right' scheduler.log worker2.log && die "a right is missing"
+
+# --- what nobody may do
+refused() { "$@" >out.txt 2>&1; grep -q 'permission denied\|must be owner' out.txt || { cat out.txt; die "allowed: $*"; }; }
+for table in job batch image object event favourite worker schema_migrations; do
+    refused as reader "DELETE FROM $table"
+    refused as reader "INSERT INTO $table DEFAULT VALUES"
+    refused as worker "DELETE FROM $table"
+    refused as worker "DROP TABLE $table"
+    refused as scheduler "DROP TABLE $table"
+    refused as operator "TRUNCATE $table"
+done
+refused as reader "UPDATE job SET state = 0"
+refused as reader "CREATE TABLE t (i integer)"
+refused as worker "CREATE TABLE t (i integer)"
+refused as worker "UPDATE job SET prompt = 'x'"
+refused as worker "UPDATE job SET attempt = 0"
+refused as worker "INSERT INTO job DEFAULT VALUES"
+refused as worker "SELECT * FROM batch"
+refused as worker "SELECT * FROM image"
+refused as worker "CREATE ROLE r"
+refused as scheduler "DELETE FROM job"
+refused as scheduler "DELETE FROM image"
+refused as scheduler "UPDATE image SET prompt = 'x'"
+refused as scheduler "UPDATE schema_migrations SET version = 0"
+refused as operator "ALTER TABLE job DISABLE TRIGGER ALL"
+fails 77 kiln cancel --batch b $reader
+fails 77 kiln migrate --roles $operator
+fails 77 kiln enqueue jobs.jsonl --batch d --no-wait $reader
+acl() { local role=$1; shift; REDISCLI_AUTH=$(cat secrets/kiln_$role.redis) redis-cli -s "$redis_socket" --user "kiln_$role" "$@" 2>&1; }
+denied() { acl "$@" | grep -q NOPERM || die "allowed: $*"; }
+[ "$(acl worker PING)" = PONG ] || die "the worker's password does not open Redis"
+rd PING | grep -q NOAUTH || die "the default user still works"
+for role in scheduler worker operator reader producer; do
+    for command in 'FLUSHALL' 'CONFIG GET dir' 'KEYS x' 'ACL LIST' 'SHUTDOWN' 'SET other 1' 'EVAL 1 0'; do
+        denied $role $command
+    done
+done
+denied worker XADD 'kiln:{default}:intake' '*' a b
+denied worker XREAD STREAMS 'kiln:{default}:control' 0
+denied worker XADD 'kiln:{other}:events' '*' a b
+denied reader XADD 'kiln:{default}:control' '*' a b
+denied reader DEL 'kiln:{default}:intake'
+denied producer XREAD STREAMS 'kiln:{default}:intake' 0
+denied producer XADD 'kiln:{default}:events' '*' a b
+
+# --- an ordinary migration later covers tables that came since; a restored ledger has the rights too
+sql 'CREATE TABLE later (i integer)'
+refused as reader 'SELECT * FROM later'
+ok kiln migrate --config "$owner_conf"
+as reader 'SELECT * FROM later' || die "a new table is not covered"
+sql 'DROP TABLE later'
+kill "${pids[@]}"
+wait "${pids[@]}" 2>/dev/null
+pids=()
+ok kiln backup --out b1 --config secrets/kiln_reader.conf
+ok kiln restore b1 --yes --config "$owner_conf"
+ok kiln status $reader
+refused as reader 'DELETE FROM job'
+
+# --- Postgres over TLS: the certificate must be the one that was named
+openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost \
+    -keyout server.key -out server.crt >/dev/null 2>&1 || die "openssl made no certificate"
+openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout other.key -out other.crt >/dev/null 2>&1
+cp server.crt server.key "$pgdata/"
+chown --reference="$pgdata/PG_VERSION" "$pgdata/server.crt" "$pgdata/server.key"
+chmod 600 "$pgdata/server.key"
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+printf 'hostssl all all 127.0.0.1/32 scram-sha-256\n' >>"$pgdata/pg_hba.conf"
+bin=$(dirname "$(readlink -f "/proc/$(pid_of s postgres)/exe")")
+run_as() { if [ "$(id -u)" = 0 ]; then setpriv --reuid "$(stat -c %u "$pgdata/PG_VERSION")" --regid "$(stat -c %g "$pgdata/PG_VERSION")" --clear-groups "$@"; else "$@"; fi; }
+run_as "$bin/pg_ctl" -D "$pgdata" -m fast -w stop >/dev/null || die "Postgres does not stop"
+run_as "$bin/pg_ctl" -D "$pgdata" -w -l "$pgdata/tls.log" -o "-c ssl=on -c listen_addresses=127.0.0.1 -c port=$port -c unix_socket_directories=" start >/dev/null ||
+    die "Postgres does not start with TLS"
+tls="host=localhost hostaddr=127.0.0.1 port=$port dbname=$base user=kiln_reader passfile=$PWD/secrets/kiln_reader.pgpass"
+rd --user admin -a admin --no-auth-warning ACL SETUSER default on >/dev/null
+jobs_by() { kiln jobs --limit 1 --config "$owner_conf" --postgres "$tls $1"; }
+ok jobs_by "sslmode=verify-full sslrootcert=$PWD/server.crt"
+fails 69 jobs_by "sslmode=verify-full sslrootcert=$PWD/other.crt"
+says 'certificate verify failed'
+fails 69 jobs_by "sslmode=verify-full sslrootcert=$PWD/server.crt host=127.0.0.1"
+run_as "$bin/pg_ctl" -D "$pgdata" -m fast -w stop >/dev/null
+echo ok
