@@ -9,22 +9,37 @@
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-static int choose_dtype(const DiffusionZOptions *o, enum kt_dtype *ret, struct kiln_error *err)
+/* Eight bits are no saving where products of them have to be made plain first. */
+static int check_e4m3(int device, struct kiln_error *err)
+{
+    if (device == KT_CPU)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "dtype fp8 is not available on the CPU; use fp32 or bf16");
+    if (!kt_device_likes_e4m3(device))
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "dtype fp8 needs a GPU of compute capability 8.9 or later, which cuda:%d "
+                         "is not; use bf16",
+                         device);
+    return 0;
+}
+
+/* The device is open. */
+static int choose_dtype(struct kiln_engine *e, const DiffusionZOptions *o, struct kiln_error *err)
 {
     switch (o->dtype) {
     case DIFFUSIONZ_AUTO:
-        *ret = o->device_id >= 0 || kt_cpu_likes_bf16() ? KT_BF16 : KT_F32;
+        e->dtype = o->device_id >= 0 || kt_cpu_likes_bf16() ? KT_BF16 : KT_F32;
         return 0;
     case DIFFUSIONZ_FP32:
-        *ret = KT_F32;
+        e->dtype = KT_F32;
         return 0;
     case DIFFUSIONZ_BF16:
-        *ret = KT_BF16;
+        e->dtype = KT_BF16;
         return 0;
     case DIFFUSIONZ_FP8:
-        return kiln_fail(err, KILN_UNSUPPORTED,
-                         "dtype fp8 is not available on this device; use "
-                         "fp32 or bf16");
+        e->dtype = KT_BF16;
+        e->e4m3 = true;
+        return check_e4m3(o->device_id, err);
     default:
         return kiln_fail(err, KILN_BAD_INPUT, "dtype %d: there is no such dtype", o->dtype);
     }
@@ -62,9 +77,9 @@ static int load_parts(struct kiln_engine *e, const char *dir, bool drawn, struct
                                   e->weights, e->dtype, &e->text_encoder, err);
     if (code)
         return code;
-    code =
-        kiln_transformer_load(weights_in(path, dir, "transformer", drawn), &e->config.transformer,
-                              e->weights, e->dtype, &e->params, &e->transformer, err);
+    code = kiln_transformer_load(weights_in(path, dir, "transformer", drawn),
+                                 &e->config.transformer, e->weights, e->e4m3 ? KT_E4M3 : e->dtype,
+                                 &e->params, &e->transformer, err);
     if (code)
         return code;
     code = kiln_vae_load(weights_in(path, dir, "vae", drawn), &e->config.vae, e->weights, e->dtype,
@@ -86,7 +101,7 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool drawn,
         return kiln_fail(err, KILN_BAD_INPUT, "threads %d: 0 means all cores", o->threads);
     e->device = o->device_id;
     int code = kt_device_open(e->device, err);
-    code = code ? code : choose_dtype(o, &e->dtype, err);
+    code = code ? code : choose_dtype(e, o, err);
     code = code ? code : kiln_model_config_read(o->model_path, &e->config, err);
     if (!code && !drawn)
         code = kiln_model_hash(o->model_path, e->hash, err);

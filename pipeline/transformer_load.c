@@ -15,8 +15,9 @@ static void note_layer(struct kiln_param_table *params, struct kiln_linear_layer
             params->items[i].layer = layer;
 }
 
+/* e4m3: the large matrices are quantised. */
 static void load_block(struct kiln_weights *w, const struct kiln_transformer_config *c,
-                       const char *list, int index, bool modulated, struct kiln_block *b)
+                       const char *list, int index, bool modulated, bool e4m3, struct kiln_block *b)
 {
     char prefix[64];
     snprintf(prefix, sizeof prefix, "%s.%d.", list, index);
@@ -30,14 +31,16 @@ static void load_block(struct kiln_weights *w, const struct kiln_transformer_con
     kiln_weights_vector(w, &b->norm_attention_out, prefix, "attention_norm2.weight", n);
     kiln_weights_vector(w, &b->norm_ffn_in, prefix, "ffn_norm1.weight", n);
     kiln_weights_vector(w, &b->norm_ffn_out, prefix, "ffn_norm2.weight", n);
-    kiln_weights_pack(w, &b->qkv.weight, prefix, &qkv, n);
     if (c->qk_norm) {
         kiln_weights_vector(w, &b->q_norm, prefix, "attention.norm_q.weight", c->head_dim);
         kiln_weights_vector(w, &b->k_norm, prefix, "attention.norm_k.weight", c->head_dim);
     }
+    kiln_weights_quantise(w, e4m3);
+    kiln_weights_pack(w, &b->qkv.weight, prefix, &qkv, n);
     kiln_weights_linear(w, &b->out.weight, prefix, "attention.to_out.0", n, n);
     kiln_weights_pack(w, &b->gate_up.weight, prefix, &gate_up, n);
     kiln_weights_linear(w, &b->down.weight, prefix, "feed_forward.w2", n, ffn);
+    kiln_weights_quantise(w, false);
     if (modulated) {
         kiln_weights_linear(w, &b->modulation, prefix, "adaLN_modulation.0", 4 * n, c->time_width);
         kiln_weights_vector(w, &b->modulation_bias, prefix, "adaLN_modulation.0.bias", 4 * n);
@@ -75,24 +78,27 @@ int kiln_transformer_load(const char *dir, const struct kiln_transformer_config 
                           struct kiln_error *err)
 {
     struct kiln_weights *w;
-    int code = kiln_weights_open(dir, "cap_embedder.1.weight", scope, dtype, params, &w, err);
+    const bool e4m3 = dtype == KT_E4M3;
+    const enum kt_dtype plain = e4m3 ? KT_BF16 : dtype;
+    int code = kiln_weights_open(dir, "cap_embedder.1.weight", scope, plain, params, &w, err);
     if (code)
         return code;
     int refiner = config->refiner_layers, count = 2 * refiner + config->layers;
     struct kiln_transformer *t = calloc(1, sizeof *t + (size_t)count * sizeof t->blocks[0]);
     if (!t) {
         (void)!kiln_weights_close(w, NULL);
-        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the transformer", dir);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the transformer");
     }
     t->config = *config;
-    t->dtype = dtype;
+    t->dtype = plain;
     load_ends(w, t);
     for (int i = 0; i < refiner; i++) {
-        load_block(w, config, "noise_refiner", i, true, &t->blocks[i]);
-        load_block(w, config, "context_refiner", i, false, &t->blocks[refiner + i]);
+        load_block(w, config, "noise_refiner", i, true, e4m3, &t->blocks[i]);
+        /* Runs once a prompt: what there is to save would not be noticed. */
+        load_block(w, config, "context_refiner", i, false, false, &t->blocks[refiner + i]);
     }
     for (int i = 0; i < config->layers; i++)
-        load_block(w, config, "layers", i, true, &t->blocks[2 * refiner + i]);
+        load_block(w, config, "layers", i, true, e4m3, &t->blocks[2 * refiner + i]);
     for (int i = 0; i < count; i++) {
         note_layer(params, &t->blocks[i].qkv);
         note_layer(params, &t->blocks[i].out);

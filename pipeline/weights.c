@@ -17,6 +17,7 @@ struct kiln_weights {
     bool *used; /* by position in st */
     struct kt_scope *scope;
     enum kt_dtype dtype;
+    bool quantise;
     struct kiln_param_table *params;
     struct kiln_error error;
 };
@@ -307,10 +308,26 @@ void kiln_weights_table(struct kiln_weights *w, kt *slot, const char *prefix, co
     *slot = load_named(w, w->scope, prefix, name, "", 2, (int64_t[]){rows, cols});
 }
 
+void kiln_weights_quantise(struct kiln_weights *w, bool on)
+{
+    w->quantise = on;
+}
+
+/* A matrix made in `inner`, which is freed, in the form that is wanted of it. */
+static kt take_matrix(struct kiln_weights *w, struct kt_scope *inner, kt matrix)
+{
+    kt taken = matrix && w->quantise ? kt_quantise_rows(inner, matrix) : matrix;
+    taken = w->error.code ? NULL : kt_keep(w->scope, taken);
+    kt_scope_free(inner);
+    return taken;
+}
+
 void kiln_weights_linear(struct kiln_weights *w, kt *slot, const char *prefix, const char *module,
                          int64_t rows, int64_t cols)
 {
-    *slot = load_named(w, w->scope, prefix, module, ".weight", 2, (int64_t[]){rows, cols});
+    struct kt_scope *inner = kt_scope_child(w->scope);
+    *slot = take_matrix(
+        w, inner, load_named(w, inner, prefix, module, ".weight", 2, (int64_t[]){rows, cols}));
     note_param(w, prefix, module, slot, 0, rows, cols);
 }
 
@@ -340,17 +357,17 @@ static bool has_fused(const struct kiln_weights *w, const char *prefix,
 }
 
 /* The stack from its parts; ndim 2 for matrices, 1 for biases. */
-static kt load_parts(struct kiln_weights *w, const char *prefix, const struct kiln_pack *pack,
-                     const char *suffix, int ndim, int64_t cols)
+static kt load_parts(struct kiln_weights *w, struct kt_scope *scope, const char *prefix,
+                     const struct kiln_pack *pack, const char *suffix, int ndim, int64_t cols)
 {
     size_t n;
     (void)pack_rows(pack, &n);
-    struct kt_scope *parts = kt_scope_child(w->scope);
+    struct kt_scope *parts = kt_scope_child(scope);
     kt each[3] = {NULL};
     for (size_t i = 0; i < n; i++)
         each[i] = load_named(w, parts, prefix, pack->modules[i], suffix, ndim,
                              (int64_t[]){pack->rows[i], cols});
-    kt whole = w->error.code ? NULL : kt_keep(w->scope, kt_cat(parts, each, n, 0));
+    kt whole = w->error.code ? NULL : kt_keep(scope, kt_cat(parts, each, n, 0));
     kt_scope_free(parts);
     return whole;
 }
@@ -360,11 +377,11 @@ void kiln_weights_pack(struct kiln_weights *w, kt *slot, const char *prefix,
 {
     size_t n;
     int64_t total = pack_rows(pack, &n), row = 0;
-    if (has_fused(w, prefix, pack))
-        *slot =
-            load_named(w, w->scope, prefix, pack->fused, ".weight", 2, (int64_t[]){total, cols});
-    else
-        *slot = load_parts(w, prefix, pack, ".weight", 2, cols);
+    struct kt_scope *inner = kt_scope_child(w->scope);
+    kt whole = has_fused(w, prefix, pack) ? load_named(w, inner, prefix, pack->fused, ".weight", 2,
+                                                       (int64_t[]){total, cols})
+                                          : load_parts(w, inner, prefix, pack, ".weight", 2, cols);
+    *slot = take_matrix(w, inner, whole);
     for (size_t i = 0; i < n; i++) {
         note_param(w, prefix, pack->modules[i], slot, row, pack->rows[i], cols);
         row += pack->rows[i];
@@ -374,5 +391,5 @@ void kiln_weights_pack(struct kiln_weights *w, kt *slot, const char *prefix,
 void kiln_weights_pack_bias(struct kiln_weights *w, kt *slot, const char *prefix,
                             const struct kiln_pack *pack)
 {
-    *slot = load_parts(w, prefix, pack, ".bias", 1, 0);
+    *slot = load_parts(w, w->scope, prefix, pack, ".bias", 1, 0);
 }

@@ -25,7 +25,8 @@ struct kiln_linear_layer;
 struct kiln_param {
     char name[KILN_PARAM_NAME_MAX]; /* "layers.0.attention.to_q" */
     kt *slot;
-    struct kiln_linear_layer *layer; /* whose weight *slot is, if kiln_linear() multiplies with it */
+    struct kiln_linear_layer
+        *layer; /* whose weight *slot is, if kiln_linear() multiplies with it */
     int64_t row, rows, cols;
 };
 struct kiln_param_table {
@@ -54,6 +55,10 @@ void kiln_weights_linear(struct kiln_weights *w, kt *slot, const char *prefix, c
                          int64_t rows, int64_t cols);
 void kiln_weights_conv(struct kiln_weights *w, kt *slot, const char *prefix, const char *module,
                        int64_t out, int64_t in, int64_t kernel);
+
+/* While on, linear and pack leave quantised rows (kt_quantise_rows) in their slot and nothing
+ * else. */
+void kiln_weights_quantise(struct kiln_weights *w, bool on);
 
 /* Several linear layers of one input, stacked by rows into one matrix (and one bias). */
 struct kiln_pack {
