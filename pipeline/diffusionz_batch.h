@@ -31,8 +31,9 @@ typedef struct DiffusionZLora {
 typedef struct DiffusionZItem {
     const char *prompt, *negative_prompt; /* lent for the call; negative NULL = "" */
     uint64_t seed;
-    const int32_t
-        *cancel; /* NULL, or read (atomically) before each step: nonzero stops this item */
+    /* NULL, or read (atomically) before each step of this item and before its decode: nonzero stops
+     * it.  A GPU has been asked for up to two steps more by then.  A picture that is done stays. */
+    const int32_t *cancel;
 } DiffusionZItem;
 
 typedef struct DiffusionZBatch {
@@ -44,7 +45,9 @@ typedef struct DiffusionZBatch {
     int32_t lora_count;
     int32_t keep_trajectory; /* also return the state before every step */
     int32_t skip_decode;     /* latents only: kind "latent-cache" */
-    int32_t *progress;       /* NULL, or set (atomically) to the steps that all items have done */
+    /* NULL, or set (atomically) as steps end: those of all items together, divided by the number of
+     * items, which run one after the other.  num_steps in the end. */
+    int32_t *progress;
 } DiffusionZBatch;
 
 typedef struct DiffusionZOutput {
@@ -57,6 +60,8 @@ typedef struct DiffusionZOutput {
     int32_t latent_channels, latent_height, latent_width; /* 16, height/8, width/8 for Z-Image */
 } DiffusionZOutput;
 
+/* They add up to the call's.  On a GPU an item is decoded beside the steps of the next one: that is
+ * within denoise_ms, and decode_ms is what was left to wait for after the last step. */
 typedef struct DiffusionZTimes {
     double lora_ms, text_ms, denoise_ms, decode_ms;
 } DiffusionZTimes;

@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "kernels/rgb8.h"
-#include "pipeline/context.h"
 #include "tests/gpu/gpu.h"
 
 #define LONG_PROMPT                                                                                \
@@ -397,21 +396,6 @@ static void too_little_memory_costs_speed_or_the_picture(void **state)
 }
 
 /* --- what breaks ------------------------------------------------------------------------------ */
-
-/* Features that are no numbers, as a broken text encoder would give them, under one prompt. */
-static void poison(DiffusionZContext *ctx, const char *prompt)
-{
-    struct kiln_engine *e = ctx->engine;
-    struct kt_scope *s = kt_scope_new(e->device);
-    int64_t width = e->config.transformer.caption_width;
-    float *values = malloc(8 * (size_t)width * sizeof *values);
-    for (int64_t i = 0; i < 8 * width; i++)
-        values[i] = NAN;
-    kiln_feature_cache_put(e->features, prompt, strlen(prompt), e->device,
-                           kt_from_host(s, values, KT_F32, e->dtype, 2, (int64_t[]){8, width}));
-    kt_scope_free(s);
-    free(values);
-}
 
 static void a_latent_that_is_not_finite_fails_alone(void **state)
 {

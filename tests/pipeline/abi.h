@@ -12,6 +12,9 @@
 
 #include <cmocka.h>
 
+#include <math.h>
+
+#include "pipeline/context.h"
 #include "pipeline/diffusionz_batch.h"
 #include "schemas/error.h"
 
@@ -41,6 +44,21 @@ static inline DiffusionZParams small_picture(int64_t seed)
 {
     return (DiffusionZParams){
         .prompt = "a red circle", .width = 64, .height = 64, .num_steps = 1, .seed = seed};
+}
+
+/* Puts features that are no numbers under one prompt, as a broken text encoder would. */
+static inline void poison(DiffusionZContext *ctx, const char *prompt)
+{
+    struct kiln_engine *e = ctx->engine;
+    const int64_t shape[2] = {8, e->config.transformer.caption_width};
+    struct kt_scope *s = kt_scope_new(e->device);
+    float *values = malloc((size_t)(shape[0] * shape[1]) * sizeof *values);
+    for (int64_t i = 0; i < shape[0] * shape[1]; i++)
+        values[i] = NAN;
+    kiln_feature_cache_put(e->features, prompt, strlen(prompt), e->device,
+                           kt_from_host(s, values, KT_F32, e->dtype, 2, shape));
+    kt_scope_free(s);
+    free(values);
 }
 
 #endif

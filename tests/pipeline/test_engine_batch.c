@@ -96,6 +96,51 @@ static void a_raised_flag_stops_one_item(void **state)
     diffusionz_release_outputs(out, 2);
 }
 
+static void progress_ends_at_the_steps_whatever_ended_the_items(void **state)
+{
+    (void)state;
+    const int32_t up = 1;
+    int32_t progress = -1;
+    DiffusionZItem four[4] = {items[0], items[1], items[2], items[3]};
+    DiffusionZOutput out[4];
+    for (int i = 0; i < 4; i++)
+        four[i].cancel = &up;
+    const DiffusionZBatch batch = {.items = four,
+                                   .item_count = 4,
+                                   .width = SIDE,
+                                   .height = SIDE,
+                                   .num_steps = 3,
+                                   .progress = &progress};
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(out[i].error_code, KILN_CANCELLED);
+    assert_int_equal(progress, 3);
+    diffusionz_release_outputs(out, 4);
+}
+
+static void a_latent_that_is_not_finite_fails_alone(void **state)
+{
+    (void)state;
+    DiffusionZItem mixed[3] = {items[0], items[0], items[1]};
+    DiffusionZOutput out[3], alone;
+    mixed[1].prompt = "poison";
+    poison(ctx, mixed[1].prompt);
+    for (int round = 0; round < 2; round++) {
+        run(mixed, 3, out);
+        assert_int_equal(out[1].error_code, KILN_DEVICE);
+        assert_string_equal(out[1].error_msg, "non-finite latent at step 1 of 3");
+        assert_null(out[1].rgb);
+        for (int i = 0; i < 3; i += 2) {
+            run(&mixed[i], 1, &alone);
+            assert_int_equal(out[i].error_code, 0);
+            assert_memory_equal(out[i].latent, alone.latent, LATENT_VALUES * sizeof(float));
+            assert_memory_equal(out[i].rgb, alone.rgb, SIDE * SIDE * 3);
+            diffusionz_release_outputs(&alone, 1);
+        }
+        diffusionz_release_outputs(out, 3);
+    }
+}
+
 static void latents_without_a_picture(void **state)
 {
     (void)state;
@@ -241,6 +286,8 @@ int main(void)
         cmocka_unit_test(neighbours_change_nothing),
         cmocka_unit_test(one_bad_item_fails_alone),
         cmocka_unit_test(a_raised_flag_stops_one_item),
+        cmocka_unit_test(progress_ends_at_the_steps_whatever_ended_the_items),
+        cmocka_unit_test(a_latent_that_is_not_finite_fails_alone),
         cmocka_unit_test(latents_without_a_picture),
         cmocka_unit_test(lora_leaves_the_same_bits),
         cmocka_unit_test(threads_change_nothing),

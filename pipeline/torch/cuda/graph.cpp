@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -51,13 +52,17 @@ static void leave_pool(const recorded_graph &r)
         p.graphs--;
 }
 
-/* After a recording that could not be ended, LibTorch still sends allocations to its pool.  Each
- * half of this may have been done already. */
+/* After a recording that could not be ended, LibTorch still sends allocations to its pool, those on
+ * the device and of pinned memory.  Either half may have been ended already. */
 static void abandon_pool(const recorded_graph &r)
 {
     try {
         c10::cuda::CUDACachingAllocator::endAllocateToPool(r.device, r.pool);
         c10::cuda::CUDACachingAllocator::releasePool(r.device, r.pool);
+    } catch (const std::exception &) {
+    }
+    try {
+        at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(r.pool);
     } catch (const std::exception &) {
     }
     std::lock_guard<std::mutex> lock(pools_lock);
