@@ -30,7 +30,9 @@
 
 struct kiln_engine {
     struct kiln_model_config config;
-    char name[KILN_NAME_MAX + 1]; /* of the model's directory */
+    char *dir;                    /* the model's directory, */
+    bool drawn;                   /* whose weights were not read but drawn at random */
+    char name[KILN_NAME_MAX + 1]; /* of the directory */
     char hash[KILN_MODEL_HASH_LEN + 1];
     int device, threads;
     enum kt_dtype dtype;      /* of activations and plain weights */
@@ -61,6 +63,8 @@ int kiln_engine_open_random(const DiffusionZOptions *options, struct kiln_engine
                             struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_engine_close(struct kiln_engine *e); /* accepts NULL */
 
+/* Makes e->loras when the weights are loaded. */
+int kiln_engine_loras_open(struct kiln_engine *e, struct kiln_error *err) KILN_MUST_CHECK;
 /* Makes this set the one in place now, as kiln_loras_set does. */
 int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, size_t count,
                       struct kiln_error *err) KILN_MUST_CHECK;

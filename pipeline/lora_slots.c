@@ -27,27 +27,37 @@ struct bank {
 /* A matrix of the model, whatever is in place now. */
 struct matrix {
     kt pristine;
+    kt plain;  /* what a quantised one was made of; NULL: not loaded */
     kt copy;   /* NULL: not made */
     bool same; /* the copy's values are the pristine ones */
 };
 
 struct kiln_lora_slots {
     int device;
+    struct kiln_lora_plain plain;   /* load NULL: there is no such source */
     struct kiln_lora_layout layout; /* for its places alone: those of all layouts of the model */
     struct matrix *matrices;        /* by place */
-    struct kt_scope *scope;         /* of the copies */
+    struct kt_scope *scope;         /* of copies and plain matrices */
     struct bank banks[CLASSES];
 };
 
+static bool quantised(const struct matrix *m)
+{
+    return kt_dtype_of(m->pristine) == KT_E4M3;
+}
+
 /* --- making and freeing ----------------------------------------------------------------------- */
 
-struct kiln_lora_slots *kiln_lora_slots_new(const struct kiln_param_table *params, int device)
+struct kiln_lora_slots *kiln_lora_slots_new(const struct kiln_param_table *params, int device,
+                                            const struct kiln_lora_plain *plain)
 {
     struct kiln_lora_slots *l = calloc(1, sizeof *l);
     struct kiln_error err;
     if (!l)
         return NULL;
     l->device = device;
+    if (plain)
+        l->plain = *plain;
     l->scope = kt_scope_new(device);
     l->matrices = calloc(params->count + 1, sizeof *l->matrices);
     int code = kiln_lora_layout_init(&l->layout, params, 16, KT_F32, &err);
@@ -124,9 +134,35 @@ static bool copied(const struct kiln_lora_slots *l, size_t place, bool merged)
     return merged || !l->layout.places[place].layer;
 }
 
+/* Takes the plain matrices behind quantised weights from the source, all of them or none. */
+static int load_plain(struct kiln_lora_slots *l, struct kiln_error *err)
+{
+    const size_t modules = l->layout.params->count;
+    bool missing = false;
+    for (size_t i = 0; i < l->layout.count; i++)
+        missing = missing || (quantised(&l->matrices[i]) && !l->matrices[i].plain);
+    if (!missing)
+        return 0;
+    struct kt_scope *s = kt_scope_new(l->device);
+    kt *matrices = calloc(modules + 1, sizeof *matrices);
+    int code = s && matrices ? l->plain.load(l->plain.arg, s, matrices, err)
+                             : kiln_fail(err, KILN_NO_MEMORY, "no memory for plain weights");
+    for (size_t i = 0; !code && i < modules; i++) {
+        struct matrix *m = &l->matrices[l->layout.place_of[i]];
+        if (quantised(m) && !m->plain)
+            m->plain = kt_keep(l->scope, matrices[i]);
+    }
+    free(matrices);
+    kt_scope_free(s);
+    return code;
+}
+
 /* Makes the copies that are missing: all of them, or none where memory is short. */
 static int make_copies(struct kiln_lora_slots *l, bool merged, struct kiln_error *err)
 {
+    int loaded = merged ? load_plain(l, err) : 0;
+    if (loaded)
+        return loaded;
     struct kt_scope *s = kt_scope_new(l->device);
     kt *made = calloc(l->layout.count + 1, sizeof *made);
     for (size_t i = 0; made && i < l->layout.count; i++)
@@ -150,10 +186,12 @@ size_t kiln_lora_slots_missing(const struct kiln_lora_slots *l)
     for (size_t i = 0; i < l->layout.count; i++) {
         const struct matrix *m = &l->matrices[i];
         const struct kiln_lora_place *p = &l->layout.places[i];
-        size_t size = kt_dtype_of(m->pristine) == KT_F32 ? 4 : 2;
-        if (kt_dtype_of(m->pristine) == KT_E4M3)
+        size_t values = (size_t)(p->rows * p->cols);
+        size_t size = quantised(m) ? 1 : kt_dtype_of(m->pristine) == KT_F32 ? 4 : 2;
+        if (quantised(m) && !l->plain.load)
             return SIZE_MAX;
-        bytes += m->copy ? 0 : (size_t)(p->rows * p->cols) * size;
+        bytes += m->copy ? 0 : values * size;
+        bytes += quantised(m) && !m->plain ? values * 2 : 0;
     }
     return bytes;
 }
@@ -163,8 +201,9 @@ size_t kiln_lora_slots_missing(const struct kiln_lora_slots *l)
 static void write_matrix(struct kt_scope *s, struct matrix *m, const struct pair *pair,
                          bool touched)
 {
-    if (touched)
-        kt_merge_low_rank(s, m->copy, m->pristine, pair->up, pair->down);
+    /* Where nothing touches it, the pair is zero: that makes of a quantised one what it was. */
+    if (touched || (quantised(m) && !m->same))
+        kt_merge_low_rank(s, m->copy, quantised(m) ? m->plain : m->pristine, pair->up, pair->down);
     else if (!m->same)
         kt_copy_into(s, m->copy, m->pristine);
     m->same = !touched;

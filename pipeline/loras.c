@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "pipeline/lora_merge.h"
-#include "pipeline/lora_slots.h"
 #include "pipeline/torch/load.h"
 
 /* What copies of the weights leave to pictures on a device. */
@@ -18,11 +17,12 @@ struct kiln_loras {
     struct kiln_lora_slots *slots;
     struct kiln_lora_stack now; /* in the slots */
     bool by_files;              /* what is in place, is so through merge */
+    bool quantised;             /* some weight is: then files cannot be merged into it */
     int arrangement, files_merged;
 };
 
 struct kiln_loras *kiln_loras_new(const struct kiln_param_table *params, int device,
-                                  enum kt_dtype dtype)
+                                  enum kt_dtype dtype, const struct kiln_lora_plain *plain)
 {
     struct kiln_loras *l = calloc(1, sizeof *l);
     if (!l)
@@ -31,7 +31,9 @@ struct kiln_loras *kiln_loras_new(const struct kiln_param_table *params, int dev
     l->merge = kiln_lora_merge_new(params, device);
     l->cache = kiln_lora_cache_new(params, device, dtype == KT_F32 ? KT_F32 : KT_BF16,
                                    KILN_LORA_CACHE_BYTES);
-    l->slots = kiln_lora_slots_new(params, device);
+    l->slots = kiln_lora_slots_new(params, device, plain);
+    for (size_t i = 0; i < params->count; i++)
+        l->quantised = l->quantised || kt_dtype_of(*params->items[i].slot) == KT_E4M3;
     if (l->merge && l->cache && l->slots)
         return l;
     kiln_loras_free(l);
@@ -154,7 +156,7 @@ int kiln_loras_set(struct kiln_loras *l, const struct kiln_lora_use *uses, size_
     }
     code = set_in_slots(l, &stack, ret_changed, err);
     /* Ranks too high for slots; or a kind of file that nobody reads, which is then said again. */
-    if (code == KILN_UNSUPPORTED && kiln_lora_slots_missing(l->slots) != SIZE_MAX)
+    if (code == KILN_UNSUPPORTED && !l->quantised)
         code = set_by_files(l, uses, count, ret_changed, err);
     return code;
 }

@@ -5,24 +5,23 @@
  * stays where it is (lora_slots.h):
  *
  *     merged, if the device has room for a copy of the matrices: then a step costs nothing more
- *     beside the weights, if not, or if the weights are quantised
+ *     beside the weights, if not
  *
  * A set whose ranks exceed KILN_LORA_RANK_MAX is merged there, too, as on the CPU.
  */
 #ifndef KILN_LORAS_H
 #define KILN_LORAS_H
 
-#include "pipeline/lora_stack.h"
-#include "pipeline/weights.h"
+#include "pipeline/lora_slots.h"
 
 enum kiln_lora_mode { KILN_LORA_AUTO, KILN_LORA_FILES, KILN_LORA_MERGED, KILN_LORA_BESIDE };
 
 struct kiln_loras;
 
-/* params and the slots they point to must outlive it.  dtype: of the model's arithmetic.  NULL
- * without memory. */
+/* params and the slots they point to must outlive it.  dtype: of the model's arithmetic, KT_F32 or
+ * KT_BF16.  plain: see lora_slots.h; may be NULL.  NULL without memory. */
 struct kiln_loras *kiln_loras_new(const struct kiln_param_table *params, int device,
-                                  enum kt_dtype dtype);
+                                  enum kt_dtype dtype, const struct kiln_lora_plain *plain);
 void kiln_loras_free(struct kiln_loras *l); /* restores the weights; accepts NULL */
 
 /* How sets are put in place from now on; takes the present one away. */

@@ -13,6 +13,7 @@
 
 #include "schemas/log.h"
 #include "schemas/names.h"
+#include "storage/backoff.h"
 
 int kiln_page_init(struct kiln_page *page, struct kiln_ledger *ledger, const char *pool,
                    struct kiln_error *err)
@@ -24,7 +25,9 @@ int kiln_page_init(struct kiln_page *page, struct kiln_ledger *ledger, const cha
     page->jobs = calloc(KILN_PAGE_JOBS, sizeof(*page->jobs));
     page->lacks = calloc(KILN_PAGE_JOBS, sizeof(*page->lacks));
     page->ends = calloc(KILN_PAGE_ENTRIES, sizeof(*page->ends));
-    if (page->expand && page->jobs && page->lacks && page->ends)
+    page->beyond = calloc(KILN_PAGE_JOBS, sizeof(*page->beyond));
+    if (page->expand && page->jobs && page->lacks && page->ends && page->beyond &&
+        kiln_gate_new(ledger, pool, &page->gate, err) == 0)
         return 0;
     kiln_page_release(page);
     return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page of jobs");
@@ -38,6 +41,8 @@ void kiln_page_release(struct kiln_page *page)
     free(page->jobs);
     free(page->lacks);
     free(page->ends);
+    free(page->beyond);
+    kiln_gate_free(page->gate);
     memset(page, 0, sizeof(*page));
 }
 
@@ -275,13 +280,37 @@ static int flush_singly(struct kiln_page *page, struct kiln_error *err)
     return 0;
 }
 
+/* Takes those beyond a quota out of the page. */
+static int pass_gate(struct kiln_page *page, struct kiln_error *err)
+{
+    size_t beyond = 0, kept = 0;
+    int rc = kiln_gate_judge(page->gate, page->jobs, page->job_count, kiln_clock_ms(), page->beyond,
+                             &beyond, err);
+    if (rc || beyond == 0)
+        return rc;
+    for (size_t i = 0; i < page->job_count; i++) {
+        if (page->beyond[i]) {
+            drop_job(&page->jobs[i]);
+            continue;
+        }
+        page->jobs[kept] = page->jobs[i];
+        page->lacks[kept++] = page->lacks[i];
+    }
+    page->job_count = kept;
+    page->offered -= beyond;
+    page->refused += beyond;
+    return 0;
+}
+
 int kiln_page_flush(struct kiln_page *page, struct kiln_error *err)
 {
     if (page->job_count == 0)
         return 0;
     uint64_t inserted = 0;
-    int rc = number_jobs(page, err);
+    int rc = pass_gate(page, err);
     if (rc == 0)
+        rc = number_jobs(page, err);
+    if (rc == 0 && page->job_count > 0)
         rc = kiln_ledger_insert_jobs(page->ledger, page->pool, page->jobs, page->job_count,
                                      &inserted, err);
     if (rc == KILN_BAD_INPUT)

@@ -2,6 +2,7 @@
 #ifndef KILN_INTAKE_PAGE_H
 #define KILN_INTAKE_PAGE_H
 
+#include "scheduler/gate.h"
 #include "schemas/expand.h"
 #include "schemas/wire.h"
 #include "storage/bus.h"
@@ -27,6 +28,8 @@ struct kiln_page {
     const char *pool;
     struct kiln_job_context context;
     struct kiln_expand *expand;
+    struct kiln_gate *gate;
+    bool *beyond;               /* [KILN_PAGE_JOBS], of the gate's judgement */
     struct kiln_new_job *jobs;  /* [KILN_PAGE_JOBS] */
     enum kiln_page_lack *lacks; /* of each of them */
     size_t job_count;
@@ -45,7 +48,8 @@ void kiln_page_clear(struct kiln_page *page);
  * ledger and is no failure. */
 int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
                   struct kiln_error *err) KILN_MUST_CHECK;
-/* Numbers and inserts the jobs so far.  If the ledger refuses the lot as bad input, one by one. */
+/* Numbers and inserts the jobs so far, but for those beyond their tenants' quotas.  If the ledger
+ * refuses the lot as bad input, one by one. */
 int kiln_page_flush(struct kiln_page *page, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "scheduler/day_quota.h"
 #include "scheduler/intake.h"
 #include "scheduler/window.h"
 #include "schemas/digest.h"
@@ -34,6 +35,7 @@ struct kiln_standing {
     char (*keys)[KEY_MAX];     /* [KILN_TOP_UP_MAX] */
     size_t job_count, job_bytes, wanted;
     struct kiln_error fault; /* a line that makes no jobs any more */
+    struct kiln_day_quota day;
 };
 
 /* --- opening --------------------------------------------------------------------------------- */
@@ -268,7 +270,9 @@ int kiln_standing_step(struct kiln_standing *standing, uint64_t *ret_made, bool 
     *ret_made = 0;
     *ret_more = false;
     drop_orders(standing);
-    int rc = kiln_ledger_orders_due(standing->ledger, standing->pool, keep_order, standing, err);
+    int rc = kiln_day_quota_mind(&standing->day, standing->ledger, standing->pool, err);
+    if (rc == 0)
+        rc = kiln_ledger_orders_due(standing->ledger, standing->pool, keep_order, standing, err);
     for (size_t i = 0; i < standing->order_count && rc == 0; i++) {
         struct kiln_order_due *order = &standing->orders[i];
         bool open = true;

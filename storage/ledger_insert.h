@@ -54,4 +54,8 @@
 void kiln_bind_jobs(struct kiln_params *params, const struct kiln_new_job *jobs, size_t count,
                     const uint64_t *ids);
 
+/* ids[i] = the batch row of jobs[i], made if it is not there. */
+int kiln_batch_ids(struct kiln_ledger *ledger, const char *pool, const struct kiln_new_job *jobs,
+                   size_t count, uint64_t *ids, struct kiln_error *err) KILN_MUST_CHECK;
+
 #endif

@@ -63,8 +63,8 @@ static bool resolve(const PGresult *rows, const struct kiln_new_job *jobs, size_
 }
 
 /* ids[i] = the batch row of jobs[i], made if it is not there. */
-static int batch_ids(struct kiln_ledger *ledger, const char *pool, const struct kiln_new_job *jobs,
-                     size_t count, uint64_t *ids, struct kiln_error *err)
+int kiln_batch_ids(struct kiln_ledger *ledger, const char *pool, const struct kiln_new_job *jobs,
+                   size_t count, uint64_t *ids, struct kiln_error *err)
 {
     static const struct kiln_statement find = {
         "batches_find", "SELECT id, name FROM batch WHERE pool = $1 AND name = ANY ($2::text[])"};
@@ -212,7 +212,7 @@ int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
     if (!ids)
         return kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory for %zu jobs", count);
     uint64_t inserted = 0;
-    int rc = count ? batch_ids(ledger, pool, jobs, count, ids, err) : 0;
+    int rc = count ? kiln_batch_ids(ledger, pool, jobs, count, ids, err) : 0;
     for (size_t at = 0; rc == 0 && at < count;) {
         size_t n = chunk_of(jobs + at, count - at);
         rc = insert_chunk(ledger, pool, jobs + at, n, ids + at, &inserted, err);
@@ -230,7 +230,7 @@ static int batch_of(struct kiln_ledger *ledger, const char *pool, const char *ba
                     uint64_t *ret_id, struct kiln_error *err)
 {
     struct kiln_new_job named = {.job = {.batch = (char *)batch}}; /* read only */
-    return batch_ids(ledger, pool, &named, 1, ret_id, err);
+    return kiln_batch_ids(ledger, pool, &named, 1, ret_id, err);
 }
 
 /* --- numbers for jobs that name none --------------------------------------------------------- */

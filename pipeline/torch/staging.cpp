@@ -59,6 +59,14 @@ void kt_add_product(kt_scope *s, kt y, kt x, kt weight)
 
 void kt_merge_low_rank(kt_scope *s, kt target, kt base, kt up, kt down)
 {
-    run_void(s, "merge_low_rank", {target, base, up, down},
-             [&] { at::addmm_out(target->t, base->t, up->t, down->t); });
+    run_void(s, "merge_low_rank", {target, base, up, down}, [&] {
+        if (!target->scale.defined()) {
+            at::addmm_out(target->t, base->t, up->t, down->t);
+            return;
+        }
+        const at::Tensor sum = at::addmm(base->t, up->t, down->t);
+        const kt_tensor rows = kiln::quantised(sum, KT_E4M3_ONLY);
+        target->t.copy_(rows.t);
+        target->scale.copy_(rows.scale);
+    });
 }

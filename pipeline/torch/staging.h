@@ -30,7 +30,7 @@ kt kt_view_bytes(struct kt_scope *s, kt bytes, size_t offset, enum kt_dtype dtyp
 
 /* Changes y [rows,N]: += x weight^T, for x [rows,K] and weight [N,K]. */
 void kt_add_product(struct kt_scope *s, kt y, kt x, kt weight);
-/* Changes target [N,K]: = base + up[N,R] down[R,K], rounded once. */
+/* Changes target [N,K]: = base + up[N,R] down[R,K], rounded once; target may be quantised rows. */
 void kt_merge_low_rank(struct kt_scope *s, kt target, kt base, kt up, kt down);
 
 #ifdef __cplusplus

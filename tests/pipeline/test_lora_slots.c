@@ -163,6 +163,110 @@ static void memory_stays_within_an_arrangement(void **state)
     }
 }
 
+/* --- quantised weights ------------------------------------------------------------------------ */
+
+/* The model once more, with its large matrices in e4m3. */
+struct quantised {
+    struct kt_scope *scope;
+    struct kiln_param_table params;
+    struct kiln_transformer *t;
+    struct kiln_loras *loras;
+    int loads; /* of the plain matrices */
+};
+
+static void load_transformer(struct kt_scope *scope, enum kt_dtype dtype,
+                             struct kiln_param_table *params, struct kiln_transformer **ret)
+{
+    struct kiln_error err;
+    if (kiln_transformer_load(golden("models/plain/transformer"), &engine->config.transformer,
+                              scope, dtype, params, ret, &err))
+        fail_msg("%s", err.text);
+}
+
+static int load_plain(void *arg, struct kt_scope *scope, kt *ret, struct kiln_error *err)
+{
+    struct quantised *q = arg;
+    struct kiln_param_table params = {0};
+    struct kiln_transformer *t;
+    (void)err;
+    load_transformer(scope, KT_BF16, &params, &t);
+    for (size_t i = 0; i < params.count; i++)
+        ret[i] = *params.items[i].slot;
+    kiln_param_table_release(&params);
+    kiln_transformer_free(t);
+    q->loads++;
+    return 0;
+}
+
+static float *values_of(struct kt_scope *s, kt x, size_t *ret_count)
+{
+    *ret_count = (size_t)(kt_size(x, 0) * kt_size(x, 1));
+    float *values = malloc(*ret_count * sizeof *values);
+    assert_non_null(values);
+    kt_to_host_f32(s, x, values, *ret_count);
+    return values;
+}
+
+/* Rows of noise through the first block's gate_up, which the set of the engine is in, too. */
+static struct lora_gap products_gap(const struct quantised *q, double *ret_effect)
+{
+    struct kt_scope *s = kt_scope_new(KT_CPU);
+    struct kiln_error err;
+    size_t n;
+    const struct kiln_linear_layer *want = &kiln_joint_block(engine->transformer, 0)->gate_up;
+    const kt x = kt_randn(s, 9, 2, (int64_t[]){64, kt_size(want->weight, 1)});
+    float *b = values_of(s, kiln_linear(s, x, want), &n);
+    float *a =
+        values_of(s, kiln_linear(s, kt_to(s, x, KT_BF16), &kiln_joint_block(q->t, 0)->gate_up), &n);
+    kiln_loras_mode(engine->loras, KILN_LORA_AUTO);
+    float *without = values_of(s, kiln_linear(s, x, want), &n);
+    struct lora_gap gap = lora_rig_gap(a, b, n);
+    *ret_effect = lora_rig_gap(without, b, n).relative;
+    assert_int_equal(kt_scope_check(s, &err), 0);
+    free(a);
+    free(b);
+    free(without);
+    kt_scope_free(s);
+    return gap;
+}
+
+static void quantised_weights_take_both_ways(void **state)
+{
+    (void)state;
+    const enum kiln_lora_mode modes[3] = {KILN_LORA_BESIDE, KILN_LORA_MERGED, KILN_LORA_MERGED};
+    const struct kiln_lora_use uses[2] = {{golden("loras/kohya.safetensors"), 1},
+                                          {golden("loras/second.safetensors"), 1}};
+    struct quantised q = {.scope = kt_scope_new(KT_CPU)};
+    const struct kiln_lora_plain plain = {load_plain, &q};
+    struct kiln_error err;
+    bool changed;
+    load_transformer(q.scope, KT_E4M3, &q.params, &q.t);
+    q.loras = kiln_loras_new(&q.params, KT_CPU, KT_BF16, &plain);
+    const struct kiln_linear_layer *layer = &kiln_joint_block(q.t, 0)->gate_up, bare = *layer;
+    assert_int_equal(kt_dtype_of(bare.weight), KT_E4M3);
+    for (int i = 0; i < 3; i++) {
+        double effect;
+        kiln_loras_mode(q.loras, modes[i]);
+        if (kiln_loras_set(q.loras, uses, 2, &changed, &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(kiln_loras_set(engine->loras, uses, 2, &changed, &err), 0);
+        struct lora_gap gap = products_gap(&q, &effect);
+        printf("e4m3 %s: relative %.2e, cosine %.6f; the set moves it by %.2e\n",
+               i ? "merged" : "beside", gap.relative, gap.cosine, effect);
+        assert_true(gap.relative < 0.05 && gap.cosine > 0.999);
+        assert_true(effect > 2 * gap.relative);
+        assert_int_equal(kt_dtype_of(layer->weight), KT_E4M3);
+        assert_int_equal(layer->weight == bare.weight, modes[i] == KILN_LORA_BESIDE);
+    }
+    kiln_loras_mode(q.loras, KILN_LORA_AUTO);
+    assert_memory_equal(layer, &bare, sizeof bare);
+    assert_int_equal(q.loads, 1);
+    kiln_loras_free(q.loras);
+    kiln_param_table_release(&q.params);
+    kiln_transformer_free(q.t);
+    kt_scope_free(q.scope);
+}
+
 /* --- what does not fit ------------------------------------------------------------------------ */
 
 /* A pair for one module of `cols` inputs and 48 outputs. */
@@ -356,6 +460,7 @@ int main(void)
         cmocka_unit_test(several_at_once_are_a_sum),
         cmocka_unit_test(a_thousand_switches_leave_no_trace),
         cmocka_unit_test(memory_stays_within_an_arrangement),
+        cmocka_unit_test(quantised_weights_take_both_ways),
         cmocka_unit_test(a_rank_beyond_all_classes_is_merged_from_its_file),
         cmocka_unit_test(what_cannot_be_used_is_named_and_changes_nothing),
         cmocka_unit_test(the_cache_keeps_what_was_used_last),

@@ -2,6 +2,7 @@
  * is answered with none. */
 #include "storage/ledger.h"
 #include "storage/ledger_backfill.h"
+#include "storage/ledger_quota.h"
 
 int kiln_ledger_holds(struct kiln_ledger *ledger, const char *pool, bool lifted,
                       kiln_each_hold *each, void *arg, struct kiln_error *err)
@@ -45,5 +46,42 @@ int kiln_ledger_order_fail(struct kiln_ledger *ledger, uint64_t id, const char *
                            struct kiln_error *err)
 {
     (void)ledger, (void)id, (void)reason, (void)err;
+    return 0;
+}
+
+int kiln_ledger_quotas(struct kiln_ledger *ledger, const char *pool, kiln_each_quota *each,
+                       void *arg, struct kiln_error *err)
+{
+    (void)ledger, (void)pool, (void)each, (void)arg, (void)err;
+    return 0;
+}
+
+int kiln_ledger_waiting_of(struct kiln_ledger *ledger, const char *pool, const char *tenant,
+                           uint64_t *ret, struct kiln_error *err)
+{
+    (void)ledger, (void)pool, (void)tenant, (void)err;
+    *ret = 0;
+    return 0;
+}
+
+int kiln_ledger_day(struct kiln_ledger *ledger, const char *pool, kiln_each_day *each, void *arg,
+                    struct kiln_error *err)
+{
+    (void)ledger, (void)pool, (void)each, (void)arg, (void)err;
+    return 0;
+}
+
+int kiln_ledger_known(struct kiln_ledger *ledger, const char *pool, const struct kiln_new_job *jobs,
+                      size_t count, bool *ret_known, struct kiln_error *err)
+{
+    (void)ledger, (void)pool, (void)jobs, (void)count, (void)ret_known, (void)err;
+    return 0;
+}
+
+int kiln_ledger_refuse_jobs(struct kiln_ledger *ledger, const char *pool,
+                            const struct kiln_new_job *jobs, size_t count, const char *reason,
+                            struct kiln_error *err)
+{
+    (void)ledger, (void)pool, (void)jobs, (void)count, (void)reason, (void)err;
     return 0;
 }

@@ -1,0 +1,32 @@
+/* engine_loras.c - the LoRAs of an engine, and where plain weights come from once more. */
+#include <limits.h>
+#include <stdio.h>
+
+#include "pipeline/engine.h"
+
+/* Loads the transformer a second time, as it was before its large matrices were quantised; scope
+ * keeps of it what the list names. */
+static int load_plain(void *arg, struct kt_scope *scope, kt *ret, struct kiln_error *err)
+{
+    const struct kiln_engine *e = arg;
+    struct kiln_param_table params = {0};
+    struct kiln_transformer *t = NULL;
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/transformer", e->dir);
+    int code = kiln_transformer_load(e->drawn ? NULL : path, &e->config.transformer, scope,
+                                     e->dtype, &params, &t, err);
+    if (!code && params.count != e->params.count)
+        code = kiln_fail(err, KILN_CORRUPT, "%s: it is another model than the one in use", path);
+    for (size_t i = 0; !code && i < params.count; i++)
+        ret[i] = *params.items[i].slot;
+    kiln_param_table_release(&params);
+    kiln_transformer_free(t);
+    return code;
+}
+
+int kiln_engine_loras_open(struct kiln_engine *e, struct kiln_error *err)
+{
+    const struct kiln_lora_plain plain = {.load = load_plain, .arg = e};
+    e->loras = kiln_loras_new(&e->params, e->device, e->dtype, e->e4m3 ? &plain : NULL);
+    return e->loras ? 0 : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its LoRAs", e->dir);
+}

@@ -1,0 +1,91 @@
+#!/bin/bash
+# Quotas on a real stack: too much at once is refused with the reason and comes in later; who has
+# used up the day is held, others are not; nothing is lost.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+chmod 711 .
+stacks+=(s)
+ok kiln up --dir s --engine testcard
+export KILN_CONFIG=$PWD/s/kiln.conf
+sql() { psql -qAtX "$(sed -n 's/^postgres = //p' "$KILN_CONFIG")" -c "$1"; }
+until_sql() { # SQL WANTED
+    for i in $(seq 300); do
+        [ "$(sql "$1")" = "$2" ] && return
+        sleep 0.1
+    done
+    die "'$1' is $(sql "$1") and not $2"
+}
+lines() { # TENANT FIRST LAST
+    for i in $(seq "$2" "$3"); do
+        echo "{\"prompt\": \"p$i @step_ms=5\", \"width\": 64, \"height\": 64, \"steps\": 2, \"tenant\": \"$1\"}"
+    done
+}
+
+for words in "quota" "quota drop ann" "quota set" "quota set ann" "quota set no/name --queued 3" "quota ls ann" \
+    "quota set ann --queued -1" "quota set ann --queued many" "quota set ann --gpu-seconds-day 0" \
+    "quota rm ann --queued 3"; do
+    fails 64 kiln $words
+done
+fails 66 kiln quota rm ann
+
+# --- jobs waiting: what is beyond is refused, and comes in when it is sent again
+ok kiln pause --all
+ok kiln quota set ann --queued 10 --json
+json out.txt 'd == {"tenant": "ann", "queued": 10, "gpu_seconds_day": None}'
+lines ann 1 25 >ann.jsonl
+lines bob 1 15 >bob.jsonl
+sleep 1.1 # the intake reads the quotas once a second
+fails 65 kiln enqueue ann.jsonl --batch ann --json
+json out.txt 'd["accepted"] == 10 and len(d["refused"]) == 1 and "may have 10 jobs waiting" in d["refused"][0]["error"]'
+[ "$(sql "SELECT sum(refused) FROM intake_call")" = 15 ] || die "not fifteen refused"
+[ "$(sql "SELECT string_agg(index::text, ',' ORDER BY index) FROM job")" = 0,1,2,3,4,5,6,7,8,9 ] || die "not the first ten came in"
+ok kiln enqueue bob.jsonl --batch bob
+fails 65 kiln enqueue ann.jsonl --batch ann --json # what is there is a duplicate, not refused
+json out.txt 'd["accepted"] == 0 and d["duplicate"] == 10'
+ok kiln quota ls --json
+json out.txt 'd["tenant"] == "ann" and d["queued"] == 10 and d["waiting"] == 10 and not d["held"]'
+ok kiln resume --all
+until_sql "SELECT count(*) FROM job WHERE state = 2" 25
+sleep 1.1
+fails 65 kiln enqueue ann.jsonl --batch ann --json
+json out.txt 'd["accepted"] == 10 and d["duplicate"] == 10'
+until_sql "SELECT count(*) FROM job WHERE state = 2" 35
+sleep 1.1
+ok kiln enqueue ann.jsonl --batch ann --json
+json out.txt 'd["accepted"] == 5 and d["duplicate"] == 20'
+until_sql "SELECT count(*) FROM job WHERE state = 2" 40
+
+# --- everybody else
+ok kiln quota set '*' --queued 3
+sleep 1.1
+fails 65 kiln enqueue - --batch eve < <(lines eve 1 9)
+says 'tenant .eve. may have 3 jobs waiting'
+ok kiln quota rm '*'
+fails 66 kiln quota rm anne
+says "the nearest is 'ann'"
+
+# --- GPU-seconds of a day
+used=$(sql "SELECT sum(text_ms + denoise_ms + decode_ms) FROM image WHERE tenant = 'ann'")
+ok kiln quota set ann --queued none --gpu-seconds-day 100
+sql "UPDATE image SET denoise_ms = denoise_ms + 100000 WHERE job_id = (SELECT max(job_id) FROM image WHERE tenant = 'ann')"
+until_sql "SELECT count(*) FROM hold WHERE scope = 'quota' AND name = 'ann' AND held" 1
+ok kiln enqueue - --batch late < <(lines ann 30 33)
+ok kiln enqueue - --batch others < <(lines bob 30 33)
+ok kiln wait others --timeout 30
+[ "$(sql "SELECT count(*) FROM job j JOIN batch b ON b.id = batch_id WHERE b.name = 'late' AND state = 0")" = 4 ] || die "a tenant beyond its day was served"
+job=$(sql "SELECT max(id) FROM job WHERE state = 0")
+ok kiln why "$job" --json
+json out.txt 'd["hold"] == "quota" and "of 100 GPU-seconds of today" in d["reasons"][0] and "goes on at" in d["reasons"][0]'
+ok kiln quota ls --json
+json out.txt 'd["held"] and d["gpu_seconds_today"] > 100 and d["queued"] is None'
+ok kiln status
+says '^held: tenant ann has used up its quota' out.txt
+ok kiln quota set ann --gpu-seconds-day 1000 # more: it goes on
+ok kiln wait late --timeout 30
+[ "$(sql "SELECT count(*) FROM hold WHERE held")" = 0 ] || die "a hold is left"
+# A new day begins: what was used yesterday counts no more.
+ok kiln quota set ann --gpu-seconds-day 100
+until_sql "SELECT count(*) FROM hold WHERE scope = 'quota' AND held" 1
+sql "UPDATE image SET created_at = created_at - interval '1 day' WHERE tenant = 'ann'"
+until_sql "SELECT count(*) FROM hold WHERE scope = 'quota' AND held" 0
+[ "$(sql "SELECT count(*) FROM job WHERE state <> 2")" = 0 ] || die "something was lost"
+echo ok
