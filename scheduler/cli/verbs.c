@@ -92,6 +92,10 @@ static const struct kiln_option backfill_options[] = {
     {"reason", "TEXT", "pause, resume: kept with it"},
     {"yes", NULL, "rm: do not ask"},
     END};
+static const struct kiln_option quota_options[] = {
+    {"queued", "N", "jobs that may wait at once, or none for any number"},
+    {"gpu-seconds-day", "S", "GPU-seconds of a day (UTC), or none for any number"},
+    END};
 static const struct kiln_option drain_options[] = {{"all", NULL, "every worker of the pool"}, END};
 static const struct kiln_option run_options[] = {{"out", "DIR", "where the gallery goes"},
                                                  DIR_OPTION,
@@ -332,6 +336,18 @@ const struct kiln_verb kiln_verbs[] = {
      .options = hold_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_resume},
+    {.name = "quota",
+     .args = "set TENANT [--queued N] [--gpu-seconds-day S] | ls | rm TENANT",
+     .summary = "how much a tenant may have waiting, and use of the GPUs in a day",
+     .examples = "kiln quota set ann --queued 10000 --gpu-seconds-day 3600\n"
+                 "kiln quota set '*' --queued 1000     everybody who has no quota of their own\n"
+                 "kiln quota ls",
+     .more = "Jobs beyond the first are refused when they come, with the reason; a tenant that has\n"
+             "used up the second waits until midnight (UTC), and `kiln why` says so.  Standing orders\n"
+             "are bounded by their marks.",
+     .options = quota_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_quota},
     {.name = "backfill",
      .args = "add NAME --prompts FILE|--template TEXT ... | ls | show|pause|resume|rm NAME",
      .summary = "standing orders: prompts that are drawn when nobody else wants the GPUs",
