@@ -108,19 +108,19 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool drawn,
     if (code)
         return code;
     e->threads = o->threads;
+    e->drawn = drawn;
+    e->dir = strdup(o->model_path);
     name_of(o->model_path, e->name, sizeof e->name);
     kt_threads_set(e->threads);
     e->weights = kt_scope_new(e->device);
     e->features = kiln_feature_cache_new();
     e->graphs = kiln_graph_cache_new(e->device);
-    if (!e->weights || !e->features || !e->graphs)
+    if (!e->dir || !e->weights || !e->features || !e->graphs)
         return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the model", o->model_path);
     code = load_parts(e, o->model_path, drawn, err);
     if (code)
         return code;
-    e->loras = kiln_loras_new(&e->params, e->device, e->dtype);
-    return e->loras ? 0
-                    : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the model", o->model_path);
+    return kiln_engine_loras_open(e, err);
 }
 
 static int open_engine(const DiffusionZOptions *options, bool drawn, struct kiln_engine **ret,
@@ -166,6 +166,7 @@ void kiln_engine_close(struct kiln_engine *e)
     kiln_tokenizer_free(e->tokenizer);
     kt_scope_free(e->weights);
     kt_device_trim(e->device);
+    free(e->dir);
     free(e);
 }
 
