@@ -3,27 +3,16 @@
  *     x += o( attention( qkv( RMS(x) ) ) )         per-head q/k norm, rotation by halves, causal
  *     x += down( silu(gate u) * up u ),  u = RMS(x)
  */
-#include "pipeline/text_encoder.h"
+#include "pipeline/text_encoder_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pipeline/rope.h"
 #include "pipeline/weights.h"
-
-struct layer {
-    kt norm_attention, norm_ffn, qkv, qkv_bias, q_norm, k_norm, out, out_bias, gate_up, down;
-};
-
-struct kiln_text_encoder {
-    struct kiln_text_config config;
-    kt embed;
-    int count; /* of the layers that are run: all but the last */
-    struct layer layers[];
-};
+#include "schemas/limits.h"
 
 static void load_layer(struct kiln_weights *w, const struct kiln_text_config *c, int index,
-                       struct layer *l)
+                       struct kiln_text_layer *l)
 {
     char prefix[64];
     snprintf(prefix, sizeof prefix, "layers.%d.", index);
@@ -47,32 +36,61 @@ static void load_layer(struct kiln_weights *w, const struct kiln_text_config *c,
     kiln_weights_linear(w, &l->down, prefix, "mlp.down_proj", c->width, c->ffn);
 }
 
-int kiln_text_encoder_load(const char *dir, const struct kiln_text_config *config,
-                           struct kt_scope *scope, enum kt_dtype dtype,
-                           struct kiln_text_encoder **ret, struct kiln_error *err)
+/* The table alone, into host memory. */
+static int load_embeddings(const char *dir, enum kt_dtype dtype, struct kiln_text_encoder *te,
+                           struct kiln_error *err)
+{
+    const struct kiln_text_config *c = &te->config;
+    struct kiln_weights *w;
+    te->host = kt_scope_new(KT_CPU);
+    if (!te->host)
+        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the embeddings",
+                         dir ? dir : "random weights");
+    int code = kiln_weights_open(dir, "embed_tokens.weight", te->host, dtype, NULL, &w, err);
+    if (code)
+        return code;
+    kiln_weights_table(w, &te->embed, "", "embed_tokens.weight", c->vocab, c->width);
+    kiln_weights_ignore(w, "");
+    return kiln_weights_close(w, err);
+}
+
+static int load_layers(const char *dir, struct kt_scope *scope, enum kt_dtype dtype,
+                       struct kiln_text_encoder *te, struct kiln_error *err)
 {
     struct kiln_weights *w;
     int code = kiln_weights_open(dir, "embed_tokens.weight", scope, dtype, NULL, &w, err);
     if (code)
         return code;
-    int count = config->layers - 1;
-    struct kiln_text_encoder *te = calloc(1, sizeof *te + (size_t)count * sizeof te->layers[0]);
-    if (!te) {
-        (void)!kiln_weights_close(w, NULL);
-        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the text encoder", dir);
-    }
-    te->config = *config;
-    te->count = count;
-    kiln_weights_table(w, &te->embed, "", "embed_tokens.weight", config->vocab, config->width);
-    for (int i = 0; i < count; i++)
-        load_layer(w, config, i, &te->layers[i]);
+    for (int i = 0; i < te->count; i++)
+        load_layer(w, &te->config, i, &te->layers[i]);
     char last[64];
-    snprintf(last, sizeof last, "layers.%d.", count);
+    snprintf(last, sizeof last, "layers.%d.", te->count);
     kiln_weights_ignore(w, last);
+    kiln_weights_ignore(w, "embed_tokens.weight");
     kiln_weights_ignore(w, "norm.weight");
     kiln_weights_ignore(w, "lm_head.weight");
     kiln_weights_ignore(w, "rotary_emb.inv_freq");
-    code = kiln_weights_close(w, err);
+    return kiln_weights_close(w, err);
+}
+
+int kiln_text_encoder_load(const char *dir, const struct kiln_text_config *config,
+                           struct kt_scope *scope, enum kt_dtype dtype,
+                           struct kiln_text_encoder **ret, struct kiln_error *err)
+{
+    int count = config->layers - 1;
+    struct kiln_text_encoder *te = calloc(1, sizeof *te + (size_t)count * sizeof te->layers[0]);
+    if (!te)
+        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the text encoder",
+                         dir ? dir : "random weights");
+    te->config = *config;
+    te->count = count;
+    int code = load_embeddings(dir, dtype, te, err);
+    code = code ? code : load_layers(dir, scope, dtype, te, err);
+    te->packed = dtype == KT_BF16 && kt_packs(scope, config->head_dim);
+    if (!code && te->packed) {
+        te->rope = kiln_rope_text(scope, config, KILN_TOKENS_MAX);
+        code = kt_scope_check(scope, err);
+    }
     if (code)
         kiln_text_encoder_free(te);
     else
@@ -82,11 +100,14 @@ int kiln_text_encoder_load(const char *dir, const struct kiln_text_config *confi
 
 void kiln_text_encoder_free(struct kiln_text_encoder *te)
 {
+    if (!te)
+        return;
+    kt_scope_free(te->host);
     free(te);
 }
 
-static kt run_layer(const struct kiln_text_encoder *te, const struct layer *l, struct kt_scope *s,
-                    kt x, struct kiln_rope rope)
+static kt run_layer(const struct kiln_text_encoder *te, const struct kiln_text_layer *l,
+                    struct kt_scope *s, kt x, struct kiln_rope rope)
 {
     const struct kiln_text_config *c = &te->config;
     kt h = kt_rms_norm(s, x, l->norm_attention, c->norm_eps, NULL, KT_E4M3_NO);
@@ -109,6 +130,11 @@ static kt run_layer(const struct kiln_text_encoder *te, const struct layer *l, s
 kt kiln_text_encoder_run(const struct kiln_text_encoder *te, struct kt_scope *s, const int32_t *ids,
                          size_t count)
 {
+    if (te->packed) {
+        kt features;
+        kiln_text_encoder_run_many(te, s, &(struct kiln_prompt_ids){ids, count}, 1, &features);
+        return features;
+    }
     struct kiln_rope rope = kiln_rope_text(s, &te->config, (int64_t)count);
     kt x = kt_embedding(s, te->embed, ids, count);
     for (int i = 0; i < te->count; i++) {

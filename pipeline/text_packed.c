@@ -1,9 +1,213 @@
-/* text_packed.c - several prompts through the text encoder; see text_encoder.h. */
-#include "pipeline/text_encoder.h"
+/* text_packed.c - several prompts through the text encoder at once, on a GPU in bf16.
+ *
+ * The rows of all prompts lie one behind the other, and attention looks at the rows of its own
+ * prompt alone.  Everything else works row by row, but for one thing: by which kernel a product is
+ * computed, and so in which order it sums, a GPU's library chooses by the number of rows.  So rows
+ * go through products in blocks of a few fixed sizes, and the size of a prompt's block follows from
+ * its own length: short ones share blocks of 128, others have one of 256, 512, ... of their own.
+ * A prompt's features are then the same bits alone and in any company, at the price of rows that
+ * nobody reads, behind each prompt that does not fill its block.
+ *
+ * 128 rows are few enough that reading the weights takes longer than computing with them.
+ */
+#include <stdlib.h>
+
+#include "pipeline/text_encoder_parts.h"
+
+#define SHARED_BLOCK 128
+#define PROMPTS_MAX 16 /* of one pass */
+#define SEGMENTS_MAX (2 * PROMPTS_MAX)
+
+/* Where the rows of a pass are. */
+struct layout {
+    int64_t rows;
+    int64_t blocks[PROMPTS_MAX]; /* rows of each */
+    size_t block_count;
+    /* Prompts and the rows between them, in order; the end of the last one is rows. */
+    int64_t starts[SEGMENTS_MAX];
+    size_t segment_count;
+    int64_t longest;            /* segment */
+    int64_t start[PROMPTS_MAX]; /* of each prompt */
+    int32_t *ids;               /* [rows], owned */
+};
+
+static int64_t block_of(size_t count)
+{
+    int64_t rows = SHARED_BLOCK;
+    while (rows < (int64_t)count)
+        rows *= 2;
+    return rows;
+}
+
+static void add_segment(struct layout *l, int64_t start, int64_t rows)
+{
+    if (rows == 0)
+        return;
+    l->starts[l->segment_count++] = start;
+    l->longest = rows > l->longest ? rows : l->longest;
+}
+
+/* Puts the prompts that need blocks of their own first, then the others, block by block. */
+static void place(struct layout *l, const struct kiln_prompt_ids *prompts, size_t n)
+{
+    int64_t room = 0; /* rows left in the last shared block */
+    for (size_t i = 0; i < n; i++) {
+        const int64_t count = (int64_t)prompts[i].count, block = block_of(prompts[i].count);
+        if (block == SHARED_BLOCK)
+            continue;
+        l->start[i] = l->rows;
+        l->blocks[l->block_count++] = block;
+        add_segment(l, l->rows, count);
+        add_segment(l, l->rows + count, block - count);
+        l->rows += block;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const int64_t count = (int64_t)prompts[i].count;
+        if (block_of(prompts[i].count) != SHARED_BLOCK)
+            continue;
+        if (count > room) {
+            add_segment(l, l->rows - room, room);
+            l->blocks[l->block_count++] = SHARED_BLOCK;
+            l->rows += SHARED_BLOCK;
+            room = SHARED_BLOCK;
+        }
+        l->start[i] = l->rows - room;
+        add_segment(l, l->start[i], count);
+        room -= count;
+    }
+    add_segment(l, l->rows - room, room);
+}
+
+/* The ids of all rows; those that nobody reads repeat the first. */
+static bool collect_ids(struct layout *l, struct kt_scope *s, const struct kiln_prompt_ids *prompts,
+                        size_t n)
+{
+    l->ids = malloc((size_t)l->rows * sizeof *l->ids);
+    if (!l->ids) {
+        struct kiln_error err;
+        kiln_fail(&err, KILN_NO_MEMORY, "no memory for a prompt");
+        kt_scope_fail(s, &err);
+        return false;
+    }
+    for (int64_t row = 0; row < l->rows; row++)
+        l->ids[row] = prompts[0].ids[0];
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < prompts[i].count; k++)
+            l->ids[l->start[i] + (int64_t)k] = prompts[i].ids[k];
+    return true;
+}
+
+static int64_t segment_rows(const struct layout *l, size_t i)
+{
+    return (i + 1 < l->segment_count ? l->starts[i + 1] : l->rows) - l->starts[i];
+}
+
+/* Angles of every row by its place in its own prompt. */
+static struct kiln_rope angles(const struct kiln_text_encoder *te, struct kt_scope *s,
+                               const struct layout *l)
+{
+    struct kiln_rope whole = te->rope, parts[SEGMENTS_MAX];
+    kt cos[SEGMENTS_MAX], sin[SEGMENTS_MAX];
+    if (l->longest > kt_size(whole.cos, 0))
+        whole = kiln_rope_text(s, &te->config, l->longest);
+    for (size_t i = 0; i < l->segment_count; i++) {
+        parts[i] = kiln_rope_rows(s, whole, 0, segment_rows(l, i));
+        cos[i] = parts[i].cos;
+        sin[i] = parts[i].sin;
+    }
+    return (struct kiln_rope){kt_cat(s, cos, l->segment_count, 0),
+                              kt_cat(s, sin, l->segment_count, 0)};
+}
+
+/* The borders of the segments, on the device. */
+static kt borders(struct kt_scope *s, const struct layout *l)
+{
+    int32_t at[SEGMENTS_MAX + 1];
+    for (size_t i = 0; i < l->segment_count; i++)
+        at[i] = (int32_t)l->starts[i];
+    at[l->segment_count] = (int32_t)l->rows;
+    return kt_from_host(s, at, KT_I32, KT_I32, 1, (int64_t[]){(int64_t)l->segment_count + 1});
+}
+
+/* A pass under way. */
+struct pass {
+    const struct kiln_text_encoder *te;
+    const struct layout *layout;
+    struct kiln_rope rope;
+    kt starts;
+};
+
+/* x weight^T + bias by blocks; onto `into`, which it changes, unless that is NULL. */
+static kt product(const struct pass *p, struct kt_scope *s, kt x, kt weight, kt bias, kt into)
+{
+    const struct kt_block_linear args = {.x = x,
+                                         .weight = weight,
+                                         .bias = bias,
+                                         .into = into,
+                                         .blocks = p->layout->blocks,
+                                         .count = p->layout->block_count};
+    return kt_linear_blocks(s, &args);
+}
+
+/* Changes x, the residual stream. */
+static void run_layer(const struct pass *p, const struct kiln_text_layer *l, struct kt_scope *s,
+                      kt x)
+{
+    const struct kiln_text_config *c = &p->te->config;
+    kt h = kt_rms_norm(s, x, l->norm_attention, c->norm_eps, NULL, KT_E4M3_NO);
+    const struct kt_attention_args attention = {.qkv = product(p, s, h, l->qkv, l->qkv_bias, NULL),
+                                                .q_norm = l->q_norm,
+                                                .k_norm = l->k_norm,
+                                                .cos = p->rope.cos,
+                                                .sin = p->rope.sin,
+                                                .heads = c->heads,
+                                                .kv_heads = c->kv_heads,
+                                                .head_dim = c->head_dim,
+                                                .causal = true,
+                                                .eps = c->norm_eps,
+                                                .starts = p->starts,
+                                                .longest = p->layout->longest};
+    (void)product(p, s, kt_attention(s, &attention), l->out, l->out_bias, x);
+    h = kt_rms_norm(s, x, l->norm_ffn, c->norm_eps, NULL, KT_E4M3_NO);
+    h = kt_swiglu(s, product(p, s, h, l->gate_up, NULL, NULL), KT_E4M3_NO);
+    (void)product(p, s, h, l->down, NULL, x);
+}
+
+static void run_pass(const struct kiln_text_encoder *te, struct kt_scope *s,
+                     const struct kiln_prompt_ids *prompts, size_t n, kt *ret_features)
+{
+    struct layout l = {0};
+    place(&l, prompts, n);
+    struct kt_scope *inner = kt_scope_child(s);
+    if (collect_ids(&l, inner, prompts, n)) {
+        const struct pass p = {te, &l, angles(te, inner, &l), borders(inner, &l)};
+        kt x = kt_embedding(inner, te->embed, l.ids, (size_t)l.rows);
+        for (int i = 0; i < te->count; i++) {
+            struct kt_scope *layer = kt_scope_child(inner);
+            run_layer(&p, &te->layers[i], layer, x);
+            kt_scope_free(layer);
+        }
+        for (size_t i = 0; i < n; i++) {
+            kt rows = kt_narrow(inner, x, 0, l.start[i], (int64_t)prompts[i].count);
+            ret_features[i] = kt_keep(s, kt_copy(inner, rows));
+        }
+    }
+    free(l.ids);
+    kt_scope_free(inner);
+}
 
 void kiln_text_encoder_run_many(const struct kiln_text_encoder *te, struct kt_scope *s,
                                 const struct kiln_prompt_ids *prompts, size_t n, kt *ret_features)
 {
     for (size_t i = 0; i < n; i++)
-        ret_features[i] = kiln_text_encoder_run(te, s, prompts[i].ids, prompts[i].count);
+        ret_features[i] = NULL;
+    if (!te->packed) {
+        for (size_t i = 0; i < n; i++)
+            ret_features[i] = kiln_text_encoder_run(te, s, prompts[i].ids, prompts[i].count);
+        return;
+    }
+    for (size_t i = 0; i < n; i += PROMPTS_MAX) {
+        size_t some = n - i < PROMPTS_MAX ? n - i : PROMPTS_MAX;
+        run_pass(te, s, prompts + i, some, ret_features + i);
+    }
 }

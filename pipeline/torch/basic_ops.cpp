@@ -216,7 +216,12 @@ kt kt_embedding(kt_scope *s, kt table, const int32_t *ids, size_t count)
                         " is outside of the vocabulary of ", table->t.size(0));
             index.data_ptr<int64_t>()[i] = ids[i];
         }
-        return table->t.index_select(0, index.to(s->place()));
+        if (!table->t.is_cpu() || s->device == KT_CPU)
+            return table->t.index_select(0, index.to(s->place()));
+        at::Tensor rows = at::empty({index.size(0), table->t.size(1)},
+                                    table->t.options().pinned_memory(true));
+        at::index_select_out(rows, table->t, 0, index);
+        return rows.to(s->place(), /*non_blocking=*/true);
     });
 }
 

@@ -116,6 +116,8 @@ at::Tensor convolve(const at::Tensor &x, const at::Tensor &weight, const at::Ten
 /* Both halves of nn.Linear; the bias may be undefined. */
 at::Tensor linear(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias);
 at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps);
+/* Attention where the rows have starts. */
+at::Tensor item_attention(const kt_attention_args &args);
 inline at::Tensor maybe(kt x)
 {
     return x ? x->t : at::Tensor();

@@ -169,6 +169,8 @@ kt kt_attention(kt_scope *s, const kt_attention_args *args)
         int64_t rows = args->qkv->t.size(0);
         TORCH_CHECK(args->qkv->t.size(1) == (h + 2 * g) * d, "packed rows of width ",
                     args->qkv->t.size(1), " for ", h, " + 2*", g, " heads of ", d);
+        if (args->starts)
+            return kiln::item_attention(*args);
         if (kiln::cpu::takes(args->qkv->t) && d <= KILN_HEAD_DIM_MAX)
             return kiln::cpu::attention(*args);
         if (const auto *kernels = kiln::gpu_image_kernels(args->qkv->t);

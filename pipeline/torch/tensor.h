@@ -95,6 +95,7 @@ kt kt_linear(struct kt_scope *s, kt x, kt weight, kt bias);
 /* Changes y [rows,N]: += (x down^T) up^T, for down [R,K] and up [N,R]: a low-rank change of a
  * weight that stays as it is.  x is taken as plain numbers. */
 void kt_linear_add_low_rank(struct kt_scope *s, kt y, kt x, kt down, kt up);
+/* Rows of the table, which may be in host memory whatever the scope's device. */
 kt kt_embedding(struct kt_scope *s, kt table, const int32_t *ids, size_t count);
 /* Changes target: rows [row, row+M) of a matrix += scale * up[M,r] * down[r,K], summed in fp32. */
 void kt_add_low_rank(struct kt_scope *s, kt target, int64_t row, kt up, kt down, double scale);
@@ -135,8 +136,24 @@ struct kt_attention_args {
     int heads, kv_heads, head_dim;
     bool interleaved, causal;
     double eps;
+    /* Several items one behind the other, where kt_packs(): [items + 1] KT_I32, the first row of
+     * each and the end of the last; attention stays within items.  NULL: all rows are one item. */
+    kt starts;
+    int64_t longest; /* most rows of an item */
 };
 kt kt_attention(struct kt_scope *s, const struct kt_attention_args *args);
+
+/* Whether rows of several items can go through attention together, in bf16 on the scope's device. */
+bool kt_packs(const struct kt_scope *s, int head_dim);
+/* x weight^T + bias, block by block: how a GPU sums depends on the number of rows, so that a row has
+ * the same bits in every block of one size, whatever is in the others. */
+struct kt_block_linear {
+    kt x, weight, bias;    /* plain numbers; bias may be NULL */
+    kt into;               /* NULL, or changed: the product is added to it */
+    const int64_t *blocks; /* rows of each; together those of x */
+    size_t count;
+};
+kt kt_linear_blocks(struct kt_scope *s, const struct kt_block_linear *args);
 
 /* Between the latent [C,H,W] in fp32 and token rows [H/p * W/p, p*p*C], which run along the lines
  * of the picture, within a row by line, column, channel. */

@@ -1,0 +1,67 @@
+/* text_ops.cpp - several items behind one another in the same rows: products by blocks of rows, and
+ * attention within items.  See tensor.h. */
+#include "pipeline/torch/cuda/plugin.hpp"
+#include "pipeline/torch/internal.hpp"
+
+#include <cmath>
+
+using kiln::run;
+
+/* What fused attention over items of several lengths takes. */
+static constexpr int widest_head = 256;
+
+bool kt_packs(const kt_scope *s, int head_dim)
+{
+    return s && s->device != KT_CPU && head_dim % 8 == 0 && head_dim <= widest_head;
+}
+
+/* One block; into is undefined, or changed and returned. */
+static at::Tensor product(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
+                          at::Tensor into, at::Tensor out)
+{
+    if (into.defined()) {
+        at::addmm_out(into, into, x, weight.t());
+        return bias.defined() ? into.add_(bias) : into;
+    }
+    if (bias.defined())
+        return at::addmm_out(out, bias, x, weight.t());
+    return at::mm_out(out, x, weight.t());
+}
+
+kt kt_linear_blocks(kt_scope *s, const struct kt_block_linear *args)
+{
+    return run(s, "linear_blocks", {args->x, args->weight}, [&] {
+        const at::Tensor x = args->x->t, weight = args->weight->t, bias = kiln::maybe(args->bias);
+        at::Tensor into = kiln::maybe(args->into);
+        at::Tensor out =
+            into.defined() ? into : at::empty({x.size(0), weight.size(0)}, x.options());
+        int64_t row = 0;
+        for (size_t i = 0; i < args->count; i++) {
+            const int64_t rows = args->blocks[i];
+            product(x.narrow(0, row, rows), weight, bias,
+                    into.defined() ? into.narrow(0, row, rows) : into, out.narrow(0, row, rows));
+            row += rows;
+        }
+        TORCH_CHECK(row == x.size(0), "blocks of ", row, " rows for ", x.size(0));
+        return out;
+    });
+}
+
+/* The kernel's work is shared out by heads and rows of one item: what it makes of an item does not
+ * depend on the others. */
+at::Tensor kiln::item_attention(const kt_attention_args &a)
+{
+    const model_kernels *gpu = gpu_kernels(a.qkv->t);
+    TORCH_CHECK(gpu && a.head_dim % 8 == 0 && a.head_dim <= widest_head,
+                "attention within items is for bf16 on a GPU, heads of up to ", widest_head);
+    const at::Tensor qkv = a.qkv->t.contiguous();
+    const int64_t rows = qkv.size(0), h = a.heads, g = a.kv_heads, d = a.head_dim;
+    gpu->turn_heads(a, qkv);
+    auto heads = [&](int64_t from, int64_t count) {
+        return qkv.narrow(1, from * d, count * d).view({rows, count, d});
+    };
+    const at::Tensor out = std::get<0>(at::_flash_attention_forward(
+        heads(0, h), heads(h, g), heads(h + g, g), a.starts->t, a.starts->t, a.longest, a.longest,
+        /*dropout_p=*/0.0, a.causal, /*return_debug_mask=*/false));
+    return out.reshape({rows, h * d});
+}
