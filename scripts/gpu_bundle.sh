@@ -9,7 +9,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 build=${BUILD:-build}
 programs=("$build/kiln" "$build/kiln-worker")
-tests=("$build"/tests/gpu/test_*_cuda "$build"/tests/gpu/{test,bench}_kernels)
+tests=("$build"/tests/gpu/test_*_cuda "$build"/tests/gpu/{test_kernels,bench_kernels,bench_ops})
 libraries=("$build/libdiffusionz.so" "$build/libkiln_cuda.so")
 there='^(ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s|gomp)\.so)'
 there="$there|^lib(torch|c10|cuda|cupti|cublas|cudnn|cusparse|cufft|cufile|curand|cusolver|nccl|nv)"

@@ -26,6 +26,9 @@ $(BUILD)/tests/gpu/test_kernels: $(call obj,$(KERNEL_CHECKS) $(SRC_cuda)) $(call
 
 $(BUILD)/tests/gpu/test_image_cuda: $(call obj,tests/gpu/image_rig.c)
 
+$(BUILD)/tests/gpu/test_ops_cuda $(BUILD)/tests/gpu/bench_ops: $(call obj,tests/gpu/ops_rig.c)
+$(BUILD)/tests/gpu/bench_ops: TEST_LDFLAGS := $(RPATH) -Wl,-rpath,'$$ORIGIN/../..'
+
 $(BUILD)/tests/gpu/bench_kernels: $(call obj,tests/gpu/bench_kernels.c $(SRC_cuda)) $(call lib,kernels schemas)
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
@@ -82,8 +85,9 @@ gpu-test: all $(GPU_TESTS)
 	@for test in $(abspath $(GPU_TESTS)); do \
 	  echo "== $$test"; KILN_SOURCE="$(CURDIR)" $$test || exit $$?; done
 
-gpu-bench: all $(BUILD)/tests/gpu/bench_kernels
+gpu-bench: all $(BUILD)/tests/gpu/bench_kernels $(BUILD)/tests/gpu/bench_ops
 	$(BUILD)/tests/gpu/bench_kernels
+	$(BUILD)/tests/gpu/bench_ops
 	BUILD="$(BUILD)" LIBTORCH="$(LIBTORCH)" scripts/bench/engine.sh --device cuda:0 --sizes 512,1024
 
 # Tests that make the n-th call fail (tests/support/faults.h).

@@ -216,6 +216,10 @@ static void bench_transformer(int64_t count)
     split.by_token = 1;
     report("qkv_rope by token", shape, (double)(rows * 3 * HEADS * HEAD_DIM) * 4 + angles,
            queue_split);
+    split.q = pools[0], split.k = pools[0] + HEADS * HEAD_DIM * 2;
+    split.v = NULL, split.in_place = 1;
+    report("qkv_rope in place", shape, (double)(rows * 2 * HEADS * HEAD_DIM) * 4 + angles,
+           queue_split);
     gate = (struct kiln_swiglu){.gate_up = pools[0], .y = pools[1], .n = FFN, .format = KILN_BF16};
     snprintf(shape, sizeof shape, "%lld x 2 x %d", (long long)rows, FFN);
     report("swiglu", shape, (double)(rows * FFN) * 6, queue_gate);
@@ -454,6 +458,7 @@ int main(int argc, char **argv)
     fill_pools();
     copy_rate = 2.0 * (double)POOL_BYTES / seconds_of(queue_copy);
     report("copy", "1 GiB", 2.0 * (double)POOL_BYTES, queue_copy);
+    bench_transformer(1152);
     bench_transformer(4224);
     bench_transformer(16896);
     bench_pictures();

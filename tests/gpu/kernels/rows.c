@@ -352,6 +352,43 @@ static void qkv_rope(void)
     check_split(5, 2, 2, 7, NORMED);
 }
 
+/* q and k where they lie, v untouched among them. */
+static void check_in_place(int64_t rows, int heads, int kv_heads, int d, int form)
+{
+    struct split_case c = {
+        .rows = rows, .heads = heads, .kv_heads = kv_heads, .d = d, .form = form};
+    struct test_random random = {(uint64_t)(d * 512 + form)};
+    struct kiln_error err;
+    describe("in place, %lld rows, %d + 2*%d heads of %d, form %d", (long long)rows, heads,
+             kv_heads, d, form);
+    make_split(&c, &random);
+    twins_push(&c.set);
+    struct kiln_qkv_rope args[2] = {split_args(&c, false), split_args(&c, true)};
+    for (int side = 0; side < 2; side++) {
+        char *base = twin_side(c.qkv, side);
+        args[side].q = base, args[side].k = base + (int64_t)heads * d * 2;
+        args[side].v = NULL, args[side].in_place = 1;
+    }
+    if (launched(kiln_qkv_rope_launch(&args[1], NULL, &err), &err)) {
+        kiln_qkv_rope_ref(&args[0], 0, rows);
+        twins_pull(&c.set);
+        compare_bf16(c.qkv, 4, 8);
+        compare_untouched(c.v);
+    }
+    twins_free(&c.set);
+}
+
+static void qkv_rope_in_place(void)
+{
+    static const struct {
+        int heads, kv_heads, d;
+    } shapes[] = {{3, 3, 64}, {8, 2, 64}, {30, 30, 128}, {32, 8, 128}, {5, 5, 48}, {2, 1, 2}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int form = 0; form < 128; form += 9)
+            check_in_place(form & ITEMS ? 6 : 5, shapes[i].heads, shapes[i].kv_heads, shapes[i].d,
+                           form & ~BY_TOKEN);
+}
+
 static void qkv_rope_refuses(void)
 {
     struct kiln_error err;
@@ -388,6 +425,7 @@ const struct kernel_test row_tests[] = {
     {"swiglu_at_the_ends", swiglu_at_the_ends},
     {"quantise", quantise},
     {"qkv_rope", qkv_rope},
+    {"qkv_rope_in_place", qkv_rope_in_place},
     {"qkv_rope_refuses", qkv_rope_refuses},
     {NULL, NULL},
 };

@@ -1,0 +1,341 @@
+/* test_ops_cuda.c - the transformer's operations on cuda:0 in bf16, beside the CPU.
+ *
+ *     test_ops_cuda [PART]     only the groups whose name contains PART
+ *
+ * Against the CPU in bf16, which rounds at the same places, where an operation goes value by value;
+ * against fp32 where it sums products.  Small odd shapes, the demo model's, and those of
+ * Z-Image-Turbo at 1024 px; fp32 on the GPU is the reference where the CPU would take too long.
+ * Exit 0: all agree; 1: some do not; 69: there is no usable GPU.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "tests/gpu/gpu.h"
+#include "tests/gpu/ops_rig.h"
+
+#define ONE_ROUNDING 3e-3 /* of a result to bf16, as a vector: 1.7e-3 and some room */
+
+static char label[160];
+#define LABEL(...) (snprintf(label, sizeof label, __VA_ARGS__), label)
+
+/* The label and what else is checked of the same case. */
+static const char *part(const char *of)
+{
+    static char text[sizeof label + 32];
+    snprintf(text, sizeof text, "%s, %s", label, of);
+    return text;
+}
+
+static const struct shape {
+    int64_t rows, n;
+} shapes[] = {{5, 1}, {3, 7}, {7, 193}, {33, 240}, {160, 1000}, {1152, 3840}, {4224, 3840}};
+#define EACH_SHAPE(p)                                                                              \
+    for (const struct shape *p = shapes; p < shapes + sizeof shapes / sizeof *shapes; p++)
+
+/* --- norms ------------------------------------------------------------------------------------ */
+
+/* A vector of n values as blocks have it: cut out of one long row, off its start. */
+static kt factor(struct kt_scope *s, uint64_t seed, int64_t n)
+{
+    return kt_narrow(s, operand(s, KT_BF16, seed, 1, 1, 3 * n), 1, n, n);
+}
+
+static kt norm(struct kt_scope *s, const struct shape *p, bool scaled, enum kt_e4m3 e4m3)
+{
+    return kt_rms_norm(s, operand(s, KT_BF16, 1, 4, p->rows, p->n),
+                       operand(s, KT_BF16, 2, 1, p->n, 0), 1e-5, scaled ? factor(s, 3, p->n) : NULL,
+                       e4m3);
+}
+
+/* Quantised rows: their numbers against those of the CPU, and against the rows unquantised. */
+static void check_codes(struct sides *s, const char *what, kt got, kt want)
+{
+    kt plain = kt_to(s->gpu, got, KT_F32), reference = kt_to(s->cpu, want, KT_F32);
+    check_relative(s, what, plain, reference, 1e-2);
+}
+
+static void rms_norm(void)
+{
+    EACH_SHAPE(p)
+    for (int form = 0; form < 4; form++) {
+        struct sides s = sides_open();
+        const bool scaled = form & 1;
+        const enum kt_e4m3 e4m3 = form & 2 ? KT_E4M3_ONLY : KT_E4M3_NO;
+        LABEL("rms_norm %lldx%lld%s%s", (long long)p->rows, (long long)p->n,
+              scaled ? " scaled" : "", e4m3 ? " e4m3" : "");
+        kt got = norm(s.gpu, p, scaled, e4m3), want = norm(s.cpu, p, scaled, e4m3);
+        if (e4m3)
+            check_codes(&s, label, got, want);
+        else
+            check_rounded(&s, label, got, want, 3, 1);
+        sides_close(&s, label);
+    }
+}
+
+enum { GATED = 1, NEXT = 2, CODES = 4, TOO = 8 };
+
+static void residual(struct kt_scope *s, const struct shape *p, int form, kt ret[2])
+{
+    struct kt_residual_norm a = {.x = operand(s, KT_BF16, 1, 4, p->rows, p->n),
+                                 .y = operand(s, KT_BF16, 2, 64, p->rows, p->n),
+                                 .weight = operand(s, KT_BF16, 3, 1, p->n, 0),
+                                 .gate = form & GATED ? factor(s, 4, p->n) : NULL,
+                                 .eps = 1e-5};
+    if (form & NEXT) {
+        a.next_weight = operand(s, KT_BF16, 5, 1, p->n, 0);
+        a.next_scale = form & GATED ? factor(s, 6, p->n) : NULL;
+        a.next_e4m3 = form & CODES ? form & TOO ? KT_E4M3_TOO : KT_E4M3_ONLY : KT_E4M3_NO;
+    }
+    kt_add_rms_norm(s, &a, &ret[0], &ret[1]);
+}
+
+static void add_rms_norm(void)
+{
+    static const int forms[] = {
+        0, GATED, NEXT, NEXT | GATED, NEXT | CODES, NEXT | GATED | CODES | TOO};
+    EACH_SHAPE(p)
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        struct sides s = sides_open();
+        const int form = forms[i];
+        kt got[2], want[2];
+        residual(s.gpu, p, form, got);
+        residual(s.cpu, p, form, want);
+        LABEL("add_rms_norm %lldx%lld%s%s%s", (long long)p->rows, (long long)p->n,
+              form & GATED ? " gated" : "", form & NEXT ? " +next" : "",
+              form & CODES ? " e4m3" : "");
+        check_rounded(&s, label, got[0], want[0], 3, 4);
+        if (form & TOO) /* the rows beside the codes are what kt_to gives */
+            check_rounded(&s, part("rows"), kt_to(s.gpu, got[1], KT_F32),
+                          kt_to(s.cpu, want[1], KT_F32), 8, 2);
+        else if (form & CODES)
+            check_codes(&s, part("next"), got[1], want[1]);
+        else if (form & NEXT)
+            check_rounded(&s, part("next"), got[1], want[1], 8, 2);
+        sides_close(&s, label);
+    }
+}
+
+static void layer_norm(void)
+{
+    EACH_SHAPE(p)
+    {
+        struct sides s = sides_open();
+        LABEL("layer_norm %lldx%lld", (long long)p->rows, (long long)p->n);
+        kt y[2];
+        for (int side = 0; side < 2; side++) {
+            struct kt_scope *at = side ? s.gpu : s.cpu;
+            y[side] = kt_layer_norm_scale(at, operand(at, KT_BF16, 1, 4, p->rows, p->n), 1e-6,
+                                          factor(at, 2, p->n));
+        }
+        check_relative(&s, label, y[1], y[0], 2 * ONE_ROUNDING);
+        sides_close(&s, label);
+    }
+}
+
+static void swiglu(void)
+{
+    static const struct shape gates[] = {{3, 7}, {33, 640}, {160, 1001}, {4224, 10240}};
+    for (int i = 0; i < 8; i++) {
+        const struct shape *p = &gates[i / 2];
+        const enum kt_e4m3 e4m3 = i % 2 ? KT_E4M3_ONLY : KT_E4M3_NO;
+        struct sides s = sides_open();
+        LABEL("swiglu %lldx%lld%s", (long long)p->rows, (long long)p->n, e4m3 ? " e4m3" : "");
+        kt got = kt_swiglu(s.gpu, operand(s.gpu, KT_BF16, 1, 4, p->rows, 2 * p->n), e4m3);
+        kt want = kt_swiglu(s.cpu, operand(s.cpu, KT_BF16, 1, 4, p->rows, 2 * p->n), e4m3);
+        if (e4m3)
+            check_codes(&s, label, got, want);
+        else
+            check_rounded(&s, label, got, want, 2, 1);
+        sides_close(&s, label);
+    }
+}
+
+/* --- products --------------------------------------------------------------------------------- */
+
+static const struct product {
+    int64_t m, k, n;
+    bool bias;
+} products[] = {{5, 48, 32, true},          {37, 240, 720, false},     {160, 640, 240, false},
+                {1152, 3840, 11520, false}, {4224, 3840, 3840, false}, {4224, 3840, 20480, false},
+                {4224, 10240, 3840, false}, {4096, 3840, 64, true},    {64, 2560, 6144, false},
+                {3, 33, 17, true}};
+#define EACH_PRODUCT(p)                                                                            \
+    for (const struct product *p = products; p < products + sizeof products / sizeof *products; p++)
+
+enum form { PLAIN, E4M3, OF_CODES }; /* the last: quantised numbers, multiplied as plain ones */
+
+static kt product(struct kt_scope *s, const struct product *p, enum kt_dtype dtype, enum form form)
+{
+    kt x = operand(s, dtype, 1, 1, p->m, p->k), w = operand(s, dtype, 2, 0.03125, p->n, p->k);
+    if (form != PLAIN)
+        x = kt_quantise_rows(s, x), w = kt_quantise_rows(s, w);
+    if (form == OF_CODES)
+        x = kt_to(s, x, dtype), w = kt_to(s, w, dtype);
+    return kt_linear(s, x, w, p->bias ? operand(s, dtype, 3, 1, p->n, 0) : NULL);
+}
+
+static void linear(void)
+{
+    EACH_PRODUCT(p)
+    for (enum form form = PLAIN; form <= E4M3; form++) {
+        struct sides s = sides_open(), one = {s.gpu, s.gpu};
+        LABEL("linear %lldx%lldx%lld%s%s", (long long)p->m, (long long)p->k, (long long)p->n,
+              p->bias ? " bias" : "", form == E4M3 ? " e4m3" : "");
+        kt got = product(s.gpu, p, KT_BF16, form);
+        /* Both operands rounded to 4 bits: 2.6e-2 each. */
+        check_relative(&one, label, got, product(s.gpu, p, KT_F32, PLAIN),
+                       form == E4M3 ? 5e-2 : ONE_ROUNDING);
+        if (form == E4M3)
+            check_relative(&one, part("of the codes"), got, product(s.gpu, p, KT_F32, OF_CODES),
+                           1e-2);
+        check_same(&s, part("again"), product(s.gpu, p, KT_BF16, form), got);
+        sides_close(&s, label);
+    }
+}
+
+static void quantise(void)
+{
+    EACH_SHAPE(p)
+    {
+        struct sides s = sides_open();
+        LABEL("quantise_rows %lldx%lld", (long long)p->rows, (long long)p->n);
+        kt got = kt_quantise_rows(s.gpu, operand(s.gpu, KT_BF16, 1, 64, p->rows, p->n));
+        kt want = kt_quantise_rows(s.cpu, operand(s.cpu, KT_BF16, 1, 64, p->rows, p->n));
+        check_relative(&s, label, kt_to(s.gpu, got, KT_F32), kt_to(s.cpu, want, KT_F32), 1e-6);
+        sides_close(&s, label);
+    }
+}
+
+static void low_rank(void)
+{
+    static const int64_t ranks[] = {1, 16, 48};
+    for (size_t i = 0; i < 3; i++) {
+        struct sides s = sides_open();
+        LABEL("linear_add_low_rank 1152x3840, rank %lld", (long long)ranks[i]);
+        kt y[2];
+        for (int side = 0; side < 2; side++) {
+            struct kt_scope *at = side ? s.gpu : s.cpu;
+            const enum kt_dtype dtype = side ? KT_BF16 : KT_F32;
+            y[side] = operand(at, dtype, 1, 1, 1152, 3840);
+            kt_linear_add_low_rank(at, y[side], operand(at, dtype, 2, 1, 1152, 3840),
+                                   operand(at, dtype, 3, 0.03125, ranks[i], 3840),
+                                   operand(at, dtype, 4, 0.25, 3840, ranks[i]));
+        }
+        check_relative(&s, label, y[1], y[0], 2 * ONE_ROUNDING);
+        sides_close(&s, label);
+    }
+}
+
+/* --- attention -------------------------------------------------------------------------------- */
+
+static const struct heads {
+    int64_t rows;
+    int heads, kv_heads, d;
+    bool causal, interleaved, normed;
+} attentions[] = {{1, 2, 2, 16, false, true, true},      {37, 5, 5, 48, false, true, true},
+                  {1056, 5, 5, 48, false, true, true},   {29, 3, 3, 20, false, false, true},
+                  {160, 30, 30, 128, false, true, true}, {4224, 30, 30, 128, false, true, true},
+                  {33, 4, 4, 64, true, false, false},    {77, 32, 8, 128, true, false, true},
+                  {512, 32, 8, 128, true, false, true}};
+
+static kt attend(struct kt_scope *s, const struct heads *p, enum kt_dtype dtype)
+{
+    const bool turned = p->d % 2 == 0;
+    const struct kt_attention_args a = {
+        .qkv = operand(s, dtype, 1, 2, p->rows, (int64_t)(p->heads + 2 * p->kv_heads) * p->d),
+        .q_norm = p->normed ? operand(s, dtype, 2, 1, p->d, 0) : NULL,
+        .k_norm = p->normed ? operand(s, dtype, 3, 1, p->d, 0) : NULL,
+        .cos = turned ? angles(s, false, p->rows, p->d / 2) : NULL,
+        .sin = turned ? angles(s, true, p->rows, p->d / 2) : NULL,
+        .heads = p->heads,
+        .kv_heads = p->kv_heads,
+        .head_dim = p->d,
+        .interleaved = p->interleaved,
+        .causal = p->causal,
+        .eps = 1e-5};
+    return kt_attention(s, &a);
+}
+
+static void attention(void)
+{
+    for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++) {
+        const struct heads *p = &attentions[i];
+        struct sides s = sides_open(), one = {s.gpu, s.gpu};
+        LABEL("attention %lld rows, %d + 2*%d of %d%s", (long long)p->rows, p->heads, p->kv_heads,
+              p->d, p->causal ? " causal" : "");
+        kt got = attend(s.gpu, p, KT_BF16);
+        check_relative(&one, label, got, attend(s.gpu, p, KT_F32), 2e-2);
+        if (p->rows < 200)
+            check_relative(&s, part("CPU"), got, attend(s.cpu, p, KT_F32), 2e-2);
+        check_same(&s, part("again"), attend(s.gpu, p, KT_BF16), got);
+        sides_close(&s, label);
+    }
+}
+
+/* --- latents ---------------------------------------------------------------------------------- */
+
+/* A latent [C,H,W] in fp32. */
+static kt latent_of(struct kt_scope *s, int64_t c, int64_t h, int64_t w)
+{
+    return kt_reshape(s, operand(s, KT_F32, 1, 1, c, h * w), 3, (int64_t[]){c, h, w});
+}
+
+static void patches(void)
+{
+    static const int64_t sizes[][3] = {{16, 128, 128}, {16, 90, 160}, {4, 6, 10}, {3, 2, 2}};
+    for (int i = 0; i < 8; i++) {
+        const int64_t *z = sizes[i / 2], rows = z[1] / 2 * (z[2] / 2);
+        const bool guided = i % 2;
+        struct sides s = sides_open();
+        kt tokens[2], moved[2], bad[2];
+        for (int side = 0; side < 2; side++) {
+            struct kt_scope *at = side ? s.gpu : s.cpu;
+            tokens[side] = kt_patchify(at, latent_of(at, z[0], z[1], z[2]), 2, KT_BF16);
+            moved[side] = latent_of(at, z[0], z[1], z[2]);
+            bad[side] = kt_zeros(at, KT_I32, 1, (int64_t[]){1});
+            const struct kt_patch_step step = {
+                .latent = moved[side],
+                .with = operand(at, KT_BF16, 2, 1, rows, z[0] * 4),
+                .without = guided ? operand(at, KT_BF16, 3, 1, rows, z[0] * 4) : NULL,
+                .stride = kt_from_host(at, &(float){-0.0625f}, KT_F32, KT_F32, 1, (int64_t[]){1}),
+                .bad = bad[side],
+                .guidance = 3.5,
+                .patch = 2};
+            kt_patch_step(at, &step);
+        }
+        LABEL("patchify %lldx%lldx%lld", (long long)z[0], (long long)z[1], (long long)z[2]);
+        check_rounded(&s, label, tokens[1], tokens[0], 0, 0);
+        LABEL("patch_step %lldx%lldx%lld%s", (long long)z[0], (long long)z[1], (long long)z[2],
+              guided ? " guided" : "");
+        check_relative(&s, label, moved[1], moved[0], 1e-6);
+        check_rounded(&s, part("mark"), bad[1], bad[0], 0, 0);
+        sides_close(&s, label);
+    }
+}
+
+static void marks(void)
+{
+    struct sides s = sides_open();
+    float mark = 0;
+    const struct kt_patch_step step = {
+        .latent = latent_of(s.gpu, 16, 8, 8),
+        .with = kt_affine(s.gpu, operand(s.gpu, KT_BF16, 2, 1, 16, 64), INFINITY, 0),
+        .stride = kt_from_host(s.gpu, &(float){-0.1f}, KT_F32, KT_F32, 1, (int64_t[]){1}),
+        .bad = kt_zeros(s.gpu, KT_I32, 1, (int64_t[]){1}),
+        .patch = 2};
+    kt_patch_step(s.gpu, &step);
+    kt_to_host_f32(s.gpu, step.bad, &mark, 1);
+    verdict(mark == 1, "patch_step marks what is not finite", mark == 1 ? "marked" : "not marked");
+    sides_close(&s, "patch_step marks what is not finite");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct group groups[] = {
+        {"rms_norm", rms_norm},     {"add_rms_norm", add_rms_norm}, {"layer_norm", layer_norm},
+        {"swiglu", swiglu},         {"quantise_rows", quantise},    {"linear", linear},
+        {"low_rank", low_rank},     {"attention", attention},       {"patches", patches},
+        {"non-finite marks", marks}};
+    need_gpu();
+    return run_groups(groups, sizeof groups / sizeof *groups, argc > 1 ? argv[1] : "") > 0;
+}
