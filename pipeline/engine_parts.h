@@ -1,5 +1,5 @@
-/* engine_parts.h - a batch under way, shared by engine_run.c (from LoRAs to results) and
- * engine_loop.c (the steps and what follows them on the device). */
+/* engine_parts.h - a batch under way, shared by engine_run.c (from LoRAs to results), engine_text.c
+ * (prompts to captions) and engine_loop.c (the steps and what follows them on the device). */
 #ifndef KILN_ENGINE_PARTS_H
 #define KILN_ENGINE_PARTS_H
 
@@ -48,6 +48,9 @@ void kiln_item_end(struct kiln_item *item, const struct kiln_error *err);
 bool kiln_item_alive(struct kiln_item *item);
 /* Adds the time since the last call to *stage. */
 void kiln_run_lap(struct kiln_run *r, double *stage);
+
+/* Captions of all items that are alive; an item whose text fails has ended. */
+void kiln_text_prepare(struct kiln_run *r);
 
 /* Asks for all steps of the item; the last KILN_STEPS_AHEAD may still be under way. */
 void kiln_loop_denoise(struct kiln_run *r, struct kiln_item *item);

@@ -97,68 +97,6 @@ static bool allocate(const struct kiln_run *r, struct kiln_item *item)
     return false;
 }
 
-/* --- text ------------------------------------------------------------------------------------- */
-
-static kt features_of(struct kiln_engine *e, struct kt_scope *s, const char *prompt)
-{
-    size_t len = strlen(prompt), count;
-    kt features = kiln_feature_cache_get(e->features, s, prompt, len);
-    if (features)
-        return features;
-    int32_t *ids;
-    struct kiln_error err;
-    if (kiln_tokenizer_encode(e->tokenizer, prompt, len, false, &ids, &count, &err)) {
-        kt_scope_fail(s, &err);
-        return NULL;
-    }
-    features = kiln_text_encoder_run(e->text_encoder, s, ids, count);
-    free(ids);
-    kiln_feature_cache_put(e->features, prompt, len, e->device, features);
-    return features;
-}
-
-/* The refined caption of a prompt. */
-static kt prepare_caption(const struct kiln_run *r, struct kt_scope *s, const char *prompt)
-{
-    struct kt_scope *inner = kt_scope_child(s);
-    kt caption =
-        kt_keep(s, kiln_caption(r->e->transformer, inner, features_of(r->e, inner, prompt)));
-    kt_scope_free(inner);
-    return caption;
-}
-
-static const char *negative_of(const struct kiln_item *item)
-{
-    return item->in->negative_prompt ? item->in->negative_prompt : "";
-}
-
-/* Finds an earlier item with the same text, whose captions are then shared. */
-static const struct kiln_item *same_text(const struct kiln_run *r, int index)
-{
-    const struct kiln_item *item = &r->items[index];
-    for (int i = 0; i < index; i++) {
-        const struct kiln_item *other = &r->items[i];
-        if (!other->ended && strcmp(other->in->prompt, item->in->prompt) == 0 &&
-            strcmp(negative_of(other), negative_of(item)) == 0)
-            return other;
-    }
-    return NULL;
-}
-
-static void prepare_text(struct kiln_run *r, int index)
-{
-    struct kiln_item *item = &r->items[index];
-    const struct kiln_item *other = same_text(r, index);
-    if (other) {
-        item->caption = kt_keep(item->scope, other->caption);
-        item->negative = kt_keep(item->scope, other->negative);
-        return;
-    }
-    item->caption = prepare_caption(r, item->scope, item->in->prompt);
-    if (r->batch->guidance_scale > 0)
-        item->negative = prepare_caption(r, item->scope, negative_of(item));
-}
-
 /* --- time ------------------------------------------------------------------------------------- */
 
 static void drop_times(struct kiln_engine *e)
@@ -234,11 +172,8 @@ static void start_items(struct kiln_run *r, DiffusionZOutput *outputs)
         struct kiln_item *item = &r->items[i];
         *item = (struct kiln_item){.in = &r->batch->items[i], .out = &outputs[i]};
         item->scope = kt_scope_new(r->e->device);
-        if (kiln_item_alive(item) && allocate(r, item)) {
+        if (kiln_item_alive(item) && allocate(r, item))
             item->trajectory = trajectory_for(r, item->scope);
-            prepare_text(r, i);
-            (void)kiln_item_alive(item);
-        }
     }
 }
 
@@ -253,6 +188,7 @@ static void wait_for_text(struct kiln_run *r)
 static void run_items(struct kiln_run *r, DiffusionZOutput *outputs)
 {
     start_items(r, outputs);
+    kiln_text_prepare(r);
     wait_for_text(r);
     kiln_run_lap(r, &r->times.text_ms);
     for (int i = 0; i < r->batch->item_count; i++) {

@@ -34,8 +34,10 @@ kt kt_randn(kt_scope *s, uint64_t seed, int ndim, const int64_t *shape)
 {
     return run(s, "randn", {}, [&] {
         at::Generator generator = at::detail::createCPUGenerator(seed);
-        at::Tensor noise = at::randn(at::IntArrayRef(shape, ndim), generator, at::kFloat);
-        return noise.to(s->place());
+        /* Pinned, a GPU fetches it when its turn comes, and the host need not wait for that. */
+        const auto options = at::TensorOptions(at::kFloat).pinned_memory(s->device != KT_CPU);
+        at::Tensor noise = at::empty(at::IntArrayRef(shape, ndim), options);
+        return noise.normal_(0, 1, generator).to(s->place(), /*non_blocking=*/true);
     });
 }
 
