@@ -63,6 +63,8 @@ struct kiln_job {
     uint32_t max_wait_s; /* 0 = no promise */
     enum kiln_job_kind kind;
     enum kiln_latents latents;
+    double sigmas[KILN_SIGMAS_MAX]; /* of a trajectory only the states nearest to these levels, */
+    uint32_t sigma_count;           /* from high to low; 0 = all of them */
     enum kiln_teleport teleport;
     bool embed_metadata;
     int64_t created_ms; /* in the ledger since, ms since 1970; 0 before.  Names its objects */
@@ -84,6 +86,12 @@ const char *kiln_teleport_name(enum kiln_teleport teleport);
  * equal sets have equal text.  Scales print with %.4g.  Returns the length written. */
 size_t kiln_lora_set_text(const struct kiln_lora *loras, uint32_t count, char *out, size_t size);
 #define KILN_LORA_SET_MAX (KILN_LORAS_MAX * (KILN_NAME_MAX + 16) + 1)
+
+/* Noise levels "0.9,0.75,0", from high to low, each once, in [0, 1], to four decimals.  Parsing puts
+ * them in order; false for anything else, or for none. */
+size_t kiln_sigmas_text(const double *sigmas, uint32_t count, char *out, size_t size);
+bool kiln_sigmas_parse(const char *text, double sigmas[KILN_SIGMAS_MAX], uint32_t *ret_count);
+#define KILN_SIGMAS_TEXT_MAX (KILN_SIGMAS_MAX * 16)
 
 /* Frees the strings and zeroes the record; takes a zeroed record. */
 void kiln_job_release(struct kiln_job *job);

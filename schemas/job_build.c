@@ -147,7 +147,7 @@ static int build_choices(const struct kiln_draft *draft, struct kiln_job *job,
         return kiln_fail(
             err, KILN_BAD_INPUT,
             "kind is latent-cache and latents is none: such a job would store nothing");
-    return 0;
+    return kiln_draft_sigmas(draft, job, err);
 }
 
 static int compare_name(const void *name, const void *entry)

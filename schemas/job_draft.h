@@ -68,4 +68,8 @@ int kiln_draft_text(const struct kiln_draft *draft, enum kiln_job_key key, const
 int kiln_draft_loras(const struct kiln_draft *draft, struct kiln_job *job,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Reads "sigmas" into the record, whose latents are known (job_sigmas.c). */
+int kiln_draft_sigmas(const struct kiln_draft *draft, struct kiln_job *job,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+
 #endif

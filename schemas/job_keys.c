@@ -58,6 +58,9 @@ const struct kiln_job_key_row kiln_job_keys[KILN_JOB_KEYS] = {
     [KILN_JOB_KEY_KIND] = {"kind", KILN_JOB_CHOICE, 0, 0, kinds, "\"image\" or \"latent-cache\""},
     [KILN_JOB_KEY_LATENTS] = {"latents", KILN_JOB_CHOICE, 0, 0, latents,
                               "\"final\", \"trajectory\" or \"none\""},
+    [KILN_JOB_KEY_SIGMAS] = {"sigmas", KILN_JOB_SIGMAS, 0, 1, NULL,
+                             "up to " STRING(KILN_SIGMAS_MAX) " different noise levels from 0 to "
+                                                              "1, as \"0.9,0.75\" or a list"},
     [KILN_JOB_KEY_TELEPORT] = {"teleport", KILN_JOB_CHOICE, 0, 0, teleports, "\"auto\" or \"off\""},
     [KILN_JOB_KEY_MAX_WAIT_S] = {"max_wait_s", KILN_JOB_WHOLE, 0, KILN_MAX_WAIT_S_MAX, NULL,
                                  "a whole number from 0 (no promise) to 2592000"},

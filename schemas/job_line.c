@@ -94,6 +94,11 @@ static void put_optional(struct kiln_text *out, const struct kiln_job *job)
         put_text(out, KILN_JOB_KEY_KIND, kiln_job_kind_name(job->kind));
     if (job->latents != KILN_LATENTS_FINAL)
         put_text(out, KILN_JOB_KEY_LATENTS, kiln_latents_name(job->latents));
+    if (job->sigma_count > 0) {
+        char sigmas[KILN_SIGMAS_TEXT_MAX];
+        kiln_sigmas_text(job->sigmas, job->sigma_count, sigmas, sizeof sigmas);
+        put_text(out, KILN_JOB_KEY_SIGMAS, sigmas);
+    }
     if (job->teleport != KILN_TELEPORT_AUTO)
         put_text(out, KILN_JOB_KEY_TELEPORT, kiln_teleport_name(job->teleport));
     if (job->max_wait_s)

@@ -147,6 +147,7 @@ struct kiln_commit {
     size_t object_count;
     double sigma;                /* of the latent; 0 = clean */
     const char *latent_encoding; /* NULL: no latent stored */
+    const double *latent_sigmas; /* [latent_states]; NULL: sigma is that of each */
     uint32_t latent_states, latent_channels;
     double wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms;
 };

@@ -134,6 +134,7 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
     "  AND state IN (2, 3, 4) ORDER BY key LIMIT $3::integer FOR UPDATE"                           \
     "), events AS (DELETE FROM event e USING page WHERE e.job_id = page.id"                        \
     "), latents AS (DELETE FROM latent l USING page WHERE l.job_id = page.id"                      \
+    "  RETURNING l.job_id, l.gpu_ms / 1000 AS gpu_seconds"                                         \
     "), objects AS (DELETE FROM object o USING page WHERE o.job_id = page.id RETURNING o.bytes"    \
     "), marks AS (DELETE FROM favourite f USING page WHERE f.job_id = page.id"                     \
     "), images AS (DELETE FROM image i USING page WHERE i.job_id = page.id"                        \
@@ -142,7 +143,8 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
     "  RETURNING j.id, j.pool, j.tenant, j.state, j.kind, j.finished_at"                           \
     "), kept AS (INSERT INTO usage_removed AS u (pool, tenant, day, jobs, pictures, gpu_seconds)"  \
     "  SELECT pool, tenant, (finished_at AT TIME ZONE 'UTC')::date, count(*), count(i.job_id),"    \
-    "    coalesce(sum(i.gpu_seconds), 0) FROM jobs LEFT JOIN images i ON i.job_id = jobs.id"       \
+    "    coalesce(sum(i.gpu_seconds), 0) + coalesce(sum(l.gpu_seconds), 0) FROM jobs"              \
+    "  LEFT JOIN images i ON i.job_id = jobs.id LEFT JOIN latents l ON l.job_id = jobs.id"         \
     "  WHERE state = 2 AND (i.job_id IS NOT NULL OR kind = 1)"                                     \
     "  GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"                                                          \
     "  ON CONFLICT (pool, tenant, day) DO UPDATE SET jobs = u.jobs + excluded.jobs,"               \

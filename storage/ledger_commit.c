@@ -63,6 +63,17 @@ static void bind_latent(struct kiln_params *params, const struct kiln_commit *co
     kiln_bind_text(params, commit->latent_encoding);
 }
 
+/* One level a state; a commit that names none has the one state that its sigma says. */
+static void bind_sigmas(struct kiln_params *params, const struct kiln_commit *commit)
+{
+    struct kiln_array sigmas;
+    kiln_array_start(&sigmas, KILN_ARRAY_FLOAT8);
+    for (uint32_t i = 0; i < commit->latent_states; i++)
+        kiln_array_double(&sigmas,
+                          commit->latent_sigmas ? commit->latent_sigmas[i] : commit->sigma);
+    kiln_bind_array(params, &sigmas);
+}
+
 /* flush: NULL, or "off" where a later transaction of the pipeline flushes for all. */
 static int bind_commit(struct kiln_params *params, const struct kiln_commit *commit,
                        const char *flush, struct kiln_error *err)
@@ -91,6 +102,7 @@ static int bind_commit(struct kiln_params *params, const struct kiln_commit *com
     bind_objects(params, commit);
     bind_latent(params, commit, latent);
     kiln_bind_text(params, flush);
+    bind_sigmas(params, commit);
     return rc;
 }
 

@@ -8,7 +8,7 @@
 
 #include "storage/ledger_internal.h"
 
-#define KILN_INSERT_PARAMS 26 /* $1 pool; $2 to $26 one array a column, as kiln_bind_jobs fills */
+#define KILN_INSERT_PARAMS 27 /* $1 pool; $2 to $27 one array a column, as kiln_bind_jobs fills */
 
 /* before: further parts of the WITH, each with a comma behind it; only: a WHERE for the rows.  The
  * caller ends it: the jobs that were new are the rows of `made`. */
@@ -16,13 +16,13 @@
     "WITH " before "made AS ("                                                                     \
     "  INSERT INTO job (pool, batch_id, key, token, custom_id, index, prompt, negative_prompt,"    \
     "    style, tenant, model, loras, lora_set, seed, guidance, width, height, steps, max_wait_s," \
-    "    priority, kind, latents, teleport, embed_metadata, lora_auto)"                            \
+    "    priority, kind, latents, teleport, embed_metadata, lora_auto, sigmas)"                    \
     "  SELECT $1::text, u.* FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[],"         \
     "    $6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[],"              \
     "    $12::text[]::jsonb[], $13::text[], $14::text[]::numeric[], $15::float8[], "               \
     "$16::integer[],"                                                                              \
     "    $17::integer[], $18::integer[], $19::integer[], $20::smallint[], $21::smallint[],"        \
-    "    $22::smallint[], $23::smallint[], $24::bool[], $25::bool[]) AS u " only                   \
+    "    $22::smallint[], $23::smallint[], $24::bool[], $25::bool[], $26::text[]) AS u " only      \
     "  ON CONFLICT (batch_id, key) DO NOTHING RETURNING batch_id, token, index, tenant"            \
     "), counted AS ("                                                                              \
     "  INSERT INTO batch_tally AS t (batch_id, shard, queued)"                                     \
@@ -38,7 +38,7 @@
     "), fresh AS ("                                                                                \
     "  SELECT g.batch_id, g.token, max(g.entry) AS entry,"                                         \
     "    count(*) FILTER (WHERE g.entry > coalesce(c.entry, 0) OR g.entry = 0) AS jobs"            \
-    "  FROM unnest($2, $4, $26::bigint[]) AS g (batch_id, token, entry)"                           \
+    "  FROM unnest($2, $4, $27::bigint[]) AS g (batch_id, token, entry)"                           \
     "  LEFT JOIN intake_call c USING (batch_id, token) GROUP BY 1, 2"                              \
     "), gained AS (SELECT batch_id, token, count(*) AS jobs FROM made GROUP BY 1, 2"               \
     "), called AS ("                                                                               \
@@ -50,7 +50,7 @@
     "    duplicate = c.duplicate + excluded.duplicate, entry = greatest(c.entry, excluded.entry)"  \
     ") "
 
-/* Binds $2 to $26: ids[i] is the batch row of jobs[i]. */
+/* Binds $2 to $27: ids[i] is the batch row of jobs[i]. */
 void kiln_bind_jobs(struct kiln_params *params, const struct kiln_new_job *jobs, size_t count,
                     const uint64_t *ids);
 

@@ -17,7 +17,7 @@
 
 #define CHUNK_JOBS 2000                /* of one statement */
 #define CHUNK_BYTES (16 * 1024 * 1024) /* of texts in one statement, about */
-#define COLUMNS 25
+#define COLUMNS 26
 
 /* --- batches by name ------------------------------------------------------------------------- */
 
@@ -131,6 +131,9 @@ static void add_texts(const struct kiln_new_job *new, struct kiln_array *a)
     char seed[24];
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)job->seed);
     kiln_array_text(&a[12], seed);
+    char sigmas[KILN_SIGMAS_TEXT_MAX];
+    kiln_sigmas_text(job->sigmas, job->sigma_count, sigmas, sizeof sigmas);
+    kiln_array_text(&a[24], sigmas);
 }
 
 static void add_numbers(const struct kiln_new_job *new, uint64_t batch_id, struct kiln_array *a)
@@ -149,7 +152,7 @@ static void add_numbers(const struct kiln_new_job *new, uint64_t batch_id, struc
     kiln_array_int(&a[21], job->teleport);
     kiln_array_int(&a[22], job->embed_metadata);
     kiln_array_int(&a[23], job->lora_auto);
-    kiln_array_int(&a[24], entry_number(new->entry));
+    kiln_array_int(&a[25], entry_number(new->entry));
 }
 
 /* Turns rows into columns: one array for each of the statement's, in its order. */
@@ -161,7 +164,8 @@ void kiln_bind_jobs(struct kiln_params *params, const struct kiln_new_job *jobs,
         KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_TEXT,   KILN_ARRAY_TEXT,
         KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_FLOAT8, KILN_ARRAY_INT4,
         KILN_ARRAY_INT4, KILN_ARRAY_INT4, KILN_ARRAY_INT4, KILN_ARRAY_INT2,   KILN_ARRAY_INT2,
-        KILN_ARRAY_INT2, KILN_ARRAY_INT2, KILN_ARRAY_BOOL, KILN_ARRAY_BOOL,   KILN_ARRAY_INT8};
+        KILN_ARRAY_INT2, KILN_ARRAY_INT2, KILN_ARRAY_BOOL, KILN_ARRAY_BOOL,   KILN_ARRAY_TEXT,
+        KILN_ARRAY_INT8};
     struct kiln_array arrays[COLUMNS];
     for (int i = 0; i < COLUMNS; i++)
         kiln_array_start(&arrays[i], types[i]);

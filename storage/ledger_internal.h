@@ -128,8 +128,8 @@ void kiln_row_copy(const PGresult *rows, int row, int column, char *out, size_t 
     "j.id, j.batch_id, b.name, j.custom_id, j.index, j.prompt, j.negative_prompt, j.style, "       \
     "j.tenant, j.model, j.width, j.height, j.steps, j.guidance, j.seed, j.loras, j.lora_auto, "    \
     "j.priority, j.max_wait_s, j.kind, j.latents, j.teleport, j.embed_metadata, j.state, "         \
-    "j.attempt, (extract(epoch FROM j.created_at) * 1000)::bigint"
-#define KILN_JOB_COLUMN_COUNT 26
+    "j.attempt, (extract(epoch FROM j.created_at) * 1000)::bigint, j.sigmas"
+#define KILN_JOB_COLUMN_COUNT 27
 int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret,
                  struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -41,7 +41,8 @@ int kiln_ledger_usage(struct kiln_ledger *ledger, const char *pool, int64_t sinc
                  "  SELECT job_id, tenant, created_at, 1 AS pictures,"
                  "    (text_ms + denoise_ms + decode_ms)::float8 / 1000 AS gpu_seconds FROM image"
                  "  WHERE pool = $1::text AND created_at >= " SINCE(
-                     2) "  UNION ALL SELECT l.job_id, j.tenant, l.created_at, 0, 0 FROM latent l"
+                     2) "  UNION ALL SELECT l.job_id, j.tenant, l.created_at, 0,"
+                        "    coalesce(l.gpu_ms, 0)::float8 / 1000 FROM latent l"
                         "  JOIN job j ON j.id = l.job_id WHERE j.pool = $1 AND j.kind = 1"
                         "  AND l.created_at >= " SINCE(
                             2) "), stored AS (SELECT job_id, sum(bytes) AS bytes FROM object"

@@ -97,6 +97,12 @@ int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret, struct kil
         .attempt = (uint32_t)kiln_row_u64(rows, row, 24),
         .created_ms = kiln_row_i64(rows, row, 25),
     };
+    const char *sigmas = PQgetvalue(rows, row, 26);
+    if (*sigmas && !kiln_sigmas_parse(sigmas, ret->sigmas, &ret->sigma_count)) {
+        kiln_job_release(ret);
+        return kiln_fail(err, KILN_CORRUPT, "ledger, job %llu: column sigmas is damaged",
+                         (unsigned long long)kiln_row_u64(rows, row, 0));
+    }
     int rc = short_of_memory ? kiln_fail(err, KILN_NO_MEMORY, "job %llu: no memory",
                                          (unsigned long long)ret->id)
                              : read_loras(PQgetvalue(rows, row, 15), ret, err);

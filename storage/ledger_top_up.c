@@ -102,13 +102,13 @@ int kiln_ledger_order_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t pla
     return rc;
 }
 
-/* $27 the order, $28 the cursor as it was seen, $29 as it shall be. */
+/* $28 the order, $29 the cursor as it was seen, $30 as it shall be. */
 #define OURS                                                                                       \
-    "ours AS (SELECT id FROM backfill WHERE id = $27::bigint AND cursor = $28::bigint FOR "        \
+    "ours AS (SELECT id FROM backfill WHERE id = $28::bigint AND cursor = $29::bigint FOR "        \
     "UPDATE), "
 #define TOP_UP_SQL                                                                                 \
     KILN_INSERT_SQL(OURS, "WHERE EXISTS (SELECT FROM ours)")                                       \
-    ", moved AS (UPDATE backfill o SET cursor = $29::bigint, made = o.made + m.jobs,"              \
+    ", moved AS (UPDATE backfill o SET cursor = $30::bigint, made = o.made + m.jobs,"              \
     "  topped_at = now(), due_at = CASE WHEN o.rate IS NULL THEN o.due_at ELSE"                    \
     "  greatest(o.due_at, now() - " CATCH_UP ") + make_interval(secs => m.jobs * 3600 / o.rate) "  \
     "END"                                                                                          \

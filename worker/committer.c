@@ -59,7 +59,9 @@ static void fill_commit(const struct kiln_worker *worker, const struct kiln_pict
         .model_name = worker->engine->model_name,
         .objects = objects,
         .object_count = picture->object_count,
-        .sigma = 0, /* the last state of the file is the clean one */
+        .sigma =
+            picture->latent_states > 0 ? picture->latent_sigmas[picture->latent_states - 1] : 0,
+        .latent_sigmas = picture->latent_sigmas,
         .latent_encoding = picture->latent_encoding,
         .latent_states = picture->latent_states,
         .latent_channels = picture->latent_encoding ? 16 : 0,

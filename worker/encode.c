@@ -6,6 +6,7 @@
 #include "worker/encode.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,8 +139,33 @@ static int encode_images(struct kiln_picture *picture, const struct kiln_encode_
     return code;
 }
 
-/* The states before each step and the final one, one behind the other; *ret_copy is what to free.
- */
+/* State number `state` of a run: before a step, or the finished latent. */
+static double sigma_of(const DiffusionZOutput *drawn, uint32_t steps, uint32_t state)
+{
+    return state < steps ? drawn->sigmas[state] : 0;
+}
+
+/* The states that are stored, from noise to clean: those nearest to the levels that were asked for,
+ * each once, or all.  Returns how many. */
+static uint32_t choose_states(const struct kiln_job *job, const DiffusionZOutput *drawn,
+                              uint32_t ret[KILN_STEPS_MAX + 1])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < job->sigma_count; i++) {
+        uint32_t best = 0;
+        for (uint32_t state = 1; state <= job->steps; state++)
+            if (fabs(sigma_of(drawn, job->steps, state) - job->sigmas[i]) <
+                fabs(sigma_of(drawn, job->steps, best) - job->sigmas[i]))
+                best = state;
+        if (count == 0 || ret[count - 1] != best) /* sigmas fall, so equal ones are neighbours */
+            ret[count++] = best;
+    }
+    for (uint32_t state = 0; state <= job->steps && job->sigma_count == 0; state++)
+        ret[count++] = state;
+    return count;
+}
+
+/* The states before steps and the final one, one behind the other; *ret_copy is what to free. */
 static int gather_states(const struct kiln_picture *picture, struct kiln_latent *latent,
                          float **ret_copy, struct kiln_error *err)
 {
@@ -151,13 +177,17 @@ static int gather_states(const struct kiln_picture *picture, struct kiln_latent 
         latent->values = drawn->latent;
         return 0;
     }
-    float *copy = malloc((steps + 1) * values * sizeof *copy);
+    uint32_t chosen[KILN_STEPS_MAX + 1], count = choose_states(picture->job, drawn, chosen);
+    float *copy = malloc(count * values * sizeof *copy);
     if (!copy)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u latent states", steps + 1);
-    memcpy(copy, drawn->trajectory, steps * values * sizeof *copy);
-    memcpy(copy + steps * values, drawn->latent, values * sizeof *copy);
-    memcpy(latent->sigmas, drawn->sigmas, steps * sizeof latent->sigmas[0]);
-    latent->states = steps + 1; /* the last sigma is 0: clean */
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u latent states", count);
+    for (uint32_t i = 0; i < count; i++) {
+        const float *from =
+            chosen[i] < steps ? drawn->trajectory + chosen[i] * values : drawn->latent;
+        memcpy(copy + i * values, from, values * sizeof *copy);
+        latent->sigmas[i] = sigma_of(drawn, steps, chosen[i]);
+    }
+    latent->states = count;
     latent->values = *ret_copy = copy;
     return 0;
 }
@@ -187,6 +217,7 @@ static int encode_latent(struct kiln_picture *picture, const struct kiln_encode_
         return code;
     picture->latent_encoding = kiln_latent_encoding_name(KILN_LATENT_BF16_PLANES);
     picture->latent_states = latent.states;
+    memcpy(picture->latent_sigmas, latent.sigmas, latent.states * sizeof latent.sigmas[0]);
     add_object(picture, options, "latent", data, size, latent.width, latent.height);
     return 0;
 }

@@ -47,6 +47,7 @@ struct kiln_picture {
     uint32_t object_count;
     const char *latent_encoding; /* NULL: no latent is stored */
     uint32_t latent_states;
+    double latent_sigmas[KILN_STEPS_MAX + 1]; /* of each of them */
     double encode_ms;
 
     double upload_ms;

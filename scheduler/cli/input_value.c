@@ -25,7 +25,8 @@ static void put_value(enum kiln_job_key key, const char *text, size_t len, struc
 {
     enum kiln_job_key_type type = kiln_job_keys[key].type;
     bool number = type == KILN_JOB_WHOLE || type == KILN_JOB_NUMBER || type == KILN_JOB_SEED;
-    bool list = type == KILN_JOB_LORAS || type == KILN_JOB_SIZE || type == KILN_JOB_STYLE;
+    bool list = type == KILN_JOB_LORAS || type == KILN_JOB_SIZE || type == KILN_JOB_STYLE ||
+                type == KILN_JOB_SIGMAS;
     if (number && is_number(text, len))
         kiln_text_add(out, text, len);
     else if (type == KILN_JOB_BOOL && is_word(text, len, "true"))

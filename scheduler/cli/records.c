@@ -85,6 +85,7 @@ void kiln_record_short(struct kiln_text *out, const struct kiln_job_row *row)
 
 void kiln_record_rest(struct kiln_text *out, const struct kiln_job_row *row)
 {
+    char sigmas[KILN_SIGMAS_TEXT_MAX];
     const struct kiln_job *job = &row->job;
     kiln_json_member_text(out, "prompt", job->prompt);
     kiln_json_member_text(out, "negative_prompt", job->negative_prompt);
@@ -97,6 +98,8 @@ void kiln_record_rest(struct kiln_text *out, const struct kiln_job_row *row)
     kiln_json_member_u64(out, "max_wait_s", job->max_wait_s);
     kiln_json_member_text(out, "kind", kiln_job_kind_name(job->kind));
     kiln_json_member_text(out, "latents", kiln_latents_name(job->latents));
+    kiln_sigmas_text(job->sigmas, job->sigma_count, sigmas, sizeof sigmas);
+    kiln_json_member_text(out, "sigmas", sigmas[0] ? sigmas : NULL);
     kiln_json_member_text(out, "teleport", kiln_teleport_name(job->teleport));
     kiln_json_member_bool(out, "embed_metadata", job->embed_metadata);
     kiln_json_member_text(out, "worker", row->worker[0] ? row->worker : NULL);

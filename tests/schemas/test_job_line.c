@@ -2,6 +2,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,6 +141,50 @@ static void loras_have_three_forms(void **state)
     job = parse("{\"prompt\":\"x\",\"loras\":[]}", &has_seed);
     assert_int_equal(job.lora_count, 0);
     kiln_job_release(&job);
+}
+
+static void sigmas_are_put_in_order(void **state)
+{
+    (void)state;
+    bool has_seed;
+    char text[KILN_SIGMAS_TEXT_MAX];
+    struct kiln_job job =
+        parse("{\"prompt\":\"x\",\"sigmas\":[0.5, 1, 0.000049, 0.95]}", &has_seed);
+    assert_int_equal(job.latents, KILN_LATENTS_TRAJECTORY);
+    assert_int_equal(job.sigma_count, 4);
+    kiln_sigmas_text(job.sigmas, job.sigma_count, text, sizeof text);
+    assert_string_equal(text, "1,0.95,0.5,0");
+    char *line = kiln_job_line_text(&job);
+    assert_non_null(strstr(line, "\"sigmas\":\"1,0.95,0.5,0\""));
+    kiln_job_release(&job);
+    job = parse(line, &has_seed);
+    assert_int_equal(job.sigma_count, 4);
+    assert_true(job.sigmas[1] == 0.95);
+    kiln_job_release(&job);
+    free(line);
+    /* The finished latent is not a state of its own kind. */
+    job = parse("{\"prompt\":\"x\",\"sigmas\":\"0\",\"kind\":\"latent-cache\"}", &has_seed);
+    assert_int_equal(job.latents, KILN_LATENTS_FINAL);
+    assert_int_equal(job.sigma_count, 0);
+    kiln_job_release(&job);
+}
+
+static void wrong_sigmas_are_refused(void **state)
+{
+    (void)state;
+#define SIGMAS(text) "{\"prompt\":\"x\",\"sigmas\":" text "}"
+    static const char *const bad[] = {
+        "\"\"",      "[]",     "\"0.9,\"", "\"0.9 0.5\"",   "\"0.9,0.9\"",
+        "[0.5,0.5]", "[1.01]", "[-0.1]",   "\"1e-1\"",      "[\"0.5\"]",
+        "0.5",       "true",   "[.1]",     "[0.90001,0.9]", "[0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8]"};
+    char line[256];
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(line, sizeof line, SIGMAS("%s"), bad[i]);
+        refused(line, "");
+    }
+    refused(SIGMAS("[0.5],\"latents\":\"final\""),
+            "sigmas names states of the trajectory, and latents is final");
+    refused(SIGMAS("\"many\""), "up to 8 different noise levels from 0 to 1");
 }
 
 static void wrong_loras_are_named(void **state)
@@ -434,6 +479,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_prompt_alone_takes_the_defaults),
         cmocka_unit_test(every_key_reaches_the_record),
+        cmocka_unit_test(sigmas_are_put_in_order),
+        cmocka_unit_test(wrong_sigmas_are_refused),
         cmocka_unit_test(styles_put_words_around),
         cmocka_unit_test(loras_have_three_forms),
         cmocka_unit_test(wrong_loras_are_named),

@@ -105,6 +105,7 @@ static void types_and_limits_are_the_same(void **state)
         case KILN_JOB_STYLE:
         case KILN_JOB_SEED:
         case KILN_JOB_LORAS:
+        case KILN_JOB_SIGMAS:
             assert_int_equal(json_array_size(json_object_get(rule, "oneOf")), 2);
             break;
         }

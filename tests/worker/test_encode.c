@@ -244,6 +244,52 @@ static void test_trajectory(void **state)
     tear_down(&bench);
 }
 
+/* Of a run through 1, 0.75, 0.5 and clean, the states nearest to what was asked for, each once. */
+static void test_states_nearest_to_sigmas(void **state)
+{
+    (void)state;
+    static const struct {
+        double asked[3];
+        uint32_t count, states;
+        double got[3];
+    } cases[] = {{{0.95, 0.2, 0}, 3, 2, {1, 0}},
+                 {{0.74, 0.52}, 2, 2, {0.75, 0.5}},
+                 {{0.6}, 1, 1, {0.5}},
+                 {{1, 0.5, 0}, 3, 3, {1, 0.5, 0}}};
+    const size_t values = 16 * 8 * 8;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct bench bench;
+        struct kiln_latent latent;
+        enum kiln_latent_encoding encoding;
+        struct kiln_error err;
+        set_up(&bench, 64, 64);
+        bench.job.kind = KILN_KIND_LATENT_CACHE;
+        bench.job.latents = KILN_LATENTS_TRAJECTORY;
+        bench.job.sigma_count = cases[c].count;
+        memcpy(bench.job.sigmas, cases[c].asked, sizeof cases[c].asked);
+        bench.picture->drawn.trajectory = calloc(3 * values, sizeof(float));
+        bench.picture->drawn.sigmas = malloc(3 * sizeof(double));
+        for (size_t i = 0; i < 3; i++) {
+            bench.picture->drawn.sigmas[i] = 1.0 - 0.25 * (double)i;
+            bench.picture->drawn.trajectory[i * values] = (float)(i + 1);
+        }
+        encode(&bench);
+        assert_int_equal(bench.picture->object_count, 1);
+        assert_int_equal(bench.picture->latent_states, cases[c].states);
+        const struct kiln_picture_object *file = &bench.picture->objects[0];
+        assert_int_equal(kiln_latent_decode(file->data, file->size, &latent, &encoding, &err), 0);
+        assert_int_equal(latent.states, cases[c].states);
+        for (uint32_t i = 0; i < latent.states; i++) {
+            double sigma = cases[c].got[i];
+            assert_true(latent.sigmas[i] == sigma && bench.picture->latent_sigmas[i] == sigma);
+            float first = sigma == 0 ? bench.picture->drawn.latent[0] : (float)(5 - 4 * sigma);
+            assert_true(latent.values[i * values] == first);
+        }
+        kiln_latent_release(&latent);
+        tear_down(&bench);
+    }
+}
+
 static void test_metadata(void **state)
 {
     (void)state;
@@ -280,6 +326,7 @@ int main(void)
         cmocka_unit_test(test_deterministic),
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_trajectory),
+        cmocka_unit_test(test_states_nearest_to_sigmas),
         cmocka_unit_test(test_metadata),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
