@@ -1,0 +1,435 @@
+/* test_image_cuda.c - pictures and text on cuda:0 in bf16, beside fp32.
+ *
+ *     test_image_cuda          every picture operation, the autoencoder and the text encoder
+ *     test_image_cuda bench    their times at full size, medians, waiting for the device
+ *
+ * Operands are the same numbers on both sides.  bf16 keeps 8 bits: a single rounding of the result
+ * is a relative error of about 1.7e-3, as a vector.
+ */
+#include <math.h>
+#include <time.h>
+
+#include "tests/gpu/gpu.h"
+#include "tests/gpu/image_rig.h"
+
+#define ONE_ROUNDING 3e-3
+
+/* A scope on the CPU and one on the GPU. */
+struct sides {
+    struct kt_scope *s[2];
+};
+static const enum kt_dtype dtype_of[2] = {KT_F32, KT_BF16};
+
+static struct sides open_sides(void)
+{
+    struct kiln_error err;
+    if (kt_device_open(0, &err))
+        fail_msg("%s", err.text);
+    return (struct sides){{kt_scope_new(KT_CPU), kt_scope_new(0)}};
+}
+
+static void close_sides(struct sides *t)
+{
+    kt_scope_free(t->s[0]);
+    kt_scope_free(t->s[1]);
+}
+
+/* Prints and checks how far the GPU's result is from the CPU's. */
+static void compare(struct sides *t, const char *what, const kt x[2], double limit)
+{
+    size_t count[2];
+    float *v[2];
+    for (int i = 0; i < 2; i++)
+        v[i] = rig_floats(t->s[i], x[i], &count[i]);
+    assert_int_equal(count[0], count[1]);
+    double error = rig_relative(v[1], v[0], count[0]);
+    printf("%-44s relative %.2e\n", what, error);
+    free(v[0]);
+    free(v[1]);
+    if (!(error <= limit))
+        fail_msg("%s: relative error %g, limit %g", what, error, limit);
+}
+
+/* --- operations ------------------------------------------------------------------------------- */
+
+static const struct conv_case {
+    const char *what;
+    int64_t in, out, height, width, kernel;
+    int stride, before, after;
+    bool bias, add;
+} convs[] = {
+    {"3x3, 64 to 64, bias", 64, 64, 24, 40, 3, 1, 1, 1, true, false},
+    {"3x3, 512 to 512, bias, residual", 512, 512, 32, 32, 3, 1, 1, 1, true, true},
+    {"3x3, 128 to 128, bias, residual", 128, 128, 96, 80, 3, 1, 1, 1, true, true},
+    {"3x3, 16 to 512, bias", 16, 512, 16, 24, 3, 1, 1, 1, true, false},
+    {"3x3, 128 to 3, bias", 128, 3, 40, 56, 3, 1, 1, 1, true, false},
+    {"3x3, 3 to 128, bias", 3, 128, 40, 56, 3, 1, 1, 1, true, false},
+    {"1x1, 256 to 128, bias", 256, 128, 30, 22, 1, 1, 0, 0, true, false},
+    {"3x3, 128 to 128, stride 2, zeros behind", 128, 128, 32, 48, 3, 2, 0, 1, true, false},
+    {"3x3, 32 to 32, nothing added", 32, 32, 8, 8, 3, 1, 1, 1, false, false},
+    {"3x3, 40 to 24, residual alone", 40, 24, 9, 7, 3, 1, 1, 1, false, true},
+};
+
+static kt convolve(struct kt_scope *s, enum kt_dtype dtype, const struct conv_case *c)
+{
+    const int64_t oh = (c->height + c->before + c->after - c->kernel) / c->stride + 1;
+    const int64_t ow = (c->width + c->before + c->after - c->kernel) / c->stride + 1;
+    const double gain = 1 / sqrt((double)(c->in * c->kernel * c->kernel));
+    const int64_t picture[] = {1, c->in, c->height, c->width}, sum[] = {1, c->out, oh, ow};
+    const int64_t weight[] = {c->out, c->in, c->kernel, c->kernel};
+    struct kt_conv_args args = {.x = rig_values(s, dtype, 1, 1, 4, picture),
+                                .weight = rig_values(s, dtype, 2, gain, 4, weight),
+                                .stride = c->stride,
+                                .pad_before = c->before,
+                                .pad_after = c->after};
+    if (c->bias)
+        args.bias = rig_values(s, dtype, 3, 1, 1, &c->out);
+    if (c->add)
+        args.add = rig_values(s, dtype, 4, 1, 4, sum);
+    return kt_conv2d(s, &args);
+}
+
+static void convolutions(void **state)
+{
+    (void)state;
+    int failed = 0;
+    for (size_t i = 0; i < sizeof convs / sizeof *convs; i++) {
+        struct sides t = open_sides();
+        size_t count[2];
+        float *v[2];
+        for (int k = 0; k < 2; k++)
+            v[k] = rig_floats(t.s[k], convolve(t.s[k], dtype_of[k], &convs[i]), &count[k]);
+        double error = rig_relative(v[1], v[0], count[0]);
+        printf("convolution %-44s relative %.2e\n", convs[i].what, error);
+        failed += !(count[0] == count[1] && error <= ONE_ROUNDING);
+        free(v[0]);
+        free(v[1]);
+        close_sides(&t);
+    }
+    assert_int_equal(failed, 0);
+}
+
+static void group_norms(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][4] = {{1, 512, 16, 24}, {1, 128, 61, 33}, {1, 96, 5, 7}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int silu = 0; silu < 2; silu++) {
+            struct sides t = open_sides();
+            kt y[2];
+            for (int k = 0; k < 2; k++) {
+                kt x = rig_values(t.s[k], dtype_of[k], 1, 2, 4, shapes[i]);
+                kt w = rig_values(t.s[k], dtype_of[k], 2, 1, 1, &shapes[i][1]);
+                kt b = rig_values(t.s[k], dtype_of[k], 3, 1, 1, &shapes[i][1]);
+                y[k] = kt_group_norm(t.s[k], x, 32, w, b, 1e-6, silu != 0);
+            }
+            compare(&t, silu ? "group norm and SiLU" : "group norm", y, 2 * ONE_ROUNDING);
+            close_sides(&t);
+        }
+}
+
+static void upsampled(void **state)
+{
+    (void)state;
+    struct sides t = open_sides();
+    kt y[2];
+    for (int k = 0; k < 2; k++)
+        y[k] = kt_upsample2(t.s[k],
+                            rig_values(t.s[k], dtype_of[k], 1, 1, 4, (int64_t[]){1, 72, 9, 13}));
+    compare(&t, "upsampling", y, 0);
+    close_sides(&t);
+}
+
+/* Out of the last convolution's own memory, which has five channels nobody sees. */
+static void bytes_of_a_picture(void **state)
+{
+    (void)state;
+    struct sides t = open_sides();
+    kt y[2];
+    for (int k = 0; k < 2; k++)
+        y[k] = kt_rgb8(t.s[k], convolve(t.s[k], dtype_of[k], &convs[4]));
+    size_t count[2], off = 0;
+    float *v[2];
+    for (int k = 0; k < 2; k++)
+        v[k] = rig_floats(t.s[k], y[k], &count[k]);
+    assert_int_equal(count[0], count[1]);
+    assert_int_equal(count[0], 3 * convs[4].height * convs[4].width);
+    for (size_t i = 0; i < count[0]; i++)
+        off += fabsf(v[0][i] - v[1][i]) > 1;
+    printf("bytes: %zu of %zu differ by more than a level\n", off, count[0]);
+    assert_int_equal(off, 0);
+    free(v[0]);
+    free(v[1]);
+    close_sides(&t);
+}
+
+static void attention(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][2] = {{300, 512}, {4096, 512}, {1024, 128}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct sides t = open_sides();
+        const int64_t packed[2] = {shapes[i][0], 3 * shapes[i][1]};
+        char what[64];
+        kt y[2];
+        for (int k = 0; k < 2; k++) {
+            const struct kt_attention_args args = {
+                .qkv = rig_values(t.s[k], dtype_of[k], 1, 2, 2, packed),
+                .heads = 1,
+                .kv_heads = 1,
+                .head_dim = (int)shapes[i][1]};
+            y[k] = kt_attention(t.s[k], &args);
+        }
+        snprintf(what, sizeof what, "attention, %d rows, one head of %d", (int)shapes[i][0],
+                 (int)shapes[i][1]);
+        compare(&t, what, y, 2 * ONE_ROUNDING);
+        close_sides(&t);
+    }
+}
+
+/* --- the autoencoder -------------------------------------------------------------------------- */
+
+static kt latent_of(struct kt_scope *s, int64_t channels, int64_t height, int64_t width)
+{
+    return kt_randn(s, 11, 3, (int64_t[]){channels, height, width});
+}
+
+static void sketch_decodes_as_on_the_cpu(void **state)
+{
+    (void)state;
+    struct sides t = open_sides();
+    struct kiln_model_config config;
+    struct kiln_error err;
+    char dir[4200];
+    size_t count[2];
+    float *v[2];
+    if (kiln_model_config_read(sketch(), &config, &err))
+        fail_msg("%s", err.text);
+    snprintf(dir, sizeof dir, "%s/vae", sketch());
+    for (int k = 0; k < 2; k++) {
+        struct kiln_vae *vae = NULL;
+        if (kiln_vae_load(dir, &config.vae, t.s[k], dtype_of[k], false, &vae, &err))
+            fail_msg("%s", err.text);
+        kt latent = latent_of(t.s[k], config.vae.latent_channels, 32, 40);
+        v[k] = rig_floats(t.s[k], kiln_vae_decode(vae, t.s[k], latent), &count[k]);
+        kiln_vae_free(vae);
+    }
+    assert_int_equal(count[0], count[1]);
+    double db = rig_psnr(v[1], v[0], count[0]);
+    printf("sketch: decode in bf16 at %.1f dB of fp32 on the CPU\n", db);
+    assert_true(db >= 35);
+    free(v[0]);
+    free(v[1]);
+    close_sides(&t);
+}
+
+/* bf16 through Kiln's kernels against fp32 through LibTorch's operators, both on the GPU. */
+static void full_size_is_near_fp32(void **state)
+{
+    (void)state;
+    struct sides t = open_sides();
+    const struct kiln_vae_config config = rig_vae_config();
+    struct kiln_vae *vae = rig_vae(t.s[1], &config), *wide = rig_vae_wide(t.s[1], vae);
+    struct kt_scope *s = kt_scope_child(t.s[1]);
+    kt latent = latent_of(s, config.latent_channels, 40, 32);
+    size_t count;
+    float *got = rig_floats(s, kiln_vae_decode(vae, s, latent), &count);
+    float *again = rig_floats(s, kiln_vae_decode(vae, s, latent), &count);
+    float *want = rig_floats(s, kiln_vae_decode(wide, s, latent), &count);
+    double error = rig_relative(got, want, count);
+    printf("full size: decode in bf16, relative error %.2e\n", error);
+    assert_memory_equal(got, again, count * sizeof *got);
+    free(got);
+    free(again);
+    free(want);
+    kt picture = kt_tanh(s, kt_randn(s, 5, 4, (int64_t[]){1, 3, 256, 192}));
+    got = rig_floats(s, kiln_vae_encode(vae, s, picture), &count);
+    want = rig_floats(s, kiln_vae_encode(wide, s, picture), &count);
+    double encoded = rig_relative(got, want, count);
+    printf("full size: encode in bf16, relative error %.2e\n", encoded);
+    free(got);
+    free(want);
+    kt_scope_free(s);
+    kiln_vae_free(vae);
+    kiln_vae_free(wide);
+    close_sides(&t);
+    assert_true(error <= 3e-2);
+    assert_true(encoded <= 3e-2);
+}
+
+/* --- text ------------------------------------------------------------------------------------- */
+
+#define PROMPTS 4
+
+static void make_ids(int32_t *ids, size_t count, int vocab, uint32_t seed)
+{
+    for (size_t i = 0; i < count; i++)
+        ids[i] = (int32_t)((seed + i * 2654435761u) % (uint32_t)vocab);
+}
+
+/* A prompt's features are the same bits alone and among others. */
+static void prompts_do_not_see_each_other(void **state)
+{
+    (void)state;
+    static const size_t lengths[PROMPTS] = {23, 1, 300, 77};
+    struct sides t = open_sides();
+    struct kiln_text_config config = rig_text_config();
+    config.layers = 6, config.vocab = 1000;
+    struct kiln_text_encoder *te = rig_text_encoder(t.s[1], &config);
+    static int32_t ids[PROMPTS][512];
+    struct kiln_prompt_ids prompts[PROMPTS];
+    kt together[PROMPTS];
+    for (int i = 0; i < PROMPTS; i++) {
+        make_ids(ids[i], lengths[i], config.vocab, (uint32_t)i);
+        prompts[i] = (struct kiln_prompt_ids){ids[i], lengths[i]};
+    }
+    kiln_text_encoder_run_many(te, t.s[1], prompts, PROMPTS, together);
+    for (int i = 0; i < PROMPTS; i++) {
+        size_t count[2];
+        float *many = rig_floats(t.s[1], together[i], &count[0]);
+        float *alone =
+            rig_floats(t.s[1], kiln_text_encoder_run(te, t.s[1], ids[i], lengths[i]), &count[1]);
+        assert_int_equal(count[0], count[1]);
+        printf("prompt of %zu tokens among %d: relative difference %.2e\n", lengths[i], PROMPTS,
+               rig_relative(many, alone, count[0]));
+        assert_memory_equal(many, alone, count[0] * sizeof *many);
+        free(many);
+        free(alone);
+    }
+    kiln_text_encoder_free(te);
+    close_sides(&t);
+}
+
+/* --- times ------------------------------------------------------------------------------------ */
+
+#define RUNS 9
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Prints the first run and the median of the later ones. */
+static void report(const char *what, void (*run)(struct kt_scope *s, const void *of),
+                   const void *of)
+{
+    double ms[RUNS], first = 0;
+    for (int i = -2; i < RUNS; i++) {
+        struct kt_scope *s = kt_scope_new(0);
+        double begin = now_ms();
+        run(s, of);
+        kt_wait(s);
+        double took = now_ms() - begin;
+        rig_check(s);
+        kt_scope_free(s);
+        first = i == -2 ? took : first;
+        ms[i < 0 ? 0 : i] = took;
+    }
+    qsort(ms, RUNS, sizeof *ms, by_size);
+    size_t used = 0, held = 0;
+    (void)kt_device_memory(0, &used, &held);
+    printf("%-36s %8.2f ms (first %.0f, best %.2f); %.2f GB held\n", what, ms[RUNS / 2], first,
+           ms[0], (double)held / 1e9);
+    fflush(stdout);
+}
+
+struct decode_case {
+    const struct kiln_vae *vae;
+    kt latent; /* random: a GPU computes with zeros faster than with anything else */
+};
+
+static void run_decode(struct kt_scope *s, const void *of)
+{
+    const struct decode_case *c = of;
+    (void)kt_rgb8(s, kiln_vae_decode(c->vae, s, c->latent));
+}
+
+static void time_decodes(void **state)
+{
+    (void)state;
+    struct sides t = open_sides();
+    const struct kiln_vae_config config = rig_vae_config();
+    struct kiln_vae *vae = rig_vae(t.s[1], &config);
+    static const int searches[] = {1, 8};
+    static const int64_t sides[] = {512, 1024, 2048};
+    for (size_t i = 0; i < sizeof searches / sizeof *searches; i++) {
+        kt_conv_search(searches[i]);
+        for (size_t k = 0; k < sizeof sides / sizeof *sides; k++) {
+            const struct decode_case c = {vae, latent_of(t.s[1], 16, sides[k] / 8, sides[k] / 8)};
+            char what[64];
+            snprintf(what, sizeof what, "decode %lld px, %d proposals", (long long)sides[k],
+                     searches[i]);
+            kt_device_trim(0);
+            report(what, run_decode, &c);
+        }
+    }
+    kt_conv_search(1);
+    kiln_vae_free(vae);
+    close_sides(&t);
+    kt_device_trim(0);
+}
+
+struct text_case {
+    const struct kiln_text_encoder *te;
+    const struct kiln_prompt_ids *prompts;
+    size_t n;
+};
+
+static void run_text(struct kt_scope *s, const void *of)
+{
+    const struct text_case *c = of;
+    kt features[8];
+    kiln_text_encoder_run_many(c->te, s, c->prompts, c->n, features);
+}
+
+static void time_text(void **state)
+{
+    (void)state;
+    struct sides t = open_sides();
+    const struct kiln_text_config config = rig_text_config();
+    struct kiln_text_encoder *te = rig_text_encoder(t.s[1], &config);
+    static int32_t ids[512];
+    static const size_t cases[][2] = {{1, 24}, {1, 64}, {1, 256}, {1, 512}, {8, 64}, {8, 512}};
+    make_ids(ids, 512, config.vocab, 7);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct kiln_prompt_ids prompts[8];
+        for (size_t k = 0; k < 8; k++)
+            prompts[k] = (struct kiln_prompt_ids){ids, cases[i][1]};
+        const struct text_case c = {te, prompts, cases[i][0]};
+        char what[64];
+        snprintf(what, sizeof what, "text, %zu x %zu tokens", cases[i][0], cases[i][1]);
+        report(what, run_text, &c);
+    }
+    kiln_text_encoder_free(te);
+    close_sides(&t);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(convolutions),
+        cmocka_unit_test(group_norms),
+        cmocka_unit_test(upsampled),
+        cmocka_unit_test(bytes_of_a_picture),
+        cmocka_unit_test(attention),
+        cmocka_unit_test(sketch_decodes_as_on_the_cpu),
+        cmocka_unit_test(full_size_is_near_fp32),
+        cmocka_unit_test(prompts_do_not_see_each_other),
+    };
+    const struct CMUnitTest timings[] = {
+        cmocka_unit_test(time_decodes),
+        cmocka_unit_test(time_text),
+    };
+    need_gpu();
+    if (argc > 1 && strcmp(argv[1], "bench") == 0)
+        return cmocka_run_group_tests_name("image_times", timings, NULL, NULL);
+    return cmocka_run_group_tests_name("image_cuda", tests, NULL, NULL);
+}
