@@ -109,6 +109,11 @@ const char *diffusionz_model_name(const DiffusionZContext *ctx)
     return ctx ? ctx->engine->name : "";
 }
 
+const char *diffusionz_note(const DiffusionZContext *ctx)
+{
+    return ctx ? ctx->engine->note : "";
+}
+
 int32_t diffusionz_tokenize(const char *model_path, const char *text, size_t len, int32_t raw,
                             int32_t **ret_ids, size_t *ret_count)
 {

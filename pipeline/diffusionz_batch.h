@@ -86,6 +86,10 @@ DIFFUSIONZ_API void diffusionz_release_outputs(DiffusionZOutput *outputs, int32_
 DIFFUSIONZ_API const char *diffusionz_model_hash(const DiffusionZContext *ctx);
 DIFFUSIONZ_API const char *diffusionz_model_name(const DiffusionZContext *ctx);
 
+/* What this context has found that it must do without, and why, as a sentence; "" for nothing.  It
+ * draws the same, slower.  Borrowed from the context until its next batch. */
+DIFFUSIONZ_API const char *diffusionz_note(const DiffusionZContext *ctx);
+
 /* Ids of one text, at most 512, wrapped in the chat template unless raw; *ret_ids is freed with
  * diffusionz_free_ids.  Needs only the tokenizer folder: no context, no device. */
 DIFFUSIONZ_API int32_t diffusionz_tokenize(const char *model_path, const char *text, size_t len,

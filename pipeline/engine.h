@@ -50,8 +50,8 @@ struct kiln_engine {
     kt times, strides;
     int times_steps;
     struct kiln_graph_cache *graphs;
-    struct kiln_error graph_error; /* why a step could not be recorded; code 0: it never failed */
     int64_t tight_pixels; /* latents from this size on take all the memory there is; 0: none yet */
+    char note[KILN_ERROR_TEXT_MAX]; /* of diffusionz_note */
 };
 
 /* Loads a model directory.  All of options is checked. */

@@ -11,6 +11,9 @@
  * is given back, the operation is asked for again, and the size is remembered as one that has to do
  * without from the start.
  */
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "pipeline/engine_parts.h"
 
 /* --- steps that have ended -------------------------------------------------------------------- */
@@ -69,6 +72,18 @@ void kiln_loop_drain(struct kiln_run *r)
     show_progress(r);
 }
 
+/* Notes what the engine does without from now on, after the size of the batch. */
+KILN_PRINTF(2, 3) static void note(const struct kiln_run *r, const char *fmt, ...)
+{
+    char *text = r->e->note;
+    size_t size = sizeof r->e->note;
+    int used = snprintf(text, size, "%d x %d: ", r->batch->width, r->batch->height);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text + used, size - (size_t)used, fmt, args);
+    va_end(args);
+}
+
 /* --- memory ----------------------------------------------------------------------------------- */
 
 static int64_t pixels_of(const struct kiln_run *r)
@@ -88,6 +103,10 @@ static bool make_room(struct kiln_run *r, struct kt_scope *s, const struct kiln_
     if (err->code != KILN_NO_MEMORY || is_tight(r))
         return false;
     r->e->tight_pixels = pixels_of(r);
+    note(r,
+         "pictures of this size and larger are drawn without graphs and decoded with nothing "
+         "beside them: %s",
+         err->text);
     kiln_loop_drain(r);
     kt_wait(s);
     kiln_graph_cache_stale(r->e->graphs);
@@ -208,8 +227,11 @@ static void record(const struct kiln_run *r, struct kiln_shape_plan *plan)
         kiln_graph_cache_put(r->e->graphs, plan, graph);
     else
         kiln_graph_cache_refuse(r->e->graphs, &plan->shape);
-    if (kt_scope_check(s, &r->e->graph_error))
+    struct kiln_error err;
+    if (kt_scope_check(s, &err)) {
+        note(r, "steps of this size and larger are not recorded as graphs: %s", err.text);
         kt_device_trim(r->e->device);
+    }
     kt_scope_free(s);
 }
 

@@ -6,11 +6,26 @@
 #include "worker/engine.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "schemas/log.h"
 
 struct pipeline {
     struct kiln_engine engine; /* first: the two pointers are one */
     DiffusionZContext *context;
+    char *noted; /* the last note of the library that was logged */
 };
+
+/* Says once what the library has to do without. */
+static void log_note(struct pipeline *self)
+{
+    const char *note = diffusionz_note(self->context);
+    if (note[0] == '\0' || (self->noted && strcmp(note, self->noted) == 0))
+        return;
+    free(self->noted);
+    self->noted = strdup(note);
+    kiln_log(KILN_LOG_WARNING, "engine_note", kiln_f("note", "%s", note));
+}
 
 static int pipeline_run(struct kiln_engine *engine, const DiffusionZBatch *batch,
                         DiffusionZOutput *outputs, DiffusionZTimes *ret_times,
@@ -18,6 +33,7 @@ static int pipeline_run(struct kiln_engine *engine, const DiffusionZBatch *batch
 {
     struct pipeline *self = (struct pipeline *)engine;
     int code = diffusionz_run_batch(self->context, batch, outputs, ret_times);
+    log_note(self);
     if (code != 0)
         return kiln_fail(err, code, "%s", diffusionz_last_error());
     return 0;
@@ -40,6 +56,7 @@ static void pipeline_close(struct kiln_engine *engine)
 {
     struct pipeline *self = (struct pipeline *)engine;
     diffusionz_free(self->context);
+    free(self->noted);
     free(self);
 }
 

@@ -81,6 +81,12 @@ int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batc
     return KILN_UNSUPPORTED;
 }
 
+const char *diffusionz_note(const DiffusionZContext *ctx)
+{
+    (void)ctx;
+    return "";
+}
+
 int32_t diffusionz_prefetch_loras(DiffusionZContext *ctx, const DiffusionZLora *loras,
                                   int32_t count)
 {
