@@ -7,12 +7,14 @@
 #include <string.h>
 
 #include "pipeline/torch/load.h"
+#include "pipeline/weights_stream.h"
 #include "schemas/limits.h"
 #include "storage/safetensors.h"
 
 struct kiln_weights {
     char dir[1024];
-    struct kiln_st *st; /* NULL: weights are drawn at random */
+    struct kiln_st *st;                 /* NULL: weights are drawn at random */
+    struct kiln_weights_stream *stream; /* to a GPU; NULL: from the mapping */
     char prefix[32];
     bool *used; /* by position in st */
     struct kt_scope *scope;
@@ -117,6 +119,8 @@ int kiln_weights_open(const char *dir, const char *probe, struct kt_scope *scope
         code = w->used ? detect_prefix(w, probe, err)
                        : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its weights", dir);
     }
+    if (!code && kt_device_of(scope) != KT_CPU)
+        code = kiln_weights_stream_open(w->st, kt_device_of(scope), &w->stream, err);
     if (code) {
         weights_free(w);
         return code;
@@ -143,10 +147,22 @@ static void check_unused(struct kiln_weights *w)
             w->dir, unused, first);
 }
 
+/* What is known only now that all of it has been read. */
+static void check_read(struct kiln_weights *w)
+{
+    struct kiln_error err;
+    int code = w->stream ? kiln_weights_stream_close(w->stream, &err)
+               : w->st   ? kiln_st_check(w->st, &err)
+                         : 0;
+    if (code && !w->error.code)
+        kiln_fail(&w->error, code, "%s: %s", w->dir, err.text);
+}
+
 int kiln_weights_close(struct kiln_weights *w, struct kiln_error *err)
 {
     if (!w->error.code)
         check_unused(w);
+    check_read(w);
     int code = w->error.code ? w->error.code : kt_scope_check(w->scope, &w->error);
     if (code && err)
         *err = w->error;
@@ -250,6 +266,9 @@ static kt load(struct kiln_weights *w, struct kt_scope *scope, const char *name,
                   w->dir, name, kiln_st_dtype_name(t->dtype));
         return NULL;
     }
+    if (w->stream && kt_device_of(scope) != KT_CPU)
+        return kiln_weights_stream_load(w->stream, scope, position(w, t), from, w->dtype,
+                                        &w->error);
     kt loaded = kt_from_host(scope, t->data, from, w->dtype, ndim, shape);
     if (loaded && !kt_all_finite(scope, loaded)) {
         kiln_fail(&w->error, KILN_CORRUPT, "%s: tensor %s holds values that are not finite numbers",

@@ -2,7 +2,7 @@
 # gpu_run.sh - run.sh of a bundle (gpu_bundle.sh), started in a checkout on a machine with a GPU:
 # the GPU tests, pictures of the sketch model on every device, their timings and differences.
 # Goes on after a failure; prints PASS or FAIL a step; full output and the pictures are in $OUT.
-# STEPS="kernels bench" runs these alone, of: kernels kernel-bench ops ops-bench parity image image-bench
+# STEPS="kernels bench" runs these alone, of: kernels kernel-bench ops ops-bench load load-bench parity image image-bench
 # engine graph lora lora-bench render quality errors sketch-bench bench peer.  BENCH="--sizes 1024 --dtype bf16"
 # are options of the bench, PEER those of its peer, which needs diffusers and transformers on
 # PYTHONPATH.
@@ -20,7 +20,7 @@ for dir in "$(dirname "$torch")"/nvidia/*/lib; do path=$path:$dir; done
 path=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export KILN_SOURCE="$root"
 failed=0
-steps=" ${STEPS:-kernels kernel-bench ops ops-bench parity image image-bench engine graph lora lora-bench render quality errors sketch-bench bench} "
+steps=" ${STEPS:-kernels kernel-bench ops ops-bench load parity image image-bench engine graph lora lora-bench render quality errors sketch-bench bench} "
 
 # Whether a step was asked for.
 wants() {
@@ -71,6 +71,13 @@ if wants ops-bench; then
     step "speed of the operations" 120 "$here/bin/bench_ops"
     sed 's/^/    /' "$out/step"
 fi
+if wants load; then
+    step "loading" 60 "$here/bin/test_load_cuda"
+fi
+if wants load-bench; then
+    step "speed of loading" 200 "$here/bin/test_load_cuda" bench "${LOAD_GB:-12.3}"
+    grep '^load' "$out/step" | sed 's/^/    /'
+fi
 for dtype in fp32 bf16; do
     wants parity || break
     KILN_PARITY=$dtype step "parity $dtype" 60 "$here/bin/test_parity_cuda"
@@ -86,7 +93,7 @@ if wants image-bench; then
 fi
 if wants engine; then
     for test in "$here"/bin/test_*_cuda; do
-        case $test in *parity* | *image* | *lora* | *graph* | *ops*) continue ;; esac
+        case $test in *parity* | *image* | *lora* | *graph* | *ops* | *load*) continue ;; esac
         step "$(basename "$test")" 120 "$test"
         grep -E '^(sketch|after|load)' "$out/step" | sed 's/^/    /'
     done
@@ -169,7 +176,7 @@ if wants bench; then
 fi
 if wants peer; then
     # shellcheck disable=SC2086
-    step "bench of its peer" "${PEER_S:-400}" $python "$root/scripts/bench_peer.py" \
+    step "bench of its peer" "${PEER_S:-400}" env -u LD_LIBRARY_PATH $python "$root/scripts/bench_peer.py" \
         --config "$config" --device cuda:0 --out "$out/peer.json" ${PEER:---sizes 512,1024}
     sed 's/^/    /' "$out/step"
 fi

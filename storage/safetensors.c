@@ -210,6 +210,22 @@ int kiln_st_check(const struct kiln_st *st, struct kiln_error *err)
     return 0;
 }
 
+bool kiln_st_source(const struct kiln_st *st, const struct kiln_st_tensor *t, int *ret_fd,
+                    uint64_t *ret_offset, const char **ret_path)
+{
+    for (size_t i = 0; i < st->shard_count; i++) {
+        const struct shard *s = &st->shards[i];
+        uintptr_t begin = (uintptr_t)s->map, at = (uintptr_t)t->data;
+        if (s->fd < 0 || at < begin || at - begin > s->size)
+            continue;
+        *ret_fd = s->fd;
+        *ret_offset = at - begin;
+        *ret_path = s->path;
+        return true;
+    }
+    return false;
+}
+
 /* --- an index --------------------------------------------------------------------------------- */
 
 /* A shard is a plain name beside the index: no way to another directory. */

@@ -8,6 +8,7 @@
 #ifndef KILN_SAFETENSORS_H
 #define KILN_SAFETENSORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,6 +52,11 @@ void kiln_st_close(struct kiln_st *st); /* accepts NULL; tensors die with it */
 /* KILN_CORRUPT if a file was cut or written to since it was opened: reading a mapping that lost
  * its file ends in SIGBUS, so this comes before a long read. */
 int kiln_st_check(const struct kiln_st *st, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Where a tensor's bytes lie on disk, for who would rather read than map: an open file, borrowed
+ * until close, its path and the offset.  False for a set in memory. */
+bool kiln_st_source(const struct kiln_st *st, const struct kiln_st_tensor *t, int *ret_fd,
+                    uint64_t *ret_offset, const char **ret_path);
 
 size_t kiln_st_count(const struct kiln_st *st);
 const struct kiln_st_tensor *kiln_st_at(const struct kiln_st *st, size_t i); /* sorted by name */

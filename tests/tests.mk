@@ -8,7 +8,7 @@ T ?=
 SCRIPT_TESTS := $(if $(SAN),,$(sort $(wildcard tests/*/test_*.sh)))
 
 # Tests of the parts of pipeline/ that need no LibTorch: quick to link, and there for sanitizers too.
-TORCH_FREE := $(addprefix $(BUILD)/tests/pipeline/,test_tokenizer test_lora test_files_without_memory test_judge_score test_graph_cache)
+TORCH_FREE := $(addprefix $(BUILD)/tests/pipeline/,test_tokenizer test_lora test_files_without_memory test_judge_score test_graph_cache test_load_ring)
 TESTS := $(sort $(TESTS) $(TORCH_FREE))
 $(TORCH_FREE): $(BUILD)/tests/pipeline/%: $(BUILD)/obj/tests/pipeline/%.c.o $(BUILD)/libsupport.a $(call lib,$(USE_pipeline))
 	@mkdir -p $(@D)
@@ -88,7 +88,7 @@ gpu-test: all $(GPU_TESTS)
 gpu-bench: all $(BUILD)/tests/gpu/bench_kernels $(BUILD)/tests/gpu/bench_ops
 	$(BUILD)/tests/gpu/bench_kernels
 	$(BUILD)/tests/gpu/bench_ops
-	BUILD="$(BUILD)" LIBTORCH="$(LIBTORCH)" scripts/bench/engine.sh --device cuda:0 --sizes 512,1024
+	BUILD="$(BUILD)" scripts/bench/gpu.sh
 
 # Tests that make the n-th call fail (tests/support/faults.h).
 FAULT_CALLS := malloc calloc realloc strdup poll send recv fcntl \

@@ -4,8 +4,10 @@
 #include <stdio.h>
 
 #include "worker/bench_engine.h"
+#include "worker/device_class.h"
 
 #define TEXT_SIZE 24
+#define NAME_SIZE 64
 #define GIGA 1e9
 
 static const char *device_text(const struct kiln_bench_options *options, char out[TEXT_SIZE])
@@ -44,12 +46,15 @@ static double share(const struct kiln_bench_table *table, const struct kiln_benc
 void kiln_bench_heading(const struct kiln_bench_table *table)
 {
     const struct kiln_bench_options *o = table->options;
-    char device[TEXT_SIZE];
+    char device[TEXT_SIZE], name[NAME_SIZE];
     if (o->json)
         return;
-    printf("model %s%s, device %s, prompts of %d tokens, medians of %d after %d\n",
-           table->model_name, o->random_weights ? " (random weights)" : "", device_text(o, device),
+    kiln_device_class(device_text(o, device), name, sizeof name);
+    printf("model %s%s, device %s (%s), prompts of %d tokens, medians of %d after %d\n",
+           table->model_name, o->random_weights ? " (random weights)" : "", device, name,
            o->common.tokens, o->common.repeats, o->common.warmups);
+    if (o->device >= 0)
+        puts("ceiling: a forward's products alone, each at the rate measured on an NVIDIA H200");
     printf("%-5s %-9s %5s %10s %8s %8s %8s %8s %9s %8s %8s %8s\n", "type", "size", "batch",
            "forward ms", "TFLOP/s", "ceiling", "step ms", "text ms", "decode ms", "image s",
            "peak GB", "error");
@@ -134,7 +139,8 @@ static json_t *row_json(const struct kiln_bench_table *table, const struct kiln_
 void kiln_bench_json(const struct kiln_bench_table *table)
 {
     const struct kiln_bench_options *o = table->options;
-    char device[TEXT_SIZE];
+    char device[TEXT_SIZE], name[NAME_SIZE];
+    kiln_device_class(device_text(o, device), name, sizeof name);
     json_t *loads = json_array(), *rows = json_array();
     for (int i = 0; i < table->load_count; i++) {
         const struct kiln_bench_load *load = &table->loads[i];
@@ -145,10 +151,10 @@ void kiln_bench_json(const struct kiln_bench_table *table)
     }
     for (int i = 0; i < table->row_count; i++)
         json_array_append_new(rows, row_json(table, &table->rows[i]));
-    json_t *whole = json_pack("{s:s, s:s, s:b, s:s, s:i, s:i, s:o, s:o}", "bench", "engine",
+    json_t *whole = json_pack("{s:s, s:s, s:b, s:s, s:s, s:i, s:i, s:o, s:o}", "bench", "engine",
                               "model", table->model_name, "random_weights", o->random_weights,
-                              "device", device_text(o, device), "tokens", o->common.tokens, "steps",
-                              o->common.num_steps, "loads", loads, "rows", rows);
+                              "device", device, "device_class", name, "tokens", o->common.tokens,
+                              "steps", o->common.num_steps, "loads", loads, "rows", rows);
     json_dumpf(whole, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(whole);

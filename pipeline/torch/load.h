@@ -1,6 +1,5 @@
-/* load.h - what tensor.h has no need of: weights out of nothing, and a device's memory in figures.
- *
- * For loaders and benchmarks.  Same rules as tensor.h.
+/* load.h - what tensor.h has no need of: weights out of files and out of nothing, and a device's
+ * memory in figures.  For loaders and benchmarks.  Same rules as tensor.h.
  */
 #ifndef KILN_TORCH_LOAD_H
 #define KILN_TORCH_LOAD_H
@@ -16,6 +15,30 @@ extern "C" {
 kt kt_normal(struct kt_scope *s, uint64_t seed, double mean, double deviation, enum kt_dtype dtype,
              int ndim, const int64_t *shape);
 
+int kt_device_of(const struct kt_scope *s); /* KT_CPU or a CUDA index */
+
+/* --- tensors that are filled piece by piece --------------------------------------------------- */
+/* A ring of host buffers, page-locked for a CUDA device, from which a tensor is filled while the
+ * host goes on.  For one thread; the buffers may be written to by any. */
+struct kt_upload;
+/* NULL without memory.  The device is open. */
+struct kt_upload *kt_upload_new(int device, int slots, size_t slot_bytes);
+void kt_upload_free(struct kt_upload *u); /* waits for what is under way; accepts NULL */
+void *kt_upload_buffer(struct kt_upload *u, int slot);
+/* A tensor whose values are unknown until all its bytes have been sent, which come next. */
+kt kt_upload_target(struct kt_upload *u, struct kt_scope *s, enum kt_dtype dtype, int ndim,
+                    const int64_t *shape);
+/* Copies the first `size` bytes of a slot to byte `at` of the last target, in its turn among the
+ * scope's operations. */
+void kt_upload_send(struct kt_upload *u, int slot, uint64_t at, size_t size);
+/* Returns when the slot may be written to again. */
+void kt_upload_wait(struct kt_upload *u, int slot);
+
+/* Changes flags, KT_U8 [n]: element i becomes 1 if a value of x is not finite.  Asks the device,
+ * waits for nothing. */
+void kt_note_not_finite(struct kt_scope *s, kt x, kt flags, int64_t i);
+
+/* --- memory ----------------------------------------------------------------------------------- */
 struct kt_memory {
     size_t used, peak_used; /* bytes in tensors */
     size_t held, peak_held; /* bytes taken from the device for them */

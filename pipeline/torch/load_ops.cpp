@@ -1,9 +1,15 @@
-/* load_ops.cpp - weights drawn at random on the device, and the allocator's figures; see load.h. */
+/* load_ops.cpp - weights out of files and out of nothing, and the allocator's figures; see load.h.
+ *
+ * Streams and events come from the device's registered guard, so that nothing here is linked to
+ * CUDA.
+ */
 #include "pipeline/torch/load.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "pipeline/torch/internal.hpp"
 
@@ -29,6 +35,99 @@ kt kt_normal(kt_scope *s, uint64_t seed, double mean, double deviation, kt_dtype
             .to(want);
     });
 }
+
+int kt_device_of(const kt_scope *s)
+{
+    return s ? s->device : KT_CPU;
+}
+
+/* --- uploads ---------------------------------------------------------------------------------- */
+
+struct kt_upload {
+    int device;
+    size_t slot_bytes;
+    at::Tensor buffers;             /* all slots, one after the other */
+    std::vector<c10::Event> events; /* of each slot's last copy */
+    kt_scope *scope = nullptr;      /* of the target */
+    at::Tensor target;              /* its bytes */
+};
+
+kt_upload *kt_upload_new(int device, int slots, size_t slot_bytes)
+{
+    try {
+        auto u = std::make_unique<kt_upload>();
+        u->device = device, u->slot_bytes = slot_bytes;
+        const auto all = static_cast<int64_t>(slot_bytes) * slots;
+        u->buffers = at::empty({all}, at::TensorOptions(at::kByte).pinned_memory(device >= 0));
+        for (int i = 0; device >= 0 && i < slots; i++)
+            u->events.emplace_back(c10::DeviceType::CUDA);
+        return u.release();
+    } catch (...) {
+        return nullptr; /* no memory that can be locked; there is no scope to say more */
+    }
+}
+
+void kt_upload_free(kt_upload *u)
+{
+    for (size_t i = 0; u && i < u->events.size(); i++)
+        kt_upload_wait(u, static_cast<int>(i));
+    delete u;
+}
+
+void *kt_upload_buffer(kt_upload *u, int slot)
+{
+    return static_cast<uint8_t *>(u->buffers.data_ptr()) +
+           static_cast<size_t>(slot) * u->slot_bytes;
+}
+
+kt kt_upload_target(kt_upload *u, kt_scope *s, kt_dtype dtype, int ndim, const int64_t *shape)
+{
+    u->scope = s;
+    return kiln::run(s, "upload_target", {}, [&] {
+        const at::ScalarType type = kiln::scalar_of(dtype);
+        auto size = static_cast<int64_t>(at::elementSize(type));
+        for (int i = 0; i < ndim; i++)
+            size *= shape[i];
+        u->target = at::empty({size}, at::TensorOptions(s->place()).dtype(at::kByte));
+        return u->target.view(type).view(at::IntArrayRef(shape, ndim));
+    });
+}
+
+void kt_upload_send(kt_upload *u, int slot, uint64_t at, size_t size)
+{
+    kiln::run_void(u->scope, "upload", {}, [&] {
+        const auto bytes = static_cast<int64_t>(size);
+        const at::Tensor from =
+            u->buffers.narrow(0, static_cast<int64_t>(u->slot_bytes) * slot, bytes);
+        u->target.narrow(0, static_cast<int64_t>(at), bytes).copy_(from, /*non_blocking=*/true);
+        if (u->device == KT_CPU)
+            return;
+        const c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
+        u->events[static_cast<size_t>(slot)].record(guard.getStream(u->scope->place()));
+    });
+}
+
+/* A device that is lost shows in the next operation that is asked of it. */
+void kt_upload_wait(kt_upload *u, int slot)
+{
+    try {
+        if (u->device != KT_CPU)
+            u->events[static_cast<size_t>(slot)].synchronize();
+    } catch (...) {
+        return;
+    }
+}
+
+void kt_note_not_finite(kt_scope *s, kt x, kt flags, int64_t i)
+{
+    kiln::run_void(s, "note_not_finite", {x, flags}, [&] {
+        /* Infinities and NaN survive a sum, and a sum reads each value once. */
+        const at::Tensor bad = at::isfinite(x->t.sum(at::kDouble)).logical_not();
+        flags->t.narrow(0, i, 1).copy_(bad.view({1}));
+    });
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static size_t bytes(int64_t count)
 {

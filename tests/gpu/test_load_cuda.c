@@ -1,0 +1,197 @@
+/* test_load_cuda.c - weights streamed to a GPU: the bits of the CPU's mapping, and how fast.
+ *
+ *     test_load_cuda                   compares the sketch model's weights
+ *     test_load_cuda bench GB [DIR]    writes a file of that size to DIR (/dev/shm), streams it
+ *                                      twice as bf16 and as fp32 to bf16, and takes it away
+ */
+#include <math.h>
+#include <time.h>
+
+#include "pipeline/torch/load.h"
+#include "pipeline/weights_stream.h"
+#include "tests/gpu/gpu.h"
+
+#define ROWS 10240 /* a large matrix of the full-size model */
+#define COLS 3840
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static enum kt_dtype kt_of(enum kiln_st_dtype dtype)
+{
+    return dtype == KILN_ST_F32 ? KT_F32 : dtype == KILN_ST_F16 ? KT_F16 : KT_BF16;
+}
+
+/* --- bits ---------------------------------------------------------------------------------------
+ */
+
+static void compare(struct kiln_weights_stream *ws, const struct kiln_st *st, size_t index,
+                    enum kt_dtype to)
+{
+    struct kiln_error err = {0};
+    const struct kiln_st_tensor *t = kiln_st_at(st, index);
+    size_t count = t->size / kiln_st_dtype_size(t->dtype);
+    float *want = calloc(count, sizeof *want), *got = calloc(count, sizeof *got);
+    struct kt_scope *gpu = kt_scope_new(0), *cpu = kt_scope_new(KT_CPU);
+    kt streamed = kiln_weights_stream_load(ws, gpu, index, kt_of(t->dtype), to, &err);
+    kt mapped = kt_from_host(cpu, t->data, kt_of(t->dtype), to, (int)t->ndim, t->shape);
+    kt_to_host_f32(cpu, mapped, want, count);
+    kt_to_host_f32(gpu, streamed, got, count);
+    if (err.code || kt_scope_check(gpu, &err) || kt_scope_check(cpu, &err))
+        fail_msg("%s", err.text);
+    if (memcmp(got, want, count * sizeof *want) != 0)
+        fail_msg("tensor %s has other bits on the GPU", t->name);
+    kt_scope_free(gpu);
+    kt_scope_free(cpu);
+    free(want);
+    free(got);
+}
+
+static void streamed_weights_have_the_bits_of_mapped_ones(void **state)
+{
+    (void)state;
+    const char *const parts[] = {"transformer", "text_encoder", "vae"};
+    const enum kt_dtype to[] = {KT_F32, KT_BF16};
+    struct kiln_error err;
+    assert_int_equal(kt_device_open(0, &err), 0);
+    for (size_t p = 0; p < 3; p++)
+        for (size_t d = 0; d < 2; d++) {
+            char path[4200];
+            struct kiln_st *st;
+            struct kiln_weights_stream *ws;
+            snprintf(path, sizeof path, "%s/%s", sketch(), parts[p]);
+            assert_int_equal(kiln_st_open(path, &st, &err), 0);
+            assert_int_equal(kiln_weights_stream_open(st, 0, &ws, &err), 0);
+            for (size_t i = 0; i < kiln_st_count(st); i++)
+                compare(ws, st, i, to[d]);
+            assert_int_equal(kiln_weights_stream_close(ws, &err), 0);
+            kiln_st_close(st);
+        }
+}
+
+static void a_nan_is_named_at_the_end(void **state)
+{
+    (void)state;
+    const float values[3] = {1, NAN, 3};
+    const struct kiln_st_tensor tensor = {
+        .name = "odd", .dtype = KILN_ST_F32, .ndim = 1, .shape = {3}, .data = values, .size = 12};
+    struct kiln_error err;
+    struct kiln_st *st;
+    struct kiln_weights_stream *ws;
+    assert_int_equal(kiln_st_write("odd.safetensors", &tensor, 1, NULL, &err), 0);
+    assert_int_equal(kiln_st_open("odd.safetensors", &st, &err), 0);
+    assert_int_equal(kiln_weights_stream_open(st, 0, &ws, &err), 0);
+    struct kt_scope *s = kt_scope_new(0);
+    assert_non_null(kiln_weights_stream_load(ws, s, 0, KT_F32, KT_BF16, &err));
+    assert_int_equal(kiln_weights_stream_close(ws, &err), KILN_CORRUPT);
+    assert_non_null(strstr(err.text, "tensor odd holds"));
+    kt_scope_free(s);
+    kiln_st_close(st);
+    unlink("odd.safetensors");
+}
+
+/* --- speed ---------------------------------------------------------------------------------------
+ */
+
+/* A file of `count` matrices; the values are any finite ones. */
+static void write_file(const char *path, int count, const char *dtype, size_t value_size)
+{
+    size_t size = (size_t)ROWS * COLS * value_size;
+    char *header = malloc((size_t)count * 160 + 64), *data = malloc(size);
+    size_t at = (size_t)sprintf(header, "{");
+    for (int i = 0; i < count; i++)
+        at += (size_t)sprintf(header + at,
+                              "%s\"w%04d\":{\"dtype\":\"%s\",\"shape\":[%d,%d],"
+                              "\"data_offsets\":[%zu,%zu]}",
+                              i ? "," : "", i, dtype, ROWS, COLS, (size_t)i * size,
+                              (size_t)(i + 1) * size);
+    at += (size_t)sprintf(header + at, "}");
+    for (; at % 8; at++)
+        header[at] = ' ';
+    for (size_t i = 0; i < size; i++)
+        data[i] = (char)(i * 2654435761u >> 24 & 0x3f); /* no exponent of an infinity */
+    FILE *file = fopen(path, "wb");
+    uint64_t length = at;
+    bool good = file && fwrite(&length, 8, 1, file) == 1 && fwrite(header, 1, at, file) == at;
+    for (int i = 0; i < count && good; i++)
+        good = fwrite(data, 1, size, file) == size;
+    good = file && fclose(file) == 0 && good;
+    free(header);
+    free(data);
+    if (!good) {
+        unlink(path);
+        fprintf(stderr, "%s cannot be written\n", path);
+        exit(1);
+    }
+}
+
+static int stream_file(const char *path, enum kt_dtype from)
+{
+    struct kiln_error err;
+    struct kiln_st *st = NULL;
+    struct kiln_weights_stream *ws;
+    double start = seconds();
+    int code = kiln_st_open(path, &st, &err);
+    code = code ? code : kiln_weights_stream_open(st, 0, &ws, &err);
+    if (code) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    struct kt_scope *s = kt_scope_new(0);
+    double bytes = 0;
+    for (size_t i = 0; i < kiln_st_count(st) && !err.code; i++) {
+        (void)kiln_weights_stream_load(ws, s, i, from, KT_BF16, &err);
+        bytes += (double)kiln_st_at(st, i)->size;
+    }
+    double read = seconds() - start;
+    code = kiln_weights_stream_close(ws, &err);
+    double ready = seconds() - start;
+    code = code ? code : kt_scope_check(s, &err);
+    if (code)
+        fprintf(stderr, "%s\n", err.text);
+    else
+        printf("load %s %.2f GB: read after %.2f s, ready and checked after %.2f s, %.1f GB/s\n",
+               from == KT_F32 ? "fp32 to bf16" : "bf16", bytes / 1e9, read, ready,
+               bytes / ready / 1e9);
+    kt_scope_free(s);
+    kiln_st_close(st);
+    kt_device_trim(0);
+    return code != 0;
+}
+
+static int bench(double gigabytes, const char *dir)
+{
+    char path[4096];
+    struct kiln_error err;
+    int failed = 0;
+    snprintf(path, sizeof path, "%s/kiln-load-%d.safetensors", dir, (int)getpid());
+    if (kt_device_open(0, &err)) {
+        fprintf(stderr, "%s\n", err.text);
+        return EX_UNAVAILABLE;
+    }
+    for (int wide = 0; wide < 2; wide++) {
+        size_t value_size = wide ? 4 : 2;
+        int count = (int)(gigabytes * 1e9 / ((double)ROWS * COLS * (double)value_size) + 0.5);
+        write_file(path, count ? count : 1, wide ? "F32" : "BF16", value_size);
+        for (int i = 0; i < 2; i++)
+            failed += stream_file(path, wide ? KT_F32 : KT_BF16);
+        unlink(path);
+    }
+    return failed != 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(streamed_weights_have_the_bits_of_mapped_ones),
+        cmocka_unit_test(a_nan_is_named_at_the_end),
+    };
+    need_gpu();
+    if (argc > 2 && strcmp(argv[1], "bench") == 0)
+        return bench(atof(argv[2]), argc > 3 ? argv[3] : "/dev/shm");
+    return cmocka_run_group_tests_name("load_cuda", tests, NULL, NULL);
+}

@@ -1,0 +1,55 @@
+#!/bin/bash
+# What is said when cuda:N is asked for and libkiln_cuda.so is missing, of another Kiln, of another
+# LibTorch, or finds no GPU that it can use.  The real one is not needed: a few lines of C stand in.
+set -u
+case $BUILD in /*) build=$BUILD ;; *) build=$KILN_SOURCE/$BUILD ;; esac
+[ -e "${LIBTORCH:-}/lib/libtorch_cpu.so" ] || { echo "skip: no LibTorch"; exit 77; }
+bad=0
+fail() { echo "FAIL: $*"; bad=$((bad + 1)); }
+cp "$build/kiln-worker" "$build/libdiffusionz.so" . || exit 1
+symbol=$(sed -n 's/.*dlsym(library, "\(kiln_cuda_plugin_[0-9]*\)").*/\1/p' "$KILN_SOURCE/pipeline/torch/device.cpp")
+[ -n "$symbol" ] || fail "the name of the table was not found"
+
+# says PATTERN NAME: the worker ends with 69 and one line that matches.
+says() {
+    LD_LIBRARY_PATH=$PWD ./kiln-worker render --model "$KILN_SOURCE/pipeline/models/sketch" \
+        --prompt x --device cuda:0 --out x.webp >out 2>err </dev/null
+    local got=$?
+    [ $got = 69 ] || fail "$2: status $got, not 69: $(head -c 300 err)"
+    [ "$(wc -l <err)" = 1 ] || fail "$2: $(wc -l <err) lines: $(head -c 300 err)"
+    grep -q "device cuda:0: .*$1" err || fail "$2: $(head -c 300 err)"
+    [ ! -e x.webp ] || fail "$2: there is a picture"
+}
+
+# plugin SYMBOL VERSION REASON: a library with that table, whose devices cannot be used.
+plugin() {
+    cat >plugin.c <<C
+#include <stdio.h>
+static int count(char *reason, size_t size) { snprintf(reason, size, "%s", "$3"); return 0; }
+static void trim(void) {}
+const struct {
+    const char *version;
+    int (*count)(char *, size_t);
+    void *start, *memory;
+    void (*trim)(void);
+    void *rest[32];
+} $1 = {.version = "$2", .count = count, .trim = trim};
+C
+    ${CC:-cc} -shared -fPIC -o libkiln_cuda.so plugin.c || exit 1
+}
+
+says 'libkiln_cuda.so .*cannot be loaded' "no library"
+echo "no library" >libkiln_cuda.so
+says 'libkiln_cuda.so .*cannot be loaded' "a file that is no library"
+plugin kiln_cuda_plugin_0 2.11.0 ""
+says 'is of another version of Kiln' "a library of another Kiln"
+plugin "$symbol" 1.13.1 ""
+says 'was built for LibTorch 1.13.1, the pipeline for [0-9]*[.]' "a library of another LibTorch"
+version=$(sed -n 's/.*the pipeline for \(.*\)$/\1/p' err)
+plugin "$symbol" "$version" "The NVIDIA driver on your system is too old (found version 11040)"
+says 'no usable GPU on this machine: The NVIDIA driver on your system is too old' "an old driver"
+plugin "$symbol" "$version" ""
+says 'no usable GPU on this machine$' "no GPU"
+
+[ $bad = 0 ] || exit 1
+echo "every way to have no GPU has its sentence"

@@ -1,0 +1,66 @@
+#!/bin/bash
+# `kiln bench engine` keeps its contract: table, JSON, random weights, exit codes.  What it measures
+# is the business of a machine with a GPU.
+set -u
+worker=$BUILD/kiln-worker kiln=$BUILD/kiln
+case $BUILD in /*) ;; *) worker=$KILN_SOURCE/$worker kiln=$KILN_SOURCE/$kiln ;; esac
+[ -e "${LIBTORCH:-}/lib/libtorch_cpu.so" ] || { echo "skip: no LibTorch"; exit 77; }
+sketch=$KILN_SOURCE/pipeline/models/sketch
+full=$KILN_SOURCE/scripts/bench/z-image-turbo
+bad=0
+fail() { echo "FAIL: $*"; bad=$((bad + 1)); }
+# expect STATUS NAME COMMAND...: runs it, keeps its output in out and err.
+expect() {
+    local want=$1 name=$2
+    shift 2
+    "$@" >out 2>err </dev/null
+    local got=$?
+    [ $got = "$want" ] || fail "$name: status $got, not $want: $(head -c 300 err)"
+    [ "$want" = 0 ] || [ -s err ] || fail "$name: no message"
+}
+
+# Small and quick: the verb, not the engine.
+quick=(--sizes 64 --steps 1 --repeat 1 --warmup 0 --image-repeat 1)
+bench=("$worker" bench-engine --config "$sketch" "${quick[@]}")
+expect 0 "a table" "${bench[@]}" --random-weights --dtype fp32,bf16 --batch 1,2 --sizes 64,96x64
+[ "$(grep -cE '^(fp32|bf16) +(64x64|96x64) +[12] ' out)" = 8 ] || fail "a table of eight rows: $(cat out)"
+[ "$(grep -c ' loaded in ' out)" = 2 ] || fail "both loads: $(cat out)"
+expect 0 "json" "${bench[@]}" --random-weights --dtype fp32,bf16 --json
+python3 - out <<'P' || fail "json: $(cat out)"
+import json, sys
+whole = json.load(open(sys.argv[1]))
+assert whole["bench"] == "engine" and whole["random_weights"] and whole["device"] == "cpu", whole
+assert [load["dtype"] for load in whole["loads"]] == ["fp32", "bf16"], whole["loads"]
+first, second = whole["rows"]
+for row in whole["rows"]:
+    for key in ("forward_ms", "step_ms", "text_ms", "decode_ms", "image_ms", "flops"):
+        assert row[key] > 0, (key, row)
+    assert row["forward_best_ms"] <= row["forward_ms"] <= row["forward_worst_ms"], row
+assert first["error"] is None and 0 < second["error"] < 0.1, (first["error"], second["error"])
+P
+expect 0 "one stage" "${bench[@]}" --stages text --json
+grep -q '"forward_ms":0.0' out || fail "--stages text times a forward: $(cat out)"
+grep -q '"text_ms":0.0' out && fail "--stages text does not time it: $(cat out)"
+expect 0 "the model's own weights" "$kiln" bench engine --model "$sketch" "${quick[@]}" --stages decode
+grep -q 'random' out && fail "weights are said to be random: $(cat out)"
+
+for words in --bogus "--sizes 100x100" "--sizes x" "--batch 0" "--batch 65" "--dtype fp4" "--tokens 8" \
+    "--tokens 513" "--stages lunch" "--repeat 0" "--sizes 64,64,64,64,64,64,64,64,64" "--device tpu" more; do
+    expect 64 "$words" "${bench[@]}" $words
+done
+expect 64 "no config" "$worker" bench-engine
+expect 66 "no such config" "$worker" bench-engine --config ./none
+expect 66 "configs without weights" "$worker" bench-engine --config "$full" "${quick[@]}"
+cp -r "$sketch" large && chmod -R u+w large
+sed -i 's/"vocab_size": [0-9]*/"vocab_size": 16777216/' large/text_encoder/config.json
+# shellcheck disable=SC2016
+expect 71 "a model larger than memory" bash -c 'ulimit -v 8000000; exec "$@"' _ \
+    "$worker" bench-engine --config large --random-weights --dtype fp32 "${quick[@]}"
+grep -q 'memory' err || fail "a model larger than memory: $(cat err)"
+expect 69 "fp8 on the CPU" "${bench[@]}" --random-weights --dtype fp8
+grep -q 'dtype fp8 is not available on the CPU' err || fail "fp8 on the CPU: $(cat err)"
+expect 0 "help" "$kiln" bench engine --help
+grep -q -e '--random-weights' out || fail "kiln bench engine --help: $(head -c 200 out)"
+
+[ $bad = 0 ] || exit 1
+echo "bench engine keeps its contract"
