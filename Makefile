@@ -72,7 +72,7 @@ USE_crash := storage schemas
 USE_chaos := storage schemas
 USE_gpu := $(USE_pipeline)
 
-SYSLIBS := -ljansson -lhiredis -lpq -lcurl -lwebp -lwebpmux -lzstd -lcrypto -lpcre2-8 -lutf8proc -lmicrohttpd -lm
+SYSLIBS := -ljansson -lhiredis -lpq -lcurl -lwebp -lwebpmux -lzstd -lcrypto -lpcre2-8 -lutf8proc -lmicrohttpd -lncursesw -ltinfo -lm
 HAVE_TORCH := $(if $(SAN),,$(wildcard $(LIBTORCH)/lib/libtorch_cpu.so))
 TORCH_CPPFLAGS := -isystem $(LIBTORCH)/include
 TORCH_LIBS := -L$(LIBTORCH)/lib -ltorch_cpu -lc10 -Wl,--allow-shlib-undefined

@@ -203,7 +203,11 @@ const struct kiln_verb kiln_verbs[] = {
     {.name = "watch",
      .args = "[BATCH]",
      .summary = "a live view of the fleet, or of a batch until it has ended",
-     .examples = "kiln watch",
+     .examples = "kiln watch                       the fleet, full screen; q quits\n"
+                 "kiln watch sketches              until it has ended; the exit code is that of wait\n"
+                 "kiln watch | ts                  elsewhere: a line a change, --json a line a look",
+     .more = "Keys: q quits, tab and the arrows scroll workers, groups and failures, space holds the\n"
+             "screen, + and - change the interval.  80x24 is enough; NO_COLOR is heeded.",
      .options = watch_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_watch},
