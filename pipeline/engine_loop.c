@@ -260,6 +260,7 @@ static void ask_step(struct kiln_run *r, struct kt_scope *s, struct kiln_item *i
     struct kt_fetch *bad = kt_fetch_start(s, plan->bad);
     if (!bad)
         return;
+    r->fresh = r->fresh || !plan->warm;
     plan->warm = true;
     r->ahead[r->ahead_count].item = item;
     r->ahead[r->ahead_count].step = step;
@@ -278,6 +279,7 @@ void kiln_loop_denoise(struct kiln_run *r, struct kiln_item *item)
     struct kiln_shape_plan *plan = plan_for(r, item);
     if (plan)
         ask(r, item, false, fill_buffers, plan);
+    kiln_text_wait(r);
     for (int step = 0; step < r->batch->num_steps && kiln_item_alive(item); step++) {
         if (r->ahead_count == KILN_STEPS_AHEAD)
             take_step(r);

@@ -38,7 +38,9 @@ struct kiln_run {
         struct kt_fetch *bad;
     } ahead[KILN_STEPS_AHEAD];
     int ahead_count;
-    double since_ms; /* the start of the stage that is being timed */
+    struct kt_fetch *text_mark; /* arrives when the captions are there */
+    bool fresh;                 /* a shape was drawn for the first time */
+    double since_ms;            /* the start of the stage that is being timed */
     DiffusionZTimes times;
 };
 
@@ -49,8 +51,10 @@ bool kiln_item_alive(struct kiln_item *item);
 /* Adds the time since the last call to *stage. */
 void kiln_run_lap(struct kiln_run *r, double *stage);
 
-/* Captions of all items that are alive; an item whose text fails has ended. */
+/* Asks for the captions of all items that are alive; an item whose text fails has ended. */
 void kiln_text_prepare(struct kiln_run *r);
+/* Waits for the captions, the first time, and counts the time to the text's. */
+void kiln_text_wait(struct kiln_run *r);
 
 /* Asks for all steps of the item; the last KILN_STEPS_AHEAD may still be under way. */
 void kiln_loop_denoise(struct kiln_run *r, struct kiln_item *item);

@@ -177,34 +177,30 @@ static void start_items(struct kiln_run *r, DiffusionZOutput *outputs)
     }
 }
 
-/* A GPU is still at work when the last operation has been asked for. */
-static void wait_for_text(struct kiln_run *r)
-{
-    for (int i = 0; i < r->batch->item_count; i++)
-        if (kiln_item_alive(&r->items[i]))
-            kt_wait(r->items[i].scope);
-}
-
 static void run_items(struct kiln_run *r, DiffusionZOutput *outputs)
 {
     start_items(r, outputs);
     kiln_text_prepare(r);
-    wait_for_text(r);
-    kiln_run_lap(r, &r->times.text_ms);
     for (int i = 0; i < r->batch->item_count; i++) {
         struct kiln_item *item = &r->items[i];
-        if (kiln_item_alive(item))
-            kiln_loop_denoise(r, item);
+        if (!kiln_item_alive(item))
+            continue;
+        kiln_loop_denoise(r, item);
         kiln_run_lap(r, &r->times.denoise_ms);
         if (kiln_item_alive(item))
             kiln_loop_results(r, item);
         kiln_run_lap(r, kiln_loop_is_denoising(r) ? &r->times.denoise_ms : &r->times.decode_ms);
     }
+    kiln_text_wait(r); /* where no item came as far as its steps */
     kiln_loop_drain(r);
     kiln_run_lap(r, &r->times.denoise_ms);
     for (int i = 0; i < r->batch->item_count; i++)
         if (!r->items[i].ended)
             collect(r, &r->items[i]);
+    /* Computed steps and libraries that look for their fastest kernels leave much memory behind
+     * that graphs and later pictures have no use for. */
+    if (r->fresh)
+        kt_device_trim(r->e->device);
     kiln_run_lap(r, &r->times.decode_ms);
 }
 

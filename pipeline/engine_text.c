@@ -123,6 +123,18 @@ static void prepare_item(struct kiln_run *r, int index)
         item->negative = caption_of(r, item->scope, negative_of(item));
 }
 
+void kiln_text_wait(struct kiln_run *r)
+{
+    struct kiln_error err; /* what died before the mark shows at the next operation, too */
+    if (!r->text_mark)
+        return;
+    int code = kt_fetch_wait(r->text_mark, &err);
+    (void)code;
+    kt_fetch_free(r->text_mark);
+    r->text_mark = NULL;
+    kiln_run_lap(r, &r->times.text_ms);
+}
+
 void kiln_text_prepare(struct kiln_run *r)
 {
     encode_fresh(r);
@@ -131,4 +143,7 @@ void kiln_text_prepare(struct kiln_run *r)
             prepare_item(r, i);
             (void)kiln_item_alive(&r->items[i]);
         }
+    struct kt_scope *s = kt_scope_new(r->e->device);
+    r->text_mark = kt_fetch_start(s, kt_zeros(s, KT_F32, 1, (int64_t[]){1}));
+    kt_scope_free(s);
 }

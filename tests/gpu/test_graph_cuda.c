@@ -469,14 +469,16 @@ static void a_lost_device_is_said_and_survived(void **state)
 
 int main(int argc, char **argv)
 {
-    static int fp32 = DIFFUSIONZ_FP32, bf16 = DIFFUSIONZ_BF16;
+    static int fp32 = DIFFUSIONZ_FP32, bf16 = DIFFUSIONZ_BF16, fp8 = DIFFUSIONZ_FP8;
     const struct CMUnitTest tests[] = {
         {"a_replay_is_the_step_bf16", a_replay_is_the_step, NULL, NULL, &bf16},
         {"a_replay_is_the_step_fp32", a_replay_is_the_step, NULL, NULL, &fp32},
+        {"a_replay_is_the_step_fp8", a_replay_is_the_step, NULL, NULL, &fp8},
         cmocka_unit_test(the_least_used_shape_is_recorded_again),
         cmocka_unit_test(a_failed_recording_is_harmless),
         {"alone_and_in_a_batch_bf16", an_item_is_the_same_alone_and_in_a_batch, NULL, NULL, &bf16},
         {"alone_and_in_a_batch_fp32", an_item_is_the_same_alone_and_in_a_batch, NULL, NULL, &fp32},
+        {"alone_and_in_a_batch_fp8", an_item_is_the_same_alone_and_in_a_batch, NULL, NULL, &fp8},
         cmocka_unit_test(a_trajectory_is_that_of_the_cpu),
         cmocka_unit_test(a_flag_stops_an_item_between_two_steps),
         cmocka_unit_test(many_pictures_keep_their_memory),
