@@ -92,6 +92,14 @@ static const struct kiln_option backfill_options[] = {
     {"reason", "TEXT", "pause, resume: kept with it"},
     {"yes", NULL, "rm: do not ask"},
     END};
+static const struct kiln_option cache_options[] = {
+    {"prompts", "FILE", "job lines, text or CSV, as for enqueue"},
+    {"template", "TEXT", "one prompt; {a|b} are choices"},
+    {"sigmas", "LIST", "the states nearest to these noise levels (0: the finished latent)"},
+    {"loras", "L", "auto, none or name:scale+...; the same as --set loras=L"},
+    {"set", "KEY=VALUE", "give every job this key; may be repeated"},
+    {"dry-run", NULL, "only look what is missing"},
+    END};
 static const struct kiln_option quota_options[] = {
     {"queued", "N", "jobs that may wait at once, or none for any number"},
     {"gpu-seconds-day", "S", "GPU-seconds of a day (UTC), or none for any number"},
@@ -367,6 +375,19 @@ const struct kiln_verb kiln_verbs[] = {
      .options = backfill_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_backfill},
+    {.name = "cache",
+     .args = "build --prompts FILE|--template TEXT [--sigmas LIST] ... | stat",
+     .summary = "latents without pictures, for later runs to begin from",
+     .examples = "kiln cache build --prompts popular.txt --set size=1024x1024\n"
+                 "kiln cache build --prompts popular.txt --sigmas 0.9,0.75\n"
+                 "kiln cache stat",
+     .more = "A latent is found by model, size, LoRA set and prompt, and by its seed where a line\n"
+             "names one; what is stored or on its way is not ordered again, so the same command goes\n"
+             "on where it stopped.  Its jobs are backfill, unless --set priority says otherwise, of\n"
+             "batch latent-cache.",
+     .options = cache_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_cache},
     {.name = "gc",
      .args = "[--dry-run] [--grace SPAN] [--older-than SPAN --yes]",
      .summary = "remove objects that no row names, and rows of cancelled jobs",

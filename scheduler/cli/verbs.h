@@ -9,6 +9,7 @@ int kiln_verb_backfill(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_batch(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_batches(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_bench(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_cache(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_cancel(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_doctor(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_down(struct kiln_cli *cli, int argc, char **argv);

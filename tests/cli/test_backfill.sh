@@ -44,6 +44,7 @@ fails 64 kiln backfill ls o
 fails 64 kiln backfill drop o
 fails 65 kiln backfill add o --prompts bad.jsonl
 says 'bad.jsonl:2: .*width'
+says 'prompts refused: 1'
 fails 66 kiln backfill add o --prompts absent.txt
 choices="{$(seq -s '|' 200)}"
 fails 65 kiln backfill add o --template "$choices $choices $choices"

@@ -1,0 +1,114 @@
+/* prompts.c - see prompts.h. */
+#include "scheduler/cli/prompts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "scheduler/cli/input_jobs.h"
+#include "scheduler/cli/input_value.h"
+
+#define REFUSALS_TOLD 20
+
+void kiln_prompts_sets(struct kiln_prompts *prompts, const struct kiln_args *args)
+{
+    for (int i = 0; i < args->given_count; i++) {
+        const char *name = args->given[i].option->name, *value = args->given[i].value;
+        if (strcmp(name, "loras") == 0) {
+            snprintf(prompts->loras, sizeof prompts->loras, "loras=%s", value);
+            prompts->sets[prompts->set_count++] = prompts->loras;
+        } else if (strcmp(name, "set") == 0) {
+            prompts->sets[prompts->set_count++] = value;
+        }
+    }
+}
+
+int kiln_prompts_check(struct kiln_cli *cli, const struct kiln_args *args)
+{
+    if (!kiln_arg(args, "prompts") == !kiln_arg(args, "template"))
+        return kiln_usage(cli, "name the prompts: --prompts FILE or --template TEXT");
+    return 0;
+}
+
+struct reading {
+    struct kiln_prompts *prompts;
+    kiln_each_prompt *each;
+    void *arg;
+};
+
+/* Failures of each are not those of the line. */
+static int take_line(struct reading *reading, const char *name, uint64_t line, const char *text,
+                     size_t len, struct kiln_error *err)
+{
+    struct kiln_prompts *prompts = reading->prompts;
+    int rc = kiln_expand_begin(prompts->expand, text, len, &prompts->context.job, err);
+    if (rc == KILN_BAD_INPUT) {
+        if (prompts->refused++ < REFUSALS_TOLD)
+            fprintf(stderr, "%s:%llu: %s\n", name, (unsigned long long)line, err->text);
+        return 0;
+    }
+    prompts->lines += rc == 0;
+    return rc ? rc : reading->each(reading->arg, text, len, err);
+}
+
+static int read_file(struct reading *reading, const char *file, struct kiln_error *err)
+{
+    struct kiln_input *input = NULL;
+    const char *text = "";
+    int rc = kiln_input_open(file, KILN_FORMAT_AUTO, false, &input, err);
+    while (rc == 0 && text) {
+        size_t len;
+        uint64_t line;
+        rc = kiln_input_next(input, &text, &len, &line, err);
+        if (rc == KILN_BAD_INPUT) {
+            if (reading->prompts->refused++ < REFUSALS_TOLD)
+                fprintf(stderr, "%s:%llu: %s\n", kiln_input_name(input), (unsigned long long)line,
+                        err->text);
+            text = "";
+            rc = 0;
+        } else if (rc == 0 && text) {
+            rc = take_line(reading, kiln_input_name(input), line, text, len, err);
+        }
+    }
+    kiln_input_close(input);
+    return rc;
+}
+
+static int read_template(struct reading *reading, const char *template, struct kiln_error *err)
+{
+    struct kiln_text line = {0};
+    kiln_text_puts(&line, "{");
+    kiln_input_member(KILN_JOB_KEY_PROMPT, template, strlen(template), &line);
+    kiln_text_puts(&line, "}");
+    int rc = line.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for the template")
+                         : take_line(reading, "template", 1, line.at, line.len, err);
+    kiln_text_release(&line);
+    return rc;
+}
+
+int kiln_prompts_read(struct kiln_cli *cli, const struct kiln_args *args,
+                      struct kiln_prompts *prompts, kiln_each_prompt *each, void *arg,
+                      struct kiln_error *err)
+{
+    struct reading reading = {prompts, each, arg};
+    const char *file = kiln_arg(args, "prompts");
+    int rc = kiln_enqueue_context_open(cli->config, prompts->sets, prompts->set_count,
+                                       &prompts->context, err);
+    prompts->expand = kiln_expand_new();
+    if (rc == 0 && !prompts->expand)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory to read the prompts");
+    if (rc == 0)
+        rc = file ? read_file(&reading, file, err)
+                  : read_template(&reading, kiln_arg(args, "template"), err);
+    if (rc == 0 && prompts->refused)
+        rc = kiln_fail(err, KILN_BAD_INPUT, "prompts refused: %llu; mend them and run it again",
+                       (unsigned long long)prompts->refused);
+    if (rc == 0 && prompts->lines == 0)
+        rc = kiln_fail(err, KILN_BAD_INPUT, "%s: no prompts in it", file ? file : "the template");
+    return rc;
+}
+
+void kiln_prompts_release(struct kiln_prompts *prompts)
+{
+    kiln_expand_free(prompts->expand);
+    kiln_enqueue_context_release(&prompts->context);
+}

@@ -1,0 +1,112 @@
+#!/bin/bash
+# `kiln cache`: latents without pictures; what is there or on its way is not ordered again, an
+# interrupted build goes on, a latent that was removed is built anew.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+chmod 711 .
+stacks+=(s)
+ok kiln up --dir s --engine testcard
+export KILN_CONFIG=$PWD/s/kiln.conf
+sql() { psql -qAtX "$(sed -n 's/^postgres = //p' "$KILN_CONFIG")" -c "$1"; }
+build() { ok kiln cache build "$@" --json; }
+counts() { json out.txt "(d['wanted'], d['stored'], d['waiting'], d['failed'], d['ordered']) == ($1)"; }
+
+for words in "cache" "cache drop" "cache stat --dry-run" "cache build" "cache build --prompts a --template b"; do
+    fails 64 kiln $words
+done
+fails 65 kiln cache build --template x --sigmas 1.5
+says 'up to 8 different noise levels'
+fails 65 kiln cache build --template x --sigmas 0.5 --set latents=final
+fails 65 kiln cache build --template x --set kind=latent-cache --set latents=none
+fails 66 kiln cache build --prompts absent.txt
+[ "$(sql 'SELECT count(*) FROM job')" = 0 ] || die "a refused build left jobs"
+
+# --- final latents: no pictures, lowest priority, once a prompt
+printf 'a red car\na {blue|green} boat\na red car\n' >prompts.txt
+set=(--prompts prompts.txt --set size=64x64 --set steps=4)
+build "${set[@]}" --dry-run
+counts '4, 0, 0, 0, 4'
+[ "$(sql 'SELECT count(*) FROM job')" = 0 ] || die "a dry run left jobs"
+ok kiln pause --backfill
+build "${set[@]}"
+counts '4, 0, 0, 0, 3'
+json out.txt 'd["batch"] == "latent-cache" and not d["dry_run"]'
+build "${set[@]}"
+counts '4, 0, 4, 0, 0'
+ok kiln resume --backfill
+ok kiln wait latent-cache --timeout 30
+build "${set[@]}"
+counts '4, 4, 0, 0, 0'
+[ "$(sql "SELECT count(*), count(DISTINCT prompt_hash), string_agg(DISTINCT sigmas::text, ' ') FROM latent")" = "3|3|{0}" ] || die "not three clean latents"
+[ "$(sql "SELECT count(*) FROM image")|$(sql "SELECT string_agg(DISTINCT role, ' ') FROM object")|$(sql "SELECT string_agg(DISTINCT priority::text, ' ') FROM job")" = "0|latent|-10" ] || die "more than latents"
+ok kiln usage --json
+json out.txt "d['jobs'] == 3 and d['pictures'] == 0 and d['gpu_seconds'] > 0 and abs(d['gpu_seconds'] - $(sql 'SELECT sum(gpu_ms)::float8 / 1000 FROM latent')) < 1e-4"
+
+# --- a picture's latent serves as well; other sizes, sets and named seeds are latents of their own
+ok kiln enqueue - --batch drawn <<<'{"prompt": "a drawn fox", "size": "64x64", "steps": 4}'
+ok kiln wait drawn --timeout 30
+build --template 'a drawn fox' --set size=64x64 --set steps=4
+counts '1, 1, 0, 0, 0'
+build --template 'a drawn fox' --set size=64x128
+counts '1, 0, 0, 0, 1'
+build --template 'a drawn fox' --set size=64x64 --loras ink:0.5
+counts '1, 0, 0, 0, 1'
+build --template 'a drawn fox' --set size=64x64 --set seed=7-9
+counts '3, 0, 0, 0, 3'
+ok kiln wait latent-cache --timeout 30
+build --template 'a drawn fox' --set size=64x64 --set seed=8-11
+counts '4, 2, 0, 0, 2'
+
+# --- states at noise levels: the nearest ones, by their own sigmas, in the file and in the row
+build "${set[@]}" --sigmas 0.9,0.5,0
+counts '4, 0, 0, 0, 3'
+ok kiln wait latent-cache --timeout 30
+build "${set[@]}" --sigmas 0.5,0.9,0
+counts '4, 4, 0, 0, 0'
+sigmas=$(sql "SELECT DISTINCT latent.sigmas FROM latent JOIN job ON job.id = job_id WHERE job.sigmas = '0.9,0.5,0'")
+key=$(sql "SELECT l.key FROM latent l JOIN job ON job.id = job_id WHERE job.sigmas = '0.9,0.5,0' LIMIT 1")
+zstd -dqc "$(sed -n 's/^store = file:\/\///p' "$KILN_CONFIG")/$key" >latent.safetensors
+python3 - "$sigmas" <<'PYTHON' || die "the file does not hold the states of its row"
+import json, struct, sys
+data = open("latent.safetensors", "rb").read()
+head = json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])
+want = [float(x) for x in sys.argv[1].strip("{}").split(",")]
+got = json.loads(head["__metadata__"]["sigmas"])
+assert got == want and len(got) == 3 and got[0] > 0.7 > got[1] > 0.2 and got[2] == 0, (got, want)
+assert head["latent.hi"]["shape"] == [3, 16, 8, 8]
+PYTHON
+ok kiln cache stat --json
+json out.txt "sum(r['latents'] for r in d) == $(sql 'SELECT count(*) FROM latent') and sum(r['bytes'] for r in d) == $(sql "SELECT sum(bytes) FROM object WHERE role = 'latent'") and sum(r['states'] for r in d) == $(sql 'SELECT sum(states) FROM latent')"
+json out.txt 'd[0]["width"] == 64 and d[0]["loras"] == "" and len({(r["width"], r["height"], r["loras"]) for r in d}) == len(d) == 3'
+ok kiln cache stat
+[ "$(wc -l <out.txt)" = 3 ] || die "not a line a group"
+
+# --- interrupted in the middle, by two at once: whole in the end, nothing twice
+for i in $(seq 1500); do echo "picture number $i"; done >many.txt
+many=(--prompts many.txt --set size=64x64 --set steps=1)
+"$kiln_bin/kiln" cache build "${many[@]}" >/dev/null 2>&1 &
+builder=$!
+for i in $(seq 100); do [ "$(sql "SELECT count(*) FROM job WHERE steps = 1")" -gt 0 ] && break; sleep 0.02; done
+kill -9 $builder
+wait $builder 2>/dev/null
+"$kiln_bin/kiln" cache build "${many[@]}" >/dev/null 2>&1 &
+builder=$!
+build "${many[@]}"
+wait $builder || die "two builds at once do not agree"
+[ "$(sql "SELECT count(*), count(DISTINCT prompt), count(DISTINCT index) FROM job WHERE steps = 1")" = "1500|1500|1500" ] || die "not each prompt once"
+ok kiln cancel --batch latent-cache
+build "${many[@]}"
+json out.txt "d['ordered'] == 0 and d['failed'] == $(sql "SELECT count(*) FROM job WHERE state = 4") and d['failed'] + d['stored'] == 1500"
+says 'kiln retry --batch latent-cache'
+
+# --- what was removed is built again, and only that
+job=$(sql "SELECT l.job_id FROM latent l JOIN job j ON j.id = l.job_id WHERE prompt = 'a blue boat' AND j.sigmas = ''")
+sql "DELETE FROM latent WHERE job_id = $job; DELETE FROM object WHERE job_id = $job"
+build "${set[@]}"
+counts '4, 4, 0, 0, 0' # the file with three states ends with it
+sql "DELETE FROM latent USING job j WHERE j.id = job_id AND prompt = 'a blue boat'"
+for i in 1 2; do
+    build "${set[@]}"
+    counts "4, $((i == 1 ? 3 : 4)), 0, 0, $((i == 1 ? 1 : 0))"
+    [ $i = 2 ] || { for k in $(seq 100); do [ "$(sql "SELECT count(*) FROM job WHERE state IN (0, 1)")" = 0 ] && break; sleep 0.1; done; }
+done
+echo ok
