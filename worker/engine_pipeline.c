@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pipeline/diffusionz_bench.h"
 #include "schemas/log.h"
+#include "worker/outage.h"
 
 struct pipeline {
     struct kiln_engine engine; /* first: the two pointers are one */
@@ -60,6 +62,17 @@ static void pipeline_close(struct kiln_engine *engine)
     free(self);
 }
 
+/* How long it took, and what the model takes of the device, which the CPU does not tell. */
+static void log_loaded(const struct pipeline *self, double since_ms)
+{
+    uint64_t tensors, device;
+    diffusionz_bench_memory(self->context, &tensors, &device);
+    kiln_log(KILN_LOG_INFO, "engine_loaded",
+             kiln_f("seconds", "%.1f", (kiln_monotonic_ms() - since_ms) / 1e3),
+             kiln_f("tensors_gb", "%.2f", (double)tensors / 1e9),
+             kiln_f("device_gb", "%.2f", (double)device / 1e9));
+}
+
 int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_engine **ret,
                               struct kiln_error *err)
 {
@@ -78,6 +91,7 @@ int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_engi
     struct pipeline *self = calloc(1, sizeof *self);
     if (!self)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the engine");
+    double start_ms = kiln_monotonic_ms();
     code = diffusionz_open(&options, &self->context);
     if (code != 0) {
         free(self);
@@ -92,6 +106,7 @@ int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_engi
         .release = pipeline_release,
         .close = pipeline_close,
     };
+    log_loaded(self, start_ms);
     *ret = &self->engine;
     return 0;
 }

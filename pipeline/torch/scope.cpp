@@ -16,7 +16,8 @@ static void fail_with(kt_scope *s, const char *op, const char *what) noexcept
     const char *end = strchr(what, '\n');
     int len = end ? static_cast<int>(end - what) : static_cast<int>(strlen(what));
     bool memory = strstr(what, "out of memory") || strstr(what, "not enough memory") ||
-                  strstr(what, "bad_alloc") || strstr(what, "ALLOC_FAILED");
+                  strstr(what, "can't allocate memory") || strstr(what, "bad_alloc") ||
+                  strstr(what, "ALLOC_FAILED");
     kiln_fail(&s->error, memory ? KILN_NO_MEMORY : KILN_DEVICE, "tensor operation %s: %.*s", op,
               len < 600 ? len : 600, what);
 }
