@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/cli/near.h"
 #include "scheduler/cli/roster.h"
 #include "scheduler/cli/verbs.h"
 #include "storage/bus.h"
@@ -33,18 +34,81 @@ int kiln_send_order(struct kiln_cli *cli, const struct kiln_order *order, struct
     return rc;
 }
 
-/* Whether a live worker has that name; the error names those that live. */
-static int check_worker(struct kiln_cli *cli, const char *name, struct kiln_error *err)
+/* --- kiln drain ------------------------------------------------------------------------------- */
+
+#define DRAIN_LIMIT_S 600 /* unless --timeout says otherwise */
+
+/* Whether a live worker has that name; the error names the nearest of those that live. */
+static int check_worker(const struct kiln_roster *roster, const char *name, struct kiln_error *err)
 {
-    struct kiln_roster roster;
-    int rc = kiln_roster_load(cli, &roster, err);
+    struct kiln_near near = {0};
+    const struct kiln_roster_worker *worker = kiln_roster_find(roster, name);
+    int rc = 0;
+    if (worker && worker->live)
+        return 0;
+    for (size_t i = 0; i < roster->count && rc == 0; i++)
+        if (roster->at[i].live)
+            rc = kiln_near_add(&near, roster->at[i].row.name, err);
+    if (rc == 0)
+        rc = kiln_near_refuse(&near, "live worker", name, err);
+    kiln_near_release(&near);
+    return rc;
+}
+
+/* How many of those that lived when the order was given still do: the same processes, since others
+ * may have come under their names. */
+static size_t still_there(const struct kiln_roster *before, const struct kiln_roster *now,
+                          const char *name)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < before->count; i++) {
+        const struct kiln_roster_worker *was = &before->at[i];
+        if (!was->live || (name[0] && strcmp(was->row.name, name) != 0))
+            continue;
+        const struct kiln_roster_worker *is = kiln_roster_find(now, was->row.name);
+        count += is && is->live && strcmp(is->beat.incarnation, was->beat.incarnation) == 0;
+    }
+    return count;
+}
+
+static int wait_drained(struct kiln_cli *cli, const struct kiln_roster *before, const char *name,
+                        double limit_s, struct kiln_error *err)
+{
+    for (double until = kiln_now_s() + limit_s;;) {
+        struct kiln_roster now;
+        int rc = kiln_roster_load(cli, &now, err);
+        if (rc)
+            return rc;
+        size_t left = still_there(before, &now, name);
+        kiln_roster_release(&now);
+        if (left == 0)
+            return 0;
+        if (kiln_now_s() > until)
+            return kiln_fail(err, KILN_TIMEOUT, "%zu workers are still at work after %.0f s", left,
+                             limit_s);
+        kiln_sleep_s(0.1);
+    }
+}
+
+/* Sends the order, and waits if that was asked for. */
+static int drain(struct kiln_cli *cli, const char *name, double wait_s, struct kiln_error *err)
+{
+    struct kiln_order order = {.kind = KILN_ORDER_DRAIN};
+    struct kiln_roster before;
+    snprintf(order.id, sizeof order.id, "%s", name);
+    int rc = kiln_roster_load(cli, &before, err);
     if (rc)
         return rc;
-    const struct kiln_roster_worker *worker = kiln_roster_find(&roster, name);
-    if (!worker || !worker->live)
-        rc = kiln_fail(err, KILN_NOT_FOUND,
-                       "no live worker is called '%s'; `kiln workers` lists them", name);
-    kiln_roster_release(&roster);
+    if (name[0])
+        rc = check_worker(&before, name, err);
+    if (rc == 0)
+        rc = kiln_send_order(cli, &order, err);
+    if (rc == 0)
+        kiln_say(cli, "%s will finish the batch in hand, hand back the rest and end",
+                 name[0] ? name : "every worker");
+    if (rc == 0 && wait_s > 0)
+        rc = wait_drained(cli, &before, name, wait_s, err);
+    kiln_roster_release(&before);
     return rc;
 }
 
@@ -52,21 +116,20 @@ int kiln_verb_drain(struct kiln_cli *cli, int argc, char **argv)
 {
     struct kiln_args args;
     struct kiln_error err;
+    long limit_s;
     int status = kiln_args_parse(cli, argc, argv, 0, 1, &args);
+    if (status == 0)
+        status = kiln_arg_int(cli, &args, "timeout", 1, 86400, DRAIN_LIMIT_S, &limit_s);
     if (status)
         return status;
-    bool all = kiln_arg(&args, "all") != NULL;
+    bool all = kiln_arg(&args, "all") != NULL, wait = kiln_arg(&args, "wait") != NULL;
     if (all == (args.rest_count == 1))
         return kiln_usage(cli, "name one worker, or all of them with --all");
-    struct kiln_order order = {.kind = KILN_ORDER_DRAIN};
-    snprintf(order.id, sizeof order.id, "%s", all ? "" : args.rest[0]);
-    int rc = all ? 0 : check_worker(cli, order.id, &err);
-    if (rc == 0)
-        rc = kiln_send_order(cli, &order, &err);
-    if (rc)
+    if (drain(cli, all ? "" : args.rest[0], wait ? (double)limit_s : 0, &err))
         return kiln_report(cli, &err);
-    kiln_say(cli, "%s will finish the batch in hand, hand back the rest and end",
-             all ? "every worker" : order.id);
-    return cli->json ? kiln_print_json(cli, json_pack("{s:s}", "draining", all ? "all" : order.id))
+    if (wait)
+        kiln_say(cli, "%s ended", all ? "all have" : "it has");
+    return cli->json ? kiln_print_json(cli, json_pack("{s:s, s:b}", "draining",
+                                                      all ? "all" : args.rest[0], "ended", wait))
                      : 0;
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "scheduler/cli/crew.h"
 #include "scheduler/cli/stack.h"
 #include "storage/config_file.h"
 
@@ -67,7 +68,8 @@ static int stop_one(struct kiln_stack *stack, struct kiln_cli *cli, const char *
 int kiln_stack_down(struct kiln_stack *stack, struct kiln_cli *cli)
 {
     load_settings(cli, stack);
-    int stopped = stop_workers(stack, cli);
+    int stopped = kiln_crew_stop(stack, cli, drain_limit(cli));
+    stopped += stop_workers(stack, cli);
     stopped += stop_one(stack, cli, "scheduler", kiln_stack_find_scheduler(stack), SIGTERM,
                         SCHEDULER_LIMIT_S);
     stopped += stop_one(stack, cli, "redis", kiln_stack_find_redis(stack), SIGTERM, REDIS_LIMIT_S);

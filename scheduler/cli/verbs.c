@@ -41,6 +41,17 @@
 static const struct kiln_option up_options[] = {
     DIR_OPTION, {"workers", "N", "how many workers (as before; at first one a device)"}, END};
 static const struct kiln_option down_options[] = {DIR_OPTION, END};
+static const struct kiln_option worker_options[] = {
+    DIR_OPTION,
+    {"workers", "N", "start: how many, going round the devices (one a device)"},
+    {"crashes", "N", "start: give a worker up after so many crashes (5) ..."},
+    {"within", "SPAN", "start: ... in this time (5m)"},
+    {"log-mb", "N", "start: turn logs that are longer (16); four old ones are kept"},
+    {"all", NULL, "stop: every worker of this machine"},
+    {"no-wait", NULL, "start, stop: do not wait until it is so"},
+    {"lines", "N", "logs: how many at first (40)"},
+    {"follow", NULL, "logs: go on with what comes, until Ctrl-C"},
+    END};
 static const struct kiln_option wait_options[] = {
     {"timeout", "S", "give up after so many seconds with exit code 75"}, END};
 static const struct kiln_option status_options[] = {
@@ -104,7 +115,11 @@ static const struct kiln_option quota_options[] = {
     {"queued", "N", "jobs that may wait at once, or none for any number"},
     {"gpu-seconds-day", "S", "GPU-seconds of a day (UTC), or none for any number"},
     END};
-static const struct kiln_option drain_options[] = {{"all", NULL, "every worker of the pool"}, END};
+static const struct kiln_option drain_options[] = {
+    {"all", NULL, "every worker of the pool"},
+    {"wait", NULL, "until they have ended"},
+    {"timeout", "S", "with --wait: give up after so many seconds with exit code 75 (600)"},
+    END};
 static const struct kiln_option run_options[] = {{"out", "DIR", "where the gallery goes"},
                                                  DIR_OPTION,
                                                  {"workers", "N", "workers of the stack"},
@@ -233,6 +248,19 @@ const struct kiln_verb kiln_verbs[] = {
      .examples = "kiln workers",
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_workers},
+    {.name = "worker",
+     .args = "start [NAME...] | stop NAME...|--all | ls | logs NAME [--follow]",
+     .summary = "workers of this machine, started again when they die",
+     .examples = "kiln worker start --device cuda:0,cuda:1    one a GPU, as HOST-cuda0, HOST-cuda1\n"
+                 "kiln worker ls                              who runs, who was given up and why\n"
+                 "kiln worker logs HOST-cuda0 --follow\n"
+                 "kiln worker stop --all                      each finishes its batch first",
+     .more = "A guard outlives the shell.  It starts what crashes again after 1, 2, 4, ... 60 s and\n"
+             "gives up what crashes too often, or with wrong settings; start takes it up again.\n"
+             "Where systemd runs, its units do the same.",
+     .options = worker_options,
+     .settings = KILN_SETTINGS_FILE,
+     .run = kiln_verb_worker},
     {.name = "jobs",
      .args = "[--batch B] [--state S]",
      .summary = "one line a job",
@@ -325,9 +353,9 @@ const struct kiln_verb kiln_verbs[] = {
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_favourite},
     {.name = "drain",
-     .args = "WORKER|--all",
+     .args = "WORKER|--all [--wait [--timeout S]]",
      .summary = "let a worker finish its batch and end",
-     .examples = "kiln drain worker-0",
+     .examples = "kiln drain worker-0\nkiln drain --all --wait && echo safe to switch off",
      .options = drain_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_drain},

@@ -38,6 +38,7 @@ int kiln_verb_usage(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_wait(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_watch(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_why(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_worker(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_workers(struct kiln_cli *cli, int argc, char **argv);
 
 #endif

@@ -50,6 +50,8 @@ _kiln()
         case $verb in
         help) mapfile -t COMPREPLY < <(compgen -W "config $(_kiln_verbs)" -- "$word") ;;
         bench) mapfile -t COMPREPLY < <(compgen -W 'enqueue queue restart recovery policy quality engine' -- "$word") ;;
+        worker) mapfile -t COMPREPLY < <(compgen -W 'start stop ls logs' -- "$word") ;;
+        favourite) mapfile -t COMPREPLY < <(compgen -W 'add rm ls' -- "$word") ;;
         batch) mapfile -t COMPREPLY < <(compgen -W 'show rename rm' -- "$word") ;;
         run | enqueue) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
         esac

@@ -1,0 +1,22 @@
+/* worker_show.h - what the guard says of the workers of this machine, and their logs. */
+#ifndef KILN_CLI_WORKER_SHOW_H
+#define KILN_CLI_WORKER_SHOW_H
+
+#include "scheduler/cli/crew.h"
+
+/* As the guard last wrote it down. */
+struct kiln_hand_report {
+    char state[16], reason[KILN_CREW_REASON_MAX];
+    pid_t pid; /* 0: none */
+    uint32_t restarts, turn;
+};
+/* False: it has not written anything about that worker. */
+bool kiln_hand_report(const struct kiln_stack *stack, const char *name,
+                      struct kiln_hand_report *ret);
+
+int kiln_worker_list(struct kiln_cli *cli, const struct kiln_stack *stack); /* an exit status */
+/* args: logs NAME [--lines N] [--follow]. */
+int kiln_worker_logs(struct kiln_cli *cli, const struct kiln_stack *stack,
+                     const struct kiln_args *args);
+
+#endif

@@ -1,0 +1,131 @@
+#!/bin/bash
+# `kiln worker start|stop|ls|logs`: workers that outlive the shell, come back when they are killed, are
+# given up when they crash again and again, and say why; logs are turned; a guard that is killed is
+# followed by another; `kiln drain --wait`.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+chmod 711 .
+stacks+=(s)
+fails 78 kiln worker start --dir nowhere
+ok kiln up --dir s --engine testcard --lease-s 4 --heartbeat-s 0.5 --drain-s 10
+export KILN_CONFIG=$PWD/s/kiln.conf
+until_ls() { # EXPRESSION over the listing (d: name -> row)
+    for i in $(seq 300); do
+        kiln worker ls --dir s --json >out.txt 2>err.txt
+        python3 - "$1" <<'PYTHON' && return
+import json, sys
+rows = [json.loads(line) for line in open("out.txt")]
+d = {row["worker"]: row for row in rows}
+sys.exit(0 if eval(sys.argv[1]) else 1)
+PYTHON
+        sleep 0.05
+    done
+    cat out.txt s/log/crew.log
+    die "never so: $1"
+}
+host=$(hostname | cut -d. -f1 | cut -c1-14)
+
+ok kiln worker ls
+says 'no workers were started'
+fails 64 kiln worker
+fails 64 kiln worker strat
+says 'did you mean start'
+fails 64 kiln worker stop
+fails 64 kiln worker start --workers 0
+fails 78 kiln worker start --device gpu
+fails 66 kiln worker start nobody
+
+# --- two of them, started by a shell that ends; a second start changes nothing
+(ok kiln worker start --workers 2 --crashes 3 --within 1m --log-mb 1)
+says 'runs on cpu'
+one=$host-cpu two=$host-cpu-1
+until_ls "d['$one']['state'] == d['$two']['state'] == 'running' and d['$one']['restarts'] == 0"
+ok kiln workers --json
+says "\"$two\"" out.txt
+pid=$(pid_of s "$one") guard=$(pid_of s crew)
+[ "$(ps -o ppid= -p "$pid" | tr -d ' ')" = "$guard" ] || die "the guard is not its parent"
+ok kiln worker start --workers 2
+[ "$(pid_of s "$one")" = "$pid" ] && [ "$(pid_of s crew)" = "$guard" ] || die "a second start started something"
+
+# --- killed: started again, and its jobs are done
+echo '{"prompt": "@step_ms=100 {red|blue|green|white|black} star", "width": 64, "height": 64, "steps": 2, "count": 2}' >jobs.jsonl
+ok kiln enqueue jobs.jsonl --batch b
+kill -9 "$pid"
+until_ls "d['$one']['state'] == 'running' and d['$one']['restarts'] == 1 and d['$one']['pid'] != $pid"
+ok kiln wait b --timeout 60
+ok kiln worker logs "$one" --lines 3
+[ -s out.txt ] && [ "$(wc -l <out.txt)" -le 3 ] || die "not the last three lines"
+fails 66 kiln worker logs "${host}-cqu"
+says "the nearest are '$one'"
+fails 66 kiln worker logs ../kiln
+
+# --- the guard is killed: its workers go on, and the next guard takes them over
+pid=$(pid_of s "$two")
+kill -9 "$guard"
+until_ls "d['$two']['state'] == 'unguarded' and d['$two']['pid'] == $pid"
+ok kiln worker start "$two"
+until_ls "d['$two']['state'] == 'running' and d['$two']['pid'] == $pid"
+grep -q "$two.*taken over" s/log/crew.log || die "the guard does not say that it took over"
+kill -9 "$pid"
+until_ls "d['$two']['state'] == 'running' and d['$two']['pid'] not in (0, $pid)"
+
+# --- drained: it ends, is not started again, and --wait has seen it end
+echo '{"prompt": "@step_ms=600 star", "width": 64, "height": 64, "steps": 2}' >slow.jsonl
+ok kiln enqueue slow.jsonl --batch slow
+ok kiln drain "$one" --wait --timeout 30
+until_ls "d['$one']['state'] == 'ended' and d['$one']['reason'] == 'drained'"
+fails 66 kiln drain "${host}-cpu-2"
+says "'$two'"
+ok kiln wait slow --timeout 60
+ok kiln worker start "$one"
+until_ls "d['$one']['state'] == 'running'"
+
+# --- a job that kills its worker: three crashes within a minute and it is given up, with the reason
+ok kiln worker stop "$two"
+until_ls "d['$two']['state'] == 'stopped' and d['$two']['pid'] == 0"
+kill -STOP "$(pid_of s worker-0)"
+for i in 1 2 3; do
+    until_ls "d['$one']['state'] == 'running'"
+    kill -SEGV "$(pid_of s "$one")"
+    until_ls "d['$one']['state'] != 'running' or d['$one']['restarts'] == $i"
+done
+until_ls "d['$one']['state'] == 'given_up' and d['$one']['reason'].startswith('3 crashes within 60 s, the last: killed by signal 11')"
+kill -CONT "$(pid_of s worker-0)"
+ok kiln worker ls
+says 'given_up .*killed by signal 11' out.txt
+
+# --- wrong settings: given up at once; corrected, it runs
+ok kiln worker start "$one"
+until_ls "d['$one']['state'] == 'running' and d['$one']['restarts'] == 0"
+cp s/kiln.conf good.conf
+export KILN_CONFIG=$PWD/good.conf
+echo 'webp_method = 77' >>s/kiln.conf
+kill -9 "$(pid_of s "$one")"
+until_ls "d['$one']['state'] == 'given_up' and d['$one']['reason'].startswith('exit 78') and 'webp_method' in d['$one']['reason']"
+cat good.conf >s/kiln.conf
+export KILN_CONFIG=$PWD/s/kiln.conf
+ok kiln worker start "$one"
+until_ls "d['$one']['state'] == 'running' and d['$one']['reason'] == ''"
+
+# --- a long log is turned while it is written to
+python3 -c 'print(("x" * 99 + "\n") * 12000, end="")' >>"s/log/$one.log"
+for i in $(seq 200); do [ -e "s/log/$one.log.1" ] && break; sleep 0.1; done
+[ "$(stat -c %s "s/log/$one.log")" -lt 1000000 ] && [ "$(grep -c '^xxx' "s/log/$one.log.1")" = 12000 ] || die "the log was not turned"
+[ "$(stat -c %a "s/log/$one.log.1")" = 600 ] || die "others may read the old log"
+ok kiln enqueue slow.jsonl --batch after
+ok kiln wait after --timeout 60
+
+# --- down stops guard and crew; start brings them back
+guard=$(pid_of s crew) pid=$(pid_of s "$one")
+ok kiln down --dir s
+for process in $guard $pid; do alive "$process" && die "process $process is left"; done
+[ -z "$(ls s/run/*.pid 2>/dev/null)" ] || die "pid files are left"
+ok kiln up --dir s
+ok kiln worker start "$one"
+ok kiln drain --all --wait --timeout 30
+ok kiln workers --json
+json out.txt '[w for w in (d if isinstance(d, list) else [d]) if w.get("state") == "live"] == []'
+ok kiln worker stop --all
+until_ls "all(row['state'] == 'stopped' for row in rows)"
+for i in $(seq 100); do [ -e s/run/crew.pid ] || break; sleep 0.05; done
+[ ! -e s/run/crew.pid ] || die "a guard of nobody is left"
+echo ok
