@@ -128,7 +128,7 @@ template <int LANES, bool INTERLEAVED>
 static __global__ void __launch_bounds__(threads)
     split_vectors(const struct kiln_qkv_rope a, const plan p)
 {
-    constexpr int slots = threads / LANES;
+    constexpr int slots = threads / LANES, batch = 4;
     const int lane = threadIdx.x % LANES, heads = p.heads;
     const int64_t row = blockIdx.x, at = row * (a.heads + 2 * a.kv_heads) * (LANES * 8);
     float cos[8], sin[8];
@@ -137,20 +137,23 @@ static __global__ void __launch_bounds__(threads)
         load_angles<LANES, INTERLEAVED>(a.sin, row % p.tokens, lane, sin);
     }
     const row_place base = row_of(p, row);
-    int head = threadIdx.x / LANES;
-    chunk<8> next = {};
-    if (head < heads)
-        next = load_chunk<8>(a.qkv, at, head * LANES + lane);
-    /* As many rounds for every thread; the next load is under way while a head is turned. */
-    for (int first = 0; first < heads; first += slots, head += slots) {
-        const chunk<8> now = next;
-        if (head + slots < heads)
-            next = load_chunk<8>(a.qkv, at, (head + slots) * LANES + lane);
-        const head_place place = place_of(a, p, base, head);
-        const chunk<8> out =
-            turn<LANES, INTERLEAVED>(now, place, a.cos != nullptr, cos, sin, lane, a.eps);
-        if (head < heads)
-            store_chunk<8>(place.out, place.to, lane, out);
+    /* As many rounds for every thread; a batch of heads is loaded before the first is turned. */
+    for (int round = 0; round < heads; round += batch * slots) {
+        const int first = round + static_cast<int>(threadIdx.x / LANES);
+        chunk<8> held[batch] = {};
+#pragma unroll
+        for (int j = 0; j < batch; j++)
+            if (first + j * slots < heads)
+                held[j] = load_chunk<8>(a.qkv, at, (first + j * slots) * LANES + lane);
+#pragma unroll
+        for (int j = 0; j < batch; j++) {
+            const int head = first + j * slots;
+            const head_place place = place_of(a, p, base, head);
+            const chunk<8> out =
+                turn<LANES, INTERLEAVED>(held[j], place, a.cos != nullptr, cos, sin, lane, a.eps);
+            if (head < heads)
+                store_chunk<8>(place.out, place.to, lane, out);
+        }
     }
 }
 

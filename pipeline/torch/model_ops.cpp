@@ -61,6 +61,7 @@ static at::Tensor fused_attention(const at::Tensor &q, const at::Tensor &k, cons
         } catch (const c10::OutOfMemoryError &) {
             throw;
         } catch (const c10::Error &) {
+            ; /* no such kernel on this card: the next one is for any */
         }
     }
     return at::scaled_dot_product_attention(q, k, v, {}, 0.0, causal, {}, grouped);
