@@ -1,0 +1,221 @@
+/* test_rows.c - rows in e4m3, the fused end of a sublayer, low-rank products and patches on the
+ * CPU, each against its definition: what every device is compared with. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/fp8.h"
+#include "pipeline/torch/tensor.h"
+#include "tests/support/random.h"
+
+#define VALUES_MAX 8192
+
+static float noise[VALUES_MAX], got[VALUES_MAX], want[VALUES_MAX];
+
+static int fill(void **state)
+{
+    struct test_random random = {7};
+    (void)state;
+    for (int i = 0; i < VALUES_MAX; i++)
+        noise[i] = (float)test_random_below(&random, 40001) / 10000.0f - 2.0f;
+    return 0;
+}
+
+static void ok(const struct kt_scope *s)
+{
+    struct kiln_error err;
+    if (kt_scope_check(s, &err))
+        fail_msg("%s", err.text);
+}
+
+/* rows x cols of the noise from `at` on; cols 0: a vector. */
+static kt part(struct kt_scope *s, enum kt_dtype dtype, int at, int64_t rows, int64_t cols)
+{
+    return kt_from_host(s, noise + at, KT_F32, dtype, cols ? 2 : 1, (int64_t[]){rows, cols});
+}
+
+static void read_into(struct kt_scope *s, kt x, float *out, size_t count)
+{
+    kt_to_host_f32(s, x, out, count);
+    ok(s);
+}
+
+/* --- e4m3 ------------------------------------------------------------------------------------- */
+
+static void rows_are_quantised_by_their_largest_value(void **state)
+{
+    enum { ROWS = 5, COLS = 37 };
+    struct kt_scope *s = kt_scope_new(KT_CPU);
+    uint8_t codes[COLS];
+    float scale;
+    (void)state;
+    kt x = part(s, KT_F32, 0, ROWS, COLS), q = kt_quantise_rows(s, x);
+    assert_int_equal(kt_dtype_of(q), KT_E4M3);
+    assert_int_equal(kt_size(q, 1), COLS);
+    read_into(s, q, got, ROWS * COLS);
+    for (int row = 0; row < ROWS; row++) {
+        kiln_quantise_row(noise + row * COLS, COLS, KILN_F32, codes, &scale);
+        for (int i = 0; i < COLS; i++)
+            if (got[row * COLS + i] != scale * kiln_from_e4m3(codes[i]))
+                fail_msg("row %d, value %d: %g, its code is %g", row, i,
+                         (double)got[row * COLS + i], (double)(scale * kiln_from_e4m3(codes[i])));
+    }
+    read_into(s, kt_narrow(s, q, 0, 3, 2), want, 2 * COLS);
+    assert_memory_equal(want, got + 3 * COLS, 2 * COLS * sizeof *got);
+    read_into(s, kt_copy(s, q), want, ROWS * COLS);
+    assert_memory_equal(want, got, ROWS * COLS * sizeof *got);
+    assert_null(kt_narrow(s, q, 1, 0, 8));
+    assert_int_equal(kt_scope_check(s, NULL), KILN_DEVICE);
+    kt_scope_free(s);
+}
+
+static void products_take_quantised_rows_on_either_side(void **state)
+{
+    enum { M = 7, K = 48, N = 32 };
+    (void)state;
+    for (int form = 0; form < 4; form++) {
+        struct kt_scope *s = kt_scope_new(KT_CPU);
+        kt x = part(s, KT_F32, 0, M, K), w = part(s, KT_F32, M * K, N, K);
+        kt bias = form & 2 ? part(s, KT_F32, 4000, N, 0) : NULL;
+        kt qx = kt_quantise_rows(s, x), qw = kt_quantise_rows(s, w);
+        /* A quantised weight wants quantised rows, and makes them of plain ones. */
+        read_into(s, kt_linear(s, form & 1 ? x : qx, qw, bias), got, M * N);
+        read_into(s, kt_linear(s, kt_to(s, qx, KT_F32), kt_to(s, qw, KT_F32), bias), want, M * N);
+        for (int i = 0; i < M * N; i++)
+            /* 48 products of numbers that bf16 rounds once more */
+            assert_true(fabsf(got[i] - want[i]) <= 1e-2f * fabsf(want[i]) + 0.1f);
+        kt_scope_free(s);
+    }
+}
+
+/* --- norms ------------------------------------------------------------------------------------ */
+
+static void the_fused_end_is_the_two_norms_bit_for_bit(void **state)
+{
+    enum { ROWS = 9, N = 193 };
+    static const enum kt_dtype dtypes[] = {KT_F32, KT_BF16};
+    (void)state;
+    for (int form = 0; form < 8; form++) {
+        struct kt_scope *s = kt_scope_new(KT_CPU);
+        const enum kt_dtype dtype = dtypes[form & 1];
+        struct kt_residual_norm a = {.x = part(s, dtype, 0, ROWS, N),
+                                     .y = part(s, dtype, 2000, ROWS, N),
+                                     .weight = part(s, dtype, 4000, N, 0),
+                                     .gate = form & 2 ? part(s, dtype, 4500, 1, N) : NULL,
+                                     .eps = 1e-5};
+        kt x, next, same, none;
+        kt_add_rms_norm(s, &a, &same, &none);
+        assert_null(none);
+        a.next_weight = part(s, dtype, 5000, N, 0);
+        a.next_scale = form & 2 ? part(s, dtype, 5500, 1, N) : NULL;
+        a.next_e4m3 = form & 4 ? KT_E4M3_TOO : KT_E4M3_NO;
+        kt_add_rms_norm(s, &a, &x, &next);
+        read_into(s, x, got, ROWS * N);
+        read_into(s, same, want, ROWS * N);
+        assert_memory_equal(got, want, ROWS * N * sizeof *got);
+        kt alone = kt_rms_norm(s, same, a.next_weight, 1e-5, a.next_scale, KT_E4M3_NO);
+        read_into(s, next, got, ROWS * N); /* with codes beside them, too: the rows */
+        read_into(s, alone, want, ROWS * N);
+        assert_memory_equal(got, want, ROWS * N * sizeof *got);
+        assert_int_equal(kt_dtype_of(next), form & 4 ? KT_E4M3 : dtype);
+        kt_scope_free(s);
+    }
+}
+
+/* --- products of low rank --------------------------------------------------------------------- */
+
+static void a_low_rank_product_is_added(void **state)
+{
+    enum { M = 6, K = 20, N = 12, R = 3 };
+    struct kt_scope *s = kt_scope_new(KT_CPU);
+    const float *x = noise, *down = noise + 1000, *up = noise + 2000, *y = noise + 3000;
+    (void)state;
+    kt target = part(s, KT_F32, 3000, M, N);
+    kt_linear_add_low_rank(s, target, part(s, KT_F32, 0, M, K), part(s, KT_F32, 1000, R, K),
+                           part(s, KT_F32, 2000, N, R));
+    read_into(s, target, got, M * N);
+    for (int m = 0; m < M; m++)
+        for (int n = 0; n < N; n++) {
+            double sum = (double)y[m * N + n];
+            for (int r = 0; r < R; r++)
+                for (int k = 0; k < K; k++)
+                    sum += (double)up[n * R + r] * (double)down[r * K + k] * (double)x[m * K + k];
+            assert_true(fabs((double)got[m * N + n] - sum) < 1e-4);
+        }
+    kt_scope_free(s);
+}
+
+/* --- patches ---------------------------------------------------------------------------------- */
+
+enum { C = 4, H = 6, W = 10, TOKENS = H / 2 * (W / 2), LATENT = C * H * W };
+
+/* Where value (c, y, x) of the latent is among the tokens. */
+static int token_of(int c, int y, int x)
+{
+    return ((y / 2 * (W / 2) + x / 2) * 4 + y % 2 * 2 + x % 2) * C + c;
+}
+
+static kt latent_of(struct kt_scope *s)
+{
+    return kt_reshape(s, part(s, KT_F32, 0, C, H * W), 3, (int64_t[]){C, H, W});
+}
+
+static void patches_hold_the_latent(void **state)
+{
+    struct kt_scope *s = kt_scope_new(KT_CPU);
+    (void)state;
+    read_into(s, kt_patchify(s, latent_of(s), 2, KT_F32), got, LATENT);
+    for (int i = 0; i < LATENT; i++)
+        assert_float_equal(got[token_of(i / (H * W), i / W % H, i % W)], noise[i], 0);
+    assert_null(kt_patchify(s, latent_of(s), 4, KT_F32)); /* 6 lines */
+    kt_scope_free(s);
+}
+
+static void a_step_moves_the_latent_and_marks_what_is_not_finite(void **state)
+{
+    const float stride = -0.25f, guidance = 1.5f;
+    (void)state;
+    for (int form = 0; form < 4; form++) {
+        struct kt_scope *s = kt_scope_new(KT_CPU);
+        const bool guided = form & 1, broken = form & 2;
+        float mark = -1;
+        kt with = part(s, KT_F32, 1000, TOKENS, 4 * C);
+        const struct kt_patch_step step = {
+            .latent = latent_of(s),
+            .with = broken ? kt_affine(s, with, INFINITY, 0) : with,
+            .without = guided ? part(s, KT_F32, 2000, TOKENS, 4 * C) : NULL,
+            .stride = kt_from_host(s, &stride, KT_F32, KT_F32, 1, (int64_t[]){1}),
+            .bad = kt_zeros(s, KT_I32, 1, (int64_t[]){1}),
+            .guidance = (double)guidance,
+            .patch = 2};
+        kt_patch_step(s, &step);
+        read_into(s, step.bad, &mark, 1);
+        assert_float_equal(mark, broken, 0);
+        read_into(s, step.latent, got, LATENT);
+        for (int i = 0; i < LATENT && !broken; i++) {
+            const int at = token_of(i / (H * W), i / W % H, i % W);
+            float out = noise[1000 + at];
+            out += guided ? guidance * (out - noise[2000 + at]) : 0;
+            assert_true(fabsf(got[i] - (noise[i] - stride * out)) < 1e-5f);
+        }
+        kt_scope_free(s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_quantised_by_their_largest_value),
+        cmocka_unit_test(products_take_quantised_rows_on_either_side),
+        cmocka_unit_test(the_fused_end_is_the_two_norms_bit_for_bit),
+        cmocka_unit_test(a_low_rank_product_is_added),
+        cmocka_unit_test(patches_hold_the_latent),
+        cmocka_unit_test(a_step_moves_the_latent_and_marks_what_is_not_finite),
+    };
+    return cmocka_run_group_tests(tests, fill, NULL);
+}
