@@ -13,6 +13,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "scheduler/cli/doctor.h"
 #include "scheduler/cli/roster.h"
 #include "scheduler/cli/verbs.h"
 #include "storage/bus.h"
@@ -36,19 +37,13 @@
 
 #define MAKE_ROOM "make room: jobs wait while the disk is full"
 
-enum verdict { OK, WARNING, BAD };
+#define OK KILN_FINDING_OK
+#define WARNING KILN_FINDING_WARNING
+#define BAD KILN_FINDING_BAD
+#define find kiln_find
 
-struct doctor {
-    struct kiln_cli *cli;
-    json_t *findings;
-    int worst;
-};
-
-/* todo "" when there is nothing to do; fmt describes what was found. */
-static void find(struct doctor *doctor, const char *what, enum verdict verdict, const char *todo,
-                 const char *fmt, ...) KILN_PRINTF(5, 6);
-static void find(struct doctor *doctor, const char *what, enum verdict verdict, const char *todo,
-                 const char *fmt, ...)
+void kiln_find(struct kiln_doctor *doctor, const char *what, enum kiln_finding verdict,
+               const char *todo, const char *fmt, ...)
 {
     static const char *const names[] = {"ok", "warning", "bad"};
     char text[KILN_ERROR_TEXT_MAX];
@@ -75,7 +70,7 @@ static void find(struct doctor *doctor, const char *what, enum verdict verdict, 
 
 /* Settings that do not parse leave defaults in force: the other checks then say what those lead
  * to. */
-static void check_config(struct doctor *doctor)
+static void check_config(struct kiln_doctor *doctor)
 {
     const struct kiln_cli *cli = doctor->cli;
     if (cli->config_error.code)
@@ -92,7 +87,7 @@ static void check_config(struct doctor *doctor)
 
 /* Without reading weights: a model that lies is refused by the worker, with the reason in its
  * log. */
-static void check_model(struct doctor *doctor)
+static void check_model(struct kiln_doctor *doctor)
 {
     const struct kiln_config *config = doctor->cli->config;
     const char *model = kiln_config_text(config, KILN_KEY_MODEL);
@@ -118,7 +113,7 @@ static void check_model(struct doctor *doctor)
 /* --- servers ---------------------------------------------------------------------------------- */
 
 /* Reachable, and whether intake keeps up. */
-static void check_redis(struct doctor *doctor)
+static void check_redis(struct kiln_doctor *doctor)
 {
     const char *url = kiln_config_text(doctor->cli->config, KILN_KEY_REDIS);
     struct kiln_bus *bus = NULL;
@@ -141,7 +136,7 @@ static void check_redis(struct doctor *doctor)
 }
 
 /* When the stream of events began; 0: cannot be told, since its oldest entries were trimmed. */
-static int events_began(struct doctor *doctor, int64_t *ret_ms, struct kiln_error *err)
+static int events_began(struct kiln_doctor *doctor, int64_t *ret_ms, struct kiln_error *err)
 {
     struct kiln_bus *bus = NULL;
     struct kiln_bus_entries entries = {0};
@@ -171,7 +166,7 @@ static int keep_first(void *arg, const struct kiln_job_row *row, struct kiln_err
 
 /* Events that begin after jobs were done have lost their beginning: Redis was emptied since, and
  * the scheduler went on from the ledger.  Told for a day. */
-static void check_history(struct doctor *doctor)
+static void check_history(struct kiln_doctor *doctor)
 {
     struct kiln_ledger *ledger = NULL;
     struct kiln_error err;
@@ -193,7 +188,7 @@ static void check_history(struct doctor *doctor)
 }
 
 /* Theirs must lie between our readings before and after; what is outside is skew. */
-static void check_clock(struct doctor *doctor, struct kiln_ledger *ledger)
+static void check_clock(struct kiln_doctor *doctor, struct kiln_ledger *ledger)
 {
     struct kiln_error err;
     int64_t theirs = 0, before = kiln_wall_ms();
@@ -206,7 +201,7 @@ static void check_clock(struct doctor *doctor, struct kiln_ledger *ledger)
     int64_t after = kiln_wall_ms(), skew = theirs < before  ? before - theirs
                                            : theirs > after ? theirs - after
                                                             : 0;
-    enum verdict verdict = skew >= SKEW_BAD_MS ? BAD : skew >= SKEW_WARNING_MS ? WARNING : OK;
+    enum kiln_finding verdict = skew >= SKEW_BAD_MS ? BAD : skew >= SKEW_WARNING_MS ? WARNING : OK;
     find(doctor, "clock", verdict, verdict == OK ? "" : "synchronise the clocks (chrony, ntpd)",
          "this machine and Postgres differ by %lld ms", (long long)skew);
     find(doctor, "postgres", OK, "", "Postgres %s answers", version);
@@ -214,7 +209,7 @@ static void check_clock(struct doctor *doctor, struct kiln_ledger *ledger)
 
 /* The dry run of a migration connects, authenticates and compares versions: one answer for
  * three. */
-static void check_postgres(struct doctor *doctor)
+static void check_postgres(struct kiln_doctor *doctor)
 {
     struct kiln_error err;
     int from = 0, to = 0;
@@ -249,7 +244,7 @@ static void check_postgres(struct doctor *doctor)
 }
 
 /* Old ones still work as long as the protocol has one version. */
-static void check_workers(struct doctor *doctor)
+static void check_workers(struct kiln_doctor *doctor)
 {
     struct kiln_roster roster;
     struct kiln_error err;
@@ -270,7 +265,7 @@ static void check_workers(struct doctor *doctor)
 }
 
 /* Of the file system that the store writes to. */
-static void check_room(struct doctor *doctor, const char *what, const char *path)
+static void check_room(struct kiln_doctor *doctor, const char *what, const char *path)
 {
     struct statvfs fs;
     char room[32];
@@ -279,17 +274,28 @@ static void check_room(struct doctor *doctor, const char *what, const char *path
         return;
     }
     unsigned long long bytes = (unsigned long long)fs.f_bavail * fs.f_frsize;
-    enum verdict verdict = bytes < ROOM_BAD ? BAD : bytes < ROOM_WARNING ? WARNING : OK;
+    enum kiln_finding verdict = bytes < ROOM_BAD ? BAD : bytes < ROOM_WARNING ? WARNING : OK;
     find(doctor, what, verdict, verdict == OK ? "" : MAKE_ROOM, "%s free at %s",
          kiln_bytes_text((double)bytes, room, sizeof room), path);
 }
 
+/* Without settings the default names a directory that nobody has asked for. */
+bool kiln_doctor_has_store(const struct kiln_doctor *doctor)
+{
+    return strcmp(kiln_config_origin(doctor->cli->config, KILN_KEY_STORE), "default") != 0;
+}
+
 /* A probe writes, reads and removes an object: rights are not guessed from a listing. */
-static void check_store(struct doctor *doctor)
+static void check_store(struct kiln_doctor *doctor)
 {
     const char *url = kiln_config_text(doctor->cli->config, KILN_KEY_STORE);
     struct kiln_store *store = NULL;
     struct kiln_error err;
+    if (!kiln_doctor_has_store(doctor)) {
+        find(doctor, "store", WARNING, "set store = file:///DIR or s3://BUCKET/PREFIX",
+             "none is configured; nothing was tried at the default, %s", url);
+        return;
+    }
     int rc = kiln_store_open(doctor->cli->config, &store, &err);
     if (rc == 0)
         rc = kiln_store_probe(store, &err);
@@ -331,13 +337,13 @@ static int look_for_object(void *arg, uint64_t job, const char *key, uint64_t by
 }
 
 /* A row without its object must not exist: a sample, taken at random over all jobs. */
-static void check_objects(struct doctor *doctor)
+static void check_objects(struct kiln_doctor *doctor)
 {
     struct sample sample = {0};
     struct kiln_ledger *ledger = NULL;
     struct kiln_error err;
-    if (kiln_open_ledger(doctor->cli, &ledger, &err))
-        return; /* the server that is at fault has its own finding */
+    if (!kiln_doctor_has_store(doctor) || kiln_open_ledger(doctor->cli, &ledger, &err))
+        return; /* what is at fault has its own finding */
     int rc = kiln_store_open(doctor->cli->config, &sample.store, &err);
     if (rc == 0)
         rc = kiln_ledger_sample_objects(ledger, JOBS_SAMPLED, look_for_object, &sample, &err);
@@ -361,15 +367,22 @@ int kiln_verb_doctor(struct kiln_cli *cli, int argc, char **argv)
     int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
     if (status)
         return status;
-    struct doctor doctor = {.cli = cli, .findings = json_array()};
+    struct kiln_doctor doctor = {.cli = cli, .findings = json_array()};
     check_config(&doctor);
     check_redis(&doctor);
     check_postgres(&doctor);
     check_history(&doctor);
     check_store(&doctor);
-    check_objects(&doctor);
+    if (kiln_arg(&args, "full"))
+        kiln_doctor_objects(&doctor);
+    else
+        check_objects(&doctor);
     check_model(&doctor);
+    kiln_doctor_device(&doctor);
     check_workers(&doctor);
+    kiln_doctor_crew(&doctor);
+    kiln_doctor_ledger(&doctor, kiln_arg(&args, "fix") != NULL);
+    kiln_doctor_files(&doctor, kiln_arg(&args, "fix") != NULL);
     if (cli->json)
         status = kiln_print_json(cli, json_pack("{s:b, s:O}", "healthy", doctor.worst < BAD,
                                                 "findings", doctor.findings));

@@ -163,6 +163,10 @@ static const struct kiln_option restore_options[] = {
     {"check", NULL, "change nothing: only compare the backup with the store"},
     {"hashes", NULL, "fetch every object and compare its bytes too"},
     END};
+static const struct kiln_option doctor_options[] = {
+    {"full", NULL, "compare every object of the ledger with the store, not a sample"},
+    {"fix", NULL, "mend what is safe to mend: orphaned leases, files open to others"},
+    END};
 static const struct kiln_option migrate_options[] = {
     {"dry-run", NULL, "only say what would be done"},
     {"roles", NULL, "make database roles that may do what each part needs, and no more"},
@@ -460,9 +464,13 @@ const struct kiln_verb kiln_verbs[] = {
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_migrate},
     {.name = "doctor",
-     .args = "",
-     .summary = "look at settings, servers, store, model, clocks; say what to do",
-     .examples = "kiln doctor --json",
+     .args = "[--full] [--fix]",
+     .summary = "look at settings, servers, rights, store, model, GPU, leases; say what to do",
+     .examples = "kiln doctor --json\n"
+                 "kiln doctor --full    every object of the ledger, not a sample\n"
+                 "kiln doctor --fix     give back what no worker holds, close files to others",
+     .more = "Exit code 1: something keeps jobs from running, or is lost.",
+     .options = doctor_options,
      .settings = KILN_SETTINGS_LENIENT,
      .run = kiln_verb_doctor},
     {.name = "sim",

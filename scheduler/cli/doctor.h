@@ -1,0 +1,34 @@
+/* doctor.h - what the checks of `kiln doctor` share, and those that live in files of their own. */
+#ifndef KILN_CLI_DOCTOR_H
+#define KILN_CLI_DOCTOR_H
+
+#include "scheduler/cli/cli.h"
+
+/* ok; works, but look at it; jobs will not run, or something is lost. */
+enum kiln_finding { KILN_FINDING_OK, KILN_FINDING_WARNING, KILN_FINDING_BAD };
+
+struct kiln_doctor {
+    struct kiln_cli *cli;
+    json_t *findings;
+    int worst;
+};
+
+/* todo "" when there is nothing to do; fmt describes what was found. */
+void kiln_find(struct kiln_doctor *doctor, const char *what, enum kiln_finding verdict,
+               const char *todo, const char *fmt, ...) KILN_PRINTF(5, 6);
+bool kiln_doctor_has_store(const struct kiln_doctor *doctor);
+
+/* --- doctor_fleet.c --------------------------------------------------------------------------- */
+/* Rights of our database user, leases without a holder, batches whose lines stopped coming.  fix:
+ * gives the jobs of such leases back, as the scheduler would. */
+void kiln_doctor_ledger(struct kiln_doctor *doctor, bool fix);
+/* Every object of the ledger against the store. */
+void kiln_doctor_objects(struct kiln_doctor *doctor);
+
+/* --- doctor_machine.c ------------------------------------------------------------------------- */
+void kiln_doctor_device(struct kiln_doctor *doctor); /* the GPU, if one is configured */
+void kiln_doctor_crew(struct kiln_doctor *doctor); /* workers of this machine that were given up */
+/* Settings with a password that others may read; fix: takes that right away. */
+void kiln_doctor_files(struct kiln_doctor *doctor, bool fix);
+
+#endif

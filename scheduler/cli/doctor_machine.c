@@ -1,0 +1,113 @@
+/* doctor_machine.c - what `kiln doctor` looks at on this machine. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "scheduler/cli/crew.h"
+#include "scheduler/cli/doctor.h"
+#include "scheduler/cli/worker_show.h"
+
+/* The driver's own words, "Kernel Module  580.65"; "" without a driver. */
+static void driver_version(char out[64])
+{
+    char line[256];
+    FILE *file = fopen("/proc/driver/nvidia/version", "re");
+    out[0] = '\0';
+    if (!file)
+        return;
+    const char *at = fgets(line, sizeof line, file) ? strstr(line, "Kernel Module") : NULL;
+    fclose(file);
+    if (at)
+        (void)sscanf(at, "Kernel Module%*[^0-9]%63[0-9.]", out);
+}
+
+/* A device file that can be opened, and the library that draws on it. */
+static void check_cuda(struct kiln_doctor *doctor, unsigned number)
+{
+    char node[64], library[PATH_MAX], bin[PATH_MAX], driver[64];
+    struct kiln_error err;
+    snprintf(node, sizeof node, "/dev/nvidia%u", number);
+    driver_version(driver);
+    if (!driver[0])
+        kiln_find(doctor, "gpu", KILN_FINDING_BAD, "install the driver, or set device = cpu",
+                  "device is cuda:%u, and this machine has no NVIDIA driver", number);
+    else if (access(node, R_OK | W_OK) != 0)
+        kiln_find(doctor, "gpu", KILN_FINDING_BAD,
+                  "see `nvidia-smi -L`; a container needs the device handed in", "%s: %s", node,
+                  strerror(errno));
+    else if (kiln_program_dir(bin, &err) == 0 &&
+             access(kiln_join(library, bin, "libkiln_cuda.so"), R_OK) != 0 &&
+             access(kiln_join(library, bin, "../lib/kiln/libkiln_cuda.so"), R_OK) != 0)
+        kiln_find(doctor, "gpu", KILN_FINDING_BAD, "build where nvcc is (`make`), and install",
+                  "there is no libkiln_cuda.so beside %s", bin);
+    else
+        kiln_find(doctor, "gpu", KILN_FINDING_OK, "", "%s, driver %s", node, driver);
+}
+
+void kiln_doctor_device(struct kiln_doctor *doctor)
+{
+    const char *at = kiln_config_text(doctor->cli->config, KILN_KEY_DEVICE);
+    for (unsigned number; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (sscanf(at, "cuda:%u", &number) == 1)
+            check_cuda(doctor, number);
+}
+
+/* The directory of kiln.conf, where a crew would be; false if there is none. */
+static bool find_crew(const struct kiln_doctor *doctor, struct kiln_stack *stack,
+                      struct kiln_crew_plan *plan)
+{
+    struct kiln_error err;
+    char path[PATH_MAX];
+    char *conf = doctor->cli->config_path ? realpath(doctor->cli->config_path, NULL) : NULL;
+    if (!conf)
+        return false;
+    *strrchr(conf, '/') = '\0';
+    bool found = access(kiln_join(path, conf, "crew.json"), R_OK) == 0 &&
+                 kiln_stack_open(stack, conf, false, &err) == 0 &&
+                 kiln_crew_read(stack, plan, &err) == 0;
+    free(conf);
+    return found;
+}
+
+void kiln_doctor_crew(struct kiln_doctor *doctor)
+{
+    struct kiln_stack stack;
+    struct kiln_crew_plan *plan = malloc(sizeof *plan);
+    int wanted = 0;
+    bool found = plan && find_crew(doctor, &stack, plan);
+    for (int i = 0; found && i < plan->count; i++) {
+        struct kiln_hand_report report;
+        wanted += plan->at[i].wanted;
+        if (plan->at[i].wanted && kiln_hand_report(&stack, plan->at[i].name, &report) &&
+            strcmp(report.state, "given_up") == 0)
+            kiln_find(doctor, "crew", KILN_FINDING_BAD,
+                      "`kiln worker logs NAME` says more; `kiln worker start NAME` tries again",
+                      "%s was given up: %s", plan->at[i].name, report.reason);
+    }
+    if (wanted && !kiln_crew_find_guard(&stack))
+        kiln_find(doctor, "crew", KILN_FINDING_WARNING,
+                  "`kiln worker start` starts the guard again",
+                  "%d workers of this machine have no guard", wanted);
+    free(plan);
+}
+
+void kiln_doctor_files(struct kiln_doctor *doctor, bool fix)
+{
+    struct stat st;
+    const struct kiln_cli *cli = doctor->cli;
+    const char *conninfo = kiln_config_text(cli->config, KILN_KEY_POSTGRES);
+    bool secret = strstr(conninfo, "password=") || strstr(conninfo, "://");
+    if (!cli->config_path || !secret || stat(cli->config_path, &st) != 0 || !(st.st_mode & 077))
+        return;
+    if (fix && chmod(cli->config_path, st.st_mode & 0700) == 0)
+        kiln_find(doctor, "files", KILN_FINDING_OK, "", "%s was open to others, and is not now",
+                  cli->config_path);
+    else
+        kiln_find(doctor, "files", KILN_FINDING_WARNING,
+                  "`kiln doctor --fix`, or chmod 600; better a passfile than a password there",
+                  "others may read %s, which may hold a password", cli->config_path);
+}

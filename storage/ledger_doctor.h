@@ -1,0 +1,26 @@
+/* ledger_doctor.h - what `kiln doctor` asks the ledger: our rights, and what has come to a halt. */
+#ifndef KILN_LEDGER_DOCTOR_H
+#define KILN_LEDGER_DOCTOR_H
+
+#include "storage/ledger_read.h"
+
+struct kiln_rights {
+    char user[64];
+    bool read, take_in, move,
+        schema; /* see jobs; add them; change their state; change the tables */
+};
+int kiln_ledger_rights(struct kiln_ledger *ledger, struct kiln_rights *ret,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+
+/* An enqueue call whose lines stopped coming. */
+struct kiln_stuck_row {
+    const char *batch;
+    uint64_t announced, come; /* announced 0: it never said how many */
+    int64_t last_ms;          /* when the last line came */
+};
+typedef int kiln_each_stuck(void *arg, const struct kiln_stuck_row *row, struct kiln_error *err);
+/* Calls of the pool that are not whole and have been silent for silent_s. */
+int kiln_ledger_stuck(struct kiln_ledger *ledger, const char *pool, int64_t silent_s,
+                      kiln_each_stuck *each, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif
