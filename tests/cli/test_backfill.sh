@@ -100,6 +100,20 @@ until_sql "SELECT made > 120 FROM backfill WHERE name = 'long'" t
 [ "$(sql 'SELECT most FROM seen')" = 60 ] || die "the mark of 60 was $(sql 'SELECT most FROM seen')"
 sql "DROP TRIGGER look ON backfill"
 
+# --- a person's job waits for one batch of backfill at most, whenever it comes
+ok kiln backfill add wide --template 'wide {a|b|c} @step_ms=60' --set size=64x64 --set steps=2 --low-water 40
+until_sql "SELECT count(*) > 0 FROM job WHERE state = 2 AND prompt LIKE 'wide%'" t
+for i in $(seq 12); do
+    kiln enqueue -q - --batch people --no-wait <<<"{\"prompt\": \"person $i\", \"size\": \"128x64\", \"steps\": 2}" >/dev/null
+    sleep "0.$((i * 7 % 10))"
+done
+ok kiln wait people --timeout 60
+between="SELECT u.id, count(DISTINCT b.assignment) AS batches FROM job u LEFT JOIN job b ON b.priority = -10
+    AND b.assigned_at > u.created_at AND b.assigned_at < u.assigned_at WHERE u.prompt LIKE 'person%' GROUP BY u.id"
+[ "$(sql "SELECT count(*), count(*) FILTER (WHERE batches > 1) FROM ($between) x")" = "12|0" ] || die "backfill went before people: $(sql "$between")"
+[ "$(sql "SELECT count(*) > 12 FROM job WHERE state = 2 AND prompt LIKE 'wide%'")" = t ] || die "there was no backfill to go before"
+ok kiln backfill rm wide --yes
+
 # --- pause and resume: what is held is drawn by nobody, and why says so
 ok kiln pause --backfill --reason 'quiet hours'
 until_sql "SELECT count(*) FROM job WHERE state = 1" 0
