@@ -168,16 +168,22 @@ config=$here/z-image-turbo
 cp -r "$root/scripts/bench/z-image-turbo" "$config"
 rm -rf "$config/tokenizer"
 cp -r "$root/pipeline/models/sketch/tokenizer" "$config/tokenizer"
+# With its peer in the same run, what both measured is printed side by side.
+beside=
 if wants bench; then
+    wants peer && beside="--beside $out/bench.json"
     # shellcheck disable=SC2086
     step "bench of the engine" "${BENCH_S:-300}" "$here/bin/kiln-worker" bench-engine \
-        --config "$config" --random-weights --device cuda:0 ${BENCH:---sizes 512,1024}
-    sed 's/^/    /' "$out/step"
+        --config "$config" --random-weights --device cuda:0 ${beside:+--json} \
+        ${BENCH:---sizes 512,1024}
+    cp "$out/step" "$out/bench.json"
+    [ -n "$beside" ] || sed 's/^/    /' "$out/step"
 fi
 if wants peer; then
     # shellcheck disable=SC2086
-    step "bench of its peer" "${PEER_S:-400}" env -u LD_LIBRARY_PATH $python "$root/scripts/bench_peer.py" \
-        --config "$config" --device cuda:0 --out "$out/peer.json" ${PEER:---sizes 512,1024}
+    step "bench of its peer" "${PEER_S:-400}" env -u LD_LIBRARY_PATH $python \
+        "$root/scripts/bench_peer.py" --config "$config" --device cuda:0 --out "$out/peer.json" \
+        $beside ${PEER:---sizes 512,1024}
     sed 's/^/    /' "$out/step"
 fi
 rm -f "$out/step"

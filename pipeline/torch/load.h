@@ -11,7 +11,8 @@ extern "C" {
 #endif
 
 /* Normally distributed values, drawn on the scope's device by its own generator: the same on every
- * run of one device for one seed, up to the rounding of dtype. */
+ * run of one device for one seed, up to the rounding of dtype.  On the CPU more than some millions
+ * of them repeat. */
 kt kt_normal(struct kt_scope *s, uint64_t seed, double mean, double deviation, enum kt_dtype dtype,
              int ndim, const int64_t *shape);
 

@@ -5,6 +5,8 @@
  */
 #include "pipeline/torch/load.h"
 
+#include <algorithm>
+
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
@@ -12,6 +14,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "pipeline/torch/internal.hpp"
+
+static constexpr int64_t DRAWN_MAX = int64_t{1} << 22; /* values, on the CPU */
 
 static at::Generator generator_of(const at::Device &device, uint64_t seed)
 {
@@ -26,13 +30,24 @@ kt kt_normal(kt_scope *s, uint64_t seed, double mean, double deviation, kt_dtype
              const int64_t *shape)
 {
     return kiln::run(s, "normal", {}, [&] {
-        /* The CPU's generator draws other values for other dtypes, CUDA's the same. */
         const at::ScalarType want = kiln::scalar_of(dtype);
-        const at::TensorOptions options =
-            at::TensorOptions(s->place()).dtype(s->device == KT_CPU ? at::kFloat : want);
-        return at::empty(at::IntArrayRef(shape, ndim), options)
-            .normal_(mean, deviation, generator_of(s->place(), seed))
-            .to(want);
+        const at::IntArrayRef sizes(shape, ndim);
+        at::Generator generator = generator_of(s->place(), seed);
+        if (s->device != KT_CPU)
+            return at::empty(sizes, at::TensorOptions(s->place()).dtype(want))
+                .normal_(mean, deviation, generator);
+        /* The CPU's generator draws other values for other dtypes, CUDA's the same; and it draws
+         * one after the other, which for a vocabulary takes seconds: large tables repeat. */
+        const int64_t count = c10::multiply_integers(sizes), drawn = std::min(count, DRAWN_MAX);
+        const at::Tensor values =
+            at::empty({drawn}, at::kFloat).normal_(mean, deviation, generator).to(want);
+        if (drawn == count)
+            return values.view(sizes);
+        const at::Tensor all = at::empty({count}, at::TensorOptions(want));
+        for (int64_t at = 0; at < count; at += drawn)
+            all.narrow(0, at, std::min(drawn, count - at))
+                .copy_(values.narrow(0, 0, std::min(drawn, count - at)));
+        return all.view(sizes);
     });
 }
 

@@ -1,5 +1,5 @@
 /* test_weights_stream.c - weights streamed from files, here to the CPU: the same bits as from a
- * mapping, and the words about files that are not what they should be.
+ * mapping, and the words about files that are not what they should be; and drawn weights.
  */
 #include <fcntl.h>
 #include <math.h>
@@ -57,6 +57,37 @@ static void streamed_weights_have_the_bits_of_mapped_ones(void **state)
             kt_scope_free(s);
             kiln_st_close(st);
         }
+}
+
+/* Weights out of nothing: the same for one seed whatever the dtype, normal, of any number. */
+static void drawn_weights_are_those_of_their_seed(void **state)
+{
+    (void)state;
+    const int64_t count = ((int64_t)1 << 22) + 77;
+    float *values = malloc((size_t)count * sizeof *values);
+    float *rounded = malloc((size_t)count * sizeof *rounded);
+    struct kiln_error err;
+    struct kt_scope *s = kt_scope_new(KT_CPU);
+    kt_to_host_f32(s, kt_normal(s, 5, 1, 0.5, KT_F32, 1, &count), values, (size_t)count);
+    kt narrow = kt_to(s, kt_normal(s, 5, 1, 0.5, KT_F32, 1, &count), KT_BF16);
+    kt_to_host_f32(s, narrow, rounded, (size_t)count);
+    double sum = 0, square = 0, off = 0;
+    for (int64_t i = 0; i < count; i++) {
+        sum += (double)values[i];
+        square += pow((double)values[i] - 1, 2);
+        off = fmax(off, fabs((double)(rounded[i] - values[i])));
+    }
+    assert_true(fabs(sum / (double)count - 1) < 0.002);
+    assert_true(fabs(sqrt(square / (double)count) - 0.5) < 0.002);
+    assert_true(off < 0.02);
+    kt_to_host_f32(s, kt_normal(s, 5, 1, 0.5, KT_BF16, 1, &count), values, (size_t)count);
+    assert_memory_equal(values, rounded, (size_t)count * sizeof *values);
+    kt_to_host_f32(s, kt_normal(s, 6, 1, 0.5, KT_BF16, 1, &count), values, (size_t)count);
+    assert_memory_not_equal(values, rounded, (size_t)count * sizeof *values);
+    assert_int_equal(kt_scope_check(s, &err), 0);
+    kt_scope_free(s);
+    free(values);
+    free(rounded);
 }
 
 /* --- files that are not right ------------------------------------------------------------------
@@ -138,6 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streamed_weights_have_the_bits_of_mapped_ones),
+        cmocka_unit_test(drawn_weights_are_those_of_their_seed),
         cmocka_unit_test(values_that_are_not_finite_are_named),
         cmocka_unit_test(a_file_that_is_changed_meanwhile_is_named),
     };
