@@ -92,6 +92,11 @@ kt kt_tanh(struct kt_scope *s, kt x);
 /* x times weight [N,K], plus bias if there is one.  A quantised weight wants quantised rows: those
  * that x holds, or made of it here.  With a plain weight, x is taken as plain numbers. */
 kt kt_linear(struct kt_scope *s, kt x, kt weight, kt bias);
+/* How many of cuBLASLt's ways to multiply are timed when a shape comes for the first time on a GPU,
+ * 24 at first; all of them give the same bits.  0: LibTorch's operators do it all. */
+void kt_product_search(int proposals);
+/* The way of the last product: kernel, tile and times; empty for LibTorch's. */
+void kt_product_choice(char *text, size_t size);
 /* Changes y [rows,N]: += (x down^T) up^T, for down [R,K] and up [N,R]: a low-rank change of a
  * weight that stays as it is.  x is taken as plain numbers. */
 void kt_linear_add_low_rank(struct kt_scope *s, kt y, kt x, kt down, kt up);

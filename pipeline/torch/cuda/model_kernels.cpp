@@ -14,6 +14,7 @@
 #include "kernels/quantise.h"
 #include "kernels/rms_norm.h"
 #include "kernels/swiglu.h"
+#include "pipeline/torch/cuda/products.hpp"
 
 namespace kiln
 {
@@ -248,7 +249,8 @@ static void patch_step(const struct kt_patch_step &a)
     });
 }
 
-const model_kernels cuda_model_kernels = {rms_norm, add_rms_norm, layer_norm, swiglu,
-                                          quantise, turn_heads,   patchify,   patch_step};
+const model_kernels cuda_model_kernels = {
+    rms_norm,   add_rms_norm, layer_norm,   swiglu,              quantise,           turn_heads,
+    patchify,   patch_step,   cuda_product, cuda_product_search, cuda_product_choice};
 
 } // namespace kiln
