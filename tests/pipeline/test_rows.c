@@ -83,8 +83,10 @@ static void products_take_quantised_rows_on_either_side(void **state)
         kt x = part(s, KT_F32, 0, M, K), w = part(s, KT_F32, M * K, N, K);
         kt bias = form & 2 ? part(s, KT_F32, 4000, N, 0) : NULL;
         kt qx = kt_quantise_rows(s, x), qw = kt_quantise_rows(s, w);
-        /* A quantised weight wants quantised rows, and makes them of plain ones. */
-        read_into(s, kt_linear(s, form & 1 ? x : qx, qw, bias), got, M * N);
+        /* A quantised weight wants quantised rows, which give bf16, or makes them of plain ones. */
+        kt y = form & 1 ? kt_linear(s, x, qw, bias)
+                        : kt_linear(s, qx, qw, bias ? kt_to(s, bias, KT_BF16) : NULL);
+        read_into(s, y, got, M * N);
         read_into(s, kt_linear(s, kt_to(s, qx, KT_F32), kt_to(s, qw, KT_F32), bias), want, M * N);
         for (int i = 0; i < M * N; i++)
             /* 48 products of numbers that bf16 rounds once more */
