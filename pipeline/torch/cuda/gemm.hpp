@@ -76,9 +76,9 @@ class gemm
     std::unique_ptr<cublasLtMatrixLayoutOpaque_t, gemm_end> weight_, x_, y_;
 };
 
-/* Times at most so many proposals on the product's own operands and waits for the device, a third
- * of a second at most for products of up to 5 ms; nothing where there is no way.  Never while a
- * graph is recorded. */
+/* Times at most so many proposals on the product's own operands and waits for the device, a
+ * quarter of a second or, while kernels are loaded, under one; nothing where there is no way. Never
+ * while a graph is recorded. */
 std::optional<gemm_choice> gemm_search(const gemm &product, int most);
 
 /* "kernel 66, tile 128x256, stages 4, cluster 2x1" */
