@@ -1,14 +1,18 @@
 /* daemon.c - standing by and leading. */
 #include "scheduler/daemon.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "scheduler/leader.h"
 #include "schemas/log.h"
+#include "storage/backoff.h"
 #include "storage/config_flags.h"
 #include "storage/exporter.h"
+#include "storage/hardening.h"
 #include "storage/health.h"
+#include "storage/notify.h"
 
 #define STANDBY_MS 1000 /* between attempts to lead */
 #define STEP_MS 50      /* a step's wait for events */
@@ -20,6 +24,7 @@ struct daemon {
     struct kiln_config *config;
     struct kiln_exporter *exporter;
     struct kiln_gauges *gauges;
+    struct kiln_watchdog watchdog;
     bool announced; /* scheduler_ready was logged */
     bool away;      /* the ledger is; logged once */
 };
@@ -58,12 +63,26 @@ static bool asked_to_end(const struct daemon *daemon)
     return atomic_load(&daemon->signals->stop) || atomic_load(&daemon->signals->reload);
 }
 
+/* The main loop has come round once more, with or without its servers: that they are away is no
+ * reason to be started again. */
+static void sign_of_life(struct daemon *daemon)
+{
+    char health[256], status[320];
+    bool well = kiln_health_check(health, sizeof health);
+    const char *role = kiln_health_age_s(KILN_PEER_BUS) >= 0 ? "leads" : "stands by";
+    snprintf(status, sizeof status, "%s pool %s%s%s", role,
+             kiln_config_text(daemon->config, KILN_KEY_POOL), well ? "" : "; ", well ? "" : health);
+    kiln_notify_alive(&daemon->watchdog, true, status);
+}
+
 /* Sleeps in short pieces, so that a signal is heard whichever thread it met. */
-static void sleep_unless_asked(const struct daemon *daemon, int ms)
+static void sleep_unless_asked(struct daemon *daemon, int ms)
 {
     struct timespec piece = {0, 50 * 1000000L};
-    for (; ms > 0 && !asked_to_end(daemon); ms -= 50)
+    for (; ms > 0 && !asked_to_end(daemon); ms -= 50) {
+        sign_of_life(daemon);
         nanosleep(&piece, NULL);
+    }
 }
 
 /* Failures that waiting cannot heal. */
@@ -123,8 +142,10 @@ static int lead(struct daemon *daemon, struct kiln_ledger *ledger, struct kiln_e
              kiln_f("pool", "%s", kiln_config_text(daemon->config, KILN_KEY_POOL)));
     leader->gauges = daemon->gauges;
     kiln_health_expect(KILN_PEER_BUS, silence_s(daemon));
-    while (rc == 0 && !asked_to_end(daemon))
+    while (rc == 0 && !asked_to_end(daemon)) {
         rc = kiln_leader_step(leader, STEP_MS, err);
+        sign_of_life(daemon);
+    }
     kiln_health_expect(KILN_PEER_BUS, 0);
     if (daemon->gauges)
         kiln_gauges_standby(daemon->gauges);
@@ -142,6 +163,7 @@ static void announce(struct daemon *daemon, bool leader)
     if (daemon->announced)
         return;
     kiln_health_starting(NULL);
+    (void)kiln_notify("READY=1");
     daemon->announced = true;
     kiln_log(KILN_LOG_INFO, "scheduler_ready",
              kiln_f("pool", "%s", kiln_config_text(daemon->config, KILN_KEY_POOL)),
@@ -196,18 +218,23 @@ int kiln_daemon_run(int argc, char *const *argv, struct kiln_daemon_signals *sig
 {
     struct daemon daemon = {.argc = argc, .argv = argv, .signals = signals};
     int rc = read_settings(&daemon, err);
-    if (rc == 0)
+    if (rc == 0) {
+        kiln_harden(daemon.config);
         open_page(&daemon);
+    }
     while (rc == 0 && !atomic_load(&signals->stop)) {
         rc = serve(&daemon, err);
         if (rc || !atomic_exchange(&signals->reload, false))
             continue;
+        (void)kiln_notify("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)kiln_clock_ms() * 1000);
         struct kiln_error why;
         if (read_settings(&daemon, &why))
             kiln_log(KILN_LOG_ERROR, "settings_kept", kiln_f("error", "%s", why.text));
         else
             kiln_log(KILN_LOG_INFO, "settings_read");
+        (void)kiln_notify("READY=1");
     }
+    (void)kiln_notify("STOPPING=1");
     if (rc == 0)
         kiln_log(KILN_LOG_INFO, "scheduler_ended");
     close_page(&daemon);

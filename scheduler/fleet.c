@@ -300,7 +300,7 @@ static void compare_hand(struct kiln_leader *leader, struct kiln_member *member,
             leader->reconcile_due_ms = 0;
             continue;
         }
-        if (!assigned->held || assigned->beaten || !arrived)
+        if (!assigned->held || assigned->beaten || !arrived || assigned->inherited)
             continue;
         assigned->held = false;
         assigned->since_ms = now_ms;

@@ -80,16 +80,22 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
     [KILN_KEY_HOLD_S] =
         NUMBER("hold_s", "600", 0, 86400,
                "how long a drawn picture waits for the store before its job returns"),
+    [KILN_KEY_STALL_S] =
+        NUMBER("stall_s", "900", 0, 86400,
+               "a batch that comes no step further for so long is said to hang; 0: never"),
     [KILN_KEY_EVENT_KEEP_DAYS] = INT("event_keep_days", "90", 0, 36500,
                                      "the moves of jobs that ended longer ago go; 0: never"),
-    [KILN_KEY_METRICS_ADDRESS] = TEXT(
-        "metrics_address", "127.0.0.1", "numeric address that the two ports below are opened on"),
+    [KILN_KEY_METRICS_ADDRESS] = TEXT("metrics_address", "127.0.0.1",
+                                      "numeric address that the two ports below are opened on"),
     [KILN_KEY_SCHEDULER_PORT] =
         INT("scheduler_port", "9461", 0, 65535,
             "/metrics and /healthz of kiln-scheduler, here or on the next free port; 0: nowhere"),
     [KILN_KEY_WORKER_PORT] =
         INT("worker_port", "9462", 0, 65535,
             "the same of kiln-worker: on a host with eight, the first eight free ports from here"),
+    [KILN_KEY_CORE_DUMPS] =
+        CHOICE("core_dumps", "off", "off|on",
+               "of the daemons, whose memory holds passwords; on also lets debuggers in"),
     [KILN_KEY_LOG_LEVEL] = CHOICE("log_level", "info", "error|warning|info|debug",
                                   "least important events that are logged"),
     [KILN_KEY_LOG_FORMAT] = CHOICE("log_format", "text", "text|json", "key=value or JSON lines"),

@@ -46,10 +46,12 @@ enum kiln_key {
     KILN_KEY_UPLOAD_PARALLEL,     /* objects in flight */
     KILN_KEY_DRAIN_S,             /* a worker's limit to finish after SIGTERM */
     KILN_KEY_HOLD_S,              /* how long a drawn picture waits for a store that is away */
+    KILN_KEY_STALL_S,             /* a batch without a step for so long counts as hung; 0 = never */
     KILN_KEY_EVENT_KEEP_DAYS,     /* how long the moves of an ended job are told; 0 = for ever */
     KILN_KEY_METRICS_ADDRESS,     /* numeric: 127.0.0.1, 0.0.0.0, ::1 */
     KILN_KEY_SCHEDULER_PORT,      /* /metrics and /healthz of kiln-scheduler; 0 = none */
     KILN_KEY_WORKER_PORT,         /* the same of kiln-worker */
+    KILN_KEY_CORE_DUMPS,          /* off | on: of the daemons, whose memory has the secrets */
     KILN_KEY_LOG_LEVEL,           /* error | warning | info | debug */
     KILN_KEY_LOG_FORMAT,          /* text | json */
     KILN_KEY_COUNT

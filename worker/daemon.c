@@ -7,7 +7,9 @@
  */
 #include "worker/daemon.h"
 
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -16,9 +18,11 @@
 
 #include "schemas/log.h"
 #include "schemas/metrics.h"
+#include "storage/backoff.h"
 #include "storage/config_flags.h"
 #include "storage/exporter.h"
 #include "storage/health.h"
+#include "storage/notify.h"
 #include "worker/gauges.h"
 #include "worker/outage.h"
 #include "worker/startup.h"
@@ -27,6 +31,7 @@
 #define LEDGER_S 10
 #define BUS_S 3
 #define STUCK_S 60
+#define SLACK_S 10 /* over the time limits of one turn of the heartbeat thread */
 
 /* --- signals -------------------------------------------------------------------------------- */
 
@@ -80,6 +85,46 @@ void kiln_daemon_signals(struct kiln_daemon *daemon, int wait_ms)
         raise_drain(worker, KILN_DRAIN_ASKED, "a signal");
     else if (number > 0)
         raise_drain(worker, KILN_DRAIN_NOW, "a second signal");
+}
+
+/* --- signs of life -------------------------------------------------------------------------- */
+
+/* A batch that hangs in the device's driver hangs for ever; only a new process helps, and what it
+ * held comes back with the lease. */
+static bool is_stalled(struct kiln_daemon *daemon)
+{
+    double limit_s = kiln_config_number(daemon->config, KILN_KEY_STALL_S);
+    struct kiln_device_time time = kiln_board_device(&daemon->worker.board);
+    bool stalled = limit_s > 0 && time.stalled_s > limit_s;
+    if (stalled && !daemon->stalled)
+        kiln_log(KILN_LOG_ERROR, "batch_stalled", kiln_f("for_s", "%.0f", time.stalled_s),
+                 kiln_f("effect", "a watchdog starts this worker again, if there is one"));
+    daemon->stalled = stalled;
+    return stalled;
+}
+
+/* A turn of the heartbeat thread connects once and asks twice at most. */
+static bool heart_beats(struct kiln_daemon *daemon)
+{
+    double limit_s = kiln_config_number(daemon->config, KILN_KEY_CONNECT_TIMEOUT_S) +
+                     2 * kiln_config_number(daemon->config, KILN_KEY_STATEMENT_TIMEOUT_S) +
+                     kiln_board_settings(&daemon->worker.board).heartbeat_s + SLACK_S;
+    int64_t heart_ms = atomic_load(&daemon->worker.heart_ms);
+    return heart_ms == 0 || (double)(kiln_clock_ms() - heart_ms) < limit_s * 1e3;
+}
+
+static void sign_of_life(struct kiln_daemon *daemon)
+{
+    char health[256], status[384];
+    struct kiln_beat beat = {0};
+    bool well = kiln_health_check(health, sizeof health), stalled = is_stalled(daemon);
+    kiln_board_beat(&daemon->worker.board, &beat);
+    snprintf(status, sizeof status, "%s, %" PRIu64 " done, %" PRIu64 " failed%s%s",
+             stalled      ? "hangs in a batch"
+             : beat.steps ? "draws"
+                          : "idle",
+             beat.done, beat.failed, well ? "" : "; ", well ? "" : health);
+    kiln_notify_alive(&daemon->watchdog, !stalled && heart_beats(daemon), status);
 }
 
 /* --- threads ------------------------------------------------------------------------------ */
@@ -140,6 +185,7 @@ static bool wait_for_end(struct kiln_daemon *daemon)
     while (!atomic_load(&worker->heart_stopped)) {
         double now = kiln_monotonic_ms();
         kiln_daemon_signals(daemon, TICK_MS / 4);
+        kiln_notify_ending(&daemon->watchdog, "finishes its batch");
         if (now - start > kiln_board_settings(&worker->board).drain_s * 1e3)
             raise_drain(worker, KILN_DRAIN_NOW, "drain_s is over");
         if (now_since == 0 && kiln_worker_drain(worker) >= KILN_DRAIN_NOW)
@@ -229,12 +275,15 @@ static int run(struct kiln_daemon *daemon, struct kiln_error *err)
              kiln_f("model", "%s", worker->engine->model_name),
              kiln_f("device", "%s", kiln_config_text(worker->config, KILN_KEY_DEVICE)),
              kiln_f("pid", "%ld", (long)getpid()));
+    (void)kiln_notify("READY=1");
     while (kiln_worker_drain(worker) == KILN_DRAIN_NO) {
         kiln_daemon_signals(daemon, TICK_MS);
+        sign_of_life(daemon);
         if (atomic_load(&worker->failure))
             raise_drain(worker, KILN_DRAIN_ASKED, "a failure");
     }
     kiln_health_starting("the worker is draining");
+    (void)kiln_notify("STOPPING=1\nSTATUS=finishes its batch");
     if (!wait_for_end(daemon))
         leave_behind(daemon);
     for (uint32_t i = 0; i < daemon->thread_count; i++)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "schemas/log.h"
+#include "storage/backoff.h"
 #include "worker/identity.h"
 #include "worker/outage.h"
 #include "worker/worker.h"
@@ -102,6 +103,7 @@ void *kiln_heartbeat(void *arg)
     /* It outlives all others: the lease must hold until the last job is settled. */
     while (atomic_load(&worker->threads) > 0) {
         struct kiln_settings settings = kiln_board_settings(&worker->board);
+        atomic_store(&worker->heart_ms, kiln_clock_ms());
         int wait_ms = (int)(settings.heartbeat_s * 1e3);
         int code = bus ? 0 : kiln_bus_open(worker->config, &bus, &err);
         if (code == 0)

@@ -6,6 +6,7 @@
 
 #include "schemas/log.h"
 #include "storage/config_flags.h"
+#include "storage/hardening.h"
 #include "worker/daemon.h"
 #include "worker/verbs.h"
 
@@ -66,6 +67,7 @@ static int run_daemon(int argc, char **argv)
         kiln_log_setup("kiln-worker",
                        kiln_level_by_name(kiln_config_text(config, KILN_KEY_LOG_LEVEL)),
                        strcmp(format, "json") == 0);
+        kiln_harden(config);
         status = kiln_daemon_run(config, id, &source);
     } else {
         fprintf(stderr, "kiln-worker: %s\n", err.text);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "storage/notify.h"
 #include "worker/daemon.h"
 #include "worker/worker.h"
 
@@ -17,6 +18,8 @@ struct kiln_daemon {
     struct kiln_config *config; /* the worker's; changed only while no thread runs */
     const struct kiln_daemon_source *source;
     struct kiln_exporter *exporter; /* NULL: nobody can scrape */
+    struct kiln_watchdog watchdog;
+    bool stalled; /* said so */
     sigset_t signals;
     pthread_t threads[KILN_THREADS_MAX], heart;
     uint32_t thread_count;

@@ -49,9 +49,10 @@ struct kiln_worker {
     struct kiln_queue *drawn, *files, *outcomes; /* struct kiln_picture * */
     struct kiln_queue *reports;                  /* struct kiln_event *, malloc'd */
 
-    _Atomic int drain;   /* enum kiln_drain */
-    _Atomic bool up;     /* all threads run, and the engine may be looked at */
-    _Atomic int failure; /* the code that makes the worker end by itself; 0 = none */
+    _Atomic int drain;        /* enum kiln_drain */
+    _Atomic int64_t heart_ms; /* when the heartbeat thread last came round */
+    _Atomic bool up;          /* all threads run, and the engine may be looked at */
+    _Atomic int failure;      /* the code that makes the worker end by itself; 0 = none */
     _Atomic uint32_t encoders, uploaders, committers; /* threads that still run */
     _Atomic uint32_t threads; /* that still run, the heartbeat not counted */
     _Atomic bool settled;     /* the committers have ended: the ledger knows all it will be told */

@@ -38,8 +38,8 @@ struct kiln_config *sim_config(void)
         {"engine", "testcard"},  {"max_attempts", fleet.settings.max_attempts},
         {"backoff_max_s", "20"}, {"statement_timeout_s", "10"},
         {"hold_s", "40"},        {"drain_s", "10"},
-        {"encode_threads", "2"}, {"scheduler_port", "0"},
-        {"worker_port", "0"}};
+        {"encode_threads", "2"}, {"core_dumps", "on"},
+        {"scheduler_port", "0"}, {"worker_port", "0"}};
     struct kiln_config *config = kiln_config_new();
     struct kiln_error err;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
