@@ -4,6 +4,8 @@
  *     gains   a block a group adds the shares up in fp64, and makes of them y = x * gain + offset
  *     apply   reads again, writes once
  *
+ * For a picture in parts, the shares of each part are added onto the same sums.
+ *
  * A thread stays with its channels and strides over pixels, so that what belongs to a channel is in
  * registers and neighbours read neighbouring chunks.  No atomics: the order of every sum is fixed.
  */
@@ -24,6 +26,8 @@ struct plan {
     float *gains;   /* [items][2][channels] */
     float *partial; /* [items][parts][2][channels] */
     int64_t parts, part_pixels;
+    int64_t pixels; /* of a picture, or of the part of it that is here */
+    int onto;       /* whether sums has those of earlier parts already */
 };
 
 /* How the threads of a block lie over a picture: `lanes` chunks of channels side by side, `depth`
@@ -44,11 +48,10 @@ template <int W> static __device__ __forceinline__ block_shape shape_of(int chan
 }
 
 /* This block's pixels. */
-static __device__ __forceinline__ void pixels_of(const plan &p, int64_t pixels, int64_t *begin,
-                                                 int64_t *end)
+static __device__ __forceinline__ void pixels_of(const plan &p, int64_t *begin, int64_t *end)
 {
     *begin = blockIdx.x * p.part_pixels;
-    *end = *begin + p.part_pixels < pixels ? *begin + p.part_pixels : pixels;
+    *end = *begin + p.part_pixels < p.pixels ? *begin + p.part_pixels : p.pixels;
 }
 
 template <int W>
@@ -58,8 +61,8 @@ static __device__ __forceinline__ void add_pixels(const struct kiln_group_norm &
 {
     float first[W];
     int64_t begin, end;
-    pixels_of(p, a.pixels, &begin, &end);
-    unpack<W>(load_chunk<W>(a.x, item_at, c), first);
+    pixels_of(p, &begin, &end);
+    unpack<W>(a.origin ? load_chunk<W>(a.origin, 0, c) : load_chunk<W>(a.x, item_at, c), first);
     for (int64_t pixel = begin + s.deep; pixel < end; pixel += batch * s.depth) {
         chunk<W> in[batch];
 #pragma unroll
@@ -87,7 +90,7 @@ static __global__ void __launch_bounds__(threads)
 {
     __shared__ float held[2 * W][threads];
     const block_shape s = shape_of<W>(a.channels);
-    const int64_t item = blockIdx.y, item_at = item * a.pixels * a.channels;
+    const int64_t item = blockIdx.y, item_at = item * p.pixels * a.channels;
     float *out = p.partial + (item * p.parts + blockIdx.x) * 2 * a.channels;
     for (int round = 0; round < s.chunks; round += s.lanes) {
         const int c = round + s.lane;
@@ -147,23 +150,35 @@ static __device__ __forceinline__ void add_parts(const plan &p, int channels, in
                 sum += held[0][d * lanes + lane];
                 square += held[1][d * lanes + lane];
             }
-            p.sums[item * 2 * channels + first + c] = sum;
-            p.sums[(item * 2 + 1) * channels + first + c] = square;
+            double *to = p.sums + item * 2 * channels + first + c;
+            to[0] = p.onto ? to[0] + sum : sum;
+            to[channels] = p.onto ? to[channels] + square : square;
         }
         __syncthreads();
     }
 }
 
-/* Block (group, item); the arithmetic is that of gains() in group_norm_silu_ref.c. */
+/* The shares of a part onto the sums of those before; block (group). */
+static __global__ void __launch_bounds__(gain_threads)
+    add_part(const struct kiln_group_norm a, const plan p)
+{
+    const int width = a.channels / a.groups;
+    add_parts(p, a.channels, width, blockIdx.x * width, 0);
+}
+
+/* Block (group, item); the arithmetic is that of gains() in group_norm_silu_ref.c.  No parts: the
+ * sums are there. */
 static __global__ void __launch_bounds__(gain_threads)
     make_gains(const struct kiln_group_norm a, const plan p)
 {
     const int width = a.channels / a.groups, first = blockIdx.x * width;
     const int64_t item = blockIdx.y;
     const double pixels = static_cast<double>(a.pixels);
-    add_parts(p, a.channels, width, first, item);
+    if (p.parts)
+        add_parts(p, a.channels, width, first, item);
     const double *sums = p.sums + item * 2 * a.channels, *squares = sums + a.channels;
-    const void *x = static_cast<const uint16_t *>(a.x) + item * a.pixels * a.channels;
+    const void *x =
+        a.origin ? a.origin : static_cast<const uint16_t *>(a.x) + item * p.pixels * a.channels;
     double mean = 0, second = 0;
     for (int i = first; i < first + width; i++)
         mean += (bf16_at(x, i) + sums[i] / pixels) / width;
@@ -205,9 +220,9 @@ static __global__ void __launch_bounds__(threads)
     apply(const struct kiln_group_norm a, const plan p)
 {
     const block_shape s = shape_of<W>(a.channels);
-    const int64_t item = blockIdx.y, item_at = item * a.pixels * a.channels;
+    const int64_t item = blockIdx.y, item_at = item * p.pixels * a.channels;
     int64_t begin, end;
-    pixels_of(p, a.pixels, &begin, &end);
+    pixels_of(p, &begin, &end);
     if (s.deep >= s.depth)
         return;
     for (int c = s.lane; c < s.chunks; c += s.lanes) {
@@ -237,11 +252,11 @@ static __global__ void __launch_bounds__(threads)
 /* --- launching -------------------------------------------------------------------------------- */
 
 /* So many parts that each thread of a part has a batch of chunks to load, within bounds. */
-static int64_t parts_of(const struct kiln_group_norm *a)
+static int64_t parts_of(int64_t pixels, int channels)
 {
-    const int64_t values = a->pixels * a->channels, share = (int64_t)threads * 8 * batch;
+    const int64_t values = pixels * channels, share = (int64_t)threads * 8 * batch;
     const int64_t parts = (values + share - 1) / share;
-    const int64_t most = a->pixels < parts_max ? a->pixels : parts_max;
+    const int64_t most = pixels < parts_max ? pixels : parts_max;
     return parts < most ? parts : most;
 }
 
@@ -249,7 +264,7 @@ extern "C" size_t kiln_group_norm_workspace(const struct kiln_group_norm *args, 
 {
     const size_t channels = (size_t)(items * args->channels);
     return channels * (2 * sizeof(double) + 2 * sizeof(float)) +
-           channels * 2 * sizeof(float) * (size_t)parts_of(args);
+           channels * 2 * sizeof(float) * (size_t)parts_of(args->pixels, args->channels);
 }
 
 static int check(const struct kiln_group_norm *a, int64_t items, const void *workspace,
@@ -274,29 +289,100 @@ static int check(const struct kiln_group_norm *a, int64_t items, const void *wor
     return KILN_OK;
 }
 
+/* Of `items` pictures, or parts of pictures, with so many pixels each. */
+static plan plan_of(const struct kiln_group_norm *a, int64_t items, int64_t pixels, void *workspace)
+{
+    plan p;
+    p.pixels = pixels;
+    p.onto = 0;
+    p.parts = parts_of(pixels, a->channels);
+    p.part_pixels = (pixels + p.parts - 1) / p.parts;
+    p.sums = static_cast<double *>(workspace);
+    p.gains = reinterpret_cast<float *>(p.sums + items * 2 * a->channels);
+    p.partial = p.gains + items * 2 * a->channels;
+    return p;
+}
+
+/* Whether sums, or norming, may go by chunks of eight channels. */
+static bool by_chunks(const struct kiln_group_norm *a)
+{
+    return a->channels % 8 == 0 && on_bytes(a->x, 16) && on_bytes(a->y, 16) &&
+           on_bytes(a->origin, 16);
+}
+
+static const char name[] = "group_norm";
+
 extern "C" int kiln_group_norm_launch(const struct kiln_group_norm *args, int64_t items,
                                       void *workspace, kiln_stream stream, struct kiln_error *err)
 {
-    const char *name = "group_norm";
     int code = check(args, items, workspace, err);
     if (code || items == 0)
         return code;
-    plan p;
-    p.parts = parts_of(args);
-    p.part_pixels = (args->pixels + p.parts - 1) / p.parts;
-    p.sums = static_cast<double *>(workspace);
-    p.gains = reinterpret_cast<float *>(p.sums + items * 2 * args->channels);
-    p.partial = p.gains + items * 2 * args->channels;
-    const bool vectors = args->channels % 8 == 0 && on_bytes(args->x, 16) && on_bytes(args->y, 16);
+    const plan p = plan_of(args, items, args->pixels, workspace);
     const unsigned rows = static_cast<unsigned>(items);
     const dim3 grid(static_cast<unsigned>(p.parts), rows);
-    code = launch(err, name, vectors ? sum_channels<8> : sum_channels<1>, grid, threads, stream,
-                  *args, p);
+    code = launch(err, name, by_chunks(args) ? sum_channels<8> : sum_channels<1>, grid, threads,
+                  stream, *args, p);
     if (code)
         return code;
     code = launch(err, name, make_gains, dim3(static_cast<unsigned>(args->groups), rows),
                   gain_threads, stream, *args, p);
     if (code)
         return code;
-    return launch(err, name, vectors ? apply<8> : apply<1>, grid, threads, stream, *args, p);
+    return launch(err, name, by_chunks(args) ? apply<8> : apply<1>, grid, threads, stream, *args,
+                  p);
+}
+
+/* --- pictures in parts ------------------------------------------------------------------------ */
+
+static int check_part(const struct kiln_group_norm *a, int64_t count, const double *sums,
+                      const void *workspace, struct kiln_error *err)
+{
+    int code = check(a, 1, workspace, err);
+    if (code)
+        return code;
+    if (count < 0 || count > a->pixels || !a->origin || !sums)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "group_norm: a part of %lld of %lld pixels; its origin or its sums may be "
+                         "missing",
+                         (long long)count, (long long)a->pixels);
+    return KILN_OK;
+}
+
+extern "C" int kiln_group_norm_add_launch(const struct kiln_group_norm *args, int64_t count,
+                                          double *sums, void *workspace, kiln_stream stream,
+                                          struct kiln_error *err)
+{
+    int code = check_part(args, count, sums, workspace, err);
+    if (code || count == 0)
+        return code;
+    plan p = plan_of(args, 1, count, workspace);
+    p.sums = sums;
+    p.onto = 1;
+    code = launch(err, name, by_chunks(args) ? sum_channels<8> : sum_channels<1>,
+                  dim3(static_cast<unsigned>(p.parts)), threads, stream, *args, p);
+    if (code)
+        return code;
+    return launch(err, name, add_part, dim3(static_cast<unsigned>(args->groups)), gain_threads,
+                  stream, *args, p);
+}
+
+extern "C" int kiln_group_norm_part_launch(const struct kiln_group_norm *args, int64_t count,
+                                           double *sums, void *workspace, kiln_stream stream,
+                                           struct kiln_error *err)
+{
+    int code = check_part(args, count, sums, workspace, err);
+    if (code || count == 0)
+        return code;
+    plan p = plan_of(args, 1, count, workspace);
+    const dim3 grid(static_cast<unsigned>(p.parts));
+    p.sums = sums;
+    plan summed = p;
+    summed.parts = 0;
+    code = launch(err, name, make_gains, dim3(static_cast<unsigned>(args->groups)), gain_threads,
+                  stream, *args, summed);
+    if (code)
+        return code;
+    return launch(err, name, by_chunks(args) ? apply<8> : apply<1>, grid, threads, stream, *args,
+                  p);
 }

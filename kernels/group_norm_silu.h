@@ -4,6 +4,7 @@
  *
  * Two passes: sums by channel, then one read and one write for all the rest.  Sums are taken
  * about the first pixel, so that a large common offset costs no precision, and end in fp64.
+ * A picture may come in parts: all are summed up, then each is normed.
  * group_norm_silu_ref.c is the meaning.
  */
 #ifndef KILN_GROUP_NORM_SILU_H
@@ -24,9 +25,10 @@ extern "C" {
 struct kiln_group_norm {
     const void *x;             /* [pixels][channels] */
     const void *weight, *bias; /* [channels] */
+    const void *origin;        /* [channels], what sums are taken about; NULL: x's first pixel */
     void *y;                   /* [pixels][channels]; may be x */
-    int64_t pixels;
-    int channels, groups; /* channels: a multiple of groups, at most the bound above */
+    int64_t pixels;            /* of the whole picture */
+    int channels, groups;      /* channels: a multiple of groups, at most the bound above */
     float eps;
     int silu; /* 0: the norm alone */
     enum kiln_float format;
@@ -47,6 +49,17 @@ size_t kiln_group_norm_workspace(const struct kiln_group_norm *args, int64_t ite
  * device: how sums are shared out depends on the shape alone. */
 int kiln_group_norm_launch(const struct kiln_group_norm *args, int64_t items, void *workspace,
                            kiln_stream stream, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* A part of one picture: x and y are its `count` pixels, origin is that of all parts.  The first
+ * adds it to sums[2][channels] on the device, zeroed by the caller before the first part; the
+ * second norms it, from the sums of all parts.  The workspace is that of a launch over one picture.
+ */
+int kiln_group_norm_add_launch(const struct kiln_group_norm *args, int64_t count, double *sums,
+                               void *workspace, kiln_stream stream,
+                               struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_group_norm_part_launch(const struct kiln_group_norm *args, int64_t count, double *sums,
+                                void *workspace, kiln_stream stream,
+                                struct kiln_error *err) KILN_MUST_CHECK;
 
 #ifdef __cplusplus
 }

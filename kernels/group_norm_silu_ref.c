@@ -5,6 +5,11 @@
 
 #define BLOCK 64 /* pixels that are summed in fp32 before they go into fp64 */
 
+static const void *origin_of(const struct kiln_group_norm *a)
+{
+    return a->origin ? a->origin : a->x;
+}
+
 KILN_INLINE void sum_block(const struct kiln_group_norm *a, int64_t begin, int64_t end,
                            const float *first, float *sum, float *square, enum kiln_float f)
 {
@@ -27,7 +32,7 @@ KILN_INLINE void sum_pixels(const struct kiln_group_norm *a, int64_t begin, int6
     float first[KILN_NORM_CHANNELS_MAX], sum[KILN_NORM_CHANNELS_MAX];
     float square[KILN_NORM_CHANNELS_MAX];
     for (int i = 0; i < c; i++)
-        first[i] = kiln_load(a->x, i, f);
+        first[i] = kiln_load(origin_of(a), i, f);
     for (int64_t p = begin; p < end; p += BLOCK) {
         sum_block(a, p, p + BLOCK < end ? p + BLOCK : end, first, sum, square, f);
         for (int i = 0; i < c; i++) {
@@ -42,13 +47,14 @@ static void gains(const struct kiln_group_norm *a, const double *sums, float *ga
 {
     const int c = a->channels, width = c / a->groups;
     const double pixels = (double)a->pixels;
+    const void *origin = origin_of(a);
     for (int g = 0; g < a->groups; g++) {
         double mean = 0, second = 0;
         for (int i = g * width; i < (g + 1) * width; i++)
-            mean += ((double)kiln_load(a->x, i, a->format) + sums[i] / pixels) / width;
+            mean += ((double)kiln_load(origin, i, a->format) + sums[i] / pixels) / width;
         for (int i = g * width; i < (g + 1) * width; i++) {
-            /* Moments about the first pixel become moments about the group's mean. */
-            double shift = (double)kiln_load(a->x, i, a->format) - mean;
+            /* Moments about the origin become moments about the group's mean. */
+            double shift = (double)kiln_load(origin, i, a->format) - mean;
             second += (sums[c + i] / pixels + 2 * shift * sums[i] / pixels + shift * shift) / width;
         }
         double inverse = 1.0 / sqrt((second > 0 ? second : 0) + (double)a->eps);

@@ -104,8 +104,8 @@ static bool make_room(struct kiln_run *r, struct kt_scope *s, const struct kiln_
         return false;
     r->e->tight_pixels = pixels_of(r);
     note(r,
-         "pictures of this size and larger are drawn without graphs and decoded with nothing "
-         "beside them: %s",
+         "pictures of this size and larger are drawn without graphs and decoded in strips with "
+         "nothing beside them: %s",
          err->text);
     kiln_loop_drain(r);
     kt_wait(s);
@@ -292,6 +292,13 @@ void kiln_loop_denoise(struct kiln_run *r, struct kiln_item *item)
 
 /* --- results ---------------------------------------------------------------------------------- */
 
+static kt decode(const struct kiln_run *r, struct kt_scope *s, kt latent)
+{
+    if (is_tight(r))
+        return kiln_vae_decode_strips(r->e->vae, s, latent, KILN_VAE_STRIP_ROWS);
+    return kiln_vae_decode(r->e->vae, s, latent);
+}
+
 static void ask_results(struct kiln_run *r, struct kt_scope *s, struct kiln_item *item, void *arg)
 {
     (void)arg;
@@ -299,7 +306,7 @@ static void ask_results(struct kiln_run *r, struct kt_scope *s, struct kiln_item
     kt sources[KILN_FETCHES] = {
         [KILN_FETCH_LATENT] = item->latent, [KILN_FETCH_TRAJECTORY] = item->trajectory};
     if (!r->batch->skip_decode)
-        sources[KILN_FETCH_PIXELS] = kt_rgb8(s, kiln_vae_decode(r->e->vae, s, item->latent));
+        sources[KILN_FETCH_PIXELS] = kt_rgb8(s, decode(r, s, item->latent));
     for (int i = 0; i < KILN_FETCHES; i++) {
         kt_fetch_free(item->fetches[i]);
         item->fetches[i] = sources[i] ? kt_fetch_start(s, sources[i]) : NULL;

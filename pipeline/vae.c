@@ -7,9 +7,7 @@
 
 #include "pipeline/vae_parts.h"
 
-#define NORM_EPS 1e-6
-
-static kt conv(struct kt_scope *s, kt x, const struct kiln_vae_layer *l, int pad, kt add)
+kt kiln_vae_conv(struct kt_scope *s, kt x, const struct kiln_vae_layer *l, int pad, kt add)
 {
     const struct kt_conv_args args = {.x = x,
                                       .weight = l->weight,
@@ -24,7 +22,7 @@ static kt conv(struct kt_scope *s, kt x, const struct kiln_vae_layer *l, int pad
 static kt norm(const struct kiln_vae *vae, struct kt_scope *s, kt x, const struct kiln_vae_layer *l,
                bool silu)
 {
-    return kt_group_norm(s, x, vae->config.groups, l->weight, l->bias, NORM_EPS, silu);
+    return kt_group_norm(s, x, vae->config.groups, l->weight, l->bias, KILN_VAE_NORM_EPS, silu);
 }
 
 /* Norm, SiLU and convolution, letting the normed copy go. */
@@ -32,7 +30,7 @@ static kt norm_conv(const struct kiln_vae *vae, struct kt_scope *s, kt x,
                     const struct kiln_vae_layer *n, const struct kiln_vae_layer *c, kt add)
 {
     kt h = norm(vae, s, x, n, true);
-    kt y = conv(s, h, c, 1, add);
+    kt y = kiln_vae_conv(s, h, c, 1, add);
     kt_drop(s, h);
     return y;
 }
@@ -42,7 +40,7 @@ static kt residual(const struct kiln_vae *vae, struct kt_scope *s,
 {
     struct kt_scope *inner = kt_scope_child(s);
     kt h = norm_conv(vae, inner, x, &r->norm1, &r->conv1, NULL);
-    kt skip = r->shortcut.weight ? conv(inner, x, &r->shortcut, 0, NULL) : x;
+    kt skip = r->shortcut.weight ? kiln_vae_conv(inner, x, &r->shortcut, 0, NULL) : x;
     kt y = kt_keep(s, norm_conv(vae, inner, h, &r->norm2, &r->conv2, skip));
     kt_scope_free(inner);
     kt_drop(s, x);
@@ -81,7 +79,7 @@ static kt upsample(struct kt_scope *s, const struct kiln_vae_layer *l, kt x)
 {
     kt large = kt_upsample2(s, x);
     kt_drop(s, x);
-    kt y = conv(s, large, l, 1, NULL);
+    kt y = kiln_vae_conv(s, large, l, 1, NULL);
     kt_drop(s, large);
     return y;
 }
@@ -96,26 +94,54 @@ static kt downsample(struct kt_scope *s, const struct kiln_vae_layer *l, kt x)
     return y;
 }
 
-kt kiln_vae_decode(const struct kiln_vae *vae, struct kt_scope *s, kt latent)
+/* From the latent to before the last `left` levels: up to them, all is at half the size or less. */
+static kt first_levels(const struct kiln_vae *vae, struct kt_scope *inner, kt latent, int left)
 {
     const struct kiln_vae_config *c = &vae->config;
     const struct kiln_vae_half *h = &vae->decoder;
-    struct kt_scope *inner = kt_scope_child(s);
     const int64_t shape[4] = {1, kt_size(latent, 0), kt_size(latent, 1), kt_size(latent, 2)};
     kt z = kt_affine(inner, latent, 1.0 / c->scaling, c->shift);
     z = kt_to(inner, kt_reshape(inner, z, 4, shape), vae->dtype);
     if (h->quant.weight)
-        z = conv(inner, z, &h->quant, 0, NULL);
-    kt x = middle(vae, inner, h, conv(inner, z, &h->in, 1, NULL));
-    for (int i = 0; i < c->levels; i++) {
+        z = kiln_vae_conv(inner, z, &h->quant, 0, NULL);
+    kt x = middle(vae, inner, h, kiln_vae_conv(inner, z, &h->in, 1, NULL));
+    for (int i = 0; i < c->levels - left; i++) {
         for (int j = 0; j < h->levels[i].count; j++)
             x = residual(vae, inner, &h->levels[i].residuals[j], x);
-        if (h->levels[i].resample.weight)
+        if (h->levels[i].resample.weight && i + 1 < c->levels - left)
             x = upsample(inner, &h->levels[i].resample, x);
     }
+    return x;
+}
+
+static kt decode_whole(const struct kiln_vae *vae, struct kt_scope *s, kt latent)
+{
+    const struct kiln_vae_half *h = &vae->decoder;
+    struct kt_scope *inner = kt_scope_child(s);
+    kt x = first_levels(vae, inner, latent, 0);
     kt y = kt_keep(s, norm_conv(vae, inner, x, &h->norm_out, &h->out, NULL));
     kt_scope_free(inner);
     return y;
+}
+
+kt kiln_vae_decode_strips(const struct kiln_vae *vae, struct kt_scope *s, kt latent, int rows)
+{
+    if (vae->config.levels < 2)
+        return decode_whole(vae, s, latent);
+    struct kt_scope *inner = kt_scope_child(s);
+    kt x = first_levels(vae, inner, latent, 1);
+    kt y = kt_keep(s, kiln_vae_last_level(vae, inner, x, rows));
+    kt_scope_free(inner);
+    return y;
+}
+
+kt kiln_vae_decode(const struct kiln_vae *vae, struct kt_scope *s, kt latent)
+{
+    const int64_t pixels = kt_size(latent, 1) * kt_size(latent, 2);
+    const int64_t factor = vae->config.factor;
+    if (pixels * factor * factor > KILN_VAE_WHOLE_PIXELS)
+        return kiln_vae_decode_strips(vae, s, latent, KILN_VAE_STRIP_ROWS);
+    return decode_whole(vae, s, latent);
 }
 
 kt kiln_vae_encode(const struct kiln_vae *vae, struct kt_scope *s, kt picture)
@@ -123,7 +149,7 @@ kt kiln_vae_encode(const struct kiln_vae *vae, struct kt_scope *s, kt picture)
     const struct kiln_vae_config *c = &vae->config;
     const struct kiln_vae_half *h = &vae->encoder;
     struct kt_scope *inner = kt_scope_child(s);
-    kt x = conv(inner, kt_to(inner, picture, vae->dtype), &h->in, 1, NULL);
+    kt x = kiln_vae_conv(inner, kt_to(inner, picture, vae->dtype), &h->in, 1, NULL);
     for (int i = 0; i < c->levels; i++) {
         for (int j = 0; j < h->levels[i].count; j++)
             x = residual(vae, inner, &h->levels[i].residuals[j], x);
@@ -132,7 +158,7 @@ kt kiln_vae_encode(const struct kiln_vae *vae, struct kt_scope *s, kt picture)
     }
     x = norm_conv(vae, inner, middle(vae, inner, h, x), &h->norm_out, &h->out, NULL);
     if (h->quant.weight)
-        x = conv(inner, x, &h->quant, 0, NULL);
+        x = kiln_vae_conv(inner, x, &h->quant, 0, NULL);
     /* The first half of the channels is the mean. */
     kt mean = kt_to(inner, kt_narrow(inner, x, 1, 0, c->latent_channels), KT_F32);
     const int64_t shape[3] = {c->latent_channels, kt_size(x, 2), kt_size(x, 3)};

@@ -38,4 +38,12 @@ struct kiln_vae {
     struct kiln_vae_half decoder, encoder;
 };
 
+#define KILN_VAE_NORM_EPS 1e-6
+
+/* Convolution by a layer, stride 1, the same padding all around; plus `add` unless that is NULL. */
+kt kiln_vae_conv(struct kt_scope *s, kt x, const struct kiln_vae_layer *l, int pad, kt add);
+/* The decoder's last level and what follows it: x is the picture at half the size, in scope s, and
+ * let go.  Window of so many rows. */
+kt kiln_vae_last_level(const struct kiln_vae *vae, struct kt_scope *s, kt x, int rows);
+
 #endif

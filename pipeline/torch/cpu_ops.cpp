@@ -160,6 +160,33 @@ at::Tensor attention(const kt_attention_args &a)
 
 /* --- pictures --------------------------------------------------------------------------------- */
 
+/* Sums over so many pixels of x, in a fixed number of parts, so that they do not depend on the
+ * number of threads. */
+static std::vector<double> norm_sums(const kiln_group_norm &args, int64_t pixels)
+{
+    constexpr int64_t parts = 64;
+    std::vector<double> sums(static_cast<size_t>(parts * 2 * args.channels), 0.0);
+    const int64_t stride = 2 * args.channels, each = (pixels + parts - 1) / parts;
+    at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t part = begin; part < end; part++)
+            kiln_group_norm_sums_ref(&args, std::min(pixels, part * each),
+                                     std::min(pixels, (part + 1) * each),
+                                     sums.data() + part * stride);
+    });
+    for (int64_t part = 1; part < parts; part++)
+        for (int64_t i = 0; i < stride; i++)
+            sums[static_cast<size_t>(i)] += sums[static_cast<size_t>(part * stride + i)];
+    sums.resize(static_cast<size_t>(stride));
+    return sums;
+}
+
+static void apply_norm(const kiln_group_norm &args, int64_t pixels, const double *sums)
+{
+    at::parallel_for(0, pixels, grain(args.channels), [&](int64_t begin, int64_t end) {
+        kiln_group_norm_apply_ref(&args, sums, begin, end);
+    });
+}
+
 at::Tensor group_norm(const at::Tensor &x, int groups, const at::Tensor &weight,
                       const at::Tensor &bias, double eps, bool silu)
 {
@@ -170,22 +197,36 @@ at::Tensor group_norm(const at::Tensor &x, int groups, const at::Tensor &weight,
     args.pixels = x.size(2) * x.size(3), args.channels = static_cast<int>(x.size(1));
     args.groups = groups, args.eps = static_cast<float>(eps), args.silu = silu;
     args.format = format_of(x);
-    /* A fixed number of parts, so that the sums do not depend on the number of threads. */
-    constexpr int64_t parts = 64;
-    std::vector<double> sums(static_cast<size_t>(parts * 2 * args.channels), 0.0);
-    int64_t stride = 2 * args.channels, each = (args.pixels + parts - 1) / parts;
-    at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t part = begin; part < end; part++)
-            kiln_group_norm_sums_ref(&args, std::min(args.pixels, part * each),
-                                     std::min(args.pixels, (part + 1) * each),
-                                     sums.data() + part * stride);
-    });
-    for (int64_t part = 1; part < parts; part++)
-        for (int64_t i = 0; i < stride; i++)
-            sums[static_cast<size_t>(i)] += sums[static_cast<size_t>(part * stride + i)];
-    at::parallel_for(0, args.pixels, grain(args.channels), [&](int64_t begin, int64_t end) {
-        kiln_group_norm_apply_ref(&args, sums.data(), begin, end);
-    });
+    apply_norm(args, args.pixels, norm_sums(args, args.pixels).data());
+    return y;
+}
+
+static kiln_group_norm strip_args(const struct kt_strip_norm &n, const at::Tensor &strip)
+{
+    kiln_group_norm args{};
+    args.x = data_of(strip), args.origin = data_of(n.origin->t);
+    args.pixels = n.pixels, args.channels = static_cast<int>(strip.size(1));
+    args.groups = n.groups, args.eps = static_cast<float>(n.eps), args.silu = n.silu;
+    args.format = format_of(strip);
+    return args;
+}
+
+void strip_norm_add(const struct kt_strip_norm &n, const at::Tensor &strip)
+{
+    const kiln_group_norm args = strip_args(n, strip);
+    const std::vector<double> sums = norm_sums(args, strip.size(2) * strip.size(3));
+    double *all = n.sums->t.data_ptr<double>();
+    for (size_t i = 0; i < sums.size(); i++)
+        all[i] += sums[i];
+}
+
+at::Tensor strip_norm(const struct kt_strip_norm &n, const at::Tensor &strip)
+{
+    at::Tensor w = dense(n.weight->t), b = dense(n.bias->t);
+    at::Tensor y = at::empty_like(strip, at::MemoryFormat::ChannelsLast);
+    kiln_group_norm args = strip_args(n, strip);
+    args.weight = data_of(w), args.bias = data_of(b), args.y = y.data_ptr();
+    apply_norm(args, strip.size(2) * strip.size(3), n.sums->t.const_data_ptr<double>());
     return y;
 }
 

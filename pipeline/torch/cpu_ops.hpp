@@ -21,6 +21,8 @@ at::Tensor attention(const kt_attention_args &args);
 /* x channels last. */
 at::Tensor group_norm(const at::Tensor &x, int groups, const at::Tensor &weight,
                       const at::Tensor &bias, double eps, bool silu);
+void strip_norm_add(const struct kt_strip_norm &n, const at::Tensor &strip);
+at::Tensor strip_norm(const struct kt_strip_norm &n, const at::Tensor &strip);
 
 } // namespace kiln::cpu
 

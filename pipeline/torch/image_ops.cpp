@@ -104,9 +104,3 @@ kt kt_rgb8(kt_scope *s, kt x)
         return bytes.contiguous().flatten();
     });
 }
-
-void kt_conv_search(int candidates)
-{
-    if (const kiln_cuda_plugin *plugin = kiln::cuda_plugin())
-        plugin->image->search(candidates);
-}

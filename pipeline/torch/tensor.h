@@ -184,10 +184,21 @@ struct kt_conv_args {
     kt add;                    /* NULL, or added to the result */
 };
 kt kt_conv2d(struct kt_scope *s, const struct kt_conv_args *args);
-/* How many of cuDNN's proposals are timed when a shape comes for the first time in bf16 on a GPU;
- * 1, as it is at first: its first one is taken, the same in every process. */
-void kt_conv_search(int candidates);
 kt kt_group_norm(struct kt_scope *s, kt x, int groups, kt weight, kt bias, double eps, bool silu);
+/* The same for a picture that comes in strips of rows: all of them are added to the sums, then each
+ * can be normed. */
+struct kt_strip_norm {
+    kt weight, bias;
+    int groups;
+    double eps;
+    bool silu;
+    int64_t pixels;  /* of the whole picture */
+    kt origin, sums; /* made by kt_strip_norm_start() */
+};
+/* Sums of nothing yet, taken about the first pixel of x, which is of the picture. */
+void kt_strip_norm_start(struct kt_scope *s, struct kt_strip_norm *n, kt x);
+void kt_strip_norm_add(struct kt_scope *s, const struct kt_strip_norm *n, kt strip);
+kt kt_strip_norm(struct kt_scope *s, const struct kt_strip_norm *n, kt strip);
 kt kt_upsample2(struct kt_scope *s, kt x); /* nearest, twice the size */
 /* To another size: the mean of the area under each pixel, or between the four nearest pixels. */
 kt kt_resize(struct kt_scope *s, kt x, int64_t height, int64_t width, bool area);

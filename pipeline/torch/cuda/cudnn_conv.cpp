@@ -11,22 +11,18 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
 
-#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cudnn/Handle.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cudnn.h>
 
 namespace kiln
 {
-
-static std::atomic<int> candidates_timed{1};
 
 static void check(cudnnStatus_t status, const char *what)
 {
@@ -282,51 +278,20 @@ static bool execute(const plan &p, const operands &o)
            CUDNN_STATUS_SUCCESS;
 }
 
-/* Milliseconds of a run, the best of a few; a negative number if it does not run. */
-static float time_of(const plan &p, const operands &o)
+/* The plan of a shape, or NULL if there is none: the first proposal that builds, the same in every
+ * process.  Timing eight of them found nothing faster (kernels/LAB.md). */
+static std::unique_ptr<plan> choose(const shape &s)
 {
-    constexpr int runs = 4;
-    float best = -1;
-    for (int i = 0; i < runs; i++) {
-        at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
-        begin.record();
-        if (!execute(p, o))
-            return -1;
-        end.record();
-        end.synchronize();
-        const float ms = begin.elapsed_time(end);
-        best = i == 1 || (i > 1 && ms < best) ? ms : best; /* the first one warms up */
-    }
-    return best;
-}
-
-/* The plan of a shape, or NULL if there is none.  A later proposal must be clearly faster than an
- * earlier one: choices between equals would differ from process to process. */
-static std::unique_ptr<plan> choose(const shape &s, const operands &o)
-{
-    constexpr float clearly = 0.95f;
     const descriptor graph = graph_of(s);
     std::vector<descriptor> configs;
     propose(graph, CUDNN_HEUR_MODE_A, configs);
     propose(graph, CUDNN_HEUR_MODE_FALLBACK, configs);
-    std::unique_ptr<plan> best;
-    float best_time = 0;
-    int built = 0;
-    const int most = candidates_timed;
-    for (size_t i = 0; i < configs.size() && built < most; i++) {
+    for (const descriptor &config : configs) {
         auto p = std::make_unique<plan>();
-        if (!build(configs[i], *p))
-            continue;
-        const float ms = most > 1 ? time_of(*p, o) : 0;
-        if (ms < 0)
-            continue;
-        built++;
-        if (!best || ms < best_time * clearly) {
-            best = std::move(p);
-            best_time = ms;
-        }
+        if (build(config, *p))
+            return p;
     }
-    return best;
+    return nullptr;
 }
 
 bool cudnn_convolve(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
@@ -347,16 +312,11 @@ bool cudnn_convolve(const at::Tensor &x, const at::Tensor &weight, const at::Ten
     const std::lock_guard<std::mutex> guard(lock);
     auto found = plans.find(s.key());
     if (found == plans.end())
-        found = plans.emplace(s.key(), choose(s, o)).first;
+        found = plans.emplace(s.key(), choose(s)).first;
     if (!found->second || !execute(*found->second, o))
         return false;
     y = out;
     return true;
-}
-
-void cudnn_search(int candidates)
-{
-    candidates_timed = std::max(1, candidates);
 }
 
 } // namespace kiln
@@ -371,8 +331,6 @@ bool cudnn_convolve(const at::Tensor &, const at::Tensor &, const at::Tensor &, 
 {
     return false;
 }
-
-void cudnn_search(int) {}
 
 } // namespace kiln
 

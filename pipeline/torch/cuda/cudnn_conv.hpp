@@ -23,10 +23,6 @@ bool cudnn_convolve(const at::Tensor &x, const at::Tensor &weight, const at::Ten
                     const at::Tensor &add, int64_t stride, conv_padding pad, int64_t dilation,
                     at::Tensor &y);
 
-/* How many of cuDNN's proposals are timed when a shape comes for the first time; 1: its first one
- * is taken as it is, the same in every process. */
-void cudnn_search(int candidates);
-
 } // namespace kiln
 
 #endif

@@ -19,9 +19,9 @@
 namespace kiln
 {
 
-/* Scores of one block of query rows of attention: 512 MiB of fp32.  Fewer rows than this gives at
- * 1024 px, and the product with v would have less than one tile for each multiprocessor. */
-static constexpr int64_t score_values = 128 * 1024 * 1024;
+/* Scores of one block of query rows of attention: 256 MiB of fp32.  At 1024 px these are 4096 rows,
+ * with one tile of the product with v for each multiprocessor. */
+static constexpr int64_t score_values = 64 * 1024 * 1024;
 
 static kiln_stream stream_of(const at::Tensor &x)
 {
@@ -85,6 +85,49 @@ static at::Tensor group_norm(const at::Tensor &picture, int groups, const at::Te
     return y;
 }
 
+/* A strip as the kernels want it, and the memory they work in. */
+struct strip {
+    at::Tensor x, y, weight, bias, origin, workspace;
+    kiln_group_norm args{};
+    int64_t pixels;
+
+    strip(const struct kt_strip_norm &n, const at::Tensor &picture, bool writes)
+        : x(channels_last(picture)), y(writes ? at::empty_like(x) : x),
+          weight(n.weight->t.contiguous()), bias(n.bias->t.contiguous()),
+          origin(n.origin->t.contiguous()), pixels(x.size(2) * x.size(3))
+    {
+        args.x = x.const_data_ptr(), args.y = y.data_ptr();
+        args.weight = weight.const_data_ptr(), args.bias = bias.const_data_ptr();
+        args.origin = origin.const_data_ptr();
+        args.pixels = n.pixels, args.channels = static_cast<int>(x.size(1));
+        args.groups = n.groups, args.eps = static_cast<float>(n.eps), args.silu = n.silu;
+        args.format = KILN_BF16;
+        const auto bytes = static_cast<int64_t>(kiln_group_norm_workspace(&args, 1));
+        workspace = at::empty({bytes}, x.options().dtype(at::kByte));
+    }
+};
+
+static void strip_norm_add(const struct kt_strip_norm &n, const at::Tensor &picture)
+{
+    const c10::cuda::CUDAGuard guard(picture.device());
+    const strip s(n, picture, false);
+    kiln_error err;
+    check(kiln_group_norm_add_launch(&s.args, s.pixels, n.sums->t.data_ptr<double>(),
+                                     s.workspace.data_ptr(), stream_of(s.x), &err),
+          err);
+}
+
+static at::Tensor strip_norm(const struct kt_strip_norm &n, const at::Tensor &picture)
+{
+    const c10::cuda::CUDAGuard guard(picture.device());
+    const strip s(n, picture, true);
+    kiln_error err;
+    check(kiln_group_norm_part_launch(&s.args, s.pixels, n.sums->t.data_ptr<double>(),
+                                      s.workspace.data_ptr(), stream_of(s.x), &err),
+          err);
+    return s.y;
+}
+
 static at::Tensor upsample(const at::Tensor &picture)
 {
     const c10::cuda::CUDAGuard guard(picture.device());
@@ -142,7 +185,7 @@ static at::Tensor wide_attention(const at::Tensor &qkv, int64_t d)
     return out;
 }
 
-const image_kernels cuda_image_kernels = {convolve_image, group_norm,     upsample,
-                                          rgb8,           wide_attention, cudnn_search};
+const image_kernels cuda_image_kernels = {convolve_image, group_norm, strip_norm_add, strip_norm,
+                                          upsample,       rgb8,       wide_attention};
 
 } // namespace kiln

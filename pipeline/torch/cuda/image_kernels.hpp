@@ -17,11 +17,12 @@ struct image_kernels {
     at::Tensor (*convolve)(const kt_conv_args &args);
     at::Tensor (*group_norm)(const at::Tensor &x, int groups, const at::Tensor &weight,
                              const at::Tensor &bias, double eps, bool silu);
+    void (*strip_norm_add)(const struct kt_strip_norm &n, const at::Tensor &strip);
+    at::Tensor (*strip_norm)(const struct kt_strip_norm &n, const at::Tensor &strip);
     at::Tensor (*upsample)(const at::Tensor &x);
     at::Tensor (*rgb8)(const at::Tensor &x); /* the first three channels as bytes, on the device */
     /* Packed rows [rows, 3d] of one head without norms and angles. */
     at::Tensor (*wide_attention)(const at::Tensor &qkv, int64_t d);
-    void (*search)(int candidates); /* see kt_conv_search() */
 };
 
 extern const image_kernels cuda_image_kernels; /* in libkiln_cuda.so */

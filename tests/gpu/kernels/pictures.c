@@ -106,6 +106,60 @@ static void group_norm(void)
     check_norm(2, 3000, 64, 32, SILU, -40);
 }
 
+/* One picture in three parts, the middle one long, about its first pixel. */
+static void check_norm_parts(int64_t pixels, int channels, int groups, int form, float offset)
+{
+    struct norm_case c = {
+        .items = 1, .pixels = pixels, .channels = channels, .groups = groups, .form = form};
+    struct test_random random = {(uint64_t)(pixels + channels)};
+    struct kiln_error err;
+    describe("%lld pixels in parts, %d channels in %d groups, form %d, about %g", (long long)pixels,
+             channels, groups, form, (double)offset);
+    make_norm(&c, &random, offset);
+    struct kiln_group_norm args = norm_args(&c, false, 0);
+    struct twins work = {0};
+    struct twin *workspace = twins_add(&work, "workspace", kiln_group_norm_workspace(&args, 1));
+    struct twin *sums = twins_add(&work, "sums", (size_t)channels * 2 * sizeof(double));
+    struct twin *origin = twins_add(&work, "origin", (size_t)channels * 2);
+    memcpy(origin->host, c.x->host, (size_t)channels * 2);
+    memset(sums->host, 0, (size_t)channels * 2 * sizeof(double));
+    twins_push(&c.set);
+    twins_push(&work);
+    const int64_t cuts[] = {0, pixels / 9, pixels - pixels / 5, pixels};
+    bool ok = true;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; ok && i < 3; i++) {
+            const size_t at = (size_t)(cuts[i] * channels) * 2;
+            args = norm_args(&c, true, 0);
+            args.x = (const char *)args.x + at, args.y = (char *)args.y + at;
+            args.origin = origin->device;
+            ok = launched((pass ? kiln_group_norm_part_launch : kiln_group_norm_add_launch)(
+                              &args, cuts[i + 1] - cuts[i], (double *)(void *)sums->device,
+                              workspace->device, NULL, &err),
+                          &err);
+        }
+    if (ok) {
+        norm_on_host(&c);
+        twins_pull(&c.set);
+        twins_pull(&work);
+        compare_bf16(c.y, 2, 2);
+    }
+    twins_free(&work);
+    twins_free(&c.set);
+}
+
+static void group_norm_in_parts(void)
+{
+    static const struct {
+        int64_t pixels;
+        int channels, groups;
+    } shapes[] = {{1, 4, 2}, {12, 8, 8}, {300, 96, 4}, {1000, 128, 32}, {4099, 24, 3}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int form = 0; form < 8; form++)
+            check_norm_parts(shapes[i].pixels, shapes[i].channels, shapes[i].groups, form, 0);
+    check_norm_parts(5000, 128, 32, SILU, 100);
+}
+
 static void group_norm_refuses(void)
 {
     struct kiln_error err;
@@ -122,6 +176,12 @@ static void group_norm_refuses(void)
     args.groups = 3;
     refused(kiln_group_norm_launch(&args, 0, memory, NULL, &err), KILN_OK, &err);
     refused(kiln_group_norm_launch(&args, 1, NULL, NULL, &err), KILN_BAD_INPUT, &err);
+    double sums[12];
+    refused(kiln_group_norm_add_launch(&args, 1, sums, memory, NULL, &err), KILN_BAD_INPUT, &err);
+    args.origin = memory;
+    refused(kiln_group_norm_part_launch(&args, 2, sums, memory, NULL, &err), KILN_BAD_INPUT, &err);
+    refused(kiln_group_norm_part_launch(&args, 1, NULL, memory, NULL, &err), KILN_BAD_INPUT, &err);
+    refused(kiln_group_norm_add_launch(&args, 0, sums, memory, NULL, &err), KILN_OK, &err);
     args.format = KILN_F32;
     refused(kiln_group_norm_launch(&args, 1, memory, NULL, &err), KILN_UNSUPPORTED, &err);
     args.format = KILN_BF16;
@@ -316,6 +376,7 @@ static void downscale(void)
 
 const struct kernel_test picture_tests[] = {
     {"group_norm", group_norm},
+    {"group_norm_in_parts", group_norm_in_parts},
     {"group_norm_refuses", group_norm_refuses},
     {"upsample", upsample},
     {"rgb8", rgb8},

@@ -1,0 +1,135 @@
+/* test_vae_strips.c - a picture decoded in strips is the picture decoded in one piece, on the CPU.
+ *
+ * The demo model's autoencoder, latents of random numbers at sizes that fit no number of rows.  A
+ * seam would be a line of errors, so the worst value counts as well as the mean.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pipeline/vae.h"
+
+#define PSNR_LEAST 45.0
+
+static struct kt_scope *weights;
+static struct kiln_vae_config config;
+
+static struct kiln_vae *load(enum kt_dtype dtype)
+{
+    char dir[4096];
+    struct kiln_vae *vae = NULL;
+    struct kiln_model_config model;
+    struct kiln_error err;
+    const char *source = getenv("KILN_SOURCE");
+    snprintf(dir, sizeof dir, "%s/pipeline/models/sketch", source ? source : ".");
+    if (kiln_model_config_read(dir, &model, &err))
+        fail_msg("%s", err.text);
+    config = model.vae;
+    snprintf(dir, sizeof dir, "%s/pipeline/models/sketch/vae", source ? source : ".");
+    if (kiln_vae_load(dir, &config, weights, dtype, false, &vae, &err))
+        fail_msg("%s", err.text);
+    return vae;
+}
+
+/* The decoded picture as floats, owned by the caller.  rows: 0 is in one piece. */
+static float *decode(const struct kiln_vae *vae, int64_t height, int64_t width, int rows)
+{
+    struct kt_scope *s = kt_scope_new(KT_CPU);
+    struct kiln_error err;
+    kt latent = kt_randn(s, 3, 3, (int64_t[]){config.latent_channels, height, width});
+    kt y = rows ? kiln_vae_decode_strips(vae, s, latent, rows) : kiln_vae_decode(vae, s, latent);
+    size_t count = (size_t)(3 * height * width * config.factor * config.factor);
+    float *out = malloc(count * sizeof *out);
+    assert_non_null(out);
+    kt_to_host_f32(s, y, out, count);
+    if (kt_scope_check(s, &err))
+        fail_msg("%s", err.text);
+    kt_scope_free(s);
+    return out;
+}
+
+static void compare(const struct kiln_vae *vae, int64_t height, int64_t width, int rows,
+                    double psnr_least, double worst_most)
+{
+    float *whole = decode(vae, height, width, 0), *strips = decode(vae, height, width, rows);
+    size_t count = (size_t)(3 * height * width * config.factor * config.factor);
+    double sum = 0, worst = 0;
+    for (size_t i = 0; i < count; i++) {
+        double off = fabs((double)whole[i] - (double)strips[i]);
+        sum += off * off;
+        worst = off > worst ? off : worst;
+    }
+    double psnr = 10 * log10(4.0 * (double)count / fmax(sum, 1e-30));
+    printf("latent %lld x %lld in strips of %d rows: %.1f dB, worst value off by %.2g\n",
+           (long long)height, (long long)width, rows, psnr, worst);
+    assert_true(psnr >= psnr_least);
+    assert_true(worst <= worst_most);
+    free(whole);
+    free(strips);
+}
+
+static void fp32_pictures_are_the_same(void **state)
+{
+    (void)state;
+    struct kiln_vae *vae = load(KT_F32);
+    compare(vae, 13, 9, 16, 80, 1e-3);
+    compare(vae, 13, 9, 64, 80, 1e-3);
+    compare(vae, 7, 11, 2, 80, 1e-3);    /* windows that overlap more than they make */
+    compare(vae, 5, 4, 1024, 80, 1e-3);  /* one strip */
+    compare(vae, 17, 16, 130, 80, 1e-3); /* the last strip is the smallest there is */
+    kiln_vae_free(vae);
+}
+
+static void bf16_pictures_are_near(void **state)
+{
+    (void)state;
+    struct kiln_vae *vae = load(KT_BF16);
+    compare(vae, 13, 9, 16, PSNR_LEAST, 0.1);
+    compare(vae, 17, 12, KILN_VAE_STRIP_ROWS, PSNR_LEAST, 0.1);
+    kiln_vae_free(vae);
+}
+
+/* An error inside is the caller's, with its own words. */
+static void an_error_is_told_as_it_was(void **state)
+{
+    (void)state;
+    struct kiln_vae *vae = load(KT_F32);
+    struct kt_scope *s = kt_scope_new(KT_CPU);
+    struct kiln_error err;
+    kt latent = kt_randn(s, 3, 3, (int64_t[]){config.latent_channels + 1, 4, 4});
+    assert_null(kiln_vae_decode_strips(vae, s, latent, 16));
+    assert_int_not_equal(kt_scope_check(s, &err), 0);
+    assert_null(strstr(err.text, "an operand is missing"));
+    kt_scope_free(s);
+    kiln_vae_free(vae);
+}
+
+static int open_weights(void **state)
+{
+    (void)state;
+    kt_threads_set(1);
+    weights = kt_scope_new(KT_CPU);
+    return weights ? 0 : -1;
+}
+
+static int close_weights(void **state)
+{
+    (void)state;
+    kt_scope_free(weights);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fp32_pictures_are_the_same),
+        cmocka_unit_test(bf16_pictures_are_near),
+        cmocka_unit_test(an_error_is_told_as_it_was),
+    };
+    return cmocka_run_group_tests(tests, open_weights, close_weights);
+}
