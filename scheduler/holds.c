@@ -12,7 +12,7 @@
 int kiln_holds_keep(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
 {
     struct kiln_holds *holds = arg;
-    if (!hold->held || holds->count == KILN_HOLDS_MAX)
+    if (!hold->held)
         return 0;
     if (holds->count == holds->room) {
         size_t room = holds->room ? holds->room * 2 : 8;

@@ -2,7 +2,7 @@
  *
  * The ledger has the holds (storage/ledger_hold.h); here is the one place that says whether a job
  * falls under one.  The leader keeps held jobs out of the policy, `kiln why` names what holds a
- * job; both ask kiln_holds_find.
+ * job; both ask kiln_holds_find, which walks all of them: there are few.
  *
  * A group is named "SIZE/STEPS/LORAS", as `kiln status` prints it: 1024x1024/8/none,
  * 512x512/8/ink:0.8+mono:1.  "*" stands for any, and parts left out at the end are "*"; a model
@@ -15,8 +15,6 @@
 
 #include "scheduler/policy.h"
 #include "storage/ledger_hold.h"
-
-#define KILN_HOLDS_MAX 1024 /* what goes beyond is refused when it is ordered */
 
 struct kiln_holds {
     struct kiln_hold *at;

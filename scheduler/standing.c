@@ -255,6 +255,10 @@ static int top_up(struct kiln_standing *standing, const struct kiln_order_due *o
         rc = insert(standing, order, ret_made, err);
     /* A page ends where its pass ends. */
     *ret_more = *ret_more || (standing->job_count > 0 && order->room > standing->job_count);
+    if (rc == KILN_BAD_INPUT) { /* the ledger itself refuses a job: that stops no other order */
+        standing->fault = *err;
+        rc = 0;
+    }
     if (rc == 0 && standing->fault.code) {
         kiln_log(KILN_LOG_WARNING, "standing_order_failed", kiln_f("order", "%s", order->name),
                  kiln_f("error", "%s", standing->fault.text));

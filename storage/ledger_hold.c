@@ -46,6 +46,7 @@ int kiln_ledger_holds(struct kiln_ledger *ledger, const char *pool, bool lifted,
                                 " FROM hold h LEFT JOIN backfill b ON b.pool = h.pool AND"
                                 "  b.name = h.name AND h.scope IN ('order', 'window')"
                                 " WHERE h.pool = $1::text AND (h.held OR $2::bool)"
+                                " AND (b.id IS NOT NULL OR h.scope NOT IN ('order', 'window'))"
                                 " ORDER BY h.scope, h.name"};
     struct kiln_params params = {0};
     PGresult *rows;

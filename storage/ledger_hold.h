@@ -42,7 +42,8 @@ struct kiln_hold {
 };
 typedef int kiln_each_hold(void *arg, const struct kiln_hold *hold, struct kiln_error *err);
 
-/* Those in force, or with `lifted` those that were lifted too; ordered by scope and name. */
+/* Those in force, or with `lifted` those that were lifted too; ordered by scope and name.  One of a
+ * standing order that is gone is passed over. */
 int kiln_ledger_holds(struct kiln_ledger *ledger, const char *pool, bool lifted,
                       kiln_each_hold *each, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 

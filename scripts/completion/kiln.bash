@@ -21,6 +21,8 @@ _kiln_options()
     printf '%s\n' --json --quiet --config --help
 }
 
+_kiln_orders() { kiln backfill ls 2>/dev/null | sed 's/ .*//'; }
+
 _kiln()
 {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb='' i
@@ -33,6 +35,7 @@ _kiln()
     fi
     case $before in
     --state) mapfile -t COMPREPLY < <(compgen -W 'queued assigned done failed cancelled' -- "$word"); return ;;
+    --seed-policy) mapfile -t COMPREPLY < <(compgen -W 'fresh fixed' -- "$word"); return ;;
     --by) mapfile -t COMPREPLY < <(compgen -W 'tenant day tenant,day' -- "$word"); return ;;
     --device) mapfile -t COMPREPLY < <(compgen -W 'cpu cuda:0' -- "$word"); return ;;
     --engine) mapfile -t COMPREPLY < <(compgen -W 'pipeline testcard' -- "$word"); return ;;
@@ -52,6 +55,13 @@ _kiln()
         bench) mapfile -t COMPREPLY < <(compgen -W 'enqueue queue restart recovery policy quality engine' -- "$word") ;;
         worker) mapfile -t COMPREPLY < <(compgen -W 'start stop ls logs' -- "$word") ;;
         favourite) mapfile -t COMPREPLY < <(compgen -W 'add rm ls' -- "$word") ;;
+        backfill)
+            case $before in
+            show | pause | resume | rm) mapfile -t COMPREPLY < <(compgen -W "$(_kiln_orders)" -- "$word") ;;
+            backfill) mapfile -t COMPREPLY < <(compgen -W 'add ls show pause resume rm' -- "$word") ;;
+            esac ;;
+        quota) mapfile -t COMPREPLY < <(compgen -W 'set ls rm' -- "$word") ;;
+        cache) mapfile -t COMPREPLY < <(compgen -W 'build stat' -- "$word") ;;
         batch) mapfile -t COMPREPLY < <(compgen -W 'show rename rm' -- "$word") ;;
         run | enqueue) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
         esac

@@ -42,6 +42,8 @@ json out.txt 'd["batch"] == "first" and d["jobs"]["done"] == 3 and d["effort"]["
 ok kiln batch show first
 says 'has ended' out.txt
 fails 66 kiln batch show absent
+fails 66 kiln batch show frist
+says "there is no batch .frist.; the nearest are .first., .second."
 
 # --- usage: exact against the rows themselves
 ok kiln usage --json
