@@ -55,6 +55,44 @@ __device__ __forceinline__ float rounded(float value)
     return low_bf16(pack_bf16(value, 0.0f));
 }
 
+/* Pairs of bf16 multiplied or added, each result rounded once: the exact product fits into fp32,
+ * and so does every sum that could be a tie, so that this is what the reference does in two steps,
+ * in one instruction for a pair instead of seven. */
+__device__ __forceinline__ uint32_t multiply_pairs(uint32_t a, uint32_t b)
+{
+#ifdef __CUDACC__
+    uint32_t word;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(word) : "r"(a), "r"(b), "r"(0x80008000u)); /* -0 */
+    return word;
+#else
+    return pack_bf16(low_bf16(a) * low_bf16(b), high_bf16(a) * high_bf16(b));
+#endif
+}
+
+__device__ __forceinline__ uint32_t add_pairs(uint32_t a, uint32_t b)
+{
+#ifdef __CUDACC__
+    uint32_t word;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(word) : "r"(a), "r"(0x3f803f80u), "r"(b)); /* 1 */
+    return word;
+#else
+    return pack_bf16(low_bf16(a) + low_bf16(b), high_bf16(a) + high_bf16(b));
+#endif
+}
+
+/* The larger magnitudes; a number wins over NaN. */
+__device__ __forceinline__ uint32_t larger_pairs(uint32_t a, uint32_t b)
+{
+    a &= 0x7fff7fffu, b &= 0x7fff7fffu;
+#ifdef __CUDACC__
+    uint32_t word;
+    asm("max.bf16x2 %0, %1, %2;" : "=r"(word) : "r"(a), "r"(b));
+    return word;
+#else
+    return pack_bf16(fmaxf(low_bf16(a), low_bf16(b)), fmaxf(high_bf16(a), high_bf16(b)));
+#endif
+}
+
 /* Two values to e4m3, to nearest, beyond 448 to 448.  Launchers refuse devices without it. */
 __device__ __forceinline__ uint32_t pack_e4m3(float low, float high)
 {
@@ -129,22 +167,46 @@ template <int W> __device__ __forceinline__ chunk<W> pack(const float v[W])
     return c;
 }
 
+/* One 32-bit word of pairs of a chunk; a single value is the lower half of one. */
+template <int W> constexpr int chunk_words = W == 1 ? 1 : W / 2;
+template <int W> __device__ __forceinline__ uint32_t word_of(const chunk<W> &c, int i)
+{
+    if constexpr (W == 1)
+        return c.bits;
+    else
+        return c.words[i];
+}
+template <int W> __device__ __forceinline__ void set_word(chunk<W> &c, int i, uint32_t word)
+{
+    if constexpr (W == 1)
+        c.bits = static_cast<uint16_t>(word);
+    else
+        c.words[i] = word;
+}
+
+/* Value by value, rounded as a store would. */
+template <int W>
+__device__ __forceinline__ chunk<W> product_of(const chunk<W> &a, const chunk<W> &b)
+{
+    chunk<W> c;
+#pragma unroll
+    for (int i = 0; i < chunk_words<W>; i++)
+        set_word<W>(c, i, multiply_pairs(word_of<W>(a, i), word_of<W>(b, i)));
+    return c;
+}
+template <int W> __device__ __forceinline__ chunk<W> sum_of(const chunk<W> &a, const chunk<W> &b)
+{
+    chunk<W> c;
+#pragma unroll
+    for (int i = 0; i < chunk_words<W>; i++)
+        set_word<W>(c, i, add_pairs(word_of<W>(a, i), word_of<W>(b, i)));
+    return c;
+}
+
 /* v as it would be after a store. */
 template <int W> __device__ __forceinline__ void round_all(float v[W])
 {
     unpack<W>(pack<W>(v), v);
-}
-
-/* v = rounded(v * factor), the factor a chunk of bf16 that all rows share. */
-template <int W>
-__device__ __forceinline__ void multiply(float v[W], const void *factor, int64_t index)
-{
-    float f[W];
-    unpack<W>(load_chunk<W>(factor, 0, index), f);
-#pragma unroll
-    for (int i = 0; i < W; i++)
-        v[i] *= f[i];
-    round_all<W>(v);
 }
 
 /* --- reductions: every thread gets the result, always summed in the same order ---------------- */

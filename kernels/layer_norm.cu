@@ -37,9 +37,8 @@ static __global__ void __launch_bounds__(row_threads_max<W>)
 #pragma unroll
             for (int i = 0; i < W; i++)
                 v[j][i] *= inverse;
-            round_all<W>(v[j]);
-            multiply<W>(v[j], a.scale, chunk_of(j));
-            store_chunk<W>(a.y, at, chunk_of(j), pack<W>(v[j]));
+            store_chunk<W>(a.y, at, chunk_of(j),
+                           product_of<W>(pack<W>(v[j]), load_chunk<W>(a.scale, 0, chunk_of(j))));
         }
 }
 

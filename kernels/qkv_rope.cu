@@ -111,8 +111,7 @@ static __device__ __forceinline__ chunk<8> turn(const chunk<8> &in, const head_p
 #pragma unroll
         for (int i = 0; i < 8; i++)
             v[i] *= inverse;
-        round_all<8>(v);
-        multiply<8>(v, place.norm, lane);
+        unpack<8>(product_of<8>(pack<8>(v), load_chunk<8>(place.norm, 0, lane)), v);
     }
     if (rotated) {
         rotate<LANES, INTERLEAVED>(v, cos, sin, lane);

@@ -30,16 +30,16 @@ static __device__ __forceinline__ float inverse_rms(const chunk<W> held[ITEMS], 
 
 /* One chunk normed; every product rounded. */
 template <int W>
-static __device__ __forceinline__ void norm_chunk(float v[W], float inverse, const void *weight,
-                                                  const void *factor, int index)
+static __device__ __forceinline__ chunk<W> normed(const chunk<W> &in, float inverse,
+                                                  const void *weight, const void *factor, int index)
 {
+    float v[W];
+    unpack<W>(in, v);
 #pragma unroll
     for (int i = 0; i < W; i++)
         v[i] *= inverse;
-    round_all<W>(v);
-    multiply<W>(v, weight, index);
-    if (factor)
-        multiply<W>(v, factor, index);
+    const chunk<W> out = product_of<W>(pack<W>(v), load_chunk<W>(weight, 0, index));
+    return factor ? product_of<W>(out, load_chunk<W>(factor, 0, index)) : out;
 }
 
 template <int W, int ITEMS>
@@ -60,17 +60,9 @@ static __global__ void __launch_bounds__(row_threads_max<W>)
 #pragma unroll
     for (int j = 0; j < ITEMS; j++)
         if (chunk_of(j) < chunks) {
-            float v[W];
-            unpack<W>(held[j], v);
-            norm_chunk<W>(v, inverse, a.weight, a.factor, chunk_of(j));
-            if (a.add) {
-                float r[W];
-                unpack<W>(residual[j], r);
-#pragma unroll
-                for (int i = 0; i < W; i++)
-                    v[i] += r[i];
-            }
-            held[j] = pack<W>(v);
+            held[j] = normed<W>(held[j], inverse, a.weight, a.factor, chunk_of(j));
+            if (a.add)
+                held[j] = sum_of<W>(held[j], residual[j]);
             if (a.y)
                 store_chunk<W>(a.y, at, chunk_of(j), held[j]);
         }
@@ -79,10 +71,7 @@ static __global__ void __launch_bounds__(row_threads_max<W>)
 #pragma unroll
         for (int j = 0; j < ITEMS; j++)
             if (chunk_of(j) < chunks) {
-                float v[W];
-                unpack<W>(held[j], v);
-                norm_chunk<W>(v, inverse, a.next_weight, a.next_factor, chunk_of(j));
-                held[j] = pack<W>(v);
+                held[j] = normed<W>(held[j], inverse, a.next_weight, a.next_factor, chunk_of(j));
                 if (a.next)
                     store_chunk<W>(a.next, at, chunk_of(j), held[j]);
             }

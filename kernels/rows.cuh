@@ -34,16 +34,14 @@ template <int W, int ITEMS>
 __device__ __forceinline__ void quantise_held(const chunk<W> held[ITEMS], int chunks, int64_t row,
                                               uint8_t *out, float *row_scale, float *slots)
 {
-    float top = e4m3_floor;
+    uint32_t tops = 0;
 #pragma unroll
     for (int j = 0; j < ITEMS; j++)
-        if (chunk_of(j) < chunks) {
-            float v[W];
-            unpack<W>(held[j], v);
+        if (chunk_of(j) < chunks)
 #pragma unroll
-            for (int i = 0; i < W; i++)
-                top = fmaxf(top, fabsf(v[i]));
-        }
+            for (int i = 0; i < chunk_words<W>; i++)
+                tops = larger_pairs(tops, word_of<W>(held[j], i));
+    float top = fmaxf(e4m3_floor, fmaxf(low_bf16(tops), high_bf16(tops)));
     top = block_max(top, slots);
     const float inverse = e4m3_max / top;
     if (threadIdx.x == 0)

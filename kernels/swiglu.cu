@@ -23,18 +23,13 @@ static __global__ void __launch_bounds__(row_threads_max<W>)
 #pragma unroll
     for (int j = 0; j < ITEMS; j++)
         if (chunk_of(j) < chunks) {
-            float v[W], u[W];
+            float v[W];
             unpack<W>(held[j], v);
-            unpack<W>(up[j], u);
             /* exp(-v) is infinite below -88 and the quotient then -0, silu's limit. */
 #pragma unroll
             for (int i = 0; i < W; i++)
                 v[i] = __fdividef(v[i], 1.0f + __expf(-v[i]));
-            round_all<W>(v);
-#pragma unroll
-            for (int i = 0; i < W; i++)
-                v[i] *= u[i];
-            held[j] = pack<W>(v);
+            held[j] = product_of<W>(pack<W>(v), up[j]);
             if (a.y)
                 store_chunk<W>(a.y, at, chunk_of(j), held[j]);
         }
