@@ -67,8 +67,11 @@ kt operand(struct kt_scope *s, enum kt_dtype dtype, uint64_t seed, double size, 
     for (size_t at = 0; at < count; at += POOL / 2) {
         const float *from = pool() + test_random_below(&random, POOL / 2);
         const size_t part = count - at < POOL / 2 ? count - at : POOL / 2;
-        for (size_t i = 0; i < part; i++)
-            host[at + i] = from[i] * (float)size;
+        uint64_t signs = 0; /* of its own, or two operands would share whole stretches */
+        for (size_t i = 0; i < part; i++, signs >>= 1) {
+            signs = i % 64 ? signs : test_random_u64(&random);
+            host[at + i] = from[i] * (float)(signs & 1 ? size : -size);
+        }
     }
     kt x = kt_from_host(s, host, KT_F32, dtype, cols ? 2 : 1, shape);
     free(host);
