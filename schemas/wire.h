@@ -18,7 +18,14 @@
 #include "schemas/error.h"
 #include "schemas/job.h"
 
+/* Peers of one version understand each other.  The minor counts what was added since: nobody decides
+ * by it, people see it in `kiln workers`.  Tests build programs of other releases (tests.mk). */
+#ifndef KILN_WIRE_VERSION
 #define KILN_WIRE_VERSION 1
+#endif
+#ifndef KILN_WIRE_MINOR
+#define KILN_WIRE_MINOR 1
+#endif
 #define KILN_INTAKE_KEY_MAX (KILN_CUSTOM_ID_MAX + 16)
 #define KILN_WIRE_ID_MAX 64 /* tokens, assignment ids, worker ids: [A-Za-z0-9._-] */
 
@@ -85,7 +92,8 @@ struct kiln_beat {
     char engine[16];
     char model[KILN_NAME_MAX + 1];
     char lora_set[KILN_LORA_SET_MAX];       /* resident now */
-    uint32_t pid, version;                  /* version: KILN_WIRE_VERSION */
+    uint32_t pid, version, minor;           /* KILN_WIRE_VERSION, KILN_WIRE_MINOR; minor 0: not told */
+    char release[48];                       /* of the program; "" = not told */
     uint32_t width, height;                 /* of the last batch; 0 = none yet */
     char held[KILN_BEAT_HELD_MAX][KILN_WIRE_ID_MAX + 1]; /* assignments not yet acknowledged */
     uint32_t held_count;

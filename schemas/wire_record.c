@@ -43,6 +43,9 @@ static void write_value(struct kiln_text *out, const struct kiln_wire_field *fie
 void kiln_wire_write(struct kiln_text *out, const struct kiln_wire_table *table, const void *record)
 {
     kiln_text_printf(out, "{\"v\":%d,", KILN_WIRE_VERSION);
+#ifdef KILN_WIRE_EXTRA /* a field of a later release, in the test of upgrades */
+    kiln_text_puts(out, KILN_WIRE_EXTRA);
+#endif
     for (size_t i = 0; i < table->count; i++) {
         const struct kiln_wire_field *field = &table->fields[i];
         kiln_text_printf(out, "\"%s\":", field->name);

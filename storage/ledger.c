@@ -291,13 +291,21 @@ int kiln_ledger_each_locked(struct kiln_ledger *ledger, const struct kiln_statem
 int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err)
 {
     static const struct kiln_statement version = {
-        "schema_version", "SELECT coalesce(max(version), 0) FROM schema_migrations"};
+        "schema_version", "SELECT coalesce(max(version), 0), count(*) FILTER (WHERE"
+                          "  version > $1::integer AND coalesce(works_with, version) > $1)"
+                          " FROM schema_migrations"};
     PGresult *rows;
-    int rc = kiln_ledger_run(ledger, &version, &(struct kiln_params){0}, &rows, err);
+    struct kiln_params params = {0};
+    int want = kiln_migrate_version();
+    kiln_bind_i64(&params, want);
+    int rc = kiln_ledger_run(ledger, &version, &params, &rows, err);
     if (rc != 0)
         return rc;
-    int have = (int)kiln_row_i64(rows, 0, 0), want = kiln_migrate_version();
+    int have = (int)kiln_row_i64(rows, 0, 0);
+    bool strange = kiln_row_u64(rows, 0, 1) > 0; /* something newer that we may not work with */
     PQclear(rows);
+    if (have > want && !strange)
+        return 0; /* an upgrade is under way, and what it added is none of our business */
     if (have > want)
         return kiln_fail(err, KILN_CONFIG,
                          "the database has schema %d, this program knows only %d: install a newer "

@@ -21,6 +21,19 @@
 #define LOCK_S 15
 #define APPLY_MS (3600 * 1000) /* an index on a large table takes its time */
 
+/* Migrations that only add tables, or columns with defaults. */
+static const struct {
+    int version, works_with;
+} gentle[] = {{8, 7}};
+
+int kiln_migrate_works_with(int version)
+{
+    for (size_t i = 0; i < sizeof gentle / sizeof *gentle; i++)
+        if (gentle[i].version == version)
+            return gentle[i].works_with;
+    return 0;
+}
+
 /* Leading digits of "0001_ledger.sql". */
 static int version_of(const struct kiln_embedded *file)
 {
@@ -131,8 +144,9 @@ static int apply(struct kiln_pg *pg, const struct kiln_embedded *file, struct ki
     int rc = run(pg, file->text, err);
     sha256_of(file, sha256);
     snprintf(note, sizeof note,
-             "INSERT INTO schema_migrations (version, name, sha256) VALUES (%d, '%s', '%s')",
-             version_of(file), file->name, sha256);
+             "INSERT INTO schema_migrations (version, name, sha256, works_with)"
+             " VALUES (%d, '%s', '%s', nullif(%d, 0))",
+             version_of(file), file->name, sha256, kiln_migrate_works_with(version_of(file)));
     if (rc == 0)
         rc = run(pg, note, err);
     return rc ? kiln_fail_in(err, "schema file %s", file->name) : 0;
@@ -145,7 +159,8 @@ static int migrate(struct kiln_pg *pg, bool dry_run, int *from, struct kiln_erro
         rc = run(pg,
                  "CREATE TABLE IF NOT EXISTS schema_migrations (version integer PRIMARY KEY,"
                  " name text NOT NULL, sha256 text NOT NULL,"
-                 " applied_at timestamptz NOT NULL DEFAULT now())",
+                 " applied_at timestamptz NOT NULL DEFAULT now());"
+                 "ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS works_with integer",
                  err);
     if (rc == 0)
         rc = version_in(pg, from, err);

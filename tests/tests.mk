@@ -7,6 +7,27 @@
 T ?=
 SCRIPT_TESTS := $(if $(SAN),,$(sort $(wildcard tests/*/test_*.sh)))
 
+# The programs as another release would be: one with a later minor of the protocol, whose messages all
+# hold a field that is not known here, and one of another major.  tests/cli/test_upgrade.sh.
+LATER := -UKILN_VERSION -DKILN_VERSION='"later"' -DKILN_WIRE_MINOR=99 -DKILN_WIRE_EXTRA='"\"later\":[1,{\"a\":null}],"'
+FOREIGN := -UKILN_VERSION -DKILN_VERSION='"foreign"' -DKILN_WIRE_VERSION=99
+release_obj = $(patsubst %,$(BUILD)/obj/$(1)/%.o,$(2))
+$(BUILD)/obj/later/%.c.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(LATER) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+$(BUILD)/obj/foreign/%.c.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(FOREIGN) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+$(BUILD)/later/kiln-scheduler: $(call release_obj,later,schemas/wire_record.c scheduler/fleet.c scheduler/answer.c) $(call obj,scheduler/main.c) $(call lib,$(USE_scheduler))
+	@mkdir -p $(@D)
+	$(call say,LINK $@)
+	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS)
+$(BUILD)/later/kiln-worker $(BUILD)/foreign/kiln-worker: $(BUILD)/%/kiln-worker: $(BUILD)/obj/%/schemas/wire_record.c.o $(BUILD)/obj/%/worker/heartbeat.c.o $(call obj,worker/main.c tests/doubles/no_diffusionz.c) $(WORKER_SCORE) $(call lib,$(USE_worker))
+	@mkdir -p $(@D)
+	$(call say,LINK $@)
+	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS)
+OTHER_RELEASES := $(if $(SAN),,$(BUILD)/later/kiln-scheduler $(BUILD)/later/kiln-worker $(BUILD)/foreign/kiln-worker)
+
 # Tests of the parts of pipeline/ that need no LibTorch: quick to link, and there for sanitizers too.
 TORCH_FREE := $(addprefix $(BUILD)/tests/pipeline/,test_tokenizer test_lora test_files_without_memory test_judge_score test_graph_cache test_load_ring)
 TESTS := $(sort $(TESTS) $(TORCH_FREE))
@@ -64,7 +85,7 @@ gpu-arch-check:
 GPU_TESTS := $(if $(HAVE_TORCH),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/gpu/test_*.c)))
 $(GPU_TESTS): TEST_LDFLAGS := $(RPATH) -Wl,-rpath,'$$ORIGIN/../..'
 
-test: all $(TESTS) $(if $(CUDA),$(GPU_TESTS))
+test: all $(TESTS) $(OTHER_RELEASES) $(if $(CUDA),$(GPU_TESTS))
 	BUILD="$(BUILD)" LIBTORCH="$(LIBTORCH)" tests/run.sh "$(T)" $(TESTS) $(SCRIPT_TESTS)
 
 # The whole system under seeded faults.

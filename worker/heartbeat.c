@@ -43,6 +43,8 @@ static void fill_beat(struct kiln_worker *worker, struct kiln_beat *beat)
     snprintf(beat->model, sizeof beat->model, "%s", worker->engine->model_name);
     beat->pid = (uint32_t)getpid();
     beat->version = KILN_WIRE_VERSION;
+    beat->minor = KILN_WIRE_MINOR;
+    snprintf(beat->release, sizeof beat->release, "%s", KILN_VERSION);
     beat->started_ms = worker->started_ms;
     beat->sent_ms = kiln_wall_ms();
     beat->draining = kiln_worker_drain(worker) != KILN_DRAIN_NO;

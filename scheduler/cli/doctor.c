@@ -250,15 +250,23 @@ static void check_workers(struct kiln_doctor *doctor)
     struct kiln_error err;
     if (kiln_roster_load(doctor->cli, &roster, &err))
         return; /* the server that is at fault has its own finding */
-    size_t old = 0;
-    for (size_t i = 0; i < roster.count; i++)
-        old += roster.at[i].live && roster.at[i].beat.version != KILN_WIRE_VERSION;
+    size_t old = 0, other = 0;
+    for (size_t i = 0; i < roster.count; i++) {
+        const struct kiln_beat *beat = &roster.at[i].beat;
+        old += roster.at[i].live && beat->version != KILN_WIRE_VERSION;
+        other += roster.at[i].live && strcmp(beat->release, KILN_VERSION) != 0;
+    }
     if (roster.live == 0)
         find(doctor, "workers", BAD, "start kiln-worker (`kiln up` for a stack of your own)",
              "none is alive");
     else if (old)
         find(doctor, "workers", WARNING, "restart the workers with this version",
              "%zu of %zu speak another version of the bus protocol", old, roster.live);
+    else if (other)
+        find(doctor, "workers", WARNING,
+             "finish the upgrade: `kiln workers --json` names each release",
+             "%zu of %zu are of another release than this program; they work together", other,
+             roster.live);
     else
         find(doctor, "workers", OK, "", "%zu alive", roster.live);
     kiln_roster_release(&roster);

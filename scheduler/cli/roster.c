@@ -114,15 +114,18 @@ const char *kiln_roster_state(const struct kiln_roster_worker *worker)
 static json_t *live_json(const struct kiln_roster_worker *worker)
 {
     const struct kiln_beat *beat = &worker->beat;
-    return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, "
-        "s:I, s:I}",
-        "worker", worker->row.name, "state", kiln_roster_state(worker), "host", beat->host,
-        "device", beat->device, "engine", beat->engine, "model", beat->model, "loras",
-        beat->lora_set, "pid", (int)beat->pid, "held", (int)beat->held_count, "room",
-        (int)beat->room, "batch_max", (int)beat->batch_max, "step", (int)beat->step, "steps",
-        (int)beat->steps, "jobs", (json_int_t)worker->row.assigned, "done", (json_int_t)beat->done,
-        "failed", (json_int_t)beat->failed, "started_ms", (json_int_t)beat->started_ms);
+    char protocol[32];
+    snprintf(protocol, sizeof protocol, "%u.%u", beat->version, beat->minor);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, "
+                     "s:I, s:I, s:s, s:s}",
+                     "worker", worker->row.name, "state", kiln_roster_state(worker), "host",
+                     beat->host, "device", beat->device, "engine", beat->engine, "model",
+                     beat->model, "loras", beat->lora_set, "pid", (int)beat->pid, "held",
+                     (int)beat->held_count, "room", (int)beat->room, "batch_max",
+                     (int)beat->batch_max, "step", (int)beat->step, "steps", (int)beat->steps,
+                     "jobs", (json_int_t)worker->row.assigned, "done", (json_int_t)beat->done,
+                     "failed", (json_int_t)beat->failed, "started_ms", (json_int_t)beat->started_ms,
+                     "release", beat->release, "protocol", protocol);
 }
 
 /* What the ledger still knows. */

@@ -269,6 +269,8 @@ static void heartbeats_come_back(void **state)
                              .steps = 8,
                              .draining = true,
                              .deaf_ms = 40,
+                             .minor = 7,
+                             .release = "0.1-5-gabc",
                              .done = 9,
                              .failed = 1,
                              .started_ms = -1,
