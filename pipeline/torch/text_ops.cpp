@@ -2,6 +2,7 @@
  * attention within items.  See tensor.h. */
 #include "pipeline/torch/cuda/plugin.hpp"
 #include "pipeline/torch/internal.hpp"
+#include "pipeline/torch/lanes.h"
 
 #include <cmath>
 
@@ -14,6 +15,30 @@ bool kt_packs(const kt_scope *s, int head_dim)
 {
     return s && s->device != KT_CPU && head_dim % 8 == 0 && head_dim <= widest_head;
 }
+
+/* Both lanes for a while: a product of 512 rows has fewer tiles than a GPU has multiprocessors, or
+ * leaves some idle at its end, and the next one fills them.  What comes behind in the scope's lane
+ * waits for both, even where an exception cuts it short. */
+class both_lanes
+{
+    kt_scope *main, *side = nullptr;
+
+  public:
+    both_lanes(kt_scope *s, bool wanted) : main(s)
+    {
+        if (!wanted || s->device == KT_CPU || s->side)
+            return;
+        side = kt_scope_side(s);
+        kt_follow(side, s);
+    }
+    both_lanes(const both_lanes &) = delete;
+    ~both_lanes()
+    {
+        kt_follow(main, side);
+        kt_scope_free(side);
+    }
+    kt_scope *lane(size_t i) const { return i % 2 && side ? side : main; }
+};
 
 /* One block; into is undefined, or changed and returned. */
 static at::Tensor product(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
@@ -35,8 +60,10 @@ kt kt_linear_blocks(kt_scope *s, const struct kt_block_linear *args)
         at::Tensor into = kiln::maybe(args->into);
         at::Tensor out =
             into.defined() ? into : at::empty({x.size(0), weight.size(0)}, x.options());
+        const both_lanes lanes(s, args->count > 1);
         int64_t row = 0;
         for (size_t i = 0; i < args->count; i++) {
+            const kiln::in_lane in(lanes.lane(i));
             const int64_t rows = args->blocks[i];
             product(x.narrow(0, row, rows), weight, bias,
                     into.defined() ? into.narrow(0, row, rows) : into, out.narrow(0, row, rows));
