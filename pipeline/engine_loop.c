@@ -97,48 +97,52 @@ static bool is_tight(const struct kiln_run *r)
     return r->e->tight_pixels != 0 && pixels_of(r) >= r->e->tight_pixels;
 }
 
-/* Whether *err may go away with room; makes it then, but the buffers of plans stay. */
-static bool make_room(struct kiln_run *r, struct kt_scope *s, const struct kiln_error *err)
+/* Gives back what can be done without, all but the buffers of plans, and remembers the size. */
+static void make_room(struct kiln_run *r, const struct kiln_error *err)
 {
-    if (err->code != KILN_NO_MEMORY || is_tight(r))
-        return false;
-    r->e->tight_pixels = pixels_of(r);
-    note(r,
-         "pictures of this size and larger are drawn without graphs and decoded in strips with "
-         "nothing beside them: %s",
-         err->text);
+    struct kt_scope *s = kt_scope_new(r->e->device);
+    if (!is_tight(r)) {
+        r->e->tight_pixels = pixels_of(r);
+        note(r,
+             "pictures of this size and larger are drawn without graphs and decoded in strips "
+             "with nothing beside them: %s",
+             err->text);
+    }
     kiln_loop_drain(r);
     kt_wait(s);
-    kiln_graph_cache_stale(r->e->graphs);
+    kiln_graph_cache_stale(r->e->graphs); /* of smaller shapes, where this one has none */
     kt_device_trim(r->e->device);
-    return true;
+    kt_scope_free(s);
 }
 
 /* Something that is asked of the device in a scope of its own. */
 typedef void ask_fn(struct kiln_run *r, struct kt_scope *s, struct kiln_item *item, void *arg);
 
-/* Asks, and asks again where room could be made; what then fails is the item's failure.  side: in
- * the item's side lane. */
+static int ask_once(struct kiln_run *r, struct kiln_item *item, bool side, ask_fn *fn, void *arg,
+                    struct kiln_error *err)
+{
+    struct kt_scope *base = kt_scope_new(r->e->device);
+    struct kt_scope *s = side ? kt_scope_side(base) : kt_scope_child(base);
+    fn(r, s, item, arg);
+    int code = kt_scope_check(s, err);
+    kt_scope_free(s);
+    kt_scope_free(base);
+    return code;
+}
+
+/* Asks, and asks again with more room where that was short; what then fails is the item's failure.
+ * side: in the item's side lane. */
 static void ask(struct kiln_run *r, struct kiln_item *item, bool side, ask_fn *fn, void *arg)
 {
     struct kiln_error err;
-    for (;;) {
-        struct kt_scope *base = kt_scope_new(r->e->device);
-        struct kt_scope *s = side ? kt_scope_side(base) : kt_scope_child(base);
-        fn(r, s, item, arg);
-        int code = kt_scope_check(s, &err);
-        kt_scope_free(s);
-        kt_scope_free(base);
-        if (code == 0)
-            return;
-        struct kt_scope *after = kt_scope_new(r->e->device);
-        bool again = make_room(r, after, &err);
-        kt_scope_free(after);
-        if (!again)
-            kiln_item_end(item, &err);
-        if (item->ended)
-            return;
+    int code = ask_once(r, item, side, fn, arg, &err);
+    if (code == KILN_NO_MEMORY) {
+        make_room(r, &err);
+        if (!item->ended)
+            code = ask_once(r, item, side, fn, arg, &err);
     }
+    if (code)
+        kiln_item_end(item, &err);
 }
 
 /* --- one item's steps ------------------------------------------------------------------------- */

@@ -127,6 +127,17 @@ static int prepare_times(struct kiln_run *r, struct kiln_error *err)
 
 /* --- results ---------------------------------------------------------------------------------- */
 
+/* Whether all that was asked for the item is there. */
+static bool is_ready(const struct kiln_run *r, const struct kiln_item *item)
+{
+    if (item->ended || !item->scope || item->steps_done < r->batch->num_steps)
+        return false;
+    for (int i = 0; i < KILN_FETCHES; i++)
+        if (item->fetches[i] && !kt_fetch_arrived(item->fetches[i]))
+            return false;
+    return item->fetches[KILN_FETCH_LATENT] != NULL;
+}
+
 /* Takes over what the item has fetched, once it has arrived. */
 static void collect(const struct kiln_run *r, struct kiln_item *item)
 {
@@ -189,13 +200,16 @@ static void run_items(struct kiln_run *r, DiffusionZOutput *outputs)
         kiln_run_lap(r, &r->times.denoise_ms);
         if (kiln_item_alive(item))
             kiln_loop_results(r, item);
+        for (int earlier = 0; earlier < i; earlier++) /* while the device is at work */
+            if (is_ready(r, &r->items[earlier]))
+                collect(r, &r->items[earlier]);
         kiln_run_lap(r, kiln_loop_is_denoising(r) ? &r->times.denoise_ms : &r->times.decode_ms);
     }
     kiln_text_wait(r); /* where no item came as far as its steps */
     kiln_loop_drain(r);
     kiln_run_lap(r, &r->times.denoise_ms);
     for (int i = 0; i < r->batch->item_count; i++)
-        if (!r->items[i].ended)
+        if (!r->items[i].ended && r->items[i].scope)
             collect(r, &r->items[i]);
     /* Computed steps and libraries that look for their fastest kernels leave much memory behind
      * that graphs and later pictures have no use for. */

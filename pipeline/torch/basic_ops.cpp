@@ -1,5 +1,5 @@
 /* basic_ops.cpp - tensors in and out of host memory, layout, plain arithmetic. */
-#include "pipeline/torch/cuda/plugin.hpp"
+#include "pipeline/torch/internal.hpp"
 
 #include <cstring>
 
@@ -9,6 +9,10 @@
 using kiln::run;
 using kiln::run_void;
 
+/* Bytes up to which contents are copied to pinned memory, whence a GPU fetches them while the host
+ * goes on.  That memory is kept for the next ones, so larger contents make the host wait. */
+static constexpr size_t travels_pinned = 4 << 20;
+
 kt kt_from_host(kt_scope *s, const void *data, kt_dtype from, kt_dtype dtype, int ndim,
                 const int64_t *shape)
 {
@@ -16,7 +20,12 @@ kt kt_from_host(kt_scope *s, const void *data, kt_dtype from, kt_dtype dtype, in
         /* The blob is only read: the copy below is the tensor. */
         at::Tensor view = at::from_blob(const_cast<void *>(data), at::IntArrayRef(shape, ndim),
                                         at::TensorOptions(kiln::scalar_of(from)));
-        return view.to(s->place(), kiln::scalar_of(dtype), /*non_blocking=*/false, /*copy=*/true);
+        if (s->device == KT_CPU || view.nbytes() > travels_pinned)
+            return view.to(s->place(), kiln::scalar_of(dtype), /*non_blocking=*/false,
+                           /*copy=*/true);
+        const auto options = at::TensorOptions(kiln::scalar_of(dtype)).pinned_memory(true);
+        at::Tensor pinned = at::empty(view.sizes(), options).copy_(view);
+        return pinned.to(s->place(), /*non_blocking=*/true);
     });
 }
 
@@ -192,45 +201,20 @@ at::Tensor linear(const at::Tensor &x, const at::Tensor &weight, const at::Tenso
 
 } // namespace kiln
 
-/* By cuBLASLt's fastest way; undefined where LibTorch's operator is to do it. */
-static at::Tensor product_on_gpu(const at::Tensor &x, const at::Tensor &weight,
-                                 const at::Tensor &bias, const at::Tensor &into)
-{
-    const kiln::model_kernels *gpu = kiln::gpu_kernels(x);
-    return gpu ? gpu->product({x, {}, {}}, {weight, {}, {}}, bias, into) : at::Tensor();
-}
-
 kt kt_linear(kt_scope *s, kt x, kt weight, kt bias)
 {
     return run(s, "linear", {x, weight}, [&] {
         if (weight->scale.defined())
             return kiln::linear_e4m3(*x, *weight, kiln::maybe(bias));
-        at::Tensor rows = kiln::plain(*x);
-        if (at::Tensor y = product_on_gpu(rows, weight->t, kiln::maybe(bias), {}); y.defined())
-            return y;
-        return kiln::linear(rows, weight->t, kiln::maybe(bias));
+        return kiln::linear(kiln::plain(*x), weight->t, kiln::maybe(bias));
     });
-}
-
-void kt_product_search(int proposals)
-{
-    if (const kiln_cuda_plugin *cuda = kiln::cuda_plugin())
-        cuda->model->product_search(proposals);
-}
-
-void kt_product_choice(char *text, size_t size)
-{
-    snprintf(text, size, "%s", "");
-    if (const kiln_cuda_plugin *cuda = kiln::cuda_plugin())
-        cuda->model->product_choice(text, size);
 }
 
 void kt_linear_add_low_rank(kt_scope *s, kt y, kt x, kt down, kt up)
 {
     run_void(s, "linear_add_low_rank", {y, x, down, up}, [&] {
         at::Tensor inner = kiln::linear(kiln::plain(*x), down->t, {});
-        if (!product_on_gpu(inner, up->t, {}, y->t).defined())
-            y->t.addmm_(inner, up->t.t());
+        y->t.addmm_(inner, up->t.t());
     });
 }
 
