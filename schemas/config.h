@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "schemas/error.h"
+#include "schemas/text.h"
 
 enum kiln_key {
     KILN_KEY_REDIS,               /* redis://host:port/db or unix:/path */
@@ -90,6 +91,9 @@ int kiln_config_environ(struct kiln_config *config, char *const *environment,
 const char *kiln_config_text(const struct kiln_config *config, enum kiln_key key);
 int64_t kiln_config_int(const struct kiln_config *config, enum kiln_key key);
 double kiln_config_number(const struct kiln_config *config, enum kiln_key key);
+/* The value as it may be shown, appended: a password in it becomes ***. */
+void kiln_config_shown(const struct kiln_config *config, enum kiln_key key, struct kiln_text *ret);
+bool kiln_config_has_secret(enum kiln_key key, const char *value);
 const char *kiln_config_origin(const struct kiln_config *config, enum kiln_key key);
 
 #endif

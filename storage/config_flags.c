@@ -91,6 +91,12 @@ int kiln_config_flags_lay(int argc, char *const *argv, const char **rest, int *r
         }
         if (!flag.value)
             return kiln_fail(err, KILN_CONFIG, "--%s needs a value", flag.name);
+        if (strcmp(flag.name, kiln_keys[KILN_KEY_POSTGRES].name) == 0 &&
+            kiln_config_has_secret(KILN_KEY_POSTGRES, flag.value))
+            return kiln_fail(err, KILN_CONFIG,
+                             "--postgres holds a password, and command lines can be read by every "
+                             "user of the machine: put it into a passfile (PGPASSFILE), the "
+                             "environment or the file of settings");
         char origin[sizeof(flag.name) + 8];
         snprintf(origin, sizeof(origin), "flag --%s", flag.name);
         int rc = strcmp(flag.name, "config") == 0

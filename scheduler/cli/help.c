@@ -88,10 +88,13 @@ void kiln_help_config(FILE *out, const struct kiln_config *config)
         fprintf(out, "  %-20s %s", row->name, row->help);
         print_range(out, row);
         fprintf(out, "\n  %-20s default: %s\n", "", row->value[0] ? row->value : "(empty)");
-        const char *value = config ? kiln_config_text(config, (enum kiln_key)key) : row->value;
-        if (config && strcmp(value, row->value) != 0)
-            fprintf(out, "  %-20s now: %s  [%s]\n", "", value,
+        struct kiln_text value = {0};
+        if (config)
+            kiln_config_shown(config, (enum kiln_key)key, &value);
+        if (value.at && strcmp(value.at, row->value) != 0)
+            fprintf(out, "  %-20s now: %s  [%s]\n", "", value.at,
                     kiln_config_origin(config, (enum kiln_key)key));
+        kiln_text_release(&value);
     }
 }
 
@@ -101,11 +104,14 @@ static int config_json(struct kiln_cli *cli)
     json_t *settings = json_array();
     for (int key = 0; key < KILN_KEY_COUNT; key++) {
         const struct kiln_key_row *row = &kiln_keys[key];
-        json_array_append_new(
-            settings,
-            json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", row->name, "default", row->value,
-                      "value", kiln_config_text(cli->config, (enum kiln_key)key), "origin",
-                      kiln_config_origin(cli->config, (enum kiln_key)key), "help", row->help));
+        struct kiln_text value = {0};
+        kiln_config_shown(cli->config, (enum kiln_key)key, &value);
+        json_array_append_new(settings,
+                              json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", row->name, "default",
+                                        row->value, "value", value.at ? value.at : "", "origin",
+                                        kiln_config_origin(cli->config, (enum kiln_key)key), "help",
+                                        row->help));
+        kiln_text_release(&value);
     }
     return kiln_print_json(cli, settings);
 }
