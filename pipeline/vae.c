@@ -40,10 +40,13 @@ static kt residual(const struct kiln_vae *vae, struct kt_scope *s,
 {
     struct kt_scope *inner = kt_scope_child(s);
     kt h = norm_conv(vae, inner, x, &r->norm1, &r->conv1, NULL);
-    kt skip = r->shortcut.weight ? kiln_vae_conv(inner, x, &r->shortcut, 0, NULL) : x;
-    kt y = kt_keep(s, norm_conv(vae, inner, h, &r->norm2, &r->conv2, skip));
+    kt skip =
+        r->shortcut.weight ? kiln_vae_conv(inner, x, &r->shortcut, 0, NULL) : kt_keep(inner, x);
+    kt_drop(s, x); /* it may be twice as wide as what is left of it */
+    kt normed = norm(vae, inner, h, &r->norm2, true);
+    kt_drop(inner, h);
+    kt y = kt_keep(s, kiln_vae_conv(inner, normed, &r->conv2, 1, skip));
     kt_scope_free(inner);
-    kt_drop(s, x);
     return y;
 }
 
