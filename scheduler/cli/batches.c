@@ -299,27 +299,6 @@ static int batch_rm(struct kiln_cli *cli, struct kiln_ledger *ledger, const char
     return 0;
 }
 
-static int add_name(void *arg, const struct kiln_batch_row *batch, struct kiln_error *err)
-{
-    return kiln_near_add(arg, batch->name, err);
-}
-
-/* KILN_NOT_FOUND, naming those that are near. */
-static int check_name(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
-                      struct kiln_error *err)
-{
-    struct kiln_near near = {0};
-    uint64_t id;
-    int rc = kiln_ledger_batch_id(ledger, kiln_pool(cli), batch, &id, err);
-    if (rc != KILN_NOT_FOUND)
-        return rc;
-    rc = kiln_ledger_batches(ledger, kiln_pool(cli), NULL, add_name, &near, err);
-    if (rc == 0)
-        rc = kiln_near_refuse(&near, "batch", batch, err);
-    kiln_near_release(&near);
-    return rc;
-}
-
 int kiln_verb_batch(struct kiln_cli *cli, int argc, char **argv)
 {
     struct kiln_args args;
@@ -340,7 +319,7 @@ int kiln_verb_batch(struct kiln_cli *cli, int argc, char **argv)
         return kiln_usage(cli, "--%s is for rm", force ? "force" : "yes");
     int rc = kiln_open_ledger(cli, &ledger, &err);
     if (rc == 0)
-        rc = check_name(cli, ledger, batch, &err);
+        rc = kiln_check_batch(cli, ledger, batch, &err);
     if (rc == 0)
         rc = rename   ? batch_rename(cli, ledger, batch, args.rest[2], &err)
              : remove ? batch_rm(cli, ledger, batch, force, yes, &status, &err)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "scheduler/cli/listing.h"
+#include "scheduler/cli/near.h"
 #include "scheduler/cli/records.h"
 #include "scheduler/cli/since.h"
 #include "scheduler/cli/verbs.h"
@@ -115,6 +116,8 @@ static int prepare(struct kiln_cli *cli, struct kiln_ledger *ledger, const char 
     int rc = kiln_ledger_clock(ledger, now_ms, version, sizeof version, err);
     if (rc == 0 && filter->job)
         rc = kiln_ledger_job(ledger, kiln_pool(cli), filter->job, ignore_job, NULL, err);
+    if (rc == 0 && batch)
+        rc = kiln_check_batch(cli, ledger, batch, err);
     if (rc == 0 && batch)
         rc = kiln_ledger_batch_id(ledger, kiln_pool(cli), batch, &filter->batch_id, err);
     return rc;

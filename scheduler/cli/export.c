@@ -15,6 +15,7 @@
 #include "scheduler/cli/export_fetch.h"
 #include "scheduler/cli/export_html.h"
 #include "scheduler/cli/export_sheet.h"
+#include "scheduler/cli/near.h"
 #include "scheduler/cli/paths.h"
 #include "scheduler/cli/progress.h"
 #include "scheduler/cli/records.h"
@@ -218,6 +219,8 @@ static int walk(struct kiln_cli *cli, struct exporting *x, struct kiln_error *er
     struct kiln_ledger *ledger = NULL;
     struct kiln_progress progress;
     int rc = kiln_open_ledger(cli, &ledger, err);
+    if (rc == 0)
+        rc = kiln_check_batch(cli, ledger, x->export->batch, err);
     if (rc == 0)
         rc = kiln_ledger_progress(ledger, kiln_pool(cli), x->export->batch, &progress, err);
     if (rc == 0) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "scheduler/cli/cli.h"
+#include "scheduler/cli/near.h"
 #include "scheduler/cli/verbs.h"
 #include "storage/ledger.h"
 #include "storage/ledger_favourite.h"
@@ -68,7 +69,9 @@ int kiln_verb_favourite(struct kiln_cli *cli, int argc, char **argv)
         return kiln_usage(cli, list ? "ls takes no job" : "name jobs, or one batch with --batch");
     if (kiln_open_ledger(cli, &ledger, &err))
         return kiln_report(cli, &err);
-    if (list) {
+    if (batch && kiln_check_batch(cli, ledger, batch, &err)) {
+        status = kiln_report(cli, &err);
+    } else if (list) {
         int rc = kiln_ledger_favourites(ledger, kiln_pool(cli), batch, print_row, cli, &err);
         status = rc && rc != KILN_CANCELLED ? kiln_report(cli, &err) : 0;
     } else {

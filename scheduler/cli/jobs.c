@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "scheduler/cli/near.h"
 #include "scheduler/cli/orders.h"
 #include "scheduler/cli/records.h"
 #include "scheduler/cli/verbs.h"
@@ -109,10 +110,9 @@ static int move_named(struct kiln_cli *cli, move_jobs *move, uint64_t id, const 
                       uint64_t *ret_count, struct kiln_error *err)
 {
     struct kiln_ledger *ledger = NULL;
-    struct kiln_progress progress;
     int rc = kiln_open_ledger(cli, &ledger, err);
     if (rc == 0)
-        rc = batch ? kiln_ledger_progress(ledger, kiln_pool(cli), batch, &progress, err)
+        rc = batch ? kiln_check_batch(cli, ledger, batch, err)
                    : kiln_ledger_job(ledger, kiln_pool(cli), id, found, NULL, err);
     if (rc == 0)
         rc = move(ledger, kiln_pool(cli), id, batch, ret_count, err);

@@ -19,4 +19,11 @@ int kiln_near_refuse(struct kiln_near *near, const char *what, const char *name,
                      struct kiln_error *err);
 void kiln_near_release(struct kiln_near *near);
 
+/* --- near_batch.c ----------------------------------------------------------------------------- */
+struct kiln_cli;
+struct kiln_ledger;
+/* 0 if the pool has such a batch; KILN_NOT_FOUND, naming the nearest, if not. */
+int kiln_check_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "scheduler/cli/near.h"
 #include "scheduler/cli/progress.h"
 #include "scheduler/cli/records.h"
 #include "scheduler/cli/verbs.h"
@@ -206,7 +207,9 @@ static int show_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
                       struct kiln_error *err)
 {
     struct kiln_progress progress;
-    int rc = kiln_ledger_progress(ledger, kiln_pool(cli), batch, &progress, err);
+    int rc = kiln_check_batch(cli, ledger, batch, err);
+    if (rc == 0)
+        rc = kiln_ledger_progress(ledger, kiln_pool(cli), batch, &progress, err);
     if (rc)
         return rc;
     char created[64];

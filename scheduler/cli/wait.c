@@ -10,6 +10,7 @@
 #include <sysexits.h>
 
 #include "scheduler/cli/effort.h"
+#include "scheduler/cli/near.h"
 #include "scheduler/cli/progress.h"
 #include "scheduler/cli/verbs.h"
 #include "schemas/wire.h"
@@ -107,6 +108,8 @@ static int wait_step(struct waiting *w, struct kiln_progress *progress, bool *re
     double now = kiln_now_s();
     if (rc == KILN_NOT_FOUND && (now - w->start_s < UNKNOWN_GRACE_S || intake_busy(w->cli)))
         rc = 0;
+    else if (rc == KILN_NOT_FOUND)
+        rc = kiln_check_batch(w->cli, w->ledger, w->batch, err);
     else if (rc == 0)
         draw(&w->bar, progress, now);
     *ret_over = progress->created_ms && finished(progress) && drained;

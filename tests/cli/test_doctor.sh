@@ -77,6 +77,13 @@ ok kiln cancel --batch slow
 ok kiln up --dir s
 ok kiln doctor
 
+# --- a batch that there is not: every verb names the nearest
+for words in "show slwo" "wait slwo" "export slwo --out x" "events --batch slwo" "cancel --batch slwo" \
+    "retry --batch slwo" "favourite add --batch slwo" "batch show slwo"; do
+    fails 66 kiln $words
+    says "there is no batch 'slwo'; the nearest are 'slow'"
+done
+
 # --- an enqueue call that never ended
 sql "UPDATE intake_call SET announced = 50, entry = 0 WHERE batch_id = (SELECT id FROM batch WHERE name = 'b')"
 finding batches "f is None"
