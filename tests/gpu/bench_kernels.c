@@ -102,9 +102,21 @@ static void report(const char *kernel, const char *shape, double bytes, void (*q
     fflush(stdout);
 }
 
-static void queue_copy(void)
+/* Bytes a second of a plain copy, read and written: asked for directly, since a graph hands copies
+ * to an engine of two thirds of the speed. */
+static double rate_of_copies(void)
 {
-    must(cudaMemcpyAsync(pools[1], pools[0], POOL_BYTES, cudaMemcpyDeviceToDevice, stream), "copy");
+    float ms = 0, best = 1e9f;
+    for (int i = 0; i < REPLAYS; i++) {
+        must(cudaEventRecord(begin, stream), "event");
+        must(cudaMemcpyAsync(pools[1], pools[0], POOL_BYTES, cudaMemcpyDeviceToDevice, stream),
+             "copy");
+        must(cudaEventRecord(end, stream), "event");
+        must(cudaEventSynchronize(end), "the copy");
+        must(cudaEventElapsedTime(&ms, begin, end), "time");
+        best = ms < best ? ms : best;
+    }
+    return 2.0 * (double)POOL_BYTES / (double)best * 1e3;
 }
 
 /* --- rows ------------------------------------------------------------------------------------- */
@@ -456,8 +468,8 @@ int main(int argc, char **argv)
     }
     open_device();
     fill_pools();
-    copy_rate = 2.0 * (double)POOL_BYTES / seconds_of(queue_copy);
-    report("copy", "1 GiB", 2.0 * (double)POOL_BYTES, queue_copy);
+    copy_rate = rate_of_copies();
+    printf(tsv ? "copy\t1 GiB\t\t\t%.0f\t100\n" : "copy of 1 GiB: %.0f GB/s\n", copy_rate / 1e9);
     bench_transformer(1152);
     bench_transformer(4224);
     bench_transformer(16896);
