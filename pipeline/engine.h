@@ -50,7 +50,9 @@ struct kiln_engine {
     kt times, strides;
     int times_steps;
     struct kiln_graph_cache *graphs;
-    int64_t tight_pixels; /* latents from this size on take all the memory there is; 0: none yet */
+    /* Latents from these sizes on take all the memory there is, and are decoded in strips; 0: none
+     * has been found to. */
+    int64_t tight_pixels, strip_pixels;
     char note[KILN_ERROR_TEXT_MAX]; /* of diffusionz_note */
 };
 

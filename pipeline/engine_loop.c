@@ -9,7 +9,8 @@
  *
  * Memory that is not enough is no failure yet: what can be done without (graphs, work side by side)
  * is given back, the operation is asked for again, and the size is remembered as one that has to do
- * without from the start.
+ * without from the start.  A decode that does not fit then is done in strips, whose pixels may
+ * differ by a rounding.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -130,18 +131,22 @@ static int ask_once(struct kiln_run *r, struct kiln_item *item, bool side, ask_f
     return code;
 }
 
-/* Asks, and asks again with more room where that was short; what then fails is the item's failure.
- * side: in the item's side lane. */
-static void ask(struct kiln_run *r, struct kiln_item *item, bool side, ask_fn *fn, void *arg)
+/* Asks, and asks again with more room where that was short.  side: in the item's side lane. */
+static int ask_twice(struct kiln_run *r, struct kiln_item *item, bool side, ask_fn *fn, void *arg,
+                     struct kiln_error *err)
+{
+    int code = ask_once(r, item, side, fn, arg, err);
+    if (code != KILN_NO_MEMORY)
+        return code;
+    make_room(r, err);
+    return item->ended ? 0 : ask_once(r, item, side, fn, arg, err);
+}
+
+/* The same in the main lane; what then fails is the item's failure. */
+static void ask(struct kiln_run *r, struct kiln_item *item, ask_fn *fn, void *arg)
 {
     struct kiln_error err;
-    int code = ask_once(r, item, side, fn, arg, &err);
-    if (code == KILN_NO_MEMORY) {
-        make_room(r, &err);
-        if (!item->ended)
-            code = ask_once(r, item, side, fn, arg, &err);
-    }
-    if (code)
+    if (ask_twice(r, item, false, fn, arg, &err))
         kiln_item_end(item, &err);
 }
 
@@ -282,35 +287,32 @@ void kiln_loop_denoise(struct kiln_run *r, struct kiln_item *item)
 {
     struct kiln_shape_plan *plan = plan_for(r, item);
     if (plan)
-        ask(r, item, false, fill_buffers, plan);
+        ask(r, item, fill_buffers, plan);
     kiln_text_wait(r);
     for (int step = 0; step < r->batch->num_steps && kiln_item_alive(item); step++) {
         if (r->ahead_count == KILN_STEPS_AHEAD)
             take_step(r);
         if (kiln_item_alive(item))
-            ask(r, item, false, ask_step, &(struct step_args){plan, step});
+            ask(r, item, ask_step, &(struct step_args){plan, step});
     }
     if (kiln_item_alive(item))
-        ask(r, item, false, keep_latent, plan);
+        ask(r, item, keep_latent, plan);
 }
 
 /* --- results ---------------------------------------------------------------------------------- */
 
-static kt decode(const struct kiln_run *r, struct kt_scope *s, kt latent)
-{
-    if (is_tight(r))
-        return kiln_vae_decode_strips(r->e->vae, s, latent, KILN_VAE_STRIP_ROWS);
-    return kiln_vae_decode(r->e->vae, s, latent);
-}
-
 static void ask_results(struct kiln_run *r, struct kt_scope *s, struct kiln_item *item, void *arg)
 {
-    (void)arg;
+    const bool *strips = arg;
     kt_follow(s, item->scope);
     kt sources[KILN_FETCHES] = {
         [KILN_FETCH_LATENT] = item->latent, [KILN_FETCH_TRAJECTORY] = item->trajectory};
-    if (!r->batch->skip_decode)
-        sources[KILN_FETCH_PIXELS] = kt_rgb8(s, decode(r, s, item->latent));
+    if (!r->batch->skip_decode) {
+        kt picture = *strips
+                         ? kiln_vae_decode_strips(r->e->vae, s, item->latent, KILN_VAE_STRIP_ROWS)
+                         : kiln_vae_decode(r->e->vae, s, item->latent);
+        sources[KILN_FETCH_PIXELS] = kt_rgb8(s, picture);
+    }
     for (int i = 0; i < KILN_FETCHES; i++) {
         kt_fetch_free(item->fetches[i]);
         item->fetches[i] = sources[i] ? kt_fetch_start(s, sources[i]) : NULL;
@@ -319,8 +321,20 @@ static void ask_results(struct kiln_run *r, struct kt_scope *s, struct kiln_item
 
 void kiln_loop_results(struct kiln_run *r, struct kiln_item *item)
 {
+    struct kiln_engine *e = r->e;
     if (is_tight(r))
         kiln_loop_drain(r);
-    if (kiln_item_alive(item))
-        ask(r, item, !is_tight(r), ask_results, NULL);
+    if (!kiln_item_alive(item))
+        return;
+    struct kiln_error err;
+    bool strips = e->strip_pixels != 0 && pixels_of(r) >= e->strip_pixels, side = !is_tight(r);
+    int code = ask_twice(r, item, side, ask_results, &strips, &err);
+    if (code == KILN_NO_MEMORY && !strips && !item->ended) {
+        strips = true;
+        e->strip_pixels = pixels_of(r);
+        note(r, "pictures of this size and larger are decoded in strips: %s", err.text);
+        code = ask_twice(r, item, false, ask_results, &strips, &err);
+    }
+    if (code)
+        kiln_item_end(item, &err);
 }

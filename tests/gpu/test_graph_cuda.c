@@ -351,7 +351,16 @@ static int fill_device(struct kt_scope *scopes[PIECES])
     return count;
 }
 
-/* With ever less room a picture comes out the same or not at all, and a failure is forgotten. */
+/* Decoded in strips, a picture may differ by a rounding; its latent is the same. */
+static void expect_rounded(const DiffusionZOutput *want, const DiffusionZOutput *got, size_t bytes)
+{
+    size_t values =
+        (size_t)want->latent_channels * (size_t)want->latent_height * (size_t)want->latent_width;
+    assert_memory_equal(want->latent, got->latent, values * sizeof(float));
+    assert_true(share_beyond(want->rgb, got->rgb, bytes, 1) <= 0.001);
+}
+
+/* With ever more room a picture comes out or does not, and a failure is forgotten. */
 static void too_little_memory_costs_speed_or_the_picture(void **state)
 {
     (void)state;
@@ -379,7 +388,7 @@ static void too_little_memory_costs_speed_or_the_picture(void **state)
             assert_int_equal(code, KILN_NO_MEMORY);
             refused++;
         } else {
-            assert_memory_equal(out.rgb, want.rgb, (size_t)c.width * (size_t)c.height * 3);
+            expect_rounded(&want, &out, (size_t)c.width * (size_t)c.height * 3);
             drawn++;
         }
         diffusionz_release_outputs(&out, 1);
@@ -391,7 +400,9 @@ static void too_little_memory_costs_speed_or_the_picture(void **state)
         kt_scope_free(scopes[--count]);
     kt_device_trim(0);
     DiffusionZOutput after = draw_case(ctx, &c, 7);
-    expect_same("after too little memory", &want, &after, c.width, c.height);
+    expect_rounded(&want, &after, (size_t)c.width * (size_t)c.height * 3);
+    diffusionz_release_outputs(&want, 1);
+    diffusionz_release_outputs(&after, 1);
     diffusionz_free(ctx);
 }
 
