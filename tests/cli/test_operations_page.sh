@@ -1,0 +1,48 @@
+#!/bin/bash
+# Every command of OPERATIONS.md exists, with its options; those that only look work on a stack, and
+# every metric that is named is on a page.
+. "$KILN_SOURCE/tests/cli/lib.sh"
+chmod 711 .
+stacks+=(s)
+page=$source_dir/OPERATIONS.md
+
+# --- verbs and options: what is indented, piece by piece, without its comment
+grep '^    ' "$page" | sed -e 's/  *#.*//' -e 's/ && /\n/g' -e 's/; /\n/g' | sed 's/^ *//' | grep '^kiln ' >commands.txt
+[ "$(wc -l <commands.txt)" -ge 40 ] || die "few commands were found in the page"
+kiln help config | sed -n 's/^  \([a-z][a-z0-9_]*\) .*/--\1/p' | tr _ - >settings.txt
+while read -r _ verb words; do
+    kiln help "$verb" >help.txt 2>&1 || die "there is no 'kiln $verb'"
+    [ "$verb" != render ] || kiln render --help >help.txt 2>&1
+    for option in $(grep -o -e '--[a-z-]*' <<<"$words"); do
+        grep -q -e "$option\b" help.txt settings.txt || grep -qx -e --json <<<"$option" ||
+            die "'kiln $verb' has no $option"
+    done
+done <commands.txt
+for unit in $(grep -o 'kiln-[a-z]*@\?\(\.[a-z]*\)\?' "$page" | grep -E 'kiln-(scheduler|worker@|gc\.)' | sort -u); do
+    ls "$source_dir/scripts/systemd/" | grep -q -e "^$unit" || die "there is no unit $unit"
+done
+for setting in metrics_address scheduler_port worker_port stall_s core_dumps lease_s hold_s max_attempts event_keep_days; do
+    grep -q "$setting" "$page" && grep -qx -e "--${setting//_/-}" settings.txt || die "$setting: no setting, or not in the page"
+done
+
+# --- those that only look, as they stand
+ok kiln up --dir s --engine testcard --workers 1
+export KILN_CONFIG=$PWD/s/kiln.conf
+ok kiln enqueue - --batch sketches <<<'{"prompt": "p", "width": 64, "height": 64}'
+ok kiln wait sketches --timeout 60
+job=$(kiln jobs --batch sketches --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["job"])')
+sed -e "s/\b17\b/$job/" commands.txt | grep -v -E '^kiln (watch|doctor|render|enqueue|retry|cancel|drain|restore|worker|backup|batch rm|gc --yes|events --follow)' |
+    while read -r command; do
+        $command >out.txt 2>err.txt </dev/null || { cat err.txt >&2; die "'$command' ended with $?"; }
+    done || exit 1
+ok kiln gc --yes
+
+# --- metrics and their labels
+for log in scheduler worker-0; do
+    exec 3<>"/dev/tcp/127.0.0.1/$(sed -n 's/.* metrics_on .*port=\([0-9]*\).*/\1/p' s/log/$log.log)"
+    printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
+    timeout 20 cat <&3
+done >metrics.txt
+for metric in $(grep -o '\bkiln_[a-z_]*[a-z]' "$page" | grep -v '^kiln_\(scheduler\|worker\)$' | sort -u); do
+    grep -q "^$metric\(_count\)\?[ {]" metrics.txt || die "no page has $metric"
+done
