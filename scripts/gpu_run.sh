@@ -3,7 +3,7 @@
 # the GPU tests, pictures of the sketch model on every device, their timings and differences.
 # Goes on after a failure; prints PASS or FAIL a step; full output and the pictures are in $OUT.
 # STEPS="kernels bench" runs these alone, of: kernels kernel-bench ops ops-bench load load-bench parity image image-bench
-# engine graph lora lora-bench render quality errors sketch-bench bench peer.  BENCH="--sizes 1024 --dtype bf16"
+# engine graph lora lora-bench render quality errors sketch-bench bench small-card peer.  BENCH="--sizes 1024 --dtype bf16"
 # are options of the bench, PEER those of its peer, which needs diffusers and transformers on
 # PYTHONPATH.
 here=$(mktemp -d)
@@ -20,7 +20,7 @@ for dir in "$(dirname "$torch")"/nvidia/*/lib; do path=$path:$dir; done
 path=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export KILN_SOURCE="$root"
 failed=0
-steps=" ${STEPS:-kernels kernel-bench ops ops-bench load parity image image-bench engine graph lora lora-bench render quality errors sketch-bench bench} "
+steps=" ${STEPS:-kernels kernel-bench ops ops-bench load parity image image-bench engine graph lora lora-bench render quality errors sketch-bench bench small-card} "
 
 # Whether a step was asked for.
 wants() {
@@ -178,6 +178,15 @@ if wants bench; then
         ${BENCH:---sizes 512,1024}
     cp "$out/step" "$out/bench.json"
     [ -n "$beside" ] || sed 's/^/    /' "$out/step"
+fi
+# The largest picture in what a card of 24 GiB leaves beside its context, as a share of this one.
+if wants small-card; then
+    all=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits 2>/dev/null | head -n 1)
+    share=$(awk -v all="${all:-143771}" 'BEGIN {printf "%.4f", (24576 - 1024) / all}')
+    PYTORCH_CUDA_ALLOC_CONF=per_process_memory_fraction:$share step "2048 px in $share of the memory" 200 \
+        "$here/bin/kiln-worker" bench-engine --config "$config" --random-weights --device cuda:0 \
+        --sizes 2048 --batch 1 --dtype bf16
+    sed 's/^/    /' "$out/step"
 fi
 if wants peer; then
     # shellcheck disable=SC2086
