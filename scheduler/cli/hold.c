@@ -155,19 +155,19 @@ int kiln_put_hold(struct kiln_cli *cli, struct kiln_ledger *ledger, enum kiln_ho
 }
 
 /* --- the verbs -------------------------------------------------------------------------------- */
-/* Exactly one of the four; the name of a group made whole. */
+/* One of the four at most, everything if none is named; the name of a group made whole. */
 static int read_scope(struct kiln_cli *cli, const struct kiln_args *args,
                       enum kiln_hold_scope *ret_scope, char *name, size_t size)
 {
     const char *tenant = kiln_arg(args, "tenant"), *group = kiln_arg(args, "group");
     bool all = kiln_arg(args, "all") != NULL, backfill = kiln_arg(args, "backfill") != NULL;
     struct kiln_error err;
-    if (all + backfill + (tenant != NULL) + (group != NULL) != 1)
-        return kiln_usage(cli, "say what: --all, --backfill, --tenant T or --group G");
-    *ret_scope = all        ? KILN_SCOPE_ALL
-                 : backfill ? KILN_SCOPE_BACKFILL
-                 : tenant   ? KILN_SCOPE_TENANT
-                            : KILN_SCOPE_GROUP;
+    if (all + backfill + (tenant != NULL) + (group != NULL) > 1)
+        return kiln_usage(cli, "one of them: --all, --backfill, --tenant T or --group G");
+    *ret_scope = backfill ? KILN_SCOPE_BACKFILL
+                 : tenant ? KILN_SCOPE_TENANT
+                 : group  ? KILN_SCOPE_GROUP
+                          : KILN_SCOPE_ALL;
     snprintf(name, size, "%s", tenant ? tenant : "");
     if (group && kiln_group_name(group, name, size, &err))
         return kiln_usage(cli, "%s", err.text);

@@ -83,7 +83,7 @@ static const struct kiln_option events_options[] = {
     END};
 static const struct kiln_option move_options[] = {BATCH_OPTION, END};
 static const struct kiln_option hold_options[] = {
-    {"all", NULL, "everything of the pool"},
+    {"all", NULL, "everything of the pool, as when nothing is named"},
     {"backfill", NULL, "all jobs of priority -10, standing orders among them"},
     {"tenant", "T", "a tenant's jobs"},
     {"group", "G", "SIZE/STEPS/LORAS as `kiln status` shows it; * is any: 1024x1024, */*/ink:0.8"},
@@ -364,7 +364,7 @@ const struct kiln_verb kiln_verbs[] = {
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_drain},
     {.name = "pause",
-     .args = "--all|--backfill|--tenant T|--group G [--reason TEXT]",
+     .args = "[--all|--backfill|--tenant T|--group G] [--reason TEXT]",
      .summary = "hand out no more of it until `kiln resume`; nothing is lost",
      .examples = "kiln pause --tenant ann --reason 'invoice 17'\n"
                  "kiln pause --group '*/*/ink:0.8'",
@@ -374,7 +374,7 @@ const struct kiln_verb kiln_verbs[] = {
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_pause},
     {.name = "resume",
-     .args = "--all|--backfill|--tenant T|--group G",
+     .args = "[--all|--backfill|--tenant T|--group G]",
      .summary = "let what was paused go on",
      .examples = "kiln resume --tenant ann",
      .options = hold_options,

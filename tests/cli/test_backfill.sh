@@ -140,7 +140,7 @@ ok kiln backfill pause long --json
 json out.txt 'd["scope"] == "order" and d["name"] == "long" and d["held"]'
 until_sql "SELECT count(*) FROM job WHERE state = 1" 0
 ok kiln backfill resume long
-for what in "--tenant ann" "--group 64x64" "--group */2/none" "--all"; do
+for what in "--tenant ann" "--group 64x64" "--group */2/none" "--all" ""; do
     ok kiln pause $what
     ok kiln resume $what
 done
@@ -149,7 +149,7 @@ says "the nearest are 'ann', 'default'"
 fails 66 kiln pause --group 64x65/8
 says "the nearest is '64x64/2/none'"
 fails 64 kiln pause --group 64x
-fails 64 kiln pause
+fails 64 kiln pause --all --group 64x64
 fails 64 kiln resume --all --backfill
 # Two people at once: both get through, one is told that the other has the last word.
 kiln pause --tenant ann >one.txt 2>one.err &

@@ -68,6 +68,7 @@ used=$(sql "SELECT sum(text_ms + denoise_ms + decode_ms) FROM image WHERE tenant
 ok kiln quota set ann --queued none --gpu-seconds-day 100
 sql "UPDATE image SET denoise_ms = denoise_ms + 100000 WHERE job_id = (SELECT max(job_id) FROM image WHERE tenant = 'ann')"
 until_sql "SELECT count(*) FROM hold WHERE scope = 'quota' AND name = 'ann' AND held" 1
+sleep 1 # the leader reads the holds twice a second
 ok kiln enqueue - --batch late < <(lines ann 30 33)
 ok kiln enqueue - --batch others < <(lines bob 30 33)
 ok kiln wait others --timeout 30

@@ -63,6 +63,7 @@ static uint64_t top_up(struct kiln_ledger *ledger, const struct kiln_order_due *
     struct kiln_error err;
     for (size_t i = 0; i < count; i++) {
         snprintf(keys[i], sizeof keys[i], "k%zu", first + i);
+        free((char *)jobs[i].key); /* the plain one */
         jobs[i].key = keys[i];
         jobs[i].job.index = (uint32_t)(due->cursor + i);
     }
