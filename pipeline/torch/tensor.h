@@ -148,10 +148,11 @@ struct kt_attention_args {
 };
 kt kt_attention(struct kt_scope *s, const struct kt_attention_args *args);
 
-/* Whether rows of several items can go through attention together, in bf16 on the scope's device. */
+/* Whether rows of several items can go through attention together, in bf16 on the scope's device.
+ */
 bool kt_packs(const struct kt_scope *s, int head_dim);
-/* x weight^T + bias, block by block: how a GPU sums depends on the number of rows, so that a row has
- * the same bits in every block of one size, whatever is in the others. */
+/* x weight^T + bias, block by block: how a GPU sums depends on the number of rows, so that a row
+ * has the same bits in every block of one size, whatever is in the others. */
 struct kt_block_linear {
     kt x, weight, bias;    /* plain numbers; bias may be NULL */
     kt into;               /* NULL, or changed: the product is added to it */
