@@ -113,14 +113,17 @@ static __device__ __forceinline__ chunk<8> turn(const chunk<8> &in, const head_p
             v[i] *= inverse;
         unpack<8>(product_of<8>(pack<8>(v), load_chunk<8>(place.norm, 0, lane)), v);
     }
-    if (rotated) {
+    if (rotated)
         rotate<LANES, INTERLEAVED>(v, cos, sin, lane);
-        round_all<8>(v);
-    }
+    chunk<8> out = pack<8>(v);
+    if (place.scale != 1.0f) {
+        unpack<8>(out, v);
 #pragma unroll
-    for (int i = 0; i < 8; i++)
-        v[i] *= place.scale;
-    return place.turned ? pack<8>(v) : in;
+        for (int i = 0; i < 8; i++)
+            v[i] *= place.scale;
+        out = pack<8>(v);
+    }
+    return place.turned ? out : in;
 }
 
 template <int LANES, bool INTERLEAVED>
