@@ -1,7 +1,8 @@
 /* lanes.cpp - see lanes.h: a lane is one of LibTorch's streams, a fetch pinned memory and an event.
  *
- * Both lanes are streams of their own, apart from the default one: that one cannot be recorded, and
- * matrix products keep a workspace a stream, which must be there before a recording starts.
+ * The lanes of a device are shared by all threads, so that their graphs run one at a time.  What a
+ * thread records goes to a stream of its own, which nothing runs on: whatever is asked of a stream
+ * that is being recorded ends up in the recording, whoever asks.
  */
 #include "pipeline/torch/lanes.h"
 
@@ -53,6 +54,22 @@ static c10::Stream lane_of(int device, bool side)
     lanes.emplace(std::make_pair(device, side), stream);
     return stream;
 }
+
+/* One stream a thread, for as long as the thread lives. */
+static c10::Stream recording_stream(int device)
+{
+    static thread_local std::map<int, c10::Stream> streams;
+    auto found = streams.find(device);
+    if (found == streams.end()) {
+        const c10::impl::VirtualGuardImpl gpu(c10::DeviceType::CUDA);
+        const c10::Device place(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device));
+        found = streams.emplace(device, gpu.getNewStream(place, priority_main)).first;
+    }
+    return found->second;
+}
+
+/* Held while a graph is recorded: its memory takes one at a time. */
+static std::mutex recording;
 
 c10::Stream stream_of(kt_scope *s)
 {
@@ -171,9 +188,15 @@ struct kt_graph *kt_graph_begin(kt_scope *s)
         TORCH_CHECK(s->device != KT_CPU && cuda, "the device has no graphs");
         auto made =
             std::make_unique<struct kt_graph>(kt_graph{s->device, held_bytes(s->device), nullptr});
+        std::unique_lock<std::mutex> lock(kiln::recording);
+        s->stream = kiln::recording_stream(s->device);
+        const kiln::in_lane apart(s);
         made->recorded = cuda->graphs->begin();
+        lock.release(); /* kt_graph_end() unlocks it */
         g = std::move(made);
     });
+    if (s && !g)
+        s->stream.reset();
     return g.release();
 }
 
@@ -183,11 +206,13 @@ bool kt_graph_end(struct kt_graph *g, kt_scope *s)
         return false;
     /* In a scope of its own: a recording whose operations failed must end, too. */
     kt_scope end;
-    end.device = s->device, end.side = s->side, end.stream = s->stream;
+    end.device = s->device, end.stream = s->stream;
     run_void(&end, "graph_end", {}, [&] {
         void *recorded = std::exchange(g->recorded, nullptr);
         g->recorded = kiln::cuda_plugin()->graphs->end(recorded);
     });
+    s->stream.reset();
+    kiln::recording.unlock();
     if (end.error.code)
         kt_scope_fail(s, &end.error);
     if (s->error.code) {

@@ -42,8 +42,9 @@ void kt_fetch_free(struct kt_fetch *f);
  * so results belong in tensors from outside. */
 struct kt_graph;
 bool kt_graphs(int device); /* whether the device has them: CUDA that is open */
-/* Records what is asked of s's lane from here on.  s should be a scope of its own: an operation
- * that fails while recording leaves its error there, and no graph. */
+/* Records what is asked of s and its children from here on, and nothing else.  s should be a scope
+ * of its own: an operation that fails while recording leaves its error there, and no graph.  To be
+ * ended by the same thread; others that want to record wait. */
 struct kt_graph *kt_graph_begin(struct kt_scope *s);
 /* Ends the recording in any case.  False, with s failed and g freed, if there is no graph. */
 bool kt_graph_end(struct kt_graph *g, struct kt_scope *s);

@@ -243,6 +243,43 @@ static void a_trajectory_is_that_of_the_cpu(void **state)
     diffusionz_release_outputs(out, 2);
 }
 
+/* Two contexts of one device in two threads record and replay at the same time. */
+struct painter {
+    const char *dir;
+    int side;
+    size_t off;
+};
+
+static void *paint(void *arg)
+{
+    struct painter *p = arg;
+    DiffusionZContext *ctx = open_model(p->dir, 0, DIFFUSIONZ_BF16);
+    for (int i = 0; i < 6; i++) {
+        const struct picture_case c = {i % 2 ? LONG_PROMPT : "a red star", p->side, p->side, 4, 0};
+        DiffusionZOutput first = draw_case(ctx, &c, 3), second = draw_case(ctx, &c, 3);
+        p->off += memcmp(first.rgb, second.rgb, (size_t)(c.width * c.height) * 3) != 0;
+        diffusionz_release_outputs(&first, 1);
+        diffusionz_release_outputs(&second, 1);
+        kiln_graph_cache_stale(ctx->engine->graphs);
+    }
+    p->off += diffusionz_note(ctx)[0] != '\0';
+    diffusionz_free(ctx);
+    return NULL;
+}
+
+static void two_contexts_do_not_see_each_other(void **state)
+{
+    (void)state;
+    struct painter painters[2] = {{sketch(), 256, 0}, {golden("models/plain"), 64, 0}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, paint, &painters[i]), 0);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(painters[i].off, 0);
+    }
+}
+
 /* --- cancel, progress ------------------------------------------------------------------------- */
 
 struct watch {
@@ -491,6 +528,7 @@ int main(int argc, char **argv)
         {"alone_and_in_a_batch_fp32", an_item_is_the_same_alone_and_in_a_batch, NULL, NULL, &fp32},
         {"alone_and_in_a_batch_fp8", an_item_is_the_same_alone_and_in_a_batch, NULL, NULL, &fp8},
         cmocka_unit_test(a_trajectory_is_that_of_the_cpu),
+        cmocka_unit_test(two_contexts_do_not_see_each_other),
         cmocka_unit_test(a_flag_stops_an_item_between_two_steps),
         cmocka_unit_test(many_pictures_keep_their_memory),
         cmocka_unit_test(too_little_memory_costs_speed_or_the_picture),
