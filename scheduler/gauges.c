@@ -13,10 +13,12 @@
 
 #include "scheduler/leader.h"
 #include "schemas/metrics.h"
+#include "storage/backoff.h"
 #include "storage/ledger_read.h"
 
 #define COPY_MS 1000
 #define COUNTS_MS 2000
+#define COST_MAX 50 /* a copy of very many groups is taken less often: 2 % of the time at most */
 
 struct group {
     char model[KILN_NAME_MAX + 1], lora_set[KILN_LORA_SET_MAX];
@@ -168,6 +170,7 @@ int kiln_gauges_tend(struct kiln_gauges *gauges, const struct kiln_leader *leade
         gauges->counts_due_ms = now_ms + COUNTS_MS;
     }
     struct copy *copy = calloc(1, sizeof(*copy));
+    int64_t began_ms = kiln_clock_ms();
     gauges->copy_due_ms = now_ms + COPY_MS;
     if (rc || !copy) {
         free(copy);
@@ -184,6 +187,7 @@ int kiln_gauges_tend(struct kiln_gauges *gauges, const struct kiln_leader *leade
     gauges->copy = *copy;
     pthread_mutex_unlock(&gauges->mutex);
     free(copy);
+    gauges->copy_due_ms += COST_MAX * (kiln_clock_ms() - began_ms);
     return 0;
 }
 
