@@ -25,7 +25,8 @@ constexpr int64_t rows_least = 256, width_least = 512;
 constexpr int64_t rows_multiple = 32, width_multiple = 16, class_rows = 128;
 constexpr int proposals_most = 48;
 
-static std::atomic<int> proposals_timed{24};
+/* 0: LibTorch's operators do all products until a GPU has shown that the search wins (bench_ops). */
+static std::atomic<int> proposals_timed{0};
 
 /* A shape on a device. */
 using place = std::pair<int, gemm_shape>;
