@@ -262,15 +262,17 @@ static void ask_step(struct kiln_run *r, struct kt_scope *s, struct kiln_item *i
     kt_copy_into(s, plan->stride, kt_narrow(s, r->e->strides, 0, step, 1));
     if (!is_tight(r) && kiln_graph_cache_wants(r->e->graphs, plan))
         record(r, plan);
-    if (plan->graph)
-        kt_graph_replay(plan->graph, s);
-    else
+    bool computed = !plan->graph;
+    if (computed)
         run_step(r, s, plan);
+    else
+        kt_graph_replay(plan->graph, s);
     struct kt_fetch *bad = kt_fetch_start(s, plan->bad);
     if (!bad)
         return;
     r->fresh = r->fresh || !plan->warm;
-    plan->warm = true;
+    if (computed)
+        kiln_graph_cache_warm(plan);
     r->ahead[r->ahead_count].item = item;
     r->ahead[r->ahead_count].step = step;
     r->ahead[r->ahead_count++].bad = bad;

@@ -102,10 +102,17 @@ static int64_t pixels_of(const struct kiln_shape *shape)
     return shape->height * shape->width;
 }
 
+void kiln_graph_cache_warm(struct kiln_shape_plan *plan)
+{
+    plan->warm = true;
+    plan->warm_by = pthread_self();
+}
+
 bool kiln_graph_cache_wants(const struct kiln_graph_cache *cache,
                             const struct kiln_shape_plan *plan)
 {
-    return !plan->graph && plan->warm && kt_graphs(cache->device) &&
+    return !plan->graph && plan->warm && pthread_equal(plan->warm_by, pthread_self()) &&
+           kt_graphs(cache->device) &&
            (cache->refused_pixels == 0 || pixels_of(&plan->shape) < cache->refused_pixels);
 }
 

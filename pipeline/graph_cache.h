@@ -9,6 +9,8 @@
 #ifndef KILN_GRAPH_CACHE_H
 #define KILN_GRAPH_CACHE_H
 
+#include <pthread.h>
+
 #include "pipeline/rope.h"
 #include "pipeline/torch/lanes.h"
 #include "pipeline/torch/tensor.h"
@@ -33,7 +35,8 @@ struct kiln_shape_plan {
     kt latent, caption, negative, modulation, stride, bad;
     struct kiln_rope rope, negative_rope;
     struct kt_graph *graph; /* NULL until recorded */
-    bool warm;              /* has run once, so that the libraries under it are set up */
+    bool warm;              /* has been computed, by this thread: */
+    pthread_t warm_by;      /* libraries set themselves up for each thread and shape */
     uint64_t used;
 };
 
@@ -47,7 +50,9 @@ void kiln_graph_cache_free(struct kiln_graph_cache *cache); /* accepts NULL */
  * call that may drop it: get, put, clear. */
 struct kiln_shape_plan *kiln_graph_cache_get(struct kiln_graph_cache *cache,
                                              const struct kiln_shape *shape);
-/* Whether the next step of the plan should be recorded. */
+/* Notes that this thread has computed a step of the plan. */
+void kiln_graph_cache_warm(struct kiln_shape_plan *plan);
+/* Whether the next step of the plan should be recorded, by this thread. */
 bool kiln_graph_cache_wants(const struct kiln_graph_cache *cache,
                             const struct kiln_shape_plan *plan);
 /* Takes over the graph, unless it is larger than all graphs may be. */

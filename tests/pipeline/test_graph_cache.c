@@ -89,7 +89,7 @@ static struct kiln_shape_plan *record(struct kiln_graph_cache *cache, int64_t si
                                       size_t bytes)
 {
     struct kiln_shape_plan *plan = get(cache, side, rows);
-    plan->warm = true;
+    kiln_graph_cache_warm(plan);
     if (kiln_graph_cache_wants(cache, plan))
         kiln_graph_cache_put(cache, plan, graph_of(bytes));
     return plan;
@@ -138,11 +138,31 @@ static void the_first_step_is_not_recorded(void **state)
     struct kiln_graph_cache *cache = cache_on(0);
     struct kiln_shape_plan *plan = get(cache, 64, 32);
     assert_false(kiln_graph_cache_wants(cache, plan));
-    plan->warm = true;
+    kiln_graph_cache_warm(plan);
     assert_true(kiln_graph_cache_wants(cache, plan));
     kiln_graph_cache_put(cache, plan, graph_of(1000));
     assert_non_null(plan->graph);
     assert_false(kiln_graph_cache_wants(cache, plan));
+    end(cache);
+}
+
+static void *warm(void *plan)
+{
+    kiln_graph_cache_warm(plan);
+    return NULL;
+}
+
+static void a_thread_records_what_it_has_computed_itself(void **state)
+{
+    (void)state;
+    struct kiln_graph_cache *cache = cache_on(0);
+    struct kiln_shape_plan *plan = get(cache, 64, 32);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, warm, plan), 0);
+    pthread_join(thread, NULL);
+    assert_false(kiln_graph_cache_wants(cache, plan));
+    kiln_graph_cache_warm(plan);
+    assert_true(kiln_graph_cache_wants(cache, plan));
     end(cache);
 }
 
@@ -151,13 +171,13 @@ static void a_device_without_graphs_records_none(void **state)
     (void)state;
     struct kiln_graph_cache *cache = cache_on(-1);
     struct kiln_shape_plan *plan = get(cache, 64, 32);
-    plan->warm = true;
+    kiln_graph_cache_warm(plan);
     assert_false(kiln_graph_cache_wants(cache, plan));
     end(cache);
     cache = cache_on(0);
     has_graphs = false;
     plan = get(cache, 64, 32);
-    plan->warm = true;
+    kiln_graph_cache_warm(plan);
     assert_false(kiln_graph_cache_wants(cache, plan));
     has_graphs = true;
     end(cache);
@@ -254,6 +274,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shape_finds_its_plan_again),
         cmocka_unit_test(the_first_step_is_not_recorded),
+        cmocka_unit_test(a_thread_records_what_it_has_computed_itself),
         cmocka_unit_test(a_device_without_graphs_records_none),
         cmocka_unit_test(the_least_recently_used_shape_goes_first),
         cmocka_unit_test(at_the_bound_in_bytes_all_graphs_go_and_buffers_stay),
