@@ -88,7 +88,7 @@ ok kiln cancel --batch b $operator
 ok kiln retry --batch b $operator
 ok kiln cancel --batch b $operator
 ok kiln favourite add 1 $operator
-ok kiln batch rm c --force $operator
+ok kiln batch rm c --force --yes $operator
 ok kiln gc --grace 0s --yes $operator --json
 json out.txt 'd["removed"] > 0 and d["failed"] == 0'
 grep -h -i 'permission denied\|NOPERM\|lacks this right' scheduler.log worker2.log && die "a right is missing"
