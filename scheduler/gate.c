@@ -1,8 +1,8 @@
 /* gate.c - see gate.h.
  *
  * What a tenant has waiting is counted when the quota seems to be reached; in between, what was let
- * in is added.  While a flood of jobs is refused, it is counted once a second: for so long the gate
- * may be stricter than the quota, since some were drawn, and never laxer.
+ * in is added.  While a flood of jobs is refused, it is counted twice a second: for so long the
+ * gate may be stricter than the quota, since some were drawn, and never laxer.
  */
 #include "scheduler/gate.h"
 
@@ -12,8 +12,8 @@
 
 #include "storage/ledger_quota.h"
 
-#define READ_MS 1000  /* between readings of the quotas, */
-#define COUNT_MS 1000 /* and of what a tenant has waiting that is full */
+#define READ_MS 500  /* between readings of the quotas, */
+#define COUNT_MS 500 /* and of what a tenant has waiting that is full */
 #define TENANTS_MAX 256
 
 struct tenant {

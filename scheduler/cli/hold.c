@@ -19,7 +19,7 @@
 #include "storage/ledger.h"
 #include "storage/ledger_read.h"
 
-#define SECOND_LOOK_S 0.4
+#define SECOND_LOOK_S 0.3
 #define OVERRULED 1
 
 void kiln_who(char *out, size_t size)

@@ -103,15 +103,15 @@ sql "DROP TRIGGER look ON backfill"
 # --- a person's job waits for one batch of backfill at most, whenever it comes
 ok kiln backfill add wide --template 'wide {a|b|c} @step_ms=60' --set size=64x64 --set steps=2 --low-water 40
 until_sql "SELECT count(*) > 0 FROM job WHERE state = 2 AND prompt LIKE 'wide%'" t
-for i in $(seq 12); do
+for i in $(seq 8); do
     kiln enqueue -q - --batch people --no-wait <<<"{\"prompt\": \"person $i\", \"size\": \"128x64\", \"steps\": 2}" >/dev/null
-    sleep "0.$((i * 7 % 10))"
+    sleep "0.$((i * 7 % 5))"
 done
 ok kiln wait people --timeout 60
 between="SELECT u.id, count(DISTINCT b.assignment) AS batches FROM job u LEFT JOIN job b ON b.priority = -10
     AND b.assigned_at > u.created_at AND b.assigned_at < u.assigned_at WHERE u.prompt LIKE 'person%' GROUP BY u.id"
-[ "$(sql "SELECT count(*), count(*) FILTER (WHERE batches > 1) FROM ($between) x")" = "12|0" ] || die "backfill went before people: $(sql "$between")"
-[ "$(sql "SELECT count(*) > 12 FROM job WHERE state = 2 AND prompt LIKE 'wide%'")" = t ] || die "there was no backfill to go before"
+[ "$(sql "SELECT count(*), count(*) FILTER (WHERE batches > 1) FROM ($between) x")" = "8|0" ] || die "backfill went before people: $(sql "$between")"
+[ "$(sql "SELECT count(*) > 8 FROM job WHERE state = 2 AND prompt LIKE 'wide%'")" = t ] || die "there was no backfill to go before"
 ok kiln backfill rm wide --yes
 
 # --- pause and resume: what is held is drawn by nobody, and why says so
@@ -140,7 +140,7 @@ ok kiln backfill pause long --json
 json out.txt 'd["scope"] == "order" and d["name"] == "long" and d["held"]'
 until_sql "SELECT count(*) FROM job WHERE state = 1" 0
 ok kiln backfill resume long
-for what in "--tenant ann" "--group 64x64" "--group */2/none" "--all" ""; do
+for what in "--tenant ann" "--group */2/none" ""; do
     ok kiln pause $what
     ok kiln resume $what
 done
@@ -153,7 +153,7 @@ fails 64 kiln pause --all --group 64x64
 fails 64 kiln resume --all --backfill
 # Two people at once: both get through, one is told that the other has the last word.
 kiln pause --tenant ann >one.txt 2>one.err &
-sleep 0.15
+sleep 0.1
 ok kiln resume --tenant ann
 says 'had paused it'
 wait $!

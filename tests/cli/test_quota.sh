@@ -33,7 +33,7 @@ ok kiln quota set ann --queued 10 --json
 json out.txt 'd == {"tenant": "ann", "queued": 10, "gpu_seconds_day": None}'
 lines ann 1 25 >ann.jsonl
 lines bob 1 15 >bob.jsonl
-sleep 1.1 # the intake reads the quotas once a second
+sleep 0.6 # the intake reads the quotas twice a second
 fails 65 kiln enqueue ann.jsonl --batch ann --json
 json out.txt 'd["accepted"] == 10 and len(d["refused"]) == 1 and "may have 10 jobs waiting" in d["refused"][0]["error"]'
 [ "$(sql "SELECT sum(refused) FROM intake_call")" = 15 ] || die "not fifteen refused"
@@ -45,18 +45,18 @@ ok kiln quota ls --json
 json out.txt 'd["tenant"] == "ann" and d["queued"] == 10 and d["waiting"] == 10 and not d["held"]'
 ok kiln resume --all
 until_sql "SELECT count(*) FROM job WHERE state = 2" 25
-sleep 1.1
+sleep 0.6
 fails 65 kiln enqueue ann.jsonl --batch ann --json
 json out.txt 'd["accepted"] == 10 and d["duplicate"] == 10'
 until_sql "SELECT count(*) FROM job WHERE state = 2" 35
-sleep 1.1
+sleep 0.6
 ok kiln enqueue ann.jsonl --batch ann --json
 json out.txt 'd["accepted"] == 5 and d["duplicate"] == 20'
 until_sql "SELECT count(*) FROM job WHERE state = 2" 40
 
 # --- everybody else
 ok kiln quota set '*' --queued 3
-sleep 1.1
+sleep 0.6
 fails 65 kiln enqueue - --batch eve < <(lines eve 1 9)
 says 'tenant .eve. may have 3 jobs waiting'
 ok kiln quota rm '*'
@@ -68,7 +68,7 @@ used=$(sql "SELECT sum(text_ms + denoise_ms + decode_ms) FROM image WHERE tenant
 ok kiln quota set ann --queued none --gpu-seconds-day 100
 sql "UPDATE image SET denoise_ms = denoise_ms + 100000 WHERE job_id = (SELECT max(job_id) FROM image WHERE tenant = 'ann')"
 until_sql "SELECT count(*) FROM hold WHERE scope = 'quota' AND name = 'ann' AND held" 1
-sleep 1 # the leader reads the holds twice a second
+sleep 0.6 # the leader reads the holds twice a second
 ok kiln enqueue - --batch late < <(lines ann 30 33)
 ok kiln enqueue - --batch others < <(lines bob 30 33)
 ok kiln wait others --timeout 30
