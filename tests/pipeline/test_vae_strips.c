@@ -94,6 +94,43 @@ static void bf16_pictures_are_near(void **state)
     kiln_vae_free(vae);
 }
 
+/* Where there is no kernel, as for fp16 on the CPU, LibTorch's operators do the same. */
+static void norms_of_strips_without_a_kernel(void **state)
+{
+    (void)state;
+    static const enum kt_dtype dtypes[] = {KT_F32, KT_BF16, KT_F16};
+    const int64_t shape[4] = {1, 6, 9, 5}, channels = 6;
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        struct kt_scope *s = kt_scope_new(KT_CPU);
+        struct kiln_error err;
+        kt x = kt_affine(s, kt_randn(s, 1, 4, shape), 2, 3);
+        kt weight = kt_randn(s, 2, 1, &channels), bias = kt_randn(s, 3, 1, &channels);
+        float want[6 * 9 * 5], got[6 * 9 * 5];
+        kt_to_host_f32(s, kt_group_norm(s, x, 3, weight, bias, 1e-6, true), want, 270);
+        struct kt_strip_norm n = {.weight = kt_to(s, weight, dtypes[i]),
+                                  .bias = kt_to(s, bias, dtypes[i]),
+                                  .groups = 3,
+                                  .eps = 1e-6,
+                                  .silu = true,
+                                  .pixels = 45};
+        kt all = kt_to(s, x, dtypes[i]);
+        kt strips[2] = {kt_narrow(s, all, 2, 0, 4), kt_narrow(s, all, 2, 4, 5)}, normed[2];
+        kt_strip_norm_start(s, &n, all);
+        for (int k = 0; k < 2; k++)
+            kt_strip_norm_add(s, &n, strips[k]);
+        for (int k = 0; k < 2; k++)
+            normed[k] = kt_strip_norm(s, &n, strips[k]);
+        kt_to_host_f32(s, kt_cat(s, normed, 2, 2), got, 270);
+        if (kt_scope_check(s, &err))
+            fail_msg("%s", err.text);
+        for (int k = 0; k < 270; k++)
+            if (fabs((double)(got[k] - want[k])) > (i == 0 ? 1e-5 : i == 1 ? 0.1 : 0.02))
+                fail_msg("dtype %zu, value %d: %g, in one piece %g", i, k, (double)got[k],
+                         (double)want[k]);
+        kt_scope_free(s);
+    }
+}
+
 /* An error inside is the caller's, with its own words. */
 static void an_error_is_told_as_it_was(void **state)
 {
@@ -129,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fp32_pictures_are_the_same),
         cmocka_unit_test(bf16_pictures_are_near),
+        cmocka_unit_test(norms_of_strips_without_a_kernel),
         cmocka_unit_test(an_error_is_told_as_it_was),
     };
     return cmocka_run_group_tests(tests, open_weights, close_weights);
