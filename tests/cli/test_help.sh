@@ -3,7 +3,7 @@
 . "$KILN_SOURCE/tests/cli/lib.sh"
 
 ok kiln help
-for verb in up down run enqueue wait watch status workers jobs show why cancel retry export drain \
+for verb in up down run enqueue wait watch status worker workers jobs show why cancel retry export drain \
     batches batch usage errors events pause resume quota backfill cache favourite gc backup restore migrate doctor sim bench render tokenize; do
     grep -q "^  $verb " out.txt || die "help does not list $verb"
 done
