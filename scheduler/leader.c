@@ -174,7 +174,9 @@ static int hear_bus(struct kiln_leader *leader, uint32_t wait_ms, int64_t now_ms
 static bool hear(struct kiln_leader *leader, uint32_t wait_ms, int64_t now_ms)
 {
     struct kiln_error err;
+    kiln_health_asks(KILN_PEER_BUS);
     int rc = hear_bus(leader, wait_ms, now_ms, &err);
+    kiln_health_asks(KILN_PEER_LEDGER);
     if (rc && !leader->bus_away)
         kiln_log(KILN_LOG_ERROR, "bus_away", kiln_f("error", "%s", err.text),
                  kiln_f("effect", "%s", "nothing is assigned, leases stand still"));

@@ -10,6 +10,7 @@ static struct {
     _Atomic int64_t heard_ms, limit_ms;
 } peers[KILN_PEER_COUNT];
 static _Atomic(const char *) starting = NULL;
+static _Atomic int asked = KILN_PEER_LEDGER;
 
 const char *kiln_peer_name(enum kiln_peer peer)
 {
@@ -22,6 +23,11 @@ void kiln_health_expect(enum kiln_peer peer, double limit_s)
     if (before == 0)
         atomic_store(&peers[peer].heard_ms, kiln_clock_ms());
     atomic_store(&peers[peer].limit_ms, (int64_t)(limit_s * 1e3));
+}
+
+void kiln_health_asks(enum kiln_peer peer)
+{
+    atomic_store(&asked, (int)peer);
 }
 
 void kiln_health_heard(enum kiln_peer peer)
@@ -49,7 +55,8 @@ bool kiln_health_check(char *text, size_t size)
         snprintf(text, size, "not ready: %s", why);
         return false;
     }
-    for (int peer = 0; peer < KILN_PEER_COUNT; peer++) {
+    for (int i = 0, first = atomic_load(&asked); i < KILN_PEER_COUNT; i++) {
+        int peer = (first + i) % KILN_PEER_COUNT;
         double age_s = kiln_health_age_s((enum kiln_peer)peer);
         double limit_s = (double)atomic_load(&peers[peer].limit_ms) / 1e3;
         if (age_s <= limit_s)

@@ -16,6 +16,9 @@ const char *kiln_peer_name(enum kiln_peer peer); /* "ledger", "bus" */
 
 /* From now on the peer must answer every limit_s seconds; 0: it is not polled any more. */
 void kiln_health_expect(enum kiln_peer peer, double limit_s);
+/* The main loop asks it now: when that takes too long, the others are not to blame for being asked
+ * late. */
+void kiln_health_asks(enum kiln_peer peer);
 /* It has answered. */
 void kiln_health_heard(enum kiln_peer peer);
 /* Why there is no work yet ("the model is loading"), or NULL once there may be.  text is borrowed

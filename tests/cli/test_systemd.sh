@@ -50,7 +50,7 @@ told() { # FILE PATTERN [COUNT]
 }
 
 stacks+=(s)
-ok kiln up --dir s --engine testcard --workers 1 --statement-timeout-s 2 --connect-timeout-s 1
+ok kiln up --dir s --engine testcard --workers 1 --lease-s 3 --heartbeat-s 0.5 --statement-timeout-s 2 --connect-timeout-s 1
 export KILN_CONFIG=$PWD/s/kiln.conf
 listen "$PWD/sock" scheduler.txt
 listen "@kiln-test-$$" worker.txt
