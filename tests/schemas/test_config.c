@@ -116,6 +116,7 @@ static void log_one(bool json, enum kiln_level level, char *out, size_t size)
 {
     int saved = dup(STDERR_FILENO), file = open("log.txt", O_CREAT | O_TRUNC | O_RDWR, 0600);
     assert_true(saved >= 0 && file >= 0);
+    unlink("log.txt");
     dup2(file, STDERR_FILENO);
     kiln_log_setup("kiln-test", KILN_LOG_INFO, json);
     kiln_log(level, "job_done", kiln_f("job", "%d", 12), kiln_f("why", "a \"b\" = c\nd"),
