@@ -13,7 +13,6 @@
 #include <mutex>
 
 #include <ATen/Context.h>
-#include <ATen/detail/CUDAHooksInterface.h>
 #include <dlfcn.h>
 #include <torch/headeronly/version.h>
 
@@ -124,10 +123,13 @@ bool kt_device_memory(int device, size_t *ret_used, size_t *ret_held)
     return device != KT_CPU && cuda && cuda->memory(device, ret_used, ret_held);
 }
 
+/* For the lanes, which have all there is: a device cannot be waited for while another thread
+ * records on it. */
 void kt_wait(kt_scope *s)
 {
     run_void(s, "wait", {}, [&] {
-        if (s->device != KT_CPU)
-            at::detail::getCUDAHooks().deviceSynchronize(s->place().index());
+        for (bool side : {false, true})
+            if (s->device != KT_CPU)
+                kiln::lane_of(s->device, side).synchronize();
     });
 }

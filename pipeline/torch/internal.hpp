@@ -49,8 +49,9 @@ namespace kiln
 void file_exception(kt_scope *s, const char *op) noexcept;
 void file_null(kt_scope *s, const char *op) noexcept;
 
-/* The queue of a scope's lane; only where its device is a GPU. */
+/* The queue of a scope's lane, or of a lane; only where the device is a GPU. */
 c10::Stream stream_of(kt_scope *s);
+c10::Stream lane_of(int device, bool side);
 
 /* While it lives, this thread's operations go to the scope's device and lane. */
 class in_lane

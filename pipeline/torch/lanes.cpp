@@ -1,8 +1,8 @@
 /* lanes.cpp - see lanes.h: a lane is one of LibTorch's streams, a fetch pinned memory and an event.
  *
- * The lanes of a device are shared by all threads, so that their graphs run one at a time.  What a
- * thread records goes to a stream of its own, which nothing runs on: whatever is asked of a stream
- * that is being recorded ends up in the recording, whoever asks.
+ * The lanes of a device are shared by all threads, so that their graphs run one at a time.  What is
+ * recorded goes to a third stream, which nothing runs on: whatever is asked of a stream that is
+ * being recorded ends up in the recording, whoever asks.
  */
 #include "pipeline/torch/lanes.h"
 
@@ -39,36 +39,31 @@ namespace kiln
 /* The main lane's kernels go first where both have some ready: the side lane fills gaps. */
 static constexpr int priority_main = -1, priority_side = 0;
 
-/* Two streams a device, for as long as the process lives. */
-static c10::Stream lane_of(int device, bool side)
+enum stream_use { MAIN_LANE, SIDE_LANE, RECORDING };
+
+/* One of a device's streams, the same for as long as the process lives: LibTorch has 32, which come
+ * round again. */
+static c10::Stream kept_stream(int device, enum stream_use use)
 {
     static std::mutex once;
-    static std::map<std::pair<int, bool>, c10::Stream> lanes;
+    static std::map<std::pair<int, stream_use>, c10::Stream> streams;
     std::lock_guard<std::mutex> lock(once);
-    auto found = lanes.find({device, side});
-    if (found != lanes.end())
+    auto found = streams.find({device, use});
+    if (found != streams.end())
         return found->second;
     const c10::impl::VirtualGuardImpl gpu(c10::DeviceType::CUDA);
     const c10::Device place(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device));
-    c10::Stream stream = gpu.getNewStream(place, side ? priority_side : priority_main);
-    lanes.emplace(std::make_pair(device, side), stream);
+    c10::Stream stream = gpu.getNewStream(place, use == SIDE_LANE ? priority_side : priority_main);
+    streams.emplace(std::make_pair(device, use), stream);
     return stream;
 }
 
-/* One stream a thread, for as long as the thread lives. */
-static c10::Stream recording_stream(int device)
+c10::Stream lane_of(int device, bool side)
 {
-    static thread_local std::map<int, c10::Stream> streams;
-    auto found = streams.find(device);
-    if (found == streams.end()) {
-        const c10::impl::VirtualGuardImpl gpu(c10::DeviceType::CUDA);
-        const c10::Device place(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device));
-        found = streams.emplace(device, gpu.getNewStream(place, priority_main)).first;
-    }
-    return found->second;
+    return kept_stream(device, side ? SIDE_LANE : MAIN_LANE);
 }
 
-/* Held while a graph is recorded: its memory takes one at a time. */
+/* Held while a graph is recorded: its memory takes one at a time, and so does its stream. */
 static std::mutex recording;
 
 c10::Stream stream_of(kt_scope *s)
@@ -189,7 +184,7 @@ struct kt_graph *kt_graph_begin(kt_scope *s)
         auto made =
             std::make_unique<struct kt_graph>(kt_graph{s->device, held_bytes(s->device), nullptr});
         std::unique_lock<std::mutex> lock(kiln::recording);
-        s->stream = kiln::recording_stream(s->device);
+        s->stream = kiln::kept_stream(s->device, kiln::RECORDING);
         const kiln::in_lane apart(s);
         made->recorded = cuda->graphs->begin();
         lock.release(); /* kt_graph_end() unlocks it */
