@@ -1,8 +1,6 @@
 /* linear.c - a product, and a small one beside it; see linear.h. */
 #include "pipeline/linear.h"
 
-#include "pipeline/torch/staging.h"
-
 kt kiln_linear(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer)
 {
     /* The narrow product comes first, while what wrote x has left it in the cache. */

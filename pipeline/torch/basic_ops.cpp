@@ -138,11 +138,6 @@ kt kt_add(kt_scope *s, kt x, kt y)
     return run(s, "add", {x, y}, [&] { return x->t + y->t; });
 }
 
-kt kt_add_scaled(kt_scope *s, kt x, kt y, double a)
-{
-    return run(s, "add_scaled", {x, y}, [&] { return at::add(x->t, y->t, a); });
-}
-
 kt kt_affine(kt_scope *s, kt x, double scale, double shift)
 {
     return run(s, "affine", {x}, [&] { return x->t * scale + shift; });
@@ -234,12 +229,11 @@ void kt_product_choice(char *text, size_t size)
         cuda->model->product_choice(text, size);
 }
 
-void kt_linear_add_low_rank(kt_scope *s, kt y, kt x, kt down, kt up)
+void kt_add_product(kt_scope *s, kt y, kt x, kt weight)
 {
-    run_void(s, "linear_add_low_rank", {y, x, down, up}, [&] {
-        at::Tensor inner = kiln::linear(kiln::plain(*x), down->t, {});
-        if (!product_on_gpu(inner, up->t, {}, y->t).defined())
-            y->t.addmm_(inner, up->t.t());
+    run_void(s, "add_product", {y, x, weight}, [&] {
+        if (!product_on_gpu(x->t, weight->t, {}, y->t).defined())
+            y->t.addmm_(x->t, weight->t.t());
     });
 }
 

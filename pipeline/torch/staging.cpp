@@ -52,11 +52,6 @@ kt kt_view_bytes(kt_scope *s, kt bytes, size_t offset, kt_dtype dtype, int ndim,
     });
 }
 
-void kt_add_product(kt_scope *s, kt y, kt x, kt weight)
-{
-    run_void(s, "add_product", {y, x, weight}, [&] { y->t.addmm_(x->t, weight->t.t()); });
-}
-
 void kt_merge_low_rank(kt_scope *s, kt target, kt base, kt up, kt down)
 {
     run_void(s, "merge_low_rank", {target, base, up, down}, [&] {

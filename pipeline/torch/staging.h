@@ -28,8 +28,6 @@ void kt_staging_copy(struct kt_scope *s, kt bytes, const struct kt_staging *from
 kt kt_view_bytes(struct kt_scope *s, kt bytes, size_t offset, enum kt_dtype dtype, int ndim,
                  const int64_t *shape);
 
-/* Changes y [rows,N]: += x weight^T, for x [rows,K] and weight [N,K]. */
-void kt_add_product(struct kt_scope *s, kt y, kt x, kt weight);
 /* Changes target [N,K]: = base + up[N,R] down[R,K], rounded once; target may be quantised rows. */
 void kt_merge_low_rank(struct kt_scope *s, kt target, kt base, kt up, kt down);
 

@@ -83,8 +83,7 @@ kt kt_cat(struct kt_scope *s, const kt *xs, size_t count, int dim);
 kt kt_repeat_rows(struct kt_scope *s, kt row, int64_t rows); /* [1,n] -> [rows,n] */
 
 /* --- arithmetic ---------------------------------------------------------------------------- */
-kt kt_add(struct kt_scope *s, kt x, kt y);                  /* broadcasts */
-kt kt_add_scaled(struct kt_scope *s, kt x, kt y, double a); /* x + a*y */
+kt kt_add(struct kt_scope *s, kt x, kt y); /* broadcasts */
 kt kt_affine(struct kt_scope *s, kt x, double scale, double shift);
 kt kt_silu(struct kt_scope *s, kt x);
 kt kt_relu(struct kt_scope *s, kt x);
@@ -92,14 +91,13 @@ kt kt_tanh(struct kt_scope *s, kt x);
 /* x times weight [N,K], plus bias if there is one.  A quantised weight wants quantised rows: those
  * that x holds, or made of it here.  With a plain weight, x is taken as plain numbers. */
 kt kt_linear(struct kt_scope *s, kt x, kt weight, kt bias);
-/* How many of cuBLASLt's ways to multiply are timed when a shape comes for the first time on a GPU,
- * 24 at first; all of them give the same bits.  0: LibTorch's operators do it all. */
+/* How many of cuBLASLt's ways to multiply are timed when a shape comes for the first time on a GPU;
+ * all of them give the same bits.  0, as it is at first: LibTorch's operators do it all. */
 void kt_product_search(int proposals);
 /* The way of the last product: kernel, tile and times; empty for LibTorch's. */
 void kt_product_choice(char *text, size_t size);
-/* Changes y [rows,N]: += (x down^T) up^T, for down [R,K] and up [N,R]: a low-rank change of a
- * weight that stays as it is.  x is taken as plain numbers. */
-void kt_linear_add_low_rank(struct kt_scope *s, kt y, kt x, kt down, kt up);
+/* Changes y [rows,N]: += x weight^T, for x [rows,K] and weight [N,K], both plain numbers. */
+void kt_add_product(struct kt_scope *s, kt y, kt x, kt weight);
 /* Rows of the table, which may be in host memory whatever the scope's device. */
 kt kt_embedding(struct kt_scope *s, kt table, const int32_t *ids, size_t count);
 /* Changes target: rows [row, row+M) of a matrix += scale * up[M,r] * down[r,K], summed in fp32. */
@@ -107,7 +105,7 @@ void kt_add_low_rank(struct kt_scope *s, kt target, int64_t row, kt up, kt down,
 
 /* --- the model's own steps (kernels/) ------------------------------------------------------ */
 /* What goes into a product can be quantised in the pass that makes it: instead of the plain rows,
- * or beside them for whoever reads both (kt_linear_add_low_rank). */
+ * or beside them for whoever reads both (pipeline/linear.h). */
 enum kt_e4m3 { KT_E4M3_NO, KT_E4M3_ONLY, KT_E4M3_TOO };
 
 /* [rows,n] as e4m3, each row with its own factor: its largest value becomes 448. */

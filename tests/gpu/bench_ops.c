@@ -323,6 +323,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
+    kt_product_search(SEARCH);
     for (size_t size = 0; size < sizeof ceilings / sizeof *ceilings; size++) {
         rows = ceilings[size].rows;
         bench_rows(size);

@@ -225,15 +225,15 @@ static void low_rank(void)
     static const int64_t ranks[] = {1, 16, 48};
     for (size_t i = 0; i < 3; i++) {
         struct sides s = sides_open();
-        LABEL("linear_add_low_rank 1152x3840, rank %lld", (long long)ranks[i]);
+        LABEL("add_product 1152x3840, rank %lld", (long long)ranks[i]);
         kt y[2];
         for (int side = 0; side < 2; side++) {
             struct kt_scope *at = side ? s.gpu : s.cpu;
             const enum kt_dtype dtype = side ? KT_BF16 : KT_F32;
             y[side] = operand(at, dtype, 1, 1, 1152, 3840);
-            kt_linear_add_low_rank(at, y[side], operand(at, dtype, 2, 1, 1152, 3840),
-                                   operand(at, dtype, 3, 0.03125, ranks[i], 3840),
-                                   operand(at, dtype, 4, 0.25, 3840, ranks[i]));
+            kt low = kt_linear(at, operand(at, dtype, 2, 1, 1152, 3840),
+                               operand(at, dtype, 3, 0.03125, ranks[i], 3840), NULL);
+            kt_add_product(at, y[side], low, operand(at, dtype, 4, 0.25, 3840, ranks[i]));
         }
         check_relative(&s, label, y[1], y[0], 2 * ONE_ROUNDING);
         sides_close(&s, label);

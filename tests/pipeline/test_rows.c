@@ -138,8 +138,8 @@ static void a_low_rank_product_is_added(void **state)
     const float *x = noise, *down = noise + 1000, *up = noise + 2000, *y = noise + 3000;
     (void)state;
     kt target = part(s, KT_F32, 3000, M, N);
-    kt_linear_add_low_rank(s, target, part(s, KT_F32, 0, M, K), part(s, KT_F32, 1000, R, K),
-                           part(s, KT_F32, 2000, N, R));
+    kt low = kt_linear(s, part(s, KT_F32, 0, M, K), part(s, KT_F32, 1000, R, K), NULL);
+    kt_add_product(s, target, low, part(s, KT_F32, 2000, N, R));
     read_into(s, target, got, M * N);
     for (int m = 0; m < M; m++)
         for (int n = 0; n < N; n++) {

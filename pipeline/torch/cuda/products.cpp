@@ -25,7 +25,7 @@ constexpr int64_t rows_least = 256, width_least = 512;
 constexpr int64_t rows_multiple = 32, width_multiple = 16, class_rows = 128;
 constexpr int proposals_most = 48;
 
-/* 0: LibTorch's operators do all products until a GPU has shown that the search wins (bench_ops). */
+/* 0: LibTorch's operators do all products until bench_ops has shown that the search wins. */
 static std::atomic<int> proposals_timed{0};
 
 /* A shape on a device. */
@@ -102,11 +102,11 @@ static bool suits(const gemm_operands &o)
     const auto plain_bf16 = [](const at::Tensor &t) {
         return !t.defined() || (t.scalar_type() == at::kBFloat16 && t.is_contiguous());
     };
-    return proposals_timed > 0 && w.is_cuda() && x.dim() == 2 && w.dim() == 2 &&
-           x.scalar_type() == type && w.scalar_type() == type && w.is_contiguous() &&
-           x.size(1) == w.size(1) && x.size(0) >= rows_least && x.size(0) % rows_multiple == 0 &&
-           w.size(0) >= width_least && w.size(0) % width_multiple == 0 &&
-           w.size(1) % width_multiple == 0 && plain_bf16(o.bias) && plain_bf16(o.into);
+    return w.is_cuda() && x.dim() == 2 && w.dim() == 2 && x.scalar_type() == type &&
+           w.scalar_type() == type && w.is_contiguous() && x.size(1) == w.size(1) &&
+           x.size(0) >= rows_least && x.size(0) % rows_multiple == 0 && w.size(0) >= width_least &&
+           w.size(0) % width_multiple == 0 && w.size(1) % width_multiple == 0 &&
+           plain_bf16(o.bias) && plain_bf16(o.into);
 }
 
 /* Undefined where cuBLASLt has no way, which then is remembered. */
@@ -129,6 +129,8 @@ static at::Tensor multiply(const gemm_operands &o, int device)
 at::Tensor cuda_product(const kt_tensor &x, const kt_tensor &weight, const at::Tensor &bias,
                         const at::Tensor &into)
 {
+    if (proposals_timed == 0)
+        return {};
     const gemm_operands o{{x.t.contiguous(), x.scale, {}}, weight, bias, into};
     if (!suits(o))
         return {};
