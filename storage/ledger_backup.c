@@ -134,7 +134,9 @@ static int inspect(struct kiln_pg *pg, struct kiln_site *site, struct kiln_error
     int rc =
         kiln_pg_exec(pg,
                      "SELECT coalesce(current_schema(), ''), to_regclass('job') IS NOT NULL AND"
-                     " to_regclass('batch') IS NOT NULL, count(a.pid), min(application_name)"
+                     " to_regclass('batch') IS NOT NULL, count(a.pid), min(application_name),"
+                     " (SELECT count(*) FROM pg_class c WHERE c.relkind IN ('r', 'p') AND"
+                     "  c.relnamespace = current_schema()::regnamespace)"
                      " FROM (SELECT) one LEFT JOIN pg_stat_activity a"
                      " ON a.datname = current_database() AND"
                      " a.application_name ~ '^kiln-(scheduler|worker)'",
@@ -145,6 +147,7 @@ static int inspect(struct kiln_pg *pg, struct kiln_site *site, struct kiln_error
     site->has_tables = kiln_row_bool(rows, 0, 1);
     site->daemons = (unsigned)kiln_row_u64(rows, 0, 2);
     kiln_row_copy(rows, 0, 3, site->daemon, sizeof site->daemon);
+    site->others = site->has_tables ? 0 : kiln_row_u64(rows, 0, 4);
     site->server_major = PQserverVersion(pg->conn) / 10000;
     PQclear(rows);
     return site->has_tables ? inspect_tables(pg, site, err) : 0;

@@ -44,6 +44,7 @@ struct kiln_site {
     uint64_t last_job, last_batch; /* the last numbers given out; 0: none */
     int server_major;
     char schema_name[KILN_SCHEMA_NAME_MAX + 1];
+    uint64_t others;  /* tables in that schema, where it has none of Kiln's */
     unsigned daemons; /* schedulers and workers that are connected */
     char daemon[128]; /* one of them */
 };

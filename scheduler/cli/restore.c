@@ -23,6 +23,7 @@ struct restore {
     struct kiln_cli *cli;
     const char *dir;
     bool yes, check, hashes;
+    bool declined; /* asked, and nobody agreed */
     struct kiln_backup backup;
     struct kiln_site site;
     struct kiln_compare compare;
@@ -77,6 +78,12 @@ static int check_site(struct restore *restore, struct kiln_error *err)
             err, KILN_UNSUPPORTED,
             "the backup is of Postgres %d, the server is %d: dumps do not go backwards",
             backup->postgres_major, site->server_major);
+    if (site->others)
+        return kiln_fail(
+            err, KILN_EXISTS,
+            "schema \"%s\" of that database holds %llu tables and no ledger; a restore "
+            "replaces the whole schema: create a database for it and set postgres",
+            site->schema_name, (unsigned long long)site->others);
     if (site->daemons)
         return kiln_fail(err, KILN_FULL,
                          "%u connections of the fleet are open (%s): stop schedulers and workers "
@@ -87,15 +94,17 @@ static int check_site(struct restore *restore, struct kiln_error *err)
 
 static int replace_ledger(struct restore *restore, struct kiln_error *err)
 {
-    char question[256], dump[PATH_MAX];
+    char question[384], dump[PATH_MAX];
     int from = 0, to = 0;
     const struct kiln_site *site = &restore->site;
     snprintf(question, sizeof question,
-             "The database holds a ledger of %s%llu jobs, which the backup of %llu jobs replaces.",
+             "The database holds a ledger of %s%llu jobs, which the backup of %llu jobs replaces, "
+             "with all else in schema \"%s\".",
              site->jobs >= 1000000 ? "over " : "", (unsigned long long)site->jobs,
-             (unsigned long long)restore->backup.jobs);
-    if (site->jobs && !kiln_agreed(restore->cli, restore->yes, question))
-        return kiln_fail(err, KILN_BAD_INPUT, "the ledger is as it was");
+             (unsigned long long)restore->backup.jobs, site->schema_name);
+    restore->declined = site->jobs && !kiln_agreed(restore->cli, restore->yes, question);
+    if (restore->declined)
+        return kiln_fail(err, KILN_CANCELLED, "the ledger is as it was");
     kiln_join(dump, restore->dir, KILN_BACKUP_DUMP);
     int rc = kiln_restore_stream(restore->cli, &restore->backup, site, dump, err);
     if (rc == 0)
@@ -152,6 +161,8 @@ int kiln_verb_restore(struct kiln_cli *cli, int argc, char **argv)
     if (rc == 0)
         rc = compare_store(&restore, &err);
     status = rc ? kiln_report(cli, &err) : say_result(&restore);
+    if (restore.declined)
+        status = EX_USAGE; /* as of every verb that needs a yes */
     json_decref(restore.wrong);
     return status;
 }

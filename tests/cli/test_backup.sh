@@ -53,7 +53,7 @@ daemons_end() {
     done
 }
 daemons_end
-fails 65 kiln restore b1 </dev/null
+fails 64 kiln restore b1 </dev/null
 says 'yes does it'
 ok kiln jobs --batch after --json
 json out.txt 'len(d) == 20'
@@ -79,6 +79,10 @@ sql template1 "DROP DATABASE $base WITH (FORCE)" || die "cannot drop the databas
 fails 78 kiln jobs
 fails 78 kiln restore b2
 sql template1 "CREATE DATABASE $base" || die "cannot make a database"
+sql "$base" 'CREATE TABLE theirs (x int)'
+fails 73 kiln restore b2 --yes
+says 'holds 1 tables and no ledger'
+sql "$base" 'DROP TABLE theirs'
 ok kiln restore b2 --json
 json out.txt 'd["restored"] and d["jobs"] == 280 and d["objects"] == 560 and d["missing"] == 0'
 ok kiln jobs --batch before --json
