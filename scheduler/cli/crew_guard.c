@@ -62,7 +62,7 @@ static void tell(struct guard *guard, const struct hand *hand, const char *what)
     guard->changed = true;
 }
 
-/* For `kiln worker ls`. */
+/* For `kiln worker ls` and for whoever waits for a start: one that ends has no pid any more. */
 static void write_state(struct guard *guard)
 {
     char path[PATH_MAX], run[PATH_MAX];
@@ -70,13 +70,13 @@ static void write_state(struct guard *guard)
     json_t *hands = json_array();
     for (int i = 0; i < guard->count; i++) {
         const struct hand *hand = &guard->hands[i];
-        json_array_append_new(hands,
-                              json_pack("{s:s, s:s, s:s, s:i, s:I, s:i, s:i, s:s}", "worker",
-                                        hand->row.name, "device", hand->row.device, "state",
-                                        kiln_hand_state_name(hand->life.state), "pid",
-                                        (int)hand->pid, "since_ms", (json_int_t)hand->since_ms,
-                                        "restarts", (int)hand->life.restarts, "turn",
-                                        (int)hand->row.turn, "reason", hand->life.reason));
+        json_array_append_new(hands, json_pack("{s:s, s:s, s:s, s:i, s:I, s:i, s:i, s:s}", "worker",
+                                               hand->row.name, "device", hand->row.device, "state",
+                                               kiln_hand_state_name(hand->life.state), "pid",
+                                               hand->kill_s > 0 ? 0 : (int)hand->pid, "since_ms",
+                                               (json_int_t)hand->since_ms, "restarts",
+                                               (int)hand->life.restarts, "turn",
+                                               (int)hand->row.turn, "reason", hand->life.reason));
     }
     kiln_join(path, kiln_join(run, guard->stack->dir, "run"), "crew.json");
     if (kiln_json_replace(path, hands, &err))
@@ -151,9 +151,12 @@ static void note_end(struct guard *guard, struct hand *hand, int status)
         status = 0;
     kiln_process_forget(guard->stack, hand->row.name);
     hand->pid = 0;
-    if (hand->kill_s > 0) {
-        snprintf(hand->life.reason, sizeof hand->life.reason, "as it was told");
-        settle(guard, hand, KILN_HAND_STOPPED);
+    if (hand->kill_s > 0) { /* somebody may have started it again before it was gone */
+        bool again = hand->row.wanted && !guard->ending;
+        hand->life =
+            (struct kiln_hand_life){.state = KILN_HAND_STOPPED, .reason = "as it was told"};
+        hand->kill_s = 0;
+        settle(guard, hand, again ? KILN_HAND_WAITING : KILN_HAND_STOPPED);
         tell(guard, hand, "stopped");
         return;
     }
@@ -181,7 +184,7 @@ static void look_at(struct guard *guard, struct hand *hand)
         note_end(guard, hand, status);
     else if (hand->pid && !hand->child && !kiln_process_alive(hand->pid))
         note_end(guard, hand, -1);
-    if (hand->pid && !wanted) {
+    if (hand->pid && (!wanted || hand->kill_s > 0)) {
         end_hand(guard, hand);
     } else if (!hand->pid && !wanted && hand->life.state != KILN_HAND_STOPPED) {
         snprintf(hand->life.reason, sizeof hand->life.reason, "as it was told");
@@ -215,15 +218,16 @@ static void add_hand(struct guard *guard, const struct kiln_hand_row *row)
         tell(guard, hand, "taken over");
 }
 
-/* Somebody has asked for it again: the past is forgiven. */
+/* Somebody has asked for it again: the past is forgiven, of one that runs too. */
 static void renew(struct guard *guard, struct hand *hand, const struct kiln_hand_row *row)
 {
     bool again = row->turn != hand->row.turn;
     hand->row = *row;
     guard->changed = true;
-    if (!again || hand->pid)
-        return;
-    hand->life = (struct kiln_hand_life){.state = KILN_HAND_WAITING};
+    if (again)
+        hand->life =
+            (struct kiln_hand_life){.state = hand->pid ? hand->life.state : KILN_HAND_WAITING,
+                                    .started_s = hand->life.started_s};
 }
 
 static void read_plan(struct guard *guard)

@@ -17,12 +17,14 @@
 #include "scheduler/cli/near.h"
 #include "scheduler/cli/verbs.h"
 #include "scheduler/cli/worker_show.h"
+#include "schemas/digest.h"
 #include "schemas/names.h"
 #include "schemas/wire.h"
 #include "storage/bus.h"
 
 #define START_LIMIT_S 600 /* a large model takes minutes to load */
-#define GUARD_LIMIT_S 10
+#define HOST_SIZE 65      /* of a name that gethostname gives */
+#define HOST_SHOWN 14     /* of it in the name of a worker */
 
 /* Where the crew lives: --dir, or beside a stack's kiln.conf, or ./.kiln. */
 static int open_dir(struct kiln_cli *cli, const struct kiln_args *args, bool create,
@@ -66,18 +68,32 @@ static struct kiln_hand_row *find_row(struct kiln_crew_plan *plan, const char *n
     return NULL;
 }
 
+/* A name that is too long ends with a hash of it, since names of a fleet often differ in their last
+ * letters, and two workers must not have one name. */
+static void shorten_host(char host[HOST_SIZE])
+{
+    uint8_t digest[KILN_SHA256_SIZE];
+    char hex[5];
+    if (strlen(host) <= HOST_SHOWN)
+        return;
+    kiln_sha256(host, strlen(host), digest);
+    kiln_hex(digest, 2, hex);
+    snprintf(host + HOST_SHOWN - 5, 6, "-%s", hex);
+}
+
 /* HOST-cuda0, and HOST-cpu, HOST-cpu-1, ... for several on one device. */
 static void name_row(struct kiln_hand_row *row, unsigned number)
 {
-    char host[KILN_PROCESS_NAME_MAX] = "worker", device[32];
+    char host[HOST_SIZE] = "worker", device[32];
     (void)gethostname(host, sizeof host - 1);
     host[strcspn(host, ".")] = '\0';
+    shorten_host(host);
     size_t used = 0;
     for (const char *at = row->device; *at; at++)
         if (*at != ':')
             device[used++] = *at;
     device[used] = '\0';
-    if (!kiln_name_valid(host, strlen(host), KILN_PROCESS_NAME_MAX))
+    if (!kiln_name_valid(host, strlen(host), HOST_SHOWN))
         snprintf(host, sizeof host, "worker");
     if (number)
         snprintf(row->name, sizeof row->name, "%.14s-%.8s-%u", host, device,

@@ -22,7 +22,8 @@ PYTHON
     cat out.txt s/log/crew.log
     die "never so: $1"
 }
-host=$(hostname | cut -d. -f1 | cut -c1-14)
+host=$(hostname | cut -d. -f1)
+[ ${#host} -le 14 ] || host=${host:0:9}-$(printf %s "$host" | sha256sum | cut -c1-4)
 
 ok kiln worker ls
 says 'no workers were started'
@@ -52,6 +53,8 @@ ok kiln enqueue jobs.jsonl --batch b
 kill -9 "$pid"
 until_ls "d['$one']['state'] == 'running' and d['$one']['restarts'] == 1 and d['$one']['pid'] != $pid"
 ok kiln wait b --timeout 60
+ok kiln worker start "$one" # it runs; that it has crashed before is forgiven
+until_ls "d['$one']['restarts'] == 0"
 ok kiln worker logs "$one" --lines 3
 [ -s out.txt ] && [ "$(wc -l <out.txt)" -le 3 ] || die "not the last three lines"
 fails 66 kiln worker logs "${host}-cqu"
@@ -82,6 +85,17 @@ until_ls "d['$one']['state'] == 'running'"
 # --- a job that kills its worker: three crashes within a minute and it is given up, with the reason
 ok kiln worker stop "$two"
 until_ls "d['$two']['state'] == 'stopped' and d['$two']['pid'] == 0"
+
+# --- started again while it still ends: it comes back, and start has waited for the new one
+ok kiln worker start "$two"
+pid=$(pid_of s "$two")
+kill -STOP "$pid"
+ok kiln worker stop "$two" --no-wait
+sleep 1.2
+(sleep 2; kill -CONT "$pid") &
+ok kiln worker start "$two"
+until_ls "d['$two']['state'] == 'running' and d['$two']['pid'] not in (0, $pid)"
+ok kiln worker stop "$two"
 kill -STOP "$(pid_of s worker-0)"
 for i in 1 2 3; do
     until_ls "d['$one']['state'] == 'running'"
