@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "scheduler/cli/listing.h"
+#include "scheduler/cli/near.h"
 #include "scheduler/cli/records.h"
 #include "scheduler/cli/since.h"
 #include "scheduler/cli/verbs.h"
@@ -84,10 +85,13 @@ int kiln_verb_errors(struct kiln_cli *cli, int argc, char **argv)
         status = kiln_arg_since(cli, &args, 0, &since_ms);
     if (status)
         return status;
+    const char *batch = kiln_arg(&args, "batch");
     int rc = kiln_open_ledger(cli, &ledger, &err);
+    if (rc == 0 && batch)
+        rc = kiln_check_batch(cli, ledger, batch, &err);
     if (rc == 0)
-        rc = kiln_ledger_causes(ledger, kiln_pool(cli), kiln_arg(&args, "batch"), since_ms,
-                                list_cause, &listing, &err);
+        rc =
+            kiln_ledger_causes(ledger, kiln_pool(cli), batch, since_ms, list_cause, &listing, &err);
     kiln_ledger_close(ledger);
     if (rc == 0 && listing.rows == 0)
         kiln_say(cli, "no job is failed");

@@ -82,12 +82,14 @@ int kiln_verb_jobs(struct kiln_cli *cli, int argc, char **argv)
                           "'%s' is no state; there are queued, assigned, done, failed and "
                           "cancelled",
                           name);
+    const char *batch = kiln_arg(&args, "batch");
     int rc = kiln_open_ledger(cli, &ledger, &err);
+    if (rc == 0 && batch)
+        rc = kiln_check_batch(cli, ledger, batch, &err);
     if (rc == 0 && cli->tty_out && !cli->json)
         printf("%-10s %-9s %7s %-9s %-9s %s\n", "JOB", "STATE", "INDEX", "SIZE", "", "BATCH");
     if (rc == 0)
-        rc = kiln_ledger_jobs(ledger, kiln_pool(cli), kiln_arg(&args, "batch"), state, list_job,
-                              &listing, &err);
+        rc = kiln_ledger_jobs(ledger, kiln_pool(cli), batch, state, list_job, &listing, &err);
     kiln_text_release(&listing.line);
     kiln_ledger_close(ledger);
     return rc && rc != KILN_CANCELLED ? kiln_report(cli, &err) : 0;

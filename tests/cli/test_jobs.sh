@@ -34,6 +34,9 @@ ok kiln jobs --state failed --json
 ok kiln jobs --limit 2
 [ "$(wc -l <out.txt)" = 2 ] || die "--limit does not limit"
 fails 66 kiln jobs --batch absent
+says "there is no batch 'absent'; the nearest is 'b'"
+fails 66 kiln errors --batch absent
+says "the nearest is 'b'"
 
 # --- show: the whole record, its pictures and its latent; a batch with its refusals
 ok kiln show "$id" --json

@@ -154,4 +154,9 @@ fails 1 kiln watch bad --json
 json out.txt 'd["batch"]["failed"] == 1 and d["jobs"]["done"] == 6'
 [ ! -s err.txt ] || die "--json has something to say beside"
 fails 66 kiln watch absent
+says "there is no batch 'absent'; the nearest are '"
+batch=absent
+watch 80 24
+until_screen "there is no batch 'absent'"
+until_screen '^ended with 66'
 fails 64 kiln watch --interval 0
