@@ -28,8 +28,8 @@ int kiln_verb_whole(const char *name, const char *text, uint64_t min, uint64_t m
     uint64_t value = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value < min || value > max)
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "--%s \"%s\": expected a whole number, %" PRIu64 " to %" PRIu64, name,
-                         text, min, max);
+                         "%s%s \"%s\": expected a whole number, %" PRIu64 " to %" PRIu64,
+                         name[1] ? "--" : "-", name, text, min, max);
     *ret = value;
     return 0;
 }

@@ -36,6 +36,8 @@ for words in --bogus "--sizes 100x100" "--sizes 64" "--steps 0" "--steps 1,2,3,4
     "--at-least 101" "--device tpu" more; do
     expect 64 "$words" "${small[@]}" $words
 done
+expect 64 "no pictures" "${small[@]}" -n 0
+grep -q ': -n "0": expected' err || fail "the option is not named as it is written: $(cat err)"
 expect 64 "no model" "$worker" quality
 expect 65 "a style nobody knows" "${small[@]}" --style cubist
 grep -q 'it knows base, neon' err || fail "the styles are not named: $(cat err)"
