@@ -111,6 +111,18 @@ int kiln_ledger_order_remove(struct kiln_ledger *ledger, const char *pool, const
                             pool);
 }
 
+int kiln_ledger_order_again(struct kiln_ledger *ledger, const char *pool, const char *name,
+                            struct kiln_error *err)
+{
+    static const struct kiln_statement again = {
+        "order_again",
+        "UPDATE backfill SET error = NULL WHERE pool = $1::text AND name = $2::text"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, name);
+    return kiln_ledger_run(ledger, &again, &params, NULL, err);
+}
+
 /* --- the list -------------------------------------------------------------------------------- */
 
 #define ENDED                                                                                      \

@@ -46,6 +46,10 @@ int kiln_ledger_order_lines(struct kiln_ledger *ledger, uint64_t id,
 int kiln_ledger_order_remove(struct kiln_ledger *ledger, const char *pool, const char *name,
                              struct kiln_error *err) KILN_MUST_CHECK;
 
+/* One that stands still because of a fault is tried again; an unknown name changes nothing. */
+int kiln_ledger_order_again(struct kiln_ledger *ledger, const char *pool, const char *name,
+                            struct kiln_error *err) KILN_MUST_CHECK;
+
 struct kiln_order_row {
     uint64_t id, batch_id;
     char batch[KILN_BATCH_NAME_MAX + 1];

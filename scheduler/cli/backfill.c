@@ -124,7 +124,8 @@ static void order_text(struct kiln_text *out, const struct orders *orders,
     char text[1024], time[32];
     kiln_text_printf(out, "standing order %s  %s\n", spec->name, state_of(orders, order));
     if (order->error)
-        kiln_text_printf(out, "  stands still: %s\n", order->error);
+        kiln_text_printf(out, "  stands still: %s; mend it, then `kiln backfill resume %s`\n",
+                         order->error, spec->name);
     if (hold) {
         kiln_hold_text(hold, text, sizeof text);
         kiln_text_printf(out, "  held       %s\n", text);
@@ -259,6 +260,8 @@ static int act(struct kiln_cli *cli, const struct kiln_args *args, enum action a
     int rc = kiln_open_ledger(cli, &ledger, &err), status;
     if (rc == 0 && name)
         rc = check_name(cli, ledger, name, &err);
+    if (rc == 0 && action == RESUME)
+        rc = kiln_ledger_order_again(ledger, kiln_pool(cli), name, &err);
     if (rc)
         status = kiln_report(cli, &err);
     else if (action == PAUSE || action == RESUME)

@@ -140,6 +140,13 @@ ok kiln backfill pause long --json
 json out.txt 'd["scope"] == "order" and d["name"] == "long" and d["held"]'
 until_sql "SELECT count(*) FROM job WHERE state = 1" 0
 ok kiln backfill resume long
+
+# --- one that stands still because of a fault is tried again when somebody has mended it
+sql "UPDATE backfill SET error = 'there is no style neno' WHERE name = 'long'"
+ok kiln backfill show long
+says 'stands still: there is no style neno; mend it, then `kiln backfill resume long`' out.txt
+ok kiln backfill resume long
+json <(kiln backfill show long --json) 'd["state"] == "active" and d["error"] is None'
 for what in "--tenant ann" "--group */2/none" ""; do
     ok kiln pause $what
     ok kiln resume $what
