@@ -353,8 +353,11 @@ void kiln_weights_linear(struct kiln_weights *w, kt *slot, const char *prefix, c
 void kiln_weights_conv(struct kiln_weights *w, kt *slot, const char *prefix, const char *module,
                        int64_t out, int64_t in, int64_t kernel)
 {
-    *slot =
-        load_named(w, w->scope, prefix, module, ".weight", 4, (int64_t[]){out, in, kernel, kernel});
+    struct kt_scope *inner = kt_scope_child(w->scope);
+    kt weight =
+        load_named(w, inner, prefix, module, ".weight", 4, (int64_t[]){out, in, kernel, kernel});
+    *slot = weight ? kt_keep(w->scope, kt_conv_weight(inner, weight)) : NULL;
+    kt_scope_free(inner);
 }
 
 static int64_t pack_rows(const struct kiln_pack *pack, size_t *ret_parts)

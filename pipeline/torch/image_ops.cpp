@@ -17,11 +17,14 @@ static at::Tensor channels_last(const at::Tensor &x)
     return x.contiguous(at::MemoryFormat::ChannelsLast);
 }
 
+kt kt_conv_weight(kt_scope *s, kt weight)
+{
+    return run(s, "conv_weight", {weight}, [&] { return channels_last(weight->t); });
+}
+
 kt kt_conv2d(kt_scope *s, const struct kt_conv_args *args)
 {
     return run(s, "conv2d", {args->x, args->weight}, [&] {
-        /* Once for all: the same values, in the order in which they will be read again. */
-        args->weight->t = channels_last(args->weight->t);
         if (const auto *kernels = kiln::gpu_image_kernels(args->x->t)) {
             at::Tensor y = kernels->convolve(*args);
             if (y.defined())
@@ -34,8 +37,8 @@ kt kt_conv2d(kt_scope *s, const struct kt_conv_args *args)
                 x, {args->pad_before, args->pad_after, args->pad_before, args->pad_after});
             pad = 0;
         }
-        at::Tensor y = kiln::convolve(x, args->weight->t, kiln::maybe(args->bias), args->stride,
-                                      pad, args->dilation ? args->dilation : 1);
+        at::Tensor y = kiln::convolve(x, channels_last(args->weight->t), kiln::maybe(args->bias),
+                                      args->stride, pad, args->dilation ? args->dilation : 1);
         return args->add ? y.add_(args->add->t) : y;
     });
 }

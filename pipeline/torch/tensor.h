@@ -182,6 +182,9 @@ struct kt_conv_args {
     int pad_before, pad_after; /* zeros around height and width */
     kt add;                    /* NULL, or added to the result */
 };
+/* A weight in the order in which convolutions read it: channels last, too.  For the loader: every
+ * convolution with a weight in another order puts it in order for itself. */
+kt kt_conv_weight(struct kt_scope *s, kt weight);
 kt kt_conv2d(struct kt_scope *s, const struct kt_conv_args *args);
 kt kt_group_norm(struct kt_scope *s, kt x, int groups, kt weight, kt bias, double eps, bool silu);
 /* The same for a picture that comes in strips of rows: all of them are added to the sums, then each
