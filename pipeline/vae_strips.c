@@ -1,7 +1,7 @@
 /* vae_strips.c - the decoder's last level in strips of rows; see vae.h.
  *
  * At full size a picture of one width is the most that memory should hold: at 2048 px in bf16 128
- * channels are 1.1 GB, and in one piece the level has eight of them at its worst.  Here it has two,
+ * channels are 1.1 GB, and in one piece the level has five of them at its worst.  Here it has two,
  * and the picture at half the size:
  *
  *     half - grow -+- shortcut -----------------------(+)- x ...   kept: half, skip, h
