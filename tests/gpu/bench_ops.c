@@ -29,7 +29,7 @@
 #define COPY_RATE 4.3e12
 #define LAUNCHES 10
 #define REPLAYS 9
-#define SEARCH 24 /* ways to a product, as in the engine */
+#define SEARCH 24 /* ways to a product */
 
 static const char *filter = "";
 static int failures;
