@@ -59,6 +59,9 @@ static int set(struct kiln_cli *cli, struct kiln_ledger *ledger, const struct ki
     if (status)
         return status;
     quota.queued = (int64_t)queued;
+    if ((double)quota.queued != queued)
+        return kiln_usage(cli, "--queued is '%.40s'; jobs are counted in whole numbers",
+                          kiln_arg(args, "queued"));
     kiln_who(quota.who, sizeof quota.who);
     if (kiln_ledger_quota_set(ledger, kiln_pool(cli), &quota, &err))
         return kiln_report(cli, &err);

@@ -21,7 +21,7 @@ lines() { # TENANT FIRST LAST
 }
 
 for words in "quota" "quota drop ann" "quota set" "quota set ann" "quota set no/name --queued 3" "quota ls ann" \
-    "quota set ann --queued -1" "quota set ann --queued many" "quota set ann --gpu-seconds-day 0" \
+    "quota set ann --queued -1" "quota set ann --queued 1.5" "quota set ann --queued many" "quota set ann --gpu-seconds-day 0" \
     "quota rm ann --queued 3"; do
     fails 64 kiln $words
 done
