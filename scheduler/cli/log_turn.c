@@ -51,6 +51,8 @@ int kiln_log_turn(const char *path, int64_t max, struct kiln_error *err)
         shift(path);
     ok = ok && rename(part, first) == 0 && ftruncate(from, 0) == 0;
     int failure = errno;
+    if (!ok && to >= 0)
+        (void)unlink(part); /* half a copy would take the room that is missing */
     if (from >= 0)
         close(from);
     if (to >= 0)
