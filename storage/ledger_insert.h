@@ -8,9 +8,8 @@
 
 #include "storage/ledger_internal.h"
 
-#define KILN_INSERT_PARAMS 27 /* $1 pool; $2 to $27 one array a column, as kiln_bind_jobs fills */
-
-/* before: further parts of the WITH, each with a comma behind it; only: a WHERE for the rows.  The
+/* $1 is the pool, $2 to $27 are an array a column, as kiln_bind_jobs fills them; what follows is the
+ * caller's.  before: further parts of the WITH, each with a comma behind it; only: a WHERE for the rows.  The
  * caller ends it: the jobs that were new are the rows of `made`. */
 #define KILN_INSERT_SQL(before, only)                                                              \
     "WITH " before "made AS ("                                                                     \
