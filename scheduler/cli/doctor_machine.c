@@ -56,19 +56,22 @@ void kiln_doctor_device(struct kiln_doctor *doctor)
             check_cuda(doctor, number);
 }
 
-/* The directory of kiln.conf, where a crew would be; false if there is none. */
-static bool find_crew(const struct kiln_doctor *doctor, struct kiln_stack *stack,
-                      struct kiln_crew_plan *plan)
+static bool is_crew(const char *dir, struct kiln_stack *stack, struct kiln_crew_plan *plan)
 {
     struct kiln_error err;
     char path[PATH_MAX];
+    return access(kiln_join(path, dir, "crew.json"), R_OK) == 0 &&
+           kiln_stack_open(stack, dir, false, &err) == 0 && kiln_crew_read(stack, plan, &err) == 0;
+}
+
+/* Beside kiln.conf as in a stack, or where `kiln worker` keeps one without --dir. */
+static bool find_crew(const struct kiln_doctor *doctor, struct kiln_stack *stack,
+                      struct kiln_crew_plan *plan)
+{
     char *conf = doctor->cli->config_path ? realpath(doctor->cli->config_path, NULL) : NULL;
-    if (!conf)
-        return false;
-    *strrchr(conf, '/') = '\0';
-    bool found = access(kiln_join(path, conf, "crew.json"), R_OK) == 0 &&
-                 kiln_stack_open(stack, conf, false, &err) == 0 &&
-                 kiln_crew_read(stack, plan, &err) == 0;
+    if (conf)
+        *strrchr(conf, '/') = '\0';
+    bool found = (conf && is_crew(conf, stack, plan)) || is_crew(".kiln", stack, plan);
     free(conf);
     return found;
 }

@@ -104,4 +104,8 @@ cat >s/crew.json <<JSON
 JSON
 echo '[{"worker": "w", "state": "given_up", "reason": "5 crashes", "pid": 0, "restarts": 4, "turn": 1}]' >s/run/crew.json
 finding crew "f['verdict'] == 'bad' and 'w was given up: 5 crashes' in f['found']"
+# The same of a fleet's machine, whose settings lie elsewhere.
+mkdir -p .kiln/run etc && mv s/crew.json .kiln/ && mv s/run/crew.json .kiln/run/ && cp s/kiln.conf etc/
+KILN_CONFIG=$PWD/etc/kiln.conf
+finding crew "f['verdict'] == 'bad' and 'w was given up: 5 crashes' in f['found']"
 echo ok
