@@ -8,9 +8,9 @@
 
 #include "storage/ledger_internal.h"
 
-/* $1 is the pool, $2 to $27 are an array a column, as kiln_bind_jobs fills them; what follows is the
- * caller's.  before: further parts of the WITH, each with a comma behind it; only: a WHERE for the rows.  The
- * caller ends it: the jobs that were new are the rows of `made`. */
+/* $1 is the pool, $2 to $27 are an array a column, as kiln_bind_jobs fills them; what follows is
+ * the caller's.  before: further parts of the WITH, each with a comma behind it; only: a WHERE for
+ * the rows.  The caller ends it: the jobs that were new are the rows of `made`. */
 #define KILN_INSERT_SQL(before, only)                                                              \
     "WITH " before "made AS ("                                                                     \
     "  INSERT INTO job (pool, batch_id, key, token, custom_id, index, prompt, negative_prompt,"    \
