@@ -48,7 +48,7 @@ build --template 'a drawn fox' --set size=64x64 --set steps=4
 counts '1, 1, 0, 0, 0'
 build --template 'a drawn fox' --set size=64x128
 counts '1, 0, 0, 0, 1'
-build --template 'a drawn fox' --set size=64x64 --loras ink:0.5
+build --template 'a drawn fox' --set size=64x64 --loras neon:0.5
 counts '1, 0, 0, 0, 1'
 build --template 'a drawn fox' --set size=64x64 --set seed=7-9
 counts '3, 0, 0, 0, 3'
