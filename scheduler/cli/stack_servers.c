@@ -203,6 +203,8 @@ static int create_database(struct kiln_stack *stack, struct kiln_cli *cli, const
     if (rc) {
         kiln_process_tail(cli, stack, "postgres");
         nftw(fresh, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    } else {
+        remove_unfinished(parent); /* what such an initdb wrote since the first time */
     }
     return rc;
 }
