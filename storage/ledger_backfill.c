@@ -6,8 +6,6 @@
 
 #include "storage/ledger_internal.h"
 
-#define MS(column) "(extract(epoch FROM " column ") * 1000)::bigint"
-
 int kiln_ledger_order_add(struct kiln_ledger *ledger, const char *pool,
                           const struct kiln_order_spec *spec, uint64_t *ret_id,
                           struct kiln_error *err)
@@ -129,16 +127,32 @@ int kiln_ledger_order_again(struct kiln_ledger *ledger, const char *pool, const 
     "(coalesce(o.made >= o.until_jobs, false) OR coalesce(o.until_at <= now(), false)"             \
     " OR (o.seed_fixed AND o.cursor >= o.pass_jobs))"
 
+#define UNTIL MS("o.until_at")
+#define TIMES MS("o.created_at") ", " MS("o.topped_at") ", " MS("o.due_at")
+
+/* Whether something holds it back: everything, all standing orders, or itself by word or window. */
+#define HELD                                                                                       \
+    "EXISTS (SELECT FROM hold h WHERE h.pool = o.pool AND h.held AND (h.scope IN ('all',"          \
+    " 'backfill') OR (h.scope IN ('order', 'window') AND h.name = o.name)))"
+
+/* GPU-seconds of its pictures and of its latents without pictures. */
+#define SPENT                                                                                      \
+    "(SELECT coalesce(sum(text_ms + denoise_ms + decode_ms), 0)::float8 / 1000 FROM image i"       \
+    " WHERE i.batch_id = o.batch_id) + (SELECT coalesce(sum(gpu_ms), 0)::float8 / 1000"            \
+    " FROM latent l JOIN job j ON j.id = l.job_id"                                                 \
+    " WHERE j.batch_id = o.batch_id AND l.gpu_ms IS NOT NULL)"
+
+/* How many jobs of its batch are in each state, in the order of enum kiln_job_state. */
+#define JOBS                                                                                       \
+    "SELECT coalesce(sum(queued), 0)::bigint, coalesce(sum(assigned), 0)::bigint,"                 \
+    " coalesce(sum(done), 0)::bigint, coalesce(sum(failed), 0)::bigint,"                           \
+    " coalesce(sum(cancelled), 0)::bigint FROM batch_tally WHERE batch_id = o.batch_id"
+
 struct listing {
     kiln_each_order *each;
     void *arg;
     bool any;
 };
-
-static int window_of(const PGresult *rows, int row, int column)
-{
-    return kiln_row_text(rows, row, column) ? (int)kiln_row_i64(rows, row, column) : -1;
-}
 
 static int list_order(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
@@ -154,8 +168,8 @@ static int list_order(void *arg, const PGresult *rows, int row, struct kiln_erro
                  .until_jobs = kiln_row_u64(rows, row, 10),
                  .until_ms = kiln_row_i64(rows, row, 11),
                  .rate = kiln_row_double(rows, row, 12),
-                 .window_from = window_of(rows, row, 13),
-                 .window_to = window_of(rows, row, 14),
+                 .window_from = kiln_row_minute(rows, row, 13),
+                 .window_to = kiln_row_minute(rows, row, 14),
                  .seed_fixed = kiln_row_bool(rows, row, 15)},
         .cursor = kiln_row_u64(rows, row, 16),
         .made = kiln_row_u64(rows, row, 17),
@@ -183,33 +197,12 @@ int kiln_ledger_orders(struct kiln_ledger *ledger, const char *pool, const char 
     static const struct kiln_statement orders = {
         "orders",
         "SELECT o.id, o.batch_id, b.name, o.name, o.who, o.overrides, o.width, o.height,"
-        " o.pass_jobs, o.mark, o.until_jobs, " MS(
-            "o.until_at") ", o.rate, o.window_from,"
-                          " o.window_to, o.seed_fixed, o.cursor, o.made,"
-                          " (SELECT count(*) FROM backfill_line WHERE backfill_id = o.id), o.error,"
-                          " " MS("o.created_at") ", " MS("o.topped_at") ", " MS(
-                              "o.due_at") ", " ENDED ","
-                                          " EXISTS (SELECT FROM hold h WHERE h.pool = o.pool AND "
-                                          "h.held AND (h.scope IN"
-                                          "  ('all', 'backfill') OR (h.scope IN ('order', "
-                                          "'window') AND h.name = o.name))),"
-                                          " (SELECT coalesce(sum(text_ms + denoise_ms + "
-                                          "decode_ms), 0)::float8 / 1000 FROM image i"
-                                          "  WHERE i.batch_id = o.batch_id) + (SELECT "
-                                          "coalesce(sum(gpu_ms), 0)::float8 / 1000"
-                                          "  FROM latent l JOIN job j ON j.id = l.job_id WHERE "
-                                          "j.batch_id = o.batch_id"
-                                          "  AND l.gpu_ms IS NOT NULL), t.*"
-                                          " FROM backfill o JOIN batch b ON b.id = o.batch_id, "
-                                          "LATERAL (SELECT"
-                                          "  coalesce(sum(queued), 0)::bigint, "
-                                          "coalesce(sum(assigned), 0)::bigint,"
-                                          "  coalesce(sum(done), 0)::bigint, coalesce(sum(failed), "
-                                          "0)::bigint,"
-                                          "  coalesce(sum(cancelled), 0)::bigint FROM batch_tally "
-                                          "WHERE batch_id = o.batch_id) t"
-                                          " WHERE o.pool = $1::text AND ($2::text IS NULL OR "
-                                          "o.name = $2) ORDER BY o.name"};
+        " o.pass_jobs, o.mark, o.until_jobs, " UNTIL ", o.rate, o.window_from, o.window_to,"
+        " o.seed_fixed, o.cursor, o.made,"
+        " (SELECT count(*) FROM backfill_line WHERE backfill_id = o.id), o.error, " TIMES ", " ENDED
+        ", " HELD ", " SPENT ", t.* FROM backfill o JOIN batch b ON b.id = o.batch_id,"
+        " LATERAL (" JOBS ") t WHERE o.pool = $1::text AND ($2::text IS NULL OR o.name = $2)"
+        " ORDER BY o.name"};
     struct kiln_params params = {0};
     struct listing listing = {each, arg, false};
     kiln_bind_text(&params, pool);

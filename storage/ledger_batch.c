@@ -16,7 +16,6 @@
 #include "storage/ledger_internal.h"
 
 #define PAGE 2000 /* jobs */
-#define MS(column) "(extract(epoch FROM " column ") * 1000)::bigint"
 
 bool kiln_batch_ended(const struct kiln_batch_row *batch)
 {

@@ -5,7 +5,6 @@
 
 #include "storage/ledger_internal.h"
 
-#define MS(column) "(extract(epoch FROM " column ") * 1000)::bigint"
 
 static const char *const scope_names[KILN_SCOPE_COUNT] = {"all",   "backfill", "order", "tenant",
                                                           "group", "window",   "quota"};

@@ -23,6 +23,9 @@
 /* First half of the advisory lock's key that the leader holds; hashtext(pool) is the second. */
 #define KILN_LEADER_LOCK 0x4b696c6e
 
+/* In a statement: a timestamptz as milliseconds since 1970. */
+#define MS(column) "(extract(epoch FROM " column ") * 1000)::bigint"
+
 struct kiln_statement {
     const char *name; /* unique; one the server knows it by */
     const char *sql;
@@ -114,6 +117,7 @@ int64_t kiln_row_i64(const PGresult *rows, int row, int column); /* 0 for SQL NU
 uint64_t kiln_row_u64(const PGresult *rows, int row, int column);
 double kiln_row_double(const PGresult *rows, int row, int column);
 bool kiln_row_bool(const PGresult *rows, int row, int column);
+int kiln_row_minute(const PGresult *rows, int row, int column); /* of a day; -1 for SQL NULL */
 /* Copies into a fixed array; cut at size - 1; "" for SQL NULL. */
 void kiln_row_copy(const PGresult *rows, int row, int column, char *out, size_t size);
 

@@ -9,7 +9,6 @@
 #include "storage/ledger.h"
 #include "storage/ledger_internal.h"
 
-#define MS(column) "(extract(epoch FROM " column ") * 1000)::bigint"
 #define SINCE(number) "to_timestamp($" #number "::bigint / 1000.0)"
 
 /* --- usage ----------------------------------------------------------------------------------- */

@@ -10,7 +10,6 @@
 
 #include "storage/ledger_internal.h"
 
-#define MS(column) "(extract(epoch FROM " column ") * 1000)::bigint"
 #define TALLY                                                                                      \
     "coalesce(sum(t.queued), 0)::bigint, coalesce(sum(t.assigned), 0)::bigint, "                   \
     "coalesce(sum(t.done), 0)::bigint, coalesce(sum(t.failed), 0)::bigint, "                       \

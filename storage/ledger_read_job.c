@@ -11,7 +11,6 @@
 #include "storage/ledger_internal.h"
 #include "storage/ledger_read.h"
 
-#define MS(column) "(extract(epoch FROM " column ") * 1000)::bigint"
 #define ROW_COLUMNS                                                                                \
     KILN_JOB_COLUMNS                                                                               \
     ", j.worker, j.assignment, j.tries, j.crashes, j.error_code, j.error, " MS(                    \

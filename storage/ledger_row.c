@@ -31,6 +31,11 @@ bool kiln_row_bool(const PGresult *rows, int row, int column)
     return PQgetvalue(rows, row, column)[0] == 't';
 }
 
+int kiln_row_minute(const PGresult *rows, int row, int column)
+{
+    return PQgetisnull(rows, row, column) ? -1 : (int)kiln_row_i64(rows, row, column);
+}
+
 void kiln_row_copy(const PGresult *rows, int row, int column, char *out, size_t size)
 {
     snprintf(out, size, "%s", PQgetvalue(rows, row, column));

@@ -17,11 +17,6 @@ struct listing {
     void *arg;
 };
 
-static int window_of(const PGresult *rows, int row, int column)
-{
-    return kiln_row_text(rows, row, column) ? (int)kiln_row_i64(rows, row, column) : -1;
-}
-
 static int list_due(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
     const struct listing *listing = arg;
@@ -33,8 +28,8 @@ static int list_due(void *arg, const PGresult *rows, int row, struct kiln_error 
                                  .overrides = kiln_row_text(rows, row, 6),
                                  .width = (uint32_t)kiln_row_u64(rows, row, 7),
                                  .height = (uint32_t)kiln_row_u64(rows, row, 8),
-                                 .window_from = window_of(rows, row, 9),
-                                 .window_to = window_of(rows, row, 10),
+                                 .window_from = kiln_row_minute(rows, row, 9),
+                                 .window_to = kiln_row_minute(rows, row, 10),
                                  .seed_fixed = kiln_row_bool(rows, row, 11),
                                  .closed = kiln_row_bool(rows, row, 12)};
     kiln_row_copy(rows, row, 5, due.name, sizeof due.name);

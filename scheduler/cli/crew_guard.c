@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "scheduler/cli/crew.h"
+#include "scheduler/cli/programs.h"
 #include "scheduler/cli/verbs.h"
 
 #define GUARD "crew"
@@ -124,22 +125,15 @@ static void start_hand(struct guard *guard, struct hand *hand)
 /* The last line of its log, for the reason. */
 static void last_words(const struct guard *guard, const struct hand *hand, char *out, size_t size)
 {
-    char path[PATH_MAX], text[1024];
+    char path[PATH_MAX];
     snprintf(path, sizeof path, "%.*s/log/%s.log", PATH_MAX - 64, guard->stack->dir,
              hand->row.name);
     FILE *file = fopen(path, "re");
     out[0] = '\0';
     if (!file)
         return;
-    if (fseek(file, -(long)sizeof text + 1, SEEK_END) != 0)
-        rewind(file);
-    size_t len = fread(text, 1, sizeof text - 1, file);
+    kiln_last_line(file, out, size);
     fclose(file);
-    while (len > 0 && text[len - 1] == '\n')
-        len--;
-    text[len] = '\0';
-    const char *line = strrchr(text, '\n');
-    snprintf(out, size, "%.*s", (int)size - 1, line ? line + 1 : text);
 }
 
 /* It has ended: as it was told to, or by itself. */

@@ -92,18 +92,17 @@ int kiln_child_start(struct kiln_child *child, char *const *argv, char *const *e
     return 0;
 }
 
-/* The last line that it said, "" if nothing. */
-static void last_words(FILE *complaints, char *out, size_t size)
+void kiln_last_line(FILE *file, char *out, size_t size)
 {
     char text[TAIL_BYTES + 1];
-    if (fseek(complaints, -TAIL_BYTES, SEEK_END) != 0)
-        rewind(complaints);
-    size_t len = fread(text, 1, TAIL_BYTES, complaints);
+    if (fseek(file, -TAIL_BYTES, SEEK_END) != 0)
+        rewind(file);
+    size_t len = fread(text, 1, TAIL_BYTES, file);
     while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == ' '))
         len--;
     text[len] = '\0';
     const char *line = strrchr(text, '\n');
-    snprintf(out, size, "%s", line ? line + 1 : text);
+    snprintf(out, size, "%.*s", (int)size - 1, line ? line + 1 : text);
 }
 
 void kiln_child_drop(struct kiln_child *child)
@@ -133,7 +132,7 @@ int kiln_child_end(struct kiln_child *child, double limit_s, struct kiln_error *
         kiln_sleep_s((double)pause_ms / 1e3);
     }
     child->pid = 0;
-    last_words(child->complaints, words, sizeof words);
+    kiln_last_line(child->complaints, words, sizeof words);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         rc = kiln_fail(err, KILN_IO, "%s ended with status %d%s%s", child->name,
                        WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),

@@ -30,4 +30,7 @@ int kiln_child_end(struct kiln_child *child, double limit_s,
 /* For the way out: kills it if it is still there. */
 void kiln_child_drop(struct kiln_child *child);
 
+/* The last line of a file into out[size], cut to the end of a long one; "" if there is none. */
+void kiln_last_line(FILE *file, char *out, size_t size);
+
 #endif

@@ -2,6 +2,7 @@
 #
 # kiln        the command of this build, with settings of the outside world taken away
 # ok, fails   run a command that must succeed, or must end with a given status
+# sql, until_sql   asks the ledger of $KILN_CONFIG, or until the answer is the one that is wanted
 # json FILE EXPRESSION   checks a Python expression over the parsed file (d; a list for JSON lines)
 set -u
 case ${BUILD:-build} in /*) kiln_bin=${BUILD} ;; *) kiln_bin=$KILN_SOURCE/${BUILD:-build} ;; esac
@@ -62,3 +63,13 @@ trap stop_stacks EXIT
 
 pid_of() { cat "$1/run/$2.pid"; }
 alive() { [ -n "$(tr -d '\0' 2>/dev/null <"/proc/$1/cmdline")" ]; } # a zombie has none
+
+sql() { psql -qAtX "$(sed -n 's/^postgres = //p' "$KILN_CONFIG")" -c "$1"; }
+until_sql() { # SQL WANTED
+    local i
+    for i in $(seq 300); do
+        [ "$(sql "$1")" = "$2" ] && return
+        sleep 0.1
+    done
+    die "'$1' is $(sql "$1") and not $2"
+}

@@ -6,7 +6,6 @@ chmod 711 .
 stacks+=(s)
 ok kiln up --dir s --engine testcard
 export KILN_CONFIG=$PWD/s/kiln.conf
-sql() { psql -qAtX "$(sed -n 's/^postgres = //p' "$KILN_CONFIG")" -c "$1"; }
 build() { ok kiln cache build "$@" --json; }
 counts() { json out.txt "(d['wanted'], d['stored'], d['waiting'], d['failed'], d['ordered']) == ($1)"; }
 

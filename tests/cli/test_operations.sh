@@ -5,7 +5,6 @@ chmod 711 .
 stacks+=(s)
 ok kiln up --dir s --engine testcard
 export KILN_CONFIG=$PWD/s/kiln.conf
-sql() { psql -qAtX "$(sed -n 's/^postgres = //p' "$KILN_CONFIG")" -c "$1"; }
 
 # --- nothing is there
 ok kiln batches --json

@@ -6,14 +6,6 @@ chmod 711 .
 stacks+=(s)
 ok kiln up --dir s --engine testcard
 export KILN_CONFIG=$PWD/s/kiln.conf
-sql() { psql -qAtX "$(sed -n 's/^postgres = //p' "$KILN_CONFIG")" -c "$1"; }
-until_sql() { # SQL WANTED
-    for i in $(seq 300); do
-        [ "$(sql "$1")" = "$2" ] && return
-        sleep 0.1
-    done
-    die "'$1' is $(sql "$1") and not $2"
-}
 lines() { # TENANT FIRST LAST
     for i in $(seq "$2" "$3"); do
         echo "{\"prompt\": \"p$i @step_ms=5\", \"width\": 64, \"height\": 64, \"steps\": 2, \"tenant\": \"$1\"}"

@@ -12,7 +12,6 @@ RANDOM=${KILN_SOAK_SEED:-7}
 short="--lease-s 2 --heartbeat-s 0.5 --hold-s 2"
 ok kiln up --dir s --engine testcard --workers 2 $short
 export KILN_CONFIG=$PWD/s/kiln.conf
-sql() { psql -qAtX "$(sed -n 's/^postgres = //p' "$KILN_CONFIG")" -c "$1"; }
 store=$(sed -n 's/^store = file:\/\///p' "$KILN_CONFIG")
 
 # The most that ever waited or ran of each order: looked at whenever an order is topped up.

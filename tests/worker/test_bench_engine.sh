@@ -1,23 +1,9 @@
 #!/bin/bash
 # `kiln bench engine` keeps its contract: table, JSON, random weights, exit codes.  What it measures
 # is the business of a machine with a GPU.
-set -u
-worker=$BUILD/kiln-worker kiln=$BUILD/kiln
-case $BUILD in /*) ;; *) worker=$KILN_SOURCE/$worker kiln=$KILN_SOURCE/$kiln ;; esac
-[ -e "${LIBTORCH:-}/lib/libtorch_cpu.so" ] || { echo "skip: no LibTorch"; exit 77; }
+. "$KILN_SOURCE/tests/worker/lib.sh"
 sketch=$KILN_SOURCE/pipeline/models/sketch
 full=$KILN_SOURCE/scripts/bench/z-image-turbo
-bad=0
-fail() { echo "FAIL: $*"; bad=$((bad + 1)); }
-# expect STATUS NAME COMMAND...: runs it, keeps its output in out and err.
-expect() {
-    local want=$1 name=$2
-    shift 2
-    "$@" >out 2>err </dev/null
-    local got=$?
-    [ $got = "$want" ] || fail "$name: status $got, not $want: $(head -c 300 err)"
-    [ "$want" = 0 ] || [ -s err ] || fail "$name: no message"
-}
 
 # Small and quick: the verb, not the engine.
 quick=(--sizes 64 --steps 1 --repeat 1 --warmup 0 --image-repeat 1)

@@ -1,23 +1,9 @@
 #!/bin/bash
 # `kiln bench quality` keeps its contract: table, JSON, wrong pictures, exit codes.  What the demo
 # model reaches is the business of tests/quality/test_accuracy.sh.
-set -u
-worker=$BUILD/kiln-worker kiln=$BUILD/kiln
-case $BUILD in /*) ;; *) worker=$KILN_SOURCE/$worker kiln=$KILN_SOURCE/$kiln ;; esac
-[ -e "${LIBTORCH:-}/lib/libtorch_cpu.so" ] || { echo "skip: no LibTorch"; exit 77; }
+. "$KILN_SOURCE/tests/worker/lib.sh"
 lists=$KILN_SOURCE/tests/quality
 quality=("$worker" quality --model "$KILN_SOURCE/pipeline/models/sketch" --judge "$KILN_SOURCE/pipeline/models/judge")
-bad=0
-fail() { echo "FAIL: $*"; bad=$((bad + 1)); }
-# expect STATUS NAME COMMAND...: runs it, keeps its output in out and err.
-expect() {
-    local want=$1 name=$2
-    shift 2
-    "$@" >out 2>err </dev/null
-    local got=$?
-    [ $got = "$want" ] || fail "$name: status $got, not $want: $(head -c 300 err)"
-    [ "$want" = 0 ] || [ -s err ] || fail "$name: no message"
-}
 
 # Small and quick: the verb, not the model.
 small=("${quality[@]}" --prompts "$lists/held.jsonl" --sizes 64x64 --steps 1 -n 2)

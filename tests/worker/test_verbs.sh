@@ -1,23 +1,9 @@
 #!/bin/bash
 # `kiln-worker render` and `tokenize` as design and scripts call them: outputs, determinism, exit
 # codes of every kind of mistake.  Needs LibTorch and the tiny model of tests/golden.
-set -u
-worker=$BUILD/kiln-worker
-case $worker in /*) ;; *) worker=$KILN_SOURCE/$worker ;; esac
+. "$KILN_SOURCE/tests/worker/lib.sh"
 model=$KILN_SOURCE/tests/golden/models/plain
 lora=$KILN_SOURCE/tests/golden/loras/peft.safetensors
-[ -e "${LIBTORCH:-}/lib/libtorch_cpu.so" ] || { echo "skip: no LibTorch"; exit 77; }
-bad=0
-fail() { echo "FAIL: $*"; bad=$((bad + 1)); }
-# expect STATUS NAME COMMAND...: runs it, keeps its output in out and err.
-expect() {
-    local want=$1 name=$2
-    shift 2
-    "$@" >out 2>err </dev/null
-    local got=$?
-    [ $got = "$want" ] || fail "$name: status $got, not $want: $(head -c 300 err)"
-    [ "$want" = 0 ] || [ -s err ] || fail "$name: no message"
-}
 draw() { # draw OUT [options]
     local out=$1
     shift

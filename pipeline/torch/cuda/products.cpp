@@ -57,7 +57,7 @@ static std::optional<gemm_choice> first_proposal(const gemm &product)
     return ways.empty() ? std::nullopt : std::make_optional(gemm_choice{ways[0], ""});
 }
 
-/* The way of all shapes up to the next tile: known, kept in the file, or searched for now. */
+/* The way of all shapes up to the next tile: known, kept in the file, or found by a search. */
 static std::optional<gemm_choice> of_class(const gemm &product, int device)
 {
     gemm_shape shape = product.shape();
