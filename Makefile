@@ -200,7 +200,7 @@ install: all
 	for unit in scripts/systemd/*.service scripts/systemd/*.target scripts/systemd/*.timer; do \
 	  sed 's#/usr/local/#$(PREFIX)/#' "$$unit" > $(DESTDIR)$(PREFIX)/lib/systemd/system/"$${unit##*/}" || exit 1; done
 	install -m 644 scripts/systemd/kiln.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/kiln.conf
-	install -m 644 README.md OPERATIONS.md $(DESTDIR)$(PREFIX)/share/doc/kiln/
+	install -m 644 README.md scripts/OPERATIONS.md $(DESTDIR)$(PREFIX)/share/doc/kiln/
 	install -m 644 scripts/completion/kiln.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/kiln
 	for model in sketch judge; do ! test -d pipeline/models/$$model || \
 	  { cp -r pipeline/models/$$model $(DESTDIR)$(PREFIX)/share/kiln/models/ && \

@@ -4,7 +4,7 @@
 . "$KILN_SOURCE/tests/cli/lib.sh"
 chmod 711 .
 stacks+=(s)
-page=$source_dir/OPERATIONS.md
+page=$source_dir/scripts/OPERATIONS.md
 
 # --- verbs and options: what is indented, piece by piece, without its comment
 grep '^    ' "$page" | sed -e 's/  *#.*//' -e 's/ && /\n/g' -e 's/; /\n/g' | sed 's/^ *//' | grep '^kiln ' >commands.txt
