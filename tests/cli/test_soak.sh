@@ -1,14 +1,16 @@
 #!/bin/bash
 # A fleet that fills itself while things happen to it: standing orders, the latent cache and people's
 # batches at once, while schedulers and workers are killed, drained and restarted, orders paused and
-# resumed.  KILN_SOAK_S seconds of that (8); KILN_SOAK_S=1800 is the long form.  In the end nothing
-# is lost, the ledger and the store agree to the byte, no mark was exceeded, no prompt was drawn
-# twice with a seed, and no job of a person waited behind more than one batch of backfill.
-. "$KILN_SOURCE/tests/cli/lib.sh"
-chmod 711 .
-stacks+=(s)
+# resumed.  In the end nothing is lost, the ledger and the store agree to the byte, no mark was
+# exceeded, no prompt was drawn twice with a seed, and no job of a person waited behind more than one
+# batch of backfill.  KILN_SOAK_S seconds of that (8); the long form is
+#
+#     KILN_SOAK_S=1800 TEST_TIMEOUT=3600 make test T=test_soak
 seconds=${KILN_SOAK_S:-8}
 RANDOM=${KILN_SOAK_SEED:-7}
+. "$KILN_SOURCE/tests/cli/lib.sh" # which takes KILN_* variables away
+chmod 711 .
+stacks+=(s)
 short="--lease-s 2 --heartbeat-s 0.5 --hold-s 2"
 ok kiln up --dir s --engine testcard --workers 2 $short
 export KILN_CONFIG=$PWD/s/kiln.conf
