@@ -60,10 +60,11 @@ typedef struct DiffusionZOutput {
     int32_t latent_channels, latent_height, latent_width; /* 16, height/8, width/8 for Z-Image */
 } DiffusionZOutput;
 
-/* They add up to the call's.  On a GPU an item is decoded beside the steps of the next one: that is
- * within denoise_ms, and decode_ms is what was left to wait for after the last step. */
+/* The first four add up to the call's.  On a GPU an item is decoded beside the steps of the next
+ * one: that is within denoise_ms, and decode_ms is what was left to wait for after the last step. */
 typedef struct DiffusionZTimes {
     double lora_ms, text_ms, denoise_ms, decode_ms;
+    double device_ms; /* of the call, by the device's own clock: it was drawing (torch/clock.h) */
 } DiffusionZTimes;
 
 /* As diffusionz_init, with all options; 0 or a code, text in diffusionz_last_error(). */

@@ -63,6 +63,7 @@ static const char *weights_in(char path[PATH_MAX], const char *dir, const char *
 
 static int load_parts(struct kiln_engine *e, const char *dir, bool drawn, struct kiln_error *err)
 {
+    const enum kt_dtype matrices = e->e4m3 ? KT_E4M3 : e->dtype;
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/tokenizer", dir);
     int code = kiln_tokenizer_open(path, &e->tokenizer, err);
@@ -74,12 +75,12 @@ static int load_parts(struct kiln_engine *e, const char *dir, bool drawn, struct
     if (code)
         return code;
     code = kiln_text_encoder_load(weights_in(path, dir, "text_encoder", drawn), &e->config.text,
-                                  e->weights, e->dtype, &e->text_encoder, err);
+                                  e->weights, matrices, &e->text_encoder, err);
     if (code)
         return code;
     code = kiln_transformer_load(weights_in(path, dir, "transformer", drawn),
-                                 &e->config.transformer, e->weights, e->e4m3 ? KT_E4M3 : e->dtype,
-                                 &e->params, &e->transformer, err);
+                                 &e->config.transformer, e->weights, matrices, &e->params,
+                                 &e->transformer, err);
     if (code)
         return code;
     code = kiln_vae_load(weights_in(path, dir, "vae", drawn), &e->config.vae, e->weights, e->dtype,
@@ -115,7 +116,8 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool drawn,
     e->weights = kt_scope_new(e->device);
     e->features = kiln_feature_cache_new();
     e->graphs = kiln_graph_cache_new(e->device);
-    if (!e->dir || !e->weights || !e->features || !e->graphs)
+    e->clock = kt_clock_new(e->device);
+    if (!e->dir || !e->weights || !e->features || !e->graphs || !e->clock)
         return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the model", o->model_path);
     code = load_parts(e, o->model_path, drawn, err);
     if (code)
@@ -156,6 +158,7 @@ void kiln_engine_close(struct kiln_engine *e)
     if (!e)
         return;
     kiln_graph_cache_free(e->graphs);
+    kt_clock_free(e->clock);
     kt_scope_free(e->times_scope);
     kiln_loras_free(e->loras);
     kiln_feature_cache_free(e->features);

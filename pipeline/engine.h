@@ -23,6 +23,7 @@
 #include "pipeline/sampler.h"
 #include "pipeline/text_encoder.h"
 #include "pipeline/tokenizer.h"
+#include "pipeline/torch/clock.h"
 #include "pipeline/transformer.h"
 #include "pipeline/vae.h"
 #include "schemas/error.h"
@@ -36,7 +37,7 @@ struct kiln_engine {
     char hash[KILN_MODEL_HASH_LEN + 1];
     int device, threads;
     enum kt_dtype dtype;      /* of activations and plain weights */
-    bool e4m3;                /* the transformer's large matrices are rows of 8-bit floats */
+    bool e4m3;                /* the large matrices of transformer and text encoder are 8-bit rows */
     struct kt_scope *weights; /* owns every tensor of the model */
     struct kiln_tokenizer *tokenizer;
     struct kiln_text_encoder *text_encoder;
@@ -53,6 +54,7 @@ struct kiln_engine {
     /* Latents from these sizes on take all the memory there is, and are decoded in strips; 0: none
      * has been found to. */
     int64_t tight_pixels, strip_pixels;
+    struct kt_clock *clock;         /* of the device's work */
     char note[KILN_ERROR_TEXT_MAX]; /* of diffusionz_note */
 };
 

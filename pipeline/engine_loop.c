@@ -124,7 +124,9 @@ static int ask_once(struct kiln_run *r, struct kiln_item *item, bool side, ask_f
 {
     struct kt_scope *base = kt_scope_new(r->e->device);
     struct kt_scope *s = side ? kt_scope_side(base) : kt_scope_child(base);
+    int piece = kt_clock_begin(r->e->clock, side);
     fn(r, s, item, arg);
+    kt_clock_end(r->e->clock, piece);
     int code = kt_scope_check(s, err);
     kt_scope_free(s);
     kt_scope_free(base);

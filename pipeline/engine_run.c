@@ -288,6 +288,7 @@ int kiln_engine_run(struct kiln_engine *e, const DiffusionZBatch *batch,
         if (code)
             diffusionz_release_outputs(outputs, batch->item_count);
     }
+    r->times.device_ms = kt_clock_take(e->clock);
     if (ret_times && !code)
         *ret_times = r->times;
     free(r);

@@ -137,12 +137,14 @@ void kiln_text_wait(struct kiln_run *r)
 
 void kiln_text_prepare(struct kiln_run *r)
 {
+    int piece = kt_clock_begin(r->e->clock, false);
     encode_fresh(r);
     for (int i = 0; i < r->batch->item_count; i++)
         if (kiln_item_alive(&r->items[i])) {
             prepare_item(r, i);
             (void)kiln_item_alive(&r->items[i]);
         }
+    kt_clock_end(r->e->clock, piece);
     struct kt_scope *s = kt_scope_new(r->e->device);
     r->text_mark = kt_fetch_start(s, kt_zeros(s, KT_F32, 1, (int64_t[]){1}));
     kt_scope_free(s);

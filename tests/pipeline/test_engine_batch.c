@@ -158,6 +158,8 @@ static void latents_without_a_picture(void **state)
     assert_int_equal(out.latent_channels, 16);
     assert_int_equal(out.latent_height, SIDE / 8);
     assert_int_equal(out.latent_width, SIDE / 8);
+    assert_true(times.device_ms > 0);
+    assert_true(times.device_ms <= times.text_ms + times.denoise_ms + times.decode_ms + 0.1);
     assert_float_equal(out.sigmas[0], 1.0, 1e-6);
     assert_true(out.sigmas[0] > out.sigmas[1] && out.sigmas[1] > out.sigmas[2]);
     run(items, 1, &picture);

@@ -37,7 +37,8 @@ static int draw(struct kiln_engine *engine, const DiffusionZBatch *batch, Diffus
     (void)engine;
     (void)err;
     memset(outputs, 0, (size_t)batch->item_count * sizeof *outputs);
-    *ret_times = (DiffusionZTimes){.lora_ms = batch->lora_count ? 50 : 0, .denoise_ms = 100};
+    *ret_times = (DiffusionZTimes){
+        .lora_ms = batch->lora_count ? 50 : 0, .denoise_ms = 100, .device_ms = 100};
     sim_sleep(batch->lora_count ? 50 * SIM_MS : 0);
     for (int32_t step = 0; step < batch->num_steps; step++) {
         sim_sleep(sim_between(20, 120) * SIM_MS * batch->item_count);
