@@ -125,9 +125,9 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
 /* --- its end --------------------------------------------------------------------------------- */
 
 /* $1 batch id, $2 key to start after, $3 how many.  Foreign keys are checked when the statement
- * ends, so the order of the deletions does not matter.  A done job whose picture was removed
- * before (ledger_garbage.c) is in the accounts already.  The counters follow each page: a removal
- * that stops half-way leaves sums that are still those of the rows. */
+ * ends, so the order of the deletions does not matter.  A done job whose picture or latent
+ * was removed before (ledger_garbage.c) is in the accounts already.  The counters follow each page:
+ * a removal that stops half-way leaves sums that are still those of the rows. */
 #define REMOVE_SQL                                                                                 \
     "WITH page AS (SELECT id, key FROM job WHERE batch_id = $1::bigint AND key > $2::text"         \
     "  AND state IN (2, 3, 4) ORDER BY key LIMIT $3::integer FOR UPDATE"                           \
@@ -144,7 +144,7 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
     "  SELECT pool, tenant, (finished_at AT TIME ZONE 'UTC')::date, count(*), count(i.job_id),"    \
     "    coalesce(sum(i.gpu_seconds), 0) + coalesce(sum(l.gpu_seconds), 0) FROM jobs"              \
     "  LEFT JOIN images i ON i.job_id = jobs.id LEFT JOIN latents l ON l.job_id = jobs.id"         \
-    "  WHERE state = 2 AND (i.job_id IS NOT NULL OR kind = 1)"                                     \
+    "  WHERE state = 2 AND (i.job_id IS NOT NULL OR (kind = 1 AND l.job_id IS NOT NULL))"          \
     "  GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"                                                          \
     "  ON CONFLICT (pool, tenant, day) DO UPDATE SET jobs = u.jobs + excluded.jobs,"               \
     "    pictures = u.pictures + excluded.pictures,"                                               \

@@ -14,7 +14,7 @@
 #include "storage/ledger_internal.h"
 
 #define JOBS_PAGE 2000
-#define PICTURES_PAGE 200
+#define DROP_PAGE 200
 
 static_assert(KILN_JOB_DONE == 2 && KILN_JOB_FAILED == 3 && KILN_JOB_CANCELLED == 4,
               "the numbers in the statements");
@@ -196,9 +196,46 @@ int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int
     return 0;
 }
 
-int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const char *pool, int64_t age_s,
-                              bool dry_run, uint64_t *cursor, kiln_each_dropped *each, void *arg,
-                              uint64_t *ret_pictures, bool *ret_more, struct kiln_error *err)
+/* What the accounts keep of rows that go; `gone` has pool, tenant, day, pictures, gpu_seconds. */
+#define KEPT                                                                                       \
+    "kept AS (INSERT INTO usage_removed AS u (pool, tenant, day, jobs, pictures, gpu_seconds)"     \
+    "  SELECT pool, tenant, day, count(*), sum(pictures), coalesce(sum(gpu_seconds), 0) FROM gone" \
+    "  GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"                                                          \
+    "  ON CONFLICT (pool, tenant, day) DO UPDATE SET jobs = u.jobs + excluded.jobs,"               \
+    "  pictures = u.pictures + excluded.pictures,"                                                 \
+    "  gpu_seconds = u.gpu_seconds + excluded.gpu_seconds)"
+#define THEIR_OBJECTS                                                                              \
+    " SELECT p.job_id, o.key, o.bytes FROM page p LEFT JOIN object o ON o.job_id = p.job_id"       \
+    " ORDER BY p.job_id, o.key"
+
+/* Runs one of the two statements below and hands on what has lost its row. */
+static int drop_page(struct kiln_ledger *ledger, const struct kiln_statement *drop,
+                     const struct kiln_drop *what, uint64_t *cursor, uint64_t *ret_jobs,
+                     bool *ret_more, struct kiln_error *err)
+{
+    PGresult *rows;
+    struct kiln_params params = {0};
+    bind_drop(&params, what->pool, *cursor, DROP_PAGE, what->age_s, what->dry_run);
+    int rc = kiln_ledger_run(ledger, drop, &params, &rows, err);
+    if (rc != 0)
+        return rc;
+    *ret_jobs = 0;
+    *ret_more = PQntuples(rows) > 0;
+    for (int row = 0; row < PQntuples(rows) && rc == 0; row++) {
+        uint64_t job = kiln_row_u64(rows, row, 0);
+        *ret_jobs += job != *cursor;
+        *cursor = job;
+        if (kiln_row_text(rows, row, 1))
+            rc = what->each(what->arg, job, kiln_row_text(rows, row, 1), kiln_row_u64(rows, row, 2),
+                            err);
+    }
+    PQclear(rows);
+    return rc;
+}
+
+int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const struct kiln_drop *what,
+                              uint64_t *cursor, uint64_t *ret_pictures, bool *ret_more,
+                              struct kiln_error *err)
 {
     static const struct kiln_statement drop = {
         "drop_pictures",
@@ -211,35 +248,36 @@ int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const char *pool, int6
         "), cached AS (DELETE FROM latent l USING page p"
         "  WHERE l.job_id = p.job_id AND NOT $5::boolean"
         "), stored AS (DELETE FROM object o USING page p WHERE o.job_id = p.job_id AND NOT $5"
-        "), pictured AS (DELETE FROM image i USING page p WHERE i.job_id = p.job_id AND NOT $5"
+        "), gone AS (DELETE FROM image i USING page p WHERE i.job_id = p.job_id AND NOT $5"
         "  RETURNING i.pool, i.tenant, (i.created_at AT TIME ZONE 'UTC')::date AS day,"
-        "  (i.text_ms + i.denoise_ms + i.decode_ms)::float8 / 1000 AS gpu_seconds"
-        "), kept AS (INSERT INTO usage_removed AS u (pool, tenant, day, jobs, pictures, "
-        "gpu_seconds)"
-        "  SELECT pool, tenant, day, count(*), count(*), sum(gpu_seconds) FROM pictured"
-        "  GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
-        "  ON CONFLICT (pool, tenant, day) DO UPDATE SET jobs = u.jobs + excluded.jobs,"
-        "  pictures = u.pictures + excluded.pictures,"
-        "  gpu_seconds = u.gpu_seconds + excluded.gpu_seconds"
-        ") SELECT p.job_id, o.key, o.bytes FROM page p LEFT JOIN object o ON o.job_id = p.job_id"
-        " ORDER BY p.job_id, o.key"};
-    PGresult *rows;
-    struct kiln_params params = {0};
-    bind_drop(&params, pool, *cursor, PICTURES_PAGE, age_s, dry_run);
-    int rc = kiln_ledger_run(ledger, &drop, &params, &rows, err);
-    if (rc != 0)
-        return rc;
-    *ret_pictures = 0;
-    *ret_more = PQntuples(rows) > 0;
-    for (int row = 0; row < PQntuples(rows) && rc == 0; row++) {
-        uint64_t job = kiln_row_u64(rows, row, 0);
-        *ret_pictures += job != *cursor;
-        *cursor = job;
-        if (kiln_row_text(rows, row, 1))
-            rc = each(arg, job, kiln_row_text(rows, row, 1), kiln_row_u64(rows, row, 2), err);
-    }
-    PQclear(rows);
-    return rc;
+        "  1 AS pictures, (i.text_ms + i.denoise_ms + i.decode_ms)::float8 / 1000 AS gpu_seconds"
+        "), " KEPT THEIR_OBJECTS};
+    return drop_page(ledger, &drop, what, cursor, ret_pictures, ret_more, err);
+}
+
+int kiln_ledger_drop_latents(struct kiln_ledger *ledger, const struct kiln_drop *what,
+                             uint64_t *cursor, uint64_t *ret_latents, bool *ret_more,
+                             struct kiln_error *err)
+{
+    /* The cache's batch is as old as the cache, so a latent's own age counts. */
+    static const struct kiln_statement drop = {
+        "drop_latents",
+        "WITH page AS MATERIALIZED (SELECT l.job_id FROM latent l JOIN job j ON j.id = l.job_id"
+        "  WHERE l.job_id > $2::bigint AND j.pool = $1::text AND j.kind = 1"
+        "  AND l.created_at < now() - $4::bigint * interval '1 second'"
+        "  AND NOT EXISTS (SELECT FROM image i JOIN favourite f ON f.job_id = i.job_id"
+        "    WHERE i.prompt_hash = l.prompt_hash AND i.pool = j.pool AND i.width = l.width"
+        "    AND i.height = l.height AND i.model = l.model AND i.lora_set = l.lora_set)"
+        "  ORDER BY l.job_id LIMIT $3::integer"
+        "), cached AS (DELETE FROM latent l USING page p"
+        "  WHERE l.job_id = p.job_id AND NOT $5::boolean"
+        "  RETURNING l.job_id, l.created_at, l.gpu_ms::float8 / 1000 AS gpu_seconds"
+        "), stored AS (DELETE FROM object o USING page p WHERE o.job_id = p.job_id AND NOT $5"
+        "), gone AS (SELECT j.pool, j.tenant, (c.created_at AT TIME ZONE 'UTC')::date AS day,"
+        "  0 AS pictures, c.gpu_seconds FROM cached c JOIN job j ON j.id = c.job_id"
+        "), " KEPT THEIR_OBJECTS};
+    static_assert(KILN_KIND_LATENT_CACHE == 1, "the number in the statement");
+    return drop_page(ledger, &drop, what, cursor, ret_latents, ret_more, err);
 }
 
 struct sample_walk {

@@ -52,16 +52,27 @@ int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int
                                bool dry_run, uint64_t *cursor, uint64_t *ret_count, bool *ret_more,
                                struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The rows of a page of pictures that are older than age_s, as is their batch, and no favourites,
- * removed in one transaction: image, object, latent; with dry_run only read.  The jobs stay, done,
- * and what the pictures cost stays in the accounts (usage_removed).  each is then called for every
- * object of theirs, which nothing names any more. */
+/* Called for every object that has lost its row. */
 typedef int kiln_each_dropped(void *arg, uint64_t job, const char *key, uint64_t bytes,
                               struct kiln_error *err);
-int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const char *pool, int64_t age_s,
-                              bool dry_run, uint64_t *cursor, kiln_each_dropped *each, void *arg,
-                              uint64_t *ret_pictures, bool *ret_more,
+struct kiln_drop {
+    const char *pool;
+    int64_t age_s;
+    bool dry_run; /* only look */
+    kiln_each_dropped *each;
+    void *arg;
+};
+/* The rows of a page of pictures that are older than age_s, as is their batch, and no favourites,
+ * removed in one transaction: image, object, latent.  The jobs stay, done, and what the pictures
+ * cost stays in the accounts (usage_removed).  *cursor starts as 0; *ret_more: call again. */
+int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const struct kiln_drop *what,
+                              uint64_t *cursor, uint64_t *ret_pictures, bool *ret_more,
                               struct kiln_error *err) KILN_MUST_CHECK;
+/* The same of latents without a picture (jobs of kind latent-cache): each goes by its own age, and
+ * stays while a favourite picture is of its prompt, model, size and LoRA set. */
+int kiln_ledger_drop_latents(struct kiln_ledger *ledger, const struct kiln_drop *what,
+                             uint64_t *cursor, uint64_t *ret_latents, bool *ret_more,
+                             struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Calls each for all objects of at most count jobs that have some, taken at random. */
 int kiln_ledger_sample_objects(struct kiln_ledger *ledger, uint32_t count, kiln_each_dropped *each,

@@ -2,8 +2,9 @@
  *
  * Three steps, each of which may be interrupted and run again:
  *
- *     --older-than   rows of old pictures in a transaction, then their objects: an object without
- *                    a row is an orphan, a row without an object is never seen
+ *     --older-than   rows of old pictures and of old latents without a picture in a transaction,
+ *                    then their objects: an object without a row is an orphan, a row without an
+ *                    object is never seen
  *     cancelled      rows of jobs that were cancelled longer ago than the grace period
  *     orphans        objects that no row names, nor may ever name (gc_look.c, gc_remove.c)
  *
@@ -31,7 +32,7 @@ struct collection {
     struct kiln_gc_group group;
     bool yes, listing; /* listing: a JSON array of keys is open on stdout */
     int64_t older_s;   /* -1: pictures are kept */
-    uint64_t pictures, picture_objects, picture_bytes, cancelled, printed;
+    uint64_t pictures, latents, old_objects, old_bytes, cancelled, printed;
 };
 
 /* Several times what the slowest attempt takes between its first object and its commit. */
@@ -67,24 +68,32 @@ static int take_dropped(void *arg, uint64_t job, const char *key, uint64_t bytes
                         struct kiln_error *err)
 {
     struct collection *c = arg;
-    c->picture_objects++;
-    c->picture_bytes += bytes;
+    c->old_objects++;
+    c->old_bytes += bytes;
     return c->gc.dry_run ? list_key(c, job, bytes, key, err)
                          : kiln_gc_add(&c->group, job, bytes, key, err);
 }
 
+typedef int drop_page(struct kiln_ledger *ledger, const struct kiln_drop *what, uint64_t *cursor,
+                      uint64_t *ret_jobs, bool *ret_more, struct kiln_error *err);
+
 /* Objects that cannot be removed now are orphans from here on, found like all others. */
-static int drop_pictures(struct collection *c, struct kiln_error *err)
+static int drop_old(struct collection *c, drop_page *drop, const char *title, uint64_t *dropped,
+                    struct kiln_error *err)
 {
     struct kiln_gc *gc = &c->gc;
-    uint64_t cursor = 0, pictures = 0;
+    const struct kiln_drop what = {.pool = kiln_pool(gc->cli),
+                                   .age_s = c->older_s,
+                                   .dry_run = gc->dry_run,
+                                   .each = take_dropped,
+                                   .arg = c};
+    uint64_t cursor = 0, jobs = 0;
     bool more = true;
     int rc = 0;
-    kiln_bar_init(&gc->bar, gc->cli, "removing old pictures");
+    kiln_bar_init(&gc->bar, gc->cli, title);
     while (more && rc == 0) {
-        rc = kiln_ledger_drop_pictures(gc->ledger, kiln_pool(gc->cli), c->older_s, gc->dry_run,
-                                       &cursor, take_dropped, c, &pictures, &more, err);
-        c->pictures += pictures;
+        rc = drop(gc->ledger, &what, &cursor, &jobs, &more, err);
+        *dropped += jobs;
         if (rc == 0)
             rc = kiln_gc_remove(&c->group, err);
     }
@@ -142,7 +151,11 @@ static int remove_orphans(struct collection *c, struct kiln_error *err)
 static int collect(struct collection *c, struct kiln_error *err)
 {
     struct kiln_gc *gc = &c->gc;
-    int rc = c->older_s >= 0 ? drop_pictures(c, err) : 0;
+    int rc = 0;
+    if (c->older_s >= 0)
+        rc = drop_old(c, kiln_ledger_drop_pictures, "removing old pictures", &c->pictures, err);
+    if (rc == 0 && c->older_s >= 0)
+        rc = drop_old(c, kiln_ledger_drop_latents, "removing old latents", &c->latents, err);
     if (rc == 0)
         rc = drop_cancelled(c, err);
     if (rc)
@@ -161,9 +174,10 @@ static void say_result(const struct collection *c)
     char bytes[32];
     const char *would = gc->dry_run ? "would remove" : "removed";
     if (c->older_s >= 0)
-        kiln_say(gc->cli, "%s %llu old pictures (%llu objects, %s)", would,
-                 (unsigned long long)c->pictures, (unsigned long long)c->picture_objects,
-                 kiln_bytes_text((double)c->picture_bytes, bytes, sizeof bytes));
+        kiln_say(gc->cli, "%s %llu old pictures and %llu cached latents (%llu objects, %s)", would,
+                 (unsigned long long)c->pictures, (unsigned long long)c->latents,
+                 (unsigned long long)c->old_objects,
+                 kiln_bytes_text((double)c->old_bytes, bytes, sizeof bytes));
     if (c->cancelled)
         kiln_say(gc->cli, "%s the rows of %llu cancelled jobs", would,
                  (unsigned long long)c->cancelled);
@@ -187,15 +201,15 @@ static int print_json(const struct collection *c)
 {
     const struct kiln_gc *gc = &c->gc;
     json_t *result = json_pack(
-        "{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+        "{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
         "dry_run", (int)gc->dry_run, "grace_s", (json_int_t)gc->grace_s, "listed",
         (json_int_t)gc->listed, "named", (json_int_t)gc->named, "live", (json_int_t)gc->live,
         "young", (json_int_t)gc->young, "foreign", (json_int_t)gc->foreign, "orphans",
         (json_int_t)gc->orphans, "orphan_bytes", (json_int_t)gc->orphan_bytes, "cancelled_jobs",
-        (json_int_t)c->cancelled, "pictures", (json_int_t)c->pictures, "picture_bytes",
-        (json_int_t)c->picture_bytes, "removed", (json_int_t)gc->removed, "removed_bytes",
-        (json_int_t)gc->removed_bytes, "spared", (json_int_t)gc->spared, "failed",
-        (json_int_t)gc->failed);
+        (json_int_t)c->cancelled, "pictures", (json_int_t)c->pictures, "latents",
+        (json_int_t)c->latents, "old_bytes", (json_int_t)c->old_bytes, "removed",
+        (json_int_t)gc->removed, "removed_bytes", (json_int_t)gc->removed_bytes, "spared",
+        (json_int_t)gc->spared, "failed", (json_int_t)gc->failed);
     if (!c->listing)
         return kiln_print_json(gc->cli, result);
     char *text = result ? json_dumps(result, JSON_COMPACT) : NULL;
@@ -223,7 +237,7 @@ static int read_options(struct kiln_cli *cli, int argc, char **argv, struct coll
     c->group.gc = &c->gc;
     char question[160];
     snprintf(question, sizeof question,
-             "Pictures of batches older than %s go for ever, with their latents.",
+             "Pictures of batches older than %s go for ever, and latents as old.",
              kiln_arg(&args, "older-than"));
     if (c->older_s >= 0 && !c->gc.dry_run && !kiln_agreed(c->gc.cli, c->yes, question))
         return EX_USAGE;

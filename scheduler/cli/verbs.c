@@ -48,6 +48,7 @@ static const struct kiln_option worker_options[] = {
     {"within", "SPAN", "start: ... in this time (5m)"},
     {"log-mb", "N", "start: turn logs that are longer (16); four old ones are kept"},
     {"all", NULL, "stop: every worker of this machine"},
+    {"yes", NULL, "stop --all: do not ask"},
     {"no-wait", NULL, "start, stop: do not wait until it is so"},
     {"lines", "N", "logs: how many at first (40)"},
     {"follow", NULL, "logs: go on with what comes, until Ctrl-C"},
@@ -82,6 +83,8 @@ static const struct kiln_option events_options[] = {
     SINCE_OPTION,
     END};
 static const struct kiln_option move_options[] = {BATCH_OPTION, END};
+static const struct kiln_option cancel_options[] = {
+    BATCH_OPTION, {"yes", NULL, "a batch: do not ask"}, END};
 static const struct kiln_option hold_options[] = {
     {"all", NULL, "everything of the pool, as when nothing is named"},
     {"backfill", NULL, "all jobs of priority -10, standing orders among them"},
@@ -114,11 +117,13 @@ static const struct kiln_option cache_options[] = {
 static const struct kiln_option quota_options[] = {
     {"queued", "N", "jobs that may wait at once, or none for any number"},
     {"gpu-seconds-day", "S", "GPU-seconds of a day (UTC), or none for any number"},
+    {"yes", NULL, "rm: do not ask"},
     END};
 static const struct kiln_option drain_options[] = {
     {"all", NULL, "every worker of the pool"},
     {"wait", NULL, "until they have ended"},
     {"timeout", "S", "with --wait: give up after so many seconds with exit code 75 (600)"},
+    {"yes", NULL, "with --all: do not ask"},
     END};
 static const struct kiln_option run_options[] = {{"out", "DIR", "where the gallery goes"},
                                                  DIR_OPTION,
@@ -152,7 +157,7 @@ static const struct kiln_option sim_options[] = {
 static const struct kiln_option gc_options[] = {
     {"dry-run", NULL, "only list what would go"},
     {"grace", "SPAN", "leave objects and cancelled jobs younger than this (1d; 36h, 30m, 90s)"},
-    {"older-than", "SPAN", "also the pictures of batches older than this, but for favourites"},
+    {"older-than", "SPAN", "also pictures and cached latents older than this, but for favourites"},
     {"yes", NULL, "do not ask"},
     END};
 static const struct kiln_option favourite_options[] = {
@@ -253,12 +258,12 @@ const struct kiln_verb kiln_verbs[] = {
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_workers},
     {.name = "worker",
-     .args = "start [NAME...] | stop NAME...|--all | ls | logs NAME [--follow]",
+     .args = "start [NAME...] | stop NAME...|--all [--yes] | ls | logs NAME [--follow]",
      .summary = "workers of this machine, started again when they die",
      .examples = "kiln worker start --device cuda:0,cuda:1    one a GPU, as HOST-cuda0, HOST-cuda1\n"
                  "kiln worker ls                              who runs, who was given up and why\n"
                  "kiln worker logs HOST-cuda0 --follow\n"
-                 "kiln worker stop --all                      each finishes its batch first",
+                 "kiln worker stop --all --yes                each finishes its batch first",
      .more = "A guard outlives the shell.  It starts what crashes again after 1, 2, 4, ... 60 s and\n"
              "gives up what crashes too often, or with wrong settings; start takes it up again.\n"
              "Where systemd runs, its units do the same.",
@@ -329,10 +334,10 @@ const struct kiln_verb kiln_verbs[] = {
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_events},
     {.name = "cancel",
-     .args = "JOB|--batch B",
+     .args = "JOB|--batch B [--yes]",
      .summary = "stop jobs that wait or run",
      .examples = "kiln cancel 17\nkiln cancel --batch sketches",
-     .options = move_options,
+     .options = cancel_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_cancel},
     {.name = "retry",
@@ -351,13 +356,13 @@ const struct kiln_verb kiln_verbs[] = {
      .run = kiln_verb_export},
     {.name = "favourite",
      .args = "add|rm JOB...|--batch B, or ls [--batch B]",
-     .summary = "pictures that `kiln gc --older-than` leaves alone",
+     .summary = "pictures that `kiln gc --older-than` leaves alone, with their latents",
      .examples = "kiln favourite add 17 23\nkiln favourite ls --json | jq -r .key",
      .options = favourite_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_favourite},
     {.name = "drain",
-     .args = "WORKER|--all [--wait [--timeout S]]",
+     .args = "WORKER|--all [--yes] [--wait [--timeout S]]",
      .summary = "let a worker finish its batch and end",
      .examples = "kiln drain worker-0\nkiln drain --all --wait && echo safe to switch off",
      .options = drain_options,
@@ -381,7 +386,7 @@ const struct kiln_verb kiln_verbs[] = {
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_resume},
     {.name = "quota",
-     .args = "set TENANT [--queued N] [--gpu-seconds-day S] | ls | rm TENANT",
+     .args = "set TENANT [--queued N] [--gpu-seconds-day S] | ls | rm TENANT [--yes]",
      .summary = "how much a tenant may have waiting, and use of the GPUs in a day",
      .examples = "kiln quota set ann --queued 10000 --gpu-seconds-day 3600\n"
                  "kiln quota set '*' --queued 1000     everybody who has no quota of their own\n"
@@ -424,10 +429,12 @@ const struct kiln_verb kiln_verbs[] = {
      .args = "[--dry-run] [--grace SPAN] [--older-than SPAN --yes]",
      .summary = "remove objects that no row names, and rows of cancelled jobs",
      .examples = "kiln gc --dry-run                what would go, and how much it is\n"
-                 "kiln gc --older-than 90d --yes   pictures of old batches too",
-     .more = "Objects of jobs that wait or run are never touched.  It may be interrupted at any "
-             "moment;\n"
-             "run again, it goes on.",
+                 "kiln gc --older-than 90d --yes   pictures of old batches and old latents too",
+     .more = "Objects of jobs that wait or run are never touched.  It may be interrupted at any\n"
+             "moment; run again, it goes on.  With --older-than a picture goes when it and its batch\n"
+             "are as old, with its latent, and a latent of `kiln cache build` by its own age; what\n"
+             "`kiln favourite` has marked stays, with the cached latents of its prompt, model, size\n"
+             "and LoRA set.",
      .options = gc_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_gc},

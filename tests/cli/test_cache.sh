@@ -92,6 +92,7 @@ builder=$!
 build "${many[@]}"
 wait $builder || die "two builds at once do not agree"
 [ "$(sql "SELECT count(*), count(DISTINCT prompt), count(DISTINCT index) FROM job WHERE steps = 1")" = "1500|1500|1500" ] || die "not each prompt once"
+until_sql "SELECT count(*) > 250 FROM job WHERE steps = 1 AND state = 2" t
 ok kiln cancel --batch latent-cache
 build "${many[@]}"
 json out.txt "d['ordered'] == 0 and d['failed'] == $(sql "SELECT count(*) FROM job WHERE state = 4") and d['failed'] + d['stored'] == 1500"
@@ -106,6 +107,59 @@ sql "DELETE FROM latent USING job j WHERE j.id = job_id AND prompt = 'a blue boa
 for i in 1 2; do
     build "${set[@]}"
     counts "4, $((i == 1 ? 3 : 4)), 0, 0, $((i == 1 ? 1 : 0))"
-    [ $i = 2 ] || { for k in $(seq 100); do [ "$(sql "SELECT count(*) FROM job WHERE state IN (0, 1)")" = 0 ] && break; sleep 0.1; done; }
+    [ $i = 2 ] || until_sql "SELECT count(*) FROM job WHERE state IN (0, 1)" 0
 done
+
+# --- retention: by a latent's own age; what a favourite picture began from stays, and so does what a
+# live attempt may still commit; the accounts and the cache know what went
+latents() { sql "SELECT count(*) FROM latent l JOIN job j ON j.id = job_id WHERE j.kind = 1"; }
+store=$(sed -n 's/^store = file:\/\///p' "$KILN_CONFIG")
+fox=$(sql "SELECT job_id FROM image WHERE prompt = 'a drawn fox'")
+ok kiln favourite add "$fox"
+ok kiln usage --json
+cp out.txt usage.txt
+ok kiln pause --backfill
+build --template 'a live latent' --set size=64x64
+live=$(sql "SELECT id FROM job WHERE prompt = 'a live latent'")
+early=$store/latents/m/2026/11/$live-0123456789abcdef.safetensors.zst
+mkdir -p "$(dirname "$early")" && echo 12345 >"$early" && touch -d '3 days ago' "$early"
+all=$(latents)
+files() { find "$store/latents" -name '*.zst' | wc -l; }
+ok kiln gc --older-than 1h --yes --json
+json out.txt 'd["latents"] == 0 and d["live"] == 1'
+sql "UPDATE latent SET created_at = now() - interval '2 days' WHERE job_id IN (SELECT job_id FROM latent WHERE job_id <> $fox ORDER BY job_id LIMIT 250)"
+kept=$(sql "SELECT count(*) FROM latent l JOIN job j ON j.id = job_id WHERE j.kind = 1 AND l.created_at < now() - interval '1 day' AND prompt = 'a drawn fox' AND j.width = 64 AND j.height = 64 AND j.lora_set = ''")
+old=$(sql "SELECT count(*) FROM latent l JOIN job j ON j.id = job_id WHERE j.kind = 1 AND l.created_at < now() - interval '1 day'")
+[ "$kept" = 5 ] && [ "$old" -gt 240 ] || die "$kept latents of the favourite, $old old ones"
+fails 64 kiln gc --older-than 1d </dev/null
+says 'and latents as old.*--yes does it'
+before=$(files)
+ok kiln gc --older-than 1d --dry-run --json
+json out.txt "d['latents'] == $old - 5 and d['pictures'] == 0 and d['old_bytes'] > 0 and len(d['objects']) == $old - 5"
+[ "$(latents)" = "$all" ] || die "a dry run removed latents"
+ok kiln gc --older-than 1d --yes --json
+json out.txt "d['latents'] == $old - 5 == d['removed'] and d['orphans'] == 0 and d['live'] == 1"
+[ "$(latents)|$(files)" = "$((all - old + 5))|$((before - old + 5))" ] || die "rows and objects of latents differ"
+[ -e "$early" ] || die "an object that a live attempt may commit went"
+ok kiln gc --older-than 1d --yes
+says 'removed 0 old pictures and 0 cached latents'
+ok kiln favourite rm "$fox"
+ok kiln gc --older-than 1d --yes --json
+json out.txt 'd["latents"] == 5'
+build --template 'a drawn fox' --set size=64x64 --set seed=8-11
+counts '4, 0, 0, 0, 4'
+ok kiln resume --backfill
+until_sql "SELECT count(*) FROM job WHERE state IN (0, 1)" 0
+[ "$(sql "SELECT count(*) FROM latent WHERE job_id = $live")" = 1 ] || die "the live attempt did not commit"
+ok kiln gc --older-than 0 --grace 0 --yes --json
+json out.txt "d['pictures'] == 1"
+[ "$(latents)|$(files)" = "0|$(sql "SELECT count(*) FROM object WHERE role = 'latent'")" ] || die "latents are left"
+ok kiln batch rm latent-cache --yes
+ok kiln usage --json
+python3 - <<'PYTHON' || die "what the latents cost is forgotten, or counted twice"
+import json
+before, after = (json.loads(open(name).readline()) for name in ("usage.txt", "out.txt"))
+assert after["jobs"] == before["jobs"] + 5 and after["pictures"] == before["pictures"], (before, after)
+assert after["gpu_seconds"] > before["gpu_seconds"], (before, after)
+PYTHON
 echo ok

@@ -148,7 +148,7 @@ ok kiln export b --out kept
 [ "$(find kept -name '*.webp' | wc -l)" = 1 ] || die "the favourite is gone"
 ok kiln favourite rm "$done_job"
 ok kiln gc --older-than 0 --dry-run --json
-json out.txt 'd["pictures"] == 1 and len(d["objects"]) == 2 and d["picture_bytes"] > 0 and d["removed"] == 0'
+json out.txt 'd["pictures"] == 1 and len(d["objects"]) == 2 and d["old_bytes"] > 0 and d["latents"] == 0 and d["removed"] == 0'
 ok kiln gc --older-than 0 --yes --json
 json out.txt 'd["pictures"] == 1 and d["removed"] == 2 and d["orphans"] == 0'
 [ "$(find $store -name '*-????????????????.webp' -o -name "*.zst" | grep -vc 0x5)" = 0 ] || die "pictures are left"

@@ -252,9 +252,10 @@ static void old_pictures_lose_their_rows_together(void **state)
              (unsigned long long)jobs[0].id);
     kiln_test_sql(rig.stack, sql);
     for (int round = 0; round < 4; round++) { /* a young batch; then a dry run, the run, a repeat */
+        const struct kiln_drop what = {"p", 86400, round == 1, count_dropped, &bytes};
         cursor = bytes = 0;
-        kiln_test_ok(kiln_ledger_drop_pictures(rig.ledger, "p", 86400, round == 1, &cursor,
-                                               count_dropped, &bytes, &pictures, &more, &rig.err),
+        kiln_test_ok(kiln_ledger_drop_pictures(rig.ledger, &what, &cursor, &pictures, &more,
+                                               &rig.err),
                      rig.err);
         assert_int_equal(pictures, round == 1 || round == 2);
         assert_int_equal(bytes, pictures * 4000);
