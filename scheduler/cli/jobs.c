@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "scheduler/cli/agree.h"
 #include "scheduler/cli/near.h"
 #include "scheduler/cli/orders.h"
 #include "scheduler/cli/records.h"
@@ -107,55 +108,84 @@ static int found(void *arg, const struct kiln_job_row *row, struct kiln_error *e
     return 0;
 }
 
+/* Which jobs, how they are moved, and what came of it. */
+struct move {
+    struct kiln_cli *cli;
+    move_jobs *jobs;
+    const char *question; /* NULL: nobody is asked */
+    uint64_t id;
+    const char *batch; /* NULL: the one job */
+    bool yes, declined;
+    uint64_t count;
+};
+
+/* A whole batch is moved after a question to whoever sits there. */
+static bool agreed(const struct move *move)
+{
+    char question[2 * KILN_BATCH_NAME_MAX + 120];
+    if (!move->question || !move->batch)
+        return true;
+    snprintf(question, sizeof question, "All jobs of batch %s %s", move->batch, move->question);
+    return kiln_agreed_if_asked(move->yes, question);
+}
+
 /* Moves one job or a batch; what was named must exist. */
-static int move_named(struct kiln_cli *cli, move_jobs *move, uint64_t id, const char *batch,
-                      uint64_t *ret_count, struct kiln_error *err)
+static int move_named(struct move *move, struct kiln_error *err)
 {
     struct kiln_ledger *ledger = NULL;
-    int rc = kiln_open_ledger(cli, &ledger, err);
+    const char *pool = kiln_pool(move->cli);
+    int rc = kiln_open_ledger(move->cli, &ledger, err);
     if (rc == 0)
-        rc = batch ? kiln_check_batch(cli, ledger, batch, err)
-                   : kiln_ledger_job(ledger, kiln_pool(cli), id, found, NULL, err);
-    if (rc == 0)
-        rc = move(ledger, kiln_pool(cli), id, batch, ret_count, err);
+        rc = move->batch ? kiln_check_batch(move->cli, ledger, move->batch, err)
+                         : kiln_ledger_job(ledger, pool, move->id, found, NULL, err);
+    move->declined = rc == 0 && !agreed(move);
+    if (rc == 0 && !move->declined)
+        rc = move->jobs(ledger, pool, move->id, move->batch, &move->count, err);
     kiln_ledger_close(ledger);
     return rc;
 }
 
 /* JOB or --batch B; word is "cancelled" or "queued again". */
-static int move_verb(struct kiln_cli *cli, int argc, char **argv, move_jobs *move,
-                     enum kiln_order_kind one, enum kiln_order_kind all, const char *key,
-                     const char *word)
+static int move_verb(struct move *move, int argc, char **argv, enum kiln_order_kind one,
+                     enum kiln_order_kind all, const char *key, const char *word)
 {
+    struct kiln_cli *cli = move->cli;
     struct kiln_args args;
     struct kiln_error err;
-    uint64_t id = 0, count = 0;
     int status = kiln_args_parse(cli, argc, argv, 0, 1, &args);
     if (status)
         return status;
-    const char *batch = kiln_arg(&args, "batch");
-    if ((batch != NULL) == (args.rest_count == 1))
+    move->batch = kiln_arg(&args, "batch");
+    move->yes = kiln_arg(&args, "yes") != NULL;
+    if ((move->batch != NULL) == (args.rest_count == 1))
         return kiln_usage(cli, "name one job, or a batch with --batch");
-    if (!batch && (status = kiln_arg_job(cli, args.rest[0], &id)) != 0)
+    if (!move->batch && (status = kiln_arg_job(cli, args.rest[0], &move->id)) != 0)
         return status;
-    if (move_named(cli, move, id, batch, &count, &err))
+    if (move_named(move, &err))
         return kiln_report(cli, &err);
-    struct kiln_order order = {.kind = batch ? all : one, .job = id, .recorded = true};
-    snprintf(order.id, sizeof order.id, "%s", batch ? batch : "");
-    if (count > 0 && kiln_send_order(cli, &order, &err))
+    if (move->declined)
+        return EX_USAGE;
+    struct kiln_order order = {.kind = move->batch ? all : one, .job = move->id, .recorded = true};
+    snprintf(order.id, sizeof order.id, "%s", move->batch ? move->batch : "");
+    if (move->count > 0 && kiln_send_order(cli, &order, &err))
         kiln_say(cli, "the ledger has it; the scheduler will see it by itself (%s)", err.text);
-    kiln_say(cli, "%llu %s %s", (unsigned long long)count, count == 1 ? "job" : "jobs", word);
-    return cli->json ? kiln_print_json(cli, json_pack("{s:I}", key, (json_int_t)count)) : 0;
+    kiln_say(cli, "%llu %s %s", (unsigned long long)move->count, move->count == 1 ? "job" : "jobs",
+             word);
+    return cli->json ? kiln_print_json(cli, json_pack("{s:I}", key, (json_int_t)move->count)) : 0;
 }
 
 int kiln_verb_cancel(struct kiln_cli *cli, int argc, char **argv)
 {
-    return move_verb(cli, argc, argv, kiln_ledger_cancel, KILN_ORDER_CANCEL_JOB,
-                     KILN_ORDER_CANCEL_BATCH, "cancelled", "cancelled");
+    struct move move = {.cli = cli,
+                        .jobs = kiln_ledger_cancel,
+                        .question = "that wait or run are cancelled; `kiln retry` takes it back."};
+    return move_verb(&move, argc, argv, KILN_ORDER_CANCEL_JOB, KILN_ORDER_CANCEL_BATCH, "cancelled",
+                     "cancelled");
 }
 
 int kiln_verb_retry(struct kiln_cli *cli, int argc, char **argv)
 {
-    return move_verb(cli, argc, argv, kiln_ledger_retry, KILN_ORDER_WAKE, KILN_ORDER_WAKE,
-                     "retried", "queued again");
+    struct move move = {.cli = cli, .jobs = kiln_ledger_retry};
+    return move_verb(&move, argc, argv, KILN_ORDER_WAKE, KILN_ORDER_WAKE, "retried",
+                     "queued again");
 }

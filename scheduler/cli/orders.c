@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 
+#include "scheduler/cli/agree.h"
 #include "scheduler/cli/near.h"
 #include "scheduler/cli/roster.h"
 #include "scheduler/cli/verbs.h"
@@ -125,6 +127,11 @@ int kiln_verb_drain(struct kiln_cli *cli, int argc, char **argv)
     bool all = kiln_arg(&args, "all") != NULL, wait = kiln_arg(&args, "wait") != NULL;
     if (all == (args.rest_count == 1))
         return kiln_usage(cli, "name one worker, or all of them with --all");
+    char question[KILN_NAME_MAX + 80];
+    snprintf(question, sizeof question, "Every worker of pool %s finishes its batch and ends.",
+             kiln_pool(cli));
+    if (all && !kiln_agreed_if_asked(kiln_arg(&args, "yes") != NULL, question))
+        return EX_USAGE;
     if (drain(cli, all ? "" : args.rest[0], wait ? (double)limit_s : 0, &err))
         return kiln_report(cli, &err);
     if (wait)

@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 
+#include "scheduler/cli/agree.h"
 #include "scheduler/cli/hold.h"
 #include "scheduler/cli/listing.h"
 #include "scheduler/cli/near.h"
@@ -178,7 +180,15 @@ static int add_name(void *arg, const struct kiln_quota *quota, struct kiln_error
     return kiln_near_add(arg, quota->tenant, err);
 }
 
-static int forget(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *tenant)
+static bool agreed(const struct kiln_cli *cli, const char *tenant, bool yes)
+{
+    char question[KILN_NAME_MAX + 80];
+    snprintf(question, sizeof question,
+             "The quota of tenant %s goes: nothing of its own limits it.", tenant);
+    return kiln_agreed(cli, yes, question);
+}
+
+static int forget(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *tenant, bool yes)
 {
     struct kiln_near near = {0};
     struct kiln_error err;
@@ -186,6 +196,8 @@ static int forget(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *
     if (rc == 0 && !kiln_near_has(&near, tenant))
         rc = kiln_near_refuse(&near, "quota of a tenant", tenant, &err);
     kiln_near_release(&near);
+    if (rc == 0 && !agreed(cli, tenant, yes))
+        return EX_USAGE;
     if (rc == 0)
         rc = kiln_ledger_quota_remove(ledger, kiln_pool(cli), tenant, &err);
     if (rc)
@@ -209,7 +221,8 @@ int kiln_verb_quota(struct kiln_cli *cli, int argc, char **argv)
                           what);
     if (ls == (tenant != NULL))
         return kiln_usage(cli, ls ? "`quota ls` lists all of them" : "name the tenant, or '*'");
-    if (put != (args.given_count > 0))
+    bool yes = kiln_arg(&args, "yes") != NULL, limits = args.given_count > (yes ? 1 : 0);
+    if (put != limits)
         return kiln_usage(cli, put ? "say how much: --queued N, --gpu-seconds-day S"
                                    : "--queued and --gpu-seconds-day are for set");
     if (tenant && strcmp(tenant, KILN_TENANT_ANY) != 0 &&
@@ -220,7 +233,7 @@ int kiln_verb_quota(struct kiln_cli *cli, int argc, char **argv)
     else
         status = put  ? set(cli, ledger, &args, tenant)
                  : ls ? list(cli, ledger)
-                      : forget(cli, ledger, tenant);
+                      : forget(cli, ledger, tenant, yes);
     kiln_ledger_close(ledger);
     return status;
 }

@@ -51,7 +51,7 @@ ok kiln quota set '*' --queued 3
 sleep 0.6
 fails 65 kiln enqueue - --batch eve < <(lines eve 1 9)
 says 'tenant .eve. may have 3 jobs waiting'
-ok kiln quota rm '*'
+ok kiln quota rm '*' --yes
 fails 66 kiln quota rm anne
 says "the nearest is 'ann'"
 

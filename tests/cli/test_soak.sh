@@ -62,7 +62,7 @@ done
 ok kiln wait latent-cache --timeout 60
 for order in quick slow rare; do ok kiln backfill rm -q $order --yes; done
 for i in $(seq 300); do [ "$(sql 'SELECT count(*) FROM job WHERE state IN (0, 1)')" = 0 ] && break; sleep 0.1; done
-ok kiln drain --all
+ok kiln drain --all --yes
 for i in $(seq 300); do [ "$(kiln workers --json | grep -c '"live"\|"draining"')" = 0 ] && break; sleep 0.1; done
 
 check() { [ "$(sql "$1")" = "$2" ] || die "$3: $(sql "$1") and not $2"; }

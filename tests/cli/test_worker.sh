@@ -135,10 +135,10 @@ for process in $guard $pid; do alive "$process" && die "process $process is left
 [ -z "$(ls s/run/*.pid 2>/dev/null)" ] || die "pid files are left"
 ok kiln up --dir s
 ok kiln worker start "$one"
-ok kiln drain --all --wait --timeout 30
+ok kiln drain --all --yes --wait --timeout 30
 ok kiln workers --json
 json out.txt '[w for w in (d if isinstance(d, list) else [d]) if w.get("state") == "live"] == []'
-ok kiln worker stop --all
+ok kiln worker stop --all --yes
 until_ls "all(row['state'] == 'stopped' for row in rows)"
 for i in $(seq 100); do [ -e s/run/crew.pid ] || break; sleep 0.05; done
 [ ! -e s/run/crew.pid ] || die "a guard of nobody is left"

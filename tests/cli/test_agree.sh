@@ -1,0 +1,97 @@
+#!/bin/bash
+# Verbs that stop or destroy much, on a real stack: each asks whoever sits at a terminal, a no leaves
+# everything as it was, --yes is the answer beforehand.  Where nobody can be asked, what nothing takes
+# back is refused, and what another command takes back is done (scripts call it as it is).
+. "$KILN_SOURCE/tests/cli/lib.sh"
+chmod 711 .
+stacks+=(s)
+ok kiln up --dir s --engine testcard
+export KILN_CONFIG=$PWD/s/kiln.conf
+
+# at_tty ANSWER STATUS COMMAND...: on a terminal, where ANSWER is typed; what it shows goes to out.txt.
+at_tty() {
+    python3 - "$1" "$2" "$kiln_bin/${*:3:1}" "${@:4}" >out.txt 2>&1 <<'PYTHON' || { cat out.txt; die "'${*:3}' at a terminal"; }
+import os, pty, select, sys, time
+answer, wanted, argv = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(argv[0], argv)
+shown, asked, until = b"", False, time.monotonic() + 60
+while time.monotonic() < until:
+    if select.select([fd], [], [], 0.2)[0]:
+        try:
+            piece = os.read(fd, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    if b"[y/N] " in shown and not asked:
+        asked = True
+        os.write(fd, answer.encode() + b"\n")
+status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+print(shown.decode(), "asked" if asked else "not asked", "status", status)
+sys.exit(0 if status == wanted and asked == bool(answer) else 1)
+PYTHON
+}
+# A worker whose heartbeat has gone may still be there when `up` looks; the next look starts it.
+heal() { for i in 1 2 3; do kiln up --dir s -q >/dev/null 2>&1 && return; sleep 0.5; done; ok kiln up --dir s; }
+left() { sql "SELECT count(*) FROM job WHERE state IN (0, 1)"; }
+
+# --- a batch
+ok kiln pause --all
+for i in 1 2 3; do echo "{\"prompt\": \"p$i\", \"width\": 64, \"height\": 64, \"steps\": 2}"; done >jobs.jsonl
+ok kiln enqueue jobs.jsonl --batch b
+at_tty n 64 kiln cancel --batch b
+says 'All jobs of batch b that wait or run are cancelled; `kiln retry` takes it back.' out.txt
+at_tty '' 66 kiln cancel --batch c
+[ "$(left)" = 3 ] || die "a no cancels"
+at_tty y 0 kiln cancel --batch b
+[ "$(left)" = 0 ] || die "a yes does not cancel"
+at_tty '' 0 kiln retry --batch b
+[ "$(left)" = 3 ] || die "retry does not take it back"
+at_tty '' 0 kiln cancel --batch b --yes
+ok kiln retry --batch b
+ok kiln cancel --batch b
+at_tty '' 0 kiln cancel "$(sql 'SELECT min(id) FROM job')"
+fails 64 kiln retry --batch b --yes
+[ "$(left)" = 0 ] || die "nobody could be asked, and nothing was done"
+ok kiln resume --all
+
+# --- a quota
+ok kiln quota set ann --queued 3
+fails 64 kiln quota set ann --queued 4 --yes --gpu
+at_tty n 64 kiln quota rm ann
+says 'The quota of tenant ann goes' out.txt
+fails 64 kiln quota rm ann
+says 'Nothing of it was done; --yes does it'
+ok kiln quota ls --json
+json out.txt 'd["tenant"] == "ann" and d["queued"] == 3'
+at_tty y 0 kiln quota rm ann
+ok kiln quota set ann --queued 3
+ok kiln quota rm ann --yes
+ok kiln quota ls
+[ ! -s out.txt ] || die "it is still there"
+
+# --- workers
+ok kiln worker start
+worker=$(kiln worker ls | sed 's/ .*//')
+at_tty n 64 kiln worker stop --all
+fails 64 kiln worker stop --all
+says 'Every worker of this machine finishes its batch and ends.  Nothing of it was done'
+kiln worker ls | grep -q "^$worker .* running" || die "it was stopped"
+at_tty '' 0 kiln worker stop "$worker"
+ok kiln worker start "$worker"
+at_tty y 0 kiln worker stop --all
+at_tty n 64 kiln drain --all
+says 'Every worker of pool default finishes its batch and ends' out.txt
+kiln workers | grep -q '^worker-0 .*live' || die "a no drains"
+at_tty y 0 kiln drain --all --wait
+heal
+at_tty '' 0 kiln drain worker-0 --wait
+heal
+at_tty '' 0 kiln drain --all --yes --wait
+heal
+ok kiln drain --all --wait
+kiln workers | grep -q live && die "nobody could be asked, and nothing was drained"
+echo ok
