@@ -78,9 +78,9 @@ static int load_parts(struct kiln_engine *e, const char *dir, bool drawn, struct
                                   e->weights, matrices, &e->text_encoder, err);
     if (code)
         return code;
-    code = kiln_transformer_load(weights_in(path, dir, "transformer", drawn),
-                                 &e->config.transformer, e->weights, matrices, &e->params,
-                                 &e->transformer, err);
+    code =
+        kiln_transformer_load(weights_in(path, dir, "transformer", drawn), &e->config.transformer,
+                              e->weights, matrices, &e->params, &e->transformer, err);
     if (code)
         return code;
     code = kiln_vae_load(weights_in(path, dir, "vae", drawn), &e->config.vae, e->weights, e->dtype,

@@ -11,8 +11,9 @@
 #include "pipeline/weights.h"
 #include "schemas/limits.h"
 
+/* e4m3: the matrices are quantised. */
 static void load_layer(struct kiln_weights *w, const struct kiln_text_config *c, int index,
-                       struct kiln_text_layer *l)
+                       bool e4m3, struct kiln_text_layer *l)
 {
     char prefix[64];
     snprintf(prefix, sizeof prefix, "layers.%d.", index);
@@ -22,6 +23,8 @@ static void load_layer(struct kiln_weights *w, const struct kiln_text_config *c,
         .rows = {q, kv, kv}};
     const struct kiln_pack gate_up = {.modules = {"mlp.gate_proj", "mlp.up_proj"},
                                       .rows = {c->ffn, c->ffn}};
+    l->e4m3 = e4m3 ? KT_E4M3_ONLY : KT_E4M3_NO;
+    kiln_weights_quantise(w, e4m3);
     kiln_weights_vector(w, &l->norm_attention, prefix, "input_layernorm.weight", c->width);
     kiln_weights_vector(w, &l->norm_ffn, prefix, "post_attention_layernorm.weight", c->width);
     kiln_weights_pack(w, &l->qkv, prefix, &qkv, c->width);
@@ -34,6 +37,7 @@ static void load_layer(struct kiln_weights *w, const struct kiln_text_config *c,
     }
     kiln_weights_pack(w, &l->gate_up, prefix, &gate_up, c->width);
     kiln_weights_linear(w, &l->down, prefix, "mlp.down_proj", c->width, c->ffn);
+    kiln_weights_quantise(w, false);
 }
 
 /* The table alone, into host memory. */
@@ -54,7 +58,15 @@ static int load_embeddings(const char *dir, enum kt_dtype dtype, struct kiln_tex
     return kiln_weights_close(w, err);
 }
 
-static int load_layers(const char *dir, struct kt_scope *scope, enum kt_dtype dtype,
+#define PLAIN_SHARE 16
+
+static bool is_at_an_end(const struct kiln_text_encoder *te, int layer)
+{
+    const int plain = te->count / PLAIN_SHARE;
+    return layer < plain || layer >= te->count - plain;
+}
+
+static int load_layers(const char *dir, struct kt_scope *scope, enum kt_dtype dtype, bool e4m3,
                        struct kiln_text_encoder *te, struct kiln_error *err)
 {
     struct kiln_weights *w;
@@ -62,7 +74,7 @@ static int load_layers(const char *dir, struct kt_scope *scope, enum kt_dtype dt
     if (code)
         return code;
     for (int i = 0; i < te->count; i++)
-        load_layer(w, &te->config, i, &te->layers[i]);
+        load_layer(w, &te->config, i, e4m3 && !is_at_an_end(te, i), &te->layers[i]);
     char last[64];
     snprintf(last, sizeof last, "layers.%d.", te->count);
     kiln_weights_ignore(w, last);
@@ -77,16 +89,17 @@ int kiln_text_encoder_load(const char *dir, const struct kiln_text_config *confi
                            struct kt_scope *scope, enum kt_dtype dtype,
                            struct kiln_text_encoder **ret, struct kiln_error *err)
 {
-    int count = config->layers - 1;
+    const int count = config->layers - 1;
+    const enum kt_dtype plain = dtype == KT_E4M3 ? KT_BF16 : dtype;
     struct kiln_text_encoder *te = calloc(1, sizeof *te + (size_t)count * sizeof te->layers[0]);
     if (!te)
         return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the text encoder",
                          dir ? dir : "random weights");
     te->config = *config;
     te->count = count;
-    int code = load_embeddings(dir, dtype, te, err);
-    code = code ? code : load_layers(dir, scope, dtype, te, err);
-    te->packed = dtype == KT_BF16 && kt_packs(scope, config->head_dim);
+    int code = load_embeddings(dir, plain, te, err);
+    code = code ? code : load_layers(dir, scope, plain, dtype == KT_E4M3, te, err);
+    te->packed = plain == KT_BF16 && kt_packs(scope, config->head_dim);
     if (!code && te->packed) {
         te->rope = kiln_rope_text(scope, config, KILN_TOKENS_MAX);
         code = kt_scope_check(scope, err);
@@ -110,7 +123,7 @@ static kt run_layer(const struct kiln_text_encoder *te, const struct kiln_text_l
                     struct kt_scope *s, kt x, struct kiln_rope rope)
 {
     const struct kiln_text_config *c = &te->config;
-    kt h = kt_rms_norm(s, x, l->norm_attention, c->norm_eps, NULL, KT_E4M3_NO);
+    kt h = kt_rms_norm(s, x, l->norm_attention, c->norm_eps, NULL, l->e4m3);
     const struct kt_attention_args attention = {.qkv = kt_linear(s, h, l->qkv, l->qkv_bias),
                                                 .q_norm = l->q_norm,
                                                 .k_norm = l->k_norm,
@@ -122,8 +135,8 @@ static kt run_layer(const struct kiln_text_encoder *te, const struct kiln_text_l
                                                 .causal = true,
                                                 .eps = c->norm_eps};
     x = kt_add(s, x, kt_linear(s, kt_attention(s, &attention), l->out, l->out_bias));
-    h = kt_rms_norm(s, x, l->norm_ffn, c->norm_eps, NULL, KT_E4M3_NO);
-    h = kt_swiglu(s, kt_linear(s, h, l->gate_up, NULL), KT_E4M3_NO);
+    h = kt_rms_norm(s, x, l->norm_ffn, c->norm_eps, NULL, l->e4m3);
+    h = kt_swiglu(s, kt_linear(s, h, l->gate_up, NULL), l->e4m3);
     return kt_add(s, x, kt_linear(s, h, l->down, NULL));
 }
 

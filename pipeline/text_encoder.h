@@ -2,6 +2,9 @@
  * stream before the last layer is taken (hidden_states[-2]); the last layer, the final norm and
  * the head are never loaded.
  *
+ * With 8-bit weights a sixteenth of the layers stays plain at either end: the first ones raise the
+ * few huge values on which the others lean, and what the last ones round is in the result.
+ *
  * Prompts are encoded one by one and unpadded: attention is causal, so that padding behind a
  * prompt could not change it anyway.
  */
@@ -13,7 +16,8 @@
 
 struct kiln_text_encoder;
 
-/* dir: the folder text_encoder.  The weights live in scope, which must outlive the encoder. */
+/* dir: the folder text_encoder.  The weights live in scope, which must outlive the encoder.  dtype
+ * KT_E4M3: bf16, with quantised rows for the layers' matrices. */
 int kiln_text_encoder_load(const char *dir, const struct kiln_text_config *config,
                            struct kt_scope *scope, enum kt_dtype dtype,
                            struct kiln_text_encoder **ret, struct kiln_error *err) KILN_MUST_CHECK;

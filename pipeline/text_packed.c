@@ -154,7 +154,7 @@ static void run_layer(const struct pass *p, const struct kiln_text_layer *l, str
                       kt x)
 {
     const struct kiln_text_config *c = &p->te->config;
-    kt h = kt_rms_norm(s, x, l->norm_attention, c->norm_eps, NULL, KT_E4M3_NO);
+    kt h = kt_rms_norm(s, x, l->norm_attention, c->norm_eps, NULL, l->e4m3);
     const struct kt_attention_args attention = {.qkv = product(p, s, h, l->qkv, l->qkv_bias, NULL),
                                                 .q_norm = l->q_norm,
                                                 .k_norm = l->k_norm,
@@ -168,8 +168,8 @@ static void run_layer(const struct pass *p, const struct kiln_text_layer *l, str
                                                 .starts = p->starts,
                                                 .longest = p->layout->longest};
     (void)product(p, s, kt_attention(s, &attention), l->out, l->out_bias, x);
-    h = kt_rms_norm(s, x, l->norm_ffn, c->norm_eps, NULL, KT_E4M3_NO);
-    h = kt_swiglu(s, product(p, s, h, l->gate_up, NULL, NULL), KT_E4M3_NO);
+    h = kt_rms_norm(s, x, l->norm_ffn, c->norm_eps, NULL, l->e4m3);
+    h = kt_swiglu(s, product(p, s, h, l->gate_up, NULL, NULL), l->e4m3);
     (void)product(p, s, h, l->down, NULL, x);
 }
 

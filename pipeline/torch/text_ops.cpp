@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+using kiln::plain;
+using kiln::quantised;
 using kiln::run;
 
 /* What fused attention over items of several lengths takes. */
@@ -40,6 +42,22 @@ class both_lanes
     kt_scope *lane(size_t i) const { return i % 2 && side ? side : main; }
 };
 
+/* One block of quantised rows. */
+static void product_e4m3(const kt_tensor &x, const kt_tensor &weight, const at::Tensor &bias,
+                         const at::Tensor &into, const at::Tensor &out)
+{
+    const at::Tensor y = kiln::linear_e4m3(x, weight, bias);
+    if (into.defined())
+        into.add_(y);
+    else
+        out.copy_(y);
+}
+
+static kt_tensor rows_of(const kt_tensor &x, int64_t row, int64_t rows)
+{
+    return {x.t.narrow(0, row, rows), x.scale.narrow(0, row, rows), {}};
+}
+
 /* One block; into is undefined, or changed and returned. */
 static at::Tensor product(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
                           at::Tensor into, at::Tensor out)
@@ -56,17 +74,27 @@ static at::Tensor product(const at::Tensor &x, const at::Tensor &weight, const a
 kt kt_linear_blocks(kt_scope *s, const struct kt_block_linear *args)
 {
     return run(s, "linear_blocks", {args->x, args->weight}, [&] {
-        const at::Tensor x = args->x->t, weight = args->weight->t, bias = kiln::maybe(args->bias);
+        const bool e4m3 = args->weight->scale.defined();
+        const kt_tensor rows_in = !e4m3                      ? kt_tensor{plain(*args->x), {}, {}}
+                                  : args->x->scale.defined() ? *args->x
+                                                             : quantised(args->x->t, KT_E4M3_ONLY);
+        const at::Tensor x = rows_in.t, weight = args->weight->t, bias = kiln::maybe(args->bias);
         at::Tensor into = kiln::maybe(args->into);
-        at::Tensor out =
-            into.defined() ? into : at::empty({x.size(0), weight.size(0)}, x.options());
+        at::Tensor out = into.defined()
+                             ? into
+                             : at::empty({x.size(0), weight.size(0)},
+                                         x.options().dtype(e4m3 ? at::kBFloat16 : x.scalar_type()));
         const both_lanes lanes(s, args->count > 1);
         int64_t row = 0;
         for (size_t i = 0; i < args->count; i++) {
             const kiln::in_lane in(lanes.lane(i));
             const int64_t rows = args->blocks[i];
-            product(x.narrow(0, row, rows), weight, bias,
-                    into.defined() ? into.narrow(0, row, rows) : into, out.narrow(0, row, rows));
+            const at::Tensor onto = into.defined() ? into.narrow(0, row, rows) : into;
+            if (e4m3)
+                product_e4m3(rows_of(rows_in, row, rows), *args->weight, bias, onto,
+                             out.narrow(0, row, rows));
+            else
+                product(x.narrow(0, row, rows), weight, bias, onto, out.narrow(0, row, rows));
             row += rows;
         }
         TORCH_CHECK(row == x.size(0), "blocks of ", row, " rows for ", x.size(0));
