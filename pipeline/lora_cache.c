@@ -7,11 +7,16 @@
  */
 #include "pipeline/lora_cache.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define IMAGES_MAX 256
+/* For an image that another thread is making: of the largest sets that takes a second, so that by
+ * then its files do not answer. */
+#define WAIT_S_MAX 60
 
 struct entry {
     struct kiln_lora_image image; /* first: an image handed out is its entry */
@@ -26,6 +31,7 @@ struct kiln_lora_cache {
     int device;
     enum kt_dtype dtype;
     size_t bytes_max;
+    int wait_s;
 
     pthread_mutex_t lock;
     pthread_cond_t changed; /* an image is ready or given up, or there is a wish, or the end */
@@ -48,8 +54,13 @@ struct kiln_lora_cache *kiln_lora_cache_new(const struct kiln_param_table *param
     c->device = device;
     c->dtype = dtype;
     c->bytes_max = bytes_max;
+    c->wait_s = WAIT_S_MAX;
     pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->changed, NULL);
+    pthread_condattr_t steady;
+    pthread_condattr_init(&steady);
+    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->changed, &steady);
+    pthread_condattr_destroy(&steady);
     return c;
 }
 
@@ -193,16 +204,37 @@ static int make_new(struct kiln_lora_cache *c, const struct kiln_lora_stack *sta
     return 0;
 }
 
+/* The image of the set, once nobody is making it any more; *ret NULL: there is none. */
+static int wait_for(struct kiln_lora_cache *c, const struct kiln_lora_stack *stack,
+                    struct entry **ret, struct kiln_error *err)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += c->wait_s;
+    while ((*ret = find(c, stack)) && !(*ret)->ready)
+        if (pthread_cond_timedwait(&c->changed, &c->lock, &until) == ETIMEDOUT)
+            return kiln_fail(err, KILN_TIMEOUT,
+                             "LoRA %s: its files are still being read after %d s",
+                             stack->loras[0].path, c->wait_s);
+    return 0;
+}
+
+void kiln_lora_cache_patience(struct kiln_lora_cache *c, int seconds)
+{
+    pthread_mutex_lock(&c->lock);
+    c->wait_s = seconds;
+    pthread_mutex_unlock(&c->lock);
+}
+
 int kiln_lora_cache_take(struct kiln_lora_cache *c, const struct kiln_lora_stack *stack,
                          const struct kiln_lora_image **ret, struct kiln_error *err)
 {
-    int code = 0;
+    struct entry *e;
     pthread_mutex_lock(&c->lock);
-    struct entry *e = find(c, stack);
-    /* Whoever makes it is reading files and ends, one way or the other. */
-    while (e && !e->ready) {
-        pthread_cond_wait(&c->changed, &c->lock);
-        e = find(c, stack);
+    int code = wait_for(c, stack, &e, err);
+    if (code) {
+        pthread_mutex_unlock(&c->lock);
+        return code;
     }
     if (e) {
         e->users++;

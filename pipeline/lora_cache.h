@@ -33,8 +33,8 @@ struct kiln_lora_cache *kiln_lora_cache_new(const struct kiln_param_table *param
 void kiln_lora_cache_free(struct kiln_lora_cache *c); /* all images given back; accepts NULL */
 
 /* The image of a set, made if need be; *ret is given back with kiln_lora_cache_give.  Waits where
- * another thread is already making it.  KILN_UNSUPPORTED for ranks beyond KILN_LORA_RANK_MAX, else
- * what the files say. */
+ * another thread is already making it, at most for a minute: KILN_TIMEOUT.  KILN_UNSUPPORTED for
+ * ranks beyond KILN_LORA_RANK_MAX, else what the files say. */
 int kiln_lora_cache_take(struct kiln_lora_cache *c, const struct kiln_lora_stack *stack,
                          const struct kiln_lora_image **ret,
                          struct kiln_error *err) KILN_MUST_CHECK;
@@ -45,6 +45,8 @@ void kiln_lora_cache_give(struct kiln_lora_cache *c, const struct kiln_lora_imag
 void kiln_lora_cache_prefetch(struct kiln_lora_cache *c, const struct kiln_lora_use *uses,
                               size_t count);
 
+/* For tests: another limit than the minute. */
+void kiln_lora_cache_patience(struct kiln_lora_cache *c, int seconds);
 /* For tests and logs. */
 struct kiln_lora_cache_counts {
     size_t images, bytes, made, found; /* made: from files; found: taken without that */

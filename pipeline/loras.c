@@ -51,32 +51,6 @@ void kiln_loras_free(struct kiln_loras *l)
     free(l);
 }
 
-/* --- through the files ------------------------------------------------------------------------ */
-
-static void clear_slots(struct kiln_loras *l)
-{
-    kiln_lora_slots_clear(l->slots);
-    kiln_lora_stack_release(&l->now);
-    l->arrangement = 0;
-}
-
-/* As on the CPU.  Copies come and go with the set, so each has an arrangement of its own. */
-static int set_by_files(struct kiln_loras *l, const struct kiln_lora_use *uses, size_t count,
-                        bool *ret_changed, struct kiln_error *err)
-{
-    bool had_slots = l->now.count > 0, changed = false;
-    if (had_slots)
-        clear_slots(l);
-    int code = kiln_lora_merge_set(l->merge, uses, count, &changed, err);
-    *ret_changed = changed || had_slots;
-    if (code)
-        return code;
-    if (changed)
-        l->arrangement = count ? --l->files_merged - 1 : 0;
-    l->by_files = count > 0;
-    return 0;
-}
-
 /* --- through the slots ------------------------------------------------------------------------ */
 
 static bool merges(const struct kiln_loras *l)
@@ -89,6 +63,13 @@ static bool merges(const struct kiln_loras *l)
         return false;
     size_t room = memory.total - memory.taken + memory.held - memory.used;
     return room > missing + MERGE_RESERVE;
+}
+
+static void clear_slots(struct kiln_loras *l)
+{
+    kiln_lora_slots_clear(l->slots);
+    kiln_lora_stack_release(&l->now);
+    l->arrangement = 0;
 }
 
 static int put(struct kiln_loras *l, const struct kiln_lora_image *image, struct kiln_error *err)
@@ -128,6 +109,36 @@ static int set_in_slots(struct kiln_loras *l, struct kiln_lora_stack *stack, boo
     else
         l->now = *stack;
     return code;
+}
+
+/* --- through the files ------------------------------------------------------------------------ */
+
+/* As on the CPU.  Copies come and go with the set, so each has an arrangement of its own.  They are
+ * made of the pristine weights, so that a set in the slots has to go first; where the files are
+ * then no good it comes back. */
+static int set_by_files(struct kiln_loras *l, const struct kiln_lora_use *uses, size_t count,
+                        bool *ret_changed, struct kiln_error *err)
+{
+    struct kiln_lora_stack before = l->now;
+    struct kiln_error ignored;
+    bool changed = false;
+    l->now.count = 0;
+    if (before.count > 0) {
+        clear_slots(l);
+        *ret_changed = true;
+    }
+    int code = kiln_lora_merge_set(l->merge, uses, count, &changed, err);
+    *ret_changed = *ret_changed || changed;
+    if (code) {
+        if (before.count > 0)
+            (void)!set_in_slots(l, &before, ret_changed, &ignored);
+        return code;
+    }
+    kiln_lora_stack_release(&before);
+    if (changed)
+        l->arrangement = count ? --l->files_merged - 1 : 0;
+    l->by_files = count > 0;
+    return 0;
 }
 
 /* --- either ----------------------------------------------------------------------------------- */

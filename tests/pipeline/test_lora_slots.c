@@ -3,6 +3,7 @@
  */
 #include <fcntl.h>
 #include <math.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -316,6 +317,32 @@ static void a_rank_beyond_all_classes_is_merged_from_its_file(void **state)
     assert_ptr_equal(b->out.weight, bare);
 }
 
+/* One that cannot be merged leaves the set that was in the slots, at the addresses it had. */
+static void a_failed_merge_brings_back_what_was_in_place(void **state)
+{
+    (void)state;
+    const struct kiln_lora_use wide = {"wide_huge.safetensors", 1};
+    const struct kiln_block *b = kiln_joint_block(engine->transformer, 0);
+    struct kiln_error err;
+    bool changed;
+    write_lora(wide.path, "layers.0.attention.to_out.0", 520, 1e30f);
+    for (int mode = KILN_LORA_MERGED; mode <= KILN_LORA_BESIDE; mode++) {
+        kiln_loras_mode(engine->loras, mode);
+        assert_int_equal(put("loras/kohya.safetensors", 1, &changed, &err), 0);
+        const struct kiln_linear_layer before = b->out;
+        const int arrangement = kiln_loras_arrangement(engine->loras);
+        assert_int_equal(kiln_loras_set(engine->loras, &wide, 1, &changed, &err), KILN_CORRUPT);
+        assert_true(
+            changed); /* for a while: what was computed from the weights is computed again */
+        assert_memory_equal(&b->out, &before, sizeof before);
+        assert_int_equal(kiln_loras_arrangement(engine->loras), arrangement);
+        assert_int_equal(put("loras/kohya.safetensors", 1, &changed, &err), 0);
+        assert_false(changed);
+    }
+    kiln_loras_mode(engine->loras, KILN_LORA_AUTO);
+    assert_int_equal(kiln_loras_arrangement(engine->loras), 0);
+}
+
 static void refuse(const char *path, int code, const char *word)
 {
     const struct kiln_lora_use use = {path, 1};
@@ -407,6 +434,40 @@ static void a_set_asked_for_ahead_is_there(void **state)
     kiln_lora_cache_free(c);
 }
 
+/* With no patience at all, taking a set while the cache's thread makes it is refused by name; it is
+ * there a moment later.  Each try is another set, until one is met half made. */
+static void waiting_for_a_set_has_an_end(void **state)
+{
+    (void)state;
+    struct kiln_lora_cache *c = kiln_lora_cache_new(&engine->params, KT_CPU, KT_F32, SIZE_MAX);
+    struct kiln_lora_stack stack;
+    struct kiln_error err;
+    int code = 0;
+    kiln_lora_cache_patience(c, 0);
+    for (int i = 0; i < 200 && code == 0; i++) {
+        const struct kiln_lora_use use = {golden("loras/kohya.safetensors"), 1 + (float)i / 256};
+        const struct kiln_lora_image *image;
+        const size_t before = kiln_lora_cache_count(c).images;
+        assert_int_equal(kiln_lora_stack_look(&use, 1, &stack, &err), 0);
+        kiln_lora_cache_prefetch(c, &use, 1);
+        while (kiln_lora_cache_count(c).images == before)
+            sched_yield();
+        code = kiln_lora_cache_take(c, &stack, &image, &err);
+        if (code == 0) {
+            kiln_lora_cache_give(c, image);
+            kiln_lora_stack_release(&stack);
+        }
+    }
+    assert_int_equal(code, KILN_TIMEOUT);
+    assert_non_null(strstr(err.text, "kohya.safetensors: its files are still being read"));
+    const struct kiln_lora_image *image;
+    kiln_lora_cache_patience(c, 60);
+    assert_int_equal(kiln_lora_cache_take(c, &stack, &image, &err), 0);
+    kiln_lora_cache_give(c, image);
+    kiln_lora_stack_release(&stack);
+    kiln_lora_cache_free(c);
+}
+
 static void the_library_takes_wishes_and_refuses_nonsense(void **state)
 {
     (void)state;
@@ -462,9 +523,11 @@ int main(void)
         cmocka_unit_test(memory_stays_within_an_arrangement),
         cmocka_unit_test(quantised_weights_take_both_ways),
         cmocka_unit_test(a_rank_beyond_all_classes_is_merged_from_its_file),
+        cmocka_unit_test(a_failed_merge_brings_back_what_was_in_place),
         cmocka_unit_test(what_cannot_be_used_is_named_and_changes_nothing),
         cmocka_unit_test(the_cache_keeps_what_was_used_last),
         cmocka_unit_test(a_set_asked_for_ahead_is_there),
+        cmocka_unit_test(waiting_for_a_set_has_an_end),
         cmocka_unit_test(the_library_takes_wishes_and_refuses_nonsense),
         cmocka_unit_test(an_exchanged_file_is_read_again),
     };
