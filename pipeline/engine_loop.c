@@ -232,6 +232,7 @@ static void run_step(const struct kiln_run *r, struct kt_scope *s,
 static void record(const struct kiln_run *r, struct kiln_shape_plan *plan)
 {
     struct kt_scope *s = kt_scope_new(r->e->device);
+    kt_device_trim(r->e->device); /* a graph has memory of its own: not twice the activations */
     struct kt_graph *graph = kt_graph_begin(s);
     run_step(r, s, plan);
     if (kt_graph_end(graph, s))

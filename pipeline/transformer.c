@@ -146,11 +146,13 @@ static kt attend(const struct block_run *r, struct kt_scope *s, const struct kil
                                            .eps = 1e-5};
     kt h = kt_attention(s, &args);
     kt_drop(s, qkv);
-    return h;
+    kt y = kiln_linear(s, h, &b->out);
+    kt_drop(s, h);
+    return y;
 }
 
-/* Block i in scope s; `in` lies in outer, where its normed rows are let go as soon as they are
- * read. */
+/* Block i in scope s; `in` lies in outer, where it is let go as soon as it has been read: what is
+ * there beside the widest rows counts, and of those a recorded step keeps the memory for good. */
 static struct flow run_block(const struct block_run *r, struct kt_scope *s, struct kt_scope *outer,
                              int i, struct flow in)
 {
@@ -160,7 +162,7 @@ static struct flow run_block(const struct block_run *r, struct kt_scope *s, stru
     kt_drop(outer, in.normed);
     struct flow mid, out;
     const struct kt_residual_norm attended = {.x = in.x,
-                                              .y = kiln_linear(s, attend(r, s, b, qkv), &b->out),
+                                              .y = attend(r, s, b, qkv),
                                               .weight = b->norm_attention_out,
                                               .gate = vector_of(r, s, i, ATTENTION_GATE),
                                               .next_weight = b->norm_ffn_in,
@@ -168,6 +170,8 @@ static struct flow run_block(const struct block_run *r, struct kt_scope *s, stru
                                               .eps = eps,
                                               .next_e4m3 = form_for(&b->gate_up)};
     kt_add_rms_norm(s, &attended, &mid.x, &mid.normed);
+    kt_drop(s, attended.y);
+    kt_drop(outer, in.x);
     kt gate_up = kiln_linear(s, mid.normed, &b->gate_up);
     kt_drop(s, mid.normed);
     kt h = kt_swiglu(s, gate_up, form_for(&b->down));
@@ -198,7 +202,6 @@ static kt run_blocks(const struct block_run *r, struct kt_scope *s, kt x)
         struct flow next = run_block(r, inner, s, i, flow);
         next = (struct flow){kt_keep(s, next.x), kt_keep(s, next.normed)};
         kt_scope_free(inner);
-        kt_drop(s, flow.x);
         flow = next;
     }
     return flow.x;

@@ -113,7 +113,11 @@ int kt_device_open(int device, kiln_error *err)
 void kt_device_trim(int device)
 {
     const kiln_cuda_plugin *cuda = plugin;
-    if (device != KT_CPU && cuda)
+    if (device == KT_CPU || !cuda)
+        return;
+    /* Freeing waits for the device, which may not be waited for while a graph is recorded. */
+    if (const std::unique_lock<std::timed_mutex> lock = kiln::between_recordings();
+        lock.owns_lock())
         cuda->trim();
 }
 

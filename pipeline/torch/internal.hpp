@@ -6,6 +6,7 @@
 #include <exception>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -52,6 +53,10 @@ void file_null(kt_scope *s, const char *op) noexcept;
 /* The queue of a scope's lane, or of a lane; only where the device is a GPU. */
 c10::Stream stream_of(kt_scope *s);
 c10::Stream lane_of(int device, bool side);
+
+/* For what must not happen while a graph is being recorded.  Owns nothing where this thread is the
+ * one that records, or another one does for longer than a minute. */
+std::unique_lock<std::timed_mutex> between_recordings();
 
 /* While it lives, this thread's operations go to the scope's device and lane. */
 class in_lane

@@ -64,7 +64,16 @@ c10::Stream lane_of(int device, bool side)
 }
 
 /* Held while a graph is recorded: its memory takes one at a time, and so does its stream. */
-static std::mutex recording;
+static std::timed_mutex recording;
+static thread_local bool records; /* this thread */
+static constexpr auto record_at_most = std::chrono::minutes(1);
+
+std::unique_lock<std::timed_mutex> between_recordings()
+{
+    if (records)
+        return {};
+    return std::unique_lock<std::timed_mutex>(recording, record_at_most);
+}
 
 c10::Stream stream_of(kt_scope *s)
 {
@@ -183,11 +192,14 @@ struct kt_graph *kt_graph_begin(kt_scope *s)
         TORCH_CHECK(s->device != KT_CPU && cuda, "the device has no graphs");
         auto made =
             std::make_unique<struct kt_graph>(kt_graph{s->device, held_bytes(s->device), nullptr});
-        std::unique_lock<std::mutex> lock(kiln::recording);
+        std::unique_lock<std::timed_mutex> lock = kiln::between_recordings();
+        TORCH_CHECK(lock.owns_lock(), kiln::records ? "this thread is recording already"
+                                                    : "another thread has not ended its recording");
         s->stream = kiln::kept_stream(s->device, kiln::RECORDING);
         const kiln::in_lane apart(s);
         made->recorded = cuda->graphs->begin();
         lock.release(); /* kt_graph_end() unlocks it */
+        kiln::records = true;
         g = std::move(made);
     });
     if (s && !g)
@@ -207,6 +219,7 @@ bool kt_graph_end(struct kt_graph *g, kt_scope *s)
         g->recorded = kiln::cuda_plugin()->graphs->end(recorded);
     });
     s->stream.reset();
+    kiln::records = false;
     kiln::recording.unlock();
     if (end.error.code)
         kt_scope_fail(s, &end.error);

@@ -36,7 +36,8 @@ typedef struct kt_tensor *kt;
 int kt_device_open(int device, struct kiln_error *err) KILN_MUST_CHECK;
 /* Bytes in tensors of a CUDA device and bytes taken from it for them; false for the CPU. */
 bool kt_device_memory(int device, size_t *ret_used, size_t *ret_held);
-void kt_device_trim(int device);  /* gives back what no tensor uses */
+/* Gives back what no tensor uses, once no thread is recording a graph; not in a recording. */
+void kt_device_trim(int device);
 void kt_threads_set(int threads); /* of the calling thread's operations; 0 = all cores */
 bool kt_cpu_likes_bf16(void);     /* AMX or AVX512-BF16: bf16 is the faster arithmetic */
 /* Whether products of quantised rows are a device's own: CUDA from compute capability 8.9 on.
@@ -150,9 +151,10 @@ kt kt_attention(struct kt_scope *s, const struct kt_attention_args *args);
  */
 bool kt_packs(const struct kt_scope *s, int head_dim);
 /* x weight^T + bias, block by block: how a GPU sums depends on the number of rows, so that a row
- * has the same bits in every block of one size, whatever is in the others. */
+ * has the same bits in every block of one size, whatever is in the others.  Quantised weights and
+ * rows as in kt_linear. */
 struct kt_block_linear {
-    kt x, weight, bias;    /* plain numbers; bias may be NULL */
+    kt x, weight, bias;    /* bias may be NULL */
     kt into;               /* NULL, or changed: the product is added to it */
     const int64_t *blocks; /* rows of each; together those of x */
     size_t count;

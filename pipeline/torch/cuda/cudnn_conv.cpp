@@ -24,9 +24,14 @@
 namespace kiln
 {
 
-static void check(cudnnStatus_t status, const char *what)
+/* What cuDNN does not take, LibTorch's own convolution does: no failure of the picture's. */
+struct refused {
+};
+
+static void check(cudnnStatus_t status)
 {
-    TORCH_CHECK(status == CUDNN_STATUS_SUCCESS, "cuDNN, ", what, ": ", cudnnGetErrorString(status));
+    if (status != CUDNN_STATUS_SUCCESS)
+        throw refused();
 }
 
 /* --- descriptors ------------------------------------------------------------------------------ */
@@ -36,7 +41,7 @@ class descriptor
   public:
     explicit descriptor(cudnnBackendDescriptorType_t type)
     {
-        check(cudnnBackendCreateDescriptor(type, &raw_), "descriptor");
+        check(cudnnBackendCreateDescriptor(type, &raw_));
     }
     descriptor(descriptor &&other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
     descriptor &operator=(descriptor &&other) noexcept
@@ -53,7 +58,7 @@ class descriptor
     void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
              const void *values)
     {
-        check(cudnnBackendSetAttribute(raw_, name, type, count, values), "attribute");
+        check(cudnnBackendSetAttribute(raw_, name, type, count, values));
     }
     void set(cudnnBackendAttributeName_t name, const std::vector<int64_t> &values)
     {
@@ -68,7 +73,7 @@ class descriptor
         set(name, CUDNN_TYPE_DATA_TYPE, 1, &type);
     }
     bool try_finalize() { return cudnnBackendFinalize(raw_) == CUDNN_STATUS_SUCCESS; }
-    void finalize(const char *what) { check(cudnnBackendFinalize(raw_), what); }
+    void finalize() { check(cudnnBackendFinalize(raw_)); }
 
   private:
     cudnnBackendDescriptor_t raw_ = nullptr;
@@ -105,7 +110,7 @@ static descriptor picture(slot id, int64_t n, int64_t c, int64_t h, int64_t w, b
     d.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::vector<int64_t>{16});
     if (is_virtual)
         d.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
-    d.finalize("tensor");
+    d.finalize();
     return d;
 }
 
@@ -120,7 +125,7 @@ static descriptor convolution(const shape &s)
     d.set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, std::vector<int64_t>{s.before, s.before});
     d.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, std::vector<int64_t>{s.after, s.after});
     d.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::vector<int64_t>{2});
-    d.finalize("convolution");
+    d.finalize();
     return d;
 }
 
@@ -135,7 +140,7 @@ static descriptor convolving(const descriptor &conv, const descriptor &x, const 
     d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
     d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, 1, &one);
     d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, 1, &zero);
-    d.finalize("convolution in a graph");
+    d.finalize();
     return d;
 }
 
@@ -145,13 +150,13 @@ static descriptor adding(const descriptor &x, const descriptor &b, const descrip
     const cudnnPointwiseMode_t add = CUDNN_POINTWISE_ADD;
     mode.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &add);
     mode.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
-    mode.finalize("addition");
+    mode.finalize();
     descriptor d(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     d.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, mode);
     d.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
     d.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
     d.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-    d.finalize("addition in a graph");
+    d.finalize();
     return d;
 }
 
@@ -180,7 +185,7 @@ static descriptor graph_of(const shape &s)
     graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
     graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
               static_cast<int64_t>(raw.size()), raw.data());
-    graph.finalize("graph");
+    graph.finalize();
     return graph;
 }
 
@@ -273,7 +278,7 @@ static bool execute(const plan &p, const operands &o)
     pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
              static_cast<int64_t>(data.size()), data.data());
     pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &space);
-    pack.finalize("operands");
+    pack.finalize();
     return cudnnBackendExecute(at::native::getCudnnHandle(), p.built.raw(), pack.raw()) ==
            CUDNN_STATUS_SUCCESS;
 }
@@ -294,6 +299,25 @@ static std::unique_ptr<plan> choose(const shape &s)
     return nullptr;
 }
 
+static std::unique_ptr<plan> try_choose(const shape &s)
+{
+    try {
+        return choose(s);
+    } catch (const refused &) {
+        return nullptr;
+    }
+}
+
+/* Memory that is short is thrown on: whoever asked makes room and asks again. */
+static bool try_execute(const plan &p, const operands &o)
+{
+    try {
+        return execute(p, o);
+    } catch (const refused &) {
+        return false;
+    }
+}
+
 bool cudnn_convolve(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
                     const at::Tensor &add, int64_t stride, conv_padding pad, int64_t dilation,
                     at::Tensor &y)
@@ -312,9 +336,13 @@ bool cudnn_convolve(const at::Tensor &x, const at::Tensor &weight, const at::Ten
     const std::lock_guard<std::mutex> guard(lock);
     auto found = plans.find(s.key());
     if (found == plans.end())
-        found = plans.emplace(s.key(), choose(s)).first;
-    if (!found->second || !execute(*found->second, o))
+        found = plans.emplace(s.key(), try_choose(s)).first;
+    if (!found->second)
         return false;
+    if (!try_execute(*found->second, o)) {
+        found->second.reset(); /* for good: a shape's pictures shall not depend on when */
+        return false;
+    }
     y = out;
     return true;
 }
