@@ -81,6 +81,26 @@ int kiln_ledger_waiting_of(struct kiln_ledger *ledger, const char *pool, const c
     return 0;
 }
 
+int kiln_ledger_quota_of(struct kiln_ledger *ledger, const char *pool, const char *tenant,
+                         int64_t *ret_limit, uint64_t *ret_waiting, struct kiln_error *err)
+{
+    static const struct kiln_statement quota = {
+        "quota_of", "SELECT coalesce((SELECT coalesce(queued, -1) FROM quota WHERE pool = $1::text"
+                    "  AND tenant IN ($2::text, '" KILN_TENANT_ANY "')"
+                    "  ORDER BY tenant = '" KILN_TENANT_ANY "' LIMIT 1), -1)"};
+    struct kiln_params params = {0};
+    PGresult *rows;
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, tenant);
+    int rc = kiln_ledger_run(ledger, &quota, &params, &rows, err);
+    if (rc)
+        return rc;
+    *ret_limit = kiln_row_i64(rows, 0, 0);
+    *ret_waiting = 0;
+    PQclear(rows);
+    return *ret_limit < 0 ? 0 : kiln_ledger_waiting_of(ledger, pool, tenant, ret_waiting, err);
+}
+
 #define TODAY "date_trunc('day', now() AT TIME ZONE 'UTC')"
 
 int kiln_ledger_day(struct kiln_ledger *ledger, const char *pool, kiln_each_day *each, void *arg,

@@ -33,6 +33,11 @@ int kiln_ledger_quota_remove(struct kiln_ledger *ledger, const char *pool, const
 int kiln_ledger_waiting_of(struct kiln_ledger *ledger, const char *pool, const char *tenant,
                            uint64_t *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* The same with what it may have, -1: any number, by its own quota or else by everybody's. */
+int kiln_ledger_quota_of(struct kiln_ledger *ledger, const char *pool, const char *tenant,
+                         int64_t *ret_limit, uint64_t *ret_waiting,
+                         struct kiln_error *err) KILN_MUST_CHECK;
+
 struct kiln_day_row {
     char tenant[KILN_NAME_MAX + 1];
     double used_s, limit_s; /* limit -1: none */

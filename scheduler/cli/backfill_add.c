@@ -178,7 +178,9 @@ static int keep_line(void *arg, const char *text, size_t len, struct kiln_error 
 static int read_lines(struct addition *addition, const struct kiln_args *args,
                       struct kiln_error *err)
 {
-    int rc = kiln_prompts_read(addition->cli, args, &addition->prompts, keep_line, addition, err);
+    int rc = kiln_prompts_open(addition->cli, args, &addition->prompts, err);
+    if (rc == 0)
+        rc = kiln_prompts_each(&addition->prompts, keep_line, addition, err);
     if (rc)
         return rc;
     kiln_say(addition->cli, "%zu prompts make %llu jobs a pass", addition->line_count,

@@ -50,11 +50,11 @@ static int take_line(struct reading *reading, const char *name, uint64_t line, c
     return rc ? rc : reading->each(reading->arg, text, len, err);
 }
 
-static int read_file(struct reading *reading, const char *file, struct kiln_error *err)
+static int read_file(struct reading *reading, struct kiln_error *err)
 {
-    struct kiln_input *input = NULL;
+    struct kiln_input *input = reading->prompts->input;
     const char *text = "";
-    int rc = kiln_input_open(file, KILN_FORMAT_AUTO, false, &input, err);
+    int rc = reading->prompts->read ? kiln_input_rewind(input, err) : 0;
     while (rc == 0 && text) {
         size_t len;
         uint64_t line;
@@ -69,7 +69,6 @@ static int read_file(struct reading *reading, const char *file, struct kiln_erro
             rc = take_line(reading, kiln_input_name(input), line, text, len, err);
         }
     }
-    kiln_input_close(input);
     return rc;
 }
 
@@ -85,30 +84,41 @@ static int read_template(struct reading *reading, const char *template, struct k
     return rc;
 }
 
-int kiln_prompts_read(struct kiln_cli *cli, const struct kiln_args *args,
-                      struct kiln_prompts *prompts, kiln_each_prompt *each, void *arg,
-                      struct kiln_error *err)
+int kiln_prompts_open(struct kiln_cli *cli, const struct kiln_args *args,
+                      struct kiln_prompts *prompts, struct kiln_error *err)
 {
-    struct reading reading = {prompts, each, arg};
-    const char *file = kiln_arg(args, "prompts");
+    prompts->file = kiln_arg(args, "prompts");
+    prompts->template = kiln_arg(args, "template");
     int rc = kiln_enqueue_context_open(cli->config, prompts->sets, prompts->set_count,
                                        &prompts->context, err);
     prompts->expand = kiln_expand_new();
     if (rc == 0 && !prompts->expand)
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory to read the prompts");
-    if (rc == 0)
-        rc = file ? read_file(&reading, file, err)
-                  : read_template(&reading, kiln_arg(args, "template"), err);
+    if (rc == 0 && prompts->file)
+        rc = kiln_input_open(prompts->file, KILN_FORMAT_AUTO, true, &prompts->input, err);
+    return rc;
+}
+
+int kiln_prompts_each(struct kiln_prompts *prompts, kiln_each_prompt *each, void *arg,
+                      struct kiln_error *err)
+{
+    struct reading reading = {prompts, each, arg};
+    prompts->lines = prompts->refused = 0;
+    int rc =
+        prompts->file ? read_file(&reading, err) : read_template(&reading, prompts->template, err);
+    prompts->read = true;
     if (rc == 0 && prompts->refused)
         rc = kiln_fail(err, KILN_BAD_INPUT, "prompts refused: %llu; mend them and run it again",
                        (unsigned long long)prompts->refused);
     if (rc == 0 && prompts->lines == 0)
-        rc = kiln_fail(err, KILN_BAD_INPUT, "%s: no prompts in it", file ? file : "the template");
+        rc = kiln_fail(err, KILN_BAD_INPUT, "%s: no prompts in it",
+                       prompts->file ? prompts->file : "the template");
     return rc;
 }
 
 void kiln_prompts_release(struct kiln_prompts *prompts)
 {
+    kiln_input_close(prompts->input);
     kiln_expand_free(prompts->expand);
     kiln_enqueue_context_release(&prompts->context);
 }

@@ -14,13 +14,18 @@
 /* What a verb may add to the words of --set, or wants to refuse among them. */
 #define KILN_PROMPT_SETS_MAX (KILN_GIVEN_MAX + 4)
 
+struct kiln_input;
+
 struct kiln_prompts {
     const char *sets[KILN_PROMPT_SETS_MAX]; /* KEY=VALUE words, borrowed */
     size_t set_count;
     char loras[1024]; /* the word that --loras stands for */
     struct kiln_enqueue_context context;
     struct kiln_expand *expand;
-    uint64_t lines, refused;
+    const char *file, *template; /* one of them NULL; borrowed */
+    struct kiln_input *input;    /* of the file */
+    bool read;                   /* once or more */
+    uint64_t lines, refused;     /* of the last reading */
 };
 
 /* The words of --set and --loras into `sets`. */
@@ -28,11 +33,14 @@ void kiln_prompts_sets(struct kiln_prompts *prompts, const struct kiln_args *arg
 /* Exactly one of --prompts and --template was given; 0 or an exit status. */
 int kiln_prompts_check(struct kiln_cli *cli, const struct kiln_args *args);
 
+/* Opens what args name; `sets` are filled by then. */
+int kiln_prompts_open(struct kiln_cli *cli, const struct kiln_args *args,
+                      struct kiln_prompts *prompts, struct kiln_error *err) KILN_MUST_CHECK;
 /* A good line; prompts->expand holds the jobs it makes. */
 typedef int kiln_each_prompt(void *arg, const char *text, size_t len, struct kiln_error *err);
-/* KILN_BAD_INPUT: lines were refused (the first of them are told on stderr) or there are none. */
-int kiln_prompts_read(struct kiln_cli *cli, const struct kiln_args *args,
-                      struct kiln_prompts *prompts, kiln_each_prompt *each, void *arg,
+/* Reads all of them, from the beginning at every call.  KILN_BAD_INPUT: lines were refused (the
+ * first of them are told on stderr) or there are none. */
+int kiln_prompts_each(struct kiln_prompts *prompts, kiln_each_prompt *each, void *arg,
                       struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_prompts_release(struct kiln_prompts *prompts);
 

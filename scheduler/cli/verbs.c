@@ -112,6 +112,7 @@ static const struct kiln_option cache_options[] = {
     {"sigmas", "LIST", "the states nearest to these noise levels (0: the finished latent)"},
     {"loras", "L", "auto, none or name:scale+...; the same as --set loras=L"},
     {"set", "KEY=VALUE", "give every job this key; may be repeated"},
+    {"limit", "N", "refuse prompts that name more latents (100000)"},
     {"dry-run", NULL, "only look what is missing"},
     END};
 static const struct kiln_option quota_options[] = {
@@ -420,8 +421,9 @@ const struct kiln_verb kiln_verbs[] = {
                  "kiln cache stat",
      .more = "A latent is found by model, size, LoRA set and prompt, and by its seed where a line\n"
              "names one; what is stored or on its way is not ordered again, so the same command goes\n"
-             "on where it stopped.  Its jobs are backfill, unless --set priority says otherwise, of\n"
-             "batch latent-cache.",
+             "on where it stopped.  Before that it tells how many there are.  Its jobs are backfill,\n"
+             "unless --set priority says otherwise, of batch latent-cache.  Exit code 75: the quota of\n"
+             "a tenant (--set tenant) let only a part be ordered; run it again later.",
      .options = cache_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_cache},

@@ -23,18 +23,21 @@ fails 66 kiln cache build --prompts absent.txt
 printf 'a red car\na {blue|green} boat\na red car\n' >prompts.txt
 set=(--prompts prompts.txt --set size=64x64 --set steps=4)
 build "${set[@]}" --dry-run
-counts '4, 0, 0, 0, 4'
+counts '3, 0, 0, 0, 0'
+json out.txt 'd["missing"] == 3 and d["dry_run"]'
+says '^latents wanted: 3; stored: 0; on their way: 0; missing: 3$'
 [ "$(sql 'SELECT count(*) FROM job')" = 0 ] || die "a dry run left jobs"
 ok kiln pause --backfill
 build "${set[@]}"
-counts '4, 0, 0, 0, 3'
+counts '3, 0, 0, 0, 3'
 json out.txt 'd["batch"] == "latent-cache" and not d["dry_run"]'
 build "${set[@]}"
-counts '4, 0, 4, 0, 0'
+counts '3, 0, 3, 0, 0'
+says '^latents wanted: 3; stored: 0; on their way: 3; missing: 0$'
 ok kiln resume --backfill
 ok kiln wait latent-cache --timeout 30
-build "${set[@]}"
-counts '4, 4, 0, 0, 0'
+ok kiln cache build --prompts - --set size=64x64 --set steps=4 --json <prompts.txt
+counts '3, 3, 0, 0, 0'
 [ "$(sql "SELECT count(*), count(DISTINCT prompt_hash), string_agg(DISTINCT sigmas::text, ' ') FROM latent")" = "3|3|{0}" ] || die "not three clean latents"
 [ "$(sql "SELECT count(*) FROM image")|$(sql "SELECT string_agg(DISTINCT role, ' ') FROM object")|$(sql "SELECT string_agg(DISTINCT priority::text, ' ') FROM job")" = "0|latent|-10" ] || die "more than latents"
 ok kiln usage --json
@@ -57,10 +60,10 @@ counts '4, 2, 0, 0, 2'
 
 # --- states at noise levels: the nearest ones, by their own sigmas, in the file and in the row
 build "${set[@]}" --sigmas 0.9,0.5,0
-counts '4, 0, 0, 0, 3'
+counts '3, 0, 0, 0, 3'
 ok kiln wait latent-cache --timeout 30
 build "${set[@]}" --sigmas 0.5,0.9,0
-counts '4, 4, 0, 0, 0'
+counts '3, 3, 0, 0, 0'
 sigmas=$(sql "SELECT DISTINCT latent.sigmas FROM latent JOIN job ON job.id = job_id WHERE job.sigmas = '0.9,0.5,0'")
 key=$(sql "SELECT l.key FROM latent l JOIN job ON job.id = job_id WHERE job.sigmas = '0.9,0.5,0' LIMIT 1")
 zstd -dqc "$(sed -n 's/^store = file:\/\///p' "$KILN_CONFIG")/$key" >latent.safetensors
@@ -78,6 +81,38 @@ json out.txt "sum(r['latents'] for r in d) == $(sql 'SELECT count(*) FROM latent
 json out.txt 'd[0]["width"] == 64 and d[0]["loras"] == "" and len({(r["width"], r["height"], r["loras"]) for r in d}) == len(d) == 3'
 ok kiln cache stat
 [ "$(wc -l <out.txt)" = 3 ] || die "not a line a group"
+
+# --- more than the limit is refused whole, before anything is looked up; what raises it is named
+choices="{$(seq -s '|' 400)}"
+fails 64 kiln cache build --template x --limit 0
+fails 65 kiln cache build --template "$choices $choices"
+says '1 prompts name 160000 latents, 100000 are allowed: .*raise --limit'
+for i in $(seq 12); do echo "$choices $choices {1|2|3|4|5} $i"; done >explodes.txt
+fails 65 kiln cache build --prompts explodes.txt --dry-run
+says '12 prompts name 9600000 latents'
+fails 65 kiln cache build --template '{a|b|c}' --limit 2
+[ "$(sql "SELECT count(*) FROM job WHERE prompt LIKE '1 %' OR prompt IN ('a', 'b', 'c')")" = 0 ] || die "a refused build left jobs"
+
+# --- a tenant's quota bounds what it has waiting; the rest comes when the command is run again
+ok kiln quota set ann --queued 6
+ok kiln pause --all
+printf 'quota a%s\n' 1 2 3 4 5 6 7 8 9 10 >ann.txt
+ann=(--prompts ann.txt --set tenant=ann --set size=64x64 --json)
+fails 75 kiln cache build "${ann[@]}"
+json out.txt '(d["wanted"], d["missing"], d["ordered"], d["beyond_quota"]) == (10, 10, 6, 4)'
+says "4 were not ordered: tenant 'ann' has as many jobs waiting as its quota lets"
+fails 75 kiln cache build "${ann[@]}"
+json out.txt '(d["waiting"], d["missing"], d["ordered"], d["beyond_quota"]) == (6, 4, 0, 4)'
+{ sed 's/.*/{"prompt": "&", "tenant": "ann"}/' ann.txt; echo '{"prompt": "quota b", "tenant": "bob"}'; } >both.jsonl
+fails 75 kiln cache build --prompts both.jsonl --set size=64x64 --json
+json out.txt '(d["waiting"], d["missing"], d["ordered"], d["beyond_quota"]) == (6, 5, 1, 4)'
+[ "$(sql "SELECT count(*) FROM job WHERE waits AND tenant = 'ann'")" = 6 ] || die "more wait than the quota lets"
+ok kiln resume --all
+until_sql "SELECT count(*) FROM job WHERE waits" 0
+ok kiln cache build "${ann[@]}"
+json out.txt '(d["ordered"], d["beyond_quota"]) == (4, 0) and d["stored"] + d["waiting"] == 6'
+ok kiln quota rm ann --yes
+until_sql "SELECT count(*) FROM job WHERE state IN (0, 1)" 0
 
 # --- interrupted in the middle, by two at once: whole in the end, nothing twice
 for i in $(seq 1500); do echo "picture number $i"; done >many.txt
@@ -102,11 +137,11 @@ says 'kiln retry --batch latent-cache'
 job=$(sql "SELECT l.job_id FROM latent l JOIN job j ON j.id = l.job_id WHERE prompt = 'a blue boat' AND j.sigmas = ''")
 sql "DELETE FROM latent WHERE job_id = $job; DELETE FROM object WHERE job_id = $job"
 build "${set[@]}"
-counts '4, 4, 0, 0, 0' # the file with three states ends with it
+counts '3, 3, 0, 0, 0' # the file with three states ends with it
 sql "DELETE FROM latent USING job j WHERE j.id = job_id AND prompt = 'a blue boat'"
 for i in 1 2; do
     build "${set[@]}"
-    counts "4, $((i == 1 ? 3 : 4)), 0, 0, $((i == 1 ? 1 : 0))"
+    counts "3, $((i == 1 ? 2 : 3)), 0, 0, $((i == 1 ? 1 : 0))"
     [ $i = 2 ] || until_sql "SELECT count(*) FROM job WHERE state IN (0, 1)" 0
 done
 
@@ -158,7 +193,10 @@ ok kiln batch rm latent-cache --yes
 ok kiln usage --json
 python3 - <<'PYTHON' || die "what the latents cost is forgotten, or counted twice"
 import json
-before, after = (json.loads(open(name).readline()) for name in ("usage.txt", "out.txt"))
+def total(name):
+    rows = [json.loads(line) for line in open(name)]
+    return {key: sum(row[key] for row in rows) for key in ("jobs", "pictures", "gpu_seconds")}
+before, after = total("usage.txt"), total("out.txt")
 assert after["jobs"] == before["jobs"] + 5 and after["pictures"] == before["pictures"], (before, after)
 assert after["gpu_seconds"] > before["gpu_seconds"], (before, after)
 PYTHON
