@@ -7,14 +7,15 @@
 #include "storage/backoff.h"
 
 static struct {
-    _Atomic int64_t heard_ms, limit_ms;
+    _Atomic int64_t heard_ms, limit_ms, due_ms;
 } peers[KILN_PEER_COUNT];
 static _Atomic(const char *) starting = NULL;
 static _Atomic int asked = KILN_PEER_LEDGER;
 
 const char *kiln_peer_name(enum kiln_peer peer)
 {
-    return peer == KILN_PEER_LEDGER ? "ledger" : "bus";
+    static const char *const names[KILN_PEER_COUNT] = {"ledger", "bus", "store"};
+    return names[peer];
 }
 
 void kiln_health_expect(enum kiln_peer peer, double limit_s)
@@ -28,6 +29,15 @@ void kiln_health_expect(enum kiln_peer peer, double limit_s)
 void kiln_health_asks(enum kiln_peer peer)
 {
     atomic_store(&asked, (int)peer);
+}
+
+bool kiln_health_due(enum kiln_peer peer)
+{
+    int64_t now_ms = kiln_clock_ms(), pause_ms = atomic_load(&peers[peer].limit_ms) / 3;
+    int64_t due_ms = atomic_load(&peers[peer].due_ms);
+    return pause_ms > 0 && now_ms >= due_ms &&
+           now_ms - atomic_load(&peers[peer].heard_ms) >= pause_ms &&
+           atomic_compare_exchange_strong(&peers[peer].due_ms, &due_ms, now_ms + pause_ms);
 }
 
 void kiln_health_heard(enum kiln_peer peer)

@@ -11,14 +11,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum kiln_peer { KILN_PEER_LEDGER, KILN_PEER_BUS, KILN_PEER_COUNT };
-const char *kiln_peer_name(enum kiln_peer peer); /* "ledger", "bus" */
+enum kiln_peer { KILN_PEER_LEDGER, KILN_PEER_BUS, KILN_PEER_STORE, KILN_PEER_COUNT };
+const char *kiln_peer_name(enum kiln_peer peer); /* "ledger", "bus", "store" */
 
 /* From now on the peer must answer every limit_s seconds; 0: it is not polled any more. */
 void kiln_health_expect(enum kiln_peer peer, double limit_s);
 /* The main loop asks it now: when that takes too long, the others are not to blame for being asked
  * late. */
 void kiln_health_asks(enum kiln_peer peer);
+/* Whether it is time to ask a peer that nobody has needed for a while: a third of its limit after
+ * it last answered or this last said yes.  Yes is said to one thread. */
+bool kiln_health_due(enum kiln_peer peer);
 /* It has answered. */
 void kiln_health_heard(enum kiln_peer peer);
 /* Why there is no work yet ("the model is loading"), or NULL once there may be.  text is borrowed

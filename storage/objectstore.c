@@ -183,6 +183,13 @@ int kiln_store_list(struct kiln_store *store, const char *prefix, kiln_store_eac
     return note(KILN_STORE_LIST, store->ops->list(store, prefix, each, arg, err), started);
 }
 
+int kiln_store_reach(struct kiln_store *store, struct kiln_error *err)
+{
+    int64_t started = kiln_stopwatch_start();
+    int code = store->ops->reach(store, err);
+    return note(KILN_STORE_HEAD, code == KILN_DENIED ? 0 : code, started);
+}
+
 /* A worker's key may be allowed to put and nothing else, which is wise: then what was put is
  * neither read back nor removed, and a few bytes stay behind. */
 static int probe_key(struct kiln_store *store, const char *key, struct kiln_error *err)

@@ -68,6 +68,9 @@ typedef int kiln_store_each(void *arg, const char *key, uint64_t size, int64_t m
 int kiln_store_list(struct kiln_store *store, const char *prefix, kiln_store_each *each, void *arg,
                     struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Whether the store answers at all, whatever it would allow; one try, so this takes seconds. */
+int kiln_store_reach(struct kiln_store *store, struct kiln_error *err) KILN_MUST_CHECK;
+
 /* Writes, reads back and removes a small object: are we allowed to work here?  Only the right to
  * write is needed; without the others that object stays. */
 int kiln_store_probe(struct kiln_store *store, struct kiln_error *err) KILN_MUST_CHECK;

@@ -20,6 +20,7 @@ struct kiln_store_ops {
     void (*remove_many)(struct kiln_store *store, struct kiln_deletion *deletions, size_t count);
     int (*list)(struct kiln_store *store, const char *prefix, kiln_store_each *each, void *arg,
                 struct kiln_error *err);
+    int (*reach)(struct kiln_store *store, struct kiln_error *err);
     void (*close)(struct kiln_store *store); /* frees the backend's struct, not the url */
 };
 

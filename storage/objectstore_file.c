@@ -159,6 +159,14 @@ static int file_head(struct kiln_store *base, const char *key, uint64_t *ret_siz
     return KILN_OK;
 }
 
+/* By its name: a directory that was moved or unmounted would still answer to its descriptor. */
+static int file_reach(struct kiln_store *base, struct kiln_error *err)
+{
+    return access(file_store(base)->root, W_OK | X_OK) == 0
+               ? KILN_OK
+               : kiln_file_fail(err, "reach", file_store(base), "");
+}
+
 /* Also removes the directories that became empty: there is one for each job. */
 static int file_remove(struct kiln_store *base, const char *key, struct kiln_error *err)
 {
@@ -200,6 +208,7 @@ static const struct kiln_store_ops file_ops = {
     .put = kiln_file_put,
     .get = file_get,
     .head = file_head,
+    .reach = file_reach,
     .remove = file_remove,
     .list = file_list,
     .close = file_close,

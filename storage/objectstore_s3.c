@@ -101,6 +101,14 @@ static int s3_head(struct kiln_store *base, const char *key, uint64_t *ret_size,
     return code;
 }
 
+/* The bucket itself: a key that may only put is refused, which is an answer. */
+static int s3_reach(struct kiln_store *base, struct kiln_error *err)
+{
+    struct kiln_s3_request request = {.method = KILN_S3_HEAD, .key = "", .once = true};
+    kiln_s3_run(s3_store(base)->client, &request, 1);
+    return request.code ? kiln_fail(err, request.code, "%s", request.err.text) : KILN_OK;
+}
+
 /* S3 says 204 and Swift 404 for what is not there; without its bucket nothing is removed. */
 static int s3_remove(struct kiln_store *base, const char *key, struct kiln_error *err)
 {
@@ -182,6 +190,7 @@ static const struct kiln_store_ops s3_ops = {
     .put = s3_put,
     .get = s3_get,
     .head = s3_head,
+    .reach = s3_reach,
     .remove = s3_remove,
     .remove_many = kiln_s3_remove_many,
     .list = s3_list,

@@ -50,6 +50,7 @@ struct kiln_s3_request {
     size_t size;
     const char *sha256, *content_type;
     size_t max; /* most bytes of the answer to a GET or POST */
+    bool once;  /* one try only: whoever asks will ask again */
     /* results */
     int code;
     struct kiln_error err;

@@ -223,7 +223,7 @@ static void act(struct kiln_s3_client *client, struct job *job, const struct kil
 {
     char what[512];
     describe(job, a, what, sizeof what);
-    bool more = job->tries < KILN_S3_TRIES_MAX;
+    bool more = job->tries < (job->request->once ? 1 : KILN_S3_TRIES_MAX);
     if (outcome.action == KILN_S3_DONE && etag_differs(job, a)) {
         outcome = (struct kiln_s3_outcome){KILN_S3_RETRY, KILN_CORRUPT,
                                            "something on the way changes bytes"};

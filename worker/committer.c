@@ -13,6 +13,7 @@
 #include "schemas/log.h"
 #include "schemas/metrics.h"
 #include "storage/ledger.h"
+#include "storage/ledger_read.h"
 #include "storage/stopwatch.h"
 #include "worker/outage.h"
 #include "worker/worker.h"
@@ -222,6 +223,7 @@ static void record(struct committer *committer, struct kiln_picture *picture)
             return;
         kiln_worker_pause(committer->worker, wait_ms);
     }
+    kiln_health_heard(KILN_PEER_LEDGER);
     kiln_outage_over(&committer->outage);
     if (ours)
         tell(committer, picture, kind);
@@ -246,6 +248,7 @@ static bool record_together(struct committer *committer, struct kiln_picture *co
             return false;
         kiln_worker_pause(committer->worker, kiln_outage_fail(&committer->outage, &err));
     }
+    kiln_health_heard(KILN_PEER_LEDGER);
     kiln_outage_over(&committer->outage);
     for (size_t i = 0; i < count; i++) {
         if (ours[i])
@@ -298,6 +301,21 @@ static void take_group(struct committer *committer, struct kiln_picture **pictur
     }
 }
 
+/* With nothing to commit, whether the ledger is there. */
+static void look(struct committer *committer)
+{
+    char version[64];
+    int64_t now_ms;
+    struct kiln_error err;
+    if (!kiln_worker_asks(committer->worker, KILN_PEER_LEDGER, kiln_outage_is(&committer->outage)))
+        return;
+    int code = open_ledger(committer, &err);
+    if (code == 0)
+        code = kiln_ledger_clock(committer->ledger, &now_ms, version, sizeof version, &err);
+    if (code == 0)
+        kiln_health_heard(KILN_PEER_LEDGER);
+}
+
 void *kiln_committer(void *arg)
 {
     struct kiln_worker *worker = arg;
@@ -315,6 +333,8 @@ void *kiln_committer(void *arg)
             break;
         if (code == 0)
             take_group(&committer, group, count);
+        else
+            look(&committer);
     }
     kiln_ledger_close(committer.ledger);
     if (atomic_fetch_sub(&worker->committers, 1) == 1) {

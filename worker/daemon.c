@@ -251,13 +251,23 @@ static void open_page(struct kiln_daemon *daemon)
             kiln_f("port", "%u", kiln_exporter_port(daemon->exporter)));
 }
 
-/* All threads run: from here on silence of the bus is bad news. */
+#define QUIET_S 3      /* no server is called silent before */
+#define QUIET_LEASES 3 /* store and ledger are asked once a lease when nothing else needs them */
+
+static double at_least(double low, double s)
+{
+    return s > low ? s : low;
+}
+
+/* All threads run: from here on silence of a server is bad news. */
 static void open_for_work(struct kiln_daemon *daemon)
 {
     double lease_s = kiln_config_number(daemon->config, KILN_KEY_LEASE_S);
     kiln_board_up(&daemon->worker.board);
     atomic_store(&daemon->worker.up, true);
-    kiln_health_expect(KILN_PEER_BUS, lease_s > 3 ? lease_s : 3);
+    kiln_health_expect(KILN_PEER_BUS, at_least(QUIET_S, lease_s));
+    kiln_health_expect(KILN_PEER_LEDGER, at_least(QUIET_S, QUIET_LEASES * lease_s));
+    kiln_health_expect(KILN_PEER_STORE, at_least(QUIET_S, QUIET_LEASES * lease_s));
     kiln_health_starting(NULL);
 }
 

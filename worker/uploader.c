@@ -121,6 +121,7 @@ static void work_group(struct uploader *uploader)
         if (is_stored(uploader->group[i]))
             send_on(uploader, i);
     if (code == 0) {
+        kiln_health_heard(KILN_PEER_STORE);
         kiln_outage_over(&uploader->outage);
         return;
     }
@@ -128,6 +129,22 @@ static void work_group(struct uploader *uploader)
     give_up_some(uploader, &err);
     if (uploader->count > 0)
         kiln_worker_pause(uploader->worker, wait_ms);
+}
+
+/* With nothing to put, whether the store is there: unless a put of the other thread has just
+ * failed, which says more. */
+static void look(struct uploader *uploader)
+{
+    struct kiln_error err;
+    if (!kiln_worker_asks(uploader->worker, KILN_PEER_STORE, kiln_outage_is(&uploader->outage)))
+        return;
+    int code = 0;
+    if (!uploader->store)
+        code = kiln_store_open(uploader->worker->config, &uploader->store, &err);
+    if (code == 0)
+        code = kiln_store_reach(uploader->store, &err);
+    if (code == 0)
+        kiln_health_heard(KILN_PEER_STORE);
 }
 
 void *kiln_uploader(void *arg)
@@ -148,6 +165,8 @@ void *kiln_uploader(void *arg)
             work_group(&uploader);
         else if (code == KILN_CANCELLED)
             break;
+        else
+            look(&uploader);
     }
     kiln_store_close(uploader.store);
     if (atomic_fetch_sub(&worker->uploaders, 1) == 1)

@@ -115,6 +115,14 @@ void kiln_worker_pause(struct kiln_worker *worker, int wait_ms)
     }
 }
 
+bool kiln_worker_asks(const struct kiln_worker *worker, enum kiln_peer peer, bool away)
+{
+    const _Atomic uint32_t *missed =
+        peer == KILN_PEER_STORE ? &worker->stores_away : &worker->ledgers_away;
+    return kiln_worker_drain(worker) == KILN_DRAIN_NO && atomic_load(missed) == away &&
+           kiln_health_due(peer);
+}
+
 void kiln_worker_pass(struct kiln_queue *queue, struct kiln_picture *picture)
 {
     size_t weight = kiln_picture_weight(picture);

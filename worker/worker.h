@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 
 #include "schemas/config.h"
+#include "storage/health.h"
 #include "worker/board.h"
 #include "worker/engine.h"
 #include "worker/holdings.h"
@@ -86,6 +87,9 @@ int kiln_heartbeat_send(struct kiln_worker *worker, struct kiln_bus *bus,
 enum kiln_drain kiln_worker_drain(const struct kiln_worker *worker);
 /* Sleeps wait_ms, less when the drain grows more urgent. */
 void kiln_worker_pause(struct kiln_worker *worker, int wait_ms);
+/* Whether an idle thread shall ask store or ledger for a sign of life now: not while another thread
+ * misses it (away: this one does too), nor when the worker ends. */
+bool kiln_worker_asks(const struct kiln_worker *worker, enum kiln_peer peer, bool away);
 /* Puts a picture into a stage's queue, waiting as long as it takes. */
 void kiln_worker_pass(struct kiln_queue *queue, struct kiln_picture *picture);
 /* Gives every unstarted job of a holding back, its attempt not counted. */

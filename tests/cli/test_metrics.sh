@@ -108,16 +108,25 @@ kill -9 "$(pid_of s "$victim")"
 page 15 't(s, "kiln_leases_lost_total") == 1 and t(s, "kiln_jobs_taken_back_total", cause="crashed") == 1 and t(s, "kiln_job_retries_total", code="unavailable") == 1'
 ok kiln wait last --timeout 60
 
-# --- a bus that falls silent is seen, and seen to be back; the process lives all the while
+# --- a server that falls silent is seen, and seen to be back; the process lives all the while, with
+# nothing to draw
 alive_port=$one
 [ "$victim" = worker-0 ] && alive_port=$two
+mv s/store s/elsewhere
 kill -STOP "$(pid_of s redis)"
 answers 30 "$scheduler" /healthz '^503 the bus last answered [0-9.]+ s ago; 3.0 s are allowed$'
 answers 30 "$alive_port" /healthz '^503 the bus last answered'
 answers 0 "$scheduler" /livez '^200'
 kill -CONT "$(pid_of s redis)"
 answers 40 "$scheduler" /healthz '^200 ok$'
-answers 40 "$alive_port" /healthz '^200 ok$'
+answers 30 "$alive_port" /healthz '^503 the store last answered [0-9.]+ s ago; 6.0 s are allowed$'
+kill -INT "$(pid_of s postgres)"
+mv s/elsewhere s/store
+answers 30 "$alive_port" /healthz '^503 the ledger last answered [0-9.]+ s ago; 6.0 s are allowed$'
+get "$alive_port" /metrics | grep -q '^kiln_poll_age_seconds{server="store"} [0-5]\.' || die "the store is not back"
+answers 0 "$alive_port" /livez '^200'
+ok kiln up --dir s
+for port in $scheduler $alive_port; do answers 40 "$port" /healthz '^200 ok$'; done
 
 # --- ports: one that is taken is passed over, none is no reason not to run, 0 is off
 standby() { # LOG ARGS...: runs a second scheduler until it is ready

@@ -298,9 +298,11 @@ static void an_untrusted_certificate_is_named(void **state)
     waitpid(server, NULL, 0);
 }
 
+typedef int ask_store(struct kiln_store *store, struct kiln_error *err);
+
 /* Opens with other keys than the right ones. */
-static int probe_with(const char *key, const char *secret, const char *bucket,
-                      struct kiln_error *err)
+static int ask_with(ask_store *ask, const char *key, const char *secret, const char *bucket,
+                    struct kiln_error *err)
 {
     char endpoint[64], url[128];
     snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%d", test_swift_port(swift));
@@ -311,10 +313,33 @@ static int probe_with(const char *key, const char *secret, const char *bucket,
         test_config((const char *[]){"store", url, "s3_endpoint", endpoint, NULL});
     struct kiln_store *store = NULL;
     assert_int_equal(kiln_store_open(config, &store, err), 0);
-    int code = kiln_store_probe(store, err);
+    int code = ask(store, err);
     kiln_store_close(store);
     kiln_config_free(config);
     return code;
+}
+
+static int probe_with(const char *key, const char *secret, const char *bucket,
+                      struct kiln_error *err)
+{
+    return ask_with(kiln_store_probe, key, secret, bucket, err);
+}
+
+/* A store that answers is there, even one that lets nobody in; one try is all it gets. */
+static void a_reach_is_one_try(void **state)
+{
+    (void)state;
+    struct kiln_error err = {0};
+    const char *key = TEST_S3_KEY, *secret = TEST_S3_SECRET;
+    assert_int_equal(ask_with(kiln_store_reach, key, secret, TEST_BUCKET, &err), 0);
+    assert_int_equal(ask_with(kiln_store_reach, "test:nobody", "testing", TEST_BUCKET, &err), 0);
+    assert_int_equal(ask_with(kiln_store_reach, key, secret, "no-such-bucket", &err),
+                     KILN_NOT_FOUND);
+    struct kiln_store *closed = test_s3_store(1, "", NULL);
+    double start = kiln_test_now_s();
+    assert_int_equal(kiln_store_reach(closed, &err), KILN_UNAVAILABLE);
+    assert_true(kiln_test_now_s() - start < 3);
+    kiln_store_close(closed);
 }
 
 static void refusals_say_what_to_do(void **state)
@@ -414,6 +439,7 @@ int main(void)
         cmocka_unit_test(a_presigned_url_opens_the_object),
         cmocka_unit_test(an_untrusted_certificate_is_named),
         cmocka_unit_test(refusals_say_what_to_do),
+        cmocka_unit_test(a_reach_is_one_try),
         cmocka_unit_test(a_server_that_is_not_there_is_named),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
