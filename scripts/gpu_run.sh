@@ -2,17 +2,22 @@
 # gpu_run.sh - run.sh of a bundle (gpu_bundle.sh), started in a checkout on a machine with a GPU:
 # the GPU tests, pictures of the sketch model on every device, their timings and differences.
 # Goes on after a failure; prints PASS or FAIL a step; full output and the pictures are in $OUT.
+# A bundle of kind "fleet" has the step fleet alone: a queue through every GPU, FLEET="--devices 1,2" for
+# how many, FLEET_FULL="--jobs 24" of the full-size model.
 # STEPS="kernels bench" runs these alone, of: kernels kernel-bench ops ops-bench load load-bench parity image image-bench
-# engine graph lora lora-bench render quality errors sketch-bench bench small-card peer.  BENCH="--sizes 1024 --dtype bf16"
+# engine graph lora lora-bench render quality errors sketch-bench bench small-card sanitize memory peer; all but the
+# last three are run if none is named.  BENCH="--sizes 1024 --dtype bf16"
 # are options of the bench, PEER those of its peer, which needs diffusers and transformers on
 # PYTHONPATH.
 here=$(mktemp -d)
-tar -C "$here" -xzf "$(dirname "$0")/files.tar.gz" || exit 1
+chmod 755 "$here" # Postgres has a user of its own
+python=${PYTHON:-python3}
+$python -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' \
+    "$(dirname "$0")/files.tar.xz" "$here" || exit 1
 root=${KILN_SOURCE:-$PWD}
 out=${OUT:-$(mktemp -d)}
 log=$out/log
 pictures=$(mktemp -d)
-python=${PYTHON:-python3}
 torch=$($python -c 'import os, torch; print(os.path.dirname(torch.__file__))' 2>>"$log")
 [ -n "$torch" ] || torch=$(ls -d /opt/*/.venv/lib/python3*/site-packages/torch 2>/dev/null | head -n 1)
 path=$here/lib:$torch/lib
@@ -20,6 +25,7 @@ for dir in "$(dirname "$torch")"/nvidia/*/lib; do path=$path:$dir; done
 path=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export KILN_SOURCE="$root"
 failed=0
+[ ! -e "$here/bin/kiln-scheduler" ] || STEPS=fleet
 steps=" ${STEPS:-kernels kernel-bench ops ops-bench load parity image image-bench engine graph lora lora-bench render quality errors sketch-bench bench small-card} "
 
 # Whether a step was asked for.
@@ -58,6 +64,22 @@ nvidia-smi -L 2>&1 | head -n 4
 step "devices and libraries" 20 "$here/bin/kiln-worker" --version
 if wants kernels; then
     step "kernels" 120 "$here/bin/test_kernels"
+fi
+# Out-of-bounds accesses and races of the kernels; some virtual machines let no tool look at their GPU.
+if wants sanitize; then
+    sanitizer=$(command -v compute-sanitizer ||
+        ls -d /usr/local/cuda*/bin/compute-sanitizer /usr/local/cuda*/compute-sanitizer/compute-sanitizer 2>/dev/null | head -n 1)
+    [ -n "$sanitizer" ] || echo "SKIP sanitize: there is no compute-sanitizer on this machine; the kernels were not checked"
+    for tool in memcheck racecheck; do
+        [ -n "$sanitizer" ] || break
+        step "kernels under $tool" "${SANITIZE_S:-240}" "$sanitizer" --tool $tool --error-exitcode 9 \
+            --print-limit 20 "$here/bin/test_kernels"
+        if grep -q "Device not supported" "$out/step"; then
+            echo "SKIP $tool: compute-sanitizer does not work on this machine's GPU; the kernels were not checked"
+            failed=$((failed - 1))
+        fi
+        grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$out/step" | sed 's/^/    /'
+    done
 fi
 if wants kernel-bench; then
     step "speed of the kernels" 60 "$here/bin/bench_kernels"
@@ -168,6 +190,23 @@ config=$here/z-image-turbo
 cp -r "$root/scripts/bench/z-image-turbo" "$config"
 rm -rf "$config/tokenizer"
 cp -r "$root/pipeline/models/sketch/tokenizer" "$config/tokenizer"
+if wants fleet; then
+    PATH=$here/bin:$PATH
+    if [ ! -e /usr/share/zoneinfo/UTC ]; then # Postgres asks for it, and nothing else
+        mkdir -p /usr/share/zoneinfo && cp "$here/zoneinfo/UTC" /usr/share/zoneinfo/
+    fi
+    # shellcheck disable=SC2086
+    step "fleet, sketch model" 300 "$here/bin/kiln" bench fleet --model "$root/pipeline/models/sketch" \
+        --device "${FLEET_DEVICE:-cuda:all}" --sizes 512x512,768x512 --loras ,neon,pixel --jobs 400 \
+        ${FLEET:---devices 1,2}
+    sed 's/^/    /' "$out/step"
+    $python "$root/scripts/random_loras.py" --config "$config" --rank 16 --out "$here/loras" one two >>"$log" 2>&1
+    # shellcheck disable=SC2086
+    step "fleet, full-size random model" 500 "$here/bin/kiln" bench fleet --engine random --model "$config" \
+        --lora-dir "$here/loras" --device "${FLEET_DEVICE:-cuda:all}" --sizes 1024x1024,512x512 \
+        --loras ,one,two ${FLEET:---devices 1,2} ${FLEET_FULL:---jobs 48}
+    sed 's/^/    /' "$out/step"
+fi
 # With its peer in the same run, what both measured is printed side by side.
 beside=
 if wants bench; then
@@ -178,6 +217,14 @@ if wants bench; then
         ${BENCH:---sizes 512,1024}
     cp "$out/step" "$out/bench.json"
     [ -n "$beside" ] || sed 's/^/    /' "$out/step"
+fi
+# What one picture of 1024 px takes of the device in all, by the way in which memory is taken from it.
+if wants memory; then
+    for how in expandable_segments:False expandable_segments:True; do
+        PYTORCH_CUDA_ALLOC_CONF=$how step "memory, $how" 120 "$here/bin/kiln-worker" bench-engine \
+            --config "$config" --random-weights --device cuda:0 --sizes 1024 --batch 1 --dtype bf16,fp8
+        sed 's/^/    /' "$out/step"
+    done
 fi
 # The largest picture in what a card of 24 GiB leaves beside its context, as a share of this one.
 if wants small-card; then

@@ -44,12 +44,12 @@ struct kiln_vae *rig_vae(struct kt_scope *scope, const struct kiln_vae_config *c
     return vae;
 }
 
-struct kiln_text_encoder *rig_text_encoder(struct kt_scope *scope,
-                                           const struct kiln_text_config *config)
+struct kiln_text_encoder *
+rig_text_encoder(struct kt_scope *scope, const struct kiln_text_config *config, enum kt_dtype dtype)
 {
     struct kiln_text_encoder *te = NULL;
     struct kiln_error err;
-    if (kiln_text_encoder_load(NULL, config, scope, KT_BF16, &te, &err))
+    if (kiln_text_encoder_load(NULL, config, scope, dtype, &te, &err))
         fail_msg("%s", err.text);
     return te;
 }

@@ -14,7 +14,8 @@ struct kiln_text_config rig_text_config(void);
 /* Models with random weights in scope; they fail the test where they cannot be made. */
 struct kiln_vae *rig_vae(struct kt_scope *scope, const struct kiln_vae_config *config);
 struct kiln_text_encoder *rig_text_encoder(struct kt_scope *scope,
-                                           const struct kiln_text_config *config);
+                                           const struct kiln_text_config *config,
+                                           enum kt_dtype dtype);
 /* The same weights in fp32, in scope. */
 struct kiln_vae *rig_vae_wide(struct kt_scope *scope, const struct kiln_vae *vae);
 

@@ -177,6 +177,49 @@ static void a_failed_recording_is_harmless(void **state)
     diffusionz_free(ctx);
 }
 
+static void *trim_for_ever(void *arg)
+{
+    for (int *stop = arg; !__atomic_load_n(stop, __ATOMIC_ACQUIRE);)
+        kt_device_trim(0);
+    return NULL;
+}
+
+/* Another thread gives memory back all the time: it waits for the recording, which holds. */
+static void memory_given_back_elsewhere_leaves_a_recording_alone(void **state)
+{
+    enum { SIDE = 256, TIMES = 20 };
+    const int64_t shape[] = {SIDE, SIDE};
+    static float once[SIDE * SIDE], replayed[SIDE * SIDE];
+    struct kiln_error err;
+    pthread_t thread;
+    int stop = 0;
+    (void)state;
+    if (kt_device_open(0, &err))
+        fail_msg("%s", err.text);
+    struct kt_scope *s = kt_scope_new(0), *outside = kt_scope_new(0);
+    kt a = kt_randn(outside, 1, 2, shape), into = kt_zeros(outside, KT_F32, 2, shape);
+    kt_to_host_f32(outside, kt_linear(outside, a, a, NULL), once, SIDE * SIDE);
+    assert_int_equal(pthread_create(&thread, NULL, trim_for_ever, &stop), 0);
+    for (int i = 0; i < TIMES; i++) {
+        struct kt_graph *g = kt_graph_begin(s);
+        kt y = kt_linear(s, a, a, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        kt_device_trim(0); /* of the thread that records: nothing */
+        kt_copy_into(s, into, y);
+        if (!kt_graph_end(g, s))
+            fail_msg("%s", kt_scope_check(s, &err) ? err.text : "no graph");
+        kt_graph_replay(g, outside);
+        kt_to_host_f32(outside, into, replayed, SIDE * SIDE);
+        assert_memory_equal(replayed, once, sizeof once);
+        kt_graph_free(g);
+    }
+    __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+    assert_int_equal(kt_scope_check(outside, &err), 0);
+    kt_scope_free(s);
+    kt_scope_free(outside);
+}
+
 /* --- batches ---------------------------------------------------------------------------------- */
 
 static void an_item_is_the_same_alone_and_in_a_batch(void **state)
@@ -524,6 +567,7 @@ int main(int argc, char **argv)
         {"a_replay_is_the_step_fp8", a_replay_is_the_step, NULL, NULL, &fp8},
         cmocka_unit_test(the_least_used_shape_is_recorded_again),
         cmocka_unit_test(a_failed_recording_is_harmless),
+        cmocka_unit_test(memory_given_back_elsewhere_leaves_a_recording_alone),
         {"alone_and_in_a_batch_bf16", an_item_is_the_same_alone_and_in_a_batch, NULL, NULL, &bf16},
         {"alone_and_in_a_batch_fp32", an_item_is_the_same_alone_and_in_a_batch, NULL, NULL, &fp32},
         {"alone_and_in_a_batch_fp8", an_item_is_the_same_alone_and_in_a_batch, NULL, NULL, &fp8},
