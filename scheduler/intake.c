@@ -8,6 +8,7 @@
 #include "scheduler/intake_page.h"
 #include "schemas/log.h"
 #include "schemas/metrics.h"
+#include "schemas/names.h"
 #include "schemas/styles.h"
 #include "storage/backoff.h"
 #include "storage/ledger_read.h"
@@ -165,18 +166,35 @@ static int note_refusal(void *arg, const char *key, const char *reason, struct k
     return 0;
 }
 
+/* A call for a batch of Kiln's own leaves no account in it. */
+static int refuse_call(const struct kiln_page_end *end, struct kiln_receipt *receipt)
+{
+    receipt->refused = end->announced;
+    snprintf(receipt->first_refusal, sizeof(receipt->first_refusal),
+             "batch \"%s\": " KILN_NAMES_RESERVED, end->batch);
+    return 0;
+}
+
+static int read_account(struct kiln_intake *intake, const struct kiln_page_end *end,
+                        struct kiln_receipt *receipt, struct kiln_error *err)
+{
+    int rc =
+        kiln_ledger_announce(intake->ledger, intake->pool, end->batch, end->token, end->announced,
+                             &receipt->accepted, &receipt->duplicate, &receipt->refused, err);
+    if (rc == 0 && receipt->refused > 0)
+        rc = kiln_ledger_refusals(intake->ledger, intake->pool, end->batch, note_refusal,
+                                  receipt->first_refusal, err);
+    return rc;
+}
+
 /* The account of one call, in the ledger and, for who waits, on the bus. */
 static int close_call(struct kiln_intake *intake, const struct kiln_page_end *end,
                       struct kiln_error *err)
 {
     struct kiln_receipt receipt = {0};
     snprintf(receipt.batch, sizeof(receipt.batch), "%s", end->batch);
-    int rc =
-        kiln_ledger_announce(intake->ledger, intake->pool, end->batch, end->token, end->announced,
-                             &receipt.accepted, &receipt.duplicate, &receipt.refused, err);
-    if (rc == 0 && receipt.refused > 0)
-        rc = kiln_ledger_refusals(intake->ledger, intake->pool, end->batch, note_refusal,
-                                  receipt.first_refusal, err);
+    int rc = kiln_name_reserved(end->batch) ? refuse_call(end, &receipt)
+                                            : read_account(intake, end, &receipt, err);
     if (rc || end->token[0] == '\0')
         return rc;
     char *text = kiln_receipt_encode(&receipt);

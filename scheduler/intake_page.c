@@ -94,13 +94,21 @@ static const char *field_of(const struct kiln_bus_entry *entry, const char *name
     return NULL;
 }
 
+/* Nor has one that names a batch of Kiln's own; who waits for its receipt is told. */
+static int reserved(const char *batch, struct kiln_error *why)
+{
+    return kiln_name_reserved(batch)
+               ? kiln_fail(why, KILN_BAD_INPUT, "batch \"%s\": " KILN_NAMES_RESERVED, batch)
+               : 0;
+}
+
 /* The protocol was broken, yet the batch (and perhaps the call) may be known. */
 static int refuse_malformed(struct kiln_page *page, const struct kiln_bus_entry *entry,
                             const struct kiln_error *why, struct kiln_error *err)
 {
     const char *batch = field_of(entry, "batch"), *token = field_of(entry, "token");
-    if (!batch || strlen(batch) > KILN_BATCH_NAME_MAX ||
-        !kiln_name_valid(batch, strlen(batch), KILN_BATCH_NAME_MAX)) {
+    if (!batch || !kiln_name_valid(batch, strlen(batch), KILN_BATCH_NAME_MAX) ||
+        kiln_name_reserved(batch)) {
         unreadable(page, entry, why);
         return 0;
     }
@@ -201,7 +209,9 @@ int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
     int rc = kiln_intake_decode(entry->fields, entry->lengths, entry->field_count, &decoded, &why);
     if (rc)
         return refuse_malformed(page, entry, &why, err);
-    if (decoded.job && decoded.has_index)
+    if (reserved(decoded.batch, &why))
+        unreadable(page, entry, &why);
+    else if (decoded.job && decoded.has_index)
         rc = add_picture(page, &decoded, entry->id, err);
     else if (decoded.job)
         rc = add_line(page, &decoded, entry->id, err);

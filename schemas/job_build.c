@@ -169,6 +169,14 @@ static int check_model(const struct kiln_job_context *context, const char *model
     return kiln_fail(err, KILN_BAD_INPUT, "unknown model \"%s\"", model);
 }
 
+static int check_tenant(const struct kiln_job_context *context, const char *tenant,
+                        struct kiln_error *err)
+{
+    if (context->recorded || !kiln_name_reserved(tenant))
+        return 0;
+    return kiln_fail(err, KILN_BAD_INPUT, "tenant \"%s\": " KILN_NAMES_RESERVED, tenant);
+}
+
 int kiln_draft_job(const struct kiln_draft *draft, uint64_t which, struct kiln_job *ret_job,
                    struct kiln_error *err)
 {
@@ -186,6 +194,8 @@ int kiln_draft_job(const struct kiln_draft *draft, uint64_t which, struct kiln_j
         code = kiln_draft_loras(draft, &job, err);
     if (!code)
         code = check_model(draft->context, job.model, err);
+    if (!code)
+        code = check_tenant(draft->context, job.tenant, err);
     if (code)
         kiln_job_release(&job);
     else

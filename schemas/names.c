@@ -24,6 +24,12 @@ bool kiln_name_valid(const char *text, size_t len, size_t max)
     return true;
 }
 
+bool kiln_name_reserved(const char *name)
+{
+    return strcmp(name, KILN_CACHE_BATCH) == 0 ||
+           strncmp(name, KILN_BACKFILL_BATCH, strlen(KILN_BACKFILL_BATCH)) == 0;
+}
+
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;

@@ -13,6 +13,14 @@
 bool kiln_name_valid(const char *text, size_t len, size_t max);
 #define KILN_NAME_RULE "letters, digits, '.', '_' and '-', beginning with a letter or digit"
 
+/* Batches that Kiln fills itself, under names that people cannot give to theirs. */
+#define KILN_CACHE_BATCH "latent-cache"
+#define KILN_BACKFILL_BATCH "backfill-" /* and the name of a standing order */
+#define KILN_NAMES_RESERVED                                                                        \
+    "Kiln's own names are '" KILN_CACHE_BATCH "' and '" KILN_BACKFILL_BATCH "...'"
+/* Whether a batch or a tenant of people must not have that name. */
+bool kiln_name_reserved(const char *name);
+
 /* Edit distance (insert, delete, change, swap neighbours), letters compared without case; gives
  * up and returns more than max once it is certain to be larger. */
 size_t kiln_edit_distance(const char *a, size_t a_len, const char *b, size_t b_len, size_t max);

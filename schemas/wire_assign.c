@@ -94,7 +94,7 @@ static const struct kiln_wire_table envelope_table = {
 static int read_line(const struct kiln_json_value *value, struct kiln_job *job,
                      struct kiln_error *err)
 {
-    static const struct kiln_job_context nothing_known;
+    static const struct kiln_job_context nothing_known = {.recorded = true};
     struct kiln_error inner;
     bool has_seed;
     if (value->type != KILN_JSON_OBJECT)

@@ -9,10 +9,10 @@
 #ifndef KILN_LEDGER_BACKFILL_H
 #define KILN_LEDGER_BACKFILL_H
 
+#include "schemas/names.h"
 #include "storage/ledger_hold.h"
 #include "storage/ledger_read.h"
 
-#define KILN_BACKFILL_BATCH "backfill-" /* and the order's name: its batch */
 #define KILN_BACKFILL_LINES_MAX 1000000
 #define KILN_TOP_UP_MAX 256 /* jobs made at once */
 

@@ -107,6 +107,11 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
         return kiln_fail(err, KILN_BAD_INPUT,
                          "'%s' is no name of a batch: at most %d " KILN_NAME_RULE, name,
                          KILN_BATCH_NAME_MAX);
+    if (kiln_name_reserved(name))
+        return kiln_fail(err, KILN_BAD_INPUT, "batch '%s': " KILN_NAMES_RESERVED, name);
+    if (kiln_name_reserved(batch))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "batch '%s' keeps its name, by which Kiln finds what it has made", batch);
     int rc = kiln_ledger_batch_id(ledger, pool, batch, &id, err);
     if (rc)
         return rc;

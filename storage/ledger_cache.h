@@ -7,9 +7,9 @@
 #ifndef KILN_LEDGER_CACHE_H
 #define KILN_LEDGER_CACHE_H
 
+#include "schemas/names.h"
 #include "storage/ledger_read.h"
 
-#define KILN_CACHE_BATCH "latent-cache"
 #define KILN_CACHE_KEY_MAX 64 /* bytes of a key, the id behind it included */
 
 struct kiln_cache_want {

@@ -323,6 +323,8 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
         !kiln_name_valid(request->batch, strlen(request->batch), KILN_BATCH_NAME_MAX))
         return kiln_usage(cli, "--batch \"%.64s\": a name has up to %d " KILN_NAME_RULE,
                           request->batch, KILN_BATCH_NAME_MAX);
+    if (request->batch && kiln_name_reserved(request->batch))
+        return kiln_usage(cli, "--batch %s: " KILN_NAMES_RESERVED, request->batch);
     int code = work(&run, &err);
     if (cli->progress && run.index >= 65536)
         fputc('\n', stderr);

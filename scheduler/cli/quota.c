@@ -228,6 +228,8 @@ int kiln_verb_quota(struct kiln_cli *cli, int argc, char **argv)
     if (tenant && strcmp(tenant, KILN_TENANT_ANY) != 0 &&
         !kiln_name_valid(tenant, strlen(tenant), KILN_NAME_MAX))
         return kiln_usage(cli, "'%.80s' is no name of a tenant: " KILN_NAME_RULE, tenant);
+    if (put && kiln_name_reserved(tenant))
+        return kiln_usage(cli, "'%s' is no name of a tenant: " KILN_NAMES_RESERVED, tenant);
     if (kiln_open_ledger(cli, &ledger, &err))
         status = kiln_report(cli, &err);
     else

@@ -17,6 +17,10 @@ says 'up to 8 different noise levels'
 fails 65 kiln cache build --template x --sigmas 0.5 --set latents=final
 fails 65 kiln cache build --template x --set kind=latent-cache --set latents=none
 fails 66 kiln cache build --prompts absent.txt
+fails 64 kiln enqueue - --batch latent-cache <<<'a red car'
+says "batch latent-cache: Kiln's own names are 'latent-cache' and 'backfill-...'"
+fails 65 kiln enqueue - --set tenant=backfill-x <<<'a red car'
+says 'tenant "backfill-x": Kiln'
 [ "$(sql 'SELECT count(*) FROM job')" = 0 ] || die "a refused build left jobs"
 
 # --- final latents: no pictures, lowest priority, once a prompt
@@ -189,6 +193,8 @@ until_sql "SELECT count(*) FROM job WHERE state IN (0, 1)" 0
 ok kiln gc --older-than 0 --grace 0 --yes --json
 json out.txt "d['pictures'] == 1"
 [ "$(latents)|$(files)" = "0|$(sql "SELECT count(*) FROM object WHERE role = 'latent'")" ] || die "latents are left"
+fails 65 kiln batch rename latent-cache mine
+says "batch 'latent-cache' keeps its name"
 ok kiln batch rm latent-cache --yes
 ok kiln usage --json
 python3 - <<'PYTHON' || die "what the latents cost is forgotten, or counted twice"

@@ -119,6 +119,8 @@ timeout 20 "$kiln_bin/kiln" events --follow --since 1h | head -n 1 >first.txt
 # --- rename and rm
 fails 73 kiln batch rename first second
 fails 65 kiln batch rename first 'no/name'
+fails 65 kiln batch rename first latent-cache
+says "batch 'latent-cache': Kiln's own names are"
 ok kiln batch rename first primo --json
 json out.txt 'd == {"batch": "primo", "was": "first"}'
 fails 66 kiln batch show first

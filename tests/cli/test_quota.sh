@@ -17,6 +17,8 @@ for words in "quota" "quota drop ann" "quota set" "quota set ann" "quota set no/
     "quota rm ann --queued 3"; do
     fails 64 kiln $words
 done
+fails 64 kiln quota set backfill-cars --queued 3
+says "'backfill-cars' is no name of a tenant: Kiln's own names are 'latent-cache' and 'backfill-...'"
 fails 66 kiln quota rm ann
 
 # --- jobs waiting: what is beyond is refused, and comes in when it is sent again

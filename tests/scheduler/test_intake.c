@@ -171,6 +171,24 @@ static void entries_that_break_the_protocol(void **state)
     stream_is_empty();
 }
 
+/* Neither the batches nor their accounts are touched, and who waits for a receipt is told. */
+static void names_of_our_own_are_refused(void **state)
+{
+    (void)state;
+    const char *const malformed[] = {"batch", "latent-cache", "job", LINE, "index", "many"};
+    kiln_test_append(stack, malformed, 3);
+    kiln_test_enqueue(stack, "backfill-cars", "t1", LINE, 0, 3, true);
+    kiln_test_enqueue(stack, "b", "t2", LINE, 0, 1, true);
+    assert_int_equal(take_some(), 1);
+    struct kiln_receipt receipt = kiln_test_receipt(stack, "t1");
+    assert_int_equal(receipt.refused, 3);
+    assert_int_equal(receipt.accepted + receipt.duplicate, 0);
+    assert_non_null(strstr(receipt.first_refusal, "batch \"backfill-cars\": Kiln's own names"));
+    assert_int_equal(kiln_test_receipt(stack, "t2").accepted, 1);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM batch WHERE name <> 'b'"), 0);
+    stream_is_empty();
+}
+
 static void a_raw_client_may_leave_the_rest_to_us(void **state)
 {
     (void)state;
@@ -346,6 +364,7 @@ int main(void)
         TEST(the_same_call_again_adds_nothing),
         TEST(bad_lines_do_not_hold_up_good_ones),
         TEST(entries_that_break_the_protocol),
+        TEST(names_of_our_own_are_refused),
         TEST(a_raw_client_may_leave_the_rest_to_us),
         TEST(numbers_stay_apart_after_repetition),
         TEST(a_line_of_many_pictures_goes_in_pages),

@@ -267,6 +267,8 @@ static void wrong_values_are_named_with_their_limits(void **state)
          "priority is 11; it must be a whole number from -10 to 10"},
         {"{\"prompt\":\"x\",\"tenant\":\"a b\"}", "tenant is \"a b\"; it must be a name"},
         {"{\"prompt\":\"x\",\"tenant\":\"\"}", "tenant is \"\""},
+        {"{\"prompt\":\"x\",\"tenant\":\"backfill-x\"}",
+         "tenant \"backfill-x\": Kiln's own names are"},
         {"{\"prompt\":\"x\",\"model\":\"trubo\"}",
          "unknown model \"trubo\"; did you mean \"turbo\"?"},
         {"{\"prompt\":\"x\",\"custom_id\":\"\"}", "custom_id is \"\""},

@@ -28,6 +28,18 @@ static void names_have_safe_characters_only(void **state)
     assert_false(kiln_name_valid("abcd", 4, 3));
 }
 
+static void names_of_our_own_are_reserved(void **state)
+{
+    (void)state;
+    assert_true(kiln_name_reserved("latent-cache"));
+    assert_true(kiln_name_reserved("backfill-"));
+    assert_true(kiln_name_reserved("backfill-x"));
+    assert_false(kiln_name_reserved("latent-cache-2"));
+    assert_false(kiln_name_reserved("backfill"));
+    assert_false(kiln_name_reserved("my-backfill-x"));
+    assert_false(kiln_name_reserved(""));
+}
+
 static void distance_counts_edits(void **state)
 {
     (void)state;
@@ -196,6 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_have_safe_characters_only),
+        cmocka_unit_test(names_of_our_own_are_reserved),
         cmocka_unit_test(distance_counts_edits),
         cmocka_unit_test(nearest_is_what_was_meant),
         cmocka_unit_test(utf8_is_strict),
