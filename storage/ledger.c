@@ -331,10 +331,13 @@ int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_lea
                      struct kiln_error *err)
 {
     /* A leader that was paused would hold the lock for as long: its session ends when it has said
-     * nothing for longer than a lease, and another may lead. */
+     * nothing for longer than a lease, and another may lead.  So too when it has vanished amid an
+     * answer: a server that waits for room to send is not idle, and TCP by itself would go on
+     * trying for a quarter of an hour. */
     static const struct kiln_statement take = {
         "lead", "SELECT pg_try_advisory_lock($1::integer, hashtext($2::text)),"
-                " set_config('idle_session_timeout', $3::text, false)"};
+                " set_config('idle_session_timeout', $3::text, false),"
+                " set_config('tcp_user_timeout', $3::text, false)"};
     int rc = still_connected(ledger, err);
     if (rc != 0)
         return rc;

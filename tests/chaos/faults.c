@@ -87,10 +87,34 @@ static void stop_server(struct chaos_site *site, enum kiln_test_server server)
 
 /* --- programs --------------------------------------------------------------------------------- */
 
-static void cut(struct chaos_seat *seat, bool apart)
+static void cut(struct chaos_seat *seat, enum test_cable cable, bool apart)
 {
-    test_link_cut(seat->redis, apart);
-    test_link_cut(seat->postgres, apart);
+    if (seat->room)
+        test_room_cut(seat->room, cable, apart);
+    else
+        test_link_cut(seat->links[cable], apart);
+}
+
+/* What a fault takes a program from. */
+static void cut_for(struct chaos_seat *seat, enum chaos_kind kind, bool apart)
+{
+    bool redis = kind == CHAOS_WORKER_NO_REDIS || kind == CHAOS_SCHEDULER_NO_REDIS;
+    bool postgres = kind == CHAOS_WORKER_NO_POSTGRES || kind == CHAOS_SCHEDULER_NO_POSTGRES;
+    bool store = kind == CHAOS_WORKER_NO_STORE, all = !redis && !postgres && !store;
+    if (redis || all)
+        cut(seat, TEST_CABLE_REDIS, apart);
+    if (postgres || all)
+        cut(seat, TEST_CABLE_POSTGRES, apart);
+    if (store || all)
+        cut(seat, TEST_CABLE_STORE, apart);
+}
+
+static void reset(struct chaos_seat *seat)
+{
+    if (seat->room)
+        test_room_reset(seat->room);
+    for (int i = 0; !seat->room && i < TEST_CABLES; i++)
+        test_link_reset(seat->links[i]);
 }
 
 static void kill_worker(struct chaos_site *site, int which)
@@ -114,12 +138,11 @@ static void begin_with_worker(struct chaos_site *site, const struct chaos_fault 
     case CHAOS_WORKER_DRAIN:
         kiln_test_worker_signal(worker, SIGTERM);
         break;
-    case CHAOS_WORKER_CUT:
-        cut(seat, true);
+    case CHAOS_WORKER_RESET:
+        reset(seat);
         break;
-    default: /* CHAOS_WORKER_RESET */
-        test_link_reset(seat->redis);
-        test_link_reset(seat->postgres);
+    default:
+        cut_for(seat, fault->kind, true);
         break;
     }
 }
@@ -127,14 +150,14 @@ static void begin_with_worker(struct chaos_site *site, const struct chaos_fault 
 static void begin_with_scheduler(struct chaos_site *site, const struct chaos_fault *fault)
 {
     struct kiln_test_scheduler *scheduler = &site->schedulers[fault->target];
-    if (fault->kind == CHAOS_SCHEDULER_CUT) {
-        cut(&site->scheduler_seats[fault->target], true);
+    if (fault->kind == CHAOS_SCHEDULER_KILL) {
+        site->scheduler_away[fault->target] = true;
+        (void)kiln_test_scheduler_kill(scheduler);
     } else if (fault->kind == CHAOS_SCHEDULER_PAUSE) {
         if (scheduler->process.pid > 0)
             kill(scheduler->process.pid, SIGSTOP);
     } else {
-        site->scheduler_away[fault->target] = true;
-        (void)kiln_test_scheduler_kill(scheduler);
+        cut_for(&site->scheduler_seats[fault->target], fault->kind, true);
     }
 }
 
@@ -146,6 +169,8 @@ void chaos_begin(struct chaos_site *site, const struct chaos_fault *fault)
     case CHAOS_SCHEDULER_KILL:
     case CHAOS_SCHEDULER_PAUSE:
     case CHAOS_SCHEDULER_CUT:
+    case CHAOS_SCHEDULER_NO_REDIS:
+    case CHAOS_SCHEDULER_NO_POSTGRES:
         begin_with_scheduler(site, fault);
         break;
     case CHAOS_REDIS_KILL:
@@ -189,7 +214,10 @@ void chaos_end(struct chaos_site *site, const struct chaos_fault *fault)
         kiln_test_worker_signal(&site->workers[fault->target], SIGCONT);
         break;
     case CHAOS_WORKER_CUT:
-        cut(&site->worker_seats[fault->target], false);
+    case CHAOS_WORKER_NO_REDIS:
+    case CHAOS_WORKER_NO_POSTGRES:
+    case CHAOS_WORKER_NO_STORE:
+        cut_for(&site->worker_seats[fault->target], fault->kind, false);
         break;
     case CHAOS_SCHEDULER_KILL:
         site->scheduler_away[fault->target] = false;
@@ -199,7 +227,9 @@ void chaos_end(struct chaos_site *site, const struct chaos_fault *fault)
             kill(site->schedulers[fault->target].process.pid, SIGCONT);
         break;
     case CHAOS_SCHEDULER_CUT:
-        cut(&site->scheduler_seats[fault->target], false);
+    case CHAOS_SCHEDULER_NO_REDIS:
+    case CHAOS_SCHEDULER_NO_POSTGRES:
+        cut_for(&site->scheduler_seats[fault->target], fault->kind, false);
         break;
     case CHAOS_REDIS_KILL:
     case CHAOS_REDIS_RESTART:

@@ -16,11 +16,16 @@ enum chaos_kind {
     CHAOS_WORKER_KILL,  /* kill -9; started again after a while */
     CHAOS_WORKER_PAUSE, /* SIGSTOP for longer than the lease */
     CHAOS_WORKER_DRAIN, /* SIGTERM; started again */
-    CHAOS_WORKER_CUT,   /* its network to Redis and Postgres */
+    CHAOS_WORKER_CUT,   /* its network to Redis, Postgres and the store */
+    CHAOS_WORKER_NO_REDIS,
+    CHAOS_WORKER_NO_POSTGRES,
+    CHAOS_WORKER_NO_STORE,
     CHAOS_WORKER_RESET, /* all its connections break */
     CHAOS_SCHEDULER_KILL,
     CHAOS_SCHEDULER_PAUSE,
     CHAOS_SCHEDULER_CUT,
+    CHAOS_SCHEDULER_NO_REDIS,
+    CHAOS_SCHEDULER_NO_POSTGRES,
     CHAOS_REDIS_KILL,
     CHAOS_REDIS_RESTART, /* SIGTERM, and started again */
     CHAOS_REDIS_FREEZE,

@@ -66,48 +66,70 @@ static void start_stack(struct chaos_site *site)
     free(before);
 }
 
-/* Short limits, so that a run is short; the stack's own settings with the links put in. */
-static void take_seat(struct chaos_site *site, struct chaos_seat *seat, const char *name)
+static void lay_network(const struct chaos_site *site, struct chaos_seat *seat, int number,
+                        const int ports[TEST_CABLES])
 {
-    seat->redis = test_link_start(site->stack->port[KILN_TEST_REDIS]);
-    seat->postgres = test_link_start(site->stack->port[KILN_TEST_POSTGRES]);
+    if (site->rooms)
+        seat->room = test_room_new(number);
+    for (int i = 0; !site->rooms && i < TEST_CABLES; i++)
+        seat->links[i] = test_link_start(ports[i]);
+}
+
+/* The stack's own settings with the network put in, and short limits, so that a run is short. */
+static void take_seat(struct chaos_site *site, struct chaos_seat *seat, const char *name,
+                      int number)
+{
+    int ports[TEST_CABLES] = {site->stack->port[KILN_TEST_REDIS],
+                              site->stack->port[KILN_TEST_POSTGRES], test_proxy_port(site->store)};
+    const char *hosts[TEST_CABLES];
+    lay_network(site, seat, number, ports);
+    for (int i = 0; i < TEST_CABLES; i++) {
+        hosts[i] = seat->room ? test_network_address((enum test_cable)i) : "127.0.0.1";
+        ports[i] = seat->room ? ports[i] : test_link_port(seat->links[i]);
+    }
     seat->view = *site->stack;
     snprintf(seat->view.conf, sizeof seat->view.conf, "%.120s/%s.conf", site->stack->dir, name);
     FILE *conf = fopen(seat->view.conf, "we");
     if (!conf)
         kiln_test_die("cannot write %s", seat->view.conf);
     fprintf(conf,
-            "redis = redis://127.0.0.1:%d/0\n"
-            "postgres = host=127.0.0.1 port=%d user=kiln dbname=postgres\n"
-            "store = %s\ns3_endpoint = %s\n"
+            "redis = redis://%s:%d/0\n"
+            "postgres = host=%s port=%d user=kiln dbname=postgres\n"
+            "store = %s\ns3_endpoint = http://%s:%d\n"
             "max_attempts = 50\nstatement_timeout_s = 3\nbackoff_max_s = 0.5\ndrain_s = 5\n",
-            test_link_port(seat->redis), test_link_port(seat->postgres), site->store_url,
-            site->endpoint);
+            hosts[TEST_CABLE_REDIS], ports[TEST_CABLE_REDIS], hosts[TEST_CABLE_POSTGRES],
+            ports[TEST_CABLE_POSTGRES], site->store_url, hosts[TEST_CABLE_STORE],
+            ports[TEST_CABLE_STORE]);
     if (fclose(conf) != 0)
         kiln_test_die("cannot write %s", seat->view.conf);
 }
 
-static void start_worker(struct chaos_site *site, int which, bool ready)
+/* Between the two, programs are started at that seat. */
+static void sit_down(const struct chaos_seat *seat)
+{
+    if (seat->room)
+        test_room_enter(seat->room);
+}
+
+static void stand_up(const struct chaos_seat *seat)
+{
+    if (seat->room)
+        test_room_leave();
+}
+
+static void start_worker(struct chaos_site *site, int which)
 {
     char id[8];
     snprintf(id, sizeof id, "w%d", which);
-    const char *more[] = {"--store",
-                          site->store_url,
-                          "--s3-endpoint",
-                          site->endpoint,
-                          NULL,
-                          NULL,
-                          NULL,
-                          NULL,
-                          NULL,
-                          NULL,
-                          NULL};
+    const char *more[] = {"--store", site->store_url, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
     static const char *const drawn[] = {"--engine", "pipeline", "--threads", "1", "--model"};
     for (size_t i = 0; site->model[0] && i < sizeof drawn / sizeof *drawn; i++)
-        more[4 + i] = drawn[i];
+        more[2 + i] = drawn[i];
     if (site->model[0])
-        more[9] = site->model;
-    kiln_test_worker_start(&site->workers[which], &site->worker_seats[which].view, id, more, ready);
+        more[7] = site->model;
+    sit_down(&site->worker_seats[which]);
+    kiln_test_worker_start(&site->workers[which], &site->worker_seats[which].view, id, more, false);
+    stand_up(&site->worker_seats[which]);
     site->worker_away[which] = false;
 }
 
@@ -115,7 +137,9 @@ static void start_scheduler(struct chaos_site *site, int which)
 {
     char name[8];
     snprintf(name, sizeof name, "s%d", which);
+    sit_down(&site->scheduler_seats[which]);
     kiln_test_scheduler_launch(&site->schedulers[which], &site->scheduler_seats[which].view, name);
+    stand_up(&site->scheduler_seats[which]);
     site->scheduler_away[which] = false;
 }
 
@@ -133,7 +157,8 @@ static void choose_engine(struct chaos_site *site)
         site->model[0] = '\0';
 }
 
-void chaos_site_start(struct chaos_site *site, struct test_swift *swift, struct test_proxy *store)
+void chaos_site_start(struct chaos_site *site, struct test_swift *swift, struct test_proxy *store,
+                      bool rooms)
 {
     static bool registered;
     if (!registered) /* before the stack's own: those run in reverse */
@@ -142,21 +167,21 @@ void chaos_site_start(struct chaos_site *site, struct test_swift *swift, struct 
     site->store = store;
     snprintf(site->prefix, sizeof site->prefix, "seed-%llu", (unsigned long long)site->plan.seed);
     snprintf(site->store_url, sizeof site->store_url, "s3://" TEST_BUCKET "/%s", site->prefix);
-    snprintf(site->endpoint, sizeof site->endpoint, "http://127.0.0.1:%d", test_proxy_port(store));
+    site->rooms = rooms && site->plan.seed % 2 == 1;
     test_proxy_script(store, NULL, 0);
     choose_engine(site);
     start_stack(site);
     for (int i = 0; i < CHAOS_SCHEDULERS; i++) {
         char name[24];
         snprintf(name, sizeof name, "s%d", i);
-        take_seat(site, &site->scheduler_seats[i], name);
+        take_seat(site, &site->scheduler_seats[i], name, i);
         start_scheduler(site, i);
     }
     for (int i = 0; i < CHAOS_WORKERS; i++) {
         char name[24];
         snprintf(name, sizeof name, "w%d", i);
-        take_seat(site, &site->worker_seats[i], name);
-        start_worker(site, i, false);
+        take_seat(site, &site->worker_seats[i], name, CHAOS_SCHEDULERS + i);
+        start_worker(site, i);
     }
     for (int i = 0; i < CHAOS_WORKERS; i++)
         if (!kiln_test_worker_hears(&site->workers[i], "worker_ready", 60))
@@ -178,7 +203,7 @@ void chaos_tend(struct chaos_site *site)
         if (!site->worker_away[i] && (site->workers[i].process.pid == 0 ||
                                       kiln_test_worker_wait(&site->workers[i], 0) != -1)) {
             site->restarts++;
-            start_worker(site, i, false);
+            start_worker(site, i);
         }
     for (int i = 0; i < CHAOS_SCHEDULERS; i++)
         if (!site->scheduler_away[i] &&
@@ -248,8 +273,9 @@ bool chaos_site_end(struct chaos_site *site)
 
 static void leave(struct chaos_seat *seat)
 {
-    test_link_stop(seat->redis);
-    test_link_stop(seat->postgres);
+    test_room_free(seat->room);
+    for (int i = 0; i < TEST_CABLES; i++)
+        test_link_stop(seat->links[i]);
 }
 
 /* The logs out of the directory that is about to go. */

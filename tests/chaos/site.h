@@ -7,14 +7,17 @@
 #include "tests/chaos/plan.h"
 #include "tests/support/faultproxy.h"
 #include "tests/support/link.h"
+#include "tests/support/network.h"
 #include "tests/support/scheduler_process.h"
 #include "tests/support/swift.h"
 #include "tests/support/worker_process.h"
 
-/* A scheduler or a worker sees the servers through links of its own. */
+/* A scheduler or a worker has a network of its own: a room with cables, or, in every other run and
+ * where rooms are not to be had, links. */
 struct chaos_seat {
-    struct kiln_test_stack view; /* the stack, with a kiln.conf that points to the links */
-    struct test_link *redis, *postgres;
+    struct kiln_test_stack view; /* the stack, with a kiln.conf as it is seen from here */
+    struct test_room *room;      /* NULL: links */
+    struct test_link *links[TEST_CABLES];
 };
 
 struct chaos_site {
@@ -22,7 +25,8 @@ struct chaos_site {
     struct kiln_test_stack *stack;
     struct test_swift *swift; /* of all runs */
     struct test_proxy *store; /* before it, of all runs */
-    char prefix[32], store_url[64], endpoint[64];
+    char prefix[32], store_url[64];
+    bool rooms;
     struct chaos_seat scheduler_seats[CHAOS_SCHEDULERS], worker_seats[CHAOS_WORKERS];
     struct kiln_test_scheduler schedulers[CHAOS_SCHEDULERS];
     struct kiln_test_worker workers[CHAOS_WORKERS];
@@ -33,8 +37,9 @@ struct chaos_site {
 };
 
 /* Starts all of it.  swift and store outlive the run.  One seed in eight is drawn by the demo
- * engine, where it can be. */
-void chaos_site_start(struct chaos_site *site, struct test_swift *swift, struct test_proxy *store);
+ * engine, where it can be; odd seeds have rooms if the test may make them. */
+void chaos_site_start(struct chaos_site *site, struct test_swift *swift, struct test_proxy *store,
+                      bool rooms);
 /* Begins a fault, or ends it. */
 void chaos_begin(struct chaos_site *site, const struct chaos_fault *fault);
 void chaos_end(struct chaos_site *site, const struct chaos_fault *fault);

@@ -32,7 +32,7 @@
 static struct test_swift *swift;
 static struct test_proxy *store;
 static uint64_t only_seed, seed_count;
-static bool first_run = true;
+static bool first_run = true, rooms;
 
 /* --- one run ---------------------------------------------------------------------------------- */
 
@@ -77,7 +77,7 @@ static bool one_run(uint64_t seed)
 {
     struct chaos_site site = {0};
     chaos_plan_make(&site.plan, seed);
-    chaos_site_start(&site, swift, store);
+    chaos_site_start(&site, swift, store, rooms);
     struct chaos_client *client = chaos_client_start(site.stack, !site.model[0]);
     run_plan(&site);
     int64_t healed = kiln_clock_ms();
@@ -92,12 +92,13 @@ static bool one_run(uint64_t seed)
         printf("broken: not every job ended in time\n");
     bool good = chaos_site_end(&site);
     good = chaos_check(&site, CHAOS_JOBS) == 0 && good && sent && over;
-    printf(
-        "seed %llu%s %s: %d faults, %d jobs, %lld assignments, %d batches sent again, %d programs "
-        "started again, over %.1f s after the last fault\n",
-        (unsigned long long)seed, site.model[0] ? " (demo engine)" : "",
-        good ? "keeps every rule" : "BREAKS A RULE", CHAOS_FAULTS, CHAOS_JOBS,
-        kiln_test_count(site.stack, "SELECT sum(attempt) FROM job"), resent, site.restarts, took_s);
+    printf("seed %llu%s%s %s: %d faults, %d jobs, %lld assignments, %d batches sent again, %d "
+           "programs "
+           "started again, over %.1f s after the last fault\n",
+           (unsigned long long)seed, site.rooms ? " (rooms)" : "",
+           site.model[0] ? " (demo engine)" : "", good ? "keeps every rule" : "BREAKS A RULE",
+           CHAOS_FAULTS, CHAOS_JOBS, kiln_test_count(site.stack, "SELECT sum(attempt) FROM job"),
+           resent, site.restarts, took_s);
     if (!good)
         chaos_plan_print(&site.plan);
     else if (first_run) /* once: would it have been noticed? */
@@ -152,6 +153,10 @@ int main(void)
     only_seed = number("CHAOS_SEED", 0);
     seed_count = number("CHAOS_SEEDS", SEEDS_DEFAULT);
     setvbuf(stdout, NULL, _IOLBF, 0);
+    char why[96];
+    rooms = test_network_own(why, sizeof why);
+    if (!rooms)
+        printf("skip: %s: all networks are links\n", why);
     swift = test_swift_start();
     if (!swift)
         return 77;

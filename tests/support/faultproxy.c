@@ -24,6 +24,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/network.h"
 #include "tests/support/process.h"
 
 #define RULES_MAX 16
@@ -336,7 +337,7 @@ static void accept_for_ever(int listener)
 
 static int listen_anywhere(int *ret_port)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(test_network_listen())};
     socklen_t len = sizeof at;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "storage/migrate.h"
+#include "tests/support/network.h"
 #include "tests/support/process.h"
 
 #define START_S 60 /* generous: sanitizers, and machines that are busy */
@@ -157,13 +158,16 @@ static void add_extra(const char **argv, size_t size, const char *const *extra)
 static void start_redis(struct kiln_test_stack *stack, const char *const *extra)
 {
     char socket_path[200], port[16];
+    bool everywhere = test_network_listen() == INADDR_ANY;
     snprintf(socket_path, sizeof socket_path, "%s/redis.sock", stack->dir);
     snprintf(port, sizeof port, "%d", stack->port[KILN_TEST_REDIS]);
     const char *argv[64] = {"redis-server",
                             "--port",
                             port,
                             "--bind",
-                            "127.0.0.1",
+                            everywhere ? "*" : "127.0.0.1",
+                            "--protected-mode",
+                            everywhere ? "no" : "yes",
                             "--unixsocket",
                             socket_path,
                             "--dir",
@@ -187,6 +191,9 @@ static void start_postgres(struct kiln_test_stack *stack, const char *const *ext
 {
     char program[256], data[160], directories[200], port[32];
     bool tcp = stack->flags & KILN_STACK_TCP, fsync = stack->flags & KILN_STACK_FSYNC;
+    const char *addresses = !tcp                                  ? "listen_addresses="
+                            : test_network_listen() == INADDR_ANY ? "listen_addresses=*"
+                                                                  : "listen_addresses=127.0.0.1";
     snprintf(data, sizeof data, "%s/postgres", stack->dir);
     snprintf(directories, sizeof directories, "unix_socket_directories=%s", data);
     snprintf(port, sizeof port, "port=%d", tcp ? stack->port[KILN_TEST_POSTGRES] : 5432);
@@ -198,7 +205,7 @@ static void start_postgres(struct kiln_test_stack *stack, const char *const *ext
                             "-c",
                             port,
                             "-c",
-                            tcp ? "listen_addresses=127.0.0.1" : "listen_addresses=",
+                            addresses,
                             "-c",
                             fsync ? "fsync=on" : "fsync=off",
                             "-c",
