@@ -23,8 +23,13 @@ static constexpr auto wait_between = std::chrono::microseconds(50);
 static constexpr auto wait_at_most = std::chrono::minutes(10);
 
 struct kt_fetch {
+    int device;
     at::Tensor host;
     std::optional<c10::Event> arrived; /* none on the CPU */
+
+    explicit kt_fetch(int on) : device(on) {}
+    kt_fetch(const kt_fetch &) = delete;
+    ~kt_fetch() { kiln::let_go(host, device); }
 };
 
 struct kt_graph {
@@ -61,6 +66,18 @@ static c10::Stream kept_stream(int device, enum stream_use use)
 c10::Stream lane_of(int device, bool side)
 {
     return kept_stream(device, side ? SIDE_LANE : MAIN_LANE);
+}
+
+void let_go(at::Tensor &host, int device) noexcept
+{
+    if (device == KT_CPU || !host.defined())
+        return;
+    try {
+        (void)lane_of(device, false).query();
+    } catch (...) {
+        (void)new (std::nothrow) at::Tensor(std::move(host));
+    }
+    host.reset();
 }
 
 /* Held while a graph is recorded: its memory takes one at a time, and so does its stream. */
@@ -111,7 +128,7 @@ struct kt_fetch *kt_fetch_start(kt_scope *s, kt x)
 {
     std::unique_ptr<struct kt_fetch> f;
     run_void(s, "fetch", {x}, [&] {
-        auto made = std::make_unique<struct kt_fetch>();
+        auto made = std::make_unique<struct kt_fetch>(s->device);
         at::Tensor dense = x->t.contiguous();
         if (dense.is_cpu()) {
             made->host = dense.is_same(x->t) ? dense.clone() : dense;

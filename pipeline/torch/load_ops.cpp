@@ -86,6 +86,8 @@ void kt_upload_free(kt_upload *u)
 {
     for (size_t i = 0; u && i < u->events.size(); i++)
         kt_upload_wait(u, static_cast<int>(i));
+    if (u)
+        kiln::let_go(u->buffers, u->device);
     delete u;
 }
 

@@ -11,6 +11,7 @@ using kiln::run;
 using kiln::run_void;
 
 struct kt_staging {
+    int device;
     at::Tensor t;
 };
 
@@ -18,7 +19,7 @@ kt_staging *kt_staging_new(int device, size_t size)
 {
     try {
         const at::TensorOptions options = at::TensorOptions(at::kByte).pinned_memory(device >= 0);
-        return new kt_staging{at::empty({static_cast<int64_t>(size)}, options)};
+        return new kt_staging{device, at::empty({static_cast<int64_t>(size)}, options)};
     } catch (...) {
         return nullptr; /* out of memory that can be locked; there is no scope to say more */
     }
@@ -26,6 +27,8 @@ kt_staging *kt_staging_new(int device, size_t size)
 
 void kt_staging_free(kt_staging *m)
 {
+    if (m)
+        kiln::let_go(m->t, m->device);
     delete m;
 }
 
