@@ -2,6 +2,7 @@
  *
  * Keys of another pool are out of reach, so two pools may share a Redis.  SCAN names keys of others
  * but reads none; nothing else does.  %R~ and %W~ are Redis 7's rights to read and to write a key.
+ * MULTI without EXEC does nothing but let `kiln doctor` ask what the user may do (bus_doctor.c).
  */
 #include "storage/bus_acl.h"
 
@@ -22,9 +23,9 @@ static const struct user {
     {"~*", "xadd xread xreadgroup xgroup|create xautoclaim xack xdel xlen xrevrange rpush expire "
            "hget scan del multi exec"},
     {"~worker:* ~beat:* %W~events", "xadd xread xdel hset pexpire hget scan del multi exec"},
-    {"~*", "xadd xread xlen xrevrange blpop lpop hget scan multi exec"},
-    {"%R~*", "xread xlen xrevrange hget scan"},
-    {"%W~intake ~receipt:*", "xadd blpop lpop"},
+    {"~*", "xadd xread xlen xrevrange blpop lpop hget scan multi exec info time"},
+    {"%R~*", "xread xlen xrevrange hget scan multi info time"},
+    {"%W~intake ~receipt:*", "xadd blpop lpop multi"},
 };
 
 /* "~beat:*" becomes "~kiln:{pool}:beat:*". */

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "scheduler/cli/doctor.h"
@@ -22,20 +21,12 @@
 #include "storage/migrate.h"
 #include "storage/objectstore.h"
 
-#define SKEW_WARNING_MS 2000
-#define SKEW_BAD_MS                                                                                \
-    60000 /* S3 refuses signatures at 15 minutes, leases and backoff drift before                  \
-           */
-#define ROOM_WARNING (1ull << 30)
-#define ROOM_BAD (100ull << 20)
 
 #define EVENTS_UNTRIMMED 50000 /* fewer were never cut by the stream's cap */
 #define HISTORY_SLACK_MS 5000  /* Redis' clock and Postgres' */
 #define HISTORY_TOLD_MS (24LL * 3600 * 1000)
 
 #define JOBS_SAMPLED 12
-
-#define MAKE_ROOM "make room: jobs wait while the disk is full"
 
 #define OK KILN_FINDING_OK
 #define WARNING KILN_FINDING_WARNING
@@ -127,7 +118,7 @@ static void check_redis(struct kiln_doctor *doctor)
     kiln_bus_close(bus);
     if (rc)
         find(doctor, "redis", BAD,
-             rc == KILN_FULL ? MAKE_ROOM
+             rc == KILN_FULL ? KILN_MAKE_ROOM
                              : "start it (`kiln up` for a stack of your own), or set redis",
              "%s", err.text);
     else
@@ -201,7 +192,7 @@ static void check_clock(struct kiln_doctor *doctor, struct kiln_ledger *ledger)
     int64_t after = kiln_wall_ms(), skew = theirs < before  ? before - theirs
                                            : theirs > after ? theirs - after
                                                             : 0;
-    enum kiln_finding verdict = skew >= SKEW_BAD_MS ? BAD : skew >= SKEW_WARNING_MS ? WARNING : OK;
+    enum kiln_finding verdict = skew >= KILN_SKEW_BAD_MS ? BAD : skew >= KILN_SKEW_WARNING_MS ? WARNING : OK;
     find(doctor, "clock", verdict, verdict == OK ? "" : "synchronise the clocks (chrony, ntpd)",
          "this machine and Postgres differ by %lld ms", (long long)skew);
     find(doctor, "postgres", OK, "", "Postgres %s answers", version);
@@ -272,21 +263,6 @@ static void check_workers(struct kiln_doctor *doctor)
     kiln_roster_release(&roster);
 }
 
-/* Of the file system that the store writes to. */
-static void check_room(struct kiln_doctor *doctor, const char *what, const char *path)
-{
-    struct statvfs fs;
-    char room[32];
-    if (statvfs(path, &fs) != 0) {
-        find(doctor, what, WARNING, "", "statvfs %s: %s", path, strerror(errno));
-        return;
-    }
-    unsigned long long bytes = (unsigned long long)fs.f_bavail * fs.f_frsize;
-    enum kiln_finding verdict = bytes < ROOM_BAD ? BAD : bytes < ROOM_WARNING ? WARNING : OK;
-    find(doctor, what, verdict, verdict == OK ? "" : MAKE_ROOM, "%s free at %s",
-         kiln_bytes_text((double)bytes, room, sizeof room), path);
-}
-
 /* Without settings the default names a directory that nobody has asked for. */
 bool kiln_doctor_has_store(const struct kiln_doctor *doctor)
 {
@@ -310,14 +286,14 @@ static void check_store(struct kiln_doctor *doctor)
     kiln_store_close(store);
     if (rc) {
         find(doctor, "store", BAD,
-             rc == KILN_FULL ? MAKE_ROOM
+             rc == KILN_FULL ? KILN_MAKE_ROOM
                              : "check store, s3_endpoint, the credentials and the rights",
              "%s", err.text);
         return;
     }
     find(doctor, "store", OK, "", "%s takes, gives and removes objects", url);
     if (strncmp(url, "file://", 7) == 0)
-        check_room(doctor, "disk", url + 7);
+        kiln_doctor_room(doctor, "disk", url + 7);
 }
 
 /* What a sample of object rows has come to. */
@@ -378,6 +354,7 @@ int kiln_verb_doctor(struct kiln_cli *cli, int argc, char **argv)
     struct kiln_doctor doctor = {.cli = cli, .findings = json_array()};
     check_config(&doctor);
     check_redis(&doctor);
+    kiln_doctor_bus(&doctor);
     check_postgres(&doctor);
     check_history(&doctor);
     check_store(&doctor);
@@ -388,6 +365,7 @@ int kiln_verb_doctor(struct kiln_cli *cli, int argc, char **argv)
     check_model(&doctor);
     kiln_doctor_device(&doctor);
     check_workers(&doctor);
+    kiln_doctor_needs(&doctor);
     kiln_doctor_crew(&doctor);
     kiln_doctor_ledger(&doctor, kiln_arg(&args, "fix") != NULL);
     kiln_doctor_files(&doctor, kiln_arg(&args, "fix") != NULL);

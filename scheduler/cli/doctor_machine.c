@@ -5,11 +5,41 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "scheduler/cli/crew.h"
 #include "scheduler/cli/doctor.h"
 #include "scheduler/cli/worker_show.h"
+
+#define ROOM_WARNING (1ull << 30)
+#define ROOM_BAD (100ull << 20)
+#define FILES_WARNING 20000 /* a picture is four files and two directories */
+#define FILES_BAD 1000
+
+void kiln_doctor_room(struct kiln_doctor *doctor, const char *what, const char *path)
+{
+    struct statvfs fs;
+    char room[32];
+    if (statvfs(path, &fs) != 0) {
+        kiln_find(doctor, what, KILN_FINDING_WARNING, "", "statvfs %s: %s", path, strerror(errno));
+        return;
+    }
+    unsigned long long bytes = (unsigned long long)fs.f_bavail * fs.f_frsize;
+    unsigned long long files =
+        fs.f_files ? fs.f_favail : FILES_WARNING; /* 0: they are not counted */
+    enum kiln_finding verdict = bytes < ROOM_BAD || files < FILES_BAD ? KILN_FINDING_BAD
+                                : bytes < ROOM_WARNING || files < FILES_WARNING
+                                    ? KILN_FINDING_WARNING
+                                    : KILN_FINDING_OK;
+    kiln_bytes_text((double)bytes, room, sizeof room);
+    if (files < FILES_WARNING)
+        kiln_find(doctor, what, verdict, KILN_MAKE_ROOM, "%s and %llu files free at %s", room,
+                  files, path);
+    else
+        kiln_find(doctor, what, verdict, verdict == KILN_FINDING_OK ? "" : KILN_MAKE_ROOM,
+                  "%s free at %s", room, path);
+}
 
 /* The driver's own words, "Kernel Module  580.65"; "" without a driver. */
 static void driver_version(char out[64])
