@@ -55,13 +55,15 @@ static int take_in(struct feed *feed)
 static int top_up(struct feed *feed)
 {
     struct kiln_error err;
-    uint64_t made = 0;
-    feed->more = false;
+    struct kiln_standing_made made = {0};
     int rc = feed->standing ? 0 : kiln_standing_open(feed->leader->config, &feed->standing, &err);
     if (rc == 0)
-        rc = kiln_standing_step(feed->standing, &made, &feed->more, &err);
-    if (made > 0)
+        rc = kiln_standing_step(feed->standing, &made, &err);
+    feed->more = made.more;
+    if (made.fresh > 0)
         atomic_store(&feed->leader->inserted, true);
+    if (made.again > 0)
+        atomic_store(&feed->leader->revived, true);
     note(&feed->standing_away, rc, "standing_orders_wait", "standing_orders_go_on",
          "they are not topped up", &err);
     return rc;

@@ -114,7 +114,7 @@ struct kiln_leader {
     /* the second thread */
     pthread_t intake_thread;
     bool intake_started;
-    atomic_bool stop, inserted;
+    atomic_bool stop, inserted, revived; /* revived: jobs of old ids wait again */
 };
 
 /* ledger: open and holding the lock; stays the caller's.  Rebuilds everything from the ledger and

@@ -145,6 +145,8 @@ static int sweep(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *
 int kiln_load(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
 {
     int rc = 0;
+    if (atomic_exchange(&leader->revived, false))
+        leader->sweep_due_ms = 0;
     if (atomic_exchange(&leader->inserted, false) || now_ms >= leader->load_due_ms)
         rc = load_new(leader, now_ms, err);
     if (rc == 0 && (leader->sweeping || now_ms >= leader->sweep_due_ms))

@@ -226,22 +226,24 @@ static int walk_line(void *arg, const struct kiln_order_line *line, struct kiln_
 }
 
 static int insert(struct kiln_standing *standing, const struct kiln_order_due *order,
-                  uint64_t *ret_made, struct kiln_error *err)
+                  struct kiln_standing_made *ret, struct kiln_error *err)
 {
-    uint64_t made = 0;
+    uint64_t made = 0, again = 0;
     int rc = standing->job_count
                  ? kiln_ledger_top_up(standing->ledger, standing->pool, order, standing->jobs,
-                                      standing->job_count, standing->job_count, &made, err)
+                                      standing->job_count, standing->job_count, &made, &again, err)
                  : 0;
-    *ret_made += made;
-    if (rc == 0 && made > 0)
+    ret->fresh += made;
+    ret->again += again;
+    if (rc == 0 && made + again > 0)
         kiln_log(KILN_LOG_DEBUG, "topped_up", kiln_f("order", "%s", order->name),
-                 kiln_f("jobs", "%llu", (unsigned long long)made));
+                 kiln_f("jobs", "%llu", (unsigned long long)made),
+                 kiln_f("again", "%llu", (unsigned long long)again));
     return rc;
 }
 
 static int top_up(struct kiln_standing *standing, const struct kiln_order_due *order,
-                  uint64_t *ret_made, bool *ret_more, struct kiln_error *err)
+                  struct kiln_standing_made *ret, struct kiln_error *err)
 {
     standing->order = order;
     standing->context.overrides = order->overrides[0] ? order->overrides : NULL;
@@ -252,9 +254,9 @@ static int top_up(struct kiln_standing *standing, const struct kiln_order_due *o
     int rc = kiln_ledger_order_walk(standing->ledger, order->id, place_of(order),
                                     (uint32_t)standing->wanted, walk_line, standing, err);
     if (rc == 0)
-        rc = insert(standing, order, ret_made, err);
+        rc = insert(standing, order, ret, err);
     /* A page ends where its pass ends. */
-    *ret_more = *ret_more || (standing->job_count > 0 && order->room > standing->job_count);
+    ret->more = ret->more || (standing->job_count > 0 && order->room > standing->job_count);
     if (rc == KILN_BAD_INPUT) { /* the ledger itself refuses a job: that stops no other order */
         standing->fault = *err;
         rc = 0;
@@ -268,11 +270,10 @@ static int top_up(struct kiln_standing *standing, const struct kiln_order_due *o
     return rc;
 }
 
-int kiln_standing_step(struct kiln_standing *standing, uint64_t *ret_made, bool *ret_more,
+int kiln_standing_step(struct kiln_standing *standing, struct kiln_standing_made *ret,
                        struct kiln_error *err)
 {
-    *ret_made = 0;
-    *ret_more = false;
+    *ret = (struct kiln_standing_made){0};
     drop_orders(standing);
     int rc = kiln_day_quota_mind(&standing->day, standing->ledger, standing->pool, err);
     if (rc == 0)
@@ -283,7 +284,7 @@ int kiln_standing_step(struct kiln_standing *standing, uint64_t *ret_made, bool 
         rc = mind_window(standing, order, &open, err);
         if (rc || !open || order->room == 0)
             continue;
-        rc = top_up(standing, order, ret_made, ret_more, err);
+        rc = top_up(standing, order, ret, err);
     }
     return rc;
 }

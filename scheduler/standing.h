@@ -27,9 +27,13 @@ int kiln_standing_open(const struct kiln_config *config, struct kiln_standing **
                        struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_standing_close(struct kiln_standing *standing); /* accepts NULL */
 
-/* Looks at every order and gives each at most one page of jobs.  *ret_made = new jobs; *ret_more:
- * an order has room for another page.  Failures are the ledger's. */
-int kiln_standing_step(struct kiln_standing *standing, uint64_t *ret_made, bool *ret_more,
+struct kiln_standing_made {
+    uint64_t fresh; /* new jobs */
+    uint64_t again; /* that were cancelled with an order of the same name, and wait again */
+    bool more;      /* an order has room for another page */
+};
+/* Looks at every order and gives each at most one page of jobs.  Failures are the ledger's. */
+int kiln_standing_step(struct kiln_standing *standing, struct kiln_standing_made *ret,
                        struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -74,6 +74,7 @@ int kiln_ledger_order_of(struct kiln_ledger *ledger, const char *pool, const cha
 struct kiln_order_due {
     uint64_t id, batch_id, cursor, pass_jobs;
     uint64_t room; /* jobs that it may be given now; 0 while people hold it */
+    uint64_t cancelled; /* jobs of its batch that were, with an order of that name before */
     char name[KILN_NAME_MAX + 1];
     const char *overrides; /* lent */
     uint32_t width, height;
@@ -92,10 +93,11 @@ int kiln_ledger_order_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t pla
 
 struct kiln_new_job;
 /* Inserts the jobs and moves the cursor by `walked`, if it still is where `due` says.  *ret_made =
- * those that were new; 0 also when somebody else was first. */
+ * those that were new; 0 also when somebody else was first.  Of those that are there and were
+ * cancelled (by the removal of an order of that name before) *ret_again wait again. */
 int kiln_ledger_top_up(struct kiln_ledger *ledger, const char *pool,
                        const struct kiln_order_due *due, const struct kiln_new_job *jobs,
-                       size_t count, uint64_t walked, uint64_t *ret_made,
+                       size_t count, uint64_t walked, uint64_t *ret_made, uint64_t *ret_again,
                        struct kiln_error *err) KILN_MUST_CHECK;
 /* The order stands still for a reason that only people can mend. */
 int kiln_ledger_order_fail(struct kiln_ledger *ledger, uint64_t id, const char *reason,

@@ -19,6 +19,8 @@
 
 #include <stdio.h>
 
+#include "storage/ledger_insert.h"
+
 /* After `moved` (id, batch_id, was, state, code, attempt, worker, reason). */
 #define RECORD                                                                                     \
     ", logged AS ("                                                                                \
@@ -150,13 +152,26 @@
     "    12::smallint AS code, j.attempt, j.worker, NULL::text AS reason"                          \
     ")" RECORD "SELECT count(*), max(key) FROM locked"
 
-#define RETRY_TAIL                                                                                 \
+#define RETRY                                                                                      \
     "moved AS ("                                                                                   \
     "  UPDATE job AS j SET state = $2::smallint, tries = 0, crashes = 0, queued_at = now(),"       \
     "    not_before = '-infinity', finished_at = NULL, error_code = 0, error = NULL"               \
     "  FROM locked WHERE j.id = locked.id RETURNING j.id, j.batch_id, locked.was, j.state,"        \
     "    0::smallint AS code, j.attempt, j.worker, 'retry'::text AS reason"                        \
-    ")" RECORD "SELECT count(*), max(key) FROM locked"
+    ")" RECORD
+#define RETRY_TAIL RETRY "SELECT count(*), max(key) FROM locked"
+
+/* $3 batch id, $4 the order, $5 its cursor as it was seen, $6 keys.  The order has made them. */
+#define RETRY_DUE_SQL                                                                              \
+    "WITH ours AS (SELECT id FROM backfill WHERE id = $4::bigint AND cursor = $5::bigint"          \
+    "  FOR UPDATE"                                                                                 \
+    "), locked AS (SELECT j.id, j.key, j.state AS was FROM ours, job j"                            \
+    "  WHERE j.batch_id = $3::bigint AND j.key = ANY ($6::text[]) AND j.state = ANY "              \
+    "($1::smallint[])"                                                                             \
+    "  ORDER BY j.id FOR UPDATE OF j"                                                              \
+    "), " RETRY ", paid AS (UPDATE backfill o SET " KILN_ORDER_MADE                                \
+    "  FROM (SELECT count(*) AS jobs FROM moved) m WHERE o.id = $4 AND m.jobs > 0) "               \
+    "SELECT count(*) FROM locked"
 
 #define NO_STATE (-1)
 
@@ -195,6 +210,10 @@ static const struct move_row moves[KILN_MOVE_COUNT] = {
                                {KILN_JOB_FAILED, KILN_JOB_CANCELLED},
                                KILN_JOB_QUEUED,
                                NO_STATE},
+    [KILN_MOVE_RETRY_DUE] = {{"retry_due", RETRY_DUE_SQL},
+                             {KILN_JOB_CANCELLED, NO_STATE},
+                             KILN_JOB_QUEUED,
+                             NO_STATE},
 };
 
 static bool legal(const struct move_row *row)

@@ -12,6 +12,7 @@ enum kiln_move {
     KILN_MOVE_CANCEL_BATCH, /* the same, a page of a batch */
     KILN_MOVE_RETRY,        /* failed, cancelled -> queued: one job */
     KILN_MOVE_RETRY_BATCH,
+    KILN_MOVE_RETRY_DUE, /* cancelled -> queued: those that a standing order is due to make */
     KILN_MOVE_COUNT
 };
 

@@ -3,14 +3,13 @@
 
 #include "storage/ledger_backfill.h"
 #include "storage/ledger_insert.h"
-
-/* A scheduler that was away does not catch up on a rate for longer than this. */
-#define CATCH_UP "interval '1 minute'"
+#include "storage/ledger_move.h"
 
 /* Jobs that the rate lets an order have now. */
 #define BY_RATE                                                                                    \
     "CASE WHEN o.rate IS NULL THEN o.mark WHEN o.due_at > now() THEN 0 ELSE"                       \
-    " 1 + floor(extract(epoch FROM least(now() - o.due_at, " CATCH_UP ")) * o.rate / 3600) END"
+    " 1 + floor(extract(epoch FROM least(now() - o.due_at, " KILN_ORDER_CATCH_UP                   \
+    ")) * o.rate / 3600) END"
 
 struct listing {
     kiln_each_due *each;
@@ -31,7 +30,8 @@ static int list_due(void *arg, const PGresult *rows, int row, struct kiln_error 
                                  .window_from = kiln_row_minute(rows, row, 9),
                                  .window_to = kiln_row_minute(rows, row, 10),
                                  .seed_fixed = kiln_row_bool(rows, row, 11),
-                                 .closed = kiln_row_bool(rows, row, 12)};
+                                 .closed = kiln_row_bool(rows, row, 12),
+                                 .cancelled = kiln_row_u64(rows, row, 13)};
     kiln_row_copy(rows, row, 5, due.name, sizeof due.name);
     return listing->each(listing->arg, &due, err);
 }
@@ -48,9 +48,10 @@ int kiln_ledger_orders_due(struct kiln_ledger *ledger, const char *pool, kiln_ea
         "  o.mark - t.unfinished, " BY_RATE ", o.until_jobs - o.made,"
         "  CASE WHEN o.seed_fixed THEN o.pass_jobs - o.cursor END)) END::bigint,"
         " o.name, o.overrides, o.width, o.height, o.window_from, o.window_to, o.seed_fixed,"
-        " h.closed FROM backfill o,"
-        " LATERAL (SELECT coalesce(sum(queued + assigned), 0)::bigint AS unfinished"
-        "  FROM batch_tally WHERE batch_id = o.batch_id) t,"
+        " h.closed, t.cancelled FROM backfill o,"
+        " LATERAL (SELECT coalesce(sum(queued + assigned), 0)::bigint AS unfinished,"
+        "  coalesce(sum(cancelled), 0)::bigint AS cancelled FROM batch_tally WHERE batch_id = "
+        "o.batch_id) t,"
         " LATERAL (SELECT coalesce(bool_or(scope <> 'window'), false) AS stopped,"
         "  coalesce(bool_or(scope = 'window'), false) AS closed FROM hold"
         "  WHERE pool = o.pool AND held AND (scope IN ('all', 'backfill')"
@@ -103,21 +104,49 @@ int kiln_ledger_order_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t pla
     "UPDATE), "
 #define TOP_UP_SQL                                                                                 \
     KILN_INSERT_SQL(OURS, "WHERE EXISTS (SELECT FROM ours)")                                       \
-    ", moved AS (UPDATE backfill o SET cursor = $30::bigint, made = o.made + m.jobs,"              \
-    "  topped_at = now(), due_at = CASE WHEN o.rate IS NULL THEN o.due_at ELSE"                    \
-    "  greatest(o.due_at, now() - " CATCH_UP ") + make_interval(secs => m.jobs * 3600 / o.rate) "  \
-    "END"                                                                                          \
+    ", moved AS (UPDATE backfill o SET cursor = $30::bigint, " KILN_ORDER_MADE                     \
     "  FROM (SELECT count(*) AS jobs FROM made) m, ours WHERE o.id = ours.id)"                     \
     " SELECT count(*) FROM made"
 
+/* A statement of its own, before the cursor moves: whatever comes in between, the next step finds
+ * the rest.  What waits again is counted as made, and by the mark, like what is new. */
+static int retry_due(struct kiln_ledger *ledger, const struct kiln_order_due *due,
+                     const struct kiln_new_job *jobs, size_t count, uint64_t *ret_again,
+                     struct kiln_error *err)
+{
+    struct kiln_params params = {0};
+    struct kiln_array keys;
+    PGresult *rows = NULL;
+    int rc = kiln_move_begin(KILN_MOVE_RETRY_DUE, &params, err);
+    kiln_array_start(&keys, KILN_ARRAY_TEXT);
+    for (size_t i = 0; i < count; i++)
+        kiln_array_text(&keys, jobs[i].key);
+    kiln_bind_u64(&params, due->batch_id);
+    kiln_bind_u64(&params, due->id);
+    kiln_bind_u64(&params, due->cursor);
+    kiln_bind_array(&params, &keys);
+    if (rc == 0)
+        rc = kiln_move_run(ledger, KILN_MOVE_RETRY_DUE, &params, &rows, err);
+    if (rc == 0)
+        *ret_again = kiln_row_u64(rows, 0, 0);
+    PQclear(rows);
+    kiln_params_release(&params);
+    return rc;
+}
+
 int kiln_ledger_top_up(struct kiln_ledger *ledger, const char *pool,
                        const struct kiln_order_due *due, const struct kiln_new_job *jobs,
-                       size_t count, uint64_t walked, uint64_t *ret_made, struct kiln_error *err)
+                       size_t count, uint64_t walked, uint64_t *ret_made, uint64_t *ret_again,
+                       struct kiln_error *err)
 {
     static const struct kiln_statement top_up = {"top_up", TOP_UP_SQL};
     struct kiln_params params = {0};
     uint64_t ids[KILN_TOP_UP_MAX];
     PGresult *rows;
+    *ret_again = 0;
+    int rc = due->cancelled ? retry_due(ledger, due, jobs, count, ret_again, err) : 0;
+    if (rc)
+        return rc;
     for (size_t i = 0; i < count; i++)
         ids[i] = due->batch_id;
     kiln_bind_text(&params, pool);
@@ -125,7 +154,7 @@ int kiln_ledger_top_up(struct kiln_ledger *ledger, const char *pool,
     kiln_bind_u64(&params, due->id);
     kiln_bind_u64(&params, due->cursor);
     kiln_bind_u64(&params, due->cursor + walked);
-    int rc = kiln_ledger_run(ledger, &top_up, &params, &rows, err);
+    rc = kiln_ledger_run(ledger, &top_up, &params, &rows, err);
     kiln_params_release(&params);
     if (rc)
         return rc;

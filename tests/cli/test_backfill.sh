@@ -78,6 +78,20 @@ until_sql "SELECT cursor FROM backfill WHERE name = 'once'" 4
 [ "$(sql "SELECT string_agg(seed::text, ',' ORDER BY id) FROM job WHERE prompt LIKE '%step_ms%'")" = "$seeds" ] || die "the same pictures were ordered twice"
 json <(kiln backfill show once --json) 'd["state"] == "ended" and d["made"] == 0 and d["jobs"]["done"] == 4'
 
+# --- what rm cancelled is drawn by the order that is given again: each prompt and seed once, fixed or not
+for policy in fixed fresh; do
+    ok kiln backfill add again --template "again $policy {1|2|3|4|5|6|7|8} @step_ms=150" --set size=64x64 --set steps=2 --low-water 20 --until 8 --seed-policy $policy
+    until_sql "SELECT count(*) > 0 FROM job WHERE state = 2 AND prompt LIKE 'again $policy%'" t
+    ok kiln backfill rm again --yes --json
+    json out.txt 'd["cancelled"] > 0'
+    done_before=$(sql "SELECT count(*) FROM job WHERE state = 2 AND prompt LIKE 'again $policy%'")
+    ok kiln backfill add again --template "again $policy {1|2|3|4|5|6|7|8} @step_ms=150" --set size=64x64 --set steps=2 --low-water 20 --until $((8 - done_before)) --seed-policy $policy
+    until_sql "SELECT count(*), count(DISTINCT (prompt, seed)) FROM job WHERE state = 2 AND prompt LIKE 'again $policy%'" "8|8"
+    [ "$(sql "SELECT count(*), count(*) FILTER (WHERE state = 2) FROM job WHERE prompt LIKE 'again $policy%'")" = "8|8" ] || die "$policy: a prompt was ordered twice, or never drawn"
+    json <(kiln backfill show again --json) 'd["state"] == "ended" and d["jobs"]["cancelled"] == 0'
+    ok kiln backfill rm again --yes
+done
+
 # --- the scheduler is killed amid topping up, again and again; the mark is watched all the time
 sql "CREATE TABLE seen (most bigint NOT NULL DEFAULT 0); INSERT INTO seen DEFAULT VALUES;
 CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN UPDATE seen SET most = greatest(most, (SELECT count(*) FROM job WHERE state IN (0, 1) AND prompt LIKE ''long%'')); RETURN NULL; END';
@@ -89,7 +103,7 @@ for i in 1 2; do
     ok kiln up --dir s
 done
 until_sql "SELECT made > 120 FROM backfill WHERE name = 'long'" t
-[ "$(sql 'SELECT most FROM seen')" = 60 ] || die "the mark of 60 was $(sql 'SELECT most FROM seen')"
+[ "$(sql 'SELECT most BETWEEN 40 AND 60 FROM seen')" = t ] || die "the mark of 60 was $(sql 'SELECT most FROM seen')"
 sql "DROP TRIGGER look ON backfill"
 
 # --- a person's job waits for one batch of backfill at most, whenever it comes

@@ -35,10 +35,11 @@ int kiln_ledger_order_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t pla
 
 int kiln_ledger_top_up(struct kiln_ledger *ledger, const char *pool,
                        const struct kiln_order_due *due, const struct kiln_new_job *jobs,
-                       size_t count, uint64_t walked, uint64_t *ret_made, struct kiln_error *err)
+                       size_t count, uint64_t walked, uint64_t *ret_made, uint64_t *ret_again,
+                       struct kiln_error *err)
 {
     (void)ledger, (void)pool, (void)due, (void)jobs, (void)count, (void)walked, (void)err;
-    *ret_made = 0;
+    *ret_made = *ret_again = 0;
     return 0;
 }
 

@@ -53,13 +53,15 @@ static struct kiln_order_due due_now(void)
     return due;
 }
 
+static _Thread_local uint64_t last_again; /* of the last top_up */
+
 /* Tops up by count jobs whose keys begin at `first`; how many were made. */
 static uint64_t top_up(struct kiln_ledger *ledger, const struct kiln_order_due *due, size_t first,
                        size_t count)
 {
     struct kiln_new_job *jobs = kiln_test_jobs("ignored", count);
     char keys[64][24];
-    uint64_t made = 99;
+    uint64_t made = 99, again = 99;
     struct kiln_error err;
     for (size_t i = 0; i < count; i++) {
         snprintf(keys[i], sizeof keys[i], "k%zu", first + i);
@@ -67,7 +69,8 @@ static uint64_t top_up(struct kiln_ledger *ledger, const struct kiln_order_due *
         jobs[i].key = keys[i];
         jobs[i].job.index = (uint32_t)(due->cursor + i);
     }
-    int rc = kiln_ledger_top_up(ledger, "p", due, jobs, count, count, &made, &err);
+    int rc = kiln_ledger_top_up(ledger, "p", due, jobs, count, count, &made, &again, &err);
+    last_again = again;
     for (size_t i = 0; i < count; i++)
         jobs[i].key = NULL;
     kiln_test_jobs_free(jobs, count);
@@ -165,6 +168,35 @@ static void an_identity_is_made_once(void **state)
     assert_int_equal(due.room, 4);
     assert_int_equal(top_up(rig.ledger, &due, 0, 4), 0);
     assert_int_equal(due_now().cursor, 4);
+}
+
+/* What the removal of an order cancelled is due again when it is given again, under its identity.
+ */
+static void what_was_cancelled_is_made_again(void **state)
+{
+    (void)state;
+    uint64_t cancelled = 0;
+    add("o", (struct kiln_order_spec){.mark = 6});
+    struct kiln_order_due due = due_now(), stale = due;
+    assert_int_equal(top_up(rig.ledger, &due, 0, 6), 6);
+    kiln_test_ok(kiln_ledger_order_remove(rig.ledger, "p", "o", &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_cancel(rig.ledger, "p", 0, "backfill-o", &cancelled, &rig.err),
+                 rig.err);
+    assert_int_equal(cancelled, 6);
+    add("o", (struct kiln_order_spec){.mark = 4, .rate = 60});
+    due = due_now();
+    assert_int_equal(top_up(rig.ledger, &stale, 0, 4), 0); /* of the order that is gone */
+    assert_int_equal(last_again, 0);
+    assert_int_equal(top_up(rig.ledger, &due, 4, 4), 2);
+    assert_int_equal(last_again, 2);
+    kiln_rig_expect("backfill-o", "queued", 0, 4);
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT made FROM backfill"), 4);
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM backfill WHERE due_at BETWEEN"
+                                                " now() + interval '2 min' AND now() + "
+                                                "interval '4 min'"),
+                     1);
+    assert_int_equal(due_now().room, 0);
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM job"), 8);
 }
 
 static void it_ends_where_it_was_told_to(void **state)
@@ -283,6 +315,7 @@ int main(void)
         cmocka_unit_test_setup(a_second_scheduler_makes_nothing_twice, empty),
         cmocka_unit_test_setup(schedulers_that_race_stay_below_the_mark, empty),
         cmocka_unit_test_setup(an_identity_is_made_once, empty),
+        cmocka_unit_test_setup(what_was_cancelled_is_made_again, empty),
         cmocka_unit_test_setup(it_ends_where_it_was_told_to, empty),
         cmocka_unit_test_setup(a_rate_is_kept, empty),
         cmocka_unit_test_setup(what_is_held_gets_nothing, empty),
