@@ -11,9 +11,10 @@
 #include "storage/ledger_internal.h"
 
 #define TALLY                                                                                      \
-    "coalesce(sum(t.queued), 0)::bigint, coalesce(sum(t.assigned), 0)::bigint, "                   \
-    "coalesce(sum(t.done), 0)::bigint, coalesce(sum(t.failed), 0)::bigint, "                       \
-    "coalesce(sum(t.cancelled), 0)::bigint"
+    "coalesce(sum(t.queued), 0)::bigint AS queued, "                                               \
+    "coalesce(sum(t.assigned), 0)::bigint AS assigned, coalesce(sum(t.done), 0)::bigint AS done, " \
+    "coalesce(sum(t.failed), 0)::bigint AS failed, "                                               \
+    "coalesce(sum(t.cancelled), 0)::bigint AS cancelled"
 
 static struct kiln_counts counts_of(const PGresult *rows, int row, int first)
 {
@@ -40,14 +41,21 @@ int kiln_ledger_counts(struct kiln_ledger *ledger, const char *pool, struct kiln
     return 0;
 }
 
+/* A refusal r whose job has not come in since, in another call. */
+#define STILL_OUT "NOT EXISTS (SELECT FROM job j WHERE j.batch_id = r.batch_id AND j.key = r.key)"
+
 int kiln_ledger_progress(struct kiln_ledger *ledger, const char *pool, const char *batch,
                          struct kiln_progress *ret, struct kiln_error *err)
 {
-    /* A batch without any account has its row and not yet its first jobs. */
+    /* A batch without any account has its row and not yet its first jobs.  What was refused and
+     * came in later is not refused any more; that is looked up once the batch has ended. */
     static const struct kiln_statement statement = {
         "read_progress",
         "SELECT " MS(
-            "b.created_at") ", c.announced, c.accepted, c.duplicate, c.refused, "
+            "b.created_at") ", c.announced, c.accepted, c.duplicate, "
+                            "CASE WHEN c.refused > 0 AND c.whole AND t.queued + t.assigned = 0 "
+                            "THEN (SELECT count(DISTINCT r.key) FROM intake_refusal r "
+                            "  WHERE r.batch_id = b.id AND " STILL_OUT ") ELSE c.refused END, "
                             "coalesce(c.whole, false), t.* FROM batch b, "
                             "LATERAL (SELECT coalesce(sum(announced), 0)::bigint AS announced, "
                             "         coalesce(sum(accepted), 0)::bigint AS accepted, "
@@ -105,9 +113,10 @@ int kiln_ledger_refusals(struct kiln_ledger *ledger, const char *pool, const cha
                          kiln_each_refusal *each, void *arg, struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
-        "read_refusals", "SELECT r.key, r.reason FROM intake_refusal r "
-                         "JOIN batch b ON b.id = r.batch_id "
-                         "WHERE b.pool = $1 AND b.name = $2 ORDER BY r.at, r.key"};
+        "read_refusals", "SELECT key, reason FROM (SELECT DISTINCT ON (r.key) r.key, r.reason, r.at"
+                         " FROM intake_refusal r JOIN batch b ON b.id = r.batch_id"
+                         " WHERE b.pool = $1 AND b.name = $2 AND " STILL_OUT
+                         " ORDER BY r.key, r.at DESC) last ORDER BY at, key"};
     struct kiln_params params = {0};
     kiln_bind_text(&params, pool);
     kiln_bind_text(&params, batch);

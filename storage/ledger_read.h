@@ -27,7 +27,8 @@ int kiln_ledger_counts(struct kiln_ledger *ledger, const char *pool, struct kiln
  * announced is in the ledger; before that its counts still grow. */
 struct kiln_progress {
     struct kiln_counts jobs;
-    uint64_t announced, accepted, duplicate, refused; /* over its enqueue calls */
+    uint64_t announced, accepted, duplicate; /* over its enqueue calls */
+    uint64_t refused; /* once it has ended: and not come in since, by another call */
     bool whole;
     int64_t created_ms;
 };
@@ -35,6 +36,7 @@ struct kiln_progress {
 int kiln_ledger_progress(struct kiln_ledger *ledger, const char *pool, const char *batch,
                          struct kiln_progress *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* What was refused and has not come in since, each with its last reason. */
 typedef int kiln_each_refusal(void *arg, const char *key, const char *reason,
                               struct kiln_error *err);
 int kiln_ledger_refusals(struct kiln_ledger *ledger, const char *pool, const char *batch,

@@ -165,7 +165,9 @@ static void say_result(struct kiln_cli *cli, const char *batch,
              (unsigned long long)at[KILN_JOB_CANCELLED],
              kiln_seconds_text(seconds, took, sizeof took));
     if (progress->refused)
-        kiln_say(cli, "      %llu lines were refused by intake: kiln show %s",
+        kiln_say(cli,
+                 "      %llu lines were refused by intake: kiln show %s; sent again, those that "
+                 "come in count no more",
                  (unsigned long long)progress->refused, batch);
     if (at[KILN_JOB_FAILED])
         kiln_say(cli,

@@ -39,14 +39,25 @@ ok kiln quota ls --json
 json out.txt 'd["tenant"] == "ann" and d["queued"] == 10 and d["waiting"] == 10 and not d["held"]'
 ok kiln resume --all
 until_sql "SELECT count(*) FROM job WHERE state = 2" 25
+fails 1 kiln wait ann --timeout 30 # it ends, and what did not come in is told
+says '15 lines were refused by intake: kiln show ann'
 sleep 0.6
 fails 65 kiln enqueue ann.jsonl --batch ann --json
 json out.txt 'd["accepted"] == 10 and d["duplicate"] == 10'
 until_sql "SELECT count(*) FROM job WHERE state = 2" 35
+fails 1 kiln wait ann --timeout 30 --json
+json out.txt 'd["refused"] == 5 and d["whole"]'
+ok kiln show ann --json
+json out.txt 'len(d["refused"]) == 5 and all("may have 10 jobs waiting" in r["reason"] for r in d["refused"])'
 sleep 0.6
 ok kiln enqueue ann.jsonl --batch ann --json
 json out.txt 'd["accepted"] == 5 and d["duplicate"] == 20'
 until_sql "SELECT count(*) FROM job WHERE state = 2" 40
+ok kiln wait ann --timeout 30 --json # all of it came in: the refusals are over
+json out.txt 'd["refused"] == 0 and d["jobs"]["done"] == 25'
+ok kiln watch ann --json
+ok kiln show ann --json
+json out.txt 'd["refused"] == []'
 
 # --- everybody else
 ok kiln quota set '*' --queued 3
