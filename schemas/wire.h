@@ -24,7 +24,7 @@
 #define KILN_WIRE_VERSION 1
 #endif
 #ifndef KILN_WIRE_MINOR
-#define KILN_WIRE_MINOR 1
+#define KILN_WIRE_MINOR 2
 #endif
 #define KILN_INTAKE_KEY_MAX (KILN_CUSTOM_ID_MAX + 16)
 #define KILN_WIRE_ID_MAX 64 /* tokens, assignment ids, worker ids: [A-Za-z0-9._-] */
@@ -104,6 +104,9 @@ struct kiln_beat {
     bool draining;
     uint32_t deaf_ms;                       /* since the last good read of the worker's stream */
     uint64_t done, failed;                  /* pictures since start */
+    /* Until the end of its last batch: how long it has been ready, with work in hand, drawing by the
+     * device's own clock. */
+    uint64_t ready_ms, wanted_ms, computed_ms;
     int64_t started_ms, sent_ms;            /* wall clock, for people only */
 };
 char *kiln_beat_encode(const struct kiln_beat *beat);

@@ -86,6 +86,22 @@ void kiln_board_up(struct kiln_board *board)
     pthread_mutex_unlock(&board->mutex);
 }
 
+void kiln_board_want(struct kiln_board *board)
+{
+    pthread_mutex_lock(&board->mutex);
+    if (board->to_draw++ == 0)
+        board->wanted_since_ms = kiln_monotonic_ms();
+    pthread_mutex_unlock(&board->mutex);
+}
+
+void kiln_board_settle(struct kiln_board *board)
+{
+    pthread_mutex_lock(&board->mutex);
+    if (board->to_draw > 0 && --board->to_draw == 0)
+        board->wanted_ms += kiln_monotonic_ms() - board->wanted_since_ms;
+    pthread_mutex_unlock(&board->mutex);
+}
+
 void kiln_board_draw(struct kiln_board *board)
 {
     pthread_mutex_lock(&board->mutex);
@@ -94,12 +110,18 @@ void kiln_board_draw(struct kiln_board *board)
     pthread_mutex_unlock(&board->mutex);
 }
 
-void kiln_board_drawn(struct kiln_board *board, double switch_ms)
+void kiln_board_drawn(struct kiln_board *board, double switch_ms, double device_ms)
 {
     pthread_mutex_lock(&board->mutex);
-    board->drawn_ms += kiln_monotonic_ms() - board->drawing_since_ms;
+    double now = kiln_monotonic_ms();
+    board->drawn_ms += now - board->drawing_since_ms;
     board->switched_ms += switch_ms;
     board->drawing_since_ms = 0;
+    /* Together, so that the three are of one moment: the device tells only when a call is over. */
+    board->computed_ms += device_ms;
+    board->ready_told_ms = now - board->up_ms;
+    board->wanted_told_ms =
+        board->wanted_ms + (board->to_draw > 0 ? now - board->wanted_since_ms : 0);
     pthread_mutex_unlock(&board->mutex);
 }
 
@@ -118,6 +140,8 @@ struct kiln_device_time kiln_board_device(struct kiln_board *board)
         .idle_s = (now - board->up_ms - board->drawn_ms - since) / 1e3,
         .batch_s = since / 1e3,
         .stalled_s = since > 0 ? (now - board->stepped_ms) / 1e3 : 0,
+        .wanted_s = board->wanted_told_ms / 1e3,
+        .computed_s = board->computed_ms / 1e3,
     };
     pthread_mutex_unlock(&board->mutex);
     return time;
@@ -179,6 +203,9 @@ void kiln_board_beat(struct kiln_board *board, struct kiln_beat *beat)
     beat->step = board->steps ? (uint32_t)__atomic_load_n(&board->step, __ATOMIC_ACQUIRE) : 0;
     beat->done = board->done;
     beat->failed = board->failed;
+    beat->ready_ms = (uint64_t)board->ready_told_ms;
+    beat->wanted_ms = (uint64_t)board->wanted_told_ms;
+    beat->computed_ms = (uint64_t)board->computed_ms;
     beat->deaf_ms = deaf > 0 ? (uint32_t)deaf : 0;
     beat->batch_max = board->settings.batch_max;
     pthread_mutex_unlock(&board->mutex);

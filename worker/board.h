@@ -34,6 +34,9 @@ struct kiln_board {
     uint64_t done, failed;
     double heard_ms; /* monotonic: the last good read of the stream */
     double up_ms, drawing_since_ms, drawn_ms, switched_ms; /* the device's time; since: 0 = idle */
+    uint32_t to_draw; /* assignments in hand that are not drawn yet; since: 0 = none */
+    double wanted_since_ms, wanted_ms;
+    double computed_ms, ready_told_ms, wanted_told_ms; /* at the end of the last batch */
     double stepped_ms; /* when `step` was last seen to be another, */
     int32_t step_seen; /* and which it was */
 };
@@ -47,15 +50,22 @@ struct kiln_settings kiln_board_settings(struct kiln_board *board);
 /* The compute thread: a batch begins, ends.  lora_set: what is resident afterwards. */
 void kiln_board_begin(struct kiln_board *board, const struct kiln_assignment *assignment);
 void kiln_board_end(struct kiln_board *board, const char *lora_set);
-/* The compute thread: the engine is called; it has returned, and this much of it was loading. */
+/* The listener: there is one more assignment to draw.  Whoever has drawn it or let go of it: one
+ * less. */
+void kiln_board_want(struct kiln_board *board);
+void kiln_board_settle(struct kiln_board *board);
+/* The compute thread: the engine is called; it has returned.  How much of the call was loading, and
+ * how long the device computed by its own clock. */
 void kiln_board_draw(struct kiln_board *board);
-void kiln_board_drawn(struct kiln_board *board, double switch_ms);
+void kiln_board_drawn(struct kiln_board *board, double switch_ms, double device_ms);
 /* What the device's time went into since the board was made ready for work by kiln_board_up. */
 struct kiln_device_time {
     double busy_s, idle_s;
     double switching_s; /* of busy_s, known once a call is over: loading LoRA sets */
     double batch_s;     /* since the engine was called; 0: it is not at work */
     double stalled_s;   /* since it was last seen to come a step further; 0: the same */
+    /* Until the end of the last batch: with work in hand, and computing by the device's clock. */
+    double wanted_s, computed_s;
 };
 struct kiln_device_time kiln_board_device(struct kiln_board *board);
 void kiln_board_up(struct kiln_board *board);

@@ -140,7 +140,8 @@ static int run_call(struct compute *compute, const struct kiln_holding *holding,
     call->started_ms = kiln_monotonic_ms();
     kiln_board_draw(&compute->worker->board);
     int code = engine->run(engine, &batch, call->outputs, &call->times, err);
-    kiln_board_drawn(&compute->worker->board, code == 0 ? call->times.lora_ms : 0);
+    kiln_board_drawn(&compute->worker->board, code == 0 ? call->times.lora_ms : 0,
+                     code == 0 ? call->times.device_ms : 0);
     return code;
 }
 
@@ -260,6 +261,7 @@ void *kiln_compute(void *arg)
             kiln_worker_hand_back(worker, item);
         else
             run_holding(&compute, item);
+        kiln_board_settle(&worker->board);
         kiln_board_kick(&worker->board);
     }
     kiln_ledger_close(compute.ledger);

@@ -43,6 +43,12 @@ static void write_device(struct kiln_text *text, struct kiln_worker *worker)
     kiln_metric_family(text, "kiln_device_switching_seconds_total", "counter",
                        "Of the busy time, what went into loading LoRA sets.");
     kiln_metric_sample(text, "kiln_device_switching_seconds_total", NULL, time.switching_s);
+    kiln_metric_family(text, "kiln_device_wanted_seconds_total", "counter",
+                       "Time with something to draw, until the end of the last batch.");
+    kiln_metric_sample(text, "kiln_device_wanted_seconds_total", NULL, time.wanted_s);
+    kiln_metric_family(text, "kiln_device_computing_seconds_total", "counter",
+                       "Of that, what the device computed by its own clock; the rest is idle.");
+    kiln_metric_sample(text, "kiln_device_computing_seconds_total", NULL, time.computed_s);
     gauge(text, "kiln_worker_drawing", "1 while a batch is drawn.", time.batch_s > 0);
     gauge(text, "kiln_worker_batch_seconds", "Age of the batch that is drawn now; 0: none.",
           time.batch_s);

@@ -71,9 +71,12 @@ static void begin(struct kiln_worker *worker, struct kiln_holding *holding)
     kiln_log(KILN_LOG_DEBUG, "assignment_taken", kiln_f("assignment", "%s", holding->assignment.id),
              kiln_f("jobs", "%u", holding->assignment.job_count));
     prefetch(worker, &holding->assignment);
+    kiln_board_want(&worker->board);
     /* The queue has a place for every holding, so this never waits. */
-    if (kiln_queue_push(worker->ready, holding, 1, 0) != 0)
+    if (kiln_queue_push(worker->ready, holding, 1, 0) != 0) {
+        kiln_board_settle(&worker->board);
         kiln_worker_hand_back(worker, holding);
+    }
     kiln_board_kick(&worker->board);
 }
 

@@ -117,7 +117,7 @@ static json_t *live_json(const struct kiln_roster_worker *worker)
     char protocol[32];
     snprintf(protocol, sizeof protocol, "%u.%u", beat->version, beat->minor);
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, "
-                     "s:I, s:I, s:s, s:s}",
+                     "s:I, s:I, s:s, s:s, s:I, s:I, s:I}",
                      "worker", worker->row.name, "state", kiln_roster_state(worker), "host",
                      beat->host, "device", beat->device, "engine", beat->engine, "model",
                      beat->model, "loras", beat->lora_set, "pid", (int)beat->pid, "held",
@@ -125,7 +125,9 @@ static json_t *live_json(const struct kiln_roster_worker *worker)
                      (int)beat->batch_max, "step", (int)beat->step, "steps", (int)beat->steps,
                      "jobs", (json_int_t)worker->row.assigned, "done", (json_int_t)beat->done,
                      "failed", (json_int_t)beat->failed, "started_ms", (json_int_t)beat->started_ms,
-                     "release", beat->release, "protocol", protocol);
+                     "release", beat->release, "protocol", protocol, "ready_ms",
+                     (json_int_t)beat->ready_ms, "wanted_ms", (json_int_t)beat->wanted_ms,
+                     "computed_ms", (json_int_t)beat->computed_ms);
 }
 
 /* What the ledger still knows. */
@@ -148,27 +150,37 @@ json_t *kiln_roster_json(const struct kiln_roster *roster, bool all)
     return list;
 }
 
+const char *kiln_roster_idle(const struct kiln_beat *beat, char out[8])
+{
+    double idle = 100.0 * (1.0 - (double)beat->computed_ms / (double)beat->wanted_ms);
+    if (beat->wanted_ms == 0)
+        return "-"; /* nothing drawn yet, or a release that does not tell */
+    idle = idle > 0 ? idle : 0; /* both are whole milliseconds */
+    snprintf(out, 8, idle < 9.95 ? "%.1f%%" : "%.0f%%", idle);
+    return out;
+}
+
 /* One line: what it does now stands before what it has done. */
 static void print_live(const struct kiln_roster_worker *worker)
 {
     const struct kiln_beat *beat = &worker->beat;
-    char step[32] = "idle", resident[KILN_LORA_SET_MAX + 32] = "";
+    char idle[8], step[32] = "idle", resident[KILN_LORA_SET_MAX + 32] = "";
     if (beat->steps)
         snprintf(step, sizeof step, "step %u/%u", beat->step, beat->steps);
     else if (beat->held_count)
         snprintf(step, sizeof step, "busy");
     if (beat->width)
         snprintf(resident, sizeof resident, "%ux%u %s", beat->width, beat->height, beat->lora_set);
-    printf("%-16s %-9s %-8s %-10s %6llu %6llu  %s\n", worker->row.name, kiln_roster_state(worker),
-           beat->device, step, (unsigned long long)beat->done, (unsigned long long)beat->failed,
-           resident);
+    printf("%-16s %-9s %-8s %-10s %6llu %6llu %5s  %s\n", worker->row.name,
+           kiln_roster_state(worker), beat->device, step, (unsigned long long)beat->done,
+           (unsigned long long)beat->failed, kiln_roster_idle(beat, idle), resident);
 }
 
 void kiln_roster_print(const struct kiln_cli *cli, const struct kiln_roster *roster, bool all)
 {
     if (cli->tty_out)
-        printf("%-16s %-9s %-8s %-10s %6s %6s  %s\n", "WORKER", "STATE", "DEVICE", "NOW", "DONE",
-               "FAILED", "RESIDENT");
+        printf("%-16s %-9s %-8s %-10s %6s %6s %5s  %s\n", "WORKER", "STATE", "DEVICE", "NOW",
+               "DONE", "FAILED", "IDLE", "RESIDENT");
     for (size_t i = 0; i < roster->count; i++) {
         const struct kiln_roster_worker *worker = &roster->at[i];
         char seen[64];

@@ -215,7 +215,7 @@ static void put_worker(struct page *page, const struct kiln_roster_worker *worke
 {
     const struct kiln_beat *beat = &worker->beat;
     enum doing doing = doing_of(page->view->look, worker);
-    char step[24] = "-", has[KILN_LORA_SET_MAX + 48] = "", pace_name[96], far[192] = "";
+    char idle[8], step[24] = "-", has[KILN_LORA_SET_MAX + 48] = "", pace_name[96], far[192] = "";
     if (beat->steps)
         snprintf(step, sizeof step, "%u/%u", beat->step, beat->steps);
     if (beat->width)
@@ -224,12 +224,13 @@ static void put_worker(struct page *page, const struct kiln_roster_worker *worke
         snprintf(far, sizeof far, "%-16.16s %-20.20s ",
                  beat->host[0] ? beat->host : worker->row.host, beat->model);
     kiln_view_pace_name(worker, pace_name, sizeof pace_name);
-    put(page, doing_inks[doing], " %-*.*s %-6s %-8.8s %7s %4llu %7llu %5llu %6.1f  %s%s", name,
+    put(page, doing_inks[doing], " %-*.*s %-6s %-8.8s %7s %4llu %7llu %5llu %6.1f %5s  %s%s", name,
         name, worker->row.name, doing_names[doing],
         worker->live ? beat->device : worker->row.device, step,
         (unsigned long long)worker->row.assigned, (unsigned long long)beat->done,
         (unsigned long long)beat->failed,
-        kiln_pace_per_min(page->view->pace, pace_name, page->view->now_s), far, has);
+        kiln_pace_per_min(page->view->pace, pace_name, page->view->now_s),
+        worker->live ? kiln_roster_idle(beat, idle) : "-", far, has);
 }
 
 static void put_workers(struct page *page, size_t from, size_t count)
@@ -239,8 +240,8 @@ static void put_workers(struct page *page, size_t from, size_t count)
     char far[64] = "";
     if (page->width >= 120)
         snprintf(far, sizeof far, "%-16s %-20s ", "HOST", "MODEL");
-    put(page, KILN_INK_HEAD, " %-*s %-6s %-8s %7s %4s %7s %5s %6s  %s%s", name, "NAME", "NOW",
-        "DEVICE", "STEP", "JOBS", "DONE", "FAIL", "/MIN", far, "HAS LOADED");
+    put(page, KILN_INK_HEAD, " %-*s %-6s %-8s %7s %4s %7s %5s %6s %5s  %s%s", name, "NAME",
+        "NOW", "DEVICE", "STEP", "JOBS", "DONE", "FAIL", "/MIN", "IDLE", far, "HAS LOADED");
     for (size_t i = 0, at = 0; i < roster->count; i++) {
         if (!is_shown(&roster->at[i]))
             continue;
