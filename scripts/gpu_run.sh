@@ -200,9 +200,10 @@ if wants fleet; then
         --device "${FLEET_DEVICE:-cuda:all}" --sizes 512x512,768x512 --loras ,neon,pixel --jobs 400 \
         ${FLEET:---devices 1,2}
     sed 's/^/    /' "$out/step"
-    $python "$root/scripts/random_loras.py" --config "$config" --rank 16 --out "$here/loras" one two >>"$log" 2>&1
+    full=${FLEET_CONFIG:-$config}
+    $python "$root/scripts/random_loras.py" --config "$full" --rank 16 --out "$here/loras" one two >>"$log" 2>&1
     # shellcheck disable=SC2086
-    step "fleet, full-size random model" 500 "$here/bin/kiln" bench fleet --engine random --model "$config" \
+    step "fleet, full-size random model" 500 "$here/bin/kiln" bench fleet --engine random --model "$full" \
         --lora-dir "$here/loras" --device "${FLEET_DEVICE:-cuda:all}" --sizes 1024x1024,512x512 \
         --loras ,one,two ${FLEET:---devices 1,2} ${FLEET_FULL:---jobs 48}
     sed 's/^/    /' "$out/step"

@@ -1,9 +1,10 @@
 /* engine.h - what draws: the model through LibTorch, or a test card.
  *
  * The compute thread knows this table alone, in the terms of pipeline/diffusionz_batch.h.
- * "pipeline" is that library.  "testcard" answers at once with a drawn test card that says so in
- * the picture and in the metadata: the whole system can then be benchmarked, and crashed, without
- * a model.  One thread uses an engine, but for what says otherwise.
+ * "pipeline" is that library, "random" the same with weights drawn at random.  "testcard" answers
+ * at once with a drawn test card that says so in the picture and in the metadata: the whole system
+ * can then be benchmarked, and crashed, without a model.  One thread uses an engine, but for what
+ * says otherwise.
  */
 #ifndef KILN_ENGINE_H
 #define KILN_ENGINE_H
@@ -13,7 +14,7 @@
 #include "schemas/error.h"
 
 struct kiln_engine {
-    const char *name;       /* "pipeline", "testcard" */
+    const char *name;       /* "pipeline", "testcard", "random" */
     const char *model_name; /* borrowed until close; what images and latents name as their model */
     const char *model_hash;
     bool draws_any_model; /* the test card stands in for whatever model a job names */

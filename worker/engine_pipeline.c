@@ -92,15 +92,17 @@ int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_engi
     if (!self)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the engine");
     double start_ms = kiln_monotonic_ms();
-    code = diffusionz_open(&options, &self->context);
+    bool drawn = strcmp(kiln_config_text(config, KILN_KEY_ENGINE), "random") == 0;
+    code = drawn ? diffusionz_bench_open(&options, &self->context)
+                 : diffusionz_open(&options, &self->context);
     if (code != 0) {
         free(self);
         return kiln_fail(err, code, "%s", diffusionz_last_error());
     }
     self->engine = (struct kiln_engine){
-        .name = "pipeline",
+        .name = drawn ? "random" : "pipeline",
         .model_name = diffusionz_model_name(self->context),
-        .model_hash = diffusionz_model_hash(self->context),
+        .model_hash = drawn ? "0000000000000000" : diffusionz_model_hash(self->context),
         .run = pipeline_run,
         .prefetch = pipeline_prefetch,
         .release = pipeline_release,

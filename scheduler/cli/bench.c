@@ -6,6 +6,7 @@
  *           (bench_scale.c).
  * restart   a scheduler started on a full queue; recovery: a worker killed in mid-batch
  *           (bench_recovery.c).
+ * fleet     real workers on 1, 2, ... devices (bench_devices.c).
  * policy    decisions alone, no servers (bench_policy.c).
  *
  * Each takes a temporary directory and removes it; when a bench fails the logs stay.
@@ -251,7 +252,7 @@ struct kind {
 static const struct kind kinds[] = {
     {"enqueue", bench_enqueue, 500000, 0},      {"queue", kiln_bench_queue, 100000, 0},
     {"restart", kiln_bench_restart, 0, 100000}, {"recovery", kiln_bench_recovery, 0, 8},
-    {"policy", kiln_bench_policy, 0, 1000000},
+    {"policy", kiln_bench_policy, 0, 1000000},  {"fleet", kiln_bench_devices, 0, 48},
 };
 
 static const struct kind *find_kind(const char *name)
@@ -275,7 +276,7 @@ int kiln_verb_bench(struct kiln_cli *cli, int argc, char **argv)
     const struct kind *kind = find_kind(args.rest[0]);
     if (!kind)
         return kiln_usage(cli, "there are `kiln bench` enqueue, queue, restart, recovery, policy, "
-                               "quality and engine");
+                               "fleet, quality and engine");
     status = kiln_arg_int(cli, &args, "lines", 1000, 10000000, kind->lines, &bench.lines);
     if (status == 0)
         status = kiln_arg_int(cli, &args, "jobs", 1, 10000000, kind->jobs, &bench.jobs);
@@ -283,6 +284,9 @@ int kiln_verb_bench(struct kiln_cli *cli, int argc, char **argv)
         status = kiln_arg_int(cli, &args, "workers", 1, KILN_BENCH_WORKERS_MAX, 64, &bench.workers);
     if (status)
         return status;
+    bench.devices = kiln_arg(&args, "devices") ? kiln_arg(&args, "devices") : "1,2";
+    bench.sizes = kiln_arg(&args, "sizes") ? kiln_arg(&args, "sizes") : "512x512,768x512";
+    bench.loras = kiln_arg(&args, "loras") ? kiln_arg(&args, "loras") : "";
     bool scale = kind->run == kiln_bench_queue && bench.jobs > 0;
     int rc = bench_open(&bench, &err);
     if (rc == 0)

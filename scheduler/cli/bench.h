@@ -16,6 +16,7 @@ struct kiln_bench {
     long lines;   /* --lines; 0: not given */
     long jobs;    /* --jobs; 0: not given */
     long workers; /* --workers */
+    const char *devices, *sizes, *loras; /* lists of the fleet's bench */
 };
 
 /* What is sent: the end of each line. */
@@ -62,6 +63,7 @@ int kiln_bench_queue(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST
 int kiln_bench_scale(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_restart(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_policy(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_bench_devices(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bench_recovery(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -21,7 +21,6 @@
 #include "storage/migrate.h"
 #include "storage/objectstore.h"
 
-
 #define EVENTS_UNTRIMMED 50000 /* fewer were never cut by the stream's cap */
 #define HISTORY_SLACK_MS 5000  /* Redis' clock and Postgres' */
 #define HISTORY_TOLD_MS (24LL * 3600 * 1000)
@@ -88,6 +87,9 @@ static void check_model(struct kiln_doctor *doctor)
              "the engine is testcard: every picture is a test card");
         return;
     }
+    if (strcmp(kiln_config_text(config, KILN_KEY_ENGINE), "random") == 0)
+        find(doctor, "engine", WARNING, "set engine = pipeline to draw pictures",
+             "the engine is random: every picture is noise");
     if (!model[0]) {
         find(doctor, "model", BAD, "set model = DIR, a directory in the diffusers layout",
              "no model is configured");
@@ -192,7 +194,9 @@ static void check_clock(struct kiln_doctor *doctor, struct kiln_ledger *ledger)
     int64_t after = kiln_wall_ms(), skew = theirs < before  ? before - theirs
                                            : theirs > after ? theirs - after
                                                             : 0;
-    enum kiln_finding verdict = skew >= KILN_SKEW_BAD_MS ? BAD : skew >= KILN_SKEW_WARNING_MS ? WARNING : OK;
+    enum kiln_finding verdict = skew >= KILN_SKEW_BAD_MS       ? BAD
+                                : skew >= KILN_SKEW_WARNING_MS ? WARNING
+                                                               : OK;
     find(doctor, "clock", verdict, verdict == OK ? "" : "synchronise the clocks (chrony, ntpd)",
          "this machine and Postgres differ by %lld ms", (long long)skew);
     find(doctor, "postgres", OK, "", "Postgres %s answers", version);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "scheduler/cli/devices.h"
 #include "scheduler/cli/stack.h"
 #include "storage/migrate.h"
 
@@ -19,28 +20,19 @@ static int choose_devices(struct kiln_stack *stack, const struct kiln_config *co
 {
     if (strcmp(kiln_config_origin(config, KILN_KEY_DEVICE), "default") == 0 && stack->device_count)
         return 0;
-    stack->device_count = 0;
-    for (const char *at = kiln_config_text(config, KILN_KEY_DEVICE); at;) {
-        size_t len = strcspn(at, ",");
-        char device[32];
-        unsigned number;
-        int end = 0;
-        snprintf(device, sizeof device, "%.*s", (int)(len < 31 ? len : 31), at);
-        bool cuda = sscanf(device, "cuda:%u%n", &number, &end) == 1 && device[end] == '\0';
-        if (!cuda && strcmp(device, "cpu") != 0)
-            return kiln_fail(err, KILN_CONFIG, "device '%s' is neither cpu nor cuda:N", device);
-        if (stack->device_count == KILN_STACK_DEVICES_MAX)
-            return kiln_fail(err, KILN_CONFIG, "more than %d devices", KILN_STACK_DEVICES_MAX);
-        snprintf(stack->devices[stack->device_count++], sizeof stack->devices[0], "%s", device);
-        at = at[len] ? at + len + 1 : NULL;
-    }
+    struct kiln_devices devices;
+    int rc = kiln_devices_read(kiln_config_text(config, KILN_KEY_DEVICE), &devices, err);
+    if (rc)
+        return rc;
+    memcpy(stack->devices, devices.at, sizeof devices.at);
+    stack->device_count = devices.count;
     return 0;
 }
 
 /* Before anything is started: a worker without a model would only end again. */
 static int check_model(const struct kiln_cli *cli, struct kiln_error *err)
 {
-    bool needed = strcmp(kiln_config_text(cli->config, KILN_KEY_ENGINE), "pipeline") == 0;
+    bool needed = strcmp(kiln_config_text(cli->config, KILN_KEY_ENGINE), "testcard") != 0;
     if (!needed || kiln_config_text(cli->config, KILN_KEY_MODEL)[0])
         return 0;
     return kiln_fail(err, KILN_CONFIG,

@@ -141,8 +141,11 @@ static const struct kiln_option bench_options[] = {
     {"lines", "N", "jobs to send (enqueue 500000, queue 100000 and a tenth end to end)"},
     {"jobs", "N",
      "queue: at scale, through simulated workers; restart: jobs that wait (100000); recovery: "
-     "workers to kill (8)"},
+     "workers to kill (8); fleet: pictures a device (48)"},
     {"workers", "N", "simulated workers of queue --jobs (64)"},
+    {"devices", "LIST", "fleet: how many devices, one worker each (1,2)"},
+    {"sizes", "LIST", "fleet: sizes that take turns (512x512,768x512)"},
+    {"loras", "LIST", "fleet: LoRAs that take turns; an empty name is none (none)"},
     END};
 static const struct kiln_option sim_options[] = {
     {"trace", "FILE.csv", "the jobs; - is stdin"},
@@ -168,6 +171,7 @@ static const struct kiln_option restore_options[] = {
     {"yes", NULL, "replace a ledger that has jobs in it, without asking"},
     {"check", NULL, "change nothing: only compare the backup with the store"},
     {"hashes", NULL, "fetch every object and compare its bytes too"},
+    {"stall", "SPAN", "give up when nothing moves for so long (1h): the longest index to build"},
     END};
 static const struct kiln_option doctor_options[] = {
     {"full", NULL, "compare every object of the ledger with the store, not a sample"},
@@ -181,11 +185,12 @@ static const struct kiln_option migrate_options[] = {
 
 const struct kiln_verb kiln_verbs[] = {
     {.name = "up",
-     .args = "[--dir .kiln] [--workers N] [--device cpu|cuda:0,cuda:1] [--model DIR] [--store URL]",
+     .args = "[--dir .kiln] [--workers N] [--device cpu|cuda:all|cuda:0,cuda:1] [--model DIR] "
+             "[--store URL]",
      .summary = "start a private stack: Redis, Postgres, scheduler, workers",
      .examples = "kiln up                                  in ./.kiln, one worker on the CPU\n"
                  "kiln up --workers 2 --model /models/turbo\n"
-                 "kiln up --device cuda:0,cuda:1           one worker a GPU",
+                 "kiln up --device cuda:all                one worker a GPU",
      .more =
          "Run again, it starts what has died and changes what you name.  Settings given as flags\n"
          "are kept in DIR/kiln.conf.  Prints the path of that file.",
@@ -497,8 +502,8 @@ const struct kiln_verb kiln_verbs[] = {
      .settings = KILN_SETTINGS_LENIENT,
      .run = kiln_verb_sim},
     {.name = "bench",
-     .args = "enqueue|queue|restart|recovery|policy|quality|engine [--lines N] [--jobs N] "
-             "[--workers N]",
+     .args = "enqueue|queue|restart|recovery|policy|fleet|quality|engine [--lines N] [--jobs N] "
+             "[--workers N] [--devices LIST]",
      .summary = "measure the queue on private servers, the quality of the pictures, or the engine",
      .examples =
          "kiln bench enqueue               lines a second into Redis\n"
@@ -510,6 +515,8 @@ const struct kiln_verb kiln_verbs[] = {
          "kiln bench recovery              until the job of a killed worker is with another\n"
          "kiln bench policy                what a decision costs with 1000000 jobs and 1000 "
          "workers\n"
+         "kiln bench fleet --device cuda:all --model DIR --devices 1,2,4\n"
+         "                                 what more GPUs are worth, and how idle they are\n"
          "kiln bench quality               how much of what prompts say is in the pictures\n"
          "kiln bench engine --device cuda:0    the engine, stage by stage",
      .more =

@@ -13,6 +13,17 @@ json out.txt '[t["in_place"] * 10 >= t["updates"] * 4 for t in d["tables"] if t[
 ok kiln bench restart --jobs 3000
 says 'to its first assignment, 3000 jobs' out.txt
 
+# Real workers that draw test cards, each on a device of its own; how well it scales depends on whose
+# processors these are.
+ok kiln bench fleet --devices 1,2 --jobs 40 --sizes 64x64,96x64 --json
+json out.txt '[r["devices"] for r in d["measured"]] == [1, 2] and [r["jobs"] for r in d["measured"]] == [40, 80]'
+json out.txt 'd["measured"][0]["efficiency"] == 1 and all(0 < r["job_p50_s"] <= r["job_p95_s"] for r in d["measured"])'
+json out.txt 'all(r["seconds"] * r["pictures_per_s"] > r["jobs"] - 1e-3 and r["seconds"] > 40 / 4 * 0.08 for r in d["measured"])'
+json out.txt 'all(0 <= r["idle_in_hand_share"] <= r["idle_share"] < 1 for r in d["measured"])'
+fails 65 kiln bench fleet --devices 2,1
+fails 69 kiln bench fleet --devices 1 --device cuda:63
+says 'cuda:63: this machine has' err.txt
+
 fails 64 kiln bench queue --jobs 0
 fails 64 kiln bench queue --workers 1000
 ls -d "${TMPDIR:-/tmp}"/kiln-bench.* >ls.txt 2>/dev/null && die "a bench left its directory"
