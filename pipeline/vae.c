@@ -5,6 +5,7 @@
  */
 #include "pipeline/vae.h"
 
+#include "pipeline/torch/load.h"
 #include "pipeline/vae_parts.h"
 
 kt kiln_vae_conv(struct kt_scope *s, kt x, const struct kiln_vae_layer *l, int pad, kt add)
@@ -35,11 +36,23 @@ static kt norm_conv(const struct kiln_vae *vae, struct kt_scope *s, kt x,
     return y;
 }
 
+/* Whether a normed copy of x, which the residual makes narrower, is too much beside it. */
+static bool is_wide(const struct kiln_vae *vae, const struct kt_scope *s,
+                    const struct kiln_vae_residual *r, kt x)
+{
+    const size_t size = vae->dtype == KT_F32 ? 4 : 2;
+    const int64_t values = kt_size(x, 1) * kt_size(x, 2) * kt_size(x, 3);
+    return kt_device_of(s) != KT_CPU && kt_size(r->conv1.weight, 0) < kt_size(x, 1) &&
+           (size_t)values * size >= KILN_VAE_WIDE_BYTES;
+}
+
 static kt residual(const struct kiln_vae *vae, struct kt_scope *s,
                    const struct kiln_vae_residual *r, kt x)
 {
     struct kt_scope *inner = kt_scope_child(s);
-    kt h = norm_conv(vae, inner, x, &r->norm1, &r->conv1, NULL);
+    kt h = is_wide(vae, s, r, x)
+               ? kiln_vae_norm_conv_strips(vae, inner, x, &r->norm1, &r->conv1, KILN_VAE_WIDE_ROWS)
+               : norm_conv(vae, inner, x, &r->norm1, &r->conv1, NULL);
     kt skip =
         r->shortcut.weight ? kiln_vae_conv(inner, x, &r->shortcut, 0, NULL) : kt_keep(inner, x);
     kt_drop(s, x); /* it may be twice as wide as what is left of it */

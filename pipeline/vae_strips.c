@@ -138,6 +138,21 @@ static void start(const struct level *l, struct kt_scope *s, const struct kiln_v
     }
 }
 
+kt kiln_vae_norm_conv_strips(const struct kiln_vae *vae, struct kt_scope *s, kt x,
+                             const struct kiln_vae_layer *norm, const struct kiln_vae_layer *conv,
+                             int rows)
+{
+    const struct level l = {vae, NULL, kt_size(x, 2), kt_size(x, 3), rows};
+    struct kt_scope *inner = kt_scope_child(s);
+    struct kt_strip_norm n = norm_of(&l, norm);
+    sum_up(inner, inner, &n, x);
+    kt y = new_picture(&l, inner, kt_size(conv->weight, 0));
+    run_pass(&l, inner, &(struct pass){x, y, NULL, &n, conv, NULL});
+    y = kt_keep(s, y);
+    kt_scope_free(inner);
+    return y;
+}
+
 kt kiln_vae_last_level(const struct kiln_vae *vae, struct kt_scope *s, kt x, int rows)
 {
     const struct kiln_vae_half *half = &vae->decoder;

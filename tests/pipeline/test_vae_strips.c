@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "pipeline/vae.h"
+#include "pipeline/vae_parts.h"
 
 #define PSNR_LEAST 45.0
 
@@ -131,6 +131,49 @@ static void norms_of_strips_without_a_kernel(void **state)
     }
 }
 
+static float *values_of(struct kt_scope *s, kt x, size_t count)
+{
+    struct kiln_error err;
+    float *out = malloc(count * sizeof *out);
+    assert_non_null(out);
+    kt_to_host_f32(s, x, out, count);
+    if (kt_scope_check(s, &err))
+        fail_msg("%s", err.text);
+    return out;
+}
+
+/* What a GPU does with pictures that are large and get narrower. */
+static void a_wide_picture_is_normed_in_strips(void **state)
+{
+    (void)state;
+    struct kiln_vae *vae = load(KT_F32);
+    const struct kiln_vae_residual *r = vae->decoder.levels[0].residuals;
+    for (int i = 1; r->shortcut.weight == NULL && i < config.levels; i++)
+        r = vae->decoder.levels[i].residuals;
+    const int64_t channels = kt_size(r->conv1.weight, 1), out = kt_size(r->conv1.weight, 0);
+    static const int64_t sizes[][3] = {{37, 20, 16}, {16, 9, 16}, {5, 7, 128}, {130, 3, 128}};
+    assert_true(out < channels);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int64_t h = sizes[i][0], w = sizes[i][1];
+        const size_t count = (size_t)(out * h * w);
+        struct kt_scope *s = kt_scope_new(KT_CPU);
+        kt x = kt_randn(s, 5, 4, (int64_t[]){1, channels, h, w});
+        kt normed = kt_group_norm(s, x, config.groups, r->norm1.weight, r->norm1.bias,
+                                  KILN_VAE_NORM_EPS, true);
+        float *want = values_of(s, kiln_vae_conv(s, normed, &r->conv1, 1, NULL), count);
+        kt strips = kiln_vae_norm_conv_strips(vae, s, x, &r->norm1, &r->conv1, (int)sizes[i][2]);
+        float *got = values_of(s, strips, count);
+        for (size_t k = 0; k < count; k++)
+            if (fabs((double)(got[k] - want[k])) > 1e-4)
+                fail_msg("%lld x %lld, value %zu: %g, in one piece %g", (long long)h, (long long)w,
+                         k, (double)got[k], (double)want[k]);
+        free(want);
+        free(got);
+        kt_scope_free(s);
+    }
+    kiln_vae_free(vae);
+}
+
 /* An error inside is the caller's, with its own words. */
 static void an_error_is_told_as_it_was(void **state)
 {
@@ -167,6 +210,7 @@ int main(void)
         cmocka_unit_test(fp32_pictures_are_the_same),
         cmocka_unit_test(bf16_pictures_are_near),
         cmocka_unit_test(norms_of_strips_without_a_kernel),
+        cmocka_unit_test(a_wide_picture_is_normed_in_strips),
         cmocka_unit_test(an_error_is_told_as_it_was),
     };
     return cmocka_run_group_tests(tests, open_weights, close_weights);
