@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pipeline/fp8_cache.h"
+
 /* --- opening ---------------------------------------------------------------------------------- */
 
 /* Eight bits are no saving where products of them have to be made plain first. */
@@ -61,9 +63,25 @@ static const char *weights_in(char path[PATH_MAX], const char *dir, const char *
     return drawn ? NULL : path;
 }
 
-static int load_parts(struct kiln_engine *e, const char *dir, bool drawn, struct kiln_error *err)
+/* The two that have large matrices; in fp8 through the file of their 8-bit rows. */
+static int load_large(struct kiln_engine *e, const char *dir, bool drawn, struct kiln_error *err)
 {
     const enum kt_dtype matrices = e->e4m3 ? KT_E4M3 : e->dtype;
+    struct kiln_fp8_cache *cache =
+        e->e4m3 && !drawn ? kiln_fp8_cache_open(dir, e->device, KILN_FP8_CACHE_WORTH) : NULL;
+    char path[PATH_MAX];
+    int code = kiln_text_encoder_load(weights_in(path, dir, "text_encoder", drawn), &e->config.text,
+                                      e->weights, matrices, cache, &e->text_encoder, err);
+    if (!code)
+        code = kiln_transformer_load(weights_in(path, dir, "transformer", drawn),
+                                     &e->config.transformer, e->weights, matrices, cache,
+                                     &e->params, &e->transformer, err);
+    kiln_fp8_cache_close(cache, code == 0, e->note, sizeof e->note);
+    return code;
+}
+
+static int load_parts(struct kiln_engine *e, const char *dir, bool drawn, struct kiln_error *err)
+{
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/tokenizer", dir);
     int code = kiln_tokenizer_open(path, &e->tokenizer, err);
@@ -74,13 +92,7 @@ static int load_parts(struct kiln_engine *e, const char *dir, bool drawn, struct
                          dir, kiln_tokenizer_max_id(e->tokenizer), e->config.text.vocab);
     if (code)
         return code;
-    code = kiln_text_encoder_load(weights_in(path, dir, "text_encoder", drawn), &e->config.text,
-                                  e->weights, matrices, &e->text_encoder, err);
-    if (code)
-        return code;
-    code =
-        kiln_transformer_load(weights_in(path, dir, "transformer", drawn), &e->config.transformer,
-                              e->weights, matrices, &e->params, &e->transformer, err);
+    code = load_large(e, dir, drawn, err);
     if (code)
         return code;
     code = kiln_vae_load(weights_in(path, dir, "vae", drawn), &e->config.vae, e->weights, e->dtype,

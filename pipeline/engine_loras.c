@@ -14,7 +14,7 @@ static int load_plain(void *arg, struct kt_scope *scope, kt *ret, struct kiln_er
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/transformer", e->dir);
     int code = kiln_transformer_load(e->drawn ? NULL : path, &e->config.transformer, scope,
-                                     e->dtype, &params, &t, err);
+                                     e->dtype, NULL, &params, &t, err);
     if (!code && params.count != e->params.count)
         code = kiln_fail(err, KILN_CORRUPT, "%s: it is another model than the one in use", path);
     for (size_t i = 0; !code && i < params.count; i++)

@@ -67,12 +67,14 @@ static bool is_at_an_end(const struct kiln_text_encoder *te, int layer)
 }
 
 static int load_layers(const char *dir, struct kt_scope *scope, enum kt_dtype dtype, bool e4m3,
-                       struct kiln_text_encoder *te, struct kiln_error *err)
+                       struct kiln_fp8_cache *cache, struct kiln_text_encoder *te,
+                       struct kiln_error *err)
 {
     struct kiln_weights *w;
     int code = kiln_weights_open(dir, "embed_tokens.weight", scope, dtype, NULL, &w, err);
     if (code)
         return code;
+    kiln_weights_cache(w, cache, "text_encoder");
     for (int i = 0; i < te->count; i++)
         load_layer(w, &te->config, i, e4m3 && !is_at_an_end(te, i), &te->layers[i]);
     char last[64];
@@ -87,7 +89,8 @@ static int load_layers(const char *dir, struct kt_scope *scope, enum kt_dtype dt
 
 int kiln_text_encoder_load(const char *dir, const struct kiln_text_config *config,
                            struct kt_scope *scope, enum kt_dtype dtype,
-                           struct kiln_text_encoder **ret, struct kiln_error *err)
+                           struct kiln_fp8_cache *cache, struct kiln_text_encoder **ret,
+                           struct kiln_error *err)
 {
     const int count = config->layers - 1;
     const enum kt_dtype plain = dtype == KT_E4M3 ? KT_BF16 : dtype;
@@ -98,7 +101,7 @@ int kiln_text_encoder_load(const char *dir, const struct kiln_text_config *confi
     te->config = *config;
     te->count = count;
     int code = load_embeddings(dir, plain, te, err);
-    code = code ? code : load_layers(dir, scope, plain, dtype == KT_E4M3, te, err);
+    code = code ? code : load_layers(dir, scope, plain, dtype == KT_E4M3, cache, te, err);
     te->packed = plain == KT_BF16 && kt_packs(scope, config->head_dim);
     if (!code && te->packed) {
         te->rope = kiln_rope_text(scope, config, KILN_TOKENS_MAX);

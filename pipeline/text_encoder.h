@@ -14,13 +14,16 @@
 #include "pipeline/model_config.h"
 #include "pipeline/torch/tensor.h"
 
+struct kiln_fp8_cache;
 struct kiln_text_encoder;
 
 /* dir: the folder text_encoder.  The weights live in scope, which must outlive the encoder.  dtype
- * KT_E4M3: bf16, with quantised rows for the layers' matrices. */
+ * KT_E4M3: bf16, with quantised rows for the layers' matrices, from the cache where it has them (it
+ * may be NULL). */
 int kiln_text_encoder_load(const char *dir, const struct kiln_text_config *config,
                            struct kt_scope *scope, enum kt_dtype dtype,
-                           struct kiln_text_encoder **ret, struct kiln_error *err) KILN_MUST_CHECK;
+                           struct kiln_fp8_cache *cache, struct kiln_text_encoder **ret,
+                           struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_text_encoder_free(struct kiln_text_encoder *te); /* accepts NULL */
 
 /* [count, width]; NULL with the scope's error set if it fails. */

@@ -19,14 +19,16 @@
 
 #define KILN_ROWS_MULTIPLE 32 /* both branches are padded to multiples of this */
 
+struct kiln_fp8_cache;
 struct kiln_transformer;
 
 /* dir: the folder transformer, or NULL for random weights.  The weights live in scope.  dtype
  * KT_E4M3: bf16, and the large matrices of joint layers and noise refiner as quantised rows, of
- * which no plain copy stays; all that is small or sensitive stays bf16.  params receives the linear layers a
- * LoRA may change; its slots point into *ret. */
+ * which no plain copy stays, from the cache where it has them (it may be NULL); all that is small
+ * or sensitive stays bf16.  params receives the linear layers a LoRA may change; its slots point
+ * into *ret. */
 int kiln_transformer_load(const char *dir, const struct kiln_transformer_config *config,
-                          struct kt_scope *scope, enum kt_dtype dtype,
+                          struct kt_scope *scope, enum kt_dtype dtype, struct kiln_fp8_cache *cache,
                           struct kiln_param_table *params, struct kiln_transformer **ret,
                           struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_transformer_free(struct kiln_transformer *t); /* accepts NULL */

@@ -73,7 +73,7 @@ static void load_ends(struct kiln_weights *w, struct kiln_transformer *t)
 }
 
 int kiln_transformer_load(const char *dir, const struct kiln_transformer_config *config,
-                          struct kt_scope *scope, enum kt_dtype dtype,
+                          struct kt_scope *scope, enum kt_dtype dtype, struct kiln_fp8_cache *cache,
                           struct kiln_param_table *params, struct kiln_transformer **ret,
                           struct kiln_error *err)
 {
@@ -91,6 +91,7 @@ int kiln_transformer_load(const char *dir, const struct kiln_transformer_config 
     }
     t->config = *config;
     t->dtype = plain;
+    kiln_weights_cache(w, cache, "transformer");
     load_ends(w, t);
     for (int i = 0; i < refiner; i++) {
         load_block(w, config, "noise_refiner", i, true, e4m3, &t->blocks[i]);

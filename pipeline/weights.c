@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pipeline/fp8_cache.h"
 #include "pipeline/torch/load.h"
 #include "pipeline/weights_stream.h"
 #include "schemas/limits.h"
@@ -20,6 +21,8 @@ struct kiln_weights {
     struct kt_scope *scope;
     enum kt_dtype dtype;
     bool quantise;
+    struct kiln_fp8_cache *cache;
+    const char *folder; /* what names in the cache begin with */
     struct kiln_param_table *params;
     struct kiln_error error;
 };
@@ -234,16 +237,12 @@ static kt draw(struct kiln_weights *w, struct kt_scope *scope, const char *name,
     return kt_normal(scope, seed, mean, ndim == 1 ? 0.02 : 1 / sqrt(inputs), w->dtype, ndim, shape);
 }
 
-/* Loads one tensor into scope, or files the error and returns NULL. */
-static kt load(struct kiln_weights *w, struct kt_scope *scope, const char *name, int ndim,
-               const int64_t *shape)
+/* The file's tensor of this name, which is used from now on; or files the error and returns NULL.
+ */
+static const struct kiln_st_tensor *expect(struct kiln_weights *w, const char *name, int ndim,
+                                           const int64_t *shape, enum kt_dtype *ret_dtype)
 {
-    if (w->error.code)
-        return NULL;
-    if (!w->st)
-        return draw(w, scope, name, ndim, shape);
     const struct kiln_st_tensor *t = find(w, name);
-    enum kt_dtype from = KT_F32;
     char want[96], have[160];
     shape_text(ndim, shape, want, sizeof want);
     if (!t) {
@@ -259,13 +258,28 @@ static kt load(struct kiln_weights *w, struct kt_scope *scope, const char *name,
                   w->dir, name, have, want);
         return NULL;
     }
-    if (!dtype_of(t, &from)) {
+    if (!dtype_of(t, ret_dtype)) {
         kiln_fail(&w->error, KILN_UNSUPPORTED,
                   "%s: tensor %s has dtype %s; weights are F32, F16 or "
                   "BF16",
                   w->dir, name, kiln_st_dtype_name(t->dtype));
         return NULL;
     }
+    return t;
+}
+
+/* Loads one tensor into scope, or files the error and returns NULL. */
+static kt load(struct kiln_weights *w, struct kt_scope *scope, const char *name, int ndim,
+               const int64_t *shape)
+{
+    enum kt_dtype from = KT_F32;
+    if (w->error.code)
+        return NULL;
+    if (!w->st)
+        return draw(w, scope, name, ndim, shape);
+    const struct kiln_st_tensor *t = expect(w, name, ndim, shape, &from);
+    if (!t)
+        return NULL;
     if (w->stream && kt_device_of(scope) != KT_CPU)
         return kiln_weights_stream_load(w->stream, scope, position(w, t), from, w->dtype,
                                         &w->error);
@@ -332,21 +346,67 @@ void kiln_weights_quantise(struct kiln_weights *w, bool on)
     w->quantise = on;
 }
 
+void kiln_weights_cache(struct kiln_weights *w, struct kiln_fp8_cache *cache, const char *folder)
+{
+    w->cache = cache;
+    w->folder = folder;
+}
+
+/* What a matrix is called in the cache. */
+struct cache_name {
+    char text[KILN_ST_NAME_MAX];
+};
+
+static struct cache_name name_in_cache(const struct kiln_weights *w, const char *prefix,
+                                       const char *module)
+{
+    struct cache_name name;
+    snprintf(name.text, sizeof name.text, "%s/%s%s", w->folder ? w->folder : "", prefix, module);
+    return name;
+}
+
+/* The matrix of a pack from the cache; NULL: not to be had.  The file has to have its parts all the
+ * same. */
+static kt from_cache(struct kiln_weights *w, const char *prefix, const struct kiln_pack *pack,
+                     bool fused, int64_t rows, int64_t cols)
+{
+    char full[KILN_ST_NAME_MAX];
+    enum kt_dtype dtype;
+    if (!w->quantise || !w->cache || !w->st || w->error.code)
+        return NULL;
+    const struct cache_name name = name_in_cache(w, prefix, pack->modules[0]);
+    kt taken = kiln_fp8_cache_take(w->cache, w->scope, name.text, rows, cols);
+    for (size_t i = 0; taken && i < (fused ? 1 : 3) && pack->modules[i]; i++) {
+        const int64_t shape[2] = {fused ? rows : pack->rows[i], cols};
+        snprintf(full, sizeof full, "%s%s.weight", prefix, fused ? pack->fused : pack->modules[i]);
+        if (!expect(w, full, 2, shape, &dtype))
+            return NULL;
+    }
+    return taken;
+}
+
 /* A matrix made in `inner`, which is freed, in the form that is wanted of it. */
-static kt take_matrix(struct kiln_weights *w, struct kt_scope *inner, kt matrix)
+static kt take_matrix(struct kiln_weights *w, struct kt_scope *inner, const char *prefix,
+                      const char *module, kt matrix)
 {
     kt taken = matrix && w->quantise ? kt_quantise_rows(inner, matrix) : matrix;
     taken = w->error.code ? NULL : kt_keep(w->scope, taken);
     kt_scope_free(inner);
+    if (w->quantise && w->st)
+        kiln_fp8_cache_note(w->cache, name_in_cache(w, prefix, module).text, taken);
     return taken;
 }
 
 void kiln_weights_linear(struct kiln_weights *w, kt *slot, const char *prefix, const char *module,
                          int64_t rows, int64_t cols)
 {
-    struct kt_scope *inner = kt_scope_child(w->scope);
-    *slot = take_matrix(
-        w, inner, load_named(w, inner, prefix, module, ".weight", 2, (int64_t[]){rows, cols}));
+    const struct kiln_pack alone = {.modules = {module}, .rows = {rows}};
+    *slot = from_cache(w, prefix, &alone, false, rows, cols);
+    if (!*slot) {
+        struct kt_scope *inner = kt_scope_child(w->scope);
+        kt whole = load_named(w, inner, prefix, module, ".weight", 2, (int64_t[]){rows, cols});
+        *slot = take_matrix(w, inner, prefix, module, whole);
+    }
     note_param(w, prefix, module, slot, 0, rows, cols);
 }
 
@@ -399,11 +459,15 @@ void kiln_weights_pack(struct kiln_weights *w, kt *slot, const char *prefix,
 {
     size_t n;
     int64_t total = pack_rows(pack, &n), row = 0;
-    struct kt_scope *inner = kt_scope_child(w->scope);
-    kt whole = has_fused(w, prefix, pack) ? load_named(w, inner, prefix, pack->fused, ".weight", 2,
-                                                       (int64_t[]){total, cols})
-                                          : load_parts(w, inner, prefix, pack, ".weight", 2, cols);
-    *slot = take_matrix(w, inner, whole);
+    const bool fused = has_fused(w, prefix, pack);
+    *slot = from_cache(w, prefix, pack, fused, total, cols);
+    if (!*slot) {
+        struct kt_scope *inner = kt_scope_child(w->scope);
+        kt whole = fused ? load_named(w, inner, prefix, pack->fused, ".weight", 2,
+                                      (int64_t[]){total, cols})
+                         : load_parts(w, inner, prefix, pack, ".weight", 2, cols);
+        *slot = take_matrix(w, inner, prefix, pack->modules[0], whole);
+    }
     for (size_t i = 0; i < n; i++) {
         note_param(w, prefix, pack->modules[i], slot, row, pack->rows[i], cols);
         row += pack->rows[i];

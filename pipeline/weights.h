@@ -19,6 +19,7 @@
 
 #define KILN_PARAM_NAME_MAX 96
 
+struct kiln_fp8_cache;
 struct kiln_linear_layer;
 
 /* One linear layer of the diffusers naming: rows [row, row+rows) of the matrix in *slot. */
@@ -59,6 +60,9 @@ void kiln_weights_conv(struct kiln_weights *w, kt *slot, const char *prefix, con
 /* While on, linear and pack leave quantised rows (kt_quantise_rows) in their slot and nothing
  * else. */
 void kiln_weights_quantise(struct kiln_weights *w, bool on);
+/* Where such rows may be had without reading and quantising the files' own (fp8_cache.h; NULL:
+ * nowhere), under names that begin with the folder's. */
+void kiln_weights_cache(struct kiln_weights *w, struct kiln_fp8_cache *cache, const char *folder);
 
 /* Several linear layers of one input, stacked by rows into one matrix (and one bias). */
 struct kiln_pack {

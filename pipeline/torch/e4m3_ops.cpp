@@ -10,8 +10,10 @@
 
 #include "kernels/fp8.h"
 #include "pipeline/torch/cuda/plugin.hpp"
+#include "pipeline/torch/load.h"
 
 using kiln::run;
+using kiln::run_void;
 
 namespace kiln
 {
@@ -80,4 +82,47 @@ at::Tensor linear_e4m3(const kt_tensor &x, const kt_tensor &weight, const at::Te
 kt kt_quantise_rows(kt_scope *s, kt x)
 {
     return run(s, "quantise_rows", {x}, [&] { return kiln::quantised(x->t, KT_E4M3_ONLY); });
+}
+
+/* --- taken apart ------------------------------------------------------------------------------ */
+
+kt kt_rows_of(kt_scope *s, kt codes, kt factors)
+{
+    return run(s, "rows_of", {codes, factors}, [&] {
+        TORCH_CHECK(codes->t.dim() == 2 && factors->t.dim() == 1 &&
+                        codes->t.size(0) == factors->t.size(0),
+                    codes->t.sizes(), " codes, ", factors->t.sizes(), " factors");
+        return kt_tensor{codes->t.view(at::kFloat8_e4m3fn), factors->t, {}};
+    });
+}
+
+void kt_rows_parts(kt_scope *s, kt rows, kt *ret_codes, kt *ret_factors)
+{
+    *ret_codes = run(s, "rows_parts", {rows}, [&] {
+        TORCH_CHECK(rows->scale.defined(), "rows that are not quantised");
+        return rows->t.view(at::kByte);
+    });
+    *ret_factors = run(s, "rows_parts", {rows, *ret_codes}, [&] { return rows->scale; });
+}
+
+/* Of the bytes, eight at a time, and of those behind the last eight one by one. */
+static uint64_t sum_of(const at::Tensor &t)
+{
+    const at::Tensor bytes = t.contiguous().view(at::kByte).flatten();
+    const int64_t whole = bytes.numel() / 8 * 8;
+    const at::Tensor words = bytes.narrow(0, 0, whole).view(at::kLong);
+    const at::Tensor rest = bytes.narrow(0, whole, bytes.numel() - whole);
+    return static_cast<uint64_t>(words.sum().item<int64_t>()) +
+           static_cast<uint64_t>(rest.sum(at::kLong).item<int64_t>());
+}
+
+bool kt_rows_sums(kt_scope *s, kt rows, uint64_t ret[2])
+{
+    bool done = false;
+    run_void(s, "rows_sums", {rows}, [&] {
+        TORCH_CHECK(rows->scale.defined(), "rows that are not quantised");
+        ret[0] = sum_of(rows->t), ret[1] = sum_of(rows->scale);
+        done = true;
+    });
+    return done;
 }

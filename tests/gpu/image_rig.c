@@ -49,7 +49,7 @@ rig_text_encoder(struct kt_scope *scope, const struct kiln_text_config *config, 
 {
     struct kiln_text_encoder *te = NULL;
     struct kiln_error err;
-    if (kiln_text_encoder_load(NULL, config, scope, dtype, &te, &err))
+    if (kiln_text_encoder_load(NULL, config, scope, dtype, NULL, &te, &err))
         fail_msg("%s", err.text);
     return te;
 }

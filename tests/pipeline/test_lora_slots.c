@@ -180,7 +180,7 @@ static void load_transformer(struct kt_scope *scope, enum kt_dtype dtype,
 {
     struct kiln_error err;
     if (kiln_transformer_load(golden("models/plain/transformer"), &engine->config.transformer,
-                              scope, dtype, params, ret, &err))
+                              scope, dtype, NULL, params, ret, &err))
         fail_msg("%s", err.text);
 }
 

@@ -38,7 +38,7 @@ static struct kiln_text_encoder *load(struct kt_scope *s, const char *dir,
 {
     struct kiln_text_encoder *te = NULL;
     struct kiln_error err;
-    if (kiln_text_encoder_load(dir, config, s, dtype, &te, &err))
+    if (kiln_text_encoder_load(dir, config, s, dtype, NULL, &te, &err))
         fail_msg("%s", err.text);
     return te;
 }
