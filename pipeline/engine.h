@@ -51,9 +51,10 @@ struct kiln_engine {
     kt times, strides;
     int times_steps;
     struct kiln_graph_cache *graphs;
-    /* Latents from these sizes on take all the memory there is, and are decoded in strips; 0: none
-     * has been found to. */
+    /* Latents from these sizes on take all the memory there is, and are decoded in strips of so
+     * many rows; 0: none has been found to. */
     int64_t tight_pixels, strip_pixels;
+    int strip_rows;
     struct kt_clock *clock;         /* of the device's work */
     char note[KILN_ERROR_TEXT_MAX]; /* of diffusionz_note */
 };

@@ -9,8 +9,8 @@
  *
  * Memory that is not enough is no failure yet: what can be done without (graphs, work side by side)
  * is given back, the operation is asked for again, and the size is remembered as one that has to do
- * without from the start.  A decode that does not fit then is done in strips, whose pixels may
- * differ by a rounding.
+ * without from the start.  A decode that does not fit then is done in strips, and in ever lower
+ * ones, whose pixels may differ by a rounding.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -105,8 +105,8 @@ static void make_room(struct kiln_run *r, const struct kiln_error *err)
     if (!is_tight(r)) {
         r->e->tight_pixels = pixels_of(r);
         note(r,
-             "pictures of this size and larger are drawn without graphs and decoded in strips "
-             "with nothing beside them: %s",
+             "pictures of this size and larger are drawn without graphs and decoded with "
+             "nothing beside them: %s",
              err->text);
     }
     kiln_loop_drain(r);
@@ -308,20 +308,35 @@ void kiln_loop_denoise(struct kiln_run *r, struct kiln_item *item)
 
 static void ask_results(struct kiln_run *r, struct kt_scope *s, struct kiln_item *item, void *arg)
 {
-    const bool *strips = arg;
+    const int *rows = arg;
     kt_follow(s, item->scope);
     kt sources[KILN_FETCHES] = {
         [KILN_FETCH_LATENT] = item->latent, [KILN_FETCH_TRAJECTORY] = item->trajectory};
     if (!r->batch->skip_decode) {
-        kt picture = *strips
-                         ? kiln_vae_decode_strips(r->e->vae, s, item->latent, KILN_VAE_STRIP_ROWS)
-                         : kiln_vae_decode(r->e->vae, s, item->latent);
+        kt picture = *rows ? kiln_vae_decode_strips(r->e->vae, s, item->latent, *rows)
+                           : kiln_vae_decode(r->e->vae, s, item->latent);
         sources[KILN_FETCH_PIXELS] = kt_rgb8(s, picture);
     }
     for (int i = 0; i < KILN_FETCHES; i++) {
         kt_fetch_free(item->fetches[i]);
         item->fetches[i] = sources[i] ? kt_fetch_start(s, sources[i]) : NULL;
     }
+}
+
+/* Rows of a strip in which a picture of this size is decoded; 0: it is decoded in one piece. */
+static int strip_rows(const struct kiln_run *r)
+{
+    if (r->e->strip_pixels != 0 && pixels_of(r) >= r->e->strip_pixels)
+        return r->e->strip_rows;
+    return r->batch->width * r->batch->height > KILN_VAE_WHOLE_PIXELS ? KILN_VAE_STRIP_ROWS : 0;
+}
+
+/* What may still fit where that did not; 0: nothing. */
+static int fewer_rows(int rows)
+{
+    if (rows == 0)
+        return KILN_VAE_STRIP_ROWS;
+    return rows > KILN_VAE_STRIP_ROWS_MIN ? rows / 2 : 0;
 }
 
 void kiln_loop_results(struct kiln_run *r, struct kiln_item *item)
@@ -332,13 +347,14 @@ void kiln_loop_results(struct kiln_run *r, struct kiln_item *item)
     if (!kiln_item_alive(item))
         return;
     struct kiln_error err;
-    bool strips = e->strip_pixels != 0 && pixels_of(r) >= e->strip_pixels, side = !is_tight(r);
-    int code = ask_twice(r, item, side, ask_results, &strips, &err);
-    if (code == KILN_NO_MEMORY && !strips && !item->ended) {
-        strips = true;
+    int rows = strip_rows(r);
+    int code = ask_twice(r, item, !is_tight(r), ask_results, &rows, &err);
+    while (code == KILN_NO_MEMORY && !item->ended && (rows = fewer_rows(rows)) != 0) {
         e->strip_pixels = pixels_of(r);
-        note(r, "pictures of this size and larger are decoded in strips: %s", err.text);
-        code = ask_twice(r, item, false, ask_results, &strips, &err);
+        e->strip_rows = rows;
+        note(r, "pictures of this size and larger are decoded in strips of %d rows: %s", rows,
+             err.text);
+        code = ask_twice(r, item, false, ask_results, &rows, &err);
     }
     if (code)
         kiln_item_end(item, &err);

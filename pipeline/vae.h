@@ -13,6 +13,7 @@
 
 #define KILN_VAE_WHOLE_PIXELS (1536 * 1536)
 #define KILN_VAE_STRIP_ROWS 64
+#define KILN_VAE_STRIP_ROWS_MIN 16 /* fewer save next to nothing */
 
 struct kiln_vae;
 

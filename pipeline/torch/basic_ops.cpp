@@ -1,5 +1,6 @@
 /* basic_ops.cpp - tensors in and out of host memory, layout, plain arithmetic. */
 #include "pipeline/torch/cuda/plugin.hpp"
+#include "pipeline/torch/pinned.hpp"
 
 #include <cstring>
 
@@ -23,9 +24,9 @@ kt kt_from_host(kt_scope *s, const void *data, kt_dtype from, kt_dtype dtype, in
         if (s->device == KT_CPU || view.nbytes() > travels_pinned)
             return view.to(s->place(), kiln::scalar_of(dtype), /*non_blocking=*/false,
                            /*copy=*/true);
-        const auto options = at::TensorOptions(kiln::scalar_of(dtype)).pinned_memory(true);
-        at::Tensor pinned = at::empty(view.sizes(), options).copy_(view);
-        return pinned.to(s->place(), /*non_blocking=*/true);
+        kiln::pinned host(view.sizes(), kiln::scalar_of(dtype));
+        host.host().copy_(view);
+        return host.sent(s->place());
     });
 }
 
@@ -44,9 +45,9 @@ kt kt_randn(kt_scope *s, uint64_t seed, int ndim, const int64_t *shape)
     return run(s, "randn", {}, [&] {
         at::Generator generator = at::detail::createCPUGenerator(seed);
         /* Pinned, a GPU fetches it when its turn comes, and the host need not wait for that. */
-        const auto options = at::TensorOptions(at::kFloat).pinned_memory(s->device != KT_CPU);
-        at::Tensor noise = at::empty(at::IntArrayRef(shape, ndim), options);
-        return noise.normal_(0, 1, generator).to(s->place(), /*non_blocking=*/true);
+        kiln::pinned noise(at::IntArrayRef(shape, ndim), at::kFloat, s->device != KT_CPU);
+        noise.host().normal_(0, 1, generator);
+        return noise.sent(s->place());
     });
 }
 
@@ -248,10 +249,10 @@ kt kt_embedding(kt_scope *s, kt table, const int32_t *ids, size_t count)
         }
         if (!table->t.is_cpu() || s->device == KT_CPU)
             return table->t.index_select(0, index.to(s->place()));
-        at::Tensor rows =
-            at::empty({index.size(0), table->t.size(1)}, table->t.options().pinned_memory(true));
-        at::index_select_out(rows, table->t, 0, index);
-        return rows.to(s->place(), /*non_blocking=*/true);
+        kiln::pinned rows({index.size(0), table->t.size(1)}, table->t.scalar_type());
+        at::Tensor chosen = rows.host();
+        at::index_select_out(chosen, table->t, 0, index);
+        return rows.sent(s->place());
     });
 }
 

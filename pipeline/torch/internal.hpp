@@ -54,13 +54,10 @@ void file_null(kt_scope *s, const char *op) noexcept;
 c10::Stream stream_of(kt_scope *s);
 c10::Stream lane_of(int device, bool side);
 
-/* Lets go of page-locked memory, if the tensor is any.  On a device that is lost it is left to the
- * end of the process, which LibTorch would otherwise bring about at once: its destructor throws. */
-void let_go(at::Tensor &host, int device) noexcept;
-
 /* For what must not happen while a graph is being recorded.  Owns nothing where this thread is the
  * one that records, or another one does for longer than a minute. */
 std::unique_lock<std::timed_mutex> between_recordings();
+bool is_recording(); /* this thread */
 
 /* While it lives, this thread's operations go to the scope's device and lane. */
 class in_lane

@@ -1,4 +1,4 @@
-/* lanes.cpp - see lanes.h: a lane is one of LibTorch's streams, a fetch pinned memory and an event.
+/* lanes.cpp - see lanes.h: a lane is one of LibTorch's streams, a fetch pinned memory.
  *
  * The lanes of a device are shared by all threads, so that their graphs run one at a time.  What is
  * recorded goes to a third stream, which nothing runs on: whatever is asked of a stream that is
@@ -14,6 +14,7 @@
 #include <c10/core/Event.h>
 
 #include "pipeline/torch/cuda/plugin.hpp"
+#include "pipeline/torch/pinned.hpp"
 
 using kiln::run_void;
 
@@ -23,13 +24,7 @@ static constexpr auto wait_between = std::chrono::microseconds(50);
 static constexpr auto wait_at_most = std::chrono::minutes(10);
 
 struct kt_fetch {
-    int device;
-    at::Tensor host;
-    std::optional<c10::Event> arrived; /* none on the CPU */
-
-    explicit kt_fetch(int on) : device(on) {}
-    kt_fetch(const kt_fetch &) = delete;
-    ~kt_fetch() { kiln::let_go(host, device); }
+    kiln::pinned copy;
 };
 
 struct kt_graph {
@@ -68,22 +63,15 @@ c10::Stream lane_of(int device, bool side)
     return kept_stream(device, side ? SIDE_LANE : MAIN_LANE);
 }
 
-void let_go(at::Tensor &host, int device) noexcept
-{
-    if (device == KT_CPU || !host.defined())
-        return;
-    try {
-        (void)lane_of(device, false).query();
-    } catch (...) {
-        (void)new (std::nothrow) at::Tensor(std::move(host));
-    }
-    host.reset();
-}
-
 /* Held while a graph is recorded: its memory takes one at a time, and so does its stream. */
 static std::timed_mutex recording;
 static thread_local bool records; /* this thread */
 static constexpr auto record_at_most = std::chrono::minutes(1);
+
+bool is_recording()
+{
+    return records;
+}
 
 std::unique_lock<std::timed_mutex> between_recordings()
 {
@@ -128,16 +116,13 @@ struct kt_fetch *kt_fetch_start(kt_scope *s, kt x)
 {
     std::unique_ptr<struct kt_fetch> f;
     run_void(s, "fetch", {x}, [&] {
-        auto made = std::make_unique<struct kt_fetch>(s->device);
-        at::Tensor dense = x->t.contiguous();
+        const at::Tensor dense = x->t.contiguous();
+        std::unique_ptr<struct kt_fetch> made;
         if (dense.is_cpu()) {
-            made->host = dense.is_same(x->t) ? dense.clone() : dense;
+            made.reset(new kt_fetch{kiln::pinned(dense.is_same(x->t) ? dense.clone() : dense)});
         } else {
-            made->host =
-                at::empty(dense.sizes(), dense.options().device(at::kCPU).pinned_memory(true));
-            made->host.copy_(dense, /*non_blocking=*/true);
-            made->arrived.emplace(c10::DeviceType::CUDA);
-            made->arrived->record(kiln::stream_of(s));
+            made.reset(new kt_fetch{kiln::pinned(dense.sizes(), dense.scalar_type())});
+            made->copy.receive(dense);
         }
         f = std::move(made);
     });
@@ -149,7 +134,7 @@ static bool ask(const struct kt_fetch *f, kiln_error *ret_reason) noexcept
 {
     kt_scope answer; /* for its way with exceptions */
     try {
-        return !f->arrived || f->arrived->query();
+        return f->copy.arrived();
     } catch (...) {
         kiln::file_exception(&answer, "fetch");
     }
@@ -179,8 +164,8 @@ int kt_fetch_wait(struct kt_fetch *f, kiln_error *err)
 
 const void *kt_fetch_data(const struct kt_fetch *f, size_t *ret_bytes)
 {
-    *ret_bytes = f->host.nbytes();
-    return f->host.const_data_ptr();
+    *ret_bytes = f->copy.host().nbytes();
+    return f->copy.host().const_data_ptr();
 }
 
 void kt_fetch_free(struct kt_fetch *f)

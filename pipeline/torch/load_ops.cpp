@@ -6,6 +6,7 @@
 #include "pipeline/torch/load.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -14,6 +15,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "pipeline/torch/internal.hpp"
+#include "pipeline/torch/pinned.hpp"
 
 static constexpr int64_t DRAWN_MAX = int64_t{1} << 22; /* values, on the CPU */
 
@@ -86,8 +88,6 @@ void kt_upload_free(kt_upload *u)
 {
     for (size_t i = 0; u && i < u->events.size(); i++)
         kt_upload_wait(u, static_cast<int>(i));
-    if (u)
-        kiln::let_go(u->buffers, u->device);
     delete u;
 }
 
@@ -113,12 +113,15 @@ kt kt_upload_target(kt_upload *u, kt_scope *s, kt_dtype dtype, int ndim, const i
 void kt_upload_send(kt_upload *u, int slot, uint64_t at, size_t size)
 {
     kiln::run_void(u->scope, "upload", {}, [&] {
-        const auto bytes = static_cast<int64_t>(size);
-        const at::Tensor from =
-            u->buffers.narrow(0, static_cast<int64_t>(u->slot_bytes) * slot, bytes);
-        u->target.narrow(0, static_cast<int64_t>(at), bytes).copy_(from, /*non_blocking=*/true);
-        if (u->device == KT_CPU)
+        TORCH_CHECK(size <= u->slot_bytes && at <= u->target.nbytes() &&
+                        size <= u->target.nbytes() - at,
+                    "bytes ", at, " to ", at + size, " of ", u->target.nbytes());
+        void *to = static_cast<uint8_t *>(u->target.data_ptr()) + at;
+        if (u->device == KT_CPU) {
+            memcpy(to, kt_upload_buffer(u, slot), size);
             return;
+        }
+        kiln::copy_pinned(to, kt_upload_buffer(u, slot), size);
         const c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
         u->events[static_cast<size_t>(slot)].record(guard.getStream(u->scope->place()));
     });

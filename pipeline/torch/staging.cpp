@@ -3,23 +3,21 @@
 
 #include <new>
 
-#include <ATen/ops/empty.h>
-
 #include "pipeline/torch/internal.hpp"
+#include "pipeline/torch/pinned.hpp"
 
 using kiln::run;
 using kiln::run_void;
 
 struct kt_staging {
-    int device;
-    at::Tensor t;
+    kiln::pinned bytes;
 };
 
 kt_staging *kt_staging_new(int device, size_t size)
 {
     try {
-        const at::TensorOptions options = at::TensorOptions(at::kByte).pinned_memory(device >= 0);
-        return new kt_staging{device, at::empty({static_cast<int64_t>(size)}, options)};
+        return new kt_staging{
+            kiln::pinned({static_cast<int64_t>(size)}, at::kByte, /*locked=*/device >= 0)};
     } catch (...) {
         return nullptr; /* out of memory that can be locked; there is no scope to say more */
     }
@@ -27,19 +25,22 @@ kt_staging *kt_staging_new(int device, size_t size)
 
 void kt_staging_free(kt_staging *m)
 {
-    if (m)
-        kiln::let_go(m->t, m->device);
     delete m;
 }
 
 void *kt_staging_data(const kt_staging *m)
 {
-    return m->t.data_ptr();
+    return m->bytes.host().data_ptr();
 }
 
-void kt_staging_copy(kt_scope *s, kt bytes, const kt_staging *from)
+void kt_staging_copy(kt_scope *s, kt bytes, kt_staging *from)
 {
-    run_void(s, "staging_copy", {bytes}, [&] { bytes->t.copy_(from->t, /*non_blocking=*/true); });
+    run_void(s, "staging_copy", {bytes}, [&] {
+        if (s->device == KT_CPU)
+            bytes->t.copy_(from->bytes.host());
+        else
+            from->bytes.send(bytes->t);
+    });
 }
 
 kt kt_view_bytes(kt_scope *s, kt bytes, size_t offset, kt_dtype dtype, int ndim,

@@ -22,7 +22,7 @@ void *kt_staging_data(const struct kt_staging *m);
 
 /* Changes bytes, KT_U8 [n]: it becomes what the staging memory, of the same size, holds.  On a GPU
  * in its turn among the other operations; the memory must not be written to any more. */
-void kt_staging_copy(struct kt_scope *s, kt bytes, const struct kt_staging *from);
+void kt_staging_copy(struct kt_scope *s, kt bytes, struct kt_staging *from);
 
 /* A part of bytes, from an offset on, as numbers: a view. */
 kt kt_view_bytes(struct kt_scope *s, kt bytes, size_t offset, enum kt_dtype dtype, int ndim,

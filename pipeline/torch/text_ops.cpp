@@ -4,6 +4,7 @@
 #include "pipeline/torch/internal.hpp"
 #include "pipeline/torch/lanes.h"
 
+#include <algorithm>
 #include <cmath>
 
 using kiln::plain;
@@ -12,15 +13,17 @@ using kiln::run;
 
 /* What fused attention over items of several lengths takes. */
 static constexpr int widest_head = 256;
+/* Rows of a block up to which two at a time are faster; larger ones get in each other's way. */
+static constexpr int64_t beside_most = 128;
 
 bool kt_packs(const kt_scope *s, int head_dim)
 {
     return s && s->device != KT_CPU && head_dim % 8 == 0 && head_dim <= widest_head;
 }
 
-/* Both lanes for a while: a product of 512 rows has fewer tiles than a GPU has multiprocessors, or
- * leaves some idle at its end, and the next one fills them.  What comes behind in the scope's lane
- * waits for both, even where an exception cuts it short. */
+/* Both lanes for a while: a product of few rows has fewer tiles than a GPU has multiprocessors, and
+ * the next one fills them.  What comes behind in the scope's lane waits for both, even where an
+ * exception cuts it short. */
 class both_lanes
 {
     kt_scope *main, *side = nullptr;
@@ -41,6 +44,12 @@ class both_lanes
     }
     kt_scope *lane(size_t i) const { return i % 2 && side ? side : main; }
 };
+
+static bool go_beside(const struct kt_block_linear &args)
+{
+    return args.count > 1 &&
+           *std::max_element(args.blocks, args.blocks + args.count) <= beside_most;
+}
 
 /* One block of quantised rows. */
 static void product_e4m3(const kt_tensor &x, const kt_tensor &weight, const at::Tensor &bias,
@@ -84,7 +93,7 @@ kt kt_linear_blocks(kt_scope *s, const struct kt_block_linear *args)
                              ? into
                              : at::empty({x.size(0), weight.size(0)},
                                          x.options().dtype(e4m3 ? at::kBFloat16 : x.scalar_type()));
-        const both_lanes lanes(s, args->count > 1);
+        const both_lanes lanes(s, go_beside(*args));
         int64_t row = 0;
         for (size_t i = 0; i < args->count; i++) {
             const kiln::in_lane in(lanes.lane(i));

@@ -10,6 +10,8 @@
 #include <time.h>
 
 #include "kernels/rgb8.h"
+#include "pipeline/torch/load.h"
+#include "pipeline/torch/staging.h"
 #include "tests/gpu/gpu.h"
 
 #define LONG_PROMPT                                                                                \
@@ -218,6 +220,37 @@ static void memory_given_back_elsewhere_leaves_a_recording_alone(void **state)
     assert_int_equal(kt_scope_check(outside, &err), 0);
     kt_scope_free(s);
     kt_scope_free(outside);
+}
+
+/* Page-locked memory that is let go while a copy from it has not begun is not given to the next. */
+static void memory_let_go_early_is_not_reused(void **state)
+{
+    enum { SIDE = 8192, PRODUCTS = 40, BYTES = 1 << 20 };
+    const int64_t shape[] = {SIDE, SIDE}, bytes[] = {BYTES};
+    static float got[BYTES];
+    struct kiln_error err;
+    (void)state;
+    if (kt_device_open(0, &err))
+        fail_msg("%s", err.text);
+    struct kt_scope *s = kt_scope_new(0);
+    kt a = kt_normal(s, 1, 0, 1, KT_BF16, 2, shape), into = kt_zeros(s, KT_U8, 1, bytes);
+    kt other = kt_zeros(s, KT_U8, 1, bytes);
+    kt_staging_free(kt_staging_new(0, BYTES)); /* there when it is asked for: no wait then */
+    kt_wait(s);
+    for (int i = 0; i < PRODUCTS; i++)
+        kt_drop(s, kt_linear(s, a, a, NULL));
+    for (int i = 1; i <= 2; i++) {
+        struct kt_staging *m = kt_staging_new(0, BYTES);
+        assert_non_null(m);
+        memset(kt_staging_data(m), i, BYTES);
+        kt_staging_copy(s, i == 1 ? into : other, m);
+        kt_staging_free(m);
+    }
+    kt_to_host_f32(s, into, got, BYTES);
+    assert_int_equal(kt_scope_check(s, &err), 0);
+    for (int i = 0; i < BYTES; i++)
+        assert_true(got[i] == 1.0f);
+    kt_scope_free(s);
 }
 
 /* --- batches ---------------------------------------------------------------------------------- */
@@ -512,12 +545,21 @@ static void a_latent_that_is_not_finite_fails_alone(void **state)
     diffusionz_free(ctx);
 }
 
-/* In a process of its own, since nothing repairs a device for the process that broke it. */
-static int lose_device(void)
+/* In a process of its own, since nothing repairs a device for the process that broke it.  So
+ * many milliseconds after it was told to do what it must not, page-locked memory that it has used
+ * is let go and the next batch is asked for: it may be lost then or still to be lost. */
+static int lose_device(int wait_ms)
 {
+    enum { BYTES = 4096 };
     DiffusionZContext *ctx = open_model(golden("models/plain"), 0, DIFFUSIONZ_BF16);
     DiffusionZOutput out = draw(ctx, "a star", 64, 2, 1);
     diffusionz_release_outputs(&out, 1);
+    struct kt_scope *s = kt_scope_new(0);
+    struct kt_staging *staging = kt_staging_new(0, BYTES);
+    if (!staging)
+        return 4;
+    memset(kt_staging_data(staging), 0, BYTES);
+    kt target = kt_zeros(s, KT_U8, 1, (int64_t[]){BYTES});
     int (*launch)(const struct kiln_rgb8 *, kiln_stream, struct kiln_error *) = NULL;
     *(void **)&launch = dlsym(RTLD_DEFAULT, "kiln_rgb8_launch");
     if (!launch)
@@ -526,6 +568,12 @@ static int lose_device(void)
     const struct kiln_rgb8 wild = {
         .x = (void *)16, .rgb = (void *)16, .pixels = 1 << 20, .channels = 3, .format = KILN_BF16};
     (void)launch(&wild, NULL, &err);
+    kt_staging_copy(s, target, staging);
+    struct kt_fetch *fetch = kt_fetch_start(s, target);
+    nanosleep(&(struct timespec){.tv_nsec = wait_ms * 1000000L}, NULL);
+    kt_staging_free(staging);
+    kt_fetch_free(fetch);
+    kt_scope_free(s);
     const DiffusionZItem item = {.prompt = "a star", .seed = 1};
     const DiffusionZBatch batch = {
         .items = &item, .item_count = 1, .width = 64, .height = 64, .num_steps = 2};
@@ -536,15 +584,14 @@ static int lose_device(void)
     return code == KILN_DEVICE && again == KILN_DEVICE ? 0 : 3;
 }
 
-static void a_lost_device_is_said_and_survived(void **state)
+static void expect_orderly_end(int wait_ms)
 {
-    (void)state;
     char self[4096], line[1024] = "";
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     assert_true(n > 0);
     self[n] = '\0';
     char command[4200];
-    snprintf(command, sizeof command, "%s --lose-device 2>&1", self);
+    snprintf(command, sizeof command, "%s --lose-device %d 2>&1", self, wait_ms);
     FILE *child = popen(command, "r");
     assert_non_null(child);
     bool said = false;
@@ -558,6 +605,14 @@ static void a_lost_device_is_said_and_survived(void **state)
     assert_true(said);
 }
 
+static void a_lost_device_is_said_and_survived(void **state)
+{
+    static const int wait_ms[] = {0, 1, 3, 200};
+    (void)state;
+    for (size_t i = 0; i < sizeof wait_ms / sizeof *wait_ms; i++)
+        expect_orderly_end(wait_ms[i]);
+}
+
 int main(int argc, char **argv)
 {
     static int fp32 = DIFFUSIONZ_FP32, bf16 = DIFFUSIONZ_BF16, fp8 = DIFFUSIONZ_FP8;
@@ -568,6 +623,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_least_used_shape_is_recorded_again),
         cmocka_unit_test(a_failed_recording_is_harmless),
         cmocka_unit_test(memory_given_back_elsewhere_leaves_a_recording_alone),
+        cmocka_unit_test(memory_let_go_early_is_not_reused),
         {"alone_and_in_a_batch_bf16", an_item_is_the_same_alone_and_in_a_batch, NULL, NULL, &bf16},
         {"alone_and_in_a_batch_fp32", an_item_is_the_same_alone_and_in_a_batch, NULL, NULL, &fp32},
         {"alone_and_in_a_batch_fp8", an_item_is_the_same_alone_and_in_a_batch, NULL, NULL, &fp8},
@@ -579,8 +635,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_latent_that_is_not_finite_fails_alone),
         cmocka_unit_test(a_lost_device_is_said_and_survived),
     };
-    if (argc == 2 && strcmp(argv[1], "--lose-device") == 0)
-        return lose_device();
+    if (argc == 3 && strcmp(argv[1], "--lose-device") == 0)
+        return lose_device(atoi(argv[2]));
     need_gpu();
     return cmocka_run_group_tests_name("graph_cuda", tests, NULL, NULL);
 }

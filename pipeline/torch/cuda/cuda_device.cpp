@@ -15,7 +15,9 @@
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
 #include <torch/headeronly/version.h>
 
 /* The first line of the exception in flight. */
@@ -104,6 +106,12 @@ static void trim()
     }
 }
 
+static void copy(void *to, const void *from, size_t bytes)
+{
+    C10_CUDA_CHECK(
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, c10::cuda::getCurrentCUDAStream()));
+}
+
 static int capability(int device)
 {
     try {
@@ -115,6 +123,14 @@ static int capability(int device)
     }
 }
 
-extern "C" __attribute__((visibility("default"))) const kiln_cuda_plugin kiln_cuda_plugin_2 = {
-    TORCH_VERSION, count, start, memory, trim, capability, &kiln::cuda_model_kernels,
-    &kiln::cuda_graphs, &kiln::cuda_image_kernels};
+extern "C" __attribute__((visibility("default")))
+const kiln_cuda_plugin kiln_cuda_plugin_3 = {TORCH_VERSION,
+                                             count,
+                                             start,
+                                             memory,
+                                             trim,
+                                             copy,
+                                             capability,
+                                             &kiln::cuda_model_kernels,
+                                             &kiln::cuda_graphs,
+                                             &kiln::cuda_image_kernels};

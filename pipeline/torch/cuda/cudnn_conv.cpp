@@ -283,20 +283,29 @@ static bool execute(const plan &p, const operands &o)
            CUDNN_STATUS_SUCCESS;
 }
 
-/* The plan of a shape, or NULL if there is none: the first proposal that builds, the same in every
- * process.  Timing eight of them found nothing faster (kernels/LAB.md). */
+/* Memory beside the pictures that a plan may want: where it is short, pictures go before speed. */
+static constexpr int64_t workspace_most = int64_t{256} << 20;
+
+/* The plan of a shape, or NULL if there is none: the first proposal that builds and can do with
+ * that memory, or the one that wants least; the same in every process.  Timing eight of them found
+ * nothing faster (kernels/LAB.md). */
 static std::unique_ptr<plan> choose(const shape &s)
 {
     const descriptor graph = graph_of(s);
     std::vector<descriptor> configs;
     propose(graph, CUDNN_HEUR_MODE_A, configs);
     propose(graph, CUDNN_HEUR_MODE_FALLBACK, configs);
+    std::unique_ptr<plan> least;
     for (const descriptor &config : configs) {
         auto p = std::make_unique<plan>();
-        if (build(config, *p))
+        if (!build(config, *p))
+            continue;
+        if (p->workspace <= workspace_most)
             return p;
+        if (!least || p->workspace < least->workspace)
+            least = std::move(p);
     }
-    return nullptr;
+    return least;
 }
 
 static std::unique_ptr<plan> try_choose(const shape &s)

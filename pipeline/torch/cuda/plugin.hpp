@@ -1,7 +1,7 @@
 /* plugin.hpp - what libkiln_cuda.so offers to the pipeline that opens it: one table, found by name.
  *
  * The name carries the version of these structs: change them together.  No exception leaves the
- * functions about devices; the kernels throw, as LibTorch's operators beside them do.
+ * functions about devices; copies and kernels throw, as LibTorch's operators beside them do.
  */
 #ifndef KILN_CUDA_PLUGIN_HPP
 #define KILN_CUDA_PLUGIN_HPP
@@ -54,14 +54,16 @@ struct kiln_cuda_plugin {
     bool (*start)(int device, char *reason, size_t size);
     /* Bytes in tensors, and bytes taken from the device for them. */
     bool (*memory)(int device, size_t *ret_used, size_t *ret_held);
-    void (*trim)();                /* gives what no tensor uses back to the devices */
+    void (*trim)(); /* gives what no tensor uses back to the devices */
+    /* Queues a copy between a device's memory and page-locked host memory; throws. */
+    void (*copy)(void *to, const void *from, size_t bytes);
     int (*capability)(int device); /* 90 for 9.0; 0 if that cannot be found out */
     const kiln::model_kernels *model;
     const kiln::graphs *graphs;
     const kiln::image_kernels *image;
 };
 
-extern "C" const kiln_cuda_plugin kiln_cuda_plugin_2;
+extern "C" const kiln_cuda_plugin kiln_cuda_plugin_3;
 
 namespace kiln
 {
