@@ -39,7 +39,8 @@ void kt_upload_wait(struct kt_upload *u, int slot);
  * waits for nothing. */
 void kt_note_not_finite(struct kt_scope *s, kt x, kt flags, int64_t i);
 
-/* --- quantised rows, taken apart --------------------------------------------------------------- */
+/* --- quantised rows, taken apart ---------------------------------------------------------------
+ */
 /* Codes, KT_U8 [rows,n], and factors, KT_F32 [rows], as one tensor of quantised rows; and back. */
 kt kt_rows_of(struct kt_scope *s, kt codes, kt factors);
 void kt_rows_parts(struct kt_scope *s, kt rows, kt *ret_codes, kt *ret_factors);

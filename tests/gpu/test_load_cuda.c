@@ -2,12 +2,16 @@
  *
  *     test_load_cuda                   compares the sketch model's weights
  *     test_load_cuda bench GB [DIR]    writes a file of that size to DIR (/dev/shm), streams it
- *                                      twice as bf16 and as fp32 to bf16, and takes it away
+ *                                      twice as bf16 and as fp32 to bf16, then as a model in fp8,
+ *                                      quantised and from its cache, and takes it away
  */
 #include <math.h>
+#include <sys/stat.h>
 #include <time.h>
 
+#include "pipeline/fp8_cache.h"
 #include "pipeline/torch/load.h"
+#include "pipeline/transformer_parts.h"
 #include "pipeline/weights_stream.h"
 #include "tests/gpu/gpu.h"
 
@@ -94,6 +98,60 @@ static void a_nan_is_named_at_the_end(void **state)
     unlink("odd.safetensors");
 }
 
+/* --- 8-bit rows ---------------------------------------------------------------------------------
+ */
+
+#define MATRICES_MAX 64
+
+/* The sums of the transformer's quantised matrices. */
+static size_t load_sums(const char *model, bool cached, uint64_t sums[MATRICES_MAX][2], char *note)
+{
+    struct kiln_model_config config;
+    struct kiln_transformer *t = NULL;
+    struct kiln_param_table params = {0};
+    struct kiln_error err;
+    char path[4300];
+    size_t count = 0;
+    if (kiln_model_config_read(model, &config, &err))
+        fail_msg("%s", err.text);
+    struct kiln_fp8_cache *c = cached ? kiln_fp8_cache_open(model, 0, 0) : NULL;
+    struct kt_scope *s = kt_scope_new(0);
+    snprintf(path, sizeof path, "%s/transformer", model);
+    if (kiln_transformer_load(path, &config.transformer, s, KT_E4M3, c, &params, &t, &err))
+        fail_msg("%s", err.text);
+    kiln_fp8_cache_close(c, true, note, KILN_ERROR_TEXT_MAX);
+    for (int i = 0; i < config.transformer.layers && count + 3 < MATRICES_MAX; i++) {
+        const struct kiln_block *b = kiln_joint_block(t, i);
+        assert_true(kt_rows_sums(s, b->qkv.weight, sums[count++]));
+        assert_true(kt_rows_sums(s, b->gate_up.weight, sums[count++]));
+        assert_true(kt_rows_sums(s, b->down.weight, sums[count++]));
+    }
+    kiln_transformer_free(t);
+    kiln_param_table_release(&params);
+    kt_scope_free(s);
+    return count;
+}
+
+/* Made on the device, written from there and read again: the same bits. */
+static void rows_of_the_cache_are_those_made_here(void **state)
+{
+    (void)state;
+    static uint64_t plain[MATRICES_MAX][2], first[MATRICES_MAX][2], second[MATRICES_MAX][2];
+    char command[9000], note[KILN_ERROR_TEXT_MAX] = "";
+    const char *model = "fp8-model";
+    snprintf(command, sizeof command, "rm -rf %s && cp -r '%s' %s && chmod -R u+w %s", model,
+             sketch(), model, model);
+    assert_int_equal(system(command), 0);
+    const size_t count = load_sums(model, false, plain, note);
+    assert_true(count > 0 && load_sums(model, true, first, note) == count);
+    assert_int_equal(access("fp8-model/" KILN_FP8_CACHE_NAME, R_OK), 0);
+    assert_int_equal(load_sums(model, true, second, note), count);
+    assert_string_equal(note, "");
+    assert_memory_equal(first, plain, sizeof plain);
+    assert_memory_equal(second, plain, sizeof plain);
+    assert_int_equal(system("rm -rf fp8-model"), 0);
+}
+
 /* --- speed ---------------------------------------------------------------------------------------
  */
 
@@ -105,7 +163,7 @@ static void write_file(const char *path, int count, const char *dtype, size_t va
     size_t at = (size_t)sprintf(header, "{");
     for (int i = 0; i < count; i++)
         at += (size_t)sprintf(header + at,
-                              "%s\"w%04d\":{\"dtype\":\"%s\",\"shape\":[%d,%d],"
+                              "%s\"w%04d.weight\":{\"dtype\":\"%s\",\"shape\":[%d,%d],"
                               "\"data_offsets\":[%zu,%zu]}",
                               i ? "," : "", i, dtype, ROWS, COLS, (size_t)i * size,
                               (size_t)(i + 1) * size);
@@ -163,6 +221,65 @@ static int stream_file(const char *path, enum kt_dtype from)
     return code != 0;
 }
 
+/* Seconds until `count` matrices of the model are quantised rows. */
+static double load_rows(const char *model, int count, bool cached)
+{
+    struct kiln_weights *w;
+    struct kiln_error err;
+    char path[4300], note[KILN_ERROR_TEXT_MAX] = "";
+    kt slot;
+    snprintf(path, sizeof path, "%s/transformer", model);
+    const double start = seconds();
+    struct kiln_fp8_cache *c = cached ? kiln_fp8_cache_open(model, 0, 0) : NULL;
+    struct kt_scope *s = kt_scope_new(0);
+    int code = kiln_weights_open(path, "w0000.weight", s, KT_BF16, NULL, &w, &err);
+    if (!code) {
+        kiln_weights_quantise(w, true);
+        kiln_weights_cache(w, c, "transformer");
+        for (int i = 0; i < count; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "w%04d", i);
+            kiln_weights_linear(w, &slot, "", name, ROWS, COLS);
+        }
+        code = kiln_weights_close(w, &err);
+    }
+    kt_wait(s);
+    kiln_fp8_cache_close(c, code == 0, note, sizeof note);
+    const double took = seconds() - start;
+    if (code || note[0])
+        fprintf(stderr, "%s%s\n", code ? err.text : "", note);
+    kt_scope_free(s);
+    kt_device_trim(0);
+    return took;
+}
+
+static int bench_rows(double gigabytes, const char *dir)
+{
+    char model[4096], path[4200];
+    const int count = (int)(gigabytes * 1e9 / ((double)ROWS * COLS * 2) + 0.5);
+    snprintf(model, sizeof model, "%s/kiln-fp8-%d", dir, (int)getpid());
+    for (int i = 0; i < 3; i++) {
+        const char *const folders[3] = {"", "/transformer", "/text_encoder"};
+        snprintf(path, sizeof path, "%s%s", model, folders[i]);
+        if (mkdir(path, 0755) != 0)
+            return 1;
+    }
+    snprintf(path, sizeof path, "%s/text_encoder/model.safetensors", model);
+    write_file(path, 1, "BF16", 2);
+    snprintf(path, sizeof path, "%s/transformer/model.safetensors", model);
+    write_file(path, count ? count : 1, "BF16", 2);
+    (void)load_rows(model, count, false); /* the first one starts the device's libraries */
+    const double quantised = load_rows(model, count, false),
+                 written = load_rows(model, count, true);
+    const double cached = load_rows(model, count, true);
+    printf(
+        "load fp8 of %.2f GB in bf16: quantised in %.2f s, and written in %.2f s; from the cache "
+        "in %.2f s\n",
+        gigabytes, quantised, written, cached);
+    snprintf(path, sizeof path, "rm -rf '%s'", model);
+    return system(path) != 0;
+}
+
 static int bench(double gigabytes, const char *dir)
 {
     char path[4096];
@@ -181,6 +298,7 @@ static int bench(double gigabytes, const char *dir)
             failed += stream_file(path, wide ? KT_F32 : KT_BF16);
         unlink(path);
     }
+    failed += kt_device_likes_e4m3(0) ? bench_rows(gigabytes, dir) : 0;
     return failed != 0;
 }
 
@@ -189,6 +307,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streamed_weights_have_the_bits_of_mapped_ones),
         cmocka_unit_test(a_nan_is_named_at_the_end),
+        cmocka_unit_test(rows_of_the_cache_are_those_made_here),
     };
     need_gpu();
     if (argc > 2 && strcmp(argv[1], "bench") == 0)
