@@ -7,6 +7,7 @@
 #include "tests/support/random.h"
 
 #define GAP_MS 900 /* at most, from the start of one fault to that of the next */
+#define BUSY_MS 10 /* and so much more for each draw of somebody who is struck already */
 
 /* What a fault strikes: two of one party must not overlap. */
 enum party {
@@ -91,8 +92,10 @@ void chaos_plan_make(struct chaos_plan *plan, uint64_t seed)
         int party = (int)row->party + target;
         int lasts = row->min_ms +
                     (int)test_random_below(&random, (uint32_t)(row->max_ms - row->min_ms + 1));
-        if (free_at(busy_until, kind, party) > now)
-            continue; /* drawn again: still a function of the seed alone */
+        if (free_at(busy_until, kind, party) > now) {
+            now += BUSY_MS; /* drawn again, later: all may be busy now */
+            continue;
+        }
         plan->faults[i++] = (struct chaos_fault){kind, target, now, lasts};
         busy_until[party] = now + lasts + 200;
         if (kind == CHAOS_DISK_FULL)

@@ -25,6 +25,7 @@
 #include "tests/chaos/client.h"
 
 #define SEEDS_DEFAULT 2
+#define PLANS 100000 /* that are made, to see that each comes to an end */
 #define TICK_MS 20
 #define INTAKE_LIMIT_S 60 /* after the last fault */
 #define FINISH_LIMIT_S 60 /* and so much more again for pictures that are really drawn */
@@ -138,6 +139,10 @@ static void the_same_seed_makes_the_same_plan(void **state)
     assert_memory_equal(&one, &two, sizeof one);
     chaos_plan_make(&two, 8);
     assert_memory_not_equal(&one, &two, sizeof one);
+    for (uint64_t seed = 1; seed <= PLANS; seed++) {
+        chaos_plan_make(&one, seed);
+        assert_in_range(one.end_ms, 1, CHAOS_FAULTS * 4000);
+    }
 }
 
 static uint64_t number(const char *name, uint64_t otherwise)
