@@ -24,6 +24,7 @@
 #include "storage/health.h"
 #include "storage/notify.h"
 #include "worker/gauges.h"
+#include "worker/numa.h"
 #include "worker/outage.h"
 #include "worker/startup.h"
 
@@ -140,7 +141,9 @@ static int start_thread(struct kiln_daemon *daemon, void *(*run)(void *), pthrea
 static uint32_t encoder_count(const struct kiln_config *config)
 {
     int64_t wanted = kiln_config_int(config, KILN_KEY_ENCODE_THREADS);
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    cpu_set_t allowed;
+    long cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed)
+                                                                    : sysconf(_SC_NPROCESSORS_ONLN);
     if (wanted == 0)
         wanted = cores < 2 ? 1 : cores > 16 ? 16 : cores;
     return (uint32_t)wanted;
@@ -326,6 +329,7 @@ int kiln_daemon_run(struct kiln_config *config, const char *id,
     /* Blocked here, before any thread exists, they reach nobody but sigtimedwait. */
     pthread_sigmask(SIG_BLOCK, &daemon->signals, NULL);
     signal(SIGPIPE, SIG_IGN);
+    kiln_numa_pin(config);
     open_page(daemon);
     code = kiln_startup(daemon, &err);
     int status = kiln_code_exit(code);

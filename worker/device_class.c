@@ -3,9 +3,7 @@
  *     /proc/driver/nvidia/gpus/<bus id>/information   "Model:  NVIDIA H200", "Device Minor:  0"
  *     /proc/cpuinfo                                   "model name : AMD EPYC 9B45"
  *
- * CUDA may number the devices of a host otherwise than the driver does.  They are nearly always of
- * one model; where they are not, CUDA_VISIBLE_DEVICES and the worker's own speed tell them apart
- * no worse than no class at all.
+ * storage/gpus.h knows which of the driver's GPUs is cuda:N.
  */
 #include "worker/device_class.h"
 
@@ -15,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "storage/gpus.h"
 
 #define LINE_MAX_BYTES 512
 
@@ -74,12 +74,20 @@ static bool gpu_name(int minor, char *out, size_t size)
     return found;
 }
 
+/* The driver's number of cuda:N. */
+static int minor_of(int number)
+{
+    struct kiln_gpu gpus[KILN_GPUS_MAX];
+    int count = kiln_gpus_list("", getenv("CUDA_VISIBLE_DEVICES"), gpus);
+    return number >= 0 && number < count ? gpus[number].minor : number;
+}
+
 void kiln_device_class(const char *device, char *out, size_t size)
 {
     char name[LINE_MAX_BYTES];
     bool cuda = strncmp(device, "cuda", 4) == 0;
     const char *number = strchr(device, ':');
-    bool known = cuda ? gpu_name(number ? atoi(number + 1) : 0, name, sizeof name)
+    bool known = cuda ? gpu_name(minor_of(number ? atoi(number + 1) : 0), name, sizeof name)
                       : field("/proc/cpuinfo", "model name", name, sizeof name);
     kiln_device_class_of(known ? name : cuda ? "cuda" : "cpu", out, size);
     if (out[0] == '\0')
