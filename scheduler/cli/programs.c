@@ -18,6 +18,7 @@
 #include "scheduler/cli/paths.h"
 
 #define TAIL_BYTES 600
+#define DAY_S (24.0 * 3600)
 #define POSTGRES_ROOT "/usr/lib/postgresql"
 
 extern char **environ;
@@ -117,20 +118,11 @@ void kiln_child_drop(struct kiln_child *child)
     *child = (struct kiln_child){0};
 }
 
-int kiln_child_end(struct kiln_child *child, double limit_s, struct kiln_error *err)
+/* The child has ended with this status. */
+static int judge(struct kiln_child *child, int status, struct kiln_error *err)
 {
-    int status = 0, rc = 0;
     char words[TAIL_BYTES + 1];
-    double until = kiln_now_s() + limit_s;
-    for (long pause_ms = 1; waitpid(child->pid, &status, WNOHANG) == 0;
-         pause_ms = pause_ms < 50 ? pause_ms * 2 : 50) {
-        if (kiln_now_s() > until) {
-            rc = kiln_fail(err, KILN_TIMEOUT, "%s did not end within %.0f s", child->name, limit_s);
-            kiln_child_drop(child);
-            return rc;
-        }
-        kiln_sleep_s((double)pause_ms / 1e3);
-    }
+    int rc = 0;
     child->pid = 0;
     kiln_last_line(child->complaints, words, sizeof words);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
@@ -139,4 +131,58 @@ int kiln_child_end(struct kiln_child *child, double limit_s, struct kiln_error *
                        words[0] ? ": " : "", words);
     kiln_child_drop(child);
     return rc;
+}
+
+/* Sleeps a little, longer every time. */
+static void nap(long *pause_ms)
+{
+    kiln_sleep_s((double)*pause_ms / 1e3);
+    *pause_ms = *pause_ms < 50 ? *pause_ms * 2 : 50;
+}
+
+int kiln_child_end(struct kiln_child *child, double limit_s, struct kiln_error *err)
+{
+    int status = 0;
+    double until = kiln_now_s() + limit_s;
+    for (long pause_ms = 1; waitpid(child->pid, &status, WNOHANG) == 0; nap(&pause_ms)) {
+        if (kiln_now_s() <= until)
+            continue;
+        kiln_fail(err, KILN_TIMEOUT, "%s did not end within %.0f s", child->name, limit_s);
+        kiln_child_drop(child);
+        return err->code;
+    }
+    return judge(child, status, err);
+}
+
+/* Bytes that the child has read and written until now; false: the kernel does not say. */
+static bool moved_bytes(pid_t pid, unsigned long long *ret)
+{
+    char path[64];
+    unsigned long long in = 0, out = 0;
+    snprintf(path, sizeof path, "/proc/%ld/io", (long)pid);
+    FILE *file = fopen(path, "re");
+    bool read = file && fscanf(file, "rchar: %llu wchar: %llu", &in, &out) == 2;
+    if (file)
+        fclose(file);
+    *ret = in + out;
+    return read;
+}
+
+int kiln_child_end_moving(struct kiln_child *child, double still_s, struct kiln_error *err)
+{
+    int status = 0;
+    unsigned long long before = 0, bytes;
+    double moved_s = kiln_now_s(), until = moved_s + DAY_S;
+    for (long pause_ms = 1; waitpid(child->pid, &status, WNOHANG) == 0; nap(&pause_ms)) {
+        double now_s = kiln_now_s();
+        if (!moved_bytes(child->pid, &bytes) || bytes != before)
+            moved_s = now_s;
+        before = bytes;
+        if (now_s - moved_s <= still_s && now_s <= until)
+            continue;
+        kiln_fail(err, KILN_TIMEOUT, "%s has stood still for %.0f s", child->name, now_s - moved_s);
+        kiln_child_drop(child);
+        return err->code;
+    }
+    return judge(child, status, err);
 }

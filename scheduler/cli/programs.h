@@ -27,6 +27,10 @@ int kiln_child_start(struct kiln_child *child, char *const *argv, char *const *e
 /* Waits for its end, at most limit_s (then it is killed); an error ends with what it said last. */
 int kiln_child_end(struct kiln_child *child, double limit_s,
                    struct kiln_error *err) KILN_MUST_CHECK;
+/* The same, and a child that has neither read nor written anything for still_s is killed: one that
+ * is at work may take a day. */
+int kiln_child_end_moving(struct kiln_child *child, double still_s,
+                          struct kiln_error *err) KILN_MUST_CHECK;
 /* For the way out: kills it if it is still there. */
 void kiln_child_drop(struct kiln_child *child);
 

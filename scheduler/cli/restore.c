@@ -12,17 +12,20 @@
 
 #include "scheduler/cli/agree.h"
 #include "scheduler/cli/backup.h"
+#include "scheduler/cli/duration.h"
 #include "scheduler/cli/paths.h"
 #include "scheduler/cli/restore_stream.h"
 #include "scheduler/cli/verbs.h"
 #include "storage/migrate.h"
 
 #define NAMED_MAX 10000 /* objects that --json lists */
+#define STALL_S 3600    /* the longest statement of a restore: an index */
 
 struct restore {
     struct kiln_cli *cli;
     const char *dir;
     bool yes, check, hashes;
+    int64_t still_s;
     bool declined; /* asked, and nobody agreed */
     struct kiln_backup backup;
     struct kiln_site site;
@@ -106,7 +109,8 @@ static int replace_ledger(struct restore *restore, struct kiln_error *err)
     if (restore->declined)
         return kiln_fail(err, KILN_CANCELLED, "the ledger is as it was");
     kiln_join(dump, restore->dir, KILN_BACKUP_DUMP);
-    int rc = kiln_restore_stream(restore->cli, &restore->backup, site, dump, err);
+    int rc = kiln_restore_stream(restore->cli, &restore->backup, site, dump,
+                                 (double)restore->still_s, err);
     if (rc == 0)
         rc = kiln_migrate(restore->cli->config, false, &from, &to, err);
     if (rc == 0 && from != to)
@@ -146,8 +150,12 @@ int kiln_verb_restore(struct kiln_cli *cli, int argc, char **argv)
     struct kiln_error err;
     struct restore restore = {.cli = cli};
     int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
+    if (status == 0)
+        status = kiln_arg_duration(cli, &args, "stall", STALL_S, &restore.still_s);
     if (status)
         return status;
+    if (restore.still_s == 0)
+        return kiln_usage(cli, "--stall 0 leaves no time for anything");
     restore.dir = args.rest[0];
     restore.yes = kiln_arg(&args, "yes") != NULL;
     restore.check = kiln_arg(&args, "check") != NULL;

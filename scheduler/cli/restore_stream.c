@@ -5,25 +5,29 @@
  * pg_restore could write to the database by itself, but not in the transaction that takes the old
  * tables away.  So it only makes SQL, which goes to psql between our own first and last lines;
  * COMMIT is sent when pg_restore has ended well, and not otherwise.  psql stops at the first error.
+ * Either may stand still (a dump on a server that is gone, a database that answers nothing), so
+ * every block has a time limit; a statement of psql's is one, an index that is built is long.
  */
 #include "scheduler/cli/restore_stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "scheduler/cli/programs.h"
 
-#define LIMIT_S (24.0 * 3600)
 #define PIECE (1 << 16)
 /* Jobs and batches that a ledger may have begun after the backup, and been lost. */
 #define NUMBERS_SKIPPED 1000000
 
 struct stream {
     struct kiln_child source, sink;
-    int from, to; /* our ends of the pipes; -1 closed */
+    int from, to; /* our ends of the pipes, which never block; -1 closed */
+    double still_s;
 };
 
 static void close_end(int *fd)
@@ -33,6 +37,25 @@ static void close_end(int *fd)
     *fd = -1;
 }
 
+/* Waits until an end can be used again. */
+static int wait_end(const struct stream *stream, int fd, short events, const char *who,
+                    struct kiln_error *err)
+{
+    struct pollfd end = {.fd = fd, .events = events};
+    double until = kiln_now_s() + stream->still_s;
+    for (;;) {
+        double left_s = until - kiln_now_s();
+        int ready = left_s > 0 ? poll(&end, 1, (int)(fmin(left_s, 60) * 1000) + 1) : 0;
+        if (ready > 0)
+            return 0;
+        if (ready < 0 && errno != EINTR)
+            return kiln_fail(err, KILN_IO, "wait for %s: %s", who, strerror(errno));
+        if (left_s <= 0)
+            return kiln_fail(err, KILN_TIMEOUT, "%s has stood still for %.0f s", who,
+                             stream->still_s);
+    }
+}
+
 /* What psql has closed its ears to it has complained about: that is the error to show. */
 static int send_bytes(struct stream *stream, const char *bytes, size_t len, struct kiln_error *err)
 {
@@ -40,9 +63,15 @@ static int send_bytes(struct stream *stream, const char *bytes, size_t len, stru
         ssize_t n = write(stream->to, bytes, len);
         if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0 && errno == EAGAIN) {
+            int rc = wait_end(stream, stream->to, POLLOUT, "psql", err);
+            if (rc)
+                return rc;
+            continue;
+        }
         if (n < 0) {
             close_end(&stream->to);
-            int rc = kiln_child_end(&stream->sink, LIMIT_S, err);
+            int rc = kiln_child_end_moving(&stream->sink, stream->still_s, err);
             return rc ? rc : kiln_fail(err, KILN_IO, "write to psql: %s", strerror(errno));
         }
         bytes += n;
@@ -60,14 +89,17 @@ static int copy_all(struct stream *stream, struct kiln_error *err)
 {
     char piece[PIECE];
     for (;;) {
+        int rc = wait_end(stream, stream->from, POLLIN, "pg_restore", err);
+        if (rc)
+            return rc;
         ssize_t n = read(stream->from, piece, sizeof piece);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n < 0)
             return kiln_fail(err, KILN_IO, "read from pg_restore: %s", strerror(errno));
         if (n == 0)
             return 0;
-        int rc = send_bytes(stream, piece, (size_t)n, err);
+        rc = send_bytes(stream, piece, (size_t)n, err);
         if (rc)
             return rc;
     }
@@ -117,6 +149,8 @@ static int start(struct kiln_cli *cli, const struct kiln_site *site, const char 
         return kiln_fail(err, KILN_IO, "make a pipe: %s", strerror(errno));
     }
     stream->to = sink[1];
+    fcntl(stream->from, F_SETFL, O_NONBLOCK);
+    fcntl(stream->to, F_SETFL, O_NONBLOCK);
     char *from[] = {pg_restore,   "--no-owner", "--no-privileges", "--exit-on-error", "--file=-",
                     (char *)dump, NULL};
     char *into[] = {psql, "-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", NULL};
@@ -132,9 +166,10 @@ static int start(struct kiln_cli *cli, const struct kiln_site *site, const char 
 }
 
 int kiln_restore_stream(struct kiln_cli *cli, const struct kiln_backup *backup,
-                        const struct kiln_site *site, const char *dump, struct kiln_error *err)
+                        const struct kiln_site *site, const char *dump, double still_s,
+                        struct kiln_error *err)
 {
-    struct stream stream = {.from = -1, .to = -1};
+    struct stream stream = {.from = -1, .to = -1, .still_s = still_s};
     if (strcmp(site->schema_name, backup->schema_name) != 0)
         return kiln_fail(err, KILN_CONFIG,
                          "the backup is of Postgres schema \"%s\", the setting postgres leads to "
@@ -146,13 +181,13 @@ int kiln_restore_stream(struct kiln_cli *cli, const struct kiln_backup *backup,
     if (rc == 0)
         rc = copy_all(&stream, err);
     if (rc == 0)
-        rc = kiln_child_end(&stream.source, LIMIT_S, err);
+        rc = kiln_child_end_moving(&stream.source, still_s, err);
     if (rc == 0)
         rc = send_finish(&stream, site, err);
     close_end(&stream.from);
     close_end(&stream.to);
     if (rc == 0)
-        rc = kiln_child_end(&stream.sink, LIMIT_S, err);
+        rc = kiln_child_end_moving(&stream.sink, still_s, err);
     kiln_child_drop(&stream.source);
     kiln_child_drop(&stream.sink);
     return rc ? kiln_fail_in(err, "restore") : 0;

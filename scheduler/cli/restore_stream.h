@@ -7,9 +7,10 @@
 
 /* Replaces the tables of the site by those of the dump, in one transaction: whatever fails or ends
  * it, the database is as it was.  Numbers of jobs and batches go on behind all that were ever given
- * out, so that nothing made since the backup is taken for a new job's. */
+ * out, so that nothing made since the backup is taken for a new job's.  KILN_TIMEOUT: nothing moved
+ * for still_s, at either end. */
 int kiln_restore_stream(struct kiln_cli *cli, const struct kiln_backup *backup,
-                        const struct kiln_site *site, const char *dump,
+                        const struct kiln_site *site, const char *dump, double still_s,
                         struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif
