@@ -5,7 +5,7 @@
 # A bundle of kind "fleet" has the step fleet alone: a queue through every GPU, FLEET="--devices 1,2" for
 # how many, FLEET_FULL="--jobs 24" of the full-size model.
 # STEPS="kernels bench" runs these alone, of: kernels kernel-bench ops ops-bench load load-bench parity image image-bench
-# engine graph lora lora-bench render quality errors sketch-bench bench small-card sanitize memory peer; all but the
+# engine graph same lora lora-bench render quality errors sketch-bench bench small-card sanitize memory peer; all but the
 # last three are run if none is named.  BENCH="--sizes 1024 --dtype bf16"
 # are options of the bench, PEER those of its peer, which needs diffusers and transformers on
 # PYTHONPATH.
@@ -26,7 +26,13 @@ path=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export KILN_SOURCE="$root"
 failed=0
 [ ! -e "$here/bin/kiln-scheduler" ] || STEPS=fleet
-steps=" ${STEPS:-kernels kernel-bench ops ops-bench load parity image image-bench engine graph lora lora-bench render quality errors sketch-bench bench small-card} "
+steps=" ${STEPS:-kernels kernel-bench ops ops-bench load parity image image-bench engine graph same lora lora-bench render quality errors sketch-bench bench small-card} "
+
+# The full-size model; its folder is copied, since the tokenizer in it is a link.
+config=$here/z-image-turbo
+cp -r "$root/scripts/bench/z-image-turbo" "$config"
+rm -rf "$config/tokenizer"
+cp -r "$root/pipeline/models/sketch/tokenizer" "$config/tokenizer"
 
 # Whether a step was asked for.
 wants() {
@@ -124,6 +130,14 @@ if wants graph; then
     step "graphs" 240 "$here/bin/test_graph_cuda"
     grep -vE '^\[|^$' "$out/step" | cut -c1-300 | sed 's/^/    /'
 fi
+if wants same; then
+    for model in "--config $root/pipeline/models/sketch" "--config $config --random-weights"; do
+        # shellcheck disable=SC2086
+        step "alone and in a batch" 120 "$here/bin/kiln-worker" bench-engine $model --device cuda:0 \
+            --sizes 512,1024 --batch 4 --dtype bf16,fp8 --deterministic
+        sed 's/^/    /' "$out/step"
+    done
+fi
 if wants lora; then
     step "LoRAs" 180 "$here/bin/test_lora_cuda"
     grep -E 'relative|switch|FAILED' "$out/step" | sed 's/^/    /'
@@ -185,11 +199,6 @@ if wants sketch-bench; then
         --device cuda:0 --model "$root/pipeline/models/sketch" \
         --library "$here/lib/libdiffusionz.so" --sizes 512,1024 --repeat 5 2>&1 | tee -a "$log"
 fi
-# The full-size model; its folder is copied, since the tokenizer in it is a link.
-config=$here/z-image-turbo
-cp -r "$root/scripts/bench/z-image-turbo" "$config"
-rm -rf "$config/tokenizer"
-cp -r "$root/pipeline/models/sketch/tokenizer" "$config/tokenizer"
 if wants fleet; then
     PATH=$here/bin:$PATH
     if [ ! -e /usr/share/zoneinfo/UTC ]; then # Postgres asks for it, and nothing else

@@ -101,6 +101,14 @@ static int run_row(struct bench *b, DiffusionZContext *ctx, int32_t dtype, int s
     row->args.width = b->options.sizes[size].width;
     row->args.height = b->options.sizes[size].height;
     row->args.item_count = b->options.batches[batch];
+    if (b->options.deterministic) {
+        int differs = kiln_bench_same(ctx, &row->args, err);
+        if (!differs && !b->options.json)
+            printf("%s %dx%d, batch %d: each picture has the bits it has alone\n",
+                   kiln_bench_dtype_names[dtype], row->args.width, row->args.height,
+                   row->args.item_count);
+        return differs;
+    }
     int code = diffusionz_bench_run(ctx, &row->args, &row->times, &output, &count);
     if (code && code != KILN_NO_MEMORY)
         return library_fail(code, err);

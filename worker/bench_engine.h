@@ -24,7 +24,7 @@ struct kiln_bench_options {
     int32_t batches[KILN_BENCH_LIST_MAX], dtypes[KILN_BENCH_LIST_MAX];
     int size_count, batch_count, dtype_count;
     DiffusionZBenchCase common; /* what all rows share */
-    bool random_weights, json, help;
+    bool random_weights, deterministic, json, help;
 };
 
 /* Reads the command line; what argv holds is lent.  KILN_BAD_INPUT for a mistake. */
@@ -55,6 +55,10 @@ struct kiln_bench_table {
     struct kiln_bench_row rows[KILN_BENCH_ROWS_MAX];
     int load_count, row_count;
 };
+
+/* Draws the pictures of a case together and each alone.  KILN_INTERNAL where one has other bits. */
+int kiln_bench_same(DiffusionZContext *ctx, const DiffusionZBenchCase *args,
+                    struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- what is said about it; the first three say nothing when options->json -------------------- */
 void kiln_bench_heading(const struct kiln_bench_table *table);

@@ -31,6 +31,8 @@ const char kiln_bench_engine_usage[] =
     "  --repeat N --warmup N  runs of a stage that count, after some that do not (8, 3)\n"
     "  --image-repeat N       the same for whole pictures, after one that does not (3)\n"
     "  --threads N            of the CPU (all)\n"
+    "  --deterministic        times nothing: draws each batch, of prompts of several lengths, and\n"
+    "                         each of its pictures alone; fails unless all bits are the same\n"
     "  --json                 one object on standard output\n"
     "\n"
     "Examples:\n"
@@ -58,6 +60,7 @@ enum option_code {
     OPTION_WARMUP,
     OPTION_IMAGE_REPEAT,
     OPTION_THREADS,
+    OPTION_DETERMINISTIC,
     OPTION_JSON,
 };
 
@@ -76,6 +79,7 @@ static const struct option table[] = {
     {"warmup", required_argument, NULL, OPTION_WARMUP},
     {"image-repeat", required_argument, NULL, OPTION_IMAGE_REPEAT},
     {"threads", required_argument, NULL, OPTION_THREADS},
+    {"deterministic", no_argument, NULL, OPTION_DETERMINISTIC},
     {"json", no_argument, NULL, OPTION_JSON},
     {"help", no_argument, NULL, 'h'},
     {0},
@@ -213,6 +217,9 @@ static int take_option(struct kiln_bench_options *o, int option, char *value,
     case OPTION_DTYPE:
     case OPTION_STAGES:
         return take_lists(o, option, value, err);
+    case OPTION_DETERMINISTIC:
+        o->deterministic = true;
+        return 0;
     case OPTION_JSON:
         o->json = true;
         return 0;
@@ -259,6 +266,8 @@ int kiln_bench_options_read(int argc, char **argv, struct kiln_bench_options *re
         code = kiln_fail(err, KILN_BAD_INPUT, "unexpected argument \"%s\"", argv[optind]);
     if (!code && !o.help && !o.model)
         code = kiln_fail(err, KILN_BAD_INPUT, "--config DIR is missing");
+    if (!code && !o.help && o.deterministic && o.json)
+        code = kiln_fail(err, KILN_BAD_INPUT, "--deterministic has no figures for --json");
     if (code)
         return code;
     add_usual(&o);

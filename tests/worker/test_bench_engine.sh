@@ -30,6 +30,12 @@ grep -q '"text_ms":0.0' out && fail "--stages text does not time it: $(cat out)"
 expect 0 "the model's own weights" "$kiln" bench engine --model "$sketch" "${quick[@]}" --stages decode
 grep -q 'random' out && fail "weights are said to be random: $(cat out)"
 
+expect 0 "the same bits" "$worker" bench-engine --config "$sketch" --sizes 64,96x64 --batch 1,4 --steps 2 \
+    --dtype fp32,bf16 --deterministic
+[ "$(grep -cE '^(fp32|bf16) (64x64|96x64), batch [14]: each picture has the bits it has alone$' out)" = 8 ] ||
+    fail "eight cases with the same bits: $(cat out)"
+expect 64 "figures of no timing" "${bench[@]}" --deterministic --json
+
 for words in --bogus "--sizes 100x100" "--sizes x" "--batch 0" "--batch 65" "--dtype fp4" "--tokens 8" \
     "--tokens 513" "--stages lunch" "--repeat 0" "--sizes 64,64,64,64,64,64,64,64,64" "--device tpu" more; do
     expect 64 "$words" "${bench[@]}" $words
