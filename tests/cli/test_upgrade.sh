@@ -90,8 +90,11 @@ ok kiln doctor --full
 
 # --- a schema that a later release has only added to, and one that it has changed
 sql "INSERT INTO schema_migrations (version, name, sha256, works_with)
-     SELECT 9998, 'later', '', max(version) FROM schema_migrations"
+     SELECT v, 'later', '', max(version) FROM schema_migrations, generate_series(9997, 9998) v GROUP BY v"
 ok kiln status
+sql "UPDATE schema_migrations SET works_with = 9997 WHERE version = 9998" # gentle, but only for the one before
+fails 78 kiln status
+sql "UPDATE schema_migrations SET works_with = (SELECT max(version) FROM schema_migrations WHERE version < 9000) WHERE version = 9998"
 start this kiln-worker w-gentle
 hears w-gentle.log worker_ready
 sql "INSERT INTO schema_migrations (version, name, sha256) VALUES (9999, 'much later', '')"

@@ -142,6 +142,75 @@ static void several_may_migrate_at_once(void **state)
     assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM schema_migrations"), files);
 }
 
+/* What a program that was written before can tell: it reads and writes the old columns, finds its
+ * ON CONFLICT targets and indexes, and its inserts are taken. */
+static const char seen_sql[] =
+    "CREATE TABLE seen AS SELECT 'column' AS kind, format('%s.%s %s %s %s %s', attrelid::regclass,"
+    "  attname, format_type(atttypid, atttypmod), attnotnull, atthasdef, attgenerated) AS what,"
+    "  attnotnull AND NOT atthasdef AS hard, attrelid AS rel"
+    "  FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped AND attrelid IN"
+    "  (SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r')"
+    " UNION ALL SELECT 'constraint', conrelid::regclass || ' ' || pg_get_constraintdef(oid), true,"
+    "  conrelid FROM pg_constraint WHERE connamespace = 'public'::regnamespace"
+    " UNION ALL SELECT 'index', indexdef, false, indexrelid FROM pg_indexes,"
+    "  LATERAL (SELECT format('%I', tablename)::regclass::oid AS indexrelid) t"
+    "  WHERE schemaname = 'public'"
+    " UNION ALL SELECT 'trigger', pg_get_triggerdef(oid), true, tgrelid FROM pg_trigger"
+    "  WHERE NOT tgisinternal";
+
+static void what_is_gentle_only_adds(void **state)
+{
+    (void)state;
+    int decided = 0;
+    for (const struct kiln_embedded *file = kiln_embedded_sql; file->name; file++) {
+        int version = atoi(file->name);
+        run_sql("ALTER TABLE IF EXISTS seen RENAME TO before");
+        run_sql(file->text);
+        run_sql("CREATE TABLE IF NOT EXISTS before (kind text, what text, hard bool, rel oid)");
+        run_sql(seen_sql);
+        long long lost =
+            kiln_test_count(stack, "SELECT count(*) FROM (SELECT kind, what FROM before"
+                                   " EXCEPT SELECT kind, what FROM seen) x");
+        /* On tables of before: a constraint or trigger, or a column that must be given. */
+        long long hard = kiln_test_count(
+            stack, "SELECT count(*) FROM seen s WHERE hard AND rel IN (SELECT rel FROM before)"
+                   " AND rel <> 'before'::regclass AND (kind, what) NOT IN"
+                   " (SELECT kind, what FROM before)");
+        run_sql("DROP TABLE before");
+        if (kiln_migrate_works_with(version) > 0 && lost + hard > 0)
+            fail_msg("%s is said to be gentle: %lld things are gone, %lld are asked of older "
+                     "programs",
+                     file->name, lost, hard);
+        decided += kiln_migrate_works_with(version) > 0;
+    }
+    assert_true(decided >= 5);
+}
+
+/* A program goes on only if every migration that it does not know works with its schema: so each
+ * reaches back as far as the one before it. */
+static void older_programs_go_on_over_several_migrations(void **state)
+{
+    (void)state;
+    int from, to;
+    for (int version = 1; version <= kiln_migrate_version(); version++) {
+        int oldest = kiln_migrate_works_with(version);
+        assert_in_range(oldest, 0, version - 1);
+        if (oldest > 0 && oldest < version - 1)
+            assert_int_equal(kiln_migrate_works_with(version - 1), oldest);
+    }
+    assert_int_equal(kiln_migrate_works_with(3), 0);
+    assert_int_equal(kiln_migrate_works_with(kiln_migrate_version() + 1), 0);
+    kiln_test_ok(migrate(false, &from, &to), err);
+    run_sql("UPDATE schema_migrations SET works_with = CASE version WHEN 8 THEN 7 END"); /* once */
+    kiln_test_ok(migrate(false, &from, &to), err);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM schema_migrations"
+                                            " WHERE version > 3 AND works_with = 3"),
+                     kiln_migrate_version() - 3);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM schema_migrations"
+                                            " WHERE version <= 3 AND works_with IS NULL"),
+                     3);
+}
+
 static void rights_that_lack_are_named(void **state)
 {
     (void)state;
@@ -164,6 +233,8 @@ int main(void)
         cmocka_unit_test_setup(a_changed_file_is_refused, empty),
         cmocka_unit_test_setup(a_failure_leaves_nothing_behind, empty),
         cmocka_unit_test_setup(several_may_migrate_at_once, empty),
+        cmocka_unit_test_setup(what_is_gentle_only_adds, empty),
+        cmocka_unit_test_setup(older_programs_go_on_over_several_migrations, empty),
         cmocka_unit_test_setup(rights_that_lack_are_named, empty),
     };
     return cmocka_run_group_tests(tests, start, stop);
