@@ -5,10 +5,9 @@
 # A bundle of kind "fleet" has the step fleet alone: a queue through every GPU, FLEET="--devices 1,2" for
 # how many, FLEET_FULL="--jobs 24" of the full-size model.
 # STEPS="kernels bench" runs these alone, of: kernels kernel-bench ops ops-bench load load-bench parity image image-bench
-# engine graph same lora lora-bench render quality errors sketch-bench bench small-card sanitize memory peer; all but the
-# last three are run if none is named.  BENCH="--sizes 1024 --dtype bf16"
-# are options of the bench, PEER those of its peer, which needs diffusers and transformers on
-# PYTHONPATH.
+# engine graph same lora lora-bench render quality errors sketch-bench bench memory small-card sanitize peer; without STEPS
+# all of them but load-bench and peer.  BENCH="--sizes 1024 --dtype bf16" are options of the bench, PEER those
+# of its peer, which needs diffusers and transformers on PYTHONPATH.
 here=$(mktemp -d)
 chmod 755 "$here" # Postgres has a user of its own
 python=${PYTHON:-python3}
@@ -26,7 +25,7 @@ path=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export KILN_SOURCE="$root"
 failed=0
 [ ! -e "$here/bin/kiln-scheduler" ] || STEPS=fleet
-steps=" ${STEPS:-kernels kernel-bench ops ops-bench load parity image image-bench engine graph same lora lora-bench render quality errors sketch-bench bench small-card} "
+steps=" ${STEPS:-kernels kernel-bench ops ops-bench load parity image image-bench engine graph same lora lora-bench render quality errors sketch-bench bench memory small-card sanitize} "
 
 # The full-size model; its folder is copied, since the tokenizer in it is a link.
 config=$here/z-image-turbo
@@ -78,7 +77,7 @@ if wants sanitize; then
     [ -n "$sanitizer" ] || echo "SKIP sanitize: there is no compute-sanitizer on this machine; the kernels were not checked"
     for tool in memcheck racecheck; do
         [ -n "$sanitizer" ] || break
-        step "kernels under $tool" "${SANITIZE_S:-240}" "$sanitizer" --tool $tool --error-exitcode 9 \
+        step "kernels under $tool" "${SANITIZE_S:-120}" "$sanitizer" --tool $tool --error-exitcode 9 \
             --print-limit 20 "$here/bin/test_kernels"
         if grep -q "Device not supported" "$out/step"; then
             echo "SKIP $tool: compute-sanitizer does not work on this machine's GPU; the kernels were not checked"
