@@ -10,6 +10,7 @@
 
 #include "scheduler/cli/crew.h"
 #include "scheduler/cli/doctor.h"
+#include "scheduler/cli/units.h"
 #include "scheduler/cli/worker_show.h"
 
 #define ROOM_WARNING (1ull << 30)
@@ -106,6 +107,22 @@ static bool find_crew(const struct kiln_doctor *doctor, struct kiln_stack *stack
     return found;
 }
 
+/* The same where systemd keeps them. */
+static void check_units(struct kiln_doctor *doctor)
+{
+    struct kiln_unit *units = kiln_units_here() ? calloc(KILN_CREW_MAX, sizeof *units) : NULL;
+    struct kiln_error err;
+    int count = 0;
+    if (units && kiln_units_list(units, &count, &err))
+        kiln_find(doctor, "crew", KILN_FINDING_WARNING, "", "%s", err.text);
+    for (int i = 0; i < count; i++)
+        if (strcmp(units[i].line.state, "given_up") == 0)
+            kiln_find(doctor, "crew", KILN_FINDING_BAD,
+                      "`kiln worker logs NAME` says more; `kiln worker start NAME` tries again",
+                      "%s was given up: %s", units[i].line.name, units[i].line.reason);
+    free(units);
+}
+
 void kiln_doctor_crew(struct kiln_doctor *doctor)
 {
     struct kiln_stack stack;
@@ -126,6 +143,7 @@ void kiln_doctor_crew(struct kiln_doctor *doctor)
                   "`kiln worker start` starts the guard again",
                   "%d workers of this machine have no guard", wanted);
     free(plan);
+    check_units(doctor);
 }
 
 void kiln_doctor_files(struct kiln_doctor *doctor, bool fix)

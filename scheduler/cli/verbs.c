@@ -272,7 +272,8 @@ const struct kiln_verb kiln_verbs[] = {
                  "kiln worker stop --all --yes                each finishes its batch first",
      .more = "A guard outlives the shell.  It starts what crashes again after 1, 2, 4, ... 60 s and\n"
              "gives up what crashes too often, or with wrong settings; start takes it up again.\n"
-             "Where systemd runs, its units do the same.",
+             "Where systemd runs and has kiln-worker@.service, all four go through it (0, cuda:0 and\n"
+             "HOST-gpu0 name one unit), unless --dir or a crew here says otherwise.",
      .options = worker_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_worker},

@@ -16,6 +16,7 @@
 #include "scheduler/cli/crew.h"
 #include "scheduler/cli/duration.h"
 #include "scheduler/cli/near.h"
+#include "scheduler/cli/units.h"
 #include "scheduler/cli/verbs.h"
 #include "scheduler/cli/worker_show.h"
 #include "schemas/digest.h"
@@ -340,9 +341,29 @@ static int change(struct kiln_cli *cli, const struct kiln_args *args, bool wante
     return rc ? kiln_report(cli, &err) : 0;
 }
 
-int kiln_verb_worker(struct kiln_cli *cli, int argc, char **argv)
+/* What is wrong with the words, 0 if nothing is; asks before all of them are stopped. */
+static int check_words(struct kiln_cli *cli, const struct kiln_args *args)
 {
     static const char *const words[] = {"start", "stop", "ls", "logs"};
+    const char *what = args->rest[0];
+    bool all = kiln_arg(args, "all") != NULL, stop = strcmp(what, "stop") == 0;
+    if (strcmp(what, "start") == 0 && all)
+        return kiln_usage(cli, "start starts all; --all is for stop");
+    if (stop && all == (args->rest_count > 1))
+        return kiln_usage(cli, "name workers, or all with --all");
+    if (stop && all &&
+        !kiln_agreed(cli, kiln_arg(args, "yes") != NULL,
+                     "Every worker of this machine finishes its batch and ends."))
+        return EX_USAGE;
+    for (int i = 0; i < 4; i++)
+        if (strcmp(what, words[i]) == 0)
+            return 0;
+    const char *near = kiln_closest(what, strlen(what), words, 4);
+    return kiln_usage(cli, "'%s' is nothing to do with workers; did you mean %s?", what, near);
+}
+
+int kiln_verb_worker(struct kiln_cli *cli, int argc, char **argv)
+{
     struct kiln_args args;
     struct kiln_stack stack;
     struct kiln_error err;
@@ -350,21 +371,13 @@ int kiln_verb_worker(struct kiln_cli *cli, int argc, char **argv)
     if (status)
         return status;
     const char *what = args.rest[0];
-    bool all = kiln_arg(&args, "all") != NULL;
-    if (strcmp(what, "start") == 0)
-        return all ? kiln_usage(cli, "start starts all; --all is for stop")
-                   : change(cli, &args, true);
-    if (strcmp(what, "stop") == 0)
-        return all == (args.rest_count > 1) ? kiln_usage(cli, "name workers, or all with --all")
-               : all && !kiln_agreed(cli, kiln_arg(&args, "yes") != NULL,
-                                     "Every worker of this machine finishes its batch and ends.")
-                   ? EX_USAGE
-                   : change(cli, &args, false);
-    bool guard = strcmp(what, "guard") == 0;
-    if (!guard && strcmp(what, "ls") != 0 && strcmp(what, "logs") != 0) {
-        const char *near = kiln_closest(what, strlen(what), words, 4);
-        return kiln_usage(cli, "'%s' is nothing to do with workers; did you mean %s?", what, near);
-    }
+    bool guard = strcmp(what, "guard") == 0; /* what `start` runs in the background */
+    if (!guard && (status = check_words(cli, &args)) != 0)
+        return status;
+    if (!guard && kiln_units_meant(cli, &args))
+        return kiln_worker_units(cli, &args);
+    if (what[0] == 's')
+        return change(cli, &args, strcmp(what, "start") == 0);
     if (open_dir(cli, &args, false, &stack, &err))
         return kiln_report(cli, &err);
     if (guard)

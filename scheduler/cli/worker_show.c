@@ -60,30 +60,49 @@ bool kiln_hand_report(const struct kiln_stack *stack, const char *name,
     return ok;
 }
 
+void kiln_hand_heading(const struct kiln_cli *cli)
+{
+    if (cli->tty_out && !cli->json)
+        printf("%-20s %-8s %-10s %8s %5s  %-19s  %s\n", "WORKER", "DEVICE", "STATE", "PID", "AGAIN",
+               "SINCE (UTC)", "REASON");
+}
+
+void kiln_hand_print(struct kiln_cli *cli, const struct kiln_hand_line *line)
+{
+    char since[32];
+    kiln_short_time(line->since_ms, since, sizeof since);
+    if (cli->json)
+        (void)kiln_print_json(cli, json_pack("{s:s, s:s, s:s, s:b, s:i, s:i, s:s, s:s}", "worker",
+                                             line->name, "device", line->device, "state",
+                                             line->state, "wanted", (int)line->wanted, "pid",
+                                             (int)line->pid, "restarts", (int)line->restarts,
+                                             "since", since, "reason", line->reason));
+    else
+        printf("%-20s %-8s %-10s %8ld %5ld  %-19s  %s\n", line->name, line->device, line->state,
+               (long)line->pid, line->restarts, since, line->reason);
+}
+
 static void list_row(struct kiln_cli *cli, const struct kiln_stack *stack,
                      const struct kiln_hand_row *row, json_t *reports, bool guarded)
 {
-    char since[32];
     json_t *report = find_report(reports, row->name);
     const char *state = json_string_value(json_object_get(report, "state"));
     const char *reason = json_string_value(json_object_get(report, "reason"));
-    long restarts = (long)json_integer_value(json_object_get(report, "restarts"));
-    int64_t since_ms = json_integer_value(json_object_get(report, "since_ms"));
     pid_t pid = kiln_crew_find_hand(stack, row->name);
+    struct kiln_hand_line line = {
+        .wanted = row->wanted,
+        .pid = pid,
+        .restarts = (long)json_integer_value(json_object_get(report, "restarts")),
+        .since_ms = json_integer_value(json_object_get(report, "since_ms"))};
     state = pid                                      ? guarded ? "running" : "unguarded"
             : !guarded && row->wanted                ? "down"
             : state && strcmp(state, "running") != 0 ? state
                                                      : "stopped";
-    reason = reason && !pid ? reason : "";
-    if (cli->json)
-        (void)kiln_print_json(
-            cli, json_pack("{s:s, s:s, s:s, s:b, s:i, s:i, s:s, s:s}", "worker", row->name,
-                           "device", row->device, "state", state, "wanted", (int)row->wanted, "pid",
-                           (int)pid, "restarts", (int)restarts, "since",
-                           kiln_short_time(since_ms, since, sizeof since), "reason", reason));
-    else
-        printf("%-20s %-8s %-10s %8ld %5ld  %-19s  %s\n", row->name, row->device, state, (long)pid,
-               restarts, kiln_short_time(since_ms, since, sizeof since), reason);
+    snprintf(line.name, sizeof line.name, "%s", row->name);
+    snprintf(line.device, sizeof line.device, "%s", row->device);
+    snprintf(line.state, sizeof line.state, "%s", state);
+    snprintf(line.reason, sizeof line.reason, "%s", reason && !pid ? reason : "");
+    kiln_hand_print(cli, &line);
 }
 
 int kiln_worker_list(struct kiln_cli *cli, const struct kiln_stack *stack)
@@ -98,9 +117,8 @@ int kiln_worker_list(struct kiln_cli *cli, const struct kiln_stack *stack)
     }
     bool guarded = kiln_crew_find_guard(stack) != 0;
     json_t *reports = load_reports(stack);
-    if (cli->tty_out && !cli->json && plan->count)
-        printf("%-20s %-8s %-10s %8s %5s  %-19s  %s\n", "WORKER", "DEVICE", "STATE", "PID", "AGAIN",
-               "SINCE (UTC)", "REASON");
+    if (plan->count)
+        kiln_hand_heading(cli);
     bool down = false;
     for (int i = 0; i < plan->count; i++) {
         list_row(cli, stack, &plan->at[i], reports, guarded);

@@ -14,6 +14,17 @@ struct kiln_hand_report {
 bool kiln_hand_report(const struct kiln_stack *stack, const char *name,
                       struct kiln_hand_report *ret);
 
+/* One line of `kiln worker ls`. */
+struct kiln_hand_line {
+    char name[KILN_NAME_MAX + 1], device[32], state[16], reason[KILN_CREW_REASON_MAX];
+    bool wanted;
+    pid_t pid; /* 0: none */
+    long restarts;
+    int64_t since_ms; /* 0: not known */
+};
+void kiln_hand_heading(const struct kiln_cli *cli); /* for a person at a terminal */
+void kiln_hand_print(struct kiln_cli *cli, const struct kiln_hand_line *line);
+
 int kiln_worker_list(struct kiln_cli *cli, const struct kiln_stack *stack); /* an exit status */
 /* args: logs NAME [--lines N] [--follow]. */
 int kiln_worker_logs(struct kiln_cli *cli, const struct kiln_stack *stack,
