@@ -16,11 +16,20 @@ extern "C" {
 
 enum diffusionz_dtype { DIFFUSIONZ_AUTO = 0, DIFFUSIONZ_FP32, DIFFUSIONZ_BF16, DIFFUSIONZ_FP8 };
 
+/* How LoRAs are put in place.  By itself the library merges them on the CPU, and on a GPU where
+ * there is room for a second copy of the weights; else they are computed beside the weights. */
+enum diffusionz_lora_way {
+    DIFFUSIONZ_LORA_AUTO = 0,
+    DIFFUSIONZ_LORA_MERGED,
+    DIFFUSIONZ_LORA_BESIDE
+};
+
 typedef struct DiffusionZOptions {
     const char *model_path;
     int32_t device_id; /* -1 CPU, N cuda:N */
     int32_t dtype;     /* enum diffusionz_dtype */
     int32_t threads;   /* CPU threads; 0 = all cores */
+    int32_t lora_way;  /* enum diffusionz_lora_way */
 } DiffusionZOptions;
 
 typedef struct DiffusionZLora {
@@ -60,11 +69,17 @@ typedef struct DiffusionZOutput {
     int32_t latent_channels, latent_height, latent_width; /* 16, height/8, width/8 for Z-Image */
 } DiffusionZOutput;
 
+/* Where a batch had its LoRAs from: they were in place, or none were wanted; they lay ready in host
+ * memory; their files had to be read, or waited for, while nothing was drawn. */
+enum diffusionz_lora_from { DIFFUSIONZ_LORA_KEPT = 0, DIFFUSIONZ_LORA_READY, DIFFUSIONZ_LORA_READ };
+
 /* The first four add up to the call's.  On a GPU an item is decoded beside the steps of the next
- * one: that is within denoise_ms, and decode_ms is what was left to wait for after the last step. */
+ * one: that is within denoise_ms, and decode_ms is what was left to wait for after the last step.
+ */
 typedef struct DiffusionZTimes {
     double lora_ms, text_ms, denoise_ms, decode_ms;
-    double device_ms; /* of the call, by the device's own clock: it was drawing (torch/clock.h) */
+    double device_ms;  /* of the call, by the device's own clock: it was drawing (torch/clock.h) */
+    int32_t lora_from; /* enum diffusionz_lora_from */
 } DiffusionZTimes;
 
 /* As diffusionz_init, with all options; 0 or a code, text in diffusionz_last_error(). */

@@ -112,6 +112,9 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool drawn,
                          PATH_MAX / 2);
     if (o->threads < 0)
         return kiln_fail(err, KILN_BAD_INPUT, "threads %d: 0 means all cores", o->threads);
+    if (o->lora_way < DIFFUSIONZ_LORA_AUTO || o->lora_way > DIFFUSIONZ_LORA_BESIDE)
+        return kiln_fail(err, KILN_BAD_INPUT, "lora_way %d: there is none of that number",
+                         o->lora_way);
     e->device = o->device_id;
     int code = kt_device_open(e->device, err);
     code = code ? code : choose_dtype(e, o, err);
@@ -134,7 +137,11 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool drawn,
     code = load_parts(e, o->model_path, drawn, err);
     if (code)
         return code;
-    return kiln_engine_loras_open(e, err);
+    code = kiln_engine_loras_open(e, err);
+    if (!code && o->lora_way != DIFFUSIONZ_LORA_AUTO)
+        kiln_loras_mode(e->loras, o->lora_way == DIFFUSIONZ_LORA_MERGED ? KILN_LORA_MERGED
+                                                                        : KILN_LORA_BESIDE);
+    return code;
 }
 
 static int open_engine(const DiffusionZOptions *options, bool drawn, struct kiln_engine **ret,

@@ -281,6 +281,7 @@ int kiln_engine_run(struct kiln_engine *e, const DiffusionZBatch *batch,
     kiln_schedule_fill(&r->schedule, &e->config.sampler, batch->num_steps);
     code = set_loras(e, batch, under, err);
     kiln_run_lap(r, &r->times.lora_ms);
+    r->times.lora_from = (int32_t)kiln_loras_from(e->loras);
     code = code ? code : prepare_times(r, err);
     if (!code) {
         run_items(r, outputs);

@@ -250,6 +250,15 @@ int kiln_lora_cache_take(struct kiln_lora_cache *c, const struct kiln_lora_stack
     return code;
 }
 
+bool kiln_lora_cache_ready(struct kiln_lora_cache *c, const struct kiln_lora_stack *stack)
+{
+    pthread_mutex_lock(&c->lock);
+    const struct entry *e = find(c, stack);
+    bool ready = e && e->ready;
+    pthread_mutex_unlock(&c->lock);
+    return ready;
+}
+
 void kiln_lora_cache_give(struct kiln_lora_cache *c, const struct kiln_lora_image *image)
 {
     struct entry *e = (struct entry *)image;

@@ -40,6 +40,9 @@ int kiln_lora_cache_take(struct kiln_lora_cache *c, const struct kiln_lora_stack
                          struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_lora_cache_give(struct kiln_lora_cache *c, const struct kiln_lora_image *image);
 
+/* Whether the image of the set could be taken now without reading or waiting. */
+bool kiln_lora_cache_ready(struct kiln_lora_cache *c, const struct kiln_lora_stack *stack);
+
 /* Has the set made by the cache's own thread; returns at once.  Of several requests the last one
  * counts.  What goes wrong shows when the set is taken. */
 void kiln_lora_cache_prefetch(struct kiln_lora_cache *c, const struct kiln_lora_use *uses,

@@ -19,6 +19,7 @@ struct kiln_loras {
     bool by_files;              /* what is in place, is so through merge */
     bool quantised;             /* some weight is: then files cannot be merged into it */
     int arrangement, files_merged;
+    enum diffusionz_lora_from from;
 };
 
 struct kiln_loras *kiln_loras_new(const struct kiln_param_table *params, int device,
@@ -90,7 +91,7 @@ static int set_in_slots(struct kiln_loras *l, struct kiln_lora_stack *stack, boo
 {
     const struct kiln_lora_image *image = NULL;
     struct kiln_error ignored;
-    bool changed;
+    bool changed, ready = stack->count && kiln_lora_cache_ready(l->cache, stack);
     int code = stack->count ? kiln_lora_cache_take(l->cache, stack, &image, err) : 0;
     if (code) {
         kiln_lora_stack_release(stack);
@@ -102,6 +103,7 @@ static int set_in_slots(struct kiln_loras *l, struct kiln_lora_stack *stack, boo
     clear_slots(l);
     if (!image)
         return 0;
+    l->from = ready ? DIFFUSIONZ_LORA_READY : DIFFUSIONZ_LORA_READ;
     code = put(l, image, err);
     kiln_lora_cache_give(l->cache, image);
     if (code)
@@ -135,6 +137,8 @@ static int set_by_files(struct kiln_loras *l, const struct kiln_lora_use *uses, 
         return code;
     }
     kiln_lora_stack_release(&before);
+    if (changed && count)
+        l->from = DIFFUSIONZ_LORA_READ;
     if (changed)
         l->arrangement = count ? --l->files_merged - 1 : 0;
     l->by_files = count > 0;
@@ -156,6 +160,7 @@ int kiln_loras_set(struct kiln_loras *l, const struct kiln_lora_use *uses, size_
 {
     struct kiln_lora_stack stack;
     *ret_changed = false;
+    l->from = DIFFUSIONZ_LORA_KEPT;
     if (l->mode == KILN_LORA_FILES || (l->mode == KILN_LORA_AUTO && l->device == KT_CPU))
         return set_by_files(l, uses, count, ret_changed, err);
     int code = kiln_lora_stack_look(uses, count, &stack, err);
@@ -170,6 +175,11 @@ int kiln_loras_set(struct kiln_loras *l, const struct kiln_lora_use *uses, size_
     if (code == KILN_UNSUPPORTED && !l->quantised)
         code = set_by_files(l, uses, count, ret_changed, err);
     return code;
+}
+
+enum diffusionz_lora_from kiln_loras_from(const struct kiln_loras *l)
+{
+    return l->from;
 }
 
 void kiln_loras_prefetch(struct kiln_loras *l, const struct kiln_lora_use *uses, size_t count)

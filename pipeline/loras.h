@@ -12,6 +12,7 @@
 #ifndef KILN_LORAS_H
 #define KILN_LORAS_H
 
+#include "pipeline/diffusionz_batch.h"
 #include "pipeline/lora_slots.h"
 
 enum kiln_lora_mode { KILN_LORA_AUTO, KILN_LORA_FILES, KILN_LORA_MERGED, KILN_LORA_BESIDE };
@@ -31,6 +32,9 @@ void kiln_loras_mode(struct kiln_loras *l, enum kiln_lora_mode mode);
  * before stays, else none.  *ret_changed says whether any weight is another one than before. */
 int kiln_loras_set(struct kiln_loras *l, const struct kiln_lora_use *uses, size_t count,
                    bool *ret_changed, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Where the set of the last kiln_loras_set came from. */
+enum diffusionz_lora_from kiln_loras_from(const struct kiln_loras *l);
 
 /* Prepares a set that will be needed soon, on a thread of its own; returns at once.  Any thread. */
 void kiln_loras_prefetch(struct kiln_loras *l, const struct kiln_lora_use *uses, size_t count);

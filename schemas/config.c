@@ -57,6 +57,9 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
     [KILN_KEY_DEVICE] = TEXT("device", "cpu", "cpu, cuda:N, lists of them, or cuda:all"),
     [KILN_KEY_DTYPE] = CHOICE("dtype", "auto", "auto|fp32|bf16|fp8", "number format of the model"),
     [KILN_KEY_THREADS] = INT("threads", "0", 0, 1024, "compute threads on the CPU; 0: all cores"),
+    [KILN_KEY_LORA_MODE] =
+        CHOICE("lora_mode", "auto", "auto|merged|beside",
+               "LoRAs in copies of the weights, or beside them: less memory, steps a little longer"),
     [KILN_KEY_NUMA] = CHOICE("numa", "auto", "auto|off",
                              "auto binds a worker to the processors and memory beside its GPU"),
     [KILN_KEY_ENGINE] = CHOICE("engine", "pipeline", "pipeline|testcard|random",

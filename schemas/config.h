@@ -32,6 +32,7 @@ enum kiln_key {
     KILN_KEY_DEVICE,              /* cpu | cuda:N */
     KILN_KEY_DTYPE,               /* auto | fp32 | bf16 | fp8 */
     KILN_KEY_THREADS,             /* compute threads on the CPU; 0 = all cores */
+    KILN_KEY_LORA_MODE,           /* auto | merged | beside */
     KILN_KEY_NUMA,                /* auto | off */
     KILN_KEY_ENGINE,              /* pipeline | testcard | random */
     KILN_KEY_BATCH_MAX,           /* jobs of one assignment */

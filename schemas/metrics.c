@@ -21,6 +21,7 @@ static const char *const store_ways[] = {"put", "get", "head", "delete", "list",
 static const char *const intake_results[] = {"inserted", "duplicate", "refused", NULL};
 static const char *const rules[] = {"overdue", "stay", "open", "join", NULL};
 static const char *const switch_kinds[] = {"resident", "warm", "cold", NULL};
+static const char *const lora_sources[] = {"ready", "read", NULL};
 static const char *const causes[] = {"crashed", "unbegun", "missing", "unsent", "taken_back", NULL};
 static const char *const ends[] = {"done", "failed", "returned", "cancelled", "dropped", NULL};
 static const char *const stages[] = {"wait",   "text",   "denoise", "decode",
@@ -85,6 +86,10 @@ const struct kiln_metric_row kiln_metric_rows[KILN_METRIC_COUNT] = {
                                    KILN_METRIC_OF_WORKER, "stage", stages, stretches},
     [KILN_METRIC_BATCHES] = {"kiln_worker_batches_total", "Batches that this worker has drawn.",
                              KILN_METRIC_OF_WORKER, NULL, NULL, NULL},
+    [KILN_METRIC_LORA_SETS] = {"kiln_worker_lora_sets_total",
+                               "LoRA sets put in place: ready in memory, or read while the device "
+                               "waited.",
+                               KILN_METRIC_OF_WORKER, "from", lora_sources, NULL},
 };
 
 static struct {

@@ -140,6 +140,11 @@ static int run_call(struct compute *compute, const struct kiln_holding *holding,
     call->started_ms = kiln_monotonic_ms();
     kiln_board_draw(&compute->worker->board);
     int code = engine->run(engine, &batch, call->outputs, &call->times, err);
+    if (code == 0 && call->times.lora_from != DIFFUSIONZ_LORA_KEPT)
+        kiln_metric_add(KILN_METRIC_LORA_SETS,
+                        call->times.lora_from == DIFFUSIONZ_LORA_READY ? KILN_LORA_WAS_READY
+                                                                       : KILN_LORA_WAS_READ,
+                        1);
     kiln_board_drawn(&compute->worker->board, code == 0 ? call->times.lora_ms : 0,
                      code == 0 ? call->times.device_ms : 0);
     return code;

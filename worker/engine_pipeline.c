@@ -88,6 +88,10 @@ int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_engi
         code = kiln_dtype_parse(kiln_config_text(config, KILN_KEY_DTYPE), &options.dtype, err);
     if (code != 0)
         return code;
+    const char *way = kiln_config_text(config, KILN_KEY_LORA_MODE);
+    options.lora_way = strcmp(way, "merged") == 0   ? DIFFUSIONZ_LORA_MERGED
+                       : strcmp(way, "beside") == 0 ? DIFFUSIONZ_LORA_BESIDE
+                                                    : DIFFUSIONZ_LORA_AUTO;
     struct pipeline *self = calloc(1, sizeof *self);
     if (!self)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the engine");

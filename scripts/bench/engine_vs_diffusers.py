@@ -25,7 +25,8 @@ import time
 
 class Options(ctypes.Structure):
     _fields_ = [("model_path", ctypes.c_char_p), ("device_id", ctypes.c_int32),
-                ("dtype", ctypes.c_int32), ("threads", ctypes.c_int32)]
+                ("dtype", ctypes.c_int32), ("threads", ctypes.c_int32),
+                ("lora_way", ctypes.c_int32)]
 
 
 class Item(ctypes.Structure):
@@ -51,7 +52,9 @@ class Output(ctypes.Structure):
 
 
 class Times(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_double) for name in ("lora", "text", "denoise", "decode")]
+    _fields_ = [(name, ctypes.c_double)
+                for name in ("lora", "text", "denoise", "decode", "device")]
+    _fields_ += [("lora_from", ctypes.c_int32)]
 
 
 def prompt_of(i):
