@@ -14,6 +14,7 @@
 
 #include "scheduler/cli/agree.h"
 #include "scheduler/cli/crew.h"
+#include "scheduler/cli/devices.h"
 #include "scheduler/cli/duration.h"
 #include "scheduler/cli/near.h"
 #include "scheduler/cli/units.h"
@@ -127,23 +128,14 @@ static int want_device(struct edit *edit, struct kiln_crew_plan *plan, const cha
 /* --device cpu,cuda:0 with --workers N going round them. */
 static int want_devices(struct edit *edit, struct kiln_crew_plan *plan, struct kiln_error *err)
 {
-    char devices[KILN_STACK_DEVICES_MAX][32];
-    int count = 0;
-    for (const char *at = kiln_config_text(edit->cli->config, KILN_KEY_DEVICE); at;) {
-        size_t len = strcspn(at, ",");
-        unsigned number;
-        int end = 0;
-        char *device = devices[count++];
-        snprintf(device, sizeof devices[0], "%.*s", (int)(len < 31 ? len : 31), at);
-        bool cuda = sscanf(device, "cuda:%u%n", &number, &end) == 1 && device[end] == '\0';
-        if (!cuda && strcmp(device, "cpu") != 0)
-            return kiln_fail(err, KILN_CONFIG, "device '%s' is neither cpu nor cuda:N", device);
-        at = at[len] && count < KILN_STACK_DEVICES_MAX ? at + len + 1 : NULL;
-    }
-    long workers = edit->workers ? edit->workers : count;
-    int rc = 0;
+    struct kiln_devices devices;
+    int rc = kiln_devices_read(kiln_config_text(edit->cli->config, KILN_KEY_DEVICE), &devices, err);
+    if (rc)
+        return rc;
+    long workers = edit->workers ? edit->workers : devices.count;
     for (int i = 0; i < workers && rc == 0; i++)
-        rc = want_device(edit, plan, devices[i % count], (unsigned)(i / count), err);
+        rc = want_device(edit, plan, devices.at[i % devices.count], (unsigned)(i / devices.count),
+                         err);
     return rc;
 }
 
