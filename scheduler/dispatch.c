@@ -1,4 +1,8 @@
-/* dispatch.c - a pick of the policy becomes an assignment: first in the ledger, then on the bus. */
+/* dispatch.c - picks of the policy become assignments: first in the ledger, then on the bus.
+ *
+ * Several at a time: the ledger waits for the disk once for a round, not once for each.  None is
+ * told to its worker before the disk has them all.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +12,15 @@
 #include "storage/backoff.h"
 
 #define PICKS_A_STEP 64
+#define PICKS_A_ROUND 16
+
+struct round {
+    struct kiln_policy_pick picks[PICKS_A_ROUND];
+    struct kiln_handout handouts[PICKS_A_ROUND];
+    char ids[PICKS_A_ROUND][KILN_WIRE_ID_MAX + 1];
+    size_t count;
+    bool bus_away;
+};
 
 static void release_jobs(struct kiln_job *jobs, size_t count)
 {
@@ -101,38 +114,80 @@ static int look_again(struct kiln_leader *leader, const struct kiln_policy_pick 
     return rc;
 }
 
-static int assign(struct kiln_leader *leader, const struct kiln_policy_pick *pick, int64_t now_ms,
-                  bool *ret_bus_away, struct kiln_error *err)
+static void note(const struct kiln_policy_pick *pick, const struct kiln_handout *handout)
 {
-    struct kiln_job jobs[KILN_ASSIGN_MAX];
-    size_t count = 0;
-    char id[KILN_WIRE_ID_MAX + 1];
+    kiln_metric_add(KILN_METRIC_ASSIGNMENTS, pick->rule, 1);
+    kiln_metric_add(KILN_METRIC_SWITCHES, pick->load, 1);
+    kiln_metric_observe(KILN_METRIC_ASSIGNMENT_JOBS, 0, (double)handout->given);
+    kiln_log(KILN_LOG_DEBUG, "assigned", kiln_f("assignment", "%s", handout->assignment),
+             kiln_f("worker", "%s", pick->worker), kiln_f("jobs", "%zu", handout->given),
+             kiln_f("rule", "%s", kiln_policy_rule_name(pick->rule)),
+             kiln_f("expected_s", "%.3f", pick->compute_s + pick->switch_s));
+}
+
+/* What the ledger has given goes to its worker.  Once the bus is away it is not tried again. */
+static int tell(struct kiln_leader *leader, struct round *round, size_t at, int64_t now_ms,
+                struct kiln_error *err)
+{
+    const struct kiln_policy_pick *pick = &round->picks[at];
+    const struct kiln_handout *handout = &round->handouts[at];
     struct kiln_error bus_err;
-    memset(jobs, 0, sizeof(jobs));
-    snprintf(id, sizeof(id), "%s-%llu", leader->session, (unsigned long long)pick->tag);
-    int rc = kiln_ledger_assign(leader->ledger, pick->worker, id, pick->ids, pick->count, jobs,
-                                &count, err);
-    if (rc)
-        return rc;
-    if (count == 0) {
+    int rc = 0;
+    if (handout->given == 0) {
         kiln_policy_release(leader->policy, pick->worker, pick->tag);
-    } else if (send(leader, pick->worker, id, jobs, count, &bus_err)) {
+    } else if (round->bus_away) {
+        rc = take_back(leader, pick, handout->jobs, handout->given, err);
+    } else if (send(leader, pick->worker, handout->assignment, handout->jobs, handout->given,
+                    &bus_err)) {
         kiln_log(KILN_LOG_WARNING, "assignment_unsent", kiln_f("error", "%s", bus_err.text));
-        *ret_bus_away = true;
-        rc = take_back(leader, pick, jobs, count, err);
+        round->bus_away = true;
+        rc = take_back(leader, pick, handout->jobs, handout->given, err);
     } else {
-        remember(leader, pick, id, jobs, count, now_ms);
-        kiln_metric_add(KILN_METRIC_ASSIGNMENTS, pick->rule, 1);
-        kiln_metric_add(KILN_METRIC_SWITCHES, pick->load, 1);
-        kiln_metric_observe(KILN_METRIC_ASSIGNMENT_JOBS, 0, (double)count);
-        kiln_log(KILN_LOG_DEBUG, "assigned", kiln_f("assignment", "%s", id),
-                 kiln_f("worker", "%s", pick->worker), kiln_f("jobs", "%zu", count),
-                 kiln_f("rule", "%s", kiln_policy_rule_name(pick->rule)),
-                 kiln_f("expected_s", "%.3f", pick->compute_s + pick->switch_s));
+        remember(leader, pick, handout->assignment, handout->jobs, handout->given, now_ms);
+        note(pick, handout);
     }
-    if (rc == 0 && count < pick->count)
-        rc = look_again(leader, pick, jobs, count, err);
-    release_jobs(jobs, count);
+    if (rc == 0 && handout->given < pick->count)
+        rc = look_again(leader, pick, handout->jobs, handout->given, err);
+    return rc;
+}
+
+/* A few decisions, with room for the records of their jobs. */
+static int pick_some(struct kiln_leader *leader, struct round *round, int64_t now_ms,
+                     struct kiln_job **ret_jobs, struct kiln_error *err)
+{
+    size_t jobs = 0;
+    *round = (struct round){0};
+    *ret_jobs = NULL;
+    while (round->count < PICKS_A_ROUND &&
+           kiln_policy_pick(leader->policy, now_ms, &round->picks[round->count]))
+        jobs += round->picks[round->count++].count;
+    struct kiln_job *records = jobs ? calloc(jobs, sizeof *records) : NULL;
+    if (jobs && !records)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for assignments");
+    *ret_jobs = records;
+    for (size_t i = 0; i < round->count; i++) {
+        const struct kiln_policy_pick *pick = &round->picks[i];
+        snprintf(round->ids[i], sizeof round->ids[i], "%s-%llu", leader->session,
+                 (unsigned long long)pick->tag);
+        round->handouts[i] = (struct kiln_handout){.worker = pick->worker,
+                                                   .assignment = round->ids[i],
+                                                   .ids = pick->ids,
+                                                   .count = pick->count,
+                                                   .jobs = records};
+        records += pick->count;
+    }
+    return 0;
+}
+
+static int hand_out(struct kiln_leader *leader, struct round *round, int64_t now_ms,
+                    struct kiln_error *err)
+{
+    int rc = kiln_ledger_assign_many(leader->ledger, round->handouts, round->count, err);
+    for (size_t i = 0; i < round->count; i++) {
+        if (rc == 0)
+            rc = tell(leader, round, i, now_ms, err);
+        release_jobs(round->handouts[i].jobs, round->handouts[i].given);
+    }
     return rc;
 }
 
@@ -182,15 +237,18 @@ static int take_back_ahead(struct kiln_leader *leader, int64_t now_ms, struct ki
 /* --- a step ---------------------------------------------------------------------------------- */
 int kiln_dispatch(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
 {
-    struct kiln_policy_pick pick;
-    bool bus_away = false;
-    for (int i = 0; i < PICKS_A_STEP && !bus_away; i++) {
-        if (!kiln_policy_pick(leader->policy, now_ms, &pick))
-            return take_back_ahead(leader, now_ms, err);
-        int rc = assign(leader, &pick, now_ms, &bus_away, err);
+    struct round round = {0};
+    struct kiln_job *jobs;
+    for (size_t given = 0; given < PICKS_A_STEP && !round.bus_away; given += round.count) {
+        int rc = pick_some(leader, &round, now_ms, &jobs, err);
+        if (rc == 0)
+            rc = hand_out(leader, &round, now_ms, err);
+        free(jobs);
         if (rc)
             return rc;
+        if (round.count == 0)
+            return take_back_ahead(leader, now_ms, err);
     }
-    leader->busy = !bus_away;
+    leader->busy = !round.bus_away;
     return 0;
 }

@@ -86,6 +86,19 @@ int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const cha
                        const uint64_t *ids, size_t count, struct kiln_job *jobs, size_t *ret_count,
                        struct kiln_error *err) KILN_MUST_CHECK;
 
+/* The same for several assignments, each still its own transaction, with one flush of the server's
+ * log for all: what lies on the disk before any of them is told to a worker.  After an error any
+ * number of them may be in, and no record is filled. */
+struct kiln_handout {
+    const char *worker, *assignment;
+    const uint64_t *ids;
+    size_t count;
+    struct kiln_job *jobs; /* [count] */
+    size_t given;          /* records that were filled */
+};
+int kiln_ledger_assign_many(struct kiln_ledger *ledger, struct kiln_handout *handouts, size_t count,
+                            struct kiln_error *err) KILN_MUST_CHECK;
+
 struct kiln_held {
     uint64_t id;
     uint32_t attempt, crashes;

@@ -127,8 +127,6 @@ int kiln_ledger_commit(struct kiln_ledger *ledger, const struct kiln_commit *com
 static int commit_page(struct kiln_ledger *ledger, const struct kiln_commit *commits, size_t count,
                        bool *ret_ours, struct kiln_error *err)
 {
-    static const struct kiln_statement flush = {
-        "commit_flush", "SELECT pg_logical_emit_message(true, 'kiln', 'flush')"};
     PGresult *rows[PIPELINE_MAX];
     struct kiln_params *params = calloc(count, sizeof *params);
     if (!params)
@@ -138,7 +136,7 @@ static int commit_page(struct kiln_ledger *ledger, const struct kiln_commit *com
         rc = bind_commit(&params[i], &commits[i], "off", err);
     if (rc == 0)
         rc = kiln_ledger_run_many(ledger, kiln_move_statement(KILN_MOVE_COMMIT), params, count,
-                                  &flush, rows, err);
+                                  &kiln_flush_statement, rows, err);
     for (size_t i = 0; i < count; i++)
         kiln_params_release(&params[i]);
     free(params);

@@ -43,7 +43,8 @@
 
 /* $3 ids, $4 worker, $5 assignment.  Rows that someone else has locked are about to change: they
  * are left out.  The answer includes jobs that hold this assignment already, from an earlier run of
- * the same call whose answer was lost. */
+ * the same call whose answer was lost.  $6 may say how the transaction is flushed; NULL leaves that
+ * to the server. */
 #define ASSIGN_SQL                                                                                 \
     "WITH locked AS ("                                                                             \
     "  SELECT id, state AS was FROM job"                                                           \
@@ -59,7 +60,10 @@
     "  SELECT pool, $5, $4, array_agg(id ORDER BY id) FROM moved GROUP BY pool"                    \
     "  ON CONFLICT (pool, id) DO UPDATE SET at = excluded.at, jobs ="                              \
     "    ARRAY(SELECT id FROM unnest(a.jobs || excluded.jobs) g (id) GROUP BY id ORDER BY id)"     \
-    ") SELECT " KILN_JOB_COLUMNS " FROM moved j JOIN batch b ON b.id = j.batch_id "                \
+    "), told AS ("                                                                                 \
+    "  SELECT set_config('synchronous_commit', coalesce($6,"                                       \
+    "    current_setting('synchronous_commit')), true) AS set"                                     \
+    ") SELECT " KILN_JOB_COLUMNS " FROM moved j JOIN batch b ON b.id = j.batch_id, told "          \
     "UNION ALL SELECT " KILN_JOB_COLUMNS " FROM job j JOIN batch b ON b.id = j.batch_id "          \
     "WHERE j.id = ANY ($3) AND j.state = $2 AND j.assignment = $5"
 
@@ -247,6 +251,9 @@ int kiln_move_begin(enum kiln_move move, struct kiln_params *params, struct kiln
         kiln_bind_i64(params, row->otherwise);
     return 0;
 }
+
+const struct kiln_statement kiln_flush_statement = {
+    "flush", "SELECT pg_logical_emit_message(true, 'kiln', 'flush')"};
 
 const struct kiln_statement *kiln_move_statement(enum kiln_move move)
 {

@@ -22,7 +22,10 @@ int kiln_move_begin(enum kiln_move move, struct kiln_params *params,
                     struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_move_run(struct kiln_ledger *ledger, enum kiln_move move, struct kiln_params *params,
                   PGresult **ret, struct kiln_error *err) KILN_MUST_CHECK;
-/* For kiln_ledger_run_many. */
+/* For kiln_ledger_run_many: a move whose transactions do not wait for the disk ("off" as the way of
+ * its flush), and the last statement, which writes a mark into the server's log and waits: that
+ * covers all that was written before it. */
 const struct kiln_statement *kiln_move_statement(enum kiln_move move);
+extern const struct kiln_statement kiln_flush_statement;
 
 #endif

@@ -4,7 +4,8 @@
 
 #include "storage/ledger_move.h"
 
-#define PAGE 5000 /* jobs of a batch that one cancel or retry statement moves */
+#define HANDOUTS_MAX 16 /* assignments in one round trip */
+#define PAGE 5000       /* jobs of a batch that one cancel or retry statement moves */
 
 int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t after_id,
                         uint32_t max, kiln_ledger_each_waiting *each, void *arg,
@@ -115,22 +116,82 @@ static int read_jobs(const PGresult *rows, struct kiln_job *jobs, size_t size, s
     return rc;
 }
 
+/* flush: NULL, or "off" where a later transaction of the pipeline flushes for all. */
+static int bind_assign(struct kiln_params *params, const struct kiln_handout *handout,
+                       const char *flush, struct kiln_error *err)
+{
+    int rc = kiln_move_begin(KILN_MOVE_ASSIGN, params, err);
+    bind_ids(params, handout->ids, handout->count);
+    kiln_bind_text(params, handout->worker);
+    kiln_bind_text(params, handout->assignment);
+    kiln_bind_text(params, flush);
+    return rc;
+}
+
 int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const char *assignment,
                        const uint64_t *ids, size_t count, struct kiln_job *jobs, size_t *ret_count,
                        struct kiln_error *err)
 {
+    struct kiln_handout handout = {worker, assignment, ids, count, jobs, 0};
     struct kiln_params params = {0};
     PGresult *rows = NULL;
-    int rc = kiln_move_begin(KILN_MOVE_ASSIGN, &params, err);
-    bind_ids(&params, ids, count);
-    kiln_bind_text(&params, worker);
-    kiln_bind_text(&params, assignment);
+    int rc = bind_assign(&params, &handout, NULL, err);
     if (rc == 0)
         rc = kiln_move_run(ledger, KILN_MOVE_ASSIGN, &params, &rows, err);
     if (rc == 0)
         rc = read_jobs(rows, jobs, count, ret_count, err);
     PQclear(rows);
     kiln_params_release(&params);
+    return rc;
+}
+
+static int assign_page(struct kiln_ledger *ledger, struct kiln_handout *handouts, size_t count,
+                       struct kiln_error *err)
+{
+    PGresult *rows[HANDOUTS_MAX];
+    struct kiln_params params[HANDOUTS_MAX];
+    memset(params, 0, sizeof params);
+    int rc = 0;
+    for (size_t i = 0; i < count && rc == 0; i++)
+        rc = bind_assign(&params[i], &handouts[i], "off", err);
+    bool bound = rc == 0;
+    if (bound)
+        rc = kiln_ledger_run_many(ledger, kiln_move_statement(KILN_MOVE_ASSIGN), params, count,
+                                  &kiln_flush_statement, rows, err);
+    bool answered = bound && rc == 0;
+    for (size_t i = 0; i < count; i++) {
+        if (rc == 0)
+            rc = read_jobs(rows[i], handouts[i].jobs, handouts[i].count, &handouts[i].given, err);
+        if (answered)
+            PQclear(rows[i]);
+        kiln_params_release(&params[i]);
+    }
+    return rc;
+}
+
+static void release_handouts(struct kiln_handout *handouts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        while (handouts[i].given > 0)
+            kiln_job_release(&handouts[i].jobs[--handouts[i].given]);
+}
+
+int kiln_ledger_assign_many(struct kiln_ledger *ledger, struct kiln_handout *handouts, size_t count,
+                            struct kiln_error *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < count; i++)
+        handouts[i].given = 0;
+    for (size_t at = 0; at < count && rc == 0;) {
+        struct kiln_handout *one = &handouts[at];
+        size_t n = count - at < HANDOUTS_MAX ? count - at : HANDOUTS_MAX;
+        rc = n == 1 ? kiln_ledger_assign(ledger, one->worker, one->assignment, one->ids, one->count,
+                                         one->jobs, &one->given, err)
+                    : assign_page(ledger, one, n, err);
+        at += n;
+    }
+    if (rc)
+        release_handouts(handouts, count);
     return rc;
 }
 

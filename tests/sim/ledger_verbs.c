@@ -267,6 +267,42 @@ int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const cha
     return rc;
 }
 
+struct handing {
+    struct kiln_handout *handouts;
+    size_t count, upto; /* so many are carried out */
+};
+
+static void assign_many(void *arg)
+{
+    struct handing *handing = arg;
+    for (size_t i = 0; i < handing->upto; i++) {
+        struct kiln_handout *of = &handing->handouts[i];
+        struct assigning one = {of->worker, of->assignment, of->ids,
+                                of->count,  of->given,      of->jobs};
+        assign(&one);
+        of->given = one.given;
+    }
+}
+
+int kiln_ledger_assign_many(struct kiln_ledger *ledger, struct kiln_handout *handouts, size_t count,
+                            struct kiln_error *err)
+{
+    struct handing handing = {handouts, count, count};
+    for (size_t i = 0; i < count; i++)
+        handouts[i].given = 0;
+    if (count > 1 && sim_chance(sim_fleet.cut_pipeline))
+        handing.upto = sim_below((uint32_t)count);
+    int rc = sim_ledger_run(ledger, assign_many, &handing, err);
+    if (rc == 0 && handing.upto < count) {
+        sim_ledger_drop(ledger);
+        rc = kiln_fail(err, KILN_UNAVAILABLE, "Postgres: the connection was lost");
+    }
+    for (size_t i = 0; rc && i < count; i++)
+        while (handouts[i].given > 0)
+            kiln_job_release(&handouts[i].jobs[--handouts[i].given]);
+    return rc;
+}
+
 struct returning {
     const struct kiln_ledger *ledger;
     const struct kiln_return *returns;

@@ -207,7 +207,13 @@ static void assign(uint32_t b)
         }
     names += below(3) > 0; /* else the same statement once more */
     snprintf(assignment, sizeof assignment, "a%u", names);
-    ok(kiln_ledger_assign(rig.ledger, "w0", assignment, real, count, jobs, &given, &rig.err));
+    struct kiln_handout twice[2] = {{"w0", assignment, real, count, jobs, 0},
+                                    {"w1", "late", real, 0, NULL, 0}};
+    if (names % 2)
+        ok(kiln_ledger_assign(rig.ledger, "w0", assignment, real, count, jobs, &given, &rig.err));
+    else
+        ok(kiln_ledger_assign_many(rig.ledger, twice, 2, &rig.err));
+    given += twice[0].given;
     assert_int_equal(given, sim_tables_assign(&run.tables, "w0", assignment, mine, count,
                                               kiln_clock_ms(), rows));
     kiln_rig_release(jobs, given);

@@ -137,6 +137,45 @@ static void an_assignment_may_be_repeated(void **state)
     kiln_rig_release(jobs, count);
 }
 
+/* More than fit into one round trip; the last two want jobs that others have. */
+static void many_assignments_are_made_at_once(void **state)
+{
+    enum { ALL = 20 };
+    (void)state;
+    struct kiln_rig_found ids = {0};
+    struct kiln_handout handouts[ALL];
+    struct kiln_job jobs[ALL][2];
+    char names[ALL][16];
+    uint64_t before = (uint64_t)kiln_test_count(rig.stack, "SELECT max(id) FROM job");
+    kiln_test_insert(rig.ledger, "handed", 2 * (ALL - 2) + 1);
+    kiln_test_ok(kiln_ledger_waiting(rig.ledger, "p", before, 64, kiln_rig_collect, &ids, &rig.err),
+                 rig.err);
+    for (size_t i = 0; i < ALL; i++) {
+        snprintf(names[i], sizeof names[i], "handed-%zu", i);
+        size_t at = i < ALL - 1 ? 2 * i : 0;
+        handouts[i] = (struct kiln_handout){.worker = i % 2 ? "w1" : "w0",
+                                            .assignment = names[i],
+                                            .ids = &ids.at[at],
+                                            .count = i == ALL - 2 ? 1 : 2,
+                                            .jobs = jobs[i]};
+    }
+    kiln_test_ok(kiln_ledger_assign_many(rig.ledger, handouts, ALL, &rig.err), rig.err);
+    for (size_t i = 0; i < ALL; i++) {
+        assert_int_equal(handouts[i].given, i == ALL - 1 ? 0 : handouts[i].count);
+        for (size_t k = 0; k < handouts[i].given; k++)
+            assert_int_equal(jobs[i][k].attempt, 1);
+        kiln_rig_release(jobs[i], handouts[i].given);
+    }
+    assert_int_equal(kiln_test_count(rig.stack,
+                                     "SELECT count(*) FROM job WHERE state = 1 AND"
+                                     " assignment LIKE 'handed-%' AND attempt = 1 AND worker ="
+                                     " 'w' || substr(assignment, 8)::int % 2"),
+                     2 * (ALL - 2) + 1);
+    assert_int_equal(
+        kiln_test_count(rig.stack, "SELECT count(*) FROM assignment WHERE id LIKE 'handed-%'"),
+        ALL - 1);
+}
+
 static void two_schedulers_never_assign_one_job_twice(void **state)
 {
     (void)state;
@@ -328,6 +367,7 @@ int main(void)
         cmocka_unit_test(many_pictures_are_committed_at_once),
         cmocka_unit_test(a_cancelled_job_is_not_committed),
         cmocka_unit_test(an_assignment_may_be_repeated),
+        cmocka_unit_test(many_assignments_are_made_at_once),
         cmocka_unit_test(two_schedulers_never_assign_one_job_twice),
         cmocka_unit_test(waiting_jobs_are_paged_and_held_ones_listed),
         cmocka_unit_test(a_long_result_is_walked_row_by_row),
