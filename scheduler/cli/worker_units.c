@@ -10,6 +10,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "scheduler/cli/devices.h"
 #include "scheduler/cli/near.h"
 #include "scheduler/cli/programs.h"
 #include "scheduler/cli/units.h"
@@ -67,20 +68,19 @@ static int choose_named(struct choice *choice, const struct kiln_args *args, str
 }
 
 /* One a GPU of --device, or of the setting. */
-static int choose_devices(struct choice *choice, const char *devices, struct kiln_error *err)
+static int choose_devices(struct choice *choice, const char *text, struct kiln_error *err)
 {
-    int rc = 0;
-    for (const char *at = devices; at && rc == 0;
-         at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-        char device[32], instance[KILN_INSTANCE_MAX];
-        snprintf(device, sizeof device, "%.*s", (int)strcspn(at, ","), at);
-        rc = strncmp(device, "cuda:", 5) == 0 && kiln_unit_instance(device, instance)
+    struct kiln_devices devices = {.count = 0};
+    int rc = kiln_devices_read(text, &devices, err);
+    for (int i = 0; i < devices.count && rc == 0; i++) {
+        char instance[KILN_INSTANCE_MAX];
+        rc = kiln_unit_instance(devices.at[i], instance)
                  ? choose(choice, instance, err)
                  : kiln_fail(err, KILN_CONFIG,
                              "device '%s': systemd has one worker a GPU, cuda:N; `systemctl edit "
                              "kiln-worker@0` with Environment=KILN_DEVICE=cpu makes one of the "
                              "CPU, `kiln worker start 0` starts it",
-                             device);
+                             devices.at[i]);
     }
     return rc;
 }

@@ -44,7 +44,9 @@ ok kiln worker ls
 says 'systemd runs no kiln-worker@ here'
 fails 78 kiln worker start --device cpu
 says 'systemd has one worker a GPU'
-fails 64 kiln worker start --device cuda:0 --workers 2
+fails 69 kiln worker start --device cuda:77
+says 'cuda:77: this machine has '
+fails 64 kiln worker start 0 --workers 2
 says 'systemctl edit'
 fails 64 kiln worker stop
 fails 64 kiln worker stop --all
@@ -52,7 +54,7 @@ fails 66 kiln worker start nobody
 fails 66 kiln worker logs ../etc
 
 # --- started: ready when the unit is, drawing under the name of the unit
-ok kiln worker start --device cuda:0,cuda:1
+ok kiln worker start 0 gpu1
 says "${name}0 .*runs"
 until_ls "[d[n]['state'] for n in '01'] == ['running'] * 2 and d['0']['pid'] > 0 and d['0']['device'] == 'cpu' and d['0']['wanted'] and d['0']['since'][:2] == '20'"
 ok kiln workers --json
