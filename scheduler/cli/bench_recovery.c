@@ -1,7 +1,8 @@
 /* bench_recovery.c - how long the queue stands still when a part of it is lost.
  *
  * restart:  N jobs wait in the ledger; a scheduler is started; until its first assignment, and
- * until it has read them all. recovery: two real workers (test card), all settings at their
+ * until it has read them all; then what it holds, and how long commands take that look at such a
+ * queue (bench_asks.h).  recovery: two real workers (test card), all settings at their
  * defaults.  One is killed (kill -9) in the middle of a job; until the ledger has given the job to
  * the other, and until it is done there.
  */
@@ -10,11 +11,13 @@
 #include <string.h>
 
 #include "scheduler/cli/bench.h"
+#include "scheduler/cli/bench_asks.h"
 #include "scheduler/cli/bench_fleet.h"
 #include "storage/ledger.h"
 #include "storage/ledger_read.h"
 
 #define LIMIT_S 120.0
+#define BATCH "restart"
 #define POLL_S 0.005
 #define IN_STEP_S 0.5 /* after an assignment the worker is surely in the job's first second */
 
@@ -61,9 +64,9 @@ static int fill(struct kiln_bench *bench, struct kiln_error *err)
     if (rc == 0)
         rc = kiln_bench_lines(bench, KILN_BENCH_MIXED, bench->jobs, err);
     if (rc == 0)
-        rc = kiln_bench_send(bench, "restart", bench->jobs, &sending, &cpu_s, err);
+        rc = kiln_bench_send(bench, BATCH, bench->jobs, &sending, &cpu_s, err);
     if (rc == 0)
-        rc = kiln_bench_wait(bench, "restart", (uint64_t)bench->jobs, false, NULL, NULL, err);
+        rc = kiln_bench_wait(bench, BATCH, (uint64_t)bench->jobs, false, NULL, NULL, err);
     pid_t scheduler = kiln_stack_find_scheduler(&bench->stack);
     if (rc == 0 && !kiln_process_stop(&bench->stack, "scheduler", scheduler, SIGTERM, 30))
         rc = kiln_fail(err, KILN_TIMEOUT, "the scheduler did not end within 30 s");
@@ -81,10 +84,28 @@ static double wait_loaded(const struct kiln_bench *bench)
     return seconds;
 }
 
+static int print_restart(const struct kiln_bench *bench, double first_s, double all_s,
+                         const struct kiln_bench_asks *asks, struct kiln_error *err)
+{
+    if (bench->cli->json)
+        return kiln_print_json(bench->cli,
+                               json_pack("{s:s, s:I, s:f, s:f, s:o}", "bench", "restart", "jobs",
+                                         (json_int_t)bench->jobs, "first_assignment_s", first_s,
+                                         "loaded_s", all_s, "then", kiln_bench_asks_json(asks)))
+                   ? kiln_fail(err, KILN_IO, "write to stdout")
+                   : 0;
+    printf("%-16s %10.2f s    from the start of kiln-scheduler to its first assignment, %ld jobs "
+           "waiting\n%-16s %10.2f s    from leading to the last of them read\n",
+           "restart", first_s, bench->jobs, "", all_s);
+    kiln_bench_asks_print(asks);
+    return 0;
+}
+
 int kiln_bench_restart(struct kiln_bench *bench, struct kiln_error *err)
 {
     pid_t fleet;
     struct kiln_error end;
+    struct kiln_bench_asks asks;
     int rc = fill(bench, err);
     if (rc == 0)
         rc = kiln_bench_fleet_start(bench->own.config, 4, &fleet, err);
@@ -103,17 +124,9 @@ int kiln_bench_restart(struct kiln_bench *bench, struct kiln_error *err)
     int stopped = kiln_bench_fleet_stop(fleet, rc ? &end : err);
     if (rc || stopped)
         return rc ? rc : stopped;
-    if (bench->cli->json)
-        return kiln_print_json(bench->cli,
-                               json_pack("{s:s, s:I, s:f, s:f}", "bench", "restart", "jobs",
-                                         (json_int_t)bench->jobs, "first_assignment_s", first_s,
-                                         "loaded_s", all_s))
-                   ? kiln_fail(err, KILN_IO, "write to stdout")
-                   : 0;
-    printf("%-16s %10.2f s    from the start of kiln-scheduler to its first assignment, %ld jobs "
-           "waiting\n%-16s %10.2f s    from leading to the last of them read\n",
-           "restart", first_s, bench->jobs, "", all_s);
-    return 0;
+    /* A job from the end of the queue: nobody has taken it. */
+    rc = kiln_bench_ask(bench, BATCH, (uint64_t)bench->jobs, &asks, err);
+    return rc ? rc : print_restart(bench, first_s, all_s, &asks, err);
 }
 
 /* --- recovery --------------------------------------------------------------------------------- */
