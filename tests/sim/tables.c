@@ -233,6 +233,24 @@ size_t sim_tables_held(struct sim_tables *tables, const char *pool, struct kiln_
     return count;
 }
 
+/* Keys of the batch that were refused and whose job has not come in since, each once. */
+static uint64_t still_out(const struct sim_tables *tables, const struct sim_batch *batch)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < tables->refusal_count; i++) {
+        const struct sim_refusal *at = &tables->refusals[i];
+        bool out = at->batch_id == batch->id;
+        for (size_t k = 0; k < i && out; k++)
+            out = tables->refusals[k].batch_id != at->batch_id ||
+                  strcmp(tables->refusals[k].key, at->key) != 0;
+        for (size_t k = 0; k < tables->row_count && out; k++)
+            out = !tables->rows[k] || tables->rows[k]->job.batch_id != at->batch_id ||
+                  strcmp(tables->rows[k]->key, at->key) != 0;
+        count += out;
+    }
+    return count;
+}
+
 void sim_tables_progress(struct sim_tables *tables, const struct sim_batch *batch,
                          struct kiln_progress *ret)
 {
@@ -256,6 +274,9 @@ void sim_tables_progress(struct sim_tables *tables, const struct sim_batch *batc
              (!call->open && call->accepted + call->duplicate + call->refused >= call->announced));
     }
     ret->whole = ret->whole && any;
+    if (ret->refused > 0 && ret->whole &&
+        ret->jobs.at[KILN_JOB_QUEUED] + ret->jobs.at[KILN_JOB_ASSIGNED] == 0)
+        ret->refused = still_out(tables, batch);
 }
 
 void sim_tables_release(struct sim_tables *tables)

@@ -209,7 +209,7 @@ static void assign(uint32_t b)
     snprintf(assignment, sizeof assignment, "a%u", names);
     struct kiln_handout twice[2] = {{"w0", assignment, real, count, jobs, 0},
                                     {"w1", "late", real, 0, NULL, 0}};
-    if (names % 2)
+    if (below(2))
         ok(kiln_ledger_assign(rig.ledger, "w0", assignment, real, count, jobs, &given, &rig.err));
     else
         ok(kiln_ledger_assign_many(rig.ledger, twice, 2, &rig.err));
