@@ -35,6 +35,7 @@ struct kiln_bench_run {
     long jobs;
     double seconds;
     struct kiln_bench_cpu cpu;
+    double idle; /* of the worker's device, while the queue was full; negative: not seen */
 };
 
 /* Writes the lines of the run's load into bench->file. */

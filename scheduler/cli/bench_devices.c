@@ -16,11 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "storage/bus.h"
 #include "storage/ledger.h"
 #include "storage/ledger_read.h"
 
-#define LOOK_S 0.1   /* between looks at the beats */
 #define WORDS_MAX 16 /* sizes, or LoRA sets */
 #define AHEAD 2      /* assignments in a worker's hands: one running, one ahead */
 
@@ -156,40 +154,6 @@ static int warm_up(struct fleet *fleet, long devices, struct kiln_error *err)
     return rc;
 }
 
-/* --- looking on ------------------------------------------------------------------------------- */
-
-struct watch {
-    struct kiln_bus *bus;
-    const char *pool;
-    struct kiln_bench_idle idle;
-    uint64_t jobs, in_hands; /* all; what the workers may have been given and not done */
-    bool full;
-    double next_s;
-};
-
-static int see_beat(void *arg, const char *worker, const char *text, size_t len)
-{
-    struct watch *watch = arg;
-    struct kiln_beat beat;
-    (void)worker;
-    if (kiln_beat_decode(text, len, &beat, NULL) == 0)
-        kiln_bench_idle_see(&watch->idle, &beat, watch->full);
-    return 0;
-}
-
-/* A bus that does not answer for once costs a sample. */
-static void look(void *arg, uint64_t done)
-{
-    struct watch *watch = arg;
-    struct kiln_error err;
-    if (kiln_now_s() < watch->next_s)
-        return;
-    watch->next_s = kiln_now_s() + LOOK_S;
-    watch->full = done + watch->in_hands < watch->jobs;
-    int code = kiln_bus_beats(watch->bus, watch->pool, see_beat, watch, &err);
-    (void)code;
-}
-
 /* --- times of the jobs ------------------------------------------------------------------------ */
 
 struct times {
@@ -246,22 +210,17 @@ static int read_times(struct fleet *fleet, const char *batch, struct kiln_bench_
 static int draw(struct fleet *fleet, const char *batch, struct kiln_bench_row *row,
                 struct kiln_error *err)
 {
-    struct watch *watch = calloc(1, sizeof *watch);
-    if (!watch)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a bench");
-    watch->pool = kiln_pool(&fleet->bench->own);
-    watch->jobs = (uint64_t)row->jobs;
-    watch->in_hands = (uint64_t)(row->devices * AHEAD * fleet->batch_max);
-    int rc = kiln_open_bus(&fleet->bench->own, &watch->bus, err);
-    if (rc == 0) {
-        look(watch, watch->jobs); /* where the counts stand */
-        rc = send_lines(fleet, batch, row->jobs, err);
-    }
+    struct kiln_bench_watch *watch = NULL;
+    uint64_t in_hands = (uint64_t)(row->devices * AHEAD * fleet->batch_max);
+    int rc = kiln_bench_watch_open(fleet->bench, (uint64_t)row->jobs, in_hands, &watch, err);
     if (rc == 0)
-        rc = kiln_bench_wait(fleet->bench, batch, watch->jobs, true, look, watch, err);
-    kiln_bench_idle_sum(&watch->idle, row);
-    kiln_bus_close(watch->bus);
-    free(watch);
+        rc = send_lines(fleet, batch, row->jobs, err);
+    if (rc == 0)
+        rc = kiln_bench_wait(fleet->bench, batch, (uint64_t)row->jobs, true, kiln_bench_watch_look,
+                             watch, err);
+    struct kiln_bench_idle idle = kiln_bench_watch_close(watch);
+    row->idle = idle.of_all;
+    row->idle_in_hand = idle.in_hand;
     return rc;
 }
 

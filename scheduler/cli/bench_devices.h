@@ -2,9 +2,8 @@
 #ifndef KILN_CLI_BENCH_DEVICES_H
 #define KILN_CLI_BENCH_DEVICES_H
 
-#include "scheduler/cli/bench.h"
+#include "scheduler/cli/bench_watch.h"
 #include "scheduler/cli/devices.h"
-#include "schemas/wire.h"
 
 #define KILN_BENCH_COUNTS_MAX 8 /* numbers of --devices */
 
@@ -16,19 +15,6 @@ struct kiln_bench_row {
     double idle, idle_in_hand;   /* shares of time without computing; negative: not seen */
     double job_p50_s, job_p95_s; /* assignment to commit */
 };
-
-/* What the beats said, from the first batch that ended in a full queue to the last one that did. */
-struct kiln_bench_idle_worker {
-    bool seen, first;
-    uint64_t base; /* wanted_ms before the queue was filled */
-    struct kiln_beat from, to;
-};
-struct kiln_bench_idle {
-    struct kiln_bench_idle_worker at[KILN_STACK_WORKERS_MAX];
-};
-/* Takes in one beat.  full: there is more in the queue than the workers have been given. */
-void kiln_bench_idle_see(struct kiln_bench_idle *idle, const struct kiln_beat *beat, bool full);
-void kiln_bench_idle_sum(const struct kiln_bench_idle *idle, struct kiln_bench_row *row);
 
 /* Table or JSON; the first row is what the others are compared with. */
 void kiln_bench_devices_print(const struct kiln_bench *bench, const struct kiln_bench_row *rows,

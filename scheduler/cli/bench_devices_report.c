@@ -1,55 +1,17 @@
-/* bench_devices_report.c - idle time from beats, and the table of `kiln bench fleet`. */
+/* bench_devices_report.c - the table of `kiln bench fleet`. */
 #include <stdio.h>
 #include <unistd.h>
 
 #include "scheduler/cli/bench_devices.h"
 
-void kiln_bench_idle_see(struct kiln_bench_idle *idle, const struct kiln_beat *beat, bool full)
-{
-    int number;
-    if (sscanf(beat->worker, "worker-%d", &number) != 1 || number < 0 ||
-        number >= KILN_STACK_WORKERS_MAX)
-        return;
-    struct kiln_bench_idle_worker *at = &idle->at[number];
-    if (!at->seen) {
-        at->seen = true;
-        at->base = beat->wanted_ms;
-    }
-    if (!full || beat->wanted_ms == at->base)
-        return; /* no batch has ended in this queue */
-    if (!at->first)
-        at->from = *beat;
-    at->first = true;
-    at->to = *beat;
-}
-
-void kiln_bench_idle_sum(const struct kiln_bench_idle *idle, struct kiln_bench_row *row)
-{
-    double ready = 0, wanted = 0, computed = 0;
-    for (int i = 0; i < KILN_STACK_WORKERS_MAX; i++) {
-        if (!idle->at[i].first)
-            continue;
-        const struct kiln_beat *from = &idle->at[i].from, *to = &idle->at[i].to;
-        ready += (double)(to->ready_ms - from->ready_ms);
-        wanted += (double)(to->wanted_ms - from->wanted_ms);
-        computed += (double)(to->computed_ms - from->computed_ms);
-    }
-    row->idle = ready > 0 ? 1 - computed / ready : -1;
-    row->idle_in_hand = wanted > 0 ? 1 - computed / wanted : -1;
-}
-
-static json_t *share_json(double share)
-{
-    return share < 0 ? json_null() : json_real(share);
-}
-
 static json_t *row_json(const struct kiln_bench_row *row)
 {
-    return json_pack(
-        "{s:I, s:I, s:f, s:f, s:f, s:o, s:o, s:f, s:f}", "devices", (json_int_t)row->devices,
-        "jobs", (json_int_t)row->jobs, "seconds", row->seconds, "pictures_per_s", row->rate,
-        "efficiency", row->share, "idle_share", share_json(row->idle), "idle_in_hand_share",
-        share_json(row->idle_in_hand), "job_p50_s", row->job_p50_s, "job_p95_s", row->job_p95_s);
+    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:o, s:o, s:f, s:f}", "devices",
+                     (json_int_t)row->devices, "jobs", (json_int_t)row->jobs, "seconds",
+                     row->seconds, "pictures_per_s", row->rate, "efficiency", row->share,
+                     "idle_share", kiln_bench_share_json(row->idle), "idle_in_hand_share",
+                     kiln_bench_share_json(row->idle_in_hand), "job_p50_s", row->job_p50_s,
+                     "job_p95_s", row->job_p95_s);
 }
 
 static const char *percent(double share, char out[16])

@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "scheduler/cli/bench.h"
+#include "scheduler/cli/bench_watch.h"
+
+#define AHEAD 2 /* assignments in a worker's hands: one running, one ahead */
 
 static int measure(struct kiln_bench *bench, struct kiln_bench_run *run, struct kiln_error *err)
 {
@@ -18,13 +20,21 @@ static int measure(struct kiln_bench *bench, struct kiln_bench_run *run, struct 
     int rc = kiln_bench_lines(bench, run->load, run->jobs, err);
     if (rc)
         return rc;
+    struct kiln_bench_watch *watch = NULL;
+    uint64_t batch_max = (uint64_t)kiln_config_int(bench->own.config, KILN_KEY_BATCH_MAX);
+    bool draws = run->load != KILN_BENCH_INTAKE;
+    if (draws)
+        rc = kiln_bench_watch_open(bench, (uint64_t)run->jobs, AHEAD * batch_max, &watch, err);
+    if (rc)
+        return rc;
     kiln_bench_cpu_start(&run->cpu, &bench->stack);
     double start = kiln_now_s();
     rc = kiln_bench_send(bench, run->batch, run->jobs, &sending, &cpu_s, err);
     if (rc == 0)
-        rc = kiln_bench_wait(bench, run->batch, (uint64_t)run->jobs, run->load != KILN_BENCH_INTAKE,
-                             NULL, NULL, err);
+        rc = kiln_bench_wait(bench, run->batch, (uint64_t)run->jobs, draws,
+                             draws ? kiln_bench_watch_look : NULL, watch, err);
     run->seconds = kiln_now_s() - start;
+    run->idle = kiln_bench_watch_close(watch).of_all;
     kiln_bench_cpu_stop(&run->cpu, &bench->stack);
     return rc;
 }
@@ -33,16 +43,21 @@ static void print_measured(const struct kiln_bench *bench, const struct kiln_ben
                            const char *name, const char *how)
 {
     kiln_bench_print_rate(bench, name, run->jobs, run->seconds, how);
-    if (!bench->cli->json)
-        kiln_bench_cpu_print(&run->cpu, run->jobs);
+    if (bench->cli->json)
+        return;
+    kiln_bench_cpu_print(&run->cpu, run->jobs);
+    if (run->idle >= 0)
+        printf("%-16s %10.1f %%   of the time the device waited for the queue\n", "",
+               100 * run->idle);
 }
 
 static json_t *run_json(const struct kiln_bench_run *run)
 {
-    return json_pack("{s:s, s:I, s:f, s:f, s:o}", "jobs_of", run->batch, "jobs",
+    return json_pack("{s:s, s:I, s:f, s:f, s:o, s:o}", "jobs_of", run->batch, "jobs",
                      (json_int_t)run->jobs, "seconds", run->seconds, "jobs_per_s",
                      (double)run->jobs / run->seconds, "cpu_us_per_job",
-                     kiln_bench_cpu_json(&run->cpu, run->jobs));
+                     kiln_bench_cpu_json(&run->cpu, run->jobs), "idle_share",
+                     kiln_bench_share_json(run->idle));
 }
 
 int kiln_bench_queue(struct kiln_bench *bench, struct kiln_error *err)

@@ -10,6 +10,11 @@ json out.txt 'len(d["memory_bytes"]) > 2 and all(m["scheduler"] > 0 for m in d["
 json out.txt 'all(t["rows"] == 2000 for t in d["tables"] if t["table"] in ("image", "latent"))'
 json out.txt '[t["in_place"] * 10 >= t["updates"] * 4 for t in d["tables"] if t["table"] == "job"] == [True]'
 
+# One real worker; a queue that is full for a moment only shows no idle share.
+ok kiln bench queue --lines 2000 --json
+json out.txt '[r["jobs"] for r in d["measured"]] == [2000, 200, 200] and d["measured"][0]["idle_share"] is None'
+json out.txt 'all(r["idle_share"] is None or 0 <= r["idle_share"] <= 1 for r in d["measured"])'
+
 ok kiln bench restart --jobs 3000
 says 'to its first assignment, 3000 jobs' out.txt
 
