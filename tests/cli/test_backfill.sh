@@ -18,7 +18,11 @@ refused() { # WORDS-IN-THE-MESSAGE ARGUMENTS...
     says "$words"
 }
 refused 'a rate of 0\|--rate 0' --rate 0/h
+refused '--rate 0' --rate 0.0/h
 refused 'jobs an hour are needed' --rate 30
+refused 'jobs an hour are needed' --rate nan/h
+refused 'jobs an hour are needed' --rate 1e400/h
+refused 'jobs an hour are needed' --rate 30/m
 refused 'jobs an hour are needed' --rate -1/h
 refused 'no hours of the day' --window 22-6
 refused 'the same minute' --window 22:00-22:00
