@@ -215,23 +215,19 @@ static int keep_batch(void *arg, const struct kiln_order_row *order, struct kiln
 /* The order first: from then on nothing is added to what is cancelled next. */
 static int forget(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name)
 {
-    struct kiln_order order = {.kind = KILN_ORDER_CANCEL_BATCH, .recorded = true};
     char batch[KILN_BATCH_NAME_MAX + 1] = "";
-    struct kiln_error err, bus_err;
+    struct kiln_error err;
     uint64_t cancelled = 0;
     int rc = kiln_ledger_orders(ledger, kiln_pool(cli), name, keep_batch, batch, &err);
     if (rc == 0)
         rc = kiln_ledger_order_remove(ledger, kiln_pool(cli), name, &err);
     if (rc)
         return kiln_report(cli, &err);
-    rc = kiln_ledger_cancel(ledger, kiln_pool(cli), 0, batch, &cancelled, &err);
+    rc = kiln_cancel_batch(cli, ledger, batch, &cancelled, &err);
     if (rc) {
         kiln_warn(cli, "the order is gone; `kiln cancel --batch %s` stops what waits of it", batch);
         return kiln_report(cli, &err);
     }
-    snprintf(order.id, sizeof order.id, "%s", batch);
-    if (cancelled && kiln_send_order(cli, &order, &bus_err))
-        kiln_say(cli, "the ledger has it; the scheduler will see it by itself (%s)", bus_err.text);
     kiln_say(cli, "standing order %s is gone, %llu jobs cancelled; its pictures stay in batch %s",
              name, (unsigned long long)cancelled, batch);
     return cli->json ? kiln_print_json(cli, json_pack("{s:s, s:s, s:I}", "removed", name, "batch",

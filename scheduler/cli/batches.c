@@ -205,23 +205,6 @@ static int batch_rename(struct kiln_cli *cli, struct kiln_ledger *ledger, const 
     return 0;
 }
 
-/* Cancels what is left and tells the scheduler, so that workers stop at their next step. */
-static int cancel_rest(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
-                       uint64_t *cancelled, struct kiln_error *err)
-{
-    struct kiln_order order = {.kind = KILN_ORDER_CANCEL_BATCH, .recorded = true};
-    struct kiln_error bus_err;
-    uint64_t count;
-    int rc = kiln_ledger_cancel(ledger, kiln_pool(cli), 0, batch, &count, err);
-    if (rc || count == 0)
-        return rc;
-    *cancelled += count;
-    snprintf(order.id, sizeof order.id, "%s", batch);
-    if (kiln_send_order(cli, &order, &bus_err))
-        kiln_say(cli, "the ledger has it; the scheduler will see it by itself (%s)", bus_err.text);
-    return 0;
-}
-
 /* Whether the batch may go at all: it has ended, or shall be ended, and no standing order fills it.
  */
 static int may_go(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch, bool force,
@@ -277,7 +260,9 @@ static int batch_rm(struct kiln_cli *cli, struct kiln_ledger *ledger, const char
     }
     rc = KILN_STALE;
     for (int i = 0; rc == KILN_STALE && i < FINISH_TRIES; i++) {
-        rc = force ? cancel_rest(cli, ledger, batch, &cancelled, err) : 0;
+        uint64_t more = 0;
+        rc = force ? kiln_cancel_batch(cli, ledger, batch, &more, err) : 0;
+        cancelled += more;
         if (rc == 0)
             rc = kiln_ledger_remove_batch(ledger, kiln_pool(cli), batch, &removed, err);
     }

@@ -196,11 +196,9 @@ int kiln_bench_forget(struct kiln_bench *bench, const char *batch, struct kiln_e
     uint64_t count;
     int rc = kiln_open_ledger(&bench->own, &ledger, err);
     if (rc == 0)
-        rc = kiln_ledger_cancel(ledger, kiln_pool(&bench->own), 0, batch, &count, err);
+        rc = kiln_cancel_batch(&bench->own, ledger, batch, &count, err);
     kiln_ledger_close(ledger);
-    struct kiln_order order = {.kind = KILN_ORDER_CANCEL_BATCH, .recorded = true};
-    snprintf(order.id, sizeof order.id, "%s", batch);
-    return rc ? rc : kiln_send_order(&bench->own, &order, err);
+    return rc;
 }
 
 void kiln_bench_print_rate(const struct kiln_bench *bench, const char *name, long count,

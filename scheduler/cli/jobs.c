@@ -167,8 +167,8 @@ static int move_verb(struct move *move, int argc, char **argv, enum kiln_order_k
         return EX_USAGE;
     struct kiln_order order = {.kind = move->batch ? all : one, .job = move->id, .recorded = true};
     snprintf(order.id, sizeof order.id, "%s", move->batch ? move->batch : "");
-    if (move->count > 0 && kiln_send_order(cli, &order, &err))
-        kiln_say(cli, "the ledger has it; the scheduler will see it by itself (%s)", err.text);
+    if (move->count > 0)
+        kiln_tell_order(cli, &order);
     kiln_say(cli, "%llu %s %s", (unsigned long long)move->count, move->count == 1 ? "job" : "jobs",
              word);
     return cli->json ? kiln_print_json(cli, json_pack("{s:I}", key, (json_int_t)move->count)) : 0;

@@ -36,6 +36,26 @@ int kiln_send_order(struct kiln_cli *cli, const struct kiln_order *order, struct
     return rc;
 }
 
+void kiln_tell_order(struct kiln_cli *cli, const struct kiln_order *order)
+{
+    struct kiln_error err;
+    if (kiln_send_order(cli, order, &err))
+        kiln_say(cli, "the ledger has it; the scheduler will see it by itself (%s)", err.text);
+}
+
+int kiln_cancel_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                      uint64_t *ret_count, struct kiln_error *err)
+{
+    struct kiln_order order = {.kind = KILN_ORDER_CANCEL_BATCH, .recorded = true};
+    int rc = kiln_ledger_cancel(ledger, kiln_pool(cli), 0, batch, ret_count, err);
+    if (rc)
+        return rc;
+    snprintf(order.id, sizeof order.id, "%s", batch);
+    if (*ret_count > 0)
+        kiln_tell_order(cli, &order);
+    return 0;
+}
+
 /* --- kiln drain ------------------------------------------------------------------------------- */
 
 #define DRAIN_LIMIT_S 600 /* unless --timeout says otherwise */
