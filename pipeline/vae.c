@@ -36,21 +36,28 @@ static kt norm_conv(const struct kiln_vae *vae, struct kt_scope *s, kt x,
     return y;
 }
 
-/* Whether a normed copy of x, which the residual makes narrower, is too much beside it. */
-static bool is_wide(const struct kiln_vae *vae, const struct kt_scope *s,
-                    const struct kiln_vae_residual *r, kt x)
+static size_t bytes_of(const struct kiln_vae *vae, int64_t values)
 {
-    const size_t size = vae->dtype == KT_F32 ? 4 : 2;
-    const int64_t values = kt_size(x, 1) * kt_size(x, 2) * kt_size(x, 3);
-    return kt_device_of(s) != KT_CPU && kt_size(r->conv1.weight, 0) < kt_size(x, 1) &&
-           (size_t)values * size >= KILN_VAE_WIDE_BYTES;
+    return (size_t)values * (vae->dtype == KT_F32 ? 4 : 2);
+}
+
+/* Whether a picture of so many values is too much to be there twice. */
+static bool is_wide(const struct kiln_vae *vae, const struct kt_scope *s, int64_t values)
+{
+    return kt_device_of(s) != KT_CPU && bytes_of(vae, values) >= KILN_VAE_WIDE_BYTES;
+}
+
+static int64_t values_of(kt x)
+{
+    return kt_size(x, 1) * kt_size(x, 2) * kt_size(x, 3);
 }
 
 static kt residual(const struct kiln_vae *vae, struct kt_scope *s,
                    const struct kiln_vae_residual *r, kt x)
 {
     struct kt_scope *inner = kt_scope_child(s);
-    kt h = is_wide(vae, s, r, x)
+    const bool narrows = kt_size(r->conv1.weight, 0) < kt_size(x, 1);
+    kt h = narrows && is_wide(vae, s, values_of(x))
                ? kiln_vae_norm_conv_strips(vae, inner, x, &r->norm1, &r->conv1, KILN_VAE_WIDE_ROWS)
                : norm_conv(vae, inner, x, &r->norm1, &r->conv1, NULL);
     kt skip =
@@ -91,8 +98,14 @@ static kt middle(const struct kiln_vae *vae, struct kt_scope *s, const struct ki
     return residual(vae, s, &h->mid[1], x);
 }
 
-static kt upsample(struct kt_scope *s, const struct kiln_vae_layer *l, kt x)
+static kt upsample(const struct kiln_vae *vae, struct kt_scope *s, const struct kiln_vae_layer *l,
+                   kt x)
 {
+    if (is_wide(vae, s, 4 * values_of(x))) {
+        kt wide = kiln_vae_upsample_strips(vae, s, x, l, KILN_VAE_WIDE_ROWS);
+        kt_drop(s, x);
+        return wide;
+    }
     kt large = kt_upsample2(s, x);
     kt_drop(s, x);
     kt y = kiln_vae_conv(s, large, l, 1, NULL);
@@ -125,15 +138,33 @@ static kt first_levels(const struct kiln_vae *vae, struct kt_scope *inner, kt la
         for (int j = 0; j < h->levels[i].count; j++)
             x = residual(vae, inner, &h->levels[i].residuals[j], x);
         if (h->levels[i].resample.weight && i + 1 < c->levels - left)
-            x = upsample(inner, &h->levels[i].resample, x);
+            x = upsample(vae, inner, &h->levels[i].resample, x);
     }
     return x;
+}
+
+/* Sees to it that a decode finds its memory in one piece.  Taken as it goes along, of all sizes in
+ * turn, pieces of the small ones end up in the places of the large ones, and twice as much is held
+ * as is ever used.  How much in one piece is enough was found by playing the allocator's part, with
+ * the channels of Z-Image's autoencoder; less costs memory, not the picture. */
+static void reserve(const struct kiln_vae *vae, struct kt_scope *s, kt latent, bool strips)
+{
+    const struct kiln_vae_config *c = &vae->config;
+    const int64_t narrow = c->channels[0], wide = c->levels > 1 ? c->channels[1] : narrow;
+    const int64_t pixels = kt_size(latent, 1) * kt_size(latent, 2) * c->factor * c->factor;
+    int64_t per_pixel = 2 * wide + 3 * narrow / 2;
+    if (strips)
+        per_pixel = wide / 4 + 5 * narrow / 2;
+    else if (is_wide(vae, s, wide * pixels))
+        per_pixel = wide + 2 * narrow;
+    kt_reserve(s, bytes_of(vae, per_pixel * pixels) + ((size_t)32 << 20));
 }
 
 static kt decode_whole(const struct kiln_vae *vae, struct kt_scope *s, kt latent)
 {
     const struct kiln_vae_half *h = &vae->decoder;
     struct kt_scope *inner = kt_scope_child(s);
+    reserve(vae, s, latent, false);
     kt x = first_levels(vae, inner, latent, 0);
     kt y = kt_keep(s, norm_conv(vae, inner, x, &h->norm_out, &h->out, NULL));
     kt_scope_free(inner);
@@ -145,6 +176,7 @@ kt kiln_vae_decode_strips(const struct kiln_vae *vae, struct kt_scope *s, kt lat
     if (vae->config.levels < 2)
         return decode_whole(vae, s, latent);
     struct kt_scope *inner = kt_scope_child(s);
+    reserve(vae, s, latent, true);
     kt x = first_levels(vae, inner, latent, 1);
     kt y = kt_keep(s, kiln_vae_last_level(vae, inner, x, rows));
     kt_scope_free(inner);

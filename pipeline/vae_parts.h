@@ -46,13 +46,17 @@ kt kiln_vae_conv(struct kt_scope *s, kt x, const struct kiln_vae_layer *l, int p
  * let go.  Window of so many rows. */
 kt kiln_vae_last_level(const struct kiln_vae *vae, struct kt_scope *s, kt x, int rows);
 
-/* Pictures from this size on, in bytes of one activation, are normed strip by strip where a GPU
- * makes them narrower: the normed copy, as wide as they are, would be the most of a decode. */
+/* Pictures from this size on, in bytes of one activation, are upsampled strip by strip on a GPU,
+ * and normed so where they get narrower: what is between two of them, as large as they are, would
+ * be the most of a decode. */
 #define KILN_VAE_WIDE_BYTES ((size_t)400 << 20)
 #define KILN_VAE_WIDE_ROWS 128
 /* Norm, SiLU and a 3x3 convolution of x, with windows of so many rows of the normed copy. */
 kt kiln_vae_norm_conv_strips(const struct kiln_vae *vae, struct kt_scope *s, kt x,
                              const struct kiln_vae_layer *norm, const struct kiln_vae_layer *conv,
                              int rows);
+/* Twice the size, and a 3x3 convolution, with windows of so many rows of what is between. */
+kt kiln_vae_upsample_strips(const struct kiln_vae *vae, struct kt_scope *s, kt x,
+                            const struct kiln_vae_layer *resample, int rows);
 
 #endif

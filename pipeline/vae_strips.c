@@ -20,7 +20,8 @@
 /* A level under way. */
 struct level {
     const struct kiln_vae *vae;
-    kt half; /* what it is grown from */
+    kt half; /* what it is grown from, by */
+    const struct kiln_vae_layer *resample;
     int64_t height, width, rows;
 };
 
@@ -61,8 +62,7 @@ static kt made(struct kt_scope *s, const struct window *w, kt y)
 
 static kt new_picture(const struct level *l, struct kt_scope *s, int64_t channels)
 {
-    const int64_t shape[2] = {l->height * l->width, channels};
-    return kt_rows_image(s, kt_zeros(s, l->vae->dtype, 2, shape), l->height, l->width);
+    return kt_picture(s, l->vae->dtype, channels, l->height, l->width);
 }
 
 static struct kt_strip_norm norm_of(const struct level *l, const struct kiln_vae_layer *n)
@@ -87,13 +87,27 @@ static void sum_up(struct kt_scope *keep, struct kt_scope *s, struct kt_strip_no
  * as many rows, and one more on either side for it. */
 static kt grow(const struct level *l, struct kt_scope *s, const struct window *w)
 {
-    const struct kiln_vae_half *h = &l->vae->decoder;
     int64_t rows = at_most(w->rows / 2 + 1, l->height / 2);
     int64_t from = at_least(0, at_most((w->from - 1) / 2, l->height / 2 - rows));
     kt large = kt_upsample2(s, rows_of(s, l->half, from, rows));
-    kt y = kiln_vae_conv(s, large, &h->levels[l->vae->config.levels - 2].resample, 1, NULL);
+    kt y = kiln_vae_conv(s, large, l->resample, 1, NULL);
     kt_drop(s, large);
     return rows_of(s, y, w->from - 2 * from, w->rows);
+}
+
+kt kiln_vae_upsample_strips(const struct kiln_vae *vae, struct kt_scope *s, kt x,
+                            const struct kiln_vae_layer *resample, int rows)
+{
+    const struct level l = {vae, x, resample, 2 * kt_size(x, 2), 2 * kt_size(x, 3), rows};
+    kt y = new_picture(&l, s, kt_size(resample->weight, 0));
+    for (int64_t at = 0; at < l.height; at += l.rows) {
+        const struct window w = window_at(&l, at);
+        struct kt_scope *inner = kt_scope_child(s);
+        kt large = made(inner, &w, grow(&l, inner, &w));
+        kt_copy_into(inner, rows_of(inner, y, w.at, w.count), large);
+        kt_scope_free(inner);
+    }
+    return y;
 }
 
 /* One convolution of normed windows into `into`, plus `add` there unless that is NULL, while the
@@ -142,7 +156,7 @@ kt kiln_vae_norm_conv_strips(const struct kiln_vae *vae, struct kt_scope *s, kt 
                              const struct kiln_vae_layer *norm, const struct kiln_vae_layer *conv,
                              int rows)
 {
-    const struct level l = {vae, NULL, kt_size(x, 2), kt_size(x, 3), rows};
+    const struct level l = {vae, NULL, NULL, kt_size(x, 2), kt_size(x, 3), rows};
     struct kt_scope *inner = kt_scope_child(s);
     struct kt_strip_norm n = norm_of(&l, norm);
     sum_up(inner, inner, &n, x);
@@ -157,7 +171,12 @@ kt kiln_vae_last_level(const struct kiln_vae *vae, struct kt_scope *s, kt x, int
 {
     const struct kiln_vae_half *half = &vae->decoder;
     const struct kiln_vae_level *level = &half->levels[vae->config.levels - 1];
-    const struct level l = {vae, x, 2 * kt_size(x, 2), 2 * kt_size(x, 3), rows};
+    const struct level l = {vae,
+                            x,
+                            &half->levels[vae->config.levels - 2].resample,
+                            2 * kt_size(x, 2),
+                            2 * kt_size(x, 3),
+                            rows};
     const int64_t channels = kt_size(level->residuals[0].conv1.weight, 0);
     kt sum = new_picture(&l, s, channels), h = new_picture(&l, s, channels);
     struct kt_strip_norm norm = norm_of(&l, &level->residuals[0].norm1);

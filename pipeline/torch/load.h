@@ -56,6 +56,9 @@ struct kt_memory {
 /* False for the CPU. */
 bool kt_memory_of(int device, struct kt_memory *ret);
 void kt_memory_reset_peak(int device);
+/* Lets the operations of the scope's lane find so many bytes in one piece: when more are asked for
+ * than ever before, what no tensor uses goes back to the device first.  No more than a wish. */
+void kt_reserve(struct kt_scope *s, size_t bytes);
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -170,6 +172,29 @@ bool kt_memory_of(int device, kt_memory *ret)
     } catch (...) {
         return false;
     }
+}
+
+void kt_reserve(kt_scope *s, size_t bytes)
+{
+    static std::mutex once;
+    static std::map<std::pair<int, bool>, size_t> most; /* of each lane */
+    if (!s || s->device == KT_CPU || s->error.code)
+        return;
+    bool larger;
+    {
+        std::lock_guard<std::mutex> lock(once);
+        size_t &known = most[{s->device, s->side}];
+        larger = bytes > known;
+        known = std::max(known, bytes);
+    }
+    if (larger)
+        kt_device_trim(s->device);
+    kt_scope apart; /* whose failure nobody sees */
+    apart.device = s->device, apart.side = s->side;
+    kiln::run_void(&apart, "reserve", {}, [&] {
+        (void)at::empty({static_cast<int64_t>(bytes)},
+                        at::TensorOptions(s->place()).dtype(at::kByte));
+    });
 }
 
 /* Called between measurements; a device that is lost by then shows in the next of them. */

@@ -21,6 +21,15 @@ static bool in_bound(const at::Tensor &x)
     return x.size(1) <= KILN_NORM_CHANNELS_MAX;
 }
 
+kt kt_picture(kt_scope *s, kt_dtype dtype, int64_t channels, int64_t height, int64_t width)
+{
+    return run(s, "picture", {}, [&] {
+        return at::empty({1, channels, height, width},
+                         at::TensorOptions(s->place()).dtype(kiln::scalar_of(dtype)),
+                         at::MemoryFormat::ChannelsLast);
+    });
+}
+
 void kt_strip_norm_start(kt_scope *s, struct kt_strip_norm *n, kt x)
 {
     n->origin = run(s, "strip_norm", {x},

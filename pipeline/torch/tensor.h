@@ -207,6 +207,9 @@ kt kt_upsample2(struct kt_scope *s, kt x); /* nearest, twice the size */
 /* To another size: the mean of the area under each pixel, or between the four nearest pixels. */
 kt kt_resize(struct kt_scope *s, kt x, int64_t height, int64_t width, bool area);
 kt kt_mean_max(struct kt_scope *s, kt x);   /* over all pixels: [1, 2C], means before maxima */
+/* One whose values are unknown, to be copied into. */
+kt kt_picture(struct kt_scope *s, enum kt_dtype dtype, int64_t channels, int64_t height,
+              int64_t width);
 kt kt_image_rows(struct kt_scope *s, kt x); /* [1,C,H,W] -> [H*W,C] */
 kt kt_rows_image(struct kt_scope *s, kt x, int64_t height, int64_t width); /* and back */
 /* [1,3,H,W] in -1..1 to H*W*3 interleaved bytes, rounded as round(clamp(x/2 + 0.5) * 255). */

@@ -174,6 +174,32 @@ static void a_wide_picture_is_normed_in_strips(void **state)
     kiln_vae_free(vae);
 }
 
+/* What a GPU does with pictures that get large. */
+static void a_wide_picture_is_upsampled_in_strips(void **state)
+{
+    (void)state;
+    struct kiln_vae *vae = load(KT_F32);
+    const struct kiln_vae_layer *l = &vae->decoder.levels[0].resample;
+    const int64_t channels = kt_size(l->weight, 1), out = kt_size(l->weight, 0);
+    static const int64_t sizes[][3] = {{13, 7, 4}, {8, 5, 16}, {3, 4, 128}, {33, 3, 2}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int64_t h = sizes[i][0], w = sizes[i][1];
+        const size_t count = (size_t)(out * 4 * h * w);
+        struct kt_scope *s = kt_scope_new(KT_CPU);
+        kt x = kt_randn(s, 6, 4, (int64_t[]){1, channels, h, w});
+        float *want = values_of(s, kiln_vae_conv(s, kt_upsample2(s, x), l, 1, NULL), count);
+        float *got = values_of(s, kiln_vae_upsample_strips(vae, s, x, l, (int)sizes[i][2]), count);
+        for (size_t k = 0; k < count; k++)
+            if (fabs((double)(got[k] - want[k])) > 1e-4)
+                fail_msg("%lld x %lld, value %zu: %g, in one piece %g", (long long)h, (long long)w,
+                         k, (double)got[k], (double)want[k]);
+        free(want);
+        free(got);
+        kt_scope_free(s);
+    }
+    kiln_vae_free(vae);
+}
+
 /* An error inside is the caller's, with its own words. */
 static void an_error_is_told_as_it_was(void **state)
 {
@@ -211,6 +237,7 @@ int main(void)
         cmocka_unit_test(bf16_pictures_are_near),
         cmocka_unit_test(norms_of_strips_without_a_kernel),
         cmocka_unit_test(a_wide_picture_is_normed_in_strips),
+        cmocka_unit_test(a_wide_picture_is_upsampled_in_strips),
         cmocka_unit_test(an_error_is_told_as_it_was),
     };
     return cmocka_run_group_tests(tests, open_weights, close_weights);
