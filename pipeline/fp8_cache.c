@@ -338,15 +338,14 @@ static int open_part(const char *part)
     const int fd = open(part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0)
         return -1;
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &here) != 0 || stat(part, &there) != 0 ||
-        here.st_ino != there.st_ino || here.st_dev != there.st_dev) {
-        close(fd); /* another one's, or by now no part any more but the whole file */
-        errno = EWOULDBLOCK;
-        return -1;
-    }
-    if (ftruncate(fd, 0) == 0)
+    int reason = flock(fd, LOCK_EX | LOCK_NB) != 0 ? errno : 0;
+    if (!reason && (fstat(fd, &here) != 0 || stat(part, &there) != 0 ||
+                    here.st_ino != there.st_ino || here.st_dev != there.st_dev))
+        reason = EWOULDBLOCK; /* by now it is no part any more but the whole file */
+    if (!reason && ftruncate(fd, 0) != 0)
+        reason = errno;
+    if (!reason)
         return fd;
-    const int reason = errno;
     close(fd);
     errno = reason;
     return -1;
