@@ -11,6 +11,7 @@
 
 #include "scheduler/leader.h"
 #include "schemas/log.h"
+#include "schemas/room.h"
 
 #define LEASE_SLACK_MS 500
 #define FIRST_READ_MS 1000 /* from a worker's first beat until it has read its stream */
@@ -28,14 +29,11 @@ struct kiln_member *kiln_fleet_get(struct kiln_leader *leader, const char *name)
     struct kiln_member *member = kiln_fleet_find(leader, name);
     if (member)
         return member;
-    if (leader->member_count == leader->member_room) {
-        size_t room = leader->member_room ? leader->member_room * 2 : 16;
-        struct kiln_member **grown = realloc(leader->members, room * sizeof(*grown));
-        if (!grown)
-            return NULL;
-        leader->members = grown;
-        leader->member_room = room;
-    }
+    struct kiln_member **at =
+        kiln_room(leader->members, leader->member_count, &leader->member_room, sizeof(*at));
+    if (!at)
+        return NULL;
+    leader->members = at;
     member = calloc(1, sizeof(*member));
     if (!member)
         return NULL;

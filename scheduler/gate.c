@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/room.h"
 #include "storage/ledger_quota.h"
 
 #define READ_MS 500  /* between readings of the quotas, */
@@ -59,14 +60,11 @@ void kiln_gate_free(struct kiln_gate *gate)
 static int keep_quota(void *arg, const struct kiln_quota *quota, struct kiln_error *err)
 {
     struct kiln_gate *gate = arg;
-    if (gate->quota_count == gate->quota_room) {
-        size_t room = gate->quota_room ? gate->quota_room * 2 : 8;
-        struct kiln_quota *grown = realloc(gate->quotas, room * sizeof(*grown));
-        if (!grown)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu quotas", room);
-        gate->quotas = grown;
-        gate->quota_room = room;
-    }
+    struct kiln_quota *at =
+        kiln_room(gate->quotas, gate->quota_count, &gate->quota_room, sizeof(*at));
+    if (!at)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the quotas");
+    gate->quotas = at;
     gate->quotas[gate->quota_count++] = *quota;
     gate->any = gate->any || quota->queued >= 0;
     return 0;

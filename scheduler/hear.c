@@ -5,6 +5,7 @@
 
 #include "scheduler/leader.h"
 #include "schemas/log.h"
+#include "schemas/room.h"
 #include "storage/backoff.h"
 
 #define CONTROL_GROUP "scheduler"
@@ -24,14 +25,10 @@ struct beat_list {
 static int keep_beat(void *arg, const char *worker, const char *text, size_t len)
 {
     struct beat_list *list = arg;
-    if (list->count == list->room) {
-        size_t room = list->room ? list->room * 2 : 16;
-        struct kiln_beat *grown = realloc(list->at, room * sizeof(*grown));
-        if (!grown)
-            return KILN_NO_MEMORY;
-        list->at = grown;
-        list->room = room;
-    }
+    struct kiln_beat *at = kiln_room(list->at, list->count, &list->room, sizeof(*at));
+    if (!at)
+        return KILN_NO_MEMORY;
+    list->at = at;
     struct kiln_error err;
     struct kiln_beat *beat = &list->at[list->count];
     if (kiln_beat_decode(text, len, beat, &err))

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "schemas/room.h"
+#include "schemas/utc.h"
 
 #define PART_MAX (KILN_LORA_SET_MAX + 1)
 
@@ -14,14 +16,10 @@ int kiln_holds_keep(void *arg, const struct kiln_hold *hold, struct kiln_error *
     struct kiln_holds *holds = arg;
     if (!hold->held)
         return 0;
-    if (holds->count == holds->room) {
-        size_t room = holds->room ? holds->room * 2 : 8;
-        struct kiln_hold *grown = realloc(holds->at, room * sizeof(*grown));
-        if (!grown)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for what is held");
-        holds->at = grown;
-        holds->room = room;
-    }
+    struct kiln_hold *at = kiln_room(holds->at, holds->count, &holds->room, sizeof(*at));
+    if (!at)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for what is held");
+    holds->at = at;
     holds->at[holds->count++] = *hold;
     return 0;
 }
@@ -104,14 +102,6 @@ static void what_is_held(const struct kiln_hold *hold, char *out, size_t size)
         snprintf(out, size, "%s", text);
 }
 
-static void time_text(int64_t ms, char *out, size_t size)
-{
-    time_t seconds = (time_t)(ms / 1000);
-    struct tm utc;
-    if (!gmtime_r(&seconds, &utc) || strftime(out, size, "%Y-%m-%d %H:%M:%SZ", &utc) == 0)
-        snprintf(out, size, "?");
-}
-
 void kiln_hold_text(const struct kiln_hold *hold, char *out, size_t size)
 {
     static const char *const resume[KILN_SCOPE_COUNT] = {
@@ -122,14 +112,15 @@ void kiln_hold_text(const struct kiln_hold *hold, char *out, size_t size)
         [KILN_SCOPE_GROUP] = "kiln resume --group "};
     char what[KILN_HOLD_NAME_MAX + 64], at[32], until[32];
     what_is_held(hold, what, sizeof(what));
-    time_text(hold->at_ms, at, sizeof(at));
-    time_text(hold->until_ms, until, sizeof(until));
+    kiln_short_time(hold->at_ms, at, sizeof(at));
+    kiln_short_time(hold->until_ms, until, sizeof(until));
     if (resume[hold->scope])
-        snprintf(out, size, "%s since %s by %s%s%s; `%s%s` lets it go on", what, at, hold->who,
+        snprintf(out, size, "%s since %sZ by %s%s%s; `%s%s` lets it go on", what, at, hold->who,
                  hold->reason[0] ? ": " : "", hold->reason, resume[hold->scope], hold->name);
     else
-        snprintf(out, size, "%s (%s)%s%s", what, hold->reason,
-                 hold->until_ms ? "; it goes on at " : "", hold->until_ms ? until : "");
+        snprintf(out, size, "%s (%s)%s%s%s", what, hold->reason,
+                 hold->until_ms ? "; it goes on at " : "", hold->until_ms ? until : "",
+                 hold->until_ms ? "Z" : "");
 }
 
 /* --- groups ---------------------------------------------------------------------------------- */

@@ -15,6 +15,7 @@
 
 #include "scheduler/leader.h"
 #include "schemas/log.h"
+#include "schemas/room.h"
 #include "storage/backoff.h"
 
 #define UNREAD_MAX 64
@@ -29,14 +30,10 @@ struct held_rows {
 static int keep_row(void *arg, const struct kiln_held *held)
 {
     struct held_rows *rows = arg;
-    if (rows->count == rows->room) {
-        size_t room = rows->room ? rows->room * 2 : 256;
-        struct kiln_held *grown = realloc(rows->at, room * sizeof(*grown));
-        if (!grown)
-            return KILN_NO_MEMORY;
-        rows->at = grown;
-        rows->room = room;
-    }
+    struct kiln_held *at = kiln_room(rows->at, rows->count, &rows->room, sizeof(*at));
+    if (!at)
+        return KILN_NO_MEMORY;
+    rows->at = at;
     rows->at[rows->count++] = *held;
     return 0;
 }

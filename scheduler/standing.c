@@ -12,6 +12,7 @@
 #include "schemas/digest.h"
 #include "schemas/expand.h"
 #include "schemas/log.h"
+#include "schemas/room.h"
 #include "schemas/styles.h"
 #include "schemas/text.h"
 #include "storage/ledger.h"
@@ -101,14 +102,11 @@ void kiln_standing_close(struct kiln_standing *standing)
 static int keep_order(void *arg, const struct kiln_order_due *due, struct kiln_error *err)
 {
     struct kiln_standing *standing = arg;
-    if (standing->order_count == standing->order_room) {
-        size_t room = standing->order_room ? standing->order_room * 2 : 8;
-        struct kiln_order_due *grown = realloc(standing->orders, room * sizeof(*grown));
-        if (!grown)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu standing orders", room);
-        standing->orders = grown;
-        standing->order_room = room;
-    }
+    struct kiln_order_due *at =
+        kiln_room(standing->orders, standing->order_count, &standing->order_room, sizeof(*at));
+    if (!at)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the standing orders");
+    standing->orders = at;
     char *overrides = strdup(due->overrides);
     if (!overrides)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a standing order");

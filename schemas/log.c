@@ -15,6 +15,7 @@
 
 #include "schemas/metrics.h"
 #include "schemas/text.h"
+#include "schemas/utc.h"
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
 
@@ -55,16 +56,11 @@ struct kiln_field kiln_f(const char *key, const char *fmt, ...)
     return field;
 }
 
-/* UTC with milliseconds: lines of machines in several countries are read together. */
-static void stamp(char *out, size_t size)
+static const char *stamp(char *out, size_t size)
 {
     struct timespec now;
-    struct tm parts;
-    char seconds[32];
     clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &parts);
-    strftime(seconds, sizeof seconds, "%Y-%m-%dT%H:%M:%S", &parts);
-    snprintf(out, size, "%s.%03ldZ", seconds, now.tv_nsec / 1000000);
+    return kiln_time_text((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, out, size);
 }
 
 /* A value that could be taken for two, or for the end of the line, is written as a JSON string. */

@@ -17,6 +17,7 @@
 #include "scheduler/cli/since.h"
 #include "scheduler/window.h"
 #include "schemas/names.h"
+#include "schemas/room.h"
 #include "storage/ledger.h"
 #include "storage/ledger_backfill.h"
 
@@ -157,15 +158,10 @@ static int keep_line(void *arg, const char *text, size_t len, struct kiln_error 
     if (addition->line_count == KILN_BACKFILL_LINES_MAX)
         return kiln_fail(err, KILN_FULL, "a standing order has %d prompts at most; make two of it",
                          KILN_BACKFILL_LINES_MAX);
-    if (addition->line_count == addition->line_room) {
-        size_t room = addition->line_room ? addition->line_room * 2 : 256;
-        struct kiln_order_line *grown = realloc(addition->lines, room * sizeof *grown);
-        if (!grown)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for the prompts");
-        addition->lines = grown;
-        addition->line_room = room;
-    }
-    char *copy = strndup(text, len);
+    struct kiln_order_line *lines =
+        kiln_room(addition->lines, addition->line_count, &addition->line_room, sizeof *lines);
+    char *copy = lines ? strndup(text, len) : NULL;
+    addition->lines = lines ? lines : addition->lines;
     if (!copy)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the prompts");
     uint64_t jobs = kiln_expand_count(addition->prompts.expand);

@@ -16,6 +16,7 @@
 
 #include "schemas/config.h"
 #include "schemas/error.h"
+#include "schemas/utc.h"
 
 struct kiln_bus;
 struct kiln_cli;
@@ -100,10 +101,9 @@ int kiln_usage(const struct kiln_cli *cli, const char *fmt, ...) KILN_PRINTF(2, 
 int kiln_print_json(const struct kiln_cli *cli, json_t *value);
 /* Whether stdout still takes output: a long listing stops when its reader has gone. */
 bool kiln_stdout_ok(void);
-/* "1.5 GB", "2 min 05 s", "2026-11-21T08:00:00.000Z" into out, which is returned. */
+/* "1.5 GB", "2 min 05 s" into out, which is returned; moments are in schemas/utc.h. */
 const char *kiln_bytes_text(double bytes, char *out, size_t size);
 const char *kiln_seconds_text(double seconds, char *out, size_t size);
-const char *kiln_time_text(int64_t ms, char *out, size_t size);
 double kiln_now_s(void);    /* monotonic */
 int64_t kiln_wall_ms(void); /* since 1970 */
 void kiln_sleep_s(double seconds);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "scheduler/bounds.h"
+#include "schemas/room.h"
 #include "storage/ledger.h"
 #include "storage/ledger_effort.h"
 
@@ -19,14 +20,10 @@ struct sets {
 static int add_set(void *arg, const struct kiln_effort_set *set, struct kiln_error *err)
 {
     struct sets *sets = arg;
-    if (sets->count == sets->room) {
-        size_t room = sets->room ? sets->room * 2 : 64;
-        struct kiln_bound_set *grown = realloc(sets->at, room * sizeof *grown);
-        if (!grown)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu LoRA sets", room);
-        sets->at = grown;
-        sets->room = room;
-    }
+    struct kiln_bound_set *at = kiln_room(sets->at, sets->count, &sets->room, sizeof *at);
+    if (!at)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the LoRA sets of a batch");
+    sets->at = at;
     sets->at[sets->count++] = (struct kiln_bound_set){.work_s = set->work_s,
                                                       .longest_s = set->longest_s,
                                                       .switch_s = set->switch_s,

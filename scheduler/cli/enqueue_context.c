@@ -16,6 +16,7 @@
 #include "scheduler/cli/input_value.h"
 #include "schemas/expand.h"
 #include "schemas/names.h"
+#include "schemas/room.h"
 #include "schemas/styles.h"
 
 #define STYLES_FILE_MAX (4 * 1024 * 1024)
@@ -55,14 +56,9 @@ static int add_lora(struct kiln_enqueue_context *context, const char *file, size
     if (len <= suffix || strcmp(file + len - suffix, SUFFIX) != 0 ||
         !kiln_name_valid(file, len - suffix, KILN_NAME_MAX))
         return 0;
-    if (context->lora_count == *room) {
-        *room = *room ? *room * 2 : 64;
-        char **names = realloc(context->lora_names, *room * sizeof *names);
-        if (!names)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of LoRAs");
-        context->lora_names = names;
-    }
-    char *name = strndup(file, len - suffix);
+    char **names = kiln_room(context->lora_names, context->lora_count, room, sizeof *names);
+    char *name = names ? strndup(file, len - suffix) : NULL;
+    context->lora_names = names ? names : context->lora_names;
     if (!name)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of LoRAs");
     context->lora_names[context->lora_count++] = name;

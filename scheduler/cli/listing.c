@@ -2,7 +2,6 @@
 #include "scheduler/cli/listing.h"
 
 #include <stdio.h>
-#include <time.h>
 
 int kiln_listing_put(struct kiln_listing *listing, struct kiln_error *err)
 {
@@ -19,13 +18,4 @@ int kiln_listing_end(struct kiln_listing *listing, int rc, const struct kiln_err
 {
     kiln_text_release(&listing->line);
     return rc && rc != KILN_CANCELLED ? kiln_report(listing->cli, err) : 0;
-}
-
-const char *kiln_short_time(int64_t ms, char *out, size_t size)
-{
-    time_t seconds = (time_t)(ms / 1000);
-    struct tm utc;
-    if (ms == 0 || !gmtime_r(&seconds, &utc) || strftime(out, size, "%Y-%m-%d %H:%M:%S", &utc) == 0)
-        snprintf(out, size, "-");
-    return out;
 }

@@ -17,7 +17,5 @@ struct kiln_listing {
 int kiln_listing_put(struct kiln_listing *listing, struct kiln_error *err) KILN_MUST_CHECK;
 /* Releases it; rc is what the walk over the rows returned.  The exit status of the verb. */
 int kiln_listing_end(struct kiln_listing *listing, int rc, const struct kiln_error *err);
-/* For columns of a table: "2026-11-21 08:30:00" (UTC), "-" for never. */
-const char *kiln_short_time(int64_t ms, char *out, size_t size);
 
 #endif

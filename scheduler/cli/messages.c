@@ -123,17 +123,6 @@ const char *kiln_seconds_text(double seconds, char *out, size_t size)
     return out;
 }
 
-const char *kiln_time_text(int64_t ms, char *out, size_t size)
-{
-    time_t seconds = (time_t)(ms / 1000);
-    struct tm utc;
-    char date[64] = "";
-    if (gmtime_r(&seconds, &utc))
-        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
-    snprintf(out, size, "%s.%03dZ", date, (int)(ms % 1000));
-    return out;
-}
-
 double kiln_now_s(void)
 {
     struct timespec now;

@@ -6,21 +6,16 @@
 #include <string.h>
 
 #include "schemas/names.h"
+#include "schemas/room.h"
 
 #define TOLD 3
 
 int kiln_near_add(void *arg, const char *name, struct kiln_error *err)
 {
     struct kiln_near *near = arg;
-    if (near->count == near->room) {
-        size_t room = near->room ? near->room * 2 : 32;
-        char **grown = realloc(near->at, room * sizeof *grown);
-        if (!grown)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu names", room);
-        near->at = grown;
-        near->room = room;
-    }
-    char *copy = strdup(name);
+    char **at = kiln_room(near->at, near->count, &near->room, sizeof *at);
+    char *copy = at ? strdup(name) : NULL;
+    near->at = at ? at : near->at;
     if (!copy)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a name");
     near->at[near->count++] = copy;

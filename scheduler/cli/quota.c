@@ -11,6 +11,7 @@
 #include "scheduler/cli/records.h"
 #include "scheduler/cli/verbs.h"
 #include "schemas/names.h"
+#include "schemas/room.h"
 #include "storage/ledger_quota.h"
 
 #define SET_MAX 1000000000
@@ -88,14 +89,10 @@ struct rows {
 static int keep_quota(void *arg, const struct kiln_quota *quota, struct kiln_error *err)
 {
     struct rows *rows = arg;
-    if (rows->count == rows->room) {
-        size_t room = rows->room ? rows->room * 2 : 16;
-        struct kiln_quota *grown = realloc(rows->at, room * sizeof *grown);
-        if (!grown)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu quotas", room);
-        rows->at = grown;
-        rows->room = room;
-    }
+    struct kiln_quota *at = kiln_room(rows->at, rows->count, &rows->room, sizeof *at);
+    if (!at)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the quotas");
+    rows->at = at;
     rows->at[rows->count++] = *quota;
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/room.h"
 #include "storage/bus.h"
 #include "storage/ledger.h"
 
@@ -21,14 +22,10 @@ static struct kiln_roster_worker *add(struct kiln_roster *roster, const char *na
             return &roster->at[i];
     if (roster->count == KILN_ROSTER_MAX)
         return NULL;
-    if (roster->count == roster->size) {
-        size_t size = roster->size ? roster->size * 2 : 16;
-        struct kiln_roster_worker *grown = realloc(roster->at, size * sizeof *grown);
-        if (!grown)
-            return NULL;
-        roster->at = grown;
-        roster->size = size;
-    }
+    struct kiln_roster_worker *at = kiln_room(roster->at, roster->count, &roster->size, sizeof *at);
+    if (!at)
+        return NULL;
+    roster->at = at;
     struct kiln_roster_worker *worker = &roster->at[roster->count++];
     memset(worker, 0, sizeof *worker);
     snprintf(worker->row.name, sizeof worker->row.name, "%s", name);

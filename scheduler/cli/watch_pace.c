@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/room.h"
+
 #define APART_S (KILN_PACE_WINDOW_S / (KILN_PACE_SAMPLES - 1))
 
 static struct kiln_pace_row *find(const struct kiln_pace *pace, const char *name)
@@ -28,14 +30,10 @@ static void forget_old(struct kiln_pace *pace, double now_s)
 static struct kiln_pace_row *add(struct kiln_pace *pace, const char *name, double now_s)
 {
     forget_old(pace, now_s);
-    if (pace->count == pace->room) {
-        size_t room = pace->room ? pace->room * 2 : 16;
-        struct kiln_pace_row *grown = realloc(pace->rows, room * sizeof *grown);
-        if (!grown)
-            return NULL;
-        pace->rows = grown;
-        pace->room = room;
-    }
+    struct kiln_pace_row *rows = kiln_room(pace->rows, pace->count, &pace->room, sizeof *rows);
+    if (!rows)
+        return NULL;
+    pace->rows = rows;
     struct kiln_pace_row *row = &pace->rows[pace->count++];
     memset(row, 0, sizeof *row);
     snprintf(row->name, sizeof row->name, "%s", name);
