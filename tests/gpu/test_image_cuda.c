@@ -293,15 +293,12 @@ static void strips_have_no_seams(void **state)
     close_sides(&t);
 }
 
-/* What 2048 x 2048 takes beside the weights, in tensors. */
-static void a_large_decode_is_bounded(void **state)
+/* What a decode of side x side takes beside the weights, in tensors and of the device. */
+static void expect_bounded(const struct kiln_vae *vae, struct kt_scope *scope, int64_t side,
+                           size_t used_most, size_t held_most)
 {
-    (void)state;
-    struct sides t = open_sides();
-    const struct kiln_vae_config config = rig_vae_config();
-    struct kiln_vae *vae = rig_vae(t.s[1], &config);
-    struct kt_scope *s = kt_scope_child(t.s[1]);
-    kt latent = latent_of(s, config.latent_channels, 256, 256);
+    struct kt_scope *s = kt_scope_child(scope);
+    kt latent = latent_of(s, rig_vae_config().latent_channels, side / 8, side / 8);
     struct kt_memory m;
     kt_wait(s);
     kt_device_trim(0);
@@ -312,10 +309,24 @@ static void a_large_decode_is_bounded(void **state)
     kt_wait(s);
     rig_check(s);
     assert_true(kt_memory_of(0, &m));
-    printf("decode of 2048 x 2048: %.2f GB in tensors at the peak, %.2f GB held\n",
-           (double)(m.peak_used - before) / 1e9, (double)(m.peak_held - held) / 1e9);
-    assert_true(m.peak_used - before <= (size_t)3500 << 20);
+    printf("decode of %lld x %lld: %.2f GB in tensors at the peak, %.2f GB held\n", (long long)side,
+           (long long)side, (double)(m.peak_used - before) / 1e9,
+           (double)(m.peak_held - held) / 1e9);
     kt_scope_free(s);
+    assert_true(m.peak_used - before <= used_most);
+    assert_true(m.peak_held - held <= held_most);
+}
+
+/* The piece that is asked for first counts as used for a moment: 32 MiB more than is needed.  What
+ * is held beside it are workspaces. */
+static void a_large_decode_is_bounded(void **state)
+{
+    (void)state;
+    struct sides t = open_sides();
+    const struct kiln_vae_config config = rig_vae_config();
+    struct kiln_vae *vae = rig_vae(t.s[1], &config);
+    expect_bounded(vae, t.s[1], 1024, (size_t)1200 << 20, (size_t)1400 << 20);
+    expect_bounded(vae, t.s[1], 2048, (size_t)3500 << 20, (size_t)3800 << 20);
     kiln_vae_free(vae);
     close_sides(&t);
 }
