@@ -414,7 +414,8 @@ const struct kiln_verb kiln_verbs[] = {
          "kiln backfill rm cats --yes",
      .more = "The scheduler keeps each order topped up to its mark, at the lowest priority, from the\n"
              "ledger: nobody has to be there.  Its jobs are those of batch backfill-NAME; no prompt\n"
-             "has the same seed twice.  A window over midnight, and one on a day when the clocks\n"
+             "has the same seed twice; an order given again under its name goes on with that batch and\n"
+             "draws what its removal cancelled.  A window over midnight, and one on a day when the clocks\n"
              "change, is what the scheduler's wall clock says.",
      .options = backfill_options,
      .settings = KILN_SETTINGS_FILE,
