@@ -41,9 +41,6 @@ int kiln_crew_read(const struct kiln_stack *stack, struct kiln_crew_plan *ret,
                    struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_crew_write(const struct kiln_stack *stack, const struct kiln_crew_plan *plan,
                     struct kiln_error *err) KILN_MUST_CHECK;
-/* Written whole or not at all. */
-int kiln_json_replace(const char *path, const json_t *value,
-                      struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- crew_rule.c: when to start again (pure) -------------------------------------------------- */
 enum kiln_hand_state {

@@ -1,24 +1,13 @@
 /* crew_files.c - the plan of a crew as a file. */
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "scheduler/cli/crew.h"
+#include "scheduler/cli/replace.h"
 
 #define CRASHES 5
 #define WITHIN_S 300
 #define LOG_BYTES (16 << 20)
-
-int kiln_json_replace(const char *path, const json_t *value, struct kiln_error *err)
-{
-    char part[PATH_MAX + 8];
-    snprintf(part, sizeof part, "%s.part", path);
-    if (value && json_dump_file(value, part, JSON_INDENT(1)) == 0 && rename(part, path) == 0)
-        return 0;
-    return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", path,
-                     strerror(errno));
-}
 
 static bool read_row(const json_t *row, struct kiln_hand_row *ret)
 {
@@ -79,7 +68,7 @@ int kiln_crew_write(const struct kiln_stack *stack, const struct kiln_crew_plan 
     json_t *value = json_pack("{s:i, s:I, s:I, s:s, s:o}", "crashes", plan->crashes, "within_s",
                               (json_int_t)plan->within_s, "log_bytes", (json_int_t)plan->log_bytes,
                               "config", plan->config, "workers", hands);
-    int rc = kiln_json_replace(kiln_join(path, stack->dir, "crew.json"), value, err);
+    int rc = kiln_replace_json(kiln_join(path, stack->dir, "crew.json"), value, err);
     json_decref(value);
     return rc;
 }

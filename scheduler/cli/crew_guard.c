@@ -14,6 +14,7 @@
 
 #include "scheduler/cli/crew.h"
 #include "scheduler/cli/programs.h"
+#include "scheduler/cli/replace.h"
 #include "scheduler/cli/verbs.h"
 
 #define GUARD "crew"
@@ -80,7 +81,7 @@ static void write_state(struct guard *guard)
                                                (int)hand->row.turn, "reason", hand->life.reason));
     }
     kiln_join(path, kiln_join(run, guard->stack->dir, "run"), "crew.json");
-    if (kiln_json_replace(path, hands, &err))
+    if (kiln_replace_json(path, hands, &err))
         fprintf(stderr, "%s\n", err.text);
     json_decref(hands);
     guard->changed = false;

@@ -10,7 +10,6 @@
 #include "scheduler/cli/roles.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <openssl/rand.h>
 #include <stdio.h>
@@ -20,12 +19,14 @@
 #include <unistd.h>
 
 #include "scheduler/cli/paths.h"
+#include "scheduler/cli/replace.h"
 #include "schemas/digest.h"
 #include "schemas/text.h"
 #include "storage/bus.h"
 #include "storage/bus_acl.h"
 #include "storage/roles.h"
 
+#define SECRET 0600 /* nobody else can ever open it */
 #define PASSWORD_BYTES 24
 #define PASSWORD_SIZE (2 * PASSWORD_BYTES + 1)
 
@@ -45,23 +46,6 @@ static char *path_of(const struct secrets *secrets, int user, const char *suffix
 {
     snprintf(out, PATH_MAX, "%s/%s.%s", secrets->dir, kiln_bus_user_names[user], suffix);
     return out;
-}
-
-/* Renamed into place; nobody else can ever open it. */
-static int write_file(const char *path, const char *text, struct kiln_error *err)
-{
-    char part[PATH_MAX + 8];
-    snprintf(part, sizeof part, "%s.part", path);
-    (void)unlink(part);
-    int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    size_t len = strlen(text);
-    bool ok = fd >= 0 && write(fd, text, len) == (ssize_t)len && fsync(fd) == 0;
-    if (fd >= 0)
-        ok = close(fd) == 0 && ok;
-    if (ok && rename(part, path) == 0)
-        return 0;
-    return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", path,
-                     strerror(errno));
 }
 
 /* The directory is ours alone, or becomes so. */
@@ -104,7 +88,7 @@ static int find_password(struct secrets *secrets, int user, struct kiln_error *e
         return kiln_fail(err, KILN_INTERNAL, "no random numbers for a password");
     kiln_hex(bytes, sizeof bytes, at->password);
     snprintf(line, sizeof line, "%s\n", at->password);
-    return write_file(path, line, err);
+    return kiln_replace(path, line, SECRET, err);
 }
 
 /* Every setting that is not the default, with the two servers as this user. */
@@ -135,7 +119,7 @@ static int write_settings(const struct secrets *secrets, int user, struct kiln_e
     }
     free(conninfo);
     char *settings = kiln_text_take(&text);
-    rc = settings ? write_file(path_of(secrets, user, "conf", path), settings, err)
+    rc = settings ? kiln_replace(path_of(secrets, user, "conf", path), settings, SECRET, err)
                   : kiln_fail(err, KILN_NO_MEMORY, "no memory for settings");
     free(settings);
     return rc;
@@ -151,7 +135,7 @@ static int write_user(struct secrets *secrets, int user, struct kiln_error *err)
         return rc;
     snprintf(line, sizeof line, "*:*:*:%s:%s\n", kiln_bus_user_names[user], at->password);
     if (user < KILN_ROLE_COUNT)
-        rc = write_file(path_of(secrets, user, "pgpass", path), line, err);
+        rc = kiln_replace(path_of(secrets, user, "pgpass", path), line, SECRET, err);
     if (rc == 0)
         rc = write_settings(secrets, user, err);
     kiln_sha256(at->password, strlen(at->password), digest);

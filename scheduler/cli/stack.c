@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "scheduler/cli/replace.h"
 #include "schemas/digest.h"
 
 #define SOCKET_PATH_MAX 107 /* sun_path without its NUL */
@@ -222,9 +223,8 @@ static void read_state(struct kiln_stack *stack)
 
 int kiln_stack_save(const struct kiln_stack *stack, struct kiln_error *err)
 {
-    char path[PATH_MAX], part[PATH_MAX];
+    char path[PATH_MAX];
     kiln_join(path, stack->dir, "stack.json");
-    kiln_join(part, stack->dir, "stack.json.part");
     json_t *devices = json_array();
     for (int i = 0; i < stack->device_count; i++)
         json_array_append_new(devices, json_string(stack->devices[i]));
@@ -232,13 +232,10 @@ int kiln_stack_save(const struct kiln_stack *stack, struct kiln_error *err)
                               stack->data, "sockets", stack->sockets, "devices", devices);
     json_t *before = json_load_file(path, 0, NULL);
     bool same = state && before && json_equal(state, before); /* a full disk is no obstacle then */
-    int failed =
-        !state || (!same && (json_dump_file(state, part, JSON_INDENT(2)) || rename(part, path)));
+    int rc = same ? 0 : kiln_replace_json(path, state, err);
     json_decref(before);
     json_decref(state);
-    return failed ? kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", path,
-                              strerror(errno))
-                  : 0;
+    return rc;
 }
 
 int kiln_stack_open(struct kiln_stack *stack, const char *dir, bool create, struct kiln_error *err)

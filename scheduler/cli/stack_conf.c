@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "scheduler/cli/paths.h"
+#include "scheduler/cli/replace.h"
 #include "scheduler/cli/stack.h"
 #include "schemas/limits.h"
 #include "schemas/text.h"
@@ -219,20 +219,6 @@ static int read_file(const char *path, char **ret, struct kiln_error *err)
     return 0;
 }
 
-static int write_file(const char *path, const char *text, struct kiln_error *err)
-{
-    char part[PATH_MAX + 8];
-    snprintf(part, sizeof part, "%s.part", path);
-    FILE *file = fopen(part, "we");
-    bool ok = file && fchmod(fileno(file), 0600) == 0 /* a conninfo may hold a password */ &&
-              fputs(text, file) >= 0;
-    ok = file && fclose(file) == 0 && ok;
-    if (ok && rename(part, path) == 0)
-        return 0;
-    return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", path,
-                     strerror(errno));
-}
-
 static int parse(const char *text, const char *path, struct kiln_config **ret,
                  struct kiln_error *err)
 {
@@ -264,7 +250,7 @@ static int adopt(struct kiln_stack *stack, struct kiln_cli *cli, const char *old
     struct kiln_config *after = NULL;
     int rc = parse(text, stack->conf, &after, err);
     if (rc == 0 && strcmp(old, text) != 0)
-        rc = write_file(stack->conf, text, err);
+        rc = kiln_replace(stack->conf, text, 0600, err); /* a conninfo may hold a password */
     if (rc) {
         kiln_config_free(after);
         return rc;

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "scheduler/cli/replace.h"
 #include "scheduler/cli/stack.h"
 
 #define TAIL_LINES 12
@@ -182,19 +183,12 @@ static int launch(const struct kiln_stack *stack, const struct kiln_spawn *spawn
     return 0;
 }
 
-/* Renamed into place, so that nobody reads half a number. */
 static int write_pid_file(const struct kiln_stack *stack, const char *name, pid_t pid,
                           struct kiln_error *err)
 {
-    char path[PATH_MAX], part[PATH_MAX];
-    part_path(stack, "run", name, "pid", path);
-    FILE *file = fopen(part_path(stack, "run", name, "pid.part", part), "we");
-    bool ok = file && fprintf(file, "%ld\n", (long)pid) > 0;
-    ok = file && fclose(file) == 0 && ok;
-    if (ok && rename(part, path) == 0)
-        return 0;
-    return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", path,
-                     strerror(errno));
+    char path[PATH_MAX], text[24];
+    snprintf(text, sizeof text, "%ld\n", (long)pid);
+    return kiln_replace(part_path(stack, "run", name, "pid", path), text, 0644, err);
 }
 
 int kiln_process_start(const struct kiln_stack *stack, const struct kiln_spawn *spawn, pid_t *ret,
