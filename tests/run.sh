@@ -8,6 +8,8 @@ shift
 export BUILD=${BUILD:-build}
 KILN_SOURCE=$(pwd)
 export KILN_SOURCE
+# A shim before the interpreter (pyenv's) takes longer than most of what the tests ask of it.
+python=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null) && PATH=$(dirname "$python"):$PATH
 limit=${TEST_TIMEOUT:-600}
 passed=0 failed=0 skipped=0
 broken=()

@@ -119,8 +119,8 @@ answers 30 "$alive_port" /healthz '^503 the bus last answered'
 answers 0 "$scheduler" /livez '^200'
 kill -CONT "$(pid_of s redis)"
 answers 40 "$scheduler" /healthz '^200 ok$'
-answers 30 "$alive_port" /healthz '^503 the store last answered [0-9.]+ s ago; 6.0 s are allowed$'
 kill -INT "$(pid_of s postgres)"
+answers 30 "$alive_port" /healthz '^503 the store last answered [0-9.]+ s ago; 6.0 s are allowed$'
 mv s/elsewhere s/store
 answers 30 "$alive_port" /healthz '^503 the ledger last answered [0-9.]+ s ago; 6.0 s are allowed$'
 get "$alive_port" /metrics | grep -q '^kiln_poll_age_seconds{server="store"} [0-5]\.' || die "the store is not back"

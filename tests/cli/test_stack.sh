@@ -81,7 +81,8 @@ kill $stranger
 # --- an emptied Redis: the fleet goes on, the doctor says that it happened
 ok kiln doctor --config a/kiln.conf
 grep -q emptied out.txt && die "the doctor dreams of an emptied Redis"
-sleep 5
+# Clocks of two servers are given five seconds: let what is done be older.
+KILN_CONFIG=a/kiln.conf sql "UPDATE job SET finished_at = finished_at - interval '6 s' WHERE state = 2"
 ok redis-cli -s a/run/redis.sock FLUSHALL
 ok kiln enqueue one.jsonl --batch after --config a/kiln.conf
 ok kiln wait after --timeout 30 --config a/kiln.conf

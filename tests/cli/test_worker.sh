@@ -91,8 +91,11 @@ ok kiln worker start "$two"
 pid=$(pid_of s "$two")
 kill -STOP "$pid"
 ok kiln worker stop "$two" --no-wait
-sleep 1.2
-(sleep 2; kill -CONT "$pid") &
+for i in $(seq 100); do # until the guard has told it to end
+    python3 -c 'import json, sys; sys.exit(any(w["worker"] == sys.argv[1] and w["pid"] for w in json.load(open("s/run/crew.json"))))' "$two" && break
+    sleep 0.05
+done
+(sleep 1; kill -CONT "$pid") &
 ok kiln worker start "$two"
 until_ls "d['$two']['state'] == 'running' and d['$two']['pid'] not in (0, $pid)"
 ok kiln worker stop "$two"
