@@ -204,3 +204,18 @@ int kiln_store_probe(struct kiln_store *store, struct kiln_error *err)
                                    "000000000000000000000000"};
     return kiln_store_put(store, &put, 1, err);
 }
+
+/* Asked and answered; nothing is kept. */
+static void look(void *arg)
+{
+    (void)arg;
+}
+
+int kiln_store_reach(struct kiln_store *store, struct kiln_error *err)
+{
+    enum sim_answer answer = sim_send(&sim_fleet.store, look, NULL, NULL, store->limit_us, NULL);
+    return answer == SIM_ANSWERED
+               ? 0
+               : kiln_fail(err, answer == SIM_CUT ? KILN_UNAVAILABLE : KILN_TIMEOUT,
+                           "the store does not answer");
+}
