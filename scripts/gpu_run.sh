@@ -122,7 +122,7 @@ if wants engine; then
     for test in "$here"/bin/test_*_cuda; do
         case $test in *parity* | *image* | *lora* | *graph* | *ops* | *load*) continue ;; esac
         step "$(basename "$test")" 120 "$test"
-        grep -E '^(sketch|after|load)' "$out/step" | sed 's/^/    /'
+        grep -E '^(sketch|after|load|the device)' "$out/step" | sed 's/^/    /'
     done
 fi
 if wants graph; then

@@ -25,7 +25,8 @@ void kt_clock_free(struct kt_clock *c);    /* accepts NULL */
 int kt_clock_begin(struct kt_clock *c, bool side);
 void kt_clock_end(struct kt_clock *c, int piece);
 /* Milliseconds in which at least one piece was worked on, of those that have ended; they are then
- * forgotten.  Does not wait: what still runs counts the next time. */
+ * forgotten.  Does not wait: what still runs counts the next time.  Not between a piece's begin and
+ * its end. */
 double kt_clock_take(struct kt_clock *c);
 
 #ifdef __cplusplus

@@ -148,6 +148,30 @@ static void fifty_pictures_keep_their_memory(void **state)
     assert_int_equal(device_bytes(&held), left);
 }
 
+/* --- time ------------------------------------------------------------------------------------- */
+
+/* The device's own clock: less than the call took, and most of it. */
+static void the_device_tells_how_long_it_worked(void **state)
+{
+    (void)state;
+    DiffusionZContext *ctx = open_model(sketch(), 0, DIFFUSIONZ_BF16);
+    const DiffusionZItem items[2] = {{.prompt = "a red star", .seed = 1},
+                                     {.prompt = "a blue ring", .seed = 2}};
+    const DiffusionZBatch batch = {
+        .items = items, .item_count = 2, .width = 512, .height = 512, .num_steps = 8};
+    DiffusionZOutput out[2];
+    DiffusionZTimes times;
+    for (int i = 0; i < 3; i++) { /* the last one replays graphs */
+        assert_int_equal(diffusionz_run_batch(ctx, &batch, out, &times), 0);
+        diffusionz_release_outputs(out, 2);
+    }
+    double call_ms = times.lora_ms + times.text_ms + times.denoise_ms + times.decode_ms;
+    printf("the device computed %.2f of %.2f ms\n", times.device_ms, call_ms);
+    assert_true(times.device_ms > 0.3 * call_ms);
+    assert_true(times.device_ms <= call_ms);
+    diffusionz_free(ctx);
+}
+
 /* --- errors ----------------------------------------------------------------------------------- */
 
 static void a_device_that_is_not_there_is_named(void **state)
@@ -196,6 +220,7 @@ int main(void)
         {"a_lora_leaves_no_trace_fp32", a_lora_leaves_no_trace, NULL, NULL, &fp32},
         {"a_lora_leaves_no_trace_bf16", a_lora_leaves_no_trace, NULL, NULL, &bf16},
         cmocka_unit_test(fifty_pictures_keep_their_memory),
+        cmocka_unit_test(the_device_tells_how_long_it_worked),
         cmocka_unit_test(a_device_that_is_not_there_is_named),
         cmocka_unit_test(too_much_memory_is_said_and_survived),
     };

@@ -1,0 +1,80 @@
+/* test_clock.c - the device's clock counts work, and time in which two pieces overlap once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "pipeline/torch/clock.h"
+#include "pipeline/torch/tensor.h"
+
+static void work(int ms)
+{
+    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
+}
+
+static void rest_is_not_counted(void **state)
+{
+    (void)state;
+    struct kt_clock *c = kt_clock_new(KT_CPU);
+    for (int i = 0; i < 3; i++) {
+        int piece = kt_clock_begin(c, false);
+        work(10);
+        kt_clock_end(c, piece);
+        work(100);
+    }
+    double ms = kt_clock_take(c);
+    if (ms < 30 || ms > 250)
+        fail_msg("three pieces of 10 ms took %.1f ms", ms);
+    assert_true(kt_clock_take(c) == 0); /* they are forgotten */
+    kt_clock_free(c);
+}
+
+static void what_overlaps_is_counted_once(void **state)
+{
+    (void)state;
+    struct kt_clock *c = kt_clock_new(KT_CPU);
+    struct timespec from, to;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    int outer = kt_clock_begin(c, false), inner = kt_clock_begin(c, true);
+    work(20);
+    kt_clock_end(c, inner);
+    int late = kt_clock_begin(c, true);
+    work(20);
+    kt_clock_end(c, outer);
+    work(20);
+    kt_clock_end(c, late);
+    double ms = kt_clock_take(c);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    double passed =
+        (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) / 1e6;
+    if (ms < 60 || ms > passed)
+        fail_msg("60 ms of overlapping pieces took %.1f of %.1f ms", ms, passed);
+    kt_clock_free(c);
+}
+
+/* Pieces that were never begun, and no clock at all. */
+static void nonsense_does_no_harm(void **state)
+{
+    (void)state;
+    struct kt_clock *c = kt_clock_new(KT_CPU);
+    kt_clock_end(c, 7);
+    kt_clock_end(c, -1);
+    assert_true(kt_clock_take(c) == 0);
+    kt_clock_free(c);
+    kt_clock_end(NULL, kt_clock_begin(NULL, false));
+    assert_true(kt_clock_take(NULL) == 0);
+    kt_clock_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rest_is_not_counted),
+        cmocka_unit_test(what_overlaps_is_counted_once),
+        cmocka_unit_test(nonsense_does_no_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
