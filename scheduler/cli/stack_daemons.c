@@ -179,8 +179,25 @@ static int see_beat(void *arg, const char *worker, const char *text, size_t len)
     return 0;
 }
 
-/* Waits for the heartbeats of all workers; pids[i] runs as worker-i. */
-static int wait_workers(struct kiln_stack *stack, struct kiln_cli *cli, const pid_t *pids,
+/* Worker NUMBER has ended before it was seen at work.  One that was there already was on its way
+ * out (drained a moment ago, or killed) and is started; one that we have started is a failure. */
+static int replace_worker(struct kiln_stack *stack, struct kiln_cli *cli, int number, pid_t *pid,
+                          bool *found, struct kiln_error *err)
+{
+    char name[KILN_PROCESS_NAME_MAX];
+    kiln_stack_worker_name(number, name);
+    if (!*found)
+        return died(cli, stack, name, err);
+    *found = false;
+    int rc = start_worker(stack, number, pid, err);
+    if (rc == 0)
+        kiln_say(cli, "%-10s has ended; starting (pid %ld, %s)", name, (long)*pid,
+                 device_of(stack, number));
+    return rc;
+}
+
+/* Waits for the heartbeats of all workers; pids[i] runs as worker-i, and did before if found[i]. */
+static int wait_workers(struct kiln_stack *stack, struct kiln_cli *cli, pid_t *pids, bool *found,
                         struct kiln_error *err)
 {
     bool seen[KILN_STACK_WORKERS_MAX] = {false};
@@ -194,7 +211,7 @@ static int wait_workers(struct kiln_stack *stack, struct kiln_cli *cli, const pi
             char name[KILN_PROCESS_NAME_MAX];
             kiln_stack_worker_name(i, name);
             if (!seen[i] && !kiln_process_alive(pids[i]))
-                rc = died(cli, stack, name, err);
+                rc = replace_worker(stack, cli, i, &pids[i], &found[i], err);
             else if (!seen[i] && kiln_clock_ms() > until)
                 rc = kiln_fail(err, KILN_TIMEOUT,
                                "%s was not ready within %d s; its log is "
@@ -212,6 +229,7 @@ int kiln_stack_workers(struct kiln_stack *stack, struct kiln_cli *cli, bool rest
                        struct kiln_error *err)
 {
     pid_t pids[KILN_STACK_WORKERS_MAX] = {0};
+    bool found[KILN_STACK_WORKERS_MAX] = {false};
     int rc = 0, extra;
     while ((extra = kiln_stack_extra_worker(stack, stack->workers)) >= 0)
         end_worker(stack, cli, extra, "one too many");
@@ -228,10 +246,11 @@ int kiln_stack_workers(struct kiln_stack *stack, struct kiln_cli *cli, bool rest
             any = 0;
         }
         pids[i] = any;
+        found[i] = any != 0;
         if (any)
             kiln_say(cli, "%-10s runs (pid %ld, %s)", name, (long)any, device_of(stack, i));
         else if ((rc = start_worker(stack, i, &pids[i], err)) == 0)
             kiln_say(cli, "%-10s starting (pid %ld, %s)", name, (long)pids[i], device_of(stack, i));
     }
-    return rc ? rc : wait_workers(stack, cli, pids, err);
+    return rc ? rc : wait_workers(stack, cli, pids, found, err);
 }
