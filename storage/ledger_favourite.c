@@ -4,6 +4,17 @@
 #include "storage/ledger.h"
 #include "storage/ledger_internal.h"
 
+#define AGREE_TRIES 4
+
+int kiln_ledger_run_agreed(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                           const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
+{
+    int rc = KILN_BAD_INPUT;
+    for (int i = 0; i < AGREE_TRIES && rc == KILN_BAD_INPUT; i++)
+        rc = kiln_ledger_run(ledger, statement, params, ret, err);
+    return rc;
+}
+
 /* $1 pool, $2 job ids, $3 batch id or 0: the pictures that are meant. */
 #define MEANT                                                                                      \
     "WITH meant AS (SELECT i.job_id FROM image i WHERE i.pool = $1::text"                          \
@@ -35,7 +46,7 @@ int kiln_ledger_mark(struct kiln_ledger *ledger, const char *pool, const uint64_
     kiln_bind_text(&params, pool);
     kiln_bind_array(&params, &jobs);
     kiln_bind_u64(&params, batch_id);
-    rc = kiln_ledger_run(ledger, favourite ? &mark : &unmark, &params, &rows, err);
+    rc = kiln_ledger_run_agreed(ledger, favourite ? &mark : &unmark, &params, &rows, err);
     kiln_params_release(&params);
     if (rc)
         return rc;

@@ -216,7 +216,7 @@ static int drop_page(struct kiln_ledger *ledger, const struct kiln_statement *dr
     PGresult *rows;
     struct kiln_params params = {0};
     bind_drop(&params, what->pool, *cursor, DROP_PAGE, what->age_s, what->dry_run);
-    int rc = kiln_ledger_run(ledger, drop, &params, &rows, err);
+    int rc = kiln_ledger_run_agreed(ledger, drop, &params, &rows, err);
     if (rc != 0)
         return rc;
     *ret_jobs = 0;

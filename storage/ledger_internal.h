@@ -87,6 +87,12 @@ int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *sta
                     const struct kiln_params *params, PGresult **ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
 
+/* The same of a statement whose rows others may take away, or refer to, at that moment, which the
+ * database then refuses (a mark for a picture that goes): with its next look it knows of it. */
+int kiln_ledger_run_agreed(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                           const struct kiln_params *params, PGresult **ret,
+                           struct kiln_error *err) KILN_MUST_CHECK;
+
 /* Runs the statement once for each of count parameter sets and `last` (without parameters) after
  * them, in one round trip, each its own transaction.  ret[count]: the results.  After an error any
  * number of them may have been carried out. */

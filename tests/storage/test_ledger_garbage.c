@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <libpq-fe.h>
+#include <pthread.h>
 
 #include "storage/ledger_garbage.h"
 #include "tests/support/rig.h"
@@ -254,9 +256,9 @@ static void old_pictures_lose_their_rows_together(void **state)
     for (int round = 0; round < 4; round++) { /* a young batch; then a dry run, the run, a repeat */
         const struct kiln_drop what = {"p", 86400, round == 1, count_dropped, &bytes};
         cursor = bytes = 0;
-        kiln_test_ok(kiln_ledger_drop_pictures(rig.ledger, &what, &cursor, &pictures, &more,
-                                               &rig.err),
-                     rig.err);
+        kiln_test_ok(
+            kiln_ledger_drop_pictures(rig.ledger, &what, &cursor, &pictures, &more, &rig.err),
+            rig.err);
         assert_int_equal(pictures, round == 1 || round == 2);
         assert_int_equal(bytes, pictures * 4000);
         assert_int_equal(kiln_rig_rows("image", jobs[0].id), round < 2);
@@ -271,6 +273,51 @@ static void old_pictures_lose_their_rows_together(void **state)
     kiln_rig_release(jobs, 2);
 }
 
+static void *mark_slowly(void *sql)
+{
+    PGconn *conn = PQconnectdb(rig.stack->conninfo);
+    PGresult *rows = PQexec(conn, sql);
+    void *good = PQresultStatus(rows) == PGRES_COMMAND_OK ? conn : NULL;
+    PQclear(rows);
+    PQfinish(conn);
+    return good;
+}
+
+/* The mark is set and not yet committed when the look begins: the removal waits for it, is refused
+ * by the database, and passes the picture over when it looks again. */
+static void a_mark_that_comes_just_then_keeps_its_picture(void **state)
+{
+    struct kiln_job jobs[2];
+    uint64_t cursor = 0, pictures = 0, bytes = 0;
+    bool more;
+    pthread_t thread;
+    char sql[200];
+    const struct kiln_drop what = {"p", 0, false, count_dropped, &bytes};
+    (void)state;
+    kiln_rig_assigned("marked", 2, jobs);
+    assert_true(kiln_rig_commit(&jobs[0]) && kiln_rig_commit(&jobs[1]));
+    snprintf(sql, sizeof sql,
+             "BEGIN; INSERT INTO favourite (job_id) VALUES (%llu); SELECT pg_sleep(0.5); COMMIT",
+             (unsigned long long)jobs[1].id);
+    assert_int_equal(pthread_create(&thread, NULL, mark_slowly, sql), 0);
+    for (int i = 0; i < 500; i++) {
+        if (kiln_test_count(rig.stack,
+                            "SELECT count(*) FROM pg_stat_activity WHERE query LIKE"
+                            " 'BEGIN; INSERT INTO favourite%' AND wait_event = 'PgSleep'"))
+            break;
+    }
+    kiln_test_ok(kiln_ledger_drop_pictures(rig.ledger, &what, &cursor, &pictures, &more, &rig.err),
+                 rig.err);
+    void *marked;
+    pthread_join(thread, &marked);
+    assert_non_null(marked);
+    assert_int_equal(kiln_rig_rows("image", jobs[0].id), 0);
+    assert_int_equal(kiln_rig_rows("image", jobs[1].id), 1);
+    assert_int_equal(kiln_rig_rows("object", jobs[1].id), 4);
+    assert_int_equal(kiln_rig_rows("favourite", jobs[1].id), 1);
+    kiln_rig_release(jobs, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +328,7 @@ int main(void)
         cmocka_unit_test(a_job_in_somebodys_hands_is_left),
         cmocka_unit_test(cancelled_jobs_go_after_a_while),
         cmocka_unit_test(old_pictures_lose_their_rows_together),
+        cmocka_unit_test(a_mark_that_comes_just_then_keeps_its_picture),
     };
     return cmocka_run_group_tests(tests, kiln_rig_start, kiln_rig_stop);
 }
