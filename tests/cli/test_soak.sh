@@ -28,8 +28,8 @@ ok kiln backfill add slow --template 'slow {a|b|c} @step_ms=40' "${small[@]}" --
 ok kiln backfill add rare --template 'rare' "${small[@]}" --rate 3600/h --low-water 5
 for i in $(seq 120); do echo "cached prompt $i @step_ms=2"; done >cached.txt
 
-# What has died or was drained comes back.  A worker that ends just while `up` looks is for the next look.
-heal() { for i in 1 2 3; do kiln up --dir s -q >/dev/null 2>&1 && return; sleep 0.5; done; ok kiln up --dir s; }
+# What has died or was drained comes back, also what is only about to end.
+heal() { ok kiln up --dir s -q; }
 
 batches=0 drains=0 kills=0
 disturb() {
