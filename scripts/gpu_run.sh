@@ -203,6 +203,14 @@ if wants fleet; then
     if [ ! -e /usr/share/zoneinfo/UTC ]; then # Postgres asks for it, and nothing else
         mkdir -p /usr/share/zoneinfo && cp "$here/zoneinfo/UTC" /usr/share/zoneinfo/
     fi
+    # Where the system says that the GPUs are, and what the workers make of it.
+    for gpu in /proc/driver/nvidia/gpus/*; do
+        bus=$(basename "$gpu" | tr '[:upper:]' '[:lower:]')
+        echo "    $bus node $(cat "/sys/bus/pci/devices/$bus/numa_node" 2>&1)"
+    done
+    step "workers beside their GPUs" 60 sh -c "$here/bin/kiln up -q --dir $here/beside --engine testcard \
+        --device ${FLEET_DEVICE:-cuda:all} && $here/bin/kiln down -q --dir $here/beside"
+    grep -h numa_ "$here"/beside/log/worker-*.log | sed 's/^/    /'
     # shellcheck disable=SC2086
     step "fleet, sketch model" 300 "$here/bin/kiln" bench fleet --model "$root/pipeline/models/sketch" \
         --device "${FLEET_DEVICE:-cuda:all}" --sizes 512x512,768x512 --loras ,neon,pixel --jobs 400 \
