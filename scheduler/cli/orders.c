@@ -59,6 +59,7 @@ int kiln_cancel_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
 /* --- kiln drain ------------------------------------------------------------------------------- */
 
 #define DRAIN_LIMIT_S 600 /* unless --timeout says otherwise */
+#define REMIND_S 3        /* a heartbeat, and time to read it */
 
 /* Whether a live worker has that name; the error names the nearest of those that live. */
 static int check_worker(const struct kiln_roster *roster, const char *name, struct kiln_error *err)
@@ -93,18 +94,43 @@ static size_t still_there(const struct kiln_roster *before, const struct kiln_ro
     return count;
 }
 
+/* Says it again to those that do not drain yet: the scheduler passes an order on to the workers
+ * that it knows, and one that began a moment before it was given is not among them. */
+static int remind(struct kiln_cli *cli, const struct kiln_roster *before,
+                  const struct kiln_roster *now, const char *name, struct kiln_error *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < now->count && rc == 0; i++) {
+        const struct kiln_roster_worker *worker = &now->at[i];
+        struct kiln_order order = {.kind = KILN_ORDER_DRAIN};
+        const struct kiln_roster_worker *was = kiln_roster_find(before, worker->row.name);
+        if (!worker->live || worker->beat.draining || !was || !was->live ||
+            strcmp(was->beat.incarnation, worker->beat.incarnation) != 0 ||
+            (name[0] && strcmp(worker->row.name, name) != 0))
+            continue;
+        snprintf(order.id, sizeof order.id, "%s", worker->row.name);
+        rc = kiln_send_order(cli, &order, err);
+    }
+    return rc;
+}
+
 static int wait_drained(struct kiln_cli *cli, const struct kiln_roster *before, const char *name,
                         double limit_s, struct kiln_error *err)
 {
+    double again_s = kiln_now_s() + REMIND_S;
     for (double until = kiln_now_s() + limit_s;;) {
         struct kiln_roster now;
         int rc = kiln_roster_load(cli, &now, err);
         if (rc)
             return rc;
         size_t left = still_there(before, &now, name);
+        if (left > 0 && kiln_now_s() > again_s) {
+            rc = remind(cli, before, &now, name, err);
+            again_s = kiln_now_s() + REMIND_S;
+        }
         kiln_roster_release(&now);
-        if (left == 0)
-            return 0;
+        if (rc || left == 0)
+            return rc;
         if (kiln_now_s() > until)
             return kiln_fail(err, KILN_TIMEOUT, "%zu workers are still at work after %.0f s", left,
                              limit_s);
