@@ -1,6 +1,6 @@
 #!/bin/bash
-# Every command of OPERATIONS.md exists, with its options; those that only look work on a stack, and
-# every metric that is named is on a page.
+# Every command of OPERATIONS.md and of the README's chapter exists, with its options; both have the same
+# ten situations; those commands that only look work on a stack, and every metric that is named is on a page.
 . "$KILN_SOURCE/tests/cli/lib.sh"
 chmod 711 .
 stacks+=(s)
@@ -9,6 +9,14 @@ page=$source_dir/scripts/OPERATIONS.md
 # --- verbs and options: what is indented, piece by piece, without its comment
 grep '^    ' "$page" | sed -e 's/  *#.*//' -e 's/ && /\n/g' -e 's/; /\n/g' | sed 's/^ *//' | grep '^kiln ' >commands.txt
 [ "$(wc -l <commands.txt)" -ge 40 ] || die "few commands were found in the page"
+sed -n '/^## Operations/,/^## Three/p' "$source_dir/README.md" >chapter.txt
+grep -o '`kiln [^`]*`' chapter.txt | tr -d '`' >short.txt
+[ "$(wc -l <short.txt)" -ge 25 ] || die "few commands were found in the README's chapter"
+sed -n 's/^| \([0-9]*\) | \([^|]*\) |.*`.*/\1. \2/p' chapter.txt >ten.txt
+[ "$(wc -l <ten.txt)" = 10 ] || die "the README's chapter has not ten situations with commands"
+while read -r situation; do
+    grep -q "^\*\*$situation[.*]" "$page" || die "the page has no '$situation'"
+done <ten.txt
 kiln help config | sed -n 's/^  \([a-z][a-z0-9_]*\) .*/--\1/p' | tr _ - >settings.txt
 while read -r _ verb words; do
     kiln help "$verb" >help.txt 2>&1 || die "there is no 'kiln $verb'"
@@ -17,7 +25,7 @@ while read -r _ verb words; do
         grep -q -e "$option\b" help.txt settings.txt || grep -qx -e --json <<<"$option" ||
             die "'kiln $verb' has no $option"
     done
-done <commands.txt
+done < <(cat commands.txt short.txt)
 for unit in $(grep -o 'kiln-[a-z]*@\?\(\.[a-z]*\)\?' "$page" | grep -E 'kiln-(scheduler|worker@|gc\.)' | sort -u); do
     ls "$source_dir/scripts/systemd/" | grep -q -e "^$unit" || die "there is no unit $unit"
 done
