@@ -55,9 +55,9 @@ def split_params(model):
     return matrices, rest
 
 
-def average(params, gone):
+def average(params, gone, device="cuda"):
     """Means of the gradients, and of the time gone, over all processes; returns the latter, so that all stop at one step."""
-    gone = torch.tensor([gone], device="cuda")
+    gone = torch.tensor([gone], device=device)
     if not dist.is_initialized():
         return gone
     grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in params] + [gone]

@@ -1,6 +1,7 @@
 """train_judge.py - trains the checker on real renders in all styles; it never sees a generated picture.
 
     python train_judge.py --out DIR --minutes 3        writes DIR/judge.pt and prints its ceiling
+    ... --seed 3                                       another judge, for train_reward.py
 """
 import argparse
 import math
@@ -119,14 +120,15 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", required=True)
     parser.add_argument("--minutes", type=float, default=3)
+    parser.add_argument("--seed", type=int, default=2)
     args = parser.parse_args()
-    torch.manual_seed(2)
-    random.seed(2)
+    torch.manual_seed(args.seed)
+    random.seed(args.seed)
     judge = Judge().cuda().to(memory_format=torch.channels_last)
     optimiser = torch.optim.AdamW(judge.parameters(), 2.5e-3, weight_decay=1e-3)
     with mp.get_context("spawn").Pool(14) as pool:
-        packs = pool.map(make_pack, [(1000 + i, *SIZE_TABLE[i % len(SIZE_TABLE)]) for i in range(1400)], 20)
-    rng, start, budget, step = random.Random(42), time.time(), args.minutes * 60, 0
+        packs = pool.map(make_pack, [(500 * args.seed + i, *SIZE_TABLE[i % len(SIZE_TABLE)]) for i in range(1400)], 20)
+    rng, start, budget, step = random.Random(21 * args.seed), time.time(), args.minutes * 60, 0
     while (gone := (time.time() - start) / budget) < 1:
         for group in optimiser.param_groups:
             group["lr"] = 2.5e-3 * min(1, (step + 1) / 100) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * gone)))
