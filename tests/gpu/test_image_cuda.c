@@ -361,8 +361,14 @@ static void expect_alone(struct kt_scope *s, const struct kiln_text_encoder *te,
     free(alone);
 }
 
-/* A prompt's features are the same bits alone and among others, with 8-bit weights too; what those
- * cost the features of random weights is some roundings of 4e-2 of a layer's result. */
+/* How far 8-bit weights may move the features.  Five layers of these sizes, all quantised, worked
+ * out in fp32 on a CPU with operands rounded to e4m3 by rows and everything else as in bf16, are
+ * off by 0.11 with one token, 0.14 with 23, 0.16 with 77 and 300: a product's two operands alone
+ * cost 0.04, and random weights average nothing out.  With a bit less in the codes it would be
+ * twice that. */
+#define E4M3_MOVES 2e-1
+
+/* A prompt's features are the same bits alone and among others, with 8-bit weights too. */
 static void prompts_do_not_see_each_other(void **state)
 {
     (void)state;
@@ -393,7 +399,7 @@ static void prompts_do_not_see_each_other(void **state)
             double error = rig_relative(features[1][i], features[0][i], counts[0][i]);
             printf("prompt of %zu tokens among %d: with 8-bit weights relative %.2e\n", lengths[i],
                    PROMPTS, error);
-            assert_true(error <= 1e-1);
+            assert_true(error <= E4M3_MOVES);
             free(features[1][i]);
         }
         free(features[0][i]);
