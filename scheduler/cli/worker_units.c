@@ -149,12 +149,10 @@ static int start(struct kiln_cli *cli, const struct kiln_args *args)
     const char *const words[] = {"start", wait ? NULL : "--no-block", NULL};
     if (rc == 0) /* those that are not loaded yet have nothing to be forgiven */
         (void)!kiln_units_tell(forgive, choice.at, choice.count, STOP_SLACK_S, &err);
-    if (rc == 0)
-        rc = kiln_units_tell(words, choice.at, choice.count, START_LIMIT_S, &err);
+    if (rc == 0 && kiln_units_tell(words, choice.at, choice.count, START_LIMIT_S, &err))
+        rc = explain(&choice, &err);
     if (rc == 0)
         say_each(cli, &choice, wait ? "runs" : "is started");
-    else if (choice.count)
-        rc = explain(&choice, &err);
     return rc ? kiln_report(cli, &err) : 0;
 }
 

@@ -99,6 +99,8 @@ fails 69 inside env KILN_CONFIG="$PWD/good.conf" "$kiln_bin/kiln" worker start g
 says "${name}0 does not stay up (exit 78); .kiln worker logs"
 cp good.conf etc/kiln.conf
 until_ls "d['0']['state'] == 'given_up' and d['0']['reason'] == 'exit 78'"
+fails 66 kiln worker start gpu0 nobody # a wrong name is told, not what was wrong before
+says "worker of this machine 'nobody'"
 ok kiln worker logs 0
 says 'webp_method' out.txt
 
