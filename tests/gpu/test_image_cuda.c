@@ -363,9 +363,9 @@ static void expect_alone(struct kt_scope *s, const struct kiln_text_encoder *te,
 
 /* How far 8-bit weights may move the features.  Five layers of these sizes, all quantised, worked
  * out in fp32 on a CPU with operands rounded to e4m3 by rows and everything else as in bf16, are
- * off by 0.11 with one token, 0.14 with 23, 0.16 with 77 and 300: a product's two operands alone
- * cost 0.04, and random weights average nothing out.  With a bit less in the codes it would be
- * twice that. */
+ * off by 0.11 with one token, 0.14 with 23, 0.15 with 77, 0.16 with 300: a product's two operands
+ * alone cost 0.04, and random weights average nothing out.  With a bit less in the codes it would
+ * be twice that. */
 #define E4M3_MOVES 2e-1
 
 /* A prompt's features are the same bits alone and among others, with 8-bit weights too. */

@@ -189,7 +189,7 @@ static void write_file(const char *path, int count, const char *dtype, size_t va
 
 static int stream_file(const char *path, enum kt_dtype from)
 {
-    struct kiln_error err;
+    struct kiln_error err = {0};
     struct kiln_st *st = NULL;
     struct kiln_weights_stream *ws;
     double start = seconds();
