@@ -83,6 +83,20 @@ ok kiln sim --trace near.csv --lora-switch-s 1 --json
 json out.txt 'd["ratio"] <= 1.02 and d["missed_max_wait"] == 0'
 ok kiln sim --trace near.csv --lora-switch-s 1 --policy affinity --window 32 --json
 json out.txt 'd["ratio"] > 1.02'
+# It stays near it where nobody may be passed by more than 2,000 younger ones.
+trace --jobs 20000 --sets 400 --no-lora 0.5 --bypass 2000 --switch 1 >capped.csv
+ok kiln sim --trace capped.csv --lora-switch-s 1 --json
+json out.txt 'd["ratio"] <= 1.05 and d["missed_max_wait"] == 0'
+# Online, people wait less than with either of the others.
+mean_wait() { kiln sim --trace online.csv --lora-switch-s "$1" --policy "$2" --window 32 | awk '/^wait, mean/ { print $3 }'; }
+for load in 0.7 0.95; do
+    trace --kind online --load $load --jobs 10000 >online.csv
+    for switch_s in 0.03 1; do
+        waits="$(mean_wait $switch_s kiln) $(mean_wait $switch_s affinity) $(mean_wait $switch_s fifo)"
+        echo "$waits" | awk 'NF != 3 || $1 >= $2 || $1 >= $3 { exit 1 }' ||
+            die "at load $load and $switch_s s a switch, kiln, affinity and fifo wait $waits s"
+    done
+done
 
 # A day's backlog takes a blink of processor time (the limit is for machines that are busy).
 trace --jobs 70000 --tenants 20 >day.csv
