@@ -47,14 +47,16 @@ static int make_dir(const char *path, mode_t mode, struct kiln_error *err)
                      strerror(errno == EEXIST ? ENOTDIR : errno));
 }
 
-/* The stack's own directories.  0711: Postgres' user passes through, nobody lists. */
+/* The stack's own directories.  0711 where Postgres has a user of its own, who passes through to
+ * its socket: nobody lists. */
 static int make_layout(const struct kiln_stack *stack, struct kiln_error *err)
 {
     static const char *const parts[] = {"run", "log", "redis", "store"};
     char path[PATH_MAX];
     int rc = make_dir(stack->dir, 0711, err);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && rc == 0; i++)
-        rc = make_dir(kiln_join(path, stack->dir, parts[i]), i == 0 ? 0711 : 0700, err);
+        rc = make_dir(kiln_join(path, stack->dir, parts[i]),
+                      i == 0 && stack->as_other ? 0711 : 0700, err);
     return rc;
 }
 

@@ -147,6 +147,7 @@ if [ "$(id -u)" = 0 ]; then
         fi
         for name in redis postgres scheduler; do alive "$(pid_of home/s $name)" || die "$name does not run as nobody"; done
         ok as_nobody ./kiln status --config s/kiln.conf
+        [ "$(stat -c %a home/s/run)" = 700 ] || die "others may pass to the sockets of a user's stack"
         ok as_nobody ./kiln down --dir s
     fi
 fi
