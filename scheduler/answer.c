@@ -77,11 +77,12 @@ static json_t *tell_groups(const struct kiln_leader *leader)
                                         (int)g->holders, "backlog_s", g->backlog_s));
     }
     free(list.at);
-    return json_pack("{s:i, s:i, s:i, s:i, s:f, s:I, s:I, s:I, s:o}", "v", KILN_WIRE_VERSION,
-                     "waiting", (int)counts.waiting, "sleeping", (int)counts.sleeping, "workers",
-                     (int)counts.workers, "backlog_s", counts.backlog_s, "groups_total",
-                     (json_int_t)list.count, "picks", (json_int_t)counts.picks, "switches",
-                     (json_int_t)counts.switches, "groups", groups);
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:f, s:I, s:I, s:I, s:o}", "v", KILN_WIRE_VERSION,
+                     "waiting", (int)counts.waiting, "sleeping", (int)counts.sleeping, "holds",
+                     (int)leader->holds.count, "workers", (int)counts.workers, "backlog_s",
+                     counts.backlog_s, "groups_total", (json_int_t)list.count, "picks",
+                     (json_int_t)counts.picks, "switches", (json_int_t)counts.switches, "groups",
+                     groups);
 }
 
 int kiln_answer(struct kiln_leader *leader, const struct kiln_order *order, struct kiln_error *err)

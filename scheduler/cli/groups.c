@@ -36,6 +36,8 @@ static void print_groups(const json_t *answer)
         kiln_seconds_text(json_number_value(json_object_get(answer, "backlog_s")), backlog,
                           sizeof backlog),
         whole(answer, "workers"));
+    if (whole(answer, "holds") > 0)
+        puts("what is held back is not among them: `kiln status` says what is");
     if (total > 0)
         printf("  GPU-seconds    queued  holders  size\n");
     json_array_foreach(groups, i, group)

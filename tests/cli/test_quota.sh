@@ -37,6 +37,10 @@ fails 65 kiln enqueue ann.jsonl --batch ann --json # what is there is a duplicat
 json out.txt 'd["accepted"] == 0 and d["duplicate"] == 10'
 ok kiln quota ls --json
 json out.txt 'd["tenant"] == "ann" and d["queued"] == 10 and d["waiting"] == 10 and not d["held"]'
+ok kiln status --groups --json # held back, they are none of the scheduler's business
+json out.txt 'd["waiting"] == 0 and d["holds"] == 1 and d["groups"] == []'
+ok kiln status --groups
+says 'held back is not among them' out.txt
 ok kiln resume --all
 until_sql "SELECT count(*) FROM job WHERE state = 2" 25
 fails 1 kiln wait ann --timeout 30 # it ends, and what did not come in is told
