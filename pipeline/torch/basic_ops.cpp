@@ -1,5 +1,5 @@
 /* basic_ops.cpp - tensors in and out of host memory, layout, plain arithmetic. */
-#include "pipeline/torch/cuda/plugin.hpp"
+#include "pipeline/torch/internal.hpp"
 #include "pipeline/torch/pinned.hpp"
 
 #include <cstring>
@@ -197,45 +197,18 @@ at::Tensor linear(const at::Tensor &x, const at::Tensor &weight, const at::Tenso
 
 } // namespace kiln
 
-/* By cuBLASLt's fastest way; undefined where LibTorch's operator is to do it. */
-static at::Tensor product_on_gpu(const at::Tensor &x, const at::Tensor &weight,
-                                 const at::Tensor &bias, const at::Tensor &into)
-{
-    const kiln::model_kernels *gpu = kiln::gpu_kernels(x);
-    return gpu ? gpu->product({x, {}, {}}, {weight, {}, {}}, bias, into) : at::Tensor();
-}
-
 kt kt_linear(kt_scope *s, kt x, kt weight, kt bias)
 {
     return run(s, "linear", {x, weight}, [&] {
         if (weight->scale.defined())
             return kiln::linear_e4m3(*x, *weight, kiln::maybe(bias));
-        at::Tensor rows = kiln::plain(*x);
-        if (at::Tensor y = product_on_gpu(rows, weight->t, kiln::maybe(bias), {}); y.defined())
-            return y;
-        return kiln::linear(rows, weight->t, kiln::maybe(bias));
+        return kiln::linear(kiln::plain(*x), weight->t, kiln::maybe(bias));
     });
-}
-
-void kt_product_search(int proposals)
-{
-    if (const kiln_cuda_plugin *cuda = kiln::cuda_plugin())
-        cuda->model->product_search(proposals);
-}
-
-void kt_product_choice(char *text, size_t size)
-{
-    snprintf(text, size, "%s", "");
-    if (const kiln_cuda_plugin *cuda = kiln::cuda_plugin())
-        cuda->model->product_choice(text, size);
 }
 
 void kt_add_product(kt_scope *s, kt y, kt x, kt weight)
 {
-    run_void(s, "add_product", {y, x, weight}, [&] {
-        if (!product_on_gpu(x->t, weight->t, {}, y->t).defined())
-            y->t.addmm_(x->t, weight->t.t());
-    });
+    run_void(s, "add_product", {y, x, weight}, [&] { y->t.addmm_(x->t, weight->t.t()); });
 }
 
 kt kt_embedding(kt_scope *s, kt table, const int32_t *ids, size_t count)

@@ -68,8 +68,6 @@ at::Tensor linear_e4m3(const kt_tensor &x, const kt_tensor &weight, const at::Te
     const at::ScalarType dtype = x.scale.defined() ? at::kBFloat16 : x.t.scalar_type();
     if (!multiplies(rows.t, weight.t))
         return linear(plain({rows.t, rows.scale, {}}, dtype), plain(weight, dtype), bias);
-    if (at::Tensor y = cuda_plugin()->model->product(rows, weight, bias, {}); y.defined())
-        return y.to(dtype);
     const std::optional<at::Tensor> add = bias.defined() ? std::make_optional(bias) : std::nullopt;
     return at::_scaled_mm(rows.t.contiguous(), weight.t.t(), rows.scale.unsqueeze(1),
                           weight.scale.unsqueeze(0), add, std::nullopt, at::kBFloat16,

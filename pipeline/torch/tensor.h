@@ -92,11 +92,6 @@ kt kt_tanh(struct kt_scope *s, kt x);
 /* x times weight [N,K], plus bias if there is one.  A quantised weight wants quantised rows: those
  * that x holds, or made of it here.  With a plain weight, x is taken as plain numbers. */
 kt kt_linear(struct kt_scope *s, kt x, kt weight, kt bias);
-/* How many of cuBLASLt's ways to multiply are timed when a shape comes for the first time on a GPU;
- * all of them give the same bits.  0, as it is at first: LibTorch's operators do it all. */
-void kt_product_search(int proposals);
-/* The way of the last product: kernel, tile and times; empty for LibTorch's. */
-void kt_product_choice(char *text, size_t size);
 /* Changes y [rows,N]: += x weight^T, for x [rows,K] and weight [N,K], both plain numbers. */
 void kt_add_product(struct kt_scope *s, kt y, kt x, kt weight);
 /* Rows of the table, which may be in host memory whatever the scope's device. */
@@ -206,7 +201,7 @@ kt kt_strip_norm(struct kt_scope *s, const struct kt_strip_norm *n, kt strip);
 kt kt_upsample2(struct kt_scope *s, kt x); /* nearest, twice the size */
 /* To another size: the mean of the area under each pixel, or between the four nearest pixels. */
 kt kt_resize(struct kt_scope *s, kt x, int64_t height, int64_t width, bool area);
-kt kt_mean_max(struct kt_scope *s, kt x);   /* over all pixels: [1, 2C], means before maxima */
+kt kt_mean_max(struct kt_scope *s, kt x); /* over all pixels: [1, 2C], means before maxima */
 /* One whose values are unknown, to be copied into. */
 kt kt_picture(struct kt_scope *s, enum kt_dtype dtype, int64_t channels, int64_t height,
               int64_t width);

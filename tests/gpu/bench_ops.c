@@ -29,7 +29,6 @@
 #define COPY_RATE 4.3e12
 #define LAUNCHES 10
 #define REPLAYS 9
-#define SEARCH 24 /* ways to a product */
 
 static const char *filter = "";
 static int failures;
@@ -265,21 +264,6 @@ static void make_operands(struct kt_scope *s)
     o.hidden_codes = kt_quantise_rows(s, o.hidden);
 }
 
-/* Two lines and the way that was chosen: ours, then the same by LibTorch's operator. */
-static void report_product(const char *name, double flop, double ceiling,
-                           void (*run)(struct kt_scope *s))
-{
-    char by_torch[64], choice[256];
-    if (report(name, flop, ceiling, run) > 0) {
-        kt_product_choice(choice, sizeof choice);
-        printf("    %s\n", choice[0] ? choice : "LibTorch's");
-    }
-    snprintf(by_torch, sizeof by_torch, "%s by LibTorch", name);
-    kt_product_search(0);
-    report(by_torch, flop, ceiling, run);
-    kt_product_search(SEARCH);
-}
-
 static void bench_rows(size_t size)
 {
     struct kt_scope *s = kt_scope_new(0);
@@ -288,9 +272,9 @@ static void bench_rows(size_t size)
     make_operands(s);
     for (layer = 0; layer < 4; layer++) {
         const double flop = 2.0 * (double)(rows * layers[layer].k) * (double)layers[layer].n;
-        report_product(layers[layer].name, flop, ceilings[size].bf16[layer], multiply);
+        report(layers[layer].name, flop, ceilings[size].bf16[layer], multiply);
         snprintf(name, sizeof name, "%s e4m3", layers[layer].name);
-        report_product(name, flop, ceilings[size].e4m3[layer], multiply_e4m3);
+        report(name, flop, ceilings[size].e4m3[layer], multiply_e4m3);
     }
     report("attention with qkv_rope", 4.0 * (double)rows * (double)rows * WIDTH,
            ceilings[size].attention, attention);
@@ -301,10 +285,6 @@ static void bench_rows(size_t size)
     report("swiglu", wide * 6, 0, swiglu);
     report("swiglu e4m3", wide * 5, 0, swiglu_e4m3);
     report("quantise_rows", values * 3, 0, quantise);
-    kt_product_search(0);
-    report("block bf16 by LibTorch's products", 0, 0, block_bf16);
-    report("block e4m3 by LibTorch's products", 0, 0, block_e4m3);
-    kt_product_search(SEARCH);
     const double bf16 = report("block bf16", 0, 0, block_bf16);
     const double e4m3 = report("block e4m3", 0, 0, block_e4m3);
     if (bf16 > 0 && e4m3 > 0)
@@ -323,7 +303,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
-    kt_product_search(SEARCH);
     for (size_t size = 0; size < sizeof ceilings / sizeof *ceilings; size++) {
         rows = ceilings[size].rows;
         bench_rows(size);

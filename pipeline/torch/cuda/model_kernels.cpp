@@ -14,7 +14,6 @@
 #include "kernels/quantise.h"
 #include "kernels/rms_norm.h"
 #include "kernels/swiglu.h"
-#include "pipeline/torch/cuda/products.hpp"
 
 namespace kiln
 {
@@ -249,8 +248,7 @@ static void patch_step(const struct kt_patch_step &a)
     });
 }
 
-const model_kernels cuda_model_kernels = {
-    rms_norm,   add_rms_norm, layer_norm,   swiglu,              quantise,           turn_heads,
-    patchify,   patch_step,   cuda_product, cuda_product_search, cuda_product_choice};
+const model_kernels cuda_model_kernels = {rms_norm, add_rms_norm, layer_norm, swiglu,
+                                          quantise, turn_heads,   patchify,   patch_step};
 
 } // namespace kiln

@@ -28,11 +28,6 @@ struct model_kernels {
     void (*turn_heads)(const kt_attention_args &args, const at::Tensor &qkv);
     at::Tensor (*patchify)(const at::Tensor &latent, int patch); /* fp32 to bf16 */
     void (*patch_step)(const struct kt_patch_step &args);
-    /* See products.hpp. */
-    at::Tensor (*product)(const kt_tensor &x, const kt_tensor &weight, const at::Tensor &bias,
-                          const at::Tensor &into);
-    void (*product_search)(int proposals);
-    void (*product_choice)(char *text, size_t size);
 };
 
 /* Recordings of what is asked of the current stream, which is not the default one; they throw, too.
