@@ -55,31 +55,26 @@ static int list_batch(void *arg, const PGresult *rows, int row, struct kiln_erro
     return listing->each(listing->arg, &batch, err);
 }
 
+#define CREATED MS("b.created_at")
+#define FIRST_AND_LAST MS("min(first_at)") ", " MS("max(last_at)")
+
 int kiln_ledger_batches(struct kiln_ledger *ledger, const char *pool, const char *batch,
                         kiln_each_batch *each, void *arg, struct kiln_error *err)
 {
     static const struct kiln_statement batches = {
         "batches",
-        "SELECT b.id, b.name, " MS(
-            "b.created_at") ", coalesce(o.tenants, ''),"
-                            " coalesce(c.whole, false), t.* FROM batch b,"
-                            " LATERAL (SELECT string_agg(tenant, ',' ORDER BY tenant) AS tenants "
-                            "FROM batch_tenant"
-                            "  WHERE batch_id = b.id) o,"
-                            " LATERAL (SELECT bool_and(token = '' OR (announced IS NOT NULL AND"
-                            "  accepted + duplicate + refused >= announced)) AS whole FROM "
-                            "intake_call"
-                            "  WHERE batch_id = b.id) c,"
-                            " LATERAL (SELECT " MS("min(first_at)") ", " MS(
-                                "max(last_at)") ","
-                                                "  coalesce(sum(queued), 0)::bigint, "
-                                                "coalesce(sum(assigned), 0)::bigint,"
-                                                "  coalesce(sum(done), 0)::bigint, "
-                                                "coalesce(sum(failed), 0)::bigint,"
-                                                "  coalesce(sum(cancelled), 0)::bigint FROM "
-                                                "batch_tally WHERE batch_id = b.id) t"
-                                                " WHERE b.pool = $1::text AND ($2::text IS NULL OR "
-                                                "b.name = $2) ORDER BY b.id DESC"};
+        "SELECT b.id, b.name, " CREATED ", coalesce(o.tenants, ''),"
+        " coalesce(c.whole, false), t.* FROM batch b,"
+        " LATERAL (SELECT string_agg(tenant, ',' ORDER BY tenant) AS tenants FROM batch_tenant"
+        "  WHERE batch_id = b.id) o,"
+        " LATERAL (SELECT bool_and(token = '' OR (announced IS NOT NULL AND"
+        "  accepted + duplicate + refused >= announced)) AS whole FROM intake_call"
+        "  WHERE batch_id = b.id) c,"
+        " LATERAL (SELECT " FIRST_AND_LAST ","
+        "  coalesce(sum(queued), 0)::bigint, coalesce(sum(assigned), 0)::bigint,"
+        "  coalesce(sum(done), 0)::bigint, coalesce(sum(failed), 0)::bigint,"
+        "  coalesce(sum(cancelled), 0)::bigint FROM batch_tally WHERE batch_id = b.id) t"
+        " WHERE b.pool = $1::text AND ($2::text IS NULL OR b.name = $2) ORDER BY b.id DESC"};
     struct kiln_params params = {0};
     struct listing listing = {each, arg, false};
     kiln_bind_text(&params, pool);

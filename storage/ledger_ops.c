@@ -9,7 +9,8 @@
 #include "storage/ledger.h"
 #include "storage/ledger_internal.h"
 
-#define SINCE(number) "to_timestamp($" #number "::bigint / 1000.0)"
+#define SINCE_2 "to_timestamp($2::bigint / 1000.0)"
+#define SINCE_3 "to_timestamp($3::bigint / 1000.0)"
 
 /* --- usage ----------------------------------------------------------------------------------- */
 
@@ -36,33 +37,27 @@ int kiln_ledger_usage(struct kiln_ledger *ledger, const char *pool, int64_t sinc
     /* A job that only fills the latent cache leaves no picture; it is found by its latent.  All
      * rows of a job were written in one transaction and have the same time. */
     static const struct kiln_statement usage = {
-        "usage", "WITH made AS ("
-                 "  SELECT job_id, tenant, created_at, 1 AS pictures,"
-                 "    (text_ms + denoise_ms + decode_ms)::float8 / 1000 AS gpu_seconds FROM image"
-                 "  WHERE pool = $1::text AND created_at >= " SINCE(
-                     2) "  UNION ALL SELECT l.job_id, j.tenant, l.created_at, 0,"
-                        "    coalesce(l.gpu_ms, 0)::float8 / 1000 FROM latent l"
-                        "  JOIN job j ON j.id = l.job_id WHERE j.pool = $1 AND j.kind = 1"
-                        "  AND l.created_at >= " SINCE(
-                            2) "), stored AS (SELECT job_id, sum(bytes) AS bytes FROM object"
-                               "  WHERE created_at >= " SINCE(
-                                   2) " GROUP BY 1"
-                                      "), spent AS ("
-                                      "  SELECT tenant, (created_at AT TIME ZONE 'UTC')::date AS "
-                                      "day, count(*) AS jobs,"
-                                      "    sum(pictures) AS pictures, sum(gpu_seconds) AS "
-                                      "gpu_seconds, sum(bytes) AS bytes"
-                                      "  FROM made LEFT JOIN stored USING (job_id) GROUP BY 1, 2"
-                                      "  UNION ALL SELECT tenant, day, jobs, pictures, "
-                                      "gpu_seconds, 0 FROM usage_removed"
-                                      "  WHERE pool = $1 AND day >= (" SINCE(
-                                          2) " AT TIME ZONE 'UTC')::date"
-                                             ") SELECT CASE WHEN $3::bool THEN tenant ELSE '' END,"
-                                             "  CASE WHEN $4::bool THEN to_char(day, 'YYYY-MM-DD') "
-                                             "ELSE '' END, sum(jobs)::bigint,"
-                                             "  sum(pictures)::bigint, sum(gpu_seconds), "
-                                             "coalesce(sum(bytes), 0)::bigint"
-                                             " FROM spent GROUP BY 1, 2 ORDER BY 2, 1"};
+        "usage",
+        "WITH made AS ("
+        "  SELECT job_id, tenant, created_at, 1 AS pictures,"
+        "    (text_ms + denoise_ms + decode_ms)::float8 / 1000 AS gpu_seconds FROM image"
+        "  WHERE pool = $1::text AND created_at >= " SINCE_2
+        "  UNION ALL SELECT l.job_id, j.tenant, l.created_at, 0,"
+        "    coalesce(l.gpu_ms, 0)::float8 / 1000 FROM latent l"
+        "  JOIN job j ON j.id = l.job_id WHERE j.pool = $1 AND j.kind = 1"
+        "  AND l.created_at >= " SINCE_2
+        "), stored AS (SELECT job_id, sum(bytes) AS bytes FROM object"
+        "  WHERE created_at >= " SINCE_2 " GROUP BY 1"
+        "), spent AS ("
+        "  SELECT tenant, (created_at AT TIME ZONE 'UTC')::date AS day, count(*) AS jobs,"
+        "    sum(pictures) AS pictures, sum(gpu_seconds) AS gpu_seconds, sum(bytes) AS bytes"
+        "  FROM made LEFT JOIN stored USING (job_id) GROUP BY 1, 2"
+        "  UNION ALL SELECT tenant, day, jobs, pictures, gpu_seconds, 0 FROM usage_removed"
+        "  WHERE pool = $1 AND day >= (" SINCE_2 " AT TIME ZONE 'UTC')::date"
+        ") SELECT CASE WHEN $3::bool THEN tenant ELSE '' END,"
+        "  CASE WHEN $4::bool THEN to_char(day, 'YYYY-MM-DD') ELSE '' END, sum(jobs)::bigint,"
+        "  sum(pictures)::bigint, sum(gpu_seconds), coalesce(sum(bytes), 0)::bigint"
+        " FROM spent GROUP BY 1, 2 ORDER BY 2, 1"};
     struct kiln_params params = {0};
     struct usage_walk walk = {each, arg};
     kiln_bind_text(&params, pool);
@@ -107,6 +102,8 @@ static int forward_cause(void *arg, const PGresult *rows, int row, struct kiln_e
     return walk->each(walk->arg, &cause, err);
 }
 
+#define FIRST_AND_LAST MS("f.first_at") ", " MS("f.last_at")
+
 int kiln_ledger_causes(struct kiln_ledger *ledger, const char *pool, const char *batch,
                        int64_t since_ms, kiln_each_cause *each, void *arg, struct kiln_error *err)
 {
@@ -115,13 +112,11 @@ int kiln_ledger_causes(struct kiln_ledger *ledger, const char *pool, const char 
         "WITH failed AS (SELECT error_code, " CAUSE " AS cause, count(*) AS jobs,"
         "  count(DISTINCT batch_id) AS batches, max(id) AS example, min(finished_at) AS first_at,"
         "  max(finished_at) AS last_at FROM job WHERE pool = $1::text AND error_code <> 0"
-        "  AND ($2::bigint = 0 OR batch_id = $2) AND state = 3 AND finished_at >= " SINCE(
-            3) "  GROUP BY 1, 2"
-               ") SELECT f.error_code, f.cause, f.jobs, f.batches, f.example, " MS(
-                   "f.first_at") ", " MS("f.last_at") ", b.name, j.error FROM failed f JOIN job j "
-                                                      "ON j.id = f.example"
-                                                      " JOIN batch b ON b.id = j.batch_id ORDER BY "
-                                                      "f.jobs DESC, f.example"};
+        "  AND ($2::bigint = 0 OR batch_id = $2) AND state = 3 AND finished_at >= " SINCE_3
+        "  GROUP BY 1, 2"
+        ") SELECT f.error_code, f.cause, f.jobs, f.batches, f.example, " FIRST_AND_LAST
+        ", b.name, j.error FROM failed f JOIN job j ON j.id = f.example"
+        " JOIN batch b ON b.id = j.batch_id ORDER BY f.jobs DESC, f.example"};
     static_assert(KILN_JOB_FAILED == 3, "the number in the statement");
     struct kiln_params params = {0};
     struct cause_walk walk = {each, arg};

@@ -41,6 +41,10 @@ int kiln_ledger_counts(struct kiln_ledger *ledger, const char *pool, struct kiln
     return 0;
 }
 
+#define CREATED MS("b.created_at")
+#define OLDEST MS("min(queued_at) FILTER (WHERE state = 0)")
+#define SEEN MS("w.first_seen") ", " MS("w.last_seen")
+
 /* A refusal r whose job has not come in since, in another call. */
 #define STILL_OUT "NOT EXISTS (SELECT FROM job j WHERE j.batch_id = r.batch_id AND j.key = r.key)"
 
@@ -50,24 +54,20 @@ int kiln_ledger_progress(struct kiln_ledger *ledger, const char *pool, const cha
     /* A batch without any account has its row and not yet its first jobs.  What was refused and
      * came in later is not refused any more; that is looked up once the batch has ended. */
     static const struct kiln_statement statement = {
-        "read_progress",
-        "SELECT " MS(
-            "b.created_at") ", c.announced, c.accepted, c.duplicate, "
-                            "CASE WHEN c.refused > 0 AND c.whole AND t.queued + t.assigned = 0 "
-                            "THEN (SELECT count(DISTINCT r.key) FROM intake_refusal r "
-                            "  WHERE r.batch_id = b.id AND " STILL_OUT ") ELSE c.refused END, "
-                            "coalesce(c.whole, false), t.* FROM batch b, "
-                            "LATERAL (SELECT coalesce(sum(announced), 0)::bigint AS announced, "
-                            "         coalesce(sum(accepted), 0)::bigint AS accepted, "
-                            "         coalesce(sum(duplicate), 0)::bigint AS duplicate, "
-                            "         coalesce(sum(refused), 0)::bigint AS refused, "
-                            "         bool_and(token = '' OR (announced IS NOT NULL AND "
-                            "                  accepted + duplicate + refused >= announced)) AS "
-                            "whole "
-                            "         FROM intake_call WHERE batch_id = b.id) c, "
-                            "LATERAL (SELECT " TALLY
-                            " FROM batch_tally t WHERE t.batch_id = b.id) t "
-                            "WHERE b.pool = $1 AND b.name = $2"};
+        "read_progress", "SELECT " CREATED ", c.announced, c.accepted, c.duplicate, "
+                         "CASE WHEN c.refused > 0 AND c.whole AND t.queued + t.assigned = 0 "
+                         "THEN (SELECT count(DISTINCT r.key) FROM intake_refusal r "
+                         "  WHERE r.batch_id = b.id AND " STILL_OUT ") ELSE c.refused END, "
+                         "coalesce(c.whole, false), t.* FROM batch b, "
+                         "LATERAL (SELECT coalesce(sum(announced), 0)::bigint AS announced, "
+                         "         coalesce(sum(accepted), 0)::bigint AS accepted, "
+                         "         coalesce(sum(duplicate), 0)::bigint AS duplicate, "
+                         "         coalesce(sum(refused), 0)::bigint AS refused, "
+                         "         bool_and(token = '' OR (announced IS NOT NULL AND "
+                         "                  accepted + duplicate + refused >= announced)) AS whole "
+                         "         FROM intake_call WHERE batch_id = b.id) c, "
+                         "LATERAL (SELECT " TALLY " FROM batch_tally t WHERE t.batch_id = b.id) t "
+                         "WHERE b.pool = $1 AND b.name = $2"};
     struct kiln_params params = {0};
     kiln_bind_text(&params, pool);
     kiln_bind_text(&params, batch);
@@ -144,14 +144,10 @@ int kiln_ledger_groups(struct kiln_ledger *ledger, const char *pool, kiln_each_g
     static const struct kiln_statement statement = {
         "read_groups",
         "SELECT model, lora_set, width, height, steps, "
-        "count(*) FILTER (WHERE state = 0), count(*) FILTER (WHERE state = 1), " MS(
-            "min(queued_at) FILTER (WHERE state = 0)") " FROM ("
-                                                       "SELECT * FROM job WHERE pool = $1 AND "
-                                                       "waits UNION ALL "
-                                                       "SELECT j.* FROM " KILN_ASSIGNED_JOBS
-                                                       " WHERE a.pool = $1) j "
-                                                       "GROUP BY 1, 2, 3, 4, 5 ORDER BY count(*) "
-                                                       "DESC, 1, 2, 3, 4, 5"};
+        "count(*) FILTER (WHERE state = 0), count(*) FILTER (WHERE state = 1), " OLDEST
+        " FROM (SELECT * FROM job WHERE pool = $1 AND waits UNION ALL "
+        "SELECT j.* FROM " KILN_ASSIGNED_JOBS " WHERE a.pool = $1) j "
+        "GROUP BY 1, 2, 3, 4, 5 ORDER BY count(*) DESC, 1, 2, 3, 4, 5"};
     struct kiln_params params = {0};
     kiln_bind_text(&params, pool);
     struct forward forward = {.each.group = each, .arg = arg};
@@ -175,11 +171,10 @@ int kiln_ledger_workers(struct kiln_ledger *ledger, const char *pool, kiln_each_
                         void *arg, struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
-        "read_workers", "SELECT w.name, w.host, w.device, w.state, " MS("w.first_seen") ", " MS(
-                            "w.last_seen") ", "
-                                           "(SELECT count(*) FROM " KILN_ASSIGNED_JOBS
-                                           " WHERE a.pool = w.pool AND a.worker = w.name) "
-                                           "FROM worker w WHERE w.pool = $1 ORDER BY w.name"};
+        "read_workers",
+        "SELECT w.name, w.host, w.device, w.state, " SEEN ", "
+        "(SELECT count(*) FROM " KILN_ASSIGNED_JOBS " WHERE a.pool = w.pool AND a.worker = w.name) "
+        "FROM worker w WHERE w.pool = $1 ORDER BY w.name"};
     struct kiln_params params = {0};
     kiln_bind_text(&params, pool);
     struct forward forward = {.each.worker = each, .arg = arg};
