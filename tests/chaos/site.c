@@ -119,7 +119,7 @@ static void stand_up(const struct chaos_seat *seat)
 
 static void start_worker(struct chaos_site *site, int which)
 {
-    char id[8];
+    char id[16];
     snprintf(id, sizeof id, "w%d", which);
     const char *more[] = {"--store", site->store_url, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
     static const char *const drawn[] = {"--engine", "pipeline", "--threads", "1", "--model"};
@@ -135,7 +135,7 @@ static void start_worker(struct chaos_site *site, int which)
 
 static void start_scheduler(struct chaos_site *site, int which)
 {
-    char name[8];
+    char name[16];
     snprintf(name, sizeof name, "s%d", which);
     sit_down(&site->scheduler_seats[which]);
     kiln_test_scheduler_launch(&site->schedulers[which], &site->scheduler_seats[which].view, name);
