@@ -168,7 +168,9 @@ struct kiln_policy_why {
     double low_s, high_s; /* if all goes well; if all that may go before it does */
     char text[512];       /* the same as one sentence */
 };
-/* KILN_NOT_FOUND if it does not wait here.  start_s is infinite while nobody serves it. */
+/* KILN_NOT_FOUND if it does not wait here.  start_s is infinite while nobody serves it.  The times
+ * are sums of drawing and loading: workers whose encoders are slower than their device take longer
+ * than they say. */
 int kiln_policy_why(const struct kiln_policy *policy, uint64_t id, int64_t now_ms,
                     struct kiln_policy_why *ret, struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -53,7 +53,8 @@ static void take_assignment(struct catch *catch, const char *text, size_t length
 }
 
 /* Its LoRAs can be read while another batch is drawn.  They may also be those in place; the engine
- * knows. */
+ * knows.  Its text is not made ready: that takes the same device from the batch it is drawing, is a
+ * hundredth of a picture of 1024 px, and nothing at all for a prompt that was drawn lately. */
 static void prefetch(struct kiln_worker *worker, const struct kiln_assignment *assignment)
 {
     struct kiln_engine *engine = worker->engine;

@@ -207,7 +207,6 @@ void test_room_leave(void)
     move_to(own);
 }
 
-/* Nothing breaks where the kernel has no socket destruction (CONFIG_INET_DIAG_DESTROY). */
 void test_room_reset(const struct test_room *room)
 {
     test_room_enter(room);

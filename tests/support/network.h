@@ -36,7 +36,8 @@ void test_room_enter(const struct test_room *room);
 void test_room_leave(void);
 /* Pulls a cable, or puts it in again. */
 void test_room_cut(struct test_room *room, enum test_cable cable, bool apart);
-/* All connections out of it break at once, at both ends. */
+/* All connections out of it break at once, at both ends; none does where the kernel has no socket
+ * destruction (CONFIG_INET_DIAG_DESTROY). */
 void test_room_reset(const struct test_room *room);
 
 #endif
