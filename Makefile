@@ -87,7 +87,7 @@ MAKEFLAGS += -s
 endif
 say = @printf '  %-5s %s\n' $(1)
 
-.PHONY: all setup test gpu-test bench gpu-bench fuzz demo install clean format help torch-needed
+.PHONY: all setup test gpu-test bench gpu-bench fuzz demo install clean format help torch-needed FORCE
 .DELETE_ON_ERROR:
 
 all: $(if $(SAN),,torch-needed) $(SHARED) $(PROGRAMS)
@@ -104,6 +104,14 @@ setup:
 	scripts/setup.sh "$(LIBTORCH)"
 
 # --- compiling -------------------------------------------------------------------------------
+# What names the release is compiled again when that changes.
+RELEASED := scheduler/main.c scheduler/cli/main.c scheduler/cli/doctor.c scheduler/cli/backup.c worker/main.c worker/heartbeat.c storage/exporter.c
+$(RELEASED:%=$(BUILD)/obj/%.o): $(BUILD)/gen/release
+$(BUILD)/gen/release: FORCE
+	@mkdir -p $(@D)
+	@echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@
+FORCE:
+
 $(BUILD)/obj/%.c.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC $<)
