@@ -12,12 +12,11 @@
 #include "storage/backoff.h"
 
 #define PICKS_A_STEP 64
-#define PICKS_A_ROUND 16
 
 struct round {
-    struct kiln_policy_pick picks[PICKS_A_ROUND];
-    struct kiln_handout handouts[PICKS_A_ROUND];
-    char ids[PICKS_A_ROUND][KILN_WIRE_ID_MAX + 1];
+    struct kiln_policy_pick picks[KILN_HANDOUTS_MAX];
+    struct kiln_handout handouts[KILN_HANDOUTS_MAX];
+    char ids[KILN_HANDOUTS_MAX][KILN_WIRE_ID_MAX + 1];
     size_t count;
     bool bus_away;
 };
@@ -158,7 +157,7 @@ static int pick_some(struct kiln_leader *leader, struct round *round, int64_t no
     size_t jobs = 0;
     *round = (struct round){0};
     *ret_jobs = NULL;
-    while (round->count < PICKS_A_ROUND &&
+    while (round->count < KILN_HANDOUTS_MAX &&
            kiln_policy_pick(leader->policy, now_ms, &round->picks[round->count]))
         jobs += round->picks[round->count++].count;
     struct kiln_job *records = jobs ? calloc(jobs, sizeof *records) : NULL;

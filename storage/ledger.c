@@ -15,6 +15,7 @@
 #include "storage/stopwatch.h"
 
 #define DEADLOCK_TRIES 5
+#define AGREE_TRIES 4
 #define LEAD_IDLE_MIN_MS 3000 /* a leader confirms its lock every half second */
 
 struct kiln_ledger {
@@ -131,6 +132,15 @@ int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *sta
     } while (try_again(&again, &ledger->pg, rc));
     note(KILN_LEDGER_STATEMENT, rc, started);
     return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
+}
+
+int kiln_ledger_run_agreed(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                           const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
+{
+    int rc = KILN_BAD_INPUT;
+    for (int i = 0; i < AGREE_TRIES && rc == KILN_BAD_INPUT; i++)
+        rc = kiln_ledger_run(ledger, statement, params, ret, err);
+    return rc;
 }
 
 /* --- several at once ------------------------------------------------------------------------- */

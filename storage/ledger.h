@@ -86,6 +86,8 @@ int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const cha
                        const uint64_t *ids, size_t count, struct kiln_job *jobs, size_t *ret_count,
                        struct kiln_error *err) KILN_MUST_CHECK;
 
+#define KILN_HANDOUTS_MAX 16 /* that go in one round trip; more take several */
+
 /* The same for several assignments, each still its own transaction, with one flush of the server's
  * log for all: what lies on the disk before any of them is told to a worker.  After an error any
  * number of them may be in, and no record is filled. */

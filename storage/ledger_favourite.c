@@ -4,17 +4,6 @@
 #include "storage/ledger.h"
 #include "storage/ledger_internal.h"
 
-#define AGREE_TRIES 4
-
-int kiln_ledger_run_agreed(struct kiln_ledger *ledger, const struct kiln_statement *statement,
-                           const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
-{
-    int rc = KILN_BAD_INPUT;
-    for (int i = 0; i < AGREE_TRIES && rc == KILN_BAD_INPUT; i++)
-        rc = kiln_ledger_run(ledger, statement, params, ret, err);
-    return rc;
-}
-
 /* $1 pool, $2 job ids, $3 batch id or 0: the pictures that are meant. */
 #define MEANT                                                                                      \
     "WITH meant AS (SELECT i.job_id FROM image i WHERE i.pool = $1::text"                          \

@@ -4,8 +4,7 @@
 
 #include "storage/ledger_move.h"
 
-#define HANDOUTS_MAX 16 /* assignments in one round trip */
-#define PAGE 5000       /* jobs of a batch that one cancel or retry statement moves */
+#define PAGE 5000 /* jobs of a batch that one cancel or retry statement moves */
 
 int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t after_id,
                         uint32_t max, kiln_ledger_each_waiting *each, void *arg,
@@ -148,8 +147,8 @@ int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const cha
 static int assign_page(struct kiln_ledger *ledger, struct kiln_handout *handouts, size_t count,
                        struct kiln_error *err)
 {
-    PGresult *rows[HANDOUTS_MAX];
-    struct kiln_params params[HANDOUTS_MAX];
+    PGresult *rows[KILN_HANDOUTS_MAX];
+    struct kiln_params params[KILN_HANDOUTS_MAX];
     memset(params, 0, sizeof params);
     int rc = 0;
     for (size_t i = 0; i < count && rc == 0; i++)
@@ -184,7 +183,7 @@ int kiln_ledger_assign_many(struct kiln_ledger *ledger, struct kiln_handout *han
         handouts[i].given = 0;
     for (size_t at = 0; at < count && rc == 0;) {
         struct kiln_handout *one = &handouts[at];
-        size_t n = count - at < HANDOUTS_MAX ? count - at : HANDOUTS_MAX;
+        size_t n = count - at < KILN_HANDOUTS_MAX ? count - at : KILN_HANDOUTS_MAX;
         rc = n == 1 ? kiln_ledger_assign(ledger, one->worker, one->assignment, one->ids, one->count,
                                          one->jobs, &one->given, err)
                     : assign_page(ledger, one, n, err);

@@ -179,14 +179,14 @@ static int read_lines(struct addition *addition, const struct kiln_args *args,
         rc = kiln_prompts_each(&addition->prompts, keep_line, addition, err);
     if (rc)
         return rc;
-    kiln_say(addition->cli, "%zu prompts make %llu jobs a pass", addition->line_count,
-             (unsigned long long)addition->spec.pass_jobs);
+    unsigned long long jobs = addition->spec.pass_jobs;
+    kiln_say(addition->cli, "a pass of the order: %zu prompt%s, %llu job%s", addition->line_count,
+             addition->line_count == 1 ? "" : "s", jobs, jobs == 1 ? "" : "s");
     if (addition->spec.pass_jobs > PASS_JOBS_MAX)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "the prompts make %llu jobs a pass, %llu are allowed; make the templates "
                          "smaller, or two orders of them",
-                         (unsigned long long)addition->spec.pass_jobs,
-                         (unsigned long long)PASS_JOBS_MAX);
+                         jobs, (unsigned long long)PASS_JOBS_MAX);
     return 0;
 }
 

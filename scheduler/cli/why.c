@@ -149,7 +149,7 @@ static bool explain_rule(struct why *why, uint64_t job)
     for (size_t i = 0; i < sizeof told / sizeof *told; i++)
         json_object_set(why->facts, told[i], json_object_get(answer, told[i]));
     because(why, "%s", json_string_value(json_object_get(answer, "text")));
-    because(why, "place %lld in its queue, %lld jobs wait in its group",
+    because(why, "place %lld of %lld in its group's queue",
             (long long)json_integer_value(json_object_get(answer, "place")),
             (long long)json_integer_value(json_object_get(answer, "of")));
     if (json_is_number(json_object_get(answer, "start_s")))

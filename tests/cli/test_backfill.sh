@@ -47,7 +47,7 @@ fails 65 kiln backfill add o --template "$choices $choices $choices"
 says 'make 8000000 pictures; the limit is 1000000'
 for i in $(seq 12); do echo "$choices $choices {$(seq -s '|' 25)} $i"; done >explodes.txt
 fails 65 kiln backfill add o --prompts explodes.txt
-says '12 prompts make 12000000 jobs a pass'
+says 'a pass of the order: 12 prompts, 12000000 jobs'
 says '10000000 are allowed'
 [ "$(sql 'SELECT count(*) FROM backfill')" = 0 ] || die "a refused order was kept"
 
