@@ -86,7 +86,7 @@ GPU_TESTS := $(if $(HAVE_TORCH),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard
 $(GPU_TESTS): TEST_LDFLAGS := $(RPATH) -Wl,-rpath,'$$ORIGIN/../..'
 
 test: all $(TESTS) $(OTHER_RELEASES) $(if $(CUDA),$(GPU_TESTS))
-	BUILD="$(BUILD)" LIBTORCH="$(LIBTORCH)" tests/run.sh "$(T)" $(TESTS) $(SCRIPT_TESTS)
+	$(if $(SAN),ASAN_OPTIONS=allocator_may_return_null=1 )BUILD="$(BUILD)" LIBTORCH="$(LIBTORCH)" tests/run.sh "$(T)" $(TESTS) $(SCRIPT_TESTS)
 
 # The whole system under seeded faults.
 # make chaos SEEDS=20     seeds 1 to 20;  make chaos SEED=7  that one again, the same plan of faults
