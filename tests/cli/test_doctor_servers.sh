@@ -87,8 +87,10 @@ until_sql "SELECT count(*) FROM job WHERE waits AND tries > 0" 1
 finding sizes "f['verdict'] == 'warning' and '1 of 1 waiting jobs of 64x64 did not fit' in f['found'] and 'batch large' in f['found']"
 ok kiln cancel --batch large
 ok kiln pause --all
-ok kiln enqueue - --batch styled < <(job star ', "loras": [{"name": "ghost"}]')
 mkdir loras
+touch loras/ghost.safetensors
+ok kiln enqueue - --batch styled --lora-dir "$PWD/loras" < <(job star ', "loras": [{"name": "ghost"}]')
+rm loras/ghost.safetensors
 finding loras "f['verdict'] == 'warning' and '1 waiting jobs name LoRA ghost, such as those of batch styled' in f['found']" --lora-dir "$PWD/loras"
 touch loras/ghost.safetensors
 finding loras "f is None" --lora-dir "$PWD/loras"
