@@ -120,14 +120,16 @@ if wants image-bench; then
 fi
 if wants engine; then
     for test in "$here"/bin/test_*_cuda; do
-        case $test in *parity* | *image* | *lora* | *graph* | *ops* | *load*) continue ;; esac
+        case $test in *parity* | *image* | *lora* | *graph* | *trouble* | *ops* | *load*) continue ;; esac
         step "$(basename "$test")" 120 "$test"
         grep -E '^(sketch|after|load|the device)' "$out/step" | sed 's/^/    /'
     done
 fi
 if wants graph; then
-    step "graphs" 240 "$here/bin/test_graph_cuda"
-    grep -vE '^\[|^$' "$out/step" | cut -c1-300 | sed 's/^/    /'
+    for test in graph trouble; do
+        step "$test" 240 "$here/bin/test_${test}_cuda"
+        grep -vE '^\[|^$' "$out/step" | cut -c1-300 | sed 's/^/    /'
+    done
 fi
 if wants same; then
     for model in "--config $root/pipeline/models/sketch" "--config $config --random-weights"; do
