@@ -197,6 +197,13 @@ void kiln_bus_arg_u64(struct kiln_bus *bus, uint64_t value)
     kiln_bus_arg(bus, text, (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)value));
 }
 
+void kiln_bus_words(struct kiln_bus *bus, size_t count, const char *const *words)
+{
+    kiln_bus_command(bus, count);
+    for (size_t i = 0; i < count; i++)
+        kiln_bus_arg_text(bus, words[i]);
+}
+
 /* --- sending and receiving ------------------------------------------------------------------- */
 
 /* Moves what is unsent to the front once what is sent takes more room. */
@@ -454,12 +461,27 @@ int kiln_bus_begin(struct kiln_bus *bus, struct kiln_error *err)
     return rc;
 }
 
-int kiln_bus_ping(struct kiln_bus *bus, struct kiln_error *err)
+int kiln_bus_ask(struct kiln_bus *bus, redisReply **ret, struct kiln_error *err, size_t count,
+                 const char *const *words)
 {
     int rc = kiln_bus_begin(bus, err);
     if (rc != 0)
         return rc;
-    kiln_bus_command(bus, 1);
-    kiln_bus_arg_text(bus, "PING");
-    return kiln_bus_replies(bus, 1, err);
+    kiln_bus_words(bus, count, words);
+    return kiln_bus_reply(bus, 0, ret, err);
+}
+
+int kiln_bus_tell(struct kiln_bus *bus, struct kiln_error *err, size_t count,
+                  const char *const *words)
+{
+    redisReply *reply;
+    int rc = kiln_bus_ask(bus, &reply, err, count, words);
+    if (rc == 0)
+        freeReplyObject(reply);
+    return rc;
+}
+
+int kiln_bus_ping(struct kiln_bus *bus, struct kiln_error *err)
+{
+    return kiln_bus_tell(bus, err, KILN_BUS_WORDS("PING"));
 }

@@ -88,17 +88,8 @@ int kiln_bus_set_user(struct kiln_bus *bus, const char *name, const char *rules,
 
 int kiln_bus_save_users(struct kiln_bus *bus, struct kiln_error *err)
 {
-    redisReply *reply;
-    int rc = kiln_bus_begin(bus, err);
-    if (rc)
-        return rc;
-    kiln_bus_command(bus, 2);
-    kiln_bus_arg_text(bus, "ACL");
-    kiln_bus_arg_text(bus, "SAVE");
-    rc = kiln_bus_reply(bus, 0, &reply, err);
-    if (rc == 0)
-        freeReplyObject(reply);
-    else if (rc != KILN_UNAVAILABLE && rc != KILN_TIMEOUT && rc != KILN_DENIED)
+    int rc = kiln_bus_tell(bus, err, KILN_BUS_WORDS("ACL", "SAVE"));
+    if (rc && rc != KILN_UNAVAILABLE && rc != KILN_TIMEOUT && rc != KILN_DENIED)
         rc = kiln_fail(err, KILN_CONFIG, "this Redis has no aclfile");
     return rc;
 }

@@ -12,15 +12,6 @@
 
 #define SCAN_ROUNDS_MAX 100000 /* of a thousand keys: more keys are not Kiln's */
 
-static void put(struct kiln_bus *bus, size_t count, const char *const *arguments)
-{
-    kiln_bus_command(bus, count);
-    for (size_t i = 0; i < count; i++)
-        kiln_bus_arg_text(bus, arguments[i]);
-}
-#define PUT(bus, ...)                                                                              \
-    put(bus, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), (const char *[]){__VA_ARGS__})
-
 /* Sends `MULTI, value command, expiry command, EXEC`, of which the two in the middle are built. */
 static int put_with_expiry(struct kiln_bus *bus, const char *const value[4], size_t value_count,
                            const char *expire, uint64_t ttl, struct kiln_error *err)
@@ -30,10 +21,10 @@ static int put_with_expiry(struct kiln_bus *bus, const char *const value[4], siz
     if (rc != 0)
         return rc;
     snprintf(text, sizeof text, "%llu", (unsigned long long)ttl);
-    PUT(bus, "MULTI");
-    put(bus, value_count, value);
-    PUT(bus, expire, value[1], text);
-    PUT(bus, "EXEC");
+    KILN_BUS_PUT(bus, "MULTI");
+    kiln_bus_words(bus, value_count, value);
+    KILN_BUS_PUT(bus, expire, value[1], text);
+    KILN_BUS_PUT(bus, "EXEC");
     return kiln_bus_replies(bus, 4, err);
 }
 
@@ -61,9 +52,9 @@ int kiln_bus_pop(struct kiln_bus *bus, const char *list, uint32_t wait_ms, char 
         return rc;
     snprintf(seconds, sizeof seconds, "%u.%03u", wait_ms / 1000, wait_ms % 1000);
     if (wait_ms)
-        PUT(bus, "BLPOP", list, seconds);
+        KILN_BUS_PUT(bus, "BLPOP", list, seconds);
     else
-        PUT(bus, "LPOP", list); /* a BLPOP of 0 seconds would wait for ever */
+        KILN_BUS_PUT(bus, "LPOP", list); /* a BLPOP of 0 seconds would wait for ever */
     rc = kiln_bus_reply(bus, wait_ms, &reply, err);
     if (rc != 0)
         return rc;
@@ -82,11 +73,7 @@ int kiln_bus_pop(struct kiln_bus *bus, const char *list, uint32_t wait_ms, char 
 
 int kiln_bus_delete(struct kiln_bus *bus, const char *key, struct kiln_error *err)
 {
-    int rc = kiln_bus_begin(bus, err);
-    if (rc != 0)
-        return rc;
-    PUT(bus, "DEL", key);
-    return kiln_bus_replies(bus, 1, err);
+    return kiln_bus_tell(bus, err, KILN_BUS_WORDS("DEL", key));
 }
 
 /* --- all heartbeats of a pool ---------------------------------------------------------------- */
@@ -124,11 +111,8 @@ static int scan_page(struct kiln_bus *bus, const char *pattern, char cursor[32],
                      struct kiln_error *err)
 {
     redisReply *reply;
-    int rc = kiln_bus_begin(bus, err);
-    if (rc != 0)
-        return rc;
-    PUT(bus, "SCAN", cursor, "MATCH", pattern, "COUNT", "1000");
-    rc = kiln_bus_reply(bus, 0, &reply, err);
+    int rc = kiln_bus_ask(bus, &reply, err,
+                          KILN_BUS_WORDS("SCAN", cursor, "MATCH", pattern, "COUNT", "1000"));
     if (rc != 0)
         return rc;
     bool fits = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
@@ -152,7 +136,7 @@ static int read_beats(struct kiln_bus *bus, const struct keys *keys, size_t pref
     if (rc != 0)
         return rc;
     for (size_t i = 0; i < keys->count; i++)
-        PUT(bus, "HGET", keys->at[i], "beat");
+        KILN_BUS_PUT(bus, "HGET", keys->at[i], "beat");
     int first = 0;
     for (size_t i = 0; i < keys->count; i++) {
         redisReply *reply; /* nil: expired since the scan */

@@ -63,7 +63,8 @@ static void put(struct kiln_bus *bus, const struct trial *trial, const char *poo
     kiln_bus_command(bus, count);
     for (size_t i = 0; i < count; i++) {
         const char *word = trial->words[i];
-        snprintf(key, sizeof key, "kiln:{%s}:%s", pool, word + 1);
+        if (word[0] == '~')
+            kiln_wire_key(key, sizeof key, pool, word + 1, NULL);
         kiln_bus_arg_text(bus, word[0] == '~' ? key : word);
     }
 }
@@ -102,19 +103,12 @@ static int hear_trials(struct kiln_bus *bus, struct kiln_bus_rights *rights, str
 int kiln_bus_rights(struct kiln_bus *bus, const char *pool, struct kiln_bus_rights *ret,
                     struct kiln_error *err)
 {
-    redisReply *reply;
     struct kiln_bus_rights rights = {.user = "default"};
-    int rc = kiln_bus_begin(bus, err);
+    int rc = kiln_bus_tell(bus, err, KILN_BUS_WORDS("MULTI"));
     if (rc)
         return rc;
     if (bus->target.user[0])
         snprintf(rights.user, sizeof rights.user, "%s", bus->target.user);
-    kiln_bus_command(bus, 1);
-    kiln_bus_arg_text(bus, "MULTI");
-    rc = kiln_bus_reply(bus, 0, &reply, err);
-    if (rc)
-        return rc;
-    freeReplyObject(reply);
     for (size_t i = 0; i < TRIALS; i++)
         put(bus, &trials[i], pool);
     rc = hear_trials(bus, &rights, err);
@@ -166,12 +160,7 @@ static bool is_local(const struct kiln_bus_target *at)
 int kiln_bus_state(struct kiln_bus *bus, struct kiln_bus_state *ret, struct kiln_error *err)
 {
     redisReply *reply;
-    int rc = kiln_bus_begin(bus, err);
-    if (rc)
-        return rc;
-    kiln_bus_command(bus, 1);
-    kiln_bus_arg_text(bus, "INFO");
-    rc = kiln_bus_reply(bus, 0, &reply, err);
+    int rc = kiln_bus_ask(bus, &reply, err, KILN_BUS_WORDS("INFO"));
     if (rc)
         return rc;
     const char *info = reply->str ? reply->str : "";
@@ -194,14 +183,7 @@ int kiln_bus_state(struct kiln_bus *bus, struct kiln_bus_state *ret, struct kiln
 int kiln_bus_dir(struct kiln_bus *bus, char *out, size_t size, struct kiln_error *err)
 {
     redisReply *reply;
-    int rc = kiln_bus_begin(bus, err);
-    if (rc)
-        return rc;
-    kiln_bus_command(bus, 3);
-    kiln_bus_arg_text(bus, "CONFIG");
-    kiln_bus_arg_text(bus, "GET");
-    kiln_bus_arg_text(bus, "dir");
-    rc = kiln_bus_reply(bus, 0, &reply, err);
+    int rc = kiln_bus_ask(bus, &reply, err, KILN_BUS_WORDS("CONFIG", "GET", "dir"));
     if (rc)
         return rc;
     if (reply->elements == 2 && reply->element[1]->str)
@@ -215,12 +197,7 @@ int kiln_bus_dir(struct kiln_bus *bus, char *out, size_t size, struct kiln_error
 int kiln_bus_time(struct kiln_bus *bus, int64_t *ret_ms, struct kiln_error *err)
 {
     redisReply *reply;
-    int rc = kiln_bus_begin(bus, err);
-    if (rc)
-        return rc;
-    kiln_bus_command(bus, 1);
-    kiln_bus_arg_text(bus, "TIME");
-    rc = kiln_bus_reply(bus, 0, &reply, err);
+    int rc = kiln_bus_ask(bus, &reply, err, KILN_BUS_WORDS("TIME"));
     if (rc)
         return rc;
     if (reply->elements == 2 && reply->element[0]->str && reply->element[1]->str)

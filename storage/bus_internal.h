@@ -55,12 +55,26 @@ void kiln_bus_arg(struct kiln_bus *bus, const char *bytes, size_t len);
 void kiln_bus_arg_text(struct kiln_bus *bus, const char *text);
 void kiln_bus_arg_u64(struct kiln_bus *bus, uint64_t value);
 
+/* A command of these words, all texts. */
+void kiln_bus_words(struct kiln_bus *bus, size_t count, const char *const *words);
+#define KILN_BUS_WORDS(...)                                                                        \
+    sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), (const char *[])                       \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+#define KILN_BUS_PUT(bus, ...) kiln_bus_words(bus, KILN_BUS_WORDS(__VA_ARGS__))
+
 /* Sends what was built and waits for one reply, extra_ms longer than usual.  *ret: free with
  * freeReplyObject.  An error reply becomes its code and sentence. */
 int kiln_bus_reply(struct kiln_bus *bus, int64_t extra_ms, redisReply **ret,
                    struct kiln_error *err) KILN_MUST_CHECK;
 /* Waits for count replies and drops them; the first error of them is returned. */
 int kiln_bus_replies(struct kiln_bus *bus, size_t count, struct kiln_error *err) KILN_MUST_CHECK;
+/* One command of words, from connecting to its reply, which is given or only looked at. */
+int kiln_bus_ask(struct kiln_bus *bus, redisReply **ret, struct kiln_error *err, size_t count,
+                 const char *const *words) KILN_MUST_CHECK;
+int kiln_bus_tell(struct kiln_bus *bus, struct kiln_error *err, size_t count,
+                  const char *const *words) KILN_MUST_CHECK;
 /* The code of an error reply, with a sentence about it. */
 int kiln_bus_reply_error(const redisReply *reply, struct kiln_error *err) KILN_MUST_CHECK;
 /* Writes what the socket takes at once. */

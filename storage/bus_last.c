@@ -8,17 +8,8 @@ int kiln_bus_last_id(struct kiln_bus *bus, const char *stream, char *ret, size_t
                      struct kiln_error *err)
 {
     redisReply *reply;
-    int rc = kiln_bus_begin(bus, err);
-    if (rc != 0)
-        return rc;
-    kiln_bus_command(bus, 6);
-    kiln_bus_arg_text(bus, "XREVRANGE");
-    kiln_bus_arg_text(bus, stream);
-    kiln_bus_arg_text(bus, "+");
-    kiln_bus_arg_text(bus, "-");
-    kiln_bus_arg_text(bus, "COUNT");
-    kiln_bus_arg_text(bus, "1");
-    rc = kiln_bus_reply(bus, 0, &reply, err);
+    int rc =
+        kiln_bus_ask(bus, &reply, err, KILN_BUS_WORDS("XREVRANGE", stream, "+", "-", "COUNT", "1"));
     if (rc != 0)
         return rc;
     const char *id = "";

@@ -218,17 +218,8 @@ static int lend_streams(struct kiln_bus *bus, redisReply *reply, struct kiln_bus
 int kiln_bus_group(struct kiln_bus *bus, const char *stream, const char *group,
                    struct kiln_error *err)
 {
-    int rc = kiln_bus_begin(bus, err);
-    if (rc != 0)
-        return rc;
-    kiln_bus_command(bus, 6);
-    kiln_bus_arg_text(bus, "XGROUP");
-    kiln_bus_arg_text(bus, "CREATE");
-    kiln_bus_arg_text(bus, stream);
-    kiln_bus_arg_text(bus, group);
-    kiln_bus_arg_text(bus, "0");
-    kiln_bus_arg_text(bus, "MKSTREAM");
-    rc = kiln_bus_replies(bus, 1, err);
+    int rc =
+        kiln_bus_tell(bus, err, KILN_BUS_WORDS("XGROUP", "CREATE", stream, group, "0", "MKSTREAM"));
     return rc == KILN_EXISTS ? 0 : rc;
 }
 
@@ -388,13 +379,7 @@ int kiln_bus_read(struct kiln_bus *bus, const char *const *streams, const char *
 int kiln_bus_length(struct kiln_bus *bus, const char *stream, uint64_t *ret, struct kiln_error *err)
 {
     redisReply *reply;
-    int rc = kiln_bus_begin(bus, err);
-    if (rc != 0)
-        return rc;
-    kiln_bus_command(bus, 2);
-    kiln_bus_arg_text(bus, "XLEN");
-    kiln_bus_arg_text(bus, stream);
-    rc = kiln_bus_reply(bus, 0, &reply, err);
+    int rc = kiln_bus_ask(bus, &reply, err, KILN_BUS_WORDS("XLEN", stream));
     if (rc != 0)
         return rc;
     *ret = (uint64_t)reply->integer;
@@ -405,12 +390,5 @@ int kiln_bus_length(struct kiln_bus *bus, const char *stream, uint64_t *ret, str
 int kiln_bus_delete_entry(struct kiln_bus *bus, const char *stream, const char *id,
                           struct kiln_error *err)
 {
-    int rc = kiln_bus_begin(bus, err);
-    if (rc != 0)
-        return rc;
-    kiln_bus_command(bus, 3);
-    kiln_bus_arg_text(bus, "XDEL");
-    kiln_bus_arg_text(bus, stream);
-    kiln_bus_arg_text(bus, id);
-    return kiln_bus_replies(bus, 1, err);
+    return kiln_bus_tell(bus, err, KILN_BUS_WORDS("XDEL", stream, id));
 }
