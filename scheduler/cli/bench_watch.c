@@ -86,8 +86,10 @@ struct kiln_bench_idle kiln_bench_watch_close(struct kiln_bench_watch *watch)
         if (!watch->at[i].first)
             continue;
         const struct kiln_beat *from = &watch->at[i].from, *to = &watch->at[i].to;
-        ready += (double)(to->ready_ms - from->ready_ms);
-        wanted += (double)(to->wanted_ms - from->wanted_ms);
+        /* Beats tell whole milliseconds, so the part may come out longer than the whole. */
+        uint64_t whole = to->ready_ms - from->ready_ms, part = to->wanted_ms - from->wanted_ms;
+        ready += (double)whole;
+        wanted += (double)(part < whole ? part : whole);
         computed += (double)(to->computed_ms - from->computed_ms);
     }
     if (watch)

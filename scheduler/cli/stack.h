@@ -23,13 +23,14 @@
 #define KILN_STACK_WORKERS_MAX 64
 #define KILN_STACK_DEVICES_MAX 16
 #define KILN_PROCESS_NAME_MAX 32
+#define KILN_REDIS_SOCKET "redis/redis.sock" /* below the directory of the sockets */
 
 struct kiln_stack {
     char dir[PATH_MAX];     /* absolute */
     char conf[PATH_MAX];    /* DIR/kiln.conf */
     char bin[PATH_MAX];     /* where kiln, kiln-scheduler and kiln-worker are */
     char data[PATH_MAX];    /* Postgres' data directory */
-    char sockets[PATH_MAX]; /* directory of redis.sock and postgres/ */
+    char sockets[PATH_MAX]; /* directory of redis/ and postgres/, both of mode 700 */
     bool as_other;          /* we are root: Postgres runs as the user below */
     uid_t uid;
     gid_t gid;

@@ -81,7 +81,7 @@ static int want_servers(const struct kiln_stack *stack, struct wanted *wanted,
                         struct kiln_error *err)
 {
     char redis[PATH_MAX + 16], path[PATH_MAX];
-    snprintf(redis, sizeof redis, "unix:%s", kiln_join(path, stack->sockets, "redis.sock"));
+    snprintf(redis, sizeof redis, "unix:%s", kiln_join(path, stack->sockets, KILN_REDIS_SOCKET));
     int rc = want(wanted, KILN_KEY_REDIS, redis, err);
     if (rc)
         return rc;

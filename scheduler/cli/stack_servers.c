@@ -61,15 +61,15 @@ static int wait_redis(struct kiln_stack *stack, struct kiln_cli *cli, pid_t pid,
 
 pid_t kiln_stack_find_redis(const struct kiln_stack *stack)
 {
-    char socket[PATH_MAX];
-    kiln_join(socket, stack->sockets, "redis.sock");
-    return kiln_process_find(stack, "redis", (const char *const[]){"redis-server", socket, NULL});
+    char data[PATH_MAX];
+    kiln_join(data, stack->dir, "redis");
+    return kiln_process_find(stack, "redis", (const char *const[]){"redis-server", data, NULL});
 }
 
 int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln_error *err)
 {
     char program[PATH_MAX], socket[PATH_MAX], data[PATH_MAX];
-    kiln_join(socket, stack->sockets, "redis.sock");
+    kiln_join(socket, stack->sockets, KILN_REDIS_SOCKET);
     kiln_join(data, stack->dir, "redis");
     pid_t pid = kiln_stack_find_redis(stack);
     if (pid) {
@@ -80,6 +80,10 @@ int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln
         return kiln_fail(err, KILN_CONFIG,
                          "redis-server is not installed: apt-get install "
                          "redis-server, or `make setup`");
+    *strrchr(socket, '/') = '\0';
+    if (mkdir(socket, 0700) != 0 && errno != EEXIST)
+        return kiln_fail(err, KILN_IO, "make directory %s: %s", socket, strerror(errno));
+    kiln_join(socket, stack->sockets, KILN_REDIS_SOCKET);
     unlink(socket);
     /* The log holds what was sent and has long been taken in: rewriting it while a batch arrives
      * costs a fork and a core, so that waits for 256 MB.  Large nodes suit a stream that is only

@@ -11,7 +11,7 @@ says "$PWD/a/kiln.conf" out.txt
 for name in redis postgres scheduler worker-0 worker-1; do
     alive "$(pid_of a $name)" || die "$name does not run"
 done
-[ "$(stat -c %a a/kiln.conf a/log a/log/*.log a/store a/run/redis.sock | sort -u | tr '\n' ' ')" = "600 700 " ] ||
+[ "$(stat -c %a a/kiln.conf a/log a/log/*.log a/store a/run/redis/redis.sock a/run/redis | sort -u | tr '\n' ' ')" = "600 700 " ] ||
     die "others may read settings, logs or pictures, or reach Redis"
 [ "$(stat -c %a a/run/postgres)" = 700 ] || die "others may reach Postgres"
 before=$(cat a/run/*.pid)
@@ -83,7 +83,7 @@ ok kiln doctor --config a/kiln.conf
 grep -q emptied out.txt && die "the doctor dreams of an emptied Redis"
 # Clocks of two servers are given five seconds: let what is done be older.
 KILN_CONFIG=a/kiln.conf sql "UPDATE job SET finished_at = finished_at - interval '6 s' WHERE state = 2"
-ok redis-cli -s a/run/redis.sock FLUSHALL
+ok redis-cli -s a/run/redis/redis.sock FLUSHALL
 ok kiln enqueue one.jsonl --batch after --config a/kiln.conf
 ok kiln wait after --timeout 30 --config a/kiln.conf
 ok kiln doctor --config a/kiln.conf
