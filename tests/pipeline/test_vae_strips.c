@@ -142,6 +142,18 @@ static float *values_of(struct kt_scope *s, kt x, size_t count)
     return out;
 }
 
+/* Two tensors of `count` values, made of a picture of size[0] x size[1]. */
+static void check_same(struct kt_scope *s, kt strips, kt whole, size_t count, const int64_t *size)
+{
+    float *got = values_of(s, strips, count), *want = values_of(s, whole, count);
+    for (size_t k = 0; k < count; k++)
+        if (fabs((double)(got[k] - want[k])) > 1e-4)
+            fail_msg("%lld x %lld, value %zu: %g, in one piece %g", (long long)size[0],
+                     (long long)size[1], k, (double)got[k], (double)want[k]);
+    free(want);
+    free(got);
+}
+
 /* What a GPU does with pictures that are large and get narrower. */
 static void a_wide_picture_is_normed_in_strips(void **state)
 {
@@ -160,15 +172,9 @@ static void a_wide_picture_is_normed_in_strips(void **state)
         kt x = kt_randn(s, 5, 4, (int64_t[]){1, channels, h, w});
         kt normed = kt_group_norm(s, x, config.groups, r->norm1.weight, r->norm1.bias,
                                   KILN_VAE_NORM_EPS, true);
-        float *want = values_of(s, kiln_vae_conv(s, normed, &r->conv1, 1, NULL), count);
-        kt strips = kiln_vae_norm_conv_strips(vae, s, x, &r->norm1, &r->conv1, (int)sizes[i][2]);
-        float *got = values_of(s, strips, count);
-        for (size_t k = 0; k < count; k++)
-            if (fabs((double)(got[k] - want[k])) > 1e-4)
-                fail_msg("%lld x %lld, value %zu: %g, in one piece %g", (long long)h, (long long)w,
-                         k, (double)got[k], (double)want[k]);
-        free(want);
-        free(got);
+        kt want = kiln_vae_conv(s, normed, &r->conv1, 1, NULL);
+        kt got = kiln_vae_norm_conv_strips(vae, s, x, &r->norm1, &r->conv1, (int)sizes[i][2]);
+        check_same(s, got, want, count, sizes[i]);
         kt_scope_free(s);
     }
     kiln_vae_free(vae);
@@ -187,14 +193,9 @@ static void a_wide_picture_is_upsampled_in_strips(void **state)
         const size_t count = (size_t)(out * 4 * h * w);
         struct kt_scope *s = kt_scope_new(KT_CPU);
         kt x = kt_randn(s, 6, 4, (int64_t[]){1, channels, h, w});
-        float *want = values_of(s, kiln_vae_conv(s, kt_upsample2(s, x), l, 1, NULL), count);
-        float *got = values_of(s, kiln_vae_upsample_strips(vae, s, x, l, (int)sizes[i][2]), count);
-        for (size_t k = 0; k < count; k++)
-            if (fabs((double)(got[k] - want[k])) > 1e-4)
-                fail_msg("%lld x %lld, value %zu: %g, in one piece %g", (long long)h, (long long)w,
-                         k, (double)got[k], (double)want[k]);
-        free(want);
-        free(got);
+        kt want = kiln_vae_conv(s, kt_upsample2(s, x), l, 1, NULL);
+        kt got = kiln_vae_upsample_strips(vae, s, x, l, (int)sizes[i][2]);
+        check_same(s, got, want, count, sizes[i]);
         kt_scope_free(s);
     }
     kiln_vae_free(vae);
