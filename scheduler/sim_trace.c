@@ -12,6 +12,7 @@
 
 #include "schemas/job.h"
 #include "schemas/names.h"
+#include "schemas/room.h"
 
 #define SIDE_MAX 16384 /* traces come from other systems too; what they drew need not fit Kiln */
 #define STEPS_MAX 1000
@@ -298,14 +299,10 @@ static int append(struct kiln_trace *trace, struct record *record, struct kiln_e
     if (trace->count == KILN_BATCH_JOBS_MAX)
         return kiln_fail(err, KILN_FULL, "%s holds more than %d jobs", trace->name,
                          KILN_BATCH_JOBS_MAX);
-    if (trace->count == trace->room) {
-        uint32_t room = trace->room ? trace->room * 2 : 1024;
-        struct kiln_trace_job *jobs = realloc(trace->jobs, room * sizeof *jobs);
-        if (!jobs)
-            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u jobs", room);
-        trace->jobs = jobs;
-        trace->room = room;
-    }
+    struct kiln_trace_job *jobs = kiln_room(trace->jobs, trace->count, &trace->room, sizeof *jobs);
+    if (!jobs)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for more than %u jobs", trace->count);
+    trace->jobs = jobs;
     job->tenant = kiln_intern(&trace->tenants, record->tenant.at, record->tenant.len);
     job->shape = kiln_intern(&trace->shapes, &record->shape, sizeof record->shape);
     int rc = intern_set(trace, &record->loras, &job->set, err);

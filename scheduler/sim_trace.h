@@ -47,7 +47,7 @@ struct kiln_trace {
     struct kiln_intern shapes; /* each a struct kiln_trace_shape: see kiln_trace_shape */
     char *name;                /* of the input, for messages */
     struct kiln_trace_layout *layout;
-    uint32_t room;
+    size_t room;
 };
 
 struct kiln_trace *kiln_trace_new(const char *name); /* NULL: no memory */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/room.h"
 #include "schemas/wire.h"
 #include "storage/bus_internal.h"
 
@@ -81,7 +82,7 @@ int kiln_bus_delete(struct kiln_bus *bus, const char *key, struct kiln_error *er
 /* The keys found so far, each once: SCAN may return a key twice. */
 struct keys {
     char **at;
-    size_t count;
+    size_t count, room;
 };
 
 static void release_keys(struct keys *keys)
@@ -96,7 +97,7 @@ static int add_key(struct keys *keys, const char *key, struct kiln_error *err)
     for (size_t i = 0; i < keys->count; i++)
         if (strcmp(keys->at[i], key) == 0)
             return 0;
-    char **at = realloc(keys->at, (keys->count + 1) * sizeof *at);
+    char **at = kiln_room(keys->at, keys->count, &keys->room, sizeof *at);
     if (at)
         keys->at = at;
     char *copy = at ? strdup(key) : NULL;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "schemas/limits.h"
+#include "schemas/room.h"
 
 /* What every level needs. */
 struct walk {
@@ -44,14 +45,10 @@ static void names_free(struct names *names)
 /* Copies a name, with its '/' if it is a directory's. */
 static int names_add(struct names *names, const char *name, bool is_dir)
 {
-    if (names->count == names->room) {
-        size_t room = names->room ? 2 * names->room : 64;
-        char **items = realloc(names->items, room * sizeof *items);
-        if (!items)
-            return -1;
-        names->items = items;
-        names->room = room;
-    }
+    char **items = kiln_room(names->items, names->count, &names->room, sizeof *items);
+    if (!items)
+        return -1;
+    names->items = items;
     size_t len = strlen(name);
     char *copy = malloc(len + 2);
     if (!copy)

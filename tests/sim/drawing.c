@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/room.h"
 #include "storage/objectstore.h"
 #include "tests/sim/servers.h"
 #include "worker/encode.h"
@@ -153,12 +154,10 @@ static void keep(void *arg)
     const char *key = arg;
     if (sim_store_has(key))
         return;
-    if (warehouse.count == warehouse.room) {
-        warehouse.room = warehouse.room ? warehouse.room * 2 : 256;
-        warehouse.keys = realloc(warehouse.keys, warehouse.room * sizeof *warehouse.keys);
-        if (!warehouse.keys)
-            abort();
-    }
+    warehouse.keys =
+        kiln_room(warehouse.keys, warehouse.count, &warehouse.room, sizeof *warehouse.keys);
+    if (!warehouse.keys)
+        abort();
     snprintf(warehouse.keys[warehouse.count++], sizeof *warehouse.keys, "%s", key);
 }
 

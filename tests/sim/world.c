@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include "schemas/room.h"
 #include "tests/support/random.h"
 
 #define STACK_SIZE (512 * 1024)
@@ -147,10 +148,10 @@ static void swap_timers(size_t a, size_t b)
 
 void sim_at(int64_t when, void (*run)(void *arg), void *arg)
 {
-    if (world.timer_count == world.timer_room) {
-        world.timer_room = world.timer_room ? world.timer_room * 2 : 64;
-        world.timers = realloc(world.timers, world.timer_room * sizeof *world.timers);
-    }
+    world.timers =
+        kiln_room(world.timers, world.timer_count, &world.timer_room, sizeof *world.timers);
+    if (!world.timers)
+        abort();
     size_t at = world.timer_count++;
     world.timers[at] =
         (struct timer){when < world.now ? world.now : when, world.timers_made++, run, arg};
