@@ -16,6 +16,7 @@
 #include "schemas/job_line.h"
 #include "schemas/wire.h"
 #include "storage/bus.h"
+#include "tests/support/files.h"
 #include "tests/support/stack.h"
 
 static struct kiln_test_stack *stack;
@@ -42,14 +43,6 @@ static int clear(void **state)
     (void)state;
     kiln_test_flushall(stack);
     return 0;
-}
-
-static void write_file(const char *path, const char *content)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    fputs(content, file);
-    assert_int_equal(fclose(file), 0);
 }
 
 /* Enqueues and returns the exit status; stderr goes to the file "said". */
@@ -140,8 +133,9 @@ static void jobs_are_sent_in_order_with_their_end(void **state)
     (void)state;
     struct kiln_enqueue_result result;
     struct sent sent[16];
-    write_file("a.jsonl", "{\"prompt\":\"one\",\"custom_id\":\"x\",\"count\":2}\n{\"prompt\":\"{a|"
-                          "b}\",\"seed\":7}\n");
+    kiln_test_write("a.jsonl",
+                    "{\"prompt\":\"one\",\"custom_id\":\"x\",\"count\":2}\n{\"prompt\":\"{a|"
+                    "b}\",\"seed\":7}\n");
     assert_int_equal(enqueue("a.jsonl", at_once, &result), EX_OK);
     assert_int_equal(result.sent, 4);
     assert_int_equal(strncmp(result.batch, "b-20", 4), 0);
@@ -173,10 +167,10 @@ static void an_inserted_line_leaves_identities_alone(void **state)
     struct kiln_enqueue_request request = at_once;
     struct sent sent[16];
     request.batch = "twice";
-    write_file("a.txt", "a cat\na dog\na cat\n");
+    kiln_test_write("a.txt", "a cat\na dog\na cat\n");
     assert_int_equal(enqueue("a.txt", request, &result), EX_OK);
     kiln_enqueue_release(&result);
-    write_file("a.txt", "a bird\na cat\na dog\na cat\n");
+    kiln_test_write("a.txt", "a bird\na cat\na dog\na cat\n");
     assert_int_equal(enqueue("a.txt", request, &result), EX_OK);
     kiln_enqueue_release(&result);
     size_t count = read_stream(sent, 16);
@@ -200,7 +194,7 @@ static void overrides_reach_every_job(void **state)
     struct sent sent[8];
     request.sets = sets;
     request.set_count = 2;
-    write_file("a.jsonl", "{\"prompt\":\"x\",\"width\":512,\"height\":512}\n");
+    kiln_test_write("a.jsonl", "{\"prompt\":\"x\",\"width\":512,\"height\":512}\n");
     assert_int_equal(enqueue("a.jsonl", request, &result), EX_OK);
     assert_int_equal(read_stream(sent, 8), 2);
     assert_int_equal(sent[0].job.width, 64);
@@ -220,12 +214,12 @@ static void unknown_loras_are_refused_by_the_files_of_lora_dir(void **state)
     (void)state;
     struct kiln_enqueue_result result;
     struct kiln_error err;
-    mkdir("loras", 0700);
-    write_file("loras/ink.safetensors", "");
-    write_file("loras/readme.txt", "");
+    kiln_test_write("loras/ink.safetensors", "");
+    kiln_test_write("loras/readme.txt", "");
     assert_int_equal(kiln_config_set(cli.config, "lora_dir", "loras", "test", &err), 0);
-    write_file("a.jsonl",
-               "{\"prompt\":\"x\",\"loras\":\"ikn\"}\n{\"prompt\":\"x\",\"loras\":\"ink:0.5\"}\n");
+    kiln_test_write(
+        "a.jsonl",
+        "{\"prompt\":\"x\",\"loras\":\"ikn\"}\n{\"prompt\":\"x\",\"loras\":\"ink:0.5\"}\n");
     assert_int_equal(enqueue("a.jsonl", at_once, &result), EX_DATAERR);
     assert_said("a.jsonl:1: loras: unknown LoRA \"ikn\"; did you mean \"ink\"?");
     assert_int_equal(result.sent, 1);
@@ -244,9 +238,9 @@ static void bad_lines_are_told_and_the_good_ones_go_on(void **state)
     (void)state;
     struct kiln_enqueue_result result;
     struct sent sent[8];
-    write_file("a.jsonl",
-               "{\"prompt\":\"x\",\"custom_id\":\"a\"}\n{\"prompt\":\"x\",\"stpes\":3}\n{oops\n"
-               "{\"prompt\":\"y\",\"custom_id\":\"a\"}\n{\"prompt\":\"z\"}\n");
+    kiln_test_write(
+        "a.jsonl", "{\"prompt\":\"x\",\"custom_id\":\"a\"}\n{\"prompt\":\"x\",\"stpes\":3}\n{oops\n"
+                   "{\"prompt\":\"y\",\"custom_id\":\"a\"}\n{\"prompt\":\"z\"}\n");
     assert_int_equal(enqueue("a.jsonl", at_once, &result), EX_DATAERR);
     assert_said("a.jsonl:2: unknown key \"stpes\"; did you mean \"steps\"?\n");
     assert_said("a.jsonl:3: not valid JSON at byte 2");
@@ -328,7 +322,7 @@ static void a_full_redis_is_named(void **state)
     struct kiln_enqueue_request request = at_once;
     struct sent sent[8];
     request.batch = "full";
-    write_file("a.txt", "one\ntwo\n");
+    kiln_test_write("a.txt", "one\ntwo\n");
     kiln_test_redis(stack, "CONFIG SET maxmemory 1");
     assert_int_equal(enqueue("a.txt", request, &result), EX_TEMPFAIL);
     assert_said("maxmemory");
@@ -348,13 +342,13 @@ static void strict_sends_nothing_if_a_line_is_bad(void **state)
     struct kiln_enqueue_request request = at_once;
     struct sent sent[8];
     request.strict = true;
-    write_file("a.txt", "good\n{bad\ngood\n");
+    kiln_test_write("a.txt", "good\n{bad\ngood\n");
     assert_int_equal(enqueue("a.txt", request, &result), EX_DATAERR);
     assert_said("lines refused: 1; nothing was sent (--strict)");
     assert_int_equal(result.sent, 0);
     assert_int_equal(read_stream(sent, 8), 0);
     kiln_enqueue_release(&result);
-    write_file("a.jsonl", "{\"prompt\":\"x\",\"custom_id\":\"a\"}\n{\"prompt\":\"y\"}\n");
+    kiln_test_write("a.jsonl", "{\"prompt\":\"x\",\"custom_id\":\"a\"}\n{\"prompt\":\"y\"}\n");
     assert_int_equal(enqueue("a.jsonl", request, &result), EX_OK);
     assert_int_equal(read_stream(sent, 8), 3);
     release(sent, 3);
@@ -366,7 +360,7 @@ static void files_without_jobs_are_an_error(void **state)
     (void)state;
     struct kiln_enqueue_result result;
     struct sent sent[2];
-    write_file("empty.jsonl", "");
+    kiln_test_write("empty.jsonl", "");
     assert_int_equal(enqueue("empty.jsonl", at_once, &result), EX_DATAERR);
     assert_said("empty.jsonl: no jobs in it");
     kiln_enqueue_release(&result);
@@ -385,9 +379,9 @@ static void a_dry_run_counts_and_sends_nothing(void **state)
     struct kiln_enqueue_result result;
     struct kiln_enqueue_request request = {.dry_run = true};
     struct sent sent[2];
-    write_file("a.jsonl",
-               "{\"prompt\":\"x\",\"count\":1000}\n"
-               "{\"prompt\":\"{a|b}\",\"size\":[\"512x512\",\"1:1\"],\"loras\":\"ink\"}\n");
+    kiln_test_write("a.jsonl",
+                    "{\"prompt\":\"x\",\"count\":1000}\n"
+                    "{\"prompt\":\"{a|b}\",\"size\":[\"512x512\",\"1:1\"],\"loras\":\"ink\"}\n");
     assert_int_equal(enqueue("a.jsonl", request, &result), EX_OK);
     assert_int_equal(result.plan.jobs, 1004);
     assert_int_equal(result.plan.group_count, 3);
@@ -444,7 +438,7 @@ static int enqueue_answered(struct kiln_receipt *receipt, struct kiln_enqueue_re
 {
     pthread_t scheduler;
     struct kiln_enqueue_request request = {.wait_s = 20};
-    write_file("a.txt", "one\ntwo\nthree\n");
+    kiln_test_write("a.txt", "one\ntwo\nthree\n");
     assert_int_equal(pthread_create(&scheduler, NULL, answer, receipt), 0);
     int status = enqueue("a.txt", request, result);
     pthread_join(scheduler, NULL);
@@ -481,7 +475,7 @@ static void without_a_scheduler_the_jobs_are_safe(void **state)
     struct kiln_enqueue_result result;
     struct kiln_enqueue_request request = {.wait_s = 1};
     struct sent sent[8];
-    write_file("a.txt", "one\n");
+    kiln_test_write("a.txt", "one\n");
     assert_int_equal(enqueue("a.txt", request, &result), EX_TEMPFAIL);
     assert_said("are safe in the stream");
     assert_false(result.receipted);
@@ -495,7 +489,7 @@ static void a_dead_redis_is_named(void **state)
     (void)state;
     struct kiln_enqueue_result result;
     kiln_test_kill(stack, KILN_TEST_REDIS);
-    write_file("a.txt", "one\n");
+    kiln_test_write("a.txt", "one\n");
     assert_int_equal(enqueue("a.txt", at_once, &result), EX_UNAVAILABLE);
     assert_int_equal(result.sent, 0);
     kiln_enqueue_release(&result);

@@ -11,6 +11,7 @@
 
 #include "scheduler/cli/export_sheet.h"
 #include "storage/webp.h"
+#include "tests/support/files.h"
 
 #define PAPER 0xe2
 
@@ -30,10 +31,7 @@ static void write_plain(const char *path, uint32_t width, uint32_t height, uint3
     struct kiln_webp_options options = {.quality = 20, .lossless = 1};
     size_t size = 0;
     assert_int_equal(kiln_webp_encode(rgb, width, height, &options, &data, &size, NULL), 0);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
+    kiln_test_write_bytes(path, data, size);
     free(rgb);
     free(data);
 }
@@ -163,9 +161,7 @@ static void what_cannot_be_is_said(void **state)
     kiln_sheet_free(sheet);
 
     sheet = kiln_sheet_new(1);
-    FILE *file = fopen("damaged.webp", "wb");
-    fputs("RIFF no picture", file);
-    fclose(file);
+    kiln_test_write("damaged.webp", "RIFF no picture");
     assert_int_equal(kiln_sheet_add(sheet, "damaged.webp", 64, 64, NULL), 0);
     assert_int_equal(kiln_sheet_write(sheet, "none.webp", &err), KILN_CORRUPT);
     assert_non_null(strstr(err.text, "damaged.webp"));

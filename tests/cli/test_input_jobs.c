@@ -15,14 +15,7 @@
 #include "scheduler/cli/input_jobs.h"
 #include "scheduler/cli/input_value.h"
 #include "schemas/limits.h"
-
-static void write_file(const char *path, const void *bytes, size_t len)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, len, file), len);
-    assert_int_equal(fclose(file), 0);
-}
+#include "tests/support/files.h"
 
 /* Reads all of an input into one text: "LINE job" or "LINE! reason" a row. */
 static char *read_input(struct kiln_input *input)
@@ -62,7 +55,7 @@ static char *read_path(const char *path, enum kiln_format format)
 
 static void check_bytes(const char *path, const void *bytes, size_t len, const char *rows)
 {
-    write_file(path, bytes, len);
+    kiln_test_write_bytes(path, bytes, len);
     char *got = read_path(path, KILN_FORMAT_AUTO);
     assert_string_equal(got, rows);
     free(got);
@@ -95,7 +88,7 @@ static void the_format_is_guessed_from_name_or_first_byte(void **state)
     check("list", "\n \t{\"prompt\":\"x\"}", "2 {\"prompt\":\"x\"}\n");
     check("list2", "a cat", "1 {\"prompt\":\"a cat\"}\n");
     check("b.txt", "{\"prompt\":\"x\"}", "1 {\"prompt\":\"{\\\"prompt\\\":\\\"x\\\"}\"}\n");
-    write_file("c.txt", "prompt\nx", 8);
+    kiln_test_write("c.txt", "prompt\nx");
     char *rows = read_path("c.txt", KILN_FORMAT_CSV);
     assert_string_equal(rows, "2 {\"prompt\":\"x\"}\n");
     free(rows);
@@ -212,14 +205,14 @@ static void unreadable_inputs_are_named(void **state)
     assert_string_equal(err.text, "open nowhere.txt: No such file or directory");
     assert_int_equal(kiln_input_open(".", KILN_FORMAT_AUTO, false, &input, &err), KILN_NOT_FOUND);
     assert_string_equal(err.text, ". is a directory");
-    write_file("utf16.txt",
-               "\xff\xfe"
-               "a\0",
-               4);
+    kiln_test_write_bytes("utf16.txt",
+                          "\xff\xfe"
+                          "a\0",
+                          4);
     assert_int_equal(kiln_input_open("utf16.txt", KILN_FORMAT_AUTO, false, &input, &err),
                      KILN_CORRUPT);
     assert_string_equal(err.text, "utf16.txt: is UTF-16; save it as UTF-8");
-    write_file("list.json", "[{\"prompt\":\"x\"}]", 16);
+    kiln_test_write("list.json", "[{\"prompt\":\"x\"}]");
     assert_int_equal(kiln_input_open("list.json", KILN_FORMAT_AUTO, false, &input, &err),
                      KILN_CORRUPT);
     assert_non_null(strstr(err.text, "is one JSON list"));

@@ -6,6 +6,7 @@
 #include "pipeline/engine.h"
 #include "storage/safetensors.h"
 #include "tests/pipeline/abi.h"
+#include "tests/support/files.h"
 
 /* A fresh copy of a golden model under the current directory. */
 static const char *copy_of(const char *model)
@@ -107,10 +108,7 @@ static void write_text(const char *dir, const char *file, const char *text)
 {
     char path[256];
     snprintf(path, sizeof path, "%s/%s", dir, file);
-    FILE *out = fopen(path, "wb");
-    assert_non_null(out);
-    fputs(text, out);
-    fclose(out);
+    kiln_test_write(path, text);
 }
 
 static void configs_that_are_none(void **state)

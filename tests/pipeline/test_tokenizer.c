@@ -21,6 +21,7 @@
 #include "pipeline/tokenizer.h"
 #include "schemas/limits.h"
 #include "storage/safetensors.h"
+#include "tests/support/files.h"
 
 /* --- reading tests/golden ------------------------------------------------------------------- */
 
@@ -399,14 +400,6 @@ static void test_an_empty_text_has_no_ids(void **state)
 
 /* --- files that lie ------------------------------------------------------------------------- */
 
-static void write_text(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    assert_int_equal(fclose(f), 0);
-}
-
 static void assert_open_fails(const char *dir, int code, const char *word)
 {
     struct kiln_error err = {0};
@@ -493,14 +486,14 @@ static void test_names_what_is_missing(void **state)
     mkdir("missing", 0700);
     assert_open_fails("missing", KILN_NOT_FOUND, "neither tokenizer.json nor vocab.json");
     assert_open_fails("nowhere", KILN_NOT_FOUND, "nowhere");
-    write_text("missing/vocab.json", "{}");
+    kiln_test_write("missing/vocab.json", "{}");
     assert_open_fails("missing", KILN_NOT_FOUND, "merges.txt");
-    write_text("missing/merges.txt", "a \xff\n");
+    kiln_test_write("missing/merges.txt", "a \xff\n");
     assert_open_fails("missing", KILN_CORRUPT, "merges.txt:1");
-    write_text("missing/merges.txt", "#version: 0.2\n");
-    write_text("missing/tokenizer_config.json", "{\"added_tokens_decoder\":{\"x\":{}}}");
+    kiln_test_write("missing/merges.txt", "#version: 0.2\n");
+    kiln_test_write("missing/tokenizer_config.json", "{\"added_tokens_decoder\":{\"x\":{}}}");
     assert_open_fails("missing", KILN_CORRUPT, "\"x\"");
-    write_text("missing/tokenizer_config.json", "[");
+    kiln_test_write("missing/tokenizer_config.json", "[");
     assert_open_fails("missing", KILN_CORRUPT, "tokenizer_config.json:1");
     mkdir("missing/tokenizer.json", 0700);
     assert_open_fails("missing", KILN_BAD_INPUT, "not a regular file");

@@ -13,6 +13,7 @@
 
 #include "storage/backoff.h"
 #include "storage/bus_internal.h"
+#include "tests/support/files.h"
 #include "tests/support/jobs.h"
 #include "tests/support/stack.h"
 
@@ -210,9 +211,7 @@ static const char *write_file(const char *name, const char *text)
 {
     static char path[200];
     snprintf(path, sizeof path, "%s/%s", stack->dir, name);
-    FILE *file = fopen(path, "we");
-    fputs(text, file);
-    fclose(file);
+    kiln_test_write(path, text);
     return path;
 }
 

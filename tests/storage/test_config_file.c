@@ -6,21 +6,13 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "schemas/limits.h"
 #include "storage/config_file.h"
+#include "tests/support/files.h"
 
 static struct kiln_error err;
-
-static void write_file(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
 
 /* No KILN_* from outside, no files from an earlier test. */
 static int clean(void **state)
@@ -63,10 +55,9 @@ static void the_strongest_source_wins(void **state)
     (void)state;
     if (access("/etc/kiln/kiln.conf", F_OK) != 0)
         expect(NULL, "default", NULL);
-    assert_int_equal(mkdir(".kiln", 0700), 0);
-    write_file(".kiln/kiln.conf", "pool = local\n");
-    write_file("env.conf", "# a comment\npool = env\n");
-    write_file("flag.conf", "pool = flag\r\n");
+    kiln_test_write(".kiln/kiln.conf", "pool = local\n");
+    kiln_test_write("env.conf", "# a comment\npool = env\n");
+    kiln_test_write("flag.conf", "pool = flag\r\n");
     expect(NULL, "local", "./.kiln/kiln.conf");
     setenv("KILN_CONFIG", "env.conf", 1);
     expect(NULL, "env", "env.conf");
@@ -91,9 +82,9 @@ static void a_file_that_was_named_must_be_there(void **state)
 static void bad_files_are_named_with_their_line(void **state)
 {
     (void)state;
-    write_file("bad.conf", "pool = a\npol = b\n");
+    kiln_test_write("bad.conf", "pool = a\npol = b\n");
     expect_refusal("bad.conf", "bad.conf:2");
-    write_file("bad.conf", "batch_max = many\n");
+    kiln_test_write("bad.conf", "batch_max = many\n");
     expect_refusal("bad.conf", "bad.conf:1");
     expect_refusal(".", "directory");
     FILE *file = fopen("large.conf", "we");

@@ -6,44 +6,28 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <cmocka.h>
 
 #include "storage/gpus.h"
+#include "tests/support/files.h"
 
 #define ROOT "machine"
-
-/* Writes a file below ROOT with the directories above it. */
-static void put(const char *path, const char *text)
-{
-    char full[512];
-    snprintf(full, sizeof full, ROOT "/%s", path);
-    for (char *at = full + strlen(ROOT); at; at = strchr(at + 1, '/')) {
-        *at = '\0';
-        mkdir(full, 0755);
-        *at = '/';
-    }
-    FILE *file = fopen(full, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-}
 
 static void put_gpu(const char *bus, int minor, const char *node, bool handed_in)
 {
     char path[128], text[256];
-    snprintf(path, sizeof path, "proc/driver/nvidia/gpus/%s/information", bus);
+    snprintf(path, sizeof path, ROOT "/proc/driver/nvidia/gpus/%s/information", bus);
     snprintf(text, sizeof text,
              "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-%04d-aaaa\nBus Location: \t %s\n"
              "Device Minor: \t %d\n",
              minor, bus, minor);
-    put(path, text);
-    snprintf(path, sizeof path, "sys/bus/pci/devices/%s/numa_node", bus);
-    put(path, node);
-    snprintf(path, sizeof path, "dev/nvidia%d", minor);
+    kiln_test_write(path, text);
+    snprintf(path, sizeof path, ROOT "/sys/bus/pci/devices/%s/numa_node", bus);
+    kiln_test_write(path, node);
+    snprintf(path, sizeof path, ROOT "/dev/nvidia%d", minor);
     if (handed_in)
-        put(path, "");
+        kiln_test_write(path, "");
 }
 
 /* Device numbers that do not follow the addresses, and one GPU that belongs to another container.
@@ -55,7 +39,7 @@ static int make_machine(void **state)
     put_gpu("0000:1b:00.0", 2, "0\n", true);
     put_gpu("0000:5c:00.0", 3, "0\n", false);
     put_gpu("0000:ba:00.0", 1, "-1\n", true);
-    put("sys/devices/system/node/node1/cpulist", "16-31,48-63\n");
+    kiln_test_write(ROOT "/sys/devices/system/node/node1/cpulist", "16-31,48-63\n");
     return 0;
 }
 
@@ -92,8 +76,8 @@ static void device_files_alone_are_counted(void **state)
     (void)state;
     struct kiln_gpu gpus[KILN_GPUS_MAX];
     char text[64];
-    put("hidden/dev/nvidia1", "");
-    put("hidden/dev/nvidia4", "");
+    kiln_test_write(ROOT "/hidden/dev/nvidia1", "");
+    kiln_test_write(ROOT "/hidden/dev/nvidia4", "");
     assert_int_equal(kiln_gpus_list(ROOT "/hidden", NULL, gpus), 2);
     assert_string_equal(gpus[1].bus, "");
     assert_int_equal(gpus[1].minor, 4);

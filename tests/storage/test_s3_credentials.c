@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "storage/s3_client.h"
+#include "tests/support/files.h"
 #include "tests/support/store.h"
 
 static void clear_environment(void)
@@ -28,14 +29,6 @@ static const char file_text[] = "\r\n# keys\n[default]\naws_access_key_id = AKID
                                 "aws_secret_access_key = second\r\n"
                                 "aws_session_token\t=\ttok==\nregion = nowhere\n"
                                 "[half]\naws_access_key_id = AKIDHALF";
-
-static void write_file(const char *name, const char *text)
-{
-    FILE *file = fopen(name, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-}
 
 static void the_file_has_profiles(void **state)
 {
@@ -91,7 +84,7 @@ static void places_are_searched_in_order(void **state)
     assert_int_equal(kiln_s3_credentials_load("", "", &c, &err), KILN_CONFIG);
     assert_non_null(strstr(err.text, "AWS_ACCESS_KEY_ID is not set"));
     assert_non_null(strstr(err.text, "/nonexistent/.aws/credentials"));
-    write_file("keys", file_text);
+    kiln_test_write("keys", file_text);
     setenv("AWS_SHARED_CREDENTIALS_FILE", "keys", 1);
     assert_int_equal(kiln_s3_credentials_load("", "", &c, &err), 0);
     assert_string_equal(c.access_key, "AKIDDEFAULT");

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "storage/safetensors.h"
+#include "tests/support/files.h"
 
 /* --- building files --------------------------------------------------------------------------- */
 
@@ -39,15 +40,7 @@ static struct bytes file_with(const char *header, size_t data_size)
 
 static void write_file(const char *path, struct bytes b)
 {
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(b.data, 1, b.size, f), b.size);
-    assert_int_equal(fclose(f), 0);
-}
-
-static void write_text(const char *path, const char *text)
-{
-    write_file(path, (struct bytes){(uint8_t *)(uintptr_t)text, strlen(text)});
+    kiln_test_write_bytes(path, b.data, b.size);
 }
 
 /* Opens the bytes, which must fail with this code and a text that holds word and the file. */
@@ -457,9 +450,9 @@ static void test_opens_shards_through_their_index(void **state)
     struct kiln_error err;
     struct kiln_st *st;
     make_shards("shards");
-    write_text("shards/model.safetensors.index.json",
-               "{\"metadata\":{\"total_size\":5},"
-               "\"weight_map\":{\"a\":\"" SHARD_1 "\",\"b\":\"" SHARD_2 "\"}}");
+    kiln_test_write("shards/model.safetensors.index.json",
+                    "{\"metadata\":{\"total_size\":5},"
+                    "\"weight_map\":{\"a\":\"" SHARD_1 "\",\"b\":\"" SHARD_2 "\"}}");
     assert_int_equal(kiln_st_open("shards", &st, &err), 0);
     assert_int_equal(kiln_st_count(st), 2);
     assert_int_equal(kiln_st_find(st, "b")->size, 3);
@@ -493,7 +486,7 @@ static void test_refuses_an_index_that_lies(void **state)
     };
     make_shards("lies");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        write_text("lies/model.safetensors.index.json", cases[i].index);
+        kiln_test_write("lies/model.safetensors.index.json", cases[i].index);
         if (cases[i].code) {
             assert_open_fails("lies", cases[i].code, cases[i].word);
         } else {
@@ -505,8 +498,8 @@ static void test_refuses_an_index_that_lies(void **state)
     struct bytes twin = file_with("{" T("a", "[2]", "0", "2") "}", 2);
     write_file("lies/" SHARD_2, twin);
     free(twin.data);
-    write_text("lies/model.safetensors.index.json",
-               "{\"weight_map\":{\"a\":\"" SHARD_1 "\",\"b\":\"" SHARD_2 "\"}}");
+    kiln_test_write("lies/model.safetensors.index.json",
+                    "{\"weight_map\":{\"a\":\"" SHARD_1 "\",\"b\":\"" SHARD_2 "\"}}");
     assert_open_fails("lies", KILN_CORRUPT, "tensor a is in two shards");
 }
 

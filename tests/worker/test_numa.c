@@ -6,30 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "tests/support/files.h"
 #include "worker/numa.h"
 
 #define ROOT "machine"
-
-static void put(const char *path, const char *text)
-{
-    char full[512];
-    snprintf(full, sizeof full, ROOT "/%s", path);
-    for (char *at = full + strlen(ROOT); at; at = strchr(at + 1, '/')) {
-        *at = '\0';
-        mkdir(full, 0755);
-        *at = '/';
-    }
-    FILE *file = fopen(full, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-}
 
 /* One GPU of node 0, to which a processor belongs that this process may use; one of node 1, whose
  * processors it may not; one of no node. */
@@ -42,18 +27,21 @@ static int make_machine(void **state)
     assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
     while (!CPU_ISSET(first, &allowed))
         first++;
-    put("proc/driver/nvidia/gpus/0000:1b:00.0/information", "Device Minor: \t 0\n");
-    put("proc/driver/nvidia/gpus/0000:9a:00.0/information", "Device Minor: \t 1\n");
-    put("proc/driver/nvidia/gpus/0000:ba:00.0/information", "Device Minor: \t 2\n");
-    put("dev/nvidia0", "");
-    put("dev/nvidia1", "");
-    put("dev/nvidia2", "");
-    put("sys/bus/pci/devices/0000:1b:00.0/numa_node", "0\n");
-    put("sys/bus/pci/devices/0000:9a:00.0/numa_node", "1\n");
-    put("sys/bus/pci/devices/0000:ba:00.0/numa_node", "-1\n");
+    kiln_test_write(ROOT "/proc/driver/nvidia/gpus/0000:1b:00.0/information",
+                    "Device Minor: \t 0\n");
+    kiln_test_write(ROOT "/proc/driver/nvidia/gpus/0000:9a:00.0/information",
+                    "Device Minor: \t 1\n");
+    kiln_test_write(ROOT "/proc/driver/nvidia/gpus/0000:ba:00.0/information",
+                    "Device Minor: \t 2\n");
+    kiln_test_write(ROOT "/dev/nvidia0", "");
+    kiln_test_write(ROOT "/dev/nvidia1", "");
+    kiln_test_write(ROOT "/dev/nvidia2", "");
+    kiln_test_write(ROOT "/sys/bus/pci/devices/0000:1b:00.0/numa_node", "0\n");
+    kiln_test_write(ROOT "/sys/bus/pci/devices/0000:9a:00.0/numa_node", "1\n");
+    kiln_test_write(ROOT "/sys/bus/pci/devices/0000:ba:00.0/numa_node", "-1\n");
     snprintf(text, sizeof text, "%d,1000-1010\n", first);
-    put("sys/devices/system/node/node0/cpulist", text);
-    put("sys/devices/system/node/node1/cpulist", "1001-1003\n");
+    kiln_test_write(ROOT "/sys/devices/system/node/node0/cpulist", text);
+    kiln_test_write(ROOT "/sys/devices/system/node/node1/cpulist", "1001-1003\n");
     unsetenv("CUDA_VISIBLE_DEVICES");
     unsetenv("CUDA_DEVICE_ORDER");
     return 0;
