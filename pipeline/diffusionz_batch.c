@@ -71,19 +71,19 @@ int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batc
     return code ? kiln_context_note(&err) : 0;
 }
 
-int32_t diffusionz_prefetch_loras(DiffusionZContext *ctx, const DiffusionZLora *loras,
-                                  int32_t count)
+int32_t diffusionz_prefetch(DiffusionZContext *ctx, const DiffusionZBatch *next)
 {
     struct kiln_lora_use uses[KILN_LORAS_MAX];
     struct kiln_error err = {0};
-    if (!ctx || count < 0 || count > KILN_LORAS_MAX || (count && !loras)) {
-        kiln_fail(&err, KILN_BAD_INPUT, "a context and up to %d LoRAs are needed, not %d",
-                  KILN_LORAS_MAX, count);
+    if (!ctx || !next)
+        kiln_fail(&err, KILN_BAD_INPUT, "the %s NULL", ctx ? "batch is" : "context is");
+    if (err.code || kiln_engine_check(ctx->engine, next, &err))
         return kiln_context_note(&err);
-    }
-    for (int32_t i = 0; i < count; i++)
-        uses[i] = (struct kiln_lora_use){loras[i].path, loras[i].weight};
-    kiln_loras_prefetch(ctx->engine->loras, uses, (size_t)count);
+    for (int32_t i = 0; i < next->lora_count; i++)
+        uses[i] = (struct kiln_lora_use){next->loras[i].path, next->loras[i].weight};
+    if (next->lora_count > 0)
+        kiln_loras_prefetch(ctx->engine->loras, uses, (size_t)next->lora_count);
+    kiln_text_ahead_ask(&ctx->engine->ahead, next);
     return 0;
 }
 

@@ -80,6 +80,9 @@ typedef struct DiffusionZTimes {
     double lora_ms, text_ms, denoise_ms, decode_ms;
     double device_ms;  /* of the call, by the device's own clock: it was drawing (torch/clock.h) */
     int32_t lora_from; /* enum diffusionz_lora_from */
+    /* Different texts of the batch: those whose features were there, of earlier batches or made
+     * ahead; and those that had to be encoded before it could begin. */
+    int32_t texts_ready, texts_encoded;
 } DiffusionZTimes;
 
 /* As diffusionz_init, with all options; 0 or a code, text in diffusionz_last_error(). */
@@ -89,11 +92,12 @@ DIFFUSIONZ_API int32_t diffusionz_open(const DiffusionZOptions *options, Diffusi
  * (items may still have failed one by one) or a code when nothing ran. */
 DIFFUSIONZ_API int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
                                             DiffusionZOutput *outputs, DiffusionZTimes *ret_times);
-/* Prepares a LoRA set that a batch will need soon: its files are read by a thread of the context's
- * own.  Returns at once, and may be called on any thread while a batch runs.  Of several sets asked
- * for the last one counts; what is wrong with a file is said by the batch. */
-DIFFUSIONZ_API int32_t diffusionz_prefetch_loras(DiffusionZContext *ctx,
-                                                 const DiffusionZLora *loras, int32_t count);
+/* Prepares what a batch will need soon: the files of its LoRAs are read by a thread of the
+ * context's own; its prompts are encoded by the batch that runs, when all of its own steps have
+ * been asked for.  Returns at once, and may be called on any thread while a batch runs.  Of several
+ * LoRA sets the last one counts, of texts as many as a batch may have; what is wrong with a file or
+ * a text is said when the batch runs. */
+DIFFUSIONZ_API int32_t diffusionz_prefetch(DiffusionZContext *ctx, const DiffusionZBatch *next);
 /* Frees what the outputs point to, not the array. */
 DIFFUSIONZ_API void diffusionz_release_outputs(DiffusionZOutput *outputs, int32_t count);
 

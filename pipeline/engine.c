@@ -152,6 +152,7 @@ static int open_engine(const DiffusionZOptions *options, bool drawn, struct kiln
     struct kiln_engine *e = calloc(1, sizeof *e);
     if (!e)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for an engine");
+    kiln_text_ahead_init(&e->ahead);
     int code = load(e, options, drawn, err);
     if (code)
         kiln_engine_close(e);
@@ -181,6 +182,7 @@ void kiln_engine_close(struct kiln_engine *e)
     kt_scope_free(e->times_scope);
     kiln_loras_free(e->loras);
     kiln_feature_cache_free(e->features);
+    kiln_text_ahead_release(&e->ahead);
     kiln_param_table_release(&e->params);
     kiln_vae_free(e->vae);
     kiln_transformer_free(e->transformer);

@@ -21,6 +21,7 @@
 #include "pipeline/model_config.h"
 #include "pipeline/model_hash.h"
 #include "pipeline/sampler.h"
+#include "pipeline/text_ahead.h"
 #include "pipeline/text_encoder.h"
 #include "pipeline/tokenizer.h"
 #include "pipeline/torch/clock.h"
@@ -46,6 +47,7 @@ struct kiln_engine {
     struct kiln_param_table params;
     struct kiln_loras *loras;
     struct kiln_feature_cache *features;
+    struct kiln_text_ahead ahead; /* texts of the next batch; asked for on any thread */
     /* The time table and strides of the last schedule; dropped when the LoRA set changes. */
     struct kt_scope *times_scope;
     kt times, strides;

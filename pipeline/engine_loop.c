@@ -92,8 +92,7 @@ static int64_t pixels_of(const struct kiln_run *r)
     return r->height * r->width;
 }
 
-/* Whether pictures of this size have been found to need all the memory there is. */
-static bool is_tight(const struct kiln_run *r)
+bool kiln_loop_is_tight(const struct kiln_run *r)
 {
     return r->e->tight_pixels != 0 && pixels_of(r) >= r->e->tight_pixels;
 }
@@ -102,7 +101,7 @@ static bool is_tight(const struct kiln_run *r)
 static void make_room(struct kiln_run *r, const struct kiln_error *err)
 {
     struct kt_scope *s = kt_scope_new(r->e->device);
-    if (!is_tight(r)) {
+    if (!kiln_loop_is_tight(r)) {
         r->e->tight_pixels = pixels_of(r);
         note(r,
              "pictures of this size and larger are drawn without graphs and decoded with "
@@ -263,7 +262,7 @@ static void ask_step(struct kiln_run *r, struct kt_scope *s, struct kiln_item *i
     }
     kt_copy_into(s, plan->modulation, kt_narrow(s, r->e->times, 0, step, 1));
     kt_copy_into(s, plan->stride, kt_narrow(s, r->e->strides, 0, step, 1));
-    if (!is_tight(r) && kiln_graph_cache_wants(r->e->graphs, plan))
+    if (!kiln_loop_is_tight(r) && kiln_graph_cache_wants(r->e->graphs, plan))
         record(r, plan);
     bool computed = !plan->graph;
     if (computed)
@@ -342,13 +341,13 @@ static int fewer_rows(int rows)
 void kiln_loop_results(struct kiln_run *r, struct kiln_item *item)
 {
     struct kiln_engine *e = r->e;
-    if (is_tight(r))
+    if (kiln_loop_is_tight(r))
         kiln_loop_drain(r);
     if (!kiln_item_alive(item))
         return;
     struct kiln_error err;
     int rows = strip_rows(r);
-    int code = ask_twice(r, item, !is_tight(r), ask_results, &rows, &err);
+    int code = ask_twice(r, item, !kiln_loop_is_tight(r), ask_results, &rows, &err);
     while (code == KILN_NO_MEMORY && !item->ended && (rows = fewer_rows(rows)) != 0) {
         e->strip_pixels = pixels_of(r);
         e->strip_rows = rows;

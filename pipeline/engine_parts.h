@@ -53,6 +53,9 @@ void kiln_run_lap(struct kiln_run *r, double *stage);
 
 /* Asks for the captions of all items that are alive; an item whose text fails has ended. */
 void kiln_text_prepare(struct kiln_run *r);
+/* Encodes what was asked for ahead, where there is memory for it beside the last decode; what is
+ * not done or fails is left to its own batch. */
+void kiln_text_ahead(struct kiln_run *r);
 /* Waits for the captions, the first time, and counts the time to the text's. */
 void kiln_text_wait(struct kiln_run *r);
 
@@ -62,6 +65,8 @@ void kiln_loop_denoise(struct kiln_run *r, struct kiln_item *item);
 void kiln_loop_results(struct kiln_run *r, struct kiln_item *item);
 /* Whether a step that was asked for has not been seen to end. */
 bool kiln_loop_is_denoising(const struct kiln_run *r);
+/* Whether pictures of this size have been found to need all the memory there is. */
+bool kiln_loop_is_tight(const struct kiln_run *r);
 /* Returns when all steps that were asked for have ended. */
 void kiln_loop_drain(struct kiln_run *r);
 

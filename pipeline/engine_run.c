@@ -206,6 +206,8 @@ static void run_items(struct kiln_run *r, DiffusionZOutput *outputs)
         kiln_run_lap(r, kiln_loop_is_denoising(r) ? &r->times.denoise_ms : &r->times.decode_ms);
     }
     kiln_text_wait(r); /* where no item came as far as its steps */
+    kiln_text_ahead(r);
+    kiln_run_lap(r, kiln_loop_is_denoising(r) ? &r->times.denoise_ms : &r->times.text_ms);
     kiln_loop_drain(r);
     kiln_run_lap(r, &r->times.denoise_ms);
     for (int i = 0; i < r->batch->item_count; i++)

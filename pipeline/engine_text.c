@@ -1,71 +1,73 @@
-/* engine_text.c - the text of a batch: prompts to features to refined captions.
+/* engine_text.c - the text of a batch: prompts to features to refined captions; and the features of
+ * the batch after it.
  *
  * Features of a prompt are kept from batch to batch.  Those that are new go through the encoder in
  * one pass, whose time is that of reading its weights; it gives each the bits it would get alone.
+ * They do not depend on LoRAs, so they can be made ahead; captions do.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "pipeline/engine_parts.h"
 
-#define PROMPTS_MAX (2 * KILN_ASSIGN_MAX) /* one and its negative for each item */
-
 static const char *negative_of(const struct kiln_item *item)
 {
     return item->in->negative_prompt ? item->in->negative_prompt : "";
 }
 
-/* Prompts that the encoder has to see, each once. */
-struct fresh {
-    const char *texts[PROMPTS_MAX];
-    struct kiln_prompt_ids prompts[PROMPTS_MAX];
-    int32_t *ids[PROMPTS_MAX];
-    kt features[PROMPTS_MAX];
-    size_t count;
+/* Texts that are looked up, each once, and those of them that the encoder has to see. */
+struct lookup {
+    const char *seen[KILN_BATCH_TEXTS_MAX], *fresh[KILN_BATCH_TEXTS_MAX];
+    struct kiln_prompt_ids prompts[KILN_BATCH_TEXTS_MAX];
+    int32_t *ids[KILN_BATCH_TEXTS_MAX];
+    kt features[KILN_BATCH_TEXTS_MAX];
+    size_t seen_count, fresh_count, known_count;
 };
 
-/* Takes the prompt in, unless it is known, here already, or no text at all: that is said where its
- * own item comes to it. */
-static void add_fresh(struct kiln_engine *e, struct kt_scope *s, struct fresh *f,
-                      const char *prompt)
+/* What cannot be a prompt is left out: that is said where its own item comes to it. */
+static void look_up(struct kiln_engine *e, struct kt_scope *s, struct lookup *l, const char *text)
 {
-    size_t i = f->count, len = strlen(prompt), count;
-    for (size_t other = 0; other < i; other++)
-        if (strcmp(f->texts[other], prompt) == 0)
+    size_t i = l->fresh_count, len = strlen(text), count;
+    for (size_t other = 0; other < l->seen_count; other++)
+        if (strcmp(l->seen[other], text) == 0)
             return;
-    if (kiln_feature_cache_get(e->features, s, prompt, len) ||
-        kiln_tokenizer_encode(e->tokenizer, prompt, len, false, &f->ids[i], &count, NULL))
+    l->seen[l->seen_count++] = text;
+    if (kiln_feature_cache_get(e->features, s, text, len)) {
+        l->known_count++;
         return;
-    f->texts[i] = prompt;
-    f->prompts[i] = (struct kiln_prompt_ids){f->ids[i], count};
-    f->count++;
+    }
+    if (kiln_tokenizer_encode(e->tokenizer, text, len, false, &l->ids[i], &count, NULL))
+        return;
+    l->fresh[i] = text;
+    l->prompts[i] = (struct kiln_prompt_ids){l->ids[i], count};
+    l->fresh_count++;
 }
 
-/* Fills the cache with the features of the batch's prompts.  What fails here is tried again prompt
- * by prompt, which takes less memory. */
-static void encode_fresh(struct kiln_run *r)
+/* Fills the cache with the features of these texts and counts them, unless times is NULL.  What
+ * fails here is tried again prompt by prompt when an item comes to it, which takes less memory. */
+static void encode(struct kiln_engine *e, const char *const *texts, size_t count,
+                   DiffusionZTimes *times)
 {
-    struct kiln_engine *e = r->e;
-    struct fresh *f = calloc(1, sizeof *f);
+    struct lookup *l = calloc(1, sizeof *l);
+    if (!l)
+        return;
     struct kt_scope *s = kt_scope_new(e->device);
-    for (int i = 0; f && i < r->batch->item_count; i++) {
-        const struct kiln_item *item = &r->items[i];
-        if (item->ended)
-            continue;
-        add_fresh(e, s, f, item->in->prompt);
-        if (r->batch->guidance_scale > 0)
-            add_fresh(e, s, f, negative_of(item));
+    for (size_t i = 0; i < count; i++)
+        look_up(e, s, l, texts[i]);
+    if (l->fresh_count > 0)
+        kiln_text_encoder_run_many(e->text_encoder, s, l->prompts, l->fresh_count, l->features);
+    for (size_t i = 0; i < l->fresh_count; i++) {
+        if (l->features[i])
+            kiln_feature_cache_put(e->features, l->fresh[i], strlen(l->fresh[i]), e->device,
+                                   l->features[i]);
+        free(l->ids[i]);
     }
-    if (f && f->count > 1)
-        kiln_text_encoder_run_many(e->text_encoder, s, f->prompts, f->count, f->features);
-    for (size_t i = 0; f && i < f->count; i++) {
-        if (f->features[i])
-            kiln_feature_cache_put(e->features, f->texts[i], strlen(f->texts[i]), e->device,
-                                   f->features[i]);
-        free(f->ids[i]);
+    if (times) {
+        times->texts_ready = (int32_t)l->known_count;
+        times->texts_encoded = (int32_t)l->fresh_count;
     }
     kt_scope_free(s);
-    free(f);
+    free(l);
 }
 
 static kt features_of(struct kiln_engine *e, struct kt_scope *s, const char *prompt)
@@ -137,8 +139,13 @@ void kiln_text_wait(struct kiln_run *r)
 
 void kiln_text_prepare(struct kiln_run *r)
 {
+    const char *texts[KILN_BATCH_TEXTS_MAX];
+    size_t count = 0;
+    for (int i = 0; i < r->batch->item_count; i++)
+        if (!r->items[i].ended)
+            count += kiln_item_texts(r->items[i].in, r->batch->guidance_scale, texts + count);
     int piece = kt_clock_begin(r->e->clock, false);
-    encode_fresh(r);
+    encode(r->e, texts, count, &r->times);
     for (int i = 0; i < r->batch->item_count; i++)
         if (kiln_item_alive(&r->items[i])) {
             prepare_item(r, i);
@@ -148,4 +155,17 @@ void kiln_text_prepare(struct kiln_run *r)
     struct kt_scope *s = kt_scope_new(r->e->device);
     r->text_mark = kt_fetch_start(s, kt_zeros(s, KT_F32, 1, (int64_t[]){1}));
     kt_scope_free(s);
+}
+
+void kiln_text_ahead(struct kiln_run *r)
+{
+    char *texts[KILN_BATCH_TEXTS_MAX];
+    size_t count = kiln_text_ahead_take(&r->e->ahead, texts);
+    if (count > 0 && !kiln_loop_is_tight(r)) {
+        int piece = kt_clock_begin(r->e->clock, false);
+        encode(r->e, (const char *const *)texts, count, NULL);
+        kt_clock_end(r->e->clock, piece);
+    }
+    for (size_t i = 0; i < count; i++)
+        free(texts[i]);
 }

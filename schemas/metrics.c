@@ -22,6 +22,7 @@ static const char *const intake_results[] = {"inserted", "duplicate", "refused",
 static const char *const rules[] = {"overdue", "stay", "open", "join", NULL};
 static const char *const switch_kinds[] = {"resident", "warm", "cold", NULL};
 static const char *const lora_sources[] = {"ready", "read", NULL};
+static const char *const text_sources[] = {"ready", "encoded", NULL};
 static const char *const causes[] = {"crashed", "unbegun", "missing", "unsent", "taken_back", NULL};
 static const char *const ends[] = {"done", "failed", "returned", "cancelled", "dropped", NULL};
 static const char *const stages[] = {"wait",   "text",   "denoise", "decode",
@@ -90,6 +91,10 @@ const struct kiln_metric_row kiln_metric_rows[KILN_METRIC_COUNT] = {
                                "LoRA sets put in place: ready in memory, or read while the device "
                                "waited.",
                                KILN_METRIC_OF_WORKER, "from", lora_sources, NULL},
+    [KILN_METRIC_TEXTS] =
+        {"kiln_worker_texts_total",
+         "Prompts of batches: features ready, or encoded while the device waited.",
+         KILN_METRIC_OF_WORKER, "from", text_sources, NULL},
 };
 
 static struct {

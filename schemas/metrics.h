@@ -41,11 +41,13 @@ enum kiln_metric {
     KILN_METRIC_STAGE_SECONDS, /* histogram, by enum kiln_stage */
     KILN_METRIC_BATCHES,       /* drawn */
     KILN_METRIC_LORA_SETS,     /* put in place, by enum kiln_lora_source */
+    KILN_METRIC_TEXTS,         /* of batches, by enum kiln_text_source */
     KILN_METRIC_COUNT
 };
 
 enum kiln_ledger_way { KILN_LEDGER_STATEMENT, KILN_LEDGER_PIPELINE, KILN_LEDGER_WALK };
 enum kiln_lora_source { KILN_LORA_WAS_READY, KILN_LORA_WAS_READ };
+enum kiln_text_source { KILN_TEXT_WAS_READY, KILN_TEXT_WAS_ENCODED };
 enum kiln_store_way {
     KILN_STORE_PUT, /* a group of objects at once */
     KILN_STORE_GET,

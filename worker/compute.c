@@ -145,6 +145,11 @@ static int run_call(struct compute *compute, const struct kiln_holding *holding,
                         call->times.lora_from == DIFFUSIONZ_LORA_READY ? KILN_LORA_WAS_READY
                                                                        : KILN_LORA_WAS_READ,
                         1);
+    if (code == 0) {
+        kiln_metric_add(KILN_METRIC_TEXTS, KILN_TEXT_WAS_READY, (uint64_t)call->times.texts_ready);
+        kiln_metric_add(KILN_METRIC_TEXTS, KILN_TEXT_WAS_ENCODED,
+                        (uint64_t)call->times.texts_encoded);
+    }
     kiln_board_drawn(&compute->worker->board, code == 0 ? call->times.lora_ms : 0,
                      code == 0 ? call->times.device_ms : 0);
     return code;

@@ -22,9 +22,9 @@ struct kiln_engine {
     /* As diffusionz_run_batch: 0 when the batch ran (items may have failed one by one). */
     int (*run)(struct kiln_engine *engine, const DiffusionZBatch *batch, DiffusionZOutput *outputs,
                DiffusionZTimes *ret_times, struct kiln_error *err);
-    /* Prepares the LoRAs of a batch to come, returns at once.  Any thread; NULL: there is nothing
-     * to prepare. */
-    void (*prefetch)(struct kiln_engine *engine, const DiffusionZLora *loras, int32_t count);
+    /* Prepares LoRAs and texts of a batch to come, returns at once.  Any thread; NULL: there is
+     * nothing to prepare. */
+    void (*prefetch)(struct kiln_engine *engine, const DiffusionZBatch *next);
     /* Frees what one output points to.  Any thread. */
     void (*release)(DiffusionZOutput *output);
     void (*close)(struct kiln_engine *engine);

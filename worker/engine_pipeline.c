@@ -41,12 +41,11 @@ static int pipeline_run(struct kiln_engine *engine, const DiffusionZBatch *batch
     return 0;
 }
 
-/* What is wrong with a file is said when the batch runs. */
-static void pipeline_prefetch(struct kiln_engine *engine, const DiffusionZLora *loras,
-                              int32_t count)
+/* What is wrong with it is said when the batch runs. */
+static void pipeline_prefetch(struct kiln_engine *engine, const DiffusionZBatch *next)
 {
     struct pipeline *self = (struct pipeline *)engine;
-    (void)diffusionz_prefetch_loras(self->context, loras, count);
+    (void)diffusionz_prefetch(self->context, next);
 }
 
 static void pipeline_release(DiffusionZOutput *output)

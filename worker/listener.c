@@ -52,19 +52,36 @@ static void take_assignment(struct catch *catch, const char *text, size_t length
     catch->holdings[catch->holding_count++] = holding;
 }
 
-/* Its LoRAs can be read while another batch is drawn.  They may also be those in place; the engine
- * knows.  Its text is not made ready: that takes the same device from the batch it is drawing, is a
- * hundredth of a picture of 1024 px, and nothing at all for a prompt that was drawn lately. */
+struct to_come {
+    struct kiln_lora_paths loras;
+    DiffusionZItem items[KILN_ASSIGN_MAX];
+};
+
+/* Its LoRAs and texts can be made ready while another batch is drawn.  They may be there already;
+ * the engine knows.  One batch stands for all calls of the assignment: the texts count. */
 static void prefetch(struct kiln_worker *worker, const struct kiln_assignment *assignment)
 {
     struct kiln_engine *engine = worker->engine;
-    struct kiln_lora_paths *loras = engine->prefetch ? malloc(sizeof *loras) : NULL;
-    if (!loras)
+    struct to_come *next = engine->prefetch ? calloc(1, sizeof *next) : NULL;
+    if (!next)
         return;
-    kiln_lora_paths_fill(loras, worker->config, assignment);
-    if (loras->count > 0)
-        engine->prefetch(engine, loras->loras, loras->count);
-    free(loras);
+    kiln_lora_paths_fill(&next->loras, worker->config, assignment);
+    DiffusionZBatch batch = {.items = next->items,
+                             .item_count = (int32_t)assignment->job_count,
+                             .width = (int32_t)assignment->width,
+                             .height = (int32_t)assignment->height,
+                             .num_steps = (int32_t)assignment->steps,
+                             .loras = next->loras.loras,
+                             .lora_count = next->loras.count};
+    for (uint32_t i = 0; i < assignment->job_count; i++) {
+        const struct kiln_job *job = &assignment->jobs[i];
+        next->items[i].prompt = job->prompt;
+        next->items[i].negative_prompt = job->negative_prompt;
+        if (job->guidance > (double)batch.guidance_scale)
+            batch.guidance_scale = (float)job->guidance;
+    }
+    engine->prefetch(engine, &batch);
+    free(next);
 }
 
 static void begin(struct kiln_worker *worker, struct kiln_holding *holding)

@@ -54,7 +54,7 @@ class Output(ctypes.Structure):
 class Times(ctypes.Structure):
     _fields_ = [(name, ctypes.c_double)
                 for name in ("lora", "text", "denoise", "decode", "device")]
-    _fields_ += [("lora_from", ctypes.c_int32)]
+    _fields_ += [(name, ctypes.c_int32) for name in ("lora_from", "texts_ready", "texts_encoded")]
 
 
 def prompt_of(i):

@@ -187,6 +187,32 @@ static void memory_let_go_early_is_not_reused(void **state)
 
 /* --- batches ---------------------------------------------------------------------------------- */
 
+/* What was encoded behind the steps of another batch is what the batch itself would have made. */
+static void texts_made_ahead_are_the_same(void **state)
+{
+    enum { SIDE = 512 };
+    const int dtype = *(const int *)*state;
+    const DiffusionZItem items[2] = {{.prompt = LONG_PROMPT, .seed = 1},
+                                     {.prompt = "a blue heart", .seed = 2}};
+    DiffusionZBatch batch = {
+        .items = items, .item_count = 2, .width = SIDE, .height = SIDE, .num_steps = STEPS};
+    DiffusionZOutput out[2][2];
+    DiffusionZTimes times[2];
+    for (int ahead = 0; ahead < 2; ahead++) {
+        DiffusionZContext *ctx = open_model(sketch(), 0, dtype);
+        if (ahead)
+            assert_int_equal(diffusionz_prefetch(ctx, &batch), 0);
+        DiffusionZOutput before = draw(ctx, "a red star", SIDE, STEPS, 3);
+        diffusionz_release_outputs(&before, 1);
+        assert_int_equal(diffusionz_run_batch(ctx, &batch, out[ahead], &times[ahead]), 0);
+        assert_int_equal(times[ahead].texts_encoded, ahead ? 0 : 2);
+        diffusionz_free(ctx);
+    }
+    printf("text %.1f ms, made ahead %.1f ms\n", times[0].text_ms, times[1].text_ms);
+    for (int i = 0; i < 2; i++)
+        expect_same(items[i].prompt, &out[0][i], &out[1][i], SIDE, SIDE);
+}
+
 static void an_item_is_the_same_alone_and_in_a_batch(void **state)
 {
     const int dtype = *(const int *)*state;
@@ -299,6 +325,8 @@ int main(void)
         cmocka_unit_test(a_failed_recording_is_harmless),
         cmocka_unit_test(memory_given_back_elsewhere_leaves_a_recording_alone),
         cmocka_unit_test(memory_let_go_early_is_not_reused),
+        {"texts_made_ahead_bf16", texts_made_ahead_are_the_same, NULL, NULL, &bf16},
+        {"texts_made_ahead_fp8", texts_made_ahead_are_the_same, NULL, NULL, &fp8},
         {"alone_and_in_a_batch_bf16", an_item_is_the_same_alone_and_in_a_batch, NULL, NULL, &bf16},
         {"alone_and_in_a_batch_fp32", an_item_is_the_same_alone_and_in_a_batch, NULL, NULL, &fp32},
         {"alone_and_in_a_batch_fp8", an_item_is_the_same_alone_and_in_a_batch, NULL, NULL, &fp8},

@@ -1,7 +1,7 @@
 #!/bin/bash
-# The LoRA set of the assignment ahead is read while the batch before it is drawn: when its turn comes
-# it lies ready, although nothing was ever drawn with it.  Here its LoRAs stand beside the weights, as on a
-# GPU.
+# The LoRA set of the assignment ahead is read, and its prompts are encoded, while the batch before it is
+# drawn: when its turn comes they lie ready, although nothing was ever drawn with them.  Here its LoRAs
+# stand beside the weights, as on a GPU.
 . "$KILN_SOURCE/tests/cli/lib.sh"
 chmod 711 .
 golden=$source_dir/tests/golden
@@ -29,7 +29,7 @@ PYTHON
 
 # Each set once, one picture a batch, every picture long enough for the next set to be read meanwhile.
 for set in l0 l1 l2 l0+l1 l0+l2 l1+l2; do
-    echo "{\"prompt\":\"a red star\",\"width\":128,\"height\":128,\"steps\":50,\"latents\":\"none\",\"loras\":\"$set\"}"
+    echo "{\"prompt\":\"a red star $set\",\"width\":128,\"height\":128,\"steps\":50,\"latents\":\"none\",\"loras\":\"$set\"}"
 done >jobs.jsonl
 ok kiln enqueue jobs.jsonl --batch b
 ok kiln wait b --timeout 200
@@ -37,6 +37,10 @@ ready=$(metric 'kiln_worker_lora_sets_total{from="ready"}') read=$(metric 'kiln_
 # The first set was wanted at once: it may have been read in time by chance alone.
 [ "$((ready + read))" = 6 ] || die "$ready sets lay ready and $read were read; 6 were put in place"
 [ "$ready" -ge 4 ] || die "only $ready of 6 sets lay ready"
+# So it is with its text; the first of all had to be encoded at once.
+texts=$(metric 'kiln_worker_texts_total{from="ready"}') encoded=$(metric 'kiln_worker_texts_total{from="encoded"}')
+[ "$((texts + encoded))" = 6 ] || die "$texts texts lay ready and $encoded were encoded; 6 were drawn"
+[ "$texts" -ge 4 ] || die "only $texts of 6 texts lay ready"
 # What is wanted again is still in memory; what is in place is not put there again.
 { cat jobs.jsonl; tail -n 1 jobs.jsonl; } | sed 's/red/blue/' >again.jsonl
 ok kiln enqueue again.jsonl --batch again

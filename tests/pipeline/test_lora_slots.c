@@ -473,11 +473,19 @@ static void the_library_takes_wishes_and_refuses_nonsense(void **state)
     (void)state;
     DiffusionZContext *ctx = open_plain();
     const DiffusionZLora set[2] = {{golden("loras/kohya.safetensors"), 1}, {"absent", 1}};
-    assert_int_equal(diffusionz_prefetch_loras(ctx, set, 2), 0);
-    assert_int_equal(diffusionz_prefetch_loras(ctx, NULL, 0), 0);
-    assert_int_equal(diffusionz_prefetch_loras(NULL, set, 1), KILN_BAD_INPUT);
-    assert_int_equal(diffusionz_prefetch_loras(ctx, set, KILN_LORAS_MAX + 1), KILN_BAD_INPUT);
-    assert_int_equal(diffusionz_prefetch_loras(ctx, NULL, 1), KILN_BAD_INPUT);
+    const DiffusionZItem item = {.prompt = "a star"};
+    DiffusionZBatch next = {.items = &item,
+                            .item_count = 1,
+                            .width = 64,
+                            .height = 64,
+                            .num_steps = 1,
+                            .loras = set,
+                            .lora_count = 2};
+    assert_int_equal(diffusionz_prefetch(ctx, &next), 0);
+    assert_int_equal(diffusionz_prefetch(NULL, &next), KILN_BAD_INPUT);
+    assert_int_equal(diffusionz_prefetch(ctx, NULL), KILN_BAD_INPUT);
+    next.lora_count = KILN_LORAS_MAX + 1;
+    assert_int_equal(diffusionz_prefetch(ctx, &next), KILN_BAD_INPUT);
     assert_non_null(strstr(diffusionz_last_error(), "LoRAs"));
     diffusionz_free(ctx);
     /* As on a GPU: the wish and the batch meet in the cache. */
