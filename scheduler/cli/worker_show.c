@@ -210,17 +210,24 @@ static void follow(FILE *file)
     }
 }
 
+int kiln_worker_logs_asked(struct kiln_cli *cli, const struct kiln_args *args,
+                           const char **ret_name, long *ret_lines)
+{
+    if (args->rest_count != 2)
+        return kiln_usage(cli, "name one worker");
+    *ret_name = args->rest[1];
+    return kiln_arg_int(cli, args, "lines", 1, 1000000, 40, ret_lines);
+}
+
 int kiln_worker_logs(struct kiln_cli *cli, const struct kiln_stack *stack,
                      const struct kiln_args *args)
 {
     char path[PATH_MAX];
+    const char *name;
     long lines;
-    if (args->rest_count != 2)
-        return kiln_usage(cli, "name one worker");
-    int status = kiln_arg_int(cli, args, "lines", 1, 1000000, 40, &lines);
+    int status = kiln_worker_logs_asked(cli, args, &name, &lines);
     if (status)
         return status;
-    const char *name = args->rest[1];
     if (!kiln_name_valid(name, strlen(name), KILN_NAME_MAX))
         return refuse_name(cli, stack, name);
     snprintf(path, sizeof path, "%.*s/log/%s.log", PATH_MAX - 256, stack->dir, name);

@@ -29,5 +29,8 @@ int kiln_worker_list(struct kiln_cli *cli, const struct kiln_stack *stack); /* a
 /* args: logs NAME [--lines N] [--follow]. */
 int kiln_worker_logs(struct kiln_cli *cli, const struct kiln_stack *stack,
                      const struct kiln_args *args);
+/* What such words ask for: NAME, borrowed, and how many lines.  An exit status. */
+int kiln_worker_logs_asked(struct kiln_cli *cli, const struct kiln_args *args,
+                           const char **ret_name, long *ret_lines);
 
 #endif

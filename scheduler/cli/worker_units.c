@@ -195,14 +195,13 @@ static int logs(struct kiln_cli *cli, const struct kiln_args *args)
 {
     char program[PATH_MAX], instance[KILN_INSTANCE_MAX], unit[KILN_UNIT_NAME_MAX], count[16];
     struct kiln_error err;
+    const char *name;
     long lines;
-    if (args->rest_count != 2)
-        return kiln_usage(cli, "name one worker");
-    int status = kiln_arg_int(cli, args, "lines", 1, 1000000, 40, &lines);
+    int status = kiln_worker_logs_asked(cli, args, &name, &lines);
     if (status)
         return status;
-    if (!kiln_unit_instance(args->rest[1], instance))
-        return refuse_name(args->rest[1], &err) ? kiln_report(cli, &err) : EX_NOINPUT;
+    if (!kiln_unit_instance(name, instance))
+        return refuse_name(name, &err) ? kiln_report(cli, &err) : EX_NOINPUT;
     if (!kiln_program_find("journalctl", program)) {
         (void)!kiln_fail(&err, KILN_UNAVAILABLE, "there is no journalctl on this machine");
         return kiln_report(cli, &err);
