@@ -55,8 +55,8 @@ stop_stacks() {
     local dir hash
     for dir in "${stacks[@]+"${stacks[@]}"}"; do
         "$kiln_bin/kiln" down -q --dir "$dir" >/dev/null 2>&1
-        hash=$(cd "$dir" 2>/dev/null && printf '%s' "$(pwd -P)" | sha256sum | cut -c1-12)
-        [ -z "$hash" ] || rm -rf "/var/lib/kiln/stack-$hash" "/var/tmp/kiln-$(id -u)-$hash"
+        hash=$(printf '%s' "$(realpath -m "$dir")" | sha256sum | cut -c1-12) # DIR may be gone
+        rm -rf "/var/lib/kiln/stack-$hash" "/var/tmp/kiln-$(id -u)-$hash"
     done
 }
 trap stop_stacks EXIT

@@ -20,6 +20,7 @@ ok kiln --version
 says '^kiln ' out.txt
 
 # A wrong command line: status 64, said on stderr, nothing on stdout.
+stacks+=(.kiln) # what 'up --device tpu' had begun with
 for words in "" "statsu" "status --jsn" "jobs --state gone" "wait" "wait a b" "cancel" \
     "cancel 1 --batch b" "show 0" "show 99999999999999999999" "why x" "up --workers 0" \
     "up --workers many" "wait b --timeout" "export b" "drain" "bench everything" "up --device tpu"; do
