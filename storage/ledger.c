@@ -134,6 +134,18 @@ int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *sta
     return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
 }
 
+int kiln_ledger_run_number(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                           const struct kiln_params *params, int64_t *ret, struct kiln_error *err)
+{
+    PGresult *rows;
+    int rc = kiln_ledger_run(ledger, statement, params, &rows, err);
+    if (rc)
+        return rc;
+    *ret = PQntuples(rows) > 0 ? kiln_row_i64(rows, 0, 0) : 0;
+    PQclear(rows);
+    return 0;
+}
+
 int kiln_ledger_run_agreed(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                            const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
 {
@@ -379,14 +391,12 @@ int kiln_ledger_batch_id(struct kiln_ledger *ledger, const char *pool, const cha
     struct kiln_params params = {0};
     kiln_bind_text(&params, pool);
     kiln_bind_text(&params, batch);
-    PGresult *rows;
-    int rc = kiln_ledger_run(ledger, &find, &params, &rows, err);
-    if (rc != 0)
+    int64_t id;
+    int rc = kiln_ledger_run_number(ledger, &find, &params, &id, err);
+    if (rc)
         return rc;
-    if (PQntuples(rows) == 0)
-        rc = kiln_fail(err, KILN_NOT_FOUND, "there is no batch '%s' in pool '%s'", batch, pool);
-    else
-        *ret = kiln_row_u64(rows, 0, 0);
-    PQclear(rows);
-    return rc;
+    if (id == 0)
+        return kiln_fail(err, KILN_NOT_FOUND, "there is no batch '%s' in pool '%s'", batch, pool);
+    *ret = (uint64_t)id;
+    return 0;
 }

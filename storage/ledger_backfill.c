@@ -26,7 +26,7 @@ int kiln_ledger_order_add(struct kiln_ledger *ledger, const char *pool,
         " ON CONFLICT DO NOTHING RETURNING id"};
     struct kiln_params params = {0}, named = {0};
     char name[KILN_BATCH_NAME_MAX + 1];
-    PGresult *rows;
+    int64_t id;
     snprintf(name, sizeof name, KILN_BACKFILL_BATCH "%s", spec->name);
     kiln_bind_text(&named, pool);
     kiln_bind_text(&named, name);
@@ -47,17 +47,15 @@ int kiln_ledger_order_add(struct kiln_ledger *ledger, const char *pool,
     kiln_bind_bool(&params, spec->seed_fixed);
     int rc = kiln_ledger_run(ledger, &batch, &named, NULL, err);
     if (rc == 0)
-        rc = kiln_ledger_run(ledger, &add, &params, &rows, err);
+        rc = kiln_ledger_run_number(ledger, &add, &params, &id, err);
     if (rc)
         return rc;
-    bool made = PQntuples(rows) == 1;
-    if (made)
-        *ret_id = kiln_row_u64(rows, 0, 0);
-    PQclear(rows);
-    return made ? 0
-                : kiln_fail(err, KILN_EXISTS,
-                            "pool %s has a standing order '%s' already; `kiln backfill show %s`",
-                            pool, spec->name, spec->name);
+    if (id == 0)
+        return kiln_fail(err, KILN_EXISTS,
+                         "pool %s has a standing order '%s' already; `kiln backfill show %s`", pool,
+                         spec->name, spec->name);
+    *ret_id = (uint64_t)id;
+    return 0;
 }
 
 int kiln_ledger_order_lines(struct kiln_ledger *ledger, uint64_t id,
@@ -96,17 +94,14 @@ int kiln_ledger_order_remove(struct kiln_ledger *ledger, const char *pool, const
         " lifted AS (DELETE FROM hold WHERE pool = $1 AND name = $2"
         "  AND scope IN ('order', 'window')) SELECT count(*) FROM gone"};
     struct kiln_params params = {0};
-    PGresult *rows;
+    int64_t gone;
     kiln_bind_text(&params, pool);
     kiln_bind_text(&params, name);
-    int rc = kiln_ledger_run(ledger, &remove, &params, &rows, err);
-    if (rc)
-        return rc;
-    bool gone = kiln_row_u64(rows, 0, 0) > 0;
-    PQclear(rows);
-    return gone ? 0
-                : kiln_fail(err, KILN_NOT_FOUND, "there is no standing order '%s' in pool %s", name,
-                            pool);
+    int rc = kiln_ledger_run_number(ledger, &remove, &params, &gone, err);
+    if (rc == 0 && !gone)
+        return kiln_fail(err, KILN_NOT_FOUND, "there is no standing order '%s' in pool %s", name,
+                         pool);
+    return rc;
 }
 
 int kiln_ledger_order_again(struct kiln_ledger *ledger, const char *pool, const char *name,

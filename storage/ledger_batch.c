@@ -96,8 +96,8 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
                         " (SELECT FROM batch WHERE pool = $1::text AND name = $3 AND id <> $2)"
                         " RETURNING id"};
     struct kiln_params params = {0};
-    PGresult *rows;
     uint64_t id;
+    int64_t renamed;
     if (!kiln_name_valid(name, strlen(name), KILN_BATCH_NAME_MAX))
         return kiln_fail(err, KILN_BAD_INPUT,
                          "'%s' is no name of a batch: at most %d " KILN_NAME_RULE, name,
@@ -113,13 +113,10 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
     kiln_bind_text(&params, pool);
     kiln_bind_u64(&params, id);
     kiln_bind_text(&params, name);
-    rc = kiln_ledger_run(ledger, &rename, &params, &rows, err);
-    if (rc)
-        return rc;
-    bool renamed = PQntuples(rows) == 1;
-    PQclear(rows);
-    return renamed ? 0
-                   : kiln_fail(err, KILN_EXISTS, "pool %s has a batch '%s' already", pool, name);
+    rc = kiln_ledger_run_number(ledger, &rename, &params, &renamed, err);
+    if (rc == 0 && !renamed)
+        return kiln_fail(err, KILN_EXISTS, "pool %s has a batch '%s' already", pool, name);
+    return rc;
 }
 
 /* --- its end --------------------------------------------------------------------------------- */
@@ -195,16 +192,14 @@ static int remove_row(struct kiln_ledger *ledger, uint64_t id, const char *batch
         "), refusals AS (DELETE FROM intake_refusal WHERE batch_id = $1"
         "  AND NOT EXISTS (TABLE live)"
         "), gone AS (DELETE FROM batch WHERE id = $1 AND NOT EXISTS (TABLE live)"
-        ") SELECT EXISTS (TABLE live)"};
+        ") SELECT count(*) FROM live"};
     struct kiln_params params = {0};
-    PGresult *rows;
+    int64_t live;
     kiln_bind_u64(&params, id);
-    int rc = kiln_ledger_run(ledger, &row, &params, &rows, err);
-    if (rc)
-        return rc;
-    bool live = kiln_row_bool(rows, 0, 0);
-    PQclear(rows);
-    return live ? kiln_fail(err, KILN_STALE, "batch '%s' has jobs that wait or run", batch) : 0;
+    int rc = kiln_ledger_run_number(ledger, &row, &params, &live, err);
+    if (rc == 0 && live)
+        return kiln_fail(err, KILN_STALE, "batch '%s' has jobs that wait or run", batch);
+    return rc;
 }
 
 int kiln_ledger_remove_batch(struct kiln_ledger *ledger, const char *pool, const char *batch,

@@ -185,16 +185,14 @@ static int insert_chunk(struct kiln_ledger *ledger, const char *pool,
     static const struct kiln_statement insert = {
         "insert_jobs", KILN_INSERT_SQL("", "") "SELECT count(*) FROM made"};
     struct kiln_params params = {0};
-    PGresult *rows;
+    int64_t made;
     kiln_bind_text(&params, pool);
     kiln_bind_jobs(&params, jobs, count, ids);
-    int rc = kiln_ledger_run(ledger, &insert, &params, &rows, err);
+    int rc = kiln_ledger_run_number(ledger, &insert, &params, &made, err);
     kiln_params_release(&params);
-    if (rc != 0)
-        return rc;
-    *inserted += kiln_row_u64(rows, 0, 0);
-    PQclear(rows);
-    return 0;
+    if (rc == 0)
+        *inserted += (uint64_t)made;
+    return rc;
 }
 
 /* How many of the jobs go into the next statement. */

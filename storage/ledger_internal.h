@@ -4,11 +4,12 @@
  * bound in the order $1, $2, ..., and kiln_ledger_run does the rest: connects, prepares it once a
  * connection, keeps the time limit, maps the SQLSTATE to a code.
  *
- *     static const struct kiln_statement count = {"count", "SELECT count(*) FROM job"};
+ *     static const struct kiln_statement oldest = {"oldest", "SELECT min(id), count(*) FROM job"};
  *     PGresult *rows;
- *     int rc = kiln_ledger_run(ledger, &count, &(struct kiln_params){0}, &rows, err);
+ *     int rc = kiln_ledger_run(ledger, &oldest, &(struct kiln_params){0}, &rows, err);
  *     if (rc == 0) {
- *         *ret = kiln_row_u64(rows, 0, 0);
+ *         *ret_id = kiln_row_u64(rows, 0, 0);
+ *         *ret_count = kiln_row_u64(rows, 0, 1);
  *         PQclear(rows);
  *     }
  */
@@ -86,6 +87,11 @@ void kiln_params_release(struct kiln_params *params);
 int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                     const struct kiln_params *params, PGresult **ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The same of a statement that answers with one number: 0 where there is no row, or SQL NULL. */
+int kiln_ledger_run_number(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                           const struct kiln_params *params, int64_t *ret,
+                           struct kiln_error *err) KILN_MUST_CHECK;
 
 /* The same of a statement whose rows others may take away, or refer to, at that moment, which the
  * database then refuses (a mark for a picture that goes): with its next look it knows of it. */

@@ -52,15 +52,13 @@ int kiln_ledger_quota_remove(struct kiln_ledger *ledger, const char *pool, const
         "quota_remove",
         "DELETE FROM quota WHERE pool = $1::text AND tenant = $2::text RETURNING 1"};
     struct kiln_params params = {0};
-    PGresult *rows;
+    int64_t gone;
     kiln_bind_text(&params, pool);
     kiln_bind_text(&params, tenant);
-    int rc = kiln_ledger_run(ledger, &remove, &params, &rows, err);
-    if (rc)
-        return rc;
-    bool gone = PQntuples(rows) > 0;
-    PQclear(rows);
-    return gone ? 0 : kiln_fail(err, KILN_NOT_FOUND, "tenant '%s' has no quota", tenant);
+    int rc = kiln_ledger_run_number(ledger, &remove, &params, &gone, err);
+    if (rc == 0 && !gone)
+        return kiln_fail(err, KILN_NOT_FOUND, "tenant '%s' has no quota", tenant);
+    return rc;
 }
 
 int kiln_ledger_waiting_of(struct kiln_ledger *ledger, const char *pool, const char *tenant,
@@ -70,15 +68,13 @@ int kiln_ledger_waiting_of(struct kiln_ledger *ledger, const char *pool, const c
         "waiting_of",
         "SELECT count(*) FROM job WHERE pool = $1::text AND waits AND tenant = $2::text"};
     struct kiln_params params = {0};
-    PGresult *rows;
+    int64_t waiting;
     kiln_bind_text(&params, pool);
     kiln_bind_text(&params, tenant);
-    int rc = kiln_ledger_run(ledger, &count, &params, &rows, err);
-    if (rc)
-        return rc;
-    *ret = kiln_row_u64(rows, 0, 0);
-    PQclear(rows);
-    return 0;
+    int rc = kiln_ledger_run_number(ledger, &count, &params, &waiting, err);
+    if (rc == 0)
+        *ret = (uint64_t)waiting;
+    return rc;
 }
 
 int kiln_ledger_quota_of(struct kiln_ledger *ledger, const char *pool, const char *tenant,
@@ -89,15 +85,12 @@ int kiln_ledger_quota_of(struct kiln_ledger *ledger, const char *pool, const cha
                     "  AND tenant IN ($2::text, '" KILN_TENANT_ANY "')"
                     "  ORDER BY tenant = '" KILN_TENANT_ANY "' LIMIT 1), -1)"};
     struct kiln_params params = {0};
-    PGresult *rows;
     kiln_bind_text(&params, pool);
     kiln_bind_text(&params, tenant);
-    int rc = kiln_ledger_run(ledger, &quota, &params, &rows, err);
+    int rc = kiln_ledger_run_number(ledger, &quota, &params, ret_limit, err);
     if (rc)
         return rc;
-    *ret_limit = kiln_row_i64(rows, 0, 0);
     *ret_waiting = 0;
-    PQclear(rows);
     return *ret_limit < 0 ? 0 : kiln_ledger_waiting_of(ledger, pool, tenant, ret_waiting, err);
 }
 

@@ -204,18 +204,16 @@ int kiln_ledger_led(struct kiln_ledger *ledger, const char *pool, bool *ret_led,
 {
     static const struct kiln_statement statement = {
         "read_led",
-        "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted "
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted "
         "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
         "AND objsubid = 2 AND classid::bigint = $1 "
-        "AND objid::bigint = hashtext($2)::bigint & 4294967295)"};
+        "AND objid::bigint = hashtext($2)::bigint & 4294967295"};
     struct kiln_params params = {0};
     kiln_bind_i64(&params, KILN_LEADER_LOCK);
     kiln_bind_text(&params, pool);
-    PGresult *rows = NULL;
-    int rc = kiln_ledger_run(ledger, &statement, &params, &rows, err);
-    if (rc)
-        return rc;
-    *ret_led = kiln_row_bool(rows, 0, 0);
-    PQclear(rows);
-    return 0;
+    int64_t locks;
+    int rc = kiln_ledger_run_number(ledger, &statement, &params, &locks, err);
+    if (rc == 0)
+        *ret_led = locks > 0;
+    return rc;
 }

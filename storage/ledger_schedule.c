@@ -256,9 +256,10 @@ static int move_one(struct kiln_ledger *ledger, enum kiln_move move, const char 
                     uint64_t *ret_count, struct kiln_error *err)
 {
     static const struct kiln_statement find = {
-        "job_exists", "SELECT FROM job WHERE id = $1::bigint AND pool = $2"};
+        "job_exists", "SELECT id FROM job WHERE id = $1::bigint AND pool = $2"};
     struct kiln_params params = {0}, which = {0};
     PGresult *rows = NULL;
+    int64_t found;
     int rc = kiln_move_begin(move, &params, err);
     kiln_bind_text(&params, pool);
     kiln_bind_u64(&params, id);
@@ -273,15 +274,12 @@ static int move_one(struct kiln_ledger *ledger, enum kiln_move move, const char 
     }
     kiln_bind_u64(&which, id);
     kiln_bind_text(&which, pool);
-    rc = kiln_ledger_run(ledger, &find, &which, &rows, err);
-    if (rc != 0)
-        return rc;
-    if (PQntuples(rows) == 0)
-        rc = kiln_fail(err, KILN_NOT_FOUND, "there is no job %llu in pool '%s'",
-                       (unsigned long long)id, pool);
-    else
+    rc = kiln_ledger_run_number(ledger, &find, &which, &found, err);
+    if (rc == 0 && !found)
+        return kiln_fail(err, KILN_NOT_FOUND, "there is no job %llu in pool '%s'",
+                         (unsigned long long)id, pool);
+    if (rc == 0)
         *ret_count = 0;
-    PQclear(rows);
     return rc;
 }
 

@@ -142,7 +142,7 @@ int kiln_ledger_top_up(struct kiln_ledger *ledger, const char *pool,
     static const struct kiln_statement top_up = {"top_up", TOP_UP_SQL};
     struct kiln_params params = {0};
     uint64_t ids[KILN_TOP_UP_MAX];
-    PGresult *rows;
+    int64_t made;
     *ret_again = 0;
     int rc = due->cancelled ? retry_due(ledger, due, jobs, count, ret_again, err) : 0;
     if (rc)
@@ -154,13 +154,11 @@ int kiln_ledger_top_up(struct kiln_ledger *ledger, const char *pool,
     kiln_bind_u64(&params, due->id);
     kiln_bind_u64(&params, due->cursor);
     kiln_bind_u64(&params, due->cursor + walked);
-    rc = kiln_ledger_run(ledger, &top_up, &params, &rows, err);
+    rc = kiln_ledger_run_number(ledger, &top_up, &params, &made, err);
     kiln_params_release(&params);
-    if (rc)
-        return rc;
-    *ret_made = kiln_row_u64(rows, 0, 0);
-    PQclear(rows);
-    return 0;
+    if (rc == 0)
+        *ret_made = (uint64_t)made;
+    return rc;
 }
 
 int kiln_ledger_order_fail(struct kiln_ledger *ledger, uint64_t id, const char *reason,
