@@ -176,6 +176,15 @@ def main():
     start = saved = time.time()
     budget, turn, gone, best = args.minutes * 60, 0, 0.0, 0.0
     shown = {}
+
+    def keep_best(when):
+        """Saves the mean model unless the judge that only measures has seen a better one."""
+        nonlocal best
+        right = evaluate(mean, vae, check, 384, 256, 256, STEPS, when)[1] if check else 0
+        if right >= best:
+            best = right
+            save_weights(mean, os.path.join(args.out, "reward"))
+
     while gone < 1:
         steps = 4 if shared.random() < 0.25 else STEPS
         size, ids, lengths, asked = prompts.take(device)
@@ -222,21 +231,14 @@ def main():
             print(f"round {turn} {time.time() - start:.0f} s, norm {norm.item():.2g}, reward {rows}", flush=True)
             shown = {}
         if turn % 5 == 0 and rank == 0 and time.time() - saved > SAVE_S:
-            if check:
-                _, right = evaluate(mean, vae, check, 384, 256, 256, STEPS, f"{time.time() - start:.0f} s")
-            if not check or right >= best:
-                best = right if check else 0
-                save_weights(mean, os.path.join(args.out, "reward"))
+            keep_best(f"{time.time() - start:.0f} s")
             saved = time.time()
     prompts.close()
     if dist.is_initialized():
         dist.destroy_process_group()
     if rank:
         return
-    if check:
-        _, right = evaluate(mean, vae, check, 384, 256, 256, STEPS, "end")
-    if not check or right >= best:
-        save_weights(mean, os.path.join(args.out, "reward"))
+    keep_best("end")
     print(f"reward: {turn} rounds, {time.time() - start:.0f} s", flush=True)
 
 
