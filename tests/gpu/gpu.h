@@ -51,19 +51,36 @@ static inline const char *sketch(void)
     return path;
 }
 
+struct picture_case {
+    const char *prompt;
+    int width, height, steps;
+    float guidance;
+};
+
 /* One picture; the caller releases it. */
-static inline DiffusionZOutput draw(DiffusionZContext *ctx, const char *prompt, int side, int steps,
-                                    uint64_t seed)
+static inline DiffusionZOutput draw_case(DiffusionZContext *ctx, const struct picture_case *c,
+                                         uint64_t seed)
 {
-    const DiffusionZItem item = {.prompt = prompt, .seed = seed};
-    const DiffusionZBatch batch = {
-        .items = &item, .item_count = 1, .width = side, .height = side, .num_steps = steps};
+    const DiffusionZItem item = {.prompt = c->prompt, .seed = seed};
+    const DiffusionZBatch batch = {.items = &item,
+                                   .item_count = 1,
+                                   .width = c->width,
+                                   .height = c->height,
+                                   .num_steps = c->steps,
+                                   .guidance_scale = c->guidance};
     DiffusionZOutput out;
     if (diffusionz_run_batch(ctx, &batch, &out, NULL))
         fail_msg("%s", diffusionz_last_error());
     if (out.error_code)
         fail_msg("%s", out.error_msg);
     return out;
+}
+
+static inline DiffusionZOutput draw(DiffusionZContext *ctx, const char *prompt, int side, int steps,
+                                    uint64_t seed)
+{
+    const struct picture_case square = {prompt, side, side, steps, 0};
+    return draw_case(ctx, &square, seed);
 }
 
 /* The share of the values of two pictures that differ by more than `levels`. */

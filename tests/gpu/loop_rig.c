@@ -3,23 +3,6 @@
 
 #include <time.h>
 
-DiffusionZOutput draw_case(DiffusionZContext *ctx, const struct picture_case *c, uint64_t seed)
-{
-    const DiffusionZItem item = {.prompt = c->prompt, .seed = seed};
-    const DiffusionZBatch batch = {.items = &item,
-                                   .item_count = 1,
-                                   .width = c->width,
-                                   .height = c->height,
-                                   .num_steps = c->steps,
-                                   .guidance_scale = c->guidance};
-    DiffusionZOutput out;
-    if (diffusionz_run_batch(ctx, &batch, &out, NULL))
-        fail_msg("%s", diffusionz_last_error());
-    if (out.error_code)
-        fail_msg("%s", out.error_msg);
-    return out;
-}
-
 void expect_same(const char *what, DiffusionZOutput *a, DiffusionZOutput *b, int width, int height)
 {
     size_t values = (size_t)a->latent_channels * (size_t)a->latent_height * (size_t)a->latent_width;

@@ -11,15 +11,6 @@
     "grass, a purple heart and a green triangle beside a white square, all of it very small"
 #define STEPS 8
 
-struct picture_case {
-    const char *prompt;
-    int width, height, steps;
-    float guidance;
-};
-
-/* One picture; the caller releases it. */
-DiffusionZOutput draw_case(DiffusionZContext *ctx, const struct picture_case *c, uint64_t seed);
-
 /* Two pictures and their latents, bit by bit; releases both. */
 void expect_same(const char *what, DiffusionZOutput *a, DiffusionZOutput *b, int width, int height);
 
