@@ -43,6 +43,11 @@ typedef int kiln_wait_tend(void *arg, struct kiln_error *err);
 int kiln_wait_batch(struct kiln_cli *cli, const char *batch, double timeout_s, kiln_wait_tend *tend,
                     void *arg, struct kiln_progress *ret_progress,
                     struct kiln_error *err) KILN_MUST_CHECK;
+/* Waits until the ledger knows a batch that intake may still have to read: one that was sent a
+ * moment ago is there, and one that looks finished has all that was sent to it (5 s at most for
+ * that).  KILN_NOT_FOUND once nothing in intake can bring it. */
+int kiln_wait_taken_in(struct kiln_cli *cli, const char *batch,
+                       struct kiln_error *err) KILN_MUST_CHECK;
 /* The exit status of a batch that has ended: 0 all done, 1 some failed, cancelled or refused. */
 int kiln_batch_status(const struct kiln_progress *progress);
 /* {"queued":..., ...} */

@@ -154,6 +154,29 @@ int kiln_wait_batch(struct kiln_cli *cli, const char *batch, double timeout_s, k
     return rc;
 }
 
+int kiln_wait_taken_in(struct kiln_cli *cli, const char *batch, struct kiln_error *err)
+{
+    struct waiting w = {.cli = cli, .batch = batch, .start_s = kiln_now_s()};
+    struct kiln_progress progress;
+    bool told = false;
+    int rc = kiln_open_ledger(cli, &w.ledger, err);
+    while (rc == 0) {
+        bool busy = intake_busy(cli);
+        rc = kiln_ledger_progress(w.ledger, kiln_pool(cli), batch, &progress, err);
+        if (rc == 0 && (!finished(&progress) || all_in(&w)))
+            break;
+        if (rc == KILN_NOT_FOUND && busy && !told)
+            kiln_say(cli, "batch %s is not in the ledger yet; the intake stream may hold it",
+                     batch);
+        told = told || rc;
+        if (rc == KILN_NOT_FOUND)
+            rc = busy ? 0 : kiln_check_batch(cli, w.ledger, batch, err);
+        kiln_sleep_s(rc ? 0 : pause_for(kiln_now_s() - w.start_s));
+    }
+    kiln_ledger_close(w.ledger);
+    return rc;
+}
+
 /* What happened, and for failures the two commands that come next. */
 static void say_result(struct kiln_cli *cli, const char *batch,
                        const struct kiln_progress *progress, double seconds)

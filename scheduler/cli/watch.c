@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "scheduler/cli/look.h"
-#include "scheduler/cli/near.h"
+#include "scheduler/cli/progress.h"
 #include "scheduler/cli/verbs.h"
 #include "scheduler/cli/watch_screen.h"
-#include "storage/ledger.h"
 
 static volatile sig_atomic_t interrupted;
 
@@ -85,18 +84,6 @@ static int watch_screen(struct kiln_cli *cli, const char *batch, long interval_s
     return kiln_batch_status(&progress);
 }
 
-/* A batch that there is not must not leave an empty screen that waits for it. */
-static int check_batch(struct kiln_cli *cli, const char *batch)
-{
-    struct kiln_ledger *ledger = NULL;
-    struct kiln_error err;
-    int rc = kiln_open_ledger(cli, &ledger, &err);
-    if (rc == 0)
-        rc = kiln_check_batch(cli, ledger, batch, &err);
-    kiln_ledger_close(ledger);
-    return rc ? kiln_report(cli, &err) : 0;
-}
-
 int kiln_verb_watch(struct kiln_cli *cli, int argc, char **argv)
 {
     struct kiln_args args;
@@ -107,8 +94,10 @@ int kiln_verb_watch(struct kiln_cli *cli, int argc, char **argv)
     if (status)
         return status;
     const char *batch = args.rest_count ? args.rest[0] : NULL;
-    if (batch && (status = check_batch(cli, batch)) != 0)
-        return status;
+    struct kiln_error err;
+    /* A batch that there is not must not leave an empty screen that waits for it. */
+    if (batch && kiln_wait_taken_in(cli, batch, &err))
+        return kiln_report(cli, &err);
     if (cli->tty_out && !cli->json)
         return watch_screen(cli, batch, interval);
     if (!cli->json)

@@ -140,4 +140,16 @@ batch=absent
 watch 80 24
 until_screen "there is no batch 'absent'"
 until_screen '^ended with 66'
+
+# --- a batch that intake has not read yet
+kill -STOP "$(pid_of s scheduler)"
+printf '{"prompt": "late", "width": 64, "height": 64}\n' >late.jsonl
+ok kiln enqueue late.jsonl --batch late --no-wait
+kiln watch late >late.txt 2>late.err &
+late=$!
+for _ in $(seq 100); do grep -q 'may hold it' late.err && break; sleep 0.1; done
+kill -CONT "$(pid_of s scheduler)"
+wait $late || die "the end of a batch that came late is $?: $(cat late.err)"
+says '1 done, 0 failed' late.txt
+says 'batch late is not in the ledger yet' late.err
 fails 64 kiln watch --interval 0
