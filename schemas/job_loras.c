@@ -11,19 +11,24 @@ static int compare_name(const void *name, const void *entry)
     return strcmp(name, *(const char *const *)entry);
 }
 
-/* KILN_BAD_INPUT with the nearest known name, if the context knows any and this is none of them. */
+/* KILN_BAD_INPUT, with the name that was probably meant, if the context knows any and this is none
+ * of them. */
 static int check_known(const struct kiln_job_context *context, const char *name,
                        struct kiln_error *err)
 {
+    static const char *const words[] = {"auto", "none"};
     const char *const *known = context->lora_names;
     size_t count = context->lora_name_count;
     if (!known || bsearch(name, known, count, sizeof *known, compare_name))
         return 0;
-    const char *near = kiln_closest(name, strlen(name), known, count);
+    const char *near = kiln_nearest(name, strlen(name), known, count);
+    if (!near)
+        near = kiln_nearest(name, strlen(name), words, sizeof words / sizeof *words);
     if (near)
         return kiln_fail(err, KILN_BAD_INPUT, "loras: unknown LoRA \"%s\"; did you mean \"%s\"?",
                          name, near);
-    return kiln_fail(err, KILN_BAD_INPUT, "loras: unknown LoRA \"%s\"; lora_dir has none", name);
+    return kiln_fail(err, KILN_BAD_INPUT, "loras: unknown LoRA \"%s\"; lora_dir has none%s", name,
+                     count ? " like it" : "");
 }
 
 /* The one place where a LoRA gets into a record, whichever form named it. */

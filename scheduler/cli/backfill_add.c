@@ -117,13 +117,15 @@ static int read_sets(struct addition *addition, const struct kiln_args *args)
 {
     struct kiln_prompts *prompts = &addition->prompts;
     kiln_prompts_sets(prompts, args);
-    for (size_t i = 0; i < prompts->set_count; i++)
-        if (strncmp(prompts->sets[i], "priority=", 9) == 0 ||
-            strncmp(prompts->sets[i], "max_wait_s=", 11) == 0)
+    for (size_t i = 0; i < prompts->set_count; i++) {
+        const struct kiln_set *set = &prompts->sets[i];
+        if (strcmp(set->option, "set") == 0 && (strncmp(set->value, "priority=", 9) == 0 ||
+                                                strncmp(set->value, "max_wait_s=", 11) == 0))
             return kiln_usage(addition->cli,
                               "--set %.40s: a standing order goes when nobody else wants the GPUs; "
                               "it has no priority and promises nothing",
-                              prompts->sets[i]);
+                              set->value);
+    }
     return 0;
 }
 

@@ -29,7 +29,6 @@ struct build {
     struct kiln_cli *cli;
     struct kiln_ledger *ledger;
     struct kiln_prompts prompts;
-    char sigmas[256];
     long limit;
     bool dry_run, ordering; /* ordering: the second reading */
     struct kiln_seen seen;  /* identities met in this reading */
@@ -278,14 +277,9 @@ static int read_all(struct build *build, struct kiln_error *err)
 static void choose_sets(struct build *build, const struct kiln_args *args)
 {
     struct kiln_prompts *prompts = &build->prompts;
-    const char *sigmas = kiln_arg(args, "sigmas");
-    prompts->sets[prompts->set_count++] = "kind=latent-cache";
-    prompts->sets[prompts->set_count++] = "priority=-10";
+    prompts->sets[prompts->set_count++] = (struct kiln_set){"set", "kind=latent-cache"};
+    prompts->sets[prompts->set_count++] = (struct kiln_set){"set", "priority=-10"};
     kiln_prompts_sets(prompts, args);
-    if (sigmas) {
-        snprintf(build->sigmas, sizeof build->sigmas, "sigmas=%s", sigmas);
-        prompts->sets[prompts->set_count++] = build->sigmas;
-    }
 }
 
 static int build_latents(struct build *build, const struct kiln_args *args, struct kiln_error *err)

@@ -11,6 +11,7 @@
 #include "scheduler/cli/cli.h"
 #include "scheduler/cli/enqueue_plan.h"
 #include "scheduler/cli/input_jobs.h"
+#include "scheduler/cli/input_value.h"
 #include "scheduler/cli/verbs.h"
 #include "schemas/limits.h"
 
@@ -18,9 +19,9 @@
 #define KILN_RECEIPT_WAIT_S 30
 
 struct kiln_enqueue_request {
-    const char *file;        /* "-" is standard input */
-    const char *batch;       /* NULL: a new name */
-    const char *const *sets; /* KEY=VALUE words */
+    const char *file;            /* "-" is standard input */
+    const char *batch;           /* NULL: a new name */
+    const struct kiln_set *sets; /* borrowed */
     size_t set_count;
     enum kiln_format format;
     bool dry_run, strict, no_wait;
@@ -50,9 +51,9 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
 void kiln_enqueue_release(struct kiln_enqueue_result *result);
 
 /* The options of the verb, ended by a NULL name, and their reading into a request; file is not
- * touched. sets has room for KILN_GIVEN_MAX words.  0 or an exit status. */
+ * touched. sets has room for KILN_GIVEN_MAX.  0 or an exit status. */
 extern const struct kiln_option kiln_enqueue_options[];
-int kiln_enqueue_read_args(struct kiln_cli *cli, const struct kiln_args *args, const char **sets,
-                           struct kiln_enqueue_request *ret);
+int kiln_enqueue_read_args(struct kiln_cli *cli, const struct kiln_args *args,
+                           struct kiln_set *sets, struct kiln_enqueue_request *ret);
 
 #endif

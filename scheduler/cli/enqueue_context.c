@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler/cli/input_value.h"
 #include "schemas/expand.h"
 #include "schemas/names.h"
 #include "schemas/room.h"
@@ -114,26 +113,52 @@ static int find_loras(const struct kiln_config *config, struct kiln_enqueue_cont
     return code;
 }
 
-/* Tries the overrides on the simplest line, so that a wrong --set is told once and not a line. */
-static int check_overrides(const struct kiln_enqueue_context *context, struct kiln_error *err)
+static int try_line(const struct kiln_job_context *context, struct kiln_error *err)
 {
     static const char line[] = "{\"prompt\":\"\",\"width\":1024,\"height\":1024}";
     struct kiln_job job;
     struct kiln_expand *expand = kiln_expand_new();
     if (!expand)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for --set");
-    int code = kiln_expand_begin(expand, line, strlen(line), &context->job, err);
+    int code = kiln_expand_begin(expand, line, strlen(line), context, err);
     if (!code)
         code = kiln_expand_job(expand, 0, &job, err);
     if (!code)
         kiln_job_release(&job);
-    else
-        code = kiln_fail(err, KILN_BAD_INPUT, "--set: %s", err->text);
     kiln_expand_free(expand);
     return code;
 }
 
-int kiln_enqueue_context_open(const struct kiln_config *config, const char *const *sets,
+/* The option to blame where all sets together are wrong: the last that is so with those behind it.
+ * From the end, since the last of a key counts. */
+static const char *wrong_option(struct kiln_job_context context, const struct kiln_set *sets,
+                                size_t count)
+{
+    struct kiln_error err;
+    for (size_t i = count - 1; i > 0; i--) {
+        char *overrides;
+        if (kiln_input_overrides(sets + i, count - i, &overrides, &err))
+            break;
+        context.overrides = overrides;
+        int code = try_line(&context, &err);
+        free(overrides);
+        if (code)
+            return sets[i].option;
+    }
+    return sets[0].option;
+}
+
+/* Tries the overrides on the simplest line, so that a wrong one is told once and not a line. */
+static int check_overrides(const struct kiln_enqueue_context *context, const struct kiln_set *sets,
+                           size_t count, struct kiln_error *err)
+{
+    int code = try_line(&context->job, err);
+    return code ? kiln_fail(err, KILN_BAD_INPUT, "--%s: %s",
+                            wrong_option(context->job, sets, count), err->text)
+                : 0;
+}
+
+int kiln_enqueue_context_open(const struct kiln_config *config, const struct kiln_set *sets,
                               size_t set_count, struct kiln_enqueue_context *ret,
                               struct kiln_error *err)
 {
@@ -148,7 +173,7 @@ int kiln_enqueue_context_open(const struct kiln_config *config, const char *cons
         code = kiln_input_overrides(sets, set_count, &ret->overrides, err);
         ret->job.overrides = ret->overrides;
         if (!code)
-            code = check_overrides(ret, err);
+            code = check_overrides(ret, sets, set_count, err);
     }
     if (code)
         kiln_enqueue_context_release(ret);

@@ -2,6 +2,7 @@
 #ifndef KILN_ENQUEUE_CONTEXT_H
 #define KILN_ENQUEUE_CONTEXT_H
 
+#include "scheduler/cli/input_value.h"
 #include "schemas/config.h"
 #include "schemas/job_line.h"
 
@@ -13,10 +14,10 @@ struct kiln_enqueue_context {
     char *overrides;
 };
 
-/* sets: the KEY=VALUE words of --set, checked here.  The LoRA names are those of the
+/* sets are checked here; an error names the option.  The LoRA names are those of the
  * NAME.safetensors files of lora_dir (or MODEL/loras); where no such directory can be seen from
  * here, any name passes, and the scheduler checks it. */
-int kiln_enqueue_context_open(const struct kiln_config *config, const char *const *sets,
+int kiln_enqueue_context_open(const struct kiln_config *config, const struct kiln_set *sets,
                               size_t set_count, struct kiln_enqueue_context *ret,
                               struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_enqueue_context_release(struct kiln_enqueue_context *context);

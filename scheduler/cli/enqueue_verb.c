@@ -16,8 +16,8 @@ const struct kiln_option kiln_enqueue_options[] = {
     {NULL, NULL, NULL},
 };
 
-int kiln_enqueue_read_args(struct kiln_cli *cli, const struct kiln_args *args, const char **sets,
-                           struct kiln_enqueue_request *ret)
+int kiln_enqueue_read_args(struct kiln_cli *cli, const struct kiln_args *args,
+                           struct kiln_set *sets, struct kiln_enqueue_request *ret)
 {
     const char *format = kiln_arg(args, "format");
     *ret = (struct kiln_enqueue_request){.batch = kiln_arg(args, "batch"),
@@ -27,7 +27,7 @@ int kiln_enqueue_read_args(struct kiln_cli *cli, const struct kiln_args *args, c
                                          .no_wait = kiln_arg(args, "no-wait") != NULL};
     for (int i = 0; i < args->given_count; i++)
         if (strcmp(args->given[i].option->name, "set") == 0)
-            sets[ret->set_count++] = args->given[i].value;
+            sets[ret->set_count++] = (struct kiln_set){"set", args->given[i].value};
     int known = format ? kiln_format_by_name(format) : KILN_FORMAT_AUTO;
     if (known < 0)
         return kiln_usage(cli, "--format %.32s: it is jsonl, text or csv", format);
@@ -78,7 +78,7 @@ static int print_plan(const struct kiln_cli *cli, const struct kiln_enqueue_resu
 
 int kiln_verb_enqueue(struct kiln_cli *cli, int argc, char **argv)
 {
-    const char *sets[KILN_GIVEN_MAX];
+    struct kiln_set sets[KILN_GIVEN_MAX];
     struct kiln_args args;
     struct kiln_enqueue_request request;
     struct kiln_enqueue_result result;

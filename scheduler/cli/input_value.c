@@ -53,35 +53,37 @@ void kiln_input_member(enum kiln_job_key key, const char *text, size_t len, stru
     put_value(key, text, len, out);
 }
 
-static int read_word(const char *word, const char **values, struct kiln_error *err)
+static int read_set(const struct kiln_set *set, const char **values, struct kiln_error *err)
 {
-    const char *equals = strchr(word, '=');
-    if (!equals)
-        return kiln_fail(err, KILN_BAD_INPUT, "--set %.64s: it is KEY=VALUE, and this has no '='",
-                         word);
-    size_t len = (size_t)(equals - word);
-    int key = kiln_job_key_find(word, len);
-    if (key < 0) {
-        const char *near = kiln_job_key_nearest(word, len);
-        return near ? kiln_fail(err, KILN_BAD_INPUT,
-                                "--set: unknown key \"%.*s\"; did you mean \"%s\"?",
-                                (int)(len < 64 ? len : 64), word, near)
-                    : kiln_fail(err, KILN_BAD_INPUT, "--set: unknown key \"%.*s\"",
-                                (int)(len < 64 ? len : 64), word);
+    const char *word = set->option, *value = set->value;
+    size_t len = strlen(word);
+    if (strcmp(set->option, "set") == 0) {
+        const char *equals = strchr(set->value, '=');
+        if (!equals)
+            return kiln_fail(err, KILN_BAD_INPUT,
+                             "--set %.64s: it is KEY=VALUE, and this has no '='", set->value);
+        word = set->value;
+        len = (size_t)(equals - word);
+        value = equals + 1;
     }
-    if (!kiln_utf8_valid(equals + 1, strlen(equals + 1), NULL))
-        return kiln_fail(err, KILN_BAD_INPUT, "--set %s: the value is not valid UTF-8",
-                         kiln_job_keys[key].name);
-    values[key] = equals + 1;
+    int key = kiln_job_key_find(word, len);
+    if (key < 0)
+        return kiln_fail(err, KILN_BAD_INPUT, "--set: unknown key \"%.*s\"; did you mean \"%s\"?",
+                         (int)(len < 64 ? len : 64), word, kiln_job_key_nearest(word, len));
+    if (!kiln_utf8_valid(value, strlen(value), NULL))
+        return kiln_fail(err, KILN_BAD_INPUT, "--%s: the value of %s is not valid UTF-8",
+                         set->option, kiln_job_keys[key].name);
+    values[key] = value;
     return 0;
 }
 
-int kiln_input_overrides(const char *const *words, size_t count, char **ret, struct kiln_error *err)
+int kiln_input_overrides(const struct kiln_set *sets, size_t count, char **ret,
+                         struct kiln_error *err)
 {
     const char *values[KILN_JOB_KEYS] = {NULL};
     struct kiln_text out = {0};
     for (size_t i = 0; i < count; i++) {
-        int code = read_word(words[i], values, err);
+        int code = read_set(&sets[i], values, err);
         if (code)
             return code;
     }
@@ -94,5 +96,5 @@ int kiln_input_overrides(const char *const *words, size_t count, char **ret, str
     }
     kiln_text_puts(&out, "}");
     *ret = kiln_text_take(&out);
-    return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "--set: no memory");
+    return *ret ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for --set");
 }

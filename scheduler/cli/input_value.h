@@ -12,9 +12,14 @@
 /* Appends `"key":value`.  text must be UTF-8. */
 void kiln_input_member(enum kiln_job_key key, const char *text, size_t len, struct kiln_text *out);
 
-/* Turns the `key=value` words of --set into one JSON object, malloc'd; the last of a key counts.
- * KILN_BAD_INPUT names a word without '=', an unknown key (with the nearest), a wrong value. */
-int kiln_input_overrides(const char *const *words, size_t count, char **ret,
+/* What the command line gives every job: KEY=VALUE of --set, or VALUE of an option that has the
+ * name of its key. */
+struct kiln_set {
+    const char *option, *value; /* "set", "loras"; borrowed */
+};
+/* Turns them into one JSON object, malloc'd; the last of a key counts.  KILN_BAD_INPUT names a word
+ * without '=', an unknown key (with the nearest), a value that is no text. */
+int kiln_input_overrides(const struct kiln_set *sets, size_t count, char **ret,
                          struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -5,20 +5,15 @@
 #include <string.h>
 
 #include "scheduler/cli/input_jobs.h"
-#include "scheduler/cli/input_value.h"
 
 #define REFUSALS_TOLD 20
 
 void kiln_prompts_sets(struct kiln_prompts *prompts, const struct kiln_args *args)
 {
     for (int i = 0; i < args->given_count; i++) {
-        const char *name = args->given[i].option->name, *value = args->given[i].value;
-        if (strcmp(name, "loras") == 0) {
-            snprintf(prompts->loras, sizeof prompts->loras, "loras=%s", value);
-            prompts->sets[prompts->set_count++] = prompts->loras;
-        } else if (strcmp(name, "set") == 0) {
-            prompts->sets[prompts->set_count++] = value;
-        }
+        const char *name = args->given[i].option->name;
+        if (strcmp(name, "set") == 0 || strcmp(name, "loras") == 0 || strcmp(name, "sigmas") == 0)
+            prompts->sets[prompts->set_count++] = (struct kiln_set){name, args->given[i].value};
     }
 }
 

@@ -1,5 +1,5 @@
 /* prompts.h - prompts as the verbs `backfill add` and `cache build` take them: --prompts FILE or
- * --template TEXT, with --set KEY=VALUE and --loras.
+ * --template TEXT, with --set KEY=VALUE, --loras and --sigmas.
  *
  * Each line is checked as the scheduler will read it.  Unlike enqueue, a refused line refuses all:
  * what these verbs order goes on for long, and should be right from the beginning.
@@ -17,9 +17,8 @@
 struct kiln_input;
 
 struct kiln_prompts {
-    const char *sets[KILN_PROMPT_SETS_MAX]; /* KEY=VALUE words, borrowed */
+    struct kiln_set sets[KILN_PROMPT_SETS_MAX];
     size_t set_count;
-    char loras[1024]; /* the word that --loras stands for */
     struct kiln_enqueue_context context;
     struct kiln_expand *expand;
     const char *file, *template; /* one of them NULL; borrowed */
@@ -28,7 +27,7 @@ struct kiln_prompts {
     uint64_t lines, refused;     /* of the last reading */
 };
 
-/* The words of --set and --loras into `sets`. */
+/* The words of --set, --loras and --sigmas into `sets`. */
 void kiln_prompts_sets(struct kiln_prompts *prompts, const struct kiln_args *args);
 /* Exactly one of --prompts and --template was given; 0 or an exit status. */
 int kiln_prompts_check(struct kiln_cli *cli, const struct kiln_args *args);

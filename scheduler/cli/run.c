@@ -118,7 +118,7 @@ static bool name_batch(const struct kiln_enqueue_request *request,
     kiln_text_add(&all, text, size);
     free(text);
     for (size_t i = 0; i < request->set_count; i++)
-        kiln_text_add(&all, request->sets[i], strlen(request->sets[i]) + 1);
+        kiln_text_add(&all, request->sets[i].value, strlen(request->sets[i].value) + 1);
     uint8_t digest[KILN_SHA256_SIZE];
     char hex[9], stem[STEM_MAX + 1];
     if (!all.failed)
@@ -193,7 +193,7 @@ int kiln_verb_run(struct kiln_cli *cli, int argc, char **argv)
     struct kiln_error err;
     struct kiln_enqueue_request request;
     struct kiln_enqueue_result result;
-    const char *sets[KILN_GIVEN_MAX];
+    struct kiln_set sets[KILN_GIVEN_MAX];
     char batch[KILN_BATCH_NAME_MAX + 1];
     struct place place = {.cli = cli, .stack.lock_fd = -1};
     long workers;

@@ -42,6 +42,8 @@ fails 65 kiln backfill add o --prompts bad.jsonl
 says 'bad.jsonl:2: .*width'
 says 'prompts refused: 1'
 fails 66 kiln backfill add o --prompts absent.txt
+fails 65 kiln backfill add o --template x --loras 'a b' --set steps=4
+says '^kiln: --loras: loras: "a b" is no name'
 choices="{$(seq -s '|' 200)}"
 fails 65 kiln backfill add o --template "$choices $choices $choices"
 says 'make 8000000 pictures; the limit is 1000000'

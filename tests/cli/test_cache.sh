@@ -13,8 +13,17 @@ for words in "cache" "cache drop" "cache stat --dry-run" "cache build" "cache bu
     fails 64 kiln $words
 done
 fails 65 kiln cache build --template x --sigmas 1.5
-says 'up to 8 different noise levels'
+says '^kiln: --sigmas: sigmas must be up to 8 different noise levels'
 fails 65 kiln cache build --template x --sigmas 0.5 --set latents=final
+says '^kiln: --sigmas: sigmas names states of the trajectory'
+fails 65 kiln cache build --template x --set width=65 --sigmas 0.5
+says '^kiln: --set: width is 65'
+mkdir loras
+: >loras/neon.safetensors
+fails 65 kiln cache build --template x --loras atuo --sigmas 0.5 --lora-dir loras
+says '^kiln: --loras: loras: unknown LoRA "atuo"; did you mean "auto"?$'
+fails 65 kiln cache build --template x --set loras=neon --loras lamp --lora-dir loras
+says '^kiln: --loras: loras: unknown LoRA "lamp"; lora_dir has none like it$'
 fails 65 kiln cache build --template x --set kind=latent-cache --set latents=none
 fails 66 kiln cache build --prompts absent.txt
 fails 64 kiln enqueue - --batch latent-cache <<<'a red car'

@@ -190,7 +190,7 @@ static void overrides_reach_every_job(void **state)
     (void)state;
     struct kiln_enqueue_result result;
     struct kiln_enqueue_request request = at_once;
-    const char *sets[] = {"size=64x128", "style=anime"};
+    struct kiln_set sets[] = {{"set", "size=64x128"}, {"set", "style=anime"}};
     struct sent sent[8];
     request.sets = sets;
     request.set_count = 2;
@@ -203,7 +203,7 @@ static void overrides_reach_every_job(void **state)
                         "x, anime style, clean line art, cel shading, vivid colours");
     release(sent, 2);
     kiln_enqueue_release(&result);
-    sets[0] = "size=65x128";
+    sets[0].value = "size=65x128";
     assert_int_equal(enqueue("a.jsonl", request, &result), EX_DATAERR);
     assert_said("--set: width is 65, which is no multiple of 16; the nearest allowed is 64");
     kiln_enqueue_release(&result);

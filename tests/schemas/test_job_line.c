@@ -194,7 +194,9 @@ static void wrong_loras_are_named(void **state)
     refused(LORAS("[{\"name\":\"inc\"}]"), "unknown LoRA \"inc\"; did you mean \"ink\"?");
     refused(LORAS("\"papercut\""), "unknown LoRA \"papercut\"; did you mean \"paper-cut\"?");
     refused(LORAS("[{\"name\":\"watercolour\"}]"),
-            "unknown LoRA \"watercolour\"; did you mean \"paper-cut\"?");
+            "unknown LoRA \"watercolour\"; lora_dir has none like it");
+    refused(LORAS("\"atuo\""), "unknown LoRA \"atuo\"; did you mean \"auto\"?");
+    refused(LORAS("\"nour\""), "unknown LoRA \"nour\"; did you mean \"noir\"?");
     refused(LORAS("[{\"name\":\"ink\"},{\"name\":\"ink\"}]"), "\"ink\" is named twice");
     refused(LORAS("[{\"name\":\"ink\",\"scale\":4.01}]"),
             "scale of \"ink\" is 4.01; it must be from -4 to 4");
