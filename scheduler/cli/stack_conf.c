@@ -15,6 +15,7 @@
 #include "scheduler/cli/stack.h"
 #include "schemas/limits.h"
 #include "schemas/text.h"
+#include "storage/objectstore.h"
 
 struct wanted {
     char *value[KILN_KEY_COUNT]; /* NULL: leave the file's line as it is */
@@ -243,12 +244,28 @@ static bool differ(const struct kiln_config *a, const struct kiln_config *b)
     return false;
 }
 
+/* A store that is new and cannot be opened must not take the place of one that works: workers
+ * that run would be ended for it. */
+static int check_store(const struct kiln_config *before, const struct kiln_config *after,
+                       struct kiln_error *err)
+{
+    struct kiln_store *store = NULL;
+    if (strcmp(kiln_config_text(before, KILN_KEY_STORE), kiln_config_text(after, KILN_KEY_STORE)) ==
+        0)
+        return 0;
+    int rc = kiln_store_open(after, &store, err);
+    kiln_store_close(store);
+    return rc;
+}
+
 /* Writes the new text if it says something else, and makes it the settings of the command. */
 static int adopt(struct kiln_stack *stack, struct kiln_cli *cli, const char *old, const char *text,
                  const struct kiln_config *before, bool *ret_changed, struct kiln_error *err)
 {
     struct kiln_config *after = NULL;
     int rc = parse(text, stack->conf, &after, err);
+    if (rc == 0)
+        rc = check_store(before, after, err);
     if (rc == 0 && strcmp(old, text) != 0)
         rc = kiln_replace(stack->conf, text, 0600, err); /* a conninfo may hold a password */
     if (rc) {

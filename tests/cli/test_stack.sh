@@ -68,6 +68,13 @@ grep -q '^batch_max = 2' a/kiln.conf || die "the setting is not in kiln.conf"
 grep -q '^# mine' a/kiln.conf || die "a line of the owner is gone"
 [ "$scheduler" != "$(pid_of a scheduler)" ] || die "a changed setting restarted nothing"
 
+# --- a store that cannot be is refused before anything that runs is touched
+kept="$(pid_of a scheduler) $(pid_of a worker-0)" conf=$(sha256sum a/kiln.conf)
+fails 78 kiln up --dir a --store http://nowhere
+says "must be file:///directory or s3://bucket/prefix"
+[ "$kept $conf" = "$(pid_of a scheduler) $(pid_of a worker-0) $(sha256sum a/kiln.conf)" ] ||
+    die "a wrong --store was kept"
+
 # --- data stays over down and up; a stranger with Postgres' old pid does not hinder it
 ok kiln enqueue one.jsonl --batch stays --config a/kiln.conf
 ok kiln wait stays --config a/kiln.conf --timeout 30
