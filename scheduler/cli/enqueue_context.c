@@ -153,9 +153,10 @@ static int check_overrides(const struct kiln_enqueue_context *context, const str
                            size_t count, struct kiln_error *err)
 {
     int code = try_line(&context->job, err);
-    return code ? kiln_fail(err, KILN_BAD_INPUT, "--%s: %s",
-                            wrong_option(context->job, sets, count), err->text)
-                : 0;
+    if (code == 0 || code == KILN_NO_MEMORY)
+        return code;
+    return kiln_fail(err, KILN_BAD_INPUT, "--%s: %s", wrong_option(context->job, sets, count),
+                     err->text);
 }
 
 int kiln_enqueue_context_open(const struct kiln_config *config, const struct kiln_set *sets,
