@@ -39,6 +39,21 @@ void kiln_rig_expect(const char *batch, const char *state, int number, long long
     assert_int_equal(kiln_test_count(rig.stack, sql), expected);
 }
 
+void kiln_rig_expect_sums(void)
+{
+    assert_int_equal(
+        kiln_test_count(
+            rig.stack,
+            "SELECT count(*) FROM (SELECT batch_id, sum(queued) q, sum(assigned) a,"
+            " sum(done) d, sum(failed) f, sum(cancelled) c FROM batch_tally GROUP BY 1)"
+            " t FULL JOIN (SELECT batch_id, count(*) FILTER (WHERE state = 0) q,"
+            " count(*) FILTER (WHERE state = 1) a, count(*) FILTER (WHERE state = 2) d,"
+            " count(*) FILTER (WHERE state = 3) f, count(*) FILTER (WHERE state = 4) c"
+            " FROM job GROUP BY 1) j USING (batch_id)"
+            " WHERE (t.q, t.a, t.d, t.f, t.c) IS DISTINCT FROM (j.q, j.a, j.d, j.f, j.c)"),
+        0);
+}
+
 long long kiln_rig_rows(const char *table, uint64_t id)
 {
     char sql[128];

@@ -19,6 +19,8 @@ int kiln_rig_stop(void **state);
 /* Jobs of the batch in a state, as the rows say and as the batch's sums say; state names the column
  * of the sums, number the state. */
 void kiln_rig_expect(const char *batch, const char *state, int number, long long expected);
+/* The sums of every batch are those of its rows. */
+void kiln_rig_expect_sums(void);
 /* Rows of a table with this job_id. */
 long long kiln_rig_rows(const char *table, uint64_t id);
 
