@@ -61,20 +61,10 @@ static bool next_cell(const char **at, const char *end)
     return true;
 }
 
-static void trim(const char **text, size_t *len)
-{
-    while (*len > 0 && (**text == ' ' || **text == '\t')) {
-        (*text)++;
-        (*len)--;
-    }
-    while (*len > 0 && ((*text)[*len - 1] == ' ' || (*text)[*len - 1] == '\t'))
-        (*len)--;
-}
-
 /* A column is a key of the job line; anything else would be dropped silently, so it is refused. */
 static int add_column(struct kiln_csv *csv, const char *name, size_t len, struct kiln_error *err)
 {
-    trim(&name, &len);
+    kiln_input_trim(&name, &len);
     int shown = (int)(len < 64 ? len : 64);
     int key = kiln_job_key_find(name, len);
     if (key < 0) {

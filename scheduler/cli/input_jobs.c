@@ -84,16 +84,6 @@ static int make_text_job(struct kiln_input *input, const char *text, size_t len,
     return input->job.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for a line") : 0;
 }
 
-static void trim(const char **text, size_t *len)
-{
-    while (*len > 0 && (**text == ' ' || **text == '\t')) {
-        (*text)++;
-        (*len)--;
-    }
-    while (*len > 0 && ((*text)[*len - 1] == ' ' || (*text)[*len - 1] == '\t'))
-        (*len)--;
-}
-
 /* --- CSV ----------------------------------------------------------------------------------- */
 
 /* Gathers lines until the quotes are closed; *ret_text NULL at the end of the file. */
@@ -160,7 +150,7 @@ static int next_csv(struct kiln_input *input, const char **ret_text, size_t *ret
         }
         const char *inside = text;
         size_t inside_len = len;
-        trim(&inside, &inside_len);
+        kiln_input_trim(&inside, &inside_len);
         if (inside_len == 0)
             continue;
         if (!input->has_header) {
@@ -193,7 +183,7 @@ static int next_line(struct kiln_input *input, const char **ret_text, size_t *re
         if (code || !line)
             return code;
         const char *text = line;
-        trim(&text, &len);
+        kiln_input_trim(&text, &len);
         if (len == 0 || (input->format == KILN_FORMAT_TEXT && *text == '#'))
             continue;
         *ret_text = text;

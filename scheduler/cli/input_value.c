@@ -8,6 +8,16 @@
 #include "schemas/json_scan.h"
 #include "schemas/utf8.h"
 
+void kiln_input_trim(const char **text, size_t *len)
+{
+    while (*len > 0 && (**text == ' ' || **text == '\t')) {
+        (*text)++;
+        (*len)--;
+    }
+    while (*len > 0 && ((*text)[*len - 1] == ' ' || (*text)[*len - 1] == '\t'))
+        (*len)--;
+}
+
 static bool is_number(const char *text, size_t len)
 {
     const char *fault = NULL;
@@ -41,14 +51,8 @@ static void put_value(enum kiln_job_key key, const char *text, size_t len, struc
 
 void kiln_input_member(enum kiln_job_key key, const char *text, size_t len, struct kiln_text *out)
 {
-    if (kiln_job_keys[key].type != KILN_JOB_TEXT) {
-        while (len > 0 && (*text == ' ' || *text == '\t')) {
-            text++;
-            len--;
-        }
-        while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t'))
-            len--;
-    }
+    if (kiln_job_keys[key].type != KILN_JOB_TEXT)
+        kiln_input_trim(&text, &len);
     kiln_text_printf(out, "\"%s\":", kiln_job_keys[key].name);
     put_value(key, text, len, out);
 }

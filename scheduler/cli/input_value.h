@@ -9,6 +9,9 @@
 #include "schemas/job_keys.h"
 #include "schemas/text.h"
 
+/* Takes blanks and tabs off both ends. */
+void kiln_input_trim(const char **text, size_t *len);
+
 /* Appends `"key":value`.  text must be UTF-8. */
 void kiln_input_member(enum kiln_job_key key, const char *text, size_t len, struct kiln_text *out);
 
