@@ -86,12 +86,7 @@ static void order_json(struct kiln_text *out, const struct orders *orders,
     kiln_json_member_text(out, "held_by", held[0] ? held : NULL);
     kiln_json_member_text(out, "error", order->error);
     kiln_json_member_text(out, "batch", order->batch);
-    kiln_text_puts(out, ",\"jobs\":");
-    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
-        kiln_text_printf(out, "%s\"%s\":%llu", state ? "," : "{",
-                         kiln_job_state_name((enum kiln_job_state)state),
-                         (unsigned long long)order->jobs.at[state]);
-    kiln_text_puts(out, "}");
+    kiln_json_member_counts(out, "jobs", &order->jobs);
     kiln_json_member_u64(out, "made", order->made);
     kiln_json_member_double(out, "gpu_seconds", order->gpu_seconds);
     kiln_json_member_u64(out, "prompts", order->lines);

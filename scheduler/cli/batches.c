@@ -52,12 +52,7 @@ static void batch_json(struct kiln_text *out, const struct kiln_batch_row *batch
     kiln_text_json(out, batch->name, strlen(batch->name));
     kiln_json_member_u64(out, "id", batch->id);
     add_tenants(out, batch->tenants);
-    kiln_text_puts(out, ",\"jobs\":");
-    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
-        kiln_text_printf(out, "%s\"%s\":%llu", state ? "," : "{",
-                         kiln_job_state_name((enum kiln_job_state)state),
-                         (unsigned long long)batch->jobs.at[state]);
-    kiln_text_puts(out, "}");
+    kiln_json_member_counts(out, "jobs", &batch->jobs);
     kiln_json_member_bool(out, "whole", batch->whole);
     kiln_json_member_bool(out, "ended", kiln_batch_ended(batch));
     kiln_json_member_time(out, "created_at", batch->created_ms);

@@ -48,6 +48,17 @@ void kiln_json_member_time(struct kiln_text *out, const char *key, int64_t ms)
     kiln_json_member_text(out, key, ms ? kiln_time_text(ms, text, sizeof text) : NULL);
 }
 
+void kiln_json_member_counts(struct kiln_text *out, const char *key,
+                             const struct kiln_counts *counts)
+{
+    name(out, key);
+    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
+        kiln_text_printf(out, "%s\"%s\":%llu", state ? "," : "{",
+                         kiln_job_state_name((enum kiln_job_state)state),
+                         (unsigned long long)counts->at[state]);
+    kiln_text_puts(out, "}");
+}
+
 /* As in the job line: [{"name", "scale"}], in the order that was asked for. */
 static void add_loras(struct kiln_text *out, const struct kiln_job *job)
 {

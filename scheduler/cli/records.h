@@ -16,6 +16,9 @@ void kiln_json_member_u64(struct kiln_text *out, const char *name, uint64_t valu
 void kiln_json_member_double(struct kiln_text *out, const char *name, double value);
 void kiln_json_member_bool(struct kiln_text *out, const char *name, bool value);
 void kiln_json_member_time(struct kiln_text *out, const char *name, int64_t ms); /* 0: null */
+/* {"queued":N, ...} */
+void kiln_json_member_counts(struct kiln_text *out, const char *name,
+                             const struct kiln_counts *counts);
 
 /* {"job","batch","custom_id","index","state","attempt","width","height","steps","seed","loras",
  * "error","error_code" - without the closing brace. */
