@@ -253,7 +253,9 @@ int kiln_verb_render(int argc, char **argv)
         .batch = {.item_count = 1, .width = 1024, .height = 1024, .num_steps = KILN_STEPS_DEFAULT},
     };
     struct kiln_error err;
+    static char name[] = "kiln render"; /* for what getopt says */
     int c, code = 0;
+    argv[0] = name;
     render.batch.items = &render.item;
     render.batch.loras = render.loras;
     while (code == 0 && (c = getopt_long(argc, argv, "h", options, NULL)) != -1) {

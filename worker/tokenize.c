@@ -95,7 +95,9 @@ int kiln_verb_tokenize(int argc, char **argv)
                                             {0}};
     const char *model = NULL;
     bool raw = false;
+    static char name[] = "kiln tokenize"; /* for what getopt says */
     int c;
+    argv[0] = name;
     while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         if (c == 'm') {
             model = optarg;
@@ -105,7 +107,7 @@ int kiln_verb_tokenize(int argc, char **argv)
             fputs(usage, stdout);
             return EX_OK;
         } else if (c != 'j') { /* the output is JSON in any case */
-            fputs("kiln tokenize --help shows the options\n", stderr);
+            fputs("kiln tokenize: `kiln tokenize --help` shows the options\n", stderr);
             return EX_USAGE;
         }
     }

@@ -148,8 +148,10 @@ static int dispatch(struct kiln_cli *cli, struct command_line *line, int argc, c
     if (!cli->verb)
         return kiln_help_unknown(cli, argv[line->verb_at]);
     const char *next = line->verb_at + 1 < argc ? argv[line->verb_at + 1] : "";
-    if (cli->verb->settings == KILN_SETTINGS_NONE || is_untouched(cli->verb, next))
+    if (cli->verb->settings == KILN_SETTINGS_NONE || is_untouched(cli->verb, next)) {
+        cli->config_path = config_flag(line->verb_at, (const char *const *)argv);
         return cli->verb->run(cli, argc - line->verb_at, argv + line->verb_at);
+    }
     if (!strip_switches(cli, line, argc, argv))
         return EX_OSERR;
     if (line->help) {

@@ -37,18 +37,22 @@ static bool asks_help(int argc, char **argv)
     return named(argc, argv, "--help") || named(argc, argv, "-h");
 }
 
-/* The model of whoever named none, malloc'd; NULL if there is none.  Settings that cannot be read
- * are no obstacle: a picture without a queue needs none of them. */
-static char *usual_model(const char *programs)
+/* The model of whoever named none, malloc'd; NULL if there is none.  A picture without a queue
+ * needs no settings: only a file that was named has to be one. */
+static int usual_model(const struct kiln_cli *cli, const char *programs, char **ret,
+                       struct kiln_error *err)
 {
     struct kiln_config *config = NULL;
-    struct kiln_error err;
-    char *model = NULL;
-    if (kiln_config_load(NULL, &config, NULL, &err) == 0 &&
-        kiln_config_text(config, KILN_KEY_MODEL)[0])
-        model = strdup(kiln_config_text(config, KILN_KEY_MODEL));
+    int rc = kiln_config_load(cli->config_path, &config, NULL, err);
+    if (rc && cli->config_path)
+        return rc;
+    *ret = NULL;
+    if (rc == 0 && kiln_config_text(config, KILN_KEY_MODEL)[0])
+        *ret = strdup(kiln_config_text(config, KILN_KEY_MODEL));
     kiln_config_free(config);
-    return model ? model : kiln_demo_model(programs);
+    if (!*ret)
+        *ret = kiln_demo_model(programs);
+    return 0;
 }
 
 /* The command line of kiln-worker as it grows. */
@@ -74,22 +78,63 @@ static void add_usual(struct words *words, char *name, char *value)
         free(value);
 }
 
+/* Whether the word behind this one is its value and no option, whatever it looks like. */
+static bool takes_value(const char *word)
+{
+    static const char *const bare[] = {"--lossless", "--json", "--help", "--raw"};
+    for (size_t i = 0; i < sizeof bare / sizeof *bare; i++)
+        if (strcmp(word, bare[i]) == 0)
+            return false;
+    return strncmp(word, "--", 2) == 0 && !strchr(word, '=');
+}
+
+/* What every verb understands and kiln-worker does not is taken out of argv: -q, of which nothing
+ * that is said here takes notice, and --config. */
+static int take_globals(struct kiln_cli *cli, int *argc, char **argv, struct kiln_error *err)
+{
+    const char *path = NULL;
+    int left = 1;
+    for (int i = 1; i < *argc; i++) {
+        if (strcmp(argv[i], "--config") == 0 && i + 1 < *argc)
+            path = argv[++i];
+        else if (strncmp(argv[i], "--config=", 9) == 0)
+            path = argv[i] + 9;
+        else if (strcmp(argv[i], "-q") != 0 && strcmp(argv[i], "--quiet") != 0) {
+            argv[left++] = argv[i];
+            if (takes_value(argv[i]) && i + 1 < *argc)
+                argv[left++] = argv[++i];
+        }
+    }
+    *argc = left;
+    char *copy = path ? strdup(path) : NULL;
+    if (path && !copy)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the settings");
+    if (copy) {
+        free(cli->config_path);
+        cli->config_path = copy;
+    }
+    return 0;
+}
+
 int kiln_verb_render(struct kiln_cli *cli, int argc, char **argv)
 {
     char programs[PATH_MAX], path[PATH_MAX], size[24];
     static char engine[] = "bench-engine"; /* as kiln-worker calls it */
     struct words words = {.argc = argc, .argv = argv};
     struct kiln_error err;
-    if (kiln_program_dir(programs, &err))
+    bool measures = strcmp(argv[0], "engine") == 0; /* its --config is of another kind */
+    if (kiln_program_dir(programs, &err) || (!measures && take_globals(cli, &argc, argv, &err)))
         return kiln_report(cli, &err);
     kiln_join(path, programs, "kiln-worker");
     if (argc + WORDS_ADDED > KILN_GIVEN_MAX)
         return kiln_usage(cli, "more than %d arguments", KILN_GIVEN_MAX - WORDS_ADDED);
-    add(&words, path, strcmp(argv[0], "engine") == 0 ? engine : argv[0]);
+    add(&words, path, measures ? engine : argv[0]);
     const char *model = named(argc, argv, "--model");
-    if (words.at[1] == engine && !model)
+    if (measures && !model)
         model = named(argc, argv, "--config");
-    char *usual = model ? NULL : usual_model(programs);
+    char *usual = NULL;
+    if (!model && usual_model(cli, programs, &usual, &err))
+        return kiln_report(cli, &err);
     if (usual)
         add(&words, "--model", usual);
     model = model ? model : usual;

@@ -53,6 +53,18 @@ expect 74 "no such directory" "${render[@]}" --out ./none/x.webp
 [ -e x.webp ] && fail "a refused call left a file"
 grep -q 'none' err || fail "the message does not name the file"
 
+# What every verb of kiln takes, wherever it stands; the value of an option is never one of them.
+printf 'model = %s\n' "$model" >kiln.conf
+some=(--width 64 --height 64 --steps 1)
+expect 0 "--config behind" "$kiln" render "${some[@]}" --prompt x --config kiln.conf --out g.webp -q
+expect 0 "--config before" "$kiln" --config kiln.conf render "${some[@]}" --prompt x --out h.webp
+cmp -s g.webp h.webp || fail "--config: two pictures of one model"
+expect 0 "a prompt like an option" "$kiln" render --model "$model" "${some[@]}" --prompt -q --out i.webp
+cmp -s g.webp i.webp && fail "the prompt -q was taken for an option"
+expect 78 "no such settings" "$kiln" render "${some[@]}" --prompt x --config=none.conf --out x.webp
+expect 64 "unknown option of kiln" "$kiln" render --config kiln.conf --bogus
+grep -q '^kiln render: unrecognized option' err || fail "who refuses --bogus is not said: $(cat err)"
+
 tokens() { printf "$1" | "$worker" tokenize --model "$model" "${@:2}" >out 2>err; }
 tokens '"a red star"\n"\\u00e9"\n""\n' || fail "tokenize: $(cat err)"
 [ "$(wc -l <out)" = 3 ] || fail "tokenize: $(wc -l <out) lines for 3"
