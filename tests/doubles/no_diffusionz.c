@@ -87,12 +87,10 @@ const char *diffusionz_note(const DiffusionZContext *ctx)
     return "";
 }
 
-int32_t diffusionz_prefetch_loras(DiffusionZContext *ctx, const DiffusionZLora *loras,
-                                  int32_t count)
+int32_t diffusionz_prefetch(DiffusionZContext *ctx, const DiffusionZBatch *next)
 {
     (void)ctx;
-    (void)loras;
-    (void)count;
+    (void)next;
     return KILN_UNSUPPORTED;
 }
 
