@@ -58,7 +58,7 @@ def encoder_of(vae):
 
     @torch.no_grad()
     def encode(pictures):
-        with torch.autocast("cuda", torch.bfloat16):
+        with torch.autocast(pictures.device.type, torch.bfloat16):
             x = ((pictures * 255).round() / 127.5 - 1).contiguous(memory_format=torch.channels_last)
             mean = vae.encoder(x).float().chunk(2, 1)[0]
         return ((mean - shift) * scale).bfloat16()

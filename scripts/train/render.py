@@ -43,50 +43,82 @@ def _fold(x, y, n, phase):
     return r * torch.cos(a), r * torch.sin(a).abs()
 
 
-def _distances(x, y):
-    """Signed distances of all shapes at unit coordinates: list in the order of SHAPES."""
-    r = torch.sqrt(x * x + y * y + 1e-12)
-    circle = r - 0.92
-    square = _box(x, y, 0.8, 0.8)
+def _circle(x, y):
+    return torch.sqrt(x * x + y * y + 1e-12) - 0.92
+
+
+def _square(x, y):
+    return _box(x, y, 0.8, 0.8)
+
+
+def _triangle(x, y):
     c30, s30 = math.cos(math.pi / 6), math.sin(math.pi / 6)
-    yt = y - 0.18
-    triangle = torch.maximum(yt - 0.55, torch.maximum(c30 * x - s30 * yt, -c30 * x - s30 * yt) - 0.55)
+    y = y - 0.18
+    return torch.maximum(y - 0.55, torch.maximum(c30 * x - s30 * y, -c30 * x - s30 * y) - 0.55)
+
+
+def _star(x, y):
     fx, fy = _fold(x, y, 5, -math.pi / 2)
     ix, iy = 0.44 * math.cos(math.pi / 5), 0.44 * math.sin(math.pi / 5)
-    length = math.hypot(1.02 - ix, iy)
-    star = ((fx - 1.02) * iy + fy * (1.02 - ix)) / length
-    yh = y - 0.07                            # a turned square and a circle on each upper side
-    u, v = (x + yh) * math.sqrt(0.5), (x - yh) * math.sqrt(0.5)
-    lobes = torch.hypot(x.abs() - 0.375, yh + 0.375) - 0.53
-    heart = torch.minimum(lobes, _box(u, v, 0.53, 0.53))
-    ring = (r - 0.70).abs() - 0.25
-    cross = torch.minimum(_box(x, y, 0.95, 0.31), _box(x, y, 0.31, 0.95))
-    hexagon = torch.maximum(x.abs(), (x.abs() * 0.5 + y.abs() * c30)) - 0.84
-    crescent = torch.maximum(r - 0.95, 0.80 - torch.hypot(x - 0.48, y + 0.10))
+    return ((fx - 1.02) * iy + fy * (1.02 - ix)) / math.hypot(1.02 - ix, iy)
+
+
+def _heart(x, y):
+    """A turned square and a circle on each of its upper sides."""
+    y = y - 0.07
+    lobes = torch.hypot(x.abs() - 0.375, y + 0.375) - 0.53
+    return torch.minimum(lobes, _box((x + y) * math.sqrt(0.5), (x - y) * math.sqrt(0.5), 0.53, 0.53))
+
+
+def _ring(x, y):
+    return (torch.sqrt(x * x + y * y + 1e-12) - 0.70).abs() - 0.25
+
+
+def _cross(x, y):
+    return torch.minimum(_box(x, y, 0.95, 0.31), _box(x, y, 0.31, 0.95))
+
+
+def _hexagon(x, y):
+    return torch.maximum(x.abs(), x.abs() * 0.5 + y.abs() * math.cos(math.pi / 6)) - 0.84
+
+
+def _crescent(x, y):
+    return torch.maximum(torch.hypot(x, y) - 0.95, 0.80 - torch.hypot(x - 0.48, y + 0.10))
+
+
+def _arrow(x, y):
     head = torch.maximum(-(x - 0.12), (x - 1.0) * 0.62 + y.abs() * 0.78)
-    arrow = torch.minimum(_box(x + 0.38, y, 0.58, 0.24), head)
-    diamond = (x.abs() / 0.66 + y.abs() - 1.0) * 0.55
+    return torch.minimum(_box(x + 0.38, y, 0.58, 0.24), head)
+
+
+def _diamond(x, y):
+    return (x.abs() / 0.66 + y.abs() - 1.0) * 0.55
+
+
+def _flower(x, y):
     px, py = _fold(x, y, 5, -math.pi / 2)
-    flower = torch.minimum(torch.hypot(px - 0.58, py) - 0.40, r - 0.42)
-    return [circle, square, triangle, star, heart, ring, cross, hexagon, crescent, arrow, diamond,
-            flower]
+    return torch.minimum(torch.hypot(px - 0.58, py) - 0.40, torch.hypot(x, y) - 0.42)
+
+
+# Signed distances at unit coordinates, in the order of SHAPES.
+DISTANCES = [_circle, _square, _triangle, _star, _heart, _ring, _cross, _hexagon, _crescent, _arrow, _diamond, _flower]
 
 
 def fields(look, geo, xs, ys, wobble):
     """Distance in pixels-of-the-shorter-side units of each slot: [B, 3, H, W]."""
-    out = []
+    out, wide, high = [], xs.max(), ys.max()
+    drawn = set(look[:, :, 0].flatten().tolist())
     for k in range(3):
         cx, cy, radius, turn = (geo[:, k, i, None, None] for i in range(4))
         there = radius > 0
         size = torch.where(there, radius, torch.ones_like(radius))
-        wide, high = xs.max() , ys.max()
         dx, dy = (xs - cx * wide + wobble) / size, (ys - cy * high + wobble.flip(-1)) / size
         c, s = torch.cos(turn), torch.sin(turn)
         x, y = c * dx + s * dy, c * dy - s * dx
         shape = look[:, k, 0, None, None]
         distance = torch.full_like(x, 9.0)
-        for i, d in enumerate(_distances(x, y)):
-            distance = torch.where(shape == i, d, distance)
+        for i in drawn:
+            distance = torch.where(shape == i, DISTANCES[i](x, y), distance)
         out.append(torch.where(there, distance * size, torch.full_like(x, 9.0)))
     return torch.stack(out, 1)
 
@@ -99,11 +131,13 @@ def _noise(gen, b, h, w, cells, device):
 
 
 def backgrounds(back, first, second, xs, ys, gen, h, w):
-    """[B, 3, H, W] of every background kind, chosen per scene."""
+    """[B, 3, H, W] of every background kind that occurs, chosen per scene."""
     b, device = back.shape[0], back.device
-    kind = back[:, 0, None, None, None]
     short = min(h, w)
     u, v = xs / xs.max(), ys / ys.max()
+    v4 = v[:, None].expand(b, 1, h, w)
+    coin = torch.rand(b, 1, 1, 1, generator=gen, device=device)
+    shift = torch.rand(b, 1, 1, 1, generator=gen, device=device)
 
     def rgb(*c):
         return torch.tensor(c, device=device).view(1, 3, 1, 1) / 255
@@ -111,38 +145,43 @@ def backgrounds(back, first, second, xs, ys, gen, h, w):
     def mix(a, c, t):
         return a + (c - a) * t
 
-    v4 = v[:, None].expand(b, 1, h, w)
-    coin = torch.rand(b, 1, 1, 1, generator=gen, device=device)
-    shift = torch.rand(b, 1, 1, 1, generator=gen, device=device)
-    puffs = _noise(gen, b, h, w, 5, device)
-    sky = mix(rgb(96, 176, 244), rgb(186, 224, 252), v4)
-    sky = mix(sky, rgb(250, 252, 255), ((puffs - 0.35) * 6).clamp(0, 1) * 0.85)
-    bands = torch.floor(v4 * 8) / 7
-    sunset = torch.where(bands < 0.5, mix(rgb(94, 60, 124), rgb(236, 110, 84), bands * 2),
-                         mix(rgb(236, 110, 84), rgb(252, 200, 92), bands * 2 - 1))
-    night = mix(rgb(6, 8, 34), rgb(22, 26, 78), v4)
-    grid = 26
-    gh, gw = max(2, grid * h // short), max(2, grid * w // short)
-    sparse = (torch.rand(b, 1, gh, gw, generator=gen, device=device) > 0.975).float()
-    light = F.interpolate(sparse, (h, w), mode="nearest")
-    cell = torch.hypot(((xs * short) * gw / w) % 1 - 0.5, ((ys * short) * gh / h) % 1 - 0.5)[:, None]
-    night = mix(night, rgb(250, 250, 225), light * ((0.26 - cell) * 8).clamp(0, 1))
-    wave = v4 + 0.018 * torch.sin(u[:, None] * (2 * math.pi) * 3 * w / short + shift * 6.28 + torch.floor(v4 * 7) * 2.1)
-    depth = (torch.floor(wave * 7) / 6).clamp(0, 1)
-    ocean = mix(rgb(40, 158, 176), rgb(8, 44, 104), depth)
-    fine = _noise(gen, b, h, w, 26, device) * 0.6 + _noise(gen, b, h, w, 13, device) * 0.4
-    grass = mix(rgb(40, 124, 36), rgb(84, 164, 60), fine * 0.5 + 0.5)
-    sand = mix(rgb(212, 180, 124), rgb(240, 214, 166), fine * 0.5 + 0.5)
-    upright = coin < 0.5
-    along = torch.where(upright, (xs[:, None]), (ys[:, None]))
-    count = 7.0 + torch.floor(shift * 4)
-    stripe = (torch.floor(along * count + coin * 4) % 2).expand(b, 1, h, w)
-    checks = ((torch.floor(xs * 7 + 0.001) + torch.floor(ys * 7 + 0.001)) % 2)[:, None].expand(b, 1, h, w)
-    table = [first.expand(b, 3, h, w), sky, sunset, night, ocean, grass, sand,
-             mix(first, second, stripe), mix(first, second, checks)]
-    out = torch.zeros(b, 3, h, w, device=device)
-    for i, picture in enumerate(table):
-        out = torch.where(kind == i, picture, out)
+    def sky():
+        puffs = _noise(gen, b, h, w, 5, device)
+        return mix(mix(rgb(96, 176, 244), rgb(186, 224, 252), v4), rgb(250, 252, 255), ((puffs - 0.35) * 6).clamp(0, 1) * 0.85)
+
+    def sunset():
+        bands = torch.floor(v4 * 8) / 7
+        return torch.where(bands < 0.5, mix(rgb(94, 60, 124), rgb(236, 110, 84), bands * 2),
+                           mix(rgb(236, 110, 84), rgb(252, 200, 92), bands * 2 - 1))
+
+    def night():
+        gh, gw = max(2, 26 * h // short), max(2, 26 * w // short)
+        sparse = (torch.rand(b, 1, gh, gw, generator=gen, device=device) > 0.975).float()
+        light = F.interpolate(sparse, (h, w), mode="nearest")
+        cell = torch.hypot(((xs * short) * gw / w) % 1 - 0.5, ((ys * short) * gh / h) % 1 - 0.5)[:, None]
+        return mix(mix(rgb(6, 8, 34), rgb(22, 26, 78), v4), rgb(250, 250, 225), light * ((0.26 - cell) * 8).clamp(0, 1))
+
+    def ocean():
+        wave = v4 + 0.018 * torch.sin(u[:, None] * (2 * math.pi) * 3 * w / short + shift * 6.28 + torch.floor(v4 * 7) * 2.1)
+        return mix(rgb(40, 158, 176), rgb(8, 44, 104), (torch.floor(wave * 7) / 6).clamp(0, 1))
+
+    def rough(dark, light):
+        fine = _noise(gen, b, h, w, 26, device) * 0.6 + _noise(gen, b, h, w, 13, device) * 0.4
+        return mix(rgb(*dark), rgb(*light), fine * 0.5 + 0.5)
+
+    def stripes():
+        along = torch.where(coin < 0.5, xs[:, None], ys[:, None])
+        return mix(first, second, torch.floor(along * (7.0 + torch.floor(shift * 4)) + coin * 4) % 2)
+
+    def checks():
+        return mix(first, second, ((torch.floor(xs * 7 + 0.001) + torch.floor(ys * 7 + 0.001)) % 2)[:, None])
+
+    makers = {"plain": lambda: first, "sky": sky, "sunset": sunset, "night": night, "ocean": ocean,
+              "grass": lambda: rough((40, 124, 36), (84, 164, 60)), "sand": lambda: rough((212, 180, 124), (240, 214, 166)),
+              "stripes": stripes, "checks": checks}
+    out, kind = torch.zeros(b, 3, h, w, device=device), back[:, 0, None, None, None]
+    for i in sorted(set(back[:, 0].tolist())):
+        out = torch.where(kind == i, makers[BACKGROUNDS[i]](), out)
     return out
 
 
@@ -223,6 +262,8 @@ def draw(packed, h, w, style="base", seed=0):
     """[B, 3, H, W] float in 0..1."""
     device = packed["geo"].device
     b = packed["geo"].shape[0]
+    if b > 1 and device.type == "cpu":       # one after the other: what is worked on stays in the caches
+        return torch.cat([draw({k: v[i:i + 1] for k, v in packed.items()}, h, w, style, seed) for i in range(b)])
     gen = torch.Generator(device).manual_seed(int(packed["seed"].sum().item() + seed) % (2**31))
     palette = torch.tensor(list(COLOURS.values()), device=device, dtype=torch.float32)
     wiggle = 1 + 0.03 * (torch.rand(b, 5, 3, generator=gen, device=device) * 2 - 1)

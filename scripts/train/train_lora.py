@@ -56,9 +56,8 @@ class Trainer:
         self.params = lora.parameters(self.student.transformer)
         self.means = lora.parameters(self.teacher.transformer)
         self.empty = tokens([""], args.device)
-        if args.device == "cuda":
-            self.student.compile_blocks()
-            self.teacher.compile_blocks()
+        self.student.compile_blocks()
+        self.teacher.compile_blocks()
 
     def restart(self, path):
         """The pairs of a new LoRA, or of the file that --resume goes on from."""
