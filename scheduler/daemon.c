@@ -34,6 +34,9 @@ static void set_log(const struct kiln_config *config)
     kiln_log_setup("kiln-scheduler",
                    kiln_level_by_name(kiln_config_text(config, KILN_KEY_LOG_LEVEL)),
                    kiln_config_text(config, KILN_KEY_LOG_FORMAT)[0] == 'j');
+    if (kiln_config_stray(config))
+        kiln_log(KILN_LOG_WARNING, "setting_unknown",
+                 kiln_f("what", "%s", kiln_config_stray(config)));
 }
 
 /* The settings as they are now; on failure the old ones stay. */

@@ -57,9 +57,9 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
     [KILN_KEY_DEVICE] = TEXT("device", "cpu", "cpu, cuda:N, lists of them, or cuda:all"),
     [KILN_KEY_DTYPE] = CHOICE("dtype", "auto", "auto|fp32|bf16|fp8", "number format of the model"),
     [KILN_KEY_THREADS] = INT("threads", "0", 0, 1024, "compute threads on the CPU; 0: all cores"),
-    [KILN_KEY_LORA_MODE] =
-        CHOICE("lora_mode", "auto", "auto|merged|beside",
-               "LoRAs in copies of the weights, or beside them: less memory, steps a little longer"),
+    [KILN_KEY_LORA_MODE] = CHOICE(
+        "lora_mode", "auto", "auto|merged|beside",
+        "LoRAs in copies of the weights, or beside them: less memory, steps a little longer"),
     [KILN_KEY_NUMA] = CHOICE("numa", "auto", "auto|off",
                              "auto binds a worker to the processors and memory beside its GPU"),
     [KILN_KEY_ENGINE] = CHOICE("engine", "pipeline", "pipeline|testcard|random",
@@ -110,6 +110,7 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
 struct kiln_config {
     char *value[KILN_KEY_COUNT];  /* NULL: the default */
     char *origin[KILN_KEY_COUNT]; /* NULL with it */
+    char *stray;                  /* the first KILN_* variable that sets nothing; NULL */
 };
 
 struct kiln_config *kiln_config_new(void)
@@ -125,6 +126,7 @@ void kiln_config_free(struct kiln_config *config)
         free(config->value[key]);
         free(config->origin[key]);
     }
+    free(config->stray);
     free(config);
 }
 
@@ -253,21 +255,33 @@ const char *kiln_config_origin(const struct kiln_config *config, enum kiln_key k
 
 /* --- the environment ----------------------------------------------------------------------- */
 
-/* KILN_LEASE_S=4 is lease_s = 4. */
+/* KILN_LEASE_S=4 is lease_s = 4.  A name that is no setting may be a slip, or a variable of the
+ * surroundings (a container platform sets KILN_PORT for a service called kiln): that must not keep
+ * every command from running, and must not go unsaid. */
 static int set_from_environment(struct kiln_config *config, const char *entry,
                                 struct kiln_error *err)
 {
     char origin[128], name[64];
-    const char *equals = strchr(entry, '=');
-    size_t len = equals ? (size_t)(equals - entry) : strlen(entry);
-    if (!equals || len - 5 >= sizeof name)
-        return kiln_fail(err, KILN_CONFIG, "environment: unknown setting \"%.80s\"", entry);
+    size_t len = strcspn(entry, "=");
     snprintf(origin, sizeof origin, "environment %.*s", (int)len, entry);
-    for (size_t i = 5; i <= len; i++) {
-        char c = i < len ? entry[i] : '\0';
-        name[i - 5] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    size_t end = len - 5 < sizeof name ? len - 5 : sizeof name - 1;
+    for (size_t i = 0; i < end; i++) {
+        char c = entry[i + 5];
+        name[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
     }
-    return kiln_config_set(config, name, equals + 1, origin, err);
+    name[end] = '\0';
+    if (entry[len] == '=' && end == len - 5 && find_key(name) >= 0)
+        return kiln_config_set(config, name, entry + len + 1, origin, err);
+    struct kiln_error stray;
+    (void)unknown_key(name, origin, &stray);
+    if (!config->stray && !(config->stray = strdup(stray.text)))
+        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory", origin);
+    return 0;
+}
+
+const char *kiln_config_stray(const struct kiln_config *config)
+{
+    return config->stray;
 }
 
 /* Variables of other uses: the path of the config file, and the checkout that scripts work in. */

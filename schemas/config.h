@@ -84,10 +84,12 @@ int kiln_config_set(struct kiln_config *config, const char *name, const char *va
 /* A whole file's text; errors carry path:line. */
 int kiln_config_parse(struct kiln_config *config, const char *text, size_t len, const char *path,
                       struct kiln_error *err) KILN_MUST_CHECK;
-/* KILN_* of an environ-style list; unknown names are refused, KILN_CONFIG and KILN_SOURCE (the
- * checkout that scripts work in) are passed over. */
+/* KILN_* of an environ-style list.  KILN_CONFIG and KILN_SOURCE (the checkout that scripts work in)
+ * are passed over; so is any other name that is no setting, and kiln_config_stray tells of it. */
 int kiln_config_environ(struct kiln_config *config, char *const *environment,
                         struct kiln_error *err) KILN_MUST_CHECK;
+/* A sentence about the first such name, for people, borrowed; NULL if there was none. */
+const char *kiln_config_stray(const struct kiln_config *config);
 
 /* Borrowed until the next set. */
 const char *kiln_config_text(const struct kiln_config *config, enum kiln_key key);

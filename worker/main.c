@@ -68,6 +68,9 @@ static int run_daemon(int argc, char **argv)
         kiln_log_setup("kiln-worker",
                        kiln_level_by_name(kiln_config_text(config, KILN_KEY_LOG_LEVEL)),
                        strcmp(format, "json") == 0);
+        if (kiln_config_stray(config))
+            kiln_log(KILN_LOG_WARNING, "setting_unknown",
+                     kiln_f("what", "%s", kiln_config_stray(config)));
         kiln_harden(config);
         status = kiln_daemon_run(config, id, &source);
     } else {

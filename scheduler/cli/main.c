@@ -118,8 +118,11 @@ static int run_verb(struct kiln_cli *cli, struct command_line *line)
         status = kiln_report(cli, &err);
     else if (count == 0 || strcmp(words[0], cli->verb->name) != 0)
         status = kiln_usage(cli, "options of '%s' belong behind it", cli->verb->name);
-    else
+    else {
+        if (kiln_config_stray(cli->config))
+            kiln_say(cli, "kiln: %s", kiln_config_stray(cli->config));
         status = cli->verb->run(cli, count, (char **)words);
+    }
     free(words);
     return status;
 }

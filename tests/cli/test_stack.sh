@@ -21,6 +21,12 @@ json out.txt 'd["workers"] == 2 and all(d["pids"].values()) and d["config"].ends
 ok kiln doctor --config a/kiln.conf --json
 json out.txt 'd["healthy"]'
 
+# --- a variable of the surroundings that looks like ours is told of and hinders nothing
+ok env KILN_PORT=tcp://10.0.0.1:80 "$kiln_bin/kiln" status --config a/kiln.conf
+says '^kiln: environment KILN_PORT: unknown setting'
+ok env KILN_PORT=tcp://10.0.0.1:80 "$kiln_bin/kiln" status --config a/kiln.conf -q
+[ ! -s err.txt ] || die "-q is not quiet"
+
 # --- two stacks do not see each other; a directory is made with those above it
 ok up --dir deep/er/b
 conf=deep/er/b/kiln.conf

@@ -95,17 +95,37 @@ static void the_environment_lies_over_the_file(void **state)
     (void)state;
     char *environment[] = {"PATH=/bin", "KILN_POOL=night", "KILN_CONFIG=/x", "KILN_SOURCE=/src",
                            NULL};
-    char *wrong[] = {"KILN_POOOL=night", NULL};
-    char *empty[] = {"KILN_", NULL};
+    char *wrong[] = {"KILN_LEASE_S=x", NULL};
     struct kiln_config *config = kiln_config_new();
     struct kiln_error err;
     assert_int_equal(kiln_config_parse(config, "pool = day", 10, "k.conf", &err), 0);
     assert_int_equal(kiln_config_environ(config, environment, &err), 0);
     assert_string_equal(kiln_config_text(config, KILN_KEY_POOL), "night");
     assert_string_equal(kiln_config_origin(config, KILN_KEY_POOL), "environment KILN_POOL");
+    assert_null(kiln_config_stray(config));
     assert_int_equal(kiln_config_environ(config, wrong, &err), KILN_CONFIG);
-    assert_non_null(strstr(err.text, "did you mean \"pool\"?"));
-    assert_int_equal(kiln_config_environ(config, empty, &err), KILN_CONFIG);
+    assert_non_null(strstr(err.text, "environment KILN_LEASE_S: lease_s is \"x\""));
+    kiln_config_free(config);
+}
+
+/* A container platform puts KILN_PORT beside a service of that name. */
+static void a_variable_that_is_no_setting_is_told_and_passed_over(void **state)
+{
+    (void)state;
+    char long_name[200] = "KILN_";
+    memset(long_name + 5, 'X', sizeof long_name - 6);
+    char *strays[] = {"KILN_POOOL=night", "KILN_", "KILN_PORT", long_name, "KILN_POOL=day", NULL};
+    struct kiln_config *config = kiln_config_new();
+    struct kiln_error err;
+    assert_int_equal(kiln_config_environ(config, strays, &err), 0);
+    assert_string_equal(kiln_config_text(config, KILN_KEY_POOL), "day");
+    assert_string_equal(kiln_config_stray(config),
+                        "environment KILN_POOOL: unknown setting \"poool\"; did you mean "
+                        "\"pool\"?");
+    kiln_config_free(config);
+    config = kiln_config_new();
+    assert_int_equal(kiln_config_environ(config, strays + 3, &err), 0);
+    assert_non_null(strstr(kiln_config_stray(config), "environment KILN_XXX"));
     kiln_config_free(config);
 }
 
@@ -170,6 +190,7 @@ int main(void)
         cmocka_unit_test(a_file_is_read_line_by_line),
         cmocka_unit_test(wrong_lines_name_file_and_line),
         cmocka_unit_test(the_environment_lies_over_the_file),
+        cmocka_unit_test(a_variable_that_is_no_setting_is_told_and_passed_over),
         cmocka_unit_test(a_text_line_is_one_line_of_pairs),
         cmocka_unit_test(a_json_line_is_json),
         cmocka_unit_test(less_important_events_are_left_out),
