@@ -37,6 +37,8 @@
 #define META_ENCODING "encoding"
 #define META_SIGMAS "sigmas"
 #define META_SEED "seed"
+#define META_SHAPE "shape"
+#define SHAPE_TEXT_MAX 64
 
 /* Texts that are copied as they are. */
 static const struct field {
@@ -51,7 +53,8 @@ static const struct field {
     {"job", offsetof(struct kiln_latent, job), sizeof(((struct kiln_latent *)0)->job)},
 };
 #define FIELDS (sizeof fields / sizeof *fields)
-#define PAIRS_MAX (2 * (4 + FIELDS) + 1)
+#define NUMBERS 5 /* the pairs that are no text of the table */
+#define PAIRS_MAX (2 * (NUMBERS + FIELDS) + 1)
 
 static const char *const encoding_names[] = {"f32", "bf16-planes"};
 
@@ -121,6 +124,13 @@ static char *sigmas_text(const struct kiln_latent *latent)
     return kiln_text_take(&text);
 }
 
+/* "[states,channels,height,width]", as every tensor of the file has it. */
+static void shape_text(const struct kiln_latent *latent, char out[SHAPE_TEXT_MAX])
+{
+    snprintf(out, SHAPE_TEXT_MAX, "[%u,%u,%u,%u]", latent->states, latent->channels, latent->height,
+             latent->width);
+}
+
 /* The values in the chosen encoding, and the metadata, as the bytes of a safetensors file. */
 static int encode_tensors(const struct kiln_latent *latent, enum kiln_latent_encoding encoding,
                           size_t count, const char *const *metadata, uint8_t **ret,
@@ -148,17 +158,19 @@ static int encode_tensors(const struct kiln_latent *latent, enum kiln_latent_enc
 static int encode_plain(const struct kiln_latent *latent, enum kiln_latent_encoding encoding,
                         size_t count, uint8_t **ret, size_t *ret_size, struct kiln_error *err)
 {
-    char seed[24];
+    char seed[24], shape[SHAPE_TEXT_MAX];
     snprintf(seed, sizeof seed, "%" PRIu64, latent->seed);
+    shape_text(latent, shape);
     char *sigmas = sigmas_text(latent);
     if (!sigmas)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the sigmas of a latent");
     const char *pairs[PAIRS_MAX] = {
         META_FORMAT, FORMAT_VERSION, META_ENCODING, kiln_latent_encoding_name(encoding),
-        META_SIGMAS, sigmas,         META_SEED,     seed};
+        META_SIGMAS, sigmas,         META_SEED,     seed,
+        META_SHAPE,  shape};
     for (size_t i = 0; i < FIELDS; i++) {
-        pairs[8 + 2 * i] = fields[i].key;
-        pairs[9 + 2 * i] = (const char *)latent + fields[i].offset;
+        pairs[2 * (NUMBERS + i)] = fields[i].key;
+        pairs[2 * (NUMBERS + i) + 1] = (const char *)latent + fields[i].offset;
     }
     int code = encode_tensors(latent, encoding, count, pairs, ret, ret_size, err);
     free(sigmas);
@@ -352,6 +364,19 @@ static int read_numbers(const struct kiln_st *st, struct kiln_latent *latent,
     return KILN_OK;
 }
 
+/* The shape in words says what the tensors say; files from before it was written have none. */
+static int check_shape(const struct kiln_st *st, const struct kiln_latent *latent,
+                       struct kiln_error *err)
+{
+    char shape[SHAPE_TEXT_MAX];
+    const char *said = kiln_st_metadata(st, META_SHAPE);
+    shape_text(latent, shape);
+    if (!said || strcmp(said, shape) == 0)
+        return KILN_OK;
+    return kiln_fail(err, KILN_CORRUPT, "the latent file's shape is %s, but it says '%.40s'", shape,
+                     said);
+}
+
 /* A tensor of the encoding: dtype and four dimensions that fit the limits. */
 static int find_tensor(const struct kiln_st *st, const char *name, enum kiln_st_dtype dtype,
                        const struct kiln_st_tensor **ret, struct kiln_error *err)
@@ -435,7 +460,7 @@ static int read_latent(const struct kiln_st *st, struct kiln_latent *latent,
         return kiln_fail(err, KILN_UNSUPPORTED, "the latent file has the unknown encoding '%.40s'",
                          name);
     if (!(code = read_values(st, encoding, latent, err)) && !(code = read_texts(st, latent, err)) &&
-        !(code = read_numbers(st, latent, err)))
+        !(code = read_numbers(st, latent, err)) && !(code = check_shape(st, latent, err)))
         *ret_encoding = encoding;
     return code;
 }

@@ -99,6 +99,22 @@ static void f32_is_exact(void **state)
     free(file.data);
 }
 
+/* For a reader that knows safetensors and not which of the tensors it is to look at. */
+static void the_metadata_tell_the_shape(void **state)
+{
+    (void)state;
+    struct kiln_latent latent = make(2, 16, 8, 12);
+    struct file file = encode(&latent, KILN_LATENT_BF16_PLANES);
+    size_t size = (size_t)ZSTD_getFrameContentSize(file.data, file.size);
+    char *plain = calloc(1, size + 1);
+    assert_non_null(plain);
+    assert_int_equal(ZSTD_decompress(plain, size, file.data, file.size), size);
+    assert_non_null(strstr(plain + 8, "\"shape\":\"[2,16,8,12]\"")); /* behind the length */
+    free(plain);
+    kiln_latent_release(&latent);
+    free(file.data);
+}
+
 /* Nearest bf16, ties to even: written from the definition, by comparing distances. */
 static float nearest_bf16(float value)
 {
@@ -286,6 +302,20 @@ struct lie {
 
 static const struct lie lies[] = {
     {"good", {GOOD_META, "sigmas", "[0]"}, {"latent"}, KILN_ST_F32, 4, {1, 1, 2, 2}, 0},
+    {"good, shape told",
+     {GOOD_META, "sigmas", "[0]", "shape", "[1,1,2,2]"},
+     {"latent"},
+     KILN_ST_F32,
+     4,
+     {1, 1, 2, 2},
+     0},
+    {"another shape told",
+     {GOOD_META, "sigmas", "[0]", "shape", "[1,1,2,4]"},
+     {"latent"},
+     KILN_ST_F32,
+     4,
+     {1, 1, 2, 2},
+     KILN_CORRUPT},
     {"no metadata", {NULL}, {"latent"}, KILN_ST_F32, 4, {1, 1, 2, 2}, KILN_CORRUPT},
     {"no sigmas", {GOOD_META}, {"latent"}, KILN_ST_F32, 4, {1, 1, 2, 2}, KILN_CORRUPT},
     {"two sigmas",
@@ -471,6 +501,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f32_is_exact),
+        cmocka_unit_test(the_metadata_tell_the_shape),
         cmocka_unit_test(bf16_planes_round_to_nearest_even),
         cmocka_unit_test(bf16_keeps_nan_and_infinity),
         cmocka_unit_test(the_inside_is_plain_safetensors),
