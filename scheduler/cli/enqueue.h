@@ -55,5 +55,7 @@ void kiln_enqueue_release(struct kiln_enqueue_result *result);
 extern const struct kiln_option kiln_enqueue_options[];
 int kiln_enqueue_read_args(struct kiln_cli *cli, const struct kiln_args *args,
                            struct kiln_set *sets, struct kiln_enqueue_request *ret);
+/* The plan of a dry run on stdout, a table or with --json an object.  0 or an exit status. */
+int kiln_enqueue_print_plan(const struct kiln_cli *cli, const struct kiln_enqueue_result *result);
 
 #endif

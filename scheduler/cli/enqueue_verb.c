@@ -64,7 +64,7 @@ static int print_result(const struct kiln_cli *cli, const struct kiln_enqueue_re
                                      "duplicate", duplicate, "refused", refusals_json(result)));
 }
 
-static int print_plan(const struct kiln_cli *cli, const struct kiln_enqueue_result *result)
+int kiln_enqueue_print_plan(const struct kiln_cli *cli, const struct kiln_enqueue_result *result)
 {
     if (!cli->json) {
         kiln_plan_print(&result->plan);
@@ -94,7 +94,8 @@ int kiln_verb_enqueue(struct kiln_cli *cli, int argc, char **argv)
         status == EX_OK || status == EX_DATAERR || (status == EX_TEMPFAIL && result.sent > 0);
     int printed = 0;
     if (result_stands)
-        printed = request.dry_run ? print_plan(cli, &result) : print_result(cli, &result);
+        printed =
+            request.dry_run ? kiln_enqueue_print_plan(cli, &result) : print_result(cli, &result);
     kiln_enqueue_release(&result);
     return status ? status : printed;
 }

@@ -15,6 +15,7 @@
 #include "scheduler/cli/effort.h"
 #include "scheduler/cli/enqueue.h"
 #include "scheduler/cli/export.h"
+#include "scheduler/cli/paths.h"
 #include "scheduler/cli/progress.h"
 #include "scheduler/cli/stack.h"
 #include "scheduler/cli/verbs.h"
@@ -55,6 +56,22 @@ static bool stack_of(const char *config_path, char out[PATH_MAX])
     return access(kiln_join(state, out, "stack.json"), F_OK) == 0;
 }
 
+/* The file's settings under the flags that were given become those of the command. */
+static int take_settings(struct kiln_cli *cli, const char *path, struct kiln_error *err)
+{
+    struct kiln_config *config = NULL;
+    int rc = kiln_config_load(path, &config, NULL, err);
+    if (rc)
+        return rc;
+    for (int key = 0; rc == 0 && key < KILN_KEY_COUNT; key++) /* the flags still win */
+        if (strncmp(kiln_config_origin(cli->config, (enum kiln_key)key), "flag", 4) == 0)
+            rc = kiln_config_set(config, kiln_keys[key].name,
+                                 kiln_config_text(cli->config, (enum kiln_key)key), "flag", err);
+    kiln_config_free(cli->config);
+    cli->config = config;
+    return rc;
+}
+
 /* Where the run takes place. */
 struct place {
     struct kiln_cli *cli;
@@ -73,19 +90,42 @@ static int reach_servers(struct place *place, const char *dir, long workers, str
     if (!dir && stack_of(path, stack_dir))
         dir = stack_dir;
     place->own = dir != NULL;
-    if (dir)
-        return kiln_stack_up(cli, dir, workers, &place->stack, err);
-    struct kiln_config *config = NULL;
-    int rc = kiln_config_load(path, &config, NULL, err);
-    if (rc)
-        return rc;
-    for (int key = 0; rc == 0 && key < KILN_KEY_COUNT; key++) /* the flags still win */
-        if (strncmp(kiln_config_origin(cli->config, (enum kiln_key)key), "flag", 4) == 0)
-            rc = kiln_config_set(config, kiln_keys[key].name,
-                                 kiln_config_text(cli->config, (enum kiln_key)key), "flag", err);
-    kiln_config_free(cli->config);
-    cli->config = config;
+    return dir ? kiln_stack_up(cli, dir, workers, &place->stack, err)
+               : take_settings(cli, path, err);
+}
+
+/* The size that a stack which is not there yet would get: that of its model. */
+static int take_model_size(struct kiln_cli *cli, struct kiln_error *err)
+{
+    char programs[PATH_MAX], size[24];
+    const char *named = kiln_config_text(cli->config, KILN_KEY_MODEL);
+    if (strcmp(kiln_config_origin(cli->config, KILN_KEY_SIZE), "default") != 0)
+        return 0;
+    char *demo = named[0] || kiln_program_dir(programs, err) ? NULL : kiln_demo_model(programs);
+    const char *model = demo ? demo : named;
+    int rc = model[0] && kiln_model_size(model, size, sizeof size)
+                 ? kiln_config_set(cli->config, "size", size, model, err)
+                 : 0;
+    free(demo);
     return rc;
+}
+
+/* What it would make, with the settings that the run would have. */
+static int plan(struct kiln_cli *cli, const char *dir, const struct kiln_enqueue_request *request)
+{
+    struct kiln_error err;
+    struct kiln_enqueue_result result;
+    char path[PATH_MAX];
+    if (!dir)
+        find_config(cli, path);
+    else if (access(kiln_join(path, dir, "kiln.conf"), R_OK) != 0)
+        path[0] = '\0';
+    if (path[0] ? take_settings(cli, path, &err) : take_model_size(cli, &err))
+        return kiln_report(cli, &err);
+    int status = kiln_enqueue(cli, request, &result);
+    int printed = status && status != EX_DATAERR ? 0 : kiln_enqueue_print_plan(cli, &result);
+    kiln_enqueue_release(&result);
+    return status ? status : printed;
 }
 
 /* --- the batch's name ------------------------------------------------------------------------- */
@@ -217,12 +257,8 @@ int kiln_verb_run(struct kiln_cli *cli, int argc, char **argv)
     }
     if (!request.batch && name_batch(&request, batch))
         request.batch = batch;
-    if (request.dry_run) {
-        status = kiln_enqueue(cli, &request, &result);
-        kiln_plan_print(&result.plan);
-        kiln_enqueue_release(&result);
-        return status;
-    }
+    if (request.dry_run)
+        return plan(cli, kiln_arg(&args, "dir"), &request);
     if (reach_servers(&place, kiln_arg(&args, "dir"), workers, &err))
         return kiln_report(cli, &err);
     status = kiln_enqueue(cli, &request, &result);

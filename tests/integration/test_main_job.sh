@@ -45,4 +45,14 @@ ok kiln run jobs.jsonl --out gallery --dir s --json
 json out.txt 'd["jobs"]["done"] == 240'
 kiln jobs --config s/kiln.conf --json >again.txt
 cmp -s jobs.txt again.txt || die "running again changed a job"
+
+# A dry run plans with the settings that the run would have, and starts nothing.
+echo '{"prompt": "of no size"}' >one.jsonl
+sed -i '/^size =/d' s/kiln.conf
+echo 'size = 640x64' >>s/kiln.conf
+ok kiln run one.jsonl --out none --dir s --dry-run --json
+json out.txt 'd["jobs"] == 1 and d["groups"][0]["width"] == 640 and d["refused"] == []'
+ok kiln run one.jsonl --out none --dir other --dry-run --json --size 768x64
+json out.txt 'd["groups"][0]["width"] == 768'
+[ ! -e none ] && [ ! -e other ] || die "a dry run left something"
 echo ok
