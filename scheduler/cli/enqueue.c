@@ -328,6 +328,8 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
     int code = work(&run, &err);
     if (cli->progress && run.index >= 65536)
         fputc('\n', stderr);
+    if (code == KILN_CORRUPT) /* the file as a whole; no line of it is to blame alone */
+        keep_refusal(result, 0, err.text);
     int status = code ? kiln_report(cli, &err) : result->refused > 0 ? EX_DATAERR : EX_OK;
     if (!code && result->refused > 0)
         kiln_say(cli, "lines refused: %llu; jobs %s: %llu", (unsigned long long)result->refused,

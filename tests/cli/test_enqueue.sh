@@ -43,6 +43,10 @@ says '^fifo:2: prompt: a .{. without its .}. at byte 1'
 printf 'prompt,width,height\n"a, b",512,512\nc,100,512\n' | fails 65 kiln enqueue - --format csv --no-wait
 says '^<stdin>:3: width is 100, which is no multiple of 16; the nearest allowed is 96$'
 
+# A file that is refused as a whole has its reason in the JSON too.
+printf 'prompt,wdith\nx,64\n' | fails 65 kiln --json enqueue - --format csv --batch whole
+json out.txt 'd["batch"] is None and d["refused"][0]["line"] is None and "wdith" in d["refused"][0]["error"]'
+
 # A plan sends nothing.
 before=$(entries)
 ok kiln --json enqueue good.jsonl --dry-run --set size=512x512 --set count=100
