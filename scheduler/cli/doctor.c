@@ -4,13 +4,10 @@
  * ok, a warning (works, but look at it) or bad (jobs will not run).  Exit code 0 without bad
  * findings, else 1.
  */
-#include <errno.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "scheduler/cli/doctor.h"
 #include "scheduler/cli/roster.h"
@@ -75,13 +72,10 @@ static void check_config(struct kiln_doctor *doctor)
     find(doctor, "version", OK, "", "kiln %s, schema %d", KILN_VERSION, kiln_migrate_version());
 }
 
-/* Without reading weights: a model that lies is refused by the worker, with the reason in its
- * log. */
 static void check_model(struct kiln_doctor *doctor)
 {
     const struct kiln_config *config = doctor->cli->config;
     const char *model = kiln_config_text(config, KILN_KEY_MODEL);
-    char path[PATH_MAX];
     if (strcmp(kiln_config_text(config, KILN_KEY_ENGINE), "testcard") == 0) {
         find(doctor, "model", WARNING, "set engine = pipeline to draw pictures",
              "the engine is testcard: every picture is a test card");
@@ -95,12 +89,7 @@ static void check_model(struct kiln_doctor *doctor)
              "no model is configured");
         return;
     }
-    snprintf(path, sizeof path, "%.*s/model_index.json", PATH_MAX - 32, model);
-    if (access(path, R_OK) != 0)
-        find(doctor, "model", BAD, "set model to a directory in the diffusers layout", "%s: %s",
-             path, strerror(errno));
-    else
-        find(doctor, "model", OK, "", "%s", model);
+    kiln_doctor_model(doctor, model);
 }
 
 /* --- servers ---------------------------------------------------------------------------------- */

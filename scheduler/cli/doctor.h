@@ -42,6 +42,9 @@ void kiln_doctor_objects(struct kiln_doctor *doctor);
 /* --- doctor_machine.c ------------------------------------------------------------------------- */
 /* What is free of the file system that holds path. */
 void kiln_doctor_room(struct kiln_doctor *doctor, const char *what, const char *path);
+/* The parts of a model directory, and whether we may read them.  Not what is in the weights: a
+ * model that lies is refused by the worker, with the reason in its log. */
+void kiln_doctor_model(struct kiln_doctor *doctor, const char *model);
 void kiln_doctor_device(struct kiln_doctor *doctor); /* the GPU, if one is configured */
 void kiln_doctor_crew(struct kiln_doctor *doctor); /* workers of this machine that were given up */
 /* Settings with a password that others may read; fix: takes that right away. */

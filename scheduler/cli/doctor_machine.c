@@ -1,4 +1,5 @@
 /* doctor_machine.c - what `kiln doctor` looks at on this machine. */
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -10,13 +11,59 @@
 
 #include "scheduler/cli/crew.h"
 #include "scheduler/cli/doctor.h"
+#include "scheduler/cli/paths.h"
 #include "scheduler/cli/units.h"
 #include "scheduler/cli/worker_show.h"
 
+#define MODEL_TO_DO "set model to a directory in the diffusers layout that workers may read"
 #define ROOM_WARNING (1ull << 30)
 #define ROOM_BAD (100ull << 20)
 #define FILES_WARNING 20000 /* a picture is four files and two directories */
 #define FILES_BAD 1000
+
+/* --- the model -------------------------------------------------------------------------------- */
+
+/* Whether a part of the model has its config and weights; path is the file that it is about. */
+static bool part_is_there(const char *dir, char path[PATH_MAX])
+{
+    if (access(kiln_join(path, dir, "config.json"), R_OK) != 0)
+        return false;
+    DIR *files = opendir(dir);
+    bool weights = false, readable = true;
+    for (struct dirent *entry; files && readable && (entry = readdir(files));) {
+        const char *end = strrchr(entry->d_name, '.');
+        if (!end || strcmp(end, ".safetensors") != 0)
+            continue;
+        weights = true;
+        readable = access(kiln_join(path, dir, entry->d_name), R_OK) == 0;
+    }
+    int error = readable && !weights ? ENOENT : errno;
+    if (files)
+        closedir(files);
+    if (readable && !weights)
+        kiln_join(path, dir, "*.safetensors");
+    errno = error;
+    return weights && readable;
+}
+
+void kiln_doctor_model(struct kiln_doctor *doctor, const char *model)
+{
+    static const char *const parts[] = {"transformer", "text_encoder", "vae"};
+    char dir[PATH_MAX], path[PATH_MAX];
+    bool whole = true;
+    for (size_t i = 0; whole && i < sizeof parts / sizeof *parts; i++)
+        whole = part_is_there(kiln_join(dir, model, parts[i]), path);
+    kiln_join(dir, model, "tokenizer");
+    if (whole)
+        whole = access(kiln_join(path, dir, "vocab.json"), R_OK) == 0 ||
+                access(kiln_join(path, dir, "tokenizer.json"), R_OK) == 0;
+    if (whole)
+        kiln_find(doctor, "model", KILN_FINDING_OK, "", "%s", model);
+    else
+        kiln_find(doctor, "model", KILN_FINDING_BAD, MODEL_TO_DO, "%s: %s", path, strerror(errno));
+}
+
+/* --- disks, devices, files -------------------------------------------------------------------- */
 
 void kiln_doctor_room(struct kiln_doctor *doctor, const char *what, const char *path)
 {

@@ -19,6 +19,16 @@ finding store "f['verdict'] == 'ok'" --store "file://$PWD/mine"
 finding gpu "f and f['verdict'] in ('ok', 'bad')" --device cuda:0
 finding gpu "f is None" --device cpu
 
+# --- the model: its parts, and no file that the engine does without
+cp -r "$source_dir/tests/golden/models/plain" plain
+rm -f plain/model_index.json
+finding model "f['verdict'] == 'ok' and f['found'] == 'plain'" --model plain
+rm plain/vae/*.safetensors
+finding model "f['verdict'] == 'bad' and f['found'] == 'plain/vae/*.safetensors: No such file or directory'" --model plain
+rm -r plain/text_encoder
+finding model "f['verdict'] == 'bad' and f['found'].startswith('plain/text_encoder/config.json: No such')" --model plain
+finding model "f['verdict'] == 'bad' and 'absent/transformer' in f['found']" --model absent
+
 stacks+=(s)
 ok kiln up --dir s --engine testcard --lease-s 1 --heartbeat-s 0.2
 export KILN_CONFIG=$PWD/s/kiln.conf
