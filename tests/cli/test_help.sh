@@ -58,7 +58,10 @@ says 'b.conf:2'
 says 'batch_max"'
 fails 78 kiln status --batch-max=0
 fails 78 kiln status --config absent.conf
-KILN_TYPO=1 fails 78 kiln status
+KILN_BATCH_MAX=0 fails 78 kiln status
+says 'environment KILN_BATCH_MAX'
+KILN_BACH_MAX=3 ok kiln help config
+says 'environment KILN_BACH_MAX: unknown setting "bach_max"; did you mean "batch_max"?'
 ok kiln help status --config b.conf
 
 # Servers that are not there: 69 and what to do; doctor lists every one of them.
