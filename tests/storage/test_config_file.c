@@ -94,12 +94,18 @@ static void bad_files_are_named_with_their_line(void **state)
     expect_refusal("large.conf", "larger");
 }
 
-static void an_unknown_variable_is_refused(void **state)
+static void an_unknown_variable_is_told_of_and_a_wrong_value_is_refused(void **state)
 {
     (void)state;
+    struct kiln_config *config = NULL;
     setenv("KILN_POOOL", "x", 1);
-    expect_refusal(NULL, "KILN_POOOL");
+    assert_int_equal(kiln_config_load(NULL, &config, NULL, NULL), 0);
+    assert_non_null(strstr(kiln_config_stray(config), "KILN_POOOL"));
+    kiln_config_free(config);
     unsetenv("KILN_POOOL");
+    setenv("KILN_BATCH_MAX", "0", 1);
+    expect_refusal(NULL, "KILN_BATCH_MAX");
+    unsetenv("KILN_BATCH_MAX");
 }
 
 int main(void)
@@ -108,7 +114,7 @@ int main(void)
         cmocka_unit_test_setup(the_strongest_source_wins, clean),
         cmocka_unit_test_setup(a_file_that_was_named_must_be_there, clean),
         cmocka_unit_test_setup(bad_files_are_named_with_their_line, clean),
-        cmocka_unit_test_setup(an_unknown_variable_is_refused, clean),
+        cmocka_unit_test_setup(an_unknown_variable_is_told_of_and_a_wrong_value_is_refused, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
