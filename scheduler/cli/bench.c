@@ -9,16 +9,20 @@
  * fleet     real workers on 1, 2, ... devices (bench_devices.c).
  * policy    decisions alone, no servers (bench_policy.c).
  *
- * Each takes a temporary directory and removes it; when a bench fails the logs stay.
+ * Each takes a temporary directory and removes it; when a bench fails the logs stay.  It runs in a
+ * child: its servers have sessions of their own, which no Ctrl-C reaches, so somebody has to stay
+ * who stops them whatever ends the bench.
  */
 #include "scheduler/cli/bench.h"
 
 #include <errno.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <sysexits.h>
 #include <time.h>
 #include <unistd.h>
@@ -261,6 +265,70 @@ static const struct kind *find_kind(const char *name)
     return NULL;
 }
 
+/* The bench itself, to its exit status. */
+static int run(struct kiln_bench *bench, const struct kind *kind)
+{
+    struct kiln_error err;
+    bool scale = kind->run == kiln_bench_queue && bench->jobs > 0;
+    int rc = scale ? kiln_bench_scale(bench, &err) : kind->run(bench, &err);
+    int status = rc ? kiln_report(bench->cli, &err) : 0;
+    bench_close(bench, rc != 0);
+    return status;
+}
+
+/* Signals that end a command, but for those that this one was told to ignore; a child's end. */
+static void endings(sigset_t *ret)
+{
+    sigemptyset(ret);
+    sigaddset(ret, SIGCHLD);
+    for (const int signals[] = {SIGHUP, SIGINT, SIGTERM}, *at = signals; at < signals + 3; at++) {
+        struct sigaction now;
+        if (sigaction(*at, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaddset(ret, *at);
+    }
+}
+
+/* Waits for the child, or for a signal that ends both; then puts away what the child has left. */
+static int watch_over(struct kiln_bench *bench, pid_t child, const sigset_t *ends)
+{
+    struct kiln_error err;
+    int ended = 0, got = SIGCHLD;
+    while (got == SIGCHLD && waitpid(child, &ended, WNOHANG) == 0)
+        got = sigwaitinfo(ends, NULL);
+    if (got == SIGCHLD && WIFEXITED(ended)) {
+        kiln_config_free(bench->own.config);
+        return WEXITSTATUS(ended);
+    }
+    if (got != SIGCHLD) {
+        kill(child, SIGKILL);
+        waitpid(child, &ended, 0);
+    }
+    if (kiln_stack_open(&bench->stack, bench->dir, false, &err) != 0)
+        kiln_warn(bench->cli, "%s", err.text);
+    bench_close(bench, false);
+    kiln_fail(&err, KILN_CANCELLED, "interrupted; the servers of the bench are stopped");
+    return kiln_report(bench->cli, &err);
+}
+
+static int run_watched(struct kiln_bench *bench, const struct kind *kind)
+{
+    sigset_t ends, before;
+    struct kiln_error err;
+    endings(&ends);
+    sigprocmask(SIG_BLOCK, &ends, &before);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child < 0) {
+        kiln_fail(&err, KILN_NO_MEMORY, "the bench cannot be started: %s", strerror(errno));
+        bench_close(bench, false);
+        return kiln_report(bench->cli, &err);
+    }
+    if (child > 0)
+        return watch_over(bench, child, &ends);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return run(bench, kind);
+}
+
 int kiln_verb_bench(struct kiln_cli *cli, int argc, char **argv)
 {
     struct kiln_args args;
@@ -285,12 +353,8 @@ int kiln_verb_bench(struct kiln_cli *cli, int argc, char **argv)
     bench.devices = kiln_arg(&args, "devices") ? kiln_arg(&args, "devices") : "1,2";
     bench.sizes = kiln_arg(&args, "sizes") ? kiln_arg(&args, "sizes") : "512x512,768x512";
     bench.loras = kiln_arg(&args, "loras") ? kiln_arg(&args, "loras") : "";
-    bool scale = kind->run == kiln_bench_queue && bench.jobs > 0;
-    int rc = bench_open(&bench, &err);
-    if (rc == 0)
-        rc = scale ? kiln_bench_scale(&bench, &err) : kind->run(&bench, &err);
-    if (rc)
-        status = kiln_report(cli, &err);
-    bench_close(&bench, rc != 0);
-    return status;
+    if (bench_open(&bench, &err) == 0)
+        return run_watched(&bench, kind);
+    bench_close(&bench, true);
+    return kiln_report(cli, &err);
 }

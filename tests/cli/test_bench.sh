@@ -31,6 +31,25 @@ fails 65 kiln bench fleet --devices 2,1
 fails 69 kiln bench fleet --devices 1 --device cuda:63
 says 'cuda:63: this machine has' err.txt
 
+# What ends it ends its servers too, whenever it comes.
+for signal in TERM INT; do
+    mkdir "t-$signal"
+    TMPDIR=$PWD/t-$signal python3 -c 'import signal, os, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])' "$kiln_bin/kiln" bench fleet \
+        --devices 1 --jobs 4000 --sizes 64x64 2>err.txt &
+    bench=$!
+    for _ in $(seq 600); do ls "t-$signal"/kiln-bench.*/run/worker-0.pid >ls.txt 2>/dev/null && break; sleep 0.1; done
+    servers=$(cat "t-$signal"/kiln-bench.*/run/*.pid)
+    [ "$(wc -w <<<"$servers")" -ge 4 ] || die "the stack of the bench is not there: $servers $(cat err.txt)"
+    kill "-$signal" "$bench"
+    wait "$bench" && die "an interrupted bench says that it went well"
+    says 'the servers of the bench are stopped' err.txt
+    for pid in $servers; do # gone, or ended and not yet taken note of
+        grep -Eqs '^State:[[:space:]]+[RSDT]' "/proc/$pid/status" && die "process $pid of the bench goes on"
+    done
+    [ -z "$(ls -A "t-$signal")" ] || die "an interrupted bench left $(ls -A "t-$signal")"
+done
+
 fails 64 kiln bench queue --jobs 0
 fails 64 kiln bench queue --workers 1000
 ls -d "${TMPDIR:-/tmp}"/kiln-bench.* >ls.txt 2>/dev/null && die "a bench left its directory"
