@@ -75,7 +75,8 @@ void kiln_board_end(struct kiln_board *board, const char *lora_set)
     pthread_mutex_lock(&board->mutex);
     board->running[0] = '\0';
     board->steps = 0; /* idle; width and height stay, as what is warm */
-    snprintf(board->lora_set, sizeof board->lora_set, "%s", lora_set);
+    if (lora_set)
+        snprintf(board->lora_set, sizeof board->lora_set, "%s", lora_set);
     pthread_mutex_unlock(&board->mutex);
 }
 

@@ -226,6 +226,7 @@ static void run_holding(struct compute *compute, struct kiln_holding *holding)
         free(call);
         return; /* the holding may be gone already */
     }
+    bool in_place = false; /* its LoRA set, once a call has run */
     double start = kiln_monotonic_ms();
     memcpy(id, assignment->id, sizeof id);
     kiln_lora_set_text(assignment->loras, assignment->lora_count, lora_set, sizeof lora_set);
@@ -241,11 +242,12 @@ static void run_holding(struct compute *compute, struct kiln_holding *holding)
             fail_call(compute, holding, call, &err);
             continue;
         }
+        in_place = true;
         compute->device_failures = 0;
         for (uint32_t i = 0; i < call->count; i++)
             hand_over(compute, holding, call, i);
     }
-    kiln_board_end(&worker->board, lora_set);
+    kiln_board_end(&worker->board, in_place ? lora_set : NULL);
     kiln_metric_add(KILN_METRIC_BATCHES, 0, 1);
     kiln_log(KILN_LOG_DEBUG, "batch_drawn", kiln_f("assignment", "%s", id),
              kiln_f("ms", "%.1f", kiln_monotonic_ms() - start));

@@ -153,8 +153,13 @@ int kiln_verb_render(struct kiln_cli *cli, int argc, char **argv)
         add(&words, "--width", size);
         add(&words, "--height", size);
     }
-    memcpy(words.at + words.count, argv + 1, (size_t)(argc - 1) * sizeof *argv);
-    words.at[words.count + argc - 1] = NULL;
+    static char json[] = "--json";
+    char **rest = words.at + words.count;
+    memcpy(rest, argv + 1, (size_t)(argc - 1) * sizeof *argv);
+    rest += argc - 1;
+    if (cli->json && !named(argc, argv, json))
+        *rest++ = json;
+    *rest = NULL;
     signal(SIGPIPE, SIG_DFL);
     execv(path, words.at);
     kiln_warn(cli, "start %s: %s", path, strerror(errno));

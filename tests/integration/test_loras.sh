@@ -30,4 +30,12 @@ json out/results.jsonl 'len(d) == 5 and all(r["state"] == "done" for r in d)'
 json out/results.jsonl 'len({r["images"][0]["sha256"] for r in d}) == 4'
 json out/results.jsonl 'd[3]["images"][0]["sha256"] == d[4]["images"][0]["sha256"]'
 json out/results.jsonl 'all(sorted(l["name"] for l in d[i]["loras"]) == ["ink", "paper"] for i in (3, 4))'
+
+# What a worker could not put in place it does not say that it holds.
+: >model/loras/broken.safetensors
+echo '{"prompt":"a red star","width":64,"height":64,"steps":2,"loras":"broken"}' >broken.jsonl
+ok kiln enqueue broken.jsonl --batch broken
+fails 1 kiln wait broken --timeout 120
+ok kiln workers --json
+json out.txt '"ink" in d[0]["loras"] and "broken" not in d[0]["loras"]'
 echo ok

@@ -59,6 +59,8 @@ some=(--width 64 --height 64 --steps 1)
 expect 0 "--config behind" "$kiln" render "${some[@]}" --prompt x --config kiln.conf --out g.webp -q
 expect 0 "--config before" "$kiln" --config kiln.conf render "${some[@]}" --prompt x --out h.webp
 cmp -s g.webp h.webp || fail "--config: two pictures of one model"
+expect 0 "--json before" "$kiln" --json render --model "$model" "${some[@]}" --prompt x --out j.webp
+python3 -m json.tool <out >/dev/null || fail "--json before the verb: $(cat out)"
 expect 0 "a prompt like an option" "$kiln" render --model "$model" "${some[@]}" --prompt -q --out i.webp
 cmp -s g.webp i.webp && fail "the prompt -q was taken for an option"
 expect 78 "no such settings" "$kiln" render "${some[@]}" --prompt x --config=none.conf --out x.webp
