@@ -18,7 +18,8 @@
 #define RANK 16
 #define PROMPT "two red stars above a blue circle at sunset"
 
-static const char *const sketch_loras[] = {"hatched", "neon", "pixel", "sticker", "watercolor"};
+static const char *const sketch_loras[] = {"clay",  "hatched", "neon",
+                                           "pixel", "sticker", "watercolor"};
 
 static const char *sketch_lora(size_t i)
 {
