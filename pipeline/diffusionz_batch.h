@@ -75,6 +75,7 @@ enum diffusionz_lora_from { DIFFUSIONZ_LORA_KEPT = 0, DIFFUSIONZ_LORA_READY, DIF
 
 /* The first four add up to the call's.  On a GPU an item is decoded beside the steps of the next
  * one: that is within denoise_ms, and decode_ms is what was left to wait for after the last step.
+ * Texts of the next batch (diffusionz_prefetch) are work of this call: on the CPU within text_ms.
  */
 typedef struct DiffusionZTimes {
     double lora_ms, text_ms, denoise_ms, decode_ms;

@@ -10,11 +10,6 @@
 
 #include "pipeline/engine_parts.h"
 
-static const char *negative_of(const struct kiln_item *item)
-{
-    return item->in->negative_prompt ? item->in->negative_prompt : "";
-}
-
 /* Texts that are looked up, each once, and those of them that the encoder has to see. */
 struct lookup {
     const char *seen[KILN_BATCH_TEXTS_MAX], *fresh[KILN_BATCH_TEXTS_MAX];
@@ -105,7 +100,7 @@ static const struct kiln_item *same_text(const struct kiln_run *r, int index)
     for (int i = 0; i < index; i++) {
         const struct kiln_item *other = &r->items[i];
         if (!other->ended && strcmp(other->in->prompt, item->in->prompt) == 0 &&
-            strcmp(negative_of(other), negative_of(item)) == 0)
+            strcmp(kiln_item_negative(other->in), kiln_item_negative(item->in)) == 0)
             return other;
     }
     return NULL;
@@ -122,7 +117,7 @@ static void prepare_item(struct kiln_run *r, int index)
     }
     item->caption = caption_of(r, item->scope, item->in->prompt);
     if (r->batch->guidance_scale > 0)
-        item->negative = caption_of(r, item->scope, negative_of(item));
+        item->negative = caption_of(r, item->scope, kiln_item_negative(item->in));
 }
 
 void kiln_text_wait(struct kiln_run *r)

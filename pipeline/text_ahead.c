@@ -17,18 +17,31 @@ void kiln_text_ahead_release(struct kiln_text_ahead *a)
     pthread_mutex_destroy(&a->lock);
 }
 
+const char *kiln_item_negative(const DiffusionZItem *item)
+{
+    return item->negative_prompt ? item->negative_prompt : "";
+}
+
 size_t kiln_item_texts(const DiffusionZItem *item, float guidance, const char *texts[2])
 {
     texts[0] = item->prompt;
-    texts[1] = item->negative_prompt ? item->negative_prompt : "";
+    texts[1] = kiln_item_negative(item);
     return guidance > 0 ? 2 : 1;
 }
 
 static void add(struct kiln_text_ahead *a, const char *text)
 {
-    char *copy = a->count < KILN_BATCH_TEXTS_MAX ? strdup(text) : NULL;
-    if (copy)
-        a->texts[a->count++] = copy;
+    for (size_t i = 0; i < a->count; i++)
+        if (strcmp(a->texts[i], text) == 0)
+            return;
+    char *copy = strdup(text);
+    if (!copy)
+        return; /* its batch encodes it */
+    if (a->count == KILN_BATCH_TEXTS_MAX) {
+        free(a->texts[0]);
+        memmove(a->texts, a->texts + 1, --a->count * sizeof *a->texts);
+    }
+    a->texts[a->count++] = copy;
 }
 
 void kiln_text_ahead_ask(struct kiln_text_ahead *a, const DiffusionZBatch *batch)

@@ -47,8 +47,8 @@ void kiln_board_release(struct kiln_board *board);
 void kiln_board_set(struct kiln_board *board, const struct kiln_settings *settings);
 struct kiln_settings kiln_board_settings(struct kiln_board *board);
 
-/* The compute thread: a batch begins, ends.  lora_set: what is resident afterwards; NULL: what was
- * before, since nothing of it ran. */
+/* The compute thread: a batch begins, ends.  lora_set: what is resident afterwards; NULL: nothing
+ * of the batch ran, and what was resident before is taken to be so still. */
 void kiln_board_begin(struct kiln_board *board, const struct kiln_assignment *assignment);
 void kiln_board_end(struct kiln_board *board, const char *lora_set);
 /* The listener: there is one more assignment to draw.  Whoever has drawn it or let go of it: one

@@ -281,7 +281,8 @@ static void endings(sigset_t *ret)
 {
     sigemptyset(ret);
     sigaddset(ret, SIGCHLD);
-    for (const int signals[] = {SIGHUP, SIGINT, SIGTERM}, *at = signals; at < signals + 3; at++) {
+    static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    for (const int *at = signals; at < signals + sizeof signals / sizeof *signals; at++) {
         struct sigaction now;
         if (sigaction(*at, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
             sigaddset(ret, *at);
@@ -294,19 +295,28 @@ static int watch_over(struct kiln_bench *bench, pid_t child, const sigset_t *end
     struct kiln_error err;
     int ended = 0, got = SIGCHLD;
     while (got == SIGCHLD && waitpid(child, &ended, WNOHANG) == 0)
-        got = sigwaitinfo(ends, NULL);
+        do
+            got = sigwaitinfo(ends, NULL);
+        while (got < 0 && errno == EINTR); /* stopped, and let go on */
     if (got == SIGCHLD && WIFEXITED(ended)) {
         kiln_config_free(bench->own.config);
         return WEXITSTATUS(ended);
     }
+    /* A signal of the terminal may have reached the child first; any other end is its own. */
+    int by = got == SIGCHLD ? WTERMSIG(ended) : got;
+    bool died = sigismember(ends, by) != 1;
     if (got != SIGCHLD) {
         kill(child, SIGKILL);
         waitpid(child, &ended, 0);
     }
     if (kiln_stack_open(&bench->stack, bench->dir, false, &err) != 0)
         kiln_warn(bench->cli, "%s", err.text);
-    bench_close(bench, false);
-    kiln_fail(&err, KILN_CANCELLED, "interrupted; the servers of the bench are stopped");
+    bench_close(bench, died);
+    if (died)
+        kiln_fail(&err, KILN_INTERNAL, "the bench died of signal %d, %s; its servers are stopped",
+                  by, strsignal(by));
+    else
+        kiln_fail(&err, KILN_CANCELLED, "interrupted; the servers of the bench are stopped");
     return kiln_report(bench->cli, &err);
 }
 
@@ -315,6 +325,7 @@ static int run_watched(struct kiln_bench *bench, const struct kind *kind)
     sigset_t ends, before;
     struct kiln_error err;
     endings(&ends);
+    signal(SIGCHLD, SIG_DFL); /* who has it ignored is never told of a child's end */
     sigprocmask(SIG_BLOCK, &ends, &before);
     fflush(NULL);
     pid_t child = fork();

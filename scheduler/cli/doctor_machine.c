@@ -37,7 +37,7 @@ static bool part_is_there(const char *dir, char path[PATH_MAX])
         weights = true;
         readable = access(kiln_join(path, dir, entry->d_name), R_OK) == 0;
     }
-    int error = readable && !weights ? ENOENT : errno;
+    int error = files && readable && !weights ? ENOENT : errno;
     if (files)
         closedir(files);
     if (readable && !weights)
@@ -53,10 +53,13 @@ void kiln_doctor_model(struct kiln_doctor *doctor, const char *model)
     bool whole = true;
     for (size_t i = 0; whole && i < sizeof parts / sizeof *parts; i++)
         whole = part_is_there(kiln_join(dir, model, parts[i]), path);
-    kiln_join(dir, model, "tokenizer");
     if (whole)
-        whole = access(kiln_join(path, dir, "vocab.json"), R_OK) == 0 ||
-                access(kiln_join(path, dir, "tokenizer.json"), R_OK) == 0;
+        whole = access(kiln_join(path, model, "scheduler/scheduler_config.json"), R_OK) == 0;
+    kiln_join(dir, model, "tokenizer");
+    if (whole && access(kiln_join(path, dir, "tokenizer.json"), R_OK) != 0)
+        whole = access(kiln_join(path, dir, "vocab.json"), R_OK) == 0 &&
+                access(kiln_join(path, dir, "merges.txt"), R_OK) == 0 &&
+                access(kiln_join(path, dir, "tokenizer_config.json"), R_OK) == 0;
     if (whole)
         kiln_find(doctor, "model", KILN_FINDING_OK, "", "%s", model);
     else

@@ -45,7 +45,8 @@ int kiln_wait_batch(struct kiln_cli *cli, const char *batch, double timeout_s, k
                     struct kiln_error *err) KILN_MUST_CHECK;
 /* Waits until the ledger knows a batch that intake may still have to read: one that was sent a
  * moment ago is there, and one that looks finished has all that was sent to it (5 s at most for
- * that).  KILN_NOT_FOUND once nothing in intake can bring it. */
+ * that).  KILN_NOT_FOUND, with the nearest names, once nothing in intake can bring it or after a
+ * minute. */
 int kiln_wait_taken_in(struct kiln_cli *cli, const char *batch,
                        struct kiln_error *err) KILN_MUST_CHECK;
 /* The exit status of a batch that has ended: 0 all done, 1 some failed, cancelled or refused. */

@@ -120,11 +120,11 @@ int kiln_verb_render(struct kiln_cli *cli, int argc, char **argv)
 {
     char programs[PATH_MAX], path[PATH_MAX], size[24];
     static char engine[] = "bench-engine"; /* as kiln-worker calls it */
-    struct words words = {.argc = argc, .argv = argv};
     struct kiln_error err;
     bool measures = strcmp(argv[0], "engine") == 0; /* its --config is of another kind */
     if (kiln_program_dir(programs, &err) || (!measures && take_globals(cli, &argc, argv, &err)))
         return kiln_report(cli, &err);
+    struct words words = {.argc = argc, .argv = argv};
     kiln_join(path, programs, "kiln-worker");
     if (argc + WORDS_ADDED > KILN_GIVEN_MAX)
         return kiln_usage(cli, "more than %d arguments", KILN_GIVEN_MAX - WORDS_ADDED);

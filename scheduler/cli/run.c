@@ -118,7 +118,7 @@ static int plan(struct kiln_cli *cli, const char *dir, const struct kiln_enqueue
     char path[PATH_MAX];
     if (!dir)
         find_config(cli, path);
-    else if (access(kiln_join(path, dir, "kiln.conf"), R_OK) != 0)
+    else if (access(kiln_join(path, dir, "kiln.conf"), F_OK) != 0)
         path[0] = '\0';
     if (path[0] ? take_settings(cli, path, &err) : take_model_size(cli, &err))
         return kiln_report(cli, &err);

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #include "storage/bus.h"
 
 #define INITDB_LIMIT_S 120
+#define STOP_LIMIT_S 20.0
 #define READY_LIMIT_S 120         /* replaying a long log takes its time */
 #define ROOM_BYTES (150ull << 20) /* a new Postgres is 40 MB and wants 64 MB of log */
 
@@ -72,6 +74,11 @@ int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln
     kiln_join(socket, stack->sockets, KILN_REDIS_SOCKET);
     kiln_join(data, stack->dir, "redis");
     pid_t pid = kiln_stack_find_redis(stack);
+    if (pid && access(socket, F_OK) != 0) { /* an earlier release had its socket elsewhere */
+        (void)kiln_process_stop(stack, "redis", pid, SIGTERM, STOP_LIMIT_S);
+        kiln_say(cli, "redis      stopped: its socket is not %s", socket);
+        pid = 0;
+    }
     if (pid) {
         kiln_say(cli, "redis      runs (pid %ld)", (long)pid);
         return wait_redis(stack, cli, pid, err);
@@ -81,7 +88,7 @@ int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln
                          "redis-server is not installed: apt-get install "
                          "redis-server, or `make setup`");
     *strrchr(socket, '/') = '\0';
-    if (mkdir(socket, 0700) != 0 && errno != EEXIST)
+    if ((mkdir(socket, 0700) != 0 && errno != EEXIST) || chmod(socket, 0700) != 0)
         return kiln_fail(err, KILN_IO, "make directory %s: %s", socket, strerror(errno));
     kiln_join(socket, stack->sockets, KILN_REDIS_SOCKET);
     unlink(socket);

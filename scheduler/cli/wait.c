@@ -18,6 +18,7 @@
 #include "storage/ledger.h"
 
 #define UNKNOWN_GRACE_S 5.0
+#define TAKEN_IN_S 60.0 /* a first entry that intake has not read by then is taken for a slip */
 #define TEND_EVERY_S 2.0
 #define TIMEOUT_MAX_S (366L * 24 * 3600)
 
@@ -170,7 +171,9 @@ int kiln_wait_taken_in(struct kiln_cli *cli, const char *batch, struct kiln_erro
                      batch);
         told = told || rc;
         if (rc == KILN_NOT_FOUND)
-            rc = busy ? 0 : kiln_check_batch(cli, w.ledger, batch, err);
+            rc = busy && kiln_now_s() - w.start_s < TAKEN_IN_S
+                     ? 0
+                     : kiln_check_batch(cli, w.ledger, batch, err);
         kiln_sleep_s(rc ? 0 : pause_for(kiln_now_s() - w.start_s));
     }
     kiln_ledger_close(w.ledger);

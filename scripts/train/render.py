@@ -259,7 +259,7 @@ def _style(style, back, colours, dist, px, xs, ys, gen, h, w):
 
 
 def draw(packed, h, w, style="base", seed=0):
-    """[B, 3, H, W] float in 0..1."""
+    """[B, 3, H, W] float in 0..1.  Grain and stars, drawn by chance, depend on what a batch holds and on the device."""
     device = packed["geo"].device
     b = packed["geo"].shape[0]
     if b > 1 and device.type == "cpu":       # one after the other: what is worked on stays in the caches

@@ -32,7 +32,7 @@ fails 69 kiln bench fleet --devices 1 --device cuda:63
 says 'cuda:63: this machine has' err.txt
 
 # What ends it ends its servers too, whenever it comes.
-for signal in TERM INT; do
+for signal in TERM INT SEGV; do
     mkdir "t-$signal"
     TMPDIR=$PWD/t-$signal python3 -c 'import signal, os, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])' "$kiln_bin/kiln" bench fleet \
@@ -41,9 +41,18 @@ signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:
     for _ in $(seq 600); do ls "t-$signal"/kiln-bench.*/run/worker-0.pid >ls.txt 2>/dev/null && break; sleep 0.1; done
     servers=$(cat "t-$signal"/kiln-bench.*/run/*.pid)
     [ "$(wc -w <<<"$servers")" -ge 4 ] || die "the stack of the bench is not there: $servers $(cat err.txt)"
-    kill "-$signal" "$bench"
-    wait "$bench" && die "an interrupted bench says that it went well"
-    says 'the servers of the bench are stopped' err.txt
+    kill -STOP "$bench"
+    kill -CONT "$bench"
+    case $signal in # SEGV: it dies of itself, and its logs stay
+    SEGV) kill -SEGV "$(pgrep -P "$bench")" ;;
+    *) kill "-$signal" "$bench" ;;
+    esac
+    wait "$bench" && die "a bench that was ended says that it went well"
+    case $signal in
+    SEGV) says 'the bench died of signal 11.*its servers are stopped' err.txt && rm -r "t-SEGV"/kiln-bench.*/log &&
+        rmdir "t-SEGV"/kiln-bench.* ;;
+    *) says '^kiln: interrupted; the servers of the bench are stopped' err.txt ;;
+    esac
     for pid in $servers; do # gone, or ended and not yet taken note of
         grep -Eqs '^State:[[:space:]]+[RSDT]' "/proc/$pid/status" && die "process $pid of the bench goes on"
     done

@@ -14,6 +14,12 @@ done
 [ "$(stat -c %a a/kiln.conf a/log a/log/*.log a/store a/run/redis/redis.sock a/run/redis | sort -u | tr '\n' ' ')" = "600 700 " ] ||
     die "others may read settings, logs or pictures, or reach Redis"
 [ "$(stat -c %a a/run/postgres)" = 700 ] || die "others may reach Postgres"
+# --- an earlier release's Redis, whose socket lay elsewhere, is not waited for
+mv a/run/redis/redis.sock a/run/redis.sock
+ok up --dir a
+says 'redis *stopped: its socket is not'
+ok kiln status --config a/kiln.conf
+rm -f a/run/redis.sock
 before=$(cat a/run/*.pid)
 ok up --dir a --json
 json out.txt 'd["workers"] == 2 and all(d["pids"].values()) and d["config"].endswith("a/kiln.conf")'

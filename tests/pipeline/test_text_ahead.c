@@ -125,8 +125,7 @@ static void a_text_that_is_none_is_left_to_its_batch(void **state)
     diffusionz_release_outputs(out, 2);
 }
 
-/* More than there is room for: the first ones are made, the others are encoded when they come up.
- */
+/* More than there is room for: the oldest are forgotten, and encoded when they come up. */
 static void wishes_have_a_bound(void **state)
 {
     (void)state;
@@ -139,9 +138,11 @@ static void wishes_have_a_bound(void **state)
         ask(&one);
     }
     const DiffusionZBatch now = batch_of(first, 1);
-    const DiffusionZBatch last = batch_of(items + KILN_BATCH_TEXTS_MAX - 2, 4);
+    const DiffusionZBatch oldest = batch_of(items, 4), newer = batch_of(items + 4, 4);
+    ask(&newer); /* waits already */
     expect_texts(&now, 0, 1);
-    expect_texts(&last, 2, 2);
+    expect_texts(&oldest, 2, 2);
+    expect_texts(&newer, 4, 0);
 }
 
 static void *wish(void *arg)
