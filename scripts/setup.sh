@@ -8,7 +8,7 @@ torch_version=2.11.0
 packages="build-essential pkg-config git ca-certificates unzip python3 python3-pip
 libhiredis-dev libpq-dev libcurl4-openssl-dev libwebp-dev libzstd-dev libssl-dev libjansson-dev
 libpcre2-dev libutf8proc-dev libmicrohttpd-dev libncurses-dev libcmocka-dev
-redis-server postgresql tmux systemd iproute2
+redis-server postgresql tmux systemd iproute2 procps
 swift swift-proxy swift-account swift-container swift-object memcached spin"
 
 missing=""
