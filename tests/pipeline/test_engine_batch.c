@@ -1,26 +1,10 @@
 /* test_engine_batch.c - batches: an item alone or among others, cancel, progress, latents. */
 #include <math.h>
 
-#include "tests/pipeline/abi.h"
+#include "tests/pipeline/one_context.h"
 
 #define SIDE 64
 #define LATENT_VALUES (16 * (SIDE / 8) * (SIDE / 8))
-
-static DiffusionZContext *ctx;
-
-static int open_context(void **state)
-{
-    (void)state;
-    ctx = open_plain();
-    return 0;
-}
-
-static int close_context(void **state)
-{
-    (void)state;
-    diffusionz_free(ctx);
-    return 0;
-}
 
 static void run(const DiffusionZItem *items, int count, DiffusionZOutput *out)
 {

@@ -2,25 +2,9 @@
 #include <pthread.h>
 
 #include "pipeline/text_ahead.h"
-#include "tests/pipeline/abi.h"
+#include "tests/pipeline/one_context.h"
 
 #define SIDE 64
-
-static DiffusionZContext *ctx;
-
-static int open_context(void **state)
-{
-    (void)state;
-    ctx = open_plain();
-    return 0;
-}
-
-static int close_context(void **state)
-{
-    (void)state;
-    diffusionz_free(ctx);
-    return 0;
-}
 
 static DiffusionZBatch batch_of(const DiffusionZItem *items, int count)
 {
