@@ -33,7 +33,7 @@ void kiln_stack_worker_name(int number, char out[KILN_PROCESS_NAME_MAX])
     snprintf(out, KILN_PROCESS_NAME_MAX, "worker-%d", number);
 }
 
-static int make_dir(const char *path, mode_t mode, struct kiln_error *err)
+int kiln_stack_make_dir(const char *path, mode_t mode, struct kiln_error *err)
 {
     if (mkdir(path, mode) == 0)
         return chmod(path, mode) == 0 /* whatever the umask was */
@@ -53,10 +53,10 @@ static int make_layout(const struct kiln_stack *stack, struct kiln_error *err)
 {
     static const char *const parts[] = {"run", "log", "redis", "store"};
     char path[PATH_MAX];
-    int rc = make_dir(stack->dir, 0711, err);
+    int rc = kiln_stack_make_dir(stack->dir, 0711, err);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && rc == 0; i++)
-        rc = make_dir(kiln_join(path, stack->dir, parts[i]),
-                      i == 0 && stack->as_other ? 0711 : 0700, err);
+        rc = kiln_stack_make_dir(kiln_join(path, stack->dir, parts[i]),
+                                 i == 0 && stack->as_other ? 0711 : 0700, err);
     return rc;
 }
 
@@ -74,7 +74,7 @@ static int make_new(const char *dir, struct kiln_error *err)
     memcpy(above, dir, len);
     above[len] = '\0';
     int rc = len > 0 ? kiln_make_path(above, err) : 0;
-    return rc ? rc : make_dir(dir, 0711, err);
+    return rc ? rc : kiln_stack_make_dir(dir, 0711, err);
 }
 
 /* The absolute path of a directory that may not exist yet. */

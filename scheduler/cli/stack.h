@@ -49,6 +49,8 @@ int kiln_stack_open(struct kiln_stack *stack, const char *dir, bool create,
 int kiln_stack_lock(struct kiln_stack *stack, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_stack_close(struct kiln_stack *stack);
 int kiln_stack_save(const struct kiln_stack *stack, struct kiln_error *err) KILN_MUST_CHECK;
+/* Makes a directory of exactly that mode; one that is there stays as it is. */
+int kiln_stack_make_dir(const char *path, mode_t mode, struct kiln_error *err) KILN_MUST_CHECK;
 /* "worker-3" */
 void kiln_stack_worker_name(int number, char out[KILN_PROCESS_NAME_MAX]);
 

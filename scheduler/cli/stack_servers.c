@@ -70,7 +70,7 @@ pid_t kiln_stack_find_redis(const struct kiln_stack *stack)
 
 int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln_error *err)
 {
-    char program[PATH_MAX], socket[PATH_MAX], data[PATH_MAX];
+    char program[PATH_MAX], socket[PATH_MAX], folder[PATH_MAX], data[PATH_MAX];
     kiln_join(socket, stack->sockets, KILN_REDIS_SOCKET);
     kiln_join(data, stack->dir, "redis");
     pid_t pid = kiln_stack_find_redis(stack);
@@ -87,10 +87,10 @@ int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln
         return kiln_fail(err, KILN_CONFIG,
                          "redis-server is not installed: apt-get install "
                          "redis-server, or `make setup`");
-    *strrchr(socket, '/') = '\0';
-    if ((mkdir(socket, 0700) != 0 && errno != EEXIST) || chmod(socket, 0700) != 0)
-        return kiln_fail(err, KILN_IO, "make directory %s: %s", socket, strerror(errno));
-    kiln_join(socket, stack->sockets, KILN_REDIS_SOCKET);
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(socket, '/') - socket), socket);
+    int rc = kiln_stack_make_dir(folder, 0700, err);
+    if (rc)
+        return rc;
     unlink(socket);
     /* The log holds what was sent and has long been taken in: rewriting it while a batch arrives
      * costs a fork and a core, so that waits for 256 MB.  Large nodes suit a stream that is only
@@ -109,7 +109,7 @@ int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln
                           "no",         "--set-proc-title",
                           "no",         NULL};
     struct kiln_spawn spawn = {.name = "redis", .argv = argv, .cwd = data};
-    int rc = kiln_process_start(stack, &spawn, &pid, err);
+    rc = kiln_process_start(stack, &spawn, &pid, err);
     if (rc == 0)
         rc = wait_redis(stack, cli, pid, err);
     if (rc == 0)
