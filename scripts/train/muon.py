@@ -18,20 +18,26 @@ def orthogonalise(g):
 
 
 class Muon:
-    def __init__(self, params, lr, momentum=0.95, decay=0.01):
-        self.lr, self.momentum, self.decay = lr, momentum, decay
+    """The rate is a tensor that set_rate() fills: a recorded step sees the new one."""
+
+    def __init__(self, params, momentum=0.95, decay=0.01):
+        self.momentum, self.decay = momentum, decay
+        self.rate = torch.zeros((), device=params[0].device)
         self.groups = {}
         for p in params:
             self.groups.setdefault(tuple(p.shape), []).append(p)
         self.state = {shape: torch.zeros(len(ps), *shape, device=ps[0].device) for shape, ps in self.groups.items()}
 
+    def set_rate(self, rate):
+        self.rate.fill_(rate)
+
     @torch.no_grad()
-    def step(self, lr):
+    def step(self):
         for shape, params in self.groups.items():
             grads = torch.stack([p.grad for p in params]).float()
             buffer = self.state[shape]
             buffer.lerp_(grads, 1 - self.momentum)
             update = orthogonalise(grads.lerp(buffer, self.momentum))
-            rate = lr * 0.2 * max(shape) ** 0.5
-            torch._foreach_mul_(params, 1 - lr * self.decay)
-            torch._foreach_add_(params, list(update.unbind(0)), alpha=-rate)
+            update *= self.rate * (0.2 * max(shape) ** 0.5)
+            torch._foreach_mul_(params, 1 - self.rate * self.decay)
+            torch._foreach_sub_(params, list(update.unbind(0)))

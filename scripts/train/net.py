@@ -1,8 +1,8 @@
 """net.py - the transformer and the text encoder for training: batched, with the names of diffusers and transformers.
 
 The inference classes take one prompt at a time; here a batch shares a picture size and a padded caption length, so there is
-no mask anywhere and the arithmetic per item is that of ZImageTransformer2DModel.  check.py
-holds both to each other.  Linear layers may carry a LoRA, applied as a change of the weight.
+no mask anywhere and the arithmetic per item is that of ZImageTransformer2DModel.  scripts/bench/parity_sketch.py
+holds what was exported to diffusers' own.  Linear layers may carry a LoRA, applied as a change of the weight.
 """
 import math
 

@@ -29,7 +29,7 @@ def wrap(text):
 def lines(n=60000):
     rng = random.Random(7)
     for _ in range(n):
-        yield spoken(sample_scene(rng), rng)[0]
+        yield caption(rng, sample_scene(rng))[0]
         if rng.random() < 0.05:
             yield rng.choice(STYLE_WORDS + FILLERS)
 

@@ -1,7 +1,6 @@
 """train_judge.py - trains the checker on real renders in all styles; it never sees a generated picture.
 
     python train_judge.py --out DIR --minutes 3        writes DIR/judge.pt and prints its ceiling
-    ... --seed 3                                       another judge, for train_reward.py
 """
 import argparse
 import math

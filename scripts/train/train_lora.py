@@ -32,14 +32,16 @@ import torch
 import torch.nn.functional as F
 
 import lora
-from captions import spoken
+from captions import caption
+from config import STEPS
 from data import LARGE, SMALL, Pool
-from flow import Model, decode, draw_sigmas, encoder_of, load_vae, load_weights, sample, sheet, tokens
+from flow import Model, decode, draw_sigmas, encoder_of, load_vae, load_weights, sample, sheet, shifted, tokens
+from replay import Replay, adamw, forget, set_rate
 from styles import CARDS, suffixes
 from world import sample_scene
 
 WEAK = 0.6
-WARM = 20                      # steps before the clock starts: the compiler works in them
+LATE = shifted(torch.arange(1, 6) / STEPS)          # the noise of the sampler's last five steps
 SAVE_S = 20
 
 
@@ -56,6 +58,8 @@ class Trainer:
         self.params = lora.parameters(self.student.transformer)
         self.means = lora.parameters(self.teacher.transformer)
         self.empty = tokens([""], args.device)
+        self.adam = adamw(self.params, 0.0, (0.9, 0.99), 0.0)
+        self.replay = Replay(self.update)
         self.student.compile_blocks()
         self.teacher.compile_blocks()
 
@@ -67,7 +71,7 @@ class Trainer:
             lora.resume(self.student.transformer, path)
         with torch.no_grad():
             torch._foreach_copy_(self.means, self.params)
-        self.adam = torch.optim.AdamW(self.params, self.args.lr, betas=(0.9, 0.99), weight_decay=0.0, fused=True)
+        forget(self.adam)
         self.step = 0
 
     def unsay(self, ids, lengths):
@@ -82,6 +86,8 @@ class Trainer:
         ids, lengths = self.unsay(ids, lengths)
         z = z.float()
         noise, sigma = torch.randn_like(z), draw_sigmas(len(z), z.device, *(8 * side for side in z.shape[2:]))
+        late = LATE.to(z.device)[torch.randint(len(LATE), (len(z),), device=z.device)]
+        sigma = torch.where(torch.rand(len(z), device=z.device) < self.args.late, late, sigma)
         s = sigma.view(-1, 1, 1, 1)
         x, t = (1 - s) * z + s * noise, 1 - sigma
         with torch.autocast(self.args.device, torch.bfloat16):
@@ -94,33 +100,39 @@ class Trainer:
         target = z - noise + g / (1 + g) * (said - unsaid).float()
         return F.mse_loss(out.float(), target)
 
-    def learn(self, batch, rate):
-        for group in self.adam.param_groups:
-            group["lr"] = rate
-        lora.set_scale(self.student.transformer, WEAK if random.random() < self.args.weak else 1.0)
-        loss = self.loss(*batch)
-        self.adam.zero_grad(set_to_none=True)
+    def update(self, z, ids, lengths):
+        for p in self.params:
+            p.grad = None
+        loss = self.loss(z, ids, lengths)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.params, 1.0)
         self.adam.step()
-        keep = min(0.998, (self.step + 1) / (self.step + 10))
+        return loss.detach()
+
+    def learn(self, batch, rate):
+        set_rate(self.adam, rate)
+        lora.set_scale(self.student.transformer, WEAK if random.random() < self.args.weak else 1.0)
+        loss = self.replay(*batch)
+        keep = min(self.args.keep, (self.step + 1) / (self.step + 10))
         with torch.no_grad():
             torch._foreach_lerp_(self.means, self.params, 1 - keep)
         self.step += 1
-        return loss.detach()
+        return loss
 
 
 def fit(trainer, pool, style, path):
     """Steps until the time is over; keeps a whole file in path all along."""
     args, shown, good = trainer.args, None, [p.detach().clone() for p in trainer.means]
     peak = args.lr * (0.6 if trainer.resumed else 1)
-    start = kept = time.time()
-    while (gone := (time.time() - start) / (args.minutes * 60) if trainer.step >= WARM else 0) < 1:
+    set_rate(trainer.adam, 0.0)
+    trainer.replay.prepare(pool.shapes())
+    start, gone = time.time(), 0.0
+    kept = start
+    while gone < 1:
         large = random.random() < args.large
         batch = pool.pick(LARGE if large else SMALL)
         loss = trainer.learn(batch, peak * min(1, (trainer.step + 1) / 100) * (1 - 0.98 * gone))
-        if trainer.step == WARM:
-            start = kept = time.time()
+        gone = (time.time() - start) / (args.minutes * 60)
         if trainer.step % 50:
             continue
         value = loss.item()
@@ -129,7 +141,7 @@ def fit(trainer, pool, style, path):
             with torch.no_grad():
                 torch._foreach_copy_(trainer.params, good)
                 torch._foreach_copy_(trainer.means, good)
-            trainer.adam.state.clear()
+            forget(trainer.adam)
             continue
         if trainer.step % 500 == 0:
             good = [p.detach().clone() for p in trainer.means]
@@ -145,7 +157,7 @@ def fit(trainer, pool, style, path):
 def show(trainer, vae, style, path):
     """Sixteen pictures, the second half with the trigger words."""
     rng, device = random.Random(5), trainer.args.device
-    texts = [spoken(sample_scene(rng), rng)[0] for _ in range(16)]
+    texts = [caption(rng, sample_scene(rng))[0] for _ in range(16)]
     texts[8:] = [f"{text}, {CARDS[style].triggers[0]}" for text in texts[8:]]
     with torch.autocast(device, torch.bfloat16):
         z = sample(trainer.teacher, texts, 256, 256, device=device)
@@ -158,8 +170,9 @@ def train(trainer, vae, style):
     began = time.time()
     trainer.restart(path + ".safetensors")
     table = SMALL + LARGE if args.large else SMALL
-    pool = Pool(table, encoder_of(vae), args.seed, args.per_size, style, suffixes(style), args.device, args.workers,
-                args.tokens)
+    pool = Pool(table, encoder_of(vae), args.seed, args.per_size, style, suffixes(style), device=args.device,
+                workers=args.workers, tokens=args.tokens)
+    trainer.replay.quiet = pool.quiet
     print(f"{style}: pool ready after {time.time() - began:.0f} s", flush=True)
     try:
         shown = fit(trainer, pool, style, path + ".safetensors")
@@ -182,9 +195,11 @@ def main():
     parser.add_argument("--large", type=float, default=0.3, help="share of steps with large pictures")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--weak", type=float, default=0.2, help="share of steps at lower strength")
-    parser.add_argument("--lr", type=float, default=2e-3)
-    parser.add_argument("--tokens", type=int, default=32768, help="a step")
-    parser.add_argument("--per-size", type=int, default=32, help="batches kept of the first size")
+    parser.add_argument("--late", type=float, default=0.0, help="share of pictures at the noise of the last steps: crisper edges")
+    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--tokens", type=int, default=9216, help="a step")
+    parser.add_argument("--keep", type=float, default=0.998, help="of the running mean, a step")
+    parser.add_argument("--per-size", type=int, default=64, help="batches kept of the first size")
     parser.add_argument("--workers", type=int, default=6)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seed", type=int, default=40)

@@ -19,7 +19,7 @@ LISTS = {                                      # name: [(how many, width, height
     "pairs": [(150, 256, 256, HELD, {"held_out": True})],
     "wide": [(150, 512, 288, HELD, {})],
     "tall": [(150, 288, 512, HELD, {})],
-    "check": [(68, 256, 256, CHECK, {}), (4, 320, 256, CHECK + 1, {}), (4, 256, 384, CHECK + 2, {}),
+    "check": [(28, 256, 256, CHECK, {}), (4, 320, 256, CHECK + 1, {}), (4, 256, 384, CHECK + 2, {}),
               (4, 384, 384, CHECK + 3, {})],
 }
 
