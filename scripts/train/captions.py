@@ -241,7 +241,7 @@ def _noise(rng, text):
 
 def caption(rng, scene, background=None):
     """(text, Asked).  background False leaves it out; None lets chance decide."""
-    tags = rng.random() < 0.12
+    tags, scene.order = rng.random() < 0.12, None
     saids = [_said(rng, t, tags) for t in scene.things]
     if scene.same:
         saids = [dict(saids[0], zone=False, size=saids[0]["size"] and
@@ -271,10 +271,9 @@ def caption(rng, scene, background=None):
     return _noise(rng, text), asked
 
 
-def spoken(scene, rng, aspect=1.0):
-    """A caption, and its scene with what is left unsaid made plain: the background white, and things without a place
-    in the order of the words.  A model that may choose any place starts on several at once in its first steps: of
-    300 prompts for two or three things those with places were right in 95 %, those without in 47 %."""
+def spoken(scene, rng, aspect):
+    """caption(), after which the scene has what was left unsaid made plain: a white background, and several things of which no
+    place is said stand in the order of the words.  Eight steps cannot choose an arrangement (README.md, "What helped most")."""
     text, asked = caption(rng, scene)
     if asked.background is None:
         taken = {t.colour for t in scene.things}

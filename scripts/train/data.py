@@ -3,6 +3,7 @@
 Worker processes make packed scenes and a caption of each.  A Pool keeps encoded batches of every size; a thread swaps old ones
 for fresh ones as training goes on, so that no picture is seen for long and no step waits for one.
 """
+import contextlib
 import os
 import queue
 import random
@@ -82,7 +83,7 @@ class Pool:
         self.quiet, self.main = threading.Lock(), torch.cuda.current_stream() if device == "cuda" else None
         for _ in range(sum(self.cap.values())):
             self._take()
-        self.wanted = queue.Queue(4)
+        self.wanted, self.failed = queue.Queue(4), None
         self.thread = threading.Thread(target=self._refill, daemon=True)
         self.thread.start()
 
@@ -90,8 +91,18 @@ class Pool:
         # 3 of 4 batches hold captions that pad to 32 tokens; the rest take what comes (32 or 64)
         self.jobs.put((size, batch_size(*size, self.tokens), 32 if self.rng.random() < 0.75 else 64))
 
+    def _made(self):
+        """The next batch of scenes; waits five minutes at most."""
+        for _ in range(60):
+            with contextlib.suppress(queue.Empty):
+                return self.out.get(timeout=5)
+            for worker in self.workers:
+                if not worker.is_alive():
+                    raise RuntimeError(f"{worker.name}, which makes scenes, ended with {worker.exitcode}")
+        raise RuntimeError("no scenes for five minutes")
+
     def _take(self):
-        size, packed, ids, lengths = self.out.get(timeout=300)
+        size, packed, ids, lengths = self._made()
         with self.quiet:
             packed = {k: v.to(self.device, non_blocking=True) for k, v in packed.items()}
             parts = []
@@ -104,6 +115,8 @@ class Pool:
                 torch.cuda.current_stream().synchronize()
                 for x in entry:
                     x.record_stream(self.main)
+            if not entry[0].isfinite().all():
+                raise RuntimeError(f"latents of {size[1]}x{size[0]} are not finite")
             kept = self.batches[size]
             if len(kept) < self.cap[size]:
                 kept.append(entry)
@@ -114,12 +127,17 @@ class Pool:
         if self.main:
             torch.cuda.set_device(self.main.device)
         with torch.cuda.stream(torch.cuda.Stream() if self.main else None):
-            while (size := self.wanted.get()) is not None:
-                self._order(size)
-                self._take()
+            try:
+                while (size := self.wanted.get()) is not None:
+                    self._order(size)
+                    self._take()
+            except Exception as error:         # pick() tells it
+                self.failed = error
 
     def pick(self, sizes=None):
         """(latents, ids, lengths) of a random size; now and then asks for a fresh batch of that size."""
+        if self.failed:
+            raise RuntimeError("no new pictures are made") from self.failed
         table = sizes or self.sizes
         size = self.rng.choices([s for s, _ in table], [w for _, w in table])[0]
         if self.rng.random() < FRESH and not self.wanted.full():
@@ -131,7 +149,10 @@ class Pool:
         return {tuple(x.shape for x in batch): batch for kept in self.batches.values() for batch in kept}.values()
 
     def close(self):
-        self.wanted.put(None)
+        with contextlib.suppress(queue.Full):
+            while not self.wanted.empty():
+                self.wanted.get_nowait()
+            self.wanted.put_nowait(None)
         self.thread.join(30)
         for worker in self.workers:
             worker.terminate()

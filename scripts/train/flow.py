@@ -58,7 +58,7 @@ def encoder_of(vae):
 
     @torch.no_grad()
     def encode(pictures):
-        with torch.autocast(pictures.device.type, torch.bfloat16):
+        with torch.autocast(pictures.device.type, torch.bfloat16, cache_enabled=False):      # threads share that cache
             x = ((pictures * 255).round() / 127.5 - 1).contiguous(memory_format=torch.channels_last)
             mean = vae.encoder(x).float().chunk(2, 1)[0]
         return ((mean - shift) * scale).bfloat16()
@@ -112,15 +112,17 @@ def sample(model, texts, h, w, steps=STEPS, seed=0, device="cuda", dtype=torch.b
 
 
 def save_weights(model, path, limit=15_000_000):
-    """fp32 weights in pieces of at most `limit` bytes: path-0.pt, path-1.pt, ..."""
+    """fp32 weights in pieces of at most `limit` bytes: path-0.pt, path-1.pt, ...; whole before they take an older one's place."""
     piece, size, k = {}, 0, 0
     for name, value in model.state_dict().items():
         piece[name] = value.detach().float().cpu().clone()
         size += piece[name].numel() * 4
         if size > limit - 3_000_000:
-            torch.save(piece, f"{path}-{k}.pt")
+            torch.save(piece, f"{path}-{k}.new")
             piece, size, k = {}, 0, k + 1
-    torch.save(piece, f"{path}-{k}.pt")
+    torch.save(piece, f"{path}-{k}.new")
+    for i in range(k + 1):
+        os.replace(f"{path}-{i}.new", f"{path}-{i}.pt")
 
 
 def load_weights(model, path):

@@ -31,6 +31,11 @@ class Muon:
     def set_rate(self, rate):
         self.rate.fill_(rate)
 
+    def forget(self):
+        """Fresh momentum in the same memory."""
+        for buffer in self.state.values():
+            buffer.zero_()
+
     @torch.no_grad()
     def step(self):
         for shape, params in self.groups.items():

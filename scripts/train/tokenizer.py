@@ -8,7 +8,7 @@ import random
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from captions import FILLERS, spoken
+from captions import FILLERS, caption
 from config import MODEL, TEXT
 from world import sample_scene
 

@@ -33,7 +33,7 @@ from captions import caption
 from data import LARGE, SMALL, Pool
 from flow import Model, decode, draw_sigmas, encoder_of, load_vae, load_weights, sample, save_weights, sheet, tokens
 from muon import Muon
-from replay import Replay, adamw, set_rate
+from replay import Replay, adamw, forget, set_rate
 from world import sample_scene
 
 LR = {"flow": (4e-3, 1.5e-3), "guided": (1.6e-3, 6e-4)}      # Muon, AdamW
@@ -101,7 +101,7 @@ class Trainer:
         elif args.stage == "guided":
             self.teacher = copy.deepcopy(self.mean)
             load_weights(self.teacher, args.teacher or args.start)
-        if self.teacher:
+        if self.teacher is not None:
             self.teacher.compile_blocks()
         self.model.compile_blocks()
         matrices, self.rest = split_params(self.model)
@@ -151,27 +151,32 @@ def main():
     parser.add_argument("--teacher", help="weights of T in the guided stage, or self; --start's if not given")
     parser.add_argument("--minutes", type=float, required=True)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--guidance", type=float, default=2.0)
+    parser.add_argument("--guidance", type=float, default=0.8)
     parser.add_argument("--rate", type=float, default=1.0, help="times the learning rates")
     parser.add_argument("--tokens", type=int, default=16384, help="a step")
     parser.add_argument("--per-size", type=int, default=192, help="batches kept of the first size")
     parser.add_argument("--workers", type=int, default=14)
-    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     args = parser.parse_args()
     rank, ranks = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     if ranks > 1:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         dist.init_process_group("gloo")
-    torch.manual_seed(args.seed * 100 + rank)
-    chance = random.Random(args.seed)         # alike on every rank
+    if args.stage == "guided" and not args.start:
+        parser.error("the guided stage goes on from --start")
+    torch.manual_seed(args.seed)              # alike on every rank, as long as weights are made
+    chance = random.Random(args.seed)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     vae, trainer = load_vae(args.vae, args.device), Trainer(args)
+    torch.manual_seed(args.seed * 100 + rank)
     pool = Pool(SMALL + LARGE, encoder_of(vae), args.seed + 100 * rank + (10 if trainer.teacher else 5 if args.start else 0),
                 args.per_size, device=args.device, workers=args.workers, tokens=args.tokens)
     print(f"pool ready: {sum(len(v) for v in pool.batches.values())} batches", flush=True)
     learn = Replay(trainer.step, pool.quiet)
-    muon_lr, adam_lr = (args.rate * rate for rate in LR[args.stage])
+    muon_lr, adam_lr = (args.rate * peak for peak in LR[args.stage])
     learn.prepare(pool.shapes())
+    forget(trainer.adam)
+    trainer.muon.forget()
     print(f"recorded in {learn.spent:.0f} s", flush=True)
     stopped = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
@@ -188,7 +193,10 @@ def main():
         step, seen = step + 1, seen + len(batch[0])
         if step % TURN:
             continue
-        shown = 0.9 * shown + 0.1 * loss.item() if shown else loss.item()         # waits for the GPU
+        value = loss.item()                   # waits for the GPU
+        if value != value:
+            raise SystemExit(f"{args.stage} step {step}: the loss is no number; what was saved last is kept")
+        shown = 0.9 * shown + 0.1 * value if shown else value
         spent = time.time() - start
         gone = average(trainer.params, 1e3 if stopped else spent / (args.minutes * 60))
         if rank == 0 and step % 2000 == 0:
@@ -196,12 +204,12 @@ def main():
         if rank == 0 and time.time() - saved > SAVE_S:
             save_weights(trainer.mean, os.path.join(args.out, args.stage))
             saved = time.time()
+    if rank == 0:
+        save_weights(trainer.mean, os.path.join(args.out, args.stage))
+        print(f"{args.stage}: {step} steps, {seen} pictures, {time.time() - start:.0f} s, loss {shown:.4f}", flush=True)
     pool.close()
-    if rank:
-        return
-    save_weights(trainer.mean, os.path.join(args.out, args.stage))
-    print(f"{args.stage}: {step} steps, {seen} pictures, {time.time() - start:.0f} s, loss {shown:.4f}", flush=True)
-    evaluate(trainer.mean, vae, args.out, args.stage, args.device)
+    if rank == 0 and not stopped:
+        evaluate(trainer.mean, vae, args.out, args.stage, args.device)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@
 
     python train_lora.py --style neon --resume ...          goes on from DIR/lora-NAME.safetensors, if it is there
 
-writes DIR/lora-NAME.safetensors (see lora.py) once a minute and DIR/lora-NAME.png at the end.  The time starts
-when the data is there and the blocks are compiled: about a minute for the first style, 20 s for the others.
+writes DIR/lora-NAME.safetensors (see lora.py) every 20 seconds and DIR/lora-NAME.png at the end.  The time starts
+when the data is there and the steps are recorded: two minutes for the first style, 20 s for the others.
 
-The model has guidance g = 2 baked in: what it says is v(c) + g (v(c) - v("")), so its own difference
+The model has guidance g (--guidance) baked in: what it says is v(c) + g (v(c) - v("")), so its own difference
 T(c) - T("") is 1 + g times that of plain flow matching.  A LoRA trained on x0 - noise alone would take
 that away again.  The target is therefore
 
@@ -33,15 +33,13 @@ import torch.nn.functional as F
 
 import lora
 from captions import caption
-from config import STEPS
 from data import LARGE, SMALL, Pool
-from flow import Model, decode, draw_sigmas, encoder_of, load_vae, load_weights, sample, sheet, shifted, tokens
+from flow import Model, decode, draw_sigmas, encoder_of, load_vae, load_weights, sample, sheet, tokens
 from replay import Replay, adamw, forget, set_rate
 from styles import CARDS, suffixes
 from world import sample_scene
 
 WEAK = 0.6
-LATE = shifted(torch.arange(1, 6) / STEPS)          # the noise of the sampler's last five steps
 SAVE_S = 20
 
 
@@ -86,8 +84,6 @@ class Trainer:
         ids, lengths = self.unsay(ids, lengths)
         z = z.float()
         noise, sigma = torch.randn_like(z), draw_sigmas(len(z), z.device, *(8 * side for side in z.shape[2:]))
-        late = LATE.to(z.device)[torch.randint(len(LATE), (len(z),), device=z.device)]
-        sigma = torch.where(torch.rand(len(z), device=z.device) < self.args.late, late, sigma)
         s = sigma.view(-1, 1, 1, 1)
         x, t = (1 - s) * z + s * noise, 1 - sigma
         with torch.autocast(self.args.device, torch.bfloat16):
@@ -126,9 +122,10 @@ def fit(trainer, pool, style, path):
     peak = args.lr * (0.6 if trainer.resumed else 1)
     set_rate(trainer.adam, 0.0)
     trainer.replay.prepare(pool.shapes())
+    forget(trainer.adam)
     start, gone = time.time(), 0.0
     kept = start
-    while gone < 1:
+    while gone < 1 and not args.stopped:
         large = random.random() < args.large
         batch = pool.pick(LARGE if large else SMALL)
         loss = trainer.learn(batch, peak * min(1, (trainer.step + 1) / 100) * (1 - 0.98 * gone))
@@ -177,10 +174,12 @@ def train(trainer, vae, style):
     try:
         shown = fit(trainer, pool, style, path + ".safetensors")
     finally:
+        if trainer.step and all(p.isfinite().all() for p in trainer.means):
+            lora.save(trainer.teacher.transformer, path + ".safetensors")
         pool.close()
-        lora.save(trainer.teacher.transformer, path + ".safetensors")
     print(f"{style}: {trainer.step} steps, {time.time() - began:.0f} s in all, loss {shown}", flush=True)
-    show(trainer, vae, style, path + ".png")
+    if not args.stopped:
+        show(trainer, vae, style, path + ".png")
 
 
 def main():
@@ -189,25 +188,25 @@ def main():
     parser.add_argument("--start", required=True, help="weights of the guided stage, or a model folder")
     parser.add_argument("--vae", required=True)
     parser.add_argument("--out", required=True)
-    parser.add_argument("--minutes", type=float, required=True, help="for each style")
+    parser.add_argument("--minutes", type=float, required=True, help="for each style; on a CPU with the compiler's")
     parser.add_argument("--rank", type=int, default=16)
-    parser.add_argument("--guidance", type=float, default=2.0, help="that the guided stage baked in")
+    parser.add_argument("--guidance", type=float, default=0.8, help="that the guided stage baked in")
     parser.add_argument("--large", type=float, default=0.3, help="share of steps with large pictures")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--weak", type=float, default=0.2, help="share of steps at lower strength")
-    parser.add_argument("--late", type=float, default=0.0, help="share of pictures at the noise of the last steps: crisper edges")
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--tokens", type=int, default=9216, help="a step")
     parser.add_argument("--keep", type=float, default=0.998, help="of the running mean, a step")
     parser.add_argument("--per-size", type=int, default=64, help="batches kept of the first size")
     parser.add_argument("--workers", type=int, default=6)
-    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--seed", type=int, default=40)
     args = parser.parse_args()
     names = args.style.split(",")
     if unknown := [name for name in names if name not in CARDS]:
         parser.error(f"unknown style {unknown[0]}; there are {', '.join(CARDS)}")
-    signal.signal(signal.SIGTERM, lambda *_: exit("stopped; what was learned is kept"))
+    args.stopped = []
+    signal.signal(signal.SIGTERM, lambda *_: args.stopped.append(True))
     torch.manual_seed(args.seed)
     random.seed(args.seed)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
@@ -215,6 +214,8 @@ def main():
     vae, trainer = load_vae(args.vae, args.device), Trainer(args)
     for style in names:
         train(trainer, vae, style)
+        if args.stopped:
+            raise SystemExit("stopped; what was learned is kept")
 
 
 if __name__ == "__main__":
