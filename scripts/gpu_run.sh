@@ -176,10 +176,10 @@ for i in range(1, 5):
     except Exception as e:
         print(f"latent {i}: {e}")
 P
-for how in cuda:0/fp32,bf16 cpu/fp32; do
+for how in cuda:0/fp32,bf16 cuda:0/fp8 cpu/fp32; do
     wants quality || break
-    step "quality ${how%/*}" 90 "$here/bin/kiln-worker" quality --model "$root/pipeline/models/sketch" \
-        --judge "$root/pipeline/models/judge" --prompts "$root/tests/quality/check.jsonl" \
+    step "quality $how" 300 "$here/bin/kiln-worker" quality --model "$root/pipeline/models/sketch" \
+        --judge "$root/pipeline/models/judge" --prompts "$root/tests/quality/held.jsonl" \
         --device "${how%/*}" --dtype "${how#*/}"
     sed 's/^/    /' "$out/step"
 done

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The demo model draws what prompts say: eighty held-out prompts through the real engine on the CPU,
+# The demo model draws what prompts say: forty held-out prompts through the real engine on the CPU,
 # 8 steps in fp32, and the judge finds at least 92 % of what they state.  No Python.
 set -u
 worker=$BUILD/kiln-worker
