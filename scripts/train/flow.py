@@ -28,6 +28,27 @@ def draw_sigmas(n, device, h=256, w=256):
     return shifted(u, torch.where(torch.rand(n, device=device) < 0.5, SHIFT, further))
 
 
+def noised(z):
+    """Latents on their way to noise: (x, sigma [B], noise) for z in fp32."""
+    noise, sigma = torch.randn_like(z), draw_sigmas(len(z), z.device, *(8 * side for side in z.shape[2:]))
+    s = sigma.view(-1, 1, 1, 1)
+    return (1 - s) * z + s * noise, sigma, noise
+
+
+@torch.no_grad()
+def difference(teacher, x, sigma, text, lengths, empty):
+    """T(caption) - T(""), for features of the captions and the ids and length of ""."""
+    nothing = teacher.text(empty[0], text.dtype).expand(len(x), -1, -1)
+    said = teacher.transformer(x, 1 - sigma, text, lengths)
+    return said - teacher.transformer(x, 1 - sigma, nothing, empty[1].expand(len(x)))
+
+
+@torch.no_grad()
+def follow(means, params, step, keep):
+    """The running mean of the weights; a short one at first."""
+    torch._foreach_lerp_(means, params, 1 - min(keep, (step + 1) / (step + 10)))
+
+
 class Model(torch.nn.Module):
     """Transformer and text encoder as one set of weights."""
 

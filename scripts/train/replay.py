@@ -5,7 +5,6 @@ whatever the batch (H200, 9,216 to 65,536 tokens); replayed they take what the G
 What a step reads must stay where it is: weights, moments of the optimiser (capturable) and rates (tensors).
 """
 import contextlib
-import time
 
 import torch
 
@@ -35,11 +34,10 @@ def forget(optimiser):
 class Replay:
     """step(*tensors) -> loss; call it with the tensors of a batch.  The loss is that of the newest step with these shapes.
 
-    `quiet` is held while a graph is recorded: nobody else may use the GPU then.  `spent` is how long that took, in seconds,
-    the compiler's work included."""
+    `quiet` is held while a graph is recorded: nobody else may use the GPU then."""
 
     def __init__(self, step, quiet=contextlib.nullcontext()):
-        self.step, self.quiet, self.graphs, self.pool, self.side, self.spent = step, quiet, {}, None, None, 0.0
+        self.step, self.quiet, self.graphs, self.pool, self.side = step, quiet, {}, None, None
 
     def prepare(self, batches):
         """Records what these need.  Set the rates to 0 before and forget() the moments after: nothing is learned then."""
@@ -52,10 +50,8 @@ class Replay:
             return self.step(*batch)
         key = tuple(x.shape for x in batch)
         if key not in self.graphs:
-            began = time.time()
             with self.quiet:
                 self.graphs[key] = self._record(batch)
-            self.spent += time.time() - began
         graph, held, loss = self.graphs[key]
         for mine, given in zip(held, batch):
             mine.copy_(given)

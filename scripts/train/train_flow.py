@@ -31,7 +31,8 @@ import torch.nn.functional as F
 
 from captions import caption
 from data import LARGE, SMALL, Pool
-from flow import Model, decode, draw_sigmas, encoder_of, load_vae, load_weights, sample, save_weights, sheet, tokens
+from flow import (Model, decode, difference, encoder_of, follow, load_vae, load_weights, noised, sample, save_weights,
+                  sheet, tokens)
 from muon import Muon
 from replay import Replay, adamw, forget, set_rate
 from world import sample_scene
@@ -108,6 +109,7 @@ class Trainer:
         self.params = [*matrices, *self.rest]
         self.muon = Muon(matrices)
         self.adam = adamw(self.rest, 0.0, (0.9, 0.98), 0.01)
+        self.weights, self.means = list(self.model.parameters()), list(self.mean.parameters())
         self.empty = tokens([""], args.device)
 
     def wanted(self, x, sigma, z, noise, ids, lengths):
@@ -115,31 +117,23 @@ class Trainer:
         if self.teacher is None:
             return z - noise
         with torch.no_grad():
-            said = self.teacher(x, sigma, ids, lengths)
-            unsaid = self.teacher(x, sigma, self.empty[0].expand(len(z), -1), self.empty[1].expand(len(z)))
-        return z - noise + self.guidance * (said - unsaid)
+            text = self.teacher.text(ids, torch.bfloat16)
+        return z - noise + self.guidance * difference(self.teacher, x, sigma, text, lengths, self.empty)
 
     def step(self, z, ids, lengths):
         for p in self.params:
             p.grad = None
         z = z.float()
-        noise, sigma = torch.randn_like(z), draw_sigmas(len(z), z.device, *(8 * side for side in z.shape[2:]))
-        s = sigma.view(-1, 1, 1, 1)
-        x = (1 - s) * z + s * noise
+        x, sigma, noise = noised(z)
         with torch.autocast(self.device, torch.bfloat16):
             target = self.wanted(x, sigma, z, noise, ids, lengths)
             out = self.model(x, sigma, ids, lengths)
-        loss = F.mse_loss(out.float(), target.float())
+        loss = F.mse_loss(out, target)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.rest, 1.0)
         self.muon.step()
         self.adam.step()
         return loss.detach()
-
-    @torch.no_grad()
-    def follow(self, step):
-        torch._foreach_lerp_(list(self.mean.parameters()), list(self.model.parameters()),
-                             1 - min(KEEP, (step + 1) / (step + 10)))
 
 
 def main():
@@ -174,10 +168,11 @@ def main():
     print(f"pool ready: {sum(len(v) for v in pool.batches.values())} batches", flush=True)
     learn = Replay(trainer.step, pool.quiet)
     muon_lr, adam_lr = (args.rate * peak for peak in LR[args.stage])
+    began = time.time()
     learn.prepare(pool.shapes())
     forget(trainer.adam)
     trainer.muon.forget()
-    print(f"recorded in {learn.spent:.0f} s", flush=True)
+    print(f"recorded in {time.time() - began:.0f} s", flush=True)
     stopped = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
     start = saved = time.time()
@@ -189,7 +184,7 @@ def main():
         large = chance.random() < (0.5 if args.start or gone > 0.35 else 0.0)
         batch = pool.pick(LARGE if large else SMALL)
         loss = learn(*batch)
-        trainer.follow(step)
+        follow(trainer.means, trainer.weights, step, KEEP)
         step, seen = step + 1, seen + len(batch[0])
         if step % TURN:
             continue
@@ -197,10 +192,9 @@ def main():
         if value != value:
             raise SystemExit(f"{args.stage} step {step}: the loss is no number; what was saved last is kept")
         shown = 0.9 * shown + 0.1 * value if shown else value
-        spent = time.time() - start
-        gone = average(trainer.params, 1e3 if stopped else spent / (args.minutes * 60))
+        gone = average(trainer.params, 1e3 if stopped else (time.time() - start) / (args.minutes * 60))
         if rank == 0 and step % 2000 == 0:
-            print(f"{args.stage} step {step} {spent:.0f} s, {seen} pictures, loss {shown:.4f}", flush=True)
+            print(f"{args.stage} step {step} {time.time() - start:.0f} s, {seen} pictures, loss {shown:.4f}", flush=True)
         if rank == 0 and time.time() - saved > SAVE_S:
             save_weights(trainer.mean, os.path.join(args.out, args.stage))
             saved = time.time()

@@ -34,12 +34,13 @@ import torch.nn.functional as F
 import lora
 from captions import caption
 from data import LARGE, SMALL, Pool
-from flow import Model, decode, draw_sigmas, encoder_of, load_vae, load_weights, sample, sheet, tokens
+from flow import Model, decode, difference, encoder_of, follow, load_vae, load_weights, noised, sample, sheet, tokens
 from replay import Replay, adamw, forget, set_rate
 from styles import CARDS, suffixes
 from world import sample_scene
 
 WEAK = 0.6
+KEEP = 0.998                   # of the running mean, a step
 SAVE_S = 20
 
 
@@ -83,18 +84,13 @@ class Trainer:
         g = self.args.guidance
         ids, lengths = self.unsay(ids, lengths)
         z = z.float()
-        noise, sigma = torch.randn_like(z), draw_sigmas(len(z), z.device, *(8 * side for side in z.shape[2:]))
-        s = sigma.view(-1, 1, 1, 1)
-        x, t = (1 - s) * z + s * noise, 1 - sigma
+        x, sigma, noise = noised(z)
         with torch.autocast(self.args.device, torch.bfloat16):
             with torch.no_grad():                  # the text encoder has no LoRA: one for all
                 text = self.teacher.text(ids, torch.bfloat16)
-                empty = self.teacher.text(self.empty[0], torch.bfloat16).expand(len(z), -1, -1)
-                said = self.teacher.transformer(x, t, text, lengths)
-                unsaid = self.teacher.transformer(x, t, empty, self.empty[1].expand(len(z)))
-            out = self.student.transformer(x, t, text, lengths)
-        target = z - noise + g / (1 + g) * (said - unsaid).float()
-        return F.mse_loss(out.float(), target)
+            guidance = difference(self.teacher, x, sigma, text, lengths, self.empty)
+            out = self.student.transformer(x, 1 - sigma, text, lengths)
+        return F.mse_loss(out, z - noise + g / (1 + g) * guidance)
 
     def update(self, z, ids, lengths):
         for p in self.params:
@@ -109,9 +105,7 @@ class Trainer:
         set_rate(self.adam, rate)
         lora.set_scale(self.student.transformer, WEAK if random.random() < self.args.weak else 1.0)
         loss = self.replay(*batch)
-        keep = min(self.args.keep, (self.step + 1) / (self.step + 10))
-        with torch.no_grad():
-            torch._foreach_lerp_(self.means, self.params, 1 - keep)
+        follow(self.means, self.params, self.step, KEEP)
         self.step += 1
         return loss
 
@@ -196,7 +190,6 @@ def main():
     parser.add_argument("--weak", type=float, default=0.2, help="share of steps at lower strength")
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--tokens", type=int, default=9216, help="a step")
-    parser.add_argument("--keep", type=float, default=0.998, help="of the running mean, a step")
     parser.add_argument("--per-size", type=int, default=64, help="batches kept of the first size")
     parser.add_argument("--workers", type=int, default=6)
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")

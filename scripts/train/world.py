@@ -5,7 +5,7 @@ fractions of the picture (0..1, y down), radii fractions of its shorter side, so
 drawn at any size; `aspect` (width / height) only matters for keeping objects apart.  Everything
 is drawn from one random.Random, so a seed names a scene for ever.
 """
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 SHAPES = ["circle", "square", "triangle", "star", "heart", "ring", "cross", "hexagon",
           "crescent", "arrow", "diamond", "flower"]
@@ -52,7 +52,6 @@ class Scene:
     layout: str = "free"       # zone, centre, relation, row, column, free
     same: bool = False         # all things share shape and colour
     seed: int = 0              # of textures and jitter
-    relations: list = field(default_factory=list)   # (i, "left of" | "above", j)
     order: list | None = None  # of the things in the caption
 
 
@@ -156,9 +155,7 @@ def sample_scene(rng, aspect=1.0, count=None, held_out_only=False, allow_held_ou
                   }[n]()
         if not any(_place(rng, things, layout, aspect) for _ in range(12)):
             continue
-        scene = Scene(things, kind, first, second, layout, same, rng.getrandbits(31))
-        scene.relations = relations(things)
-        return scene
+        return Scene(things, kind, first, second, layout, same, rng.getrandbits(31))
 
 
 # Where things stand of which no place is said, in the order of the words.
@@ -173,17 +170,3 @@ def line_up(rng, scene, aspect):
             thing.x, thing.y = x + _jitter(rng, room), y + _jitter(rng, room)
         if _fits(things, aspect):
             break
-    scene.relations = relations(scene.things)
-
-
-def relations(things, gap=0.12):
-    """The relations that plainly hold: one axis dominates and is wide enough."""
-    found = []
-    for i, a in enumerate(things):
-        for j, b in enumerate(things):
-            dx, dy = b.x - a.x, b.y - a.y
-            if i != j and dx > gap and dx > 1.5 * abs(dy):
-                found.append((i, "left of", j))
-            if i != j and dy > gap and dy > 1.5 * abs(dx):
-                found.append((i, "above", j))
-    return found
