@@ -124,6 +124,12 @@ $(BUILD)/obj/pipeline/torch/%.cpp.o: pipeline/torch/%.cpp
 	$(call say,CXX $<)
 	$(CXX) $(CPPFLAGS) $(TORCH_CPPFLAGS) $(CXXFLAGS_ALL) -MMD -MP -c $< -o $@
 
+# Kernels are compiled again when they shall run on other cards.
+$(call obj,$(SRC_cuda)): $(BUILD)/gen/cuda_arch
+$(BUILD)/gen/cuda_arch: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CUDA_ARCH)' | cmp -s - $@ || echo '$(CUDA_ARCH)' >$@
+
 $(BUILD)/obj/%.cu.o: %.cu
 	@mkdir -p $(@D)
 	$(call say,NVCC $<)

@@ -44,6 +44,16 @@ static int load_plugin(int device, kiln_error *err)
     return 0;
 }
 
+/* Other programs may have taken all memory of a device before a byte of ours is on it. */
+static int start_device(const kiln_cuda_plugin *cuda, int device, kiln_error *err)
+{
+    char reason[512] = "";
+    if (cuda->start(device, reason, sizeof reason))
+        return 0;
+    return kiln_fail(err, strstr(reason, "out of memory") ? KILN_NO_MEMORY : KILN_DEVICE,
+                     "device cuda:%d: %s", device, reason);
+}
+
 static int open_cuda(int device, kiln_error *err)
 {
     static std::mutex once;
@@ -60,9 +70,7 @@ static int open_cuda(int device, kiln_error *err)
     if (device >= n)
         return kiln_fail(err, KILN_DEVICE, "device cuda:%d: this machine has %d, from cuda:0 on",
                          device, n);
-    if (!cuda->start(device, reason, sizeof reason))
-        return kiln_fail(err, KILN_DEVICE, "device cuda:%d: %s", device, reason);
-    return 0;
+    return start_device(cuda, device, err);
 }
 
 namespace kiln

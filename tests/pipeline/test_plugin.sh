@@ -1,6 +1,7 @@
 #!/bin/bash
 # What is said when cuda:N is asked for and libkiln_cuda.so is missing, of another Kiln, of another
-# LibTorch, or finds no GPU that it can use.  The real one is not needed: a few lines of C stand in.
+# LibTorch, finds no GPU that it can use, or one that cannot be started.  The real one is not needed: a
+# few lines of C stand in.
 set -u
 case $BUILD in /*) build=$BUILD ;; *) build=$KILN_SOURCE/$BUILD ;; esac
 [ -e "${LIBTORCH:-}/lib/libtorch_cpu.so" ] || { echo "skip: no LibTorch"; exit 77; }
@@ -10,30 +11,38 @@ cp "$build/kiln-worker" "$build/libdiffusionz.so" . || exit 1
 symbol=$(sed -n 's/.*dlsym(library, "\(kiln_cuda_plugin_[0-9]*\)").*/\1/p' "$KILN_SOURCE/pipeline/torch/device.cpp")
 [ -n "$symbol" ] || fail "the name of the table was not found"
 
-# says PATTERN NAME: the worker ends with 69 and one line that matches.
+# says PATTERN NAME [STATUS]: the worker ends with 69, or STATUS, and one line that matches.
 says() {
     LD_LIBRARY_PATH=$PWD ./kiln-worker render --model "$KILN_SOURCE/pipeline/models/sketch" \
         --prompt x --device cuda:0 --out x.webp >out 2>err </dev/null
     local got=$?
-    [ $got = 69 ] || fail "$2: status $got, not 69: $(head -c 300 err)"
+    [ $got = "${3:-69}" ] || fail "$2: status $got, not ${3:-69}: $(head -c 300 err)"
     [ "$(wc -l <err)" = 1 ] || fail "$2: $(wc -l <err) lines: $(head -c 300 err)"
     grep -q "device cuda:0: .*$1" err || fail "$2: $(head -c 300 err)"
     [ ! -e x.webp ] || fail "$2: there is a picture"
 }
 
-# plugin SYMBOL VERSION REASON: a library with that table, whose devices cannot be used.
+# plugin SYMBOL VERSION REASON [DEVICES]: a library with that table, whose devices cannot be used: 0 of
+# them for that reason, or so many that do not start.
 plugin() {
     cat >plugin.c <<C
+#include <stdbool.h>
 #include <stdio.h>
-static int count(char *reason, size_t size) { snprintf(reason, size, "%s", "$3"); return 0; }
+static int count(char *reason, size_t size) { snprintf(reason, size, "%s", "$3"); return ${4:-0}; }
+static bool start(int device, char *reason, size_t size)
+{
+    snprintf(reason, size, "%s", "$3");
+    return false;
+}
 static void trim(void) {}
 const struct {
     const char *version;
     int (*count)(char *, size_t);
-    void *start, *memory;
+    bool (*start)(int device, char *reason, size_t size);
+    void *memory;
     void (*trim)(void);
     void *rest[32];
-} $1 = {.version = "$2", .count = count, .trim = trim};
+} $1 = {.version = "$2", .count = count, .start = start, .trim = trim};
 C
     ${CC:-cc} -shared -fPIC -o libkiln_cuda.so plugin.c || exit 1
 }
@@ -50,6 +59,10 @@ plugin "$symbol" "$version" "The NVIDIA driver on your system is too old (found 
 says 'no usable GPU on this machine: The NVIDIA driver on your system is too old' "an old driver"
 plugin "$symbol" "$version" ""
 says 'no usable GPU on this machine$' "no GPU"
+plugin "$symbol" "$version" "NVIDIA A100 has compute capability 8.0, and Kiln's kernels were built for 9.0" 1
+says "NVIDIA A100 has compute capability 8.0, and Kiln's kernels were built for 9.0" "another card"
+plugin "$symbol" "$version" "CUDA error: out of memory" 1
+says 'CUDA error: out of memory$' "a card that is full" 71
 
 [ $bad = 0 ] || exit 1
-echo "every way to have no GPU has its sentence"
+echo "every way to have no usable GPU has its sentence"

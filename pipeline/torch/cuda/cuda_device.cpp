@@ -17,8 +17,11 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/headeronly/version.h>
+
+#include "kernels/device_code.h"
 
 /* The first line of the exception in flight. */
 static void explain(char *reason, size_t size)
@@ -64,16 +67,27 @@ static bool right_libtorch(char *reason, size_t size)
     return false;
 }
 
+/* LibTorch may have code for a card that Kiln's kernels were not built for. */
+static bool has_code(int device, char *reason, size_t size)
+{
+    const c10::cuda::CUDAGuard current(static_cast<c10::DeviceIndex>(device));
+    kiln_error err;
+    if (kiln_device_code_check(&err) == KILN_OK)
+        return true;
+    snprintf(reason, size, "%s", err.text);
+    return false;
+}
+
 static bool start(int device, char *reason, size_t size)
 {
     try {
-        if (!right_libtorch(reason, size))
+        if (!right_libtorch(reason, size) || !has_code(device, reason, size))
             return false;
         /* fp32 is asked for where it matters: no silent rounding of factors to 10 bits. */
         at::globalContext().setAllowTF32CuDNN(false);
         at::globalContext().setAllowTF32CuBLAS(false);
         const at::Device place(at::kCUDA, static_cast<at::DeviceIndex>(device));
-        /* Fails here, with the driver's words, for a card that the build has no code for. */
+        /* Fails here, with the driver's words, for a card that LibTorch has no code for. */
         if (at::ones({8}, at::TensorOptions(place)).sum().item<float>() == 8.0f)
             return true;
         snprintf(reason, size, "it cannot add");

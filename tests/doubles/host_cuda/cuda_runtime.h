@@ -20,6 +20,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __shared__ static
+#define __CUDA_ARCH_LIST__ 900
 
 struct uint3 {
     unsigned x, y, z;

@@ -68,6 +68,9 @@ static struct {
 
 static cudaError_t last_error;
 
+struct cudaDeviceProp host_cuda_card = {"NVIDIA H200", 9, 0};
+cudaError_t host_cuda_lookup = cudaSuccess;
+
 static void yield(void)
 {
     change_places(block.fibers[block.current], block.scheduler);
@@ -212,6 +215,10 @@ const char *cudaGetErrorName(cudaError_t code)
         return "cudaErrorMemoryAllocation";
     case cudaErrorInvalidConfiguration:
         return "cudaErrorInvalidConfiguration";
+    case cudaErrorInvalidDeviceFunction:
+        return "cudaErrorInvalidDeviceFunction";
+    case cudaErrorNoKernelImageForDevice:
+        return "cudaErrorNoKernelImageForDevice";
     }
     return "unknown";
 }
@@ -240,13 +247,30 @@ cudaError_t cudaGetDevice(int *device)
     return cudaSuccess;
 }
 
-/* As an H200: 9.0. */
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
     if (device != 0)
         return cudaErrorInvalidValue;
-    *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
+    *value = attribute == cudaDevAttrComputeCapabilityMajor ? host_cuda_card.major
+                                                            : host_cuda_card.minor;
     return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *card, int device)
+{
+    if (device != 0)
+        return cudaErrorInvalidValue;
+    *card = host_cuda_card;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel)
+{
+    if (!kernel)
+        return cudaErrorInvalidDeviceFunction;
+    attributes->binaryVersion = 90;
+    last_error = host_cuda_lookup;
+    return host_cuda_lookup;
 }
 
 cudaError_t cudaDeviceSynchronize(void)

@@ -85,6 +85,6 @@ struct kernel_test {
 int run_tests(const struct kernel_test *tests);
 
 /* The tests of one file, ended by a NULL name. */
-extern const struct kernel_test row_tests[], picture_tests[], latent_tests[];
+extern const struct kernel_test row_tests[], picture_tests[], latent_tests[], code_tests[];
 
 #endif
