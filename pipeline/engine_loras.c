@@ -1,11 +1,28 @@
 /* engine_loras.c - the LoRAs of an engine, and where plain weights come from once more. */
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "pipeline/engine.h"
 
+/* Nothing but its folder says what a model is: another one may have been put there since. */
+static int check_same_model(const struct kiln_engine *e, struct kiln_error *err)
+{
+    char hash[KILN_MODEL_HASH_LEN + 1];
+    if (e->drawn)
+        return 0;
+    int code = kiln_model_hash(e->dir, hash, err);
+    if (!code && strcmp(hash, e->hash) != 0)
+        code = kiln_fail(err, KILN_CORRUPT,
+                         "%s: another model has been put there (%s) since the one in use (%s) was "
+                         "loaded; open it again",
+                         e->dir, hash, e->hash);
+    return code;
+}
+
 /* Loads the transformer a second time, as it was before its large matrices were quantised; scope
- * keeps of it what the list names. */
+ * keeps of it what the list names.  Checked before, so that this is what is said, and once more, as
+ * the files may be exchanged meanwhile. */
 static int load_plain(void *arg, struct kt_scope *scope, kt *ret, struct kiln_error *err)
 {
     const struct kiln_engine *e = arg;
@@ -13,8 +30,11 @@ static int load_plain(void *arg, struct kt_scope *scope, kt *ret, struct kiln_er
     struct kiln_transformer *t = NULL;
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/transformer", e->dir);
-    int code = kiln_transformer_load(e->drawn ? NULL : path, &e->config.transformer, scope,
+    int code = check_same_model(e, err);
+    if (!code)
+        code = kiln_transformer_load(e->drawn ? NULL : path, &e->config.transformer, scope,
                                      e->dtype, NULL, &params, &t, err);
+    code = code ? code : check_same_model(e, err);
     if (!code && params.count != e->params.count)
         code = kiln_fail(err, KILN_CORRUPT, "%s: it is another model than the one in use", path);
     for (size_t i = 0; !code && i < params.count; i++)

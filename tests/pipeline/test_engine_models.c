@@ -7,6 +7,7 @@
 #include "storage/safetensors.h"
 #include "tests/pipeline/abi.h"
 #include "tests/support/files.h"
+#include "tests/support/lora_rig.h"
 
 /* A fresh copy of a golden model under the current directory. */
 static const char *copy_of(const char *model)
@@ -275,12 +276,76 @@ static void dtypes_that_are_none(void **state)
     assert_null(engine);
 }
 
+/* --- a model that is exchanged while it is in use --------------------------------------------- */
+
+/* Its large matrices in e4m3, as dtype fp8 has them, which a GPU alone may be asked for. */
+static struct kiln_engine *open_quantised(const char *dir)
+{
+    struct kiln_engine *e = lora_rig_open(dir, KT_CPU, DIFFUSIONZ_BF16);
+    struct kiln_error err;
+    char path[256];
+    snprintf(path, sizeof path, "%s/transformer", dir);
+    kiln_loras_free(e->loras);
+    kiln_param_table_release(&e->params);
+    kiln_transformer_free(e->transformer);
+    e->e4m3 = true;
+    if (kiln_transformer_load(path, &e->config.transformer, e->weights, KT_E4M3, NULL, &e->params,
+                              &e->transformer, &err) ||
+        kiln_engine_loras_open(e, &err))
+        fail_msg("%s", err.text);
+    kiln_loras_mode(e->loras, KILN_LORA_MERGED);
+    return e;
+}
+
+/* Puts the folder's weights there anew, the lowest bit of the first tensor's first value turned. */
+static void turn_a_bit(const char *dir)
+{
+    char path[128], fresh[128], command[512];
+    uint64_t header;
+    snprintf(path, sizeof path, "%s/transformer/diffusion_pytorch_model.safetensors", dir);
+    snprintf(fresh, sizeof fresh, "%s/fresh", dir);
+    snprintf(command, sizeof command, "cp '%s' '%s'", path, fresh);
+    assert_int_equal(system(command), 0);
+    FILE *file = fopen(fresh, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fread(&header, sizeof header, 1, file), 1);
+    assert_int_equal(fseek(file, (long)header, SEEK_CUR), 0);
+    const int byte = fgetc(file);
+    assert_int_equal(fseek(file, -1, SEEK_CUR), 0);
+    assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(rename(fresh, path), 0);
+}
+
+/* The plain matrices behind quantised ones are read when the first LoRA is merged. */
+static void a_model_exchanged_since_it_was_loaded(void **state)
+{
+    (void)state;
+    const char *dir = copy_of("models/plain");
+    struct kiln_engine *e = open_quantised(dir);
+    const struct kiln_lora_use use = {golden("loras/kohya.safetensors"), 1};
+    struct kiln_error err = {0};
+    turn_a_bit(dir);
+    assert_int_equal(kiln_engine_loras(e, &use, 1, &err), KILN_CORRUPT);
+    printf("    %s\n", err.text);
+    assert_non_null(strstr(err.text, dir));
+    assert_non_null(strstr(err.text, "another model"));
+    turn_a_bit(dir);
+    if (kiln_engine_loras(e, &use, 1, &err))
+        fail_msg("%s", err.text);
+    kiln_engine_close(e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configs_that_lie),       cmocka_unit_test(configs_that_are_none),
-        cmocka_unit_test(parts_that_are_missing), cmocka_unit_test(weights_that_do_not_fit),
-        cmocka_unit_test(weights_cut_short),      cmocka_unit_test(dtypes_that_are_none),
+        cmocka_unit_test(configs_that_lie),
+        cmocka_unit_test(configs_that_are_none),
+        cmocka_unit_test(parts_that_are_missing),
+        cmocka_unit_test(weights_that_do_not_fit),
+        cmocka_unit_test(weights_cut_short),
+        cmocka_unit_test(dtypes_that_are_none),
+        cmocka_unit_test(a_model_exchanged_since_it_was_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
