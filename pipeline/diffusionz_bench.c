@@ -195,7 +195,10 @@ static kt run_text(const struct bench *b, struct kt_scope *s)
     int32_t ids[KILN_TOKENS_MAX];
     for (int i = 0; i < b->args->tokens; i++)
         ids[i] = (int32_t)((int64_t)i * 7919 % b->e->config.text.vocab);
-    return kiln_text_encoder_run(b->e->text_encoder, s, ids, (size_t)b->args->tokens);
+    const struct kiln_prompt_ids prompt = {ids, (size_t)b->args->tokens};
+    kt features;
+    kiln_text_encoder_run_many(b->e->text_encoder, s, &prompt, 1, b->e->graphs, &features);
+    return features;
 }
 
 static kt run_decode(const struct bench *b, struct kt_scope *s)

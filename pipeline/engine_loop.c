@@ -212,9 +212,16 @@ static void fill_buffers(struct kiln_run *r, struct kt_scope *s, struct kiln_ite
     kt_copy_into(s, plan->bad, kt_zeros(s, KT_I32, 1, (int64_t[]){1}));
 }
 
-static void run_step(const struct kiln_run *r, struct kt_scope *s,
-                     const struct kiln_shape_plan *plan)
+/* What a step is computed or recorded from. */
+struct step_work {
+    const struct kiln_run *r;
+    const struct kiln_shape_plan *plan;
+};
+
+static void run_step(struct kt_scope *s, const void *arg)
 {
+    const struct step_work *work = arg;
+    const struct kiln_shape_plan *plan = work->plan;
     const struct kiln_step step = {.forward = {.latent = plan->latent,
                                                .caption = plan->caption,
                                                .rope = plan->rope,
@@ -224,26 +231,19 @@ static void run_step(const struct kiln_run *r, struct kt_scope *s,
                                    .guidance = (double)plan->shape.guidance,
                                    .stride = plan->stride,
                                    .bad = plan->bad};
-    kiln_sampler_step(r->e->transformer, s, &step);
+    kiln_sampler_step(work->r->e->transformer, s, &step);
 }
 
 /* Records the plan's step.  What cannot be recorded is computed without: slower, and the same. */
 static void record(const struct kiln_run *r, struct kiln_shape_plan *plan)
 {
-    struct kt_scope *s = kt_scope_new(r->e->device);
-    kt_device_trim(r->e->device); /* a graph has memory of its own: not twice the activations */
-    struct kt_graph *graph = kt_graph_begin(s);
-    run_step(r, s, plan);
-    if (kt_graph_end(graph, s))
-        kiln_graph_cache_put(r->e->graphs, plan, graph);
-    else
-        kiln_graph_cache_refuse(r->e->graphs, &plan->shape);
+    const struct step_work work = {r, plan};
     struct kiln_error err;
-    if (kt_scope_check(s, &err)) {
+    kt_device_trim(r->e->device); /* a graph has memory of its own: not twice the activations */
+    if (kiln_graph_cache_record(r->e->graphs, plan, run_step, &work, &err)) {
         note(r, "steps of this size and larger are not recorded as graphs: %s", err.text);
         kt_device_trim(r->e->device);
     }
-    kt_scope_free(s);
 }
 
 struct step_args {
@@ -266,7 +266,7 @@ static void ask_step(struct kiln_run *r, struct kt_scope *s, struct kiln_item *i
         record(r, plan);
     bool computed = !plan->graph;
     if (computed)
-        run_step(r, s, plan);
+        run_step(s, &(struct step_work){r, plan});
     else
         kt_graph_replay(plan->graph, s);
     struct kt_fetch *bad = kt_fetch_start(s, plan->bad);

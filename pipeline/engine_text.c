@@ -39,10 +39,13 @@ static void look_up(struct kiln_engine *e, struct kt_scope *s, struct lookup *l,
 }
 
 /* Fills the cache with the features of these texts and counts them, unless times is NULL.  What
- * fails here is tried again prompt by prompt when an item comes to it, which takes less memory. */
-static void encode(struct kiln_engine *e, const char *const *texts, size_t count,
+ * fails here is tried again prompt by prompt when an item comes to it, which takes less memory;
+ * and where that is all in use anyway, nothing is recorded. */
+static void encode(const struct kiln_run *r, const char *const *texts, size_t count,
                    DiffusionZTimes *times)
 {
+    struct kiln_engine *e = r->e;
+    struct kiln_graph_cache *graphs = kiln_loop_is_tight(r) ? NULL : e->graphs;
     struct lookup *l = calloc(1, sizeof *l);
     if (!l)
         return;
@@ -50,7 +53,8 @@ static void encode(struct kiln_engine *e, const char *const *texts, size_t count
     for (size_t i = 0; i < count; i++)
         look_up(e, s, l, texts[i]);
     if (l->fresh_count > 0)
-        kiln_text_encoder_run_many(e->text_encoder, s, l->prompts, l->fresh_count, l->features);
+        kiln_text_encoder_run_many(e->text_encoder, s, l->prompts, l->fresh_count, graphs,
+                                   l->features);
     for (size_t i = 0; i < l->fresh_count; i++) {
         if (l->features[i])
             kiln_feature_cache_put(e->features, l->fresh[i], strlen(l->fresh[i]), e->device,
@@ -140,7 +144,7 @@ void kiln_text_prepare(struct kiln_run *r)
         if (!r->items[i].ended)
             count += kiln_item_texts(r->items[i].in, r->batch->guidance_scale, texts + count);
     int piece = kt_clock_begin(r->e->clock, false);
-    encode(r->e, texts, count, &r->times);
+    encode(r, texts, count, &r->times);
     for (int i = 0; i < r->batch->item_count; i++)
         if (kiln_item_alive(&r->items[i])) {
             prepare_item(r, i);
@@ -158,7 +162,7 @@ void kiln_text_ahead(struct kiln_run *r)
     size_t count = kiln_text_ahead_take(&r->e->ahead, texts);
     if (count > 0 && !kiln_loop_is_tight(r)) {
         int piece = kt_clock_begin(r->e->clock, false);
-        encode(r->e, (const char *const *)texts, count, NULL);
+        encode(r, (const char *const *)texts, count, NULL);
         kt_clock_end(r->e->clock, piece);
     }
     for (size_t i = 0; i < count; i++)

@@ -2,12 +2,14 @@
 #include "pipeline/graph_cache.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct kiln_graph_cache {
     int device;
     uint64_t clock;
-    size_t bytes;           /* taken by graphs since there was none */
-    int64_t refused_pixels; /* latents from this size on are not recorded; 0: all are */
+    size_t bytes; /* taken by graphs since there was none */
+    /* From this size on nothing is recorded, 0: all is; of pictures, and of texts. */
+    int64_t refused[2];
     struct kiln_shape_plan plans[KILN_GRAPH_CACHE_SHAPES];
 };
 
@@ -37,7 +39,7 @@ static void drop_graph(struct kiln_graph_cache *cache, struct kiln_shape_plan *p
         cache->bytes = 0;
 }
 
-static void drop_plan(struct kiln_graph_cache *cache, struct kiln_shape_plan *plan)
+void kiln_graph_cache_drop(struct kiln_graph_cache *cache, struct kiln_shape_plan *plan)
 {
     drop_graph(cache, plan);
     kt_scope_free(plan->scope);
@@ -53,7 +55,7 @@ void kiln_graph_cache_stale(struct kiln_graph_cache *cache)
 void kiln_graph_cache_clear(struct kiln_graph_cache *cache)
 {
     for (size_t i = 0; i < KILN_GRAPH_CACHE_SHAPES; i++)
-        drop_plan(cache, &cache->plans[i]);
+        kiln_graph_cache_drop(cache, &cache->plans[i]);
 }
 
 void kiln_graph_cache_free(struct kiln_graph_cache *cache)
@@ -67,7 +69,8 @@ static bool same_shape(const struct kiln_shape *a, const struct kiln_shape *b)
 {
     return a->height == b->height && a->width == b->width && a->caption_rows == b->caption_rows &&
            a->negative_rows == b->negative_rows && a->guidance == b->guidance &&
-           a->arrangement == b->arrangement;
+           a->arrangement == b->arrangement && a->text_segments == b->text_segments &&
+           memcmp(a->text_blocks, b->text_blocks, sizeof a->text_blocks) == 0;
 }
 
 /* The plan of the shape, else a free place, else the least recently used plan. */
@@ -89,7 +92,7 @@ struct kiln_shape_plan *kiln_graph_cache_get(struct kiln_graph_cache *cache,
 {
     struct kiln_shape_plan *plan = find(cache, shape);
     if (!plan->scope || !same_shape(&plan->shape, shape)) {
-        drop_plan(cache, plan);
+        kiln_graph_cache_drop(cache, plan);
         plan->shape = *shape;
         plan->scope = kt_scope_new(cache->device);
     }
@@ -97,9 +100,19 @@ struct kiln_shape_plan *kiln_graph_cache_get(struct kiln_graph_cache *cache,
     return plan;
 }
 
-static int64_t pixels_of(const struct kiln_shape *shape)
+/* In latent pixels, or rows of text. */
+static int64_t size_of(const struct kiln_shape *shape)
 {
-    return shape->height * shape->width;
+    int64_t size = shape->height * shape->width;
+    for (size_t i = 0; i < KILN_SHAPE_TEXT_BLOCKS; i++)
+        size += shape->text_blocks[i];
+    return size;
+}
+
+/* Which of the two bounds is the shape's. */
+static int kind_of(const struct kiln_shape *shape)
+{
+    return shape->text_blocks[0] > 0;
 }
 
 void kiln_graph_cache_warm(struct kiln_shape_plan *plan)
@@ -111,27 +124,44 @@ void kiln_graph_cache_warm(struct kiln_shape_plan *plan)
 bool kiln_graph_cache_wants(const struct kiln_graph_cache *cache,
                             const struct kiln_shape_plan *plan)
 {
+    const int64_t refused = cache->refused[kind_of(&plan->shape)];
     return !plan->graph && plan->warm && pthread_equal(plan->warm_by, pthread_self()) &&
-           kt_graphs(cache->device) &&
-           (cache->refused_pixels == 0 || pixels_of(&plan->shape) < cache->refused_pixels);
+           kt_graphs(cache->device) && (refused == 0 || size_of(&plan->shape) < refused);
 }
 
-void kiln_graph_cache_put(struct kiln_graph_cache *cache, struct kiln_shape_plan *plan,
-                          struct kt_graph *graph)
+/* Takes over the graph, unless it is larger than all graphs may be. */
+static void put(struct kiln_graph_cache *cache, struct kiln_shape_plan *plan,
+                struct kt_graph *graph)
 {
     plan->graph = graph;
     cache->bytes += kt_graph_bytes(graph);
     if (cache->bytes <= KILN_GRAPH_CACHE_BYTES)
         return;
-    if (kiln_graph_cache_count(cache) == 1)
+    if (kt_graph_bytes(graph) > KILN_GRAPH_CACHE_BYTES)
         kiln_graph_cache_refuse(cache, &plan->shape);
     kiln_graph_cache_stale(cache);
     kt_device_trim(cache->device);
 }
 
+int kiln_graph_cache_record(struct kiln_graph_cache *cache, struct kiln_shape_plan *plan,
+                            kiln_graph_work *work, const void *arg, struct kiln_error *err)
+{
+    struct kt_scope *s = kt_scope_new(cache->device);
+    struct kt_graph *graph = kt_graph_begin(s);
+    work(s, arg);
+    if (kt_graph_end(graph, s))
+        put(cache, plan, graph);
+    else
+        kiln_graph_cache_refuse(cache, &plan->shape);
+    int code = kt_scope_check(s, err);
+    kt_scope_free(s);
+    return code;
+}
+
 void kiln_graph_cache_refuse(struct kiln_graph_cache *cache, const struct kiln_shape *shape)
 {
-    int64_t pixels = pixels_of(shape);
-    if (cache->refused_pixels == 0 || pixels < cache->refused_pixels)
-        cache->refused_pixels = pixels;
+    const int64_t size = size_of(shape);
+    int64_t *refused = &cache->refused[kind_of(shape)];
+    if (*refused == 0 || size < *refused)
+        *refused = size;
 }

@@ -1,8 +1,10 @@
-/* graph_cache.h - what the denoising loop keeps for one shape of work: the buffers that a step
- * reads and writes, and, on a GPU, the step itself as a recorded graph.
+/* graph_cache.h - what is kept for one shape of work, a step of the denoising loop or a short pass
+ * of the text encoder: the buffers that it reads and writes, and, on a GPU, the work itself as a
+ * recorded graph.
  *
  * A step depends on its shape alone; latent, caption, noise level and stride are contents of
- * buffers.  So the second picture of a shape finds everything in place.  The least recently used
+ * buffers.  So the second picture of a shape finds everything in place; and so does a text, whose
+ * embeddings, angles and place among its neighbours are contents, too.  The least recently used
  * shape goes first.  The graphs share the memory of their activations, which only comes back when
  * all of them go: that is what happens at the bound in bytes.
  */
@@ -15,9 +17,12 @@
 #include "pipeline/torch/lanes.h"
 #include "pipeline/torch/tensor.h"
 
-/* Captions are padded to 32 .. 512 rows: four sizes with six usual lengths each.  A shape holds 2
- * to 10 MB of buffers, and 1,500 kernels' arguments of 1 to 2 MB as a graph. */
-#define KILN_GRAPH_CACHE_SHAPES 24
+/* Captions are padded to 32 .. 512 rows: four sizes with six usual lengths each, and eight usual
+ * layouts of texts.  A shape holds 2 to 10 MB of buffers, and 1,500 kernels' arguments of 1 to 2 MB
+ * as a graph. */
+#define KILN_GRAPH_CACHE_SHAPES 32
+/* Of a text pass at most, as a shape. */
+#define KILN_SHAPE_TEXT_BLOCKS 4
 /* Of all activations together: 0.5 GB at 1024 px, 1.7 GB at 2048 px, and room for both. */
 #define KILN_GRAPH_CACHE_BYTES ((size_t)4 << 30)
 
@@ -26,6 +31,9 @@ struct kiln_shape {
     int64_t caption_rows, negative_rows; /* padded; the negative prompt's 0 without guidance */
     float guidance;                      /* a recorded step has it as a constant */
     int arrangement;                     /* of kiln_loras_arrangement */
+    /* A pass of the engine's one text encoder has nothing of the above, but these. */
+    int64_t text_blocks[KILN_SHAPE_TEXT_BLOCKS]; /* rows of each; 0: there is none */
+    int64_t text_segments;
 };
 
 struct kiln_shape_plan {
@@ -33,6 +41,7 @@ struct kiln_shape_plan {
     /* Owns the buffers, which whoever gets the plan first makes: NULL before. */
     struct kt_scope *scope;
     kt latent, caption, negative, modulation, stride, bad;
+    kt text, text_starts; /* rows in and out, and the borders of the segments */
     struct kiln_rope rope, negative_rope;
     struct kt_graph *graph; /* NULL until recorded */
     bool warm;              /* has been computed, by this thread: */
@@ -47,18 +56,24 @@ struct kiln_graph_cache *kiln_graph_cache_new(int device);
 void kiln_graph_cache_free(struct kiln_graph_cache *cache); /* accepts NULL */
 
 /* The plan of a shape, an empty one with nothing but its scope if it is new.  Valid until the next
- * call that may drop it: get, put, clear. */
+ * call that may drop it: get, drop, clear. */
 struct kiln_shape_plan *kiln_graph_cache_get(struct kiln_graph_cache *cache,
                                              const struct kiln_shape *shape);
-/* Notes that this thread has computed a step of the plan. */
+/* Drops one, whose buffers could not be made. */
+void kiln_graph_cache_drop(struct kiln_graph_cache *cache, struct kiln_shape_plan *plan);
+/* Notes that this thread has computed the plan's work. */
 void kiln_graph_cache_warm(struct kiln_shape_plan *plan);
-/* Whether the next step of the plan should be recorded, by this thread. */
+/* Whether the plan's work should be recorded the next time, by this thread. */
 bool kiln_graph_cache_wants(const struct kiln_graph_cache *cache,
                             const struct kiln_shape_plan *plan);
-/* Takes over the graph, unless it is larger than all graphs may be. */
-void kiln_graph_cache_put(struct kiln_graph_cache *cache, struct kiln_shape_plan *plan,
-                          struct kt_graph *graph);
-/* Shapes of this many latent pixels and more are not recorded any more. */
+/* Records what work asks of a scope on the plan's buffers.  The plan has no graph afterwards if
+ * that fails, which refuses the shape, or if the graph is larger than all graphs may be. */
+typedef void kiln_graph_work(struct kt_scope *s, const void *arg);
+int kiln_graph_cache_record(struct kiln_graph_cache *cache, struct kiln_shape_plan *plan,
+                            kiln_graph_work *work, const void *arg,
+                            struct kiln_error *err) KILN_MUST_CHECK;
+/* Shapes of this many latent pixels and more are not recorded any more; or texts of this many rows
+ * and more. */
 void kiln_graph_cache_refuse(struct kiln_graph_cache *cache, const struct kiln_shape *shape);
 /* Drops the graphs: for when the weights they read have moved.  The buffers stay. */
 void kiln_graph_cache_stale(struct kiln_graph_cache *cache);

@@ -15,6 +15,7 @@
 #include "pipeline/torch/tensor.h"
 
 struct kiln_fp8_cache;
+struct kiln_graph_cache;
 struct kiln_text_encoder;
 
 /* dir: the folder text_encoder.  The weights live in scope, which must outlive the encoder.  dtype
@@ -36,8 +37,11 @@ struct kiln_prompt_ids {
     size_t count;
 };
 /* The features of several prompts, each the bits that kiln_text_encoder_run gives for it alone.
- * ret_features[n]: in s, NULL with the scope's error set if it fails. */
+ * graphs, unless it is NULL, keeps recordings of short passes of this encoder, and of no other,
+ * for scopes of the main lane; a replay gives the same bits.  ret_features[n]: in s, NULL with the
+ * scope's error set if it fails. */
 void kiln_text_encoder_run_many(const struct kiln_text_encoder *te, struct kt_scope *s,
-                                const struct kiln_prompt_ids *prompts, size_t n, kt *ret_features);
+                                const struct kiln_prompt_ids *prompts, size_t n,
+                                struct kiln_graph_cache *graphs, kt *ret_features);
 
 #endif

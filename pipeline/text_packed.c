@@ -8,15 +8,23 @@
  * A prompt's features are then the same bits alone and in any company, at the price of rows that
  * nobody reads, behind each prompt that does not fill its block.
  *
- * 128 rows are few enough that reading the weights takes longer than computing with them.
+ * 128 rows are few enough that reading the weights takes longer than computing with them; and
+ * starting some 400 kernels takes longer than both, where other threads keep the host busy.  So a
+ * pass of few rows is recorded when its layout comes for the second time, and replayed from then
+ * on.  Blocks and the number of segments are what a recording has as constants.  Embeddings, angles
+ * and borders are contents of buffers, and segments at the end may be empty: one layout serves
+ * prompts of any lengths that fill as many blocks.
  */
 #include <stdlib.h>
 
+#include "pipeline/graph_cache.h"
 #include "pipeline/text_encoder_parts.h"
 
 #define SHARED_BLOCK 128
 #define PROMPTS_MAX 16 /* of one pass */
 #define SEGMENTS_MAX (2 * PROMPTS_MAX)
+/* Of a recorded pass at most.  Above, a GPU takes longer than the host that starts its kernels. */
+#define RECORDED_ROWS (KILN_SHAPE_TEXT_BLOCKS * SHARED_BLOCK)
 
 /* Where the rows of a pass are. */
 struct layout {
@@ -26,7 +34,7 @@ struct layout {
     /* Prompts and the rows between them, in order; the end of the last one is rows. */
     int64_t starts[SEGMENTS_MAX];
     size_t segment_count;
-    int64_t longest;            /* segment */
+    int64_t widest;             /* block: what attention is told of the length of segments */
     int64_t start[PROMPTS_MAX]; /* of each prompt */
     int32_t *ids;               /* [rows], owned */
 };
@@ -41,10 +49,15 @@ static int64_t block_of(size_t count)
 
 static void add_segment(struct layout *l, int64_t start, int64_t rows)
 {
-    if (rows == 0)
-        return;
-    l->starts[l->segment_count++] = start;
-    l->longest = rows > l->longest ? rows : l->longest;
+    if (rows > 0)
+        l->starts[l->segment_count++] = start;
+}
+
+static void add_block(struct layout *l, int64_t rows)
+{
+    l->blocks[l->block_count++] = rows;
+    l->rows += rows;
+    l->widest = rows > l->widest ? rows : l->widest;
 }
 
 /* Puts the prompts that need blocks of their own first, then the others, block by block. */
@@ -56,10 +69,9 @@ static void place(struct layout *l, const struct kiln_prompt_ids *prompts, size_
         if (block == SHARED_BLOCK)
             continue;
         l->start[i] = l->rows;
-        l->blocks[l->block_count++] = block;
         add_segment(l, l->rows, count);
         add_segment(l, l->rows + count, block - count);
-        l->rows += block;
+        add_block(l, block);
     }
     for (size_t i = 0; i < n; i++) {
         const int64_t count = (int64_t)prompts[i].count;
@@ -67,8 +79,7 @@ static void place(struct layout *l, const struct kiln_prompt_ids *prompts, size_
             continue;
         if (count > room) {
             add_segment(l, l->rows - room, room);
-            l->blocks[l->block_count++] = SHARED_BLOCK;
-            l->rows += SHARED_BLOCK;
+            add_block(l, SHARED_BLOCK);
             room = SHARED_BLOCK;
         }
         l->start[i] = l->rows - room;
@@ -108,8 +119,8 @@ static struct kiln_rope angles(const struct kiln_text_encoder *te, struct kt_sco
 {
     struct kiln_rope whole = te->rope, parts[SEGMENTS_MAX];
     kt cos[SEGMENTS_MAX], sin[SEGMENTS_MAX];
-    if (l->longest > kt_size(whole.cos, 0))
-        whole = kiln_rope_text(s, &te->config, l->longest);
+    if (l->widest > kt_size(whole.cos, 0))
+        whole = kiln_rope_text(s, &te->config, l->widest);
     for (size_t i = 0; i < l->segment_count; i++) {
         parts[i] = kiln_rope_rows(s, whole, 0, segment_rows(l, i));
         cos[i] = parts[i].cos;
@@ -119,20 +130,32 @@ static struct kiln_rope angles(const struct kiln_text_encoder *te, struct kt_sco
                               kt_cat(s, sin, l->segment_count, 0)};
 }
 
+/* How many segments attention is told of: empty ones behind the others fill up to a power of two,
+ * so that there are few layouts. */
+static size_t padded_segments(const struct layout *l)
+{
+    size_t count = 2;
+    while (count < l->segment_count)
+        count *= 2;
+    return count;
+}
+
 /* The borders of the segments, on the device. */
 static kt borders(struct kt_scope *s, const struct layout *l)
 {
     int32_t at[SEGMENTS_MAX + 1];
-    for (size_t i = 0; i < l->segment_count; i++)
-        at[i] = (int32_t)l->starts[i];
-    at[l->segment_count] = (int32_t)l->rows;
-    return kt_from_host(s, at, KT_I32, KT_I32, 1, (int64_t[]){(int64_t)l->segment_count + 1});
+    const size_t count = padded_segments(l);
+    for (size_t i = 0; i <= count; i++)
+        at[i] = (int32_t)(i < l->segment_count ? l->starts[i] : l->rows);
+    return kt_from_host(s, at, KT_I32, KT_I32, 1, (int64_t[]){(int64_t)count + 1});
 }
 
-/* A pass under way. */
+/* --- a pass ----------------------------------------------------------------------------------- */
+
 struct pass {
     const struct kiln_text_encoder *te;
     const struct layout *layout;
+    kt x; /* rows: embeddings, and at last the features */
     struct kiln_rope rope;
     kt starts;
 };
@@ -166,29 +189,96 @@ static void run_layer(const struct pass *p, const struct kiln_text_layer *l, str
                                                 .causal = true,
                                                 .eps = c->norm_eps,
                                                 .starts = p->starts,
-                                                .longest = p->layout->longest};
+                                                .longest = p->layout->widest};
     (void)product(p, s, kt_attention(s, &attention), l->out, l->out_bias, x);
     h = kt_rms_norm(s, x, l->norm_ffn, c->norm_eps, NULL, l->e4m3);
     h = kt_swiglu(s, product(p, s, h, l->gate_up, NULL, NULL), l->e4m3);
     (void)product(p, s, h, l->down, NULL, x);
 }
 
+/* What is computed or recorded of a pass: nothing here waits or reads host memory. */
+static void run_layers(struct kt_scope *s, const void *arg)
+{
+    const struct pass *p = arg;
+    for (int i = 0; i < p->te->count; i++) {
+        struct kt_scope *layer = kt_scope_child(s);
+        run_layer(p, &p->te->layers[i], layer, p->x);
+        kt_scope_free(layer);
+    }
+}
+
+/* --- recorded passes -------------------------------------------------------------------------- */
+
+/* Puts x into a buffer of the plan, which is made if it is not there yet; x is the buffer then. */
+static void put(struct kiln_shape_plan *plan, struct kt_scope *s, kt *buffer, kt *x)
+{
+    if (*buffer)
+        kt_copy_into(s, *buffer, *x);
+    else
+        *buffer = kt_copy(plan->scope, *x);
+    *x = *buffer;
+}
+
+/* The plan of the pass, which goes on in its buffers; NULL, and the pass as it was, if it is not to
+ * be recorded or has no room for them. */
+static struct kiln_shape_plan *take_plan(struct kiln_graph_cache *graphs, struct kt_scope *s,
+                                         struct pass *p)
+{
+    const struct layout *l = p->layout;
+    if (!graphs || l->rows > RECORDED_ROWS || kt_scope_check(s, NULL))
+        return NULL;
+    struct kiln_shape shape = {.text_segments = (int64_t)padded_segments(l)};
+    for (size_t i = 0; i < l->block_count; i++)
+        shape.text_blocks[i] = l->blocks[i];
+    struct kiln_shape_plan *plan = kiln_graph_cache_get(graphs, &shape);
+    struct pass placed = *p;
+    put(plan, s, &plan->text, &placed.x);
+    put(plan, s, &plan->rope.cos, &placed.rope.cos);
+    put(plan, s, &plan->rope.sin, &placed.rope.sin);
+    put(plan, s, &plan->text_starts, &placed.starts);
+    if (kt_scope_check(plan->scope, NULL)) {
+        kiln_graph_cache_drop(graphs, plan);
+        return NULL;
+    }
+    *p = placed;
+    return plan;
+}
+
+/* Replays the pass, or computes it: the first time, and where it cannot be recorded. */
+static void run_planned(struct kiln_graph_cache *graphs, struct kiln_shape_plan *plan,
+                        struct kt_scope *s, const struct pass *p)
+{
+    struct kiln_error err;
+    if (kiln_graph_cache_wants(graphs, plan)) {
+        int code = kiln_graph_cache_record(graphs, plan, run_layers, p, &err);
+        (void)code; /* it then has no graph */
+    }
+    if (plan->graph) {
+        kt_graph_replay(plan->graph, s);
+        return;
+    }
+    run_layers(s, p);
+    if (!kt_scope_check(s, NULL))
+        kiln_graph_cache_warm(plan);
+}
+
 static void run_pass(const struct kiln_text_encoder *te, struct kt_scope *s,
-                     const struct kiln_prompt_ids *prompts, size_t n, kt *ret_features)
+                     const struct kiln_prompt_ids *prompts, size_t n,
+                     struct kiln_graph_cache *graphs, kt *ret_features)
 {
     struct layout l = {0};
     place(&l, prompts, n);
     struct kt_scope *inner = kt_scope_child(s);
     if (collect_ids(&l, inner, prompts, n)) {
-        const struct pass p = {te, &l, angles(te, inner, &l), borders(inner, &l)};
-        kt x = kt_embedding(inner, te->embed, l.ids, (size_t)l.rows);
-        for (int i = 0; i < te->count; i++) {
-            struct kt_scope *layer = kt_scope_child(inner);
-            run_layer(&p, &te->layers[i], layer, x);
-            kt_scope_free(layer);
-        }
+        struct pass p = {te, &l, kt_embedding(inner, te->embed, l.ids, (size_t)l.rows),
+                         angles(te, inner, &l), borders(inner, &l)};
+        struct kiln_shape_plan *plan = take_plan(graphs, inner, &p);
+        if (plan)
+            run_planned(graphs, plan, inner, &p);
+        else
+            run_layers(inner, &p);
         for (size_t i = 0; i < n; i++) {
-            kt rows = kt_narrow(inner, x, 0, l.start[i], (int64_t)prompts[i].count);
+            kt rows = kt_narrow(inner, p.x, 0, l.start[i], (int64_t)prompts[i].count);
             ret_features[i] = kt_keep(s, kt_copy(inner, rows));
         }
     }
@@ -197,7 +287,8 @@ static void run_pass(const struct kiln_text_encoder *te, struct kt_scope *s,
 }
 
 void kiln_text_encoder_run_many(const struct kiln_text_encoder *te, struct kt_scope *s,
-                                const struct kiln_prompt_ids *prompts, size_t n, kt *ret_features)
+                                const struct kiln_prompt_ids *prompts, size_t n,
+                                struct kiln_graph_cache *graphs, kt *ret_features)
 {
     for (size_t i = 0; i < n; i++)
         ret_features[i] = NULL;
@@ -208,6 +299,6 @@ void kiln_text_encoder_run_many(const struct kiln_text_encoder *te, struct kt_sc
     }
     for (size_t i = 0; i < n; i += PROMPTS_MAX) {
         size_t some = n - i < PROMPTS_MAX ? n - i : PROMPTS_MAX;
-        run_pass(te, s, prompts + i, some, ret_features + i);
+        run_pass(te, s, prompts + i, some, graphs, ret_features + i);
     }
 }

@@ -4,7 +4,7 @@
 # Goes on after a failure; prints PASS or FAIL a step; full output and the pictures are in $OUT.
 # A bundle of kind "fleet" has the step fleet alone: a queue through every GPU, FLEET="--devices 1,2" for
 # how many, FLEET_FULL="--jobs 24" of the full-size model.
-# STEPS="kernels bench" runs these alone, of: kernels kernel-bench ops ops-bench load load-bench parity image image-bench
+# STEPS="kernels bench" runs these alone, of: kernels kernel-bench ops ops-bench load load-bench parity image text image-bench
 # engine graph same lora lora-bench render quality errors sketch-bench bench memory small-card sanitize peer; without STEPS
 # all of them but load-bench and peer.  BENCH="--sizes 1024 --dtype bf16" are options of the bench, PEER those
 # of its peer, which needs diffusers and transformers on PYTHONPATH.
@@ -25,7 +25,7 @@ path=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export KILN_SOURCE="$root"
 failed=0
 [ ! -e "$here/bin/kiln-scheduler" ] || STEPS=fleet
-steps=" ${STEPS:-kernels kernel-bench ops ops-bench load parity image image-bench engine graph same lora lora-bench render quality errors sketch-bench bench memory small-card sanitize} "
+steps=" ${STEPS:-kernels kernel-bench ops ops-bench load parity image text image-bench engine graph same lora lora-bench render quality errors sketch-bench bench memory small-card sanitize} "
 
 # The full-size model; its folder is copied, since the tokenizer in it is a link.
 config=$here/z-image-turbo
@@ -111,16 +111,20 @@ for dtype in fp32 bf16; do
     table "$out/step"
 done
 if wants image; then
-    step "pictures and text" 120 "$here/bin/test_image_cuda"
+    step "pictures" 120 "$here/bin/test_image_cuda"
     grep -E 'relative|dB|differ' "$out/step" | sed 's/^/    /'
+fi
+if wants text; then
+    step "text" 120 "$here/bin/test_text_cuda"
+    grep -E 'relative|layouts|differ' "$out/step" | sed 's/^/    /'
 fi
 if wants image-bench; then
     step "times of pictures and text" 300 "$here/bin/test_image_cuda" bench
-    grep -E ' ms \(' "$out/step" | sed 's/^/    /'
+    grep -E ' ms \(|beside' "$out/step" | sed 's/^/    /'
 fi
 if wants engine; then
     for test in "$here"/bin/test_*_cuda; do
-        case $test in *parity* | *image* | *lora* | *graph* | *trouble* | *ops* | *load*) continue ;; esac
+        case $test in *parity* | *image* | *text* | *lora* | *graph* | *trouble* | *ops* | *load*) continue ;; esac
         step "$(basename "$test")" 120 "$test"
         grep -E '^(sketch|after|load|the device)' "$out/step" | sed 's/^/    /'
     done

@@ -45,7 +45,7 @@ $(BUILD)/tests/gpu/test_kernels: $(call obj,$(KERNEL_CHECKS) $(SRC_cuda)) $(call
 	$(call say,LINK $@)
 	$(CXX) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) -L$(CUDA)/lib64 -lcudart_static -lrt -ldl
 
-$(BUILD)/tests/gpu/test_image_cuda: $(call obj,tests/gpu/image_rig.c)
+$(BUILD)/tests/gpu/test_image_cuda $(BUILD)/tests/gpu/test_text_cuda: $(call obj,tests/gpu/image_rig.c)
 $(BUILD)/tests/gpu/test_graph_cuda $(BUILD)/tests/gpu/test_trouble_cuda: $(call obj,tests/gpu/loop_rig.c)
 
 $(BUILD)/tests/gpu/test_ops_cuda $(BUILD)/tests/gpu/bench_ops: $(call obj,tests/gpu/ops_rig.c)

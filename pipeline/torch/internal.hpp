@@ -25,7 +25,8 @@ struct kt_tensor {
 struct kt_scope {
     int device = KT_CPU;
     bool side = false;                 /* its lane of a GPU; see lanes.h */
-    std::optional<c10::Stream> stream; /* of that lane, once it was asked for */
+    bool recorded = false;             /* what is asked of it goes into a graph instead */
+    std::optional<c10::Stream> stream; /* where it goes, once that was asked for */
     kt_scope *parent = nullptr;
     kiln_error error{};
     std::vector<std::unique_ptr<kt_tensor>> tensors;
@@ -50,7 +51,7 @@ namespace kiln
 void file_exception(kt_scope *s, const char *op) noexcept;
 void file_null(kt_scope *s, const char *op) noexcept;
 
-/* The queue of a scope's lane, or of a lane; only where the device is a GPU. */
+/* The queue of a scope's operations, or of a lane; only where the device is a GPU. */
 c10::Stream stream_of(kt_scope *s);
 c10::Stream lane_of(int device, bool side);
 

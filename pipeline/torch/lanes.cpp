@@ -1,8 +1,9 @@
 /* lanes.cpp - see lanes.h: a lane is one of LibTorch's streams, a fetch pinned memory.
  *
  * The lanes of a device are shared by all threads, so that their graphs run one at a time.  What is
- * recorded goes to a third stream, which nothing runs on: whatever is asked of a stream that is
- * being recorded ends up in the recording, whoever asks.
+ * recorded goes to two other streams, one for each lane, which nothing runs on: whatever is asked
+ * of a stream that is being recorded ends up in the recording, whoever asks.  The side lane's joins
+ * the recording when it is told to follow the main one's, and must have been followed at its end.
  */
 #include "pipeline/torch/lanes.h"
 
@@ -39,7 +40,7 @@ namespace kiln
 /* The main lane's kernels go first where both have some ready: the side lane fills gaps. */
 static constexpr int priority_main = -1, priority_side = 0;
 
-enum stream_use { MAIN_LANE, SIDE_LANE, RECORDING };
+enum stream_use { MAIN_LANE, SIDE_LANE, RECORDING, RECORDING_SIDE };
 
 /* One of a device's streams, the same for as long as the process lives: LibTorch has 32, which come
  * round again. */
@@ -53,7 +54,8 @@ static c10::Stream kept_stream(int device, enum stream_use use)
         return found->second;
     const c10::impl::VirtualGuardImpl gpu(c10::DeviceType::CUDA);
     const c10::Device place(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device));
-    c10::Stream stream = gpu.getNewStream(place, use == SIDE_LANE ? priority_side : priority_main);
+    const bool side = use == SIDE_LANE || use == RECORDING_SIDE;
+    c10::Stream stream = gpu.getNewStream(place, side ? priority_side : priority_main);
     streams.emplace(std::make_pair(device, use), stream);
     return stream;
 }
@@ -80,10 +82,17 @@ std::unique_lock<std::timed_mutex> between_recordings()
     return std::unique_lock<std::timed_mutex>(recording, record_at_most);
 }
 
+static c10::Stream queue_of(const kt_scope &s)
+{
+    if (!s.recorded)
+        return lane_of(s.device, s.side);
+    return kept_stream(s.device, s.side ? RECORDING_SIDE : RECORDING);
+}
+
 c10::Stream stream_of(kt_scope *s)
 {
     if (!s->stream)
-        s->stream = lane_of(s->device, s->side);
+        s->stream = queue_of(*s);
     return *s->stream;
 }
 
@@ -105,7 +114,7 @@ void kt_follow(kt_scope *s, const kt_scope *other)
         return;
     run_void(s, "follow", {}, [&] {
         c10::Event reached(c10::DeviceType::CUDA);
-        reached.record(kiln::lane_of(other->device, other->side));
+        reached.record(kiln::queue_of(*other));
         reached.block(kiln::stream_of(s));
     });
 }
@@ -186,6 +195,12 @@ bool kt_graphs(int device)
     return device != KT_CPU && kiln::cuda_plugin();
 }
 
+static void leave_recording(kt_scope *s)
+{
+    s->recorded = false;
+    s->stream.reset();
+}
+
 struct kt_graph *kt_graph_begin(kt_scope *s)
 {
     std::unique_ptr<struct kt_graph> g;
@@ -197,7 +212,8 @@ struct kt_graph *kt_graph_begin(kt_scope *s)
         std::unique_lock<std::timed_mutex> lock = kiln::between_recordings();
         TORCH_CHECK(lock.owns_lock(), kiln::records ? "this thread is recording already"
                                                     : "another thread has not ended its recording");
-        s->stream = kiln::kept_stream(s->device, kiln::RECORDING);
+        s->recorded = true;
+        s->stream.reset();
         const kiln::in_lane apart(s);
         made->recorded = cuda->graphs->begin();
         lock.release(); /* kt_graph_end() unlocks it */
@@ -205,7 +221,7 @@ struct kt_graph *kt_graph_begin(kt_scope *s)
         g = std::move(made);
     });
     if (s && !g)
-        s->stream.reset();
+        leave_recording(s);
     return g.release();
 }
 
@@ -215,12 +231,12 @@ bool kt_graph_end(struct kt_graph *g, kt_scope *s)
         return false;
     /* In a scope of its own: a recording whose operations failed must end, too. */
     kt_scope end;
-    end.device = s->device, end.stream = s->stream;
+    end.device = s->device, end.recorded = true;
     run_void(&end, "graph_end", {}, [&] {
         void *recorded = std::exchange(g->recorded, nullptr);
         g->recorded = kiln::cuda_plugin()->graphs->end(recorded);
     });
-    s->stream.reset();
+    leave_recording(s);
     kiln::records = false;
     kiln::recording.unlock();
     if (end.error.code)

@@ -37,9 +37,10 @@ void kt_fetch_free(struct kt_fetch *f);
 /* --- graphs ---------------------------------------------------------------------------------- */
 /* A sequence of operations recorded once and replayed as one: the same kernels on the same memory,
  * without the host's part.  Recording computes nothing and must neither wait nor copy from the
- * host; what it allocates belongs to the graph.  All graphs of a device share that memory, which
- * the last one gives back: of two replays the later one destroys what the earlier one left there,
- * so results belong in tensors from outside. */
+ * host; what it allocates belongs to the graph.  What goes to a side lane meanwhile is recorded as
+ * work beside the main lane's, and must be followed before the end.  All graphs of a device share
+ * that memory, which the last one gives back: of two replays the later one destroys what the
+ * earlier one left there, so results belong in tensors from outside. */
 struct kt_graph;
 bool kt_graphs(int device); /* whether the device has them: CUDA that is open */
 /* Records what is asked of s and its children from here on, and nothing else.  s should be a scope

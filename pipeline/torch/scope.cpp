@@ -98,6 +98,7 @@ kt_scope *kt_scope_child(kt_scope *parent)
     s->parent = parent;
     s->error = parent->error;
     s->side = parent->side;
+    s->recorded = parent->recorded;
     s->stream = parent->stream;
     return s;
 }

@@ -136,9 +136,10 @@ struct kt_attention_args {
     bool interleaved, causal;
     double eps;
     /* Several items one behind the other, where kt_packs(): [items + 1] KT_I32, the first row of
-     * each and the end of the last; attention stays within items.  NULL: all rows are one item. */
+     * each, which may be empty, and the end of the last; attention stays within items.  NULL: all
+     * rows are one item. */
     kt starts;
-    int64_t longest; /* most rows of an item */
+    int64_t longest; /* no item has more rows; beyond that it changes nothing */
 };
 kt kt_attention(struct kt_scope *s, const struct kt_attention_args *args);
 

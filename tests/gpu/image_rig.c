@@ -107,6 +107,12 @@ struct kiln_vae *rig_vae_wide(struct kt_scope *scope, const struct kiln_vae *vae
 
 /* --- values ----------------------------------------------------------------------------------- */
 
+void rig_ids(int32_t *ids, size_t count, int vocab, uint32_t seed)
+{
+    for (size_t i = 0; i < count; i++)
+        ids[i] = (int32_t)((seed + i * 2654435761u) % (uint32_t)vocab);
+}
+
 kt rig_values(struct kt_scope *s, enum kt_dtype dtype, uint64_t seed, double size, int ndim,
               const int64_t *shape)
 {

@@ -19,6 +19,8 @@ struct kiln_text_encoder *rig_text_encoder(struct kt_scope *scope,
 /* The same weights in fp32, in scope. */
 struct kiln_vae *rig_vae_wide(struct kt_scope *scope, const struct kiln_vae *vae);
 
+/* Token ids of a prompt, others for every seed. */
+void rig_ids(int32_t *ids, size_t count, int vocab, uint32_t seed);
 /* Normally distributed values times `size`, rounded to bf16, in that dtype on the scope's device:
  * the same numbers everywhere. */
 kt rig_values(struct kt_scope *s, enum kt_dtype dtype, uint64_t seed, double size, int ndim,

@@ -19,12 +19,13 @@ static const struct picture_case cases[] = {
 };
 #define CASES (sizeof cases / sizeof cases[0])
 
-/* A context that computes every step. */
+/* A context that computes every step, and every text. */
 static DiffusionZContext *open_eager(const char *dir, int dtype)
 {
     DiffusionZContext *ctx = open_model(dir, 0, dtype);
-    const struct kiln_shape all = {.height = 1, .width = 1};
+    const struct kiln_shape all = {.height = 1, .width = 1}, texts = {.text_blocks = {1}};
     kiln_graph_cache_refuse(ctx->engine->graphs, &all);
+    kiln_graph_cache_refuse(ctx->engine->graphs, &texts);
     return ctx;
 }
 

@@ -15,6 +15,7 @@
 
 struct kt_scope {
     int device;
+    struct kiln_error error;
 };
 struct kt_graph {
     size_t bytes;
@@ -22,11 +23,20 @@ struct kt_graph {
 
 static int scopes, graphs, trims;
 static bool has_graphs = true;
+static size_t next_bytes; /* of the graph that is recorded next */
+
+static struct kt_graph *graph_of(size_t bytes)
+{
+    struct kt_graph *g = malloc(sizeof *g);
+    *g = (struct kt_graph){bytes};
+    graphs++;
+    return g;
+}
 
 struct kt_scope *kt_scope_new(int device)
 {
     struct kt_scope *s = malloc(sizeof *s);
-    *s = (struct kt_scope){device};
+    *s = (struct kt_scope){.device = device};
     scopes++;
     return s;
 }
@@ -59,12 +69,25 @@ void kt_device_trim(int device)
     trims++;
 }
 
-static struct kt_graph *graph_of(size_t bytes)
+int kt_scope_check(const struct kt_scope *s, struct kiln_error *err)
 {
-    struct kt_graph *g = malloc(sizeof *g);
-    *g = (struct kt_graph){bytes};
-    graphs++;
-    return g;
+    if (s->error.code && err)
+        *err = s->error;
+    return s->error.code;
+}
+
+struct kt_graph *kt_graph_begin(struct kt_scope *s)
+{
+    (void)s;
+    return graph_of(next_bytes);
+}
+
+bool kt_graph_end(struct kt_graph *g, struct kt_scope *s)
+{
+    if (!s->error.code)
+        return true;
+    kt_graph_free(g);
+    return false;
 }
 
 /* --- helpers ---------------------------------------------------------------------------------- */
@@ -84,15 +107,47 @@ static struct kiln_shape_plan *get(struct kiln_graph_cache *cache, int64_t side,
     return plan;
 }
 
+/* Counts how often it was recorded. */
+static void count_it(struct kt_scope *s, const void *arg)
+{
+    assert_int_equal(s->error.code, 0);
+    ++**(int *const *)arg;
+}
+
+static void fail_it(struct kt_scope *s, const void *arg)
+{
+    assert_null(arg);
+    kiln_fail(&s->error, KILN_NO_MEMORY, "no room for it");
+}
+
+/* Records the plan if that is wanted. */
+static struct kiln_shape_plan *record_plan(struct kiln_graph_cache *cache,
+                                           struct kiln_shape_plan *plan, size_t bytes)
+{
+    struct kiln_error err;
+    int times = 0, *counter = &times;
+    next_bytes = bytes;
+    kiln_graph_cache_warm(plan);
+    const bool wanted = kiln_graph_cache_wants(cache, plan);
+    if (wanted)
+        assert_int_equal(kiln_graph_cache_record(cache, plan, count_it, &counter, &err), 0);
+    assert_int_equal(times, wanted);
+    return plan;
+}
+
 /* A plan that has run and was recorded. */
 static struct kiln_shape_plan *record(struct kiln_graph_cache *cache, int64_t side, int64_t rows,
                                       size_t bytes)
 {
-    struct kiln_shape_plan *plan = get(cache, side, rows);
-    kiln_graph_cache_warm(plan);
-    if (kiln_graph_cache_wants(cache, plan))
-        kiln_graph_cache_put(cache, plan, graph_of(bytes));
-    return plan;
+    return record_plan(cache, get(cache, side, rows), bytes);
+}
+
+/* The same for a text of one block. */
+static struct kiln_shape_plan *record_text(struct kiln_graph_cache *cache, int64_t rows,
+                                           int64_t segments)
+{
+    const struct kiln_shape shape = {.text_blocks = {rows}, .text_segments = segments};
+    return record_plan(cache, kiln_graph_cache_get(cache, &shape), 10);
 }
 
 static struct kiln_graph_cache *cache_on(int device)
@@ -140,9 +195,67 @@ static void the_first_step_is_not_recorded(void **state)
     assert_false(kiln_graph_cache_wants(cache, plan));
     kiln_graph_cache_warm(plan);
     assert_true(kiln_graph_cache_wants(cache, plan));
-    kiln_graph_cache_put(cache, plan, graph_of(1000));
-    assert_non_null(plan->graph);
+    assert_non_null(record_plan(cache, plan, 1000)->graph);
     assert_false(kiln_graph_cache_wants(cache, plan));
+    end(cache);
+}
+
+static void what_cannot_be_recorded_is_not_tried_again(void **state)
+{
+    (void)state;
+    struct kiln_error err;
+    struct kiln_graph_cache *cache = cache_on(0);
+    struct kiln_shape_plan *plan = get(cache, 64, 32);
+    kiln_graph_cache_warm(plan);
+    assert_int_equal(kiln_graph_cache_record(cache, plan, fail_it, NULL, &err), KILN_NO_MEMORY);
+    assert_string_equal(err.text, "no room for it");
+    assert_null(plan->graph);
+    assert_int_equal(graphs, 0);
+    assert_int_equal(scopes, 1);
+    assert_false(kiln_graph_cache_wants(cache, plan));
+    assert_null(record(cache, 128, 32, 10)->graph);
+    assert_non_null(record(cache, 32, 32, 10)->graph);
+    end(cache);
+}
+
+/* Texts beside pictures: they are told apart by their blocks and segments, and have a bound of
+ * their own from which on they are not recorded. */
+static void texts_have_shapes_too(void **state)
+{
+    (void)state;
+    struct kiln_graph_cache *cache = cache_on(0);
+    struct kiln_shape_plan *one = record_text(cache, 128, 2), *picture = record(cache, 64, 32, 10);
+    struct kiln_shape_plan *more = record_text(cache, 128, 4), *wide = record_text(cache, 256, 2);
+    const struct kiln_shape two = {.text_blocks = {128, 128}, .text_segments = 2};
+    struct kiln_shape_plan *both = record_plan(cache, kiln_graph_cache_get(cache, &two), 10);
+    assert_true(one != more && one != wide && more != wide && both != wide && both != one);
+    assert_true(picture != one && one->graph && more->graph && wide->graph && both->graph);
+    assert_ptr_equal(record_text(cache, 128, 2), one);
+    assert_int_equal(kiln_graph_cache_count(cache), 5);
+    kiln_graph_cache_stale(cache);
+    kiln_graph_cache_refuse(cache, &two);
+    assert_non_null(record_text(cache, 128, 2)->graph);
+    assert_null(record_text(cache, 256, 2)->graph);
+    assert_non_null(record(cache, 512, 32, 10)->graph);
+    const struct kiln_shape all = {.height = 1, .width = 1};
+    kiln_graph_cache_refuse(cache, &all);
+    assert_null(record(cache, 256, 32, 10)->graph);
+    assert_non_null(record_text(cache, 128, 4)->graph);
+    end(cache);
+}
+
+static void a_plan_without_its_buffers_is_dropped(void **state)
+{
+    (void)state;
+    struct kiln_graph_cache *cache = cache_on(0);
+    struct kiln_shape_plan *plan = record_text(cache, 128, 2);
+    plan->text = (kt)(void *)plan; /* any handle */
+    kiln_graph_cache_drop(cache, plan);
+    assert_int_equal(scopes, 0);
+    assert_int_equal(graphs, 0);
+    const struct kiln_shape same = {.text_blocks = {128}, .text_segments = 2};
+    plan = kiln_graph_cache_get(cache, &same);
+    assert_true(plan->scope && !plan->text && !plan->warm && !plan->graph);
     end(cache);
 }
 
@@ -274,6 +387,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shape_finds_its_plan_again),
         cmocka_unit_test(the_first_step_is_not_recorded),
+        cmocka_unit_test(what_cannot_be_recorded_is_not_tried_again),
+        cmocka_unit_test(texts_have_shapes_too),
+        cmocka_unit_test(a_plan_without_its_buffers_is_dropped),
         cmocka_unit_test(a_thread_records_what_it_has_computed_itself),
         cmocka_unit_test(a_device_without_graphs_records_none),
         cmocka_unit_test(the_least_recently_used_shape_goes_first),
