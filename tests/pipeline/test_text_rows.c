@@ -159,9 +159,12 @@ static void expect_block(struct kt_scope *s, const struct kt_block_linear *args,
  * each block is the product of its rows. */
 static void blocks_are_products_of_their_rows(void **state)
 {
-    static const int64_t blocks[] = {8, 4};
+    static const int64_t two[] = {8, 4}, one[] = {ROWS};
     (void)state;
-    for (int how = 0; how < 12; how++) {
+    for (int way = 0; way < 24; way++) {
+        const int how = way / 2;
+        const int64_t *blocks = way & 1 ? one : two;
+        const size_t count = way & 1 ? 1 : 2;
         struct kt_scope *s = kt_scope_new(KT_CPU);
         kt x = kt_to(s, kt_randn(s, 1, 2, (int64_t[]){ROWS, K}), KT_BF16);
         kt w = kt_to(s, kt_randn(s, 2, 2, (int64_t[]){N, K}), KT_BF16);
@@ -173,10 +176,10 @@ static void blocks_are_products_of_their_rows(void **state)
                                              .bias = bias,
                                              .into = into,
                                              .blocks = blocks,
-                                             .count = 2};
+                                             .count = count};
         kt y = kt_linear_blocks(s, &args);
         assert_int_equal(kt_dtype_of(y), KT_BF16);
-        for (int i = 0; i < 2; i++)
+        for (size_t i = 0; i < count; i++)
             expect_block(s, &args, i ? blocks[0] : 0, blocks[i], into ? sum : NULL, y);
         if (into)
             expect_block(s, &args, 0, ROWS, sum, into);
