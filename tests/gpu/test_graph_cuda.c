@@ -155,6 +155,44 @@ static void memory_given_back_elsewhere_leaves_a_recording_alone(void **state)
     kt_scope_free(outside);
 }
 
+/* Work of a side lane is in the recording, behind what it follows and before what follows it. */
+static void a_side_lane_is_recorded_too(void **state)
+{
+    enum { SIDE = 256, TIMES = 3 };
+    const int64_t shape[] = {SIDE, SIDE};
+    static float once[SIDE * SIDE], replayed[SIDE * SIDE];
+    struct kiln_error err;
+    (void)state;
+    if (kt_device_open(0, &err))
+        fail_msg("%s", err.text);
+    struct kt_scope *outside = kt_scope_new(0), *s = kt_scope_new(0);
+    kt a = kt_zeros(outside, KT_F32, 2, shape), into = kt_zeros(outside, KT_F32, 2, shape);
+    kt_drop(outside, kt_linear(outside, a, a, NULL)); /* libraries set themselves up */
+    struct kt_graph *g = kt_graph_begin(s);
+    kt twice = kt_add(s, a, a);
+    struct kt_scope *side = kt_scope_side(s);
+    kt_follow(side, s);
+    kt beside = kt_linear(side, twice, twice, NULL), product = kt_linear(s, twice, a, NULL);
+    kt_follow(s, side);
+    kt_copy_into(s, into, kt_add(s, beside, product));
+    kt_scope_free(side);
+    if (!kt_graph_end(g, s))
+        fail_msg("%s", kt_scope_check(s, &err) ? err.text : "no graph");
+    for (uint64_t seed = 1; seed <= TIMES; seed++) {
+        kt_copy_into(outside, a, kt_randn(outside, seed, 2, shape));
+        kt doubled = kt_add(outside, a, a), sum = kt_linear(outside, doubled, doubled, NULL);
+        kt_to_host_f32(outside, kt_add(outside, sum, kt_linear(outside, doubled, a, NULL)), once,
+                       SIDE * SIDE);
+        kt_graph_replay(g, outside);
+        kt_to_host_f32(outside, into, replayed, SIDE * SIDE);
+        assert_int_equal(kt_scope_check(outside, &err), 0);
+        assert_memory_equal(replayed, once, sizeof once);
+    }
+    kt_graph_free(g);
+    kt_scope_free(s);
+    kt_scope_free(outside);
+}
+
 /* Page-locked memory that is let go while a copy from it has not begun is not given to the next. */
 static void memory_let_go_early_is_not_reused(void **state)
 {
@@ -325,6 +363,7 @@ int main(void)
         cmocka_unit_test(the_least_used_shape_is_recorded_again),
         cmocka_unit_test(a_failed_recording_is_harmless),
         cmocka_unit_test(memory_given_back_elsewhere_leaves_a_recording_alone),
+        cmocka_unit_test(a_side_lane_is_recorded_too),
         cmocka_unit_test(memory_let_go_early_is_not_reused),
         {"texts_made_ahead_bf16", texts_made_ahead_are_the_same, NULL, NULL, &bf16},
         {"texts_made_ahead_fp8", texts_made_ahead_are_the_same, NULL, NULL, &fp8},
