@@ -166,6 +166,27 @@ static __global__ void __launch_bounds__(gain_threads)
     add_parts(p, a.channels, width, blockIdx.x * width, 0);
 }
 
+/* The sum of what `term` is of the group's channels, in their order.  A term has divisions in fp64,
+ * which are slow: each is one thread's, and only the adding up is everybody's.  Threads that have
+ * no channel have no use for the sum, and get 0. */
+template <typename Term>
+static __device__ __forceinline__ double sum_terms(int first, int width, const Term &term)
+{
+    __shared__ double terms[gain_threads];
+    const int me = static_cast<int>(threadIdx.x);
+    double sum = 0;
+    for (int round = 0; round < width; round += gain_threads) {
+        const int count = width - round < gain_threads ? width - round : gain_threads;
+        __syncthreads(); /* the round before has been added up */
+        if (me < count)
+            terms[me] = term(first + round + me);
+        __syncthreads();
+        for (int i = 0; me < width && i < count; i++)
+            sum += terms[i];
+    }
+    return sum;
+}
+
 /* Block (group, item); the arithmetic is that of gains() in group_norm_silu_ref.c.  No parts: the
  * sums are there. */
 static __global__ void __launch_bounds__(gain_threads)
@@ -179,13 +200,14 @@ static __global__ void __launch_bounds__(gain_threads)
     const double *sums = p.sums + item * 2 * a.channels, *squares = sums + a.channels;
     const void *x =
         a.origin ? a.origin : static_cast<const uint16_t *>(a.x) + item * p.pixels * a.channels;
-    double mean = 0, second = 0;
-    for (int i = first; i < first + width; i++)
-        mean += (bf16_at(x, i) + sums[i] / pixels) / width;
-    for (int i = first; i < first + width; i++) {
+    const double mean =
+        sum_terms(first, width, [&](int i) { return (bf16_at(x, i) + sums[i] / pixels) / width; });
+    const double second = sum_terms(first, width, [&](int i) {
         const double shift = bf16_at(x, i) - mean;
-        second += (squares[i] / pixels + 2 * shift * sums[i] / pixels + shift * shift) / width;
-    }
+        return (squares[i] / pixels + 2 * shift * sums[i] / pixels + shift * shift) / width;
+    });
+    if (static_cast<int>(threadIdx.x) >= width)
+        return;
     const double inverse = 1.0 / sqrt((second > 0 ? second : 0) + static_cast<double>(a.eps));
     for (int i = first + threadIdx.x; i < first + width; i += gain_threads) {
         const double factor = inverse * bf16_at(a.weight, i);
