@@ -28,6 +28,7 @@
 #include "kernels/quantise.h"
 #include "kernels/rgb8.h"
 #include "kernels/rms_norm.h"
+#include "kernels/softmax.h"
 #include "kernels/swiglu.h"
 #include "kernels/upsample.h"
 #include "tests/support/random.h"
@@ -242,6 +243,8 @@ static void bench_transformer(int64_t count)
 /* --- pictures --------------------------------------------------------------------------------- */
 
 static struct kiln_group_norm norm;
+static int64_t strip_pixels; /* of the picture that norm is, one strip */
+static struct kiln_softmax softmax;
 static struct kiln_upsample upsample;
 static struct kiln_rgb8 rgb;
 static struct kiln_downscale smaller;
@@ -249,6 +252,31 @@ static struct kiln_downscale smaller;
 static void queue_norm(void)
 {
     must_launch(kiln_group_norm_launch(&norm, 1, pools[6], stream, &err), &err);
+}
+
+/* The sums of a strip lie behind what the launch works in. */
+static double *strip_sums(void)
+{
+    return (double *)(void *)(pools[6] + POOL_BYTES / 2);
+}
+
+static void queue_norm_add(void)
+{
+    must_launch(
+        kiln_group_norm_add_launch(&norm, strip_pixels, strip_sums(), pools[6], stream, &err),
+        &err);
+}
+
+static void queue_norm_part(void)
+{
+    must_launch(
+        kiln_group_norm_part_launch(&norm, strip_pixels, strip_sums(), pools[6], stream, &err),
+        &err);
+}
+
+static void queue_softmax(void)
+{
+    must_launch(kiln_softmax_launch(&softmax, rows, stream, &err), &err);
 }
 
 static void queue_upsample(void)
@@ -294,6 +322,43 @@ static void bench_level(int side, int channels)
     report("upsample", shape, values * 10, queue_upsample);
 }
 
+/* 128 rows of a level that is decoded in strips. */
+static void bench_strip(int side, int channels)
+{
+    char shape[64];
+    strip_pixels = (int64_t)128 * side;
+    const double values = (double)strip_pixels * channels;
+    snprintf(shape, sizeof shape, "128 of %d x %d x %d", side, side, channels);
+    norm = (struct kiln_group_norm){.x = pools[0],
+                                    .weight = weights_at(0),
+                                    .bias = weights_at(1),
+                                    .origin = weights_at(2),
+                                    .y = pools[1],
+                                    .pixels = (int64_t)side * side,
+                                    .channels = channels,
+                                    .groups = 32,
+                                    .eps = 1e-6f,
+                                    .silu = 1,
+                                    .format = KILN_BF16};
+    report("group_norm_add (1 read)", shape, values * 2, queue_norm_add);
+    must(cudaMemsetAsync(strip_sums(), 0, (size_t)channels * 2 * sizeof(double), stream), "zeros");
+    report("group_norm_part (1 read, 1 write)", shape, values * 4, queue_norm_part);
+}
+
+/* Scores of the decoder's one wide head: as many rows as are in memory together. */
+static void bench_softmax(int64_t tokens, int64_t block)
+{
+    char shape[64];
+    rows = block;
+    softmax = (struct kiln_softmax){.scores = (float *)(void *)pools[0],
+                                    .y = pools[1],
+                                    .n = tokens,
+                                    .format = KILN_BF16,
+                                    .scale = 0.04f};
+    snprintf(shape, sizeof shape, "%lld x %lld", (long long)block, (long long)tokens);
+    report("softmax", shape, (double)(block * tokens) * 6, queue_softmax);
+}
+
 static void bench_downscale(uint32_t to)
 {
     char shape[64];
@@ -308,6 +373,10 @@ static void bench_pictures(void)
     bench_level(256, 512);
     bench_level(512, 256);
     bench_level(1024, 128);
+    bench_strip(1024, 256);
+    bench_strip(2048, 128);
+    bench_softmax(4096, 4096);
+    bench_softmax(16384, 4096);
     rgb = (struct kiln_rgb8){.x = pools[0],
                              .rgb = (uint8_t *)pools[1],
                              .pixels = 1024 * 1024,
