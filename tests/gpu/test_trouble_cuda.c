@@ -97,79 +97,170 @@ static void many_pictures_keep_their_memory(void **state)
     diffusionz_free(ctx);
 }
 
-/* Takes the device's memory in pieces of 256 MiB until there is no more; returns the scopes. */
-#define PIECE ((int64_t)256 << 20)
-#define PIECES 1024
+#define PIECES 8192
 
-static int fill_device(struct kt_scope *scopes[PIECES])
+/* The rest of the device's memory, in pieces that can be given back. */
+struct hoard {
+    struct kt_scope *at[PIECES];
+    int count;
+};
+
+/* Takes pieces of so many bytes until there is no more. */
+static void take_all(struct hoard *h, int64_t bytes)
 {
-    int count = 0;
     struct kiln_error err;
-    while (count < PIECES) {
+    while (h->count < PIECES) {
         struct kt_scope *s = kt_scope_new(0);
-        kt_zeros(s, KT_U8, 1, (int64_t[]){PIECE});
+        kt_zeros(s, KT_U8, 1, &bytes);
         if (kt_scope_check(s, &err)) {
             assert_int_equal(err.code, KILN_NO_MEMORY);
             kt_scope_free(s);
-            break;
+            return;
         }
-        scopes[count++] = s;
+        h->at[h->count++] = s;
     }
-    return count;
+    fail_msg("%d pieces of memory were not all", PIECES);
 }
 
+static void give_back(struct hoard *h, int pieces)
+{
+    for (; pieces > 0 && h->count > 0; pieces--)
+        kt_scope_free(h->at[--h->count]);
+    kt_device_trim(0);
+}
+
+/* A device on which nearly all is taken: pictures of SCARCE x SCARCE come out or do not. */
+#define SCARCE 1024
+#define SCARCE_ITEMS 3
+#define PIECE ((int64_t)64 << 20)
+
+struct scarcity {
+    DiffusionZContext *ctx;
+    DiffusionZOutput want[SCARCE_ITEMS]; /* drawn with all the memory there is */
+    struct hoard hoard;
+};
+
 /* Decoded in strips, a picture may differ by a rounding; its latent is the same. */
-static void expect_rounded(const DiffusionZOutput *want, const DiffusionZOutput *got, size_t bytes)
+static void expect_rounded(const DiffusionZOutput *want, const DiffusionZOutput *got)
 {
     size_t values =
         (size_t)want->latent_channels * (size_t)want->latent_height * (size_t)want->latent_width;
     assert_memory_equal(want->latent, got->latent, values * sizeof(float));
-    assert_true(share_beyond(want->rgb, got->rgb, bytes, 1) <= 0.001);
+    assert_true(share_beyond(want->rgb, got->rgb, (size_t)SCARCE * SCARCE * 3, 1) <= 0.001);
 }
 
-/* With ever more room a picture comes out or does not, and a failure is forgotten. */
+static int run_scarce(const struct scarcity *s, int count, DiffusionZOutput *out)
+{
+    DiffusionZItem items[SCARCE_ITEMS];
+    for (int i = 0; i < count; i++)
+        items[i] = (DiffusionZItem){.prompt = "a red star", .seed = (uint64_t)i + 7};
+    const DiffusionZBatch batch = {
+        .items = items, .item_count = count, .width = SCARCE, .height = SCARCE, .num_steps = STEPS};
+    return diffusionz_run_batch(s->ctx, &batch, out, NULL);
+}
+
+/* How many of the first `count` pictures came out, as they should be; the others found no memory.
+ */
+static int draw_scarce(const struct scarcity *s, int count)
+{
+    DiffusionZOutput out[SCARCE_ITEMS] = {{0}};
+    int drawn = 0, code = run_scarce(s, count, out);
+    if (code)
+        assert_int_equal(code, KILN_NO_MEMORY);
+    for (int i = 0; i < count && !code; i++) {
+        if (out[i].error_code) {
+            assert_int_equal(out[i].error_code, KILN_NO_MEMORY);
+            continue;
+        }
+        expect_rounded(&s->want[i], &out[i]);
+        drawn++;
+    }
+    diffusionz_release_outputs(out, count);
+    return drawn;
+}
+
+static void make_scarce(struct scarcity *s)
+{
+    s->ctx = open_model(sketch(), 0, DIFFUSIONZ_BF16);
+    if (run_scarce(s, SCARCE_ITEMS, s->want))
+        fail_msg("%s", diffusionz_last_error());
+    for (int i = 0; i < SCARCE_ITEMS; i++)
+        assert_int_equal(s->want[i].error_code, 0);
+    assert_string_equal(diffusionz_note(s->ctx), "");
+    kiln_graph_cache_stale(s->ctx->engine->graphs);
+    kt_device_trim(0);
+    take_all(&s->hoard, PIECE);
+}
+
+/* The engine says what it does without, from this size on. */
+static void expect_noted(const struct scarcity *s)
+{
+    const char *note = diffusionz_note(s->ctx);
+    if (!strstr(note, "1024 x 1024: pictures of this size and larger are d"))
+        fail_msg("the note says \"%s\"", note);
+    assert_true(s->ctx->engine->tight_pixels > 0);
+}
+
+/* What has come out once under a bound comes out again without finding anything new too large. */
+static void expect_remembered(const struct scarcity *s)
+{
+    struct kiln_engine *e = s->ctx->engine;
+    const int64_t tight = e->tight_pixels, strips = e->strip_pixels;
+    const int rows = e->strip_rows;
+    e->note[0] = '\0';
+    assert_int_equal(draw_scarce(s, 1), 1);
+    assert_string_equal(e->note, "");
+    assert_int_equal(e->tight_pixels, tight);
+    assert_int_equal(e->strip_pixels, strips);
+    assert_int_equal(e->strip_rows, rows);
+    assert_int_equal(graphs_of(s->ctx), 0);
+}
+
+/* With ever more room a picture comes out or does not; what did not fit is split and remembered. */
 static void too_little_memory_costs_speed_or_the_picture(void **state)
 {
     (void)state;
-    static struct kt_scope *scopes[PIECES];
-    DiffusionZContext *ctx = open_model(sketch(), 0, DIFFUSIONZ_BF16);
-    const struct picture_case c = {"a red star", 1024, 1024, STEPS, 0};
-    DiffusionZOutput want = draw_case(ctx, &c, 7);
-    kiln_graph_cache_stale(ctx->engine->graphs);
-    kt_device_trim(0);
-    int count = fill_device(scopes), drawn = 0, refused = 0;
-    for (int room = 0; room <= 8; room++) {
-        for (int i = 0; room > 0 && i < 1 << (room / 2) && count > 0; i++)
-            kt_scope_free(scopes[--count]);
-        kt_device_trim(0);
-        const DiffusionZItem item = {.prompt = c.prompt, .seed = 7};
-        const DiffusionZBatch batch = {.items = &item,
-                                       .item_count = 1,
-                                       .width = c.width,
-                                       .height = c.height,
-                                       .num_steps = c.steps};
-        DiffusionZOutput out = {0};
-        int code = diffusionz_run_batch(ctx, &batch, &out, NULL);
-        code = code ? code : out.error_code;
-        if (code) {
-            assert_int_equal(code, KILN_NO_MEMORY);
-            refused++;
-        } else {
-            expect_rounded(&want, &out, (size_t)c.width * (size_t)c.height * 3);
-            drawn++;
-        }
-        diffusionz_release_outputs(&out, 1);
+    static struct scarcity s;
+    int refused = 0;
+    make_scarce(&s);
+    while (draw_scarce(&s, 1) == 0) {
+        assert_int_equal(graphs_of(s.ctx), 0);
+        assert_true(++refused < 16);
+        give_back(&s.hoard, 1);
     }
-    printf("little memory: drawn %d times, refused %d times; note: %s\n", drawn, refused,
-           diffusionz_note(ctx));
-    assert_true(drawn > 0);
-    while (count > 0)
-        kt_scope_free(scopes[--count]);
+    expect_noted(&s);
+    printf("little memory: refused %d times, then drawn; note: %s\n", refused,
+           diffusionz_note(s.ctx));
+    expect_remembered(&s);
+    give_back(&s.hoard, 1); /* what the results of three are beside one another */
+    assert_int_equal(draw_scarce(&s, SCARCE_ITEMS), SCARCE_ITEMS);
+    give_back(&s.hoard, PIECES);
+    assert_int_equal(draw_scarce(&s, SCARCE_ITEMS), SCARCE_ITEMS);
+    diffusionz_release_outputs(s.want, SCARCE_ITEMS);
+    diffusionz_free(s.ctx);
+}
+
+/* A model that does not fit beside what others have taken. */
+static void a_full_device_is_no_memory_and_not_broken(void **state)
+{
+    (void)state;
+    static struct hoard hoard;
+    const DiffusionZOptions options = {
+        .model_path = sketch(), .device_id = 0, .dtype = DIFFUSIONZ_BF16};
+    DiffusionZContext *ctx = NULL;
     kt_device_trim(0);
-    DiffusionZOutput after = draw_case(ctx, &c, 7);
-    expect_rounded(&want, &after, (size_t)c.width * (size_t)c.height * 3);
-    diffusionz_release_outputs(&want, 1);
-    diffusionz_release_outputs(&after, 1);
+    take_all(&hoard, PIECE);
+    take_all(&hoard, (int64_t)2 << 20);
+    take_all(&hoard, (int64_t)1 << 19);
+    assert_int_equal(diffusionz_open(&options, &ctx), KILN_NO_MEMORY);
+    printf("a full device: %s\n", diffusionz_last_error());
+    assert_null(ctx);
+    assert_non_null(strstr(diffusionz_last_error(), "out of memory"));
+    assert_null(strchr(diffusionz_last_error(), '\n'));
+    give_back(&hoard, PIECES);
+    ctx = open_model(sketch(), 0, DIFFUSIONZ_BF16);
+    DiffusionZOutput out = draw(ctx, "a star", 256, STEPS, 1);
+    diffusionz_release_outputs(&out, 1);
     diffusionz_free(ctx);
 }
 
@@ -196,6 +287,30 @@ static void a_latent_that_is_not_finite_fails_alone(void **state)
         }
         diffusionz_release_outputs(&out[1], 1);
     }
+    diffusionz_free(ctx);
+}
+
+/* Every step has its own mark: the one that is named is the one that it was, and not that of the
+ * two steps which have been asked for by then. */
+static void a_later_step_that_is_not_finite_is_named(void **state)
+{
+    (void)state;
+    DiffusionZContext *ctx = open_model(sketch(), 0, DIFFUSIONZ_BF16);
+    DiffusionZOutput before = draw(ctx, "a star", 256, STEPS, 1), bad[2];
+    const DiffusionZItem items[2] = {{.prompt = "a star", .seed = 1},
+                                     {.prompt = "a ring", .seed = 2}};
+    const DiffusionZBatch batch = {
+        .items = items, .item_count = 2, .width = 256, .height = 256, .num_steps = STEPS};
+    poison_step(ctx, 4);
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, bad, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(bad[i].error_code, KILN_DEVICE);
+        assert_string_equal(bad[i].error_msg, "non-finite latent at step 5 of 8");
+    }
+    diffusionz_release_outputs(bad, 2);
+    forget_schedule(ctx);
+    DiffusionZOutput after = draw(ctx, "a star", 256, STEPS, 1);
+    expect_same("after steps that were no numbers", &before, &after, 256, 256);
     diffusionz_free(ctx);
 }
 
@@ -273,7 +388,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_flag_stops_an_item_between_two_steps),
         cmocka_unit_test(many_pictures_keep_their_memory),
         cmocka_unit_test(too_little_memory_costs_speed_or_the_picture),
+        cmocka_unit_test(a_full_device_is_no_memory_and_not_broken),
         cmocka_unit_test(a_latent_that_is_not_finite_fails_alone),
+        cmocka_unit_test(a_later_step_that_is_not_finite_is_named),
         cmocka_unit_test(a_lost_device_is_said_and_survived),
     };
     if (argc == 3 && strcmp(argv[1], "--lose-device") == 0)

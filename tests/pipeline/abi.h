@@ -61,4 +61,25 @@ static inline void poison(DiffusionZContext *ctx, const char *prompt)
     free(values);
 }
 
+/* Makes one step of the context's last schedule (0 the first) one of a length that is no number,
+ * for as long as batches have that schedule. */
+static inline void poison_step(DiffusionZContext *ctx, int step)
+{
+    struct kiln_engine *e = ctx->engine;
+    const float none = NAN;
+    struct kiln_error err;
+    struct kt_scope *s = kt_scope_new(e->device);
+    kt_copy_into(s, kt_narrow(s, e->strides, 0, step, 1),
+                 kt_from_host(s, &none, KT_F32, KT_F32, 1, (int64_t[]){1}));
+    kt_wait(s);
+    if (kt_scope_check(s, &err))
+        fail_msg("%s", err.text);
+    kt_scope_free(s);
+}
+
+static inline void forget_schedule(DiffusionZContext *ctx)
+{
+    ctx->engine->times_steps = 0;
+}
+
 #endif

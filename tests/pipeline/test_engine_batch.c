@@ -125,6 +125,26 @@ static void a_latent_that_is_not_finite_fails_alone(void **state)
     }
 }
 
+/* The step that it was is named, and what comes after has nothing of it. */
+static void a_later_step_that_is_not_finite_is_named(void **state)
+{
+    (void)state;
+    DiffusionZOutput before, bad, after;
+    run(items, 1, &before);
+    poison_step(ctx, 1);
+    run(items, 1, &bad);
+    assert_int_equal(bad.error_code, KILN_DEVICE);
+    assert_string_equal(bad.error_msg, "non-finite latent at step 2 of 3");
+    assert_null(bad.latent);
+    forget_schedule(ctx);
+    run(items, 1, &after);
+    assert_int_equal(after.error_code, 0);
+    assert_memory_equal(after.latent, before.latent, LATENT_VALUES * sizeof(float));
+    diffusionz_release_outputs(&before, 1);
+    diffusionz_release_outputs(&bad, 1);
+    diffusionz_release_outputs(&after, 1);
+}
+
 static void latents_without_a_picture(void **state)
 {
     (void)state;
@@ -274,6 +294,7 @@ int main(void)
         cmocka_unit_test(a_raised_flag_stops_one_item),
         cmocka_unit_test(progress_ends_at_the_steps_whatever_ended_the_items),
         cmocka_unit_test(a_latent_that_is_not_finite_fails_alone),
+        cmocka_unit_test(a_later_step_that_is_not_finite_is_named),
         cmocka_unit_test(latents_without_a_picture),
         cmocka_unit_test(lora_leaves_the_same_bits),
         cmocka_unit_test(threads_change_nothing),
