@@ -1,9 +1,10 @@
 /* test_lora_cuda.c - LoRAs on cuda:0: beside the weights and merged on the device, against the
- * merge from the files; switches without a trace; and, at full size with random weights, what a
- * switch and a step cost.
+ * merge from the files; switches without a trace; a set asked for while a batch runs; and, at full
+ * size with random weights, what a switch and a step cost.
  *
  * The full-size model takes 25 GB and a minute; KILN_LORA_FULL=0 leaves it out.
  */
+#include <pthread.h>
 #include <time.h>
 
 #include "pipeline/torch/load.h"
@@ -13,6 +14,7 @@
 
 #define SIDE 256
 #define STEPS 4
+#define BUSY_STEPS 50
 #define FULL_SIDE 1024
 #define FULL_STEPS 4
 #define RANK 16
@@ -34,6 +36,14 @@ static struct lora_draw draw_of(const char *path, float weight)
 {
     return (struct lora_draw){
         .prompt = PROMPT, .side = SIDE, .steps = STEPS, .loras = {{path, weight}}, .lora_count = 1};
+}
+
+static struct lora_draw draw_of_three(void)
+{
+    struct lora_draw draw = draw_of(sketch_lora(0), 0.5f);
+    draw.loras[draw.lora_count++] = (DiffusionZLora){sketch_lora(2), 0.5f};
+    draw.loras[draw.lora_count++] = (DiffusionZLora){sketch_lora(5), -0.25f};
+    return draw;
 }
 
 /* --- against the merge from files ------------------------------------------------------------- */
@@ -64,7 +74,36 @@ static void every_shipped_lora_works_beside_and_merged(void **state)
     struct lora_draw two = draw_of(sketch_lora(1), 0.5f);
     two.loras[two.lora_count++] = (DiffusionZLora){sketch_lora(4), 0.5f};
     check_both(e, two, kind->relative);
+    check_both(e, draw_of_three(), kind->relative);
     kiln_engine_close(e);
+}
+
+/* As many as a job may have, beside what the CPU draws with them. */
+static void three_at_once_are_those_of_the_cpu(void **state)
+{
+    (void)state;
+    const enum kiln_lora_mode modes[2] = {KILN_LORA_BESIDE, KILN_LORA_MERGED};
+    struct kiln_engine *cpu = lora_rig_open(sketch(), KT_CPU, DIFFUSIONZ_FP32);
+    struct kiln_engine *gpu = lora_rig_open(sketch(), 0, DIFFUSIONZ_FP32);
+    struct lora_draw draw = draw_of_three(), bare = draw;
+    size_t n;
+    bare.lora_count = 0;
+    float *want = lora_rig_draw(cpu, &draw, &n), *without = lora_rig_draw(cpu, &bare, &n);
+    const double effect = lora_rig_gap(without, want, n).relative;
+    for (int i = 0; i < 2; i++) {
+        draw.mode = modes[i];
+        float *got = lora_rig_draw(gpu, &draw, &n);
+        struct lora_gap gap = lora_rig_gap(got, want, n);
+        printf("three %s, relative to the CPU: relative %.2e, cosine %.8f; they move it by %.2e\n",
+               i ? "merged" : "beside", gap.relative, gap.cosine, effect);
+        free(got);
+        assert_true(gap.relative <= 1e-3);
+        assert_true(effect > 100 * gap.relative);
+    }
+    free(want);
+    free(without);
+    kiln_engine_close(cpu);
+    kiln_engine_close(gpu);
 }
 
 static void every_layout_of_keys_works_in_slots(void **state)
@@ -104,7 +143,7 @@ static void quantised_weights_take_both_ways(void **state)
         printf("fp8 with neon %s, relative to bf16: relative %.3e, cosine %.5f; one switch: %.3f "
                "ms\n",
                i ? "merged" : "beside", gap.relative, gap.cosine,
-               lora_rig_switch(fp8, &draw, &other, 99));
+               lora_rig_switch(fp8, &draw, &other, 1000));
         free(got);
         assert_true(gap.cosine >= 0.98);
         assert_true(gap.relative < effect / 2);
@@ -128,6 +167,89 @@ static void a_thousand_switches_leave_no_trace(void **state)
                lora_rig_switch(e, &a, &b, 1000));
     }
     kiln_engine_close(e);
+}
+
+/* A batch that is long enough for files to be read beside it, on a thread of its own. */
+struct busy {
+    DiffusionZContext *ctx;
+    int32_t progress;
+    int code;
+};
+
+static void *draw_for_long(void *arg)
+{
+    struct busy *b = arg;
+    const DiffusionZItem items[4] = {{.prompt = PROMPT, .seed = 1},
+                                     {.prompt = PROMPT, .seed = 2},
+                                     {.prompt = PROMPT, .seed = 3},
+                                     {.prompt = PROMPT, .seed = 4}};
+    const DiffusionZBatch batch = {.items = items,
+                                   .item_count = 4,
+                                   .width = 4 * SIDE,
+                                   .height = 4 * SIDE,
+                                   .num_steps = BUSY_STEPS,
+                                   .progress = &b->progress};
+    DiffusionZOutput out[4];
+    b->code = diffusionz_run_batch(b->ctx, &batch, out, NULL);
+    for (int i = 0; i < 4 && !b->code; i++)
+        b->code = out[i].error_code;
+    diffusionz_release_outputs(out, 4);
+    return NULL;
+}
+
+/* Returns when a step has ended, or after ten seconds without. */
+static void wait_until_drawing(const struct busy *b)
+{
+    for (int i = 0; i < 50000 && __atomic_load_n(&b->progress, __ATOMIC_ACQUIRE) == 0; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+}
+
+/* The picture of a set, and where the set came from. */
+static DiffusionZOutput draw_set(DiffusionZContext *ctx, const DiffusionZBatch *batch, int from)
+{
+    DiffusionZOutput out;
+    DiffusionZTimes times;
+    if (diffusionz_run_batch(ctx, batch, &out, &times))
+        fail_msg("%s", diffusionz_last_error());
+    if (out.error_code)
+        fail_msg("%s", out.error_msg);
+    printf("a switch of %.2f ms: %s\n", times.lora_ms,
+           times.lora_from == DIFFUSIONZ_LORA_READY ? "it lay ready" : "its file was read");
+    assert_int_equal(times.lora_from, from);
+    return out;
+}
+
+static void a_set_is_read_while_a_batch_runs(void **state)
+{
+    (void)state;
+    const DiffusionZLora lora = {sketch_lora(3), 1};
+    const DiffusionZItem item = {.prompt = PROMPT, .seed = 5};
+    const DiffusionZBatch next = {.items = &item,
+                                  .item_count = 1,
+                                  .width = SIDE,
+                                  .height = SIDE,
+                                  .num_steps = STEPS,
+                                  .loras = &lora,
+                                  .lora_count = 1};
+    DiffusionZOutput out[2];
+    for (int ahead = 0; ahead < 2; ahead++) {
+        struct busy busy = {.ctx = open_model(sketch(), 0, DIFFUSIONZ_BF16)};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, draw_for_long, &busy), 0);
+        if (ahead)
+            wait_until_drawing(&busy);
+        if (ahead)
+            assert_int_equal(diffusionz_prefetch(busy.ctx, &next), 0);
+        const int32_t progress = __atomic_load_n(&busy.progress, __ATOMIC_ACQUIRE);
+        pthread_join(thread, NULL);
+        assert_int_equal(busy.code, 0);
+        assert_true(progress < BUSY_STEPS); /* the wish has waited for nothing */
+        out[ahead] =
+            draw_set(busy.ctx, &next, ahead ? DIFFUSIONZ_LORA_READY : DIFFUSIONZ_LORA_READ);
+        diffusionz_free(busy.ctx);
+    }
+    assert_memory_equal(out[0].rgb, out[1].rgb, (size_t)SIDE * SIDE * 3);
+    diffusionz_release_outputs(out, 2);
 }
 
 /* A graph that was recorded under one set is replayed under another. */
@@ -334,9 +456,11 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         {"every_shipped_lora_fp32", every_shipped_lora_works_beside_and_merged, NULL, NULL, &fp32},
         {"every_shipped_lora_bf16", every_shipped_lora_works_beside_and_merged, NULL, NULL, &bf16},
+        cmocka_unit_test(three_at_once_are_those_of_the_cpu),
         cmocka_unit_test(every_layout_of_keys_works_in_slots),
         {"a_thousand_switches_fp32", a_thousand_switches_leave_no_trace, NULL, NULL, &fp32},
         {"a_thousand_switches_bf16", a_thousand_switches_leave_no_trace, NULL, NULL, &bf16},
+        cmocka_unit_test(a_set_is_read_while_a_batch_runs),
         cmocka_unit_test(a_recorded_step_serves_the_next_set),
         cmocka_unit_test(quantised_weights_take_both_ways),
     };
