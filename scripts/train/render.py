@@ -150,7 +150,7 @@ def backgrounds(back, first, second, xs, ys, gen, h, w):
         return mix(mix(rgb(96, 176, 244), rgb(186, 224, 252), v4), rgb(250, 252, 255), ((puffs - 0.35) * 6).clamp(0, 1) * 0.85)
 
     def sunset():
-        bands = torch.floor(v4 * 8) / 7
+        bands = torch.floor(v4 * 8).clamp(max=7) / 7
         return torch.where(bands < 0.5, mix(rgb(94, 60, 124), rgb(236, 110, 84), bands * 2),
                            mix(rgb(236, 110, 84), rgb(252, 200, 92), bands * 2 - 1))
 
@@ -229,6 +229,12 @@ def _style(style, back, colours, dist, px, xs, ys, gen, h, w):
             picture = torch.lerp(picture, torch.lerp(c.expand_as(picture), stroke.expand_as(picture), ink), cover(d))
             picture = torch.lerp(picture, torch.full_like(picture, 0.08), cover(d.abs() - 0.009, 1.5))
         return picture.clamp(0, 1)
+    if style == "pixel":                       # hard edges, and an outline of one cell around each thing
+        for k in range(3):
+            d = dist[:, k:k + 1]
+            picture = torch.where(d < px, torch.full_like(picture, 0.1), picture)
+            picture = torch.where(d < 0, tint[:, k, :, None, None].expand_as(picture), picture)
+        return picture
     if style == "sticker":
         for k in range(3):
             d = dist[:, k:k + 1]
@@ -264,6 +270,16 @@ def draw(packed, h, w, style="base", seed=0):
     b = packed["geo"].shape[0]
     if b > 1 and device.type == "cpu":       # one after the other: what is worked on stays in the caches
         return torch.cat([draw({k: v[i:i + 1] for k, v in packed.items()}, h, w, style, seed) for i in range(b)])
+    if style == "pixel":                     # cells of whole latents, about 32 along the shorter side
+        side = 8 * max(1, round(min(h, w) / 256))
+        cells = _compose(packed, -(-h // side), -(-w // side), style, seed)
+        return cells.repeat_interleave(side, 2).repeat_interleave(side, 3)[:, :, :h, :w]
+    return _compose(packed, h, w, style, seed)
+
+
+def _compose(packed, h, w, style, seed):
+    device = packed["geo"].device
+    b = packed["geo"].shape[0]
     gen = torch.Generator(device).manual_seed(int(packed["seed"].sum().item() + seed) % (2**31))
     palette = torch.tensor(list(COLOURS.values()), device=device, dtype=torch.float32)
     wiggle = 1 + 0.03 * (torch.rand(b, 5, 3, generator=gen, device=device) * 2 - 1)
@@ -271,11 +287,6 @@ def draw(packed, h, w, style="base", seed=0):
     first = (palette[packed["back"][:, 1]] * wiggle[:, 3]).clamp(0, 255)[:, :, None, None] / 255
     second = (palette[packed["back"][:, 2]] * wiggle[:, 4]).clamp(0, 255)[:, :, None, None] / 255
     short = min(h, w)
-    if style == "pixel":                     # drawn on a coarse grid, then enlarged
-        cells = 30
-        gh, gw = round(cells * h / short), round(cells * w / short)
-        small = draw(packed, gh * 4, gw * 4, "base", seed)
-        return F.interpolate(F.avg_pool2d(small, 4), (h, w), mode="nearest")
     ys = ((torch.arange(h, device=device) + 0.5) / short).view(1, h, 1).expand(1, h, w)
     xs = ((torch.arange(w, device=device) + 0.5) / short).view(1, 1, w).expand(1, h, w)
     amount = {"watercolor": 0.010, "hatched": 0.004}.get(style, 0.0)

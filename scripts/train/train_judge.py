@@ -1,6 +1,7 @@
 """train_judge.py - trains the checker on real renders in all styles; it never sees a generated picture.
 
-    python train_judge.py --out DIR --minutes 3        writes DIR/judge.pt and prints its ceiling
+    python train_judge.py --out DIR --minutes 4        writes DIR/judge.pt and prints its ceiling
+    python train_judge.py --start OLD/judge.pt ...     goes on from there, at a third of the rate: a style has changed
 """
 import argparse
 import math
@@ -13,6 +14,7 @@ import torch.multiprocessing as mp
 import torch.nn.functional as F
 
 from captions import caption
+from judge import load_judge
 from judge_net import Judge, fit, look, score, tally
 from render import STYLES, draw, pack
 from world import sample_scene
@@ -119,18 +121,21 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", required=True)
     parser.add_argument("--minutes", type=float, default=3)
+    parser.add_argument("--start", help="weights to go on from")
     parser.add_argument("--seed", type=int, default=2)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
     random.seed(args.seed)
-    judge = Judge().cuda().to(memory_format=torch.channels_last)
-    optimiser = torch.optim.AdamW(judge.parameters(), 2.5e-3, weight_decay=1e-3)
+    judge = Judge() if not args.start else load_judge(args.start, "cpu").train()
+    judge = judge.cuda().to(memory_format=torch.channels_last)
+    peak = 2.5e-3 if not args.start else 0.8e-3
+    optimiser = torch.optim.AdamW(judge.parameters(), peak, weight_decay=1e-3)
     with mp.get_context("spawn").Pool(14) as pool:
         packs = pool.map(make_pack, [(500 * args.seed + i, *SIZE_TABLE[i % len(SIZE_TABLE)]) for i in range(1400)], 20)
     rng, start, budget, step = random.Random(21 * args.seed), time.time(), args.minutes * 60, 0
     while (gone := (time.time() - start) / budget) < 1:
         for group in optimiser.param_groups:
-            group["lr"] = 2.5e-3 * min(1, (step + 1) / 100) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * gone)))
+            group["lr"] = peak * min(1, (step + 1) / 100) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * gone)))
         with torch.no_grad():
             x, packed, style = mixed_batch(rng, packs)
             x = blemish(x).contiguous(memory_format=torch.channels_last)
