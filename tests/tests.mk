@@ -102,10 +102,9 @@ chaos: $(BUILD)/kiln-scheduler $(BUILD)/kiln-worker $(BUILD)/tests/chaos/test_ch
 bench: all
 	BUILD="$(BUILD)" LIBTORCH="$(LIBTORCH)" scripts/bench/run.sh
 
-# Ends with 69 where there is no usable GPU.
+# Ends with 69 where there is no usable GPU, with 1 where something failed, which is then named.
 gpu-test: all $(GPU_TESTS)
-	@for test in $(abspath $(GPU_TESTS)); do \
-	  echo "== $$test"; KILN_SOURCE="$(CURDIR)" $$test || exit $$?; done
+	@KILN_SOURCE="$(CURDIR)" tests/gpu/run.sh $(abspath $(GPU_TESTS))
 
 gpu-bench: all $(BUILD)/tests/gpu/bench_kernels $(BUILD)/tests/gpu/bench_ops
 	$(BUILD)/tests/gpu/bench_kernels

@@ -2,7 +2,7 @@
  * merge from the files; switches without a trace; a set asked for while a batch runs; and, at full
  * size with random weights, what a switch and a step cost.
  *
- * The full-size model takes 25 GB and a minute; KILN_LORA_FULL=0 leaves it out.
+ * The full-size model takes 25 GB and a minute, and is asked for with the argument `full`.
  */
 #include <pthread.h>
 #include <time.h>
