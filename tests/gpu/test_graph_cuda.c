@@ -1,7 +1,8 @@
-/* test_graph_cuda.c - recorded steps on cuda:0 beside computed ones, alone and in batches.
+/* test_graph_cuda.c - recorded steps on cuda:0 beside computed ones, alone and in batches; and what
+ * fewer bits cost.
  *
  * Pictures are compared bit by bit: a graph replays the kernels that were recorded, and an item
- * runs the same kernels whoever is beside it.
+ * runs the same kernels whoever is beside it.  Only between dtypes there is a distance.
  */
 #include <math.h>
 #include <pthread.h>
@@ -10,12 +11,14 @@
 #include "pipeline/torch/load.h"
 #include "pipeline/torch/staging.h"
 #include "tests/gpu/loop_rig.h"
+#include "tests/support/lora_rig.h"
 
 static const struct picture_case cases[] = {
     {"a red star", 64, 64, STEPS, 0},      {LONG_PROMPT, 64, 64, STEPS, 0},
     {"a red star", 256, 256, STEPS, 0},    {"a blue ring at night", 512, 512, STEPS, 0},
     {"a red star", 384, 256, STEPS, 0},    {"a red star", 272, 208, STEPS, 0}, /* padded rows */
     {"a red star", 256, 256, STEPS, 2.5f}, {LONG_PROMPT, 256, 256, 3, 1.5f},
+    {LONG_PROMPT, 1024, 768, STEPS, 0},
 };
 #define CASES (sizeof cases / sizeof cases[0])
 
@@ -316,6 +319,91 @@ static void a_trajectory_is_that_of_the_cpu(void **state)
     diffusionz_release_outputs(out, 2);
 }
 
+/* --- fewer bits ------------------------------------------------------------------------------- */
+
+#define WORTH_ITEMS 4
+
+/* Latents of four prompts after so many steps, and the noise they came from.  All of them say what
+ * is to be seen: without that a rounding may decide which picture it becomes. */
+static void draw_latents(DiffusionZContext *ctx, int steps, DiffusionZOutput *out)
+{
+    const DiffusionZItem items[WORTH_ITEMS] = {{.prompt = "a red star", .seed = 1},
+                                               {.prompt = LONG_PROMPT, .seed = 2},
+                                               {.prompt = "a blue ring at night", .seed = 3},
+                                               {.prompt = "three orange flowers", .seed = 4}};
+    const DiffusionZBatch batch = {.items = items,
+                                   .item_count = WORTH_ITEMS,
+                                   .width = 512,
+                                   .height = 512,
+                                   .num_steps = steps,
+                                   .keep_trajectory = 1,
+                                   .skip_decode = 1};
+    if (diffusionz_run_batch(ctx, &batch, out, NULL))
+        fail_msg("%s", diffusionz_last_error());
+    for (int i = 0; i < WORTH_ITEMS; i++)
+        assert_int_equal(out[i].error_code, 0);
+}
+
+/* All latents in one row, or the ways from the noise to them, which after one step are what one
+ * pass of the model has answered; freed by the caller. */
+static float *in_a_row(const DiffusionZOutput *out, bool way, size_t *ret_count)
+{
+    const size_t n =
+        (size_t)out->latent_channels * (size_t)out->latent_height * (size_t)out->latent_width;
+    float *row = malloc(WORTH_ITEMS * n * sizeof *row);
+    assert_non_null(row);
+    for (size_t i = 0; i < WORTH_ITEMS * n; i++) {
+        const DiffusionZOutput *item = &out[i / n];
+        row[i] = item->latent[i % n] - (way ? item->trajectory[i % n] : 0);
+    }
+    *ret_count = WORTH_ITEMS * n;
+    return row;
+}
+
+static struct lora_gap gap_of(const DiffusionZOutput *got, const DiffusionZOutput *want, bool way)
+{
+    size_t count;
+    float *a = in_a_row(got, way, &count), *b = in_a_row(want, way, &count);
+    struct lora_gap gap = lora_rig_gap(a, b, count);
+    free(a);
+    free(b);
+    return gap;
+}
+
+struct worth {
+    int dtype;
+    const char *name;
+    double forward; /* that one pass may be off by */
+    double cosine;  /* that final latents must reach */
+};
+
+/* A model of trained weights, beside the same in fp32 on this GPU. */
+static void fewer_bits_cost_little(void **state)
+{
+    const struct worth *worth = *state;
+    const int dtypes[2] = {worth->dtype, DIFFUSIONZ_FP32};
+    DiffusionZOutput one[2][WORTH_ITEMS], all[2][WORTH_ITEMS];
+    for (int i = 0; i < 2; i++) {
+        DiffusionZContext *ctx = open_model(sketch(), 0, dtypes[i]);
+        draw_latents(ctx, 1, one[i]);
+        draw_latents(ctx, STEPS, all[i]);
+        diffusionz_free(ctx);
+    }
+    struct lora_gap forward = gap_of(one[0], one[1], true);
+    struct lora_gap final = gap_of(all[0], all[1], false);
+    printf("%s beside fp32, %d pictures: one forward off by %.2e, final latents by %.2e, cosine "
+           "%.5f\n",
+           worth->name, WORTH_ITEMS, forward.relative, final.relative, final.cosine);
+    for (int i = 0; i < 2; i++) {
+        diffusionz_release_outputs(one[i], WORTH_ITEMS);
+        diffusionz_release_outputs(all[i], WORTH_ITEMS);
+    }
+    assert_true(forward.relative <= worth->forward);
+    assert_true(final.cosine >= worth->cosine);
+}
+
+/* --- side by side ----------------------------------------------------------------------------- */
+
 /* Two contexts of one device in two threads record and replay at the same time. */
 struct painter {
     const char *dir;
@@ -356,6 +444,8 @@ static void two_contexts_do_not_see_each_other(void **state)
 int main(void)
 {
     static int fp32 = DIFFUSIONZ_FP32, bf16 = DIFFUSIONZ_BF16, fp8 = DIFFUSIONZ_FP8;
+    static struct worth half = {DIFFUSIONZ_BF16, "bf16", 1e-2, 0.999},
+                        quarter = {DIFFUSIONZ_FP8, "FP8", 6e-2, 0.99};
     const struct CMUnitTest tests[] = {
         {"a_replay_is_the_step_bf16", a_replay_is_the_step, NULL, NULL, &bf16},
         {"a_replay_is_the_step_fp32", a_replay_is_the_step, NULL, NULL, &fp32},
@@ -371,6 +461,8 @@ int main(void)
         {"alone_and_in_a_batch_fp32", an_item_is_the_same_alone_and_in_a_batch, NULL, NULL, &fp32},
         {"alone_and_in_a_batch_fp8", an_item_is_the_same_alone_and_in_a_batch, NULL, NULL, &fp8},
         cmocka_unit_test(a_trajectory_is_that_of_the_cpu),
+        {"fewer_bits_cost_little_bf16", fewer_bits_cost_little, NULL, NULL, &half},
+        {"fewer_bits_cost_little_fp8", fewer_bits_cost_little, NULL, NULL, &quarter},
         cmocka_unit_test(two_contexts_do_not_see_each_other),
     };
     need_gpu();
