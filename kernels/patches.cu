@@ -1,9 +1,11 @@
 /* patches.cu - see patches.h.
  *
  * With patches of 2 and channels in eights a thread moves one line of a patch for 8 channels: two
- * 16-byte chunks of a token against 8 pairs of floats, one in each channel's plane.  Neighbouring
- * threads are neighbours along the picture's line, so that the planes, which are the larger part,
- * are read and written in whole sectors.  Any other shape goes value by value.
+ * 16-byte chunks of a token against 8 pairs of floats, one in each channel's plane.  Either side
+ * can be the one along which neighbouring threads lie: what is written decides.  The step reads and
+ * writes the planes, so it goes along the picture's lines, whose sectors it fills; patchify writes
+ * tokens alone, so a token's threads are neighbours and fill its 128-byte lines.  Any other shape
+ * goes value by value.
  */
 #include "kernels/patches.h"
 
@@ -13,19 +15,35 @@ using namespace kiln;
 
 constexpr int threads = 256;
 
-/* One thread's part of a fast launch: line y of the latent, patch column x, channels from c on. */
+/* One thread's part of a fast launch, as places in the latents and among the tokens. */
 struct part {
     int64_t item, latent, token; /* token: of the patch's left half; the right one is C further */
 };
 
-static __device__ __forceinline__ part part_of(const struct kiln_patches &s, unsigned i)
+/* Line y of an item, its patch column x, the group'th eight channels. */
+static __device__ __forceinline__ part part_at(const struct kiln_patches &s, int64_t item,
+                                               unsigned y, unsigned x, unsigned group)
+{
+    const int64_t row = item * s.item_rows + y / 2 * (s.width / 2) + x;
+    const int64_t plane = item * s.channels + group * 8;
+    return {item, (plane * s.height + y) * s.width + 2 * x,
+            (row * 4 + y % 2 * 2) * s.channels + group * 8};
+}
+
+/* The i'th part along the lines of the planes. */
+static __device__ __forceinline__ part part_of_planes(const struct kiln_patches &s, unsigned i)
 {
     const unsigned across = s.width / 2, height = s.height, groups = s.channels / 8;
     const unsigned line = i / across, plane = line / height;
-    const int64_t x = i % across, y = line % height, group = plane % groups, item = plane / groups;
-    const int64_t row = item * s.item_rows + y / 2 * across + x;
-    return {item, ((item * s.channels + group * 8) * s.height + y) * s.width + 2 * x,
-            (row * 4 + y % 2 * 2) * s.channels + group * 8};
+    return part_at(s, plane / groups, line % height, i % across, plane % groups);
+}
+
+/* The i'th part token by token: a token's upper line, then its lower one. */
+static __device__ __forceinline__ part part_of_tokens(const struct kiln_patches &s, unsigned i)
+{
+    const unsigned across = s.width / 2, down = s.height / 2, groups = s.channels / 8;
+    const unsigned token = i / (2 * groups), place = i % (2 * groups), row = token / across;
+    return part_at(s, row / down, row % down * 2 + place / groups, token % across, place % groups);
 }
 
 static __device__ __forceinline__ bool finite(float v)
@@ -53,7 +71,7 @@ static __global__ void __launch_bounds__(threads)
 {
     const int64_t plane = static_cast<int64_t>(a.shape.height) * a.shape.width;
     for (unsigned i = blockIdx.x * threads + threadIdx.x; i < parts; i += gridDim.x * threads) {
-        const part p = part_of(a.shape, i);
+        const part p = part_of_planes(a.shape, i);
         const float stride = a.stride[p.item];
         float left[8], right[8];
         load_output<8>(a, p.token, left);
@@ -78,7 +96,7 @@ static __global__ void __launch_bounds__(threads)
 {
     const int64_t plane = static_cast<int64_t>(a.shape.height) * a.shape.width;
     for (unsigned i = blockIdx.x * threads + threadIdx.x; i < parts; i += gridDim.x * threads) {
-        const part p = part_of(a.shape, i);
+        const part p = part_of_tokens(a.shape, i);
         float left[8], right[8];
 #pragma unroll
         for (int c = 0; c < 8; c++) {
