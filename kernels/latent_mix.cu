@@ -1,7 +1,8 @@
 /* latent_mix.cu - see latent_mix.h; element by element, four at a time where pointers allow it.
  *
- * slerp needs the angle before the first value: one kernel leaves partial sums in fp64, a fixed
- * number of them whatever the device, and every block of the second adds them up in the same order.
+ * slerp needs the angle before the first value: one kernel leaves partial sums in fp64, as many as
+ * the count of values says whatever the device, and every block of the second adds them up in the
+ * same order.
  */
 #include "kernels/latent_mix.h"
 
@@ -113,7 +114,7 @@ static __device__ __forceinline__ double block_sum(double v, double *slots)
     return sum;
 }
 
-/* One of KILN_SLERP_PARTS blocks: workspace = aa of every part, then bb, then ab. */
+/* A block a part: workspace = aa of every part, then bb, then ab. */
 template <int W>
 static __global__ void __launch_bounds__(threads) slerp_sums(const struct kiln_slerp args)
 {
@@ -135,21 +136,21 @@ static __global__ void __launch_bounds__(threads) slerp_sums(const struct kiln_s
     ab = block_sum(ab, slots[2]);
     if (threadIdx.x == 0) {
         args.workspace[blockIdx.x] = aa;
-        args.workspace[KILN_SLERP_PARTS + blockIdx.x] = bb;
-        args.workspace[2 * KILN_SLERP_PARTS + blockIdx.x] = ab;
+        args.workspace[gridDim.x + blockIdx.x] = bb;
+        args.workspace[2 * gridDim.x + blockIdx.x] = ab;
     }
 }
 
 /* The weights of a and b; every thread of every block gets the same. */
-static __device__ __forceinline__ float2 slerp_weights(const struct kiln_slerp &args,
+static __device__ __forceinline__ float2 slerp_weights(const struct kiln_slerp &args, int parts,
                                                        double slots[3][threads / warp_size])
 {
     double sums[3];
 #pragma unroll
     for (int s = 0; s < 3; s++) {
         double part = 0;
-        for (int i = threadIdx.x; i < KILN_SLERP_PARTS; i += threads)
-            part += args.workspace[s * KILN_SLERP_PARTS + i];
+        for (int i = threadIdx.x; i < parts; i += threads)
+            part += args.workspace[s * parts + i];
         sums[s] = block_sum(part, slots[s]);
     }
     const double t = args.t, size = sqrt(sums[0] * sums[1]);
@@ -162,10 +163,11 @@ static __device__ __forceinline__ float2 slerp_weights(const struct kiln_slerp &
 }
 
 template <int W>
-static __global__ void __launch_bounds__(threads) slerp_apply(const struct kiln_slerp args)
+static __global__ void __launch_bounds__(threads)
+    slerp_apply(const struct kiln_slerp args, int parts)
 {
     __shared__ double slots[3][threads / warp_size];
-    const float2 weights = slerp_weights(args, slots);
+    const float2 weights = slerp_weights(args, parts, slots);
     for (int64_t i = first_index(); i < args.n / W; i += index_step()) {
         float a[W], b[W];
         load<W>(args.a, i, a);
@@ -238,6 +240,14 @@ extern "C" int kiln_latent_mix_launch(const struct kiln_latent_mix *args, kiln_s
                   dim3(blocks_for(args->n / (fours ? 4 : 1), threads)), threads, stream, *args);
 }
 
+/* Parts of at least eight values a thread, so that one latent's sums are few to add up, within what
+ * fills a device and what every block of slerp_apply can add up beside its own values. */
+static unsigned slerp_parts(int64_t n)
+{
+    const int64_t parts = n / (threads * 8), least = 128, most = KILN_SLERP_PARTS_MAX;
+    return static_cast<unsigned>(parts < least ? least : parts < most ? parts : most);
+}
+
 extern "C" int kiln_slerp_launch(const struct kiln_slerp *args, kiln_stream stream,
                                  struct kiln_error *err)
 {
@@ -249,13 +259,14 @@ extern "C" int kiln_slerp_launch(const struct kiln_slerp *args, kiln_stream stre
         return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand is missing", name);
     const bool fours =
         args->n % 4 == 0 && on_bytes(args->a, 16) && on_bytes(args->b, 16) && on_bytes(args->x, 16);
-    code = launch(err, name, fours ? slerp_sums<4> : slerp_sums<1>, dim3(KILN_SLERP_PARTS), threads,
-                  stream, *args);
+    const unsigned parts = slerp_parts(args->n);
+    code = launch(err, name, fours ? slerp_sums<4> : slerp_sums<1>, dim3(parts), threads, stream,
+                  *args);
     if (code)
         return code;
     /* Every block adds up all the parts: no more blocks than pay for it. */
     const unsigned blocks = blocks_for(args->n / (fours ? 4 : 1), threads);
     return launch(err, name, fours ? slerp_apply<4> : slerp_apply<1>,
-                  dim3(blocks < KILN_SLERP_PARTS ? blocks : KILN_SLERP_PARTS), threads, stream,
-                  *args);
+                  dim3(blocks < parts ? blocks : parts), threads, stream, *args,
+                  static_cast<int>(parts));
 }

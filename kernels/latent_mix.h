@@ -49,8 +49,8 @@ struct kiln_slerp {
     double *workspace; /* KILN_SLERP_WORKSPACE values of device memory */
 };
 
-#define KILN_SLERP_PARTS 128
-#define KILN_SLERP_WORKSPACE (3 * KILN_SLERP_PARTS)
+#define KILN_SLERP_PARTS_MAX 512
+#define KILN_SLERP_WORKSPACE (3 * KILN_SLERP_PARTS_MAX)
 
 /* Below this sine the two are parallel or opposite, and the arc is taken for the line. */
 #define KILN_SLERP_PARALLEL 1e-4

@@ -327,6 +327,11 @@ static void slerp(void)
         for (int kind = 0; kind < 4; kind++)
             check_slerp(counts[i], 0.25f * (float)(kind + 1), kind, i % 2 ? 4 : 0);
     check_slerp(4096, 0, 0, 0);
+    /* The fewest parts with most values in each, a few more, the most. */
+    check_slerp(262144, 0.5f, 0, 0);
+    check_slerp(300001, 0.5f, 0, 0);
+    check_slerp(MANY, 0.5f, 0, 0);
+    check_slerp(MANY - 1, 0.5f, 0, 0);
 }
 
 const struct kernel_test latent_tests[] = {
