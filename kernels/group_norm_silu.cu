@@ -17,8 +17,8 @@ using namespace kiln;
 
 constexpr int threads = 256;
 constexpr int gain_threads = 512;
-constexpr int64_t parts_max = 1024;
-constexpr int batch = 4; /* loads of a thread that are under way together */
+constexpr int64_t parts_max = 512; /* more cost the gains more than the sums save */
+constexpr int batch = 4;           /* loads of a thread that are under way together */
 
 /* Where things are in the workspace, for `items` pictures of `channels`. */
 struct plan {
