@@ -9,6 +9,7 @@
 #include "storage/hardening.h"
 #include "worker/daemon.h"
 #include "worker/numa.h"
+#include "worker/spin.h"
 #include "worker/verbs.h"
 
 static const char usage[] =
@@ -84,6 +85,7 @@ static int run_daemon(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    kiln_spin_briefly(argv);
     kiln_numa_order_gpus();
     if (argc > 1 && strcmp(argv[1], "render") == 0)
         return kiln_verb_render(argc - 1, argv + 1);
