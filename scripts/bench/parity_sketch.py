@@ -1,6 +1,8 @@
 """parity_sketch.py - the same prompts and seeds through Kiln and through diffusers, pixel by pixel.
 
     VENV/bin/python scripts/bench/parity_sketch.py [--build build] [--model pipeline/models/sketch] [-n 20]
+    ... --prompts tests/quality/held.jsonl -n 300 --keep DIR        diffusers' pictures stay, for scripts/train/judge.py
+                                                                    --pictures DIR --answers DIR/answers.jsonl
 
 Prompts are the last of tests/quality/check.jsonl, whose sizes differ.  Prints a line a
 picture and the worst share of values that are off by more than one level; ends with 1 if that is above 0.1 %.
@@ -35,6 +37,14 @@ def diffusers(pipe, args, row):
     return (result.images[0] * 255).round().astype("uint8")
 
 
+def keep(folder, i, row, picture):
+    """The picture, and a line on what it was to show."""
+    name = f"{i:04d}.png"
+    Image.fromarray(picture).save(os.path.join(folder, name))
+    with open(os.path.join(folder, "answers.jsonl"), "a" if i else "w") as answers:
+        answers.write(json.dumps({"file": name, "asked": row["asked"]}) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
@@ -42,8 +52,10 @@ def main():
     parser.add_argument("--dtype", default="fp32", choices=["fp32", "bf16"])
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("-n", type=int, default=20)
+    parser.add_argument("--prompts", default=os.path.join(ROOT, "tests", "quality", "check.jsonl"))
+    parser.add_argument("--keep", metavar="DIR", help="must exist")
     args = parser.parse_args()
-    rows = [json.loads(line) for line in open(os.path.join(ROOT, "tests", "quality", "check.jsonl"))][-args.n:]
+    rows = [json.loads(line) for line in open(args.prompts)][-args.n:]
     dtype = torch.float32 if args.dtype == "fp32" else torch.bfloat16
     pipe = ZImagePipeline.from_pretrained(args.model, torch_dtype=dtype)
     pipe.set_progress_bar_config(disable=True)
@@ -51,7 +63,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for i, row in enumerate(rows):
             a = kiln(args, row, os.path.join(folder, f"{i}.webp")).astype(int)
-            difference = numpy.abs(a - diffusers(pipe, args, row).astype(int))
+            theirs = diffusers(pipe, args, row)
+            if args.keep:
+                keep(args.keep, i, row, theirs)
+            difference = numpy.abs(a - theirs.astype(int))
             share, level = float((difference > 1).mean()), int(difference.max())
             worst_share, worst_level = max(worst_share, share), max(worst_level, level)
             print(f"{row['width']}x{row['height']} {100 * share:.4f} % off by more than 1, worst {level}: "
