@@ -12,7 +12,10 @@ static __global__ void __launch_bounds__(row_threads_max<W>)
 {
     __shared__ float slots[warp_size];
     chunk<W> held[ITEMS];
-    load_held<W, ITEMS>(a.x, blockIdx.x * a.n, chunks, held);
+#pragma unroll
+    for (int j = 0; j < ITEMS; j++)
+        if (chunk_of(j) < chunks)
+            held[j] = load_chunk<W>(a.x, blockIdx.x * a.n, chunk_of(j));
     quantise_held<W, ITEMS>(held, chunks, blockIdx.x, a.quantised, a.row_scale, slots);
 }
 

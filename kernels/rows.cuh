@@ -3,8 +3,6 @@
  *
  * Thread t holds the chunks t, t + threads, ..., ITEMS of them at most, so that the row is read
  * once, all loads of a thread are in flight together, and neighbours touch neighbouring memory.
- * Chunks behind the row's end are held as zeros: they change neither sums nor largest values, and
- * arithmetic goes over all ITEMS without a branch between one and the next.
  */
 #ifndef KILN_ROWS_CUH
 #define KILN_ROWS_CUH
@@ -31,31 +29,7 @@ __device__ __forceinline__ int chunk_of(int item)
     return static_cast<int>(threadIdx.x + item * blockDim.x);
 }
 
-/* This thread's chunks of the row that starts `at` values into p. */
-template <int W, int ITEMS>
-__device__ __forceinline__ void load_held(const void *p, int64_t at, int chunks,
-                                          chunk<W> held[ITEMS])
-{
-#pragma unroll
-    for (int j = 0; j < ITEMS; j++) {
-        held[j] = {};
-        if (chunk_of(j) < chunks)
-            held[j] = load_chunk<W>(p, at, chunk_of(j));
-    }
-}
-
-/* The other way, without the zeros. */
-template <int W, int ITEMS>
-__device__ __forceinline__ void store_held(void *p, int64_t at, int chunks,
-                                           const chunk<W> held[ITEMS])
-{
-#pragma unroll
-    for (int j = 0; j < ITEMS; j++)
-        if (chunk_of(j) < chunks)
-            store_chunk<W>(p, at, chunk_of(j), held[j]);
-}
-
-/* Writes the row that the block holds as e4m3 with its scale. */
+/* Writes the row held in v (bf16, ITEMS chunks a thread) as e4m3 with its scale. */
 template <int W, int ITEMS>
 __device__ __forceinline__ void quantise_held(const chunk<W> held[ITEMS], int chunks, int64_t row,
                                               uint8_t *out, float *row_scale, float *slots)
@@ -63,9 +37,10 @@ __device__ __forceinline__ void quantise_held(const chunk<W> held[ITEMS], int ch
     uint32_t tops = 0;
 #pragma unroll
     for (int j = 0; j < ITEMS; j++)
+        if (chunk_of(j) < chunks)
 #pragma unroll
-        for (int i = 0; i < chunk_words<W>; i++)
-            tops = larger_pairs(tops, word_of<W>(held[j], i));
+            for (int i = 0; i < chunk_words<W>; i++)
+                tops = larger_pairs(tops, word_of<W>(held[j], i));
     float top = fmaxf(e4m3_floor, fmaxf(low_bf16(tops), high_bf16(tops)));
     top = block_max(top, slots);
     const float inverse = e4m3_max / top;

@@ -13,7 +13,7 @@ static __global__ void __launch_bounds__(row_threads_max<W>)
 {
     __shared__ float slots[warp_size];
     const int64_t row = blockIdx.x, at = row * a.n;
-    chunk<W> held[ITEMS] = {}, up[ITEMS];
+    chunk<W> held[ITEMS], up[ITEMS];
 #pragma unroll
     for (int j = 0; j < ITEMS; j++)
         if (chunk_of(j) < chunks) {
