@@ -1,15 +1,18 @@
-/* main.c - kiln-worker: the daemon, and the verbs that draw, tokenize or measure without a queue. */
+/* main.c - kiln-worker: the daemon, and the verbs that draw, tokenize or measure without a queue.
+ */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include "schemas/log.h"
+#include "schemas/spin.h"
 #include "storage/config_flags.h"
 #include "storage/hardening.h"
 #include "worker/daemon.h"
 #include "worker/numa.h"
-#include "worker/spin.h"
 #include "worker/verbs.h"
 
 static const char usage[] =
@@ -83,9 +86,22 @@ static int run_daemon(int argc, char **argv)
     return status;
 }
 
+/* As the same process, by its path: by the link it would be called "exe".  Where that fails it goes
+ * on as it is.  Only a worker that was started by hand comes here: `kiln` has set it before. */
+static void start_again(char **argv)
+{
+    char path[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (len < 0)
+        return;
+    path[len] = '\0';
+    (void)execv(path, argv);
+}
+
 int main(int argc, char **argv)
 {
-    kiln_spin_briefly(argv);
+    if (kiln_spin_briefly())
+        start_again(argv);
     kiln_numa_order_gpus();
     if (argc > 1 && strcmp(argv[1], "render") == 0)
         return kiln_verb_render(argc - 1, argv + 1);

@@ -15,6 +15,7 @@
 
 #include "scheduler/cli/cli.h"
 #include "scheduler/cli/help.h"
+#include "schemas/spin.h"
 #include "storage/config_flags.h"
 
 extern char **environ;
@@ -179,6 +180,7 @@ static int close_stdout(int status)
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN); /* a server that hangs up is an error to report, not a death */
+    (void)kiln_spin_briefly(); /* for the workers that it starts */
     struct kiln_cli cli = {0};
     struct command_line line = {.verb_at = find_verb(argc, argv)};
     for (int i = 1; i < argc && (line.verb_at == 0 || i < line.verb_at); i++)

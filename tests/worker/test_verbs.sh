@@ -28,6 +28,12 @@ cmp -s a.webp e.webp || fail "a LoRA of strength 0 changed the picture"
 draw f.webp --lossless
 cmp -s a.webp f.webp && fail "--lossless changed nothing"
 
+# libgomp itself says what it was told: started by hand, the worker starts itself once more.
+env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=verbose "$worker" --version 2>&1 |
+    grep -q "GOMP_SPINCOUNT = '2000'" || fail "threads wait awake for long"
+env GOMP_SPINCOUNT=7 OMP_DISPLAY_ENV=verbose "$worker" --version 2>&1 |
+    grep -q "GOMP_SPINCOUNT = '2000'" && fail "the setting of the environment was changed"
+
 mkfifo pipe other
 cat pipe >from_pipe &
 cat other >from_other &
