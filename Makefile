@@ -178,7 +178,7 @@ $(BUILD)/libdiffusionz.so: $(call obj,$(SRC_pipeline) $(SRC_torch)) $(call lib,s
 	$(CXX) $(LDFLAGS_ALL) -shared -Wl,-soname,libdiffusionz.so -o $@ $(filter %.o %.a,$^) -Wl,--version-script=pipeline/diffusionz.map -Wl,--no-undefined $(TORCH_LIBS) $(SYSLIBS) -ldl $(RPATH)
 
 # Everything CUDA.  libtorch_cuda must stay among its needs: loading it is what registers the GPU.
-$(BUILD)/libkiln_cuda.so: $(call obj,$(SRC_cuda) $(wildcard pipeline/torch/cuda/*.cpp)) $(call lib,schemas)
+$(BUILD)/libkiln_cuda.so: $(call obj,$(SRC_cuda) $(wildcard pipeline/torch/cuda/*.cpp)) $(call lib,kernels schemas)
 	$(call say,LINK $@)
 	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $^ -L$(LIBTORCH)/lib -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -l:libcudart.so.13 -ltorch_cpu -lc10 -Wl,--allow-shlib-undefined $(RPATH)
 

@@ -95,6 +95,8 @@ void diffusionz_release_outputs(DiffusionZOutput *outputs, int32_t count)
         free(outputs[i].latent);
         free(outputs[i].trajectory);
         free(outputs[i].sigmas);
+        for (int k = 0; k < DIFFUSIONZ_SMALLER_MAX; k++)
+            free(outputs[i].smaller[k]);
         outputs[i] = (DiffusionZOutput){0};
     }
 }

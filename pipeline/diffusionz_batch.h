@@ -45,6 +45,8 @@ typedef struct DiffusionZItem {
     const int32_t *cancel;
 } DiffusionZItem;
 
+#define DIFFUSIONZ_SMALLER_MAX 2 /* smaller sizes of a picture in one call */
+
 typedef struct DiffusionZBatch {
     const DiffusionZItem *items;
     int32_t item_count;
@@ -57,6 +59,10 @@ typedef struct DiffusionZBatch {
     /* NULL, or set (atomically) as steps end: those of all items together, divided by the number of
      * items, which run one after the other.  num_steps in the end. */
     int32_t *progress;
+    /* Longest sides in pixels, 1 .. 2048 each, of the smaller sizes that are wanted too: made from
+     * the full picture on the device that has drawn it, by area averaging (kernels/downscale.h). */
+    const int32_t *smaller;
+    int32_t smaller_count; /* 0 .. DIFFUSIONZ_SMALLER_MAX */
 } DiffusionZBatch;
 
 typedef struct DiffusionZOutput {
@@ -67,6 +73,9 @@ typedef struct DiffusionZOutput {
     float *trajectory;  /* [steps][channels][h][w] entering each step; NULL if not kept */
     double *sigmas;     /* [steps] of the trajectory; NULL if not kept */
     int32_t latent_channels, latent_height, latent_width; /* 16, height/8, width/8 for Z-Image */
+    /* [h][w][3] of each size of the batch, in its order; h and w are kiln_downscale_fit's.  NULL
+     * where the picture is not larger than that, and with skip_decode. */
+    uint8_t *smaller[DIFFUSIONZ_SMALLER_MAX];
 } DiffusionZOutput;
 
 /* Where a batch had its LoRAs from: they were in place, or none were wanted; they lay ready in host

@@ -236,6 +236,19 @@ static int check_items(const DiffusionZBatch *b, struct kiln_error *err)
     return 0;
 }
 
+static int check_smaller(const DiffusionZBatch *b, struct kiln_error *err)
+{
+    if (b->smaller_count < 0 || b->smaller_count > DIFFUSIONZ_SMALLER_MAX ||
+        (b->smaller_count && !b->smaller))
+        return kiln_fail(err, KILN_BAD_INPUT, "%d smaller sizes: at most %d", b->smaller_count,
+                         DIFFUSIONZ_SMALLER_MAX);
+    for (int i = 0; i < b->smaller_count; i++)
+        if (b->smaller[i] < 1 || b->smaller[i] > KILN_SIDE_MAX)
+            return kiln_fail(err, KILN_BAD_INPUT, "smaller size %d: must be 1 to %d", b->smaller[i],
+                             KILN_SIDE_MAX);
+    return 0;
+}
+
 int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *b, struct kiln_error *err)
 {
     int code = check_items(b, err);
@@ -253,5 +266,5 @@ int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *b, str
     if (b->lora_count < 0 || b->lora_count > KILN_LORAS_MAX || (b->lora_count && !b->loras))
         return kiln_fail(err, KILN_BAD_INPUT, "%d LoRAs: at most %d", b->lora_count,
                          KILN_LORAS_MAX);
-    return 0;
+    return check_smaller(b, err);
 }

@@ -5,7 +5,7 @@
  * arrives at once, and the same code is a plain loop.
  *
  *     main lane   noise  step 0 .. step n-1 | noise  step 0 ...
- *     side lane                             | decode, pixels and latent on their way to the host
+ *     side lane                             | decode, all sizes and latent on their way to the host
  *
  * Memory that is not enough is no failure yet: what can be done without (graphs, work side by side)
  * is given back, the operation is asked for again, and the size is remembered as one that has to do
@@ -305,17 +305,28 @@ void kiln_loop_denoise(struct kiln_run *r, struct kiln_item *item)
 
 /* --- results ---------------------------------------------------------------------------------- */
 
+/* Decodes the latent, in strips of so many rows unless that is 0, to bytes in all sizes. */
+static void ask_pictures(struct kiln_run *r, struct kt_scope *s, kt latent, int rows, kt *sources)
+{
+    kt picture = rows ? kiln_vae_decode_strips(r->e->vae, s, latent, rows)
+                      : kiln_vae_decode(r->e->vae, s, latent);
+    kt pixels = sources[KILN_FETCH_PIXELS] = kt_rgb8(s, picture);
+    for (int i = 0; i < DIFFUSIONZ_SMALLER_MAX; i++) {
+        struct kt_downscale to = {.width = (uint32_t)r->batch->width,
+                                  .height = (uint32_t)r->batch->height};
+        if (kiln_run_smaller(r, i, &to.out_width, &to.out_height))
+            sources[KILN_FETCH_SMALLER + i] = kt_downscale(s, pixels, &to);
+    }
+}
+
 static void ask_results(struct kiln_run *r, struct kt_scope *s, struct kiln_item *item, void *arg)
 {
     const int *rows = arg;
     kt_follow(s, item->scope);
     kt sources[KILN_FETCHES] = {
         [KILN_FETCH_LATENT] = item->latent, [KILN_FETCH_TRAJECTORY] = item->trajectory};
-    if (!r->batch->skip_decode) {
-        kt picture = *rows ? kiln_vae_decode_strips(r->e->vae, s, item->latent, *rows)
-                           : kiln_vae_decode(r->e->vae, s, item->latent);
-        sources[KILN_FETCH_PIXELS] = kt_rgb8(s, picture);
-    }
+    if (!r->batch->skip_decode)
+        ask_pictures(r, s, item->latent, *rows, sources);
     for (int i = 0; i < KILN_FETCHES; i++) {
         kt_fetch_free(item->fetches[i]);
         item->fetches[i] = sources[i] ? kt_fetch_start(s, sources[i]) : NULL;

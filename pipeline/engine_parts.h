@@ -11,7 +11,13 @@
 #define KILN_STEPS_AHEAD 2
 
 /* What comes back of an item. */
-enum { KILN_FETCH_LATENT, KILN_FETCH_TRAJECTORY, KILN_FETCH_PIXELS, KILN_FETCHES };
+enum {
+    KILN_FETCH_LATENT,
+    KILN_FETCH_TRAJECTORY,
+    KILN_FETCH_PIXELS,
+    KILN_FETCH_SMALLER, /* the first of them */
+    KILN_FETCHES = KILN_FETCH_SMALLER + DIFFUSIONZ_SMALLER_MAX
+};
 
 struct kiln_item {
     const DiffusionZItem *in;
@@ -48,6 +54,8 @@ struct kiln_run {
 void kiln_item_end(struct kiln_item *item, const struct kiln_error *err);
 /* Ends the item if its scope has failed or its flag is up; says whether it is still alive. */
 bool kiln_item_alive(struct kiln_item *item);
+/* Whether pictures of the batch come in smaller size i too, and how large they are then. */
+bool kiln_run_smaller(const struct kiln_run *r, int i, uint32_t *ret_width, uint32_t *ret_height);
 /* Adds the time since the last call to *stage. */
 void kiln_run_lap(struct kiln_run *r, double *stage);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "kernels/downscale.h"
 #include "pipeline/engine_parts.h"
 
 static double now_ms(void)
@@ -31,6 +32,10 @@ static void drop_results(DiffusionZOutput *out)
     free(out->latent);
     free(out->trajectory);
     free(out->sigmas);
+    for (int i = 0; i < DIFFUSIONZ_SMALLER_MAX; i++) {
+        free(out->smaller[i]);
+        out->smaller[i] = NULL;
+    }
     out->rgb = NULL;
     out->latent = out->trajectory = NULL;
     out->sigmas = NULL;
@@ -76,6 +81,14 @@ static size_t latent_values(const struct kiln_run *r)
     return (size_t)(r->e->config.transformer.channels * r->height * r->width);
 }
 
+bool kiln_run_smaller(const struct kiln_run *r, int i, uint32_t *ret_width, uint32_t *ret_height)
+{
+    const DiffusionZBatch *b = r->batch;
+    return !b->skip_decode && i < b->smaller_count &&
+           kiln_downscale_fit((uint32_t)b->width, (uint32_t)b->height, (uint32_t)b->smaller[i],
+                              ret_width, ret_height);
+}
+
 /* Memory of the results that are wanted, or false with the item ended. */
 static bool allocate(const struct kiln_run *r, struct kiln_item *item)
 {
@@ -85,6 +98,11 @@ static bool allocate(const struct kiln_run *r, struct kiln_item *item)
     bool ok = (out->latent = malloc(n * sizeof *out->latent)) != NULL;
     if (!b->skip_decode)
         ok = (out->rgb = malloc((size_t)b->width * (size_t)b->height * 3)) != NULL && ok;
+    for (int i = 0; i < DIFFUSIONZ_SMALLER_MAX; i++) {
+        uint32_t w, h;
+        if (kiln_run_smaller(r, i, &w, &h))
+            ok = (out->smaller[i] = malloc((size_t)w * h * 3)) != NULL && ok;
+    }
     if (b->keep_trajectory) {
         ok = (out->trajectory = malloc(steps * n * sizeof *out->trajectory)) != NULL && ok;
         ok = (out->sigmas = malloc(steps * sizeof *out->sigmas)) != NULL && ok;
@@ -147,6 +165,8 @@ static void collect(const struct kiln_run *r, struct kiln_item *item)
         [KILN_FETCH_TRAJECTORY] = out->trajectory,
         [KILN_FETCH_PIXELS] = out->rgb,
     };
+    for (int i = 0; i < DIFFUSIONZ_SMALLER_MAX; i++)
+        targets[KILN_FETCH_SMALLER + i] = out->smaller[i];
     struct kiln_error err;
     for (int i = 0; i < KILN_FETCHES; i++) {
         struct kt_fetch *fetch = item->fetches[i];

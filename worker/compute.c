@@ -132,6 +132,8 @@ static int run_call(struct compute *compute, const struct kiln_holding *holding,
         .keep_trajectory = job->latents == KILN_LATENTS_TRAJECTORY,
         .skip_decode = job->kind == KILN_KIND_LATENT_CACHE,
         .progress = &compute->worker->board.step,
+        .smaller = kiln_picture_smaller,
+        .smaller_count = KILN_PICTURE_SMALLER,
     };
     if (assignment->model[0] && !engine->draws_any_model &&
         strcmp(assignment->model, engine->model_name) != 0)

@@ -1,7 +1,8 @@
 /* encode.c - three WebP sizes and the latent file of one picture.
  *
- * Every smaller size is made from the full picture, not from the next larger one: area averaging
- * twice would blur twice.  `full` is always the first object; repeat_full() relies on that.
+ * The engine has made the smaller sizes, each from the full picture, not from the next larger one:
+ * area averaging twice would blur twice.  `full` is always the first object; repeat_full() relies
+ * on that.
  */
 #include "worker/encode.h"
 
@@ -96,23 +97,23 @@ static int repeat_full(struct kiln_picture *picture, const struct kiln_encode_op
     return 0;
 }
 
+/* Size i of kiln_picture_smaller. */
 static int encode_smaller(struct kiln_picture *picture, const struct kiln_encode_options *options,
-                          const struct kiln_webp_options *webp, const char *role, uint32_t longest,
-                          struct kiln_error *err)
+                          const struct kiln_webp_options *webp, int i, struct kiln_error *err)
 {
+    static const char *const roles[KILN_PICTURE_SMALLER] = {"512", "256"};
+    const char *role = roles[i];
+    uint32_t longest = (uint32_t)kiln_picture_smaller[i];
     uint32_t width = picture->job->width, height = picture->job->height, w, h;
     uint32_t native = width > height ? width : height;
     if (native < longest)
         return 0; /* never enlarged: such a picture has no object of this size */
     if (!kiln_downscale_fit(width, height, longest, &w, &h))
         return repeat_full(picture, options, role, err);
-    uint8_t *rgb = malloc((size_t)w * h * 3);
-    if (!rgb)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the %s px picture", role);
-    kiln_downscale_ref(picture->drawn.rgb, width, height, rgb, w, h);
-    int code = encode_webp(picture, options, webp, role, rgb, w, h, err);
-    free(rgb);
-    return code;
+    if (!picture->drawn.smaller[i])
+        return kiln_fail(err, KILN_INTERNAL, "the engine has not made the %s px picture of %u x %u",
+                         role, width, height);
+    return encode_webp(picture, options, webp, role, picture->drawn.smaller[i], w, h, err);
 }
 
 static int encode_images(struct kiln_picture *picture, const struct kiln_encode_options *options,
@@ -131,10 +132,8 @@ static int encode_images(struct kiln_picture *picture, const struct kiln_encode_
     }
     int code = encode_webp(picture, options, &webp, "full", picture->drawn.rgb, job->width,
                            job->height, err);
-    if (code == 0)
-        code = encode_smaller(picture, options, &webp, "512", 512, err);
-    if (code == 0)
-        code = encode_smaller(picture, options, &webp, "256", 256, err);
+    for (int i = 0; i < KILN_PICTURE_SMALLER && code == 0; i++)
+        code = encode_smaller(picture, options, &webp, i, err);
     free(xmp);
     return code;
 }

@@ -1,4 +1,5 @@
-/* encode.h - a drawn picture becomes the files that are stored.
+/* encode.h - a drawn picture becomes the files that are stored.  The pixels of every size come from
+ * the engine; here they are compressed.
  *
  * The sizes are `full` (as drawn), `512` and `256` (longest side), each only if the picture is at
  * least that large: nothing is ever enlarged.  A picture whose longest side is exactly 512 has a

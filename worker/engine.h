@@ -19,7 +19,8 @@ struct kiln_engine {
     const char *model_hash;
     bool draws_any_model; /* the test card stands in for whatever model a job names */
 
-    /* As diffusionz_run_batch: 0 when the batch ran (items may have failed one by one). */
+    /* As diffusionz_run_batch, smaller sizes included: 0 when the batch ran (items may have failed
+     * one by one). */
     int (*run)(struct kiln_engine *engine, const DiffusionZBatch *batch, DiffusionZOutput *outputs,
                DiffusionZTimes *ret_times, struct kiln_error *err);
     /* Prepares LoRAs and texts of a batch to come, returns at once.  Any thread; NULL: there is

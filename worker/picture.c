@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const int32_t kiln_picture_smaller[KILN_PICTURE_SMALLER] = {512, 256};
+
 struct kiln_picture *kiln_picture_new(struct kiln_holding *holding, uint32_t index)
 {
     struct kiln_picture *picture = calloc(1, sizeof *picture);
@@ -33,11 +35,17 @@ size_t kiln_picture_weight(const struct kiln_picture *picture)
 {
     const struct kiln_job *job = picture->job;
     size_t pixels = (size_t)job->width * job->height, values = pixels / 64 * 16;
+    size_t longest = job->width > job->height ? job->width : job->height;
     size_t weight = sizeof *picture;
     for (uint32_t i = 0; i < picture->object_count; i++)
         weight += picture->objects[i].size;
     if (picture->drawn.rgb)
         weight += pixels * 3;
+    for (int i = 0; i < KILN_PICTURE_SMALLER; i++) {
+        size_t side = (size_t)kiln_picture_smaller[i];
+        if (picture->drawn.smaller[i])
+            weight += pixels * 3 * side / longest * side / longest;
+    }
     if (picture->drawn.latent)
         weight += values * sizeof(float);
     if (picture->drawn.trajectory)

@@ -22,6 +22,11 @@ enum kiln_outcome {
     KILN_OUTCOME_GONE,   /* cancelled, or somebody else's by now: the ledger knows already */
 };
 
+/* The smaller sizes that are stored, longest sides: what the engine is asked for besides the full
+ * picture, in the order of DiffusionZOutput's. */
+#define KILN_PICTURE_SMALLER 2
+extern const int32_t kiln_picture_smaller[KILN_PICTURE_SMALLER];
+
 #define KILN_PICTURE_OBJECTS_MAX 4 /* three sizes and the latent */
 
 struct kiln_picture_object {

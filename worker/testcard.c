@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kernels/downscale.h"
 #include "schemas/limits.h"
 #include "worker/engine.h"
 #include "worker/testcard_draw.h"
@@ -102,6 +103,20 @@ static int fill_trajectory(const DiffusionZBatch *batch, size_t values, Diffusio
     return 0;
 }
 
+static int make_smaller(const DiffusionZBatch *batch, DiffusionZOutput *output)
+{
+    uint32_t width = (uint32_t)batch->width, height = (uint32_t)batch->height, w, h;
+    for (int32_t i = 0; i < batch->smaller_count; i++) {
+        if (!kiln_downscale_fit(width, height, (uint32_t)batch->smaller[i], &w, &h))
+            continue;
+        output->smaller[i] = malloc((size_t)w * h * 3);
+        if (!output->smaller[i])
+            return KILN_NO_MEMORY;
+        kiln_downscale_ref(output->rgb, width, height, output->smaller[i], w, h);
+    }
+    return 0;
+}
+
 static int draw_item(const DiffusionZBatch *batch, const DiffusionZItem *item,
                      DiffusionZOutput *output)
 {
@@ -116,6 +131,8 @@ static int draw_item(const DiffusionZBatch *batch, const DiffusionZItem *item,
     if (batch->skip_decode) {
         free(output->rgb);
         output->rgb = NULL;
+    } else if (make_smaller(batch, output) != 0) {
+        return KILN_NO_MEMORY;
     }
     return batch->keep_trajectory ? fill_trajectory(batch, values, output) : 0;
 }
@@ -127,6 +144,8 @@ static void testcard_release(DiffusionZOutput *output)
     free(output->latent);
     free(output->trajectory);
     free(output->sigmas);
+    for (int i = 0; i < DIFFUSIONZ_SMALLER_MAX; i++)
+        free(output->smaller[i]);
     memset(output, 0, sizeof *output);
 }
 
@@ -142,9 +161,11 @@ static int check_batch(const DiffusionZBatch *batch, struct kiln_error *err)
     if (batch->item_count < 1 || batch->width < KILN_SIDE_MIN || batch->width > KILN_SIDE_MAX ||
         batch->height < KILN_SIDE_MIN || batch->height > KILN_SIDE_MAX ||
         batch->width % KILN_SIDE_STEP || batch->height % KILN_SIDE_STEP ||
-        batch->num_steps < KILN_STEPS_MIN || batch->num_steps > KILN_STEPS_MAX)
-        return kiln_fail(err, KILN_BAD_INPUT, "a batch of %d items, %dx%d, %d steps",
-                         batch->item_count, batch->width, batch->height, batch->num_steps);
+        batch->num_steps < KILN_STEPS_MIN || batch->num_steps > KILN_STEPS_MAX ||
+        batch->smaller_count < 0 || batch->smaller_count > DIFFUSIONZ_SMALLER_MAX)
+        return kiln_fail(
+            err, KILN_BAD_INPUT, "a batch of %d items, %dx%d, %d steps, %d smaller sizes",
+            batch->item_count, batch->width, batch->height, batch->num_steps, batch->smaller_count);
     for (int32_t i = 0; i < batch->item_count; i++) {
         int code = word_code(batch->items[i].prompt, "@fail_all=");
         if (code != 0)

@@ -1,6 +1,7 @@
 /* image_ops.cpp - convolutions and norms over pictures, channels last in memory. */
 #include "pipeline/torch/cpu_ops.hpp"
 
+#include "kernels/downscale.h"
 #include "kernels/group_norm_silu.h"
 #include "pipeline/torch/cuda/plugin.hpp"
 
@@ -105,5 +106,24 @@ kt kt_rgb8(kt_scope *s, kt x)
         at::Tensor unit = (x->t.to(at::kFloat) / 2 + 0.5).clamp_(0, 1);
         at::Tensor bytes = unit.mul_(255).round_().to(at::kByte).permute({0, 2, 3, 1});
         return bytes.contiguous().flatten();
+    });
+}
+
+kt kt_downscale(kt_scope *s, kt rgb, const struct kt_downscale *to)
+{
+    return run(s, "downscale", {rgb}, [&] {
+        TORCH_CHECK(rgb->t.scalar_type() == at::kByte &&
+                        rgb->t.numel() == int64_t{3} * to->width * to->height,
+                    "these are not the bytes of ", to->width, " x ", to->height, " pixels");
+        TORCH_CHECK(to->out_width > 0 && to->out_width <= to->width && to->out_height > 0 &&
+                        to->out_height <= to->height,
+                    to->width, " x ", to->height, " to ", to->out_width, " x ", to->out_height);
+        at::Tensor in = rgb->t.contiguous();
+        if (in.is_cuda())
+            return kiln::cuda_plugin()->image->downscale(in, *to);
+        at::Tensor out = at::empty({int64_t{3} * to->out_width * to->out_height}, in.options());
+        kiln_downscale_ref(in.const_data_ptr<uint8_t>(), to->width, to->height,
+                           out.data_ptr<uint8_t>(), to->out_width, to->out_height);
+        return out;
     });
 }

@@ -40,7 +40,8 @@ class Batch(ctypes.Structure):
                 ("num_steps", ctypes.c_int32), ("guidance_scale", ctypes.c_float),
                 ("loras", ctypes.c_void_p), ("lora_count", ctypes.c_int32),
                 ("keep_trajectory", ctypes.c_int32), ("skip_decode", ctypes.c_int32),
-                ("progress", ctypes.c_void_p)]
+                ("progress", ctypes.c_void_p), ("smaller", ctypes.c_void_p),
+                ("smaller_count", ctypes.c_int32)]
 
 
 class Output(ctypes.Structure):
@@ -48,7 +49,8 @@ class Output(ctypes.Structure):
                 ("rgb", ctypes.POINTER(ctypes.c_uint8)),
                 ("latent", ctypes.POINTER(ctypes.c_float)), ("trajectory", ctypes.c_void_p),
                 ("sigmas", ctypes.c_void_p), ("latent_channels", ctypes.c_int32),
-                ("latent_height", ctypes.c_int32), ("latent_width", ctypes.c_int32)]
+                ("latent_height", ctypes.c_int32), ("latent_width", ctypes.c_int32),
+                ("smaller", ctypes.c_void_p * 2)]
 
 
 class Times(ctypes.Structure):

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <time.h>
 
+#include "kernels/downscale.h"
 #include "tests/gpu/gpu.h"
 
 #define SKETCH_SIDE 256
@@ -64,6 +65,54 @@ static void the_sketch_model_draws_what_the_cpu_draws(void **state)
 
 /* The batch is the first thing its context draws, each alone the work of another one: what a first
  * decode leaves behind beside the steps of a neighbour would show. */
+/* Of every item, in one piece and in strips: what the reference makes of the same pixels. */
+static void check_smaller(DiffusionZContext *ctx, int width, int height)
+{
+    static const int32_t sides[DIFFUSIONZ_SMALLER_MAX] = {512, 256};
+    const DiffusionZItem items[2] = {{.prompt = "a star", .seed = 1},
+                                     {.prompt = "a blue circle", .seed = 2}};
+    const DiffusionZBatch batch = {.items = items,
+                                   .item_count = 2,
+                                   .width = width,
+                                   .height = height,
+                                   .num_steps = 1,
+                                   .smaller = sides,
+                                   .smaller_count = DIFFUSIONZ_SMALLER_MAX};
+    DiffusionZOutput out[2];
+    if (diffusionz_run_batch(ctx, &batch, out, NULL))
+        fail_msg("%s", diffusionz_last_error());
+    for (int i = 0; i < 2; i++) {
+        if (out[i].error_code)
+            fail_msg("%s", out[i].error_msg);
+        for (int k = 0; k < DIFFUSIONZ_SMALLER_MAX; k++) {
+            uint32_t w, h;
+            const int there =
+                kiln_downscale_fit((uint32_t)width, (uint32_t)height, (uint32_t)sides[k], &w, &h);
+            assert_int_equal(out[i].smaller[k] != NULL, there);
+            if (!there)
+                continue;
+            uint8_t *want = malloc((size_t)w * h * 3);
+            kiln_downscale_ref(out[i].rgb, (uint32_t)width, (uint32_t)height, want, w, h);
+            assert_memory_equal(out[i].smaller[k], want, (size_t)w * h * 3);
+            free(want);
+        }
+    }
+    diffusionz_release_outputs(out, 2);
+}
+
+static void smaller_pictures_are_those_of_the_reference(void **state)
+{
+    (void)state;
+    static const int sizes[][2] = {{512, 512}, {1024, 1024}, {592, 1008}, {256, 64}, {2048, 1280}};
+    static const int dtypes[2] = {DIFFUSIONZ_BF16, DIFFUSIONZ_FP32};
+    for (int d = 0; d < 2; d++) {
+        DiffusionZContext *ctx = open_model(golden("models/plain"), 0, dtypes[d]);
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            check_smaller(ctx, sizes[i][0], sizes[i][1]);
+        diffusionz_free(ctx);
+    }
+}
+
 static void neighbours_change_nothing(void **state)
 {
     (void)state;
@@ -216,6 +265,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cpu_context_may_come_first),
         cmocka_unit_test(the_sketch_model_draws_what_the_cpu_draws),
+        cmocka_unit_test(smaller_pictures_are_those_of_the_reference),
         cmocka_unit_test(neighbours_change_nothing),
         {"a_lora_leaves_no_trace_fp32", a_lora_leaves_no_trace, NULL, NULL, &fp32},
         {"a_lora_leaves_no_trace_bf16", a_lora_leaves_no_trace, NULL, NULL, &bf16},

@@ -1,6 +1,7 @@
 /* test_engine_batch.c - batches: an item alone or among others, cancel, progress, latents. */
 #include <math.h>
 
+#include "kernels/downscale.h"
 #include "tests/pipeline/one_context.h"
 
 #define SIDE 64
@@ -173,6 +174,44 @@ static void latents_without_a_picture(void **state)
     diffusionz_release_outputs(&picture, 1);
 }
 
+/* Of 96 x 64: a half, an odd ratio, the picture's own size and a larger one. */
+static void smaller_pictures_are_those_of_the_reference(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t sides[2];
+        uint32_t width[2], height[2]; /* 0: there is none */
+    } cases[] = {
+        {{48, 37}, {48, 37}, {32, 25}}, {{96, 1}, {0, 1}, {0, 1}}, {{2048, 95}, {0, 95}, {0, 63}}};
+    DiffusionZBatch batch = {
+        .items = items, .item_count = 2, .width = 96, .height = 64, .num_steps = 1};
+    DiffusionZOutput bare[2], out[2];
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, bare, NULL), 0);
+    assert_null(bare[0].smaller[0]);
+    batch.smaller_count = 2;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        batch.smaller = cases[c].sides;
+        assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), 0);
+        for (int i = 0; i < 4; i++) {
+            const DiffusionZOutput *one = &out[i / 2];
+            const uint32_t w = cases[c].width[i % 2], h = cases[c].height[i % 2];
+            assert_memory_equal(one->rgb, bare[i / 2].rgb, 96 * 64 * 3);
+            assert_int_equal(one->smaller[i % 2] != NULL, w != 0);
+            if (w == 0)
+                continue;
+            uint8_t want[48 * 32 * 3 * 4];
+            kiln_downscale_ref(one->rgb, 96, 64, want, w, h);
+            assert_memory_equal(one->smaller[i % 2], want, (size_t)w * h * 3);
+        }
+        diffusionz_release_outputs(out, 2);
+    }
+    batch.skip_decode = 1;
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), 0);
+    assert_null(out[0].smaller[1]);
+    diffusionz_release_outputs(out, 2);
+    diffusionz_release_outputs(bare, 2);
+}
+
 static void lora_leaves_the_same_bits(void **state)
 {
     (void)state;
@@ -265,6 +304,19 @@ static void a_batch_of_nonsense(void **state)
     assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), KILN_BAD_INPUT);
     batch.lora_count = 1;
     assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), KILN_BAD_INPUT);
+    batch.lora_count = 0;
+    batch.smaller_count = 1;
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), KILN_BAD_INPUT);
+    static const int32_t nonsense[3] = {-1, 0, 2049};
+    for (int i = 0; i < 3; i++) {
+        batch.smaller = &nonsense[i];
+        assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), KILN_BAD_INPUT);
+        assert_non_null(strstr(diffusionz_last_error(), "smaller size"));
+    }
+    batch.smaller = nonsense;
+    batch.smaller_count = 3;
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), KILN_BAD_INPUT);
+    assert_non_null(strstr(diffusionz_last_error(), "at most 2"));
 }
 
 static void names_of_the_model(void **state)
@@ -296,6 +348,7 @@ int main(void)
         cmocka_unit_test(a_latent_that_is_not_finite_fails_alone),
         cmocka_unit_test(a_later_step_that_is_not_finite_is_named),
         cmocka_unit_test(latents_without_a_picture),
+        cmocka_unit_test(smaller_pictures_are_those_of_the_reference),
         cmocka_unit_test(lora_leaves_the_same_bits),
         cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(bf16_is_close),

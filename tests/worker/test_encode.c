@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "kernels/downscale.h"
 #include "schemas/digest.h"
 #include "storage/latentfile.h"
 #include "storage/webp.h"
@@ -25,6 +26,18 @@ static const struct kiln_encode_options options = {
     .webp_method = 2,
     .now_ms = 951782400000, /* 2000-02-29 */
 };
+
+/* What the engine delivers besides the full picture. */
+static void make_smaller(DiffusionZOutput *drawn, uint32_t width, uint32_t height)
+{
+    for (int i = 0; i < KILN_PICTURE_SMALLER; i++) {
+        uint32_t w, h;
+        if (!kiln_downscale_fit(width, height, (uint32_t)kiln_picture_smaller[i], &w, &h))
+            continue;
+        drawn->smaller[i] = malloc((size_t)w * h * 3);
+        kiln_downscale_ref(drawn->rgb, width, height, drawn->smaller[i], w, h);
+    }
+}
 
 /* One drawn job; the holding owns the job. */
 struct bench {
@@ -51,6 +64,7 @@ static void set_up(struct bench *bench, uint32_t width, uint32_t height)
     bench->picture->drawn.rgb = malloc((size_t)width * height * 3);
     bench->picture->drawn.latent = malloc(values * sizeof(float));
     kiln_testcard_draw(bench->picture->drawn.rgb, width, height, 42, 7);
+    make_smaller(&bench->picture->drawn, width, height);
     kiln_testcard_latent(bench->picture->drawn.rgb, width, height, bench->picture->drawn.latent);
 }
 
@@ -60,6 +74,8 @@ static void tear_down(struct bench *bench)
     free(bench->picture->drawn.latent);
     free(bench->picture->drawn.trajectory);
     free(bench->picture->drawn.sigmas);
+    for (int i = 0; i < KILN_PICTURE_SMALLER; i++)
+        free(bench->picture->drawn.smaller[i]);
     kiln_picture_free(bench->picture);
     free(bench->job.prompt);
     free(bench->job.negative_prompt);
@@ -123,6 +139,52 @@ static void test_sizes(void **state)
     assert_files(256, 256, "full 256 latent");
     assert_files(240, 128, "full latent");
     assert_files(64, 64, "full latent");
+}
+
+/* Of each size, the pixels that the engine has made are those that are compressed. */
+static void test_engine_made_the_sizes(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct kiln_error err;
+    set_up(&bench, 640, 512);
+    memset(bench.picture->drawn.smaller[0], 200, 512 * 410 * 3);
+    memset(bench.picture->drawn.smaller[1], 40, 256 * 205 * 3);
+    encode(&bench);
+    for (uint32_t i = 1; i <= 2; i++) {
+        const struct kiln_picture_object *object = &bench.picture->objects[i];
+        uint8_t *rgb;
+        uint32_t w, h;
+        assert_int_equal(kiln_webp_decode(object->data, object->size, 1 << 24, &rgb, &w, &h, &err),
+                         0);
+        assert_int_equal(w, i == 1 ? 512 : 256);
+        assert_int_equal(h, i == 1 ? 410 : 205);
+        for (size_t at = 0; at < (size_t)w * h * 3; at += 997)
+            assert_in_range(rgb[at], i == 1 ? 198 : 38, i == 1 ? 202 : 42);
+        free(rgb);
+    }
+    tear_down(&bench);
+
+    set_up(&bench, 640, 512);
+    free(bench.picture->drawn.smaller[1]);
+    bench.picture->drawn.smaller[1] = NULL;
+    assert_int_equal(kiln_encode_picture(bench.picture, &options, &err), KILN_INTERNAL);
+    assert_non_null(strstr(err.text, "256 px picture of 640 x 512"));
+    assert_int_equal(bench.picture->object_count, 0);
+    tear_down(&bench);
+}
+
+/* What waits in a queue weighs what it holds. */
+static void test_weight(void **state)
+{
+    (void)state;
+    struct bench bench;
+    set_up(&bench, 1024, 512);
+    size_t all = kiln_picture_weight(bench.picture);
+    free(bench.picture->drawn.smaller[0]);
+    bench.picture->drawn.smaller[0] = NULL;
+    assert_int_equal(all - kiln_picture_weight(bench.picture), 512 * 256 * 3);
+    tear_down(&bench);
 }
 
 static void test_keys(void **state)
@@ -320,6 +382,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_engine_made_the_sizes),
+        cmocka_unit_test(test_weight),
         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_key_of_odd_names),
         cmocka_unit_test(test_no_creation_time),

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "kernels/downscale.h"
 #include "worker/engine.h"
 
 static int run(DiffusionZBatch *batch, const char *const *prompts, const uint64_t *seeds,
@@ -64,6 +65,27 @@ static void test_pictures(void **state)
     assert_true(memcmp(first[0].rgb, first[2].rgb, size) != 0); /* the prompt shows */
     release(first, 3);
     release(again, 3);
+}
+
+static void test_smaller(void **state)
+{
+    (void)state;
+    const int32_t sides[3] = {128, 50, 16};
+    DiffusionZBatch batch = {
+        .width = 128, .height = 64, .num_steps = 1, .smaller = sides, .smaller_count = 2};
+    const char *prompts[] = {"a cat"};
+    const uint64_t seeds[] = {1};
+    DiffusionZOutput output[1];
+    struct kiln_error err;
+    uint8_t want[50 * 25 * 3];
+    assert_int_equal(run(&batch, prompts, seeds, 1, output, &err), 0);
+    assert_null(output[0].smaller[0]);
+    assert_non_null(output[0].smaller[1]);
+    kiln_downscale_ref(output[0].rgb, 128, 64, want, 50, 25);
+    assert_memory_equal(output[0].smaller[1], want, sizeof want);
+    release(output, 1);
+    batch.smaller_count = 3;
+    assert_int_equal(run(&batch, prompts, seeds, 1, output, &err), KILN_BAD_INPUT);
 }
 
 static void test_kinds(void **state)
@@ -162,8 +184,11 @@ static void test_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pictures), cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_failures), cmocka_unit_test(test_cancel_between_steps),
+        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_smaller),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_cancel_between_steps),
         cmocka_unit_test(test_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,12 +2,16 @@
  * on the current stream of their device; see plugin.hpp. */
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <map>
+#include <mutex>
 #include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include "kernels/downscale.h"
 #include "kernels/group_norm_silu.h"
 #include "kernels/rgb8.h"
 #include "kernels/softmax.h"
@@ -161,6 +165,44 @@ static at::Tensor rgb8(const at::Tensor &picture)
     return bytes;
 }
 
+static constexpr int64_t stored_bytes = 65536, light_bytes = 256 * sizeof(uint16_t);
+
+/* The tables of the reference on a device, stored values before light: copied once, in a stream of
+ * their own that alone is waited for, and never freed, since CUDA may end before static objects. */
+static const at::Tensor &downscale_tables(const at::Device &device)
+{
+    static std::mutex mutex;
+    static auto &tables = *new std::map<c10::DeviceIndex, at::Tensor>;
+    const std::lock_guard<std::mutex> lock(mutex);
+    at::Tensor &table = tables[device.index()];
+    if (!table.defined()) {
+        const uint16_t *light;
+        const uint8_t *stored;
+        kiln_downscale_tables(&light, &stored);
+        at::Tensor host = at::empty({stored_bytes + light_bytes}, at::kByte);
+        std::memcpy(host.data_ptr<uint8_t>(), stored, stored_bytes);
+        std::memcpy(host.data_ptr<uint8_t>() + stored_bytes, light, light_bytes);
+        const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool(false, device.index()));
+        table = host.to(device);
+    }
+    return table;
+}
+
+static at::Tensor downscale(const at::Tensor &rgb, const struct kt_downscale &to)
+{
+    const c10::cuda::CUDAGuard guard(rgb.device());
+    const uint8_t *table = downscale_tables(rgb.device()).const_data_ptr<uint8_t>();
+    at::Tensor out = at::empty({int64_t{3} * to.out_width * to.out_height}, rgb.options());
+    kiln_downscale args{};
+    args.src = rgb.const_data_ptr<uint8_t>(), args.dst = out.data_ptr<uint8_t>(), args.items = 1;
+    args.width = to.width, args.height = to.height;
+    args.out_width = to.out_width, args.out_height = to.out_height;
+    args.light = reinterpret_cast<const uint16_t *>(table + stored_bytes), args.stored = table;
+    kiln_error err;
+    check(kiln_downscale_launch(&args, stream_of(rgb), &err), err);
+    return out;
+}
+
 /* softmax(q k^T / sqrt(d)) v of one head that is too wide for fused attention, in blocks of query
  * rows: the scores of a block are fp32 from the product to the probabilities. */
 static at::Tensor wide_attention(const at::Tensor &qkv, int64_t d)
@@ -186,6 +228,6 @@ static at::Tensor wide_attention(const at::Tensor &qkv, int64_t d)
 }
 
 const image_kernels cuda_image_kernels = {convolve_image, group_norm, strip_norm_add, strip_norm,
-                                          upsample,       rgb8,       wide_attention};
+                                          upsample,       rgb8,       wide_attention, downscale};
 
 } // namespace kiln

@@ -1,6 +1,6 @@
 /* image_kernels.hpp - what pictures need on a GPU: the part of the plug-in's table that is called
- * for bf16 tensors on a CUDA device.  Pictures are [n,C,H,W], channels last; all throw as LibTorch
- * does.
+ * for tensors on a CUDA device, bf16 but for bytes.  Pictures are [n,C,H,W], channels last; all
+ * throw as LibTorch does.
  */
 #ifndef KILN_TORCH_IMAGE_KERNELS_HPP
 #define KILN_TORCH_IMAGE_KERNELS_HPP
@@ -23,6 +23,8 @@ struct image_kernels {
     at::Tensor (*rgb8)(const at::Tensor &x); /* the first three channels as bytes, on the device */
     /* Packed rows [rows, 3d] of one head without norms and angles. */
     at::Tensor (*wide_attention)(const at::Tensor &qkv, int64_t d);
+    /* Bytes, of one picture. */
+    at::Tensor (*downscale)(const at::Tensor &rgb, const struct kt_downscale &to);
 };
 
 extern const image_kernels cuda_image_kernels; /* in libkiln_cuda.so */
