@@ -6,6 +6,7 @@
 #include "pipeline/torch/cuda/plugin.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 
@@ -14,6 +15,7 @@
 #include <ATen/Version.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -78,11 +80,20 @@ static bool has_code(int device, char *reason, size_t size)
     return false;
 }
 
+/* Segments of device memory that grow are shared by blocks of all sizes: a picture of 1024 px holds
+ * a gigabyte less.  The environment has the last word. */
+static void let_segments_grow()
+{
+    if (!getenv("PYTORCH_CUDA_ALLOC_CONF") && !getenv("PYTORCH_ALLOC_CONF"))
+        c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
+}
+
 static bool start(int device, char *reason, size_t size)
 {
     try {
         if (!right_libtorch(reason, size) || !has_code(device, reason, size))
             return false;
+        let_segments_grow();
         /* fp32 is asked for where it matters: no silent rounding of factors to 10 bits. */
         at::globalContext().setAllowTF32CuDNN(false);
         at::globalContext().setAllowTF32CuBLAS(false);
@@ -138,7 +149,7 @@ static int capability(int device)
 }
 
 extern "C" __attribute__((visibility("default")))
-const kiln_cuda_plugin kiln_cuda_plugin_3 = {TORCH_VERSION,
+const kiln_cuda_plugin kiln_cuda_plugin_4 = {TORCH_VERSION,
                                              count,
                                              start,
                                              memory,
