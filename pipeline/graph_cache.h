@@ -21,7 +21,7 @@
  * layouts of texts.  A shape holds 2 to 10 MB of buffers, and 1,500 kernels' arguments of 1 to 2 MB
  * as a graph. */
 #define KILN_GRAPH_CACHE_SHAPES 32
-/* Of a text pass at most, as a shape. */
+/* Blocks of a text pass that is recorded, at most. */
 #define KILN_SHAPE_TEXT_BLOCKS 4
 /* Of all activations together: 0.5 GB at 1024 px, 1.7 GB at 2048 px, and room for both. */
 #define KILN_GRAPH_CACHE_BYTES ((size_t)4 << 30)
@@ -67,7 +67,8 @@ void kiln_graph_cache_warm(struct kiln_shape_plan *plan);
 bool kiln_graph_cache_wants(const struct kiln_graph_cache *cache,
                             const struct kiln_shape_plan *plan);
 /* Records what work asks of a scope on the plan's buffers.  The plan has no graph afterwards if
- * that fails, which refuses the shape, or if the graph is larger than all graphs may be. */
+ * that fails, which refuses the shape, if the graph is larger than all graphs may be, and if all
+ * together are: then they are all dropped. */
 typedef void kiln_graph_work(struct kt_scope *s, const void *arg);
 int kiln_graph_cache_record(struct kiln_graph_cache *cache, struct kiln_shape_plan *plan,
                             kiln_graph_work *work, const void *arg,

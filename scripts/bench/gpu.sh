@@ -22,9 +22,9 @@ else
     echo "skip: $python has no diffusers, so there is no peer to compare with"
     "${engine[@]}"
 fi
-if command -v redis-server >/dev/null; then
+if command -v redis-server >/dev/null && ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then
     "$build/kiln" bench fleet --engine random --model "$config" --device "$device" --devices 1 \
         --sizes 1024x1024,512x512 --jobs "${FLEET_JOBS:-48}"
 else
-    echo "skip: there is no redis-server, so there is no queue to keep full"
+    echo "skip: Redis and Postgres are not both here, so there is no queue to keep full"
 fi

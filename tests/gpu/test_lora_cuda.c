@@ -69,8 +69,11 @@ static void every_shipped_lora_works_beside_and_merged(void **state)
 {
     const struct kind *kind = *state;
     struct kiln_engine *e = lora_rig_open(sketch(), 0, kind->dtype);
-    for (size_t i = 0; i < sizeof sketch_loras / sizeof *sketch_loras; i++)
-        check_both(e, draw_of(sketch_lora(i), 1), kind->relative);
+    for (size_t i = 0; i < sizeof sketch_loras / sizeof *sketch_loras; i++) {
+        /* A rounding to bf16 may decide a cell of pixel art otherwise: seen 9.4e-2, others 3e-2. */
+        const int hard_edged = strcmp(sketch_loras[i], "pixel") == 0;
+        check_both(e, draw_of(sketch_lora(i), 1), kind->relative * (hard_edged ? 3 : 1));
+    }
     struct lora_draw two = draw_of(sketch_lora(1), 0.5f);
     two.loras[two.lora_count++] = (DiffusionZLora){sketch_lora(4), 0.5f};
     check_both(e, two, kind->relative);
@@ -238,12 +241,13 @@ static void a_set_is_read_while_a_batch_runs(void **state)
         assert_int_equal(pthread_create(&thread, NULL, draw_for_long, &busy), 0);
         if (ahead)
             wait_until_drawing(&busy);
-        if (ahead)
-            assert_int_equal(diffusionz_prefetch(busy.ctx, &next), 0);
+        int code = ahead ? diffusionz_prefetch(busy.ctx, &next) : 0;
         const int32_t progress = __atomic_load_n(&busy.progress, __ATOMIC_ACQUIRE);
         pthread_join(thread, NULL);
+        assert_int_equal(code, 0);
         assert_int_equal(busy.code, 0);
-        assert_true(progress < BUSY_STEPS); /* the wish has waited for nothing */
+        if (ahead) /* the wish came while it drew, and has waited for nothing */
+            assert_true(progress > 0 && progress < BUSY_STEPS);
         out[ahead] =
             draw_set(busy.ctx, &next, ahead ? DIFFUSIONZ_LORA_READY : DIFFUSIONZ_LORA_READ);
         diffusionz_free(busy.ctx);
@@ -448,8 +452,7 @@ static void a_set_costs_little_at_full_size(void **state)
 
 int main(int argc, char **argv)
 {
-    /* In bf16 a rounding may decide a cell of pixel art otherwise: seen 9.4e-2, others 3e-2. */
-    static struct kind fp32 = {DIFFUSIONZ_FP32, 1e-3}, bf16 = {DIFFUSIONZ_BF16, 0.15};
+    static struct kind fp32 = {DIFFUSIONZ_FP32, 1e-3}, bf16 = {DIFFUSIONZ_BF16, 5e-2};
     static struct full_case beside = {DIFFUSIONZ_BF16, "bf16 beside", KILN_LORA_BESIDE},
                             merged = {DIFFUSIONZ_BF16, "bf16 auto", KILN_LORA_AUTO},
                             fp8_beside = {DIFFUSIONZ_FP8, "fp8 beside", KILN_LORA_BESIDE},
