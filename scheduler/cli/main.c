@@ -179,7 +179,7 @@ static int close_stdout(int status)
 
 int main(int argc, char **argv)
 {
-    signal(SIGPIPE, SIG_IGN); /* a server that hangs up is an error to report, not a death */
+    signal(SIGPIPE, SIG_IGN);  /* a server that hangs up is an error to report, not a death */
     (void)kiln_spin_briefly(); /* for the workers that it starts */
     struct kiln_cli cli = {0};
     struct command_line line = {.verb_at = find_verb(argc, argv)};
