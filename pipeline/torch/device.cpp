@@ -50,7 +50,7 @@ static int start_device(const kiln_cuda_plugin *cuda, int device, kiln_error *er
     char reason[512] = "";
     if (cuda->start(device, reason, sizeof reason))
         return 0;
-    return kiln_fail(err, strstr(reason, "out of memory") ? KILN_NO_MEMORY : KILN_DEVICE,
+    return kiln_fail(err, kiln::means_no_memory(reason) ? KILN_NO_MEMORY : KILN_DEVICE,
                      "device cuda:%d: %s", device, reason);
 }
 

@@ -50,6 +50,8 @@ namespace kiln
 /* Files the exception in flight as the scope's error, named after the operation. */
 void file_exception(kt_scope *s, const char *op) noexcept;
 void file_null(kt_scope *s, const char *op) noexcept;
+/* Whether a message, of LibTorch, CUDA or the system, is about memory that was not to be had. */
+bool means_no_memory(const char *what) noexcept;
 
 /* The queue of a scope's operations, or of a lane; only where the device is a GPU. */
 c10::Stream stream_of(kt_scope *s);

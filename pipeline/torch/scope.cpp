@@ -10,16 +10,20 @@
 namespace kiln
 {
 
+bool means_no_memory(const char *what) noexcept
+{
+    return strstr(what, "out of memory") || strstr(what, "not enough memory") ||
+           strstr(what, "can't allocate memory") || strstr(what, "bad_alloc") ||
+           strstr(what, "ALLOC_FAILED");
+}
+
 /* LibTorch's messages carry a C++ backtrace from the second line on; people get the first. */
 static void fail_with(kt_scope *s, const char *op, const char *what) noexcept
 {
     const char *end = strchr(what, '\n');
     int len = end ? static_cast<int>(end - what) : static_cast<int>(strlen(what));
-    bool memory = strstr(what, "out of memory") || strstr(what, "not enough memory") ||
-                  strstr(what, "can't allocate memory") || strstr(what, "bad_alloc") ||
-                  strstr(what, "ALLOC_FAILED");
-    kiln_fail(&s->error, memory ? KILN_NO_MEMORY : KILN_DEVICE, "tensor operation %s: %.*s", op,
-              len < 600 ? len : 600, what);
+    kiln_fail(&s->error, means_no_memory(what) ? KILN_NO_MEMORY : KILN_DEVICE,
+              "tensor operation %s: %.*s", op, len < 600 ? len : 600, what);
 }
 
 void file_exception(kt_scope *s, const char *op) noexcept

@@ -294,13 +294,9 @@ static void queue_smaller(void)
     must_launch(kiln_downscale_launch(&smaller, stream, &err), &err);
 }
 
-/* A level of the decoder for a picture of 1024 x 1024. */
-static void bench_level(int side, int channels)
+static struct kiln_group_norm norm_of_level(int side, int channels)
 {
-    char shape[64];
-    const double values = (double)side * side * channels;
-    snprintf(shape, sizeof shape, "%d x %d x %d", side, side, channels);
-    norm = (struct kiln_group_norm){.x = pools[0],
+    return (struct kiln_group_norm){.x = pools[0],
                                     .weight = weights_at(0),
                                     .bias = weights_at(1),
                                     .y = pools[1],
@@ -310,6 +306,15 @@ static void bench_level(int side, int channels)
                                     .eps = 1e-6f,
                                     .silu = 1,
                                     .format = KILN_BF16};
+}
+
+/* A level of the decoder for a picture of 1024 x 1024. */
+static void bench_level(int side, int channels)
+{
+    char shape[64];
+    const double values = (double)side * side * channels;
+    snprintf(shape, sizeof shape, "%d x %d x %d", side, side, channels);
+    norm = norm_of_level(side, channels);
     report("group_norm_silu (2 reads, 1 write)", shape, values * 6, queue_norm);
     if (side == 1024)
         return;
@@ -329,17 +334,8 @@ static void bench_strip(int side, int channels)
     strip_pixels = (int64_t)128 * side;
     const double values = (double)strip_pixels * channels;
     snprintf(shape, sizeof shape, "128 of %d x %d x %d", side, side, channels);
-    norm = (struct kiln_group_norm){.x = pools[0],
-                                    .weight = weights_at(0),
-                                    .bias = weights_at(1),
-                                    .origin = weights_at(2),
-                                    .y = pools[1],
-                                    .pixels = (int64_t)side * side,
-                                    .channels = channels,
-                                    .groups = 32,
-                                    .eps = 1e-6f,
-                                    .silu = 1,
-                                    .format = KILN_BF16};
+    norm = norm_of_level(side, channels);
+    norm.origin = weights_at(2);
     report("group_norm_add (1 read)", shape, values * 2, queue_norm_add);
     must(cudaMemsetAsync(strip_sums(), 0, (size_t)channels * 2 * sizeof(double), stream), "zeros");
     report("group_norm_part (1 read, 1 write)", shape, values * 4, queue_norm_part);
