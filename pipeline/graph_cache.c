@@ -4,13 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PLACES (KILN_GRAPH_CACHE_STEPS + KILN_GRAPH_CACHE_TEXTS)
+
+/* What never takes the place of the other, and has a bound of its own. */
+enum kind { STEP, TEXT, KINDS };
+
 struct kiln_graph_cache {
     int device;
     uint64_t clock;
-    size_t bytes; /* taken by graphs since there was none */
-    /* From this size on nothing is recorded, 0: all is; of pictures, and of texts. */
-    int64_t refused[2];
-    struct kiln_shape_plan plans[KILN_GRAPH_CACHE_SHAPES];
+    size_t bytes;                         /* taken by graphs since there was none */
+    int64_t refused[KINDS];               /* from this size on nothing is recorded; 0: all is */
+    struct kiln_shape_plan plans[PLACES]; /* those of steps come first */
 };
 
 struct kiln_graph_cache *kiln_graph_cache_new(int device)
@@ -24,7 +28,7 @@ struct kiln_graph_cache *kiln_graph_cache_new(int device)
 size_t kiln_graph_cache_count(const struct kiln_graph_cache *cache)
 {
     size_t count = 0;
-    for (size_t i = 0; i < KILN_GRAPH_CACHE_SHAPES; i++)
+    for (size_t i = 0; i < PLACES; i++)
         count += cache->plans[i].graph != NULL;
     return count;
 }
@@ -48,13 +52,13 @@ void kiln_graph_cache_drop(struct kiln_graph_cache *cache, struct kiln_shape_pla
 
 void kiln_graph_cache_stale(struct kiln_graph_cache *cache)
 {
-    for (size_t i = 0; i < KILN_GRAPH_CACHE_SHAPES; i++)
+    for (size_t i = 0; i < PLACES; i++)
         drop_graph(cache, &cache->plans[i]);
 }
 
 void kiln_graph_cache_clear(struct kiln_graph_cache *cache)
 {
-    for (size_t i = 0; i < KILN_GRAPH_CACHE_SHAPES; i++)
+    for (size_t i = 0; i < PLACES; i++)
         kiln_graph_cache_drop(cache, &cache->plans[i]);
 }
 
@@ -73,11 +77,19 @@ static bool same_shape(const struct kiln_shape *a, const struct kiln_shape *b)
            memcmp(a->text_blocks, b->text_blocks, sizeof a->text_blocks) == 0;
 }
 
-/* The plan of the shape, else a free place, else the least recently used plan. */
+static enum kind kind_of(const struct kiln_shape *shape)
+{
+    return shape->text_blocks[0] > 0 ? TEXT : STEP;
+}
+
+/* The plan of the shape, else a free place of its kind, else the least recently used plan there. */
 static struct kiln_shape_plan *find(struct kiln_graph_cache *cache, const struct kiln_shape *shape)
 {
-    struct kiln_shape_plan *best = &cache->plans[0];
-    for (size_t i = 0; i < KILN_GRAPH_CACHE_SHAPES; i++) {
+    const bool text = kind_of(shape) == TEXT;
+    const size_t begin = text ? KILN_GRAPH_CACHE_STEPS : 0;
+    const size_t end = text ? PLACES : KILN_GRAPH_CACHE_STEPS;
+    struct kiln_shape_plan *best = &cache->plans[begin];
+    for (size_t i = begin; i < end; i++) {
         struct kiln_shape_plan *plan = &cache->plans[i];
         if (plan->scope && same_shape(&plan->shape, shape))
             return plan;
@@ -107,12 +119,6 @@ static int64_t size_of(const struct kiln_shape *shape)
     for (size_t i = 0; i < KILN_SHAPE_TEXT_BLOCKS; i++)
         size += shape->text_blocks[i];
     return size;
-}
-
-/* Which of the two bounds is the shape's. */
-static int kind_of(const struct kiln_shape *shape)
-{
-    return shape->text_blocks[0] > 0;
 }
 
 void kiln_graph_cache_warm(struct kiln_shape_plan *plan)

@@ -5,7 +5,8 @@
  * A step depends on its shape alone; latent, caption, noise level and stride are contents of
  * buffers.  So the second picture of a shape finds everything in place; and so does a text, whose
  * embeddings, angles and place among its neighbours are contents, too.  The least recently used
- * shape goes first.  The graphs share the memory of their activations, which only comes back when
+ * shape goes first, of steps and of texts apart: however many layouts of texts come by, the steps
+ * keep their places.  The graphs share the memory of their activations, which only comes back when
  * all of them go: that is what happens at the bound in bytes.
  */
 #ifndef KILN_GRAPH_CACHE_H
@@ -20,7 +21,8 @@
 /* Captions are padded to 32 .. 512 rows: four sizes with six usual lengths each, and eight usual
  * layouts of texts.  A shape holds 2 to 10 MB of buffers, and 1,500 kernels' arguments of 1 to 2 MB
  * as a graph. */
-#define KILN_GRAPH_CACHE_SHAPES 32
+#define KILN_GRAPH_CACHE_STEPS 24
+#define KILN_GRAPH_CACHE_TEXTS 8
 /* Blocks of a text pass that is recorded, at most. */
 #define KILN_SHAPE_TEXT_BLOCKS 4
 /* Of all activations together: 0.5 GB at 1024 px, 1.7 GB at 2048 px, and room for both. */

@@ -300,20 +300,60 @@ static void the_least_recently_used_shape_goes_first(void **state)
 {
     (void)state;
     struct kiln_graph_cache *cache = cache_on(0);
-    for (int i = 0; i < KILN_GRAPH_CACHE_SHAPES; i++)
+    for (int i = 0; i < KILN_GRAPH_CACHE_STEPS; i++)
         record(cache, 64, 32 * (i + 1), 10);
-    assert_int_equal(kiln_graph_cache_count(cache), KILN_GRAPH_CACHE_SHAPES);
+    assert_int_equal(kiln_graph_cache_count(cache), KILN_GRAPH_CACHE_STEPS);
     get(cache, 64, 32); /* the oldest is used again, so the second oldest goes */
     record(cache, 128, 32, 10);
-    assert_int_equal(kiln_graph_cache_count(cache), KILN_GRAPH_CACHE_SHAPES);
-    assert_int_equal(graphs, KILN_GRAPH_CACHE_SHAPES);
-    assert_int_equal(scopes, KILN_GRAPH_CACHE_SHAPES);
+    assert_int_equal(kiln_graph_cache_count(cache), KILN_GRAPH_CACHE_STEPS);
+    assert_int_equal(graphs, KILN_GRAPH_CACHE_STEPS);
+    assert_int_equal(scopes, KILN_GRAPH_CACHE_STEPS);
     assert_non_null(get(cache, 64, 32)->graph);
     assert_non_null(get(cache, 64, 96)->graph);
     struct kiln_shape_plan *gone = get(cache, 64, 64);
     assert_null(gone->graph);
     assert_null(gone->latent);
     assert_false(gone->warm);
+    end(cache);
+}
+
+/* Far more layouts of texts than there are places for, in the middle of the work of all steps. */
+static void texts_never_push_out_steps(void **state)
+{
+    (void)state;
+    struct kiln_graph_cache *cache = cache_on(0);
+    struct kiln_shape_plan *steps[KILN_GRAPH_CACHE_STEPS];
+    for (int i = 0; i < KILN_GRAPH_CACHE_STEPS; i++)
+        steps[i] = record(cache, 64, 32 * (i + 1), 10);
+    for (int i = 1; i <= 5 * KILN_GRAPH_CACHE_TEXTS; i++)
+        assert_non_null(record_text(cache, 128 * i, 2)->graph);
+    assert_int_equal(kiln_graph_cache_count(cache),
+                     KILN_GRAPH_CACHE_STEPS + KILN_GRAPH_CACHE_TEXTS);
+    assert_int_equal(scopes, KILN_GRAPH_CACHE_STEPS + KILN_GRAPH_CACHE_TEXTS);
+    for (int i = 0; i < KILN_GRAPH_CACHE_STEPS; i++) {
+        assert_ptr_equal(get(cache, 64, 32 * (i + 1)), steps[i]);
+        assert_non_null(steps[i]->graph);
+    }
+    end(cache);
+}
+
+/* And the other way round; among texts the least recently used one goes first. */
+static void steps_never_push_out_texts(void **state)
+{
+    (void)state;
+    struct kiln_graph_cache *cache = cache_on(0);
+    for (int i = 1; i <= KILN_GRAPH_CACHE_TEXTS; i++)
+        record_text(cache, 128 * i, 2);
+    for (int i = 0; i < 3 * KILN_GRAPH_CACHE_STEPS; i++)
+        record(cache, 64, 32 * (i + 1), 10);
+    assert_int_equal(kiln_graph_cache_count(cache),
+                     KILN_GRAPH_CACHE_STEPS + KILN_GRAPH_CACHE_TEXTS);
+    const struct kiln_shape first = {.text_blocks = {128}, .text_segments = 2},
+                            second = {.text_blocks = {256}, .text_segments = 2};
+    assert_non_null(kiln_graph_cache_get(cache, &first)->graph);
+    record_text(cache, 128, 4);
+    assert_non_null(kiln_graph_cache_get(cache, &first)->graph);
+    assert_null(kiln_graph_cache_get(cache, &second)->graph);
     end(cache);
 }
 
@@ -339,9 +379,9 @@ static void memory_of_dropped_graphs_counts_until_none_is_left(void **state)
     (void)state;
     struct kiln_graph_cache *cache = cache_on(0);
     record(cache, 64, 32, KILN_GRAPH_CACHE_BYTES);
-    for (int i = 1; i < KILN_GRAPH_CACHE_SHAPES + 1; i++)
+    for (int i = 1; i < KILN_GRAPH_CACHE_STEPS + 1; i++)
         record(cache, 64, 32 * (i + 1), 0); /* the last one drops the first */
-    assert_int_equal(kiln_graph_cache_count(cache), KILN_GRAPH_CACHE_SHAPES);
+    assert_int_equal(kiln_graph_cache_count(cache), KILN_GRAPH_CACHE_STEPS);
     record(cache, 128, 32, 1);
     assert_int_equal(kiln_graph_cache_count(cache), 0);
     assert_non_null(record(cache, 128, 32, 1)->graph);
@@ -393,6 +433,8 @@ int main(void)
         cmocka_unit_test(a_thread_records_what_it_has_computed_itself),
         cmocka_unit_test(a_device_without_graphs_records_none),
         cmocka_unit_test(the_least_recently_used_shape_goes_first),
+        cmocka_unit_test(texts_never_push_out_steps),
+        cmocka_unit_test(steps_never_push_out_texts),
         cmocka_unit_test(at_the_bound_in_bytes_all_graphs_go_and_buffers_stay),
         cmocka_unit_test(memory_of_dropped_graphs_counts_until_none_is_left),
         cmocka_unit_test(a_graph_beyond_the_bound_is_not_tried_again),

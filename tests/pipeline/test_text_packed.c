@@ -470,7 +470,7 @@ static void short_passes_are_replayed_in_any_company(void **state)
         expect_alone(lengths, n, graphs);
     }
     assert_true(replays > 300);
-    assert_in_range(kiln_graph_cache_count(graphs), 5, KILN_GRAPH_CACHE_SHAPES);
+    assert_in_range(kiln_graph_cache_count(graphs), 5, KILN_GRAPH_CACHE_TEXTS);
 }
 
 static void passes_of_many_rows_are_computed(void **state)
