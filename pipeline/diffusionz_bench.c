@@ -197,7 +197,7 @@ static kt run_text(const struct bench *b, struct kt_scope *s)
         ids[i] = (int32_t)((int64_t)i * 7919 % b->e->config.text.vocab);
     const struct kiln_prompt_ids prompt = {ids, (size_t)b->args->tokens};
     kt features;
-    kiln_text_encoder_run_many(b->e->text_encoder, s, &prompt, 1, b->e->graphs, &features);
+    kiln_text_encoder_run_many(b->e->text_encoder, s, &prompt, 1, b->e->graphs, &features, NULL);
     return features;
 }
 

@@ -52,9 +52,12 @@ static void encode(const struct kiln_run *r, const char *const *texts, size_t co
     struct kt_scope *s = kt_scope_new(e->device);
     for (size_t i = 0; i < count; i++)
         look_up(e, s, l, texts[i]);
+    struct kiln_error unrecorded = {.code = 0};
     if (l->fresh_count > 0)
         kiln_text_encoder_run_many(e->text_encoder, s, l->prompts, l->fresh_count, graphs,
-                                   l->features);
+                                   l->features, &unrecorded);
+    if (unrecorded.code)
+        memcpy(e->note, unrecorded.text, sizeof e->note);
     for (size_t i = 0; i < l->fresh_count; i++) {
         if (l->features[i])
             kiln_feature_cache_put(e->features, l->fresh[i], strlen(l->fresh[i]), e->device,

@@ -18,11 +18,11 @@
 #include "pipeline/torch/lanes.h"
 #include "pipeline/torch/tensor.h"
 
-/* Captions are padded to 32 .. 512 rows: four sizes with six usual lengths each, and eight usual
- * layouts of texts.  A shape holds 2 to 10 MB of buffers, and 1,500 kernels' arguments of 1 to 2 MB
- * as a graph. */
+/* Captions are padded to 32 .. 512 rows: four sizes with six usual lengths each.  There are nine
+ * lists of blocks in a short text, some with few prompts and with many.  A shape holds 2 to 10 MB
+ * of buffers, and 1,500 kernels' arguments of 1 to 2 MB as a graph. */
 #define KILN_GRAPH_CACHE_STEPS 24
-#define KILN_GRAPH_CACHE_TEXTS 8
+#define KILN_GRAPH_CACHE_TEXTS 12
 /* Blocks of a text pass that is recorded, at most. */
 #define KILN_SHAPE_TEXT_BLOCKS 4
 /* Of all activations together: 0.5 GB at 1024 px, 1.7 GB at 2048 px, and room for both. */

@@ -149,7 +149,7 @@ kt kiln_text_encoder_run(const struct kiln_text_encoder *te, struct kt_scope *s,
     if (te->packed) {
         kt features;
         const struct kiln_prompt_ids prompt = {ids, count};
-        kiln_text_encoder_run_many(te, s, &prompt, 1, NULL, &features);
+        kiln_text_encoder_run_many(te, s, &prompt, 1, NULL, &features, NULL);
         return features;
     }
     struct kiln_rope rope = kiln_rope_text(s, &te->config, (int64_t)count);

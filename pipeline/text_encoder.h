@@ -39,9 +39,12 @@ struct kiln_prompt_ids {
 /* The features of several prompts, each the bits that kiln_text_encoder_run gives for it alone.
  * graphs, unless it is NULL, keeps recordings of short passes of this encoder, and of no other,
  * for scopes of the main lane; a replay gives the same bits.  ret_features[n]: in s, NULL with the
- * scope's error set if it fails. */
+ * scope's error set if it fails.  A pass that could not be recorded is computed, which is no
+ * failure: *ret_unrecorded, unless it is NULL, says which and why, with code 0 if there was none.
+ */
 void kiln_text_encoder_run_many(const struct kiln_text_encoder *te, struct kt_scope *s,
                                 const struct kiln_prompt_ids *prompts, size_t n,
-                                struct kiln_graph_cache *graphs, kt *ret_features);
+                                struct kiln_graph_cache *graphs, kt *ret_features,
+                                struct kiln_error *ret_unrecorded);
 
 #endif

@@ -244,15 +244,24 @@ static struct kiln_shape_plan *take_plan(struct kiln_graph_cache *graphs, struct
     return plan;
 }
 
-/* Replays the pass, or computes it: the first time, and where it cannot be recorded. */
-static void run_planned(struct kiln_graph_cache *graphs, struct kiln_shape_plan *plan,
-                        struct kt_scope *s, const struct pass *p)
+/* Records the pass; one that cannot be has no graph then, and the reason is told. */
+static void record(struct kiln_graph_cache *graphs, struct kiln_shape_plan *plan,
+                   const struct pass *p, struct kiln_error *ret_unrecorded)
 {
     struct kiln_error err;
-    if (kiln_graph_cache_wants(graphs, plan)) {
-        int code = kiln_graph_cache_record(graphs, plan, run_layers, p, &err);
-        (void)code; /* it then has no graph */
-    }
+    int code = kiln_graph_cache_record(graphs, plan, run_layers, p, &err);
+    if (code)
+        kiln_fail(ret_unrecorded, code,
+                  "texts of %lld rows and more are not recorded as graphs: %s",
+                  (long long)p->layout->rows, err.text);
+}
+
+/* Replays the pass, or computes it: the first time, and where it cannot be recorded. */
+static void run_planned(struct kiln_graph_cache *graphs, struct kiln_shape_plan *plan,
+                        struct kt_scope *s, const struct pass *p, struct kiln_error *ret_unrecorded)
+{
+    if (kiln_graph_cache_wants(graphs, plan))
+        record(graphs, plan, p, ret_unrecorded);
     if (plan->graph) {
         kt_graph_replay(plan->graph, s);
         return;
@@ -264,7 +273,8 @@ static void run_planned(struct kiln_graph_cache *graphs, struct kiln_shape_plan 
 
 static void run_pass(const struct kiln_text_encoder *te, struct kt_scope *s,
                      const struct kiln_prompt_ids *prompts, size_t n,
-                     struct kiln_graph_cache *graphs, kt *ret_features)
+                     struct kiln_graph_cache *graphs, kt *ret_features,
+                     struct kiln_error *ret_unrecorded)
 {
     struct layout l = {0};
     place(&l, prompts, n);
@@ -274,7 +284,7 @@ static void run_pass(const struct kiln_text_encoder *te, struct kt_scope *s,
                          angles(te, inner, &l), borders(inner, &l)};
         struct kiln_shape_plan *plan = take_plan(graphs, inner, &p);
         if (plan)
-            run_planned(graphs, plan, inner, &p);
+            run_planned(graphs, plan, inner, &p, ret_unrecorded);
         else
             run_layers(inner, &p);
         for (size_t i = 0; i < n; i++) {
@@ -288,8 +298,11 @@ static void run_pass(const struct kiln_text_encoder *te, struct kt_scope *s,
 
 void kiln_text_encoder_run_many(const struct kiln_text_encoder *te, struct kt_scope *s,
                                 const struct kiln_prompt_ids *prompts, size_t n,
-                                struct kiln_graph_cache *graphs, kt *ret_features)
+                                struct kiln_graph_cache *graphs, kt *ret_features,
+                                struct kiln_error *ret_unrecorded)
 {
+    if (ret_unrecorded)
+        *ret_unrecorded = (struct kiln_error){.code = 0};
     for (size_t i = 0; i < n; i++)
         ret_features[i] = NULL;
     if (!te->packed) {
@@ -299,6 +312,6 @@ void kiln_text_encoder_run_many(const struct kiln_text_encoder *te, struct kt_sc
     }
     for (size_t i = 0; i < n; i += PROMPTS_MAX) {
         size_t some = n - i < PROMPTS_MAX ? n - i : PROMPTS_MAX;
-        run_pass(te, s, prompts + i, some, graphs, ret_features + i);
+        run_pass(te, s, prompts + i, some, graphs, ret_features + i, ret_unrecorded);
     }
 }

@@ -439,7 +439,7 @@ static void run_text(struct kt_scope *s, const void *of)
 {
     const struct text_case *c = of;
     kt features[8];
-    kiln_text_encoder_run_many(c->te, s, c->prompts, c->n, c->graphs, features);
+    kiln_text_encoder_run_many(c->te, s, c->prompts, c->n, c->graphs, features, NULL);
 }
 
 static void time_text_of(struct kt_scope *scope, enum kt_dtype dtype, const char *name)

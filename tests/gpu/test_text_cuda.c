@@ -47,14 +47,15 @@ static void fill(struct company *c, const size_t *lengths, uint32_t seed)
 }
 
 /* How many of the company's prompts have other bits in one pass, recorded in graphs unless that is
- * NULL, than computed alone. */
+ * NULL, than computed alone; all of them where that pass could not be recorded. */
 static size_t differing(const struct kiln_text_encoder *te, const struct company *c,
                         struct kiln_graph_cache *graphs)
 {
     struct kt_scope *s = kt_scope_new(0);
     kt features[PROMPTS];
     size_t off = 0;
-    kiln_text_encoder_run_many(te, s, c->prompts, c->count, graphs, features);
+    struct kiln_error unrecorded;
+    kiln_text_encoder_run_many(te, s, c->prompts, c->count, graphs, features, &unrecorded);
     for (size_t i = 0; i < c->count; i++) {
         const struct kiln_prompt_ids *prompt = &c->prompts[i];
         size_t got_count, want_count;
@@ -66,7 +67,9 @@ static size_t differing(const struct kiln_text_encoder *te, const struct company
         free(want);
     }
     kt_scope_free(s);
-    return off;
+    if (unrecorded.code)
+        printf("%s\n", unrecorded.text);
+    return unrecorded.code ? c->count : off;
 }
 
 /* --- company ---------------------------------------------------------------------------------- */

@@ -60,6 +60,7 @@ struct kt_graph {
 static struct kt_tensor *gone; /* spoilt, but where nobody else writes until they are freed */
 static int scopes, recorded, replays, computed;
 static bool fails_recording, fails_buffers;
+static struct kiln_error unrecorded; /* of the last pass in company */
 
 struct kt_scope *kt_scope_new(int device)
 {
@@ -408,10 +409,10 @@ static void expect_alone(const size_t *lengths, size_t n, struct kiln_graph_cach
             ids[i][k] = (int32_t)draw(1000);
         prompts[i] = (struct kiln_prompt_ids){ids[i], lengths[i]};
     }
-    kiln_text_encoder_run_many(te, inner, prompts, n, in, together);
+    kiln_text_encoder_run_many(te, inner, prompts, n, in, together, &unrecorded);
     const int before = computed;
     for (size_t i = 0; i < n; i++) {
-        kiln_text_encoder_run_many(te, inner, &prompts[i], 1, NULL, &alone);
+        kiln_text_encoder_run_many(te, inner, &prompts[i], 1, NULL, &alone, NULL);
         assert_non_null(together[i]);
         assert_int_equal(together[i]->rows, lengths[i]);
         assert_memory_equal(together[i]->at, alone->at, lengths[i] * sizeof *alone->at);
@@ -492,17 +493,37 @@ static void what_cannot_be_recorded_is_computed(void **state)
 {
     (void)state;
     fails_recording = true;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         expect_one(200);
+        assert_int_equal(unrecorded.code, i == 1 ? KILN_NO_MEMORY : 0); /* said once */
+        if (i == 1)
+            assert_string_equal(unrecorded.text, "texts of 256 rows and more are not recorded as "
+                                                 "graphs: no room for a graph");
+    }
     assert_int_equal(recorded, 1);
     assert_int_equal(replays, 0);
     fails_recording = false;
     for (int i = 0; i < 3; i++) {
         expect_one(300); /* larger ones are not tried any more, smaller ones are */
         expect_one(20);
+        assert_int_equal(unrecorded.code, 0);
     }
     assert_int_equal(recorded, 2);
     assert_int_equal(replays, 2);
+}
+
+/* More prompts than a pass takes: what the first one had to say is not lost in the second. */
+static void a_pass_that_is_not_recorded_is_told_behind_others(void **state)
+{
+    (void)state;
+    size_t lengths[PROMPTS];
+    for (size_t i = 0; i < PROMPTS; i++)
+        lengths[i] = i < 16 ? 20 : 1;
+    fails_recording = true;
+    expect_alone(lengths, PROMPTS, graphs);
+    assert_int_equal(unrecorded.code, 0);
+    expect_alone(lengths, PROMPTS, graphs);
+    assert_int_equal(unrecorded.code, KILN_NO_MEMORY);
 }
 
 static void without_room_for_buffers_nothing_is_kept(void **state)
@@ -529,6 +550,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(short_passes_are_replayed_in_any_company, begin, end),
         cmocka_unit_test_setup_teardown(passes_of_many_rows_are_computed, begin, end),
         cmocka_unit_test_setup_teardown(what_cannot_be_recorded_is_computed, begin, end),
+        cmocka_unit_test_setup_teardown(a_pass_that_is_not_recorded_is_told_behind_others, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(without_room_for_buffers_nothing_is_kept, begin, end),
     };
     return cmocka_run_group_tests_name("text_packed", tests, NULL, NULL);
