@@ -17,7 +17,11 @@ struct DiffusionZContext {
 int kiln_context_open(const DiffusionZOptions *options, bool random_weights,
                       DiffusionZContext **ret, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Runs a batch under the lock. */
+/* Begins a batch under the lock; kiln_engine_finish needs none. */
+int kiln_context_begin(DiffusionZContext *ctx, const DiffusionZBatch *batch,
+                       DiffusionZOutput *outputs, struct kiln_run **ret,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+/* Both halves. */
 int kiln_context_run(DiffusionZContext *ctx, const DiffusionZBatch *batch,
                      DiffusionZOutput *outputs, DiffusionZTimes *ret_times,
                      struct kiln_error *err) KILN_MUST_CHECK;

@@ -45,30 +45,55 @@ int32_t diffusionz_open(const DiffusionZOptions *options, DiffusionZContext **re
     return kiln_context_open(options, false, ret, &err) ? kiln_context_note(&err) : 0;
 }
 
-int kiln_context_run(DiffusionZContext *ctx, const DiffusionZBatch *batch,
-                     DiffusionZOutput *outputs, DiffusionZTimes *ret_times, struct kiln_error *err)
+int kiln_context_begin(DiffusionZContext *ctx, const DiffusionZBatch *batch,
+                       DiffusionZOutput *outputs, struct kiln_run **ret, struct kiln_error *err)
 {
     pthread_mutex_lock(&ctx->lock);
     const struct kiln_lora_use under = {ctx->under_path, ctx->under_weight};
-    int code = kiln_engine_run(ctx->engine, batch, ctx->under_path ? &under : NULL, outputs,
-                               ret_times, err);
+    int code =
+        kiln_engine_begin(ctx->engine, batch, ctx->under_path ? &under : NULL, outputs, ret, err);
     pthread_mutex_unlock(&ctx->lock);
     return code;
+}
+
+int kiln_context_run(DiffusionZContext *ctx, const DiffusionZBatch *batch,
+                     DiffusionZOutput *outputs, DiffusionZTimes *ret_times, struct kiln_error *err)
+{
+    struct kiln_run *run;
+    int code = kiln_context_begin(ctx, batch, outputs, &run, err);
+    return code ? code : kiln_engine_finish(run, ret_times, err);
+}
+
+int32_t diffusionz_begin_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
+                               DiffusionZOutput *outputs, DiffusionZRun **ret)
+{
+    struct kiln_error err = {0};
+    if (!ctx || !batch || !outputs || !ret) {
+        kiln_fail(&err, KILN_BAD_INPUT, "the %s NULL",
+                  !ctx       ? "context is"
+                  : !batch   ? "batch is"
+                  : !outputs ? "outputs are"
+                             : "place for the run is");
+        return kiln_context_note(&err);
+    }
+    int code = kiln_context_begin(ctx, batch, outputs, ret, &err);
+    return code ? kiln_context_note(&err) : 0;
+}
+
+int32_t diffusionz_finish_batch(DiffusionZRun *run, DiffusionZTimes *ret_times)
+{
+    struct kiln_error err = {0};
+    int code = run ? kiln_engine_finish(run, ret_times, &err)
+                   : kiln_fail(&err, KILN_BAD_INPUT, "the run is NULL");
+    return code ? kiln_context_note(&err) : 0;
 }
 
 int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
                              DiffusionZOutput *outputs, DiffusionZTimes *ret_times)
 {
-    struct kiln_error err = {0};
-    if (!ctx || !batch || !outputs) {
-        kiln_fail(&err, KILN_BAD_INPUT, "the %s NULL",
-                  !ctx     ? "context is"
-                  : !batch ? "batch is"
-                           : "outputs are");
-        return kiln_context_note(&err);
-    }
-    int code = kiln_context_run(ctx, batch, outputs, ret_times, &err);
-    return code ? kiln_context_note(&err) : 0;
+    DiffusionZRun *run;
+    int32_t code = diffusionz_begin_batch(ctx, batch, outputs, &run);
+    return code ? code : diffusionz_finish_batch(run, ret_times);
 }
 
 int32_t diffusionz_prefetch(DiffusionZContext *ctx, const DiffusionZBatch *next)

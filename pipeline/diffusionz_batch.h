@@ -82,13 +82,15 @@ typedef struct DiffusionZOutput {
  * memory; their files had to be read, or waited for, while nothing was drawn. */
 enum diffusionz_lora_from { DIFFUSIONZ_LORA_KEPT = 0, DIFFUSIONZ_LORA_READY, DIFFUSIONZ_LORA_READ };
 
-/* The first four add up to the call's.  On a GPU an item is decoded beside the steps of the next
- * one: that is within denoise_ms, and decode_ms is what was left to wait for after the last step.
+/* The first four add up to the call's, or to what lies between begin and finish.  On a GPU an item is
+ * decoded beside the steps of the next one: that is within denoise_ms, and decode_ms is what was
+ * left to wait for after the last step.
  * Texts of the next batch (diffusionz_prefetch) are work of this call: on the CPU within text_ms.
  */
 typedef struct DiffusionZTimes {
     double lora_ms, text_ms, denoise_ms, decode_ms;
-    double device_ms;  /* of the call, by the device's own clock: it was drawing (torch/clock.h) */
+    double device_ms;  /* since the last batch was finished: the device was drawing, by its own
+                        * clock (torch/clock.h) */
     int32_t lora_from; /* enum diffusionz_lora_from */
     /* Different texts of the batch: those whose features were there, of earlier batches or made
      * ahead; and those that had to be encoded before it could begin. */
@@ -102,6 +104,15 @@ DIFFUSIONZ_API int32_t diffusionz_open(const DiffusionZOptions *options, Diffusi
  * (items may still have failed one by one) or a code when nothing ran. */
 DIFFUSIONZ_API int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
                                             DiffusionZOutput *outputs, DiffusionZTimes *ret_times);
+/* The same in two halves, for a queue that never leaves the device without work.  Begin returns when
+ * all has been asked for and the device is at the last steps; what the batch points to, but for
+ * outputs and progress, is lent until then.  With 0 comes a run, which finish waits for and frees,
+ * once, before the context goes: on any thread, while the next batch is begun.  Its code and
+ * outputs are those of diffusionz_run_batch. */
+typedef struct kiln_run DiffusionZRun;
+DIFFUSIONZ_API int32_t diffusionz_begin_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
+                                              DiffusionZOutput *outputs, DiffusionZRun **ret);
+DIFFUSIONZ_API int32_t diffusionz_finish_batch(DiffusionZRun *run, DiffusionZTimes *ret_times);
 /* Prepares what a batch will need soon: the files of its LoRAs are read by a thread of the
  * context's own; its prompts are encoded by the batch that runs, when all of its own steps have
  * been asked for.  Returns at once, and may be called on any thread while a batch runs.  Of several

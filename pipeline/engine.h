@@ -6,10 +6,14 @@
  * after the other, since one fills a device and leaves its step as a graph for the next; while an
  * item is denoised, the one before is decoded and copied out in the device's side lane.
  *
+ * A batch has two halves.  The first asks the device for everything and returns when it is at the last
+ * steps; the second waits for them and for the last decode.  So the next batch can be begun in
+ * time for the device to go from one to the other without a pause.
+ *
  * So a cancel is seen before each step of its item and before its decode; a picture that is done
  * stays done.  Progress counts the steps of all items together, as steps of the batch, when they
- * have ended on the device.  Times add up to the call's: what a decode costs beside the steps of
- * the next item is in denoise_ms, the rest of the last one in decode_ms.
+ * have ended on the device.  Times add up to those from begin to finish: what a decode costs beside
+ * the steps of the next item is in denoise_ms, the rest of the last one in decode_ms.
  */
 #ifndef KILN_ENGINE_H
 #define KILN_ENGINE_H
@@ -76,8 +80,18 @@ int kiln_engine_loras_open(struct kiln_engine *e, struct kiln_error *err) KILN_M
 int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, size_t count,
                       struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Runs a batch with under (may be NULL) below its own LoRAs.  outputs[item_count] is filled; an
- * error of one item is in its output alone. */
+/* Begins a batch with under (may be NULL) below its own LoRAs.  outputs[item_count] belongs to the
+ * run until kiln_engine_finish, and *batch->progress; all else is lent for the call. */
+struct kiln_run;
+int kiln_engine_begin(struct kiln_engine *e, const DiffusionZBatch *batch,
+                      const struct kiln_lora_use *under, DiffusionZOutput *outputs,
+                      struct kiln_run **ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* Waits for the rest, fills the outputs and frees the run, also where it returns an error, which
+ * leaves no outputs.  An error of one item is in its output alone.  Any thread, beside the next
+ * batch. */
+int kiln_engine_finish(struct kiln_run *run, DiffusionZTimes *ret_times,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+/* Both. */
 int kiln_engine_run(struct kiln_engine *e, const DiffusionZBatch *batch,
                     const struct kiln_lora_use *under, DiffusionZOutput *outputs,
                     DiffusionZTimes *ret_times, struct kiln_error *err) KILN_MUST_CHECK;

@@ -1,5 +1,6 @@
-/* engine_parts.h - a batch under way, shared by engine_run.c (from LoRAs to results), engine_text.c
- * (prompts to captions) and engine_loop.c (the steps and what follows them on the device). */
+/* engine_parts.h - a batch under way, shared by engine_run.c (all that is asked for), engine_text.c
+ * (prompts to captions), engine_loop.c (the steps and what follows them on the device) and
+ * engine_results.c (how items end). */
 #ifndef KILN_ENGINE_PARTS_H
 #define KILN_ENGINE_PARTS_H
 
@@ -33,7 +34,10 @@ struct kiln_item {
 
 struct kiln_run {
     struct kiln_engine *e;
-    const DiffusionZBatch *batch;
+    const DiffusionZBatch *batch; /* = &asked, a copy: what it points to, but for progress, may be
+                                   * gone when the first half is over */
+    DiffusionZBatch asked;
+    DiffusionZOutput *outputs;
     struct kiln_schedule schedule;
     int64_t height, width; /* of the latent */
     struct kiln_item items[KILN_ASSIGN_MAX];
@@ -50,12 +54,16 @@ struct kiln_run {
     DiffusionZTimes times;
 };
 
+/* Makes memory for the results that are wanted, or returns false with the item ended. */
+bool kiln_item_allocate(const struct kiln_run *r, struct kiln_item *item);
 /* Ends the item with an error; its neighbours go on. */
 void kiln_item_end(struct kiln_item *item, const struct kiln_error *err);
 /* Ends the item if its scope has failed or its flag is up; says whether it is still alive. */
 bool kiln_item_alive(struct kiln_item *item);
 /* Whether pictures of the batch come in smaller size i too, and how large they are then. */
 bool kiln_run_smaller(const struct kiln_run *r, int i, uint32_t *ret_width, uint32_t *ret_height);
+/* Takes over the results of the first count items, of those that have all of them. */
+void kiln_run_collect(struct kiln_run *r, int count);
 /* Adds the time since the last call to *stage. */
 void kiln_run_lap(struct kiln_run *r, double *stage);
 

@@ -1,7 +1,7 @@
 /* board.c - the facts under one mutex.
  *
  * Each is written by one thread and read by the heartbeat; all are small, so the lock is held for a
- * few copies and nobody ever waits for it with something else in hand.  The exception is `step`:
+ * few copies and nobody ever waits for it with something else in hand.  The exception is *step:
  * the engine writes it through a plain pointer in the middle of its loop, hence atomically.
  */
 #include "worker/board.h"
@@ -66,7 +66,7 @@ void kiln_board_begin(struct kiln_board *board, const struct kiln_assignment *as
     board->height = assignment->height;
     board->steps = assignment->steps;
     snprintf(board->running, sizeof board->running, "%s", assignment->id);
-    __atomic_store_n(&board->step, 0, __ATOMIC_RELEASE);
+    board->step = NULL;
     pthread_mutex_unlock(&board->mutex);
 }
 
@@ -103,21 +103,33 @@ void kiln_board_settle(struct kiln_board *board)
     pthread_mutex_unlock(&board->mutex);
 }
 
-void kiln_board_draw(struct kiln_board *board)
+/* Under the mutex. */
+static int32_t step_now(const struct kiln_board *board)
+{
+    return board->step ? __atomic_load_n(board->step, __ATOMIC_ACQUIRE) : 0;
+}
+
+void kiln_board_draw(struct kiln_board *board, const int32_t *step)
 {
     pthread_mutex_lock(&board->mutex);
-    board->drawing_since_ms = board->stepped_ms = kiln_monotonic_ms();
-    board->step_seen = __atomic_load_n(&board->step, __ATOMIC_ACQUIRE);
+    board->began_ms = board->stepped_ms = kiln_monotonic_ms();
+    if (board->drawing++ == 0)
+        board->drawing_since_ms = board->began_ms;
+    board->step = step;
+    board->step_seen = step_now(board);
     pthread_mutex_unlock(&board->mutex);
 }
 
-void kiln_board_drawn(struct kiln_board *board, double switch_ms, double device_ms)
+void kiln_board_drawn(struct kiln_board *board, const int32_t *step, double switch_ms,
+                      double device_ms)
 {
     pthread_mutex_lock(&board->mutex);
     double now = kiln_monotonic_ms();
     board->drawn_ms += now - board->drawing_since_ms;
     board->switched_ms += switch_ms;
-    board->drawing_since_ms = 0;
+    board->drawing_since_ms = --board->drawing > 0 ? now : 0;
+    if (board->step == step)
+        board->step = NULL;
     /* Together, so that the three are of one moment: the device tells only when a call is over. */
     board->computed_ms += device_ms;
     board->ready_told_ms = now - board->up_ms;
@@ -131,7 +143,7 @@ struct kiln_device_time kiln_board_device(struct kiln_board *board)
     pthread_mutex_lock(&board->mutex);
     double now = kiln_monotonic_ms();
     double since = board->drawing_since_ms > 0 ? now - board->drawing_since_ms : 0;
-    int32_t step = __atomic_load_n(&board->step, __ATOMIC_ACQUIRE);
+    int32_t step = step_now(board);
     if (step != board->step_seen)
         board->stepped_ms = now;
     board->step_seen = step;
@@ -139,7 +151,7 @@ struct kiln_device_time kiln_board_device(struct kiln_board *board)
         .busy_s = (board->drawn_ms + since) / 1e3,
         .switching_s = board->switched_ms / 1e3,
         .idle_s = (now - board->up_ms - board->drawn_ms - since) / 1e3,
-        .batch_s = since / 1e3,
+        .batch_s = since > 0 ? (now - board->began_ms) / 1e3 : 0,
         .stalled_s = since > 0 ? (now - board->stepped_ms) / 1e3 : 0,
         .wanted_s = board->wanted_told_ms / 1e3,
         .computed_s = board->computed_ms / 1e3,
@@ -201,7 +213,7 @@ void kiln_board_beat(struct kiln_board *board, struct kiln_beat *beat)
     beat->height = board->height;
     beat->steps = board->steps;
     snprintf(beat->running, sizeof beat->running, "%s", board->running);
-    beat->step = board->steps ? (uint32_t)__atomic_load_n(&board->step, __ATOMIC_ACQUIRE) : 0;
+    beat->step = board->steps ? (uint32_t)step_now(board) : 0;
     beat->done = board->done;
     beat->failed = board->failed;
     beat->ready_ms = (uint64_t)board->ready_told_ms;

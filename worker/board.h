@@ -30,15 +30,17 @@ struct kiln_board {
     uint32_t width, height;           /* of the last batch */
     uint32_t steps;                   /* of the running batch; 0 = idle */
     char running[KILN_WIRE_ID_MAX + 1];
-    int32_t step; /* the engine writes it, atomically */
+    const int32_t *step; /* of the call that was begun last, which writes it atomically; or NULL */
     uint64_t done, failed;
-    double heard_ms; /* monotonic: the last good read of the stream */
+    double heard_ms;  /* monotonic: the last good read of the stream */
+    uint32_t drawing; /* calls that have begun and not been finished */
+    double began_ms;  /* the last of them */
     double up_ms, drawing_since_ms, drawn_ms, switched_ms; /* the device's time; since: 0 = idle */
     uint32_t to_draw; /* assignments in hand that are not drawn yet; since: 0 = none */
     double wanted_since_ms, wanted_ms;
     double computed_ms, ready_told_ms, wanted_told_ms; /* at the end of the last batch */
-    double stepped_ms; /* when `step` was last seen to be another, */
-    int32_t step_seen; /* and which it was */
+    double stepped_ms;                                 /* when *step was last seen to be another, */
+    int32_t step_seen;                                 /* and which it was */
 };
 
 void kiln_board_init(struct kiln_board *board, const struct kiln_settings *settings);
@@ -55,15 +57,17 @@ void kiln_board_end(struct kiln_board *board, const char *lora_set);
  * less. */
 void kiln_board_want(struct kiln_board *board);
 void kiln_board_settle(struct kiln_board *board);
-/* The compute thread: the engine is called; it has returned.  How much of the call was loading, and
- * how long the device computed by its own clock. */
-void kiln_board_draw(struct kiln_board *board);
-void kiln_board_drawn(struct kiln_board *board, double switch_ms, double device_ms);
+/* The compute thread begins a call of the engine, the collector finishes it; calls may overlap. How
+ * much of it was loading, and how long the device computed by its own clock.  step is read until
+ * then. */
+void kiln_board_draw(struct kiln_board *board, const int32_t *step);
+void kiln_board_drawn(struct kiln_board *board, const int32_t *step, double switch_ms,
+                      double device_ms);
 /* What the device's time went into since the board was made ready for work by kiln_board_up. */
 struct kiln_device_time {
     double busy_s, idle_s;
     double switching_s; /* of busy_s, known once a call is over: loading LoRA sets */
-    double batch_s;     /* since the engine was called; 0: it is not at work */
+    double batch_s;     /* since the engine was last called; 0: it is not at work */
     double stalled_s;   /* since it was last seen to come a step further; 0: the same */
     /* Until the end of the last batch: with work in hand, and computing by the device's clock. */
     double wanted_s, computed_s;

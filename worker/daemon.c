@@ -160,6 +160,7 @@ static int start_threads(struct kiln_daemon *daemon, struct kiln_error *err)
                   {kiln_reporter, 1},
                   {kiln_uploader, KILN_UPLOADERS},
                   {kiln_encoder, encoder_count(worker->config)},
+                  {kiln_collector, 1},
                   {kiln_compute, 1},
                   {kiln_listener, 1}};
     const size_t stage_count = sizeof stages / sizeof stages[0];

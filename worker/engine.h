@@ -13,16 +13,19 @@
 #include "schemas/config.h"
 #include "schemas/error.h"
 
+struct kiln_engine_run; /* a batch under way, the engine's own */
+
 struct kiln_engine {
     const char *name;       /* "pipeline", "testcard", "random" */
     const char *model_name; /* borrowed until close; what images and latents name as their model */
     const char *model_hash;
     bool draws_any_model; /* the test card stands in for whatever model a job names */
 
-    /* As diffusionz_run_batch, smaller sizes included: 0 when the batch ran (items may have failed
-     * one by one). */
-    int (*run)(struct kiln_engine *engine, const DiffusionZBatch *batch, DiffusionZOutput *outputs,
-               DiffusionZTimes *ret_times, struct kiln_error *err);
+    /* As diffusionz_begin_batch and diffusionz_finish_batch, smaller sizes included: 0 when the
+     * batch ran (items may have failed one by one).  Finish frees the run; any thread. */
+    int (*begin)(struct kiln_engine *engine, const DiffusionZBatch *batch,
+                 DiffusionZOutput *outputs, struct kiln_engine_run **ret, struct kiln_error *err);
+    int (*finish)(struct kiln_engine_run *run, DiffusionZTimes *ret_times, struct kiln_error *err);
     /* Prepares LoRAs and texts of a batch to come, returns at once.  Any thread; NULL: there is
      * nothing to prepare. */
     void (*prefetch)(struct kiln_engine *engine, const DiffusionZBatch *next);

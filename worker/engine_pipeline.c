@@ -29,16 +29,26 @@ static void log_note(struct pipeline *self)
     kiln_log(KILN_LOG_WARNING, "engine_note", kiln_f("note", "%s", note));
 }
 
-static int pipeline_run(struct kiln_engine *engine, const DiffusionZBatch *batch,
-                        DiffusionZOutput *outputs, DiffusionZTimes *ret_times,
-                        struct kiln_error *err)
+/* The engine's run is the library's, under another name. */
+static int pipeline_begin(struct kiln_engine *engine, const DiffusionZBatch *batch,
+                          DiffusionZOutput *outputs, struct kiln_engine_run **ret,
+                          struct kiln_error *err)
 {
     struct pipeline *self = (struct pipeline *)engine;
-    int code = diffusionz_run_batch(self->context, batch, outputs, ret_times);
+    DiffusionZRun *run;
+    int code = diffusionz_begin_batch(self->context, batch, outputs, &run);
     log_note(self);
     if (code != 0)
         return kiln_fail(err, code, "%s", diffusionz_last_error());
+    *ret = (struct kiln_engine_run *)run;
     return 0;
+}
+
+static int pipeline_finish(struct kiln_engine_run *run, DiffusionZTimes *ret_times,
+                           struct kiln_error *err)
+{
+    int code = diffusionz_finish_batch((DiffusionZRun *)run, ret_times);
+    return code ? kiln_fail(err, code, "%s", diffusionz_last_error()) : 0;
 }
 
 /* What is wrong with it is said when the batch runs. */
@@ -106,7 +116,8 @@ int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_engi
         .name = drawn ? "random" : "pipeline",
         .model_name = diffusionz_model_name(self->context),
         .model_hash = drawn ? "0000000000000000" : diffusionz_model_hash(self->context),
-        .run = pipeline_run,
+        .begin = pipeline_begin,
+        .finish = pipeline_finish,
         .prefetch = pipeline_prefetch,
         .release = pipeline_release,
         .close = pipeline_close,

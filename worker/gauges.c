@@ -62,13 +62,14 @@ static void write_queues(struct kiln_text *text, const struct kiln_worker *worke
         const char *name;
         struct kiln_queue *queue;
     } queues[] = {{"ready", worker->ready},
+                  {"asked", worker->asked},
                   {"drawn", worker->drawn},
                   {"files", worker->files},
                   {"outcomes", worker->outcomes},
                   {"reports", worker->reports}};
     kiln_metric_family(text, "kiln_worker_queue_items", "gauge",
-                       "What waits between the stages: for the device, encoders, uploaders, "
-                       "committers, reporter.");
+                       "What waits between the stages: for the device, collector, encoders, "
+                       "uploaders, committers, reporter.");
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
         const char *labels[] = {"queue", queues[i].name, NULL};
         kiln_metric_sample(text, "kiln_worker_queue_items", labels,

@@ -27,7 +27,7 @@ struct kiln_holding {
     bool settled[KILN_ASSIGN_MAX];  /* under the table's mutex */
     uint32_t open;                  /* jobs not settled; under the table's mutex */
     double received_ms;             /* monotonic clock */
-    double compute_ms, switch_ms;   /* by the compute thread, before it lets the last job go */
+    double compute_ms, switch_ms;   /* by the collector, before it lets the last job go */
 };
 
 struct kiln_holdings {

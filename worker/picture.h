@@ -1,11 +1,11 @@
 /* picture.h - one job on its way through the worker.
  *
- * The compute thread makes one per job; queues hand it from stage to stage, and the stage that has
- * it owns it alone:
+ * The collector makes one per job; queues hand it from stage to stage, and the stage that has it
+ * owns it alone:
  *
- *     compute --drawn--> encode pool --files--> uploader --outcomes--> committer
- *        |                    |                    |                      ^
- *        +----- failed, cancelled, handed back: straight to the end ------+
+ *     collector --drawn--> encode pool --files--> uploader --outcomes--> committer
+ *         |                     |                    |                      ^
+ *         +---- failed, cancelled, handed back: straight to the end ------+
  *
  * Each block below is written by one stage and only read by the later ones.
  */

@@ -174,14 +174,22 @@ static int check_batch(const DiffusionZBatch *batch, struct kiln_error *err)
     return 0;
 }
 
-static int testcard_run(struct kiln_engine *engine, const DiffusionZBatch *batch,
-                        DiffusionZOutput *outputs, DiffusionZTimes *ret_times,
-                        struct kiln_error *err)
+/* All is done when it has begun; what is left to tell is how long it took. */
+struct kiln_engine_run {
+    DiffusionZTimes times;
+};
+
+static int testcard_begin(struct kiln_engine *engine, const DiffusionZBatch *batch,
+                          DiffusionZOutput *outputs, struct kiln_engine_run **ret,
+                          struct kiln_error *err)
 {
     (void)engine;
     int code = check_batch(batch, err);
     if (code != 0)
         return code;
+    struct kiln_engine_run *run = calloc(1, sizeof *run);
+    if (!run)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a batch");
     double start = now_ms();
     memset(outputs, 0, sizeof *outputs * (size_t)batch->item_count);
     walk_steps(batch, outputs);
@@ -197,8 +205,18 @@ static int testcard_run(struct kiln_engine *engine, const DiffusionZBatch *batch
             fail_item(&outputs[i], KILN_NO_MEMORY, "no memory for a test card");
         }
     }
-    *ret_times = (DiffusionZTimes){.denoise_ms = drawn - start, .decode_ms = now_ms() - drawn};
-    ret_times->device_ms = ret_times->denoise_ms + ret_times->decode_ms;
+    run->times = (DiffusionZTimes){.denoise_ms = drawn - start, .decode_ms = now_ms() - drawn};
+    run->times.device_ms = run->times.denoise_ms + run->times.decode_ms;
+    *ret = run;
+    return 0;
+}
+
+static int testcard_finish(struct kiln_engine_run *run, DiffusionZTimes *ret_times,
+                           struct kiln_error *err)
+{
+    (void)err;
+    *ret_times = run->times;
+    free(run);
     return 0;
 }
 
@@ -217,7 +235,8 @@ int kiln_engine_testcard_open(struct kiln_engine **ret, struct kiln_error *err)
         .model_name = "testcard",
         .model_hash = "7e57ca4d7e57ca4d",
         .draws_any_model = true,
-        .run = testcard_run,
+        .begin = testcard_begin,
+        .finish = testcard_finish,
         .release = testcard_release,
         .close = testcard_close,
     };

@@ -16,6 +16,7 @@
 /* The bounds of the queues.  Drawn pictures are raw pixels, 3 MB at 1024x1024; files are what is
  * stored, half a megabyte.  A batch is handed over whole, so the bytes may be passed by one batch.
  */
+#define ASKED_ITEMS 1 /* beside the one that is waited for: their results lie in host memory */
 #define DRAWN_ITEMS 64
 #define DRAWN_BYTES ((size_t)256 << 20)
 #define FILES_ITEMS 128
@@ -75,11 +76,12 @@ int kiln_worker_init(struct kiln_worker *worker, const struct kiln_config *confi
     kiln_holdings_init(&worker->holdings);
     kiln_board_init(&worker->board, &settings);
     worker->ready = kiln_queue_new(KILN_BEAT_HELD_MAX, KILN_BEAT_HELD_MAX);
+    worker->asked = kiln_queue_new(ASKED_ITEMS, ASKED_ITEMS);
     worker->drawn = kiln_queue_new(DRAWN_ITEMS, DRAWN_BYTES);
     worker->files = kiln_queue_new(FILES_ITEMS, FILES_BYTES);
     worker->outcomes = kiln_queue_new(OUTCOMES_ITEMS, OUTCOMES_BYTES);
     worker->reports = kiln_queue_new(REPORTS_ITEMS, REPORTS_ITEMS);
-    if (!worker->ready || !worker->drawn || !worker->files || !worker->outcomes ||
+    if (!worker->ready || !worker->asked || !worker->drawn || !worker->files || !worker->outcomes ||
         !worker->reports) {
         kiln_worker_release(worker);
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the worker's queues");
@@ -90,6 +92,7 @@ int kiln_worker_init(struct kiln_worker *worker, const struct kiln_config *confi
 void kiln_worker_release(struct kiln_worker *worker)
 {
     kiln_queue_free(worker->ready);
+    kiln_queue_free(worker->asked);
     kiln_queue_free(worker->drawn);
     kiln_queue_free(worker->files);
     kiln_queue_free(worker->outcomes);

@@ -1,17 +1,20 @@
 /* worker.h - the worker's state and the threads that share it.
  *
- *     listener --ready--> compute --drawn--> encoders --files--> uploaders --outcomes--> committers
- *     (bus)               (engine)           (CPU)               (store)                 (ledger)
- *                                                                                            |
- *     heartbeat (bus) <-- board, holdings <-- all                  reporter (bus) <--reports-+
+ *     listener --ready--> compute --asked--> collector --drawn--> encoders --files--> uploaders
+ *     (bus)               (engine)           (engine)             (CPU)               (store)
+ *                                                                                        |
+ *     heartbeat (bus) <-- board, holdings <-- all                                     outcomes
+ *                                                                                        v
+ *                                       reporter (bus) <-------reports------- committers (ledger)
  *
- * One owner per mutable thing: the engine is the compute thread's, every connection that of the
- * thread which opened it, a picture that of the stage which has it.  What is shared has its own
- * lock: the queues, the holdings, the board.  Each queue is bounded in items and bytes, so a slow
- * store holds up uploaders, then encoders, then the compute thread, and room in the beat is 0.
+ * One owner per mutable thing: the engine is the compute thread's (a batch that has begun the
+ * collector's), every connection that of the thread which opened it, a picture that of the stage
+ * which has it.  What is shared has its own lock: the queues, the holdings, the board.  Each queue
+ * is bounded in items and bytes, so a slow store holds up uploaders, then encoders, then the
+ * compute thread, and room in the beat is 0.
  *
  * Ending runs down the same line: the listener closes `ready`, the compute thread then closes
- * `drawn`, and so on; the last thread out is the heartbeat, which deletes the beat.
+ * `asked`, and so on; the last thread out is the heartbeat, which deletes the beat.
  */
 #ifndef KILN_WORKER_H
 #define KILN_WORKER_H
@@ -47,6 +50,7 @@ struct kiln_worker {
     struct kiln_holdings holdings;
     struct kiln_board board;
     struct kiln_queue *ready;                    /* struct kiln_holding * */
+    struct kiln_queue *asked;                    /* struct kiln_call * */
     struct kiln_queue *drawn, *files, *outcomes; /* struct kiln_picture * */
     struct kiln_queue *reports;                  /* struct kiln_event *, malloc'd */
 
@@ -72,6 +76,7 @@ void kiln_worker_release(struct kiln_worker *worker);
 /* --- the threads; each takes the worker, runs until its input is closed, returns NULL --------- */
 void *kiln_listener(void *worker);
 void *kiln_compute(void *worker);
+void *kiln_collector(void *worker);
 void *kiln_encoder(void *worker);
 void *kiln_uploader(void *worker);
 void *kiln_committer(void *worker);

@@ -1,10 +1,15 @@
-/* clock.cpp - see clock.h: a pair of timed events around each piece, all measured against the first
- * one.  On the CPU, where work is over when its call returns, it is the host's clock.
+/* clock.cpp - see clock.h: a pair of timed events around each piece, all measured against the end
+ * of what was counted last.  On the CPU, where work is over when its call returns, it is the host's
+ * clock.
  */
 #include "pipeline/torch/clock.h"
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
+#include <iterator>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -25,6 +30,7 @@ struct piece {
     std::optional<c10::Event> began, ended;
     host_clock::time_point from, to; /* on the CPU, instead of the events */
     bool side = false, closed = false;
+    int number = 0;
 };
 
 void note(std::optional<c10::Event> &event, int device, bool side)
@@ -38,18 +44,29 @@ void note(std::optional<c10::Event> &event, int device, bool side)
 
 struct kt_clock {
     int device;
+    std::mutex lock;                  /* over all that follows */
     std::vector<piece> pieces, spare; /* spare: events that may be used again */
+    std::optional<piece> counted;     /* of those that were, the last to end */
+    int last_number = 0;
 };
 
-/* Milliseconds covered by intervals, which are sorted here. */
-static double covered(std::vector<std::pair<double, double>> &spans)
+/* A piece that is over, in milliseconds from the end of what was counted. */
+struct span {
+    double from, to;
+    size_t piece;
+};
+
+/* Milliseconds covered by spans, which are sorted here: what lies before 0 has been counted. */
+static double covered(std::vector<span> &spans, bool has_counted)
 {
     double sum = 0, end = 0;
-    std::sort(spans.begin(), spans.end());
-    for (size_t i = 0; i < spans.size(); i++) {
-        const double from = i ? std::max(spans[i].first, end) : spans[i].first;
-        sum += std::max(0.0, spans[i].second - from);
-        end = i ? std::max(end, spans[i].second) : spans[i].second;
+    std::sort(spans.begin(), spans.end(),
+              [](const span &a, const span &b) { return a.from < b.from; });
+    if (!has_counted && !spans.empty())
+        end = spans.front().from;
+    for (const span &s : spans) {
+        sum += std::max(0.0, s.to - std::max(s.from, end));
+        end = std::max(end, s.to);
     }
     return sum;
 }
@@ -59,11 +76,12 @@ static double milliseconds(host_clock::duration d)
     return std::chrono::duration<double, std::milli>(d).count();
 }
 
-static std::pair<double, double> span_of(const kt_clock *c, const piece &base, const piece &p)
+/* From the end of base to the beginning and the end of p; base may be p. */
+static span span_of(const kt_clock *c, const piece &base, const piece &p, size_t number)
 {
     if (c->device == KT_CPU)
-        return {milliseconds(p.from - base.from), milliseconds(p.to - base.from)};
-    return {base.began->elapsedTime(*p.began), base.began->elapsedTime(*p.ended)};
+        return {milliseconds(p.from - base.to), milliseconds(p.to - base.to), number};
+    return {base.ended->elapsedTime(*p.began), base.ended->elapsedTime(*p.ended), number};
 }
 
 static bool is_over(const kt_clock *c, const piece &p)
@@ -74,7 +92,9 @@ static bool is_over(const kt_clock *c, const piece &p)
 struct kt_clock *kt_clock_new(int device)
 {
     try {
-        return new kt_clock{device, {}, {}};
+        auto c = std::make_unique<kt_clock>();
+        c->device = device;
+        return c.release();
     } catch (...) {
         return nullptr;
     }
@@ -87,9 +107,12 @@ void kt_clock_free(struct kt_clock *c)
 
 int kt_clock_begin(struct kt_clock *c, bool side)
 {
-    if (!c || c->pieces.size() == pieces_max)
+    if (!c)
         return -1;
     try {
+        const std::lock_guard<std::mutex> guard(c->lock);
+        if (c->pieces.size() == pieces_max)
+            return -1;
         if (c->spare.empty())
             c->spare.emplace_back();
         piece &p = c->spare.back();
@@ -98,9 +121,10 @@ int kt_clock_begin(struct kt_clock *c, bool side)
             p.from = host_clock::now();
         else
             note(p.began, c->device, side);
+        p.number = c->last_number = (c->last_number + 1) & INT_MAX;
         c->pieces.push_back(std::move(p));
         c->spare.pop_back();
-        return static_cast<int>(c->pieces.size()) - 1;
+        return c->last_number;
     } catch (...) { /* a device that fails says so where its work is asked for */
         return -1;
     }
@@ -108,17 +132,22 @@ int kt_clock_begin(struct kt_clock *c, bool side)
 
 void kt_clock_end(struct kt_clock *c, int number)
 {
-    if (!c || number < 0 || static_cast<size_t>(number) >= c->pieces.size())
+    if (!c || number < 0)
         return;
-    piece &p = c->pieces[static_cast<size_t>(number)];
+    const std::lock_guard<std::mutex> guard(c->lock);
+    const auto found = std::find_if(c->pieces.rbegin(), c->pieces.rend(), [number](const piece &p) {
+        return p.number == number && !p.closed;
+    });
+    if (found == c->pieces.rend())
+        return;
     try {
         if (c->device == KT_CPU)
-            p.to = host_clock::now();
+            found->to = host_clock::now();
         else
-            note(p.ended, c->device, p.side);
-        p.closed = true;
+            note(found->ended, c->device, found->side);
+        found->closed = true;
     } catch (...) {
-        p.closed = false;
+        found->closed = false;
     }
 }
 
@@ -126,18 +155,29 @@ double kt_clock_take(struct kt_clock *c)
 {
     if (!c)
         return 0;
+    const std::lock_guard<std::mutex> guard(c->lock);
     try {
-        std::vector<std::pair<double, double>> spans;
+        std::vector<span> spans;
         const auto over = [c](const piece &p) { return is_over(c, p); };
         const auto rest = std::stable_partition(c->pieces.begin(), c->pieces.end(), over);
+        if (rest == c->pieces.begin())
+            return 0;
+        const piece &base = c->counted ? *c->counted : c->pieces.front();
         for (auto p = c->pieces.begin(); p != rest; p++)
-            spans.push_back(span_of(c, c->pieces.front(), *p));
-        for (auto p = c->pieces.begin(); p != rest; p++)
-            c->spare.push_back(std::move(*p));
+            spans.push_back(span_of(c, base, *p, static_cast<size_t>(p - c->pieces.begin())));
+        const double sum = covered(spans, c->counted.has_value());
+        const auto last = std::max_element(
+            spans.begin(), spans.end(), [](const span &a, const span &b) { return a.to < b.to; });
+        if (!c->counted)
+            std::swap(c->counted.emplace(), c->pieces[last->piece]);
+        else if (last->to > 0)
+            std::swap(*c->counted, c->pieces[last->piece]);
+        std::move(c->pieces.begin(), rest, std::back_inserter(c->spare));
         c->pieces.erase(c->pieces.begin(), rest);
-        return covered(spans);
+        return sum;
     } catch (...) {
         c->pieces.clear(); /* the device has died of something */
+        c->counted.reset();
         return 0;
     }
 }

@@ -21,12 +21,12 @@ struct kt_clock *kt_clock_new(int device); /* NULL: no memory */
 void kt_clock_free(struct kt_clock *c);    /* accepts NULL */
 
 /* What the lane is asked from here to kt_clock_end is one piece.  Returns the piece; pieces that
- * cannot be noted are left out, which is no error.  c may be NULL: nothing is noted. */
+ * cannot be noted are left out, which is no error.  c may be NULL: nothing is noted.  Any thread. */
 int kt_clock_begin(struct kt_clock *c, bool side);
 void kt_clock_end(struct kt_clock *c, int piece);
 /* Milliseconds in which at least one piece was worked on, of those that have ended; they are then
- * forgotten.  Does not wait: what still runs counts the next time.  Not between a piece's begin and
- * its end. */
+ * forgotten.  Does not wait: what still runs counts the next time, without what it shares with
+ * pieces that have been counted.  Any thread. */
 double kt_clock_take(struct kt_clock *c);
 
 #ifdef __cplusplus

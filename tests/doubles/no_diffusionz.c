@@ -81,6 +81,23 @@ int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batc
     return KILN_UNSUPPORTED;
 }
 
+int32_t diffusionz_begin_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
+                               DiffusionZOutput *outputs, DiffusionZRun **ret)
+{
+    (void)ctx;
+    (void)batch;
+    (void)outputs;
+    (void)ret;
+    return KILN_UNSUPPORTED;
+}
+
+int32_t diffusionz_finish_batch(DiffusionZRun *run, DiffusionZTimes *ret_times)
+{
+    (void)run;
+    (void)ret_times;
+    return KILN_UNSUPPORTED;
+}
+
 const char *diffusionz_note(const DiffusionZContext *ctx)
 {
     (void)ctx;

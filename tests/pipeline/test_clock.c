@@ -55,6 +55,52 @@ static void what_overlaps_is_counted_once(void **state)
     kt_clock_free(c);
 }
 
+/* As when one batch is finished while the next one is being asked for. */
+static void what_runs_on_counts_the_next_time(void **state)
+{
+    (void)state;
+    struct kt_clock *c = kt_clock_new(KT_CPU);
+    int first = kt_clock_begin(c, true), next = kt_clock_begin(c, false);
+    work(20);
+    kt_clock_end(c, first);
+    double before = kt_clock_take(c);
+    int third = kt_clock_begin(c, true);
+    work(20);
+    kt_clock_end(c, third);
+    work(20);
+    kt_clock_end(c, next);
+    double after = kt_clock_take(c);
+    if (before < 20 || after < 40)
+        fail_msg("20 and 40 ms were %.1f and %.1f", before, after);
+    kt_clock_free(c);
+}
+
+static void what_was_counted_is_not_counted_again(void **state)
+{
+    (void)state;
+    struct kt_clock *c = kt_clock_new(KT_CPU);
+    struct timespec from, to;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    double sum = 0;
+    int overlapping = kt_clock_begin(c, false);
+    for (int i = 0; i < 5; i++) {
+        int piece = kt_clock_begin(c, true);
+        work(10);
+        kt_clock_end(c, piece);
+        int next = kt_clock_begin(c, false);
+        work(10);
+        kt_clock_end(c, overlapping);
+        overlapping = next;
+        sum += kt_clock_take(c);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    double passed =
+        (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) / 1e6;
+    if (sum < 90 || sum > passed)
+        fail_msg("100 ms of work were counted as %.1f of %.1f", sum, passed);
+    kt_clock_free(c);
+}
+
 /* Pieces that were never begun, and no clock at all. */
 static void nonsense_does_no_harm(void **state)
 {
@@ -74,6 +120,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rest_is_not_counted),
         cmocka_unit_test(what_overlaps_is_counted_once),
+        cmocka_unit_test(what_runs_on_counts_the_next_time),
+        cmocka_unit_test(what_was_counted_is_not_counted_again),
         cmocka_unit_test(nonsense_does_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

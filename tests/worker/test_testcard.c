@@ -29,7 +29,10 @@ static int run(DiffusionZBatch *batch, const char *const *prompts, const uint64_
     DiffusionZBatch call = *batch;
     call.items = items;
     call.item_count = count;
-    int code = engine->run(engine, &call, outputs, &times, err);
+    struct kiln_engine_run *begun;
+    int code = engine->begin(engine, &call, outputs, &begun, err);
+    if (code == 0)
+        code = engine->finish(begun, &times, err);
     kiln_engine_close(engine);
     return code;
 }
