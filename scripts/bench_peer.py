@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""diffusers on the model that `kiln bench engine` measures: same configs, same sizes, same method.
+"""diffusers on the model that `kiln bench engine` measures: same weights, same sizes, same method.
 
-    bench_peer.py --config scripts/bench/z-image-turbo --device cuda:0 [--sizes 512,1024]
-                  [--batch 1,4] [--modes eager,compile] [--budget-s 120] [--out peer.json]
-                  [--beside kiln.json]
+    bench_peer.py --model DIR --device cuda:0 [--sizes 512,1024] [--batch 1,4]
+                  [--modes eager,compile] [--budget-s 120] [--out peer.json] [--beside kiln.json]
 
-Weights are random bf16, drawn on the device.  A time is the median of --repeat runs after --warmup
-that do not count, the device waited for before and after each.  Compiling a case may take
-minutes: one that is not ready within --budget-s is left out and says so.  --beside takes what
-`kiln bench engine --json` printed and puts its times beside these.
+Computes in bf16, with the weights of DIR; --config DIR needs its configs alone and draws random ones
+on the device (bench/peer_model.py, which also writes such a model for both programs to read).
+A time is the median of --repeat runs after --warmup that do not count, the device waited for before
+and after each.  Compiling a case may take minutes: one that is not ready within --budget-s is left
+out and says so.  --beside takes what `kiln bench engine --json` printed and puts its times beside
+these.
 Needs torch, diffusers (0.42.1 was used) and transformers.
 """
 import argparse
@@ -20,6 +21,9 @@ import sys
 import time
 
 import torch
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "bench"))
+import peer_model
 
 
 class OutOfTime(Exception):
@@ -41,48 +45,6 @@ class limit:
     def __exit__(self, *_):
         signal.alarm(0)
         signal.signal(signal.SIGALRM, self.before)
-
-
-# --- the model ------------------------------------------------------------------------------------
-
-def read(config, name):
-    with open(os.path.join(config, name)) as file:
-        return json.load(file)
-
-
-@torch.no_grad()
-def draw_weights(module):
-    """As `kiln bench engine --random-weights` does: norms near 1, matrices that keep sizes."""
-    for name, p in module.named_parameters():
-        if p.ndim == 1:
-            p.normal_(0 if name.endswith("bias") else 1, 0.02)
-        else:
-            p.normal_(0, p[0].numel() ** -0.5)
-    return module.eval().requires_grad_(False)
-
-
-def build(args):
-    from diffusers import (AutoencoderKL, FlowMatchEulerDiscreteScheduler, ZImagePipeline,
-                           ZImageTransformer2DModel)
-    from transformers import AutoTokenizer, Qwen3Config, Qwen3Model
-    torch.set_default_dtype(torch.bfloat16)
-    with torch.device(args.device):
-        transformer = ZImageTransformer2DModel.from_config(
-            read(args.config, "transformer/config.json"))
-        vae = AutoencoderKL.from_config(read(args.config, "vae/config.json"))
-        text = Qwen3Model(Qwen3Config(**read(args.config, "text_encoder/config.json")))
-    torch.set_default_dtype(torch.float32)
-    for module in (transformer, vae, text):
-        # Rotary tables are computed and stay as they were made; parameters are drawn.
-        module.to(args.device)
-        draw_weights(module)
-    pipe = ZImagePipeline(
-        scheduler=FlowMatchEulerDiscreteScheduler.from_config(
-            read(args.config, "scheduler/scheduler_config.json")),
-        vae=vae, text_encoder=text, transformer=transformer,
-        tokenizer=AutoTokenizer.from_pretrained(os.path.join(args.config, "tokenizer")))
-    pipe.set_progress_bar_config(disable=True)
-    return pipe
 
 
 def prompt_of(pipe, tokens, item):
@@ -221,9 +183,13 @@ HEADING = "%-18s %-9s %5s %10s %8s %9s %8s %8s" % (
 def print_beside(path, rows):
     """All rows of one size and batch together, Kiln's first, and how many times as fast it is."""
     with open(path) as file:
-        kiln = json.load(file)["rows"]
-    print("\n" + HEADING)
-    for ours in kiln:
+        kiln = json.load(file)
+    print()
+    for load in kiln["loads"]:
+        print("kiln %s: weights %s in %.2f s" % (
+            load["dtype"], "drawn" if kiln["random_weights"] else "read", load["seconds"]))
+    print(HEADING)
+    for ours in kiln["rows"]:
         print(line("kiln " + ours["dtype"], ours))
         same = [r for r in rows if all(r[k] == ours[k] for k in ("width", "height", "batch"))]
         for theirs in same:
@@ -242,7 +208,9 @@ def sizes_of(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--config", required=True, help="diffusers layout; no weights needed")
+    weights = parser.add_mutually_exclusive_group(required=True)
+    weights.add_argument("--model", help="diffusers layout; its weights are read")
+    weights.add_argument("--config", help="the same; its weights are drawn")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--sizes", default="512,1024", type=sizes_of)
     parser.add_argument("--batch", default="1", type=lambda t: [int(n) for n in t.split(",")])
@@ -260,13 +228,13 @@ def main():
     args = parser.parse_args()
     import diffusers
     import transformers
-    torch.manual_seed(0)
     start = time.perf_counter()
-    pipe = build(args)
+    get = peer_model.loaded if args.model else peer_model.drawn
+    pipe = get(args.model or args.config, args.device, torch.bfloat16)
     wait(args.device)
-    print("diffusers %s, transformers %s, torch %s, device %s, random bf16 weights in %.1f s" % (
+    print("diffusers %s, transformers %s, torch %s, device %s, %s bf16 weights in %.1f s" % (
         diffusers.__version__, transformers.__version__, torch.__version__, args.device,
-        time.perf_counter() - start), flush=True)
+        "read" if args.model else "random", time.perf_counter() - start), flush=True)
     print(HEADING, flush=True)
     rows = []
     for mode in args.modes:

@@ -4,10 +4,20 @@
 # Goes on after a failure; prints PASS or FAIL a step; full output and the pictures are in $OUT.
 # A bundle of kind "fleet" has the step fleet alone: a queue through every GPU, FLEET="--devices 1,2" for
 # how many, FLEET_FULL="--jobs 24" of the full-size model.
-# STEPS="kernels bench" runs these alone, of: kernels kernel-bench ops ops-bench load load-bench parity image text image-bench
-# engine graph same lora lora-bench render quality errors sketch-bench bench memory small-card sanitize peer; without STEPS
-# all of them but load-bench and peer.  BENCH="--sizes 1024 --dtype bf16" are options of the bench, PEER those
-# of its peer, which needs diffusers and transformers on PYTHONPATH.
+# STEPS="kernels bench" runs these alone; without STEPS all but load-full, peer and check.
+# BENCH="--sizes 1024 --dtype bf16" are options of the bench, PEER those of its peer, which needs diffusers and
+# transformers on PYTHONPATH.  With both steps the peer draws the full-size model and writes it (20.5 GB) to
+# MODEL_DIR, by default into memory; both read it and are timed side by side, and what they compute is
+# compared with diffusers in fp32: the step check, which may also be asked for alone.
+usual="kernels kernel-bench ops ops-bench load parity image text image-bench engine graph same lora lora-bench \
+render quality errors sketch-bench bench memory small-card sanitize"
+steps=" ${STEPS:-$usual} "
+for name in $steps; do
+    case " $usual load-full peer check fleet " in
+    *" $name "*) ;;
+    *) echo "there is no step $name" >&2 && exit 64 ;;
+    esac
+done
 here=$(mktemp -d)
 chmod 755 "$here" # Postgres has a user of its own
 python=${PYTHON:-python3}
@@ -24,8 +34,7 @@ for dir in "$(dirname "$torch")"/nvidia/*/lib; do path=$path:$dir; done
 path=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export KILN_SOURCE="$root"
 failed=0
-[ ! -e "$here/bin/kiln-scheduler" ] || STEPS=fleet
-steps=" ${STEPS:-kernels kernel-bench ops ops-bench load parity image text image-bench engine graph same lora lora-bench render quality errors sketch-bench bench memory small-card sanitize} "
+[ ! -e "$here/bin/kiln-scheduler" ] || steps=" fleet "
 
 # The full-size model; its folder is copied, since the tokenizer in it is a link.
 config=$here/z-image-turbo
@@ -54,6 +63,11 @@ step() {
     [ $status = 0 ] || tail -n 12 "$out/step" | cut -c1-400 | sed 's/^/    /'
 }
 
+# roomy GB: a folder with so much room, in memory if there is.
+roomy() {
+    "$root/scripts/bench/roomy.sh" "$1" /dev/shm "$here"
+}
+
 # The worst error of each stage over all cases.
 table() {
     awk '/ relative / {for (i = 1; i < NF; i++) if ($i == "max") {stage = $2 (i > 3 ? " " $3 : ""); v = $(i + 1)}
@@ -72,8 +86,7 @@ if wants kernels; then
 fi
 # Out-of-bounds accesses and races of the kernels; some virtual machines let no tool look at their GPU.
 if wants sanitize; then
-    sanitizer=$(command -v compute-sanitizer ||
-        ls -d /usr/local/cuda*/bin/compute-sanitizer /usr/local/cuda*/compute-sanitizer/compute-sanitizer 2>/dev/null | head -n 1)
+    sanitizer=$("$root/scripts/find_sanitizer.sh")
     [ -n "$sanitizer" ] || echo "SKIP sanitize: there is no compute-sanitizer on this machine; the kernels were not checked"
     for tool in memcheck racecheck; do
         [ -n "$sanitizer" ] || break
@@ -101,8 +114,8 @@ fi
 if wants load; then
     step "loading" 60 "$here/bin/test_load_cuda"
 fi
-if wants load-bench; then
-    step "speed of loading" 200 "$here/bin/test_load_cuda" bench "${LOAD_GB:-12.3}"
+if wants load-full; then # 12.3 GB of bf16, 24.6 of the same weights in fp32
+    step "loading at full size" 200 "$here/bin/test_load_cuda" bench "${LOAD_GB:-12.3}" "$(roomy 25)"
     grep '^load' "$out/step" | sed 's/^/    /'
 fi
 for dtype in fp32 bf16; do
@@ -230,17 +243,43 @@ if wants fleet; then
         --loras ,one,two ${FLEET:---devices 1,2} ${FLEET_FULL:---jobs 48}
     sed 's/^/    /' "$out/step"
 fi
-# With its peer in the same run, what both measured is printed side by side.
-beside=
+# With its peer in the same run both have the same weights, and what they measured is printed side by side.
+model='' beside=''
+if wants check || { wants bench && wants peer; }; then
+    # Kiln writes its 8-bit rows beside the weights: another 9 GB.
+    model=$(mktemp -d "${MODEL_DIR:-$(roomy 32)}/kiln-model.XXXXXX")
+    trap 'rm -rf "$model"' EXIT
+    step "the model written" 180 env -u LD_LIBRARY_PATH $python "$root/scripts/bench/peer_model.py" \
+        --config "$config" --device cuda:0 --out "$model"
+    sed 's/^/    /' "$out/step"
+    [ "$status" = 0 ] || { rm -rf "$model" && model=; } # each draws its own then
+fi
 if wants bench; then
     wants peer && beside="--beside $out/bench.json"
+    if [ -n "$model" ]; then weights="--config $model"; else weights="--config $config --random-weights"; fi
     # shellcheck disable=SC2086
-    step "bench of the engine" "${BENCH_S:-300}" "$here/bin/kiln-worker" bench-engine \
-        --config "$config" --random-weights --device cuda:0 ${beside:+--json} \
-        ${BENCH:---sizes 512,1024}
+    step "bench of the engine" "${BENCH_S:-300}" "$here/bin/kiln-worker" bench-engine $weights --device cuda:0 \
+        ${beside:+--json} ${BENCH:---sizes 512,1024}
     cp "$out/step" "$out/bench.json"
     [ -n "$beside" ] || sed 's/^/    /' "$out/step"
 fi
+if wants peer; then
+    if [ -n "$model" ]; then weights="--model $model"; else weights="--config $config"; fi
+    # shellcheck disable=SC2086
+    step "bench of its peer" "${PEER_S:-400}" env -u LD_LIBRARY_PATH $python "$root/scripts/bench_peer.py" \
+        $weights --device cuda:0 --out "$out/peer.json" $beside ${PEER:---sizes 512,1024}
+    sed 's/^/    /' "$out/step"
+fi
+# The same prompt and noise through both; the sketch model's weights are trained ones.
+for weights in "$model" "$root/pipeline/models/sketch --trained"; do
+    [ -n "$model" ] || break
+    # shellcheck disable=SC2086
+    step "both against diffusers in fp32" 200 env -u LD_LIBRARY_PATH $python "$root/scripts/bench/forward_error.py" \
+        --model $weights --device cuda:0 --library "$here/lib/libdiffusionz.so" --library-path "$path" \
+        --dtypes fp32,bf16,fp8 --sizes "${CHECK_SIZES:-512}"
+    sed 's/^/    /' "$out/step"
+done
+rm -rf "$model"
 # What one picture of 1024 px takes of the device in all, by the way in which memory is taken from it.
 if wants memory; then
     for how in expandable_segments:False expandable_segments:True; do
@@ -256,13 +295,6 @@ if wants small-card; then
     PYTORCH_CUDA_ALLOC_CONF=per_process_memory_fraction:$share step "2048 px in $share of the memory" 200 \
         "$here/bin/kiln-worker" bench-engine --config "$config" --random-weights --device cuda:0 \
         --sizes 2048 --batch 1 --dtype bf16
-    sed 's/^/    /' "$out/step"
-fi
-if wants peer; then
-    # shellcheck disable=SC2086
-    step "bench of its peer" "${PEER_S:-400}" env -u LD_LIBRARY_PATH $python \
-        "$root/scripts/bench_peer.py" --config "$config" --device cuda:0 --out "$out/peer.json" \
-        $beside ${PEER:---sizes 512,1024}
     sed 's/^/    /' "$out/step"
 fi
 rm -f "$out/step"

@@ -30,9 +30,7 @@ prove() {
 # Out-of-bounds accesses and races of the kernels.
 sanitize() {
     local tool sanitizer
-    sanitizer=$(command -v compute-sanitizer ||
-        ls -d /usr/local/cuda*/bin/compute-sanitizer /usr/local/cuda*/compute-sanitizer/compute-sanitizer 2>/dev/null |
-        head -n 1)
+    sanitizer=$("$(dirname "${BASH_SOURCE[0]}")/../../scripts/find_sanitizer.sh")
     [ -n "$sanitizer" ] || { echo "skip: there is no compute-sanitizer on this machine"; return; }
     for tool in memcheck racecheck; do
         prove "test_kernels under $tool" "$sanitizer" --tool "$tool" --error-exitcode 9 --print-limit 20 "$1"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# That `make gpu-test` runs every program, says which failed, and takes no GPU for a success.
+# That `make gpu-test` runs every program, says which failed, and takes no GPU for a success; that the
+# run on another machine knows its steps, and where there is room.
 set -u
 bad=0
 fail() { echo "FAIL: $*"; bad=$((bad + 1)); }
@@ -42,6 +43,15 @@ KILN_LORA_FULL=0 ends 0 ./test_lora_cuda
 program tools/compute-sanitizer 'echo "Error: Device not supported"; exit 9'
 ends 0 ./test_kernels
 grep -q '^skip: compute-sanitizer does not work' out || fail "$(cat out)"
+
+status=0
+STEPS="bench nonsense" sh "$KILN_SOURCE/scripts/gpu_run.sh" >out 2>&1 || status=$?
+[ $status = 64 ] && grep -q 'no step nonsense' out || fail "a step that is not there: $status, $(cat out)"
+mkdir room
+roomy() { "$KILN_SOURCE/scripts/bench/roomy.sh" "$@"; }
+[ "$(roomy 0 room tools)" = room ] || fail "room for nothing: $(roomy 0 room tools)"
+[ "$(roomy 0 nowhere room)" = room ] || fail "no folder has no room: $(roomy 0 nowhere room)"
+[ "$(roomy 99999999 room tools)" = tools ] || fail "no room: $(roomy 99999999 room tools)"
 
 [ $bad = 0 ] || exit 1
 echo "every program is run, and what failed is said"
