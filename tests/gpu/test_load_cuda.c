@@ -2,8 +2,9 @@
  *
  *     test_load_cuda                   compares the sketch model's weights
  *     test_load_cuda bench GB [DIR]    writes a file of that size to DIR (/dev/shm), streams it
- *                                      twice as bf16 and as fp32 to bf16, then as a model in fp8,
- *                                      quantised and from its cache, and takes it away
+ *                                      twice as bf16; then one of as many weights in fp32, twice
+ *                                      the size, to bf16; then a model in fp8, quantised and from
+ *                                      its cache; and takes each away
  */
 #include <math.h>
 #include <sys/stat.h>
@@ -290,10 +291,9 @@ static int bench(double gigabytes, const char *dir)
         fprintf(stderr, "%s\n", err.text);
         return EX_UNAVAILABLE;
     }
+    const int count = (int)(gigabytes * 1e9 / ((double)ROWS * COLS * 2) + 0.5);
     for (int wide = 0; wide < 2; wide++) {
-        size_t value_size = wide ? 4 : 2;
-        int count = (int)(gigabytes * 1e9 / ((double)ROWS * COLS * (double)value_size) + 0.5);
-        write_file(path, count ? count : 1, wide ? "F32" : "BF16", value_size);
+        write_file(path, count ? count : 1, wide ? "F32" : "BF16", wide ? 4 : 2);
         for (int i = 0; i < 2; i++)
             failed += stream_file(path, wide ? KT_F32 : KT_BF16);
         unlink(path);
