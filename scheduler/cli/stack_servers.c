@@ -234,9 +234,9 @@ static int prepare(struct kiln_stack *stack, struct kiln_cli *cli, char bin[PATH
                          stack->data);
     if (!find_postgres(version, bin))
         return kiln_fail(err, KILN_CONFIG,
-                         "Postgres %s is not installed: apt-get install "
+                         "Postgres%s%s is not installed: apt-get install "
                          "postgresql, or `make setup`",
-                         version);
+                         version[0] ? " " : "", version);
     return exists ? 0 : create_database(stack, cli, bin, err);
 }
 
