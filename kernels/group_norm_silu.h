@@ -26,7 +26,7 @@ struct kiln_group_norm {
     const void *x;             /* [pixels][channels] */
     const void *weight, *bias; /* [channels] */
     const void *origin;        /* [channels], what sums are taken about; NULL: x's first pixel */
-    void *y;                   /* [pixels][channels]; may be x */
+    void *y;                   /* [pixels][channels]; may be x, also where that is the origin */
     int64_t pixels;            /* of the whole picture */
     int channels, groups;      /* channels: a multiple of groups, at most the bound above */
     float eps;
@@ -38,7 +38,8 @@ struct kiln_group_norm {
  * several threads are added up by it. */
 void kiln_group_norm_sums_ref(const struct kiln_group_norm *args, int64_t begin, int64_t end,
                               double *sums);
-/* Writes the pixels [begin, end) from the sums over all of them. */
+/* Writes the pixels [begin, end) from the sums over all of them.  Where y is x and that is done in
+ * several calls, the origin is given: the first call takes x's first pixel away. */
 void kiln_group_norm_apply_ref(const struct kiln_group_norm *args, const double *sums,
                                int64_t begin, int64_t end);
 

@@ -1,7 +1,11 @@
 /* vae.c - the autoencoder's arithmetic; see vae.h.
  *
  * Activations are the memory of a decode (a 1024 px picture at 128 channels is 512 MB in fp32),
- * so every residual runs in a scope of its own and lets its operands go at once.
+ * so every residual runs in a scope of its own and lets its operands go at once, and a norm behind
+ * which nobody needs its operand takes that one's place.  In bf16, with Z-Image's 256 and 128
+ * channels at full size, the peak at 1024 px is 839 MB, where the width is halved (vae_strips.c);
+ * before it are 809 in the last upsampling (134 and 537, and windows of 69 twice), behind it 805 of
+ * three pictures in a residual.
  */
 #include "pipeline/vae.h"
 
@@ -24,6 +28,12 @@ static kt norm(const struct kiln_vae *vae, struct kt_scope *s, kt x, const struc
                bool silu)
 {
     return kt_group_norm(s, x, vae->config.groups, l->weight, l->bias, KILN_VAE_NORM_EPS, silu);
+}
+
+void kiln_vae_norm_over(const struct kiln_vae *vae, struct kt_scope *s, kt x,
+                        const struct kiln_vae_layer *l)
+{
+    kt_group_norm_over(s, x, vae->config.groups, l->weight, l->bias, KILN_VAE_NORM_EPS, true);
 }
 
 /* Norm, SiLU and convolution, letting the normed copy go. */
@@ -52,20 +62,29 @@ static int64_t values_of(kt x)
     return kt_size(x, 1) * kt_size(x, 2) * kt_size(x, 3);
 }
 
+/* Norm, SiLU and convolution, twice, plus the shortcut; x is let go.  Where the shortcut is a
+ * convolution, nobody needs x behind it and the norm takes x's place; h has no other reader, too.
+ */
 static kt residual(const struct kiln_vae *vae, struct kt_scope *s,
                    const struct kiln_vae_residual *r, kt x)
 {
+    if (r->shortcut.weight)
+        x = kt_take(s, x);
+    if (kiln_vae_halves(r, kt_size(x, 1)) && is_wide(vae, s, values_of(x)))
+        return kiln_vae_halving_residual(vae, s, r, x, KILN_VAE_WIDE_ROWS);
     struct kt_scope *inner = kt_scope_child(s);
-    const bool narrows = kt_size(r->conv1.weight, 0) < kt_size(x, 1);
-    kt h = narrows && is_wide(vae, s, values_of(x))
-               ? kiln_vae_norm_conv_strips(vae, inner, x, &r->norm1, &r->conv1, KILN_VAE_WIDE_ROWS)
-               : norm_conv(vae, inner, x, &r->norm1, &r->conv1, NULL);
-    kt skip =
-        r->shortcut.weight ? kiln_vae_conv(inner, x, &r->shortcut, 0, NULL) : kt_keep(inner, x);
-    kt_drop(s, x); /* it may be twice as wide as what is left of it */
-    kt normed = norm(vae, inner, h, &r->norm2, true);
-    kt_drop(inner, h);
-    kt y = kt_keep(s, kiln_vae_conv(inner, normed, &r->conv2, 1, skip));
+    kt skip, h;
+    if (r->shortcut.weight) {
+        skip = kiln_vae_conv(inner, x, &r->shortcut, 0, NULL);
+        kiln_vae_norm_over(vae, inner, x, &r->norm1);
+        h = kiln_vae_conv(inner, x, &r->conv1, 1, NULL);
+    } else {
+        skip = kt_keep(inner, x);
+        h = norm_conv(vae, inner, x, &r->norm1, &r->conv1, NULL);
+    }
+    kt_drop(s, x);
+    kiln_vae_norm_over(vae, inner, h, &r->norm2);
+    kt y = kt_keep(s, kiln_vae_conv(inner, h, &r->conv2, 1, skip));
     kt_scope_free(inner);
     return y;
 }
@@ -152,11 +171,11 @@ static void reserve(const struct kiln_vae *vae, struct kt_scope *s, kt latent, b
     const struct kiln_vae_config *c = &vae->config;
     const int64_t narrow = c->channels[0], wide = c->levels > 1 ? c->channels[1] : narrow;
     const int64_t pixels = kt_size(latent, 1) * kt_size(latent, 2) * c->factor * c->factor;
-    int64_t per_pixel = 2 * wide + 3 * narrow / 2;
+    int64_t per_pixel = 2 * wide + narrow;
     if (strips)
         per_pixel = wide / 4 + 5 * narrow / 2;
     else if (is_wide(vae, s, wide * pixels))
-        per_pixel = wide + 2 * narrow;
+        per_pixel = wide + narrow;
     kt_reserve(s, bytes_of(vae, per_pixel * pixels) + ((size_t)32 << 20));
 }
 

@@ -42,19 +42,24 @@ struct kiln_vae {
 
 /* Convolution by a layer, stride 1, the same padding all around; plus `add` unless that is NULL. */
 kt kiln_vae_conv(struct kt_scope *s, kt x, const struct kiln_vae_layer *l, int pad, kt add);
+/* Changes x: norm and SiLU of it, in its place. */
+void kiln_vae_norm_over(const struct kiln_vae *vae, struct kt_scope *s, kt x,
+                        const struct kiln_vae_layer *l);
 /* The decoder's last level and what follows it: x is the picture at half the size, in scope s, and
  * let go.  Window of so many rows. */
 kt kiln_vae_last_level(const struct kiln_vae *vae, struct kt_scope *s, kt x, int rows);
 
 /* Pictures from this size on, in bytes of one activation, are upsampled strip by strip on a GPU,
- * and normed so where they get narrower: what is between two of them, as large as they are, would
- * be the most of a decode. */
+ * and get narrower so: a second one, as large as they are, would be the most of a decode. */
 #define KILN_VAE_WIDE_BYTES ((size_t)400 << 20)
 #define KILN_VAE_WIDE_ROWS 128
-/* Norm, SiLU and a 3x3 convolution of x, with windows of so many rows of the normed copy. */
-kt kiln_vae_norm_conv_strips(const struct kiln_vae *vae, struct kt_scope *s, kt x,
-                             const struct kiln_vae_layer *norm, const struct kiln_vae_layer *conv,
-                             int rows);
+/* Whether the residual makes of so many channels a half or less, so that two of its results have
+ * room where its operand was. */
+bool kiln_vae_halves(const struct kiln_vae_residual *r, int64_t channels);
+/* Such a residual, in the memory of x and of one result, with windows of so many rows, two at
+ * least, of another.  x is of kt_take(), and let go. */
+kt kiln_vae_halving_residual(const struct kiln_vae *vae, struct kt_scope *s,
+                             const struct kiln_vae_residual *r, kt x, int rows);
 /* Twice the size, and a 3x3 convolution, with windows of so many rows of what is between. */
 kt kiln_vae_upsample_strips(const struct kiln_vae *vae, struct kt_scope *s, kt x,
                             const struct kiln_vae_layer *resample, int rows);

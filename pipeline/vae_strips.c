@@ -152,20 +152,68 @@ static void start(const struct level *l, struct kt_scope *s, const struct kiln_v
     }
 }
 
-kt kiln_vae_norm_conv_strips(const struct kiln_vae *vae, struct kt_scope *s, kt x,
-                             const struct kiln_vae_layer *norm, const struct kiln_vae_layer *conv,
-                             int rows)
+/* --- a residual in the memory of its operand ---------------------------------------------------
+ *
+ * At 1024 px in bf16 the picture that comes out of the last upsampling has 256 channels and 537 MB,
+ * and the residual behind it makes 128 of them.  Nothing here is as large again:
+ *
+ *     x                      | shortcut     skip is made of x as it is
+ *     normed x               | skip         in place
+ *     h, window by window    | skip         into the front of x, behind the rows that are read
+ *     normed h | conv of h + skip | skip    into the rest of x
+ *     (let go)               | result       over the shortcut, so that x can go
+ *
+ * 805 MB and a window's result of 34, where operand, shortcut and h would be 1,074.
+ */
+
+bool kiln_vae_halves(const struct kiln_vae_residual *r, int64_t channels)
+{
+    const int64_t out = kt_size(r->conv1.weight, 0);
+    return r->shortcut.weight && out > 0 && channels % out == 0 && channels / out >= 2;
+}
+
+/* The convolution of x into pictures at the front of x's own memory.  Rows of the result are half
+ * as long as those of x at most: what is written ends before the row above the next window's.  A
+ * window at the lower edge that starts further up finds rows that are gone, and what it makes of
+ * them is thrown away. */
+static void convolve_over(const struct level *l, struct kt_scope *s, kt x, kt h,
+                          const struct kiln_vae_layer *conv)
+{
+    for (int64_t at = 0; at < l->height; at += l->rows) {
+        const struct window w = window_at(l, at);
+        struct kt_scope *inner = kt_scope_child(s);
+        kt y = kiln_vae_conv(inner, rows_of(inner, x, w.from, w.rows), conv, 1, NULL);
+        kt_copy_into(inner, rows_of(inner, h, w.at, w.count), made(inner, &w, y));
+        kt_scope_free(inner);
+    }
+}
+
+kt kiln_vae_halving_residual(const struct kiln_vae *vae, struct kt_scope *s,
+                             const struct kiln_vae_residual *r, kt x, int rows)
 {
     const struct level l = {vae, NULL, NULL, kt_size(x, 2), kt_size(x, 3), rows};
     struct kt_scope *inner = kt_scope_child(s);
-    struct kt_strip_norm n = norm_of(&l, norm);
-    sum_up(inner, inner, &n, x);
-    kt y = new_picture(&l, inner, kt_size(conv->weight, 0));
-    run_pass(&l, inner, &(struct pass){x, y, NULL, &n, conv, NULL});
-    y = kt_keep(s, y);
+    kt sum = kiln_vae_conv(s, x, &r->shortcut, 0, NULL);
+    kiln_vae_norm_over(vae, inner, x, &r->norm1);
+    kt places = kt_pictures_in(inner, x, kt_size(r->conv1.weight, 0));
+    kt h = kt_narrow(inner, places, 0, 0, 1);
+    convolve_over(&l, inner, x, h, &r->conv1);
+    kiln_vae_norm_over(vae, inner, h, &r->norm2);
+    const struct kt_conv_args last = {.x = h,
+                                      .weight = r->conv2.weight,
+                                      .bias = r->conv2.bias,
+                                      .stride = 1,
+                                      .pad_before = 1,
+                                      .pad_after = 1,
+                                      .add = sum,
+                                      .into = kt_narrow(inner, places, 0, 1, 1)};
+    kt_copy_into(inner, sum, kt_conv2d(inner, &last));
     kt_scope_free(inner);
-    return y;
+    kt_drop(s, x);
+    return sum;
 }
+
+/* --- the last level --------------------------------------------------------------------------- */
 
 kt kiln_vae_last_level(const struct kiln_vae *vae, struct kt_scope *s, kt x, int rows)
 {

@@ -18,9 +18,9 @@ at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps,
 at::Tensor swiglu(const at::Tensor &gate_up);
 kt_tensor quantise(const at::Tensor &rows);
 at::Tensor attention(const kt_attention_args &args);
-/* x channels last. */
-at::Tensor group_norm(const at::Tensor &x, int groups, const at::Tensor &weight,
-                      const at::Tensor &bias, double eps, bool silu);
+/* x and y channels last; y may be x. */
+void group_norm(const at::Tensor &x, const at::Tensor &y, int groups, const at::Tensor &weight,
+                const at::Tensor &bias, double eps, bool silu);
 void strip_norm_add(const struct kt_strip_norm &n, const at::Tensor &strip);
 at::Tensor strip_norm(const struct kt_strip_norm &n, const at::Tensor &strip);
 

@@ -31,7 +31,7 @@ static int load_plugin(int device, kiln_error *err)
                          "device cuda:%d: libkiln_cuda.so or what it needs (CUDA 13, cuBLAS, "
                          "cuDNN) cannot be loaded: %s",
                          device, dlerror());
-    auto found = static_cast<const kiln_cuda_plugin *>(dlsym(library, "kiln_cuda_plugin_4"));
+    auto found = static_cast<const kiln_cuda_plugin *>(dlsym(library, "kiln_cuda_plugin_5"));
     if (!found)
         return kiln_fail(err, KILN_DEVICE,
                          "device cuda:%d: libkiln_cuda.so is of another version of Kiln", device);

@@ -6,6 +6,7 @@
 #include "pipeline/torch/cuda/plugin.hpp"
 
 using kiln::run;
+using kiln::run_void;
 
 const kiln::image_kernels *kiln::gpu_image_kernels(const at::Tensor &x)
 {
@@ -23,38 +24,72 @@ kt kt_conv_weight(kt_scope *s, kt weight)
     return run(s, "conv_weight", {weight}, [&] { return channels_last(weight->t); });
 }
 
+static at::Tensor convolved(const struct kt_conv_args &args)
+{
+    if (const auto *kernels = kiln::gpu_image_kernels(args.x->t)) {
+        at::Tensor y = kernels->convolve(args);
+        if (y.defined())
+            return y;
+    }
+    at::Tensor x = channels_last(args.x->t);
+    int64_t pad = args.pad_before;
+    if (args.pad_before != args.pad_after) {
+        x = at::constant_pad_nd(x,
+                                {args.pad_before, args.pad_after, args.pad_before, args.pad_after});
+        pad = 0;
+    }
+    at::Tensor y = kiln::convolve(x, channels_last(args.weight->t), kiln::maybe(args.bias),
+                                  args.stride, pad, args.dilation ? args.dilation : 1);
+    return args.add ? y.add_(args.add->t) : y;
+}
+
 kt kt_conv2d(kt_scope *s, const struct kt_conv_args *args)
 {
     return run(s, "conv2d", {args->x, args->weight}, [&] {
-        if (const auto *kernels = kiln::gpu_image_kernels(args->x->t)) {
-            at::Tensor y = kernels->convolve(*args);
-            if (y.defined())
-                return y;
-        }
-        at::Tensor x = channels_last(args->x->t);
-        int64_t pad = args->pad_before;
-        if (args->pad_before != args->pad_after) {
-            x = at::constant_pad_nd(
-                x, {args->pad_before, args->pad_after, args->pad_before, args->pad_after});
-            pad = 0;
-        }
-        at::Tensor y = kiln::convolve(x, channels_last(args->weight->t), kiln::maybe(args->bias),
-                                      args->stride, pad, args->dilation ? args->dilation : 1);
-        return args->add ? y.add_(args->add->t) : y;
+        at::Tensor y = convolved(*args);
+        if (!args->into || y.is_alias_of(args->into->t))
+            return y;
+        return args->into->t.copy_(y);
     });
+}
+
+struct norm_args {
+    int groups;
+    const at::Tensor &weight, &bias;
+    double eps;
+    bool silu;
+};
+
+/* The norm of x, a dense picture, in new memory or over x itself. */
+static at::Tensor normed(const at::Tensor &x, const norm_args &n, bool over)
+{
+    const bool in_bound = x.size(1) <= KILN_NORM_CHANNELS_MAX;
+    const auto *kernels = kiln::gpu_image_kernels(x);
+    if (in_bound && (kernels || kiln::cpu::takes(x))) {
+        const at::Tensor y = over ? x : at::empty_like(x, at::MemoryFormat::ChannelsLast);
+        (kernels ? kernels->group_norm : kiln::cpu::group_norm)(x, y, n.groups, n.weight, n.bias,
+                                                                n.eps, n.silu);
+        return y;
+    }
+    at::Tensor y = at::group_norm(x, n.groups, n.weight, n.bias, n.eps);
+    y = n.silu ? at::silu_(y) : y;
+    return over ? x.copy_(y) : y;
 }
 
 kt kt_group_norm(kt_scope *s, kt x, int groups, kt weight, kt bias, double eps, bool silu)
 {
     return run(s, "group_norm", {x, weight, bias}, [&] {
-        const bool in_bound = x->t.size(1) <= KILN_NORM_CHANNELS_MAX;
-        if (kiln::cpu::takes(x->t) && in_bound)
-            return kiln::cpu::group_norm(channels_last(x->t), groups, weight->t, bias->t, eps,
-                                         silu);
-        if (const auto *kernels = kiln::gpu_image_kernels(x->t); kernels && in_bound)
-            return kernels->group_norm(x->t, groups, weight->t, bias->t, eps, silu);
-        at::Tensor y = at::group_norm(channels_last(x->t), groups, weight->t, bias->t, eps);
-        return silu ? at::silu_(y) : y;
+        return normed(channels_last(x->t), {groups, weight->t, bias->t, eps, silu}, false);
+    });
+}
+
+void kt_group_norm_over(kt_scope *s, kt x, int groups, kt weight, kt bias, double eps, bool silu)
+{
+    run_void(s, "group_norm", {x, weight, bias}, [&] {
+        const at::Tensor dense = channels_last(x->t);
+        normed(dense, {groups, weight->t, bias->t, eps, silu}, true);
+        if (!dense.is_alias_of(x->t))
+            x->t.copy_(dense);
     });
 }
 
@@ -80,6 +115,19 @@ kt kt_mean_max(kt_scope *s, kt x)
 {
     return run(s, "mean_max", {x}, [&] {
         return at::cat({x->t.mean({2, 3}), x->t.amax({2, 3})}, 1);
+    });
+}
+
+kt kt_pictures_in(kt_scope *s, kt x, int64_t channels)
+{
+    return run(s, "pictures_in", {x}, [&] {
+        const int64_t height = x->t.size(2), width = x->t.size(3), count = x->t.size(1) / channels;
+        TORCH_CHECK(x->t.is_contiguous(at::MemoryFormat::ChannelsLast) &&
+                        count * channels == x->t.size(1),
+                    "a picture of ", x->t.size(1), " channels has none of ", channels, " in it");
+        return x->t.permute({0, 2, 3, 1})
+            .view({count, height, width, channels})
+            .permute({0, 3, 1, 2});
     });
 }
 

@@ -56,6 +56,9 @@ void kt_scope_fail(struct kt_scope *s, const struct kiln_error *err);
 void kt_wait(struct kt_scope *s);
 kt kt_keep(struct kt_scope *to, kt x);  /* a second handle on x, in another scope */
 void kt_drop(struct kt_scope *s, kt x); /* frees the handle x early; accepts NULL */
+/* x, a handle of s, as a tensor whose memory s alone holds, and which may so be changed: x itself,
+ * or a copy that takes its place where another handle or a view is left. */
+kt kt_take(struct kt_scope *s, kt x);
 
 /* --- shape --------------------------------------------------------------------------------- */
 int64_t kt_size(kt x, int dim); /* -1 counts from the end; 0 for NULL */
@@ -179,12 +182,16 @@ struct kt_conv_args {
     int dilation;              /* 0 is 1 */
     int pad_before, pad_after; /* zeros around height and width */
     kt add;                    /* NULL, or added to the result */
+    kt into;                   /* NULL, or changed: the result's memory, apart from x and add */
 };
 /* A weight in the order in which convolutions read it: channels last, too.  For the loader: every
  * convolution with a weight in another order puts it in order for itself. */
 kt kt_conv_weight(struct kt_scope *s, kt weight);
 kt kt_conv2d(struct kt_scope *s, const struct kt_conv_args *args);
 kt kt_group_norm(struct kt_scope *s, kt x, int groups, kt weight, kt bias, double eps, bool silu);
+/* Changes x, which takes on the same values without memory for a second picture. */
+void kt_group_norm_over(struct kt_scope *s, kt x, int groups, kt weight, kt bias, double eps,
+                        bool silu);
 /* The same for a picture that comes in strips of rows: all of them are added to the sums, then each
  * can be normed. */
 struct kt_strip_norm {
@@ -206,6 +213,9 @@ kt kt_mean_max(struct kt_scope *s, kt x); /* over all pixels: [1, 2C], means bef
 /* One whose values are unknown, to be copied into. */
 kt kt_picture(struct kt_scope *s, enum kt_dtype dtype, int64_t channels, int64_t height,
               int64_t width);
+/* The memory of x, rows and all, as pictures of fewer channels one behind the other, a view:
+ * [C/channels,channels,H,W].  It is for results that may take the place of x. */
+kt kt_pictures_in(struct kt_scope *s, kt x, int64_t channels);
 kt kt_image_rows(struct kt_scope *s, kt x); /* [1,C,H,W] -> [H*W,C] */
 kt kt_rows_image(struct kt_scope *s, kt x, int64_t height, int64_t width); /* and back */
 /* [1,3,H,W] in -1..1 to H*W*3 interleaved bytes, rounded as round(clamp(x/2 + 0.5) * 255). */

@@ -141,6 +141,16 @@ float *rig_floats(struct kt_scope *s, kt x, size_t *ret_count)
     return out;
 }
 
+void rig_expect_same(struct kt_scope *s, kt got, kt want)
+{
+    size_t count[2];
+    float *a = rig_floats(s, got, &count[0]), *b = rig_floats(s, want, &count[1]);
+    assert_int_equal(count[0], count[1]);
+    assert_memory_equal(a, b, count[0] * sizeof *a);
+    free(a);
+    free(b);
+}
+
 double rig_relative(const float *got, const float *want, size_t count)
 {
     double error = 0, size = 0;

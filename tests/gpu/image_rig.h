@@ -28,6 +28,8 @@ kt rig_values(struct kt_scope *s, enum kt_dtype dtype, uint64_t seed, double siz
 
 /* All values as float; owned by the caller.  Fails the test if x's scope has failed. */
 float *rig_floats(struct kt_scope *s, kt x, size_t *ret_count);
+/* Fails the test unless two tensors have the same bits. */
+void rig_expect_same(struct kt_scope *s, kt got, kt want);
 /* The error of got as a share of want, both as vectors; the peak signal-to-noise ratio in dB of
  * pictures in -1..1. */
 double rig_relative(const float *got, const float *want, size_t count);

@@ -13,6 +13,7 @@
 
 #include "pipeline/graph_cache.h"
 #include "pipeline/torch/load.h"
+#include "pipeline/vae_parts.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/image_rig.h"
 
@@ -113,6 +114,32 @@ static void convolutions(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* A result in memory that was there, half of a wider picture's, is the result in its own. */
+static void a_convolution_into_a_place(void **state)
+{
+    (void)state;
+    struct sides t = open_sides();
+    struct kt_scope *s = t.s[1];
+    static const int64_t channels[] = {64, 12}; /* cuDNN writes there itself, or has to be copied */
+    for (size_t i = 0; i < 2; i++) {
+        const int64_t out = channels[i], sum[] = {1, out, 40, 24};
+        struct kt_conv_args args = {
+            .x = rig_values(s, KT_BF16, 1, 1, 4, (int64_t[]){1, 64, 40, 24}),
+            .weight = rig_values(s, KT_BF16, 2, 0.04, 4, (int64_t[]){out, 64, 3, 3}),
+            .bias = rig_values(s, KT_BF16, 3, 1, 1, &out),
+            .stride = 1,
+            .pad_before = 1,
+            .pad_after = 1,
+            .add = rig_values(s, KT_BF16, 4, 1, 4, sum)};
+        kt want = kt_conv2d(s, &args), wide = kt_picture(s, KT_BF16, 2 * out, 40, 24);
+        args.into = kt_narrow(s, kt_pictures_in(s, wide, out), 0, 1, 1);
+        kt got = kt_conv2d(s, &args);
+        rig_expect_same(s, got, want);
+        rig_expect_same(s, args.into, want);
+    }
+    close_sides(&t);
+}
+
 static void group_norms(void **state)
 {
     (void)state;
@@ -126,6 +153,10 @@ static void group_norms(void **state)
                 kt w = rig_values(t.s[k], dtype_of[k], 2, 1, 1, &shapes[i][1]);
                 kt b = rig_values(t.s[k], dtype_of[k], 3, 1, 1, &shapes[i][1]);
                 y[k] = kt_group_norm(t.s[k], x, 32, w, b, 1e-6, silu != 0);
+                kt over =
+                    kt_rows_image(t.s[k], kt_image_rows(t.s[k], x), shapes[i][2], shapes[i][3]);
+                kt_group_norm_over(t.s[k], over, 32, w, b, 1e-6, silu != 0);
+                rig_expect_same(t.s[k], over, y[k]);
             }
             compare(&t, silu ? "group norm and SiLU" : "group norm", y, 2 * ONE_ROUNDING);
             close_sides(&t);
@@ -312,6 +343,39 @@ static void strips_have_no_seams(void **state)
     close_sides(&t);
 }
 
+/* A picture that gets narrower in its own memory, beside one that has all the memory there is: the
+ * same bits but for what cuDNN makes of another height. */
+static void a_wide_picture_gets_narrower_in_its_own_memory(void **state)
+{
+    (void)state;
+    struct sides t = open_sides();
+    const struct kiln_vae_config config = rig_vae_config();
+    struct kiln_vae *vae = rig_vae(t.s[1], &config);
+    const struct kiln_vae_residual *r = &vae->decoder.levels[config.levels - 1].residuals[0];
+    const int64_t height = 300, width = 200, channels = config.channels[1];
+    struct kt_scope *s = kt_scope_child(t.s[1]);
+    size_t count;
+    assert_true(kiln_vae_halves(r, channels));
+    kt rows = rig_values(s, KT_BF16, 1, 1, 2, (int64_t[]){height * width, channels});
+    kt x = kt_rows_image(s, rows, height, width), h = kt_copy(s, x);
+    kt_drop(s, rows);
+    kiln_vae_norm_over(vae, s, h, &r->norm1);
+    h = kiln_vae_conv(s, h, &r->conv1, 1, NULL);
+    kiln_vae_norm_over(vae, s, h, &r->norm2);
+    kt sum = kiln_vae_conv(s, x, &r->shortcut, 0, NULL);
+    float *want = rig_floats(s, kiln_vae_conv(s, h, &r->conv2, 1, sum), &count);
+    kt got = kiln_vae_halving_residual(vae, s, r, kt_take(s, x), KILN_VAE_WIDE_ROWS);
+    float *values = rig_floats(s, got, &count);
+    double error = rig_relative(values, want, count);
+    printf("a residual in its operand's memory: relative error %.2e\n", error);
+    free(values);
+    free(want);
+    kt_scope_free(s);
+    kiln_vae_free(vae);
+    close_sides(&t);
+    assert_true(error <= ONE_ROUNDING);
+}
+
 /* What a decode of side x side takes beside the weights, in tensors and of the device. */
 static void expect_bounded(const struct kiln_vae *vae, struct kt_scope *scope, int64_t side,
                            size_t used_most, size_t held_most)
@@ -344,7 +408,7 @@ static void a_large_decode_is_bounded(void **state)
     struct sides t = open_sides();
     const struct kiln_vae_config config = rig_vae_config();
     struct kiln_vae *vae = rig_vae(t.s[1], &config);
-    expect_bounded(vae, t.s[1], 1024, (size_t)1200 << 20, (size_t)1400 << 20);
+    expect_bounded(vae, t.s[1], 1024, (size_t)900 << 20, (size_t)1000 << 20);
     expect_bounded(vae, t.s[1], 2048, (size_t)3500 << 20, (size_t)3800 << 20);
     kiln_vae_free(vae);
     close_sides(&t);
@@ -510,6 +574,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions),
+        cmocka_unit_test(a_convolution_into_a_place),
         cmocka_unit_test(group_norms),
         cmocka_unit_test(upsampled),
         cmocka_unit_test(bytes_of_a_picture),
@@ -517,6 +582,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(sketch_decodes_as_on_the_cpu),
         cmocka_unit_test(full_size_is_near_fp32),
         cmocka_unit_test(strips_have_no_seams),
+        cmocka_unit_test(a_wide_picture_gets_narrower_in_its_own_memory),
         cmocka_unit_test(a_large_decode_is_bounded),
     };
     const struct CMUnitTest timings[] = {

@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -94,6 +95,49 @@ static void a_large_offset(void **state)
         check_shape(&shapes[i], 500, KILN_F32, 0);
 }
 
+/* In place, by several calls as several threads make them: the very bits of a picture apart. */
+static void check_in_place(const struct shape *s, enum kiln_float f)
+{
+    struct test_random random = {(uint64_t)s->pixels + 1};
+    const int64_t count = s->pixels * s->channels,
+                  cuts[] = {0, s->pixels / 3, s->pixels / 2, s->pixels};
+    const size_t row = (size_t)s->channels * 4, size = (size_t)count * 4;
+    char *x = calloc(1, size), *y = calloc(1, size), *w = calloc(3, row), *b = w + row;
+    double *sums = calloc((size_t)(2 * s->channels), sizeof *sums);
+    for (int64_t i = 0; i < count; i++)
+        kiln_store(x, i, (float)test_random_below(&random, 2001) / 1e3f, f);
+    for (int i = 0; i < s->channels; i++) {
+        kiln_store(w, i, 0.5f + (float)i, f);
+        kiln_store(b, i, (float)(i % 3) - 1.0f, f);
+    }
+    struct kiln_group_norm args = {.x = x,
+                                   .weight = w,
+                                   .bias = b,
+                                   .y = y,
+                                   .pixels = s->pixels,
+                                   .channels = s->channels,
+                                   .groups = s->groups,
+                                   .eps = (float)EPS,
+                                   .silu = 1,
+                                   .format = f};
+    kiln_group_norm_sums_ref(&args, 0, s->pixels, sums);
+    kiln_group_norm_apply_ref(&args, sums, 0, s->pixels);
+    args.y = x, args.origin = memcpy(b + row, x, row < size ? row : size);
+    for (int i = 0; i < 3; i++)
+        kiln_group_norm_apply_ref(&args, sums, cuts[i], cuts[i + 1]);
+    assert_memory_equal(x, y, size);
+    free(x), free(y), free(w), free(sums);
+}
+
+static void in_place(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        check_in_place(&shapes[i], KILN_F32);
+        check_in_place(&shapes[i], KILN_BF16);
+    }
+}
+
 static void a_flat_picture(void **state)
 {
     (void)state;
@@ -119,7 +163,7 @@ static void a_flat_picture(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(fp32), cmocka_unit_test(bf16),
-                                       cmocka_unit_test(a_large_offset),
+                                       cmocka_unit_test(a_large_offset), cmocka_unit_test(in_place),
                                        cmocka_unit_test(a_flat_picture)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,30 +154,130 @@ static void check_same(struct kt_scope *s, kt strips, kt whole, size_t count, co
     free(got);
 }
 
-/* What a GPU does with pictures that are large and get narrower. */
-static void a_wide_picture_is_normed_in_strips(void **state)
+/* The norm in a picture's own memory, by several threads: the bits of the norm apart. */
+static void a_norm_in_place_is_the_norm(void **state)
 {
     (void)state;
-    struct kiln_vae *vae = load(KT_F32);
-    const struct kiln_vae_residual *r = vae->decoder.levels[0].residuals;
-    for (int i = 1; r->shortcut.weight == NULL && i < config.levels; i++)
-        r = vae->decoder.levels[i].residuals;
-    const int64_t channels = kt_size(r->conv1.weight, 1), out = kt_size(r->conv1.weight, 0);
-    static const int64_t sizes[][3] = {{37, 20, 16}, {16, 9, 16}, {5, 7, 128}, {130, 3, 128}};
-    assert_true(out < channels);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const int64_t h = sizes[i][0], w = sizes[i][1];
-        const size_t count = (size_t)(out * h * w);
+    enum { SIDE = 160, CHANNELS = 12, COUNT = SIDE * SIDE * CHANNELS };
+    static const enum kt_dtype dtypes[] = {KT_F32, KT_BF16, KT_F16};
+    const int64_t channels = CHANNELS;
+    kt_threads_set(2);
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         struct kt_scope *s = kt_scope_new(KT_CPU);
-        kt x = kt_randn(s, 5, 4, (int64_t[]){1, channels, h, w});
-        kt normed = kt_group_norm(s, x, config.groups, r->norm1.weight, r->norm1.bias,
-                                  KILN_VAE_NORM_EPS, true);
-        kt want = kiln_vae_conv(s, normed, &r->conv1, 1, NULL);
-        kt got = kiln_vae_norm_conv_strips(vae, s, x, &r->norm1, &r->conv1, (int)sizes[i][2]);
-        check_same(s, got, want, count, sizes[i]);
+        kt w = kt_to(s, kt_randn(s, 2, 1, &channels), dtypes[i]);
+        kt b = kt_to(s, kt_randn(s, 3, 1, &channels), dtypes[i]);
+        kt rows = kt_to(s, kt_randn(s, 1, 2, (int64_t[]){SIDE * SIDE, CHANNELS}), dtypes[i]);
+        kt x = kt_rows_image(s, rows, SIDE, SIDE);
+        kt strided = kt_reshape(s, kt_copy(s, rows), 4, (int64_t[]){1, CHANNELS, SIDE, SIDE});
+        float *want = values_of(s, kt_group_norm(s, x, 3, w, b, 1e-6, true), COUNT);
+        float *other = values_of(s, kt_group_norm(s, strided, 3, w, b, 1e-6, false), COUNT);
+        kt_group_norm_over(s, x, 3, w, b, 1e-6, true);
+        kt_group_norm_over(s, strided, 3, w, b, 1e-6, false);
+        float *got = values_of(s, x, COUNT), *got_other = values_of(s, strided, COUNT);
+        assert_memory_equal(got, want, COUNT * sizeof *got);
+        assert_memory_equal(got_other, other, COUNT * sizeof *got);
+        free(want), free(other), free(got), free(got_other);
         kt_scope_free(s);
     }
-    kiln_vae_free(vae);
+    kt_threads_set(1);
+}
+
+/* Whoever changes what it has taken changes nobody else's. */
+static void what_others_hold_is_not_taken(void **state)
+{
+    (void)state;
+    struct kt_scope *s = kt_scope_new(KT_CPU), *inner = kt_scope_child(s);
+    const int64_t shape[4] = {1, 2, 3, 4};
+    kt alone = kt_zeros(s, KT_F32, 4, shape), kept = kt_zeros(s, KT_F32, 4, shape);
+    kt viewed = kt_zeros(s, KT_F32, 4, shape), ones = kt_affine(s, alone, 0, 1);
+    kt second = kt_keep(inner, kept), view = kt_narrow(inner, viewed, 2, 1, 1);
+    assert_ptr_equal(kt_take(s, alone), alone);
+    kt_copy_into(s, kt_take(s, kept), ones);
+    kt_copy_into(s, kt_take(s, viewed), ones);
+    float *unchanged[2] = {values_of(s, second, 24), values_of(s, view, 8)};
+    for (int i = 0; i < 24; i++)
+        assert_true(unchanged[0][i] == 0 && unchanged[1][i % 8] == 0);
+    assert_ptr_equal(kt_take(inner, second), second); /* by now the only handle */
+    assert_null(kt_take(s, NULL));
+    free(unchanged[0]), free(unchanged[1]);
+    kt_scope_free(inner);
+    kt_scope_free(s);
+}
+
+/* Two pictures in the memory of a wider one, and a convolution that leaves its result in one. */
+static void a_result_goes_where_it_is_wanted(void **state)
+{
+    (void)state;
+    enum { HEIGHT = 5, WIDTH = 3, CHANNELS = 8, HALF = HEIGHT * WIDTH * CHANNELS / 2 };
+    struct kt_scope *s = kt_scope_new(KT_CPU);
+    struct kiln_error err;
+    kt wide = kt_picture(s, KT_F32, CHANNELS, HEIGHT, WIDTH);
+    kt two = kt_pictures_in(s, wide, CHANNELS / 2);
+    assert_int_equal(kt_size(two, 0), 2);
+    kt first = kt_narrow(s, two, 0, 0, 1), second = kt_narrow(s, two, 0, 1, 1);
+    struct kt_conv_args args = {.x = kt_randn(s, 1, 4, (int64_t[]){1, 2, HEIGHT, WIDTH}),
+                                .weight = kt_randn(s, 2, 4, (int64_t[]){CHANNELS / 2, 2, 3, 3}),
+                                .stride = 1,
+                                .pad_before = 1,
+                                .pad_after = 1,
+                                .add =
+                                    kt_randn(s, 3, 4, (int64_t[]){1, CHANNELS / 2, HEIGHT, WIDTH})};
+    float *want = values_of(s, kt_conv2d(s, &args), HALF);
+    kt_copy_into(s, first, args.add);
+    args.into = second;
+    float *got = values_of(s, kt_conv2d(s, &args), HALF), *there = values_of(s, second, HALF);
+    float *add = values_of(s, args.add, HALF), *kept = values_of(s, first, HALF);
+    assert_memory_equal(got, want, HALF * sizeof *got);
+    assert_memory_equal(there, want, HALF * sizeof *got);
+    assert_memory_equal(kept, add, HALF * sizeof *got);
+    free(want), free(got), free(there), free(add), free(kept);
+    assert_null(kt_pictures_in(s, wide, 3));
+    assert_int_not_equal(kt_scope_check(s, &err), 0);
+    kt_scope_free(s);
+}
+
+/* Norms in memory of their own, and no strips. */
+static kt plain_residual(const struct kiln_vae_residual *r, struct kt_scope *s, kt x)
+{
+    kt h = x;
+    const struct kiln_vae_layer *norms[2] = {&r->norm1, &r->norm2},
+                                *convs[2] = {&r->conv1, &r->conv2};
+    for (int i = 0; i < 2; i++) {
+        h = kt_group_norm(s, h, config.groups, norms[i]->weight, norms[i]->bias, KILN_VAE_NORM_EPS,
+                          true);
+        kt skip = i ? kiln_vae_conv(s, x, &r->shortcut, 0, NULL) : NULL;
+        h = kiln_vae_conv(s, h, convs[i], 1, skip);
+    }
+    return h;
+}
+
+/* What a GPU does with pictures that are large and get narrower. */
+static void a_wide_picture_gets_narrower_in_its_own_memory(void **state)
+{
+    (void)state;
+    static const enum kt_dtype dtypes[] = {KT_F32, KT_BF16};
+    static const int64_t sizes[][3] = {{37, 20, 16}, {16, 9, 16}, {5, 7, 128}, {130, 3, 128},
+                                       {1, 4, 2},    {2, 3, 2},   {9, 4, 2},   {129, 2, 128}};
+    for (size_t d = 0; d < 2; d++) {
+        struct kiln_vae *vae = load(dtypes[d]);
+        const struct kiln_vae_residual *r = vae->decoder.levels[0].residuals;
+        for (int i = 1; r->shortcut.weight == NULL && i < config.levels; i++)
+            r = vae->decoder.levels[i].residuals;
+        const int64_t channels = kt_size(r->conv1.weight, 1), out = kt_size(r->conv1.weight, 0);
+        assert_true(kiln_vae_halves(r, channels));
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            const int64_t h = sizes[i][0], w = sizes[i][1], n = channels;
+            struct kt_scope *s = kt_scope_new(KT_CPU);
+            kt values = kt_to(s, kt_randn(s, 5, 2, (int64_t[]){h * w, n}), dtypes[d]);
+            kt x = kt_rows_image(s, values, h, w);
+            kt want = plain_residual(r, s, x);
+            kt_drop(s, values);
+            kt got = kiln_vae_halving_residual(vae, s, r, kt_take(s, x), (int)sizes[i][2]);
+            check_same(s, got, want, (size_t)(out * h * w), sizes[i]);
+            kt_scope_free(s);
+        }
+        kiln_vae_free(vae);
+    }
 }
 
 /* What a GPU does with pictures that get large. */
@@ -237,7 +337,10 @@ int main(void)
         cmocka_unit_test(fp32_pictures_are_the_same),
         cmocka_unit_test(bf16_pictures_are_near),
         cmocka_unit_test(norms_of_strips_without_a_kernel),
-        cmocka_unit_test(a_wide_picture_is_normed_in_strips),
+        cmocka_unit_test(a_norm_in_place_is_the_norm),
+        cmocka_unit_test(what_others_hold_is_not_taken),
+        cmocka_unit_test(a_result_goes_where_it_is_wanted),
+        cmocka_unit_test(a_wide_picture_gets_narrower_in_its_own_memory),
         cmocka_unit_test(a_wide_picture_is_upsampled_in_strips),
         cmocka_unit_test(an_error_is_told_as_it_was),
     };

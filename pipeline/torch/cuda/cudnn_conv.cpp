@@ -339,8 +339,11 @@ bool cudnn_convolve(const at::Tensor &x, const at::Tensor &weight, const at::Ten
                   pad.after,          dilation,       bias.defined(), add.defined()};
     if (s.c % 8 || s.k % 8)
         return false;
-    at::Tensor out = at::empty({s.n, s.k, s.out(s.h, s.kernel_h), s.out(s.w, s.kernel_w)},
-                               x.options().memory_format(at::MemoryFormat::ChannelsLast));
+    const std::vector<int64_t> sizes{s.n, s.k, s.out(s.h, s.kernel_h), s.out(s.w, s.kernel_w)};
+    const bool fits =
+        y.defined() && y.sizes() == sizes && y.is_contiguous(at::MemoryFormat::ChannelsLast);
+    const at::Tensor out =
+        fits ? y : at::empty(sizes, x.options().memory_format(at::MemoryFormat::ChannelsLast));
     const operands o{x, weight, bias, add, out};
     const std::lock_guard<std::mutex> guard(lock);
     auto found = plans.find(s.key());

@@ -16,9 +16,10 @@ struct conv_padding {
     int64_t before, after; /* zeros around height and width */
 };
 
-/* conv(x, weight) + bias + add, into y; bias and add may be undefined, all are dense and channels
- * last, and channels come in eights.  False where cuDNN has no single kernel for this shape, or
- * the build had no cuDNN headers: then y is untouched. */
+/* conv(x, weight) + bias + add, into y's memory if there is some that is dense and fits, else y
+ * becomes new memory; bias and add may be undefined, all are dense and channels last, and channels
+ * come in eights.  False where cuDNN has no single kernel for this shape, or the build had no cuDNN
+ * headers: then there is no result. */
 bool cudnn_convolve(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
                     const at::Tensor &add, int64_t stride, conv_padding pad, int64_t dilation,
                     at::Tensor &y);

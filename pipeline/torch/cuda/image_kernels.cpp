@@ -63,19 +63,20 @@ static at::Tensor convolve_image(const kt_conv_args &args)
     const at::Tensor bias = args.bias ? args.bias->t.contiguous() : at::Tensor();
     const at::Tensor add = args.add ? channels_last(args.add->t) : at::Tensor();
     const int64_t dilation = args.dilation ? args.dilation : 1, out = weight.size(0);
-    at::Tensor y;
-    if (!add.defined() || out % 8 == 0)
+    at::Tensor y = args.into && out % 8 == 0 ? args.into->t : at::Tensor();
+    if (add.defined() && out % 8)
+        return {};
+    const bool done =
         cudnn_convolve(x, in_eights(weight), bias.defined() ? in_eights(bias) : bias, add,
                        args.stride, {args.pad_before, args.pad_after}, dilation, y);
-    return y.defined() ? y.narrow(1, 0, out) : y;
+    return done ? y.narrow(1, 0, out) : at::Tensor();
 }
 
-static at::Tensor group_norm(const at::Tensor &picture, int groups, const at::Tensor &weight,
-                             const at::Tensor &bias, double eps, bool silu)
+static void group_norm(const at::Tensor &x, const at::Tensor &y, int groups,
+                       const at::Tensor &weight, const at::Tensor &bias, double eps, bool silu)
 {
-    const c10::cuda::CUDAGuard guard(picture.device());
-    const at::Tensor x = channels_last(picture), w = weight.contiguous(), b = bias.contiguous();
-    at::Tensor y = at::empty_like(x);
+    const c10::cuda::CUDAGuard guard(x.device());
+    const at::Tensor w = weight.contiguous(), b = bias.contiguous();
     kiln_group_norm args{};
     args.x = x.const_data_ptr(), args.y = y.data_ptr();
     args.weight = w.const_data_ptr(), args.bias = b.const_data_ptr();
@@ -86,7 +87,6 @@ static at::Tensor group_norm(const at::Tensor &picture, int groups, const at::Te
     at::Tensor workspace = at::empty({bytes}, x.options().dtype(at::kByte));
     kiln_error err;
     check(kiln_group_norm_launch(&args, x.size(0), workspace.data_ptr(), stream_of(x), &err), err);
-    return y;
 }
 
 /* A strip as the kernels want it, and the memory they work in. */

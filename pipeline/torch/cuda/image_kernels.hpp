@@ -13,10 +13,12 @@ namespace kiln
 {
 
 struct image_kernels {
-    /* Undefined where no single kernel does it all: the caller then goes through LibTorch. */
+    /* Undefined where no single kernel does it all: the caller then goes through LibTorch.  In new
+     * memory where the kernel cannot write into that of the arguments. */
     at::Tensor (*convolve)(const kt_conv_args &args);
-    at::Tensor (*group_norm)(const at::Tensor &x, int groups, const at::Tensor &weight,
-                             const at::Tensor &bias, double eps, bool silu);
+    /* y: dense, may be x. */
+    void (*group_norm)(const at::Tensor &x, const at::Tensor &y, int groups,
+                       const at::Tensor &weight, const at::Tensor &bias, double eps, bool silu);
     void (*strip_norm_add)(const struct kt_strip_norm &n, const at::Tensor &strip);
     at::Tensor (*strip_norm)(const struct kt_strip_norm &n, const at::Tensor &strip);
     at::Tensor (*upsample)(const at::Tensor &x);
