@@ -5,7 +5,8 @@
  * objects are in the store before the row; attempts only grow; no wait is longer than its limit
  * (world.c).  Job rows cannot vanish: nothing here deletes any.
  *
- * By class: where no worker was touched, no job counts a crash; in the calm nothing is done twice.
+ * By class: where no worker was touched, no job counts a crash; in the calm nothing is done twice,
+ * and one leader assigns everything.
  *
  * At the end: every job that a client was promised exists once, every job has ended, and as the
  * settings say; done jobs have one picture; indexes within a batch are all different.
@@ -28,6 +29,8 @@ static struct {
     int64_t lost_at;       /* its worker was killed, or paused for a lease; 0 = not */
 } ghosts[JOBS_MAX];
 
+static char calm_leader[80]; /* its part of the assignments' names; "" = none was seen */
+
 static unsigned long long number(uint64_t id)
 {
     return id;
@@ -42,6 +45,17 @@ static bool blames_nobody(void)
     return !workers && !beats && !sim_plan.settings.poison;
 }
 
+/* A leader's name is what stands before the number in the names of its assignments. */
+static void check_leader(const struct sim_row *row)
+{
+    const char *number = strrchr(row->assignment, '-');
+    size_t length = number ? (size_t)(number - row->assignment) : strlen(row->assignment);
+    if (calm_leader[0] == '\0')
+        memcpy(calm_leader, row->assignment, length);
+    if (strlen(calm_leader) != length || memcmp(calm_leader, row->assignment, length) != 0)
+        sim_broken("%s: there is another leader in the calm, %s", row->assignment, calm_leader);
+}
+
 static void on_move(struct sim_row *row, enum kiln_job_state from, const struct kiln_return *why)
 {
     uint64_t id = row->job.id;
@@ -54,6 +68,8 @@ static void on_move(struct sim_row *row, enum kiln_job_state from, const struct 
         sim_broken("job %llu: attempt %u after %u", number(id), row->job.attempt,
                    ghosts[id].attempt);
     ghosts[id].attempt = row->job.attempt;
+    if (sim_plan.class == SIM_CALM && row->job.state == KILN_JOB_ASSIGNED)
+        check_leader(row);
     if (sim_plan.class == SIM_KILLS && row->job.state == KILN_JOB_QUEUED && ghosts[id].lost_at &&
         sim_now() - ghosts[id].lost_at > RECOVERY_MAX)
         sim_broken("job %llu waited %.1f s for its dead worker", number(id),

@@ -1,6 +1,7 @@
 /* drawing.c - stands for the engine, the encoders' codecs and the object store.
  *
- * A picture takes virtual time, step by step, and sees its stop flags as the real engine does.
+ * A picture takes virtual time, step by step, and sees its stop flags as the real engine does.  The
+ * last step is the second half of a batch, and may overlap with the first steps of the next.
  * Its files are the text of their own hash: enough for names, sizes and the check after a put.
  * Like a GPU it does not always draw the same bits twice, so another attempt may store other keys.
  * The words @crash and @fail in a prompt do what they do to the test card engine.
@@ -32,17 +33,26 @@ static void draw_item(const DiffusionZItem *item, DiffusionZOutput *output)
     }
 }
 
-static int draw(struct kiln_engine *engine, const DiffusionZBatch *batch, DiffusionZOutput *outputs,
-                DiffusionZTimes *ret_times, struct kiln_error *err)
+struct kiln_engine_run {
+    DiffusionZTimes times;
+    int64_t last_step;
+};
+
+static int begin_batch(struct kiln_engine *engine, const DiffusionZBatch *batch,
+                       DiffusionZOutput *outputs, struct kiln_engine_run **ret,
+                       struct kiln_error *err)
 {
     (void)engine;
-    (void)err;
+    struct kiln_engine_run *run = malloc(sizeof *run);
+    if (!run)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a batch");
     memset(outputs, 0, (size_t)batch->item_count * sizeof *outputs);
-    *ret_times = (DiffusionZTimes){
+    run->times = (DiffusionZTimes){
         .lora_ms = batch->lora_count ? 50 : 0, .denoise_ms = 100, .device_ms = 100};
     sim_sleep(batch->lora_count ? 50 * SIM_MS : 0);
     for (int32_t step = 0; step < batch->num_steps; step++) {
-        sim_sleep(sim_between(20, 120) * SIM_MS * batch->item_count);
+        run->last_step = sim_between(20, 120) * SIM_MS * batch->item_count;
+        sim_sleep(step + 1 < batch->num_steps ? run->last_step : 0);
         __atomic_store_n(batch->progress, step + 1, __ATOMIC_RELEASE);
         for (int32_t i = 0; i < batch->item_count; i++)
             if (strstr(batch->items[i].prompt, "@crash") && !stopped(&batch->items[i]))
@@ -50,6 +60,17 @@ static int draw(struct kiln_engine *engine, const DiffusionZBatch *batch, Diffus
     }
     for (int32_t i = 0; i < batch->item_count; i++)
         draw_item(&batch->items[i], &outputs[i]);
+    *ret = run;
+    return 0;
+}
+
+static int finish_batch(struct kiln_engine_run *run, DiffusionZTimes *ret_times,
+                        struct kiln_error *err)
+{
+    (void)err;
+    sim_sleep(run->last_step);
+    *ret_times = run->times;
+    free(run);
     return 0;
 }
 
@@ -75,7 +96,8 @@ int kiln_engine_open(const struct kiln_config *config, struct kiln_engine **ret,
                                    .model_name = "sim",
                                    .model_hash = "0123456789abcdef",
                                    .draws_any_model = true,
-                                   .run = draw,
+                                   .begin = begin_batch,
+                                   .finish = finish_batch,
                                    .release = release_output,
                                    .close = close_engine};
     sim_sleep(sim_between(100, 2000) * SIM_MS);

@@ -23,5 +23,5 @@ must_break() { # mutation, what it must be caught by, first seed of the class
 }
 must_break no-fencing "was taken at attempt" 2       # workers paused beyond their lease
 must_break ack-before-insert "jobs of" 5             # Postgres in trouble
-must_break two-leaders "attempts in the calm" 10
+must_break two-leaders "another leader in the calm" 10
 echo "three mutations were noticed"
