@@ -306,6 +306,20 @@ static void compare_hand(struct kiln_leader *leader, struct kiln_member *member,
     }
 }
 
+/* How much the worker may be given, of its own word and of what is on its way to it.  Of those it
+ * names, some may have been finished while the beat was on its way: these were drawn. */
+static void fill_hands(struct kiln_policy_worker *report, const struct kiln_beat *beat,
+                       uint32_t held, uint32_t named)
+{
+    uint32_t coming = held - named, ended = beat->held_count - named;
+    report->capacity = held + (beat->room > coming ? beat->room - coming : 0);
+    report->most = held + (beat->places > coming ? beat->places - coming : 0);
+    report->drawn = beat->drawn > ended ? beat->drawn - ended : 0;
+    /* An older worker does not tell.  It has one running and one ahead; the rest is drawn. */
+    if (beat->places == 0 && beat->drawn == 0)
+        report->drawn = report->capacity > 2 ? report->capacity - 2 : 0;
+}
+
 /* A worker of another protocol could not read its assignments: they would come back for ever. */
 static bool same_protocol(struct kiln_member *member, const struct kiln_beat *beat)
 {
@@ -340,7 +354,7 @@ void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, i
     snprintf(member->running, sizeof(member->running), "%s", beat->running);
     member->draining = beat->draining;
 
-    uint32_t held = 0, on_the_way = 0;
+    uint32_t held = 0, named = 0;
     struct kiln_policy_worker report = {.model = beat->model,
                                         .lora_set = beat->lora_set,
                                         .width = beat->width,
@@ -356,9 +370,9 @@ void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, i
     compare_hand(leader, member, beat, now_ms);
     for (uint32_t i = 0; i < member->hand_count; i++) {
         held += member->hand[i]->held;
-        on_the_way += member->hand[i]->held && !member->hand[i]->beaten;
+        named += member->hand[i]->held && member->hand[i]->beaten;
     }
-    report.capacity = held + (beat->room > on_the_way ? beat->room - on_the_way : 0);
+    fill_hands(&report, beat, held, named);
     if (kiln_policy_worker_set(leader->policy, member->name, &report, &err))
         kiln_log(KILN_LOG_WARNING, "worker_ignored", kiln_f("error", "%s", err.text));
     if (first)

@@ -34,8 +34,8 @@
 #include "storage/bus.h"
 #include "storage/ledger.h"
 
-#define KILN_HAND_MAX 16    /* assignments remembered of one member */
-#define KILN_FINISHED_MAX 8 /* ids of its last finished ones */
+#define KILN_HAND_MAX 32     /* assignments remembered of one member */
+#define KILN_FINISHED_MAX 32 /* ids of its last finished ones */
 #define KILN_KEY_MAX (KILN_NAME_MAX * 2 + 32)
 
 /* An assignment, from the ledger's commit until nothing of it is assigned any more. */

@@ -18,8 +18,13 @@
  * Among waiting jobs: backfill (priority -10) last; then the tenant that has used fewest
  * GPU-seconds, in rounds of a quantum (deficit round robin); then who waits longest, a level of
  * priority being worth an hour of waiting.  A job that crashed a worker before runs alone, on a
- * worker that holds nothing else.  Every call is O(log n) in jobs, sets and workers but where the
- * comment says otherwise; a waiting job takes about 130 bytes.
+ * worker that holds nothing else.
+ *
+ * A worker runs one assignment and has one ahead; of short ones it has more ahead, since what lies
+ * there hides the way of a message only by the time it takes.
+ *
+ * Every call is O(log n) in jobs, sets and workers but where the comment says otherwise; a waiting
+ * job takes about 130 bytes.
  */
 #ifndef KILN_POLICY_H
 #define KILN_POLICY_H
@@ -52,6 +57,8 @@ struct kiln_policy_worker {
     const char *model, *lora_set; /* resident */
     uint32_t width, height;       /* of its last batch; 0 = none */
     uint32_t capacity;            /* assignments it can hold in all: one running, one ahead */
+    uint32_t most;                /* ... and while they are short; less than capacity: no more */
+    uint32_t drawn;               /* of those in its hands, past drawing: stored, committed */
     uint32_t batch_max;
     bool draining;
     const char *device; /* class of hardware, for the cost model; NULL or "" = any */

@@ -26,7 +26,8 @@
 
 double kiln_policy_reserve_s(const struct kiln_policy *p)
 {
-    return RESERVE_MIN_S + 2 * p->batch_s;
+    double short_s = p->batch_s < AHEAD_S ? AHEAD_S : 0; /* of these more lie ahead than one */
+    return RESERVE_MIN_S + short_s + 2 * p->batch_s;
 }
 
 static float *bucket_of(struct kiln_policy *p, const struct pol_job *job, int64_t due_ms)

@@ -23,7 +23,11 @@
 #define LEAVE_MIN_S 0.1           /* cheaper switches are not made more often than at this price */
 #define SIZE_SWITCH_S 0.05        /* a new size in the same set */
 #define QUANTUM_S 20.0            /* GPU-seconds of a tenant's round for each worker */
-#define HELD_MAX 4                /* assignments of one worker that are tracked */
+#define HELD_MAX 16               /* assignments of one worker that are tracked, */
+#define USUAL_MAX 4               /* and in its hands when they are long */
+#define AHEAD_S 0.5               /* more than one lies ahead while it is less than this */
+#define HANDS_S 1.0               /* and all that a worker holds less than this to draw */
+#define KNOWN_MIN 3               /* finished by a worker before it counts as quick */
 #define RECENT_MAX 32             /* sets that a worker had last: their files are in its memory */
 #define SIZES_MAX 8               /* sizes that a worker drew last: their graphs are there */
 #define HEAT_S 60.0               /* how long a set is remembered as asked for */
@@ -111,14 +115,15 @@ struct pol_worker {
     uint32_t model;                 /* slot */
     uint32_t set;                   /* slot of the set it will end with */
     uint32_t width, height, steps;  /* the same for the size */
-    uint32_t capacity, batch_max, held_count;
+    uint32_t capacity, most, drawn, batch_max, held_count;
     struct pol_held held[HELD_MAX];           /* oldest first */
     uint32_t recent[RECENT_MAX], recent_turn; /* hashes of sets */
     uint32_t sizes[SIZES_MAX], sizes_turn;    /* hashes of sizes */
     double since_switch_s; /* work that it was given since it last changed its set */
     double speed;          /* 1 is the fleet's mean */
     int64_t free_ms;       /* when its hands will be empty, or have been since */
-    uint32_t busy;         /* assignments that it runs or will run; others are past computing */
+    uint32_t busy;         /* assignments that it runs or will run; others are past drawing */
+    uint32_t finished;     /* since it is known here */
     bool draining, room, in_rooms;
     uint64_t tried; /* epoch in which nothing was found for it */
 };

@@ -18,18 +18,39 @@
 #define USUAL 0.1    /* weight of one more assignment in what assignments usually take */
 
 /* --- order ----------------------------------------------------------------------------------- */
-static bool has_room(const struct pol_worker *worker)
-{
-    if (worker->draining || worker->batch_max == 0 || worker->held_count >= worker->capacity)
-        return false;
-    return worker->held_count == 0 || !worker->held[worker->held_count - 1].alone;
-}
-
-/* A worker takes one to run and one ahead; what it holds beyond that is past computing. */
+/* What is past drawing is what the last heartbeat said: since then about as many have gone there as
+ * have left it. */
 static uint32_t busy_of(const struct pol_worker *worker)
 {
-    uint32_t past = worker->capacity > 2 ? worker->capacity - 2 : 0;
-    return worker->held_count > past ? worker->held_count - past : 0;
+    return worker->held_count > worker->drawn ? worker->held_count - worker->drawn : 0;
+}
+
+/* Seconds of the last `count` of its hands. */
+static double last_s(const struct pol_worker *worker, uint32_t count)
+{
+    double seconds = 0;
+    for (uint32_t i = worker->held_count - count; i < worker->held_count; i++)
+        seconds += (double)worker->held[i].expected_s;
+    return seconds;
+}
+
+/* One ahead hides the way of a message while an assignment takes longer than that way.  Of short
+ * ones several lie ahead, and more are on their way to the store: the limit is their time. */
+static bool takes_short(const struct pol_worker *worker)
+{
+    uint32_t busy = busy_of(worker);
+    return worker->held_count < worker->most && worker->finished >= KNOWN_MIN &&
+           last_s(worker, busy > 0 ? busy - 1 : 0) < AHEAD_S &&
+           last_s(worker, worker->held_count) < HANDS_S;
+}
+
+static bool has_room(const struct pol_worker *worker)
+{
+    if (worker->draining || worker->batch_max == 0)
+        return false;
+    if (worker->held_count > 0 && worker->held[worker->held_count - 1].alone)
+        return false;
+    return worker->held_count < worker->capacity || takes_short(worker);
 }
 
 static void replace(struct kiln_order_node *nodes, uint32_t *root, uint32_t slot, int64_t hi,
@@ -182,10 +203,7 @@ bool kiln_policy_drew(const struct pol_worker *worker, const struct pol_group *g
 /* What is still in the hands, from now on. */
 static void recount_free(struct pol_worker *worker, int64_t now_ms)
 {
-    double left_s = 0;
-    for (uint32_t i = worker->held_count - busy_of(worker); i < worker->held_count; i++)
-        left_s += worker->held[i].expected_s;
-    worker->free_ms = now_ms + (int64_t)(left_s * 1000);
+    worker->free_ms = now_ms + (int64_t)(last_s(worker, busy_of(worker)) * 1000);
 }
 
 int64_t kiln_policy_lead_ms(const struct kiln_policy *p)
@@ -280,7 +298,9 @@ int kiln_policy_worker_set(struct kiln_policy *p, const char *name,
     struct pol_worker *worker = &p->workers[slot];
     uint32_t was_busy = busy_of(worker);
     worker_model(p, slot, model);
-    worker->capacity = report->capacity < HELD_MAX ? report->capacity : HELD_MAX;
+    worker->capacity = report->capacity < USUAL_MAX ? report->capacity : USUAL_MAX;
+    worker->most = report->most < HELD_MAX ? report->most : HELD_MAX;
+    worker->drawn = report->drawn;
     worker->batch_max = report->batch_max < KILN_ASSIGN_MAX ? report->batch_max : KILN_ASSIGN_MAX;
     bool counts = worker->draining != report->draining;
     worker->draining = report->draining;
@@ -353,6 +373,7 @@ void kiln_policy_release(struct kiln_policy *p, const char *name, uint64_t tag)
         if (worker->held[i].tag != tag)
             continue;
         bool taken = worker->held[i].taken;
+        worker->finished += !taken;
         drop_held(p, worker, i);
         /* It never began there: the worker ends with what is before it. */
         if (taken && i > 0 && i == worker->held_count && worker->held[i - 1].set != KILN_NONE)

@@ -24,7 +24,7 @@
 #define KILN_WIRE_VERSION 1
 #endif
 #ifndef KILN_WIRE_MINOR
-#define KILN_WIRE_MINOR 2
+#define KILN_WIRE_MINOR 3
 #endif
 #define KILN_INTAKE_KEY_MAX (KILN_CUSTOM_ID_MAX + 16)
 #define KILN_WIRE_ID_MAX 64 /* tokens, assignment ids, worker ids: [A-Za-z0-9._-] */
@@ -82,7 +82,7 @@ int kiln_order_decode(const char *text, size_t len, struct kiln_order *ret,
                       struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- heartbeat: field "beat" of the hash (JSON) -------------------------------------------- */
-#define KILN_BEAT_HELD_MAX 4
+#define KILN_BEAT_HELD_MAX 16
 struct kiln_beat {
     char worker[KILN_NAME_MAX + 1];
     char incarnation[KILN_WIRE_ID_MAX + 1]; /* new at each start: two workers of one id differ */
@@ -98,7 +98,9 @@ struct kiln_beat {
     char held[KILN_BEAT_HELD_MAX][KILN_WIRE_ID_MAX + 1]; /* assignments not yet acknowledged */
     uint32_t held_count;
     char running[KILN_WIRE_ID_MAX + 1];     /* the one of them that is being drawn; "" = none */
-    uint32_t room;                          /* assignments it would take now */
+    uint32_t drawn;                         /* how many of held are past drawing */
+    uint32_t room;                          /* assignments it would take now, however long */
+    uint32_t places;                        /* ... and if they are short: free in held; 0: none */
     uint32_t batch_max;                     /* jobs of one assignment */
     uint32_t step, steps;                   /* of the running batch; 0,0 when idle */
     bool draining;

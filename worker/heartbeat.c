@@ -19,20 +19,27 @@
 #define KICK_PAUSE_MS 20
 #define ROOM 2 /* one running, one ahead */
 
+/* Those that wait for the engine or are at work on it. */
+static uint32_t to_draw(struct kiln_board *board)
+{
+    pthread_mutex_lock(&board->mutex);
+    uint32_t count = board->to_draw;
+    pthread_mutex_unlock(&board->mutex);
+    return count;
+}
+
 /* Assignments it would take now: those that wait for the compute thread or run on it count. */
-static uint32_t room_now(struct kiln_worker *worker, const struct kiln_beat *beat, double lease_s)
+static uint32_t room_now(struct kiln_worker *worker, const struct kiln_beat *beat)
 {
     uint32_t busy = (uint32_t)kiln_queue_length(worker->ready) + (beat->steps > 0 ? 1 : 0);
     uint32_t room = busy < ROOM ? ROOM - busy : 0;
-    uint32_t places = KILN_BEAT_HELD_MAX - beat->held_count;
-    if (beat->draining || beat->deaf_ms > lease_s * 1e3)
-        return 0;
-    return room < places ? room : places;
+    return room < beat->places ? room : beat->places;
 }
 
 static void fill_beat(struct kiln_worker *worker, struct kiln_beat *beat)
 {
     const char *device = kiln_config_text(worker->config, KILN_KEY_DEVICE);
+    double lease_s = kiln_board_settings(&worker->board).lease_s;
     memset(beat, 0, sizeof *beat);
     memcpy(beat->worker, worker->id, sizeof beat->worker);
     memcpy(beat->incarnation, worker->incarnation, sizeof beat->incarnation);
@@ -50,7 +57,11 @@ static void fill_beat(struct kiln_worker *worker, struct kiln_beat *beat)
     beat->draining = kiln_worker_drain(worker) != KILN_DRAIN_NO;
     kiln_board_beat(&worker->board, beat);
     kiln_holdings_list(&worker->holdings, beat);
-    beat->room = room_now(worker, beat, kiln_board_settings(&worker->board).lease_s);
+    uint32_t left = to_draw(&worker->board);
+    beat->drawn = beat->held_count > left ? beat->held_count - left : 0;
+    bool takes = !beat->draining && beat->deaf_ms <= lease_s * 1e3;
+    beat->places = takes ? KILN_BEAT_HELD_MAX - beat->held_count : 0;
+    beat->room = room_now(worker, beat);
 }
 
 int kiln_heartbeat_send(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)

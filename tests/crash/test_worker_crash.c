@@ -240,7 +240,7 @@ static void test_store_blocked(void **state)
     (void)state;
     struct kiln_test_worker worker;
     struct kiln_job job = kiln_test_job("blocked");
-    uint64_t ids[8];
+    uint64_t ids[2 * KILN_BEAT_HELD_MAX];
     char store[256], images[300], aside[300];
     snprintf(store, sizeof store, "%s/store", stack->dir);
     snprintf(images, sizeof images, "%s/images", store);
@@ -250,7 +250,7 @@ static void test_store_blocked(void **state)
     FILE *file = fopen(images, "we");
     assert_non_null(file);
     fclose(file);
-    kiln_test_queue_jobs(stack, "blocked", &job, 8, ids);
+    kiln_test_queue_jobs(stack, "blocked", &job, 2 * KILN_BEAT_HELD_MAX, ids);
     for (int i = 0; i < KILN_BEAT_HELD_MAX; i++) {
         char name[24];
         snprintf(name, sizeof name, "blocked-%d", i);
@@ -262,11 +262,13 @@ static void test_store_blocked(void **state)
     struct kiln_beat beat;
     assert_true(kiln_test_beat(stack, "w-blocked", &beat));
     assert_int_equal(beat.held_count, KILN_BEAT_HELD_MAX);
+    assert_int_equal(beat.drawn, KILN_BEAT_HELD_MAX);
     assert_int_equal(beat.room, 0);
+    assert_int_equal(beat.places, 0);
     assert_int_equal(kiln_test_worker_said(&worker, "store_away"), 1);
     assert_int_equal(unlink(images), 0);
     assert_true(rename(aside, images) == 0 || errno == ENOENT);
-    assert_true(until_in("blocked", KILN_JOB_DONE, 8));
+    assert_true(until_in("blocked", KILN_JOB_DONE, 2 * KILN_BEAT_HELD_MAX));
     assert_true(kiln_test_worker_hears(&worker, "store_back", LIMIT_S));
     assert_ends_well(&worker);
 }

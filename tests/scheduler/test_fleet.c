@@ -144,6 +144,27 @@ static void work_ahead_moves_to_an_idle_worker(void **state)
     assert_int_equal(kiln_test_count(stack, "SELECT max(crashes) FROM job"), 0);
 }
 
+/* --- short assignments ----------------------------------------------------------------------- */
+/* Batches of 50 ms: several lie ahead, so that the device need not wait for messages.  What a
+ * worker gives back when it ends, unused, the next one draws. */
+static void short_assignments_lie_ahead(void **state)
+{
+    (void)state;
+    const char *line = LINE(64, 64, "a quick car @step_ms=25");
+    kiln_test_worker_start(&workers[0], stack, "w0", NULL, true);
+    kiln_test_enqueue(stack, "b", "t", line, 0, 200, true);
+    assert_true(
+        count_is("SELECT least(count(DISTINCT assignment), 6) FROM job WHERE state = 1", 6));
+    assert_int_equal(kiln_test_worker_stop(&workers[0]), 0);
+    assert_true(count_is("SELECT count(*) FROM job WHERE state = 1", 0));
+    assert_in_range(kiln_test_count(stack, "SELECT count(*) FROM job WHERE state = 0"), 1, 199);
+    kiln_test_worker_start(&workers[1], stack, "w1", NULL, true);
+    assert_true(count_is("SELECT count(*) FROM job WHERE state = 2", 200));
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM image"), 200);
+    assert_int_equal(kiln_test_count(stack, "SELECT max(tries) FROM job"), 1);
+    assert_int_equal(kiln_test_count(stack, "SELECT max(crashes) FROM job"), 0);
+}
+
 /* --- questions ------------------------------------------------------------------------------- */
 static void questions_are_answered(void **state)
 {
@@ -178,6 +199,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(learned_costs_outlive_the_scheduler),
         TEST(work_ahead_moves_to_an_idle_worker),
+        TEST(short_assignments_lie_ahead),
         TEST(questions_are_answered),
     };
     return cmocka_run_group_tests(tests, start, stop);

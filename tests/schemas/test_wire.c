@@ -263,7 +263,9 @@ static void heartbeats_come_back(void **state)
                              .held = {"a-1", "a-2"},
                              .held_count = 2,
                              .running = "a-1",
+                             .drawn = 1,
                              .room = 1,
+                             .places = 14,
                              .batch_max = 4,
                              .step = 3,
                              .steps = 8,
@@ -338,7 +340,9 @@ static void held_lists_are_bounded(void **state)
 {
     (void)state;
     static const char *const wrong[] = {"7", "[7]", "[\"a/b\"]", "[\"\"]",
-                                        "[\"a\",\"b\",\"c\",\"d\",\"e\"]"};
+                                        "[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\","
+                                        "\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\"]"};
+    _Static_assert(KILN_BEAT_HELD_MAX == 16, "the last of them has one more");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char text[256];
         struct kiln_beat beat;

@@ -44,9 +44,13 @@ static void test_bounds(void **state)
     add(&table, "a", 1, 0);
     add(&table, "a", 1, KILN_EXISTS);
     add(&table, "b", 2, 0);
-    add(&table, "c", 3, 0);
-    add(&table, "d", KILN_ASSIGN_MAX, 0);
-    add(&table, "e", 1, KILN_FULL);
+    add(&table, "c", KILN_ASSIGN_MAX, 0);
+    for (uint32_t i = 3; i < KILN_BEAT_HELD_MAX; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "more-%u", i);
+        add(&table, id, 3, 0);
+    }
+    add(&table, "last", 1, KILN_FULL);
     kiln_holdings_list(&table, &beat);
     assert_int_equal(beat.held_count, KILN_BEAT_HELD_MAX);
     assert_string_equal(beat.held[1], "b");

@@ -86,6 +86,7 @@ static void test_done(void **state)
     assert_string_equal(beat.engine, "testcard");
     assert_int_equal(beat.pid, worker.process.pid);
     assert_int_equal(beat.room, 2);
+    assert_int_equal(beat.places, KILN_BEAT_HELD_MAX);
     assert_int_equal(beat.held_count, 0);
     kiln_test_queue_jobs(stack, "done", &job, 6, ids);
     kiln_test_assign(stack, "w-done", "done-1", ids, 4);
@@ -229,21 +230,32 @@ static void test_cancel(void **state)
     assert_clean_end(&worker);
 }
 
+/* With full hands: one runs, the others have not begun. */
 static void test_drain(void **state)
 {
     (void)state;
     struct kiln_test_worker worker;
-    uint64_t ids[4];
+    struct kiln_beat beat;
+    uint64_t ids[2 * KILN_BEAT_HELD_MAX];
     struct kiln_job slow = kiln_test_job("drain @step_ms=300");
     slow.steps = 3;
     kiln_test_worker_start(&worker, stack, "w-drain", NULL, true);
-    kiln_test_queue_jobs(stack, "drain", &slow, 4, ids);
-    kiln_test_assign(stack, "w-drain", "drain-1", ids, 2);
-    kiln_test_assign(stack, "w-drain", "drain-2", ids + 2, 2);
+    kiln_test_queue_jobs(stack, "drain", &slow, 2 * KILN_BEAT_HELD_MAX, ids);
+    for (int i = 0; i < KILN_BEAT_HELD_MAX; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "drain-%d", i);
+        kiln_test_assign(stack, "w-drain", name, ids + 2 * i, 2);
+    }
     assert_true(kiln_test_worker_draws(&worker, LIMIT_S));
+    do
+        assert_true(kiln_test_beat(stack, "w-drain", &beat));
+    while (beat.held_count < KILN_BEAT_HELD_MAX);
+    assert_int_equal(beat.drawn, 0);
+    assert_int_equal(beat.room, 0);
+    assert_int_equal(beat.places, 0);
     assert_clean_end(&worker);
     assert_int_equal(jobs_in("drain", KILN_JOB_DONE), 2);
-    assert_int_equal(jobs_in("drain", KILN_JOB_QUEUED), 2);
+    assert_int_equal(jobs_in("drain", KILN_JOB_QUEUED), 2 * (KILN_BEAT_HELD_MAX - 1));
     /* Handed back unused: the try does not count. */
     assert_int_equal(kiln_test_count(stack, "SELECT sum(tries) FROM job j JOIN batch b ON b.id = "
                                             "j.batch_id WHERE b.name = 'drain' AND j.state = 0"),

@@ -1,0 +1,194 @@
+/* test_policy_hands.c - how much lies in a worker's hands: one running and one ahead, and of short
+ * assignments as many as hide the way of the messages. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tests/support/policy.h"
+
+static uint64_t tags[64];
+static uint32_t held;
+
+/* What a picture of 1024x1024 was seen to take. */
+static void teach(double seconds)
+{
+    const struct kiln_cost_shape shape = {
+        .model = "", .width = 1024, .height = 1024, .steps = 8, .jobs = 1};
+    for (int i = 0; i < 20; i++)
+        kiln_cost_learn_compute(costs, &shape, seconds);
+}
+
+/* The worker's word: `drawn` of what it holds is past drawing, `more` assignments are welcome, and
+ * up to `most` in all of short ones. */
+static void says(const char *name, uint32_t drawn, uint32_t capacity, uint32_t most)
+{
+    const struct kiln_policy_worker w = {.model = "m",
+                                         .lora_set = "",
+                                         .capacity = capacity,
+                                         .most = most,
+                                         .drawn = drawn,
+                                         .batch_max = 1};
+    assert_int_equal(kiln_policy_worker_set(policy, name, &w, &err), 0);
+}
+
+static void queue_jobs(uint64_t first, uint32_t count)
+{
+    for (uint64_t id = first; id < first + count; id++)
+        add(job(id, ""));
+}
+
+/* Takes what the policy gives until it gives nothing; returns how much is in all hands. */
+static uint32_t fill(int64_t now_ms)
+{
+    struct kiln_policy_pick pick;
+    while (held < 64 && kiln_policy_pick(policy, now_ms, &pick))
+        tags[held++] = pick.tag;
+    return held;
+}
+
+static void finish(const char *name, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        kiln_policy_release(policy, name, tags[i]);
+    held -= count;
+    for (uint32_t i = 0; i < held; i++)
+        tags[i] = tags[i + count];
+}
+
+/* A worker that has finished what makes it known. */
+static void known_worker(const char *name, double seconds)
+{
+    held = 0;
+    teach(seconds);
+    says(name, 0, 2, 16);
+    for (uint64_t id = 1000; id < 1003; id++) {
+        add(job(id, ""));
+        assert_int_equal(fill(0), 1);
+        finish(name, 1);
+    }
+}
+
+static void short_work_lies_ahead_by_its_time(void **state)
+{
+    (void)state;
+    known_worker("w", 0.1);
+    queue_jobs(1, 50);
+    assert_int_equal(fill(0), 6); /* one runs; half a second lies ahead */
+    finish("w", 2);
+    assert_int_equal(fill(200), 6);
+}
+
+static void long_work_is_one_ahead(void **state)
+{
+    (void)state;
+    known_worker("w", 0.6);
+    queue_jobs(1, 50);
+    assert_int_equal(fill(0), 2);
+}
+
+static void a_worker_is_known_before_it_gets_more(void **state)
+{
+    (void)state;
+    held = 0;
+    teach(0.1);
+    says("new", 0, 2, 16);
+    queue_jobs(1, 50);
+    assert_int_equal(fill(0), 2);
+    finish("new", 2);
+    assert_int_equal(fill(200), 2);
+    finish("new", 1);
+    assert_int_equal(fill(300), 6);
+}
+
+/* What is stored and committed keeps the worker from nothing, until its hands are full. */
+static void drawn_work_leaves_room(void **state)
+{
+    (void)state;
+    known_worker("w", 0.1);
+    queue_jobs(1, 50);
+    assert_int_equal(fill(0), 6);
+    says("w", 3, 6, 16);
+    assert_int_equal(fill(300), 9); /* three drawn, one running, five ahead */
+    says("w", 6, 9, 16);
+    assert_int_equal(fill(600), 10); /* a second in all */
+}
+
+static void long_work_fills_four_hands_at_most(void **state)
+{
+    (void)state;
+    known_worker("w", 2.0);
+    queue_jobs(1, 50);
+    assert_int_equal(fill(0), 2);
+    for (uint32_t drawn = 1; drawn <= 5; drawn++) {
+        says("w", drawn, held + 1, 16);
+        assert_int_equal(fill(drawn * 2000), drawn < 2 ? 3 : 4);
+    }
+}
+
+/* Its word bounds it: it has no places, or few. */
+static void nobody_gets_more_than_it_has_places_for(void **state)
+{
+    (void)state;
+    known_worker("w", 0.01);
+    queue_jobs(1, 50);
+    says("w", 0, 2, 0);
+    assert_int_equal(fill(0), 2);
+    says("w", 0, 2, 7);
+    assert_int_equal(fill(0), 7);
+    says("w", 0, 2, 99);
+    assert_int_equal(fill(0), 16);
+}
+
+static void short_work_is_shared_out_evenly(void **state)
+{
+    (void)state;
+    uint32_t of_a = 0;
+    teach(0.1);
+    says("a", 0, 2, 16);
+    says("b", 0, 2, 16);
+    for (int i = 0; i < 3; i++) { /* both become known */
+        queue_jobs(100, 2);
+        struct kiln_policy_pick one = pick_at(0), other = pick_at(0);
+        kiln_policy_release(policy, one.worker, one.tag);
+        kiln_policy_release(policy, other.worker, other.tag);
+    }
+    queue_jobs(1, 8);
+    for (uint32_t i = 0; i < 8; i++)
+        of_a += pick_at(0).worker[0] == 'a';
+    none_at(0);
+    assert_int_equal(of_a, 4);
+}
+
+/* A job that crashed a worker is drawn with nothing before or behind it. */
+static void a_suspect_is_alone(void **state)
+{
+    (void)state;
+    known_worker("w", 0.1);
+    struct kiln_policy_job suspect = job(1, "");
+    suspect.alone = true;
+    suspect.priority = 10;
+    add(suspect);
+    assert_int_equal(fill(0), 1);
+    queue_jobs(2, 10);
+    assert_int_equal(fill(0), 1);
+    finish("w", 1);
+    assert_int_equal(fill(100), 6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        KILN_POLICY_TEST(short_work_lies_ahead_by_its_time),
+        KILN_POLICY_TEST(long_work_is_one_ahead),
+        KILN_POLICY_TEST(a_worker_is_known_before_it_gets_more),
+        KILN_POLICY_TEST(drawn_work_leaves_room),
+        KILN_POLICY_TEST(long_work_fills_four_hands_at_most),
+        KILN_POLICY_TEST(nobody_gets_more_than_it_has_places_for),
+        KILN_POLICY_TEST(short_work_is_shared_out_evenly),
+        KILN_POLICY_TEST(a_suspect_is_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
