@@ -1,5 +1,7 @@
 /* rows.c - the kernels over rows of tokens: norms, gates, heads. */
+#include <cuda_runtime_api.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "kernels/qkv_rope.h"
 #include "kernels/quantise.h"
@@ -108,6 +110,80 @@ static void rms_norm(void)
          */
         for (int form = (int)i % 5; form < 128; form += n < 200 ? 1 : 5)
             check_rms(n < 200 ? 5 : 2, n, form);
+    }
+}
+
+/* So many rows that blocks take several in turn, where the device has so many at once. */
+static int64_t rows_in_turn(void)
+{
+    int device = 0, processors = 0;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+        complain("the device does not say how many multiprocessors it has");
+    return (int64_t)processors * 11 + 1;
+}
+
+static void rms_norm_of_many_rows(void)
+{
+    /* Around the widths that are taken in turn; each form that is, and those next to them. */
+    static const int64_t turn_widths[] = {3072, 3080, 3840, 4096, 4104};
+    static const int forms[] = {FACTOR | ALONE,
+                                IN_PLACE,
+                                FACTOR | ADD | NEXT | IN_PLACE | ALONE,
+                                ADD | NEXT,
+                                FACTOR | NEXT | ALONE,
+                                FACTOR | ADD | NEXT | UNALIGNED};
+    for (size_t i = 0; i < sizeof turn_widths / sizeof *turn_widths; i++)
+        for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
+            if (k < 4 || turn_widths[i] == 3840)
+                check_rms(rows_in_turn(), turn_widths[i], forms[k] | QUANTISED);
+}
+
+/* What the device left is wanted from now on, and has to be written again. */
+static void want_again(struct twin *t)
+{
+    if (!t)
+        return;
+    memcpy(t->host, t->back, t->bytes);
+    if (cudaMemset(t->device, 0x55, t->bytes) != cudaSuccess)
+        complain("%s: no memset", t->what);
+}
+
+/* Quantised in the same pass or by another: other kernels, and not a bit of difference. */
+static void check_passes_agree(int64_t rows, int64_t n, int form)
+{
+    struct rms_case c = {.rows = rows, .n = n, .form = form | QUANTISED};
+    struct test_random random = {(uint64_t)(n * 128 + form)};
+    struct kiln_error err;
+    describe("two passes, %lld rows of %lld, form %d", (long long)rows, (long long)n, form);
+    make_rms(&c, &random);
+    twins_push(&c.set);
+    struct kiln_rms_norm args = rms_args(&c, true);
+    const struct kiln_quantise quantise = {args.next ? args.next : args.y, args.quantised,
+                                           args.row_scale, n, KILN_BF16};
+    if (launched(kiln_rms_norm_launch(&args, rows, NULL, &err), &err)) {
+        twins_pull(&c.set);
+        want_again(c.y), want_again(c.next), want_again(c.codes), want_again(c.scales);
+        args.quantised = NULL;
+        if (launched(kiln_rms_norm_launch(&args, rows, NULL, &err), &err) &&
+            launched(kiln_quantise_launch(&quantise, rows, NULL, &err), &err)) {
+            twins_pull(&c.set);
+            compare_bytes(c.y, 0, 0);
+            if (c.next)
+                compare_bytes(c.next, 0, 0);
+            compare_bytes(c.codes, 0, 0);
+            compare_bytes(c.scales, 0, 0);
+        }
+    }
+    twins_free(&c.set);
+}
+
+static void rms_norm_in_one_pass_or_two(void)
+{
+    static const int forms[] = {0, FACTOR, ADD | NEXT, FACTOR | ADD | NEXT, ADD};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        check_passes_agree(rows_in_turn(), 3840, forms[i]);
+        check_passes_agree(2, 3080, forms[i]);
     }
 }
 
@@ -419,6 +495,8 @@ static void qkv_rope_refuses(void)
 
 const struct kernel_test row_tests[] = {
     {"rms_norm", rms_norm},
+    {"rms_norm_of_many_rows", rms_norm_of_many_rows},
+    {"rms_norm_in_one_pass_or_two", rms_norm_in_one_pass_or_two},
     {"rms_norm_of_zeros_and_nan", rms_norm_of_zeros_and_nan},
     {"rms_norm_refuses", rms_norm_refuses},
     {"swiglu", swiglu},
