@@ -3,6 +3,10 @@
  *
  * Thread t holds the chunks t, t + threads, ..., ITEMS of them at most, so that the row is read
  * once, all loads of a thread are in flight together, and neighbours touch neighbouring memory.
+ *
+ * A kernel that is written for blocks of THREADS (0: of any size) takes only rows of which a
+ * thread's last chunk alone may be beyond the end, and holds zeros there: they change neither a sum
+ * nor the largest value, so that arithmetic has no branches and only memory is asked for `within`.
  */
 #ifndef KILN_ROWS_CUH
 #define KILN_ROWS_CUH
@@ -24,32 +28,53 @@ constexpr int threads_single = KILN_ROW_MAX / items_single;
 template <int W> constexpr int row_threads_max = W == 8 ? threads_vector : threads_single;
 
 /* The chunk that this thread holds as its item'th; may be beyond the row. */
-__device__ __forceinline__ int chunk_of(int item)
+template <int THREADS = 0> __device__ __forceinline__ int chunk_of(int item)
 {
-    return static_cast<int>(threadIdx.x + item * blockDim.x);
+    return static_cast<int>(threadIdx.x + item * block_threads<THREADS>());
+}
+
+/* Whether that chunk is part of the row. */
+template <int ITEMS, int THREADS> __device__ __forceinline__ bool within(int item, int chunks)
+{
+    return (THREADS && item < ITEMS - 1) || chunk_of<THREADS>(item) < chunks;
+}
+
+/* The largest magnitude of what this thread holds, at least the floor.  Where THREADS are known as
+ * many pairs are under way as a chunk has; other kernels have no registers to spare for that. */
+template <int W, int ITEMS, int THREADS>
+__device__ __forceinline__ float top_held(const chunk<W> held[ITEMS], int chunks)
+{
+    uint32_t tops[chunk_words<W>] = {};
+#pragma unroll
+    for (int j = 0; j < ITEMS; j++)
+        if (THREADS || chunk_of(j) < chunks) {
+#pragma unroll
+            for (int i = 0; i < chunk_words<W>; i++)
+                if constexpr (THREADS != 0)
+                    tops[i] = larger_signed_pairs(tops[i], word_of<W>(held[j], i));
+                else
+                    tops[0] = larger_pairs(tops[0], word_of<W>(held[j], i));
+        }
+    if constexpr (THREADS != 0)
+#pragma unroll
+        for (int i = 1; i < chunk_words<W>; i++)
+            tops[0] = larger_pairs(tops[0], tops[i]);
+    return fmaxf(e4m3_floor, fmaxf(low_bf16(tops[0]), high_bf16(tops[0])));
 }
 
 /* Writes the row held in v (bf16, ITEMS chunks a thread) as e4m3 with its scale. */
-template <int W, int ITEMS>
+template <int W, int ITEMS, int THREADS = 0>
 __device__ __forceinline__ void quantise_held(const chunk<W> held[ITEMS], int chunks, int64_t row,
                                               uint8_t *out, float *row_scale, float *slots)
 {
-    uint32_t tops = 0;
-#pragma unroll
-    for (int j = 0; j < ITEMS; j++)
-        if (chunk_of(j) < chunks)
-#pragma unroll
-            for (int i = 0; i < chunk_words<W>; i++)
-                tops = larger_pairs(tops, word_of<W>(held[j], i));
-    float top = fmaxf(e4m3_floor, fmaxf(low_bf16(tops), high_bf16(tops)));
-    top = block_max(top, slots);
+    const float top = block_max<THREADS>(top_held<W, ITEMS, THREADS>(held, chunks), slots);
     const float inverse = e4m3_max / top;
     if (threadIdx.x == 0)
         row_scale[row] = top / e4m3_max;
     out += row * chunks * W;
 #pragma unroll
     for (int j = 0; j < ITEMS; j++)
-        if (chunk_of(j) < chunks) {
+        if (within<ITEMS, THREADS>(j, chunks)) {
             float v[W];
             unpack<W>(held[j], v);
             if constexpr (W == 1) {
@@ -60,7 +85,7 @@ __device__ __forceinline__ void quantise_held(const chunk<W> held[ITEMS], int ch
                           pack_e4m3(v[2] * inverse, v[3] * inverse) << 16;
                 codes.y = pack_e4m3(v[4] * inverse, v[5] * inverse) |
                           pack_e4m3(v[6] * inverse, v[7] * inverse) << 16;
-                reinterpret_cast<uint2 *>(out)[chunk_of(j)] = codes;
+                reinterpret_cast<uint2 *>(out)[chunk_of<THREADS>(j)] = codes;
             }
         }
 }
