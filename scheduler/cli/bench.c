@@ -187,7 +187,7 @@ int kiln_bench_wait(struct kiln_bench *bench, const char *batch, uint64_t count,
             rc = kiln_fail(err, KILN_TIMEOUT, "%llu of %llu jobs within %.0f s",
                            (unsigned long long)reached, (unsigned long long)count, limit_s);
         if (look)
-            look(arg, reached);
+            look(arg, &progress);
         kiln_sleep_s(0.02);
     }
     kiln_ledger_close(ledger);
@@ -359,6 +359,8 @@ int kiln_verb_bench(struct kiln_cli *cli, int argc, char **argv)
         status = kiln_arg_int(cli, &args, "jobs", 1, 10000000, kind->jobs, &bench.jobs);
     if (status == 0)
         status = kiln_arg_int(cli, &args, "workers", 1, KILN_BENCH_WORKERS_MAX, 64, &bench.workers);
+    if (status == 0)
+        status = kiln_arg_int(cli, &args, "step-ms", 0, 60000, 10, &bench.step_ms);
     if (status)
         return status;
     bench.devices = kiln_arg(&args, "devices") ? kiln_arg(&args, "devices") : "1,2";

@@ -5,6 +5,7 @@
 #include "scheduler/cli/bench_cpu.h"
 #include "scheduler/cli/cli.h"
 #include "scheduler/cli/stack.h"
+#include "storage/ledger_read.h"
 
 #define KILN_BENCH_WORKERS_MAX 128 /* Postgres takes 200 connections */
 
@@ -13,9 +14,10 @@ struct kiln_bench {
     struct kiln_cli own;  /* with the settings of the private stack */
     struct kiln_stack stack;
     char dir[PATH_MAX], file[PATH_MAX];
-    long lines;   /* --lines; 0: not given */
-    long jobs;    /* --jobs; 0: not given */
-    long workers; /* --workers */
+    long lines;                          /* --lines; 0: not given */
+    long jobs;                           /* --jobs; 0: not given */
+    long workers;                        /* --workers */
+    long step_ms;                        /* --step-ms */
     const char *devices, *sizes, *loras; /* lists of the fleet's bench */
 };
 
@@ -44,8 +46,8 @@ int kiln_bench_lines(struct kiln_bench *bench, enum kiln_bench_load load, long l
 /* Sends bench->file as one batch; the time it took on the clock and on the processor. */
 int kiln_bench_send(struct kiln_bench *bench, const char *batch, long lines, double *ret_s,
                     double *ret_cpu_s, struct kiln_error *err) KILN_MUST_CHECK;
-/* Called now and then while a bench waits. */
-typedef void kiln_bench_look(void *arg, uint64_t reached);
+/* Called now and then while a bench waits, with what the ledger says of the batch. */
+typedef void kiln_bench_look(void *arg, const struct kiln_progress *progress);
 /* Waits until the batch has `count` jobs in the ledger, or that many done.  A failed job ends it.
  * look may be NULL. */
 int kiln_bench_wait(struct kiln_bench *bench, const char *batch, uint64_t count, bool done,

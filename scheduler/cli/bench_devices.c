@@ -5,9 +5,10 @@
  * the queue is full until its end.  Before it every size is drawn once by everyone, since the first
  * picture of a size is slower (graphs, searches for the fastest kernels).
  *
- * A rate is pictures over the time from the first assignment to the last commit, with the tail in
- * which devices run out of work.  Idle is what the devices did not compute, by their own clocks,
- * while the queue still held more than the workers had been given; beats tell it at batch ends.
+ * A rate is pictures over the time from the first assignment to the last commit, with the tail:
+ * from the last assignment on devices run out of work.  Idle is what the devices did not compute,
+ * by their own clocks, before that; beats tell it at batch ends.  What a picture waits for once it
+ * is drawn, encoding and storing, shows whether these keep up with the devices.
  */
 #include "scheduler/cli/bench_devices.h"
 
@@ -19,8 +20,8 @@
 #include "storage/ledger.h"
 #include "storage/ledger_read.h"
 
-#define WORDS_MAX 16 /* sizes, or LoRA sets */
-#define AHEAD 2      /* assignments in a worker's hands: one running, one ahead */
+#define WORDS_MAX 16  /* sizes, or LoRA sets */
+#define STAGES_OF 200 /* pictures, at most, whose times of encoding and storing are looked up */
 
 struct words {
     char at[WORDS_MAX][64];
@@ -110,7 +111,9 @@ static int write_lines(struct fleet *fleet, long lines, int size, struct kiln_er
 {
     static const char *const colors[] = {"red", "blue", "green", "yellow", "violet"};
     struct kiln_bench *bench = fleet->bench;
-    bool card = strcmp(kiln_config_text(bench->own.config, KILN_KEY_ENGINE), "testcard") == 0;
+    char pace[32] = "";
+    if (strcmp(kiln_config_text(bench->own.config, KILN_KEY_ENGINE), "testcard") == 0)
+        snprintf(pace, sizeof pace, " @step_ms=%ld", bench->step_ms);
     kiln_join(bench->file, bench->dir, "jobs.jsonl");
     FILE *file = fopen(bench->file, "we");
     for (long i = 0; file && i < lines; i++) {
@@ -119,7 +122,7 @@ static int write_lines(struct fleet *fleet, long lines, int size, struct kiln_er
                 "{\"prompt\":\"a %s lighthouse above a stormy sea, number %ld, oil on canvas, with "
                 "gulls around its lamp and a small boat that comes home%s\",\"seed\":%ld,"
                 "\"size\":\"%s\",\"steps\":8,\"loras\":",
-                colors[i % 5], i, card ? " @step_ms=10" : "", i * 7919,
+                colors[i % 5], i, pace, i * 7919,
                 fleet->sizes.at[size >= 0 ? size : i % fleet->sizes.count]);
         if (size >= 0 || !lora[0])
             fputs("\"none\"}\n", file);
@@ -158,8 +161,9 @@ static int warm_up(struct fleet *fleet, long devices, struct kiln_error *err)
 
 struct times {
     double *job_s;
+    uint64_t *ids;
     long count, room;
-    int64_t first_ms, last_ms;
+    int64_t first_ms, last_ms, last_assigned_ms;
 };
 
 static int add_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
@@ -167,12 +171,32 @@ static int add_job(void *arg, const struct kiln_job_row *row, struct kiln_error 
     struct times *times = arg;
     if (times->count == times->room)
         return kiln_fail(err, KILN_INTERNAL, "the batch has more jobs than were sent");
+    times->ids[times->count] = row->job.id;
     times->job_s[times->count++] = (double)(row->finished_ms - row->assigned_ms) / 1e3;
     if (!times->first_ms || row->assigned_ms < times->first_ms)
         times->first_ms = row->assigned_ms;
     if (row->finished_ms > times->last_ms)
         times->last_ms = row->finished_ms;
+    if (row->assigned_ms > times->last_assigned_ms)
+        times->last_assigned_ms = row->assigned_ms;
     return 0;
+}
+
+/* Means over pictures from the whole of the batch. */
+static int read_stages(struct kiln_ledger *ledger, const struct times *times,
+                       struct kiln_bench_row *row, struct kiln_error *err)
+{
+    long step = (times->count + STAGES_OF - 1) / STAGES_OF, looked = 0;
+    int rc = 0;
+    for (long i = 0; i < times->count && rc == 0; i += step, looked++) {
+        struct kiln_made made;
+        rc = kiln_ledger_made(ledger, times->ids[i], &made, err);
+        row->encode_ms += rc ? 0 : made.encode_ms;
+        row->upload_ms += rc ? 0 : made.upload_ms;
+    }
+    row->encode_ms /= (double)looked;
+    row->upload_ms /= (double)looked;
+    return rc;
 }
 
 static int by_value(const void *a, const void *b)
@@ -185,9 +209,12 @@ static int read_times(struct fleet *fleet, const char *batch, struct kiln_bench_
                       struct kiln_error *err)
 {
     struct kiln_ledger *ledger = NULL;
-    struct times times = {.job_s = calloc((size_t)row->jobs, sizeof(double)), .room = row->jobs};
-    int rc = times.job_s ? kiln_open_ledger(&fleet->bench->own, &ledger, err)
-                         : kiln_fail(err, KILN_NO_MEMORY, "no memory for %ld jobs", row->jobs);
+    struct times times = {.job_s = calloc((size_t)row->jobs, sizeof(double)),
+                          .ids = calloc((size_t)row->jobs, sizeof(uint64_t)),
+                          .room = row->jobs};
+    int rc = times.job_s && times.ids
+                 ? kiln_open_ledger(&fleet->bench->own, &ledger, err)
+                 : kiln_fail(err, KILN_NO_MEMORY, "no memory for %ld jobs", row->jobs);
     if (rc == 0)
         rc = kiln_ledger_jobs(ledger, kiln_pool(&fleet->bench->own), batch, KILN_JOB_DONE, add_job,
                               &times, err);
@@ -196,12 +223,15 @@ static int read_times(struct fleet *fleet, const char *batch, struct kiln_bench_
     if (rc == 0) {
         qsort(times.job_s, (size_t)times.count, sizeof(double), by_value);
         row->seconds = (double)(times.last_ms - times.first_ms) / 1e3;
+        row->tail_s = (double)(times.last_ms - times.last_assigned_ms) / 1e3;
         row->rate = (double)row->jobs / row->seconds;
         row->job_p50_s = times.job_s[(times.count - 1) / 2];
         row->job_p95_s = times.job_s[(times.count - 1) * 95 / 100];
+        rc = read_stages(ledger, &times, row, err);
     }
     kiln_ledger_close(ledger);
     free(times.job_s);
+    free(times.ids);
     return rc;
 }
 
@@ -211,8 +241,7 @@ static int draw(struct fleet *fleet, const char *batch, struct kiln_bench_row *r
                 struct kiln_error *err)
 {
     struct kiln_bench_watch *watch = NULL;
-    uint64_t in_hands = (uint64_t)(row->devices * AHEAD * fleet->batch_max);
-    int rc = kiln_bench_watch_open(fleet->bench, (uint64_t)row->jobs, in_hands, &watch, err);
+    int rc = kiln_bench_watch_open(fleet->bench, (uint64_t)row->jobs, &watch, err);
     if (rc == 0)
         rc = send_lines(fleet, batch, row->jobs, err);
     if (rc == 0)

@@ -10,10 +10,12 @@
 /* What so many devices did with their queue. */
 struct kiln_bench_row {
     long devices, jobs;
-    double seconds;              /* first assignment to last commit, by the ledger's clock */
+    double seconds;              /* first assignment to last commit, by the ledger's clock, */
+    double tail_s;               /* and of them since the last assignment */
     double rate, share;          /* pictures a second; of that of the first row, a device */
     double idle, idle_in_hand;   /* shares of time without computing; negative: not seen */
     double job_p50_s, job_p95_s; /* assignment to commit */
+    double encode_ms, upload_ms; /* of a picture, in the mean */
 };
 
 /* Table or JSON; the first row is what the others are compared with. */

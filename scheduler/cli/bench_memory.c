@@ -88,9 +88,10 @@ void kiln_bench_memory_start(struct kiln_bench_memory *memory, const struct kiln
     sample(memory, 0);
 }
 
-void kiln_bench_memory_look(void *arg, uint64_t reached)
+void kiln_bench_memory_look(void *arg, const struct kiln_progress *progress)
 {
     struct kiln_bench_memory *memory = arg;
+    uint64_t reached = progress->jobs.at[KILN_JOB_DONE];
     if (kiln_now_s() - memory->looked_s >= LOOK_S || reached >= memory->total)
         sample(memory, reached);
 }

@@ -21,8 +21,7 @@ struct kiln_bench_memory {
 
 void kiln_bench_memory_start(struct kiln_bench_memory *memory, const struct kiln_stack *stack,
                              pid_t fleet, uint64_t total);
-/* A kiln_bench_look. */
-void kiln_bench_memory_look(void *memory, uint64_t reached);
+kiln_bench_look kiln_bench_memory_look; /* arg: the memory */
 void kiln_bench_memory_print(const struct kiln_bench_memory *memory);
 json_t *kiln_bench_memory_json(const struct kiln_bench_memory *memory);
 

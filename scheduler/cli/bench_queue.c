@@ -12,8 +12,6 @@
 
 #include "scheduler/cli/bench_watch.h"
 
-#define AHEAD 2 /* assignments in a worker's hands: one running, one ahead */
-
 static int measure(struct kiln_bench *bench, struct kiln_bench_run *run, struct kiln_error *err)
 {
     double sending, cpu_s;
@@ -21,10 +19,9 @@ static int measure(struct kiln_bench *bench, struct kiln_bench_run *run, struct 
     if (rc)
         return rc;
     struct kiln_bench_watch *watch = NULL;
-    uint64_t batch_max = (uint64_t)kiln_config_int(bench->own.config, KILN_KEY_BATCH_MAX);
     bool draws = run->load != KILN_BENCH_INTAKE;
     if (draws)
-        rc = kiln_bench_watch_open(bench, (uint64_t)run->jobs, AHEAD * batch_max, &watch, err);
+        rc = kiln_bench_watch_open(bench, (uint64_t)run->jobs, &watch, err);
     if (rc)
         return rc;
     kiln_bench_cpu_start(&run->cpu, &bench->stack);
@@ -53,11 +50,10 @@ static void print_measured(const struct kiln_bench *bench, const struct kiln_ben
 
 static json_t *run_json(const struct kiln_bench_run *run)
 {
-    return json_pack("{s:s, s:I, s:f, s:f, s:o, s:o}", "jobs_of", run->batch, "jobs",
-                     (json_int_t)run->jobs, "seconds", run->seconds, "jobs_per_s",
-                     (double)run->jobs / run->seconds, "cpu_us_per_job",
-                     kiln_bench_cpu_json(&run->cpu, run->jobs), "idle_share",
-                     kiln_bench_share_json(run->idle));
+    return json_pack(
+        "{s:s, s:I, s:f, s:f, s:o, s:o}", "jobs_of", run->batch, "jobs", (json_int_t)run->jobs,
+        "seconds", run->seconds, "jobs_per_s", (double)run->jobs / run->seconds, "cpu_us_per_job",
+        kiln_bench_cpu_json(&run->cpu, run->jobs), "idle_share", kiln_bench_share_json(run->idle));
 }
 
 int kiln_bench_queue(struct kiln_bench *bench, struct kiln_error *err)

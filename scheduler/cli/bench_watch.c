@@ -20,7 +20,7 @@ struct worker {
 struct kiln_bench_watch {
     struct kiln_bus *bus;
     const char *pool;
-    uint64_t jobs, in_hands;
+    uint64_t jobs;
     bool full;
     double next_s;
     struct worker at[KILN_STACK_WORKERS_MAX];
@@ -48,33 +48,37 @@ static int see_beat(void *arg, const char *name, const char *text, size_t len)
 }
 
 /* A bus that does not answer for once costs a sample. */
-void kiln_bench_watch_look(void *arg, uint64_t done)
+static void see_beats(struct kiln_bench_watch *watch, bool full)
 {
-    struct kiln_bench_watch *watch = arg;
     struct kiln_error err;
-    if (kiln_now_s() < watch->next_s)
-        return;
     watch->next_s = kiln_now_s() + LOOK_S;
-    watch->full = done + watch->in_hands < watch->jobs;
+    watch->full = full;
     int code = kiln_bus_beats(watch->bus, watch->pool, see_beat, watch, &err);
     (void)code;
 }
 
-int kiln_bench_watch_open(struct kiln_bench *bench, uint64_t jobs, uint64_t in_hands,
-                          struct kiln_bench_watch **ret, struct kiln_error *err)
+void kiln_bench_watch_look(void *arg, const struct kiln_progress *progress)
+{
+    struct kiln_bench_watch *watch = arg;
+    bool full = progress->accepted < watch->jobs || progress->jobs.at[KILN_JOB_QUEUED] > 0;
+    if (kiln_now_s() >= watch->next_s)
+        see_beats(watch, full);
+}
+
+int kiln_bench_watch_open(struct kiln_bench *bench, uint64_t jobs, struct kiln_bench_watch **ret,
+                          struct kiln_error *err)
 {
     struct kiln_bench_watch *watch = calloc(1, sizeof *watch);
     if (!watch)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a bench");
     watch->pool = kiln_pool(&bench->own);
     watch->jobs = jobs;
-    watch->in_hands = in_hands;
     int rc = kiln_open_bus(&bench->own, &watch->bus, err);
     if (rc) {
         free(watch);
         return rc;
     }
-    kiln_bench_watch_look(watch, jobs); /* where the counts stand */
+    see_beats(watch, false); /* where the counts stand */
     *ret = watch;
     return 0;
 }

@@ -12,12 +12,12 @@ struct kiln_bench_idle {
     double in_hand; /* of the time in which the workers had something to draw */
 };
 
-/* jobs: of the batch that is going to be sent; in_hands: what of them workers may have been given
- * and not done.  While more than that is left the queue is full. */
+/* jobs: of the batch that is going to be sent.  The queue is full until they have all come and been
+ * given out: idle devices before that are the queue's fault, later they have nothing left to do. */
 struct kiln_bench_watch;
-int kiln_bench_watch_open(struct kiln_bench *bench, uint64_t jobs, uint64_t in_hands,
-                          struct kiln_bench_watch **ret, struct kiln_error *err) KILN_MUST_CHECK;
-void kiln_bench_watch_look(void *watch, uint64_t done); /* a kiln_bench_look */
+int kiln_bench_watch_open(struct kiln_bench *bench, uint64_t jobs, struct kiln_bench_watch **ret,
+                          struct kiln_error *err) KILN_MUST_CHECK;
+kiln_bench_look kiln_bench_watch_look;                                         /* arg: the watch */
 struct kiln_bench_idle kiln_bench_watch_close(struct kiln_bench_watch *watch); /* accepts NULL */
 
 /* null for what was not seen */

@@ -146,6 +146,7 @@ static const struct kiln_option bench_options[] = {
     {"devices", "LIST", "fleet: how many devices, one worker each (1,2)"},
     {"sizes", "LIST", "fleet: sizes that take turns (512x512,768x512)"},
     {"loras", "LIST", "fleet: LoRAs that take turns; an empty name is none (none)"},
+    {"step-ms", "MS", "fleet: what a step of a batch takes on the test card (10)"},
     END};
 static const struct kiln_option sim_options[] = {
     {"trace", "FILE.csv", "the jobs; - is stdin"},

@@ -22,10 +22,11 @@ says 'kiln cancel --batch' out.txt
 
 # Real workers that draw test cards, each on a device of its own; how well it scales depends on whose
 # processors these are.
-ok kiln bench fleet --devices 1,2 --jobs 40 --sizes 64x64,96x64 --json
-json out.txt '[r["devices"] for r in d["measured"]] == [1, 2] and [r["jobs"] for r in d["measured"]] == [40, 80]'
+ok kiln bench fleet --devices 1,2 --jobs 80 --sizes 64x64,96x64 --step-ms 12 --json
+json out.txt '[r["devices"] for r in d["measured"]] == [1, 2] and [r["jobs"] for r in d["measured"]] == [80, 160]'
 json out.txt 'd["measured"][0]["efficiency"] == 1 and all(0 < r["job_p50_s"] <= r["job_p95_s"] for r in d["measured"])'
-json out.txt 'all(r["seconds"] * r["pictures_per_s"] > r["jobs"] - 1e-3 and r["seconds"] > 40 / 4 * 0.08 for r in d["measured"])'
+json out.txt 'all(r["seconds"] * r["pictures_per_s"] > r["jobs"] - 1e-3 and r["seconds"] > 80 / 4 * 0.096 for r in d["measured"])'
+json out.txt 'all(0 < r["tail_s"] < r["seconds"] and r["encode_ms"] > 0 and r["upload_ms"] > 0 for r in d["measured"])'
 json out.txt 'all(0 <= r["idle_in_hand_share"] <= r["idle_share"] < 1 for r in d["measured"])'
 fails 65 kiln bench fleet --devices 2,1
 fails 69 kiln bench fleet --devices 1 --device cuda:63
