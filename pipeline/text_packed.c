@@ -60,19 +60,31 @@ static void add_block(struct layout *l, int64_t rows)
     l->widest = rows > l->widest ? rows : l->widest;
 }
 
-/* Puts the prompts that need blocks of their own first, then the others, block by block. */
-static void place(struct layout *l, const struct kiln_prompt_ids *prompts, size_t n)
+/* Places the prompts that need a block of so many rows of their own. */
+static void place_large(struct layout *l, const struct kiln_prompt_ids *prompts, size_t n,
+                        int64_t block)
 {
-    int64_t room = 0; /* rows left in the last shared block */
     for (size_t i = 0; i < n; i++) {
-        const int64_t count = (int64_t)prompts[i].count, block = block_of(prompts[i].count);
-        if (block == SHARED_BLOCK)
+        const int64_t count = (int64_t)prompts[i].count;
+        if (block_of(prompts[i].count) != block)
             continue;
         l->start[i] = l->rows;
         add_segment(l, l->rows, count);
         add_segment(l, l->rows + count, block - count);
         add_block(l, block);
     }
+}
+
+/* The largest blocks first, which may go through a product together; then those that are shared,
+ * block by block. */
+static void place(struct layout *l, const struct kiln_prompt_ids *prompts, size_t n)
+{
+    int64_t largest = SHARED_BLOCK, room = 0; /* room: rows left in the last shared block */
+    for (size_t i = 0; i < n; i++)
+        if (block_of(prompts[i].count) > largest)
+            largest = block_of(prompts[i].count);
+    for (int64_t block = largest; block > SHARED_BLOCK; block /= 2)
+        place_large(l, prompts, n, block);
     for (size_t i = 0; i < n; i++) {
         const int64_t count = (int64_t)prompts[i].count;
         if (block_of(prompts[i].count) != SHARED_BLOCK)

@@ -6,6 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <tuple>
+#include <vector>
 
 using kiln::plain;
 using kiln::quantised;
@@ -15,6 +20,8 @@ using kiln::run;
 static constexpr int widest_head = 256;
 /* Rows of a block up to which two at a time are faster; larger ones get in each other's way. */
 static constexpr int64_t beside_most = 128;
+/* Rows of a block from which several may be one product: whole tiles for all multiprocessors. */
+static constexpr int64_t joined_least = 512;
 
 bool kt_packs(const kt_scope *s, int head_dim)
 {
@@ -51,67 +58,145 @@ static bool go_beside(const struct kt_block_linear &args)
            *std::max_element(args.blocks, args.blocks + args.count) <= beside_most;
 }
 
-/* One block of quantised rows. */
-static void product_e4m3(const kt_tensor &x, const kt_tensor &weight, const at::Tensor &bias,
-                         const at::Tensor &into, const at::Tensor &out)
-{
-    const at::Tensor y = kiln::linear_e4m3(x, weight, bias);
-    if (into.defined())
-        into.add_(y);
-    else
-        out.copy_(y);
-}
+/* --- plain rows ------------------------------------------------------------------------------- */
 
-static kt_tensor rows_of(const kt_tensor &x, int64_t row, int64_t rows)
-{
-    return {x.t.narrow(0, row, rows), x.scale.narrow(0, row, rows), {}};
-}
+/* add: the product is added to out. */
+struct operands {
+    at::Tensor x, weight, bias, out;
+    bool add;
+};
 
-/* One block; into is undefined, or changed and returned. */
-static at::Tensor product(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
-                          at::Tensor into, at::Tensor out)
+static void product(const operands &p, int64_t row, int64_t rows)
 {
-    if (into.defined()) {
-        at::addmm_out(into, into, x, weight.t());
-        return bias.defined() ? into.add_(bias) : into;
+    const at::Tensor x = p.x.narrow(0, row, rows), weight = p.weight.t();
+    at::Tensor out = p.out.narrow(0, row, rows);
+    if (p.add) {
+        at::addmm_out(out, out, x, weight);
+        if (p.bias.defined())
+            out.add_(p.bias);
+    } else if (p.bias.defined()) {
+        at::addmm_out(out, p.bias, x, weight);
+    } else {
+        at::mm_out(out, x, weight);
     }
-    if (bias.defined())
-        return at::addmm_out(out, bias, x, weight.t());
-    return at::mm_out(out, x, weight.t());
+}
+
+/* The same in memory of its own, as bytes. */
+static at::Tensor bytes_of(operands p, const std::vector<int64_t> &blocks)
+{
+    p.out = p.out.clone();
+    int64_t row = 0;
+    for (int64_t rows : blocks) {
+        product(p, row, rows);
+        row += rows;
+    }
+    return p.out.view(at::kByte);
+}
+
+/* Whether one product over all blocks has the bits of one for each, as it does where the library
+ * sums a row of either in the same order.  That follows from the shapes alone and is nowhere
+ * written down: for each case both are done once and compared, which waits for the device. */
+static bool sums_alike(const operands &p, const std::vector<int64_t> &blocks)
+{
+    using shapes =
+        std::tuple<int, at::ScalarType, int64_t, int64_t, bool, bool, std::vector<int64_t>>;
+    static std::mutex lock;
+    static std::map<shapes, bool> known;
+    const shapes key{p.x.get_device(),
+                     p.x.scalar_type(),
+                     p.weight.size(0),
+                     p.weight.size(1),
+                     p.bias.defined(),
+                     p.add,
+                     blocks};
+    {
+        const std::lock_guard<std::mutex> guard(lock);
+        if (const auto found = known.find(key); found != known.end())
+            return found->second;
+    }
+    if (kiln::is_recording())
+        return false;
+    const bool same = at::equal(bytes_of(p, blocks), bytes_of(p, {p.x.size(0)}));
+    const std::lock_guard<std::mutex> guard(lock);
+    known[key] = same;
+    return same;
+}
+
+/* Those in front that are large enough to go through one product, if that changes nothing. */
+static size_t joined(const operands &p, const struct kt_block_linear &args)
+{
+    size_t count = 0;
+    int64_t rows = 0;
+    for (; count < args.count && args.blocks[count] >= joined_least; count++)
+        rows += args.blocks[count];
+    if (count < 2)
+        return 0;
+    operands front = p;
+    front.x = p.x.narrow(0, 0, rows);
+    front.out = p.out.narrow(0, 0, rows);
+    return sums_alike(front, {args.blocks, args.blocks + count}) ? count : 0;
+}
+
+static at::Tensor linear_plain(kt_scope *s, const struct kt_block_linear &args)
+{
+    const at::Tensor x = plain(*args.x), weight = args.weight->t, into = kiln::maybe(args.into);
+    const bool add = into.defined();
+    const operands p{x, weight, kiln::maybe(args.bias),
+                     add ? into : at::empty({x.size(0), weight.size(0)}, x.options()), add};
+    const size_t front = joined(p, args);
+    int64_t row = 0;
+    for (size_t i = 0; i < front; i++)
+        row += args.blocks[i];
+    if (front > 0)
+        product(p, 0, row);
+    const both_lanes lanes(s, go_beside(args));
+    for (size_t i = front; i < args.count; i++) {
+        const kiln::in_lane in(lanes.lane(i));
+        product(p, row, args.blocks[i]);
+        row += args.blocks[i];
+    }
+    return p.out;
+}
+
+/* --- quantised rows --------------------------------------------------------------------------- */
+
+static at::Tensor linear_quantised(kt_scope *s, const struct kt_block_linear &args)
+{
+    const kt_tensor x = args.x->scale.defined() ? *args.x : quantised(args.x->t, KT_E4M3_ONLY);
+    const kt_tensor &weight = *args.weight;
+    const at::Tensor bias = kiln::maybe(args.bias), into = kiln::maybe(args.into);
+    if (args.count == 1 && !into.defined())
+        return kiln::linear_e4m3(x, weight, bias); /* which is not copied then */
+    const at::Tensor out = into.defined() ? into
+                                          : at::empty({x.t.size(0), weight.t.size(0)},
+                                                      x.t.options().dtype(at::kBFloat16));
+    const both_lanes lanes(s, go_beside(args));
+    int64_t row = 0;
+    for (size_t i = 0; i < args.count; i++) {
+        const kiln::in_lane in(lanes.lane(i));
+        const int64_t rows = args.blocks[i];
+        const kt_tensor some{x.t.narrow(0, row, rows), x.scale.narrow(0, row, rows), {}};
+        const at::Tensor y = kiln::linear_e4m3(some, weight, bias);
+        if (into.defined())
+            out.narrow(0, row, rows).add_(y);
+        else
+            out.narrow(0, row, rows).copy_(y);
+        row += rows;
+    }
+    return out;
 }
 
 kt kt_linear_blocks(kt_scope *s, const struct kt_block_linear *args)
 {
     return run(s, "linear_blocks", {args->x, args->weight}, [&] {
-        const bool e4m3 = args->weight->scale.defined();
-        const kt_tensor rows_in = !e4m3                      ? kt_tensor{plain(*args->x), {}, {}}
-                                  : args->x->scale.defined() ? *args->x
-                                                             : quantised(args->x->t, KT_E4M3_ONLY);
-        const at::Tensor x = rows_in.t, weight = args->weight->t, bias = kiln::maybe(args->bias);
-        at::Tensor into = kiln::maybe(args->into);
-        if (e4m3 && args->count == 1 && !into.defined() && args->blocks[0] == x.size(0))
-            return kiln::linear_e4m3(rows_in, *args->weight, bias); /* which is not copied then */
-        at::Tensor out = into.defined()
-                             ? into
-                             : at::empty({x.size(0), weight.size(0)},
-                                         x.options().dtype(e4m3 ? at::kBFloat16 : x.scalar_type()));
-        const both_lanes lanes(s, go_beside(*args));
-        int64_t row = 0;
-        for (size_t i = 0; i < args->count; i++) {
-            const kiln::in_lane in(lanes.lane(i));
-            const int64_t rows = args->blocks[i];
-            const at::Tensor onto = into.defined() ? into.narrow(0, row, rows) : into;
-            if (e4m3)
-                product_e4m3(rows_of(rows_in, row, rows), *args->weight, bias, onto,
-                             out.narrow(0, row, rows));
-            else
-                product(x.narrow(0, row, rows), weight, bias, onto, out.narrow(0, row, rows));
-            row += rows;
-        }
-        TORCH_CHECK(row == x.size(0), "blocks of ", row, " rows for ", x.size(0));
-        return out;
+        const int64_t sum = std::accumulate(args->blocks, args->blocks + args->count, int64_t{0}),
+                      rows = args->x->t.size(0);
+        TORCH_CHECK(sum == rows, "blocks of ", sum, " rows for ", rows);
+        return args->weight->scale.defined() ? linear_quantised(s, *args) : linear_plain(s, *args);
     });
 }
+
+/* --- attention -------------------------------------------------------------------------------- */
 
 /* The kernel's work is shared out by heads and rows of one item: what it makes of an item does not
  * depend on the others. */

@@ -187,12 +187,51 @@ static void blocks_are_products_of_their_rows(void **state)
     }
 }
 
+enum { LARGE = 512, LARGE_ROWS = 2 * LARGE + 8 };
+
+/* Blocks that are large enough to go together: whether they do or not, the bits are those of each
+ * alone, the first time and from then on. */
+static void large_blocks_together_are_each_alone(void **state)
+{
+    static const int64_t blocks[] = {LARGE, LARGE, LARGE_ROWS - 2 * LARGE};
+    static float got[LARGE_ROWS * N], want[LARGE_ROWS * N];
+    (void)state;
+    for (int way = 0; way < 16; way++) {
+        const enum kt_dtype dtype = way & 1 ? KT_BF16 : KT_F32;
+        struct kt_scope *s = kt_scope_new(KT_CPU);
+        kt x = kt_to(s, kt_randn(s, 1, 2, (int64_t[]){LARGE_ROWS, K}), dtype);
+        kt w = kt_to(s, kt_randn(s, 2, 2, (int64_t[]){N, K}), dtype);
+        kt sum = kt_to(s, kt_randn(s, 3, 2, (int64_t[]){LARGE_ROWS, N}), dtype);
+        kt bias = way & 2 ? kt_to(s, kt_randn(s, 4, 1, (int64_t[]){N}), dtype) : NULL;
+        struct kt_block_linear args = {.x = x,
+                                       .weight = w,
+                                       .bias = bias,
+                                       .into = way & 4 ? kt_copy(s, sum) : NULL,
+                                       .blocks = blocks,
+                                       .count = 3};
+        kt_to_host_f32(s, kt_linear_blocks(s, &args), got, LARGE_ROWS * N);
+        int64_t row = 0;
+        args.count = 1;
+        for (int i = 0; i < 3; i++) {
+            args.blocks = &blocks[i];
+            args.x = kt_narrow(s, x, 0, row, blocks[i]);
+            args.into = way & 4 ? kt_copy(s, kt_narrow(s, sum, 0, row, blocks[i])) : NULL;
+            kt_to_host_f32(s, kt_linear_blocks(s, &args), want + row * N, (size_t)blocks[i] * N);
+            row += blocks[i];
+        }
+        ok(s);
+        assert_memory_equal(got, want, sizeof got);
+        kt_scope_free(s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trained_features_survive_eight_bits),
         cmocka_unit_test(ends_stay_plain),
         cmocka_unit_test(blocks_are_products_of_their_rows),
+        cmocka_unit_test(large_blocks_together_are_each_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
