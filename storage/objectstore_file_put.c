@@ -67,13 +67,18 @@ static int make_dirs(struct kiln_file_store *store, const char *key, struct kiln
 }
 
 /* Syncs the object's directory, and upwards until one is known to be named durably.  Another
- * process may have made any of them a moment ago without having synced it yet. */
-static int sync_path(struct kiln_file_store *store, const char *key, struct kiln_error *err)
+ * process may have made any of them a moment ago without having synced it yet.  above: the
+ * directory above the last one of this call, "" for none: all names were in place when it was
+ * synced. */
+static int sync_path(struct kiln_file_store *store, const char *key, char *above,
+                     struct kiln_error *err)
 {
     char dir[KILN_OBJECT_KEY_MAX + 1];
     size_t leaf = kiln_file_dir_length(key, strlen(key)), len = leaf;
     for (;;) {
         snprintf(dir, sizeof dir, "%.*s", (int)len, key);
+        if (len < leaf && above[0] && strcmp(dir, above) == 0)
+            return KILN_OK;
         int code = kiln_file_sync_dir(store, dir, err);
         if (code)
             return code;
@@ -86,6 +91,7 @@ static int sync_path(struct kiln_file_store *store, const char *key, struct kiln
     if (parent > 0 && !known_durable(store, key, parent))
         snprintf(store->synced[store->synced_next++ % KILN_SYNCED_MAX], sizeof *store->synced,
                  "%.*s", (int)parent, key);
+    snprintf(above, KILN_OBJECT_KEY_MAX + 1, "%.*s", (int)parent, key);
     return KILN_OK;
 }
 
@@ -266,10 +272,11 @@ static void sync_names(struct kiln_file_store *store, struct kiln_put *puts, siz
 {
     struct kiln_error err = {0};
     const char *last = NULL; /* key whose directory was synced last */
+    char above[KILN_OBJECT_KEY_MAX + 1] = "";
     for (size_t i = 0; i < count; i++) {
         if (puts[i].code || (last && same_dir(last, puts[i].key)))
             continue;
-        int code = sync_path(store, puts[i].key, &err);
+        int code = sync_path(store, puts[i].key, above, &err);
         last = code ? NULL : puts[i].key;
         if (code)
             kiln_put_fail(&puts[i], &err);

@@ -283,6 +283,30 @@ static void a_large_batch_may_fail(void **state)
     }
 }
 
+/* Each file and each directory is synced once a call, the one above those of all jobs too. */
+static void nothing_is_synced_twice(void **state)
+{
+    (void)state;
+    enum { JOBS = 8, FEW = 1000 };
+    char names[2 * JOBS][64];
+    struct kiln_error put_err;
+    assert_int_equal(system("rm -rf sweep && mkdir sweep"), 0);
+    struct kiln_store *store = test_file_store("sweep");
+    struct kiln_put first = {.key = "images/2026/11/7/full.webp", .data = "a", .size = 1};
+    assert_int_equal(kiln_store_put(store, &first, 1, &put_err), 0);
+    struct kiln_put puts[2 * JOBS] = {{0}};
+    for (int i = 0; i < 2 * JOBS; i++) {
+        snprintf(names[i], sizeof names[i], "images/2026/11/%d/%d.webp", 10 + i / 2, i % 2);
+        puts[i] = (struct kiln_put){.key = names[i], .data = names[i], .size = 9};
+    }
+    arm(FSYNC, FEW, EIO, false);
+    int code = kiln_store_put(store, puts, 2 * JOBS, &put_err), synced = FEW - countdown;
+    assert_true(disarm());
+    assert_int_equal(code, 0);
+    assert_int_equal(synced, 2 * JOBS + JOBS + 1);
+    kiln_store_close(store);
+}
+
 static void interrupted_calls_go_on(void **state)
 {
     (void)state;
@@ -325,9 +349,8 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_call_may_fail),
-        cmocka_unit_test(a_large_batch_may_fail),
-        cmocka_unit_test(interrupted_calls_go_on),
+        cmocka_unit_test(every_call_may_fail),       cmocka_unit_test(a_large_batch_may_fail),
+        cmocka_unit_test(nothing_is_synced_twice),   cmocka_unit_test(interrupted_calls_go_on),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
