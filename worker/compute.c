@@ -17,6 +17,7 @@
 #include "worker/call.h"
 #include "worker/lora_paths.h"
 #include "worker/outage.h"
+#include "worker/prefetch.h"
 #include "worker/worker.h"
 
 struct compute {
@@ -134,6 +135,14 @@ static int begin_call(struct compute *compute, struct kiln_call *call)
     return engine->begin(engine, &batch, call->outputs, &call->run, &call->err);
 }
 
+/* What waits stays until this thread takes it. */
+static void prefetch_next(struct kiln_worker *worker)
+{
+    const struct kiln_holding *next = kiln_queue_front(worker->ready);
+    if (next)
+        kiln_worker_prefetch(worker, &next->assignment);
+}
+
 /* Begins all calls of a holding, of which the collector may have let go once the last has begun. */
 static void run_holding(struct compute *compute, struct kiln_holding *holding, uint32_t wanted)
 {
@@ -143,6 +152,7 @@ static void run_holding(struct compute *compute, struct kiln_holding *holding, u
     kiln_lora_set_text(holding->assignment.loras, holding->assignment.lora_count, lora_set,
                        sizeof lora_set);
     kiln_lora_paths_fill(&compute->loras, worker->config, &holding->assignment);
+    prefetch_next(worker);
     kiln_board_begin(&worker->board, &holding->assignment);
     kiln_board_kick(&worker->board);
     while (wanted > 0) {

@@ -15,8 +15,8 @@
 #include "schemas/log.h"
 #include "storage/bus.h"
 #include "storage/health.h"
-#include "worker/lora_paths.h"
 #include "worker/outage.h"
+#include "worker/prefetch.h"
 #include "worker/worker.h"
 
 #define READ_MAX 16
@@ -52,43 +52,12 @@ static void take_assignment(struct catch *catch, const char *text, size_t length
     catch->holdings[catch->holding_count++] = holding;
 }
 
-struct to_come {
-    struct kiln_lora_paths loras;
-    DiffusionZItem items[KILN_ASSIGN_MAX];
-};
-
-/* Its LoRAs and texts can be made ready while another batch is drawn.  They may be there already;
- * the engine knows.  One batch stands for all calls of the assignment: the texts count. */
-static void prefetch(struct kiln_worker *worker, const struct kiln_assignment *assignment)
-{
-    struct kiln_engine *engine = worker->engine;
-    struct to_come *next = engine->prefetch ? calloc(1, sizeof *next) : NULL;
-    if (!next)
-        return;
-    kiln_lora_paths_fill(&next->loras, worker->config, assignment);
-    DiffusionZBatch batch = {.items = next->items,
-                             .item_count = (int32_t)assignment->job_count,
-                             .width = (int32_t)assignment->width,
-                             .height = (int32_t)assignment->height,
-                             .num_steps = (int32_t)assignment->steps,
-                             .loras = next->loras.loras,
-                             .lora_count = next->loras.count};
-    for (uint32_t i = 0; i < assignment->job_count; i++) {
-        const struct kiln_job *job = &assignment->jobs[i];
-        next->items[i].prompt = job->prompt;
-        next->items[i].negative_prompt = job->negative_prompt;
-        if (job->guidance > (double)batch.guidance_scale)
-            batch.guidance_scale = (float)job->guidance;
-    }
-    engine->prefetch(engine, &batch);
-    free(next);
-}
-
 static void begin(struct kiln_worker *worker, struct kiln_holding *holding)
 {
     kiln_log(KILN_LOG_DEBUG, "assignment_taken", kiln_f("assignment", "%s", holding->assignment.id),
              kiln_f("jobs", "%u", holding->assignment.job_count));
-    prefetch(worker, &holding->assignment);
+    if (kiln_queue_length(worker->ready) == 0) /* else the compute thread asks in its turn */
+        kiln_worker_prefetch(worker, &holding->assignment);
     kiln_board_want(&worker->board);
     /* The queue has a place for every holding, so this never waits. */
     if (kiln_queue_push(worker->ready, holding, 1, 0) != 0) {

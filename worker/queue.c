@@ -126,6 +126,14 @@ int kiln_queue_pop(struct kiln_queue *queue, void **items, size_t max, size_t *r
     return closed ? KILN_CANCELLED : KILN_TIMEOUT;
 }
 
+void *kiln_queue_front(struct kiln_queue *queue)
+{
+    pthread_mutex_lock(&queue->mutex);
+    void *item = queue->count > 0 ? queue->slots[queue->first].item : NULL;
+    pthread_mutex_unlock(&queue->mutex);
+    return item;
+}
+
 void kiln_queue_close(struct kiln_queue *queue)
 {
     pthread_mutex_lock(&queue->mutex);

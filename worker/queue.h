@@ -32,6 +32,9 @@ int kiln_queue_push(struct kiln_queue *queue, void *item, size_t weight,
 int kiln_queue_pop(struct kiln_queue *queue, void **items, size_t max, size_t *ret_count,
                    int wait_ms) KILN_MUST_CHECK;
 
+/* The oldest item, which stays; NULL if there is none.  For the one thread that pops. */
+void *kiln_queue_front(struct kiln_queue *queue);
+
 /* May be called more than once. */
 void kiln_queue_close(struct kiln_queue *queue);
 

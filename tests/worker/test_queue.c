@@ -125,6 +125,26 @@ static void test_threads(void **state)
     kiln_queue_free(race.queue);
 }
 
+static void test_front(void **state)
+{
+    (void)state;
+    struct kiln_queue *queue = kiln_queue_new(2, 2);
+    int items[2];
+    void *item;
+    size_t count;
+    assert_null(kiln_queue_front(queue));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(kiln_queue_push(queue, &items[i], 1, 0), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_ptr_equal(kiln_queue_front(queue), &items[i]);
+        assert_int_equal(kiln_queue_length(queue), 2 - i);
+        assert_int_equal(kiln_queue_pop(queue, &item, 1, &count, 0), 0);
+        assert_ptr_equal(item, &items[i]);
+    }
+    assert_null(kiln_queue_front(queue));
+    kiln_queue_free(queue);
+}
+
 static void *close_soon(void *arg)
 {
     kiln_queue_close(arg);
@@ -147,9 +167,9 @@ static void test_close_wakes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),       cmocka_unit_test(test_weight),
-        cmocka_unit_test(test_close),       cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_close_wakes),
+        cmocka_unit_test(test_order),   cmocka_unit_test(test_front),
+        cmocka_unit_test(test_weight),  cmocka_unit_test(test_close),
+        cmocka_unit_test(test_threads), cmocka_unit_test(test_close_wakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
