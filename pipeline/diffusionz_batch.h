@@ -82,9 +82,10 @@ typedef struct DiffusionZOutput {
  * memory; their files had to be read, or waited for, while nothing was drawn. */
 enum diffusionz_lora_from { DIFFUSIONZ_LORA_KEPT = 0, DIFFUSIONZ_LORA_READY, DIFFUSIONZ_LORA_READ };
 
-/* The first four add up to the call's, or to what lies between begin and finish.  On a GPU an item is
- * decoded beside the steps of the next one: that is within denoise_ms, and decode_ms is what was
- * left to wait for after the last step.
+/* The first four add up to the call's, or to what lies between begin and finish without what the
+ * device still had to do of the batch before.  On a GPU an item is decoded beside the steps of the
+ * next one: that is within denoise_ms, and decode_ms is what was left to wait for after the last
+ * step.
  * Texts of the next batch (diffusionz_prefetch) are work of this call: on the CPU within text_ms.
  */
 typedef struct DiffusionZTimes {
@@ -104,10 +105,10 @@ DIFFUSIONZ_API int32_t diffusionz_open(const DiffusionZOptions *options, Diffusi
  * (items may still have failed one by one) or a code when nothing ran. */
 DIFFUSIONZ_API int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
                                             DiffusionZOutput *outputs, DiffusionZTimes *ret_times);
-/* The same in two halves, for a queue that never leaves the device without work.  Begin returns when
- * all has been asked for and the device is at the last steps; what the batch points to, but for
- * outputs and progress, is lent until then.  With 0 comes a run, which finish waits for and frees,
- * once, before the context goes: on any thread, while the next batch is begun.  Its code and
+/* The same in two halves, for a queue that never leaves the device without work.  Begin returns
+ * when all has been asked for and the device is at the last steps; what the batch points to, but
+ * for outputs and progress, is lent until then.  With 0 comes a run, which finish waits for and
+ * frees, once, before the context goes: on any thread, while the next batch is begun.  Its code and
  * outputs are those of diffusionz_run_batch. */
 typedef struct kiln_run DiffusionZRun;
 DIFFUSIONZ_API int32_t diffusionz_begin_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,

@@ -1,13 +1,14 @@
 /* engine.h - a loaded model that turns batches of prompts into pictures: what stands behind the
- * C ABI.  One thread at a time; the ABI's context holds the lock.
+ * C ABI.  One thread at a time, for which the ABI's context holds the lock; only the second half of
+ * a batch may be another's.
  *
  * An item of a batch is computed on its own, with its caption at its own padded length and the very
  * kernels it would have alone: its pixels cannot depend on its neighbours.  The items come one
  * after the other, since one fills a device and leaves its step as a graph for the next; while an
  * item is denoised, the one before is decoded and copied out in the device's side lane.
  *
- * A batch has two halves.  The first asks the device for everything and returns when it is at the last
- * steps; the second waits for them and for the last decode.  So the next batch can be begun in
+ * A batch has two halves.  The first asks the device for everything and returns when it is at the
+ * last steps; the second waits for them and for the last decode.  So the next batch can be begun in
  * time for the device to go from one to the other without a pause.
  *
  * So a cancel is seen before each step of its item and before its decode; a picture that is done
@@ -41,8 +42,8 @@ struct kiln_engine {
     char name[KILN_NAME_MAX + 1]; /* of the directory */
     char hash[KILN_MODEL_HASH_LEN + 1];
     int device, threads;
-    enum kt_dtype dtype;      /* of activations and plain weights */
-    bool e4m3;                /* the large matrices of transformer and text encoder are 8-bit rows */
+    enum kt_dtype dtype; /* of activations and plain weights */
+    bool e4m3;           /* the large matrices of transformer and text encoder are 8-bit rows */
     struct kt_scope *weights; /* owns every tensor of the model */
     struct kiln_tokenizer *tokenizer;
     struct kiln_text_encoder *text_encoder;

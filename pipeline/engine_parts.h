@@ -48,9 +48,10 @@ struct kiln_run {
         struct kt_fetch *bad;
     } ahead[KILN_STEPS_AHEAD];
     int ahead_count;
-    struct kt_fetch *text_mark; /* arrives when the captions are there */
-    bool fresh;                 /* a shape was drawn for the first time */
-    double since_ms;            /* the start of the stage that is being timed */
+    struct kt_fetch *begin_mark; /* arrives when the device comes to this batch */
+    struct kt_fetch *text_mark;  /* arrives when the captions are there */
+    bool fresh;                  /* a shape was drawn for the first time */
+    double since_ms;             /* the start of the stage that is being timed */
     DiffusionZTimes times;
 };
 
@@ -72,7 +73,8 @@ void kiln_text_prepare(struct kiln_run *r);
 /* Encodes what was asked for ahead, where there is memory for it beside the last decode; what is
  * not done or fails is left to its own batch. */
 void kiln_text_ahead(struct kiln_run *r);
-/* Waits for the captions, the first time, and counts the time to the text's. */
+/* Waits for the captions, the first time, and counts the time to the text's; what the device still
+ * had to do of the batch before counts nowhere. */
 void kiln_text_wait(struct kiln_run *r);
 
 /* Asks for all steps of the item; the last KILN_STEPS_AHEAD may still be under way. */

@@ -127,15 +127,36 @@ static void prepare_item(struct kiln_run *r, int index)
         item->negative = caption_of(r, item->scope, kiln_item_negative(item->in));
 }
 
+/* Something that arrives when the main lane has come as far as this. */
+static struct kt_fetch *mark(const struct kiln_engine *e)
+{
+    struct kt_scope *s = kt_scope_new(e->device);
+    struct kt_fetch *fetch = kt_fetch_start(s, kt_zeros(s, KT_F32, 1, (int64_t[]){1}));
+    kt_scope_free(s);
+    return fetch;
+}
+
+/* What died before the mark shows at the next operation, too. */
+static void wait_for(struct kt_fetch **fetch)
+{
+    struct kiln_error err;
+    int code = *fetch ? kt_fetch_wait(*fetch, &err) : 0;
+    (void)code;
+    kt_fetch_free(*fetch);
+    *fetch = NULL;
+}
+
 void kiln_text_wait(struct kiln_run *r)
 {
-    struct kiln_error err; /* what died before the mark shows at the next operation, too */
+    double elsewhere = 0;
+    if (r->begin_mark && !kt_fetch_arrived(r->begin_mark)) {
+        wait_for(&r->begin_mark);
+        kiln_run_lap(r, &elsewhere);
+    }
+    wait_for(&r->begin_mark);
     if (!r->text_mark)
         return;
-    int code = kt_fetch_wait(r->text_mark, &err);
-    (void)code;
-    kt_fetch_free(r->text_mark);
-    r->text_mark = NULL;
+    wait_for(&r->text_mark);
     kiln_run_lap(r, &r->times.text_ms);
 }
 
@@ -146,6 +167,7 @@ void kiln_text_prepare(struct kiln_run *r)
     for (int i = 0; i < r->batch->item_count; i++)
         if (!r->items[i].ended)
             count += kiln_item_texts(r->items[i].in, r->batch->guidance_scale, texts + count);
+    r->begin_mark = mark(r->e);
     int piece = kt_clock_begin(r->e->clock, false);
     encode(r, texts, count, &r->times);
     for (int i = 0; i < r->batch->item_count; i++)
@@ -154,9 +176,7 @@ void kiln_text_prepare(struct kiln_run *r)
             (void)kiln_item_alive(&r->items[i]);
         }
     kt_clock_end(r->e->clock, piece);
-    struct kt_scope *s = kt_scope_new(r->e->device);
-    r->text_mark = kt_fetch_start(s, kt_zeros(s, KT_F32, 1, (int64_t[]){1}));
-    kt_scope_free(s);
+    r->text_mark = mark(r->e);
 }
 
 void kiln_text_ahead(struct kiln_run *r)

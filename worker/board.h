@@ -28,7 +28,7 @@ struct kiln_board {
     struct kiln_settings settings;
     char lora_set[KILN_LORA_SET_MAX]; /* resident */
     uint32_t width, height;           /* of the last batch */
-    uint32_t steps;                   /* of the running batch; 0 = idle */
+    uint32_t steps;                   /* of the batch that is being begun; 0: none is */
     char running[KILN_WIRE_ID_MAX + 1];
     const int32_t *step; /* of the call that was begun last, which writes it atomically; or NULL */
     uint64_t done, failed;

@@ -160,7 +160,8 @@ static void run_holding(struct compute *compute, struct kiln_holding *holding, u
         wanted -= call->count;
         call->last = wanted == 0;
         in_place = begin_call(compute, call) == 0 || in_place;
-        /* The collector always gets on: what it waits for has a time limit. */
+        /* There is a place for the first call; the collector makes it for others, since what it
+         * waits for has a time limit. */
         while (kiln_queue_push(worker->asked, call, 1, 1000) == KILN_TIMEOUT)
             continue;
     }
@@ -177,6 +178,8 @@ void *kiln_compute(void *arg)
     for (;;) {
         void *item;
         size_t count;
+        if (kiln_worker_drain(worker) == KILN_DRAIN_NO && !kiln_worker_may_begin(worker, 500))
+            continue;
         int code = kiln_queue_pop(worker->ready, &item, 1, &count, 1000);
         if (code == KILN_CANCELLED)
             break;

@@ -49,6 +49,7 @@ static void take_assignment(struct catch *catch, const char *text, size_t length
         kiln_log(KILN_LOG_WARNING, "assignment_refused", kiln_f("error", "%s", err.text));
         return;
     }
+    kiln_board_want(&catch->worker->board); /* with it: what is held and not wanted is drawn */
     catch->holdings[catch->holding_count++] = holding;
 }
 
@@ -58,7 +59,6 @@ static void begin(struct kiln_worker *worker, struct kiln_holding *holding)
              kiln_f("jobs", "%u", holding->assignment.job_count));
     if (kiln_queue_length(worker->ready) == 0) /* else the compute thread asks in its turn */
         kiln_worker_prefetch(worker, &holding->assignment);
-    kiln_board_want(&worker->board);
     /* The queue has a place for every holding, so this never waits. */
     if (kiln_queue_push(worker->ready, holding, 1, 0) != 0) {
         kiln_board_settle(&worker->board);

@@ -126,6 +126,18 @@ int kiln_queue_pop(struct kiln_queue *queue, void **items, size_t max, size_t *r
     return closed ? KILN_CANCELLED : KILN_TIMEOUT;
 }
 
+int kiln_queue_await(struct kiln_queue *queue, size_t items, size_t weight, int wait_ms)
+{
+    struct timespec deadline = deadline_in(wait_ms);
+    bool late = false;
+    pthread_mutex_lock(&queue->mutex);
+    while ((queue->count >= items || queue->weight >= weight) && !late)
+        late = pthread_cond_timedwait(&queue->room, &queue->mutex, &deadline) != 0;
+    bool few = queue->count < items && queue->weight < weight;
+    pthread_mutex_unlock(&queue->mutex);
+    return few ? 0 : KILN_TIMEOUT;
+}
+
 void *kiln_queue_front(struct kiln_queue *queue)
 {
     pthread_mutex_lock(&queue->mutex);

@@ -32,6 +32,11 @@ int kiln_queue_push(struct kiln_queue *queue, void *item, size_t weight,
 int kiln_queue_pop(struct kiln_queue *queue, void **items, size_t max, size_t *ret_count,
                    int wait_ms) KILN_MUST_CHECK;
 
+/* Waits until fewer than `items` wait, of less than `weight` together: for a producer that holds
+ * back before it begins something whose results may not wait.  KILN_TIMEOUT after wait_ms. */
+int kiln_queue_await(struct kiln_queue *queue, size_t items, size_t weight,
+                     int wait_ms) KILN_MUST_CHECK;
+
 /* The oldest item, which stays; NULL if there is none.  For the one thread that pops. */
 void *kiln_queue_front(struct kiln_queue *queue);
 

@@ -14,11 +14,12 @@
 #include "worker/outage.h"
 
 /* The bounds of the queues.  Drawn pictures are raw pixels, 3 MB at 1024x1024; files are what is
- * stored, half a megabyte.  A batch is handed over whole, so the bytes may be passed by one batch.
- */
-#define ASKED_ITEMS 1 /* beside the one that is waited for: their results lie in host memory */
+ * stored, half a megabyte.  The compute thread begins nothing while more pictures than DRAWN_ITEMS
+ * wait, or a call that has begun; for those that are under way then there is always a place. */
+#define ASKED_ITEMS 1
 #define DRAWN_ITEMS 64
 #define DRAWN_BYTES ((size_t)256 << 20)
+#define CALLS_UNDER_WAY 2 /* one that is waited for and one behind it */
 #define FILES_ITEMS 128
 #define FILES_BYTES ((size_t)128 << 20)
 #define OUTCOMES_ITEMS 128
@@ -77,7 +78,7 @@ int kiln_worker_init(struct kiln_worker *worker, const struct kiln_config *confi
     kiln_board_init(&worker->board, &settings);
     worker->ready = kiln_queue_new(KILN_BEAT_HELD_MAX, KILN_BEAT_HELD_MAX);
     worker->asked = kiln_queue_new(ASKED_ITEMS, ASKED_ITEMS);
-    worker->drawn = kiln_queue_new(DRAWN_ITEMS, DRAWN_BYTES);
+    worker->drawn = kiln_queue_new(DRAWN_ITEMS + CALLS_UNDER_WAY * KILN_ASSIGN_MAX, SIZE_MAX);
     worker->files = kiln_queue_new(FILES_ITEMS, FILES_BYTES);
     worker->outcomes = kiln_queue_new(OUTCOMES_ITEMS, OUTCOMES_BYTES);
     worker->reports = kiln_queue_new(REPORTS_ITEMS, REPORTS_ITEMS);
@@ -124,6 +125,12 @@ bool kiln_worker_asks(const struct kiln_worker *worker, enum kiln_peer peer, boo
         peer == KILN_PEER_STORE ? &worker->stores_away : &worker->ledgers_away;
     return kiln_worker_drain(worker) == KILN_DRAIN_NO && atomic_load(missed) == away &&
            kiln_health_due(peer);
+}
+
+bool kiln_worker_may_begin(struct kiln_worker *worker, int wait_ms)
+{
+    return kiln_queue_await(worker->drawn, DRAWN_ITEMS, DRAWN_BYTES, wait_ms) == 0 &&
+           kiln_queue_await(worker->asked, ASKED_ITEMS, ASKED_ITEMS, wait_ms) == 0;
 }
 
 void kiln_worker_pass(struct kiln_queue *queue, struct kiln_picture *picture)

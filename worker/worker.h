@@ -10,8 +10,8 @@
  * One owner per mutable thing: the engine is the compute thread's (a batch that has begun the
  * collector's), every connection that of the thread which opened it, a picture that of the stage
  * which has it.  What is shared has its own lock: the queues, the holdings, the board.  Each queue
- * is bounded in items and bytes, so a slow store holds up uploaders, then encoders, then the
- * compute thread, and room in the beat is 0.
+ * is bounded in items and bytes, so a slow store holds up uploaders, then encoders; then the
+ * compute thread begins nothing more, and room in the beat is 0.
  *
  * Ending runs down the same line: the listener closes `ready`, the compute thread then closes
  * `asked`, and so on; the last thread out is the heartbeat, which deletes the beat.
@@ -95,6 +95,10 @@ void kiln_worker_pause(struct kiln_worker *worker, int wait_ms);
 /* Whether an idle thread shall ask store or ledger for a sign of life now: not while another thread
  * misses it (away: this one does too), nor when the worker ends. */
 bool kiln_worker_asks(const struct kiln_worker *worker, enum kiln_peer peer, bool away);
+/* Whether a batch may begin: its pictures will find room behind the device.  Waits for that, up to
+ * twice wait_ms.  So a slow store is felt before a batch and never within one, whose times are the
+ * device's. */
+bool kiln_worker_may_begin(struct kiln_worker *worker, int wait_ms);
 /* Puts a picture into a stage's queue, waiting as long as it takes. */
 void kiln_worker_pass(struct kiln_queue *queue, struct kiln_picture *picture);
 /* Gives every unstarted job of a holding back, its attempt not counted. */

@@ -121,7 +121,8 @@ int kt_clock_begin(struct kt_clock *c, bool side)
             p.from = host_clock::now();
         else
             note(p.began, c->device, side);
-        p.number = c->last_number = (c->last_number + 1) & INT_MAX;
+        c->last_number = c->last_number == INT_MAX ? 0 : c->last_number + 1;
+        p.number = c->last_number;
         c->pieces.push_back(std::move(p));
         c->spare.pop_back();
         return c->last_number;

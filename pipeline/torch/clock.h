@@ -21,7 +21,8 @@ struct kt_clock *kt_clock_new(int device); /* NULL: no memory */
 void kt_clock_free(struct kt_clock *c);    /* accepts NULL */
 
 /* What the lane is asked from here to kt_clock_end is one piece.  Returns the piece; pieces that
- * cannot be noted are left out, which is no error.  c may be NULL: nothing is noted.  Any thread. */
+ * cannot be noted are left out, which is no error.  c may be NULL: nothing is noted.  Any thread.
+ */
 int kt_clock_begin(struct kt_clock *c, bool side);
 void kt_clock_end(struct kt_clock *c, int piece);
 /* Milliseconds in which at least one piece was worked on, of those that have ended; they are then

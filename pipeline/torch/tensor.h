@@ -150,8 +150,8 @@ kt kt_attention(struct kt_scope *s, const struct kt_attention_args *args);
  */
 bool kt_packs(const struct kt_scope *s, int head_dim);
 /* x weight^T + bias, block by block: how a GPU sums depends on the number of rows, so that a row
- * has the same bits in every block of one size, whatever is in the others.  Large blocks in front go
- * together where that has been seen to give the same bits.  Quantised weights and rows as in
+ * has the same bits in every block of one size, whatever is in the others.  Large blocks in front
+ * go together where that has been seen to give the same bits.  Quantised weights and rows as in
  * kt_linear. */
 struct kt_block_linear {
     kt x, weight, bias;    /* bias may be NULL */

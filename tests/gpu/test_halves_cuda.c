@@ -4,8 +4,6 @@
 #include "tests/support/halves.h"
 
 #define STEPS 8
-#define IDLE_MOST 0.05 /* of a picture that takes milliseconds; full-size ones: kiln bench fleet   \
-                        */
 
 static const int32_t raised = 1;
 static const int32_t smaller[] = {256};

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -17,6 +18,7 @@
 #include "schemas/limits.h"
 
 #define BATCHES_MAX 64
+#define LIMIT_S 120 /* of one batch, libraries setting themselves up included */
 
 struct drawn {
     DiffusionZRun *run;
@@ -39,11 +41,18 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
+/* A half that hangs is no reason to hang, too. */
 static void wait_for(struct round *r, const int *value, int at_least)
 {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LIMIT_S;
     pthread_mutex_lock(&r->mutex);
     while (*value < at_least && *value < r->count)
-        pthread_cond_wait(&r->changed, &r->mutex);
+        if (pthread_cond_timedwait(&r->changed, &r->mutex, &until) != 0) {
+            fprintf(stderr, "a half of a batch did not end within %d s\n", LIMIT_S);
+            exit(1);
+        }
     pthread_mutex_unlock(&r->mutex);
 }
 

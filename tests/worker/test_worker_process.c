@@ -238,7 +238,7 @@ static void test_drain(void **state)
     struct kiln_beat beat;
     uint64_t ids[2 * KILN_BEAT_HELD_MAX];
     struct kiln_job slow = kiln_test_job("drain @step_ms=300");
-    slow.steps = 3;
+    slow.steps = 8;
     kiln_test_worker_start(&worker, stack, "w-drain", NULL, true);
     kiln_test_queue_jobs(stack, "drain", &slow, 2 * KILN_BEAT_HELD_MAX, ids);
     for (int i = 0; i < KILN_BEAT_HELD_MAX; i++) {
@@ -247,9 +247,13 @@ static void test_drain(void **state)
         kiln_test_assign(stack, "w-drain", name, ids + 2 * i, 2);
     }
     assert_true(kiln_test_worker_draws(&worker, LIMIT_S));
-    do
+    for (int i = 0; i < LIMIT_S * 100; i++) {
         assert_true(kiln_test_beat(stack, "w-drain", &beat));
-    while (beat.held_count < KILN_BEAT_HELD_MAX);
+        if (beat.held_count == KILN_BEAT_HELD_MAX)
+            break;
+        kiln_test_sleep_ms(10);
+    }
+    assert_int_equal(beat.held_count, KILN_BEAT_HELD_MAX);
     assert_int_equal(beat.drawn, 0);
     assert_int_equal(beat.room, 0);
     assert_int_equal(beat.places, 0);

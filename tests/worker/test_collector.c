@@ -1,0 +1,179 @@
+/* test_collector.c - the end of a batch: it waits for the device and for nothing behind it. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "worker/call.h"
+#include "worker/outage.h"
+#include "worker/worker.h"
+
+#define LIMIT_MS 20000
+#define CALLS 3
+
+/* --- an engine whose batches are done when they have begun ------------------------------------ */
+
+struct kiln_engine_run {
+    int code;
+};
+
+static int finish(struct kiln_engine_run *run, DiffusionZTimes *ret_times, struct kiln_error *err)
+{
+    int code = run->code;
+    *ret_times = (DiffusionZTimes){.device_ms = 5};
+    free(run);
+    return code ? kiln_fail(err, code, "the device is lost") : 0;
+}
+
+static void release(DiffusionZOutput *output)
+{
+    free(output->error_msg);
+    *output = (DiffusionZOutput){0};
+}
+
+static struct kiln_engine engine = {.finish = finish, .release = release};
+
+/* --- a worker with nobody behind the collector ------------------------------------------------ */
+
+struct rig {
+    struct kiln_worker worker;
+    struct kiln_config *config;
+    struct kiln_holding *holdings[CALLS];
+    pthread_t collector;
+};
+
+static struct kiln_holding *hold(struct kiln_worker *worker, int number)
+{
+    struct kiln_assignment assignment = {
+        .width = 64, .height = 64, .steps = 2, .job_count = KILN_ASSIGN_MAX};
+    struct kiln_holding *holding = NULL;
+    struct kiln_error err;
+    snprintf(assignment.id, sizeof assignment.id, "a-%d", number);
+    assignment.jobs = calloc(KILN_ASSIGN_MAX, sizeof assignment.jobs[0]);
+    for (uint32_t i = 0; i < KILN_ASSIGN_MAX; i++)
+        assignment.jobs[i] =
+            (struct kiln_job){.id = 1 + i, .width = 64, .height = 64, .kind = KILN_KIND_IMAGE};
+    assert_int_equal(kiln_holdings_add(&worker->holdings, &assignment, 1, &holding, &err), 0);
+    kiln_assignment_release(&assignment);
+    kiln_board_want(&worker->board);
+    return holding;
+}
+
+static void open_rig(struct rig *rig)
+{
+    struct kiln_error err;
+    *rig = (struct rig){.config = kiln_config_new()};
+    assert_non_null(rig->config);
+    assert_int_equal(kiln_worker_init(&rig->worker, rig->config, "w", &err), 0);
+    rig->worker.engine = &engine;
+    atomic_store(&rig->worker.threads, 1);
+    kiln_board_up(&rig->worker.board);
+    for (int i = 0; i < CALLS; i++)
+        rig->holdings[i] = hold(&rig->worker, i);
+    assert_int_equal(pthread_create(&rig->collector, NULL, kiln_collector, &rig->worker), 0);
+}
+
+/* As the compute thread does: a call of all jobs of the holding, begun now. */
+static void begin(struct rig *rig, int number, int code)
+{
+    struct kiln_call *call = calloc(1, sizeof *call);
+    assert_non_null(call);
+    call->run = malloc(sizeof *call->run);
+    assert_non_null(call->run);
+    call->run->code = code;
+    call->holding = rig->holdings[number];
+    call->last = true;
+    call->count = KILN_ASSIGN_MAX;
+    for (uint32_t i = 0; i < call->count; i++)
+        call->index[i] = i;
+    call->started_ms = kiln_monotonic_ms();
+    kiln_board_draw(&rig->worker.board, &call->step);
+    assert_int_equal(kiln_queue_push(rig->worker.asked, call, 1, LIMIT_MS), 0);
+}
+
+/* Frees what came out; returns how many. */
+static size_t take_all(struct kiln_queue *queue)
+{
+    void *picture;
+    size_t count, taken = 0;
+    while (kiln_queue_pop(queue, &picture, 1, &count, 0) == 0) {
+        kiln_picture_free(picture);
+        taken++;
+    }
+    return taken;
+}
+
+static void take_one(struct kiln_queue *queue)
+{
+    void *picture;
+    size_t count;
+    assert_int_equal(kiln_queue_pop(queue, &picture, 1, &count, LIMIT_MS), 0);
+    kiln_picture_free(picture);
+}
+
+static void close_rig(struct rig *rig)
+{
+    kiln_queue_close(rig->worker.asked);
+    pthread_join(rig->collector, NULL);
+    take_all(rig->worker.drawn);
+    take_all(rig->worker.outcomes);
+    rig->worker.engine = NULL;
+    kiln_worker_release(&rig->worker);
+    kiln_config_free(rig->config);
+}
+
+/* --- tests ------------------------------------------------------------------------------------ */
+
+/* Encoders that take nothing: what has begun is finished all the same, so that its time is the
+ * device's and no device seems to hang; but nothing more may begin. */
+static void slow_encoders_hold_up_the_next_batch_alone(void **state)
+{
+    (void)state;
+    struct rig rig;
+    open_rig(&rig);
+    assert_true(kiln_worker_may_begin(&rig.worker, 0));
+    begin(&rig, 0, 0);
+    begin(&rig, 1, 0);
+    assert_int_equal(kiln_queue_await(rig.worker.asked, 1, 1, LIMIT_MS), 0);
+    const double start = kiln_monotonic_ms();
+    while (kiln_queue_length(rig.worker.drawn) < 2 * KILN_ASSIGN_MAX)
+        assert_true(kiln_monotonic_ms() - start < LIMIT_MS);
+    while (kiln_board_device(&rig.worker.board).batch_s > 0)
+        assert_true(kiln_monotonic_ms() - start < LIMIT_MS);
+    assert_true(kiln_board_device(&rig.worker.board).stalled_s == 0);
+    assert_false(kiln_worker_may_begin(&rig.worker, 10));
+    assert_int_equal(take_all(rig.worker.drawn), 2 * KILN_ASSIGN_MAX);
+    assert_true(kiln_worker_may_begin(&rig.worker, 0));
+    close_rig(&rig);
+}
+
+/* A device that fails three batches in a row is given up; one that recovers is not. */
+static void a_device_is_given_up_after_three(void **state)
+{
+    (void)state;
+    for (int recovers = 0; recovers < 2; recovers++) {
+        struct rig rig;
+        open_rig(&rig);
+        for (int i = 0; i < CALLS; i++) {
+            begin(&rig, i, recovers && i == 1 ? 0 : KILN_DEVICE);
+            for (int k = 0; k < KILN_ASSIGN_MAX; k++)
+                take_one(recovers && i == 1 ? rig.worker.drawn : rig.worker.outcomes);
+        }
+        assert_int_equal(atomic_load(&rig.worker.failure), recovers ? 0 : KILN_DEVICE);
+        close_rig(&rig);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slow_encoders_hold_up_the_next_batch_alone),
+        cmocka_unit_test(a_device_is_given_up_after_three),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
