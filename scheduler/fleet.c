@@ -15,6 +15,7 @@
 
 #define LEASE_SLACK_MS 500
 #define FIRST_READ_MS 1000 /* from a worker's first beat until it has read its stream */
+#define NEXT_MAX 3         /* assignments that may have begun since the last beat */
 
 struct kiln_member *kiln_fleet_find(const struct kiln_leader *leader, const char *name)
 {
@@ -68,7 +69,9 @@ void kiln_fleet_drop(struct kiln_member *member, struct kiln_assigned *assigned)
     for (uint32_t i = 0; i < member->hand_count; i++) {
         if (member->hand[i] != assigned)
             continue;
-        member->hand[i] = member->hand[--member->hand_count];
+        member->hand_count--;
+        memmove(&member->hand[i], &member->hand[i + 1],
+                (member->hand_count - i) * sizeof(member->hand[0]));
         free(assigned);
         return;
     }
@@ -114,6 +117,20 @@ int kiln_fleet_order(struct kiln_leader *leader, const char *worker, enum kiln_o
 }
 
 /* --- losing ----------------------------------------------------------------------------------- */
+/* A crash is the doing of what was in the engine or is on its way from there; of what lies ahead in
+ * the worker's hands only the next few are suspects, since a beat may be a moment old.  So one job
+ * does not make suspects of all that a worker has ahead, each to be drawn alone; and one that kills
+ * its worker at once is met sooner or later, as what lies before it is drawn or given elsewhere.
+ * What no beat has named was taken out of the stream a moment before the end: it may have been the
+ * reading of it.  `next` counts on through the hand. */
+static bool lies_behind(const struct kiln_member *member, const struct kiln_assigned *assigned,
+                        uint32_t *next)
+{
+    if (!member->tells || !assigned->seen || assigned->begun)
+        return false;
+    return ++*next > NEXT_MAX;
+}
+
 static void lose_hand(struct kiln_assigned *assigned, bool clean)
 {
     assigned->held = assigned->beaten = assigned->inherited = false;
@@ -123,9 +140,13 @@ static void lose_hand(struct kiln_assigned *assigned, bool clean)
 
 void kiln_fleet_lose(struct kiln_leader *leader, struct kiln_member *member, bool clean)
 {
+    uint32_t next = 0;
     kiln_policy_worker_gone(leader->policy, member->name);
-    for (uint32_t i = 0; i < member->hand_count; i++)
-        lose_hand(member->hand[i], clean);
+    for (uint32_t i = 0; i < member->hand_count; i++) {
+        struct kiln_assigned *assigned = member->hand[i];
+        if (!assigned->lost)
+            lose_hand(assigned, clean || lies_behind(member, assigned, &next));
+    }
     member->known = false;
     leader->reconcile_due_ms = 0;
 }
@@ -208,13 +229,14 @@ static bool names(const struct kiln_beat *beat, const char *id)
 static void succeed(struct kiln_leader *leader, struct kiln_member *member,
                     const struct kiln_beat *beat, int64_t now_ms)
 {
+    uint32_t next = 0;
     kiln_policy_worker_gone(leader->policy, member->name);
     for (uint32_t i = 0; i < member->hand_count; i++) {
         struct kiln_assigned *assigned = member->hand[i];
         if (assigned->lost)
             continue;
         if (assigned->seen && !names(beat, assigned->id)) {
-            lose_hand(assigned, false);
+            lose_hand(assigned, lies_behind(member, assigned, &next));
             continue;
         }
         assigned->held = assigned->beaten = false;
@@ -313,11 +335,36 @@ static void fill_hands(struct kiln_policy_worker *report, const struct kiln_beat
 {
     uint32_t coming = held - named, ended = beat->held_count - named;
     report->capacity = held + (beat->room > coming ? beat->room - coming : 0);
+    if (beat->places == KILN_BEAT_UNTOLD) { /* one is running and one ahead; the rest is drawn */
+        report->most = 0;
+        report->drawn = report->capacity > 2 ? report->capacity - 2 : 0;
+        return;
+    }
     report->most = held + (beat->places > coming ? beat->places - coming : 0);
     report->drawn = beat->drawn > ended ? beat->drawn - ended : 0;
-    /* An older worker does not tell.  It has one running and one ahead; the rest is drawn. */
-    if (beat->places == 0 && beat->drawn == 0)
-        report->drawn = report->capacity > 2 ? report->capacity - 2 : 0;
+}
+
+/* Marks what the engine may have had: what is drawn, the one that is running and all before it (of
+ * two batches that overlap the later one is told).  When none is, the next one is about to. */
+static void mark_begun(struct kiln_member *member, const struct kiln_beat *beat, uint32_t drawn)
+{
+    uint32_t named = 0, begun = drawn;
+    bool runs = false;
+    for (uint32_t i = 0; i < member->hand_count; i++) {
+        if (!member->hand[i]->beaten)
+            continue;
+        named++;
+        if (strcmp(member->hand[i]->id, beat->running) != 0)
+            continue;
+        runs = true;
+        begun = named > begun ? named : begun;
+    }
+    begun += !runs;
+    named = 0;
+    for (uint32_t i = 0; i < member->hand_count; i++)
+        if (member->hand[i]->beaten)
+            member->hand[i]->begun = ++named <= begun;
+    member->tells = beat->places != KILN_BEAT_UNTOLD;
 }
 
 /* A worker of another protocol could not read its assignments: they would come back for ever. */
@@ -373,6 +420,7 @@ void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, i
         named += member->hand[i]->held && member->hand[i]->beaten;
     }
     fill_hands(&report, beat, held, named);
+    mark_begun(member, beat, report.drawn);
     if (kiln_policy_worker_set(leader->policy, member->name, &report, &err))
         kiln_log(KILN_LOG_WARNING, "worker_ignored", kiln_f("error", "%s", err.text));
     if (first)

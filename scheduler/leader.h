@@ -53,9 +53,10 @@ struct kiln_assigned {
     bool held;                  /* on its way to the worker or in its hands */
     bool seen;                  /* some beat named it, */
     bool beaten;                /* the latest one does */
+    bool begun;                 /* the latest one says that it may have been in the engine */
     bool alone;                 /* it holds a suspect, which shares its worker with nothing */
     bool lost;                  /* its holder is gone: return it now */
-    bool clean;                 /* ... having said good-bye: nothing crashed */
+    bool clean;                 /* ... having said good-bye, or it had not begun: no crash */
     bool inherited;             /* its holder began anew and may find it unread in its stream */
     uint32_t orphan_rounds;     /* reconciliations in which the beat named it and the ledger not */
     int64_t since_ms;           /* of being assigned, or of being missing */
@@ -71,10 +72,11 @@ struct kiln_member {
     bool present, bye;                 /* in the last round of beats; has said good-bye */
     bool draining;                     /* says the latest beat */
     bool foreign;                      /* speaks another protocol version, which was logged */
+    bool tells;                        /* how far it is: `begun` of its hand is its word */
     int64_t started_ms, sent_ms; /* the worker's own words, compared for equality and order only */
     int64_t changed_ms;          /* when a new beat was last read */
     int64_t warned_ms;           /* about a second worker of this name */
-    struct kiln_assigned *hand[KILN_HAND_MAX];
+    struct kiln_assigned *hand[KILN_HAND_MAX]; /* in the order they were sent */
     uint32_t hand_count;
     char finished[KILN_FINISHED_MAX][KILN_WIRE_ID_MAX + 1];
     uint32_t finished_turn;
@@ -136,7 +138,8 @@ struct kiln_assigned *kiln_fleet_assigned(const struct kiln_member *member, cons
 struct kiln_assigned *kiln_fleet_hand(struct kiln_member *member, const char *id, int64_t now_ms);
 void kiln_fleet_drop(struct kiln_member *member, struct kiln_assigned *assigned);
 void kiln_fleet_clear(struct kiln_leader *leader);
-/* Marks everything the member holds as lost and forgets it in the policy. */
+/* Marks everything the member holds as lost and forgets it in the policy.  clean: nothing crashed;
+ * else what its last beat shows to lie well behind the engine is clean nevertheless. */
 void kiln_fleet_lose(struct kiln_leader *leader, struct kiln_member *member, bool clean);
 /* A beat that was read now. */
 void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, int64_t now_ms);

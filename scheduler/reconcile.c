@@ -2,8 +2,8 @@
  *
  * Every few seconds, and at once when a worker was lost or jobs were cancelled:
  *   lost        the holder is gone: its jobs go back now.  Those that lie unread in its stream
- *               were never begun and are not counted; all others crashed with it, for anything
- *               the ledger can know.
+ *               were never begun and are not counted, nor those that its last beat shows to lie
+ *               well behind the engine; all others crashed with it, for anything known here.
  *   missing     a live worker does not name the assignment: after one lease it goes back; counted
  *               only if some beat had named it (else a flushed Redis took it away).
  *   orphaned    a worker names an assignment of which nothing is assigned: it is told to drop it.

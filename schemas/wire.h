@@ -83,6 +83,7 @@ int kiln_order_decode(const char *text, size_t len, struct kiln_order *ret,
 
 /* --- heartbeat: field "beat" of the hash (JSON) -------------------------------------------- */
 #define KILN_BEAT_HELD_MAX 16
+#define KILN_BEAT_UNTOLD UINT32_MAX /* places of a beat that does not tell: an older worker's */
 struct kiln_beat {
     char worker[KILN_NAME_MAX + 1];
     char incarnation[KILN_WIRE_ID_MAX + 1]; /* new at each start: two workers of one id differ */
@@ -100,7 +101,7 @@ struct kiln_beat {
     char running[KILN_WIRE_ID_MAX + 1];     /* the one of them that is being drawn; "" = none */
     uint32_t drawn;                         /* how many of held are past drawing */
     uint32_t room;                          /* assignments it would take now, however long */
-    uint32_t places;                        /* ... and if they are short: free in held; 0: none */
+    uint32_t places;                        /* ... and if they are short: free in held; or UNTOLD */
     uint32_t batch_max;                     /* jobs of one assignment */
     uint32_t step, steps;                   /* of the running batch; 0,0 when idle */
     bool draining;

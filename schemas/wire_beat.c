@@ -78,6 +78,7 @@ int kiln_beat_decode(const char *text, size_t len, struct kiln_beat *ret, struct
 {
     struct kiln_beat beat;
     memset(&beat, 0, sizeof beat);
+    beat.places = KILN_BEAT_UNTOLD;
     int code = kiln_wire_read(text, len, &table, &beat, read_held, &beat, err);
     if (!code)
         *ret = beat;

@@ -165,6 +165,85 @@ static void short_assignments_lie_ahead(void **state)
     assert_int_equal(kiln_test_count(stack, "SELECT max(crashes) FROM job"), 0);
 }
 
+/* --- crashes --------------------------------------------------------------------------------- */
+enum { PLAYED = 12 };
+
+/* Plays a worker with full hands that says how far it is; nothing more is given to it. */
+static void play(struct kiln_bus *bus, struct kiln_beat *beat, const char *name)
+{
+    char key[KILN_NAME_MAX * 2 + 32];
+    snprintf(beat->worker, sizeof beat->worker, "%s", name);
+    snprintf(beat->incarnation, sizeof beat->incarnation, "i-%s", name);
+    beat->version = KILN_WIRE_VERSION;
+    beat->batch_max = 1;
+    beat->sent_ms++;
+    beat->held_count = PLAYED;
+    for (int i = 0; i < PLAYED; i++)
+        snprintf(beat->held[i], sizeof beat->held[i], "%s-%d", name, i);
+    kiln_wire_key(key, sizeof key, KILN_TEST_POOL, "beat", name);
+    char *text = kiln_beat_encode(beat);
+    kiln_test_ok(kiln_bus_beat(bus, key, text, 5000, &err), err);
+    free(text);
+}
+
+/* Its hands in the ledger; the worker has read its stream. */
+static void give(struct kiln_bus *bus, const char *name)
+{
+    char key[KILN_NAME_MAX * 2 + 32], assignment[KILN_NAME_MAX + 16];
+    const struct kiln_job job = kiln_test_job("given");
+    uint64_t ids[PLAYED];
+    kiln_test_queue_jobs(stack, name, &job, PLAYED, ids);
+    for (int i = 0; i < PLAYED; i++) {
+        snprintf(assignment, sizeof assignment, "%s-%d", name, i);
+        kiln_test_assign(stack, name, assignment, &ids[i], 1);
+    }
+    kiln_wire_key(key, sizeof key, KILN_TEST_POOL, "worker", name);
+    kiln_test_ok(kiln_bus_delete(bus, key, &err), err);
+}
+
+/* The first `count` jobs of the batch were blamed, the others came back as if nothing had been. */
+static void assert_blamed(const char *batch, int count)
+{
+    char sql[256];
+    snprintf(sql, sizeof sql,
+             "SELECT string_agg(crashes || '' || tries, ' ' ORDER BY j.id) FROM job j JOIN batch b"
+             " ON b.id = j.batch_id WHERE b.name = '%s' AND state = 0",
+             batch);
+    char *got = kiln_test_sql(stack, sql), want[PLAYED * 3 + 1] = "";
+    for (int i = 0; i < PLAYED; i++)
+        snprintf(want + strlen(want), sizeof want - strlen(want), "%s%s", i ? " " : "",
+                 i < count ? "11" : "00");
+    assert_string_equal(got, want);
+    free(got);
+}
+
+/* Of twelve assignments in the hands of a worker that vanishes only those are suspects that were
+ * in its engine, on their way from there or next; all of an older worker's, which does not tell. */
+static void a_crash_blames_what_was_near_the_engine(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"running", "between", "older"};
+    struct kiln_beat beats[] = {{.drawn = 2, .running = "running-3"},
+                                {.drawn = 2},
+                                {.running = "older-3", .places = KILN_BEAT_UNTOLD}};
+    struct kiln_bus *bus = NULL;
+    kiln_test_ok(kiln_bus_open(stack->config, &bus, &err), err);
+    for (int round = 0; round < 8; round++) {
+        for (size_t i = 0; i < 3; i++)
+            play(bus, &beats[i], names[i]);
+        for (size_t i = 0; i < 3 && round == 2; i++)
+            give(bus, names[i]);
+        kiln_test_sleep_ms(150);
+    }
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM job WHERE state = 1"),
+                     3 * PLAYED);
+    assert_true(count_is("SELECT count(*) FROM job WHERE state = 0", 3 * PLAYED));
+    assert_blamed("running", 4 + 3);
+    assert_blamed("between", 3 + 3);
+    assert_blamed("older", PLAYED);
+    kiln_bus_close(bus);
+}
+
 /* --- questions ------------------------------------------------------------------------------- */
 static void questions_are_answered(void **state)
 {
@@ -200,6 +279,7 @@ int main(void)
         TEST(learned_costs_outlive_the_scheduler),
         TEST(work_ahead_moves_to_an_idle_worker),
         TEST(short_assignments_lie_ahead),
+        TEST(a_crash_blames_what_was_near_the_engine),
         TEST(questions_are_answered),
     };
     return cmocka_run_group_tests(tests, start, stop);

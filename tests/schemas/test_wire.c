@@ -334,6 +334,7 @@ static void newer_peers_may_add_fields(void **state)
     assert_int_equal(event_back.code, KILN_INTERNAL);
     assert_int_equal(kiln_beat_decode(beat, strlen(beat), &beat_back, &err), 0);
     assert_int_equal(beat_back.version, 7);
+    assert_int_equal(beat_back.places, KILN_BEAT_UNTOLD); /* an older one's: not "none left" */
 }
 
 static void held_lists_are_bounded(void **state)
