@@ -18,8 +18,8 @@
 #define USUAL 0.1    /* weight of one more assignment in what assignments usually take */
 
 /* --- order ----------------------------------------------------------------------------------- */
-/* What is past drawing is what the last heartbeat said: since then about as many have gone there as
- * have left it. */
+/* What is past drawing is what the last heartbeat said, less what has left the hands since: so what
+ * was drawn in between counts as busy until the next one, and an idle worker is never imagined. */
 static uint32_t busy_of(const struct pol_worker *worker)
 {
     return worker->held_count > worker->drawn ? worker->held_count - worker->drawn : 0;
@@ -50,7 +50,8 @@ static bool has_room(const struct pol_worker *worker)
         return false;
     if (worker->held_count > 0 && worker->held[worker->held_count - 1].alone)
         return false;
-    return worker->held_count < worker->capacity || takes_short(worker);
+    uint32_t usual = worker->capacity < USUAL_MAX ? worker->capacity : USUAL_MAX;
+    return worker->held_count < usual || takes_short(worker);
 }
 
 static void replace(struct kiln_order_node *nodes, uint32_t *root, uint32_t slot, int64_t hi,
@@ -298,7 +299,7 @@ int kiln_policy_worker_set(struct kiln_policy *p, const char *name,
     struct pol_worker *worker = &p->workers[slot];
     uint32_t was_busy = busy_of(worker);
     worker_model(p, slot, model);
-    worker->capacity = report->capacity < USUAL_MAX ? report->capacity : USUAL_MAX;
+    worker->capacity = report->capacity;
     worker->most = report->most < HELD_MAX ? report->most : HELD_MAX;
     worker->drawn = report->drawn;
     worker->batch_max = report->batch_max < KILN_ASSIGN_MAX ? report->batch_max : KILN_ASSIGN_MAX;
@@ -374,6 +375,10 @@ void kiln_policy_release(struct kiln_policy *p, const char *name, uint64_t tag)
             continue;
         bool taken = worker->held[i].taken;
         worker->finished += !taken;
+        if (!taken && worker->drawn > 0) { /* one of these: no more is welcome than before */
+            worker->drawn--;
+            worker->capacity -= worker->capacity > 0;
+        }
         drop_held(p, worker, i);
         /* It never began there: the worker ends with what is before it. */
         if (taken && i > 0 && i == worker->held_count && worker->held[i - 1].set != KILN_NONE)

@@ -116,6 +116,21 @@ static void drawn_work_leaves_room(void **state)
     assert_int_equal(fill(600), 10); /* a second in all */
 }
 
+/* What was drawn leaves the hands before the next heartbeat says so: what is left is not drawn. */
+static void what_ends_was_drawn(void **state)
+{
+    (void)state;
+    known_worker("w", 2.0);
+    queue_jobs(1, 50);
+    assert_int_equal(fill(0), 2);
+    says("w", 1, 3, 16);
+    assert_int_equal(fill(2000), 3);
+    says("w", 2, 4, 16);
+    assert_int_equal(fill(4000), 4); /* two drawn, one running, one ahead */
+    finish("w", 2);
+    assert_int_equal(fill(4100), 2); /* nothing more */
+}
+
 static void long_work_fills_four_hands_at_most(void **state)
 {
     (void)state;
@@ -185,6 +200,7 @@ int main(void)
         KILN_POLICY_TEST(long_work_is_one_ahead),
         KILN_POLICY_TEST(a_worker_is_known_before_it_gets_more),
         KILN_POLICY_TEST(drawn_work_leaves_room),
+        KILN_POLICY_TEST(what_ends_was_drawn),
         KILN_POLICY_TEST(long_work_fills_four_hands_at_most),
         KILN_POLICY_TEST(nobody_gets_more_than_it_has_places_for),
         KILN_POLICY_TEST(short_work_is_shared_out_evenly),
