@@ -96,7 +96,7 @@ struct kiln_beat {
     uint32_t pid, version, minor;           /* KILN_WIRE_VERSION, KILN_WIRE_MINOR; minor 0: not told */
     char release[48];                       /* of the program; "" = not told */
     uint32_t width, height;                 /* of the last batch; 0 = none yet */
-    char held[KILN_BEAT_HELD_MAX][KILN_WIRE_ID_MAX + 1]; /* assignments not yet acknowledged */
+    char held[KILN_BEAT_HELD_MAX][KILN_WIRE_ID_MAX + 1]; /* not acknowledged; held, held_more */
     uint32_t held_count;
     char running[KILN_WIRE_ID_MAX + 1];     /* the one of them that is being drawn; "" = none */
     uint32_t drawn;                         /* how many of held are past drawing */

@@ -1,10 +1,15 @@
-/* wire_beat.c - the heartbeat of a worker: its lease, what it holds and what it has resident. */
+/* wire_beat.c - the heartbeat of a worker: its lease, what it holds and what it has resident.
+ *
+ * What it holds is two lists on the wire and one here: readers of before minor 3 refuse a beat
+ * whose `held` has more than four entries, and pass over `held_more`, which they do not know.
+ */
 #include <string.h>
 
 #include "schemas/names.h"
 #include "schemas/wire.h"
 #include "schemas/wire_record.h"
 
+#define HELD_FIRST 4 /* in `held`; the others follow in `held_more` */
 #define BEAT(member, kind, needed) KILN_WIRE_FIELD(struct kiln_beat, member, kind, needed)
 
 static const struct kiln_wire_field fields[] = {
@@ -28,27 +33,40 @@ static const struct kiln_wire_field fields[] = {
 static const struct kiln_wire_table table = {"heartbeat", fields, sizeof fields / sizeof fields[0],
                                              true};
 
+static void write_ids(struct kiln_text *out, const char *name, const struct kiln_beat *beat,
+                      uint32_t from, uint32_t end)
+{
+    kiln_text_json(out, name, strlen(name));
+    kiln_text_puts(out, ":[");
+    for (uint32_t i = from; i < end; i++) {
+        kiln_text_puts(out, i > from ? "," : "");
+        kiln_text_json(out, beat->held[i], strlen(beat->held[i]));
+    }
+    kiln_text_puts(out, "]");
+}
+
 char *kiln_beat_encode(const struct kiln_beat *beat)
 {
     struct kiln_text out = {0};
     kiln_wire_write(&out, &table, beat);
-    kiln_text_puts(&out, "\"held\":[");
-    for (uint32_t i = 0; i < beat->held_count && i < KILN_BEAT_HELD_MAX; i++) {
-        kiln_text_puts(&out, i ? "," : "");
-        kiln_text_json(&out, beat->held[i], strlen(beat->held[i]));
+    uint32_t count = beat->held_count < KILN_BEAT_HELD_MAX ? beat->held_count : KILN_BEAT_HELD_MAX;
+    uint32_t first = count < HELD_FIRST ? count : HELD_FIRST;
+    write_ids(&out, "held", beat, 0, first);
+    if (count > first) {
+        kiln_text_puts(&out, ",");
+        write_ids(&out, "held_more", beat, first, count);
     }
-    kiln_text_puts(&out, "]");
     return kiln_wire_close(&out);
 }
 
+/* One list after the other, however long each is. */
 static int read_held(void *arg, const struct kiln_json_value *key,
                      const struct kiln_json_value *value, struct kiln_error *err)
 {
     struct kiln_beat *beat = arg;
     struct kiln_json_reader reader;
-    if (!kiln_json_equals(key, "held"))
+    if (!kiln_json_equals(key, "held") && !kiln_json_equals(key, "held_more"))
         return 0;
-    beat->held_count = 0;
     if (value->type != KILN_JSON_ARRAY ||
         kiln_json_open(&reader, value->text, value->len, KILN_JSON_ARRAY, err))
         return kiln_fail(err, KILN_PROTOCOL, "heartbeat: field \"held\" must be a list");
@@ -61,9 +79,10 @@ static int read_held(void *arg, const struct kiln_json_value *key,
         if (!more)
             return 0;
         if (beat->held_count == KILN_BEAT_HELD_MAX)
-            return kiln_fail(err, KILN_PROTOCOL,
-                             "heartbeat: field \"held\" has more than %d entries",
-                             KILN_BEAT_HELD_MAX);
+            return kiln_fail(
+                err, KILN_PROTOCOL,
+                "heartbeat: fields \"held\" and \"held_more\" have more than %d entries",
+                KILN_BEAT_HELD_MAX);
         char *at = beat->held[beat->held_count];
         if (id.type != KILN_JSON_STRING || !kiln_json_string(&id, at, sizeof beat->held[0], &len) ||
             !kiln_name_valid(at, len, KILN_WIRE_ID_MAX))

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "schemas/wire.h"
 #include "tests/support/random.h"
@@ -289,6 +290,27 @@ static void heartbeats_come_back(void **state)
     free(text);
 }
 
+/* Peers of before are told of four, in the list that they know; they pass over the other. */
+static void a_long_hand_is_told_in_two_lists(void **state)
+{
+    (void)state;
+    for (uint32_t count = 0; count <= KILN_BEAT_HELD_MAX; count++) {
+        struct kiln_beat beat = {.worker = "w", .incarnation = "i", .version = 1}, back;
+        struct kiln_error err;
+        for (beat.held_count = 0; beat.held_count < count; beat.held_count++)
+            snprintf(beat.held[beat.held_count], sizeof beat.held[0], "a-%u", beat.held_count);
+        char *text = kiln_beat_encode(&beat);
+        assert_int_equal(kiln_beat_decode(text, strlen(text), &back, &err), 0);
+        assert_memory_equal(&beat, &back, sizeof beat);
+        json_t *object = json_loads(text, 0, NULL);
+        assert_int_equal(json_array_size(json_object_get(object, "held")), count < 4 ? count : 4);
+        assert_int_equal(json_array_size(json_object_get(object, "held_more")),
+                         count < 4 ? 0 : count - 4);
+        json_decref(object);
+        free(text);
+    }
+}
+
 static void wrong_messages_name_the_field(void **state)
 {
     (void)state;
@@ -340,10 +362,16 @@ static void newer_peers_may_add_fields(void **state)
 static void held_lists_are_bounded(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"7", "[7]", "[\"a/b\"]", "[\"\"]",
-                                        "[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\","
-                                        "\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\"]"};
-    _Static_assert(KILN_BEAT_HELD_MAX == 16, "the last of them has one more");
+    static const char *const wrong[] = {
+        "7",
+        "[7]",
+        "[\"a/b\"]",
+        "[\"\"]",
+        "[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\","
+        "\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\"]",
+        "[\"1\",\"2\",\"3\",\"4\"],\"held_more\":[\"5\",\"6\",\"7\",\"8\","
+        "\"9\",\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\"]"};
+    _Static_assert(KILN_BEAT_HELD_MAX == 16, "the last two of them have one more");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char text[256];
         struct kiln_beat beat;
@@ -372,6 +400,7 @@ int main(void)
         cmocka_unit_test(heartbeats_come_back),
         cmocka_unit_test(wrong_messages_name_the_field),
         cmocka_unit_test(newer_peers_may_add_fields),
+        cmocka_unit_test(a_long_hand_is_told_in_two_lists),
         cmocka_unit_test(held_lists_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
