@@ -438,7 +438,9 @@ void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *ev
     if (!assigned || assigned->lost)
         return;
     kiln_costs_learn(leader, member, assigned, event);
-    if (assigned->held)
+    if (assigned->held && event->compute_ms > 0)
+        kiln_policy_finish(leader->policy, member->name, assigned->tag);
+    else if (assigned->held) /* handed back, cancelled, failed before it began */
         kiln_policy_release(leader->policy, member->name, assigned->tag);
     /* Should a job of it still be assigned, the next reconciliation finds it and waits. */
     kiln_fleet_drop(member, assigned);

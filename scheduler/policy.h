@@ -117,8 +117,9 @@ int kiln_policy_worker_set(struct kiln_policy *policy, const char *name,
 void kiln_policy_worker_gone(struct kiln_policy *policy, const char *name);
 /* An assignment that was not picked here (found after a restart) counts as held under tag. */
 void kiln_policy_hold(struct kiln_policy *policy, const char *name, uint64_t tag, bool alone);
-/* The worker no longer holds it. */
+/* The worker no longer holds it; of the second, because it has drawn it. */
 void kiln_policy_release(struct kiln_policy *policy, const char *name, uint64_t tag);
+void kiln_policy_finish(struct kiln_policy *policy, const char *name, uint64_t tag);
 
 /* --- deciding -------------------------------------------------------------------------------- */
 /* The next assignment worth making now, workers with empty hands first; false: none.  The jobs

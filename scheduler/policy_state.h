@@ -26,7 +26,7 @@
 #define HELD_MAX 16               /* assignments of one worker that are tracked, */
 #define USUAL_MAX 4               /* and in its hands when they are long */
 #define AHEAD_S 0.5               /* more than one lies ahead while it is less than this */
-#define HANDS_S 1.0               /* and all that a worker holds less than this to draw */
+#define HANDS_S 1.0               /* and all in its hands takes less, and is not older, than this */
 #define KNOWN_MIN 3               /* finished by a worker before it counts as quick */
 #define RECENT_MAX 32             /* sets that a worker had last: their files are in its memory */
 #define SIZES_MAX 8               /* sizes that a worker drew last: their graphs are there */
@@ -105,6 +105,7 @@ struct pol_held {
     uint32_t set;     /* KILN_NONE: not picked here */
     float expected_s; /* switching and computing */
     float load_s;     /* of it, loading the set */
+    int64_t since_ms; /* when it was given */
     bool alone;
     bool taken; /* away by kiln_policy_steal */
 };
@@ -123,7 +124,7 @@ struct pol_worker {
     double speed;          /* 1 is the fleet's mean */
     int64_t free_ms;       /* when its hands will be empty, or have been since */
     uint32_t busy;         /* assignments that it runs or will run; others are past drawing */
-    uint32_t finished;     /* since it is known here */
+    uint32_t finished;     /* drawn since it is known here */
     bool draining, room, in_rooms;
     uint64_t tried; /* epoch in which nothing was found for it */
 };

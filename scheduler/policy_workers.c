@@ -34,24 +34,32 @@ static double last_s(const struct pol_worker *worker, uint32_t count)
     return seconds;
 }
 
+/* What is expected is the mean of the worker's kind.  One that is slower, or that draws nothing
+ * just now, shows it: the oldest that is not drawn stays in its hands. */
+static bool is_slow(const struct pol_worker *worker, int64_t now_ms)
+{
+    return worker->drawn < worker->held_count &&
+           (double)(now_ms - worker->held[worker->drawn].since_ms) > HANDS_S * 1000;
+}
+
 /* One ahead hides the way of a message while an assignment takes longer than that way.  Of short
  * ones several lie ahead, and more are on their way to the store: the limit is their time. */
-static bool takes_short(const struct pol_worker *worker)
+static bool takes_short(const struct pol_worker *worker, int64_t now_ms)
 {
     uint32_t busy = busy_of(worker);
-    return worker->held_count < worker->most && worker->finished >= KNOWN_MIN &&
-           last_s(worker, busy > 0 ? busy - 1 : 0) < AHEAD_S &&
+    return !is_slow(worker, now_ms) && worker->held_count < worker->most &&
+           worker->finished >= KNOWN_MIN && last_s(worker, busy > 0 ? busy - 1 : 0) < AHEAD_S &&
            last_s(worker, worker->held_count) < HANDS_S;
 }
 
-static bool has_room(const struct pol_worker *worker)
+static bool has_room(const struct pol_worker *worker, int64_t now_ms)
 {
     if (worker->draining || worker->batch_max == 0)
         return false;
     if (worker->held_count > 0 && worker->held[worker->held_count - 1].alone)
         return false;
     uint32_t usual = worker->capacity < USUAL_MAX ? worker->capacity : USUAL_MAX;
-    return worker->held_count < usual || takes_short(worker);
+    return worker->held_count < usual || takes_short(worker, now_ms);
 }
 
 static void replace(struct kiln_order_node *nodes, uint32_t *root, uint32_t slot, int64_t hi,
@@ -110,7 +118,7 @@ void kiln_policy_place_hot(struct kiln_policy *p, uint32_t set)
 void kiln_policy_place_worker(struct kiln_policy *p, uint32_t worker)
 {
     struct pol_worker *w = &p->workers[worker];
-    w->room = has_room(w);
+    w->room = has_room(w, p->last_ms);
     w->busy = busy_of(w);
     place_room(p, worker);
     if (w->set == KILN_NONE)
@@ -216,7 +224,8 @@ void kiln_policy_take_up(struct kiln_policy *p, uint32_t worker, const struct po
                          int64_t now_ms)
 {
     struct pol_worker *w = &p->workers[worker];
-    w->held[w->held_count++] = *held;
+    w->held[w->held_count] = *held;
+    w->held[w->held_count++].since_ms = now_ms;
     if (held->set != KILN_NONE)
         p->sets[held->set].refs++;
     int64_t from_ms = w->free_ms > now_ms ? w->free_ms : now_ms;
@@ -364,7 +373,7 @@ void kiln_policy_hold(struct kiln_policy *p, const char *name, uint64_t tag, boo
     kiln_policy_take_up(p, slot, &held, p->last_ms);
 }
 
-void kiln_policy_release(struct kiln_policy *p, const char *name, uint64_t tag)
+static void release(struct kiln_policy *p, const char *name, uint64_t tag, bool finished)
 {
     uint32_t slot = kiln_policy_find_worker(p, name);
     if (slot == KILN_NONE)
@@ -374,7 +383,7 @@ void kiln_policy_release(struct kiln_policy *p, const char *name, uint64_t tag)
         if (worker->held[i].tag != tag)
             continue;
         bool taken = worker->held[i].taken;
-        worker->finished += !taken;
+        worker->finished += finished;
         if (!taken && worker->drawn > 0) { /* one of these: no more is welcome than before */
             worker->drawn--;
             worker->capacity -= worker->capacity > 0;
@@ -388,4 +397,14 @@ void kiln_policy_release(struct kiln_policy *p, const char *name, uint64_t tag)
         p->epoch++;
         return;
     }
+}
+
+void kiln_policy_release(struct kiln_policy *p, const char *name, uint64_t tag)
+{
+    release(p, name, tag, false);
+}
+
+void kiln_policy_finish(struct kiln_policy *p, const char *name, uint64_t tag)
+{
+    release(p, name, tag, true);
 }

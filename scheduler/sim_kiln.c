@@ -87,7 +87,7 @@ static void finished(void *self, uint32_t worker, uint32_t job, bool switched, d
     struct kiln_cost_shape shape = cost_shape(trace, trace->jobs[job].shape);
     char name[16];
     worker_name(worker, name);
-    kiln_policy_release(rule->policy, name, rule->tags[worker]);
+    kiln_policy_finish(rule->policy, name, rule->tags[worker]);
     kiln_cost_learn_compute(rule->costs, &shape, seconds);
     if (switched)
         kiln_cost_learn_switch(rule->costs, "", set_text(rule, job),

@@ -124,7 +124,7 @@ static void turn(struct kiln_policy *policy, struct figures *figures)
         if (count == 0)
             break;
         const struct kiln_policy_pick *done = &held[first];
-        kiln_policy_release(policy, done->worker, done->tag);
+        kiln_policy_finish(policy, done->worker, done->tag);
         first = (first + 1) % (WORKERS * 2);
         count--;
         now_ms++;

@@ -52,7 +52,7 @@ static uint32_t fill(int64_t now_ms)
 static void finish(const char *name, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        kiln_policy_release(policy, name, tags[i]);
+        kiln_policy_finish(policy, name, tags[i]);
     held -= count;
     for (uint32_t i = 0; i < held; i++)
         tags[i] = tags[i + count];
@@ -101,6 +101,41 @@ static void a_worker_is_known_before_it_gets_more(void **state)
     assert_int_equal(fill(200), 2);
     finish("new", 1);
     assert_int_equal(fill(300), 6);
+}
+
+/* What was handed back says nothing of how quick the worker is. */
+static void handing_back_is_not_finishing(void **state)
+{
+    (void)state;
+    held = 0;
+    teach(0.1);
+    says("new", 0, 2, 16);
+    queue_jobs(1, 50);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(fill(i), 2);
+        kiln_policy_release(policy, "new", tags[0]);
+        tags[0] = tags[--held];
+    }
+    assert_int_equal(fill(10), 2);
+}
+
+/* The mean of its kind says that a picture takes 100 ms; this worker takes longer. */
+static void a_worker_that_is_slower_than_its_kind_gets_no_more(void **state)
+{
+    (void)state;
+    known_worker("w", 0.1);
+    queue_jobs(1, 50);
+    assert_int_equal(fill(0), 6);
+    says("w", 0, 6, 16);
+    finish("w", 1);
+    assert_int_equal(fill(900), 6);
+    finish("w", 1);
+    (void)fill(1100); /* the time is known from here on */
+    says("w", 0, 5, 16);
+    finish("w", 1);
+    assert_int_equal(fill(1200), 5); /* what was given first is still there after a second */
+    finish("w", 4);
+    assert_int_equal(fill(1300), 6); /* it goes on: what is left is from a moment ago */
 }
 
 /* What is stored and committed keeps the worker from nothing, until its hands are full. */
@@ -167,8 +202,8 @@ static void short_work_is_shared_out_evenly(void **state)
     for (int i = 0; i < 3; i++) { /* both become known */
         queue_jobs(100, 2);
         struct kiln_policy_pick one = pick_at(0), other = pick_at(0);
-        kiln_policy_release(policy, one.worker, one.tag);
-        kiln_policy_release(policy, other.worker, other.tag);
+        kiln_policy_finish(policy, one.worker, one.tag);
+        kiln_policy_finish(policy, other.worker, other.tag);
     }
     queue_jobs(1, 8);
     for (uint32_t i = 0; i < 8; i++)
@@ -199,6 +234,8 @@ int main(void)
         KILN_POLICY_TEST(short_work_lies_ahead_by_its_time),
         KILN_POLICY_TEST(long_work_is_one_ahead),
         KILN_POLICY_TEST(a_worker_is_known_before_it_gets_more),
+        KILN_POLICY_TEST(handing_back_is_not_finishing),
+        KILN_POLICY_TEST(a_worker_that_is_slower_than_its_kind_gets_no_more),
         KILN_POLICY_TEST(drawn_work_leaves_room),
         KILN_POLICY_TEST(what_ends_was_drawn),
         KILN_POLICY_TEST(long_work_fills_four_hands_at_most),
