@@ -1,8 +1,9 @@
 /* diffusionz_c_api.c - the published C ABI over the engine.
  *
  * A context is an engine, the LoRA that lies under its calls, and a lock: calls on one context
- * queue up (the end of one beside the beginning of the next), two contexts run side by side.  Nothing that a caller can pass crashes; every failure
- * leaves a sentence, in the result or in diffusionz_last_error().
+ * queue up (the end of one beside the beginning of the next), two contexts run side by side.
+ * Nothing that a caller can pass crashes; every failure leaves a sentence, in the result or in
+ * diffusionz_last_error().
  */
 #include "pipeline/diffusionz_c_api.h"
 
