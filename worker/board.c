@@ -221,5 +221,6 @@ void kiln_board_beat(struct kiln_board *board, struct kiln_beat *beat)
     beat->computed_ms = (uint64_t)board->computed_ms;
     beat->deaf_ms = deaf > 0 ? (uint32_t)deaf : 0;
     beat->batch_max = board->settings.batch_max;
+    beat->drawn = beat->held_count > board->to_draw ? beat->held_count - board->to_draw : 0;
     pthread_mutex_unlock(&board->mutex);
 }

@@ -84,7 +84,8 @@ void kiln_board_kick(struct kiln_board *board);
 /* Sleeps until kicked, at most wait_ms. */
 void kiln_board_wait(struct kiln_board *board, int wait_ms);
 
-/* Fills what the board knows of a beat: residents, progress, counts, deafness, batch_max. */
+/* Fills what the board knows of a beat: residents, progress, counts, deafness, batch_max, and how
+ * many of those that it lists already are drawn. */
 void kiln_board_beat(struct kiln_board *board, struct kiln_beat *beat);
 
 #endif

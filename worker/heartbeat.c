@@ -19,15 +19,6 @@
 #define KICK_PAUSE_MS 20
 #define ROOM 2 /* one running, one ahead */
 
-/* Those that wait for the engine or are at work on it. */
-static uint32_t to_draw(struct kiln_board *board)
-{
-    pthread_mutex_lock(&board->mutex);
-    uint32_t count = board->to_draw;
-    pthread_mutex_unlock(&board->mutex);
-    return count;
-}
-
 /* Assignments it would take now: those that wait for the compute thread or run on it count. */
 static uint32_t room_now(struct kiln_worker *worker, const struct kiln_beat *beat)
 {
@@ -55,10 +46,8 @@ static void fill_beat(struct kiln_worker *worker, struct kiln_beat *beat)
     beat->started_ms = worker->started_ms;
     beat->sent_ms = kiln_wall_ms();
     beat->draining = kiln_worker_drain(worker) != KILN_DRAIN_NO;
-    kiln_board_beat(&worker->board, beat);
     kiln_holdings_list(&worker->holdings, beat);
-    uint32_t left = to_draw(&worker->board);
-    beat->drawn = beat->held_count > left ? beat->held_count - left : 0;
+    kiln_board_beat(&worker->board, beat);
     bool takes = !beat->draining && beat->deaf_ms <= lease_s * 1e3;
     beat->places = takes ? KILN_BEAT_HELD_MAX - beat->held_count : 0;
     beat->room = room_now(worker, beat);

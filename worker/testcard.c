@@ -16,6 +16,7 @@
 #include "kernels/downscale.h"
 #include "schemas/limits.h"
 #include "worker/engine.h"
+#include "worker/outage.h"
 #include "worker/testcard_draw.h"
 
 #define LATENT_CHANNELS 16
@@ -149,13 +150,6 @@ static void testcard_release(DiffusionZOutput *output)
     memset(output, 0, sizeof *output);
 }
 
-static double now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
-
 static int check_batch(const DiffusionZBatch *batch, struct kiln_error *err)
 {
     if (batch->item_count < 1 || batch->width < KILN_SIDE_MIN || batch->width > KILN_SIDE_MAX ||
@@ -190,10 +184,10 @@ static int testcard_begin(struct kiln_engine *engine, const DiffusionZBatch *bat
     struct kiln_engine_run *run = calloc(1, sizeof *run);
     if (!run)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a batch");
-    double start = now_ms();
+    double start = kiln_monotonic_ms();
     memset(outputs, 0, sizeof *outputs * (size_t)batch->item_count);
     walk_steps(batch, outputs);
-    double drawn = now_ms();
+    double drawn = kiln_monotonic_ms();
     for (int32_t i = 0; i < batch->item_count; i++) {
         if (outputs[i].error_code != 0)
             continue;
@@ -205,7 +199,8 @@ static int testcard_begin(struct kiln_engine *engine, const DiffusionZBatch *bat
             fail_item(&outputs[i], KILN_NO_MEMORY, "no memory for a test card");
         }
     }
-    run->times = (DiffusionZTimes){.denoise_ms = drawn - start, .decode_ms = now_ms() - drawn};
+    run->times =
+        (DiffusionZTimes){.denoise_ms = drawn - start, .decode_ms = kiln_monotonic_ms() - drawn};
     run->times.device_ms = run->times.denoise_ms + run->times.decode_ms;
     *ret = run;
     return 0;

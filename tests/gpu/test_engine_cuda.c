@@ -63,8 +63,6 @@ static void the_sketch_model_draws_what_the_cpu_draws(void **state)
     diffusionz_free(half);
 }
 
-/* The batch is the first thing its context draws, each alone the work of another one: what a first
- * decode leaves behind beside the steps of a neighbour would show. */
 /* Of every item, in one piece and in strips: what the reference makes of the same pixels. */
 static void check_smaller(DiffusionZContext *ctx, int width, int height)
 {
@@ -113,6 +111,8 @@ static void smaller_pictures_are_those_of_the_reference(void **state)
     }
 }
 
+/* The batch is the first thing its context draws, each alone the work of another one: what a first
+ * decode leaves behind beside the steps of a neighbour would show. */
 static void neighbours_change_nothing(void **state)
 {
     (void)state;

@@ -9,13 +9,13 @@
  */
 #include <math.h>
 #include <pthread.h>
-#include <time.h>
 
 #include "pipeline/graph_cache.h"
 #include "pipeline/torch/load.h"
 #include "pipeline/vae_parts.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/image_rig.h"
+#include "tests/support/clock.h"
 
 #define ONE_ROUNDING 3e-3
 
@@ -417,13 +417,6 @@ static void a_large_decode_is_bounded(void **state)
 /* --- times ------------------------------------------------------------------------------------ */
 
 #define RUNS 9
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 static int by_size(const void *a, const void *b)
 {

@@ -10,6 +10,7 @@
 #include "pipeline/torch/load.h"
 #include "storage/safetensors.h"
 #include "tests/gpu/gpu.h"
+#include "tests/support/clock.h"
 #include "tests/support/lora_rig.h"
 
 #define SIDE 256
@@ -297,13 +298,6 @@ static int leave_directory(void **state)
     for (int i = 0; i < 2; i++)
         (void)!unlink(full_loras[i]);
     return chdir("/") == 0 && rmdir(full_dir) == 0 ? 0 : -1;
-}
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
 /* Evenly distributed bf16 values in -size .. size. */

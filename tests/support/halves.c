@@ -16,6 +16,7 @@
 
 #include "kernels/downscale.h"
 #include "schemas/limits.h"
+#include "tests/support/clock.h"
 
 #define BATCHES_MAX 64
 #define LIMIT_S 120 /* of one batch, libraries setting themselves up included */
@@ -33,13 +34,6 @@ struct round {
     int count, begun, finished;
     struct drawn *drawn;
 };
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 /* A half that hangs is no reason to hang, too. */
 static void wait_for(struct round *r, const int *value, int at_least)

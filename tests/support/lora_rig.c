@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
+
+#include "tests/support/clock.h"
 
 struct kiln_engine *lora_rig_open(const char *dir, int device, int dtype)
 {
@@ -90,13 +91,6 @@ static size_t uses_of(const struct lora_draw *draw, struct kiln_lora_use *uses)
     for (int i = 0; i < draw->lora_count; i++)
         uses[i] = (struct kiln_lora_use){draw->loras[i].path, draw->loras[i].weight};
     return (size_t)draw->lora_count;
-}
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
 double lora_rig_switch(struct kiln_engine *e, const struct lora_draw *a, const struct lora_draw *b,
