@@ -21,6 +21,11 @@ CUDA ?= $(patsubst %/bin/nvcc,%,$(or $(shell command -v nvcc 2>/dev/null),$(wild
 # The cards to build for, as in CUDA_ARCH="sm_80 sm_89 sm_90a sm_100 sm_120"; each adds to the build's time.
 CUDA_ARCH ?= sm_90a
 CUDA_ARCH_ALL := sm_80 sm_89 sm_90a sm_100 sm_120
+# The toolkit's headers and cuDNN's, wherever the compiler does not look by itself: cuDNN comes with the
+# toolkit, with `make setup` on a machine that has a GPU, or beside a torch that pip installed.
+CUDA_HEADERS := $(filter-out /usr/include,$(if $(CUDA),$(CUDA)/include) \
+  $(patsubst %/cudnn.h,%,$(firstword $(wildcard $(LIBTORCH)/include/cudnn.h $(LIBTORCH)/../nvidia/cudnn/include/cudnn.h))))
+CUDA_LIBS := $(wildcard $(LIBTORCH)/../nvidia/cu13/lib)
 gencode = $(foreach a,$(1),-gencode=arch=compute_$(a:sm_%=%),code=$(a))
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -117,6 +122,8 @@ $(BUILD)/obj/%.c.o: %.c
 	$(call say,CC $<)
 	$(CC) $(CPPFLAGS) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
 
+$(BUILD)/obj/pipeline/torch/cuda/%: CPPFLAGS += $(CUDA_HEADERS:%=-isystem %)
+
 $(BUILD)/obj/kernels/%.c.o: CFLAGS_ALL += -O3 -fno-math-errno -fno-trapping-math -fopenmp-simd
 
 $(BUILD)/obj/pipeline/torch/%.cpp.o: pipeline/torch/%.cpp
@@ -180,7 +187,7 @@ $(BUILD)/libdiffusionz.so: $(call obj,$(SRC_pipeline) $(SRC_torch)) $(call lib,s
 # Everything CUDA.  libtorch_cuda must stay among its needs: loading it is what registers the GPU.
 $(BUILD)/libkiln_cuda.so: $(call obj,$(SRC_cuda) $(wildcard pipeline/torch/cuda/*.cpp)) $(call lib,kernels schemas)
 	$(call say,LINK $@)
-	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $^ -L$(LIBTORCH)/lib -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -l:libcudart.so.13 -ltorch_cpu -lc10 -Wl,--allow-shlib-undefined $(RPATH)
+	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $^ -L$(LIBTORCH)/lib $(CUDA_LIBS:%=-L%) -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -l:libcudart.so.13 -ltorch_cpu -lc10 -Wl,--allow-shlib-undefined $(RPATH) $(foreach l,$(CUDA_LIBS),-Wl,-rpath,'$(abspath $(l))')
 
 # --- tests: tests/FOLDER/test_*.c, each a program linked with what its folder may use --------------
 TESTS := $(foreach f,schemas storage kernels scheduler cli worker crash chaos $(if $(HAVE_TORCH),pipeline),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$(f)/test_*.c)))

@@ -1,9 +1,13 @@
 #!/bin/sh
 # setup.sh LIBTORCH_DIR - installs what Kiln needs on Debian 12/13 or Ubuntu 24.04: packages from
-# the distribution and LibTorch from the torch wheel.  Safe to run again; says what it does.
+# the distribution and LibTorch from the torch wheel; where NVIDIA's driver is (or with GPU=1), what
+# LibTorch needs of CUDA too.  Safe to run again; says what it does.
 set -eu
 libtorch=$1
 torch_version=2.11.0
+# As torch's own wheel names them.
+cuda_toolkit="cuda-toolkit[cublas,cufft,cufile,curand,cusolver,cusparse,nvjitlink,nvrtc]==13.0.2"
+cuda_wheels="nvidia-cudnn-cu13==9.19.0.56 nvidia-cusparselt-cu13==0.8.0 nvidia-nccl-cu13==2.28.9 nvidia-nvshmem-cu13==3.4.5"
 
 packages="build-essential pkg-config git ca-certificates unzip python3 python3-pip
 libhiredis-dev libpq-dev libcurl4-openssl-dev libwebp-dev libzstd-dev libssl-dev libjansson-dev
@@ -27,21 +31,42 @@ if [ -n "$missing" ]; then
     $sudo env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $missing >/dev/null
 fi
 
+# fetch DIR WHEEL...: downloads them there, unpacks them into DIR/parts, and moves all that is NVIDIA's
+# into DIR/parts/torch.  unzip says 11 where a wheel has none of these.
+fetch() {
+    into=$1 parts=$1/parts
+    shift
+    python3 -m pip download --quiet --only-binary=:all: -d "$into" "$@"
+    for wheel in "$into"/*.whl; do
+        unzip -q -o "$wheel" 'torch/include/*' 'torch/lib/*' 'nvidia/*/lib/*' 'nvidia/cudnn/include/*' \
+            'torch/version.py' -d "$parts" 2>/dev/null || [ $? = 11 ]
+    done
+    mkdir -p "$parts/torch/lib" "$parts/torch/include"
+    find "$parts"/nvidia -name '*.so*' -exec mv {} "$parts/torch/lib/" \;
+    find "$parts"/nvidia -name 'cudnn*.h' -exec mv {} "$parts/torch/include/" \;
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 if [ ! -e "$libtorch/lib/libtorch_cpu.so" ]; then
     echo "setup: unpacking LibTorch $torch_version into $libtorch"
-    work=$(mktemp -d)
-    trap 'rm -rf "$work"' EXIT
-    python3 -m pip download --quiet --no-deps --only-binary=:all: -d "$work" \
-        "torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85
-    mkdir -p "$libtorch"
-    parts="$work/parts"
-    for wheel in "$work"/*.whl; do
-        unzip -q -o "$wheel" 'torch/include/*' 'torch/lib/*' 'nvidia/*/lib/*' 'torch/version.py' -d "$parts" 2>/dev/null || [ $? = 11 ]
-    done
-    find "$parts"/nvidia -name '*.so*' -exec mv {} "$parts/torch/lib/" \;
+    fetch "$work/torch" --no-deps "torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85
     rm -rf "$libtorch"
     mkdir -p "$(dirname "$libtorch")"
-    mv "$parts/torch" "$libtorch.new.$$"
+    mv "$work/torch/parts/torch" "$libtorch.new.$$"
     mv "$libtorch.new.$$" "$libtorch"
+fi
+if [ "${GPU:-}" = 1 ] || { [ "${GPU:-}" != 0 ] && [ -e /proc/driver/nvidia/version ]; }; then
+    # pip's own folder has them beside torch's; cuDNN, which is moved last, tells that all are there.
+    if [ ! -e "$libtorch/lib/libcudnn.so.9" ] && [ ! -e "$libtorch/../nvidia/cudnn/lib/libcudnn.so.9" ]; then
+        echo "setup: fetching what LibTorch needs of CUDA (2 GB; GPU=0 leaves it out) into $libtorch"
+        # shellcheck disable=SC2086 # several wheels
+        fetch "$work/cuda" "$cuda_toolkit" $cuda_wheels
+        cp -r "$work/cuda/parts/torch/include/." "$libtorch/include/"
+        find "$work/cuda/parts/torch/lib" -type f ! -name 'libcudnn.so*' -exec mv {} "$libtorch/lib/" \;
+        mv "$work"/cuda/parts/torch/lib/* "$libtorch/lib/"
+    fi
+    command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] ||
+        echo "setup: there is no nvcc: install the CUDA Toolkit 13 to build libkiln_cuda.so" >&2
 fi
 echo "setup: done (LibTorch in $libtorch)"

@@ -39,7 +39,7 @@ $(TORCH_FREE): $(BUILD)/tests/pipeline/%: $(BUILD)/obj/tests/pipeline/%.c.o $(BU
 # The CUDA kernels against their references: once on the device, with nothing but CUDA's runtime,
 # and once on the host, where tests/doubles/host_cuda/ runs them thread by thread.
 KERNEL_CHECKS := tests/gpu/test_kernels.c $(wildcard tests/gpu/kernels/*.c)
-$(BUILD)/obj/tests/gpu/%: CPPFLAGS += -isystem $(CUDA)/include
+$(BUILD)/obj/tests/gpu/%: CPPFLAGS += $(CUDA_HEADERS:%=-isystem %)
 $(BUILD)/tests/gpu/test_kernels: $(call obj,$(KERNEL_CHECKS) $(SRC_cuda)) $(call lib,kernels schemas)
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
