@@ -2,8 +2,8 @@
 # gpu.sh - the engine at full size on a GPU, and diffusers in the same call on the same weights: the
 # peer draws them and writes a model directory of 20.5 GB, both programs read it and are timed, and
 # what they compute is compared (forward_error.py).
-# SIZES, BATCHES, DTYPES, DEVICE and BUDGET_S (seconds for one case of the peer, compiling included)
-# change what is measured; MODEL_DIR is where the directory goes for as long as this runs, by default
+# SIZES, BATCHES, DTYPES, DEVICE, BUDGET_S (seconds for one case of the peer, compiling included) and PEER
+# (more options of bench_peer.py) change what is measured; MODEL_DIR is where the directory goes for as long as this runs, by default
 # into memory; PYTHON names an interpreter that has diffusers, without which Kiln is measured alone.
 # At the end a queue that is full, through the real scheduler and one worker, for the share of time in
 # which the GPU had nothing to do: FLEET_JOBS pictures, where the servers are.
@@ -39,8 +39,9 @@ if "$python" -c 'import diffusers, transformers' 2>/dev/null; then
     timed "the model written" "$python" scripts/bench/peer_model.py --config "$config" \
         --device "$device" --out "$model"
     timed "Kiln" bench --config "$model" --json >"$model.json"
+    # shellcheck disable=SC2086 # options
     timed "its peer" "$python" scripts/bench_peer.py --model "$model" --device "$device" \
-        --sizes "$sizes" --batch "$batches" --budget-s "${BUDGET_S:-120}" --beside "$model.json" || true
+        --sizes "$sizes" --batch "$batches" --budget-s "${BUDGET_S:-120}" --beside "$model.json" ${PEER:-} || true
     timed "the same results" "$python" scripts/bench/forward_error.py --model "$model" \
         --library "$build/libdiffusionz.so" --device "$device" --dtypes "fp32,$dtypes" || true
     rm -rf "$model"
