@@ -28,8 +28,9 @@ static int load_plugin(int device, kiln_error *err)
     void *library = dlopen("libkiln_cuda.so", RTLD_NOW | RTLD_GLOBAL);
     if (!library)
         return kiln_fail(err, KILN_DEVICE,
-                         "device cuda:%d: libkiln_cuda.so or what it needs (CUDA 13, cuBLAS, "
-                         "cuDNN) cannot be loaded: %s",
+                         "device cuda:%d: libkiln_cuda.so or what it needs cannot be loaded: %s "
+                         "(`make` builds it where nvcc is, `make setup` fetches cuBLAS, cuDNN and "
+                         "the rest of CUDA where a GPU is)",
                          device, dlerror());
     auto found = static_cast<const kiln_cuda_plugin *>(dlsym(library, "kiln_cuda_plugin_5"));
     if (!found)
