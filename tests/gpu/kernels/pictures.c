@@ -304,7 +304,9 @@ static void check_softmax(int64_t rows, int64_t n, float scale, size_t shift)
 
 static void softmax(void)
 {
-    static const int64_t sizes[][2] = {{1, 1}, {3, 7}, {2, 64}, {5, 513}, {3, 2048}, {2, 16384}};
+    /* Around the longest row that is held in registers, and around what fills its threads. */
+    static const int64_t sizes[][2] = {{1, 1},    {3, 7},    {2, 64},    {5, 513},  {5, 1020},
+                                       {3, 2048}, {3, 4100}, {2, 16384}, {2, 16388}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t shift = 0; shift < 8; shift += 4) {
             check_softmax(sizes[i][0], sizes[i][1], 0, shift);
