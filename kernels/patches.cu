@@ -3,9 +3,10 @@
  * With patches of 2 and channels in eights a thread moves one line of a patch for 8 channels: two
  * 16-byte chunks of a token against 8 pairs of floats, one in each channel's plane.  Either side
  * can be the one along which neighbouring threads lie: what is written decides.  The step reads and
- * writes the planes, so it goes along the picture's lines, whose sectors it fills; patchify writes
- * tokens alone, so a token's threads are neighbours and fill its 128-byte lines.  Any other shape
- * goes value by value.
+ * writes the planes, so it goes along the picture's lines, the groups of a place side by side: with
+ * 16 channels two threads read whole sectors of a token, and half a warp fills a plane's 128 bytes.
+ * Patchify writes tokens alone, so a token's threads are neighbours and fill its 128-byte lines.
+ * Any other shape goes value by value.
  */
 #include "kernels/patches.h"
 
@@ -30,12 +31,12 @@ static __device__ __forceinline__ part part_at(const struct kiln_patches &s, int
             (row * 4 + y % 2 * 2) * s.channels + group * 8};
 }
 
-/* The i'th part along the lines of the planes. */
-static __device__ __forceinline__ part part_of_planes(const struct kiln_patches &s, unsigned i)
+/* The i'th part along the lines of the planes, all groups of a place before the next place. */
+static __device__ __forceinline__ part part_of_lines(const struct kiln_patches &s, unsigned i)
 {
     const unsigned across = s.width / 2, height = s.height, groups = s.channels / 8;
-    const unsigned line = i / across, plane = line / height;
-    return part_at(s, plane / groups, line % height, i % across, plane % groups);
+    const unsigned place = i / groups, line = place / across;
+    return part_at(s, line / height, line % height, place % across, i % groups);
 }
 
 /* The i'th part token by token: a token's upper line, then its lower one. */
@@ -51,40 +52,60 @@ static __device__ __forceinline__ bool finite(float v)
     return fabsf(v) <= 3.402823466e38f; /* false for NaN */
 }
 
-/* The velocity's opposite, guided where there is a second output. */
+/* Chunks of the transformer's output, and of the second one where there is guidance. */
+template <int W> struct output {
+    chunk<W> with, without;
+};
+
 template <int W>
-static __device__ __forceinline__ void load_output(const struct kiln_patch_step &a, int64_t token,
-                                                   float v[W])
+static __device__ __forceinline__ output<W> load_output(const struct kiln_patch_step &a,
+                                                        int64_t token)
 {
-    unpack<W>(load_chunk<W>(a.with, token, 0), v);
+    output<W> out = {load_chunk<W>(a.with, token, 0), {}};
+    if (a.without)
+        out.without = load_chunk<W>(a.without, token, 0);
+    return out;
+}
+
+/* The velocity's opposite. */
+template <int W>
+static __device__ __forceinline__ void guided(const struct kiln_patch_step &a, const output<W> &out,
+                                              float v[W])
+{
+    float w[W];
+    unpack<W>(out.with, v);
     if (!a.without)
         return;
-    float w[W];
-    unpack<W>(load_chunk<W>(a.without, token, 0), w);
+    unpack<W>(out.without, w);
 #pragma unroll
     for (int i = 0; i < W; i++)
         v[i] += a.guidance * (v[i] - w[i]);
 }
 
+/* Everything is loaded before the first store, which for all the compiler knows might change it. */
 static __global__ void __launch_bounds__(threads)
     step_pairs(const struct kiln_patch_step a, unsigned parts)
 {
     const int64_t plane = static_cast<int64_t>(a.shape.height) * a.shape.width;
     for (unsigned i = blockIdx.x * threads + threadIdx.x; i < parts; i += gridDim.x * threads) {
-        const part p = part_of_planes(a.shape, i);
+        const part p = part_of_lines(a.shape, i);
+        const output<8> on_left = load_output<8>(a, p.token);
+        const output<8> on_right = load_output<8>(a, p.token + a.shape.channels);
+        float2 v[8];
+#pragma unroll
+        for (int c = 0; c < 8; c++)
+            v[c] = *reinterpret_cast<const float2 *>(a.latent + p.latent + c * plane);
         const float stride = a.stride[p.item];
         float left[8], right[8];
-        load_output<8>(a, p.token, left);
-        load_output<8>(a, p.token + a.shape.channels, right);
+        guided<8>(a, on_left, left);
+        guided<8>(a, on_right, right);
         bool good = true;
 #pragma unroll
         for (int c = 0; c < 8; c++) {
-            float2 *at = reinterpret_cast<float2 *>(a.latent + p.latent + c * plane);
-            float2 v = *at;
-            v.x -= stride * left[c];
-            v.y -= stride * right[c];
-            good = good && finite(v.x) && finite(v.y);
-            *at = v;
+            v[c].x -= stride * left[c];
+            v[c].y -= stride * right[c];
+            good = good && finite(v[c].x) && finite(v[c].y);
+            *reinterpret_cast<float2 *>(a.latent + p.latent + c * plane) = v[c];
         }
         if (!good && a.bad)
             atomicOr(a.bad + p.item, 1u);
@@ -128,7 +149,7 @@ static __global__ void __launch_bounds__(threads)
          i += static_cast<int64_t>(gridDim.x) * threads) {
         int64_t item;
         float out[1];
-        load_output<1>(a, token_of(a.shape, i, &item), out);
+        guided<1>(a, load_output<1>(a, token_of(a.shape, i, &item)), out);
         const float next = a.latent[i] - a.stride[item] * out[0];
         a.latent[i] = next;
         if (!finite(next) && a.bad)

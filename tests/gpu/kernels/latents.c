@@ -58,6 +58,7 @@ static const struct kiln_patches shapes[] = {
     {.items = 2, .channels = 8, .height = 10, .width = 34, .patch = 2, .item_rows = 100},
     {.items = 2, .channels = 3, .height = 6, .width = 9, .patch = 3, .item_rows = 6},
     {.items = 1, .channels = 16, .height = 5, .width = 7, .patch = 1, .item_rows = 35},
+    {.items = 2, .channels = 24, .height = 6, .width = 10, .patch = 2, .item_rows = 15},
     {.items = 2, .channels = 12, .height = 16, .width = 16, .patch = 2, .item_rows = 64},
     {.items = 1, .channels = 16, .height = 64, .width = 48, .patch = 2, .item_rows = 768},
 };
