@@ -1,10 +1,11 @@
 /* qkv_rope.cu - see qkv_rope.h; one pass over the packed rows.
  *
- * Heads of 64 and 128: a block takes a row, 8 or 16 lanes take a head, each lane 8 values.  A lane
- * keeps the same place in every head of its row, so angles and norm weights are loaded once.  The
- * other partner of a rotation is the lane's own neighbour value (interleaved) or the lane half a
- * head away.  Other sizes: a warp takes a head, value by value.  In place, a value is read by who
- * writes it, or by all before any of its head is written.
+ * Heads of 64 and 128: a block takes the heads of q, of k or of v in one row, 8 or 16 lanes take a
+ * head, each lane 8 values.  A lane keeps the same place in every head, so angles and norm weights
+ * are loaded once, with the first heads.  The other partner of a rotation is the lane's own
+ * neighbour value (interleaved) or the lane half a head away.  Other sizes: a warp takes a head,
+ * value by value.  In place, a value is read by who writes it, or by all before any of its head is
+ * written.
  */
 #include "kernels/qkv_rope.h"
 
@@ -14,11 +15,15 @@ using namespace kiln;
 
 constexpr int threads = 256;
 
+/* Where a block takes a part of a row: small ones, and so many on a multiprocessor that a thread
+ * has 48 registers, hide each other's waits best (LAB.md). */
+constexpr int part_threads = 128, part_blocks = 10;
+
 /* What a launch knows beside its arguments. */
 struct plan {
     struct kiln_head_steps q, kv;
-    int64_t tokens;
-    int heads; /* that are written: without those of v in place */
+    unsigned tokens; /* 32 bits, whose divisions are cheap */
+    int heads;       /* that are written: without those of v in place */
 };
 
 /* Which of the three a packed head is, and where it goes. */
@@ -35,7 +40,7 @@ struct row_place {
     int64_t q, kv;
 };
 
-static __device__ __forceinline__ row_place row_of(const plan &p, int64_t row)
+static __device__ __forceinline__ row_place row_of(const plan &p, unsigned row)
 {
     const int64_t item = row / p.tokens, token = row % p.tokens;
     return {item * p.q.item + token * p.q.token, item * p.kv.item + token * p.kv.token};
@@ -94,67 +99,117 @@ static __device__ __forceinline__ void rotate(float v[8], const float cos[8], co
     }
 }
 
-/* Every lane runs all of it, those of v and those behind the last head too: shuffles need them. */
+/* 1 / RMS of each of four heads.  A lane gives away two of its sums for as many of its partner's,
+ * then one of two: behind that it adds up a single head, and takes root and quotient for it alone.
+ * The same pairs are added as by lane_sum for each head. */
+template <int LANES>
+static __device__ __forceinline__ void inverse_rms(const chunk<8> held[4], int lane, float eps,
+                                                   float out[4])
+{
+    const bool second_two = lane & LANES / 2, second = lane & LANES / 4;
+    float sums[4] = {};
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        float v[8];
+        unpack<8>(held[j], v);
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            sums[j] += v[i] * v[i];
+    }
+    float two[2];
+#pragma unroll
+    for (int j = 0; j < 2; j++)
+        two[j] = (second_two ? sums[j + 2] : sums[j]) +
+                 __shfl_xor_sync(all_lanes, second_two ? sums[j] : sums[j + 2], LANES / 2);
+    float sum = (second ? two[1] : two[0]) +
+                __shfl_xor_sync(all_lanes, second ? two[0] : two[1], LANES / 4);
+    sum = lane_sum<LANES / 4>(sum);
+    const float inverse = 1.0f / sqrtf(sum / (LANES * 8) + eps);
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        out[j] = __shfl_sync(all_lanes, inverse, j * (LANES / 4), LANES);
+}
+
+/* What a block has of a row: the heads of q, k or v. */
+struct part {
+    int64_t from;     /* where the first one is in qkv, one behind the other */
+    head_place first; /* where it goes */
+    int64_t step;     /* from there to the next one's place */
+    int heads;
+};
+
+static __device__ __forceinline__ part part_of(const struct kiln_qkv_rope &a, const plan &p,
+                                               unsigned row, unsigned which)
+{
+    const int first = which == 0 ? 0 : which == 1 ? a.heads : a.heads + a.kv_heads;
+    const int64_t width = static_cast<int64_t>(a.heads + 2 * a.kv_heads) * a.head_dim;
+    return {row * width + first * a.head_dim, place_of(a, p, row_of(p, row), first),
+            which == 0 ? p.q.head : p.kv.head, which == 0 ? a.heads : a.kv_heads};
+}
+
+/* One chunk normed, rotated and scaled. */
 template <int LANES, bool INTERLEAVED>
 static __device__ __forceinline__ chunk<8> turn(const chunk<8> &in, const head_place &place,
-                                                bool rotated, const float cos[8],
-                                                const float sin[8], int lane, float eps)
+                                                float inverse, const chunk<8> &weight, bool rotated,
+                                                const float cos[8], const float sin[8], int lane)
 {
-    float v[8], sum = 0;
+    float v[8];
     unpack<8>(in, v);
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        sum += v[i] * v[i];
-    sum = lane_sum<LANES>(sum);
     if (place.norm) {
-        const float inverse = 1.0f / sqrtf(sum / (LANES * 8) + eps);
 #pragma unroll
         for (int i = 0; i < 8; i++)
             v[i] *= inverse;
-        unpack<8>(product_of<8>(pack<8>(v), load_chunk<8>(place.norm, 0, lane)), v);
+        unpack<8>(product_of<8>(pack<8>(v), weight), v);
     }
     if (rotated)
         rotate<LANES, INTERLEAVED>(v, cos, sin, lane);
-    chunk<8> out = pack<8>(v);
-    if (place.scale != 1.0f) {
-        unpack<8>(out, v);
+    const chunk<8> out = pack<8>(v);
+    if (place.scale == 1.0f)
+        return out;
+    unpack<8>(out, v);
 #pragma unroll
-        for (int i = 0; i < 8; i++)
-            v[i] *= place.scale;
-        out = pack<8>(v);
-    }
-    return place.turned ? out : in;
+    for (int i = 0; i < 8; i++)
+        v[i] *= place.scale;
+    return pack<8>(v);
 }
 
+/* Every lane runs all of it, those behind the last head too: shuffles need them. */
 template <int LANES, bool INTERLEAVED>
-static __global__ void __launch_bounds__(threads)
-    split_vectors(const struct kiln_qkv_rope a, const plan p)
+static __global__ void __launch_bounds__(part_threads, part_blocks)
+    split_parts(const struct kiln_qkv_rope a, const plan p, unsigned parts)
 {
-    constexpr int slots = threads / LANES, batch = 4;
-    const int lane = threadIdx.x % LANES, heads = p.heads;
-    const int64_t row = blockIdx.x, at = row * (a.heads + 2 * a.kv_heads) * (LANES * 8);
+    constexpr int slots = part_threads / LANES, batch = 4;
+    const int lane = threadIdx.x % LANES;
+    const unsigned row = blockIdx.x / parts, token = row % p.tokens;
+    const part mine = part_of(a, p, row, blockIdx.x % parts);
+    const bool rotated = a.cos && mine.first.turned;
     float cos[8], sin[8];
-    if (a.cos) {
-        load_angles<LANES, INTERLEAVED>(a.cos, row % p.tokens, lane, cos);
-        load_angles<LANES, INTERLEAVED>(a.sin, row % p.tokens, lane, sin);
+    if (rotated) {
+        load_angles<LANES, INTERLEAVED>(a.cos, token, lane, cos);
+        load_angles<LANES, INTERLEAVED>(a.sin, token, lane, sin);
     }
-    const row_place base = row_of(p, row);
+    chunk<8> weight = {};
+    if (mine.first.norm)
+        weight = load_chunk<8>(mine.first.norm, 0, lane);
     /* As many rounds for every thread; a batch of heads is loaded before the first is turned. */
-    for (int round = 0; round < heads; round += batch * slots) {
+    for (int round = 0; round < mine.heads; round += batch * slots) {
         const int first = round + static_cast<int>(threadIdx.x / LANES);
         chunk<8> held[batch] = {};
+        float inverse[batch] = {};
 #pragma unroll
         for (int j = 0; j < batch; j++)
-            if (first + j * slots < heads)
-                held[j] = load_chunk<8>(a.qkv, at, (first + j * slots) * LANES + lane);
+            if (first + j * slots < mine.heads)
+                held[j] = load_chunk<8>(a.qkv, mine.from, (first + j * slots) * LANES + lane);
+        if (mine.first.norm)
+            inverse_rms<LANES>(held, lane, a.eps, inverse);
 #pragma unroll
         for (int j = 0; j < batch; j++) {
             const int head = first + j * slots;
-            const head_place place = place_of(a, p, base, head);
-            const chunk<8> out =
-                turn<LANES, INTERLEAVED>(held[j], place, a.cos != nullptr, cos, sin, lane, a.eps);
-            if (head < heads)
-                store_chunk<8>(place.out, place.to, lane, out);
+            if (mine.first.turned)
+                held[j] = turn<LANES, INTERLEAVED>(held[j], mine.first, inverse[j], weight, rotated,
+                                                   cos, sin, lane);
+            if (head < mine.heads)
+                store_chunk<8>(mine.first.out, mine.first.to + head * mine.step, lane, held[j]);
         }
     }
 }
@@ -188,7 +243,8 @@ static __global__ void __launch_bounds__(threads)
     const int64_t at = (row * (a.heads + 2 * a.kv_heads) + head) * d;
     if (row >= a.rows)
         return; /* the whole warp */
-    const head_place place = place_of(a, p, row_of(p, row), static_cast<int>(head));
+    const head_place place =
+        place_of(a, p, row_of(p, static_cast<unsigned>(row)), static_cast<int>(head));
     float sum = 0;
     for (int i = lane; i < d; i += warp_size)
         sum += value_at(a.qkv, at + i) * value_at(a.qkv, at + i);
@@ -236,21 +292,20 @@ extern "C" int kiln_qkv_rope_launch(const struct kiln_qkv_rope *args, kiln_strea
     if (code || args->rows == 0)
         return code;
     const plan p = {kiln_head_steps(args, args->heads), kiln_head_steps(args, args->kv_heads),
-                    args->tokens ? args->tokens : args->rows,
+                    static_cast<unsigned>(args->tokens ? args->tokens : args->rows),
                     args->heads + (args->in_place ? 1 : 2) * args->kv_heads};
     const bool vectors = on_bytes(args->qkv, 16) && on_bytes(args->q, 16) &&
                          on_bytes(args->k, 16) && on_bytes(args->v, 16) &&
                          on_bytes(args->q_norm, 16) && on_bytes(args->k_norm, 16) &&
                          on_bytes(args->cos, 16) && on_bytes(args->sin, 16);
-    const dim3 rows(static_cast<unsigned>(args->rows));
+    const unsigned parts = args->in_place ? 2 : 3; /* no more than heads: the grid fits too */
+    const dim3 grid(static_cast<unsigned>(args->rows) * parts);
     if (vectors && args->head_dim == 128)
-        return launch(err, name,
-                      args->interleaved ? split_vectors<16, true> : split_vectors<16, false>, rows,
-                      threads, stream, *args, p);
+        return launch(err, name, args->interleaved ? split_parts<16, true> : split_parts<16, false>,
+                      grid, part_threads, stream, *args, p, parts);
     if (vectors && args->head_dim == 64)
-        return launch(err, name,
-                      args->interleaved ? split_vectors<8, true> : split_vectors<8, false>, rows,
-                      threads, stream, *args, p);
+        return launch(err, name, args->interleaved ? split_parts<8, true> : split_parts<8, false>,
+                      grid, part_threads, stream, *args, p, parts);
     const int64_t tasks = args->rows * p.heads;
     const int64_t warps = threads / warp_size;
     return launch(err, name, split_values, dim3(static_cast<unsigned>((tasks + warps - 1) / warps)),

@@ -77,6 +77,13 @@ template <typename T> static inline T __shfl_xor_sync(unsigned mask, T value, in
     return value;
 }
 
+/* What the lane `from` of each `width` lanes gives. */
+template <typename T> static inline T __shfl_sync(unsigned mask, T value, int from, int width)
+{
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    return __shfl_xor_sync(mask, value, lane ^ (lane / width * width + from));
+}
+
 static inline float __uint_as_float(unsigned bits)
 {
     float value;
