@@ -43,7 +43,8 @@ static void check_layer_norm(int64_t rows, int64_t n, bool in_place, size_t shif
 
 static void layer_norm(void)
 {
-    static const int64_t widths[] = {2, 3, 8, 17, 64, 192, 193, 1024, 1032, 3840, 3841, 16384};
+    static const int64_t widths[] = {2,    3,    8,    17,   64,   192,  193,  1024,
+                                     1032, 3072, 3080, 3840, 3841, 4096, 4104, 16384};
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
         for (int form = 0; form < 4; form++)
             check_layer_norm(3, widths[i], form & 1, form & 2 ? 2 : 0, 0);
