@@ -144,6 +144,14 @@ __device__ __forceinline__ chunk<W> load_chunk(const void *p, int64_t at, int64_
     return c;
 }
 
+/* Chunk `index` of what no launch that reads it writes: the compiler may load it before stores that
+ * come first. */
+__device__ __forceinline__ chunk<8> load_constant(const void *p, int64_t index)
+{
+    const uint4 v = __ldg(static_cast<const uint4 *>(p) + index);
+    return {{v.x, v.y, v.z, v.w}};
+}
+
 template <int W>
 __device__ __forceinline__ void store_chunk(void *p, int64_t at, int64_t index, const chunk<W> &c)
 {

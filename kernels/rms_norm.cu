@@ -1,16 +1,18 @@
 /* rms_norm.cu - see rms_norm.h; a row stays in the registers of its block from the first norm
  * through the residual and the next norm to the quantising: every value is read once and written
- * once.  There are two ways to go through the rows, with the same bits:
+ * once.  There are three ways to go through the rows, with the same bits:
  *
  * A block a row, for every shape and form.  The residual stream is loaded before the first barrier,
  * with the rest, so that one wait for memory covers both.  Weights are read by every row and come
  * from the caches.
  *
  * Rows in turn, by as many blocks as the device holds at once: the weights stay in registers, and
- * the next row is on its way while one is worked on.  For results in e4m3 alone, of which so few
- * bytes are written that the waits within a row show; rows of 3,080 to 4,096 values, which give
- * each of 128 threads four chunks; with neither residual nor next norm, or with both.  Both take
- * so many registers that with many rows the first way is the faster one again.
+ * the next row is on its way while one is worked on.  For the forms that a transformer has, with
+ * neither residual nor next norm or with both, and rows of 3,080 to 4,096 values, which give each
+ * of 128 threads four chunks.  It takes so many registers that with many rows it is the slower way.
+ *
+ * There, with residual and next norm, a block has a row again, but by the same code, in which only
+ * a thread's last chunk asks whether it is within the row.
  */
 #include "kernels/rms_norm.h"
 
@@ -98,16 +100,12 @@ static __global__ void __launch_bounds__(row_threads_max<W>)
         quantise_held<W, ITEMS>(held, chunks, row, a.quantised, a.row_scale, slots[2]);
 }
 
-/* --- rows in turn ----------------------------------------------------------------------------- */
+/* --- rows in turn, and one row of a known width ----------------------------------------------- */
 
 constexpr int turn_threads = 128, turn_items = items_long;
 
 /* Blocks that every multiprocessor has registers for; they decide how many a thread may have. */
-template <bool AFTER> constexpr int turn_blocks = AFTER ? 3 : 5;
-
-/* With residual and next norm: rows for each block up to which this way is the faster one; where
- * the two ways' times, which grow with the rows, cross on an H200 (LAB.md), rounded down. */
-constexpr int turns_after = 24;
+template <bool AFTER, bool IN_TURN> constexpr int turn_blocks = !AFTER ? 5 : IN_TURN ? 3 : 6;
 
 /* A thread's part of a row. */
 struct part {
@@ -137,54 +135,77 @@ static __device__ __forceinline__ void store_part(void *p, int64_t at, int chunk
             store_chunk<8>(p, at, chunk_of<turn_threads>(j), from.items[j]);
 }
 
-/* What a norm multiplies by. */
-struct gains {
-    part weight, factor;
+/* What a norm multiplies by: in registers for many rows, or where it lies for one. */
+template <bool HELD> struct gains {
+    const void *from; /* NULL: 1 */
+    part held;
 };
 
-static __device__ __forceinline__ void load_gains(const void *weight, const void *factor,
-                                                  int chunks, gains *ret)
+template <bool HELD>
+static __device__ __forceinline__ void open_gains(const void *from, int chunks, gains<HELD> *ret)
 {
-    load_part(weight, 0, chunks, &ret->weight);
-    if (factor)
-        load_part(factor, 0, chunks, &ret->factor);
+    ret->from = from;
+    if (HELD && from)
+        load_part(from, 0, chunks, &ret->held);
 }
 
-static __device__ __forceinline__ void norm_part(part *held, const gains &by, bool has_factor,
-                                                 int chunks, float eps, float *slots)
+template <bool HELD>
+static __device__ __forceinline__ chunk<8> gain_of(const gains<HELD> &g, int item, int chunks)
+{
+    if (HELD)
+        return g.held.items[item];
+    chunk<8> c = {};
+    if (in_row(item, chunks))
+        c = load_constant(g.from, chunk_of<turn_threads>(item));
+    return c;
+}
+
+template <bool HELD>
+static __device__ __forceinline__ void norm_part(part *held, const gains<HELD> &weight,
+                                                 const gains<HELD> &factor, int chunks, float eps,
+                                                 float *slots)
 {
     const float inverse = inverse_rms<8, turn_items, turn_threads>(held->items, chunks, eps, slots);
 #pragma unroll
     for (int j = 0; j < turn_items; j++) {
-        held->items[j] = product_of<8>(scaled<8>(held->items[j], inverse), by.weight.items[j]);
-        if (has_factor)
-            held->items[j] = product_of<8>(held->items[j], by.factor.items[j]);
+        held->items[j] =
+            product_of<8>(scaled<8>(held->items[j], inverse), gain_of<HELD>(weight, j, chunks));
+        if (factor.from)
+            held->items[j] = product_of<8>(held->items[j], gain_of<HELD>(factor, j, chunks));
     }
 }
 
-/* AFTER: with residual and next norm; else with neither.  Quantises its result. */
-template <bool AFTER>
-static __global__ void __launch_bounds__(turn_threads, turn_blocks<AFTER>)
-    norm_in_turn(const struct kiln_rms_norm a, int chunks, int rows)
+/* AFTER: with residual and next norm; else with neither.  IN_TURN: the grid is what the device
+ * holds at once; else a block a row, which goes round once. */
+template <bool AFTER, bool IN_TURN>
+static __global__ void __launch_bounds__(turn_threads, turn_blocks<AFTER, IN_TURN>)
+    norm_wide(const struct kiln_rms_norm a, int chunks, int rows)
 {
     __shared__ float slots[3][turn_threads / warp_size];
-    gains first, second;
+    gains<IN_TURN> weight, factor, next_weight, next_factor;
     part coming, coming_add;
-    load_gains(a.weight, a.factor, chunks, &first);
-    if (AFTER)
-        load_gains(a.next_weight, a.next_factor, chunks, &second);
-    load_part(a.x, blockIdx.x * a.n, chunks, &coming);
-    if (AFTER)
-        load_part(a.add, blockIdx.x * a.n, chunks, &coming_add);
+    open_gains(a.weight, chunks, &weight);
+    open_gains(a.factor, chunks, &factor);
+    if (AFTER) {
+        open_gains(a.next_weight, chunks, &next_weight);
+        open_gains(a.next_factor, chunks, &next_factor);
+    }
+    if (IN_TURN) {
+        load_part(a.x, blockIdx.x * a.n, chunks, &coming);
+        if (AFTER)
+            load_part(a.add, blockIdx.x * a.n, chunks, &coming_add);
+    }
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        const int64_t at = row * a.n, next = row + gridDim.x;
-        part held = coming, residual = coming_add;
-        if (next < rows) {
-            load_part(a.x, next * a.n, chunks, &coming);
+        const int64_t at = row * a.n, ahead = IN_TURN ? row + gridDim.x : row;
+        part held, residual;
+        if (IN_TURN)
+            held = coming, residual = coming_add;
+        if (ahead < rows) {
+            load_part(a.x, ahead * a.n, chunks, IN_TURN ? &coming : &held);
             if (AFTER)
-                load_part(a.add, next * a.n, chunks, &coming_add);
+                load_part(a.add, ahead * a.n, chunks, IN_TURN ? &coming_add : &residual);
         }
-        norm_part(&held, first, a.factor, chunks, a.eps, slots[0]);
+        norm_part(&held, weight, factor, chunks, a.eps, slots[0]);
         if (AFTER)
 #pragma unroll
             for (int j = 0; j < turn_items; j++)
@@ -192,12 +213,15 @@ static __global__ void __launch_bounds__(turn_threads, turn_blocks<AFTER>)
         if (a.y)
             store_part(a.y, at, chunks, held);
         if (AFTER) {
-            norm_part(&held, second, a.next_factor, chunks, a.eps, slots[1]);
+            norm_part(&held, next_weight, next_factor, chunks, a.eps, slots[1]);
             if (a.next)
                 store_part(a.next, at, chunks, held);
         }
-        quantise_held<8, turn_items, turn_threads>(held.items, chunks, row, a.quantised,
-                                                   a.row_scale, slots[2]);
+        if (a.quantised)
+            quantise_held<8, turn_items, turn_threads>(held.items, chunks, row, a.quantised,
+                                                       a.row_scale, slots[2]);
+        else
+            __syncthreads(); /* before the next row's sums take the places of this one's */
     }
 }
 
@@ -210,14 +234,23 @@ static bool takes_vectors(const struct kiln_rms_norm *a)
            on_bytes(a->next_factor, 16) && on_bytes(a->next, 16) && on_bytes(a->quantised, 8);
 }
 
-static bool suits_turns(const struct kiln_rms_norm *a)
+static bool suits_wide(const struct kiln_rms_norm *a)
 {
     const int64_t chunks = a->n / 8;
-    return a->quantised && !a->add == !a->next_weight && a->n % 8 == 0 &&
+    return !a->add == !a->next_weight && a->n % 8 == 0 &&
            chunks > turn_threads * (turn_items - 1) && chunks <= turn_threads * turn_items;
 }
 
-/* The grid that takes the rows in turn; 0 blocks where a block a row is better. */
+/* Rows for each block up to which taking them in turn is the faster way: where the two ways' times,
+ * which grow with the rows, cross on an H200 (LAB.md). */
+static int64_t turns_max(const struct kiln_rms_norm *a)
+{
+    if (a->add)
+        return a->quantised ? 14 : 10;
+    return a->quantised ? INT32_MAX : 9;
+}
+
+/* How many blocks take the rows in turn; 0 where a block a row is better. */
 static int turn_grid(const struct kiln_rms_norm *a, int64_t rows, int64_t *ret_blocks,
                      const char *name, struct kiln_error *err)
 {
@@ -228,8 +261,9 @@ static int turn_grid(const struct kiln_rms_norm *a, int64_t rows, int64_t *ret_b
     if (code != cudaSuccess)
         return kiln_fail(err, KILN_DEVICE, "%s: asking for the device: %s", name,
                          cudaGetErrorName(code));
-    const int64_t blocks = processors * (a->add ? turn_blocks<true> : turn_blocks<false>);
-    *ret_blocks = a->add && rows > blocks * turns_after ? 0 : rows < blocks ? rows : blocks;
+    const int64_t blocks =
+        processors * (a->add ? turn_blocks<true, true> : turn_blocks<false, true>);
+    *ret_blocks = rows > blocks * turns_max(a) ? 0 : rows < blocks ? rows : blocks;
     return KILN_OK;
 }
 
@@ -245,16 +279,19 @@ extern "C" int kiln_rms_norm_launch(const struct kiln_rms_norm *args, int64_t ro
         (args->next_weight && !args->next && !args->quantised))
         return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand or a place for the result is missing",
                          name);
-    const bool vectors = takes_vectors(args);
+    const bool vectors = takes_vectors(args), wide = vectors && suits_wide(args);
     int64_t blocks = 0;
-    if (vectors && suits_turns(args))
+    if (wide)
         code = turn_grid(args, rows, &blocks, name, err);
-    if (code)
+    if (code || rows == 0)
         return code;
-    if (blocks)
-        return launch(err, name, args->add ? norm_in_turn<true> : norm_in_turn<false>,
-                      dim3(static_cast<unsigned>(blocks)), turn_threads, stream, *args,
-                      static_cast<int>(args->n / 8), static_cast<int>(rows));
+    if (blocks || (wide && args->add))
+        return launch(err, name,
+                      !args->add ? norm_wide<false, true>
+                      : blocks   ? norm_wide<true, true>
+                                 : norm_wide<true, false>,
+                      dim3(static_cast<unsigned>(blocks ? blocks : rows)), turn_threads, stream,
+                      *args, static_cast<int>(args->n / 8), static_cast<int>(rows));
     const row_kernels<struct kiln_rms_norm> kernels = {norm_rows<1, items_single>, norm_rows<8, 1>,
                                                        norm_rows<8, items_long>};
     return launch_rows(err, name, kernels, *args, rows, args->n, vectors, stream);

@@ -84,6 +84,11 @@ template <typename T> static inline T __shfl_sync(unsigned mask, T value, int fr
     return __shfl_xor_sync(mask, value, lane ^ (lane / width * width + from));
 }
 
+template <typename T> static inline T __ldg(const T *p)
+{
+    return *p;
+}
+
 static inline float __uint_as_float(unsigned bits)
 {
     float value;

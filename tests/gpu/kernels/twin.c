@@ -103,6 +103,15 @@ void fill_bf16(struct twin *t, struct test_random *random, float size)
         kiln_store(t->host, (int64_t)i, value_within(random, size), KILN_BF16);
 }
 
+struct twin *twins_add_bf16(struct twins *set, const char *what, int64_t count,
+                            struct test_random *random, float size)
+{
+    struct twin *t = twins_add(set, what, (size_t)count * 2);
+    if (random)
+        fill_bf16(t, random, size);
+    return t;
+}
+
 void fill_f32(struct twin *t, struct test_random *random, float size)
 {
     for (size_t i = 0; i < t->bytes / 4; i++)

@@ -48,6 +48,10 @@ static inline void *twin_side(const struct twin *t, bool device)
     return !t ? NULL : device ? (void *)t->device : (void *)t->host;
 }
 
+/* Of `count` values in bf16; filled where there is a `random`. */
+struct twin *twins_add_bf16(struct twins *set, const char *what, int64_t count,
+                            struct test_random *random, float size);
+
 /* `count` values within -size .. size. */
 void fill_bf16(struct twin *t, struct test_random *random, float size);
 void fill_f32(struct twin *t, struct test_random *random, float size);
@@ -85,6 +89,7 @@ struct kernel_test {
 int run_tests(const struct kernel_test *tests);
 
 /* The tests of one file, ended by a NULL name. */
-extern const struct kernel_test row_tests[], picture_tests[], latent_tests[], code_tests[];
+extern const struct kernel_test row_tests[], head_tests[], picture_tests[], latent_tests[],
+    code_tests[];
 
 #endif

@@ -1,0 +1,168 @@
+/* heads.c - the kernel that splits rows into heads, norms and turns them. */
+#include "kernels/qkv_rope.h"
+#include "tests/gpu/kernels/twin.h"
+
+enum {
+    NORMED = 1,
+    ROTATED = 2,
+    INTERLEAVED = 4,
+    BY_TOKEN = 8,
+    ITEMS = 16,
+    SCALED = 32,
+    UNALIGNED = 64
+};
+
+struct split_case {
+    struct twins set;
+    struct twin *qkv, *q_norm, *k_norm, *cosine, *sine, *q, *k, *v;
+    int64_t rows;
+    int heads, kv_heads, d, form;
+};
+
+static void make_split(struct split_case *c, struct test_random *random)
+{
+    const int64_t width = (int64_t)(c->heads + 2 * c->kv_heads) * c->d;
+    const size_t angles = (size_t)(c->rows * (c->d / 2)) * 4;
+    c->set.shift = c->form & UNALIGNED ? 4 : 0;
+    c->qkv = twins_add_bf16(&c->set, "qkv", c->rows * width, random, 2);
+    c->q_norm = c->form & NORMED ? twins_add_bf16(&c->set, "q_norm", c->d, random, 2) : NULL;
+    c->k_norm = c->form & NORMED ? twins_add_bf16(&c->set, "k_norm", c->d, random, 2) : NULL;
+    c->cosine = c->form & ROTATED ? twins_add(&c->set, "cos", angles) : NULL;
+    c->sine = c->form & ROTATED ? twins_add(&c->set, "sin", angles) : NULL;
+    if (c->cosine)
+        fill_f32(c->cosine, random, 1), fill_f32(c->sine, random, 1);
+    c->q = twins_add_bf16(&c->set, "q", c->rows * c->heads * c->d, NULL, 0);
+    c->k = twins_add_bf16(&c->set, "k", c->rows * c->kv_heads * c->d, NULL, 0);
+    c->v = twins_add_bf16(&c->set, "v", c->rows * c->kv_heads * c->d, NULL, 0);
+}
+
+static struct kiln_qkv_rope split_args(const struct split_case *c, bool device)
+{
+    return (struct kiln_qkv_rope){.qkv = twin_side(c->qkv, device),
+                                  .q_norm = twin_side(c->q_norm, device),
+                                  .k_norm = twin_side(c->k_norm, device),
+                                  .cos = twin_side(c->cosine, device),
+                                  .sin = twin_side(c->sine, device),
+                                  .q = twin_side(c->q, device),
+                                  .k = twin_side(c->k, device),
+                                  .v = twin_side(c->v, device),
+                                  .rows = c->rows,
+                                  .heads = c->heads,
+                                  .kv_heads = c->kv_heads,
+                                  .head_dim = c->d,
+                                  .interleaved = c->form & INTERLEAVED,
+                                  .eps = 1e-6f,
+                                  .q_scale = c->form & SCALED ? 0.3f : 1.0f,
+                                  .format = KILN_BF16,
+                                  .out_format = KILN_BF16,
+                                  .tokens = c->form & ITEMS ? c->rows / 3 : 0,
+                                  .by_token = c->form & BY_TOKEN};
+}
+
+static void check_split(int64_t rows, int heads, int kv_heads, int d, int form)
+{
+    struct split_case c = {
+        .rows = rows, .heads = heads, .kv_heads = kv_heads, .d = d, .form = form};
+    struct test_random random = {(uint64_t)(d * 256 + form)};
+    struct kiln_error err;
+    describe("%lld rows, %d + 2*%d heads of %d, form %d", (long long)rows, heads, kv_heads, d,
+             form);
+    make_split(&c, &random);
+    twins_push(&c.set);
+    const struct kiln_qkv_rope host = split_args(&c, false), device = split_args(&c, true);
+    if (launched(kiln_qkv_rope_launch(&device, NULL, &err), &err)) {
+        kiln_qkv_rope_ref(&host, 0, rows);
+        twins_pull(&c.set);
+        compare_bf16(c.q, 4, 8);
+        compare_bf16(c.k, 3, 8);
+        compare_bytes(c.v, 0, 0);
+        compare_untouched(c.qkv);
+    }
+    twins_free(&c.set);
+}
+
+static void qkv_rope(void)
+{
+    static const struct {
+        int heads, kv_heads, d;
+    } shapes[] = {{3, 3, 64},  {8, 2, 64}, {70, 3, 64}, {30, 30, 128}, {40, 8, 128},
+                  {1, 1, 128}, {2, 1, 2},  {5, 5, 96},  {2, 2, 130},   {1, 1, 512}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int form = 0; form<128; form += shapes[i].heads> 16 ? 7 : 3)
+            check_split(form & ITEMS ? 6 : 5, shapes[i].heads, shapes[i].kv_heads, shapes[i].d,
+                        form);
+    check_split(5, 2, 2, 7, NORMED);
+}
+
+/* q and k where they lie, v untouched among them. */
+static void check_in_place(int64_t rows, int heads, int kv_heads, int d, int form)
+{
+    struct split_case c = {
+        .rows = rows, .heads = heads, .kv_heads = kv_heads, .d = d, .form = form};
+    struct test_random random = {(uint64_t)(d * 512 + form)};
+    struct kiln_error err;
+    describe("in place, %lld rows, %d + 2*%d heads of %d, form %d", (long long)rows, heads,
+             kv_heads, d, form);
+    make_split(&c, &random);
+    twins_push(&c.set);
+    struct kiln_qkv_rope args[2] = {split_args(&c, false), split_args(&c, true)};
+    for (int side = 0; side < 2; side++) {
+        char *base = twin_side(c.qkv, side);
+        args[side].q = base, args[side].k = base + (int64_t)heads * d * 2;
+        args[side].v = NULL, args[side].in_place = 1;
+    }
+    if (launched(kiln_qkv_rope_launch(&args[1], NULL, &err), &err)) {
+        kiln_qkv_rope_ref(&args[0], 0, rows);
+        twins_pull(&c.set);
+        compare_bf16(c.qkv, 4, 8);
+        compare_untouched(c.v);
+    }
+    twins_free(&c.set);
+}
+
+static void qkv_rope_in_place(void)
+{
+    static const struct {
+        int heads, kv_heads, d;
+    } shapes[] = {{3, 3, 64},   {8, 2, 64}, {70, 3, 64}, {30, 30, 128},
+                  {40, 8, 128}, {5, 5, 48}, {2, 1, 2}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int form = 0; form < 128; form += 9)
+            check_in_place(form & ITEMS ? 6 : 5, shapes[i].heads, shapes[i].kv_heads, shapes[i].d,
+                           form & ~BY_TOKEN);
+}
+
+static void qkv_rope_refuses(void)
+{
+    struct kiln_error err;
+    float memory[4] = {0};
+    struct kiln_qkv_rope args = {.qkv = memory,
+                                 .q = memory,
+                                 .k = memory,
+                                 .v = memory,
+                                 .heads = 1,
+                                 .kv_heads = 1,
+                                 .head_dim = 7,
+                                 .format = KILN_BF16,
+                                 .out_format = KILN_BF16};
+    refused(kiln_qkv_rope_launch(&args, NULL, &err), KILN_OK, &err);
+    args.rows = 3;
+    args.tokens = 2;
+    refused(kiln_qkv_rope_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+    args.tokens = 0;
+    args.cos = args.sin = memory;
+    refused(kiln_qkv_rope_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+    args.cos = args.sin = NULL;
+    args.out_format = KILN_F32;
+    refused(kiln_qkv_rope_launch(&args, NULL, &err), KILN_UNSUPPORTED, &err);
+    args.out_format = KILN_BF16;
+    args.rows = INT32_MAX;
+    refused(kiln_qkv_rope_launch(&args, NULL, &err), KILN_UNSUPPORTED, &err);
+}
+
+const struct kernel_test head_tests[] = {
+    {"qkv_rope", qkv_rope},
+    {"qkv_rope_in_place", qkv_rope_in_place},
+    {"qkv_rope_refuses", qkv_rope_refuses},
+    {NULL, NULL},
+};
