@@ -372,6 +372,7 @@ static void bench_pictures(void)
     bench_strip(1024, 256);
     bench_strip(2048, 128);
     bench_softmax(4096, 4096);
+    bench_softmax(9216, 4096);
     bench_softmax(16384, 4096);
     rgb = (struct kiln_rgb8){.x = pools[0],
                              .rgb = (uint8_t *)pools[1],
