@@ -296,7 +296,17 @@ inline unsigned blocks_for(int64_t items, int threads)
     return static_cast<unsigned>(blocks < 8192 ? blocks : 8192);
 }
 
-/* Queues one kernel; `name` is what an error calls it. */
+/* What the last launch came to; `name` is what an error calls the kernel. */
+inline int launched(struct kiln_error *err, const char *name)
+{
+    const cudaError_t code = cudaGetLastError();
+    if (code == cudaSuccess)
+        return KILN_OK;
+    return kiln_fail(err, KILN_DEVICE, "%s: %s (%s)", name, cudaGetErrorName(code),
+                     cudaGetErrorString(code));
+}
+
+/* Queues one kernel. */
 template <typename... Params, typename... Args>
 static int launch(struct kiln_error *err, const char *name, void (*kernel)(Params...), dim3 grid,
                   int threads, kiln_stream stream, Args... args)
@@ -306,11 +316,56 @@ static int launch(struct kiln_error *err, const char *name, void (*kernel)(Param
 #else
     host_cuda_launch(grid, threads, stream, [=] { kernel(args...); });
 #endif
-    const cudaError_t code = cudaGetLastError();
-    if (code == cudaSuccess)
-        return KILN_OK;
-    return kiln_fail(err, KILN_DEVICE, "%s: %s (%s)", name, cudaGetErrorName(code),
-                     cudaGetErrorString(code));
+    return launched(err, name);
+}
+
+/* --- early starts: from compute capability 9.0 on; before it they do nothing -------------------
+ *
+ * A kernel queued by launch_early starts once all blocks of the one before it have called
+ * let_next_start or ended, so that a small kernel's start, and the first loads of a large one, are
+ * not waited for.  All that the one before it and those in front of that have written is there
+ * after await_previous, which every block calls; before it a block reads only what was there when
+ * the first kernel of such a chain began, and writes nothing. */
+
+__device__ __forceinline__ void let_next_start()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+__device__ __forceinline__ void await_previous()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+inline bool device_has(int major)
+{
+    int device = 0, has = 0;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&has, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+           has >= major;
+}
+
+template <typename... Params, typename... Args>
+static int launch_early(struct kiln_error *err, const char *name, void (*kernel)(Params...),
+                        dim3 grid, int threads, kiln_stream stream, Args... args)
+{
+#ifdef __CUDACC__
+    if (device_has(9)) {
+        cudaLaunchAttribute early = {};
+        early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        early.val.programmaticStreamSerializationAllowed = 1;
+        cudaLaunchConfig_t config = {};
+        config.gridDim = grid, config.blockDim = dim3(threads), config.stream = stream;
+        config.attrs = &early, config.numAttrs = 1;
+        (void)cudaLaunchKernelEx(&config, kernel, args...); /* launched() asks for its error */
+        return launched(err, name);
+    }
+#endif
+    return launch(err, name, kernel, grid, threads, stream, args...);
 }
 
 } // namespace kiln
