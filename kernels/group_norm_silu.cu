@@ -1,137 +1,123 @@
 /* group_norm_silu.cu - see group_norm_silu.h; three kernels.
  *
- *     sums    each block adds up its share of the pixels, channel by channel, about the first pixel
- *     gains   a block a group adds the shares up in fp64, and makes of them y = x * gain + offset
+ *     sums    blocks take tiles of the pixels by turns and add them up, channel by channel
+ *     gains   a block a group adds their sums up in fp64, and makes of them y = x * gain + offset
  *     apply   reads again, writes once
  *
- * For a picture in parts, the shares of each part are added onto the same sums.
+ * A small map goes by slices instead (group_norm_slices.cu).  For a picture in parts, the sums of
+ * each part are added onto the same sums.
  *
  * A thread stays with its channels and strides over pixels, so that what belongs to a channel is in
- * registers and neighbours read neighbouring chunks.  No atomics: the order of every sum is fixed.
+ * registers and neighbours read neighbouring chunks.  Apply begins with what sums read last, which
+ * the L2 cache still holds, and loads the next tile before it works on the one it has.  No atomics:
+ * the order of every sum is fixed.
  */
 #include "kernels/group_norm_silu.h"
 
-#include "kernels/device.cuh"
+#include "kernels/group_norm.cuh"
 
 using namespace kiln;
 
-constexpr int threads = 256;
+constexpr int sum_threads = 512;
 constexpr int gain_threads = 512;
-constexpr int64_t parts_max = 512; /* more cost the gains more than the sums save */
-constexpr int batch = 4;           /* loads of a thread that are under way together */
-
-/* Where things are in the workspace, for `items` pictures of `channels`. */
-struct plan {
-    double *sums;   /* [items][2][channels] */
-    float *gains;   /* [items][2][channels] */
-    float *partial; /* [items][parts][2][channels] */
-    int64_t parts, part_pixels;
-    int64_t pixels; /* of a picture, or of the part of it that is here */
-    int onto;       /* whether sums has those of earlier parts already */
-};
+constexpr int apply_threads = 256;
+constexpr int64_t parts_max = 256;   /* more cost the gains more than the sums save */
+constexpr int batch = 4;             /* chunks of a thread in a tile: loads under way together */
+constexpr int apply_blocks_held = 2; /* on a multiprocessor: more have no registers to load ahead */
+constexpr int64_t apply_blocks_min = 512, apply_blocks_max = 2048, apply_tiles = 8;
 
 /* How the threads of a block lie over a picture: `lanes` chunks of channels side by side, `depth`
- * pixels deep; more chunks than lanes take several rounds. */
+ * pixels deep; more chunks than lanes take several rounds.  A tile is `batch` times as deep. */
 struct block_shape {
     int chunks, lanes, depth, lane, deep;
 };
 
-template <int W> static __device__ __forceinline__ block_shape shape_of(int channels)
+template <int W, int THREADS> static __device__ __forceinline__ block_shape shape_of(int channels)
 {
     block_shape s;
     s.chunks = channels / W;
-    s.lanes = s.chunks < threads ? s.chunks : threads;
-    s.depth = threads / s.lanes;
+    s.lanes = s.chunks < THREADS ? s.chunks : THREADS;
+    s.depth = THREADS / s.lanes;
     s.lane = threadIdx.x % s.lanes;
     s.deep = threadIdx.x / s.lanes; /* threads beyond the depth have nothing to do */
     return s;
 }
 
-/* This block's pixels. */
-static __device__ __forceinline__ void pixels_of(const plan &p, int64_t *begin, int64_t *end)
+/* This thread's chunks of a tile: those of `pixel` and of every depth'th one behind it, as far as
+ * there are such pixels. */
+template <int W>
+static __device__ __forceinline__ void load_tile(const struct kiln_group_norm &a, int64_t item_at,
+                                                 const block_shape &s, int c, int64_t pixel,
+                                                 int64_t pixels, chunk<W> ret[batch])
 {
-    *begin = blockIdx.x * p.part_pixels;
-    *end = *begin + p.part_pixels < p.pixels ? *begin + p.part_pixels : p.pixels;
+#pragma unroll
+    for (int k = 0; k < batch; k++)
+        if (pixel >= 0 && pixel + k * s.depth < pixels)
+            ret[k] = load_chunk<W>(a.x, item_at, (pixel + k * s.depth) * s.chunks + c);
 }
 
 template <int W>
 static __device__ __forceinline__ void add_pixels(const struct kiln_group_norm &a, int64_t item_at,
-                                                  const block_shape &s, int c, const plan &p,
+                                                  const block_shape &s, int c, int64_t pixels,
                                                   float sum[W], float square[W])
 {
+    const int tile = batch * s.depth;
     float first[W];
-    int64_t begin, end;
-    pixels_of(p, &begin, &end);
-    unpack<W>(a.origin ? load_chunk<W>(a.origin, 0, c) : load_chunk<W>(a.x, item_at, c), first);
-    for (int64_t pixel = begin + s.deep; pixel < end; pixel += batch * s.depth) {
+    unpack<W>(load_chunk<W>(origin_of(a, item_at), 0, c), first);
+    for (int64_t pixel = static_cast<int64_t>(blockIdx.x) * tile + s.deep; pixel < pixels;
+         pixel += static_cast<int64_t>(gridDim.x) * tile) {
         chunk<W> in[batch];
+        load_tile<W>(a, item_at, s, c, pixel, pixels, in);
 #pragma unroll
         for (int k = 0; k < batch; k++)
-            if (pixel + k * s.depth < end)
-                in[k] = load_chunk<W>(a.x, item_at, (pixel + k * s.depth) * s.chunks + c);
-#pragma unroll
-        for (int k = 0; k < batch; k++)
-            if (pixel + k * s.depth < end) {
-                float v[W];
-                unpack<W>(in[k], v);
-#pragma unroll
-                for (int i = 0; i < W; i++) {
-                    v[i] -= first[i];
-                    sum[i] += v[i];
-                    square[i] += v[i] * v[i];
-                }
-            }
+            if (pixel + k * s.depth < pixels)
+                add_chunk<W>(in[k], first, sum, square);
     }
 }
 
 template <int W>
-static __global__ void __launch_bounds__(threads)
-    sum_channels(const struct kiln_group_norm a, const plan p)
+static __global__ void __launch_bounds__(sum_threads)
+    sum_channels(const struct kiln_group_norm a, const norm_plan p)
 {
-    __shared__ float held[2 * W][threads];
-    const block_shape s = shape_of<W>(a.channels);
+    __shared__ float held[2 * W][sum_threads];
+    const block_shape s = shape_of<W, sum_threads>(a.channels);
     const int64_t item = blockIdx.y, item_at = item * p.pixels * a.channels;
     float *out = p.partial + (item * p.parts + blockIdx.x) * 2 * a.channels;
+    let_next_start();
     for (int round = 0; round < s.chunks; round += s.lanes) {
         const int c = round + s.lane;
         float sum[W] = {}, square[W] = {};
         if (s.deep < s.depth && c < s.chunks)
-            add_pixels<W>(a, item_at, s, c, p, sum, square);
+            add_pixels<W>(a, item_at, s, c, p.pixels, sum, square);
 #pragma unroll
         for (int i = 0; i < W; i++) {
             held[i][threadIdx.x] = sum[i];
             held[W + i][threadIdx.x] = square[i];
         }
         __syncthreads();
-        if (s.deep == 0 && c < s.chunks)
-#pragma unroll
-            for (int i = 0; i < W; i++) {
-                double total = 0, total_square = 0;
-                for (int d = 0; d < s.depth; d++) {
-                    total += held[i][d * s.lanes + s.lane];
-                    total_square += held[W + i][d * s.lanes + s.lane];
-                }
-                out[c * W + i] = static_cast<float>(total);
-                out[a.channels + c * W + i] = static_cast<float>(total_square);
-            }
+        for (int i = threadIdx.x; i < 2 * W * s.lanes; i += sum_threads) {
+            const int lane = i % s.lanes, value = i / s.lanes; /* W sums, then W squares */
+            double total = 0;
+#pragma unroll 8
+            for (int d = 0; d < s.depth; d++)
+                total += held[value][d * s.lanes + lane];
+            if (round + lane < s.chunks)
+                out[value / W * a.channels + (round + lane) * W + value % W] =
+                    static_cast<float>(total);
+        }
         __syncthreads();
     }
 }
 
 /* --- gains ------------------------------------------------------------------------------------ */
 
-static __device__ __forceinline__ double bf16_at(const void *p, int64_t i)
-{
-    return low_bf16(static_cast<const uint16_t *>(p)[i]);
-}
-
 /* Adds the parts of this block's channels into p.sums; all threads return together. */
-static __device__ __forceinline__ void add_parts(const plan &p, int channels, int width, int first,
-                                                 int64_t item)
+static __device__ __forceinline__ void add_parts(const norm_plan &p, int channels, int width,
+                                                 int first, int64_t item)
 {
     __shared__ double held[2][gain_threads];
     const int lanes = width < gain_threads ? width : gain_threads, depth = gain_threads / lanes;
-    const int lane = threadIdx.x % lanes, deep = threadIdx.x / lanes;
+    const int lane = threadIdx.x % lanes, deep = threadIdx.x / lanes, me = threadIdx.x;
     for (int round = 0; round < width; round += lanes) {
         const int c = round + lane;
         double sum = 0, square = 0;
@@ -142,33 +128,38 @@ static __device__ __forceinline__ void add_parts(const plan &p, int channels, in
                 sum += from[0];
                 square += from[channels];
             }
-        held[0][threadIdx.x] = sum;
-        held[1][threadIdx.x] = square;
+        held[0][me] = sum;
+        held[1][me] = square;
         __syncthreads();
-        if (deep == 0 && c < width) {
-            for (int d = 1; d < depth; d++) {
-                sum += held[0][d * lanes + lane];
-                square += held[1][d * lanes + lane];
+        for (int n = p.parts < depth ? static_cast<int>(p.parts) : depth; n > 1; n = (n + 1) / 2) {
+            const int half = (n + 1) / 2;
+            if (deep + half < n) {
+                held[0][me] += held[0][me + half * lanes];
+                held[1][me] += held[1][me + half * lanes];
             }
+            __syncthreads();
+        }
+        if (deep == 0 && c < width) {
             double *to = p.sums + item * 2 * channels + first + c;
-            to[0] = p.onto ? to[0] + sum : sum;
-            to[channels] = p.onto ? to[channels] + square : square;
+            to[0] = p.onto ? to[0] + held[0][me] : held[0][me];
+            to[channels] = p.onto ? to[channels] + held[1][me] : held[1][me];
         }
         __syncthreads();
     }
 }
 
-/* The shares of a part onto the sums of those before; block (group). */
+/* The sums of a part onto those of the parts before; block (group). */
 static __global__ void __launch_bounds__(gain_threads)
-    add_part(const struct kiln_group_norm a, const plan p)
+    add_part(const struct kiln_group_norm a, const norm_plan p)
 {
     const int width = a.channels / a.groups;
+    await_previous();
     add_parts(p, a.channels, width, blockIdx.x * width, 0);
 }
 
-/* The sum of what `term` is of the group's channels, in their order.  A term has divisions in fp64,
- * which are slow: each is one thread's, and only the adding up is everybody's.  Threads that have
- * no channel have no use for the sum, and get 0. */
+/* The sum of what `term` is of the group's channels, in their order.  Each term is one thread's,
+ * and only the adding up is everybody's.  Threads that have no channel have no use for the sum, and
+ * get 0. */
 template <typename Term>
 static __device__ __forceinline__ double sum_terms(int first, int width, const Term &term)
 {
@@ -181,73 +172,63 @@ static __device__ __forceinline__ double sum_terms(int first, int width, const T
         if (me < count)
             terms[me] = term(first + round + me);
         __syncthreads();
-        for (int i = 0; me < width && i < count; i++)
-            sum += terms[i];
+        if (me < width)
+#pragma unroll 8
+            for (int i = 0; i < count; i++)
+                sum += terms[i];
     }
     return sum;
 }
 
-/* Block (group, item); the arithmetic is that of gains() in group_norm_silu_ref.c.  No parts: the
- * sums are there. */
+/* Block (group, item).  No parts: the sums are there. */
 static __global__ void __launch_bounds__(gain_threads)
-    make_gains(const struct kiln_group_norm a, const plan p)
+    make_gains(const struct kiln_group_norm a, const norm_plan p)
 {
     const int width = a.channels / a.groups, first = blockIdx.x * width;
     const int64_t item = blockIdx.y;
-    const double pixels = static_cast<double>(a.pixels);
+    const void *x = origin_of(a, item * p.pixels * a.channels);
+    let_next_start();
+    for (int i = first + threadIdx.x; i < first + width; i += gain_threads)
+        prefetch(x, i), prefetch(a.weight, i), prefetch(a.bias, i);
+    await_previous();
     if (p.parts)
         add_parts(p, a.channels, width, first, item);
     const double *sums = p.sums + item * 2 * a.channels, *squares = sums + a.channels;
-    const void *x =
-        a.origin ? a.origin : static_cast<const uint16_t *>(a.x) + item * p.pixels * a.channels;
-    const double mean =
-        sum_terms(first, width, [&](int i) { return (bf16_at(x, i) + sums[i] / pixels) / width; });
-    const double second = sum_terms(first, width, [&](int i) {
-        const double shift = bf16_at(x, i) - mean;
-        return (squares[i] / pixels + 2 * shift * sums[i] / pixels + shift * shift) / width;
-    });
+    const double mean = p.of_width * sum_terms(first, width, [&](int i) {
+                            return mean_term(bf16_at(x, i), sums[i], p);
+                        });
+    const double second = p.of_width * sum_terms(first, width, [&](int i) {
+                              return second_term(bf16_at(x, i), mean, sums[i], squares[i], p);
+                          });
     if (static_cast<int>(threadIdx.x) >= width)
         return;
-    const double inverse = 1.0 / sqrt((second > 0 ? second : 0) + static_cast<double>(a.eps));
+    const double inverse = inverse_of(second, a.eps);
     for (int i = first + threadIdx.x; i < first + width; i += gain_threads) {
-        const double factor = inverse * bf16_at(a.weight, i);
-        p.gains[item * 2 * a.channels + i] = static_cast<float>(factor);
-        p.gains[(item * 2 + 1) * a.channels + i] =
-            static_cast<float>(bf16_at(a.bias, i) - mean * factor);
+        const norm_line line = line_of(mean, inverse, bf16_at(a.weight, i), bf16_at(a.bias, i));
+        p.gains[item * 2 * a.channels + i] = line.gain;
+        p.gains[(item * 2 + 1) * a.channels + i] = line.offset;
     }
 }
 
 /* --- apply ------------------------------------------------------------------------------------ */
 
+/* From the last tile to the first.  y may be x: each tile is loaded before the one that a thread
+ * has is written, and no two threads share a chunk. */
 template <int W>
-static __device__ __forceinline__ chunk<W> normed(const chunk<W> &in, const float gain[W],
-                                                  const float offset[W], int silu)
+static __global__ void __launch_bounds__(apply_threads, apply_blocks_held)
+    apply(const struct kiln_group_norm a, const norm_plan p)
 {
-    float v[W];
-    unpack<W>(in, v);
-#pragma unroll
-    for (int i = 0; i < W; i++)
-        v[i] = v[i] * gain[i] + offset[i];
-    if (silu) {
-        round_all<W>(v);
-#pragma unroll
-        for (int i = 0; i < W; i++)
-            v[i] = __fdividef(v[i], 1.0f + __expf(-v[i]));
-    }
-    return pack<W>(v);
-}
-
-template <int W>
-static __global__ void __launch_bounds__(threads)
-    apply(const struct kiln_group_norm a, const plan p)
-{
-    const block_shape s = shape_of<W>(a.channels);
+    const block_shape s = shape_of<W, apply_threads>(a.channels);
     const int64_t item = blockIdx.y, item_at = item * p.pixels * a.channels;
-    int64_t begin, end;
-    pixels_of(p, &begin, &end);
+    const int tile = batch * s.depth;
+    const int64_t last = (p.pixels - 1) / tile, step = static_cast<int64_t>(gridDim.x) * tile;
     if (s.deep >= s.depth)
         return;
     for (int c = s.lane; c < s.chunks; c += s.lanes) {
+        int64_t pixel = (last - blockIdx.x) * tile + s.deep;
+        chunk<W> in[batch], next[batch];
+        load_tile<W>(a, item_at, s, c, pixel, p.pixels, in);
+        await_previous();
         float gain[W], offset[W];
         const float *gains = p.gains + item * 2 * a.channels + c * W;
 #pragma unroll
@@ -255,38 +236,50 @@ static __global__ void __launch_bounds__(threads)
             gain[i] = gains[i];
             offset[i] = gains[a.channels + i];
         }
-        for (int64_t pixel = begin + s.deep; pixel < end; pixel += batch * s.depth) {
-            /* y may be x: the loads are written in front, or each would wait for a store. */
-            chunk<W> in[batch];
+        for (; pixel >= 0; pixel -= step) {
+            load_tile<W>(a, item_at, s, c, pixel - step, p.pixels, next);
 #pragma unroll
-            for (int k = 0; k < batch; k++)
-                if (pixel + k * s.depth < end)
-                    in[k] = load_chunk<W>(a.x, item_at, (pixel + k * s.depth) * s.chunks + c);
-#pragma unroll
-            for (int k = 0; k < batch; k++)
-                if (pixel + k * s.depth < end)
+            for (int k = 0; k < batch; k++) {
+                if (pixel + k * s.depth < p.pixels)
                     store_chunk<W>(a.y, item_at, (pixel + k * s.depth) * s.chunks + c,
                                    normed<W>(in[k], gain, offset, a.silu));
+                in[k] = next[k];
+            }
         }
     }
 }
 
 /* --- launching -------------------------------------------------------------------------------- */
 
-/* So many parts that each thread of a part has a batch of chunks to load, within bounds. */
+/* Tiles of a picture for a block of so many threads. */
+static int64_t tiles_of(int64_t pixels, int channels, int threads)
+{
+    const int64_t tile = (int64_t)threads * 8 * batch;
+    return (pixels * channels + tile - 1) / tile;
+}
+
 static int64_t parts_of(int64_t pixels, int channels)
 {
-    const int64_t values = pixels * channels, share = (int64_t)threads * 8 * batch;
-    const int64_t parts = (values + share - 1) / share;
+    const int64_t tiles = tiles_of(pixels, channels, sum_threads);
     const int64_t most = pixels < parts_max ? pixels : parts_max;
-    return parts < most ? parts : most;
+    return tiles < most ? tiles : most;
+}
+
+static unsigned apply_blocks(int64_t pixels, int channels)
+{
+    const int64_t tiles = tiles_of(pixels, channels, apply_threads);
+    int64_t blocks = tiles / apply_tiles;
+    blocks = blocks < apply_blocks_min ? apply_blocks_min : blocks;
+    blocks = blocks < apply_blocks_max ? blocks : apply_blocks_max;
+    return static_cast<unsigned>(blocks < tiles ? blocks : tiles);
 }
 
 extern "C" size_t kiln_group_norm_workspace(const struct kiln_group_norm *args, int64_t items)
 {
     const size_t channels = (size_t)(items * args->channels);
+    const int64_t slices = norm_slice_parts(args), parts = parts_of(args->pixels, args->channels);
     return channels * (2 * sizeof(double) + 2 * sizeof(float)) +
-           channels * 2 * sizeof(float) * (size_t)parts_of(args->pixels, args->channels);
+           channels * 2 * sizeof(float) * (size_t)(parts > slices ? parts : slices);
 }
 
 static int check(const struct kiln_group_norm *a, int64_t items, const void *workspace,
@@ -312,13 +305,15 @@ static int check(const struct kiln_group_norm *a, int64_t items, const void *wor
 }
 
 /* Of `items` pictures, or parts of pictures, with so many pixels each. */
-static plan plan_of(const struct kiln_group_norm *a, int64_t items, int64_t pixels, void *workspace)
+static norm_plan plan_of(const struct kiln_group_norm *a, int64_t items, int64_t pixels,
+                         void *workspace)
 {
-    plan p;
+    norm_plan p;
     p.pixels = pixels;
     p.onto = 0;
+    p.of_pixels = 1.0 / static_cast<double>(a->pixels);
+    p.of_width = static_cast<double>(a->groups) / a->channels;
     p.parts = parts_of(pixels, a->channels);
-    p.part_pixels = (pixels + p.parts - 1) / p.parts;
     p.sums = static_cast<double *>(workspace);
     p.gains = reinterpret_cast<float *>(p.sums + items * 2 * a->channels);
     p.partial = p.gains + items * 2 * a->channels;
@@ -334,25 +329,41 @@ static bool by_chunks(const struct kiln_group_norm *a)
 
 static const char name[] = "group_norm";
 
+static int launch_sums(const struct kiln_group_norm *a, unsigned items, const norm_plan &p,
+                       kiln_stream stream, struct kiln_error *err)
+{
+    return launch(err, name, by_chunks(a) ? sum_channels<8> : sum_channels<1>,
+                  dim3(static_cast<unsigned>(p.parts), items), sum_threads, stream, *a, p);
+}
+
+static int launch_apply(const struct kiln_group_norm *a, unsigned items, const norm_plan &p,
+                        kiln_stream stream, struct kiln_error *err)
+{
+    return launch_early(err, name, by_chunks(a) ? apply<8> : apply<1>,
+                        dim3(apply_blocks(p.pixels, a->channels), items), apply_threads, stream, *a,
+                        p);
+}
+
 extern "C" int kiln_group_norm_launch(const struct kiln_group_norm *args, int64_t items,
                                       void *workspace, kiln_stream stream, struct kiln_error *err)
 {
     int code = check(args, items, workspace, err);
     if (code || items == 0)
         return code;
-    const plan p = plan_of(args, items, args->pixels, workspace);
+    norm_plan p = plan_of(args, items, args->pixels, workspace);
     const unsigned rows = static_cast<unsigned>(items);
-    const dim3 grid(static_cast<unsigned>(p.parts), rows);
-    code = launch(err, name, by_chunks(args) ? sum_channels<8> : sum_channels<1>, grid, threads,
-                  stream, *args, p);
-    if (code)
+    bool done = false;
+    if (by_chunks(args) && norm_slice_parts(args)) {
+        p.parts = norm_slice_parts(args);
+        code = norm_slices(args, items, p, stream, &done, err);
+    } else {
+        code = launch_sums(args, rows, p, stream, err);
+    }
+    if (code || done)
         return code;
-    code = launch(err, name, make_gains, dim3(static_cast<unsigned>(args->groups), rows),
-                  gain_threads, stream, *args, p);
-    if (code)
-        return code;
-    return launch(err, name, by_chunks(args) ? apply<8> : apply<1>, grid, threads, stream, *args,
-                  p);
+    code = launch_early(err, name, make_gains, dim3(static_cast<unsigned>(args->groups), rows),
+                        gain_threads, stream, *args, p);
+    return code ? code : launch_apply(args, rows, p, stream, err);
 }
 
 /* --- pictures in parts ------------------------------------------------------------------------ */
@@ -378,15 +389,14 @@ extern "C" int kiln_group_norm_add_launch(const struct kiln_group_norm *args, in
     int code = check_part(args, count, sums, workspace, err);
     if (code || count == 0)
         return code;
-    plan p = plan_of(args, 1, count, workspace);
+    norm_plan p = plan_of(args, 1, count, workspace);
     p.sums = sums;
     p.onto = 1;
-    code = launch(err, name, by_chunks(args) ? sum_channels<8> : sum_channels<1>,
-                  dim3(static_cast<unsigned>(p.parts)), threads, stream, *args, p);
+    code = launch_sums(args, 1, p, stream, err);
     if (code)
         return code;
-    return launch(err, name, add_part, dim3(static_cast<unsigned>(args->groups)), gain_threads,
-                  stream, *args, p);
+    return launch_early(err, name, add_part, dim3(static_cast<unsigned>(args->groups)),
+                        gain_threads, stream, *args, p);
 }
 
 extern "C" int kiln_group_norm_part_launch(const struct kiln_group_norm *args, int64_t count,
@@ -396,15 +406,10 @@ extern "C" int kiln_group_norm_part_launch(const struct kiln_group_norm *args, i
     int code = check_part(args, count, sums, workspace, err);
     if (code || count == 0)
         return code;
-    plan p = plan_of(args, 1, count, workspace);
-    const dim3 grid(static_cast<unsigned>(p.parts));
+    norm_plan p = plan_of(args, 1, count, workspace);
     p.sums = sums;
-    plan summed = p;
-    summed.parts = 0;
+    p.parts = 0;
     code = launch(err, name, make_gains, dim3(static_cast<unsigned>(args->groups)), gain_threads,
-                  stream, *args, summed);
-    if (code)
-        return code;
-    return launch(err, name, by_chunks(args) ? apply<8> : apply<1>, grid, threads, stream, *args,
-                  p);
+                  stream, *args, p);
+    return code ? code : launch_apply(args, 1, p, stream, err);
 }

@@ -2,9 +2,10 @@
  *
  *     y = silu( (x - mean) / sqrt(variance + eps) * weight + bias ),  per group of channels
  *
- * Two passes: sums by channel, then one read and one write for all the rest.  Sums are taken
- * about the first pixel, so that a large common offset costs no precision, and end in fp64.
- * A picture may come in parts: all are summed up, then each is normed.
+ * Two passes: sums by channel, then one read and one write for all the rest; on a GPU with clusters
+ * of blocks a small map is read once.  Sums are taken about the first pixel, so that a large common
+ * offset costs no precision, and end in fp64.  A picture may come in parts: all are summed up, then
+ * each is normed.
  * group_norm_silu_ref.c is the meaning.
  */
 #ifndef KILN_GROUP_NORM_SILU_H

@@ -308,7 +308,7 @@ static struct kiln_group_norm norm_of_level(int side, int channels)
                                     .format = KILN_BF16};
 }
 
-/* A level of the decoder for a picture of 1024 x 1024. */
+/* A level of the decoder: 128 to 1024 for a picture of 1024 x 1024, 64 the first for 512 x 512. */
 static void bench_level(int side, int channels)
 {
     char shape[64];
@@ -316,6 +316,8 @@ static void bench_level(int side, int channels)
     snprintf(shape, sizeof shape, "%d x %d x %d", side, side, channels);
     norm = norm_of_level(side, channels);
     report("group_norm_silu (2 reads, 1 write)", shape, values * 6, queue_norm);
+    norm.y = pools[0];
+    report("group_norm_silu in place", shape, values * 6, queue_norm);
     if (side == 1024)
         return;
     upsample = (struct kiln_upsample){.x = pools[0],
@@ -365,6 +367,7 @@ static void bench_downscale(uint32_t to)
 
 static void bench_pictures(void)
 {
+    bench_level(64, 512);
     bench_level(128, 512);
     bench_level(256, 512);
     bench_level(512, 256);
