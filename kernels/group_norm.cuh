@@ -35,6 +35,11 @@ __device__ __forceinline__ const void *origin_of(const struct kiln_group_norm &a
     return a.origin ? a.origin : static_cast<const uint16_t *>(a.x) + item_at;
 }
 
+__device__ __forceinline__ double lift_at(const struct kiln_group_norm &a, int64_t i)
+{
+    return a.lift ? bf16_at(a.lift, i) : 0;
+}
+
 /* Asks for the line of value i, so that a later load of it need not wait for memory. */
 __device__ __forceinline__ void prefetch(const void *p, int64_t i)
 {
@@ -62,7 +67,9 @@ __device__ __forceinline__ void add_chunk(const chunk<W> &in, const float first[
     }
 }
 
-/* --- gains: the arithmetic of gains() in group_norm_silu_ref.c -------------------------------- */
+/* --- gains: the arithmetic of gains() in group_norm_silu_ref.c --------------------------------
+ *
+ * A channel's origin is lifted here, so that moments and mean are those of the lifted picture. */
 
 /* What a channel adds to its group's mean; the sum of these is times of_width. */
 __device__ __forceinline__ double mean_term(double origin, double sum, const norm_plan &p)
@@ -78,7 +85,7 @@ __device__ __forceinline__ double second_term(double origin, double mean, double
     return square * p.of_pixels + 2 * shift * sum * p.of_pixels + shift * shift;
 }
 
-/* y = x * gain + offset. */
+/* y = x * gain + offset; x is not lifted, so the mean that line_of takes is less by the lift. */
 struct norm_line {
     float gain, offset;
 };

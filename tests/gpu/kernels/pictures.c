@@ -9,13 +9,13 @@
 #include "kernels/upsample.h"
 #include "tests/gpu/kernels/twin.h"
 
-enum { IN_PLACE = 1, SILU = 2, UNALIGNED = 4 };
+enum { IN_PLACE = 1, SILU = 2, UNALIGNED = 4, LIFTED = 8 };
 
 /* --- group_norm ------------------------------------------------------------------------------- */
 
 struct norm_case {
     struct twins set;
-    struct twin *x, *weight, *bias, *y, *workspace;
+    struct twin *x, *weight, *bias, *lift, *y, *workspace;
     int64_t items, pixels;
     int channels, groups, form;
 };
@@ -27,12 +27,14 @@ static void make_norm(struct norm_case *c, struct test_random *random, float off
     c->x = twins_add(&c->set, "x", bytes);
     c->weight = twins_add(&c->set, "weight", (size_t)c->channels * 2);
     c->bias = twins_add(&c->set, "bias", (size_t)c->channels * 2);
+    c->lift = twins_add(&c->set, "lift", (size_t)c->channels * 2);
     c->y = c->form & IN_PLACE ? c->x : twins_add(&c->set, "y", bytes);
     fill_bf16(c->x, random, 2);
     for (int64_t i = 0; offset != 0 && i < (int64_t)bytes / 2; i++)
         kiln_store(c->x->host, i, kiln_load(c->x->host, i, KILN_BF16) + offset, KILN_BF16);
     fill_bf16(c->weight, random, 2);
     fill_bf16(c->bias, random, 1);
+    fill_bf16(c->lift, random, 1);
 }
 
 static struct kiln_group_norm norm_args(const struct norm_case *c, bool device, int64_t item)
@@ -41,6 +43,7 @@ static struct kiln_group_norm norm_args(const struct norm_case *c, bool device, 
     return (struct kiln_group_norm){.x = (char *)twin_side(c->x, device) + at,
                                     .weight = twin_side(c->weight, device),
                                     .bias = twin_side(c->bias, device),
+                                    .lift = c->form & LIFTED ? twin_side(c->lift, device) : NULL,
                                     .y = (char *)twin_side(c->y, device) + at,
                                     .pixels = c->pixels,
                                     .channels = c->channels,
@@ -99,7 +102,7 @@ static void group_norm(void)
                   {2, 65, 32, 32},   {1, 300, 96, 4},   {3, 129, 5, 1},   {1, 1000, 128, 32},
                   {2, 256, 512, 32}, {1, 33, 4096, 32}, {1, 40, 2056, 1}, {1, 4099, 24, 3}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int form = 0; form < 8; form++)
+        for (int form = 0; form < 16; form++)
             check_norm(shapes[i].items, shapes[i].pixels, shapes[i].channels, shapes[i].groups,
                        form, 0);
     check_norm(1, 5000, 128, 32, 0, 100);
@@ -174,7 +177,7 @@ static void group_norm_in_parts(void)
         int channels, groups;
     } shapes[] = {{1, 4, 2}, {12, 8, 8}, {300, 96, 4}, {1000, 128, 32}, {4099, 24, 3}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int form = 0; form < 8; form++)
+        for (int form = 0; form < 16; form++)
             check_norm_parts(shapes[i].pixels, shapes[i].channels, shapes[i].groups, form, 0);
     check_norm_parts(5000, 128, 32, SILU, 100);
 }
