@@ -4,8 +4,8 @@
  * so every residual runs in a scope of its own and lets its operands go at once, and a norm behind
  * which nobody needs its operand takes that one's place.  In bf16, with Z-Image's 256 and 128
  * channels at full size, the peak at 1024 px is 839 MB, where the width is halved (vae_strips.c);
- * before it are 809 in the last upsampling (134 and 537, and windows of 69 twice), behind it 805 of
- * three pictures in a residual.
+ * before it are 805 in the last upsampling (134 twice, and 537), behind it 805 of three pictures in
+ * a residual.
  */
 #include "pipeline/vae.h"
 
@@ -24,16 +24,28 @@ kt kiln_vae_conv(struct kt_scope *s, kt x, const struct kiln_vae_layer *l, int p
     return kt_conv2d(s, &args);
 }
 
+struct kt_norm kiln_vae_norm(const struct kiln_vae *vae, const struct kiln_vae_layer *l, bool silu)
+{
+    return (struct kt_norm){.weight = l->weight,
+                            .bias = l->bias,
+                            .lift = l->lift,
+                            .groups = vae->config.groups,
+                            .eps = KILN_VAE_NORM_EPS,
+                            .silu = silu};
+}
+
 static kt norm(const struct kiln_vae *vae, struct kt_scope *s, kt x, const struct kiln_vae_layer *l,
                bool silu)
 {
-    return kt_group_norm(s, x, vae->config.groups, l->weight, l->bias, KILN_VAE_NORM_EPS, silu);
+    const struct kt_norm n = kiln_vae_norm(vae, l, silu);
+    return kt_group_norm(s, x, &n);
 }
 
 void kiln_vae_norm_over(const struct kiln_vae *vae, struct kt_scope *s, kt x,
                         const struct kiln_vae_layer *l)
 {
-    kt_group_norm_over(s, x, vae->config.groups, l->weight, l->bias, KILN_VAE_NORM_EPS, true);
+    const struct kt_norm n = kiln_vae_norm(vae, l, true);
+    kt_group_norm_over(s, x, &n);
 }
 
 /* Norm, SiLU and convolution, letting the normed copy go. */
@@ -117,18 +129,27 @@ static kt middle(const struct kiln_vae *vae, struct kt_scope *s, const struct ki
     return residual(vae, s, &h->mid[1], x);
 }
 
+kt kiln_vae_upsample(struct kt_scope *s, kt x, const struct kiln_vae_layer *l)
+{
+    const bool in_one = kt_size(l->weight, 2) == 4;
+    if (!in_one) {
+        kt large = kt_upsample2(s, x);
+        kt_drop(s, x);
+        x = large;
+    }
+    kt y = in_one ? kt_upsample_conv2d(s, x, l->weight) : kiln_vae_conv(s, x, l, 1, NULL);
+    kt_drop(s, x);
+    return y;
+}
+
+/* The same, beside memory as large as x that is taken and let go: wherever x was, both together are
+ * a gap that has room for what a residual makes of the result. */
 static kt upsample(const struct kiln_vae *vae, struct kt_scope *s, const struct kiln_vae_layer *l,
                    kt x)
 {
-    if (is_wide(vae, s, 4 * values_of(x))) {
-        kt wide = kiln_vae_upsample_strips(vae, s, x, l, KILN_VAE_WIDE_ROWS);
-        kt_drop(s, x);
-        return wide;
-    }
-    kt large = kt_upsample2(s, x);
-    kt_drop(s, x);
-    kt y = kiln_vae_conv(s, large, l, 1, NULL);
-    kt_drop(s, large);
+    kt gap = kt_picture(s, vae->dtype, kt_size(x, 1), kt_size(x, 2), kt_size(x, 3));
+    kt y = kiln_vae_upsample(s, x, l);
+    kt_drop(s, gap);
     return y;
 }
 
@@ -166,24 +187,19 @@ static kt first_levels(const struct kiln_vae *vae, struct kt_scope *inner, kt la
  * turn, pieces of the small ones end up in the places of the large ones, and twice as much is held
  * as is ever used.  How much in one piece is enough was found by playing the allocator's part, with
  * the channels of Z-Image's autoencoder; less costs memory, not the picture. */
-static void reserve(const struct kiln_vae *vae, struct kt_scope *s, kt latent, bool strips)
+static void reserve(const struct kiln_vae *vae, struct kt_scope *s, kt latent)
 {
     const struct kiln_vae_config *c = &vae->config;
     const int64_t narrow = c->channels[0], wide = c->levels > 1 ? c->channels[1] : narrow;
     const int64_t pixels = kt_size(latent, 1) * kt_size(latent, 2) * c->factor * c->factor;
-    int64_t per_pixel = 2 * wide + narrow;
-    if (strips)
-        per_pixel = wide / 4 + 5 * narrow / 2;
-    else if (is_wide(vae, s, wide * pixels))
-        per_pixel = wide + narrow;
-    kt_reserve(s, bytes_of(vae, per_pixel * pixels) + ((size_t)32 << 20));
+    kt_reserve(s, bytes_of(vae, (wide + narrow) * pixels) + ((size_t)48 << 20));
 }
 
 static kt decode_whole(const struct kiln_vae *vae, struct kt_scope *s, kt latent)
 {
     const struct kiln_vae_half *h = &vae->decoder;
     struct kt_scope *inner = kt_scope_child(s);
-    reserve(vae, s, latent, false);
+    reserve(vae, s, latent);
     kt x = first_levels(vae, inner, latent, 0);
     kt y = kt_keep(s, norm_conv(vae, inner, x, &h->norm_out, &h->out, NULL));
     kt_scope_free(inner);
@@ -195,7 +211,7 @@ kt kiln_vae_decode_strips(const struct kiln_vae *vae, struct kt_scope *s, kt lat
     if (vae->config.levels < 2)
         return decode_whole(vae, s, latent);
     struct kt_scope *inner = kt_scope_child(s);
-    reserve(vae, s, latent, true);
+    reserve(vae, s, latent);
     kt x = first_levels(vae, inner, latent, 1);
     kt y = kt_keep(s, kiln_vae_last_level(vae, inner, x, rows));
     kt_scope_free(inner);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pipeline/torch/load.h"
 #include "pipeline/vae_parts.h"
 #include "pipeline/weights.h"
 
@@ -123,6 +124,39 @@ static int load_decoder(struct kiln_weights *w, struct kiln_vae *vae, struct kil
     return 0;
 }
 
+/* A residual whose operand lacks `lift` does as if it had it; what that changes is summed in fp32.
+ */
+static void make_up_for(struct kiln_vae_residual *r, struct kt_scope *s, kt lift)
+{
+    kt *bias = r->shortcut.weight ? &r->shortcut.bias : &r->conv2.bias;
+    struct kt_scope *inner = kt_scope_child(s);
+    const int64_t out = kt_size(*bias, 0), in = kt_size(lift, 0);
+    kt sum = kt_to(inner, *bias, KT_F32), more = kt_to(inner, lift, KT_F32);
+    if (r->shortcut.weight) {
+        kt weight = kt_reshape(inner, r->shortcut.weight, 2, (int64_t[]){out, in});
+        more = kt_reshape(inner, more, 2, (int64_t[]){1, in});
+        more = kt_linear(inner, more, kt_to(inner, weight, KT_F32), NULL);
+        more = kt_reshape(inner, more, 1, &out);
+    }
+    sum = kt_keep(s, kt_to(inner, kt_add(inner, sum, more), kt_dtype_of(lift)));
+    kt_scope_free(inner);
+    kt_drop(s, *bias);
+    *bias = sum;
+    r->norm1.lift = lift;
+}
+
+void kiln_vae_join_upsampling(struct kiln_vae *vae, struct kt_scope *s)
+{
+    struct kiln_vae_level *levels = vae->decoder.levels;
+    for (int i = 0; i + 1 < vae->config.levels; i++) {
+        struct kiln_vae_layer *l = &levels[i].resample;
+        kt weight = kt_upsample_weight(s, l->weight);
+        kt_drop(s, l->weight);
+        make_up_for(&levels[i + 1].residuals[0], s, l->bias);
+        *l = (struct kiln_vae_layer){.weight = weight};
+    }
+}
+
 static int load_encoder(struct kiln_weights *w, struct kiln_vae *vae, struct kiln_error *err)
 {
     const struct kiln_vae_config *c = &vae->config;
@@ -171,9 +205,14 @@ int kiln_vae_load(const char *dir, const struct kiln_vae_config *config, struct 
         kiln_weights_ignore(w, "quant_conv.");
     }
     int closed = kiln_weights_close(w, code ? NULL : err);
-    if (code || closed) {
+    code = code ? code : closed;
+    if (!code && kt_device_of(scope) != KT_CPU && dtype == KT_BF16) {
+        kiln_vae_join_upsampling(vae, scope);
+        code = kt_scope_check(scope, err);
+    }
+    if (code) {
         kiln_vae_free(vae);
-        return code ? code : closed;
+        return code;
     }
     *ret = vae;
     return 0;

@@ -67,11 +67,7 @@ static kt new_picture(const struct level *l, struct kt_scope *s, int64_t channel
 
 static struct kt_strip_norm norm_of(const struct level *l, const struct kiln_vae_layer *n)
 {
-    return (struct kt_strip_norm){.weight = n->weight,
-                                  .bias = n->bias,
-                                  .groups = l->vae->config.groups,
-                                  .eps = KILN_VAE_NORM_EPS,
-                                  .silu = true,
+    return (struct kt_strip_norm){.norm = kiln_vae_norm(l->vae, n, true),
                                   .pixels = l->height * l->width};
 }
 
@@ -89,25 +85,8 @@ static kt grow(const struct level *l, struct kt_scope *s, const struct window *w
 {
     int64_t rows = at_most(w->rows / 2 + 1, l->height / 2);
     int64_t from = at_least(0, at_most((w->from - 1) / 2, l->height / 2 - rows));
-    kt large = kt_upsample2(s, rows_of(s, l->half, from, rows));
-    kt y = kiln_vae_conv(s, large, l->resample, 1, NULL);
-    kt_drop(s, large);
+    kt y = kiln_vae_upsample(s, rows_of(s, l->half, from, rows), l->resample);
     return rows_of(s, y, w->from - 2 * from, w->rows);
-}
-
-kt kiln_vae_upsample_strips(const struct kiln_vae *vae, struct kt_scope *s, kt x,
-                            const struct kiln_vae_layer *resample, int rows)
-{
-    const struct level l = {vae, x, resample, 2 * kt_size(x, 2), 2 * kt_size(x, 3), rows};
-    kt y = new_picture(&l, s, kt_size(resample->weight, 0));
-    for (int64_t at = 0; at < l.height; at += l.rows) {
-        const struct window w = window_at(&l, at);
-        struct kt_scope *inner = kt_scope_child(s);
-        kt large = made(inner, &w, grow(&l, inner, &w));
-        kt_copy_into(inner, rows_of(inner, y, w.at, w.count), large);
-        kt_scope_free(inner);
-    }
-    return y;
 }
 
 /* One convolution of normed windows into `into`, plus `add` there unless that is NULL, while the

@@ -187,34 +187,37 @@ static void apply_norm(const kiln_group_norm &args, int64_t pixels, const double
     });
 }
 
-void group_norm(const at::Tensor &x, const at::Tensor &y, int groups, const at::Tensor &weight,
-                const at::Tensor &bias, double eps, bool silu)
-{
-    at::Tensor w = dense(weight), b = dense(bias);
-    at::Tensor origin = x.select(0, 0).select(1, 0).select(1, 0).clone(); /* y may be x */
+/* A norm's operands as the kernels want them, and what they point to. */
+struct norm_operands {
+    at::Tensor weight, bias, lift;
     kiln_group_norm args{};
-    args.x = data_of(x), args.weight = data_of(w), args.bias = data_of(b), args.y = y.data_ptr();
-    args.origin = data_of(origin);
-    args.pixels = x.size(2) * x.size(3), args.channels = static_cast<int>(x.size(1));
-    args.groups = groups, args.eps = static_cast<float>(eps), args.silu = silu;
-    args.format = format_of(x);
-    apply_norm(args, args.pixels, norm_sums(args, args.pixels).data());
-}
 
-static kiln_group_norm strip_args(const struct kt_strip_norm &n, const at::Tensor &strip)
+    norm_operands(const struct kt_norm &n, const at::Tensor &x, const at::Tensor &y)
+        : weight(dense(n.weight->t)), bias(dense(n.bias->t)),
+          lift(n.lift ? dense(n.lift->t) : at::Tensor())
+    {
+        args.x = data_of(x), args.y = y.data_ptr();
+        args.weight = data_of(weight), args.bias = data_of(bias);
+        args.lift = n.lift ? data_of(lift) : nullptr;
+        args.pixels = x.size(2) * x.size(3), args.channels = static_cast<int>(x.size(1));
+        args.groups = n.groups, args.eps = static_cast<float>(n.eps), args.silu = n.silu;
+        args.format = format_of(x);
+    }
+};
+
+void group_norm(const at::Tensor &x, const at::Tensor &y, const struct kt_norm &n)
 {
-    kiln_group_norm args{};
-    args.x = data_of(strip), args.origin = data_of(n.origin->t);
-    args.pixels = n.pixels, args.channels = static_cast<int>(strip.size(1));
-    args.groups = n.groups, args.eps = static_cast<float>(n.eps), args.silu = n.silu;
-    args.format = format_of(strip);
-    return args;
+    at::Tensor origin = x.select(0, 0).select(1, 0).select(1, 0).clone(); /* y may be x */
+    norm_operands o(n, x, y);
+    o.args.origin = data_of(origin);
+    apply_norm(o.args, o.args.pixels, norm_sums(o.args, o.args.pixels).data());
 }
 
 void strip_norm_add(const struct kt_strip_norm &n, const at::Tensor &strip)
 {
-    const kiln_group_norm args = strip_args(n, strip);
-    const std::vector<double> sums = norm_sums(args, strip.size(2) * strip.size(3));
+    norm_operands o(n.norm, strip, strip);
+    o.args.origin = data_of(n.origin->t);
+    const std::vector<double> sums = norm_sums(o.args, o.args.pixels);
     double *all = n.sums->t.data_ptr<double>();
     for (size_t i = 0; i < sums.size(); i++)
         all[i] += sums[i];
@@ -222,11 +225,11 @@ void strip_norm_add(const struct kt_strip_norm &n, const at::Tensor &strip)
 
 at::Tensor strip_norm(const struct kt_strip_norm &n, const at::Tensor &strip)
 {
-    at::Tensor w = dense(n.weight->t), b = dense(n.bias->t);
     at::Tensor y = at::empty_like(strip, at::MemoryFormat::ChannelsLast);
-    kiln_group_norm args = strip_args(n, strip);
-    args.weight = data_of(w), args.bias = data_of(b), args.y = y.data_ptr();
-    apply_norm(args, strip.size(2) * strip.size(3), n.sums->t.const_data_ptr<double>());
+    norm_operands o(n.norm, strip, y);
+    const int64_t pixels = o.args.pixels;
+    o.args.origin = data_of(n.origin->t), o.args.pixels = n.pixels;
+    apply_norm(o.args, pixels, n.sums->t.const_data_ptr<double>());
     return y;
 }
 

@@ -19,8 +19,7 @@ at::Tensor swiglu(const at::Tensor &gate_up);
 kt_tensor quantise(const at::Tensor &rows);
 at::Tensor attention(const kt_attention_args &args);
 /* x and y channels last; y may be x. */
-void group_norm(const at::Tensor &x, const at::Tensor &y, int groups, const at::Tensor &weight,
-                const at::Tensor &bias, double eps, bool silu);
+void group_norm(const at::Tensor &x, const at::Tensor &y, const struct kt_norm &n);
 void strip_norm_add(const struct kt_strip_norm &n, const at::Tensor &strip);
 at::Tensor strip_norm(const struct kt_strip_norm &n, const at::Tensor &strip);
 

@@ -53,41 +53,33 @@ kt kt_conv2d(kt_scope *s, const struct kt_conv_args *args)
     });
 }
 
-struct norm_args {
-    int groups;
-    const at::Tensor &weight, &bias;
-    double eps;
-    bool silu;
-};
-
 /* The norm of x, a dense picture, in new memory or over x itself. */
-static at::Tensor normed(const at::Tensor &x, const norm_args &n, bool over)
+static at::Tensor normed(const at::Tensor &x, const struct kt_norm &n, bool over)
 {
     const bool in_bound = x.size(1) <= KILN_NORM_CHANNELS_MAX;
     const auto *kernels = kiln::gpu_image_kernels(x);
     if (in_bound && (kernels || kiln::cpu::takes(x))) {
         const at::Tensor y = over ? x : at::empty_like(x, at::MemoryFormat::ChannelsLast);
-        (kernels ? kernels->group_norm : kiln::cpu::group_norm)(x, y, n.groups, n.weight, n.bias,
-                                                                n.eps, n.silu);
+        (kernels ? kernels->group_norm : kiln::cpu::group_norm)(x, y, n);
         return y;
     }
-    at::Tensor y = at::group_norm(x, n.groups, n.weight, n.bias, n.eps);
+    const at::Tensor whole = n.lift ? x + n.lift->t.view({1, -1, 1, 1}) : x;
+    at::Tensor y = at::group_norm(whole, n.groups, n.weight->t, n.bias->t, n.eps);
     y = n.silu ? at::silu_(y) : y;
     return over ? x.copy_(y) : y;
 }
 
-kt kt_group_norm(kt_scope *s, kt x, int groups, kt weight, kt bias, double eps, bool silu)
+kt kt_group_norm(kt_scope *s, kt x, const struct kt_norm *n)
 {
-    return run(s, "group_norm", {x, weight, bias}, [&] {
-        return normed(channels_last(x->t), {groups, weight->t, bias->t, eps, silu}, false);
-    });
+    return run(s, "group_norm", {x, n->weight, n->bias},
+               [&] { return normed(channels_last(x->t), *n, false); });
 }
 
-void kt_group_norm_over(kt_scope *s, kt x, int groups, kt weight, kt bias, double eps, bool silu)
+void kt_group_norm_over(kt_scope *s, kt x, const struct kt_norm *n)
 {
-    run_void(s, "group_norm", {x, weight, bias}, [&] {
+    run_void(s, "group_norm", {x, n->weight, n->bias}, [&] {
         const at::Tensor dense = channels_last(x->t);
-        normed(dense, {groups, weight->t, bias->t, eps, silu}, true);
+        normed(dense, *n, true);
         if (!dense.is_alias_of(x->t))
             x->t.copy_(dense);
     });
@@ -96,9 +88,41 @@ void kt_group_norm_over(kt_scope *s, kt x, int groups, kt weight, kt bias, doubl
 kt kt_upsample2(kt_scope *s, kt x)
 {
     return run(s, "upsample", {x}, [&] {
-        if (const auto *kernels = kiln::gpu_image_kernels(x->t))
-            return kernels->upsample(x->t);
         return at::upsample_nearest2d(channels_last(x->t), {x->t.size(2) * 2, x->t.size(3) * 2});
+    });
+}
+
+/* Along one side, taps (a, b, c) of a convolution are (c, b + c, a + b, a) of the transposed one
+ * with stride 2: each of its steps reaches the two pixels that one of x has become, and the
+ * neighbour on either side. */
+kt kt_upsample_weight(kt_scope *s, kt weight)
+{
+    return run(s, "upsample_weight", {weight}, [&] {
+        TORCH_CHECK(weight->t.size(2) == 3 && weight->t.size(3) == 3, "a convolution of 3x3, not ",
+                    weight->t.size(2), "x", weight->t.size(3));
+        at::Tensor w = weight->t.to(at::kFloat).flip({2, 3}).transpose(0, 1);
+        w = at::constant_pad_nd(w, {0, 0, 0, 1}) + at::constant_pad_nd(w, {0, 0, 1, 0});
+        w = at::constant_pad_nd(w, {0, 1, 0, 0}) + at::constant_pad_nd(w, {1, 0, 0, 0});
+        return channels_last(w.to(weight->t.scalar_type()));
+    });
+}
+
+kt kt_upsample_conv2d(kt_scope *s, kt x, kt weight)
+{
+    return run(s, "upsample_conv2d", {x, weight}, [&] {
+        const at::Tensor picture = channels_last(x->t), w = channels_last(weight->t);
+        TORCH_CHECK(w.size(0) == picture.size(1) && w.size(2) == 4 && w.size(3) == 4,
+                    "a weight of ", w.sizes(), " for ", picture.size(1), " channels");
+        if (const auto *kernels = kiln::gpu_image_kernels(picture)) {
+            at::Tensor y = kernels->upsample_convolve(picture, w);
+            if (y.defined())
+                return y;
+        }
+        /* Of cuDNN's, one that sums in the same order in every run. */
+        const bool benchmark = false, deterministic = true, cudnn = true, tf32 = false;
+        return channels_last(at::_convolution(picture, w, {}, {2, 2}, {1, 1}, {1, 1},
+                                              /*transposed=*/true, {0, 0}, /*groups=*/1, benchmark,
+                                              deterministic, cudnn, tf32));
     });
 }
 

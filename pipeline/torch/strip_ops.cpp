@@ -41,7 +41,7 @@ void kt_strip_norm_start(kt_scope *s, struct kt_strip_norm *n, kt x)
 
 void kt_strip_norm_add(kt_scope *s, const struct kt_strip_norm *n, kt strip)
 {
-    run_void(s, "strip_norm_add", {n->origin, n->sums, n->weight, n->bias, strip}, [&] {
+    run_void(s, "strip_norm_add", {n->origin, n->sums, n->norm.weight, n->norm.bias, strip}, [&] {
         const at::Tensor x = channels_last(strip->t);
         if (kiln::cpu::takes(x) && in_bound(x))
             return kiln::cpu::strip_norm_add(*n, x);
@@ -57,25 +57,29 @@ void kt_strip_norm_add(kt_scope *s, const struct kt_strip_norm *n, kt strip)
 /* The arithmetic of gains() in kernels/group_norm_silu_ref.c. */
 static at::Tensor normed(const struct kt_strip_norm &n, const at::Tensor &x)
 {
-    const int64_t channels = x.size(1), width = channels / n.groups;
+    const struct kt_norm &norm = n.norm;
+    const int64_t channels = x.size(1), width = channels / norm.groups;
     const auto pixels = static_cast<double>(n.pixels);
-    const at::Tensor origin = n.origin->t.to(at::kDouble), first = n.sums->t.select(0, 0) / pixels;
+    const at::Tensor lift =
+        norm.lift ? norm.lift->t.to(at::kDouble) : at::zeros_like(n.sums->t.select(0, 0));
+    const at::Tensor origin = n.origin->t.to(at::kDouble) + lift;
+    const at::Tensor first = n.sums->t.select(0, 0) / pixels;
     const at::Tensor mean = (origin + first).view({-1, width}).mean(1).repeat_interleave(width);
     const at::Tensor shift = origin - mean;
     const at::Tensor second = n.sums->t.select(0, 1) / pixels + 2 * shift * first + shift.square();
     const at::Tensor variance =
         second.view({-1, width}).mean(1).repeat_interleave(width).clamp_min(0);
-    const at::Tensor gain = (variance + n.eps).rsqrt() * n.weight->t.to(at::kDouble);
-    const at::Tensor offset = n.bias->t.to(at::kDouble) - mean * gain;
+    const at::Tensor gain = (variance + norm.eps).rsqrt() * norm.weight->t.to(at::kDouble);
+    const at::Tensor offset = norm.bias->t.to(at::kDouble) - (mean - lift) * gain;
     const at::Tensor y = (x.to(at::kFloat) * gain.to(at::kFloat).view({1, -1, 1, 1}) +
                           offset.to(at::kFloat).view({1, -1, 1, 1}))
                              .to(x.scalar_type());
-    return n.silu ? at::silu(y) : y;
+    return norm.silu ? at::silu(y) : y;
 }
 
 kt kt_strip_norm(kt_scope *s, const struct kt_strip_norm *n, kt strip)
 {
-    return run(s, "strip_norm", {n->origin, n->sums, n->weight, n->bias, strip}, [&] {
+    return run(s, "strip_norm", {n->origin, n->sums, n->norm.weight, n->norm.bias, strip}, [&] {
         const at::Tensor x = channels_last(strip->t);
         if (kiln::cpu::takes(x) && in_bound(x))
             return kiln::cpu::strip_norm(*n, x);

@@ -189,17 +189,20 @@ struct kt_conv_args {
  * convolution with a weight in another order puts it in order for itself. */
 kt kt_conv_weight(struct kt_scope *s, kt weight);
 kt kt_conv2d(struct kt_scope *s, const struct kt_conv_args *args);
-kt kt_group_norm(struct kt_scope *s, kt x, int groups, kt weight, kt bias, double eps, bool silu);
+struct kt_norm {
+    kt weight, bias;
+    kt lift; /* [C], what every pixel is to be taken as more by; NULL: nothing */
+    int groups;
+    double eps;
+    bool silu; /* behind it */
+};
+kt kt_group_norm(struct kt_scope *s, kt x, const struct kt_norm *n);
 /* Changes x, which takes on the same values without memory for a second picture. */
-void kt_group_norm_over(struct kt_scope *s, kt x, int groups, kt weight, kt bias, double eps,
-                        bool silu);
+void kt_group_norm_over(struct kt_scope *s, kt x, const struct kt_norm *n);
 /* The same for a picture that comes in strips of rows: all of them are added to the sums, then each
  * can be normed. */
 struct kt_strip_norm {
-    kt weight, bias;
-    int groups;
-    double eps;
-    bool silu;
+    struct kt_norm norm;
     int64_t pixels;  /* of the whole picture */
     kt origin, sums; /* made by kt_strip_norm_start() */
 };
@@ -208,6 +211,11 @@ void kt_strip_norm_start(struct kt_scope *s, struct kt_strip_norm *n, kt x);
 void kt_strip_norm_add(struct kt_scope *s, const struct kt_strip_norm *n, kt strip);
 kt kt_strip_norm(struct kt_scope *s, const struct kt_strip_norm *n, kt strip);
 kt kt_upsample2(struct kt_scope *s, kt x); /* nearest, twice the size */
+/* A 3x3 convolution of what kt_upsample2() makes of x, from x alone: only four of its nine taps
+ * meet different pixels of x, and the others are summed beforehand.  The weight [C,K,4,4] for it
+ * comes of the 3x3 one, [K,C,3,3], summed in fp32 and rounded once. */
+kt kt_upsample_weight(struct kt_scope *s, kt weight);
+kt kt_upsample_conv2d(struct kt_scope *s, kt x, kt weight);
 /* To another size: the mean of the area under each pixel, or between the four nearest pixels. */
 kt kt_resize(struct kt_scope *s, kt x, int64_t height, int64_t width, bool area);
 kt kt_mean_max(struct kt_scope *s, kt x); /* over all pixels: [1, 2C], means before maxima */

@@ -30,7 +30,6 @@
 #include "kernels/rms_norm.h"
 #include "kernels/softmax.h"
 #include "kernels/swiglu.h"
-#include "kernels/upsample.h"
 #include "tests/support/random.h"
 
 #define LAUNCHES 20
@@ -245,7 +244,6 @@ static void bench_transformer(int64_t count)
 static struct kiln_group_norm norm;
 static int64_t strip_pixels; /* of the picture that norm is, one strip */
 static struct kiln_softmax softmax;
-static struct kiln_upsample upsample;
 static struct kiln_rgb8 rgb;
 static struct kiln_downscale smaller;
 
@@ -277,11 +275,6 @@ static void queue_norm_part(void)
 static void queue_softmax(void)
 {
     must_launch(kiln_softmax_launch(&softmax, rows, stream, &err), &err);
-}
-
-static void queue_upsample(void)
-{
-    must_launch(kiln_upsample_launch(&upsample, stream, &err), &err);
 }
 
 static void queue_rgb(void)
@@ -318,15 +311,6 @@ static void bench_level(int side, int channels)
     report("group_norm_silu (2 reads, 1 write)", shape, values * 6, queue_norm);
     norm.y = pools[0];
     report("group_norm_silu in place", shape, values * 6, queue_norm);
-    if (side == 1024)
-        return;
-    upsample = (struct kiln_upsample){.x = pools[0],
-                                      .y = pools[1],
-                                      .items = 1,
-                                      .height = side,
-                                      .width = side,
-                                      .channels = channels};
-    report("upsample", shape, values * 10, queue_upsample);
 }
 
 /* 128 rows of a level that is decoded in strips. */

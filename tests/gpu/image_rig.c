@@ -60,6 +60,7 @@ static void widen(struct kt_scope *s, struct kiln_vae_layer *l)
 {
     l->weight = l->weight ? kt_to(s, l->weight, KT_F32) : NULL;
     l->bias = l->bias ? kt_to(s, l->bias, KT_F32) : NULL;
+    l->lift = l->lift ? kt_to(s, l->lift, KT_F32) : NULL;
 }
 
 static void widen_residual(struct kt_scope *s, struct kiln_vae_residual *r)
@@ -167,4 +168,16 @@ double rig_psnr(const float *got, const float *want, size_t count)
     for (size_t i = 0; i < count; i++)
         error += pow((double)got[i] - (double)want[i], 2);
     return 10 * log10(4.0 * (double)count / fmax(error, 1e-30)); /* the peak of -1..1 is 2 */
+}
+
+double rig_psnr_of_bytes(struct kt_scope *s, kt a, kt b)
+{
+    size_t count;
+    float *x = rig_floats(s, kt_rgb8(s, a), &count), *y = rig_floats(s, kt_rgb8(s, b), &count);
+    for (size_t i = 0; i < count; i++)
+        x[i] /= 127.5f, y[i] /= 127.5f;
+    double db = rig_psnr(x, y, count);
+    free(x);
+    free(y);
+    return db;
 }

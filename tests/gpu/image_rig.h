@@ -34,6 +34,8 @@ void rig_expect_same(struct kt_scope *s, kt got, kt want);
  * pictures in -1..1. */
 double rig_relative(const float *got, const float *want, size_t count);
 double rig_psnr(const float *got, const float *want, size_t count);
+/* The latter between two pictures as they are stored. */
+double rig_psnr_of_bytes(struct kt_scope *s, kt a, kt b);
 
 /* Fails the test if the scope has failed. */
 void rig_check(const struct kt_scope *s);

@@ -1,4 +1,4 @@
-/* test_latent_kernels.c - patches, the sampler's step, mixes, upsampling and bytes, against their
+/* test_latent_kernels.c - patches, the sampler's step, mixes and bytes, against their
  * definitions; and the laws that mixes are made for. */
 #include <math.h>
 #include <setjmp.h>
@@ -11,7 +11,6 @@
 #include "kernels/latent_mix.h"
 #include "kernels/patches.h"
 #include "kernels/rgb8.h"
-#include "kernels/upsample.h"
 #include "tests/support/random.h"
 
 #define COUNT 20000
@@ -212,22 +211,6 @@ static void slerp_of_parallels_is_a_line(void **state)
 
 /* --- pictures --------------------------------------------------------------------------------- */
 
-static void upsample_repeats_pixels(void **state)
-{
-    (void)state;
-    enum { H = 3, W = 5, C = 7 };
-    uint16_t x[2][H][W][C], y[2][2 * H][2 * W][C];
-    struct test_random random = {15};
-    test_random_fill(&random, (uint8_t *)x, sizeof x);
-    const struct kiln_upsample args = {
-        .x = x, .y = y, .items = 2, .height = H, .width = W, .channels = C};
-    kiln_upsample_ref(&args);
-    for (int item = 0; item < 2; item++)
-        for (int j = 0; j < 2 * H; j++)
-            for (int i = 0; i < 2 * W; i++)
-                assert_memory_equal(y[item][j][i], x[item][j / 2][i / 2], sizeof y[0][0][0]);
-}
-
 static void bytes_by_the_definition(void **state)
 {
     (void)state;
@@ -264,7 +247,6 @@ int main(void)
         cmocka_unit_test(squares_of_noise_weights_keep_the_level),
         cmocka_unit_test(slerp_keeps_the_length),
         cmocka_unit_test(slerp_of_parallels_is_a_line),
-        cmocka_unit_test(upsample_repeats_pixels),
         cmocka_unit_test(bytes_by_the_definition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,13 +106,12 @@ static void norms_of_strips_without_a_kernel(void **state)
         kt x = kt_affine(s, kt_randn(s, 1, 4, shape), 2, 3);
         kt weight = kt_randn(s, 2, 1, &channels), bias = kt_randn(s, 3, 1, &channels);
         float want[6 * 9 * 5], got[6 * 9 * 5];
-        kt_to_host_f32(s, kt_group_norm(s, x, 3, weight, bias, 1e-6, true), want, 270);
-        struct kt_strip_norm n = {.weight = kt_to(s, weight, dtypes[i]),
-                                  .bias = kt_to(s, bias, dtypes[i]),
-                                  .groups = 3,
-                                  .eps = 1e-6,
-                                  .silu = true,
-                                  .pixels = 45};
+        kt lift = kt_randn(s, 4, 1, &channels);
+        const struct kt_norm norm = {weight, bias, lift, 3, 1e-6, true};
+        kt_to_host_f32(s, kt_group_norm(s, x, &norm), want, 270);
+        struct kt_strip_norm n = {.norm = norm, .pixels = 45};
+        n.norm.weight = kt_to(s, weight, dtypes[i]), n.norm.bias = kt_to(s, bias, dtypes[i]);
+        n.norm.lift = kt_to(s, lift, dtypes[i]);
         kt all = kt_to(s, x, dtypes[i]);
         kt strips[2] = {kt_narrow(s, all, 2, 0, 4), kt_narrow(s, all, 2, 4, 5)}, normed[2];
         kt_strip_norm_start(s, &n, all);
@@ -169,10 +168,11 @@ static void a_norm_in_place_is_the_norm(void **state)
         kt rows = kt_to(s, kt_randn(s, 1, 2, (int64_t[]){SIDE * SIDE, CHANNELS}), dtypes[i]);
         kt x = kt_rows_image(s, rows, SIDE, SIDE);
         kt strided = kt_reshape(s, kt_copy(s, rows), 4, (int64_t[]){1, CHANNELS, SIDE, SIDE});
-        float *want = values_of(s, kt_group_norm(s, x, 3, w, b, 1e-6, true), COUNT);
-        float *other = values_of(s, kt_group_norm(s, strided, 3, w, b, 1e-6, false), COUNT);
-        kt_group_norm_over(s, x, 3, w, b, 1e-6, true);
-        kt_group_norm_over(s, strided, 3, w, b, 1e-6, false);
+        const struct kt_norm n = {w, b, w, 3, 1e-6, true}, no_silu = {w, b, NULL, 3, 1e-6, false};
+        float *want = values_of(s, kt_group_norm(s, x, &n), COUNT);
+        float *other = values_of(s, kt_group_norm(s, strided, &no_silu), COUNT);
+        kt_group_norm_over(s, x, &n);
+        kt_group_norm_over(s, strided, &no_silu);
         float *got = values_of(s, x, COUNT), *got_other = values_of(s, strided, COUNT);
         assert_memory_equal(got, want, COUNT * sizeof *got);
         assert_memory_equal(got_other, other, COUNT * sizeof *got);
@@ -237,14 +237,15 @@ static void a_result_goes_where_it_is_wanted(void **state)
 }
 
 /* Norms in memory of their own, and no strips. */
-static kt plain_residual(const struct kiln_vae_residual *r, struct kt_scope *s, kt x)
+static kt plain_residual(const struct kiln_vae *vae, const struct kiln_vae_residual *r,
+                         struct kt_scope *s, kt x)
 {
     kt h = x;
     const struct kiln_vae_layer *norms[2] = {&r->norm1, &r->norm2},
                                 *convs[2] = {&r->conv1, &r->conv2};
     for (int i = 0; i < 2; i++) {
-        h = kt_group_norm(s, h, config.groups, norms[i]->weight, norms[i]->bias, KILN_VAE_NORM_EPS,
-                          true);
+        const struct kt_norm n = kiln_vae_norm(vae, norms[i], true);
+        h = kt_group_norm(s, h, &n);
         kt skip = i ? kiln_vae_conv(s, x, &r->shortcut, 0, NULL) : NULL;
         h = kiln_vae_conv(s, h, convs[i], 1, skip);
     }
@@ -270,7 +271,7 @@ static void a_wide_picture_gets_narrower_in_its_own_memory(void **state)
             struct kt_scope *s = kt_scope_new(KT_CPU);
             kt values = kt_to(s, kt_randn(s, 5, 2, (int64_t[]){h * w, n}), dtypes[d]);
             kt x = kt_rows_image(s, values, h, w);
-            kt want = plain_residual(r, s, x);
+            kt want = plain_residual(vae, r, s, x);
             kt_drop(s, values);
             kt got = kiln_vae_halving_residual(vae, s, r, kt_take(s, x), (int)sizes[i][2]);
             check_same(s, got, want, (size_t)(out * h * w), sizes[i]);
@@ -280,24 +281,47 @@ static void a_wide_picture_gets_narrower_in_its_own_memory(void **state)
     }
 }
 
-/* What a GPU does with pictures that get large. */
-static void a_wide_picture_is_upsampled_in_strips(void **state)
+/* Upsampling and its convolution without the picture between them. */
+static void a_picture_grows_in_one(void **state)
+{
+    (void)state;
+    enum { IN = 12, OUT = 9 };
+    static const int64_t sizes[][2] = {{1, 1}, {1, 3}, {4, 1}, {5, 7}, {16, 13}};
+    struct kiln_error err;
+    struct kt_scope *s = kt_scope_new(KT_CPU);
+    const struct kiln_vae_layer plain = {.weight = kt_randn(s, 2, 4, (int64_t[]){OUT, IN, 3, 3})};
+    kt weight = kt_upsample_weight(s, plain.weight);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int64_t h = sizes[i][0], w = sizes[i][1];
+        kt x = kt_randn(s, 6, 4, (int64_t[]){1, IN, h, w});
+        kt want = kiln_vae_conv(s, kt_upsample2(s, x), &plain, 1, NULL);
+        check_same(s, kt_upsample_conv2d(s, x, weight), want, (size_t)(OUT * 4 * h * w), sizes[i]);
+    }
+    kt x = kt_randn(s, 6, 4, (int64_t[]){1, IN, 2, 2});
+    assert_null(kt_upsample_conv2d(s, x, plain.weight));
+    assert_int_not_equal(kt_scope_check(s, &err), 0);
+    assert_non_null(strstr(err.text, "12 channels"));
+    kt_scope_free(s);
+}
+
+/* What a GPU decodes with, in one piece and in strips. */
+static void pictures_that_grow_in_one_are_the_same(void **state)
 {
     (void)state;
     struct kiln_vae *vae = load(KT_F32);
-    const struct kiln_vae_layer *l = &vae->decoder.levels[0].resample;
-    const int64_t channels = kt_size(l->weight, 1), out = kt_size(l->weight, 0);
-    static const int64_t sizes[][3] = {{13, 7, 4}, {8, 5, 16}, {3, 4, 128}, {33, 3, 2}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const int64_t h = sizes[i][0], w = sizes[i][1];
-        const size_t count = (size_t)(out * 4 * h * w);
-        struct kt_scope *s = kt_scope_new(KT_CPU);
-        kt x = kt_randn(s, 6, 4, (int64_t[]){1, channels, h, w});
-        kt want = kiln_vae_conv(s, kt_upsample2(s, x), l, 1, NULL);
-        kt got = kiln_vae_upsample_strips(vae, s, x, l, (int)sizes[i][2]);
-        check_same(s, got, want, count, sizes[i]);
-        kt_scope_free(s);
+    const size_t count = (size_t)(3 * 13 * 9 * config.factor * config.factor);
+    float *want = decode(vae, 13, 9, 0);
+    kiln_vae_join_upsampling(vae, weights);
+    static const int rows[] = {0, 2, 16, 64};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        float *got = decode(vae, 13, 9, rows[i]);
+        for (size_t k = 0; k < count; k++)
+            if (fabs((double)(got[k] - want[k])) > 1e-3)
+                fail_msg("strips of %d rows, value %zu: %g, with a picture between %g", rows[i], k,
+                         (double)got[k], (double)want[k]);
+        free(got);
     }
+    free(want);
     kiln_vae_free(vae);
 }
 
@@ -341,7 +365,8 @@ int main(void)
         cmocka_unit_test(what_others_hold_is_not_taken),
         cmocka_unit_test(a_result_goes_where_it_is_wanted),
         cmocka_unit_test(a_wide_picture_gets_narrower_in_its_own_memory),
-        cmocka_unit_test(a_wide_picture_is_upsampled_in_strips),
+        cmocka_unit_test(a_picture_grows_in_one),
+        cmocka_unit_test(pictures_that_grow_in_one_are_the_same),
         cmocka_unit_test(an_error_is_told_as_it_was),
     };
     return cmocka_run_group_tests(tests, open_weights, close_weights);

@@ -85,17 +85,20 @@ class descriptor
 enum slot : int64_t { SLOT_X = 1, SLOT_W, SLOT_BIAS, SLOT_ADD, SLOT_Y, SLOT_SUM, SLOT_BIASED };
 
 struct shape {
-    int64_t device, n, c, h, w, k, kernel_h, kernel_w, stride, before, after, dilation;
-    bool bias, add;
+    int64_t device, n, c, h, w, k, kernel_h, kernel_w, stride, before, after, dilation = 1;
+    bool bias = false, add = false, transposed = false;
 
-    auto key() const
+    using key_type = std::array<int64_t, 15>;
+    key_type key() const
     {
-        return std::array<int64_t, 14>{device,   n,      c,      h,     w,        k,    kernel_h,
-                                       kernel_w, stride, before, after, dilation, bias, add};
+        return {device, n,      c,     h,        w,    k,   kernel_h,  kernel_w,
+                stride, before, after, dilation, bias, add, transposed};
     }
     int64_t out(int64_t side, int64_t kernel) const
     {
-        return (side + before + after - dilation * (kernel - 1) - 1) / stride + 1;
+        const int64_t reach = dilation * (kernel - 1) + 1, zeros = before + after;
+        return transposed ? (side - 1) * stride + reach - zeros
+                          : (side + zeros - reach) / stride + 1;
     }
 };
 
@@ -144,6 +147,22 @@ static descriptor convolving(const descriptor &conv, const descriptor &x, const 
     return d;
 }
 
+/* A transposed convolution is the gradient of a convolution by its operand. */
+static descriptor spreading(const descriptor &conv, const descriptor &x, const descriptor &w,
+                            const descriptor &y)
+{
+    descriptor d(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
+    const float one = 1, zero = 0;
+    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, conv);
+    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, x);
+    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, w);
+    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, y);
+    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_TYPE_FLOAT, 1, &one);
+    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, CUDNN_TYPE_FLOAT, 1, &zero);
+    d.finalize();
+    return d;
+}
+
 static descriptor adding(const descriptor &x, const descriptor &b, const descriptor &y)
 {
     descriptor mode(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
@@ -160,23 +179,9 @@ static descriptor adding(const descriptor &x, const descriptor &b, const descrip
     return d;
 }
 
-/* y = x * w [+ bias] [+ add]; the descriptors are copied into the graph when it is finalized. */
-static descriptor graph_of(const shape &s)
+/* The descriptors are copied into the graph when it is finalized. */
+static descriptor graph_of(const std::vector<descriptor> &ops)
 {
-    const int64_t oh = s.out(s.h, s.kernel_h), ow = s.out(s.w, s.kernel_w);
-    const bool last_is_bias = s.bias && !s.add;
-    const descriptor x = picture(SLOT_X, s.n, s.c, s.h, s.w, false);
-    const descriptor w = picture(SLOT_W, s.k, s.c, s.kernel_h, s.kernel_w, false);
-    const descriptor y = picture(SLOT_Y, s.n, s.k, oh, ow, false);
-    const descriptor sum = picture(SLOT_SUM, s.n, s.k, oh, ow, true);
-    const descriptor biased = picture(SLOT_BIASED, s.n, s.k, oh, ow, true);
-    std::vector<descriptor> ops;
-    ops.push_back(convolving(convolution(s), x, w, s.bias || s.add ? sum : y));
-    if (s.bias)
-        ops.push_back(
-            adding(sum, picture(SLOT_BIAS, 1, s.k, 1, 1, false), last_is_bias ? y : biased));
-    if (s.add)
-        ops.push_back(adding(s.bias ? biased : sum, picture(SLOT_ADD, s.n, s.k, oh, ow, false), y));
     std::vector<cudnnBackendDescriptor_t> raw;
     for (const descriptor &op : ops)
         raw.push_back(op.raw());
@@ -187,6 +192,31 @@ static descriptor graph_of(const shape &s)
               static_cast<int64_t>(raw.size()), raw.data());
     graph.finalize();
     return graph;
+}
+
+/* y = x * w [+ bias] [+ add]; transposed it stands alone. */
+static descriptor graph_of(const shape &s)
+{
+    const int64_t oh = s.out(s.h, s.kernel_h), ow = s.out(s.w, s.kernel_w);
+    const bool last_is_bias = s.bias && !s.add;
+    const descriptor x = picture(SLOT_X, s.n, s.c, s.h, s.w, false);
+    const descriptor w = picture(SLOT_W, s.transposed ? s.c : s.k, s.transposed ? s.k : s.c,
+                                 s.kernel_h, s.kernel_w, false);
+    const descriptor y = picture(SLOT_Y, s.n, s.k, oh, ow, false);
+    const descriptor sum = picture(SLOT_SUM, s.n, s.k, oh, ow, true);
+    const descriptor biased = picture(SLOT_BIASED, s.n, s.k, oh, ow, true);
+    std::vector<descriptor> ops;
+    if (s.transposed) {
+        ops.push_back(spreading(convolution(s), x, w, y));
+        return graph_of(ops);
+    }
+    ops.push_back(convolving(convolution(s), x, w, s.bias || s.add ? sum : y));
+    if (s.bias)
+        ops.push_back(
+            adding(sum, picture(SLOT_BIAS, 1, s.k, 1, 1, false), last_is_bias ? y : biased));
+    if (s.add)
+        ops.push_back(adding(s.bias ? biased : sum, picture(SLOT_ADD, s.n, s.k, oh, ow, false), y));
+    return graph_of(ops);
 }
 
 /* --- engines ---------------------------------------------------------------------------------- */
@@ -327,16 +357,25 @@ static bool try_execute(const plan &p, const operands &o)
     }
 }
 
-bool cudnn_convolve(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
-                    const at::Tensor &add, int64_t stride, conv_padding pad, int64_t dilation,
-                    at::Tensor &y)
+/* Without the number of results, of which a plain weight has its first dimension. */
+static shape shape_of(const at::Tensor &x, const at::Tensor &weight, int64_t stride,
+                      conv_padding pad)
+{
+    shape s;
+    s.device = x.device().index();
+    s.n = x.size(0), s.c = x.size(1), s.h = x.size(2), s.w = x.size(3);
+    s.kernel_h = weight.size(2), s.kernel_w = weight.size(3);
+    s.stride = stride, s.before = pad.before, s.after = pad.after;
+    return s;
+}
+
+/* Into y's memory if there is some that is dense and fits, or new. */
+static bool run(const shape &s, const at::Tensor &x, const at::Tensor &weight,
+                const at::Tensor &bias, const at::Tensor &add, at::Tensor &y)
 {
     static std::mutex lock;
     /* Never freed: at exit cuDNN may be gone before a static variable is. */
-    static auto &plans = *new std::map<std::array<int64_t, 14>, std::unique_ptr<plan>>;
-    const shape s{x.device().index(), x.size(0),      x.size(1),      x.size(2),    x.size(3),
-                  weight.size(0),     weight.size(2), weight.size(3), stride,       pad.before,
-                  pad.after,          dilation,       bias.defined(), add.defined()};
+    static auto &plans = *new std::map<shape::key_type, std::unique_ptr<plan>>;
     if (s.c % 8 || s.k % 8)
         return false;
     const std::vector<int64_t> sizes{s.n, s.k, s.out(s.h, s.kernel_h), s.out(s.w, s.kernel_w)};
@@ -359,6 +398,24 @@ bool cudnn_convolve(const at::Tensor &x, const at::Tensor &weight, const at::Ten
     return true;
 }
 
+bool cudnn_convolve(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
+                    const at::Tensor &add, int64_t stride, conv_padding pad, int64_t dilation,
+                    at::Tensor &y)
+{
+    shape s = shape_of(x, weight, stride, pad);
+    s.k = weight.size(0), s.dilation = dilation;
+    s.bias = bias.defined(), s.add = add.defined();
+    return run(s, x, weight, bias, add, y);
+}
+
+bool cudnn_convolve_transposed(const at::Tensor &x, const at::Tensor &weight, int64_t stride,
+                               conv_padding pad, at::Tensor &y)
+{
+    shape s = shape_of(x, weight, stride, pad);
+    s.k = weight.size(1), s.transposed = true;
+    return run(s, x, weight, {}, {}, y);
+}
+
 } // namespace kiln
 
 #else
@@ -368,6 +425,12 @@ namespace kiln
 
 bool cudnn_convolve(const at::Tensor &, const at::Tensor &, const at::Tensor &, const at::Tensor &,
                     int64_t, conv_padding, int64_t, at::Tensor &)
+{
+    return false;
+}
+
+bool cudnn_convolve_transposed(const at::Tensor &, const at::Tensor &, int64_t, conv_padding,
+                               at::Tensor &)
 {
     return false;
 }

@@ -24,6 +24,10 @@ bool cudnn_convolve(const at::Tensor &x, const at::Tensor &weight, const at::Ten
                     const at::Tensor &add, int64_t stride, conv_padding pad, int64_t dilation,
                     at::Tensor &y);
 
+/* The same for a transposed convolution, weight [c,k,...], with nothing added. */
+bool cudnn_convolve_transposed(const at::Tensor &x, const at::Tensor &weight, int64_t stride,
+                               conv_padding pad, at::Tensor &y);
+
 } // namespace kiln
 
 #endif

@@ -15,7 +15,6 @@
 #include "kernels/group_norm_silu.h"
 #include "kernels/rgb8.h"
 #include "kernels/softmax.h"
-#include "kernels/upsample.h"
 #include "pipeline/torch/cuda/cudnn_conv.hpp"
 #include "pipeline/torch/cuda/image_kernels.hpp"
 #include "pipeline/torch/internal.hpp"
@@ -72,80 +71,77 @@ static at::Tensor convolve_image(const kt_conv_args &args)
     return done ? y.narrow(1, 0, out) : at::Tensor();
 }
 
-static void group_norm(const at::Tensor &x, const at::Tensor &y, int groups,
-                       const at::Tensor &weight, const at::Tensor &bias, double eps, bool silu)
+static at::Tensor upsample_convolve(const at::Tensor &x, const at::Tensor &weight)
 {
     const c10::cuda::CUDAGuard guard(x.device());
-    const at::Tensor w = weight.contiguous(), b = bias.contiguous();
-    kiln_group_norm args{};
-    args.x = x.const_data_ptr(), args.y = y.data_ptr();
-    args.weight = w.const_data_ptr(), args.bias = b.const_data_ptr();
-    args.pixels = x.size(2) * x.size(3), args.channels = static_cast<int>(x.size(1));
-    args.groups = groups, args.eps = static_cast<float>(eps), args.silu = silu;
-    args.format = KILN_BF16;
-    const auto bytes = static_cast<int64_t>(kiln_group_norm_workspace(&args, x.size(0)));
-    at::Tensor workspace = at::empty({bytes}, x.options().dtype(at::kByte));
-    kiln_error err;
-    check(kiln_group_norm_launch(&args, x.size(0), workspace.data_ptr(), stream_of(x), &err), err);
+    at::Tensor y;
+    (void)cudnn_convolve_transposed(x, weight, 2, {1, 1}, y);
+    return y;
 }
 
-/* A strip as the kernels want it, and the memory they work in. */
-struct strip {
-    at::Tensor x, y, weight, bias, origin, workspace;
+/* A norm's operands as the kernels want them, and the memory they work in. */
+struct norm_operands {
+    at::Tensor weight, bias, lift, origin, workspace;
     kiln_group_norm args{};
-    int64_t pixels;
 
-    strip(const struct kt_strip_norm &n, const at::Tensor &picture, bool writes)
-        : x(channels_last(picture)), y(writes ? at::empty_like(x) : x),
-          weight(n.weight->t.contiguous()), bias(n.bias->t.contiguous()),
-          origin(n.origin->t.contiguous()), pixels(x.size(2) * x.size(3))
+    norm_operands(const struct kt_norm &n, const at::Tensor &x, const at::Tensor &y, int64_t pixels)
+        : weight(n.weight->t.contiguous()), bias(n.bias->t.contiguous())
     {
         args.x = x.const_data_ptr(), args.y = y.data_ptr();
         args.weight = weight.const_data_ptr(), args.bias = bias.const_data_ptr();
-        args.origin = origin.const_data_ptr();
-        args.pixels = n.pixels, args.channels = static_cast<int>(x.size(1));
+        if (n.lift)
+            lift = n.lift->t.contiguous(), args.lift = lift.const_data_ptr();
+        args.pixels = pixels, args.channels = static_cast<int>(x.size(1));
         args.groups = n.groups, args.eps = static_cast<float>(n.eps), args.silu = n.silu;
         args.format = KILN_BF16;
-        const auto bytes = static_cast<int64_t>(kiln_group_norm_workspace(&args, 1));
+        const auto bytes = static_cast<int64_t>(kiln_group_norm_workspace(&args, x.size(0)));
         workspace = at::empty({bytes}, x.options().dtype(at::kByte));
     }
 };
 
+static int64_t pixels_of(const at::Tensor &x)
+{
+    return x.size(2) * x.size(3);
+}
+
+static void group_norm(const at::Tensor &x, const at::Tensor &y, const struct kt_norm &n)
+{
+    const c10::cuda::CUDAGuard guard(x.device());
+    const norm_operands o(n, x, y, pixels_of(x));
+    kiln_error err;
+    check(kiln_group_norm_launch(&o.args, x.size(0), o.workspace.data_ptr(), stream_of(x), &err),
+          err);
+}
+
+/* A strip is one picture's. */
+static norm_operands strip_operands(const struct kt_strip_norm &n, const at::Tensor &x,
+                                    const at::Tensor &y)
+{
+    norm_operands o(n.norm, x, y, n.pixels);
+    o.origin = n.origin->t.contiguous(), o.args.origin = o.origin.const_data_ptr();
+    return o;
+}
+
 static void strip_norm_add(const struct kt_strip_norm &n, const at::Tensor &picture)
 {
     const c10::cuda::CUDAGuard guard(picture.device());
-    const strip s(n, picture, false);
+    const at::Tensor x = channels_last(picture);
+    const norm_operands o = strip_operands(n, x, x);
     kiln_error err;
-    check(kiln_group_norm_add_launch(&s.args, s.pixels, n.sums->t.data_ptr<double>(),
-                                     s.workspace.data_ptr(), stream_of(s.x), &err),
+    check(kiln_group_norm_add_launch(&o.args, pixels_of(x), n.sums->t.data_ptr<double>(),
+                                     o.workspace.data_ptr(), stream_of(x), &err),
           err);
 }
 
 static at::Tensor strip_norm(const struct kt_strip_norm &n, const at::Tensor &picture)
 {
     const c10::cuda::CUDAGuard guard(picture.device());
-    const strip s(n, picture, true);
+    const at::Tensor x = channels_last(picture), y = at::empty_like(x);
+    const norm_operands o = strip_operands(n, x, y);
     kiln_error err;
-    check(kiln_group_norm_part_launch(&s.args, s.pixels, n.sums->t.data_ptr<double>(),
-                                      s.workspace.data_ptr(), stream_of(s.x), &err),
+    check(kiln_group_norm_part_launch(&o.args, pixels_of(x), n.sums->t.data_ptr<double>(),
+                                      o.workspace.data_ptr(), stream_of(x), &err),
           err);
-    return s.y;
-}
-
-static at::Tensor upsample(const at::Tensor &picture)
-{
-    const c10::cuda::CUDAGuard guard(picture.device());
-    const at::Tensor x = channels_last(picture);
-    at::Tensor y = at::empty({x.size(0), x.size(1), 2 * x.size(2), 2 * x.size(3)},
-                             x.options().memory_format(at::MemoryFormat::ChannelsLast));
-    const kiln_upsample args{x.const_data_ptr(),
-                             y.data_ptr(),
-                             x.size(0),
-                             static_cast<int>(x.size(2)),
-                             static_cast<int>(x.size(3)),
-                             static_cast<int>(x.size(1))};
-    kiln_error err;
-    check(kiln_upsample_launch(&args, stream_of(x), &err), err);
     return y;
 }
 
@@ -227,7 +223,7 @@ static at::Tensor wide_attention(const at::Tensor &qkv, int64_t d)
     return out;
 }
 
-const image_kernels cuda_image_kernels = {convolve_image, group_norm, strip_norm_add, strip_norm,
-                                          upsample,       rgb8,       wide_attention, downscale};
+const image_kernels cuda_image_kernels = {convolve_image,    group_norm, strip_norm_add, strip_norm,
+                                          upsample_convolve, rgb8,       wide_attention, downscale};
 
 } // namespace kiln

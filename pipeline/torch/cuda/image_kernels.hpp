@@ -17,11 +17,11 @@ struct image_kernels {
      * memory where the kernel cannot write into that of the arguments. */
     at::Tensor (*convolve)(const kt_conv_args &args);
     /* y: dense, may be x. */
-    void (*group_norm)(const at::Tensor &x, const at::Tensor &y, int groups,
-                       const at::Tensor &weight, const at::Tensor &bias, double eps, bool silu);
+    void (*group_norm)(const at::Tensor &x, const at::Tensor &y, const struct kt_norm &n);
     void (*strip_norm_add)(const struct kt_strip_norm &n, const at::Tensor &strip);
     at::Tensor (*strip_norm)(const struct kt_strip_norm &n, const at::Tensor &strip);
-    at::Tensor (*upsample)(const at::Tensor &x);
+    /* Undefined as above; all dense. */
+    at::Tensor (*upsample_convolve)(const at::Tensor &x, const at::Tensor &weight);
     at::Tensor (*rgb8)(const at::Tensor &x); /* the first three channels as bytes, on the device */
     /* Packed rows [rows, 3d] of one head without norms and angles. */
     at::Tensor (*wide_attention)(const at::Tensor &qkv, int64_t d);

@@ -1,4 +1,4 @@
-/* pictures.c - the kernels of the decoder's side: group norm, upsampling, bytes, smaller sizes. */
+/* pictures.c - the kernels of the decoder's side: group norm, bytes, smaller sizes. */
 #include <math.h>
 #include <string.h>
 
@@ -6,7 +6,6 @@
 #include "kernels/group_norm_silu.h"
 #include "kernels/rgb8.h"
 #include "kernels/softmax.h"
-#include "kernels/upsample.h"
 #include "tests/gpu/kernels/twin.h"
 
 enum { IN_PLACE = 1, SILU = 2, UNALIGNED = 4, LIFTED = 8 };
@@ -211,45 +210,6 @@ static void group_norm_refuses(void)
     refused(kiln_group_norm_launch(&args, 1, memory, NULL, &err), KILN_UNSUPPORTED, &err);
 }
 
-/* --- upsample --------------------------------------------------------------------------------- */
-
-static void check_upsample(int64_t items, int height, int width, int channels, size_t shift)
-{
-    struct twins set = {.shift = shift};
-    struct test_random random = {(uint64_t)(height * width * channels)};
-    struct kiln_error err;
-    const size_t bytes = (size_t)(items * height * width * channels) * 2;
-    describe("%lld pictures of %d x %d x %d", (long long)items, height, width, channels);
-    struct twin *x = twins_add(&set, "x", bytes), *y = twins_add(&set, "y", 4 * bytes);
-    test_random_fill(&random, x->host, bytes);
-    twins_push(&set);
-    struct kiln_upsample args[2];
-    for (int side = 0; side < 2; side++)
-        args[side] = (struct kiln_upsample){.x = twin_side(x, side),
-                                            .y = twin_side(y, side),
-                                            .items = items,
-                                            .height = height,
-                                            .width = width,
-                                            .channels = channels};
-    if (launched(kiln_upsample_launch(&args[1], NULL, &err), &err)) {
-        kiln_upsample_ref(&args[0]);
-        twins_pull(&set);
-        compare_bytes(y, 0, 0);
-        compare_untouched(x);
-    }
-    twins_free(&set);
-}
-
-static void upsample(void)
-{
-    static const int shapes[][3] = {{1, 1, 1}, {3, 5, 7}, {4, 4, 8}, {5, 3, 24}, {16, 17, 128}};
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int64_t items = 1; items < 3; items++) {
-            check_upsample(items, shapes[i][0], shapes[i][1], shapes[i][2], 0);
-            check_upsample(items, shapes[i][0], shapes[i][1], shapes[i][2], 2);
-        }
-}
-
 /* --- rgb8 ------------------------------------------------------------------------------------- */
 
 static void check_rgb8(int64_t pixels, int channels, enum kiln_float format, size_t shift)
@@ -403,7 +363,6 @@ const struct kernel_test picture_tests[] = {
     {"group_norm_limits", group_norm_limits},
     {"group_norm_in_parts", group_norm_in_parts},
     {"group_norm_refuses", group_norm_refuses},
-    {"upsample", upsample},
     {"rgb8", rgb8},
     {"softmax", softmax},
     {"downscale", downscale},
