@@ -2,7 +2,6 @@
 #include "pipeline/torch/internal.hpp"
 #include "pipeline/torch/pinned.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -212,23 +211,6 @@ void kt_add_product(kt_scope *s, kt y, kt x, kt weight)
     run_void(s, "add_product", {y, x, weight}, [&] { y->t.addmm_(x->t, weight->t.t()); });
 }
 
-/* Rows of a table that lies on the host: some are looked up while those before are on their way. */
-static at::Tensor sent_rows(const at::Tensor &table, const at::Tensor &index,
-                            const at::Device &device)
-{
-    constexpr int64_t at_once = 512;
-    const int64_t rows = index.size(0), width = table.size(1);
-    const at::Tensor sent = at::empty({rows, width}, table.options().device(device));
-    kiln::pinned host({rows, width}, table.scalar_type());
-    for (int64_t from = 0; from < rows; from += at_once) {
-        const int64_t count = std::min(at_once, rows - from);
-        at::Tensor chosen = host.host().narrow(0, from, count);
-        at::index_select_out(chosen, table, 0, index.narrow(0, from, count));
-        host.send_rows(sent, from, count);
-    }
-    return sent;
-}
-
 kt kt_embedding(kt_scope *s, kt table, const int32_t *ids, size_t count)
 {
     return run(s, "embedding", {table}, [&] {
@@ -240,7 +222,10 @@ kt kt_embedding(kt_scope *s, kt table, const int32_t *ids, size_t count)
         }
         if (!table->t.is_cpu() || s->device == KT_CPU)
             return table->t.index_select(0, index.to(s->place()));
-        return sent_rows(table->t, index, s->place());
+        kiln::pinned rows({index.size(0), table->t.size(1)}, table->t.scalar_type());
+        at::Tensor chosen = rows.host();
+        at::index_select_out(chosen, table->t, 0, index);
+        return rows.sent(s->place());
     });
 }
 

@@ -96,15 +96,6 @@ void pinned::send(const at::Tensor &target)
     mark(target.device());
 }
 
-void pinned::send_rows(const at::Tensor &target, int64_t from, int64_t count)
-{
-    TORCH_CHECK(target.nbytes() == host_.nbytes() && target.is_contiguous(), "rows of ",
-                host_.nbytes(), " bytes to ", target.nbytes());
-    const at::Tensor part = host_.narrow(0, from, count);
-    copy_pinned(target.narrow(0, from, count).data_ptr(), part.const_data_ptr(), part.nbytes());
-    mark(target.device());
-}
-
 void pinned::receive(const at::Tensor &source)
 {
     TORCH_CHECK(source.nbytes() == host_.nbytes() && source.is_contiguous(), "a copy of ",

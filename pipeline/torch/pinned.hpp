@@ -41,8 +41,6 @@ class pinned
     /* Copies to and from a dense tensor of the same bytes, on the current stream of a GPU. */
     void send(const at::Tensor &target);
     void receive(const at::Tensor &source);
-    /* `count` rows from `from` on alone, to the same rows of the tensor. */
-    void send_rows(const at::Tensor &target, int64_t from, int64_t count);
     /* Whether the last copy is done; throws where the device died before. */
     bool arrived() const { return !used_ || used_->query(); }
 };
