@@ -138,8 +138,10 @@ __device__ __forceinline__ chunk<W> normed(const chunk<W> &in, const float gain[
 
 /* --- small maps, in group_norm_slices.cu ------------------------------------------------------ */
 
-/* How many parts the slices of such a map are summed in; 0: it is not one. */
-int64_t norm_slice_parts(const struct kiln_group_norm *a);
+constexpr int norm_slice_parts = 6; /* that the pixels of a slice are shared out to */
+
+/* Whether a map, whose operands are on 16 bytes, is one. */
+bool norm_takes_slices(const struct kiln_group_norm *a);
 /* Sums up the slices of each picture into p.partial, or, where the device has clusters of blocks
  * that hold a slice, does the whole norm: *ret_done. */
 int norm_slices(const struct kiln_group_norm *a, int64_t items, const norm_plan &p,

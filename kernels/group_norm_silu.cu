@@ -279,9 +279,10 @@ static unsigned apply_blocks(int64_t pixels, int channels)
 extern "C" size_t kiln_group_norm_workspace(const struct kiln_group_norm *args, int64_t items)
 {
     const size_t channels = (size_t)(items * args->channels);
-    const int64_t slices = norm_slice_parts(args), parts = parts_of(args->pixels, args->channels);
+    const int64_t parts = parts_of(args->pixels, args->channels);
     return channels * (2 * sizeof(double) + 2 * sizeof(float)) +
-           channels * 2 * sizeof(float) * (size_t)(parts > slices ? parts : slices);
+           channels * 2 * sizeof(float) *
+               (size_t)(parts > norm_slice_parts ? parts : norm_slice_parts);
 }
 
 static int check(const struct kiln_group_norm *a, int64_t items, const void *workspace,
@@ -355,8 +356,8 @@ extern "C" int kiln_group_norm_launch(const struct kiln_group_norm *args, int64_
     norm_plan p = plan_of(args, items, args->pixels, workspace);
     const unsigned rows = static_cast<unsigned>(items);
     bool done = false;
-    if (by_chunks(args) && norm_slice_parts(args)) {
-        p.parts = norm_slice_parts(args);
+    if (by_chunks(args) && norm_takes_slices(args)) {
+        p.parts = norm_slice_parts;
         code = norm_slices(args, items, p, stream, &done, err);
     } else {
         code = launch_sums(args, rows, p, stream, err);

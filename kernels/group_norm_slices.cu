@@ -16,25 +16,29 @@ constexpr int threads = 512, warps = threads / warp_size;
 constexpr int lanes = 4, depth = threads / lanes; /* chunks side by side, pixels deep */
 constexpr int width = lanes * 8;                  /* channels of a slice */
 constexpr int values = 2 * width;                 /* sums of a slice: of values, then of squares */
-constexpr int ranks = 6;                          /* a GPC of 16 multiprocessors has room for two */
+constexpr int ranks = norm_slice_parts;           /* a GPC of 16 multiprocessors has room for two */
 constexpr int held = 4;   /* chunks of a thread in registers; the others are in shared memory */
 constexpr int kept = 27;  /* so many fit there */
 constexpr int ahead = 11; /* copies into it that a thread has under way */
 constexpr int64_t pixels_max = (int64_t)ranks * depth * (held + kept);
+/* A narrow map gives work to few multiprocessors, and is faster by pixels unless it is short. */
+constexpr int many_slices = 8;
+constexpr int64_t narrow_pixels_max = (int64_t)ranks * depth * 8;
 
 static const char name[] = "group_norm";
 
 /* What of a slice is this thread's: the chunks [0, count), `step` chunks of memory apart. */
-struct part {
+struct slice_part {
     int rank, lane, count;
     int64_t item, item_at, first; /* first: of the chunks, in the picture */
     int64_t step;
     int channel; /* the slice's first */
 };
 
-static __device__ __forceinline__ part part_of(const struct kiln_group_norm &a, const norm_plan &p)
+static __device__ __forceinline__ slice_part part_of(const struct kiln_group_norm &a,
+                                                     const norm_plan &p)
 {
-    part mine;
+    slice_part mine;
     const int chunks = a.channels / 8, slice = blockIdx.x / ranks, deep = threadIdx.x / lanes;
     const int64_t share = (p.pixels + ranks - 1) / ranks;
     mine.rank = blockIdx.x % ranks;
@@ -51,14 +55,14 @@ static __device__ __forceinline__ part part_of(const struct kiln_group_norm &a, 
 }
 
 static __device__ __forceinline__ chunk<8> load_item(const struct kiln_group_norm &a,
-                                                     const part &mine, int j)
+                                                     const slice_part &mine, int j)
 {
     return load_chunk<8>(a.x, mine.item_at, mine.first + j * mine.step);
 }
 
 /* The chunk of the origin that lies where this thread's chunks do. */
 static __device__ __forceinline__ void load_origin(const struct kiln_group_norm &a,
-                                                   const part &mine, float ret[8])
+                                                   const slice_part &mine, float ret[8])
 {
     const void *origin = origin_of(a, mine.item_at);
     unpack<8>(load_chunk<8>(origin, mine.channel, mine.lane), ret);
@@ -108,7 +112,7 @@ static __device__ __forceinline__ float total_of(float v[16])
 static __global__ void __launch_bounds__(threads)
     sum_slices(const struct kiln_group_norm a, const norm_plan p)
 {
-    const part mine = part_of(a, p);
+    const slice_part mine = part_of(a, p);
     const int me = threadIdx.x;
     float first[8], v[16] = {};
     let_next_start();
@@ -132,7 +136,7 @@ static __device__ __forceinline__ unsigned shared_at(const void *p)
 }
 
 static __device__ __forceinline__ void copy_chunk(uint4 *to, const struct kiln_group_norm &a,
-                                                  const part &mine, int j)
+                                                  const slice_part &mine, int j)
 {
     const uint4 *x =
         reinterpret_cast<const uint4 *>(static_cast<const uint16_t *>(a.x) + mine.item_at);
@@ -218,7 +222,7 @@ struct channel_values {
 
 /* Of this thread's channel; loaded at the beginning, for y may be x, and the origin in it. */
 static __device__ __forceinline__ channel_values channel_of(const struct kiln_group_norm &a,
-                                                            const part &mine)
+                                                            const slice_part &mine)
 {
     const int c = mine.channel + threadIdx.x;
     channel_values of = {};
@@ -262,7 +266,7 @@ static __global__ void __launch_bounds__(threads, 2)
 {
     extern __shared__ uint4 memory[]; /* [more][threads] */
     __shared__ norm_line lines[width];
-    const part mine = part_of(a, p);
+    const slice_part mine = part_of(a, p);
     uint4 *slots = memory + threadIdx.x;
     chunk<8> registers[held];
     float first[8], v[16] = {};
@@ -302,10 +306,10 @@ static __global__ void __launch_bounds__(threads, 2)
             store_chunk<8>(a.y, mine.item_at, mine.first + j * mine.step,
                            normed<8>(registers[j], gain, offset, a.silu));
 #pragma unroll 4
-    for (int j = held; j < mine.count; j++)
-        store_chunk<8>(
-            a.y, mine.item_at, mine.first + j * mine.step,
-            normed<8>(load_chunk<8>(slots, 0, (j - held) * threads), gain, offset, a.silu));
+    for (int j = 0; j < more; j++) /* as often for every thread of a warp: barriers want that */
+        if (held + j < mine.count)
+            store_chunk<8>(a.y, mine.item_at, mine.first + (held + j) * mine.step,
+                           normed<8>(load_chunk<8>(slots, 0, j * threads), gain, offset, a.silu));
     await_cluster();
 }
 
@@ -359,12 +363,10 @@ static bool launch_clusters(const struct kiln_group_norm *, dim3, const norm_pla
 
 /* --- launching -------------------------------------------------------------------------------- */
 
-int64_t kiln::norm_slice_parts(const struct kiln_group_norm *a)
+bool kiln::norm_takes_slices(const struct kiln_group_norm *a)
 {
-    return a->channels % width == 0 && width % (a->channels / a->groups) == 0 &&
-                   a->pixels <= pixels_max
-               ? ranks
-               : 0;
+    const int64_t most = a->channels / width < many_slices ? narrow_pixels_max : pixels_max;
+    return a->channels % width == 0 && width % (a->channels / a->groups) == 0 && a->pixels <= most;
 }
 
 int kiln::norm_slices(const struct kiln_group_norm *a, int64_t items, const norm_plan &p,

@@ -115,16 +115,18 @@ static void group_norm_limits(void)
     static const struct {
         int64_t items, pixels;
         int channels, groups;
-    } shapes[] = {{3, 5, 32, 1},     {2, 6, 64, 2},      {2, 767, 64, 64},  {1, 768, 96, 3},
-                  {1, 769, 96, 6},   {1, 700, 96, 2},    {1, 700, 40, 5},   {1, 3072, 64, 2},
-                  {1, 3073, 64, 2},  {2, 11520, 32, 4},  {1, 11521, 32, 8}, {1, 23808, 32, 8},
-                  {1, 23809, 32, 8}, {1, 140000, 32, 8}, {2, 24000, 8, 2},  {1, 131073, 8, 1}};
+    } shapes[] = {{3, 5, 32, 1},      {2, 6, 64, 2},    {2, 767, 64, 64}, {1, 768, 96, 3},
+                  {1, 769, 96, 6},    {1, 700, 96, 2},  {1, 700, 40, 5},  {1, 3072, 64, 2},
+                  {1, 3073, 64, 2},   {2, 6144, 32, 4}, {1, 6145, 32, 8}, {1, 3100, 256, 32},
+                  {1, 140000, 32, 8}, {2, 24000, 8, 2}, {1, 131073, 8, 1}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         check_norm(shapes[i].items, shapes[i].pixels, shapes[i].channels, shapes[i].groups, 0, 3);
         check_norm(shapes[i].items, shapes[i].pixels, shapes[i].channels, shapes[i].groups,
                    SILU | IN_PLACE, -1);
     }
     check_norm(1, 770, 64, 8, UNALIGNED | SILU, 0);
+    check_norm(1, 23808, 256, 32, SILU | IN_PLACE, 1);
+    check_norm(1, 23809, 256, 32, SILU | IN_PLACE, 1);
 }
 
 /* One picture in three parts, the middle one long, about its first pixel. */
