@@ -80,7 +80,8 @@ USE_gpu := $(USE_pipeline)
 SYSLIBS := -ljansson -lhiredis -lpq -lcurl -lwebp -lwebpmux -lzstd -lcrypto -lpcre2-8 -lutf8proc -lmicrohttpd -lncursesw -ltinfo -lm
 HAVE_TORCH := $(if $(SAN),,$(wildcard $(LIBTORCH)/lib/libtorch_cpu.so))
 TORCH_CPPFLAGS := -isystem $(LIBTORCH)/include
-TORCH_LIBS := -L$(LIBTORCH)/lib -ltorch_cpu -lc10 -Wl,--allow-shlib-undefined
+# With the C++ library that LibTorch has: a compiler without a shared one would link in a second.
+TORCH_LIBS := -L$(LIBTORCH)/lib -ltorch_cpu -lc10 -l:libstdc++.so.6 -Wl,--allow-shlib-undefined
 RPATH := -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib/kiln:$(abspath $(LIBTORCH))/lib'
 
 PROGRAMS := $(BUILD)/kiln $(BUILD)/kiln-scheduler $(BUILD)/kiln-worker
@@ -187,7 +188,7 @@ $(BUILD)/libdiffusionz.so: $(call obj,$(SRC_pipeline) $(SRC_torch)) $(call lib,s
 # Everything CUDA.  libtorch_cuda must stay among its needs: loading it is what registers the GPU.
 $(BUILD)/libkiln_cuda.so: $(call obj,$(SRC_cuda) $(wildcard pipeline/torch/cuda/*.cpp)) $(call lib,kernels schemas)
 	$(call say,LINK $@)
-	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $^ -L$(LIBTORCH)/lib $(CUDA_LIBS:%=-L%) -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -l:libcudart.so.13 -ltorch_cpu -lc10 -Wl,--allow-shlib-undefined $(RPATH) $(foreach l,$(CUDA_LIBS),-Wl,-rpath,'$(abspath $(l))')
+	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $^ -L$(LIBTORCH)/lib $(CUDA_LIBS:%=-L%) -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -l:libcudart.so.13 -ltorch_cpu -lc10 -l:libstdc++.so.6 -Wl,--allow-shlib-undefined $(RPATH) $(foreach l,$(CUDA_LIBS),-Wl,-rpath,'$(abspath $(l))')
 
 # --- tests: tests/FOLDER/test_*.c, each a program linked with what its folder may use --------------
 TESTS := $(foreach f,schemas storage kernels scheduler cli worker crash chaos $(if $(HAVE_TORCH),pipeline),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$(f)/test_*.c)))
@@ -199,8 +200,8 @@ $(BUILD)/tests/$(1)/%: $(BUILD)/obj/tests/$(1)/%.c.o $(BUILD)/libsupport.a $(cal
 endef
 $(foreach f,schemas storage kernels scheduler cli crash chaos,$(eval $(call folder_tests,$(f),,)))
 $(eval $(call folder_tests,worker,$(call obj,tests/doubles/no_diffusionz.c),))
-$(eval $(call folder_tests,pipeline,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -lstdc++ -ldl $(RPATH)))
-$(eval $(call folder_tests,gpu,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -lstdc++ -ldl))
+$(eval $(call folder_tests,pipeline,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -ldl $(RPATH)))
+$(eval $(call folder_tests,gpu,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -ldl))
 .SECONDARY:
 
 -include tests/tests.mk

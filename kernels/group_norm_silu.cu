@@ -9,8 +9,7 @@
  *
  * A thread stays with its channels and strides over pixels, so that what belongs to a channel is in
  * registers and neighbours read neighbouring chunks.  Apply begins with what sums read last, which
- * the L2 cache still holds, and loads the next tile before it works on the one it has.  No atomics:
- * the order of every sum is fixed.
+ * the L2 cache still holds.  No atomics: the order of every sum is fixed.
  */
 #include "kernels/group_norm_silu.h"
 
@@ -21,10 +20,8 @@ using namespace kiln;
 constexpr int sum_threads = 512;
 constexpr int gain_threads = 512;
 constexpr int apply_threads = 256;
-constexpr int64_t parts_max = 256;   /* more cost the gains more than the sums save */
-constexpr int batch = 4;             /* chunks of a thread in a tile: loads under way together */
-constexpr int apply_blocks_held = 2; /* on a multiprocessor: more have no registers to load ahead */
-constexpr int64_t apply_blocks_min = 512, apply_blocks_max = 2048, apply_tiles = 8;
+constexpr int64_t parts_max = 256; /* more cost the gains more than the sums save */
+constexpr int batch = 4;           /* chunks of a thread in a tile: loads under way together */
 
 /* How the threads of a block lie over a picture: `lanes` chunks of channels side by side, `depth`
  * pixels deep; more chunks than lanes take several rounds.  A tile is `batch` times as deep. */
@@ -52,7 +49,7 @@ static __device__ __forceinline__ void load_tile(const struct kiln_group_norm &a
 {
 #pragma unroll
     for (int k = 0; k < batch; k++)
-        if (pixel >= 0 && pixel + k * s.depth < pixels)
+        if (pixel + k * s.depth < pixels)
             ret[k] = load_chunk<W>(a.x, item_at, (pixel + k * s.depth) * s.chunks + c);
 }
 
@@ -214,21 +211,20 @@ static __global__ void __launch_bounds__(gain_threads)
 
 /* --- apply ------------------------------------------------------------------------------------ */
 
-/* From the last tile to the first.  y may be x: each tile is loaded before the one that a thread
- * has is written, and no two threads share a chunk. */
+/* A tile a block, the picture's last tile first.  y may be x: a thread loads its chunks of the tile
+ * before it writes one, and no two threads share a chunk. */
 template <int W>
-static __global__ void __launch_bounds__(apply_threads, apply_blocks_held)
+static __global__ void __launch_bounds__(apply_threads)
     apply(const struct kiln_group_norm a, const norm_plan p)
 {
     const block_shape s = shape_of<W, apply_threads>(a.channels);
     const int64_t item = blockIdx.y, item_at = item * p.pixels * a.channels;
-    const int tile = batch * s.depth;
-    const int64_t last = (p.pixels - 1) / tile, step = static_cast<int64_t>(gridDim.x) * tile;
+    const int64_t pixel =
+        static_cast<int64_t>(gridDim.x - 1 - blockIdx.x) * batch * s.depth + s.deep;
     if (s.deep >= s.depth)
         return;
     for (int c = s.lane; c < s.chunks; c += s.lanes) {
-        int64_t pixel = (last - blockIdx.x) * tile + s.deep;
-        chunk<W> in[batch], next[batch];
+        chunk<W> in[batch];
         load_tile<W>(a, item_at, s, c, pixel, p.pixels, in);
         await_previous();
         float gain[W], offset[W];
@@ -238,42 +234,30 @@ static __global__ void __launch_bounds__(apply_threads, apply_blocks_held)
             gain[i] = gains[i];
             offset[i] = gains[a.channels + i];
         }
-        for (; pixel >= 0; pixel -= step) {
-            load_tile<W>(a, item_at, s, c, pixel - step, p.pixels, next);
 #pragma unroll
-            for (int k = 0; k < batch; k++) {
-                if (pixel + k * s.depth < p.pixels)
-                    store_chunk<W>(a.y, item_at, (pixel + k * s.depth) * s.chunks + c,
-                                   normed<W>(in[k], gain, offset, a.silu));
-                in[k] = next[k];
-            }
-        }
+        for (int k = 0; k < batch; k++)
+            if (pixel + k * s.depth < p.pixels)
+                store_chunk<W>(a.y, item_at, (pixel + k * s.depth) * s.chunks + c,
+                               normed<W>(in[k], gain, offset, a.silu));
     }
 }
 
 /* --- launching -------------------------------------------------------------------------------- */
 
-/* Tiles of a picture for a block of so many threads. */
-static int64_t tiles_of(int64_t pixels, int channels, int threads)
-{
-    const int64_t tile = (int64_t)threads * 8 * batch;
-    return (pixels * channels + tile - 1) / tile;
-}
-
 static int64_t parts_of(int64_t pixels, int channels)
 {
-    const int64_t tiles = tiles_of(pixels, channels, sum_threads);
+    const int64_t tile = (int64_t)sum_threads * 8 * batch;
+    const int64_t tiles = (pixels * channels + tile - 1) / tile;
     const int64_t most = pixels < parts_max ? pixels : parts_max;
     return tiles < most ? tiles : most;
 }
 
-static unsigned apply_blocks(int64_t pixels, int channels)
+/* Of a picture, where apply takes so many channels at once. */
+static unsigned apply_tiles(int64_t pixels, int channels, int at_once)
 {
-    const int64_t tiles = tiles_of(pixels, channels, apply_threads);
-    int64_t blocks = tiles / apply_tiles;
-    blocks = blocks < apply_blocks_min ? apply_blocks_min : blocks;
-    blocks = blocks < apply_blocks_max ? blocks : apply_blocks_max;
-    return static_cast<unsigned>(blocks < tiles ? blocks : tiles);
+    const int chunks = channels / at_once, lanes = chunks < apply_threads ? chunks : apply_threads;
+    const int tile = batch * (apply_threads / lanes);
+    return static_cast<unsigned>((pixels + tile - 1) / tile);
 }
 
 extern "C" size_t kiln_group_norm_workspace(const struct kiln_group_norm *args, int64_t items)
@@ -342,8 +326,9 @@ static int launch_sums(const struct kiln_group_norm *a, unsigned items, const no
 static int launch_apply(const struct kiln_group_norm *a, unsigned items, const norm_plan &p,
                         kiln_stream stream, struct kiln_error *err)
 {
-    return launch_early(err, name, by_chunks(a) ? apply<8> : apply<1>,
-                        dim3(apply_blocks(p.pixels, a->channels), items), apply_threads, stream, *a,
+    const bool chunks = by_chunks(a);
+    const dim3 grid(apply_tiles(p.pixels, a->channels, chunks ? 8 : 1), items);
+    return launch_early(err, name, chunks ? apply<8> : apply<1>, grid, apply_threads, stream, *a,
                         p);
 }
 
