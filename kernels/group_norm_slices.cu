@@ -10,6 +10,8 @@
  */
 #include "kernels/group_norm.cuh"
 
+#include <atomic>
+
 using namespace kiln;
 
 constexpr int threads = 512, warps = threads / warp_size;
@@ -315,7 +317,7 @@ static __global__ void __launch_bounds__(threads, 2)
 
 /* Whether the device can run such clusters.  The kernel is allowed all the memory there is, not
  * just what this launch takes: another thread may be about to launch it with more. */
-static bool takes_clusters(const cudaLaunchConfig_t *config)
+static bool ask_for_clusters(const cudaLaunchConfig_t *config)
 {
     int device = 0, most = 0, clusters = 0;
     cudaFuncAttributes kernel;
@@ -332,6 +334,23 @@ static bool takes_clusters(const cudaLaunchConfig_t *config)
            clusters > 0;
 }
 
+/* The same, with `more` chunks of a thread in shared memory; asking takes as long as a launch, so
+ * that is done once for each. */
+static bool takes_clusters(const cudaLaunchConfig_t *config, int more)
+{
+    constexpr int devices = 64;
+    static std::atomic<signed char> known[devices][kept + 1]; /* 1: it can, -1: it cannot */
+    int device = 0;
+    if (cudaGetDevice(&device) != cudaSuccess || device >= devices)
+        return false;
+    std::atomic<signed char> &answer = known[device][more];
+    if (answer == 0) {
+        answer = ask_for_clusters(config) ? 1 : -1;
+        (void)cudaGetLastError(); /* asked, not failed */
+    }
+    return answer > 0;
+}
+
 static bool launch_clusters(const struct kiln_group_norm *a, dim3 grid, const norm_plan &p,
                             kiln_stream stream)
 {
@@ -344,10 +363,8 @@ static bool launch_clusters(const struct kiln_group_norm *a, dim3 grid, const no
     config.gridDim = grid, config.blockDim = dim3(threads), config.stream = stream;
     config.dynamicSmemBytes = static_cast<size_t>(more) * threads * sizeof(uint4);
     config.attrs = &cluster, config.numAttrs = 1;
-    if (!takes_clusters(&config)) {
-        (void)cudaGetLastError(); /* asked, not failed */
+    if (!takes_clusters(&config, more))
         return false;
-    }
     (void)cudaLaunchKernelEx(&config, hold_slices, *a, p, more);
     return true;
 }
