@@ -420,7 +420,8 @@ bool cudnn_convolve_transposed(const at::Tensor &x, const at::Tensor &weight, in
 
 #else
 
-#pragma message("cudnn.h was not found: convolutions go through LibTorch, with passes of their own for what is added")
+#pragma message(                                                                                   \
+    "cudnn.h was not found: convolutions go through LibTorch, with passes of their own for what is added")
 
 namespace kiln
 {
