@@ -58,7 +58,7 @@ struct kiln_cuda_plugin {
     const kiln::image_kernels *image;
 };
 
-extern "C" const kiln_cuda_plugin kiln_cuda_plugin_5;
+extern "C" const kiln_cuda_plugin kiln_cuda_plugin_6;
 
 namespace kiln
 {
