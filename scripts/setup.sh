@@ -3,7 +3,7 @@
 # the distribution and LibTorch from the torch wheel; where NVIDIA's driver is (or with GPU=1), what
 # LibTorch needs of CUDA too.  Safe to run again; says what it does.
 set -eu
-libtorch=$1
+libtorch=${1%/}
 torch_version=2.11.0
 # As torch's own wheel names them.
 cuda_toolkit="cuda-toolkit[cublas,cufft,cufile,curand,cusolver,cusparse,nvjitlink,nvrtc]==13.0.2"
@@ -39,7 +39,10 @@ fetch() {
     python3 -m pip download --quiet --only-binary=:all: -d "$into" "$@"
     for wheel in "$into"/*.whl; do
         unzip -q -o "$wheel" 'torch/include/*' 'torch/lib/*' 'nvidia/*/lib/*' 'nvidia/cudnn/include/*' \
-            'torch/version.py' -d "$parts" 2>/dev/null || [ $? = 11 ]
+            'torch/version.py' -d "$parts" 2>/dev/null || [ $? = 11 ] || {
+            echo "setup: cannot unpack $wheel into $parts: is there room?" >&2
+            exit 1
+        }
     done
     mkdir -p "$parts/torch/lib" "$parts/torch/include"
     find "$parts"/nvidia -name '*.so*' -exec mv {} "$parts/torch/lib/" \;
@@ -47,18 +50,25 @@ fetch() {
 }
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf "$work" "$libtorch.new.$$"' EXIT
+trap 'exit 1' HUP INT TERM # dash leaves without the one above
 if [ ! -e "$libtorch/lib/libtorch_cpu.so" ]; then
+    if [ -n "$(ls -A "$libtorch" 2>/dev/null)" ]; then
+        echo "setup: $libtorch has no LibTorch in it, but other files: LIBTORCH names another folder?" >&2
+        exit 1
+    fi
     echo "setup: unpacking LibTorch $torch_version into $libtorch"
     fetch "$work/torch" --no-deps "torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85
-    rm -rf "$libtorch"
+    [ ! -d "$libtorch" ] || rmdir "$libtorch"
     mkdir -p "$(dirname "$libtorch")"
     mv "$work/torch/parts/torch" "$libtorch.new.$$"
     mv "$libtorch.new.$$" "$libtorch"
 fi
 if [ "${GPU:-}" = 1 ] || { [ "${GPU:-}" != 0 ] && [ -e /proc/driver/nvidia/version ]; }; then
-    # pip's own folder has them beside torch's; cuDNN, which is moved last, tells that all are there.
-    if [ ! -e "$libtorch/lib/libcudnn.so.9" ] && [ ! -e "$libtorch/../nvidia/cudnn/lib/libcudnn.so.9" ]; then
+    # Only for a LibTorch that can use them and is not a package of pip's, which takes care of its own.
+    # cuDNN, which is moved last, tells that all are there.
+    if [ -e "$libtorch/lib/libtorch_cuda.so" ] && [ ! -e "$libtorch/__init__.py" ] &&
+        [ ! -e "$libtorch/lib/libcudnn.so.9" ]; then
         echo "setup: fetching what LibTorch needs of CUDA (2 GB; GPU=0 leaves it out) into $libtorch"
         # shellcheck disable=SC2086 # several wheels
         fetch "$work/cuda" "$cuda_toolkit" $cuda_wheels
