@@ -142,12 +142,14 @@ kt kiln_vae_upsample(struct kt_scope *s, kt x, const struct kiln_vae_layer *l)
     return y;
 }
 
-/* The same, beside memory as large as x that is taken and let go: wherever x was, both together are
- * a gap that has room for what a residual makes of the result. */
+/* The same; in one, beside memory as large as x that is taken and let go: wherever x was, both
+ * together are a gap that has room for what a residual makes of the result. */
 static kt upsample(const struct kiln_vae *vae, struct kt_scope *s, const struct kiln_vae_layer *l,
                    kt x)
 {
-    kt gap = kt_picture(s, vae->dtype, kt_size(x, 1), kt_size(x, 2), kt_size(x, 3));
+    kt gap = NULL;
+    if (kt_size(l->weight, 2) == 4)
+        gap = kt_picture(s, vae->dtype, kt_size(x, 1), kt_size(x, 2), kt_size(x, 3));
     kt y = kiln_vae_upsample(s, x, l);
     kt_drop(s, gap);
     return y;
