@@ -188,7 +188,7 @@ $(BUILD)/libdiffusionz.so: $(call obj,$(SRC_pipeline) $(SRC_torch)) $(call lib,s
 # Everything CUDA.  libtorch_cuda must stay among its needs: loading it is what registers the GPU.
 $(BUILD)/libkiln_cuda.so: $(call obj,$(SRC_cuda) $(wildcard pipeline/torch/cuda/*.cpp)) $(call lib,kernels schemas)
 	$(call say,LINK $@)
-	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $^ -L$(LIBTORCH)/lib $(CUDA_LIBS:%=-L%) -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -l:libcudart.so.13 -ltorch_cpu -lc10 -l:libstdc++.so.6 -Wl,--allow-shlib-undefined $(RPATH) $(foreach l,$(CUDA_LIBS),-Wl,-rpath,'$(abspath $(l))')
+	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $^ -L$(LIBTORCH)/lib $(CUDA_LIBS:%=-L%) -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -l:libcudart.so.13 -ltorch_cpu -lc10 -l:libstdc++.so.6 -Wl,--allow-shlib-undefined $(RPATH) $(foreach l,$(CUDA_LIBS),-Wl,-rpath,'$(realpath $(l))')
 
 # --- tests: tests/FOLDER/test_*.c, each a program linked with what its folder may use --------------
 TESTS := $(foreach f,schemas storage kernels scheduler cli worker crash chaos $(if $(HAVE_TORCH),pipeline),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$(f)/test_*.c)))

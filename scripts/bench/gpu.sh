@@ -2,9 +2,10 @@
 # gpu.sh - the engine at full size on a GPU, and diffusers in the same call on the same weights: the
 # peer draws them and writes a model directory of 20.5 GB, both programs read it and are timed, and
 # what they compute is compared (forward_error.py).
-# SIZES, BATCHES, DTYPES, DEVICE, BUDGET_S (seconds for one case of the peer, compiling included) and PEER
-# (more options of bench_peer.py) change what is measured; MODEL_DIR is where the directory goes for as long as this runs, by default
-# into memory; PYTHON names an interpreter that has diffusers, without which Kiln is measured alone.
+# SIZES, BATCHES, DTYPES, DEVICE, BUDGET_S (seconds for one case of the peer, compiling included) and
+# PEER (more options of bench_peer.py) change what is measured; MODEL_DIR is where the directory goes
+# for as long as this runs, by default into memory; PYTHON names an interpreter that has diffusers,
+# without which Kiln is measured alone.
 # At the end a queue that is full, through the real scheduler and one worker, for the share of time in
 # which the GPU had nothing to do: FLEET_JOBS pictures, where the servers are.
 set -euo pipefail
