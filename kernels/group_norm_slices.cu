@@ -6,7 +6,7 @@
  * No block waits for one outside its cluster.
  *
  * Devices without clusters, or without so much shared memory, add up in the same order and leave
- * the rest to the kernels of group_norm_silu.cu: the bits are the same.
+ * the rest to the kernels of group_norm_silu.cu.
  */
 #include "kernels/group_norm.cuh"
 
