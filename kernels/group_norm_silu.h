@@ -48,8 +48,8 @@ void kiln_group_norm_apply_ref(const struct kiln_group_norm *args, const double 
 /* Bytes of device memory that a launch over so many pictures of this shape works in. */
 size_t kiln_group_norm_workspace(const struct kiln_group_norm *args, int64_t items);
 /* [items][pixels][channels] on the device, bf16, each picture with its own statistics; the promises
- * of stream.h.  workspace: on 16 bytes; two launches at once need one each.  The same bits on every
- * device: how sums are shared out depends on shape and alignment. */
+ * of stream.h.  workspace: on 16 bytes; two launches at once need one each.  Sums are in the
+ * same order on every device: shape and alignment say which. */
 int kiln_group_norm_launch(const struct kiln_group_norm *args, int64_t items, void *workspace,
                            kiln_stream stream, struct kiln_error *err) KILN_MUST_CHECK;
 

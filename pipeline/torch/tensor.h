@@ -191,7 +191,7 @@ kt kt_conv_weight(struct kt_scope *s, kt weight);
 kt kt_conv2d(struct kt_scope *s, const struct kt_conv_args *args);
 struct kt_norm {
     kt weight, bias; /* [C] */
-    kt lift; /* [C], what every pixel is to be taken as more by; NULL: nothing */
+    kt lift;         /* [C], what every pixel is to be taken as more by; NULL: nothing */
     int groups;
     double eps;
     bool silu; /* behind it */
