@@ -15,7 +15,7 @@ tests=()
 if [ "$what" = fleet ]; then
     programs+=("$build/kiln-scheduler")
 else
-    tests=("$build"/tests/gpu/test_*_cuda "$build"/tests/gpu/{test_kernels,bench_kernels,bench_ops})
+    tests=("$build"/tests/gpu/test_*_cuda "$build"/tests/gpu/{test_kernels,bench_kernels,bench_ops,bench_image})
 fi
 libraries=("$build/libdiffusionz.so" "$build/libkiln_cuda.so")
 there='^(ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s|gomp)\.so)'

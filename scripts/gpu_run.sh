@@ -132,7 +132,7 @@ if wants text; then
     grep -E 'relative|layouts|differ' "$out/step" | sed 's/^/    /'
 fi
 if wants image-bench; then
-    step "times of pictures and text" 300 "$here/bin/test_image_cuda" bench
+    step "times of pictures and text" 300 "$here/bin/bench_image"
     grep -E ' ms \(|beside' "$out/step" | sed 's/^/    /'
 fi
 if wants engine; then

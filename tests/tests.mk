@@ -45,11 +45,11 @@ $(BUILD)/tests/gpu/test_kernels: $(call obj,$(KERNEL_CHECKS) $(SRC_cuda)) $(call
 	$(call say,LINK $@)
 	$(CXX) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) -L$(CUDA)/lib64 -lcudart_static -lrt -ldl
 
-$(BUILD)/tests/gpu/test_image_cuda $(BUILD)/tests/gpu/test_text_cuda: $(call obj,tests/gpu/image_rig.c)
+$(BUILD)/tests/gpu/test_image_cuda $(BUILD)/tests/gpu/test_text_cuda $(BUILD)/tests/gpu/bench_image: $(call obj,tests/gpu/image_rig.c)
 $(BUILD)/tests/gpu/test_graph_cuda $(BUILD)/tests/gpu/test_trouble_cuda: $(call obj,tests/gpu/loop_rig.c)
 
 $(BUILD)/tests/gpu/test_ops_cuda $(BUILD)/tests/gpu/bench_ops: $(call obj,tests/gpu/ops_rig.c)
-$(BUILD)/tests/gpu/bench_ops: TEST_LDFLAGS := $(RPATH) -Wl,-rpath,'$$ORIGIN/../..'
+$(BUILD)/tests/gpu/bench_ops $(BUILD)/tests/gpu/bench_image: TEST_LDFLAGS := $(RPATH) -Wl,-rpath,'$$ORIGIN/../..'
 
 $(BUILD)/tests/gpu/bench_kernels: $(call obj,tests/gpu/bench_kernels.c $(SRC_cuda)) $(call lib,kernels schemas)
 	@mkdir -p $(@D)
@@ -82,11 +82,12 @@ gpu-arch-check:
 	  "$(CUDA)/bin/nvcc" $(NVCCFLAGS) -gencode=arch=compute_$${arch#sm_},code=$$arch -cubin -o /dev/null $$file || exit 1; \
 	done; done
 
-# Tests of tests/gpu/ need a GPU: `make test` only sees that they compile, where nvcc is.
+# What is in tests/gpu/ needs a GPU: `make test` only sees that it compiles, where nvcc is.
 GPU_TESTS := $(if $(HAVE_TORCH),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/gpu/test_*.c)))
+GPU_BENCHES := $(if $(HAVE_TORCH),$(addprefix $(BUILD)/tests/gpu/,bench_kernels bench_ops bench_image))
 $(GPU_TESTS): TEST_LDFLAGS := $(RPATH) -Wl,-rpath,'$$ORIGIN/../..'
 
-test: all $(TESTS) $(OTHER_RELEASES) $(if $(CUDA),$(GPU_TESTS))
+test: all $(TESTS) $(OTHER_RELEASES) $(if $(CUDA),$(GPU_TESTS) $(GPU_BENCHES))
 	$(if $(SAN),ASAN_OPTIONS=allocator_may_return_null=1 )BUILD="$(BUILD)" LIBTORCH="$(LIBTORCH)" tests/run.sh "$(T)" $(TESTS) $(SCRIPT_TESTS)
 
 # The whole system under seeded faults.
@@ -106,9 +107,8 @@ bench: all
 gpu-test: all $(GPU_TESTS)
 	@KILN_SOURCE="$(CURDIR)" tests/gpu/run.sh $(abspath $(GPU_TESTS))
 
-gpu-bench: all $(BUILD)/tests/gpu/bench_kernels $(BUILD)/tests/gpu/bench_ops
-	$(BUILD)/tests/gpu/bench_kernels
-	$(BUILD)/tests/gpu/bench_ops
+gpu-bench: all $(GPU_BENCHES)
+	for bench in $(GPU_BENCHES); do $$bench || exit; done
 	BUILD="$(BUILD)" scripts/bench/gpu.sh
 
 # Tests that make the n-th call fail (tests/support/faults.h).
