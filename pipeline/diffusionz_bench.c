@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "pipeline/context.h"
 #include "pipeline/roofline.h"
 #include "pipeline/torch/lanes.h"
 #include "pipeline/torch/load.h"
+#include "schemas/clock.h"
 
 #define RUNS_MAX 64
 #define PROMPT_SEARCH_MAX 16
@@ -32,13 +32,6 @@ struct bench {
     float *output;
     size_t output_count;
 };
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 static int by_value(const void *a, const void *b)
 {
@@ -169,9 +162,9 @@ static int time_image(struct bench *b, struct kiln_error *err)
     for (int i = -1; i < b->args->image_repeats; i++) {
         DiffusionZTimes times = {0};
         forget_features(b->e);
-        double start = now_ms();
+        double start = kiln_monotonic_ms();
         int code = run_batch(b, &times, err);
-        double end = now_ms();
+        double end = kiln_monotonic_ms();
         diffusionz_release_outputs(b->outputs, b->batch.item_count);
         if (code)
             return code;
@@ -215,10 +208,10 @@ static int run_stage(const struct bench *b, stage_fn *stage, bool side, double *
 {
     struct kt_scope *base = kt_scope_new(b->e->device);
     struct kt_scope *s = side ? kt_scope_side(base) : kt_scope_child(base);
-    double start = now_ms();
+    double start = kiln_monotonic_ms();
     (void)stage(b, s);
     kt_wait(s);
-    *ret_ms = now_ms() - start;
+    *ret_ms = kiln_monotonic_ms() - start;
     int code = kt_scope_check(s, err);
     kt_scope_free(s);
     kt_scope_free(base);

@@ -6,20 +6,13 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "pipeline/engine_parts.h"
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
+#include "schemas/clock.h"
 
 void kiln_run_lap(struct kiln_run *r, double *stage)
 {
-    double now = now_ms();
+    double now = kiln_monotonic_ms();
     *stage += now - r->since_ms;
     r->since_ms = now;
 }
@@ -141,7 +134,7 @@ static struct kiln_run *run_new(struct kiln_engine *e, const DiffusionZBatch *ba
     r->outputs = outputs;
     r->height = batch->height / e->config.vae.factor;
     r->width = batch->width / e->config.vae.factor;
-    r->since_ms = now_ms();
+    r->since_ms = kiln_monotonic_ms();
     kiln_schedule_fill(&r->schedule, &e->config.sampler, batch->num_steps);
     return r;
 }

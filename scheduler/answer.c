@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "scheduler/leader.h"
+#include "schemas/clock.h"
 #include "schemas/log.h"
 #include "storage/backoff.h"
 

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "scheduler/leader.h"
+#include "schemas/clock.h"
 #include "schemas/log.h"
 #include "storage/backoff.h"
 #include "storage/config_flags.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/clock.h"
 #include "schemas/log.h"
 #include "storage/backoff.h"
 #include "storage/ledger_quota.h"

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "scheduler/leader.h"
+#include "schemas/clock.h"
 #include "schemas/metrics.h"
 #include "storage/backoff.h"
 #include "storage/ledger_read.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "scheduler/intake_page.h"
+#include "schemas/clock.h"
 #include "schemas/log.h"
 #include "schemas/metrics.h"
 #include "schemas/names.h"

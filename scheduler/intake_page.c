@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/clock.h"
 #include "schemas/log.h"
 #include "schemas/names.h"
 #include "storage/backoff.h"

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "schemas/clock.h"
 #include "schemas/log.h"
 #include "storage/backoff.h"
 #include "storage/health.h"

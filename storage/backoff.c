@@ -9,15 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "schemas/clock.h"
+
 #define PAUSE_MIN_MS 50
 #define PAUSE_MAX_MS 2000
-
-int64_t kiln_clock_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 uint32_t kiln_jitter(uint32_t below)
 {

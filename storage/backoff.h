@@ -1,11 +1,9 @@
-/* backoff.h - pauses between attempts to reach a server, and the clock they are measured with. */
+/* backoff.h - pauses between attempts to reach a server. */
 #ifndef KILN_BACKOFF_H
 #define KILN_BACKOFF_H
 
 #include <stdint.h>
 
-/* Milliseconds of a clock that never goes backwards. */
-int64_t kiln_clock_ms(void);
 /* Uniform in 0 .. below-1 (0 for 0); for jitter, not for secrets. */
 uint32_t kiln_jitter(uint32_t below);
 

@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "schemas/clock.h"
 #include "schemas/limits.h"
 #include "storage/bus_internal.h"
 

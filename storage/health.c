@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "schemas/clock.h"
 #include "storage/backoff.h"
 
 static struct {

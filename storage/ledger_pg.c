@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/clock.h"
+
 #define CLIENT_GRACE_MS 2000 /* the server's own limit comes first by this much */
 #define EARLIER_MS 3000      /* for the server to end what an earlier connection asked */
 #define SETTINGS_MAX 64

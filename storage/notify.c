@@ -15,6 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "schemas/clock.h"
 #include "storage/backoff.h"
 
 #define STATUS_MS 5000

@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "schemas/clock.h"
 
 #define AWS_CHINA "cn-"
 
@@ -132,14 +133,6 @@ static int configure(struct kiln_s3_client *client, const struct kiln_config *co
                                            &client->credentials, err);
 }
 
-/* Waits are measured on a clock that nobody sets. */
-static int64_t monotonic_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 int kiln_s3_client_new(const struct kiln_config *config, const char *bucket,
                        struct kiln_s3_client **ret, struct kiln_error *err)
 {
@@ -150,7 +143,7 @@ int kiln_s3_client_new(const struct kiln_config *config, const char *bucket,
     struct kiln_s3_client *client = calloc(1, sizeof *client);
     if (!client)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open the store");
-    client->budget = kiln_s3_budget_new(monotonic_ms());
+    client->budget = kiln_s3_budget_new(kiln_clock_ms());
     RAND_bytes((unsigned char *)&client->random, sizeof client->random);
     client->multi = curl_multi_init();
     int code = client->multi ? configure(client, config, bucket, err)

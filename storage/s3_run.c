@@ -18,6 +18,7 @@
 #include <strings.h>
 #include <time.h>
 
+#include "schemas/clock.h"
 #include "schemas/digest.h"
 #include "schemas/metrics.h"
 #include "storage/s3_client.h"
@@ -41,13 +42,6 @@ struct job {
     char md5[2 * MD5_SIZE + 1]; /* hex, of the body */
     char content_md5[32];       /* base64, "" if this machine's OpenSSL has no MD5 */
 };
-
-static int64_t monotonic_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* False where OpenSSL has no MD5 (FIPS mode): then ETags are not compared. */
 static bool md5_of(const void *data, size_t size, unsigned char digest[MD5_SIZE])
@@ -105,7 +99,7 @@ static void describe(const struct job *job, const struct kiln_s3_answer *a, char
 /* Back to WAITING; pause: with backoff, and paid for from the store's budget of retries. */
 static void again(struct kiln_s3_client *client, struct job *job, bool pause)
 {
-    int64_t now = monotonic_ms();
+    int64_t now = kiln_clock_ms();
     uint32_t wait = 0;
     kiln_metric_add(KILN_METRIC_STORE_RETRIES, 0, 1);
     if (pause) {
@@ -296,7 +290,7 @@ static void start(struct kiln_s3_client *client, struct job *job)
 static int64_t start_due(struct kiln_s3_client *client, struct job *jobs, size_t count,
                          uint32_t *running, size_t *left)
 {
-    int64_t now = monotonic_ms(), pause = POLL_MAX_MS;
+    int64_t now = kiln_clock_ms(), pause = POLL_MAX_MS;
     *left = 0;
     for (size_t i = 0; i < count; i++) {
         struct job *job = &jobs[i];

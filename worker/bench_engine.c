@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-#include <time.h>
 
+#include "schemas/clock.h"
 #include "worker/verbs.h"
 
 /* The model's output at one size, of the dtype that came first. */
@@ -26,13 +26,6 @@ struct bench {
     struct kiln_bench_table table;
     struct reference references[KILN_BENCH_LIST_MAX]; /* by size */
 };
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* The library's last failure as ours. */
 static int library_fail(int code, struct kiln_error *err)
@@ -75,13 +68,14 @@ static int open_model(struct bench *b, int32_t dtype, DiffusionZContext **ret,
                                        .dtype = dtype,
                                        .threads = b->options.threads};
     struct kiln_bench_table *table = &b->table;
-    double start = now_s();
+    double start = kiln_monotonic_ms();
     int code = b->options.random_weights ? diffusionz_bench_open(&options, ret)
                                          : diffusionz_open(&options, ret);
     if (code)
         return library_fail(code, err);
     struct kiln_bench_load *load = &table->loads[table->load_count++];
-    *load = (struct kiln_bench_load){.dtype = dtype, .seconds = now_s() - start};
+    *load =
+        (struct kiln_bench_load){.dtype = dtype, .seconds = (kiln_monotonic_ms() - start) / 1e3};
     diffusionz_bench_memory(*ret, &load->tensors, &load->device);
     table->model_name = b->options.model;
     if (table->load_count == 1)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "schemas/clock.h"
 #include "worker/outage.h"
 
 void kiln_settings_read(const struct kiln_config *config, struct kiln_settings *ret)

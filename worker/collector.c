@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/clock.h"
 #include "schemas/log.h"
 #include "schemas/metrics.h"
 #include "worker/call.h"

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/clock.h"
 #include "schemas/log.h"
 #include "storage/ledger.h"
 #include "worker/call.h"

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "schemas/clock.h"
 #include "schemas/log.h"
 #include "schemas/metrics.h"
 #include "storage/backoff.h"

@@ -4,6 +4,7 @@
  * side by side.  It runs beside the compute thread and, on a CPU device, competes with it; that is
  * bounded by encode_threads.
  */
+#include "schemas/clock.h"
 #include "schemas/log.h"
 #include "worker/encode.h"
 #include "worker/outage.h"

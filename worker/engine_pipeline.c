@@ -3,6 +3,7 @@
  * The library keeps its last error per thread; each failure is turned into a kiln_error here, on
  * the thread that made the call, before anything else can overwrite it.
  */
+#include "schemas/clock.h"
 #include "worker/engine.h"
 
 #include <stdlib.h>

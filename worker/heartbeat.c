@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "schemas/clock.h"
 #include "schemas/log.h"
 #include "storage/backoff.h"
 #include "worker/identity.h"

@@ -6,29 +6,13 @@
 #include "worker/outage.h"
 
 #include <stdio.h>
-#include <time.h>
 
+#include "schemas/clock.h"
 #include "schemas/log.h"
 #include "storage/backoff.h"
 
 #define WAIT_FIRST_MS 100
 #define WAIT_MAX_MS 5000
-
-static double clock_ms(clockid_t id)
-{
-    struct timespec now;
-    clock_gettime(id, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
-
-double kiln_monotonic_ms(void)
-{
-    return clock_ms(CLOCK_MONOTONIC);
-}
-int64_t kiln_wall_ms(void)
-{
-    return (int64_t)clock_ms(CLOCK_REALTIME);
-}
 
 int kiln_outage_fail(struct kiln_outage *outage, const struct kiln_error *err)
 {

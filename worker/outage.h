@@ -26,8 +26,4 @@ int kiln_outage_fail(struct kiln_outage *outage, const struct kiln_error *err);
 void kiln_outage_over(struct kiln_outage *outage);
 bool kiln_outage_is(const struct kiln_outage *outage);
 
-/* The monotonic clock and the wall clock in milliseconds. */
-double kiln_monotonic_ms(void);
-int64_t kiln_wall_ms(void);
-
 #endif

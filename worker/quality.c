@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
-#include <time.h>
 
 #include "pipeline/diffusionz_judge.h"
+#include "schemas/clock.h"
 #include "worker/verbs.h"
 
 #define BATCH_MAX 16
@@ -31,13 +31,6 @@ struct bench {
     int row_count;
     int32_t dtype; /* of the open context; -1 before the first */
 };
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* The library's last failure as ours. */
 static int library_fail(int code, struct kiln_error *err)
@@ -100,11 +93,11 @@ static int draw(struct bench *bench, struct kiln_quality_row *row, struct load *
         .lora_count = bench->options.lora_count,
     };
     DiffusionZTimes times;
-    double start = now_s();
+    double start = kiln_monotonic_ms();
     int code = diffusionz_run_batch(bench->context, &batch, load->outputs, &times);
     /* Unless there is only one batch. */
     if (load->at > 0 || load->count == load->requests.count) {
-        row->seconds += now_s() - start;
+        row->seconds += (kiln_monotonic_ms() - start) / 1e3;
         row->timed += (int64_t)load->count;
     }
     return code ? library_fail(code, err) : 0;

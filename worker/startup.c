@@ -11,6 +11,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "schemas/clock.h"
 #include "schemas/log.h"
 #include "storage/ledger.h"
 #include "storage/objectstore.h"

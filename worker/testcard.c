@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "kernels/downscale.h"
+#include "schemas/clock.h"
 #include "schemas/limits.h"
 #include "worker/engine.h"
 #include "worker/outage.h"

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "schemas/clock.h"
 #include "schemas/log.h"
 #include "storage/objectstore.h"
 #include "worker/outage.h"

@@ -1,6 +1,7 @@
 /* worker.c - the worker's state: names, queues, and the small moves that several threads make. */
 #include "worker/worker.h"
 
+#include "schemas/clock.h"
 #include "worker/device_class.h"
 
 #include <inttypes.h>

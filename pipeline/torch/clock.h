@@ -7,8 +7,8 @@
  * A piece lasts from its first kernel to its last one.  Where kernels are started one by one, what
  * lies between two of them counts as work; a recorded graph has nothing between them.
  */
-#ifndef KILN_CLOCK_H
-#define KILN_CLOCK_H
+#ifndef KILN_TORCH_CLOCK_H
+#define KILN_TORCH_CLOCK_H
 
 #include <stdbool.h>
 

@@ -16,6 +16,7 @@
 #include "scheduler/cli/prompts.h"
 #include "scheduler/cli/since.h"
 #include "scheduler/window.h"
+#include "schemas/clock.h"
 #include "schemas/names.h"
 #include "schemas/room.h"
 #include "storage/ledger.h"

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "schemas/clock.h"
 #include "schemas/digest.h"
 #include "schemas/wire.h"
 #include "storage/backoff.h"

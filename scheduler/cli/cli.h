@@ -105,7 +105,6 @@ bool kiln_stdout_ok(void);
 const char *kiln_bytes_text(double bytes, char *out, size_t size);
 const char *kiln_seconds_text(double seconds, char *out, size_t size);
 double kiln_now_s(void);    /* monotonic */
-int64_t kiln_wall_ms(void); /* since 1970 */
 void kiln_sleep_s(double seconds);
 
 /* --- servers ---------------------------------------------------------------------------------- */

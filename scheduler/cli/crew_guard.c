@@ -16,6 +16,7 @@
 #include "scheduler/cli/programs.h"
 #include "scheduler/cli/replace.h"
 #include "scheduler/cli/verbs.h"
+#include "schemas/clock.h"
 
 #define GUARD "crew"
 #define LOOK_NS 500000000L

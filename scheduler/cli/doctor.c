@@ -12,6 +12,7 @@
 #include "scheduler/cli/doctor.h"
 #include "scheduler/cli/roster.h"
 #include "scheduler/cli/verbs.h"
+#include "schemas/clock.h"
 #include "storage/bus.h"
 #include "storage/ledger.h"
 #include "storage/ledger_garbage.h"

@@ -13,6 +13,7 @@
 
 #include "scheduler/cli/doctor.h"
 #include "scheduler/cli/roster.h"
+#include "schemas/clock.h"
 #include "schemas/names.h"
 #include "storage/bus_doctor.h"
 #include "storage/ledger.h"

@@ -16,6 +16,7 @@
 #include "scheduler/cli/records.h"
 #include "scheduler/cli/since.h"
 #include "scheduler/cli/verbs.h"
+#include "schemas/clock.h"
 #include "storage/ledger.h"
 #include "storage/ledger_ops.h"
 

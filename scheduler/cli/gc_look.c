@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "scheduler/cli/gc.h"
+#include "schemas/clock.h"
 
 #define PAGE 1000
 

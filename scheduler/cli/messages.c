@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "scheduler/cli/cli.h"
+#include "schemas/clock.h"
 #include "storage/bus.h"
 #include "storage/ledger.h"
 
@@ -125,16 +126,7 @@ const char *kiln_seconds_text(double seconds, char *out, size_t size)
 
 double kiln_now_s(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-int64_t kiln_wall_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return kiln_monotonic_ms() / 1e3;
 }
 
 void kiln_sleep_s(double seconds)

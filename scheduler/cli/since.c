@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "scheduler/cli/duration.h"
+#include "schemas/clock.h"
 
 /* timegm rolls the 31st of November over into December; a typed date must be a day. */
 static bool calendar_time(struct tm tm, int64_t *ret)

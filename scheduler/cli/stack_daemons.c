@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "scheduler/cli/stack.h"
+#include "schemas/clock.h"
 #include "schemas/wire.h"
 #include "storage/backoff.h"
 #include "storage/bus.h"

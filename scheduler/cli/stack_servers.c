@@ -17,6 +17,7 @@
 
 #include "scheduler/cli/programs.h"
 #include "scheduler/cli/stack.h"
+#include "schemas/clock.h"
 #include "storage/backoff.h"
 #include "storage/bus.h"
 

@@ -9,10 +9,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "scheduler/cli/programs.h"
+#include "schemas/clock.h"
 #include "schemas/names.h"
 
 #define TEMPLATE "kiln-worker@"
@@ -199,12 +199,9 @@ static void device_of(const struct shown *shown, const char *instance, char out[
 
 static int64_t wall_of(int64_t monotonic_us)
 {
-    struct timespec now;
     if (monotonic_us == 0)
         return 0;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return kiln_wall_ms() -
-           ((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 - monotonic_us / 1000);
+    return kiln_wall_ms() - (kiln_clock_ms() - monotonic_us / 1000);
 }
 
 static bool make_unit(const struct shown *shown, struct kiln_unit *ret)

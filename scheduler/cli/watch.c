@@ -8,6 +8,7 @@
 #include "scheduler/cli/progress.h"
 #include "scheduler/cli/verbs.h"
 #include "scheduler/cli/watch_screen.h"
+#include "schemas/clock.h"
 
 static volatile sig_atomic_t interrupted;
 

@@ -17,6 +17,7 @@
 #include <wchar.h>
 
 #include "scheduler/cli/watch_view.h"
+#include "schemas/clock.h"
 #include "storage/ledger.h"
 #include "storage/ledger_ops.h"
 

@@ -14,6 +14,7 @@
 #include "scheduler/cli/roster.h"
 #include "scheduler/cli/verbs.h"
 #include "scheduler/holds.h"
+#include "schemas/clock.h"
 #include "storage/ledger.h"
 
 struct why {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/clock.h"
 #include "schemas/wire.h"
 #include "storage/backoff.h"
 #include "storage/bus.h"

@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "schemas/clock.h"
 #include "storage/backoff.h"
 #include "tests/chaos/check.h"
 #include "tests/chaos/client.h"

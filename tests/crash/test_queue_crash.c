@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "schemas/clock.h"
 #include "storage/backoff.h"
 #include "tests/support/scheduler_process.h"
 #include "tests/support/stored.h"

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "scheduler/intake.h"
+#include "schemas/clock.h"
 #include "schemas/job_line.h"
 #include "storage/backoff.h"
 #include "storage/bus.h"

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "schemas/clock.h"
 #include "storage/backoff.h"
 #include "storage/bus.h"
 #include "tests/sim/redis.h"

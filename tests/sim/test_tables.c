@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "schemas/clock.h"
 #include "storage/backoff.h"
 #include "tests/sim/tables.h"
 #include "tests/support/random.h"

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "schemas/clock.h"
 #include "storage/backoff.h"
 #include "storage/bus_internal.h"
 #include "tests/support/files.h"

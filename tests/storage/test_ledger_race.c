@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "schemas/clock.h"
 #include "storage/backoff.h"
 #include "tests/support/rig.h"
 

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <libpq-fe.h>
 
+#include "schemas/clock.h"
 #include "storage/backoff.h"
 #include "storage/ledger_pg.h"
 #include "storage/migrate.h"

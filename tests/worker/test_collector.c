@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "schemas/clock.h"
 #include "worker/call.h"
 #include "worker/outage.h"
 #include "worker/worker.h"
