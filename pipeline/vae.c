@@ -129,15 +129,21 @@ static kt middle(const struct kiln_vae *vae, struct kt_scope *s, const struct ki
     return residual(vae, s, &h->mid[1], x);
 }
 
+/* Whether the layer is of kiln_vae_join_upsampling(). */
+static bool is_joined(const struct kiln_vae_layer *l)
+{
+    return kt_size(l->weight, 2) == 4;
+}
+
 kt kiln_vae_upsample(struct kt_scope *s, kt x, const struct kiln_vae_layer *l)
 {
-    const bool in_one = kt_size(l->weight, 2) == 4;
-    if (!in_one) {
+    const bool joined = is_joined(l);
+    if (!joined) {
         kt large = kt_upsample2(s, x);
         kt_drop(s, x);
         x = large;
     }
-    kt y = in_one ? kt_upsample_conv2d(s, x, l->weight) : kiln_vae_conv(s, x, l, 1, NULL);
+    kt y = joined ? kt_upsample_conv2d(s, x, l->weight) : kiln_vae_conv(s, x, l, 1, NULL);
     kt_drop(s, x);
     return y;
 }
@@ -148,7 +154,7 @@ static kt upsample(const struct kiln_vae *vae, struct kt_scope *s, const struct 
                    kt x)
 {
     kt gap = NULL;
-    if (kt_size(l->weight, 2) == 4)
+    if (is_joined(l))
         gap = kt_picture(s, vae->dtype, kt_size(x, 1), kt_size(x, 2), kt_size(x, 3));
     kt y = kiln_vae_upsample(s, x, l);
     kt_drop(s, gap);
