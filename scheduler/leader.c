@@ -53,11 +53,8 @@ static void name_keys(struct kiln_leader *leader)
     kiln_wire_key(leader->intake_key, sizeof(leader->intake_key), leader->pool, "intake", NULL);
     kiln_wire_key(leader->events_key, sizeof(leader->events_key), leader->pool, "events", NULL);
     kiln_wire_key(leader->control_key, sizeof(leader->control_key), leader->pool, "control", NULL);
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
     snprintf(leader->session, sizeof(leader->session), "%llx.%x",
-             (unsigned long long)ts.tv_sec * 1000 + (unsigned long long)ts.tv_nsec / 1000000,
-             (unsigned)getpid());
+             (unsigned long long)kiln_wall_ms(), (unsigned)getpid());
 }
 
 int kiln_leader_open(const struct kiln_config *config, struct kiln_ledger *ledger,

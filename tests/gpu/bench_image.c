@@ -10,9 +10,9 @@
 #include <pthread.h>
 
 #include "pipeline/graph_cache.h"
+#include "schemas/clock.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/image_rig.h"
-#include "tests/support/clock.h"
 
 static struct kt_scope *open_gpu(void)
 {
@@ -37,10 +37,10 @@ static void report(const char *what, void (*run)(struct kt_scope *s, const void 
     double ms[RUNS], first = 0;
     for (int i = -2; i < RUNS; i++) {
         struct kt_scope *s = kt_scope_new(0);
-        double begin = now_ms();
+        double begin = kiln_monotonic_ms();
         run(s, of);
         kt_wait(s);
-        double took = now_ms() - begin;
+        double took = kiln_monotonic_ms() - begin;
         rig_check(s);
         kt_scope_free(s);
         first = i == -2 ? took : first;

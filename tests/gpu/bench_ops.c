@@ -16,9 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "pipeline/torch/lanes.h"
+#include "schemas/clock.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/ops_rig.h"
 
@@ -60,13 +60,6 @@ static const struct {
 
 /* --- timing ----------------------------------------------------------------------------------- */
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 static int by_size(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -95,10 +88,10 @@ static double seconds_of(const char *name, void (*work)(struct kt_scope *s))
     repeat(s, work, LAUNCHES);
     if (kt_graph_end(graph, s)) {
         for (int i = -2; i < REPLAYS; i++) {
-            const double begin = now();
+            const double begin = kiln_monotonic_ms() / 1e3;
             kt_graph_replay(graph, s);
             kt_wait(s);
-            times[i < 0 ? 0 : i] = (now() - begin) / LAUNCHES;
+            times[i < 0 ? 0 : i] = (kiln_monotonic_ms() / 1e3 - begin) / LAUNCHES;
         }
         kt_graph_free(graph);
     }

@@ -1,7 +1,7 @@
 /* loop_rig.c - see loop_rig.h. */
 #include "tests/gpu/loop_rig.h"
 
-#include <time.h>
+#include "schemas/clock.h"
 
 void expect_same(const char *what, DiffusionZOutput *a, DiffusionZOutput *b, int width, int height)
 {
@@ -32,7 +32,5 @@ void expect_recorded(const DiffusionZContext *ctx)
 
 double seconds(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+    return kiln_monotonic_ms() / 1e3;
 }

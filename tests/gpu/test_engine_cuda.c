@@ -5,9 +5,9 @@
  * it first asks for CUDA, and a bf16 picture on the CPU must not be what makes it ask.
  */
 #include <math.h>
-#include <time.h>
 
 #include "kernels/downscale.h"
+#include "schemas/clock.h"
 #include "tests/gpu/gpu.h"
 
 #define SKETCH_SIDE 256
@@ -15,13 +15,6 @@
 #define PLAIN_SIDE 64
 #define PLAIN_LATENT ((size_t)16 * (PLAIN_SIDE / 8) * (PLAIN_SIDE / 8))
 #define PROMPT "two red stars above a blue circle at sunset"
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static void a_cpu_context_may_come_first(void **state)
 {
@@ -179,10 +172,10 @@ static void fifty_pictures_keep_their_memory(void **state)
         diffusionz_release_outputs(&out, 1);
         if (i == 1) { /* the libraries' own workspaces are there by now */
             used_first = device_bytes(&held_first);
-            start = seconds();
+            start = kiln_monotonic_ms() / 1e3;
         }
     }
-    double each = (seconds() - start) / 50;
+    double each = (kiln_monotonic_ms() / 1e3 - start) / 50;
     size_t used = device_bytes(&held);
     printf("sketch bf16 %d px, 8 steps: %.1f ms a picture; %zu bytes in use, %zu held\n",
            SKETCH_SIDE, each * 1e3, used, held);

@@ -8,23 +8,16 @@
  */
 #include <math.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "pipeline/fp8_cache.h"
 #include "pipeline/torch/load.h"
 #include "pipeline/transformer_parts.h"
 #include "pipeline/weights_stream.h"
+#include "schemas/clock.h"
 #include "tests/gpu/gpu.h"
 
 #define ROWS 10240 /* a large matrix of the full-size model */
 #define COLS 3840
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static enum kt_dtype kt_of(enum kiln_st_dtype dtype)
 {
@@ -193,7 +186,7 @@ static int stream_file(const char *path, enum kt_dtype from)
     struct kiln_error err = {0};
     struct kiln_st *st = NULL;
     struct kiln_weights_stream *ws;
-    double start = seconds();
+    double start = kiln_monotonic_ms() / 1e3;
     int code = kiln_st_open(path, &st, &err);
     code = code ? code : kiln_weights_stream_open(st, 0, &ws, &err);
     if (code) {
@@ -206,9 +199,9 @@ static int stream_file(const char *path, enum kt_dtype from)
         (void)kiln_weights_stream_load(ws, s, i, from, KT_BF16, &err);
         bytes += (double)kiln_st_at(st, i)->size;
     }
-    double read = seconds() - start;
+    double read = kiln_monotonic_ms() / 1e3 - start;
     code = kiln_weights_stream_close(ws, &err);
-    double ready = seconds() - start;
+    double ready = kiln_monotonic_ms() / 1e3 - start;
     code = code ? code : kt_scope_check(s, &err);
     if (code)
         fprintf(stderr, "%s\n", err.text);
@@ -230,7 +223,7 @@ static double load_rows(const char *model, int count, bool cached)
     char path[4300], note[KILN_ERROR_TEXT_MAX] = "";
     kt slot;
     snprintf(path, sizeof path, "%s/transformer", model);
-    const double start = seconds();
+    const double start = kiln_monotonic_ms() / 1e3;
     struct kiln_fp8_cache *c = cached ? kiln_fp8_cache_open(model, 0, 0) : NULL;
     struct kt_scope *s = kt_scope_new(0);
     int code = kiln_weights_open(path, "w0000.weight", s, KT_BF16, NULL, &w, &err);
@@ -246,7 +239,7 @@ static double load_rows(const char *model, int count, bool cached)
     }
     kt_wait(s);
     kiln_fp8_cache_close(c, code == 0, note, sizeof note);
-    const double took = seconds() - start;
+    const double took = kiln_monotonic_ms() / 1e3 - start;
     if (code || note[0])
         fprintf(stderr, "%s%s\n", code ? err.text : "", note);
     kt_scope_free(s);

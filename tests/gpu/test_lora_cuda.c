@@ -8,9 +8,9 @@
 #include <time.h>
 
 #include "pipeline/torch/load.h"
+#include "schemas/clock.h"
 #include "storage/safetensors.h"
 #include "tests/gpu/gpu.h"
-#include "tests/support/clock.h"
 #include "tests/support/lora_rig.h"
 
 #define SIDE 256
@@ -377,13 +377,13 @@ static double full_switch(const char *path)
 {
     const struct kiln_lora_use use = {path, 1};
     struct kiln_error err;
-    double start = now_ms();
+    double start = kiln_monotonic_ms();
     if (kiln_engine_loras(full, &use, path ? 1 : 0, &err))
         fail_msg("%s", err.text);
     struct kt_scope *s = kt_scope_new(0);
     kt_wait(s);
     kt_scope_free(s);
-    return now_ms() - start;
+    return kiln_monotonic_ms() - start;
 }
 
 /* The best of several, in milliseconds of one step; set 2 is none. */

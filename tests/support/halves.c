@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "kernels/downscale.h"
+#include "schemas/clock.h"
 #include "schemas/limits.h"
-#include "tests/support/clock.h"
 
 #define BATCHES_MAX 64
 #define LIMIT_S 120 /* of one batch, libraries setting themselves up included */
@@ -133,9 +133,9 @@ struct halves_time halves_compare(DiffusionZContext *ctx, const DiffusionZBatch 
     struct halves_time time = {0};
     for (int i = 0; i < count; i++)
         whole[i].code = diffusionz_run_batch(ctx, &batches[i], whole[i].outputs, &whole[i].times);
-    double start = now_ms();
+    double start = kiln_monotonic_ms();
     draw_overlapping(ctx, batches, count, halves);
-    time.wall_ms = now_ms() - start;
+    time.wall_ms = kiln_monotonic_ms() - start;
     for (int i = 0; i < count; i++) {
         assert_int_equal(whole[i].code, halves[i].code);
         time.device_ms += halves[i].times.device_ms;

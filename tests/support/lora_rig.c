@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "tests/support/clock.h"
+#include "schemas/clock.h"
 
 struct kiln_engine *lora_rig_open(const char *dir, int device, int dtype)
 {
@@ -102,7 +102,7 @@ double lora_rig_switch(struct kiln_engine *e, const struct lora_draw *a, const s
     struct kiln_error err;
     size_t n;
     float *before = lora_rig_draw(e, &none, &n);
-    double start = now_ms();
+    double start = kiln_monotonic_ms();
     for (int i = 0; i < switches; i++) {
         const struct lora_draw *next = turn[i % 3];
         if (kiln_engine_loras(e, uses, uses_of(next, uses), &err))
@@ -111,7 +111,7 @@ double lora_rig_switch(struct kiln_engine *e, const struct lora_draw *a, const s
     struct kt_scope *s = kt_scope_new(e->device);
     kt_wait(s);
     kt_scope_free(s);
-    double each = (now_ms() - start) / switches;
+    double each = (kiln_monotonic_ms() - start) / switches;
     float *after = lora_rig_draw(e, &none, &n);
     assert_memory_equal(before, after, n * sizeof *before);
     free(before);

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "schemas/clock.h"
 #include "tests/support/stack_postgres.h"
 
 #define LOG_MAX (8 << 20)
@@ -136,9 +137,7 @@ bool kiln_test_hears(const struct kiln_test_process *process, const char *text, 
 
 double kiln_test_now_s(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    return kiln_monotonic_ms() / 1e3;
 }
 
 void kiln_test_sleep_ms(long ms)

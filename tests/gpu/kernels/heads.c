@@ -87,10 +87,12 @@ static void qkv_rope(void)
         int heads, kv_heads, d;
     } shapes[] = {{3, 3, 64},  {8, 2, 64}, {70, 3, 64}, {30, 30, 128}, {40, 8, 128},
                   {1, 1, 128}, {2, 1, 2},  {5, 5, 96},  {2, 2, 130},   {1, 1, 512}};
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int form = 0; form<128; form += shapes[i].heads> 16 ? 7 : 3)
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const int step = shapes[i].heads > 16 ? 7 : 3;
+        for (int form = 0; form < 128; form += step)
             check_split(form & ITEMS ? 6 : 5, shapes[i].heads, shapes[i].kv_heads, shapes[i].d,
                         form);
+    }
     check_split(5, 2, 2, 7, NORMED);
 }
 
