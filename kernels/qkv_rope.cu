@@ -1,23 +1,16 @@
 /* qkv_rope.cu - see qkv_rope.h; one pass over the packed rows.
  *
- * Heads of 64 and 128: a block takes the heads of q, of k or of v in one row, 8 or 16 lanes take a
- * head, each lane 8 values.  A lane keeps the same place in every head, so angles and norm weights
- * are loaded once, with the first heads.  The other partner of a rotation is the lane's own
- * neighbour value (interleaved) or the lane half a head away.  Other sizes: a warp takes a head,
- * value by value.  In place, a value is read by who writes it, or by all before any of its head is
- * written.
+ * Heads of 64 and 128: a block takes the heads of q, of k or of v in one row (heads.cuh).  Other
+ * sizes: a warp takes a head, value by value.  In place, a value is read by who writes it, or by
+ * all before any of its head is written.
  */
 #include "kernels/qkv_rope.h"
 
-#include "kernels/device.cuh"
+#include "kernels/heads.cuh"
 
 using namespace kiln;
 
 constexpr int threads = 256;
-
-/* Where a block takes a part of a row: small ones, and so many on a multiprocessor that a thread
- * has 48 registers, hide each other's waits best (LAB.md). */
-constexpr int part_threads = 128, part_blocks = 10;
 
 /* What a launch knows beside its arguments. */
 struct plan {
@@ -57,78 +50,7 @@ static __device__ __forceinline__ head_place place_of(const struct kiln_qkv_rope
     return {nullptr, a.v, row.kv + (head - a.kv_heads) * p.kv.head, 1.0f, false};
 }
 
-/* --- eight values a lane ---------------------------------------------------------------------- */
-
-/* The angles of this lane's 8 values: interleaved, a pair has one; else a value has its own. */
-template <int LANES, bool INTERLEAVED>
-static __device__ __forceinline__ void load_angles(const float *table, int64_t token, int lane,
-                                                   float out[8])
-{
-    const float *row = table + token * (LANES * 4);
-    if constexpr (INTERLEAVED) {
-        const float4 v = reinterpret_cast<const float4 *>(row)[lane];
-        out[0] = out[1] = v.x, out[2] = out[3] = v.y;
-        out[4] = out[5] = v.z, out[6] = out[7] = v.w;
-    } else {
-        const float4 *at = reinterpret_cast<const float4 *>(row) + lane % (LANES / 2) * 2;
-        const float4 v = at[0], w = at[1];
-        out[0] = v.x, out[1] = v.y, out[2] = v.z, out[3] = v.w;
-        out[4] = w.x, out[5] = w.y, out[6] = w.z, out[7] = w.w;
-    }
-}
-
-template <int LANES, bool INTERLEAVED>
-static __device__ __forceinline__ void rotate(float v[8], const float cos[8], const float sin[8],
-                                              int lane)
-{
-    if constexpr (INTERLEAVED) {
-#pragma unroll
-        for (int i = 0; i < 8; i += 2) {
-            const float a = v[i], b = v[i + 1];
-            v[i] = a * cos[i] - b * sin[i];
-            v[i + 1] = a * sin[i] + b * cos[i];
-        }
-    } else {
-        /* The second half of a head adds what the first half takes away. */
-        const float sign = lane < LANES / 2 ? -1.0f : 1.0f;
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            const float other = __shfl_xor_sync(all_lanes, v[i], LANES / 2);
-            v[i] = v[i] * cos[i] + sign * other * sin[i];
-        }
-    }
-}
-
-/* 1 / RMS of each of four heads.  A lane gives away two of its sums for as many of its partner's,
- * then one of two: behind that it adds up a single head, and takes root and quotient for it alone.
- * The same pairs are added as by lane_sum for each head. */
-template <int LANES>
-static __device__ __forceinline__ void inverse_rms(const chunk<8> held[4], int lane, float eps,
-                                                   float out[4])
-{
-    const bool second_two = lane & LANES / 2, second = lane & LANES / 4;
-    float sums[4] = {};
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-        float v[8];
-        unpack<8>(held[j], v);
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            sums[j] += v[i] * v[i];
-    }
-    float two[2];
-#pragma unroll
-    for (int j = 0; j < 2; j++)
-        two[j] = (second_two ? sums[j + 2] : sums[j]) +
-                 __shfl_xor_sync(all_lanes, second_two ? sums[j] : sums[j + 2], LANES / 2);
-    float sum = (second ? two[1] : two[0]) +
-                __shfl_xor_sync(all_lanes, second ? two[0] : two[1], LANES / 4);
-    sum = lane_sum<LANES / 4>(sum);
-    const float inverse = 1.0f / sqrtf(sum / (LANES * 8) + eps);
-#pragma unroll
-    for (int j = 0; j < 4; j++)
-        out[j] = __shfl_sync(all_lanes, inverse, j * (LANES / 4), LANES);
-}
+/* --- heads of 64 and 128 ---------------------------------------------------------------------- */
 
 /* What a block has of a row: the heads of q, k or v. */
 struct part {
@@ -147,71 +69,19 @@ static __device__ __forceinline__ part part_of(const struct kiln_qkv_rope &a, co
             which == 0 ? p.q.head : p.kv.head, which == 0 ? a.heads : a.kv_heads};
 }
 
-/* One chunk normed, rotated and scaled. */
-template <int LANES, bool INTERLEAVED>
-static __device__ __forceinline__ chunk<8> turn(const chunk<8> &in, const head_place &place,
-                                                float inverse, const chunk<8> &weight, bool rotated,
-                                                const float cos[8], const float sin[8], int lane)
-{
-    float v[8];
-    unpack<8>(in, v);
-    if (place.norm) {
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            v[i] *= inverse;
-        unpack<8>(product_of<8>(pack<8>(v), weight), v);
-    }
-    if (rotated)
-        rotate<LANES, INTERLEAVED>(v, cos, sin, lane);
-    const chunk<8> out = pack<8>(v);
-    if (place.scale == 1.0f)
-        return out;
-    unpack<8>(out, v);
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        v[i] *= place.scale;
-    return pack<8>(v);
-}
-
-/* Every lane runs all of it, those behind the last head too: shuffles need them. */
 template <int LANES, bool INTERLEAVED>
 static __global__ void __launch_bounds__(part_threads, part_blocks)
     split_parts(const struct kiln_qkv_rope a, const plan p, unsigned parts)
 {
-    constexpr int slots = part_threads / LANES, batch = 4;
     const int lane = threadIdx.x % LANES;
     const unsigned row = blockIdx.x / parts, token = row % p.tokens;
     const part mine = part_of(a, p, row, blockIdx.x % parts);
-    const bool rotated = a.cos && mine.first.turned;
-    float cos[8], sin[8];
-    if (rotated) {
-        load_angles<LANES, INTERLEAVED>(a.cos, token, lane, cos);
-        load_angles<LANES, INTERLEAVED>(a.sin, token, lane, sin);
-    }
-    chunk<8> weight = {};
-    if (mine.first.norm)
-        weight = load_chunk<8>(mine.first.norm, 0, lane);
-    /* As many rounds for every thread; a batch of heads is loaded before the first is turned. */
-    for (int round = 0; round < mine.heads; round += batch * slots) {
-        const int first = round + static_cast<int>(threadIdx.x / LANES);
-        chunk<8> held[batch] = {};
-        float inverse[batch] = {};
-#pragma unroll
-        for (int j = 0; j < batch; j++)
-            if (first + j * slots < mine.heads)
-                held[j] = load_chunk<8>(a.qkv, mine.from, (first + j * slots) * LANES + lane);
-        if (mine.first.norm)
-            inverse_rms<LANES>(held, lane, a.eps, inverse);
-#pragma unroll
-        for (int j = 0; j < batch; j++) {
-            const int head = first + j * slots;
-            if (mine.first.turned)
-                held[j] = turn<LANES, INTERLEAVED>(held[j], mine.first, inverse[j], weight, rotated,
-                                                   cos, sin, lane);
-            if (head < mine.heads)
-                store_chunk<8>(mine.first.out, mine.first.to + head * mine.step, lane, held[j]);
-        }
-    }
+    const head_place &to = mine.first;
+    const head_run run = {a.qkv, to.norm,    a.cos, a.sin,    mine.from,
+                          token, mine.heads, a.eps, to.scale, to.turned};
+    turn_heads<LANES, INTERLEAVED>(run, lane, [&](int head, const chunk<8> &turned) {
+        store_chunk<8>(to.out, to.to + head * mine.step, lane, turned);
+    });
 }
 
 /* --- any head size ---------------------------------------------------------------------------- */
