@@ -325,7 +325,8 @@ static int launch(struct kiln_error *err, const char *name, void (*kernel)(Param
  * let_next_start or ended, so that a small kernel's start, and the first loads of a large one, are
  * not waited for.  All that the one before it and those in front of that have written is there
  * after await_previous, which every block calls; before it a block reads only what was there when
- * the first kernel of such a chain began, and writes nothing. */
+ * the first kernel of such a chain began, and writes nothing.  In a chain of two, blocks that touch
+ * nothing that the first kernel writes need not call it, and may write what that does not read. */
 
 __device__ __forceinline__ void let_next_start()
 {

@@ -62,6 +62,16 @@ __device__ __forceinline__ float top_held(const chunk<W> held[ITEMS], int chunks
     return fmaxf(e4m3_floor, fmaxf(low_bf16(tops[0]), high_bf16(tops[0])));
 }
 
+/* Eight values, each times `factor`, as e4m3. */
+__device__ __forceinline__ uint2 codes_of(const chunk<8> &in, float factor)
+{
+    float v[8];
+    unpack<8>(in, v);
+    return {pack_e4m3(v[0] * factor, v[1] * factor) | pack_e4m3(v[2] * factor, v[3] * factor) << 16,
+            pack_e4m3(v[4] * factor, v[5] * factor) | pack_e4m3(v[6] * factor, v[7] * factor)
+                                                          << 16};
+}
+
 /* Writes the row held in v (bf16, ITEMS chunks a thread) as e4m3 with its scale. */
 template <int W, int ITEMS, int THREADS = 0>
 __device__ __forceinline__ void quantise_held(const chunk<W> held[ITEMS], int chunks, int64_t row,
@@ -75,18 +85,11 @@ __device__ __forceinline__ void quantise_held(const chunk<W> held[ITEMS], int ch
 #pragma unroll
     for (int j = 0; j < ITEMS; j++)
         if (within<ITEMS, THREADS>(j, chunks)) {
-            float v[W];
-            unpack<W>(held[j], v);
-            if constexpr (W == 1) {
-                out[chunk_of(j)] = static_cast<uint8_t>(pack_e4m3(v[0] * inverse, 0.0f));
-            } else {
-                uint2 codes;
-                codes.x = pack_e4m3(v[0] * inverse, v[1] * inverse) |
-                          pack_e4m3(v[2] * inverse, v[3] * inverse) << 16;
-                codes.y = pack_e4m3(v[4] * inverse, v[5] * inverse) |
-                          pack_e4m3(v[6] * inverse, v[7] * inverse) << 16;
-                reinterpret_cast<uint2 *>(out)[chunk_of<THREADS>(j)] = codes;
-            }
+            if constexpr (W == 1)
+                out[chunk_of(j)] = static_cast<uint8_t>(
+                    pack_e4m3(low_bf16(word_of<W>(held[j], 0)) * inverse, 0.0f));
+            else
+                reinterpret_cast<uint2 *>(out)[chunk_of<THREADS>(j)] = codes_of(held[j], inverse);
         }
 }
 
