@@ -24,6 +24,7 @@
 #include "kernels/latent_mix.h"
 #include "kernels/layer_norm.h"
 #include "kernels/patches.h"
+#include "kernels/qkv_e4m3.h"
 #include "kernels/qkv_rope.h"
 #include "kernels/quantise.h"
 #include "kernels/rgb8.h"
@@ -131,6 +132,7 @@ static int64_t rows;
 static struct kiln_rms_norm rms;
 static struct kiln_swiglu gate;
 static struct kiln_qkv_rope split;
+static struct kiln_qkv_e4m3 eight_bits;
 static struct kiln_layer_norm layer;
 static struct kiln_quantise codes;
 
@@ -147,6 +149,11 @@ static void queue_gate(void)
 static void queue_split(void)
 {
     must_launch(kiln_qkv_rope_launch(&split, stream, &err), &err);
+}
+
+static void queue_eight_bits(void)
+{
+    must_launch(kiln_qkv_e4m3_launch(&eight_bits, stream, &err), &err);
 }
 
 static void queue_layer(void)
@@ -186,6 +193,53 @@ static void bench_rms(const char *shape)
     report("rms_norm + residual + next -> e4m3", shape, values * 7 + scales, queue_rms);
 }
 
+/* Packed rows of q, k and v, each a part. */
+static void bench_heads(void)
+{
+    char shape[64];
+    const double part = (double)(rows * HEADS * HEAD_DIM), angles = (double)(rows * HEAD_DIM) * 4;
+    snprintf(shape, sizeof shape, "%lld x 3 x %d x %d", (long long)rows, HEADS, HEAD_DIM);
+    split = (struct kiln_qkv_rope){.qkv = pools[0],
+                                   .q_norm = weights_at(0),
+                                   .k_norm = weights_at(1),
+                                   .cos = (float *)(void *)pools[4],
+                                   .sin = (float *)(void *)pools[5],
+                                   .q = pools[1],
+                                   .k = pools[2],
+                                   .v = pools[3],
+                                   .rows = rows,
+                                   .heads = HEADS,
+                                   .kv_heads = HEADS,
+                                   .head_dim = HEAD_DIM,
+                                   .interleaved = 1,
+                                   .eps = 1e-5f,
+                                   .q_scale = 1.0f,
+                                   .format = KILN_BF16,
+                                   .out_format = KILN_BF16};
+    report("qkv_rope", shape, 3 * part * 4 + angles, queue_split);
+    split.by_token = 1;
+    report("qkv_rope by token", shape, 3 * part * 4 + angles, queue_split);
+    split.q = pools[0], split.k = pools[0] + HEADS * HEAD_DIM * 2;
+    split.v = NULL, split.in_place = 1;
+    report("qkv_rope in place", shape, 2 * part * 4 + angles, queue_split);
+    eight_bits = (struct kiln_qkv_e4m3){.qkv = pools[0],
+                                        .q_norm = split.q_norm,
+                                        .k_norm = split.k_norm,
+                                        .cos = split.cos,
+                                        .sin = split.sin,
+                                        .codes = (uint8_t *)pools[1],
+                                        .scale = (float *)(void *)pools[2],
+                                        .inverse = (float *)(void *)pools[3],
+                                        .tops = (float *)(void *)pools[6],
+                                        .rows = rows,
+                                        .heads = HEADS,
+                                        .kv_heads = HEADS,
+                                        .head_dim = HEAD_DIM,
+                                        .interleaved = 1,
+                                        .eps = 1e-5f};
+    report("qkv_e4m3 (v read twice)", shape, part * 11 + angles, queue_eight_bits);
+}
+
 static void bench_transformer(int64_t count)
 {
     char shape[64];
@@ -205,33 +259,7 @@ static void bench_transformer(int64_t count)
                                    .n = WIDTH,
                                    .format = KILN_BF16};
     report("quantise", shape, (double)(rows * WIDTH) * 3 + (double)rows * 4, queue_codes);
-    split = (struct kiln_qkv_rope){.qkv = pools[0],
-                                   .q_norm = weights_at(0),
-                                   .k_norm = weights_at(1),
-                                   .cos = (float *)(void *)pools[4],
-                                   .sin = (float *)(void *)pools[5],
-                                   .q = pools[1],
-                                   .k = pools[2],
-                                   .v = pools[3],
-                                   .rows = rows,
-                                   .heads = HEADS,
-                                   .kv_heads = HEADS,
-                                   .head_dim = HEAD_DIM,
-                                   .interleaved = 1,
-                                   .eps = 1e-5f,
-                                   .q_scale = 1.0f,
-                                   .format = KILN_BF16,
-                                   .out_format = KILN_BF16};
-    snprintf(shape, sizeof shape, "%lld x 3 x %d x %d", (long long)rows, HEADS, HEAD_DIM);
-    const double angles = (double)(rows * HEAD_DIM) * 4;
-    report("qkv_rope", shape, (double)(rows * 3 * HEADS * HEAD_DIM) * 4 + angles, queue_split);
-    split.by_token = 1;
-    report("qkv_rope by token", shape, (double)(rows * 3 * HEADS * HEAD_DIM) * 4 + angles,
-           queue_split);
-    split.q = pools[0], split.k = pools[0] + HEADS * HEAD_DIM * 2;
-    split.v = NULL, split.in_place = 1;
-    report("qkv_rope in place", shape, (double)(rows * 2 * HEADS * HEAD_DIM) * 4 + angles,
-           queue_split);
+    bench_heads();
     gate = (struct kiln_swiglu){.gate_up = pools[0], .y = pools[1], .n = FFN, .format = KILN_BF16};
     snprintf(shape, sizeof shape, "%lld x 2 x %d", (long long)rows, FFN);
     report("swiglu", shape, (double)(rows * FFN) * 6, queue_gate);

@@ -1,4 +1,5 @@
-/* heads.c - the kernel that splits rows into heads, norms and turns them. */
+/* heads.c - the kernels that split rows into heads, norm and turn them. */
+#include "kernels/qkv_e4m3.h"
 #include "kernels/qkv_rope.h"
 #include "tests/gpu/kernels/twin.h"
 
@@ -162,9 +163,168 @@ static void qkv_rope_refuses(void)
     refused(kiln_qkv_rope_launch(&args, NULL, &err), KILN_UNSUPPORTED, &err);
 }
 
+/* --- in eight bits ---------------------------------------------------------------------------- */
+
+/* Values of v that are not ordinary, one in the first row or the last one. */
+enum { ORDINARY, ZEROS, WITH_NAN, WITH_INFINITY };
+
+struct code_case {
+    struct twins set;
+    struct twin *qkv, *q_norm, *k_norm, *cosine, *sine, *codes, *scale, *inverse, *tops;
+    int64_t rows;
+    int heads, kv_heads, d, form, v;
+};
+
+static void make_codes(struct code_case *c)
+{
+    struct test_random random = {(uint64_t)(c->d * 256 + c->form)};
+    const int64_t width = (int64_t)(c->heads + 2 * c->kv_heads) * c->d;
+    const int64_t v = (int64_t)(c->heads + c->kv_heads) * c->d;
+    const size_t angles = (size_t)(c->rows * (c->d / 2)) * 4;
+    c->qkv = twins_add_bf16(&c->set, "qkv", c->rows * width, &random, 2);
+    c->q_norm = twins_add_bf16(&c->set, "q_norm", c->d, &random, 2);
+    c->k_norm = twins_add_bf16(&c->set, "k_norm", c->d, &random, 400); /* some beyond 448 */
+    c->cosine = c->form & ROTATED ? twins_add(&c->set, "cos", angles) : NULL;
+    c->sine = c->form & ROTATED ? twins_add(&c->set, "sin", angles) : NULL;
+    if (c->cosine)
+        fill_f32(c->cosine, &random, 1), fill_f32(c->sine, &random, 1);
+    c->codes = twins_add(&c->set, "codes", (size_t)(c->rows * width));
+    c->scale = twins_add(&c->set, "scale", (size_t)c->rows * 4);
+    c->inverse = twins_add(&c->set, "inverse", 4);
+    c->tops = twins_add(&c->set, "tops", KILN_QKV_TOPS * 4);
+    uint16_t *last = (uint16_t *)c->qkv->host + c->rows * width - 1;
+    for (int64_t row = 0; row < c->rows && c->v == ZEROS; row++)
+        for (int64_t i = v; i < width; i++)
+            ((uint16_t *)c->qkv->host)[row * width + i] = 0;
+    if (c->v == WITH_NAN)
+        *last = 0xffc0, ((uint16_t *)c->qkv->host)[v] = 0x7fc0;
+    if (c->v == WITH_INFINITY)
+        *last = 0xff80;
+    if (c->v == ORDINARY)
+        *last = 0xc0e0; /* -7: the largest one is the last one */
+}
+
+static struct kiln_qkv_e4m3 code_args(const struct code_case *c, bool device)
+{
+    return (struct kiln_qkv_e4m3){.qkv = twin_side(c->qkv, device),
+                                  .q_norm = twin_side(c->q_norm, device),
+                                  .k_norm = twin_side(c->k_norm, device),
+                                  .cos = twin_side(c->cosine, device),
+                                  .sin = twin_side(c->sine, device),
+                                  .codes = twin_side(c->codes, device),
+                                  .scale = twin_side(c->scale, device),
+                                  .inverse = twin_side(c->inverse, device),
+                                  .tops = twin_side(c->tops, device),
+                                  .rows = c->rows,
+                                  .heads = c->heads,
+                                  .kv_heads = c->kv_heads,
+                                  .head_dim = c->d,
+                                  .interleaved = c->form & INTERLEAVED,
+                                  .eps = 1e-6f};
+}
+
+/* `count` codes of a row, from its value `from` on. */
+static struct twin codes_within(const struct code_case *c, int64_t row, int64_t from, int64_t count)
+{
+    const int64_t at = row * (c->heads + 2 * c->kv_heads) * c->d + from;
+    return (struct twin){.what = "codes",
+                         .bytes = (size_t)count,
+                         .host = c->codes->host + at,
+                         .back = c->codes->back + at};
+}
+
+/* q and k, whose scale is 1, are as far off as their bf16; v is the same to the bit. */
+static void compare_codes(const struct code_case *c)
+{
+    float one = 1;
+    const struct twin scale = {.what = "a scale of 1",
+                               .bytes = sizeof one,
+                               .host = (unsigned char *)&one,
+                               .back = (unsigned char *)&one};
+    const int64_t q = (int64_t)c->heads * c->d, k = (int64_t)c->kv_heads * c->d;
+    for (int64_t row = 0; row < c->rows; row++) {
+        const struct twin of_q = codes_within(c, row, 0, q), of_k = codes_within(c, row, q, k),
+                          of_v = codes_within(c, row, q + k, k);
+        compare_e4m3(&of_q, &scale, q, 4, 8);
+        compare_e4m3(&of_k, &scale, k, 4, 8 * 200); /* its weights are 200 times those of q */
+        compare_bytes(&of_v, 0, 0);
+    }
+    compare_bytes(c->scale, 0, 0);
+    compare_bytes(c->inverse, 0, 0);
+    compare_untouched(c->qkv);
+}
+
+static void check_codes(int64_t rows, int heads, int kv_heads, int d, int form, int v)
+{
+    struct code_case c = {
+        .rows = rows, .heads = heads, .kv_heads = kv_heads, .d = d, .form = form, .v = v};
+    struct kiln_error err;
+    describe("in e4m3, %lld rows, %d + 2*%d heads of %d, form %d, v %d", (long long)rows, heads,
+             kv_heads, d, form, v);
+    make_codes(&c);
+    twins_push(&c.set);
+    const struct kiln_qkv_e4m3 host = code_args(&c, false), device = code_args(&c, true);
+    if (launched(kiln_qkv_e4m3_launch(&device, NULL, &err), &err)) {
+        kiln_qkv_e4m3_ref(&host);
+        twins_pull(&c.set);
+        compare_codes(&c);
+    }
+    twins_free(&c.set);
+}
+
+static void qkv_e4m3(void)
+{
+    static const struct {
+        int heads, kv_heads, d;
+    } shapes[] = {{3, 3, 64}, {8, 2, 64}, {70, 67, 64}, {30, 30, 128}, {40, 8, 128}, {1, 1, 128}};
+    static const int forms[] = {0, ROTATED, ROTATED | INTERLEAVED};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
+            for (int v = ORDINARY; v <= WITH_INFINITY; v++)
+                check_codes(v == ORDINARY ? 7 : 5, shapes[i].heads, shapes[i].kv_heads, shapes[i].d,
+                            forms[k], v);
+    /* So many values that those who search v for the largest one go round. */
+    check_codes(1100, 1, 64, 128, ROTATED | INTERLEAVED, ORDINARY);
+    check_codes(1, 1, 1, 64, ROTATED, ORDINARY);
+}
+
+static void qkv_e4m3_refuses(void)
+{
+    struct kiln_error err;
+    static _Alignas(16) float memory[8];
+    const struct kiln_qkv_e4m3 good = {.qkv = memory,
+                                       .q_norm = memory,
+                                       .k_norm = memory,
+                                       .codes = (uint8_t *)memory,
+                                       .scale = memory,
+                                       .inverse = memory,
+                                       .tops = memory,
+                                       .heads = 1,
+                                       .kv_heads = 1,
+                                       .head_dim = 64};
+    struct kiln_qkv_e4m3 args = good;
+    refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_OK, &err);
+    args.rows = -1;
+    refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+    args.rows = INT32_MAX;
+    refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_UNSUPPORTED, &err);
+    args = good, args.head_dim = 96;
+    refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_UNSUPPORTED, &err);
+    args = good, args.cos = memory;
+    refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+    args = good, args.k_norm = NULL;
+    refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+    args = good, args.tops = NULL;
+    refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+    args = good, args.qkv = memory + 1;
+    refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_UNSUPPORTED, &err);
+}
+
 const struct kernel_test head_tests[] = {
     {"qkv_rope", qkv_rope},
     {"qkv_rope_in_place", qkv_rope_in_place},
     {"qkv_rope_refuses", qkv_rope_refuses},
+    {"qkv_e4m3", qkv_e4m3},
+    {"qkv_e4m3_refuses", qkv_e4m3_refuses},
     {NULL, NULL},
 };

@@ -1,0 +1,58 @@
+/* qkv_e4m3.h - from packed q, k, v rows to the same rows in e4m3 (fp8.h), for an attention in eight
+ * bits, which takes one scale for a whole tensor.
+ *
+ * q and k are normed per head, rotated and rounded to bf16 as by qkv_rope, bit for bit, and become
+ * codes as they are: their norms bound them, so that their scale is 1; what is beyond 448 becomes
+ * 448.  v has one scale for all of its rows and heads:
+ *
+ *     scale = max(largest |v|, KILN_E4M3_FLOOR) / 448        v ~ scale * e4m3
+ *
+ * Attention's result is a mean of v's rows: in codes it means as much a code.  The scale is written
+ * for every row, for a product that takes a factor a row.  A NaN in v becomes NaN and changes no
+ * other value; an infinity becomes NaN and makes the scale infinite, which everything behind shows.
+ * qkv_e4m3_ref.c is the meaning.
+ */
+#ifndef KILN_QKV_E4M3_H
+#define KILN_QKV_E4M3_H
+
+#include "kernels/floats.h"
+#include "kernels/stream.h"
+#include "schemas/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Parts that v is searched in: two for each multiprocessor of an H200. */
+#define KILN_QKV_TOPS 264
+
+/* Nothing that is written may overlap with anything else. */
+struct kiln_qkv_e4m3 {
+    const void *qkv;             /* [rows][(heads + 2 kv_heads) * head_dim], bf16 */
+    const void *q_norm, *k_norm; /* [head_dim], bf16; both are needed: they bound q and k */
+    const float *cos, *sin;      /* [rows][head_dim/2]; NULL: no rotation */
+    uint8_t *codes;              /* like qkv, one byte a value */
+    float *scale;                /* [rows], all of them alike: what a code of v, and so of the
+                                  * attention's result, means */
+    float *inverse;              /* [1]: 1 / scale, what v was multiplied by */
+    float *tops;                 /* [KILN_QKV_TOPS], scratch; the reference takes none */
+    int64_t rows;                /* 0: nothing is written */
+    int heads, kv_heads, head_dim;
+    int interleaved; /* as in qkv_rope.h */
+    float eps;
+};
+
+/* All rows at once, since the scale is theirs together; heads of at most KILN_HEAD_DIM_MAX. */
+void kiln_qkv_e4m3_ref(const struct kiln_qkv_e4m3 *args);
+
+/* On the device, the same; the promises of stream.h.  KILN_UNSUPPORTED where heads are neither of
+ * 64 nor of 128, where an operand is not on 16 bytes, and where the device has no e4m3: such a
+ * caller keeps to bf16. */
+int kiln_qkv_e4m3_launch(const struct kiln_qkv_e4m3 *args, kiln_stream stream,
+                         struct kiln_error *err) KILN_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
