@@ -1,9 +1,9 @@
-/* heads.cuh - heads of 64 and 128 normed and turned, eight values a lane, for the kernels that do
- * more or less with them afterwards.
+/* heads.cuh - heads normed and turned, for the kernels that do more or less with them afterwards.
  *
- * 8 or 16 lanes take a head.  A lane keeps the same place in every head, so angles and norm weights
- * are loaded once, with the first heads.  The other partner of a rotation is the lane's own
- * neighbour value (interleaved) or the lane half a head away.
+ * Heads of 64 and 128: 8 or 16 lanes take a head, each lane 8 values.  A lane keeps the same place
+ * in every head, so angles and norm weights are loaded once, with the first heads.  The other
+ * partner of a rotation is the lane's own neighbour value (interleaved) or the lane half a head
+ * away.  Other sizes: a warp takes a head, value by value.
  */
 #ifndef KILN_HEADS_CUH
 #define KILN_HEADS_CUH
@@ -161,6 +161,45 @@ __device__ __forceinline__ void turn_heads(const head_run &run, int lane, const 
             if (head < run.heads)
                 put(head, held[j]);
         }
+    }
+}
+
+/* --- any head size ---------------------------------------------------------------------------- */
+
+__device__ __forceinline__ float value_at(const void *p, int64_t at)
+{
+    return low_bf16(static_cast<const uint16_t *>(p)[at]);
+}
+
+__device__ __forceinline__ float normed(float v, float inverse, const void *norm, int i)
+{
+    return norm ? rounded(rounded(v * inverse) * value_at(norm, i)) : v;
+}
+
+/* The first head of the run, d values, by one warp; put(i, v) gets each, rounded to bf16 and then
+ * scaled. */
+template <typename Put>
+__device__ __forceinline__ void turn_values(const head_run &run, int d, bool interleaved,
+                                            const Put &put)
+{
+    const int half = d / 2, lane = threadIdx.x % warp_size;
+    float sum = 0;
+    for (int i = lane; i < d; i += warp_size)
+        sum += value_at(run.x, run.from + i) * value_at(run.x, run.from + i);
+    const float inverse = 1.0f / sqrtf(lane_sum(sum) / static_cast<float>(d) + run.eps);
+    if (!run.turned || !run.cos) {
+        for (int i = lane; i < d; i += warp_size)
+            put(i, run.scale * normed(value_at(run.x, run.from + i), inverse, run.norm, i));
+        return;
+    }
+    const float *cos = run.cos + static_cast<int64_t>(run.token) * half;
+    const float *sin = run.sin + static_cast<int64_t>(run.token) * half;
+    for (int i = lane; i < half; i += warp_size) {
+        const int one = interleaved ? 2 * i : i, two = interleaved ? 2 * i + 1 : i + half;
+        const float x = normed(value_at(run.x, run.from + one), inverse, run.norm, one);
+        const float y = normed(value_at(run.x, run.from + two), inverse, run.norm, two);
+        put(one, run.scale * rounded(x * cos[i] - y * sin[i]));
+        put(two, run.scale * rounded(x * sin[i] + y * cos[i]));
     }
 }
 

@@ -3,12 +3,13 @@
  * The first finds the largest |v| of each of its blocks' shares.  The second, which starts while it
  * runs, makes the codes, a block for q, k or v of a row.  Its blocks of v come first, the last row
  * in front: they load while the first kernel ends, from a cache that holds what that has read last,
- * and then take the largest of its few results each.  The blocks of q and k (heads.cuh) need
- * nothing of it and wait for nothing.
+ * and then take the largest of its few results each.  The blocks of q and k (heads.cuh), or the
+ * warps where a head is neither of 64 nor of 128, need nothing of it and wait for nothing.
  */
 #include "kernels/qkv_e4m3.h"
 
 #include "kernels/heads.cuh"
+#include "kernels/qkv_rope.h"
 #include "kernels/rows.cuh"
 
 using namespace kiln;
@@ -109,6 +110,29 @@ static __global__ void __launch_bounds__(part_threads, part_blocks)
     });
 }
 
+/* The same for other heads: a warp takes one of q or k. */
+static __global__ void __launch_bounds__(part_threads)
+    code_heads(const struct kiln_qkv_e4m3 a, const plan p)
+{
+    const unsigned rows = static_cast<unsigned>(a.rows), heads = a.heads + a.kv_heads;
+    if (blockIdx.x < rows) {
+        code_values(a, p, rows - 1 - blockIdx.x);
+        return; /* the whole block */
+    }
+    const unsigned warp = threadIdx.x / warp_size;
+    const unsigned task = (blockIdx.x - rows) * (part_threads / warp_size) + warp;
+    const unsigned row = task / heads, head = task % heads;
+    if (row >= rows)
+        return; /* the whole warp */
+    const int64_t from = static_cast<int64_t>(row) * p.width * 8 + head * a.head_dim;
+    const bool of_k = head >= static_cast<unsigned>(a.heads);
+    const head_run run = {
+        a.qkv, of_k ? a.k_norm : a.q_norm, a.cos, a.sin, from, row, 1, a.eps, 1.0f, true};
+    turn_values(run, a.head_dim, a.interleaved, [&](int i, float v) {
+        a.codes[from + i] = static_cast<uint8_t>(pack_e4m3(v, 0.0f));
+    });
+}
+
 /* --- launching -------------------------------------------------------------------------------- */
 
 static int check(const struct kiln_qkv_e4m3 *a, const char *name, struct kiln_error *err)
@@ -121,9 +145,9 @@ static int check(const struct kiln_qkv_e4m3 *a, const char *name, struct kiln_er
     if (!a->qkv || !a->q_norm || !a->k_norm || !a->codes || !a->scale || !a->inverse || !a->tops)
         return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand or a place for the result is missing",
                          name);
-    if (a->head_dim != 64 && a->head_dim != 128)
-        return kiln_fail(err, KILN_UNSUPPORTED, "%s: heads of %d, not of 64 or 128", name,
-                         a->head_dim);
+    if (a->head_dim % 8 || a->head_dim > KILN_HEAD_DIM_MAX)
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s: heads of %d, not of 8, 16, ... %d", name,
+                         a->head_dim, KILN_HEAD_DIM_MAX);
     if (heads > 65536 || a->rows > INT32_MAX || a->rows * heads * (a->head_dim / 8) > INT32_MAX)
         return kiln_fail(err, KILN_UNSUPPORTED, "%s: %lld rows of %lld heads of %d", name,
                          (long long)a->rows, (long long)heads, a->head_dim);
@@ -148,11 +172,17 @@ extern "C" int kiln_qkv_e4m3_launch(const struct kiln_qkv_e4m3 *args, kiln_strea
     code = launch(err, name, top_values, dim3(p.tops), top_threads, stream, *args, p);
     if (code)
         return code;
-    const dim3 grid(static_cast<unsigned>(args->rows) * 3);
+    const unsigned rows = static_cast<unsigned>(args->rows);
     if (args->head_dim == 128)
         return launch_early(err, name,
-                            args->interleaved ? code_parts<16, true> : code_parts<16, false>, grid,
-                            part_threads, stream, *args, p);
-    return launch_early(err, name, args->interleaved ? code_parts<8, true> : code_parts<8, false>,
-                        grid, part_threads, stream, *args, p);
+                            args->interleaved ? code_parts<16, true> : code_parts<16, false>,
+                            dim3(rows * 3), part_threads, stream, *args, p);
+    if (args->head_dim == 64)
+        return launch_early(err, name,
+                            args->interleaved ? code_parts<8, true> : code_parts<8, false>,
+                            dim3(rows * 3), part_threads, stream, *args, p);
+    const int64_t warps = part_threads / warp_size;
+    const int64_t tasks = args->rows * (args->heads + args->kv_heads);
+    const dim3 grid(rows + static_cast<unsigned>((tasks + warps - 1) / warps));
+    return launch_early(err, name, code_heads, grid, part_threads, stream, *args, p);
 }

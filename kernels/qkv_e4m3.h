@@ -45,8 +45,8 @@ struct kiln_qkv_e4m3 {
 /* All rows at once, since the scale is theirs together; heads of at most KILN_HEAD_DIM_MAX. */
 void kiln_qkv_e4m3_ref(const struct kiln_qkv_e4m3 *args);
 
-/* On the device, the same; the promises of stream.h.  KILN_UNSUPPORTED where heads are neither of
- * 64 nor of 128, where an operand is not on 16 bytes, and where the device has no e4m3: such a
+/* On the device, the same; the promises of stream.h.  KILN_UNSUPPORTED where head_dim is no
+ * multiple of 8, where an operand is not on 16 bytes, and where the device has no e4m3: such a
  * caller keeps to bf16. */
 int kiln_qkv_e4m3_launch(const struct kiln_qkv_e4m3 *args, kiln_stream stream,
                          struct kiln_error *err) KILN_MUST_CHECK;

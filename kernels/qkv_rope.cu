@@ -86,52 +86,30 @@ static __global__ void __launch_bounds__(part_threads, part_blocks)
 
 /* --- any head size ---------------------------------------------------------------------------- */
 
-static __device__ __forceinline__ float value_at(const void *p, int64_t at)
-{
-    return low_bf16(static_cast<const uint16_t *>(p)[at]);
-}
-
-static __device__ __forceinline__ float normed(float v, float inverse, const void *norm, int i)
-{
-    return norm ? rounded(rounded(v * inverse) * value_at(norm, i)) : v;
-}
-
-static __device__ __forceinline__ void put(const head_place &place, int i, float v)
-{
-    static_cast<uint16_t *>(place.out)[place.to + i] =
-        static_cast<uint16_t>(pack_bf16(place.scale * v, 0.0f));
-}
-
 static __global__ void __launch_bounds__(threads)
     split_values(const struct kiln_qkv_rope a, const plan p)
 {
-    const int d = a.head_dim, half = d / 2;
-    const int lane = threadIdx.x % warp_size;
     const int64_t task =
         static_cast<int64_t>(blockIdx.x) * (threads / warp_size) + threadIdx.x / warp_size;
     const int64_t row = task / p.heads, head = task % p.heads;
-    const int64_t at = (row * (a.heads + 2 * a.kv_heads) + head) * d;
     if (row >= a.rows)
         return; /* the whole warp */
     const head_place place =
         place_of(a, p, row_of(p, static_cast<unsigned>(row)), static_cast<int>(head));
-    float sum = 0;
-    for (int i = lane; i < d; i += warp_size)
-        sum += value_at(a.qkv, at + i) * value_at(a.qkv, at + i);
-    const float inverse = 1.0f / sqrtf(lane_sum(sum) / static_cast<float>(d) + a.eps);
-    if (!place.turned || !a.cos) {
-        for (int i = lane; i < d; i += warp_size)
-            put(place, i, normed(value_at(a.qkv, at + i), inverse, place.norm, i));
-        return;
-    }
-    const float *cos = a.cos + row % p.tokens * half, *sin = a.sin + row % p.tokens * half;
-    for (int i = lane; i < half; i += warp_size) {
-        const int one = a.interleaved ? 2 * i : i, two = a.interleaved ? 2 * i + 1 : i + half;
-        const float x = normed(value_at(a.qkv, at + one), inverse, place.norm, one);
-        const float y = normed(value_at(a.qkv, at + two), inverse, place.norm, two);
-        put(place, one, rounded(x * cos[i] - y * sin[i]));
-        put(place, two, rounded(x * sin[i] + y * cos[i]));
-    }
+    const head_run run = {a.qkv,
+                          place.norm,
+                          a.cos,
+                          a.sin,
+                          (row * (a.heads + 2 * a.kv_heads) + head) * a.head_dim,
+                          static_cast<unsigned>(row) % p.tokens,
+                          1,
+                          a.eps,
+                          place.scale,
+                          place.turned};
+    turn_values(run, a.head_dim, a.interleaved, [&](int i, float v) {
+        static_cast<uint16_t *>(place.out)[place.to + i] =
+            static_cast<uint16_t>(pack_bf16(v, 0.0f));
+    });
 }
 
 /* --- launching -------------------------------------------------------------------------------- */

@@ -276,7 +276,8 @@ static void qkv_e4m3(void)
 {
     static const struct {
         int heads, kv_heads, d;
-    } shapes[] = {{3, 3, 64}, {8, 2, 64}, {70, 67, 64}, {30, 30, 128}, {40, 8, 128}, {1, 1, 128}};
+    } shapes[] = {{3, 3, 64},   {8, 2, 64},  {70, 67, 64}, {30, 30, 128},
+                  {40, 8, 128}, {1, 1, 128}, {5, 5, 48},   {3, 2, 136}};
     static const int forms[] = {0, ROTATED, ROTATED | INTERLEAVED};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
@@ -308,7 +309,7 @@ static void qkv_e4m3_refuses(void)
     refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
     args.rows = INT32_MAX;
     refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_UNSUPPORTED, &err);
-    args = good, args.head_dim = 96;
+    args = good, args.head_dim = 100;
     refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_UNSUPPORTED, &err);
     args = good, args.cos = memory;
     refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
