@@ -34,7 +34,9 @@ struct layout {
     /* Prompts and the rows between them, in order; the end of the last one is rows. */
     int64_t starts[SEGMENTS_MAX];
     size_t segment_count;
-    int64_t widest;             /* block: what attention is told of the length of segments */
+    /* The blocks in front that one prompt has to itself, and their segments. */
+    size_t large_count, large_segments;
+    int64_t widest;             /* block */
     int64_t start[PROMPTS_MAX]; /* of each prompt */
     int32_t *ids;               /* [rows], owned */
 };
@@ -85,6 +87,8 @@ static void place(struct layout *l, const struct kiln_prompt_ids *prompts, size_
             largest = block_of(prompts[i].count);
     for (int64_t block = largest; block > SHARED_BLOCK; block /= 2)
         place_large(l, prompts, n, block);
+    l->large_count = l->block_count;
+    l->large_segments = l->segment_count;
     for (size_t i = 0; i < n; i++) {
         const int64_t count = (int64_t)prompts[i].count;
         if (block_of(prompts[i].count) != SHARED_BLOCK)
@@ -142,23 +146,25 @@ static struct kiln_rope angles(const struct kiln_text_encoder *te, struct kt_sco
                               kt_cat(s, sin, l->segment_count, 0)};
 }
 
-/* How many segments attention is told of: empty ones behind the others fill up to a power of two,
- * so that there are few layouts. */
+/* How many segments of shared blocks attention is told of: empty ones behind the others fill up to
+ * a power of two, so that there are few layouts. */
 static size_t padded_segments(const struct layout *l)
 {
     size_t count = 2;
-    while (count < l->segment_count)
+    while (count < l->segment_count - l->large_segments)
         count *= 2;
     return count;
 }
 
-/* The borders of the segments, on the device. */
+/* The borders of those segments, on the device. */
 static kt borders(struct kt_scope *s, const struct layout *l)
 {
     int32_t at[SEGMENTS_MAX + 1];
     const size_t count = padded_segments(l);
-    for (size_t i = 0; i <= count; i++)
-        at[i] = (int32_t)(i < l->segment_count ? l->starts[i] : l->rows);
+    for (size_t i = 0; i <= count; i++) {
+        const size_t segment = l->large_segments + i;
+        at[i] = (int32_t)(segment < l->segment_count ? l->starts[segment] : l->rows);
+    }
     return kt_from_host(s, at, KT_I32, KT_I32, 1, (int64_t[]){(int64_t)count + 1});
 }
 
@@ -200,8 +206,10 @@ static void run_layer(const struct pass *p, const struct kiln_text_layer *l, str
                                                 .head_dim = c->head_dim,
                                                 .causal = true,
                                                 .eps = c->norm_eps,
+                                                .blocks = p->layout->blocks,
+                                                .block_count = p->layout->large_count,
                                                 .starts = p->starts,
-                                                .longest = p->layout->widest};
+                                                .longest = SHARED_BLOCK};
     (void)product(p, s, kt_attention(s, &attention), l->out, l->out_bias, x);
     h = kt_rms_norm(s, x, l->norm_ffn, c->norm_eps, NULL, l->e4m3);
     h = kt_swiglu(s, product(p, s, h, l->gate_up, NULL, NULL), l->e4m3);

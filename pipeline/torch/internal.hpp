@@ -126,6 +126,9 @@ at::Tensor convolve(const at::Tensor &x, const at::Tensor &weight, const at::Ten
 /* Both halves of nn.Linear; the bias may be undefined. */
 at::Tensor linear(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias);
 at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps);
+/* q, k, v of [items, heads, rows, head_dim], by the fastest kernel that LibTorch has for them. */
+at::Tensor fused_attention(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v,
+                           bool causal);
 /* Attention where the rows have starts. */
 at::Tensor item_attention(const kt_attention_args &args);
 inline at::Tensor maybe(kt x)

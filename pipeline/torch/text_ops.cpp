@@ -198,21 +198,58 @@ kt kt_linear_blocks(kt_scope *s, const struct kt_block_linear *args)
 
 /* --- attention -------------------------------------------------------------------------------- */
 
-/* The kernel's work is shared out by heads and rows of one item: what it makes of an item does not
- * depend on the others. */
-at::Tensor kiln::item_attention(const kt_attention_args &a)
+/* Items whose starts are told, wherever they are in the rows; results of the rows in front are not
+ * written. */
+static at::Tensor started_attention(const kt_attention_args &a, const at::Tensor &qkv)
 {
-    const model_kernels *gpu = gpu_kernels(a.qkv->t);
-    TORCH_CHECK(gpu && a.head_dim % 8 == 0 && a.head_dim <= widest_head,
-                "attention within items is for bf16 on a GPU, heads of up to ", widest_head);
-    const at::Tensor qkv = a.qkv->t.contiguous();
     const int64_t rows = qkv.size(0), h = a.heads, g = a.kv_heads, d = a.head_dim;
-    gpu->turn_heads(a, qkv);
     auto heads = [&](int64_t from, int64_t count) {
         return qkv.narrow(1, from * d, count * d).view({rows, count, d});
     };
-    const at::Tensor out = std::get<0>(at::_flash_attention_forward(
-        heads(0, h), heads(h, g), heads(h + g, g), a.starts->t, a.starts->t, a.longest, a.longest,
-        /*dropout_p=*/0.0, a.causal, /*return_debug_mask=*/false));
-    return out.reshape({rows, h * d});
+    return std::get<0>(at::_flash_attention_forward(heads(0, h), heads(h, g), heads(h + g, g),
+                                                    a.starts->t, a.starts->t, a.longest, a.longest,
+                                                    /*dropout_p=*/0.0, /*is_causal=*/true,
+                                                    /*return_debug_mask=*/false))
+        .reshape({rows, h * d});
+}
+
+/* `count` items of as many rows each, from `row` on.  No row of an item sees the ones behind it,
+ * and so nothing of what fills up its block. */
+static at::Tensor block_attention(const kt_attention_args &a, const at::Tensor &qkv, int64_t row,
+                                  int64_t count, int64_t rows)
+{
+    const int64_t h = a.heads, g = a.kv_heads, d = a.head_dim;
+    const at::Tensor some = qkv.narrow(0, row, count * rows).view({count, rows, h + 2 * g, d});
+    auto heads = [&](int64_t from, int64_t n) { return some.narrow(2, from, n).transpose(1, 2); };
+    const at::Tensor out = kiln::fused_attention(heads(0, h), heads(h, g), heads(h + g, g), true);
+    return out.transpose(1, 2).reshape({count * rows, h * d});
+}
+
+/* The kernels' work is shared out by heads and rows of one item: what they make of an item does not
+ * depend on the others.  For long ones cuDNN's is twice as fast. */
+at::Tensor kiln::item_attention(const kt_attention_args &a)
+{
+    const model_kernels *gpu = gpu_kernels(a.qkv->t);
+    TORCH_CHECK(gpu && a.causal && a.head_dim % 8 == 0 && a.head_dim <= widest_head,
+                "attention within items is causal, in bf16 on a GPU, heads of up to ", widest_head);
+    const at::Tensor qkv = a.qkv->t.contiguous();
+    gpu->turn_heads(a, qkv);
+    const int64_t front = std::accumulate(a.blocks, a.blocks + a.block_count, int64_t{0});
+    at::Tensor out;
+    if (front < qkv.size(0))
+        out = started_attention(a, qkv);
+    int64_t row = 0;
+    for (size_t i = 0, count; i < a.block_count; i += count) {
+        for (count = 1; i + count < a.block_count && a.blocks[i + count] == a.blocks[i];)
+            count++;
+        const int64_t items = static_cast<int64_t>(count), all = items * a.blocks[i];
+        const at::Tensor some = block_attention(a, qkv, row, items, a.blocks[i]);
+        if (all == qkv.size(0))
+            return some;
+        if (!out.defined())
+            out = at::empty({qkv.size(0), some.size(1)}, some.options());
+        out.narrow(0, row, all).copy_(some);
+        row += all;
+    }
+    return out;
 }

@@ -226,20 +226,28 @@ static void multiply(const struct operation *o)
     assert_int_equal(row, o->x->rows);
 }
 
+/* Each row of an item from those in front of it; the sum says by which kernel. */
+static void attend_item(const struct operation *o, uint64_t start, uint64_t end, uint64_t sum)
+{
+    for (uint64_t row = start; row < end; row++) {
+        sum = sum * 31 + o->x->at[row] * o->cos->at[row] + o->sin->at[row];
+        o->out->at[row] = sum;
+    }
+}
+
 static void attend(const struct operation *o)
 {
     const int64_t items = o->starts->rows - 1;
-    assert_int_equal(o->starts->at[0], 0);
-    assert_int_equal(o->starts->at[items], o->x->rows);
+    uint64_t row = 0;
     assert_int_equal(o->cos->rows, o->x->rows);
+    for (size_t i = 0; i < o->count; i++, row += (uint64_t)o->blocks[i - 1])
+        attend_item(o, row, row + (uint64_t)o->blocks[i], (uint64_t)o->blocks[i]);
+    assert_int_equal(o->starts->at[0], row);
+    assert_int_equal(o->starts->at[items], o->x->rows);
     for (int64_t i = 0; i < items; i++) {
-        uint64_t sum = 0, end = o->starts->at[i + 1];
-        assert_true(end >= o->starts->at[i]);
-        assert_true(end - o->starts->at[i] <= (uint64_t)o->longest);
-        for (uint64_t row = o->starts->at[i]; row < end; row++) {
-            sum = sum * 31 + o->x->at[row] * o->cos->at[row] + o->sin->at[row];
-            o->out->at[row] = sum;
-        }
+        assert_true(o->starts->at[i + 1] >= o->starts->at[i]);
+        assert_true(o->starts->at[i + 1] - o->starts->at[i] <= (uint64_t)o->longest);
+        attend_item(o, o->starts->at[i], o->starts->at[i + 1], 0);
     }
 }
 
@@ -294,12 +302,16 @@ kt kt_linear_blocks(struct kt_scope *s, const struct kt_block_linear *args)
 kt kt_attention(struct kt_scope *s, const struct kt_attention_args *args)
 {
     assert_true(args->causal);
-    return ask(s, (struct operation){.kind = ATTENTION,
-                                     .x = args->qkv,
-                                     .cos = args->cos,
-                                     .sin = args->sin,
-                                     .starts = args->starts,
-                                     .longest = args->longest});
+    struct operation o = {.kind = ATTENTION,
+                          .x = args->qkv,
+                          .count = args->block_count,
+                          .cos = args->cos,
+                          .sin = args->sin,
+                          .starts = args->starts,
+                          .longest = args->longest};
+    assert_in_range(args->block_count, 0, PROMPTS);
+    memcpy(o.blocks, args->blocks, args->block_count * sizeof *o.blocks);
+    return ask(s, o);
 }
 
 /* --- graphs ----------------------------------------------------------------------------------- */
