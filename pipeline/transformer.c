@@ -143,6 +143,7 @@ static kt attend(const struct block_run *r, struct kt_scope *s, const struct kil
                                            .kv_heads = c->heads,
                                            .head_dim = c->head_dim,
                                            .interleaved = true,
+                                           .e4m3 = form_for(&b->out),
                                            .eps = 1e-5};
     kt h = kt_attention(s, &args);
     kt_drop(s, qkv);

@@ -49,12 +49,11 @@ static at::Tensor heads_of(const kt_attention_args *args, int64_t from, int64_t 
 
 /* cuDNN's attention, asked for by name: LibTorch's own choice takes half as fast a one for some
  * shapes.  What cuDNN refuses goes to LibTorch's choice after all. */
-static at::Tensor fused_attention(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v,
-                                  bool causal)
+at::Tensor fused_attention(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v,
+                           bool causal)
 {
     constexpr int64_t widest = 128;
-    bool grouped = q.size(1) != k.size(1);
-    if (!grouped && q.size(3) % 8 == 0 && q.size(3) <= widest) {
+    if (q.size(3) % 8 == 0 && q.size(3) <= widest) {
         try {
             return std::get<0>(
                 at::_scaled_dot_product_cudnn_attention(q, k, v, std::nullopt, false, 0.0, causal));
@@ -64,7 +63,7 @@ static at::Tensor fused_attention(const at::Tensor &q, const at::Tensor &k, cons
             ; /* no such kernel on this card: the next one is for any */
         }
     }
-    return at::scaled_dot_product_attention(q, k, v, {}, 0.0, causal, {}, grouped);
+    return at::scaled_dot_product_attention(q, k, v, {}, 0.0, causal, {}, q.size(1) != k.size(1));
 }
 
 /* On a GPU in bf16: q and k are turned inside of the packed rows, and attention reads all three by
@@ -80,6 +79,21 @@ static at::Tensor packed_attention(const model_kernels &gpu, const kt_attention_
     };
     at::Tensor out = fused_attention(heads(0, h), heads(h, g), heads(h + g, g), a.causal);
     return out.squeeze(0).transpose(0, 1).reshape({rows, h * d});
+}
+
+/* In eight bits, where that is wanted and faster: with less than a thousand rows the kernels take
+ * as long as those of 16 bits.  Nothing otherwise. */
+static kt_tensor narrow_attention(const kt_attention_args &a)
+{
+    constexpr int64_t least_rows = 1024;
+    const model_kernels *gpu = gpu_kernels(a.qkv->t);
+    if (a.e4m3 == KT_E4M3_NO || !gpu || a.starts || a.causal || a.qkv->t.size(0) < least_rows ||
+        !likes_e4m3(a.qkv->t.get_device()))
+        return {};
+    kt_tensor out = gpu->attend_e4m3(a, a.qkv->t.contiguous());
+    if (out.t.defined() && a.e4m3 == KT_E4M3_TOO)
+        out.wide = plain(out);
+    return out;
 }
 
 /* One bare head that fused attention does not take: that of the autoencoder. */
@@ -163,28 +177,35 @@ kt kt_swiglu(kt_scope *s, kt gate_up, kt_e4m3 e4m3)
     });
 }
 
+/* In the numbers of the rows. */
+static at::Tensor attention(const kt_attention_args &args)
+{
+    const int64_t h = args.heads, g = args.kv_heads, d = args.head_dim;
+    const at::Tensor &qkv = args.qkv->t;
+    if (args.starts)
+        return kiln::item_attention(args);
+    if (kiln::cpu::takes(qkv) && d <= KILN_HEAD_DIM_MAX)
+        return kiln::cpu::attention(args);
+    if (const auto *kernels = kiln::gpu_image_kernels(qkv); kernels && kiln::is_wide(args))
+        return kernels->wide_attention(qkv, d);
+    if (const kiln::model_kernels *gpu = kiln::gpu_kernels(qkv); gpu && d <= KILN_HEAD_DIM_MAX)
+        return kiln::packed_attention(*gpu, args);
+    const at::Tensor q = kiln::heads_of(&args, 0, h, args.q_norm, true).unsqueeze(0);
+    const at::Tensor k = kiln::heads_of(&args, h, g, args.k_norm, true).unsqueeze(0);
+    const at::Tensor v = kiln::heads_of(&args, h + g, g, nullptr, false).unsqueeze(0);
+    const at::Tensor out =
+        at::scaled_dot_product_attention(q, k, v, {}, 0.0, args.causal, {}, h != g);
+    return out.squeeze(0).transpose(0, 1).reshape({qkv.size(0), h * d});
+}
+
 kt kt_attention(kt_scope *s, const kt_attention_args *args)
 {
     return run(s, "attention", {args->qkv}, [&] {
-        int64_t h = args->heads, g = args->kv_heads, d = args->head_dim;
-        int64_t rows = args->qkv->t.size(0);
-        TORCH_CHECK(args->qkv->t.size(1) == (h + 2 * g) * d, "packed rows of width ",
-                    args->qkv->t.size(1), " for ", h, " + 2*", g, " heads of ", d);
-        if (args->starts)
-            return kiln::item_attention(*args);
-        if (kiln::cpu::takes(args->qkv->t) && d <= KILN_HEAD_DIM_MAX)
-            return kiln::cpu::attention(*args);
-        if (const auto *kernels = kiln::gpu_image_kernels(args->qkv->t);
-            kernels && kiln::is_wide(*args))
-            return kernels->wide_attention(args->qkv->t, d);
-        if (const kiln::model_kernels *gpu = kiln::gpu_kernels(args->qkv->t);
-            gpu && d <= KILN_HEAD_DIM_MAX)
-            return kiln::packed_attention(*gpu, *args);
-        at::Tensor q = kiln::heads_of(args, 0, h, args->q_norm, true).unsqueeze(0);
-        at::Tensor k = kiln::heads_of(args, h, g, args->k_norm, true).unsqueeze(0);
-        at::Tensor v = kiln::heads_of(args, h + g, g, nullptr, false).unsqueeze(0);
-        at::Tensor out =
-            at::scaled_dot_product_attention(q, k, v, {}, 0.0, args->causal, {}, h != g);
-        return out.squeeze(0).transpose(0, 1).reshape({rows, h * d});
+        const int64_t heads = args->heads + 2 * args->kv_heads;
+        TORCH_CHECK(args->qkv->t.size(1) == heads * args->head_dim, "packed rows of width ",
+                    args->qkv->t.size(1), " for ", args->heads, " + 2*", args->kv_heads,
+                    " heads of ", args->head_dim);
+        const kt_tensor narrow = kiln::narrow_attention(*args);
+        return narrow.t.defined() ? narrow : kiln::quantised(attention(*args), args->e4m3);
     });
 }

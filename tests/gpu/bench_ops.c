@@ -147,7 +147,7 @@ static void multiply_e4m3(struct kt_scope *s)
     kt_linear(s, input_of(true), o.codes[layer], NULL);
 }
 
-static kt attend(struct kt_scope *s, kt packed)
+static kt attend(struct kt_scope *s, kt packed, enum kt_e4m3 e4m3)
 {
     const struct kt_attention_args a = {.qkv = packed,
                                         .q_norm = kt_narrow(s, o.norm, 0, 0, HEAD_DIM),
@@ -158,13 +158,19 @@ static kt attend(struct kt_scope *s, kt packed)
                                         .kv_heads = HEADS,
                                         .head_dim = HEAD_DIM,
                                         .interleaved = true,
+                                        .e4m3 = e4m3,
                                         .eps = 1e-5};
     return kt_attention(s, &a);
 }
 
 static void attention(struct kt_scope *s)
 {
-    attend(s, o.packed);
+    attend(s, o.packed, KT_E4M3_NO);
+}
+
+static void attention_e4m3(struct kt_scope *s)
+{
+    attend(s, o.packed, KT_E4M3_ONLY);
 }
 
 static void rms_norm(struct kt_scope *s)
@@ -222,7 +228,7 @@ static void block(struct kt_scope *s, const kt weights[4], kt in, enum kt_e4m3 e
 {
     kt x = o.residual, h;
     kt packed = kt_linear(s, in, weights[QKV], NULL);
-    join(s, kt_linear(s, attend(s, packed), weights[OUT], NULL), e4m3, &x, &h);
+    join(s, kt_linear(s, attend(s, packed, e4m3), weights[OUT], NULL), e4m3, &x, &h);
     h = kt_swiglu(s, kt_linear(s, h, weights[GATE_UP], NULL), e4m3);
     join(s, kt_linear(s, h, weights[DOWN], NULL), e4m3, &x, &h);
 }
@@ -269,8 +275,9 @@ static void bench_rows(size_t size)
         snprintf(name, sizeof name, "%s e4m3", layers[layer].name);
         report(name, flop, ceilings[size].e4m3[layer], multiply_e4m3);
     }
-    report("attention with qkv_rope", 4.0 * (double)rows * (double)rows * WIDTH,
-           ceilings[size].attention, attention);
+    const double attended = 4.0 * (double)rows * (double)rows * WIDTH;
+    report("attention with qkv_rope", attended, ceilings[size].attention, attention);
+    report("attention with qkv_e4m3", attended, ceilings[size].attention, attention_e4m3);
     report("rms_norm", values * 4, 0, rms_norm);
     report("rms_norm e4m3", values * 3, 0, rms_norm_e4m3);
     report("add_rms_norm + next", values * 8, 0, add_rms_norm);

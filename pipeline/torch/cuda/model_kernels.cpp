@@ -3,6 +3,7 @@
  * A launcher neither allocates nor waits; here its results are allocated from LibTorch's cache and
  * it is queued on the device's current stream, which may be one that records a graph.
  */
+#include "pipeline/torch/cuda/cudnn_attention.hpp"
 #include "pipeline/torch/cuda/plugin.hpp"
 
 #include <c10/cuda/CUDAGuard.h>
@@ -10,6 +11,7 @@
 
 #include "kernels/layer_norm.h"
 #include "kernels/patches.h"
+#include "kernels/qkv_e4m3.h"
 #include "kernels/qkv_rope.h"
 #include "kernels/quantise.h"
 #include "kernels/rms_norm.h"
@@ -182,14 +184,20 @@ static at::Tensor angles_of(const kt_attention_args &a, kt table, const at::Tens
     return table->t.contiguous();
 }
 
+/* The norm of each head of q or k. */
+static at::Tensor head_norm(const kt_attention_args &a, kt weight, const at::Tensor &qkv)
+{
+    const at::Tensor norm = dense(maybe(weight));
+    TORCH_CHECK(!norm.defined() ||
+                    (norm.numel() == a.head_dim && norm.scalar_type() == qkv.scalar_type()),
+                "a norm of shape ", norm.sizes(), " for heads of ", a.head_dim);
+    return norm;
+}
+
 static void turn_heads(const kt_attention_args &a, const at::Tensor &qkv)
 {
     const at::Tensor cos = angles_of(a, a.cos, qkv), sin = angles_of(a, a.sin, qkv);
-    const at::Tensor q_norm = dense(maybe(a.q_norm)), k_norm = dense(maybe(a.k_norm));
-    for (const at::Tensor &norm : {q_norm, k_norm})
-        TORCH_CHECK(!norm.defined() ||
-                        (norm.numel() == a.head_dim && norm.scalar_type() == qkv.scalar_type()),
-                    "a norm of shape ", norm.sizes(), " for heads of ", a.head_dim);
+    const at::Tensor q_norm = head_norm(a, a.q_norm, qkv), k_norm = head_norm(a, a.k_norm, qkv);
     char *base = static_cast<char *>(qkv.data_ptr());
     kiln_qkv_rope args{};
     args.qkv = base, args.q_norm = data_of(q_norm), args.k_norm = data_of(k_norm);
@@ -203,6 +211,37 @@ static void turn_heads(const kt_attention_args &a, const at::Tensor &qkv)
     launch_on(qkv, [&](kiln_stream stream, kiln_error *err) {
         return kiln_qkv_rope_launch(&args, stream, err);
     });
+}
+
+static kt_tensor attend_e4m3(const kt_attention_args &a, const at::Tensor &qkv)
+{
+    const c10::cuda::CUDAGuard guard(qkv.device());
+    if (!a.q_norm || !a.k_norm || a.heads != a.kv_heads ||
+        !cudnn_attends(qkv.size(0), a.heads, a.head_dim))
+        return {};
+    const at::Tensor cos = angles_of(a, a.cos, qkv), sin = angles_of(a, a.sin, qkv);
+    const at::Tensor q_norm = head_norm(a, a.q_norm, qkv), k_norm = head_norm(a, a.k_norm, qkv);
+    const at::TensorOptions wide = qkv.options().dtype(at::kFloat);
+    const e4m3_heads heads{at::empty_like(qkv, at::kFloat8_e4m3fn), at::empty({qkv.size(0)}, wide),
+                           at::empty({1}, wide), a.heads, a.head_dim};
+    const at::Tensor tops = at::empty({KILN_QKV_TOPS}, wide);
+    kiln_qkv_e4m3 args{};
+    args.qkv = data_of(qkv), args.q_norm = data_of(q_norm), args.k_norm = data_of(k_norm);
+    args.cos = static_cast<const float *>(data_of(cos));
+    args.sin = static_cast<const float *>(data_of(sin));
+    args.codes = static_cast<uint8_t *>(heads.codes.data_ptr());
+    args.scale = heads.scale.data_ptr<float>(), args.inverse = heads.inverse.data_ptr<float>();
+    args.tops = tops.data_ptr<float>();
+    args.rows = qkv.size(0), args.heads = a.heads, args.kv_heads = a.kv_heads;
+    args.head_dim = a.head_dim, args.interleaved = a.interleaved;
+    args.eps = static_cast<float>(a.eps);
+    kiln_error err{};
+    const int code = kiln_qkv_e4m3_launch(
+        &args, c10::cuda::getCurrentCUDAStream(qkv.device().index()).stream(), &err);
+    if (code == KILN_UNSUPPORTED)
+        return {};
+    TORCH_CHECK(code == KILN_OK, err.text);
+    return {cudnn_attend(heads), heads.scale, {}};
 }
 
 /* --- latents ---------------------------------------------------------------------------------- */
@@ -248,7 +287,7 @@ static void patch_step(const struct kt_patch_step &a)
     });
 }
 
-const model_kernels cuda_model_kernels = {rms_norm, add_rms_norm, layer_norm, swiglu,
-                                          quantise, turn_heads,   patchify,   patch_step};
+const model_kernels cuda_model_kernels = {rms_norm,   add_rms_norm, layer_norm, swiglu,    quantise,
+                                          turn_heads, attend_e4m3,  patchify,   patch_step};
 
 } // namespace kiln

@@ -26,6 +26,9 @@ struct model_kernels {
     kt_tensor (*quantise)(const at::Tensor &rows);
     /* Norms and turns q and k where they lie in the packed rows. */
     void (*turn_heads)(const kt_attention_args &args, const at::Tensor &qkv);
+    /* Attention of all rows in eight bits: codes and their factors; nothing where the card, the
+     * build or the shape has no kernels for that, and qkv is as it was then. */
+    kt_tensor (*attend_e4m3)(const kt_attention_args &args, const at::Tensor &qkv);
     at::Tensor (*patchify)(const at::Tensor &latent, int patch); /* fp32 to bf16 */
     void (*patch_step)(const struct kt_patch_step &args);
 };
@@ -58,7 +61,7 @@ struct kiln_cuda_plugin {
     const kiln::image_kernels *image;
 };
 
-extern "C" const kiln_cuda_plugin kiln_cuda_plugin_6;
+extern "C" const kiln_cuda_plugin kiln_cuda_plugin_7;
 
 namespace kiln
 {

@@ -1,0 +1,192 @@
+/* cudnn_attention.cpp - see cudnn_attention.hpp.
+ *
+ * cuDNN knows an attention by its operations one by one, down to the logarithm of the sums that
+ * nobody reads here; without one of them there is no engine.
+ */
+#include "pipeline/torch/cuda/cudnn_attention.hpp"
+
+#include "pipeline/torch/cuda/cudnn_graph.hpp"
+
+#if KILN_CUDNN
+
+#include <cmath>
+#include <map>
+#include <mutex>
+
+#include <c10/cuda/CUDAFunctions.h>
+
+namespace kiln
+{
+
+using cudnn::descriptor;
+using cudnn::layout;
+
+/* What the tensors with data are called; those between operations are counted from LAST on. */
+enum slot : int64_t {
+    SLOT_Q = 1,
+    SLOT_K,
+    SLOT_V,
+    SLOT_OUT,
+    SLOT_ROOT, /* 1 / sqrt(head_dim), by value */
+    SLOT_Q_SCALE,
+    SLOT_K_SCALE,
+    SLOT_P_SCALE, /* what probabilities P are multiplied with */
+    SLOT_P_INVERSE,
+    SLOT_V_SCALE,
+    SLOT_OUT_INVERSE,
+    SLOT_OUT_TOP, /* the largest result, which cuDNN insists on */
+    SLOT_LAST
+};
+
+constexpr float probability_scale = 256.0f;
+
+/* The operations on one shape, as they are chained. */
+class chain
+{
+    const int64_t h_, s_, d_;
+    int64_t next_ = SLOT_LAST;
+    std::vector<descriptor> ops_;
+
+    layout scores() const { return {{1, h_, s_, s_}, {h_ * s_ * s_, s_ * s_, s_, 1}}; }
+    layout by_row() const { return {{1, h_, s_, 1}, {h_ * s_, s_, 1, 1}}; }
+    layout sums() const { return {{1, h_, s_, d_}, {h_ * s_ * d_, s_ * d_, d_, 1}}; }
+    layout results() const { return {{1, h_, s_, d_}, {s_ * h_ * d_, d_, h_ * d_, 1}}; }
+    descriptor between(const layout &at, cudnnDataType_t type = CUDNN_DATA_FLOAT)
+    {
+        return cudnn::tensor(next_++, at, type, cudnn::BETWEEN);
+    }
+    static descriptor one(slot id)
+    {
+        return cudnn::tensor(id, {{1, 1, 1, 1}, {1, 1, 1, 1}}, CUDNN_DATA_FLOAT,
+                             id == SLOT_ROOT ? cudnn::ON_HOST : cudnn::ON_DEVICE);
+    }
+    descriptor then(descriptor y, cudnnPointwiseMode_t mode, const descriptor &x,
+                    const descriptor *b = nullptr)
+    {
+        ops_.push_back(cudnn::pointwise(mode, x, b, y));
+        return y;
+    }
+    descriptor reduced(descriptor y, cudnnReduceTensorOp_t mode, const descriptor &x)
+    {
+        ops_.push_back(cudnn::reduction(mode, x, y));
+        return y;
+    }
+    descriptor times(const layout &at, const descriptor &x, slot factor)
+    {
+        const descriptor b = one(factor);
+        return then(between(at), CUDNN_POINTWISE_MUL, x, &b);
+    }
+    /* q, k or v of the packed rows. */
+    descriptor packed(slot id, bool transposed) const
+    {
+        const int64_t width = 3 * h_ * d_;
+        const layout at = transposed ? layout{{1, h_, d_, s_}, {s_ * width, d_, 1, width}}
+                                     : layout{{1, h_, s_, d_}, {s_ * width, d_, width, 1}};
+        return cudnn::tensor(id, at, CUDNN_DATA_FP8_E4M3, cudnn::ON_DEVICE);
+    }
+    descriptor softmax(const descriptor &x)
+    {
+        const descriptor top = reduced(between(by_row()), CUDNN_REDUCE_TENSOR_MAX, x);
+        const descriptor below = then(between(scores()), CUDNN_POINTWISE_SUB, x, &top);
+        const descriptor power = then(between(scores()), CUDNN_POINTWISE_EXP, below);
+        const descriptor sum = reduced(between(by_row()), CUDNN_REDUCE_TENSOR_ADD, power);
+        const descriptor log = then(between(by_row()), CUDNN_POINTWISE_LOG, sum);
+        (void)then(between(by_row()), CUDNN_POINTWISE_ADD, top, &log);
+        return then(between(scores()), CUDNN_POINTWISE_DIV, power, &sum);
+    }
+
+  public:
+    chain(int64_t heads, int64_t rows, int64_t head_dim) : h_(heads), s_(rows), d_(head_dim) {}
+
+    std::vector<descriptor> operations()
+    {
+        descriptor s = between(scores());
+        ops_.push_back(cudnn::product(packed(SLOT_Q, false), packed(SLOT_K, true), s));
+        s = times(scores(), s, SLOT_ROOT);
+        s = times(scores(), s, SLOT_Q_SCALE);
+        s = times(scores(), s, SLOT_K_SCALE);
+        const descriptor p = softmax(s), scale = one(SLOT_P_SCALE), inverse = one(SLOT_OUT_INVERSE);
+        const descriptor codes =
+            then(between(scores(), CUDNN_DATA_FP8_E4M3), CUDNN_POINTWISE_MUL, p, &scale);
+        descriptor o = between(sums());
+        ops_.push_back(cudnn::product(codes, packed(SLOT_V, false), o));
+        o = times(sums(), o, SLOT_P_INVERSE);
+        o = times(sums(), o, SLOT_V_SCALE);
+        (void)then(cudnn::tensor(SLOT_OUT, results(), CUDNN_DATA_FP8_E4M3, cudnn::ON_DEVICE),
+                   CUDNN_POINTWISE_MUL, o, &inverse);
+        (void)reduced(one(SLOT_OUT_TOP), CUDNN_REDUCE_TENSOR_AMAX, o);
+        return std::move(ops_);
+    }
+};
+
+/* The factors that are the same in every call, on the device for the life of the process: recorded
+ * graphs read them.  Rows of 16 bytes, as cuDNN is told: 1 for q and k, then those of P. */
+static const at::Tensor &factors(at::Device device)
+{
+    static std::mutex lock;
+    static auto &kept = *new std::map<int64_t, at::Tensor>;
+    const std::lock_guard<std::mutex> guard(lock);
+    at::Tensor &rows = kept[device.index()];
+    if (!rows.defined()) {
+        const std::vector<float> first{1, probability_scale, 1 / probability_scale};
+        rows = at::tensor(first, at::kFloat).unsqueeze(1).repeat({1, 4}).to(device);
+    }
+    return rows;
+}
+
+static cudnn::request request_for(int64_t rows, int64_t heads, int64_t head_dim)
+{
+    const auto describe = [=] { return chain(heads, rows, head_dim).operations(); };
+    const int64_t device = c10::cuda::current_device();
+    return {{device, cudnn::ATTENTION, heads, rows, head_dim}, describe, {}, {}, {}};
+}
+
+bool cudnn_attends(int64_t rows, int64_t heads, int64_t head_dim)
+{
+    return cudnn::takes(request_for(rows, heads, head_dim));
+}
+
+at::Tensor cudnn_attend(const e4m3_heads &in)
+{
+    const int64_t rows = in.codes.size(0), h = in.heads, d = in.head_dim;
+    const at::Device device = in.codes.device();
+    const at::Tensor out = at::empty({rows, h * d}, in.codes.options());
+    const at::Tensor top = at::empty({1}, in.inverse.options());
+    const at::Tensor &fixed = factors(device);
+    float root = 1 / std::sqrt(static_cast<float>(d));
+    cudnn::request what = request_for(rows, h, d);
+    what.bind(SLOT_Q, in.codes);
+    what.bind(SLOT_K, in.codes.narrow(1, h * d, h * d));
+    what.bind(SLOT_V, in.codes.narrow(1, 2 * h * d, h * d));
+    what.bind(SLOT_OUT, out);
+    what.bind(SLOT_ROOT, &root);
+    what.bind(SLOT_Q_SCALE, fixed[0]);
+    what.bind(SLOT_K_SCALE, fixed[0]);
+    what.bind(SLOT_P_SCALE, fixed[1]);
+    what.bind(SLOT_P_INVERSE, fixed[2]);
+    what.bind(SLOT_V_SCALE, in.scale);
+    what.bind(SLOT_OUT_INVERSE, in.inverse);
+    what.bind(SLOT_OUT_TOP, top);
+    return cudnn::run(what, device) ? out : at::Tensor();
+}
+
+} // namespace kiln
+
+#else
+
+namespace kiln
+{
+
+bool cudnn_attends(int64_t, int64_t, int64_t)
+{
+    return false;
+}
+
+at::Tensor cudnn_attend(const e4m3_heads &)
+{
+    return {};
+}
+
+} // namespace kiln
+
+#endif
