@@ -367,6 +367,37 @@ static void attention_e4m3(void)
     }
 }
 
+/* One infinity among the values of v makes the mean of every row not finite. */
+static void infinity_in_v(void)
+{
+    static const struct heads p = {1024, 2, 2, 64, false, true, true};
+    struct sides s = sides_open();
+    const int64_t width = 3LL * p.heads * p.d;
+    kt qkv = operand(s.gpu, KT_BF16, 1, 2, p.rows, width);
+    kt one = kt_narrow(s.gpu, kt_narrow(s.gpu, qkv, 0, 700, 1), 1, width - 1, 1);
+    kt_copy_into(s.gpu, one, kt_affine(s.gpu, one, 0, INFINITY));
+    const struct kt_attention_args args = {.qkv = qkv,
+                                           .q_norm = operand(s.gpu, KT_BF16, 2, 1, p.d, 0),
+                                           .k_norm = operand(s.gpu, KT_BF16, 3, 1, p.d, 0),
+                                           .heads = p.heads,
+                                           .kv_heads = p.kv_heads,
+                                           .head_dim = p.d,
+                                           .e4m3 = KT_E4M3_ONLY,
+                                           .eps = 1e-5};
+    const size_t count = (size_t)(p.rows * p.heads * p.d);
+    float *values = malloc(count * sizeof *values);
+    int64_t finite_rows = 0;
+    if (!values)
+        abort();
+    kt_to_host_f32(s.gpu, kt_attention(s.gpu, &args), values, count);
+    for (int64_t row = 0; row < p.rows; row++)
+        finite_rows += isfinite(values[(row + 1) * p.heads * p.d - 1]) != 0;
+    free(values);
+    verdict(finite_rows == 0, "an infinity in v shows in every row",
+            finite_rows == 0 ? "it does" : "not in all");
+    sides_close(&s, "an infinity in v shows in every row");
+}
+
 /* --- latents ---------------------------------------------------------------------------------- */
 
 /* A latent [C,H,W] in fp32. */
@@ -426,11 +457,18 @@ static void marks(void)
 
 int main(int argc, char **argv)
 {
-    static const struct group groups[] = {
-        {"rms_norm", rms_norm}, {"add_rms_norm", add_rms_norm}, {"layer_norm", layer_norm},
-        {"swiglu", swiglu},     {"quantise_rows", quantise},    {"linear", linear},
-        {"low_rank", low_rank}, {"attention", attention},       {"e4m3 attention", attention_e4m3},
-        {"patches", patches},   {"non-finite marks", marks}};
+    static const struct group groups[] = {{"rms_norm", rms_norm},
+                                          {"add_rms_norm", add_rms_norm},
+                                          {"layer_norm", layer_norm},
+                                          {"swiglu", swiglu},
+                                          {"quantise_rows", quantise},
+                                          {"linear", linear},
+                                          {"low_rank", low_rank},
+                                          {"attention", attention},
+                                          {"e4m3 attention", attention_e4m3},
+                                          {"infinity in v", infinity_in_v},
+                                          {"patches", patches},
+                                          {"non-finite marks", marks}};
     need_gpu();
     return run_groups(groups, sizeof groups / sizeof *groups, argc > 1 ? argv[1] : "") > 0;
 }
