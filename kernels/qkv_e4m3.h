@@ -2,8 +2,8 @@
  * bits, which takes one scale for a whole tensor.
  *
  * q and k are normed per head, rotated and rounded to bf16 as by qkv_rope, bit for bit, and become
- * codes as they are: their norms bound them, so that their scale is 1; what is beyond 448 becomes
- * 448.  v has one scale for all of its rows and heads:
+ * codes as they are: their norms bound them, so that their scale is 1.  That suits norm weights
+ * between 2^-3 and 32: what is beyond 448 becomes 448, and below 2^-6 digits are lost.  v has one scale for all of its rows and heads:
  *
  *     scale = max(largest |v|, KILN_E4M3_FLOOR) / 448        v ~ scale * e4m3
  *
@@ -46,7 +46,8 @@ struct kiln_qkv_e4m3 {
 void kiln_qkv_e4m3_ref(const struct kiln_qkv_e4m3 *args);
 
 /* On the device, the same; the promises of stream.h.  KILN_UNSUPPORTED where head_dim is no
- * multiple of 8, where an operand is not on 16 bytes, and where the device has no e4m3: such a
+ * multiple of 8 or above KILN_HEAD_DIM_MAX (qkv_rope.h), where there are more rows and heads than
+ * 32 bits count, where an operand is not on 16 bytes, and where the device has no e4m3: such a
  * caller keeps to bf16. */
 int kiln_qkv_e4m3_launch(const struct kiln_qkv_e4m3 *args, kiln_stream stream,
                          struct kiln_error *err) KILN_MUST_CHECK;

@@ -18,6 +18,9 @@
 #define FINAL_NORM_EPS 1e-6
 #define TIME_HALF 128 /* frequencies of the time's sinusoid */
 #define TIME_PERIOD 10000.0
+/* Rows of a picture from which attention in eight bits is faster.  Captions do not count: what is
+ * drawn with and without guidance has to be rounded alike. */
+#define NARROW_ROWS 1024
 
 int64_t kiln_pad_rows(int64_t rows)
 {
@@ -109,6 +112,7 @@ struct block_run {
     struct kiln_rope rope;
     kt modulation; /* a row of the time table; NULL for the context refiner */
     int64_t at;    /* where the first block's vectors are in it */
+    bool narrow;   /* attention in eight bits, where the weights behind it are */
 };
 
 /* What goes from block to block: the rows, and their norm in front of the next attention, which the
@@ -143,6 +147,7 @@ static kt attend(const struct block_run *r, struct kt_scope *s, const struct kil
                                            .kv_heads = c->heads,
                                            .head_dim = c->head_dim,
                                            .interleaved = true,
+                                           .narrow = r->narrow,
                                            .e4m3 = form_for(&b->out),
                                            .eps = 1e-5};
     kt h = kt_attention(s, &args);
@@ -243,7 +248,8 @@ kt kiln_image_tokens(const struct kiln_transformer *t, struct kt_scope *s,
                                       .blocks = kiln_noise_block(t, 0),
                                       .count = t->config.refiner_layers,
                                       .rope = kiln_rope_rows(s, args->rope, 0, kt_size(x, 0)),
-                                      .modulation = args->modulation};
+                                      .modulation = args->modulation,
+                                      .narrow = kt_size(x, 0) >= NARROW_ROWS};
     return run_blocks(&refiner, s, x);
 }
 
@@ -253,13 +259,14 @@ kt kiln_transformer_run(const struct kiln_transformer *t, struct kt_scope *s,
     int64_t patch = t->config.patch, n = t->config.width, last = kiln_time_width(t) - n;
     int64_t tokens = kt_size(args->latent, 1) / patch * (kt_size(args->latent, 2) / patch);
     struct kt_scope *inner = kt_scope_child(s);
+    kt image = kiln_image_tokens(t, inner, args);
     const struct block_run joint = {.t = t,
                                     .blocks = kiln_joint_block(t, 0),
                                     .count = t->config.layers,
                                     .rope = args->rope,
                                     .modulation = args->modulation,
-                                    .at = t->config.refiner_layers * MODULATIONS * n};
-    kt image = kiln_image_tokens(t, inner, args);
+                                    .at = t->config.refiner_layers * MODULATIONS * n,
+                                    .narrow = kt_size(image, 0) >= NARROW_ROWS};
     kt x = kt_cat(inner, (kt[]){image, args->caption}, 2, 0);
     kt_drop(inner, image);
     x = run_blocks(&joint, inner, x);

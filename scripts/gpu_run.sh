@@ -106,6 +106,8 @@ fi
 if wants ops; then
     step "operations of the transformer" 200 "$here/bin/test_ops_cuda"
     grep -E '^FAIL| passed, ' "$out/step" | sed 's/^/    /'
+    step "attention" 200 "$here/bin/test_attention_cuda"
+    grep -E '^FAIL| passed, ' "$out/step" | sed 's/^/    /'
 fi
 if wants ops-bench; then
     step "speed of the operations" 120 "$here/bin/bench_ops"

@@ -1,10 +1,10 @@
 /* e4m3_ops.cpp - rows of 8-bit floats: made of plain ones, multiplied, and made plain again.
  *
  * A row has a factor of its own, so that the largest activation of one token does not push those
- * of another below the smallest code.  A product of two such matrices is, for every element, the
- * product of the codes times both rows' factors, which is how the tensor cores' results are scaled
- * on devices that have them; elsewhere the codes are made plain numbers first, which gives the
- * same up to the order of the sums.
+ * of another below the smallest code; rows out of attention in eight bits share one.  A product of
+ * two such matrices is, for every element, the product of the codes times both rows' factors, which
+ * is how the tensor cores' results are scaled on devices that have them; elsewhere the codes are
+ * made plain numbers first, which gives the same up to the order of the sums.
  */
 #include "pipeline/torch/cpu_ops.hpp"
 
@@ -24,6 +24,8 @@ at::Tensor plain(const kt_tensor &x, at::ScalarType dtype)
         return x.wide.to(dtype);
     if (!x.scale.defined())
         return x.t.to(dtype);
+    if (dtype == at::kBFloat16) /* which holds a code exactly: rounded once, in half the memory */
+        return x.t.to(dtype).mul_(x.scale.unsqueeze(-1));
     return x.t.to(at::kFloat).mul_(x.scale.unsqueeze(-1)).to(dtype);
 }
 

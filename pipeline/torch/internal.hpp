@@ -17,7 +17,7 @@
 #include "pipeline/torch/tensor.h"
 
 /* Quantised rows: t holds their codes, scale [rows] what each row is multiplied with, and wide, if
- * there is one, the same rows before they were rounded to e4m3.  Anything else is t alone. */
+ * there is one, the same rows in plain numbers, before they were rounded if they were ever there.  Anything else is t alone. */
 struct kt_tensor {
     at::Tensor t, scale, wide;
 };

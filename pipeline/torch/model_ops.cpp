@@ -2,6 +2,7 @@
 #include "pipeline/torch/cpu_ops.hpp"
 
 #include <cmath>
+#include <vector>
 
 #include "kernels/qkv_rope.h"
 #include "pipeline/torch/cuda/plugin.hpp"
@@ -57,13 +58,19 @@ at::Tensor fused_attention(const at::Tensor &q, const at::Tensor &k, const at::T
         try {
             return std::get<0>(
                 at::_scaled_dot_product_cudnn_attention(q, k, v, std::nullopt, false, 0.0, causal));
-        } catch (const c10::OutOfMemoryError &) {
-            throw;
-        } catch (const c10::Error &) {
-            ; /* no such kernel on this card: the next one is for any */
+        } catch (const c10::Error &e) {
+            if (means_no_memory(e.what_without_backtrace()))
+                throw;
+            /* no such kernel on this card: the next one is for any */
         }
     }
-    return at::scaled_dot_product_attention(q, k, v, {}, 0.0, causal, {}, q.size(1) != k.size(1));
+    /* Item by item: how many there are may decide how many parts a sum is made of. */
+    std::vector<at::Tensor> items;
+    for (int64_t i = 0; i < q.size(0); i++)
+        items.push_back(at::scaled_dot_product_attention(q.narrow(0, i, 1), k.narrow(0, i, 1),
+                                                         v.narrow(0, i, 1), {}, 0.0, causal, {},
+                                                         q.size(1) != k.size(1)));
+    return items.size() == 1 ? items[0] : at::cat(items);
 }
 
 /* On a GPU in bf16: q and k are turned inside of the packed rows, and attention reads all three by
@@ -81,13 +88,11 @@ static at::Tensor packed_attention(const model_kernels &gpu, const kt_attention_
     return out.squeeze(0).transpose(0, 1).reshape({rows, h * d});
 }
 
-/* In eight bits, where that is wanted and faster: with less than a thousand rows the kernels take
- * as long as those of 16 bits.  Nothing otherwise. */
+/* In eight bits, where that is wanted and there are kernels for it; nothing otherwise. */
 static kt_tensor narrow_attention(const kt_attention_args &a)
 {
-    constexpr int64_t least_rows = 1024;
     const model_kernels *gpu = gpu_kernels(a.qkv->t);
-    if (a.e4m3 == KT_E4M3_NO || !gpu || a.starts || a.causal || a.qkv->t.size(0) < least_rows ||
+    if (!a.narrow || a.e4m3 == KT_E4M3_NO || !gpu || a.starts || a.causal ||
         !likes_e4m3(a.qkv->t.get_device()))
         return {};
     kt_tensor out = gpu->attend_e4m3(a, a.qkv->t.contiguous());

@@ -14,7 +14,7 @@ bool means_no_memory(const char *what) noexcept
 {
     return strstr(what, "out of memory") || strstr(what, "not enough memory") ||
            strstr(what, "can't allocate memory") || strstr(what, "bad_alloc") ||
-           strstr(what, "ALLOC_FAILED");
+           strstr(what, "ALLOC_FAILED") || strstr(what, "ALLOCATION_FAILED");
 }
 
 /* LibTorch's messages carry a C++ backtrace from the second line on; people get the first. */

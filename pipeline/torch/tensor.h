@@ -132,22 +132,23 @@ kt kt_swiglu(struct kt_scope *s, kt gate_up, enum kt_e4m3 e4m3);
  * and k (weights may be NULL), rotation by angles, softmax(q k^T / sqrt(head_dim)) v.
  * Uses qkv up: on a GPU its q and k are normed and rotated where they lie.
  * cos, sin: [rows, head_dim/2] fp32, or NULL for none.  interleaved: pairs are (2i, 2i+1), else
- * (i, i + head_dim/2).  Returns [rows, heads*head_dim], quantised if so wanted: then a GPU may
- * multiply in eight bits, too, where many rows make that faster. */
+ * (i, i + head_dim/2).  Returns [rows, heads*head_dim], quantised if so wanted; `narrow`: its own two
+ * products are of e4m3, too, where a GPU has that, and one factor is that of all rows. */
 struct kt_attention_args {
     kt qkv, q_norm, k_norm, cos, sin;
     int heads, kv_heads, head_dim;
     bool interleaved, causal;
+    bool narrow;
     enum kt_e4m3 e4m3;
     double eps;
-    /* Several items one behind the other, where kt_packs(); attention is causal and stays within
-     * items.  First those that have a block of rows of their own: rows of each block, which the
-     * item begins; what is behind it is nobody's.  NULL: there are none. */
+    /* NULL: all rows are one item.  Else there are several one behind the other, where kt_packs();
+     * attention is causal and stays within items.  First come those that have a block of rows of
+     * their own: rows of each block, which the item begins; what is behind it is nobody's.  Then
+     * those with starts, [items + 1] KT_I32: the first row of each, which may be empty, and the end
+     * of the last. */
+    kt starts;
     const int64_t *blocks;
     size_t block_count;
-    /* Then [items + 1] KT_I32, the first row of each item, which may be empty, and the end of the
-     * last; NULL: all rows are one item. */
-    kt starts;
     int64_t longest; /* of those with starts none has more rows; beyond that it changes nothing */
 };
 kt kt_attention(struct kt_scope *s, const struct kt_attention_args *args);

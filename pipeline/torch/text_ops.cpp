@@ -93,15 +93,38 @@ static at::Tensor bytes_of(operands p, const std::vector<int64_t> &blocks)
     return p.out.view(at::kByte);
 }
 
+/* What was found out about cases, once each: whether work shared out in two ways gives the same
+ * bits.  Which kernel a library takes follows from the shapes alone and is nowhere written down, so
+ * both ways are gone and compared, which waits for the device; not while a graph is recorded. */
+template <class CASE> class answers
+{
+    std::mutex lock_;
+    std::map<CASE, bool> known_;
+
+  public:
+    template <class F> bool ask(const CASE &what, F &&find_out)
+    {
+        {
+            const std::lock_guard<std::mutex> guard(lock_);
+            if (const auto found = known_.find(what); found != known_.end())
+                return found->second;
+        }
+        if (kiln::is_recording())
+            return false;
+        const bool answer = find_out();
+        const std::lock_guard<std::mutex> guard(lock_);
+        known_[what] = answer;
+        return answer;
+    }
+};
+
 /* Whether one product over all blocks has the bits of one for each, as it does where the library
- * sums a row of either in the same order.  That follows from the shapes alone and is nowhere
- * written down: for each case both are done once and compared, which waits for the device. */
+ * sums a row of either in the same order. */
 static bool sums_alike(const operands &p, const std::vector<int64_t> &blocks)
 {
     using shapes =
         std::tuple<int, at::ScalarType, int64_t, int64_t, bool, bool, std::vector<int64_t>>;
-    static std::mutex lock;
-    static std::map<shapes, bool> known;
+    static answers<shapes> known;
     const shapes key{p.x.get_device(),
                      p.x.scalar_type(),
                      p.weight.size(0),
@@ -109,17 +132,8 @@ static bool sums_alike(const operands &p, const std::vector<int64_t> &blocks)
                      p.bias.defined(),
                      p.add,
                      blocks};
-    {
-        const std::lock_guard<std::mutex> guard(lock);
-        if (const auto found = known.find(key); found != known.end())
-            return found->second;
-    }
-    if (kiln::is_recording())
-        return false;
-    const bool same = at::equal(bytes_of(p, blocks), bytes_of(p, {p.x.size(0)}));
-    const std::lock_guard<std::mutex> guard(lock);
-    known[key] = same;
-    return same;
+    return known.ask(key,
+                     [&] { return at::equal(bytes_of(p, blocks), bytes_of(p, {p.x.size(0)})); });
 }
 
 /* Those in front that are large enough to go through one product, if that changes nothing. */
@@ -215,8 +229,8 @@ static at::Tensor started_attention(const kt_attention_args &a, const at::Tensor
 
 /* `count` items of as many rows each, from `row` on.  No row of an item sees the ones behind it,
  * and so nothing of what fills up its block. */
-static at::Tensor block_attention(const kt_attention_args &a, const at::Tensor &qkv, int64_t row,
-                                  int64_t count, int64_t rows)
+static at::Tensor blocks_at_once(const kt_attention_args &a, const at::Tensor &qkv, int64_t row,
+                                 int64_t count, int64_t rows)
 {
     const int64_t h = a.heads, g = a.kv_heads, d = a.head_dim;
     const at::Tensor some = qkv.narrow(0, row, count * rows).view({count, rows, h + 2 * g, d});
@@ -225,8 +239,30 @@ static at::Tensor block_attention(const kt_attention_args &a, const at::Tensor &
     return out.transpose(1, 2).reshape({count * rows, h * d});
 }
 
-/* The kernels' work is shared out by heads and rows of one item: what they make of an item does not
- * depend on the others.  For long ones cuDNN's is twice as fast. */
+/* The same, all at once only where that gives the bits of each alone. */
+static at::Tensor block_attention(const kt_attention_args &a, const at::Tensor &qkv, int64_t row,
+                                  int64_t count, int64_t rows)
+{
+    using shape = std::tuple<int, int64_t, int64_t, int, int, int>;
+    static answers<shape> known;
+    auto one_by_one = [&] {
+        std::vector<at::Tensor> items;
+        for (int64_t i = 0; i < count; i++)
+            items.push_back(blocks_at_once(a, qkv, row + i * rows, 1, rows));
+        return at::cat(items);
+    };
+    auto alike = [&] {
+        return at::equal(blocks_at_once(a, qkv, row, count, rows).view(at::kShort),
+                         one_by_one().view(at::kShort));
+    };
+    if (count == 1 ||
+        known.ask({qkv.get_device(), count, rows, a.heads, a.kv_heads, a.head_dim}, alike))
+        return blocks_at_once(a, qkv, row, count, rows);
+    return one_by_one();
+}
+
+/* Flash attention shares out its work by heads and rows of one item, whatever the others are; for
+ * long items cuDNN's is twice as fast. */
 at::Tensor kiln::item_attention(const kt_attention_args &a)
 {
     const model_kernels *gpu = gpu_kernels(a.qkv->t);
@@ -235,6 +271,7 @@ at::Tensor kiln::item_attention(const kt_attention_args &a)
     const at::Tensor qkv = a.qkv->t.contiguous();
     gpu->turn_heads(a, qkv);
     const int64_t front = std::accumulate(a.blocks, a.blocks + a.block_count, int64_t{0});
+    TORCH_CHECK(front <= qkv.size(0), "blocks of ", front, " rows for ", qkv.size(0));
     at::Tensor out;
     if (front < qkv.size(0))
         out = started_attention(a, qkv);

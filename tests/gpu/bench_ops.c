@@ -158,6 +158,7 @@ static kt attend(struct kt_scope *s, kt packed, enum kt_e4m3 e4m3)
                                         .kv_heads = HEADS,
                                         .head_dim = HEAD_DIM,
                                         .interleaved = true,
+                                        .narrow = true,
                                         .e4m3 = e4m3,
                                         .eps = 1e-5};
     return kt_attention(s, &a);

@@ -92,6 +92,17 @@ kt angles(struct kt_scope *s, bool sine, int64_t rows, int64_t half)
     return x;
 }
 
+/* --- labels ----------------------------------------------------------------------------------- */
+
+char label[160];
+
+const char *part(const char *of)
+{
+    static char text[sizeof label + 32];
+    snprintf(text, sizeof text, "%s, %s", label, of);
+    return text;
+}
+
 /* --- verdicts --------------------------------------------------------------------------------- */
 
 void verdict(bool good, const char *what, const char *measured)

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "pipeline/torch/tensor.h"
 
@@ -25,6 +26,11 @@ kt operand(struct kt_scope *s, enum kt_dtype dtype, uint64_t seed, double size, 
            int64_t cols);
 /* [rows, half] in fp32: cosines or sines of angles that differ from row to row. */
 kt angles(struct kt_scope *s, bool sine, int64_t rows, int64_t half);
+
+/* The case under way; part() is that and what else is checked of it, until the next call. */
+extern char label[160];
+#define LABEL(...) (snprintf(label, sizeof label, __VA_ARGS__), label)
+const char *part(const char *of);
 
 /* Prints the verdict on `what` with what was measured. */
 void verdict(bool good, const char *what, const char *measured);

@@ -9,25 +9,11 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "kernels/fp8.h"
-#include "kernels/qkv_e4m3.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/ops_rig.h"
 
 #define ONE_ROUNDING 3e-3 /* of a result to bf16, as a vector: 1.7e-3 and some room */
-
-static char label[160];
-#define LABEL(...) (snprintf(label, sizeof label, __VA_ARGS__), label)
-
-/* The label and what else is checked of the same case. */
-static const char *part(const char *of)
-{
-    static char text[sizeof label + 32];
-    snprintf(text, sizeof text, "%s, %s", label, of);
-    return text;
-}
 
 static const struct shape {
     int64_t rows, n;
@@ -243,161 +229,6 @@ static void low_rank(void)
     }
 }
 
-/* --- attention -------------------------------------------------------------------------------- */
-
-static const struct heads {
-    int64_t rows;
-    int heads, kv_heads, d;
-    bool causal, interleaved, normed;
-} attentions[] = {{1, 2, 2, 16, false, true, true},      {37, 5, 5, 48, false, true, true},
-                  {1056, 5, 5, 48, false, true, true},   {29, 3, 3, 20, false, false, true},
-                  {160, 30, 30, 128, false, true, true}, {4224, 30, 30, 128, false, true, true},
-                  {33, 4, 4, 64, true, false, false},    {77, 32, 8, 128, true, false, true},
-                  {512, 32, 8, 128, true, false, true}};
-
-static kt attend(struct kt_scope *s, const struct heads *p, enum kt_dtype dtype, enum kt_e4m3 e4m3)
-{
-    const bool turned = p->d % 2 == 0;
-    const struct kt_attention_args a = {
-        .qkv = operand(s, dtype, 1, 2, p->rows, (int64_t)(p->heads + 2 * p->kv_heads) * p->d),
-        .q_norm = p->normed ? operand(s, dtype, 2, 1, p->d, 0) : NULL,
-        .k_norm = p->normed ? operand(s, dtype, 3, 1, p->d, 0) : NULL,
-        .cos = turned ? angles(s, false, p->rows, p->d / 2) : NULL,
-        .sin = turned ? angles(s, true, p->rows, p->d / 2) : NULL,
-        .heads = p->heads,
-        .kv_heads = p->kv_heads,
-        .head_dim = p->d,
-        .interleaved = p->interleaved,
-        .causal = p->causal,
-        .e4m3 = e4m3,
-        .eps = 1e-5};
-    return kt_attention(s, &a);
-}
-
-static void attention(void)
-{
-    for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++) {
-        const struct heads *p = &attentions[i];
-        struct sides s = sides_open(), one = {s.gpu, s.gpu};
-        LABEL("attention %lld rows, %d + 2*%d of %d%s", (long long)p->rows, p->heads, p->kv_heads,
-              p->d, p->causal ? " causal" : "");
-        kt got = attend(s.gpu, p, KT_BF16, KT_E4M3_NO);
-        check_relative(&one, label, got, attend(s.gpu, p, KT_F32, KT_E4M3_NO), 2e-2);
-        if (p->rows < 200)
-            check_relative(&s, part("CPU"), got, attend(s.cpu, p, KT_F32, KT_E4M3_NO), 2e-2);
-        check_same(&s, part("again"), attend(s.gpu, p, KT_BF16, KT_E4M3_NO), got);
-        sides_close(&s, label);
-    }
-}
-
-/* Host copies of what attention in eight bits reads, and its codes made plain again, in fp32. */
-static void to_host(struct kt_scope *s, kt x, size_t count, float *wide, uint16_t *narrow)
-{
-    kt_to_host_f32(s, x, wide, count);
-    for (size_t i = 0; narrow && i < count; i++)
-        narrow[i] = kiln_to_bf16(wide[i]);
-}
-
-/* q, k and v as the two products see them: normed, turned, rounded to e4m3, by the reference. */
-static kt rounded_heads(struct kt_scope *s, const struct heads *p)
-{
-    const int64_t width = 3LL * p->heads * p->d;
-    const size_t count = (size_t)(p->rows * width), half = (size_t)(p->rows * p->d / 2);
-    float *wide = malloc(count * sizeof *wide), *cos = malloc(half * sizeof *cos),
-          *sin = malloc(half * sizeof *sin), *scale = malloc((size_t)p->rows * sizeof *scale),
-          norm[2][128], inverse;
-    uint16_t *qkv = malloc(count * sizeof *qkv), narrow[2][128];
-    uint8_t *codes = malloc(count);
-    if (!wide || !cos || !sin || !scale || !qkv || !codes)
-        abort();
-    to_host(s, operand(s, KT_BF16, 1, 2, p->rows, width), count, wide, qkv);
-    for (uint64_t i = 0; i < 2; i++)
-        to_host(s, operand(s, KT_BF16, 2 + i, 1, p->d, 0), (size_t)p->d, norm[i], narrow[i]);
-    to_host(s, angles(s, false, p->rows, p->d / 2), half, cos, NULL);
-    to_host(s, angles(s, true, p->rows, p->d / 2), half, sin, NULL);
-    const struct kiln_qkv_e4m3 args = {.qkv = qkv,
-                                       .q_norm = narrow[0],
-                                       .k_norm = narrow[1],
-                                       .cos = cos,
-                                       .sin = sin,
-                                       .codes = codes,
-                                       .scale = scale,
-                                       .inverse = &inverse,
-                                       .rows = p->rows,
-                                       .heads = p->heads,
-                                       .kv_heads = p->kv_heads,
-                                       .head_dim = p->d,
-                                       .interleaved = p->interleaved,
-                                       .eps = 1e-5F};
-    kiln_qkv_e4m3_ref(&args);
-    for (size_t i = 0; i < count; i++) {
-        const bool is_v = (int64_t)i % width >= 2LL * p->heads * p->d;
-        wide[i] = kiln_from_e4m3(codes[i]) * (is_v ? scale[0] : 1);
-    }
-    kt heads = kt_from_host(s, wide, KT_F32, KT_F32, 2, (int64_t[]){p->rows, width});
-    free(wide), free(cos), free(sin), free(scale), free(qkv), free(codes);
-    return heads;
-}
-
-/* Probabilities are rounded to e4m3, too, and so is the result: each is 2.6 % off in the mean
- * square, and the former average out over the rows. */
-#define E4M3_TWICE 4.5e-2
-
-static void attention_e4m3(void)
-{
-    static const struct heads cases[] = {{1024, 6, 6, 64, false, true, true},
-                                         {1056, 5, 5, 48, false, true, true},
-                                         {1056, 4, 4, 128, false, true, true},
-                                         {2336, 30, 30, 128, false, true, true},
-                                         {4224, 30, 30, 128, false, true, true}};
-    for (size_t i = 0; kt_device_likes_e4m3(0) && i < sizeof cases / sizeof *cases; i++) {
-        const struct heads *p = &cases[i];
-        struct sides s = sides_open(), one = {s.gpu, s.gpu};
-        LABEL("attention in e4m3, %lld rows, %d heads of %d", (long long)p->rows, p->heads, p->d);
-        const struct kt_attention_args plain = {.qkv = rounded_heads(s.gpu, p),
-                                                .heads = p->heads,
-                                                .kv_heads = p->kv_heads,
-                                                .head_dim = p->d};
-        kt got = attend(s.gpu, p, KT_BF16, KT_E4M3_ONLY);
-        check_relative(&one, label, got, kt_attention(s.gpu, &plain), E4M3_TWICE);
-        check_relative(&one, part("unrounded"), got, attend(s.gpu, p, KT_F32, KT_E4M3_NO), 2e-1);
-        check_same(&s, part("again"), attend(s.gpu, p, KT_BF16, KT_E4M3_ONLY), got);
-        check_relative(&one, part("with bf16"), attend(s.gpu, p, KT_BF16, KT_E4M3_TOO), got, 4e-3);
-        sides_close(&s, label);
-    }
-}
-
-/* One infinity among the values of v makes the mean of every row not finite. */
-static void infinity_in_v(void)
-{
-    static const struct heads p = {1024, 2, 2, 64, false, true, true};
-    struct sides s = sides_open();
-    const int64_t width = 3LL * p.heads * p.d;
-    kt qkv = operand(s.gpu, KT_BF16, 1, 2, p.rows, width);
-    kt one = kt_narrow(s.gpu, kt_narrow(s.gpu, qkv, 0, 700, 1), 1, width - 1, 1);
-    kt_copy_into(s.gpu, one, kt_affine(s.gpu, one, 0, INFINITY));
-    const struct kt_attention_args args = {.qkv = qkv,
-                                           .q_norm = operand(s.gpu, KT_BF16, 2, 1, p.d, 0),
-                                           .k_norm = operand(s.gpu, KT_BF16, 3, 1, p.d, 0),
-                                           .heads = p.heads,
-                                           .kv_heads = p.kv_heads,
-                                           .head_dim = p.d,
-                                           .e4m3 = KT_E4M3_ONLY,
-                                           .eps = 1e-5};
-    const size_t count = (size_t)(p.rows * p.heads * p.d);
-    float *values = malloc(count * sizeof *values);
-    int64_t finite_rows = 0;
-    if (!values)
-        abort();
-    kt_to_host_f32(s.gpu, kt_attention(s.gpu, &args), values, count);
-    for (int64_t row = 0; row < p.rows; row++)
-        finite_rows += isfinite(values[(row + 1) * p.heads * p.d - 1]) != 0;
-    free(values);
-    verdict(finite_rows == 0, "an infinity in v shows in every row",
-            finite_rows == 0 ? "it does" : "not in all");
-    sides_close(&s, "an infinity in v shows in every row");
-}
-
 /* --- latents ---------------------------------------------------------------------------------- */
 
 /* A latent [C,H,W] in fp32. */
@@ -457,18 +288,10 @@ static void marks(void)
 
 int main(int argc, char **argv)
 {
-    static const struct group groups[] = {{"rms_norm", rms_norm},
-                                          {"add_rms_norm", add_rms_norm},
-                                          {"layer_norm", layer_norm},
-                                          {"swiglu", swiglu},
-                                          {"quantise_rows", quantise},
-                                          {"linear", linear},
-                                          {"low_rank", low_rank},
-                                          {"attention", attention},
-                                          {"e4m3 attention", attention_e4m3},
-                                          {"infinity in v", infinity_in_v},
-                                          {"patches", patches},
-                                          {"non-finite marks", marks}};
+    static const struct group groups[] = {
+        {"rms_norm", rms_norm}, {"add_rms_norm", add_rms_norm}, {"layer_norm", layer_norm},
+        {"swiglu", swiglu},     {"quantise_rows", quantise},    {"linear", linear},
+        {"low_rank", low_rank}, {"patches", patches},           {"non-finite marks", marks}};
     need_gpu();
     return run_groups(groups, sizeof groups / sizeof *groups, argc > 1 ? argv[1] : "") > 0;
 }

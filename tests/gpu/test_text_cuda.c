@@ -107,8 +107,13 @@ static void expect_near(const struct kiln_text_encoder *const te[2], const struc
 static void prompts_do_not_see_each_other(void **state)
 {
     (void)state;
-    static const size_t lengths[2][PROMPTS] = {{512, 64, 300, 257, 200, 512, 1, 400},
-                                               {23, 1, 300, 77}};
+    static const size_t lengths[][PROMPTS] = {{512, 64, 300, 257, 200, 512, 1, 400},
+                                              {129, 256},
+                                              {512, 400},
+                                              {512, 300, 257},
+                                              {200, 256, 130, 144, 250, 199, 161, 256},
+                                              {512, 500, 300, 512, 257, 444, 390, 511},
+                                              {23, 1, 300, 77}};
     static const enum kt_dtype dtypes[2] = {KT_BF16, KT_E4M3};
     static struct company c;
     struct kiln_text_encoder *te[2] = {NULL, NULL};
@@ -117,8 +122,8 @@ static void prompts_do_not_see_each_other(void **state)
     const int sides = kt_device_likes_e4m3(0) ? 2 : 1;
     for (int k = 0; k < sides; k++) {
         te[k] = rig_text_encoder(s, &config, dtypes[k]);
-        for (int i = 0; i < 4; i++) {
-            fill(&c, lengths[i / 2], (uint32_t)(3 - i));
+        for (size_t i = 0; i < 2 * sizeof lengths / sizeof *lengths; i++) {
+            fill(&c, lengths[i / 2], (uint32_t)(20 - i));
             assert_int_equal(differing(te[k], &c, NULL), 0);
         }
     }

@@ -446,6 +446,13 @@ static void a_prompt_is_the_same_in_any_company(void **state)
 {
     (void)state;
     size_t lengths[PROMPTS];
+    static const size_t equal[] = {128, 129, 512, 1};
+    for (size_t i = 0; i < sizeof equal / sizeof *equal; i++) {
+        for (size_t k = 0; k < PROMPTS; k++)
+            lengths[k] = equal[i];
+        expect_alone(lengths, PROMPTS, NULL);
+        expect_alone(lengths, 1, NULL);
+    }
     for (int i = 0; i < 200; i++) {
         const size_t n = 1 + draw(PROMPTS);
         for (size_t k = 0; k < n; k++)

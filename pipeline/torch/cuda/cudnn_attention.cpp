@@ -143,7 +143,8 @@ static cudnn::request request_for(int64_t rows, int64_t heads, int64_t head_dim)
 
 bool cudnn_attends(int64_t rows, int64_t heads, int64_t head_dim)
 {
-    return cudnn::takes(request_for(rows, heads, head_dim));
+    /* k and v begin where 16 bytes do */
+    return head_dim % 16 == 0 && cudnn::takes(request_for(rows, heads, head_dim));
 }
 
 at::Tensor cudnn_attend(const e4m3_heads &in)

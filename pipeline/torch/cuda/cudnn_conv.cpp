@@ -177,7 +177,7 @@ bool cudnn_convolve_transposed(const at::Tensor &x, const at::Tensor &weight, in
 #else
 
 #pragma message(                                                                                   \
-    "cudnn.h was not found: convolutions go through LibTorch, with passes of their own for what is added")
+    "cudnn.h was not found: convolutions go through LibTorch, with passes of their own for what is added, and FP8's attention stays in bf16")
 
 namespace kiln
 {

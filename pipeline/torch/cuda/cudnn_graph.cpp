@@ -14,9 +14,19 @@
 namespace kiln::cudnn
 {
 
+/* Memory that is short is no answer to whether something is taken. */
+static bool accepted(cudnnStatus_t status)
+{
+    TORCH_CHECK_WITH(OutOfMemoryError,
+                     status != CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED &&
+                         status != CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED,
+                     "cuDNN is out of memory: ", cudnnGetErrorString(status));
+    return status == CUDNN_STATUS_SUCCESS;
+}
+
 static void check(cudnnStatus_t status)
 {
-    if (status != CUDNN_STATUS_SUCCESS)
+    if (!accepted(status))
         throw refused();
 }
 
@@ -52,6 +62,11 @@ void descriptor::set(cudnnBackendAttributeName_t name, const descriptor &other)
 void descriptor::set(cudnnBackendAttributeName_t name, cudnnDataType_t type)
 {
     set(name, CUDNN_TYPE_DATA_TYPE, 1, &type);
+}
+
+bool descriptor::try_finalize()
+{
+    return accepted(cudnnBackendFinalize(raw_));
 }
 
 void descriptor::finalize()
@@ -246,8 +261,7 @@ static bool execute(const plan &p, const request &what, at::Device device)
              static_cast<int64_t>(what.data.size()), what.data.data());
     pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &space);
     pack.finalize();
-    return cudnnBackendExecute(at::native::getCudnnHandle(), p.built.raw(), pack.raw()) ==
-           CUDNN_STATUS_SUCCESS;
+    return accepted(cudnnBackendExecute(at::native::getCudnnHandle(), p.built.raw(), pack.raw()));
 }
 
 static bool try_execute(const plan &p, const request &what, at::Device device)

@@ -27,7 +27,7 @@
 namespace kiln::cudnn
 {
 
-/* Thrown where cuDNN does not take something; never leaves run(). */
+/* Thrown where cuDNN does not take something; never leaves takes() and run(). */
 struct refused {
 };
 
@@ -49,7 +49,7 @@ class descriptor
     void set(cudnnBackendAttributeName_t name, const std::vector<int64_t> &values);
     void set(cudnnBackendAttributeName_t name, const descriptor &other);
     void set(cudnnBackendAttributeName_t name, cudnnDataType_t type);
-    bool try_finalize() { return cudnnBackendFinalize(raw_) == CUDNN_STATUS_SUCCESS; }
+    bool try_finalize();
     void finalize();
 
   private:
@@ -92,9 +92,9 @@ struct request {
 
 /* Whether there is a plan for that key, which is built if it was not asked for before. */
 bool takes(const request &what);
-/* Queues it on the current stream of the device.  False where cuDNN has no plan for it or does not
- * run it: then there is no result, in this and every later call for that key.  Memory that is short
- * is thrown on: whoever asked makes room and asks again. */
+/* Queues it on the current stream of the device, which is the current one.  False where cuDNN has
+ * no plan for it or does not run it: then there is no result, in this and every later call for that
+ * key.  Memory that is short is thrown on: whoever asked makes room and asks again. */
 bool run(const request &what, at::Device device);
 
 } // namespace kiln::cudnn

@@ -241,7 +241,8 @@ static kt_tensor attend_e4m3(const kt_attention_args &a, const at::Tensor &qkv)
     if (code == KILN_UNSUPPORTED)
         return {};
     TORCH_CHECK(code == KILN_OK, err.text);
-    return {cudnn_attend(heads), heads.scale, {}};
+    const at::Tensor out = cudnn_attend(heads);
+    return out.defined() ? kt_tensor{out, heads.scale, {}} : kt_tensor();
 }
 
 /* --- latents ---------------------------------------------------------------------------------- */

@@ -313,6 +313,14 @@ static void qkv_e4m3_refuses(void)
     refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_UNSUPPORTED, &err);
     args = good, args.cos = memory;
     refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+    args = good, args.kv_heads = 0;
+    refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+    args = good, args.head_dim = KILN_HEAD_DIM_MAX + 8;
+    refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_UNSUPPORTED, &err);
+    args = good, args.scale = NULL;
+    refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+    args = good, args.codes = (uint8_t *)memory + 8;
+    refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_UNSUPPORTED, &err);
     args = good, args.k_norm = NULL;
     refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
     args = good, args.tops = NULL;
