@@ -51,7 +51,7 @@ $(BUILD)/tests/gpu/test_graph_cuda $(BUILD)/tests/gpu/test_trouble_cuda: $(call 
 $(BUILD)/tests/gpu/test_ops_cuda $(BUILD)/tests/gpu/test_attention_cuda $(BUILD)/tests/gpu/bench_ops: $(call obj,tests/gpu/ops_rig.c)
 $(BUILD)/tests/gpu/bench_ops $(BUILD)/tests/gpu/bench_image: TEST_LDFLAGS := $(RPATH) -Wl,-rpath,'$$ORIGIN/../..'
 
-$(BUILD)/tests/gpu/bench_kernels: $(call obj,tests/gpu/bench_kernels.c $(SRC_cuda)) $(call lib,kernels schemas)
+$(BUILD)/tests/gpu/bench_kernels: $(call obj,tests/gpu/bench_kernels.c tests/gpu/speed_rig.c tests/gpu/speed_pictures.c $(SRC_cuda)) $(call lib,kernels schemas)
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
 	$(CXX) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) -L$(CUDA)/lib64 -lcudart_static -lrt -ldl

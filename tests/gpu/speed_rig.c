@@ -1,0 +1,155 @@
+/* speed_rig.c - see speed_rig.h. */
+#include "tests/gpu/speed_rig.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sysexits.h>
+
+#include "tests/support/random.h"
+
+#define LAUNCHES 20
+#define REPLAYS 9
+
+char *pools[POOLS];
+cudaStream_t stream;
+struct kiln_error err;
+static cudaEvent_t begin, end;
+static double copy_rate; /* bytes a second, read and written */
+static size_t cache_bytes;
+static bool by_tabs;
+
+void must(cudaError_t code, const char *what)
+{
+    if (code == cudaSuccess)
+        return;
+    fprintf(stderr, "%s: %s (%s)\n", what, cudaGetErrorName(code), cudaGetErrorString(code));
+    exit(1);
+}
+
+void must_launch(int code)
+{
+    if (code == KILN_OK)
+        return;
+    fprintf(stderr, "%s\n", err.text);
+    exit(1);
+}
+
+/* --- timing ----------------------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Seconds that one run of `queue` takes. */
+static double seconds_of(void (*queue)(void))
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t replay;
+    float times[REPLAYS];
+    must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+    for (int i = 0; i < LAUNCHES; i++)
+        queue();
+    must(cudaStreamEndCapture(stream, &graph), "end of capture");
+    must(cudaGraphInstantiate(&replay, graph, 0), "instantiate");
+    for (int i = -2; i < REPLAYS; i++) { /* two to warm up */
+        must(cudaEventRecord(begin, stream), "event");
+        must(cudaGraphLaunch(replay, stream), "replay");
+        must(cudaEventRecord(end, stream), "event");
+        must(cudaEventSynchronize(end), "the kernel");
+        must(cudaEventElapsedTime(&times[i < 0 ? 0 : i], begin, end), "time");
+    }
+    must(cudaGraphExecDestroy(replay), "destroy");
+    must(cudaGraphDestroy(graph), "destroy");
+    qsort(times, REPLAYS, sizeof *times, by_size);
+    return (double)times[REPLAYS / 2] / 1e3 / LAUNCHES;
+}
+
+void report(const char *kernel, const char *shape, double bytes, void (*queue)(void))
+{
+    const double seconds = seconds_of(queue), rate = bytes / seconds;
+    const char *cached = bytes < (double)cache_bytes ? "*" : "";
+    printf(by_tabs ? "%s\t%s\t%.2f\t%.1f\t%.0f\t%.0f%s\n"
+                   : "%-34s %-30s %9.2f us %9.1f MB %7.0f GB/s %5.0f %%%s\n",
+           kernel, shape, seconds * 1e6, bytes / 1e6, rate / 1e9, rate / copy_rate * 100, cached);
+    fflush(stdout);
+}
+
+/* Bytes a second of a plain copy, read and written: asked for directly, since a graph hands copies
+ * to an engine of two thirds of the speed. */
+static double rate_of_copies(void)
+{
+    float ms = 0, best = 1e9f;
+    for (int i = 0; i < REPLAYS; i++) {
+        must(cudaEventRecord(begin, stream), "event");
+        must(cudaMemcpyAsync(pools[1], pools[0], POOL_BYTES, cudaMemcpyDeviceToDevice, stream),
+             "copy");
+        must(cudaEventRecord(end, stream), "event");
+        must(cudaEventSynchronize(end), "the copy");
+        must(cudaEventElapsedTime(&ms, begin, end), "time");
+        best = ms < best ? ms : best;
+    }
+    return 2.0 * (double)POOL_BYTES / (double)best * 1e3;
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+void *weights_at(size_t slot)
+{
+    return pools[7] + slot * 65536;
+}
+
+static void open_device(void)
+{
+    struct cudaDeviceProp device;
+    int count = 0, runtime = 0, driver = 0;
+    cudaError_t code = cudaGetDeviceCount(&count);
+    if (code != cudaSuccess || count == 0) {
+        fprintf(stderr, "this needs a GPU: %s\n", cudaGetErrorString(code));
+        exit(EX_UNAVAILABLE);
+    }
+    must(cudaGetDeviceProperties(&device, 0), "properties");
+    must(cudaRuntimeGetVersion(&runtime), "version");
+    must(cudaDriverGetVersion(&driver), "version");
+    cache_bytes = (size_t)device.l2CacheSize;
+    printf("%s, compute capability %d.%d, %d multiprocessors, %zu MB L2, CUDA %d, driver for %d\n",
+           device.name, device.major, device.minor, device.multiProcessorCount, cache_bytes >> 20,
+           runtime, driver);
+    must(cudaStreamCreate(&stream), "stream");
+    must(cudaEventCreate(&begin), "event");
+    must(cudaEventCreate(&end), "event");
+}
+
+/* Random bf16 between 2^-7 and 2 of either sign, or floats of about that size. */
+static void fill_pools(void)
+{
+    const size_t part = 16 << 20;
+    uint16_t *host = malloc(part);
+    struct test_random random = {1};
+    if (!host)
+        must(cudaErrorMemoryAllocation, "host memory");
+    for (size_t i = 0; i < part / 2; i++) {
+        const uint32_t r = test_random_below(&random, 1 << 16);
+        host[i] = (uint16_t)((r & 0x807f) | (0x3c00 + (r & 0x380)));
+    }
+    for (int i = 0; i < POOLS; i++) {
+        void *pool = NULL;
+        must(cudaMalloc(&pool, POOL_BYTES), "cudaMalloc");
+        pools[i] = pool;
+        for (size_t at = 0; at < POOL_BYTES; at += part)
+            must(cudaMemcpy(pools[i] + at, host, part, cudaMemcpyHostToDevice), "filling");
+    }
+    must(cudaMemset(weights_at(4), 0, 2 * 65536), "zeros");
+    free(host);
+}
+
+void speed_begin(bool tsv)
+{
+    by_tabs = tsv;
+    open_device();
+    fill_pools();
+    copy_rate = rate_of_copies();
+    printf(tsv ? "copy\t1 GiB\t\t\t%.0f\t100\n" : "copy of 1 GiB: %.0f GB/s\n", copy_rate / 1e9);
+}
