@@ -95,7 +95,7 @@ static at::Tensor bytes_of(operands p, const std::vector<int64_t> &blocks)
 
 /* What was found out about cases, once each: whether work shared out in two ways gives the same
  * bits.  Which kernel a library takes follows from the shapes alone and is nowhere written down, so
- * both ways are gone and compared, which waits for the device; not while a graph is recorded. */
+ * both are tried and compared, which waits for the device; not while a graph is recorded. */
 template <class CASE> class answers
 {
     std::mutex lock_;
