@@ -3,7 +3,8 @@
  *
  * q and k are normed per head, rotated and rounded to bf16 as by qkv_rope, bit for bit, and become
  * codes as they are: their norms bound them, so that their scale is 1.  That suits norm weights
- * between 2^-3 and 32: what is beyond 448 becomes 448, and below 2^-6 digits are lost.  v has one scale for all of its rows and heads:
+ * between 2^-3 and 32: what is beyond 448 becomes 448, and below 2^-6 digits are lost.  v has one
+ * scale for all of its rows and heads:
  *
  *     scale = max(largest |v|, KILN_E4M3_FLOOR) / 448        v ~ scale * e4m3
  *

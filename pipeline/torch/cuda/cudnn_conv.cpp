@@ -176,8 +176,9 @@ bool cudnn_convolve_transposed(const at::Tensor &x, const at::Tensor &weight, in
 
 #else
 
-#pragma message(                                                                                   \
-    "cudnn.h was not found: convolutions go through LibTorch, with passes of their own for what is added, and FP8's attention stays in bf16")
+#pragma message(                                                                                       \
+    "cudnn.h was not found: convolutions are LibTorch's, with passes of their own for what is added, " \
+    "and attention of FP8 pictures stays in bf16")
 
 namespace kiln
 {
