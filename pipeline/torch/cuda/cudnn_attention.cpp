@@ -1,7 +1,7 @@
 /* cudnn_attention.cpp - see cudnn_attention.hpp.
  *
- * cuDNN knows an attention by its operations one by one, down to the logarithm of the sums that
- * nobody reads here; without one of them there is no engine.
+ * cuDNN knows an attention by its operations one by one, in this order; the logarithm of the sums
+ * and the largest result are read by nobody here, and belong to it (what may go: kernels/LAB.md).
  */
 #include "pipeline/torch/cuda/cudnn_attention.hpp"
 
