@@ -84,7 +84,7 @@ static __global__ void __launch_bounds__(row_threads_max<W>)
             if (a.add)
                 held[j] = sum_of<W>(held[j], residual[j]);
             if (a.y)
-                store_chunk<W>(a.y, at, chunk_of(j), held[j]);
+                store_chunk<W>(a.y, row * (a.next_weight ? a.n : a.pitch), chunk_of(j), held[j]);
         }
     if (a.next_weight) {
         inverse = inverse_rms<W, ITEMS>(held, chunks, a.eps, slots[1]);
@@ -93,7 +93,7 @@ static __global__ void __launch_bounds__(row_threads_max<W>)
             if (chunk_of(j) < chunks) {
                 held[j] = normed<W>(held[j], inverse, a.next_weight, a.next_factor, chunk_of(j));
                 if (a.next)
-                    store_chunk<W>(a.next, at, chunk_of(j), held[j]);
+                    store_chunk<W>(a.next, row * a.pitch, chunk_of(j), held[j]);
             }
     }
     if (a.quantised)
@@ -196,7 +196,6 @@ static __global__ void __launch_bounds__(turn_threads, turn_blocks<AFTER, IN_TUR
             load_part(a.add, blockIdx.x * a.n, chunks, &coming_add);
     }
     for (unsigned row = blockIdx.x; row < rows; row += gridDim.x) {
-        const int64_t at = row * a.n;
         const unsigned ahead = IN_TURN ? row + gridDim.x : row;
         part held, residual;
         if (IN_TURN)
@@ -212,11 +211,11 @@ static __global__ void __launch_bounds__(turn_threads, turn_blocks<AFTER, IN_TUR
             for (int j = 0; j < turn_items; j++)
                 held.items[j] = sum_of<8>(held.items[j], residual.items[j]);
         if (a.y)
-            store_part(a.y, at, chunks, held);
+            store_part(a.y, row * (AFTER ? a.n : a.pitch), chunks, held);
         if (AFTER) {
             norm_part(&held, next_weight, next_factor, chunks, a.eps, slots[1]);
             if (a.next)
-                store_part(a.next, at, chunks, held);
+                store_part(a.next, row * a.pitch, chunks, held);
         }
         if (a.quantised)
             quantise_held<8, turn_items, turn_threads>(held.items, chunks, row, a.quantised,
@@ -232,7 +231,8 @@ static bool takes_vectors(const struct kiln_rms_norm *a)
 {
     return on_bytes(a->x, 16) && on_bytes(a->weight, 16) && on_bytes(a->factor, 16) &&
            on_bytes(a->add, 16) && on_bytes(a->y, 16) && on_bytes(a->next_weight, 16) &&
-           on_bytes(a->next_factor, 16) && on_bytes(a->next, 16) && on_bytes(a->quantised, 8);
+           on_bytes(a->next_factor, 16) && on_bytes(a->next, 16) && on_bytes(a->quantised, 8) &&
+           a->pitch % 8 == 0;
 }
 
 static bool suits_wide(const struct kiln_rms_norm *a)
@@ -274,26 +274,30 @@ extern "C" int kiln_rms_norm_launch(const struct kiln_rms_norm *args, int64_t ro
     const char *name = "rms_norm";
     int code = check_rows(err, name, rows, args->n, args->format);
     code = code ? code : check_quantised(err, name, args->quantised, args->row_scale);
+    struct kiln_rms_norm a = *args;
+    code = code ? code : settle_pitch(err, name, a.n, &a.pitch);
     if (code)
         return code;
-    if (!args->x || !args->weight || (!args->y && (!args->quantised || args->next_weight)) ||
-        (args->next_weight && !args->next && !args->quantised))
+    if (!a.x || !a.weight || (!a.y && (!a.quantised || a.next_weight)) ||
+        (a.next_weight && !a.next && !a.quantised))
         return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand or a place for the result is missing",
                          name);
-    const bool vectors = takes_vectors(args), wide = vectors && suits_wide(args);
+    if (a.y && !a.next_weight && a.pitch != a.n && (a.y == a.x || a.y == a.add))
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: room behind rows in an operand's place", name);
+    const bool vectors = takes_vectors(&a), wide = vectors && suits_wide(&a);
     int64_t blocks = 0;
     if (wide)
-        code = turn_grid(args, rows, &blocks, name, err);
+        code = turn_grid(&a, rows, &blocks, name, err);
     if (code || rows == 0)
         return code;
-    if (blocks || (wide && args->add))
+    if (blocks || (wide && a.add))
         return launch(err, name,
-                      !args->add ? norm_wide<false, true>
-                      : blocks   ? norm_wide<true, true>
-                                 : norm_wide<true, false>,
-                      dim3(static_cast<unsigned>(blocks ? blocks : rows)), turn_threads, stream,
-                      *args, static_cast<int>(args->n / 8), static_cast<unsigned>(rows));
+                      !a.add   ? norm_wide<false, true>
+                      : blocks ? norm_wide<true, true>
+                               : norm_wide<true, false>,
+                      dim3(static_cast<unsigned>(blocks ? blocks : rows)), turn_threads, stream, a,
+                      static_cast<int>(a.n / 8), static_cast<unsigned>(rows));
     const row_kernels<struct kiln_rms_norm> kernels = {norm_rows<1, items_single>, norm_rows<8, 1>,
                                                        norm_rows<8, items_long>};
-    return launch_rows(err, name, kernels, *args, rows, args->n, vectors, stream);
+    return launch_rows(err, name, kernels, a, rows, a.n, vectors, stream);
 }

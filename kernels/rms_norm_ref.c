@@ -58,18 +58,19 @@ KILN_INLINE void norm_rows(const struct kiln_rms_norm *a, int64_t begin, int64_t
                            enum kiln_float f)
 {
     float held[KILN_ROW_MAX]; /* a result that is wanted quantised alone */
+    const int64_t pitch = a->pitch ? a->pitch : a->n;
     for (int64_t row = begin; row < end; row++) {
-        const int64_t at = row * a->n;
+        const int64_t at = row * a->n, last = row * pitch;
         struct norm r = {start(a->x, at, f),
                          a->weight,
                          a->factor,
                          start(a->add, at, f),
-                         a->y ? start(a->y, at, f) : held,
+                         a->y ? start(a->y, a->next_weight ? at : last, f) : held,
                          a->n,
                          a->eps};
         norm_any(&r, f);
         if (a->next_weight) {
-            void *next = a->next ? start(a->next, at, f) : held;
+            void *next = a->next ? start(a->next, last, f) : held;
             r = (struct norm){r.y, a->next_weight, a->next_factor, NULL, next, a->n, a->eps};
             norm_any(&r, f);
         }

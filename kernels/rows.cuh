@@ -117,6 +117,16 @@ inline int check_rows(struct kiln_error *err, const char *name, int64_t rows, in
     return KILN_OK;
 }
 
+/* Of a result whose rows lie *pitch values apart; 0 becomes n. */
+inline int settle_pitch(struct kiln_error *err, const char *name, int64_t n, int64_t *pitch)
+{
+    *pitch = *pitch ? *pitch : n;
+    if (*pitch < n)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: rows of %lld values, %lld apart", name,
+                         (long long)n, (long long)*pitch);
+    return KILN_OK;
+}
+
 /* e4m3 came with compute capability 8.9. */
 inline int check_quantised(struct kiln_error *err, const char *name, const uint8_t *quantised,
                            const float *row_scale)

@@ -31,7 +31,7 @@ static __global__ void __launch_bounds__(row_threads_max<W>)
                 v[i] = __fdividef(v[i], 1.0f + __expf(-v[i]));
             held[j] = product_of<W>(pack<W>(v), up[j]);
             if (a.y)
-                store_chunk<W>(a.y, at, chunk_of(j), held[j]);
+                store_chunk<W>(a.y, row * a.pitch, chunk_of(j), held[j]);
         }
     if (a.quantised)
         quantise_held<W, ITEMS>(held, chunks, row, a.quantised, a.row_scale, slots);
@@ -43,14 +43,16 @@ extern "C" int kiln_swiglu_launch(const struct kiln_swiglu *args, int64_t rows, 
     const char *name = "swiglu";
     int code = check_rows(err, name, rows, args->n, args->format);
     code = code ? code : check_quantised(err, name, args->quantised, args->row_scale);
+    struct kiln_swiglu a = *args;
+    code = code ? code : settle_pitch(err, name, a.n, &a.pitch);
     if (code)
         return code;
-    if (!args->gate_up || (!args->y && !args->quantised))
+    if (!a.gate_up || (!a.y && !a.quantised))
         return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand or a place for the result is missing",
                          name);
-    const bool vectors =
-        on_bytes(args->gate_up, 16) && on_bytes(args->y, 16) && on_bytes(args->quantised, 8);
+    const bool vectors = on_bytes(a.gate_up, 16) && on_bytes(a.y, 16) && on_bytes(a.quantised, 8) &&
+                         a.pitch % 8 == 0;
     const row_kernels<struct kiln_swiglu> kernels = {gate_rows<1, items_single>, gate_rows<8, 1>,
                                                      gate_rows<8, items_long>};
-    return launch_rows(err, name, kernels, *args, rows, args->n, vectors, stream);
+    return launch_rows(err, name, kernels, a, rows, a.n, vectors, stream);
 }

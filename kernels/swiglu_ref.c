@@ -18,9 +18,9 @@ KILN_INLINE void gate_rows(const struct kiln_swiglu *a, int64_t begin, int64_t e
                            enum kiln_float f)
 {
     float held[KILN_ROW_MAX]; /* a result that is wanted quantised alone */
-    const int64_t n = a->n;
+    const int64_t n = a->n, pitch = a->pitch ? a->pitch : n;
     for (int64_t row = begin; row < end; row++) {
-        void *y = a->y ? (char *)a->y + row * n * kiln_float_size(f) : (char *)held;
+        void *y = a->y ? (char *)a->y + row * pitch * kiln_float_size(f) : (char *)held;
         gate_row(a->gate_up, row * 2 * n, y, n, f);
         if (a->quantised)
             kiln_quantise_row(y, n, f, a->quantised + row * n, a->row_scale + row);

@@ -46,12 +46,32 @@ static void check(double got, double want, double scale, enum kiln_float f)
         fail_msg("got %.9g, want %.9g", got, want);
 }
 
+/* A place for rows that lie `pitch` values apart, which nobody has written to. */
+static void *place(int64_t rows, int64_t pitch, enum kiln_float f)
+{
+    const size_t bytes = (size_t)(rows * pitch * kiln_float_size(f));
+    void *p = malloc(bytes);
+    assert_non_null(p);
+    memset(p, 0x55, bytes);
+    return p;
+}
+
+/* Nobody has written behind a row's n values. */
+static void check_room(const void *p, int64_t rows, int64_t n, int64_t pitch, enum kiln_float f)
+{
+    const uint8_t *bytes = p;
+    const int64_t size = kiln_float_size(f);
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t i = (row * pitch + n) * size; i < (row + 1) * pitch * size; i++)
+            assert_int_equal(bytes[i], 0x55);
+}
+
 static void check_rms(struct test_random *random, int64_t n, enum kiln_float f, int form)
 {
-    const int64_t rows = 3;
+    const int64_t rows = 3, pitch = form & 4 ? n + 3 : n;
     void *x = values(random, rows * n, f), *w = values(random, n, f);
     void *factor = values(random, n, f), *add = values(random, rows * n, f);
-    void *y = malloc((size_t)(rows * n) * sizeof(float));
+    void *y = place(rows, pitch, f);
     const struct kiln_rms_norm args = {.x = x,
                                        .weight = w,
                                        .factor = form & 1 ? factor : NULL,
@@ -59,7 +79,8 @@ static void check_rms(struct test_random *random, int64_t n, enum kiln_float f, 
                                        .y = y,
                                        .n = n,
                                        .eps = 1e-5f,
-                                       .format = f};
+                                       .format = f,
+                                       .pitch = form & 4 ? pitch : 0};
     kiln_rms_norm_ref(&args, 0, 2);
     kiln_rms_norm_ref(&args, 2, rows);
     for (int64_t row = 0; row < rows; row++) {
@@ -70,9 +91,10 @@ static void check_rms(struct test_random *random, int64_t n, enum kiln_float f, 
             double v = at(x, row * n + i, f) / sqrt(sum / (double)n + 1e-5) * at(w, i, f);
             v *= form & 1 ? at(factor, i, f) : 1;
             v += form & 2 ? at(add, row * n + i, f) : 0;
-            check(at(y, row * n + i, f), v, 2, f);
+            check(at(y, row * pitch + i, f), v, 2, f);
         }
     }
+    check_room(y, rows, n, pitch, f);
     free(x), free(w), free(factor), free(add), free(y);
 }
 
@@ -82,7 +104,7 @@ static void rms_norm(void **state)
     struct test_random random = {1};
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
         for (int f = 0; f < 2; f++)
-            for (int form = 0; form < 4; form++)
+            for (int form = 0; form < 8; form++)
                 check_rms(&random, widths[i], formats[f], form);
 }
 
@@ -91,16 +113,18 @@ static void swiglu(void **state)
     (void)state;
     struct test_random random = {2};
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
-        for (int k = 0; k < 2; k++) {
-            enum kiln_float f = formats[k];
-            int64_t n = widths[w];
-            void *x = values(&random, 2 * 2 * n, f), *y = malloc((size_t)(2 * n) * sizeof(float));
-            const struct kiln_swiglu args = {.gate_up = x, .y = y, .n = n, .format = f};
+        for (int k = 0; k < 4; k++) {
+            enum kiln_float f = formats[k % 2];
+            int64_t n = widths[w], pitch = k / 2 ? n + 3 : n;
+            void *x = values(&random, 2 * 2 * n, f), *y = place(2, pitch, f);
+            const struct kiln_swiglu args = {
+                .gate_up = x, .y = y, .n = n, .pitch = k / 2 ? pitch : 0, .format = f};
             kiln_swiglu_ref(&args, 0, 2);
             for (int64_t i = 0; i < 2 * n; i++) {
                 double g = at(x, i / n * 2 * n + i % n, f), u = at(x, i / n * 2 * n + n + i % n, f);
-                check(at(y, i, f), g / (1 + exp(-g)) * u, 1e-3, f);
+                check(at(y, i / n * pitch + i % n, f), g / (1 + exp(-g)) * u, 1e-3, f);
             }
+            check_room(y, 2, n, pitch, f);
             free(x), free(y);
         }
 }

@@ -15,7 +15,32 @@ static const int64_t widths[] = {1,    3,    8,    17,   64,   192,   193,   102
 
 /* --- rms_norm --------------------------------------------------------------------------------- */
 
-enum { FACTOR = 1, ADD = 2, NEXT = 4, QUANTISED = 8, ALONE = 16, IN_PLACE = 32, UNALIGNED = 64 };
+/* ROOM: behind each row of the last result, for 16-byte rows; ODD_ROOM: and for no others. */
+enum {
+    FACTOR = 1,
+    ADD = 2,
+    NEXT = 4,
+    QUANTISED = 8,
+    ALONE = 16,
+    IN_PLACE = 32,
+    UNALIGNED = 64,
+    ROOM = 128,
+    ODD_ROOM = 256
+};
+
+static int64_t pitch_of(int64_t n, int form)
+{
+    return form & ROOM ? n + 64 : form & ODD_ROOM ? n + 3 : 0;
+}
+
+/* A place for the last result; what nobody writes there is far from every result. */
+static struct twin *add_last(struct twins *set, const char *what, int64_t rows, int64_t n, int form)
+{
+    const int64_t pitch = pitch_of(n, form);
+    struct twin *t = twins_add_bf16(set, what, rows * (pitch ? pitch : n), NULL, 0);
+    memset(t->host, 0x55, t->bytes);
+    return t;
+}
 
 struct rms_case {
     struct twins set;
@@ -35,12 +60,13 @@ static void make_rms(struct rms_case *c, struct test_random *random)
     c->add = c->form & ADD ? twins_add_bf16(&c->set, "add", all, random, 2) : NULL;
     if (!alone || c->form & NEXT)
         c->y = c->form & IN_PLACE ? (c->add ? c->add : c->x)
-                                  : twins_add_bf16(&c->set, "y", all, NULL, 0);
+               : c->form & NEXT   ? twins_add_bf16(&c->set, "y", all, NULL, 0)
+                                  : add_last(&c->set, "y", c->rows, n, c->form);
     if (c->form & NEXT) {
         c->next_weight = twins_add_bf16(&c->set, "next_weight", n, random, 2);
         c->next_factor =
             c->form & FACTOR ? twins_add_bf16(&c->set, "next_factor", n, random, 2) : NULL;
-        c->next = alone ? NULL : twins_add_bf16(&c->set, "next", all, NULL, 0);
+        c->next = alone ? NULL : add_last(&c->set, "next", c->rows, n, c->form);
     }
     if (c->form & QUANTISED) {
         c->codes = twins_add(&c->set, "quantised", (size_t)all);
@@ -61,6 +87,7 @@ static struct kiln_rms_norm rms_args(const struct rms_case *c, bool device)
                                   .next_weight = twin_side(c->next_weight, device),
                                   .next_factor = twin_side(c->next_factor, device),
                                   .next = twin_side(c->next, device),
+                                  .pitch = pitch_of(c->n, c->form),
                                   .quantised = twin_side(c->codes, device),
                                   .row_scale = twin_side(c->scales, device)};
 }
@@ -139,6 +166,26 @@ static void rms_norm_of_many_rows(void)
     check_rms(rows_of_many(), 3080, FACTOR | ADD | NEXT | QUANTISED | ALONE);
     check_rms(rows_of_many(), 4096, ADD | NEXT | IN_PLACE);
     check_rms(rows_of_many(), 3840, FACTOR);
+}
+
+static void rms_norm_with_room(void)
+{
+    static const int64_t roomy_widths[] = {1, 17, 192, 193, 1024, 1032, 3840, 10240};
+    static const int forms[] = {FACTOR,
+                                ADD | QUANTISED,
+                                NEXT | IN_PLACE,
+                                ADD | NEXT,
+                                FACTOR | ADD | NEXT | QUANTISED | IN_PLACE,
+                                ADD | NEXT | QUANTISED | ALONE};
+    for (size_t i = 0; i < sizeof roomy_widths / sizeof *roomy_widths; i++)
+        for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
+            check_rms(3, roomy_widths[i], forms[k] | ROOM);
+            check_rms(3, roomy_widths[i], forms[k] | ODD_ROOM);
+        }
+    check_rms(rows_in_turn(), 3840, FACTOR | ROOM);
+    check_rms(rows_in_turn(), 3840, FACTOR | ADD | NEXT | IN_PLACE | ROOM);
+    check_rms(rows_of_many(), 3840, FACTOR | ROOM);
+    check_rms(rows_of_many(), 3840, ADD | NEXT | IN_PLACE | ROOM);
 }
 
 /* What the device left is wanted from now on, and has to be written again. */
@@ -272,6 +319,18 @@ static void rms_norm_refuses(void)
     struct kiln_rms_norm args = {
         .x = memory, .weight = memory, .y = memory, .n = 4, .format = KILN_BF16};
     refused(kiln_rms_norm_launch(&args, 0, NULL, &err), KILN_OK, &err);
+    args.pitch = 4;
+    refused(kiln_rms_norm_launch(&args, 0, NULL, &err), KILN_OK, &err);
+    args.pitch = 3;
+    refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    args.pitch = 8; /* in the place of x */
+    refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    args.next_weight = args.next = memory + 2; /* of the next norm, and y stays where x is */
+    refused(kiln_rms_norm_launch(&args, 0, NULL, &err), KILN_OK, &err);
+    args.next_weight = args.next = NULL;
+    args.x = memory + 2, args.add = memory;
+    refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    args.x = memory, args.add = NULL, args.pitch = 0;
     refused(kiln_rms_norm_launch(&args, -1, NULL, &err), KILN_BAD_INPUT, &err);
     refused(kiln_rms_norm_launch(&args, (int64_t)1 << 40, NULL, &err), KILN_UNSUPPORTED, &err);
     args.n = KILN_ROW_MAX + 1;
@@ -297,13 +356,14 @@ static void check_swiglu(int64_t rows, int64_t n, int form)
     struct twin *in = twins_add_bf16(&set, "gate_up", rows * 2 * n, &random, 8);
     struct twin *codes = form & QUANTISED ? twins_add(&set, "quantised", (size_t)(rows * n)) : NULL;
     struct twin *scales = codes ? twins_add(&set, "row_scale", (size_t)rows * 4) : NULL;
-    struct twin *y = codes && form & ALONE ? NULL : twins_add_bf16(&set, "y", rows * n, NULL, 0);
+    struct twin *y = codes && form & ALONE ? NULL : add_last(&set, "y", rows, n, form);
     twins_push(&set);
     struct kiln_swiglu args[2];
     for (int side = 0; side < 2; side++)
         args[side] = (struct kiln_swiglu){.gate_up = twin_side(in, side),
                                           .y = twin_side(y, side),
                                           .n = n,
+                                          .pitch = pitch_of(n, form),
                                           .format = KILN_BF16,
                                           .quantised = twin_side(codes, side),
                                           .row_scale = twin_side(scales, side)};
@@ -328,6 +388,27 @@ static void swiglu(void)
                           : k % 3 == 1 ? QUANTISED
                                        : QUANTISED | ALONE) |
                              (k / 3 ? UNALIGNED : 0));
+}
+
+static void swiglu_with_room(void)
+{
+    static const int64_t roomy_widths[] = {1, 17, 192, 193, 1024, 1032, 3841, 10240};
+    for (size_t i = 0; i < sizeof roomy_widths / sizeof *roomy_widths; i++)
+        for (int k = 0; k < 4; k++)
+            check_swiglu(3, roomy_widths[i], (k & 1 ? QUANTISED : 0) | (k & 2 ? ODD_ROOM : ROOM));
+}
+
+static void swiglu_refuses(void)
+{
+    struct kiln_error err;
+    float memory[8] = {0};
+    struct kiln_swiglu args = {
+        .gate_up = memory, .y = memory + 4, .n = 4, .pitch = 4, .format = KILN_BF16};
+    refused(kiln_swiglu_launch(&args, 0, NULL, &err), KILN_OK, &err);
+    args.pitch = 3;
+    refused(kiln_swiglu_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    args.pitch = 0, args.y = NULL;
+    refused(kiln_swiglu_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
 }
 
 static void swiglu_at_the_ends(void)
@@ -402,11 +483,14 @@ static void quantise(void)
 const struct kernel_test row_tests[] = {
     {"rms_norm", rms_norm},
     {"rms_norm_of_many_rows", rms_norm_of_many_rows},
+    {"rms_norm_with_room", rms_norm_with_room},
     {"rms_norm_in_one_pass_or_two", rms_norm_in_one_pass_or_two},
     {"rms_norm_of_rows_in_company", rms_norm_of_rows_in_company},
     {"rms_norm_of_zeros_and_nan", rms_norm_of_zeros_and_nan},
     {"rms_norm_refuses", rms_norm_refuses},
     {"swiglu", swiglu},
+    {"swiglu_with_room", swiglu_with_room},
+    {"swiglu_refuses", swiglu_refuses},
     {"swiglu_at_the_ends", swiglu_at_the_ends},
     {"quantise", quantise},
     {NULL, NULL},
