@@ -3,8 +3,11 @@
  *     y = x weight^T                        weight: [out, in], rows packed from up to three modules
  *     y += (x down^T) up^T                  a set of LoRAs beside it, strength folded into up
  *
- * Model code multiplies through kiln_linear() alone and never asks which of the two it is.  What
- * the handles point to is lora_slots.h's business: their memory stays where it is while sets of one
+ * Where the rows of the weight have room behind them, up lies there, and so does x down^T behind
+ * the rows of x: one product with rank more columns is both, and y is written once.
+ *
+ * Model code multiplies through kiln_linear() alone and never asks which of them it is.  What the
+ * handles point to is lora_slots.h's business: their memory stays where it is while sets of one
  * layout come and go, so that a recorded graph stays valid.
  */
 #ifndef KILN_LINEAR_H
@@ -12,12 +15,19 @@
 
 #include "pipeline/torch/tensor.h"
 
+/* Columns behind the rows of a weight for each of its modules. */
+#define KILN_LINEAR_ROOM 64
+
 struct kiln_linear_layer {
     kt weight;
-    kt down, up; /* [rank, in] and [out, rank] of all modules together; NULL: nothing beside it */
+    kt down; /* [rank, in] of all modules together, quantised like the weight; NULL: nothing beside
+              */
+    kt up;   /* [out, rank] */
+    kt both; /* [out, in + rank], weight and up side by side; NULL: up is elsewhere */
 };
 
-/* x: [rows, in]; beside a quantised weight, quantised rows that hold the plain ones too. */
+/* x: [rows, in] in the form that is asked for here. */
+struct kt_form kiln_linear_form(const struct kiln_linear_layer *layer);
 kt kiln_linear(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer);
 
 #endif

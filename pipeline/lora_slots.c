@@ -14,6 +14,9 @@
 
 struct pair {
     kt down, up; /* views of the bank */
+    kt codes;    /* down as a quantised weight wants it; else NULL */
+    kt both,
+        room; /* of a weight with room: with up behind its rows, and that part alone; or NULL */
 };
 
 /* The memory of one rank class. */
@@ -92,16 +95,24 @@ void kiln_lora_slots_free(struct kiln_lora_slots *l)
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-/* The pairs of a new bank as views of its bytes. */
-static void view_pairs(struct bank *b, const struct kiln_lora_layout *layout)
+/* The pairs of a new bank as views of its bytes, and what goes with their weights. */
+static void make_pairs(const struct kiln_lora_slots *l, struct bank *b,
+                       const struct kiln_lora_layout *layout)
 {
     for (size_t i = 0; i < layout->count; i++) {
         const struct kiln_lora_place *p = &layout->places[i];
+        const struct matrix *m = &l->matrices[i];
         struct pair *pair = &b->pairs[i];
         pair->down = kt_view_bytes(b->scope, b->bytes, p->down, layout->dtype, 2,
                                    (int64_t[]){p->rank, p->cols});
         pair->up = kt_view_bytes(b->scope, b->bytes, p->up, layout->dtype, 2,
                                  (int64_t[]){p->rows, p->rank});
+        if (p->layer && quantised(m))
+            pair->codes = kt_quantise_rows(b->scope, pair->down);
+        if (p->layer && p->rank <= kt_room(m->pristine)) {
+            pair->both = kt_widened(b->scope, m->pristine, p->rank);
+            pair->room = kt_narrow(b->scope, pair->both, 1, p->cols, p->rank);
+        }
     }
 }
 
@@ -121,7 +132,7 @@ static int bank_of(struct kiln_lora_slots *l, const struct kiln_lora_layout *lay
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the slots of LoRAs");
     }
     b->bytes = kt_zeros(b->scope, KT_U8, 1, (int64_t[]){(int64_t)layout->bytes});
-    view_pairs(b, layout);
+    make_pairs(l, b, layout);
     int code = kt_scope_check(b->scope, err);
     if (code)
         bank_release(b);
@@ -209,6 +220,15 @@ static void write_matrix(struct kt_scope *s, struct matrix *m, const struct pair
     m->same = !touched;
 }
 
+/* What multiplies beside a weight, in the form that goes with it. */
+static void write_pair(struct kt_scope *s, const struct pair *pair)
+{
+    if (pair->codes)
+        kt_copy_into(s, pair->codes, pair->down);
+    if (pair->room)
+        kt_copy_into(s, pair->room, pair->up);
+}
+
 static int write_contents(struct kiln_lora_slots *l, const struct kiln_lora_image *image,
                           const struct bank *b, bool merged, struct kiln_error *err)
 {
@@ -217,6 +237,8 @@ static int write_contents(struct kiln_lora_slots *l, const struct kiln_lora_imag
     for (size_t i = 0; i < l->layout.count; i++)
         if (copied(l, i, merged))
             write_matrix(s, &l->matrices[i], &b->pairs[i], image->touched[i]);
+        else
+            write_pair(s, &b->pairs[i]);
     int code = kt_scope_check(s, err);
     kt_scope_free(s);
     return code;
@@ -231,8 +253,9 @@ static void hand_out(struct kiln_lora_slots *l, const struct bank *b, bool merge
         bool beside = pair && !copied(l, i, merged);
         *p->slot = pair && !beside ? l->matrices[i].copy : l->matrices[i].pristine;
         if (p->layer) {
-            p->layer->down = beside ? pair->down : NULL;
+            p->layer->down = !beside ? NULL : pair->codes ? pair->codes : pair->down;
             p->layer->up = beside ? pair->up : NULL;
+            p->layer->both = beside ? pair->both : NULL;
         }
     }
 }

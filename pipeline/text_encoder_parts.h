@@ -7,7 +7,7 @@
 #include "pipeline/text_encoder.h"
 
 struct kiln_text_layer {
-    enum kt_e4m3 e4m3; /* how its matrices want their rows */
+    struct kt_form form; /* how its matrices want their rows */
     kt norm_attention, norm_ffn, qkv, qkv_bias, q_norm, k_norm, out, out_bias, gate_up, down;
 };
 

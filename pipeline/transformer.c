@@ -127,14 +127,6 @@ static kt vector_of(const struct block_run *r, struct kt_scope *s, int block, in
     return r->modulation ? kt_narrow(s, r->modulation, 1, r->at + i * n, n) : NULL;
 }
 
-/* How rows have to come to this layer. */
-static enum kt_e4m3 form_for(const struct kiln_linear_layer *l)
-{
-    if (kt_dtype_of(l->weight) != KT_E4M3)
-        return KT_E4M3_NO;
-    return l->down ? KT_E4M3_TOO : KT_E4M3_ONLY;
-}
-
 static kt attend(const struct block_run *r, struct kt_scope *s, const struct kiln_block *b, kt qkv)
 {
     const struct kiln_transformer_config *c = &r->t->config;
@@ -148,7 +140,7 @@ static kt attend(const struct block_run *r, struct kt_scope *s, const struct kil
                                            .head_dim = c->head_dim,
                                            .interleaved = true,
                                            .narrow = r->narrow,
-                                           .e4m3 = form_for(&b->out),
+                                           .e4m3 = kiln_linear_form(&b->out).e4m3,
                                            .eps = 1e-5};
     kt h = kt_attention(s, &args);
     kt_drop(s, qkv);
@@ -174,13 +166,13 @@ static struct flow run_block(const struct block_run *r, struct kt_scope *s, stru
                                               .next_weight = b->norm_ffn_in,
                                               .next_scale = vector_of(r, s, i, FFN_SCALE),
                                               .eps = eps,
-                                              .next_e4m3 = form_for(&b->gate_up)};
+                                              .next_form = kiln_linear_form(&b->gate_up)};
     kt_add_rms_norm(s, &attended, &mid.x, &mid.normed);
     kt_drop(s, attended.y);
     kt_drop(outer, in.x);
     kt gate_up = kiln_linear(s, mid.normed, &b->gate_up);
     kt_drop(s, mid.normed);
-    kt h = kt_swiglu(s, gate_up, form_for(&b->down));
+    kt h = kt_swiglu(s, gate_up, kiln_linear_form(&b->down));
     kt_drop(s, gate_up);
     const struct kt_residual_norm fed = {.x = mid.x,
                                          .y = kiln_linear(s, h, &b->down),
@@ -190,7 +182,7 @@ static struct flow run_block(const struct block_run *r, struct kt_scope *s, stru
                                          .next_scale =
                                              next ? vector_of(r, s, i + 1, ATTENTION_SCALE) : NULL,
                                          .eps = eps,
-                                         .next_e4m3 = next ? form_for(&next->qkv) : KT_E4M3_NO};
+                                         .next_form = next ? kiln_linear_form(&next->qkv) : KT_PLAIN};
     kt_add_rms_norm(s, &fed, &out.x, &out.normed);
     return out;
 }
@@ -202,7 +194,7 @@ static kt run_blocks(const struct block_run *r, struct kt_scope *s, kt x)
         return x;
     struct flow flow = {x, kt_rms_norm(s, x, r->blocks->norm_attention_in, r->t->config.norm_eps,
                                        vector_of(r, s, 0, ATTENTION_SCALE),
-                                       form_for(&r->blocks->qkv))};
+                                       kiln_linear_form(&r->blocks->qkv))};
     for (int i = 0; i < r->count; i++) {
         struct kt_scope *inner = kt_scope_child(s);
         struct flow next = run_block(r, inner, s, i, flow);
@@ -226,7 +218,7 @@ kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt feature
 {
     struct kt_scope *inner = kt_scope_child(s);
     kt x = kt_rms_norm(inner, kt_to(inner, features, t->dtype), t->caption_norm, t->config.norm_eps,
-                       NULL, KT_E4M3_NO);
+                       NULL, KT_PLAIN);
     x = pad(inner, kt_linear(inner, x, t->caption, t->caption_bias), t->caption_pad);
     const struct block_run refiner = {.t = t,
                                       .blocks = kiln_context_block(t, 0),

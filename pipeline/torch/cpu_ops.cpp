@@ -80,8 +80,7 @@ at::Tensor swiglu(const at::Tensor &gate_up)
 kt_tensor quantise(const at::Tensor &rows)
 {
     at::Tensor in = dense(rows);
-    kt_tensor out{
-        at::empty(in.sizes(), at::kFloat8_e4m3fn), at::empty({in.size(0)}, at::kFloat), {}};
+    kt_tensor out{at::empty(in.sizes(), at::kFloat8_e4m3fn), at::empty({in.size(0)}, at::kFloat)};
     kiln_quantise args{};
     args.x = data_of(in), args.n = in.size(1), args.format = format_of(in);
     args.quantised = static_cast<uint8_t *>(out.t.data_ptr());

@@ -20,8 +20,6 @@ namespace kiln
 
 at::Tensor plain(const kt_tensor &x, at::ScalarType dtype)
 {
-    if (x.wide.defined())
-        return x.wide.to(dtype);
     if (!x.scale.defined())
         return x.t.to(dtype);
     if (dtype == at::kBFloat16) /* which holds a code exactly: rounded once, in half the memory */
@@ -40,21 +38,32 @@ static kt_tensor quantised_by_torch(const at::Tensor &rows)
     at::Tensor wide = rows.to(at::kFloat);
     at::Tensor top = wide.abs().amax({-1}, true).clamp_min_(KILN_E4M3_FLOOR);
     at::Tensor codes = (wide * (KILN_E4M3_MAX / top)).clamp_(-KILN_E4M3_MAX, KILN_E4M3_MAX);
-    return {codes.to(at::kFloat8_e4m3fn), (top / KILN_E4M3_MAX).squeeze(-1), {}};
+    return {codes.to(at::kFloat8_e4m3fn), (top / KILN_E4M3_MAX).squeeze(-1)};
 }
 
-kt_tensor quantised(const at::Tensor &rows, kt_e4m3 e4m3)
+kt_tensor quantised(const at::Tensor &rows)
 {
-    if (e4m3 == KT_E4M3_NO)
-        return {rows, {}, {}};
     TORCH_CHECK(rows.dim() == 2, "rows to be quantised have the shape ", rows.sizes());
     const model_kernels *gpu = gpu_kernels(rows);
-    kt_tensor out = gpu                ? gpu->quantise(rows)
-                    : cpu::takes(rows) ? cpu::quantise(rows)
-                                       : quantised_by_torch(rows);
-    if (e4m3 == KT_E4M3_TOO)
-        out.wide = rows;
-    return out;
+    return gpu                ? gpu->quantise(rows)
+           : cpu::takes(rows) ? cpu::quantise(rows)
+                              : quantised_by_torch(rows);
+}
+
+void take_over(const kt_tensor &target, const at::Tensor &x)
+{
+    if (!target.scale.defined()) {
+        target.t.copy_(x);
+        return;
+    }
+    const kt_tensor rows = quantised(x);
+    target.t.copy_(rows.t);
+    target.scale.copy_(rows.scale);
+}
+
+kt_tensor formed(const at::Tensor &rows, bool e4m3)
+{
+    return e4m3 ? quantised(rows) : kt_tensor{rows, {}};
 }
 
 /* The tensor cores take rows in multiples of 16 bytes on both sides. */
@@ -66,10 +75,10 @@ static bool multiplies(const at::Tensor &x, const at::Tensor &weight)
 
 at::Tensor linear_e4m3(const kt_tensor &x, const kt_tensor &weight, const at::Tensor &bias)
 {
-    const kt_tensor rows = x.scale.defined() ? x : quantised(x.t, KT_E4M3_ONLY);
+    const kt_tensor rows = x.scale.defined() ? x : quantised(x.t);
     const at::ScalarType dtype = x.scale.defined() ? at::kBFloat16 : x.t.scalar_type();
     if (!multiplies(rows.t, weight.t))
-        return linear(plain({rows.t, rows.scale, {}}, dtype), plain(weight, dtype), bias);
+        return linear(plain(rows, dtype), plain(weight, dtype), bias);
     const std::optional<at::Tensor> add = bias.defined() ? std::make_optional(bias) : std::nullopt;
     return at::_scaled_mm(rows.t.contiguous(), weight.t.t(), rows.scale.unsqueeze(1),
                           weight.scale.unsqueeze(0), add, std::nullopt, at::kBFloat16,
@@ -81,7 +90,7 @@ at::Tensor linear_e4m3(const kt_tensor &x, const kt_tensor &weight, const at::Te
 
 kt kt_quantise_rows(kt_scope *s, kt x)
 {
-    return run(s, "quantise_rows", {x}, [&] { return kiln::quantised(x->t, KT_E4M3_ONLY); });
+    return run(s, "quantise_rows", {x}, [&] { return kiln::quantised(x->t); });
 }
 
 /* --- taken apart ------------------------------------------------------------------------------ */
@@ -92,7 +101,7 @@ kt kt_rows_of(kt_scope *s, kt codes, kt factors)
         TORCH_CHECK(codes->t.dim() == 2 && factors->t.dim() == 1 &&
                         codes->t.size(0) == factors->t.size(0),
                     codes->t.sizes(), " codes, ", factors->t.sizes(), " factors");
-        return kt_tensor{codes->t.view(at::kFloat8_e4m3fn), factors->t, {}};
+        return kt_tensor{codes->t.view(at::kFloat8_e4m3fn), factors->t};
     });
 }
 

@@ -16,10 +16,10 @@
 
 #include "pipeline/torch/tensor.h"
 
-/* Quantised rows: t holds their codes, scale [rows] what each row is multiplied with, and wide, if
- * there is one, the same rows in plain numbers, before they were rounded if they were ever there.  Anything else is t alone. */
+/* Quantised rows: t holds their codes, scale [rows] what each row is multiplied with.  Anything
+ * else is t alone. */
 struct kt_tensor {
-    at::Tensor t, scale, wide;
+    at::Tensor t, scale;
 };
 
 struct kt_scope {
@@ -41,7 +41,7 @@ struct kt_scope {
         tensors.push_back(std::make_unique<kt_tensor>(std::move(t)));
         return tensors.back().get();
     }
-    kt own(at::Tensor t) { return own(kt_tensor{std::move(t), {}, {}}); }
+    kt own(at::Tensor t) { return own(kt_tensor{std::move(t), {}}); }
 };
 
 namespace kiln
@@ -116,8 +116,11 @@ at::ScalarType scalar_of(kt_dtype dtype);
 /* x as plain numbers: itself, or what its codes stand for, in x's own or the given dtype. */
 at::Tensor plain(const kt_tensor &x);
 at::Tensor plain(const kt_tensor &x, at::ScalarType dtype);
-/* Rows as the caller wants them: as they are, quantised, or both. */
-kt_tensor quantised(const at::Tensor &rows, kt_e4m3 e4m3);
+kt_tensor quantised(const at::Tensor &rows);
+/* Rows as the caller wants them: as they are, or quantised. */
+kt_tensor formed(const at::Tensor &rows, bool e4m3);
+/* The values of x into target, quantised where that is. */
+void take_over(const kt_tensor &target, const at::Tensor &x);
 /* x weight^T + bias, where the weight is quantised. */
 at::Tensor linear_e4m3(const kt_tensor &x, const kt_tensor &weight, const at::Tensor &bias);
 /* x channels last; the bias may be undefined. */

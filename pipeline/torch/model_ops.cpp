@@ -92,13 +92,9 @@ static at::Tensor packed_attention(const model_kernels &gpu, const kt_attention_
 static kt_tensor narrow_attention(const kt_attention_args &a)
 {
     const model_kernels *gpu = gpu_kernels(a.qkv->t);
-    if (!a.narrow || a.e4m3 == KT_E4M3_NO || !gpu || a.starts || a.causal ||
-        !likes_e4m3(a.qkv->t.get_device()))
+    if (!a.narrow || !a.e4m3 || !gpu || a.starts || a.causal || !likes_e4m3(a.qkv->t.get_device()))
         return {};
-    kt_tensor out = gpu->attend_e4m3(a, a.qkv->t.contiguous());
-    if (out.t.defined() && a.e4m3 == KT_E4M3_TOO)
-        out.wide = plain(out);
-    return out;
+    return gpu->attend_e4m3(a, a.qkv->t.contiguous());
 }
 
 /* One bare head that fused attention does not take: that of the autoencoder. */
@@ -129,13 +125,13 @@ static const kiln::model_kernels *row_kernels(const at::Tensor &x, int64_t n)
     return n <= KILN_ROW_MAX ? kiln::gpu_kernels(x) : nullptr;
 }
 
-kt kt_rms_norm(kt_scope *s, kt x, kt weight, double eps, kt scale, kt_e4m3 e4m3)
+kt kt_rms_norm(kt_scope *s, kt x, kt weight, double eps, kt scale, kt_form form)
 {
     return run(s, "rms_norm", {x, weight}, [&] {
         const kiln::model_kernels *gpu = row_kernels(x->t, x->t.size(-1));
         if (gpu)
-            return gpu->rms_norm(x->t, weight->t, eps, kiln::maybe(scale), e4m3);
-        return kiln::quantised(norm_any(x->t, weight, eps, scale, nullptr), e4m3);
+            return gpu->rms_norm(x->t, weight->t, eps, kiln::maybe(scale), form);
+        return kiln::formed(norm_any(x->t, weight, eps, scale, nullptr), form.e4m3);
     });
 }
 
@@ -150,8 +146,8 @@ void kt_add_rms_norm(kt_scope *s, const struct kt_residual_norm *args, kt *ret_x
             return gpu->add_rms_norm(a, &next);
         at::Tensor x = norm_any(a.y->t, a.weight, a.eps, a.gate, a.x);
         if (a.next_weight)
-            next = kiln::quantised(norm_any(x, a.next_weight, a.eps, a.next_scale, nullptr),
-                                   a.next_e4m3);
+            next = kiln::formed(norm_any(x, a.next_weight, a.eps, a.next_scale, nullptr),
+                                a.next_form.e4m3);
         return x;
     });
     if (a.next_weight)
@@ -168,17 +164,17 @@ kt kt_layer_norm_scale(kt_scope *s, kt x, double eps, kt scale)
     });
 }
 
-kt kt_swiglu(kt_scope *s, kt gate_up, kt_e4m3 e4m3)
+kt kt_swiglu(kt_scope *s, kt gate_up, kt_form form)
 {
     return run(s, "swiglu", {gate_up}, [&] {
         int64_t n = gate_up->t.size(-1) / 2;
         const kiln::model_kernels *gpu = row_kernels(gate_up->t, n);
         if (gpu)
-            return gpu->swiglu(gate_up->t, e4m3);
+            return gpu->swiglu(gate_up->t, form);
         if (kiln::cpu::takes(gate_up->t))
-            return kiln::quantised(kiln::cpu::swiglu(gate_up->t), e4m3);
-        return kiln::quantised(at::silu(gate_up->t.narrow(-1, 0, n)) * gate_up->t.narrow(-1, n, n),
-                               e4m3);
+            return kiln::formed(kiln::cpu::swiglu(gate_up->t), form.e4m3);
+        return kiln::formed(at::silu(gate_up->t.narrow(-1, 0, n)) * gate_up->t.narrow(-1, n, n),
+                            form.e4m3);
     });
 }
 
@@ -211,6 +207,6 @@ kt kt_attention(kt_scope *s, const kt_attention_args *args)
                     args->qkv->t.size(1), " for ", args->heads, " + 2*", args->kv_heads,
                     " heads of ", args->head_dim);
         const kt_tensor narrow = kiln::narrow_attention(*args);
-        return narrow.t.defined() ? narrow : kiln::quantised(attention(*args), args->e4m3);
+        return narrow.t.defined() ? narrow : kiln::formed(attention(*args), args->e4m3);
     });
 }

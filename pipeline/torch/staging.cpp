@@ -63,9 +63,6 @@ void kt_merge_low_rank(kt_scope *s, kt target, kt base, kt up, kt down)
             at::addmm_out(target->t, base->t, up->t, down->t);
             return;
         }
-        const at::Tensor sum = at::addmm(base->t, up->t, down->t);
-        const kt_tensor rows = kiln::quantised(sum, KT_E4M3_ONLY);
-        target->t.copy_(rows.t);
-        target->scale.copy_(rows.scale);
+        kiln::take_over(*target, at::addmm(base->t, up->t, down->t));
     });
 }

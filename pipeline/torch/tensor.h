@@ -78,7 +78,8 @@ bool kt_all_finite(struct kt_scope *s, kt x);
 kt kt_to(struct kt_scope *s, kt x, enum kt_dtype dtype);
 kt kt_copy(struct kt_scope *s, kt x); /* own memory */
 kt kt_zeros(struct kt_scope *s, enum kt_dtype dtype, int ndim, const int64_t *shape);
-/* Changes target: takes over the values of x, which has its shape, in target's dtype. */
+/* Changes target: takes over the values of x, which has its shape, in target's dtype; a target of
+ * quantised rows takes them over quantised. */
 void kt_copy_into(struct kt_scope *s, kt target, kt x);
 kt kt_reshape(struct kt_scope *s, kt x, int ndim, const int64_t *shape);
 kt kt_permute(struct kt_scope *s, kt x, int ndim, const int *order); /* contiguous again */
@@ -97,21 +98,35 @@ kt kt_tanh(struct kt_scope *s, kt x);
 kt kt_linear(struct kt_scope *s, kt x, kt weight, kt bias);
 /* Changes y [rows,N]: += x weight^T, for x [rows,K] and weight [N,K], both plain numbers. */
 void kt_add_product(struct kt_scope *s, kt y, kt x, kt weight);
+/* x [rows,K] beside `down` [R,K], times both [N,K+R], which is a weight and `up` side by side:
+ * x weight^T + (x down^T) up^T in one product.  All are plain numbers.  x with room for R columns
+ * behind its rows (struct kt_form) is used up: x down^T is put there; else it is copied. */
+kt kt_linear_beside(struct kt_scope *s, kt x, kt both, kt down);
+/* A copy of a matrix with memory for so many columns behind each of its rows, */
+kt kt_with_room(struct kt_scope *s, kt x, int64_t columns);
+/* how many that are, and the matrix with the first of them, whose values are unknown: a view. */
+int64_t kt_room(kt x);
+kt kt_widened(struct kt_scope *s, kt x, int64_t columns);
 /* Rows of the table, which may be in host memory whatever the scope's device. */
 kt kt_embedding(struct kt_scope *s, kt table, const int32_t *ids, size_t count);
 /* Changes target: rows [row, row+M) of a matrix += scale * up[M,r] * down[r,K], summed in fp32. */
 void kt_add_low_rank(struct kt_scope *s, kt target, int64_t row, kt up, kt down, double scale);
 
 /* --- the model's own steps (kernels/) ------------------------------------------------------ */
-/* What goes into a product can be quantised in the pass that makes it: instead of the plain rows,
- * or beside them for whoever reads both (pipeline/linear.h). */
-enum kt_e4m3 { KT_E4M3_NO, KT_E4M3_ONLY, KT_E4M3_TOO };
+/* How a pass leaves rows for the product that takes them: quantised, or plain with memory for some
+ * columns behind each row where a GPU's kernel makes them, for kt_linear_beside(). */
+struct kt_form {
+    bool e4m3;
+    int64_t room; /* of plain rows */
+};
+#define KT_PLAIN ((struct kt_form){.e4m3 = false})
+#define KT_CODES ((struct kt_form){.e4m3 = true})
 
 /* [rows,n] as e4m3, each row with its own factor: its largest value becomes 448. */
 kt kt_quantise_rows(struct kt_scope *s, kt x);
 /* RMS norm over the last dimension of [rows,n]: the variance in fp32, rounded to x's dtype,
  * times weight[n], times scale[n] if there is one. */
-kt kt_rms_norm(struct kt_scope *s, kt x, kt weight, double eps, kt scale, enum kt_e4m3 e4m3);
+kt kt_rms_norm(struct kt_scope *s, kt x, kt weight, double eps, kt scale, struct kt_form form);
 
 /* The end of a sublayer and the start of the next one:
  *     *ret_x    = x + gate[n] * (RMS(y) * weight)          gate NULL is 1
@@ -120,26 +135,26 @@ struct kt_residual_norm {
     kt x, y, weight, gate;
     kt next_weight, next_scale; /* the scale may be NULL */
     double eps;
-    enum kt_e4m3 next_e4m3;
+    struct kt_form next_form;
 };
 void kt_add_rms_norm(struct kt_scope *s, const struct kt_residual_norm *args, kt *ret_x,
                      kt *ret_next);
 kt kt_layer_norm_scale(struct kt_scope *s, kt x, double eps, kt scale); /* no affine part */
 /* [rows,2n] -> silu(first half) * second half */
-kt kt_swiglu(struct kt_scope *s, kt gate_up, enum kt_e4m3 e4m3);
+kt kt_swiglu(struct kt_scope *s, kt gate_up, struct kt_form form);
 
 /* Self-attention from packed rows [rows, (heads + 2*kv_heads)*head_dim]: per-head RMS norm of q
  * and k (weights may be NULL), rotation by angles, softmax(q k^T / sqrt(head_dim)) v.
  * Uses qkv up: on a GPU its q and k are normed and rotated where they lie.
  * cos, sin: [rows, head_dim/2] fp32, or NULL for none.  interleaved: pairs are (2i, 2i+1), else
- * (i, i + head_dim/2).  Returns [rows, heads*head_dim], quantised if so wanted; `narrow`: its own two
- * products are of e4m3, too, where a GPU has that, and one factor is that of all rows. */
+ * (i, i + head_dim/2).  Returns [rows, heads*head_dim], quantised if so wanted; `narrow`: its own
+ * two products are of e4m3, too, where a GPU has that, and one factor is that of all rows. */
 struct kt_attention_args {
     kt qkv, q_norm, k_norm, cos, sin;
     int heads, kv_heads, head_dim;
     bool interleaved, causal;
     bool narrow;
-    enum kt_e4m3 e4m3;
+    bool e4m3;
     double eps;
     /* NULL: all rows are one item.  Else there are several one behind the other, where kt_packs();
      * attention is causal and stays within items.  First come those that have a block of rows of

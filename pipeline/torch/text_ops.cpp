@@ -176,7 +176,7 @@ static at::Tensor linear_plain(kt_scope *s, const struct kt_block_linear &args)
 
 static at::Tensor linear_quantised(kt_scope *s, const struct kt_block_linear &args)
 {
-    const kt_tensor x = args.x->scale.defined() ? *args.x : quantised(args.x->t, KT_E4M3_ONLY);
+    const kt_tensor x = args.x->scale.defined() ? *args.x : quantised(args.x->t);
     const kt_tensor &weight = *args.weight;
     const at::Tensor bias = kiln::maybe(args.bias), into = kiln::maybe(args.into);
     if (args.count == 1 && !into.defined())
@@ -189,7 +189,7 @@ static at::Tensor linear_quantised(kt_scope *s, const struct kt_block_linear &ar
     for (size_t i = 0; i < args.count; i++) {
         const kiln::in_lane in(lanes.lane(i));
         const int64_t rows = args.blocks[i];
-        const kt_tensor some{x.t.narrow(0, row, rows), x.scale.narrow(0, row, rows), {}};
+        const kt_tensor some{x.t.narrow(0, row, rows), x.scale.narrow(0, row, rows)};
         const at::Tensor y = kiln::linear_e4m3(some, weight, bias);
         if (into.defined())
             out.narrow(0, row, rows).add_(y);

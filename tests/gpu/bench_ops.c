@@ -147,7 +147,7 @@ static void multiply_e4m3(struct kt_scope *s)
     kt_linear(s, input_of(true), o.codes[layer], NULL);
 }
 
-static kt attend(struct kt_scope *s, kt packed, enum kt_e4m3 e4m3)
+static kt attend(struct kt_scope *s, kt packed, bool e4m3)
 {
     const struct kt_attention_args a = {.qkv = packed,
                                         .q_norm = kt_narrow(s, o.norm, 0, 0, HEAD_DIM),
@@ -166,25 +166,25 @@ static kt attend(struct kt_scope *s, kt packed, enum kt_e4m3 e4m3)
 
 static void attention(struct kt_scope *s)
 {
-    attend(s, o.packed, KT_E4M3_NO);
+    attend(s, o.packed, false);
 }
 
 static void attention_e4m3(struct kt_scope *s)
 {
-    attend(s, o.packed, KT_E4M3_ONLY);
+    attend(s, o.packed, true);
 }
 
 static void rms_norm(struct kt_scope *s)
 {
-    kt_rms_norm(s, o.x, o.norm, 1e-5, o.norm, KT_E4M3_NO);
+    kt_rms_norm(s, o.x, o.norm, 1e-5, o.norm, KT_PLAIN);
 }
 
 static void rms_norm_e4m3(struct kt_scope *s)
 {
-    kt_rms_norm(s, o.x, o.norm, 1e-5, o.norm, KT_E4M3_ONLY);
+    kt_rms_norm(s, o.x, o.norm, 1e-5, o.norm, KT_CODES);
 }
 
-static void join(struct kt_scope *s, kt y, enum kt_e4m3 e4m3, kt *x, kt *next)
+static void join(struct kt_scope *s, kt y, struct kt_form form, kt *x, kt *next)
 {
     const struct kt_residual_norm a = {.x = *x,
                                        .y = y,
@@ -193,30 +193,30 @@ static void join(struct kt_scope *s, kt y, enum kt_e4m3 e4m3, kt *x, kt *next)
                                        .next_weight = o.norm,
                                        .next_scale = o.norm,
                                        .eps = 1e-5,
-                                       .next_e4m3 = e4m3};
+                                       .next_form = form};
     kt_add_rms_norm(s, &a, x, next);
 }
 
 static void add_rms_norm(struct kt_scope *s)
 {
     kt x = o.residual, next;
-    join(s, o.x, KT_E4M3_NO, &x, &next);
+    join(s, o.x, KT_PLAIN, &x, &next);
 }
 
 static void add_rms_norm_e4m3(struct kt_scope *s)
 {
     kt x = o.residual, next;
-    join(s, o.x, KT_E4M3_ONLY, &x, &next);
+    join(s, o.x, KT_CODES, &x, &next);
 }
 
 static void swiglu(struct kt_scope *s)
 {
-    kt_swiglu(s, o.gate_up, KT_E4M3_NO);
+    kt_swiglu(s, o.gate_up, KT_PLAIN);
 }
 
 static void swiglu_e4m3(struct kt_scope *s)
 {
-    kt_swiglu(s, o.gate_up, KT_E4M3_ONLY);
+    kt_swiglu(s, o.gate_up, KT_CODES);
 }
 
 static void quantise(struct kt_scope *s)
@@ -225,23 +225,23 @@ static void quantise(struct kt_scope *s)
 }
 
 /* A joint block as the pipeline runs it, its first norm done by the block before. */
-static void block(struct kt_scope *s, const kt weights[4], kt in, enum kt_e4m3 e4m3)
+static void block(struct kt_scope *s, const kt weights[4], kt in, struct kt_form form)
 {
     kt x = o.residual, h;
     kt packed = kt_linear(s, in, weights[QKV], NULL);
-    join(s, kt_linear(s, attend(s, packed, e4m3), weights[OUT], NULL), e4m3, &x, &h);
-    h = kt_swiglu(s, kt_linear(s, h, weights[GATE_UP], NULL), e4m3);
-    join(s, kt_linear(s, h, weights[DOWN], NULL), e4m3, &x, &h);
+    join(s, kt_linear(s, attend(s, packed, form.e4m3), weights[OUT], NULL), form, &x, &h);
+    h = kt_swiglu(s, kt_linear(s, h, weights[GATE_UP], NULL), form);
+    join(s, kt_linear(s, h, weights[DOWN], NULL), form, &x, &h);
 }
 
 static void block_bf16(struct kt_scope *s)
 {
-    block(s, o.weights, o.x, KT_E4M3_NO);
+    block(s, o.weights, o.x, KT_PLAIN);
 }
 
 static void block_e4m3(struct kt_scope *s)
 {
-    block(s, o.codes, o.x_codes, KT_E4M3_ONLY);
+    block(s, o.codes, o.x_codes, KT_CODES);
 }
 
 /* --- the program ------------------------------------------------------------------------------ */

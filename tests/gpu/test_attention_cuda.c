@@ -27,7 +27,7 @@ static const struct heads {
                   {33, 4, 4, 64, true, false, false},    {77, 32, 8, 128, true, false, true},
                   {512, 32, 8, 128, true, false, true}};
 
-static kt attend(struct kt_scope *s, const struct heads *p, enum kt_dtype dtype, enum kt_e4m3 e4m3)
+static kt attend(struct kt_scope *s, const struct heads *p, enum kt_dtype dtype, bool e4m3)
 {
     const bool turned = p->d % 2 == 0;
     const struct kt_attention_args a = {
@@ -41,7 +41,7 @@ static kt attend(struct kt_scope *s, const struct heads *p, enum kt_dtype dtype,
         .head_dim = p->d,
         .interleaved = p->interleaved,
         .causal = p->causal,
-        .narrow = e4m3 != KT_E4M3_NO,
+        .narrow = e4m3,
         .e4m3 = e4m3,
         .eps = 1e-5};
     return kt_attention(s, &a);
@@ -54,11 +54,11 @@ static void attention(void)
         struct sides s = sides_open(), one = {s.gpu, s.gpu};
         LABEL("attention %lld rows, %d + 2*%d of %d%s", (long long)p->rows, p->heads, p->kv_heads,
               p->d, p->causal ? " causal" : "");
-        kt got = attend(s.gpu, p, KT_BF16, KT_E4M3_NO);
-        check_relative(&one, label, got, attend(s.gpu, p, KT_F32, KT_E4M3_NO), 2e-2);
+        kt got = attend(s.gpu, p, KT_BF16, false);
+        check_relative(&one, label, got, attend(s.gpu, p, KT_F32, false), 2e-2);
         if (p->rows < 200)
-            check_relative(&s, part("CPU"), got, attend(s.cpu, p, KT_F32, KT_E4M3_NO), 2e-2);
-        check_same(&s, part("again"), attend(s.gpu, p, KT_BF16, KT_E4M3_NO), got);
+            check_relative(&s, part("CPU"), got, attend(s.cpu, p, KT_F32, false), 2e-2);
+        check_same(&s, part("again"), attend(s.gpu, p, KT_BF16, false), got);
         sides_close(&s, label);
     }
 }
@@ -147,16 +147,14 @@ static void attention_e4m3(void)
                                                 .heads = p->heads,
                                                 .kv_heads = p->kv_heads,
                                                 .head_dim = p->d};
-        kt got = attend(s.gpu, p, KT_BF16, KT_E4M3_ONLY);
+        kt got = attend(s.gpu, p, KT_BF16, true);
         if (shares_factor(s.gpu, got, p->rows)) {
             check_relative(&one, label, got, kt_attention(s.gpu, &plain), E4M3_TWICE);
-            check_relative(&one, part("with bf16"), attend(s.gpu, p, KT_BF16, KT_E4M3_TOO), got,
-                           4e-3);
         } else {
             printf("skip %s: this card or this build has no kernel for it\n", label);
         }
-        check_relative(&one, part("unrounded"), got, attend(s.gpu, p, KT_F32, KT_E4M3_NO), 2e-1);
-        check_same(&s, part("again"), attend(s.gpu, p, KT_BF16, KT_E4M3_ONLY), got);
+        check_relative(&one, part("unrounded"), got, attend(s.gpu, p, KT_F32, false), 2e-1);
+        check_same(&s, part("again"), attend(s.gpu, p, KT_BF16, true), got);
         sides_close(&s, label);
     }
 }
@@ -173,12 +171,9 @@ static void attention_quantised(void)
         struct sides s = sides_open(), one = {s.gpu, s.gpu};
         LABEL("attention, quantised, %d + 2*%d heads of %d%s%s", p->heads, p->kv_heads, p->d,
               p->normed ? "" : ", no norms", p->causal ? ", causal" : "");
-        kt got = attend(s.gpu, p, KT_BF16, KT_E4M3_ONLY);
+        kt got = attend(s.gpu, p, KT_BF16, true);
         verdict(!shares_factor(s.gpu, got, p->rows), part("factors"), "a row each");
-        check_relative(&one, label, got, attend(s.gpu, p, KT_BF16, KT_E4M3_NO), 3e-2);
-        check_relative(&one, part("with bf16"),
-                       kt_to(s.gpu, attend(s.gpu, p, KT_BF16, KT_E4M3_TOO), KT_F32),
-                       attend(s.gpu, p, KT_BF16, KT_E4M3_NO), 0);
+        check_relative(&one, label, got, attend(s.gpu, p, KT_BF16, false), 3e-2);
         sides_close(&s, label);
     }
 }
@@ -199,7 +194,7 @@ static void infinity_in_v(void)
                                            .kv_heads = p.kv_heads,
                                            .head_dim = p.d,
                                            .narrow = true,
-                                           .e4m3 = KT_E4M3_ONLY,
+                                           .e4m3 = true,
                                            .eps = 1e-5};
     const size_t count = (size_t)(p.rows * p.heads * p.d);
     float *values = malloc(count * sizeof *values);

@@ -29,11 +29,11 @@ static kt factor(struct kt_scope *s, uint64_t seed, int64_t n)
     return kt_narrow(s, operand(s, KT_BF16, seed, 1, 1, 3 * n), 1, n, n);
 }
 
-static kt norm(struct kt_scope *s, const struct shape *p, bool scaled, enum kt_e4m3 e4m3)
+static kt norm(struct kt_scope *s, const struct shape *p, bool scaled, struct kt_form form)
 {
     return kt_rms_norm(s, operand(s, KT_BF16, 1, 4, p->rows, p->n),
                        operand(s, KT_BF16, 2, 1, p->n, 0), 1e-5, scaled ? factor(s, 3, p->n) : NULL,
-                       e4m3);
+                       form);
 }
 
 /* Quantised rows: their numbers against those of the CPU, and against the rows unquantised. */
@@ -49,11 +49,11 @@ static void rms_norm(void)
     for (int form = 0; form < 4; form++) {
         struct sides s = sides_open();
         const bool scaled = form & 1;
-        const enum kt_e4m3 e4m3 = form & 2 ? KT_E4M3_ONLY : KT_E4M3_NO;
+        const struct kt_form as = form & 2 ? KT_CODES : (struct kt_form){.room = 64};
         LABEL("rms_norm %lldx%lld%s%s", (long long)p->rows, (long long)p->n,
-              scaled ? " scaled" : "", e4m3 ? " e4m3" : "");
-        kt got = norm(s.gpu, p, scaled, e4m3), want = norm(s.cpu, p, scaled, e4m3);
-        if (e4m3)
+              scaled ? " scaled" : "", as.e4m3 ? " e4m3" : "");
+        kt got = norm(s.gpu, p, scaled, as), want = norm(s.cpu, p, scaled, as);
+        if (as.e4m3)
             check_codes(&s, label, got, want);
         else
             check_rounded(&s, label, got, want, 3, 1);
@@ -61,7 +61,7 @@ static void rms_norm(void)
     }
 }
 
-enum { GATED = 1, NEXT = 2, CODES = 4, TOO = 8 };
+enum { GATED = 1, NEXT = 2, CODES = 4, ROOM = 8 };
 
 static void residual(struct kt_scope *s, const struct shape *p, int form, kt ret[2])
 {
@@ -73,7 +73,7 @@ static void residual(struct kt_scope *s, const struct shape *p, int form, kt ret
     if (form & NEXT) {
         a.next_weight = operand(s, KT_BF16, 5, 1, p->n, 0);
         a.next_scale = form & GATED ? factor(s, 6, p->n) : NULL;
-        a.next_e4m3 = form & CODES ? form & TOO ? KT_E4M3_TOO : KT_E4M3_ONLY : KT_E4M3_NO;
+        a.next_form = (struct kt_form){form & CODES, form & ROOM ? 64 : 0};
     }
     kt_add_rms_norm(s, &a, &ret[0], &ret[1]);
 }
@@ -81,7 +81,7 @@ static void residual(struct kt_scope *s, const struct shape *p, int form, kt ret
 static void add_rms_norm(void)
 {
     static const int forms[] = {
-        0, GATED, NEXT, NEXT | GATED, NEXT | CODES, NEXT | GATED | CODES | TOO};
+        0, GATED, NEXT, NEXT | GATED | ROOM, NEXT | CODES, NEXT | GATED | CODES};
     EACH_SHAPE(p)
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         struct sides s = sides_open();
@@ -93,10 +93,7 @@ static void add_rms_norm(void)
               form & GATED ? " gated" : "", form & NEXT ? " +next" : "",
               form & CODES ? " e4m3" : "");
         check_rounded(&s, label, got[0], want[0], 3, 4);
-        if (form & TOO) /* the rows beside the codes are what kt_to gives */
-            check_rounded(&s, part("rows"), kt_to(s.gpu, got[1], KT_F32),
-                          kt_to(s.cpu, want[1], KT_F32), 8, 2);
-        else if (form & CODES)
+        if (form & CODES)
             check_codes(&s, part("next"), got[1], want[1]);
         else if (form & NEXT)
             check_rounded(&s, part("next"), got[1], want[1], 8, 2);
@@ -132,12 +129,12 @@ static void swiglu(void)
     static const struct shape gates[] = {{3, 7}, {33, 640}, {160, 1001}, {4224, 10240}};
     for (int i = 0; i < 8; i++) {
         const struct shape *p = &gates[i / 2];
-        const enum kt_e4m3 e4m3 = i % 2 ? KT_E4M3_ONLY : KT_E4M3_NO;
+        const struct kt_form as = i % 2 ? KT_CODES : (struct kt_form){.room = 64};
         struct sides s = sides_open();
-        LABEL("swiglu %lldx%lld%s", (long long)p->rows, (long long)p->n, e4m3 ? " e4m3" : "");
-        kt got = kt_swiglu(s.gpu, operand(s.gpu, KT_BF16, 1, 4, p->rows, 2 * p->n), e4m3);
-        kt want = kt_swiglu(s.cpu, operand(s.cpu, KT_BF16, 1, 4, p->rows, 2 * p->n), e4m3);
-        if (e4m3)
+        LABEL("swiglu %lldx%lld%s", (long long)p->rows, (long long)p->n, as.e4m3 ? " e4m3" : "");
+        kt got = kt_swiglu(s.gpu, operand(s.gpu, KT_BF16, 1, 4, p->rows, 2 * p->n), as);
+        kt want = kt_swiglu(s.cpu, operand(s.cpu, KT_BF16, 1, 4, p->rows, 2 * p->n), as);
+        if (as.e4m3)
             check_codes(&s, label, got, want);
         else
             check_rounded(&s, label, got, want, 2, 1);
@@ -229,6 +226,40 @@ static void low_rank(void)
     }
 }
 
+/* One product for both, of rows with room and of rows without, beside the weight's alone and the
+ * low-rank one behind it. */
+static void beside(void)
+{
+    static const struct {
+        int64_t rows, n, out, rank;
+    } cases[] = {{7, 64, 96, 16}, {300, 3840, 1536, 48}, {1152, 3840, 3840, 144}};
+    for (int i = 0; i < 6; i++) {
+        const int64_t rows = cases[i / 2].rows, n = cases[i / 2].n, out = cases[i / 2].out;
+        const int64_t rank = cases[i / 2].rank;
+        const bool room = i % 2;
+        struct sides s = sides_open();
+        LABEL("linear_beside %lldx%lldx%lld, rank %lld%s", (long long)rows, (long long)n,
+              (long long)out, (long long)rank, room ? ", room" : "");
+        kt y[2];
+        for (int side = 0; side < 2; side++) {
+            struct kt_scope *at = side ? s.gpu : s.cpu;
+            const enum kt_dtype dtype = side ? KT_BF16 : KT_F32;
+            kt x = operand(at, dtype, 1, 1, rows, n);
+            kt weight = kt_with_room(at, operand(at, dtype, 2, 0.0625, out, n), rank + 16);
+            kt down = operand(at, dtype, 3, 0.03125, rank, n);
+            kt up = operand(at, dtype, 4, 0.25, out, rank), wide = kt_widened(at, weight, rank);
+            kt_copy_into(at, kt_narrow(at, wide, 1, n, rank), up);
+            y[side] = kt_linear(at, x, weight, NULL);
+            if (side)
+                y[side] = kt_linear_beside(at, room ? kt_with_room(at, x, rank) : x, wide, down);
+            else
+                kt_add_product(at, y[side], kt_linear(at, x, down, NULL), up);
+        }
+        check_relative(&s, label, y[1], y[0], 2 * ONE_ROUNDING);
+        sides_close(&s, label);
+    }
+}
+
 /* --- latents ---------------------------------------------------------------------------------- */
 
 /* A latent [C,H,W] in fp32. */
@@ -289,9 +320,11 @@ static void marks(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"rms_norm", rms_norm}, {"add_rms_norm", add_rms_norm}, {"layer_norm", layer_norm},
-        {"swiglu", swiglu},     {"quantise_rows", quantise},    {"linear", linear},
-        {"low_rank", low_rank}, {"patches", patches},           {"non-finite marks", marks}};
+        {"rms_norm", rms_norm},      {"add_rms_norm", add_rms_norm},
+        {"layer_norm", layer_norm},  {"swiglu", swiglu},
+        {"quantise_rows", quantise}, {"linear", linear},
+        {"low_rank", low_rank},      {"beside", beside},
+        {"patches", patches},        {"non-finite marks", marks}};
     need_gpu();
     return run_groups(groups, sizeof groups / sizeof *groups, argc > 1 ? argv[1] : "") > 0;
 }

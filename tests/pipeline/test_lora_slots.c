@@ -164,10 +164,10 @@ static void memory_stays_within_an_arrangement(void **state)
     }
 }
 
-/* --- quantised weights ------------------------------------------------------------------------ */
+/* --- weights in other forms ------------------------------------------------------------------- */
 
-/* The model once more, with its large matrices in e4m3. */
-struct quantised {
+/* The model once more, in bf16 or with its large matrices in e4m3. */
+struct second {
     struct kt_scope *scope;
     struct kiln_param_table params;
     struct kiln_transformer *t;
@@ -186,7 +186,7 @@ static void load_transformer(struct kt_scope *scope, enum kt_dtype dtype,
 
 static int load_plain(void *arg, struct kt_scope *scope, kt *ret, struct kiln_error *err)
 {
-    struct quantised *q = arg;
+    struct second *q = arg;
     struct kiln_param_table params = {0};
     struct kiln_transformer *t;
     (void)err;
@@ -209,7 +209,7 @@ static float *values_of(struct kt_scope *s, kt x, size_t *ret_count)
 }
 
 /* Rows of noise through the first block's gate_up, which the set of the engine is in, too. */
-static struct lora_gap products_gap(const struct quantised *q, double *ret_effect)
+static struct lora_gap products_gap(const struct second *q, double *ret_effect)
 {
     struct kt_scope *s = kt_scope_new(KT_CPU);
     struct kiln_error err;
@@ -237,7 +237,7 @@ static void quantised_weights_take_both_ways(void **state)
     const enum kiln_lora_mode modes[3] = {KILN_LORA_BESIDE, KILN_LORA_MERGED, KILN_LORA_MERGED};
     const struct kiln_lora_use uses[2] = {{golden("loras/kohya.safetensors"), 1},
                                           {golden("loras/second.safetensors"), 1}};
-    struct quantised q = {.scope = kt_scope_new(KT_CPU)};
+    struct second q = {.scope = kt_scope_new(KT_CPU)};
     const struct kiln_lora_plain plain = {load_plain, &q};
     struct kiln_error err;
     bool changed;
@@ -262,6 +262,42 @@ static void quantised_weights_take_both_ways(void **state)
     kiln_loras_mode(q.loras, KILN_LORA_AUTO);
     assert_memory_equal(layer, &bare, sizeof bare);
     assert_int_equal(q.loads, 1);
+    kiln_loras_free(q.loras);
+    kiln_param_table_release(&q.params);
+    kiln_transformer_free(q.t);
+    kt_scope_free(q.scope);
+}
+
+/* As on a GPU: up goes behind the rows of a weight that has room for it. */
+static void up_lies_behind_the_rows_of_a_weight(void **state)
+{
+    (void)state;
+    const struct kiln_lora_use uses[2] = {{golden("loras/kohya.safetensors"), 1},
+                                          {golden("loras/second.safetensors"), 1}};
+    struct second q = {.scope = kt_scope_new(KT_CPU)};
+    struct kiln_error err;
+    double effect;
+    bool changed;
+    load_transformer(q.scope, KT_BF16, &q.params, &q.t);
+    const struct kiln_linear_layer *layer = &kiln_joint_block(q.t, 0)->gate_up;
+    for (size_t i = 0; i < q.params.count; i++)
+        if (q.params.items[i].layer == layer && kt_room(layer->weight) == 0)
+            *q.params.items[i].slot = kt_with_room(q.scope, layer->weight, 32);
+    const struct kiln_linear_layer bare = *layer;
+    q.loras = kiln_loras_new(&q.params, KT_CPU, KT_BF16, NULL);
+    kiln_loras_mode(q.loras, KILN_LORA_BESIDE);
+    if (kiln_loras_set(q.loras, uses, 2, &changed, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(kiln_loras_set(engine->loras, uses, 2, &changed, &err), 0);
+    assert_int_equal(kt_size(layer->both, 1), kt_size(bare.weight, 1) + 32);
+    assert_null(kiln_joint_block(q.t, 0)->out.both); /* which has none */
+    assert_int_equal(kiln_linear_form(layer).room, 64);
+    struct lora_gap gap = products_gap(&q, &effect);
+    printf("with room: relative %.2e; the set moves it by %.2e\n", gap.relative, effect);
+    assert_true(gap.relative < 5e-3 && effect > 10 * gap.relative);
+    kiln_loras_mode(q.loras, KILN_LORA_AUTO);
+    assert_memory_equal(layer, &bare, sizeof bare);
+    assert_int_equal(kiln_linear_form(layer).room, 0);
     kiln_loras_free(q.loras);
     kiln_param_table_release(&q.params);
     kiln_transformer_free(q.t);
@@ -530,6 +566,7 @@ int main(void)
         cmocka_unit_test(a_thousand_switches_leave_no_trace),
         cmocka_unit_test(memory_stays_within_an_arrangement),
         cmocka_unit_test(quantised_weights_take_both_ways),
+        cmocka_unit_test(up_lies_behind_the_rows_of_a_weight),
         cmocka_unit_test(a_rank_beyond_all_classes_is_merged_from_its_file),
         cmocka_unit_test(a_failed_merge_brings_back_what_was_in_place),
         cmocka_unit_test(what_cannot_be_used_is_named_and_changes_nothing),

@@ -278,15 +278,15 @@ static kt ask(struct kt_scope *s, struct operation o)
     return o.out;
 }
 
-kt kt_rms_norm(struct kt_scope *s, kt x, kt weight, double eps, kt scale, enum kt_e4m3 e4m3)
+kt kt_rms_norm(struct kt_scope *s, kt x, kt weight, double eps, kt scale, struct kt_form form)
 {
-    (void)weight, (void)eps, (void)scale, (void)e4m3;
+    (void)weight, (void)eps, (void)scale, (void)form;
     return ask(s, (struct operation){.kind = ROWS, .x = x});
 }
 
-kt kt_swiglu(struct kt_scope *s, kt gate_up, enum kt_e4m3 e4m3)
+kt kt_swiglu(struct kt_scope *s, kt gate_up, struct kt_form form)
 {
-    (void)e4m3;
+    (void)form;
     return ask(s, (struct operation){.kind = ROWS, .x = gate_up});
 }
 

@@ -131,7 +131,7 @@ static void ends_stay_plain(void **state)
         const kt matrices[] = {l->qkv, l->out, l->gate_up, l->down};
         for (int k = 0; k < 4; k++)
             assert_int_equal(kt_dtype_of(matrices[k]), want);
-        assert_int_equal(l->e4m3, want == KT_E4M3 ? KT_E4M3_ONLY : KT_E4M3_NO);
+        assert_int_equal(l->form.e4m3, want == KT_E4M3);
     }
     kiln_text_encoder_free(te);
     kt_scope_free(s);

@@ -55,27 +55,19 @@ static void want_rows(const at::Tensor &x)
     TORCH_CHECK(x.dim() == 2, "rows have the shape ", x.sizes());
 }
 
-/* Memory for a result of rows by n, in the forms that are wanted. */
-static kt_tensor result_like(const at::Tensor &x, int64_t n, kt_e4m3 e4m3)
+/* Memory for a result of rows by n, in the form that is wanted. */
+static kt_tensor result_like(const at::Tensor &x, int64_t n, kt_form form)
 {
-    kt_tensor out;
-    at::Tensor wide;
-    if (e4m3 != KT_E4M3_ONLY)
-        wide = at::empty({x.size(0), n}, x.options());
-    if (e4m3 == KT_E4M3_NO)
-        return {wide, {}, {}};
-    out.t = at::empty({x.size(0), n}, x.options().dtype(at::kFloat8_e4m3fn));
-    out.scale = at::empty({x.size(0)}, x.options().dtype(at::kFloat));
-    out.wide = wide;
-    return out;
+    if (!form.e4m3)
+        return {at::empty({x.size(0), n + form.room}, x.options()).narrow(1, 0, n), {}};
+    return {at::empty({x.size(0), n}, x.options().dtype(at::kFloat8_e4m3fn)),
+            at::empty({x.size(0)}, x.options().dtype(at::kFloat))};
 }
 
 /* Where a kernel shall write a result of either form; NULL where it is not wanted. */
 static void *rows_of(kt_tensor &out)
 {
-    if (!out.scale.defined())
-        return out.t.data_ptr();
-    return out.wide.defined() ? out.wide.data_ptr() : nullptr;
+    return out.scale.defined() ? nullptr : out.t.data_ptr();
 }
 static uint8_t *codes_of(kt_tensor &out)
 {
@@ -89,14 +81,15 @@ static float *scales_of(kt_tensor &out)
 /* --- rows ------------------------------------------------------------------------------------- */
 
 static kt_tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps,
-                          const at::Tensor &scale, kt_e4m3 e4m3)
+                          const at::Tensor &scale, kt_form form)
 {
     want_rows(x);
     const at::Tensor in = dense(x), w = factor_of(x, weight), f = factor_of(x, scale);
-    kt_tensor out = result_like(in, in.size(1), e4m3);
+    kt_tensor out = result_like(in, in.size(1), form);
     kiln_rms_norm args{};
     args.x = data_of(in), args.weight = data_of(w), args.factor = data_of(f);
     args.y = rows_of(out), args.n = in.size(1), args.eps = static_cast<float>(eps);
+    args.pitch = out.t.stride(0);
     args.format = KILN_BF16, args.quantised = codes_of(out), args.row_scale = scales_of(out);
     launch_on(in, [&](kiln_stream stream, kiln_error *err) {
         return kiln_rms_norm_launch(&args, in.size(0), stream, err);
@@ -119,9 +112,9 @@ static at::Tensor add_rms_norm(const kt_residual_norm &a, kt_tensor *ret_next)
     args.add = data_of(add), args.y = y.data_ptr(), args.n = in.size(1);
     args.eps = static_cast<float>(a.eps), args.format = KILN_BF16;
     if (a.next_weight) {
-        *ret_next = result_like(in, in.size(1), a.next_e4m3);
+        *ret_next = result_like(in, in.size(1), a.next_form);
         args.next_weight = data_of(next_weight), args.next_factor = data_of(next_scale);
-        args.next = rows_of(*ret_next);
+        args.next = rows_of(*ret_next), args.pitch = ret_next->t.stride(0);
         args.quantised = codes_of(*ret_next), args.row_scale = scales_of(*ret_next);
     }
     launch_on(in, [&](kiln_stream stream, kiln_error *err) {
@@ -144,13 +137,14 @@ static at::Tensor layer_norm(const at::Tensor &x, double eps, const at::Tensor &
     return y;
 }
 
-static kt_tensor swiglu(const at::Tensor &gate_up, kt_e4m3 e4m3)
+static kt_tensor swiglu(const at::Tensor &gate_up, kt_form form)
 {
     want_rows(gate_up);
     const at::Tensor in = dense(gate_up);
-    kt_tensor out = result_like(in, in.size(1) / 2, e4m3);
+    kt_tensor out = result_like(in, in.size(1) / 2, form);
     kiln_swiglu args{};
     args.gate_up = data_of(in), args.y = rows_of(out), args.n = in.size(1) / 2;
+    args.pitch = out.t.stride(0);
     args.format = KILN_BF16, args.quantised = codes_of(out), args.row_scale = scales_of(out);
     launch_on(in, [&](kiln_stream stream, kiln_error *err) {
         return kiln_swiglu_launch(&args, in.size(0), stream, err);
@@ -161,7 +155,7 @@ static kt_tensor swiglu(const at::Tensor &gate_up, kt_e4m3 e4m3)
 static kt_tensor quantise(const at::Tensor &rows)
 {
     const at::Tensor in = dense(rows);
-    kt_tensor out = result_like(in, in.size(1), KT_E4M3_ONLY);
+    kt_tensor out = result_like(in, in.size(1), {true, 0});
     kiln_quantise args{};
     args.x = data_of(in), args.quantised = codes_of(out), args.row_scale = scales_of(out);
     args.n = in.size(1), args.format = KILN_BF16;
@@ -242,7 +236,7 @@ static kt_tensor attend_e4m3(const kt_attention_args &a, const at::Tensor &qkv)
         return {};
     TORCH_CHECK(code == KILN_OK, err.text);
     const at::Tensor out = cudnn_attend(heads);
-    return out.defined() ? kt_tensor{out, heads.scale, {}} : kt_tensor();
+    return out.defined() ? kt_tensor{out, heads.scale} : kt_tensor();
 }
 
 /* --- latents ---------------------------------------------------------------------------------- */

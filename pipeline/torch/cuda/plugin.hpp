@@ -18,11 +18,11 @@ namespace kiln
  * Operands are checked by the launchers; rows have at most KILN_ROW_MAX values. */
 struct model_kernels {
     kt_tensor (*rms_norm)(const at::Tensor &x, const at::Tensor &weight, double eps,
-                          const at::Tensor &scale, kt_e4m3 e4m3);
+                          const at::Tensor &scale, kt_form form);
     /* The next rows are empty where there is no next weight. */
     at::Tensor (*add_rms_norm)(const kt_residual_norm &args, kt_tensor *ret_next);
     at::Tensor (*layer_norm)(const at::Tensor &x, double eps, const at::Tensor &scale);
-    kt_tensor (*swiglu)(const at::Tensor &gate_up, kt_e4m3 e4m3);
+    kt_tensor (*swiglu)(const at::Tensor &gate_up, kt_form form);
     kt_tensor (*quantise)(const at::Tensor &rows);
     /* Norms and turns q and k where they lie in the packed rows. */
     void (*turn_heads)(const kt_attention_args &args, const at::Tensor &qkv);
@@ -61,7 +61,7 @@ struct kiln_cuda_plugin {
     const kiln::image_kernels *image;
 };
 
-extern "C" const kiln_cuda_plugin kiln_cuda_plugin_7;
+extern "C" const kiln_cuda_plugin kiln_cuda_plugin_8;
 
 namespace kiln
 {
