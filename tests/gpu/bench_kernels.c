@@ -20,6 +20,7 @@
 
 #include "kernels/latent_mix.h"
 #include "kernels/layer_norm.h"
+#include "kernels/low_rank_down.h"
 #include "kernels/patches.h"
 #include "kernels/qkv_e4m3.h"
 #include "kernels/qkv_rope.h"
@@ -42,6 +43,7 @@ static struct kiln_qkv_rope split;
 static struct kiln_qkv_e4m3 eight_bits;
 static struct kiln_layer_norm layer;
 static struct kiln_quantise codes;
+static struct kiln_low_rank_down low;
 
 static void queue_rms(void)
 {
@@ -71,6 +73,11 @@ static void queue_layer(void)
 static void queue_codes(void)
 {
     must_launch(kiln_quantise_launch(&codes, rows, stream, &err));
+}
+
+static void queue_low(void)
+{
+    must_launch(kiln_low_rank_down_launch(&low, rows, stream, &err));
 }
 
 static void bench_rms(const char *shape)
@@ -141,6 +148,25 @@ static void bench_heads(void)
     report("qkv_e4m3 (v read twice)", shape, part * 11 + angles, queue_eight_bits);
 }
 
+/* Behind the rows, and with the rows copied. */
+static void bench_low(int64_t n, int64_t rank)
+{
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lld x %lld x %lld", (long long)rows, (long long)n,
+             (long long)rank);
+    low = (struct kiln_low_rank_down){.x = pools[0],
+                                      .x_pitch = n + rank,
+                                      .down = pools[1],
+                                      .wide = pools[0],
+                                      .pitch = n + rank,
+                                      .n = n,
+                                      .rank = rank,
+                                      .format = KILN_BF16};
+    report("low_rank_down", shape, (double)(rows * n) * 2, queue_low);
+    low.wide = pools[2];
+    report("low_rank_down, copied", shape, (double)(rows * n) * 4, queue_low);
+}
+
 static void bench_transformer(int64_t count)
 {
     char shape[64];
@@ -166,6 +192,10 @@ static void bench_transformer(int64_t count)
     report("swiglu", shape, (double)(rows * FFN) * 6, queue_gate);
     gate.y = NULL, gate.quantised = (uint8_t *)pools[1], gate.row_scale = (float *)(void *)pools[2];
     report("swiglu -> e4m3", shape, (double)(rows * FFN) * 5 + (double)rows * 4, queue_gate);
+    bench_low(WIDTH, 48);
+    bench_low(WIDTH, 16);
+    bench_low(WIDTH, 144);
+    bench_low(FFN, 16);
 }
 
 /* --- latents ---------------------------------------------------------------------------------- */

@@ -69,6 +69,9 @@ void compare_bytes(const struct twin *t, int step, double stray);
 /* The device's side is as it was pushed. */
 void compare_untouched(const struct twin *t);
 
+/* The multiprocessors of the device. */
+int64_t processors(void);
+
 /* --- running ---------------------------------------------------------------------------------- */
 
 /* Counts a failure of the running test, with a sentence. */
@@ -90,6 +93,6 @@ int run_tests(const struct kernel_test *tests);
 
 /* The tests of one file, ended by a NULL name. */
 extern const struct kernel_test row_tests[], head_tests[], picture_tests[], latent_tests[],
-    code_tests[];
+    low_rank_down_tests[], code_tests[];
 
 #endif
