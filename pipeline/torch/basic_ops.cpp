@@ -1,4 +1,5 @@
 /* basic_ops.cpp - tensors in and out of host memory, layout, plain arithmetic. */
+#include "pipeline/torch/cuda/plugin.hpp"
 #include "pipeline/torch/internal.hpp"
 #include "pipeline/torch/pinned.hpp"
 
@@ -218,6 +219,9 @@ static at::Tensor with_low(const at::Tensor &x, const at::Tensor &down)
     const bool room = x.stride(1) == 1 && x.stride(0) >= n + rank;
     const at::Tensor both = room ? x.as_strided({rows, n + rank}, {x.stride(0), 1})
                                  : at::empty({rows, n + rank}, x.options());
+    const kiln::model_kernels *gpu = kiln::gpu_kernels(x);
+    if (gpu && gpu->low_rank_down(x, down, both))
+        return both;
     if (!room)
         both.narrow(1, 0, n).copy_(x);
     at::Tensor low = both.narrow(1, n, rank);

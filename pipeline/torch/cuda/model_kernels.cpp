@@ -10,6 +10,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "kernels/layer_norm.h"
+#include "kernels/low_rank_down.h"
 #include "kernels/patches.h"
 #include "kernels/qkv_e4m3.h"
 #include "kernels/qkv_rope.h"
@@ -27,6 +28,18 @@ template <class F> static void launch_on(const at::Tensor &x, F &&launcher)
     const c10::cuda::CUDAGuard guard(x.device());
     const int code = launcher(c10::cuda::getCurrentCUDAStream(x.device().index()).stream(), &err);
     TORCH_CHECK(code == KILN_OK, err.text);
+}
+
+/* The same for a kernel that does not take every shape: false where it does not. */
+template <class F> static bool launch_if_taken(const at::Tensor &x, F &&launcher)
+{
+    bool taken = true;
+    launch_on(x, [&](kiln_stream stream, kiln_error *err) {
+        const int code = launcher(stream, err);
+        taken = code != KILN_UNSUPPORTED;
+        return taken ? code : KILN_OK;
+    });
+    return taken;
 }
 
 static at::Tensor dense(const at::Tensor &x)
@@ -165,6 +178,20 @@ static kt_tensor quantise(const at::Tensor &rows)
     return out;
 }
 
+static bool low_rank_down(const at::Tensor &x, const at::Tensor &down, const at::Tensor &both)
+{
+    if (x.stride(1) != 1 || down.scalar_type() != at::kBFloat16)
+        return false;
+    const at::Tensor narrow = dense(down);
+    kiln_low_rank_down args{};
+    args.x = data_of(x), args.x_pitch = x.stride(0), args.down = data_of(narrow);
+    args.wide = both.data_ptr(), args.pitch = both.stride(0);
+    args.n = x.size(1), args.rank = narrow.size(0), args.format = KILN_BF16;
+    return launch_if_taken(x, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_low_rank_down_launch(&args, x.size(0), stream, err);
+    });
+}
+
 /* --- heads ------------------------------------------------------------------------------------ */
 
 /* A table of angles for all rows. */
@@ -229,12 +256,10 @@ static kt_tensor attend_e4m3(const kt_attention_args &a, const at::Tensor &qkv)
     args.rows = qkv.size(0), args.heads = a.heads, args.kv_heads = a.kv_heads;
     args.head_dim = a.head_dim, args.interleaved = a.interleaved;
     args.eps = static_cast<float>(a.eps);
-    kiln_error err{};
-    const int code = kiln_qkv_e4m3_launch(
-        &args, c10::cuda::getCurrentCUDAStream(qkv.device().index()).stream(), &err);
-    if (code == KILN_UNSUPPORTED)
+    if (!launch_if_taken(qkv, [&](kiln_stream stream, kiln_error *err) {
+            return kiln_qkv_e4m3_launch(&args, stream, err);
+        }))
         return {};
-    TORCH_CHECK(code == KILN_OK, err.text);
     const at::Tensor out = cudnn_attend(heads);
     return out.defined() ? kt_tensor{out, heads.scale} : kt_tensor();
 }
@@ -282,7 +307,8 @@ static void patch_step(const struct kt_patch_step &a)
     });
 }
 
-const model_kernels cuda_model_kernels = {rms_norm,   add_rms_norm, layer_norm, swiglu,    quantise,
-                                          turn_heads, attend_e4m3,  patchify,   patch_step};
+const model_kernels cuda_model_kernels = {rms_norm, add_rms_norm,  layer_norm, swiglu,
+                                          quantise, low_rank_down, turn_heads, attend_e4m3,
+                                          patchify, patch_step};
 
 } // namespace kiln
