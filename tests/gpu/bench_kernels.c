@@ -21,6 +21,7 @@
 #include "kernels/latent_mix.h"
 #include "kernels/layer_norm.h"
 #include "kernels/low_rank_down.h"
+#include "kernels/low_rank_up.h"
 #include "kernels/patches.h"
 #include "kernels/qkv_e4m3.h"
 #include "kernels/qkv_rope.h"
@@ -44,6 +45,7 @@ static struct kiln_qkv_e4m3 eight_bits;
 static struct kiln_layer_norm layer;
 static struct kiln_quantise codes;
 static struct kiln_low_rank_down low;
+static struct kiln_low_rank_up low_up;
 
 static void queue_rms(void)
 {
@@ -78,6 +80,11 @@ static void queue_codes(void)
 static void queue_low(void)
 {
     must_launch(kiln_low_rank_down_launch(&low, rows, stream, &err));
+}
+
+static void queue_low_up(void)
+{
+    must_launch(kiln_low_rank_up_launch(&low_up, rows, stream, &err));
 }
 
 static void bench_rms(const char *shape)
@@ -167,6 +174,27 @@ static void bench_low(int64_t n, int64_t rank)
     report("low_rank_down, copied", shape, (double)(rows * n) * 4, queue_low);
 }
 
+/* Beside the products of q, k and v, of the attention's result, and of gate and up. */
+static void bench_low_rank(void)
+{
+    static const int64_t sizes[][2] = {{3 * WIDTH, 48}, {WIDTH, 16}, {2 * FFN, 32}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char shape[64];
+        const int64_t n = sizes[i][0], rank = sizes[i][1];
+        snprintf(shape, sizeof shape, "%lld x %lld, rank %lld", (long long)rows, (long long)n,
+                 (long long)rank);
+        low_up = (struct kiln_low_rank_up){.y = pools[0],
+                                           .pitch = n,
+                                           .low = pools[1],
+                                           .low_pitch = rank,
+                                           .up = pools[2],
+                                           .n = n,
+                                           .rank = rank,
+                                           .format = KILN_BF16};
+        report("low_rank_up", shape, (double)(rows * n) * 4, queue_low_up);
+    }
+}
+
 static void bench_transformer(int64_t count)
 {
     char shape[64];
@@ -196,6 +224,7 @@ static void bench_transformer(int64_t count)
     bench_low(WIDTH, 16);
     bench_low(WIDTH, 144);
     bench_low(FFN, 16);
+    bench_low_rank();
 }
 
 /* --- latents ---------------------------------------------------------------------------------- */

@@ -1,0 +1,192 @@
+/* low_rank_up.c - the second half of a LoRA, onto rows in place. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/low_rank_up.h"
+#include "tests/gpu/kernels/twin.h"
+
+#define NOT_A_NUMBER 0x7fc0
+
+struct up_case {
+    struct twins set;
+    struct twin *y, *low, *up;
+    int64_t rows, n, rank, gap; /* between the rows of y and of low: numbers there, here NaN */
+};
+
+static void make_case(struct up_case *c, struct test_random *random)
+{
+    const int64_t low_pitch = c->rank + c->gap;
+    c->y = twins_add_bf16(&c->set, "y", c->rows * (c->n + c->gap), random, 4);
+    c->low = twins_add_bf16(&c->set, "low", c->rows * low_pitch, random, 1);
+    c->up = twins_add_bf16(&c->set, "up", c->n * c->rank, random, 1);
+    for (int64_t i = 0; i < c->rows * low_pitch; i++)
+        if (i % low_pitch >= c->rank)
+            ((uint16_t *)(void *)c->low->host)[i] = NOT_A_NUMBER;
+}
+
+static struct kiln_low_rank_up up_args(const struct up_case *c, bool device)
+{
+    return (struct kiln_low_rank_up){.y = twin_side(c->y, device),
+                                     .pitch = c->n + c->gap,
+                                     .low = twin_side(c->low, device),
+                                     .low_pitch = c->rank + c->gap,
+                                     .up = twin_side(c->up, device),
+                                     .n = c->n,
+                                     .rank = c->rank,
+                                     .format = KILN_BF16};
+}
+
+/* What the device left of value i of a row of y, but for its first `n`, is what was there. */
+static void compare_gaps(const struct up_case *c)
+{
+    const int64_t pitch = c->n + c->gap;
+    for (int64_t row = 0; row < c->rows; row++)
+        if (memcmp(c->y->host + (row * pitch + c->n) * 2, c->y->back + (row * pitch + c->n) * 2,
+                   (size_t)c->gap * 2) != 0) {
+            complain("y: what follows row %lld was written", (long long)row);
+            return;
+        }
+}
+
+static void check_up(int64_t rows, int64_t n, int64_t rank, int64_t gap)
+{
+    struct up_case c = {.rows = rows, .n = n, .rank = rank, .gap = gap};
+    struct test_random random = {(uint64_t)(rows * n + rank)};
+    struct kiln_error err;
+    describe("%lld rows of %lld, rank %lld, gaps of %lld", (long long)rows, (long long)n,
+             (long long)rank, (long long)gap);
+    make_case(&c, &random);
+    twins_push(&c.set);
+    const struct kiln_low_rank_up host = up_args(&c, false), device = up_args(&c, true);
+    if (launched(kiln_low_rank_up_launch(&device, rows, NULL, &err), &err)) {
+        kiln_low_rank_up_ref(&host, 0, rows);
+        twins_pull(&c.set);
+        /* `rank` products of a quarter on average; each sum may lose 2^-23 of what they come to. */
+        compare_bf16(c.y, 1, (float)(rank * rank) / 4 * 0x1p-23f * 128);
+        compare_gaps(&c);
+        compare_untouched(c.low);
+        compare_untouched(c.up);
+    }
+    twins_free(&c.set);
+}
+
+static void low_rank_up(void)
+{
+    /* Both kernels; ranks that end within what one of them takes at once. */
+    static const int64_t ranks[] = {16, 32, 48, 64, 80, 96, 192};
+    static const int64_t heights[] = {1, 17, 65, 130};
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++) {
+        for (size_t k = 0; k < sizeof heights / sizeof *heights; k++)
+            check_up(heights[k], 32 + 32 * (int64_t)(i % 3), ranks[i], k % 2 ? 24 : 0);
+        check_up(33, 288, ranks[i], 8); /* more columns than a block has */
+    }
+    check_up(20, 64, 384, 0);
+    check_up(3, 32, KILN_LOW_RANK_UP_MAX, 8);
+}
+
+/* `count` rows from `from` on alone are what they are among all: `all`, what the device left then.
+ * The others stay. */
+static void check_some(struct up_case *c, const unsigned char *all, int64_t from, int64_t count)
+{
+    struct kiln_error err;
+    const int64_t pitch = c->n + c->gap;
+    struct kiln_low_rank_up args = up_args(c, true);
+    twins_push(&c->set);
+    args.y = (uint16_t *)args.y + from * pitch;
+    args.low = (const uint16_t *)args.low + from * args.low_pitch;
+    if (!launched(kiln_low_rank_up_launch(&args, count, NULL, &err), &err))
+        return;
+    twins_pull(&c->set);
+    for (int64_t row = 0; row < c->rows; row++) {
+        const bool asked = row >= from && row < from + count;
+        const size_t at = (size_t)(row * pitch) * 2;
+        if (memcmp(c->y->back + at, (asked ? all : c->y->host) + at, (size_t)pitch * 2) != 0) {
+            complain("row %lld of %lld from %lld on %s", (long long)row, (long long)count,
+                     (long long)from, asked ? "is another alone" : "was written");
+            return;
+        }
+    }
+}
+
+static void check_company(int64_t n, int64_t rank)
+{
+    static const int64_t counts[] = {1, 17, 64, 65, 200};
+    struct up_case c = {.rows = 300, .n = n, .rank = rank, .gap = 8};
+    struct test_random random = {(uint64_t)(n + rank)};
+    struct kiln_error err;
+    describe("300 rows of %lld and fewer, rank %lld", (long long)n, (long long)rank);
+    make_case(&c, &random);
+    twins_push(&c.set);
+    const struct kiln_low_rank_up args = up_args(&c, true);
+    unsigned char *all = malloc(c.y->bytes);
+    if (all && launched(kiln_low_rank_up_launch(&args, c.rows, NULL, &err), &err)) {
+        twins_pull(&c.set);
+        memcpy(all, c.y->back, c.y->bytes);
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+            check_some(&c, all, i % 2 ? c.rows - counts[i] : 37, counts[i]);
+    }
+    free(all);
+    twins_free(&c.set);
+}
+
+static void low_rank_up_of_rows_in_company(void)
+{
+    check_company(64, 16);
+    check_company(288, 48);
+    check_company(32, 64);
+    check_company(96, 80);
+    check_company(32, 192);
+}
+
+static void low_rank_up_refuses(void)
+{
+    static const struct {
+        int64_t pitch, low_pitch, n, rank;
+        size_t shift;
+        int want;
+    } shapes[] = {
+        {32, 16, 32, 16, 0, KILN_OK},
+        {24, 16, 32, 16, 0, KILN_BAD_INPUT},
+        {32, 8, 32, 16, 0, KILN_BAD_INPUT},
+        {32, 16, 0, 16, 0, KILN_BAD_INPUT},
+        {32, 16, 32, 0, 0, KILN_BAD_INPUT},
+        {36, 16, 32, 16, 0, KILN_UNSUPPORTED},
+        {32, 20, 32, 16, 0, KILN_UNSUPPORTED},
+        {32, 16, 24, 16, 0, KILN_UNSUPPORTED},
+        {32, 24, 32, 24, 0, KILN_UNSUPPORTED},
+        {32, 16, 32, 16, 8, KILN_UNSUPPORTED},
+        {32, 1552, 32, 1552, 0, KILN_UNSUPPORTED},
+    };
+    struct up_case c = {.rows = 1, .n = 32, .rank = 1552};
+    struct kiln_error err;
+    make_case(&c, NULL);
+    twins_push(&c.set);
+    const struct kiln_low_rank_up good = up_args(&c, true);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct kiln_low_rank_up args = good;
+        describe("shape %d", (int)i);
+        args.pitch = shapes[i].pitch, args.low_pitch = shapes[i].low_pitch;
+        args.n = shapes[i].n, args.rank = shapes[i].rank;
+        args.low = (const char *)args.low + shapes[i].shift;
+        refused(kiln_low_rank_up_launch(&args, 1, NULL, &err), shapes[i].want, &err);
+    }
+    struct kiln_low_rank_up args = good;
+    args.rank = args.low_pitch = 16;
+    describe("rows");
+    refused(kiln_low_rank_up_launch(&args, 0, NULL, &err), KILN_OK, &err);
+    refused(kiln_low_rank_up_launch(&args, -1, NULL, &err), KILN_BAD_INPUT, &err);
+    refused(kiln_low_rank_up_launch(&args, (int64_t)1 << 40, NULL, &err), KILN_UNSUPPORTED, &err);
+    args.format = KILN_F32;
+    refused(kiln_low_rank_up_launch(&args, 1, NULL, &err), KILN_UNSUPPORTED, &err);
+    args.up = NULL;
+    refused(kiln_low_rank_up_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    twins_pull(&c.set);
+    twins_free(&c.set);
+}
+
+const struct kernel_test low_rank_up_tests[] = {
+    {"low_rank_up", low_rank_up},
+    {"low_rank_up_of_rows_in_company", low_rank_up_of_rows_in_company},
+    {"low_rank_up_refuses", low_rank_up_refuses},
+    {NULL, NULL},
+};
