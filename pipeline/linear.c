@@ -1,6 +1,8 @@
 /* linear.c - a product, and a small one beside it; see linear.h. */
 #include "pipeline/linear.h"
 
+#include "pipeline/torch/low_rank.h"
+
 #define ROOM_MULTIPLE 64 /* rows of bf16 then begin on 128 bytes */
 
 kt kiln_linear(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer)

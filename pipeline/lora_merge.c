@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "pipeline/lora.h"
+#include "pipeline/torch/low_rank.h"
 
 /* One touched matrix. */
 struct swap {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "pipeline/linear.h"
+#include "pipeline/torch/low_rank.h"
 
 #define CLASSES 7 /* 16, 32, 48, 64, 128, 256, 512 */
 

@@ -8,6 +8,7 @@
 
 #include "pipeline/fp8_cache.h"
 #include "pipeline/torch/load.h"
+#include "pipeline/torch/low_rank.h"
 #include "pipeline/weights_stream.h"
 #include "schemas/limits.h"
 #include "storage/safetensors.h"

@@ -1,5 +1,4 @@
 /* basic_ops.cpp - tensors in and out of host memory, layout, plain arithmetic. */
-#include "pipeline/torch/cuda/plugin.hpp"
 #include "pipeline/torch/internal.hpp"
 #include "pipeline/torch/pinned.hpp"
 
@@ -207,61 +206,6 @@ kt kt_linear(kt_scope *s, kt x, kt weight, kt bias)
     });
 }
 
-void kt_add_product(kt_scope *s, kt y, kt x, kt weight)
-{
-    run_void(s, "add_product", {y, x, weight}, [&] { y->t.addmm_(x->t, weight->t.t()); });
-}
-
-/* [rows,K] and, behind each row, x down^T: in the room that x has, or in a copy. */
-static at::Tensor with_low(const at::Tensor &x, const at::Tensor &down)
-{
-    const int64_t rows = x.size(0), n = x.size(1), rank = down.size(0);
-    const bool room = x.stride(1) == 1 && x.stride(0) >= n + rank;
-    const at::Tensor both = room ? x.as_strided({rows, n + rank}, {x.stride(0), 1})
-                                 : at::empty({rows, n + rank}, x.options());
-    const kiln::model_kernels *gpu = kiln::gpu_kernels(x);
-    if (gpu && gpu->low_rank_down(x, down, both))
-        return both;
-    if (!room)
-        both.narrow(1, 0, n).copy_(x);
-    at::Tensor low = both.narrow(1, n, rank);
-    at::mm_out(low, x, down.t());
-    return both;
-}
-
-kt kt_linear_beside(kt_scope *s, kt x, kt both, kt down)
-{
-    return run(s, "linear_beside", {x, both, down}, [&] {
-        TORCH_CHECK(x->t.dim() == 2 && down->t.size(1) == x->t.size(1) &&
-                        both->t.size(1) == x->t.size(1) + down->t.size(0),
-                    "rows ", x->t.sizes(), " beside ", down->t.sizes(), ", times ",
-                    both->t.sizes());
-        return kiln::linear(with_low(x->t, down->t), both->t, {});
-    });
-}
-
-kt kt_with_room(kt_scope *s, kt x, int64_t columns)
-{
-    return run(s, "with_room", {x}, [&] {
-        const int64_t n = x->t.size(1);
-        at::Tensor copy = at::empty({x->t.size(0), n + columns}, x->t.options()).narrow(1, 0, n);
-        return copy.copy_(x->t);
-    });
-}
-
-int64_t kt_room(kt x)
-{
-    return x && x->t.dim() == 2 && x->t.stride(1) == 1 ? x->t.stride(0) - x->t.size(1) : 0;
-}
-
-kt kt_widened(kt_scope *s, kt x, int64_t columns)
-{
-    return run(s, "widened", {x}, [&] {
-        TORCH_CHECK(columns <= kt_room(x), columns, " columns of ", kt_room(x), " behind rows");
-        return x->t.as_strided({x->t.size(0), x->t.size(1) + columns}, {x->t.stride(0), 1});
-    });
-}
-
 kt kt_embedding(kt_scope *s, kt table, const int32_t *ids, size_t count)
 {
     return run(s, "embedding", {table}, [&] {
@@ -277,14 +221,5 @@ kt kt_embedding(kt_scope *s, kt table, const int32_t *ids, size_t count)
         at::Tensor chosen = rows.host();
         at::index_select_out(chosen, table->t, 0, index);
         return rows.sent(s->place());
-    });
-}
-
-void kt_add_low_rank(kt_scope *s, kt target, int64_t row, kt up, kt down, double scale)
-{
-    run_void(s, "add_low_rank", {target, up, down}, [&] {
-        at::Tensor rows = target->t.narrow(0, row, up->t.size(0));
-        at::Tensor delta = at::matmul(up->t.to(at::kFloat), down->t.to(at::kFloat));
-        rows.copy_(rows.to(at::kFloat).add_(delta, scale));
     });
 }

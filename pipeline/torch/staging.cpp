@@ -55,14 +55,3 @@ kt kt_view_bytes(kt_scope *s, kt bytes, size_t offset, kt_dtype dtype, int ndim,
         return part.view(type).view(at::IntArrayRef(shape, ndim));
     });
 }
-
-void kt_merge_low_rank(kt_scope *s, kt target, kt base, kt up, kt down)
-{
-    run_void(s, "merge_low_rank", {target, base, up, down}, [&] {
-        if (!target->scale.defined()) {
-            at::addmm_out(target->t, base->t, up->t, down->t);
-            return;
-        }
-        kiln::take_over(*target, at::addmm(base->t, up->t, down->t));
-    });
-}

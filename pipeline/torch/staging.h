@@ -28,9 +28,6 @@ void kt_staging_copy(struct kt_scope *s, kt bytes, struct kt_staging *from);
 kt kt_view_bytes(struct kt_scope *s, kt bytes, size_t offset, enum kt_dtype dtype, int ndim,
                  const int64_t *shape);
 
-/* Changes target [N,K]: = base + up[N,R] down[R,K], rounded once; target may be quantised rows. */
-void kt_merge_low_rank(struct kt_scope *s, kt target, kt base, kt up, kt down);
-
 #ifdef __cplusplus
 }
 #endif

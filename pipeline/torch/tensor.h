@@ -96,25 +96,12 @@ kt kt_tanh(struct kt_scope *s, kt x);
 /* x times weight [N,K], plus bias if there is one.  A quantised weight wants quantised rows: those
  * that x holds, or made of it here.  With a plain weight, x is taken as plain numbers. */
 kt kt_linear(struct kt_scope *s, kt x, kt weight, kt bias);
-/* Changes y [rows,N]: += x weight^T, for x [rows,K] and weight [N,K], both plain numbers. */
-void kt_add_product(struct kt_scope *s, kt y, kt x, kt weight);
-/* x [rows,K] beside `down` [R,K], times both [N,K+R], which is a weight and `up` side by side:
- * x weight^T + (x down^T) up^T in one product.  All are plain numbers.  x with room for R columns
- * behind its rows (struct kt_form) is used up: x down^T is put there; else it is copied. */
-kt kt_linear_beside(struct kt_scope *s, kt x, kt both, kt down);
-/* A copy of a matrix with memory for so many columns behind each of its rows, */
-kt kt_with_room(struct kt_scope *s, kt x, int64_t columns);
-/* how many that are, and the matrix with the first of them, whose values are unknown: a view. */
-int64_t kt_room(kt x);
-kt kt_widened(struct kt_scope *s, kt x, int64_t columns);
 /* Rows of the table, which may be in host memory whatever the scope's device. */
 kt kt_embedding(struct kt_scope *s, kt table, const int32_t *ids, size_t count);
-/* Changes target: rows [row, row+M) of a matrix += scale * up[M,r] * down[r,K], summed in fp32. */
-void kt_add_low_rank(struct kt_scope *s, kt target, int64_t row, kt up, kt down, double scale);
 
 /* --- the model's own steps (kernels/) ------------------------------------------------------ */
 /* How a pass leaves rows for the product that takes them: quantised, or plain with memory for some
- * columns behind each row where a GPU's kernel makes them, for kt_linear_beside(). */
+ * columns behind each row where a GPU's kernel makes them (low_rank.h). */
 struct kt_form {
     bool e4m3;
     int64_t room; /* of plain rows */

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "pipeline/lora_cache.h"
+#include "pipeline/torch/low_rank.h"
 #include "pipeline/transformer_parts.h"
 #include "tests/pipeline/abi.h"
 #include "tests/support/lora_rig.h"

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "kernels/fp8.h"
-#include "pipeline/torch/tensor.h"
+#include "pipeline/torch/low_rank.h"
 #include "tests/support/random.h"
 
 #define VALUES_MAX 8192

@@ -11,6 +11,7 @@
 
 #include "kernels/layer_norm.h"
 #include "kernels/low_rank_down.h"
+#include "kernels/low_rank_up.h"
 #include "kernels/patches.h"
 #include "kernels/qkv_e4m3.h"
 #include "kernels/qkv_rope.h"
@@ -178,17 +179,41 @@ static kt_tensor quantise(const at::Tensor &rows)
     return out;
 }
 
-static bool low_rank_down(const at::Tensor &x, const at::Tensor &down, const at::Tensor &both)
+/* Whether x is so many rows of n values, each dense, of y's type and beside it. */
+static bool rows_beside(const at::Tensor &y, const at::Tensor &x, int64_t rows, int64_t n)
 {
-    if (x.stride(1) != 1 || down.scalar_type() != at::kBFloat16)
+    return x.dim() == 2 && x.size(0) == rows && x.size(1) == n && n > 0 && x.stride(1) == 1 &&
+           x.stride(0) >= n && x.scalar_type() == y.scalar_type() && x.device() == y.device();
+}
+
+static bool low_rank_down(const at::Tensor &both, const at::Tensor &down)
+{
+    const int64_t rank = down.size(0), n = down.size(1);
+    if (!rows_beside(both, both, both.size(0), n + rank) || !rows_beside(both, down, rank, n) ||
+        !down.is_contiguous())
         return false;
-    const at::Tensor narrow = dense(down);
     kiln_low_rank_down args{};
-    args.x = data_of(x), args.x_pitch = x.stride(0), args.down = data_of(narrow);
+    args.x = both.data_ptr(), args.x_pitch = both.stride(0), args.down = data_of(down);
     args.wide = both.data_ptr(), args.pitch = both.stride(0);
-    args.n = x.size(1), args.rank = narrow.size(0), args.format = KILN_BF16;
-    return launch_if_taken(x, [&](kiln_stream stream, kiln_error *err) {
-        return kiln_low_rank_down_launch(&args, x.size(0), stream, err);
+    args.n = n, args.rank = rank, args.format = KILN_BF16;
+    return launch_if_taken(both, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_low_rank_down_launch(&args, both.size(0), stream, err);
+    });
+}
+
+static bool low_rank_up(const at::Tensor &y, const at::Tensor &low, const at::Tensor &up)
+{
+    want_rows(y), want_rows(up);
+    const int64_t rows = y.size(0), n = up.size(0), rank = up.size(1);
+    if (!rows_beside(y, y, rows, n) || !rows_beside(y, low, rows, rank) ||
+        !rows_beside(y, up, n, rank) || !up.is_contiguous())
+        return false;
+    kiln_low_rank_up args{};
+    args.y = y.data_ptr(), args.pitch = y.stride(0);
+    args.low = data_of(low), args.low_pitch = low.stride(0);
+    args.up = data_of(up), args.n = n, args.rank = rank, args.format = KILN_BF16;
+    return launch_if_taken(y, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_low_rank_up_launch(&args, rows, stream, err);
     });
 }
 
@@ -307,8 +332,8 @@ static void patch_step(const struct kt_patch_step &a)
     });
 }
 
-const model_kernels cuda_model_kernels = {rms_norm, add_rms_norm,  layer_norm, swiglu,
-                                          quantise, low_rank_down, turn_heads, attend_e4m3,
-                                          patchify, patch_step};
+const model_kernels cuda_model_kernels = {rms_norm,    add_rms_norm,  layer_norm,  swiglu,
+                                          quantise,    low_rank_down, low_rank_up, turn_heads,
+                                          attend_e4m3, patchify,      patch_step};
 
 } // namespace kiln

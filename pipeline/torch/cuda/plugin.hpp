@@ -24,9 +24,11 @@ struct model_kernels {
     at::Tensor (*layer_norm)(const at::Tensor &x, double eps, const at::Tensor &scale);
     kt_tensor (*swiglu)(const at::Tensor &gate_up, kt_form form);
     kt_tensor (*quantise)(const at::Tensor &rows);
-    /* x down^T behind the rows of x, which are those of `both` or are copied there; false where no
-     * kernel takes these shapes. */
-    bool (*low_rank_down)(const at::Tensor &x, const at::Tensor &down, const at::Tensor &both);
+    /* Changes both [rows, K + R]: of its rows, x and what is behind it, the latter becomes x
+     * down^T; false where no kernel takes these shapes. */
+    bool (*low_rank_down)(const at::Tensor &both, const at::Tensor &down);
+    /* y += low up^T; false likewise, and y is as it was. */
+    bool (*low_rank_up)(const at::Tensor &y, const at::Tensor &low, const at::Tensor &up);
     /* Norms and turns q and k where they lie in the packed rows. */
     void (*turn_heads)(const kt_attention_args &args, const at::Tensor &qkv);
     /* Attention of all rows in eight bits: codes and their factors; nothing where the card, the

@@ -1,0 +1,44 @@
+/* low_rank.h - pairs of low rank beside a matrix or merged into it (Hu et al. 2021,
+ * arXiv:2106.09685):
+ *
+ *     y = x weight^T + (x down^T) up^T          weight [N,K], down [R,K], up [N,R]
+ *
+ * Added behind the large product, the second one reads and writes y once more.  Where weight and up
+ * lie side by side in memory, and x down^T behind the rows of x, one product with R more columns is
+ * both: matrices and rows are given room for that.
+ */
+#ifndef KILN_LOW_RANK_H
+#define KILN_LOW_RANK_H
+
+#include "pipeline/torch/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- beside: plain numbers ------------------------------------------------------------------ */
+/* Changes y [rows,N]: += low up^T, for low [rows,R]. */
+void kt_add_product(struct kt_scope *s, kt y, kt low, kt up);
+
+/* x [rows,K] beside down, times both [N,K+R], which is weight and up side by side.  Rows of x that
+ * have room for R columns (struct kt_form) get x down^T there; others are copied. */
+kt kt_linear_beside(struct kt_scope *s, kt x, kt both, kt down);
+
+/* A copy of a matrix with memory for so many columns behind each of its rows, */
+kt kt_with_room(struct kt_scope *s, kt x, int64_t columns);
+/* how many those are, and the matrix with the first of them, whose values are unknown: a view. */
+int64_t kt_room(kt x);
+kt kt_widened(struct kt_scope *s, kt x, int64_t columns);
+
+/* --- merged --------------------------------------------------------------------------------- */
+/* Changes target: rows [row, row+M) of a matrix += scale * up[M,R] down[R,K], summed in fp32. */
+void kt_add_low_rank(struct kt_scope *s, kt target, int64_t row, kt up, kt down, double scale);
+
+/* Changes target [N,K]: = base + up down, rounded once; target may be quantised rows. */
+void kt_merge_low_rank(struct kt_scope *s, kt target, kt base, kt up, kt down);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

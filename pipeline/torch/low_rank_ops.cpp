@@ -1,0 +1,111 @@
+/* low_rank_ops.cpp - see low_rank.h. */
+#include "pipeline/torch/low_rank.h"
+
+#include "pipeline/torch/cuda/plugin.hpp"
+#include "pipeline/torch/internal.hpp"
+
+using kiln::run;
+using kiln::run_void;
+
+/* Whether rows and steps from row to row are whole words of 16 bytes. */
+static bool is_words(const at::Tensor &x)
+{
+    const int64_t values = 16 / x.element_size();
+    return x.dim() == 2 && x.stride(1) == 1 && x.size(1) % values == 0 &&
+           x.stride(0) % values == 0 && x.storage_offset() % values == 0;
+}
+
+/* x into target.  Rows with room behind them are copied in words of 16 bytes: LibTorch would take
+ * them value by value, at a third of the speed. */
+static void copy_rows(const at::Tensor &target, const at::Tensor &x)
+{
+    if (target.scalar_type() == x.scalar_type() && is_words(target) && is_words(x))
+        target.view(at::kComplexDouble).copy_(x.view(at::kComplexDouble));
+    else
+        target.copy_(x);
+}
+
+/* --- beside ----------------------------------------------------------------------------------- */
+
+void kt_add_product(kt_scope *s, kt y, kt low, kt up)
+{
+    run_void(s, "add_product", {y, low, up}, [&] {
+        const kiln::model_kernels *gpu = kiln::gpu_kernels(y->t);
+        if (!gpu || !gpu->low_rank_up(y->t, low->t, up->t))
+            y->t.addmm_(low->t, up->t.t());
+    });
+}
+
+/* [rows,K] and, behind each row, x down^T: in the room that x has, or in a copy. */
+static at::Tensor with_low(const at::Tensor &x, const at::Tensor &down)
+{
+    const int64_t rows = x.size(0), n = x.size(1), rank = down.size(0);
+    const bool room = x.stride(1) == 1 && x.stride(0) >= n + rank;
+    const at::Tensor both = room ? x.as_strided({rows, n + rank}, {x.stride(0), 1})
+                                 : at::empty({rows, n + rank}, x.options());
+    at::Tensor low = both.narrow(1, n, rank);
+    const kiln::model_kernels *gpu = kiln::gpu_kernels(x);
+    if (!room)
+        copy_rows(both.narrow(1, 0, n), x);
+    if (!gpu || !gpu->low_rank_down(both, down))
+        at::mm_out(low, both.narrow(1, 0, n), down.t());
+    return both;
+}
+
+kt kt_linear_beside(kt_scope *s, kt x, kt both, kt down)
+{
+    return run(s, "linear_beside", {x, both, down}, [&] {
+        TORCH_CHECK(x->t.dim() == 2 && down->t.size(1) == x->t.size(1) &&
+                        both->t.size(1) == x->t.size(1) + down->t.size(0),
+                    "rows ", x->t.sizes(), " beside ", down->t.sizes(), ", times ",
+                    both->t.sizes());
+        return kiln::linear(with_low(x->t, down->t), both->t, {});
+    });
+}
+
+kt kt_with_room(kt_scope *s, kt x, int64_t columns)
+{
+    return run(s, "with_room", {x}, [&] {
+        const int64_t n = x->t.size(1);
+        const at::Tensor copy =
+            at::empty({x->t.size(0), n + columns}, x->t.options()).narrow(1, 0, n);
+        copy_rows(copy, x->t);
+        return copy;
+    });
+}
+
+int64_t kt_room(kt x)
+{
+    return x && x->t.dim() == 2 && x->t.stride(1) == 1 ? x->t.stride(0) - x->t.size(1) : 0;
+}
+
+kt kt_widened(kt_scope *s, kt x, int64_t columns)
+{
+    return run(s, "widened", {x}, [&] {
+        TORCH_CHECK(columns <= kt_room(x), columns, " columns of ", kt_room(x), " behind rows");
+        return x->t.as_strided({x->t.size(0), x->t.size(1) + columns}, {x->t.stride(0), 1});
+    });
+}
+
+/* --- in it ------------------------------------------------------------------------------------ */
+
+void kt_add_low_rank(kt_scope *s, kt target, int64_t row, kt up, kt down, double scale)
+{
+    run_void(s, "add_low_rank", {target, up, down}, [&] {
+        at::Tensor rows = target->t.narrow(0, row, up->t.size(0));
+        at::Tensor delta = at::matmul(up->t.to(at::kFloat), down->t.to(at::kFloat));
+        rows.copy_(rows.to(at::kFloat).add_(delta, scale));
+    });
+}
+
+void kt_merge_low_rank(kt_scope *s, kt target, kt base, kt up, kt down)
+{
+    run_void(s, "merge_low_rank", {target, base, up, down}, [&] {
+        const bool plain = !target->scale.defined();
+        at::Tensor sum = plain ? target->t : at::empty(base->t.sizes(), base->t.options());
+        copy_rows(sum, base->t);
+        sum.addmm_(up->t, down->t);
+        if (!plain)
+            kiln::take_over(*target, sum);
+    });
+}
