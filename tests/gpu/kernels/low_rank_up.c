@@ -36,7 +36,7 @@ static struct kiln_low_rank_up up_args(const struct up_case *c, bool device)
                                      .format = KILN_BF16};
 }
 
-/* What the device left of value i of a row of y, but for its first `n`, is what was there. */
+/* What lies between the rows of y is as it was. */
 static void compare_gaps(const struct up_case *c)
 {
     const int64_t pitch = c->n + c->gap;
@@ -73,13 +73,13 @@ static void check_up(int64_t rows, int64_t n, int64_t rank, int64_t gap)
 static void low_rank_up(void)
 {
     /* Both kernels; ranks that end within what one of them takes at once. */
-    static const int64_t ranks[] = {16, 32, 48, 64, 80, 96, 192};
-    static const int64_t heights[] = {1, 17, 65, 130};
-    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++) {
+    static const int64_t ranks[] = {16, 32, 48, 64, 80, 192};
+    static const int64_t heights[] = {1, 17, 130};
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
         for (size_t k = 0; k < sizeof heights / sizeof *heights; k++)
             check_up(heights[k], 32 + 32 * (int64_t)(i % 3), ranks[i], k % 2 ? 24 : 0);
-        check_up(33, 288, ranks[i], 8); /* more columns than a block has */
-    }
+    check_up(33, 288, 48, 8); /* more columns than a block has */
+    check_up(33, 160, 96, 8);
     check_up(20, 64, 384, 0);
     check_up(3, 32, KILN_LOW_RANK_UP_MAX, 8);
 }
@@ -134,8 +134,7 @@ static void low_rank_up_of_rows_in_company(void)
     check_company(64, 16);
     check_company(288, 48);
     check_company(32, 64);
-    check_company(96, 80);
-    check_company(32, 192);
+    check_company(64, 80);
 }
 
 static void low_rank_up_refuses(void)
