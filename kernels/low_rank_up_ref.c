@@ -6,7 +6,8 @@ KILN_INLINE void add_rows(const struct kiln_low_rank_up *a, int64_t begin, int64
 {
     for (int64_t row = begin; row < end; row++)
         for (int64_t i = 0; i < a->n; i++) {
-            const int64_t low = row * a->low_pitch, up = i * a->rank, at = row * a->pitch + i;
+            const int64_t first = i / (a->n / a->parts) * a->rank, at = row * a->pitch + i;
+            const int64_t low = row * a->low_pitch + first, up = i * a->parts * a->rank + first;
             float sum = 0;
 #pragma omp simd reduction(+ : sum)
             for (int64_t k = 0; k < a->rank; k++)

@@ -20,6 +20,7 @@
 
 struct kiln_linear_layer {
     kt weight;
+    int parts; /* modules that it is stacked of, of one size; 0 is 1 */
     kt down; /* [rank, in] of all modules together, quantised like the weight; NULL: nothing beside
               */
     kt up;   /* [out, rank] */

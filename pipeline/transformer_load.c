@@ -35,10 +35,12 @@ static void load_block(struct kiln_weights *w, const struct kiln_transformer_con
         kiln_weights_vector(w, &b->q_norm, prefix, "attention.norm_q.weight", c->head_dim);
         kiln_weights_vector(w, &b->k_norm, prefix, "attention.norm_k.weight", c->head_dim);
     }
+    b->qkv.parts = 3, b->gate_up.parts = 2;
     kiln_weights_quantise(w, e4m3);
+    /* Attention leaves no room behind its rows. */
+    kiln_weights_linear(w, &b->out.weight, prefix, "attention.to_out.0", n, n);
     kiln_weights_room(w, KILN_LINEAR_ROOM);
     kiln_weights_pack(w, &b->qkv.weight, prefix, &qkv, n);
-    kiln_weights_linear(w, &b->out.weight, prefix, "attention.to_out.0", n, n);
     kiln_weights_pack(w, &b->gate_up.weight, prefix, &gate_up, n);
     kiln_weights_linear(w, &b->down.weight, prefix, "feed_forward.w2", n, ffn);
     kiln_weights_quantise(w, false);

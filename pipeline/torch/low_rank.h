@@ -17,8 +17,9 @@ extern "C" {
 #endif
 
 /* --- beside: plain numbers ------------------------------------------------------------------ */
-/* Changes y [rows,N]: += low up^T, for low [rows,R]. */
-void kt_add_product(struct kt_scope *s, kt y, kt low, kt up);
+/* Changes y [rows,N]: += low up^T, for low [rows,R].  Of a weight that is stacked of `parts` equal
+ * ones, up has zeros outside of each part's own R / parts columns, which may go unread. */
+void kt_add_product(struct kt_scope *s, kt y, kt low, kt up, int parts);
 
 /* x [rows,K] beside down, times both [N,K+R], which is weight and up side by side.  Rows of x that
  * have room for R columns (struct kt_form) get x down^T there; others are copied. */

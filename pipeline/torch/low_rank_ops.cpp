@@ -27,11 +27,11 @@ static void copy_rows(const at::Tensor &target, const at::Tensor &x)
 
 /* --- beside ----------------------------------------------------------------------------------- */
 
-void kt_add_product(kt_scope *s, kt y, kt low, kt up)
+void kt_add_product(kt_scope *s, kt y, kt low, kt up, int parts)
 {
     run_void(s, "add_product", {y, low, up}, [&] {
         const kiln::model_kernels *gpu = kiln::gpu_kernels(y->t);
-        if (!gpu || !gpu->low_rank_up(y->t, low->t, up->t))
+        if (!gpu || !gpu->low_rank_up(y->t, low->t, up->t, parts))
             y->t.addmm_(low->t, up->t.t());
     });
 }

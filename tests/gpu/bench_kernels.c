@@ -177,19 +177,20 @@ static void bench_low(int64_t n, int64_t rank)
 /* Beside the products of q, k and v, of the attention's result, and of gate and up. */
 static void bench_low_rank(void)
 {
-    static const int64_t sizes[][2] = {{3 * WIDTH, 48}, {WIDTH, 16}, {2 * FFN, 32}};
+    static const int64_t sizes[][2] = {{3 * WIDTH, 3}, {WIDTH, 1}, {2 * FFN, 2}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char shape[64];
-        const int64_t n = sizes[i][0], rank = sizes[i][1];
-        snprintf(shape, sizeof shape, "%lld x %lld, rank %lld", (long long)rows, (long long)n,
-                 (long long)rank);
+        const int64_t n = sizes[i][0], parts = sizes[i][1], rank = 16;
+        snprintf(shape, sizeof shape, "%lld x %lld, %lld x %lld", (long long)rows, (long long)n,
+                 (long long)parts, (long long)rank);
         low_up = (struct kiln_low_rank_up){.y = pools[0],
                                            .pitch = n,
                                            .low = pools[1],
-                                           .low_pitch = rank,
+                                           .low_pitch = parts * rank,
                                            .up = pools[2],
                                            .n = n,
                                            .rank = rank,
+                                           .parts = parts,
                                            .format = KILN_BF16};
         report("low_rank_up", shape, (double)(rows * n) * 4, queue_low_up);
     }

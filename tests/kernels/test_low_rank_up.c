@@ -45,20 +45,22 @@ static double wanted(const struct kiln_low_rank_up *a, const void *y, int64_t ro
     double sum = at(y, row * a->pitch + i, a->format);
     *ret_size = fabs(sum);
     for (int64_t k = 0; k < a->rank; k++) {
-        const double product =
-            at(a->low, row * a->low_pitch + k, a->format) * at(a->up, i * a->rank + k, a->format);
+        const int64_t own = i / (a->n / a->parts) * a->rank + k;
+        const double product = at(a->low, row * a->low_pitch + own, a->format) *
+                               at(a->up, i * a->parts * a->rank + own, a->format);
         sum += product, *ret_size += fabs(product);
     }
     return sum;
 }
 
-static void check(int64_t rows, int64_t n, int64_t rank, int64_t gap, enum kiln_float f)
+static void check(int64_t rows, int64_t n, int64_t rank, int64_t parts, int64_t gap,
+                  enum kiln_float f)
 {
     struct test_random random = {(uint64_t)(rows * n + rank)};
-    const int64_t pitch = n + gap, low_pitch = rank + gap;
+    const int64_t pitch = n + gap, width = rank * parts, low_pitch = width + gap;
     void *y = rows_of(&random, rows, n, pitch, f),
-         *low = rows_of(&random, rows, rank, low_pitch, f);
-    void *up = values(&random, n * rank, f);
+         *low = rows_of(&random, rows, width, low_pitch, f);
+    void *up = values(&random, n * width, f);
     const size_t bytes = (size_t)(rows * pitch * kiln_float_size(f));
     void *before = malloc(bytes);
     assert_non_null(before);
@@ -70,6 +72,7 @@ static void check(int64_t rows, int64_t n, int64_t rank, int64_t gap, enum kiln_
                                           .up = up,
                                           .n = n,
                                           .rank = rank,
+                                          .parts = parts,
                                           .format = f};
     kiln_low_rank_up_ref(&args, 0, rows / 2);
     kiln_low_rank_up_ref(&args, rows / 2, rows);
@@ -94,8 +97,10 @@ static void products_are_added(void **state)
     for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
         for (size_t k = 0; k < sizeof widths / sizeof *widths; k++)
             for (int form = 0; form < 4; form++)
-                check(k % 2 ? 1 : 5, widths[k], ranks[i], form & 1 ? 5 : 0,
+                check(k % 2 ? 1 : 5, widths[k], ranks[i], 1, form & 1 ? 5 : 0,
                       form & 2 ? KILN_BF16 : KILN_F32);
+    check(5, 12, 3, 3, 2, KILN_F32);
+    check(5, 64, 16, 2, 0, KILN_BF16);
 }
 
 /* 1 + 2^-8 is between two bf16, 2^-8 + 2^-8 less so: a sum that was rounded on the way is another.
@@ -112,6 +117,7 @@ static void the_result_is_rounded_once(void **state)
                                           .up = up,
                                           .n = 1,
                                           .rank = 2,
+                                          .parts = 1,
                                           .format = KILN_BF16};
     kiln_low_rank_up_ref(&args, 0, 1);
     assert_true(kiln_from_bf16(y) == 1 + 0x1p-7f);

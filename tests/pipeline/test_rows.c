@@ -138,7 +138,7 @@ static void a_low_rank_product_is_added(void **state)
     (void)state;
     kt target = part(s, KT_F32, 3000, M, N);
     kt low = kt_linear(s, part(s, KT_F32, 0, M, K), part(s, KT_F32, 1000, R, K), NULL);
-    kt_add_product(s, target, low, part(s, KT_F32, 2000, N, R));
+    kt_add_product(s, target, low, part(s, KT_F32, 2000, N, R), 1);
     read_into(s, target, got, M * N);
     for (int m = 0; m < M; m++)
         for (int n = 0; n < N; n++) {
@@ -167,7 +167,7 @@ static void a_product_takes_a_low_rank_one_along(void **state)
         assert_int_equal(kt_room(x), 0);
         kt_copy_into(s, kt_narrow(s, both, 1, K, R), up);
         kt y = kt_linear(s, x, weight, NULL);
-        kt_add_product(s, y, kt_linear(s, x, down, NULL), up);
+        kt_add_product(s, y, kt_linear(s, x, down, NULL), up, 1);
         read_into(s, y, want, M * N);
         kt wide = room ? kt_with_room(s, x, room) : x;
         kt behind = room > R ? kt_narrow(s, kt_widened(s, wide, room), 1, K + R, room - R) : NULL;

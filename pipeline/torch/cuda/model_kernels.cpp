@@ -201,17 +201,18 @@ static bool low_rank_down(const at::Tensor &both, const at::Tensor &down)
     });
 }
 
-static bool low_rank_up(const at::Tensor &y, const at::Tensor &low, const at::Tensor &up)
+static bool low_rank_up(const at::Tensor &y, const at::Tensor &low, const at::Tensor &up, int parts)
 {
     want_rows(y), want_rows(up);
     const int64_t rows = y.size(0), n = up.size(0), rank = up.size(1);
     if (!rows_beside(y, y, rows, n) || !rows_beside(y, low, rows, rank) ||
-        !rows_beside(y, up, n, rank) || !up.is_contiguous())
+        !rows_beside(y, up, n, rank) || !up.is_contiguous() || rank % parts || n % parts)
         return false;
     kiln_low_rank_up args{};
     args.y = y.data_ptr(), args.pitch = y.stride(0);
     args.low = data_of(low), args.low_pitch = low.stride(0);
-    args.up = data_of(up), args.n = n, args.rank = rank, args.format = KILN_BF16;
+    args.up = data_of(up), args.n = n, args.rank = rank / parts, args.parts = parts,
+    args.format = KILN_BF16;
     return launch_if_taken(y, [&](kiln_stream stream, kiln_error *err) {
         return kiln_low_rank_up_launch(&args, rows, stream, err);
     });

@@ -27,8 +27,9 @@ struct model_kernels {
     /* Changes both [rows, K + R]: of its rows, x and what is behind it, the latter becomes x
      * down^T; false where no kernel takes these shapes. */
     bool (*low_rank_down)(const at::Tensor &both, const at::Tensor &down);
-    /* y += low up^T; false likewise, and y is as it was. */
-    bool (*low_rank_up)(const at::Tensor &y, const at::Tensor &low, const at::Tensor &up);
+    /* y += low up^T, as kt_add_product; false likewise, and y is as it was. */
+    bool (*low_rank_up)(const at::Tensor &y, const at::Tensor &low, const at::Tensor &up,
+                        int parts);
     /* Norms and turns q and k where they lie in the packed rows. */
     void (*turn_heads)(const kt_attention_args &args, const at::Tensor &qkv);
     /* Attention of all rows in eight bits: codes and their factors; nothing where the card, the
