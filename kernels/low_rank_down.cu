@@ -47,7 +47,6 @@ template <typename P> struct part {
     const uint16_t *x[P::pieces]; /* its chunks of the block's first step */
     const uint16_t *down;         /* likewise, the first of some, that are down_rows rows apart */
     int64_t row;                  /* of its first piece */
-    int64_t column;               /* of its chunks in the first step */
     int rank, steps, in_tile;     /* in_tile: the row's place in the tile */
 };
 
@@ -61,15 +60,14 @@ static __device__ __forceinline__ part<P> part_of(const struct kiln_low_rank_dow
     mine.rank = blockIdx.x % parts;
     const int64_t steps = a.n / step, first = steps * mine.rank / parts;
     mine.steps = static_cast<int>(steps * (mine.rank + 1) / parts - first);
-    mine.column = first * step + lane % 4 * 8;
-    mine.down =
-        static_cast<const uint16_t *>(a.down) + threadIdx.x / step_chunks * a.n + mine.column;
+    const int64_t column = first * step + lane % 4 * 8;
+    mine.down = static_cast<const uint16_t *>(a.down) + threadIdx.x / step_chunks * a.n + column;
     mine.in_tile = threadIdx.x / warp_size * 16 * P::tiles + lane / 4;
     mine.row = static_cast<int64_t>(tile) * tile_rows + mine.in_tile;
 #pragma unroll
     for (int j = 0; j < P::pieces; j++) {
         const int64_t row = mine.row + 8 * j < rows ? mine.row + 8 * j : rows - 1;
-        mine.x[j] = static_cast<const uint16_t *>(a.x) + row * a.x_pitch + mine.column;
+        mine.x[j] = static_cast<const uint16_t *>(a.x) + row * a.pitch + column;
     }
     return mine;
 }
@@ -94,23 +92,16 @@ static __device__ __forceinline__ void copy_step(const struct kiln_low_rank_down
     end_of_copies();
 }
 
-/* The products of step i onto the sums; x goes on to where it is wanted. */
+/* The products of step i onto the sums. */
 template <typename P, int EIGHTS>
-static __device__ __forceinline__ void
-add_step(const struct kiln_low_rank_down &a, const part<P> &mine, int64_t rows, const uint4 *memory,
-         int i, float sums[P::tiles][EIGHTS][4])
+static __device__ __forceinline__ void add_step(const uint4 *memory, int i,
+                                                float sums[P::tiles][EIGHTS][4])
 {
     const uint4 *from = memory + i % P::stages * P::chunks;
     chunk<8> in[P::pieces];
 #pragma unroll
     for (int j = 0; j < P::pieces; j++)
         in[j] = load_chunk<8>(from, 0, j * threads + threadIdx.x);
-    if (a.wide != a.x)
-#pragma unroll
-        for (int j = 0; j < P::pieces; j++)
-            if (mine.row + 8 * j < rows)
-                store_chunk<8>(a.wide, (mine.row + 8 * j) * a.pitch + mine.column + i * step, 0,
-                               in[j]);
 #pragma unroll
     for (int t = 0; t < EIGHTS; t++) { /* beyond the rank: of anything, and nobody looks */
         const chunk<8> of =
@@ -165,7 +156,7 @@ static __device__ __forceinline__ void write_low(const struct kiln_low_rank_down
                 sum.x += of[r].x, sum.y += of[r].y, sum.z += of[r].z, sum.w += of[r].w;
         if (tile_row + in_tile < rows) {
             uint16_t *low =
-                static_cast<uint16_t *>(a.wide) + (tile_row + in_tile) * a.pitch + a.n + column;
+                static_cast<uint16_t *>(a.x) + (tile_row + in_tile) * a.pitch + a.n + column;
             *reinterpret_cast<uint2 *>(low) =
                 uint2{pack_bf16(sum.x, sum.y), pack_bf16(sum.z, sum.w)};
         }
@@ -191,7 +182,7 @@ static __global__ void __launch_bounds__(threads)
         await_copies<P::stages - 2>();
         __syncthreads(); /* step i is there, and nobody reads i - 1 any more */
         copy_step<P>(a, mine, memory, i + P::stages - 1);
-        add_step<P, COLUMNS / 8>(a, mine, rows, memory, i, sums);
+        add_step<P, COLUMNS / 8>(memory, i, sums);
     }
     __syncthreads(); /* the ring is done with */
     store_sums<P, COLUMNS / 8>(mine, memory, sums);
@@ -252,20 +243,16 @@ static int check_shapes(const struct kiln_low_rank_down *a, int64_t rows, struct
     const int code = check_rows(err, name, rows, a->n, a->format);
     if (code)
         return code;
-    if (a->rank < 1 || a->x_pitch < a->n || a->pitch < a->n + a->rank ||
-        (a->wide == a->x && a->pitch != a->x_pitch))
-        return kiln_fail(
-            err, KILN_BAD_INPUT, "%s: rows of %lld values %lld apart, and of %lld more %lld apart",
-            name, (long long)a->n, (long long)a->x_pitch, (long long)a->rank, (long long)a->pitch);
-    if (rows > 0 && (!a->x || !a->down || !a->wide))
-        return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand or a place for the result is missing",
-                         name);
-    if (a->n % step || a->rank % 16 || a->rank > KILN_LOW_RANK_MAX || a->x_pitch % 8 ||
-        a->pitch % 8 || !on_bytes(a->x, 16) || !on_bytes(a->down, 16) || !on_bytes(a->wide, 16))
+    if (a->rank < 1 || a->pitch < a->n + a->rank)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: %lld values and %lld more, rows %lld apart",
+                         name, (long long)a->n, (long long)a->rank, (long long)a->pitch);
+    if (rows > 0 && (!a->x || !a->down))
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand is missing", name);
+    if (a->n % step || a->rank % 16 || a->rank > KILN_LOW_RANK_MAX || a->pitch % 8 ||
+        !on_bytes(a->x, 16) || !on_bytes(a->down, 16))
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "%s: rank %lld of %lld values, %lld and %lld apart, or where they lie",
-                         name, (long long)a->rank, (long long)a->n, (long long)a->x_pitch,
-                         (long long)a->pitch);
+                         "%s: rank %lld of %lld values, rows %lld apart, or where they lie", name,
+                         (long long)a->rank, (long long)a->n, (long long)a->pitch);
     return KILN_OK;
 }
 

@@ -20,14 +20,9 @@ extern "C" {
 #define KILN_LOW_RANK_MAX 192
 
 struct kiln_low_rank_down {
-    const void *x;    /* [rows] of n values, x_pitch values apart */
-    int64_t x_pitch;  /* at least n */
+    void *x;          /* [rows] of n + rank values, `pitch` apart: x, then low, which is written */
+    int64_t pitch;    /* at least n + rank; what is behind low stays as it is */
     const void *down; /* [rank][n] */
-    /* [rows] of n + rank values, `pitch` values apart: x, then low.  Either x itself, with its
-     * pitch, of which only low is written; or apart from it, and x is copied.  Nothing is written
-     * behind low. */
-    void *wide;
-    int64_t pitch; /* at least n + rank */
     int64_t n, rank;
     enum kiln_float format; /* of all of them */
 };
@@ -36,7 +31,7 @@ struct kiln_low_rank_down {
 void kiln_low_rank_down_ref(const struct kiln_low_rank_down *args, int64_t begin, int64_t end);
 
 /* On the device, bf16; the promises of stream.h but for shapes: n a multiple of 32 up to
- * KILN_ROW_MAX, rank one of 16 up to KILN_LOW_RANK_MAX, pitches of 8, pointers on 16 bytes, or
+ * KILN_ROW_MAX, rank one of 16 up to KILN_LOW_RANK_MAX, pitch one of 8, pointers on 16 bytes, or
  * KILN_UNSUPPORTED.  A row's result depends on that row, n and rank alone. */
 int kiln_low_rank_down_launch(const struct kiln_low_rank_down *args, int64_t rows,
                               kiln_stream stream, struct kiln_error *err) KILN_MUST_CHECK;

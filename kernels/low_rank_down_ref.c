@@ -1,8 +1,6 @@
 /* low_rank_down_ref.c - see low_rank_down.h. */
 #include "kernels/low_rank_down.h"
 
-#include <string.h>
-
 KILN_INLINE float product_of(const void *x, const void *down, int64_t n, enum kiln_float f)
 {
     float sum = 0;
@@ -17,12 +15,9 @@ KILN_INLINE void low_rows(const struct kiln_low_rank_down *a, int64_t begin, int
 {
     const int64_t n = a->n, rank = a->rank, size = kiln_float_size(f);
     for (int64_t row = begin; row < end; row++) {
-        const char *x = (const char *)a->x + row * a->x_pitch * size;
-        char *wide = (char *)a->wide + row * a->pitch * size;
+        char *x = (char *)a->x + row * a->pitch * size;
         for (int64_t i = 0; i < rank; i++)
-            kiln_store(wide, n + i, product_of(x, (const char *)a->down + i * n * size, n, f), f);
-        if (a->wide != a->x)
-            memcpy(wide, x, (size_t)(n * size));
+            kiln_store(x, n + i, product_of(x, (const char *)a->down + i * n * size, n, f), f);
     }
 }
 

@@ -155,23 +155,18 @@ static void bench_heads(void)
     report("qkv_e4m3 (v read twice)", shape, part * 11 + angles, queue_eight_bits);
 }
 
-/* Behind the rows, and with the rows copied. */
 static void bench_low(int64_t n, int64_t rank)
 {
     char shape[64];
     snprintf(shape, sizeof shape, "%lld x %lld x %lld", (long long)rows, (long long)n,
              (long long)rank);
     low = (struct kiln_low_rank_down){.x = pools[0],
-                                      .x_pitch = n + rank,
-                                      .down = pools[1],
-                                      .wide = pools[0],
                                       .pitch = n + rank,
+                                      .down = pools[1],
                                       .n = n,
                                       .rank = rank,
                                       .format = KILN_BF16};
     report("low_rank_down", shape, (double)(rows * n) * 2, queue_low);
-    low.wide = pools[2];
-    report("low_rank_down, copied", shape, (double)(rows * n) * 4, queue_low);
 }
 
 /* Beside the products of q, k and v, of the attention's result, and of gate and up. */
