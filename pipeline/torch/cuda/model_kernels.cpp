@@ -193,8 +193,7 @@ static bool low_rank_down(const at::Tensor &both, const at::Tensor &down)
         !down.is_contiguous())
         return false;
     kiln_low_rank_down args{};
-    args.x = both.data_ptr(), args.x_pitch = both.stride(0), args.down = data_of(down);
-    args.wide = both.data_ptr(), args.pitch = both.stride(0);
+    args.x = both.data_ptr(), args.pitch = both.stride(0), args.down = data_of(down);
     args.n = n, args.rank = rank, args.format = KILN_BF16;
     return launch_if_taken(both, [&](kiln_stream stream, kiln_error *err) {
         return kiln_low_rank_down_launch(&args, both.size(0), stream, err);
