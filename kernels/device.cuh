@@ -296,19 +296,6 @@ inline unsigned blocks_for(int64_t items, int threads)
     return static_cast<unsigned>(blocks < 8192 ? blocks : 8192);
 }
 
-/* The multiprocessors of the device. */
-inline int count_processors(struct kiln_error *err, const char *name, int *ret_count)
-{
-    int device = 0;
-    cudaError_t code = cudaGetDevice(&device);
-    if (code == cudaSuccess)
-        code = cudaDeviceGetAttribute(ret_count, cudaDevAttrMultiProcessorCount, device);
-    if (code == cudaSuccess)
-        return KILN_OK;
-    return kiln_fail(err, KILN_DEVICE, "%s: asking for the device: %s", name,
-                     cudaGetErrorName(code));
-}
-
 /* What the last launch came to; `name` is what an error calls the kernel. */
 inline int launched(struct kiln_error *err, const char *name)
 {

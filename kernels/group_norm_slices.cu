@@ -8,8 +8,9 @@
  * Devices without clusters, or without so much shared memory, add up in the same order and leave
  * the rest to the kernels of group_norm_silu.cu.
  */
-#include "kernels/clusters.cuh"
 #include "kernels/group_norm.cuh"
+
+#include <atomic>
 
 using namespace kiln;
 
@@ -131,13 +132,56 @@ static __global__ void __launch_bounds__(threads)
 
 /* --- clusters: nothing here is called on devices without them --------------------------------- */
 
-/* Item j on its way into shared memory. */
-static __device__ __forceinline__ void copy_item(uint4 *to, const struct kiln_group_norm &a,
-                                                 const slice_part &mine, int j)
+static __device__ __forceinline__ unsigned shared_at(const void *p)
+{
+    return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+
+static __device__ __forceinline__ void copy_chunk(uint4 *to, const struct kiln_group_norm &a,
+                                                  const slice_part &mine, int j)
 {
     const uint4 *x =
         reinterpret_cast<const uint4 *>(static_cast<const uint16_t *>(a.x) + mine.item_at);
-    copy_chunk<false>(to, x + mine.first + j * mine.step);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_at(to)),
+                 "l"(x + mine.first + j * mine.step)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void end_of_copies()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* All but the last `ahead` groups of copies are there. */
+static __device__ __forceinline__ void await_copies()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(ahead) : "memory");
+}
+
+static __device__ __forceinline__ void arrive_at_cluster()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+}
+
+static __device__ __forceinline__ void await_cluster()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
+/* What another block of the cluster has where this one has p. */
+static __device__ __forceinline__ float at_rank(const float *p, int rank)
+{
+    float value = 0;
+#if __CUDA_ARCH__ >= 900
+    unsigned at;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(shared_at(p)), "r"(rank));
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(at) : "memory");
+#endif
+    return value;
 }
 
 /* The sum of `total` over the cluster, in the order in which add_parts of group_norm_silu.cu adds
@@ -234,7 +278,7 @@ static __global__ void __launch_bounds__(threads, 2)
             registers[j] = load_item(a, mine, j);
     for (int j = 0; j < ahead; j++) {
         if (held + j < mine.count)
-            copy_item(slots + j * threads, a, mine, held + j);
+            copy_chunk(slots + j * threads, a, mine, held + j);
         end_of_copies();
     }
     load_origin(a, mine, first);
@@ -245,9 +289,9 @@ static __global__ void __launch_bounds__(threads, 2)
             add_chunk<8>(registers[j], first, v, v + 8);
     for (int j = 0; j < more; j++) {
         if (held + j + ahead < mine.count)
-            copy_item(slots + (j + ahead) * threads, a, mine, held + j + ahead);
+            copy_chunk(slots + (j + ahead) * threads, a, mine, held + j + ahead);
         end_of_copies();
-        await_copies<ahead>();
+        await_copies();
         if (held + j < mine.count)
             add_chunk<8>(load_chunk<8>(slots, 0, j * threads), first, v, v + 8);
     }
@@ -271,18 +315,55 @@ static __global__ void __launch_bounds__(threads, 2)
     await_cluster();
 }
 
+/* Whether the device can run such clusters.  The kernel is allowed all the memory there is, not
+ * just what this launch takes: another thread may be about to launch it with more. */
+static bool ask_for_clusters(const cudaLaunchConfig_t *config)
+{
+    int device = 0, most = 0, clusters = 0;
+    cudaFuncAttributes kernel;
+    if (!device_has(9) || cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
+            cudaSuccess ||
+        cudaFuncGetAttributes(&kernel, hold_slices) != cudaSuccess)
+        return false;
+    most -= static_cast<int>(kernel.sharedSizeBytes);
+    return config->dynamicSmemBytes <= static_cast<size_t>(most) &&
+           cudaFuncSetAttribute(hold_slices, cudaFuncAttributeMaxDynamicSharedMemorySize, most) ==
+               cudaSuccess &&
+           cudaOccupancyMaxActiveClusters(&clusters, hold_slices, config) == cudaSuccess &&
+           clusters > 0;
+}
+
+/* The same, with `more` chunks of a thread in shared memory; asking takes as long as a launch, so
+ * that is done once for each. */
+static bool takes_clusters(const cudaLaunchConfig_t *config, int more)
+{
+    constexpr int devices = 64;
+    static std::atomic<signed char> known[devices][kept + 1]; /* 1: it can, -1: it cannot */
+    int device = 0;
+    if (cudaGetDevice(&device) != cudaSuccess || device >= devices)
+        return false;
+    std::atomic<signed char> &answer = known[device][more];
+    if (answer == 0) {
+        answer = ask_for_clusters(config) ? 1 : -1;
+        (void)cudaGetLastError(); /* asked, not failed */
+    }
+    return answer > 0;
+}
+
 static bool launch_clusters(const struct kiln_group_norm *a, dim3 grid, const norm_plan &p,
                             kiln_stream stream)
 {
     const int64_t share = (p.pixels + ranks - 1) / ranks, items = (share + depth - 1) / depth;
     const int more = items > held ? static_cast<int>(items - held) : 0;
-    static device_answers known[kept + 1];
-    cudaLaunchAttribute cluster = cluster_of(ranks);
+    cudaLaunchAttribute cluster = {};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = ranks, cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = grid, config.blockDim = dim3(threads), config.stream = stream;
     config.dynamicSmemBytes = static_cast<size_t>(more) * threads * sizeof(uint4);
     config.attrs = &cluster, config.numAttrs = 1;
-    if (!takes_clusters(hold_slices, &config, &known[more]))
+    if (!takes_clusters(&config, more))
         return false;
     (void)cudaLaunchKernelEx(&config, hold_slices, *a, p, more);
     return true;

@@ -255,10 +255,13 @@ static int64_t turns_max(const struct kiln_rms_norm *a)
 static int turn_grid(const struct kiln_rms_norm *a, int64_t rows, int64_t *ret_blocks,
                      const char *name, struct kiln_error *err)
 {
-    int processors = 0;
-    const int code = count_processors(err, name, &processors);
-    if (code)
-        return code;
+    int device = 0, processors = 0;
+    cudaError_t code = cudaGetDevice(&device);
+    if (code == cudaSuccess)
+        code = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+    if (code != cudaSuccess)
+        return kiln_fail(err, KILN_DEVICE, "%s: asking for the device: %s", name,
+                         cudaGetErrorName(code));
     const int64_t blocks =
         processors * (a->add ? turn_blocks<true, true> : turn_blocks<false, true>);
     *ret_blocks = rows > blocks * turns_max(a) ? 0 : rows < blocks ? rows : blocks;

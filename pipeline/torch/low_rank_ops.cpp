@@ -44,11 +44,9 @@ static at::Tensor with_low(const at::Tensor &x, const at::Tensor &down)
     const at::Tensor both = room ? x.as_strided({rows, n + rank}, {x.stride(0), 1})
                                  : at::empty({rows, n + rank}, x.options());
     at::Tensor low = both.narrow(1, n, rank);
-    const kiln::model_kernels *gpu = kiln::gpu_kernels(x);
     if (!room)
         copy_rows(both.narrow(1, 0, n), x);
-    if (!gpu || !gpu->low_rank_down(both, down))
-        at::mm_out(low, both.narrow(1, 0, n), down.t());
+    at::mm_out(low, x, down.t());
     return both;
 }
 

@@ -20,7 +20,6 @@
 
 #include "kernels/latent_mix.h"
 #include "kernels/layer_norm.h"
-#include "kernels/low_rank_down.h"
 #include "kernels/low_rank_up.h"
 #include "kernels/patches.h"
 #include "kernels/qkv_e4m3.h"
@@ -44,8 +43,7 @@ static struct kiln_qkv_rope split;
 static struct kiln_qkv_e4m3 eight_bits;
 static struct kiln_layer_norm layer;
 static struct kiln_quantise codes;
-static struct kiln_low_rank_down low;
-static struct kiln_low_rank_up low_up;
+static struct kiln_low_rank_up low_rank;
 
 static void queue_rms(void)
 {
@@ -77,14 +75,9 @@ static void queue_codes(void)
     must_launch(kiln_quantise_launch(&codes, rows, stream, &err));
 }
 
-static void queue_low(void)
+static void queue_low_rank(void)
 {
-    must_launch(kiln_low_rank_down_launch(&low, rows, stream, &err));
-}
-
-static void queue_low_up(void)
-{
-    must_launch(kiln_low_rank_up_launch(&low_up, rows, stream, &err));
+    must_launch(kiln_low_rank_up_launch(&low_rank, rows, stream, &err));
 }
 
 static void bench_rms(const char *shape)
@@ -155,20 +148,6 @@ static void bench_heads(void)
     report("qkv_e4m3 (v read twice)", shape, part * 11 + angles, queue_eight_bits);
 }
 
-static void bench_low(int64_t n, int64_t rank)
-{
-    char shape[64];
-    snprintf(shape, sizeof shape, "%lld x %lld x %lld", (long long)rows, (long long)n,
-             (long long)rank);
-    low = (struct kiln_low_rank_down){.x = pools[0],
-                                      .pitch = n + rank,
-                                      .down = pools[1],
-                                      .n = n,
-                                      .rank = rank,
-                                      .format = KILN_BF16};
-    report("low_rank_down", shape, (double)(rows * n) * 2, queue_low);
-}
-
 /* Beside the products of q, k and v, of the attention's result, and of gate and up. */
 static void bench_low_rank(void)
 {
@@ -178,16 +157,16 @@ static void bench_low_rank(void)
         const int64_t n = sizes[i][0], parts = sizes[i][1], rank = 16;
         snprintf(shape, sizeof shape, "%lld x %lld, %lld x %lld", (long long)rows, (long long)n,
                  (long long)parts, (long long)rank);
-        low_up = (struct kiln_low_rank_up){.y = pools[0],
-                                           .pitch = n,
-                                           .low = pools[1],
-                                           .low_pitch = parts * rank,
-                                           .up = pools[2],
-                                           .n = n,
-                                           .rank = rank,
-                                           .parts = parts,
-                                           .format = KILN_BF16};
-        report("low_rank_up", shape, (double)(rows * n) * 4, queue_low_up);
+        low_rank = (struct kiln_low_rank_up){.y = pools[0],
+                                             .pitch = n,
+                                             .low = pools[1],
+                                             .low_pitch = parts * rank,
+                                             .up = pools[2],
+                                             .n = n,
+                                             .rank = rank,
+                                             .parts = parts,
+                                             .format = KILN_BF16};
+        report("low_rank_up", shape, (double)(rows * n) * 4, queue_low_rank);
     }
 }
 
@@ -216,10 +195,6 @@ static void bench_transformer(int64_t count)
     report("swiglu", shape, (double)(rows * FFN) * 6, queue_gate);
     gate.y = NULL, gate.quantised = (uint8_t *)pools[1], gate.row_scale = (float *)(void *)pools[2];
     report("swiglu -> e4m3", shape, (double)(rows * FFN) * 5 + (double)rows * 4, queue_gate);
-    bench_low(WIDTH, 48);
-    bench_low(WIDTH, 16);
-    bench_low(WIDTH, 144);
-    bench_low(FFN, 16);
     bench_low_rank();
 }
 

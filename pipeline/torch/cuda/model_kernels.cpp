@@ -10,7 +10,6 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "kernels/layer_norm.h"
-#include "kernels/low_rank_down.h"
 #include "kernels/low_rank_up.h"
 #include "kernels/patches.h"
 #include "kernels/qkv_e4m3.h"
@@ -186,20 +185,6 @@ static bool rows_beside(const at::Tensor &y, const at::Tensor &x, int64_t rows, 
            x.stride(0) >= n && x.scalar_type() == y.scalar_type() && x.device() == y.device();
 }
 
-static bool low_rank_down(const at::Tensor &both, const at::Tensor &down)
-{
-    const int64_t rank = down.size(0), n = down.size(1);
-    if (!rows_beside(both, both, both.size(0), n + rank) || !rows_beside(both, down, rank, n) ||
-        !down.is_contiguous())
-        return false;
-    kiln_low_rank_down args{};
-    args.x = both.data_ptr(), args.pitch = both.stride(0), args.down = data_of(down);
-    args.n = n, args.rank = rank, args.format = KILN_BF16;
-    return launch_if_taken(both, [&](kiln_stream stream, kiln_error *err) {
-        return kiln_low_rank_down_launch(&args, both.size(0), stream, err);
-    });
-}
-
 static bool low_rank_up(const at::Tensor &y, const at::Tensor &low, const at::Tensor &up, int parts)
 {
     want_rows(y), want_rows(up);
@@ -332,8 +317,8 @@ static void patch_step(const struct kt_patch_step &a)
     });
 }
 
-const model_kernels cuda_model_kernels = {rms_norm,    add_rms_norm,  layer_norm,  swiglu,
-                                          quantise,    low_rank_down, low_rank_up, turn_heads,
-                                          attend_e4m3, patchify,      patch_step};
+const model_kernels cuda_model_kernels = {rms_norm, add_rms_norm, layer_norm, swiglu,
+                                          quantise, low_rank_up,  turn_heads, attend_e4m3,
+                                          patchify, patch_step};
 
 } // namespace kiln

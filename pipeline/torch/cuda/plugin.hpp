@@ -24,10 +24,8 @@ struct model_kernels {
     at::Tensor (*layer_norm)(const at::Tensor &x, double eps, const at::Tensor &scale);
     kt_tensor (*swiglu)(const at::Tensor &gate_up, kt_form form);
     kt_tensor (*quantise)(const at::Tensor &rows);
-    /* Changes both [rows, K + R]: of its rows, x and what is behind it, the latter becomes x
-     * down^T; false where no kernel takes these shapes. */
-    bool (*low_rank_down)(const at::Tensor &both, const at::Tensor &down);
-    /* y += low up^T, as kt_add_product; false likewise, and y is as it was. */
+    /* y += low up^T, as kt_add_product; false where no kernel takes these shapes, and y is as it
+     * was. */
     bool (*low_rank_up)(const at::Tensor &y, const at::Tensor &low, const at::Tensor &up,
                         int parts);
     /* Norms and turns q and k where they lie in the packed rows. */
