@@ -15,19 +15,17 @@
 
 #include "pipeline/torch/tensor.h"
 
-/* Columns behind the rows of a weight for each of its modules. */
-#define KILN_LINEAR_ROOM 64
-
 struct kiln_linear_layer {
     kt weight;
     int parts; /* modules that it is stacked of, of one size; 0 is 1 */
+    bool wide; /* whether its rows come in the form that is asked for, with room */
     kt down; /* [rank, in] of all modules together, quantised like the weight; NULL: nothing beside
               */
     kt up;   /* [out, rank] */
     kt both; /* [out, in + rank], weight and up side by side; NULL: up is elsewhere */
 };
 
-/* x: [rows, in] in the form that is asked for here. */
+/* x: [rows, in] in the form that is asked for here; room is not needed, but saves a copy. */
 struct kt_form kiln_linear_form(const struct kiln_linear_layer *layer);
 kt kiln_linear(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer);
 

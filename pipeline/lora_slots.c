@@ -12,6 +12,8 @@
 #include "pipeline/torch/low_rank.h"
 
 #define CLASSES 7 /* 16, 32, 48, 64, 128, 256, 512 */
+#define ROOM 64   /* columns behind a weight's rows for each of its modules: the ranks up to there \
+                   */
 
 struct pair {
     kt down, up; /* views of the bank */
@@ -42,6 +44,7 @@ struct kiln_lora_slots {
     struct kiln_lora_layout layout; /* for its places alone: those of all layouts of the model */
     struct matrix *matrices;        /* by place */
     struct kt_scope *scope;         /* of copies and plain matrices */
+    bool moved;                     /* the weights, to where they have room */
     struct bank banks[CLASSES];
 };
 
@@ -110,11 +113,40 @@ static void make_pairs(const struct kiln_lora_slots *l, struct bank *b,
                                  (int64_t[]){p->rows, p->rank});
         if (p->layer && quantised(m))
             pair->codes = kt_quantise_rows(b->scope, pair->down);
-        if (p->layer && p->rank <= kt_room(m->pristine)) {
-            pair->both = kt_widened(b->scope, m->pristine, p->rank);
-            pair->room = kt_narrow(b->scope, pair->both, 1, p->cols, p->rank);
-        }
     }
+}
+
+/* Weights with up behind their rows, where there is room for it. */
+static void widen_pairs(const struct kiln_lora_slots *l, struct bank *b,
+                        const struct kiln_lora_layout *layout)
+{
+    for (size_t i = 0; i < layout->count; i++) {
+        const struct kiln_lora_place *p = &layout->places[i];
+        const kt weight = l->matrices[i].pristine;
+        struct pair *pair = &b->pairs[i];
+        if (!p->layer || pair->both || p->rank > kt_room(weight))
+            continue;
+        pair->both = kt_widened(b->scope, weight, p->rank);
+        pair->room = kt_narrow(b->scope, pair->both, 1, p->cols, p->rank);
+    }
+}
+
+/* Once, for the first set beside the weights.  Where memory is short, what has none goes without.
+ */
+static void make_room(struct kiln_lora_slots *l)
+{
+    if (l->moved || l->device == KT_CPU)
+        return;
+    struct kt_scope *s = kt_scope_new(l->device);
+    for (size_t i = 0; i < l->layout.count; i++) {
+        const struct kiln_lora_place *p = &l->layout.places[i];
+        kt weight = l->matrices[i].pristine;
+        if (p->layer && p->layer->wide && kt_dtype_of(weight) == KT_BF16)
+            kt_make_room(s, weight, p->rank / l->layout.rank * ROOM);
+    }
+    kt_scope_free(s);
+    kt_device_trim(l->device); /* their old places */
+    l->moved = true;
 }
 
 static int bank_of(struct kiln_lora_slots *l, const struct kiln_lora_layout *layout,
@@ -266,6 +298,11 @@ int kiln_lora_slots_put(struct kiln_lora_slots *l, const struct kiln_lora_image 
 {
     struct bank *b;
     int code = bank_of(l, &image->layout, &b, err);
+    if (!code && !merged) {
+        make_room(l);
+        widen_pairs(l, b, &image->layout);
+        code = kt_scope_check(b->scope, err);
+    }
     code = code ? code : make_copies(l, merged, err);
     code = code ? code : write_contents(l, image, b, merged, err);
     if (code)
@@ -279,4 +316,9 @@ void kiln_lora_slots_clear(struct kiln_lora_slots *l)
 {
     if (l->matrices)
         hand_out(l, NULL, false);
+}
+
+bool kiln_lora_slots_moved(const struct kiln_lora_slots *l)
+{
+    return l->moved;
 }

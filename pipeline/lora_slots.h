@@ -12,7 +12,8 @@
  *
  * Banks and copies are made when first needed and keep their addresses from then on.  Which ones
  * the model reads follows from the arrangement alone, so a recorded graph is good for all sets of
- * one arrangement.
+ * one arrangement.  Weights of bf16 on a GPU move once, when the first set goes beside them, to
+ * where their rows have room for it (linear.h).
  */
 #ifndef KILN_LORA_SLOTS_H
 #define KILN_LORA_SLOTS_H
@@ -43,5 +44,8 @@ size_t kiln_lora_slots_missing(const struct kiln_lora_slots *l);
 int kiln_lora_slots_put(struct kiln_lora_slots *l, const struct kiln_lora_image *image, bool merged,
                         struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_lora_slots_clear(struct kiln_lora_slots *l);
+
+/* Whether weights have been moved: a graph that was recorded before is good for nothing then. */
+bool kiln_lora_slots_moved(const struct kiln_lora_slots *l);
 
 #endif

@@ -190,5 +190,6 @@ void kiln_loras_prefetch(struct kiln_loras *l, const struct kiln_lora_use *uses,
 
 int kiln_loras_arrangement(const struct kiln_loras *l)
 {
-    return l->arrangement;
+    /* None at all is another one, once the weights lie elsewhere. */
+    return l->arrangement ? l->arrangement : kiln_lora_slots_moved(l->slots);
 }

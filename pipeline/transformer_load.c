@@ -15,7 +15,7 @@ static void note_layer(struct kiln_param_table *params, struct kiln_linear_layer
             params->items[i].layer = layer;
 }
 
-/* e4m3: the large matrices are quantised; those of bf16 on a GPU have room for LoRAs. */
+/* e4m3: the large matrices are quantised. */
 static void load_block(struct kiln_weights *w, const struct kiln_transformer_config *c,
                        const char *list, int index, bool modulated, bool e4m3, struct kiln_block *b)
 {
@@ -36,15 +36,13 @@ static void load_block(struct kiln_weights *w, const struct kiln_transformer_con
         kiln_weights_vector(w, &b->k_norm, prefix, "attention.norm_k.weight", c->head_dim);
     }
     b->qkv.parts = 3, b->gate_up.parts = 2;
+    b->qkv.wide = b->gate_up.wide = b->down.wide = true;
     kiln_weights_quantise(w, e4m3);
-    /* Attention leaves no room behind its rows. */
-    kiln_weights_linear(w, &b->out.weight, prefix, "attention.to_out.0", n, n);
-    kiln_weights_room(w, KILN_LINEAR_ROOM);
     kiln_weights_pack(w, &b->qkv.weight, prefix, &qkv, n);
+    kiln_weights_linear(w, &b->out.weight, prefix, "attention.to_out.0", n, n);
     kiln_weights_pack(w, &b->gate_up.weight, prefix, &gate_up, n);
     kiln_weights_linear(w, &b->down.weight, prefix, "feed_forward.w2", n, ffn);
     kiln_weights_quantise(w, false);
-    kiln_weights_room(w, 0);
     if (modulated) {
         kiln_weights_linear(w, &b->modulation, prefix, "adaLN_modulation.0", 4 * n, c->time_width);
         kiln_weights_vector(w, &b->modulation_bias, prefix, "adaLN_modulation.0.bias", 4 * n);

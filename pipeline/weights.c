@@ -8,7 +8,6 @@
 
 #include "pipeline/fp8_cache.h"
 #include "pipeline/torch/load.h"
-#include "pipeline/torch/low_rank.h"
 #include "pipeline/weights_stream.h"
 #include "schemas/limits.h"
 #include "storage/safetensors.h"
@@ -22,7 +21,6 @@ struct kiln_weights {
     struct kt_scope *scope;
     enum kt_dtype dtype;
     bool quantise;
-    int64_t room; /* columns behind the rows of matrices, for each module */
     struct kiln_fp8_cache *cache;
     const char *folder; /* what names in the cache begin with */
     struct kiln_param_table *params;
@@ -348,11 +346,6 @@ void kiln_weights_quantise(struct kiln_weights *w, bool on)
     w->quantise = on;
 }
 
-void kiln_weights_room(struct kiln_weights *w, int64_t columns)
-{
-    w->room = columns;
-}
-
 void kiln_weights_cache(struct kiln_weights *w, struct kiln_fp8_cache *cache, const char *folder)
 {
     w->cache = cache;
@@ -392,16 +385,11 @@ static kt from_cache(struct kiln_weights *w, const char *prefix, const struct ki
     return taken;
 }
 
-/* A matrix of `parts` modules made in `inner`, which is freed, in the form that is wanted of it. */
+/* A matrix made in `inner`, which is freed, in the form that is wanted of it. */
 static kt take_matrix(struct kiln_weights *w, struct kt_scope *inner, const char *prefix,
-                      const char *module, int64_t parts, kt matrix)
+                      const char *module, kt matrix)
 {
-    const bool room = w->room && w->dtype == KT_BF16 && kt_device_of(w->scope) != KT_CPU;
-    kt taken = matrix;
-    if (matrix && w->quantise)
-        taken = kt_quantise_rows(inner, matrix);
-    else if (matrix && room)
-        taken = kt_with_room(inner, matrix, parts * w->room);
+    kt taken = matrix && w->quantise ? kt_quantise_rows(inner, matrix) : matrix;
     taken = w->error.code ? NULL : kt_keep(w->scope, taken);
     kt_scope_free(inner);
     if (w->quantise && w->st)
@@ -417,7 +405,7 @@ void kiln_weights_linear(struct kiln_weights *w, kt *slot, const char *prefix, c
     if (!*slot) {
         struct kt_scope *inner = kt_scope_child(w->scope);
         kt whole = load_named(w, inner, prefix, module, ".weight", 2, (int64_t[]){rows, cols});
-        *slot = take_matrix(w, inner, prefix, module, 1, whole);
+        *slot = take_matrix(w, inner, prefix, module, whole);
     }
     note_param(w, prefix, module, slot, 0, rows, cols);
 }
@@ -478,7 +466,7 @@ void kiln_weights_pack(struct kiln_weights *w, kt *slot, const char *prefix,
         kt whole = fused ? load_named(w, inner, prefix, pack->fused, ".weight", 2,
                                       (int64_t[]){total, cols})
                          : load_parts(w, inner, prefix, pack, ".weight", 2, cols);
-        *slot = take_matrix(w, inner, prefix, pack->modules[0], (int64_t)n, whole);
+        *slot = take_matrix(w, inner, prefix, pack->modules[0], whole);
     }
     for (size_t i = 0; i < n; i++) {
         note_param(w, prefix, pack->modules[i], slot, row, pack->rows[i], cols);

@@ -60,9 +60,6 @@ void kiln_weights_conv(struct kiln_weights *w, kt *slot, const char *prefix, con
 /* While on, linear and pack leave quantised rows (kt_quantise_rows) in their slot and nothing
  * else. */
 void kiln_weights_quantise(struct kiln_weights *w, bool on);
-/* While not 0, linear and pack leave so many columns of memory for each module behind the rows of a
- * matrix in bf16 on a GPU (kt_with_room). */
-void kiln_weights_room(struct kiln_weights *w, int64_t columns);
 /* Where such rows may be had without reading and quantising the files' own (fp8_cache.h; NULL:
  * nowhere), under names that begin with the folder's. */
 void kiln_weights_cache(struct kiln_weights *w, struct kiln_fp8_cache *cache, const char *folder);

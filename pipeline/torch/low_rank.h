@@ -25,9 +25,10 @@ void kt_add_product(struct kt_scope *s, kt y, kt low, kt up, int parts);
  * have room for R columns (struct kt_form) get x down^T there; others are copied. */
 kt kt_linear_beside(struct kt_scope *s, kt x, kt both, kt down);
 
-/* A copy of a matrix with memory for so many columns behind each of its rows, */
-kt kt_with_room(struct kt_scope *s, kt x, int64_t columns);
-/* how many those are, and the matrix with the first of them, whose values are unknown: a view. */
+/* Changes x: its values move to memory with so many columns behind each row.  Views of x stay where
+ * it was. */
+void kt_make_room(struct kt_scope *s, kt x, int64_t columns);
+/* How many columns there are, and x with the first of them, whose values are unknown: a view. */
 int64_t kt_room(kt x);
 kt kt_widened(struct kt_scope *s, kt x, int64_t columns);
 

@@ -61,14 +61,14 @@ kt kt_linear_beside(kt_scope *s, kt x, kt both, kt down)
     });
 }
 
-kt kt_with_room(kt_scope *s, kt x, int64_t columns)
+void kt_make_room(kt_scope *s, kt x, int64_t columns)
 {
-    return run(s, "with_room", {x}, [&] {
+    run_void(s, "make_room", {x}, [&] {
         const int64_t n = x->t.size(1);
-        const at::Tensor copy =
+        const at::Tensor moved =
             at::empty({x->t.size(0), n + columns}, x->t.options()).narrow(1, 0, n);
-        copy_rows(copy, x->t);
-        return copy;
+        copy_rows(moved, x->t);
+        x->t = moved;
     });
 }
 

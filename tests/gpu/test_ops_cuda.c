@@ -253,13 +253,16 @@ static void beside(void)
             struct kt_scope *at = side ? s.gpu : s.cpu;
             const enum kt_dtype dtype = side ? KT_BF16 : KT_F32;
             kt x = operand(at, dtype, 1, 1, rows, n);
-            kt weight = kt_with_room(at, operand(at, dtype, 2, 0.0625, out, n), rank + 16);
+            kt weight = operand(at, dtype, 2, 0.0625, out, n);
+            kt_make_room(at, weight, rank + 16);
             kt down = operand(at, dtype, 3, 0.03125, rank, n);
             kt up = operand(at, dtype, 4, 0.25, out, rank), wide = kt_widened(at, weight, rank);
             kt_copy_into(at, kt_narrow(at, wide, 1, n, rank), up);
             y[side] = kt_linear(at, x, weight, NULL);
+            if (side && room)
+                kt_make_room(at, x, rank);
             if (side)
-                y[side] = kt_linear_beside(at, room ? kt_with_room(at, x, rank) : x, wide, down);
+                y[side] = kt_linear_beside(at, x, wide, down);
             else
                 kt_add_product(at, y[side], kt_linear(at, x, down, NULL), up, 1);
         }

@@ -281,9 +281,7 @@ static void up_lies_behind_the_rows_of_a_weight(void **state)
     bool changed;
     load_transformer(q.scope, KT_BF16, &q.params, &q.t);
     const struct kiln_linear_layer *layer = &kiln_joint_block(q.t, 0)->gate_up;
-    for (size_t i = 0; i < q.params.count; i++)
-        if (q.params.items[i].layer == layer && kt_room(layer->weight) == 0)
-            *q.params.items[i].slot = kt_with_room(q.scope, layer->weight, 32);
+    kt_make_room(q.scope, layer->weight, 32);
     const struct kiln_linear_layer bare = *layer;
     q.loras = kiln_loras_new(&q.params, KT_CPU, KT_BF16, NULL);
     kiln_loras_mode(q.loras, KILN_LORA_BESIDE);

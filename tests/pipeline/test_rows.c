@@ -161,7 +161,8 @@ static void a_product_takes_a_low_rank_one_along(void **state)
         struct kt_scope *s = kt_scope_new(KT_CPU);
         kt x = part(s, KT_F32, 0, M, K), down = part(s, KT_F32, 1000, R, K);
         kt up = part(s, KT_F32, 2000, N, R);
-        kt weight = kt_with_room(s, part(s, KT_F32, 3000, N, K), R + 1);
+        kt weight = part(s, KT_F32, 3000, N, K);
+        kt_make_room(s, weight, R + 1);
         kt both = kt_widened(s, weight, R);
         assert_int_equal(kt_room(weight), R + 1);
         assert_int_equal(kt_room(x), 0);
@@ -169,7 +170,9 @@ static void a_product_takes_a_low_rank_one_along(void **state)
         kt y = kt_linear(s, x, weight, NULL);
         kt_add_product(s, y, kt_linear(s, x, down, NULL), up, 1);
         read_into(s, y, want, M * N);
-        kt wide = room ? kt_with_room(s, x, room) : x;
+        kt wide = kt_copy(s, x);
+        if (room)
+            kt_make_room(s, wide, room);
         kt behind = room > R ? kt_narrow(s, kt_widened(s, wide, room), 1, K + R, room - R) : NULL;
         if (behind)
             kt_copy_into(s, behind, part(s, KT_F32, 4000, M, room - R));
