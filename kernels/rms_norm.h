@@ -34,8 +34,8 @@ struct kiln_rms_norm {
     void *next; /* [rows][n], apart from x and add; NULL if only the quantised rows are wanted */
 
     /* Values from the start of one row to that of the next of the last result in plain numbers:
-     * next, or y where there is none; 0 is n.  What lies behind a row stays as it is.  Where such a
-     * y is x or add there is no room, as there is none in all the others. */
+     * next, or y where there is none; 0 is n.  What lies behind a row stays as it is.  A y in
+     * the place of x or add is dense, as are all other operands. */
     int64_t pitch;
 
     /* The last result as e4m3; NULL for none.  n at most KILN_ROW_MAX. */

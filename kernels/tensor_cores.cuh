@@ -5,9 +5,11 @@
  *
  * Lane l, with g = l / 4 and q = l % 4, holds of them, two values of bf16 in a word:
  *
- *     a[0], a[1]  rows g and g + 8, columns 2q and 2q + 1       c[0], c[1]  row g, columns 2q, 2q + 1
- *     a[2], a[3]  the same rows, columns 2q + 8 and 2q + 9      c[2], c[3]  row g + 8, the same
+ *     a[0], a[1]  rows g and g + 8, columns 2q and 2q + 1
+ *     a[2], a[3]  the same rows, columns 2q + 8 and 2q + 9
  *     b[0], b[1]  row g, the same columns as a
+ *     c[0], c[1]  row g, columns 2q and 2q + 1
+ *     c[2], c[3]  row g + 8, the same columns
  *
  * The columns of a and b are only summed over: any order will do that is that of both.  So a lane
  * may take 8 neighbours of a row in one access, for two steps.

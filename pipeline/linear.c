@@ -13,7 +13,7 @@ kt kiln_linear(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer)
     kt low = layer->down ? kt_linear(s, x, layer->down, NULL) : NULL;
     kt y = kt_linear(s, x, layer->weight, NULL);
     if (layer->down)
-        kt_add_product(s, y, low, layer->up, layer->parts > 1 ? layer->parts : 1);
+        kt_add_product(s, y, low, layer->up, layer->parts);
     return y;
 }
 

@@ -12,14 +12,15 @@
 #include "pipeline/torch/low_rank.h"
 
 #define CLASSES 7 /* 16, 32, 48, 64, 128, 256, 512 */
-#define ROOM 64   /* columns behind a weight's rows for each of its modules: the ranks up to there \
-                   */
+/* Columns behind a weight's rows for each of its modules: higher ranks are added behind the
+ * product, where they cost a step a tenth and more. */
+#define ROOM 64
 
 struct pair {
     kt down, up; /* views of the bank */
     kt codes;    /* down as a quantised weight wants it; else NULL */
-    kt both,
-        room; /* of a weight with room: with up behind its rows, and that part alone; or NULL */
+    kt both;     /* a weight that has room, with up behind its rows; else NULL */
+    kt behind;   /* up in there */
 };
 
 /* The memory of one rank class. */
@@ -127,7 +128,7 @@ static void widen_pairs(const struct kiln_lora_slots *l, struct bank *b,
         if (!p->layer || pair->both || p->rank > kt_room(weight))
             continue;
         pair->both = kt_widened(b->scope, weight, p->rank);
-        pair->room = kt_narrow(b->scope, pair->both, 1, p->cols, p->rank);
+        pair->behind = kt_narrow(b->scope, pair->both, 1, p->cols, p->rank);
     }
 }
 
@@ -258,8 +259,8 @@ static void write_pair(struct kt_scope *s, const struct pair *pair)
 {
     if (pair->codes)
         kt_copy_into(s, pair->codes, pair->down);
-    if (pair->room)
-        kt_copy_into(s, pair->room, pair->up);
+    if (pair->behind)
+        kt_copy_into(s, pair->behind, pair->up);
 }
 
 static int write_contents(struct kiln_lora_slots *l, const struct kiln_lora_image *image,

@@ -174,15 +174,15 @@ static struct flow run_block(const struct block_run *r, struct kt_scope *s, stru
     kt_drop(s, mid.normed);
     kt h = kt_swiglu(s, gate_up, kiln_linear_form(&b->down));
     kt_drop(s, gate_up);
-    const struct kt_residual_norm fed = {.x = mid.x,
-                                         .y = kiln_linear(s, h, &b->down),
-                                         .weight = b->norm_ffn_out,
-                                         .gate = vector_of(r, s, i, FFN_GATE),
-                                         .next_weight = next ? next->norm_attention_in : NULL,
-                                         .next_scale =
-                                             next ? vector_of(r, s, i + 1, ATTENTION_SCALE) : NULL,
-                                         .eps = eps,
-                                         .next_form = next ? kiln_linear_form(&next->qkv) : KT_PLAIN};
+    const struct kt_residual_norm fed = {
+        .x = mid.x,
+        .y = kiln_linear(s, h, &b->down),
+        .weight = b->norm_ffn_out,
+        .gate = vector_of(r, s, i, FFN_GATE),
+        .next_weight = next ? next->norm_attention_in : NULL,
+        .next_scale = next ? vector_of(r, s, i + 1, ATTENTION_SCALE) : NULL,
+        .eps = eps,
+        .next_form = next ? kiln_linear_form(&next->qkv) : KT_PLAIN};
     kt_add_rms_norm(s, &fed, &out.x, &out.normed);
     return out;
 }

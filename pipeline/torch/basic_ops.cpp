@@ -67,11 +67,38 @@ kt kt_to(kt_scope *s, kt x, kt_dtype dtype)
                [&] { return kiln::plain(*x, kiln::scalar_of(dtype)).to(s->place()); });
 }
 
+namespace kiln
+{
+
+/* Whether rows and steps from row to row are whole words of 16 bytes. */
+static bool is_words(const at::Tensor &x)
+{
+    const int64_t values = 16 / x.element_size();
+    return x.dim() == 2 && x.stride(1) == 1 && x.size(1) % values == 0 &&
+           x.stride(0) % values == 0 && x.storage_offset() % values == 0;
+}
+
+/* In words of 16 bytes where rows have room behind them: LibTorch would go value by value, at a
+ * third of the speed. */
+void copy_rows(const at::Tensor &target, const at::Tensor &x)
+{
+    if (target.scalar_type() == x.scalar_type() && is_words(target) && is_words(x))
+        target.view(at::kComplexDouble).copy_(x.view(at::kComplexDouble));
+    else
+        target.copy_(x);
+}
+
+} // namespace kiln
+
 kt kt_copy(kt_scope *s, kt x)
 {
     return run(s, "copy", {x}, [&] {
         auto own = [](const at::Tensor &t) { return t.defined() ? t.clone() : t; };
-        return kt_tensor{own(x->t), own(x->scale)};
+        if (x->room == 0)
+            return kt_tensor{own(x->t), own(x->scale)};
+        const at::Tensor dense = at::empty(x->t.sizes(), x->t.options());
+        kiln::copy_rows(dense, x->t);
+        return kt_tensor{dense, {}};
     });
 }
 

@@ -53,7 +53,7 @@ kt_tensor quantised(const at::Tensor &rows)
 void take_over(const kt_tensor &target, const at::Tensor &x)
 {
     if (!target.scale.defined()) {
-        target.t.copy_(x);
+        copy_rows(target.t, x);
         return;
     }
     const kt_tensor rows = quantised(x);

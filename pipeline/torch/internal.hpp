@@ -17,9 +17,10 @@
 #include "pipeline/torch/tensor.h"
 
 /* Quantised rows: t holds their codes, scale [rows] what each row is multiplied with.  Anything
- * else is t alone. */
+ * else is t alone.  room: columns of memory behind each row of t that belong to it (low_rank.h). */
 struct kt_tensor {
     at::Tensor t, scale;
+    int64_t room = 0;
 };
 
 struct kt_scope {
@@ -119,6 +120,8 @@ at::Tensor plain(const kt_tensor &x, at::ScalarType dtype);
 kt_tensor quantised(const at::Tensor &rows);
 /* Rows as the caller wants them: as they are, or quantised. */
 kt_tensor formed(const at::Tensor &rows, bool e4m3);
+/* x into target, of the same shape: at full speed where rows have room behind them, too. */
+void copy_rows(const at::Tensor &target, const at::Tensor &x);
 /* The values of x into target, quantised where that is. */
 void take_over(const kt_tensor &target, const at::Tensor &x);
 /* x weight^T + bias, where the weight is quantised. */

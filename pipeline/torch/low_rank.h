@@ -25,6 +25,7 @@ void kt_add_product(struct kt_scope *s, kt y, kt low, kt up, int parts);
  * have room for R columns (struct kt_form) get x down^T there; others are copied. */
 kt kt_linear_beside(struct kt_scope *s, kt x, kt both, kt down);
 
+/* --- room: memory that belongs to a matrix, or to rows that a pass has made in that form ------ */
 /* Changes x: its values move to memory with so many columns behind each row.  Views of x stay where
  * it was. */
 void kt_make_room(struct kt_scope *s, kt x, int64_t columns);

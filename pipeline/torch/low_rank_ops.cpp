@@ -7,24 +7,6 @@
 using kiln::run;
 using kiln::run_void;
 
-/* Whether rows and steps from row to row are whole words of 16 bytes. */
-static bool is_words(const at::Tensor &x)
-{
-    const int64_t values = 16 / x.element_size();
-    return x.dim() == 2 && x.stride(1) == 1 && x.size(1) % values == 0 &&
-           x.stride(0) % values == 0 && x.storage_offset() % values == 0;
-}
-
-/* x into target.  Rows with room behind them are copied in words of 16 bytes: LibTorch would take
- * them value by value, at a third of the speed. */
-static void copy_rows(const at::Tensor &target, const at::Tensor &x)
-{
-    if (target.scalar_type() == x.scalar_type() && is_words(target) && is_words(x))
-        target.view(at::kComplexDouble).copy_(x.view(at::kComplexDouble));
-    else
-        target.copy_(x);
-}
-
 /* --- beside ----------------------------------------------------------------------------------- */
 
 void kt_add_product(kt_scope *s, kt y, kt low, kt up, int parts)
@@ -37,16 +19,16 @@ void kt_add_product(kt_scope *s, kt y, kt low, kt up, int parts)
 }
 
 /* [rows,K] and, behind each row, x down^T: in the room that x has, or in a copy. */
-static at::Tensor with_low(const at::Tensor &x, const at::Tensor &down)
+static at::Tensor with_low(const kt_tensor &x, const at::Tensor &down)
 {
-    const int64_t rows = x.size(0), n = x.size(1), rank = down.size(0);
-    const bool room = x.stride(1) == 1 && x.stride(0) >= n + rank;
-    const at::Tensor both = room ? x.as_strided({rows, n + rank}, {x.stride(0), 1})
-                                 : at::empty({rows, n + rank}, x.options());
+    const int64_t rows = x.t.size(0), n = x.t.size(1), rank = down.size(0);
+    const bool room = x.room >= rank;
+    const at::Tensor both = room ? x.t.as_strided({rows, n + rank}, {x.t.stride(0), 1})
+                                 : at::empty({rows, n + rank}, x.t.options());
     at::Tensor low = both.narrow(1, n, rank);
     if (!room)
-        copy_rows(both.narrow(1, 0, n), x);
-    at::mm_out(low, x, down.t());
+        kiln::copy_rows(both.narrow(1, 0, n), x.t);
+    at::mm_out(low, x.t, down.t());
     return both;
 }
 
@@ -57,9 +39,11 @@ kt kt_linear_beside(kt_scope *s, kt x, kt both, kt down)
                         both->t.size(1) == x->t.size(1) + down->t.size(0),
                     "rows ", x->t.sizes(), " beside ", down->t.sizes(), ", times ",
                     both->t.sizes());
-        return kiln::linear(with_low(x->t, down->t), both->t, {});
+        return kiln::linear(with_low(*x, down->t), both->t, {});
     });
 }
+
+/* --- room ------------------------------------------------------------------------------------- */
 
 void kt_make_room(kt_scope *s, kt x, int64_t columns)
 {
@@ -67,20 +51,20 @@ void kt_make_room(kt_scope *s, kt x, int64_t columns)
         const int64_t n = x->t.size(1);
         const at::Tensor moved =
             at::empty({x->t.size(0), n + columns}, x->t.options()).narrow(1, 0, n);
-        copy_rows(moved, x->t);
-        x->t = moved;
+        kiln::copy_rows(moved, x->t);
+        *x = {moved, {}, columns};
     });
 }
 
 int64_t kt_room(kt x)
 {
-    return x && x->t.dim() == 2 && x->t.stride(1) == 1 ? x->t.stride(0) - x->t.size(1) : 0;
+    return x ? x->room : 0;
 }
 
 kt kt_widened(kt_scope *s, kt x, int64_t columns)
 {
     return run(s, "widened", {x}, [&] {
-        TORCH_CHECK(columns <= kt_room(x), columns, " columns of ", kt_room(x), " behind rows");
+        TORCH_CHECK(columns <= x->room, columns, " columns of ", x->room, " behind rows");
         return x->t.as_strided({x->t.size(0), x->t.size(1) + columns}, {x->t.stride(0), 1});
     });
 }
@@ -101,7 +85,7 @@ void kt_merge_low_rank(kt_scope *s, kt target, kt base, kt up, kt down)
     run_void(s, "merge_low_rank", {target, base, up, down}, [&] {
         const bool plain = !target->scale.defined();
         at::Tensor sum = plain ? target->t : at::empty(base->t.sizes(), base->t.options());
-        copy_rows(sum, base->t);
+        kiln::copy_rows(sum, base->t);
         sum.addmm_(up->t, down->t);
         if (!plain)
             kiln::take_over(*target, sum);

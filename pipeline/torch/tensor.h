@@ -107,7 +107,6 @@ struct kt_form {
     int64_t room; /* of plain rows */
 };
 #define KT_PLAIN ((struct kt_form){.e4m3 = false})
-#define KT_CODES ((struct kt_form){.e4m3 = true})
 
 /* [rows,n] as e4m3, each row with its own factor: its largest value becomes 448. */
 kt kt_quantise_rows(struct kt_scope *s, kt x);

@@ -12,6 +12,8 @@
 
 #include "pipeline/torch/tensor.h"
 
+#define KT_CODES ((struct kt_form){.e4m3 = true})
+
 /* A scope on the CPU and one on cuda:0, both fresh. */
 struct sides {
     struct kt_scope *cpu, *gpu;

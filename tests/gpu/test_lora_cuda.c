@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "pipeline/torch/load.h"
+#include "pipeline/transformer_parts.h"
 #include "schemas/clock.h"
 #include "storage/safetensors.h"
 #include "tests/gpu/gpu.h"
@@ -280,6 +281,40 @@ static void a_recorded_step_serves_the_next_set(void **state)
     }
 }
 
+/* Sets of different ranks lie behind the same weights, one after the other; the recorded steps of
+ * each find theirs, and those without any set find none. */
+static void ranks_share_the_room(void **state)
+{
+    (void)state;
+    size_t n;
+    struct kiln_engine *e = lora_rig_open(sketch(), 0, DIFFUSIONZ_BF16);
+    struct lora_draw draws[3] = {draw_of(sketch_lora(1), 1), draw_of_three(), draw_of("", 0)};
+    float *first[3], *again;
+    draws[2].lora_count = 0;
+    for (int i = 0; i < 9; i++) {
+        struct lora_draw *draw = &draws[i % 3];
+        draw->mode = KILN_LORA_BESIDE;
+        again = lora_rig_draw(e, draw, &n);
+        const struct kiln_linear_layer *layer = &kiln_joint_block(e->transformer, 0)->qkv;
+        assert_int_equal(layer->both != NULL, draw->lora_count > 0);
+        if (i < 3) {
+            first[i] = again;
+            continue;
+        }
+        assert_memory_equal(again, first[i % 3], n * sizeof *again);
+        free(again);
+    }
+    kiln_engine_close(e);
+    e = lora_rig_open(sketch(), 0, DIFFUSIONZ_BF16);
+    for (int i = 2; i >= 0; i--) {
+        again = lora_rig_draw(e, &draws[i], &n);
+        assert_memory_equal(again, first[i], n * sizeof *again);
+        free(again);
+        free(first[i]);
+    }
+    kiln_engine_close(e);
+}
+
 /* --- full size -------------------------------------------------------------------------------- */
 
 static struct kiln_engine *full;
@@ -461,6 +496,7 @@ int main(int argc, char **argv)
         {"a_thousand_switches_bf16", a_thousand_switches_leave_no_trace, NULL, NULL, &bf16},
         cmocka_unit_test(a_set_is_read_while_a_batch_runs),
         cmocka_unit_test(a_recorded_step_serves_the_next_set),
+        cmocka_unit_test(ranks_share_the_room),
         cmocka_unit_test(quantised_weights_take_both_ways),
     };
     const struct CMUnitTest sizes[] = {

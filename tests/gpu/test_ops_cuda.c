@@ -44,6 +44,12 @@ static void check_codes(struct sides *s, const char *what, kt got, kt want)
     check_relative(s, what, plain, reference, 1e-2);
 }
 
+/* Rows that are to have room have it. */
+static void check_room(kt got, struct kt_form form)
+{
+    verdict(kt_room(got) == form.room, part("room"), kt_room(got) == form.room ? "yes" : "no");
+}
+
 static void rms_norm(void)
 {
     EACH_SHAPE(p)
@@ -54,6 +60,7 @@ static void rms_norm(void)
         LABEL("rms_norm %lldx%lld%s%s", (long long)p->rows, (long long)p->n,
               scaled ? " scaled" : "", as.e4m3 ? " e4m3" : "");
         kt got = norm(s.gpu, p, scaled, as), want = norm(s.cpu, p, scaled, as);
+        check_room(got, as);
         if (as.e4m3)
             check_codes(&s, label, got, want);
         else
@@ -94,6 +101,8 @@ static void add_rms_norm(void)
               form & GATED ? " gated" : "", form & NEXT ? " +next" : "",
               form & CODES ? " e4m3" : "");
         check_rounded(&s, label, got[0], want[0], 3, 4);
+        if (form & NEXT)
+            check_room(got[1], (struct kt_form){.room = form & ROOM ? 64 : 0});
         if (form & CODES)
             check_codes(&s, part("next"), got[1], want[1]);
         else if (form & NEXT)
@@ -135,6 +144,7 @@ static void swiglu(void)
         LABEL("swiglu %lldx%lld%s", (long long)p->rows, (long long)p->n, as.e4m3 ? " e4m3" : "");
         kt got = kt_swiglu(s.gpu, operand(s.gpu, KT_BF16, 1, 4, p->rows, 2 * p->n), as);
         kt want = kt_swiglu(s.cpu, operand(s.cpu, KT_BF16, 1, 4, p->rows, 2 * p->n), as);
+        check_room(got, as);
         if (as.e4m3)
             check_codes(&s, label, got, want);
         else
@@ -234,6 +244,14 @@ static void low_rank(void)
         }
 }
 
+/* With what is no number in it. */
+static void make_spoilt_room(struct kt_scope *s, kt x, int64_t columns)
+{
+    kt_make_room(s, x, columns);
+    kt behind = kt_narrow(s, kt_widened(s, x, columns), 1, kt_size(x, 1), columns);
+    kt_copy_into(s, behind, kt_affine(s, behind, 0, NAN));
+}
+
 /* One product for both, of rows with room and of rows without, beside the weight's alone and the
  * low-rank one behind it. */
 static void beside(void)
@@ -254,13 +272,13 @@ static void beside(void)
             const enum kt_dtype dtype = side ? KT_BF16 : KT_F32;
             kt x = operand(at, dtype, 1, 1, rows, n);
             kt weight = operand(at, dtype, 2, 0.0625, out, n);
-            kt_make_room(at, weight, rank + 16);
+            make_spoilt_room(at, weight, rank + 16);
             kt down = operand(at, dtype, 3, 0.03125, rank, n);
             kt up = operand(at, dtype, 4, 0.25, out, rank), wide = kt_widened(at, weight, rank);
             kt_copy_into(at, kt_narrow(at, wide, 1, n, rank), up);
             y[side] = kt_linear(at, x, weight, NULL);
             if (side && room)
-                kt_make_room(at, x, rank);
+                make_spoilt_room(at, x, rank + 16);
             if (side)
                 y[side] = kt_linear_beside(at, x, wide, down);
             else

@@ -78,7 +78,7 @@ static void products_take_quantised_rows_on_either_side(void **state)
 {
     enum { M = 7, K = 48, N = 32 };
     (void)state;
-    for (int form = 0; form < 4; form++) {
+    for (int form = 0; form < 8; form++) {
         struct kt_scope *s = kt_scope_new(KT_CPU);
         kt x = part(s, KT_F32, 0, M, K), w = part(s, KT_F32, M * K, N, K);
         kt bias = form & 2 ? part(s, KT_F32, 4000, N, 0) : NULL;
@@ -102,7 +102,7 @@ static void the_fused_end_is_the_two_norms_bit_for_bit(void **state)
     enum { ROWS = 9, N = 193 };
     static const enum kt_dtype dtypes[] = {KT_F32, KT_BF16};
     (void)state;
-    for (int form = 0; form < 4; form++) {
+    for (int form = 0; form < 8; form++) {
         struct kt_scope *s = kt_scope_new(KT_CPU);
         const enum kt_dtype dtype = dtypes[form & 1];
         struct kt_residual_norm a = {.x = part(s, dtype, 0, ROWS, N),
@@ -115,15 +115,18 @@ static void the_fused_end_is_the_two_norms_bit_for_bit(void **state)
         assert_null(none);
         a.next_weight = part(s, dtype, 5000, N, 0);
         a.next_scale = form & 2 ? part(s, dtype, 5500, 1, N) : NULL;
+        a.next_form.e4m3 = form & 4;
         kt_add_rms_norm(s, &a, &x, &next);
         read_into(s, x, got, ROWS * N);
         read_into(s, same, want, ROWS * N);
         assert_memory_equal(got, want, ROWS * N * sizeof *got);
         kt alone = kt_rms_norm(s, same, a.next_weight, 1e-5, a.next_scale, KT_PLAIN);
+        if (form & 4)
+            alone = kt_quantise_rows(s, alone);
         read_into(s, next, got, ROWS * N);
         read_into(s, alone, want, ROWS * N);
         assert_memory_equal(got, want, ROWS * N * sizeof *got);
-        assert_int_equal(kt_dtype_of(next), dtype);
+        assert_int_equal(kt_dtype_of(next), form & 4 ? KT_E4M3 : dtype);
         kt_scope_free(s);
     }
 }
@@ -151,8 +154,16 @@ static void a_low_rank_product_is_added(void **state)
     kt_scope_free(s);
 }
 
+/* Changes x: what there is behind its rows is no number from the column `from` of them on. */
+static void spoil(struct kt_scope *s, kt x, int64_t from)
+{
+    const int64_t n = kt_size(x, 1), columns = kt_room(x) - from;
+    kt behind = kt_narrow(s, kt_widened(s, x, kt_room(x)), 1, n + from, columns);
+    kt_copy_into(s, behind, kt_affine(s, behind, 0, NAN));
+}
+
 /* The product of both against the two one after the other, without room, with all of it and with
- * more; what lies behind is left alone. */
+ * more; what lies behind is not read. */
 static void a_product_takes_a_low_rank_one_along(void **state)
 {
     enum { M = 6, K = 20, N = 12, R = 3 };
@@ -160,31 +171,60 @@ static void a_product_takes_a_low_rank_one_along(void **state)
     for (int room = 0; room <= R + 2; room += room ? 2 : R) {
         struct kt_scope *s = kt_scope_new(KT_CPU);
         kt x = part(s, KT_F32, 0, M, K), down = part(s, KT_F32, 1000, R, K);
-        kt up = part(s, KT_F32, 2000, N, R);
-        kt weight = part(s, KT_F32, 3000, N, K);
+        kt up = part(s, KT_F32, 2000, N, R), weight = part(s, KT_F32, 3000, N, K);
         kt_make_room(s, weight, R + 1);
-        kt both = kt_widened(s, weight, R);
         assert_int_equal(kt_room(weight), R + 1);
-        assert_int_equal(kt_room(x), 0);
+        assert_int_equal(kt_room(kt_narrow(s, weight, 1, 0, K - 4)), 0); /* somebody's columns */
+        assert_int_equal(kt_room(kt_copy(s, weight)), 0);
+        kt both = kt_widened(s, weight, R);
+        spoil(s, weight, R);
         kt_copy_into(s, kt_narrow(s, both, 1, K, R), up);
         kt y = kt_linear(s, x, weight, NULL);
         kt_add_product(s, y, kt_linear(s, x, down, NULL), up, 1);
         read_into(s, y, want, M * N);
         kt wide = kt_copy(s, x);
-        if (room)
+        if (room) {
             kt_make_room(s, wide, room);
-        kt behind = room > R ? kt_narrow(s, kt_widened(s, wide, room), 1, K + R, room - R) : NULL;
-        if (behind)
-            kt_copy_into(s, behind, part(s, KT_F32, 4000, M, room - R));
+            spoil(s, wide, 0);
+        }
         read_into(s, kt_linear_beside(s, wide, both, down), got, M * N);
         for (int i = 0; i < M * N; i++)
             assert_true(fabsf(got[i] - want[i]) < 1e-4f);
-        read_into(s, x, got, M * K);
+        read_into(s, wide, got, M * K);
         assert_memory_equal(got, noise, M * K * sizeof *got);
-        if (behind) {
-            read_into(s, behind, got, (size_t)(M * (room - R)));
-            assert_memory_equal(got, noise + 4000, (size_t)(M * (room - R)) * sizeof *got);
+        kt_scope_free(s);
+    }
+}
+
+/* Copies and merges of a matrix with room are those of one without, in words of 16 bytes or not. */
+static void room_changes_no_value(void **state)
+{
+    enum { N = 12, R = 3 };
+    static const int64_t widths[] = {20, 24};
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        struct kt_scope *s = kt_scope_new(KT_CPU);
+        const enum kt_dtype dtype = i & 1 ? KT_BF16 : KT_F32;
+        const int64_t k = widths[i >> 1 & 1];
+        const size_t count = (size_t)(N * k);
+        kt dense = part(s, dtype, 0, N, k), wide = kt_copy(s, dense);
+        kt up = part(s, dtype, 1000, N, R), down = part(s, dtype, 2000, R, k), merged[2];
+        kt_make_room(s, wide, i & 4 ? 8 : 3);
+        read_into(s, dense, want, count);
+        read_into(s, kt_copy(s, wide), got, count);
+        assert_memory_equal(got, want, count * sizeof *got);
+        for (int room = 0; room < 2; room++) {
+            merged[room] = kt_copy(s, dense);
+            kt_merge_low_rank(s, merged[room], room ? wide : dense, up, down);
         }
+        read_into(s, merged[0], want, count);
+        read_into(s, merged[1], got, count);
+        assert_memory_equal(got, want, count * sizeof *got);
+        kt codes = kt_quantise_rows(s, kt_zeros(s, dtype, 2, (int64_t[]){N, k}));
+        kt_copy_into(s, codes, wide);
+        read_into(s, kt_quantise_rows(s, dense), want, count);
+        read_into(s, codes, got, count);
+        assert_memory_equal(got, want, count * sizeof *got);
         kt_scope_free(s);
     }
 }
@@ -219,7 +259,7 @@ static void a_step_moves_the_latent_and_marks_what_is_not_finite(void **state)
 {
     const float stride = -0.25f, guidance = 1.5f;
     (void)state;
-    for (int form = 0; form < 4; form++) {
+    for (int form = 0; form < 8; form++) {
         struct kt_scope *s = kt_scope_new(KT_CPU);
         const bool guided = form & 1, broken = form & 2;
         float mark = -1;
@@ -254,6 +294,7 @@ int main(void)
         cmocka_unit_test(the_fused_end_is_the_two_norms_bit_for_bit),
         cmocka_unit_test(a_low_rank_product_is_added),
         cmocka_unit_test(a_product_takes_a_low_rank_one_along),
+        cmocka_unit_test(room_changes_no_value),
         cmocka_unit_test(patches_hold_the_latent),
         cmocka_unit_test(a_step_moves_the_latent_and_marks_what_is_not_finite),
     };

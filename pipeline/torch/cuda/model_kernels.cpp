@@ -72,7 +72,7 @@ static void want_rows(const at::Tensor &x)
 static kt_tensor result_like(const at::Tensor &x, int64_t n, kt_form form)
 {
     if (!form.e4m3)
-        return {at::empty({x.size(0), n + form.room}, x.options()).narrow(1, 0, n), {}};
+        return {at::empty({x.size(0), n + form.room}, x.options()).narrow(1, 0, n), {}, form.room};
     return {at::empty({x.size(0), n}, x.options().dtype(at::kFloat8_e4m3fn)),
             at::empty({x.size(0)}, x.options().dtype(at::kFloat))};
 }

@@ -127,6 +127,15 @@ static void rms_norm(void)
     }
 }
 
+static int64_t processors(void)
+{
+    int device = 0, count = 0;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+        complain("the device does not say how many multiprocessors it has");
+    return count;
+}
+
 /* So many rows that blocks take several in turn, where the device has so many at once; and so many
  * that every block has one again. */
 static int64_t rows_in_turn(void)

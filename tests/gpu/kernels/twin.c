@@ -90,14 +90,6 @@ void twins_free(struct twins *set)
     set->count = 0;
 }
 
-int64_t processors(void)
-{
-    int device = 0, count = 0;
-    must(cudaGetDevice(&device), "asking for the device");
-    must(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "its size");
-    return count;
-}
-
 /* --- values ----------------------------------------------------------------------------------- */
 
 static float value_within(struct test_random *random, float size)

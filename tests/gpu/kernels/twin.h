@@ -69,9 +69,6 @@ void compare_bytes(const struct twin *t, int step, double stray);
 /* The device's side is as it was pushed. */
 void compare_untouched(const struct twin *t);
 
-/* The multiprocessors of the device. */
-int64_t processors(void);
-
 /* --- running ---------------------------------------------------------------------------------- */
 
 /* Counts a failure of the running test, with a sentence. */
