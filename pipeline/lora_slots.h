@@ -8,8 +8,9 @@
  *
  * Modules that are not multiplied by kiln_linear (the embedders, the final layer, adaLN) are merged
  * in both cases.  Behind a quantised weight a small change would be lost in the rounding: its copy
- * is made of the plain matrix, which is loaded once more for that.  The values of the weights as they
- * were loaded are never written to, only what lies behind their rows: taking a set away is handing their handles out again, bit for bit.
+ * is made of the plain matrix, which is loaded once more for that.  The values of the weights as
+ * they were loaded are never written to, only what lies behind their rows: taking a set away is
+ * handing their handles out again, bit for bit.
  *
  * Banks and copies are made when first needed and keep their addresses from then on.  Which ones
  * the model reads follows from the arrangement alone, so a recorded graph is good for all sets of
