@@ -9,18 +9,9 @@
 #include <cmocka.h>
 
 #include "kernels/low_rank_up.h"
-#include "tests/support/random.h"
+#include "tests/kernels/operands.h"
 
 #define GAP 12345.0f /* between the rows; a bf16, too: 12352 */
-
-static void *values(struct test_random *random, int64_t count, enum kiln_float f)
-{
-    void *p = calloc((size_t)count, sizeof(float));
-    assert_non_null(p);
-    for (int64_t i = 0; i < count; i++)
-        kiln_store(p, i, (float)test_random_below(random, 4001) / 1000.0f - 2.0f, f);
-    return p;
-}
 
 /* Rows of n values, `pitch` apart. */
 static void *rows_of(struct test_random *random, int64_t rows, int64_t n, int64_t pitch,
@@ -31,11 +22,6 @@ static void *rows_of(struct test_random *random, int64_t rows, int64_t n, int64_
         if (i % pitch >= n)
             kiln_store(p, i, GAP, f);
     return p;
-}
-
-static double at(const void *p, int64_t i, enum kiln_float f)
-{
-    return (double)kiln_load(p, i, f);
 }
 
 /* What value i of a row becomes; *ret_size: of what sums are rounded. */

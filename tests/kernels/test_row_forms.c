@@ -14,24 +14,10 @@
 #include "kernels/quantise.h"
 #include "kernels/rms_norm.h"
 #include "kernels/swiglu.h"
-#include "tests/support/random.h"
+#include "tests/kernels/operands.h"
 
 #define ROWS 3
 #define BF16_SHARE 8e-3
-
-static void *values(struct test_random *random, int64_t count, enum kiln_float f)
-{
-    void *p = calloc((size_t)count, sizeof(float));
-    assert_non_null(p);
-    for (int64_t i = 0; i < count; i++)
-        kiln_store(p, i, (float)test_random_below(random, 4001) / 1000.0f - 2.0f, f);
-    return p;
-}
-
-static double at(const void *p, int64_t i, enum kiln_float f)
-{
-    return (double)kiln_load(p, i, f);
-}
 
 /* --- e4m3 ------------------------------------------------------------------------------------- */
 

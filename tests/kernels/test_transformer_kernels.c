@@ -12,7 +12,7 @@
 #include "kernels/rms_norm.h"
 #include "kernels/softmax.h"
 #include "kernels/swiglu.h"
-#include "tests/support/random.h"
+#include "tests/kernels/operands.h"
 
 /* One bf16 rounding is 2^-9 of the value; a chain of three stays below this. */
 #define BF16_SHARE 8e-3
@@ -24,20 +24,6 @@ static const enum kiln_float formats[] = {KILN_F32, KILN_BF16};
 static double share_of(enum kiln_float f)
 {
     return f == KILN_BF16 ? BF16_SHARE : F32_SHARE;
-}
-
-/* `count` values of about unit size, in the format. */
-static void *values(struct test_random *random, int64_t count, enum kiln_float f)
-{
-    void *p = malloc((size_t)count * sizeof(float));
-    for (int64_t i = 0; i < count; i++)
-        kiln_store(p, i, (float)test_random_below(random, 4001) / 1000.0f - 2.0f, f);
-    return p;
-}
-
-static double at(const void *p, int64_t i, enum kiln_float f)
-{
-    return (double)kiln_load(p, i, f);
 }
 
 static void check(double got, double want, double scale, enum kiln_float f)
