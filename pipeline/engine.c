@@ -137,6 +137,8 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool drawn,
     code = load_parts(e, o->model_path, drawn, err);
     if (code)
         return code;
+    if (e->dtype == KT_BF16 && kt_packs(e->weights, e->config.transformer.head_dim))
+        e->group_rows = KILN_GROUP_ROWS;
     code = kiln_engine_loras_open(e, err);
     if (!code && o->lora_way != DIFFUSIONZ_LORA_AUTO)
         kiln_loras_mode(e->loras, o->lora_way == DIFFUSIONZ_LORA_MERGED ? KILN_LORA_MERGED

@@ -35,6 +35,11 @@
 #include "schemas/error.h"
 #include "schemas/limits.h"
 
+/* Small pictures are drawn together up to so many rows of the joint sequence: about those of one of
+ * 1024 x 1024, from which on products gain nothing by more rows and activations take their memory.
+ */
+#define KILN_GROUP_ROWS 5120
+
 struct kiln_engine {
     struct kiln_model_config config;
     char *dir;                    /* the model's directory, */
@@ -58,6 +63,7 @@ struct kiln_engine {
     kt times, strides;
     int times_steps;
     struct kiln_graph_cache *graphs;
+    int64_t group_rows; /* of pictures that are drawn together, at most; 0: each alone */
     /* Latents from these sizes on take all the memory there is, and are decoded in strips of so
      * many rows; 0: none has been found to. */
     int64_t tight_pixels, strip_pixels;

@@ -1,4 +1,4 @@
-/* engine_loop.c - the steps of an item, and its decode beside the steps of the next one.
+/* engine_loop.c - the steps of a group, and the decodes of its items beside the steps of the next.
  *
  * The host is always KILN_STEPS_AHEAD steps in front of a GPU: behind every step the mark of its
  * latent comes back by itself, and its arrival is how the end of the step is seen.  On the CPU it
@@ -30,30 +30,31 @@ static void show_progress(const struct kiln_run *r)
         __atomic_store_n(b->progress, done / b->item_count, __ATOMIC_RELEASE);
 }
 
-static bool is_marked(const struct kt_fetch *bad)
+/* Notes how a step has ended for an item; mark: whether its latent is not finite any more. */
+static void take_item_step(const struct kiln_run *r, struct kiln_item *item, int step, bool mark)
 {
-    size_t bytes;
-    const unsigned char *mark = kt_fetch_data(bad, &bytes);
-    for (size_t i = 0; i < bytes; i++)
-        if (mark[i])
-            return true;
-    return false;
+    struct kiln_error err;
+    if (mark && !item->ended) {
+        kiln_fail(&err, KILN_DEVICE, "non-finite latent at step %d of %d", step + 1,
+                  r->batch->num_steps);
+        kiln_item_end(item, &err);
+    }
+    item->steps_done = step + 1;
 }
 
 /* Waits for the oldest step ahead and notes how it has ended. */
 static void take_step(struct kiln_run *r)
 {
-    struct kiln_item *item = r->ahead[0].item;
+    const struct kiln_group *group = &r->ahead[0].group;
     struct kt_fetch *bad = r->ahead[0].bad;
     struct kiln_error err;
-    if (kt_fetch_wait(bad, &err))
-        kiln_item_end(item, &err);
-    else if (is_marked(bad)) {
-        kiln_fail(&err, KILN_DEVICE, "non-finite latent at step %d of %d", r->ahead[0].step + 1,
-                  r->batch->num_steps);
-        kiln_item_end(item, &err);
-    }
-    item->steps_done = r->ahead[0].step + 1;
+    size_t bytes;
+    const int code = kt_fetch_wait(bad, &err);
+    const int32_t *marks = code ? NULL : kt_fetch_data(bad, &bytes);
+    if (code)
+        kiln_group_end(group, &err);
+    for (int i = 0; i < group->count; i++)
+        take_item_step(r, group->items[i], r->ahead[0].step, marks && marks[i]);
     kt_fetch_free(bad);
     r->ahead_count--;
     for (int i = 0; i < r->ahead_count; i++)
@@ -115,16 +116,17 @@ static void make_room(struct kiln_run *r, const struct kiln_error *err)
     kt_scope_free(s);
 }
 
-/* Something that is asked of the device in a scope of its own. */
-typedef void ask_fn(struct kiln_run *r, struct kt_scope *s, struct kiln_item *item, void *arg);
+/* Something that is asked of the device for a group, in a scope of its own. */
+typedef void ask_fn(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
+                    void *arg);
 
-static int ask_once(struct kiln_run *r, struct kiln_item *item, bool side, ask_fn *fn, void *arg,
-                    struct kiln_error *err)
+static int ask_once(struct kiln_run *r, const struct kiln_group *group, bool side, ask_fn *fn,
+                    void *arg, struct kiln_error *err)
 {
     struct kt_scope *base = kt_scope_new(r->e->device);
     struct kt_scope *s = side ? kt_scope_side(base) : kt_scope_child(base);
     int piece = kt_clock_begin(r->e->clock, side);
-    fn(r, s, item, arg);
+    fn(r, s, group, arg);
     kt_clock_end(r->e->clock, piece);
     int code = kt_scope_check(s, err);
     kt_scope_free(s);
@@ -132,26 +134,44 @@ static int ask_once(struct kiln_run *r, struct kiln_item *item, bool side, ask_f
     return code;
 }
 
-/* Asks, and asks again with more room where that was short.  side: in the item's side lane. */
-static int ask_twice(struct kiln_run *r, struct kiln_item *item, bool side, ask_fn *fn, void *arg,
-                     struct kiln_error *err)
+/* Asks, and asks again with more room where that was short.  side: in the side lane. */
+static int ask_twice(struct kiln_run *r, const struct kiln_group *group, bool side, ask_fn *fn,
+                     void *arg, struct kiln_error *err)
 {
-    int code = ask_once(r, item, side, fn, arg, err);
+    int code = ask_once(r, group, side, fn, arg, err);
     if (code != KILN_NO_MEMORY)
         return code;
     make_room(r, err);
-    return item->ended ? 0 : ask_once(r, item, side, fn, arg, err);
+    return kiln_group_alive(group) ? ask_once(r, group, side, fn, arg, err) : 0;
 }
 
-/* The same in the main lane; what then fails is the item's failure. */
-static void ask(struct kiln_run *r, struct kiln_item *item, ask_fn *fn, void *arg)
+/* Several do not fit together: nothing is tight yet. */
+static void split(struct kiln_run *r, const struct kiln_group *group, const struct kiln_error *err)
+{
+    note(r, "fewer than %d pictures of this size are drawn together: %s", group->count, err->text);
+    kiln_loop_drain(r);
+    kiln_graph_cache_clear(r->e->graphs);
+    kt_device_trim(r->e->device);
+    kiln_group_split(r, group);
+}
+
+/* Asks for a part of the group's steps in the main lane; false where the group has been split. What
+ * else fails is the failure of all items. */
+static bool ask(struct kiln_run *r, const struct kiln_group *group, ask_fn *fn, void *arg)
 {
     struct kiln_error err;
-    if (ask_twice(r, item, false, fn, arg, &err))
-        kiln_item_end(item, &err);
+    int code = group->count > 1 ? ask_once(r, group, false, fn, arg, &err)
+                                : ask_twice(r, group, false, fn, arg, &err);
+    if (code == KILN_NO_MEMORY && group->count > 1) {
+        split(r, group, &err);
+        return false;
+    }
+    if (code)
+        kiln_group_end(group, &err);
+    return true;
 }
 
-/* --- one item's steps ------------------------------------------------------------------------- */
+/* --- the steps of a group --------------------------------------------------------------------- */
 
 static void make_buffers(const struct kiln_run *r, struct kiln_shape_plan *plan)
 {
@@ -160,23 +180,26 @@ static void make_buffers(const struct kiln_run *r, struct kiln_shape_plan *plan)
     enum kt_dtype dtype = r->e->dtype;
     struct kt_scope *s = plan->scope;
     int64_t h = r->height / c->patch, w = r->width / c->patch, pad = kiln_pad_rows(h * w);
-    plan->latent = kt_zeros(s, KT_F32, 3, (int64_t[]){c->channels, r->height, r->width});
-    plan->caption = kt_zeros(s, dtype, 2, (int64_t[]){shape->caption_rows, c->width});
+    const int64_t n = shape->items;
+    plan->latent = kt_zeros(s, KT_F32, 4, (int64_t[]){n, c->channels, r->height, r->width});
+    plan->caption = kt_zeros(s, dtype, 2, (int64_t[]){n * shape->caption_rows, c->width});
     plan->rope = kiln_rope_joint(s, c, h, w, pad, shape->caption_rows);
     if (shape->negative_rows > 0) {
-        plan->negative = kt_zeros(s, dtype, 2, (int64_t[]){shape->negative_rows, c->width});
+        plan->negative = kt_zeros(s, dtype, 2, (int64_t[]){n * shape->negative_rows, c->width});
         plan->negative_rope = kiln_rope_joint(s, c, h, w, pad, shape->negative_rows);
     }
     plan->modulation = kt_zeros(s, dtype, 2, (int64_t[]){1, kiln_time_width(r->e->transformer)});
-    plan->stride = kt_zeros(s, KT_F32, 1, (int64_t[]){1});
-    plan->bad = kt_zeros(s, KT_I32, 1, (int64_t[]){1});
+    plan->stride = kt_zeros(s, KT_F32, 1, (int64_t[]){n});
+    plan->bad = kt_zeros(s, KT_I32, 1, (int64_t[]){n});
 }
 
-/* The plan of the item's shape with its buffers, or NULL with the item ended. */
-static struct kiln_shape_plan *plan_for(struct kiln_run *r, struct kiln_item *item)
+/* The plan of the group's shape with its buffers, or NULL with the group ended. */
+static struct kiln_shape_plan *plan_for(struct kiln_run *r, const struct kiln_group *group)
 {
     struct kiln_graph_cache *graphs = r->e->graphs;
-    const struct kiln_shape shape = {.height = r->height,
+    const struct kiln_item *item = group->items[0];
+    const struct kiln_shape shape = {.items = group->count,
+                                     .height = r->height,
                                      .width = r->width,
                                      .caption_rows = kt_size(item->caption, 0),
                                      .negative_rows = kt_size(item->negative, 0),
@@ -196,20 +219,39 @@ static struct kiln_shape_plan *plan_for(struct kiln_run *r, struct kiln_item *it
         if (code != KILN_NO_MEMORY)
             break;
     }
-    kiln_item_end(item, &err);
+    kiln_group_end(group, &err);
     return NULL;
 }
 
-/* Puts what is the item's own into the buffers. */
-static void fill_buffers(struct kiln_run *r, struct kt_scope *s, struct kiln_item *item, void *arg)
+/* The i'th item's part of a buffer: views. */
+static kt latent_of(const struct kiln_shape_plan *plan, struct kt_scope *s, int i)
+{
+    const int64_t shape[3] = {kt_size(plan->latent, 1), kt_size(plan->latent, 2),
+                              kt_size(plan->latent, 3)};
+    return kt_reshape(s, kt_narrow(s, plan->latent, 0, i, 1), 3, shape);
+}
+static kt rows_of(struct kt_scope *s, kt buffer, int i, int64_t rows)
+{
+    return kt_narrow(s, buffer, 0, i * rows, rows);
+}
+
+/* Puts what is the items' own into the buffers. */
+static void fill_buffers(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
+                         void *arg)
 {
     struct kiln_shape_plan *plan = arg;
+    const struct kiln_shape *of = &plan->shape;
     const int64_t shape[3] = {r->e->config.transformer.channels, r->height, r->width};
-    kt_copy_into(s, plan->latent, kt_randn(s, item->in->seed, 3, shape));
-    kt_copy_into(s, plan->caption, item->caption);
-    if (plan->negative)
-        kt_copy_into(s, plan->negative, item->negative);
-    kt_copy_into(s, plan->bad, kt_zeros(s, KT_I32, 1, (int64_t[]){1}));
+    for (int i = 0; i < group->count; i++) {
+        const struct kiln_item *item = group->items[i];
+        if (item->ended)
+            continue;
+        kt_copy_into(s, latent_of(plan, s, i), kt_randn(s, item->in->seed, 3, shape));
+        kt_copy_into(s, rows_of(s, plan->caption, i, of->caption_rows), item->caption);
+        if (plan->negative)
+            kt_copy_into(s, rows_of(s, plan->negative, i, of->negative_rows), item->negative);
+    }
+    kt_copy_into(s, plan->bad, kt_zeros(s, KT_I32, 1, (int64_t[]){of->items}));
 }
 
 /* What a step is computed or recorded from. */
@@ -222,7 +264,8 @@ static void run_step(struct kt_scope *s, const void *arg)
 {
     const struct step_work *work = arg;
     const struct kiln_shape_plan *plan = work->plan;
-    const struct kiln_step step = {.forward = {.latent = plan->latent,
+    const struct kiln_step step = {.forward = {.items = plan->shape.items,
+                                               .latent = plan->latent,
                                                .caption = plan->caption,
                                                .rope = plan->rope,
                                                .modulation = plan->modulation},
@@ -251,17 +294,29 @@ struct step_args {
     int step;
 };
 
-static void ask_step(struct kiln_run *r, struct kt_scope *s, struct kiln_item *item, void *arg)
+/* The states before the step, of the items that keep them. */
+static void keep_states(const struct kiln_run *r, struct kt_scope *s,
+                        const struct kiln_group *group, const struct step_args *args)
 {
-    struct kiln_shape_plan *plan = ((struct step_args *)arg)->plan;
-    int step = ((struct step_args *)arg)->step;
-    if (item->trajectory) {
-        const int64_t shape[3] = {kt_size(plan->latent, 0), r->height, r->width};
-        kt row = kt_narrow(s, item->trajectory, 0, step, 1);
-        kt_copy_into(s, kt_reshape(s, row, 3, shape), plan->latent);
+    const int64_t shape[3] = {r->e->config.transformer.channels, r->height, r->width};
+    for (int i = 0; i < group->count; i++) {
+        if (group->items[i]->ended || !group->items[i]->trajectory)
+            continue;
+        kt row = kt_narrow(s, group->items[i]->trajectory, 0, args->step, 1);
+        kt_copy_into(s, kt_reshape(s, row, 3, shape), latent_of(args->plan, s, i));
     }
-    kt_copy_into(s, plan->modulation, kt_narrow(s, r->e->times, 0, step, 1));
-    kt_copy_into(s, plan->stride, kt_narrow(s, r->e->strides, 0, step, 1));
+}
+
+static void ask_step(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
+                     void *arg)
+{
+    const struct step_args *args = arg;
+    struct kiln_shape_plan *plan = args->plan;
+    const int64_t items = plan->shape.items, one[2] = {1, 1};
+    keep_states(r, s, group, args);
+    kt_copy_into(s, plan->modulation, kt_narrow(s, r->e->times, 0, args->step, 1));
+    kt stride = kt_reshape(s, kt_narrow(s, r->e->strides, 0, args->step, 1), 2, one);
+    kt_copy_into(s, plan->stride, kt_reshape(s, kt_repeat_rows(s, stride, items), 1, &items));
     if (!kiln_loop_is_tight(r) && kiln_graph_cache_wants(r->e->graphs, plan))
         record(r, plan);
     bool computed = !plan->graph;
@@ -275,32 +330,38 @@ static void ask_step(struct kiln_run *r, struct kt_scope *s, struct kiln_item *i
     r->fresh = r->fresh || !plan->warm;
     if (computed)
         kiln_graph_cache_warm(plan);
-    r->ahead[r->ahead_count].item = item;
-    r->ahead[r->ahead_count].step = step;
+    r->ahead[r->ahead_count].group = *group;
+    r->ahead[r->ahead_count].step = args->step;
     r->ahead[r->ahead_count++].bad = bad;
 }
 
-static void keep_latent(struct kiln_run *r, struct kt_scope *s, struct kiln_item *item, void *arg)
+static void keep_latents(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
+                         void *arg)
 {
-    struct kiln_shape_plan *plan = arg;
     (void)r;
-    item->latent = kt_keep(item->scope, kt_copy(s, plan->latent));
+    for (int i = 0; i < group->count; i++) {
+        struct kiln_item *item = group->items[i];
+        if (item->ended)
+            continue;
+        item->latent = kt_keep(item->scope, kt_copy(s, latent_of(arg, s, i)));
+    }
 }
 
-void kiln_loop_denoise(struct kiln_run *r, struct kiln_item *item)
+void kiln_loop_denoise(struct kiln_run *r, const struct kiln_group *group)
 {
-    struct kiln_shape_plan *plan = plan_for(r, item);
-    if (plan)
-        ask(r, item, fill_buffers, plan);
+    struct kiln_shape_plan *plan = plan_for(r, group);
+    for (int i = 0; i < group->count; i++)
+        group->items[i]->begun = true;
+    bool whole = !plan || ask(r, group, fill_buffers, plan);
     kiln_text_wait(r);
-    for (int step = 0; step < r->batch->num_steps && kiln_item_alive(item); step++) {
+    for (int step = 0; step < r->batch->num_steps && whole && kiln_group_alive(group); step++) {
         if (r->ahead_count == KILN_STEPS_AHEAD)
             take_step(r);
-        if (kiln_item_alive(item))
-            ask(r, item, ask_step, &(struct step_args){plan, step});
+        if (kiln_group_alive(group))
+            whole = ask(r, group, ask_step, &(struct step_args){plan, step});
     }
-    if (kiln_item_alive(item))
-        ask(r, item, keep_latent, plan);
+    if (whole && kiln_group_alive(group))
+        ask(r, group, keep_latents, plan);
 }
 
 /* --- results ---------------------------------------------------------------------------------- */
@@ -319,8 +380,10 @@ static void ask_pictures(struct kiln_run *r, struct kt_scope *s, kt latent, int 
     }
 }
 
-static void ask_results(struct kiln_run *r, struct kt_scope *s, struct kiln_item *item, void *arg)
+static void ask_results(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *one,
+                        void *arg)
 {
+    struct kiln_item *item = one->items[0];
     const int *rows = arg;
     kt_follow(s, item->scope);
     kt sources[KILN_FETCHES] = {
@@ -352,19 +415,20 @@ static int fewer_rows(int rows)
 void kiln_loop_results(struct kiln_run *r, struct kiln_item *item)
 {
     struct kiln_engine *e = r->e;
+    const struct kiln_group one = {{item}, 1};
     if (kiln_loop_is_tight(r))
         kiln_loop_drain(r);
     if (!kiln_item_alive(item))
         return;
     struct kiln_error err;
     int rows = strip_rows(r);
-    int code = ask_twice(r, item, !kiln_loop_is_tight(r), ask_results, &rows, &err);
+    int code = ask_twice(r, &one, !kiln_loop_is_tight(r), ask_results, &rows, &err);
     while (code == KILN_NO_MEMORY && !item->ended && (rows = fewer_rows(rows)) != 0) {
         e->strip_pixels = pixels_of(r);
         e->strip_rows = rows;
         note(r, "pictures of this size and larger are decoded in strips of %d rows: %s", rows,
              err.text);
-        code = ask_twice(r, item, false, ask_results, &rows, &err);
+        code = ask_twice(r, &one, false, ask_results, &rows, &err);
     }
     if (code)
         kiln_item_end(item, &err);

@@ -1,10 +1,11 @@
 /* engine_parts.h - a batch under way, shared by engine_run.c (all that is asked for), engine_text.c
- * (prompts to captions), engine_loop.c (the steps and what follows them on the device) and
- * engine_results.c (how items end). */
+ * (prompts to captions), engine_group.c (what is drawn together), engine_loop.c (the steps and what
+ * follows them on the device) and engine_results.c (how items end). */
 #ifndef KILN_ENGINE_PARTS_H
 #define KILN_ENGINE_PARTS_H
 
 #include "pipeline/engine.h"
+#include "pipeline/linear.h"
 #include "pipeline/torch/lanes.h"
 
 /* Steps that have been asked of a GPU and have not been seen to end: one at work and one behind it,
@@ -29,7 +30,15 @@ struct kiln_item {
     kt trajectory;        /* [steps, channels, height, width], or NULL */
     struct kt_fetch *fetches[KILN_FETCHES];
     int steps_done;
+    bool begun; /* its steps have been asked for */
     bool ended; /* with an error in *out */
+};
+
+/* Pictures of one size and caption length, which are drawn together; each has the bits that it has
+ * alone. */
+struct kiln_group {
+    struct kiln_item *items[KILN_ITEMS_MAX];
+    int count;
 };
 
 struct kiln_run {
@@ -43,9 +52,9 @@ struct kiln_run {
     struct kiln_item items[KILN_ASSIGN_MAX];
     /* The oldest first. */
     struct {
-        struct kiln_item *item;
+        struct kiln_group group;
         int step;
-        struct kt_fetch *bad;
+        struct kt_fetch *bad; /* a mark for each of the group */
     } ahead[KILN_STEPS_AHEAD];
     int ahead_count;
     struct kt_fetch *begin_mark; /* arrives when the device comes to this batch */
@@ -63,8 +72,8 @@ void kiln_item_end(struct kiln_item *item, const struct kiln_error *err);
 bool kiln_item_alive(struct kiln_item *item);
 /* Whether pictures of the batch come in smaller size i too, and how large they are then. */
 bool kiln_run_smaller(const struct kiln_run *r, int i, uint32_t *ret_width, uint32_t *ret_height);
-/* Takes over the results of the first count items, of those that have all of them. */
-void kiln_run_collect(struct kiln_run *r, int count);
+/* Takes over the results of the items that have all of them. */
+void kiln_run_collect(struct kiln_run *r);
 /* Adds the time since the last call to *stage. */
 void kiln_run_lap(struct kiln_run *r, double *stage);
 
@@ -77,8 +86,18 @@ void kiln_text_ahead(struct kiln_run *r);
  * had to do of the batch before counts nowhere. */
 void kiln_text_wait(struct kiln_run *r);
 
-/* Asks for all steps of the item; the last KILN_STEPS_AHEAD may still be under way. */
-void kiln_loop_denoise(struct kiln_run *r, struct kiln_item *item);
+/* The next items whose steps have not been asked for, as many as are to be drawn together; false:
+ * there are none left. */
+bool kiln_group_next(struct kiln_run *r, struct kiln_group *ret);
+/* Ends all items of the group that have not ended, with an error. */
+void kiln_group_end(const struct kiln_group *group, const struct kiln_error *err);
+/* Leaves its items to be drawn in smaller groups, as all that are as large are from now on. */
+void kiln_group_split(struct kiln_run *r, const struct kiln_group *group);
+/* Whether any item is still alive. */
+bool kiln_group_alive(const struct kiln_group *group);
+/* Asks for all steps of the group; the last KILN_STEPS_AHEAD may still be under way.  A group that
+ * does not fit into memory is left to be asked for in smaller ones. */
+void kiln_loop_denoise(struct kiln_run *r, const struct kiln_group *group);
 /* Asks for what the item is wanted for: latent, trajectory, picture. */
 void kiln_loop_results(struct kiln_run *r, struct kiln_item *item);
 /* Whether a step that was asked for has not been seen to end. */

@@ -146,9 +146,9 @@ static void collect(const struct kiln_run *r, struct kiln_item *item)
     release(item);
 }
 
-void kiln_run_collect(struct kiln_run *r, int count)
+void kiln_run_collect(struct kiln_run *r)
 {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < r->batch->item_count; i++)
         if (is_ready(r, &r->items[i]))
             collect(r, &r->items[i]);
 }

@@ -1,5 +1,5 @@
-/* engine_run.c - the first half of a batch, which asks for everything: LoRAs, text, then item by
- * item noise, steps and decode; see engine.h.
+/* engine_run.c - the first half of a batch, which asks for everything: LoRAs, text, then group by
+ * group noise, steps and decode; see engine.h.
  *
  * Every item has a scope of its own.  What goes wrong in it (a tensor too large, numbers that are
  * no longer finite, a cancel) ends that item; the others go on.
@@ -72,17 +72,16 @@ static double *denoising_or(struct kiln_run *r, double *stage)
 
 static void ask_items(struct kiln_run *r)
 {
+    struct kiln_group group;
     start_items(r);
     kiln_text_prepare(r);
-    for (int i = 0; i < r->batch->item_count; i++) {
-        struct kiln_item *item = &r->items[i];
-        if (!kiln_item_alive(item))
-            continue;
-        kiln_loop_denoise(r, item);
+    while (kiln_group_next(r, &group)) {
+        kiln_loop_denoise(r, &group);
         kiln_run_lap(r, &r->times.denoise_ms);
-        if (kiln_item_alive(item))
-            kiln_loop_results(r, item);
-        kiln_run_collect(r, i); /* while the device is at work */
+        for (int i = 0; i < group.count; i++)
+            if (group.items[i]->begun && kiln_item_alive(group.items[i]))
+                kiln_loop_results(r, group.items[i]);
+        kiln_run_collect(r); /* while the device is at work */
         kiln_run_lap(r, denoising_or(r, &r->times.decode_ms));
     }
     kiln_text_wait(r); /* where no item came as far as its steps */

@@ -71,7 +71,7 @@ void kiln_graph_cache_free(struct kiln_graph_cache *cache)
 
 static bool same_shape(const struct kiln_shape *a, const struct kiln_shape *b)
 {
-    return a->height == b->height && a->width == b->width && a->caption_rows == b->caption_rows &&
+    return a->items == b->items && a->height == b->height && a->width == b->width && a->caption_rows == b->caption_rows &&
            a->negative_rows == b->negative_rows && a->guidance == b->guidance &&
            a->arrangement == b->arrangement && a->text_segments == b->text_segments &&
            memcmp(a->text_blocks, b->text_blocks, sizeof a->text_blocks) == 0;
@@ -115,7 +115,7 @@ struct kiln_shape_plan *kiln_graph_cache_get(struct kiln_graph_cache *cache,
 /* In latent pixels, or rows of text. */
 static int64_t size_of(const struct kiln_shape *shape)
 {
-    int64_t size = shape->height * shape->width;
+    int64_t size = shape->items * shape->height * shape->width;
     for (size_t i = 0; i < KILN_SHAPE_TEXT_BLOCKS; i++)
         size += shape->text_blocks[i];
     return size;

@@ -29,6 +29,7 @@
 #define KILN_GRAPH_CACHE_BYTES ((size_t)4 << 30)
 
 struct kiln_shape {
+    int items;                           /* pictures that are drawn together */
     int64_t height, width;               /* of the latent */
     int64_t caption_rows, negative_rows; /* padded; the negative prompt's 0 without guidance */
     float guidance;                      /* a recorded step has it as a constant */
@@ -42,7 +43,7 @@ struct kiln_shape_plan {
     struct kiln_shape shape;
     /* Owns the buffers, which whoever gets the plan first makes: NULL before. */
     struct kt_scope *scope;
-    kt latent, caption, negative, modulation, stride, bad;
+    kt latent, caption, negative, modulation, stride, bad; /* what is an item's own, item by item */
     kt text, text_starts; /* rows in and out, and the borders of the segments */
     struct kiln_rope rope, negative_rope;
     struct kt_graph *graph; /* NULL until recorded */

@@ -15,6 +15,8 @@
 
 #include "pipeline/torch/tensor.h"
 
+#define KILN_ITEMS_MAX 16 /* whose rows are multiplied together */
+
 struct kiln_linear_layer {
     kt weight;
     int parts; /* modules that it is stacked of, of one size */
@@ -24,8 +26,13 @@ struct kiln_linear_layer {
     kt both;   /* [out, in + rank], weight and up side by side; NULL: up is elsewhere */
 };
 
-/* x: [rows, in] in the form that is asked for here; room is not needed, but saves a copy. */
+/* x: [rows, in] in the form that is asked for here; room is not needed, but saves a copy.  Rows of
+ * several items, as many of each, may be multiplied together, and have the bits that they have
+ * alone; not with a set beside the weight. */
 struct kt_form kiln_linear_form(const struct kiln_linear_layer *layer);
-kt kiln_linear(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer);
+kt kiln_linear(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer, int items);
+
+/* The same of a plain layer; bias may be NULL. */
+kt kiln_linear_items(struct kt_scope *s, kt x, kt weight, kt bias, int items);
 
 #endif

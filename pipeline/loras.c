@@ -188,6 +188,11 @@ void kiln_loras_prefetch(struct kiln_loras *l, const struct kiln_lora_use *uses,
         kiln_lora_cache_prefetch(l->cache, uses, count);
 }
 
+bool kiln_loras_beside(const struct kiln_loras *l)
+{
+    return l->arrangement > 0;
+}
+
 int kiln_loras_arrangement(const struct kiln_loras *l)
 {
     /* None at all is another one, once the weights lie elsewhere. */

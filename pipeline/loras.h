@@ -39,6 +39,9 @@ enum diffusionz_lora_from kiln_loras_from(const struct kiln_loras *l);
 /* Prepares a set that will be needed soon, on a thread of its own; returns at once.  Any thread. */
 void kiln_loras_prefetch(struct kiln_loras *l, const struct kiln_lora_use *uses, size_t count);
 
+/* Whether a set is in place beside the weights. */
+bool kiln_loras_beside(const struct kiln_loras *l);
+
 /* What a recorded graph depends on: while this figure is the same, the model reads the same memory.
  * 0 without LoRAs. */
 int kiln_loras_arrangement(const struct kiln_loras *l);

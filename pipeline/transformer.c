@@ -108,7 +108,7 @@ kt kiln_time_table(const struct kiln_transformer *t, struct kt_scope *s, const f
 struct block_run {
     const struct kiln_transformer *t;
     const struct kiln_block *blocks;
-    int count;
+    int count, items; /* items: whose rows these are, as many of each */
     struct kiln_rope rope;
     kt modulation; /* a row of the time table; NULL for the context refiner */
     int64_t at;    /* where the first block's vectors are in it */
@@ -141,10 +141,11 @@ static kt attend(const struct block_run *r, struct kt_scope *s, const struct kil
                                            .interleaved = true,
                                            .narrow = r->narrow,
                                            .e4m3 = kiln_linear_form(&b->out).e4m3,
-                                           .eps = 1e-5};
+                                           .eps = 1e-5,
+                                           .items = r->items};
     kt h = kt_attention(s, &args);
     kt_drop(s, qkv);
-    kt y = kiln_linear(s, h, &b->out);
+    kt y = kiln_linear(s, h, &b->out, r->items);
     kt_drop(s, h);
     return y;
 }
@@ -156,7 +157,7 @@ static struct flow run_block(const struct block_run *r, struct kt_scope *s, stru
 {
     const struct kiln_block *b = &r->blocks[i], *next = i + 1 < r->count ? b + 1 : NULL;
     double eps = r->t->config.norm_eps;
-    kt qkv = kiln_linear(s, in.normed, &b->qkv);
+    kt qkv = kiln_linear(s, in.normed, &b->qkv, r->items);
     kt_drop(outer, in.normed);
     struct flow mid, out;
     const struct kt_residual_norm attended = {.x = in.x,
@@ -170,13 +171,13 @@ static struct flow run_block(const struct block_run *r, struct kt_scope *s, stru
     kt_add_rms_norm(s, &attended, &mid.x, &mid.normed);
     kt_drop(s, attended.y);
     kt_drop(outer, in.x);
-    kt gate_up = kiln_linear(s, mid.normed, &b->gate_up);
+    kt gate_up = kiln_linear(s, mid.normed, &b->gate_up, r->items);
     kt_drop(s, mid.normed);
     kt h = kt_swiglu(s, gate_up, kiln_linear_form(&b->down));
     kt_drop(s, gate_up);
     const struct kt_residual_norm fed = {
         .x = mid.x,
-        .y = kiln_linear(s, h, &b->down),
+        .y = kiln_linear(s, h, &b->down, r->items),
         .weight = b->norm_ffn_out,
         .gate = vector_of(r, s, i, FFN_GATE),
         .next_weight = next ? next->norm_attention_in : NULL,
@@ -205,13 +206,25 @@ static kt run_blocks(const struct block_run *r, struct kt_scope *s, kt x)
     return flow.x;
 }
 
-/* Appends the learned padding token up to a multiple of 32 rows. */
-static kt pad(struct kt_scope *s, kt x, kt token)
+/* For each item its rows of x, then its rows of y. */
+static kt cat_items(struct kt_scope *s, kt x, kt y, int items)
 {
-    int64_t missing = kiln_pad_rows(kt_size(x, 0));
+    if (items == 1)
+        return kt_cat(s, (kt[]){x, y}, 2, 0);
+    const int64_t n = kt_size(x, 1), rows = kt_size(x, 0) + kt_size(y, 0);
+    kt parts[2] = {x, y};
+    for (int i = 0; i < 2; i++)
+        parts[i] = kt_reshape(s, parts[i], 3, (int64_t[]){items, kt_size(parts[i], 0) / items, n});
+    return kt_reshape(s, kt_cat(s, parts, 2, 1), 2, (int64_t[]){rows, n});
+}
+
+/* Appends the learned padding token to the rows of each item, up to a multiple of 32. */
+static kt pad(struct kt_scope *s, kt x, kt token, int items)
+{
+    int64_t missing = kiln_pad_rows(kt_size(x, 0) / items);
     if (missing == 0)
         return x;
-    return kt_cat(s, (kt[]){x, kt_repeat_rows(s, token, missing)}, 2, 0);
+    return cat_items(s, x, kt_repeat_rows(s, token, items * missing), items);
 }
 
 kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt features)
@@ -219,10 +232,11 @@ kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt feature
     struct kt_scope *inner = kt_scope_child(s);
     kt x = kt_rms_norm(inner, kt_to(inner, features, t->dtype), t->caption_norm, t->config.norm_eps,
                        NULL, KT_PLAIN);
-    x = pad(inner, kt_linear(inner, x, t->caption, t->caption_bias), t->caption_pad);
+    x = pad(inner, kt_linear(inner, x, t->caption, t->caption_bias), t->caption_pad, 1);
     const struct block_run refiner = {.t = t,
                                       .blocks = kiln_context_block(t, 0),
                                       .count = t->config.refiner_layers,
+                                      .items = 1,
                                       .rope = kiln_rope_caption(inner, &t->config, kt_size(x, 0))};
     kt caption = kt_keep(s, run_blocks(&refiner, inner, x));
     kt_scope_free(inner);
@@ -235,36 +249,50 @@ kt kiln_image_tokens(const struct kiln_transformer *t, struct kt_scope *s,
                      const struct kiln_forward *args)
 {
     kt patches = kt_patchify(s, args->latent, t->config.patch, t->dtype);
-    kt x = pad(s, kt_linear(s, patches, t->embed, t->embed_bias), t->image_pad);
+    kt x = kiln_linear_items(s, patches, t->embed, t->embed_bias, args->items);
+    x = pad(s, x, t->image_pad, args->items);
+    const int64_t rows = kt_size(x, 0) / args->items;
     const struct block_run refiner = {.t = t,
                                       .blocks = kiln_noise_block(t, 0),
                                       .count = t->config.refiner_layers,
-                                      .rope = kiln_rope_rows(s, args->rope, 0, kt_size(x, 0)),
+                                      .items = args->items,
+                                      .rope = kiln_rope_rows(s, args->rope, 0, rows),
                                       .modulation = args->modulation,
-                                      .narrow = kt_size(x, 0) >= NARROW_ROWS};
+                                      .narrow = rows >= NARROW_ROWS};
     return run_blocks(&refiner, s, x);
+}
+
+/* Of each item so many rows. */
+static kt first_rows(struct kt_scope *s, kt x, int64_t rows, int items)
+{
+    if (items == 1)
+        return kt_narrow(s, x, 0, 0, rows);
+    const int64_t n = kt_size(x, 1);
+    kt all = kt_reshape(s, x, 3, (int64_t[]){items, kt_size(x, 0) / items, n});
+    return kt_reshape(s, kt_narrow(s, all, 1, 0, rows), 2, (int64_t[]){items * rows, n});
 }
 
 kt kiln_transformer_run(const struct kiln_transformer *t, struct kt_scope *s,
                         const struct kiln_forward *args)
 {
     int64_t patch = t->config.patch, n = t->config.width, last = kiln_time_width(t) - n;
-    int64_t tokens = kt_size(args->latent, 1) / patch * (kt_size(args->latent, 2) / patch);
+    int64_t tokens = kt_size(args->latent, -2) / patch * (kt_size(args->latent, -1) / patch);
     struct kt_scope *inner = kt_scope_child(s);
     kt image = kiln_image_tokens(t, inner, args);
     const struct block_run joint = {.t = t,
                                     .blocks = kiln_joint_block(t, 0),
                                     .count = t->config.layers,
+                                    .items = args->items,
                                     .rope = args->rope,
                                     .modulation = args->modulation,
                                     .at = t->config.refiner_layers * MODULATIONS * n,
-                                    .narrow = kt_size(image, 0) >= NARROW_ROWS};
-    kt x = kt_cat(inner, (kt[]){image, args->caption}, 2, 0);
+                                    .narrow = kt_size(image, 0) / args->items >= NARROW_ROWS};
+    kt x = cat_items(inner, image, args->caption, args->items);
     kt_drop(inner, image);
-    x = run_blocks(&joint, inner, x);
-    x = kt_layer_norm_scale(inner, kt_narrow(inner, x, 0, 0, tokens), FINAL_NORM_EPS,
+    x = first_rows(inner, run_blocks(&joint, inner, x), tokens, args->items);
+    x = kt_layer_norm_scale(inner, x, FINAL_NORM_EPS,
                             kt_narrow(inner, args->modulation, 1, last, n));
-    kt out = kt_keep(s, kt_linear(inner, x, t->final, t->final_bias));
+    kt out = kt_keep(s, kiln_linear_items(inner, x, t->final, t->final_bias, args->items));
     kt_scope_free(inner);
     return out;
 }

@@ -42,9 +42,12 @@ kt kiln_time_table(const struct kiln_transformer *t, struct kt_scope *s, const f
                    int steps);
 int64_t kiln_time_width(const struct kiln_transformer *t);
 
+/* One picture, or several of one size and caption length, which are computed together; each has the
+ * bits that it has alone. */
 struct kiln_forward {
-    kt latent;             /* [channels, height, width] fp32 */
-    kt caption;            /* of kiln_caption */
+    int items;             /* at most KILN_ITEMS_MAX */
+    kt latent;             /* [items, channels, height, width] fp32; or of one without items */
+    kt caption;            /* of kiln_caption, one behind the other */
     struct kiln_rope rope; /* kiln_rope_joint of this size and caption length */
     kt modulation;         /* [1, kiln_time_width], a row of the time table */
 };

@@ -137,6 +137,15 @@ at::Tensor fused_attention(const at::Tensor &q, const at::Tensor &k, const at::T
                            bool causal);
 /* Attention where the rows have starts. */
 at::Tensor item_attention(const kt_attention_args &args);
+/* Attention of several items of one length, on a GPU in bf16. */
+at::Tensor even_attention(const kt_attention_args &args);
+/* How many rows each of them has. */
+inline int64_t item_rows(const kt_attention_args &args)
+{
+    const int64_t rows = args.qkv->t.size(0), items = args.items ? args.items : 1;
+    TORCH_CHECK(items > 0 && rows % items == 0, rows, " rows of ", items, " items");
+    return rows / items;
+}
 inline at::Tensor maybe(kt x)
 {
     return x ? x->t : at::Tensor();

@@ -73,21 +73,6 @@ at::Tensor fused_attention(const at::Tensor &q, const at::Tensor &k, const at::T
     return items.size() == 1 ? items[0] : at::cat(items);
 }
 
-/* On a GPU in bf16: q and k are turned inside of the packed rows, and attention reads all three by
- * strides; its result comes token by token, which is the layout of the next product. */
-static at::Tensor packed_attention(const model_kernels &gpu, const kt_attention_args &a)
-{
-    at::Tensor qkv = a.qkv->t.contiguous();
-    int64_t rows = qkv.size(0), h = a.heads, g = a.kv_heads, d = a.head_dim;
-    gpu.turn_heads(a, qkv);
-    auto heads = [&](int64_t from, int64_t count) {
-        at::Tensor part = qkv.narrow(1, from * d, count * d).view({rows, count, d});
-        return part.transpose(0, 1).unsqueeze(0);
-    };
-    at::Tensor out = fused_attention(heads(0, h), heads(h, g), heads(h + g, g), a.causal);
-    return out.squeeze(0).transpose(0, 1).reshape({rows, h * d});
-}
-
 /* In eight bits, where that is wanted and there are kernels for it; nothing otherwise. */
 static kt_tensor narrow_attention(const kt_attention_args &a)
 {
@@ -178,6 +163,22 @@ kt kt_swiglu(kt_scope *s, kt gate_up, kt_form form)
     });
 }
 
+static at::Tensor attention(const kt_attention_args &args);
+
+/* Each item by itself. */
+static at::Tensor attention_in_turn(const kt_attention_args &args)
+{
+    const int64_t rows = kiln::item_rows(args);
+    std::vector<at::Tensor> results;
+    for (int64_t i = 0; i < args.items; i++) {
+        kt_tensor item{args.qkv->t.narrow(0, i * rows, rows), {}};
+        kt_attention_args alone = args;
+        alone.qkv = &item, alone.items = 1;
+        results.push_back(attention(alone));
+    }
+    return at::cat(results);
+}
+
 /* In the numbers of the rows. */
 static at::Tensor attention(const kt_attention_args &args)
 {
@@ -185,12 +186,14 @@ static at::Tensor attention(const kt_attention_args &args)
     const at::Tensor &qkv = args.qkv->t;
     if (args.starts)
         return kiln::item_attention(args);
-    if (kiln::cpu::takes(qkv) && d <= KILN_HEAD_DIM_MAX)
-        return kiln::cpu::attention(args);
     if (const auto *kernels = kiln::gpu_image_kernels(qkv); kernels && kiln::is_wide(args))
         return kernels->wide_attention(qkv, d);
-    if (const kiln::model_kernels *gpu = kiln::gpu_kernels(qkv); gpu && d <= KILN_HEAD_DIM_MAX)
-        return kiln::packed_attention(*gpu, args);
+    if (kiln::gpu_kernels(qkv) && d <= KILN_HEAD_DIM_MAX)
+        return kiln::even_attention(args);
+    if (args.items > 1)
+        return attention_in_turn(args);
+    if (kiln::cpu::takes(qkv) && d <= KILN_HEAD_DIM_MAX)
+        return kiln::cpu::attention(args);
     const at::Tensor q = kiln::heads_of(&args, 0, h, args.q_norm, true).unsqueeze(0);
     const at::Tensor k = kiln::heads_of(&args, h, g, args.k_norm, true).unsqueeze(0);
     const at::Tensor v = kiln::heads_of(&args, h + g, g, nullptr, false).unsqueeze(0);

@@ -132,7 +132,7 @@ kt kt_swiglu(struct kt_scope *s, kt gate_up, struct kt_form form);
 /* Self-attention from packed rows [rows, (heads + 2*kv_heads)*head_dim]: per-head RMS norm of q
  * and k (weights may be NULL), rotation by angles, softmax(q k^T / sqrt(head_dim)) v.
  * Uses qkv up: on a GPU its q and k are normed and rotated where they lie.
- * cos, sin: [rows, head_dim/2] fp32, or NULL for none.  interleaved: pairs are (2i, 2i+1), else
+ * cos, sin: [rows of an item, head_dim/2] fp32, or NULL for none.  interleaved: pairs are (2i, 2i+1), else
  * (i, i + head_dim/2).  Returns [rows, heads*head_dim], quantised if so wanted; `narrow`: its own
  * two products are of e4m3, too, where a GPU has that, and one factor is that of all rows. */
 struct kt_attention_args {
@@ -142,7 +142,10 @@ struct kt_attention_args {
     bool narrow;
     bool e4m3;
     double eps;
-    /* NULL: all rows are one item.  Else there are several one behind the other, where kt_packs();
+    /* Of one length and with the same angles, one behind the other: attention stays within items,
+     * and an item's result has the bits that it has alone.  0 is 1. */
+    int64_t items;
+    /* NULL: items are as above.  Else they are of several lengths, where kt_packs();
      * attention is causal and stays within items.  First come those that have a block of rows of
      * their own: rows of each block, which the item begins; what is behind it is nobody's.  Then
      * those with starts, [items + 1] KT_I32: the first row of each, which may be empty, and the end
@@ -170,15 +173,16 @@ struct kt_block_linear {
 kt kt_linear_blocks(struct kt_scope *s, const struct kt_block_linear *args);
 
 /* Between the latent [C,H,W] in fp32 and token rows [H/p * W/p, p*p*C], which run along the lines
- * of the picture, within a row by line, column, channel. */
+ * of the picture, within a row by line, column, channel.  Latents of several items, [items,C,H,W],
+ * become the rows of one behind those of the other. */
 kt kt_patchify(struct kt_scope *s, kt latent, int patch, enum kt_dtype dtype);
 /* One Euler step.  Changes latent: += stride * -(with + guidance * (with - without)), the sums in
- * fp32, and sets bad to 1 if a value is then not finite. */
+ * fp32, and sets an item's bad to 1 if a value of it is then not finite. */
 struct kt_patch_step {
-    kt latent;        /* [C,H,W] fp32, dense */
+    kt latent;        /* [C,H,W] or [items,C,H,W] fp32, dense */
     kt with, without; /* token rows of the model's output; without NULL: no guidance */
-    kt stride;        /* [1] fp32 on the device: next sigma minus this one */
-    kt bad;           /* [1] KT_I32, or NULL */
+    kt stride;        /* [items] fp32 on the device: next sigma minus this one */
+    kt bad;           /* [items] KT_I32, or NULL */
     double guidance;
     int patch;
 };

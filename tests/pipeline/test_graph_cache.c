@@ -94,7 +94,7 @@ bool kt_graph_end(struct kt_graph *g, struct kt_scope *s)
 
 static struct kiln_shape shape_of(int64_t side, int64_t caption_rows)
 {
-    return (struct kiln_shape){.height = side, .width = side, .caption_rows = caption_rows};
+    return (struct kiln_shape){.items = 1, .height = side, .width = side, .caption_rows = caption_rows};
 }
 
 static struct kiln_shape_plan *get(struct kiln_graph_cache *cache, int64_t side, int64_t rows)
@@ -237,7 +237,7 @@ static void texts_have_shapes_too(void **state)
     assert_non_null(record_text(cache, 128, 2)->graph);
     assert_null(record_text(cache, 256, 2)->graph);
     assert_non_null(record(cache, 512, 32, 10)->graph);
-    const struct kiln_shape all = {.height = 1, .width = 1};
+    const struct kiln_shape all = {.items = 1, .height = 1, .width = 1};
     kiln_graph_cache_refuse(cache, &all);
     assert_null(record(cache, 256, 32, 10)->graph);
     assert_non_null(record_text(cache, 128, 4)->graph);

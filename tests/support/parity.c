@@ -149,7 +149,8 @@ static void check_first_step(const struct bench *b, const struct kiln_schedule *
     const struct kiln_transformer *t = b->engine->transformer;
     int64_t p = t->config.patch, h = kt_size(b->noise, 1) / p, w = kt_size(b->noise, 2) / p;
     kt times = kiln_time_table(t, b->scope, schedule->times, schedule->steps);
-    const struct kiln_forward forward = {.latent = b->noise,
+    const struct kiln_forward forward = {.items = 1,
+                                         .latent = b->noise,
                                          .caption = b->caption,
                                          .modulation = kt_narrow(b->scope, times, 0, 0, 1),
                                          .rope = kiln_rope_joint(b->scope, &t->config, h, w,

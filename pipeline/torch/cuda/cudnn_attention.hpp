@@ -24,8 +24,9 @@ struct e4m3_heads {
     int64_t heads, head_dim;
 };
 
-/* The result's codes, [rows, heads * head_dim]; undefined where cuDNN does not do it after all. */
-at::Tensor cudnn_attend(const e4m3_heads &in);
+/* The result's codes into out, [rows, heads * head_dim], dense; false where cuDNN does not do it
+ * after all. */
+bool cudnn_attend(const e4m3_heads &in, const at::Tensor &out);
 
 } // namespace kiln
 

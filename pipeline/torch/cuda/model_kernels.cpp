@@ -204,14 +204,14 @@ static bool low_rank_up(const at::Tensor &y, const at::Tensor &low, const at::Te
 
 /* --- heads ------------------------------------------------------------------------------------ */
 
-/* A table of angles for all rows. */
-static at::Tensor angles_of(const kt_attention_args &a, kt table, const at::Tensor &qkv)
+/* A table of angles for the rows of each item. */
+static at::Tensor angles_of(const kt_attention_args &a, kt table, int64_t rows)
 {
     if (!table)
         return {};
     TORCH_CHECK(table->t.scalar_type() == at::kFloat && table->t.dim() == 2 &&
-                    table->t.size(0) == qkv.size(0) && table->t.size(1) * 2 == a.head_dim,
-                "angles of shape ", table->t.sizes(), " for rows of ", qkv.sizes());
+                    table->t.size(0) == rows && table->t.size(1) * 2 == a.head_dim,
+                "angles of shape ", table->t.sizes(), " for items of ", rows, " rows");
     return table->t.contiguous();
 }
 
@@ -227,7 +227,8 @@ static at::Tensor head_norm(const kt_attention_args &a, kt weight, const at::Ten
 
 static void turn_heads(const kt_attention_args &a, const at::Tensor &qkv)
 {
-    const at::Tensor cos = angles_of(a, a.cos, qkv), sin = angles_of(a, a.sin, qkv);
+    const int64_t rows = item_rows(a);
+    const at::Tensor cos = angles_of(a, a.cos, rows), sin = angles_of(a, a.sin, rows);
     const at::Tensor q_norm = head_norm(a, a.q_norm, qkv), k_norm = head_norm(a, a.k_norm, qkv);
     char *base = static_cast<char *>(qkv.data_ptr());
     kiln_qkv_rope args{};
@@ -235,7 +236,7 @@ static void turn_heads(const kt_attention_args &a, const at::Tensor &qkv)
     args.cos = static_cast<const float *>(data_of(cos));
     args.sin = static_cast<const float *>(data_of(sin));
     args.q = base, args.k = base + static_cast<int64_t>(a.heads) * a.head_dim * 2;
-    args.rows = qkv.size(0), args.heads = a.heads, args.kv_heads = a.kv_heads;
+    args.rows = qkv.size(0), args.tokens = rows, args.heads = a.heads, args.kv_heads = a.kv_heads;
     args.head_dim = a.head_dim, args.interleaved = a.interleaved;
     args.eps = static_cast<float>(a.eps), args.q_scale = 1.0f;
     args.format = args.out_format = KILN_BF16, args.in_place = 1;
@@ -244,53 +245,64 @@ static void turn_heads(const kt_attention_args &a, const at::Tensor &qkv)
     });
 }
 
+/* Item by item: v's factor is that of all of an item's rows, and of no neighbour's. */
 static kt_tensor attend_e4m3(const kt_attention_args &a, const at::Tensor &qkv)
 {
     const c10::cuda::CUDAGuard guard(qkv.device());
+    const int64_t rows = item_rows(a);
     if (!a.q_norm || !a.k_norm || a.heads != a.kv_heads ||
-        !cudnn_attends(qkv.size(0), a.heads, a.head_dim))
+        !cudnn_attends(rows, a.heads, a.head_dim))
         return {};
-    const at::Tensor cos = angles_of(a, a.cos, qkv), sin = angles_of(a, a.sin, qkv);
+    const at::Tensor cos = angles_of(a, a.cos, rows), sin = angles_of(a, a.sin, rows);
     const at::Tensor q_norm = head_norm(a, a.q_norm, qkv), k_norm = head_norm(a, a.k_norm, qkv);
     const at::TensorOptions wide = qkv.options().dtype(at::kFloat);
-    const e4m3_heads heads{at::empty_like(qkv, at::kFloat8_e4m3fn), at::empty({qkv.size(0)}, wide),
-                           at::empty({1}, wide), a.heads, a.head_dim};
-    const at::Tensor tops = at::empty({KILN_QKV_TOPS}, wide);
-    kiln_qkv_e4m3 args{};
-    args.qkv = data_of(qkv), args.q_norm = data_of(q_norm), args.k_norm = data_of(k_norm);
-    args.cos = static_cast<const float *>(data_of(cos));
-    args.sin = static_cast<const float *>(data_of(sin));
-    args.codes = static_cast<uint8_t *>(heads.codes.data_ptr());
-    args.scale = heads.scale.data_ptr<float>(), args.inverse = heads.inverse.data_ptr<float>();
-    args.tops = tops.data_ptr<float>();
-    args.rows = qkv.size(0), args.heads = a.heads, args.kv_heads = a.kv_heads;
-    args.head_dim = a.head_dim, args.interleaved = a.interleaved;
-    args.eps = static_cast<float>(a.eps);
-    if (!launch_if_taken(qkv, [&](kiln_stream stream, kiln_error *err) {
-            return kiln_qkv_e4m3_launch(&args, stream, err);
-        }))
-        return {};
-    const at::Tensor out = cudnn_attend(heads);
-    return out.defined() ? kt_tensor{out, heads.scale} : kt_tensor();
+    const at::TensorOptions narrow = qkv.options().dtype(at::kFloat8_e4m3fn);
+    const at::Tensor codes = at::empty({rows, qkv.size(1)}, narrow);
+    const at::Tensor tops = at::empty({KILN_QKV_TOPS}, wide), inverse = at::empty({1}, wide);
+    const kt_tensor out{at::empty({qkv.size(0), a.heads * a.head_dim}, narrow),
+                        at::empty({qkv.size(0)}, wide)};
+    for (int64_t row = 0; row < qkv.size(0); row += rows) {
+        const at::Tensor item = qkv.narrow(0, row, rows);
+        const e4m3_heads heads{codes, out.scale.narrow(0, row, rows), inverse, a.heads, a.head_dim};
+        kiln_qkv_e4m3 args{};
+        args.qkv = data_of(item), args.q_norm = data_of(q_norm), args.k_norm = data_of(k_norm);
+        args.cos = static_cast<const float *>(data_of(cos));
+        args.sin = static_cast<const float *>(data_of(sin));
+        args.codes = static_cast<uint8_t *>(heads.codes.data_ptr());
+        args.scale = heads.scale.data_ptr<float>(), args.inverse = heads.inverse.data_ptr<float>();
+        args.tops = tops.data_ptr<float>();
+        args.rows = rows, args.heads = a.heads, args.kv_heads = a.kv_heads;
+        args.head_dim = a.head_dim, args.interleaved = a.interleaved;
+        args.eps = static_cast<float>(a.eps);
+        if (!launch_if_taken(qkv,
+                             [&](kiln_stream stream, kiln_error *err) {
+                                 return kiln_qkv_e4m3_launch(&args, stream, err);
+                             }) ||
+            !cudnn_attend(heads, out.t.narrow(0, row, rows)))
+            return {};
+    }
+    return out;
 }
 
 /* --- latents ---------------------------------------------------------------------------------- */
 
+/* Of [C,H,W], one item, or [items,C,H,W]. */
 static kiln_patches shape_of(const at::Tensor &latent, int patch)
 {
     kiln_patches shape{};
-    shape.items = 1, shape.patch = patch, shape.format = KILN_BF16;
-    shape.channels = static_cast<int>(latent.size(0));
-    shape.height = static_cast<int>(latent.size(1));
-    shape.width = static_cast<int>(latent.size(2));
-    shape.item_rows = latent.size(1) / patch * (latent.size(2) / patch);
+    shape.items = latent.dim() == 4 ? latent.size(0) : 1;
+    shape.patch = patch, shape.format = KILN_BF16;
+    shape.channels = static_cast<int>(latent.size(-3));
+    shape.height = static_cast<int>(latent.size(-2));
+    shape.width = static_cast<int>(latent.size(-1));
+    shape.item_rows = latent.size(-2) / patch * (latent.size(-1) / patch);
     return shape;
 }
 
 static at::Tensor patchify(const at::Tensor &latent, int patch)
 {
     const kiln_patches shape = shape_of(latent, patch);
-    at::Tensor tokens = at::empty({shape.item_rows, latent.size(0) * patch * patch},
+    at::Tensor tokens = at::empty({shape.items * shape.item_rows, latent.size(-3) * patch * patch},
                                   latent.options().dtype(at::kBFloat16));
     const kiln_patchify args{shape, latent.const_data_ptr<float>(), tokens.data_ptr()};
     launch_on(latent, [&](kiln_stream stream, kiln_error *err) {

@@ -1,4 +1,4 @@
-/* text_ops.cpp - several items behind one another in the same rows: products by blocks of rows, and
+/* item_ops.cpp - several items behind one another in the same rows: products by blocks of rows, and
  * attention within items.  See tensor.h. */
 #include "pipeline/torch/cuda/plugin.hpp"
 #include "pipeline/torch/internal.hpp"
@@ -21,7 +21,7 @@ static constexpr int widest_head = 256;
 /* Rows of a block up to which two at a time are faster; larger ones get in each other's way. */
 static constexpr int64_t beside_most = 128;
 /* Rows of a block from which several may be one product: whole tiles for all multiprocessors. */
-static constexpr int64_t joined_least = 512;
+static constexpr int64_t joined_least = 256;
 
 bool kt_packs(const kt_scope *s, int head_dim)
 {
@@ -119,8 +119,9 @@ template <class CASE> class answers
 };
 
 /* Whether one product over all blocks has the bits of one for each, as it does where the library
- * sums a row of either in the same order. */
-static bool sums_alike(const operands &p, const std::vector<int64_t> &blocks)
+ * sums a row of either in the same order.  find_out: tries it. */
+template <class F>
+static bool sums_alike(const operands &p, const std::vector<int64_t> &blocks, F &&find_out)
 {
     using shapes =
         std::tuple<int, at::ScalarType, int64_t, int64_t, bool, bool, std::vector<int64_t>>;
@@ -132,23 +133,30 @@ static bool sums_alike(const operands &p, const std::vector<int64_t> &blocks)
                      p.bias.defined(),
                      p.add,
                      blocks};
-    return known.ask(key,
-                     [&] { return at::equal(bytes_of(p, blocks), bytes_of(p, {p.x.size(0)})); });
+    return known.ask(key, find_out);
 }
 
-/* Those in front that are large enough to go through one product, if that changes nothing. */
+/* Blocks in front that are large enough to go through one product. */
+static std::vector<int64_t> large_in_front(const struct kt_block_linear &args)
+{
+    const auto small = [](int64_t rows) { return rows < joined_least; };
+    return {args.blocks, std::find_if(args.blocks, args.blocks + args.count, small)};
+}
+
+/* How many blocks in front go through one product: all large ones, if that changes nothing. */
 static size_t joined(const operands &p, const struct kt_block_linear &args)
 {
-    size_t count = 0;
-    int64_t rows = 0;
-    for (; count < args.count && args.blocks[count] >= joined_least; count++)
-        rows += args.blocks[count];
-    if (count < 2)
+    const std::vector<int64_t> blocks = large_in_front(args);
+    if (blocks.size() < 2)
         return 0;
+    const int64_t rows = std::accumulate(blocks.begin(), blocks.end(), int64_t{0});
     operands front = p;
     front.x = p.x.narrow(0, 0, rows);
     front.out = p.out.narrow(0, 0, rows);
-    return sums_alike(front, {args.blocks, args.blocks + count}) ? count : 0;
+    const auto find_out = [&] {
+        return at::equal(bytes_of(front, blocks), bytes_of(front, {rows}));
+    };
+    return sums_alike(front, blocks, find_out) ? blocks.size() : 0;
 }
 
 static at::Tensor linear_plain(kt_scope *s, const struct kt_block_linear &args)
@@ -174,12 +182,38 @@ static at::Tensor linear_plain(kt_scope *s, const struct kt_block_linear &args)
 
 /* --- quantised rows --------------------------------------------------------------------------- */
 
+static kt_tensor some_rows(const kt_tensor &x, int64_t row, int64_t rows)
+{
+    return {x.t.narrow(0, row, rows), x.scale.narrow(0, row, rows)};
+}
+
+/* Whether all blocks go through one product, which changes nothing then. */
+static bool all_at_once(const kt_tensor &x, const kt_tensor &weight, const at::Tensor &bias,
+                        const struct kt_block_linear &args)
+{
+    if (args.count == 1)
+        return true;
+    const std::vector<int64_t> blocks = large_in_front(args);
+    return blocks.size() == args.count && sums_alike({x.t, weight.t, bias, {}, false}, blocks, [&] {
+               const at::Tensor all = kiln::linear_e4m3(x, weight, bias);
+               bool alike = true;
+               int64_t row = 0;
+               for (const int64_t rows : blocks) {
+                   const at::Tensor one = kiln::linear_e4m3(some_rows(x, row, rows), weight, bias);
+                   alike = alike &&
+                           at::equal(one.view(at::kByte), all.narrow(0, row, rows).view(at::kByte));
+                   row += rows;
+               }
+               return alike;
+           });
+}
+
 static at::Tensor linear_quantised(kt_scope *s, const struct kt_block_linear &args)
 {
     const kt_tensor x = args.x->scale.defined() ? *args.x : quantised(args.x->t);
     const kt_tensor &weight = *args.weight;
     const at::Tensor bias = kiln::maybe(args.bias), into = kiln::maybe(args.into);
-    if (args.count == 1 && !into.defined())
+    if (!into.defined() && all_at_once(x, weight, bias, args))
         return kiln::linear_e4m3(x, weight, bias); /* which is not copied then */
     const at::Tensor out = into.defined() ? into
                                           : at::empty({x.t.size(0), weight.t.size(0)},
@@ -189,8 +223,7 @@ static at::Tensor linear_quantised(kt_scope *s, const struct kt_block_linear &ar
     for (size_t i = 0; i < args.count; i++) {
         const kiln::in_lane in(lanes.lane(i));
         const int64_t rows = args.blocks[i];
-        const kt_tensor some{x.t.narrow(0, row, rows), x.scale.narrow(0, row, rows)};
-        const at::Tensor y = kiln::linear_e4m3(some, weight, bias);
+        const at::Tensor y = kiln::linear_e4m3(some_rows(x, row, rows), weight, bias);
         if (into.defined())
             out.narrow(0, row, rows).add_(y);
         else
@@ -227,15 +260,16 @@ static at::Tensor started_attention(const kt_attention_args &a, const at::Tensor
         .reshape({rows, h * d});
 }
 
-/* `count` items of as many rows each, from `row` on.  No row of an item sees the ones behind it,
- * and so nothing of what fills up its block. */
+/* `count` items of as many rows each, from `row` on.  Where attention is causal no row of an item
+ * sees the ones behind it, and so nothing of what fills up its block. */
 static at::Tensor blocks_at_once(const kt_attention_args &a, const at::Tensor &qkv, int64_t row,
                                  int64_t count, int64_t rows)
 {
     const int64_t h = a.heads, g = a.kv_heads, d = a.head_dim;
     const at::Tensor some = qkv.narrow(0, row, count * rows).view({count, rows, h + 2 * g, d});
     auto heads = [&](int64_t from, int64_t n) { return some.narrow(2, from, n).transpose(1, 2); };
-    const at::Tensor out = kiln::fused_attention(heads(0, h), heads(h, g), heads(h + g, g), true);
+    const at::Tensor out =
+        kiln::fused_attention(heads(0, h), heads(h, g), heads(h + g, g), a.causal);
     return out.transpose(1, 2).reshape({count * rows, h * d});
 }
 
@@ -243,7 +277,7 @@ static at::Tensor blocks_at_once(const kt_attention_args &a, const at::Tensor &q
 static at::Tensor block_attention(const kt_attention_args &a, const at::Tensor &qkv, int64_t row,
                                   int64_t count, int64_t rows)
 {
-    using shape = std::tuple<int, int64_t, int64_t, int, int, int>;
+    using shape = std::tuple<int, int64_t, int64_t, int, int, int, bool>;
     static answers<shape> known;
     auto one_by_one = [&] {
         std::vector<at::Tensor> items;
@@ -255,8 +289,8 @@ static at::Tensor block_attention(const kt_attention_args &a, const at::Tensor &
         return at::equal(blocks_at_once(a, qkv, row, count, rows).view(at::kShort),
                          one_by_one().view(at::kShort));
     };
-    if (count == 1 ||
-        known.ask({qkv.get_device(), count, rows, a.heads, a.kv_heads, a.head_dim}, alike))
+    const shape key{qkv.get_device(), count, rows, a.heads, a.kv_heads, a.head_dim, a.causal};
+    if (count == 1 || known.ask(key, alike))
         return blocks_at_once(a, qkv, row, count, rows);
     return one_by_one();
 }
@@ -289,4 +323,12 @@ at::Tensor kiln::item_attention(const kt_attention_args &a)
         row += all;
     }
     return out;
+}
+
+at::Tensor kiln::even_attention(const kt_attention_args &a)
+{
+    const at::Tensor qkv = a.qkv->t.contiguous();
+    const int64_t rows = item_rows(a);
+    gpu_kernels(qkv)->turn_heads(a, qkv);
+    return block_attention(a, qkv, 0, qkv.size(0) / rows, rows);
 }
