@@ -130,6 +130,37 @@ static void neighbours_change_nothing(void **state)
     diffusionz_free(apart);
 }
 
+/* Seven of one caption length and one of another: groups of four, two and one.  Twice, so that
+ * steps are computed and replayed. */
+static void pictures_drawn_together_have_the_bits_they_have_alone(void **state)
+{
+    const int dtype = *(const int *)*state;
+    enum { ITEMS = 8 };
+    DiffusionZContext *ctx = open_model(sketch(), 0, dtype);
+    DiffusionZItem items[ITEMS];
+    for (int i = 0; i < ITEMS; i++)
+        items[i] = (DiffusionZItem){.prompt = i == 2 ? PROMPT ", " PROMPT ", " PROMPT : "a star",
+                                    .seed = (uint64_t)i};
+    for (int side = 256; side <= 512; side += 256) {
+        const DiffusionZBatch batch = {
+            .items = items, .item_count = ITEMS, .width = side, .height = side, .num_steps = 4};
+        const size_t latent = (size_t)(16 * (side / 8) * (side / 8)) * sizeof(float);
+        for (int round = 0; round < 2; round++) {
+            DiffusionZOutput together[ITEMS];
+            assert_int_equal(diffusionz_run_batch(ctx, &batch, together, NULL), 0);
+            for (int i = 0; i < ITEMS; i++) {
+                DiffusionZOutput alone = draw(ctx, items[i].prompt, side, 4, items[i].seed);
+                assert_int_equal(together[i].error_code, 0);
+                assert_memory_equal(together[i].latent, alone.latent, latent);
+                assert_memory_equal(together[i].rgb, alone.rgb, (size_t)side * (size_t)side * 3);
+                diffusionz_release_outputs(&alone, 1);
+            }
+            diffusionz_release_outputs(together, ITEMS);
+        }
+    }
+    diffusionz_free(ctx);
+}
+
 /* --- LoRAs ------------------------------------------------------------------------------------ */
 
 static void a_lora_leaves_no_trace(void **state)
@@ -254,12 +285,16 @@ static void too_much_memory_is_said_and_survived(void **state)
 
 int main(void)
 {
-    static int fp32 = DIFFUSIONZ_FP32, bf16 = DIFFUSIONZ_BF16;
+    static int fp32 = DIFFUSIONZ_FP32, bf16 = DIFFUSIONZ_BF16, fp8 = DIFFUSIONZ_FP8;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cpu_context_may_come_first),
         cmocka_unit_test(the_sketch_model_draws_what_the_cpu_draws),
         cmocka_unit_test(smaller_pictures_are_those_of_the_reference),
         cmocka_unit_test(neighbours_change_nothing),
+        {"drawn_together_bf16", pictures_drawn_together_have_the_bits_they_have_alone, NULL, NULL,
+         &bf16},
+        {"drawn_together_fp8", pictures_drawn_together_have_the_bits_they_have_alone, NULL, NULL,
+         &fp8},
         {"a_lora_leaves_no_trace_fp32", a_lora_leaves_no_trace, NULL, NULL, &fp32},
         {"a_lora_leaves_no_trace_bf16", a_lora_leaves_no_trace, NULL, NULL, &bf16},
         cmocka_unit_test(fifty_pictures_keep_their_memory),

@@ -26,7 +26,8 @@ static const struct picture_case cases[] = {
 static DiffusionZContext *open_eager(const char *dir, int dtype)
 {
     DiffusionZContext *ctx = open_model(dir, 0, dtype);
-    const struct kiln_shape all = {.height = 1, .width = 1}, texts = {.text_blocks = {1}};
+    const struct kiln_shape all = {.items = 1, .height = 1, .width = 1},
+                            texts = {.text_blocks = {1}};
     kiln_graph_cache_refuse(ctx->engine->graphs, &all);
     kiln_graph_cache_refuse(ctx->engine->graphs, &texts);
     return ctx;
