@@ -120,6 +120,20 @@ __device__ __forceinline__ uint32_t pack_e4m3(float low, float high)
 #endif
 }
 
+/* v / (1 + e^-v) by the two approximations that __expf and __fdividef make, without what these do
+ * about denormals: 1 + e^-v is none, and where it is beyond range both give 0: -0, silu's limit. */
+__device__ __forceinline__ float silu(float v)
+{
+#ifdef __CUDACC__
+    float power, share;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v * -1.44269504f));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(share) : "f"(1.0f + power));
+    return v * share;
+#else
+    return v / (1.0f + expf(-v));
+#endif
+}
+
 /* --- chunks ----------------------------------------------------------------------------------- */
 
 template <int W> struct chunk {

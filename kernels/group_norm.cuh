@@ -104,20 +104,6 @@ __device__ __forceinline__ norm_line line_of(double mean, double inverse, double
 
 /* --- apply ------------------------------------------------------------------------------------ */
 
-/* v / (1 + e^-v) by the two approximations that __expf and __fdividef make, without what these do
- * about denormals: 1 + e^-v is none, and where it is beyond range both give 0. */
-__device__ __forceinline__ float silu(float v)
-{
-#ifdef __CUDACC__
-    float power, share;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v * -1.44269504f));
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(share) : "f"(1.0f + power));
-    return v * share;
-#else
-    return v / (1.0f + expf(-v));
-#endif
-}
-
 template <int W>
 __device__ __forceinline__ chunk<W> normed(const chunk<W> &in, const float gain[W],
                                            const float offset[W], int with_silu)

@@ -25,10 +25,9 @@ static __global__ void __launch_bounds__(row_threads_max<W>)
         if (chunk_of(j) < chunks) {
             float v[W];
             unpack<W>(held[j], v);
-            /* exp(-v) is infinite below -88 and the quotient then -0, silu's limit. */
 #pragma unroll
             for (int i = 0; i < W; i++)
-                v[i] = __fdividef(v[i], 1.0f + __expf(-v[i]));
+                v[i] = silu(v[i]);
             held[j] = product_of<W>(pack<W>(v), up[j]);
             if (a.y)
                 store_chunk<W>(a.y, row * a.pitch, chunk_of(j), held[j]);
