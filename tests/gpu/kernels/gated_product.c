@@ -1,0 +1,202 @@
+/* gated_product.c - the products of a gate and what becomes of them, where the card has the kernel.
+ */
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/gated_product.h"
+#include "tests/gpu/kernels/twin.h"
+
+#define NOT_A_NUMBER 0x7fc0
+
+struct gate_case {
+    struct twins set;
+    struct twin *x, *weight, *y;
+    int64_t rows, k, n;
+    int64_t gap; /* between the rows of all three: NaN, which the sums would show */
+};
+
+static void spoil_gaps(struct twin *t, int64_t n, int64_t pitch)
+{
+    for (int64_t i = 0; i < (int64_t)t->bytes / 2; i++)
+        if (i % pitch >= n)
+            ((uint16_t *)(void *)t->host)[i] = NOT_A_NUMBER;
+}
+
+/* Sums of about unit size whatever k is. */
+static void make_case(struct gate_case *c, struct test_random *random)
+{
+    const int64_t k_pitch = c->k + c->gap, pitch = c->n + c->gap;
+    c->x = twins_add_bf16(&c->set, "x", c->rows * k_pitch, random, 1);
+    c->weight =
+        twins_add_bf16(&c->set, "weight", 2 * c->n * k_pitch, random, 4 / sqrtf((float)c->k));
+    c->y = twins_add_bf16(&c->set, "y", c->rows * pitch, random, 1);
+    spoil_gaps(c->x, c->k, k_pitch);
+    spoil_gaps(c->weight, c->k, k_pitch);
+    spoil_gaps(c->y, c->n, pitch);
+}
+
+static struct kiln_gated_product gate_args(const struct gate_case *c, bool device)
+{
+    return (struct kiln_gated_product){.x = twin_side(c->x, device),
+                                       .weight = twin_side(c->weight, device),
+                                       .y = twin_side(c->y, device),
+                                       .x_pitch = c->k + c->gap,
+                                       .weight_pitch = c->k + c->gap,
+                                       .pitch = c->n + c->gap,
+                                       .n = c->n,
+                                       .k = c->k,
+                                       .format = KILN_BF16};
+}
+
+/* Of a card without the kernel, and of the host, it is asked that they say so. */
+static bool card_has_it(void)
+{
+#ifdef KILN_HOST_CUDA_RUNTIME_API_H
+    return false;
+#else
+    int major = 0, minor = 0;
+    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess &&
+           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0) == cudaSuccess &&
+           major == 9 && minor == 0;
+#endif
+}
+
+static bool gate_launched(const struct kiln_gated_product *args, int64_t rows)
+{
+    struct kiln_error err;
+    const int code = kiln_gated_product_launch(args, rows, NULL, &err);
+    if (card_has_it())
+        return launched(code, &err);
+    refused(code, KILN_UNSUPPORTED, &err);
+    return false;
+}
+
+static void check_gate(int64_t rows, int64_t k, int64_t n, int64_t gap)
+{
+    struct gate_case c = {.rows = rows, .k = k, .n = n, .gap = gap};
+    struct test_random random = {(uint64_t)(rows * n + k)};
+    describe("%lld rows of %lld to %lld, gaps of %lld", (long long)rows, (long long)k, (long long)n,
+             (long long)gap);
+    make_case(&c, &random);
+    twins_push(&c.set);
+    const struct kiln_gated_product host = gate_args(&c, false), device = gate_args(&c, true);
+    if (gate_launched(&device, rows)) {
+        kiln_gated_product_ref(&host, 0, rows);
+        twins_pull(&c.set);
+        /* Four roundings; gate's is seen in silu by up to 1.1 of it, and times up. */
+        compare_bf16(c.y, 4, 1);
+        compare_untouched(c.x);
+        compare_untouched(c.weight);
+    }
+    twins_free(&c.set);
+}
+
+static void gated_product(void)
+{
+    static const int64_t heights[] = {1, 127, 128, 129, 300}, depths[] = {64, 72, 3840 + 32};
+    static const int64_t widths[] = {128, 384, 1280};
+    for (size_t i = 0; i < sizeof heights / sizeof *heights; i++)
+        for (size_t j = 0; j < sizeof depths / sizeof *depths; j++)
+            for (size_t l = 0; l < sizeof widths / sizeof *widths; l++)
+                if (depths[j] < 100 || l == i % 3) /* the reference takes its time */
+                    check_gate(heights[i], depths[j], widths[l], (i + j + l) % 2 ? 24 : 0);
+    check_gate(5, 8, 8, 8);
+    check_gate(256, 136, 200, 8); /* a tile that is none to the right */
+    check_gate(384, 136, 200, 0);
+    check_gate(300, 64, 136, 8);
+    check_gate(4224, 3840 + 32, 128, 32);
+    check_gate(4224, 72, 1280, 0); /* several bands of rows */
+    check_gate(4096, 72, 1280, 8);
+}
+
+/* `count` rows from `from` on alone are what they are among all: `all`, what the device left then.
+ * The others stay. */
+static void check_some(struct gate_case *c, const unsigned char *all, int64_t from, int64_t count)
+{
+    struct kiln_gated_product args = gate_args(c, true);
+    twins_push(&c->set);
+    args.x = (const uint16_t *)args.x + from * args.x_pitch;
+    args.y = (uint16_t *)args.y + from * args.pitch;
+    if (!gate_launched(&args, count))
+        return;
+    twins_pull(&c->set);
+    for (int64_t row = 0; row < c->rows; row++) {
+        const bool asked = row >= from && row < from + count;
+        const size_t at = (size_t)(row * args.pitch) * 2;
+        if (memcmp(c->y->back + at, (asked ? all : c->y->host) + at, (size_t)args.pitch * 2) != 0) {
+            complain("row %lld of %lld from %lld on %s", (long long)row, (long long)count,
+                     (long long)from, asked ? "is another alone" : "was written");
+            return;
+        }
+    }
+}
+
+/* Two tiles one above the other and two side by side, wherever a row lies in them. */
+static void gated_product_of_rows_in_company(void)
+{
+    static const int64_t counts[] = {1, 17, 128, 200, 256};
+    struct gate_case c = {.rows = 300, .k = 264, .n = 392, .gap = 8};
+    struct test_random random = {1};
+    describe("300 rows and fewer");
+    make_case(&c, &random);
+    twins_push(&c.set);
+    const struct kiln_gated_product args = gate_args(&c, true);
+    unsigned char *all = malloc(c.y->bytes);
+    if (all && gate_launched(&args, c.rows)) {
+        twins_pull(&c.set);
+        memcpy(all, c.y->back, c.y->bytes);
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+            check_some(&c, all, i % 2 ? c.rows - counts[i] : 37, counts[i]);
+    }
+    free(all);
+    twins_free(&c.set);
+}
+
+static void gated_product_refuses(void)
+{
+    static const struct {
+        int64_t x_pitch, weight_pitch, pitch, n, k;
+        size_t shift;
+        int want;
+    } shapes[] = {
+        {56, 64, 64, 64, 64, 0, KILN_BAD_INPUT},   {64, 56, 64, 64, 64, 0, KILN_BAD_INPUT},
+        {64, 64, 56, 64, 64, 0, KILN_BAD_INPUT},   {64, 64, 64, 0, 64, 0, KILN_BAD_INPUT},
+        {64, 64, 64, 64, 0, 0, KILN_BAD_INPUT},    {68, 64, 64, 64, 64, 0, KILN_UNSUPPORTED},
+        {64, 68, 64, 64, 64, 0, KILN_UNSUPPORTED}, {64, 64, 68, 64, 64, 0, KILN_UNSUPPORTED},
+        {64, 64, 64, 60, 64, 0, KILN_UNSUPPORTED}, {64, 64, 64, 64, 60, 0, KILN_UNSUPPORTED},
+        {64, 64, 64, 64, 64, 8, KILN_UNSUPPORTED},
+    };
+    struct gate_case c = {.rows = 1, .k = 72, .n = 64, .gap = 8};
+    struct kiln_error err;
+    make_case(&c, NULL);
+    twins_push(&c.set);
+    const struct kiln_gated_product good = gate_args(&c, true);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct kiln_gated_product args = good;
+        describe("shape %d", (int)i);
+        args.x_pitch = shapes[i].x_pitch, args.weight_pitch = shapes[i].weight_pitch;
+        args.pitch = shapes[i].pitch, args.n = shapes[i].n, args.k = shapes[i].k;
+        args.x = (const char *)args.x + shapes[i].shift;
+        refused(kiln_gated_product_launch(&args, 1, NULL, &err), shapes[i].want, &err);
+    }
+    struct kiln_gated_product args = good;
+    describe("rows");
+    refused(kiln_gated_product_launch(&args, 0, NULL, &err), KILN_OK, &err);
+    refused(kiln_gated_product_launch(&args, -1, NULL, &err), KILN_BAD_INPUT, &err);
+    refused(kiln_gated_product_launch(&args, (int64_t)1 << 40, NULL, &err), KILN_UNSUPPORTED, &err);
+    args.format = KILN_F32;
+    refused(kiln_gated_product_launch(&args, 1, NULL, &err), KILN_UNSUPPORTED, &err);
+    args.weight = NULL;
+    refused(kiln_gated_product_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    twins_pull(&c.set);
+    twins_free(&c.set);
+}
+
+const struct kernel_test gated_product_tests[] = {
+    {"gated_product", gated_product},
+    {"gated_product_of_rows_in_company", gated_product_of_rows_in_company},
+    {"gated_product_refuses", gated_product_refuses},
+    {NULL, NULL},
+};
