@@ -24,7 +24,7 @@ static int most_of(const struct kiln_run *r, const struct kiln_item *item)
     if (kiln_loras_beside(r->e->loras) || kiln_loop_is_tight(r))
         return 1;
     const int64_t fit = r->e->group_rows / rows_of(r, item);
-    return fit < 1 ? 1 : fit < KILN_ITEMS_MAX ? (int)fit : KILN_ITEMS_MAX;
+    return fit < 1 ? 1 : fit < KILN_GROUP_MAX ? (int)fit : KILN_GROUP_MAX;
 }
 
 static bool is_like(const struct kiln_item *a, const struct kiln_item *b)

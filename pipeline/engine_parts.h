@@ -5,12 +5,13 @@
 #define KILN_ENGINE_PARTS_H
 
 #include "pipeline/engine.h"
-#include "pipeline/linear.h"
 #include "pipeline/torch/lanes.h"
 
 /* Steps that have been asked of a GPU and have not been seen to end: one at work and one behind it,
  * so that it never waits for the host, and a cancel never for more than these. */
 #define KILN_STEPS_AHEAD 2
+
+#define KILN_GROUP_MAX 16 /* pictures that are drawn together */
 
 /* What comes back of an item. */
 enum {
@@ -37,7 +38,7 @@ struct kiln_item {
 /* Pictures of one size and caption length, which are drawn together; each has the bits that it has
  * alone. */
 struct kiln_group {
-    struct kiln_item *items[KILN_ITEMS_MAX];
+    struct kiln_item *items[KILN_GROUP_MAX];
     int count;
 };
 

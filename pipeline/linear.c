@@ -5,27 +5,36 @@
 
 #define ROOM_MULTIPLE 64 /* rows of bf16 then begin on 128 bytes */
 
-kt kiln_linear_items(struct kt_scope *s, kt x, kt weight, kt bias, int items)
-{
-    if (items == 1)
-        return kt_linear(s, x, weight, bias);
-    int64_t blocks[KILN_ITEMS_MAX];
-    for (int i = 0; i < items; i++)
-        blocks[i] = kt_size(x, 0) / items;
-    const struct kt_block_linear args = {
-        .x = x, .weight = weight, .bias = bias, .blocks = blocks, .count = (size_t)items};
-    return kt_linear_blocks(s, &args);
-}
-
 kt kiln_linear(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer, int items)
 {
-    if (layer->both)
-        return kt_linear_beside(s, x, layer->both, layer->down);
+    if (layer->both) {
+        kt wide = kt_beside(s, x, layer->down), product = kt_linear(s, wide, layer->both, NULL);
+        kt_drop(s, wide);
+        return product;
+    }
     /* The narrow product comes first, while what wrote x has left it in the cache. */
     kt low = layer->down ? kt_linear(s, x, layer->down, NULL) : NULL;
-    kt y = kiln_linear_items(s, x, layer->weight, NULL, items);
+    kt y = kt_linear_items(s, x, layer->weight, NULL, items);
     if (layer->down)
         kt_add_product(s, y, low, layer->up, layer->parts);
+    return y;
+}
+
+kt kiln_linear_gated(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer, int items,
+                     struct kt_form form)
+{
+    if (layer->both) {
+        kt wide = kt_beside(s, x, layer->down);
+        kt_drop(s, x);
+        return kt_linear_swiglu(s, wide, layer->both, 1, form);
+    }
+    if (!layer->down)
+        return kt_linear_swiglu(s, x, layer->weight, items, form);
+    /* What is added to the product has to be there before it is gated. */
+    kt gate_up = kiln_linear(s, x, layer, items);
+    kt_drop(s, x);
+    kt y = kt_swiglu(s, gate_up, form);
+    kt_drop(s, gate_up);
     return y;
 }
 

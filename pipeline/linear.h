@@ -6,16 +6,14 @@
  * Where the rows of the weight have room behind them, up lies there, and so does x down^T behind
  * the rows of x: one product with rank more columns is both, and y is written once.
  *
- * Model code multiplies through kiln_linear() alone and never asks which of them it is.  What the
- * handles point to is lora_slots.h's business: their memory stays where it is while sets of one
+ * Model code multiplies through the functions below alone and never asks which of them it is.  What
+ * the handles point to is lora_slots.h's business: their memory stays where it is while sets of one
  * layout come and go, so that a recorded graph stays valid.
  */
 #ifndef KILN_LINEAR_H
 #define KILN_LINEAR_H
 
 #include "pipeline/torch/tensor.h"
-
-#define KILN_ITEMS_MAX 16 /* whose rows are multiplied together */
 
 struct kiln_linear_layer {
     kt weight;
@@ -31,8 +29,8 @@ struct kiln_linear_layer {
  * alone; not with a set beside the weight. */
 struct kt_form kiln_linear_form(const struct kiln_linear_layer *layer);
 kt kiln_linear(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer, int items);
-
-/* The same of a plain layer; bias may be NULL. */
-kt kiln_linear_items(struct kt_scope *s, kt x, kt weight, kt bias, int items);
+/* silu(first half) * second half of that, in the form that is asked for.  Frees the handle x. */
+kt kiln_linear_gated(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer, int items,
+                     struct kt_form form);
 
 #endif

@@ -171,10 +171,7 @@ static struct flow run_block(const struct block_run *r, struct kt_scope *s, stru
     kt_add_rms_norm(s, &attended, &mid.x, &mid.normed);
     kt_drop(s, attended.y);
     kt_drop(outer, in.x);
-    kt gate_up = kiln_linear(s, mid.normed, &b->gate_up, r->items);
-    kt_drop(s, mid.normed);
-    kt h = kt_swiglu(s, gate_up, kiln_linear_form(&b->down));
-    kt_drop(s, gate_up);
+    kt h = kiln_linear_gated(s, mid.normed, &b->gate_up, r->items, kiln_linear_form(&b->down));
     const struct kt_residual_norm fed = {
         .x = mid.x,
         .y = kiln_linear(s, h, &b->down, r->items),
@@ -249,7 +246,7 @@ kt kiln_image_tokens(const struct kiln_transformer *t, struct kt_scope *s,
                      const struct kiln_forward *args)
 {
     kt patches = kt_patchify(s, args->latent, t->config.patch, t->dtype);
-    kt x = kiln_linear_items(s, patches, t->embed, t->embed_bias, args->items);
+    kt x = kt_linear_items(s, patches, t->embed, t->embed_bias, args->items);
     x = pad(s, x, t->image_pad, args->items);
     const int64_t rows = kt_size(x, 0) / args->items;
     const struct block_run refiner = {.t = t,
@@ -292,7 +289,7 @@ kt kiln_transformer_run(const struct kiln_transformer *t, struct kt_scope *s,
     x = first_rows(inner, run_blocks(&joint, inner, x), tokens, args->items);
     x = kt_layer_norm_scale(inner, x, FINAL_NORM_EPS,
                             kt_narrow(inner, args->modulation, 1, last, n));
-    kt out = kt_keep(s, kiln_linear_items(inner, x, t->final, t->final_bias, args->items));
+    kt out = kt_keep(s, kt_linear_items(inner, x, t->final, t->final_bias, args->items));
     kt_scope_free(inner);
     return out;
 }

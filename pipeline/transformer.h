@@ -45,7 +45,7 @@ int64_t kiln_time_width(const struct kiln_transformer *t);
 /* One picture, or several of one size and caption length, which are computed together; each has the
  * bits that it has alone. */
 struct kiln_forward {
-    int items;             /* at most KILN_ITEMS_MAX */
+    int items;
     kt latent;             /* [items, channels, height, width] fp32; or of one without items */
     kt caption;            /* of kiln_caption, one behind the other */
     struct kiln_rope rope; /* kiln_rope_joint of this size and caption length */

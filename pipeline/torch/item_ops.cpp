@@ -15,6 +15,7 @@
 using kiln::plain;
 using kiln::quantised;
 using kiln::run;
+using kiln::run_void;
 
 /* What fused attention over items of several lengths takes. */
 static constexpr int widest_head = 256;
@@ -241,6 +242,63 @@ kt kt_linear_blocks(kt_scope *s, const struct kt_block_linear *args)
         TORCH_CHECK(sum == rows, "blocks of ", sum, " rows for ", rows);
         return args->weight->scale.defined() ? linear_quantised(s, *args) : linear_plain(s, *args);
     });
+}
+
+kt kt_linear_items(kt_scope *s, kt x, kt weight, kt bias, int items)
+{
+    if (items == 1)
+        return kt_linear(s, x, weight, bias);
+    const std::vector<int64_t> blocks(items, kt_size(x, 0) / items);
+    const struct kt_block_linear args = {x, weight, bias, nullptr, blocks.data(), blocks.size()};
+    return kt_linear_blocks(s, &args);
+}
+
+/* --- the gate within its product -------------------------------------------------------------- */
+
+/* From here on it is the faster way.  It saves writing and reading the products, and multiplies
+ * somewhat slower than a library.  Of 3,840 values to 2 x 10,240 on an H200 it takes 3 % longer
+ * than product and pass for 1,152 rows, 2 to 3 % less for 4,224, 4.6 % less for 9,216. */
+static constexpr int64_t gated_least = 2048;
+
+/* Whether an item has the bits that it has alone, which is not gated within its product. */
+static bool gates_alike(const kiln::model_kernels &gpu, const at::Tensor &x,
+                        const at::Tensor &weight, int items)
+{
+    using shapes = std::tuple<int, int64_t, int, int64_t, int64_t>;
+    static answers<shapes> known;
+    const int64_t rows = x.size(0) / items;
+    return known.ask({x.get_device(), rows, items, weight.size(0), weight.size(1)}, [&] {
+        const at::Tensor all = gpu.linear_swiglu(x, weight, 0).t;
+        const at::Tensor product = kiln::linear(x.narrow(0, 0, rows), weight, {});
+        return all.defined() && at::equal(all.narrow(0, 0, rows).view(at::kShort),
+                                          gpu.swiglu(product, KT_PLAIN).t.view(at::kShort));
+    });
+}
+
+/* One pass for both, or nothing. */
+static kt_tensor gated_product(const kt_tensor &x, const kt_tensor &weight, int items, kt_form form)
+{
+    const kiln::model_kernels *gpu = kiln::gpu_kernels(x.t);
+    if (!gpu || form.e4m3 || x.scale.defined() || weight.scale.defined() ||
+        x.t.size(0) < gated_least ||
+        (x.t.size(0) / items < gated_least && !gates_alike(*gpu, x.t, weight.t, items)))
+        return {};
+    return gpu->linear_swiglu(x.t, weight.t, form.room);
+}
+
+kt kt_linear_swiglu(kt_scope *s, kt x, kt weight, int items, kt_form form)
+{
+    kt y = nullptr;
+    run_void(s, "linear_swiglu", {x, weight}, [&] {
+        kt_tensor both = gated_product(*x, *weight, items, form);
+        y = both.t.defined() ? s->own(std::move(both)) : nullptr;
+    });
+    kt gate_up = y ? nullptr : kt_linear_items(s, x, weight, nullptr, items);
+    kt_drop(s, x);
+    if (gate_up)
+        y = kt_swiglu(s, gate_up, form);
+    kt_drop(s, gate_up);
+    return y;
 }
 
 /* --- attention -------------------------------------------------------------------------------- */

@@ -21,9 +21,10 @@ extern "C" {
  * ones, up has zeros outside of each part's own R / parts columns, which may go unread. */
 void kt_add_product(struct kt_scope *s, kt y, kt low, kt up, int parts);
 
-/* x [rows,K] beside down, times both [N,K+R], which is weight and up side by side.  Rows of x that
- * have room for R columns (struct kt_form) get x down^T there; others are copied. */
-kt kt_linear_beside(struct kt_scope *s, kt x, kt both, kt down);
+/* x [rows,K] and, behind each row, x down^T: [rows,K+R], to be multiplied with weight and up side
+ * by side, [N,K+R].  Rows of x that have room for R columns (struct kt_form) get it there, and the
+ * result is a view; others are copied. */
+kt kt_beside(struct kt_scope *s, kt x, kt down);
 
 /* --- room: memory that belongs to a matrix, or to rows that a pass has made in that form ------ */
 /* Changes x: its values move to memory with so many columns behind each row.  Views of x stay where

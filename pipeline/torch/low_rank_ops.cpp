@@ -18,28 +18,20 @@ void kt_add_product(kt_scope *s, kt y, kt low, kt up, int parts)
     });
 }
 
-/* [rows,K] and, behind each row, x down^T: in the room that x has, or in a copy. */
-static at::Tensor with_low(const kt_tensor &x, const at::Tensor &down)
+kt kt_beside(kt_scope *s, kt x, kt down)
 {
-    const int64_t rows = x.t.size(0), n = x.t.size(1), rank = down.size(0);
-    const bool room = x.room >= rank;
-    const at::Tensor both = room ? x.t.as_strided({rows, n + rank}, {x.t.stride(0), 1})
-                                 : at::empty({rows, n + rank}, x.t.options());
-    at::Tensor low = both.narrow(1, n, rank);
-    if (!room)
-        kiln::copy_rows(both.narrow(1, 0, n), x.t);
-    at::mm_out(low, x.t, down.t());
-    return both;
-}
-
-kt kt_linear_beside(kt_scope *s, kt x, kt both, kt down)
-{
-    return run(s, "linear_beside", {x, both, down}, [&] {
-        TORCH_CHECK(x->t.dim() == 2 && down->t.size(1) == x->t.size(1) &&
-                        both->t.size(1) == x->t.size(1) + down->t.size(0),
-                    "rows ", x->t.sizes(), " beside ", down->t.sizes(), ", times ",
-                    both->t.sizes());
-        return kiln::linear(with_low(*x, down->t), both->t, {});
+    return run(s, "beside", {x, down}, [&] {
+        TORCH_CHECK(x->t.dim() == 2 && down->t.size(1) == x->t.size(1), "rows ", x->t.sizes(),
+                    " beside ", down->t.sizes());
+        const int64_t rows = x->t.size(0), n = x->t.size(1), rank = down->t.size(0);
+        const bool room = x->room >= rank;
+        const at::Tensor both = room ? x->t.as_strided({rows, n + rank}, {x->t.stride(0), 1})
+                                     : at::empty({rows, n + rank}, x->t.options());
+        at::Tensor low = both.narrow(1, n, rank);
+        if (!room)
+            kiln::copy_rows(both.narrow(1, 0, n), x->t);
+        at::mm_out(low, x->t, down->t.t());
+        return both;
     });
 }
 

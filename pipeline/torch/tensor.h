@@ -128,6 +128,10 @@ void kt_add_rms_norm(struct kt_scope *s, const struct kt_residual_norm *args, kt
 kt kt_layer_norm_scale(struct kt_scope *s, kt x, double eps, kt scale); /* no affine part */
 /* [rows,2n] -> silu(first half) * second half */
 kt kt_swiglu(struct kt_scope *s, kt gate_up, struct kt_form form);
+/* That of x weight^T, for x [rows,k] of several items and weight [2n,k]; in one pass where a GPU has
+ * a kernel for it and the rows are many.  Frees the handle x as soon as it has been read: what comes
+ * is wide. */
+kt kt_linear_swiglu(struct kt_scope *s, kt x, kt weight, int items, struct kt_form form);
 
 /* Self-attention from packed rows [rows, (heads + 2*kv_heads)*head_dim]: per-head RMS norm of q
  * and k (weights may be NULL), rotation by angles, softmax(q k^T / sqrt(head_dim)) v.
@@ -171,6 +175,8 @@ struct kt_block_linear {
     size_t count;
 };
 kt kt_linear_blocks(struct kt_scope *s, const struct kt_block_linear *args);
+/* The same for items of as many rows each, which may be one. */
+kt kt_linear_items(struct kt_scope *s, kt x, kt weight, kt bias, int items);
 
 /* Between the latent [C,H,W] in fp32 and token rows [H/p * W/p, p*p*C], which run along the lines
  * of the picture, within a row by line, column, channel.  Latents of several items, [items,C,H,W],

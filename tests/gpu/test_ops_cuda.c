@@ -264,8 +264,8 @@ static void beside(void)
         const int64_t rank = cases[i / 2].rank;
         const bool room = i % 2;
         struct sides s = sides_open();
-        LABEL("linear_beside %lldx%lldx%lld, rank %lld%s", (long long)rows, (long long)n,
-              (long long)out, (long long)rank, room ? ", room" : "");
+        LABEL("beside %lldx%lldx%lld, rank %lld%s", (long long)rows, (long long)n, (long long)out,
+              (long long)rank, room ? ", room" : "");
         kt y[2];
         for (int side = 0; side < 2; side++) {
             struct kt_scope *at = side ? s.gpu : s.cpu;
@@ -280,11 +280,53 @@ static void beside(void)
             if (side && room)
                 make_spoilt_room(at, x, rank + 16);
             if (side)
-                y[side] = kt_linear_beside(at, x, wide, down);
+                y[side] = kt_linear(at, kt_beside(at, x, down), wide, NULL);
             else
                 kt_add_product(at, y[side], kt_linear(at, x, down, NULL), up, 1);
         }
         check_relative(&s, label, y[1], y[0], 2 * ONE_ROUNDING);
+        sides_close(&s, label);
+    }
+}
+
+/* Rows of noise with so many columns more, in rows that have room for them and further ones. */
+static kt widened(struct kt_scope *s, uint64_t seed, double size, int64_t rows, int64_t n,
+                  int64_t columns)
+{
+    kt x = operand(s, KT_BF16, seed, size, rows, n);
+    make_spoilt_room(s, x, columns + 16);
+    kt wide = kt_widened(s, x, columns);
+    kt_copy_into(s, kt_narrow(s, wide, 1, n, columns),
+                 operand(s, KT_BF16, seed + 1, size, rows, columns));
+    return wide;
+}
+
+/* A gate within its product has the bits of the two one after the other.  From 2,048 rows on it has
+ * a kernel of its own on some cards; tiles of 128 rows are of an even number and an odd one. */
+static void linear_swiglu(void)
+{
+    static const struct {
+        int64_t rows, k, columns, n;
+    } cases[] = {{37, 240, 16, 96},       {1152, 3840, 48, 10240}, {2048, 3840, 16, 10240},
+                 {2100, 3840, 48, 10240}, {4225, 3840, 16, 5128},  {4224, 3840, 16, 10240},
+                 {9216, 3840, 16, 10240}};
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        const int64_t rows = cases[i / 2].rows, k = cases[i / 2].k, n = cases[i / 2].n;
+        const int64_t columns = i % 2 ? cases[i / 2].columns : 0;
+        const struct kt_form as = {.room = i % 2 ? 64 : 0};
+        struct sides s = sides_open();
+        LABEL("linear_swiglu %lldx%lldx%lld, %lld columns more", (long long)rows, (long long)k,
+              (long long)n, (long long)columns);
+        kt x = columns ? widened(s.gpu, 1, 1, rows, k, columns)
+                       : operand(s.gpu, KT_BF16, 1, 1, rows, k);
+        kt weight = columns ? widened(s.gpu, 3, 0.03125, 2 * n, k, columns)
+                            : operand(s.gpu, KT_BF16, 3, 0.03125, 2 * n, k);
+        kt want = kt_swiglu(s.gpu, kt_linear(s.gpu, x, weight, NULL), as);
+        kt again = kt_linear_swiglu(s.gpu, kt_keep(s.gpu, x), weight, 1, as);
+        kt got = kt_linear_swiglu(s.gpu, x, weight, 1, as);
+        check_room(got, as);
+        check_same(&s, label, got, want);
+        check_same(&s, part("again"), again, got);
         sides_close(&s, label);
     }
 }
@@ -349,11 +391,12 @@ static void marks(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"rms_norm", rms_norm},      {"add_rms_norm", add_rms_norm},
-        {"layer_norm", layer_norm},  {"swiglu", swiglu},
-        {"quantise_rows", quantise}, {"linear", linear},
-        {"low_rank", low_rank},      {"beside", beside},
-        {"patches", patches},        {"non-finite marks", marks}};
+        {"rms_norm", rms_norm},           {"add_rms_norm", add_rms_norm},
+        {"layer_norm", layer_norm},       {"swiglu", swiglu},
+        {"quantise_rows", quantise},      {"linear", linear},
+        {"low_rank", low_rank},           {"beside", beside},
+        {"linear_swiglu", linear_swiglu}, {"patches", patches},
+        {"non-finite marks", marks}};
     need_gpu();
     return run_groups(groups, sizeof groups / sizeof *groups, argc > 1 ? argv[1] : "") > 0;
 }

@@ -170,7 +170,7 @@ static void no_group_is_larger_than_what_a_product_takes(void **state)
     struct kiln_group group;
     ctx->engine->group_rows = 1 << 20;
     assert_true(kiln_group_next(r, &group));
-    assert_int_equal(group.count, KILN_ITEMS_MAX);
+    assert_int_equal(group.count, KILN_GROUP_MAX);
     free_run(r);
 }
 

@@ -187,11 +187,35 @@ static void a_product_takes_a_low_rank_one_along(void **state)
             kt_make_room(s, wide, room);
             spoil(s, wide, 0);
         }
-        read_into(s, kt_linear_beside(s, wide, both, down), got, M * N);
+        read_into(s, kt_linear(s, kt_beside(s, wide, down), both, NULL), got, M * N);
         for (int i = 0; i < M * N; i++)
             assert_true(fabsf(got[i] - want[i]) < 1e-4f);
         read_into(s, wide, got, M * K);
         assert_memory_equal(got, noise, M * K * sizeof *got);
+        kt_scope_free(s);
+    }
+}
+
+/* In one call what two make of the same rows, whose handle is gone then. */
+static void a_gate_follows_its_product(void **state)
+{
+    enum { M = 6, K = 20, N = 12 };
+    (void)state;
+    for (int form = 0; form < 4; form++) {
+        struct kt_scope *s = kt_scope_new(KT_CPU);
+        struct kiln_error err;
+        const enum kt_dtype dtype = form & 1 ? KT_BF16 : KT_F32;
+        const struct kt_form as = {.e4m3 = form & 2};
+        kt x = part(s, dtype, 0, M, K), weight = part(s, dtype, 1000, 2 * N, K);
+        kt both = kt_swiglu(s, kt_linear(s, x, weight, NULL), as);
+        read_into(s, kt_to(s, both, KT_F32), want, M * N);
+        kt y = kt_linear_swiglu(s, x, weight, 1, as);
+        assert_int_equal(kt_dtype_of(y), as.e4m3 ? KT_E4M3 : dtype);
+        read_into(s, kt_to(s, y, KT_F32), got, M * N);
+        assert_memory_equal(got, want, M * N * sizeof *got);
+        assert_int_equal(kt_scope_check(s, &err), KILN_OK);
+        assert_null(kt_linear_swiglu(s, part(s, dtype, 0, M, K + 1), weight, 1, as));
+        assert_int_not_equal(kt_scope_check(s, &err), KILN_OK);
         kt_scope_free(s);
     }
 }
@@ -294,6 +318,7 @@ int main(void)
         cmocka_unit_test(the_fused_end_is_the_two_norms_bit_for_bit),
         cmocka_unit_test(a_low_rank_product_is_added),
         cmocka_unit_test(a_product_takes_a_low_rank_one_along),
+        cmocka_unit_test(a_gate_follows_its_product),
         cmocka_unit_test(room_changes_no_value),
         cmocka_unit_test(patches_hold_the_latent),
         cmocka_unit_test(a_step_moves_the_latent_and_marks_what_is_not_finite),

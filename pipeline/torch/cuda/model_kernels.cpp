@@ -9,6 +9,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include "kernels/gated_product.h"
 #include "kernels/layer_norm.h"
 #include "kernels/low_rank_up.h"
 #include "kernels/patches.h"
@@ -165,6 +166,31 @@ static kt_tensor swiglu(const at::Tensor &gate_up, kt_form form)
     return out;
 }
 
+/* Whether x is so many rows of n values, each dense, of y's type and beside it. */
+static bool rows_beside(const at::Tensor &y, const at::Tensor &x, int64_t rows, int64_t n)
+{
+    return x.dim() == 2 && x.size(0) == rows && x.size(1) == n && n > 0 && x.stride(1) == 1 &&
+           x.stride(0) >= n && x.scalar_type() == y.scalar_type() && x.device() == y.device();
+}
+
+static kt_tensor linear_swiglu(const at::Tensor &x, const at::Tensor &weight, int64_t room)
+{
+    want_rows(x), want_rows(weight);
+    const int64_t rows = x.size(0), k = x.size(1), n = weight.size(0) / 2;
+    if (!rows_beside(x, x, rows, k) || !rows_beside(x, weight, 2 * n, k))
+        return {};
+    kt_tensor out = result_like(x, n, {false, room});
+    kiln_gated_product args{};
+    args.x = data_of(x), args.x_pitch = x.stride(0);
+    args.weight = data_of(weight), args.weight_pitch = weight.stride(0);
+    args.y = out.t.data_ptr(), args.pitch = out.t.stride(0);
+    args.n = n, args.k = k, args.format = KILN_BF16;
+    const bool taken = launch_if_taken(x, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_gated_product_launch(&args, rows, stream, err);
+    });
+    return taken ? out : kt_tensor();
+}
+
 static kt_tensor quantise(const at::Tensor &rows)
 {
     const at::Tensor in = dense(rows);
@@ -176,13 +202,6 @@ static kt_tensor quantise(const at::Tensor &rows)
         return kiln_quantise_launch(&args, in.size(0), stream, err);
     });
     return out;
-}
-
-/* Whether x is so many rows of n values, each dense, of y's type and beside it. */
-static bool rows_beside(const at::Tensor &y, const at::Tensor &x, int64_t rows, int64_t n)
-{
-    return x.dim() == 2 && x.size(0) == rows && x.size(1) == n && n > 0 && x.stride(1) == 1 &&
-           x.stride(0) >= n && x.scalar_type() == y.scalar_type() && x.device() == y.device();
 }
 
 static bool low_rank_up(const at::Tensor &y, const at::Tensor &low, const at::Tensor &up, int parts)
@@ -329,8 +348,8 @@ static void patch_step(const struct kt_patch_step &a)
     });
 }
 
-const model_kernels cuda_model_kernels = {rms_norm, add_rms_norm, layer_norm, swiglu,
-                                          quantise, low_rank_up,  turn_heads, attend_e4m3,
-                                          patchify, patch_step};
+const model_kernels cuda_model_kernels = {rms_norm,      add_rms_norm, layer_norm,  swiglu,
+                                          linear_swiglu, quantise,     low_rank_up, turn_heads,
+                                          attend_e4m3,   patchify,     patch_step};
 
 } // namespace kiln

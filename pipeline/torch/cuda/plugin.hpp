@@ -23,6 +23,9 @@ struct model_kernels {
     at::Tensor (*add_rms_norm)(const kt_residual_norm &args, kt_tensor *ret_next);
     at::Tensor (*layer_norm)(const at::Tensor &x, double eps, const at::Tensor &scale);
     kt_tensor (*swiglu)(const at::Tensor &gate_up, kt_form form);
+    /* swiglu of x weight^T in one pass, with room behind its rows; nothing where no kernel takes
+     * these shapes. */
+    kt_tensor (*linear_swiglu)(const at::Tensor &x, const at::Tensor &weight, int64_t room);
     kt_tensor (*quantise)(const at::Tensor &rows);
     /* y += low up^T, as kt_add_product; false where no kernel takes these shapes, and y is as it
      * was. */
@@ -65,7 +68,7 @@ struct kiln_cuda_plugin {
     const kiln::image_kernels *image;
 };
 
-extern "C" const kiln_cuda_plugin kiln_cuda_plugin_8;
+extern "C" const kiln_cuda_plugin kiln_cuda_plugin_9;
 
 namespace kiln
 {
