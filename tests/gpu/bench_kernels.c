@@ -6,8 +6,8 @@
  * at least, GB/s, and that as a share of a device-to-device copy of 1 GiB measured just before.
  * A case is recorded 20 times into a CUDA graph, so that the time is the kernel's and not that of
  * launching it; the median of 9 replays counts.  Cases of fewer bytes than the L2 cache holds
- * (marked *) may find them there and come out above the copy.  --tsv: the same, by tabs, for a
- * table.
+ * (marked *) may find them there and come out above the copy.  A kernel that is bound by its
+ * products has TFLOP/s instead.  --tsv: the same, by tabs, for a table.
  *
  * Results are not looked at: test_kernels does that, and is to be run first.
  * Exit 0; 1 if something failed; 69 without a usable GPU.
@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "kernels/gated_product.h"
 #include "kernels/latent_mix.h"
 #include "kernels/layer_norm.h"
 #include "kernels/low_rank_up.h"
@@ -44,6 +45,7 @@ static struct kiln_qkv_e4m3 eight_bits;
 static struct kiln_layer_norm layer;
 static struct kiln_quantise codes;
 static struct kiln_low_rank_up low_rank;
+static struct kiln_gated_product gated;
 
 static void queue_rms(void)
 {
@@ -78,6 +80,11 @@ static void queue_codes(void)
 static void queue_low_rank(void)
 {
     must_launch(kiln_low_rank_up_launch(&low_rank, rows, stream, &err));
+}
+
+static void queue_gated(void)
+{
+    must_launch(kiln_gated_product_launch(&gated, rows, stream, &err));
 }
 
 static void bench_rms(const char *shape)
@@ -170,6 +177,26 @@ static void bench_low_rank(void)
     }
 }
 
+/* Some cards have it; bench_ops has the product and the pass that it stands for beside it. */
+static void bench_gated(void)
+{
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lld x %d to 2 x %d", (long long)rows, WIDTH, FFN);
+    gated = (struct kiln_gated_product){.x = pools[0],
+                                        .weight = pools[1],
+                                        .y = pools[2],
+                                        .x_pitch = WIDTH,
+                                        .weight_pitch = WIDTH,
+                                        .pitch = FFN,
+                                        .n = FFN,
+                                        .k = WIDTH,
+                                        .format = KILN_BF16};
+    if (kiln_gated_product_launch(&gated, rows, stream, &err) == KILN_UNSUPPORTED)
+        printf("skip: %s\n", err.text);
+    else
+        report_products("gated_product", shape, 4.0 * (double)(rows * WIDTH) * FFN, queue_gated);
+}
+
 static void bench_transformer(int64_t count)
 {
     char shape[64];
@@ -196,6 +223,7 @@ static void bench_transformer(int64_t count)
     gate.y = NULL, gate.quantised = (uint8_t *)pools[1], gate.row_scale = (float *)(void *)pools[2];
     report("swiglu -> e4m3", shape, (double)(rows * FFN) * 5 + (double)rows * 4, queue_gate);
     bench_low_rank();
+    bench_gated();
 }
 
 /* --- latents ---------------------------------------------------------------------------------- */

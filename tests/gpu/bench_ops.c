@@ -219,6 +219,16 @@ static void swiglu_e4m3(struct kt_scope *s)
     kt_swiglu(s, o.gate_up, KT_CODES);
 }
 
+static void multiply_then_gate(struct kt_scope *s)
+{
+    kt_swiglu(s, kt_linear(s, o.x, o.weights[GATE_UP], NULL), KT_PLAIN);
+}
+
+static void multiply_and_gate(struct kt_scope *s)
+{
+    kt_linear_swiglu(s, kt_keep(s, o.x), o.weights[GATE_UP], KT_PLAIN);
+}
+
 static void quantise(struct kt_scope *s)
 {
     kt_quantise_rows(s, o.x);
@@ -230,7 +240,7 @@ static void block(struct kt_scope *s, const kt weights[4], kt in, struct kt_form
     kt x = o.residual, h;
     kt packed = kt_linear(s, in, weights[QKV], NULL);
     join(s, kt_linear(s, attend(s, packed, form.e4m3), weights[OUT], NULL), form, &x, &h);
-    h = kt_swiglu(s, kt_linear(s, h, weights[GATE_UP], NULL), form);
+    h = kt_linear_swiglu(s, h, weights[GATE_UP], form);
     join(s, kt_linear(s, h, weights[DOWN], NULL), form, &x, &h);
 }
 
@@ -285,6 +295,9 @@ static void bench_rows(size_t size)
     report("add_rms_norm + next e4m3", values * 7, 0, add_rms_norm_e4m3);
     report("swiglu", wide * 6, 0, swiglu);
     report("swiglu e4m3", wide * 5, 0, swiglu_e4m3);
+    const double gated = 4.0 * values * FFN, ceiling = ceilings[size].bf16[GATE_UP];
+    report("gate_up, then swiglu", gated, ceiling, multiply_then_gate);
+    report("gate_up with swiglu", gated, ceiling, multiply_and_gate);
     report("quantise_rows", values * 3, 0, quantise);
     const double bf16 = report("block bf16", 0, 0, block_bf16);
     const double e4m3 = report("block e4m3", 0, 0, block_e4m3);

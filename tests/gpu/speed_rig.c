@@ -77,6 +77,14 @@ void report(const char *kernel, const char *shape, double bytes, void (*queue)(v
     fflush(stdout);
 }
 
+void report_products(const char *kernel, const char *shape, double flop, void (*queue)(void))
+{
+    const double seconds = seconds_of(queue);
+    printf(by_tabs ? "%s\t%s\t%.2f\t\t\t%.0f TFLOP/s\n" : "%-34s %-30s %9.2f us %7.0f TFLOP/s\n",
+           kernel, shape, seconds * 1e6, flop / seconds / 1e12);
+    fflush(stdout);
+}
+
 /* Bytes a second of a plain copy, read and written: asked for directly, since a graph hands copies
  * to an engine of two thirds of the speed. */
 static double rate_of_copies(void)

@@ -29,6 +29,8 @@ void speed_begin(bool tsv);
 void *weights_at(size_t slot);
 /* Prints how fast `queue` moves as many bytes; a * where they fit into the cache. */
 void report(const char *kernel, const char *shape, double bytes, void (*queue)(void));
+/* The same for a kernel that is bound by its products: how many it makes, and their sums. */
+void report_products(const char *kernel, const char *shape, double flop, void (*queue)(void));
 
 /* The kernels of the autoencoder (speed_pictures.c). */
 void bench_pictures(void);
