@@ -177,16 +177,12 @@ constexpr uint64_t next_step = 16 * 2 / 16;
 #define KILN_NAMES(tens)                                                                           \
     "%" tens "0, %" tens "1, %" tens "2, %" tens "3, %" tens "4, "                                 \
     "%" tens "5, %" tens "6, %" tens "7, %" tens "8, %" tens "9, "
+/* clang-format off */
 #define KILN_NAMES_0_TO_127                                                                        \
-    KILN_NAMES("")                                                                                 \
-    KILN_NAMES("1")                                                                                \
-    KILN_NAMES("2")                                                                                \
-    KILN_NAMES("3")                                                                                \
-    KILN_NAMES("4")                                                                                \
-    KILN_NAMES("5")                                                                                \
-    KILN_NAMES("6")                                                                                \
-    KILN_NAMES("7") KILN_NAMES("8") KILN_NAMES("9") KILN_NAMES("10")                               \
-        KILN_NAMES("11") "%120, %121, %122, %123, %124, %125, %126, %127"
+    KILN_NAMES("") KILN_NAMES("1") KILN_NAMES("2") KILN_NAMES("3") KILN_NAMES("4") KILN_NAMES("5") \
+    KILN_NAMES("6") KILN_NAMES("7") KILN_NAMES("8") KILN_NAMES("9") KILN_NAMES("10") KILN_NAMES("11")\
+    "%120, %121, %122, %123, %124, %125, %126, %127"
+/* clang-format on */
 #define KILN_FLOATS_4(p) "+f"((p)[0]), "+f"((p)[1]), "+f"((p)[2]), "+f"((p)[3])
 #define KILN_FLOATS_16(p)                                                                          \
     KILN_FLOATS_4(p), KILN_FLOATS_4((p) + 4), KILN_FLOATS_4((p) + 8), KILN_FLOATS_4((p) + 12)
