@@ -271,7 +271,7 @@ static bool gates_alike(const kiln::model_kernels &gpu, const at::Tensor &x,
         const at::Tensor all = gpu.linear_swiglu(x, weight, 0).t;
         const at::Tensor product = kiln::linear(x.narrow(0, 0, rows), weight, {});
         return all.defined() && at::equal(all.narrow(0, 0, rows).view(at::kShort),
-                                          gpu.swiglu(product, KT_PLAIN).t.view(at::kShort));
+                                          gpu.swiglu(product, {false, 0}).t.view(at::kShort));
     });
 }
 

@@ -128,17 +128,18 @@ void kt_add_rms_norm(struct kt_scope *s, const struct kt_residual_norm *args, kt
 kt kt_layer_norm_scale(struct kt_scope *s, kt x, double eps, kt scale); /* no affine part */
 /* [rows,2n] -> silu(first half) * second half */
 kt kt_swiglu(struct kt_scope *s, kt gate_up, struct kt_form form);
-/* That of x weight^T, for x [rows,k] of several items and weight [2n,k]; in one pass where a GPU has
- * a kernel for it and the rows are many.  Frees the handle x as soon as it has been read: what comes
- * is wide. */
+/* That of x weight^T, for x [rows,k] of several items and weight [2n,k]; in one pass where a GPU
+ * has a kernel for it and the rows are many.  Frees the handle x as soon as it has been read: what
+ * comes is wide. */
 kt kt_linear_swiglu(struct kt_scope *s, kt x, kt weight, int items, struct kt_form form);
 
 /* Self-attention from packed rows [rows, (heads + 2*kv_heads)*head_dim]: per-head RMS norm of q
  * and k (weights may be NULL), rotation by angles, softmax(q k^T / sqrt(head_dim)) v.
  * Uses qkv up: on a GPU its q and k are normed and rotated where they lie.
- * cos, sin: [rows of an item, head_dim/2] fp32, or NULL for none.  interleaved: pairs are (2i, 2i+1), else
- * (i, i + head_dim/2).  Returns [rows, heads*head_dim], quantised if so wanted; `narrow`: its own
- * two products are of e4m3, too, where a GPU has that, and one factor is that of all rows. */
+ * cos, sin: [rows of an item, head_dim/2] fp32, or NULL for none.
+ * interleaved: pairs are (2i, 2i+1), else (i, i + head_dim/2).
+ * Returns [rows, heads*head_dim], quantised if so wanted; `narrow`: its own two products are of
+ * e4m3, too, where a GPU has that, and one factor is that of all rows of an item. */
 struct kt_attention_args {
     kt qkv, q_norm, k_norm, cos, sin;
     int heads, kv_heads, head_dim;

@@ -226,7 +226,7 @@ static void multiply_then_gate(struct kt_scope *s)
 
 static void multiply_and_gate(struct kt_scope *s)
 {
-    kt_linear_swiglu(s, kt_keep(s, o.x), o.weights[GATE_UP], KT_PLAIN);
+    kt_linear_swiglu(s, kt_keep(s, o.x), o.weights[GATE_UP], 1, KT_PLAIN);
 }
 
 static void quantise(struct kt_scope *s)
@@ -240,7 +240,7 @@ static void block(struct kt_scope *s, const kt weights[4], kt in, struct kt_form
     kt x = o.residual, h;
     kt packed = kt_linear(s, in, weights[QKV], NULL);
     join(s, kt_linear(s, attend(s, packed, form.e4m3), weights[OUT], NULL), form, &x, &h);
-    h = kt_linear_swiglu(s, h, weights[GATE_UP], form);
+    h = kt_linear_swiglu(s, h, weights[GATE_UP], 1, form);
     join(s, kt_linear(s, h, weights[DOWN], NULL), form, &x, &h);
 }
 
