@@ -178,11 +178,13 @@ static __device__ __forceinline__ void release_stage(const places &p, int stage)
         arrive_at(p.emptied + 8 * stage, threadIdx.x % warpgroup_size);
 }
 
-/* A tile that lies outside: what the other block loads for both is let go. */
-__device__ __forceinline__ void pass_slices(const tiling &t, const places &p, ring &r)
+/* A tile that lies outside: what the other block loads for both is let go, by a warpgroup that
+ * stays together: a warp left behind by a round of the ring would wait for the wrong phase. */
+__device__ __forceinline__ void pass_slices(const tiling &t, const places &p, int group, ring &r)
 {
     for (int i = 0; i < t.slices; i++, r.advance()) {
         await_phase(p.filled + 8 * r.stage, r.parity);
+        meet_warpgroup(group + 1);
         release_stage(p, r.stage);
     }
 }
@@ -263,7 +265,7 @@ static __device__ __forceinline__ void multiply_tiles(const maps &m, const tilin
     for (int turn = blockIdx.x / 2; turn < turns; turn += gridDim.x / 2) {
         const tile at = tile_at<C>(t, turn, rank);
         if (at.row >= t.down || at.column >= t.across) {
-            pass_slices(t, p, r);
+            pass_slices(t, p, group, r);
             continue;
         }
         multiply_slices(sums, t, p, group, r);

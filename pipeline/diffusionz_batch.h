@@ -57,7 +57,8 @@ typedef struct DiffusionZBatch {
     int32_t keep_trajectory; /* also return the state before every step */
     int32_t skip_decode;     /* latents only: kind "latent-cache" */
     /* NULL, or set (atomically) as steps end: those of all items together, divided by the number of
-     * items, which run one after the other.  num_steps in the end. */
+     * items, of which some run together and some one after the other.  It never falls; num_steps in
+     * the end. */
     int32_t *progress;
     /* Longest sides in pixels, 1 .. 2048 each, of the smaller sizes that are wanted too: made from
      * the full picture on the device that has drawn it, by area averaging (kernels/downscale.h). */
@@ -83,8 +84,8 @@ typedef struct DiffusionZOutput {
 enum diffusionz_lora_from { DIFFUSIONZ_LORA_KEPT = 0, DIFFUSIONZ_LORA_READY, DIFFUSIONZ_LORA_READ };
 
 /* The first four add up to the call's, or to what lies between begin and finish without what the
- * device still had to do of the batch before.  On a GPU an item is decoded beside the steps of the
- * next one: that is within denoise_ms, and decode_ms is what was left to wait for after the last
+ * device still had to do of the batch before.  On a GPU items are decoded beside the steps of the
+ * next ones: that is within denoise_ms, and decode_ms is what was left to wait for after the last
  * step.
  * Texts of the next batch (diffusionz_prefetch) are work of this call: on the CPU within text_ms.
  */

@@ -2,10 +2,11 @@
  * C ABI.  One thread at a time, for which the ABI's context holds the lock; only the second half of
  * a batch may be another's.
  *
- * An item of a batch is computed on its own, with its caption at its own padded length and the very
- * kernels it would have alone: its pixels cannot depend on its neighbours.  The items come one
- * after the other, since one fills a device and leaves its step as a graph for the next; while an
- * item is denoised, the one before is decoded and copied out in the device's side lane.
+ * An item of a batch has its caption at its own padded length, and every bit that it has alone: its
+ * pixels cannot depend on its neighbours.  Items that fill a device come one after the other, small
+ * ones of one size and length in groups (engine_group.c), each leaving its step as a graph for the
+ * next; while a group is denoised, the one before is decoded and copied out, item by item, in the
+ * device's side lane.
  *
  * A batch has two halves.  The first asks the device for everything and returns when it is at the
  * last steps; the second waits for them and for the last decode.  So the next batch can be begun in
@@ -14,7 +15,7 @@
  * So a cancel is seen before each step of its item and before its decode; a picture that is done
  * stays done.  Progress counts the steps of all items together, as steps of the batch, when they
  * have ended on the device.  Times add up to those from begin to finish: what a decode costs beside
- * the steps of the next item is in denoise_ms, the rest of the last one in decode_ms.
+ * the steps of the next group is in denoise_ms, the rest of the last one in decode_ms.
  */
 #ifndef KILN_ENGINE_H
 #define KILN_ENGINE_H
@@ -63,7 +64,8 @@ struct kiln_engine {
     kt times, strides;
     int times_steps;
     struct kiln_graph_cache *graphs;
-    int64_t group_rows; /* of pictures that are drawn together, at most; 0: each alone */
+    int64_t group_rows; /* of pictures that are drawn together, at most: fewer once memory was
+                         * short. 0: each alone */
     /* Latents from these sizes on take all the memory there is, and are decoded in strips of so
      * many rows; 0: none has been found to. */
     int64_t tight_pixels, strip_pixels;

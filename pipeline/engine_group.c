@@ -5,12 +5,14 @@
  * together, one behind the other in the same rows.  What they share are matrices alone: every row
  * is summed as it would be alone, and attention stays within a picture.
  *
- * The numbers of pictures are powers of two: each is a shape of its own, which is recorded.
+ * The numbers of pictures are powers of two: each is a shape of its own, which is recorded.  With a
+ * set of LoRAs beside the weights each picture is drawn alone: the thin products there take one way
+ * of summing for few rows and another one for many.
  */
 #include "pipeline/engine_parts.h"
 
 /* Rows of the joint sequence, of the longer one where there is guidance. */
-static int64_t rows_of(const struct kiln_run *r, const struct kiln_item *item)
+static int64_t joint_rows(const struct kiln_run *r, const struct kiln_item *item)
 {
     const int patch = r->e->config.transformer.patch;
     const int64_t tokens = r->height / patch * (r->width / patch);
@@ -18,12 +20,12 @@ static int64_t rows_of(const struct kiln_run *r, const struct kiln_item *item)
     return tokens + kiln_pad_rows(tokens) + (caption > negative ? caption : negative);
 }
 
-/* How many pictures like this one may be drawn together. */
-static int most_of(const struct kiln_run *r, const struct kiln_item *item)
+/* How many pictures of so many rows may be drawn together. */
+static int most_of(const struct kiln_run *r, int64_t rows)
 {
     if (kiln_loras_beside(r->e->loras) || kiln_loop_is_tight(r))
         return 1;
-    const int64_t fit = r->e->group_rows / rows_of(r, item);
+    const int64_t fit = r->e->group_rows / rows;
     return fit < 1 ? 1 : fit < KILN_GROUP_MAX ? (int)fit : KILN_GROUP_MAX;
 }
 
@@ -33,7 +35,7 @@ static bool is_like(const struct kiln_item *a, const struct kiln_item *b)
            kt_size(a->negative, 0) == kt_size(b->negative, 0);
 }
 
-static int power_of_two_below(int count)
+static int power_of_two_up_to(int count)
 {
     int power = 1;
     while (2 * power <= count)
@@ -49,20 +51,23 @@ bool kiln_group_next(struct kiln_run *r, struct kiln_group *ret)
         struct kiln_item *item = &r->items[i];
         if (item->begun || !kiln_item_alive(item))
             continue;
-        if (ret->count == 0)
-            most = most_of(r, item);
+        if (ret->count == 0) {
+            ret->rows = joint_rows(r, item);
+            most = most_of(r, ret->rows);
+        }
         if (ret->count == 0 || is_like(ret->items[0], item))
             ret->items[ret->count++] = item;
     }
-    ret->count = power_of_two_below(ret->count) * (ret->count > 0);
-    return ret->count > 0;
+    if (ret->count == 0)
+        return false;
+    ret->count = power_of_two_up_to(ret->count);
+    return true;
 }
 
 void kiln_group_end(const struct kiln_group *group, const struct kiln_error *err)
 {
     for (int i = 0; i < group->count; i++)
-        if (!group->items[i]->ended)
-            kiln_item_end(group->items[i], err);
+        kiln_item_end(group->items[i], err);
 }
 
 bool kiln_group_alive(const struct kiln_group *group)
@@ -75,7 +80,7 @@ bool kiln_group_alive(const struct kiln_group *group)
 
 void kiln_group_split(struct kiln_run *r, const struct kiln_group *group)
 {
-    r->e->group_rows = group->count * rows_of(r, group->items[0]) - 1;
+    r->e->group_rows = group->count * group->rows - 1;
     for (int i = 0; i < group->count; i++) {
         group->items[i]->begun = false;
         group->items[i]->steps_done = 0;

@@ -8,8 +8,9 @@
  *     side lane                             | decode, all sizes and latent on their way to the host
  *
  * Memory that is not enough is no failure yet: what can be done without (graphs, work side by side)
- * is given back, the operation is asked for again, and the size is remembered as one that has to do
- * without from the start.  A decode that does not fit then is done in strips, and in ever lower
+ * is given back, and the operation is asked for again.  A group that does not fit then comes again
+ * in smaller ones; the size of a picture alone is remembered as one that has to do without from the
+ * start.  A decode that does not fit then is done in strips, and in ever lower
  * ones, whose pixels may differ by a rounding.
  */
 #include <stdarg.h>
@@ -20,14 +21,16 @@
 /* --- steps that have ended -------------------------------------------------------------------- */
 
 /* All items' steps together, as steps of the batch; what has ended early has done its own. */
-static void show_progress(const struct kiln_run *r)
+static void show_progress(struct kiln_run *r)
 {
     const DiffusionZBatch *b = r->batch;
     int done = 0;
     for (int i = 0; i < b->item_count; i++)
         done += r->items[i].ended ? b->num_steps : r->items[i].steps_done;
+    if (done / b->item_count > r->progress)
+        r->progress = done / b->item_count; /* steps may come again, where a group is split */
     if (b->progress)
-        __atomic_store_n(b->progress, done / b->item_count, __ATOMIC_RELEASE);
+        __atomic_store_n(b->progress, r->progress, __ATOMIC_RELEASE);
 }
 
 /* Notes how a step has ended for an item; mark: whether its latent is not finite any more. */
@@ -98,22 +101,32 @@ bool kiln_loop_is_tight(const struct kiln_run *r)
     return r->e->tight_pixels != 0 && pixels_of(r) >= r->e->tight_pixels;
 }
 
-/* Gives back what can be done without, all but the buffers of plans, and remembers the size. */
-static void make_room(struct kiln_run *r, const struct kiln_error *err)
+/* Gives back what can be done without: the graphs, and with `all` the buffers of plans. */
+static void let_go(struct kiln_run *r, bool all)
 {
     struct kt_scope *s = kt_scope_new(r->e->device);
-    if (!kiln_loop_is_tight(r)) {
+    kiln_loop_drain(r);
+    kt_wait(s); /* they may be in use: graphs of smaller shapes, where this one has none */
+    if (all)
+        kiln_graph_cache_clear(r->e->graphs);
+    else
+        kiln_graph_cache_stale(r->e->graphs);
+    kt_device_trim(r->e->device);
+    kt_scope_free(s);
+}
+
+/* The same, and remembers the size of a picture that is alone. */
+static void make_room(struct kiln_run *r, const struct kiln_group *group,
+                      const struct kiln_error *err)
+{
+    if (group->count == 1 && !kiln_loop_is_tight(r)) {
         r->e->tight_pixels = pixels_of(r);
         note(r,
              "pictures of this size and larger are drawn without graphs and decoded with "
              "nothing beside them: %s",
              err->text);
     }
-    kiln_loop_drain(r);
-    kt_wait(s);
-    kiln_graph_cache_stale(r->e->graphs); /* of smaller shapes, where this one has none */
-    kt_device_trim(r->e->device);
-    kt_scope_free(s);
+    let_go(r, false);
 }
 
 /* Something that is asked of the device for a group, in a scope of its own. */
@@ -141,34 +154,32 @@ static int ask_twice(struct kiln_run *r, const struct kiln_group *group, bool si
     int code = ask_once(r, group, side, fn, arg, err);
     if (code != KILN_NO_MEMORY)
         return code;
-    make_room(r, err);
+    make_room(r, group, err);
     return kiln_group_alive(group) ? ask_once(r, group, side, fn, arg, err) : 0;
 }
 
-/* Several do not fit together: nothing is tight yet. */
-static void split(struct kiln_run *r, const struct kiln_group *group, const struct kiln_error *err)
+/* What has failed is the failure of all items, but for memory: then several come again as fewer. */
+static void give_up(struct kiln_run *r, const struct kiln_group *group,
+                    const struct kiln_error *err)
 {
-    note(r, "fewer than %d pictures of this size are drawn together: %s", group->count, err->text);
-    kiln_loop_drain(r);
-    kiln_graph_cache_clear(r->e->graphs);
-    kt_device_trim(r->e->device);
+    if (err->code != KILN_NO_MEMORY || group->count == 1) {
+        kiln_group_end(group, err);
+        return;
+    }
+    note(r, "fewer than %d such pictures are drawn together from now on: %s", group->count,
+         err->text);
+    let_go(r, true);
     kiln_group_split(r, group);
 }
 
-/* Asks for a part of the group's steps in the main lane; false where the group has been split. What
- * else fails is the failure of all items. */
+/* Asks for a part of the group's steps in the main lane; false where it has been given up. */
 static bool ask(struct kiln_run *r, const struct kiln_group *group, ask_fn *fn, void *arg)
 {
     struct kiln_error err;
-    int code = group->count > 1 ? ask_once(r, group, false, fn, arg, &err)
-                                : ask_twice(r, group, false, fn, arg, &err);
-    if (code == KILN_NO_MEMORY && group->count > 1) {
-        split(r, group, &err);
-        return false;
-    }
-    if (code)
-        kiln_group_end(group, &err);
-    return true;
+    if (ask_twice(r, group, false, fn, arg, &err) == 0)
+        return true;
+    give_up(r, group, &err);
+    return false;
 }
 
 /* --- the steps of a group --------------------------------------------------------------------- */
@@ -193,7 +204,7 @@ static void make_buffers(const struct kiln_run *r, struct kiln_shape_plan *plan)
     plan->bad = kt_zeros(s, KT_I32, 1, (int64_t[]){n});
 }
 
-/* The plan of the group's shape with its buffers, or NULL with the group ended. */
+/* The plan of the group's shape with its buffers, or NULL with the group given up. */
 static struct kiln_shape_plan *plan_for(struct kiln_run *r, const struct kiln_group *group)
 {
     struct kiln_graph_cache *graphs = r->e->graphs;
@@ -213,13 +224,11 @@ static struct kiln_shape_plan *plan_for(struct kiln_run *r, const struct kiln_gr
         int code = kt_scope_check(plan->scope, &err);
         if (code == 0)
             return plan;
-        kiln_loop_drain(r); /* the other plans' buffers may be in use */
-        kiln_graph_cache_clear(graphs);
-        kt_device_trim(r->e->device);
+        let_go(r, true);
         if (code != KILN_NO_MEMORY)
             break;
     }
-    kiln_group_end(group, &err);
+    give_up(r, group, &err);
     return NULL;
 }
 
@@ -230,7 +239,8 @@ static kt latent_of(const struct kiln_shape_plan *plan, struct kt_scope *s, int 
                               kt_size(plan->latent, 3)};
     return kt_reshape(s, kt_narrow(s, plan->latent, 0, i, 1), 3, shape);
 }
-static kt rows_of(struct kt_scope *s, kt buffer, int i, int64_t rows)
+
+static kt caption_of(struct kt_scope *s, kt buffer, int i, int64_t rows)
 {
     return kt_narrow(s, buffer, 0, i * rows, rows);
 }
@@ -247,9 +257,9 @@ static void fill_buffers(struct kiln_run *r, struct kt_scope *s, const struct ki
         if (item->ended)
             continue;
         kt_copy_into(s, latent_of(plan, s, i), kt_randn(s, item->in->seed, 3, shape));
-        kt_copy_into(s, rows_of(s, plan->caption, i, of->caption_rows), item->caption);
+        kt_copy_into(s, caption_of(s, plan->caption, i, of->caption_rows), item->caption);
         if (plan->negative)
-            kt_copy_into(s, rows_of(s, plan->negative, i, of->negative_rows), item->negative);
+            kt_copy_into(s, caption_of(s, plan->negative, i, of->negative_rows), item->negative);
     }
     kt_copy_into(s, plan->bad, kt_zeros(s, KT_I32, 1, (int64_t[]){of->items}));
 }
@@ -349,10 +359,10 @@ static void keep_latents(struct kiln_run *r, struct kt_scope *s, const struct ki
 
 void kiln_loop_denoise(struct kiln_run *r, const struct kiln_group *group)
 {
-    struct kiln_shape_plan *plan = plan_for(r, group);
     for (int i = 0; i < group->count; i++)
         group->items[i]->begun = true;
-    bool whole = !plan || ask(r, group, fill_buffers, plan);
+    struct kiln_shape_plan *plan = plan_for(r, group);
+    bool whole = plan && ask(r, group, fill_buffers, plan);
     kiln_text_wait(r);
     for (int step = 0; step < r->batch->num_steps && whole && kiln_group_alive(group); step++) {
         if (r->ahead_count == KILN_STEPS_AHEAD)
@@ -415,7 +425,7 @@ static int fewer_rows(int rows)
 void kiln_loop_results(struct kiln_run *r, struct kiln_item *item)
 {
     struct kiln_engine *e = r->e;
-    const struct kiln_group one = {{item}, 1};
+    const struct kiln_group one = {.items = {item}, .count = 1};
     if (kiln_loop_is_tight(r))
         kiln_loop_drain(r);
     if (!kiln_item_alive(item))

@@ -11,7 +11,9 @@
  * so that it never waits for the host, and a cancel never for more than these. */
 #define KILN_STEPS_AHEAD 2
 
-#define KILN_GROUP_MAX 16 /* pictures that are drawn together */
+/* Pictures that are drawn together: as many of 256 px as the rows allow (engine.h). */
+#define KILN_GROUP_MAX 16
+_Static_assert(KILN_GROUP_MAX <= KILN_ASSIGN_MAX, "a group is part of a batch");
 
 /* What comes back of an item. */
 enum {
@@ -40,6 +42,7 @@ struct kiln_item {
 struct kiln_group {
     struct kiln_item *items[KILN_GROUP_MAX];
     int count;
+    int64_t rows; /* of the joint sequence, of each */
 };
 
 struct kiln_run {
@@ -58,6 +61,7 @@ struct kiln_run {
         struct kt_fetch *bad; /* a mark for each of the group */
     } ahead[KILN_STEPS_AHEAD];
     int ahead_count;
+    int progress;                /* the largest that was shown */
     struct kt_fetch *begin_mark; /* arrives when the device comes to this batch */
     struct kt_fetch *text_mark;  /* arrives when the captions are there */
     bool fresh;                  /* a shape was drawn for the first time */
@@ -90,14 +94,15 @@ void kiln_text_wait(struct kiln_run *r);
 /* The next items whose steps have not been asked for, as many as are to be drawn together; false:
  * there are none left. */
 bool kiln_group_next(struct kiln_run *r, struct kiln_group *ret);
-/* Ends all items of the group that have not ended, with an error. */
+/* Ends all items of the group with an error. */
 void kiln_group_end(const struct kiln_group *group, const struct kiln_error *err);
 /* Leaves its items to be drawn in smaller groups, as all that are as large are from now on. */
 void kiln_group_split(struct kiln_run *r, const struct kiln_group *group);
 /* Whether any item is still alive. */
 bool kiln_group_alive(const struct kiln_group *group);
 /* Asks for all steps of the group; the last KILN_STEPS_AHEAD may still be under way.  A group that
- * does not fit into memory is left to be asked for in smaller ones. */
+ * does not fit into memory is left to be asked for in smaller ones: its items have not begun then.
+ */
 void kiln_loop_denoise(struct kiln_run *r, const struct kiln_group *group);
 /* Asks for what the item is wanted for: latent, trajectory, picture. */
 void kiln_loop_results(struct kiln_run *r, struct kiln_item *item);

@@ -36,6 +36,7 @@ static void release(struct kiln_item *item)
     memset(item->fetches, 0, sizeof item->fetches);
     kt_scope_free(item->scope);
     item->scope = NULL;
+    item->caption = item->negative = item->latent = item->trajectory = NULL;
 }
 
 void kiln_item_end(struct kiln_item *item, const struct kiln_error *err)

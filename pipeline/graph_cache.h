@@ -18,10 +18,11 @@
 #include "pipeline/torch/lanes.h"
 #include "pipeline/torch/tensor.h"
 
-/* Captions are padded to 32 .. 512 rows: four sizes with six usual lengths each.  There are nine
- * lists of blocks in a short text, some with few prompts and with many.  A shape holds 2 to 10 MB
- * of buffers, and 1,500 kernels' arguments of 1 to 2 MB as a graph. */
-#define KILN_GRAPH_CACHE_STEPS 24
+/* Captions are padded to 32 .. 512 rows: four sizes with six usual lengths each, of which the small
+ * ones come as one, two or four pictures.  There are nine lists of blocks in a short text, some
+ * with few prompts and with many.  A shape holds 2 to 10 MB of buffers, and 1,500 kernels'
+ * arguments of 1 to 2 MB as a graph. */
+#define KILN_GRAPH_CACHE_STEPS 48
 #define KILN_GRAPH_CACHE_TEXTS 12
 /* Blocks of a text pass that is recorded, at most. */
 #define KILN_SHAPE_TEXT_BLOCKS 4
@@ -43,7 +44,8 @@ struct kiln_shape_plan {
     struct kiln_shape shape;
     /* Owns the buffers, which whoever gets the plan first makes: NULL before. */
     struct kt_scope *scope;
-    kt latent, caption, negative, modulation, stride, bad; /* what is an item's own, item by item */
+    kt latent, caption, negative, stride, bad; /* item by item */
+    kt modulation;                             /* of all items */
     kt text, text_starts; /* rows in and out, and the borders of the segments */
     struct kiln_rope rope, negative_rope;
     struct kt_graph *graph; /* NULL until recorded */

@@ -21,8 +21,10 @@ using kiln::run_void;
 static constexpr int widest_head = 256;
 /* Rows of a block up to which two at a time are faster; larger ones get in each other's way. */
 static constexpr int64_t beside_most = 128;
-/* Rows of a block from which several may be one product: whole tiles for all multiprocessors. */
-static constexpr int64_t joined_least = 256;
+/* Rows of a block from which several may be one product: whole tiles for all multiprocessors.
+ * Blocks of fewer rows have other sums now and then, for which larger ones beside them are not to
+ * pay; as many of one size gain more than that. */
+static constexpr int64_t joined_least = 512, joined_alike_least = 256;
 
 bool kt_packs(const kt_scope *s, int head_dim)
 {
@@ -119,28 +121,32 @@ template <class CASE> class answers
     }
 };
 
+using product_shapes =
+    std::tuple<int, at::ScalarType, int64_t, int64_t, bool, bool, std::vector<int64_t>>;
+
 /* Whether one product over all blocks has the bits of one for each, as it does where the library
  * sums a row of either in the same order.  find_out: tries it. */
 template <class F>
 static bool sums_alike(const operands &p, const std::vector<int64_t> &blocks, F &&find_out)
 {
-    using shapes =
-        std::tuple<int, at::ScalarType, int64_t, int64_t, bool, bool, std::vector<int64_t>>;
-    static answers<shapes> known;
-    const shapes key{p.x.get_device(),
-                     p.x.scalar_type(),
-                     p.weight.size(0),
-                     p.weight.size(1),
-                     p.bias.defined(),
-                     p.add,
-                     blocks};
+    static answers<product_shapes> known; /* of plain products; of quantised ones another */
+    const product_shapes key{p.x.get_device(),
+                             p.x.scalar_type(),
+                             p.weight.size(0),
+                             p.weight.size(1),
+                             p.bias.defined(),
+                             p.add,
+                             blocks};
     return known.ask(key, find_out);
 }
 
 /* Blocks in front that are large enough to go through one product. */
 static std::vector<int64_t> large_in_front(const struct kt_block_linear &args)
 {
-    const auto small = [](int64_t rows) { return rows < joined_least; };
+    const bool alike = std::all_of(args.blocks, args.blocks + args.count,
+                                   [&](int64_t rows) { return rows == args.blocks[0]; });
+    const int64_t least = alike ? joined_alike_least : joined_least;
+    const auto small = [least](int64_t rows) { return rows < least; };
     return {args.blocks, std::find_if(args.blocks, args.blocks + args.count, small)};
 }
 
@@ -237,10 +243,14 @@ static at::Tensor linear_quantised(kt_scope *s, const struct kt_block_linear &ar
 kt kt_linear_blocks(kt_scope *s, const struct kt_block_linear *args)
 {
     return run(s, "linear_blocks", {args->x, args->weight}, [&] {
-        const int64_t sum = std::accumulate(args->blocks, args->blocks + args->count, int64_t{0}),
-                      rows = args->x->t.size(0);
-        TORCH_CHECK(sum == rows, "blocks of ", sum, " rows for ", rows);
-        return args->weight->scale.defined() ? linear_quantised(s, *args) : linear_plain(s, *args);
+        const int64_t rows = args->x->t.size(0), count = static_cast<int64_t>(args->count);
+        struct kt_block_linear told = *args;
+        TORCH_CHECK(count > 0, "no blocks for ", rows, " rows");
+        const std::vector<int64_t> even(args->blocks ? 0 : args->count, rows / count);
+        told.blocks = args->blocks ? args->blocks : even.data();
+        const int64_t sum = std::accumulate(told.blocks, told.blocks + count, int64_t{0});
+        TORCH_CHECK(sum == rows, count, " blocks of together ", sum, " rows for ", rows);
+        return args->weight->scale.defined() ? linear_quantised(s, told) : linear_plain(s, told);
     });
 }
 
@@ -248,8 +258,8 @@ kt kt_linear_items(kt_scope *s, kt x, kt weight, kt bias, int items)
 {
     if (items == 1)
         return kt_linear(s, x, weight, bias);
-    const std::vector<int64_t> blocks(items, kt_size(x, 0) / items);
-    const struct kt_block_linear args = {x, weight, bias, nullptr, blocks.data(), blocks.size()};
+    const struct kt_block_linear args = {
+        x, weight, bias, nullptr, nullptr, static_cast<size_t>(items > 0 ? items : 0)};
     return kt_linear_blocks(s, &args);
 }
 
@@ -279,6 +289,7 @@ static bool gates_alike(const kiln::model_kernels &gpu, const at::Tensor &x,
 static kt_tensor gated_product(const kt_tensor &x, const kt_tensor &weight, int items, kt_form form)
 {
     const kiln::model_kernels *gpu = kiln::gpu_kernels(x.t);
+    TORCH_CHECK(items > 0 && x.t.size(0) % items == 0, x.t.size(0), " rows of ", items, " items");
     if (!gpu || form.e4m3 || x.scale.defined() || weight.scale.defined() ||
         x.t.size(0) < gated_least ||
         (x.t.size(0) / items < gated_least && !gates_alike(*gpu, x.t, weight.t, items)))

@@ -80,7 +80,7 @@ kt kt_patchify(kt_scope *s, kt latent, int patch, kt_dtype dtype)
         kiln::check_patches(latent->t, patch);
         const kiln::model_kernels *gpu = kiln::gpu_kernels(latent->t, at::kFloat);
         if (gpu && dtype == KT_BF16)
-            return gpu->patchify(kiln::of_items(latent->t), patch);
+            return gpu->patchify(latent->t, patch);
         return kiln::patchify(kiln::of_items(latent->t), patch).to(kiln::scalar_of(dtype));
     });
 }

@@ -86,8 +86,8 @@ static kt_tensor narrow_attention(const kt_attention_args &a)
 static bool is_wide(const kt_attention_args &a)
 {
     constexpr int widest_fused = 256;
-    return a.heads == 1 && a.kv_heads == 1 && a.head_dim > widest_fused && !a.q_norm && !a.k_norm &&
-           !a.cos && !a.causal;
+    return a.items <= 1 && a.heads == 1 && a.kv_heads == 1 && a.head_dim > widest_fused &&
+           !a.q_norm && !a.k_norm && !a.cos && !a.causal;
 }
 
 } // namespace kiln

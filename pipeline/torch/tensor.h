@@ -149,7 +149,7 @@ struct kt_attention_args {
     double eps;
     /* Of one length and with the same angles, one behind the other: attention stays within items,
      * and an item's result has the bits that it has alone.  0 is 1. */
-    int64_t items;
+    int items;
     /* NULL: items are as above.  Else they are of several lengths, where kt_packs();
      * attention is causal and stays within items.  First come those that have a block of rows of
      * their own: rows of each block, which the item begins; what is behind it is nobody's.  Then
@@ -172,11 +172,11 @@ bool kt_packs(const struct kt_scope *s, int head_dim);
 struct kt_block_linear {
     kt x, weight, bias;    /* bias may be NULL */
     kt into;               /* NULL, or changed: the product is added to it */
-    const int64_t *blocks; /* rows of each; together those of x */
+    const int64_t *blocks; /* rows of each, together those of x; NULL: as many of each */
     size_t count;
 };
 kt kt_linear_blocks(struct kt_scope *s, const struct kt_block_linear *args);
-/* The same for items of as many rows each, which may be one. */
+/* The same for items of as many rows each; of one, kt_linear. */
 kt kt_linear_items(struct kt_scope *s, kt x, kt weight, kt bias, int items);
 
 /* Between the latent [C,H,W] in fp32 and token rows [H/p * W/p, p*p*C], which run along the lines

@@ -1,7 +1,9 @@
 /* test_engine_groups.c - pictures of a batch that are drawn together, on the CPU, where each is
  * drawn alone unless a test says otherwise.  Its products of more rows may sum in another order;
  * that a GPU's do not is for tests/gpu/test_engine_cuda.c. */
+#include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "pipeline/context.h"
 #include "pipeline/engine_parts.h"
@@ -97,6 +99,52 @@ static void what_ends_an_item_of_a_group_ends_no_other(void **state)
     diffusionz_release_outputs(together, 4);
 }
 
+/* --- memory ----------------------------------------------------------------------------------- */
+
+/* What LibTorch takes memory for its tensors from: here with a bound, if it is not 0. */
+static size_t largest, bound;
+
+int posix_memalign(void **ret, size_t alignment, size_t size)
+{
+    largest = size > largest ? size : largest;
+    *ret = bound && size > bound ? NULL : aligned_alloc(alignment, size);
+    return *ret ? 0 : ENOMEM;
+}
+
+/* No tensor may be larger than the largest that a picture alone needs. */
+static void a_group_that_does_not_fit_is_split_and_remembered(void **state)
+{
+    (void)state;
+    const DiffusionZItem some[4] = {items[0], items[2], items[3], items[5]};
+    int32_t progress = -1;
+    DiffusionZOutput alone[4], together[4];
+    DiffusionZBatch batch = batch_of(some, 4);
+    batch.skip_decode = 1;
+    batch.progress = &progress;
+    run(&batch, 0, alone); /* whose texts are kept from now on */
+    largest = 0;
+    diffusionz_release_outputs(alone, 4);
+    run(&batch, 0, alone);
+    const size_t most = largest;
+    for (int room = 1; room <= 2; room++) {
+        bound = room * most;
+        run(&batch, TOGETHER, together);
+        bound = 0;
+        assert_true(ctx->engine->group_rows < 4 * 64);
+        assert_non_null(strstr(ctx->engine->note, "64 x 64: fewer than "));
+        assert_int_equal(ctx->engine->tight_pixels, 0);
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(together[i].error_code, 0);
+            assert_near(together[i].latent, alone[i].latent, VALUES);
+            assert_near(together[i].trajectory, alone[i].trajectory, (size_t)STEPS * VALUES);
+        }
+        assert_int_equal(progress, STEPS);
+        diffusionz_release_outputs(together, 4);
+        ctx->engine->note[0] = 0;
+    }
+    diffusionz_release_outputs(alone, 4);
+}
+
 /* --- which ones ------------------------------------------------------------------------------- */
 
 /* A run whose items have captions of so many rows, 0 ending them. */
@@ -160,7 +208,7 @@ static void groups_have_one_caption_length_and_fit(void **state)
     }
 }
 
-static void no_group_is_larger_than_what_a_product_takes(void **state)
+static void no_group_is_larger_than_its_bound(void **state)
 {
     (void)state;
     int64_t captions[KILN_ASSIGN_MAX] = {0};
@@ -206,8 +254,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_item_is_the_same_alone_and_in_a_group),
         cmocka_unit_test(what_ends_an_item_of_a_group_ends_no_other),
+        cmocka_unit_test(a_group_that_does_not_fit_is_split_and_remembered),
         cmocka_unit_test(groups_have_one_caption_length_and_fit),
-        cmocka_unit_test(no_group_is_larger_than_what_a_product_takes),
+        cmocka_unit_test(no_group_is_larger_than_its_bound),
         cmocka_unit_test(items_that_have_ended_are_in_no_group),
         cmocka_unit_test(a_group_that_was_split_comes_again_in_smaller_ones),
     };

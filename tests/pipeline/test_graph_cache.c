@@ -94,7 +94,8 @@ bool kt_graph_end(struct kt_graph *g, struct kt_scope *s)
 
 static struct kiln_shape shape_of(int64_t side, int64_t caption_rows)
 {
-    return (struct kiln_shape){.items = 1, .height = side, .width = side, .caption_rows = caption_rows};
+    return (struct kiln_shape){
+        .items = 1, .height = side, .width = side, .caption_rows = caption_rows};
 }
 
 static struct kiln_shape_plan *get(struct kiln_graph_cache *cache, int64_t side, int64_t rows)

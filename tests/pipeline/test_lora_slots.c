@@ -218,8 +218,8 @@ static struct lora_gap products_gap(const struct second *q, double *ret_effect)
     const struct kiln_linear_layer *want = &kiln_joint_block(engine->transformer, 0)->gate_up;
     const kt x = kt_randn(s, 9, 2, (int64_t[]){64, kt_size(want->weight, 1)});
     float *b = values_of(s, kiln_linear(s, x, want, 1), &n);
-    float *a =
-        values_of(s, kiln_linear(s, kt_to(s, x, KT_BF16), &kiln_joint_block(q->t, 0)->gate_up, 1), &n);
+    float *a = values_of(
+        s, kiln_linear(s, kt_to(s, x, KT_BF16), &kiln_joint_block(q->t, 0)->gate_up, 1), &n);
     kiln_loras_mode(engine->loras, KILN_LORA_AUTO);
     float *without = values_of(s, kiln_linear(s, x, want, 1), &n);
     struct lora_gap gap = lora_rig_gap(a, b, n);

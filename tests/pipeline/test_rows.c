@@ -310,6 +310,104 @@ static void a_step_moves_the_latent_and_marks_what_is_not_finite(void **state)
     }
 }
 
+/* --- items ------------------------------------------------------------------------------------ */
+
+/* Of two items a step moves each by its own stride and marks the one that is not finite. */
+static void patches_of_several_items_are_those_of_each(void **state)
+{
+    const float strides[2] = {-0.25f, -0.75f};
+    (void)state;
+    struct kt_scope *s = kt_scope_new(KT_CPU);
+    float marks[2];
+    const int64_t shape[4] = {2, C, H, W};
+    kt latents = kt_reshape(s, part(s, KT_F32, 0, 2 * C, H * W), 4, shape);
+    kt with = part(s, KT_F32, 1000, 2 * TOKENS, 4 * C);
+    kt_copy_into(s, kt_narrow(s, with, 0, 2 * TOKENS - 1, 1),
+                 kt_affine(s, kt_narrow(s, with, 0, 0, 1), INFINITY, 0));
+    const struct kt_patch_step both = {
+        .latent = kt_copy(s, latents),
+        .with = with,
+        .stride = kt_from_host(s, strides, KT_F32, KT_F32, 1, (int64_t[]){2}),
+        .bad = kt_zeros(s, KT_I32, 1, (int64_t[]){2}),
+        .patch = 2};
+    kt tokens = kt_patchify(s, latents, 2, KT_F32);
+    kt_patch_step(s, &both);
+    read_into(s, both.bad, marks, 2);
+    assert_true(marks[0] == 0 && marks[1] == 1);
+    for (int i = 0; i < 2; i++) {
+        kt one = kt_copy(s, kt_reshape(s, kt_narrow(s, latents, 0, i, 1), 3, shape + 1));
+        read_into(s, kt_patchify(s, one, 2, KT_F32), want, LATENT);
+        read_into(s, kt_narrow(s, tokens, 0, i * TOKENS, TOKENS), got, LATENT);
+        assert_memory_equal(got, want, LATENT * sizeof *got);
+        const struct kt_patch_step alone = {.latent = one,
+                                            .with = kt_narrow(s, with, 0, i * TOKENS, TOKENS),
+                                            .stride = kt_narrow(s, both.stride, 0, i, 1),
+                                            .patch = 2};
+        kt_patch_step(s, &alone);
+        read_into(s, one, want, LATENT);
+        read_into(s, kt_narrow(s, both.latent, 0, i, 1), got, LATENT);
+        assert_memory_equal(got, want, LATENT * sizeof *got);
+    }
+    struct kt_patch_step short_of_one = both;
+    short_of_one.stride = kt_narrow(s, both.stride, 0, 0, 1);
+    kt_patch_step(s, &short_of_one);
+    struct kiln_error err;
+    assert_int_not_equal(kt_scope_check(s, &err), 0); /* one stride for two items */
+    kt_scope_free(s);
+}
+
+static void attention_stays_within_an_item(void **state)
+{
+    enum { ROWS = 6, HEADS = 2, D = 8, ITEMS = 3, WIDTH = 3 * HEADS * D };
+    (void)state;
+    struct kt_scope *s = kt_scope_new(KT_CPU);
+    struct kt_attention_args args = {.qkv = part(s, KT_F32, 0, ITEMS * ROWS, WIDTH),
+                                     .q_norm = part(s, KT_F32, 1000, D, 0),
+                                     .k_norm = part(s, KT_F32, 1100, D, 0),
+                                     .cos = part(s, KT_F32, 1200, ROWS, D / 2),
+                                     .sin = part(s, KT_F32, 1300, ROWS, D / 2),
+                                     .heads = HEADS,
+                                     .kv_heads = HEADS,
+                                     .head_dim = D,
+                                     .eps = 1e-5,
+                                     .items = ITEMS};
+    const kt all = args.qkv;
+    kt together = kt_attention(s, &args);
+    args.items = 1;
+    for (int i = 0; i < ITEMS; i++) {
+        args.qkv = kt_narrow(s, all, 0, i * ROWS, ROWS);
+        read_into(s, kt_attention(s, &args), want, ROWS * HEADS * D);
+        read_into(s, kt_narrow(s, together, 0, i * ROWS, ROWS), got, ROWS * HEADS * D);
+        assert_memory_equal(got, want, ROWS * HEADS * D * sizeof *got);
+    }
+    args.qkv = all, args.items = 4;
+    assert_null(kt_attention(s, &args)); /* 18 rows */
+    kt_scope_free(s);
+}
+
+static void products_of_items_are_those_of_each(void **state)
+{
+    enum { ROWS = 4, K = 20, N = 12, ITEMS = 3 };
+    (void)state;
+    struct kt_scope *s = kt_scope_new(KT_CPU);
+    kt x = part(s, KT_F32, 0, ITEMS * ROWS, K), weight = part(s, KT_F32, 1000, N, K);
+    read_into(s, kt_linear(s, x, weight, NULL), want, ITEMS * ROWS * N);
+    read_into(s, kt_linear_items(s, x, weight, NULL, ITEMS), got, ITEMS * ROWS * N);
+    for (int i = 0; i < ITEMS * ROWS * N; i++)
+        assert_true(fabsf(got[i] - want[i]) < 1e-4f);
+    kt quantised = kt_quantise_rows(s, weight), rows = kt_quantise_rows(s, x);
+    read_into(s, kt_linear(s, rows, quantised, NULL), want, ITEMS * ROWS * N);
+    read_into(s, kt_linear_items(s, rows, quantised, NULL, ITEMS), got, ITEMS * ROWS * N);
+    for (int i = 0; i < ITEMS * ROWS * N; i++)
+        assert_true(fabsf(got[i] - want[i]) < 0.02f * (1 + fabsf(want[i])));
+    assert_null(kt_linear_items(s, x, weight, NULL, 5)); /* 12 rows */
+    kt_scope_free(s);
+    s = kt_scope_new(KT_CPU);
+    x = part(s, KT_F32, 0, ITEMS * ROWS, K);
+    assert_null(kt_linear_items(s, x, part(s, KT_F32, 1000, N, K), NULL, 0));
+    kt_scope_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +420,9 @@ int main(void)
         cmocka_unit_test(room_changes_no_value),
         cmocka_unit_test(patches_hold_the_latent),
         cmocka_unit_test(a_step_moves_the_latent_and_marks_what_is_not_finite),
+        cmocka_unit_test(patches_of_several_items_are_those_of_each),
+        cmocka_unit_test(attention_stays_within_an_item),
+        cmocka_unit_test(products_of_items_are_those_of_each),
     };
     return cmocka_run_group_tests(tests, fill, NULL);
 }

@@ -335,7 +335,7 @@ static void patch_step(const struct kt_patch_step &a)
     const at::Tensor with = dense(a.with->t), without = dense(maybe(a.without));
     TORCH_CHECK(a.stride->t.scalar_type() == at::kFloat && a.stride->t.is_cuda() &&
                     (!a.bad || (a.bad->t.scalar_type() == at::kInt && a.bad->t.is_cuda())),
-                "the stride is one fp32 on the device, the mark one int32");
+                "an item's stride is fp32 on the device, its mark int32");
     kiln_patch_step args{};
     args.shape = shape_of(a.latent->t, a.patch);
     args.with = data_of(with), args.without = data_of(without);
