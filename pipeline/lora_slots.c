@@ -45,7 +45,7 @@ struct kiln_lora_slots {
     struct kiln_lora_layout layout; /* for its places alone: those of all layouts of the model */
     struct matrix *matrices;        /* by place */
     struct kt_scope *scope;         /* of copies and plain matrices */
-    bool moved;                     /* the weights, to where they have room */
+    bool room_made, moved;          /* room: where it can be; moved: some weights, for it */
     struct bank banks[CLASSES];
 };
 
@@ -136,18 +136,20 @@ static void widen_pairs(const struct kiln_lora_slots *l, struct bank *b,
  */
 static void make_room(struct kiln_lora_slots *l)
 {
-    if (l->moved || l->device == KT_CPU)
+    if (l->room_made || l->device == KT_CPU)
         return;
     struct kt_scope *s = kt_scope_new(l->device);
     for (size_t i = 0; i < l->layout.count; i++) {
         const struct kiln_lora_place *p = &l->layout.places[i];
         kt weight = l->matrices[i].pristine;
-        if (p->layer && p->layer->wide && kt_dtype_of(weight) == KT_BF16)
-            kt_make_room(s, weight, p->rank / l->layout.rank * ROOM);
+        if (!p->layer || !p->layer->wide || kt_dtype_of(weight) != KT_BF16)
+            continue;
+        kt_make_room(s, weight, p->rank / l->layout.rank * ROOM);
+        l->moved = l->moved || kt_room(weight) > 0;
     }
     kt_scope_free(s);
     kt_device_trim(l->device); /* their old places */
-    l->moved = true;
+    l->room_made = true;
 }
 
 static int bank_of(struct kiln_lora_slots *l, const struct kiln_lora_layout *layout,
