@@ -17,7 +17,6 @@
 #include "schemas/clock.h"
 
 #define RUNS_MAX 64
-#define PROMPT_SEARCH_MAX 16
 #define SEED 1
 
 /* One case under way. */
@@ -48,34 +47,57 @@ static double median(double *values, int count)
 
 /* --- prompts ---------------------------------------------------------------------------------- */
 
-/* Words of one letter each, of which some tokenizers make one token and some more. */
-static void write_words(char *prompt, int words, int item)
+#define LETTERS 26
+
+/* Words of one letter each, of which some tokenizers make one token and some more; the last word is
+ * of a letter so much further in the alphabet. */
+static void write_words(char *prompt, int words, int item, int further)
 {
-    int letter = 'a' + item % 26, n = words < 1 ? 1 : words;
+    int n = words < 1 ? 1 : words;
     n = n < KILN_PROMPT_MAX / 2 ? n : KILN_PROMPT_MAX / 2;
     for (int i = 0; i < n; i++) {
-        prompt[2 * i] = (char)letter;
+        prompt[2 * i] = (char)('a' + item % LETTERS);
         prompt[2 * i + 1] = i + 1 < n ? ' ' : '\0';
     }
+    prompt[2 * (n - 1)] = (char)('a' + (item + further) % LETTERS);
 }
 
-/* A prompt of as many tokens as the case wants. */
-static int write_prompt(struct bench *b, int item, struct kiln_error *err)
+/* Looks for a prompt of such words that has as many tokens as the case wants: the more words, the
+ * more tokens. */
+static int search_words(struct bench *b, int item, int further, bool *ret_found,
+                        struct kiln_error *err)
 {
-    int words = b->args->tokens - 8;
-    for (int i = 0; i < PROMPT_SEARCH_MAX; i++) {
+    *ret_found = false;
+    for (int least = 1, most = b->args->tokens; least <= most && !*ret_found;) {
+        const int words = least + (most - least) / 2;
         int32_t *ids;
         size_t count;
-        write_words(b->prompts[item], words, item);
+        write_words(b->prompts[item], words, item, further);
         int code = kiln_tokenizer_encode(b->e->tokenizer, b->prompts[item],
                                          strlen(b->prompts[item]), false, &ids, &count, err);
         if (code)
             return code;
         free(ids);
-        if ((int)count == b->args->tokens)
-            return 0;
-        words += b->args->tokens - (int)count;
+        *ret_found = (int)count == b->args->tokens;
+        if ((int)count < b->args->tokens)
+            least = words + 1;
+        else
+            most = words - 1;
     }
+    return 0;
+}
+
+/* Where a letter is two tokens, another one at the end makes odd numbers of them. */
+static int write_prompt(struct bench *b, int item, struct kiln_error *err)
+{
+    bool found = false;
+    for (int further = 0; further < LETTERS && !found; further++) {
+        int code = search_words(b, item, further, &found, err);
+        if (code)
+            return code;
+    }
+    if (found)
+        return 0;
     return kiln_fail(err, KILN_BAD_INPUT,
                      "tokens %d: this tokenizer makes no prompt of that length", b->args->tokens);
 }

@@ -27,6 +27,8 @@ P
 expect 0 "one stage" "${bench[@]}" --stages text --json
 grep -q '"forward_ms":0.0' out || fail "--stages text times a forward: $(cat out)"
 grep -q '"text_ms":0.0' out && fail "--stages text does not time it: $(cat out)"
+# Among 26 prompts each of another letter: this tokenizer makes two tokens of some.
+expect 0 "many prompts" "${bench[@]}" --stages text --batch 26
 expect 0 "the model's own weights" "$kiln" bench engine --model "$sketch" "${quick[@]}" --stages decode
 grep -q 'random' out && fail "weights are said to be random: $(cat out)"
 
