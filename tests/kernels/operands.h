@@ -18,6 +18,17 @@ static inline void *values(struct test_random *random, int64_t count, enum kiln_
     return p;
 }
 
+/* Rows of n values, `pitch` apart, with `gap` in between. */
+static inline void *rows_of(struct test_random *random, int64_t rows, int64_t n, int64_t pitch,
+                            float gap, enum kiln_float f)
+{
+    void *p = values(random, rows * pitch, f);
+    for (int64_t i = 0; i < rows * pitch; i++)
+        if (i % pitch >= n)
+            kiln_store(p, i, gap, f);
+    return p;
+}
+
 /* Value i of them. */
 static inline double at(const void *p, int64_t i, enum kiln_float f)
 {

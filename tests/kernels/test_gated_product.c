@@ -13,17 +13,6 @@
 
 #define GAP NAN /* between the rows: read, it is in every sum of its row */
 
-/* Rows of n values, `pitch` apart. */
-static void *rows_of(struct test_random *random, int64_t rows, int64_t n, int64_t pitch,
-                     enum kiln_float f)
-{
-    void *p = values(random, rows * pitch, f);
-    for (int64_t i = 0; i < rows * pitch; i++)
-        if (i % pitch >= n)
-            kiln_store(p, i, GAP, f);
-    return p;
-}
-
 /* A product, and in *ret_off by how much it may be another: the sum in fp32, one rounding. */
 static double product(const struct kiln_gated_product *a, int64_t row, int64_t column,
                       double *ret_off)
@@ -59,9 +48,10 @@ static void check_value(const struct kiln_gated_product *a, int64_t row, int64_t
 static void check(int64_t rows, int64_t k, int64_t n, int64_t gap, enum kiln_float f)
 {
     struct test_random random = {(uint64_t)(rows * n + k)};
-    const struct kiln_gated_product args = {.x = rows_of(&random, rows, k, k + gap, f),
-                                            .weight = rows_of(&random, 2 * n, k, k + 2 * gap, f),
-                                            .y = rows_of(&random, rows, 0, n + 3 * gap, f),
+    const struct kiln_gated_product args = {.x = rows_of(&random, rows, k, k + gap, GAP, f),
+                                            .weight =
+                                                rows_of(&random, 2 * n, k, k + 2 * gap, GAP, f),
+                                            .y = rows_of(&random, rows, 0, n + 3 * gap, GAP, f),
                                             .x_pitch = k + gap,
                                             .weight_pitch = k + 2 * gap,
                                             .pitch = n + 3 * gap,

@@ -13,17 +13,6 @@
 
 #define GAP 12345.0f /* between the rows; a bf16, too: 12352 */
 
-/* Rows of n values, `pitch` apart. */
-static void *rows_of(struct test_random *random, int64_t rows, int64_t n, int64_t pitch,
-                     enum kiln_float f)
-{
-    void *p = values(random, rows * pitch, f);
-    for (int64_t i = 0; i < rows * pitch; i++)
-        if (i % pitch >= n)
-            kiln_store(p, i, GAP, f);
-    return p;
-}
-
 /* What value i of a row becomes; *ret_size: of what sums are rounded. */
 static double wanted(const struct kiln_low_rank_up *a, const void *y, int64_t row, int64_t i,
                      double *ret_size)
@@ -44,8 +33,8 @@ static void check(int64_t rows, int64_t n, int64_t rank, int64_t parts, int64_t 
 {
     struct test_random random = {(uint64_t)(rows * n + rank)};
     const int64_t pitch = n + gap, width = rank * parts, low_pitch = width + gap;
-    void *y = rows_of(&random, rows, n, pitch, f),
-         *low = rows_of(&random, rows, width, low_pitch, f);
+    void *y = rows_of(&random, rows, n, pitch, GAP, f),
+         *low = rows_of(&random, rows, width, low_pitch, GAP, f);
     void *up = values(&random, n * width, f);
     const size_t bytes = (size_t)(rows * pitch * kiln_float_size(f));
     void *before = malloc(bytes);

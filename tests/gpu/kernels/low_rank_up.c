@@ -97,15 +97,7 @@ static void check_some(struct up_case *c, const unsigned char *all, int64_t from
     if (!launched(kiln_low_rank_up_launch(&args, count, NULL, &err), &err))
         return;
     twins_pull(&c->set);
-    for (int64_t row = 0; row < c->rows; row++) {
-        const bool asked = row >= from && row < from + count;
-        const size_t at = (size_t)(row * pitch) * 2;
-        if (memcmp(c->y->back + at, (asked ? all : c->y->host) + at, (size_t)pitch * 2) != 0) {
-            complain("row %lld of %lld from %lld on %s", (long long)row, (long long)count,
-                     (long long)from, asked ? "is another alone" : "was written");
-            return;
-        }
-    }
+    compare_some_rows(c->y, all, 2 * pitch, from, count);
 }
 
 static void check_company(int64_t n, int64_t rank)

@@ -203,6 +203,21 @@ void compare_untouched(const struct twin *t)
         complain("%s: an operand was changed", t->what);
 }
 
+void compare_some_rows(const struct twin *t, const unsigned char *all, int64_t row_bytes,
+                       int64_t from, int64_t count)
+{
+    const size_t bytes = (size_t)row_bytes;
+    for (int64_t row = 0; row < (int64_t)(t->bytes / bytes); row++) {
+        const bool asked = row >= from && row < from + count;
+        const size_t at = (size_t)row * bytes;
+        if (memcmp(t->back + at, (asked ? all : t->host) + at, bytes) != 0) {
+            complain("row %lld of %lld from %lld on %s", (long long)row, (long long)count,
+                     (long long)from, asked ? "is another alone" : "was written");
+            return;
+        }
+    }
+}
+
 /* --- running ---------------------------------------------------------------------------------- */
 
 static int complaints;

@@ -68,6 +68,10 @@ void compare_e4m3(const struct twin *codes, const struct twin *scales, int64_t n
 void compare_bytes(const struct twin *t, int step, double stray);
 /* The device's side is as it was pushed. */
 void compare_untouched(const struct twin *t);
+/* `count` rows from `from` on are those of `all`, another result of t's size; the others are as
+ * they were pushed. */
+void compare_some_rows(const struct twin *t, const unsigned char *all, int64_t row_bytes,
+                       int64_t from, int64_t count);
 
 /* --- running ---------------------------------------------------------------------------------- */
 
