@@ -10,8 +10,8 @@
  * Memory that is not enough is no failure yet: what can be done without (graphs, work side by side)
  * is given back, and the operation is asked for again.  A group that does not fit then comes again
  * in smaller ones; the size of a picture alone is remembered as one that has to do without from the
- * start.  A decode that does not fit then is done in strips, and in ever lower
- * ones, whose pixels may differ by a rounding.
+ * start.  A decode that does not fit then is done in strips, and in ever lower ones, whose pixels
+ * may differ by a rounding.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static void show_progress(struct kiln_run *r)
 static void take_item_step(const struct kiln_run *r, struct kiln_item *item, int step, bool mark)
 {
     struct kiln_error err;
-    if (mark && !item->ended) {
+    if (mark) {
         kiln_fail(&err, KILN_DEVICE, "non-finite latent at step %d of %d", step + 1,
                   r->batch->num_steps);
         kiln_item_end(item, &err);
@@ -305,15 +305,14 @@ struct step_args {
 };
 
 /* The states before the step, of the items that keep them. */
-static void keep_states(const struct kiln_run *r, struct kt_scope *s,
-                        const struct kiln_group *group, const struct step_args *args)
+static void keep_states(struct kt_scope *s, const struct kiln_group *group,
+                        const struct step_args *args)
 {
-    const int64_t shape[3] = {r->e->config.transformer.channels, r->height, r->width};
     for (int i = 0; i < group->count; i++) {
-        if (group->items[i]->ended || !group->items[i]->trajectory)
-            continue;
-        kt row = kt_narrow(s, group->items[i]->trajectory, 0, args->step, 1);
-        kt_copy_into(s, kt_reshape(s, row, 3, shape), latent_of(args->plan, s, i));
+        kt trajectory = group->items[i]->trajectory; /* NULL: not wanted, or the item has ended */
+        if (trajectory)
+            kt_copy_into(s, kt_narrow(s, trajectory, 0, args->step, 1),
+                         kt_narrow(s, args->plan->latent, 0, i, 1));
     }
 }
 
@@ -323,7 +322,7 @@ static void ask_step(struct kiln_run *r, struct kt_scope *s, const struct kiln_g
     const struct step_args *args = arg;
     struct kiln_shape_plan *plan = args->plan;
     const int64_t items = plan->shape.items, one[2] = {1, 1};
-    keep_states(r, s, group, args);
+    keep_states(s, group, args);
     kt_copy_into(s, plan->modulation, kt_narrow(s, r->e->times, 0, args->step, 1));
     kt stride = kt_reshape(s, kt_narrow(s, r->e->strides, 0, args->step, 1), 2, one);
     kt_copy_into(s, plan->stride, kt_reshape(s, kt_repeat_rows(s, stride, items), 1, &items));

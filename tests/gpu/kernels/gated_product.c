@@ -2,13 +2,9 @@
  */
 #include <cuda_runtime_api.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "kernels/gated_product.h"
 #include "tests/gpu/kernels/twin.h"
-
-#define NOT_A_NUMBER 0x7fc0
 
 struct gate_case {
     struct twins set;
@@ -16,13 +12,6 @@ struct gate_case {
     int64_t rows, k, n;
     int64_t gap; /* between the rows of all three: NaN, which the sums would show */
 };
-
-static void spoil_gaps(struct twin *t, int64_t n, int64_t pitch)
-{
-    for (int64_t i = 0; i < (int64_t)t->bytes / 2; i++)
-        if (i % pitch >= n)
-            ((uint16_t *)(void *)t->host)[i] = NOT_A_NUMBER;
-}
 
 /* Sums of about unit size whatever k is. */
 static void make_case(struct gate_case *c, struct test_random *random)
@@ -111,18 +100,12 @@ static void gated_product(void)
     check_gate(4096, 72, 1280, 8);
 }
 
-/* `count` rows from `from` on alone are what they are among all: `all`, what the device left then.
- * The others stay. */
-static void check_some(struct gate_case *c, const unsigned char *all, int64_t from, int64_t count)
+static bool launch_some(const void *test_case, int64_t from, int64_t count)
 {
-    struct kiln_gated_product args = gate_args(c, true);
-    twins_push(&c->set);
+    struct kiln_gated_product args = gate_args(test_case, true);
     args.x = (const uint16_t *)args.x + from * args.x_pitch;
     args.y = (uint16_t *)args.y + from * args.pitch;
-    if (!gate_launched(&args, count))
-        return;
-    twins_pull(&c->set);
-    compare_some_rows(c->y, all, 2 * args.pitch, from, count);
+    return gate_launched(&args, count);
 }
 
 /* Two tiles one above the other and two side by side, wherever a row lies in them. */
@@ -133,16 +116,8 @@ static void gated_product_of_rows_in_company(void)
     struct test_random random = {1};
     describe("300 rows and fewer");
     make_case(&c, &random);
-    twins_push(&c.set);
-    const struct kiln_gated_product args = gate_args(&c, true);
-    unsigned char *all = malloc(c.y->bytes);
-    if (all && gate_launched(&args, c.rows)) {
-        twins_pull(&c.set);
-        memcpy(all, c.y->back, c.y->bytes);
-        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-            check_some(&c, all, i % 2 ? c.rows - counts[i] : 37, counts[i]);
-    }
-    free(all);
+    compare_company(&c.set, c.y, 2 * (c.n + c.gap), counts, sizeof counts / sizeof *counts,
+                    launch_some, &c);
     twins_free(&c.set);
 }
 

@@ -1,11 +1,8 @@
 /* low_rank_up.c - the second half of a LoRA, onto rows in place. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/low_rank_up.h"
 #include "tests/gpu/kernels/twin.h"
-
-#define NOT_A_NUMBER 0x7fc0
 
 struct up_case {
     struct twins set;
@@ -20,9 +17,7 @@ static void make_case(struct up_case *c, struct test_random *random)
     c->y = twins_add_bf16(&c->set, "y", c->rows * (c->n + c->gap), random, 4);
     c->low = twins_add_bf16(&c->set, "low", c->rows * low_pitch, random, 1);
     c->up = twins_add_bf16(&c->set, "up", c->n * width, random, 1);
-    for (int64_t i = 0; i < c->rows * low_pitch; i++)
-        if (i % low_pitch >= width)
-            ((uint16_t *)(void *)c->low->host)[i] = NOT_A_NUMBER;
+    spoil_gaps(c->low, width, low_pitch);
 }
 
 static struct kiln_low_rank_up up_args(const struct up_case *c, bool device)
@@ -84,20 +79,13 @@ static void low_rank_up(void)
     check_up(20, 64, 64, 2, 0);
 }
 
-/* `count` rows from `from` on alone are what they are among all: `all`, what the device left then.
- * The others stay. */
-static void check_some(struct up_case *c, const unsigned char *all, int64_t from, int64_t count)
+static bool launch_some(const void *test_case, int64_t from, int64_t count)
 {
+    struct kiln_low_rank_up args = up_args(test_case, true);
     struct kiln_error err;
-    const int64_t pitch = c->n + c->gap;
-    struct kiln_low_rank_up args = up_args(c, true);
-    twins_push(&c->set);
-    args.y = (uint16_t *)args.y + from * pitch;
+    args.y = (uint16_t *)args.y + from * args.pitch;
     args.low = (const uint16_t *)args.low + from * args.low_pitch;
-    if (!launched(kiln_low_rank_up_launch(&args, count, NULL, &err), &err))
-        return;
-    twins_pull(&c->set);
-    compare_some_rows(c->y, all, 2 * pitch, from, count);
+    return launched(kiln_low_rank_up_launch(&args, count, NULL, &err), &err);
 }
 
 static void check_company(int64_t n, int64_t rank)
@@ -105,19 +93,10 @@ static void check_company(int64_t n, int64_t rank)
     static const int64_t counts[] = {1, 17, 64, 65, 200};
     struct up_case c = {.rows = 300, .n = n, .rank = rank, .parts = 1, .gap = 8};
     struct test_random random = {(uint64_t)(n + rank)};
-    struct kiln_error err;
     describe("300 rows of %lld and fewer, rank %lld", (long long)n, (long long)rank);
     make_case(&c, &random);
-    twins_push(&c.set);
-    const struct kiln_low_rank_up args = up_args(&c, true);
-    unsigned char *all = malloc(c.y->bytes);
-    if (all && launched(kiln_low_rank_up_launch(&args, c.rows, NULL, &err), &err)) {
-        twins_pull(&c.set);
-        memcpy(all, c.y->back, c.y->bytes);
-        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-            check_some(&c, all, i % 2 ? c.rows - counts[i] : 37, counts[i]);
-    }
-    free(all);
+    compare_company(&c.set, c.y, 2 * (c.n + c.gap), counts, sizeof counts / sizeof *counts,
+                    launch_some, &c);
     twins_free(&c.set);
 }
 

@@ -97,6 +97,14 @@ static float value_within(struct test_random *random, float size)
     return ((float)test_random_below(random, 8001) / 4000.0f - 1.0f) * size;
 }
 
+void spoil_gaps(struct twin *t, int64_t n, int64_t pitch)
+{
+    const uint16_t not_a_number = 0x7fc0;
+    for (int64_t i = 0; i < (int64_t)t->bytes / 2; i++)
+        if (i % pitch >= n)
+            ((uint16_t *)(void *)t->host)[i] = not_a_number;
+}
+
 void fill_bf16(struct twin *t, struct test_random *random, float size)
 {
     for (size_t i = 0; i < t->bytes / 2; i++)
@@ -203,8 +211,9 @@ void compare_untouched(const struct twin *t)
         complain("%s: an operand was changed", t->what);
 }
 
-void compare_some_rows(const struct twin *t, const unsigned char *all, int64_t row_bytes,
-                       int64_t from, int64_t count)
+/* `count` rows from `from` on are those of `all`; the others are as they were pushed. */
+static void compare_some_rows(const struct twin *t, const unsigned char *all, int64_t row_bytes,
+                              int64_t from, int64_t count)
 {
     const size_t bytes = (size_t)row_bytes;
     for (int64_t row = 0; row < (int64_t)(t->bytes / bytes); row++) {
@@ -216,6 +225,28 @@ void compare_some_rows(const struct twin *t, const unsigned char *all, int64_t r
             return;
         }
     }
+}
+
+void compare_company(struct twins *set, const struct twin *t, int64_t row_bytes,
+                     const int64_t *counts, size_t count, launch_rows *launch,
+                     const void *test_case)
+{
+    const int64_t rows = (int64_t)t->bytes / row_bytes;
+    unsigned char *all = malloc(t->bytes);
+    twins_push(set);
+    if (all && launch(test_case, 0, rows)) {
+        twins_pull(set);
+        memcpy(all, t->back, t->bytes);
+        for (size_t i = 0; i < count; i++) {
+            const int64_t from = i % 2 ? rows - counts[i] : 37;
+            twins_push(set);
+            if (!launch(test_case, from, counts[i]))
+                break;
+            twins_pull(set);
+            compare_some_rows(t, all, row_bytes, from, counts[i]);
+        }
+    }
+    free(all);
 }
 
 /* --- running ---------------------------------------------------------------------------------- */

@@ -52,6 +52,9 @@ static inline void *twin_side(const struct twin *t, bool device)
 struct twin *twins_add_bf16(struct twins *set, const char *what, int64_t count,
                             struct test_random *random, float size);
 
+/* NaN behind the first n of every `pitch` values in bf16, which every sum over them would show. */
+void spoil_gaps(struct twin *t, int64_t n, int64_t pitch);
+
 /* `count` values within -size .. size. */
 void fill_bf16(struct twin *t, struct test_random *random, float size);
 void fill_f32(struct twin *t, struct test_random *random, float size);
@@ -68,10 +71,15 @@ void compare_e4m3(const struct twin *codes, const struct twin *scales, int64_t n
 void compare_bytes(const struct twin *t, int step, double stray);
 /* The device's side is as it was pushed. */
 void compare_untouched(const struct twin *t);
-/* `count` rows from `from` on are those of `all`, another result of t's size; the others are as
- * they were pushed. */
-void compare_some_rows(const struct twin *t, const unsigned char *all, int64_t row_bytes,
-                       int64_t from, int64_t count);
+
+/* Launches `count` rows of a case from `from` on, on the device side; false where it complained or
+ * there is nothing to compare. */
+typedef bool launch_rows(const void *test_case, int64_t from, int64_t count);
+/* Some of t's rows launched alone, as many as each of the counts, are what they are among all of
+ * them; the others stay as they were pushed. */
+void compare_company(struct twins *set, const struct twin *t, int64_t row_bytes,
+                     const int64_t *counts, size_t count, launch_rows *launch,
+                     const void *test_case);
 
 /* --- running ---------------------------------------------------------------------------------- */
 
