@@ -1,9 +1,10 @@
 /* fp8.h - the 8-bit float e4m3 (no infinities, largest value 448) and rows of it with a scale.
  *
- *     scale = max(largest |v| of the row, 1e-12) / 448        v ~ scale * e4m3
+ *     scale = max(largest |v| of the row, 1e-12) / code_max        v ~ scale * e4m3
  *
- * The floor keeps a row of zeros from dividing by zero.  A NaN or an infinity in a row stays
- * visible: its own value becomes NaN, and so does every product with it.
+ * code_max, what the largest value becomes, is 448, or less where something larger is to have the
+ * same scale.  The floor keeps a row of zeros from dividing by zero.  A NaN or an infinity in a row
+ * stays visible: its own value becomes NaN, and so does every product with it.
  */
 #ifndef KILN_FP8_H
 #define KILN_FP8_H
@@ -14,6 +15,9 @@
 
 #define KILN_E4M3_MAX 448.0f
 #define KILN_E4M3_FLOOR 1e-12f /* the least "largest |v|" of a row */
+/* code_max of rows behind which a product of low rank is put: 16 times the largest value has a code
+ * there.  The steps of small values are still 2^-14 of the largest one. */
+#define KILN_E4M3_BESIDE_MAX 28.0f
 
 /* To nearest, ties to even, values beyond 448 to 448, as the conversion instruction does. */
 KILN_INLINE uint8_t kiln_to_e4m3(float value)
@@ -43,17 +47,18 @@ KILN_INLINE float kiln_from_e4m3(uint8_t code)
     return code & 0x80 ? -size : size;
 }
 
-/* n values of the format to e4m3 and their scale. */
-KILN_INLINE void kiln_quantise_row(const void *row, int64_t n, enum kiln_float format, uint8_t *out,
-                                   float *scale)
+/* n values of the format to e4m3 and their scale; code_max 0 is 448. */
+KILN_INLINE void kiln_quantise_row(const void *row, int64_t n, enum kiln_float format,
+                                   float code_max, uint8_t *out, float *scale)
 {
+    const float most = code_max ? code_max : KILN_E4M3_MAX;
     float top = KILN_E4M3_FLOOR;
     for (int64_t i = 0; i < n; i++)
         top = fmaxf(top, fabsf(kiln_load(row, i, format)));
-    const float inverse = KILN_E4M3_MAX / top;
+    const float inverse = most / top;
     for (int64_t i = 0; i < n; i++)
         out[i] = kiln_to_e4m3(kiln_load(row, i, format) * inverse);
-    *scale = top / KILN_E4M3_MAX;
+    *scale = top / most;
 }
 
 #endif

@@ -84,9 +84,9 @@ static __device__ __forceinline__ void code_values(const struct kiln_qkv_e4m3 &a
                     codes_of(held[j], inverse);
     }
     if (threadIdx.x == 0) {
-        a.scale[row] = top / e4m3_max;
+        a.scale[row] = top / a.code_max;
         if (row == 0)
-            *a.inverse = inverse;
+            *a.to_codes = a.code_max / top * (a.code_max / e4m3_max);
     }
 }
 
@@ -142,7 +142,7 @@ static int check(const struct kiln_qkv_e4m3 *a, const char *name, struct kiln_er
         return kiln_fail(err, KILN_BAD_INPUT, "%s: %lld rows, %d + 2*%d heads of %d%s", name,
                          (long long)a->rows, a->heads, a->kv_heads, a->head_dim,
                          !a->cos != !a->sin ? ", one of cos and sin" : "");
-    if (!a->qkv || !a->q_norm || !a->k_norm || !a->codes || !a->scale || !a->inverse || !a->tops)
+    if (!a->qkv || !a->q_norm || !a->k_norm || !a->codes || !a->scale || !a->to_codes || !a->tops)
         return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand or a place for the result is missing",
                          name);
     if (a->head_dim % 8 || a->head_dim > KILN_HEAD_DIM_MAX)
@@ -162,27 +162,27 @@ extern "C" int kiln_qkv_e4m3_launch(const struct kiln_qkv_e4m3 *args, kiln_strea
 {
     const char *name = "qkv_e4m3";
     int code = check(args, name, err);
-    if (code || args->rows == 0)
+    struct kiln_qkv_e4m3 a = *args;
+    code = code ? code : settle_code_max(err, name, &a.code_max);
+    if (code || a.rows == 0)
         return code;
-    const unsigned lanes = static_cast<unsigned>(args->head_dim) / 8;
-    const unsigned q = args->heads * lanes, k = args->kv_heads * lanes;
-    const int64_t blocks = (args->rows * k + top_threads - 1) / top_threads;
+    const unsigned lanes = static_cast<unsigned>(a.head_dim) / 8;
+    const unsigned q = a.heads * lanes, k = a.kv_heads * lanes;
+    const int64_t blocks = (a.rows * k + top_threads - 1) / top_threads;
     const plan p = {q + 2 * k, q + k, k,
                     static_cast<unsigned>(blocks < KILN_QKV_TOPS ? blocks : KILN_QKV_TOPS)};
-    code = launch(err, name, top_values, dim3(p.tops), top_threads, stream, *args, p);
+    code = launch(err, name, top_values, dim3(p.tops), top_threads, stream, a, p);
     if (code)
         return code;
-    const unsigned rows = static_cast<unsigned>(args->rows);
-    if (args->head_dim == 128)
-        return launch_early(err, name,
-                            args->interleaved ? code_parts<16, true> : code_parts<16, false>,
-                            dim3(rows * 3), part_threads, stream, *args, p);
-    if (args->head_dim == 64)
-        return launch_early(err, name,
-                            args->interleaved ? code_parts<8, true> : code_parts<8, false>,
-                            dim3(rows * 3), part_threads, stream, *args, p);
+    const unsigned rows = static_cast<unsigned>(a.rows);
+    if (a.head_dim == 128)
+        return launch_early(err, name, a.interleaved ? code_parts<16, true> : code_parts<16, false>,
+                            dim3(rows * 3), part_threads, stream, a, p);
+    if (a.head_dim == 64)
+        return launch_early(err, name, a.interleaved ? code_parts<8, true> : code_parts<8, false>,
+                            dim3(rows * 3), part_threads, stream, a, p);
     const int64_t warps = part_threads / warp_size;
-    const int64_t tasks = args->rows * (args->heads + args->kv_heads);
+    const int64_t tasks = a.rows * (a.heads + a.kv_heads);
     const dim3 grid(rows + static_cast<unsigned>((tasks + warps - 1) / warps));
-    return launch_early(err, name, code_heads, grid, part_threads, stream, *args, p);
+    return launch_early(err, name, code_heads, grid, part_threads, stream, a, p);
 }

@@ -6,12 +6,13 @@
  * between 2^-3 and 32: what is beyond 448 becomes 448, and below 2^-6 digits are lost.  v has one
  * scale for all of its rows and heads:
  *
- *     scale = max(largest |v|, KILN_E4M3_FLOOR) / 448        v ~ scale * e4m3
+ *     top = max(largest |v|, KILN_E4M3_FLOOR)      v ~ top / 448 * e4m3      scale = top / code_max
  *
- * Attention's result is a mean of v's rows: in codes it means as much a code.  The scale is written
- * for every row, for a product that takes a factor a row.  A NaN in v becomes NaN and changes no
- * other value; an infinity becomes NaN and makes the scale infinite, which everything behind shows.
- * qkv_e4m3_ref.c is the meaning.
+ * Attention's result is a mean of v's rows, and so never larger: its codes go up to code_max
+ * (fp8.h) where those of v go up to 448, and mean scale each, which is written for every row, for a
+ * product that takes a factor a row.  A NaN in v becomes NaN and changes no other value; an
+ * infinity becomes NaN and makes the scale infinite, which everything behind shows. qkv_e4m3_ref.c
+ * is the meaning.
  */
 #ifndef KILN_QKV_E4M3_H
 #define KILN_QKV_E4M3_H
@@ -33,14 +34,15 @@ struct kiln_qkv_e4m3 {
     const void *q_norm, *k_norm; /* [head_dim], bf16; both are needed: they bound q and k */
     const float *cos, *sin;      /* [rows][head_dim/2]; NULL: no rotation */
     uint8_t *codes;              /* like qkv, one byte a value */
-    float *scale;                /* [rows], all of them alike: what a code of v, and so of the
-                                  * attention's result, means */
-    float *inverse;              /* [1]: 1 / scale, what v was multiplied by */
+    float *scale;                /* [rows], all of them alike: what a code of the result means */
+    float *to_codes;             /* [1]: what scale times a mean of v's codes is multiplied by to
+                                  * become a code of the result: code_max / 448 / scale */
     float *tops;                 /* [KILN_QKV_TOPS], scratch; the reference takes none */
     int64_t rows;                /* 0: nothing is written */
     int heads, kv_heads, head_dim;
     int interleaved; /* as in qkv_rope.h */
     float eps;
+    float code_max; /* of the result; 0 is 448 */
 };
 
 /* All rows at once, since the scale is theirs together; heads of at most KILN_HEAD_DIM_MAX. */

@@ -38,12 +38,13 @@ void kiln_qkv_e4m3_ref(const struct kiln_qkv_e4m3 *args)
         for (int64_t i = v; i < width; i++)
             top = fmaxf(top, fabsf(kiln_load(args->qkv, row * width + i, KILN_BF16)));
     const float inverse = KILN_E4M3_MAX / top;
+    const float code_max = args->code_max ? args->code_max : KILN_E4M3_MAX;
     for (int64_t row = 0; row < args->rows; row++) {
         for (int64_t i = 0; i < h + g; i++)
             code_head(args, row, row * width + i * d, i < h ? args->q_norm : args->k_norm);
         for (int64_t i = row * width + v; i < (row + 1) * width; i++)
             args->codes[i] = kiln_to_e4m3(kiln_load(args->qkv, i, KILN_BF16) * inverse);
-        args->scale[row] = top / KILN_E4M3_MAX;
-        *args->inverse = inverse;
+        args->scale[row] = top / code_max;
+        *args->to_codes = code_max / top * (code_max / KILN_E4M3_MAX);
     }
 }

@@ -17,7 +17,10 @@ struct kiln_quantise {
     const void *x;      /* [rows][n] */
     uint8_t *quantised; /* [rows][n], e4m3 */
     float *row_scale;   /* [rows] */
+    float code_max;     /* see fp8.h; 0 is 448 */
     int64_t n;          /* at most KILN_ROW_MAX */
+    int64_t pitch;      /* values from row to row of what is quantised; 0 is n.  What lies behind a
+                         * row stays as it is */
     enum kiln_float format;
 };
 

@@ -97,7 +97,7 @@ static __global__ void __launch_bounds__(row_threads_max<W>)
             }
     }
     if (a.quantised)
-        quantise_held<W, ITEMS>(held, chunks, row, a.quantised, a.row_scale, slots[2]);
+        quantise_held<W, ITEMS>(held, chunks, row, a, slots[2]);
 }
 
 /* --- rows in turn, and one row of a known width ----------------------------------------------- */
@@ -218,8 +218,7 @@ static __global__ void __launch_bounds__(turn_threads, turn_blocks<AFTER, IN_TUR
                 store_part(a.next, row * a.pitch, chunks, held);
         }
         if (a.quantised)
-            quantise_held<8, turn_items, turn_threads>(held.items, chunks, row, a.quantised,
-                                                       a.row_scale, slots[2]);
+            quantise_held<8, turn_items, turn_threads>(held.items, chunks, row, a, slots[2]);
         else
             __syncthreads(); /* before the next row's sums take the places of this one's */
     }
@@ -275,7 +274,7 @@ extern "C" int kiln_rms_norm_launch(const struct kiln_rms_norm *args, int64_t ro
     int code = check_rows(err, name, rows, args->n, args->format);
     code = code ? code : check_quantised(err, name, args->quantised, args->row_scale);
     struct kiln_rms_norm a = *args;
-    code = code ? code : settle_pitch(err, name, a.n, &a.pitch);
+    code = code ? code : settle(err, name, &a);
     if (code)
         return code;
     if (!a.x || !a.weight || (!a.y && (!a.quantised || a.next_weight)) ||

@@ -33,7 +33,7 @@ struct kiln_rms_norm {
     const void *next_weight, *next_factor; /* [n]; the factor may be NULL */
     void *next; /* [rows][n], apart from x and add; NULL if only the quantised rows are wanted */
 
-    /* Values from the start of one row to that of the next of the last result in plain numbers:
+    /* Values from the start of one row to that of the next of the last result, in either form:
      * next, or y where there is none; 0 is n.  What lies behind a row stays as it is.  A y in
      * the place of x or add is dense, as are all other operands. */
     int64_t pitch;
@@ -41,6 +41,7 @@ struct kiln_rms_norm {
     /* The last result as e4m3; NULL for none.  n at most KILN_ROW_MAX. */
     uint8_t *quantised; /* [rows][n] */
     float *row_scale;   /* [rows] */
+    float code_max;     /* see fp8.h; 0 is 448 */
 };
 
 /* Rows [begin, end): callers share out the rows among threads. */

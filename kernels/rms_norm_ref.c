@@ -75,7 +75,7 @@ KILN_INLINE void norm_rows(const struct kiln_rms_norm *a, int64_t begin, int64_t
             norm_any(&r, f);
         }
         if (a->quantised)
-            kiln_quantise_row(r.y, a->n, f, a->quantised + at, a->row_scale + row);
+            kiln_quantise_row(r.y, a->n, f, a->code_max, a->quantised + last, a->row_scale + row);
     }
 }
 

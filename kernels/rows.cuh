@@ -72,16 +72,17 @@ __device__ __forceinline__ uint2 codes_of(const chunk<8> &in, float factor)
                                                           << 16};
 }
 
-/* Writes the row held in v (bf16, ITEMS chunks a thread) as e4m3 with its scale. */
-template <int W, int ITEMS, int THREADS = 0>
+/* Writes the row held in v (bf16, ITEMS chunks a thread) as e4m3 with its scale, to where the
+ * kernel's arguments say, whose pitch and code_max have been settled. */
+template <int W, int ITEMS, int THREADS = 0, typename Args>
 __device__ __forceinline__ void quantise_held(const chunk<W> held[ITEMS], int chunks, int64_t row,
-                                              uint8_t *out, float *row_scale, float *slots)
+                                              const Args &a, float *slots)
 {
     const float top = block_max<THREADS>(top_held<W, ITEMS, THREADS>(held, chunks), slots);
-    const float inverse = e4m3_max / top;
+    const float inverse = a.code_max / top;
     if (threadIdx.x == 0)
-        row_scale[row] = top / e4m3_max;
-    out += row * chunks * W;
+        a.row_scale[row] = top / a.code_max;
+    uint8_t *out = a.quantised + row * a.pitch;
 #pragma unroll
     for (int j = 0; j < ITEMS; j++)
         if (within<ITEMS, THREADS>(j, chunks)) {
@@ -117,14 +118,24 @@ inline int check_rows(struct kiln_error *err, const char *name, int64_t rows, in
     return KILN_OK;
 }
 
-/* Of a result whose rows lie *pitch values apart; 0 becomes n. */
-inline int settle_pitch(struct kiln_error *err, const char *name, int64_t n, int64_t *pitch)
+/* 0 becomes the largest code. */
+inline int settle_code_max(struct kiln_error *err, const char *name, float *code_max)
 {
-    *pitch = *pitch ? *pitch : n;
-    if (*pitch < n)
+    *code_max = *code_max ? *code_max : e4m3_max;
+    if (*code_max > 0 && *code_max <= e4m3_max)
+        return KILN_OK;
+    return kiln_fail(err, KILN_BAD_INPUT, "%s: codes up to %g, of which the largest is %g", name,
+                     static_cast<double>(*code_max), static_cast<double>(e4m3_max));
+}
+
+/* Of a result whose rows lie a->pitch values apart, of which 0 becomes n. */
+template <typename Args> static int settle(struct kiln_error *err, const char *name, Args *a)
+{
+    a->pitch = a->pitch ? a->pitch : a->n;
+    if (a->pitch < a->n)
         return kiln_fail(err, KILN_BAD_INPUT, "%s: rows of %lld values, %lld apart", name,
-                         (long long)n, (long long)*pitch);
-    return KILN_OK;
+                         (long long)a->n, (long long)a->pitch);
+    return settle_code_max(err, name, &a->code_max);
 }
 
 /* e4m3 came with compute capability 8.9. */

@@ -33,7 +33,7 @@ static __global__ void __launch_bounds__(row_threads_max<W>)
                 store_chunk<W>(a.y, row * a.pitch, chunk_of(j), held[j]);
         }
     if (a.quantised)
-        quantise_held<W, ITEMS>(held, chunks, row, a.quantised, a.row_scale, slots);
+        quantise_held<W, ITEMS>(held, chunks, row, a, slots);
 }
 
 extern "C" int kiln_swiglu_launch(const struct kiln_swiglu *args, int64_t rows, kiln_stream stream,
@@ -43,7 +43,7 @@ extern "C" int kiln_swiglu_launch(const struct kiln_swiglu *args, int64_t rows, 
     int code = check_rows(err, name, rows, args->n, args->format);
     code = code ? code : check_quantised(err, name, args->quantised, args->row_scale);
     struct kiln_swiglu a = *args;
-    code = code ? code : settle_pitch(err, name, a.n, &a.pitch);
+    code = code ? code : settle(err, name, &a);
     if (code)
         return code;
     if (!a.gate_up || (!a.y && !a.quantised))

@@ -18,12 +18,13 @@ struct kiln_swiglu {
     const void *gate_up; /* [rows][2n]: gate, then up */
     void *y;             /* [rows][n], apart from gate_up; NULL if only e4m3 is wanted */
     int64_t n;
-    int64_t pitch; /* values from the start of one row of y to that of the next; 0 is n.  What lies
-                    * behind a row stays as it is */
+    int64_t pitch; /* values from the start of one row of y, in either form, to that of the next; 0
+                    * is n.  What lies behind a row stays as it is */
     enum kiln_float format;
     /* y as e4m3; NULL for none.  n at most KILN_ROW_MAX. */
     uint8_t *quantised; /* [rows][n] */
     float *row_scale;   /* [rows] */
+    float code_max;     /* see fp8.h; 0 is 448 */
 };
 
 void kiln_swiglu_ref(const struct kiln_swiglu *args, int64_t begin, int64_t end);

@@ -23,7 +23,7 @@ KILN_INLINE void gate_rows(const struct kiln_swiglu *a, int64_t begin, int64_t e
         void *y = a->y ? (char *)a->y + row * pitch * kiln_float_size(f) : (char *)held;
         gate_row(a->gate_up, row * 2 * n, y, n, f);
         if (a->quantised)
-            kiln_quantise_row(y, n, f, a->quantised + row * n, a->row_scale + row);
+            kiln_quantise_row(y, n, f, a->code_max, a->quantised + row * pitch, a->row_scale + row);
     }
 }
 

@@ -144,7 +144,7 @@ static void bench_heads(void)
                                         .sin = split.sin,
                                         .codes = (uint8_t *)pools[1],
                                         .scale = (float *)(void *)pools[2],
-                                        .inverse = (float *)(void *)pools[3],
+                                        .to_codes = (float *)(void *)pools[3],
                                         .tops = (float *)(void *)pools[6],
                                         .rows = rows,
                                         .heads = HEADS,

@@ -23,7 +23,7 @@ struct example {
     uint16_t qkv[ROWS * PARTS * DIM_MAX], q_norm[DIM_MAX], k_norm[DIM_MAX];
     float cosine[ROWS * DIM_MAX / 2], sine[ROWS * DIM_MAX / 2];
     uint8_t codes[ROWS * PARTS * DIM_MAX];
-    float scale[ROWS], inverse;
+    float scale[ROWS], to_codes;
 };
 
 static void fill(uint16_t *p, size_t count, struct test_random *random, float size)
@@ -40,7 +40,7 @@ static void make(struct example *e, int d, bool rotated, bool interleaved)
     for (int i = 0; i < ROWS * d / 2; i++)
         e->cosine[i] = cosf((float)i), e->sine[i] = sinf((float)i);
     memset(e->codes, 0xa5, sizeof e->codes);
-    e->scale[0] = e->inverse = -1;
+    e->scale[0] = e->to_codes = -1;
     e->args = (struct kiln_qkv_e4m3){.qkv = e->qkv,
                                      .q_norm = e->q_norm,
                                      .k_norm = e->k_norm,
@@ -48,7 +48,7 @@ static void make(struct example *e, int d, bool rotated, bool interleaved)
                                      .sin = rotated ? e->sine : NULL,
                                      .codes = e->codes,
                                      .scale = e->scale,
-                                     .inverse = &e->inverse,
+                                     .to_codes = &e->to_codes,
                                      .rows = ROWS,
                                      .heads = HEADS,
                                      .kv_heads = KV_HEADS,
@@ -108,9 +108,11 @@ static void check_values(const struct example *e)
         for (int i = 0; i < KV_HEADS * d; i++)
             top = fmax(top, fabs(value_at(e, place_of(e, row, HEADS + KV_HEADS, i))));
     top = fmax(top, 1e-12);
-    assert_true(fabs((double)e->inverse * top / 448 - 1) < 1e-6);
+    const double code_max = e->args.code_max ? (double)e->args.code_max : 448;
+    /* A mean of v's codes, times what each means, is the result; by its scale, a code of it. */
+    assert_true(fabs((double)e->to_codes * (double)e->scale[0] * 448 / code_max - 1) < 1e-6);
     for (int64_t row = 0; row < ROWS; row++) {
-        assert_true(fabs((double)e->scale[row] * 448 / top - 1) < 1e-6);
+        assert_true(fabs((double)e->scale[row] * code_max / top - 1) < 1e-6);
         for (int i = 0; i < KV_HEADS * d; i++) {
             const int64_t place = place_of(e, row, HEADS + KV_HEADS, i);
             check_code(e, place, value_at(e, place), top / 448, 0);
@@ -205,7 +207,7 @@ static void nan_in_v_stays_alone(void **state)
     e.codes[place] = plain.codes[place];
     assert_memory_equal(e.codes, plain.codes, sizeof e.codes);
     assert_memory_equal(e.scale, plain.scale, sizeof e.scale);
-    assert_true(isfinite(e.inverse));
+    assert_true(isfinite(e.to_codes));
 }
 
 static void infinity_in_v_is_seen_everywhere(void **state)
@@ -217,7 +219,7 @@ static void infinity_in_v_is_seen_everywhere(void **state)
     e.qkv[place] = 0xff80;
     kiln_qkv_e4m3_ref(&e.args);
     assert_int_equal(e.codes[place], 0x7f);
-    assert_true(isinf(e.scale[0]) && isinf(e.scale[ROWS - 1]) && e.inverse == 0);
+    assert_true(isinf(e.scale[0]) && isinf(e.scale[ROWS - 1]) && e.to_codes == 0);
 }
 
 static void v_of_zeros(void **state)
@@ -230,8 +232,20 @@ static void v_of_zeros(void **state)
             e.qkv[place_of(&e, row, HEADS + KV_HEADS, i)] = 0;
     kiln_qkv_e4m3_ref(&e.args);
     check_values(&e);
-    assert_true(e.scale[0] > 0 && isfinite(e.inverse));
+    assert_true(e.scale[0] > 0 && isfinite(e.to_codes));
     assert_int_equal(e.codes[place_of(&e, 3, PARTS - 1, 5)], 0);
+}
+
+static void a_result_that_leaves_codes_free(void **state)
+{
+    (void)state;
+    struct example e, all;
+    make(&e, 6, true, true), make(&all, 6, true, true);
+    e.args.code_max = KILN_E4M3_BESIDE_MAX;
+    kiln_qkv_e4m3_ref(&e.args), kiln_qkv_e4m3_ref(&all.args);
+    check_values(&e);
+    assert_memory_equal(e.codes, all.codes, sizeof e.codes);
+    assert_true(e.scale[0] == 16 * all.scale[0]);
 }
 
 static void no_rows(void **state)
@@ -241,7 +255,7 @@ static void no_rows(void **state)
     make(&e, 6, true, false);
     e.args.rows = 0;
     kiln_qkv_e4m3_ref(&e.args);
-    assert_true(e.codes[0] == 0xa5 && e.scale[0] == -1 && e.inverse == -1);
+    assert_true(e.codes[0] == 0xa5 && e.scale[0] == -1 && e.to_codes == -1);
 }
 
 int main(void)
@@ -253,6 +267,7 @@ int main(void)
         cmocka_unit_test(nan_in_v_stays_alone),
         cmocka_unit_test(infinity_in_v_is_seen_everywhere),
         cmocka_unit_test(v_of_zeros),
+        cmocka_unit_test(a_result_that_leaves_codes_free),
         cmocka_unit_test(no_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,13 +82,13 @@ static void rows_that_are_not_ordinary(void **state)
     float scale = 0;
     const float zeros[4] = {0}, tiny[4] = {1e-20f, -1e-20f, 0, 0}, bad[4] = {1, NAN, 2, -2};
     const float infinite[4] = {1, INFINITY, 2, -2};
-    kiln_quantise_row(zeros, 4, KILN_F32, codes, &scale);
+    kiln_quantise_row(zeros, 4, KILN_F32, 0, codes, &scale);
     check_codes(zeros, 4, KILN_F32, codes, scale);
-    kiln_quantise_row(tiny, 4, KILN_F32, codes, &scale);
+    kiln_quantise_row(tiny, 4, KILN_F32, 0, codes, &scale);
     assert_true(isfinite(scale) && scale > 0 && codes[0] == 0);
-    kiln_quantise_row(bad, 4, KILN_F32, codes, &scale);
+    kiln_quantise_row(bad, 4, KILN_F32, 0, codes, &scale);
     assert_true(codes[1] == 0x7f && codes[2] == 0x7e && isfinite(scale));
-    kiln_quantise_row(infinite, 4, KILN_F32, codes, &scale);
+    kiln_quantise_row(infinite, 4, KILN_F32, 0, codes, &scale);
     assert_true(codes[1] == 0x7f && isinf(scale));
 }
 
@@ -98,37 +98,67 @@ static void rows_of_their_own(void **state)
     uint8_t rows[2 * 3];
     float scales[2] = {0};
     const float two[2 * 3] = {1, 2, 3, -0.5f, 0, 0.25f};
-    const struct kiln_quantise args = {two, rows, scales, 3, KILN_F32};
+    struct kiln_quantise args = {
+        .x = two, .quantised = rows, .row_scale = scales, .n = 3, .format = KILN_F32};
     kiln_quantise_ref(&args, 0, 1);
     kiln_quantise_ref(&args, 1, 2);
     check_codes(two, 3, KILN_F32, rows, scales[0]);
     check_codes(two + 3, 3, KILN_F32, rows + 3, scales[1]);
 }
 
+/* Codes that leave room for 16 times the largest value, and places behind the rows. */
+static void rows_with_more_behind_them(void **state)
+{
+    (void)state;
+    uint8_t rows[2 * 5];
+    float scales[2] = {0};
+    const float two[2 * 3] = {1, 2, 3.5f, -0.5f, 0, 0.25f};
+    const struct kiln_quantise args = {.x = two,
+                                       .quantised = rows,
+                                       .row_scale = scales,
+                                       .code_max = KILN_E4M3_BESIDE_MAX,
+                                       .n = 3,
+                                       .pitch = 5,
+                                       .format = KILN_F32};
+    memset(rows, 0x55, sizeof rows);
+    kiln_quantise_ref(&args, 0, 2);
+    assert_true(scales[0] == 3.5f / 28 && scales[1] == 0.5f / 28);
+    const float codes[2 * 3] = {8, 16, 28, -28, 0, 14};
+    for (int i = 0; i < 6; i++)
+        assert_true(kiln_from_e4m3(rows[i / 3 * 5 + i % 3]) == codes[i]);
+    assert_true(rows[3] == 0x55 && rows[4] == 0x55 && rows[8] == 0x55 && rows[9] == 0x55);
+    assert_true(16 * 3.5f / scales[0] == KILN_E4M3_MAX);
+}
+
 /* --- the passes ------------------------------------------------------------------------------- */
 
-/* Rows of the last result apart, behind which nothing is written; y and codes lie as they did. */
+/* Rows of the last result apart, in both forms, behind which nothing is written; y lies as it did.
+ */
 static void check_room(const struct kiln_rms_norm *args, const void *next)
 {
     const int64_t n = args->n, size = kiln_float_size(args->format), pitch = n + 5;
     const size_t all = (size_t)(ROWS * n), room = (size_t)(ROWS * pitch * size);
     struct kiln_rms_norm apart = *args;
+    const size_t code_room = (size_t)(ROWS * pitch);
     float row_scale[ROWS];
-    uint8_t *places = malloc(room), *y = malloc(all * (size_t)size), *codes = malloc(all);
+    uint8_t *places = malloc(room), *y = malloc(all * (size_t)size), *codes = malloc(code_room);
     assert_true(places && y && codes);
     memset(places, 0x55, room);
+    memset(codes, 0x55, code_room);
     apart.next = places, apart.pitch = pitch;
     apart.y = y, apart.quantised = codes, apart.row_scale = row_scale;
     kiln_rms_norm_ref(&apart, 0, 1);
     kiln_rms_norm_ref(&apart, 1, ROWS);
     assert_memory_equal(y, args->y, all * (size_t)size);
-    assert_memory_equal(codes, args->quantised, all);
     assert_memory_equal(row_scale, args->row_scale, sizeof row_scale);
     for (int64_t row = 0; row < ROWS; row++) {
         const uint8_t *at_row = places + row * pitch * size;
         assert_memory_equal(at_row, (const char *)next + row * n * size, (size_t)(n * size));
         for (int64_t i = n * size; i < pitch * size; i++)
             assert_int_equal(at_row[i], 0x55);
+        assert_memory_equal(codes + row * pitch, args->quantised + row * n, (size_t)n);
+        for (int64_t i = n; i < pitch; i++)
+            assert_int_equal(codes[row * pitch + i], 0x55);
     }
     free(places), free(y), free(codes);
 }
@@ -326,13 +356,10 @@ static void heads_of_a_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code_comes_back),
-        cmocka_unit_test(e4m3_rounds_to_nearest_even),
-        cmocka_unit_test(rows_that_are_not_ordinary),
-        cmocka_unit_test(rows_of_their_own),
-        cmocka_unit_test(passes_at_once),
-        cmocka_unit_test(swiglu_quantised),
-        cmocka_unit_test(layer_norm),
+        cmocka_unit_test(every_code_comes_back),      cmocka_unit_test(e4m3_rounds_to_nearest_even),
+        cmocka_unit_test(rows_that_are_not_ordinary), cmocka_unit_test(rows_of_their_own),
+        cmocka_unit_test(rows_with_more_behind_them), cmocka_unit_test(passes_at_once),
+        cmocka_unit_test(swiglu_quantised),           cmocka_unit_test(layer_norm),
         cmocka_unit_test(heads_of_a_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

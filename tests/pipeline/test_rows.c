@@ -59,7 +59,7 @@ static void rows_are_quantised_by_their_largest_value(void **state)
     assert_int_equal(kt_size(q, 1), COLS);
     read_into(s, q, got, ROWS * COLS);
     for (int row = 0; row < ROWS; row++) {
-        kiln_quantise_row(noise + row * COLS, COLS, KILN_F32, codes, &scale);
+        kiln_quantise_row(noise + row * COLS, COLS, KILN_F32, 0, codes, &scale);
         for (int i = 0; i < COLS; i++)
             if (got[row * COLS + i] != scale * kiln_from_e4m3(codes[i]))
                 fail_msg("row %d, value %d: %g, its code is %g", row, i,

@@ -288,7 +288,7 @@ static kt_tensor attend_e4m3(const kt_attention_args &a, const at::Tensor &qkv)
         args.cos = static_cast<const float *>(data_of(cos));
         args.sin = static_cast<const float *>(data_of(sin));
         args.codes = static_cast<uint8_t *>(heads.codes.data_ptr());
-        args.scale = heads.scale.data_ptr<float>(), args.inverse = heads.inverse.data_ptr<float>();
+        args.scale = heads.scale.data_ptr<float>(), args.to_codes = heads.inverse.data_ptr<float>();
         args.tops = tops.data_ptr<float>();
         args.rows = rows, args.heads = a.heads, args.kv_heads = a.kv_heads;
         args.head_dim = a.head_dim, args.interleaved = a.interleaved;

@@ -1,4 +1,5 @@
 /* heads.c - the kernels that split rows into heads, norm and turn them. */
+#include "kernels/fp8.h"
 #include "kernels/qkv_e4m3.h"
 #include "kernels/qkv_rope.h"
 #include "tests/gpu/kernels/twin.h"
@@ -170,7 +171,7 @@ enum { ORDINARY, ZEROS, WITH_NAN, WITH_INFINITY };
 
 struct code_case {
     struct twins set;
-    struct twin *qkv, *q_norm, *k_norm, *cosine, *sine, *codes, *scale, *inverse, *tops;
+    struct twin *qkv, *q_norm, *k_norm, *cosine, *sine, *codes, *scale, *to_codes, *tops;
     int64_t rows;
     int heads, kv_heads, d, form, v;
 };
@@ -190,7 +191,7 @@ static void make_codes(struct code_case *c)
         fill_f32(c->cosine, &random, 1), fill_f32(c->sine, &random, 1);
     c->codes = twins_add(&c->set, "codes", (size_t)(c->rows * width));
     c->scale = twins_add(&c->set, "scale", (size_t)c->rows * 4);
-    c->inverse = twins_add(&c->set, "inverse", 4);
+    c->to_codes = twins_add(&c->set, "to_codes", 4);
     c->tops = twins_add(&c->set, "tops", KILN_QKV_TOPS * 4);
     uint16_t *last = (uint16_t *)c->qkv->host + c->rows * width - 1;
     for (int64_t row = 0; row < c->rows && c->v == ZEROS; row++)
@@ -213,14 +214,15 @@ static struct kiln_qkv_e4m3 code_args(const struct code_case *c, bool device)
                                   .sin = twin_side(c->sine, device),
                                   .codes = twin_side(c->codes, device),
                                   .scale = twin_side(c->scale, device),
-                                  .inverse = twin_side(c->inverse, device),
+                                  .to_codes = twin_side(c->to_codes, device),
                                   .tops = twin_side(c->tops, device),
                                   .rows = c->rows,
                                   .heads = c->heads,
                                   .kv_heads = c->kv_heads,
                                   .head_dim = c->d,
                                   .interleaved = c->form & INTERLEAVED,
-                                  .eps = 1e-6f};
+                                  .eps = 1e-6f,
+                                  .code_max = c->form & INTERLEAVED ? KILN_E4M3_BESIDE_MAX : 0};
 }
 
 /* `count` codes of a row, from its value `from` on. */
@@ -250,7 +252,7 @@ static void compare_codes(const struct code_case *c)
         compare_bytes(&of_v, 0, 0);
     }
     compare_bytes(c->scale, 0, 0);
-    compare_bytes(c->inverse, 0, 0);
+    compare_bytes(c->to_codes, 0, 0);
     compare_untouched(c->qkv);
 }
 
@@ -298,7 +300,7 @@ static void qkv_e4m3_refuses(void)
                                        .k_norm = memory,
                                        .codes = (uint8_t *)memory,
                                        .scale = memory,
-                                       .inverse = memory,
+                                       .to_codes = memory,
                                        .tops = memory,
                                        .heads = 1,
                                        .kv_heads = 1,
@@ -322,6 +324,8 @@ static void qkv_e4m3_refuses(void)
     args = good, args.codes = (uint8_t *)memory + 8;
     refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_UNSUPPORTED, &err);
     args = good, args.k_norm = NULL;
+    refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
+    args = good, args.code_max = -1;
     refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);
     args = good, args.tops = NULL;
     refused(kiln_qkv_e4m3_launch(&args, NULL, &err), KILN_BAD_INPUT, &err);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/fp8.h"
 #include "kernels/quantise.h"
 #include "kernels/rms_norm.h"
 #include "kernels/swiglu.h"
@@ -15,7 +16,8 @@ static const int64_t widths[] = {1,    3,    8,    17,   64,   192,   193,   102
 
 /* --- rms_norm --------------------------------------------------------------------------------- */
 
-/* ROOM: behind each row of the last result, for 16-byte rows; ODD_ROOM: and for no others. */
+/* ROOM: behind each row of the last result, for 16-byte rows; ODD_ROOM: and for no others.  LOW:
+ * codes that leave larger ones free. */
 enum {
     FACTOR = 1,
     ADD = 2,
@@ -25,7 +27,8 @@ enum {
     IN_PLACE = 32,
     UNALIGNED = 64,
     ROOM = 128,
-    ODD_ROOM = 256
+    ODD_ROOM = 256,
+    LOW = 512
 };
 
 static int64_t pitch_of(int64_t n, int form)
@@ -33,11 +36,30 @@ static int64_t pitch_of(int64_t n, int form)
     return form & ROOM ? n + 64 : form & ODD_ROOM ? n + 3 : 0;
 }
 
+static float code_max_of(int form)
+{
+    return form & LOW ? KILN_E4M3_BESIDE_MAX : 0;
+}
+
+/* Values of the last result with what is between its rows. */
+static int64_t all_of(int64_t rows, int64_t n, int form)
+{
+    const int64_t pitch = pitch_of(n, form);
+    return rows * (pitch ? pitch : n);
+}
+
 /* A place for the last result; what nobody writes there is far from every result. */
 static struct twin *add_last(struct twins *set, const char *what, int64_t rows, int64_t n, int form)
 {
-    const int64_t pitch = pitch_of(n, form);
-    struct twin *t = twins_add_bf16(set, what, rows * (pitch ? pitch : n), NULL, 0);
+    struct twin *t = twins_add_bf16(set, what, all_of(rows, n, form), NULL, 0);
+    memset(t->host, 0x55, t->bytes);
+    return t;
+}
+
+/* The same for its codes. */
+static struct twin *add_codes(struct twins *set, int64_t rows, int64_t n, int form)
+{
+    struct twin *t = twins_add(set, "quantised", (size_t)all_of(rows, n, form));
     memset(t->host, 0x55, t->bytes);
     return t;
 }
@@ -69,7 +91,7 @@ static void make_rms(struct rms_case *c, struct test_random *random)
         c->next = alone ? NULL : add_last(&c->set, "next", c->rows, n, c->form);
     }
     if (c->form & QUANTISED) {
-        c->codes = twins_add(&c->set, "quantised", (size_t)all);
+        c->codes = add_codes(&c->set, c->rows, n, c->form);
         c->scales = twins_add(&c->set, "row_scale", (size_t)c->rows * 4);
     }
 }
@@ -89,7 +111,8 @@ static struct kiln_rms_norm rms_args(const struct rms_case *c, bool device)
                                   .next = twin_side(c->next, device),
                                   .pitch = pitch_of(c->n, c->form),
                                   .quantised = twin_side(c->codes, device),
-                                  .row_scale = twin_side(c->scales, device)};
+                                  .row_scale = twin_side(c->scales, device),
+                                  .code_max = code_max_of(c->form)};
 }
 
 static void check_rms(int64_t rows, int64_t n, int form)
@@ -110,7 +133,7 @@ static void check_rms(int64_t rows, int64_t n, int form)
         if (c.next)
             compare_bf16(c.next, 4, 8);
         if (c.codes)
-            compare_e4m3(c.codes, c.scales, n, 4, 8);
+            compare_e4m3(c.codes, c.scales, all_of(1, n, form), 4, 8);
         compare_untouched(c.weight);
     }
     twins_free(&c.set);
@@ -173,10 +196,11 @@ static void rms_norm_with_room(void)
     static const int64_t roomy_widths[] = {1, 17, 192, 193, 1024, 1032, 3840, 10240};
     static const int forms[] = {FACTOR,
                                 ADD | QUANTISED,
+                                FACTOR | QUANTISED | ALONE | LOW,
                                 NEXT | IN_PLACE,
                                 ADD | NEXT,
                                 FACTOR | ADD | NEXT | QUANTISED | IN_PLACE,
-                                ADD | NEXT | QUANTISED | ALONE};
+                                ADD | NEXT | QUANTISED | ALONE | LOW};
     for (size_t i = 0; i < sizeof roomy_widths / sizeof *roomy_widths; i++)
         for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
             check_rms(3, roomy_widths[i], forms[k] | ROOM);
@@ -184,8 +208,11 @@ static void rms_norm_with_room(void)
         }
     check_rms(rows_in_turn(), 3840, FACTOR | ROOM);
     check_rms(rows_in_turn(), 3840, FACTOR | ADD | NEXT | IN_PLACE | ROOM);
+    check_rms(rows_in_turn(), 3840, FACTOR | QUANTISED | ALONE | ROOM | LOW);
+    check_rms(rows_in_turn(), 3840, FACTOR | ADD | NEXT | QUANTISED | ALONE | ROOM | LOW);
     check_rms(rows_of_many(), 3840, FACTOR | ROOM);
     check_rms(rows_of_many(), 3840, ADD | NEXT | IN_PLACE | ROOM);
+    check_rms(rows_of_many(), 3840, ADD | NEXT | QUANTISED | ALONE | ROOM | LOW);
 }
 
 /* What the device left is wanted from now on, and has to be written again. */
@@ -221,8 +248,11 @@ static void check_passes_agree(int64_t rows, int64_t n, int form)
     make_rms(&c, &random);
     twins_push(&c.set);
     struct kiln_rms_norm args = rms_args(&c, true);
-    const struct kiln_quantise quantise = {args.next ? args.next : args.y, args.quantised,
-                                           args.row_scale, n, KILN_BF16};
+    const struct kiln_quantise quantise = {.x = args.next ? args.next : args.y,
+                                           .quantised = args.quantised,
+                                           .row_scale = args.row_scale,
+                                           .n = n,
+                                           .format = KILN_BF16};
     if (launched(kiln_rms_norm_launch(&args, rows, NULL, &err), &err)) {
         twins_pull(&c.set);
         want_all_again(&c);
@@ -343,6 +373,10 @@ static void rms_norm_refuses(void)
     refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
     args.quantised = (uint8_t *)memory;
     refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    args.row_scale = memory, args.code_max = 449;
+    refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    args.code_max = -1;
+    refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
 }
 
 /* --- swiglu ----------------------------------------------------------------------------------- */
@@ -354,7 +388,7 @@ static void check_swiglu(int64_t rows, int64_t n, int form)
     struct kiln_error err;
     describe("%lld rows of %lld, form %d", (long long)rows, (long long)n, form);
     struct twin *in = twins_add_bf16(&set, "gate_up", rows * 2 * n, &random, 8);
-    struct twin *codes = form & QUANTISED ? twins_add(&set, "quantised", (size_t)(rows * n)) : NULL;
+    struct twin *codes = form & QUANTISED ? add_codes(&set, rows, n, form) : NULL;
     struct twin *scales = codes ? twins_add(&set, "row_scale", (size_t)rows * 4) : NULL;
     struct twin *y = codes && form & ALONE ? NULL : add_last(&set, "y", rows, n, form);
     twins_push(&set);
@@ -366,14 +400,15 @@ static void check_swiglu(int64_t rows, int64_t n, int form)
                                           .pitch = pitch_of(n, form),
                                           .format = KILN_BF16,
                                           .quantised = twin_side(codes, side),
-                                          .row_scale = twin_side(scales, side)};
+                                          .row_scale = twin_side(scales, side),
+                                          .code_max = code_max_of(form)};
     if (launched(kiln_swiglu_launch(&args[1], rows, NULL, &err), &err)) {
         kiln_swiglu_ref(&args[0], 0, rows);
         twins_pull(&set);
         if (y)
             compare_bf16(y, 2, 1e-3f);
         if (codes)
-            compare_e4m3(codes, scales, n, 2, 1e-3f);
+            compare_e4m3(codes, scales, all_of(1, n, form), 2, 1e-3f);
         compare_untouched(in);
     }
     twins_free(&set);
@@ -395,7 +430,8 @@ static void swiglu_with_room(void)
     static const int64_t roomy_widths[] = {1, 17, 192, 193, 1024, 1032, 3841, 10240};
     for (size_t i = 0; i < sizeof roomy_widths / sizeof *roomy_widths; i++)
         for (int k = 0; k < 4; k++)
-            check_swiglu(3, roomy_widths[i], (k & 1 ? QUANTISED : 0) | (k & 2 ? ODD_ROOM : ROOM));
+            check_swiglu(3, roomy_widths[i],
+                         (k & 1 ? QUANTISED | LOW : 0) | (k & 2 ? ODD_ROOM : ROOM));
 }
 
 static void swiglu_refuses(void)
@@ -445,14 +481,14 @@ static void swiglu_at_the_ends(void)
 
 /* --- quantise --------------------------------------------------------------------------------- */
 
-static void check_quantise(int64_t rows, int64_t n, size_t shift)
+static void check_quantise(int64_t rows, int64_t n, int form)
 {
-    struct twins set = {.shift = shift};
+    struct twins set = {.shift = form & UNALIGNED ? 4 : 0};
     struct test_random random = {(uint64_t)n};
     struct kiln_error err;
-    describe("%lld rows of %lld", (long long)rows, (long long)n);
+    describe("%lld rows of %lld, form %d", (long long)rows, (long long)n, form);
     struct twin *x = twins_add_bf16(&set, "x", rows * n, &random, 300);
-    struct twin *codes = twins_add(&set, "quantised", (size_t)(rows * n));
+    struct twin *codes = add_codes(&set, rows, n, form);
     struct twin *scales = twins_add(&set, "row_scale", (size_t)rows * 4);
     twins_push(&set);
     struct kiln_quantise args[2];
@@ -460,7 +496,9 @@ static void check_quantise(int64_t rows, int64_t n, size_t shift)
         args[side] = (struct kiln_quantise){.x = twin_side(x, side),
                                             .quantised = twin_side(codes, side),
                                             .row_scale = twin_side(scales, side),
+                                            .code_max = code_max_of(form),
                                             .n = n,
+                                            .pitch = pitch_of(n, form),
                                             .format = KILN_BF16};
     if (launched(kiln_quantise_launch(&args[1], rows, NULL, &err), &err)) {
         kiln_quantise_ref(&args[0], 0, rows);
@@ -476,7 +514,9 @@ static void quantise(void)
 {
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
         check_quantise(3, widths[i], 0);
-        check_quantise(3, widths[i], 4);
+        check_quantise(3, widths[i], UNALIGNED);
+        check_quantise(3, widths[i], ROOM | LOW);
+        check_quantise(3, widths[i], ODD_ROOM);
     }
 }
 
