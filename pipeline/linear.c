@@ -3,7 +3,7 @@
 
 #include "pipeline/torch/low_rank.h"
 
-#define ROOM_MULTIPLE 64 /* rows of bf16 then begin on 128 bytes */
+#define ROOM_BYTES 128 /* rows then begin on a multiple of that */
 
 kt kiln_linear(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer, int items)
 {
@@ -16,7 +16,7 @@ kt kiln_linear(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer, 
     kt low = layer->down ? kt_linear(s, x, layer->down, NULL) : NULL;
     kt y = kt_linear_items(s, x, layer->weight, NULL, items);
     if (layer->down)
-        kt_add_product(s, y, low, layer->up, layer->parts);
+        kt_add_product(s, y, low, layer->up);
     return y;
 }
 
@@ -40,7 +40,8 @@ kt kiln_linear_gated(struct kt_scope *s, kt x, const struct kiln_linear_layer *l
 
 struct kt_form kiln_linear_form(const struct kiln_linear_layer *layer)
 {
+    const bool e4m3 = kt_dtype_of(layer->weight) == KT_E4M3;
     const int64_t rank = layer->both ? kt_size(layer->down, 0) : 0;
-    return (struct kt_form){.e4m3 = kt_dtype_of(layer->weight) == KT_E4M3,
-                            .room = (rank + ROOM_MULTIPLE - 1) / ROOM_MULTIPLE * ROOM_MULTIPLE};
+    const int64_t multiple = e4m3 ? ROOM_BYTES : ROOM_BYTES / 2;
+    return (struct kt_form){.e4m3 = e4m3, .room = (rank + multiple - 1) / multiple * multiple};
 }

@@ -17,11 +17,9 @@
 
 struct kiln_linear_layer {
     kt weight;
-    int parts; /* modules that it is stacked of, of one size */
-    bool wide; /* whether its rows come in the form that is asked for, with room */
-    kt down;   /* [rank, in] of all modules, quantised like the weight; NULL: nothing beside it */
-    kt up;     /* [out, rank] */
-    kt both;   /* [out, in + rank], weight and up side by side; NULL: up is elsewhere */
+    kt down; /* [rank, in] of all modules, quantised like the weight; NULL: nothing beside it */
+    kt up;   /* [out, rank] */
+    kt both; /* [out, in + rank], weight and up side by side; NULL: up is elsewhere */
 };
 
 /* x: [rows, in] in the form that is asked for here; room is not needed, but saves a copy.  Rows of

@@ -13,14 +13,14 @@
 
 #define CLASSES 7 /* 16, 32, 48, 64, 128, 256, 512 */
 /* Columns behind a weight's rows for each of its modules: higher ranks are added behind the
- * product, where they cost a step a tenth and more. */
+ * product, where they cost a step a tenth and more.  A row's room is a multiple of 128 bytes. */
 #define ROOM 64
+#define CODE_ROOM 128
 
 struct pair {
     kt down, up; /* views of the bank */
     kt codes;    /* down as a quantised weight wants it; else NULL */
     kt both;     /* a weight that has room, with up behind its rows; else NULL */
-    kt behind;   /* up in there */
 };
 
 /* The memory of one rank class. */
@@ -128,7 +128,6 @@ static void widen_pairs(const struct kiln_lora_slots *l, struct bank *b,
         if (!p->layer || pair->both || p->rank > kt_room(weight))
             continue;
         pair->both = kt_widened(b->scope, weight, p->rank);
-        pair->behind = kt_narrow(b->scope, pair->both, 1, p->cols, p->rank);
     }
 }
 
@@ -142,9 +141,12 @@ static void make_room(struct kiln_lora_slots *l)
     for (size_t i = 0; i < l->layout.count; i++) {
         const struct kiln_lora_place *p = &l->layout.places[i];
         kt weight = l->matrices[i].pristine;
-        if (!p->layer || !p->layer->wide || kt_dtype_of(weight) != KT_BF16)
+        const int64_t columns = p->rank / l->layout.rank * ROOM;
+        if (!p->layer || kt_dtype_of(weight) == KT_F32)
             continue;
-        kt_make_room(s, weight, p->rank / l->layout.rank * ROOM);
+        kt_make_room(s, weight,
+                     quantised(&l->matrices[i]) ? (columns + CODE_ROOM - 1) / CODE_ROOM * CODE_ROOM
+                                                : columns);
         l->moved = l->moved || kt_room(weight) > 0;
     }
     kt_scope_free(s);
@@ -259,10 +261,10 @@ static void write_matrix(struct kt_scope *s, struct matrix *m, const struct pair
 /* What multiplies beside a weight, in the form that goes with it. */
 static void write_pair(struct kt_scope *s, const struct pair *pair)
 {
-    if (pair->codes)
+    if (pair->both)
+        kt_put_beside(s, pair->both, pair->codes, pair->up, pair->down);
+    else if (pair->codes)
         kt_copy_into(s, pair->codes, pair->down);
-    if (pair->behind)
-        kt_copy_into(s, pair->behind, pair->up);
 }
 
 static int write_contents(struct kiln_lora_slots *l, const struct kiln_lora_image *image,

@@ -3,7 +3,7 @@
  * An image (lora_cache.h) is copied in one piece into the bank of its rank class, and then either
  *
  *     beside   the layers multiply with the bank's pairs next to their own weights (linear.h): up
- *              behind the rows of a weight that has room, down in codes for a quantised one, or
+ *              behind the rows of a weight that has room, both in codes for a quantised one, or
  *     merged   the layers multiply with copies of their weights, W + up down, rounded once
  *
  * Modules that are not multiplied by kiln_linear (the embedders, the final layer, adaLN) are merged
@@ -14,8 +14,8 @@
  *
  * Banks and copies are made when first needed and keep their addresses from then on.  Which ones
  * the model reads follows from the arrangement alone, so a recorded graph is good for all sets of
- * one arrangement.  Weights of bf16 on a GPU move once, when the first set goes beside them, to
- * where their rows have room for it (linear.h).
+ * one arrangement.  Weights on a GPU, unless in fp32, move once, when the first set goes beside
+ * them, to where their rows have room for it (linear.h).
  */
 #ifndef KILN_LORA_SLOTS_H
 #define KILN_LORA_SLOTS_H

@@ -11,10 +11,8 @@
 static void note_layer(struct kiln_param_table *params, struct kiln_linear_layer *layer)
 {
     for (size_t i = 0; i < params->count; i++)
-        if (params->items[i].slot == &layer->weight) {
+        if (params->items[i].slot == &layer->weight)
             params->items[i].layer = layer;
-            layer->parts++;
-        }
 }
 
 /* e4m3: the large matrices are quantised. */
@@ -37,7 +35,6 @@ static void load_block(struct kiln_weights *w, const struct kiln_transformer_con
         kiln_weights_vector(w, &b->q_norm, prefix, "attention.norm_q.weight", c->head_dim);
         kiln_weights_vector(w, &b->k_norm, prefix, "attention.norm_k.weight", c->head_dim);
     }
-    b->qkv.wide = b->gate_up.wide = b->down.wide = true;
     kiln_weights_quantise(w, e4m3);
     kiln_weights_pack(w, &b->qkv.weight, prefix, &qkv, n);
     kiln_weights_linear(w, &b->out.weight, prefix, "attention.to_out.0", n, n);

@@ -98,7 +98,7 @@ kt kt_copy(kt_scope *s, kt x)
             return kt_tensor{own(x->t), own(x->scale)};
         const at::Tensor dense = at::empty(x->t.sizes(), x->t.options());
         kiln::copy_rows(dense, x->t);
-        return kt_tensor{dense, {}};
+        return kt_tensor{dense, own(x->scale)};
     });
 }
 

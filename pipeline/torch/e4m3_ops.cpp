@@ -41,11 +41,11 @@ static kt_tensor quantised_by_torch(const at::Tensor &rows)
     return {codes.to(at::kFloat8_e4m3fn), (top / KILN_E4M3_MAX).squeeze(-1)};
 }
 
-kt_tensor quantised(const at::Tensor &rows)
+kt_tensor quantised(const at::Tensor &rows, int64_t room)
 {
     TORCH_CHECK(rows.dim() == 2, "rows to be quantised have the shape ", rows.sizes());
     const model_kernels *gpu = gpu_kernels(rows);
-    return gpu                ? gpu->quantise(rows)
+    return gpu                ? gpu->quantise(rows, room)
            : cpu::takes(rows) ? cpu::quantise(rows)
                               : quantised_by_torch(rows);
 }
@@ -57,13 +57,19 @@ void take_over(const kt_tensor &target, const at::Tensor &x)
         return;
     }
     const kt_tensor rows = quantised(x);
-    target.t.copy_(rows.t);
+    copy_rows(target.t, rows.t);
     target.scale.copy_(rows.scale);
 }
 
-kt_tensor formed(const at::Tensor &rows, bool e4m3)
+kt_tensor formed(const at::Tensor &rows, const kt_form &form)
 {
-    return e4m3 ? quantised(rows) : kt_tensor{rows, {}};
+    return form.e4m3 ? quantised(rows, form.room) : kt_tensor{rows, {}};
+}
+
+/* As it is where the tensor cores can read it: rows that begin on 16 bytes, however far apart. */
+static at::Tensor readable(const at::Tensor &codes)
+{
+    return codes.stride(1) == 1 && codes.stride(0) % 16 == 0 ? codes : codes.contiguous();
 }
 
 /* The tensor cores take rows in multiples of 16 bytes on both sides. */
@@ -80,7 +86,7 @@ at::Tensor linear_e4m3(const kt_tensor &x, const kt_tensor &weight, const at::Te
     if (!multiplies(rows.t, weight.t))
         return linear(plain(rows, dtype), plain(weight, dtype), bias);
     const std::optional<at::Tensor> add = bias.defined() ? std::make_optional(bias) : std::nullopt;
-    return at::_scaled_mm(rows.t.contiguous(), weight.t.t(), rows.scale.unsqueeze(1),
+    return at::_scaled_mm(readable(rows.t), readable(weight.t).t(), rows.scale.unsqueeze(1),
                           weight.scale.unsqueeze(0), add, std::nullopt, at::kBFloat16,
                           /*use_fast_accum=*/true)
         .to(dtype);

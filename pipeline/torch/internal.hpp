@@ -117,9 +117,11 @@ at::ScalarType scalar_of(kt_dtype dtype);
 /* x as plain numbers: itself, or what its codes stand for, in x's own or the given dtype. */
 at::Tensor plain(const kt_tensor &x);
 at::Tensor plain(const kt_tensor &x, at::ScalarType dtype);
-kt_tensor quantised(const at::Tensor &rows);
+/* room: columns behind each row of codes, and larger codes for them (kernels/fp8.h), where a GPU's
+ * kernel makes them. */
+kt_tensor quantised(const at::Tensor &rows, int64_t room = 0);
 /* Rows as the caller wants them: as they are, or quantised. */
-kt_tensor formed(const at::Tensor &rows, bool e4m3);
+kt_tensor formed(const at::Tensor &rows, const kt_form &form);
 /* x into target, of the same shape: at full speed where rows have room behind them, too. */
 void copy_rows(const at::Tensor &target, const at::Tensor &x);
 /* The values of x into target, quantised where that is. */

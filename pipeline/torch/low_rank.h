@@ -6,6 +6,11 @@
  * Added behind the large product, the second one reads and writes y once more.  Where weight and up
  * lie side by side in memory, and x down^T behind the rows of x, one product with R more columns is
  * both: matrices and rows are given room for that.
+ *
+ * Quantised rows have one factor for all their columns, those in the room too: up[n] is put in codes
+ * by the factor of the weight's row n, and x down^T by that of the row of x.  Each of the R columns
+ * of up is multiplied first, and its row of down divided, by what makes up's largest code the
+ * largest there is; x down^T then has small codes, and what is beyond 448 all the same becomes 448.
  */
 #ifndef KILN_LOW_RANK_H
 #define KILN_LOW_RANK_H
@@ -16,14 +21,16 @@
 extern "C" {
 #endif
 
-/* --- beside: plain numbers ------------------------------------------------------------------ */
-/* Changes y [rows,N]: += low up^T, for low [rows,R].  Of a weight that is stacked of `parts` equal
- * ones, up has zeros outside of each part's own R / parts columns, which may go unread. */
-void kt_add_product(struct kt_scope *s, kt y, kt low, kt up, int parts);
+/* --- beside --------------------------------------------------------------------------------- */
+/* Changes y [rows,N]: += low up^T, for low [rows,R]; plain numbers. */
+void kt_add_product(struct kt_scope *s, kt y, kt low, kt up);
 
+/* Changes both [N,K+R], a weight with R columns more (kt_widened): they become up.  Where it is
+ * quantised, codes [R,K], quantised rows, become what goes with it, down; else codes is NULL. */
+void kt_put_beside(struct kt_scope *s, kt both, kt codes, kt up, kt down);
 /* x [rows,K] and, behind each row, x down^T: [rows,K+R], to be multiplied with weight and up side
  * by side, [N,K+R].  Rows of x that have room for R columns (struct kt_form) get it there, and the
- * result is a view; others are copied. */
+ * result is a view; others are copied.  x and down are both plain or both quantised. */
 kt kt_beside(struct kt_scope *s, kt x, kt down);
 
 /* --- room: memory that belongs to a matrix, or to rows that a pass has made in that form ------ */

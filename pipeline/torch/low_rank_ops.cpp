@@ -1,6 +1,7 @@
 /* low_rank_ops.cpp - see low_rank.h. */
 #include "pipeline/torch/low_rank.h"
 
+#include "kernels/fp8.h"
 #include "pipeline/torch/cuda/plugin.hpp"
 #include "pipeline/torch/internal.hpp"
 
@@ -9,29 +10,64 @@ using kiln::run_void;
 
 /* --- beside ----------------------------------------------------------------------------------- */
 
-void kt_add_product(kt_scope *s, kt y, kt low, kt up, int parts)
+void kt_add_product(kt_scope *s, kt y, kt low, kt up)
 {
-    run_void(s, "add_product", {y, low, up}, [&] {
-        const kiln::model_kernels *gpu = kiln::gpu_kernels(y->t);
-        if (!gpu || !gpu->low_rank_up(y->t, low->t, up->t, parts))
-            y->t.addmm_(low->t, up->t.t());
-    });
+    run_void(s, "add_product", {y, low, up}, [&] { y->t.addmm_(low->t, up->t.t()); });
+}
+
+/* x down^T by LibTorch.  Of codes it is the sum of products of codes times down's factor: what is
+ * left of x's is the row's own. */
+static void low_by_torch(const kt_tensor &x, const kt_tensor &down, at::Tensor low)
+{
+    if (!x.scale.defined()) {
+        at::mm_out(low, x.t, down.t.t());
+        return;
+    }
+    const at::Tensor sums = at::matmul(x.t.to(at::kFloat), down.t.to(at::kFloat).t());
+    low.copy_((sums * down.scale).clamp_(-KILN_E4M3_MAX, KILN_E4M3_MAX).to(low.scalar_type()));
+}
+
+/* x with so many columns behind its rows: where there is room for them, a view. */
+static at::Tensor widened(const kt_tensor &x, int64_t columns)
+{
+    const int64_t rows = x.t.size(0), n = x.t.size(1);
+    if (x.room >= columns)
+        return x.t.as_strided({rows, n + columns}, {x.t.stride(0), 1});
+    const at::Tensor both = at::empty({rows, n + columns}, x.t.options());
+    kiln::copy_rows(both.narrow(1, 0, n), x.t);
+    return both;
 }
 
 kt kt_beside(kt_scope *s, kt x, kt down)
 {
     return run(s, "beside", {x, down}, [&] {
-        TORCH_CHECK(x->t.dim() == 2 && down->t.size(1) == x->t.size(1), "rows ", x->t.sizes(),
-                    " beside ", down->t.sizes());
-        const int64_t rows = x->t.size(0), n = x->t.size(1), rank = down->t.size(0);
-        const bool room = x->room >= rank;
-        const at::Tensor both = room ? x->t.as_strided({rows, n + rank}, {x->t.stride(0), 1})
-                                     : at::empty({rows, n + rank}, x->t.options());
-        at::Tensor low = both.narrow(1, n, rank);
-        if (!room)
-            kiln::copy_rows(both.narrow(1, 0, n), x->t);
-        at::mm_out(low, x->t, down->t.t());
-        return both;
+        TORCH_CHECK(x->t.dim() == 2 && down->t.size(1) == x->t.size(1) &&
+                        x->scale.defined() == down->scale.defined(),
+                    "rows ", x->t.sizes(), " beside ", down->t.sizes());
+        const at::Tensor both = widened(*x, down->t.size(0));
+        const at::Tensor low = both.narrow(1, x->t.size(1), down->t.size(0));
+        const kiln::model_kernels *gpu = kiln::gpu_kernels(x->t, x->t.scalar_type());
+        if (!gpu || !gpu->low_rank_down(*x, *down, low))
+            low_by_torch(*x, *down, low);
+        return kt_tensor{both, x->scale};
+    });
+}
+
+void kt_put_beside(kt_scope *s, kt both, kt codes, kt up, kt down)
+{
+    run_void(s, "put_beside", {both, up, down}, [&] {
+        const int64_t rank = up->t.size(1);
+        at::Tensor behind = both->t.narrow(1, both->t.size(1) - rank, rank);
+        TORCH_CHECK(both->scale.defined() == (codes != nullptr), "codes of down go with those of a "
+                                                                 "weight");
+        if (!codes) {
+            behind.copy_(up->t);
+            return;
+        }
+        const at::Tensor ratio = up->t / both->scale.unsqueeze(1);
+        const at::Tensor reach = KILN_E4M3_MAX / ratio.abs().amax({0}).clamp_min_(KILN_E4M3_FLOOR);
+        behind.copy_(ratio * reach);
+        kiln::take_over(*codes, (down->t / reach.unsqueeze(1)).to(down->t.scalar_type()));
     });
 }
 
@@ -44,7 +80,7 @@ void kt_make_room(kt_scope *s, kt x, int64_t columns)
         const at::Tensor moved =
             at::empty({x->t.size(0), n + columns}, x->t.options()).narrow(1, 0, n);
         kiln::copy_rows(moved, x->t);
-        *x = {moved, {}, columns};
+        *x = {moved, x->scale, columns};
     });
 }
 
@@ -57,7 +93,7 @@ kt kt_widened(kt_scope *s, kt x, int64_t columns)
 {
     return run(s, "widened", {x}, [&] {
         TORCH_CHECK(columns <= x->room, columns, " columns of ", x->room, " behind rows");
-        return x->t.as_strided({x->t.size(0), x->t.size(1) + columns}, {x->t.stride(0), 1});
+        return kt_tensor{widened(*x, columns), x->scale};
     });
 }
 

@@ -100,11 +100,11 @@ kt kt_linear(struct kt_scope *s, kt x, kt weight, kt bias);
 kt kt_embedding(struct kt_scope *s, kt table, const int32_t *ids, size_t count);
 
 /* --- the model's own steps (kernels/) ------------------------------------------------------ */
-/* How a pass leaves rows for the product that takes them: quantised, or plain with memory for some
- * columns behind each row where a GPU's kernel makes them (low_rank.h). */
+/* How a pass leaves rows for the product that takes them: plain or quantised, and with memory for
+ * some columns behind each row where a GPU's kernel makes them (low_rank.h). */
 struct kt_form {
     bool e4m3;
-    int64_t room; /* of plain rows */
+    int64_t room;
 };
 #define KT_PLAIN ((struct kt_form){.e4m3 = false})
 

@@ -56,7 +56,7 @@ static void rms_norm(void)
     for (int form = 0; form < 4; form++) {
         struct sides s = sides_open();
         const bool scaled = form & 1;
-        const struct kt_form as = form & 2 ? KT_CODES : (struct kt_form){.room = 64};
+        const struct kt_form as = {.e4m3 = form & 2, .room = form & 2 ? form % 2 * 128 : 64};
         LABEL("rms_norm %lldx%lld%s%s", (long long)p->rows, (long long)p->n,
               scaled ? " scaled" : "", as.e4m3 ? " e4m3" : "");
         kt got = norm(s.gpu, p, scaled, as), want = norm(s.cpu, p, scaled, as);
@@ -81,7 +81,7 @@ static void residual(struct kt_scope *s, const struct shape *p, int form, kt ret
     if (form & NEXT) {
         a.next_weight = operand(s, KT_BF16, 5, 1, p->n, 0);
         a.next_scale = form & GATED ? factor(s, 6, p->n) : NULL;
-        a.next_form = (struct kt_form){form & CODES, form & ROOM ? 64 : 0};
+        a.next_form = (struct kt_form){form & CODES, form & ROOM ? 128 : 0};
     }
     kt_add_rms_norm(s, &a, &ret[0], &ret[1]);
 }
@@ -89,7 +89,7 @@ static void residual(struct kt_scope *s, const struct shape *p, int form, kt ret
 static void add_rms_norm(void)
 {
     static const int forms[] = {
-        0, GATED, NEXT, NEXT | GATED | ROOM, NEXT | CODES, NEXT | GATED | CODES};
+        0, GATED, NEXT, NEXT | GATED | ROOM, NEXT | CODES, NEXT | GATED | CODES | ROOM};
     EACH_SHAPE(p)
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         struct sides s = sides_open();
@@ -102,7 +102,7 @@ static void add_rms_norm(void)
               form & CODES ? " e4m3" : "");
         check_rounded(&s, label, got[0], want[0], 3, 4);
         if (form & NEXT)
-            check_room(got[1], (struct kt_form){.room = form & ROOM ? 64 : 0});
+            check_room(got[1], (struct kt_form){.room = form & ROOM ? 128 : 0});
         if (form & CODES)
             check_codes(&s, part("next"), got[1], want[1]);
         else if (form & NEXT)
@@ -139,7 +139,7 @@ static void swiglu(void)
     static const struct shape gates[] = {{3, 7}, {33, 640}, {160, 1001}, {4224, 10240}};
     for (int i = 0; i < 8; i++) {
         const struct shape *p = &gates[i / 2];
-        const struct kt_form as = i % 2 ? KT_CODES : (struct kt_form){.room = 64};
+        const struct kt_form as = {.e4m3 = i % 2, .room = i % 4 == 1 ? 128 : 64};
         struct sides s = sides_open();
         LABEL("swiglu %lldx%lld%s", (long long)p->rows, (long long)p->n, as.e4m3 ? " e4m3" : "");
         kt got = kt_swiglu(s.gpu, operand(s.gpu, KT_BF16, 1, 4, p->rows, 2 * p->n), as);
@@ -225,16 +225,15 @@ static kt with_low_rank(struct kt_scope *s, enum kt_dtype dtype, int64_t rank, i
     kt low = kt_linear(s, operand(s, dtype, 2, 1, 1152, 3840),
                        operand(s, dtype, 3, 0.03125, rank, 3840), NULL);
     kt_add_product(s, gap ? kt_narrow(s, rows, 1, gap, 3840) : rows, low,
-                   operand(s, dtype, 4, 0.25, 3840, rank), 1);
+                   operand(s, dtype, 4, 0.25, 3840, rank));
     return rows;
 }
 
 static void low_rank(void)
 {
-    /* Of the first and the last no kernel is; gaps on 16 bytes and off them. */
-    static const int64_t ranks[] = {1, 16, 48, 192}, gaps[] = {0, 64, 4};
-    for (size_t i = 0; i < 4; i++)
-        for (size_t k = 0; k < 3; k++) {
+    static const int64_t ranks[] = {1, 48, 768}, gaps[] = {0, 4};
+    for (size_t i = 0; i < 3; i++)
+        for (size_t k = 0; k < 2; k++) {
             struct sides s = sides_open();
             LABEL("add_product 1152x3840, rank %lld, gap %lld", (long long)ranks[i],
                   (long long)gaps[k]);
@@ -258,8 +257,8 @@ static void beside(void)
 {
     static const struct {
         int64_t rows, n, out, rank;
-    } cases[] = {{7, 64, 96, 16}, {300, 3840, 1536, 48}, {1152, 3840, 3840, 144}};
-    for (int i = 0; i < 6; i++) {
+    } cases[] = {{7, 64, 96, 16}, {300, 3840, 1536, 48}, {1152, 3840, 3840, 144}, {33, 240, 96, 5}};
+    for (int i = 0; i < 8; i++) {
         const int64_t rows = cases[i / 2].rows, n = cases[i / 2].n, out = cases[i / 2].out;
         const int64_t rank = cases[i / 2].rank;
         const bool room = i % 2;
@@ -275,16 +274,54 @@ static void beside(void)
             make_spoilt_room(at, weight, rank + 16);
             kt down = operand(at, dtype, 3, 0.03125, rank, n);
             kt up = operand(at, dtype, 4, 0.25, out, rank), wide = kt_widened(at, weight, rank);
-            kt_copy_into(at, kt_narrow(at, wide, 1, n, rank), up);
+            kt_put_beside(at, wide, NULL, up, down);
             y[side] = kt_linear(at, x, weight, NULL);
             if (side && room)
                 make_spoilt_room(at, x, rank + 16);
             if (side)
                 y[side] = kt_linear(at, kt_beside(at, x, down), wide, NULL);
             else
-                kt_add_product(at, y[side], kt_linear(at, x, down, NULL), up, 1);
+                kt_add_product(at, y[side], kt_linear(at, x, down, NULL), up);
         }
         check_relative(&s, label, y[1], y[0], 2 * ONE_ROUNDING);
+        sides_close(&s, label);
+    }
+}
+
+/* The same in codes: what is added to the product is off as codes are, and without it not a bit
+ * changes where a weight has moved.  Rows without room have no larger codes free either: they get
+ * less. */
+static void beside_codes(void)
+{
+    static const struct {
+        int64_t rows, n, out, rank;
+    } cases[] = {{17, 256, 96, 16},      {300, 3840, 1536, 48}, {1152, 3840, 3840, 16},
+                 {1152, 10240, 960, 80}, {4224, 3840, 960, 48}, {4224, 3840, 960, 192}};
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        const int64_t rows = cases[i / 2].rows, n = cases[i / 2].n, out = cases[i / 2].out;
+        const int64_t rank = cases[i / 2].rank, room = i % 2 ? (rank + 127) / 128 * 128 : 0;
+        struct sides s = sides_open(), gpu = {s.gpu, s.gpu};
+        LABEL("beside, in codes %lldx%lldx%lld, rank %lld%s", (long long)rows, (long long)n,
+              (long long)out, (long long)rank, room ? ", room" : "");
+        const struct kt_form as = {.e4m3 = true, .room = room};
+        kt x = kt_rms_norm(s.gpu, operand(s.gpu, KT_BF16, 1, 4, rows, n),
+                           operand(s.gpu, KT_BF16, 2, 1, n, 0), 1e-5, NULL, as);
+        kt down = operand(s.gpu, KT_BF16, 3, 0.03125, rank, n);
+        kt up = operand(s.gpu, KT_BF16, 4, room ? 0.25 : 0.03125, out, rank);
+        kt codes = kt_quantise_rows(s.gpu, down);
+        kt weight = kt_quantise_rows(s.gpu, operand(s.gpu, KT_BF16, 5, 0.0625, out, n));
+        kt alone = kt_linear(s.gpu, x, weight, NULL);
+        kt_make_room(s.gpu, weight, (rank + 127) / 128 * 128);
+        check_same(&s, part("moved"), kt_linear(s.gpu, x, weight, NULL), alone);
+        kt both = kt_widened(s.gpu, weight, rank);
+        kt_put_beside(s.gpu, both, codes, up, down);
+        kt y = kt_linear(s.gpu, kt_beside(s.gpu, x, codes), both, NULL);
+        kt added = kt_add(s.gpu, kt_to(s.gpu, y, KT_F32),
+                          kt_affine(s.gpu, kt_to(s.gpu, alone, KT_F32), -1, 0));
+        kt low = kt_linear(s.gpu, kt_to(s.gpu, x, KT_F32), kt_to(s.gpu, down, KT_F32), NULL);
+        check_room(x, as);
+        check_relative(&gpu, label, added, kt_linear(s.gpu, low, kt_to(s.gpu, up, KT_F32), NULL),
+                       0.08);
         sides_close(&s, label);
     }
 }
@@ -390,13 +427,18 @@ static void marks(void)
 
 int main(int argc, char **argv)
 {
-    static const struct group groups[] = {
-        {"rms_norm", rms_norm},           {"add_rms_norm", add_rms_norm},
-        {"layer_norm", layer_norm},       {"swiglu", swiglu},
-        {"quantise_rows", quantise},      {"linear", linear},
-        {"low_rank", low_rank},           {"beside", beside},
-        {"linear_swiglu", linear_swiglu}, {"patches", patches},
-        {"non-finite marks", marks}};
+    static const struct group groups[] = {{"rms_norm", rms_norm},
+                                          {"add_rms_norm", add_rms_norm},
+                                          {"layer_norm", layer_norm},
+                                          {"swiglu", swiglu},
+                                          {"quantise_rows", quantise},
+                                          {"linear", linear},
+                                          {"low_rank", low_rank},
+                                          {"beside", beside},
+                                          {"beside, in codes", beside_codes},
+                                          {"linear_swiglu", linear_swiglu},
+                                          {"patches", patches},
+                                          {"non-finite marks", marks}};
     need_gpu();
     return run_groups(groups, sizeof groups / sizeof *groups, argc > 1 ? argv[1] : "") > 0;
 }

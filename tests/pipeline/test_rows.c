@@ -141,7 +141,7 @@ static void a_low_rank_product_is_added(void **state)
     (void)state;
     kt target = part(s, KT_F32, 3000, M, N);
     kt low = kt_linear(s, part(s, KT_F32, 0, M, K), part(s, KT_F32, 1000, R, K), NULL);
-    kt_add_product(s, target, low, part(s, KT_F32, 2000, N, R), 1);
+    kt_add_product(s, target, low, part(s, KT_F32, 2000, N, R));
     read_into(s, target, got, M * N);
     for (int m = 0; m < M; m++)
         for (int n = 0; n < N; n++) {
@@ -178,9 +178,9 @@ static void a_product_takes_a_low_rank_one_along(void **state)
         assert_int_equal(kt_room(kt_copy(s, weight)), 0);
         kt both = kt_widened(s, weight, R);
         spoil(s, weight, R);
-        kt_copy_into(s, kt_narrow(s, both, 1, K, R), up);
+        kt_put_beside(s, both, NULL, up, down);
         kt y = kt_linear(s, x, weight, NULL);
-        kt_add_product(s, y, kt_linear(s, x, down, NULL), up, 1);
+        kt_add_product(s, y, kt_linear(s, x, down, NULL), up);
         read_into(s, y, want, M * N);
         kt wide = kt_copy(s, x);
         if (room) {
@@ -192,6 +192,52 @@ static void a_product_takes_a_low_rank_one_along(void **state)
             assert_true(fabsf(got[i] - want[i]) < 1e-4f);
         read_into(s, wide, got, M * K);
         assert_memory_equal(got, noise, M * K * sizeof *got);
+        kt_scope_free(s);
+    }
+}
+
+/* The same in codes: what comes along is as far off as codes are, whatever it is beside the
+ * product, and nothing where up is. */
+static void codes_take_a_low_rank_product_along(void **state)
+{
+    enum { M = 6, K = 256, N = 24, R = 3 };
+    static const double strengths[] = {0, 1e-4, 3e-3, 0.03, 3};
+    (void)state;
+    for (size_t i = 0; i < sizeof strengths / sizeof *strengths; i++) {
+        struct kt_scope *s = kt_scope_new(KT_CPU);
+        struct kiln_error err;
+        kt x = kt_quantise_rows(s, part(s, KT_BF16, 0, M, K)), down = part(s, KT_BF16, 50, R, K);
+        kt up = kt_affine(s, part(s, KT_BF16, 500, N, R), strengths[i], 0);
+        kt weight = kt_quantise_rows(s, part(s, KT_BF16, 1000, N, K));
+        kt codes = kt_quantise_rows(s, down), bare = kt_copy(s, weight);
+        kt_make_room(s, weight, 16);
+        kt both = kt_widened(s, weight, R);
+        kt_put_beside(s, both, codes, up, down);
+        kt y = kt_linear(s, kt_to(s, x, KT_F32), kt_to(s, bare, KT_F32), NULL);
+        kt low = kt_linear(s, kt_to(s, x, KT_F32), kt_to(s, down, KT_F32), NULL);
+        read_into(s, y, want, M * N);
+        kt moved = kt_linear(s, kt_beside(s, x, codes), both, NULL);
+        assert_int_equal(kt_dtype_of(moved), KT_BF16);
+        read_into(s, kt_add(s, kt_to(s, moved, KT_F32), kt_affine(s, y, -1, 0)), got, M * N);
+        kt added = kt_linear(s, low, kt_to(s, up, KT_F32), NULL);
+        float *along = want + M * N;
+        read_into(s, added, along, M * N);
+        double off = 0, size = 0, rounded = 0;
+        for (int j = 0; j < M * N; j++) {
+            off += pow((double)(got[j] - along[j]), 2);
+            size += pow((double)along[j], 2);
+            rounded += pow((double)want[j] / 256, 2); /* of the sum, to bf16 */
+        }
+        if (strengths[i] < 1)
+            assert_true(sqrt(off) <= 0.06 * sqrt(size) + sqrt(rounded));
+        else /* more than codes hold, which stop at the largest one */
+            assert_true(isfinite(off) && off < size);
+        read_into(s, kt_to(s, weight, KT_F32), got, N * K);
+        read_into(s, kt_to(s, bare, KT_F32), want, N * K);
+        assert_memory_equal(got, want, N * K * sizeof *got);
+        assert_int_equal(kt_scope_check(s, &err), KILN_OK);
+        assert_null(kt_beside(s, x, down)); /* plain beside codes */
+        assert_int_not_equal(kt_scope_check(s, &err), KILN_OK);
         kt_scope_free(s);
     }
 }
@@ -416,6 +462,7 @@ int main(void)
         cmocka_unit_test(the_fused_end_is_the_two_norms_bit_for_bit),
         cmocka_unit_test(a_low_rank_product_is_added),
         cmocka_unit_test(a_product_takes_a_low_rank_one_along),
+        cmocka_unit_test(codes_take_a_low_rank_product_along),
         cmocka_unit_test(a_gate_follows_its_product),
         cmocka_unit_test(room_changes_no_value),
         cmocka_unit_test(patches_hold_the_latent),

@@ -9,9 +9,10 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include "kernels/fp8.h"
 #include "kernels/gated_product.h"
 #include "kernels/layer_norm.h"
-#include "kernels/low_rank_up.h"
+#include "kernels/low_rank_down.h"
 #include "kernels/patches.h"
 #include "kernels/qkv_e4m3.h"
 #include "kernels/qkv_rope.h"
@@ -72,10 +73,18 @@ static void want_rows(const at::Tensor &x)
 /* Memory for a result of rows by n, in the form that is wanted. */
 static kt_tensor result_like(const at::Tensor &x, int64_t n, kt_form form)
 {
-    if (!form.e4m3)
-        return {at::empty({x.size(0), n + form.room}, x.options()).narrow(1, 0, n), {}, form.room};
-    return {at::empty({x.size(0), n}, x.options().dtype(at::kFloat8_e4m3fn)),
-            at::empty({x.size(0)}, x.options().dtype(at::kFloat))};
+    const at::ScalarType dtype = form.e4m3 ? at::kFloat8_e4m3fn : x.scalar_type();
+    const at::Tensor wide = at::empty({x.size(0), n + form.room}, x.options().dtype(dtype));
+    at::Tensor scale;
+    if (form.e4m3)
+        scale = at::empty({x.size(0)}, x.options().dtype(at::kFloat));
+    return {wide.narrow(1, 0, n), scale, form.room};
+}
+
+/* What the largest value of a row becomes in codes, where its room is for larger ones. */
+static float code_max_of(const kt_tensor &out)
+{
+    return out.room > 0 ? KILN_E4M3_BESIDE_MAX : KILN_E4M3_MAX;
 }
 
 /* Where a kernel shall write a result of either form; NULL where it is not wanted. */
@@ -105,6 +114,7 @@ static kt_tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double 
     args.y = rows_of(out), args.n = in.size(1), args.eps = static_cast<float>(eps);
     args.pitch = out.t.stride(0);
     args.format = KILN_BF16, args.quantised = codes_of(out), args.row_scale = scales_of(out);
+    args.code_max = code_max_of(out);
     launch_on(in, [&](kiln_stream stream, kiln_error *err) {
         return kiln_rms_norm_launch(&args, in.size(0), stream, err);
     });
@@ -130,6 +140,7 @@ static at::Tensor add_rms_norm(const kt_residual_norm &a, kt_tensor *ret_next)
         args.next_weight = data_of(next_weight), args.next_factor = data_of(next_scale);
         args.next = rows_of(*ret_next), args.pitch = ret_next->t.stride(0);
         args.quantised = codes_of(*ret_next), args.row_scale = scales_of(*ret_next);
+        args.code_max = code_max_of(*ret_next);
     }
     launch_on(in, [&](kiln_stream stream, kiln_error *err) {
         return kiln_rms_norm_launch(&args, in.size(0), stream, err);
@@ -160,6 +171,7 @@ static kt_tensor swiglu(const at::Tensor &gate_up, kt_form form)
     args.gate_up = data_of(in), args.y = rows_of(out), args.n = in.size(1) / 2;
     args.pitch = out.t.stride(0);
     args.format = KILN_BF16, args.quantised = codes_of(out), args.row_scale = scales_of(out);
+    args.code_max = code_max_of(out);
     launch_on(in, [&](kiln_stream stream, kiln_error *err) {
         return kiln_swiglu_launch(&args, in.size(0), stream, err);
     });
@@ -191,33 +203,34 @@ static kt_tensor linear_swiglu(const at::Tensor &x, const at::Tensor &weight, in
     return taken ? out : kt_tensor();
 }
 
-static kt_tensor quantise(const at::Tensor &rows)
+static kt_tensor quantise(const at::Tensor &rows, int64_t room)
 {
     const at::Tensor in = dense(rows);
-    kt_tensor out = result_like(in, in.size(1), {true, 0});
+    kt_tensor out = result_like(in, in.size(1), {true, room});
     kiln_quantise args{};
     args.x = data_of(in), args.quantised = codes_of(out), args.row_scale = scales_of(out);
-    args.n = in.size(1), args.format = KILN_BF16;
+    args.n = in.size(1), args.pitch = out.t.stride(0), args.format = KILN_BF16;
+    args.code_max = code_max_of(out);
     launch_on(in, [&](kiln_stream stream, kiln_error *err) {
         return kiln_quantise_launch(&args, in.size(0), stream, err);
     });
     return out;
 }
 
-static bool low_rank_up(const at::Tensor &y, const at::Tensor &low, const at::Tensor &up, int parts)
+static bool low_rank_down(const kt_tensor &x, const kt_tensor &down, const at::Tensor &low)
 {
-    want_rows(y), want_rows(up);
-    const int64_t rows = y.size(0), n = up.size(0), rank = up.size(1);
-    if (!rows_beside(y, y, rows, n) || !rows_beside(y, low, rows, rank) ||
-        !rows_beside(y, up, n, rank) || !up.is_contiguous() || rank % parts || n % parts)
+    want_rows(x.t), want_rows(down.t);
+    const int64_t rows = x.t.size(0), k = x.t.size(1), rank = down.t.size(0);
+    if (!rows_beside(x.t, x.t, rows, k) || !rows_beside(x.t, down.t, rank, k) ||
+        !down.t.is_contiguous() || !rows_beside(x.t, low, rows, rank))
         return false;
-    kiln_low_rank_up args{};
-    args.y = y.data_ptr(), args.pitch = y.stride(0);
-    args.low = data_of(low), args.low_pitch = low.stride(0);
-    args.up = data_of(up), args.n = n, args.rank = rank / parts, args.parts = parts,
-    args.format = KILN_BF16;
-    return launch_if_taken(y, [&](kiln_stream stream, kiln_error *err) {
-        return kiln_low_rank_up_launch(&args, rows, stream, err);
+    kiln_low_rank_down args{};
+    args.x = data_of(x.t), args.x_pitch = x.t.stride(0);
+    args.down = data_of(down.t), args.factor = static_cast<const float *>(data_of(down.scale));
+    args.low = low.data_ptr(), args.low_pitch = low.stride(0);
+    args.k = k, args.rank = rank, args.e4m3 = x.scale.defined();
+    return launch_if_taken(x.t, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_low_rank_down_launch(&args, rows, stream, err);
     });
 }
 
@@ -348,8 +361,8 @@ static void patch_step(const struct kt_patch_step &a)
     });
 }
 
-const model_kernels cuda_model_kernels = {rms_norm,      add_rms_norm, layer_norm,  swiglu,
-                                          linear_swiglu, quantise,     low_rank_up, turn_heads,
+const model_kernels cuda_model_kernels = {rms_norm,      add_rms_norm, layer_norm,    swiglu,
+                                          linear_swiglu, quantise,     low_rank_down, turn_heads,
                                           attend_e4m3,   patchify,     patch_step};
 
 } // namespace kiln

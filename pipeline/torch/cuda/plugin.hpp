@@ -26,11 +26,10 @@ struct model_kernels {
     /* swiglu of x weight^T in one pass, with room behind its rows; nothing where no kernel takes
      * these shapes. */
     kt_tensor (*linear_swiglu)(const at::Tensor &x, const at::Tensor &weight, int64_t room);
-    kt_tensor (*quantise)(const at::Tensor &rows);
-    /* y += low up^T, as kt_add_product; false where no kernel takes these shapes, and y is as it
-     * was. */
-    bool (*low_rank_up)(const at::Tensor &y, const at::Tensor &low, const at::Tensor &up,
-                        int parts);
+    kt_tensor (*quantise)(const at::Tensor &rows, int64_t room);
+    /* low = x down^T: plain, or in codes whose factors are those of x's rows.  False where no kernel
+     * takes these shapes, and low is as it was. */
+    bool (*low_rank_down)(const kt_tensor &x, const kt_tensor &down, const at::Tensor &low);
     /* Norms and turns q and k where they lie in the packed rows. */
     void (*turn_heads)(const kt_attention_args &args, const at::Tensor &qkv);
     /* Attention of all rows in eight bits: codes and their factors; nothing where the card, the
