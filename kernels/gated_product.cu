@@ -70,6 +70,7 @@ template <common C> constexpr int band_height = C == COMMON_WEIGHT ? 9 : 11;
 struct tiling {
     int down, across; /* tiles of y */
     int slices;       /* of k, each as much as a stage holds */
+    int last_steps;   /* of 16, in the last slice: what is behind them is zeros */
     int n;            /* columns of y, after which up begins in the weight */
 };
 
@@ -201,9 +202,15 @@ __device__ __forceinline__ void multiply_slices(float (&sums)[128], const tiling
         const uint64_t x = box_operand(stage + group * multiplier_rows * box_pitch);
         const uint64_t weight = box_operand(stage + third);
         begin_products();
+        if (i + 1 < t.slices) {
 #pragma unroll
-        for (int step = 0; step < slice / 16; step++)
-            multiply_64x256(sums, x + step * next_step, weight + step * next_step, i | step);
+            for (int step = 0; step < slice / 16; step++)
+                multiply_64x256(sums, x + step * next_step, weight + step * next_step, i | step);
+        } else {
+#pragma unroll 1
+            for (int step = 0; step < t.last_steps; step++)
+                multiply_64x256(sums, x + step * next_step, weight + step * next_step, i | step);
+        }
         end_products();
         await_products<1>();
         if (last >= 0)
@@ -346,8 +353,10 @@ static int launch_on_device(const struct kiln_gated_product *a, int64_t rows, ki
     if (down * across > size_max)
         return kiln_fail(err, KILN_UNSUPPORTED, "%s: %lld rows to %lld values", name,
                          (long long)rows, (long long)a->n);
-    const tiling t = {static_cast<int>(down), static_cast<int>(across),
-                      static_cast<int>((a->k + slice - 1) / slice), static_cast<int>(a->n)};
+    const int slices = static_cast<int>((a->k + slice - 1) / slice);
+    const int last_steps = static_cast<int>((a->k - (slices - 1) * slice + 15) / 16);
+    const tiling t = {static_cast<int>(down), static_cast<int>(across), slices, last_steps,
+                      static_cast<int>(a->n)};
     return down % 2 == 0 ? launch_tiles<COMMON_WEIGHT>(a, rows, t, stream, name, err)
                          : launch_tiles<COMMON_X>(a, rows, t, stream, name, err);
 }
