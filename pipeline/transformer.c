@@ -140,7 +140,7 @@ static kt attend(const struct block_run *r, struct kt_scope *s, const struct kil
                                            .head_dim = c->head_dim,
                                            .interleaved = true,
                                            .narrow = r->narrow,
-                                           .e4m3 = kiln_linear_form(&b->out).e4m3,
+                                           .form = kiln_linear_form(&b->out),
                                            .eps = 1e-5,
                                            .items = r->items};
     kt h = kt_attention(s, &args);

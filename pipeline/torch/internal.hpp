@@ -134,13 +134,15 @@ at::Tensor convolve(const at::Tensor &x, const at::Tensor &weight, const at::Ten
 /* Both halves of nn.Linear; the bias may be undefined. */
 at::Tensor linear(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias);
 at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps);
-/* q, k, v of [items, heads, rows, head_dim], by the fastest kernel that LibTorch has for them. */
+/* q, k, v of [items, heads, rows, head_dim], by the fastest kernel that LibTorch has for them: what
+ * attend() of the GPU's kernels does not take. */
 at::Tensor fused_attention(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v,
                            bool causal);
 /* Attention where the rows have starts. */
 at::Tensor item_attention(const kt_attention_args &args);
-/* Attention of several items of one length, on a GPU in bf16. */
-at::Tensor even_attention(const kt_attention_args &args);
+/* Attention of several items of one length, on a GPU in bf16, with the room that is asked for where
+ * there is a kernel that leaves it. */
+kt_tensor even_attention(const kt_attention_args &args);
 /* How many rows each of them has. */
 inline int64_t item_rows(const kt_attention_args &args)
 {

@@ -329,39 +329,49 @@ static at::Tensor started_attention(const kt_attention_args &a, const at::Tensor
         .reshape({rows, h * d});
 }
 
-/* `count` items of as many rows each, from `row` on.  Where attention is causal no row of an item
- * sees the ones behind it, and so nothing of what fills up its block. */
-static at::Tensor blocks_at_once(const kt_attention_args &a, const at::Tensor &qkv, int64_t row,
-                                 int64_t count, int64_t rows)
+/* LibTorch's, of items of as many rows each. */
+static at::Tensor torch_attention(const kt_attention_args &a, const at::Tensor &qkv, int64_t rows)
 {
     const int64_t h = a.heads, g = a.kv_heads, d = a.head_dim;
-    const at::Tensor some = qkv.narrow(0, row, count * rows).view({count, rows, h + 2 * g, d});
+    const at::Tensor some = qkv.view({qkv.size(0) / rows, rows, h + 2 * g, d});
     auto heads = [&](int64_t from, int64_t n) { return some.narrow(2, from, n).transpose(1, 2); };
     const at::Tensor out =
         kiln::fused_attention(heads(0, h), heads(h, g), heads(h + g, g), a.causal);
-    return out.transpose(1, 2).reshape({count * rows, h * d});
+    return out.transpose(1, 2).reshape({qkv.size(0), h * d});
+}
+
+/* Items of as many rows each, all at once or one after the other.  Where attention is causal no row
+ * of an item sees the ones behind it, and so nothing of what fills up its block.
+ *
+ * Here is chosen whose attention it is, alone and in company alike: cuDNN's by a graph of Kiln's
+ * where it takes that, and LibTorch's where not. */
+static kt_tensor blocks_of(const kt_attention_args &a, const at::Tensor &qkv, int64_t rows,
+                           bool at_once)
+{
+    const kt_tensor own = kiln::gpu_kernels(qkv)->attend(a, qkv, rows, at_once);
+    if (own.t.defined())
+        return own;
+    if (at_once)
+        return {torch_attention(a, qkv, rows), {}};
+    std::vector<at::Tensor> items;
+    for (int64_t row = 0; row < qkv.size(0); row += rows)
+        items.push_back(torch_attention(a, qkv.narrow(0, row, rows), rows));
+    return {at::cat(items), {}};
 }
 
 /* The same, all at once only where that gives the bits of each alone. */
-static at::Tensor block_attention(const kt_attention_args &a, const at::Tensor &qkv, int64_t row,
-                                  int64_t count, int64_t rows)
+static kt_tensor block_attention(const kt_attention_args &a, const at::Tensor &qkv, int64_t rows)
 {
-    using shape = std::tuple<int, int64_t, int64_t, int, int, int, bool>;
+    using shape = std::tuple<int, int64_t, int64_t, int, int, int, int64_t, bool>;
     static answers<shape> known;
-    auto one_by_one = [&] {
-        std::vector<at::Tensor> items;
-        for (int64_t i = 0; i < count; i++)
-            items.push_back(blocks_at_once(a, qkv, row + i * rows, 1, rows));
-        return at::cat(items);
-    };
     auto alike = [&] {
-        return at::equal(blocks_at_once(a, qkv, row, count, rows).view(at::kShort),
-                         one_by_one().view(at::kShort));
+        return at::equal(blocks_of(a, qkv, rows, true).t.view(at::kShort),
+                         blocks_of(a, qkv, rows, false).t.view(at::kShort));
     };
-    const shape key{qkv.get_device(), count, rows, a.heads, a.kv_heads, a.head_dim, a.causal};
-    if (count == 1 || known.ask(key, alike))
-        return blocks_at_once(a, qkv, row, count, rows);
-    return one_by_one();
+    const int64_t count = qkv.size(0) / rows;
+    const shape key{qkv.get_device(), count,      rows,        a.heads,
+                    a.kv_heads,       a.head_dim, a.form.room, a.causal};
+    return blocks_of(a, qkv, rows, count == 1 || known.ask(key, alike));
 }
 
 /* Flash attention shares out its work by heads and rows of one item, whatever the others are; for
@@ -383,7 +393,7 @@ at::Tensor kiln::item_attention(const kt_attention_args &a)
         for (count = 1; i + count < a.block_count && a.blocks[i + count] == a.blocks[i];)
             count++;
         const int64_t items = static_cast<int64_t>(count), all = items * a.blocks[i];
-        const at::Tensor some = block_attention(a, qkv, row, items, a.blocks[i]);
+        const at::Tensor some = block_attention(a, qkv.narrow(0, row, all), a.blocks[i]).t;
         if (all == qkv.size(0))
             return some;
         if (!out.defined())
@@ -394,10 +404,10 @@ at::Tensor kiln::item_attention(const kt_attention_args &a)
     return out;
 }
 
-at::Tensor kiln::even_attention(const kt_attention_args &a)
+kt_tensor kiln::even_attention(const kt_attention_args &a)
 {
     const at::Tensor qkv = a.qkv->t.contiguous();
     const int64_t rows = item_rows(a);
     gpu_kernels(qkv)->turn_heads(a, qkv);
-    return block_attention(a, qkv, 0, qkv.size(0) / rows, rows);
+    return block_attention(a, qkv, rows);
 }

@@ -48,8 +48,8 @@ static at::Tensor heads_of(const kt_attention_args *args, int64_t from, int64_t 
     return turn && args->cos ? rotate(x, args->cos->t, args->sin->t, args->interleaved) : x;
 }
 
-/* cuDNN's attention, asked for by name: LibTorch's own choice takes half as fast a one for some
- * shapes.  What cuDNN refuses goes to LibTorch's choice after all. */
+/* LibTorch's call of cuDNN by name: its own choice takes half as fast a kernel for some shapes.
+ * What cuDNN refuses goes to that choice after all. */
 at::Tensor fused_attention(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v,
                            bool causal)
 {
@@ -77,7 +77,8 @@ at::Tensor fused_attention(const at::Tensor &q, const at::Tensor &k, const at::T
 static kt_tensor narrow_attention(const kt_attention_args &a)
 {
     const model_kernels *gpu = gpu_kernels(a.qkv->t);
-    if (!a.narrow || !a.e4m3 || !gpu || a.starts || a.causal || !likes_e4m3(a.qkv->t.get_device()))
+    if (!a.narrow || !a.form.e4m3 || !gpu || a.starts || a.causal ||
+        !likes_e4m3(a.qkv->t.get_device()))
         return {};
     return gpu->attend_e4m3(a, a.qkv->t.contiguous());
 }
@@ -163,7 +164,7 @@ kt kt_swiglu(kt_scope *s, kt gate_up, kt_form form)
     });
 }
 
-static at::Tensor attention(const kt_attention_args &args);
+static kt_tensor attention(const kt_attention_args &args);
 
 /* Each item by itself. */
 static at::Tensor attention_in_turn(const kt_attention_args &args)
@@ -174,32 +175,32 @@ static at::Tensor attention_in_turn(const kt_attention_args &args)
         kt_tensor item{args.qkv->t.narrow(0, i * rows, rows), {}};
         kt_attention_args alone = args;
         alone.qkv = &item, alone.items = 1;
-        results.push_back(attention(alone));
+        results.push_back(attention(alone).t);
     }
     return at::cat(results);
 }
 
 /* In the numbers of the rows. */
-static at::Tensor attention(const kt_attention_args &args)
+static kt_tensor attention(const kt_attention_args &args)
 {
     const int64_t h = args.heads, g = args.kv_heads, d = args.head_dim;
     const at::Tensor &qkv = args.qkv->t;
     if (args.starts)
-        return kiln::item_attention(args);
+        return {kiln::item_attention(args), {}};
     if (const auto *kernels = kiln::gpu_image_kernels(qkv); kernels && kiln::is_wide(args))
-        return kernels->wide_attention(qkv, d);
+        return {kernels->wide_attention(qkv, d), {}};
     if (kiln::gpu_kernels(qkv) && d <= KILN_HEAD_DIM_MAX)
         return kiln::even_attention(args);
     if (args.items > 1)
-        return attention_in_turn(args);
+        return {attention_in_turn(args), {}};
     if (kiln::cpu::takes(qkv) && d <= KILN_HEAD_DIM_MAX)
-        return kiln::cpu::attention(args);
+        return {kiln::cpu::attention(args), {}};
     const at::Tensor q = kiln::heads_of(&args, 0, h, args.q_norm, true).unsqueeze(0);
     const at::Tensor k = kiln::heads_of(&args, h, g, args.k_norm, true).unsqueeze(0);
     const at::Tensor v = kiln::heads_of(&args, h + g, g, nullptr, false).unsqueeze(0);
     const at::Tensor out =
         at::scaled_dot_product_attention(q, k, v, {}, 0.0, args.causal, {}, h != g);
-    return out.squeeze(0).transpose(0, 1).reshape({qkv.size(0), h * d});
+    return {out.squeeze(0).transpose(0, 1).reshape({qkv.size(0), h * d}), {}};
 }
 
 kt kt_attention(kt_scope *s, const kt_attention_args *args)
@@ -210,6 +211,9 @@ kt kt_attention(kt_scope *s, const kt_attention_args *args)
                     args->qkv->t.size(1), " for ", args->heads, " + 2*", args->kv_heads,
                     " heads of ", args->head_dim);
         const kt_tensor narrow = kiln::narrow_attention(*args);
-        return narrow.t.defined() ? narrow : kiln::formed(attention(*args), {args->e4m3, 0});
+        if (narrow.t.defined())
+            return narrow;
+        const kt_tensor rows = attention(*args);
+        return args->form.e4m3 ? kiln::quantised(rows.t, args->form.room) : rows;
     });
 }

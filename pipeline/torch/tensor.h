@@ -138,14 +138,15 @@ kt kt_linear_swiglu(struct kt_scope *s, kt x, kt weight, int items, struct kt_fo
  * Uses qkv up: on a GPU its q and k are normed and rotated where they lie.
  * cos, sin: [rows of an item, head_dim/2] fp32, or NULL for none.
  * interleaved: pairs are (2i, 2i+1), else (i, i + head_dim/2).
- * Returns [rows, heads*head_dim], quantised if so wanted; `narrow`: its own two products are of
- * e4m3, too, where a GPU has that, and one factor is that of all rows of an item. */
+ * Returns [rows, heads*head_dim] in the form that is asked for; `narrow`: where that is quantised,
+ * its own two products are of e4m3, too, where a GPU has that, and one factor is that of all rows
+ * of an item. */
 struct kt_attention_args {
     kt qkv, q_norm, k_norm, cos, sin;
     int heads, kv_heads, head_dim;
     bool interleaved, causal;
     bool narrow;
-    bool e4m3;
+    struct kt_form form;
     double eps;
     /* Of one length and with the same angles, one behind the other: attention stays within items,
      * and an item's result has the bits that it has alone.  0 is 1. */

@@ -42,7 +42,7 @@ static kt attend(struct kt_scope *s, const struct heads *p, enum kt_dtype dtype,
         .interleaved = p->interleaved,
         .causal = p->causal,
         .narrow = e4m3,
-        .e4m3 = e4m3,
+        .form = e4m3 ? KT_CODES : KT_PLAIN,
         .eps = 1e-5};
     return kt_attention(s, &a);
 }
@@ -194,7 +194,7 @@ static void infinity_in_v(void)
                                            .kv_heads = p.kv_heads,
                                            .head_dim = p.d,
                                            .narrow = true,
-                                           .e4m3 = true,
+                                           .form = KT_CODES,
                                            .eps = 1e-5};
     const size_t count = (size_t)(p.rows * p.heads * p.d);
     float *values = malloc(count * sizeof *values);

@@ -419,6 +419,14 @@ static void attention_stays_within_an_item(void **state)
                                      .items = ITEMS};
     const kt all = args.qkv;
     kt together = kt_attention(s, &args);
+    args.form = (struct kt_form){.e4m3 = true, .room = 16};
+    kt codes = kt_attention(s, &args), of = kt_quantise_rows(s, together);
+    assert_int_equal(kt_room(codes), 0); /* a GPU leaves it */
+    assert_int_equal(kt_dtype_of(codes), KT_E4M3);
+    read_into(s, codes, got, ITEMS * ROWS * HEADS * D);
+    read_into(s, of, want, ITEMS * ROWS * HEADS * D);
+    assert_memory_equal(got, want, ITEMS * ROWS * HEADS * D * sizeof *got);
+    args.form = KT_PLAIN;
     args.items = 1;
     for (int i = 0; i < ITEMS; i++) {
         args.qkv = kt_narrow(s, all, 0, i * ROWS, ROWS);

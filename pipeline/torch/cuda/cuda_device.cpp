@@ -149,13 +149,13 @@ static int capability(int device)
 }
 
 extern "C" __attribute__((visibility("default")))
-const kiln_cuda_plugin kiln_cuda_plugin_9 = {TORCH_VERSION,
-                                             count,
-                                             start,
-                                             memory,
-                                             trim,
-                                             copy,
-                                             capability,
-                                             &kiln::cuda_model_kernels,
-                                             &kiln::cuda_graphs,
-                                             &kiln::cuda_image_kernels};
+const kiln_cuda_plugin kiln_cuda_plugin_10 = {TORCH_VERSION,
+                                              count,
+                                              start,
+                                              memory,
+                                              trim,
+                                              copy,
+                                              capability,
+                                              &kiln::cuda_model_kernels,
+                                              &kiln::cuda_graphs,
+                                              &kiln::cuda_image_kernels};

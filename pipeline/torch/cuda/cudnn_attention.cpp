@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 
+#include <c10/core/ScalarType.h>
 #include <c10/cuda/CUDAFunctions.h>
 
 namespace kiln
@@ -27,8 +28,8 @@ enum slot : int64_t {
     SLOT_K,
     SLOT_V,
     SLOT_OUT,
-    SLOT_ROOT, /* 1 / sqrt(head_dim), by value */
-    SLOT_Q_SCALE,
+    SLOT_ROOT,    /* 1 / sqrt(head_dim), by value */
+    SLOT_Q_SCALE, /* from here on of e4m3 alone */
     SLOT_K_SCALE,
     SLOT_P_SCALE, /* what probabilities P are multiplied with */
     SLOT_P_INVERSE,
@@ -43,14 +44,14 @@ constexpr float probability_scale = 256.0f;
 /* The operations on one shape, as they are chained. */
 class chain
 {
-    const int64_t h_, s_, d_;
+    const cudnnDataType_t type_;
+    const int64_t b_, s_, h_, d_, pitch_;
     int64_t next_ = SLOT_LAST;
     std::vector<descriptor> ops_;
 
-    layout scores() const { return {{1, h_, s_, s_}, {h_ * s_ * s_, s_ * s_, s_, 1}}; }
-    layout by_row() const { return {{1, h_, s_, 1}, {h_ * s_, s_, 1, 1}}; }
-    layout sums() const { return {{1, h_, s_, d_}, {h_ * s_ * d_, s_ * d_, d_, 1}}; }
-    layout results() const { return {{1, h_, s_, d_}, {s_ * h_ * d_, d_, h_ * d_, 1}}; }
+    layout scores() const { return {{b_, h_, s_, s_}, {h_ * s_ * s_, s_ * s_, s_, 1}}; }
+    layout by_row() const { return {{b_, h_, s_, 1}, {h_ * s_, s_, 1, 1}}; }
+    layout sums() const { return {{b_, h_, s_, d_}, {h_ * s_ * d_, s_ * d_, d_, 1}}; }
     descriptor between(const layout &at, cudnnDataType_t type = CUDNN_DATA_FLOAT)
     {
         return cudnn::tensor(next_++, at, type, cudnn::BETWEEN);
@@ -80,11 +81,28 @@ class chain
     descriptor packed(slot id, bool transposed) const
     {
         const int64_t width = 3 * h_ * d_;
-        const layout at = transposed ? layout{{1, h_, d_, s_}, {s_ * width, d_, 1, width}}
-                                     : layout{{1, h_, s_, d_}, {s_ * width, d_, width, 1}};
-        return cudnn::tensor(id, at, CUDNN_DATA_FP8_E4M3, cudnn::ON_DEVICE);
+        const layout at = transposed ? layout{{b_, h_, d_, s_}, {s_ * width, d_, 1, width}}
+                                     : layout{{b_, h_, s_, d_}, {s_ * width, d_, width, 1}};
+        return cudnn::tensor(id, at, type_, cudnn::ON_DEVICE);
     }
-    descriptor softmax(const descriptor &x)
+    descriptor result() const
+    {
+        return cudnn::tensor(SLOT_OUT, {{b_, h_, s_, d_}, {s_ * pitch_, d_, pitch_, 1}}, type_,
+                             cudnn::ON_DEVICE);
+    }
+    /* q k^T / sqrt(head_dim) */
+    descriptor scored()
+    {
+        descriptor s = between(scores());
+        ops_.push_back(cudnn::product(packed(SLOT_Q, false), packed(SLOT_K, true), s));
+        return times(scores(), s, SLOT_ROOT);
+    }
+    descriptor summed(const descriptor &p, descriptor o)
+    {
+        ops_.push_back(cudnn::product(p, packed(SLOT_V, false), o));
+        return o;
+    }
+    descriptor softmax(const descriptor &x, cudnnDataType_t type)
     {
         const descriptor top = reduced(between(by_row()), CUDNN_REDUCE_TENSOR_MAX, x);
         const descriptor below = then(between(scores()), CUDNN_POINTWISE_SUB, x, &top);
@@ -92,29 +110,32 @@ class chain
         const descriptor sum = reduced(between(by_row()), CUDNN_REDUCE_TENSOR_ADD, power);
         const descriptor log = then(between(by_row()), CUDNN_POINTWISE_LOG, sum);
         (void)then(between(by_row()), CUDNN_POINTWISE_ADD, top, &log);
-        return then(between(scores()), CUDNN_POINTWISE_DIV, power, &sum);
+        return then(between(scores(), type), CUDNN_POINTWISE_DIV, power, &sum);
+    }
+    void plain() { (void)summed(softmax(scored(), type_), result()); }
+    /* What codes stand for is multiplied in around both products. */
+    void scaled()
+    {
+        descriptor s = times(scores(), scored(), SLOT_Q_SCALE);
+        s = times(scores(), s, SLOT_K_SCALE);
+        const descriptor p = softmax(s, CUDNN_DATA_FLOAT);
+        const descriptor scale = one(SLOT_P_SCALE), inverse = one(SLOT_OUT_INVERSE);
+        const descriptor codes = then(between(scores(), type_), CUDNN_POINTWISE_MUL, p, &scale);
+        descriptor o = times(sums(), summed(codes, between(sums())), SLOT_P_INVERSE);
+        o = times(sums(), o, SLOT_V_SCALE);
+        (void)then(result(), CUDNN_POINTWISE_MUL, o, &inverse);
+        (void)reduced(one(SLOT_OUT_TOP), CUDNN_REDUCE_TENSOR_AMAX, o);
     }
 
   public:
-    chain(int64_t heads, int64_t rows, int64_t head_dim) : h_(heads), s_(rows), d_(head_dim) {}
+    chain(cudnnDataType_t type, const attended &of)
+        : type_(type), b_(of.items), s_(of.rows), h_(of.heads), d_(of.head_dim), pitch_(of.pitch)
+    {
+    }
 
     std::vector<descriptor> operations()
     {
-        descriptor s = between(scores());
-        ops_.push_back(cudnn::product(packed(SLOT_Q, false), packed(SLOT_K, true), s));
-        s = times(scores(), s, SLOT_ROOT);
-        s = times(scores(), s, SLOT_Q_SCALE);
-        s = times(scores(), s, SLOT_K_SCALE);
-        const descriptor p = softmax(s), scale = one(SLOT_P_SCALE), inverse = one(SLOT_OUT_INVERSE);
-        const descriptor codes =
-            then(between(scores(), CUDNN_DATA_FP8_E4M3), CUDNN_POINTWISE_MUL, p, &scale);
-        descriptor o = between(sums());
-        ops_.push_back(cudnn::product(codes, packed(SLOT_V, false), o));
-        o = times(sums(), o, SLOT_P_INVERSE);
-        o = times(sums(), o, SLOT_V_SCALE);
-        (void)then(cudnn::tensor(SLOT_OUT, results(), CUDNN_DATA_FP8_E4M3, cudnn::ON_DEVICE),
-                   CUDNN_POINTWISE_MUL, o, &inverse);
-        (void)reduced(one(SLOT_OUT_TOP), CUDNN_REDUCE_TENSOR_AMAX, o);
+        type_ == CUDNN_DATA_FP8_E4M3 ? scaled() : plain();
         return std::move(ops_);
     }
 };
@@ -134,32 +155,57 @@ static const at::Tensor &factors(at::Device device)
     return rows;
 }
 
-static cudnn::request request_for(int64_t rows, int64_t heads, int64_t head_dim)
+static cudnn::request request_for(at::ScalarType type, const attended &of)
 {
-    const auto describe = [=] { return chain(heads, rows, head_dim).operations(); };
-    const int64_t device = c10::cuda::current_device();
-    return {{device, cudnn::ATTENTION, heads, rows, head_dim}, describe, {}, {}, {}};
+    const auto describe = [=] {
+        return chain(type == at::kBFloat16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FP8_E4M3, of)
+            .operations();
+    };
+    const int64_t device = c10::cuda::current_device(), as = static_cast<int64_t>(type);
+    return {{device, cudnn::ATTENTION, as, of.items, of.rows, of.heads, of.head_dim, of.pitch},
+            describe,
+            {},
+            {},
+            {}};
 }
 
-bool cudnn_attends(int64_t rows, int64_t heads, int64_t head_dim)
+/* The same with the rows; the root is to live until it has run. */
+static cudnn::request request_of(const attended &of, const at::Tensor &packed,
+                                 const at::Tensor &out, float *root)
 {
-    /* k and v begin where 16 bytes do */
-    return head_dim % 16 == 0 && cudnn::takes(request_for(rows, heads, head_dim));
+    const int64_t width = of.heads * of.head_dim;
+    cudnn::request what = request_for(packed.scalar_type(), of);
+    *root = 1 / std::sqrt(static_cast<float>(of.head_dim));
+    what.bind(SLOT_Q, packed);
+    what.bind(SLOT_K, packed.narrow(1, width, width));
+    what.bind(SLOT_V, packed.narrow(1, 2 * width, width));
+    what.bind(SLOT_OUT, out);
+    what.bind(SLOT_ROOT, root);
+    return what;
 }
 
-bool cudnn_attend(const e4m3_heads &in, const at::Tensor &out)
+bool cudnn_attends(at::ScalarType type, const attended &of)
 {
-    const int64_t rows = in.codes.size(0), h = in.heads, d = in.head_dim;
+    constexpr int64_t widest = 128; /* head, that there are kernels for on every card */
+    const int64_t word = 16 / static_cast<int64_t>(c10::elementSize(type));
+    /* k, v and every row of the result begin where 16 bytes do */
+    return of.head_dim <= widest && of.head_dim % word == 0 && of.pitch % word == 0 &&
+           cudnn::takes(request_for(type, of));
+}
+
+bool cudnn_attend(const attended &shape, const at::Tensor &qkv, const at::Tensor &out)
+{
+    float root;
+    return cudnn::run(request_of(shape, qkv, out, &root), qkv.device());
+}
+
+bool cudnn_attend_e4m3(const attended &shape, const e4m3_heads &in, const at::Tensor &out)
+{
     const at::Device device = in.codes.device();
     const at::Tensor top = at::empty({1}, in.inverse.options());
     const at::Tensor &fixed = factors(device);
-    float root = 1 / std::sqrt(static_cast<float>(d));
-    cudnn::request what = request_for(rows, h, d);
-    what.bind(SLOT_Q, in.codes);
-    what.bind(SLOT_K, in.codes.narrow(1, h * d, h * d));
-    what.bind(SLOT_V, in.codes.narrow(1, 2 * h * d, h * d));
-    what.bind(SLOT_OUT, out);
-    what.bind(SLOT_ROOT, &root);
+    float root;
+    cudnn::request what = request_of(shape, in.codes, out, &root);
     what.bind(SLOT_Q_SCALE, fixed[0]);
     what.bind(SLOT_K_SCALE, fixed[0]);
     what.bind(SLOT_P_SCALE, fixed[1]);
@@ -177,12 +223,17 @@ bool cudnn_attend(const e4m3_heads &in, const at::Tensor &out)
 namespace kiln
 {
 
-bool cudnn_attends(int64_t, int64_t, int64_t)
+bool cudnn_attends(at::ScalarType, const attended &)
 {
     return false;
 }
 
-bool cudnn_attend(const e4m3_heads &, const at::Tensor &)
+bool cudnn_attend(const attended &, const at::Tensor &, const at::Tensor &)
+{
+    return false;
+}
+
+bool cudnn_attend_e4m3(const attended &, const e4m3_heads &, const at::Tensor &)
 {
     return false;
 }

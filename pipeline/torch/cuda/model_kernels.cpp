@@ -277,13 +277,45 @@ static void turn_heads(const kt_attention_args &a, const at::Tensor &qkv)
     });
 }
 
+/* What cuDNN makes: with room where that is the form that is asked for, and rows begin where 16
+ * bytes do then. */
+static kt_form attended_form(const kt_attention_args &a, bool e4m3)
+{
+    return {e4m3, a.form.e4m3 == e4m3 && a.form.room % 16 == 0 ? a.form.room : 0};
+}
+
+static attended attended_shape(const kt_attention_args &a, int64_t items, int64_t rows,
+                               kt_form form)
+{
+    const int64_t heads = a.heads, head_dim = a.head_dim;
+    return {items, rows, heads, head_dim, heads * head_dim + form.room};
+}
+
+static kt_tensor attend(const kt_attention_args &a, const at::Tensor &qkv, int64_t item_rows,
+                        bool at_once)
+{
+    const c10::cuda::CUDAGuard guard(qkv.device());
+    const kt_form form = attended_form(a, false);
+    const int64_t rows = at_once ? qkv.size(0) : item_rows; /* of a launch */
+    const attended shape = attended_shape(a, rows / item_rows, item_rows, form);
+    if (a.causal || a.heads != a.kv_heads || !cudnn_attends(qkv.scalar_type(), shape))
+        return {};
+    kt_tensor out = result_like(qkv, shape.heads * shape.head_dim, form);
+    for (int64_t row = 0; row < qkv.size(0); row += rows)
+        if (!cudnn_attend(shape, qkv.narrow(0, row, rows), out.t.narrow(0, row, rows)))
+            return {};
+    return out;
+}
+
 /* Item by item: v's factor is that of all of an item's rows, and of no neighbour's. */
 static kt_tensor attend_e4m3(const kt_attention_args &a, const at::Tensor &qkv)
 {
     const c10::cuda::CUDAGuard guard(qkv.device());
     const int64_t rows = item_rows(a);
+    const kt_form form = attended_form(a, true);
+    const attended shape = attended_shape(a, 1, rows, form);
     if (!a.q_norm || !a.k_norm || a.heads != a.kv_heads ||
-        !cudnn_attends(rows, a.heads, a.head_dim))
+        !cudnn_attends(at::kFloat8_e4m3fn, shape))
         return {};
     const at::Tensor cos = angles_of(a, a.cos, rows), sin = angles_of(a, a.sin, rows);
     const at::Tensor q_norm = head_norm(a, a.q_norm, qkv), k_norm = head_norm(a, a.k_norm, qkv);
@@ -291,11 +323,10 @@ static kt_tensor attend_e4m3(const kt_attention_args &a, const at::Tensor &qkv)
     const at::TensorOptions narrow = qkv.options().dtype(at::kFloat8_e4m3fn);
     const at::Tensor codes = at::empty({rows, qkv.size(1)}, narrow);
     const at::Tensor tops = at::empty({KILN_QKV_TOPS}, wide), inverse = at::empty({1}, wide);
-    const kt_tensor out{at::empty({qkv.size(0), a.heads * a.head_dim}, narrow),
-                        at::empty({qkv.size(0)}, wide)};
+    const kt_tensor out = result_like(qkv, shape.heads * shape.head_dim, form);
     for (int64_t row = 0; row < qkv.size(0); row += rows) {
         const at::Tensor item = qkv.narrow(0, row, rows);
-        const e4m3_heads heads{codes, out.scale.narrow(0, row, rows), inverse, a.heads, a.head_dim};
+        const e4m3_heads heads{codes, out.scale.narrow(0, row, rows), inverse};
         kiln_qkv_e4m3 args{};
         args.qkv = data_of(item), args.q_norm = data_of(q_norm), args.k_norm = data_of(k_norm);
         args.cos = static_cast<const float *>(data_of(cos));
@@ -310,7 +341,7 @@ static kt_tensor attend_e4m3(const kt_attention_args &a, const at::Tensor &qkv)
                              [&](kiln_stream stream, kiln_error *err) {
                                  return kiln_qkv_e4m3_launch(&args, stream, err);
                              }) ||
-            !cudnn_attend(heads, out.t.narrow(0, row, rows)))
+            !cudnn_attend_e4m3(shape, heads, out.t.narrow(0, row, rows)))
             return {};
     }
     return out;
@@ -363,6 +394,6 @@ static void patch_step(const struct kt_patch_step &a)
 
 const model_kernels cuda_model_kernels = {rms_norm,      add_rms_norm, layer_norm,    swiglu,
                                           linear_swiglu, quantise,     low_rank_down, turn_heads,
-                                          attend_e4m3,   patchify,     patch_step};
+                                          attend,        attend_e4m3,  patchify,      patch_step};
 
 } // namespace kiln

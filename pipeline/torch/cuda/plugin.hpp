@@ -32,6 +32,11 @@ struct model_kernels {
     bool (*low_rank_down)(const kt_tensor &x, const kt_tensor &down, const at::Tensor &low);
     /* Norms and turns q and k where they lie in the packed rows. */
     void (*turn_heads)(const kt_attention_args &args, const at::Tensor &qkv);
+    /* Attention of turned heads within items of as many rows each, in bf16, with the room of the
+     * form: all in one launch, or one after the other.  Nothing where it is of another kind, or
+     * where the card, the build or the shape has no kernel for that. */
+    kt_tensor (*attend)(const kt_attention_args &args, const at::Tensor &qkv, int64_t item_rows,
+                        bool at_once);
     /* Attention of all rows in eight bits: codes and their factors; nothing where the card, the
      * build or the shape has no kernels for that, and qkv is as it was then. */
     kt_tensor (*attend_e4m3)(const kt_attention_args &args, const at::Tensor &qkv);
@@ -67,7 +72,7 @@ struct kiln_cuda_plugin {
     const kiln::image_kernels *image;
 };
 
-extern "C" const kiln_cuda_plugin kiln_cuda_plugin_9;
+extern "C" const kiln_cuda_plugin kiln_cuda_plugin_10;
 
 namespace kiln
 {
