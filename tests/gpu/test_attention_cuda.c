@@ -3,8 +3,9 @@
  *     test_attention_cuda [PART]     only the groups whose name contains PART
  *
  * In bf16 beside fp32.  In eight bits beside fp32 over the operands that the reference of the
- * kernel in front of it has rounded: what is left is what the products themselves round. Exit 0:
- * all agree; 1: some do not; 69: there is no usable GPU.
+ * kernel in front of it has rounded: what is left is what the products themselves round.  Bit for
+ * bit in both: items together and each alone, rows with room behind them and without.  Exit 0: all
+ * agree; 1: some do not; 69: there is no usable GPU.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +14,9 @@
 
 #include "kernels/fp8.h"
 #include "kernels/qkv_e4m3.h"
+#include "pipeline/torch/lanes.h"
 #include "pipeline/torch/load.h"
+#include "pipeline/torch/low_rank.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/ops_rig.h"
 
@@ -27,23 +30,31 @@ static const struct heads {
                   {33, 4, 4, 64, true, false, false},    {77, 32, 8, 128, true, false, true},
                   {512, 32, 8, 128, true, false, true}};
 
-static kt attend(struct kt_scope *s, const struct heads *p, enum kt_dtype dtype, bool e4m3)
+/* With operands of its own, for as many items of those rows. */
+static struct kt_attention_args args_of(struct kt_scope *s, const struct heads *p,
+                                        enum kt_dtype dtype, struct kt_form form, int items)
 {
     const bool turned = p->d % 2 == 0;
-    const struct kt_attention_args a = {
-        .qkv = operand(s, dtype, 1, 2, p->rows, (int64_t)(p->heads + 2 * p->kv_heads) * p->d),
-        .q_norm = p->normed ? operand(s, dtype, 2, 1, p->d, 0) : NULL,
-        .k_norm = p->normed ? operand(s, dtype, 3, 1, p->d, 0) : NULL,
-        .cos = turned ? angles(s, false, p->rows, p->d / 2) : NULL,
-        .sin = turned ? angles(s, true, p->rows, p->d / 2) : NULL,
-        .heads = p->heads,
-        .kv_heads = p->kv_heads,
-        .head_dim = p->d,
-        .interleaved = p->interleaved,
-        .causal = p->causal,
-        .narrow = e4m3,
-        .form = e4m3 ? KT_CODES : KT_PLAIN,
-        .eps = 1e-5};
+    const int64_t width = (int64_t)(p->heads + 2 * p->kv_heads) * p->d;
+    return (struct kt_attention_args){.qkv = operand(s, dtype, 1, 2, items * p->rows, width),
+                                      .q_norm = p->normed ? operand(s, dtype, 2, 1, p->d, 0) : NULL,
+                                      .k_norm = p->normed ? operand(s, dtype, 3, 1, p->d, 0) : NULL,
+                                      .cos = turned ? angles(s, false, p->rows, p->d / 2) : NULL,
+                                      .sin = turned ? angles(s, true, p->rows, p->d / 2) : NULL,
+                                      .heads = p->heads,
+                                      .kv_heads = p->kv_heads,
+                                      .head_dim = p->d,
+                                      .interleaved = p->interleaved,
+                                      .causal = p->causal,
+                                      .narrow = form.e4m3,
+                                      .form = form,
+                                      .eps = 1e-5,
+                                      .items = items};
+}
+
+static kt attend(struct kt_scope *s, const struct heads *p, enum kt_dtype dtype, bool e4m3)
+{
+    const struct kt_attention_args a = args_of(s, p, dtype, e4m3 ? KT_CODES : KT_PLAIN, 1);
     return kt_attention(s, &a);
 }
 
@@ -211,12 +222,102 @@ static void infinity_in_v(void)
     sides_close(&s, "an infinity in v shows in every row");
 }
 
+/* --- items and room --------------------------------------------------------------------------- */
+
+#define ROOM 64
+
+/* Every form of several items of one length, for a check that is told which. */
+static void each_form(void (*check)(const struct heads *p, struct kt_form form, int items))
+{
+    static const struct heads even[] = {{160, 30, 30, 128, false, true, true},
+                                        {333, 5, 5, 48, false, true, false},
+                                        {1152, 30, 30, 128, false, true, true}};
+    for (size_t k = 0; k < sizeof even / sizeof *even; k++)
+        for (int e4m3 = 0; e4m3 < 2; e4m3++)
+            for (int items = 1; items <= 4; items *= 2) {
+                LABEL("%d x %lld rows%s", items, (long long)even[k].rows, e4m3 ? " in e4m3" : "");
+                check(&even[k], (struct kt_form){.e4m3 = e4m3, .room = ROOM}, items);
+            }
+}
+
+/* Items together have the bits that each has alone. */
+static void check_items(const struct heads *p, struct kt_form form, int items)
+{
+    struct sides s = sides_open();
+    struct kt_attention_args a = args_of(s.gpu, p, KT_BF16, form, items);
+    const kt all = a.qkv;
+    a.qkv = kt_copy(s.gpu, all); /* which is used up */
+    kt together = kt_to(s.gpu, kt_attention(s.gpu, &a), KT_F32);
+    a.items = 1;
+    for (int i = 0; i < items; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "item %d", i);
+        a.qkv = kt_copy(s.gpu, kt_narrow(s.gpu, all, 0, i * p->rows, p->rows));
+        kt alone = kt_to(s.gpu, kt_attention(s.gpu, &a), KT_F32);
+        check_same(&s, part(name), kt_narrow(s.gpu, together, 0, i * p->rows, p->rows), alone);
+    }
+    sides_close(&s, label);
+}
+
+static void items_together(void)
+{
+    each_form(check_items);
+}
+
+static kt behind(struct kt_scope *s, kt x)
+{
+    return kt_narrow(s, kt_widened(s, x, kt_room(x)), 1, kt_size(x, 1), kt_room(x));
+}
+
+/* Recorded, so that what is behind the rows can be marked before they are written again. */
+static void check_gaps(struct sides *s, struct kt_attention_args a, kt want)
+{
+    struct kt_scope *inner = kt_scope_child(s->gpu);
+    kt marks = operand(s->gpu, KT_F32, 9, 1, kt_size(a.qkv, 0), ROOM);
+    marks = kt_affine(s->gpu, marks, 0, 3);
+    struct kt_graph *graph = kt_graph_begin(inner);
+    a.qkv = kt_copy(inner, a.qkv);
+    kt again = kt_attention(inner, &a);
+    if (kt_graph_end(graph, inner)) {
+        kt_copy_into(inner, behind(inner, again), marks);
+        kt_graph_replay(graph, inner);
+        check_same(s, part("recorded"), again, want);
+        check_same(s, part("gaps as they were"), behind(inner, again), marks);
+        kt_graph_free(graph);
+    }
+    kt_scope_free(inner);
+}
+
+/* Rows with room behind them are those without. */
+static void check_room(const struct heads *p, struct kt_form form, int items)
+{
+    struct sides s = sides_open();
+    struct kt_attention_args a = args_of(s.gpu, p, KT_BF16, form, items);
+    const kt all = a.qkv;
+    a.qkv = kt_copy(s.gpu, all);
+    kt roomy = kt_attention(s.gpu, &a);
+    a.form.room = 0, a.qkv = kt_copy(s.gpu, all);
+    kt dense = kt_attention(s.gpu, &a);
+    check_same(&s, part("with room"), roomy, dense);
+    check_same(&s, part("copied"), kt_copy(s.gpu, roomy), dense);
+    a.form = form, a.qkv = all;
+    if (kt_room(roomy) == ROOM)
+        check_gaps(&s, a, dense);
+    else
+        printf("skip %s: this card or this build leaves no room\n", label);
+    sides_close(&s, label);
+}
+
+static void room_behind_rows(void)
+{
+    each_form(check_room);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct group groups[] = {{"bf16", attention},
-                                          {"e4m3", attention_e4m3},
-                                          {"quantised", attention_quantised},
-                                          {"infinity", infinity_in_v}};
+    static const struct group groups[] = {
+        {"bf16", attention},         {"e4m3", attention_e4m3},  {"quantised", attention_quantised},
+        {"infinity", infinity_in_v}, {"items", items_together}, {"room", room_behind_rows}};
     need_gpu();
     return run_groups(groups, sizeof groups / sizeof *groups, argc > 1 ? argv[1] : "") > 0;
 }
