@@ -34,7 +34,7 @@ enum slot : int64_t {
     SLOT_P_SCALE, /* what probabilities P are multiplied with */
     SLOT_P_INVERSE,
     SLOT_V_SCALE,
-    SLOT_OUT_INVERSE,
+    SLOT_TO_CODES,
     SLOT_OUT_TOP, /* the largest result, which cuDNN insists on */
     SLOT_LAST
 };
@@ -119,7 +119,7 @@ class chain
         descriptor s = times(scores(), scored(), SLOT_Q_SCALE);
         s = times(scores(), s, SLOT_K_SCALE);
         const descriptor p = softmax(s, CUDNN_DATA_FLOAT);
-        const descriptor scale = one(SLOT_P_SCALE), inverse = one(SLOT_OUT_INVERSE);
+        const descriptor scale = one(SLOT_P_SCALE), inverse = one(SLOT_TO_CODES);
         const descriptor codes = then(between(scores(), type_), CUDNN_POINTWISE_MUL, p, &scale);
         descriptor o = times(sums(), summed(codes, between(sums())), SLOT_P_INVERSE);
         o = times(sums(), o, SLOT_V_SCALE);
@@ -202,7 +202,7 @@ bool cudnn_attend(const attended &shape, const at::Tensor &qkv, const at::Tensor
 bool cudnn_attend_e4m3(const attended &shape, const e4m3_heads &in, const at::Tensor &out)
 {
     const at::Device device = in.codes.device();
-    const at::Tensor top = at::empty({1}, in.inverse.options());
+    const at::Tensor top = at::empty({1}, in.to_codes.options());
     const at::Tensor &fixed = factors(device);
     float root;
     cudnn::request what = request_of(shape, in.codes, out, &root);
@@ -211,7 +211,7 @@ bool cudnn_attend_e4m3(const attended &shape, const e4m3_heads &in, const at::Te
     what.bind(SLOT_P_SCALE, fixed[1]);
     what.bind(SLOT_P_INVERSE, fixed[2]);
     what.bind(SLOT_V_SCALE, in.scale);
-    what.bind(SLOT_OUT_INVERSE, in.inverse);
+    what.bind(SLOT_TO_CODES, in.to_codes);
     what.bind(SLOT_OUT_TOP, top);
     return cudnn::run(what, device);
 }

@@ -322,21 +322,21 @@ static kt_tensor attend_e4m3(const kt_attention_args &a, const at::Tensor &qkv)
     const at::TensorOptions wide = qkv.options().dtype(at::kFloat);
     const at::TensorOptions narrow = qkv.options().dtype(at::kFloat8_e4m3fn);
     const at::Tensor codes = at::empty({rows, qkv.size(1)}, narrow);
-    const at::Tensor tops = at::empty({KILN_QKV_TOPS}, wide), inverse = at::empty({1}, wide);
+    const at::Tensor tops = at::empty({KILN_QKV_TOPS}, wide), to_codes = at::empty({1}, wide);
     const kt_tensor out = result_like(qkv, shape.heads * shape.head_dim, form);
     for (int64_t row = 0; row < qkv.size(0); row += rows) {
         const at::Tensor item = qkv.narrow(0, row, rows);
-        const e4m3_heads heads{codes, out.scale.narrow(0, row, rows), inverse};
+        const e4m3_heads heads{codes, out.scale.narrow(0, row, rows), to_codes};
         kiln_qkv_e4m3 args{};
         args.qkv = data_of(item), args.q_norm = data_of(q_norm), args.k_norm = data_of(k_norm);
         args.cos = static_cast<const float *>(data_of(cos));
         args.sin = static_cast<const float *>(data_of(sin));
         args.codes = static_cast<uint8_t *>(heads.codes.data_ptr());
-        args.scale = heads.scale.data_ptr<float>(), args.to_codes = heads.inverse.data_ptr<float>();
-        args.tops = tops.data_ptr<float>();
+        args.scale = heads.scale.data_ptr<float>();
+        args.to_codes = heads.to_codes.data_ptr<float>(), args.tops = tops.data_ptr<float>();
         args.rows = rows, args.heads = a.heads, args.kv_heads = a.kv_heads;
         args.head_dim = a.head_dim, args.interleaved = a.interleaved;
-        args.eps = static_cast<float>(a.eps);
+        args.eps = static_cast<float>(a.eps), args.code_max = code_max_of(out);
         if (!launch_if_taken(qkv,
                              [&](kiln_stream stream, kiln_error *err) {
                                  return kiln_qkv_e4m3_launch(&args, stream, err);
