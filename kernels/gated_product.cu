@@ -101,7 +101,7 @@ static __device__ __forceinline__ tile tile_at(const tiling &t, int turn, int ra
 
 /* --- shared memory ---------------------------------------------------------------------------- */
 
-constexpr int slice = box_columns; /* of k */
+constexpr int slice = box_columns<BOX_BF16>, slice_steps = box_pitch / step_bytes; /* of k */
 constexpr int stages = 4;
 constexpr int third = 128 * box_pitch; /* bytes of a stage: 128 rows of x, of gate, of up */
 constexpr int stage_bytes = 3 * third;
@@ -204,12 +204,14 @@ __device__ __forceinline__ void multiply_slices(float (&sums)[128], const tiling
         begin_products();
         if (i + 1 < t.slices) {
 #pragma unroll
-            for (int step = 0; step < slice / 16; step++)
-                multiply_64x256(sums, x + step * next_step, weight + step * next_step, i | step);
+            for (int step = 0; step < slice_steps; step++)
+                multiply<BOX_BF16, 256>(sums, x + step * next_step, weight + step * next_step,
+                                        i | step);
         } else {
 #pragma unroll 1
             for (int step = 0; step < t.last_steps; step++)
-                multiply_64x256(sums, x + step * next_step, weight + step * next_step, i | step);
+                multiply<BOX_BF16, 256>(sums, x + step * next_step, weight + step * next_step,
+                                        i | step);
         }
         end_products();
         await_products<1>();
@@ -233,7 +235,7 @@ static __device__ __forceinline__ uint32_t gated(uint32_t gate, uint32_t up)
 __device__ __forceinline__ void store_gated(const float (&sums)[128], const maps &m, uint32_t out,
                                             int group, int row, int column)
 {
-    constexpr int boxes = tile_columns / box_columns, places_of_16 = box_pitch / 16;
+    constexpr int boxes = tile_columns / slice, places_of_16 = box_pitch / 16;
     const int lane = threadIdx.x % warp_size, warp = threadIdx.x % warpgroup_size / warp_size;
     const int square = lane / 8, line = warp * 16 + square % 2 * 8 + lane % 8;
     const bool stores = threadIdx.x % warpgroup_size == 0;
@@ -257,7 +259,7 @@ __device__ __forceinline__ void store_gated(const float (&sums)[128], const maps
         show_writes();
         meet_warpgroup(group + 1);
         if (stores)
-            store_box(m.y, box, column + b * box_columns, row);
+            store_box(m.y, box, column + b * slice, row);
     }
 }
 
@@ -331,18 +333,20 @@ static int launch_tiles(const struct kiln_gated_product *a, int64_t rows, const 
     int code = check_hopper(err, name, reinterpret_cast<const void *>(multiply_and_gate<C>),
                             &multiprocessors);
     code = code ? code
-                : map_matrix(err, name, &m.x, a->x, rows, a->k, a->x_pitch,
-                             C == COMMON_X ? tile_rows / 2 : tile_rows);
+                : map_matrix<BOX_BF16>(err, name, &m.x, a->x, rows, a->k, a->x_pitch,
+                                       C == COMMON_X ? tile_rows / 2 : tile_rows);
     code = code ? code
-                : map_matrix(err, name, &m.weight, a->weight, 2 * a->n, a->k, a->weight_pitch,
-                             tile_columns);
-    code = code ? code : map_matrix(err, name, &m.y, a->y, rows, a->n, a->pitch, multiplier_rows);
+                : map_matrix<BOX_BF16>(err, name, &m.weight, a->weight, 2 * a->n, a->k,
+                                       a->weight_pitch, tile_columns);
+    code = code
+               ? code
+               : map_matrix<BOX_BF16>(err, name, &m.y, a->y, rows, a->n, a->pitch, multiplier_rows);
     if (code)
         return code;
     const int pairs = pairs_down<C>(t) * pairs_across<C>(t);
     const int blocks = 2 * min(pairs, max(1, multiprocessors / 2));
-    return launch_in_twos(err, name, multiply_and_gate<C>, blocks, threads, shared_bytes, stream, m,
-                          t);
+    return launch_in_clusters(err, name, multiply_and_gate<C>, 2, blocks, threads, shared_bytes,
+                              stream, m, t);
 }
 
 static int launch_on_device(const struct kiln_gated_product *a, int64_t rows, kiln_stream stream,

@@ -5,11 +5,11 @@
  * All of it is machine code of sm_90a alone.  Kernels are templates that have their body behind `if
  * constexpr (built_for_hopper)` and are empty elsewhere; check_hopper() refuses to launch those.
  *
- * A box is 64 values of bf16 wide, 128 bytes a row, and begins on 1,024 bytes.  Its rows lie one
- * behind the other, but the 16 bytes at place c of row r are where place c ^ (r % 8) would be:
- * eight rows of one column are then in different banks.  TMA and wgmma both read and write it like
- * that. What a box has beyond the matrix is zeros when it is loaded, and left out when it is
- * stored.
+ * A box is 128 bytes wide, 64 values of bf16 or 128 codes of e4m3, and begins on 1,024 bytes.  Its
+ * rows lie one behind the other, but the 16 bytes at place c of row r are where place c ^ (r % 8)
+ * would be: eight rows of one column are then in different banks.  TMA and wgmma both read and
+ * write it like that.  What a box has beyond the matrix is zeros when it is loaded, and left out
+ * when it is stored.
  *
  * A kernel that loads for others to multiply has a ring of stages, and for each of them a barrier
  * that says it is filled and one that says it is empty.  A barrier goes from phase to phase: one is
@@ -35,11 +35,14 @@ constexpr bool built_for_hopper = false;
 #endif
 
 constexpr int warpgroup_size = 128; /* four warps, which wgmma takes together */
-constexpr int box_columns = 64, box_pitch = 2 * box_columns; /* values, bytes */
+constexpr int box_pitch = 128;      /* bytes */
 constexpr unsigned box_alignment = 1024;
 
-/* --- clusters of two blocks: the same address in either is the same place of its own memory -----
- */
+enum box_values { BOX_BF16, BOX_E4M3 };
+template <box_values V> constexpr int value_bytes = V == BOX_BF16 ? 2 : 1;
+template <box_values V> constexpr int box_columns = box_pitch / value_bytes<V>;
+
+/* --- clusters of blocks: the same address in each is the same place of its own memory --------- */
 
 __device__ __forceinline__ uint32_t shared_address(const void *p)
 {
@@ -55,6 +58,21 @@ __device__ __forceinline__ void meet_cluster()
                      : "memory");
 }
 
+/* 16 bytes of the memory of the cluster's block `rank`. */
+__device__ __forceinline__ float4 load_from(uint32_t address, int rank)
+{
+    float4 v;
+    asm volatile("{\n"
+                 ".reg .b32 there;\n"
+                 "mapa.shared::cluster.u32 there, %4, %5;\n"
+                 "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n"
+                 "}"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "r"(address), "r"(rank)
+                 : "memory");
+    return v;
+}
+
 /* --- barriers --------------------------------------------------------------------------------- */
 
 __device__ __forceinline__ void make_barrier(uint32_t barrier, int arrivals)
@@ -63,7 +81,7 @@ __device__ __forceinline__ void make_barrier(uint32_t barrier, int arrivals)
                  : "memory");
 }
 
-/* Before the cluster meets: what it does next finds the barriers made. */
+/* Before the cluster meets, or the thread loads boxes: what comes next finds the barriers made. */
 __device__ __forceinline__ void show_barriers()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -113,7 +131,7 @@ __device__ __forceinline__ void load_box(uint32_t to, const CUtensorMap &matrix,
                  : "memory");
 }
 
-/* The same into both blocks of the cluster, read once; it arrives at the barrier of either. */
+/* The same into both blocks of a cluster of two, read once; it arrives at the barrier of either. */
 __device__ __forceinline__ void load_box_for_both(uint32_t to, const CUtensorMap &matrix,
                                                   uint32_t barrier, int column, int row)
 {
@@ -170,13 +188,18 @@ __device__ __forceinline__ uint64_t box_operand(uint32_t at)
     return (at & 0x3ffff) / 16 | eight_rows << 32 | swizzled_128_bytes << 62;
 }
 
-/* From there to the same rows, 16 columns further. */
-constexpr uint64_t next_step = 16 * 2 / 16;
+/* From there to the same rows, 32 bytes further: what one product takes. */
+constexpr int step_bytes = 32;
+constexpr uint64_t next_step = step_bytes / 16;
 
 /* Lists of operands.  The names of ten: "%20, %21, ... %29, ". */
 #define KILN_NAMES(tens)                                                                           \
     "%" tens "0, %" tens "1, %" tens "2, %" tens "3, %" tens "4, "                                 \
     "%" tens "5, %" tens "6, %" tens "7, %" tens "8, %" tens "9, "
+#define KILN_NAMES_0_TO_7 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define KILN_NAMES_0_TO_15 KILN_NAMES("") "%10, %11, %12, %13, %14, %15"
+#define KILN_NAMES_0_TO_23 KILN_NAMES("") KILN_NAMES("1") "%20, %21, %22, %23"
+#define KILN_NAMES_0_TO_31 KILN_NAMES("") KILN_NAMES("1") KILN_NAMES("2") "%30, %31"
 /* clang-format off */
 #define KILN_NAMES_0_TO_127                                                                        \
     KILN_NAMES("") KILN_NAMES("1") KILN_NAMES("2") KILN_NAMES("3") KILN_NAMES("4") KILN_NAMES("5") \
@@ -184,10 +207,11 @@ constexpr uint64_t next_step = 16 * 2 / 16;
     "%120, %121, %122, %123, %124, %125, %126, %127"
 /* clang-format on */
 #define KILN_FLOATS_4(p) "+f"((p)[0]), "+f"((p)[1]), "+f"((p)[2]), "+f"((p)[3])
-#define KILN_FLOATS_16(p)                                                                          \
-    KILN_FLOATS_4(p), KILN_FLOATS_4((p) + 4), KILN_FLOATS_4((p) + 8), KILN_FLOATS_4((p) + 12)
-#define KILN_FLOATS_64(p)                                                                          \
-    KILN_FLOATS_16(p), KILN_FLOATS_16((p) + 16), KILN_FLOATS_16((p) + 32), KILN_FLOATS_16((p) + 48)
+#define KILN_FLOATS_8(p) KILN_FLOATS_4(p), KILN_FLOATS_4((p) + 4)
+#define KILN_FLOATS_16(p) KILN_FLOATS_8(p), KILN_FLOATS_8((p) + 8)
+#define KILN_FLOATS_24(p) KILN_FLOATS_16(p), KILN_FLOATS_8((p) + 16)
+#define KILN_FLOATS_32(p) KILN_FLOATS_16(p), KILN_FLOATS_16((p) + 16)
+#define KILN_FLOATS_64(p) KILN_FLOATS_32(p), KILN_FLOATS_32((p) + 32)
 #define KILN_FLOATS_128(p) KILN_FLOATS_64(p), KILN_FLOATS_64((p) + 64)
 
 /* Before the first product of a run: the warpgroup's registers are as its threads left them. */
@@ -196,22 +220,46 @@ __device__ __forceinline__ void begin_products()
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-/* sums [64][256] (+)= a [64][16] b [256][16]^T, where `add` is not 0 the sum with what was there.
+/* One wgmma: the sums and then a, b and add are its operands, by these names.  In bf16 it is told
+ * that neither a nor b is transposed; in e4m3 neither could be. */
+#define KILN_WGMMA(kind, names, a_name, b_name, add_name, transposed, ...)                         \
+    asm volatile("{\n"                                                                             \
+                 ".reg .pred more;\n"                                                              \
+                 "setp.ne.b32 more, " add_name ", 0;\n"                                            \
+                 "wgmma.mma_async.sync.aligned.m64" kind " {" names "}, " a_name ", " b_name       \
+                 ", more, 1, 1" transposed ";\n"                                                   \
+                 "}"                                                                               \
+                 : __VA_ARGS__                                                                     \
+                 : "l"(a), "l"(b), "r"(add))
+#define KILN_MULTIPLY(columns, names, a_name, b_name, add_name, ...)                               \
+    if constexpr (V == BOX_BF16)                                                                   \
+        KILN_WGMMA(columns "k16.f32.bf16.bf16", names, a_name, b_name, add_name, ", 0, 0",         \
+                   __VA_ARGS__);                                                                   \
+    else                                                                                           \
+        KILN_WGMMA(columns "k32.f32.e4m3.e4m3", names, a_name, b_name, add_name, "", __VA_ARGS__)
+
+/* sums [64][N] (+)= a [64][step] b [N][step]^T, where `add` is not 0 the sum with what was there; a
+ * step is 16 values of bf16 or 32 codes.
  *
  * Lane l of warp w, with g = l / 4 and q = l % 4, holds of columns 8j .. 8j + 7
  *     sums[4j], sums[4j + 1]      row 16w + g, columns 8j + 2q and 8j + 2q + 1
  *     sums[4j + 2], sums[4j + 3]  row 16w + g + 8, the same columns
  * They are being written until await_products() says otherwise. */
-__device__ __forceinline__ void multiply_64x256(float (&sums)[128], uint64_t a, uint64_t b, int add)
+template <box_values V, int N>
+__device__ __forceinline__ void multiply(float (&sums)[N / 2], uint64_t a, uint64_t b, int add)
 {
-    asm volatile("{\n"
-                 ".reg .pred more;\n"
-                 "setp.ne.b32 more, %130, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
-                 "{" KILN_NAMES_0_TO_127 "}, %128, %129, more, 1, 1, 0, 0;\n"
-                 "}"
-                 : KILN_FLOATS_128(sums)
-                 : "l"(a), "l"(b), "r"(add));
+    if constexpr (N == 16) {
+        KILN_MULTIPLY("n16", KILN_NAMES_0_TO_7, "%8", "%9", "%10", KILN_FLOATS_8(sums));
+    } else if constexpr (N == 32) {
+        KILN_MULTIPLY("n32", KILN_NAMES_0_TO_15, "%16", "%17", "%18", KILN_FLOATS_16(sums));
+    } else if constexpr (N == 48) {
+        KILN_MULTIPLY("n48", KILN_NAMES_0_TO_23, "%24", "%25", "%26", KILN_FLOATS_24(sums));
+    } else if constexpr (N == 64) {
+        KILN_MULTIPLY("n64", KILN_NAMES_0_TO_31, "%32", "%33", "%34", KILN_FLOATS_32(sums));
+    } else {
+        static_assert(N == 256, "a width that nobody has asked for");
+        KILN_MULTIPLY("n256", KILN_NAMES_0_TO_127, "%128", "%129", "%130", KILN_FLOATS_128(sums));
+    }
 }
 
 /* Ends a run of products. */
@@ -227,9 +275,11 @@ template <int LEFT> __device__ __forceinline__ void await_products()
 }
 
 /* Behind the last of them: no use of the sums is moved in front of this.  It is no instruction. */
-__device__ __forceinline__ void take_sums(float (&sums)[128])
+template <int SUMS> __device__ __forceinline__ void take_sums(float (&sums)[SUMS])
 {
-    asm volatile("" : KILN_FLOATS_128(sums)::"memory");
+#pragma unroll
+    for (int i = 0; i < SUMS; i++)
+        asm volatile("" : "+f"(sums[i])::"memory");
 }
 
 /* --- registers, which warpgroups give to each other ---------------------------------------------
@@ -289,22 +339,25 @@ inline PFN_cuTensorMapEncodeTiled_v12000 tensor_map_encoder()
     return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(found);
 }
 
-/* How TMA finds its way in a matrix of bf16: boxes of so many rows.  The matrix is on 16 bytes and
- * its pitch, in values, a multiple of 8. */
-inline int map_matrix(struct kiln_error *err, const char *name, CUtensorMap *ret_map,
+/* How TMA finds its way in a matrix: boxes of so many rows.  The matrix is on 16 bytes, and so is
+ * each of its rows; the pitch is in values. */
+template <box_values V>
+static int map_matrix(struct kiln_error *err, const char *name, CUtensorMap *ret_map,
                       const void *matrix, int64_t rows, int64_t columns, int64_t pitch,
                       int box_rows)
 {
     static const PFN_cuTensorMapEncodeTiled_v12000 encode = tensor_map_encoder();
+    constexpr CUtensorMapDataType type =
+        V == BOX_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_UINT8;
     const cuuint64_t size[] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
-    const cuuint64_t row_bytes[] = {static_cast<cuuint64_t>(pitch) * 2};
-    const cuuint32_t box[] = {box_columns, static_cast<cuuint32_t>(box_rows)};
+    const cuuint64_t row_bytes[] = {static_cast<cuuint64_t>(pitch) * value_bytes<V>};
+    const cuuint32_t box[] = {box_columns<V>, static_cast<cuuint32_t>(box_rows)};
     const cuuint32_t step[] = {1, 1};
     if (!encode)
         return kiln_fail(err, KILN_UNSUPPORTED, "%s: the driver makes no tensor maps", name);
     const CUresult code =
-        encode(ret_map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void *>(matrix), size,
-               row_bytes, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+        encode(ret_map, type, 2, const_cast<void *>(matrix), size, row_bytes, box, step,
+               CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     return code == CUDA_SUCCESS
                ? KILN_OK
@@ -312,16 +365,16 @@ inline int map_matrix(struct kiln_error *err, const char *name, CUtensorMap *ret
                            (long long)rows, (long long)columns, static_cast<int>(code));
 }
 
-/* Queues a kernel whose blocks, a multiple of 2, are clusters of two and have `shared` bytes each.
- */
+/* Queues a kernel whose blocks, a multiple of `size`, are clusters of so many (at most 8) and have
+ * `shared` bytes each. */
 template <typename... Params, typename... Args>
-static int launch_in_twos(struct kiln_error *err, const char *name, void (*kernel)(Params...),
-                          int blocks, int threads, int shared, kiln_stream stream,
-                          const Args &...args)
+static int launch_in_clusters(struct kiln_error *err, const char *name, void (*kernel)(Params...),
+                              int size, int blocks, int threads, int shared, kiln_stream stream,
+                              const Args &...args)
 {
     cudaLaunchAttribute cluster = {};
     cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {2, 1, 1};
+    cluster.val.clusterDim = {static_cast<unsigned>(size), 1, 1};
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(blocks), config.blockDim = dim3(threads), config.stream = stream;
     config.dynamicSmemBytes = static_cast<size_t>(shared);
