@@ -58,6 +58,13 @@ __device__ __forceinline__ void meet_cluster()
                      : "memory");
 }
 
+__device__ __forceinline__ void store_to(uint32_t address, float4 v)
+{
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(v.x), "f"(v.y),
+                 "f"(v.z), "f"(v.w)
+                 : "memory");
+}
+
 /* 16 bytes of the memory of the cluster's block `rank`. */
 __device__ __forceinline__ float4 load_from(uint32_t address, int rank)
 {

@@ -21,6 +21,7 @@
 #include "kernels/gated_product.h"
 #include "kernels/latent_mix.h"
 #include "kernels/layer_norm.h"
+#include "kernels/low_rank_down.h"
 #include "kernels/low_rank_up.h"
 #include "kernels/patches.h"
 #include "kernels/qkv_e4m3.h"
@@ -45,6 +46,7 @@ static struct kiln_qkv_e4m3 eight_bits;
 static struct kiln_layer_norm layer;
 static struct kiln_quantise codes;
 static struct kiln_low_rank_up low_rank;
+static struct kiln_low_rank_down low_rank_down;
 static struct kiln_gated_product gated;
 
 static void queue_rms(void)
@@ -80,6 +82,11 @@ static void queue_codes(void)
 static void queue_low_rank(void)
 {
     must_launch(kiln_low_rank_up_launch(&low_rank, rows, stream, &err));
+}
+
+static void queue_low_rank_down(void)
+{
+    must_launch(kiln_low_rank_down_launch(&low_rank_down, rows, stream, &err));
 }
 
 static void queue_gated(void)
@@ -177,6 +184,34 @@ static void bench_low_rank(void)
     }
 }
 
+/* Some cards have it.  Of q, k and v at once, and behind the gate; low behind the rows. */
+static void bench_low_rank_down(void)
+{
+    static const int64_t sizes[][2] = {{WIDTH, 48}, {FFN, 16}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int e4m3 = 0; e4m3 < 2; e4m3++) {
+            char shape[64];
+            const int64_t k = sizes[i][0], rank = sizes[i][1], bytes = e4m3 ? 1 : 2;
+            snprintf(shape, sizeof shape, "%lld x %lld to %lld", (long long)rows, (long long)k,
+                     (long long)rank);
+            low_rank_down = (struct kiln_low_rank_down){.x = pools[0],
+                                                        .down = pools[1],
+                                                        .factor = weights_at(0),
+                                                        .low = pools[0] + k * bytes,
+                                                        .x_pitch = k + rank,
+                                                        .low_pitch = k + rank,
+                                                        .k = k,
+                                                        .rank = rank,
+                                                        .format = KILN_BF16,
+                                                        .e4m3 = e4m3};
+            if (kiln_low_rank_down_launch(&low_rank_down, rows, stream, &err) == KILN_UNSUPPORTED)
+                printf("skip: %s\n", err.text);
+            else
+                report(e4m3 ? "low_rank_down, e4m3" : "low_rank_down", shape,
+                       (double)(rows * (k + rank) * bytes), queue_low_rank_down);
+        }
+}
+
 /* Some cards have it; bench_ops has the product and the pass that it stands for beside it. */
 static void bench_gated(void)
 {
@@ -223,6 +258,7 @@ static void bench_transformer(int64_t count)
     gate.y = NULL, gate.quantised = (uint8_t *)pools[1], gate.row_scale = (float *)(void *)pools[2];
     report("swiglu -> e4m3", shape, (double)(rows * FFN) * 5 + (double)rows * 4, queue_gate);
     bench_low_rank();
+    bench_low_rank_down();
     bench_gated();
 }
 

@@ -1,6 +1,5 @@
 /* gated_product.c - the products of a gate and what becomes of them, where the card has the kernel.
  */
-#include <cuda_runtime_api.h>
 #include <math.h>
 
 #include "kernels/gated_product.h"
@@ -39,27 +38,10 @@ static struct kiln_gated_product gate_args(const struct gate_case *c, bool devic
                                        .format = KILN_BF16};
 }
 
-/* Of a card without the kernel, and of the host, it is asked that they say so. */
-static bool card_has_it(void)
-{
-#ifdef KILN_HOST_CUDA_RUNTIME_API_H
-    return false;
-#else
-    int major = 0, minor = 0;
-    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess &&
-           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0) == cudaSuccess &&
-           major == 9 && minor == 0;
-#endif
-}
-
 static bool gate_launched(const struct kiln_gated_product *args, int64_t rows)
 {
     struct kiln_error err;
-    const int code = kiln_gated_product_launch(args, rows, NULL, &err);
-    if (card_has_it())
-        return launched(code, &err);
-    refused(code, KILN_UNSUPPORTED, &err);
-    return false;
+    return launched_on_hopper(kiln_gated_product_launch(args, rows, NULL, &err), &err);
 }
 
 static void check_gate(int64_t rows, int64_t k, int64_t n, int64_t gap)

@@ -287,6 +287,26 @@ void refused(int code, int want, const struct kiln_error *err)
         complain("%s instead of %s", code ? err->text : "launched", kiln_code_name(want));
 }
 
+static bool is_hopper(void)
+{
+#ifdef KILN_HOST_CUDA_RUNTIME_API_H
+    return false;
+#else
+    int major = 0, minor = 0;
+    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess &&
+           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0) == cudaSuccess &&
+           major == 9 && minor == 0;
+#endif
+}
+
+bool launched_on_hopper(int code, const struct kiln_error *err)
+{
+    if (is_hopper())
+        return launched(code, err);
+    refused(code, KILN_UNSUPPORTED, err);
+    return false;
+}
+
 int run_tests(const struct kernel_test *tests)
 {
     int failed = 0;

@@ -87,6 +87,9 @@ void compare_company(struct twins *set, const struct twin *t, int64_t row_bytes,
 void complain(const char *fmt, ...) KILN_PRINTF(1, 2);
 /* Complains unless code is 0; returns whether it is. */
 bool launched(int code, const struct kiln_error *err);
+/* The same of a kernel for compute capability 9.0 alone; others, and the host, have to refuse it.
+ */
+bool launched_on_hopper(int code, const struct kiln_error *err);
 /* Complains unless the launch was refused with this code. */
 void refused(int code, int want, const struct kiln_error *err);
 /* What the running case is, put in front of its complaints. */
@@ -102,6 +105,6 @@ int run_tests(const struct kernel_test *tests);
 
 /* The tests of one file, ended by a NULL name. */
 extern const struct kernel_test row_tests[], head_tests[], picture_tests[], latent_tests[],
-    low_rank_up_tests[], gated_product_tests[], code_tests[];
+    low_rank_up_tests[], low_rank_down_tests[], gated_product_tests[], code_tests[];
 
 #endif
