@@ -22,7 +22,6 @@
 #include "kernels/latent_mix.h"
 #include "kernels/layer_norm.h"
 #include "kernels/low_rank_down.h"
-#include "kernels/low_rank_up.h"
 #include "kernels/patches.h"
 #include "kernels/qkv_e4m3.h"
 #include "kernels/qkv_rope.h"
@@ -45,7 +44,6 @@ static struct kiln_qkv_rope split;
 static struct kiln_qkv_e4m3 eight_bits;
 static struct kiln_layer_norm layer;
 static struct kiln_quantise codes;
-static struct kiln_low_rank_up low_rank;
 static struct kiln_low_rank_down low_rank_down;
 static struct kiln_gated_product gated;
 
@@ -77,11 +75,6 @@ static void queue_layer(void)
 static void queue_codes(void)
 {
     must_launch(kiln_quantise_launch(&codes, rows, stream, &err));
-}
-
-static void queue_low_rank(void)
-{
-    must_launch(kiln_low_rank_up_launch(&low_rank, rows, stream, &err));
 }
 
 static void queue_low_rank_down(void)
@@ -162,28 +155,6 @@ static void bench_heads(void)
     report("qkv_e4m3 (v read twice)", shape, part * 11 + angles, queue_eight_bits);
 }
 
-/* Beside the products of q, k and v, of the attention's result, and of gate and up. */
-static void bench_low_rank(void)
-{
-    static const int64_t sizes[][2] = {{3 * WIDTH, 3}, {WIDTH, 1}, {2 * FFN, 2}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        char shape[64];
-        const int64_t n = sizes[i][0], parts = sizes[i][1], rank = 16;
-        snprintf(shape, sizeof shape, "%lld x %lld, %lld x %lld", (long long)rows, (long long)n,
-                 (long long)parts, (long long)rank);
-        low_rank = (struct kiln_low_rank_up){.y = pools[0],
-                                             .pitch = n,
-                                             .low = pools[1],
-                                             .low_pitch = parts * rank,
-                                             .up = pools[2],
-                                             .n = n,
-                                             .rank = rank,
-                                             .parts = parts,
-                                             .format = KILN_BF16};
-        report("low_rank_up", shape, (double)(rows * n) * 4, queue_low_rank);
-    }
-}
-
 /* Some cards have it.  Of q, k and v at once, and behind the gate; low behind the rows. */
 static void bench_low_rank_down(void)
 {
@@ -257,7 +228,6 @@ static void bench_transformer(int64_t count)
     report("swiglu", shape, (double)(rows * FFN) * 6, queue_gate);
     gate.y = NULL, gate.quantised = (uint8_t *)pools[1], gate.row_scale = (float *)(void *)pools[2];
     report("swiglu -> e4m3", shape, (double)(rows * FFN) * 5 + (double)rows * 4, queue_gate);
-    bench_low_rank();
     bench_low_rank_down();
     bench_gated();
 }

@@ -105,6 +105,6 @@ int run_tests(const struct kernel_test *tests);
 
 /* The tests of one file, ended by a NULL name. */
 extern const struct kernel_test row_tests[], head_tests[], picture_tests[], latent_tests[],
-    low_rank_up_tests[], low_rank_down_tests[], gated_product_tests[], code_tests[];
+    low_rank_down_tests[], gated_product_tests[], code_tests[];
 
 #endif
