@@ -228,7 +228,7 @@ static bool low_rank_down(const kt_tensor &x, const kt_tensor &down, const at::T
     args.x = data_of(x.t), args.x_pitch = x.t.stride(0);
     args.down = data_of(down.t), args.factor = static_cast<const float *>(data_of(down.scale));
     args.low = low.data_ptr(), args.low_pitch = low.stride(0);
-    args.k = k, args.rank = rank, args.e4m3 = x.scale.defined();
+    args.k = k, args.rank = rank, args.format = KILN_BF16, args.e4m3 = x.scale.defined();
     return launch_if_taken(x.t, [&](kiln_stream stream, kiln_error *err) {
         return kiln_low_rank_down_launch(&args, rows, stream, err);
     });
