@@ -106,7 +106,7 @@ static kt rounded_heads(struct kt_scope *s, const struct heads *p)
                                        .sin = sin,
                                        .codes = codes,
                                        .scale = scale,
-                                       .inverse = &inverse,
+                                       .to_codes = &inverse,
                                        .rows = p->rows,
                                        .heads = p->heads,
                                        .kv_heads = p->kv_heads,
