@@ -264,9 +264,13 @@ static void items_together(void)
     each_form(check_items);
 }
 
+/* What there is behind rows; of codes, bytes. */
 static kt behind(struct kt_scope *s, kt x)
 {
-    return kt_narrow(s, kt_widened(s, x, kt_room(x)), 1, kt_size(x, 1), kt_room(x));
+    kt wide = kt_widened(s, x, kt_room(x)), factors;
+    if (kt_dtype_of(x) == KT_E4M3)
+        kt_rows_parts(s, wide, &wide, &factors);
+    return kt_narrow(s, wide, 1, kt_size(x, 1), kt_room(x));
 }
 
 /* Recorded, so that what is behind the rows can be marked before they are written again. */
@@ -288,7 +292,8 @@ static void check_gaps(struct sides *s, struct kt_attention_args a, kt want)
     kt_scope_free(inner);
 }
 
-/* Rows with room behind them are those without. */
+/* Rows with room behind them are those without; in codes nearly, since larger ones are left free.
+ */
 static void check_room(const struct heads *p, struct kt_form form, int items)
 {
     struct sides s = sides_open();
@@ -298,11 +303,15 @@ static void check_room(const struct heads *p, struct kt_form form, int items)
     kt roomy = kt_attention(s.gpu, &a);
     a.form.room = 0, a.qkv = kt_copy(s.gpu, all);
     kt dense = kt_attention(s.gpu, &a);
-    check_same(&s, part("with room"), roomy, dense);
-    check_same(&s, part("copied"), kt_copy(s.gpu, roomy), dense);
+    struct sides gpu = {s.gpu, s.gpu};
+    if (form.e4m3)
+        check_relative(&gpu, part("with room"), roomy, dense, 1e-2);
+    else
+        check_same(&s, part("with room"), roomy, dense);
+    check_same(&s, part("copied"), kt_copy(s.gpu, roomy), roomy);
     a.form = form, a.qkv = all;
     if (kt_room(roomy) == ROOM)
-        check_gaps(&s, a, dense);
+        check_gaps(&s, a, roomy);
     else
         printf("skip %s: this card or this build leaves no room\n", label);
     sides_close(&s, label);
