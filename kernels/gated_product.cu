@@ -190,38 +190,44 @@ __device__ __forceinline__ void pass_slices(const tiling &t, const places &p, in
     }
 }
 
-/* The warpgroup's 64 rows of the tile, gate and up side by side.  A stage is released when the
- * products of the next one are under way. */
+/* One slice, of which the first `steps` steps are not zeros, for the warpgroup's 64 rows of the
+ * tile, gate and up side by side; its products are under way then. */
+template <bool WHOLE>
+static __device__ __forceinline__ void multiply_slice(float (&sums)[128], const places &p,
+                                                      int group, const ring &r, int add, int steps)
+{
+    await_phase(p.filled + 8 * r.stage, r.parity);
+    const uint32_t stage = p.stage + r.stage * stage_bytes;
+    const uint64_t x = box_operand(stage + group * multiplier_rows * box_pitch);
+    const uint64_t weight = box_operand(stage + third);
+    begin_products();
+#pragma unroll
+    for (int step = 0; step < slice_steps; step++)
+        if (WHOLE || step < steps)
+            multiply<BOX_BF16, 256>(sums, x + step * next_step, weight + step * next_step,
+                                    add | step);
+    end_products();
+}
+
+/* All slices.  A stage is released when the products of the next one are under way. */
 __device__ __forceinline__ void multiply_slices(float (&sums)[128], const tiling &t,
                                                 const places &p, int group, ring &r)
 {
     int last = -1;
-    for (int i = 0; i < t.slices; i++, r.advance()) {
-        await_phase(p.filled + 8 * r.stage, r.parity);
-        const uint32_t stage = p.stage + r.stage * stage_bytes;
-        const uint64_t x = box_operand(stage + group * multiplier_rows * box_pitch);
-        const uint64_t weight = box_operand(stage + third);
-        begin_products();
-        if (i + 1 < t.slices) {
-#pragma unroll
-            for (int step = 0; step < slice_steps; step++)
-                multiply<BOX_BF16, 256>(sums, x + step * next_step, weight + step * next_step,
-                                        i | step);
-        } else {
-#pragma unroll 1
-            for (int step = 0; step < t.last_steps; step++)
-                multiply<BOX_BF16, 256>(sums, x + step * next_step, weight + step * next_step,
-                                        i | step);
-        }
-        end_products();
+    for (int i = 0; i < t.slices - 1; i++, r.advance()) {
+        multiply_slice<true>(sums, p, group, r, i, slice_steps);
         await_products<1>();
         if (last >= 0)
             release_stage(p, last);
         last = r.stage;
     }
+    multiply_slice<false>(sums, p, group, r, t.slices - 1, t.last_steps);
     await_products<0>();
     take_sums(sums);
-    release_stage(p, last);
+    if (last >= 0)
+        release_stage(p, last);
+    release_stage(p, r.stage);
+    r.advance();
 }
 
 /* Of two neighbours, rounded where swiglu.cu rounds. */

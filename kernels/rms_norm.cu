@@ -179,7 +179,7 @@ static __device__ __forceinline__ void norm_part(part *held, const gains<HELD> &
  * holds at once; else a block a row, which goes round once. */
 template <bool AFTER, bool IN_TURN>
 static __global__ void __launch_bounds__(turn_threads, turn_blocks<AFTER, IN_TURN>)
-    norm_wide(const struct kiln_rms_norm a, int chunks, unsigned rows)
+    norm_wide(const struct kiln_rms_norm a, int chunks, int rows)
 {
     __shared__ float slots[3][turn_threads / warp_size];
     gains<IN_TURN> weight, factor, next_weight, next_factor;
@@ -195,8 +195,8 @@ static __global__ void __launch_bounds__(turn_threads, turn_blocks<AFTER, IN_TUR
         if (AFTER)
             load_part(a.add, blockIdx.x * a.n, chunks, &coming_add);
     }
-    for (unsigned row = blockIdx.x; row < rows; row += gridDim.x) {
-        const unsigned ahead = IN_TURN ? row + gridDim.x : row;
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        const int64_t ahead = IN_TURN ? row + gridDim.x : row;
         part held, residual;
         if (IN_TURN)
             held = coming, residual = coming_add;
@@ -295,7 +295,7 @@ extern "C" int kiln_rms_norm_launch(const struct kiln_rms_norm *args, int64_t ro
                       : blocks ? norm_wide<true, true>
                                : norm_wide<true, false>,
                       dim3(static_cast<unsigned>(blocks ? blocks : rows)), turn_threads, stream, a,
-                      static_cast<int>(a.n / 8), static_cast<unsigned>(rows));
+                      static_cast<int>(a.n / 8), static_cast<int>(rows));
     const row_kernels<struct kiln_rms_norm> kernels = {norm_rows<1, items_single>, norm_rows<8, 1>,
                                                        norm_rows<8, items_long>};
     return launch_rows(err, name, kernels, a, rows, a.n, vectors, stream);
