@@ -208,6 +208,7 @@ static void bench_transformer(int64_t count)
     char shape[64];
     rows = count;
     snprintf(shape, sizeof shape, "%lld x %d", (long long)rows, WIDTH);
+    fill_pools();
     bench_rms(shape);
     layer = (struct kiln_layer_norm){.x = pools[0],
                                      .scale = weights_at(0),
@@ -228,7 +229,9 @@ static void bench_transformer(int64_t count)
     report("swiglu", shape, (double)(rows * FFN) * 6, queue_gate);
     gate.y = NULL, gate.quantised = (uint8_t *)pools[1], gate.row_scale = (float *)(void *)pools[2];
     report("swiglu -> e4m3", shape, (double)(rows * FFN) * 5 + (double)rows * 4, queue_gate);
+    fill_pools();
     bench_low_rank_down();
+    fill_pools();
     bench_gated();
 }
 
@@ -327,7 +330,9 @@ int main(int argc, char **argv)
     bench_transformer(1152);
     bench_transformer(4224);
     bench_transformer(16896);
+    fill_pools();
     bench_pictures();
+    fill_pools();
     bench_latents(1, 128);
     bench_latents(32, 128);
     return 0;

@@ -131,32 +131,44 @@ static void open_device(void)
 }
 
 /* Random bf16 between 2^-7 and 2 of either sign, or floats of about that size. */
-static void fill_pools(void)
+static void fill_part(char *part, size_t bytes)
 {
-    const size_t part = 16 << 20;
-    uint16_t *host = malloc(part);
+    uint16_t *host = malloc(bytes);
     struct test_random random = {1};
     if (!host)
         must(cudaErrorMemoryAllocation, "host memory");
-    for (size_t i = 0; i < part / 2; i++) {
+    for (size_t i = 0; i < bytes / 2; i++) {
         const uint32_t r = test_random_below(&random, 1 << 16);
         host[i] = (uint16_t)((r & 0x807f) | (0x3c00 + (r & 0x380)));
     }
+    must(cudaMemcpy(part, host, bytes, cudaMemcpyHostToDevice), "filling");
+    free(host);
+}
+
+void fill_pools(void)
+{
+    const size_t part = 16 << 20;
+    fill_part(pools[0], part);
+    for (int i = 0; i < POOLS; i++)
+        for (size_t at = i ? 0 : part; at < POOL_BYTES; at += part)
+            must(cudaMemcpy(pools[i] + at, pools[0], part, cudaMemcpyDeviceToDevice), "filling");
+    must(cudaMemset(weights_at(4), 0, 2 * 65536), "zeros");
+}
+
+static void make_pools(void)
+{
     for (int i = 0; i < POOLS; i++) {
         void *pool = NULL;
         must(cudaMalloc(&pool, POOL_BYTES), "cudaMalloc");
         pools[i] = pool;
-        for (size_t at = 0; at < POOL_BYTES; at += part)
-            must(cudaMemcpy(pools[i] + at, host, part, cudaMemcpyHostToDevice), "filling");
     }
-    must(cudaMemset(weights_at(4), 0, 2 * 65536), "zeros");
-    free(host);
 }
 
 void speed_begin(bool tsv)
 {
     by_tabs = tsv;
     open_device();
+    make_pools();
     fill_pools();
     copy_rate = rate_of_copies();
     printf(tsv ? "copy\t1 GiB\t\t\t%.0f\t100\n" : "copy of 1 GiB: %.0f GB/s\n", copy_rate / 1e9);

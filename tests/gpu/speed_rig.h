@@ -24,6 +24,9 @@ void must_launch(int code);
 
 /* Opens the device, fills the pools and times a copy; with tsv all is printed by tabs. */
 void speed_begin(bool tsv);
+/* Fills the pools again: what kernels have left of one another's operands may be no numbers, which
+ * take the longer way through a division. */
+void fill_pools(void);
 /* 64 KiB each in pools[7], which are read by every row and stay in the caches; 4 and 5 are zeros.
  */
 void *weights_at(size_t slot);
