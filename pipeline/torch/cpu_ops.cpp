@@ -11,6 +11,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "kernels/fp8.h"
 #include "kernels/group_norm_silu.h"
 #include "kernels/qkv_rope.h"
 #include "kernels/quantise.h"
@@ -77,11 +78,13 @@ at::Tensor swiglu(const at::Tensor &gate_up)
     return y;
 }
 
-kt_tensor quantise(const at::Tensor &rows)
+kt_tensor quantise(const at::Tensor &rows, int64_t room)
 {
     at::Tensor in = dense(rows);
-    kt_tensor out{at::empty(in.sizes(), at::kFloat8_e4m3fn), at::empty({in.size(0)}, at::kFloat)};
+    at::Tensor wide = at::empty({in.size(0), in.size(1) + room}, at::kFloat8_e4m3fn);
+    kt_tensor out{wide.narrow(1, 0, in.size(1)), at::empty({in.size(0)}, at::kFloat), room};
     kiln_quantise args{};
+    args.pitch = wide.size(1), args.code_max = room > 0 ? KILN_E4M3_BESIDE_MAX : KILN_E4M3_MAX;
     args.x = data_of(in), args.n = in.size(1), args.format = format_of(in);
     args.quantised = static_cast<uint8_t *>(out.t.data_ptr());
     args.row_scale = out.scale.data_ptr<float>();

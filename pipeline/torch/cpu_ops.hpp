@@ -16,7 +16,7 @@ bool takes(const at::Tensor &x);
 at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps,
                     const at::Tensor &factor, const at::Tensor &add);
 at::Tensor swiglu(const at::Tensor &gate_up);
-kt_tensor quantise(const at::Tensor &rows);
+kt_tensor quantise(const at::Tensor &rows, int64_t room);
 at::Tensor attention(const kt_attention_args &args);
 /* x and y channels last; y may be x. */
 void group_norm(const at::Tensor &x, const at::Tensor &y, const struct kt_norm &n);

@@ -46,7 +46,7 @@ kt_tensor quantised(const at::Tensor &rows, int64_t room)
     TORCH_CHECK(rows.dim() == 2, "rows to be quantised have the shape ", rows.sizes());
     const model_kernels *gpu = gpu_kernels(rows);
     return gpu                ? gpu->quantise(rows, room)
-           : cpu::takes(rows) ? cpu::quantise(rows)
+           : cpu::takes(rows) ? cpu::quantise(rows, room)
                               : quantised_by_torch(rows);
 }
 

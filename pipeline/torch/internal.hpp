@@ -117,8 +117,8 @@ at::ScalarType scalar_of(kt_dtype dtype);
 /* x as plain numbers: itself, or what its codes stand for, in x's own or the given dtype. */
 at::Tensor plain(const kt_tensor &x);
 at::Tensor plain(const kt_tensor &x, at::ScalarType dtype);
-/* room: columns behind each row of codes, and larger codes for them (kernels/fp8.h), where a GPU's
- * kernel makes them. */
+/* room: columns behind each row of codes, and larger codes for them (kernels/fp8.h), unless it is
+ * LibTorch that makes them. */
 kt_tensor quantised(const at::Tensor &rows, int64_t room = 0);
 /* Rows as the caller wants them: as they are, or quantised. */
 kt_tensor formed(const at::Tensor &rows, const kt_form &form);

@@ -101,7 +101,7 @@ kt kt_embedding(struct kt_scope *s, kt table, const int32_t *ids, size_t count);
 
 /* --- the model's own steps (kernels/) ------------------------------------------------------ */
 /* How a pass leaves rows for the product that takes them: plain or quantised, and with memory for
- * some columns behind each row where a GPU's kernel makes them (low_rank.h). */
+ * some columns behind each row, where there is a kernel for that (low_rank.h). */
 struct kt_form {
     bool e4m3;
     int64_t room;
