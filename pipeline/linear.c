@@ -3,8 +3,6 @@
 
 #include "pipeline/torch/low_rank.h"
 
-#define ROOM_BYTES 128 /* rows then begin on a multiple of that */
-
 kt kiln_linear(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer, int items)
 {
     if (layer->both) {
@@ -38,10 +36,15 @@ kt kiln_linear_gated(struct kt_scope *s, kt x, const struct kiln_linear_layer *l
     return y;
 }
 
+int64_t kiln_linear_room(int64_t columns, bool e4m3)
+{
+    const int64_t multiple = e4m3 ? 128 : 64;
+    return (columns + multiple - 1) / multiple * multiple;
+}
+
 struct kt_form kiln_linear_form(const struct kiln_linear_layer *layer)
 {
     const bool e4m3 = kt_dtype_of(layer->weight) == KT_E4M3;
     const int64_t rank = layer->both ? kt_size(layer->down, 0) : 0;
-    const int64_t multiple = e4m3 ? ROOM_BYTES : ROOM_BYTES / 2;
-    return (struct kt_form){.e4m3 = e4m3, .room = (rank + multiple - 1) / multiple * multiple};
+    return (struct kt_form){.e4m3 = e4m3, .room = kiln_linear_room(rank, e4m3)};
 }

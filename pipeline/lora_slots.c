@@ -12,10 +12,9 @@
 #include "pipeline/torch/low_rank.h"
 
 #define CLASSES 7 /* 16, 32, 48, 64, 128, 256, 512 */
-/* Columns behind a weight's rows for each of its modules: higher ranks are added behind the
- * product, where they cost a step a tenth and more.  A row's room is a multiple of 128 bytes. */
+/* Columns behind a weight's rows for each of its modules, at least: higher ranks are added behind
+ * the product, where they cost a step a tenth and more. */
 #define ROOM 64
-#define CODE_ROOM 128
 
 struct pair {
     kt down, up; /* views of the bank */
@@ -141,12 +140,10 @@ static void make_room(struct kiln_lora_slots *l)
     for (size_t i = 0; i < l->layout.count; i++) {
         const struct kiln_lora_place *p = &l->layout.places[i];
         kt weight = l->matrices[i].pristine;
-        const int64_t columns = p->rank / l->layout.rank * ROOM;
         if (!p->layer || kt_dtype_of(weight) == KT_F32)
             continue;
         kt_make_room(s, weight,
-                     quantised(&l->matrices[i]) ? (columns + CODE_ROOM - 1) / CODE_ROOM * CODE_ROOM
-                                                : columns);
+                     kiln_linear_room(p->rank / l->layout.rank * ROOM, quantised(&l->matrices[i])));
         l->moved = l->moved || kt_room(weight) > 0;
     }
     kt_scope_free(s);

@@ -61,9 +61,9 @@ void take_over(const kt_tensor &target, const at::Tensor &x)
     target.scale.copy_(rows.scale);
 }
 
-kt_tensor formed(const at::Tensor &rows, const kt_form &form)
+kt_tensor formed(const kt_tensor &rows, const kt_form &form)
 {
-    return form.e4m3 ? quantised(rows, form.room) : kt_tensor{rows, {}};
+    return form.e4m3 ? quantised(rows.t, form.room) : rows;
 }
 
 /* As it is where the tensor cores can read it: rows that begin on 16 bytes, however far apart. */

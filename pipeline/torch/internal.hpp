@@ -121,7 +121,7 @@ at::Tensor plain(const kt_tensor &x, at::ScalarType dtype);
  * LibTorch that makes them. */
 kt_tensor quantised(const at::Tensor &rows, int64_t room = 0);
 /* Rows as the caller wants them: as they are, or quantised. */
-kt_tensor formed(const at::Tensor &rows, const kt_form &form);
+kt_tensor formed(const kt_tensor &rows, const kt_form &form);
 /* x into target, of the same shape: at full speed where rows have room behind them, too. */
 void copy_rows(const at::Tensor &target, const at::Tensor &x);
 /* The values of x into target, quantised where that is. */

@@ -7,10 +7,13 @@
  * lie side by side in memory, and x down^T behind the rows of x, one product with R more columns is
  * both: matrices and rows are given room for that.
  *
- * Quantised rows have one factor for all their columns, those in the room too: up[n] is put in codes
- * by the factor of the weight's row n, and x down^T by that of the row of x.  Each of the R columns
- * of up is multiplied first, and its row of down divided, by what makes up's largest code the
- * largest there is; x down^T then has small codes, and what is beyond 448 all the same becomes 448.
+ * Quantised rows have one factor for all their columns, those in the room too: up[n] is put in
+ * codes by the factor of the weight's row n, and x down^T by that of the row of x, which leaves it
+ * codes 16 times as large as the row's (kernels/fp8.h).  Each of the R columns of up is multiplied
+ * first, and its row of down divided, by what makes up's largest code the largest there is, so that
+ * x down^T has the smallest.  What is beyond 448 all the same becomes 448: of a set that moves a
+ * product by more than the product itself, and in rows of the weight an eighth as large as the
+ * others or less.
  */
 #ifndef KILN_LOW_RANK_H
 #define KILN_LOW_RANK_H

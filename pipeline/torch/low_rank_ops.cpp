@@ -15,16 +15,15 @@ void kt_add_product(kt_scope *s, kt y, kt low, kt up)
     run_void(s, "add_product", {y, low, up}, [&] { y->t.addmm_(low->t, up->t.t()); });
 }
 
-/* x down^T by LibTorch.  Of codes it is the sum of products of codes times down's factor: what is
- * left of x's is the row's own. */
+/* x down^T by LibTorch.  In codes: of rows whose own factors are left out. */
 static void low_by_torch(const kt_tensor &x, const kt_tensor &down, at::Tensor low)
 {
     if (!x.scale.defined()) {
         at::mm_out(low, x.t, down.t.t());
         return;
     }
-    const at::Tensor sums = at::matmul(x.t.to(at::kFloat), down.t.to(at::kFloat).t());
-    low.copy_((sums * down.scale).clamp_(-KILN_E4M3_MAX, KILN_E4M3_MAX).to(low.scalar_type()));
+    const at::Tensor sums = kiln::linear_e4m3({x.t, at::ones_like(x.scale)}, down, {});
+    low.copy_(at::clamp(sums, -KILN_E4M3_MAX, KILN_E4M3_MAX));
 }
 
 /* x with so many columns behind its rows: where there is room for them, a view. */
@@ -46,27 +45,41 @@ kt kt_beside(kt_scope *s, kt x, kt down)
                     "rows ", x->t.sizes(), " beside ", down->t.sizes());
         const at::Tensor both = widened(*x, down->t.size(0));
         const at::Tensor low = both.narrow(1, x->t.size(1), down->t.size(0));
-        const kiln::model_kernels *gpu = kiln::gpu_kernels(x->t, x->t.scalar_type());
+        const kiln::model_kernels *gpu =
+            kiln::gpu_kernels(x->t, x->scale.defined() ? at::kFloat8_e4m3fn : at::kBFloat16);
         if (!gpu || !gpu->low_rank_down(*x, *down, low))
             low_by_torch(*x, *down, low);
         return kt_tensor{both, x->scale};
     });
 }
 
+/* What up can be multiplied by, a column at a time, for codes up to the largest.  A row of the
+ * weight far smaller than the others has a factor to match, and no say: what it gets is cut
+ * instead. */
+static at::Tensor reach_of(const at::Tensor &up, const at::Tensor &row_scale)
+{
+    const at::Tensor scale = at::maximum(row_scale, row_scale.mean() / 2);
+    const at::Tensor top = (up / scale.unsqueeze(1)).abs().amax({0});
+    return KILN_E4M3_MAX / top.clamp_min(KILN_E4M3_FLOOR);
+}
+
 void kt_put_beside(kt_scope *s, kt both, kt codes, kt up, kt down)
 {
     run_void(s, "put_beside", {both, up, down}, [&] {
-        const int64_t rank = up->t.size(1);
-        at::Tensor behind = both->t.narrow(1, both->t.size(1) - rank, rank);
-        TORCH_CHECK(both->scale.defined() == (codes != nullptr), "codes of down go with those of a "
-                                                                 "weight");
+        const int64_t rank = up->t.size(1), n = both->t.size(1) - rank;
+        TORCH_CHECK(up->t.size(0) == both->t.size(0) && down->t.size(0) == rank &&
+                        down->t.size(1) == n,
+                    up->t.sizes(), " and ", down->t.sizes(), " beside a weight with room of ",
+                    both->t.sizes());
+        TORCH_CHECK(both->scale.defined() == (codes != nullptr),
+                    "down in codes goes with a weight in codes");
+        const at::Tensor behind = both->t.narrow(1, n, rank);
         if (!codes) {
             behind.copy_(up->t);
             return;
         }
-        const at::Tensor ratio = up->t / both->scale.unsqueeze(1);
-        const at::Tensor reach = KILN_E4M3_MAX / ratio.abs().amax({0}).clamp_min_(KILN_E4M3_FLOOR);
-        behind.copy_(ratio * reach);
+        const at::Tensor &scale = both->scale, reach = reach_of(up->t, scale);
+        behind.copy_((up->t * reach / scale.unsqueeze(1)).clamp_(-KILN_E4M3_MAX, KILN_E4M3_MAX));
         kiln::take_over(*codes, (down->t / reach.unsqueeze(1)).to(down->t.scalar_type()));
     });
 }

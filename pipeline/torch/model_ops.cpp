@@ -117,7 +117,7 @@ kt kt_rms_norm(kt_scope *s, kt x, kt weight, double eps, kt scale, kt_form form)
         const kiln::model_kernels *gpu = row_kernels(x->t, x->t.size(-1));
         if (gpu)
             return gpu->rms_norm(x->t, weight->t, eps, kiln::maybe(scale), form);
-        return kiln::formed(norm_any(x->t, weight, eps, scale, nullptr), form);
+        return kiln::formed({norm_any(x->t, weight, eps, scale, nullptr), {}}, form);
     });
 }
 
@@ -132,8 +132,8 @@ void kt_add_rms_norm(kt_scope *s, const struct kt_residual_norm *args, kt *ret_x
             return gpu->add_rms_norm(a, &next);
         at::Tensor x = norm_any(a.y->t, a.weight, a.eps, a.gate, a.x);
         if (a.next_weight)
-            next =
-                kiln::formed(norm_any(x, a.next_weight, a.eps, a.next_scale, nullptr), a.next_form);
+            next = kiln::formed({norm_any(x, a.next_weight, a.eps, a.next_scale, nullptr), {}},
+                                a.next_form);
         return x;
     });
     if (a.next_weight)
@@ -158,9 +158,9 @@ kt kt_swiglu(kt_scope *s, kt gate_up, kt_form form)
         if (gpu)
             return gpu->swiglu(gate_up->t, form);
         if (kiln::cpu::takes(gate_up->t))
-            return kiln::formed(kiln::cpu::swiglu(gate_up->t), form);
-        return kiln::formed(at::silu(gate_up->t.narrow(-1, 0, n)) * gate_up->t.narrow(-1, n, n),
-                            form);
+            return kiln::formed({kiln::cpu::swiglu(gate_up->t), {}}, form);
+        return kiln::formed(
+            {at::silu(gate_up->t.narrow(-1, 0, n)) * gate_up->t.narrow(-1, n, n), {}}, form);
     });
 }
 
@@ -211,9 +211,6 @@ kt kt_attention(kt_scope *s, const kt_attention_args *args)
                     args->qkv->t.size(1), " for ", args->heads, " + 2*", args->kv_heads,
                     " heads of ", args->head_dim);
         const kt_tensor narrow = kiln::narrow_attention(*args);
-        if (narrow.t.defined())
-            return narrow;
-        const kt_tensor rows = attention(*args);
-        return args->form.e4m3 ? kiln::quantised(rows.t, args->form.room) : rows;
+        return narrow.t.defined() ? narrow : kiln::formed(attention(*args), args->form);
     });
 }

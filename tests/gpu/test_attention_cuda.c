@@ -89,7 +89,7 @@ static kt rounded_heads(struct kt_scope *s, const struct heads *p)
     const size_t count = (size_t)(p->rows * width), half = (size_t)(p->rows * p->d / 2);
     float *wide = malloc(count * sizeof *wide), *cos = malloc(half * sizeof *cos),
           *sin = malloc(half * sizeof *sin), *scale = malloc((size_t)p->rows * sizeof *scale),
-          norm[2][128], inverse;
+          norm[2][128], to_codes;
     uint16_t *qkv = malloc(count * sizeof *qkv), narrow[2][128];
     uint8_t *codes = malloc(count);
     if (!wide || !cos || !sin || !scale || !qkv || !codes)
@@ -106,7 +106,7 @@ static kt rounded_heads(struct kt_scope *s, const struct heads *p)
                                        .sin = sin,
                                        .codes = codes,
                                        .scale = scale,
-                                       .to_codes = &inverse,
+                                       .to_codes = &to_codes,
                                        .rows = p->rows,
                                        .heads = p->heads,
                                        .kv_heads = p->kv_heads,

@@ -119,11 +119,11 @@ class chain
         descriptor s = times(scores(), scored(), SLOT_Q_SCALE);
         s = times(scores(), s, SLOT_K_SCALE);
         const descriptor p = softmax(s, CUDNN_DATA_FLOAT);
-        const descriptor scale = one(SLOT_P_SCALE), inverse = one(SLOT_TO_CODES);
+        const descriptor scale = one(SLOT_P_SCALE), to_codes = one(SLOT_TO_CODES);
         const descriptor codes = then(between(scores(), type_), CUDNN_POINTWISE_MUL, p, &scale);
         descriptor o = times(sums(), summed(codes, between(sums())), SLOT_P_INVERSE);
         o = times(sums(), o, SLOT_V_SCALE);
-        (void)then(result(), CUDNN_POINTWISE_MUL, o, &inverse);
+        (void)then(result(), CUDNN_POINTWISE_MUL, o, &to_codes);
         (void)reduced(one(SLOT_OUT_TOP), CUDNN_REDUCE_TENSOR_AMAX, o);
     }
 
@@ -165,6 +165,7 @@ static cudnn::request request_for(at::ScalarType type, const attended &of)
     return {{device, cudnn::ATTENTION, as, of.items, of.rows, of.heads, of.head_dim, of.pitch},
             describe,
             {},
+            /*frugal=*/true, /* LibTorch has others */
             {},
             {}};
 }

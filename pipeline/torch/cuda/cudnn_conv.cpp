@@ -139,6 +139,7 @@ static bool run(const shape &s, const at::Tensor &x, const at::Tensor &weight,
                         [&] { return operations(s); },
                         {CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION,
                          CUDNN_NUMERICAL_NOTE_WINOGRAD, CUDNN_NUMERICAL_NOTE_FFT},
+                        /*frugal=*/false,
                         {},
                         {}};
     what.bind(SLOT_X, x);

@@ -218,8 +218,8 @@ static bool build(const descriptor &config, plan &p)
 static constexpr int64_t workspace_most = int64_t{256} << 20;
 
 /* The plan of a shape, or NULL if there is none: the first proposal that builds and can do with
- * that memory, or the one that wants least; the same in every process.  Timing eight of them found
- * nothing faster (kernels/LAB.md). */
+ * that memory, or the one that wants least; the same in every process.
+ * Timing eight of them found nothing faster (kernels/LAB.md). */
 static std::unique_ptr<plan> choose(const request &what)
 {
     const descriptor graph = graph_of(what.describe());
@@ -233,7 +233,7 @@ static std::unique_ptr<plan> choose(const request &what)
             continue;
         if (p->workspace <= workspace_most)
             return p;
-        if (!least || p->workspace < least->workspace)
+        if (!what.frugal && (!least || p->workspace < least->workspace))
             least = std::move(p);
     }
     return least;

@@ -79,8 +79,9 @@ struct request {
     std::vector<int64_t> key; /* device, kind, shape: all that the graph depends on */
     std::function<std::vector<descriptor>()> describe; /* its operations; called once for a key */
     std::vector<cudnnBackendNumericalNote_t> unwanted; /* of engines, beside those that vary */
-    std::vector<int64_t> ids;                          /* of tensors with data */
-    std::vector<void *> data;                          /* of each */
+    bool frugal;              /* rather no plan than one that wants much memory for itself */
+    std::vector<int64_t> ids; /* of tensors with data */
+    std::vector<void *> data; /* of each */
 
     void bind(int64_t id, void *at)
     {

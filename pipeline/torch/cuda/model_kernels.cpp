@@ -277,11 +277,10 @@ static void turn_heads(const kt_attention_args &a, const at::Tensor &qkv)
     });
 }
 
-/* What cuDNN makes: with room where that is the form that is asked for, and rows begin where 16
- * bytes do then. */
+/* What cuDNN makes: with room where that is the form that is asked for. */
 static kt_form attended_form(const kt_attention_args &a, bool e4m3)
 {
-    return {e4m3, a.form.e4m3 == e4m3 && a.form.room % 16 == 0 ? a.form.room : 0};
+    return {e4m3, a.form.e4m3 == e4m3 ? a.form.room : 0};
 }
 
 static attended attended_shape(const kt_attention_args &a, int64_t items, int64_t rows,
@@ -291,13 +290,13 @@ static attended attended_shape(const kt_attention_args &a, int64_t items, int64_
     return {items, rows, heads, head_dim, heads * head_dim + form.room};
 }
 
-static kt_tensor attend(const kt_attention_args &a, const at::Tensor &qkv, int64_t item_rows,
+static kt_tensor attend(const kt_attention_args &a, const at::Tensor &qkv, int64_t rows_each,
                         bool at_once)
 {
     const c10::cuda::CUDAGuard guard(qkv.device());
     const kt_form form = attended_form(a, false);
-    const int64_t rows = at_once ? qkv.size(0) : item_rows; /* of a launch */
-    const attended shape = attended_shape(a, rows / item_rows, item_rows, form);
+    const int64_t rows = at_once ? qkv.size(0) : rows_each; /* of a launch */
+    const attended shape = attended_shape(a, rows / rows_each, rows_each, form);
     if (a.causal || a.heads != a.kv_heads || !cudnn_attends(qkv.scalar_type(), shape))
         return {};
     kt_tensor out = result_like(qkv, shape.heads * shape.head_dim, form);

@@ -27,7 +27,7 @@ struct model_kernels {
      * these shapes. */
     kt_tensor (*linear_swiglu)(const at::Tensor &x, const at::Tensor &weight, int64_t room);
     kt_tensor (*quantise)(const at::Tensor &rows, int64_t room);
-    /* low = x down^T: plain, or in codes whose factors are those of x's rows.  False where no kernel
+    /* low = x down^T: plain, or in codes with the factors of x's rows.  False where no kernel
      * takes these shapes, and low is as it was. */
     bool (*low_rank_down)(const kt_tensor &x, const kt_tensor &down, const at::Tensor &low);
     /* Norms and turns q and k where they lie in the packed rows. */
@@ -35,7 +35,7 @@ struct model_kernels {
     /* Attention of turned heads within items of as many rows each, in bf16, with the room of the
      * form: all in one launch, or one after the other.  Nothing where it is of another kind, or
      * where the card, the build or the shape has no kernel for that. */
-    kt_tensor (*attend)(const kt_attention_args &args, const at::Tensor &qkv, int64_t item_rows,
+    kt_tensor (*attend)(const kt_attention_args &args, const at::Tensor &qkv, int64_t rows_each,
                         bool at_once);
     /* Attention of all rows in eight bits: codes and their factors; nothing where the card, the
      * build or the shape has no kernels for that, and qkv is as it was then. */
