@@ -268,7 +268,7 @@ static void beside(void)
         kt y[2];
         for (int side = 0; side < 2; side++) {
             struct kt_scope *at = side ? s.gpu : s.cpu;
-            const enum kt_dtype dtype = side ? KT_BF16 : KT_F32;
+            const enum kt_dtype dtype = side && rows > 7 ? KT_BF16 : KT_F32;
             kt x = operand(at, dtype, 1, 1, rows, n);
             kt weight = operand(at, dtype, 2, 0.0625, out, n);
             make_spoilt_room(at, weight, rank + 16);

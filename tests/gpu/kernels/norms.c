@@ -1,0 +1,332 @@
+/* norms.c - rms_norm over rows of tokens. */
+#include <cuda_runtime_api.h>
+
+#include "kernels/quantise.h"
+#include "kernels/rms_norm.h"
+#include "tests/gpu/kernels/rows.h"
+
+struct rms_case {
+    struct twins set;
+    struct twin *x, *weight, *factor, *add, *y, *next_weight, *next_factor, *next, *codes, *scales;
+    int64_t rows, n;
+    int form;
+};
+
+static void make_rms(struct rms_case *c, struct test_random *random)
+{
+    const int64_t n = c->n, all = c->rows * n;
+    const bool alone = c->form & ALONE && c->form & QUANTISED;
+    c->set.shift = c->form & UNALIGNED ? 4 : 0;
+    c->x = twins_add_bf16(&c->set, "x", all, random, 2);
+    c->weight = twins_add_bf16(&c->set, "weight", n, random, 2);
+    c->factor = c->form & FACTOR ? twins_add_bf16(&c->set, "factor", n, random, 2) : NULL;
+    c->add = c->form & ADD ? twins_add_bf16(&c->set, "add", all, random, 2) : NULL;
+    if (!alone || c->form & NEXT)
+        c->y = c->form & IN_PLACE ? (c->add ? c->add : c->x)
+               : c->form & NEXT   ? twins_add_bf16(&c->set, "y", all, NULL, 0)
+                                  : add_last(&c->set, "y", c->rows, n, c->form);
+    if (c->form & NEXT) {
+        c->next_weight = twins_add_bf16(&c->set, "next_weight", n, random, 2);
+        c->next_factor =
+            c->form & FACTOR ? twins_add_bf16(&c->set, "next_factor", n, random, 2) : NULL;
+        c->next = alone ? NULL : add_last(&c->set, "next", c->rows, n, c->form);
+    }
+    if (c->form & QUANTISED) {
+        c->codes = add_codes(&c->set, c->rows, n, c->form);
+        c->scales = twins_add(&c->set, "row_scale", (size_t)c->rows * 4);
+    }
+}
+
+static struct kiln_rms_norm rms_args(const struct rms_case *c, bool device)
+{
+    return (struct kiln_rms_norm){.x = twin_side(c->x, device),
+                                  .weight = twin_side(c->weight, device),
+                                  .factor = twin_side(c->factor, device),
+                                  .add = twin_side(c->add, device),
+                                  .y = twin_side(c->y, device),
+                                  .n = c->n,
+                                  .eps = 1e-5f,
+                                  .format = KILN_BF16,
+                                  .next_weight = twin_side(c->next_weight, device),
+                                  .next_factor = twin_side(c->next_factor, device),
+                                  .next = twin_side(c->next, device),
+                                  .pitch = pitch_of(c->n, c->form),
+                                  .quantised = twin_side(c->codes, device),
+                                  .row_scale = twin_side(c->scales, device),
+                                  .code_max = code_max_of(c->form)};
+}
+
+static void check_rms(int64_t rows, int64_t n, int form)
+{
+    struct rms_case c = {.rows = rows, .n = n, .form = form};
+    struct test_random random = {(uint64_t)(n * 128 + form)};
+    struct kiln_error err;
+    describe("%lld rows of %lld, form %d", (long long)rows, (long long)n, form);
+    make_rms(&c, &random);
+    twins_push(&c.set);
+    const struct kiln_rms_norm host = rms_args(&c, false), device = rms_args(&c, true);
+    if (launched(kiln_rms_norm_launch(&device, rows, NULL, &err), &err)) {
+        kiln_rms_norm_ref(&host, 0, rows);
+        twins_pull(&c.set);
+        /* A value is at most 2 * 2 * sqrt(n) here, near 4 mostly: 8 covers a cancelled sum. */
+        if (c.y)
+            compare_bf16(c.y, 3, 8);
+        if (c.next)
+            compare_bf16(c.next, 4, 8);
+        if (c.codes)
+            compare_e4m3(c.codes, c.scales, all_of(1, n, form), 4, 8);
+        compare_untouched(c.weight);
+    }
+    twins_free(&c.set);
+}
+
+static void rms_norm(void)
+{
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        const int64_t n = widths[i];
+        /* All forms where rows are short; every fifth, which meets each bit, where they are long.
+         */
+        for (int form = (int)i % 5; form < 128; form += n < 200 ? 1 : 5)
+            check_rms(n < 200 ? 5 : 2, n, form);
+    }
+}
+
+static int64_t processors(void)
+{
+    int device = 0, count = 0;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+        complain("the device does not say how many multiprocessors it has");
+    return count;
+}
+
+/* So many rows that blocks take several in turn, where the device has so many at once; and so many
+ * that every block has one again. */
+static int64_t rows_in_turn(void)
+{
+    return processors() * 11 + 1;
+}
+static int64_t rows_of_many(void)
+{
+    return processors() * 46 + 1;
+}
+
+static void rms_norm_of_many_rows(void)
+{
+    /* Around the widths that are taken in turn; each form that is, and those next to them. */
+    static const int64_t turn_widths[] = {3072, 3080, 3840, 4096, 4104};
+    static const int forms[] = {QUANTISED | FACTOR | ALONE,
+                                QUANTISED | IN_PLACE,
+                                QUANTISED | FACTOR | ADD | NEXT | IN_PLACE | ALONE,
+                                QUANTISED | ADD | NEXT,
+                                FACTOR,
+                                FACTOR | ADD | NEXT | IN_PLACE,
+                                QUANTISED | FACTOR | NEXT | ALONE,
+                                QUANTISED | FACTOR | ADD | NEXT | UNALIGNED};
+    for (size_t i = 0; i < sizeof turn_widths / sizeof *turn_widths; i++)
+        for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
+            if (k < 6 || turn_widths[i] == 3840)
+                check_rms(rows_in_turn(), turn_widths[i], forms[k]);
+    check_rms(rows_of_many(), 3080, FACTOR | ADD | NEXT | QUANTISED | ALONE);
+    check_rms(rows_of_many(), 4096, ADD | NEXT | IN_PLACE);
+    check_rms(rows_of_many(), 3840, FACTOR);
+}
+
+static void rms_norm_with_room(void)
+{
+    static const int64_t roomy_widths[] = {1, 17, 192, 193, 1024, 1032, 3840, 10240};
+    static const int forms[] = {FACTOR,
+                                ADD | QUANTISED,
+                                FACTOR | QUANTISED | ALONE | LOW,
+                                NEXT | IN_PLACE,
+                                ADD | NEXT,
+                                FACTOR | ADD | NEXT | QUANTISED | IN_PLACE,
+                                ADD | NEXT | QUANTISED | ALONE | LOW};
+    for (size_t i = 0; i < sizeof roomy_widths / sizeof *roomy_widths; i++)
+        for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
+            check_rms(3, roomy_widths[i], forms[k] | ROOM);
+            check_rms(3, roomy_widths[i], forms[k] | ODD_ROOM);
+        }
+    check_rms(rows_in_turn(), 3840, FACTOR | ROOM);
+    check_rms(rows_in_turn(), 3840, FACTOR | ADD | NEXT | IN_PLACE | ROOM);
+    check_rms(rows_in_turn(), 3840, FACTOR | QUANTISED | ALONE | ROOM | LOW);
+    check_rms(rows_in_turn(), 3840, FACTOR | ADD | NEXT | QUANTISED | ALONE | ROOM | LOW);
+    check_rms(rows_of_many(), 3840, FACTOR | ROOM);
+    check_rms(rows_of_many(), 3840, ADD | NEXT | IN_PLACE | ROOM);
+    check_rms(rows_of_many(), 3840, ADD | NEXT | QUANTISED | ALONE | ROOM | LOW);
+}
+
+/* What the device left is wanted from now on, and has to be written again. */
+static void want_again(struct twin *t)
+{
+    if (!t)
+        return;
+    memcpy(t->host, t->back, t->bytes);
+    if (cudaMemset(t->device, 0x55, t->bytes) != cudaSuccess)
+        complain("%s: no memset", t->what);
+}
+
+static void want_all_again(const struct rms_case *c)
+{
+    want_again(c->y), want_again(c->next), want_again(c->codes), want_again(c->scales);
+}
+
+static void compare_all(const struct rms_case *c)
+{
+    struct twin *const results[] = {c->y, c->next, c->codes, c->scales};
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++)
+        if (results[i])
+            compare_bytes(results[i], 0, 0);
+}
+
+/* Quantised in the same pass or by another: other kernels, and not a bit of difference. */
+static void check_passes_agree(int64_t rows, int64_t n, int form)
+{
+    struct rms_case c = {.rows = rows, .n = n, .form = form | QUANTISED};
+    struct test_random random = {(uint64_t)(n * 128 + form)};
+    struct kiln_error err;
+    describe("two passes, %lld rows of %lld, form %d", (long long)rows, (long long)n, form);
+    make_rms(&c, &random);
+    twins_push(&c.set);
+    struct kiln_rms_norm args = rms_args(&c, true);
+    const struct kiln_quantise quantise = {.x = args.next ? args.next : args.y,
+                                           .quantised = args.quantised,
+                                           .row_scale = args.row_scale,
+                                           .n = n,
+                                           .format = KILN_BF16};
+    if (launched(kiln_rms_norm_launch(&args, rows, NULL, &err), &err)) {
+        twins_pull(&c.set);
+        want_all_again(&c);
+        args.quantised = NULL;
+        if (launched(kiln_rms_norm_launch(&args, rows, NULL, &err), &err) &&
+            launched(kiln_quantise_launch(&quantise, rows, NULL, &err), &err)) {
+            twins_pull(&c.set);
+            compare_all(&c);
+        }
+    }
+    twins_free(&c.set);
+}
+
+static void rms_norm_in_one_pass_or_two(void)
+{
+    static const int forms[] = {0, FACTOR, ADD | NEXT, FACTOR | ADD | NEXT, ADD};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        check_passes_agree(rows_in_turn(), 3840, forms[i]);
+        check_passes_agree(2, 3080, forms[i]);
+    }
+}
+
+/* The args from a row on. */
+static struct kiln_rms_norm rms_from(const struct kiln_rms_norm *args, int64_t row)
+{
+    struct kiln_rms_norm a = *args;
+    const int64_t at = row * a.n;
+    a.x = (const uint16_t *)a.x + at;
+    a.add = a.add ? (const uint16_t *)a.add + at : NULL;
+    a.y = a.y ? (uint16_t *)a.y + at : NULL;
+    a.next = a.next ? (uint16_t *)a.next + at : NULL;
+    a.quantised = a.quantised ? a.quantised + at : NULL;
+    a.row_scale = a.row_scale ? a.row_scale + row : NULL;
+    return a;
+}
+
+/* All rows at once, each by a block of its own, or so few that they are taken in turn. */
+static void check_rows_agree(int64_t n, int form)
+{
+    const int64_t slice = rows_in_turn();
+    struct rms_case c = {.rows = rows_of_many(), .n = n, .form = form};
+    struct test_random random = {(uint64_t)(n * 128 + form)};
+    struct kiln_error err;
+    describe("%lld rows of %lld and fewer at once, form %d", (long long)c.rows, (long long)n, form);
+    make_rms(&c, &random);
+    twins_push(&c.set);
+    const struct kiln_rms_norm args = rms_args(&c, true);
+    if (launched(kiln_rms_norm_launch(&args, c.rows, NULL, &err), &err)) {
+        twins_pull(&c.set);
+        want_all_again(&c);
+        for (int64_t row = 0; row < c.rows; row += slice) {
+            const struct kiln_rms_norm some = rms_from(&args, row);
+            const int64_t left = c.rows - row;
+            launched(kiln_rms_norm_launch(&some, left < slice ? left : slice, NULL, &err), &err);
+        }
+        twins_pull(&c.set);
+        compare_all(&c);
+    }
+    twins_free(&c.set);
+}
+
+static void rms_norm_of_rows_in_company(void)
+{
+    check_rows_agree(3840, FACTOR | ADD | NEXT | QUANTISED);
+    check_rows_agree(3080, ADD | NEXT);
+    check_rows_agree(3840, FACTOR);
+}
+
+static void rms_norm_of_zeros_and_nan(void)
+{
+    struct kiln_error err;
+    struct rms_case c = {.rows = 3, .n = 64, .form = QUANTISED};
+    make_rms(&c, NULL);
+    describe("a row of zeros, one with an infinity, one with a NaN");
+    for (int i = 0; i < 64; i++)
+        ((uint16_t *)c.weight->host)[i] = 0x3f80; /* 1 */
+    ((uint16_t *)c.x->host)[64 + 5] = 0x7f80;
+    ((uint16_t *)c.x->host)[128 + 7] = 0x7fc0;
+    twins_push(&c.set);
+    const struct kiln_rms_norm host = rms_args(&c, false), device = rms_args(&c, true);
+    if (launched(kiln_rms_norm_launch(&device, 3, NULL, &err), &err)) {
+        kiln_rms_norm_ref(&host, 0, 3);
+        twins_pull(&c.set);
+        compare_bf16(c.y, 1, 0);
+        compare_e4m3(c.codes, c.scales, 64, 1, 0);
+    }
+    twins_free(&c.set);
+}
+
+static void rms_norm_refuses(void)
+{
+    struct kiln_error err;
+    float memory[4] = {0};
+    struct kiln_rms_norm args = {
+        .x = memory, .weight = memory, .y = memory, .n = 4, .format = KILN_BF16};
+    refused(kiln_rms_norm_launch(&args, 0, NULL, &err), KILN_OK, &err);
+    args.pitch = 4;
+    refused(kiln_rms_norm_launch(&args, 0, NULL, &err), KILN_OK, &err);
+    args.pitch = 3;
+    refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    args.pitch = 8; /* in the place of x */
+    refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    args.next_weight = args.next = memory + 2; /* of the next norm, and y stays where x is */
+    refused(kiln_rms_norm_launch(&args, 0, NULL, &err), KILN_OK, &err);
+    args.next_weight = args.next = NULL;
+    args.x = memory + 2, args.add = memory;
+    refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    args.x = memory, args.add = NULL, args.pitch = 0;
+    refused(kiln_rms_norm_launch(&args, -1, NULL, &err), KILN_BAD_INPUT, &err);
+    refused(kiln_rms_norm_launch(&args, (int64_t)1 << 40, NULL, &err), KILN_UNSUPPORTED, &err);
+    args.n = KILN_ROW_MAX + 1;
+    refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_UNSUPPORTED, &err);
+    args.n = 4;
+    args.format = KILN_F32;
+    refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_UNSUPPORTED, &err);
+    args.format = KILN_BF16;
+    args.y = NULL;
+    refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    args.quantised = (uint8_t *)memory;
+    refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    args.row_scale = memory, args.code_max = 449;
+    refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    args.code_max = -1;
+    refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+}
+
+const struct kernel_test norm_tests[] = {
+    {"rms_norm", rms_norm},
+    {"rms_norm_of_many_rows", rms_norm_of_many_rows},
+    {"rms_norm_with_room", rms_norm_with_room},
+    {"rms_norm_in_one_pass_or_two", rms_norm_in_one_pass_or_two},
+    {"rms_norm_of_rows_in_company", rms_norm_of_rows_in_company},
+    {"rms_norm_of_zeros_and_nan", rms_norm_of_zeros_and_nan},
+    {"rms_norm_refuses", rms_norm_refuses},
+    {NULL, NULL},
+};
