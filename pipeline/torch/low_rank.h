@@ -12,8 +12,8 @@
  * codes 16 times as large as the row's (kernels/fp8.h).  Each of the R columns of up is multiplied
  * first, and its row of down divided, by what makes up's largest code the largest there is, so that
  * x down^T has the smallest.  What is beyond 448 all the same becomes 448: of a set that moves a
- * product by more than the product itself, and in rows of the weight an eighth as large as the
- * others or less.
+ * product by more than the product itself, and, where otherwise x down^T were cut, in rows of the
+ * weight that are far smaller than the others.
  */
 #ifndef KILN_LOW_RANK_H
 #define KILN_LOW_RANK_H

@@ -209,7 +209,10 @@ static void codes_take_a_low_rank_product_along(void **state)
         const double strength = strengths[i % count], first = firsts[i / count];
         struct kt_scope *s = kt_scope_new(KT_CPU);
         struct kiln_error err;
-        kt x = kt_quantise_rows(s, part(s, KT_BF16, 0, M, K)), down = part(s, KT_BF16, 50, R, K);
+        kt ones = kt_affine(s, kt_zeros(s, KT_BF16, 1, &(int64_t){K}), 1, 1);
+        const struct kt_form form = {.e4m3 = true, .room = 16};
+        kt x = kt_rms_norm(s, part(s, KT_BF16, 0, M, K), ones, 1e-5, NULL, form);
+        kt down = part(s, KT_BF16, 50, R, K);
         kt up = kt_affine(s, part(s, KT_BF16, 500, N, R), strength, 0);
         kt up_1 = kt_narrow(s, up, 1, 1, 1);
         kt_copy_into(s, up_1, kt_affine(s, up_1, 0, 0));
