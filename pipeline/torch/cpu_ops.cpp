@@ -84,7 +84,7 @@ kt_tensor quantise(const at::Tensor &rows, int64_t room)
     at::Tensor wide = at::empty({in.size(0), in.size(1) + room}, at::kFloat8_e4m3fn);
     kt_tensor out{wide.narrow(1, 0, in.size(1)), at::empty({in.size(0)}, at::kFloat), room};
     kiln_quantise args{};
-    args.pitch = wide.size(1), args.code_max = room > 0 ? KILN_E4M3_BESIDE_MAX : KILN_E4M3_MAX;
+    args.pitch = wide.size(1), args.code_max = code_max(out);
     args.x = data_of(in), args.n = in.size(1), args.format = format_of(in);
     args.quantised = static_cast<uint8_t *>(out.t.data_ptr());
     args.row_scale = out.scale.data_ptr<float>();

@@ -14,6 +14,7 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/core/StreamGuard.h>
 
+#include "kernels/fp8.h"
 #include "pipeline/torch/tensor.h"
 
 /* Quantised rows: t holds their codes, scale [rows] what each row is multiplied with.  Anything
@@ -120,6 +121,11 @@ at::Tensor plain(const kt_tensor &x, at::ScalarType dtype);
 /* room: columns behind each row of codes, and larger codes for them (kernels/fp8.h), unless it is
  * LibTorch that makes them. */
 kt_tensor quantised(const at::Tensor &rows, int64_t room = 0);
+/* What the largest value of a row becomes in codes, where their room is for larger ones. */
+inline float code_max(const kt_tensor &out)
+{
+    return out.room > 0 ? KILN_E4M3_BESIDE_MAX : KILN_E4M3_MAX;
+}
 /* Rows as the caller wants them: as they are, or quantised. */
 kt_tensor formed(const kt_tensor &rows, const kt_form &form);
 /* x into target, of the same shape: at full speed where rows have room behind them, too. */

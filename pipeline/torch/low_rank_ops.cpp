@@ -53,25 +53,24 @@ kt kt_beside(kt_scope *s, kt x, kt down)
     });
 }
 
-/* What a column of up can be multiplied by, for codes up to the largest. */
-static at::Tensor most_of(const at::Tensor &up, const at::Tensor &row_scale)
+/* What the columns of shares can be multiplied by, for codes up to the largest. */
+static at::Tensor most_of(const at::Tensor &shares)
 {
-    const at::Tensor top = (up / row_scale.unsqueeze(1)).abs().amax({0});
-    return KILN_E4M3_MAX / top.clamp_min(KILN_E4M3_FLOOR);
+    return KILN_E4M3_MAX / shares.abs().amax({0}).clamp_min(KILN_E4M3_FLOOR);
 }
 
-/* What it is multiplied by: that.  Where x down^T, divided by it, would not fit into codes then, it
- * is more, and rows of the weight that are far smaller than the others, with factors to match, have
- * no say; what those get is cut instead.  Codes of x are about 8 in the mean (KILN_E4M3_BESIDE_MAX
- * is the largest), and those of x down^T get to be 100, of which 448 is four times as much. */
-static at::Tensor reach_of(const at::Tensor &up, const at::Tensor &down,
-                           const at::Tensor &row_scale)
+/* What they are multiplied by, up being shares of the factors of its rows: that.  Where x down^T,
+ * divided by it, would not fit into codes then, it is more, and rows of the weight that are far
+ * smaller than the others, with factors to match, have no say; what those get is cut instead.
+ * Codes of x are about 8 in the mean (KILN_E4M3_BESIDE_MAX is the largest), and those of x down^T
+ * get to be 100, of which 448 is four times as much. */
+static at::Tensor reach_of(const at::Tensor &shares, const at::Tensor &factors,
+                           const at::Tensor &down)
 {
     constexpr double sizes = 12; /* of a row of down, in x down^T: 100 / 8 */
-    const at::Tensor most = most_of(up, row_scale);
-    const at::Tensor large = most_of(up, at::maximum(row_scale, row_scale.mean() / 2));
+    const at::Tensor say = (factors / (factors.mean() / 2)).clamp_max_(1);
     const at::Tensor fitting = at::linalg_vector_norm(down, 2, {1}, false, at::kFloat) / sizes;
-    return at::maximum(most, at::minimum(fitting, large));
+    return at::maximum(most_of(shares), at::minimum(fitting, most_of(shares * say)));
 }
 
 void kt_put_beside(kt_scope *s, kt both, kt codes, kt up, kt down)
@@ -89,8 +88,9 @@ void kt_put_beside(kt_scope *s, kt both, kt codes, kt up, kt down)
             behind.copy_(up->t);
             return;
         }
-        const at::Tensor &scale = both->scale, reach = reach_of(up->t, down->t, scale);
-        behind.copy_((up->t * reach / scale.unsqueeze(1)).clamp_(-KILN_E4M3_MAX, KILN_E4M3_MAX));
+        const at::Tensor factors = both->scale.unsqueeze(1), shares = up->t / factors;
+        const at::Tensor reach = reach_of(shares, factors, down->t);
+        behind.copy_((shares * reach).clamp_(-KILN_E4M3_MAX, KILN_E4M3_MAX));
         kiln::take_over(*codes, (down->t / reach.unsqueeze(1)).to(down->t.scalar_type()));
     });
 }

@@ -3,10 +3,12 @@
  *     bench_kernels [--tsv]
  *
  * For every kernel at the sizes of Z-Image-Turbo: microseconds, bytes that it must read and write
- * at least, GB/s, and that as a share of a device-to-device copy of 1 GiB measured just before.
+ * at least, GB/s, and that as a share of a device-to-device copy of 1 GiB measured just before; and
+ * then the microseconds of a copy that reads and writes as many bytes, and how much of the kernel's
+ * they are: of a few microseconds two or three are those of any launch.
  * A case is recorded 20 times into a CUDA graph, so that the time is the kernel's and not that of
  * launching it; the median of 9 replays counts.  Cases of fewer bytes than the L2 cache holds
- * (marked *) may find them there and come out above the copy.  A kernel that is bound by its
+ * (marked *) may find them there and come out above the large copy.  A kernel that is bound by its
  * products has TFLOP/s instead.  --tsv: the same, by tabs, for a table.
  *
  * Results are not looked at: test_kernels does that, and is to be run first.

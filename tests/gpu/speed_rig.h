@@ -30,7 +30,8 @@ void fill_pools(void);
 /* 64 KiB each in pools[7], which are read by every row and stay in the caches; 4 and 5 are zeros.
  */
 void *weights_at(size_t slot);
-/* Prints how fast `queue` moves as many bytes; a * where they fit into the cache. */
+/* Prints how fast `queue` moves as many bytes, a * where they fit into the cache, and how long a
+ * copy of as many takes. */
 void report(const char *kernel, const char *shape, double bytes, void (*queue)(void));
 /* The same for a kernel that is bound by its products: how many it makes, and their sums. */
 void report_products(const char *kernel, const char *shape, double flop, void (*queue)(void));

@@ -81,12 +81,6 @@ static kt_tensor result_like(const at::Tensor &x, int64_t n, kt_form form)
     return {wide.narrow(1, 0, n), scale, form.room};
 }
 
-/* What the largest value of a row becomes in codes, where its room is for larger ones. */
-static float code_max_of(const kt_tensor &out)
-{
-    return out.room > 0 ? KILN_E4M3_BESIDE_MAX : KILN_E4M3_MAX;
-}
-
 /* Where a kernel shall write a result of either form; NULL where it is not wanted. */
 static void *rows_of(kt_tensor &out)
 {
@@ -114,7 +108,7 @@ static kt_tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double 
     args.y = rows_of(out), args.n = in.size(1), args.eps = static_cast<float>(eps);
     args.pitch = out.t.stride(0);
     args.format = KILN_BF16, args.quantised = codes_of(out), args.row_scale = scales_of(out);
-    args.code_max = code_max_of(out);
+    args.code_max = code_max(out);
     launch_on(in, [&](kiln_stream stream, kiln_error *err) {
         return kiln_rms_norm_launch(&args, in.size(0), stream, err);
     });
@@ -140,7 +134,7 @@ static at::Tensor add_rms_norm(const kt_residual_norm &a, kt_tensor *ret_next)
         args.next_weight = data_of(next_weight), args.next_factor = data_of(next_scale);
         args.next = rows_of(*ret_next), args.pitch = ret_next->t.stride(0);
         args.quantised = codes_of(*ret_next), args.row_scale = scales_of(*ret_next);
-        args.code_max = code_max_of(*ret_next);
+        args.code_max = code_max(*ret_next);
     }
     launch_on(in, [&](kiln_stream stream, kiln_error *err) {
         return kiln_rms_norm_launch(&args, in.size(0), stream, err);
@@ -171,7 +165,7 @@ static kt_tensor swiglu(const at::Tensor &gate_up, kt_form form)
     args.gate_up = data_of(in), args.y = rows_of(out), args.n = in.size(1) / 2;
     args.pitch = out.t.stride(0);
     args.format = KILN_BF16, args.quantised = codes_of(out), args.row_scale = scales_of(out);
-    args.code_max = code_max_of(out);
+    args.code_max = code_max(out);
     launch_on(in, [&](kiln_stream stream, kiln_error *err) {
         return kiln_swiglu_launch(&args, in.size(0), stream, err);
     });
@@ -210,7 +204,7 @@ static kt_tensor quantise(const at::Tensor &rows, int64_t room)
     kiln_quantise args{};
     args.x = data_of(in), args.quantised = codes_of(out), args.row_scale = scales_of(out);
     args.n = in.size(1), args.pitch = out.t.stride(0), args.format = KILN_BF16;
-    args.code_max = code_max_of(out);
+    args.code_max = code_max(out);
     launch_on(in, [&](kiln_stream stream, kiln_error *err) {
         return kiln_quantise_launch(&args, in.size(0), stream, err);
     });
@@ -335,7 +329,7 @@ static kt_tensor attend_e4m3(const kt_attention_args &a, const at::Tensor &qkv)
         args.to_codes = heads.to_codes.data_ptr<float>(), args.tops = tops.data_ptr<float>();
         args.rows = rows, args.heads = a.heads, args.kv_heads = a.kv_heads;
         args.head_dim = a.head_dim, args.interleaved = a.interleaved;
-        args.eps = static_cast<float>(a.eps), args.code_max = code_max_of(out);
+        args.eps = static_cast<float>(a.eps), args.code_max = code_max(out);
         if (!launch_if_taken(qkv,
                              [&](kiln_stream stream, kiln_error *err) {
                                  return kiln_qkv_e4m3_launch(&args, stream, err);
