@@ -10,6 +10,9 @@
  * A cluster's blocks have to lie together: of one block a multiprocessor an H200 holds 15 clusters.
  * So blocks are small enough to be three on one, where registers allow it.
  *
+ * The last rows come first: the pass before has written them last, so that they are still in the L2,
+ * and the product behind it begins with the first ones, which are then.
+ *
  * The rank is rounded up to what there is a kernel for; rows of down that do not exist are zeros,
  * and their sums are not stored.
  */
@@ -224,7 +227,8 @@ static __global__ void __launch_bounds__(threads, plan<R>::blocks)
         __shared__ uint64_t filled[its::stages], emptied[its::stages];
         const uint32_t start = (shared_address(memory) + box_alignment - 1) & ~(box_alignment - 1);
         const places p = {start, shared_address(filled), shared_address(emptied)};
-        const int tile = blockIdx.x / cluster, rank = blockIdx.x % cluster;
+        const int tile = static_cast<int>(gridDim.x - 1 - blockIdx.x) / cluster;
+        const int rank = blockIdx.x % cluster;
         const int first = to.slices * rank / cluster;
         const int count = to.slices * (rank + 1) / cluster - first;
         const bool loads = threadIdx.x == multiplier_threads;
