@@ -32,7 +32,7 @@ static int load_plugin(int device, kiln_error *err)
                          "(`make` builds it where nvcc is, `make setup` fetches cuBLAS, cuDNN and "
                          "the rest of CUDA where a GPU is)",
                          device, dlerror());
-    auto found = static_cast<const kiln_cuda_plugin *>(dlsym(library, "kiln_cuda_plugin_10"));
+    auto found = static_cast<const kiln_cuda_plugin *>(dlsym(library, "kiln_cuda_plugin_11"));
     if (!found)
         return kiln_fail(err, KILN_DEVICE,
                          "device cuda:%d: libkiln_cuda.so is of another version of Kiln", device);

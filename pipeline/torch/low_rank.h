@@ -9,9 +9,8 @@
  *
  * Quantised rows have one factor for all their columns, those in the room too: up[n] is put in
  * codes by the factor of the weight's row n, and x down^T by that of the row of x, which leaves it
- * codes 16 times as large as the row's (kernels/fp8.h).  Each of the R columns of up is multiplied
- * first, and its row of down divided, by what makes up's largest code the largest there is, so that
- * x down^T has the smallest.  What is beyond 448 all the same becomes 448: of a set that moves a
+ * codes 16 times as large as the row's (kernels/fp8.h); kernels/low_rank_codes.h says how the two
+ * share what there is of codes.  What is beyond 448 all the same becomes 448: of a set that moves a
  * product by more than the product itself, and, where otherwise x down^T were cut, in rows of the
  * weight that are far smaller than the others.
  */

@@ -1,9 +1,12 @@
 /* low_rank_ops.cpp - see low_rank.h. */
 #include "pipeline/torch/low_rank.h"
 
+#include <ATen/Parallel.h>
+
 #include "kernels/fp8.h"
+#include "kernels/low_rank_codes.h"
+#include "pipeline/torch/cpu_ops.hpp"
 #include "pipeline/torch/cuda/plugin.hpp"
-#include "pipeline/torch/internal.hpp"
 
 using kiln::run;
 using kiln::run_void;
@@ -53,24 +56,30 @@ kt kt_beside(kt_scope *s, kt x, kt down)
     });
 }
 
-/* What the columns of shares can be multiplied by, for codes up to the largest. */
-static at::Tensor most_of(const at::Tensor &shares)
+/* A pair in codes: up into columns behind those of a weight whose rows have these factors. */
+static void make_codes(const at::Tensor &up, const at::Tensor &down, const at::Tensor &factors,
+                       const at::Tensor &up_codes, const kt_tensor &down_codes)
 {
-    return KILN_E4M3_MAX / shares.abs().amax({0}).clamp_min(KILN_E4M3_FLOOR);
-}
-
-/* What they are multiplied by, up being shares of the factors of its rows: that.  Where x down^T,
- * divided by it, would not fit into codes then, it is more, and rows of the weight that are far
- * smaller than the others, with factors to match, have no say; what those get is cut instead.
- * Codes of x are about 8 in the mean (KILN_E4M3_BESIDE_MAX is the largest), and those of x down^T
- * get to be 100, of which 448 is four times as much. */
-static at::Tensor reach_of(const at::Tensor &shares, const at::Tensor &factors,
-                           const at::Tensor &down)
-{
-    constexpr double sizes = 12; /* of a row of down, in x down^T: 100 / 8 */
-    const at::Tensor say = (factors / (factors.mean() / 2)).clamp_max_(1);
-    const at::Tensor fitting = at::linalg_vector_norm(down, 2, {1}, false, at::kFloat) / sizes;
-    return at::maximum(most_of(shares), at::minimum(fitting, most_of(shares * say)));
+    const at::Tensor columns = up.contiguous(), rows = down.contiguous();
+    const at::Tensor factor = factors.contiguous();
+    const kiln::model_kernels *gpu = kiln::gpu_kernels(columns);
+    TORCH_CHECK((gpu || kiln::cpu::takes(columns)) && rows.scalar_type() == up.scalar_type() &&
+                    down_codes.t.sizes() == rows.sizes() && down_codes.t.is_contiguous(),
+                "codes of a pair in ", up.options(), " and ", down.options());
+    kiln_low_rank_codes args{};
+    args.up = columns.const_data_ptr(), args.down = rows.const_data_ptr();
+    args.factor = factor.const_data_ptr<float>();
+    args.up_codes = static_cast<uint8_t *>(up_codes.data_ptr()), args.pitch = up_codes.stride(0);
+    args.down_codes = static_cast<uint8_t *>(down_codes.t.data_ptr());
+    args.down_scale = down_codes.scale.data_ptr<float>();
+    args.n = up.size(0), args.k = rows.size(1), args.rank = rows.size(0);
+    args.format = up.scalar_type() == at::kBFloat16 ? KILN_BF16 : KILN_F32;
+    if (gpu)
+        gpu->low_rank_codes(args, columns);
+    else
+        at::parallel_for(0, args.rank, 1, [&](int64_t begin, int64_t end) {
+            kiln_low_rank_codes_ref(&args, begin, end);
+        });
 }
 
 void kt_put_beside(kt_scope *s, kt both, kt codes, kt up, kt down)
@@ -84,14 +93,10 @@ void kt_put_beside(kt_scope *s, kt both, kt codes, kt up, kt down)
         TORCH_CHECK(both->scale.defined() == (codes != nullptr),
                     "down in codes goes with a weight in codes");
         const at::Tensor behind = both->t.narrow(1, n, rank);
-        if (!codes) {
+        if (codes)
+            make_codes(up->t, down->t, both->scale, behind, *codes);
+        else
             behind.copy_(up->t);
-            return;
-        }
-        const at::Tensor factors = both->scale.unsqueeze(1), shares = up->t / factors;
-        const at::Tensor reach = reach_of(shares, factors, down->t);
-        behind.copy_((shares * reach).clamp_(-KILN_E4M3_MAX, KILN_E4M3_MAX));
-        kiln::take_over(*codes, (down->t / reach.unsqueeze(1)).to(down->t.scalar_type()));
     });
 }
 

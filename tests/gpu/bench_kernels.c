@@ -23,6 +23,7 @@
 #include "kernels/gated_product.h"
 #include "kernels/latent_mix.h"
 #include "kernels/layer_norm.h"
+#include "kernels/low_rank_codes.h"
 #include "kernels/low_rank_down.h"
 #include "kernels/patches.h"
 #include "kernels/qkv_e4m3.h"
@@ -47,6 +48,7 @@ static struct kiln_qkv_e4m3 eight_bits;
 static struct kiln_layer_norm layer;
 static struct kiln_quantise codes;
 static struct kiln_low_rank_down low_rank_down;
+static struct kiln_low_rank_codes low_rank_codes;
 static struct kiln_gated_product gated;
 
 static void queue_rms(void)
@@ -82,6 +84,11 @@ static void queue_codes(void)
 static void queue_low_rank_down(void)
 {
     must_launch(kiln_low_rank_down_launch(&low_rank_down, rows, stream, &err));
+}
+
+static void queue_low_rank_codes(void)
+{
+    must_launch(kiln_low_rank_codes_launch(&low_rank_codes, stream, &err));
 }
 
 static void queue_gated(void)
@@ -183,6 +190,26 @@ static void bench_low_rank_down(void)
                 report(e4m3 ? "low_rank_down, e4m3" : "low_rank_down", shape,
                        (double)(rows * (k + rank) * bytes), queue_low_rank_down);
         }
+}
+
+/* A LoRA's pair for gate and up, beside a weight of 3840 columns. */
+static void bench_low_rank_codes(void)
+{
+    enum { N = 2 * FFN, RANK = 32 };
+    char shape[64];
+    snprintf(shape, sizeof shape, "%d x %d and %d x %d", N, RANK, RANK, WIDTH);
+    low_rank_codes = (struct kiln_low_rank_codes){.up = pools[0],
+                                                  .down = pools[1],
+                                                  .factor = (float *)(void *)pools[2],
+                                                  .up_codes = (uint8_t *)pools[3] + WIDTH,
+                                                  .down_codes = (uint8_t *)pools[4],
+                                                  .down_scale = (float *)(void *)pools[5],
+                                                  .pitch = WIDTH + 128,
+                                                  .n = N,
+                                                  .k = WIDTH,
+                                                  .rank = RANK,
+                                                  .format = KILN_BF16};
+    report("low_rank_codes", shape, (double)((N + WIDTH) * RANK * 3 + N * 4), queue_low_rank_codes);
 }
 
 /* Some cards have it; bench_ops has the product and the pass that it stands for beside it. */
@@ -332,6 +359,8 @@ int main(int argc, char **argv)
     bench_transformer(1152);
     bench_transformer(4224);
     bench_transformer(16896);
+    fill_pools();
+    bench_low_rank_codes();
     fill_pools();
     bench_pictures();
     fill_pools();

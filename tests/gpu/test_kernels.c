@@ -28,8 +28,8 @@ int main(void)
     printf("kernels on a device of compute capability %d.%d\n", major, minor);
     const int failed = run_tests(norm_tests) + run_tests(row_tests) + run_tests(head_tests) +
                        run_tests(picture_tests) + run_tests(latent_tests) +
-                       run_tests(low_rank_down_tests) + run_tests(gated_product_tests) +
-                       run_tests(code_tests);
+                       run_tests(low_rank_down_tests) + run_tests(low_rank_codes_tests) +
+                       run_tests(gated_product_tests) + run_tests(code_tests);
     printf(failed ? "[  FAILED  ] %d test(s).\n" : "[  PASSED  ] all, %d failed.\n", failed);
     return failed > 0;
 }

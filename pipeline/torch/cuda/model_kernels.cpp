@@ -12,6 +12,7 @@
 #include "kernels/fp8.h"
 #include "kernels/gated_product.h"
 #include "kernels/layer_norm.h"
+#include "kernels/low_rank_codes.h"
 #include "kernels/low_rank_down.h"
 #include "kernels/patches.h"
 #include "kernels/qkv_e4m3.h"
@@ -228,6 +229,13 @@ static bool low_rank_down(const kt_tensor &x, const kt_tensor &down, const at::T
     });
 }
 
+static void low_rank_codes(const kiln_low_rank_codes &args, const at::Tensor &up)
+{
+    launch_on(up, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_low_rank_codes_launch(&args, stream, err);
+    });
+}
+
 /* --- heads ------------------------------------------------------------------------------------ */
 
 /* A table of angles for the rows of each item. */
@@ -385,8 +393,8 @@ static void patch_step(const struct kt_patch_step &a)
     });
 }
 
-const model_kernels cuda_model_kernels = {rms_norm,      add_rms_norm, layer_norm,    swiglu,
-                                          linear_swiglu, quantise,     low_rank_down, turn_heads,
-                                          attend,        attend_e4m3,  patchify,      patch_step};
+const model_kernels cuda_model_kernels = {
+    rms_norm,       add_rms_norm, layer_norm, swiglu,      linear_swiglu, quantise,  low_rank_down,
+    low_rank_codes, turn_heads,   attend,     attend_e4m3, patchify,      patch_step};
 
 } // namespace kiln

@@ -11,6 +11,8 @@
 #include "pipeline/torch/cuda/image_kernels.hpp"
 #include "pipeline/torch/internal.hpp"
 
+struct kiln_low_rank_codes;
+
 namespace kiln
 {
 
@@ -30,6 +32,8 @@ struct model_kernels {
     /* low = x down^T: plain, or in codes with the factors of x's rows.  False where no kernel
      * takes these shapes, and low is as it was. */
     bool (*low_rank_down)(const kt_tensor &x, const kt_tensor &down, const at::Tensor &low);
+    /* Of operands that lie where `up` does. */
+    void (*low_rank_codes)(const kiln_low_rank_codes &args, const at::Tensor &up);
     /* Norms and turns q and k where they lie in the packed rows. */
     void (*turn_heads)(const kt_attention_args &args, const at::Tensor &qkv);
     /* Attention of turned heads within items of as many rows each, in bf16, with the room of the
@@ -72,7 +76,7 @@ struct kiln_cuda_plugin {
     const kiln::image_kernels *image;
 };
 
-extern "C" const kiln_cuda_plugin kiln_cuda_plugin_10;
+extern "C" const kiln_cuda_plugin kiln_cuda_plugin_11;
 
 namespace kiln
 {

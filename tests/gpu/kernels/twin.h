@@ -105,6 +105,7 @@ int run_tests(const struct kernel_test *tests);
 
 /* The tests of one file, ended by a NULL name. */
 extern const struct kernel_test norm_tests[], row_tests[], head_tests[], picture_tests[],
-    latent_tests[], low_rank_down_tests[], gated_product_tests[], code_tests[];
+    latent_tests[], low_rank_down_tests[], low_rank_codes_tests[], gated_product_tests[],
+    code_tests[];
 
 #endif

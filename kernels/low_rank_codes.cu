@@ -1,0 +1,82 @@
+/* low_rank_codes.cu - see low_rank_codes.h; a block a column of up and the row of down that goes
+ * with it.  Both are read twice, from the L2 the second time.  They are small, and what a set waits
+ * for is how many launches it takes: one for each of a model's matrices.
+ */
+#include "kernels/low_rank_codes.h"
+
+#include "kernels/rows.cuh"
+
+using namespace kiln;
+
+constexpr int threads = 512;
+
+/* The largest of a column of up in shares of its rows' factors, and of no factor below `least`. */
+static __device__ __forceinline__ float top_share(const struct kiln_low_rank_codes &a,
+                                                  const uint16_t *up, float least, float *slots)
+{
+    float top = 0;
+#pragma unroll 4
+    for (int64_t n = threadIdx.x; n < a.n; n += threads)
+        top = fmaxf(top, fabsf(low_bf16(up[n * a.rank])) / fmaxf(a.factor[n], least));
+    return fmaxf(block_max<threads>(top, slots), e4m3_floor);
+}
+
+static __device__ __forceinline__ float mean_factor(const struct kiln_low_rank_codes &a,
+                                                    float *slots)
+{
+    float sum = 0;
+#pragma unroll 4
+    for (int64_t n = threadIdx.x; n < a.n; n += threads)
+        sum += a.factor[n];
+    return block_sum<threads>(sum, slots) / static_cast<float>(a.n);
+}
+
+static __global__ void __launch_bounds__(threads) make_codes(const struct kiln_low_rank_codes a)
+{
+    __shared__ float slots[5][threads / warp_size];
+    const int64_t r = blockIdx.x;
+    const uint16_t *up = static_cast<const uint16_t *>(a.up) + r;
+    const uint16_t *down = static_cast<const uint16_t *>(a.down) + r * a.k;
+    float squares = 0, top = 0;
+#pragma unroll 4
+    for (int64_t i = threadIdx.x; i < a.k; i += threads) {
+        const float v = low_bf16(down[i]);
+        squares += v * v, top = fmaxf(top, fabsf(v));
+    }
+    const float length = sqrtf(block_sum<threads>(squares, slots[0]));
+    top = fmaxf(block_max<threads>(top, slots[1]), e4m3_floor);
+    const float most = e4m3_max / top_share(a, up, 0, slots[2]);
+    const float large = e4m3_max / top_share(a, up, mean_factor(a, slots[3]) / 2, slots[4]);
+    const float reach = fmaxf(most, fminf(length / KILN_LOW_RANK_LENGTH, large));
+#pragma unroll 4
+    for (int64_t n = threadIdx.x; n < a.n; n += threads) {
+        const float share = low_bf16(up[n * a.rank]) / a.factor[n];
+        a.up_codes[n * a.pitch + r] = static_cast<uint8_t>(pack_e4m3(share * reach, 0));
+    }
+#pragma unroll 4
+    for (int64_t i = threadIdx.x; i < a.k; i += threads)
+        a.down_codes[r * a.k + i] =
+            static_cast<uint8_t>(pack_e4m3(low_bf16(down[i]) * (e4m3_max / top), 0));
+    if (threadIdx.x == 0)
+        a.down_scale[r] = top / e4m3_max / reach;
+}
+
+extern "C" int kiln_low_rank_codes_launch(const struct kiln_low_rank_codes *args,
+                                          kiln_stream stream, struct kiln_error *err)
+{
+    const char *name = "low_rank_codes";
+    const struct kiln_low_rank_codes a = *args;
+    if (a.n < 1 || a.k < 1 || a.rank < 0 || a.pitch < a.rank)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "%s: %lld rows of rank %lld, pitch %lld, and %lld values", name,
+                         (long long)a.n, (long long)a.rank, (long long)a.pitch, (long long)a.k);
+    if (a.rank && (!a.up || !a.down || !a.factor || !a.up_codes || !a.down_codes))
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand is missing", name);
+    if (a.format != KILN_BF16 || a.rank > INT32_MAX)
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s: on the GPU pairs are bf16, of rank %d at most",
+                         name, INT32_MAX);
+    const int code = check_quantised(err, name, a.down_codes, a.down_scale);
+    if (code || a.rank == 0)
+        return code;
+    return launch(err, name, make_codes, dim3(static_cast<unsigned>(a.rank)), threads, stream, a);
+}

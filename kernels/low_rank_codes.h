@@ -1,0 +1,59 @@
+/* low_rank_codes.h - a LoRA (Hu et al. 2021, arXiv:2106.09685) in codes of e4m3, to lie beside a
+ * weight in codes, whose rows' factors are those of what is beside them, too (fp8.h):
+ *
+ *     up [n][r] ~ factor [n] * up_codes [n][r] / reach [r]
+ *     down [r][k] ~ down_scale [r] * reach [r] * down_codes [r][k]
+ *
+ * so that with low = down_scale * (codes of x) down_codes^T, itself in codes behind those of x, one
+ * product is x weight^T and (x down^T) up^T.  up_codes must be large enough to be exact, and low
+ * small enough not to be cut at 448.  reach, which moves values from one to the other, is
+ *
+ *     most = 448 / max |up / factor|         for up's largest code the largest there is
+ *
+ * or, where low would not fit then, up to as much as fits, but not beyond what it were if rows of
+ * the weight that are far smaller than the others, with factors to match, had no say:
+ *
+ *     fitting = |down [r]| / 12              large = 448 / max |up / max(factor, mean factor / 2)|
+ *     reach = max(most, min(fitting, large))
+ *
+ * What such rows get is cut instead.  Codes of x are about 8 in the mean (KILN_E4M3_BESIDE_MAX is
+ * the largest), so that a row of down whose length is 12 makes low about 100, of which 448 is four
+ * times as much.  low_rank_codes_ref.c is the meaning.
+ */
+#ifndef KILN_LOW_RANK_CODES_H
+#define KILN_LOW_RANK_CODES_H
+
+#include "kernels/floats.h"
+#include "kernels/stream.h"
+#include "schemas/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KILN_LOW_RANK_LENGTH 12.0f /* of a row of down, see above */
+
+struct kiln_low_rank_codes {
+    const void *up;      /* [n][rank] */
+    const void *down;    /* [rank][k] */
+    const float *factor; /* [n], above 0 */
+    uint8_t *up_codes;   /* [n][rank] */
+    uint8_t *down_codes; /* [rank][k] */
+    float *down_scale;   /* [rank] */
+    int64_t pitch;       /* from row to row of up_codes, at least rank; what is between stays */
+    int64_t n, k, rank;
+    enum kiln_float format; /* of up and down */
+};
+
+/* Columns [begin, end) of up, and the same rows of down. */
+void kiln_low_rank_codes_ref(const struct kiln_low_rank_codes *args, int64_t begin, int64_t end);
+
+/* On the device, bf16; the promises of stream.h. */
+int kiln_low_rank_codes_launch(const struct kiln_low_rank_codes *args, kiln_stream stream,
+                               struct kiln_error *err) KILN_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
