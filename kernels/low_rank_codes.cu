@@ -8,45 +8,46 @@
 
 using namespace kiln;
 
-constexpr int threads = 512;
+constexpr int threads = 1024, warps = threads / warp_size;
 
-/* The largest of a column of up in shares of its rows' factors, and of no factor below `least`. */
-static __device__ __forceinline__ float top_share(const struct kiln_low_rank_codes &a,
-                                                  const uint16_t *up, float least, float *slots)
-{
-    float top = 0;
-#pragma unroll 4
-    for (int64_t n = threadIdx.x; n < a.n; n += threads)
-        top = fmaxf(top, fabsf(low_bf16(up[n * a.rank])) / fmaxf(a.factor[n], least));
-    return fmaxf(block_max<threads>(top, slots), e4m3_floor);
-}
+struct tops {
+    float share, common; /* of up: in shares of its rows' factors, and of none below half the mean */
+};
 
-static __device__ __forceinline__ float mean_factor(const struct kiln_low_rank_codes &a,
-                                                    float *slots)
+static __device__ __forceinline__ tops column_tops(const struct kiln_low_rank_codes &a,
+                                                   const uint16_t *up, float (*slots)[warps])
 {
     float sum = 0;
 #pragma unroll 4
     for (int64_t n = threadIdx.x; n < a.n; n += threads)
         sum += a.factor[n];
-    return block_sum<threads>(sum, slots) / static_cast<float>(a.n);
+    const float least = block_sum<threads>(sum, slots[0]) / static_cast<float>(a.n) / 2;
+    tops top = {e4m3_floor, e4m3_floor};
+#pragma unroll 4
+    for (int64_t n = threadIdx.x; n < a.n; n += threads) {
+        const float size = fabsf(low_bf16(up[n * a.rank])), factor = a.factor[n];
+        top.share = fmaxf(top.share, size / factor);
+        top.common = fmaxf(top.common, size / fmaxf(factor, least));
+    }
+    return {block_max<threads>(top.share, slots[1]), block_max<threads>(top.common, slots[2])};
 }
 
 static __global__ void __launch_bounds__(threads) make_codes(const struct kiln_low_rank_codes a)
 {
-    __shared__ float slots[5][threads / warp_size];
+    __shared__ float slots[5][warps];
     const int64_t r = blockIdx.x;
     const uint16_t *up = static_cast<const uint16_t *>(a.up) + r;
     const uint16_t *down = static_cast<const uint16_t *>(a.down) + r * a.k;
-    float squares = 0, top = 0;
+    float squares = 0, top = e4m3_floor;
 #pragma unroll 4
     for (int64_t i = threadIdx.x; i < a.k; i += threads) {
         const float v = low_bf16(down[i]);
         squares += v * v, top = fmaxf(top, fabsf(v));
     }
-    const float length = sqrtf(block_sum<threads>(squares, slots[0]));
-    top = fmaxf(block_max<threads>(top, slots[1]), e4m3_floor);
-    const float most = e4m3_max / top_share(a, up, 0, slots[2]);
-    const float large = e4m3_max / top_share(a, up, mean_factor(a, slots[3]) / 2, slots[4]);
+    const float length = sqrtf(block_sum<threads>(squares, slots[3]));
+    top = block_max<threads>(top, slots[4]);
+    const tops of_up = column_tops(a, up, slots);
+    const float most = e4m3_max / of_up.share, large = e4m3_max / of_up.common;
     const float reach = fmaxf(most, fminf(length / KILN_LOW_RANK_LENGTH, large));
 #pragma unroll 4
     for (int64_t n = threadIdx.x; n < a.n; n += threads) {
