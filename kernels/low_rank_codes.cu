@@ -11,7 +11,7 @@ using namespace kiln;
 constexpr int threads = 1024, warps = threads / warp_size;
 
 struct tops {
-    float share, common; /* of up: in shares of its rows' factors, and of none below half the mean */
+    float share, common; /* max |up / factor|, and with factors of half their mean at least */
 };
 
 static __device__ __forceinline__ tops column_tops(const struct kiln_low_rank_codes &a,

@@ -18,7 +18,9 @@
  *
  * What such rows get is cut instead.  Codes of x are about 8 in the mean (KILN_E4M3_BESIDE_MAX is
  * the largest), so that a row of down whose length is 12 makes low about 100, of which 448 is four
- * times as much.  low_rank_codes_ref.c is the meaning.
+ * times as much.  Both largest values are at least KILN_E4M3_FLOOR, so that zeros stay zeros; what
+ * is NaN stays so in its own code and has no say.  down_codes and down_scale * reach are down as
+ * fp8.h quantises a row, up to 448.  low_rank_codes_ref.c is the meaning.
  */
 #ifndef KILN_LOW_RANK_CODES_H
 #define KILN_LOW_RANK_CODES_H
@@ -48,7 +50,8 @@ struct kiln_low_rank_codes {
 /* Columns [begin, end) of up, and the same rows of down. */
 void kiln_low_rank_codes_ref(const struct kiln_low_rank_codes *args, int64_t begin, int64_t end);
 
-/* On the device, bf16; the promises of stream.h. */
+/* On the device, bf16; the promises of stream.h, but n and k are at least 1.  Of rank 0 there is
+ * nothing to be done. */
 int kiln_low_rank_codes_launch(const struct kiln_low_rank_codes *args, kiln_stream stream,
                                struct kiln_error *err) KILN_MUST_CHECK;
 

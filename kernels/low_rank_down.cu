@@ -10,8 +10,8 @@
  * A cluster's blocks have to lie together: of one block a multiprocessor an H200 holds 15 clusters.
  * So blocks are small enough to be three on one, where registers allow it.
  *
- * The last rows come first: the pass before has written them last, so that they are still in the L2,
- * and the product behind it begins with the first ones, which are then.
+ * The last rows come first: the pass before has written them last, so that they are still in the
+ * L2, and the product behind it begins with the first ones, which are then.
  *
  * The rank is rounded up to what there is a kernel for; rows of down that do not exist are zeros,
  * and their sums are not stored.

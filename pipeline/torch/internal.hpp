@@ -121,7 +121,7 @@ at::Tensor plain(const kt_tensor &x, at::ScalarType dtype);
 /* room: columns behind each row of codes, and larger codes for them (kernels/fp8.h), unless it is
  * LibTorch that makes them. */
 kt_tensor quantised(const at::Tensor &rows, int64_t room = 0);
-/* What the largest value of a row becomes in codes, where their room is for larger ones. */
+/* What the largest value of a row becomes in codes: less where there is room for larger ones. */
 inline float code_max(const kt_tensor &out)
 {
     return out.room > 0 ? KILN_E4M3_BESIDE_MAX : KILN_E4M3_MAX;

@@ -28,7 +28,8 @@ extern "C" {
 void kt_add_product(struct kt_scope *s, kt y, kt low, kt up);
 
 /* Changes both [N,K+R], a weight with R columns more (kt_widened): they become up.  Where it is
- * quantised, codes [R,K], quantised rows, become what goes with it, down; else codes is NULL. */
+ * quantised, codes [R,K], quantised rows, become what goes with it, down (on a GPU of pairs in
+ * bf16); else it is NULL. */
 void kt_put_beside(struct kt_scope *s, kt both, kt codes, kt up, kt down);
 /* x [rows,K] and, behind each row, x down^T: [rows,K+R], to be multiplied with weight and up side
  * by side, [N,K+R].  Rows of x that have room for R columns (struct kt_form) get it there, and the

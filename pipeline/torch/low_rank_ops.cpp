@@ -63,9 +63,13 @@ static void make_codes(const at::Tensor &up, const at::Tensor &down, const at::T
     const at::Tensor columns = up.contiguous(), rows = down.contiguous();
     const at::Tensor factor = factors.contiguous();
     const kiln::model_kernels *gpu = kiln::gpu_kernels(columns);
-    TORCH_CHECK((gpu || kiln::cpu::takes(columns)) && rows.scalar_type() == up.scalar_type() &&
-                    down_codes.t.sizes() == rows.sizes() && down_codes.t.is_contiguous(),
+    TORCH_CHECK((gpu || kiln::cpu::takes(columns)) && rows.options().type_equal(up.options()),
                 "codes of a pair in ", up.options(), " and ", down.options());
+    TORCH_CHECK(down_codes.t.sizes() == rows.sizes() && down_codes.t.is_contiguous() &&
+                    down_codes.scale.numel() == rows.size(0) && factor.numel() == up.size(0) &&
+                    up_codes.stride(1) == 1,
+                "codes ", up_codes.sizes(), " and ", down_codes.t.sizes(), " for ", up.sizes(),
+                " and ", rows.sizes());
     kiln_low_rank_codes args{};
     args.up = columns.const_data_ptr(), args.down = rows.const_data_ptr();
     args.factor = factor.const_data_ptr<float>();

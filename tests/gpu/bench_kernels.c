@@ -5,7 +5,8 @@
  * For every kernel at the sizes of Z-Image-Turbo: microseconds, bytes that it must read and write
  * at least, GB/s, and that as a share of a device-to-device copy of 1 GiB measured just before; and
  * then the microseconds of a copy that reads and writes as many bytes, and how much of the kernel's
- * they are: of a few microseconds two or three are those of any launch.
+ * they are: of a few microseconds two or three are those of any launch.  (Copies are queued one by
+ * one, since a graph hands them to a slower engine; small ones take longer for it.)
  * A case is recorded 20 times into a CUDA graph, so that the time is the kernel's and not that of
  * launching it; the median of 9 replays counts.  Cases of fewer bytes than the L2 cache holds
  * (marked *) may find them there and come out above the large copy.  A kernel that is bound by its
@@ -198,6 +199,7 @@ static void bench_low_rank_codes(void)
     enum { N = 2 * FFN, RANK = 32 };
     char shape[64];
     snprintf(shape, sizeof shape, "%d x %d and %d x %d", N, RANK, RANK, WIDTH);
+    must(cudaMemset(pools[2], 0x3c, N * sizeof(float)), "factors"); /* 0.0115 each */
     low_rank_codes = (struct kiln_low_rank_codes){.up = pools[0],
                                                   .down = pools[1],
                                                   .factor = (float *)(void *)pools[2],

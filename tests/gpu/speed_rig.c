@@ -68,9 +68,9 @@ static double seconds_of(void (*queue)(void))
     return (double)times[REPLAYS / 2] / 1e3 / LAUNCHES;
 }
 
-/* Seconds of a copy that reads and writes so many bytes together.  It is not recorded, since a graph
- * hands copies to an engine of two thirds of the speed; that of a whole pool, in front, keeps the
- * device busy until all are queued. */
+/* Seconds of a copy that reads and writes so many bytes together, two pools' at most.  It is not
+ * recorded, since a graph hands copies to an engine of two thirds of the speed; that of a whole
+ * pool, in front, keeps the device busy until all are queued. */
 static double seconds_of_copy(double bytes)
 {
     const size_t half = (size_t)(bytes / 2);
@@ -94,8 +94,9 @@ void report(const char *kernel, const char *shape, double bytes, void (*queue)(v
     const double seconds = seconds_of(queue), rate = bytes / seconds;
     const double copy = seconds_of_copy(bytes);
     const char *cached = bytes < (double)cache_bytes ? "*" : "";
-    printf(by_tabs ? "%s\t%s\t%.2f\t%.1f\t%.0f\t%.0f%s\t%.2f\t%.0f\n"
-                   : "%-34s %-30s %9.2f us %9.1f MB %7.0f GB/s %5.0f %%%-1s copy %9.2f us %5.0f %%\n",
+    printf(by_tabs
+               ? "%s\t%s\t%.2f\t%.1f\t%.0f\t%.0f%s\t%.2f\t%.0f\n"
+               : "%-34s %-30s %9.2f us %9.1f MB %7.0f GB/s %5.0f %%%-1s copy %9.2f us %5.0f %%\n",
            kernel, shape, seconds * 1e6, bytes / 1e6, rate / 1e9, rate / copy_rate * 100, cached,
            copy * 1e6, copy / seconds * 100);
     fflush(stdout);
@@ -104,7 +105,8 @@ void report(const char *kernel, const char *shape, double bytes, void (*queue)(v
 void report_products(const char *kernel, const char *shape, double flop, void (*queue)(void))
 {
     const double seconds = seconds_of(queue);
-    printf(by_tabs ? "%s\t%s\t%.2f\t\t\t%.0f TFLOP/s\n" : "%-34s %-30s %9.2f us %7.0f TFLOP/s\n",
+    printf(by_tabs ? "%s\t%s\t%.2f\t\t\t%.0f TFLOP/s\t\t\n"
+                   : "%-34s %-30s %9.2f us %7.0f TFLOP/s\n",
            kernel, shape, seconds * 1e6, flop / seconds / 1e12);
     fflush(stdout);
 }
@@ -178,5 +180,6 @@ void speed_begin(bool tsv)
     copied = make_pool();
     fill_pools();
     copy_rate = 2.0 * (double)POOL_BYTES / seconds_of_copy(2.0 * (double)POOL_BYTES);
-    printf(tsv ? "copy\t1 GiB\t\t\t%.0f\t100\n" : "copy of 1 GiB: %.0f GB/s\n", copy_rate / 1e9);
+    printf(tsv ? "copy\t1 GiB\t\t\t%.0f\t100\t\t\n" : "copy of 1 GiB: %.0f GB/s\n",
+           copy_rate / 1e9);
 }

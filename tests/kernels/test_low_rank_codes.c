@@ -21,16 +21,19 @@ struct pair {
     float *factor;
 };
 
-/* Of values within -2 .. 2, and factors within 1/4 .. 5/4. */
+/* Of values within -2 .. 2, down `length` times as large, and factors within 1/4 .. 5/4, but for
+ * every fifth one. */
 static struct pair make_pair(int64_t n, int64_t k, int64_t rank, int64_t gap,
-                             enum kiln_float format)
+                             enum kiln_float format, float length, float fifth)
 {
     struct test_random random = {(uint64_t)(n * k + rank)};
     struct pair p = {.up = values(&random, n * rank, format),
                      .down = values(&random, rank * k, format),
                      .factor = values(&random, n, KILN_F32)};
     for (int64_t i = 0; i < n; i++)
-        p.factor[i] = 0.75f + p.factor[i] / 4;
+        p.factor[i] = i % 5 == 4 ? fifth : 0.75f + p.factor[i] / 4;
+    for (int64_t i = 0; i < rank * k; i++)
+        kiln_store(p.down, i, kiln_load(p.down, i, format) * length, format);
     p.args = (struct kiln_low_rank_codes){.up = p.up,
                                           .down = p.down,
                                           .factor = p.factor,
@@ -115,10 +118,24 @@ static void pairs_become_codes(void **state)
         for (size_t j = 0; j < sizeof ranks / sizeof *ranks; j++)
             for (int form = 0; form < 4; form++) {
                 struct pair p = make_pair(sizes[i], sizes[(i + j) % 4], ranks[j], form & 1 ? 7 : 0,
-                                          form & 2 ? KILN_BF16 : KILN_F32);
+                                          form & 2 ? KILN_BF16 : KILN_F32, 1, 1);
                 check(&p.args);
                 free_pair(&p);
             }
+}
+
+/* Rows of down from so short that up's codes come first, to so long that only the common rows have
+ * a say; the small factors are above half the mean, below it, and far below. */
+static void reach_follows_the_length_of_down(void **state)
+{
+    static const float lengths[] = {1e-3f, 1, 30, 1e3f, 1e5f}, fifths[] = {0.6f, 0.3f, 1e-3f};
+    (void)state;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (size_t j = 0; j < sizeof fifths / sizeof *fifths; j++) {
+            struct pair p = make_pair(131, 64, 3, 0, KILN_F32, lengths[i], fifths[j]);
+            check(&p.args);
+            free_pair(&p);
+        }
 }
 
 /* --- who has a say ---------------------------------------------------------------------------- */
@@ -196,6 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_become_codes),
+        cmocka_unit_test(reach_follows_the_length_of_down),
         cmocka_unit_test(the_largest_share_has_the_largest_code),
         cmocka_unit_test(a_small_row_has_no_say_where_low_would_be_cut),
         cmocka_unit_test(zeros_and_nan_stay_what_they_are),

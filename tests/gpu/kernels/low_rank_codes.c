@@ -1,21 +1,52 @@
 /* low_rank_codes.c - a LoRA's pair in codes, beside a weight in codes. */
 #include "kernels/low_rank_codes.h"
 
+#include <math.h>
+#include <string.h>
+
 #include "tests/gpu/kernels/twin.h"
+
+#define BETWEEN 0x55 /* what lies between the rows of up_codes */
 
 struct codes_case {
     int64_t n, k, rank, gap; /* gap: behind the rows of up_codes */
-    float small;             /* of every fifth factor, beside 1/4 .. 5/4 */
+    float small;             /* every fifth factor, beside 1/4 .. 5/4 */
+    bool odd;                /* with zeros, NaN and infinities in it, and 4 bytes off any border */
 };
+
+/* A column of up of zeros, a row of down of zeros, and in other pairs what is no number. */
+static void make_odd(const struct codes_case *c, struct twin *up, struct twin *down)
+{
+    for (int64_t i = 0; i < c->n; i++)
+        kiln_store(up->host, i * c->rank, 0, KILN_BF16);
+    for (int64_t i = 0; i < c->k; i++)
+        kiln_store(down->host, (c->rank - 1) * c->k + i, 0, KILN_BF16);
+    kiln_store(up->host, c->rank + 1, NAN, KILN_BF16);
+    kiln_store(up->host, 2 * c->rank + 2, INFINITY, KILN_BF16);
+    kiln_store(down->host, 3 * c->k, NAN, KILN_BF16);
+}
+
+/* Not a byte between the rows of codes has changed. */
+static void check_between(const struct codes_case *c, const struct twin *codes)
+{
+    const int64_t pitch = c->rank + c->gap;
+    for (int64_t i = 0; i < c->n * pitch; i++)
+        if (i % pitch >= c->rank && codes->back[i] != BETWEEN) {
+            complain("up_codes: byte %lld behind row %lld was written",
+                     (long long)(i % pitch - c->rank), (long long)(i / pitch));
+            return;
+        }
+}
 
 /* Sums in another order move a value across a rounding border now and then. */
 static void check_codes(struct codes_case c)
 {
-    struct twins set = {0};
+    struct twins set = {.shift = c.odd ? 4 : 0};
     struct test_random random = {(uint64_t)(c.n * c.k + c.rank)};
     struct kiln_error err;
-    describe("%lld rows of rank %lld, gaps of %lld, and %lld values; factors of %g", (long long)c.n,
-             (long long)c.rank, (long long)c.gap, (long long)c.k, (double)c.small);
+    describe("%lld rows of rank %lld, gaps of %lld, and %lld values; factors of %g%s",
+             (long long)c.n, (long long)c.rank, (long long)c.gap, (long long)c.k, (double)c.small,
+             c.odd ? "; odd ones" : "");
     struct twin *up = twins_add_bf16(&set, "up", c.n * c.rank, &random, 1);
     struct twin *down = twins_add_bf16(&set, "down", c.rank * c.k, &random, 50);
     struct twin *factor = twins_add(&set, "factor", (size_t)c.n * sizeof(float));
@@ -26,6 +57,9 @@ static void check_codes(struct codes_case c)
         kiln_store(factor->host, i,
                    i % 5 == 4 ? c.small : 0.25f + (float)test_random_below(&random, 1001) / 1000,
                    KILN_F32);
+    memset(up_codes->host, BETWEEN, up_codes->bytes);
+    if (c.odd)
+        make_odd(&c, up, down);
     twins_push(&set);
     struct kiln_low_rank_codes args[2];
     for (int side = 0; side < 2; side++)
@@ -44,6 +78,7 @@ static void check_codes(struct codes_case c)
         kiln_low_rank_codes_ref(&args[0], 0, c.rank);
         twins_pull(&set);
         compare_bytes(up_codes, 1, 0.01);
+        check_between(&c, up_codes);
         compare_bytes(down_codes, 1, 0.01);
         compare_f32(scale, 1e-5, 0);
         compare_untouched(up), compare_untouched(down), compare_untouched(factor);
@@ -61,6 +96,17 @@ static void low_rank_codes(void)
                                             .rank = ranks[j],
                                             .gap = (i + j) % 3 ? 40 : 0,
                                             .small = j % 2 ? 1 : 1e-4f});
+}
+
+static void low_rank_codes_of_odd_values(void)
+{
+    for (int i = 0; i < 4; i++)
+        check_codes((struct codes_case){.n = i & 1 ? 513 : 40,
+                                        .k = i & 2 ? 700 : 64,
+                                        .rank = 16,
+                                        .gap = 3,
+                                        .small = 1e-12f / 448,
+                                        .odd = true});
 }
 
 /* Of rank 0 there is nothing to be done. */
@@ -97,6 +143,7 @@ static void low_rank_codes_refuse(void)
 
 const struct kernel_test low_rank_codes_tests[] = {
     {"low_rank_codes", low_rank_codes},
+    {"low_rank_codes_of_odd_values", low_rank_codes_of_odd_values},
     {"low_rank_codes_refuse", low_rank_codes_refuse},
     {NULL, NULL},
 };
