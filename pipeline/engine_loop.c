@@ -101,8 +101,7 @@ bool kiln_loop_is_tight(const struct kiln_run *r)
     return r->e->tight_pixels != 0 && pixels_of(r) >= r->e->tight_pixels;
 }
 
-/* Gives back what can be done without: the graphs, and with `all` the buffers of plans. */
-static void let_go(struct kiln_run *r, bool all)
+void kiln_loop_let_go(struct kiln_run *r, bool all)
 {
     struct kt_scope *s = kt_scope_new(r->e->device);
     kiln_loop_drain(r);
@@ -126,7 +125,7 @@ static void make_room(struct kiln_run *r, const struct kiln_group *group,
              "nothing beside them: %s",
              err->text);
     }
-    let_go(r, false);
+    kiln_loop_let_go(r, false);
 }
 
 /* Something that is asked of the device for a group, in a scope of its own. */
@@ -168,7 +167,7 @@ static void give_up(struct kiln_run *r, const struct kiln_group *group,
     }
     note(r, "fewer than %d such pictures are drawn together from now on: %s", group->count,
          err->text);
-    let_go(r, true);
+    kiln_loop_let_go(r, true);
     kiln_group_split(r, group);
 }
 
@@ -224,7 +223,7 @@ static struct kiln_shape_plan *plan_for(struct kiln_run *r, const struct kiln_gr
         int code = kt_scope_check(plan->scope, &err);
         if (code == 0)
             return plan;
-        let_go(r, true);
+        kiln_loop_let_go(r, true);
         if (code != KILN_NO_MEMORY)
             break;
     }

@@ -110,6 +110,9 @@ void kiln_loop_results(struct kiln_run *r, struct kiln_item *item);
 bool kiln_loop_is_denoising(const struct kiln_run *r);
 /* Whether pictures of this size have been found to need all the memory there is. */
 bool kiln_loop_is_tight(const struct kiln_run *r);
+/* Gives back what can be done without, once nothing uses it: the graphs, and with `all` the buffers
+ * of plans.  For what is then asked for once more. */
+void kiln_loop_let_go(struct kiln_run *r, bool all);
 /* Returns when all steps that were asked for have ended. */
 void kiln_loop_drain(struct kiln_run *r);
 

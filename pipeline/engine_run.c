@@ -121,6 +121,26 @@ static int set_loras(struct kiln_engine *e, const DiffusionZBatch *b,
     return kiln_engine_loras(e, uses, count, err);
 }
 
+/* What the whole batch needs: its LoRAs and the tables of its schedule. */
+static int prepare_once(struct kiln_run *r, const struct kiln_lora_use *under,
+                        struct kiln_error *err)
+{
+    int code = set_loras(r->e, r->batch, under, err);
+    kiln_run_lap(r, &r->times.lora_ms);
+    r->times.lora_from = (int32_t)kiln_loras_from(r->e->loras);
+    return code ? code : prepare_times(r, err);
+}
+
+/* Graphs of earlier batches may hold the memory that is short. */
+static int prepare(struct kiln_run *r, const struct kiln_lora_use *under, struct kiln_error *err)
+{
+    const int code = prepare_once(r, under, err);
+    if (code != KILN_NO_MEMORY)
+        return code;
+    kiln_loop_let_go(r, true);
+    return prepare_once(r, under, err);
+}
+
 static struct kiln_run *run_new(struct kiln_engine *e, const DiffusionZBatch *batch,
                                 DiffusionZOutput *outputs)
 {
@@ -149,10 +169,7 @@ int kiln_engine_begin(struct kiln_engine *e, const DiffusionZBatch *batch,
     if (!r)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a batch");
     kt_threads_set(e->threads);
-    code = set_loras(e, batch, under, err);
-    kiln_run_lap(r, &r->times.lora_ms);
-    r->times.lora_from = (int32_t)kiln_loras_from(e->loras);
-    code = code ? code : prepare_times(r, err);
+    code = prepare(r, under, err);
     if (code) {
         free(r);
         return code;

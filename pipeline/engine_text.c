@@ -90,13 +90,29 @@ static kt features_of(struct kiln_engine *e, struct kt_scope *s, const char *pro
     return features;
 }
 
-/* The refined caption of a prompt. */
-static kt caption_of(const struct kiln_run *r, struct kt_scope *s, const char *prompt)
+static int caption_once(const struct kiln_run *r, struct kt_scope *s, const char *prompt, kt *ret,
+                        struct kiln_error *err)
 {
-    struct kt_scope *inner = kt_scope_child(s);
-    kt caption =
-        kt_keep(s, kiln_caption(r->e->transformer, inner, features_of(r->e, inner, prompt)));
+    struct kt_scope *inner = kt_scope_new(r->e->device);
+    kt caption = kiln_caption(r->e->transformer, inner, features_of(r->e, inner, prompt));
+    const int code = kt_scope_check(inner, err);
+    *ret = code ? NULL : kt_keep(s, caption);
     kt_scope_free(inner);
+    return code;
+}
+
+/* The refined caption of a prompt; where memory is short, without the graphs of earlier batches. */
+static kt caption_of(struct kiln_run *r, struct kt_scope *s, const char *prompt)
+{
+    struct kiln_error err;
+    kt caption = NULL;
+    int code = caption_once(r, s, prompt, &caption, &err);
+    if (code == KILN_NO_MEMORY) {
+        kiln_loop_let_go(r, true);
+        code = caption_once(r, s, prompt, &caption, &err);
+    }
+    if (code)
+        kt_scope_fail(s, &err);
     return caption;
 }
 
