@@ -301,6 +301,7 @@ static void record(const struct kiln_run *r, struct kiln_shape_plan *plan)
 struct step_args {
     struct kiln_shape_plan *plan;
     int step;
+    bool taken; /* the latents are those behind the step: it must not be asked for again */
 };
 
 /* The states before the step, of the items that keep them. */
@@ -315,12 +316,12 @@ static void keep_states(struct kt_scope *s, const struct kiln_group *group,
     }
 }
 
-static void ask_step(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
-                     void *arg)
+static void ask_latents(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
+                        struct step_args *args)
 {
-    const struct step_args *args = arg;
     struct kiln_shape_plan *plan = args->plan;
     const int64_t items = plan->shape.items, one[2] = {1, 1};
+    struct kiln_error err;
     keep_states(s, group, args);
     kt_copy_into(s, plan->modulation, kt_narrow(s, r->e->times, 0, args->step, 1));
     kt stride = kt_reshape(s, kt_narrow(s, r->e->strides, 0, args->step, 1), 2, one);
@@ -332,12 +333,24 @@ static void ask_step(struct kiln_run *r, struct kt_scope *s, const struct kiln_g
         run_step(s, &(struct step_work){r, plan});
     else
         kt_graph_replay(plan->graph, s);
-    struct kt_fetch *bad = kt_fetch_start(s, plan->bad);
-    if (!bad)
+    args->taken = kt_scope_check(s, &err) == 0;
+    if (!args->taken)
         return;
     r->fresh = r->fresh || !plan->warm;
     if (computed)
         kiln_graph_cache_warm(plan);
+}
+
+/* A step, and the mark of its latents on its way back. */
+static void ask_step(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
+                     void *arg)
+{
+    struct step_args *args = arg;
+    if (!args->taken)
+        ask_latents(r, s, group, args);
+    struct kt_fetch *bad = kt_fetch_start(s, args->plan->bad);
+    if (!bad)
+        return;
     r->ahead[r->ahead_count].group = *group;
     r->ahead[r->ahead_count].step = args->step;
     r->ahead[r->ahead_count++].bad = bad;
@@ -366,7 +379,7 @@ void kiln_loop_denoise(struct kiln_run *r, const struct kiln_group *group)
         if (r->ahead_count == KILN_STEPS_AHEAD)
             take_step(r);
         if (kiln_group_alive(group))
-            whole = ask(r, group, ask_step, &(struct step_args){plan, step});
+            whole = ask(r, group, ask_step, &(struct step_args){.plan = plan, .step = step});
     }
     if (whole && kiln_group_alive(group))
         ask(r, group, keep_latents, plan);
