@@ -90,7 +90,7 @@ static int check_site(struct restore *restore, struct kiln_error *err)
     if (site->daemons)
         return kiln_fail(err, KILN_FULL,
                          "%u connections of the fleet are open (%s): stop schedulers and workers "
-                         "first",
+                         "first, those of a private stack with `kiln down --daemons`",
                          site->daemons, site->daemon);
     return 0;
 }

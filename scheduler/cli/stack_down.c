@@ -65,13 +65,18 @@ static int stop_one(struct kiln_stack *stack, struct kiln_cli *cli, const char *
     return 1;
 }
 
-int kiln_stack_down(struct kiln_stack *stack, struct kiln_cli *cli)
+static int stop_daemons(struct kiln_stack *stack, struct kiln_cli *cli)
 {
     load_settings(cli, stack);
     int stopped = kiln_crew_stop(stack, cli, drain_limit(cli));
     stopped += stop_workers(stack, cli);
-    stopped += stop_one(stack, cli, "scheduler", kiln_stack_find_scheduler(stack), SIGTERM,
-                        SCHEDULER_LIMIT_S);
+    return stopped + stop_one(stack, cli, "scheduler", kiln_stack_find_scheduler(stack), SIGTERM,
+                              SCHEDULER_LIMIT_S);
+}
+
+int kiln_stack_down(struct kiln_stack *stack, struct kiln_cli *cli)
+{
+    int stopped = stop_daemons(stack, cli);
     stopped += stop_one(stack, cli, "redis", kiln_stack_find_redis(stack), SIGTERM, REDIS_LIMIT_S);
     /* SIGINT is Postgres' fast shutdown: clients are disconnected, nothing is lost. */
     stopped +=
@@ -95,10 +100,11 @@ int kiln_verb_down(struct kiln_cli *cli, int argc, char **argv)
         kiln_stack_close(&stack);
         return kiln_report(cli, &err);
     }
-    int stopped = kiln_stack_down(&stack, cli);
+    bool daemons = kiln_arg(&args, "daemons") != NULL;
+    int stopped = daemons ? stop_daemons(&stack, cli) : kiln_stack_down(&stack, cli);
     kiln_stack_close(&stack);
     if (stopped == 0)
-        kiln_say(cli, "nothing runs in %s", stack.dir);
+        kiln_say(cli, "%s in %s", daemons ? "no daemon runs" : "nothing runs", stack.dir);
     if (cli->json)
         return kiln_print_json(cli, json_pack("{s:s, s:i}", "dir", stack.dir, "stopped", stopped));
     return 0;

@@ -40,7 +40,8 @@
 
 static const struct kiln_option up_options[] = {
     DIR_OPTION, {"workers", "N", "how many workers (as before; at first one a device)"}, END};
-static const struct kiln_option down_options[] = {DIR_OPTION, END};
+static const struct kiln_option down_options[] = {
+    DIR_OPTION, {"daemons", NULL, "scheduler and workers alone: Redis and Postgres go on"}, END};
 static const struct kiln_option worker_options[] = {
     DIR_OPTION,
     {"workers", "N", "start: how many, going round the devices (one a device)"},
@@ -199,9 +200,10 @@ const struct kiln_verb kiln_verbs[] = {
      .settings = KILN_SETTINGS_BARE,
      .run = kiln_verb_up},
     {.name = "down",
-     .args = "[--dir .kiln]",
+     .args = "[--dir .kiln] [--daemons]",
      .summary = "stop it; the data stays",
-     .examples = "kiln down --dir /srv/kiln",
+     .examples = "kiln down --dir /srv/kiln\n"
+                 "kiln down --daemons                      for `kiln restore`, then `kiln up`",
      .options = down_options,
      .settings = KILN_SETTINGS_BARE,
      .run = kiln_verb_down},

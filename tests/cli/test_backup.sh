@@ -47,12 +47,13 @@ ok kiln wait after --timeout 60
 ok kiln jobs --batch after --json
 last=$(python3 -c 'import json; print(max(json.loads(line)["job"] for line in open("out.txt")))')
 daemons_end() {
-    for name in scheduler worker-0; do
-        kill -TERM "$(pid_of s $name)"
-        for i in $(seq 200); do alive "$(pid_of s $name)" || break; sleep 0.05; done
-    done
+    ok kiln down --dir s --daemons --json
+    json out.txt 'd["stopped"] == 2'
+    for name in redis postgres; do alive "$(pid_of s $name)" || die "$name went with the daemons"; done
 }
 daemons_end
+ok kiln down --dir s --daemons
+says 'no daemon runs'
 fails 64 kiln restore b1 </dev/null
 says 'yes does it'
 ok kiln jobs --batch after --json
