@@ -14,6 +14,7 @@
 #include "scheduler/cli/verbs.h"
 #include "schemas/wire.h"
 #include "storage/ledger.h"
+#include "storage/ledger_batch.h"
 
 struct listing {
     struct kiln_cli *cli;
@@ -101,13 +102,6 @@ int kiln_verb_jobs(struct kiln_cli *cli, int argc, char **argv)
 typedef int move_jobs(struct kiln_ledger *ledger, const char *pool, uint64_t id, const char *batch,
                       uint64_t *ret_count, struct kiln_error *err);
 
-/* A job that exists is all we ask. */
-static int found(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
-{
-    (void)arg, (void)row, (void)err;
-    return 0;
-}
-
 /* Which jobs, how they are moved, and what came of it. */
 struct move {
     struct kiln_cli *cli;
@@ -117,7 +111,25 @@ struct move {
     const char *batch; /* NULL: the one job */
     bool yes, declined;
     uint64_t count;
+    enum kiln_job_state state; /* of the one job, before */
+    bool coming;               /* more of the batch may follow */
 };
+
+static int found_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    struct move *move = arg;
+    (void)err;
+    move->state = row->job.state;
+    return 0;
+}
+
+static int found_batch(void *arg, const struct kiln_batch_row *row, struct kiln_error *err)
+{
+    struct move *move = arg;
+    (void)err;
+    move->coming = !row->whole;
+    return 0;
+}
 
 /* A whole batch is moved after a question to whoever sits there. */
 static bool agreed(const struct move *move)
@@ -137,12 +149,30 @@ static int move_named(struct move *move, struct kiln_error *err)
     int rc = kiln_open_ledger(move->cli, &ledger, err);
     if (rc == 0)
         rc = move->batch ? kiln_check_batch(move->cli, ledger, move->batch, err)
-                         : kiln_ledger_job(ledger, pool, move->id, found, NULL, err);
+                         : kiln_ledger_job(ledger, pool, move->id, found_job, move, err);
     move->declined = rc == 0 && !agreed(move);
     if (rc == 0 && !move->declined)
         rc = move->jobs(ledger, pool, move->id, move->batch, &move->count, err);
+    if (rc == 0 && !move->declined && move->batch && move->question)
+        rc = kiln_ledger_batches(ledger, pool, move->batch, found_batch, move, err);
     kiln_ledger_close(ledger);
     return rc;
+}
+
+static void say_moved(const struct move *move, const char *word)
+{
+    struct kiln_cli *cli = move->cli;
+    if (move->count == 0 && !move->batch)
+        kiln_say(cli, "0 jobs %s: job %llu is %s", word, (unsigned long long)move->id,
+                 kiln_job_state_name(move->state));
+    else
+        kiln_say(cli, "%llu %s %s", (unsigned long long)move->count,
+                 move->count == 1 ? "job" : "jobs", word);
+    if (move->coming)
+        kiln_say(cli,
+                 "batch %s is still coming in: what comes from now on is drawn, unless you say it "
+                 "again once `kiln batch show %s` has all of it",
+                 move->batch, move->batch);
 }
 
 /* JOB or --batch B; word is "cancelled" or "queued again". */
@@ -169,8 +199,7 @@ static int move_verb(struct move *move, int argc, char **argv, enum kiln_order_k
     snprintf(order.id, sizeof order.id, "%s", move->batch ? move->batch : "");
     if (move->count > 0)
         kiln_tell_order(cli, &order);
-    kiln_say(cli, "%llu %s %s", (unsigned long long)move->count, move->count == 1 ? "job" : "jobs",
-             word);
+    say_moved(move, word);
     return cli->json ? kiln_print_json(cli, json_pack("{s:I}", key, (json_int_t)move->count)) : 0;
 }
 

@@ -51,7 +51,15 @@ at_tty '' 0 kiln retry --batch b
 at_tty '' 0 kiln cancel --batch b --yes
 ok kiln retry --batch b
 ok kiln cancel --batch b
-at_tty '' 0 kiln cancel "$(sql 'SELECT min(id) FROM job')"
+! grep -q 'still coming in' err.txt || die "batch b is whole"
+job=$(sql 'SELECT min(id) FROM job')
+at_tty '' 0 kiln cancel "$job"
+ok kiln cancel "$job"
+says "0 jobs cancelled: job $job is cancelled"
+sql 'UPDATE intake_call SET announced = announced + 1' # as if a line were still on its way
+ok kiln cancel --batch b
+says 'batch b is still coming in'
+sql 'UPDATE intake_call SET announced = announced - 1'
 fails 64 kiln retry --batch b --yes
 [ "$(left)" = 0 ] || die "nobody could be asked, and nothing was done"
 ok kiln resume --all
