@@ -218,7 +218,6 @@ int kiln_ledger_remove_batch(struct kiln_ledger *ledger, const char *pool, const
     free(after);
     if (rc == 0)
         rc = remove_row(ledger, id, batch, err);
-    if (rc == 0)
-        *ret = removed;
+    *ret = removed;
     return rc;
 }

@@ -38,7 +38,8 @@ struct kiln_removed {
 };
 /* Removes the rows of the batch, a page of jobs at a time; what its pictures cost stays in the
  * account of their tenants.  KILN_STALE if jobs of it wait or run: the others are gone, the batch
- * is still there.  May be repeated after any error. */
+ * is still there.  *ret: what has gone this time, also where an error follows.  May be repeated
+ * after any error. */
 int kiln_ledger_remove_batch(struct kiln_ledger *ledger, const char *pool, const char *batch,
                              struct kiln_removed *ret, struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -243,7 +243,7 @@ static int batch_rm(struct kiln_cli *cli, struct kiln_ledger *ledger, const char
                     bool yes, int *ret_status, struct kiln_error *err)
 {
     struct seen seen = {0};
-    struct kiln_removed removed;
+    struct kiln_removed removed = {0};
     uint64_t cancelled = 0;
     char bytes[32];
     int rc = may_go(cli, ledger, batch, force, &seen, err);
@@ -255,11 +255,15 @@ static int batch_rm(struct kiln_cli *cli, struct kiln_ledger *ledger, const char
     }
     rc = KILN_STALE;
     for (int i = 0; rc == KILN_STALE && i < FINISH_TRIES; i++) {
+        struct kiln_removed gone = {0};
         uint64_t more = 0;
         rc = force ? kiln_cancel_batch(cli, ledger, batch, &more, err) : 0;
         cancelled += more;
         if (rc == 0)
-            rc = kiln_ledger_remove_batch(ledger, kiln_pool(cli), batch, &removed, err);
+            rc = kiln_ledger_remove_batch(ledger, kiln_pool(cli), batch, &gone, err);
+        removed.jobs += gone.jobs;
+        removed.objects += gone.objects;
+        removed.bytes += gone.bytes;
     }
     if (rc)
         return rc;

@@ -176,6 +176,7 @@ static void a_removal_leaves_what_runs_and_then_nothing(void **state)
     free(kiln_test_sql(stack, "DELETE FROM object WHERE job_id = 2500;"
                               " DELETE FROM image WHERE job_id = 2500"));
     assert_int_equal(kiln_ledger_remove_batch(ledger, "p", "old", &removed, &err), KILN_STALE);
+    assert_int_equal(removed.jobs, 4999);
     assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM job"), 1);
     assert_int_equal(kiln_test_count(stack, "SELECT sum(done) FROM batch_tally"), 0);
     free(kiln_test_sql(stack, "UPDATE job SET state = 4, finished_at = now()"));
