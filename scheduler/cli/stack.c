@@ -81,11 +81,15 @@ static int make_new(const char *dir, struct kiln_error *err)
 static int resolve(const char *dir, bool create, char out[PATH_MAX], struct kiln_error *err)
 {
     struct stat st;
-    if (stat(dir, &st) != 0 && errno == ENOENT && create) {
+    bool there = stat(dir, &st) == 0;
+    if (!there && errno == ENOENT && create) {
         int rc = make_new(dir, err);
         if (rc)
             return rc;
     }
+    if (there && !S_ISDIR(st.st_mode))
+        return kiln_fail(err, create ? KILN_EXISTS : KILN_NOT_FOUND,
+                         "%s is a file; a stack lives in a directory", dir);
     char *real = realpath(dir, NULL);
     if (!real)
         return kiln_fail(err, errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "%s: %s", dir,
@@ -261,6 +265,8 @@ int kiln_stack_lock(struct kiln_stack *stack, struct kiln_error *err)
     char path[PATH_MAX], run[PATH_MAX];
     kiln_join(path, kiln_join(run, stack->dir, "run"), "lock");
     stack->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (stack->lock_fd < 0 && errno == ENOENT)
+        return kiln_fail(err, KILN_NOT_FOUND, "there is no stack in %s", stack->dir);
     if (stack->lock_fd < 0)
         return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "open %s: %s", path,
                          strerror(errno));

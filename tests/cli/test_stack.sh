@@ -80,6 +80,12 @@ grep -q '^batch_max = 2' a/kiln.conf || die "the setting is not in kiln.conf"
 grep -q '^# mine' a/kiln.conf || die "a line of the owner is gone"
 [ "$scheduler" != "$(pid_of a scheduler)" ] || die "a changed setting restarted nothing"
 
+# --- what is no stack
+touch plain && mkdir empty
+fails 66 kiln down --dir plain
+fails 66 kiln down --dir empty
+says 'there is no stack in .*/empty'
+
 # --- a store that cannot be is refused before anything that runs is touched
 kept="$(pid_of a scheduler) $(pid_of a worker-0)" conf=$(sha256sum a/kiln.conf)
 fails 78 kiln up --dir a --store http://nowhere
@@ -127,7 +133,8 @@ ls d/run/*.pid 2>/dev/null && die "down left something"
 
 # --- no model and no engine that does without
 touch e
-fails 74 up --dir e
+fails 73 up --dir e
+says 'e is a file; a stack lives in a directory'
 [ -e "$source_dir/pipeline/models/sketch/model_index.json" ] || {
     fails 78 kiln up --dir f
     says 'no model'
