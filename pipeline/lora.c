@@ -414,3 +414,8 @@ const struct kiln_lora_pair *kiln_lora_at(const struct kiln_lora_file *file, siz
 {
     return i < file->count ? &file->pairs[i] : NULL;
 }
+
+int kiln_lora_check(const struct kiln_lora_file *file, struct kiln_error *err)
+{
+    return kiln_st_check(file->st, err);
+}

@@ -46,4 +46,9 @@ void kiln_lora_close(struct kiln_lora_file *file); /* accepts NULL; pairs die wi
 size_t kiln_lora_count(const struct kiln_lora_file *file);
 const struct kiln_lora_pair *kiln_lora_at(const struct kiln_lora_file *file, size_t i);
 
+/* KILN_CORRUPT if the file was written into since it was opened: what was read of it may then be
+ * half of one and half of another.  Asked after the last reading, before anybody sees the result.
+ */
+int kiln_lora_check(const struct kiln_lora_file *file, struct kiln_error *err) KILN_MUST_CHECK;
+
 #endif

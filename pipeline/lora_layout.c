@@ -225,7 +225,7 @@ int kiln_lora_layout_fill(const struct kiln_lora_layout *l, const struct kiln_lo
     memset(memory, 0, l->bytes);
     memset(touched, 0, l->count * sizeof *touched);
     int code = 0;
-    for (size_t i = 0; !code && i < files->stack->count; i++)
+    for (size_t i = 0; !code && i < files->stack->count; i++) {
         for (size_t k = 0; !code && k < kiln_lora_count(files->at[i]); k++) {
             const struct kiln_lora_pair *pair = kiln_lora_at(files->at[i], k);
             if (!put_pair(l, pair, used[pair->module], files->stack->loras[i].weight, memory))
@@ -235,6 +235,8 @@ int kiln_lora_layout_fill(const struct kiln_lora_layout *l, const struct kiln_lo
             used[pair->module] += pair->rank;
             touched[l->place_of[pair->module]] = true;
         }
+        code = code ? code : kiln_lora_check(files->at[i], err);
+    }
     free(used);
     return code;
 }

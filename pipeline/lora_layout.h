@@ -59,7 +59,8 @@ int kiln_lora_files_open(struct kiln_lora_files *files, const struct kiln_lora_s
 void kiln_lora_files_close(struct kiln_lora_files *files);
 
 /* Writes the set to memory[l->bytes], strength and alpha folded into up.  touched[l->count] says
- * which places got anything.  KILN_CORRUPT for numbers that no finite weight could come of. */
+ * which places got anything.  KILN_CORRUPT for numbers that no finite weight could come of, and for
+ * a file that was written into meanwhile. */
 int kiln_lora_layout_fill(const struct kiln_lora_layout *l, const struct kiln_lora_files *files,
                           void *memory, bool *touched, struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -121,8 +121,9 @@ static int add_file(const struct kiln_lora_merge *m, struct merged_set *set,
         return code;
     for (size_t i = 0; i < kiln_lora_count(file); i++)
         add_pair(m, set, kiln_lora_at(file, i), use->weight);
+    code = kiln_lora_check(file, err);
     kiln_lora_close(file);
-    return kt_scope_check(set->scope, err);
+    return code ? code : kt_scope_check(set->scope, err);
 }
 
 /* A LoRA whose numbers are broken would break every picture after it. */

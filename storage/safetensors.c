@@ -204,8 +204,9 @@ int kiln_st_check(const struct kiln_st *st, struct kiln_error *err)
         if ((size_t)now.st_size != s->size || now.st_mtim.tv_sec != s->mtime.tv_sec ||
             now.st_mtim.tv_nsec != s->mtime.tv_nsec)
             return kiln_fail(err, KILN_CORRUPT,
-                             "%s was changed while it was open (%zu bytes then, %lld now)", s->path,
-                             s->size, (long long)now.st_size);
+                             "%s was changed while it was open (%zu bytes then, %lld now): replace "
+                             "files by renaming a new one over the old",
+                             s->path, s->size, (long long)now.st_size);
     }
     return 0;
 }
