@@ -1,6 +1,7 @@
 /* main.c - kiln-worker: the daemon, and the verbs that draw, tokenize or measure without a queue.
  */
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,10 +99,27 @@ static void start_again(char **argv)
     (void)execv(path, argv);
 }
 
+/* Pages of a mapped file that are not in it any more.  Whatever else raises SIGBUS, or who, ends
+ * the process as it would have. */
+static void on_bus(int number, siginfo_t *info, void *context)
+{
+    static const char text[] = "kiln-worker: a mapped model file was cut short while it was read; "
+                               "replace files by renaming a new one over the old\n";
+    (void)context;
+    if (info->si_code != BUS_ADRERR) {
+        (void)raise(number); /* by default, once this returns */
+        return;
+    }
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(EX_IOERR);
+}
+
 int main(int argc, char **argv)
 {
     if (kiln_spin_briefly())
         start_again(argv);
+    struct sigaction bus = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO | SA_RESETHAND};
+    (void)sigaction(SIGBUS, &bus, NULL);
     kiln_numa_order_gpus();
     if (argc > 1 && strcmp(argv[1], "render") == 0)
         return kiln_verb_render(argc - 1, argv + 1);
