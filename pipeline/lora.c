@@ -381,7 +381,7 @@ int kiln_lora_open(const char *path, const struct kiln_lora_module *modules, siz
     if (!file)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", path);
     struct reading r = {.path = path, .modules = modules, .module_count = count, .file = file};
-    int rc = kiln_st_open(path, &file->st, err);
+    int rc = kiln_st_open_read(path, KILN_LORA_BYTES_MAX, &file->st, err);
     if (!rc)
         rc = read_file(&r, err);
     kiln_lora_names_release(&r.names);

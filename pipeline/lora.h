@@ -19,6 +19,10 @@
 #include "schemas/error.h"
 #include "storage/safetensors.h"
 
+/* Of a file: it is read into memory, as people exchange LoRAs while jobs are drawn.  Rank 512 on
+ * every linear layer of the full model is 2.6 GB in BF16. */
+#define KILN_LORA_BYTES_MAX ((size_t)4 << 30)
+
 /* A linear layer of the model, by its diffusers name. */
 struct kiln_lora_module {
     const char *name;   /* "layers.0.attention.to_q", no ".weight"; lent for the open */
@@ -29,7 +33,7 @@ struct kiln_lora_pair {
     size_t module; /* its position in the list given to open */
     int64_t rank;
     enum kiln_st_dtype a_dtype, b_dtype; /* F32, F16 or BF16 */
-    const void *a;                       /* [rank][cols], in the mapped file, aligned to nothing */
+    const void *a;                       /* [rank][cols], in the file's bytes, aligned to nothing */
     const void *b;                       /* [rows][rank] */
     double scale;                        /* alpha / rank; 1 where the file has no alpha */
 };

@@ -4,7 +4,8 @@
  * before it is used, and two processes share its pages.  The price of a mapping is that a file
  * which somebody cuts short while it is open kills the reader (SIGBUS).  kiln_st_check() compares
  * the files with what they were when they were opened; loaders call it before a long read, and
- * models are replaced by renaming a new file over the old one, never by writing into it.
+ * models are replaced by renaming a new file over the old one, never by writing into it.  Small
+ * files that come and go while jobs are drawn (LoRAs) are read into memory instead.
  *
  * An index (model.safetensors.index.json) has "weight_map": {"tensor": "shard file"}.  Shards
  * are names in the same directory, and index and shards must agree in both directions.
@@ -13,94 +14,30 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "storage/safetensors_header.h"
+#include "storage/safetensors_shard.h"
 
 #define SHARDS_MAX 1024
 #define INDEX_BYTES_MAX KILN_ST_HEADER_MAX
 
-struct shard {
-    char *path;
-    void *map; /* NULL for borrowed memory */
-    size_t size;
-    int fd; /* open while the mapping lives, for kiln_st_check; -1 for memory */
-    struct timespec mtime;
-    struct kiln_st_header header;
-};
-
 struct kiln_st {
-    struct shard *shards;
+    struct kiln_st_shard *shards;
     size_t shard_count;
     struct kiln_st_tensor *tensors; /* of all shards, sorted by name */
     size_t count;
+    size_t room; /* how many bytes of files may still be read; KILN_ST_MAP: they are mapped */
 };
 
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const struct kiln_st_tensor *)a)->name,
                   ((const struct kiln_st_tensor *)b)->name);
-}
-
-/* --- one file --------------------------------------------------------------------------------- */
-
-static void shard_release(struct shard *s)
-{
-    kiln_st_header_release(&s->header);
-    if (s->map)
-        munmap(s->map, s->size);
-    if (s->fd >= 0)
-        close(s->fd);
-    free(s->path);
-}
-
-/* O_NONBLOCK: opening a FIFO that nobody writes would wait for ever. */
-static int open_regular(const char *path, int *ret_fd, struct stat *ret_stat,
-                        struct kiln_error *err)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return kiln_fail(err, errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "open %s: %s", path,
-                         strerror(errno));
-    bool known = fstat(fd, ret_stat) == 0;
-    int reason = errno;
-    if (!known || !S_ISREG(ret_stat->st_mode)) {
-        close(fd);
-        return known ? kiln_fail(err, KILN_BAD_INPUT, "%s is not a regular file", path)
-                     : kiln_fail(err, KILN_IO, "stat %s: %s", path, strerror(reason));
-    }
-    *ret_fd = fd;
-    return 0;
-}
-
-/* Fills *s, which shard_release frees also after a failure. */
-static int shard_open(struct shard *s, const char *path, struct kiln_error *err)
-{
-    struct stat st;
-    *s = (struct shard){.fd = -1};
-    int rc = open_regular(path, &s->fd, &st, err);
-    if (rc)
-        return rc;
-    s->path = strdup(path);
-    if (!s->path)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", path);
-    if (st.st_size < (off_t)sizeof(uint64_t))
-        return kiln_fail(err, KILN_CORRUPT, "%s: %lld bytes are too few for a safetensors file",
-                         path, (long long)st.st_size);
-    s->size = (size_t)st.st_size;
-    s->mtime = st.st_mtim;
-    void *map = mmap(NULL, s->size, PROT_READ, MAP_PRIVATE, s->fd, 0);
-    if (map == MAP_FAILED)
-        return kiln_fail(err, KILN_IO, "map %s (%zu bytes): %s", path, s->size, strerror(errno));
-    s->map = map;
-    return kiln_st_header_parse(map, s->size, path, &s->header, err);
 }
 
 /* --- the set ---------------------------------------------------------------------------------- */
@@ -131,7 +68,7 @@ static int collect(struct kiln_st *st, struct kiln_error *err)
     return 0;
 }
 
-static struct kiln_st *st_new(size_t shards)
+static struct kiln_st *st_new(size_t shards, size_t room)
 {
     struct kiln_st *st = calloc(1, sizeof *st);
     if (st)
@@ -140,16 +77,17 @@ static struct kiln_st *st_new(size_t shards)
         free(st);
         return NULL;
     }
+    st->room = room;
     return st;
 }
 
-static int open_single(const char *path, struct kiln_st **ret, struct kiln_error *err)
+static int open_single(const char *path, size_t room, struct kiln_st **ret, struct kiln_error *err)
 {
-    struct kiln_st *st = st_new(1);
+    struct kiln_st *st = st_new(1, room);
     if (!st)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", path);
     st->shard_count = 1;
-    int rc = shard_open(&st->shards[0], path, err);
+    int rc = kiln_st_shard_open(&st->shards[0], path, &st->room, err);
     if (!rc)
         rc = collect(st, err);
     if (rc) {
@@ -163,12 +101,12 @@ static int open_single(const char *path, struct kiln_st **ret, struct kiln_error
 int kiln_st_open_memory(const void *data, size_t size, const char *what, struct kiln_st **ret,
                         struct kiln_error *err)
 {
-    struct kiln_st *st = st_new(1);
+    struct kiln_st *st = st_new(1, KILN_ST_MAP);
     if (!st)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", what);
     st->shard_count = 1;
-    struct shard *s = &st->shards[0];
-    *s = (struct shard){.fd = -1, .size = size, .path = strdup(what)};
+    struct kiln_st_shard *s = &st->shards[0];
+    *s = (struct kiln_st_shard){.fd = -1, .size = size, .path = strdup(what)};
     int rc = s->path ? kiln_st_header_parse(data, size, what, &s->header, err)
                      : kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", what);
     if (!rc)
@@ -186,7 +124,7 @@ void kiln_st_close(struct kiln_st *st)
     if (!st)
         return;
     for (size_t i = 0; i < st->shard_count; i++)
-        shard_release(&st->shards[i]);
+        kiln_st_shard_release(&st->shards[i]);
     free(st->shards);
     free(st->tensors);
     free(st);
@@ -194,29 +132,18 @@ void kiln_st_close(struct kiln_st *st)
 
 int kiln_st_check(const struct kiln_st *st, struct kiln_error *err)
 {
-    for (size_t i = 0; i < st->shard_count; i++) {
-        const struct shard *s = &st->shards[i];
-        struct stat now;
-        if (s->fd < 0)
-            continue;
-        if (fstat(s->fd, &now) != 0)
-            return kiln_fail(err, KILN_IO, "stat %s: %s", s->path, strerror(errno));
-        if ((size_t)now.st_size != s->size || now.st_mtim.tv_sec != s->mtime.tv_sec ||
-            now.st_mtim.tv_nsec != s->mtime.tv_nsec)
-            return kiln_fail(err, KILN_CORRUPT,
-                             "%s was changed while it was open (%zu bytes then, %lld now): replace "
-                             "files by renaming a new one over the old",
-                             s->path, s->size, (long long)now.st_size);
-    }
-    return 0;
+    int rc = 0;
+    for (size_t i = 0; i < st->shard_count && !rc; i++)
+        rc = kiln_st_shard_check(&st->shards[i], err);
+    return rc;
 }
 
 bool kiln_st_source(const struct kiln_st *st, const struct kiln_st_tensor *t, int *ret_fd,
                     uint64_t *ret_offset, const char **ret_path)
 {
     for (size_t i = 0; i < st->shard_count; i++) {
-        const struct shard *s = &st->shards[i];
-        uintptr_t begin = (uintptr_t)s->map, at = (uintptr_t)t->data;
+        const struct kiln_st_shard *s = &st->shards[i];
+        uintptr_t begin = (uintptr_t)s->data, at = (uintptr_t)t->data;
         if (s->fd < 0 || at < begin || at - begin > s->size)
             continue;
         *ret_fd = s->fd;
@@ -240,7 +167,7 @@ static int load_index(const char *path, json_t **ret, struct kiln_error *err)
 {
     struct stat st;
     json_error_t where;
-    int fd = -1, rc = open_regular(path, &fd, &st, err);
+    int fd = -1, rc = kiln_st_open_regular(path, &fd, &st, err);
     if (rc)
         return rc;
     if (st.st_size > INDEX_BYTES_MAX) {
@@ -271,10 +198,10 @@ static int add_shard(struct kiln_st *st, const char *dir, const char *name, stru
             return 0;
     if (st->shard_count == SHARDS_MAX)
         return kiln_fail(err, KILN_UNSUPPORTED, "%s: more than %d shards", dir, SHARDS_MAX);
-    struct shard *s = &st->shards[st->shard_count];
-    int rc = shard_open(s, path, err);
+    struct kiln_st_shard *s = &st->shards[st->shard_count];
+    int rc = kiln_st_shard_open(s, path, &st->room, err);
     if (rc)
-        shard_release(s);
+        kiln_st_shard_release(s);
     else
         st->shard_count++;
     return rc;
@@ -305,7 +232,7 @@ static int compare_index(const struct kiln_st *st, const json_t *map, const char
 {
     size_t held = 0;
     for (size_t i = 0; i < st->shard_count; i++) {
-        const struct shard *s = &st->shards[i];
+        const struct kiln_st_shard *s = &st->shards[i];
         for (size_t k = 0; k < s->header.count; k++, held++) {
             const char *tensor = s->header.tensors[k].name;
             const char *mapped = json_string_value(json_object_get(map, tensor));
@@ -327,7 +254,7 @@ static int compare_index(const struct kiln_st *st, const json_t *map, const char
     return kiln_fail(err, KILN_INTERNAL, "%s: index and shards disagree", path);
 }
 
-static int open_index(const char *path, struct kiln_st **ret, struct kiln_error *err)
+static int open_index(const char *path, size_t room, struct kiln_st **ret, struct kiln_error *err)
 {
     json_t *index = NULL;
     int rc = load_index(path, &index, err);
@@ -336,7 +263,7 @@ static int open_index(const char *path, struct kiln_st **ret, struct kiln_error 
     const json_t *map = json_object_get(index, "weight_map");
     const char *slash = strrchr(path, '/');
     char *dir = slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
-    struct kiln_st *st = st_new(SHARDS_MAX);
+    struct kiln_st *st = st_new(SHARDS_MAX, room);
     if (!dir || !st)
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", path);
     else if (json_object_size(map) == 0)
@@ -368,9 +295,10 @@ static bool ends_with(const char *text, const char *suffix)
     return n >= m && strcmp(text + n - m, suffix) == 0;
 }
 
-static int open_file(const char *path, struct kiln_st **ret, struct kiln_error *err)
+static int open_file(const char *path, size_t room, struct kiln_st **ret, struct kiln_error *err)
 {
-    return ends_with(path, INDEX_SUFFIX) ? open_index(path, ret, err) : open_single(path, ret, err);
+    return ends_with(path, INDEX_SUFFIX) ? open_index(path, room, ret, err)
+                                         : open_single(path, room, ret, err);
 }
 
 /* The one file of the directory with this suffix: 0 none, 1 found, 2 several. */
@@ -407,7 +335,8 @@ static int choose_only(const char *dir_path, char *ret_name, struct kiln_error *
     return 0;
 }
 
-static int open_directory(const char *dir, struct kiln_st **ret, struct kiln_error *err)
+static int open_directory(const char *dir, size_t room, struct kiln_st **ret,
+                          struct kiln_error *err)
 {
     static const char *const usual[] = {"model" SINGLE_SUFFIX, "model" INDEX_SUFFIX,
                                         "diffusion_pytorch_model" SINGLE_SUFFIX,
@@ -416,22 +345,34 @@ static int open_directory(const char *dir, struct kiln_st **ret, struct kiln_err
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         if (snprintf(path, sizeof path, "%s/%s", dir, usual[i]) < (int)sizeof path &&
             access(path, F_OK) == 0)
-            return open_file(path, ret, err);
+            return open_file(path, room, ret, err);
     int rc = choose_only(dir, name, err);
     if (rc)
         return rc;
     if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
         return kiln_fail(err, KILN_BAD_INPUT, "%s/%s: the path is too long", dir, name);
-    return open_file(path, ret, err);
+    return open_file(path, room, ret, err);
 }
 
-int kiln_st_open(const char *path, struct kiln_st **ret, struct kiln_error *err)
+static int open_path(const char *path, size_t room, struct kiln_st **ret, struct kiln_error *err)
 {
     struct stat st;
     if (stat(path, &st) != 0)
         return kiln_fail(err, errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "open %s: %s", path,
                          strerror(errno));
-    return S_ISDIR(st.st_mode) ? open_directory(path, ret, err) : open_file(path, ret, err);
+    return S_ISDIR(st.st_mode) ? open_directory(path, room, ret, err)
+                               : open_file(path, room, ret, err);
+}
+
+int kiln_st_open(const char *path, struct kiln_st **ret, struct kiln_error *err)
+{
+    return open_path(path, KILN_ST_MAP, ret, err);
+}
+
+int kiln_st_open_read(const char *path, size_t bytes_max, struct kiln_st **ret,
+                      struct kiln_error *err)
+{
+    return open_path(path, bytes_max, ret, err);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */

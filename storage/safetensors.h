@@ -1,4 +1,4 @@
-/* safetensors.h - read (mmap) and write safetensors files, single or sharded.
+/* safetensors.h - map, read and write safetensors files, single or sharded.
  *
  * Format: u64 little-endian header length, JSON header, raw little-endian tensors
  * (github.com/huggingface/safetensors).  The reader is stricter than the reference: bounds of
@@ -35,7 +35,7 @@ struct kiln_st_tensor {
     enum kiln_st_dtype dtype;
     uint32_t ndim;
     int64_t shape[KILN_ST_DIMS_MAX];
-    const void *data; /* inside the mapping, read-only, aligned to nothing */
+    const void *data; /* inside the file's bytes, read-only, aligned to nothing */
     size_t size;      /* bytes */
 };
 
@@ -44,6 +44,10 @@ struct kiln_st;
 /* path: a .safetensors file, a .safetensors.index.json (all shards are opened), or a directory
  * that holds one of the two (model / diffusion_pytorch_model / the only one there is). */
 int kiln_st_open(const char *path, struct kiln_st **ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* The same, read into memory instead of mapped: a file that is cut short meanwhile is KILN_CORRUPT
+ * now and harmless later.  KILN_UNSUPPORTED beyond bytes_max in all. */
+int kiln_st_open_read(const char *path, size_t bytes_max, struct kiln_st **ret,
+                      struct kiln_error *err) KILN_MUST_CHECK;
 /* The same from memory; data is borrowed until close. */
 int kiln_st_open_memory(const void *data, size_t size, const char *what, struct kiln_st **ret,
                         struct kiln_error *err) KILN_MUST_CHECK;

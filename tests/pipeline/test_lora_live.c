@@ -64,6 +64,33 @@ static void a_file_that_was_written_into_is_known(void **state)
     kiln_lora_close(f);
 }
 
+static void a_file_that_is_cut_after_it_was_opened_is_still_read(void **state)
+{
+    (void)state;
+    struct kiln_error err;
+    struct kiln_lora_file *f = open_small();
+    assert_int_equal(truncate(LIVE, 0), 0);
+    const struct kiln_lora_pair *pair = kiln_lora_at(f, 0);
+    assert_memory_equal(pair->a, ones, sizeof ones);
+    assert_memory_equal(pair->b, ones, sizeof ones);
+    assert_int_equal(kiln_lora_check(f, &err), KILN_CORRUPT);
+    assert_non_null(strstr(err.text, LIVE));
+    kiln_lora_close(f);
+}
+
+static void a_file_too_large_for_a_lora_is_refused(void **state)
+{
+    (void)state;
+    struct kiln_lora_file *f;
+    struct kiln_error err;
+    kiln_test_write(LIVE, "nothing");
+    assert_int_equal(truncate(LIVE, (off_t)KILN_LORA_BYTES_MAX + 1), 0);
+    assert_int_equal(kiln_lora_open(LIVE, &module, 1, &f, &err), KILN_UNSUPPORTED);
+    assert_string_equal(err.text, LIVE ": 4294967297 bytes to be read into memory, at most "
+                                       "4294967296");
+    unlink(LIVE);
+}
+
 /* --- a set ------------------------------------------------------------------------------------ */
 
 struct writer {
@@ -131,6 +158,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_that_was_written_into_is_known),
+        cmocka_unit_test(a_file_that_is_cut_after_it_was_opened_is_still_read),
+        cmocka_unit_test(a_file_too_large_for_a_lora_is_refused),
         cmocka_unit_test(a_set_that_is_written_into_is_refused),
     };
     return cmocka_run_group_tests_name("lora_live", tests, NULL, NULL);
