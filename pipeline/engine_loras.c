@@ -1,9 +1,10 @@
-/* engine_loras.c - the LoRAs of an engine, and where plain weights come from once more. */
+/* engine_loras.c - the LoRAs of an engine, where plain weights come from once more, and the names
+ * of a batch's LoRAs. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "pipeline/engine.h"
+#include "pipeline/engine_parts.h"
 
 /* Nothing but its folder says what a model is: another one may have been put there since. */
 static int check_same_model(const struct kiln_engine *e, struct kiln_error *err)
@@ -49,4 +50,27 @@ int kiln_engine_loras_open(struct kiln_engine *e, struct kiln_error *err)
     const struct kiln_lora_plain plain = {.load = load_plain, .arg = e};
     e->loras = kiln_loras_new(&e->params, e->device, e->dtype, e->e4m3 ? &plain : NULL);
     return e->loras ? 0 : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its LoRAs", e->dir);
+}
+
+/* A name is the file's, as in a job.  What there is no place for is left out. */
+void kiln_run_name_loras(struct kiln_run *r, const struct kiln_lora_use *uses, size_t count)
+{
+    static const char begin[] = " (LoRAs ", end[] = ": try smaller scales)", more[] = ", ...";
+    const size_t room = sizeof r->loras - sizeof more - sizeof end;
+    size_t len = 0;
+    r->loras[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        const char *slash = strrchr(uses[i].path, '/'), *name = slash ? slash + 1 : uses[i].path;
+        const char *dot = strrchr(name, '.');
+        const int n = snprintf(r->loras + len, room - len, "%s%.*s:%g", i ? ", " : begin,
+                               (int)(dot ? dot - name : (ptrdiff_t)strlen(name)), name,
+                               (double)uses[i].weight);
+        if (n < 0 || (size_t)n >= room - len) {
+            snprintf(r->loras + len, sizeof r->loras - len, "%s", i ? more : "");
+            break;
+        }
+        len += (size_t)n;
+    }
+    len = strlen(r->loras);
+    snprintf(r->loras + len, sizeof r->loras - len, "%s", len > 0 ? end : "");
 }

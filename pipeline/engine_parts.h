@@ -67,6 +67,7 @@ struct kiln_run {
     bool fresh;                  /* a shape was drawn for the first time */
     double since_ms;             /* the start of the stage that is being timed */
     DiffusionZTimes times;
+    char loras[512]; /* " (LoRAs NAME:SCALE, ...: try smaller scales)"; "" without LoRAs */
 };
 
 /* Makes memory for the results that are wanted, or returns false with the item ended. */
@@ -79,6 +80,8 @@ bool kiln_item_alive(struct kiln_item *item);
 bool kiln_run_smaller(const struct kiln_run *r, int i, uint32_t *ret_width, uint32_t *ret_height);
 /* Takes over the results of the items that have all of them. */
 void kiln_run_collect(struct kiln_run *r);
+/* Fills r->loras: how this batch's LoRAs are named in what is said of its pictures. */
+void kiln_run_name_loras(struct kiln_run *r, const struct kiln_lora_use *uses, size_t count);
 /* Adds the time since the last call to *stage. */
 void kiln_run_lap(struct kiln_run *r, double *stage);
 

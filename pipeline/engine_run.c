@@ -109,23 +109,26 @@ int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, s
     return code;
 }
 
-static int set_loras(struct kiln_engine *e, const DiffusionZBatch *b,
-                     const struct kiln_lora_use *under, struct kiln_error *err)
+static int set_loras(struct kiln_run *r, const struct kiln_lora_use *under, struct kiln_error *err)
 {
+    const DiffusionZBatch *b = r->batch;
     struct kiln_lora_use uses[KILN_LORA_SET_MAX];
     size_t count = 0;
     if (under)
         uses[count++] = *under;
     for (int i = 0; i < b->lora_count; i++)
         uses[count++] = (struct kiln_lora_use){b->loras[i].path, b->loras[i].weight};
-    return kiln_engine_loras(e, uses, count, err);
+    int code = kiln_engine_loras(r->e, uses, count, err);
+    if (!code)
+        kiln_run_name_loras(r, uses, count);
+    return code;
 }
 
 /* What the whole batch needs: its LoRAs and the tables of its schedule. */
 static int prepare_once(struct kiln_run *r, const struct kiln_lora_use *under,
                         struct kiln_error *err)
 {
-    int code = set_loras(r->e, r->batch, under, err);
+    int code = set_loras(r, under, err);
     kiln_run_lap(r, &r->times.lora_ms);
     r->times.lora_from = (int32_t)kiln_loras_from(r->e->loras);
     return code ? code : prepare_times(r, err);

@@ -163,6 +163,11 @@ static int read_keys(struct reading *r, struct kiln_error *err)
             list_key(list, sizeof list, t->name);
         }
     }
+    if (unmatched == count)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "LoRA %s is of another model: 0 keys fit modules of this model, %zu do "
+                         "not: %s",
+                         r->path, unmatched, list);
     return unmatched == 0 ? 0
                           : kiln_fail(err, KILN_BAD_INPUT,
                                       "%s: %zu keys fit modules of this model, %zu do not: %s",
@@ -279,7 +284,8 @@ static int check_part(const struct reading *r, const struct part *p,
                          target->flat, (long long)a->shape[0], (long long)b->shape[1]);
     if (a->shape[1] != cols || b->shape[0] != rows)
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "%s: %s takes %lld to %lld values, the module of this model %lld to %lld",
+                         "LoRA %s is of another model: its %s goes from %lld values to %lld, this "
+                         "model's from %lld to %lld",
                          r->path, target->flat, (long long)a->shape[1], (long long)b->shape[0],
                          (long long)cols, (long long)rows);
     return 0;

@@ -188,8 +188,9 @@ static int parse_offsets(const char *name, const json_t *value, const char *what
     int64_t from = json_integer_value(begin), to = json_integer_value(end), bytes;
     if (from < 0 || to < from || (uint64_t)to > data_size)
         return kiln_fail(err, KILN_CORRUPT,
-                         "%s: tensor %s lies at [%" PRId64 ", %" PRId64 ") of %zu data bytes", what,
-                         name, from, to, data_size);
+                         "%s: tensor %s lies at [%" PRId64 ", %" PRId64 ") of %zu data bytes%s",
+                         what, name, from, to, data_size,
+                         from < 0 || to < from ? "" : ": the file is cut short, fetch it anew");
     if (!kiln_st_bytes(t->dtype, t->shape, t->ndim, &bytes))
         return kiln_fail(err, KILN_CORRUPT, "%s: tensor %s: its shape overflows", what, name);
     if (bytes != to - from)

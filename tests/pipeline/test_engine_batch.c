@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "kernels/downscale.h"
+#include "pipeline/engine_parts.h"
 #include "tests/pipeline/one_context.h"
 
 #define SIDE 64
@@ -124,6 +125,38 @@ static void a_latent_that_is_not_finite_fails_alone(void **state)
         }
         diffusionz_release_outputs(out, 3);
     }
+}
+
+/* LoRAs may be why: they are named, behind what is said without. */
+static void a_latent_that_is_not_finite_names_its_loras(void **state)
+{
+    (void)state;
+    const DiffusionZLora loras[2] = {{golden("loras/kohya.safetensors"), 0.8f},
+                                     {golden("loras/second.safetensors"), -1}};
+    const DiffusionZItem bad = {.prompt = "poison", .seed = 1};
+    DiffusionZBatch batch = {.items = &bad,
+                             .item_count = 1,
+                             .width = SIDE,
+                             .height = SIDE,
+                             .num_steps = 3,
+                             .loras = loras,
+                             .lora_count = 2};
+    DiffusionZOutput out;
+    poison(ctx, bad.prompt);
+    assert_int_equal(diffusionz_run_batch(ctx, &batch, &out, NULL), 0);
+    assert_string_equal(out.error_msg, "non-finite latent at step 1 of 3 (LoRAs kohya:0.8, "
+                                       "second:-1: try smaller scales)");
+    diffusionz_release_outputs(&out, 1);
+    /* Names too long for all of them; one alone that is. */
+    static struct kiln_run r;
+    static char path[700];
+    const struct kiln_lora_use uses[4] = {{path + 450, 1}, {path + 480, 1}, {path, 1}, {path, 1}};
+    memset(path, 'n', sizeof path - 1);
+    kiln_run_name_loras(&r, uses, 4);
+    assert_non_null(strstr(r.loras, "n:1, nn"));
+    assert_non_null(strstr(r.loras, "n:1, ...: try smaller scales)"));
+    kiln_run_name_loras(&r, uses + 2, 1);
+    assert_string_equal(r.loras, "");
 }
 
 /* The step that it was is named, and what comes after has nothing of it. */
@@ -346,6 +379,7 @@ int main(void)
         cmocka_unit_test(a_raised_flag_stops_one_item),
         cmocka_unit_test(progress_ends_at_the_steps_whatever_ended_the_items),
         cmocka_unit_test(a_latent_that_is_not_finite_fails_alone),
+        cmocka_unit_test(a_latent_that_is_not_finite_names_its_loras),
         cmocka_unit_test(a_later_step_that_is_not_finite_is_named),
         cmocka_unit_test(latents_without_a_picture),
         cmocka_unit_test(smaller_pictures_are_those_of_the_reference),

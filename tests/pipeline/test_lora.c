@@ -333,8 +333,9 @@ static void test_counts_and_lists_unmatched_keys(void **state)
         snprintf(names[i], sizeof names[i], "layers.%zu.unknown.lora_A.weight", i);
         many[i] = matrix(names[i], 1, 1);
     }
-    assert_refused(many, COUNT(many), NULL, KILN_BAD_INPUT,
-                   "0 keys fit modules of this model, 200");
+    assert_refused(
+        many, COUNT(many), NULL, KILN_BAD_INPUT,
+        "LoRA lora.safetensors is of another model: 0 keys fit modules of this model, 200");
 }
 
 static void test_names_wrong_shapes(void **state)
@@ -343,9 +344,11 @@ static void test_names_wrong_shapes(void **state)
     struct kiln_st_tensor a = matrix(A1, RANK, WIDTH), b = matrix(B1, WIDTH, RANK);
     struct kiln_st_tensor wide[] = {matrix(A1, RANK, WIDTH + 1), b};
     assert_refused(wide, 2, NULL, KILN_BAD_INPUT,
-                   "takes 7 to 6 values, the module of this model 6");
+                   "LoRA lora.safetensors is of another model: its layers_0_attention_to_q goes "
+                   "from 7 values to 6, this model's from 6 to 6");
     struct kiln_st_tensor high[] = {a, matrix(B1, WIDTH + 1, RANK)};
-    assert_refused(high, 2, NULL, KILN_BAD_INPUT, "layers_0_attention_to_q takes 6 to 7");
+    assert_refused(high, 2, NULL, KILN_BAD_INPUT,
+                   "layers_0_attention_to_q goes from 6 values to 7");
     struct kiln_st_tensor ranks[] = {a, matrix(B1, WIDTH, RANK + 1)};
     assert_refused(ranks, 2, NULL, KILN_BAD_INPUT, "rank 2 in A and 3 in B");
     struct kiln_st_tensor none[] = {matrix(A1, 0, WIDTH), matrix(B1, WIDTH, 0)};

@@ -280,7 +280,8 @@ static void test_refuses_bad_places(void **state)
                    "tensor a overlaps");
     assert_refused("{" T("a", "[4]", "0", "4") "}", 5, KILN_CORRUPT, "follow the last tensor");
     assert_refused("{}", 1, KILN_CORRUPT, "follow the last tensor");
-    assert_refused("{" T("a", "[5]", "0", "5") "}", 4, KILN_CORRUPT, "tensor a lies at [0, 5)");
+    assert_refused("{" T("a", "[5]", "0", "5") "}", 4, KILN_CORRUPT,
+                   "tensor a lies at [0, 5) of 4 data bytes: the file is cut short, fetch it anew");
     assert_refused("{" T("a", "[4]", "4", "0") "}", 4, KILN_CORRUPT, "tensor a lies at");
     assert_refused("{" T("a", "[4]", "-4", "0") "}", 4, KILN_CORRUPT, "tensor a lies at");
     assert_refused("{" T("a", "[4]", "0", "4.0") "}", 4, KILN_CORRUPT, "data_offsets");
