@@ -14,7 +14,7 @@
 #include "worker/outage.h"
 #include "worker/worker.h"
 
-#define DEVICE_FAILURES_MAX 3 /* batches in a row; a broken device does not heal by itself */
+#define DEVICE_FAILURES_MAX 3 /* batches in a row that could not begin; less than a lost device */
 
 struct collector {
     struct kiln_worker *worker;
@@ -60,8 +60,11 @@ static void hand_over(struct kiln_worker *worker, struct kiln_call *call,
     kiln_worker_pass(worker->outcomes, picture);
 }
 
-/* Nothing of the call ran: every job gets the same error. */
-static void fail_call(struct collector *collector, struct kiln_call *call)
+/* Nothing came of the call: every job gets the same error.  An engine whose batch had begun says
+ * that its device failed as a whole only when it has asked the device again and found it lost: one
+ * more batch would only use up tries of more jobs, so the worker ends at once.  The try of this
+ * call's jobs counts, since one of them may be what takes devices down. */
+static void fail_call(struct collector *collector, struct kiln_call *call, bool begun)
 {
     const struct kiln_error *err = &call->err;
     kiln_log(KILN_LOG_ERROR, "batch_failed",
@@ -71,11 +74,11 @@ static void fail_call(struct collector *collector, struct kiln_call *call)
         call->outputs[i] = (DiffusionZOutput){.error_code = err->code};
         call->outputs[i].error_msg = strdup(err->text);
     }
-    if (err->code != KILN_DEVICE || ++collector->device_failures < DEVICE_FAILURES_MAX)
+    if (err->code != KILN_DEVICE || (++collector->device_failures < DEVICE_FAILURES_MAX && !begun))
         return;
     kiln_log(KILN_LOG_ERROR, "device_given_up",
              kiln_f("batches", "%u", collector->device_failures));
-    atomic_store(&collector->worker->failure, KILN_DEVICE);
+    kiln_worker_give_up(collector->worker, err);
 }
 
 static void count_sources(const DiffusionZTimes *times)
@@ -110,8 +113,9 @@ static void finish_call(struct collector *collector, struct kiln_call *call)
 {
     struct kiln_worker *worker = collector->worker;
     DiffusionZTimes times = {0};
+    const bool begun = call->run != NULL;
     int code = call->err.code;
-    if (call->run)
+    if (begun)
         code = worker->engine->finish(call->run, &times, &call->err);
     kiln_board_drawn(&worker->board, &call->step, times.lora_ms, times.device_ms);
     count_time(collector, call, &times);
@@ -119,7 +123,7 @@ static void finish_call(struct collector *collector, struct kiln_call *call)
         collector->device_failures = 0;
         count_sources(&times);
     } else {
-        fail_call(collector, call);
+        fail_call(collector, call, begun);
     }
     const bool last = call->last; /* its holding may go with the last job */
     for (uint32_t i = 0; i < call->count; i++)

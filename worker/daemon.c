@@ -294,8 +294,6 @@ static int run(struct kiln_daemon *daemon, struct kiln_error *err)
     while (kiln_worker_drain(worker) == KILN_DRAIN_NO) {
         kiln_daemon_signals(daemon, TICK_MS);
         sign_of_life(daemon);
-        if (atomic_load(&worker->failure))
-            raise_drain(worker, KILN_DRAIN_ASKED, "a failure");
     }
     kiln_health_starting("the worker is draining");
     (void)kiln_notify("STOPPING=1\nSTATUS=finishes its batch");

@@ -91,7 +91,7 @@ static int resume(struct kiln_worker *worker, struct kiln_bus *bus,
     int code = kiln_identity_confirm(worker, bus, err);
     if (code == KILN_EXISTS) {
         kiln_log(KILN_LOG_ERROR, "worker_id_lost", kiln_f("error", "%s", err->text));
-        atomic_store(&worker->failure, KILN_EXISTS);
+        kiln_worker_give_up(worker, err);
     }
     return code;
 }

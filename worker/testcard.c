@@ -5,6 +5,7 @@
  *     @step_ms=N    each step takes N milliseconds (the slowest item of a batch counts)
  *     @fail=CODE    the item fails with that error code (schemas/error.h names them)
  *     @fail_all=CODE  nothing of the batch runs, as when a device breaks
+ *     @lost         the batch runs, then its device is found lost
  *     @crash        the process dies as by a segmentation fault, in the first step
  */
 #include <signal.h>
@@ -172,6 +173,9 @@ static int check_batch(const DiffusionZBatch *batch, struct kiln_error *err)
 /* All is done when it has begun; what is left to tell is how long it took. */
 struct kiln_engine_run {
     DiffusionZTimes times;
+    DiffusionZOutput *outputs;
+    int32_t count;
+    bool lost;
 };
 
 static int testcard_begin(struct kiln_engine *engine, const DiffusionZBatch *batch,
@@ -203,6 +207,10 @@ static int testcard_begin(struct kiln_engine *engine, const DiffusionZBatch *bat
     run->times =
         (DiffusionZTimes){.denoise_ms = drawn - start, .decode_ms = kiln_monotonic_ms() - drawn};
     run->times.device_ms = run->times.denoise_ms + run->times.decode_ms;
+    run->outputs = outputs;
+    run->count = batch->item_count;
+    for (int32_t i = 0; i < run->count; i++)
+        run->lost = run->lost || has_word(batch->items[i].prompt, "@lost");
     *ret = run;
     return 0;
 }
@@ -210,10 +218,13 @@ static int testcard_begin(struct kiln_engine *engine, const DiffusionZBatch *bat
 static int testcard_finish(struct kiln_engine_run *run, DiffusionZTimes *ret_times,
                            struct kiln_error *err)
 {
-    (void)err;
-    *ret_times = run->times;
+    bool lost = run->lost;
+    for (int32_t i = 0; i < run->count && lost; i++)
+        testcard_release(&run->outputs[i]);
+    if (!lost)
+        *ret_times = run->times;
     free(run);
-    return 0;
+    return lost ? kiln_fail(err, KILN_DEVICE, "the test card's device is lost") : 0;
 }
 
 static void testcard_close(struct kiln_engine *engine)

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "schemas/log.h"
 #include "schemas/names.h"
 #include "worker/outage.h"
 
@@ -108,6 +109,20 @@ void kiln_worker_release(struct kiln_worker *worker)
 enum kiln_drain kiln_worker_drain(const struct kiln_worker *worker)
 {
     return (enum kiln_drain)atomic_load(&worker->drain);
+}
+
+/* The drain is raised here and not by the main thread at its next look, since within that time a
+ * worker that has lost its device would use up tries of jobs that it could hand back. */
+void kiln_worker_give_up(struct kiln_worker *worker, const struct kiln_error *why)
+{
+    int none = KILN_DRAIN_NO;
+    if (atomic_exchange(&worker->giving_up, true))
+        return;
+    worker->why = *why;
+    atomic_store(&worker->failure, why->code);
+    if (atomic_compare_exchange_strong(&worker->drain, &none, KILN_DRAIN_ASKED))
+        kiln_log(KILN_LOG_INFO, "drain", kiln_f("by", "a failure"), kiln_f("how", "finish"));
+    kiln_board_kick(&worker->board);
 }
 
 void kiln_worker_pause(struct kiln_worker *worker, int wait_ms)

@@ -57,6 +57,8 @@ struct kiln_worker {
     _Atomic int drain;        /* enum kiln_drain */
     _Atomic int64_t heart_ms; /* when the heartbeat thread last came round */
     _Atomic bool up;          /* all threads run, and the engine may be looked at */
+    _Atomic bool giving_up;   /* somebody writes, or has written, the next two */
+    struct kiln_error why;    /* of failure; to be read once that is set */
     _Atomic int failure;      /* the code that makes the worker end by itself; 0 = none */
     _Atomic uint32_t encoders, uploaders, committers; /* threads that still run */
     _Atomic uint32_t threads; /* that still run, the heartbeat not counted */
@@ -92,6 +94,9 @@ int kiln_heartbeat_send(struct kiln_worker *worker, struct kiln_bus *bus,
 enum kiln_drain kiln_worker_drain(const struct kiln_worker *worker);
 /* Sleeps wait_ms, less when the drain grows more urgent. */
 void kiln_worker_pause(struct kiln_worker *worker, int wait_ms);
+/* Any thread: the worker cannot go on, for this reason, and drains from now on.  The first one
+ * counts. */
+void kiln_worker_give_up(struct kiln_worker *worker, const struct kiln_error *why);
 /* Whether an idle thread shall ask store or ledger for a sign of life now: not while another thread
  * misses it (away: this one does too), nor when the worker ends. */
 bool kiln_worker_asks(const struct kiln_worker *worker, enum kiln_peer peer, bool away);

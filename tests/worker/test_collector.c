@@ -79,14 +79,19 @@ static void open_rig(struct rig *rig)
     assert_int_equal(pthread_create(&rig->collector, NULL, kiln_collector, &rig->worker), 0);
 }
 
-/* As the compute thread does: a call of all jobs of the holding, begun now. */
-static void begin(struct rig *rig, int number, int code)
+/* As the compute thread does: a call of all jobs of the holding that was to begin now; code is what
+ * beginning it, or else finishing it, comes to. */
+static void put(struct rig *rig, int number, bool begun, int code)
 {
     struct kiln_call *call = calloc(1, sizeof *call);
     assert_non_null(call);
-    call->run = malloc(sizeof *call->run);
-    assert_non_null(call->run);
-    call->run->code = code;
+    if (begun) {
+        call->run = malloc(sizeof *call->run);
+        assert_non_null(call->run);
+        call->run->code = code;
+    } else if (code) {
+        kiln_fail(&call->err, code, "nothing can begin");
+    }
     call->holding = rig->holdings[number];
     call->last = true;
     call->count = KILN_ASSIGN_MAX;
@@ -138,8 +143,8 @@ static void slow_encoders_hold_up_the_next_batch_alone(void **state)
     struct rig rig;
     open_rig(&rig);
     assert_true(kiln_worker_may_begin(&rig.worker, 0));
-    begin(&rig, 0, 0);
-    begin(&rig, 1, 0);
+    put(&rig, 0, true, 0);
+    put(&rig, 1, true, 0);
     assert_int_equal(kiln_queue_await(rig.worker.asked, 1, 1, LIMIT_MS), 0);
     const double start = kiln_monotonic_ms();
     while (kiln_queue_length(rig.worker.drawn) < 2 * KILN_ASSIGN_MAX)
@@ -153,7 +158,7 @@ static void slow_encoders_hold_up_the_next_batch_alone(void **state)
     close_rig(&rig);
 }
 
-/* A device that fails three batches in a row is given up; one that recovers is not. */
+/* A device on which three batches in a row cannot begin is given up; one that recovers is not. */
 static void a_device_is_given_up_after_three(void **state)
 {
     (void)state;
@@ -161,13 +166,31 @@ static void a_device_is_given_up_after_three(void **state)
         struct rig rig;
         open_rig(&rig);
         for (int i = 0; i < CALLS; i++) {
-            begin(&rig, i, recovers && i == 1 ? 0 : KILN_DEVICE);
+            bool well = recovers && i == 1;
+            assert_int_equal(atomic_load(&rig.worker.failure), 0);
+            put(&rig, i, well, well ? 0 : KILN_DEVICE);
             for (int k = 0; k < KILN_ASSIGN_MAX; k++)
-                take_one(recovers && i == 1 ? rig.worker.drawn : rig.worker.outcomes);
+                take_one(well ? rig.worker.drawn : rig.worker.outcomes);
         }
         assert_int_equal(atomic_load(&rig.worker.failure), recovers ? 0 : KILN_DEVICE);
         close_rig(&rig);
     }
+}
+
+/* One that is found lost under a batch is given up before the first of its jobs can come back. */
+static void a_lost_device_is_given_up_at_once(void **state)
+{
+    (void)state;
+    struct rig rig;
+    open_rig(&rig);
+    put(&rig, 0, true, KILN_DEVICE);
+    take_one(rig.worker.outcomes);
+    assert_int_equal(atomic_load(&rig.worker.failure), KILN_DEVICE);
+    assert_string_equal(rig.worker.why.text, "the device is lost");
+    assert_int_equal(kiln_worker_drain(&rig.worker), KILN_DRAIN_ASKED);
+    for (int k = 1; k < KILN_ASSIGN_MAX; k++)
+        take_one(rig.worker.outcomes);
+    close_rig(&rig);
 }
 
 int main(void)
@@ -175,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slow_encoders_hold_up_the_next_batch_alone),
         cmocka_unit_test(a_device_is_given_up_after_three),
+        cmocka_unit_test(a_lost_device_is_given_up_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,6 +58,16 @@ static bool until_in(const char *batch, enum kiln_job_state job_state, long long
     return kiln_test_until(stack, sql, wanted, LIMIT_S);
 }
 
+/* The tries that count, of all jobs of a batch. */
+static long long tries_of(const char *batch)
+{
+    char sql[160];
+    snprintf(sql, sizeof sql,
+             "SELECT sum(tries) FROM job j JOIN batch b ON b.id = j.batch_id WHERE b.name = '%s'",
+             batch);
+    return kiln_test_count(stack, sql);
+}
+
 /* The stop comes last, since the store must be whole afterwards too. */
 static void assert_clean_end(struct kiln_test_worker *worker)
 {
@@ -149,9 +159,7 @@ static void test_failures(void **state)
     assert_int_equal(kiln_test_count(stack, "SELECT error_code FROM job j JOIN batch b ON b.id = "
                                             "j.batch_id WHERE b.name = 'fatal'"),
                      KILN_UNSUPPORTED);
-    assert_int_equal(kiln_test_count(stack, "SELECT tries FROM job j JOIN batch b ON b.id = "
-                                            "j.batch_id WHERE b.name = 'again'"),
-                     1);
+    assert_int_equal(tries_of("again"), 1);
     assert_clean_end(&worker);
 }
 
@@ -171,6 +179,28 @@ static void test_broken_device(void **state)
     }
     assert_int_equal(kiln_test_worker_wait(&worker, 20), EX_UNAVAILABLE);
     assert_int_equal(jobs_in("broken", KILN_JOB_QUEUED), 3);
+}
+
+/* A lost device ends the worker with the batch that found it lost, whose jobs count a try; what had
+ * not begun goes back without. */
+static void test_lost_device(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    uint64_t ids[4];
+    struct kiln_job job = kiln_test_job("a @lost @step_ms=1000"), next = kiln_test_job("b");
+    kiln_test_worker_start(&worker, stack, "w-lost", NULL, true);
+    kiln_test_queue_jobs(stack, "lost", &job, 1, ids);
+    kiln_test_queue_jobs(stack, "beside", &job, 1, ids + 1);
+    kiln_test_queue_jobs(stack, "behind", &next, 2, ids + 2);
+    kiln_test_assign(stack, "w-lost", "lost-1", ids, 1);
+    kiln_test_assign(stack, "w-lost", "lost-2", ids + 1, 1); /* may begin while lost-1 ends */
+    kiln_test_assign(stack, "w-lost", "lost-3", ids + 2, 2);
+    assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), EX_UNAVAILABLE);
+    assert_int_equal(jobs_in("lost", KILN_JOB_QUEUED), 1);
+    assert_int_equal(tries_of("lost"), 1);
+    assert_int_equal(jobs_in("behind", KILN_JOB_QUEUED), 2);
+    assert_int_equal(tries_of("behind"), 0);
 }
 
 static void test_stale(void **state)
@@ -365,6 +395,7 @@ int main(void)
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_broken_device),
+        cmocka_unit_test(test_lost_device),
         cmocka_unit_test(test_stale),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_drain),
