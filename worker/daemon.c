@@ -218,6 +218,23 @@ static int end_status(struct kiln_worker *worker)
     return failure ? kiln_code_exit(failure) : EX_OK;
 }
 
+/* The last line of the log.  A guard that cannot see the exit status takes "worker_ended" for an end
+ * that was asked for, and shows any other line as the reason; so the error comes first. */
+static void say_end(const struct kiln_worker *worker)
+{
+    const char *device = kiln_config_text(worker->config, KILN_KEY_DEVICE);
+    int failure = atomic_load(&worker->failure);
+    if (!failure)
+        kiln_log(KILN_LOG_INFO, "worker_ended", kiln_f("worker", "%s", worker->id));
+    else if (failure == KILN_DEVICE)
+        kiln_log(KILN_LOG_ERROR, "worker_failed", kiln_f("error", "%s", worker->why.text),
+                 kiln_f("code", "%s", kiln_code_name(failure)), kiln_f("device", "%s", device),
+                 kiln_f("next", "nvidia-smi and dmesg (Xid) say why"));
+    else
+        kiln_log(KILN_LOG_ERROR, "worker_failed", kiln_f("error", "%s", worker->why.text),
+                 kiln_f("code", "%s", kiln_code_name(failure)), kiln_f("device", "%s", device));
+}
+
 /* Ends the process with threads still in system calls: everything that matters is written. */
 static void leave_behind(struct kiln_daemon *daemon)
 {
@@ -227,6 +244,8 @@ static void leave_behind(struct kiln_daemon *daemon)
              kiln_f("why", "%s",
                     settled ? "the bus does not answer; the lease says goodbye"
                             : "a step does not end; the lease gives its jobs back"));
+    if (atomic_load(&worker->failure))
+        say_end(worker);
     for (uint32_t i = 0; i < daemon->thread_count; i++)
         pthread_detach(daemon->threads[i]); /* nobody will join them */
     pthread_detach(daemon->heart);
@@ -303,7 +322,7 @@ static int run(struct kiln_daemon *daemon, struct kiln_error *err)
         pthread_join(daemon->threads[i], NULL);
     pthread_join(daemon->heart, NULL);
     kiln_startup_gone(daemon);
-    kiln_log(KILN_LOG_INFO, "worker_ended", kiln_f("worker", "%s", worker->id));
+    say_end(worker);
     return end_status(worker);
 }
 

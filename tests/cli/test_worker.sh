@@ -71,6 +71,21 @@ grep -q "$two.*taken over" s/log/crew.log || die "the guard does not say that it
 kill -9 "$pid"
 until_ls "d['$two']['state'] == 'running' and d['$two']['pid'] not in (0, $pid)"
 
+# --- taken over, its device lost: it is started again, and the reason names the device
+kill -9 "$(pid_of s crew)"
+pid=$(pid_of s "$two")
+until_ls "d['$two']['state'] == 'unguarded'"
+ok kiln worker start "$two"
+until_ls "d['$two']['state'] == 'running' and d['$two']['pid'] == $pid"
+ok kiln worker stop "$one" # only the other one is left to draw it
+echo '{"prompt": "@lost star", "width": 64, "height": 64, "steps": 2}' >lost.jsonl
+ok kiln enqueue lost.jsonl --batch lost
+until_ls "d['$two']['pid'] not in (0, $pid) or d['$two']['state'] in ('waiting', 'ended')"
+grep -q "$two.*worker_failed.*device is lost" s/log/crew.log || die "the guard does not say that the device was lost"
+ok kiln cancel --batch lost --yes
+until_ls "d['$two']['state'] == 'running'"
+ok kiln worker start --workers 2
+
 # --- drained: it ends, is not started again, and --wait has seen it end
 echo '{"prompt": "@step_ms=600 star", "width": 64, "height": 64, "steps": 2}' >slow.jsonl
 ok kiln enqueue slow.jsonl --batch slow

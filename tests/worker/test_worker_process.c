@@ -197,6 +197,9 @@ static void test_lost_device(void **state)
     kiln_test_assign(stack, "w-lost", "lost-2", ids + 1, 1); /* may begin while lost-1 ends */
     kiln_test_assign(stack, "w-lost", "lost-3", ids + 2, 2);
     assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), EX_UNAVAILABLE);
+    assert_int_equal(kiln_test_worker_said(&worker, "worker_ended"), 0);
+    assert_int_equal(kiln_test_worker_said(&worker, "the test card's device is lost\" code=device"),
+                     1);
     assert_int_equal(jobs_in("lost", KILN_JOB_QUEUED), 1);
     assert_int_equal(tries_of("lost"), 1);
     assert_int_equal(jobs_in("behind", KILN_JOB_QUEUED), 2);
