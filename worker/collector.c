@@ -14,11 +14,12 @@
 #include "worker/outage.h"
 #include "worker/worker.h"
 
-#define DEVICE_FAILURES_MAX 3 /* batches in a row that could not begin; less than a lost device */
+#define DEVICE_FAILURES_MAX 3 /* calls in a row of which nothing came out */
 
 struct collector {
     struct kiln_worker *worker;
     uint32_t device_failures; /* in a row */
+    uint64_t failed_job;      /* the first of the last call that counted among them; 0: none */
     double ended_ms;          /* the last call */
 };
 
@@ -60,11 +61,8 @@ static void hand_over(struct kiln_worker *worker, struct kiln_call *call,
     kiln_worker_pass(worker->outcomes, picture);
 }
 
-/* Nothing came of the call: every job gets the same error.  An engine whose batch had begun says
- * that its device failed as a whole only when it has asked the device again and found it lost: one
- * more batch would only use up tries of more jobs, so the worker ends at once.  The try of this
- * call's jobs counts, since one of them may be what takes devices down. */
-static void fail_call(struct collector *collector, struct kiln_call *call, bool begun)
+/* Nothing came of the call: every job gets the same error. */
+static void fail_call(struct kiln_call *call)
 {
     const struct kiln_error *err = &call->err;
     kiln_log(KILN_LOG_ERROR, "batch_failed",
@@ -74,11 +72,57 @@ static void fail_call(struct collector *collector, struct kiln_call *call, bool 
         call->outputs[i] = (DiffusionZOutput){.error_code = err->code};
         call->outputs[i].error_msg = strdup(err->text);
     }
-    if (err->code != KILN_DEVICE || (++collector->device_failures < DEVICE_FAILURES_MAX && !begun))
+}
+
+/* Whether the item failed of the device and not of itself.  A latent that is no longer finite has
+ * the device's code, but it is the numbers of the item, drawn by a device that works. */
+static bool is_of_device(const DiffusionZOutput *output)
+{
+    static const char numbers[] = "non-finite latent";
+    if (output->error_code == KILN_NO_MEMORY)
+        return true;
+    return output->error_code == KILN_DEVICE &&
+           !(output->error_msg && strncmp(output->error_msg, numbers, sizeof numbers - 1) == 0);
+}
+
+/* Gives the device up when nothing comes out of it any more.  An engine whose batch had begun says
+ * that its device failed as a whole only when it has asked the device again and found it lost: one
+ * more batch would only use up tries of more jobs, so the worker ends at once.  The try of this
+ * call's jobs counts, since one of them may be what takes devices down.  Without that it takes
+ * several calls in a row in which every item failed of the device; a job that comes back and fails
+ * again says no more than the first time: it may be the job. */
+static void judge_device(struct collector *collector, const struct kiln_call *call, bool begun)
+{
+    const DiffusionZOutput *of_device = NULL;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < call->count; i++) {
+        const DiffusionZOutput *output = &call->outputs[i];
+        if (output->error_code == 0) {
+            collector->device_failures = 0;
+            collector->failed_job = 0;
+            return;
+        }
+        if (is_of_device(output)) {
+            of_device = output;
+            count++;
+        }
+    }
+    if (count < call->count)
+        return; /* bad input or cancelled: that says nothing of the device */
+    const uint64_t job = call->holding->assignment.jobs[call->index[0]].id;
+    if (call->err.code == 0 && job == collector->failed_job)
         return;
+    collector->failed_job = job;
+    bool lost = begun && call->err.code == KILN_DEVICE;
+    if (++collector->device_failures < DEVICE_FAILURES_MAX && !lost)
+        return;
+    struct kiln_error why;
+    kiln_fail(&why, of_device->error_code, "%s",
+              of_device->error_msg ? of_device->error_msg : "no reason was given");
     kiln_log(KILN_LOG_ERROR, "device_given_up",
-             kiln_f("batches", "%u", collector->device_failures));
-    kiln_worker_give_up(collector->worker, err);
+             kiln_f("batches", "%u", collector->device_failures),
+             kiln_f("code", "%s", kiln_code_name(why.code)));
+    kiln_worker_give_up(collector->worker, &why);
 }
 
 static void count_sources(const DiffusionZTimes *times)
@@ -119,12 +163,11 @@ static void finish_call(struct collector *collector, struct kiln_call *call)
         code = worker->engine->finish(call->run, &times, &call->err);
     kiln_board_drawn(&worker->board, &call->step, times.lora_ms, times.device_ms);
     count_time(collector, call, &times);
-    if (code == 0) {
-        collector->device_failures = 0;
+    if (code == 0)
         count_sources(&times);
-    } else {
-        fail_call(collector, call, begun);
-    }
+    else
+        fail_call(call);
+    judge_device(collector, call, begun);
     const bool last = call->last; /* its holding may go with the last job */
     for (uint32_t i = 0; i < call->count; i++)
         hand_over(worker, call, &times, i);

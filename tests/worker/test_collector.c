@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -21,11 +22,20 @@
 
 struct kiln_engine_run {
     int code;
+    DiffusionZOutput *outputs;
+    int item_code; /* of every item but the last, 0: it came out */
+    int last_code;
+    const char *text;
 };
 
 static int finish(struct kiln_engine_run *run, DiffusionZTimes *ret_times, struct kiln_error *err)
 {
     int code = run->code;
+    for (int i = 0; i < KILN_ASSIGN_MAX && code == 0; i++) {
+        int item_code = i == KILN_ASSIGN_MAX - 1 ? run->last_code : run->item_code;
+        run->outputs[i] = (DiffusionZOutput){.error_code = item_code};
+        run->outputs[i].error_msg = item_code ? strdup(run->text) : NULL;
+    }
     *ret_times = (DiffusionZTimes){.device_ms = 5};
     free(run);
     return code ? kiln_fail(err, code, "the device is lost") : 0;
@@ -46,6 +56,8 @@ struct rig {
     struct kiln_config *config;
     struct kiln_holding *holdings[CALLS];
     pthread_t collector;
+    int item_code, last_code; /* what becomes of the items of a call that runs, */
+    const char *text;         /* and why */
 };
 
 static struct kiln_holding *hold(struct kiln_worker *worker, int number)
@@ -57,8 +69,10 @@ static struct kiln_holding *hold(struct kiln_worker *worker, int number)
     snprintf(assignment.id, sizeof assignment.id, "a-%d", number);
     assignment.jobs = calloc(KILN_ASSIGN_MAX, sizeof assignment.jobs[0]);
     for (uint32_t i = 0; i < KILN_ASSIGN_MAX; i++)
-        assignment.jobs[i] =
-            (struct kiln_job){.id = 1 + i, .width = 64, .height = 64, .kind = KILN_KIND_IMAGE};
+        assignment.jobs[i] = (struct kiln_job){.id = 1 + i + (uint64_t)number * KILN_ASSIGN_MAX,
+                                               .width = 64,
+                                               .height = 64,
+                                               .kind = KILN_KIND_IMAGE};
     assert_int_equal(kiln_holdings_add(&worker->holdings, &assignment, 1, &holding, &err), 0);
     kiln_assignment_release(&assignment);
     kiln_board_want(&worker->board);
@@ -86,9 +100,13 @@ static void put(struct rig *rig, int number, bool begun, int code)
     struct kiln_call *call = calloc(1, sizeof *call);
     assert_non_null(call);
     if (begun) {
-        call->run = malloc(sizeof *call->run);
+        call->run = calloc(1, sizeof *call->run);
         assert_non_null(call->run);
         call->run->code = code;
+        call->run->outputs = call->outputs;
+        call->run->item_code = rig->item_code;
+        call->run->last_code = rig->last_code;
+        call->run->text = rig->text;
     } else if (code) {
         kiln_fail(&call->err, code, "nothing can begin");
     }
@@ -193,12 +211,54 @@ static void a_lost_device_is_given_up_at_once(void **state)
     close_rig(&rig);
 }
 
+/* Calls that run but whose items all fail: of the device, which is then given up, or of anything
+ * else, which says nothing of the device. */
+static void a_device_is_given_up_when_nothing_comes_out(void **state)
+{
+    (void)state;
+    static const struct {
+        int item_code, last_code;
+        const char *text;
+        int failure;
+        bool again; /* the same jobs each time */
+    } cases[] = {
+        {KILN_DEVICE, KILN_DEVICE, "CUDA error: an illegal address", 0, true},
+        {KILN_DEVICE, KILN_DEVICE, "CUDA error: an illegal address", KILN_DEVICE, false},
+        {KILN_NO_MEMORY, KILN_NO_MEMORY, "no memory for a picture", KILN_NO_MEMORY, false},
+        {KILN_DEVICE, 0, "CUDA error: an illegal address", 0, false},
+        {KILN_DEVICE, KILN_DEVICE, "non-finite latent at step 1 of 3", 0, false},
+        {KILN_DEVICE, KILN_CANCELLED, "cancelled, or the device", 0, false},
+        {KILN_BAD_INPUT, KILN_BAD_INPUT, "no such size", 0, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct rig rig;
+        open_rig(&rig);
+        rig.item_code = cases[i].item_code;
+        rig.last_code = cases[i].last_code;
+        rig.text = cases[i].text;
+        for (int call = 0; call < CALLS; call++) {
+            assert_int_equal(atomic_load(&rig.worker.failure), 0);
+            for (uint32_t k = 0; k < KILN_ASSIGN_MAX && cases[i].again; k++)
+                rig.holdings[call]->assignment.jobs[k].id = 1 + k;
+            put(&rig, call, true, 0);
+            for (int k = 0; k < KILN_ASSIGN_MAX - 1; k++)
+                take_one(rig.worker.outcomes);
+            take_one(rig.last_code ? rig.worker.outcomes : rig.worker.drawn);
+        }
+        assert_int_equal(atomic_load(&rig.worker.failure), cases[i].failure);
+        if (cases[i].failure)
+            assert_string_equal(rig.worker.why.text, cases[i].text);
+        close_rig(&rig);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slow_encoders_hold_up_the_next_batch_alone),
         cmocka_unit_test(a_device_is_given_up_after_three),
         cmocka_unit_test(a_lost_device_is_given_up_at_once),
+        cmocka_unit_test(a_device_is_given_up_when_nothing_comes_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
