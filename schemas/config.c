@@ -88,7 +88,7 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
                "how long a drawn picture waits for the store before its job returns"),
     [KILN_KEY_STALL_S] =
         NUMBER("stall_s", "900", 0, 86400,
-               "a batch that comes no step further for so long is said to hang; 0: never"),
+               "a batch that comes no step further for so long ends its worker; 0: never"),
     [KILN_KEY_EVENT_KEEP_DAYS] = INT("event_keep_days", "90", 0, 36500,
                                      "the moves of jobs that ended longer ago go; 0: never"),
     [KILN_KEY_METRICS_ADDRESS] = TEXT("metrics_address", "127.0.0.1",

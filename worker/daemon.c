@@ -93,16 +93,16 @@ void kiln_daemon_signals(struct kiln_daemon *daemon, int wait_ms)
 
 /* A batch that hangs in the device's driver hangs for ever; only a new process helps, and what it
  * held comes back with the lease. */
-static bool is_stalled(struct kiln_daemon *daemon)
+static void end_if_stalled(struct kiln_daemon *daemon)
 {
     double limit_s = kiln_config_number(daemon->config, KILN_KEY_STALL_S);
     struct kiln_device_time time = kiln_board_device(&daemon->worker.board);
-    bool stalled = limit_s > 0 && time.stalled_s > limit_s;
-    if (stalled && !daemon->stalled)
-        kiln_log(KILN_LOG_ERROR, "batch_stalled", kiln_f("for_s", "%.0f", time.stalled_s),
-                 kiln_f("effect", "a watchdog starts this worker again, if there is one"));
-    daemon->stalled = stalled;
-    return stalled;
+    if (limit_s <= 0 || time.stalled_s <= limit_s)
+        return;
+    kiln_log(KILN_LOG_ERROR, "batch_stalled", kiln_f("for_s", "%.0f", time.stalled_s),
+             kiln_f("effect", "the worker ends; the lease gives its jobs back"),
+             kiln_f("device", "%s", kiln_config_text(daemon->config, KILN_KEY_DEVICE)));
+    _exit(kiln_code_exit(KILN_DEVICE));
 }
 
 /* A turn of the heartbeat thread connects once and asks twice at most. */
@@ -119,14 +119,12 @@ static void sign_of_life(struct kiln_daemon *daemon)
 {
     char health[256], status[384];
     struct kiln_beat beat = {0};
-    bool well = kiln_health_check(health, sizeof health), stalled = is_stalled(daemon);
+    bool well = kiln_health_check(health, sizeof health);
     kiln_board_beat(&daemon->worker.board, &beat);
     snprintf(status, sizeof status, "%s, %" PRIu64 " done, %" PRIu64 " failed%s%s",
-             stalled      ? "hangs in a batch"
-             : beat.steps ? "draws"
-                          : "idle",
-             beat.done, beat.failed, well ? "" : "; ", well ? "" : health);
-    kiln_notify_alive(&daemon->watchdog, !stalled && heart_beats(daemon), status);
+             beat.steps ? "draws" : "idle", beat.done, beat.failed, well ? "" : "; ",
+             well ? "" : health);
+    kiln_notify_alive(&daemon->watchdog, heart_beats(daemon), status);
 }
 
 /* --- threads ------------------------------------------------------------------------------ */
@@ -312,6 +310,7 @@ static int run(struct kiln_daemon *daemon, struct kiln_error *err)
     (void)kiln_notify("READY=1");
     while (kiln_worker_drain(worker) == KILN_DRAIN_NO) {
         kiln_daemon_signals(daemon, TICK_MS);
+        end_if_stalled(daemon);
         sign_of_life(daemon);
     }
     kiln_health_starting("the worker is draining");

@@ -19,7 +19,6 @@ struct kiln_daemon {
     const struct kiln_daemon_source *source;
     struct kiln_exporter *exporter; /* NULL: nobody can scrape */
     struct kiln_watchdog watchdog;
-    bool stalled; /* said so */
     sigset_t signals;
     pthread_t threads[KILN_THREADS_MAX], heart;
     uint32_t thread_count;

@@ -206,6 +206,27 @@ static void test_lost_device(void **state)
     assert_int_equal(tries_of("behind"), 0);
 }
 
+/* A batch that comes no step further ends its process, which could not be helped otherwise. */
+static void test_stalled(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    uint64_t ids[1];
+    const char *more[] = {"--stall-s", "1", NULL};
+    struct kiln_job stuck = kiln_test_job("stalled @step_ms=60000"),
+                    slow = kiln_test_job("slow @step_ms=400");
+    slow.steps = 4; /* longer than the limit as a whole, but it gets on */
+    kiln_test_worker_start(&worker, stack, "w-stalled", more, true);
+    kiln_test_queue_jobs(stack, "slow", &slow, 1, ids);
+    kiln_test_assign(stack, "w-stalled", "slow-1", ids, 1);
+    assert_true(until_in("slow", KILN_JOB_DONE, 1));
+    kiln_test_queue_jobs(stack, "stalled", &stuck, 1, ids);
+    kiln_test_assign(stack, "w-stalled", "stalled-1", ids, 1);
+    assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), EX_UNAVAILABLE);
+    assert_int_equal(kiln_test_worker_said(&worker, "batch_stalled"), 1);
+    assert_int_equal(jobs_in("stalled", KILN_JOB_ASSIGNED), 1);
+}
+
 static void test_stale(void **state)
 {
     (void)state;
@@ -399,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_broken_device),
         cmocka_unit_test(test_lost_device),
+        cmocka_unit_test(test_stalled),
         cmocka_unit_test(test_stale),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_drain),
