@@ -101,6 +101,8 @@ static void end_if_stalled(struct kiln_daemon *daemon)
         return;
     kiln_log(KILN_LOG_ERROR, "batch_stalled", kiln_f("for_s", "%.0f", time.stalled_s),
              kiln_f("effect", "the worker ends; the lease gives its jobs back"),
+             kiln_f("next", "nvidia-smi and dmesg say why; a device that is so slow needs a larger "
+                            "stall_s"),
              kiln_f("device", "%s", kiln_config_text(daemon->config, KILN_KEY_DEVICE)));
     _exit(kiln_code_exit(KILN_DEVICE));
 }
