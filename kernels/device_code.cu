@@ -37,8 +37,9 @@ static int no_code(const cudaDeviceProp &card, struct kiln_error *err)
     list_built_for(list, sizeof list);
     return kiln_fail(err, KILN_UNSUPPORTED,
                      "%s has compute capability %d.%d, and Kiln's kernels were built for %s; build "
-                     "them with make CUDA_ARCH=sm_%d%d",
-                     card.name, card.major, card.minor, list, card.major, card.minor);
+                     "them with make CUDA_ARCH=sm_%d%d%s",
+                     card.name, card.major, card.minor, list, card.major, card.minor,
+                     card.major == 9 && card.minor == 0 ? "a" : ""); /* sm_90 lacks wgmma */
 }
 
 int kiln_device_code_check(struct kiln_error *err)

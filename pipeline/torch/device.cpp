@@ -22,16 +22,28 @@ using kiln::run_void;
 
 static std::atomic<const kiln_cuda_plugin *> plugin; /* set once, by load_plugin() */
 
+/* A name that nobody has is one of another version of what is there; else something is not. */
+static int say_unloaded(int device, const char *reason, kiln_error *err)
+{
+    const char *missing = strstr(reason, "undefined symbol");
+    if (missing && strstr(reason, "libkiln_cuda.so"))
+        return kiln_fail(err, KILN_DEVICE,
+                         "device cuda:%d: libkiln_cuda.so was built for another LibTorch or Kiln "
+                         "than libdiffusionz.so (%s): build both with one `make`",
+                         device, missing);
+    return kiln_fail(err, KILN_DEVICE,
+                     "device cuda:%d: libkiln_cuda.so or what it needs cannot be loaded: %s "
+                     "(`make` builds it where nvcc is, `make setup` fetches cuBLAS, cuDNN and "
+                     "the rest of CUDA where a GPU is)",
+                     device, reason);
+}
+
 /* Loads libkiln_cuda.so from beside this library or from the library path. */
 static int load_plugin(int device, kiln_error *err)
 {
     void *library = dlopen("libkiln_cuda.so", RTLD_NOW | RTLD_GLOBAL);
     if (!library)
-        return kiln_fail(err, KILN_DEVICE,
-                         "device cuda:%d: libkiln_cuda.so or what it needs cannot be loaded: %s "
-                         "(`make` builds it where nvcc is, `make setup` fetches cuBLAS, cuDNN and "
-                         "the rest of CUDA where a GPU is)",
-                         device, dlerror());
+        return say_unloaded(device, dlerror(), err);
     auto found = static_cast<const kiln_cuda_plugin *>(dlsym(library, "kiln_cuda_plugin_11"));
     if (!found)
         return kiln_fail(err, KILN_DEVICE,

@@ -50,13 +50,17 @@ C
 says 'libkiln_cuda.so .*cannot be loaded' "no library"
 echo "no library" >libkiln_cuda.so
 says 'libkiln_cuda.so .*cannot be loaded' "a file that is no library"
+echo 'extern int made_by_nobody(void); int (*const plugin)(void) = made_by_nobody;' >plugin.c
+${CC:-cc} -shared -fPIC -o libkiln_cuda.so plugin.c || exit 1
+says 'libkiln_cuda.so was built for another LibTorch or Kiln than libdiffusionz.so (undefined symbol: made_by_nobody): build both with one `make`$' \
+    "a library that lacks a symbol"
 plugin kiln_cuda_plugin_0 2.11.0 ""
 says 'is of another version of Kiln' "a library of another Kiln"
 plugin "$symbol" 1.13.1 ""
 says 'was built for LibTorch 1.13.1, the pipeline for [0-9]*[.]' "a library of another LibTorch"
 version=$(sed -n 's/.*the pipeline for \(.*\)$/\1/p' err)
-plugin "$symbol" "$version" "The NVIDIA driver on your system is too old (found version 11040)"
-says 'no usable GPU on this machine: The NVIDIA driver on your system is too old' "an old driver"
+plugin "$symbol" "$version" "the driver speaks CUDA 11.4, this build needs 13.0: update the driver"
+says 'no usable GPU on this machine: the driver speaks CUDA 11.4, this build needs 13.0: update' "an old driver"
 plugin "$symbol" "$version" ""
 says 'no usable GPU on this machine$' "no GPU"
 plugin "$symbol" "$version" "NVIDIA A100 has compute capability 8.0, and Kiln's kernels were built for 9.0" 1

@@ -40,8 +40,27 @@ static void explain(char *reason, size_t size)
     reason[strcspn(reason, "\n")] = '\0';
 }
 
+/* Whether there is a driver, and it is older than the CUDA that this was built with: LibTorch then
+ * advises to install PyTorch. */
+static bool is_driver_too_old(char *reason, size_t size)
+{
+    int devices, driver = 0;
+    const cudaError_t code = cudaGetDeviceCount(&devices);
+    (void)cudaGetLastError();
+    if (code != cudaErrorInsufficientDriver || cudaDriverGetVersion(&driver) != cudaSuccess ||
+        driver == 0)
+        return false;
+    snprintf(reason, size,
+             "the driver speaks CUDA %d.%d, this build needs %d.%d: update the driver, or build "
+             "Kiln with a LibTorch for that CUDA",
+             driver / 1000, driver / 10 % 100, CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100);
+    return true;
+}
+
 static int count(char *reason, size_t size)
 {
+    if (is_driver_too_old(reason, size))
+        return 0;
     try {
         int devices = c10::cuda::device_count_ensure_non_zero();
         if (at::globalContext().hasCUDA())
