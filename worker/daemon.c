@@ -324,7 +324,9 @@ static int run(struct kiln_daemon *daemon, struct kiln_error *err)
     pthread_join(daemon->heart, NULL);
     kiln_startup_gone(daemon);
     say_end(worker);
-    return end_status(worker);
+    if (atomic_load(&worker->failure))
+        _exit(end_status(worker)); /* all is settled, and closing a lost device may never end */
+    return EX_OK;
 }
 
 int kiln_daemon_run(struct kiln_config *config, const char *id,

@@ -5,10 +5,11 @@
  *     @step_ms=N    each step takes N milliseconds (the slowest item of a batch counts)
  *     @fail=CODE    the item fails with that error code (schemas/error.h names them)
  *     @fail_all=CODE  nothing of the batch runs, as when a device breaks
- *     @lost         the batch runs, then its device is found lost
+ *     @lost         the batch runs, then its device is found lost; closing the engine hangs
  *     @crash        the process dies as by a segmentation fault, in the first step
  */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -170,6 +171,11 @@ static int check_batch(const DiffusionZBatch *batch, struct kiln_error *err)
     return 0;
 }
 
+struct testcard {
+    struct kiln_engine engine; /* first: the table is what others know */
+    _Atomic bool lost;
+};
+
 /* All is done when it has begun; what is left to tell is how long it took. */
 struct kiln_engine_run {
     DiffusionZTimes times;
@@ -182,7 +188,7 @@ static int testcard_begin(struct kiln_engine *engine, const DiffusionZBatch *bat
                           DiffusionZOutput *outputs, struct kiln_engine_run **ret,
                           struct kiln_error *err)
 {
-    (void)engine;
+    struct testcard *card = (struct testcard *)engine;
     int code = check_batch(batch, err);
     if (code != 0)
         return code;
@@ -211,6 +217,8 @@ static int testcard_begin(struct kiln_engine *engine, const DiffusionZBatch *bat
     run->count = batch->item_count;
     for (int32_t i = 0; i < run->count; i++)
         run->lost = run->lost || has_word(batch->items[i].prompt, "@lost");
+    if (run->lost)
+        atomic_store(&card->lost, true);
     *ret = run;
     return 0;
 }
@@ -229,15 +237,18 @@ static int testcard_finish(struct kiln_engine_run *run, DiffusionZTimes *ret_tim
 
 static void testcard_close(struct kiln_engine *engine)
 {
-    free(engine);
+    struct testcard *card = (struct testcard *)engine;
+    while (atomic_load(&card->lost))
+        pause(); /* as in a driver that waits for its device */
+    free(card);
 }
 
 int kiln_engine_testcard_open(struct kiln_engine **ret, struct kiln_error *err)
 {
-    struct kiln_engine *engine = malloc(sizeof *engine);
-    if (!engine)
+    struct testcard *card = calloc(1, sizeof *card);
+    if (!card)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the engine");
-    *engine = (struct kiln_engine){
+    card->engine = (struct kiln_engine){
         .name = "testcard",
         .model_name = "testcard",
         .model_hash = "7e57ca4d7e57ca4d",
@@ -247,6 +258,6 @@ int kiln_engine_testcard_open(struct kiln_engine **ret, struct kiln_error *err)
         .release = testcard_release,
         .close = testcard_close,
     };
-    *ret = engine;
+    *ret = &card->engine;
     return 0;
 }
