@@ -300,6 +300,7 @@ static int run(struct kiln_daemon *daemon, struct kiln_error *err)
     struct kiln_worker *worker = &daemon->worker;
     int code = start_threads(daemon, err);
     if (code != 0) {
+        kiln_startup_gone(daemon, true);
         kiln_log(KILN_LOG_ERROR, "worker_failed", kiln_f("error", "%s", err->text));
         _exit(kiln_code_exit(code)); /* some threads run and nothing is held yet */
     }
@@ -322,7 +323,7 @@ static int run(struct kiln_daemon *daemon, struct kiln_error *err)
     for (uint32_t i = 0; i < daemon->thread_count; i++)
         pthread_join(daemon->threads[i], NULL);
     pthread_join(daemon->heart, NULL);
-    kiln_startup_gone(daemon);
+    kiln_startup_gone(daemon, false);
     say_end(worker);
     if (atomic_load(&worker->failure))
         _exit(end_status(worker)); /* all is settled, and closing a lost device may never end */
@@ -355,6 +356,8 @@ int kiln_daemon_run(struct kiln_config *config, const char *id,
     open_page(daemon);
     code = kiln_startup(daemon, &err);
     int status = kiln_code_exit(code);
+    if (code != 0 || kiln_worker_drain(&daemon->worker) != KILN_DRAIN_NO)
+        kiln_startup_gone(daemon, false);
     if (code != 0)
         kiln_log(KILN_LOG_ERROR, "worker_failed", kiln_f("code", "%s", kiln_code_name(code)),
                  kiln_f("error", "%s", err.text));

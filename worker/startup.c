@@ -43,6 +43,7 @@ static int check_ledger(struct kiln_daemon *daemon, struct kiln_error *err)
         code = kiln_ledger_check(ledger, err);
     if (code == 0)
         code = write_state(daemon, ledger, "starting", err);
+    daemon->known = daemon->known || code == 0;
     kiln_ledger_close(ledger);
     return code;
 }
@@ -62,11 +63,15 @@ static int tell_ready(struct kiln_daemon *daemon, struct kiln_error *err)
     return tell(daemon, "ready", err);
 }
 
-void kiln_startup_gone(struct kiln_daemon *daemon)
+void kiln_startup_gone(struct kiln_daemon *daemon, bool threads_run)
 {
     struct kiln_error err;
-    int code = kiln_config_set(daemon->config, "statement_timeout_s", "2", "end", &err);
-    if (code == 0)
+    int code = 0;
+    if (!daemon->known || daemon->taken || atomic_load(&daemon->worker.failure) == KILN_EXISTS)
+        return;
+    if (!threads_run)
+        code = kiln_config_set(daemon->config, "statement_timeout_s", "2", "end", &err);
+    if (code == 0 && !threads_run)
         code = kiln_config_set(daemon->config, "connect_timeout_s", "2", "end", &err);
     if (code == 0)
         code = tell(daemon, "gone", &err);
@@ -174,6 +179,7 @@ static int open_engine(struct kiln_daemon *daemon, struct kiln_error *err)
     while (!atomic_load(&loading.over)) {
         kiln_daemon_signals(daemon, TICK_MS / 10);
         if (kiln_worker_drain(&daemon->worker) != KILN_DRAIN_NO) {
+            kiln_startup_gone(daemon, true);
             kiln_log(KILN_LOG_INFO, "worker_ended", kiln_f("while", "the model was loading"));
             pthread_detach(thread);
             _exit(EX_OK);
@@ -212,5 +218,6 @@ int kiln_startup(struct kiln_daemon *daemon, struct kiln_error *err)
         code = persist(daemon, "ledger", tell_ready, err);
     if (code == 0)
         code = persist(daemon, "bus", first_beat, err);
+    daemon->taken = code == KILN_EXISTS;
     return code;
 }

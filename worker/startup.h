@@ -19,6 +19,8 @@ struct kiln_daemon {
     const struct kiln_daemon_source *source;
     struct kiln_exporter *exporter; /* NULL: nobody can scrape */
     struct kiln_watchdog watchdog;
+    bool known; /* its row is in the ledger, */
+    bool taken; /* but under an id that another worker has */
     sigset_t signals;
     pthread_t threads[KILN_THREADS_MAX], heart;
     uint32_t thread_count;
@@ -34,8 +36,9 @@ void kiln_daemon_signals(struct kiln_daemon *daemon, int wait_ms);
  * drain is then raised. */
 int kiln_startup(struct kiln_daemon *daemon, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* After the last thread: writes into the ledger, for people to see, that the worker has gone. Tries
- * once and briefly. */
-void kiln_startup_gone(struct kiln_daemon *daemon);
+/* At the end: writes into the ledger, for people to see, that the worker has gone.  Nothing where
+ * the ledger never heard of it, or where the id is another worker's by now.  Tries once, and
+ * briefly unless threads that read the settings still run. */
+void kiln_startup_gone(struct kiln_daemon *daemon, bool threads_run);
 
 #endif

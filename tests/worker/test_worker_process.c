@@ -68,16 +68,22 @@ static long long tries_of(const char *batch)
     return kiln_test_count(stack, sql);
 }
 
+/* What the ledger says of a worker. */
+static bool is_state(const char *worker, const char *wanted)
+{
+    char sql[160];
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM worker WHERE name = '%s' AND state = '%s'",
+             worker, wanted);
+    return kiln_test_count(stack, sql) == 1;
+}
+
 /* The stop comes last, since the store must be whole afterwards too. */
 static void assert_clean_end(struct kiln_test_worker *worker)
 {
     struct kiln_beat beat;
     assert_int_equal(kiln_test_worker_stop(worker), 0);
     assert_int_equal(kiln_test_worker_said(worker, "worker_ended"), 1);
-    char sql[160];
-    snprintf(sql, sizeof sql, "SELECT count(*) FROM worker WHERE name = '%s' AND state = 'gone'",
-             worker->id);
-    assert_int_equal(kiln_test_count(stack, sql), 1);
+    assert_true(is_state(worker->id, "gone"));
     assert_false(kiln_test_beat(stack, worker->id, &beat));
     kiln_test_assert_stored(stack);
 }
@@ -374,6 +380,7 @@ static void test_one_id_one_worker(void **state)
     assert_int_equal(kiln_test_worker_wait(&second, LIMIT_S), EX_CANTCREAT);
     assert_int_equal(kiln_test_worker_said(&second, "worker_id_taken"), 1);
     assert_int_equal(kiln_test_worker_said(&second, "worker_failed"), 1);
+    assert_false(is_state("w-twin", "gone")); /* the row is that of the first */
     assert_clean_end(&first);
 }
 
@@ -408,6 +415,7 @@ static void test_wrong_settings(void **state)
     kiln_test_worker_start(&worker, stack, "w-wrong", model, false);
     assert_true(kiln_test_worker_wait(&worker, LIMIT_S) > 0);
     assert_true(kiln_test_worker_said(&worker, "worker_failed") == 1);
+    assert_true(is_state("w-wrong", "gone"));
     kiln_test_worker_start(&worker, stack, "../w", NULL, false);
     assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), EX_CONFIG);
 }
