@@ -43,17 +43,20 @@ static void find_config(const struct kiln_cli *cli, char out[PATH_MAX])
     }
 }
 
-/* The directory of an embedded stack's kiln.conf; false: the file is of another kind. */
+/* The directory of an embedded stack's kiln.conf; false: the file is of another kind.  An `up` that
+ * failed early has left its lock and directories and no stack.json yet; a crew has no redis/. */
 static bool stack_of(const char *config_path, char out[PATH_MAX])
 {
-    char state[PATH_MAX];
+    char path[PATH_MAX];
     snprintf(out, PATH_MAX, "%s", config_path);
     char *slash = strrchr(out, '/');
     if (!slash)
         snprintf(out, PATH_MAX, ".");
     else
         *slash = '\0';
-    return access(kiln_join(state, out, "stack.json"), F_OK) == 0;
+    return access(kiln_join(path, out, "stack.json"), F_OK) == 0 ||
+           (access(kiln_join(path, out, "run/lock"), F_OK) == 0 &&
+            access(kiln_join(path, out, "redis"), F_OK) == 0);
 }
 
 /* The file's settings under the flags that were given become those of the command. */

@@ -142,6 +142,17 @@ says 'e is a file; a stack lives in a directory'
 fails 66 up --dir g --model absent
 says 'model absent'
 
+# --- what an up without a model has left is gone on with by a run that names an engine
+mkdir early
+cp "$kiln_bin"/kiln{,-scheduler,-worker} "$kiln_bin"/libdiffusionz.so early/ # no demo model near
+stacks+=(early/.kiln)
+for i in 1 2; do
+    (cd early && fails 78 ./kiln run ../one.jsonl --out gallery && says 'no model') || exit 1
+done
+(cd early && ok ./kiln run ../one.jsonl --out gallery --engine testcard) || exit 1
+[ -s early/gallery/index.html ] || die "the run made no gallery"
+ok kiln down --dir early/.kiln
+
 # --- a deep directory: unix sockets have 107 bytes; a name with a space and a quote
 deep="$PWD/it's deep/$(printf 'x%.0s' {1..60})/$(printf 'y%.0s' {1..60})"
 mkdir -p "$deep"
