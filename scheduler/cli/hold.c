@@ -130,6 +130,19 @@ static void tell(const struct kiln_cli *cli, const struct kiln_hold *mine,
                   now->held ? "paused" : "resumed", now->held ? "it is held" : "it goes on");
 }
 
+/* The same order again keeps who gave it first, when and why, unless it brings a reason.  Whoever
+ * orders the opposite in between is seen by the second look. */
+static int put_unless_there(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                            const struct kiln_hold *mine, bool reasoned,
+                            struct kiln_hold *ret_before, struct kiln_error *err)
+{
+    struct looking looking = {.mine = mine};
+    int rc = reasoned ? 0 : kiln_ledger_holds(ledger, kiln_pool(cli), true, look_at, &looking, err);
+    *ret_before = looking.found;
+    bool there = looking.found.who[0] && looking.found.held == mine->held;
+    return rc || there ? rc : kiln_ledger_hold(ledger, kiln_pool(cli), mine, ret_before, err);
+}
+
 int kiln_put_hold(struct kiln_cli *cli, struct kiln_ledger *ledger, enum kiln_hold_scope scope,
                   const char *name, bool held, const char *reason)
 {
@@ -139,7 +152,7 @@ int kiln_put_hold(struct kiln_cli *cli, struct kiln_ledger *ledger, enum kiln_ho
     snprintf(mine.name, sizeof mine.name, "%s", name);
     snprintf(mine.reason, sizeof mine.reason, "%s", reason ? reason : "");
     kiln_who(mine.who, sizeof mine.who);
-    int rc = kiln_ledger_hold(ledger, kiln_pool(cli), &mine, &before, &err);
+    int rc = put_unless_there(cli, ledger, &mine, reason != NULL, &before, &err);
     if (rc)
         return kiln_report(cli, &err);
     if (kiln_send_order(cli, &order, &bus_err))

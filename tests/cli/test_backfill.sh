@@ -170,6 +170,15 @@ says "the nearest is '64x64/2/none'"
 fails 64 kiln pause --group 64x
 fails 64 kiln pause --all --group 64x64
 fails 64 kiln resume --all --backfill
+# The same order again keeps the reason and the time of the first, unless it brings another reason.
+ok kiln pause --tenant ann --reason 'too hot'
+first=$(sql "SELECT at FROM hold WHERE name = 'ann'")
+ok kiln pause --tenant ann
+says 'was paused already'
+[ "$(sql "SELECT at, reason FROM hold WHERE name = 'ann'")" = "$first|too hot" ] || die "the first pause was forgotten"
+ok kiln pause --tenant ann --reason 'too loud'
+[ "$(sql "SELECT reason FROM hold WHERE name = 'ann'")" = 'too loud' ] || die "a new reason was not taken"
+ok kiln resume --tenant ann
 # Two people at once: both get through, one is told that the other has the last word.
 kiln pause --tenant ann >one.txt 2>one.err &
 sleep 0.1
