@@ -9,6 +9,7 @@
 #include "scheduler/cli/listing.h"
 #include "scheduler/cli/near.h"
 #include "scheduler/cli/records.h"
+#include "scheduler/cli/shown.h"
 #include "scheduler/cli/since.h"
 #include "scheduler/cli/verbs.h"
 #include "storage/ledger.h"
@@ -60,16 +61,18 @@ static int list_cause(void *arg, const struct kiln_cause_row *cause, struct kiln
         kiln_text_puts(line, "}\n");
         return kiln_listing_put(listing, err);
     }
-    kiln_text_printf(line, "%llu %s in %llu %s  %s: %s\n", (unsigned long long)cause->jobs,
+    kiln_text_printf(line, "%llu %s in %llu %s  %s: ", (unsigned long long)cause->jobs,
                      cause->jobs == 1 ? "job" : "jobs", (unsigned long long)cause->batches,
-                     cause->batches == 1 ? "batch" : "batches", kiln_code_name(cause->code),
-                     cause->cause);
-    kiln_text_printf(line, "  between    %s and %s\n",
+                     cause->batches == 1 ? "batch" : "batches", kiln_code_name(cause->code));
+    kiln_text_shown(line, cause->cause);
+    kiln_text_printf(line, "\n  between    %s and %s\n",
                      kiln_short_time(cause->first_ms, first, sizeof first),
                      kiln_short_time(cause->last_ms, last, sizeof last));
-    kiln_text_printf(line, "  example    job %llu of batch %s: %s\n",
-                     (unsigned long long)cause->example, cause->batch, cause->error);
-    kiln_text_printf(line, "  next       %s\n", next_step(cause->code));
+    kiln_text_printf(line,
+                     "  example    job %llu of batch %s: ", (unsigned long long)cause->example,
+                     cause->batch);
+    kiln_text_shown(line, cause->error);
+    kiln_text_printf(line, "\n  next       %s\n", next_step(cause->code));
     return kiln_listing_put(listing, err);
 }
 

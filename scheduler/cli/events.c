@@ -14,6 +14,7 @@
 #include "scheduler/cli/listing.h"
 #include "scheduler/cli/near.h"
 #include "scheduler/cli/records.h"
+#include "scheduler/cli/shown.h"
 #include "scheduler/cli/since.h"
 #include "scheduler/cli/verbs.h"
 #include "schemas/clock.h"
@@ -53,11 +54,13 @@ static int list_event(void *arg, const struct kiln_event_row *event, struct kiln
         kiln_json_member_text(line, "reason", move->reason);
         kiln_text_puts(line, "}\n");
     } else {
-        kiln_text_printf(line, "%s  job %llu  %s -> %s  attempt %u  %s%s%s%s%s%s%s\n",
+        kiln_text_printf(line, "%s  job %llu  %s -> %s  attempt %u  %s%s%s%s%s%s",
                          kiln_time_text(move->at_ms, at, sizeof at), (unsigned long long)event->job,
                          from, to, move->attempt, event->batch, move->worker ? "  " : "",
                          move->worker ? move->worker : "", code ? "  " : "", code ? code : "",
-                         move->reason ? ": " : "", move->reason ? move->reason : "");
+                         move->reason ? ": " : "");
+        kiln_text_shown(line, move->reason ? move->reason : "");
+        kiln_text_puts(line, "\n");
     }
     return kiln_listing_put(listing, err);
 }

@@ -11,6 +11,7 @@
 #include "scheduler/cli/near.h"
 #include "scheduler/cli/orders.h"
 #include "scheduler/cli/records.h"
+#include "scheduler/cli/shown.h"
 #include "scheduler/cli/verbs.h"
 #include "schemas/wire.h"
 #include "storage/ledger.h"
@@ -43,8 +44,10 @@ static void print_row(const struct kiln_cli *cli, const struct kiln_job_row *row
            cli->color_out ? "\033[0m" : "", job->index, size, job->steps, job->batch);
     if (job->custom_id)
         printf("  %s", job->custom_id);
-    if (row->error && job->state != KILN_JOB_DONE)
-        printf("  %s: %s", kiln_code_name(row->error_code), row->error);
+    if (row->error && job->state != KILN_JOB_DONE) {
+        printf("  %s: ", kiln_code_name(row->error_code));
+        kiln_print_shown(row->error);
+    }
     putchar('\n');
 }
 

@@ -11,6 +11,7 @@
 #include "scheduler/cli/near.h"
 #include "scheduler/cli/progress.h"
 #include "scheduler/cli/records.h"
+#include "scheduler/cli/shown.h"
 #include "scheduler/cli/verbs.h"
 #include "storage/ledger.h"
 
@@ -111,6 +112,14 @@ static void print_times(const struct kiln_job_row *row)
         printf("  finished   %s\n", kiln_time_text(row->finished_ms, text, sizeof text));
 }
 
+/* "  prompt     a red star" */
+static void print_words(const char *name, const char *words)
+{
+    printf("  %-10s ", name);
+    kiln_print_shown(words);
+    putchar('\n');
+}
+
 static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
     const struct shown *shown = arg;
@@ -120,9 +129,9 @@ static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error
     printf("job %llu  %s, attempt %u\n  batch      %s, index %u%s%s\n", (unsigned long long)job->id,
            kiln_job_state_name(job->state), job->attempt, job->batch, job->index,
            job->custom_id ? ", custom_id " : "", job->custom_id ? job->custom_id : "");
-    printf("  prompt     %s\n", job->prompt);
+    print_words("prompt", job->prompt);
     if (job->negative_prompt && job->negative_prompt[0])
-        printf("  negative   %s\n", job->negative_prompt);
+        print_words("negative", job->negative_prompt);
     printf("  picture    %ux%u, %u steps, guidance %g, seed %llu%s%s\n", job->width, job->height,
            job->steps, job->guidance, (unsigned long long)job->seed, job->style ? ", style " : "",
            job->style ? job->style : "");
@@ -132,8 +141,11 @@ static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error
            kiln_job_kind_name(job->kind), kiln_latents_name(job->latents), (int)job->priority,
            job->tenant);
     print_times(row);
-    if (row->error && job->state != KILN_JOB_DONE)
-        printf("  error      %s: %s\n", kiln_code_name(row->error_code), row->error);
+    if (row->error && job->state != KILN_JOB_DONE) {
+        printf("  error      %s: ", kiln_code_name(row->error_code));
+        kiln_print_shown(row->error);
+        putchar('\n');
+    }
     for (uint32_t i = 0; i < row->object_count; i++)
         printf("  %-10s %ux%u, %s, %s\n", row->objects[i].role, row->objects[i].width,
                row->objects[i].height,
@@ -157,8 +169,10 @@ static int move_text(void *arg, const struct kiln_move_row *move, struct kiln_er
            kiln_job_state_name((enum kiln_job_state)move->state), move->attempt);
     if (move->worker)
         printf(", %s", move->worker);
-    if (move->reason)
-        printf(": %s", move->reason);
+    if (move->reason) {
+        fputs(": ", stdout);
+        kiln_print_shown(move->reason);
+    }
     putchar('\n');
     return 0;
 }
@@ -198,7 +212,9 @@ static int refusal_json(void *arg, const char *key, const char *reason, struct k
 static int refusal_text(void *arg, const char *key, const char *reason, struct kiln_error *err)
 {
     (void)arg, (void)err;
-    printf("  refused    %s: %s\n", key, reason);
+    printf("  refused    %s: ", key);
+    kiln_print_shown(reason);
+    putchar('\n');
     return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "scheduler/cli/groups.h"
 #include "scheduler/cli/look.h"
+#include "scheduler/cli/shown.h"
 #include "scheduler/cli/verbs.h"
 
 #define GROUPS_SHOWN 20
@@ -34,7 +35,11 @@ static void print_look(const struct kiln_look *look)
     size_t i;
     json_t *hold;
     json_array_foreach(look->holds, i, hold)
-        printf("held: %s\n", json_string_value(json_object_get(hold, "text")));
+    {
+        fputs("held: ", stdout);
+        kiln_print_shown(json_string_value(json_object_get(hold, "text")));
+        putchar('\n');
+    }
     if (look->intake)
         printf("%llu lines wait in the intake stream\n", (unsigned long long)look->intake);
     if (look->roster.live == 0)

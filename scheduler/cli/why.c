@@ -12,6 +12,7 @@
 #include "scheduler/cli/ask.h"
 #include "scheduler/cli/records.h"
 #include "scheduler/cli/roster.h"
+#include "scheduler/cli/shown.h"
 #include "scheduler/cli/verbs.h"
 #include "scheduler/holds.h"
 #include "schemas/clock.h"
@@ -249,7 +250,12 @@ static int print_why(struct why *why)
            json_string_value(json_object_get(why->facts, "state")));
     size_t i;
     json_t *reason;
-    json_array_foreach(why->reasons, i, reason) printf("  - %s\n", json_string_value(reason));
+    json_array_foreach(why->reasons, i, reason)
+    {
+        fputs("  - ", stdout);
+        kiln_print_shown(json_string_value(reason));
+        putchar('\n');
+    }
     return 0;
 }
 
