@@ -206,7 +206,7 @@ static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_err
         write_html(x, row);
     x->export->jobs++;
     x->export->pictures += kiln_row_picture(row, "full") != NULL;
-    kiln_bar_draw(&x->bar, x->total, x->export->jobs, 0, kiln_now_s());
+    kiln_bar_draw(&x->bar, x->total, x->export->jobs, 0, 0, kiln_now_s());
     return 0;
 }
 

@@ -51,7 +51,7 @@ static int judge_page(struct look *look)
             rc = write_orphan(look, i, claims[i]);
     }
     look->count = 0;
-    kiln_bar_draw(&gc->bar, 0, gc->listed, 0, kiln_now_s());
+    kiln_bar_draw(&gc->bar, 0, gc->listed, 0, 0, kiln_now_s());
     return rc;
 }
 

@@ -27,7 +27,7 @@ static int account(struct kiln_gc_group *group, const size_t *at, size_t n)
     }
     gc->failed += failed;
     group->decided = n;
-    kiln_bar_draw(&gc->bar, group->total, gc->removed, gc->failed, kiln_now_s());
+    kiln_bar_draw(&gc->bar, group->total, gc->removed, gc->failed, 0, kiln_now_s());
     return failed == n ? group->deletions[0].code : stop;
 }
 

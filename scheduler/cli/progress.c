@@ -48,9 +48,9 @@ double kiln_bar_rate(const struct kiln_bar *bar, double now_s)
     return seconds > 0 ? (double)made / seconds : 0;
 }
 
-/* "12.3/s, 2 min 05 s left, 3 failed" */
+/* "12.3/s, 2 min 05 s left, 3 failed, 1 cancelled" */
 static void describe(const struct kiln_bar *bar, uint64_t total, uint64_t finished, uint64_t failed,
-                     double now_s, char *out, size_t size)
+                     uint64_t cancelled, double now_s, char *out, size_t size)
 {
     double rate = kiln_bar_rate(bar, now_s);
     char left[32];
@@ -65,7 +65,10 @@ static void describe(const struct kiln_bar *bar, uint64_t total, uint64_t finish
             out + used, size - used, "  %s left",
             kiln_seconds_text((double)(total - finished) / rate, left, sizeof left));
     if (failed)
-        snprintf(out + used, size - used, "  %llu failed", (unsigned long long)failed);
+        used +=
+            (size_t)snprintf(out + used, size - used, "  %llu failed", (unsigned long long)failed);
+    if (cancelled)
+        snprintf(out + used, size - used, "  %llu cancelled", (unsigned long long)cancelled);
 }
 
 /* Leaves room for the texts first; a narrow terminal loses the bar, not the numbers. */
@@ -109,7 +112,7 @@ static void say_plain(struct kiln_bar *bar, uint64_t total, uint64_t finished, c
 }
 
 void kiln_bar_draw(struct kiln_bar *bar, uint64_t total, uint64_t finished, uint64_t failed,
-                   double now_s)
+                   uint64_t cancelled, double now_s)
 {
     remember(bar, finished, now_s);
     if (bar->cli->quiet)
@@ -117,8 +120,8 @@ void kiln_bar_draw(struct kiln_bar *bar, uint64_t total, uint64_t finished, uint
     bool last = total > 0 && finished == total;
     if (bar->cli->progress && !last && now_s - bar->drawn_s < REDRAW_S)
         return;
-    char rest[96];
-    describe(bar, total, finished, failed, now_s, rest, sizeof rest);
+    char rest[128];
+    describe(bar, total, finished, failed, cancelled, now_s, rest, sizeof rest);
     bar->drawn_s = now_s;
     if (bar->cli->progress)
         draw_terminal(bar, total, finished, rest);

@@ -1,6 +1,7 @@
 /* progress.h - the progress bar on stderr, and the wait that it shows.
  *
- * On a terminal one line is drawn over and over: bar, counts, rate, time left, failures so far.
+ * On a terminal one line is drawn over and over: bar, counts, rate, time left, failures and
+ * cancelled jobs so far.
  * Elsewhere (a log, a pipe) a plain line is written whenever another tenth is done, and at least
  * every half minute.  With -q nothing at all.
  */
@@ -26,9 +27,9 @@ struct kiln_bar {
 };
 
 void kiln_bar_init(struct kiln_bar *bar, const struct kiln_cli *cli, const char *what);
-/* total 0: not known yet.  finished counts failures too. */
+/* total 0: not known yet.  finished counts those that failed or were cancelled too. */
 void kiln_bar_draw(struct kiln_bar *bar, uint64_t total, uint64_t finished, uint64_t failed,
-                   double now_s);
+                   uint64_t cancelled, double now_s);
 void kiln_bar_end(struct kiln_bar *bar); /* leaves the cursor on a fresh line */
 /* Finished a second over the last half minute; 0 while unknown. */
 double kiln_bar_rate(const struct kiln_bar *bar, double now_s);

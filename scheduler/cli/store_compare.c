@@ -89,7 +89,7 @@ static int note_object(void *arg, const char *key, uint64_t size, int64_t modifi
         rc = check_absent(pass);
         rc = rc ? rc : step(pass);
     }
-    kiln_bar_draw(&pass->bar, 0, pass->compare->looked, 0, kiln_now_s());
+    kiln_bar_draw(&pass->bar, 0, pass->compare->looked, 0, 0, kiln_now_s());
     if (rc)
         return rc;
     if (!pass->more || strcmp(pass->next.key, key) != 0) {

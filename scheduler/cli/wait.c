@@ -69,10 +69,9 @@ static bool finished(const struct kiln_progress *progress)
 static void draw(struct kiln_bar *bar, const struct kiln_progress *progress, double now_s)
 {
     const uint64_t *at = progress->jobs.at;
-    uint64_t failed = at[KILN_JOB_FAILED] + at[KILN_JOB_CANCELLED];
-    uint64_t over = at[KILN_JOB_DONE] + failed;
+    uint64_t over = at[KILN_JOB_DONE] + at[KILN_JOB_FAILED] + at[KILN_JOB_CANCELLED];
     uint64_t known = over + at[KILN_JOB_QUEUED] + at[KILN_JOB_ASSIGNED];
-    kiln_bar_draw(bar, known, over, failed, now_s);
+    kiln_bar_draw(bar, known, over, at[KILN_JOB_FAILED], at[KILN_JOB_CANCELLED], now_s);
 }
 
 /* Often at first, for batches of a second; then four times a second. */
@@ -180,6 +179,14 @@ int kiln_wait_taken_in(struct kiln_cli *cli, const char *batch, struct kiln_erro
     return rc;
 }
 
+/* The one word of --json; "cancelled" where nothing worse has happened. */
+static const char *result_word(const struct kiln_progress *progress)
+{
+    if (kiln_batch_status(progress) == 0)
+        return "done";
+    return progress->jobs.at[KILN_JOB_FAILED] || progress->refused ? "failed" : "cancelled";
+}
+
 /* What happened, and for failures the two commands that come next. */
 static void say_result(struct kiln_cli *cli, const char *batch,
                        const struct kiln_progress *progress, double seconds)
@@ -229,12 +236,10 @@ int kiln_verb_wait(struct kiln_cli *cli, int argc, char **argv)
     if (!cli->json)
         return status;
     int printed = kiln_print_json(
-        cli, json_pack("{s:s, s:s, s:b, s:o, s:I, s:f, s:o?}", "batch", batch, "result",
-                       rc       ? "timeout"
-                       : status ? "failed"
-                                : "done",
-                       "whole", (int)progress.whole, "jobs", kiln_counts_json(&progress.jobs),
-                       "refused", (json_int_t)progress.refused, "seconds", seconds, "effort",
-                       rc ? NULL : kiln_effort_json(cli, batch)));
+        cli,
+        json_pack("{s:s, s:s, s:b, s:o, s:I, s:f, s:o?}", "batch", batch, "result",
+                  rc ? "timeout" : result_word(&progress), "whole", (int)progress.whole, "jobs",
+                  kiln_counts_json(&progress.jobs), "refused", (json_int_t)progress.refused,
+                  "seconds", seconds, "effort", rc ? NULL : kiln_effort_json(cli, batch)));
     return status ? status : printed;
 }

@@ -48,6 +48,13 @@ ok kiln show "$id"
 says 'seed 18446744073709551615' out.txt
 ok kiln show b --json
 json out.txt 'd["whole"] and d["jobs"]["done"] == 4'
+# What was typed does not colour the screen nor begin a line of its own.
+ok kiln enqueue - --batch odd <<<'{"prompt": "a \u001b[31mred\n  error      star\u009b \\n", "width": 64, "height": 64}'
+ok kiln wait odd --timeout 30
+ok kiln show "$(sql "SELECT max(id) FROM job")"
+grep -qxF '  prompt     a \u001b[31mred\n  error      star\u009b \n' out.txt || die "raw: $(cat out.txt)"
+ok kiln show "$(sql "SELECT max(id) FROM job")" --json
+json out.txt 'd["prompt"] == "a \x1b[31mred\n  error      star\x9b \\n"'
 fails 66 kiln show 999999
 ok kiln why "$id" --json
 json out.txt 'd["state"] == "done" and d["reasons"]'
@@ -141,6 +148,8 @@ ok kiln cancel --batch later --json
 json out.txt 'd["cancelled"] == 4'
 fails 1 kiln wait later --timeout 10
 says '4 cancelled'
+fails 1 kiln wait later --timeout 10 --json
+json out.txt 'd["result"] == "cancelled" and d["jobs"]["cancelled"] == 4'
 ok kiln up --dir s
 ok kiln retry --batch later
 ok kiln wait later --timeout 60
