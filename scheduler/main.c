@@ -1,10 +1,12 @@
 /* main.c - kiln-scheduler: signals and exit status around scheduler/daemon.c. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 
 #include "scheduler/daemon.h"
-#include "schemas/config.h"
+#include "storage/config_flags.h"
 
 static struct kiln_daemon_signals signals;
 
@@ -39,6 +41,20 @@ static void help(void)
            "  kiln-scheduler --config .kiln/kiln.conf --pool default --log-level debug\n");
 }
 
+/* Whether there are arguments that set nothing: a slip of whoever typed them, no wrong setting. */
+static bool has_strays(int argc, char **argv)
+{
+    struct kiln_error err;
+    struct kiln_config *config = kiln_config_new();
+    const char **rest = calloc((size_t)argc + 1, sizeof *rest);
+    int count = 0;
+    bool strays = config && rest &&
+                  kiln_config_flags_lay(argc, argv, rest, &count, config, &err) == 0 && count > 0;
+    free(rest);
+    kiln_config_free(config);
+    return strays;
+}
+
 int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -56,5 +72,5 @@ int main(int argc, char **argv)
     int rc = kiln_daemon_run(argc, argv, &signals, &err);
     if (rc)
         fprintf(stderr, "kiln-scheduler: %s\n", err.text);
-    return kiln_code_exit(rc);
+    return rc == KILN_CONFIG && has_strays(argc, argv) ? EX_USAGE : kiln_code_exit(rc);
 }

@@ -65,9 +65,9 @@ static int run_daemon(int argc, char **argv)
     const char **rest = calloc((size_t)argc + 1, sizeof *rest);
     int code = rest ? kiln_config_flags(argc, argv, rest, &count, &config, NULL, &err)
                     : kiln_fail(&err, KILN_NO_MEMORY, "no memory for the arguments");
-    if (code == 0)
-        code = read_rest(rest, count, &id, &err);
-    int status = EX_CONFIG;
+    int status = kiln_code_exit(code);
+    if (code == 0 && (code = read_rest(rest, count, &id, &err)) != 0)
+        status = EX_USAGE; /* no wrong setting, but a slip of whoever typed it */
     if (code == 0) {
         const char *format = kiln_config_text(config, KILN_KEY_LOG_FORMAT);
         kiln_log_setup("kiln-worker",
@@ -80,7 +80,6 @@ static int run_daemon(int argc, char **argv)
         status = kiln_daemon_run(config, id, &source);
     } else {
         fprintf(stderr, "kiln-worker: %s\n", err.text);
-        status = kiln_code_exit(code);
     }
     kiln_config_free(config);
     free(rest);
