@@ -137,17 +137,42 @@ static bool is_untouched(const struct kiln_verb *verb, const char *word)
     return false;
 }
 
+/* The first argument that is neither a switch nor a setting, NULL if there is none. */
+static const char *find_stray(struct kiln_cli *cli, struct command_line *line, int argc,
+                              char **argv)
+{
+    struct kiln_error err;
+    struct kiln_config *config = kiln_config_new();
+    const char **words = calloc((size_t)argc + 1, sizeof *words), *stray = NULL;
+    int count = 0;
+    if (config && words && strip_switches(cli, line, argc, argv) &&
+        kiln_config_flags_lay(line->left_count, (char *const *)line->left, words, &count, config,
+                              &err) == 0)
+        stray = words[0];
+    free(words);
+    kiln_config_free(config);
+    return stray;
+}
+
+/* What was typed has no verb in it. */
+static int without_verb(struct kiln_cli *cli, struct command_line *line, int argc, char **argv)
+{
+    if (line->version) {
+        printf("kiln %s\n", KILN_VERSION);
+        return 0;
+    }
+    const char *stray = line->help ? NULL : find_stray(cli, line, argc, argv);
+    if (stray)
+        return kiln_usage(cli, "unknown option %s; `kiln help` lists verbs and options", stray);
+    kiln_help_overview(line->help ? stdout : stderr);
+    return line->help ? 0 : EX_USAGE;
+}
+
 /* Help of a verb needs no settings, so a broken file cannot hide it. */
 static int dispatch(struct kiln_cli *cli, struct command_line *line, int argc, char **argv)
 {
-    if (line->verb_at == 0) {
-        if (line->version) {
-            printf("kiln %s\n", KILN_VERSION);
-            return 0;
-        }
-        kiln_help_overview(line->help ? stdout : stderr);
-        return line->help ? 0 : EX_USAGE;
-    }
+    if (line->verb_at == 0)
+        return without_verb(cli, line, argc, argv);
     cli->verb = kiln_verb_find(argv[line->verb_at]);
     if (!cli->verb)
         return kiln_help_unknown(cli, argv[line->verb_at]);

@@ -42,6 +42,24 @@ says 'unknown option -json; did you mean --json?'
 fails 64 kiln enqueue f --srtict
 says 'did you mean --strict'
 
+for option in --nosuch "--nosuch status" "--json --nosuch"; do
+    fails 64 kiln $option
+    says '^kiln: unknown option --nosuch; `kiln help`'
+    [ "$(wc -l <err.txt)" = 1 ] || die "more than a line about $option"
+done
+fails 64 kiln
+says '^usage: kiln VERB'
+
+# The daemons: what sets nothing is a slip of whoever typed it.
+for program in kiln-scheduler kiln-worker; do
+    fails 64 "$kiln_bin/$program" extra
+    says "$program: unexpected argument 'extra'"
+    fails 64 "$kiln_bin/$program" --bogus
+    says 'bogus'
+    fails 78 "$kiln_bin/$program" --batch-max 0
+done
+fails 64 "$kiln_bin/kiln-worker" --id
+
 # Settings: one table, flags over environment over file, a wrong one named with its place.
 ok kiln help config
 says 'batch_max' out.txt
