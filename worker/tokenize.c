@@ -65,12 +65,24 @@ static int tokenize_line(const char *model, bool raw, const char *line, size_t l
     return code;
 }
 
+/* Before the first line, which may never come. */
+static int check_model(const char *model, struct kiln_error *err)
+{
+    int32_t *ids;
+    size_t count;
+    int code = diffusionz_tokenize(model, "", 0, true, &ids, &count);
+    if (code != 0)
+        return kiln_fail(err, code, "%s", diffusionz_last_error());
+    diffusionz_free_ids(ids);
+    return 0;
+}
+
 static int tokenize_stream(const char *model, bool raw, FILE *in, struct kiln_error *err)
 {
     char *line = NULL;
     size_t room = 0, number = 0;
     ssize_t length;
-    int code = 0;
+    int code = check_model(model, err);
     while (code == 0 && (length = getline(&line, &room, in)) >= 0) {
         number++;
         if (length > LINE_MAX_BYTES)

@@ -77,6 +77,7 @@ tokens() { printf "$1" | "$worker" tokenize --model "$model" "${@:2}" >out 2>err
 tokens '"a red star"\n"\\u00e9"\n""\n' || fail "tokenize: $(cat err)"
 [ "$(wc -l <out)" = 3 ] || fail "tokenize: $(wc -l <out) lines for 3"
 grep -qvE '^\[([0-9]+(, [0-9]+)*)?\]$' out && fail "tokenize: no JSON list of ids"
+expect 66 "tokenize without a model, and no line" "$worker" tokenize --model /nonexistent
 tokens '"a red star"' --raw || fail "tokenize --raw: $(cat err)"
 [ "$(wc -l <out)" = 1 ] || fail "tokenize: a last line without its end"
 for line in 'bad' '{"a":1}' '"open' '"\xff"'; do
