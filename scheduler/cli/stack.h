@@ -39,6 +39,7 @@ struct kiln_stack {
     char devices[KILN_STACK_DEVICES_MAX][32];
     int device_count;
     int lock_fd; /* -1 when not held */
+    bool begun;  /* the first part runs: what fails from here leaves something behind */
 };
 
 /* --- stack.c: the directory ------------------------------------------------------------------- */

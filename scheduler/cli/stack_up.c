@@ -12,6 +12,7 @@
 
 #include "scheduler/cli/devices.h"
 #include "scheduler/cli/stack.h"
+#include "schemas/text.h"
 #include "storage/migrate.h"
 
 /* --device cpu,cuda:0 into the list; the list of the last time stays when none is given. */
@@ -55,6 +56,7 @@ static int start_all(struct kiln_stack *stack, struct kiln_cli *cli, bool change
                      struct kiln_error *err)
 {
     int rc = kiln_stack_redis(stack, cli, err);
+    stack->begun = rc == 0;
     if (rc == 0)
         rc = kiln_stack_postgres(stack, cli, err);
     if (rc == 0)
@@ -140,6 +142,23 @@ static json_t *stack_json(const struct kiln_stack *stack)
                      stack->workers, "pids", pids);
 }
 
+/* What to type next; the path as a shell takes it. */
+static void say_ready(const struct kiln_cli *cli, const char *conf)
+{
+    struct kiln_text word = {0};
+    bool plain = conf[strspn(conf, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                   "/._-+,:@%=")] == '\0';
+    for (const char *c = conf; *c; c++) {
+        if (*c == '\'')
+            kiln_text_puts(&word, "'\\'");
+        kiln_text_add(&word, c, 1);
+    }
+    const char *quote = plain ? "" : "'";
+    kiln_say(cli, "ready: export KILN_CONFIG=%s%s%s, then kiln enqueue FILE, kiln watch", quote,
+             word.at ? word.at : conf, quote);
+    kiln_text_release(&word);
+}
+
 int kiln_verb_up(struct kiln_cli *cli, int argc, char **argv)
 {
     struct kiln_args args;
@@ -154,9 +173,9 @@ int kiln_verb_up(struct kiln_cli *cli, int argc, char **argv)
     const char *dir = kiln_arg(&args, "dir");
     if (kiln_stack_up(cli, dir ? dir : ".kiln", workers, &stack, &err)) {
         status = kiln_report(cli, &err);
-        kiln_say(cli,
-                 "      what did start keeps running; `kiln up` goes on from there, `kiln down` "
-                 "stops it");
+        if (stack.begun)
+            kiln_say(cli, "      what did start keeps running; `kiln up` goes on from there, "
+                          "`kiln down` stops it");
         return status;
     }
     if (cli->json)
@@ -164,8 +183,7 @@ int kiln_verb_up(struct kiln_cli *cli, int argc, char **argv)
     if (strcmp(dir ? dir : ".kiln", ".kiln") == 0)
         kiln_say(cli, "ready: kiln enqueue FILE, kiln watch, kiln status; kiln down stops it");
     else
-        kiln_say(cli, "ready: export KILN_CONFIG=%s, then kiln enqueue FILE, kiln watch",
-                 stack.conf);
+        say_ready(cli, stack.conf);
     printf("%s\n", stack.conf);
     return 0;
 }

@@ -128,6 +128,7 @@ ok kiln down --dir c
 mkdir -p d/postgres
 fails 65 up --dir d
 says 'no Postgres data directory'
+says 'what did start keeps running'
 kiln down -q --dir d
 ls d/run/*.pid 2>/dev/null && die "down left something"
 
@@ -141,6 +142,7 @@ says 'e is a file; a stack lives in a directory'
 }
 fails 66 up --dir g --model absent
 says 'model absent'
+grep 'did start' err.txt && die "nothing has started"
 
 # --- what an up without a model has left is gone on with by a run that names an engine
 mkdir early
@@ -158,6 +160,7 @@ deep="$PWD/it's deep/$(printf 'x%.0s' {1..60})/$(printf 'y%.0s' {1..60})"
 mkdir -p "$deep"
 stacks+=("$deep/s")
 ok up --dir "$deep/s"
+says "KILN_CONFIG='.*/it'\\\\''s deep/.*/s/kiln.conf', then"
 ok kiln status --config "$deep/s/kiln.conf" --json
 json out.txt 'len(d["workers"]) == 1'
 ok kiln down --dir "$deep/s"
