@@ -29,7 +29,7 @@ void kiln_help_overview(FILE *out)
           "usage: kiln VERB [options]\n\n",
           out);
     for (const struct kiln_verb *verb = kiln_verbs; verb->name; verb++)
-        fprintf(out, "  %-9s %s\n", verb->name, verb->summary);
+        fprintf(out, "  %-10s %s\n", verb->name, verb->summary);
     fputs("\nEverywhere: --json, -q (quiet), --config FILE, --help, and every setting as a flag.\n"
           "`kiln help VERB` shows options and examples, `kiln help config` the settings.\n"
           "Ids and data go to stdout, messages to stderr; exit codes are those of sysexits.h.\n",

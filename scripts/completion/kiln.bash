@@ -1,6 +1,6 @@
 # kiln.bash - completion of the command kiln for bash; source it, or install it as
-# /usr/share/bash-completion/completions/kiln.  Verbs, options and settings are asked of
-# `kiln help`, so this file never falls behind.
+# /usr/share/bash-completion/completions/kiln.  Verbs, options, settings and what they may be are
+# asked of `kiln help`, so this file never falls behind.
 
 _kiln_verbs() { kiln help 2>/dev/null | sed -n 's/^  \([a-z]\{1,9\}\)  .*/\1/p'; }
 
@@ -21,49 +21,93 @@ _kiln_options()
     printf '%s\n' --json --quiet --config --help
 }
 
+# cpu, a GPU or all: bash ends a word at the colon, so what follows it is completed alone
+_kiln_devices() { if [ "$1" = : ]; then echo 0 all; else echo cpu cuda:0 cuda:all; fi; }
+
+# the choices of a setting's flag
+_kiln_choices()
+{
+    kiln help config 2>/dev/null |
+        sed -n "s/^  $(tr - _ <<<"${1#--}") .*(\([a-z0-9|]*\))\$/\1/p" 2>/dev/null |
+        tr '|' ' '
+}
+
+# what compgen makes of its options and the word at hand, which is _kiln's
+_kiln_offer() { mapfile -t COMPREPLY < <(compgen "$@" -- "$word"); }
+
+_kiln_workers() { kiln worker ls 2>/dev/null | sed 's/ .*//'; }
+_kiln_benches()
+{
+    kiln help bench 2>/dev/null | sed -n 's/^usage: kiln bench \([a-z|]*\).*/\1/p' | tr '|' ' '
+}
 _kiln_orders() { kiln backfill ls 2>/dev/null | sed 's/ .*//'; }
 
 _kiln()
 {
-    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb='' i
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+    local verb='' colon='' words='' i
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
-        case ${COMP_WORDS[i]} in -*) ;; *) verb=${COMP_WORDS[i]}; break ;; esac
+        case ${COMP_WORDS[i]} in
+        --json | -q | --quiet | -h | --help | --version) ;;
+        -*) # its value is no verb
+            [ "${COMP_WORDS[i + 1]}" = = ] && i=$((i + 1))
+            i=$((i + 1)) ;;
+        *) verb=${COMP_WORDS[i]}; break ;;
+        esac
     done
-    if [[ $verb = bench && i+1 -lt COMP_CWORD ]]; then
+    if [[ $word = : ]]; then
+        colon=: word='' before=${COMP_WORDS[COMP_CWORD - 2]}
+    elif [[ $before = : ]]; then
+        colon=: before=${COMP_WORDS[COMP_CWORD - 3]}
+    elif [[ $word = = ]]; then
+        word=''
+    elif [[ $before = = ]]; then
+        before=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    if [[ $verb = bench ]] && ((i + 1 < COMP_CWORD)); then
         case ${COMP_WORDS[i + 1]} in quality | engine) verb=${COMP_WORDS[i + 1]} ;; esac
     fi
     case $before in
-    --state) mapfile -t COMPREPLY < <(compgen -W 'queued assigned done failed cancelled' -- "$word"); return ;;
-    --seed-policy) mapfile -t COMPREPLY < <(compgen -W 'fresh fixed' -- "$word"); return ;;
-    --by) mapfile -t COMPREPLY < <(compgen -W 'tenant day tenant,day' -- "$word"); return ;;
-    --device) mapfile -t COMPREPLY < <(compgen -W 'cpu cuda:0' -- "$word"); return ;;
-    --engine) mapfile -t COMPREPLY < <(compgen -W 'pipeline testcard' -- "$word"); return ;;
-    --policy) mapfile -t COMPREPLY < <(compgen -W 'kiln fifo affinity' -- "$word"); return ;;
-    --dtype) mapfile -t COMPREPLY < <(compgen -W 'fp32 bf16 fp8' -- "$word"); return ;;
-    --format) mapfile -t COMPREPLY < <(compgen -W 'jsonl text csv' -- "$word"); return ;;
-    --dir | --out | --model | --lora-dir | --judge | --failures) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
-    --config | --trace | --schedule | --sheet | --prompts | --lora) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    --state) _kiln_offer -W 'queued assigned done failed cancelled'; return ;;
+    --seed-policy) _kiln_offer -W 'fresh fixed'; return ;;
+    --by) _kiln_offer -W 'tenant day tenant,day'; return ;;
+    --device) _kiln_offer -W "$(_kiln_devices "$colon")"; return ;;
+    --policy) _kiln_offer -W 'kiln fifo affinity'; return ;;
+    --format) _kiln_offer -W 'jsonl text csv'; return ;;
+    --dir | --out | --model | --lora-dir | --judge | --failures) _kiln_offer -d; return ;;
+    --config | --trace | --schedule | --sheet | --prompts | --lora) _kiln_offer -f; return ;;
+    --*)
+        words=$(_kiln_choices "$before")
+        [ -z "$words" ] || { _kiln_offer -W "$words"; return; } ;;
     esac
     if [[ $word == -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$(_kiln_options "$verb")" -- "$word")
+        _kiln_offer -W "$(_kiln_options "$verb")"
     elif [[ -z $verb ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$(_kiln_verbs)" -- "$word")
+        _kiln_offer -W "$(_kiln_verbs)"
     else
+        case $verb in # their second verb, once
+        bench | favourite | quota | cache | batch) [ "$before" = "$verb" ] || return ;;
+        esac
         case $verb in
-        help) mapfile -t COMPREPLY < <(compgen -W "config $(_kiln_verbs)" -- "$word") ;;
-        bench) mapfile -t COMPREPLY < <(compgen -W 'enqueue queue restart recovery policy quality engine' -- "$word") ;;
-        worker) mapfile -t COMPREPLY < <(compgen -W 'start stop ls logs' -- "$word") ;;
-        favourite) mapfile -t COMPREPLY < <(compgen -W 'add rm ls' -- "$word") ;;
+        help) _kiln_offer -W "config $(_kiln_verbs)" ;;
+        bench) _kiln_offer -W "$(_kiln_benches)" ;;
+        worker)
+            case $before in
+            start | stop | logs) _kiln_offer -W "$(_kiln_workers)" ;;
+            worker) _kiln_offer -W 'start stop ls logs' ;;
+            esac ;;
+        favourite) _kiln_offer -W 'add rm ls' ;;
         backfill)
             case $before in
-            show | pause | resume | rm) mapfile -t COMPREPLY < <(compgen -W "$(_kiln_orders)" -- "$word") ;;
-            backfill) mapfile -t COMPREPLY < <(compgen -W 'add ls show pause resume rm' -- "$word") ;;
+            show | pause | resume | rm) _kiln_offer -W "$(_kiln_orders)" ;;
+            backfill) _kiln_offer -W 'add ls show pause resume rm' ;;
             esac ;;
-        quota) mapfile -t COMPREPLY < <(compgen -W 'set ls rm' -- "$word") ;;
-        cache) mapfile -t COMPREPLY < <(compgen -W 'build stat' -- "$word") ;;
-        batch) mapfile -t COMPREPLY < <(compgen -W 'show rename rm' -- "$word") ;;
-        run | enqueue) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+        quota) _kiln_offer -W 'set ls rm' ;;
+        cache) _kiln_offer -W 'build stat' ;;
+        batch) _kiln_offer -W 'show rename rm' ;;
+        restore) _kiln_offer -d ;;
+        run | enqueue) _kiln_offer -f ;;
         esac
     fi
 }

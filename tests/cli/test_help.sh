@@ -50,6 +50,32 @@ done
 fails 64 kiln
 says '^usage: kiln VERB'
 
+# Completion: what it offers for the last of the words, as bash cuts them.
+completes() { # WANTED WORD...
+    (
+        PATH=$kiln_bin:$PATH
+        . "$source_dir/scripts/completion/kiln.bash"
+        COMP_WORDS=("${@:2}") COMP_CWORD=$(($# - 2))
+        _kiln
+        [ "${COMPREPLY[*]}" = "$1" ] || die "${*:2} completes to ${COMPREPLY[*]}"
+    ) || exit 1
+}
+mkdir -p dirs/one
+touch dirs/two
+completes favourite kiln fav
+completes enqueue kiln --config x en
+completes enqueue kiln --config = x --json en
+completes fleet kiln bench f
+completes random kiln run --engine r
+completes random kiln run --engine = r
+completes 'cuda:0 cuda:all' kiln up --device cu
+completes all kiln up --device cuda : a
+completes auto kiln up --dtype a
+completes '' kiln worker logs ''
+completes 'start stop' kiln worker st
+completes dirs/one kiln restore dirs/
+completes 'dirs/one dirs/two' kiln run dirs/
+
 # The daemons: what sets nothing is a slip of whoever typed it.
 for program in kiln-scheduler kiln-worker; do
     fails 64 "$kiln_bin/$program" extra
