@@ -101,6 +101,9 @@ int kiln_usage(const struct kiln_cli *cli, const char *fmt, ...) KILN_PRINTF(2, 
 int kiln_print_json(const struct kiln_cli *cli, json_t *value);
 /* Whether stdout still takes output: a long listing stops when its reader has gone. */
 bool kiln_stdout_ok(void);
+/* Why not: errno as the first kiln_stdout_ok after the failure saw it, or 0; a later fflush finds
+ * nothing left to write and does not know any more. */
+int kiln_stdout_error(void);
 /* "1.5 GB", "2 min 05 s" into out, which is returned; moments are in schemas/utc.h. */
 const char *kiln_bytes_text(double bytes, char *out, size_t size);
 const char *kiln_seconds_text(double seconds, char *out, size_t size);

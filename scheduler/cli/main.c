@@ -197,8 +197,9 @@ static int close_stdout(int status)
     bool failed = fflush(stdout) != 0 || ferror(stdout);
     if (!failed)
         return status;
-    if (errno != EPIPE)
-        fprintf(stderr, "kiln: write to stdout: %s\n", strerror(errno ? errno : EIO));
+    int why = kiln_stdout_error() ? kiln_stdout_error() : errno ? errno : EIO;
+    if (why != EPIPE)
+        fprintf(stderr, "kiln: write to stdout: %s\n", strerror(why));
     return status ? status : EX_IOERR;
 }
 

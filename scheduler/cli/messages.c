@@ -88,14 +88,27 @@ int kiln_print_json(const struct kiln_cli *cli, json_t *value)
         kiln_warn(cli, "no memory for the JSON answer");
         return EX_OSERR;
     }
-    int rc = json_dumpf(value, stdout, JSON_COMPACT | JSON_ENCODE_ANY);
+    bool written = json_dumpf(value, stdout, JSON_COMPACT | JSON_ENCODE_ANY) == 0 &&
+                   fputc('\n', stdout) != EOF;
+    written = kiln_stdout_ok() && written;
     json_decref(value);
-    return rc || fputc('\n', stdout) == EOF ? EX_IOERR : 0;
+    return written ? 0 : EX_IOERR;
 }
+
+static int stdout_error; /* errno of the first write that failed */
 
 bool kiln_stdout_ok(void)
 {
-    return !ferror(stdout);
+    if (!ferror(stdout))
+        return true;
+    if (!stdout_error)
+        stdout_error = errno;
+    return false;
+}
+
+int kiln_stdout_error(void)
+{
+    return stdout_error;
 }
 
 const char *kiln_bytes_text(double bytes, char *out, size_t size)

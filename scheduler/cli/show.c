@@ -193,8 +193,8 @@ static int show_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t i
         kiln_text_puts(&shown.text, "]}\n");
         if (shown.text.failed)
             rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the record");
-        else
-            fputs(shown.text.at, stdout);
+        else if (fputs(shown.text.at, stdout) == EOF)
+            (void)kiln_stdout_ok(); /* keeps the reason for the end of the command */
     }
     kiln_text_release(&shown.text);
     return rc;

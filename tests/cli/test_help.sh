@@ -121,5 +121,8 @@ json out.txt '"store" in [f["check"] for f in d["findings"] if f["verdict"] == "
 # A full disk is not a success.
 kiln help >/dev/full 2>err.txt
 [ $? = 74 ] || die "writing to a full disk was called a success"
+kiln help config --json >/dev/full 2>err.txt
+[ $? = 74 ] || die "JSON on a full disk was called a success"
+says 'write to stdout: No space left on device'
 kiln help | head -n 1 >/dev/null || die "a reader that leaves is an error"
 echo ok
