@@ -20,6 +20,7 @@ struct collector {
     struct kiln_worker *worker;
     uint32_t device_failures; /* in a row */
     uint64_t failed_job;      /* the first of the last call that counted among them; 0: none */
+    uint64_t drawn_pixels;    /* of the largest picture that came out */
     double ended_ms;          /* the last call */
 };
 
@@ -74,13 +75,21 @@ static void fail_call(struct kiln_call *call)
     }
 }
 
-/* Whether the item failed of the device and not of itself.  A latent that is no longer finite has
- * the device's code, but it is the numbers of the item, drawn by a device that works. */
-static bool is_of_device(const DiffusionZOutput *output)
+static uint64_t pixels_of(const struct kiln_call *call)
+{
+    return (uint64_t)call->holding->assignment.width * call->holding->assignment.height;
+}
+
+/* Whether the item failed of the device and not of itself.  Memory that is short for a picture says
+ * so only where as large a one has come out and no LoRAs want any.  A latent that is no longer
+ * finite has the device's code, but it is the numbers of the item, drawn by a device that works. */
+static bool is_of_device(const struct collector *collector, const struct kiln_call *call,
+                         const DiffusionZOutput *output)
 {
     static const char numbers[] = "non-finite latent";
     if (output->error_code == KILN_NO_MEMORY)
-        return true;
+        return pixels_of(call) <= collector->drawn_pixels &&
+               call->holding->assignment.lora_count == 0;
     return output->error_code == KILN_DEVICE &&
            !(output->error_msg && strncmp(output->error_msg, numbers, sizeof numbers - 1) == 0);
 }
@@ -100,9 +109,11 @@ static void judge_device(struct collector *collector, const struct kiln_call *ca
         if (output->error_code == 0) {
             collector->device_failures = 0;
             collector->failed_job = 0;
+            if (pixels_of(call) > collector->drawn_pixels)
+                collector->drawn_pixels = pixels_of(call);
             return;
         }
-        if (is_of_device(output)) {
+        if (is_of_device(collector, call, output)) {
             of_device = output;
             count++;
         }
@@ -119,8 +130,7 @@ static void judge_device(struct collector *collector, const struct kiln_call *ca
     struct kiln_error why;
     kiln_fail(&why, of_device->error_code, "%s",
               of_device->error_msg ? of_device->error_msg : "no reason was given");
-    kiln_log(KILN_LOG_ERROR, "device_given_up",
-             kiln_f("batches", "%u", collector->device_failures),
+    kiln_log(KILN_LOG_ERROR, "device_given_up", kiln_f("batches", "%u", collector->device_failures),
              kiln_f("code", "%s", kiln_code_name(why.code)));
     kiln_worker_give_up(collector->worker, &why);
 }

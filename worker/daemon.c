@@ -33,7 +33,8 @@
 #define LEDGER_S 10
 #define BUS_S 3
 #define STUCK_S 60
-#define SLACK_S 10 /* over the time limits of one turn of the heartbeat thread */
+#define STALL_SURE_MS 2000 /* of this thread's own ticks */
+#define SLACK_S 10         /* over the time limits of one turn of the heartbeat thread */
 
 /* --- signals -------------------------------------------------------------------------------- */
 
@@ -92,12 +93,17 @@ void kiln_daemon_signals(struct kiln_daemon *daemon, int wait_ms)
 /* --- signs of life -------------------------------------------------------------------------- */
 
 /* A batch that hangs in the device's driver hangs for ever; only a new process helps, and what it
- * held comes back with the lease. */
+ * held comes back with the lease.  It has to hang while this thread runs, too: a process that was
+ * stopped for so long gets time to go on. */
 static void end_if_stalled(struct kiln_daemon *daemon)
 {
     double limit_s = kiln_config_number(daemon->config, KILN_KEY_STALL_S);
     struct kiln_device_time time = kiln_board_device(&daemon->worker.board);
-    if (limit_s <= 0 || time.stalled_s <= limit_s)
+    if (limit_s <= 0 || time.stalled_s <= limit_s) {
+        daemon->stalled_ticks = 0;
+        return;
+    }
+    if (++daemon->stalled_ticks * TICK_MS < STALL_SURE_MS)
         return;
     kiln_log(KILN_LOG_ERROR, "batch_stalled", kiln_f("for_s", "%.0f", time.stalled_s),
              kiln_f("effect", "the worker ends; the lease gives its jobs back"),
@@ -218,8 +224,8 @@ static int end_status(struct kiln_worker *worker)
     return failure ? kiln_code_exit(failure) : EX_OK;
 }
 
-/* The last line of the log.  A guard that cannot see the exit status takes "worker_ended" for an end
- * that was asked for, and shows any other line as the reason; so the error comes first. */
+/* The last line of the log.  A guard that cannot see the exit status takes "worker_ended" for an
+ * end that was asked for, and shows any other line as the reason; so the error comes first. */
 static void say_end(const struct kiln_worker *worker)
 {
     const char *device = kiln_config_text(worker->config, KILN_KEY_DEVICE);

@@ -19,6 +19,7 @@ struct kiln_daemon {
     const struct kiln_daemon_source *source;
     struct kiln_exporter *exporter; /* NULL: nobody can scrape */
     struct kiln_watchdog watchdog;
+    uint32_t stalled_ticks; /* in a row */
     bool known; /* its row is in the ledger, */
     bool taken; /* but under an id that another worker has */
     sigset_t signals;

@@ -409,7 +409,7 @@ static void test_wrong_settings(void **state)
     const char *unknown[] = {"--no-such-flag", NULL}, *store[] = {"--store", "ftp://x", NULL},
                *model[] = {"--engine", "pipeline", "--model", "/nonexistent", NULL};
     kiln_test_worker_start(&worker, stack, "w-wrong", unknown, false);
-    assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), EX_CONFIG);
+    assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), EX_USAGE);
     kiln_test_worker_start(&worker, stack, "w-wrong", store, false);
     assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), EX_CONFIG);
     kiln_test_worker_start(&worker, stack, "w-wrong", model, false);
