@@ -30,7 +30,7 @@ while read -r hit; do complain "$hit: longer than 110 columns"; done \
 
 while read -r folder; do
     [ -e "$folder/README.md" ] || complain "$folder: no README.md"
-done < <(printf '%s\n' schemas storage scheduler scheduler/cli worker pipeline pipeline/torch kernels scripts tests)
+done < <(echo "$sources" | xargs -n1 dirname | sort -u)
 
 cflags=$(pkg-config --cflags jansson libcrypto libpcre2-8 libpq libcurl 2>/dev/null)
 for header in $(echo "$sources" | grep '\.h$' | grep -v '^tests/'); do
