@@ -6,7 +6,7 @@
 # Left out: glibc, LLVM (its compiler of queries) and the 36 MB of ICU, in whose place there is something
 # that has its names only: Kiln's databases have the locale C.UTF-8, which is glibc's.
 set -euo pipefail
-dir=${1:?usage: scripts/gpu_servers.sh DIR}
+dir=$(realpath -m "${1:?usage: scripts/gpu_servers.sh DIR}")
 postgres=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
 [ -x "$postgres/initdb" ] && redis=$(command -v redis-server) || {
     echo "gpu_servers: Redis and Postgres must be installed here: make setup" >&2
