@@ -1,8 +1,9 @@
 /* shown.h - texts of people on a terminal: what they typed must not move the cursor, colour the
  * screen or begin a line of its own.
  *
- * Control characters (C0, DEL, C1) appear as \n, \t or \u001b, as JSON would write them; everything
- * else stays as it is, backslashes too.
+ * Control characters (C0, DEL, C1) appear as \n, \t or \u001b, as JSON would write them, and a byte
+ * that is no UTF-8 as ?, since some terminals take it for C1; everything else stays as it is,
+ * backslashes too.  So what was shown once can pass again.
  */
 #ifndef KILN_CLI_SHOWN_H
 #define KILN_CLI_SHOWN_H
@@ -11,5 +12,10 @@
 
 void kiln_text_shown(struct kiln_text *out, const char *text);
 void kiln_print_shown(const char *text); /* on stdout */
+/* Cut between characters to what size holds; returns out. */
+const char *kiln_shown_line(const char *text, char *out, size_t size);
+/* The same for a table: cut to so many columns and filled up with blanks. */
+const char *kiln_shown_cell(const char *text, int columns, char *out, size_t size);
+int kiln_shown_columns(const char *text); /* that all of it takes */
 
 #endif

@@ -3,7 +3,8 @@
  * The top says how the pool is, the rest of the screen is shared between workers, groups and
  * failures: each gets its rows if there is room for all, otherwise failures and groups keep a share
  * and workers, what people look at, get the rest.  Names come from people and from other machines:
- * what could move the cursor is replaced before it gets near a terminal.
+ * each line passes shown.h before it gets near a terminal, and what stands in a column already when
+ * the column is cut, so that those behind it keep their places.
  */
 #include "scheduler/cli/watch_view.h"
 
@@ -12,10 +13,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "schemas/utf8.h"
+#include "scheduler/cli/shown.h"
 
 #define NAME_MIN 8
-#define LATE_S 4     /* an older look is said to be old, whether or not it is known why */
+#define LATE_S 4 /* an older look is said to be old, whether or not it is known why */
+#define DEVICE_COLUMNS 8
+#define HOST_COLUMNS 16
+#define MODEL_COLUMNS 20
 #define LEAST_ROWS 2 /* of a section that has anything to show */
 
 struct page {
@@ -26,25 +30,17 @@ struct page {
 
 /* --- lines ------------------------------------------------------------------------------------ */
 
-/* Control characters and what is no UTF-8 become '?'. */
-static void tame(char *text)
-{
-    kiln_utf8_clean(text);
-    for (unsigned char *c = (unsigned char *)text; *c; c++)
-        if (*c < ' ' || *c == 0x7f || (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0))
-            *c = '?';
-}
-
 static void KILN_PRINTF(3, 4) put(struct page *page, enum kiln_ink ink, const char *fmt, ...)
 {
     if (page->used >= page->height)
         return;
     struct kiln_line *line = &page->lines[page->used++];
+    char text[KILN_VIEW_LINE_MAX];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(line->text, sizeof line->text, fmt, args);
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    tame(line->text);
+    kiln_shown_line(text, line->text, sizeof line->text);
     line->ink = ink;
 }
 
@@ -204,30 +200,36 @@ static size_t count_workers(const struct kiln_look *look, uint32_t ret_doing[DOI
 static int name_width(const struct page *page)
 {
     const struct kiln_roster *roster = &page->view->look->roster;
-    size_t longest = NAME_MIN, limit = (size_t)(page->width > 60 ? page->width / 5 : 12);
-    for (size_t i = 0; i < roster->count; i++)
-        if (is_shown(&roster->at[i]) && strlen(roster->at[i].row.name) > longest)
-            longest = strlen(roster->at[i].row.name);
-    return (int)(longest < limit ? longest : limit);
+    int longest = NAME_MIN, limit = page->width > 60 ? page->width / 5 : 12;
+    for (size_t i = 0; i < roster->count; i++) {
+        int columns = kiln_shown_columns(roster->at[i].row.name);
+        if (is_shown(&roster->at[i]) && columns > longest)
+            longest = columns;
+    }
+    return longest < limit ? longest : limit;
 }
 
-static void put_worker(struct page *page, const struct kiln_roster_worker *worker, int name)
+static void put_worker(struct page *page, const struct kiln_roster_worker *worker, int width)
 {
     const struct kiln_beat *beat = &worker->beat;
     enum doing doing = doing_of(page->view->look, worker);
     char idle[8], step[24] = "-", has[KILN_LORA_SET_MAX + 48] = "", pace_name[96], far[192] = "";
+    char name[256], device[40], host[72], model[88];
     if (beat->steps)
         snprintf(step, sizeof step, "%u/%u", beat->step, beat->steps);
     if (beat->width)
         snprintf(has, sizeof has, "%ux%u %s", beat->width, beat->height, beat->lora_set);
     if (page->width >= 120)
-        snprintf(far, sizeof far, "%-16.16s %-20.20s ",
-                 beat->host[0] ? beat->host : worker->row.host, beat->model);
+        snprintf(far, sizeof far, "%s %s ",
+                 kiln_shown_cell(beat->host[0] ? beat->host : worker->row.host, HOST_COLUMNS, host,
+                                 sizeof host),
+                 kiln_shown_cell(beat->model, MODEL_COLUMNS, model, sizeof model));
     kiln_view_pace_name(worker, pace_name, sizeof pace_name);
-    put(page, doing_inks[doing], " %-*.*s %-6s %-8.8s %7s %4llu %7llu %5llu %6.1f %5s  %s%s", name,
-        name, worker->row.name, doing_names[doing],
-        worker->live ? beat->device : worker->row.device, step,
-        (unsigned long long)worker->row.assigned, (unsigned long long)beat->done,
+    put(page, doing_inks[doing], " %s %-6s %s %7s %4llu %7llu %5llu %6.1f %5s  %s%s",
+        kiln_shown_cell(worker->row.name, width, name, sizeof name), doing_names[doing],
+        kiln_shown_cell(worker->live ? beat->device : worker->row.device, DEVICE_COLUMNS, device,
+                        sizeof device),
+        step, (unsigned long long)worker->row.assigned, (unsigned long long)beat->done,
         (unsigned long long)beat->failed,
         kiln_pace_per_min(page->view->pace, pace_name, page->view->now_s),
         worker->live ? kiln_roster_idle(beat, idle) : "-", far, has);
@@ -239,9 +241,10 @@ static void put_workers(struct page *page, size_t from, size_t count)
     int name = name_width(page);
     char far[64] = "";
     if (page->width >= 120)
-        snprintf(far, sizeof far, "%-16s %-20s ", "HOST", "MODEL");
-    put(page, KILN_INK_HEAD, " %-*s %-6s %-8s %7s %4s %7s %5s %6s %5s  %s%s", name, "NAME",
-        "NOW", "DEVICE", "STEP", "JOBS", "DONE", "FAIL", "/MIN", "IDLE", far, "HAS LOADED");
+        snprintf(far, sizeof far, "%-*s %-*s ", HOST_COLUMNS, "HOST", MODEL_COLUMNS, "MODEL");
+    put(page, KILN_INK_HEAD, " %-*s %-6s %-*s %7s %4s %7s %5s %6s %5s  %s%s", name, "NAME", "NOW",
+        DEVICE_COLUMNS, "DEVICE", "STEP", "JOBS", "DONE", "FAIL", "/MIN", "IDLE", far,
+        "HAS LOADED");
     for (size_t i = 0, at = 0; i < roster->count; i++) {
         if (!is_shown(&roster->at[i]))
             continue;

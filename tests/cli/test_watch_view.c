@@ -135,11 +135,39 @@ static void nothing_can_move_the_cursor(void **state)
              "a\tb\xff\xc2\x9b"
              "c \xc3\xa9");
     lay(80, 24);
-    assert_int_equal(begin_with(" w?[2J?x", 24), 1);
-    assert_int_equal(begin_with("        3       17  device      a?b??", 24), 1);
+    assert_int_equal(begin_with(" w\\u001b[2J\\nx idle ", 24), 1);
+    assert_int_equal(begin_with("        3       17  device      a\\tb?\\u009bc \xc3\xa9", 24), 1);
     for (int i = 0; i < 24; i++)
         for (const unsigned char *c = (const unsigned char *)lines[i].text; *c; c++)
             assert_true(*c >= ' ' && *c != 0x7f);
+}
+
+/* Columns that are cut and filled count what stands on the terminal, not bytes. */
+static void strange_names_keep_the_columns_straight(void **state)
+{
+    static const char *const names[] = {"plain", "w\033[2J\033[2J\033[2J",
+                                        "\xe7\xaa\xaf\xe7\xaa\xaf", "\xc3\xa9t\xc3\xa9"};
+    (void)state;
+    furnish(4, 0, 0);
+    for (int i = 0; i < 4; i++) {
+        struct kiln_roster_worker *worker = &look.roster.at[i];
+        snprintf(worker->row.name, sizeof worker->row.name, "%s", names[i]);
+        snprintf(worker->beat.device, sizeof worker->beat.device, "c\n");
+        snprintf(worker->beat.host, sizeof worker->beat.host, "h\xc3\xa9\xff");
+    }
+    lay(120, 24); /* a fifth of it is the longest name */
+    assert_int_equal(begin_with(" NAME                     NOW    DEVICE  ", 24), 1);
+    assert_int_equal(begin_with(" plain                    idle   c\\n      ", 24), 1);
+    assert_int_equal(begin_with(" w\\u001b[2J\\u001b[2J      idle   c\\n      ", 24), 1);
+    assert_int_equal(
+        begin_with(" \xe7\xaa\xaf\xe7\xaa\xaf                     idle   c\\n      ", 24), 1);
+    assert_int_equal(begin_with(" \xc3\xa9t\xc3\xa9                      idle   c\\n      ", 24),
+                     1);
+    for (int i = 0, found = 0; i < 24; i++) {
+        const char *host = strstr(lines[i].text, "h\xc3\xa9?             ");
+        found += host != NULL;
+        assert_true(i < 23 || found == 4);
+    }
 }
 
 static void troubles_are_told_at_the_top(void **state)
@@ -227,6 +255,7 @@ int main(void)
         cmocka_unit_test(a_crowd_is_shared_out_and_can_be_scrolled),
         cmocka_unit_test(no_size_is_too_small),
         cmocka_unit_test(nothing_can_move_the_cursor),
+        cmocka_unit_test(strange_names_keep_the_columns_straight),
         cmocka_unit_test(troubles_are_told_at_the_top),
         cmocka_unit_test(a_batch_has_a_bar),
         cmocka_unit_test(a_pace_is_that_of_the_last_minute),
