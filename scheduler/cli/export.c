@@ -3,7 +3,9 @@
  * One walk over the batch in index order writes results.jsonl and the page and queues the files to
  * fetch; memory does not grow with the batch.  results.jsonl and index.html appear under their
  * names only when everything they name is there, so a reader never sees half an export: after an
- * error the pictures fetched so far stay and the next try keeps them.
+ * error the pictures fetched so far stay and the next try keeps them.  Where objects turn out to be
+ * damaged, the walk is made again without them: most files are there by then, and what is written
+ * names only what came out.
  */
 #include "scheduler/cli/export.h"
 
@@ -31,7 +33,9 @@ struct part_file {
 };
 
 struct exporting {
+    const struct kiln_cli *cli;
     struct kiln_export *export;
+    struct kiln_damages *damages; /* found by the walks before this one */
     struct kiln_fetch *fetch;
     struct part_file results, html;
     struct kiln_sheet *sheet; /* NULL for none */
@@ -101,10 +105,40 @@ static void relative_path(const struct kiln_job *job, const struct kiln_object_r
 
 /* --- one job ---------------------------------------------------------------------------------- */
 
-/* Latents are large and few people look at them: only on request. */
-static bool wanted(const struct kiln_export *export, const struct kiln_object_row *object)
+static struct kiln_damage *damage_of(const struct exporting *x, const struct kiln_job_row *row,
+                                     const struct kiln_object_row *object)
 {
-    return export->latents || strcmp(object->role, "latent") != 0;
+    return kiln_damages_find(x->damages, row->job.id, object->role);
+}
+
+/* Latents are large and few people look at them: only on request. */
+static bool wanted(const struct exporting *x, const struct kiln_job_row *row,
+                   const struct kiln_object_row *object)
+{
+    return (x->export->latents || strcmp(object->role, "latent") != 0) &&
+           !damage_of(x, row, object);
+}
+
+/* The picture of a role if it can be had. */
+static const struct kiln_object_row *picture(const struct exporting *x,
+                                             const struct kiln_job_row *row, const char *role)
+{
+    const struct kiln_object_row *object = kiln_row_picture(row, role);
+    return object && wanted(x, row, object) ? object : NULL;
+}
+
+/* Each of them once. */
+static void name_damages(struct exporting *x, const struct kiln_job_row *row)
+{
+    for (uint32_t i = 0; i < row->object_count; i++) {
+        struct kiln_damage *damage = damage_of(x, row, &row->objects[i]);
+        if (!damage || damage->told)
+            continue;
+        kiln_bar_end(&x->bar);
+        kiln_warn(x->cli, "job %llu: %s: %s", (unsigned long long)row->job.id, row->objects[i].key,
+                  damage->why);
+        damage->told = true;
+    }
 }
 
 /* Makes the directory of each size when its first picture comes. */
@@ -113,7 +147,7 @@ static int fetch_objects(struct exporting *x, const struct kiln_job_row *row,
 {
     for (uint32_t i = 0; i < row->object_count; i++) {
         const struct kiln_object_row *object = &row->objects[i];
-        if (!wanted(x->export, object))
+        if (!wanted(x, row, object))
             continue;
         char relative[256], path[PATH_MAX + 256];
         relative_path(&row->job, object, relative);
@@ -123,11 +157,24 @@ static int fetch_objects(struct exporting *x, const struct kiln_job_row *row,
         int rc = kiln_make_path(path, err);
         *slash = '/';
         if (rc == 0)
-            rc = kiln_fetch_add(x->fetch, object, path, err);
+            rc = kiln_fetch_add(x->fetch, row->job.id, object, path, err);
         if (rc)
             return rc;
     }
     return 0;
+}
+
+/* ,"damaged":["full"], only where something is. */
+static void write_damaged(struct exporting *x, const struct kiln_job_row *row)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < row->object_count; i++) {
+        if (!damage_of(x, row, &row->objects[i]))
+            continue;
+        kiln_text_printf(&x->line, "%s\"%s\"", any ? "," : ",\"damaged\":[", row->objects[i].role);
+        any = true;
+    }
+    kiln_text_puts(&x->line, any ? "]" : "");
 }
 
 /* A line of results.jsonl: the record of `kiln show`, and where its files are. */
@@ -140,7 +187,7 @@ static int write_line(struct exporting *x, const struct kiln_job_row *row, struc
     kiln_text_puts(line, ",\"files\":{");
     bool first = true;
     for (uint32_t i = 0; i < row->object_count; i++) {
-        if (!wanted(x->export, &row->objects[i]))
+        if (!wanted(x, row, &row->objects[i]))
             continue;
         char relative[256];
         relative_path(&row->job, &row->objects[i], relative);
@@ -148,6 +195,7 @@ static int write_line(struct exporting *x, const struct kiln_job_row *row, struc
         first = false;
     }
     kiln_text_puts(line, "}");
+    write_damaged(x, row);
     kiln_record_images(line, row);
     const struct kiln_object_row *latent = kiln_row_latent(row);
     kiln_json_member_text(line, "latent", latent ? latent->key : NULL);
@@ -166,7 +214,7 @@ static void write_html(struct exporting *x, const struct kiln_job_row *row)
     static const char *const roles[] = {"full", "512", "256"};
     char paths[3][256] = {"", "", ""};
     for (int i = 0; i < 3; i++) {
-        const struct kiln_object_row *object = kiln_row_picture(row, roles[i]);
+        const struct kiln_object_row *object = picture(x, row, roles[i]);
         if (object)
             relative_path(&row->job, object, paths[i]);
     }
@@ -174,16 +222,16 @@ static void write_html(struct exporting *x, const struct kiln_job_row *row)
     if (paths[0][0])
         kiln_html_picture(x->html.file, row, &files);
     else
-        kiln_html_missing(x->html.file, row);
+        kiln_html_missing(x->html.file, row, kiln_row_picture(row, "full") != NULL);
 }
 
 /* The smallest size that a sheet need not enlarge; latent-cache jobs have none. */
 static int add_to_sheet(struct exporting *x, const struct kiln_job_row *row, struct kiln_error *err)
 {
     char relative[256], path[PATH_MAX + 256];
-    const struct kiln_object_row *object = kiln_row_picture(row, "512");
+    const struct kiln_object_row *object = picture(x, row, "512");
     if (!object)
-        object = kiln_row_picture(row, "full");
+        object = picture(x, row, "full");
     if (!object)
         return 0;
     relative_path(&row->job, object, relative);
@@ -195,6 +243,8 @@ static int add_to_sheet(struct exporting *x, const struct kiln_job_row *row, str
 static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
     struct exporting *x = arg;
+    if (x->damages->count)
+        name_damages(x, row);
     int rc = fetch_objects(x, row, err);
     if (rc == 0)
         rc = write_line(x, row, err);
@@ -205,7 +255,7 @@ static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_err
     if (x->html.file)
         write_html(x, row);
     x->export->jobs++;
-    x->export->pictures += kiln_row_picture(row, "full") != NULL;
+    x->export->pictures += picture(x, row, "full") != NULL;
     kiln_bar_draw(&x->bar, x->total, x->export->jobs, 0, 0, kiln_now_s());
     return 0;
 }
@@ -252,22 +302,30 @@ static int start(struct kiln_cli *cli, struct exporting *x, struct kiln_error *e
 }
 
 /* Waits for the files, makes what is made of them and puts the rest in place; rc is what went
- * before.  The first error is the one that counts. */
-static int finish(struct exporting *x, int rc, struct kiln_error *err)
+ * before.  The first error is the one that counts.  *ret_again: damages were found, nothing is in
+ * place yet. */
+static int finish(struct exporting *x, int rc, bool *ret_again, struct kiln_error *err)
 {
     struct kiln_export *export = x->export;
     struct kiln_error late;
-    if (x->fetch && kiln_fetch_finish(x->fetch, &export->fetched, &export->kept, &late) && !rc) {
+    uint64_t fetched = 0;
+    size_t known = x->damages->count;
+    if (x->fetch && kiln_fetch_finish(x->fetch, &fetched, &export->kept, x->damages, &late) &&
+        !rc) {
         *err = late;
         rc = late.code;
     }
-    if (rc == 0 && export->html)
+    export->kept -= export->fetched < export->kept ? export->fetched : export->kept;
+    export->fetched += fetched;
+    *ret_again = rc == 0 && x->damages->count > known;
+    bool keep = rc == 0 && !*ret_again;
+    if (keep && export->html)
         kiln_html_end(x->html.file, export->pictures, export->jobs);
-    if (rc == 0 && x->sheet)
+    if (keep && x->sheet)
         rc = kiln_sheet_write(x->sheet, export->sheet, err);
-    int closed = part_close(&x->results, rc == 0, &late);
+    int closed = part_close(&x->results, keep && rc == 0, &late);
     if (closed == 0)
-        closed = part_close(&x->html, rc == 0, &late);
+        closed = part_close(&x->html, keep && rc == 0, &late);
     if (rc == 0 && closed) {
         *err = late;
         rc = closed;
@@ -275,19 +333,47 @@ static int finish(struct exporting *x, int rc, struct kiln_error *err)
     return rc;
 }
 
-int kiln_export_batch(struct kiln_cli *cli, struct kiln_export *export, struct kiln_error *err)
+/* One walk over the batch; *ret_again as in finish. */
+static int export_once(struct kiln_cli *cli, struct kiln_export *export,
+                       struct kiln_damages *damages, bool *ret_again, struct kiln_error *err)
 {
-    struct exporting x = {.export = export};
-    export->jobs = export->pictures = export->fetched = export->kept = 0;
+    struct exporting x = {.cli = cli, .export = export, .damages = damages};
+    export->jobs = export->pictures = export->kept = 0;
     kiln_bar_init(&x.bar, cli, "export");
     int rc = start(cli, &x, err);
     if (rc == 0)
         rc = walk(cli, &x, err);
-    rc = finish(&x, rc, err);
+    rc = finish(&x, rc, ret_again, err);
     kiln_bar_end(&x.bar);
     kiln_sheet_free(x.sheet);
     kiln_text_release(&x.line);
     return rc;
+}
+
+int kiln_export_batch(struct kiln_cli *cli, struct kiln_export *export, struct kiln_error *err)
+{
+    struct kiln_damages damages = {0};
+    bool again = true;
+    int rc = 0;
+    export->fetched = 0;
+    while (rc == 0 && again) /* ends: an object is found damaged once */
+        rc = export_once(cli, export, &damages, &again, err);
+    export->damaged = damages.count;
+    kiln_damages_release(&damages);
+    return rc;
+}
+
+int kiln_export_status(const struct kiln_cli *cli, const struct kiln_export *export)
+{
+    if (export->damaged == 0)
+        return 0;
+    kiln_warn(cli, "%llu object%s of batch %s, missing from %s or damaged there, %s left out",
+              (unsigned long long)export->damaged, export->damaged == 1 ? "" : "s", export->batch,
+              kiln_config_text(cli->config, KILN_KEY_STORE), export->damaged == 1 ? "is" : "are");
+    kiln_say(cli,
+             "      put back from a copy of the store, under the same keys, they come with the "
+             "next export; `kiln doctor --full` looks for others");
+    return kiln_code_exit(KILN_CORRUPT);
 }
 
 int kiln_export_args(struct kiln_cli *cli, const struct kiln_args *args, struct kiln_export *export)
@@ -328,12 +414,16 @@ int kiln_verb_export(struct kiln_cli *cli, int argc, char **argv)
     kiln_say(cli, "%llu jobs, %llu pictures; %llu files fetched, %llu were there",
              (unsigned long long)export.jobs, (unsigned long long)export.pictures,
              (unsigned long long)export.fetched, (unsigned long long)export.kept);
-    if (cli->json)
-        return kiln_print_json(
+    status = kiln_export_status(cli, &export);
+    if (cli->json) {
+        int printed = kiln_print_json(
             cli,
-            json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "batch", export.batch, "out", export.out,
-                      "jobs", (json_int_t) export.jobs, "pictures", (json_int_t) export.pictures,
-                      "fetched", (json_int_t) export.fetched, "kept", (json_int_t) export.kept));
+            json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "batch", export.batch, "out",
+                      export.out, "jobs", (json_int_t) export.jobs, "pictures",
+                      (json_int_t) export.pictures, "fetched", (json_int_t) export.fetched, "kept",
+                      (json_int_t) export.kept, "damaged", (json_int_t) export.damaged));
+        return status ? status : printed;
+    }
     printf("%s/%s\n", export.out, export.html ? "index.html" : "results.jsonl");
-    return 0;
+    return status;
 }

@@ -2,9 +2,10 @@
  *
  *     caller --add--> ring of QUEUE_MAX tasks --take--> fetchers, each with a store of its own
  *
- * The lock guards the ring, the first error and the counts; a fetcher holds it only to take a task
- * and to report one.  After an error the fetchers go on taking tasks without doing them, so a
- * caller that waits for room is never left waiting.
+ * The lock guards the ring, the first error, the damages and the counts; a fetcher holds it only to
+ * take a task and to report one.  A damaged object is no error: the others are fetched.  After an
+ * error the fetchers go on taking tasks without doing them, so a caller that waits for room is
+ * never left waiting.
  */
 #include "scheduler/cli/export_fetch.h"
 
@@ -24,6 +25,7 @@
 #define THREADS_MAX 16
 
 struct task {
+    uint64_t job;
     struct kiln_object_row object;
     char path[PATH_MAX];
 };
@@ -38,6 +40,7 @@ struct kiln_fetch {
     unsigned head, count;
     bool closed;
     struct kiln_error error; /* the first one; later tasks are dropped */
+    struct kiln_damages damages;
     uint64_t fetched, kept;
 };
 
@@ -85,25 +88,40 @@ static int write_whole(const char *path, const void *data, size_t size, struct k
 }
 
 /* The ledger says what the bytes must be; the store is not believed. */
-static int fetch_one(struct kiln_store *store, const struct task *task, struct kiln_error *err)
+static int get_whole(struct kiln_store *store, const struct kiln_object_row *object, void **ret,
+                     struct kiln_error *err)
 {
     void *data = NULL;
     size_t size = 0;
     char hex[65];
-    int rc = kiln_store_get(store, task->object.key, task->object.bytes, &data, &size, err);
+    int rc = kiln_store_get(store, object->key, object->bytes, &data, &size, err);
     if (rc == KILN_FULL)
         return kiln_fail(err, KILN_CORRUPT,
-                         "%s: the object is larger than the %llu bytes of the "
-                         "ledger",
-                         task->object.key, (unsigned long long)task->object.bytes);
+                         "the object is larger than the %llu bytes of the ledger",
+                         (unsigned long long)object->bytes);
+    if (rc == KILN_NOT_FOUND)
+        return kiln_fail(err, rc, "the store has no such object");
     if (rc)
         return rc;
     hex_of(data, size, hex);
-    if (size != task->object.bytes || strcmp(hex, task->object.sha256) != 0)
-        rc = kiln_fail(err, KILN_CORRUPT, "%s: the object's bytes are not those of the ledger",
-                       task->object.key);
-    else
-        rc = write_whole(task->path, data, size, err);
+    if (size != object->bytes || strcmp(hex, object->sha256) != 0) {
+        free(data);
+        return kiln_fail(err, KILN_CORRUPT, "the object's bytes are not those of the ledger");
+    }
+    *ret = data;
+    return 0;
+}
+
+/* *ret_damaged: this object is at fault, and not the store as a whole or the file. */
+static int fetch_one(struct kiln_store *store, const struct task *task, bool *ret_damaged,
+                     struct kiln_error *err)
+{
+    void *data = NULL;
+    int rc = get_whole(store, &task->object, &data, err);
+    *ret_damaged = rc == KILN_NOT_FOUND || rc == KILN_CORRUPT || rc == KILN_IO;
+    if (rc)
+        return rc;
+    rc = write_whole(task->path, data, task->object.bytes, err);
     free(data);
     return rc;
 }
@@ -125,15 +143,30 @@ static bool take(struct kiln_fetch *fetch, struct task *ret)
     return any;
 }
 
-/* Counts a finished task, or keeps the first error. */
-static void settle(struct kiln_fetch *fetch, int rc, bool kept, const struct kiln_error *err)
+/* Keeps the first error. */
+static void fail(struct kiln_fetch *fetch, const struct kiln_error *err)
 {
     pthread_mutex_lock(&fetch->lock);
-    if (rc && !fetch->error.code)
+    if (!fetch->error.code)
         fetch->error = *err;
+    pthread_mutex_unlock(&fetch->lock);
+}
+
+/* One task, and what came of it. */
+static void work(struct kiln_fetch *fetch, struct kiln_store *store, const struct task *task)
+{
+    struct kiln_error err, none;
+    bool kept = is_there(task), damaged = false;
+    int rc = kept ? 0 : fetch_one(store, task, &damaged, &err);
+    pthread_mutex_lock(&fetch->lock);
     fetch->fetched += !rc && !kept;
     fetch->kept += !rc && kept;
+    if (damaged &&
+        kiln_damages_add(&fetch->damages, task->job, task->object.role, err.text, &none) == 0)
+        rc = 0;
     pthread_mutex_unlock(&fetch->lock);
+    if (rc)
+        fail(fetch, &err);
 }
 
 static bool failed(struct kiln_fetch *fetch)
@@ -154,13 +187,10 @@ static void *fetcher(void *arg)
     int rc = task ? kiln_store_open(fetch->config, &store, &err)
                   : kiln_fail(&err, KILN_NO_MEMORY, "no memory to fetch");
     if (rc)
-        settle(fetch, rc, false, &err);
-    while (task && take(fetch, task)) { /* after a failure it only empties the queue */
-        if (failed(fetch))
-            continue;
-        bool kept = is_there(task);
-        settle(fetch, kept ? 0 : fetch_one(store, task, &err), kept, &err);
-    }
+        fail(fetch, &err);
+    while (task && take(fetch, task)) /* after a failure it only empties the queue */
+        if (!failed(fetch))
+            work(fetch, store, task);
     kiln_store_close(store);
     free(task);
     return NULL;
@@ -190,8 +220,8 @@ int kiln_fetch_start(const struct kiln_config *config, int threads, struct kiln_
     return 0;
 }
 
-int kiln_fetch_add(struct kiln_fetch *fetch, const struct kiln_object_row *object, const char *path,
-                   struct kiln_error *err)
+int kiln_fetch_add(struct kiln_fetch *fetch, uint64_t job, const struct kiln_object_row *object,
+                   const char *path, struct kiln_error *err)
 {
     pthread_mutex_lock(&fetch->lock);
     while (fetch->count == QUEUE_MAX && !fetch->error.code)
@@ -202,6 +232,7 @@ int kiln_fetch_add(struct kiln_fetch *fetch, const struct kiln_object_row *objec
             *err = fetch->error;
     } else {
         struct task *task = &fetch->queue[(fetch->head + fetch->count++) % QUEUE_MAX];
+        task->job = job;
         task->object = *object;
         snprintf(task->path, sizeof task->path, "%s", path);
         pthread_cond_signal(&fetch->work);
@@ -210,8 +241,19 @@ int kiln_fetch_add(struct kiln_fetch *fetch, const struct kiln_object_row *objec
     return rc;
 }
 
+/* Adds what was found to those known before. */
+static int hand_over(const struct kiln_damages *found, struct kiln_damages *damages,
+                     struct kiln_error *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < found->count && rc == 0; i++)
+        rc = kiln_damages_add(damages, found->at[i].job, found->at[i].role, found->at[i].why, err);
+    kiln_damages_sort(damages);
+    return rc;
+}
+
 int kiln_fetch_finish(struct kiln_fetch *fetch, uint64_t *ret_fetched, uint64_t *ret_kept,
-                      struct kiln_error *err)
+                      struct kiln_damages *damages, struct kiln_error *err)
 {
     pthread_mutex_lock(&fetch->lock);
     fetch->closed = true;
@@ -222,6 +264,9 @@ int kiln_fetch_finish(struct kiln_fetch *fetch, uint64_t *ret_fetched, uint64_t 
     int rc = fetch->error.code;
     if (rc && err)
         *err = fetch->error;
+    if (rc == 0)
+        rc = hand_over(&fetch->damages, damages, err);
+    kiln_damages_release(&fetch->damages);
     *ret_fetched = fetch->fetched;
     *ret_kept = fetch->kept;
     pthread_cond_destroy(&fetch->room);

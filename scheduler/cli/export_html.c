@@ -238,12 +238,14 @@ void kiln_html_picture(FILE *out, const struct kiln_job_row *row,
     fputs("</figcaption></figure>\n", out);
 }
 
-void kiln_html_missing(FILE *out, const struct kiln_job_row *row)
+void kiln_html_missing(FILE *out, const struct kiln_job_row *row, bool damaged)
 {
     const struct kiln_job *job = &row->job;
+    const char *done =
+        damaged ? "its picture is missing from the store or damaged there" : "no picture asked for";
     fprintf(out, "<figure class=\"missing\" style=\"--r:%.4f\"><b>%s</b><p>",
             (double)job->width / (double)job->height,
-            job->state == KILN_JOB_DONE ? "no picture asked for" : kiln_job_state_name(job->state));
+            job->state == KILN_JOB_DONE ? done : kiln_job_state_name(job->state));
     escape(out, job->prompt);
     fputs("</p>", out);
     if (row->error && job->state != KILN_JOB_DONE) {

@@ -19,8 +19,8 @@ struct kiln_html_files {
 void kiln_html_begin(FILE *out, const char *batch, const char *note);
 void kiln_html_picture(FILE *out, const struct kiln_job_row *row,
                        const struct kiln_html_files *files);
-/* A job without a picture: failed, cancelled, or not done yet. */
-void kiln_html_missing(FILE *out, const struct kiln_job_row *row);
+/* A job without a picture: failed, cancelled, not done yet, or its picture cannot be had. */
+void kiln_html_missing(FILE *out, const struct kiln_job_row *row, bool damaged);
 void kiln_html_end(FILE *out, uint64_t pictures, uint64_t jobs);
 
 #endif

@@ -212,6 +212,8 @@ static int finish(struct place *place, struct kiln_export *export)
              (unsigned long long)export->jobs);
     if (status)
         kiln_say(cli, "      why not all: kiln jobs --batch %s --state failed", batch);
+    int damaged = kiln_export_status(cli, export);
+    status = damaged ? damaged : status;
     if (!cli->json)
         kiln_say_effort(cli, batch);
     char *real = realpath(out, NULL);

@@ -361,6 +361,8 @@ const struct kiln_verb kiln_verbs[] = {
      .args = "BATCH --out DIR [--html] [--sheet FILE.webp [--columns N]]",
      .summary = "a batch's pictures, results.jsonl and a page to look at",
      .examples = "kiln export sketches --out gallery --html --sheet sketches.webp",
+     .more = "Objects that the store has lost or damaged are named and left out; the rest comes, and the\n"
+             "exit code is 65.  Their lines of results.jsonl name them under \"damaged\".",
      .options = export_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_export},

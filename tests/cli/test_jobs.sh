@@ -93,15 +93,43 @@ json out.txt 'd["jobs"] == 4 and d["pictures"] == 4 and d["fetched"] == 0 and d[
 : >gallery/full/000001.webp
 ok kiln export b --out gallery --json
 json out.txt 'd["fetched"] == 1'
-object=$(find s/store -name 'full-*.webp' | head -n 1)
+
+# --- export of what the store has damaged or lost: it is named, everything else comes
+ok kiln show "$id" --json
+read -r object latent <<<"$(python3 -c 'import json; d = json.load(open("out.txt")); print("s/store/" + d["images"][0]["key"], "s/store/" + d["latent"]["key"])')"
 cp "$object" saved
 printf 'x' | dd of="$object" bs=1 seek=30 conv=notrunc status=none
-fails 65 kiln export b --out other
-says 'not those of the ledger'
+mv "$latent" away
+fails 65 kiln export b --out other --latents --html --sheet other.webp
+says "job $id: ${object#s/store/}: .*not those of the ledger"
+says "job $id: ${latent#s/store/}: the store has no such object"
+says '2 objects of batch b, .* are left out'
+[ "$(cat out.txt)" = other/index.html ] && [ -s other.webp ] || die "what can be had is not made"
+json other/results.jsonl '[r["index"] for r in d] == [0, 1, 2, 3] and d[0]["damaged"] == ["full", "latent"] and set(d[0]["files"]) == {"256", "512"} and len(d[0]["images"]) == 3'
+json other/results.jsonl 'all("damaged" not in r and "full" in r["files"] for r in d[1:])'
+python3 - <<'PYTHON' || die "results.jsonl and the files differ"
+import json, os
+named = {path for line in open("other/results.jsonl") for path in json.loads(line)["files"].values()}
+there = {os.path.relpath(os.path.join(d, f), "other") for d, _, fs in os.walk("other") for f in fs}
+assert there == named | {"results.jsonl", "index.html"}, there ^ named
+PYTHON
+grep -q 'missing from the store or damaged there' other/index.html || die "the page does not say it"
+fails 65 kiln export b --out other --json
+json out.txt 'd["damaged"] == 1 and d["pictures"] == 3 and d["fetched"] == 0 and d["kept"] == 7'
 cp saved "$object"
-mv "$object" away
-fails 66 kiln export b --out other
-mv away "$object"
+mv "$object" away.webp # missing now, and there again; its latent was not asked for
+fails 65 kiln export b --out other
+says 'the store has no such object'
+mv away.webp "$object"
+mv away "$latent"
+ok kiln export b --out other --latents --json
+json out.txt 'd["damaged"] == 0 and d["pictures"] == 4 and d["fetched"] == 2'
+echo '{"prompt": "one more", "width": 64, "height": 64}' >one.jsonl
+ok kiln run one.jsonl --batch one --out one
+rm "s/store/$(sql "SELECT key FROM object WHERE role = 'full' ORDER BY job_id DESC LIMIT 1")"
+fails 65 kiln run one.jsonl --batch one --out two
+says '1 object of batch one, .* is left out'
+grep -q '0 of 1 pictures' two/index.html || die "the page counts what is not there"
 fails 66 kiln export absent --out other
 ok kiln export b --out gallery --sheet sheet.webp --columns 2
 python3 - <<'PYTHON' || die "the contact sheet is not one"
