@@ -51,8 +51,8 @@ static int look_ledger(struct kiln_look *look, const char *batch, struct kiln_er
     return rc;
 }
 
-/* Lines that are in Redis and not in the ledger yet. */
-static int look_intake(struct kiln_look *look, struct kiln_error *err)
+/* What only Redis knows: lines that are not in the ledger yet, and who beats. */
+static int look_bus(struct kiln_look *look, struct kiln_error *err)
 {
     struct kiln_bus *bus = NULL;
     char key[256];
@@ -61,6 +61,8 @@ static int look_intake(struct kiln_look *look, struct kiln_error *err)
     if (rc == 0)
         rc = kiln_bus_length(bus, key, &look->intake, err);
     kiln_bus_close(bus);
+    if (rc == 0)
+        rc = kiln_roster_load(look->cli, &look->roster, err);
     return rc;
 }
 
@@ -71,15 +73,24 @@ void kiln_look_release(struct kiln_look *look)
     kiln_roster_release(&look->roster);
 }
 
+int kiln_look_known(struct kiln_cli *cli, struct kiln_look *ret, struct kiln_error *err)
+{
+    *ret = (struct kiln_look){.cli = cli, .groups = json_array()};
+    int rc = look_ledger(ret, NULL, err);
+    if (rc)
+        kiln_look_release(ret);
+    else if (look_bus(ret, &ret->bus) == 0)
+        ret->bus.code = 0;
+    return rc;
+}
+
 int kiln_look_now(struct kiln_cli *cli, const char *batch, struct kiln_look *ret,
                   struct kiln_error *err)
 {
     *ret = (struct kiln_look){.cli = cli, .groups = json_array()};
     int rc = look_ledger(ret, batch, err);
     if (rc == 0)
-        rc = kiln_roster_load(cli, &ret->roster, err);
-    if (rc == 0)
-        rc = look_intake(ret, err);
+        rc = look_bus(ret, err);
     if (rc)
         kiln_look_release(ret);
     return rc;
@@ -87,11 +98,13 @@ int kiln_look_now(struct kiln_cli *cli, const char *batch, struct kiln_look *ret
 
 json_t *kiln_look_json(const struct kiln_look *look)
 {
+    bool bus = look->bus.code == 0;
+    json_t *workers = bus ? kiln_roster_json(&look->roster, false) : json_null();
+    json_t *intake = bus ? json_integer((json_int_t)look->intake) : json_null();
     json_t *value =
-        json_pack("{s:s, s:o, s:o, s:O, s:O, s:I, s:b}", "pool", kiln_pool(look->cli), "jobs",
-                  kiln_counts_json(&look->counts), "workers",
-                  kiln_roster_json(&look->roster, false), "groups", look->groups, "holds",
-                  look->holds, "intake", (json_int_t)look->intake, "scheduler", (int)look->led);
+        json_pack("{s:s, s:o, s:o, s:O, s:O, s:o, s:b}", "pool", kiln_pool(look->cli), "jobs",
+                  kiln_counts_json(&look->counts), "workers", workers, "groups", look->groups,
+                  "holds", look->holds, "intake", intake, "scheduler", (int)look->led);
     if (look->has_batch)
         json_object_set_new(value, "batch", kiln_counts_json(&look->batch.jobs));
     return value;

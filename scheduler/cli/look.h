@@ -18,13 +18,17 @@ struct kiln_look {
     uint64_t intake; /* entries that are in Redis and not in the ledger yet */
     bool led, has_batch;
     struct kiln_progress batch;
+    struct kiln_error bus; /* why workers and intake are not known; code 0 if they are */
 };
 
 /* batch may be NULL.  On an error *ret holds nothing. */
 int kiln_look_now(struct kiln_cli *cli, const char *batch, struct kiln_look *ret,
                   struct kiln_error *err) KILN_MUST_CHECK;
+/* What the ledger says also when Redis does not answer, which is then in ret->bus. */
+int kiln_look_known(struct kiln_cli *cli, struct kiln_look *ret,
+                    struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_look_release(struct kiln_look *look); /* also of a zeroed one */
-/* The contract of `kiln status --json`, and more keys beside it. */
+/* The contract of `kiln status --json`, and more keys beside it; what is not known is null. */
 json_t *kiln_look_json(const struct kiln_look *look);
 
 /* The batch that was looked at has ended. */

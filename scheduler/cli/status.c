@@ -42,7 +42,9 @@ static void print_look(const struct kiln_look *look)
     }
     if (look->intake)
         printf("%llu lines wait in the intake stream\n", (unsigned long long)look->intake);
-    if (look->roster.live == 0)
+    if (look->bus.code)
+        puts("not known, since Redis would tell: live workers, lines in the intake stream");
+    else if (look->roster.live == 0)
         puts("no worker is alive");
     else
         kiln_roster_print(look->cli, &look->roster, false);
@@ -61,12 +63,14 @@ int kiln_verb_status(struct kiln_cli *cli, int argc, char **argv)
         return status;
     if (kiln_arg(&args, "groups"))
         return kiln_status_groups(cli);
-    if (kiln_look_now(cli, NULL, &look, &err))
+    if (kiln_look_known(cli, &look, &err))
         return kiln_report(cli, &err);
     if (cli->json)
         status = kiln_print_json(cli, kiln_look_json(&look));
     else
         print_look(&look);
+    if (look.bus.code)
+        status = kiln_report(cli, &look.bus);
     kiln_look_release(&look);
     return status;
 }

@@ -257,6 +257,8 @@ const struct kiln_verb kiln_verbs[] = {
      .summary = "jobs by state, live workers, groups that wait",
      .examples = "kiln status --json\n"
                  "kiln status --groups    what waits in GPU-seconds, as the scheduler sees it",
+     .more = "When Redis does not answer, it tells what the ledger knows and ends with 69 or 75; in --json\n"
+             "workers and intake are null then.",
      .options = status_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_status},
