@@ -97,6 +97,7 @@ struct forward {
     union {
         kiln_each_refusal *refusal;
         kiln_each_group *group;
+        kiln_each_model *model;
         kiln_each_worker *worker;
     } each;
     void *arg;
@@ -152,6 +153,26 @@ int kiln_ledger_groups(struct kiln_ledger *ledger, const char *pool, kiln_each_g
     kiln_bind_text(&params, pool);
     struct forward forward = {.each.group = each, .arg = arg};
     return kiln_ledger_each(ledger, &statement, &params, forward_group, &forward, err);
+}
+
+static int forward_model(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct forward *forward = arg;
+    return forward->each.model(forward->arg, kiln_row_text(rows, row, 0), err);
+}
+
+int kiln_ledger_waiting_models(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                               kiln_each_model *each, void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "read_waiting_models", "SELECT DISTINCT model FROM job WHERE pool = $1 AND waits AND "
+                               "batch_id = (SELECT id FROM batch WHERE pool = $1 AND name = $2) "
+                               "ORDER BY 1"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, batch);
+    struct forward forward = {.each.model = each, .arg = arg};
+    return kiln_ledger_each(ledger, &statement, &params, forward_model, &forward, err);
 }
 
 static int forward_worker(void *arg, const PGresult *rows, int row, struct kiln_error *err)

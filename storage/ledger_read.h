@@ -55,6 +55,12 @@ typedef int kiln_each_group(void *arg, const struct kiln_group_row *group, struc
 int kiln_ledger_groups(struct kiln_ledger *ledger, const char *pool, kiln_each_group *each,
                        void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* The models that waiting jobs of the batch ask for; "" is any. */
+typedef int kiln_each_model(void *arg, const char *model, struct kiln_error *err);
+int kiln_ledger_waiting_models(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                               kiln_each_model *each, void *arg,
+                               struct kiln_error *err) KILN_MUST_CHECK;
+
 struct kiln_worker_row {
     char name[KILN_NAME_MAX + 1], host[KILN_NAME_MAX + 1], device[KILN_NAME_MAX + 1], state[32];
     int64_t first_seen_ms, last_seen_ms;

@@ -10,6 +10,7 @@
 #include <sysexits.h>
 
 #include "scheduler/cli/effort.h"
+#include "scheduler/cli/lack.h"
 #include "scheduler/cli/near.h"
 #include "scheduler/cli/progress.h"
 #include "scheduler/cli/verbs.h"
@@ -20,6 +21,7 @@
 #define UNKNOWN_GRACE_S 5.0
 #define TAKEN_IN_S 60.0 /* a first entry that intake has not read by then is taken for a slip */
 #define TEND_EVERY_S 2.0
+#define LACK_AFTER_S 2.0 /* a batch of a second is not asked what it lacks */
 #define TIMEOUT_MAX_S (366L * 24 * 3600)
 
 static volatile sig_atomic_t interrupted;
@@ -89,6 +91,7 @@ struct waiting {
     kiln_wait_tend *tend;
     void *arg;
     struct kiln_bar bar;
+    struct kiln_lack_told lack;
 };
 
 /* Whether the ledger has what was sent before this wait began; entries leave intake after the
@@ -120,6 +123,8 @@ static int wait_step(struct waiting *w, struct kiln_progress *progress, bool *re
     if (w->timeout_s >= 0 && now - w->start_s >= w->timeout_s)
         return kiln_fail(err, KILN_TIMEOUT, "batch %s was not finished within %.0f s; it goes on",
                          w->batch, w->timeout_s);
+    if (progress->jobs.at[KILN_JOB_QUEUED])
+        kiln_lack_tell(w->cli, w->ledger, w->batch, &w->bar, &w->lack);
     if (w->tend && now - w->tended_s >= TEND_EVERY_S) {
         rc = w->tend(w->arg, err);
         w->tended_s = kiln_now_s();
@@ -142,6 +147,7 @@ int kiln_wait_batch(struct kiln_cli *cli, const char *batch, double timeout_s, k
     if (rc)
         return rc;
     w.tended_s = w.start_s;
+    w.lack.due_s = w.start_s + LACK_AFTER_S;
     kiln_bar_init(&w.bar, cli, batch);
     interrupted = 0;
     struct sigaction action = {.sa_handler = on_interrupt}, before;

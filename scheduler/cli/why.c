@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "scheduler/cli/ask.h"
+#include "scheduler/cli/lack.h"
 #include "scheduler/cli/records.h"
 #include "scheduler/cli/roster.h"
 #include "scheduler/cli/shown.h"
@@ -68,12 +69,6 @@ static void explain_assigned(struct why *why, const struct kiln_job_row *row)
                      "uploading)");
 }
 
-/* A job that names no model is for every worker of the pool. */
-static bool serves(const struct kiln_roster_worker *worker, const char *model)
-{
-    return worker->live && (!model || !model[0] || strcmp(worker->beat.model, model) == 0);
-}
-
 /* What stands between a waiting job and any worker at all; false if nothing does. */
 static bool explain_fleet(struct why *why, const char *model, bool led)
 {
@@ -82,19 +77,15 @@ static bool explain_fleet(struct why *why, const char *model, bool led)
                 "no scheduler leads pool %s: start kiln-scheduler (`kiln up` for a stack of your "
                 "own)",
                 kiln_pool(why->cli));
-    size_t draining = 0, serving = 0;
-    for (size_t i = 0; i < why->roster.count; i++) {
-        draining += why->roster.at[i].live && why->roster.at[i].beat.draining;
-        serving += serves(&why->roster.at[i], model);
-    }
-    if (why->roster.live == 0)
-        because(why, "no worker is alive in pool %s", kiln_pool(why->cli));
-    else if (draining == why->roster.live)
-        because(why, "every live worker is draining");
-    else if (serving == 0)
+    char text[512];
+    bool workers = !kiln_lack_workers(&why->roster, kiln_pool(why->cli), text, sizeof text);
+    bool served = workers && !kiln_lack_model(&why->roster, model);
+    if (!workers)
+        because(why, "%s", text);
+    else if (!served)
         because(why, "it asks for model '%s', which no live worker has: `kiln workers --json`",
                 model);
-    return !led || why->roster.live == draining || serving == 0;
+    return !led || !served;
 }
 
 /* Nothing is in its way but other jobs: how many, and whether anybody is warm for it. */
@@ -109,7 +100,7 @@ static int explain_line(struct why *why, const struct kiln_job_row *row, struct 
     kiln_lora_set_text(row->job.loras, row->job.lora_count, set, sizeof set);
     for (size_t i = 0; i < why->roster.count; i++) {
         const struct kiln_roster_worker *worker = &why->roster.at[i];
-        room += serves(worker, row->job.model) && worker->beat.room > 0 && !worker->beat.draining;
+        room += kiln_serves(worker, row->job.model) && worker->beat.room > 0 && !worker->beat.draining;
         warm += worker->live && worker->beat.width == row->job.width &&
                 worker->beat.height == row->job.height && strcmp(worker->beat.lora_set, set) == 0;
     }

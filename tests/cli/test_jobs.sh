@@ -150,11 +150,31 @@ ok kiln enqueue - --batch strange --set model=nonesuch <<<'{"prompt": "x", "widt
 ok kiln jobs --batch strange --json
 ok kiln why "$(python3 -c 'import json; print(json.load(open("out.txt"))["job"])')"
 says "asks for model 'nonesuch', which no live worker has" out.txt
+
+# Who waits for such a batch is told, once, and again when it is another thing that is missing; it
+# goes on waiting, and stdout is for the result alone.
+heard() { # TEXT: the wait says why the batch waits
+    for _ in $(seq 300); do grep -q "^batch strange waits: .*$1" wait.txt && return; sleep 0.1; done
+    die "the wait says: $(cat wait.txt)"
+}
+kiln wait strange --json >waited.txt 2>wait.txt &
+waiting=$!
+heard "jobs of it ask for model 'nonesuch', which no live worker has"
+says 'kiln workers --json.*the wait goes on' wait.txt
+fails 75 kiln wait strange --timeout 0
+[ ! -s out.txt ] || die "the notice is on stdout"
+ok kiln enqueue - --batch strange --set model=neither <<<'{"prompt": "y", "width": 64, "height": 64}'
+heard "models 'neither', 'nonesuch', which"
+ok kiln drain worker-0 --wait
+heard 'no worker is alive in pool default'
+sleep 6 # two looks at least, and nothing has changed
+alive $waiting || die "the wait has ended"
 ok kiln cancel --batch strange
+wait $waiting && die "a cancelled batch is all done"
+json waited.txt 'd["batch"] == "strange" and d["result"] == "cancelled"'
+[ "$(grep '^batch strange waits: ' wait.txt | uniq -d)" = "" ] || die "it says it again and again: $(cat wait.txt)"
 
 # --- cancel, retry, wait's exit codes: without a worker the jobs wait
-ok kiln drain worker-0
-for i in $(seq 100); do [ "$(kiln workers --json | grep -c '"live"\|"draining"')" = 0 ] && break; sleep 0.1; done
 fails 66 kiln drain worker-0
 fails 65 kiln enqueue jobs.jsonl --batch later --set priority=3
 fails 75 kiln wait later --timeout 0

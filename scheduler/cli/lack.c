@@ -1,0 +1,118 @@
+/* lack.c - see lack.h.
+ *
+ * A look groups what waits of the batch by its models and reads the heartbeats; that is a small
+ * part of a second for a million jobs, so it is not done at every step of a wait.
+ */
+#include "scheduler/cli/lack.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "storage/ledger.h"
+
+#define LOOK_EVERY_S 5.0
+#define NAMED_MAX 3 /* models */
+
+bool kiln_serves(const struct kiln_roster_worker *worker, const char *model)
+{
+    return worker->live && (!model || !model[0] || strcmp(worker->beat.model, model) == 0);
+}
+
+bool kiln_lack_workers(const struct kiln_roster *roster, const char *pool, char *out, size_t size)
+{
+    size_t draining = 0;
+    for (size_t i = 0; i < roster->count; i++)
+        draining += roster->at[i].live && roster->at[i].beat.draining;
+    if (draining < roster->live)
+        return false;
+    if (roster->live == 0)
+        snprintf(out, size, "no worker is alive in pool %s", pool);
+    else
+        snprintf(out, size, "every live worker is draining");
+    return true;
+}
+
+bool kiln_lack_model(const struct kiln_roster *roster, const char *model)
+{
+    for (size_t i = 0; i < roster->count; i++)
+        if (kiln_serves(&roster->at[i], model))
+            return false;
+    return true;
+}
+
+/* --- for a batch ------------------------------------------------------------------------------ */
+
+struct unserved {
+    const struct kiln_roster *roster;
+    struct kiln_text names;
+    size_t count;
+};
+
+static int note_model(void *arg, const char *model, struct kiln_error *err)
+{
+    struct unserved *unserved = arg;
+    (void)err;
+    if (kiln_lack_model(unserved->roster, model) && unserved->count++ < NAMED_MAX)
+        kiln_text_printf(&unserved->names, "%s'%s'", unserved->count > 1 ? ", " : "", model);
+    return 0;
+}
+
+static int lack_models(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                       const struct kiln_roster *roster, char *out, size_t size,
+                       struct kiln_error *err)
+{
+    struct unserved unserved = {.roster = roster};
+    int rc = kiln_ledger_waiting_models(ledger, kiln_pool(cli), batch, note_model, &unserved, err);
+    if (rc == 0 && unserved.count > NAMED_MAX)
+        kiln_text_printf(&unserved.names, " and %zu more", unserved.count - NAMED_MAX);
+    if (rc == 0 && unserved.count && !unserved.names.failed)
+        snprintf(out, size, "jobs of it ask for model%s %s, which no live worker has",
+                 unserved.count > 1 ? "s" : "", unserved.names.at);
+    kiln_text_release(&unserved.names);
+    return rc;
+}
+
+/* What the batch lacks; "" if nothing.  *ret_next: what to do about it. */
+static int look(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch, char *out,
+                size_t size, const char **ret_next, struct kiln_error *err)
+{
+    struct kiln_roster roster = {0};
+    bool led = false;
+    out[0] = '\0';
+    int rc = kiln_ledger_led(ledger, kiln_pool(cli), &led, err);
+    if (rc == 0 && !led) {
+        snprintf(out, size, "no scheduler leads pool %s", kiln_pool(cli));
+        *ret_next = "start kiln-scheduler (`kiln up` for a stack of your own)";
+        return 0;
+    }
+    if (rc == 0)
+        rc = kiln_roster_load(cli, &roster, err);
+    *ret_next = "`kiln worker start` starts those of this machine, `kiln up` those of a stack";
+    if (rc == 0 && !kiln_lack_workers(&roster, kiln_pool(cli), out, size)) {
+        *ret_next = "`kiln workers --json` shows what they have; start one with that model, "
+                    "or cancel the batch";
+        rc = lack_models(cli, ledger, batch, &roster, out, size, err);
+    }
+    kiln_roster_release(&roster);
+    return rc;
+}
+
+void kiln_lack_tell(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                    struct kiln_bar *bar, struct kiln_lack_told *told)
+{
+    char text[sizeof told->text];
+    const char *next;
+    struct kiln_error err;
+    if (kiln_now_s() < told->due_s)
+        return;
+    int rc = look(cli, ledger, batch, text, sizeof text, &next, &err);
+    told->due_s = kiln_now_s() + LOOK_EVERY_S;
+    if (rc || strcmp(text, told->text) == 0)
+        return;
+    snprintf(told->text, sizeof told->text, "%s", text);
+    if (!text[0])
+        return;
+    kiln_bar_end(bar);
+    kiln_say(cli, "batch %s waits: %s", batch, text);
+    kiln_say(cli, "      %s; the wait goes on", next);
+}
