@@ -1,6 +1,6 @@
 /* cli.h - what every verb of the command `kiln` shares.
  *
- * A verb is a row of kiln_verbs (verbs.c) and a function in a file of its own.  main.c takes the
+ * A verb is a row of a table (verb_tables.h) and a function in a file of its own.  main.c takes the
  * global options out of the command line, loads the settings and calls the verb with what is left;
  * argv[0] is the verb's name.  The function returns an exit status (sysexits.h): `return
  * kiln_report(cli, &err)` for an error, kiln_usage() for a wrong command line.
@@ -50,7 +50,7 @@ struct kiln_verb {
     const char *const *untouched;
     int (*run)(struct kiln_cli *cli, int argc, char **argv);
 };
-extern const struct kiln_verb kiln_verbs[];               /* a row with name NULL ends it */
+const struct kiln_verb *kiln_verb_at(size_t number);      /* in the order of the help; or NULL */
 const struct kiln_verb *kiln_verb_find(const char *name); /* NULL if there is none */
 
 struct kiln_cli {

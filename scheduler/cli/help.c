@@ -1,6 +1,6 @@
 /* help.c - the help texts: examples first, then options, nothing written twice.
  *
- * Everything is read from kiln_verbs and kiln_keys.  scripts/completion/kiln.bash reads this
+ * Everything is read from the tables of verbs and kiln_keys.  scripts/completion/kiln.bash reads this
  * output: two spaces, the verb, two spaces or more; two spaces and an option.
  */
 #include "scheduler/cli/help.h"
@@ -28,7 +28,8 @@ void kiln_help_overview(FILE *out)
           "  kiln run prompts.jsonl --out gallery   everything in one command\n\n"
           "usage: kiln VERB [options]\n\n",
           out);
-    for (const struct kiln_verb *verb = kiln_verbs; verb->name; verb++)
+    const struct kiln_verb *verb;
+    for (size_t i = 0; (verb = kiln_verb_at(i)); i++)
         fprintf(out, "  %-10s %s\n", verb->name, verb->summary);
     fputs("\nEverywhere: --json, -q (quiet), --config FILE, --help, and every setting as a flag.\n"
           "`kiln help VERB` shows options and examples, `kiln help config` the settings.\n"
@@ -120,7 +121,8 @@ int kiln_help_unknown(const struct kiln_cli *cli, const char *word)
 {
     const char *names[VERBS_MAX];
     int count = 0;
-    for (const struct kiln_verb *verb = kiln_verbs; verb->name && count < VERBS_MAX; verb++)
+    const struct kiln_verb *verb;
+    for (size_t i = 0; (verb = kiln_verb_at(i)) && count < VERBS_MAX; i++)
         names[count++] = verb->name;
     const char *near = kiln_nearest(word, strlen(word), names, (size_t)count);
     if (near)

@@ -131,7 +131,8 @@ static void texts_for_people(void **state)
 static void every_row_of_the_table_is_whole(void **state)
 {
     (void)state;
-    for (const struct kiln_verb *row = kiln_verbs; row->name; row++) {
+    const struct kiln_verb *row;
+    for (size_t i = 0; (row = kiln_verb_at(i)); i++) {
         assert_non_null(row->args);
         assert_non_null(row->summary);
         assert_non_null(row->run);
