@@ -157,22 +157,27 @@ static int read_entries(struct kiln_intake *intake, uint32_t block_ms, struct ki
 }
 
 /* --- receipts -------------------------------------------------------------------------------- */
-static int note_refusal(void *arg, const char *key, const char *reason, struct kiln_error *err)
-{
-    (void)key;
-    (void)err;
-    char *first = arg;
-    if (first[0] == '\0')
-        snprintf(first, KILN_ERROR_TEXT_MAX, "%s", reason);
-    return 0;
-}
-
 /* A call for a batch of Kiln's own leaves no account in it. */
 static int refuse_call(const struct kiln_page_end *end, struct kiln_receipt *receipt)
 {
     receipt->refused = end->announced;
     snprintf(receipt->first_refusal, sizeof(receipt->first_refusal),
              "batch \"%s\": " KILN_NAMES_RESERVED, end->batch);
+    return 0;
+}
+
+/* Which of its entries were refused, for who has to find their lines. */
+static int read_refusals(struct kiln_intake *intake, const struct kiln_page_end *end,
+                         struct kiln_receipt *receipt, struct kiln_error *err)
+{
+    struct kiln_refusal_ends ends;
+    int rc = kiln_ledger_refusal_ends(intake->ledger, intake->pool, end->batch, end->token, &ends,
+                                      err);
+    if (rc)
+        return rc;
+    memcpy(receipt->first_refusal, ends.reason, sizeof(receipt->first_refusal));
+    memcpy(receipt->first_key, ends.first_key, sizeof(receipt->first_key));
+    memcpy(receipt->last_key, ends.last_key, sizeof(receipt->last_key));
     return 0;
 }
 
@@ -183,8 +188,7 @@ static int read_account(struct kiln_intake *intake, const struct kiln_page_end *
         kiln_ledger_announce(intake->ledger, intake->pool, end->batch, end->token, end->announced,
                              &receipt->accepted, &receipt->duplicate, &receipt->refused, err);
     if (rc == 0 && receipt->refused > 0)
-        rc = kiln_ledger_refusals(intake->ledger, intake->pool, end->batch, note_refusal,
-                                  receipt->first_refusal, err);
+        rc = read_refusals(intake, end, receipt, err);
     return rc;
 }
 

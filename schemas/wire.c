@@ -197,6 +197,8 @@ static const struct kiln_wire_field receipt_fields[] = {
     KILN_WIRE_FIELD(struct kiln_receipt, duplicate, KILN_WIRE_U64, true),
     KILN_WIRE_FIELD(struct kiln_receipt, refused, KILN_WIRE_U64, true),
     KILN_WIRE_FIELD(struct kiln_receipt, first_refusal, KILN_WIRE_TEXT, false),
+    KILN_WIRE_FIELD(struct kiln_receipt, first_key, KILN_WIRE_TEXT, false),
+    KILN_WIRE_FIELD(struct kiln_receipt, last_key, KILN_WIRE_TEXT, false),
 };
 static const struct kiln_wire_table receipt_table = {
     "receipt", receipt_fields, sizeof receipt_fields / sizeof receipt_fields[0], false};

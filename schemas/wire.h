@@ -24,7 +24,7 @@
 #define KILN_WIRE_VERSION 1
 #endif
 #ifndef KILN_WIRE_MINOR
-#define KILN_WIRE_MINOR 3
+#define KILN_WIRE_MINOR 4
 #endif
 #define KILN_INTAKE_KEY_MAX (KILN_CUSTOM_ID_MAX + 16)
 #define KILN_WIRE_ID_MAX 64 /* tokens, assignment ids, worker ids: [A-Za-z0-9._-] */
@@ -141,6 +141,9 @@ struct kiln_receipt {
     char batch[KILN_BATCH_NAME_MAX + 1];
     uint64_t accepted, duplicate, refused;
     char first_refusal[KILN_ERROR_TEXT_MAX]; /* "" if none */
+    /* Of the first refused entry of the call and of the last, in the order of the stream; "" = not
+     * told. */
+    char first_key[KILN_INTAKE_KEY_MAX + 1], last_key[KILN_INTAKE_KEY_MAX + 1];
 };
 char *kiln_receipt_encode(const struct kiln_receipt *receipt);
 int kiln_receipt_decode(const char *text, size_t len, struct kiln_receipt *ret,

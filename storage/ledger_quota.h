@@ -54,7 +54,8 @@ int kiln_ledger_day(struct kiln_ledger *ledger, const char *pool, kiln_each_day 
 /* ret_known[i]: the batch of jobs[i] has a job of its key already.  All of one batch. */
 int kiln_ledger_known(struct kiln_ledger *ledger, const char *pool, const struct kiln_new_job *jobs,
                       size_t count, bool *ret_known, struct kiln_error *err) KILN_MUST_CHECK;
-/* Records all of them as refused for the same reason, as kiln_ledger_refuse does. */
+/* Records all of them as refused for the same reason and in this order, as kiln_ledger_refuse
+ * does. */
 int kiln_ledger_refuse_jobs(struct kiln_ledger *ledger, const char *pool,
                             const struct kiln_new_job *jobs, size_t count, const char *reason,
                             struct kiln_error *err) KILN_MUST_CHECK;

@@ -125,6 +125,34 @@ int kiln_ledger_refusals(struct kiln_ledger *ledger, const char *pool, const cha
     return kiln_ledger_each(ledger, &statement, &params, forward_refusal, &forward, err);
 }
 
+int kiln_ledger_refusal_ends(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                             const char *token, struct kiln_refusal_ends *ret,
+                             struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "read_refusal_ends",
+        "SELECT first.key, first.reason, last.key FROM batch b, LATERAL (SELECT key, reason"
+        "  FROM intake_refusal WHERE batch_id = b.id AND token = $3 ORDER BY at, key LIMIT 1"
+        " ) first, LATERAL (SELECT key FROM intake_refusal WHERE batch_id = b.id AND token = $3"
+        "  ORDER BY at DESC, key DESC LIMIT 1) last WHERE b.pool = $1 AND b.name = $2"};
+    struct kiln_params params = {0};
+    PGresult *rows = NULL;
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, batch);
+    kiln_bind_text(&params, token);
+    int rc = kiln_ledger_run(ledger, &statement, &params, &rows, err);
+    if (rc)
+        return rc;
+    *ret = (struct kiln_refusal_ends){0};
+    if (PQntuples(rows) > 0) {
+        kiln_row_copy(rows, 0, 0, ret->first_key, sizeof ret->first_key);
+        kiln_row_copy(rows, 0, 1, ret->reason, sizeof ret->reason);
+        kiln_row_copy(rows, 0, 2, ret->last_key, sizeof ret->last_key);
+    }
+    PQclear(rows);
+    return 0;
+}
+
 static int forward_group(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
     struct forward *forward = arg;

@@ -13,6 +13,7 @@
 
 #include "schemas/error.h"
 #include "schemas/job.h"
+#include "schemas/wire.h"
 
 struct kiln_ledger;
 
@@ -42,6 +43,16 @@ typedef int kiln_each_refusal(void *arg, const char *key, const char *reason,
 int kiln_ledger_refusals(struct kiln_ledger *ledger, const char *pool, const char *batch,
                          kiln_each_refusal *each, void *arg,
                          struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The refusals of one enqueue call from end to end, in the order of the stream; "" if there are
+ * none. */
+struct kiln_refusal_ends {
+    char first_key[KILN_INTAKE_KEY_MAX + 1], last_key[KILN_INTAKE_KEY_MAX + 1];
+    char reason[KILN_ERROR_TEXT_MAX]; /* of the first */
+};
+int kiln_ledger_refusal_ends(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                             const char *token, struct kiln_refusal_ends *ret,
+                             struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Jobs that can share a batch on a worker, with something left to do. */
 struct kiln_group_row {

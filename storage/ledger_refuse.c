@@ -41,9 +41,11 @@ int kiln_ledger_refuse_jobs(struct kiln_ledger *ledger, const char *pool,
 {
     static const struct kiln_statement refuse = {
         "refuse_jobs",
-        "WITH made AS (INSERT INTO intake_refusal (batch_id, token, key, reason)"
-        "  SELECT u.batch_id, u.token, u.key, $4::text"
-        "  FROM unnest($1::bigint[], $2::text[], $3::text[]) AS u (batch_id, token, key)"
+        /* A microsecond apart: `at` keeps the order of the stream, page after page. */
+        "WITH made AS (INSERT INTO intake_refusal (batch_id, token, key, reason, at)"
+        "  SELECT u.batch_id, u.token, u.key, $4::text, now() + u.n * interval '1 microsecond'"
+        "  FROM unnest($1::bigint[], $2::text[], $3::text[])"
+        "  WITH ORDINALITY AS u (batch_id, token, key, n)"
         "  ON CONFLICT DO NOTHING RETURNING batch_id, token)"
         " INSERT INTO intake_call AS c (batch_id, token, refused)"
         " SELECT batch_id, token, count(*) FROM made GROUP BY 1, 2 ORDER BY 1, 2"

@@ -38,7 +38,14 @@ struct run {
     struct kiln_seen custom_ids; /* the line where each was first seen */
     struct kiln_bus *bus;        /* NULL while only checking */
     char stream[128], token[KILN_WIRE_ID_MAX + 1];
-    uint64_t index; /* of the next job */
+    uint64_t index;    /* of the next job */
+    struct seek *seek; /* while the input is read again, and nothing is sent or told */
+};
+
+/* The lines of two identities; 0: not found. */
+struct seek {
+    const char *first_key, *last_key;
+    uint64_t first, last;
 };
 
 /* --- refused lines ------------------------------------------------------------------------- */
@@ -104,6 +111,14 @@ static void show_progress(const struct run *run)
                 run->bus ? "sent" : "checked");
 }
 
+static void note_key(struct seek *seek, const char *key, uint64_t line)
+{
+    if (strcmp(key, seek->first_key) == 0)
+        seek->first = line;
+    if (strcmp(key, seek->last_key) == 0)
+        seek->last = line;
+}
+
 /* One job of the line in hand: into the plan, or into the stream, or only checked. */
 static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_error *err)
 {
@@ -121,7 +136,9 @@ static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_
         job.index = (uint32_t)run->index;
         code = kiln_entry_make(&run->entry, &job, kiln_expand_has_seed(run->expand), which, err);
         job.batch = unnamed;
-        if (!code)
+        if (!code && run->seek)
+            note_key(run->seek, run->entry.key, line);
+        else if (!code)
             code = send_entry(run, err);
     }
     kiln_job_release(&job);
@@ -158,10 +175,10 @@ static int pass(struct run *run, struct kiln_error *err)
             return 0;
         if (!code)
             code = take_line(run, text, len, line, err);
-        if (code == KILN_BAD_INPUT)
-            refuse(run, line, err);
-        else if (code)
+        if (code && code != KILN_BAD_INPUT)
             return code;
+        if (code && !run->seek)
+            refuse(run, line, err);
     }
 }
 
@@ -230,6 +247,49 @@ static int send_all(struct run *run, struct kiln_error *err)
     return code;
 }
 
+/* From the identities in the receipt back to the lines: no table of all lines is kept for that, the
+ * input is read once more.  What was a pipe cannot be, and no line is known then. */
+static void find_lines(struct run *run, const struct kiln_receipt *receipt, struct seek *seek)
+{
+    struct kiln_error err;
+    uint64_t sent = run->index;
+    *seek = (struct seek){.first_key = receipt->first_key, .last_key = receipt->last_key};
+    if (!receipt->first_key[0] || kiln_input_rewind(run->input, &err) != 0)
+        return;
+    kiln_seen_release(&run->custom_ids);
+    kiln_entry_release(&run->entry);
+    run->index = 0;
+    run->seek = seek;
+    if (pass(run, &err) != 0)
+        seek->first = seek->last = 0;
+    run->seek = NULL;
+    run->index = sent;
+}
+
+/* Tells what the scheduler refused, and of which lines if that can be known. */
+static void tell_refused(struct run *run, const struct kiln_receipt *receipt)
+{
+    struct seek seek;
+    char text[KILN_ERROR_TEXT_MAX + 128];
+    const char *reason = receipt->first_refusal;
+    unsigned long long jobs = receipt->refused;
+    find_lines(run, receipt, &seek);
+    if (!seek.first || !seek.last) {
+        kiln_warn(run->cli, "the scheduler refused %llu jobs, the first: %s", jobs, reason);
+        keep_refusal(run->result, 0, reason);
+    } else if (jobs == 1) {
+        kiln_warn(run->cli, "the scheduler refused a job of line %llu: %s",
+                  (unsigned long long)seek.first, reason);
+        keep_refusal(run->result, seek.first, reason);
+    } else {
+        snprintf(text, sizeof text, "%llu jobs, the first of line %llu, the last of line %llu: %s",
+                 jobs, (unsigned long long)seek.first, (unsigned long long)seek.last, reason);
+        kiln_warn(run->cli, "the scheduler refused %s", text);
+        keep_refusal(run->result, seek.first, text);
+    }
+    run->result->refused += jobs - 1;
+}
+
 /* Waits for the scheduler's word; without it the jobs are safe all the same, and that is said. */
 static int take_receipt(struct run *run, struct kiln_error *err)
 {
@@ -254,12 +314,8 @@ static int take_receipt(struct run *run, struct kiln_error *err)
     result->receipted = true;
     result->accepted = receipt.accepted;
     result->duplicate = receipt.duplicate;
-    if (receipt.refused > 0) {
-        kiln_warn(run->cli, "the scheduler refused %llu jobs, the first: %s",
-                  (unsigned long long)receipt.refused, receipt.first_refusal);
-        keep_refusal(result, 0, receipt.first_refusal);
-        result->refused += receipt.refused - 1;
-    }
+    if (receipt.refused > 0)
+        tell_refused(run, &receipt);
     return 0;
 }
 

@@ -29,7 +29,7 @@ struct kiln_enqueue_request {
 };
 
 struct kiln_refusal {
-    uint64_t line; /* 0: refused by the scheduler */
+    uint64_t line; /* 0: not known */
     char *error;
 };
 

@@ -30,6 +30,8 @@ lines bob 1 15 >bob.jsonl
 sleep 0.6 # the intake reads the quotas twice a second
 fails 65 kiln enqueue ann.jsonl --batch ann --json
 json out.txt 'd["accepted"] == 10 and len(d["refused"]) == 1 and "may have 10 jobs waiting" in d["refused"][0]["error"]'
+json out.txt 'd["refused"][0]["line"] == 11 and d["refused"][0]["error"].startswith("15 jobs, the first of line 11, the last of line 25: tenant")'
+says 'the scheduler refused 15 jobs, the first of line 11, the last of line 25: tenant .ann. may have 10'
 [ "$(sql "SELECT sum(refused) FROM intake_call")" = 15 ] || die "not fifteen refused"
 [ "$(sql "SELECT string_agg(index::text, ',' ORDER BY index) FROM job")" = 0,1,2,3,4,5,6,7,8,9 ] || die "not the first ten came in"
 ok kiln enqueue bob.jsonl --batch bob
@@ -48,6 +50,7 @@ says '15 lines were refused by intake: kiln show ann'
 sleep 0.6
 fails 65 kiln enqueue ann.jsonl --batch ann --json
 json out.txt 'd["accepted"] == 10 and d["duplicate"] == 10'
+json out.txt 'd["refused"][0]["line"] == 21 and "the last of line 25: tenant" in d["refused"][0]["error"]'
 until_sql "SELECT count(*) FROM job WHERE state = 2" 35
 fails 1 kiln wait ann --timeout 30 --json
 json out.txt 'd["refused"] == 5 and d["whole"]'
@@ -67,7 +70,27 @@ json out.txt 'd["refused"] == []'
 ok kiln quota set '*' --queued 3
 sleep 0.6
 fails 65 kiln enqueue - --batch eve < <(lines eve 1 9)
-says 'tenant .eve. may have 3 jobs waiting'
+says 'the scheduler refused 6 jobs, the first: tenant .eve. may have 3 jobs waiting'
+# Lines that are refused here, or stand for several jobs, or have a custom_id, keep their numbers.
+cat >fay.jsonl <<'LINES'
+{"prompt": "no size", "width": 13, "height": 64}
+{"prompt": "a {red|blue} car", "width": 64, "height": 64, "tenant": "fay"}
+
+{"prompt": "a {red|blue} car", "width": 64, "height": 64, "tenant": "fay", "custom_id": "six"}
+{"prompt": "the last", "width": 64, "height": 64, "tenant": "fay"}
+LINES
+ok kiln pause --all # so that none is drawn meanwhile
+fails 65 kiln enqueue fay.jsonl --batch fay --json
+json out.txt 'd["accepted"] == 3 and [r["line"] for r in d["refused"]] == [1, 4] and "2 jobs, the first of line 4, the last of line 5: " in d["refused"][1]["error"]'
+[ "$(grep -c "^fay.jsonl:1: " err.txt)" = 1 ] || die "a refused line is told again"
+ok kiln quota set '*' --queued 1
+sleep 0.6
+lines gus 1 2 >gus.txt
+fails 65 kiln enqueue gus.txt --format jsonl --batch gus --json
+json out.txt 'd["refused"][0]["line"] == 2 and d["refused"][0]["error"].startswith("tenant")'
+fails 65 kiln enqueue - --batch gus2 --json < <(lines gus 3 4) # a pipe cannot be read again
+json out.txt 'd["refused"][0]["line"] is None'
+ok kiln resume --all
 ok kiln quota rm '*' --yes
 fails 66 kiln quota rm anne
 says "the nearest is 'ann'"

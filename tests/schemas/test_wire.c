@@ -237,12 +237,15 @@ static void events_and_receipts_come_back(void **state)
     assert_true(event_back.compute_ms == 12.5);
     assert_string_equal(event_back.worker, "w0");
     free(text);
-    struct kiln_receipt receipt = {"b-1", 5, 2, 1, "line: bad \"x\""}, receipt_back;
+    struct kiln_receipt receipt = {"b-1", 5, 2, 1, "line: bad \"x\"", "c:\"q\"#0", "h:12#1"};
+    struct kiln_receipt receipt_back;
     text = kiln_receipt_encode(&receipt);
     assert_int_equal(kiln_receipt_decode(text, strlen(text), &receipt_back, &err), 0);
     assert_true(receipt_back.accepted == 5 && receipt_back.duplicate == 2 &&
                 receipt_back.refused == 1);
     assert_string_equal(receipt_back.first_refusal, receipt.first_refusal);
+    assert_string_equal(receipt_back.first_key, receipt.first_key);
+    assert_string_equal(receipt_back.last_key, receipt.last_key);
     free(text);
 }
 

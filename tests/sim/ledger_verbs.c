@@ -505,15 +505,22 @@ int kiln_ledger_counts(struct kiln_ledger *ledger, const char *pool, struct kiln
     return sim_ledger_run(ledger, count_rows, &count, err);
 }
 
-int kiln_ledger_refusals(struct kiln_ledger *ledger, const char *pool, const char *batch,
-                         kiln_each_refusal *each, void *arg, struct kiln_error *err)
+int kiln_ledger_refusal_ends(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                             const char *token, struct kiln_refusal_ends *ret,
+                             struct kiln_error *err)
 {
     struct sim_batch *found = NULL;
     int rc = find_batch(ledger, pool, batch, false, &found, err);
+    *ret = (struct kiln_refusal_ends){0};
     for (size_t i = 0; rc == 0 && i < sim_fleet.tables.refusal_count; i++) {
         const struct sim_refusal *at = &sim_fleet.tables.refusals[i];
-        if (at->batch_id == found->id)
-            rc = each(arg, at->key, at->reason, err);
+        if (at->batch_id != found->id || strcmp(at->token, token) != 0)
+            continue;
+        if (!ret->first_key[0]) {
+            snprintf(ret->first_key, sizeof ret->first_key, "%s", at->key);
+            snprintf(ret->reason, sizeof ret->reason, "%s", at->reason);
+        }
+        snprintf(ret->last_key, sizeof ret->last_key, "%s", at->key);
     }
     return rc;
 }

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "storage/ledger_quota.h"
 #include "storage/ledger_read.h"
 #include "tests/support/rig.h"
 
@@ -61,6 +62,30 @@ static void refusals_are_kept_with_the_batch(void **state)
     kiln_test_ok(kiln_ledger_refusals(rig.ledger, pool, "whole", one_refusal, &seen, &rig.err),
                  rig.err);
     assert_int_equal(seen, 1);
+}
+
+/* Keys say nothing of the order: those of a page come by their places, pages by their time. */
+static void refusals_of_a_call_keep_the_order_of_the_stream(void **state)
+{
+    static const char *const keys[] = {"k7", "k2", "k9", "k1", "k5"};
+    struct kiln_new_job jobs[5];
+    struct kiln_refusal_ends ends;
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        jobs[i] = (struct kiln_new_job){.job.batch = (char *)"mixed", .key = keys[i], .token = "t"};
+    kiln_test_ok(kiln_ledger_refuse_jobs(rig.ledger, pool, jobs, 3, "full", &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_refuse_jobs(rig.ledger, pool, jobs + 3, 2, "full yet", &rig.err),
+                 rig.err);
+    kiln_test_ok(kiln_ledger_refuse(rig.ledger, pool, "mixed", "other", "k0", "bad", &rig.err),
+                 rig.err);
+    kiln_test_ok(kiln_ledger_refusal_ends(rig.ledger, pool, "mixed", "t", &ends, &rig.err),
+                 rig.err);
+    assert_string_equal(ends.first_key, "k7");
+    assert_string_equal(ends.reason, "full");
+    assert_string_equal(ends.last_key, "k5");
+    kiln_test_ok(kiln_ledger_refusal_ends(rig.ledger, pool, "mixed", "x", &ends, &rig.err),
+                 rig.err);
+    assert_string_equal(ends.first_key, "");
 }
 
 struct listing {
@@ -196,6 +221,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_batch_is_whole_when_its_calls_are_told),
         cmocka_unit_test(refusals_are_kept_with_the_batch),
+        cmocka_unit_test(refusals_of_a_call_keep_the_order_of_the_stream),
         cmocka_unit_test(lists_filter_and_stop),
         cmocka_unit_test(a_job_has_its_story),
         cmocka_unit_test(groups_add_up_to_the_counts),
