@@ -65,7 +65,7 @@ static void fill_commit(const struct kiln_worker *worker, const struct kiln_pict
         .latent_sigmas = picture->latent_sigmas,
         .latent_encoding = picture->latent_encoding,
         .latent_states = picture->latent_states,
-        .latent_channels = picture->latent_encoding ? 16 : 0,
+        .latent_channels = picture->latent_channels,
         .wait_ms = picture->wait_ms,
         .text_ms = picture->text_ms,
         .denoise_ms = picture->denoise_ms,

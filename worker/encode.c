@@ -18,8 +18,6 @@
 #include "storage/webp.h"
 #include "worker/object_key.h"
 
-#define LATENT_CHANNELS 16
-#define LATENT_SCALE 8 /* picture pixels of one latent pixel */
 #define ZSTD_LEVEL 3
 
 /* The time that names the objects: of the job, or nothing would match when it is run again. */
@@ -196,9 +194,9 @@ static int encode_latent(struct kiln_picture *picture, const struct kiln_encode_
 {
     const struct kiln_job *job = picture->job;
     struct kiln_latent latent = {
-        .channels = LATENT_CHANNELS,
-        .height = job->height / LATENT_SCALE,
-        .width = job->width / LATENT_SCALE,
+        .channels = (uint32_t)picture->drawn.latent_channels,
+        .height = (uint32_t)picture->drawn.latent_height,
+        .width = (uint32_t)picture->drawn.latent_width,
         .seed = job->seed,
     };
     float *copy = NULL;
@@ -216,6 +214,7 @@ static int encode_latent(struct kiln_picture *picture, const struct kiln_encode_
         return code;
     picture->latent_encoding = kiln_latent_encoding_name(KILN_LATENT_BF16_PLANES);
     picture->latent_states = latent.states;
+    picture->latent_channels = latent.channels;
     memcpy(picture->latent_sigmas, latent.sigmas, latent.states * sizeof latent.sigmas[0]);
     add_object(picture, options, "latent", data, size, latent.width, latent.height);
     return 0;

@@ -51,7 +51,7 @@ struct kiln_picture {
     struct kiln_picture_object objects[KILN_PICTURE_OBJECTS_MAX];
     uint32_t object_count;
     const char *latent_encoding; /* NULL: no latent is stored */
-    uint32_t latent_states;
+    uint32_t latent_states, latent_channels;
     double latent_sigmas[KILN_STEPS_MAX + 1]; /* of each of them */
     double encode_ms;
 

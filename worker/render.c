@@ -19,9 +19,6 @@
 #include "worker/engine.h"
 #include "worker/verbs.h"
 
-#define LATENT_CHANNELS 16
-#define LATENT_SCALE 8
-
 static const char usage[] =
     "Usage: kiln render [--model DIR] --prompt TEXT --out FILE.webp [options]\n"
     "\n"
@@ -196,8 +193,7 @@ static int write_latent(const struct render *render, const DiffusionZOutput *out
         .name = "latent",
         .dtype = KILN_ST_F32,
         .ndim = 3,
-        .shape = {LATENT_CHANNELS, render->batch.height / LATENT_SCALE,
-                  render->batch.width / LATENT_SCALE},
+        .shape = {output->latent_channels, output->latent_height, output->latent_width},
         .data = output->latent,
     };
     /* Before the VAE, as the sampler left it: what the parity checks compare. */

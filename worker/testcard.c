@@ -132,6 +132,9 @@ static int draw_item(const DiffusionZBatch *batch, const DiffusionZItem *item,
         return KILN_NO_MEMORY;
     kiln_testcard_draw(output->rgb, width, height, item->seed, kiln_testcard_mark(item->prompt));
     kiln_testcard_latent(output->rgb, width, height, output->latent);
+    output->latent_channels = LATENT_CHANNELS;
+    output->latent_height = batch->height / 8;
+    output->latent_width = batch->width / 8;
     if (batch->skip_decode) {
         free(output->rgb);
         output->rgb = NULL;

@@ -63,6 +63,9 @@ static void set_up(struct bench *bench, uint32_t width, uint32_t height)
     size_t values = 16u * (width / 8) * (height / 8);
     bench->picture->drawn.rgb = malloc((size_t)width * height * 3);
     bench->picture->drawn.latent = malloc(values * sizeof(float));
+    bench->picture->drawn.latent_channels = 16;
+    bench->picture->drawn.latent_height = (int32_t)height / 8;
+    bench->picture->drawn.latent_width = (int32_t)width / 8;
     kiln_testcard_draw(bench->picture->drawn.rgb, width, height, 42, 7);
     make_smaller(&bench->picture->drawn, width, height);
     kiln_testcard_latent(bench->picture->drawn.rgb, width, height, bench->picture->drawn.latent);
@@ -276,6 +279,36 @@ static void test_kinds(void **state)
     tear_down(&bench);
 }
 
+/* The model says how large a latent is: one whose VAE has five levels of eight channels. */
+static void test_latent_of_another_shape(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct kiln_latent latent;
+    enum kiln_latent_encoding encoding;
+    struct kiln_error err;
+    set_up(&bench, 128, 64);
+    bench.job.kind = KILN_KIND_LATENT_CACHE;
+    DiffusionZOutput *drawn = &bench.picture->drawn;
+    free(drawn->latent);
+    drawn->latent = malloc(8 * 4 * 8 * sizeof(float));
+    for (int i = 0; i < 8 * 4 * 8; i++)
+        drawn->latent[i] = (float)i;
+    drawn->latent_channels = 8, drawn->latent_height = 4, drawn->latent_width = 8;
+    encode(&bench);
+    const struct kiln_picture_object *file = &bench.picture->objects[0];
+    assert_int_equal(file->width, 8);
+    assert_int_equal(file->height, 4);
+    assert_int_equal(bench.picture->latent_channels, 8);
+    assert_int_equal(kiln_latent_decode(file->data, file->size, &latent, &encoding, &err), 0);
+    assert_int_equal(latent.channels, 8);
+    assert_int_equal(latent.height, 4);
+    assert_int_equal(latent.width, 8);
+    assert_true(latent.values[8 * 4 * 8 - 1] == 255.0f);
+    kiln_latent_release(&latent);
+    tear_down(&bench);
+}
+
 static void test_trajectory(void **state)
 {
     (void)state;
@@ -389,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_no_creation_time),
         cmocka_unit_test(test_deterministic),
         cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_latent_of_another_shape),
         cmocka_unit_test(test_trajectory),
         cmocka_unit_test(test_states_nearest_to_sigmas),
         cmocka_unit_test(test_metadata),

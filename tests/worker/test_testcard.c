@@ -63,6 +63,9 @@ static void test_pictures(void **state)
         assert_memory_equal(first[i].rgb, again[i].rgb, size);
         assert_memory_equal(first[i].latent, again[i].latent, values * sizeof(float));
         assert_null(first[i].trajectory);
+        assert_int_equal(first[i].latent_channels, 16);
+        assert_int_equal(first[i].latent_height, 8);
+        assert_int_equal(first[i].latent_width, 16);
     }
     assert_true(memcmp(first[0].rgb, first[1].rgb, size) != 0); /* the seed shows */
     assert_true(memcmp(first[0].rgb, first[2].rgb, size) != 0); /* the prompt shows */
