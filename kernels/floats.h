@@ -68,12 +68,14 @@ KILN_INLINE float kiln_rounded(float value, enum kiln_float format)
 }
 
 /* exp within 2 units in the last place, without a branch or a call: 2^n times a polynomial on
- * [-ln2/2, ln2/2] (Cody and Waite's reduction).  Saturates beyond the range of fp32. */
+ * [-ln2/2, ln2/2] (Cody and Waite's reduction).  Saturates beyond the range of fp32; of NaN it is
+ * NaN. */
 KILN_INLINE float kiln_exp(float x)
 {
     const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
     x = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
-    float n = (x * 1.44269504f + shift) - shift;
+    float shifted = x * 1.44269504f + shift; /* whose last bits are n */
+    float n = shifted - shift;
     float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
     float p = 1.9875691500e-4f;
     p = p * r + 1.3981999507e-3f;
@@ -82,8 +84,10 @@ KILN_INLINE float kiln_exp(float x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
-    int32_t power = ((int32_t)n + 127) << 23;
     float scale;
+    uint32_t power;
+    memcpy(&power, &shifted, sizeof power);
+    power = (power + 127u) << 23;
     memcpy(&scale, &power, sizeof scale);
     return p * scale;
 }

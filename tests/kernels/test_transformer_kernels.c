@@ -253,6 +253,8 @@ static void exp_is_exp(void **state)
         assert_true(fabs((double)kiln_exp((float)x) / exp((double)(float)x) - 1) < 3e-7);
     assert_true(kiln_exp(-1e30f) < 1e-37f && kiln_exp(-1e30f) >= 0);
     assert_true(isfinite(kiln_exp(1e30f)) && kiln_exp(1e30f) > 1e38f);
+    volatile float nan = NAN; /* not before the program runs */
+    assert_true(isnan(kiln_exp(nan)) && isnan(kiln_exp(-nan)));
 }
 
 int main(void)
