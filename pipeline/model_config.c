@@ -20,19 +20,22 @@ static double positive(struct kiln_model_json *c, const char *key, double fallba
     return value;
 }
 
-/* The rotation base: rope_parameters.rope_theta, or the older top-level rope_theta. */
+/* The rotation base: rope_parameters.rope_theta, or the older rope_scaling's, or the top level's.
+ * How angles are stretched is rope_type, in older files type; Kiln leaves them as they are. */
 static double read_rope_theta(struct kiln_model_json *c)
 {
+    static const char *const keys[] = {"rope_scaling", "rope_parameters"};
     double theta = positive(c, "rope_theta", 10000.0);
-    struct kiln_model_json inner = *c;
-    inner.root = json_object_get(c->root, "rope_parameters");
-    if (!json_is_object(inner.root))
-        inner.root = json_object_get(c->root, "rope_scaling");
-    if (!json_is_object(inner.root))
-        return theta;
-    kiln_model_only_text(&inner, "rope_type", "default");
-    theta = positive(&inner, "rope_theta", theta);
-    c->error = inner.error;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        struct kiln_model_json inner = *c;
+        inner.root = json_object_get(c->root, keys[i]);
+        if (!json_is_object(inner.root))
+            continue;
+        kiln_model_only_text(&inner, "rope_type", "default");
+        kiln_model_only_text(&inner, "type", "default");
+        theta = positive(&inner, "rope_theta", theta);
+        c->error = inner.error;
+    }
     return theta;
 }
 
