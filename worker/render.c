@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 
 #include "pipeline/diffusionz_batch.h"
@@ -33,6 +34,7 @@ static const char usage[] =
     "  --lora FILE[:W]        a safetensors file and its strength (1); up to 3 times\n"
     "  --device cpu|cuda:N    (cpu)\n"
     "  --dtype fp32|bf16|fp8  (what suits the device)\n"
+    "  --threads N            of the CPU, 0 for all (0)\n"
     "  --lossless             exact pixels in the file\n"
     "  --latents FILE         also the latent before the VAE, as safetensors: F32 [16, H/8, W/8]\n"
     "  --json                 one line about the picture on standard output\n"
@@ -112,10 +114,10 @@ static int take_option(struct render *render, int option, char *value, struct ki
         break;
     case OPTION_PROMPT:
         render->item.prompt = value;
-        break;
+        return kiln_verb_prompt("prompt", value, err);
     case OPTION_NEGATIVE:
         render->item.negative_prompt = value;
-        break;
+        return kiln_verb_prompt("negative", value, err);
     case OPTION_OUT:
         render->out = value;
         break;
@@ -163,9 +165,11 @@ static int check_complete(const struct render *render, struct kiln_error *err)
                                                       : NULL;
     if (missing)
         return kiln_fail(err, KILN_BAD_INPUT, "%s is missing", missing);
-    if (strlen(render->item.prompt) > KILN_PROMPT_MAX)
-        return kiln_fail(err, KILN_BAD_INPUT, "--prompt: %zu bytes; the limit is %d",
-                         strlen(render->item.prompt), KILN_PROMPT_MAX);
+    struct stat about; /* of /dev/null, say, which takes both */
+    if (render->latents && strcmp(render->out, render->latents) == 0 &&
+        (stat(render->out, &about) != 0 || S_ISREG(about.st_mode)))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--latents %s: --out writes there, too; name another file", render->out);
     return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "schemas/limits.h"
+#include "schemas/utf8.h"
 
 #define THREADS_MAX 1024 /* more than any machine has cores: a slip of the finger */
 
@@ -43,6 +44,18 @@ int kiln_verb_number(const char *name, const char *text, double min, double max,
         return kiln_fail(err, KILN_BAD_INPUT, "--%s \"%s\": expected a number, %g to %g", name,
                          text, min, max);
     *ret = value;
+    return 0;
+}
+
+int kiln_verb_prompt(const char *name, const char *text, struct kiln_error *err)
+{
+    const size_t len = strlen(text);
+    size_t bad;
+    if (len > KILN_PROMPT_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "--%s: %zu bytes; the limit is %d", name, len,
+                         KILN_PROMPT_MAX);
+    if (!kiln_utf8_valid(text, len, &bad))
+        return kiln_fail(err, KILN_BAD_INPUT, "--%s: not UTF-8 at byte %zu", name, bad);
     return 0;
 }
 
@@ -86,9 +99,16 @@ int kiln_verb_lora(char *text, int count, DiffusionZLora *ret, struct kiln_error
     struct kiln_error no_number;
     if (count >= KILN_LORAS_MAX)
         return kiln_fail(err, KILN_BAD_INPUT, "--lora: at most %d", KILN_LORAS_MAX);
-    if (colon && kiln_verb_number("lora", colon + 1, -KILN_LORA_SCALE_MAX, KILN_LORA_SCALE_MAX,
-                                  &weight, &no_number) == 0)
+    if (colon) {
         *colon = '\0';
+        const bool front = access(text, F_OK) == 0;
+        const int code = kiln_verb_number("lora", colon + 1, -KILN_LORA_SCALE_MAX,
+                                          KILN_LORA_SCALE_MAX, &weight, &no_number);
+        if (code != 0)
+            *colon = ':'; /* of the name, unless a file is called like the part in front */
+        if (code != 0 && front && access(text, F_OK) != 0)
+            return kiln_fail(err, code, "%s", no_number.text);
+    }
     *ret = (DiffusionZLora){text, (float)weight};
     return 0;
 }

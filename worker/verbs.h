@@ -25,8 +25,11 @@ int kiln_verb_whole(const char *name, const char *text, uint64_t min, uint64_t m
                     struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_verb_number(const char *name, const char *text, double min, double max, double *ret,
                      struct kiln_error *err) KILN_MUST_CHECK;
-/* FILE or FILE:W; a colon that no number follows belongs to the name.  Cuts text at the colon;
- * the path in *ret is text.  count: of those given before. */
+/* What to draw, or not to: UTF-8 within the bounds of a prompt. */
+int kiln_verb_prompt(const char *name, const char *text, struct kiln_error *err) KILN_MUST_CHECK;
+/* FILE or FILE:W; a colon that no number follows belongs to the name, unless there is such a FILE
+ * and none of the whole name.  Cuts text at the colon; the path in *ret is text.  count: of those
+ * given before. */
 int kiln_verb_lora(char *text, int count, DiffusionZLora *ret,
                    struct kiln_error *err) KILN_MUST_CHECK;
 /* A side of a picture in pixels; steps; threads of the CPU, 0 for all. */

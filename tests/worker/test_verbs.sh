@@ -53,6 +53,20 @@ expect 64 "steps 0" "${render[@]}" --out x.webp --steps 0
 expect 64 "seed beyond 64 bits" "${render[@]}" --out x.webp --seed 18446744073709551616
 expect 64 "guidance nan" "${render[@]}" --out x.webp --guidance nan
 expect 64 "argument" "${render[@]}" --out x.webp more
+for option in --prompt --negative; do
+    expect 64 "$option that is no UTF-8" "${render[@]}" --out x.webp "$option" $'a \xff star'
+    grep -qe "$option: not UTF-8 at byte 2" err || fail "$option that is no UTF-8: $(cat err)"
+    expect 64 "$option too long" "${render[@]}" --out x.webp "$option" "$(printf '%08193d' 0)"
+    grep -qe "$option: 8193 bytes; the limit is 8192" err || fail "$option too long: $(cat err)"
+done
+expect 64 "picture and latent in one file" "${render[@]}" --out x.webp --latents x.webp
+grep -qe '--latents x.webp' err || fail "picture and latent in one file: $(cat err)"
+expect 0 "both to nowhere" "${render[@]}" --out /dev/null --latents /dev/null
+cp "$lora" odd.safetensors
+expect 64 "a strength that is no number" "${render[@]}" --out x.webp --lora odd.safetensors:nan
+grep -qe '--lora "nan": expected a number' err || fail "a strength that is no number: $(cat err)"
+cp "$lora" odd.safetensors:b
+expect 0 "a colon in a name" "${render[@]}" --out y.webp --lora odd.safetensors:b
 expect 66 "no such model" "$worker" render --model ./none --prompt x --out x.webp
 expect 66 "no such LoRA" "${render[@]}" --out x.webp --lora ./none.safetensors:1
 expect 74 "no such directory" "${render[@]}" --out ./none/x.webp
