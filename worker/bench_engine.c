@@ -13,6 +13,7 @@
 #include <sysexits.h>
 
 #include "schemas/clock.h"
+#include "worker/engine.h"
 #include "worker/verbs.h"
 
 /* The model's output at one size, of the dtype that came first. */
@@ -97,9 +98,9 @@ static int run_row(struct bench *b, DiffusionZContext *ctx, int32_t dtype, int s
     row->args.item_count = b->options.batches[batch];
     if (b->options.deterministic) {
         int differs = kiln_bench_same(ctx, &row->args, err);
-        if (!differs && !b->options.json)
+        if (!differs)
             printf("%s %dx%d, batch %d: each picture has the bits it has alone\n",
-                   kiln_bench_dtype_names[dtype], row->args.width, row->args.height,
+                   kiln_dtype_names[dtype], row->args.width, row->args.height,
                    row->args.item_count);
         return differs;
     }

@@ -31,7 +31,6 @@ struct kiln_bench_options {
 int kiln_bench_options_read(int argc, char **argv, struct kiln_bench_options *ret,
                             struct kiln_error *err) KILN_MUST_CHECK;
 extern const char kiln_bench_engine_usage[];
-extern const char *const kiln_bench_dtype_names[]; /* by enum diffusionz_dtype */
 
 /* A model as it was loaded for the rows of one dtype. */
 struct kiln_bench_load {

@@ -39,13 +39,6 @@ const char kiln_bench_engine_usage[] =
     "  kiln bench engine --config scripts/bench/z-image-turbo --random-weights --device cuda:0\n"
     "  kiln bench engine --sizes 256,512 --dtype fp32,bf16\n";
 
-const char *const kiln_bench_dtype_names[] = {
-    [DIFFUSIONZ_AUTO] = "auto",
-    [DIFFUSIONZ_FP32] = "fp32",
-    [DIFFUSIONZ_BF16] = "bf16",
-    [DIFFUSIONZ_FP8] = "fp8",
-};
-
 enum option_code {
     OPTION_CONFIG = 256,
     OPTION_RANDOM,
@@ -87,42 +80,28 @@ static const struct option table[] = {
 
 /* --- lists ------------------------------------------------------------------------------------ */
 
-/* "512" is 512x512. */
-static int take_size(struct kiln_bench_options *o, char *text, struct kiln_error *err)
+static int take_size(void *arg, char *text, struct kiln_error *err)
 {
-    char *cross = strchr(text, 'x');
-    if (cross)
-        *cross = '\0';
-    int code = kiln_verb_side("sizes", text, &o->sizes[o->size_count].width, err);
-    if (!code)
-        code =
-            kiln_verb_side("sizes", cross ? cross + 1 : text, &o->sizes[o->size_count].height, err);
-    o->size_count++;
-    return code;
+    struct kiln_bench_options *o = arg;
+    const int i = o->size_count++;
+    return kiln_verb_size(text, &o->sizes[i].width, &o->sizes[i].height, err);
 }
 
-static int take_whole(const char *name, const char *text, uint64_t min, uint64_t max, int32_t *ret,
-                      struct kiln_error *err)
+static int take_batch(void *arg, char *text, struct kiln_error *err)
 {
-    uint64_t value;
-    int code = kiln_verb_whole(name, text, min, max, &value, err);
-    if (!code)
-        *ret = (int32_t)value;
-    return code;
+    struct kiln_bench_options *o = arg;
+    return kiln_verb_small("batch", text, 1, KILN_ASSIGN_MAX, &o->batches[o->batch_count++], err);
 }
 
-static int take_batch(struct kiln_bench_options *o, char *text, struct kiln_error *err)
+static int take_dtype(void *arg, char *text, struct kiln_error *err)
 {
-    return take_whole("batch", text, 1, KILN_ASSIGN_MAX, &o->batches[o->batch_count++], err);
-}
-
-static int take_dtype(struct kiln_bench_options *o, char *text, struct kiln_error *err)
-{
+    struct kiln_bench_options *o = arg;
     return kiln_dtype_parse(text, &o->dtypes[o->dtype_count++], err);
 }
 
-static int take_stage(struct kiln_bench_options *o, char *text, struct kiln_error *err)
+static int take_stage(void *arg, char *text, struct kiln_error *err)
 {
+    struct kiln_bench_options *o = arg;
     static const struct {
         const char *name;
         int32_t bit;
@@ -139,40 +118,22 @@ static int take_stage(struct kiln_bench_options *o, char *text, struct kiln_erro
                      "--stages \"%s\": expected some of forward, text, decode, image", text);
 }
 
-/* Calls take for each part between commas, which it may cut. */
-static int take_list(struct kiln_bench_options *o, const char *name, char *text,
-                     int (*take)(struct kiln_bench_options *, char *, struct kiln_error *),
-                     struct kiln_error *err)
-{
-    int code = 0, count = 0;
-    for (char *part = text; part && !code;) {
-        char *comma = strchr(part, ',');
-        if (comma)
-            *comma = '\0';
-        if (++count > KILN_BENCH_LIST_MAX)
-            return kiln_fail(err, KILN_BAD_INPUT, "--%s: at most %d", name, KILN_BENCH_LIST_MAX);
-        code = take(o, part, err);
-        part = comma ? comma + 1 : NULL;
-    }
-    return code;
-}
-
 /* The last list given counts. */
 static int take_lists(struct kiln_bench_options *o, int option, char *value, struct kiln_error *err)
 {
     switch (option) {
     case OPTION_SIZES:
         o->size_count = 0;
-        return take_list(o, "sizes", value, take_size, err);
+        return kiln_verb_list("sizes", value, KILN_BENCH_LIST_MAX, take_size, o, err);
     case OPTION_BATCH:
         o->batch_count = 0;
-        return take_list(o, "batch", value, take_batch, err);
+        return kiln_verb_list("batch", value, KILN_BENCH_LIST_MAX, take_batch, o, err);
     case OPTION_DTYPE:
         o->dtype_count = 0;
-        return take_list(o, "dtype", value, take_dtype, err);
+        return kiln_verb_list("dtype", value, KILN_BENCH_LIST_MAX, take_dtype, o, err);
     default:
         o->common.stages = 0;
-        return take_list(o, "stages", value, take_stage, err);
+        return kiln_verb_list("stages", value, KILN_BENCH_LIST_MAX, take_stage, o, err);
     }
 }
 
@@ -184,15 +145,16 @@ static int take_number(struct kiln_bench_options *o, int option, const char *val
 {
     switch (option) {
     case OPTION_TOKENS:
-        return take_whole("tokens", value, TOKENS_MIN, KILN_TOKENS_MAX, &o->common.tokens, err);
+        return kiln_verb_small("tokens", value, TOKENS_MIN, KILN_TOKENS_MAX, &o->common.tokens,
+                               err);
     case OPTION_STEPS:
         return kiln_verb_steps(value, &o->common.num_steps, err);
     case OPTION_REPEAT:
-        return take_whole("repeat", value, 1, RUNS_MAX, &o->common.repeats, err);
+        return kiln_verb_small("repeat", value, 1, RUNS_MAX, &o->common.repeats, err);
     case OPTION_WARMUP:
-        return take_whole("warmup", value, 0, RUNS_MAX, &o->common.warmups, err);
+        return kiln_verb_small("warmup", value, 0, RUNS_MAX, &o->common.warmups, err);
     case OPTION_IMAGE_REPEAT:
-        return take_whole("image-repeat", value, 1, RUNS_MAX, &o->common.image_repeats, err);
+        return kiln_verb_small("image-repeat", value, 1, RUNS_MAX, &o->common.image_repeats, err);
     case OPTION_THREADS:
         return kiln_verb_threads(value, &o->threads, err);
     default:

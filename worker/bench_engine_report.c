@@ -5,6 +5,7 @@
 
 #include "worker/bench_engine.h"
 #include "worker/device_class.h"
+#include "worker/engine.h"
 
 #define TEXT_SIZE 24
 #define NAME_SIZE 64
@@ -50,9 +51,14 @@ void kiln_bench_heading(const struct kiln_bench_table *table)
     if (o->json)
         return;
     kiln_device_class(device_text(o, device), name, sizeof name);
-    printf("model %s%s, device %s (%s), prompts of %d tokens, medians of %d after %d\n",
-           table->model_name, o->random_weights ? " (random weights)" : "", device, name,
-           o->common.tokens, o->common.repeats, o->common.warmups);
+    printf("model %s%s, device %s (%s)", table->model_name,
+           o->random_weights ? " (random weights)" : "", device, name);
+    if (o->deterministic) {
+        puts(""); /* nothing is timed, so there is no table */
+        return;
+    }
+    printf(", prompts of %d tokens, medians of %d after %d\n", o->common.tokens, o->common.repeats,
+           o->common.warmups);
     if (o->device >= 0)
         puts("ceiling: a forward's products alone, each at the rate measured on an NVIDIA H200");
     printf("%-5s %-9s %5s %10s %8s %8s %8s %8s %9s %8s %8s %8s\n", "type", "size", "batch",
@@ -65,7 +71,7 @@ void kiln_bench_print_load(const struct kiln_bench_table *table)
     const struct kiln_bench_load *load = &table->loads[table->load_count - 1];
     if (table->options->json)
         return;
-    printf("%-5s loaded in %.2f s", kiln_bench_dtype_names[load->dtype], load->seconds);
+    printf("%-5s loaded in %.2f s", kiln_dtype_names[load->dtype], load->seconds);
     if (load->device)
         printf(": %.2f GB in tensors, %.2f GB on the device", (double)load->tensors / GIGA,
                (double)load->device / GIGA);
@@ -89,7 +95,7 @@ void kiln_bench_print_row(const struct kiln_bench_table *table)
     char size[TEXT_SIZE];
     if (table->options->json)
         return;
-    printf("%-5s %-9s %5d", kiln_bench_dtype_names[row->dtype], size_text(row, size),
+    printf("%-5s %-9s %5d", kiln_dtype_names[row->dtype], size_text(row, size),
            row->args.item_count);
     if (row->failure[0]) {
         printf(" %s\n", row->failure);
@@ -104,10 +110,10 @@ void kiln_bench_print_row(const struct kiln_bench_table *table)
     print_number(9, 2, t->decode_ms);
     print_number(8, 3, t->image_ms / 1e3);
     print_number(8, 2, (double)t->peak_device / GIGA);
-    if (row->error >= 0)
-        printf(" %8.1e\n", row->error);
-    else
+    if (row->error < 0)
         printf(" %8s\n", "-");
+    else
+        printf(" %8.1e\n", row->error); /* or nan, of outputs that are no numbers */
     fflush(stdout);
 }
 
@@ -117,7 +123,7 @@ static json_t *row_json(const struct kiln_bench_table *table, const struct kiln_
 {
     const DiffusionZBenchTimes *t = &row->times;
     json_t *value =
-        json_pack("{s:s, s:i, s:i, s:i}", "dtype", kiln_bench_dtype_names[row->dtype], "width",
+        json_pack("{s:s, s:i, s:i, s:i}", "dtype", kiln_dtype_names[row->dtype], "width",
                   row->args.width, "height", row->args.height, "batch", row->args.item_count);
     if (row->failure[0]) {
         json_object_set_new(value, "failure", json_string(row->failure));
@@ -145,7 +151,7 @@ void kiln_bench_json(const struct kiln_bench_table *table)
     for (int i = 0; i < table->load_count; i++) {
         const struct kiln_bench_load *load = &table->loads[i];
         json_array_append_new(
-            loads, json_pack("{s:s, s:f, s:I, s:I}", "dtype", kiln_bench_dtype_names[load->dtype],
+            loads, json_pack("{s:s, s:f, s:I, s:I}", "dtype", kiln_dtype_names[load->dtype],
                              "seconds", load->seconds, "tensor_bytes", (json_int_t)load->tensors,
                              "device_bytes", (json_int_t)load->device));
     }

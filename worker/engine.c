@@ -41,17 +41,18 @@ int kiln_device_parse(const char *text, int32_t *ret_device, struct kiln_error *
     return kiln_fail(err, KILN_CONFIG, "device \"%s\": expected cpu or cuda:N", text);
 }
 
+const char *const kiln_dtype_names[KILN_DTYPES] = {
+    [DIFFUSIONZ_AUTO] = "auto",
+    [DIFFUSIONZ_FP32] = "fp32",
+    [DIFFUSIONZ_BF16] = "bf16",
+    [DIFFUSIONZ_FP8] = "fp8",
+};
+
 int kiln_dtype_parse(const char *text, int32_t *ret_dtype, struct kiln_error *err)
 {
-    static const char *const names[] = {
-        [DIFFUSIONZ_AUTO] = "auto",
-        [DIFFUSIONZ_FP32] = "fp32",
-        [DIFFUSIONZ_BF16] = "bf16",
-        [DIFFUSIONZ_FP8] = "fp8",
-    };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *ret_dtype = (int32_t)i;
+    for (int32_t i = 0; i < KILN_DTYPES; i++)
+        if (strcmp(text, kiln_dtype_names[i]) == 0) {
+            *ret_dtype = i;
             return 0;
         }
     return kiln_fail(err, KILN_CONFIG, "dtype \"%s\": expected auto, fp32, bf16 or fp8", text);

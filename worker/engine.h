@@ -42,6 +42,8 @@ void kiln_engine_close(struct kiln_engine *engine); /* accepts NULL */
 /* "cpu" is -1, "cuda" 0, "cuda:N" N. */
 int kiln_device_parse(const char *text, int32_t *ret_device,
                       struct kiln_error *err) KILN_MUST_CHECK;
+#define KILN_DTYPES (DIFFUSIONZ_FP8 + 1)
+extern const char *const kiln_dtype_names[KILN_DTYPES]; /* by enum diffusionz_dtype */
 /* "auto", "fp32", "bf16", "fp8" to enum diffusionz_dtype. */
 int kiln_dtype_parse(const char *text, int32_t *ret_dtype, struct kiln_error *err) KILN_MUST_CHECK;
 

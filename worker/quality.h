@@ -38,7 +38,6 @@ struct kiln_quality_options {
 int kiln_quality_options_read(int argc, char **argv, struct kiln_quality_options *ret,
                               struct kiln_error *err) KILN_MUST_CHECK;
 extern const char kiln_quality_usage[];
-extern const char *const kiln_quality_dtype_names[]; /* by enum diffusionz_dtype */
 
 struct kiln_quality_row {
     char path[1024], list[40]; /* the file of prompts, and its name in the table */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "storage/webp.h"
+#include "worker/engine.h"
 #include "worker/quality.h"
 #include "worker/verbs.h"
 
@@ -61,7 +62,7 @@ int kiln_quality_failure(const struct kiln_quality_options *options,
     uint8_t *data;
     size_t size;
     snprintf(name, sizeof name, "%s-%04zu-%dx%d-%d-%s.webp", row->list, picture->number,
-             picture->width, picture->height, row->steps, kiln_quality_dtype_names[row->dtype]);
+             picture->width, picture->height, row->steps, kiln_dtype_names[row->dtype]);
     snprintf(path, sizeof path, "%.1800s/%s", options->failures, name);
     int code = kiln_webp_encode(picture->rgb, (uint32_t)picture->width, (uint32_t)picture->height,
                                 &webp, &data, &size, err);

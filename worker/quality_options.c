@@ -16,7 +16,7 @@ const char kiln_quality_usage[] =
     "\n"
     "  --model DIR            diffusers layout (that of the settings, else the demo model)\n"
     "  --prompts FILE         JSON lines with what they ask (the standard table of tests/quality)\n"
-    "  --sizes WxH,...        instead of the sizes of the prompts\n"
+    "  --sizes N,WxH,...      instead of the sizes of the prompts\n"
     "  --steps N,...          (8; the standard table also has a row of 4)\n"
     "  --dtype fp32,bf16,fp8  one or more (fp32)\n"
     "  --device cpu|cuda:N    (cpu)\n"
@@ -34,13 +34,6 @@ const char kiln_quality_usage[] =
     "  kiln bench quality\n"
     "  kiln bench quality --sizes 256x256,512x512 --steps 8,4 --dtype fp32,bf16 -n 50\n"
     "  kiln bench quality --lora neon.safetensors --style neon --failures wrong\n";
-
-const char *const kiln_quality_dtype_names[] = {
-    [DIFFUSIONZ_AUTO] = "auto",
-    [DIFFUSIONZ_FP32] = "fp32",
-    [DIFFUSIONZ_BF16] = "bf16",
-    [DIFFUSIONZ_FP8] = "fp8",
-};
 
 enum option_code {
     OPTION_MODEL = 256,
@@ -80,48 +73,23 @@ static const struct option table[] = {
     {0},
 };
 
-static int take_size(struct kiln_quality_options *o, char *text, struct kiln_error *err)
+static int take_size(void *arg, char *text, struct kiln_error *err)
 {
-    char *cross = strchr(text, 'x');
-    if (!cross)
-        return kiln_fail(err, KILN_BAD_INPUT, "--sizes %s: expected WIDTHxHEIGHT", text);
-    *cross = '\0';
-    int code = kiln_verb_side("sizes", text, &o->sizes[o->size_count].width, err);
-    code = code ? code : kiln_verb_side("sizes", cross + 1, &o->sizes[o->size_count].height, err);
-    o->size_count++;
-    return code;
+    struct kiln_quality_options *o = arg;
+    const int i = o->size_count++;
+    return kiln_verb_size(text, &o->sizes[i].width, &o->sizes[i].height, err);
 }
 
-static int take_step(struct kiln_quality_options *o, char *text, struct kiln_error *err)
+static int take_step(void *arg, char *text, struct kiln_error *err)
 {
-    int code = kiln_verb_steps(text, &o->steps[o->step_count], err);
-    o->step_count += code == 0;
-    return code;
+    struct kiln_quality_options *o = arg;
+    return kiln_verb_steps(text, &o->steps[o->step_count++], err);
 }
 
-static int take_dtype(struct kiln_quality_options *o, char *text, struct kiln_error *err)
+static int take_dtype(void *arg, char *text, struct kiln_error *err)
 {
-    int code = kiln_dtype_parse(text, &o->dtypes[o->dtype_count], err);
-    o->dtype_count++;
-    return code;
-}
-
-/* Calls take for each part between commas, which it may cut. */
-static int take_list(struct kiln_quality_options *o, const char *name, char *text,
-                     int (*take)(struct kiln_quality_options *, char *, struct kiln_error *),
-                     struct kiln_error *err)
-{
-    int code = 0, count = 0;
-    for (char *part = text; part && !code;) {
-        char *comma = strchr(part, ',');
-        if (comma)
-            *comma = '\0';
-        if (++count > KILN_QUALITY_LIST_MAX)
-            return kiln_fail(err, KILN_BAD_INPUT, "--%s: at most %d", name, KILN_QUALITY_LIST_MAX);
-        code = take(o, part, err);
-        part = comma ? comma + 1 : NULL;
-    }
-    return code;
+    struct kiln_quality_options *o = arg;
+    return kiln_dtype_parse(text, &o->dtypes[o->dtype_count++], err);
 }
 
 /* The lists of numbers: the last one given counts. */
@@ -131,13 +99,13 @@ static int take_lists(struct kiln_quality_options *o, int option, char *value,
     switch (option) {
     case OPTION_SIZES:
         o->size_count = 0;
-        return take_list(o, "sizes", value, take_size, err);
+        return kiln_verb_list("sizes", value, KILN_QUALITY_LIST_MAX, take_size, o, err);
     case OPTION_STEPS:
         o->step_count = 0;
-        return take_list(o, "steps", value, take_step, err);
+        return kiln_verb_list("steps", value, KILN_QUALITY_LIST_MAX, take_step, o, err);
     default:
         o->dtype_count = 0;
-        return take_list(o, "dtype", value, take_dtype, err);
+        return kiln_verb_list("dtype", value, KILN_QUALITY_LIST_MAX, take_dtype, o, err);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "worker/engine.h"
 #include "worker/quality.h"
 
 #define SIZE_TEXT 24
@@ -64,7 +65,7 @@ void kiln_quality_print(const struct kiln_quality_options *options,
     if (options->json)
         return;
     printf("%-10.10s %-9s %5d %-4s %4lld", row->list, size_text(row, size), row->steps,
-           kiln_quality_dtype_names[row->dtype], (long long)tally->pictures);
+           kiln_dtype_names[row->dtype], (long long)tally->pictures);
     print_percent(100 * kiln_tally_rate(tally));
     print_percent(percent(tally->whole, tally->pictures));
     for (int i = 0; i < KILN_ATTRIBUTES; i++)
@@ -83,7 +84,7 @@ void kiln_quality_progress(const struct kiln_quality_row *row, size_t done, size
     fputs("\r\033[K", stderr);
     if (total) {
         fprintf(stderr, "%s %s, %d steps, %s: %zu of %zu", row->list, size_text(row, size),
-                row->steps, kiln_quality_dtype_names[row->dtype], done, total);
+                row->steps, kiln_dtype_names[row->dtype], done, total);
         if (done)
             fprintf(stderr, ", %.1f %%", 100 * kiln_tally_rate(&row->tally));
     }
@@ -111,13 +112,13 @@ static json_t *row_json(const struct kiln_quality_options *options,
         json_object_set_new(kinds, kiln_attribute_names[i],
                             share(tally->right[i], tally->asked[i]));
     }
-    json_t *value = json_pack("{s:s, s:s, s:i, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:f}", "prompts",
-                              row->list, "size", row->width ? size_text(row, size) : "listed",
-                              "steps", row->steps, "dtype", kiln_quality_dtype_names[row->dtype],
-                              "pictures", (json_int_t)tally->pictures, "asked", (json_int_t)asked,
-                              "right", (json_int_t)right, "attributes", share(right, asked),
-                              "whole", share(tally->whole, tally->pictures), "kinds", kinds,
-                              "seconds_a_picture", row->seconds / (double)row->timed);
+    json_t *value =
+        json_pack("{s:s, s:s, s:i, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:f}", "prompts", row->list,
+                  "size", row->width ? size_text(row, size) : "listed", "steps", row->steps,
+                  "dtype", kiln_dtype_names[row->dtype], "pictures", (json_int_t)tally->pictures,
+                  "asked", (json_int_t)asked, "right", (json_int_t)right, "attributes",
+                  share(right, asked), "whole", share(tally->whole, tally->pictures), "kinds",
+                  kinds, "seconds_a_picture", row->seconds / (double)row->timed);
     if (options->style)
         json_object_set_new(value, "in_style", share(row->in_style, tally->pictures));
     return value;

@@ -59,9 +59,8 @@ int kiln_verb_prompt(const char *name, const char *text, struct kiln_error *err)
     return 0;
 }
 
-/* Where max is in the range of an int32_t. */
-static int small_whole(const char *name, const char *text, uint64_t min, uint64_t max, int32_t *ret,
-                       struct kiln_error *err)
+int kiln_verb_small(const char *name, const char *text, uint64_t min, uint64_t max, int32_t *ret,
+                    struct kiln_error *err)
 {
     uint64_t value;
     int code = kiln_verb_whole(name, text, min, max, &value, err);
@@ -72,23 +71,58 @@ static int small_whole(const char *name, const char *text, uint64_t min, uint64_
 
 int kiln_verb_steps(const char *text, int32_t *ret, struct kiln_error *err)
 {
-    return small_whole("steps", text, KILN_STEPS_MIN, KILN_STEPS_MAX, ret, err);
+    return kiln_verb_small("steps", text, KILN_STEPS_MIN, KILN_STEPS_MAX, ret, err);
 }
 
 int kiln_verb_threads(const char *text, int32_t *ret, struct kiln_error *err)
 {
-    return small_whole("threads", text, 0, THREADS_MAX, ret, err);
+    return kiln_verb_small("threads", text, 0, THREADS_MAX, ret, err);
 }
 
 int kiln_verb_side(const char *name, const char *text, int32_t *ret, struct kiln_error *err)
 {
     int32_t value;
-    int code = small_whole(name, text, KILN_SIDE_MIN, KILN_SIDE_MAX, &value, err);
+    int code = kiln_verb_small(name, text, KILN_SIDE_MIN, KILN_SIDE_MAX, &value, err);
     if (code == 0 && value % KILN_SIDE_STEP != 0)
         code = kiln_fail(err, KILN_BAD_INPUT, "--%s %s: not a multiple of %d", name, text,
                          KILN_SIDE_STEP);
     if (code == 0)
         *ret = value;
+    return code;
+}
+
+int kiln_verb_size(char *text, int32_t *ret_width, int32_t *ret_height, struct kiln_error *err)
+{
+    int32_t width, height;
+    char *cross = strchr(text, 'x');
+    if (cross)
+        *cross = '\0';
+    int code = kiln_verb_side("sizes", text, &width, err);
+    if (code == 0)
+        code = kiln_verb_side("sizes", cross ? cross + 1 : text, &height, err);
+    if (cross)
+        *cross = 'x';
+    if (code != 0)
+        return kiln_fail(err, code, "--sizes \"%s\": expected N or WxH, multiples of %d, %d to %d",
+                         text, KILN_SIDE_STEP, KILN_SIDE_MIN, KILN_SIDE_MAX);
+    *ret_width = width;
+    *ret_height = height;
+    return 0;
+}
+
+int kiln_verb_list(const char *name, char *text, int max, kiln_verb_take *take, void *arg,
+                   struct kiln_error *err)
+{
+    int code = 0, count = 0;
+    for (char *part = text; part && code == 0;) {
+        char *comma = strchr(part, ',');
+        if (comma)
+            *comma = '\0';
+        if (++count > max)
+            return kiln_fail(err, KILN_BAD_INPUT, "--%s: at most %d", name, max);
+        code = take(arg, part, err);
+        part = comma ? comma + 1 : NULL;
+    }
     return code;
 }
 

@@ -23,6 +23,9 @@ int kiln_verb_fail(const char *verb, const struct kiln_error *err);
 /* --- values of options; KILN_BAD_INPUT names the option ------------------------------------- */
 int kiln_verb_whole(const char *name, const char *text, uint64_t min, uint64_t max, uint64_t *ret,
                     struct kiln_error *err) KILN_MUST_CHECK;
+/* The same, where max is in the range of an int32_t. */
+int kiln_verb_small(const char *name, const char *text, uint64_t min, uint64_t max, int32_t *ret,
+                    struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_verb_number(const char *name, const char *text, double min, double max, double *ret,
                      struct kiln_error *err) KILN_MUST_CHECK;
 /* What to draw, or not to: UTF-8 within the bounds of a prompt. */
@@ -35,8 +38,16 @@ int kiln_verb_lora(char *text, int count, DiffusionZLora *ret,
 /* A side of a picture in pixels; steps; threads of the CPU, 0 for all. */
 int kiln_verb_side(const char *name, const char *text, int32_t *ret,
                    struct kiln_error *err) KILN_MUST_CHECK;
+/* A size of --sizes: WxH, or N for NxN. */
+int kiln_verb_size(char *text, int32_t *ret_width, int32_t *ret_height,
+                   struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_verb_steps(const char *text, int32_t *ret, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_verb_threads(const char *text, int32_t *ret, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Calls take for each part of text between commas, max at most; they are cut there. */
+typedef int kiln_verb_take(void *arg, char *part, struct kiln_error *err);
+int kiln_verb_list(const char *name, char *text, int max, kiln_verb_take *take, void *arg,
+                   struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- files ------------------------------------------------------------------------------------ */
 /* Under a temporary name first: a reader of the file never meets half of it.  What exists and is

@@ -36,12 +36,15 @@ expect 0 "the same bits" "$worker" bench-engine --config "$sketch" --sizes 64,96
     --dtype fp32,bf16 --deterministic
 [ "$(grep -cE '^(fp32|bf16) (64x64|96x64), batch [14]: each picture has the bits it has alone$' out)" = 8 ] ||
     fail "eight cases with the same bits: $(cat out)"
+grep -q 'medians\|forward ms' out && fail "a table of what is not timed: $(cat out)"
 expect 64 "figures of no timing" "${bench[@]}" --deterministic --json
 
 for words in --bogus "--sizes 100x100" "--sizes x" "--batch 0" "--batch 65" "--dtype fp4" "--tokens 8" \
     "--tokens 513" "--stages lunch" "--repeat 0" "--sizes 64,64,64,64,64,64,64,64,64" "--device tpu" more; do
     expect 64 "$words" "${bench[@]}" $words
 done
+expect 64 "half a size" "${bench[@]}" --sizes 64x
+grep -q -e '--sizes "64x": expected N or WxH' err || fail "half a size: $(cat err)"
 expect 64 "no config" "$worker" bench-engine
 expect 66 "no such config" "$worker" bench-engine --config ./none
 expect 66 "configs without weights" "$worker" bench-engine --config "$full" "${quick[@]}"

@@ -7,7 +7,7 @@ quality=("$worker" quality --model "$KILN_SOURCE/pipeline/models/sketch" --judge
 
 # Small and quick: the verb, not the model.
 small=("${quality[@]}" --prompts "$lists/held.jsonl" --sizes 64x64 --steps 1 -n 2)
-expect 0 "two dtypes" "${small[@]}" --dtype fp32,bf16 --sizes 64x64,96x64
+expect 0 "two dtypes" "${small[@]}" --dtype fp32,bf16 --sizes 64,96x64
 [ "$(grep -c '^held ' out)" = 4 ] || fail "two dtypes, two sizes: $(grep -c '^held ' out) rows"
 expect 0 "json" "${small[@]}" --json
 grep -q '"rows":\[{"prompts":"held","size":"64x64","steps":1,"dtype":"fp32","pictures":2,' out || fail "json: $(cat out)"
@@ -18,7 +18,7 @@ expect 1 "too few are right" "${small[@]}" --at-least 100 --failures wrong
 [ "$(wc -l <wrong/failures.jsonl)" = "$(ls wrong/*.webp | wc -l)" ] || fail "failures.jsonl and pictures differ"
 grep -q 'of the attributes are right, not 100' err || fail "--at-least does not say what was reached"
 
-for words in --bogus "--sizes 100x100" "--sizes 64" "--steps 0" "--steps 1,2,3,4,5,6,7,8,9" "--dtype fp4" "-n 0" \
+for words in --bogus "--sizes 100x100" "--sizes 64x" "--steps 0" "--steps 1,2,3,4,5,6,7,8,9" "--dtype fp4" "-n 0" \
     "--at-least 101" "--device tpu" more; do
     expect 64 "$words" "${small[@]}" $words
 done
