@@ -105,7 +105,8 @@ int kiln_engine_run(struct kiln_engine *e, const DiffusionZBatch *batch,
                     const struct kiln_lora_use *under, DiffusionZOutput *outputs,
                     DiffusionZTimes *ret_times, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The batch's own numbers, without a model: sizes, steps, prompts, LoRAs.  For early answers. */
+/* Checks what the batch itself says, before anything runs: sizes this model draws, steps, prompts'
+ * lengths, how many LoRAs.  KILN_BAD_INPUT. */
 int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *batch,
                       struct kiln_error *err) KILN_MUST_CHECK;
 

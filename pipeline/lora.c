@@ -116,7 +116,7 @@ static bool all_finite(const struct kiln_st_tensor *t)
 
 /* --- reading keys ----------------------------------------------------------------------------- */
 
-/* Writes "\n  key" for as many keys as the text holds. */
+/* Adds ", key" to a list, unless the text is full. */
 static void list_key(char *text, size_t size, const char *key)
 {
     size_t len = strlen(text);
