@@ -116,12 +116,16 @@ static bool all_finite(const struct kiln_st_tensor *t)
 
 /* --- reading keys ----------------------------------------------------------------------------- */
 
-/* Adds ", key" to a list, unless the text is full. */
+/* Adds ", key" to a list; one for which there is no room makes its end ", ...". */
 static void list_key(char *text, size_t size, const char *key)
 {
+    static const char more[] = ", ...";
     size_t len = strlen(text);
-    if (len + strlen(key) + 4 < size)
+    bool ended = len >= sizeof more && strcmp(text + len - (sizeof more - 1), more) == 0;
+    if (len + strlen(key) + 2 + sizeof more < size && !ended)
         snprintf(text + len, size - len, "%s%s", len ? ", " : "", key);
+    else if (!ended)
+        snprintf(text + len, size - len, "%s", more);
 }
 
 static int read_key(struct reading *r, const struct kiln_st_tensor *t, bool *ret_matched,
@@ -149,7 +153,7 @@ static int read_key(struct reading *r, const struct kiln_st_tensor *t, bool *ret
 static int read_keys(struct reading *r, struct kiln_error *err)
 {
     size_t count = kiln_st_count(r->file->st), unmatched = 0;
-    char list[600] = "";
+    char list[300] = "";
     if (count == 0)
         return kiln_fail(err, KILN_BAD_INPUT, "%s: there is no tensor in it", r->path);
     for (size_t i = 0; i < count; i++) {

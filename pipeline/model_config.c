@@ -114,6 +114,9 @@ static void derive_transformer(struct kiln_model_json *c, struct kiln_transforme
                           t->heads, t->head_dim);
 }
 
+/* n_kv_heads and axes_lens are not asked for: the model has no grouped heads whatever the first
+ * says (diffusers does not read it either), and angles are computed for any place, where the second
+ * is the length of diffusers' tables of them. */
 static int read_transformer(const char *dir, struct kiln_transformer_config *t,
                             struct kiln_error *err)
 {

@@ -19,7 +19,7 @@ const char *kiln_latent_encoding_name(enum kiln_latent_encoding encoding);
 
 struct kiln_latent {
     uint32_t states;              /* 1 = the final latent alone */
-    uint32_t channels, height, width; /* of one state, in latent pixels (picture / 8) */
+    uint32_t channels, height, width; /* of one state, in latent pixels */
     float *values;                /* [states][channels][height][width] */
     double sigmas[KILN_STEPS_MAX + 1]; /* of each state; 0 = clean */
     char model[65];               /* model hash */

@@ -99,6 +99,7 @@ void kiln_bench_print_row(const struct kiln_bench_table *table)
            row->args.item_count);
     if (row->failure[0]) {
         printf(" %s\n", row->failure);
+        fflush(stdout);
         return;
     }
     print_number(10, 2, t->forward_ms);

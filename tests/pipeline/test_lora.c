@@ -336,6 +336,7 @@ static void test_counts_and_lists_unmatched_keys(void **state)
     assert_refused(
         many, COUNT(many), NULL, KILN_BAD_INPUT,
         "LoRA lora.safetensors is of another model: 0 keys fit modules of this model, 200");
+    assert_refused(many, COUNT(many), NULL, KILN_BAD_INPUT, ".unknown.lora_A.weight, ...");
 }
 
 static void test_names_wrong_shapes(void **state)
