@@ -148,15 +148,14 @@ int kiln_put_hold(struct kiln_cli *cli, struct kiln_ledger *ledger, enum kiln_ho
 {
     struct kiln_hold mine = {.scope = scope, .held = held}, before;
     struct kiln_order order = {.kind = KILN_ORDER_WAKE};
-    struct kiln_error err, bus_err;
+    struct kiln_error err;
     snprintf(mine.name, sizeof mine.name, "%s", name);
     snprintf(mine.reason, sizeof mine.reason, "%s", reason ? reason : "");
     kiln_who(mine.who, sizeof mine.who);
     int rc = put_unless_there(cli, ledger, &mine, reason != NULL, &before, &err);
     if (rc)
         return kiln_report(cli, &err);
-    if (kiln_send_order(cli, &order, &bus_err))
-        kiln_say(cli, "the ledger has it; the scheduler will see it by itself (%s)", bus_err.text);
+    kiln_tell_order(cli, &order);
     kiln_sleep_s(SECOND_LOOK_S);
     struct looking looking = {.mine = &mine, .found = mine};
     rc = kiln_ledger_holds(ledger, kiln_pool(cli), true, look_at, &looking, &err);

@@ -151,7 +151,9 @@ static int drain(struct kiln_cli *cli, const char *name, double wait_s, struct k
         rc = check_worker(&before, name, err);
     if (rc == 0)
         rc = kiln_send_order(cli, &order, err);
-    if (rc == 0)
+    if (rc == 0 && before.live == 0)
+        kiln_say(cli, "no worker is alive in pool %s", kiln_pool(cli));
+    else if (rc == 0)
         kiln_say(cli, "%s will finish the batch in hand, hand back the rest and end",
                  name[0] ? name : "every worker");
     if (rc == 0 && wait_s > 0)
@@ -173,6 +175,8 @@ int kiln_verb_drain(struct kiln_cli *cli, int argc, char **argv)
     bool all = kiln_arg(&args, "all") != NULL, wait = kiln_arg(&args, "wait") != NULL;
     if (all == (args.rest_count == 1))
         return kiln_usage(cli, "name one worker, or all of them with --all");
+    if (!wait && kiln_arg(&args, "timeout"))
+        return kiln_usage(cli, "--timeout is of waiting: --wait is missing");
     char question[KILN_NAME_MAX + 80];
     snprintf(question, sizeof question, "Every worker of pool %s finishes its batch and ends.",
              kiln_pool(cli));

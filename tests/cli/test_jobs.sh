@@ -176,6 +176,10 @@ json waited.txt 'd["batch"] == "strange" and d["result"] == "cancelled"'
 
 # --- cancel, retry, wait's exit codes: without a worker the jobs wait
 fails 66 kiln drain worker-0
+fails 64 kiln drain --all --timeout 5
+says 'timeout is of waiting: --wait is missing'
+ok kiln drain --all
+says 'no worker is alive in pool default'
 fails 65 kiln enqueue jobs.jsonl --batch later --set priority=3
 fails 75 kiln wait later --timeout 0
 ok kiln jobs --batch later --state queued --json
