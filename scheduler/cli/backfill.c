@@ -15,6 +15,7 @@
 #include "scheduler/cli/near.h"
 #include "scheduler/cli/orders.h"
 #include "scheduler/cli/records.h"
+#include "scheduler/cli/shown.h"
 #include "scheduler/cli/verbs.h"
 #include "scheduler/holds.h"
 #include "scheduler/window.h"
@@ -118,12 +119,16 @@ static void order_text(struct kiln_text *out, const struct orders *orders,
     const struct kiln_hold *hold = hold_of(orders, order);
     char text[1024], time[32];
     kiln_text_printf(out, "standing order %s  %s\n", spec->name, state_of(orders, order));
-    if (order->error)
-        kiln_text_printf(out, "  stands still: %s; mend it, then `kiln backfill resume %s`\n",
-                         order->error, spec->name);
+    if (order->error) {
+        kiln_text_puts(out, "  stands still: ");
+        kiln_text_shown(out, order->error);
+        kiln_text_printf(out, "; mend it, then `kiln backfill resume %s`\n", spec->name);
+    }
     if (hold) {
         kiln_hold_text(hold, text, sizeof text);
-        kiln_text_printf(out, "  held       %s\n", text);
+        kiln_text_puts(out, "  held       ");
+        kiln_text_shown(out, text);
+        kiln_text_puts(out, "\n");
     }
     kiln_text_printf(out, "  batch      %s\n", order->batch);
     for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)

@@ -20,6 +20,7 @@
 
 #include "scheduler/cli/enqueue_context.h"
 #include "scheduler/cli/enqueue_entry.h"
+#include "scheduler/cli/shown.h"
 #include "schemas/digest.h"
 #include "schemas/expand.h"
 #include "schemas/names.h"
@@ -68,8 +69,9 @@ static void keep_refusal(struct kiln_enqueue_result *result, uint64_t line, cons
 
 static void refuse(struct run *run, uint64_t line, const struct kiln_error *err)
 {
+    char text[KILN_ERROR_TEXT_MAX];
     fprintf(stderr, "%s:%llu: %s\n", kiln_input_name(run->input), (unsigned long long)line,
-            err->text);
+            kiln_shown_line(err->text, text, sizeof text));
     keep_refusal(run->result, line, err->text);
 }
 
@@ -305,7 +307,7 @@ static int take_receipt(struct run *run, struct kiln_error *err)
             err, KILN_TIMEOUT,
             "no receipt within %u s, so no scheduler seems to run; all %llu jobs of batch %s are "
             "safe in the stream and will be taken in when one does",
-            KILN_RECEIPT_WAIT_S, (unsigned long long)result->sent, result->batch);
+            wait_s, (unsigned long long)result->sent, result->batch);
     if (!code)
         code = kiln_receipt_decode(text, strlen(text), &receipt, err);
     free(text);

@@ -42,8 +42,10 @@ static void print_row(const struct kiln_cli *cli, const struct kiln_job_row *row
     printf("%-10llu %s%-9s%s %7u %-9s %2u steps  %s", (unsigned long long)job->id,
            state_color(cli, job->state), kiln_job_state_name(job->state),
            cli->color_out ? "\033[0m" : "", job->index, size, job->steps, job->batch);
-    if (job->custom_id)
-        printf("  %s", job->custom_id);
+    if (job->custom_id) {
+        fputs("  ", stdout);
+        kiln_print_shown(job->custom_id);
+    }
     if (row->error && job->state != KILN_JOB_DONE) {
         printf("  %s: ", kiln_code_name(row->error_code));
         kiln_print_shown(row->error);

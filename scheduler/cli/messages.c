@@ -12,16 +12,18 @@
 #include <time.h>
 
 #include "scheduler/cli/cli.h"
+#include "scheduler/cli/shown.h"
 #include "schemas/clock.h"
 #include "storage/bus.h"
 #include "storage/ledger.h"
 
-/* One write a line, so that lines of several programs on one terminal do not mix. */
+/* One write a line, so that lines of several programs on one terminal do not mix.  Messages quote
+ * what people typed. */
 static void print_line(const char *before, const char *fmt, va_list args)
 {
-    char text[KILN_ERROR_TEXT_MAX * 2];
+    char text[KILN_ERROR_TEXT_MAX * 2], line[sizeof text];
     vsnprintf(text, sizeof text, fmt, args);
-    fprintf(stderr, "%s%s\n", before, text);
+    fprintf(stderr, "%s%s\n", before, kiln_shown_line(text, line, sizeof line));
 }
 
 void kiln_say(const struct kiln_cli *cli, const char *fmt, ...)

@@ -1,6 +1,7 @@
 /* show.c - `kiln show JOB`: the whole record; `kiln show BATCH`: where a batch stands.
  *
- * A number is a job, anything else a batch.  The JSON form is a superset of a line of `kiln jobs
+ * A number is a job, or a batch if there is no such job; anything else is a batch.  The JSON form
+ * is a superset of a line of `kiln jobs
  * --json`: what was asked for, where it stands, every move so far, and the objects that exist.
  */
 #include <stdio.h>
@@ -126,9 +127,11 @@ static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error
     const struct kiln_job *job = &row->job;
     char set[KILN_LORA_SET_MAX], size[32];
     (void)err;
-    printf("job %llu  %s, attempt %u\n  batch      %s, index %u%s%s\n", (unsigned long long)job->id,
+    printf("job %llu  %s, attempt %u\n  batch      %s, index %u%s", (unsigned long long)job->id,
            kiln_job_state_name(job->state), job->attempt, job->batch, job->index,
-           job->custom_id ? ", custom_id " : "", job->custom_id ? job->custom_id : "");
+           job->custom_id ? ", custom_id " : "");
+    kiln_print_shown(job->custom_id ? job->custom_id : "");
+    putchar('\n');
     print_words("prompt", job->prompt);
     if (job->negative_prompt && job->negative_prompt[0])
         print_words("negative", job->negative_prompt);
@@ -212,7 +215,9 @@ static int refusal_json(void *arg, const char *key, const char *reason, struct k
 static int refusal_text(void *arg, const char *key, const char *reason, struct kiln_error *err)
 {
     (void)arg, (void)err;
-    printf("  refused    %s: ", key);
+    fputs("  refused    ", stdout);
+    kiln_print_shown(key);
+    fputs(": ", stdout);
     kiln_print_shown(reason);
     putchar('\n');
     return 0;
@@ -255,7 +260,7 @@ static int show_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
 int kiln_verb_show(struct kiln_cli *cli, int argc, char **argv)
 {
     struct kiln_args args;
-    struct kiln_error err;
+    struct kiln_error err, none;
     struct kiln_ledger *ledger = NULL;
     int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
     if (status)
@@ -266,8 +271,13 @@ int kiln_verb_show(struct kiln_cli *cli, int argc, char **argv)
     if (number && (status = kiln_arg_job(cli, what, &id)) != 0)
         return status;
     int rc = kiln_open_ledger(cli, &ledger, &err);
-    if (rc == 0)
-        rc = number ? show_job(cli, ledger, id, &err) : show_batch(cli, ledger, what, &err);
+    if (rc == 0 && number)
+        rc = show_job(cli, ledger, id, &err);
+    bool batch = rc == 0 && !number;
+    if (rc == KILN_NOT_FOUND && number) /* a batch may be called 2026 */
+        batch = kiln_ledger_batch_id(ledger, kiln_pool(cli), what, &id, &none) == 0;
+    if (batch)
+        rc = show_batch(cli, ledger, what, &err);
     kiln_ledger_close(ledger);
     return rc ? kiln_report(cli, &err) : 0;
 }

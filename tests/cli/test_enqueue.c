@@ -477,6 +477,7 @@ static void without_a_scheduler_the_jobs_are_safe(void **state)
     struct sent sent[8];
     kiln_test_write("a.txt", "one\n");
     assert_int_equal(enqueue("a.txt", request, &result), EX_TEMPFAIL);
+    assert_said("no receipt within 1 s, ");
     assert_said("are safe in the stream");
     assert_false(result.receipted);
     assert_int_equal(read_stream(sent, 8), 2);

@@ -49,13 +49,22 @@ says 'seed 18446744073709551615' out.txt
 ok kiln show b --json
 json out.txt 'd["whole"] and d["jobs"]["done"] == 4'
 # What was typed does not colour the screen nor begin a line of its own.
-ok kiln enqueue - --batch odd <<<'{"prompt": "a \u001b[31mred\n  error      star\u009b \\n", "width": 64, "height": 64}'
+ok kiln enqueue - --batch odd <<<'{"prompt": "a \u001b[31mred\n  error      star\u009b \\n", "custom_id": "id\u009b", "width": 64, "height": 64}'
 ok kiln wait odd --timeout 30
 ok kiln show "$(sql "SELECT max(id) FROM job")"
 grep -qxF '  prompt     a \u001b[31mred\n  error      star\u009b \n' out.txt || die "raw: $(cat out.txt)"
+says 'custom_id id\\u009b$' out.txt
+ok kiln jobs --batch odd
+says 'odd  id\\u009b$' out.txt
+fails 64 kiln jobs --state $'o\033[31mdd'
+says "'o.u001b.31mdd' is no state"
 ok kiln show "$(sql "SELECT max(id) FROM job")" --json
 json out.txt 'd["prompt"] == "a \x1b[31mred\n  error      star\x9b \\n"'
 fails 66 kiln show 999999
+says 'no job 999999'
+ok kiln enqueue - --batch 2026 <<<'{"prompt": "of that year", "width": 64, "height": 64}'
+ok kiln show 2026 # no job has that number
+says '^batch 2026 ' out.txt
 ok kiln why "$id" --json
 json out.txt 'd["state"] == "done" and d["reasons"]'
 
