@@ -65,6 +65,7 @@ says 'no job 999999'
 ok kiln enqueue - --batch 2026 <<<'{"prompt": "of that year", "width": 64, "height": 64}'
 ok kiln show 2026 # no job has that number
 says '^batch 2026 ' out.txt
+ok kiln wait 2026 --timeout 30
 ok kiln why "$id" --json
 json out.txt 'd["state"] == "done" and d["reasons"]'
 
