@@ -127,6 +127,8 @@ static const struct kiln_object_row *picture(const struct exporting *x,
     return object && wanted(x, row, object) ? object : NULL;
 }
 
+#define NAMED_MAX 20 /* the rest is counted; results.jsonl has them all */
+
 /* Each of them once. */
 static void name_damages(struct exporting *x, const struct kiln_job_row *row)
 {
@@ -134,10 +136,12 @@ static void name_damages(struct exporting *x, const struct kiln_job_row *row)
         struct kiln_damage *damage = damage_of(x, row, &row->objects[i]);
         if (!damage || damage->told)
             continue;
+        damage->told = true;
+        if (x->damages->named++ >= NAMED_MAX)
+            continue;
         kiln_bar_end(&x->bar);
         kiln_warn(x->cli, "job %llu: %s: %s", (unsigned long long)row->job.id, row->objects[i].key,
                   damage->why);
-        damage->told = true;
     }
 }
 
@@ -371,8 +375,8 @@ int kiln_export_status(const struct kiln_cli *cli, const struct kiln_export *exp
               (unsigned long long)export->damaged, export->damaged == 1 ? "" : "s", export->batch,
               kiln_config_text(cli->config, KILN_KEY_STORE), export->damaged == 1 ? "is" : "are");
     kiln_say(cli,
-             "      put back from a copy of the store, under the same keys, they come with the "
-             "next export; `kiln doctor --full` looks for others");
+             "      results.jsonl has \"damaged\" beside each; put back from a copy of the store, "
+             "under the same keys, they come with the next export");
     return kiln_code_exit(KILN_CORRUPT);
 }
 

@@ -24,6 +24,7 @@ struct kiln_damage {
 struct kiln_damages {
     struct kiln_damage *at;
     size_t count, room;
+    size_t named; /* of those that were told, how many one by one */
 };
 
 /* The texts are copied. */
