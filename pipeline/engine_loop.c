@@ -38,7 +38,7 @@ static void take_item_step(const struct kiln_run *r, struct kiln_item *item, int
 {
     struct kiln_error err;
     if (mark) {
-        kiln_fail(&err, KILN_DEVICE, "non-finite latent at step %d of %d%s", step + 1,
+        kiln_fail(&err, KILN_NOT_FINITE, "non-finite latent at step %d of %d%s", step + 1,
                   r->batch->num_steps, r->loras);
         kiln_item_end(item, &err);
     }

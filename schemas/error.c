@@ -41,6 +41,8 @@ static const struct code_row rows[KILN_CODE_COUNT] = {
     [KILN_INTERNAL] = {"internal", "This is a bug in Kiln.", EX_SOFTWARE, false},
     [KILN_POISONED] = {"poisoned", "The job took its worker down each time it was tried.",
                        EX_SOFTWARE, false},
+    [KILN_NOT_FINITE] = {"not_finite", "The picture came to values that are no finite numbers.",
+                         EX_UNAVAILABLE, true},
 };
 
 static const struct code_row *row_of(int code)

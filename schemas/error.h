@@ -42,6 +42,7 @@ enum kiln_code {
     KILN_CONFIG = 16,      /* a setting is missing or wrong */
     KILN_INTERNAL = 17,    /* a bug in Kiln */
     KILN_POISONED = 18,    /* the job took its worker down too often */
+    KILN_NOT_FINITE = 19,  /* the numbers of a picture overflowed, on a device that works */
     KILN_CODE_COUNT
 };
 

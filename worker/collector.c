@@ -81,17 +81,14 @@ static uint64_t pixels_of(const struct kiln_call *call)
 }
 
 /* Whether the item failed of the device and not of itself.  Memory that is short for a picture says
- * so only where as large a one has come out and no LoRAs want any.  A latent that is no longer
- * finite has the device's code, but it is the numbers of the item, drawn by a device that works. */
+ * so only where as large a one has come out and no LoRAs want any. */
 static bool is_of_device(const struct collector *collector, const struct kiln_call *call,
                          const DiffusionZOutput *output)
 {
-    static const char numbers[] = "non-finite latent";
     if (output->error_code == KILN_NO_MEMORY)
         return pixels_of(call) <= collector->drawn_pixels &&
                call->holding->assignment.lora_count == 0;
-    return output->error_code == KILN_DEVICE &&
-           !(output->error_msg && strncmp(output->error_msg, numbers, sizeof numbers - 1) == 0);
+    return output->error_code == KILN_DEVICE;
 }
 
 /* Gives the device up when nothing comes out of it any more.  An engine whose batch had begun says

@@ -36,6 +36,8 @@ static const char *next_step(int code)
         [KILN_INTERNAL] = "report it with the output of `kiln show` on the example",
         [KILN_POISONED] = "draw the example alone with `kiln render` to see what it does; do not "
                           "retry it on a fleet before that",
+        [KILN_NOT_FINITE] = "try smaller LoRA scales, or see with `kiln render` whether the "
+                            "example draws without them, then enqueue it again",
     };
     bool known = code >= 0 && code < KILN_CODE_COUNT && steps[code];
     return known ? steps[code] : "see `kiln show` on the example, then retry";

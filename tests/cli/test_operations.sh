@@ -82,6 +82,9 @@ json out.txt "d[0]['cause'] == \"open PATH: no LoRA '...' on worker-N\" and d[1]
 json out.txt "d[0]['example'] == $(sql "SELECT max(id) FROM job WHERE error_code = 2") and 'lora_%d' % d[0]['example'] in d[0]['error'] and 'LoRA' in d[0]['next']"
 ok kiln errors --since 1d --json
 json out.txt 'd["code"] == "not_found"'
+sql "UPDATE job SET error_code = 19, error = 'non-finite latent at step 2 of 8' WHERE prompt = 'p4'"
+ok kiln errors --json
+json out.txt 'd[1]["code"] == "not_finite" and "smaller LoRA scales" in d[1]["next"]'
 ok kiln errors --batch first
 says 'no job is failed'
 ok kiln errors --batch bad

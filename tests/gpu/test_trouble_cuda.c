@@ -288,7 +288,7 @@ static void a_latent_that_is_not_finite_fails_alone(void **state)
             .items = items, .item_count = 3, .width = 256, .height = 256, .num_steps = STEPS};
         DiffusionZOutput out[3];
         assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), 0);
-        assert_int_equal(out[1].error_code, KILN_DEVICE);
+        assert_int_equal(out[1].error_code, KILN_NOT_FINITE);
         assert_string_equal(out[1].error_msg, "non-finite latent at step 1 of 8");
         for (int i = 0; i < 3; i += 2) {
             DiffusionZOutput alone = draw(ctx, items[i].prompt, 256, STEPS, items[i].seed);
@@ -313,7 +313,7 @@ static void a_later_step_that_is_not_finite_is_named(void **state)
     poison_step(ctx, 4);
     assert_int_equal(diffusionz_run_batch(ctx, &batch, bad, NULL), 0);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(bad[i].error_code, KILN_DEVICE);
+        assert_int_equal(bad[i].error_code, KILN_NOT_FINITE);
         assert_string_equal(bad[i].error_msg, "non-finite latent at step 5 of 8");
     }
     diffusionz_release_outputs(bad, 2);

@@ -113,7 +113,7 @@ static void a_latent_that_is_not_finite_fails_alone(void **state)
     poison(ctx, mixed[1].prompt);
     for (int round = 0; round < 2; round++) {
         run(mixed, 3, out);
-        assert_int_equal(out[1].error_code, KILN_DEVICE);
+        assert_int_equal(out[1].error_code, KILN_NOT_FINITE);
         assert_string_equal(out[1].error_msg, "non-finite latent at step 1 of 3");
         assert_null(out[1].rgb);
         for (int i = 0; i < 3; i += 2) {
@@ -167,7 +167,7 @@ static void a_later_step_that_is_not_finite_is_named(void **state)
     run(items, 1, &before);
     poison_step(ctx, 1);
     run(items, 1, &bad);
-    assert_int_equal(bad.error_code, KILN_DEVICE);
+    assert_int_equal(bad.error_code, KILN_NOT_FINITE);
     assert_string_equal(bad.error_msg, "non-finite latent at step 2 of 3");
     assert_null(bad.latent);
     forget_schedule(ctx);

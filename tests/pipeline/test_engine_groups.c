@@ -89,7 +89,7 @@ static void what_ends_an_item_of_a_group_ends_no_other(void **state)
     batch.progress = &progress;
     run(&batch, TOGETHER, together);
     assert_int_equal(together[1].error_code, KILN_CANCELLED);
-    assert_int_equal(together[2].error_code, KILN_DEVICE);
+    assert_int_equal(together[2].error_code, KILN_NOT_FINITE);
     assert_string_equal(together[2].error_msg, "non-finite latent at step 1 of 3");
     assert_null(together[2].latent);
     for (int i = 0; i < 4; i += 3)

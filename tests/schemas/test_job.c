@@ -92,6 +92,8 @@ static void every_code_has_a_name_and_a_sentence(void **state)
     assert_int_equal(kiln_code_by_name("nonsense"), -1);
     assert_true(kiln_code_retryable(KILN_UNAVAILABLE));
     assert_false(kiln_code_retryable(KILN_BAD_INPUT));
+    assert_string_equal(kiln_code_name(19), "not_finite"); /* as it is in ledgers */
+    assert_true(kiln_code_retryable(KILN_NOT_FINITE));
 }
 
 static void errors_nest_and_are_bounded(void **state)

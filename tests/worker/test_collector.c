@@ -229,7 +229,8 @@ static void a_device_is_given_up_when_nothing_comes_out(void **state)
         {KILN_NO_MEMORY, KILN_NO_MEMORY, "no memory for a picture", 0, false, false},
         {KILN_NO_MEMORY, KILN_NO_MEMORY, "no memory for a picture", KILN_NO_MEMORY, false, true},
         {KILN_DEVICE, 0, "CUDA error: an illegal address", 0, false, false},
-        {KILN_DEVICE, KILN_DEVICE, "non-finite latent at step 1 of 3", 0, false, false},
+        {KILN_NOT_FINITE, KILN_NOT_FINITE, "non-finite latent at step 1 of 3", 0, false, false},
+        {KILN_DEVICE, KILN_DEVICE, "non-finite latent, says a driver", KILN_DEVICE, false, false},
         {KILN_DEVICE, KILN_CANCELLED, "cancelled, or the device", 0, false, false},
         {KILN_BAD_INPUT, KILN_BAD_INPUT, "no such size", 0, false, false},
     };
