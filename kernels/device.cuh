@@ -106,6 +106,11 @@ __device__ __forceinline__ uint32_t larger_signed_pairs(uint32_t a, uint32_t b)
 #endif
 }
 
+__device__ __forceinline__ bool finite(float v)
+{
+    return fabsf(v) <= 3.402823466e38f; /* false for NaN */
+}
+
 /* Two values to e4m3, to nearest, beyond 448 to 448.  Launchers refuse devices without it. */
 __device__ __forceinline__ uint32_t pack_e4m3(float low, float high)
 {

@@ -47,11 +47,6 @@ static __device__ __forceinline__ part part_of_tokens(const struct kiln_patches 
     return part_at(s, row / down, row % down * 2 + place / groups, token % across, place % groups);
 }
 
-static __device__ __forceinline__ bool finite(float v)
-{
-    return fabsf(v) <= 3.402823466e38f; /* false for NaN */
-}
-
 /* Chunks of the transformer's output, and of the second one where there is guidance. */
 template <int W> struct output {
     chunk<W> with, without;

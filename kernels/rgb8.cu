@@ -26,6 +26,12 @@ static __global__ void __launch_bounds__(threads)
         float v[16];
         unpack<8>(load_chunk<8>(a.x, 0, 2 * i), v);
         unpack<8>(load_chunk<8>(a.x, 0, 2 * i + 1), v + 8);
+        bool good = true;
+#pragma unroll
+        for (int k = 0; k < 16; k++)
+            good = good && finite(v[k]);
+        if (!good && a.bad)
+            atomicOr(a.bad, 1u);
         reinterpret_cast<uint4 *>(a.rgb)[i] =
             make_uint4(word_of(v), word_of(v + 4), word_of(v + 8), word_of(v + 12));
     }
@@ -40,6 +46,8 @@ static __global__ void __launch_bounds__(threads)
         const int64_t from = i / 3 * a.channels + i % 3;
         const float v = a.format == KILN_BF16 ? low_bf16(static_cast<const uint16_t *>(a.x)[from])
                                               : static_cast<const float *>(a.x)[from];
+        if (!finite(v) && a.bad)
+            atomicOr(a.bad, 1u);
         a.rgb[i] = static_cast<uint8_t>(byte_of(v));
     }
 }

@@ -1,7 +1,8 @@
 /* rgb8.h - the decoder's picture to bytes: round(clamp(x/2 + 1/2, 0, 1) * 255), ties to even.
  *
- * A NaN becomes 0: whoever must know asks before.  rgb8_ref.c is the meaning; the arithmetic is
- * exact enough that every implementation gives the same bytes.
+ * A NaN becomes 0 and an infinity the end of its side; the mark tells them from black and white.
+ * rgb8_ref.c is the meaning; the arithmetic is exact enough that every implementation gives the
+ * same bytes.
  */
 #ifndef KILN_RGB8_H
 #define KILN_RGB8_H
@@ -17,6 +18,7 @@ extern "C" {
 struct kiln_rgb8 {
     const void *x; /* [pixels][channels], -1 .. 1, the first three channels are red, green, blue */
     uint8_t *rgb;  /* [pixels][3] */
+    uint32_t *bad; /* set to 1 where one of those values is not finite; or NULL */
     int64_t pixels;
     int channels; /* 3 or more */
     enum kiln_float format;

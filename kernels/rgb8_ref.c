@@ -10,5 +10,7 @@ void kiln_rgb8_ref(const struct kiln_rgb8 *args)
         /* Halving is exact; the sum and the product round once each, here as on any device. */
         const float unit = fminf(fmaxf(x * 0.5f + 0.5f, 0.0f), 1.0f);
         args->rgb[i] = (uint8_t)rintf(unit * 255.0f);
+        if (args->bad && !isfinite(x))
+            *args->bad = 1;
     }
 }

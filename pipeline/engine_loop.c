@@ -392,7 +392,8 @@ static void ask_pictures(struct kiln_run *r, struct kt_scope *s, kt latent, int 
 {
     kt picture = rows ? kiln_vae_decode_strips(r->e->vae, s, latent, rows)
                       : kiln_vae_decode(r->e->vae, s, latent);
-    kt pixels = sources[KILN_FETCH_PIXELS] = kt_rgb8(s, picture);
+    kt bad = sources[KILN_FETCH_BAD] = kt_zeros(s, KT_I32, 1, (int64_t[]){1});
+    kt pixels = sources[KILN_FETCH_PIXELS] = kt_rgb8(s, picture, bad);
     for (int i = 0; i < DIFFUSIONZ_SMALLER_MAX; i++) {
         struct kt_downscale to = {.width = (uint32_t)r->batch->width,
                                   .height = (uint32_t)r->batch->height};

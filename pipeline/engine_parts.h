@@ -20,6 +20,7 @@ enum {
     KILN_FETCH_LATENT,
     KILN_FETCH_TRAJECTORY,
     KILN_FETCH_PIXELS,
+    KILN_FETCH_BAD,     /* whether the decoded picture is not finite */
     KILN_FETCH_SMALLER, /* the first of them */
     KILN_FETCHES = KILN_FETCH_SMALLER + DIFFUSIONZ_SMALLER_MAX
 };

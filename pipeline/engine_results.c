@@ -119,10 +119,12 @@ static bool is_ready(const struct kiln_run *r, const struct kiln_item *item)
 static void collect(const struct kiln_run *r, struct kiln_item *item)
 {
     DiffusionZOutput *out = item->out;
+    int32_t bad = 0;
     void *targets[KILN_FETCHES] = {
         [KILN_FETCH_LATENT] = out->latent,
         [KILN_FETCH_TRAJECTORY] = out->trajectory,
         [KILN_FETCH_PIXELS] = out->rgb,
+        [KILN_FETCH_BAD] = &bad,
     };
     for (int i = 0; i < DIFFUSIONZ_SMALLER_MAX; i++)
         targets[KILN_FETCH_SMALLER + i] = out->smaller[i];
@@ -138,6 +140,11 @@ static void collect(const struct kiln_run *r, struct kiln_item *item)
         size_t bytes;
         const void *data = kt_fetch_data(fetch, &bytes);
         memcpy(targets[i], data, bytes);
+    }
+    if (bad) {
+        kiln_fail(&err, KILN_NOT_FINITE, "the decoded picture is not finite%s", r->loras);
+        kiln_item_end(item, &err);
+        return;
     }
     for (int step = 0; out->sigmas && step < r->schedule.steps; step++)
         out->sigmas[step] = (double)r->schedule.sigmas[step];

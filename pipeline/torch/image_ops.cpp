@@ -170,11 +170,15 @@ kt kt_rows_image(kt_scope *s, kt x, int64_t height, int64_t width)
     });
 }
 
-kt kt_rgb8(kt_scope *s, kt x)
+kt kt_rgb8(kt_scope *s, kt x, kt bad)
 {
     return run(s, "rgb8", {x}, [&] {
+        const at::Tensor mark = kiln::maybe(bad);
         if (const auto *kernels = kiln::gpu_image_kernels(x->t))
-            return kernels->rgb8(x->t);
+            return kernels->rgb8(x->t, mark);
+        /* Infinities and NaN survive a sum, and a sum reads each value once. */
+        if (mark.defined())
+            mark.bitwise_or_(at::isfinite(x->t.sum(at::kDouble)).logical_not().to(at::kInt));
         at::Tensor unit = (x->t.to(at::kFloat) / 2 + 0.5).clamp_(0, 1);
         at::Tensor bytes = unit.mul_(255).round_().to(at::kByte).permute({0, 2, 3, 1});
         return bytes.contiguous().flatten();

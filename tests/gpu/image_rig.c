@@ -173,7 +173,8 @@ double rig_psnr(const float *got, const float *want, size_t count)
 double rig_psnr_of_bytes(struct kt_scope *s, kt a, kt b)
 {
     size_t count;
-    float *x = rig_floats(s, kt_rgb8(s, a), &count), *y = rig_floats(s, kt_rgb8(s, b), &count);
+    float *x = rig_floats(s, kt_rgb8(s, a, NULL), &count),
+          *y = rig_floats(s, kt_rgb8(s, b, NULL), &count);
     for (size_t i = 0; i < count; i++)
         x[i] /= 127.5f, y[i] /= 127.5f;
     double db = rig_psnr(x, y, count);

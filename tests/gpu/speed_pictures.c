@@ -129,6 +129,7 @@ void bench_pictures(void)
     bench_softmax(16384, 4096);
     rgb = (struct kiln_rgb8){.x = pools[0],
                              .rgb = (uint8_t *)pools[1],
+                             .bad = (uint32_t *)pools[6],
                              .pixels = 1024 * 1024,
                              .channels = 3,
                              .format = KILN_BF16};

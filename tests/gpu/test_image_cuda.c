@@ -183,14 +183,28 @@ static void upsampling_and_its_convolution(void **state)
     }
 }
 
+/* How kt_rgb8() marks a picture of k's side, as it is or made one without numbers. */
+static float mark_of(const struct sides *t, int k, kt picture, bool finite)
+{
+    size_t count;
+    kt bad = kt_zeros(t->s[k], KT_I32, 1, (int64_t[]){1});
+    (void)kt_rgb8(t->s[k], finite ? picture : kt_affine(t->s[k], picture, INFINITY, 0), bad);
+    float *mark = rig_floats(t->s[k], bad, &count), first = mark[0];
+    free(mark);
+    return first;
+}
+
 /* Out of the last convolution's own memory, which has five channels nobody sees. */
 static void bytes_of_a_picture(void **state)
 {
     (void)state;
     struct sides t = open_sides();
     kt y[2];
-    for (int k = 0; k < 2; k++)
-        y[k] = kt_rgb8(t.s[k], convolve(t.s[k], dtype_of[k], &convs[4]));
+    for (int k = 0; k < 2; k++) {
+        kt picture = convolve(t.s[k], dtype_of[k], &convs[4]);
+        y[k] = kt_rgb8(t.s[k], picture, NULL);
+        assert_true(mark_of(&t, k, picture, true) == 0 && mark_of(&t, k, picture, false) == 1);
+    }
     size_t count[2], off = 0;
     float *v[2];
     for (int k = 0; k < 2; k++)
@@ -383,7 +397,7 @@ static void expect_bounded(const struct kiln_vae *vae, struct kt_scope *scope, i
     kt_memory_reset_peak(0);
     assert_true(kt_memory_of(0, &m));
     const size_t before = m.used, held = m.held;
-    (void)kt_rgb8(s, kiln_vae_decode(vae, s, latent));
+    (void)kt_rgb8(s, kiln_vae_decode(vae, s, latent), NULL);
     kt_wait(s);
     rig_check(s);
     assert_true(kt_memory_of(0, &m));

@@ -1,5 +1,6 @@
 /* test_latent_kernels.c - patches, the sampler's step, mixes and bytes, against their
  * definitions; and the laws that mixes are made for. */
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -237,6 +238,29 @@ static void bytes_by_the_definition(void **state)
     assert_memory_equal(rgb, want, sizeof want);
 }
 
+/* A value of a pixel that is no number marks the picture; one of a channel that is not shown does
+ * not, and a mark stays. */
+static void a_picture_that_is_not_finite_is_marked(void **state)
+{
+    (void)state;
+    static const float others[] = {NAN, INFINITY, -INFINITY};
+    float x[4 * 5] = {1.5f, FLT_MAX, -FLT_MAX, NAN};
+    uint8_t rgb[3 * 5];
+    uint32_t bad = 0;
+    const struct kiln_rgb8 args = {.x = x, .rgb = rgb, .bad = &bad, .pixels = 5, .channels = 4};
+    kiln_rgb8_ref(&args);
+    assert_int_equal(bad, 0);
+    for (int i = 0; i < 3; i++) {
+        bad = 0;
+        x[4 * 4 + 2] = others[i];
+        kiln_rgb8_ref(&args);
+        assert_int_equal(bad, 1);
+    }
+    x[4 * 4 + 2] = 0;
+    kiln_rgb8_ref(&args);
+    assert_int_equal(bad, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +272,7 @@ int main(void)
         cmocka_unit_test(slerp_keeps_the_length),
         cmocka_unit_test(slerp_of_parallels_is_a_line),
         cmocka_unit_test(bytes_by_the_definition),
+        cmocka_unit_test(a_picture_that_is_not_finite_is_marked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

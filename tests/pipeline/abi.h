@@ -61,20 +61,25 @@ static inline void poison(DiffusionZContext *ctx, const char *prompt)
     free(values);
 }
 
-/* Makes one step of the context's last schedule (0 the first) one of a length that is no number,
- * for as long as batches have that schedule. */
-static inline void poison_step(DiffusionZContext *ctx, int step)
+/* Gives one step of the context's last schedule (0 the first) another length, for as long as
+ * batches have that schedule. */
+static inline void stretch_step(DiffusionZContext *ctx, int step, float length)
 {
     struct kiln_engine *e = ctx->engine;
-    const float none = NAN;
     struct kiln_error err;
     struct kt_scope *s = kt_scope_new(e->device);
     kt_copy_into(s, kt_narrow(s, e->strides, 0, step, 1),
-                 kt_from_host(s, &none, KT_F32, KT_F32, 1, (int64_t[]){1}));
+                 kt_from_host(s, &length, KT_F32, KT_F32, 1, (int64_t[]){1}));
     kt_wait(s);
     if (kt_scope_check(s, &err))
         fail_msg("%s", err.text);
     kt_scope_free(s);
+}
+
+/* One that is no number. */
+static inline void poison_step(DiffusionZContext *ctx, int step)
+{
+    stretch_step(ctx, step, NAN);
 }
 
 static inline void forget_schedule(DiffusionZContext *ctx)

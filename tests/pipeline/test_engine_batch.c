@@ -179,6 +179,40 @@ static void a_later_step_that_is_not_finite_is_named(void **state)
     diffusionz_release_outputs(&after, 1);
 }
 
+/* Latents so large that they are finite and the decoder's sums are not; those of one item come to
+ * that before those of the other. */
+static void a_decode_that_is_not_finite_fails_alone(void **state)
+{
+    (void)state;
+    DiffusionZOutput out[2], latent;
+    DiffusionZBatch alone = {.items = &items[1],
+                             .item_count = 1,
+                             .width = SIDE,
+                             .height = SIDE,
+                             .num_steps = 3,
+                             .skip_decode = 1};
+    run(items, 2, out);
+    float length = 1e36f;
+    for (; !out[1].error_code && length < 1e37f; length *= 1.2f) {
+        diffusionz_release_outputs(out, 2);
+        stretch_step(ctx, 2, length);
+        run(items, 2, out);
+    }
+    assert_int_equal(out[1].error_code, KILN_NOT_FINITE);
+    assert_string_equal(out[1].error_msg, "the decoded picture is not finite");
+    assert_null(out[1].rgb);
+    assert_null(out[1].latent);
+    assert_int_equal(out[0].error_code, 0);
+    assert_non_null(out[0].rgb);
+    assert_int_equal(diffusionz_run_batch(ctx, &alone, &latent, NULL), 0);
+    assert_int_equal(latent.error_code, 0);
+    for (int i = 0; i < LATENT_VALUES; i++)
+        assert_true(isfinite(latent.latent[i]));
+    forget_schedule(ctx);
+    diffusionz_release_outputs(out, 2);
+    diffusionz_release_outputs(&latent, 1);
+}
+
 static void latents_without_a_picture(void **state)
 {
     (void)state;
@@ -381,6 +415,7 @@ int main(void)
         cmocka_unit_test(a_latent_that_is_not_finite_fails_alone),
         cmocka_unit_test(a_latent_that_is_not_finite_names_its_loras),
         cmocka_unit_test(a_later_step_that_is_not_finite_is_named),
+        cmocka_unit_test(a_decode_that_is_not_finite_fails_alone),
         cmocka_unit_test(latents_without_a_picture),
         cmocka_unit_test(smaller_pictures_are_those_of_the_reference),
         cmocka_unit_test(lora_leaves_the_same_bits),

@@ -146,16 +146,22 @@ static at::Tensor strip_norm(const struct kt_strip_norm &n, const at::Tensor &pi
 }
 
 /* Straight from the memory of a convolution, whose pixels may have more channels than x shows. */
-static at::Tensor rgb8(const at::Tensor &picture)
+static at::Tensor rgb8(const at::Tensor &picture, const at::Tensor &bad)
 {
     const c10::cuda::CUDAGuard guard(picture.device());
     const int64_t width = picture.size(3), channels = picture.stride(3);
     const bool dense = picture.stride(1) == 1 && picture.stride(2) == width * channels;
     const at::Tensor x = dense ? picture : channels_last(picture);
     const int64_t pixels = x.size(2) * width;
+    TORCH_CHECK(!bad.defined() || bad.device() == x.device(), "a picture's mark lies elsewhere");
     at::Tensor bytes = at::empty({3 * pixels}, x.options().dtype(at::kByte));
-    const kiln_rgb8 args{x.const_data_ptr(), bytes.data_ptr<uint8_t>(), pixels,
-                         static_cast<int>(x.stride(3)), KILN_BF16};
+    const kiln_rgb8 args{x.const_data_ptr(),
+                         bytes.data_ptr<uint8_t>(),
+                         bad.defined() ? reinterpret_cast<uint32_t *>(bad.data_ptr<int32_t>())
+                                       : nullptr,
+                         pixels,
+                         static_cast<int>(x.stride(3)),
+                         KILN_BF16};
     kiln_error err;
     check(kiln_rgb8_launch(&args, stream_of(x), &err), err);
     return bytes;

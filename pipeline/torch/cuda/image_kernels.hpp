@@ -22,7 +22,8 @@ struct image_kernels {
     at::Tensor (*strip_norm)(const struct kt_strip_norm &n, const at::Tensor &strip);
     /* Undefined as above; all dense. */
     at::Tensor (*upsample_convolve)(const at::Tensor &x, const at::Tensor &weight);
-    at::Tensor (*rgb8)(const at::Tensor &x); /* the first three channels as bytes, on the device */
+    /* The first three channels as bytes, on the device; bad: of kt_rgb8(), or undefined. */
+    at::Tensor (*rgb8)(const at::Tensor &x, const at::Tensor &bad);
     /* Packed rows [rows, 3d] of one head without norms and angles. */
     at::Tensor (*wide_attention)(const at::Tensor &qkv, int64_t d);
     /* Bytes, of one picture. */

@@ -76,7 +76,7 @@ struct kiln_cuda_plugin {
     const kiln::image_kernels *image;
 };
 
-extern "C" const kiln_cuda_plugin kiln_cuda_plugin_11;
+extern "C" const kiln_cuda_plugin kiln_cuda_plugin_12;
 
 namespace kiln
 {

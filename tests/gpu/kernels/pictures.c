@@ -214,27 +214,37 @@ static void group_norm_refuses(void)
 
 /* --- rgb8 ------------------------------------------------------------------------------------- */
 
-static void check_rgb8(int64_t pixels, int channels, enum kiln_float format, size_t shift)
+enum rgb8_values { IN_RANGE, WITH_ENDS, LAST_NOT_FINITE, NO_MARK };
+
+static void check_rgb8(int64_t pixels, int channels, enum kiln_float format, size_t shift,
+                       enum rgb8_values values)
 {
     struct twins set = {.shift = shift};
     struct test_random random = {(uint64_t)pixels};
     struct kiln_error err;
-    describe("%lld pixels of %d channels, format %d", (long long)pixels, channels, (int)format);
+    describe("%lld pixels of %d channels, format %d, values %d", (long long)pixels, channels,
+             (int)format, (int)values);
     const int64_t count = pixels * channels;
     struct twin *x = twins_add(&set, "x", (size_t)(count * kiln_float_size(format)));
     struct twin *rgb = twins_add(&set, "rgb", (size_t)pixels * 3);
+    struct twin *bad = values == NO_MARK ? NULL : twins_add(&set, "bad", 4);
     if (format == KILN_BF16)
         fill_bf16(x, &random, 1.2f);
     else
         fill_f32(x, &random, 1.2f);
     static const float ends[] = {-1, 1, 0, INFINITY, -INFINITY, NAN, 1.0f / 255, -0.99607843f};
-    for (int64_t i = 0; i < 8 && i < count; i++)
+    for (int64_t i = 0; i < 8 && i < count && (values == WITH_ENDS || !bad); i++)
         kiln_store(x->host, i, ends[i], format);
+    for (int64_t i = 0; i < pixels && channels > 3; i++) /* which nobody looks at */
+        kiln_store(x->host, i * channels + 3, NAN, format);
+    if (values == LAST_NOT_FINITE)
+        kiln_store(x->host, (pixels - 1) * channels + 2, INFINITY, format);
     twins_push(&set);
     struct kiln_rgb8 args[2];
     for (int side = 0; side < 2; side++)
         args[side] = (struct kiln_rgb8){.x = twin_side(x, side),
                                         .rgb = twin_side(rgb, side),
+                                        .bad = twin_side(bad, side),
                                         .pixels = pixels,
                                         .channels = channels,
                                         .format = format};
@@ -242,6 +252,8 @@ static void check_rgb8(int64_t pixels, int channels, enum kiln_float format, siz
         kiln_rgb8_ref(&args[0]);
         twins_pull(&set);
         compare_bytes(rgb, 0, 0);
+        if (bad)
+            compare_bytes(bad, 0, 0);
     }
     twins_free(&set);
 }
@@ -251,10 +263,11 @@ static void rgb8(void)
     static const int64_t sizes[] = {1, 5, 6, 16, 17, 1000, 64 * 64};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int channels = 3; channels < 9; channels += 5)
-            for (size_t shift = 0; shift < 8; shift += 4) {
-                check_rgb8(sizes[i], channels, KILN_BF16, shift);
-                check_rgb8(sizes[i], channels, KILN_F32, shift);
-            }
+            for (size_t shift = 0; shift < 8; shift += 4)
+                for (enum rgb8_values values = IN_RANGE; values <= NO_MARK; values++) {
+                    check_rgb8(sizes[i], channels, KILN_BF16, shift, values);
+                    check_rgb8(sizes[i], channels, KILN_F32, shift, values);
+                }
 }
 
 /* --- softmax: of the decoder's attention -------------------------------------------------------
