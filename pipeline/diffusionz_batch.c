@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "pipeline/context.h"
+#include "pipeline/loading.h"
 
 static _Thread_local char last_error[KILN_ERROR_TEXT_MAX];
 
@@ -37,6 +38,11 @@ int kiln_context_open(const DiffusionZOptions *options, bool random_weights,
     else
         *ret = ctx;
     return code;
+}
+
+void diffusionz_watch(DiffusionZWatch *watch, void *arg)
+{
+    kiln_loading_watch(watch, arg);
 }
 
 int32_t diffusionz_open(const DiffusionZOptions *options, DiffusionZContext **ret)

@@ -101,6 +101,10 @@ typedef struct DiffusionZTimes {
 
 /* As diffusionz_init, with all options; 0 or a code, text in diffusionz_last_error(). */
 DIFFUSIONZ_API int32_t diffusionz_open(const DiffusionZOptions *options, DiffusionZContext **ret);
+/* What this thread's openings wait for from now on is told to watch, by this thread: a file, folder
+ * or device, and how many of its bytes have come; of 0: not known.  watch NULL: no longer. */
+typedef void DiffusionZWatch(void *arg, const char *what, uint64_t bytes, uint64_t of);
+DIFFUSIONZ_API void diffusionz_watch(DiffusionZWatch *watch, void *arg);
 
 /* Runs the batch; outputs[item_count] is the caller's and is filled.  Returns 0 if the batch ran
  * (items may still have failed one by one) or a code when nothing ran. */

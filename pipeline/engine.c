@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "pipeline/fp8_cache.h"
+#include "pipeline/loading.h"
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
@@ -84,6 +85,7 @@ static int load_parts(struct kiln_engine *e, const char *dir, bool drawn, struct
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/tokenizer", dir);
+    kiln_loading_note(path, 0, 0);
     int code = kiln_tokenizer_open(path, &e->tokenizer, err);
     if (!code && kiln_tokenizer_max_id(e->tokenizer) >= e->config.text.vocab)
         code = kiln_fail(err, KILN_BAD_INPUT,
@@ -116,8 +118,10 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool drawn,
         return kiln_fail(err, KILN_BAD_INPUT, "lora_way %d: there is none of that number",
                          o->lora_way);
     e->device = o->device_id;
+    kiln_loading_note_device(e->device);
     int code = kt_device_open(e->device, err);
     code = code ? code : choose_dtype(e, o, err);
+    kiln_loading_note(o->model_path, 0, 0);
     code = code ? code : kiln_model_config_read(o->model_path, &e->config, err);
     if (!code && !drawn)
         code = kiln_model_hash(o->model_path, e->hash, err);

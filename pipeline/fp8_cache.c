@@ -20,6 +20,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "pipeline/loading.h"
 #include "pipeline/torch/lanes.h"
 #include "pipeline/torch/load.h"
 #include "pipeline/weights_stream.h"
@@ -110,6 +111,7 @@ static void open_file(struct kiln_fp8_cache *c)
     struct kiln_error err;
     if (access(c->path, F_OK) != 0)
         return;
+    kiln_loading_note(c->path, 0, 0);
     if (kiln_st_open(c->path, &c->st, &err)) {
         say(c, "%s is made anew: %.800s", c->path, err.text);
         return;
@@ -401,6 +403,7 @@ void kiln_fp8_cache_close(struct kiln_fp8_cache *c, bool write, char *note, size
     if (c->stream)
         (void)!kiln_weights_stream_close(c->stream, &ignored);
     kiln_st_close(c->st);
+    kiln_loading_note(c->path, 0, 0);
     if (write && c->made && !c->lost && sum_up(c))
         write_file(c);
     if (c->note[0])

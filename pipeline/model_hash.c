@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pipeline/loading.h"
 #include "schemas/limits.h"
 #include "storage/safetensors.h"
 
@@ -36,6 +37,7 @@ static int add_weights(EVP_MD_CTX *sum, const char *dir, const char *folder, str
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", dir, folder);
     struct kiln_st *st;
+    kiln_loading_note(path, 0, 0);
     int code = kiln_st_open(path, &st, err);
     if (code)
         return code;

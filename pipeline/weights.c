@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "pipeline/fp8_cache.h"
+#include "pipeline/loading.h"
 #include "pipeline/torch/load.h"
 #include "pipeline/weights_stream.h"
 #include "schemas/limits.h"
@@ -17,7 +18,8 @@ struct kiln_weights {
     struct kiln_st *st;                 /* NULL: weights are drawn at random */
     struct kiln_weights_stream *stream; /* to a GPU; NULL: from the mapping */
     char prefix[32];
-    bool *used; /* by position in st */
+    bool *used;         /* by position in st */
+    uint64_t bytes, of; /* read from the mapping, and all that is in it */
     struct kt_scope *scope;
     enum kt_dtype dtype;
     bool quantise;
@@ -116,8 +118,11 @@ int kiln_weights_open(const char *dir, const char *probe, struct kt_scope *scope
         *ret = w;
         return 0;
     }
+    kiln_loading_note(dir, 0, 0);
     int code = kiln_st_open(dir, &w->st, err);
     if (!code) {
+        for (size_t i = 0; i < kiln_st_count(w->st); i++)
+            w->of += kiln_st_at(w->st, i)->size;
         w->used = calloc(kiln_st_count(w->st) + 1, sizeof *w->used);
         code = w->used ? detect_prefix(w, probe, err)
                        : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its weights", dir);
@@ -268,6 +273,16 @@ static const struct kiln_st_tensor *expect(struct kiln_weights *w, const char *n
     return t;
 }
 
+/* What lies in a mapping is read when it is touched, and where that hangs, it hangs there. */
+static void note_reading(const struct kiln_weights *w, const struct kiln_st_tensor *t)
+{
+    const char *path = w->dir;
+    uint64_t offset;
+    int fd;
+    (void)kiln_st_source(w->st, t, &fd, &offset, &path);
+    kiln_loading_note(path, w->bytes, w->of);
+}
+
 /* Loads one tensor into scope, or files the error and returns NULL. */
 static kt load(struct kiln_weights *w, struct kt_scope *scope, const char *name, int ndim,
                const int64_t *shape)
@@ -283,7 +298,9 @@ static kt load(struct kiln_weights *w, struct kt_scope *scope, const char *name,
     if (w->stream && kt_device_of(scope) != KT_CPU)
         return kiln_weights_stream_load(w->stream, scope, position(w, t), from, w->dtype,
                                         &w->error);
+    note_reading(w, t);
     kt loaded = kt_from_host(scope, t->data, from, w->dtype, ndim, shape);
+    w->bytes += t->size;
     if (loaded && !kt_all_finite(scope, loaded)) {
         kiln_fail(&w->error, KILN_CORRUPT, "%s: tensor %s holds values that are not finite numbers",
                   w->dir, name);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "pipeline/load_ring.h"
+#include "pipeline/loading.h"
 #include "pipeline/torch/load.h"
 
 struct kiln_weights_stream {
@@ -12,23 +13,30 @@ struct kiln_weights_stream {
     struct kt_upload *upload;
     struct kt_scope *scope; /* of the flags */
     kt flags;               /* by tensor of st: 1 if it holds what is no finite number */
+    const char *path;       /* of what is being read */
+    uint64_t bytes, of;     /* read of all of st */
 };
 
 /* --- the ring's sink -------------------------------------------------------------------------- */
 
 static void *sink_buffer(void *ctx, int slot)
 {
-    return kt_upload_buffer(ctx, slot);
+    const struct kiln_weights_stream *ws = ctx;
+    return kt_upload_buffer(ws->upload, slot);
 }
 
 static void sink_send(void *ctx, int slot, uint64_t at, size_t size)
 {
-    kt_upload_send(ctx, slot, at, size);
+    struct kiln_weights_stream *ws = ctx;
+    kt_upload_send(ws->upload, slot, at, size);
+    ws->bytes += size;
+    kiln_loading_note(ws->path, ws->bytes, ws->of);
 }
 
 static void sink_wait(void *ctx, int slot)
 {
-    kt_upload_wait(ctx, slot);
+    const struct kiln_weights_stream *ws = ctx;
+    kt_upload_wait(ws->upload, slot);
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */
@@ -48,11 +56,13 @@ int kiln_weights_stream_open(const struct kiln_st *st, int device, struct kiln_w
     if (!ws)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to read weights");
     ws->st = st;
+    for (size_t i = 0; i < kiln_st_count(st); i++)
+        ws->of += kiln_st_at(st, i)->size;
     ws->scope = kt_scope_new(device);
     ws->flags = kt_zeros(ws->scope, KT_U8, 1, (int64_t[]){(int64_t)kiln_st_count(st)});
     ws->upload = kt_upload_new(device, KILN_RING_SLOTS, KILN_RING_CHUNK);
     const struct kiln_ring_sink sink = {
-        .ctx = ws->upload, .buffer = sink_buffer, .send = sink_send, .wait = sink_wait};
+        .ctx = ws, .buffer = sink_buffer, .send = sink_send, .wait = sink_wait};
     int code = kt_scope_check(ws->scope, err);
     if (!code && !ws->upload)
         code = kiln_fail(err, KILN_NO_MEMORY, "no memory for %d buffers of %zu MiB to read weights",
@@ -78,6 +88,8 @@ kt kiln_weights_stream_load(struct kiln_weights_stream *ws, struct kt_scope *sco
         kiln_fail(err, KILN_INTERNAL, "tensor %s does not lie in a file", t->name);
         return NULL;
     }
+    ws->path = path;
+    kiln_loading_note(path, ws->bytes, ws->of);
     struct kt_scope *inner = kt_scope_child(scope);
     kt raw = kt_upload_target(ws->upload, inner, from, (int)t->ndim, t->shape);
     kt loaded = NULL;
@@ -111,6 +123,7 @@ static int check_flags(struct kiln_weights_stream *ws, struct kiln_error *err)
 
 int kiln_weights_stream_close(struct kiln_weights_stream *ws, struct kiln_error *err)
 {
+    kiln_loading_note_device(kt_device_of(ws->scope));
     /* What was written to while it was read may be anything: that comes first. */
     int code = kiln_st_check(ws->st, err);
     code = code ? code : check_flags(ws, err);

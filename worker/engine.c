@@ -6,12 +6,12 @@
 
 #define DEVICES_MAX 1024
 
-int kiln_engine_open(const struct kiln_config *config, struct kiln_engine **ret,
-                     struct kiln_error *err)
+int kiln_engine_open(const struct kiln_config *config, struct kiln_load_watch *watch,
+                     struct kiln_engine **ret, struct kiln_error *err)
 {
     if (strcmp(kiln_config_text(config, KILN_KEY_ENGINE), "testcard") == 0)
         return kiln_engine_testcard_open(ret, err);
-    return kiln_engine_pipeline_open(config, ret, err);
+    return kiln_engine_pipeline_open(config, watch, ret, err);
 }
 
 void kiln_engine_close(struct kiln_engine *engine)

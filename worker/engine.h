@@ -12,6 +12,7 @@
 #include "pipeline/diffusionz_batch.h"
 #include "schemas/config.h"
 #include "schemas/error.h"
+#include "worker/load_watch.h"
 
 struct kiln_engine_run; /* a batch under way, the engine's own */
 
@@ -34,9 +35,10 @@ struct kiln_engine {
     void (*close)(struct kiln_engine *engine);
 };
 
-/* Opens the engine that the settings name (engine, model, device, dtype, threads). */
-int kiln_engine_open(const struct kiln_config *config, struct kiln_engine **ret,
-                     struct kiln_error *err) KILN_MUST_CHECK;
+/* Opens the engine that the settings name (engine, model, device, dtype, threads); what that waits
+ * for is noted in watch, by this thread. */
+int kiln_engine_open(const struct kiln_config *config, struct kiln_load_watch *watch,
+                     struct kiln_engine **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_engine_close(struct kiln_engine *engine); /* accepts NULL */
 
 /* "cpu" is -1, "cuda" 0, "cuda:N" N. */
@@ -48,8 +50,8 @@ extern const char *const kiln_dtype_names[KILN_DTYPES]; /* by enum diffusionz_dt
 int kiln_dtype_parse(const char *text, int32_t *ret_dtype, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* The two engines; kiln_engine_open picks one. */
-int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_engine **ret,
-                              struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_load_watch *watch,
+                              struct kiln_engine **ret, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_engine_testcard_open(struct kiln_engine **ret, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

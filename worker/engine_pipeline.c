@@ -83,8 +83,8 @@ static void log_loaded(const struct pipeline *self, double since_ms)
              kiln_f("device_gb", "%.2f", (double)device / 1e9));
 }
 
-int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_engine **ret,
-                              struct kiln_error *err)
+int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_load_watch *watch,
+                              struct kiln_engine **ret, struct kiln_error *err)
 {
     DiffusionZOptions options = {
         .model_path = kiln_config_text(config, KILN_KEY_MODEL),
@@ -107,8 +107,10 @@ int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_engi
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the engine");
     double start_ms = kiln_monotonic_ms();
     bool drawn = strcmp(kiln_config_text(config, KILN_KEY_ENGINE), "random") == 0;
+    diffusionz_watch(kiln_load_watch_note, watch);
     code = drawn ? diffusionz_bench_open(&options, &self->context)
                  : diffusionz_open(&options, &self->context);
+    diffusionz_watch(NULL, NULL);
     if (code != 0) {
         free(self);
         return kiln_fail(err, code, "%s", diffusionz_last_error());

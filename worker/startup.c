@@ -154,6 +154,7 @@ static int wait_for_id(struct kiln_daemon *daemon, struct kiln_error *err)
 struct loading {
     const struct kiln_config *config;
     struct kiln_engine *engine;
+    struct kiln_load_watch watch;
     struct kiln_error err;
     int code;
     _Atomic bool over;
@@ -162,7 +163,8 @@ struct loading {
 static void *load_engine(void *arg)
 {
     struct loading *loading = arg;
-    loading->code = kiln_engine_open(loading->config, &loading->engine, &loading->err);
+    loading->code =
+        kiln_engine_open(loading->config, &loading->watch, &loading->engine, &loading->err);
     atomic_store(&loading->over, true);
     return NULL;
 }
@@ -173,11 +175,15 @@ static int open_engine(struct kiln_daemon *daemon, struct kiln_error *err)
 {
     struct loading loading = {.config = daemon->worker.config};
     pthread_t thread;
+    kiln_load_watch_init(&loading.watch, kiln_monotonic_ms());
     int number = pthread_create(&thread, NULL, load_engine, &loading);
-    if (number != 0)
+    if (number != 0) {
+        kiln_load_watch_release(&loading.watch);
         return kiln_fail(err, KILN_NO_MEMORY, "thread: %s", strerror(number));
+    }
     while (!atomic_load(&loading.over)) {
         kiln_daemon_signals(daemon, TICK_MS / 10);
+        kiln_load_watch_say(&loading.watch, kiln_monotonic_ms());
         if (kiln_worker_drain(&daemon->worker) != KILN_DRAIN_NO) {
             kiln_startup_gone(daemon, true);
             kiln_log(KILN_LOG_INFO, "worker_ended", kiln_f("while", "the model was loading"));
@@ -186,6 +192,7 @@ static int open_engine(struct kiln_daemon *daemon, struct kiln_error *err)
         }
     }
     pthread_join(thread, NULL);
+    kiln_load_watch_release(&loading.watch);
     daemon->worker.engine = loading.engine;
     if (loading.code != 0)
         *err = loading.err;

@@ -98,6 +98,12 @@ int32_t diffusionz_finish_batch(DiffusionZRun *run, DiffusionZTimes *ret_times)
     return KILN_UNSUPPORTED;
 }
 
+void diffusionz_watch(DiffusionZWatch *watch, void *arg)
+{
+    (void)watch;
+    (void)arg;
+}
+
 const char *diffusionz_note(const DiffusionZContext *ctx)
 {
     (void)ctx;

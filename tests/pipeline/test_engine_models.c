@@ -37,6 +37,43 @@ static void expect_refusal(const char *dir, int code, const char *part, const ch
         fail_msg("\"%s\" does not name \"%s\" and \"%s\"", err.text, part, other ? other : part);
 }
 
+/* --- what is waited for ----------------------------------------------------------------------- */
+
+struct told {
+    bool device, tokenizer, transformer; /* told of */
+    uint64_t read;                       /* of the transformer, before its last tensor */
+    uint64_t of;
+};
+
+static void take_note(void *arg, const char *what, uint64_t bytes, uint64_t of)
+{
+    struct told *told = arg;
+    told->device = told->device || strcmp(what, "the CPU") == 0;
+    told->tokenizer = told->tokenizer || strstr(what, "plain/tokenizer");
+    if (!of || !strstr(what, "plain/transformer/"))
+        return;
+    assert_non_null(strstr(what, ".safetensors"));
+    assert_true(bytes >= told->read && bytes < of);
+    told->transformer = true;
+    told->read = bytes;
+    told->of = of;
+}
+
+static void a_loading_model_tells_what_it_waits_for(void **state)
+{
+    (void)state;
+    const DiffusionZOptions options = {
+        .model_path = golden("models/plain"), .device_id = -1, .dtype = DIFFUSIONZ_FP32};
+    DiffusionZContext *ctx;
+    struct told told = {.read = 0};
+    diffusionz_watch(take_note, &told);
+    assert_int_equal(diffusionz_open(&options, &ctx), 0);
+    diffusionz_watch(NULL, NULL);
+    diffusionz_free(ctx);
+    assert_true(told.device && told.tokenizer && told.transformer);
+    assert_true(told.read > told.of / 2);
+}
+
 /* --- configs ---------------------------------------------------------------------------------- */
 
 struct lie {
@@ -343,6 +380,7 @@ static void a_model_exchanged_since_it_was_loaded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_loading_model_tells_what_it_waits_for),
         cmocka_unit_test(configs_that_lie),
         cmocka_unit_test(configs_that_are_none),
         cmocka_unit_test(parts_that_are_missing),

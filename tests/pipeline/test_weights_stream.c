@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "pipeline/diffusionz_batch.h"
 #include "pipeline/torch/load.h"
 #include "pipeline/weights_stream.h"
 #include "tests/pipeline/abi.h"
@@ -128,6 +129,38 @@ static int load_all(struct kiln_st *st, void (*meddle)(void), struct kiln_error 
     return code;
 }
 
+struct told {
+    char what[512];
+    uint64_t bytes, of;
+    int count;
+};
+
+static void take_note(void *arg, const char *what, uint64_t bytes, uint64_t of)
+{
+    struct told *told = arg;
+    if (of) /* and not the device, which comes last */
+        *told = (struct told){.bytes = bytes, .of = of, .count = told->count + 1};
+    if (of)
+        snprintf(told->what, sizeof told->what, "%s", what);
+}
+
+/* Before a tensor and behind each piece of it; by nobody once nobody asks. */
+static void what_is_read_is_told(void **state)
+{
+    (void)state;
+    struct kiln_error err;
+    struct told told = {.count = 0};
+    diffusionz_watch(take_note, &told);
+    assert_int_equal(load_all(write_and_open(2), NULL, &err), 0);
+    assert_string_equal(told.what, PATH);
+    assert_int_equal(told.of, 24);
+    assert_int_equal(told.bytes, 24);
+    assert_int_equal(told.count, 4);
+    diffusionz_watch(NULL, NULL);
+    assert_int_equal(load_all(write_and_open(2), NULL, &err), 0);
+    assert_int_equal(told.count, 4);
+}
+
 static void values_that_are_not_finite_are_named(void **state)
 {
     (void)state;
@@ -170,6 +203,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streamed_weights_have_the_bits_of_mapped_ones),
         cmocka_unit_test(drawn_weights_are_those_of_their_seed),
+        cmocka_unit_test(what_is_read_is_told),
         cmocka_unit_test(values_that_are_not_finite_are_named),
         cmocka_unit_test(a_file_that_is_changed_meanwhile_is_named),
     };

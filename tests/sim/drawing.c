@@ -85,10 +85,11 @@ static void close_engine(struct kiln_engine *engine)
     free(engine);
 }
 
-int kiln_engine_open(const struct kiln_config *config, struct kiln_engine **ret,
-                     struct kiln_error *err)
+int kiln_engine_open(const struct kiln_config *config, struct kiln_load_watch *watch,
+                     struct kiln_engine **ret, struct kiln_error *err)
 {
     (void)config;
+    (void)watch;
     struct kiln_engine *engine = malloc(sizeof *engine);
     if (!engine)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for an engine");

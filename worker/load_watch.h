@@ -1,0 +1,31 @@
+/* load_watch.h - what a model that is loading waits for, and the log lines that say so.
+ *
+ * A file server or a driver that hangs would otherwise leave a worker that says nothing at all.
+ */
+#ifndef KILN_LOAD_WATCH_H
+#define KILN_LOAD_WATCH_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define KILN_LOAD_SAY_MS 30000.0 /* between two lines */
+
+struct kiln_load_watch {
+    pthread_mutex_t mutex;
+    char what[1024]; /* a file, a folder or a device */
+    uint64_t bytes, of;
+    bool moved; /* since the last line */
+    double since_ms, said_ms;
+};
+
+void kiln_load_watch_init(struct kiln_load_watch *watch, double now_ms);
+void kiln_load_watch_release(struct kiln_load_watch *watch);
+
+/* The DiffusionZWatch of the thread that loads; arg is the watch. */
+void kiln_load_watch_note(void *arg, const char *what, uint64_t bytes, uint64_t of);
+/* Logs what is waited for, when it is time for a line: as a warning where nothing has come since
+ * the last one.  Any other thread. */
+void kiln_load_watch_say(struct kiln_load_watch *watch, double now_ms);
+
+#endif
