@@ -8,6 +8,7 @@
 
 #include "pipeline/context.h"
 #include "pipeline/loading.h"
+#include "pipeline/torch/lanes.h"
 
 static _Thread_local char last_error[KILN_ERROR_TEXT_MAX];
 
@@ -38,6 +39,11 @@ int kiln_context_open(const DiffusionZOptions *options, bool random_weights,
     else
         *ret = ctx;
     return code;
+}
+
+int32_t diffusionz_patience(int32_t seconds)
+{
+    return kt_patience(seconds);
 }
 
 void diffusionz_watch(DiffusionZWatch *watch, void *arg)

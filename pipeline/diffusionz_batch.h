@@ -106,6 +106,11 @@ DIFFUSIONZ_API int32_t diffusionz_open(const DiffusionZOptions *options, Diffusi
 typedef void DiffusionZWatch(void *arg, const char *what, uint64_t bytes, uint64_t of);
 DIFFUSIONZ_API void diffusionz_watch(DiffusionZWatch *watch, void *arg);
 
+/* How many seconds the calls of this process wait for a device that is silent before they take it
+ * for broken, 600 at first; returns what it was.  For who has a watch of its own that ends sooner.
+ */
+DIFFUSIONZ_API int32_t diffusionz_patience(int32_t seconds);
+
 /* Runs the batch; outputs[item_count] is the caller's and is filled.  Returns 0 if the batch ran
  * (items may still have failed one by one) or a code when nothing ran. */
 DIFFUSIONZ_API int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,

@@ -13,6 +13,8 @@
 #include "schemas/log.h"
 #include "worker/outage.h"
 
+#define PATIENCE_MORE_S 60
+
 struct pipeline {
     struct kiln_engine engine; /* first: the two pointers are one */
     DiffusionZContext *context;
@@ -83,6 +85,16 @@ static void log_loaded(const struct pipeline *self, double since_ms)
              kiln_f("device_gb", "%.2f", (double)device / 1e9));
 }
 
+/* One limit for a batch that hangs, and not one behind the other: where the worker's own watch ends
+ * it, the library waits for longer than that.  A wait that it gives up ends items, which looks like
+ * a step further, and the watch would begin anew. */
+static void be_patient(const struct kiln_config *config)
+{
+    const double stall_s = kiln_config_number(config, KILN_KEY_STALL_S);
+    if (stall_s > 0)
+        (void)diffusionz_patience((int32_t)stall_s + PATIENCE_MORE_S);
+}
+
 int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_load_watch *watch,
                               struct kiln_engine **ret, struct kiln_error *err)
 {
@@ -105,6 +117,7 @@ int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_load
     struct pipeline *self = calloc(1, sizeof *self);
     if (!self)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the engine");
+    be_patient(config);
     double start_ms = kiln_monotonic_ms();
     bool drawn = strcmp(kiln_config_text(config, KILN_KEY_ENGINE), "random") == 0;
     diffusionz_watch(kiln_load_watch_note, watch);

@@ -7,6 +7,7 @@
  */
 #include "pipeline/torch/lanes.h"
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -22,7 +23,7 @@ using kiln::run_void;
 /* How a wait for the device looks: often enough for the shortest step, seldom enough to leave the
  * processor to others, and not for ever. */
 static constexpr auto wait_between = std::chrono::microseconds(50);
-static constexpr auto wait_at_most = std::chrono::minutes(10);
+static std::atomic<int> wait_at_most_s{600};
 
 struct kt_fetch {
     kiln::pinned copy;
@@ -157,13 +158,19 @@ bool kt_fetch_arrived(const struct kt_fetch *f)
     return ask(f, &reason) && !reason.code;
 }
 
+int kt_patience(int seconds)
+{
+    return wait_at_most_s.exchange(seconds);
+}
+
 int kt_fetch_wait(struct kt_fetch *f, kiln_error *err)
 {
     kiln_error reason{};
     const auto start = std::chrono::steady_clock::now();
+    const int limit_s = wait_at_most_s;
     while (!ask(f, &reason)) {
-        if (std::chrono::steady_clock::now() - start > wait_at_most)
-            return kiln_fail(err, KILN_DEVICE, "the device has not answered for 10 minutes");
+        if (std::chrono::steady_clock::now() - start > std::chrono::seconds(limit_s))
+            return kiln_fail(err, KILN_DEVICE, "the device has not answered for %d s", limit_s);
         std::this_thread::sleep_for(wait_between);
     }
     if (reason.code && err)

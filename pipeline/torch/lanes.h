@@ -28,7 +28,10 @@ void kt_follow(struct kt_scope *s, const struct kt_scope *other);
 struct kt_fetch;
 struct kt_fetch *kt_fetch_start(struct kt_scope *s, kt x);
 bool kt_fetch_arrived(const struct kt_fetch *f);
-/* Returns when it has arrived; KILN_DEVICE if the device died of what was before it. */
+/* How many seconds the process waits at most for one to arrive, 600 at first; returns what was. */
+int kt_patience(int seconds);
+/* Returns when it has arrived; KILN_DEVICE if the device died of what was before it, or is silent
+ * for longer than that. */
 int kt_fetch_wait(struct kt_fetch *f, struct kiln_error *err) KILN_MUST_CHECK;
 /* The values in their own dtype, dense; valid once it has arrived, until it is freed. */
 const void *kt_fetch_data(const struct kt_fetch *f, size_t *ret_bytes);

@@ -98,6 +98,14 @@ int32_t diffusionz_finish_batch(DiffusionZRun *run, DiffusionZTimes *ret_times)
     return KILN_UNSUPPORTED;
 }
 
+int32_t diffusionz_patience(int32_t seconds)
+{
+    static int32_t now = 600;
+    const int32_t before = now;
+    now = seconds;
+    return before;
+}
+
 void diffusionz_watch(DiffusionZWatch *watch, void *arg)
 {
     (void)watch;
