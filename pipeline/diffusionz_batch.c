@@ -73,7 +73,12 @@ int kiln_context_run(DiffusionZContext *ctx, const DiffusionZBatch *batch,
 {
     struct kiln_run *run;
     int code = kiln_context_begin(ctx, batch, outputs, &run, err);
-    return code ? code : kiln_engine_finish(run, ret_times, err);
+    if (code)
+        return code;
+    code = kiln_engine_finish(run, ret_times, err);
+    if (code)
+        diffusionz_release_outputs(outputs, batch->item_count);
+    return code;
 }
 
 int32_t diffusionz_begin_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
@@ -105,7 +110,12 @@ int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batc
 {
     DiffusionZRun *run;
     int32_t code = diffusionz_begin_batch(ctx, batch, outputs, &run);
-    return code ? code : diffusionz_finish_batch(run, ret_times);
+    if (code)
+        return code;
+    code = diffusionz_finish_batch(run, ret_times);
+    if (code)
+        diffusionz_release_outputs(outputs, batch->item_count);
+    return code;
 }
 
 int32_t diffusionz_prefetch(DiffusionZContext *ctx, const DiffusionZBatch *next)

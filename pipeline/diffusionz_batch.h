@@ -112,14 +112,16 @@ DIFFUSIONZ_API void diffusionz_watch(DiffusionZWatch *watch, void *arg);
 DIFFUSIONZ_API int32_t diffusionz_patience(int32_t seconds);
 
 /* Runs the batch; outputs[item_count] is the caller's and is filled.  Returns 0 if the batch ran
- * (items may still have failed one by one) or a code when nothing ran. */
+ * (items may still have failed one by one) or a code, and no outputs, when nothing ran or the
+ * device was lost. */
 DIFFUSIONZ_API int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
                                             DiffusionZOutput *outputs, DiffusionZTimes *ret_times);
 /* The same in two halves, for a queue that never leaves the device without work.  Begin returns
  * when all has been asked for and the device is at the last steps; what the batch points to, but
  * for outputs and progress, is lent until then.  With 0 comes a run, which finish waits for and
- * frees, once, before the context goes: on any thread, while the next batch is begun.  Its code and
- * outputs are those of diffusionz_run_batch. */
+ * frees, once, before the context goes: on any thread, while the next batch is begun.  Its code is
+ * that of diffusionz_run_batch, but outputs are filled whatever it is: where the device was lost,
+ * with the pictures that had come from it before, and with an error for each of the others. */
 typedef struct kiln_run DiffusionZRun;
 DIFFUSIONZ_API int32_t diffusionz_begin_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
                                               DiffusionZOutput *outputs, DiffusionZRun **ret);

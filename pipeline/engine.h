@@ -95,12 +95,12 @@ struct kiln_run;
 int kiln_engine_begin(struct kiln_engine *e, const DiffusionZBatch *batch,
                       const struct kiln_lora_use *under, DiffusionZOutput *outputs,
                       struct kiln_run **ret, struct kiln_error *err) KILN_MUST_CHECK;
-/* Waits for the rest, fills the outputs and frees the run, also where it returns an error, which
- * leaves no outputs.  An error of one item is in its output alone.  Any thread, beside the next
- * batch. */
+/* Waits for the rest, fills the outputs and frees the run.  An error of one item is in its output
+ * alone; KILN_DEVICE is returned where the device is lost, and pictures that had come from it
+ * before are in their outputs all the same.  Any thread, beside the next batch. */
 int kiln_engine_finish(struct kiln_run *run, DiffusionZTimes *ret_times,
                        struct kiln_error *err) KILN_MUST_CHECK;
-/* Both. */
+/* Both; an error leaves no outputs. */
 int kiln_engine_run(struct kiln_engine *e, const DiffusionZBatch *batch,
                     const struct kiln_lora_use *under, DiffusionZOutput *outputs,
                     DiffusionZTimes *ret_times, struct kiln_error *err) KILN_MUST_CHECK;

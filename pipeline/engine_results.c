@@ -191,10 +191,8 @@ int kiln_engine_finish(struct kiln_run *r, DiffusionZTimes *ret_times, struct ki
             collect(r, &r->items[i]);
     kiln_run_lap(r, &r->times.decode_ms);
     int code = check_device(r, err);
-    if (code)
-        diffusionz_release_outputs(r->outputs, r->batch->item_count);
     r->times.device_ms = kt_clock_take(r->e->clock);
-    if (ret_times && !code)
+    if (ret_times)
         *ret_times = r->times;
     free(r);
     return code;

@@ -62,13 +62,18 @@ static void hand_over(struct kiln_worker *worker, struct kiln_call *call,
     kiln_worker_pass(worker->outcomes, picture);
 }
 
-/* Nothing came of the call: every job gets the same error. */
-static void fail_call(struct kiln_call *call)
+static void log_failure(const struct kiln_call *call)
 {
     const struct kiln_error *err = &call->err;
     kiln_log(KILN_LOG_ERROR, "batch_failed",
              kiln_f("assignment", "%s", call->holding->assignment.id),
              kiln_f("code", "%s", kiln_code_name(err->code)), kiln_f("error", "%s", err->text));
+}
+
+/* Nothing of the call began: every job gets the same error. */
+static void fail_call(struct kiln_call *call)
+{
+    const struct kiln_error *err = &call->err;
     for (uint32_t i = 0; i < call->count; i++) {
         call->outputs[i] = (DiffusionZOutput){.error_code = err->code};
         call->outputs[i].error_msg = strdup(err->text);
@@ -91,16 +96,28 @@ static bool is_of_device(const struct collector *collector, const struct kiln_ca
     return output->error_code == KILN_DEVICE;
 }
 
+static void give_up(const struct collector *collector, const struct kiln_error *why)
+{
+    kiln_log(KILN_LOG_ERROR, "device_given_up", kiln_f("batches", "%u", collector->device_failures),
+             kiln_f("code", "%s", kiln_code_name(why->code)));
+    kiln_worker_give_up(collector->worker, why);
+}
+
 /* Gives the device up when nothing comes out of it any more.  An engine whose batch had begun says
  * that its device failed as a whole only when it has asked the device again and found it lost: one
- * more batch would only use up tries of more jobs, so the worker ends at once.  The try of this
- * call's jobs counts, since one of them may be what takes devices down.  Without that it takes
+ * more batch would only use up tries of more jobs, so the worker ends at once, and hands on what
+ * had come before.  The try of the call's other jobs counts, since one of them may be what takes
+ * devices down.  Without that it takes
  * several calls in a row in which every item failed of the device; a job that comes back and fails
  * again says no more than the first time: it may be the job. */
 static void judge_device(struct collector *collector, const struct kiln_call *call, bool begun)
 {
     const DiffusionZOutput *of_device = NULL;
     uint32_t count = 0;
+    if (begun && call->err.code == KILN_DEVICE) {
+        give_up(collector, &call->err);
+        return;
+    }
     for (uint32_t i = 0; i < call->count; i++) {
         const DiffusionZOutput *output = &call->outputs[i];
         if (output->error_code == 0) {
@@ -121,15 +138,12 @@ static void judge_device(struct collector *collector, const struct kiln_call *ca
     if (call->err.code == 0 && job == collector->failed_job)
         return;
     collector->failed_job = job;
-    bool lost = begun && call->err.code == KILN_DEVICE;
-    if (++collector->device_failures < DEVICE_FAILURES_MAX && !lost)
+    if (++collector->device_failures < DEVICE_FAILURES_MAX)
         return;
     struct kiln_error why;
     kiln_fail(&why, of_device->error_code, "%s",
               of_device->error_msg ? of_device->error_msg : "no reason was given");
-    kiln_log(KILN_LOG_ERROR, "device_given_up", kiln_f("batches", "%u", collector->device_failures),
-             kiln_f("code", "%s", kiln_code_name(why.code)));
-    kiln_worker_give_up(collector->worker, &why);
+    give_up(collector, &why);
 }
 
 static void count_sources(const DiffusionZTimes *times)
@@ -173,6 +187,8 @@ static void finish_call(struct collector *collector, struct kiln_call *call)
     if (code == 0)
         count_sources(&times);
     else
+        log_failure(call);
+    if (code != 0 && !begun)
         fail_call(call);
     judge_device(collector, call, begun);
     const bool last = call->last; /* its holding may go with the last job */

@@ -23,7 +23,8 @@ struct kiln_engine {
     bool draws_any_model; /* the test card stands in for whatever model a job names */
 
     /* As diffusionz_begin_batch and diffusionz_finish_batch, smaller sizes included: 0 when the
-     * batch ran (items may have failed one by one).  Finish frees the run; any thread. */
+     * batch ran (items may have failed one by one).  Finish fills the outputs and frees the run,
+     * also where it says that the device was lost; any thread. */
     int (*begin)(struct kiln_engine *engine, const DiffusionZBatch *batch,
                  DiffusionZOutput *outputs, struct kiln_engine_run **ret, struct kiln_error *err);
     int (*finish)(struct kiln_engine_run *run, DiffusionZTimes *ret_times, struct kiln_error *err);

@@ -5,7 +5,8 @@
  *     @step_ms=N    each step takes N milliseconds (the slowest item of a batch counts)
  *     @fail=CODE    the item fails with that error code (schemas/error.h names them)
  *     @fail_all=CODE  nothing of the batch runs, as when a device breaks
- *     @lost         the batch runs, then its device is found lost; closing the engine hangs
+ *     @lost         the device is found lost with this picture, and what is behind it in the batch
+ *                   is not drawn; closing the engine hangs
  *     @crash        the process dies as by a segmentation fault, in the first step
  */
 #include <signal.h>
@@ -182,10 +183,10 @@ struct testcard {
 /* All is done when it has begun; what is left to tell is how long it took. */
 struct kiln_engine_run {
     DiffusionZTimes times;
-    DiffusionZOutput *outputs;
-    int32_t count;
     bool lost;
 };
+
+static const char lost_text[] = "the test card's device is lost";
 
 static int testcard_begin(struct kiln_engine *engine, const DiffusionZBatch *batch,
                           DiffusionZOutput *outputs, struct kiln_engine_run **ret,
@@ -216,10 +217,13 @@ static int testcard_begin(struct kiln_engine *engine, const DiffusionZBatch *bat
     run->times =
         (DiffusionZTimes){.denoise_ms = drawn - start, .decode_ms = kiln_monotonic_ms() - drawn};
     run->times.device_ms = run->times.denoise_ms + run->times.decode_ms;
-    run->outputs = outputs;
-    run->count = batch->item_count;
-    for (int32_t i = 0; i < run->count; i++)
+    for (int32_t i = 0; i < batch->item_count; i++) {
         run->lost = run->lost || has_word(batch->items[i].prompt, "@lost");
+        if (!run->lost || outputs[i].error_code != 0)
+            continue;
+        testcard_release(&outputs[i]);
+        fail_item(&outputs[i], KILN_DEVICE, lost_text);
+    }
     if (run->lost)
         atomic_store(&card->lost, true);
     *ret = run;
@@ -230,12 +234,9 @@ static int testcard_finish(struct kiln_engine_run *run, DiffusionZTimes *ret_tim
                            struct kiln_error *err)
 {
     bool lost = run->lost;
-    for (int32_t i = 0; i < run->count && lost; i++)
-        testcard_release(&run->outputs[i]);
-    if (!lost)
-        *ret_times = run->times;
+    *ret_times = run->times;
     free(run);
-    return lost ? kiln_fail(err, KILN_DEVICE, "the test card's device is lost") : 0;
+    return lost ? kiln_fail(err, KILN_DEVICE, "%s", lost_text) : 0;
 }
 
 static void testcard_close(struct kiln_engine *engine)

@@ -32,7 +32,7 @@ struct kiln_engine_run {
 static int finish(struct kiln_engine_run *run, DiffusionZTimes *ret_times, struct kiln_error *err)
 {
     int code = run->code;
-    for (int i = 0; i < KILN_ASSIGN_MAX && code == 0; i++) {
+    for (int i = 0; i < KILN_ASSIGN_MAX; i++) {
         int item_code = i == KILN_ASSIGN_MAX - 1 ? run->last_code : run->item_code;
         run->outputs[i] = (DiffusionZOutput){.error_code = item_code};
         run->outputs[i].error_msg = item_code ? strdup(run->text) : NULL;
@@ -196,20 +196,27 @@ static void a_device_is_given_up_after_three(void **state)
     }
 }
 
-/* One that is found lost under a batch is given up before the first of its jobs can come back. */
+/* One that is found lost under a batch is given up before the first of its jobs can come back, and
+ * what had come from it before is handed on. */
 static void a_lost_device_is_given_up_at_once(void **state)
 {
     (void)state;
-    struct rig rig;
-    open_rig(&rig);
-    put(&rig, 0, true, KILN_DEVICE);
-    take_one(rig.worker.outcomes);
-    assert_int_equal(atomic_load(&rig.worker.failure), KILN_DEVICE);
-    assert_string_equal(rig.worker.why.text, "the device is lost");
-    assert_int_equal(kiln_worker_drain(&rig.worker), KILN_DRAIN_ASKED);
-    for (int k = 1; k < KILN_ASSIGN_MAX; k++)
+    for (int drawn = 0; drawn < 2; drawn++) {
+        struct rig rig;
+        open_rig(&rig);
+        rig.item_code = drawn ? 0 : KILN_DEVICE;
+        rig.last_code = KILN_DEVICE;
+        rig.text = "a copy that never came";
+        put(&rig, 0, true, KILN_DEVICE);
+        take_one(drawn ? rig.worker.drawn : rig.worker.outcomes);
+        assert_int_equal(atomic_load(&rig.worker.failure), KILN_DEVICE);
+        assert_string_equal(rig.worker.why.text, "the device is lost");
+        assert_int_equal(kiln_worker_drain(&rig.worker), KILN_DRAIN_ASKED);
+        for (int k = 1; k < KILN_ASSIGN_MAX - 1; k++)
+            take_one(drawn ? rig.worker.drawn : rig.worker.outcomes);
         take_one(rig.worker.outcomes);
-    close_rig(&rig);
+        close_rig(&rig);
+    }
 }
 
 /* Calls that run but whose items all fail: of the device, which is then given up, or of anything

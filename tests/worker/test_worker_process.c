@@ -212,6 +212,23 @@ static void test_lost_device(void **state)
     assert_int_equal(tries_of("behind"), 0);
 }
 
+/* Pictures that had come from the device before it was lost are stored, and not drawn again. */
+static void test_lost_device_behind_pictures(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    uint64_t ids[3];
+    struct kiln_job before = kiln_test_job("before"), lost = kiln_test_job("a @lost star");
+    kiln_test_worker_start(&worker, stack, "w-late", NULL, true);
+    kiln_test_queue_jobs(stack, "came-before", &before, 2, ids);
+    kiln_test_queue_jobs(stack, "lost-late", &lost, 1, ids + 2);
+    kiln_test_assign(stack, "w-late", "late-1", ids, 3);
+    assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), EX_UNAVAILABLE);
+    assert_int_equal(jobs_in("came-before", KILN_JOB_DONE), 2);
+    assert_int_equal(jobs_in("lost-late", KILN_JOB_QUEUED), 1);
+    assert_int_equal(tries_of("lost-late"), 1);
+}
+
 /* A batch that comes no step further ends its process, which could not be helped otherwise. */
 static void test_stalled(void **state)
 {
@@ -423,21 +440,14 @@ static void test_wrong_settings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_done),
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_broken_device),
-        cmocka_unit_test(test_lost_device),
-        cmocka_unit_test(test_stalled),
-        cmocka_unit_test(test_stale),
-        cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_drain),
-        cmocka_unit_test(test_second_signal),
-        cmocka_unit_test(test_drain_limit),
-        cmocka_unit_test(test_drain_order),
-        cmocka_unit_test(test_one_id_one_worker),
-        cmocka_unit_test(test_reload),
-        cmocka_unit_test(test_wrong_settings),
+        cmocka_unit_test(test_done),          cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_failures),      cmocka_unit_test(test_broken_device),
+        cmocka_unit_test(test_lost_device),   cmocka_unit_test(test_lost_device_behind_pictures),
+        cmocka_unit_test(test_stalled),       cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_cancel),        cmocka_unit_test(test_drain),
+        cmocka_unit_test(test_second_signal), cmocka_unit_test(test_drain_limit),
+        cmocka_unit_test(test_drain_order),   cmocka_unit_test(test_one_id_one_worker),
+        cmocka_unit_test(test_reload),        cmocka_unit_test(test_wrong_settings),
     };
     return cmocka_run_group_tests(tests, start_stack, stop_stack);
 }
