@@ -28,8 +28,9 @@ static int add_file(EVP_MD_CTX *sum, const char *dir, const char *name, struct k
         EVP_DigestUpdate(sum, block, n);
         total += n;
     }
+    const int reason = ferror(file) ? errno : 0;
     fclose(file);
-    return 0;
+    return reason ? kiln_fail(err, KILN_IO, "read %s: %s", path, strerror(reason)) : 0;
 }
 
 static int add_weights(EVP_MD_CTX *sum, const char *dir, const char *folder, struct kiln_error *err)

@@ -1,9 +1,11 @@
 /* test_engine_models.c - model directories that are missing something, lie, or are damaged: every
  * one is refused with the names of the file and of the thing in it. */
 #include <jansson.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "pipeline/engine.h"
+#include "pipeline/model_hash.h"
 #include "storage/safetensors.h"
 #include "tests/pipeline/abi.h"
 #include "tests/support/files.h"
@@ -35,6 +37,23 @@ static void expect_refusal(const char *dir, int code, const char *part, const ch
     assert_int_equal(err.code, code);
     if (!strstr(err.text, part) || (other && !strstr(err.text, other)))
         fail_msg("\"%s\" does not name \"%s\" and \"%s\"", err.text, part, other ? other : part);
+}
+
+/* --- the hash --------------------------------------------------------------------------------- */
+
+/* Half of a file would be another model's name. */
+static void a_file_that_cannot_be_read_has_no_hash(void **state)
+{
+    (void)state;
+    const char *dir = copy_of("models/plain");
+    char path[128], hash[KILN_MODEL_HASH_LEN + 1];
+    struct kiln_error err;
+    assert_int_equal(kiln_model_hash(dir, hash, &err), 0);
+    snprintf(path, sizeof path, "%s/vae/config.json", dir);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0); /* opens, and every read fails */
+    assert_int_equal(kiln_model_hash(dir, hash, &err), KILN_IO);
+    assert_non_null(strstr(err.text, "vae/config.json"));
 }
 
 /* --- what is waited for ----------------------------------------------------------------------- */
@@ -380,6 +399,7 @@ static void a_model_exchanged_since_it_was_loaded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_that_cannot_be_read_has_no_hash),
         cmocka_unit_test(a_loading_model_tells_what_it_waits_for),
         cmocka_unit_test(configs_that_lie),
         cmocka_unit_test(configs_that_are_none),
