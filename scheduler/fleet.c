@@ -420,6 +420,7 @@ void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, i
         named += member->hand[i]->held && member->hand[i]->beaten;
     }
     fill_hands(&report, beat, held, named);
+    report.left_s = kiln_pace_left_s(&member->pace, beat, now_ms);
     mark_begun(member, beat, report.drawn);
     if (kiln_policy_worker_set(leader->policy, member->name, &report, &err))
         kiln_log(KILN_LOG_WARNING, "worker_ignored", kiln_f("error", "%s", err.text));

@@ -27,6 +27,7 @@
 #include "scheduler/gauges.h"
 #include "scheduler/holds.h"
 #include "scheduler/intake.h"
+#include "scheduler/pace.h"
 #include "scheduler/policy.h"
 #include "schemas/config.h"
 #include "schemas/metrics.h"
@@ -80,6 +81,7 @@ struct kiln_member {
     uint32_t hand_count;
     char finished[KILN_FINISHED_MAX][KILN_WIRE_ID_MAX + 1];
     uint32_t finished_turn;
+    struct kiln_pace pace;
 };
 
 struct kiln_leader {

@@ -59,6 +59,7 @@ struct kiln_policy_worker {
     uint32_t capacity;            /* assignments it can hold in all: one running, one ahead */
     uint32_t most;                /* ... and while they are short; less than capacity: no more */
     uint32_t drawn;               /* of those in its hands, past drawing: stored, committed */
+    double left_s;                /* until what it draws now is drawn, by its steps; 0: not told */
     uint32_t batch_max;
     bool draining;
     const char *device; /* class of hardware, for the cost model; NULL or "" = any */

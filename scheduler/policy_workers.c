@@ -215,6 +215,17 @@ static void recount_free(struct pol_worker *worker, int64_t now_ms)
     worker->free_ms = now_ms + (int64_t)(last_s(worker, busy_of(worker)) * 1000);
 }
 
+/* What it draws now will be drawn sooner than was expected; what lies behind that takes its time.
+ * Who is late gets no more for it: work that lies ahead already hides the way of the next. */
+static void end_sooner(struct pol_worker *worker, double left_s, int64_t now_ms)
+{
+    uint32_t busy = busy_of(worker);
+    if (left_s <= 0 || busy == 0)
+        return;
+    int64_t free_ms = now_ms + (int64_t)((left_s + last_s(worker, busy - 1)) * 1000);
+    worker->free_ms = free_ms < worker->free_ms ? free_ms : worker->free_ms;
+}
+
 int64_t kiln_policy_lead_ms(const struct kiln_policy *p)
 {
     return LEAD_MS + (int64_t)(1000 * fmin(p->load_s, LEAD_LOAD_S));
@@ -317,6 +328,7 @@ int kiln_policy_worker_set(struct kiln_policy *p, const char *name,
     counts = set_speed(p, worker, report->device) || counts;
     if (busy_of(worker) < was_busy)
         recount_free(worker, p->last_ms);
+    end_sooner(worker, report->left_s, p->last_ms);
     /* With something in hand it will end with that set, whatever it reports now; with empty hands
      * its own word counts.  Resident sets are kept under the pool's model. */
     if (worker->held_count == 0) {

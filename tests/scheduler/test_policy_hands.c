@@ -212,6 +212,40 @@ static void short_work_is_shared_out_evenly(void **state)
     assert_int_equal(of_a, 4);
 }
 
+/* After a cold first batch far too much is expected; how far it is says when the next is due. */
+static void what_goes_faster_than_expected_gets_the_next_sooner(void **state)
+{
+    (void)state;
+    struct kiln_policy_worker w = {
+        .model = "m", .lora_set = "", .capacity = 2, .most = 16, .batch_max = 1};
+    known_worker("w", 8);
+    queue_jobs(1, 50);
+    assert_int_equal(fill(0), 1);
+    assert_int_equal(fill(2000), 1);
+    w.left_s = 5; /* 7 in all */
+    assert_int_equal(kiln_policy_worker_set(policy, "w", &w, &err), 0);
+    assert_int_equal(fill(2500), 1);
+    w.left_s = 1.5;
+    assert_int_equal(kiln_policy_worker_set(policy, "w", &w, &err), 0);
+    assert_int_equal(fill(2501), 2);
+    w.left_s = 0.1; /* of the first of two: the second still takes its time */
+    assert_int_equal(kiln_policy_worker_set(policy, "w", &w, &err), 0);
+    assert_int_equal(fill(2600), 2);
+}
+
+/* Who is late keeps what it has: nothing is expected later than before. */
+static void what_goes_slower_is_not_put_off(void **state)
+{
+    (void)state;
+    struct kiln_policy_worker w = {
+        .model = "m", .lora_set = "", .capacity = 2, .most = 16, .batch_max = 1, .left_s = 30};
+    known_worker("w", 4);
+    queue_jobs(1, 50);
+    assert_int_equal(fill(0), 1);
+    assert_int_equal(kiln_policy_worker_set(policy, "w", &w, &err), 0);
+    assert_int_equal(fill(2100), 2);
+}
+
 /* A job that crashed a worker is drawn with nothing before or behind it. */
 static void a_suspect_is_alone(void **state)
 {
@@ -241,6 +275,8 @@ int main(void)
         KILN_POLICY_TEST(long_work_fills_four_hands_at_most),
         KILN_POLICY_TEST(nobody_gets_more_than_it_has_places_for),
         KILN_POLICY_TEST(short_work_is_shared_out_evenly),
+        KILN_POLICY_TEST(what_goes_faster_than_expected_gets_the_next_sooner),
+        KILN_POLICY_TEST(what_goes_slower_is_not_put_off),
         KILN_POLICY_TEST(a_suspect_is_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

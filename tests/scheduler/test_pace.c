@@ -1,0 +1,78 @@
+/* test_pace.c - what a worker's beats say of the end of a batch. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "scheduler/pace.h"
+
+static struct kiln_pace pace;
+
+static int fresh(void **state)
+{
+    (void)state;
+    pace = (struct kiln_pace){0};
+    return 0;
+}
+
+/* Of 8 steps; in milliseconds. */
+static long left_ms(const char *running, uint32_t step, int64_t now_ms)
+{
+    struct kiln_beat beat = {.step = step, .steps = running[0] ? 8 : 0};
+    snprintf(beat.running, sizeof beat.running, "%s", running);
+    return lround(1000 * kiln_pace_left_s(&pace, &beat, now_ms));
+}
+
+static void two_beats_say_it(void **state)
+{
+    (void)state;
+    assert_int_equal(left_ms("a", 0, 1000), 0);
+    assert_int_equal(left_ms("a", 0, 2000), 0); /* no step done */
+    assert_int_equal(left_ms("a", 2, 3000), 6000);
+    assert_int_equal(left_ms("a", 6, 5000), 1333); /* over all that was seen of it */
+    assert_int_equal(left_ms("a", 8, 6000), 1);
+}
+
+static void the_pace_of_another_batch_says_nothing(void **state)
+{
+    (void)state;
+    left_ms("a", 0, 1000);
+    assert_int_equal(left_ms("b", 4, 2000), 0);
+    assert_int_equal(left_ms("b", 6, 3000), 1000);
+    assert_int_equal(left_ms("", 0, 4000), 0); /* idle */
+    assert_int_equal(left_ms("", 0, 5000), 0);
+    assert_int_equal(left_ms("b", 6, 6000), 0); /* as if never seen */
+}
+
+/* The second call of an assignment, whose items differ in guidance. */
+static void steps_that_begin_again_are_another_run(void **state)
+{
+    (void)state;
+    left_ms("a", 5, 1000);
+    assert_int_equal(left_ms("a", 1, 2000), 0);
+    assert_int_equal(left_ms("a", 3, 3000), 2500);
+}
+
+static void nonsense_is_not_known(void **state)
+{
+    (void)state;
+    left_ms("a", 2, 1000);
+    assert_int_equal(left_ms("a", 9, 2000), 0);
+    assert_int_equal(left_ms("a", 4, 1000), 0);
+    assert_int_equal(left_ms("a", 4, 500), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(two_beats_say_it, fresh),
+        cmocka_unit_test_setup(the_pace_of_another_batch_says_nothing, fresh),
+        cmocka_unit_test_setup(steps_that_begin_again_are_another_run, fresh),
+        cmocka_unit_test_setup(nonsense_is_not_known, fresh),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
