@@ -44,7 +44,7 @@ int kiln_ledger_refusals(struct kiln_ledger *ledger, const char *pool, const cha
                          kiln_each_refusal *each, void *arg,
                          struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The refusals of one enqueue call from end to end, in the order of the stream; "" if there are
+/* The refusals of one enqueue call from end to end, in the order in which they were refused; "" if there are
  * none. */
 struct kiln_refusal_ends {
     char first_key[KILN_INTAKE_KEY_MAX + 1], last_key[KILN_INTAKE_KEY_MAX + 1];

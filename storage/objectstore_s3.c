@@ -109,13 +109,12 @@ static int s3_reach(struct kiln_store *base, struct kiln_error *err)
     return request.code ? kiln_fail(err, request.code, "%s", request.err.text) : KILN_OK;
 }
 
-/* S3 says 204 and Swift 404 for what is not there; without its bucket nothing is removed. */
+/* S3 says 204 and Swift 404 for what is not there. */
 static int s3_remove(struct kiln_store *base, const char *key, struct kiln_error *err)
 {
     struct kiln_s3_request request = {.method = KILN_S3_DELETE};
     int code = run_one(s3_store(base), &request, key, err);
-    bool no_bucket = strcmp(request.error_code, "NoSuchBucket") == 0;
-    return code == KILN_NOT_FOUND && !no_bucket ? KILN_OK : code;
+    return code == KILN_NOT_FOUND ? KILN_OK : code;
 }
 
 /* What note_entry needs of the walk. */

@@ -29,9 +29,8 @@ struct chunk {
 static void end_single(struct kiln_deletion *deletion, struct kiln_s3_request *request)
 {
     struct kiln_error err = {.code = request->code};
-    bool no_bucket = strcmp(request->error_code, "NoSuchBucket") == 0;
     deletion->code = KILN_OK;
-    if (request->code == KILN_OK || (request->code == KILN_NOT_FOUND && !no_bucket))
+    if (request->code == KILN_OK || request->code == KILN_NOT_FOUND)
         return;
     snprintf(err.text, sizeof err.text, "%s", request->err.text);
     kiln_deletion_fail(deletion, &err);
@@ -103,7 +102,7 @@ static int note_refusal(void *arg, const struct kiln_s3_refusal *refusal)
             continue;
         struct kiln_error err;
         chunk->single[i] = outcome.action == KILN_S3_RETRY || outcome.code == KILN_PROTOCOL;
-        if (outcome.code == KILN_NOT_FOUND && strcmp(refusal->code, "NoSuchBucket") != 0)
+        if (outcome.code == KILN_NOT_FOUND)
             return 0;
         kiln_fail(&err, outcome.code ? outcome.code : KILN_UNAVAILABLE, "%s: %s (DELETE %s)%s%s",
                   refusal->code, refusal->message, key, outcome.hint[0] ? "; " : "", outcome.hint);

@@ -46,7 +46,7 @@ static const struct answer_row answers[] = {
     {0, "InvalidAccessKeyId", {KILN_S3_STOP, KILN_DENIED, KEY_HINT}},
     {0, "InvalidToken", {KILN_S3_STOP, KILN_DENIED, TOKEN_HINT}},
     {0, "AccessDenied", {KILN_S3_STOP, KILN_DENIED, RIGHT_HINT}},
-    {0, "NoSuchBucket", {KILN_S3_STOP, KILN_NOT_FOUND, BUCKET_HINT}},
+    {0, "NoSuchBucket", {KILN_S3_STOP, KILN_CONFIG, BUCKET_HINT}},
     {0, "NoSuchKey", {KILN_S3_STOP, KILN_NOT_FOUND, ""}},
     {0, "InvalidBucketName", {KILN_S3_STOP, KILN_CONFIG, BUCKET_HINT}},
     {0, "AuthorizationHeaderMalformed", {KILN_S3_STOP, KILN_CONFIG, REGION_HINT}},

@@ -4,8 +4,8 @@
  * fetch; memory does not grow with the batch.  results.jsonl and index.html appear under their
  * names only when everything they name is there, so a reader never sees half an export: after an
  * error the pictures fetched so far stay and the next try keeps them.  Where objects turn out to be
- * damaged, the walk is made again without them: most files are there by then, and what is written
- * names only what came out.
+ * damaged, the walk is made again without them: most files are there by then, though each is read
+ * and hashed once more, and what is written names only what came out.
  */
 #include "scheduler/cli/export.h"
 
@@ -321,6 +321,12 @@ static int finish(struct exporting *x, int rc, bool *ret_again, struct kiln_erro
     }
     export->kept -= export->fetched < export->kept ? export->fetched : export->kept;
     export->fetched += fetched;
+    if (rc == 0 && x->damages->count > NAMED_MAX && export->fetched + export->kept == 0)
+        rc = kiln_fail(err, KILN_NOT_FOUND,
+                       "%s has none of the %zu objects of batch %s: see whether it is the right "
+                       "store, and in its place",
+                       kiln_config_text(x->cli->config, KILN_KEY_STORE), x->damages->count,
+                       export->batch);
     *ret_again = rc == 0 && x->damages->count > known;
     bool keep = rc == 0 && !*ret_again;
     if (keep && export->html)

@@ -118,7 +118,7 @@ static int fetch_one(struct kiln_store *store, const struct task *task, bool *re
 {
     void *data = NULL;
     int rc = get_whole(store, &task->object, &data, err);
-    *ret_damaged = rc == KILN_NOT_FOUND || rc == KILN_CORRUPT || rc == KILN_IO;
+    *ret_damaged = rc == KILN_NOT_FOUND || rc == KILN_CORRUPT;
     if (rc)
         return rc;
     rc = write_whole(task->path, data, task->object.bytes, err);

@@ -140,13 +140,18 @@ rm "s/store/$(sql "SELECT key FROM object WHERE role = 'full' ORDER BY job_id DE
 fails 65 kiln run one.jsonl --batch one --out two
 says '1 object of batch one, .* is left out'
 grep -q '0 of 1 pictures' two/index.html || die "the page counts what is not there"
-# A store that has lost very much is not told line by line.
-for i in $(seq 24); do echo "{\"prompt\": \"$i\", \"width\": 64, \"height\": 64}"; done >many.jsonl
+# A store that has lost very much is not told line by line, and one that has nothing is another one.
+for i in $(seq 25); do echo "{\"prompt\": \"$i\", \"width\": 64, \"height\": 64}"; done >many.jsonl
 ok kiln run many.jsonl --batch many --out many
-rm $(sql "SELECT 's/store/' || o.key FROM object o JOIN job j ON j.id = o.job_id JOIN batch b ON b.id = j.batch_id WHERE b.name = 'many' AND role = 'full'")
+mapfile -t lost < <(sql "SELECT 's/store/' || o.key FROM object o JOIN job j ON j.id = o.job_id JOIN batch b ON b.id = j.batch_id WHERE b.name = 'many' AND role = 'full'")
+rm "${lost[@]:1}"
 fails 65 kiln export many --out less
 [ "$(grep -c 'the store has no such object' err.txt)" = 20 ] || die "not the first twenty"
 says '24 objects of batch many, .* are left out'
+rm "${lost[0]}"
+fails 66 kiln export many --out nothing
+says 'has none of the 25 objects of batch many'
+[ ! -e nothing/results.jsonl ] || die "a gallery of nothing"
 fails 66 kiln export absent --out other
 ok kiln export b --out gallery --sheet sheet.webp --columns 2
 python3 - <<'PYTHON' || die "the contact sheet is not one"

@@ -352,8 +352,7 @@ static void refusals_say_what_to_do(void **state)
     assert_null(strstr(err.text, "wrong"));
     assert_int_equal(probe_with("test:nobody", "testing", TEST_BUCKET, &err), KILN_DENIED);
     assert_non_null(strstr(err.text, "HTTP 403"));
-    assert_int_equal(probe_with(TEST_S3_KEY, TEST_S3_SECRET, "no-such-bucket", &err),
-                     KILN_NOT_FOUND);
+    assert_int_equal(probe_with(TEST_S3_KEY, TEST_S3_SECRET, "no-such-bucket", &err), KILN_CONFIG);
     assert_non_null(strstr(err.text, "NoSuchBucket"));
     assert_non_null(strstr(err.text, "make the bucket"));
 }

@@ -41,7 +41,7 @@ static void answers_mean_what_the_table_says(void **state)
         {403, "InvalidAccessKeyId", KILN_S3_STOP, KILN_DENIED},
         {403, "AccessDenied", KILN_S3_STOP, KILN_DENIED},
         {403, "", KILN_S3_STOP, KILN_DENIED},
-        {404, "NoSuchBucket", KILN_S3_STOP, KILN_NOT_FOUND},
+        {404, "NoSuchBucket", KILN_S3_STOP, KILN_CONFIG},
         {404, "", KILN_S3_STOP, KILN_NOT_FOUND},
         {301, "PermanentRedirect", KILN_S3_STOP, KILN_CONFIG},
         {307, "", KILN_S3_STOP, KILN_CONFIG},
