@@ -141,7 +141,7 @@ struct kiln_receipt {
     char batch[KILN_BATCH_NAME_MAX + 1];
     uint64_t accepted, duplicate, refused;
     char first_refusal[KILN_ERROR_TEXT_MAX]; /* "" if none */
-    /* Of the first refused entry of the call and of the last, in the order of the stream; "" = not
+    /* Of the first refused entry of the call and of the last, in the order of refusing; "" = not
      * told. */
     char first_key[KILN_INTAKE_KEY_MAX + 1], last_key[KILN_INTAKE_KEY_MAX + 1];
 };

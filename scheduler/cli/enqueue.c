@@ -108,7 +108,7 @@ static int send_entry(struct run *run, struct kiln_error *err)
 
 static void show_progress(const struct run *run)
 {
-    if (run->cli->progress && run->index % 65536 == 0)
+    if (run->cli->progress && !run->seek && run->index % 65536 == 0)
         fprintf(stderr, "\r%llu jobs %s ", (unsigned long long)run->index,
                 run->bus ? "sent" : "checked");
 }
@@ -283,11 +283,13 @@ static void tell_refused(struct run *run, const struct kiln_receipt *receipt)
         kiln_warn(run->cli, "the scheduler refused a job of line %llu: %s",
                   (unsigned long long)seek.first, reason);
         keep_refusal(run->result, seek.first, reason);
-    } else {
-        snprintf(text, sizeof text, "%llu jobs, the first of line %llu, the last of line %llu: %s",
-                 jobs, (unsigned long long)seek.first, (unsigned long long)seek.last, reason);
+    } else { /* a bad entry is refused before those that a quota refuses, wherever it stands */
+        bool in_order = seek.first <= seek.last;
+        uint64_t from = in_order ? seek.first : seek.last, to = in_order ? seek.last : seek.first;
+        snprintf(text, sizeof text, "%llu jobs, from line %llu to line %llu, the first: %s", jobs,
+                 (unsigned long long)from, (unsigned long long)to, reason);
         kiln_warn(run->cli, "the scheduler refused %s", text);
-        keep_refusal(run->result, seek.first, text);
+        keep_refusal(run->result, from, text);
     }
     run->result->refused += jobs - 1;
 }

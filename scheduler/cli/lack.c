@@ -10,9 +10,9 @@
 
 #include "storage/ledger.h"
 
-#define LOOK_EVERY_S 5.0
-#define SLOW_LATER 9 /* a server that hangs keeps the wait from its own work a tenth of the time   \
-                      */
+#define LOOK_EVERY_S 5.0   /* while something is lacking, */
+#define LOOK_SELDOM_S 20.0 /* and while nothing is */
+#define SLOW_LATER 9       /* so a server that hangs takes a tenth of the time of a wait */
 #define NAMED_MAX 3  /* models */
 
 bool kiln_serves(const struct kiln_roster_worker *worker, const char *model)
@@ -110,7 +110,8 @@ void kiln_lack_tell(struct kiln_cli *cli, struct kiln_ledger *ledger, const char
         return;
     int rc = look(cli, ledger, batch, text, sizeof text, &next, &err);
     double took_s = kiln_now_s() - start_s;
-    told->due_s = start_s + took_s + LOOK_EVERY_S + SLOW_LATER * took_s;
+    double rest_s = rc == 0 && !text[0] ? LOOK_SELDOM_S : LOOK_EVERY_S;
+    told->due_s = start_s + took_s + rest_s + SLOW_LATER * took_s;
     if (rc || strcmp(text, told->text) == 0)
         return;
     snprintf(told->text, sizeof told->text, "%s", text);

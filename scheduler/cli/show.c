@@ -1,8 +1,8 @@
 /* show.c - `kiln show JOB`: the whole record; `kiln show BATCH`: where a batch stands.
  *
  * A number is a job, or a batch if there is no such job; anything else is a batch.  The JSON form
- * is a superset of a line of `kiln jobs
- * --json`: what was asked for, where it stands, every move so far, and the objects that exist.
+ * is a superset of a line of `kiln jobs --json`: what was asked for, where it stands, every move so
+ * far, and the objects that exist.
  */
 #include <stdio.h>
 #include <stdlib.h>

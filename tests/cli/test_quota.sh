@@ -30,8 +30,8 @@ lines bob 1 15 >bob.jsonl
 sleep 0.6 # the intake reads the quotas twice a second
 fails 65 kiln enqueue ann.jsonl --batch ann --json
 json out.txt 'd["accepted"] == 10 and len(d["refused"]) == 1 and "may have 10 jobs waiting" in d["refused"][0]["error"]'
-json out.txt 'd["refused"][0]["line"] == 11 and d["refused"][0]["error"].startswith("15 jobs, the first of line 11, the last of line 25: tenant")'
-says 'the scheduler refused 15 jobs, the first of line 11, the last of line 25: tenant .ann. may have 10'
+json out.txt 'd["refused"][0]["line"] == 11 and d["refused"][0]["error"].startswith("15 jobs, from line 11 to line 25, the first: tenant")'
+says 'the scheduler refused 15 jobs, from line 11 to line 25, the first: tenant .ann. may have 10'
 [ "$(sql "SELECT sum(refused) FROM intake_call")" = 15 ] || die "not fifteen refused"
 [ "$(sql "SELECT string_agg(index::text, ',' ORDER BY index) FROM job")" = 0,1,2,3,4,5,6,7,8,9 ] || die "not the first ten came in"
 ok kiln enqueue bob.jsonl --batch bob
@@ -50,7 +50,7 @@ says '15 lines were refused by intake: kiln show ann'
 sleep 0.6
 fails 65 kiln enqueue ann.jsonl --batch ann --json
 json out.txt 'd["accepted"] == 10 and d["duplicate"] == 10'
-json out.txt 'd["refused"][0]["line"] == 21 and "the last of line 25: tenant" in d["refused"][0]["error"]'
+json out.txt 'd["refused"][0]["line"] == 21 and "from line 21 to line 25, the first: tenant" in d["refused"][0]["error"]'
 until_sql "SELECT count(*) FROM job WHERE state = 2" 35
 fails 1 kiln wait ann --timeout 30 --json
 json out.txt 'd["refused"] == 5 and d["whole"]'
@@ -81,7 +81,7 @@ cat >fay.jsonl <<'LINES'
 LINES
 ok kiln pause --all # so that none is drawn meanwhile
 fails 65 kiln enqueue fay.jsonl --batch fay --json
-json out.txt 'd["accepted"] == 3 and [r["line"] for r in d["refused"]] == [1, 4] and "2 jobs, the first of line 4, the last of line 5: " in d["refused"][1]["error"]'
+json out.txt 'd["accepted"] == 3 and [r["line"] for r in d["refused"]] == [1, 4] and "2 jobs, from line 4 to line 5, the first: " in d["refused"][1]["error"]'
 [ "$(grep -c "^fay.jsonl:1: " err.txt)" = 1 ] || die "a refused line is told again"
 ok kiln quota set '*' --queued 1
 sleep 0.6
