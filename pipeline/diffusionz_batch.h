@@ -107,8 +107,8 @@ typedef void DiffusionZWatch(void *arg, const char *what, uint64_t bytes, uint64
 DIFFUSIONZ_API void diffusionz_watch(DiffusionZWatch *watch, void *arg);
 
 /* How many seconds the calls of this process wait for a device that is silent before they take it
- * for broken, 600 at first; returns what it was.  For who has a watch of its own that ends sooner.
- */
+ * for broken, 600 at first; less than 1 changes nothing.  Returns what it was.  For who has a watch
+ * of its own that ends sooner. */
 DIFFUSIONZ_API int32_t diffusionz_patience(int32_t seconds);
 
 /* Runs the batch; outputs[item_count] is the caller's and is filled.  Returns 0 if the batch ran

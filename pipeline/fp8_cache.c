@@ -325,9 +325,15 @@ static bool put_all(int fd, const struct kiln_fp8_cache *c)
 {
     size_t size = 0;
     char *head = make_head(c, &size);
+    uint64_t written = 0, of = 0;
     bool done = head && put_bytes(fd, head, size);
-    for (size_t i = 0; i < c->count && done; i++)
+    for (size_t i = 0; i < c->count; i++)
+        of += bytes_of(&c->matrices[i], false) + bytes_of(&c->matrices[i], true);
+    for (size_t i = 0; i < c->count && done; i++) {
+        kiln_loading_note(c->path, written, of);
         done = put_matrix(fd, &c->matrices[i], c->device);
+        written += bytes_of(&c->matrices[i], false) + bytes_of(&c->matrices[i], true);
+    }
     free(head);
     return done;
 }

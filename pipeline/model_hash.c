@@ -28,9 +28,10 @@ static int add_file(EVP_MD_CTX *sum, const char *dir, const char *name, struct k
         EVP_DigestUpdate(sum, block, n);
         total += n;
     }
-    const int reason = ferror(file) ? errno : 0;
+    const bool failed = ferror(file) != 0;
+    const int reason = errno;
     fclose(file);
-    return reason ? kiln_fail(err, KILN_IO, "read %s: %s", path, strerror(reason)) : 0;
+    return failed ? kiln_fail(err, KILN_IO, "read %s: %s", path, strerror(reason)) : 0;
 }
 
 static int add_weights(EVP_MD_CTX *sum, const char *dir, const char *folder, struct kiln_error *err)

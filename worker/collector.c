@@ -107,14 +107,15 @@ static void give_up(const struct collector *collector, const struct kiln_error *
  * that its device failed as a whole only when it has asked the device again and found it lost: one
  * more batch would only use up tries of more jobs, so the worker ends at once, and hands on what
  * had come before.  The try of the call's other jobs counts, since one of them may be what takes
- * devices down.  Without that it takes
- * several calls in a row in which every item failed of the device; a job that comes back and fails
- * again says no more than the first time: it may be the job. */
+ * devices down.  Without that it takes several calls in a row in which every item failed of the
+ * device; a job that comes back and fails again says no more than the first time: it may be the
+ * job. */
 static void judge_device(struct collector *collector, const struct kiln_call *call, bool begun)
 {
     const DiffusionZOutput *of_device = NULL;
     uint32_t count = 0;
     if (begun && call->err.code == KILN_DEVICE) {
+        collector->device_failures++;
         give_up(collector, &call->err);
         return;
     }

@@ -36,7 +36,7 @@ static const char usage[] =
     "  --dtype fp32|bf16|fp8  (what suits the device)\n"
     "  --threads N            of the CPU, 0 for all (0)\n"
     "  --lossless             exact pixels in the file\n"
-    "  --latents FILE         also the latent before the VAE, as safetensors: F32 [16, H/8, W/8]\n"
+    "  --latents FILE         also the latent before the VAE, as safetensors: F32 [C, H/8, W/8]\n"
     "  --json                 one line about the picture on standard output\n"
     "\n"
     "Examples:\n"

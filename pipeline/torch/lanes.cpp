@@ -160,7 +160,7 @@ bool kt_fetch_arrived(const struct kt_fetch *f)
 
 int kt_patience(int seconds)
 {
-    return wait_at_most_s.exchange(seconds);
+    return seconds > 0 ? wait_at_most_s.exchange(seconds) : wait_at_most_s.load();
 }
 
 int kt_fetch_wait(struct kt_fetch *f, kiln_error *err)
