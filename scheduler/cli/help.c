@@ -1,7 +1,7 @@
 /* help.c - the help texts: examples first, then options, nothing written twice.
  *
- * Everything is read from the tables of verbs and kiln_keys.  scripts/completion/kiln.bash reads this
- * output: two spaces, the verb, two spaces or more; two spaces and an option.
+ * Everything is read from the tables of verbs and kiln_keys.  scripts/completion/kiln.bash reads
+ * this output: two spaces, the verb, two spaces or more; two spaces and an option.
  */
 #include "scheduler/cli/help.h"
 

@@ -1,4 +1,4 @@
-/* verbs.h - the functions behind the rows of verb_tables.h; each lives in a file of its own name. */
+/* verbs.h - the functions behind the rows of verb_tables.h, each in a file of its own name. */
 #ifndef KILN_CLI_VERBS_H
 #define KILN_CLI_VERBS_H
 

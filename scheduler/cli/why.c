@@ -100,7 +100,8 @@ static int explain_line(struct why *why, const struct kiln_job_row *row, struct 
     kiln_lora_set_text(row->job.loras, row->job.lora_count, set, sizeof set);
     for (size_t i = 0; i < why->roster.count; i++) {
         const struct kiln_roster_worker *worker = &why->roster.at[i];
-        room += kiln_serves(worker, row->job.model) && worker->beat.room > 0 && !worker->beat.draining;
+        room += kiln_serves(worker, row->job.model) && worker->beat.room > 0 &&
+                !worker->beat.draining;
         warm += worker->live && worker->beat.width == row->job.width &&
                 worker->beat.height == row->job.height && strcmp(worker->beat.lora_set, set) == 0;
     }
