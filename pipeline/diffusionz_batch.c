@@ -73,27 +73,27 @@ int kiln_context_run(DiffusionZContext *ctx, const DiffusionZBatch *batch,
 {
     struct kiln_run *run;
     int code = kiln_context_begin(ctx, batch, outputs, &run, err);
-    if (code)
-        return code;
-    code = kiln_engine_finish(run, ret_times, err);
-    if (code)
-        diffusionz_release_outputs(outputs, batch->item_count);
-    return code;
+    return code ? code : kiln_engine_finish_whole(run, ret_times, err);
+}
+
+static int check_given(const DiffusionZContext *ctx, const DiffusionZBatch *batch,
+                       const DiffusionZOutput *outputs, struct kiln_error *err)
+{
+    const char *missing = !ctx       ? "context is"
+                          : !batch   ? "batch is"
+                          : !outputs ? "outputs are"
+                                     : NULL;
+    return missing ? kiln_fail(err, KILN_BAD_INPUT, "the %s NULL", missing) : 0;
 }
 
 int32_t diffusionz_begin_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
                                DiffusionZOutput *outputs, DiffusionZRun **ret)
 {
     struct kiln_error err = {0};
-    if (!ctx || !batch || !outputs || !ret) {
-        kiln_fail(&err, KILN_BAD_INPUT, "the %s NULL",
-                  !ctx       ? "context is"
-                  : !batch   ? "batch is"
-                  : !outputs ? "outputs are"
-                             : "place for the run is");
-        return kiln_context_note(&err);
-    }
-    int code = kiln_context_begin(ctx, batch, outputs, ret, &err);
+    int code = check_given(ctx, batch, outputs, &err);
+    if (!code && !ret)
+        code = kiln_fail(&err, KILN_BAD_INPUT, "the place for the run is NULL");
+    code = code ? code : kiln_context_begin(ctx, batch, outputs, ret, &err);
     return code ? kiln_context_note(&err) : 0;
 }
 
@@ -108,14 +108,10 @@ int32_t diffusionz_finish_batch(DiffusionZRun *run, DiffusionZTimes *ret_times)
 int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batch,
                              DiffusionZOutput *outputs, DiffusionZTimes *ret_times)
 {
-    DiffusionZRun *run;
-    int32_t code = diffusionz_begin_batch(ctx, batch, outputs, &run);
-    if (code)
-        return code;
-    code = diffusionz_finish_batch(run, ret_times);
-    if (code)
-        diffusionz_release_outputs(outputs, batch->item_count);
-    return code;
+    struct kiln_error err = {0};
+    int code = check_given(ctx, batch, outputs, &err);
+    code = code ? code : kiln_context_run(ctx, batch, outputs, ret_times, &err);
+    return code ? kiln_context_note(&err) : 0;
 }
 
 int32_t diffusionz_prefetch(DiffusionZContext *ctx, const DiffusionZBatch *next)

@@ -100,7 +100,10 @@ int kiln_engine_begin(struct kiln_engine *e, const DiffusionZBatch *batch,
  * before are in their outputs all the same.  Any thread, beside the next batch. */
 int kiln_engine_finish(struct kiln_run *run, DiffusionZTimes *ret_times,
                        struct kiln_error *err) KILN_MUST_CHECK;
-/* Both; an error leaves no outputs. */
+/* The same, but an error leaves no outputs. */
+int kiln_engine_finish_whole(struct kiln_run *run, DiffusionZTimes *ret_times,
+                             struct kiln_error *err) KILN_MUST_CHECK;
+/* Both halves; an error leaves no outputs. */
 int kiln_engine_run(struct kiln_engine *e, const DiffusionZBatch *batch,
                     const struct kiln_lora_use *under, DiffusionZOutput *outputs,
                     DiffusionZTimes *ret_times, struct kiln_error *err) KILN_MUST_CHECK;

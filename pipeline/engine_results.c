@@ -197,3 +197,13 @@ int kiln_engine_finish(struct kiln_run *r, DiffusionZTimes *ret_times, struct ki
     free(r);
     return code;
 }
+
+int kiln_engine_finish_whole(struct kiln_run *r, DiffusionZTimes *ret_times, struct kiln_error *err)
+{
+    DiffusionZOutput *outputs = r->outputs;
+    const int32_t count = r->batch->item_count;
+    int code = kiln_engine_finish(r, ret_times, err);
+    if (code)
+        diffusionz_release_outputs(outputs, count);
+    return code;
+}

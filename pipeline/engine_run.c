@@ -188,10 +188,5 @@ int kiln_engine_run(struct kiln_engine *e, const DiffusionZBatch *batch,
 {
     struct kiln_run *r;
     int code = kiln_engine_begin(e, batch, under, outputs, &r, err);
-    if (code)
-        return code;
-    code = kiln_engine_finish(r, ret_times, err);
-    if (code)
-        diffusionz_release_outputs(outputs, batch->item_count);
-    return code;
+    return code ? code : kiln_engine_finish_whole(r, ret_times, err);
 }

@@ -121,8 +121,7 @@ int kiln_weights_open(const char *dir, const char *probe, struct kt_scope *scope
     kiln_loading_note(dir, 0, 0);
     int code = kiln_st_open(dir, &w->st, err);
     if (!code) {
-        for (size_t i = 0; i < kiln_st_count(w->st); i++)
-            w->of += kiln_st_at(w->st, i)->size;
+        w->of = kiln_st_total(w->st);
         w->used = calloc(kiln_st_count(w->st) + 1, sizeof *w->used);
         code = w->used ? detect_prefix(w, probe, err)
                        : kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its weights", dir);

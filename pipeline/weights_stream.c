@@ -56,8 +56,7 @@ int kiln_weights_stream_open(const struct kiln_st *st, int device, struct kiln_w
     if (!ws)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to read weights");
     ws->st = st;
-    for (size_t i = 0; i < kiln_st_count(st); i++)
-        ws->of += kiln_st_at(st, i)->size;
+    ws->of = kiln_st_total(st);
     ws->scope = kt_scope_new(device);
     ws->flags = kt_zeros(ws->scope, KT_U8, 1, (int64_t[]){(int64_t)kiln_st_count(st)});
     ws->upload = kt_upload_new(device, KILN_RING_SLOTS, KILN_RING_CHUNK);

@@ -382,6 +382,14 @@ size_t kiln_st_count(const struct kiln_st *st)
     return st->count;
 }
 
+uint64_t kiln_st_total(const struct kiln_st *st)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < kiln_st_count(st); i++)
+        bytes += kiln_st_at(st, i)->size;
+    return bytes;
+}
+
 const struct kiln_st_tensor *kiln_st_at(const struct kiln_st *st, size_t i)
 {
     return i < st->count ? &st->tensors[i] : NULL;

@@ -63,6 +63,7 @@ bool kiln_st_source(const struct kiln_st *st, const struct kiln_st_tensor *t, in
                     uint64_t *ret_offset, const char **ret_path);
 
 size_t kiln_st_count(const struct kiln_st *st);
+uint64_t kiln_st_total(const struct kiln_st *st); /* bytes of all tensors */
 const struct kiln_st_tensor *kiln_st_at(const struct kiln_st *st, size_t i); /* sorted by name */
 const struct kiln_st_tensor *kiln_st_find(const struct kiln_st *st, const char *name); /* or NULL */
 /* A value of __metadata__, or NULL. */

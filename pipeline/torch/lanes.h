@@ -28,8 +28,8 @@ void kt_follow(struct kt_scope *s, const struct kt_scope *other);
 struct kt_fetch;
 struct kt_fetch *kt_fetch_start(struct kt_scope *s, kt x);
 bool kt_fetch_arrived(const struct kt_fetch *f);
-/* How many seconds the process waits at most for one to arrive, 600 at first; less than 1 changes nothing.
- * Returns what it was. */
+/* How many seconds the process waits at most for one to arrive, 600 at first; less than 1 changes
+ * nothing.  Returns what it was. */
 int kt_patience(int seconds);
 /* Returns when it has arrived; KILN_DEVICE if the device died of what was before it, or is silent
  * for longer than that. */
