@@ -55,9 +55,8 @@ __device__ __forceinline__ float rounded(float value)
     return low_bf16(pack_bf16(value, 0.0f));
 }
 
-/* Pairs of bf16 multiplied or added, each result rounded once: the exact product fits into fp32,
- * and so does every sum that could be a tie, so that this is what the reference does in two steps,
- * in one instruction for a pair instead of seven. */
+/* Pairs of bf16 multiplied, each result rounded once: the exact product fits into fp32, so that
+ * this is what the reference does in two steps, in one instruction for a pair instead of seven. */
 __device__ __forceinline__ uint32_t multiply_pairs(uint32_t a, uint32_t b)
 {
 #ifdef __CUDACC__
@@ -66,17 +65,6 @@ __device__ __forceinline__ uint32_t multiply_pairs(uint32_t a, uint32_t b)
     return word;
 #else
     return pack_bf16(low_bf16(a) * low_bf16(b), high_bf16(a) * high_bf16(b));
-#endif
-}
-
-__device__ __forceinline__ uint32_t add_pairs(uint32_t a, uint32_t b)
-{
-#ifdef __CUDACC__
-    uint32_t word;
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(word) : "r"(a), "r"(0x3f803f80u), "r"(b)); /* 1 */
-    return word;
-#else
-    return pack_bf16(low_bf16(a) + low_bf16(b), high_bf16(a) + high_bf16(b));
 #endif
 }
 
@@ -163,14 +151,6 @@ __device__ __forceinline__ chunk<W> load_chunk(const void *p, int64_t at, int64_
     return c;
 }
 
-/* Chunk `index` of what no launch that reads it writes: the compiler may load it before stores that
- * come first. */
-__device__ __forceinline__ chunk<8> load_constant(const void *p, int64_t index)
-{
-    const uint4 v = __ldg(static_cast<const uint4 *>(p) + index);
-    return {{v.x, v.y, v.z, v.w}};
-}
-
 template <int W>
 __device__ __forceinline__ void store_chunk(void *p, int64_t at, int64_t index, const chunk<W> &c)
 {
@@ -232,14 +212,6 @@ __device__ __forceinline__ chunk<W> product_of(const chunk<W> &a, const chunk<W>
 #pragma unroll
     for (int i = 0; i < chunk_words<W>; i++)
         set_word<W>(c, i, multiply_pairs(word_of<W>(a, i), word_of<W>(b, i)));
-    return c;
-}
-template <int W> __device__ __forceinline__ chunk<W> sum_of(const chunk<W> &a, const chunk<W> &b)
-{
-    chunk<W> c;
-#pragma unroll
-    for (int i = 0; i < chunk_words<W>; i++)
-        set_word<W>(c, i, add_pairs(word_of<W>(a, i), word_of<W>(b, i)));
     return c;
 }
 

@@ -6,245 +6,321 @@
  * with the rest, so that one wait for memory covers both.  Weights are read by every row and come
  * from the caches.
  *
- * Rows in turn, by as many blocks as the device holds at once: the weights stay in registers, and
- * the next row is on its way while one is worked on.  For the forms that a transformer has, with
- * neither residual nor next norm or with both, and rows of 3,080 to 4,096 values, which give each
- * of 128 threads four chunks.  It takes so many registers that with many rows it is the slower way.
- *
- * There, with residual and next norm, a block has a row again, but by the same code, in which only
- * a thread's last chunk asks whether it is within the row.
+ * Rows of 3,080 to 4,096 values, which give each of 128 threads four chunks, have kernels of their
+ * own for each form (norm_wide), in which only a thread's last chunk asks whether it is within the
+ * row; so have rows of 2,056 values on, for the form that a text encoder has.  For the forms that
+ * every block of a transformer has they take the rows in turn, by as many blocks as the device
+ * holds at once: the gains stay in registers, and the next row is on its way while one is worked
+ * on.  That takes so many registers that with many rows a block a row is the faster way again.
  */
 #include "kernels/rms_norm.h"
 
 #include "kernels/rows.cuh"
+#include "kernels/tails.cuh"
 
 using namespace kiln;
 
 /* 1 / RMS of the row that the block holds. */
 template <int W, int ITEMS, int THREADS = 0>
-static __device__ __forceinline__ float inverse_rms(const chunk<W> held[ITEMS], int chunks,
+static __device__ __forceinline__ float inverse_rms(const float held[ITEMS][W], int chunks,
                                                     float eps, float *slots)
 {
     float sum = 0;
 #pragma unroll
     for (int j = 0; j < ITEMS; j++)
-        if (THREADS || chunk_of(j) < chunks) {
-            float v[W];
-            unpack<W>(held[j], v);
+        if (THREADS || chunk_of(j) < chunks)
 #pragma unroll
             for (int i = 0; i < W; i++)
-                sum += v[i] * v[i];
-        }
+                sum += held[j][i] * held[j][i];
     sum = block_sum<THREADS>(sum, slots);
     return 1.0f / sqrtf(sum / static_cast<float>(chunks * W) + eps);
 }
 
-/* One chunk of the quotient, rounded. */
 template <int W>
-static __device__ __forceinline__ chunk<W> scaled(const chunk<W> &in, float inverse)
+static __device__ __forceinline__ void scale(float v[W], float inverse, const float gain[W])
 {
-    float v[W];
-    unpack<W>(in, v);
 #pragma unroll
     for (int i = 0; i < W; i++)
-        v[i] *= inverse;
-    return pack<W>(v);
+        v[i] = v[i] * inverse * gain[i];
+}
+
+/* The same onto v, in which the residual stream is. */
+template <int W>
+static __device__ __forceinline__ void scale_onto(float v[W], const float x[W], float inverse,
+                                                  const float gain[W])
+{
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        v[i] = fmaf(x[i] * inverse, gain[i], v[i]);
 }
 
 /* --- a block a row ---------------------------------------------------------------------------- */
-
-/* One chunk normed; every product rounded. */
-template <int W>
-static __device__ __forceinline__ chunk<W> normed(const chunk<W> &in, float inverse,
-                                                  const void *weight, const void *factor, int index)
-{
-    const chunk<W> out = product_of<W>(scaled<W>(in, inverse), load_chunk<W>(weight, 0, index));
-    return factor ? product_of<W>(out, load_chunk<W>(factor, 0, index)) : out;
-}
 
 template <int W, int ITEMS>
 static __global__ void __launch_bounds__(row_threads_max<W>)
     norm_rows(const struct kiln_rms_norm a, int chunks)
 {
     __shared__ float slots[3][warp_size];
-    const int64_t row = blockIdx.x, at = row * a.n;
-    chunk<W> held[ITEMS], residual[ITEMS];
+    const int64_t row = blockIdx.x;
+    const bool x_tails = a.tails && !a.add;
+    float held[ITEMS][W];
+    stream_chunk<W> in[ITEMS], residual[ITEMS];
+    chunk<W> last[ITEMS];
 #pragma unroll
     for (int j = 0; j < ITEMS; j++)
         if (chunk_of(j) < chunks) {
-            held[j] = load_chunk<W>(a.x, at, chunk_of(j));
+            in[j] = load_stream<W>(a.x, row, a.n, chunk_of(j), x_tails);
             if (a.add)
-                residual[j] = load_chunk<W>(a.add, at, chunk_of(j));
+                residual[j] = load_stream<W>(a.add, row, a.n, chunk_of(j), a.tails);
         }
+#pragma unroll
+    for (int j = 0; j < ITEMS; j++)
+        if (chunk_of(j) < chunks)
+            unpack_stream<W>(in[j], x_tails, held[j]);
     float inverse = inverse_rms<W, ITEMS>(held, chunks, a.eps, slots[0]);
 #pragma unroll
     for (int j = 0; j < ITEMS; j++)
         if (chunk_of(j) < chunks) {
-            held[j] = normed<W>(held[j], inverse, a.weight, a.factor, chunk_of(j));
-            if (a.add)
-                held[j] = sum_of<W>(held[j], residual[j]);
-            if (a.y)
-                store_chunk<W>(a.y, row * (a.next_weight ? a.n : a.pitch), chunk_of(j), held[j]);
+            float gain[W];
+            load_gains<W>(a.gain, chunk_of(j), gain);
+            if (a.add) {
+                float sum[W];
+                unpack_stream<W>(residual[j], a.tails, sum);
+                scale_onto<W>(sum, held[j], inverse, gain);
+                const stream_chunk<W> c = round_stream<W>(sum, a.tails);
+                if (a.y)
+                    store_stream<W>(a.y, row, a.tails || a.next_gain ? a.n : a.pitch, chunk_of(j),
+                                    a.tails, c);
+                last[j] = c.high;
+#pragma unroll
+                for (int i = 0; i < W; i++)
+                    held[j][i] = sum[i];
+            } else {
+                scale<W>(held[j], inverse, gain);
+                last[j] = pack<W>(held[j]);
+                unpack<W>(last[j], held[j]);
+                if (a.y)
+                    store_chunk<W>(a.y, row * (a.next_gain ? a.n : a.pitch), chunk_of(j), last[j]);
+            }
         }
-    if (a.next_weight) {
+    if (a.next_gain) {
         inverse = inverse_rms<W, ITEMS>(held, chunks, a.eps, slots[1]);
 #pragma unroll
         for (int j = 0; j < ITEMS; j++)
             if (chunk_of(j) < chunks) {
-                held[j] = normed<W>(held[j], inverse, a.next_weight, a.next_factor, chunk_of(j));
+                float gain[W];
+                load_gains<W>(a.next_gain, chunk_of(j), gain);
+                scale<W>(held[j], inverse, gain);
+                last[j] = pack<W>(held[j]);
                 if (a.next)
-                    store_chunk<W>(a.next, row * a.pitch, chunk_of(j), held[j]);
+                    store_chunk<W>(a.next, row * a.pitch, chunk_of(j), last[j]);
             }
     }
     if (a.quantised)
-        quantise_held<W, ITEMS>(held, chunks, row, a, slots[2]);
+        quantise_held<W, ITEMS>(last, chunks, row, a, slots[2]);
 }
 
 /* --- rows in turn, and one row of a known width ----------------------------------------------- */
 
-constexpr int turn_threads = 128, turn_items = items_long;
+constexpr int turn_threads = 128, items_short = 3;
 
-/* Blocks that every multiprocessor has registers for; they decide how many a thread may have. */
-template <bool AFTER, bool IN_TURN> constexpr int turn_blocks = !AFTER ? 5 : IN_TURN ? 3 : 6;
-
-/* A thread's part of a row. */
-struct part {
-    chunk<8> items[turn_items];
+/* What a pass does, and how it goes through the rows. */
+struct way {
+    bool add, next; /* onto a residual; with the next norm */
+    bool tails;     /* of the residual, or of x where there is none */
+    bool in_turn;   /* the grid is what the device holds at once; else a block a row */
+    int items;      /* chunks a thread */
 };
 
-static __device__ __forceinline__ bool in_row(int item, int chunks)
+/* Blocks that every multiprocessor has registers for; they decide how many a thread may have. */
+constexpr int turn_blocks(bool add, bool in_turn)
 {
-    return within<turn_items, turn_threads>(item, chunks);
+    return !in_turn ? 6 : add ? 3 : 5;
 }
 
-static __device__ __forceinline__ void load_part(const void *p, int64_t at, int chunks, part *ret)
+/* A thread's part of a row as it lies in memory, and in fp32. */
+template <int ITEMS> struct part {
+    stream_chunk<8> items[ITEMS];
+};
+template <int ITEMS> struct wide_part {
+    float items[ITEMS][8];
+};
+
+template <int ITEMS> static __device__ __forceinline__ bool in_row(int item, int chunks)
+{
+    return within<ITEMS, turn_threads>(item, chunks);
+}
+
+template <int ITEMS>
+static __device__ __forceinline__ void load_part(const void *p, int64_t row, int64_t n, int chunks,
+                                                 bool tails, part<ITEMS> *ret)
 {
 #pragma unroll
-    for (int j = 0; j < turn_items; j++) {
+    for (int j = 0; j < ITEMS; j++) {
         ret->items[j] = {};
-        if (in_row(j, chunks))
-            ret->items[j] = load_chunk<8>(p, at, chunk_of<turn_threads>(j));
+        if (in_row<ITEMS>(j, chunks))
+            ret->items[j] = load_stream<8>(p, row, n, chunk_of<turn_threads>(j), tails);
     }
-}
-
-static __device__ __forceinline__ void store_part(void *p, int64_t at, int chunks, const part &from)
-{
-#pragma unroll
-    for (int j = 0; j < turn_items; j++)
-        if (in_row(j, chunks))
-            store_chunk<8>(p, at, chunk_of<turn_threads>(j), from.items[j]);
 }
 
 /* What a norm multiplies by: in registers for many rows, or where it lies for one. */
-template <bool HELD> struct gains {
-    const void *from; /* NULL: 1 */
-    part held;
+template <int ITEMS, bool HELD> struct gains {
+    const float *from;
+    wide_part<ITEMS> held;
 };
 
-template <bool HELD>
-static __device__ __forceinline__ void open_gains(const void *from, int chunks, gains<HELD> *ret)
+template <int ITEMS>
+static __device__ __forceinline__ void gain_at(const float *from, int item, int chunks, float v[8])
+{
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        v[i] = 0;
+    if (in_row<ITEMS>(item, chunks))
+        load_gains<8>(from, chunk_of<turn_threads>(item), v);
+}
+
+template <int ITEMS, bool HELD>
+static __device__ __forceinline__ void open_gains(const float *from, int chunks,
+                                                  gains<ITEMS, HELD> *ret)
 {
     ret->from = from;
-    if (HELD && from)
-        load_part(from, 0, chunks, &ret->held);
-}
-
-template <bool HELD>
-static __device__ __forceinline__ chunk<8> gain_of(const gains<HELD> &g, int item, int chunks)
-{
     if (HELD)
-        return g.held.items[item];
-    chunk<8> c = {};
-    if (in_row(item, chunks))
-        c = load_constant(g.from, chunk_of<turn_threads>(item));
-    return c;
+#pragma unroll
+        for (int j = 0; j < ITEMS; j++)
+            gain_at<ITEMS>(from, j, chunks, ret->held.items[j]);
 }
 
-template <bool HELD>
-static __device__ __forceinline__ void norm_part(part *held, const gains<HELD> &weight,
-                                                 const gains<HELD> &factor, int chunks, float eps,
-                                                 float *slots)
+template <int ITEMS, bool HELD>
+static __device__ __forceinline__ void gain_of(const gains<ITEMS, HELD> &g, int item, int chunks,
+                                               float v[8])
 {
-    const float inverse = inverse_rms<8, turn_items, turn_threads>(held->items, chunks, eps, slots);
+    if constexpr (HELD) {
 #pragma unroll
-    for (int j = 0; j < turn_items; j++) {
-        held->items[j] =
-            product_of<8>(scaled<8>(held->items[j], inverse), gain_of<HELD>(weight, j, chunks));
-        if (factor.from)
-            held->items[j] = product_of<8>(held->items[j], gain_of<HELD>(factor, j, chunks));
+        for (int i = 0; i < 8; i++)
+            v[i] = g.held.items[item][i];
+    } else {
+        gain_at<ITEMS>(g.from, item, chunks, v);
     }
 }
 
-/* AFTER: with residual and next norm; else with neither.  IN_TURN: the grid is what the device
- * holds at once; else a block a row, which goes round once. */
-template <bool AFTER, bool IN_TURN>
-static __global__ void __launch_bounds__(turn_threads, turn_blocks<AFTER, IN_TURN>)
+template <bool ADD, bool NEXT, bool TAILS, bool IN_TURN, int ITEMS = items_long>
+static __global__ void __launch_bounds__(turn_threads, turn_blocks(ADD, IN_TURN))
     norm_wide(const struct kiln_rms_norm a, int chunks, int rows)
 {
     __shared__ float slots[3][turn_threads / warp_size];
-    gains<IN_TURN> weight, factor, next_weight, next_factor;
-    part coming, coming_add;
-    open_gains(a.weight, chunks, &weight);
-    open_gains(a.factor, chunks, &factor);
-    if (AFTER) {
-        open_gains(a.next_weight, chunks, &next_weight);
-        open_gains(a.next_factor, chunks, &next_factor);
-    }
+    gains<ITEMS, IN_TURN> gain, next_gain;
+    part<ITEMS> coming, coming_add;
+    open_gains(a.gain, chunks, &gain);
+    if (NEXT)
+        open_gains(a.next_gain, chunks, &next_gain);
     if (IN_TURN) {
-        load_part(a.x, blockIdx.x * a.n, chunks, &coming);
-        if (AFTER)
-            load_part(a.add, blockIdx.x * a.n, chunks, &coming_add);
+        load_part(a.x, blockIdx.x, a.n, chunks, TAILS && !ADD, &coming);
+        if (ADD)
+            load_part(a.add, blockIdx.x, a.n, chunks, TAILS, &coming_add);
     }
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const int64_t ahead = IN_TURN ? row + gridDim.x : row;
-        part held, residual;
+        part<ITEMS> in, residual;
+        wide_part<ITEMS> held;
+        chunk<8> last[ITEMS];
         if (IN_TURN)
-            held = coming, residual = coming_add;
+            in = coming, residual = coming_add;
         if (ahead < rows) {
-            load_part(a.x, ahead * a.n, chunks, IN_TURN ? &coming : &held);
-            if (AFTER)
-                load_part(a.add, ahead * a.n, chunks, IN_TURN ? &coming_add : &residual);
+            load_part(a.x, ahead, a.n, chunks, TAILS && !ADD, IN_TURN ? &coming : &in);
+            if (ADD)
+                load_part(a.add, ahead, a.n, chunks, TAILS, IN_TURN ? &coming_add : &residual);
         }
-        norm_part(&held, weight, factor, chunks, a.eps, slots[0]);
-        if (AFTER)
 #pragma unroll
-            for (int j = 0; j < turn_items; j++)
-                held.items[j] = sum_of<8>(held.items[j], residual.items[j]);
-        if (a.y)
-            store_part(a.y, row * (AFTER ? a.n : a.pitch), chunks, held);
-        if (AFTER) {
-            norm_part(&held, next_weight, next_factor, chunks, a.eps, slots[1]);
-            if (a.next)
-                store_part(a.next, row * a.pitch, chunks, held);
+        for (int j = 0; j < ITEMS; j++)
+            unpack_stream<8>(in.items[j], TAILS && !ADD, held.items[j]);
+        float inverse = inverse_rms<8, ITEMS, turn_threads>(held.items, chunks, a.eps, slots[0]);
+#pragma unroll
+        for (int j = 0; j < ITEMS; j++) {
+            float g[8], sum[8];
+            gain_of(gain, j, chunks, g);
+            if (ADD) {
+                unpack_stream<8>(residual.items[j], TAILS, sum);
+                scale_onto<8>(sum, held.items[j], inverse, g);
+                const stream_chunk<8> c = round_stream<8>(sum, TAILS);
+                if (a.y && in_row<ITEMS>(j, chunks))
+                    store_stream<8>(a.y, row, NEXT || TAILS ? a.n : a.pitch,
+                                    chunk_of<turn_threads>(j), TAILS, c);
+                last[j] = c.high;
+#pragma unroll
+                for (int i = 0; i < 8; i++)
+                    held.items[j][i] = sum[i];
+            } else {
+                scale<8>(held.items[j], inverse, g);
+                last[j] = pack<8>(held.items[j]);
+                if (a.y && in_row<ITEMS>(j, chunks))
+                    store_chunk<8>(a.y, row * a.pitch, chunk_of<turn_threads>(j), last[j]);
+            }
+        }
+        if (NEXT) {
+            inverse = inverse_rms<8, ITEMS, turn_threads>(held.items, chunks, a.eps, slots[1]);
+#pragma unroll
+            for (int j = 0; j < ITEMS; j++) {
+                float g[8];
+                gain_of(next_gain, j, chunks, g);
+                scale<8>(held.items[j], inverse, g);
+                last[j] = pack<8>(held.items[j]);
+                if (a.next && in_row<ITEMS>(j, chunks))
+                    store_chunk<8>(a.next, row * a.pitch, chunk_of<turn_threads>(j), last[j]);
+            }
         }
         if (a.quantised)
-            quantise_held<8, turn_items, turn_threads>(held.items, chunks, row, a, slots[2]);
-        else
+            quantise_held<8, ITEMS, turn_threads>(last, chunks, row, a, slots[2]);
+        else if (IN_TURN)
             __syncthreads(); /* before the next row's sums take the places of this one's */
     }
+}
+
+/* The kernels there are: in turn the forms that every block of a transformer has. */
+typedef void (*wide_kernel)(struct kiln_rms_norm, int, int);
+
+static wide_kernel wide_kernel_of(const struct way &w)
+{
+    if (w.add && w.next)
+        return w.in_turn ? w.tails ? norm_wide<true, true, true, true>
+                                   : norm_wide<true, true, false, true>
+               : w.tails ? norm_wide<true, true, true, false>
+                         : norm_wide<true, true, false, false>;
+    if (w.add)
+        return w.tails ? norm_wide<true, false, true, false> : norm_wide<true, false, false, false>;
+    if (w.items < items_long)
+        return w.in_turn ? norm_wide<false, false, false, true, items_short>
+                         : norm_wide<false, false, false, false, items_short>;
+    if (w.in_turn)
+        return norm_wide<false, false, false, true>;
+    return w.tails ? norm_wide<false, false, true, false> : norm_wide<false, false, false, false>;
 }
 
 /* --- launching -------------------------------------------------------------------------------- */
 
 static bool takes_vectors(const struct kiln_rms_norm *a)
 {
-    return on_bytes(a->x, 16) && on_bytes(a->weight, 16) && on_bytes(a->factor, 16) &&
-           on_bytes(a->add, 16) && on_bytes(a->y, 16) && on_bytes(a->next_weight, 16) &&
-           on_bytes(a->next_factor, 16) && on_bytes(a->next, 16) && on_bytes(a->quantised, 8) &&
-           a->pitch % 8 == 0;
+    return on_bytes(a->x, 16) && on_bytes(a->gain, 16) && on_bytes(a->add, 16) &&
+           on_bytes(a->y, 16) && on_bytes(a->next_gain, 16) && on_bytes(a->next, 16) &&
+           on_bytes(a->quantised, 8) && a->pitch % 8 == 0;
 }
 
-static bool suits_wide(const struct kiln_rms_norm *a)
+/* Chunks of each of so many threads that only the last may be beyond the row; 0: no such kernel. */
+static int wide_items(const struct kiln_rms_norm *a)
 {
-    const int64_t chunks = a->n / 8;
-    return !a->add == !a->next_weight && a->n % 8 == 0 &&
-           chunks > turn_threads * (turn_items - 1) && chunks <= turn_threads * turn_items;
+    const int64_t items = (a->n / 8 + turn_threads - 1) / turn_threads;
+    if (a->n % 8 || (!a->add && a->next_gain) || items > items_long)
+        return 0;
+    if (items == items_long || (items == items_short && !a->add && !a->tails))
+        return static_cast<int>(items);
+    return 0;
 }
 
 /* Rows for each block up to which taking them in turn is the faster way: where the two ways' times,
  * which grow with the rows, cross on an H200 (LAB.md). */
 static int64_t turns_max(const struct kiln_rms_norm *a)
 {
+    if (!a->add == !!a->next_gain || (!a->add && a->tails))
+        return 0;
     if (a->add)
         return a->quantised ? 14 : 10;
     return a->quantised ? INT32_MAX : 9;
@@ -261,8 +337,7 @@ static int turn_grid(const struct kiln_rms_norm *a, int64_t rows, int64_t *ret_b
     if (code != cudaSuccess)
         return kiln_fail(err, KILN_DEVICE, "%s: asking for the device: %s", name,
                          cudaGetErrorName(code));
-    const int64_t blocks =
-        processors * (a->add ? turn_blocks<true, true> : turn_blocks<false, true>);
+    const int64_t blocks = processors * turn_blocks(a->add, true);
     *ret_blocks = rows > blocks * turns_max(a) ? 0 : rows < blocks ? rows : blocks;
     return KILN_OK;
 }
@@ -277,23 +352,30 @@ extern "C" int kiln_rms_norm_launch(const struct kiln_rms_norm *args, int64_t ro
     code = code ? code : settle(err, name, &a);
     if (code)
         return code;
-    if (!a.x || !a.weight || (!a.y && (!a.quantised || a.next_weight)) ||
-        (a.next_weight && !a.next && !a.quantised))
+    if (!a.x || !a.gain || (!a.y && (!a.quantised || a.next_gain)) ||
+        (a.next_gain && !a.next && !a.quantised))
         return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand or a place for the result is missing",
                          name);
-    if (a.y && !a.next_weight && a.pitch != a.n && (a.y == a.x || a.y == a.add))
+    if (a.y && !a.next_gain && a.pitch != a.n && (a.y == a.x || a.y == a.add))
         return kiln_fail(err, KILN_BAD_INPUT, "%s: room behind rows in an operand's place", name);
-    const bool vectors = takes_vectors(&a), wide = vectors && suits_wide(&a);
+    const bool ends_in_tails = a.tails && a.add && !a.next_gain;
+    if (ends_in_tails && (a.quantised || a.pitch != a.n))
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: rows with tails quantised, or with room", name);
+    if (a.tails && !a.add && a.y == a.x)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: rows in the place of those with tails", name);
+    const bool vectors = takes_vectors(&a);
+    const int items = vectors ? wide_items(&a) : 0;
+    if (a.tails && (!vectors || a.n % KILN_TAILS_MULTIPLE))
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s: tails of rows of %lld values, or off 16 bytes",
+                         name, static_cast<long long>(a.n));
     int64_t blocks = 0;
-    if (wide)
+    if (items)
         code = turn_grid(&a, rows, &blocks, name, err);
     if (code || rows == 0)
         return code;
-    if (blocks || (wide && a.add))
-        return launch(err, name,
-                      !a.add   ? norm_wide<false, true>
-                      : blocks ? norm_wide<true, true>
-                               : norm_wide<true, false>,
+    const struct way way = {a.add != nullptr, a.next_gain != nullptr, a.tails, blocks > 0, items};
+    if (items)
+        return launch(err, name, wide_kernel_of(way),
                       dim3(static_cast<unsigned>(blocks ? blocks : rows)), turn_threads, stream, a,
                       static_cast<int>(a.n / 8), static_cast<int>(rows));
     const row_kernels<struct kiln_rms_norm> kernels = {norm_rows<1, items_single>, norm_rows<8, 1>,

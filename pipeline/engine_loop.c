@@ -190,15 +190,15 @@ static void make_buffers(const struct kiln_run *r, struct kiln_shape_plan *plan)
     enum kt_dtype dtype = r->e->dtype;
     struct kt_scope *s = plan->scope;
     int64_t h = r->height / c->patch, w = r->width / c->patch, pad = kiln_pad_rows(h * w);
-    const int64_t n = shape->items;
+    const int64_t n = shape->items, columns = kiln_stream_columns(r->e->transformer);
     plan->latent = kt_zeros(s, KT_F32, 4, (int64_t[]){n, c->channels, r->height, r->width});
-    plan->caption = kt_zeros(s, dtype, 2, (int64_t[]){n * shape->caption_rows, c->width});
+    plan->caption = kt_zeros(s, dtype, 2, (int64_t[]){n * shape->caption_rows, columns});
     plan->rope = kiln_rope_joint(s, c, h, w, pad, shape->caption_rows);
     if (shape->negative_rows > 0) {
-        plan->negative = kt_zeros(s, dtype, 2, (int64_t[]){n * shape->negative_rows, c->width});
+        plan->negative = kt_zeros(s, dtype, 2, (int64_t[]){n * shape->negative_rows, columns});
         plan->negative_rope = kiln_rope_joint(s, c, h, w, pad, shape->negative_rows);
     }
-    plan->modulation = kt_zeros(s, dtype, 2, (int64_t[]){1, kiln_time_width(r->e->transformer)});
+    plan->modulation = kt_zeros(s, KT_F32, 2, (int64_t[]){1, kiln_time_width(r->e->transformer)});
     plan->stride = kt_zeros(s, KT_F32, 1, (int64_t[]){n});
     plan->bad = kt_zeros(s, KT_I32, 1, (int64_t[]){n});
 }

@@ -25,8 +25,8 @@ static void load_layer(struct kiln_weights *w, const struct kiln_text_config *c,
                                       .rows = {c->ffn, c->ffn}};
     l->form = (struct kt_form){.e4m3 = e4m3};
     kiln_weights_quantise(w, e4m3);
-    kiln_weights_vector(w, &l->norm_attention, prefix, "input_layernorm.weight", c->width);
-    kiln_weights_vector(w, &l->norm_ffn, prefix, "post_attention_layernorm.weight", c->width);
+    kiln_weights_gain(w, &l->norm_attention, prefix, "input_layernorm.weight", c->width);
+    kiln_weights_gain(w, &l->norm_ffn, prefix, "post_attention_layernorm.weight", c->width);
     kiln_weights_pack(w, &l->qkv, prefix, &qkv, c->width);
     kiln_weights_vector(w, &l->q_norm, prefix, "self_attn.q_norm.weight", c->head_dim);
     kiln_weights_vector(w, &l->k_norm, prefix, "self_attn.k_norm.weight", c->head_dim);
@@ -126,7 +126,7 @@ static kt run_layer(const struct kiln_text_encoder *te, const struct kiln_text_l
                     struct kt_scope *s, kt x, struct kiln_rope rope)
 {
     const struct kiln_text_config *c = &te->config;
-    kt h = kt_rms_norm(s, x, l->norm_attention, c->norm_eps, NULL, l->form);
+    kt h = kt_rms_norm(s, x, l->norm_attention, c->norm_eps, l->form);
     const struct kt_attention_args attention = {.qkv = kt_linear(s, h, l->qkv, l->qkv_bias),
                                                 .q_norm = l->q_norm,
                                                 .k_norm = l->k_norm,
@@ -138,7 +138,7 @@ static kt run_layer(const struct kiln_text_encoder *te, const struct kiln_text_l
                                                 .causal = true,
                                                 .eps = c->norm_eps};
     x = kt_add(s, x, kt_linear(s, kt_attention(s, &attention), l->out, l->out_bias));
-    h = kt_rms_norm(s, x, l->norm_ffn, c->norm_eps, NULL, l->form);
+    h = kt_rms_norm(s, x, l->norm_ffn, c->norm_eps, l->form);
     h = kt_swiglu(s, kt_linear(s, h, l->gate_up, NULL), l->form);
     return kt_add(s, x, kt_linear(s, h, l->down, NULL));
 }

@@ -195,7 +195,7 @@ static void run_layer(const struct pass *p, const struct kiln_text_layer *l, str
                       kt x)
 {
     const struct kiln_text_config *c = &p->te->config;
-    kt h = kt_rms_norm(s, x, l->norm_attention, c->norm_eps, NULL, l->form);
+    kt h = kt_rms_norm(s, x, l->norm_attention, c->norm_eps, l->form);
     const struct kt_attention_args attention = {.qkv = product(p, s, h, l->qkv, l->qkv_bias, NULL),
                                                 .q_norm = l->q_norm,
                                                 .k_norm = l->k_norm,
@@ -211,7 +211,7 @@ static void run_layer(const struct pass *p, const struct kiln_text_layer *l, str
                                                 .starts = p->starts,
                                                 .longest = SHARED_BLOCK};
     (void)product(p, s, kt_attention(s, &attention), l->out, l->out_bias, x);
-    h = kt_rms_norm(s, x, l->norm_ffn, c->norm_eps, NULL, l->form);
+    h = kt_rms_norm(s, x, l->norm_ffn, c->norm_eps, l->form);
     h = kt_swiglu(s, product(p, s, h, l->gate_up, NULL, NULL), l->form);
     (void)product(p, s, h, l->down, NULL, x);
 }

@@ -6,6 +6,10 @@
  *     x += gate_a * RMS( attention( RMS(x) * scale_a ) )
  *     x += gate_f * RMS( down( silu(gate u) * up u ) ),  u = RMS(x) * scale_f
  *
+ * each RMS with a weight of its own.  What becomes of time, and x from block to block, is kept more
+ * exactly than the rest of a forward in bf16: both are small, and together most of its error.  The
+ * time table is fp32, with the weights of the norms in it; x has tails (kt_with_tails).
+ *
  * Padding rows are learned tokens, not zeros: they pass through all layers and are attended to.
  */
 #include "pipeline/transformer.h"
@@ -47,38 +51,62 @@ static kt sinusoid(const struct kiln_transformer *t, struct kt_scope *s, const f
             host[step * 2 * TIME_HALF + i] = cosf(angle);
             host[step * 2 * TIME_HALF + TIME_HALF + i] = sinf(angle);
         }
-    kt table = kt_from_host(s, host, KT_F32, t->dtype, 2, (int64_t[]){steps, 2 * TIME_HALF});
+    kt table = kt_from_host(s, host, KT_F32, KT_F32, 2, (int64_t[]){steps, 2 * TIME_HALF});
     free(host);
     return table;
 }
 
-/* What one block multiplies with at one step, in this order in a row of the table. */
-enum { ATTENTION_SCALE, ATTENTION_GATE, FFN_SCALE, FFN_GATE, MODULATIONS };
+/* A product of time, in fp32 whatever the weights are. */
+static kt linear_of_time(struct kt_scope *s, kt x, kt weight, kt bias)
+{
+    struct kt_scope *inner = kt_scope_child(s);
+    kt y = kt_linear(inner, x, kt_to(inner, weight, KT_F32), kt_to(inner, bias, KT_F32));
+    y = kt_keep(s, y);
+    kt_scope_free(inner);
+    return y;
+}
 
-/* Appends the four vectors of a block, [steps, width] each, to parts. */
+/* What the norms of one block are multiplied with at one step, in this order in a row of the table.
+ */
+enum { ATTENTION_IN, ATTENTION_OUT, FFN_IN, FFN_OUT, GAINS };
+
+static kt norm_weight(const struct kiln_block *b, int which)
+{
+    const kt weights[GAINS] = {b->norm_attention_in, b->norm_attention_out, b->norm_ffn_in,
+                               b->norm_ffn_out};
+    return weights[which];
+}
+
+/* Appends the four gains of a block, [steps, width] each, to parts. */
 static void modulate(const struct kiln_transformer *t, struct kt_scope *s,
-                     const struct kiln_block *b, kt time, kt parts[MODULATIONS])
+                     const struct kiln_block *b, kt time, kt parts[GAINS])
 {
     int64_t n = t->config.width;
-    kt m = kt_linear(s, time, b->modulation, b->modulation_bias);
-    for (int i = 0; i < MODULATIONS; i++) {
+    kt m = linear_of_time(s, time, b->modulation, b->modulation_bias);
+    for (int i = 0; i < GAINS; i++) {
         kt part = kt_narrow(s, m, 1, i * n, n);
-        bool gate = i == ATTENTION_GATE || i == FFN_GATE;
-        parts[i] = gate ? kt_tanh(s, part) : kt_affine(s, part, 1, 1);
+        bool gate = i == ATTENTION_OUT || i == FFN_OUT;
+        part = gate ? kt_tanh(s, part) : kt_affine(s, part, 1, 1);
+        parts[i] = kt_multiply(s, part, norm_weight(b, i));
     }
+}
+
+int64_t kiln_stream_columns(const struct kiln_transformer *t)
+{
+    return t->stream_columns;
 }
 
 int64_t kiln_time_width(const struct kiln_transformer *t)
 {
     int64_t blocks = t->config.refiner_layers + t->config.layers;
-    return (blocks * MODULATIONS + 1) * t->config.width;
+    return (blocks * GAINS + 1) * t->config.width;
 }
 
 kt kiln_time_table(const struct kiln_transformer *t, struct kt_scope *s, const float *times,
                    int steps)
 {
     int refiner = t->config.refiner_layers, joint = t->config.layers;
-    size_t count = (size_t)(refiner + joint) * MODULATIONS + 1;
+    size_t count = (size_t)(refiner + joint) * GAINS + 1;
     kt *parts = calloc(count, sizeof(kt));
     if (!parts) {
         struct kiln_error err;
@@ -87,14 +115,14 @@ kt kiln_time_table(const struct kiln_transformer *t, struct kt_scope *s, const f
         return NULL;
     }
     struct kt_scope *inner = kt_scope_child(s);
-    kt time = kt_linear(inner, sinusoid(t, inner, times, steps), t->time_in, t->time_in_bias);
-    time = kt_linear(inner, kt_silu(inner, time), t->time_out, t->time_out_bias);
+    kt time = linear_of_time(inner, sinusoid(t, inner, times, steps), t->time_in, t->time_in_bias);
+    time = linear_of_time(inner, kt_silu(inner, time), t->time_out, t->time_out_bias);
     for (int i = 0; i < refiner; i++)
-        modulate(t, inner, kiln_noise_block(t, i), time, &parts[i * MODULATIONS]);
+        modulate(t, inner, kiln_noise_block(t, i), time, &parts[i * GAINS]);
     for (int i = 0; i < joint; i++)
-        modulate(t, inner, kiln_joint_block(t, i), time, &parts[(refiner + i) * MODULATIONS]);
+        modulate(t, inner, kiln_joint_block(t, i), time, &parts[(refiner + i) * GAINS]);
     kt final =
-        kt_linear(inner, kt_silu(inner, time), t->final_modulation, t->final_modulation_bias);
+        linear_of_time(inner, kt_silu(inner, time), t->final_modulation, t->final_modulation_bias);
     parts[count - 1] = kt_affine(inner, final, 1, 1);
     kt table = kt_keep(s, kt_cat(inner, parts, count, 1));
     kt_scope_free(inner);
@@ -121,10 +149,11 @@ struct flow {
     kt x, normed;
 };
 
-static kt vector_of(const struct block_run *r, struct kt_scope *s, int block, int which)
+static kt gain_of(const struct block_run *r, struct kt_scope *s, int block, int which)
 {
-    int64_t n = r->t->config.width, i = (int64_t)block * MODULATIONS + which;
-    return r->modulation ? kt_narrow(s, r->modulation, 1, r->at + i * n, n) : NULL;
+    int64_t n = r->t->config.width, i = (int64_t)block * GAINS + which;
+    return r->modulation ? kt_narrow(s, r->modulation, 1, r->at + i * n, n)
+                         : norm_weight(&r->blocks[block], which);
 }
 
 static kt attend(const struct block_run *r, struct kt_scope *s, const struct kiln_block *b, kt qkv)
@@ -162,10 +191,8 @@ static struct flow run_block(const struct block_run *r, struct kt_scope *s, stru
     struct flow mid, out;
     const struct kt_residual_norm attended = {.x = in.x,
                                               .y = attend(r, s, b, qkv),
-                                              .weight = b->norm_attention_out,
-                                              .gate = vector_of(r, s, i, ATTENTION_GATE),
-                                              .next_weight = b->norm_ffn_in,
-                                              .next_scale = vector_of(r, s, i, FFN_SCALE),
+                                              .gain = gain_of(r, s, i, ATTENTION_OUT),
+                                              .next_gain = gain_of(r, s, i, FFN_IN),
                                               .eps = eps,
                                               .next_form = kiln_linear_form(&b->gate_up)};
     kt_add_rms_norm(s, &attended, &mid.x, &mid.normed);
@@ -175,10 +202,8 @@ static struct flow run_block(const struct block_run *r, struct kt_scope *s, stru
     const struct kt_residual_norm fed = {
         .x = mid.x,
         .y = kiln_linear(s, h, &b->down, r->items),
-        .weight = b->norm_ffn_out,
-        .gate = vector_of(r, s, i, FFN_GATE),
-        .next_weight = next ? next->norm_attention_in : NULL,
-        .next_scale = next ? vector_of(r, s, i + 1, ATTENTION_SCALE) : NULL,
+        .gain = gain_of(r, s, i, FFN_OUT),
+        .next_gain = next ? gain_of(r, s, i + 1, ATTENTION_IN) : NULL,
         .eps = eps,
         .next_form = next ? kiln_linear_form(&next->qkv) : KT_PLAIN};
     kt_add_rms_norm(s, &fed, &out.x, &out.normed);
@@ -190,8 +215,7 @@ static kt run_blocks(const struct block_run *r, struct kt_scope *s, kt x)
 {
     if (r->count == 0)
         return x;
-    struct flow flow = {x, kt_rms_norm(s, x, r->blocks->norm_attention_in, r->t->config.norm_eps,
-                                       vector_of(r, s, 0, ATTENTION_SCALE),
+    struct flow flow = {x, kt_rms_norm(s, x, gain_of(r, s, 0, ATTENTION_IN), r->t->config.norm_eps,
                                        kiln_linear_form(&r->blocks->qkv))};
     for (int i = 0; i < r->count; i++) {
         struct kt_scope *inner = kt_scope_child(s);
@@ -224,12 +248,19 @@ static kt pad(struct kt_scope *s, kt x, kt token, int items)
     return cat_items(s, x, kt_repeat_rows(s, token, items * missing), items);
 }
 
+/* Rows as they go from block to block. */
+static kt stream_of(const struct kiln_transformer *t, struct kt_scope *s, kt x)
+{
+    return t->stream_columns > t->config.width ? kt_with_tails(s, x) : x;
+}
+
 kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt features)
 {
     struct kt_scope *inner = kt_scope_child(s);
     kt x = kt_rms_norm(inner, kt_to(inner, features, t->dtype), t->caption_norm, t->config.norm_eps,
-                       NULL, KT_PLAIN);
+                       KT_PLAIN);
     x = pad(inner, kt_linear(inner, x, t->caption, t->caption_bias), t->caption_pad, 1);
+    x = stream_of(t, inner, x);
     const struct block_run refiner = {.t = t,
                                       .blocks = kiln_context_block(t, 0),
                                       .count = t->config.refiner_layers,
@@ -247,7 +278,7 @@ kt kiln_image_tokens(const struct kiln_transformer *t, struct kt_scope *s,
 {
     kt patches = kt_patchify(s, args->latent, t->config.patch, t->dtype);
     kt x = kt_linear_items(s, patches, t->embed, t->embed_bias, args->items);
-    x = pad(s, x, t->image_pad, args->items);
+    x = stream_of(t, s, pad(s, x, t->image_pad, args->items));
     const int64_t rows = kt_size(x, 0) / args->items;
     const struct block_run refiner = {.t = t,
                                       .blocks = kiln_noise_block(t, 0),
@@ -282,7 +313,7 @@ kt kiln_transformer_run(const struct kiln_transformer *t, struct kt_scope *s,
                                     .items = args->items,
                                     .rope = args->rope,
                                     .modulation = args->modulation,
-                                    .at = t->config.refiner_layers * MODULATIONS * n,
+                                    .at = t->config.refiner_layers * GAINS * n,
                                     .narrow = kt_size(image, 0) / args->items >= NARROW_ROWS};
     kt x = cat_items(inner, image, args->caption, args->items);
     kt_drop(inner, image);

@@ -33,11 +33,15 @@ int kiln_transformer_load(const char *dir, const struct kiln_transformer_config 
                           struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_transformer_free(struct kiln_transformer *t); /* accepts NULL */
 
-/* Text features [tokens, caption_width] to the refined caption [padded tokens, width]. */
+/* Columns of the rows that go from block to block: the width, and tails where these rows have any.
+ */
+int64_t kiln_stream_columns(const struct kiln_transformer *t);
+
+/* Text features [tokens, caption_width] to the refined caption [padded tokens, stream columns]. */
 kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt features);
 
 /* All that depends on time alone, for steps model times in 0..1 (0 = noise): a row a step, of
- * kiln_time_width values. */
+ * kiln_time_width values in fp32. */
 kt kiln_time_table(const struct kiln_transformer *t, struct kt_scope *s, const float *times,
                    int steps);
 int64_t kiln_time_width(const struct kiln_transformer *t);

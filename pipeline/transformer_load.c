@@ -27,10 +27,10 @@ static void load_block(struct kiln_weights *w, const struct kiln_transformer_con
                                   .fused = "attention.qkv"};
     const struct kiln_pack gate_up = {.modules = {"feed_forward.w1", "feed_forward.w3"},
                                       .rows = {ffn, ffn}};
-    kiln_weights_vector(w, &b->norm_attention_in, prefix, "attention_norm1.weight", n);
-    kiln_weights_vector(w, &b->norm_attention_out, prefix, "attention_norm2.weight", n);
-    kiln_weights_vector(w, &b->norm_ffn_in, prefix, "ffn_norm1.weight", n);
-    kiln_weights_vector(w, &b->norm_ffn_out, prefix, "ffn_norm2.weight", n);
+    kiln_weights_gain(w, &b->norm_attention_in, prefix, "attention_norm1.weight", n);
+    kiln_weights_gain(w, &b->norm_attention_out, prefix, "attention_norm2.weight", n);
+    kiln_weights_gain(w, &b->norm_ffn_in, prefix, "ffn_norm1.weight", n);
+    kiln_weights_gain(w, &b->norm_ffn_out, prefix, "ffn_norm2.weight", n);
     if (c->qk_norm) {
         kiln_weights_vector(w, &b->q_norm, prefix, "attention.norm_q.weight", c->head_dim);
         kiln_weights_vector(w, &b->k_norm, prefix, "attention.norm_k.weight", c->head_dim);
@@ -55,7 +55,7 @@ static void load_ends(struct kiln_weights *w, struct kiln_transformer *t)
     kiln_weights_linear(w, &t->embed, "", "all_x_embedder.2-1", n, patch);
     kiln_weights_vector(w, &t->embed_bias, "", "all_x_embedder.2-1.bias", n);
     kiln_weights_table(w, &t->image_pad, "", "x_pad_token", 1, n);
-    kiln_weights_vector(w, &t->caption_norm, "", "cap_embedder.0.weight", c->caption_width);
+    kiln_weights_gain(w, &t->caption_norm, "", "cap_embedder.0.weight", c->caption_width);
     kiln_weights_linear(w, &t->caption, "", "cap_embedder.1", n, c->caption_width);
     kiln_weights_vector(w, &t->caption_bias, "", "cap_embedder.1.bias", n);
     kiln_weights_table(w, &t->caption_pad, "", "cap_pad_token", 1, n);
@@ -70,6 +70,16 @@ static void load_ends(struct kiln_weights *w, struct kiln_transformer *t)
     kiln_weights_vector(w, &t->final_modulation_bias, "",
                         "all_final_layer.2-1.adaLN_modulation.1.bias", n);
     kiln_weights_ignore(w, "norm_final.weight"); /* some repacks carry it; nothing reads it */
+}
+
+/* Whether rows have tails is for their format and device to say. */
+static void note_stream(struct kt_scope *scope, struct kiln_transformer *t, bool tails)
+{
+    struct kt_scope *inner = kt_scope_child(scope);
+    t->stream_columns = t->config.width;
+    if (tails && t->image_pad)
+        t->stream_columns = kt_size(kt_with_tails(inner, t->image_pad), 1);
+    kt_scope_free(inner);
 }
 
 int kiln_transformer_load(const char *dir, const struct kiln_transformer_config *config,
@@ -93,6 +103,7 @@ int kiln_transformer_load(const char *dir, const struct kiln_transformer_config 
     t->dtype = plain;
     kiln_weights_cache(w, cache, "transformer");
     load_ends(w, t);
+    note_stream(scope, t, !e4m3);
     for (int i = 0; i < refiner; i++) {
         load_block(w, config, "noise_refiner", i, true, e4m3, &t->blocks[i]);
         /* Runs once a prompt: what there is to save would not be noticed. */

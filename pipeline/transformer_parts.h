@@ -6,7 +6,7 @@
 #include "pipeline/transformer.h"
 
 struct kiln_block {
-    kt norm_attention_in, norm_attention_out, norm_ffn_in, norm_ffn_out;
+    kt norm_attention_in, norm_attention_out, norm_ffn_in, norm_ffn_out; /* fp32 */
     kt q_norm, k_norm;
     struct kiln_linear_layer qkv, out, gate_up, down;
     kt modulation, modulation_bias; /* NULL in the context refiner */
@@ -15,6 +15,9 @@ struct kiln_block {
 struct kiln_transformer {
     struct kiln_transformer_config config;
     enum kt_dtype dtype;
+    /* Of what goes from block to block: the width, and tails; none in FP8, which rounds more than
+     * they save. */
+    int64_t stream_columns;
     kt embed, embed_bias, image_pad;
     kt caption_norm, caption, caption_bias, caption_pad;
     kt time_in, time_in_bias, time_out, time_out_bias;

@@ -351,6 +351,15 @@ void kiln_weights_vector(struct kiln_weights *w, kt *slot, const char *prefix, c
     *slot = load_named(w, w->scope, prefix, name, "", 1, &n);
 }
 
+void kiln_weights_gain(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
+                       int64_t n)
+{
+    struct kt_scope *inner = kt_scope_child(w->scope);
+    kt loaded = load_named(w, inner, prefix, name, "", 1, &n);
+    *slot = loaded ? kt_keep(w->scope, kt_to(inner, loaded, KT_F32)) : NULL;
+    kt_scope_free(inner);
+}
+
 void kiln_weights_table(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
                         int64_t rows, int64_t cols)
 {

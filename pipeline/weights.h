@@ -50,6 +50,9 @@ int kiln_weights_close(struct kiln_weights *w, struct kiln_error *err) KILN_MUST
 /* Each fills *slot with tensor prefix + name (+ ".weight"), or leaves it NULL on error. */
 void kiln_weights_vector(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
                          int64_t n);
+/* The weight of a norm, in fp32 whatever the dtype. */
+void kiln_weights_gain(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
+                       int64_t n);
 void kiln_weights_table(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
                         int64_t rows, int64_t cols);
 void kiln_weights_linear(struct kiln_weights *w, kt *slot, const char *prefix, const char *module,

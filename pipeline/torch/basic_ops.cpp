@@ -166,6 +166,11 @@ kt kt_add(kt_scope *s, kt x, kt y)
     return run(s, "add", {x, y}, [&] { return x->t + y->t; });
 }
 
+kt kt_multiply(kt_scope *s, kt x, kt y)
+{
+    return run(s, "multiply", {x, y}, [&] { return x->t * y->t; });
+}
+
 kt kt_affine(kt_scope *s, kt x, double scale, double shift)
 {
     return run(s, "affine", {x}, [&] { return x->t * scale + shift; });

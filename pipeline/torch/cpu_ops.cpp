@@ -13,6 +13,7 @@
 
 #include "kernels/fp8.h"
 #include "kernels/group_norm_silu.h"
+#include "kernels/layer_norm.h"
 #include "kernels/qkv_rope.h"
 #include "kernels/quantise.h"
 #include "kernels/rms_norm.h"
@@ -52,17 +53,39 @@ static at::Tensor dense(const at::Tensor &x)
     return x.defined() ? x.contiguous() : x;
 }
 
-at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps,
-                    const at::Tensor &factor, const at::Tensor &add)
+at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &gain, double eps, const at::Tensor &add)
 {
-    at::Tensor in = dense(x), w = dense(weight), f = dense(factor), a = dense(add);
+    const int64_t n = gain.numel();
+    const at::Tensor in = dense(x), g = gain.contiguous(), a = dense(add);
+    const at::Tensor &stream = a.defined() ? a : in;
+    TORCH_CHECK(g.scalar_type() == at::kFloat && (!a.defined() || in.size(-1) == n),
+                "a gain of shape ", gain.sizes(), " for rows of shape ", x.sizes());
     at::Tensor y = at::empty_like(in);
+    if (a.defined())
+        y = at::empty_like(a);
+    else if (in.size(-1) != n)
+        y = at::empty({in.size(0), n}, in.options());
     kiln_rms_norm args{};
-    args.x = data_of(in), args.weight = data_of(w), args.factor = data_of(f);
-    args.add = data_of(a), args.y = y.data_ptr();
-    args.n = in.size(-1), args.eps = static_cast<float>(eps), args.format = format_of(in);
-    at::parallel_for(0, in.numel() / args.n, grain(args.n),
+    args.x = data_of(in), args.gain = g.const_data_ptr<float>();
+    args.add = data_of(a), args.y = y.data_ptr(), args.tails = has_tails(stream, n);
+    args.n = n, args.eps = static_cast<float>(eps), args.format = format_of(in);
+    at::parallel_for(0, stream.numel() / stream.size(-1), grain(n),
                      [&](int64_t begin, int64_t end) { kiln_rms_norm_ref(&args, begin, end); });
+    return y;
+}
+
+at::Tensor layer_norm(const at::Tensor &x, double eps, const at::Tensor &scale)
+{
+    const int64_t n = scale.numel();
+    const at::Tensor in = dense(x), f = scale.contiguous();
+    TORCH_CHECK(f.scalar_type() == at::kFloat, "a scale of ", scale.toString());
+    at::Tensor y = at::empty({in.size(0), n}, in.options());
+    kiln_layer_norm args{};
+    args.x = data_of(in), args.scale = f.const_data_ptr<float>(), args.y = y.data_ptr();
+    args.tails = has_tails(in, n);
+    args.n = n, args.eps = static_cast<float>(eps), args.format = format_of(in);
+    at::parallel_for(0, in.size(0), grain(n),
+                     [&](int64_t begin, int64_t end) { kiln_layer_norm_ref(&args, begin, end); });
     return y;
 }
 

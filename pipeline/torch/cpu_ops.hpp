@@ -12,9 +12,10 @@ namespace kiln::cpu
 /* fp32 or bf16, in host memory. */
 bool takes(const at::Tensor &x);
 
-/* RMS(x) * weight * factor, or add + factor * RMS(x) * weight; factor and add may be undefined. */
-at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps,
-                    const at::Tensor &factor, const at::Tensor &add);
+/* RMS(x) * gain, or add + RMS(x) * gain; add may be undefined.  Where x, or add, has more columns
+ * than the gain, these are tails. */
+at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &gain, double eps, const at::Tensor &add);
+at::Tensor layer_norm(const at::Tensor &x, double eps, const at::Tensor &scale);
 at::Tensor swiglu(const at::Tensor &gate_up);
 kt_tensor quantise(const at::Tensor &rows, int64_t room);
 at::Tensor attention(const kt_attention_args &args);

@@ -15,6 +15,7 @@
 #include <c10/core/StreamGuard.h>
 
 #include "kernels/fp8.h"
+#include "kernels/tails.h"
 #include "pipeline/torch/tensor.h"
 
 /* Quantised rows: t holds their codes, scale [rows] what each row is multiplied with.  Anything
@@ -155,6 +156,14 @@ inline int64_t item_rows(const kt_attention_args &args)
     const int64_t rows = args.qkv->t.size(0), items = args.items ? args.items : 1;
     TORCH_CHECK(items > 0 && rows % items == 0, rows, " rows of ", items, " items");
     return rows / items;
+}
+/* Whether rows that are to have n values have tails behind them (kernels/tails.h). */
+inline bool has_tails(const at::Tensor &rows, int64_t n)
+{
+    const int64_t columns = rows.size(-1);
+    TORCH_CHECK(columns == n || columns == KILN_TAILED(n), columns, " columns for rows of ", n,
+                " values");
+    return columns != n;
 }
 inline at::Tensor maybe(kt x)
 {

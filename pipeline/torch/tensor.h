@@ -88,7 +88,8 @@ kt kt_cat(struct kt_scope *s, const kt *xs, size_t count, int dim);
 kt kt_repeat_rows(struct kt_scope *s, kt row, int64_t rows); /* [1,n] -> [rows,n] */
 
 /* --- arithmetic ---------------------------------------------------------------------------- */
-kt kt_add(struct kt_scope *s, kt x, kt y); /* broadcasts */
+kt kt_add(struct kt_scope *s, kt x, kt y);      /* broadcasts */
+kt kt_multiply(struct kt_scope *s, kt x, kt y); /* broadcasts */
 kt kt_affine(struct kt_scope *s, kt x, double scale, double shift);
 kt kt_silu(struct kt_scope *s, kt x);
 kt kt_relu(struct kt_scope *s, kt x);
@@ -110,22 +111,27 @@ struct kt_form {
 
 /* [rows,n] as e4m3, each row with its own factor: its largest value becomes 448. */
 kt kt_quantise_rows(struct kt_scope *s, kt x);
-/* RMS norm over the last dimension of [rows,n]: the variance in fp32, rounded to x's dtype,
- * times weight[n], times scale[n] if there is one. */
-kt kt_rms_norm(struct kt_scope *s, kt x, kt weight, double eps, kt scale, struct kt_form form);
+/* Rows [rows,n] as a residual stream has them: in bf16 with four more bits of each value
+ * (kernels/tails.h), which are columns behind the n; x itself in other formats, or where n is not
+ * for tails.  Such rows may be cut, joined and copied as they are; the norms below take them. */
+kt kt_with_tails(struct kt_scope *s, kt x);
+/* RMS(x) * gain[n] for the n columns of x, or those of rows with tails.  A gain is fp32 and has all
+ * in it that a norm is multiplied with; the result has x's dtype and is rounded once. */
+kt kt_rms_norm(struct kt_scope *s, kt x, kt gain, double eps, struct kt_form form);
 
 /* The end of a sublayer and the start of the next one:
- *     *ret_x    = x + gate[n] * (RMS(y) * weight)          gate NULL is 1
- *     *ret_next = RMS(*ret_x) * next_weight * next_scale   NULL where next_weight is NULL */
+ *     *ret_x    = x + RMS(y) * gain
+ *     *ret_next = RMS(*ret_x) * next_gain        NULL where next_gain is NULL
+ * x and *ret_x with tails or without, y without. */
 struct kt_residual_norm {
-    kt x, y, weight, gate;
-    kt next_weight, next_scale; /* the scale may be NULL */
+    kt x, y, gain, next_gain;
     double eps;
     struct kt_form next_form;
 };
 void kt_add_rms_norm(struct kt_scope *s, const struct kt_residual_norm *args, kt *ret_x,
                      kt *ret_next);
-kt kt_layer_norm_scale(struct kt_scope *s, kt x, double eps, kt scale); /* no affine part */
+/* Less its mean, over its deviation, times scale, [n] in fp32; x with tails or without. */
+kt kt_layer_norm_scale(struct kt_scope *s, kt x, double eps, kt scale);
 /* [rows,2n] -> silu(first half) * second half */
 kt kt_swiglu(struct kt_scope *s, kt gate_up, struct kt_form form);
 /* That of x weight^T, for x [rows,k] of several items and weight [2n,k]; in one pass where a GPU

@@ -101,19 +101,27 @@ static void bench_rms(const char *shape)
 {
     const double values = (double)(rows * WIDTH), scales = (double)rows * 4;
     rms = (struct kiln_rms_norm){.x = pools[0],
-                                 .weight = weights_at(0),
-                                 .factor = weights_at(1),
+                                 .gain = weights_at(0),
                                  .y = pools[1],
                                  .n = WIDTH,
                                  .eps = 1e-5f,
                                  .format = KILN_BF16};
     report("rms_norm", shape, values * 4, queue_rms);
+    rms.tails = true;
+    report("rms_norm of rows with tails", shape, values * 4.5, queue_rms);
+    rms.tails = false;
     rms.y = NULL, rms.quantised = (uint8_t *)pools[1], rms.row_scale = (float *)(void *)pools[2];
     report("rms_norm -> e4m3", shape, values * 3 + scales, queue_rms);
     rms.y = pools[1], rms.add = pools[2], rms.quantised = NULL;
     report("rms_norm + residual", shape, values * 6, queue_rms);
-    rms.next_weight = weights_at(2), rms.next_factor = weights_at(3), rms.next = pools[3];
+    rms.tails = true;
+    report("rms_norm + residual with tails", shape, values * 7, queue_rms);
+    rms.tails = false;
+    rms.next_gain = weights_at(2), rms.next = pools[3];
     report("rms_norm + residual + next", shape, values * 8, queue_rms);
+    rms.tails = true;
+    report("rms_norm + residual with tails + next", shape, values * 9, queue_rms);
+    rms.tails = false;
     rms.next = NULL, rms.quantised = (uint8_t *)pools[3], rms.row_scale = (float *)(void *)pools[4];
     report("rms_norm + residual + next -> e4m3", shape, values * 7 + scales, queue_rms);
 }
@@ -248,6 +256,8 @@ static void bench_transformer(int64_t count)
                                      .eps = 1e-6f,
                                      .format = KILN_BF16};
     report("layer_norm", shape, (double)(rows * WIDTH) * 4, queue_layer);
+    layer.tails = true;
+    report("layer_norm of rows with tails", shape, (double)(rows * WIDTH) * 4.5, queue_layer);
     codes = (struct kiln_quantise){.x = pools[0],
                                    .quantised = (uint8_t *)pools[1],
                                    .row_scale = (float *)(void *)pools[2],

@@ -38,7 +38,8 @@ static int64_t rows;
 /* Weights and operands of the running size. */
 static struct operands {
     kt x, residual, hidden, packed, gate_up; /* rows */
-    kt norm, cos, sin;
+    kt stream;                               /* the residual with tails */
+    kt norm, gain, cos, sin;
     kt weights[4], codes[4]; /* qkv, out, gate_up, down */
     kt x_codes, hidden_codes;
 } o;
@@ -182,30 +183,30 @@ static void attention_e4m3(struct kt_scope *s)
 
 static void rms_norm(struct kt_scope *s)
 {
-    kt_rms_norm(s, o.x, o.norm, 1e-5, o.norm, KT_PLAIN);
+    kt_rms_norm(s, o.x, o.gain, 1e-5, KT_PLAIN);
 }
 
 static void rms_norm_e4m3(struct kt_scope *s)
 {
-    kt_rms_norm(s, o.x, o.norm, 1e-5, o.norm, KT_CODES);
+    kt_rms_norm(s, o.x, o.gain, 1e-5, KT_CODES);
 }
 
 static void join(struct kt_scope *s, kt y, struct kt_form form, kt *x, kt *next)
 {
-    const struct kt_residual_norm a = {.x = *x,
-                                       .y = y,
-                                       .weight = o.norm,
-                                       .gate = o.norm,
-                                       .next_weight = o.norm,
-                                       .next_scale = o.norm,
-                                       .eps = 1e-5,
-                                       .next_form = form};
+    const struct kt_residual_norm a = {
+        .x = *x, .y = y, .gain = o.gain, .next_gain = o.gain, .eps = 1e-5, .next_form = form};
     kt_add_rms_norm(s, &a, x, next);
 }
 
 static void add_rms_norm(struct kt_scope *s)
 {
     kt x = o.residual, next;
+    join(s, o.x, KT_PLAIN, &x, &next);
+}
+
+static void add_rms_norm_tails(struct kt_scope *s)
+{
+    kt x = o.stream, next;
     join(s, o.x, KT_PLAIN, &x, &next);
 }
 
@@ -243,7 +244,7 @@ static void quantise(struct kt_scope *s)
 /* A joint block as the pipeline runs it, its first norm done by the block before. */
 static void block(struct kt_scope *s, const kt weights[4], kt in, struct kt_form form)
 {
-    kt x = o.residual, h;
+    kt x = form.e4m3 ? o.residual : o.stream, h;
     kt packed = kt_linear(s, in, weights[QKV], NULL);
     join(s, kt_linear(s, attend(s, packed, form), weights[OUT], NULL), form, &x, &h);
     h = kt_linear_swiglu(s, h, weights[GATE_UP], 1, form);
@@ -270,6 +271,8 @@ static void make_operands(struct kt_scope *s)
     o.packed = operand(s, KT_BF16, 4, 1, rows, 3 * WIDTH);
     o.gate_up = operand(s, KT_BF16, 5, 1, rows, 2 * FFN);
     o.norm = operand(s, KT_BF16, 6, 1, WIDTH, 0);
+    o.gain = kt_to(s, o.norm, KT_F32);
+    o.stream = kt_with_tails(s, o.residual);
     o.cos = angles(s, false, rows, HEAD_DIM / 2);
     o.sin = angles(s, true, rows, HEAD_DIM / 2);
     for (int i = 0; i < 4; i++) {
@@ -299,6 +302,7 @@ static void bench_rows(size_t size)
     report("rms_norm", values * 4, 0, rms_norm);
     report("rms_norm e4m3", values * 3, 0, rms_norm_e4m3);
     report("add_rms_norm + next", values * 8, 0, add_rms_norm);
+    report("add_rms_norm + next, tails", values * 9, 0, add_rms_norm_tails);
     report("add_rms_norm + next e4m3", values * 7, 0, add_rms_norm_e4m3);
     report("swiglu", wide * 6, 0, swiglu);
     report("swiglu e4m3", wide * 5, 0, swiglu_e4m3);

@@ -168,36 +168,28 @@ static void check_passes(int64_t n, enum kiln_float f)
 {
     struct test_random random = {(uint64_t)n};
     void *x = values(&random, ROWS * n, f), *add = values(&random, ROWS * n, f);
-    void *weight = values(&random, n, f), *gate = values(&random, n, f);
-    void *next_weight = values(&random, n, f), *scale = values(&random, n, f);
+    void *gain = values(&random, n, KILN_F32), *next_gain = values(&random, n, KILN_F32);
     void *y = values(&random, ROWS * n, f), *next = values(&random, ROWS * n, f);
     uint8_t *codes = malloc((size_t)(ROWS * n));
     float row_scale[ROWS];
     struct kiln_rms_norm all = {.x = x,
-                                .weight = weight,
-                                .factor = gate,
+                                .gain = gain,
                                 .add = add,
                                 .y = y,
                                 .n = n,
                                 .eps = 1e-5f,
                                 .format = f,
-                                .next_weight = next_weight,
-                                .next_factor = scale,
+                                .next_gain = next_gain,
                                 .quantised = codes,
                                 .row_scale = row_scale};
     kiln_rms_norm_ref(&all, 0, ROWS);
     /* The same in two calls, the first of which the older tests hold to the definition. */
     void *once = values(&random, ROWS * n, f);
     struct kiln_rms_norm first = all;
-    first.next_weight = NULL, first.quantised = NULL, first.y = once;
+    first.next_gain = NULL, first.quantised = NULL, first.y = once;
     kiln_rms_norm_ref(&first, 0, ROWS);
-    const struct kiln_rms_norm second = {.x = once,
-                                         .weight = next_weight,
-                                         .factor = scale,
-                                         .y = next,
-                                         .n = n,
-                                         .eps = 1e-5f,
-                                         .format = f};
+    const struct kiln_rms_norm second = {
+        .x = once, .gain = next_gain, .y = next, .n = n, .eps = 1e-5f, .format = f};
     kiln_rms_norm_ref(&second, 0, ROWS);
     assert_memory_equal(y, once, (size_t)(ROWS * n * kiln_float_size(f)));
     for (int row = 0; row < ROWS; row++)
@@ -207,7 +199,7 @@ static void check_passes(int64_t n, enum kiln_float f)
     kiln_rms_norm_ref(&all, 0, ROWS);
     assert_memory_equal(next, once, (size_t)(ROWS * n * kiln_float_size(f)));
     check_room(&all, next);
-    free(x), free(add), free(weight), free(gate), free(next_weight), free(scale);
+    free(x), free(add), free(gain), free(next_gain);
     free(y), free(next), free(codes), free(once);
 }
 
@@ -247,7 +239,7 @@ static void swiglu_quantised(void **state)
 static void check_layer_norm(int64_t n, enum kiln_float f, double offset)
 {
     struct test_random random = {(uint64_t)n};
-    void *x = values(&random, ROWS * n, f), *scale = values(&random, n, f);
+    void *x = values(&random, ROWS * n, f), *scale = values(&random, n, KILN_F32);
     void *y = values(&random, ROWS * n, f);
     for (int64_t i = 0; i < ROWS * n; i++)
         kiln_store(x, i, kiln_load(x, i, f) + (float)offset, f);
@@ -263,7 +255,7 @@ static void check_layer_norm(int64_t n, enum kiln_float f, double offset)
             variance += pow(at(x, row * n + i, f) - mean, 2) / (double)n;
         for (int64_t i = 0; i < n; i++) {
             const double want =
-                (at(x, row * n + i, f) - mean) / sqrt(variance + 1e-6) * at(scale, i, f);
+                (at(x, row * n + i, f) - mean) / sqrt(variance + 1e-6) * at(scale, i, KILN_F32);
             const double got = at(y, row * n + i, f);
             const double share = f == KILN_BF16 ? BF16_SHARE : 5e-6 * (1 + offset);
             if (!(fabs(got - want) <= share * (fabs(want) + 1)))

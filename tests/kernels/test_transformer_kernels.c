@@ -12,6 +12,7 @@
 #include "kernels/rms_norm.h"
 #include "kernels/softmax.h"
 #include "kernels/swiglu.h"
+#include "kernels/tails.h"
 #include "tests/kernels/operands.h"
 
 /* One bf16 rounding is 2^-9 of the value; a chain of three stays below this. */
@@ -54,19 +55,17 @@ static void check_room(const void *p, int64_t rows, int64_t n, int64_t pitch, en
 
 static void check_rms(struct test_random *random, int64_t n, enum kiln_float f, int form)
 {
-    const int64_t rows = 3, pitch = form & 4 ? n + 3 : n;
-    void *x = values(random, rows * n, f), *w = values(random, n, f);
-    void *factor = values(random, n, f), *add = values(random, rows * n, f);
-    void *y = place(rows, pitch, f);
+    const int64_t rows = 3, pitch = form & 2 ? n + 3 : n;
+    void *x = values(random, rows * n, f), *gain = values(random, n, KILN_F32);
+    void *add = values(random, rows * n, f), *y = place(rows, pitch, f);
     const struct kiln_rms_norm args = {.x = x,
-                                       .weight = w,
-                                       .factor = form & 1 ? factor : NULL,
-                                       .add = form & 2 ? add : NULL,
+                                       .gain = gain,
+                                       .add = form & 1 ? add : NULL,
                                        .y = y,
                                        .n = n,
                                        .eps = 1e-5f,
                                        .format = f,
-                                       .pitch = form & 4 ? pitch : 0};
+                                       .pitch = form & 2 ? pitch : 0};
     kiln_rms_norm_ref(&args, 0, 2);
     kiln_rms_norm_ref(&args, 2, rows);
     for (int64_t row = 0; row < rows; row++) {
@@ -74,14 +73,106 @@ static void check_rms(struct test_random *random, int64_t n, enum kiln_float f, 
         for (int64_t i = 0; i < n; i++)
             sum += at(x, row * n + i, f) * at(x, row * n + i, f);
         for (int64_t i = 0; i < n; i++) {
-            double v = at(x, row * n + i, f) / sqrt(sum / (double)n + 1e-5) * at(w, i, f);
-            v *= form & 1 ? at(factor, i, f) : 1;
-            v += form & 2 ? at(add, row * n + i, f) : 0;
+            double v = at(x, row * n + i, f) / sqrt(sum / (double)n + 1e-5) * at(gain, i, KILN_F32);
+            v += form & 1 ? at(add, row * n + i, f) : 0;
             check(at(y, row * pitch + i, f), v, 2, f);
         }
     }
     check_room(y, rows, n, pitch, f);
-    free(x), free(w), free(factor), free(add), free(y);
+    free(x), free(gain), free(add), free(y);
+}
+
+/* A value of a row with tails is within half a unit of its 20 bits. */
+#define TAILED_SHARE (1.0 / 4096 + 1e-6)
+
+/* The stream of rows with tails is summed up in them and normed from them. */
+static void check_tails(struct test_random *random, int64_t n)
+{
+    enum { ROWS = 3, STEPS = 40 };
+    const int64_t pitch = KILN_TAILED(n);
+    float *gain = values(random, n, KILN_F32), *next_gain = values(random, n, KILN_F32);
+    uint16_t *stream = place(ROWS, pitch, KILN_BF16);
+    void *next = place(ROWS, n, KILN_BF16), *alone = place(ROWS, n, KILN_BF16);
+    double *want = calloc((size_t)(ROWS * n), sizeof *want);
+    assert_non_null(want);
+    memset(stream, 0, (size_t)(ROWS * pitch) * sizeof *stream);
+    for (int step = 0; step < STEPS; step++) {
+        void *x = values(random, ROWS * n, KILN_BF16);
+        const struct kiln_rms_norm args = {.x = x,
+                                           .gain = gain,
+                                           .add = stream,
+                                           .y = stream,
+                                           .n = n,
+                                           .eps = 1e-5f,
+                                           .format = KILN_BF16,
+                                           .tails = true,
+                                           .next_gain = next_gain,
+                                           .next = next};
+        kiln_rms_norm_ref(&args, 0, 1);
+        kiln_rms_norm_ref(&args, 1, ROWS);
+        for (int64_t i = 0; i < ROWS * n; i++) {
+            const void *row = (const uint16_t *)x + i / n * n;
+            double sum = 0;
+            for (int64_t k = 0; k < n; k++)
+                sum += pow(at(row, k, KILN_BF16), 2);
+            want[i] += at(x, i, KILN_BF16) / sqrt(sum / (double)n + 1e-5) * (double)gain[i % n];
+        }
+        free(x);
+    }
+    double largest = 0;
+    for (int64_t i = 0; i < ROWS * n; i++)
+        largest = fmax(largest, fabs(want[i]));
+    for (int64_t i = 0; i < ROWS * n; i++) {
+        const double got = (double)kiln_load_tailed(stream + i / n * pitch, n, i % n);
+        if (!(fabs(got - want[i]) <= STEPS * TAILED_SHARE * largest))
+            fail_msg("%lld wide, value %lld: %.9g for %.9g", (long long)n, (long long)i, got,
+                     want[i]);
+    }
+    const struct kiln_rms_norm first = {.x = stream,
+                                        .gain = next_gain,
+                                        .y = alone,
+                                        .n = n,
+                                        .eps = 1e-5f,
+                                        .format = KILN_BF16,
+                                        .tails = true};
+    kiln_rms_norm_ref(&first, 0, ROWS);
+    assert_memory_equal(next, alone, (size_t)(ROWS * n) * sizeof *stream);
+    free(gain), free(next_gain), free(stream), free(next), free(alone), free(want);
+}
+
+static void rms_norm_with_tails(void **state)
+{
+    (void)state;
+    struct test_random random = {7};
+    check_tails(&random, 32);
+    check_tails(&random, 192);
+}
+
+/* Twenty bits of every value, the ends of the range and what is no number among them. */
+static void tails_round(void **state)
+{
+    (void)state;
+    static const float values_in[] = {0.0f,       -0.0f,         1.0f,     -1.0f,
+                                      1.0009765f, -3.14159265f,  1e-38f,   -1e-45f,
+                                      3.0e38f,    3.4028234e38f, INFINITY, -INFINITY};
+    for (size_t i = 0; i < sizeof values_in / sizeof *values_in; i++) {
+        uint16_t row[KILN_TAILED(32)] = {0};
+        kiln_store_tailed(row, 32, 5, values_in[i], -values_in[i]);
+        const float got = kiln_load_tailed(row, 32, 10), other = kiln_load_tailed(row, 32, 11);
+        assert_true(got == -other && !signbit(got) == !signbit(values_in[i]));
+        if (isinf(got))
+            assert_true(fabsf(values_in[i]) > 3.4e38f);
+        else
+            assert_true(fabs((double)got - (double)values_in[i]) <=
+                        fabs((double)values_in[i]) / 4096 + 1e-41);
+        for (int64_t k = 0; k < 32; k++)
+            assert_true(k == 10 || k == 11 || kiln_load_tailed(row, 32, k) == 0);
+        if (kiln_rounded(values_in[i], KILN_BF16) == values_in[i])
+            assert_true(got == values_in[i]);
+    }
+    uint16_t row[KILN_TAILED(32)] = {0};
+    kiln_store_tailed(row, 32, 0, NAN, -NAN);
+    assert_true(isnan(kiln_load_tailed(row, 32, 0)) && isnan(kiln_load_tailed(row, 32, 1)));
 }
 
 static void rms_norm(void **state)
@@ -90,7 +181,7 @@ static void rms_norm(void **state)
     struct test_random random = {1};
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
         for (int f = 0; f < 2; f++)
-            for (int form = 0; form < 8; form++)
+            for (int form = 0; form < 4; form++)
                 check_rms(&random, widths[i], formats[f], form);
 }
 
@@ -260,7 +351,8 @@ static void exp_is_exp(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rms_norm),           cmocka_unit_test(swiglu),
+        cmocka_unit_test(rms_norm),           cmocka_unit_test(rms_norm_with_tails),
+        cmocka_unit_test(tails_round),        cmocka_unit_test(swiglu),
         cmocka_unit_test(swiglu_at_the_ends), cmocka_unit_test(softmax),
         cmocka_unit_test(qkv_rope),           cmocka_unit_test(bf16_rounds_to_nearest_even),
         cmocka_unit_test(exp_is_exp),

@@ -220,9 +220,9 @@ static struct lora_gap products_gap(const struct second *q, double *ret_effect)
     const struct kiln_linear_layer *layer = &kiln_joint_block(q->t, 0)->gate_up;
     const int64_t width = kt_size(want->weight, 1);
     const kt noise = kt_to(s, kt_randn(s, 9, 2, (int64_t[]){64, width}), KT_BF16);
-    const kt ones = kt_affine(s, kt_zeros(s, KT_BF16, 1, &width), 1, 1);
-    const kt x = kt_to(s, kt_rms_norm(s, noise, ones, 1e-5, NULL, KT_PLAIN), KT_F32);
-    const kt rows = kt_rms_norm(s, noise, ones, 1e-5, NULL, kiln_linear_form(layer));
+    const kt ones = kt_affine(s, kt_zeros(s, KT_F32, 1, &width), 1, 1);
+    const kt x = kt_to(s, kt_rms_norm(s, noise, ones, 1e-5, KT_PLAIN), KT_F32);
+    const kt rows = kt_rms_norm(s, noise, ones, 1e-5, kiln_linear_form(layer));
     float *b = values_of(s, kiln_linear(s, x, want, 1), &n);
     float *a = values_of(s, kiln_linear(s, rows, layer, 1), &n);
     kiln_loras_mode(engine->loras, KILN_LORA_AUTO);

@@ -278,9 +278,9 @@ static kt ask(struct kt_scope *s, struct operation o)
     return o.out;
 }
 
-kt kt_rms_norm(struct kt_scope *s, kt x, kt weight, double eps, kt scale, struct kt_form form)
+kt kt_rms_norm(struct kt_scope *s, kt x, kt gain, double eps, struct kt_form form)
 {
-    (void)weight, (void)eps, (void)scale, (void)form;
+    (void)gain, (void)eps, (void)form;
     return ask(s, (struct operation){.kind = ROWS, .x = x});
 }
 

@@ -85,7 +85,8 @@ static void trained_features_survive_eight_bits(void **state)
     struct kiln_text_encoder *plain = load(s, dir, &config.text, KT_BF16);
     struct kiln_text_encoder *rows = load(s, dir, &config.text, KT_E4M3);
     assert_int_equal(kt_dtype_of(rows->layers[0].down), KT_E4M3);
-    assert_int_equal(kt_dtype_of(rows->layers[0].norm_ffn), KT_BF16);
+    assert_int_equal(kt_dtype_of(rows->layers[0].q_norm), KT_BF16);
+    assert_int_equal(kt_dtype_of(rows->layers[0].norm_ffn), KT_F32);
     for (size_t i = 0; i < sizeof prompts / sizeof *prompts; i++) {
         int32_t *ids;
         size_t n, count;

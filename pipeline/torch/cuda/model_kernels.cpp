@@ -55,15 +55,13 @@ static const void *data_of(const at::Tensor &x)
     return x.defined() ? x.const_data_ptr() : nullptr;
 }
 
-/* A vector that every row of x, n values each, is multiplied with. */
-static at::Tensor factor_of(const at::Tensor &x, const at::Tensor &factor)
+/* A vector that every row of n values of x is multiplied with. */
+static at::Tensor gain_of(const at::Tensor &x, int64_t n, const at::Tensor &gain)
 {
-    if (!factor.defined())
-        return factor;
-    TORCH_CHECK(factor.numel() == x.size(-1) && factor.scalar_type() == x.scalar_type() &&
-                    factor.device() == x.device(),
-                "a factor of shape ", factor.sizes(), " for rows of shape ", x.sizes());
-    return factor.contiguous();
+    TORCH_CHECK(gain.numel() == n && gain.scalar_type() == at::kFloat &&
+                    gain.device() == x.device(),
+                "a gain of shape ", gain.sizes(), " for rows of shape ", x.sizes());
+    return gain.contiguous();
 }
 
 static void want_rows(const at::Tensor &x)
@@ -98,15 +96,15 @@ static float *scales_of(kt_tensor &out)
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-static kt_tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps,
-                          const at::Tensor &scale, kt_form form)
+static kt_tensor rms_norm(const at::Tensor &x, const at::Tensor &gain, double eps, kt_form form)
 {
     want_rows(x);
-    const at::Tensor in = dense(x), w = factor_of(x, weight), f = factor_of(x, scale);
-    kt_tensor out = result_like(in, in.size(1), form);
+    const int64_t n = gain.numel();
+    const at::Tensor in = dense(x), g = gain_of(x, n, gain);
+    kt_tensor out = result_like(in, n, form);
     kiln_rms_norm args{};
-    args.x = data_of(in), args.weight = data_of(w), args.factor = data_of(f);
-    args.y = rows_of(out), args.n = in.size(1), args.eps = static_cast<float>(eps);
+    args.x = data_of(in), args.gain = g.const_data_ptr<float>(), args.tails = has_tails(in, n);
+    args.y = rows_of(out), args.n = n, args.eps = static_cast<float>(eps);
     args.pitch = out.t.stride(0);
     args.format = KILN_BF16, args.quantised = codes_of(out), args.row_scale = scales_of(out);
     args.code_max = code_max(out);
@@ -120,19 +118,19 @@ static at::Tensor add_rms_norm(const kt_residual_norm &a, kt_tensor *ret_next)
 {
     want_rows(a.y->t);
     const at::Tensor in = dense(a.y->t), add = dense(a.x->t);
-    TORCH_CHECK(add.sizes() == in.sizes() && add.scalar_type() == in.scalar_type(), "rows of ",
+    const int64_t n = in.size(1);
+    TORCH_CHECK(add.size(0) == in.size(0) && add.scalar_type() == in.scalar_type(), "rows of ",
                 in.sizes(), " onto a residual of ", add.sizes());
-    const at::Tensor weight = factor_of(in, a.weight->t), gate = factor_of(in, maybe(a.gate));
-    const at::Tensor next_weight = factor_of(in, maybe(a.next_weight));
-    const at::Tensor next_scale = factor_of(in, maybe(a.next_scale));
-    at::Tensor y = at::empty_like(in);
+    const at::Tensor gain = gain_of(in, n, a.gain->t);
+    at::Tensor next_gain, y = at::empty_like(add);
     kiln_rms_norm args{};
-    args.x = data_of(in), args.weight = data_of(weight), args.factor = data_of(gate);
-    args.add = data_of(add), args.y = y.data_ptr(), args.n = in.size(1);
+    args.x = data_of(in), args.gain = gain.const_data_ptr<float>();
+    args.add = data_of(add), args.tails = has_tails(add, n), args.y = y.data_ptr(), args.n = n;
     args.eps = static_cast<float>(a.eps), args.format = KILN_BF16;
-    if (a.next_weight) {
-        *ret_next = result_like(in, in.size(1), a.next_form);
-        args.next_weight = data_of(next_weight), args.next_factor = data_of(next_scale);
+    if (a.next_gain) {
+        *ret_next = result_like(in, n, a.next_form);
+        next_gain = gain_of(in, n, a.next_gain->t);
+        args.next_gain = next_gain.const_data_ptr<float>();
         args.next = rows_of(*ret_next), args.pitch = ret_next->t.stride(0);
         args.quantised = codes_of(*ret_next), args.row_scale = scales_of(*ret_next);
         args.code_max = code_max(*ret_next);
@@ -146,11 +144,13 @@ static at::Tensor add_rms_norm(const kt_residual_norm &a, kt_tensor *ret_next)
 static at::Tensor layer_norm(const at::Tensor &x, double eps, const at::Tensor &scale)
 {
     want_rows(x);
-    const at::Tensor in = dense(x), f = factor_of(x, scale);
-    at::Tensor y = at::empty_like(in);
+    const int64_t n = scale.numel();
+    const at::Tensor in = dense(x), f = gain_of(x, n, scale);
+    at::Tensor y = at::empty({in.size(0), n}, in.options());
     kiln_layer_norm args{};
-    args.x = data_of(in), args.scale = data_of(f), args.y = y.data_ptr();
-    args.n = in.size(1), args.eps = static_cast<float>(eps), args.format = KILN_BF16;
+    args.x = data_of(in), args.scale = f.const_data_ptr<float>(), args.y = y.data_ptr();
+    args.tails = has_tails(in, n);
+    args.n = n, args.eps = static_cast<float>(eps), args.format = KILN_BF16;
     launch_on(in, [&](kiln_stream stream, kiln_error *err) {
         return kiln_layer_norm_launch(&args, in.size(0), stream, err);
     });

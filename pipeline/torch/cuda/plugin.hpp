@@ -19,9 +19,8 @@ namespace kiln
 /* The launchers of kernels/ over tensors in bf16 on a CUDA device, each on its current stream.
  * Operands are checked by the launchers; rows have at most KILN_ROW_MAX values. */
 struct model_kernels {
-    kt_tensor (*rms_norm)(const at::Tensor &x, const at::Tensor &weight, double eps,
-                          const at::Tensor &scale, kt_form form);
-    /* The next rows are empty where there is no next weight. */
+    kt_tensor (*rms_norm)(const at::Tensor &x, const at::Tensor &gain, double eps, kt_form form);
+    /* The next rows are empty where there is no next gain. */
     at::Tensor (*add_rms_norm)(const kt_residual_norm &args, kt_tensor *ret_next);
     at::Tensor (*layer_norm)(const at::Tensor &x, double eps, const at::Tensor &scale);
     kt_tensor (*swiglu)(const at::Tensor &gate_up, kt_form form);
@@ -76,7 +75,7 @@ struct kiln_cuda_plugin {
     const kiln::image_kernels *image;
 };
 
-extern "C" const kiln_cuda_plugin kiln_cuda_plugin_12;
+extern "C" const kiln_cuda_plugin kiln_cuda_plugin_13;
 
 namespace kiln
 {

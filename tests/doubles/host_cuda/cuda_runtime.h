@@ -95,6 +95,21 @@ static inline float __uint_as_float(unsigned bits)
     memcpy(&value, &bits, sizeof value);
     return value;
 }
+static inline int __float_as_int(float value)
+{
+    int bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+/* Four of the bytes of x (0 to 3) and y (4 to 7), by the digits of `which`. */
+static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned which)
+{
+    const uint64_t both = (uint64_t)y << 32 | x;
+    unsigned out = 0;
+    for (int i = 0; i < 4; i++)
+        out |= (unsigned)(both >> (which >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+    return out;
+}
 #define __expf(x) expf(x) /* the C library has a function of this name */
 static inline float __fdividef(float x, float y)
 {

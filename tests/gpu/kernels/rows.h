@@ -14,9 +14,9 @@ static const int64_t widths[] = {1,    3,    8,    17,   64,   192,   193,   102
                                  1032, 2560, 3840, 3841, 9728, 10240, 16383, 16384};
 
 /* ROOM: behind each row of the last result, for 16-byte rows; ODD_ROOM: and for no others.  LOW:
- * codes that leave larger ones free. */
+ * codes that leave larger ones free.  TAILS: of the residual stream. */
 enum {
-    FACTOR = 1,
+    TAILS = 1,
     ADD = 2,
     NEXT = 4,
     QUANTISED = 8,
