@@ -323,6 +323,22 @@ static void a_later_step_that_is_not_finite_is_named(void **state)
     diffusionz_free(ctx);
 }
 
+/* A kernel that writes where nothing is, then copies which come after it: queued, and the device is
+ * lost when its turn comes.  False: the kernel was not to be had. */
+static bool break_device(struct kt_scope *s, struct kt_staging *staging, kt target)
+{
+    int (*launch)(const struct kiln_rgb8 *, kiln_stream, struct kiln_error *) = NULL;
+    *(void **)&launch = dlsym(RTLD_DEFAULT, "kiln_rgb8_launch");
+    if (!launch)
+        return false;
+    struct kiln_error err;
+    const struct kiln_rgb8 wild = {
+        .x = (void *)16, .rgb = (void *)16, .pixels = 1 << 20, .channels = 3, .format = KILN_BF16};
+    (void)launch(&wild, NULL, &err);
+    kt_staging_copy(s, target, staging);
+    return true;
+}
+
 /* In a process of its own, since nothing repairs a device for the process that broke it.  So
  * many milliseconds after it was told to do what it must not, page-locked memory that it has used
  * is let go and the next batch is asked for: it may be lost then or still to be lost. */
@@ -338,15 +354,8 @@ static int lose_device(int wait_ms)
         return 4;
     memset(kt_staging_data(staging), 0, BYTES);
     kt target = kt_zeros(s, KT_U8, 1, (int64_t[]){BYTES});
-    int (*launch)(const struct kiln_rgb8 *, kiln_stream, struct kiln_error *) = NULL;
-    *(void **)&launch = dlsym(RTLD_DEFAULT, "kiln_rgb8_launch");
-    if (!launch)
+    if (!break_device(s, staging, target))
         return 2;
-    struct kiln_error err;
-    const struct kiln_rgb8 wild = {
-        .x = (void *)16, .rgb = (void *)16, .pixels = 1 << 20, .channels = 3, .format = KILN_BF16};
-    (void)launch(&wild, NULL, &err);
-    kt_staging_copy(s, target, staging);
     struct kt_fetch *fetch = kt_fetch_start(s, target);
     nanosleep(&(struct timespec){.tv_nsec = wait_ms * 1000000L}, NULL);
     kt_staging_free(staging);
@@ -362,14 +371,60 @@ static int lose_device(int wait_ms)
     return code == KILN_DEVICE && again == KILN_DEVICE ? 0 : 3;
 }
 
-static void expect_orderly_end(int wait_ms)
+/* The same with two pictures under way, one behind the other as their captions have different
+ * lengths, and so large that decoding the last one takes a while: whatever has become of each, it
+ * has a picture or an error, and can be let go. */
+static int lose_device_between(int wait_ms)
+{
+    enum { BYTES = 4096 };
+    DiffusionZContext *ctx = open_model(sketch(), 0, DIFFUSIONZ_BF16);
+    struct kt_scope *s = kt_scope_new(0);
+    struct kt_staging *staging = kt_staging_new(0, BYTES);
+    if (!staging)
+        return 4;
+    memset(kt_staging_data(staging), 0, BYTES);
+    kt target = kt_zeros(s, KT_U8, 1, (int64_t[]){BYTES});
+    const DiffusionZItem items[2] = {{.prompt = "a star", .seed = 1},
+                                     {.prompt = LONG_PROMPT, .seed = 2}};
+    const DiffusionZBatch batch = {
+        .items = items, .item_count = 2, .width = SCARCE, .height = SCARCE, .num_steps = STEPS};
+    DiffusionZOutput out[2];
+    memset(out, 0x55, sizeof out);
+    DiffusionZRun *run = NULL;
+    const int begun = diffusionz_begin_batch(ctx, &batch, out, &run);
+    if (begun) {
+        printf("not begun: %s\n", diffusionz_last_error());
+        return 5;
+    }
+    nanosleep(&(struct timespec){.tv_nsec = wait_ms * 1000000L}, NULL);
+    if (!break_device(s, staging, target))
+        return 2;
+    const int code = diffusionz_finish_batch(run, NULL);
+    printf("code %d: %s\n", code, code ? diffusionz_last_error() : "finished before it");
+    int bad = 0;
+    for (int i = 0; i < 2; i++) {
+        const bool drawn = out[i].error_code == 0;
+        bad += drawn ? !out[i].rgb : out[i].error_code != KILN_DEVICE || !out[i].error_msg;
+        printf("picture %d: %s\n", i, drawn ? "drawn" : out[i].error_msg);
+    }
+    diffusionz_release_outputs(out, 2);
+    kt_staging_free(staging);
+    kt_scope_free(s);
+    /* Where both had come, it is the next batch that meets the loss. */
+    const int again = diffusionz_run_batch(ctx, &batch, out, NULL);
+    printf("then code %d: %s\n", again, diffusionz_last_error());
+    diffusionz_free(ctx);
+    return bad == 0 && (code == 0 || code == KILN_DEVICE) && again == KILN_DEVICE ? 0 : 3;
+}
+
+static void expect_orderly_end(const char *how, int wait_ms)
 {
     char self[4096], line[1024] = "";
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     assert_true(n > 0);
     self[n] = '\0';
     char command[4200];
-    snprintf(command, sizeof command, "%s --lose-device %d 2>&1", self, wait_ms);
+    snprintf(command, sizeof command, "%s --lose-device%s %d 2>&1", self, how, wait_ms);
     FILE *child = popen(command, "r");
     assert_non_null(child);
     bool said = false;
@@ -388,7 +443,15 @@ static void a_lost_device_is_said_and_survived(void **state)
     static const int wait_ms[] = {0, 1, 3, 200};
     (void)state;
     for (size_t i = 0; i < sizeof wait_ms / sizeof *wait_ms; i++)
-        expect_orderly_end(wait_ms[i]);
+        expect_orderly_end("", wait_ms[i]);
+}
+
+static void pictures_under_way_end_with_their_device(void **state)
+{
+    static const int wait_ms[] = {0, 1, 3, 10, 200};
+    (void)state;
+    for (size_t i = 0; i < sizeof wait_ms / sizeof *wait_ms; i++)
+        expect_orderly_end("-between", wait_ms[i]);
 }
 
 int main(int argc, char **argv)
@@ -401,9 +464,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_latent_that_is_not_finite_fails_alone),
         cmocka_unit_test(a_later_step_that_is_not_finite_is_named),
         cmocka_unit_test(a_lost_device_is_said_and_survived),
+        cmocka_unit_test(pictures_under_way_end_with_their_device),
     };
     if (argc == 3 && strcmp(argv[1], "--lose-device") == 0)
         return lose_device(atoi(argv[2]));
+    if (argc == 3 && strcmp(argv[1], "--lose-device-between") == 0)
+        return lose_device_between(atoi(argv[2]));
     need_gpu();
     return cmocka_run_group_tests_name("trouble_cuda", tests, NULL, NULL);
 }
