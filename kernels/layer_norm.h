@@ -26,7 +26,7 @@ struct kiln_layer_norm {
     int64_t n;
     float eps;
     enum kiln_float format;
-    bool tails; /* x has tails (tails.h), and y is apart from it */
+    bool tails; /* x has tails (tails.h), n is at most KILN_ROW_MAX, and y is apart from x */
 };
 
 /* Rows [begin, end). */

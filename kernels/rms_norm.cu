@@ -361,8 +361,10 @@ extern "C" int kiln_rms_norm_launch(const struct kiln_rms_norm *args, int64_t ro
     const bool ends_in_tails = a.tails && a.add && !a.next_gain;
     if (ends_in_tails && (a.quantised || a.pitch != a.n))
         return kiln_fail(err, KILN_BAD_INPUT, "%s: rows with tails quantised, or with room", name);
-    if (a.tails && !a.add && a.y == a.x)
-        return kiln_fail(err, KILN_BAD_INPUT, "%s: rows in the place of those with tails", name);
+    if (a.tails && !a.add && (a.y == a.x || a.next_gain))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "%s: rows with tails and no residual have a result of their own, and one",
+                         name);
     const bool vectors = takes_vectors(&a);
     const int items = vectors ? wide_items(&a) : 0;
     if (a.tails && (!vectors || a.n % KILN_TAILS_MULTIPLE))

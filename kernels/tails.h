@@ -17,15 +17,23 @@
 /* 16-bit words from the start of one row with tails to that of the next. */
 #define KILN_TAILED(n) ((n) + (n) / 4)
 
-/* Value i of a row of n. */
-KILN_INLINE float kiln_load_tailed(const uint16_t *row, int64_t n, int64_t i)
+KILN_INLINE float kiln_from_20(uint16_t high, uint32_t tail)
 {
-    const uint8_t both = ((const uint8_t *)(row + n))[i / 2];
-    const uint32_t tail = i % 2 ? both >> 4 : both & 15;
-    const uint32_t bits = (uint32_t)row[i] << 16 | tail << 12;
+    const uint32_t bits = (uint32_t)high << 16 | tail << 12;
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+/* The n values of a row. */
+KILN_INLINE void kiln_unpack_tailed(const uint16_t *row, int64_t n, float *values)
+{
+    const uint8_t *tails = (const uint8_t *)(row + n);
+    for (int64_t pair = 0; pair < n / 2; pair++) {
+        const uint32_t both = tails[pair];
+        values[2 * pair] = kiln_from_20(row[2 * pair], both & 15);
+        values[2 * pair + 1] = kiln_from_20(row[2 * pair + 1], both >> 4);
+    }
 }
 
 /* The upper 20 bits of the nearest such value; of two the one away from zero.  NaN stays one. */
@@ -36,13 +44,16 @@ KILN_INLINE uint32_t kiln_rounded_to_20(float value)
     return value != value ? 0x7fc00u : (bits + 0x800u) >> 12;
 }
 
-/* Values 2 * pair and the one behind it. */
-KILN_INLINE void kiln_store_tailed(uint16_t *row, int64_t n, int64_t pair, float even, float odd)
+KILN_INLINE void kiln_pack_tailed(const float *values, int64_t n, uint16_t *row)
 {
-    const uint32_t a = kiln_rounded_to_20(even), b = kiln_rounded_to_20(odd);
-    row[2 * pair] = (uint16_t)(a >> 4);
-    row[2 * pair + 1] = (uint16_t)(b >> 4);
-    ((uint8_t *)(row + n))[pair] = (uint8_t)((a & 15) | (b & 15) << 4);
+    uint8_t *tails = (uint8_t *)(row + n);
+    for (int64_t pair = 0; pair < n / 2; pair++) {
+        const uint32_t even = kiln_rounded_to_20(values[2 * pair]);
+        const uint32_t odd = kiln_rounded_to_20(values[2 * pair + 1]);
+        row[2 * pair] = (uint16_t)(even >> 4);
+        row[2 * pair + 1] = (uint16_t)(odd >> 4);
+        tails[pair] = (uint8_t)((even & 15) | (odd & 15) << 4);
+    }
 }
 
 #endif
