@@ -1,10 +1,10 @@
 /* floats.h - the two number formats of activations, and the vector-friendly pieces that the CPU
  * kernels share.
  *
- * bf16 is the upper half of an fp32; kernels compute in fp32 and round to nearest even where the
- * model's own arithmetic would have stored a bf16.  A kernel is written once, as an always-inline
- * body whose format is a constant, and compiled for several instruction sets (KILN_CLONES); the
- * loader picks the one that the processor has.
+ * bf16 is the upper half of an fp32; kernels compute in fp32 and round to nearest even where a
+ * result is stored (tails.h keeps more), and between the steps of what they say so of.  A kernel is
+ * written once, as an always-inline body whose format is a constant, and compiled for several
+ * instruction sets (KILN_CLONES); the loader picks the one that the processor has.
  */
 #ifndef KILN_FLOATS_H
 #define KILN_FLOATS_H

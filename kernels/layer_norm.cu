@@ -9,6 +9,7 @@
 #include "kernels/tails.cuh"
 
 using namespace kiln;
+
 template <int W, int ITEMS, int THREADS>
 static __device__ __forceinline__ void load_scale(const float *from, int chunks,
                                                   float scale[ITEMS][W])

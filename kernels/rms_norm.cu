@@ -3,15 +3,16 @@
  * once.  There are three ways to go through the rows, with the same bits:
  *
  * A block a row, for every shape and form.  The residual stream is loaded before the first barrier,
- * with the rest, so that one wait for memory covers both.  Weights are read by every row and come
+ * with the rest, so that one wait for memory covers both.  Gains are read by every row and come
  * from the caches.
  *
  * Rows of 3,080 to 4,096 values, which give each of 128 threads four chunks, have kernels of their
- * own for each form (norm_wide), in which only a thread's last chunk asks whether it is within the
- * row; so have rows of 2,056 values on, for the form that a text encoder has.  For the forms that
- * every block of a transformer has they take the rows in turn, by as many blocks as the device
- * holds at once: the gains stay in registers, and the next row is on its way while one is worked
- * on.  That takes so many registers that with many rows a block a row is the faster way again.
+ * own for all forms but a next norm without a residual (norm_wide), in which only a thread's last
+ * chunk asks whether it is within the row; so have rows of 2,056 values on, for the form that a
+ * text encoder has.  For the forms that every block of a transformer has they take the rows in
+ * turn, by as many blocks as the device holds at once: the gains stay in registers, and the next
+ * row is on its way while one is worked on.  That takes so many registers that with many rows a
+ * block a row is the faster way again.
  */
 #include "kernels/rms_norm.h"
 
@@ -319,7 +320,8 @@ static int wide_items(const struct kiln_rms_norm *a)
  * which grow with the rows, cross on an H200 (LAB.md). */
 static int64_t turns_max(const struct kiln_rms_norm *a)
 {
-    if (!a->add == !!a->next_gain || (!a->add && a->tails))
+    const bool of_blocks = (a->add != nullptr) == (a->next_gain != nullptr);
+    if (!of_blocks || (!a->add && a->tails))
         return 0;
     if (a->add)
         return a->quantised ? 14 : 10;
@@ -361,9 +363,9 @@ extern "C" int kiln_rms_norm_launch(const struct kiln_rms_norm *args, int64_t ro
     const bool ends_in_tails = a.tails && a.add && !a.next_gain;
     if (ends_in_tails && (a.quantised || a.pitch != a.n))
         return kiln_fail(err, KILN_BAD_INPUT, "%s: rows with tails quantised, or with room", name);
-    if (a.tails && !a.add && (a.y == a.x || a.next_gain))
+    if (a.tails && (a.y == a.x || (!a.add && a.next_gain)))
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "%s: rows with tails and no residual have a result of their own, and one",
+                         "%s: rows with tails in the place of x, or a next norm and no residual",
                          name);
     const bool vectors = takes_vectors(&a);
     const int items = vectors ? wide_items(&a) : 0;

@@ -31,7 +31,7 @@ struct kiln_rms_norm {
     enum kiln_float format; /* of all rows */
     /* The residual stream - add and y, in the first form x - has tails: tails.h.  In bf16, n a
      * multiple of KILN_TAILS_MULTIPLE and at most KILN_ROW_MAX; the first form has no next then,
-     * and its y stays apart from x. */
+     * and y stays apart from x. */
     bool tails;
 
     const float *next_gain; /* [n], the norm in front of the next sublayer; NULL for none */

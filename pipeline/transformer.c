@@ -6,9 +6,9 @@
  *     x += gate_a * RMS( attention( RMS(x) * scale_a ) )
  *     x += gate_f * RMS( down( silu(gate u) * up u ) ),  u = RMS(x) * scale_f
  *
- * each RMS with a weight of its own.  What becomes of time, and x from block to block, is kept more
- * exactly than the rest of a forward in bf16: both are small, and together most of its error.  The
- * time table is fp32, with the weights of the norms in it; x has tails (kt_with_tails).
+ * each RMS with a weight of its own.  Rounded to bf16, what becomes of time and x from block to
+ * block would be most of a forward's error, and to keep more of them costs little: the time table
+ * is fp32, with the weights of the norms in it, and in bf16 x has tails (kt_with_tails).
  *
  * Padding rows are learned tokens, not zeros: they pass through all layers and are attended to.
  */
@@ -82,13 +82,15 @@ static void modulate(const struct kiln_transformer *t, struct kt_scope *s,
                      const struct kiln_block *b, kt time, kt parts[GAINS])
 {
     int64_t n = t->config.width;
-    kt m = linear_of_time(s, time, b->modulation, b->modulation_bias);
+    struct kt_scope *inner = kt_scope_child(s);
+    kt m = linear_of_time(inner, time, b->modulation, b->modulation_bias);
     for (int i = 0; i < GAINS; i++) {
-        kt part = kt_narrow(s, m, 1, i * n, n);
+        kt part = kt_narrow(inner, m, 1, i * n, n);
         bool gate = i == ATTENTION_OUT || i == FFN_OUT;
-        part = gate ? kt_tanh(s, part) : kt_affine(s, part, 1, 1);
-        parts[i] = kt_multiply(s, part, norm_weight(b, i));
+        part = gate ? kt_tanh(inner, part) : kt_affine(inner, part, 1, 1);
+        parts[i] = kt_keep(s, kt_multiply(inner, part, norm_weight(b, i)));
     }
+    kt_scope_free(inner);
 }
 
 int64_t kiln_stream_columns(const struct kiln_transformer *t)
@@ -248,10 +250,14 @@ static kt pad(struct kt_scope *s, kt x, kt token, int items)
     return cat_items(s, x, kt_repeat_rows(s, token, items * missing), items);
 }
 
-/* Rows as they go from block to block. */
+/* Rows as they go from block to block, in the place of x. */
 static kt stream_of(const struct kiln_transformer *t, struct kt_scope *s, kt x)
 {
-    return t->stream_columns > t->config.width ? kt_with_tails(s, x) : x;
+    if (t->stream_columns == t->config.width)
+        return x;
+    kt stream = kt_with_tails(s, x);
+    kt_drop(s, x);
+    return stream;
 }
 
 kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt features)

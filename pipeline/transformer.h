@@ -25,8 +25,8 @@ struct kiln_transformer;
 /* dir: the folder transformer, or NULL for random weights.  The weights live in scope.  dtype
  * KT_E4M3: bf16, and the large matrices of joint layers and noise refiner as quantised rows, of
  * which no plain copy stays, from the cache where it has them (it may be NULL); all that is small
- * or sensitive stays bf16.  params receives the linear layers a LoRA may change; its slots point
- * into *ret. */
+ * or sensitive stays bf16, norms' weights fp32.  params receives the linear layers a LoRA may
+ * change; its slots point into *ret. */
 int kiln_transformer_load(const char *dir, const struct kiln_transformer_config *config,
                           struct kt_scope *scope, enum kt_dtype dtype, struct kiln_fp8_cache *cache,
                           struct kiln_param_table *params, struct kiln_transformer **ret,

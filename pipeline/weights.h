@@ -50,7 +50,7 @@ int kiln_weights_close(struct kiln_weights *w, struct kiln_error *err) KILN_MUST
 /* Each fills *slot with tensor prefix + name (+ ".weight"), or leaves it NULL on error. */
 void kiln_weights_vector(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
                          int64_t n);
-/* The weight of a norm, in fp32 whatever the dtype. */
+/* The weight of a norm: the values of the dtype, in fp32. */
 void kiln_weights_gain(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,
                        int64_t n);
 void kiln_weights_table(struct kiln_weights *w, kt *slot, const char *prefix, const char *name,

@@ -58,18 +58,17 @@ at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &gain, double eps, con
     const int64_t n = gain.numel();
     const at::Tensor in = dense(x), g = gain.contiguous(), a = dense(add);
     const at::Tensor &stream = a.defined() ? a : in;
-    TORCH_CHECK(g.scalar_type() == at::kFloat && (!a.defined() || in.size(-1) == n),
-                "a gain of shape ", gain.sizes(), " for rows of shape ", x.sizes());
-    at::Tensor y = at::empty_like(in);
-    if (a.defined())
-        y = at::empty_like(a);
-    else if (in.size(-1) != n)
-        y = at::empty({in.size(0), n}, in.options());
+    TORCH_CHECK(g.scalar_type() == at::kFloat && in.dim() == 2, "a gain of shape ", gain.sizes(),
+                " for rows of shape ", x.sizes());
+    TORCH_CHECK(!a.defined() || (in.size(1) == n && a.size(0) == in.size(0) &&
+                                 a.scalar_type() == in.scalar_type()),
+                "rows of shape ", x.sizes(), " onto a residual of ", stream.sizes());
+    at::Tensor y = a.defined() ? at::empty_like(a) : at::empty({in.size(0), n}, in.options());
     kiln_rms_norm args{};
     args.x = data_of(in), args.gain = g.const_data_ptr<float>();
     args.add = data_of(a), args.y = y.data_ptr(), args.tails = has_tails(stream, n);
     args.n = n, args.eps = static_cast<float>(eps), args.format = format_of(in);
-    at::parallel_for(0, stream.numel() / stream.size(-1), grain(n),
+    at::parallel_for(0, in.size(0), grain(n),
                      [&](int64_t begin, int64_t end) { kiln_rms_norm_ref(&args, begin, end); });
     return y;
 }

@@ -140,7 +140,6 @@ at::Tensor convolve(const at::Tensor &x, const at::Tensor &weight, const at::Ten
                     int64_t stride, int64_t pad, int64_t dilation = 1);
 /* Both halves of nn.Linear; the bias may be undefined. */
 at::Tensor linear(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias);
-at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps);
 /* q, k, v of [items, heads, rows, head_dim], by the fastest kernel that LibTorch has for them: what
  * attend() of the GPU's kernels does not take. */
 at::Tensor fused_attention(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v,
@@ -157,12 +156,18 @@ inline int64_t item_rows(const kt_attention_args &args)
     TORCH_CHECK(items > 0 && rows % items == 0, rows, " rows of ", items, " items");
     return rows / items;
 }
-/* Whether rows that are to have n values have tails behind them (kernels/tails.h). */
+/* Whether rows of n values can have tails (kernels/tails.h). */
+inline bool takes_tails(const at::Tensor &rows, int64_t n)
+{
+    return rows.scalar_type() == at::kBFloat16 && n % KILN_TAILS_MULTIPLE == 0 && n <= KILN_ROW_MAX;
+}
+/* Whether rows that are to have n values have tails behind them. */
 inline bool has_tails(const at::Tensor &rows, int64_t n)
 {
     const int64_t columns = rows.size(-1);
-    TORCH_CHECK(columns == n || columns == KILN_TAILED(n), columns, " columns for rows of ", n,
-                " values");
+    TORCH_CHECK(rows.dim() == 2 &&
+                    (columns == n || (takes_tails(rows, n) && columns == KILN_TAILED(n))),
+                "rows of shape ", rows.sizes(), " where they have ", n, " values");
     return columns != n;
 }
 inline at::Tensor maybe(kt x)

@@ -12,7 +12,8 @@ using kiln::run;
 namespace kiln
 {
 
-at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, double eps)
+/* RMS(x) * weight, rounded in between, as heads are normed everywhere. */
+static at::Tensor norm_heads(const at::Tensor &x, const at::Tensor &weight, double eps)
 {
     at::Tensor wide = x.to(at::kFloat);
     at::Tensor factor = at::rsqrt(wide.pow(2).mean({-1}, true).add_(eps));
@@ -43,7 +44,7 @@ static at::Tensor heads_of(const kt_attention_args *args, int64_t from, int64_t 
     int64_t rows = args->qkv->t.size(0), d = args->head_dim;
     at::Tensor x = args->qkv->t.narrow(1, from * d, heads * d).reshape({rows, heads, d});
     if (norm)
-        x = rms_norm(x, norm->t, args->eps);
+        x = norm_heads(x, norm->t, args->eps);
     x = x.transpose(0, 1);
     return turn && args->cos ? rotate(x, args->cos->t, args->sin->t, args->interleaved) : x;
 }
@@ -115,8 +116,7 @@ kt kt_with_tails(kt_scope *s, kt x)
 {
     return run(s, "with_tails", {x}, [&] {
         const int64_t n = x->t.size(-1);
-        if (x->t.scalar_type() != at::kBFloat16 || n % KILN_TAILS_MULTIPLE || n > KILN_ROW_MAX ||
-            !(kiln::cpu::takes(x->t) || row_kernels(x->t, n)))
+        if (!kiln::takes_tails(x->t, n) || !(kiln::cpu::takes(x->t) || row_kernels(x->t, n)))
             return x->t;
         return at::constant_pad_nd(x->t, {0, KILN_TAILED(n) - n}, 0);
     });

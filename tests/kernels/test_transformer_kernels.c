@@ -15,8 +15,9 @@
 #include "kernels/tails.h"
 #include "tests/kernels/operands.h"
 
-/* One bf16 rounding is 2^-9 of the value; a chain of three stays below this. */
+/* One bf16 rounding is 2^-8 of the value at most; few chains of three are above twice that. */
 #define BF16_SHARE 8e-3
+#define ONCE_ROUNDED 3.95e-3 /* half of 2^-7, and what fp32 adds */
 #define F32_SHARE 2e-6
 
 static const int64_t widths[] = {1, 2, 3, 15, 16, 17, 64, 193};
@@ -75,7 +76,11 @@ static void check_rms(struct test_random *random, int64_t n, enum kiln_float f, 
         for (int64_t i = 0; i < n; i++) {
             double v = at(x, row * n + i, f) / sqrt(sum / (double)n + 1e-5) * at(gain, i, KILN_F32);
             v += form & 1 ? at(add, row * n + i, f) : 0;
-            check(at(y, row * pitch + i, f), v, 2, f);
+            const double got = at(y, row * pitch + i, f);
+            if (f == KILN_F32)
+                check(got, v, 2, f);
+            else if (!(fabs(got - v) <= ONCE_ROUNDED * (fabs(v) + 1e-2)))
+                fail_msg("got %.9g, want %.9g", got, v);
         }
     }
     check_room(y, rows, n, pitch, f);
@@ -122,12 +127,12 @@ static void check_tails(struct test_random *random, int64_t n)
     double largest = 0;
     for (int64_t i = 0; i < ROWS * n; i++)
         largest = fmax(largest, fabs(want[i]));
-    float got_row[192];
+    float got_row[240];
     for (int64_t i = 0; i < ROWS * n; i++) {
         if (i % n == 0)
             kiln_unpack_tailed(stream + i / n * pitch, n, got_row);
         const double got = (double)got_row[i % n];
-        if (!(fabs(got - want[i]) <= STEPS * TAILED_SHARE * largest))
+        if (!(fabs(got - want[i]) <= STEPS * TAILED_SHARE * largest / 4))
             fail_msg("%lld wide, value %lld: %.9g for %.9g", (long long)n, (long long)i, got,
                      want[i]);
     }
@@ -148,7 +153,7 @@ static void rms_norm_with_tails(void **state)
     (void)state;
     struct test_random random = {7};
     check_tails(&random, 32);
-    check_tails(&random, 192);
+    check_tails(&random, 240);
 }
 
 /* Twenty bits of every value, the ends of the range and what is no number among them. */

@@ -4,6 +4,7 @@
 #include "kernels/latent_mix.h"
 #include "kernels/layer_norm.h"
 #include "kernels/patches.h"
+#include "kernels/tails.h"
 #include "tests/gpu/kernels/twin.h"
 
 /* fp32 results: a product and a sum that one side may round once instead of twice. */
@@ -11,19 +12,28 @@
 
 /* --- layer_norm ------------------------------------------------------------------------------- */
 
-static void check_layer_norm(int64_t rows, int64_t n, bool in_place, size_t shift, float offset)
+/* TAILS: of x, with tails that any bits make. */
+enum { IN_PLACE = 1, UNALIGNED = 2, TAILS = 4 };
+
+static void check_layer_norm(int64_t rows, int64_t n, int form, float offset)
 {
-    struct twins set = {.shift = shift};
+    const int64_t pitch = form & TAILS ? KILN_TAILED(n) : n;
+    if (form & TAILS && (form & (IN_PLACE | UNALIGNED) || n % KILN_TAILS_MULTIPLE))
+        return;
+    struct twins set = {.shift = form & UNALIGNED ? 4 : 0};
     struct test_random random = {(uint64_t)n};
     struct kiln_error err;
-    describe("%lld rows of %lld about %g", (long long)rows, (long long)n, (double)offset);
-    struct twin *x = twins_add(&set, "x", (size_t)(rows * n) * 2);
+    describe("%lld rows of %lld about %g, form %d", (long long)rows, (long long)n, (double)offset,
+             form);
+    struct twin *x = twins_add(&set, "x", (size_t)(rows * pitch) * 2);
     struct twin *scale = twins_add(&set, "scale", (size_t)n * 4);
-    struct twin *y = in_place ? x : twins_add(&set, "y", (size_t)(rows * n) * 2);
+    struct twin *y = form & IN_PLACE ? x : twins_add(&set, "y", (size_t)(rows * n) * 2);
     fill_bf16(x, &random, 2);
     fill_f32(scale, &random, 2);
-    for (int64_t i = 0; i < rows * n; i++)
-        kiln_store(x->host, i, kiln_load(x->host, i, KILN_BF16) + offset, KILN_BF16);
+    for (int64_t i = 0; i < rows * n; i++) {
+        const int64_t at = i / n * pitch + i % n;
+        kiln_store(x->host, at, kiln_load(x->host, at, KILN_BF16) + offset, KILN_BF16);
+    }
     twins_push(&set);
     struct kiln_layer_norm args[2];
     for (int side = 0; side < 2; side++)
@@ -32,7 +42,8 @@ static void check_layer_norm(int64_t rows, int64_t n, bool in_place, size_t shif
                                               .y = twin_side(y, side),
                                               .n = n,
                                               .eps = 1e-6f,
-                                              .format = KILN_BF16};
+                                              .format = KILN_BF16,
+                                              .tails = form & TAILS};
     if (launched(kiln_layer_norm_launch(&args[1], rows, NULL, &err), &err)) {
         kiln_layer_norm_ref(&args[0], 0, rows);
         twins_pull(&set);
@@ -46,9 +57,25 @@ static void layer_norm(void)
     static const int64_t widths[] = {2,    3,    8,    17,   64,   192,  193,  1024,
                                      1032, 3072, 3080, 3840, 3841, 4096, 4104, 16384};
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
-        for (int form = 0; form < 4; form++)
-            check_layer_norm(3, widths[i], form & 1, form & 2 ? 4 : 0, 0);
-    check_layer_norm(3, 3840, false, 0, 50);
+        for (int form = 0; form < 8; form++)
+            check_layer_norm(3, widths[i], form, 0);
+    check_layer_norm(3, 3840, 0, 50);
+    check_layer_norm(3, 3840, TAILS, 50);
+}
+
+static void layer_norm_refuses(void)
+{
+    struct kiln_error err;
+    _Alignas(16) float memory[8] = {0};
+    struct kiln_layer_norm args = {
+        .x = memory, .scale = memory, .y = memory, .n = 8, .format = KILN_BF16, .tails = true};
+    refused(kiln_layer_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err); /* in place */
+    args.y = memory + 1;
+    refused(kiln_layer_norm_launch(&args, 1, NULL, &err), KILN_UNSUPPORTED, &err);
+    args.y = memory + 4, args.n = 12;
+    refused(kiln_layer_norm_launch(&args, 1, NULL, &err), KILN_UNSUPPORTED, &err);
+    args.tails = false, args.scale = NULL;
+    refused(kiln_layer_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
 }
 
 /* --- patches and steps ------------------------------------------------------------------------ */
@@ -338,6 +365,7 @@ static void slerp(void)
 
 const struct kernel_test latent_tests[] = {
     {"layer_norm", layer_norm},
+    {"layer_norm_refuses", layer_norm_refuses},
     {"patchify", patchify},
     {"patch_step", patch_step},
     {"patches_refuse", patches_refuse},

@@ -50,7 +50,7 @@ static struct twin *add_stream(struct rms_case *c, const char *what, struct test
     return twins_add_bf16(&c->set, what, c->rows * c->n, random, 2);
 }
 
-/* What the kernels do not take: tails off 16 bytes, or of other widths, or with the last result. */
+/* Tails are not off 16 bytes, nor of every width, nor of a last result in codes or with room. */
 static bool is_form(int64_t n, int form)
 {
     const bool ends_in_tails = form & ADD && !(form & NEXT);
@@ -205,6 +205,8 @@ static void rms_norm_of_many_rows(void)
     check_rms(rows_of_many(), 4096, ADD | NEXT | IN_PLACE);
     check_rms(rows_of_many(), 3840, TAILS | ADD | NEXT | IN_PLACE);
     check_rms(rows_of_many(), 3840, 0);
+    check_rms(rows_in_turn(), 2560, QUANTISED);
+    check_rms(rows_of_many(), 2560, 0);
 }
 
 static void rms_norm_with_room(void)
@@ -392,9 +394,12 @@ static void rms_norm_refuses(void)
     args.next_gain = memory + 2, args.next = memory + 2;
     refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
     args.next_gain = NULL, args.next = NULL;
-    args.x = memory, args.add = memory, args.pitch = 8;
+    args.x = memory + 1, args.add = memory + 2, args.pitch = 8;
     refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
-    args.add = NULL, args.pitch = 0, args.tails = false;
+    args.pitch = 0, args.quantised = (uint8_t *)memory, args.row_scale = memory;
+    refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    args.quantised = NULL, args.row_scale = NULL;
+    args.x = memory, args.add = NULL, args.tails = false;
     args.format = KILN_F32;
     refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_UNSUPPORTED, &err);
     args.format = KILN_BF16;
@@ -408,6 +413,42 @@ static void rms_norm_refuses(void)
     refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
 }
 
+/* What is no number stays none in the four more bits, whatever the bits of it are. */
+static void rms_norm_of_nan_in_tails(void)
+{
+    enum { ROWS = 4, N = 64 };
+    struct kiln_error err;
+    struct test_random random = {3};
+    struct rms_case c = {.rows = ROWS, .n = N, .form = TAILS | ADD | NEXT};
+    float got[N];
+    make_rms(&c, &random);
+    describe("a stream with an infinity, with NaN of two kinds; a term with NaN");
+    uint16_t *stream = (uint16_t *)(void *)c.add->host;
+    stream[5] = 0x7f80;
+    ((uint8_t *)(stream + N))[2] &= 0x0f;
+    stream[KILN_TAILED(N) + 5] = 0x7fff;
+    ((uint8_t *)(stream + KILN_TAILED(N) + N))[2] = 0xff;
+    stream[2 * KILN_TAILED(N) + 5] = 0xffff;
+    ((uint16_t *)(void *)c.x->host)[3 * N + 5] = 0x7fff;
+    twins_push(&c.set);
+    const struct kiln_rms_norm host = rms_args(&c, false), device = rms_args(&c, true);
+    if (launched(kiln_rms_norm_launch(&device, ROWS, NULL, &err), &err)) {
+        kiln_rms_norm_ref(&host, 0, ROWS);
+        twins_pull(&c.set);
+        for (int side = 0; side < 2; side++)
+            for (int64_t row = 0; row < ROWS; row++) {
+                const unsigned char *from = side ? c.y->back : c.y->host;
+                kiln_unpack_tailed((const uint16_t *)(const void *)from + row * KILN_TAILED(N), N,
+                                   got);
+                if (row == 0 ? !isinf(got[5]) : !isnan(got[5]))
+                    complain("row %lld: %g on the %s", (long long)row, (double)got[5],
+                             side ? "device" : "host");
+            }
+        compare_bf16(c.next, 2, 8);
+    }
+    twins_free(&c.set);
+}
+
 const struct kernel_test norm_tests[] = {
     {"rms_norm", rms_norm},
     {"rms_norm_of_many_rows", rms_norm_of_many_rows},
@@ -415,6 +456,7 @@ const struct kernel_test norm_tests[] = {
     {"rms_norm_in_one_pass_or_two", rms_norm_in_one_pass_or_two},
     {"rms_norm_of_rows_in_company", rms_norm_of_rows_in_company},
     {"rms_norm_of_zeros_and_nan", rms_norm_of_zeros_and_nan},
+    {"rms_norm_of_nan_in_tails", rms_norm_of_nan_in_tails},
     {"rms_norm_refuses", rms_norm_refuses},
     {NULL, NULL},
 };
