@@ -13,7 +13,7 @@
 #define LOOK_EVERY_S 5.0   /* while something is lacking, */
 #define LOOK_SELDOM_S 20.0 /* and while nothing is */
 #define SLOW_LATER 9       /* so a server that hangs takes a tenth of the time of a wait */
-#define NAMED_MAX 3  /* models */
+#define NAMED_MAX 3        /* models */
 
 bool kiln_serves(const struct kiln_roster_worker *worker, const char *model)
 {
@@ -34,12 +34,17 @@ bool kiln_lack_workers(const struct kiln_roster *roster, const char *pool, char 
     return true;
 }
 
-bool kiln_lack_model(const struct kiln_roster *roster, const char *model)
+const char *kiln_lack_model(const struct kiln_roster *roster, const char *model)
 {
-    for (size_t i = 0; i < roster->count; i++)
-        if (kiln_serves(&roster->at[i], model))
-            return false;
-    return true;
+    size_t draining = 0;
+    for (size_t i = 0; i < roster->count; i++) {
+        if (!kiln_serves(&roster->at[i], model))
+            continue;
+        if (!roster->at[i].beat.draining)
+            return NULL;
+        draining++;
+    }
+    return draining ? "only draining workers have" : "no live worker has";
 }
 
 /* --- for a batch ------------------------------------------------------------------------------ */
@@ -48,13 +53,19 @@ struct unserved {
     const struct kiln_roster *roster;
     struct kiln_text names;
     size_t count;
+    const char *why; /* of the first one */
 };
 
 static int note_model(void *arg, const char *model, struct kiln_error *err)
 {
     struct unserved *unserved = arg;
     (void)err;
-    if (kiln_lack_model(unserved->roster, model) && unserved->count++ < NAMED_MAX)
+    const char *why = kiln_lack_model(unserved->roster, model);
+    if (!why)
+        return 0;
+    if (unserved->count == 0)
+        unserved->why = why;
+    if (unserved->count++ < NAMED_MAX)
         kiln_text_printf(&unserved->names, "%s'%s'", unserved->count > 1 ? ", " : "", model);
     return 0;
 }
@@ -68,8 +79,9 @@ static int lack_models(struct kiln_cli *cli, struct kiln_ledger *ledger, const c
     if (rc == 0 && unserved.count > NAMED_MAX)
         kiln_text_printf(&unserved.names, " and %zu more", unserved.count - NAMED_MAX);
     if (rc == 0 && unserved.count && !unserved.names.failed)
-        snprintf(out, size, "jobs of it ask for model%s %s, which no live worker has",
-                 unserved.count > 1 ? "s" : "", unserved.names.at);
+        snprintf(out, size, "jobs of it ask for model%s %s, which %s",
+                 unserved.count > 1 ? "s" : "", unserved.names.at,
+                 unserved.count > 1 ? "no worker that takes jobs has" : unserved.why);
     kiln_text_release(&unserved.names);
     return rc;
 }

@@ -10,8 +10,8 @@
 bool kiln_serves(const struct kiln_roster_worker *worker, const char *model);
 /* No worker of the pool takes jobs, whatever they are: why not, as a sentence into out. */
 bool kiln_lack_workers(const struct kiln_roster *roster, const char *pool, char *out, size_t size);
-/* No live worker draws that model. */
-bool kiln_lack_model(const struct kiln_roster *roster, const char *model);
+/* NULL where a worker takes jobs of that model; else why none does, behind "which". */
+const char *kiln_lack_model(const struct kiln_roster *roster, const char *model);
 
 /* What was told to whoever waits for a batch.  Zero-initialise. */
 struct kiln_lack_told {

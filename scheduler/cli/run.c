@@ -221,10 +221,10 @@ static int finish(struct place *place, struct kiln_export *export)
     if (cli->json) {
         char index[PATH_MAX];
         kiln_join(index, real ? real : out, "index.html");
-        printed =
-            kiln_print_json(cli, json_pack("{s:s, s:s, s:s, s:o, s:o?}", "batch", batch, "out", out,
-                                           "index", index, "jobs", kiln_counts_json(&progress.jobs),
-                                           "effort", kiln_effort_json(cli, batch)));
+        printed = kiln_print_json(
+            cli, json_pack("{s:s, s:s, s:s, s:o, s:I, s:o?}", "batch", batch, "out", out, "index",
+                           index, "jobs", kiln_counts_json(&progress.jobs), "damaged",
+                           (json_int_t) export->damaged, "effort", kiln_effort_json(cli, batch)));
     } else {
         printf("%s/index.html\n", real ? real : out);
     }

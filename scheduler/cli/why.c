@@ -79,13 +79,12 @@ static bool explain_fleet(struct why *why, const char *model, bool led)
                 kiln_pool(why->cli));
     char text[512];
     bool workers = !kiln_lack_workers(&why->roster, kiln_pool(why->cli), text, sizeof text);
-    bool served = workers && !kiln_lack_model(&why->roster, model);
+    const char *lacks = workers ? kiln_lack_model(&why->roster, model) : text;
     if (!workers)
         because(why, "%s", text);
-    else if (!served)
-        because(why, "it asks for model '%s', which no live worker has: `kiln workers --json`",
-                model);
-    return !led || !served;
+    else if (lacks)
+        because(why, "it asks for model '%s', which %s: `kiln workers --json`", model, lacks);
+    return !led || lacks;
 }
 
 /* Nothing is in its way but other jobs: how many, and whether anybody is warm for it. */
@@ -100,8 +99,8 @@ static int explain_line(struct why *why, const struct kiln_job_row *row, struct 
     kiln_lora_set_text(row->job.loras, row->job.lora_count, set, sizeof set);
     for (size_t i = 0; i < why->roster.count; i++) {
         const struct kiln_roster_worker *worker = &why->roster.at[i];
-        room += kiln_serves(worker, row->job.model) && worker->beat.room > 0 &&
-                !worker->beat.draining;
+        room +=
+            kiln_serves(worker, row->job.model) && worker->beat.room > 0 && !worker->beat.draining;
         warm += worker->live && worker->beat.width == row->job.width &&
                 worker->beat.height == row->job.height && strcmp(worker->beat.lora_set, set) == 0;
     }

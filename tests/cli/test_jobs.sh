@@ -137,8 +137,9 @@ json out.txt 'd["damaged"] == 0 and d["pictures"] == 4 and d["fetched"] == 2'
 echo '{"prompt": "one more", "width": 64, "height": 64}' >one.jsonl
 ok kiln run one.jsonl --batch one --out one
 rm "s/store/$(sql "SELECT key FROM object WHERE role = 'full' ORDER BY job_id DESC LIMIT 1")"
-fails 65 kiln run one.jsonl --batch one --out two
+fails 65 kiln run one.jsonl --batch one --out two --json
 says '1 object of batch one, .* is left out'
+json out.txt 'd["jobs"]["done"] == 1 and d["damaged"] == 1'
 grep -q '0 of 1 pictures' two/index.html || die "the page counts what is not there"
 # A store that has lost very much is not told line by line, and one that has nothing is another one.
 for i in $(seq 25); do echo "{\"prompt\": \"$i\", \"width\": 64, \"height\": 64}"; done >many.jsonl
