@@ -25,7 +25,8 @@ struct kiln_rms_norm {
     const void *x;     /* [rows][n], what is normed */
     const float *gain; /* [n] */
     const void *add;   /* [rows][n], the residual stream; NULL: the first form */
-    void *y;           /* [rows][n]; may be x or add; NULL if only the quantised rows are wanted */
+    void *y;           /* [rows][n]; may be x or add; NULL: without a next norm, if only the
+                        * quantised rows are wanted */
     int64_t n;
     float eps;
     enum kiln_float format; /* of all rows */

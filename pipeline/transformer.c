@@ -235,19 +235,27 @@ static kt cat_items(struct kt_scope *s, kt x, kt y, int items)
     if (items == 1)
         return kt_cat(s, (kt[]){x, y}, 2, 0);
     const int64_t n = kt_size(x, 1), rows = kt_size(x, 0) + kt_size(y, 0);
+    struct kt_scope *inner = kt_scope_child(s);
     kt parts[2] = {x, y};
     for (int i = 0; i < 2; i++)
-        parts[i] = kt_reshape(s, parts[i], 3, (int64_t[]){items, kt_size(parts[i], 0) / items, n});
-    return kt_reshape(s, kt_cat(s, parts, 2, 1), 2, (int64_t[]){rows, n});
+        parts[i] =
+            kt_reshape(inner, parts[i], 3, (int64_t[]){items, kt_size(parts[i], 0) / items, n});
+    kt all = kt_reshape(inner, kt_cat(inner, parts, 2, 1), 2, (int64_t[]){rows, n});
+    all = kt_keep(s, all);
+    kt_scope_free(inner);
+    return all;
 }
 
-/* Appends the learned padding token to the rows of each item, up to a multiple of 32. */
+/* Appends the learned padding token to the rows of each item, up to a multiple of 32; in the place
+ * of x. */
 static kt pad(struct kt_scope *s, kt x, kt token, int items)
 {
     int64_t missing = kiln_pad_rows(kt_size(x, 0) / items);
     if (missing == 0)
         return x;
-    return cat_items(s, x, kt_repeat_rows(s, token, items * missing), items);
+    kt padded = cat_items(s, x, kt_repeat_rows(s, token, items * missing), items);
+    kt_drop(s, x);
+    return padded;
 }
 
 /* Rows as they go from block to block, in the place of x. */

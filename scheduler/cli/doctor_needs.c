@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "scheduler/cli/doctor.h"
+#include "scheduler/cli/lack.h"
 #include "scheduler/cli/roster.h"
 #include "schemas/clock.h"
 #include "schemas/names.h"
@@ -76,24 +77,17 @@ struct needs {
     char loras[PATH_MAX]; /* where this machine has its LoRAs; "": it has none */
 };
 
-static bool is_served(const struct needs *needs, const char *model)
-{
-    for (size_t i = 0; i < needs->roster->count; i++)
-        if (needs->roster->at[i].live && strcmp(needs->roster->at[i].beat.model, model) == 0)
-            return true;
-    return false;
-}
-
 static int see_need(void *arg, const struct kiln_need_row *row, struct kiln_error *err)
 {
     const struct needs *needs = arg;
+    const char *lacks = needs->roster->live ? kiln_lack_model(needs->roster, row->model) : NULL;
     (void)err;
-    if (row->model[0] && needs->roster->live && !is_served(needs, row->model))
+    if (row->model[0] && lacks)
         kiln_find(needs->doctor, "models", KILN_FINDING_BAD,
                   "start a worker with that model, or `kiln cancel --batch BATCH`",
-                  "%llu jobs of %ux%u wait for model %s, such as those of batch %s; no live worker "
-                  "has it",
-                  (unsigned long long)row->jobs, row->width, row->height, row->model, row->batch);
+                  "%llu jobs of %ux%u wait for model %s, such as those of batch %s; %s it",
+                  (unsigned long long)row->jobs, row->width, row->height, row->model, row->batch,
+                  lacks);
     else if (row->unfit)
         kiln_find(needs->doctor, "sizes", KILN_FINDING_WARNING,
                   "start a worker with more memory, or ask for smaller pictures",

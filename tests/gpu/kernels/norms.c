@@ -366,7 +366,7 @@ static void rms_norm_of_zeros_and_nan(void)
 static void rms_norm_refuses(void)
 {
     struct kiln_error err;
-    float memory[4] = {0};
+    _Alignas(16) float memory[8] = {0};
     struct kiln_rms_norm args = {
         .x = memory, .gain = memory, .y = memory, .n = 4, .format = KILN_BF16};
     refused(kiln_rms_norm_launch(&args, 0, NULL, &err), KILN_OK, &err);
@@ -389,8 +389,11 @@ static void rms_norm_refuses(void)
     refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_UNSUPPORTED, &err);
     args.n = 4, args.tails = true;
     refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err); /* in place */
-    args.x = memory + 2;
+    args.x = memory + 4;
     refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_UNSUPPORTED, &err);
+    args.n = 8, args.x = memory + 2;
+    refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_UNSUPPORTED, &err);
+    args.n = 4;
     args.next_gain = memory + 2, args.next = memory + 2;
     refused(kiln_rms_norm_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
     args.next_gain = NULL, args.next = NULL;
