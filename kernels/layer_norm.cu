@@ -80,18 +80,18 @@ extern "C" int kiln_layer_norm_launch(const struct kiln_layer_norm *args, int64_
                                       kiln_stream stream, struct kiln_error *err)
 {
     const char *name = "layer_norm";
-    const int code = check_rows(err, name, rows, args->n, args->format);
+    int code = check_rows(err, name, rows, args->n, args->format);
     if (code)
         return code;
     if (!args->x || !args->scale || !args->y)
         return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand is missing", name);
     const bool vectors =
         on_bytes(args->x, 16) && on_bytes(args->scale, 16) && on_bytes(args->y, 16);
-    if (args->tails && (!vectors || args->n % KILN_TAILS_MULTIPLE))
-        return kiln_fail(err, KILN_UNSUPPORTED, "%s: tails of rows of %lld values, or off 16 bytes",
-                         name, static_cast<long long>(args->n));
     if (args->tails && args->y == args->x)
         return kiln_fail(err, KILN_BAD_INPUT, "%s: rows in the place of those with tails", name);
+    code = check_tails(err, name, args->tails, args->n, vectors);
+    if (code)
+        return code;
     const row_kernels<struct kiln_layer_norm> kernels =
         args->tails ? kernels_for<true>(args->n) : kernels_for<false>(args->n);
     return launch_rows(err, name, kernels, *args, rows, args->n, vectors, stream);

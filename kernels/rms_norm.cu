@@ -369,11 +369,9 @@ extern "C" int kiln_rms_norm_launch(const struct kiln_rms_norm *args, int64_t ro
                          name);
     const bool vectors = takes_vectors(&a);
     const int items = vectors ? wide_items(&a) : 0;
-    if (a.tails && (!vectors || a.n % KILN_TAILS_MULTIPLE))
-        return kiln_fail(err, KILN_UNSUPPORTED, "%s: tails of rows of %lld values, or off 16 bytes",
-                         name, static_cast<long long>(a.n));
     int64_t blocks = 0;
-    if (items)
+    code = check_tails(err, name, a.tails, a.n, vectors);
+    if (!code && items)
         code = turn_grid(&a, rows, &blocks, name, err);
     if (code || rows == 0)
         return code;

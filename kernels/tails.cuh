@@ -14,6 +14,16 @@ template <int W> struct stream_chunk {
     uint32_t tail;
 };
 
+/* Of a launcher whose rows may have tails; vectors: all of its operands are on 16 bytes. */
+inline int check_tails(struct kiln_error *err, const char *name, bool tails, int64_t n,
+                       bool vectors)
+{
+    if (!tails || (vectors && n % KILN_TAILS_MULTIPLE == 0))
+        return KILN_OK;
+    return kiln_fail(err, KILN_UNSUPPORTED, "%s: tails of rows of %lld values, or off 16 bytes",
+                     name, static_cast<long long>(n));
+}
+
 /* 16-bit words from row to row. */
 __device__ __forceinline__ int64_t stream_pitch(int64_t n, bool tails)
 {
