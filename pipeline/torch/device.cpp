@@ -153,8 +153,11 @@ bool kt_device_memory(int device, size_t *ret_used, size_t *ret_held)
 void kt_wait(kt_scope *s)
 {
     run_void(s, "wait", {}, [&] {
-        for (bool side : {false, true})
-            if (s->device != KT_CPU)
-                kiln::lane_of(s->device, side).synchronize();
+        for (bool side : {false, true}) {
+            if (s->device == KT_CPU)
+                return;
+            const c10::Stream lane = kiln::lane_of(s->device, side);
+            kiln::wait_for(kiln::no_pause, [&lane] { return lane.query(); });
+        }
     });
 }

@@ -3,7 +3,9 @@
 #ifndef KILN_TORCH_INTERNAL_HPP
 #define KILN_TORCH_INTERNAL_HPP
 
+#include <chrono>
 #include <exception>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
@@ -59,6 +61,12 @@ bool means_no_memory(const char *what) noexcept;
 /* The queue of a scope's operations, or of a lane; only where the device is a GPU. */
 c10::Stream stream_of(kt_scope *s);
 c10::Stream lane_of(int device, bool side);
+
+/* Asks until the device answers, and throws when it has been silent for too long (kt_patience).
+ * Between two questions there is a pause: often enough for the shortest step, seldom enough to
+ * leave the processor to others; or none, for what is measured. */
+constexpr std::chrono::microseconds wait_pause{50}, no_pause{0};
+void wait_for(std::chrono::microseconds pause, const std::function<bool()> &answers);
 
 /* For what must not happen while a graph is being recorded.  Owns nothing where this thread is the
  * one that records, or another one does for longer than a minute. */

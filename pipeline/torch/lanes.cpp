@@ -20,9 +20,7 @@
 
 using kiln::run_void;
 
-/* How a wait for the device looks: often enough for the shortest step, seldom enough to leave the
- * processor to others, and not for ever. */
-static constexpr auto wait_between = std::chrono::microseconds(50);
+/* How long a wait for the device lasts at most, unless kt_patience() says otherwise. */
 static std::atomic<int> wait_at_most_s{600};
 
 struct kt_fetch {
@@ -90,6 +88,17 @@ static c10::Stream queue_of(const kt_scope &s)
     return kept_stream(s.device, s.side ? RECORDING_SIDE : RECORDING);
 }
 
+void wait_for(std::chrono::microseconds pause, const std::function<bool()> &answers)
+{
+    const auto start = std::chrono::steady_clock::now();
+    const int limit_s = wait_at_most_s;
+    while (!answers()) {
+        TORCH_CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(limit_s),
+                    "the device has not answered for ", limit_s, " s");
+        std::this_thread::sleep_for(pause);
+    }
+}
+
 c10::Stream stream_of(kt_scope *s)
 {
     if (!s->stream)
@@ -139,23 +148,13 @@ struct kt_fetch *kt_fetch_start(kt_scope *s, kt x)
     return f.release();
 }
 
-/* True if f has arrived or never will, with the reason then. */
-static bool ask(const struct kt_fetch *f, kiln_error *ret_reason) noexcept
+bool kt_fetch_arrived(const struct kt_fetch *f)
 {
-    kt_scope answer; /* for its way with exceptions */
     try {
         return f->copy.arrived();
     } catch (...) {
-        kiln::file_exception(&answer, "fetch");
+        return false; /* it never will: kt_fetch_wait() says why */
     }
-    *ret_reason = answer.error;
-    return true;
-}
-
-bool kt_fetch_arrived(const struct kt_fetch *f)
-{
-    kiln_error reason{};
-    return ask(f, &reason) && !reason.code;
 }
 
 int kt_patience(int seconds)
@@ -165,17 +164,10 @@ int kt_patience(int seconds)
 
 int kt_fetch_wait(struct kt_fetch *f, kiln_error *err)
 {
-    kiln_error reason{};
-    const auto start = std::chrono::steady_clock::now();
-    const int limit_s = wait_at_most_s;
-    while (!ask(f, &reason)) {
-        if (std::chrono::steady_clock::now() - start > std::chrono::seconds(limit_s))
-            return kiln_fail(err, KILN_DEVICE, "the device has not answered for %d s", limit_s);
-        std::this_thread::sleep_for(wait_between);
-    }
-    if (reason.code && err)
-        *err = reason;
-    return reason.code;
+    kt_scope answer; /* for its way with exceptions */
+    run_void(&answer, "fetch", {},
+             [f] { kiln::wait_for(kiln::wait_pause, [f] { return f->copy.arrived(); }); });
+    return kt_scope_check(&answer, err);
 }
 
 const void *kt_fetch_data(const struct kt_fetch *f, size_t *ret_bytes)

@@ -24,7 +24,7 @@ int kt_device_of(const struct kt_scope *s); /* KT_CPU or a CUDA index */
 struct kt_upload;
 /* NULL without memory.  The device is open. */
 struct kt_upload *kt_upload_new(int device, int slots, size_t slot_bytes);
-void kt_upload_free(struct kt_upload *u); /* waits for what is under way; accepts NULL */
+void kt_upload_free(struct kt_upload *u); /* accepts NULL */
 void *kt_upload_buffer(struct kt_upload *u, int slot);
 /* A tensor whose values are unknown until all its bytes have been sent, which come next. */
 kt kt_upload_target(struct kt_upload *u, struct kt_scope *s, enum kt_dtype dtype, int ndim,
@@ -32,7 +32,8 @@ kt kt_upload_target(struct kt_upload *u, struct kt_scope *s, enum kt_dtype dtype
 /* Copies the first `size` bytes of a slot to byte `at` of the last target, in its turn among the
  * scope's operations. */
 void kt_upload_send(struct kt_upload *u, int slot, uint64_t at, size_t size);
-/* Returns when the slot may be written to again. */
+/* Returns when the slot may be written to again; a device that is lost or silent fails the scope of
+ * the target. */
 void kt_upload_wait(struct kt_upload *u, int slot);
 
 /* Changes flags, KT_U8 [n]: element i becomes 1 if a value of x is not finite.  Asks the device,

@@ -7,14 +7,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
-#include <c10/core/Event.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "pipeline/torch/internal.hpp"
 #include "pipeline/torch/pinned.hpp"
@@ -64,22 +63,18 @@ int kt_device_of(const kt_scope *s)
 
 struct kt_upload {
     int device;
-    size_t slot_bytes;
-    at::Tensor buffers;             /* all slots, one after the other */
-    std::vector<c10::Event> events; /* of each slot's last copy */
-    kt_scope *scope = nullptr;      /* of the target */
-    at::Tensor target;              /* its bytes */
+    std::deque<kiln::pinned> slots;
+    kt_scope *scope = nullptr; /* of the target */
+    at::Tensor target;         /* its bytes */
 };
 
 kt_upload *kt_upload_new(int device, int slots, size_t slot_bytes)
 {
     try {
         auto u = std::make_unique<kt_upload>();
-        u->device = device, u->slot_bytes = slot_bytes;
-        const auto all = static_cast<int64_t>(slot_bytes) * slots;
-        u->buffers = at::empty({all}, at::TensorOptions(at::kByte).pinned_memory(device >= 0));
-        for (int i = 0; device >= 0 && i < slots; i++)
-            u->events.emplace_back(c10::DeviceType::CUDA);
+        u->device = device;
+        for (int i = 0; i < slots; i++)
+            u->slots.emplace_back(static_cast<int64_t>(slot_bytes), at::kByte, device != KT_CPU);
         return u.release();
     } catch (...) {
         return nullptr; /* no memory that can be locked; there is no scope to say more */
@@ -88,15 +83,12 @@ kt_upload *kt_upload_new(int device, int slots, size_t slot_bytes)
 
 void kt_upload_free(kt_upload *u)
 {
-    for (size_t i = 0; u && i < u->events.size(); i++)
-        kt_upload_wait(u, static_cast<int>(i));
     delete u;
 }
 
 void *kt_upload_buffer(kt_upload *u, int slot)
 {
-    return static_cast<uint8_t *>(u->buffers.data_ptr()) +
-           static_cast<size_t>(slot) * u->slot_bytes;
+    return u->slots[static_cast<size_t>(slot)].host().data_ptr();
 }
 
 kt kt_upload_target(kt_upload *u, kt_scope *s, kt_dtype dtype, int ndim, const int64_t *shape)
@@ -114,30 +106,26 @@ kt kt_upload_target(kt_upload *u, kt_scope *s, kt_dtype dtype, int ndim, const i
 
 void kt_upload_send(kt_upload *u, int slot, uint64_t at, size_t size)
 {
+    kiln::pinned &buffer = u->slots[static_cast<size_t>(slot)];
     kiln::run_void(u->scope, "upload", {}, [&] {
-        TORCH_CHECK(size <= u->slot_bytes && at <= u->target.nbytes() &&
+        TORCH_CHECK(size <= buffer.host().nbytes() && at <= u->target.nbytes() &&
                         size <= u->target.nbytes() - at,
                     "bytes ", at, " to ", at + size, " of ", u->target.nbytes());
-        void *to = static_cast<uint8_t *>(u->target.data_ptr()) + at;
-        if (u->device == KT_CPU) {
-            memcpy(to, kt_upload_buffer(u, slot), size);
-            return;
-        }
-        kiln::copy_pinned(to, kt_upload_buffer(u, slot), size);
-        const c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
-        u->events[static_cast<size_t>(slot)].record(guard.getStream(u->scope->place()));
+        const at::Tensor part =
+            u->target.narrow(0, static_cast<int64_t>(at), static_cast<int64_t>(size));
+        if (u->device == KT_CPU)
+            memcpy(part.data_ptr(), buffer.host().const_data_ptr(), size);
+        else
+            buffer.send(part);
     });
 }
 
-/* A device that is lost shows in the next operation that is asked of it. */
 void kt_upload_wait(kt_upload *u, int slot)
 {
-    try {
-        if (u->device != KT_CPU)
-            u->events[static_cast<size_t>(slot)].synchronize();
-    } catch (...) {
-        return;
-    }
+    const kiln::pinned &buffer = u->slots[static_cast<size_t>(slot)];
+    kiln::run_void(u->scope, "upload", {}, [&] {
+        kiln::wait_for(kiln::wait_pause, [&buffer] { return buffer.arrived(); });
+    });
 }
 
 void kt_note_not_finite(kt_scope *s, kt x, kt flags, int64_t i)

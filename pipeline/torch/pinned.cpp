@@ -90,9 +90,9 @@ void pinned::mark(const at::Device &device)
 
 void pinned::send(const at::Tensor &target)
 {
-    TORCH_CHECK(target.nbytes() == host_.nbytes() && target.is_non_overlapping_and_dense(),
+    TORCH_CHECK(target.nbytes() <= host_.nbytes() && target.is_non_overlapping_and_dense(),
                 "a copy of ", host_.nbytes(), " bytes to ", target.nbytes());
-    copy_pinned(target.data_ptr(), host_.const_data_ptr(), host_.nbytes());
+    copy_pinned(target.data_ptr(), host_.const_data_ptr(), target.nbytes());
     mark(target.device());
 }
 

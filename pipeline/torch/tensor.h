@@ -52,7 +52,8 @@ void kt_scope_free(struct kt_scope *s); /* accepts NULL */
 int kt_scope_check(const struct kt_scope *s, struct kiln_error *err) KILN_MUST_CHECK;
 /* Sets the sticky error unless there is one: for model code that finds a contradiction. */
 void kt_scope_fail(struct kt_scope *s, const struct kiln_error *err);
-/* Returns when the device has done all that was asked of it: operations on a GPU only start. */
+/* Returns when the device has done all that was asked of it: operations on a GPU only start.  s has
+ * failed if it is lost, or silent for too long (kt_patience). */
 void kt_wait(struct kt_scope *s);
 kt kt_keep(struct kt_scope *to, kt x);  /* a second handle on x, in another scope */
 void kt_drop(struct kt_scope *s, kt x); /* frees the handle x early; accepts NULL */

@@ -1,12 +1,13 @@
 /* test_trouble_cuda.c - the denoising loop on cuda:0 when something comes between: cancel and
  * progress, memory over many pictures and too little of it, a latent that is not finite, a device
- * that is lost.
+ * that is silent, or lost.
  */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <time.h>
 
 #include "kernels/rgb8.h"
+#include "pipeline/torch/load.h"
 #include "pipeline/torch/staging.h"
 #include "tests/gpu/loop_rig.h"
 
@@ -323,6 +324,36 @@ static void a_later_step_that_is_not_finite_is_named(void **state)
     diffusionz_free(ctx);
 }
 
+/* Some seconds of products in fp32: whoever waits for less is told so, and may wait again. */
+static void a_silent_device_is_waited_for_so_long(void **state)
+{
+    enum { SIDE = 8192, PRODUCTS = 300 };
+    const int64_t shape[] = {SIDE, SIDE};
+    struct kiln_error err;
+    (void)state;
+    assert_int_equal(kt_device_open(0, &err), 0);
+    const int usual_s = kt_patience(1);
+    struct kt_scope *s = kt_scope_new(0), *waits = kt_scope_new(0);
+    kt a = kt_normal(s, 1, 0, 1, KT_F32, 2, shape), one = kt_zeros(s, KT_F32, 1, shape);
+    const double start = seconds();
+    for (int i = 0; i < PRODUCTS; i++)
+        kt_drop(s, kt_linear(s, a, a, NULL));
+    struct kt_fetch *f = kt_fetch_start(s, one);
+    assert_non_null(f);
+    assert_int_equal(kt_fetch_wait(f, &err), KILN_DEVICE);
+    printf("after %.1f s: %s\n", seconds() - start, err.text);
+    assert_non_null(strstr(err.text, "the device has not answered for 1 s"));
+    kt_wait(waits);
+    assert_int_equal(kt_scope_check(waits, &err), KILN_DEVICE);
+    printf("after %.1f s: %s\n", seconds() - start, err.text);
+    assert_int_equal(kt_patience(usual_s), 1);
+    assert_int_equal(kt_fetch_wait(f, &err), 0);
+    printf("it answered after %.1f s\n", seconds() - start);
+    kt_fetch_free(f);
+    kt_scope_free(waits);
+    kt_scope_free(s);
+}
+
 /* A kernel that writes where nothing is: queued, and the device is lost when its turn comes.
  * False: the kernel was not to be had. */
 static bool break_device(void)
@@ -454,6 +485,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_full_device_is_no_memory_and_not_broken),
         cmocka_unit_test(a_latent_that_is_not_finite_fails_alone),
         cmocka_unit_test(a_later_step_that_is_not_finite_is_named),
+        cmocka_unit_test(a_silent_device_is_waited_for_so_long),
         cmocka_unit_test(a_lost_device_is_said_and_survived),
         cmocka_unit_test(pictures_under_way_end_with_their_device),
     };
