@@ -147,9 +147,9 @@ int kiln_verb_render(struct kiln_cli *cli, int argc, char **argv)
         add_usual(&words, "--judge", kiln_judge_model(programs));
         add_usual(&words, "--lists", kiln_quality_lists(programs));
     }
-    if (strcmp(argv[0], "render") == 0 && model && !named(argc, argv, "--width") &&
-        !named(argc, argv, "--height") && kiln_model_size(model, size, sizeof size)) {
-        *strchr(size, 'x') = '\0'; /* models are square by nature */
+    /* Models are square by nature; what is named comes later, and so replaces it. */
+    if (strcmp(argv[0], "render") == 0 && model && kiln_model_size(model, size, sizeof size)) {
+        *strchr(size, 'x') = '\0';
         add(&words, "--width", size);
         add(&words, "--height", size);
     }
