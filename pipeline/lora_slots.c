@@ -203,6 +203,19 @@ static int load_plain(struct kiln_lora_slots *l, struct kiln_error *err)
     return code;
 }
 
+/* Matrices that have a copy have needed them before. */
+static void drop_plain_without_copy(struct kiln_lora_slots *l)
+{
+    for (size_t i = 0; i < l->layout.count; i++) {
+        struct matrix *m = &l->matrices[i];
+        if (m->copy)
+            continue;
+        kt_drop(l->scope, m->plain);
+        m->plain = NULL;
+    }
+    kt_device_trim(l->device);
+}
+
 /* Makes the copies that are missing: all of them, or none where memory is short. */
 static int make_copies(struct kiln_lora_slots *l, bool merged, struct kiln_error *err)
 {
@@ -223,6 +236,8 @@ static int make_copies(struct kiln_lora_slots *l, bool merged, struct kiln_error
         }
     free(made);
     kt_scope_free(s);
+    if (code)
+        drop_plain_without_copy(l);
     return code;
 }
 
