@@ -10,8 +10,9 @@
  * One owner per mutable thing: the engine is the compute thread's (a batch that has begun the
  * collector's), every connection that of the thread which opened it, a picture that of the stage
  * which has it.  What is shared has its own lock: the queues, the holdings, the board.  Each queue
- * is bounded in items and bytes, so a slow store holds up uploaders, then encoders; then the
- * compute thread begins nothing more, and room in the beat is 0.
+ * is bounded in items, those of pictures in bytes, so a slow store holds up uploaders, then
+ * encoders; then the compute thread begins nothing more, and room in the beat is 0.  Only `drawn`
+ * takes in, whatever they weigh, the pictures of the calls that were under way by then.
  *
  * Ending runs down the same line: the listener closes `ready`, the compute thread then closes
  * `asked`, and so on; the last thread out is the heartbeat, which deletes the beat.

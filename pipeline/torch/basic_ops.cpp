@@ -119,16 +119,23 @@ void kt_copy_into(kt_scope *s, kt target, kt x)
     });
 }
 
+/* What only plain numbers can be asked for: codes without their factors would be others. */
+static const at::Tensor &numbers(kt x)
+{
+    TORCH_CHECK(!x->scale.defined(), "quantised rows are codes, and no plain numbers");
+    return x->t;
+}
+
 kt kt_reshape(kt_scope *s, kt x, int ndim, const int64_t *shape)
 {
-    return run(s, "reshape", {x}, [&] { return x->t.reshape(at::IntArrayRef(shape, ndim)); });
+    return run(s, "reshape", {x}, [&] { return numbers(x).reshape(at::IntArrayRef(shape, ndim)); });
 }
 
 kt kt_permute(kt_scope *s, kt x, int ndim, const int *order)
 {
     return run(s, "permute", {x}, [&] {
         std::vector<int64_t> dims(order, order + ndim);
-        return x->t.permute(dims).contiguous();
+        return numbers(x).permute(dims).contiguous();
     });
 }
 
@@ -151,44 +158,46 @@ kt kt_cat(kt_scope *s, const kt *xs, size_t count, int dim)
     return run(s, "cat", {}, [&] {
         std::vector<at::Tensor> parts;
         for (size_t i = 0; i < count; i++)
-            parts.push_back(xs[i]->t);
+            parts.push_back(numbers(xs[i]));
         return at::cat(parts, dim);
     });
 }
 
 kt kt_repeat_rows(kt_scope *s, kt row, int64_t rows)
 {
-    return run(s, "repeat_rows", {row}, [&] { return row->t.expand({rows, row->t.size(-1)}); });
+    return run(s, "repeat_rows", {row}, [&] {
+        return numbers(row).expand({rows, row->t.size(-1)});
+    });
 }
 
 kt kt_add(kt_scope *s, kt x, kt y)
 {
-    return run(s, "add", {x, y}, [&] { return x->t + y->t; });
+    return run(s, "add", {x, y}, [&] { return numbers(x) + numbers(y); });
 }
 
 kt kt_multiply(kt_scope *s, kt x, kt y)
 {
-    return run(s, "multiply", {x, y}, [&] { return x->t * y->t; });
+    return run(s, "multiply", {x, y}, [&] { return numbers(x) * numbers(y); });
 }
 
 kt kt_affine(kt_scope *s, kt x, double scale, double shift)
 {
-    return run(s, "affine", {x}, [&] { return x->t * scale + shift; });
+    return run(s, "affine", {x}, [&] { return numbers(x) * scale + shift; });
 }
 
 kt kt_silu(kt_scope *s, kt x)
 {
-    return run(s, "silu", {x}, [&] { return at::silu(x->t); });
+    return run(s, "silu", {x}, [&] { return at::silu(numbers(x)); });
 }
 
 kt kt_relu(kt_scope *s, kt x)
 {
-    return run(s, "relu", {x}, [&] { return at::relu(x->t); });
+    return run(s, "relu", {x}, [&] { return at::relu(numbers(x)); });
 }
 
 kt kt_tanh(kt_scope *s, kt x)
 {
-    return run(s, "tanh", {x}, [&] { return at::tanh(x->t); });
+    return run(s, "tanh", {x}, [&] { return at::tanh(numbers(x)); });
 }
 
 namespace kiln

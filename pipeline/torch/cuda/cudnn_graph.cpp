@@ -278,7 +278,8 @@ static std::mutex lock;
 /* Under the lock: the plan of the key; NULL in there if there is none. */
 static std::unique_ptr<plan> &plan_of(const request &what)
 {
-    /* Never freed: at exit cuDNN may be gone before a static variable is. */
+    /* One of each shape, never freed: a recorded graph may have its kernels, and at exit cuDNN may
+     * be gone before a static variable is. */
     static auto &plans = *new std::map<std::vector<int64_t>, std::unique_ptr<plan>>;
     auto found = plans.find(what.key);
     if (found == plans.end())
