@@ -9,6 +9,9 @@
 struct DiffusionZContext {
     pthread_mutex_t lock; /* over all that follows */
     struct kiln_engine *engine;
+    /* Whoever writes to these two has this lock, too: a wish reads them and must not wait for the
+     * other one. */
+    pthread_mutex_t under_lock;
     char *under_path; /* of diffusionz_load_lora; NULL: none */
     float under_weight;
 };

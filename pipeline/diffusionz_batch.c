@@ -32,6 +32,7 @@ int kiln_context_open(const DiffusionZOptions *options, bool random_weights,
     if (!ctx)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a context");
     pthread_mutex_init(&ctx->lock, NULL);
+    pthread_mutex_init(&ctx->under_lock, NULL);
     int code = random_weights ? kiln_engine_open_random(options, &ctx->engine, err)
                               : kiln_engine_open(options, &ctx->engine, err);
     if (code)
@@ -114,18 +115,29 @@ int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batc
     return code ? kiln_context_note(&err) : 0;
 }
 
+/* The same set as the batch will ask for (engine_run.c). */
+static void prefetch_loras(DiffusionZContext *ctx, const DiffusionZBatch *next)
+{
+    struct kiln_lora_use uses[KILN_LORA_SET_MAX];
+    size_t count = 0;
+    pthread_mutex_lock(&ctx->under_lock);
+    if (ctx->under_path)
+        uses[count++] = (struct kiln_lora_use){ctx->under_path, ctx->under_weight};
+    for (int32_t i = 0; i < next->lora_count; i++)
+        uses[count++] = (struct kiln_lora_use){next->loras[i].path, next->loras[i].weight};
+    if (count > 0)
+        kiln_loras_prefetch(ctx->engine->loras, uses, count);
+    pthread_mutex_unlock(&ctx->under_lock);
+}
+
 int32_t diffusionz_prefetch(DiffusionZContext *ctx, const DiffusionZBatch *next)
 {
-    struct kiln_lora_use uses[KILN_LORAS_MAX];
     struct kiln_error err = {0};
     if (!ctx || !next)
         kiln_fail(&err, KILN_BAD_INPUT, "the %s NULL", ctx ? "batch is" : "context is");
     if (err.code || kiln_engine_check(ctx->engine, next, &err))
         return kiln_context_note(&err);
-    for (int32_t i = 0; i < next->lora_count; i++)
-        uses[i] = (struct kiln_lora_use){next->loras[i].path, next->loras[i].weight};
-    if (next->lora_count > 0)
-        kiln_loras_prefetch(ctx->engine->loras, uses, (size_t)next->lora_count);
+    prefetch_loras(ctx, next);
     kiln_text_ahead_ask(&ctx->engine->ahead, next);
     return 0;
 }
@@ -159,19 +171,32 @@ const char *diffusionz_note(const DiffusionZContext *ctx)
     return ctx ? ctx->engine->note : "";
 }
 
-int32_t diffusionz_tokenize(const char *model_path, const char *text, size_t len, int32_t raw,
-                            int32_t **ret_ids, size_t *ret_count)
+int32_t diffusionz_open_tokenizer(const char *model_path, DiffusionZTokenizer **ret)
 {
     struct kiln_error err = {0};
-    struct kiln_tokenizer *tokenizer = NULL;
     char dir[PATH_MAX];
-    if (!model_path || !text || !ret_ids || !ret_count)
+    if (!model_path || !ret)
         kiln_fail(&err, KILN_BAD_INPUT, "an argument is NULL");
     else if (snprintf(dir, sizeof dir, "%s/tokenizer", model_path) >= (int)sizeof dir)
         kiln_fail(&err, KILN_BAD_INPUT, "the model path is longer than %d bytes", PATH_MAX);
-    else if (!kiln_tokenizer_open(dir, &tokenizer, &err))
-        (void)!kiln_tokenizer_encode(tokenizer, text, len, raw != 0, ret_ids, ret_count, &err);
+    else
+        (void)!kiln_tokenizer_open(dir, ret, &err);
+    return err.code ? kiln_context_note(&err) : 0;
+}
+
+void diffusionz_free_tokenizer(DiffusionZTokenizer *tokenizer)
+{
     kiln_tokenizer_free(tokenizer);
+}
+
+int32_t diffusionz_tokenize(const DiffusionZTokenizer *tokenizer, const char *text, size_t len,
+                            int32_t raw, int32_t **ret_ids, size_t *ret_count)
+{
+    struct kiln_error err = {0};
+    if (!tokenizer || !text || !ret_ids || !ret_count)
+        kiln_fail(&err, KILN_BAD_INPUT, "an argument is NULL");
+    else
+        (void)!kiln_tokenizer_encode(tokenizer, text, len, raw != 0, ret_ids, ret_count, &err);
     return err.code ? kiln_context_note(&err) : 0;
 }
 

@@ -144,10 +144,16 @@ DIFFUSIONZ_API const char *diffusionz_model_name(const DiffusionZContext *ctx);
  * draws the same, slower.  Borrowed from the context until its next batch. */
 DIFFUSIONZ_API const char *diffusionz_note(const DiffusionZContext *ctx);
 
+/* A model's tokenizer alone: no context, no device, and of the directory only that folder.  *ret is
+ * freed with diffusionz_free_tokenizer; any threads may use it at once. */
+typedef struct kiln_tokenizer DiffusionZTokenizer;
+DIFFUSIONZ_API int32_t diffusionz_open_tokenizer(const char *model_path, DiffusionZTokenizer **ret);
+DIFFUSIONZ_API void diffusionz_free_tokenizer(DiffusionZTokenizer *tokenizer);
 /* Ids of one text, at most 512, wrapped in the chat template unless raw; *ret_ids is freed with
- * diffusionz_free_ids.  Needs only the tokenizer folder: no context, no device. */
-DIFFUSIONZ_API int32_t diffusionz_tokenize(const char *model_path, const char *text, size_t len,
-                                           int32_t raw, int32_t **ret_ids, size_t *ret_count);
+ * diffusionz_free_ids. */
+DIFFUSIONZ_API int32_t diffusionz_tokenize(const DiffusionZTokenizer *tokenizer, const char *text,
+                                           size_t len, int32_t raw, int32_t **ret_ids,
+                                           size_t *ret_count);
 DIFFUSIONZ_API void diffusionz_free_ids(int32_t *ids);
 
 /* The last failure of this thread as a sentence; "" if none.  Borrowed until the next call. */

@@ -30,6 +30,7 @@ void diffusionz_free(DiffusionZContext *ctx)
         return;
     kiln_engine_close(ctx->engine);
     pthread_mutex_destroy(&ctx->lock);
+    pthread_mutex_destroy(&ctx->under_lock);
     free(ctx->under_path);
     free(ctx);
 }
@@ -95,6 +96,16 @@ void diffusionz_free_result(DiffusionZResult *result)
     free(result);
 }
 
+/* Takes over path, which may be NULL. */
+static void set_under(DiffusionZContext *ctx, char *path, float weight)
+{
+    pthread_mutex_lock(&ctx->under_lock);
+    free(ctx->under_path);
+    ctx->under_path = path;
+    ctx->under_weight = weight;
+    pthread_mutex_unlock(&ctx->under_lock);
+}
+
 int32_t diffusionz_load_lora(DiffusionZContext *ctx, const char *path, float weight)
 {
     struct kiln_error err = {0};
@@ -110,11 +121,8 @@ int32_t diffusionz_load_lora(DiffusionZContext *ctx, const char *path, float wei
     const struct kiln_lora_use use = {.path = copy, .weight = weight};
     pthread_mutex_lock(&ctx->lock);
     int code = kiln_engine_loras(ctx->engine, &use, 1, &err);
-    if (!code) {
-        free(ctx->under_path);
-        ctx->under_path = copy;
-        ctx->under_weight = weight;
-    }
+    if (!code)
+        set_under(ctx, copy, weight);
     pthread_mutex_unlock(&ctx->lock);
     if (code)
         free(copy);
@@ -130,8 +138,7 @@ int32_t diffusionz_unload_lora(DiffusionZContext *ctx)
     }
     pthread_mutex_lock(&ctx->lock);
     int code = kiln_engine_loras(ctx->engine, NULL, 0, &err);
-    free(ctx->under_path);
-    ctx->under_path = NULL;
+    set_under(ctx, NULL, 0);
     pthread_mutex_unlock(&ctx->lock);
     return code ? kiln_context_note(&err) : 0;
 }

@@ -39,8 +39,8 @@ static int print_ids(const int32_t *ids, size_t count)
     return fputs("]\n", stdout) < 0 ? -1 : 0;
 }
 
-static int tokenize_line(const char *model, bool raw, const char *line, size_t length,
-                         size_t number, struct kiln_error *err)
+static int tokenize_line(const DiffusionZTokenizer *tokenizer, bool raw, const char *line,
+                         size_t length, size_t number, struct kiln_error *err)
 {
     json_error_t where;
     int32_t *ids;
@@ -53,8 +53,8 @@ static int tokenize_line(const char *model, bool raw, const char *line, size_t l
         json_decref(text);
         return kiln_fail(err, KILN_BAD_INPUT, "line %zu: expected a JSON string", number);
     }
-    int code = diffusionz_tokenize(model, json_string_value(text), json_string_length(text), raw,
-                                   &ids, &count);
+    int code = diffusionz_tokenize(tokenizer, json_string_value(text), json_string_length(text),
+                                   raw, &ids, &count);
     json_decref(text);
     if (code != 0)
         return kiln_fail(err, code, "line %zu: %s", number, diffusionz_last_error());
@@ -65,33 +65,25 @@ static int tokenize_line(const char *model, bool raw, const char *line, size_t l
     return code;
 }
 
-/* Before the first line, which may never come. */
-static int check_model(const char *model, struct kiln_error *err)
-{
-    int32_t *ids;
-    size_t count;
-    int code = diffusionz_tokenize(model, "", 0, true, &ids, &count);
-    if (code != 0)
-        return kiln_fail(err, code, "%s", diffusionz_last_error());
-    diffusionz_free_ids(ids);
-    return 0;
-}
-
 static int tokenize_stream(const char *model, bool raw, FILE *in, struct kiln_error *err)
 {
     char *line = NULL;
     size_t room = 0, number = 0;
     ssize_t length;
-    int code = check_model(model, err);
+    DiffusionZTokenizer *tokenizer = NULL;
+    int code = diffusionz_open_tokenizer(model, &tokenizer);
+    if (code != 0)
+        return kiln_fail(err, code, "%s", diffusionz_last_error());
     while (code == 0 && (length = getline(&line, &room, in)) >= 0) {
         number++;
         if (length > LINE_MAX_BYTES)
             code = kiln_fail(err, KILN_BAD_INPUT, "line %zu: %zd bytes; the limit is %d", number,
                              length, LINE_MAX_BYTES);
         else
-            code = tokenize_line(model, raw, line, (size_t)length, number, err);
+            code = tokenize_line(tokenizer, raw, line, (size_t)length, number, err);
     }
     free(line);
+    diffusionz_free_tokenizer(tokenizer);
     if (code == 0 && (ferror(in) || fflush(stdout) != 0))
         code = kiln_fail(err, KILN_IO, "%s: %s", ferror(in) ? "reading the lines" : "writing",
                          strerror(errno));

@@ -143,10 +143,22 @@ const char *diffusionz_model_name(const DiffusionZContext *ctx)
     return "";
 }
 
-int32_t diffusionz_tokenize(const char *model_path, const char *text, size_t len, int32_t raw,
-                            int32_t **ret_ids, size_t *ret_count)
+int32_t diffusionz_open_tokenizer(const char *model_path, DiffusionZTokenizer **ret)
 {
     (void)model_path;
+    (void)ret;
+    return KILN_UNSUPPORTED;
+}
+
+void diffusionz_free_tokenizer(DiffusionZTokenizer *tokenizer)
+{
+    (void)tokenizer;
+}
+
+int32_t diffusionz_tokenize(const DiffusionZTokenizer *tokenizer, const char *text, size_t len,
+                            int32_t raw, int32_t **ret_ids, size_t *ret_count)
+{
+    (void)tokenizer;
     (void)text;
     (void)len;
     (void)raw;

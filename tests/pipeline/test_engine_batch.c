@@ -393,16 +393,26 @@ static void names_of_the_model(void **state)
     assert_int_equal(strlen(hash), 16);
     assert_int_equal(strspn(hash, "0123456789abcdef"), 16);
     assert_string_equal(diffusionz_model_name(ctx), "plain");
+}
+
+static void a_tokenizer_alone(void **state)
+{
+    (void)state;
+    DiffusionZTokenizer *tokenizer = NULL;
     int32_t *ids;
     size_t wrapped, raw;
-    assert_int_equal(diffusionz_tokenize(golden("models/plain"), "a star", 6, 0, &ids, &wrapped),
-                     0);
+    assert_int_equal(diffusionz_open_tokenizer(golden("models/plain"), &tokenizer), 0);
+    assert_int_equal(diffusionz_tokenize(tokenizer, "a star", 6, 0, &ids, &wrapped), 0);
     diffusionz_free_ids(ids);
-    assert_int_equal(diffusionz_tokenize(golden("models/plain"), "a star", 6, 1, &ids, &raw), 0);
+    assert_int_equal(diffusionz_tokenize(tokenizer, "a star", 6, 1, &ids, &raw), 0);
     diffusionz_free_ids(ids);
     assert_true(wrapped > raw && raw > 0);
-    assert_int_not_equal(diffusionz_tokenize("/nowhere", "a", 1, 0, &ids, &raw), 0);
+    assert_int_equal(diffusionz_tokenize(tokenizer, "\xff", 1, 0, &ids, &raw), KILN_BAD_INPUT);
+    diffusionz_free_tokenizer(tokenizer);
+    assert_int_not_equal(diffusionz_open_tokenizer("/nowhere", &tokenizer), 0);
     assert_non_null(strstr(diffusionz_last_error(), "/nowhere"));
+    assert_int_equal(diffusionz_tokenize(NULL, "a", 1, 0, &ids, &raw), KILN_BAD_INPUT);
+    diffusionz_free_tokenizer(NULL);
 }
 
 int main(void)
@@ -423,6 +433,7 @@ int main(void)
         cmocka_unit_test(bf16_is_close),
         cmocka_unit_test(a_batch_of_nonsense),
         cmocka_unit_test(names_of_the_model),
+        cmocka_unit_test(a_tokenizer_alone),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);
 }
