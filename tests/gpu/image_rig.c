@@ -7,6 +7,7 @@
 
 #include "pipeline/vae_parts.h"
 #include "tests/gpu/gpu.h"
+#include "tests/support/measure.h"
 
 struct kiln_vae_config rig_vae_config(void)
 {
@@ -167,7 +168,7 @@ double rig_psnr(const float *got, const float *want, size_t count)
     double error = 0;
     for (size_t i = 0; i < count; i++)
         error += pow((double)got[i] - (double)want[i], 2);
-    return 10 * log10(4.0 * (double)count / fmax(error, 1e-30)); /* the peak of -1..1 is 2 */
+    return test_decibels(2, error, count);
 }
 
 double rig_psnr_of_bytes(struct kt_scope *s, kt a, kt b)

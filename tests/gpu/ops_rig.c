@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "kernels/floats.h"
+#include "tests/support/measure.h"
 #include "tests/support/random.h"
 
 #define POOL (1 << 20) /* values drawn once; operands are stretches of it, one behind the other */
@@ -176,9 +177,8 @@ void check_rounded(struct sides *s, const char *what, kt got, kt want, int stage
     for (int64_t i = 0; i < count; i++) {
         const double unit = (fabs((double)v[1][i]) + scale) / 128 + 1e-30;
         const double off = fabs((double)v[0][i] - (double)v[1][i]) / unit;
-        if (!(off <= worst))
-            worst = off;
-        other += off > 0;
+        worst = test_worse(worst, off);
+        other += !(off <= 0);
     }
     snprintf(text, sizeof text, "worst %.2f units (limit %d), %.3f %% not equal", worst, stages,
              100.0 * (double)other / (double)count);

@@ -4,11 +4,10 @@
  * The first test opens the CPU first on purpose: LibTorch remembers for ever what it finds when
  * it first asks for CUDA, and a bf16 picture on the CPU must not be what makes it ask.
  */
-#include <math.h>
-
 #include "kernels/downscale.h"
 #include "schemas/clock.h"
 #include "tests/gpu/gpu.h"
+#include "tests/support/picture.h"
 
 #define SKETCH_SIDE 256
 #define SKETCH_VALUES ((size_t)SKETCH_SIDE * SKETCH_SIDE * 3)
@@ -41,10 +40,7 @@ static void the_sketch_model_draws_what_the_cpu_draws(void **state)
     DiffusionZOutput got = draw(gpu, PROMPT, SKETCH_SIDE, 8, 7);
     DiffusionZOutput rough = draw(half, PROMPT, SKETCH_SIDE, 8, 7);
     double share = share_beyond(want.rgb, got.rgb, SKETCH_VALUES, 1);
-    double error = 0;
-    for (size_t i = 0; i < SKETCH_VALUES; i++)
-        error += pow(want.rgb[i] - rough.rgb[i], 2);
-    double db = 10 * log10(255.0 * 255.0 * (double)SKETCH_VALUES / fmax(error, 1e-9));
+    double db = test_psnr(want.rgb, rough.rgb, SKETCH_SIDE, SKETCH_SIDE);
     printf("sketch: fp32 off by more than 1 in %.5f of values; bf16 at %.1f dB\n", share, db);
     assert_true(share <= 0.001);
     assert_true(db >= 25);

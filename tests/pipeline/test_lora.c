@@ -14,6 +14,7 @@
 
 #include "pipeline/lora.h"
 #include "storage/safetensors.h"
+#include "tests/support/measure.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -77,8 +78,7 @@ static double delta_error(const struct kiln_lora_pair *p, const struct kiln_lora
             for (int64_t k = 0; k < p->rank; k++)
                 sum += (double)value_at(p->b_dtype, p->b, row * p->rank + k) *
                        value_at(p->a_dtype, p->a, k * m->cols + col);
-            double error = fabs(p->scale * sum - expected[row * m->cols + col]);
-            worst = error > worst ? error : worst;
+            worst = test_worse(worst, fabs(p->scale * sum - expected[row * m->cols + col]));
         }
     }
     return worst;

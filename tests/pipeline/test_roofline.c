@@ -38,8 +38,8 @@ static void a_forward_has_the_work_of_its_rows(void **state)
         {1536, 1536, 128, 148.7, .05}, {2048, 2048, 100, 321, .5},   {768, 768, 128, 30.4, .05},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (fabs(tera_at(rows[i].width, rows[i].height, rows[i].tokens) - rows[i].tera) >
-            rows[i].within)
+        if (!(fabs(tera_at(rows[i].width, rows[i].height, rows[i].tokens) - rows[i].tera) <=
+              rows[i].within))
             fail_msg("%d x %d, %lld tokens: %.3f, not %.3f", rows[i].width, rows[i].height,
                      (long long)rows[i].tokens,
                      tera_at(rows[i].width, rows[i].height, rows[i].tokens), rows[i].tera);
@@ -71,7 +71,7 @@ static void the_ceiling_is_the_sum_of_its_products(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct kiln_forward_size size = kiln_forward_size(&full, rows[i].side, rows[i].side, 100);
         double ms = kiln_forward_ceiling_ms(&full.transformer, size, rows[i].e4m3);
-        if (fabs(ms / rows[i].ms - 1) > 0.02)
+        if (!(fabs(ms / rows[i].ms - 1) <= 0.02))
             fail_msg("%d px, e4m3 %d: %.2f ms, not %.1f", rows[i].side, rows[i].e4m3, ms,
                      rows[i].ms);
     }

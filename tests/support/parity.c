@@ -12,6 +12,7 @@
 #include "pipeline/engine.h"
 #include "pipeline/transformer_parts.h"
 #include "storage/safetensors.h"
+#include "tests/support/measure.h"
 #include "tests/support/parity.h"
 
 /* Of what is computed in host memory alone, whatever the device: noise and the schedule. */
@@ -62,7 +63,7 @@ static void compare_to(const struct bench *b, const char *stage, const float *go
     double error = 0, scale = 0, error2 = 0, want2 = 0;
     for (size_t i = 0; i < count; i++) {
         double d = (double)got[i] - (double)want[i];
-        error = fmax(error, isnan(d) ? INFINITY : fabs(d));
+        error = test_worse(error, fabs(d));
         scale = fmax(scale, fabs((double)want[i]));
         error2 += d * d;
         want2 += (double)want[i] * (double)want[i];
@@ -70,9 +71,9 @@ static void compare_to(const struct bench *b, const char *stage, const float *go
     double norm = want2 > 0 ? sqrt(error2 / want2) : 0;
     printf("%-24s %-22s max %.2e of %.3g  relative %.2e\n", text_of(b, "name"), stage,
            scale > 0 ? error / scale : error, scale, norm);
-    if (error > limit * scale)
+    if (!(error <= limit * scale))
         fail_msg("%s: max error %g, limit %g", stage, error, limit * scale);
-    if (norm > limit)
+    if (!(norm <= limit))
         fail_msg("%s: relative error %g, limit %g", stage, norm, limit);
 }
 

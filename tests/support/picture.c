@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "tests/support/measure.h"
 #include "tests/support/random.h"
 
 static uint8_t level(double v)
@@ -36,5 +37,5 @@ double test_psnr(const uint8_t *a, const uint8_t *b, uint32_t width, uint32_t he
     double sum = 0;
     for (size_t i = 0; i < n; i++)
         sum += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
-    return sum == 0 ? 99 : 10 * log10(255.0 * 255.0 * (double)n / sum);
+    return sum == 0 ? 99 : test_decibels(255, sum, n);
 }
