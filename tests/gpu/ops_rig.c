@@ -19,6 +19,7 @@
 static struct tally {
     int passed, failed;
     size_t group; /* the one that runs */
+    bool over;    /* the process has ended where it should */
 } * tally;
 
 /* --- operands --------------------------------------------------------------------------------- */
@@ -213,13 +214,20 @@ static bool device_works(void)
     return works;
 }
 
+/* Ends the process of a group, all that there is to say being said. */
+static void leave(void)
+{
+    tally->over = true;
+    _exit(0);
+}
+
 /* Runs the groups from `from` on, in this process; ends it. */
 static void run_from(const struct group *groups, size_t count, size_t from, const char *filter)
 {
     struct kiln_error err;
     if (kt_device_open(0, &err)) {
         verdict(false, "cuda:0", err.text);
-        _exit(1);
+        leave();
     }
     for (tally->group = from; tally->group < count; tally->group++) {
         if (!strstr(groups[tally->group].name, filter))
@@ -228,28 +236,51 @@ static void run_from(const struct group *groups, size_t count, size_t from, cons
         groups[tally->group].run();
         if (!device_works()) {
             verdict(false, groups[tally->group].name, "the device has faulted");
-            _exit(1);
+            leave();
         }
     }
-    _exit(0);
+    leave();
+}
+
+/* What became of a process that has not left as it should. */
+static const char *end_of(int status)
+{
+    static char text[48];
+    if (WIFSIGNALED(status))
+        return strsignal(WTERMSIG(status));
+    snprintf(text, sizeof text, "ended early with status %d", WEXITSTATUS(status));
+    return text;
+}
+
+static bool any_named(const struct group *groups, size_t count, const char *filter)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strstr(groups[i].name, filter))
+            return true;
+    return false;
 }
 
 int run_groups(const struct group *groups, size_t count, const char *filter)
 {
+    if (!any_named(groups, count, filter)) {
+        fprintf(stderr, "no group has \"%s\" in its name\n", filter);
+        return 1;
+    }
     tally = mmap(NULL, sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (tally == MAP_FAILED)
         abort();
     for (size_t from = 0; from < count; from = tally->group + 1) {
         int status = 0;
         tally->group = from;
+        tally->over = false;
         fflush(stdout);
         const pid_t child = fork();
         if (child == 0)
             run_from(groups, count, from, filter);
         if (child < 0 || waitpid(child, &status, 0) != child)
             abort();
-        if (WIFSIGNALED(status))
-            verdict(false, groups[tally->group].name, strsignal(WTERMSIG(status)));
+        if (!tally->over)
+            verdict(false, groups[tally->group].name, end_of(status));
     }
     printf("%d passed, %d failed\n", tally->passed, tally->failed);
     return tally->failed;

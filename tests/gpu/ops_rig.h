@@ -49,7 +49,8 @@ struct group {
     const char *name;
     void (*run)(void);
 };
-/* Runs the groups whose name contains `filter`; returns how many checks failed. */
+/* Runs the groups whose name contains `filter`; returns how many checks failed, 1 where there is no
+ * such group. */
 int run_groups(const struct group *groups, size_t count, const char *filter);
 
 #endif
