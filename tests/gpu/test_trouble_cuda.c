@@ -16,24 +16,23 @@
 struct watch {
     const int32_t *progress;
     int32_t *flag;
-    int at; /* the progress at which the flag goes up */
-    int seen, falls;
+    int at;                /* the progress at which the flag goes up */
+    int stop, seen, falls; /* no more to watch; how often it was seen to grow, and to fall */
 };
 
 static void *raise_flag(void *arg)
 {
     struct watch *w = arg;
-    for (int last = 0; last >= 0;) {
-        int now = __atomic_load_n(w->progress, __ATOMIC_ACQUIRE);
+    const double until = seconds() + 60; /* far more than all steps take */
+    int now = 0;
+    while (now < w->at && !__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE) && seconds() < until) {
+        const int last = now;
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+        now = __atomic_load_n(w->progress, __ATOMIC_ACQUIRE);
         w->falls += now < last;
         w->seen += now > last;
-        last = now;
-        if (now >= w->at) {
-            __atomic_store_n(w->flag, 1, __ATOMIC_RELEASE);
-            return NULL;
-        }
-        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     }
+    __atomic_store_n(w->flag, now >= w->at, __ATOMIC_RELEASE);
     return NULL;
 }
 
@@ -55,12 +54,14 @@ static void flag_one_of_two(DiffusionZContext *ctx, const char *neighbour, bool 
                                    .progress = &progress};
     struct watch watch = {.progress = &progress, .flag = &flag, .at = together ? 10 : 5};
     pthread_t thread;
-    pthread_create(&thread, NULL, raise_flag, &watch);
+    assert_int_equal(pthread_create(&thread, NULL, raise_flag, &watch), 0);
     DiffusionZOutput out[2];
     start = seconds();
-    assert_int_equal(diffusionz_run_batch(ctx, &batch, out, NULL), 0);
+    int code = diffusionz_run_batch(ctx, &batch, out, NULL);
     double took = seconds() - start;
+    __atomic_store_n(&watch.stop, 1, __ATOMIC_RELEASE);
     pthread_join(thread, NULL);
+    assert_int_equal(code, 0);
     printf("cancelled at 10 of 50 steps, %s: %.1f ms for both, %.1f ms for one picture alone; "
            "progress was seen to grow %d times\n",
            together ? "drawn together" : "one after the other", took * 1e3, each * 1e3, watch.seen);
