@@ -149,8 +149,8 @@ static void rows_of_the_cache_are_those_made_here(void **state)
 /* --- speed ---------------------------------------------------------------------------------------
  */
 
-/* A file of `count` matrices; the values are any finite ones. */
-static void write_file(const char *path, int count, const char *dtype, size_t value_size)
+/* A file of `count` matrices; the values are any finite ones.  False: it is not there, as said. */
+static bool write_file(const char *path, int count, const char *dtype, size_t value_size)
 {
     size_t size = (size_t)ROWS * COLS * value_size;
     char *header = malloc((size_t)count * 160 + 64), *data = malloc(size);
@@ -177,8 +177,8 @@ static void write_file(const char *path, int count, const char *dtype, size_t va
     if (!good) {
         unlink(path);
         fprintf(stderr, "%s cannot be written\n", path);
-        exit(1);
     }
+    return good;
 }
 
 static int stream_file(const char *path, enum kt_dtype from)
@@ -215,8 +215,9 @@ static int stream_file(const char *path, enum kt_dtype from)
     return code != 0;
 }
 
-/* Seconds until `count` matrices of the model are quantised rows. */
-static double load_rows(const char *model, int count, bool cached)
+/* Until `count` matrices of the model are quantised rows.  Not 0 where they are not, or the cache
+ * had something to say, which is printed. */
+static int load_rows(const char *model, int count, bool cached, double *ret_seconds)
 {
     struct kiln_weights *w;
     struct kiln_error err;
@@ -239,39 +240,57 @@ static double load_rows(const char *model, int count, bool cached)
     }
     kt_wait(s);
     kiln_fp8_cache_close(c, code == 0, note, sizeof note);
-    const double took = kiln_monotonic_ms() / 1e3 - start;
+    *ret_seconds = kiln_monotonic_ms() / 1e3 - start;
     if (code || note[0])
         fprintf(stderr, "%s%s\n", code ? err.text : "", note);
     kt_scope_free(s);
     kt_device_trim(0);
-    return took;
+    return code || note[0];
+}
+
+/* A model of `count` matrices in a new directory. */
+static bool write_model(const char *model, int count)
+{
+    static const char *const folders[3] = {"", "/transformer", "/text_encoder"};
+    char path[4200];
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s%s", model, folders[i]);
+        if (mkdir(path, 0755) != 0) {
+            perror(path);
+            return false;
+        }
+    }
+    snprintf(path, sizeof path, "%s/text_encoder/model.safetensors", model);
+    if (!write_file(path, 1, "BF16", 2))
+        return false;
+    snprintf(path, sizeof path, "%s/transformer/model.safetensors", model);
+    return write_file(path, count, "BF16", 2);
+}
+
+/* How many of the loads failed; without times, if any. */
+static int time_rows(const char *model, double gigabytes, int count)
+{
+    double first, quantised, written, cached;
+    int failed = load_rows(model, count, false, &first); /* starts the device's libraries */
+    failed += load_rows(model, count, false, &quantised);
+    failed += load_rows(model, count, true, &written);
+    failed += load_rows(model, count, true, &cached);
+    if (failed == 0)
+        printf("load fp8 of %.2f GB in bf16: quantised in %.2f s, and written in %.2f s; from the "
+               "cache in %.2f s\n",
+               gigabytes, quantised, written, cached);
+    return failed;
 }
 
 static int bench_rows(double gigabytes, const char *dir)
 {
-    char model[4096], path[4200];
+    char model[4096], command[4200];
     const int count = (int)(gigabytes * 1e9 / ((double)ROWS * COLS * 2) + 0.5);
     snprintf(model, sizeof model, "%s/kiln-fp8-%d", dir, (int)getpid());
-    for (int i = 0; i < 3; i++) {
-        const char *const folders[3] = {"", "/transformer", "/text_encoder"};
-        snprintf(path, sizeof path, "%s%s", model, folders[i]);
-        if (mkdir(path, 0755) != 0)
-            return 1;
-    }
-    snprintf(path, sizeof path, "%s/text_encoder/model.safetensors", model);
-    write_file(path, 1, "BF16", 2);
-    snprintf(path, sizeof path, "%s/transformer/model.safetensors", model);
-    write_file(path, count ? count : 1, "BF16", 2);
-    (void)load_rows(model, count, false); /* the first one starts the device's libraries */
-    const double quantised = load_rows(model, count, false),
-                 written = load_rows(model, count, true);
-    const double cached = load_rows(model, count, true);
-    printf(
-        "load fp8 of %.2f GB in bf16: quantised in %.2f s, and written in %.2f s; from the cache "
-        "in %.2f s\n",
-        gigabytes, quantised, written, cached);
-    snprintf(path, sizeof path, "rm -rf '%s'", model);
-    return system(path) != 0;
+    int failed = write_model(model, count ? count : 1) ? time_rows(model, gigabytes, count) : 1;
+    snprintf(command, sizeof command, "rm -rf '%s'", model);
+    failed += system(command) != 0;
+    return failed;
 }
 
 static int bench(double gigabytes, const char *dir)
@@ -286,7 +305,8 @@ static int bench(double gigabytes, const char *dir)
     }
     const int count = (int)(gigabytes * 1e9 / ((double)ROWS * COLS * 2) + 0.5);
     for (int wide = 0; wide < 2; wide++) {
-        write_file(path, count ? count : 1, wide ? "F32" : "BF16", wide ? 4 : 2);
+        if (!write_file(path, count ? count : 1, wide ? "F32" : "BF16", wide ? 4 : 2))
+            return 1;
         for (int i = 0; i < 2; i++)
             failed += stream_file(path, wide ? KT_F32 : KT_BF16);
         unlink(path);
