@@ -13,6 +13,7 @@
 #include "schemas/clock.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/image_rig.h"
+#include "tests/support/measure.h"
 
 static struct kt_scope *open_gpu(void)
 {
@@ -23,12 +24,6 @@ static struct kt_scope *open_gpu(void)
 }
 
 #define RUNS 9
-
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* Prints the first run and the median of the later ones. */
 static void report(const char *what, void (*run)(struct kt_scope *s, const void *of),
@@ -46,11 +41,11 @@ static void report(const char *what, void (*run)(struct kt_scope *s, const void 
         first = i == -2 ? took : first;
         ms[i < 0 ? 0 : i] = took;
     }
-    qsort(ms, RUNS, sizeof *ms, by_size);
+    const double median = test_median(ms, RUNS), best = ms[0];
     size_t used = 0, held = 0;
     (void)kt_device_memory(0, &used, &held);
-    printf("%-36s %8.2f ms (first %.0f, best %.2f); %.2f GB held\n", what, ms[RUNS / 2], first,
-           ms[0], (double)held / 1e9);
+    printf("%-36s %8.2f ms (first %.0f, best %.2f); %.2f GB held\n", what, median, first, best,
+           (double)held / 1e9);
     fflush(stdout);
 }
 

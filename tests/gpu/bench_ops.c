@@ -14,13 +14,13 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "pipeline/torch/lanes.h"
 #include "schemas/clock.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/ops_rig.h"
+#include "tests/support/measure.h"
 
 #define WIDTH 3840
 #define FFN 10240
@@ -62,12 +62,6 @@ static const struct {
 
 /* --- timing ----------------------------------------------------------------------------------- */
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Runs the work `times` times, each in a scope of its own. */
 static void repeat(struct kt_scope *s, void (*work)(struct kt_scope *s), int times)
 {
@@ -104,8 +98,7 @@ static double seconds_of(const char *name, void (*work)(struct kt_scope *s))
         failures++;
         return 0;
     }
-    qsort(times, REPLAYS, sizeof *times, by_size);
-    return times[REPLAYS / 2];
+    return test_median(times, REPLAYS);
 }
 
 /* One line: work in FLOP against TFLOP/s, or in bytes (ceiling 0) against the copy. */

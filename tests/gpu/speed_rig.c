@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sysexits.h>
 
+#include "tests/support/measure.h"
 #include "tests/support/random.h"
 
 #define LAUNCHES 20
@@ -38,10 +39,13 @@ void must_launch(int code)
 
 /* --- timing ----------------------------------------------------------------------------------- */
 
-static int by_size(const void *a, const void *b)
+/* Milliseconds between the two events, as soon as the later one has come. */
+static double elapsed(const char *what)
 {
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
+    float ms = 0;
+    must(cudaEventSynchronize(end), what);
+    must(cudaEventElapsedTime(&ms, begin, end), "time");
+    return (double)ms;
 }
 
 /* Seconds that one run of `queue` takes. */
@@ -49,7 +53,7 @@ static double seconds_of(void (*queue)(void))
 {
     cudaGraph_t graph;
     cudaGraphExec_t replay;
-    float times[REPLAYS];
+    double times[REPLAYS];
     must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
     for (int i = 0; i < LAUNCHES; i++)
         queue();
@@ -59,13 +63,11 @@ static double seconds_of(void (*queue)(void))
         must(cudaEventRecord(begin, stream), "event");
         must(cudaGraphLaunch(replay, stream), "replay");
         must(cudaEventRecord(end, stream), "event");
-        must(cudaEventSynchronize(end), "the kernel");
-        must(cudaEventElapsedTime(&times[i < 0 ? 0 : i], begin, end), "time");
+        times[i < 0 ? 0 : i] = elapsed("the kernel");
     }
     must(cudaGraphExecDestroy(replay), "destroy");
     must(cudaGraphDestroy(graph), "destroy");
-    qsort(times, REPLAYS, sizeof *times, by_size);
-    return (double)times[REPLAYS / 2] / 1e3 / LAUNCHES;
+    return test_median(times, REPLAYS) / 1e3 / LAUNCHES;
 }
 
 /* Seconds of a copy that reads and writes so many bytes together, two pools' at most.  It is not
@@ -74,7 +76,7 @@ static double seconds_of(void (*queue)(void))
 static double seconds_of_copy(double bytes)
 {
     const size_t half = (size_t)(bytes / 2);
-    float times[REPLAYS];
+    double times[REPLAYS];
     for (int i = 0; i < REPLAYS; i++) {
         must(cudaMemcpyAsync(copied, pools[0], POOL_BYTES, cudaMemcpyDeviceToDevice, stream),
              "copy");
@@ -82,11 +84,9 @@ static double seconds_of_copy(double bytes)
         for (int j = 0; j < LAUNCHES; j++)
             must(cudaMemcpyAsync(copied, pools[0], half, cudaMemcpyDeviceToDevice, stream), "copy");
         must(cudaEventRecord(end, stream), "event");
-        must(cudaEventSynchronize(end), "the copies");
-        must(cudaEventElapsedTime(&times[i], begin, end), "time");
+        times[i] = elapsed("the copies");
     }
-    qsort(times, REPLAYS, sizeof *times, by_size);
-    return (double)times[REPLAYS / 2] / 1e3 / LAUNCHES;
+    return test_median(times, REPLAYS) / 1e3 / LAUNCHES;
 }
 
 void report(const char *kernel, const char *shape, double bytes, void (*queue)(void))

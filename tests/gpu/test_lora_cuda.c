@@ -13,6 +13,7 @@
 #include "storage/safetensors.h"
 #include "tests/gpu/gpu.h"
 #include "tests/support/lora_rig.h"
+#include "tests/support/measure.h"
 
 #define SIDE 256
 #define STEPS 4
@@ -450,12 +451,6 @@ static double full_step(int set)
     return times.denoise_ms / FULL_STEPS;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Medians of a step with none and with a set, by turns: a card's clock falls while it gets warm. */
 static void full_steps(double *ret_bare, double *ret_with)
 {
@@ -464,9 +459,7 @@ static void full_steps(double *ret_bare, double *ret_with)
         bare[i < 0 ? 0 : i] = full_step(2);
         with[i < 0 ? 0 : i] = full_step(1);
     }
-    qsort(bare, FULL_ROUNDS, sizeof *bare, by_size);
-    qsort(with, FULL_ROUNDS, sizeof *with, by_size);
-    *ret_bare = bare[FULL_ROUNDS / 2], *ret_with = with[FULL_ROUNDS / 2];
+    *ret_bare = test_median(bare, FULL_ROUNDS), *ret_with = test_median(with, FULL_ROUNDS);
 }
 
 struct full_case {
