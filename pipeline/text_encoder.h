@@ -18,9 +18,9 @@ struct kiln_fp8_cache;
 struct kiln_graph_cache;
 struct kiln_text_encoder;
 
-/* dir: the folder text_encoder.  The weights live in scope, which must outlive the encoder.  dtype
- * KT_E4M3: bf16, with quantised rows for the layers' matrices, from the cache where it has them (it
- * may be NULL). */
+/* dir: the folder text_encoder, or NULL for random weights.  The weights live in scope, which must
+ * outlive the encoder.  dtype KT_E4M3: bf16, with quantised rows for the layers' matrices, from the
+ * cache where it has them (it may be NULL). */
 int kiln_text_encoder_load(const char *dir, const struct kiln_text_config *config,
                            struct kt_scope *scope, enum kt_dtype dtype,
                            struct kiln_fp8_cache *cache, struct kiln_text_encoder **ret,

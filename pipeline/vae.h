@@ -17,7 +17,8 @@
 
 struct kiln_vae;
 
-/* dir: the folder vae.  The weights live in scope.  The encoder is left out unless asked for. */
+/* dir: the folder vae, or NULL for random weights.  The weights live in scope.  The encoder is left
+ * out unless asked for. */
 int kiln_vae_load(const char *dir, const struct kiln_vae_config *config, struct kt_scope *scope,
                   enum kt_dtype dtype, bool with_encoder, struct kiln_vae **ret,
                   struct kiln_error *err) KILN_MUST_CHECK;

@@ -193,7 +193,8 @@ int kiln_vae_load(const char *dir, const struct kiln_vae_config *config, struct 
     struct kiln_vae *vae = calloc(1, sizeof *vae);
     if (!vae) {
         (void)!kiln_weights_close(w, NULL);
-        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the autoencoder", dir);
+        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the autoencoder",
+                         dir ? dir : "random weights");
     }
     vae->config = *config;
     vae->dtype = dtype;
