@@ -170,12 +170,6 @@ static int time_forward(struct bench *b, struct kiln_error *err)
     return 0;
 }
 
-static void forget_features(struct kiln_engine *e)
-{
-    kiln_feature_cache_free(e->features);
-    e->features = kiln_feature_cache_new();
-}
-
 static int time_image(struct bench *b, struct kiln_error *err)
 {
     double values[RUNS_MAX], steps[RUNS_MAX];
@@ -183,7 +177,7 @@ static int time_image(struct bench *b, struct kiln_error *err)
     b->batch.skip_decode = 0;
     for (int i = -1; i < b->args->image_repeats; i++) {
         DiffusionZTimes times = {0};
-        forget_features(b->e);
+        kiln_feature_cache_clear(b->e->features);
         double start = kiln_monotonic_ms();
         int code = run_batch(b, &times, err);
         double end = kiln_monotonic_ms();

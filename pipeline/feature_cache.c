@@ -31,12 +31,16 @@ static void evict(struct kiln_feature_cache *cache, struct entry *e)
     *e = (struct entry){.scope = NULL};
 }
 
-void kiln_feature_cache_free(struct kiln_feature_cache *cache)
+void kiln_feature_cache_clear(struct kiln_feature_cache *cache)
 {
-    if (!cache)
-        return;
     for (size_t i = 0; i < KILN_FEATURE_CACHE_ENTRIES; i++)
         evict(cache, &cache->entries[i]);
+}
+
+void kiln_feature_cache_free(struct kiln_feature_cache *cache)
+{
+    if (cache)
+        kiln_feature_cache_clear(cache);
     free(cache);
 }
 

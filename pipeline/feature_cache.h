@@ -16,6 +16,8 @@ struct kiln_feature_cache;
 
 struct kiln_feature_cache *kiln_feature_cache_new(void);        /* NULL when memory is short */
 void kiln_feature_cache_free(struct kiln_feature_cache *cache); /* accepts NULL */
+/* Forgets all features. */
+void kiln_feature_cache_clear(struct kiln_feature_cache *cache);
 
 /* A handle in s on the features of this prompt, or NULL if they are not here. */
 kt kiln_feature_cache_get(struct kiln_feature_cache *cache, struct kt_scope *s, const char *prompt,
