@@ -128,7 +128,7 @@ static kt conv(struct kt_scope *s, kt x, const struct layer *l, int stride, int 
     return kt_conv2d(s, &args);
 }
 
-/* The shorter side to 256 and both to whole cells: down by area, up by interpolation. */
+/* The shorter side to the labels' and both to whole cells: down by area, up by interpolation. */
 static kt fit(const struct kiln_judge *judge, struct kt_scope *s, kt x)
 {
     int64_t height = kt_size(x, 2), width = kt_size(x, 3);
@@ -184,7 +184,7 @@ int kiln_judge_look(struct kiln_judge *judge, const uint8_t *rgb, int width, int
                     struct kiln_seen *ret, struct kiln_error *err)
 {
     int small = width < height ? width : height, large = width < height ? height : width;
-    if (small < SIDE_MIN || large > SIDE_MAX || large / ASPECT_MAX > small)
+    if (small < SIDE_MIN || large > SIDE_MAX || large > small * ASPECT_MAX)
         return kiln_fail(err, KILN_BAD_INPUT, "the judge does not take pictures of %dx%d pixels",
                          width, height);
     struct kt_scope *s = kt_scope_new(judge->device);

@@ -2,12 +2,12 @@
  *
  * Trained on real renders alone (scripts/train/train_judge.py), it has never seen a generated
  * picture, so what it says of one is a measurement.  A picture is scaled so that its shorter side
- * is 256; at every eighth pixel the network says whether a thing is centred there and which
- * shape, colour and size it has, and for the whole picture it names background and style:
+ * is the one that labels.json names, 256 in the network that ships; at every eighth pixel it says
+ * whether a thing is centred there and which shape, colour and size it has, and for the whole
+ * picture it names background and style:
  *
  *     stem (3x3, strides 2 1 2 1 2) - body (residuals, dilated) -+- local 1x1: heat, shape, ...
- *                                                                +- mean and max - whole: two
- * linear
+ *                                                                +- mean, max - whole: two linear
  *
  * Batch norms are folded into the convolutions by scripts/train/export_judge.py.
  */

@@ -126,6 +126,27 @@ static void refuses_what_is_no_judge(void **state)
     assert_int_equal(kiln_judge_look(judge, pixels, 1, 1, &seen, &err), KILN_BAD_INPUT);
 }
 
+static void takes_pictures_up_to_16_times_as_long_as_wide(void **state)
+{
+    (void)state;
+    static const uint8_t black[272 * 16 * 3];
+    static const struct {
+        int width, height, code;
+    } sizes[] = {{16, 256, 0},
+                 {256, 16, 0},
+                 {16, 257, KILN_BAD_INPUT},
+                 {271, 16, KILN_BAD_INPUT},
+                 {15, 16, KILN_BAD_INPUT},
+                 {16, 1 << 30, KILN_BAD_INPUT}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct kiln_seen seen;
+        struct kiln_error err = {0};
+        int code = kiln_judge_look(judge, black, sizes[i].width, sizes[i].height, &seen, &err);
+        if (code != sizes[i].code)
+            fail_msg("%dx%d: code %d: %s", sizes[i].width, sizes[i].height, code, err.text);
+    }
+}
+
 static int open_judge(void **state)
 {
     (void)state;
@@ -156,6 +177,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sees_what_python_sees),
         cmocka_unit_test(refuses_what_is_no_judge),
+        cmocka_unit_test(takes_pictures_up_to_16_times_as_long_as_wide),
     };
     return cmocka_run_group_tests(tests, open_judge, close_judge);
 }
