@@ -195,13 +195,15 @@ static void convert(struct sink *sink, const void *from, enum kiln_st_dtype dtyp
 /* --- pairs ------------------------------------------------------------------------------------ */
 
 /* One pair at `offset` within its module's rank.  Returns whether its products stay finite, by the
- * largest values of both. */
+ * largest values of both and by what up is multiplied with: an infinite factor makes NaN of zeros,
+ * which are no largest value. */
 static bool put_pair(const struct kiln_lora_layout *l, const struct kiln_lora_pair *pair,
                      int64_t offset, float strength, uint8_t *memory)
 {
     const struct kiln_lora_place *place = &l->places[l->place_of[pair->module]];
     const struct kiln_param *param = &l->params->items[pair->module];
     size_t size = value_size(l->dtype), from_size = kiln_st_dtype_size(pair->b_dtype);
+    const float factor = strength * (float)pair->scale;
     int64_t first = l->part_of[pair->module] * l->rank + offset;
     struct sink down = {.format = l->dtype == KT_F32 ? KILN_F32 : KILN_BF16}, up = down;
     convert(&down, pair->a, pair->a_dtype, pair->rank * param->cols, 1,
@@ -209,11 +211,11 @@ static bool put_pair(const struct kiln_lora_layout *l, const struct kiln_lora_pa
     const uint8_t *from = pair->b;
     uint8_t *to = memory + place->up + (size_t)(param->row * place->rank + first) * size;
     for (int64_t row = 0; row < param->rows; row++) {
-        convert(&up, from, pair->b_dtype, pair->rank, strength * (float)pair->scale, to);
+        convert(&up, from, pair->b_dtype, pair->rank, factor, to);
         from += (size_t)pair->rank * from_size;
         to += (size_t)place->rank * size;
     }
-    return isfinite(down.peak * up.peak * (float)pair->rank);
+    return isfinite(factor) && isfinite(down.peak * up.peak * (float)pair->rank);
 }
 
 int kiln_lora_layout_fill(const struct kiln_lora_layout *l, const struct kiln_lora_files *files,

@@ -317,21 +317,24 @@ static void up_lies_behind_the_rows_of_a_weight(void **state)
 
 /* --- what does not fit ------------------------------------------------------------------------ */
 
-/* A pair for one module of `cols` inputs and 48 outputs. */
-static void write_lora(const char *path, const char *module, int64_t rank, float value)
+/* A pair for one module of 48 inputs and 48 outputs; alpha 0: none. */
+static void write_lora(const char *path, const char *module, int64_t rank, float value,
+                       double alpha)
 {
-    char a[128], b[128];
+    char a[128], b[128], c[128];
     float *values = malloc((size_t)(rank * 48) * sizeof *values);
     assert_non_null(values);
     for (int64_t i = 0; i < rank * 48; i++)
         values[i] = value * (float)(i % 7 - 3);
     snprintf(a, sizeof a, "%s.lora_A.weight", module);
     snprintf(b, sizeof b, "%s.lora_B.weight", module);
+    snprintf(c, sizeof c, "%s.alpha", module);
     const size_t size = (size_t)(rank * 48) * sizeof *values;
     const struct kiln_st_tensor tensors[] = {{a, KILN_ST_F32, 2, {rank, 48}, values, size},
-                                             {b, KILN_ST_F32, 2, {48, rank}, values, size}};
+                                             {b, KILN_ST_F32, 2, {48, rank}, values, size},
+                                             {c, KILN_ST_F64, 0, {0}, &alpha, sizeof alpha}};
     struct kiln_error err;
-    if (kiln_st_write(path, tensors, 2, NULL, &err))
+    if (kiln_st_write(path, tensors, alpha != 0 ? 3 : 2, NULL, &err))
         fail_msg("%s", err.text);
     free(values);
 }
@@ -340,7 +343,7 @@ static void a_rank_beyond_all_classes_is_merged_from_its_file(void **state)
 {
     (void)state;
     double effect;
-    write_lora("wide.safetensors", "layers.0.attention.to_out.0", 520, 1e-3f);
+    write_lora("wide.safetensors", "layers.0.attention.to_out.0", 520, 1e-3f, 0);
     struct lora_draw draw = {
         .side = SIDE, .steps = 1, .loras = {{"wide.safetensors", 1}}, .lora_count = 1};
     struct lora_gap gap =
@@ -372,7 +375,7 @@ static void a_failed_merge_brings_back_what_was_in_place(void **state)
     const struct kiln_block *b = kiln_joint_block(engine->transformer, 0);
     struct kiln_error err;
     bool changed;
-    write_lora(wide.path, "layers.0.attention.to_out.0", 520, 1e30f);
+    write_lora(wide.path, "layers.0.attention.to_out.0", 520, 1e30f, 0);
     for (int mode = KILN_LORA_MERGED; mode <= KILN_LORA_BESIDE; mode++) {
         kiln_loras_mode(engine->loras, mode);
         assert_int_equal(put("loras/kohya.safetensors", 1, &changed, &err), 0);
@@ -409,12 +412,14 @@ static void what_cannot_be_used_is_named_and_changes_nothing(void **state)
     (void)state;
     struct kiln_error err;
     bool changed;
-    write_lora("other.safetensors", "layers.7.attention.to_out.0", 4, 1);
-    write_lora("huge.safetensors", "layers.0.attention.to_out.0", 4, 1e30f);
+    write_lora("other.safetensors", "layers.7.attention.to_out.0", 4, 1, 0);
+    write_lora("huge.safetensors", "layers.0.attention.to_out.0", 4, 1e30f, 0);
+    write_lora("zeros.safetensors", "layers.0.attention.to_out.0", 1, 0, 1e300);
     kiln_loras_mode(engine->loras, KILN_LORA_BESIDE);
     assert_int_equal(put("loras/kohya.safetensors", 1, &changed, &err), 0);
     refuse("other.safetensors", KILN_BAD_INPUT, "layers.7.attention.to_out.0");
     refuse("huge.safetensors", KILN_CORRUPT, "not finite");
+    refuse("zeros.safetensors", KILN_CORRUPT, "not finite");
     refuse("absent.safetensors", KILN_NOT_FOUND, "no such file");
     kiln_loras_mode(engine->loras, KILN_LORA_AUTO);
 }
@@ -557,11 +562,11 @@ static void an_exchanged_file_is_read_again(void **state)
     const struct kiln_lora_use use = {"mine.safetensors", 1};
     const struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
     kiln_loras_mode(engine->loras, KILN_LORA_BESIDE);
-    write_lora(use.path, "layers.0.attention.to_out.0", 4, 0.1f);
+    write_lora(use.path, "layers.0.attention.to_out.0", 4, 0.1f, 0);
     assert_int_equal(utimensat(AT_FDCWD, use.path, times, 0), 0);
     assert_int_equal(kiln_loras_set(engine->loras, &use, 1, &changed, &err), 0);
     assert_true(changed);
-    write_lora(use.path, "layers.0.attention.to_out.0", 4, 0.2f);
+    write_lora(use.path, "layers.0.attention.to_out.0", 4, 0.2f, 0);
     assert_int_equal(kiln_loras_set(engine->loras, &use, 1, &changed, &err), 0);
     assert_true(changed);
     kiln_loras_mode(engine->loras, KILN_LORA_AUTO);
