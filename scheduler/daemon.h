@@ -3,8 +3,8 @@
  * Several may run; the one that holds the advisory lock of its pool leads.  The others ask for the
  * lock every second, so that one of them takes over a second after the leader has gone.
  */
-#ifndef KILN_DAEMON_H
-#define KILN_DAEMON_H
+#ifndef KILN_SCHEDULER_DAEMON_H
+#define KILN_SCHEDULER_DAEMON_H
 
 #include <stdatomic.h>
 

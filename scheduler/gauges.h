@@ -5,8 +5,8 @@
  * are shown by name and all others as one, so that a page has a bound.  A standby shows
  * kiln_leader 0 and nothing of the queue, which it does not know.
  */
-#ifndef KILN_GAUGES_H
-#define KILN_GAUGES_H
+#ifndef KILN_SCHEDULER_GAUGES_H
+#define KILN_SCHEDULER_GAUGES_H
 
 #include "schemas/error.h"
 #include "schemas/text.h"

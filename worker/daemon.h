@@ -1,6 +1,6 @@
 /* daemon.h - kiln-worker as a service: start, signals, end. */
-#ifndef KILN_DAEMON_H
-#define KILN_DAEMON_H
+#ifndef KILN_WORKER_DAEMON_H
+#define KILN_WORKER_DAEMON_H
 
 #include "schemas/config.h"
 

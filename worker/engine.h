@@ -6,8 +6,8 @@
  * can then be benchmarked, and crashed, without a model.  One thread uses an engine, but for what
  * says otherwise.
  */
-#ifndef KILN_ENGINE_H
-#define KILN_ENGINE_H
+#ifndef KILN_WORKER_ENGINE_H
+#define KILN_WORKER_ENGINE_H
 
 #include "pipeline/diffusionz_batch.h"
 #include "schemas/config.h"

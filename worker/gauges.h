@@ -1,6 +1,6 @@
 /* gauges.h - what a worker shows to whoever scrapes its metrics, beside what it counts. */
-#ifndef KILN_GAUGES_H
-#define KILN_GAUGES_H
+#ifndef KILN_WORKER_GAUGES_H
+#define KILN_WORKER_GAUGES_H
 
 #include "schemas/text.h"
 

@@ -1,13 +1,13 @@
 #!/bin/bash
 # What the tree promises of its own source: short files, no marks of unfinished work, no banned
-# calls, C++ in one folder, a README in every folder, headers that compile alone.
+# calls, C++ in one folder, a README in every folder, headers that compile alone and together.
 set -u
 cd "${KILN_SOURCE:?}" || exit 1
 bad=0
 complain() { echo "$*"; bad=$((bad + 1)); }
 
 sources=$(find schemas storage scheduler worker pipeline kernels tests scripts \
-    \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.py' -o -name '*.sh' \) \
+    \( -name '*.c' -o -name '*.h' -o -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.py' -o -name '*.sh' \) \
     -not -path '*/golden/*')
 
 for file in $sources; do
@@ -31,6 +31,12 @@ while read -r hit; do complain "$hit: longer than 110 columns"; done \
 while read -r folder; do
     [ -e "$folder/README.md" ] || complain "$folder: no README.md"
 done < <(echo "$sources" | xargs -n1 dirname | sort -u)
+
+headers=$(echo "$sources" | grep -E '\.(h|hpp|cuh)$')
+guards=$(grep -HE -m1 '^#ifndef [A-Z0-9_]+_(H|HPP|CUH)$' $headers | sed 's/:#ifndef / /')
+while read -r guard; do
+    complain "$guard guards" $(echo "$guards" | awk -v g="$guard" '$2 == g { print $1 }') "alike"
+done < <(echo "$guards" | awk '{ print $2 }' | sort | uniq -d)
 
 cflags=$(pkg-config --cflags jansson libcrypto libpcre2-8 libpq libcurl 2>/dev/null)
 for header in $(echo "$sources" | grep '\.h$' | grep -v '^tests/'); do
