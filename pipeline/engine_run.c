@@ -112,7 +112,7 @@ int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, s
 static int set_loras(struct kiln_run *r, const struct kiln_lora_use *under, struct kiln_error *err)
 {
     const DiffusionZBatch *b = r->batch;
-    struct kiln_lora_use uses[KILN_LORA_SET_MAX];
+    struct kiln_lora_use uses[KILN_LORA_STACK_MAX];
     size_t count = 0;
     if (under)
         uses[count++] = *under;

@@ -129,7 +129,7 @@ int kiln_lora_files_open(struct kiln_lora_files *files, const struct kiln_lora_s
 
 void kiln_lora_files_close(struct kiln_lora_files *files)
 {
-    for (size_t i = 0; i < KILN_LORA_SET_MAX; i++)
+    for (size_t i = 0; i < KILN_LORA_STACK_MAX; i++)
         kiln_lora_close(files->at[i]);
     *files = (struct kiln_lora_files){.stack = NULL};
 }

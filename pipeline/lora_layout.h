@@ -50,7 +50,7 @@ void kiln_lora_layout_release(struct kiln_lora_layout *l);
 /* The files of a set, open. */
 struct kiln_lora_files {
     const struct kiln_lora_stack *stack;
-    struct kiln_lora_file *at[KILN_LORA_SET_MAX];
+    struct kiln_lora_file *at[KILN_LORA_STACK_MAX];
     int64_t rank; /* the most that one module gets from all of them */
 };
 int kiln_lora_files_open(struct kiln_lora_files *files, const struct kiln_lora_stack *stack,

@@ -36,9 +36,9 @@ int kiln_lora_stack_look(const struct kiln_lora_use *uses, size_t count,
 {
     int code = 0;
     *ret = (struct kiln_lora_stack){.count = 0};
-    if (count > KILN_LORA_SET_MAX)
+    if (count > KILN_LORA_STACK_MAX)
         return kiln_fail(err, KILN_BAD_INPUT, "%zu LoRAs at once; at most %d are possible", count,
-                         KILN_LORA_SET_MAX);
+                         KILN_LORA_STACK_MAX);
     for (size_t i = 0; !code && i < count; i++) {
         code = look_at(&uses[i], &ret->loras[i], err);
         ret->count += code == 0;

@@ -13,7 +13,7 @@
 #include "schemas/limits.h"
 
 /* The set of a job, and one more that lies under all calls of a context. */
-#define KILN_LORA_SET_MAX (KILN_LORAS_MAX + 1)
+#define KILN_LORA_STACK_MAX (KILN_LORAS_MAX + 1)
 
 struct kiln_lora_use {
     const char *path; /* a safetensors file; lent for the call */
@@ -29,7 +29,7 @@ struct kiln_lora_seen {
 };
 
 struct kiln_lora_stack {
-    struct kiln_lora_seen loras[KILN_LORA_SET_MAX];
+    struct kiln_lora_seen loras[KILN_LORA_STACK_MAX];
     size_t count;
 };
 
