@@ -103,6 +103,7 @@ int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, s
                       struct kiln_error *err)
 {
     bool changed = false;
+    kt_threads_set(e->threads); /* what is merged on the CPU is this thread's work */
     int code = kiln_loras_set(e->loras, uses, count, &changed, err);
     if (changed)
         drop_times(e); /* the time table holds products of the weights */
