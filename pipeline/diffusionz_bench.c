@@ -16,7 +16,6 @@
 #include "pipeline/torch/load.h"
 #include "schemas/clock.h"
 
-#define RUNS_MAX 64
 #define SEED 1
 
 /* One case under way. */
@@ -150,7 +149,7 @@ static int keep_output(struct bench *b, struct kiln_error *err)
 
 static int time_forward(struct bench *b, struct kiln_error *err)
 {
-    double values[RUNS_MAX];
+    double values[DIFFUSIONZ_BENCH_RUNS_MAX];
     DiffusionZTimes times = {0};
     b->batch.num_steps = 1;
     b->batch.skip_decode = 1;
@@ -172,7 +171,7 @@ static int time_forward(struct bench *b, struct kiln_error *err)
 
 static int time_image(struct bench *b, struct kiln_error *err)
 {
-    double values[RUNS_MAX], steps[RUNS_MAX];
+    double values[DIFFUSIONZ_BENCH_RUNS_MAX], steps[DIFFUSIONZ_BENCH_RUNS_MAX];
     b->batch.num_steps = b->args->num_steps;
     b->batch.skip_decode = 0;
     for (int i = -1; i < b->args->image_repeats; i++) {
@@ -239,7 +238,7 @@ static int run_stage(const struct bench *b, stage_fn *stage, bool side, double *
 static int time_stage(const struct bench *b, stage_fn *stage, bool side, double *ret_ms,
                       struct kiln_error *err)
 {
-    double values[RUNS_MAX], ms = 0;
+    double values[DIFFUSIONZ_BENCH_RUNS_MAX], ms = 0;
     for (int i = -b->args->warmups; i < b->args->repeats; i++) {
         int code = run_stage(b, stage, side, &ms, err);
         if (code == KILN_NO_MEMORY) {
@@ -263,12 +262,14 @@ static int check_case(const DiffusionZBenchCase *a, struct kiln_error *err)
     if (a->item_count < 1 || a->item_count > KILN_ASSIGN_MAX)
         return kiln_fail(err, KILN_BAD_INPUT, "a batch has 1 to %d items, this one %d",
                          KILN_ASSIGN_MAX, a->item_count);
-    if (a->repeats < 1 || a->repeats > RUNS_MAX || a->image_repeats < 1 ||
-        a->image_repeats > RUNS_MAX || a->warmups < 0 || a->warmups > RUNS_MAX)
-        return kiln_fail(err, KILN_BAD_INPUT, "a stage is run 1 to %d times", RUNS_MAX);
-    if (a->tokens < 9 || a->tokens > KILN_TOKENS_MAX)
-        return kiln_fail(err, KILN_BAD_INPUT, "tokens %d: a prompt has 9 to %d", a->tokens,
-                         KILN_TOKENS_MAX);
+    if (a->repeats < 1 || a->repeats > DIFFUSIONZ_BENCH_RUNS_MAX || a->image_repeats < 1 ||
+        a->image_repeats > DIFFUSIONZ_BENCH_RUNS_MAX || a->warmups < 0 ||
+        a->warmups > DIFFUSIONZ_BENCH_RUNS_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "a stage is run 1 to %d times",
+                         DIFFUSIONZ_BENCH_RUNS_MAX);
+    if (a->tokens < DIFFUSIONZ_BENCH_TOKENS_MIN || a->tokens > KILN_TOKENS_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "tokens %d: a prompt has %d to %d", a->tokens,
+                         DIFFUSIONZ_BENCH_TOKENS_MIN, KILN_TOKENS_MAX);
     return 0;
 }
 

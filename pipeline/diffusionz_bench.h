@@ -25,6 +25,9 @@ enum diffusionz_bench_stage {
     DIFFUSIONZ_BENCH_ALL = 15
 };
 
+#define DIFFUSIONZ_BENCH_RUNS_MAX 64
+#define DIFFUSIONZ_BENCH_TOKENS_MIN 9 /* what a prompt of one word has, wrapped */
+
 typedef struct DiffusionZBenchCase {
     int32_t width, height, item_count;
     int32_t tokens;           /* of every prompt, with what it is wrapped in */

@@ -7,9 +7,7 @@
 #include "worker/engine.h"
 #include "worker/verbs.h"
 
-#define TOKENS_MIN 9 /* what a prompt of one word has, wrapped */
 #define TOKENS_USUAL 100
-#define RUNS_MAX 64
 
 const char kiln_bench_engine_usage[] =
     "Usage: kiln bench engine [options]\n"
@@ -145,16 +143,19 @@ static int take_number(struct kiln_bench_options *o, int option, const char *val
 {
     switch (option) {
     case OPTION_TOKENS:
-        return kiln_verb_small("tokens", value, TOKENS_MIN, KILN_TOKENS_MAX, &o->common.tokens,
-                               err);
+        return kiln_verb_small("tokens", value, DIFFUSIONZ_BENCH_TOKENS_MIN, KILN_TOKENS_MAX,
+                               &o->common.tokens, err);
     case OPTION_STEPS:
         return kiln_verb_steps(value, &o->common.num_steps, err);
     case OPTION_REPEAT:
-        return kiln_verb_small("repeat", value, 1, RUNS_MAX, &o->common.repeats, err);
+        return kiln_verb_small("repeat", value, 1, DIFFUSIONZ_BENCH_RUNS_MAX, &o->common.repeats,
+                               err);
     case OPTION_WARMUP:
-        return kiln_verb_small("warmup", value, 0, RUNS_MAX, &o->common.warmups, err);
+        return kiln_verb_small("warmup", value, 0, DIFFUSIONZ_BENCH_RUNS_MAX, &o->common.warmups,
+                               err);
     case OPTION_IMAGE_REPEAT:
-        return kiln_verb_small("image-repeat", value, 1, RUNS_MAX, &o->common.image_repeats, err);
+        return kiln_verb_small("image-repeat", value, 1, DIFFUSIONZ_BENCH_RUNS_MAX,
+                               &o->common.image_repeats, err);
     case OPTION_THREADS:
         return kiln_verb_threads(value, &o->threads, err);
     default:

@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "pipeline/roofline.h"
 #include "worker/bench_engine.h"
 #include "worker/device_class.h"
 #include "worker/engine.h"
@@ -60,7 +61,8 @@ void kiln_bench_heading(const struct kiln_bench_table *table)
     printf(", prompts of %d tokens, medians of %d after %d\n", o->common.tokens, o->common.repeats,
            o->common.warmups);
     if (o->device >= 0)
-        puts("ceiling: a forward's products alone, each at the rate measured on an NVIDIA H200");
+        printf("ceiling: a forward's products alone, each at the rate measured on an %s\n",
+               KILN_CEILING_CARD);
     printf("%-5s %-9s %5s %10s %8s %8s %8s %8s %9s %8s %8s %8s\n", "type", "size", "batch",
            "forward ms", "TFLOP/s", "ceiling", "step ms", "text ms", "decode ms", "image s",
            "peak GB", "error");
