@@ -22,7 +22,7 @@ static __device__ __forceinline__ tops column_tops(const struct kiln_low_rank_co
     for (int64_t n = threadIdx.x; n < a.n; n += threads)
         sum += a.factor[n];
     const float least = block_sum<threads>(sum, slots[0]) / static_cast<float>(a.n) / 2;
-    tops top = {e4m3_floor, e4m3_floor};
+    tops top = {KILN_E4M3_FLOOR, KILN_E4M3_FLOOR};
 #pragma unroll 4
     for (int64_t n = threadIdx.x; n < a.n; n += threads) {
         const float size = fabsf(low_bf16(up[n * a.rank])), factor = a.factor[n];
@@ -38,7 +38,7 @@ static __global__ void __launch_bounds__(threads) make_codes(const struct kiln_l
     const int64_t r = blockIdx.x;
     const uint16_t *up = static_cast<const uint16_t *>(a.up) + r;
     const uint16_t *down = static_cast<const uint16_t *>(a.down) + r * a.k;
-    float squares = 0, top = e4m3_floor;
+    float squares = 0, top = KILN_E4M3_FLOOR;
 #pragma unroll 4
     for (int64_t i = threadIdx.x; i < a.k; i += threads) {
         const float v = low_bf16(down[i]);
@@ -47,7 +47,7 @@ static __global__ void __launch_bounds__(threads) make_codes(const struct kiln_l
     const float length = sqrtf(block_sum<threads>(squares, slots[3]));
     top = block_max<threads>(top, slots[4]);
     const tops of_up = column_tops(a, up, slots);
-    const float most = e4m3_max / of_up.share, large = e4m3_max / of_up.common;
+    const float most = KILN_E4M3_MAX / of_up.share, large = KILN_E4M3_MAX / of_up.common;
     const float reach = fmaxf(most, fminf(length / KILN_LOW_RANK_LENGTH, large));
 #pragma unroll 4
     for (int64_t n = threadIdx.x; n < a.n; n += threads) {
@@ -57,9 +57,9 @@ static __global__ void __launch_bounds__(threads) make_codes(const struct kiln_l
 #pragma unroll 4
     for (int64_t i = threadIdx.x; i < a.k; i += threads)
         a.down_codes[r * a.k + i] =
-            static_cast<uint8_t>(pack_e4m3(low_bf16(down[i]) * (e4m3_max / top), 0));
+            static_cast<uint8_t>(pack_e4m3(low_bf16(down[i]) * (KILN_E4M3_MAX / top), 0));
     if (threadIdx.x == 0)
-        a.down_scale[r] = top / e4m3_max / reach;
+        a.down_scale[r] = top / KILN_E4M3_MAX / reach;
 }
 
 extern "C" int kiln_low_rank_codes_launch(const struct kiln_low_rank_codes *args,

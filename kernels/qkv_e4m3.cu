@@ -51,7 +51,7 @@ static __global__ void __launch_bounds__(top_threads, 2)
 static __device__ __forceinline__ float top_of(const struct kiln_qkv_e4m3 &a, const plan &p)
 {
     __shared__ float slots[part_threads / warp_size];
-    float top = e4m3_floor;
+    float top = KILN_E4M3_FLOOR;
     await_previous();
 #pragma unroll
     for (int j = 0; j < (KILN_QKV_TOPS + part_threads - 1) / part_threads; j++)
@@ -75,7 +75,7 @@ static __device__ __forceinline__ void code_values(const struct kiln_qkv_e4m3 &a
                 held[j] = load_chunk<8>(a.qkv, 0, from + round + chunk_of<part_threads>(j));
         if (round == 0) {
             top = top_of(a, p);
-            inverse = e4m3_max / top;
+            inverse = KILN_E4M3_MAX / top;
         }
 #pragma unroll
         for (int j = 0; j < batch; j++)
@@ -86,7 +86,7 @@ static __device__ __forceinline__ void code_values(const struct kiln_qkv_e4m3 &a
     if (threadIdx.x == 0) {
         a.scale[row] = top / a.code_max;
         if (row == 0)
-            *a.to_codes = a.code_max / top * (a.code_max / e4m3_max);
+            *a.to_codes = a.code_max / top * (a.code_max / KILN_E4M3_MAX);
     }
 }
 

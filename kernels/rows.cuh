@@ -12,12 +12,10 @@
 #define KILN_ROWS_CUH
 
 #include "kernels/device.cuh"
+#include "kernels/fp8.h"
 
 namespace kiln
 {
-
-constexpr float e4m3_max = 448.0f;
-constexpr float e4m3_floor = 1e-12f;
 
 /* 128 threads with one chunk each for short rows, with four for long ones. */
 constexpr int short_row_chunks = 128;
@@ -59,7 +57,7 @@ __device__ __forceinline__ float top_held(const chunk<W> held[ITEMS], int chunks
 #pragma unroll
         for (int i = 1; i < chunk_words<W>; i++)
             tops[0] = larger_pairs(tops[0], tops[i]);
-    return fmaxf(e4m3_floor, fmaxf(low_bf16(tops[0]), high_bf16(tops[0])));
+    return fmaxf(KILN_E4M3_FLOOR, fmaxf(low_bf16(tops[0]), high_bf16(tops[0])));
 }
 
 /* Eight values, each times `factor`, as e4m3. */
@@ -121,11 +119,11 @@ inline int check_rows(struct kiln_error *err, const char *name, int64_t rows, in
 /* 0 becomes the largest code. */
 inline int settle_code_max(struct kiln_error *err, const char *name, float *code_max)
 {
-    *code_max = *code_max ? *code_max : e4m3_max;
-    if (*code_max > 0 && *code_max <= e4m3_max)
+    *code_max = *code_max ? *code_max : KILN_E4M3_MAX;
+    if (*code_max > 0 && *code_max <= KILN_E4M3_MAX)
         return KILN_OK;
     return kiln_fail(err, KILN_BAD_INPUT, "%s: codes up to %g, of which the largest is %g", name,
-                     static_cast<double>(*code_max), static_cast<double>(e4m3_max));
+                     static_cast<double>(*code_max), static_cast<double>(KILN_E4M3_MAX));
 }
 
 /* Of a result whose rows lie a->pitch values apart, of which 0 becomes n. */
