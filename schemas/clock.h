@@ -26,6 +26,20 @@ static inline int64_t kiln_clock_ms(void)
     return (int64_t)kiln_monotonic_ms();
 }
 
+/* The moment so far ahead, as pthread_cond_timedwait takes it. */
+static inline struct timespec kiln_deadline_in(int wait_ms)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += wait_ms / 1000;
+    at.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    if (at.tv_nsec >= 1000000000) {
+        at.tv_sec++;
+        at.tv_nsec -= 1000000000;
+    }
+    return at;
+}
+
 /* Since 1970, by a clock that may be set at any time. */
 static inline int64_t kiln_wall_ms(void)
 {

@@ -188,14 +188,7 @@ void kiln_board_kick(struct kiln_board *board)
 
 void kiln_board_wait(struct kiln_board *board, int wait_ms)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += wait_ms / 1000;
-    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
+    const struct timespec until = kiln_deadline_in(wait_ms);
     pthread_mutex_lock(&board->mutex);
     /* A kick that came before the wait counts: nothing that changed may stay untold. */
     while (!board->kicked)

@@ -7,7 +7,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
+
+#include "schemas/clock.h"
 
 struct slot {
     void *item;
@@ -56,19 +57,6 @@ void kiln_queue_free(struct kiln_queue *queue)
     free(queue);
 }
 
-static struct timespec deadline_in(int wait_ms)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += wait_ms / 1000;
-    at.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
-    }
-    return at;
-}
-
 /* Written as a subtraction: weight + queue->weight may not overflow into a yes. */
 static bool has_room(const struct kiln_queue *queue, size_t weight)
 {
@@ -80,7 +68,7 @@ static bool has_room(const struct kiln_queue *queue, size_t weight)
 
 int kiln_queue_push(struct kiln_queue *queue, void *item, size_t weight, int wait_ms)
 {
-    struct timespec deadline = deadline_in(wait_ms);
+    struct timespec deadline = kiln_deadline_in(wait_ms);
     int code = 0;
     pthread_mutex_lock(&queue->mutex);
     while (!queue->closed && !has_room(queue, weight) && code == 0)
@@ -103,7 +91,7 @@ int kiln_queue_push(struct kiln_queue *queue, void *item, size_t weight, int wai
 int kiln_queue_pop(struct kiln_queue *queue, void **items, size_t max, size_t *ret_count,
                    int wait_ms)
 {
-    struct timespec deadline = deadline_in(wait_ms);
+    struct timespec deadline = kiln_deadline_in(wait_ms);
     size_t taken = 0;
     bool late = false;
     pthread_mutex_lock(&queue->mutex);
@@ -128,7 +116,7 @@ int kiln_queue_pop(struct kiln_queue *queue, void **items, size_t max, size_t *r
 
 int kiln_queue_await(struct kiln_queue *queue, size_t items, size_t weight, int wait_ms)
 {
-    struct timespec deadline = deadline_in(wait_ms);
+    struct timespec deadline = kiln_deadline_in(wait_ms);
     bool late = false;
     pthread_mutex_lock(&queue->mutex);
     while ((queue->count >= items || queue->weight >= weight) && !late)
