@@ -38,19 +38,9 @@ static kiln_float format_of(const at::Tensor &x)
     return x.scalar_type() == at::kBFloat16 ? KILN_BF16 : KILN_F32;
 }
 
-static const void *data_of(const at::Tensor &x)
-{
-    return x.defined() ? x.const_data_ptr() : nullptr;
-}
-
 bool takes(const at::Tensor &x)
 {
     return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
-}
-
-static at::Tensor dense(const at::Tensor &x)
-{
-    return x.defined() ? x.contiguous() : x;
 }
 
 at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &gain, double eps, const at::Tensor &add)

@@ -5,6 +5,7 @@
 #include "kernels/group_norm_silu.h"
 #include "pipeline/torch/cuda/plugin.hpp"
 
+using kiln::channels_last;
 using kiln::run;
 using kiln::run_void;
 
@@ -12,11 +13,6 @@ const kiln::image_kernels *kiln::gpu_image_kernels(const at::Tensor &x)
 {
     const kiln_cuda_plugin *plugin = cuda_plugin();
     return plugin && x.is_cuda() && x.scalar_type() == at::kBFloat16 ? plugin->image : nullptr;
-}
-
-static at::Tensor channels_last(const at::Tensor &x)
-{
-    return x.contiguous(at::MemoryFormat::ChannelsLast);
 }
 
 kt kt_conv_weight(kt_scope *s, kt weight)

@@ -182,6 +182,19 @@ inline at::Tensor maybe(kt x)
 {
     return x ? x->t : at::Tensor();
 }
+/* These accept an undefined tensor, too. */
+inline at::Tensor dense(const at::Tensor &x)
+{
+    return x.defined() ? x.contiguous() : x;
+}
+inline at::Tensor channels_last(const at::Tensor &x)
+{
+    return x.defined() ? x.contiguous(at::MemoryFormat::ChannelsLast) : x;
+}
+inline const void *data_of(const at::Tensor &x)
+{
+    return x.defined() ? x.const_data_ptr() : nullptr;
+}
 
 } // namespace kiln
 

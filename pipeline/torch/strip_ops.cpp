@@ -8,13 +8,9 @@
 #include "kernels/group_norm_silu.h"
 #include "pipeline/torch/cuda/plugin.hpp"
 
+using kiln::channels_last;
 using kiln::run;
 using kiln::run_void;
-
-static at::Tensor channels_last(const at::Tensor &x)
-{
-    return x.contiguous(at::MemoryFormat::ChannelsLast);
-}
 
 static bool in_bound(const at::Tensor &x)
 {

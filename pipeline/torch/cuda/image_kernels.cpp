@@ -36,11 +36,6 @@ static void check(int code, const kiln_error &err)
     TORCH_CHECK(code == 0, err.text);
 }
 
-static at::Tensor channels_last(const at::Tensor &x)
-{
-    return x.defined() ? x.contiguous(at::MemoryFormat::ChannelsLast) : x;
-}
-
 /* Zeros behind x along its first dimension, up to a multiple of eight. */
 static at::Tensor in_eights(const at::Tensor &x)
 {

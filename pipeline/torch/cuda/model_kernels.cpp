@@ -45,16 +45,6 @@ template <class F> static bool launch_if_taken(const at::Tensor &x, F &&launcher
     return taken;
 }
 
-static at::Tensor dense(const at::Tensor &x)
-{
-    return x.defined() ? x.contiguous() : x;
-}
-
-static const void *data_of(const at::Tensor &x)
-{
-    return x.defined() ? x.const_data_ptr() : nullptr;
-}
-
 /* A vector that every row of n values of x is multiplied with. */
 static at::Tensor gain_of(const at::Tensor &x, int64_t n, const at::Tensor &gain)
 {
