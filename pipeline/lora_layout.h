@@ -17,7 +17,7 @@
 
 #include "pipeline/lora.h"
 #include "pipeline/lora_stack.h"
-#include "pipeline/weights.h"
+#include "pipeline/param_table.h"
 
 #define KILN_LORA_RANK_MAX 512 /* of the highest class */
 

@@ -9,8 +9,8 @@
 #define KILN_LORA_MERGE_H
 
 #include "pipeline/lora_stack.h"
+#include "pipeline/param_table.h"
 #include "pipeline/torch/tensor.h"
-#include "pipeline/weights.h"
 #include "schemas/error.h"
 
 struct kiln_lora_merge;

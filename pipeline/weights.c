@@ -311,28 +311,12 @@ static kt load(struct kiln_weights *w, struct kt_scope *scope, const char *name,
 static void note_param(struct kiln_weights *w, const char *prefix, const char *module, kt *slot,
                        int64_t row, int64_t rows, int64_t cols)
 {
-    struct kiln_param_table *p = w->params;
-    if (!p || w->error.code)
+    struct kiln_param param = {.slot = slot, .row = row, .rows = rows, .cols = cols};
+    if (!w->params || w->error.code)
         return;
-    if (p->count == p->capacity) {
-        size_t capacity = p->capacity ? 2 * p->capacity : 64;
-        struct kiln_param *grown = realloc(p->items, capacity * sizeof *grown);
-        if (!grown) {
-            kiln_fail(&w->error, KILN_NO_MEMORY, "%s: no memory for the parameter table", w->dir);
-            return;
-        }
-        p->items = grown;
-        p->capacity = capacity;
-    }
-    struct kiln_param *item = &p->items[p->count++];
-    *item = (struct kiln_param){.slot = slot, .row = row, .rows = rows, .cols = cols};
-    snprintf(item->name, sizeof item->name, "%s%s", prefix, module);
-}
-
-void kiln_param_table_release(struct kiln_param_table *params)
-{
-    free(params->items);
-    *params = (struct kiln_param_table){0};
+    snprintf(param.name, sizeof param.name, "%s%s", prefix, module);
+    if (!kiln_param_table_add(w->params, &param))
+        kiln_fail(&w->error, KILN_NO_MEMORY, "%s: no memory for the parameter table", w->dir);
 }
 
 /* --- requests --------------------------------------------------------------------------------- */

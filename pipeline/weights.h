@@ -9,33 +9,16 @@
  * ("model.", "model.diffusion_model."), and the transformer may use the repacked names of ComfyUI
  * (attention.qkv fused, attention.out, q_norm, x_embedder, final_layer).
  *
- * Linear layers are noted in a table of parameters, by which a LoRA finds the rows it changes.
+ * Linear layers are noted in a table of parameters (param_table.h).
  */
 #ifndef KILN_WEIGHTS_H
 #define KILN_WEIGHTS_H
 
+#include "pipeline/param_table.h"
 #include "pipeline/torch/tensor.h"
 #include "schemas/error.h"
 
-#define KILN_PARAM_NAME_MAX 96
-
 struct kiln_fp8_cache;
-struct kiln_linear_layer;
-
-/* One linear layer of the diffusers naming: rows [row, row+rows) of the matrix in *slot. */
-struct kiln_param {
-    char name[KILN_PARAM_NAME_MAX]; /* "layers.0.attention.to_q" */
-    kt *slot;
-    struct kiln_linear_layer
-        *layer; /* whose weight *slot is, if kiln_linear() multiplies with it */
-    int64_t row, rows, cols;
-};
-struct kiln_param_table {
-    struct kiln_param *items;
-    size_t count, capacity;
-};
-void kiln_param_table_release(struct kiln_param_table *params);
-
 struct kiln_weights;
 
 /* dir: a folder of the model, or NULL for weights drawn at random on the device: benchmarks of
