@@ -16,7 +16,9 @@
 #define KILN_E4M3_MAX 448.0f
 #define KILN_E4M3_FLOOR 1e-12f /* the least "largest |v|" of a row */
 /* code_max of rows behind which a product of low rank is put: 16 times the largest value has a code
- * there.  The steps of small values are still 2^-14 of the largest one. */
+ * there.  The steps of small values are still 2^-14 of the largest one.  Rows without room use the
+ * whole range of codes for themselves, so that a product larger than they are, a strong set's, is
+ * cut at 448. */
 #define KILN_E4M3_BESIDE_MAX 28.0f
 
 /* To nearest, ties to even, values beyond 448 to 448, as the conversion instruction does. */

@@ -22,13 +22,14 @@ struct kiln_linear_layer {
     kt both; /* [out, in + rank], weight and up side by side; NULL: up is elsewhere */
 };
 
-/* x: [rows, in] in the form that is asked for here; without room they are copied, and codes have
- * none left for a set that is strong.  Rows of
- * several items, as many of each, may be multiplied together, and have the bits that they have
- * alone; not with a set beside the weight. */
+/* The form in which kiln_linear() wants x [rows, in].  Rows without the room that it asks for are
+ * copied, and codes of such rows leave no place for a strong set (KILN_E4M3_BESIDE_MAX). */
 struct kt_form kiln_linear_form(const struct kiln_linear_layer *layer);
 /* Room for so many columns at least, with which rows begin on 128 bytes. */
 int64_t kiln_linear_room(int64_t columns, bool e4m3);
+/* x [rows, in] times the layer's weight, with the set beside it.  Rows of several items, as many of
+ * each, may be multiplied together, and have the bits that they have alone; not with a set beside
+ * the weight. */
 kt kiln_linear(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer, int items);
 /* silu(first half) * second half of that, in the form that is asked for.  Frees the handle x. */
 kt kiln_linear_gated(struct kt_scope *s, kt x, const struct kiln_linear_layer *layer, int items,

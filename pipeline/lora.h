@@ -2,14 +2,18 @@
  *
  *     weight of the module += strength * scale * B A      A: [rank, in], B: [out, rank]
  *
- * Trainers name the same thing in many ways.  Read are:
- *     diffusers    transformer.layers.0.attention.to_q.lora_A.weight
- *     ai-toolkit   diffusion_model.layers.0.attention.to_q.lora_A.weight, maybe with .alpha
- *     kohya        lora_unet_layers_0_attention_to_q.lora_down.weight with .alpha
- *     ComfyUI      ...attention.qkv and ...attention.out: one pair is split into q, k, v by B's
- * rows dotted       ...to.q.lora.down.weight, with redundant copies as qkv and out PEFT
- * base_model.model....lora_A.default.weight and any mixture of their prefixes and endings.  LyCORIS
- * (LoKr, LoHa), DoRA, full differences and second time embedders are refused by name.  A key that
+ * Trainers name the same thing in many ways.  Read are
+ *
+ *     diffusers   transformer.layers.0.attention.to_q.lora_A.weight, alpha in the metadata or none
+ *     ai-toolkit  diffusion_model.layers.0.attention.to_q.lora_A.weight, maybe with .alpha
+ *     kohya       lora_unet_layers_0_attention_to_q.lora_down.weight, with .alpha
+ *     ComfyUI     ...attention.qkv, whose pair is split into q, k and v by the rows of B;
+ *                 ...attention.out, x_embedder, final_layer
+ *     dotted      ...attention.to.q.lora.down.weight, with redundant copies as qkv and out
+ *     PEFT        base_model.model....lora_A.default.weight
+ *
+ * and any mixture of their prefixes and endings.  LyCORIS (LoKr, LoHa, OFT), DoRA, full
+ * differences, second time embedders and LoRAs of the text encoder are refused by name.  A key that
  * fits no module is an error that counts and lists: a LoRA that works by half looks like a bad
  * LoRA.
  */

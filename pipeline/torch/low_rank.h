@@ -8,11 +8,12 @@
  * both: matrices and rows are given room for that.
  *
  * Quantised rows have one factor for all their columns, those in the room too: up[n] is put in
- * codes by the factor of the weight's row n, and x down^T by that of the row of x, which leaves it
- * codes 16 times as large as the row's (kernels/fp8.h); kernels/low_rank_codes.h says how the two
- * share what there is of codes.  What is beyond 448 all the same becomes 448: of a set that moves a
- * product by more than the product itself, and, where otherwise x down^T were cut, in rows of the
- * weight that are far smaller than the others.
+ * codes by the factor of the weight's row n, and x down^T by that of the row of x.  Rows with room
+ * leave it codes 16 times as large as their own, rows without none (KILN_E4M3_BESIDE_MAX in
+ * kernels/fp8.h); kernels/low_rank_codes.h says how the two share what there is of codes.  What is
+ * beyond 448 all the same becomes 448: of a set that moves a product by more than the product
+ * itself, and, where otherwise x down^T were cut, in rows of the weight that are far smaller than
+ * the others.
  */
 #ifndef KILN_LOW_RANK_H
 #define KILN_LOW_RANK_H

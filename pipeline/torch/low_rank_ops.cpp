@@ -130,7 +130,7 @@ kt kt_widened(kt_scope *s, kt x, int64_t columns)
     });
 }
 
-/* --- in it ------------------------------------------------------------------------------------ */
+/* --- merged ----------------------------------------------------------------------------------- */
 
 void kt_add_low_rank(kt_scope *s, kt target, int64_t row, kt up, kt down, double scale)
 {
