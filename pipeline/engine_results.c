@@ -3,7 +3,8 @@
  *
  * That half has its own thread in a worker, while the engine's is at the next batch already.  So
  * from kiln_engine_finish on nothing is touched but the run itself, the device's clock, which has
- * its own lock, and results that are on their way.
+ * its own lock, and results that are on their way; and, where an item has failed of its device, a
+ * scope made to ask whether that still answers.
  */
 #include <stdlib.h>
 #include <string.h>

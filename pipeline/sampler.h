@@ -29,8 +29,8 @@ struct kiln_step {
     kt negative;                 /* caption of the negative prompt; NULL: no guidance */
     struct kiln_rope negative_rope;
     double guidance;
-    kt stride; /* [1] fp32, of the schedule's strides */
-    kt bad;    /* [1] KT_I32, set to 1 if the latent is not finite afterwards */
+    kt stride; /* [items] fp32, of the schedule's strides */
+    kt bad;    /* [items] KT_I32, set to 1 where an item's latent is not finite afterwards */
 };
 void kiln_sampler_step(const struct kiln_transformer *t, struct kt_scope *s,
                        const struct kiln_step *args);
