@@ -118,7 +118,7 @@ int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batc
 /* The same set as the batch will ask for (engine_run.c). */
 static void prefetch_loras(DiffusionZContext *ctx, const DiffusionZBatch *next)
 {
-    struct kiln_lora_use uses[KILN_LORA_SET_MAX];
+    struct kiln_lora_use uses[KILN_LORA_STACK_MAX];
     size_t count = 0;
     pthread_mutex_lock(&ctx->under_lock);
     if (ctx->under_path)
