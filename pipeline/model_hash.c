@@ -1,13 +1,14 @@
 /* model_hash.c - a digest over what makes a model; see model_hash.h. */
 #include "pipeline/model_hash.h"
 
-#include <errno.h>
 #include <openssl/evp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "pipeline/loading.h"
 #include "schemas/limits.h"
+#include "storage/regular.h"
 #include "storage/safetensors.h"
 
 #define SAMPLE_BYTES 4096
@@ -18,20 +19,15 @@ static const char *const weight_folders[] = {"transformer", "text_encoder", "vae
 
 static int add_file(EVP_MD_CTX *sum, const char *dir, const char *name, struct kiln_error *err)
 {
-    char path[4096], block[4096];
+    char path[4096], *text;
+    size_t size;
     snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return kiln_fail(err, KILN_NOT_FOUND, "%s: %s", path, strerror(errno));
-    size_t n, total = 0;
-    while ((n = fread(block, 1, sizeof block, file)) > 0 && total <= KILN_CONFIG_FILE_MAX) {
-        EVP_DigestUpdate(sum, block, n);
-        total += n;
-    }
-    const bool failed = ferror(file) != 0;
-    const int reason = errno;
-    fclose(file);
-    return failed ? kiln_fail(err, KILN_IO, "read %s: %s", path, strerror(reason)) : 0;
+    int code = kiln_regular_read(path, KILN_CONFIG_FILE_MAX, &text, &size, err);
+    if (code)
+        return code;
+    EVP_DigestUpdate(sum, text, size);
+    free(text);
+    return 0;
 }
 
 static int add_weights(EVP_MD_CTX *sum, const char *dir, const char *folder, struct kiln_error *err)

@@ -1,7 +1,6 @@
 /* model_json.c - typed reads from a small JSON file; see model_json.h. */
 #include "pipeline/model_json.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <string.h>
 
 #include "schemas/limits.h"
+#include "storage/regular.h"
 
 void kiln_model_refuse(struct kiln_model_json *c, int code, const char *fmt, ...)
 {
@@ -22,30 +22,6 @@ void kiln_model_refuse(struct kiln_model_json *c, int code, const char *fmt, ...
     kiln_fail(&c->error, code, "%s: %s", c->path, text);
 }
 
-/* The whole file, bounded; NULL with the error set. */
-static char *read_file(struct kiln_model_json *c, size_t *ret_size)
-{
-    FILE *file = fopen(c->path, "rb");
-    if (!file) {
-        kiln_model_refuse(c, errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "%s", strerror(errno));
-        return NULL;
-    }
-    char *text = malloc(KILN_CONFIG_FILE_MAX + 1);
-    *ret_size = text ? fread(text, 1, KILN_CONFIG_FILE_MAX + 1, file) : 0;
-    if (!text)
-        kiln_model_refuse(c, KILN_NO_MEMORY, "no memory to read it");
-    else if (ferror(file))
-        kiln_model_refuse(c, KILN_IO, "it cannot be read");
-    else if (*ret_size > KILN_CONFIG_FILE_MAX)
-        kiln_model_refuse(c, KILN_BAD_INPUT, "larger than %d bytes", KILN_CONFIG_FILE_MAX);
-    fclose(file);
-    if (c->error.code) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
 void kiln_model_json_open(struct kiln_model_json *c, const char *dir, const char *name)
 {
     memset(c, 0, sizeof *c);
@@ -53,9 +29,9 @@ void kiln_model_json_open(struct kiln_model_json *c, const char *dir, const char
         kiln_fail(&c->error, KILN_BAD_INPUT, "the path of %s is too long", name);
         return;
     }
-    size_t size = 0;
-    char *text = read_file(c, &size);
-    if (!text)
+    size_t size;
+    char *text;
+    if (kiln_regular_read(c->path, KILN_CONFIG_FILE_MAX, &text, &size, &c->error))
         return;
     json_error_t where;
     c->root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &where);

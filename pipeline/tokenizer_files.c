@@ -11,9 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include "pipeline/pretokenizer.h"
+#include "storage/regular.h"
 
 #define FILE_BYTES_MAX (64 * 1024 * 1024)
 
@@ -23,16 +24,18 @@
 static int open_file(const char *path, FILE **ret, bool *ret_exists, struct kiln_error *err)
 {
     struct stat st;
-    *ret_exists = stat(path, &st) == 0;
-    if (!*ret_exists)
-        return errno == ENOENT ? 0 : kiln_fail(err, KILN_IO, "stat %s: %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return kiln_fail(err, KILN_BAD_INPUT, "%s is not a regular file", path);
+    int fd, code = kiln_regular_open(path, &fd, &st, err);
+    *ret_exists = code != KILN_NOT_FOUND;
+    if (code)
+        return *ret_exists ? code : 0;
     if (st.st_size > FILE_BYTES_MAX)
-        return kiln_fail(err, KILN_UNSUPPORTED, "%s: %lld bytes, at most %d", path,
+        code = kiln_fail(err, KILN_UNSUPPORTED, "%s: %lld bytes, at most %d", path,
                          (long long)st.st_size, FILE_BYTES_MAX);
-    *ret = fopen(path, "re");
-    return *ret ? 0 : kiln_fail(err, KILN_IO, "open %s: %s", path, strerror(errno));
+    else if (!(*ret = fdopen(fd, "r")))
+        code = kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", path);
+    if (code)
+        close(fd);
+    return code;
 }
 
 /* The JSON object of dir/name, kept alive by f->roots; *ret is NULL if there is no such file. */

@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "storage/regular.h"
 #include "storage/safetensors_shard.h"
 
 #define SHARDS_MAX 1024
@@ -167,7 +168,7 @@ static int load_index(const char *path, json_t **ret, struct kiln_error *err)
 {
     struct stat st;
     json_error_t where;
-    int fd = -1, rc = kiln_st_open_regular(path, &fd, &st, err);
+    int fd = -1, rc = kiln_regular_open(path, &fd, &st, err);
     if (rc)
         return rc;
     if (st.st_size > INDEX_BYTES_MAX) {

@@ -2,11 +2,12 @@
 #include "storage/safetensors_shard.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "storage/regular.h"
 
 void kiln_st_shard_release(struct kiln_st_shard *s)
 {
@@ -18,25 +19,6 @@ void kiln_st_shard_release(struct kiln_st_shard *s)
     if (s->fd >= 0)
         close(s->fd);
     free(s->path);
-}
-
-/* O_NONBLOCK: opening a FIFO that nobody writes would wait for ever. */
-int kiln_st_open_regular(const char *path, int *ret_fd, struct stat *ret_stat,
-                         struct kiln_error *err)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return kiln_fail(err, errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "open %s: %s", path,
-                         strerror(errno));
-    bool known = fstat(fd, ret_stat) == 0;
-    int reason = errno;
-    if (!known || !S_ISREG(ret_stat->st_mode)) {
-        close(fd);
-        return known ? kiln_fail(err, KILN_BAD_INPUT, "%s is not a regular file", path)
-                     : kiln_fail(err, KILN_IO, "stat %s: %s", path, strerror(reason));
-    }
-    *ret_fd = fd;
-    return 0;
 }
 
 static int map_all(struct kiln_st_shard *s, struct kiln_error *err)
@@ -77,7 +59,7 @@ int kiln_st_shard_open(struct kiln_st_shard *s, const char *path, size_t *room,
 {
     struct stat st;
     *s = (struct kiln_st_shard){.fd = -1};
-    int rc = kiln_st_open_regular(path, &s->fd, &st, err);
+    int rc = kiln_regular_open(path, &s->fd, &st, err);
     if (rc)
         return rc;
     s->path = strdup(path);

@@ -17,10 +17,6 @@ struct kiln_st_shard {
     struct kiln_st_header header;
 };
 
-/* A regular file for reading, and what is known of it. */
-int kiln_st_open_regular(const char *path, int *ret_fd, struct stat *ret_stat,
-                         struct kiln_error *err) KILN_MUST_CHECK;
-
 /* Fills *s, to be released also after a failure.  *room: how many bytes may be read, less those of
  * this file afterwards; KILN_ST_MAP maps it. */
 #define KILN_ST_MAP SIZE_MAX

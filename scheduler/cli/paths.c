@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "schemas/limits.h"
+#include "storage/regular.h"
 
 char *kiln_join(char *out, const char *dir, const char *name)
 {
@@ -93,7 +94,14 @@ char *kiln_quality_lists(const char *program_dir)
 bool kiln_model_size(const char *model, char *out, size_t size)
 {
     char path[PATH_MAX];
-    json_t *config = json_load_file(kiln_join(path, model, "vae/config.json"), 0, NULL);
+    char *text;
+    size_t length;
+    struct kiln_error unknown; /* whoever opens the model says what is wrong with it */
+    if (kiln_regular_read(kiln_join(path, model, "vae/config.json"), KILN_CONFIG_FILE_MAX, &text,
+                          &length, &unknown))
+        return false;
+    json_t *config = json_loadb(text, length, 0, NULL);
+    free(text);
     json_int_t side = json_integer_value(json_object_get(config, "sample_size"));
     json_decref(config);
     if (side < KILN_SIDE_MIN || side > KILN_SIDE_MAX || side % KILN_SIDE_STEP != 0)
