@@ -87,6 +87,12 @@ static int load_parts(struct kiln_engine *e, const char *dir, bool drawn, struct
     snprintf(path, sizeof path, "%s/tokenizer", dir);
     kiln_loading_note(path, 0, 0);
     int code = kiln_tokenizer_open(path, &e->tokenizer, err);
+    if (!code && !kiln_tokenizer_wraps(e->tokenizer))
+        code =
+            kiln_fail(err, KILN_UNSUPPORTED,
+                      "%s: the tokenizer lacks the tokens of the chat template, <|im_start|> and "
+                      "<|im_end|>",
+                      path);
     if (!code && kiln_tokenizer_max_id(e->tokenizer) >= e->config.text.vocab)
         code = kiln_fail(err, KILN_BAD_INPUT,
                          "%s: the tokenizer has ids up to %d, but "

@@ -12,11 +12,17 @@
 #define WIDTH_MAX 65536
 
 /* A real that must be above zero. */
-static double positive(struct kiln_model_json *c, const char *key, double fallback)
+#define EPS_MAX 1.0
+#define THETA_MAX 1e9
+#define SCALE_MAX 1e6
+
+/* Beyond most a picture would be noise, or not finite at its end. */
+static double positive(struct kiln_model_json *c, const char *key, double fallback, double most)
 {
     double value = kiln_model_real_or(c, key, fallback);
-    if (!(value > 0))
-        kiln_model_refuse(c, KILN_BAD_INPUT, "%s is %g, not above zero", key, value);
+    if (!(value > 0 && value <= most))
+        kiln_model_refuse(c, KILN_BAD_INPUT, "%s is %g, not above 0 and up to %g", key, value,
+                          most);
     return value;
 }
 
@@ -25,7 +31,7 @@ static double positive(struct kiln_model_json *c, const char *key, double fallba
 static double read_rope_theta(struct kiln_model_json *c)
 {
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
-    double theta = positive(c, "rope_theta", 10000.0);
+    double theta = positive(c, "rope_theta", 10000.0, THETA_MAX);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         struct kiln_model_json inner = *c;
         inner.root = json_object_get(c->root, keys[i]);
@@ -33,7 +39,7 @@ static double read_rope_theta(struct kiln_model_json *c)
             continue;
         kiln_model_only_text(&inner, "rope_type", "default");
         kiln_model_only_text(&inner, "type", "default");
-        theta = positive(&inner, "rope_theta", theta);
+        theta = positive(&inner, "rope_theta", theta, THETA_MAX);
         c->error = inner.error;
     }
     return theta;
@@ -66,7 +72,7 @@ static int read_text(const char *dir, struct kiln_text_config *t, struct kiln_er
     t->kv_heads = kiln_model_int_or(&c, "num_key_value_heads", 1, 1024, t->heads);
     t->head_dim = kiln_model_int_or(&c, "head_dim", 2, 4096, 128);
     t->ffn = kiln_model_int(&c, "intermediate_size", 1, 4 * WIDTH_MAX);
-    t->norm_eps = positive(&c, "rms_norm_eps", 1e-6);
+    t->norm_eps = positive(&c, "rms_norm_eps", 1e-6, EPS_MAX);
     t->rope_theta = read_rope_theta(&c);
     t->bias = kiln_model_bool_or(&c, "attention_bias", false);
     if (t->heads % t->kv_heads)
@@ -131,9 +137,9 @@ static int read_transformer(const char *dir, struct kiln_transformer_config *t,
     t->refiner_layers = kiln_model_int_or(&c, "n_refiner_layers", 0, 1024, 2);
     t->heads = kiln_model_int_or(&c, "n_heads", 1, 1024, 30);
     t->caption_width = kiln_model_int_or(&c, "cap_feat_dim", 1, WIDTH_MAX, 2560);
-    t->norm_eps = positive(&c, "norm_eps", 1e-5);
-    t->rope_theta = positive(&c, "rope_theta", 256.0);
-    t->time_scale = positive(&c, "t_scale", 1000.0);
+    t->norm_eps = positive(&c, "norm_eps", 1e-5, EPS_MAX);
+    t->rope_theta = positive(&c, "rope_theta", 256.0, THETA_MAX);
+    t->time_scale = positive(&c, "t_scale", 1000.0, SCALE_MAX);
     t->qk_norm = kiln_model_bool_or(&c, "qk_norm", true);
     t->axes[0] = 32, t->axes[1] = 48, t->axes[2] = 48;
     if (json_object_get(c.root, "axes_dims") &&
@@ -171,8 +177,11 @@ static int read_vae(const char *dir, struct kiln_vae_config *v, struct kiln_erro
     v->latent_channels = kiln_model_int_or(&c, "latent_channels", 1, 1024, 4);
     v->layers_per_block = kiln_model_int_or(&c, "layers_per_block", 1, 64, 1);
     v->groups = kiln_model_int_or(&c, "norm_num_groups", 1, WIDTH_MAX, 32);
-    v->scaling = positive(&c, "scaling_factor", 0.18215);
+    v->scaling = positive(&c, "scaling_factor", 0.18215, SCALE_MAX);
     v->shift = kiln_model_real_or(&c, "shift_factor", 0.0);
+    if (!(v->shift >= -SCALE_MAX && v->shift <= SCALE_MAX))
+        kiln_model_refuse(&c, KILN_BAD_INPUT, "shift_factor is %g, not within %g of 0", v->shift,
+                          SCALE_MAX);
     v->mid_attention = kiln_model_bool_or(&c, "mid_block_add_attention", true);
     v->quant_conv = kiln_model_bool_or(&c, "use_quant_conv", true);
     v->post_quant_conv = kiln_model_bool_or(&c, "use_post_quant_conv", true);
@@ -205,7 +214,7 @@ static int read_sampler(const char *dir, struct kiln_sampler_config *s, struct k
     kiln_model_only_bool(&c, "stochastic_sampling", false);
     kiln_model_only_null(&c, "shift_terminal");
     s->train_steps = kiln_model_int_or(&c, "num_train_timesteps", 1, 1000000, 1000);
-    s->shift = positive(&c, "shift", 1.0);
+    s->shift = positive(&c, "shift", 1.0, SCALE_MAX);
     return kiln_model_json_close(&c, err);
 }
 

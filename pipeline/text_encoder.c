@@ -77,8 +77,11 @@ static int load_layers(const char *dir, struct kt_scope *scope, enum kt_dtype dt
     kiln_weights_cache(w, cache, "text_encoder");
     for (int i = 0; i < te->count; i++)
         load_layer(w, &te->config, i, e4m3 && !is_at_an_end(te, i), &te->layers[i]);
-    char last[64];
+    char last[64], norm[96];
     snprintf(last, sizeof last, "layers.%d.", te->count);
+    snprintf(norm, sizeof norm, "%sinput_layernorm.weight", last);
+    /* A config that counts a layer too many would take the features of another one. */
+    kiln_weights_expect(w, norm, "norm.weight");
     kiln_weights_ignore(w, last);
     kiln_weights_ignore(w, "embed_tokens.weight");
     kiln_weights_ignore(w, "norm.weight");

@@ -344,6 +344,11 @@ static int encode_stretch(struct encoding *e, const uint8_t *text, size_t len,
     return rc;
 }
 
+bool kiln_tokenizer_wraps(const struct kiln_tokenizer *t)
+{
+    return t->has_turns;
+}
+
 /* The text as the one turn of a user, with the opening of the answer. */
 static int wrap(const struct kiln_tokenizer *t, const char *text, size_t len, char **ret,
                 size_t *ret_len, struct kiln_error *err)

@@ -33,6 +33,8 @@ int kiln_tokenizer_encode(const struct kiln_tokenizer *t, const char *text, size
                           int32_t **ret_ids, size_t *ret_count,
                           struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Whether it has the tokens of the chat template, without which only raw text can be encoded. */
+bool kiln_tokenizer_wraps(const struct kiln_tokenizer *t);
 /* The largest id it can give: a text encoder's table must have more rows. */
 int32_t kiln_tokenizer_max_id(const struct kiln_tokenizer *t);
 

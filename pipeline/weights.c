@@ -177,6 +177,12 @@ int kiln_weights_close(struct kiln_weights *w, struct kiln_error *err)
     return code;
 }
 
+void kiln_weights_expect(struct kiln_weights *w, const char *name, const char *whole)
+{
+    if (w->st && !w->error.code && find(w, whole) && !find(w, name))
+        kiln_fail(&w->error, KILN_BAD_INPUT, "%s: tensor %s%s is missing", w->dir, w->prefix, name);
+}
+
 void kiln_weights_ignore(struct kiln_weights *w, const char *prefix)
 {
     char full[KILN_ST_NAME_MAX];

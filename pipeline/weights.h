@@ -61,6 +61,8 @@ void kiln_weights_pack(struct kiln_weights *w, kt *slot, const char *prefix,
 void kiln_weights_pack_bias(struct kiln_weights *w, kt *slot, const char *prefix,
                             const struct kiln_pack *pack);
 
+/* What nobody reads, but a file that has `whole` must have: else it is another model's. */
+void kiln_weights_expect(struct kiln_weights *w, const char *name, const char *whole);
 /* Tensors whose name starts with this may stay unused. */
 void kiln_weights_ignore(struct kiln_weights *w, const char *prefix);
 

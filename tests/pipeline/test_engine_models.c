@@ -51,9 +51,9 @@ static void a_file_that_cannot_be_read_has_no_hash(void **state)
     assert_int_equal(kiln_model_hash(dir, hash, &err), 0);
     snprintf(path, sizeof path, "%s/vae/config.json", dir);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(mkdir(path, 0700), 0); /* opens, and every read fails */
-    assert_int_equal(kiln_model_hash(dir, hash, &err), KILN_IO);
-    assert_non_null(strstr(err.text, "vae/config.json"));
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(kiln_model_hash(dir, hash, &err), KILN_BAD_INPUT);
+    assert_non_null(strstr(err.text, "vae/config.json is not a regular file"));
 }
 
 /* --- what is waited for ----------------------------------------------------------------------- */
@@ -118,6 +118,10 @@ static const struct lie lies[] = {
     {"transformer/config.json", "siglip_feat_dim", "64", KILN_UNSUPPORTED, "siglip_feat_dim", NULL},
     {"transformer/config.json", "norm_eps", "0", KILN_BAD_INPUT, "norm_eps", NULL},
     {"transformer/config.json", "_class_name", "\"Other\"", KILN_UNSUPPORTED, "Other", NULL},
+    {"transformer/config.json", "t_scale", "1e300", KILN_BAD_INPUT, "t_scale", "1e+300"},
+    {"text_encoder/config.json", "num_hidden_layers", "4", KILN_BAD_INPUT,
+     "layers.3.input_layernorm", "missing"},
+    {"text_encoder/config.json", "rms_norm_eps", "1e300", KILN_BAD_INPUT, "rms_norm_eps", NULL},
     {"text_encoder/config.json", "hidden_size", NULL, KILN_BAD_INPUT, "hidden_size", "missing"},
     {"text_encoder/config.json", "intermediate_size", "64", KILN_BAD_INPUT, "gate_proj", "shape"},
     {"text_encoder/config.json", "vocab_size", "12", KILN_BAD_INPUT, "vocab_size", "tokenizer"},
@@ -134,6 +138,7 @@ static const struct lie lies[] = {
     {"vae/config.json", "norm_num_groups", "7", KILN_BAD_INPUT, "norm_num_groups", NULL},
     {"vae/config.json", "block_out_channels", "[]", KILN_BAD_INPUT, "block_out_channels", NULL},
     {"vae/config.json", "layers_per_block", "3", KILN_BAD_INPUT, "resnets", "missing"},
+    {"vae/config.json", "shift_factor", "-1e300", KILN_BAD_INPUT, "shift_factor", NULL},
     {"vae/config.json", "act_fn", "\"relu\"", KILN_UNSUPPORTED, "act_fn", "relu"},
     {"scheduler/scheduler_config.json", "use_dynamic_shifting", "true", KILN_UNSUPPORTED,
      "use_dynamic_shifting", NULL},
