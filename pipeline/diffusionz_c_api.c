@@ -113,7 +113,10 @@ int32_t diffusionz_load_lora(DiffusionZContext *ctx, const char *path, float wei
         kiln_fail(&err, KILN_BAD_INPUT, "the %s is NULL", ctx ? "path of the LoRA" : "context");
         return kiln_context_note(&err);
     }
-    char *copy = strdup(path);
+    /* Later calls look at the file again, wherever the process is by then; where there is none, the
+     * engine says so of the name that was given. */
+    char *copy = realpath(path, NULL);
+    copy = copy ? copy : strdup(path);
     if (!copy) {
         kiln_fail(&err, KILN_NO_MEMORY, "no memory for the path of a LoRA");
         return kiln_context_note(&err);

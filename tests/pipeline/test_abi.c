@@ -183,6 +183,12 @@ static void lora_comes_and_goes_without_a_trace(void **state)
     assert_int_equal(diffusionz_load_lora(ctx, style, 0.7f), 0);
     assert_int_equal(diffusionz_load_lora(ctx, "/nowhere.safetensors", 1), KILN_NOT_FOUND);
     assert_non_null(strstr(diffusionz_last_error(), "/nowhere.safetensors"));
+    char *here = getcwd(NULL, 0);
+    assert_non_null(here);
+    assert_int_equal(chdir(golden("loras")), 0);
+    assert_int_equal(diffusionz_load_lora(ctx, "diffusers.safetensors", 0.7f), 0);
+    assert_int_equal(chdir(here), 0); /* a name that was relative stays the file it was */
+    free(here);
     DiffusionZResult *kept = draw(ctx, &p);
     assert_true(same(of_call, kept)); /* a failed load leaves what was there */
     diffusionz_free_result(bare);
