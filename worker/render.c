@@ -1,16 +1,16 @@
 /* render.c - `kiln render`: one picture, no queue: the C ABI from a shell.
  *
  * Everything on the command line is checked before the model is loaded, which takes much longer
- * than a typing mistake deserves.  Mistakes there end with status 64; what goes wrong later ends
- * with the status of its code (66 for a missing file, 74 for a full or forbidden disk, 69 for the
- * device).
+ * than a typing mistake deserves, and so are the places that are written to.  Mistakes end with
+ * status 64; what goes wrong with files and devices with the status of its code (66 for a missing
+ * file, 74 for a forbidden place, 75 for a full disk, 69 for the device).
  */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sysexits.h>
 
 #include "pipeline/diffusionz_batch.h"
@@ -165,12 +165,17 @@ static int check_complete(const struct render *render, struct kiln_error *err)
                                                       : NULL;
     if (missing)
         return kiln_fail(err, KILN_BAD_INPUT, "%s is missing", missing);
-    struct stat about; /* of /dev/null, say, which takes both */
-    if (render->latents && strcmp(render->out, render->latents) == 0 &&
-        (stat(render->out, &about) != 0 || S_ISREG(about.st_mode)))
+    if (render->latents && kiln_verb_same_file(render->out, render->latents))
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "--latents %s: --out writes there, too; name another file", render->out);
+                         "--latents %s: --out writes there, too; name another file",
+                         render->latents);
     return 0;
+}
+
+static int check_places(const struct render *render, struct kiln_error *err)
+{
+    const int code = kiln_verb_may_write("out", render->out, err);
+    return code || !render->latents ? code : kiln_verb_may_write("latents", render->latents, err);
 }
 
 /* --- drawing and writing ---------------------------------------------------------------------- */
@@ -212,12 +217,16 @@ static int write_latent(const struct render *render, const DiffusionZOutput *out
     return code;
 }
 
-static void print_about(const struct render *render, const DiffusionZTimes *times)
+static int print_about(const struct render *render, const DiffusionZTimes *times,
+                       struct kiln_error *err)
 {
     printf("{\"width\": %d, \"height\": %d, \"steps\": %d, \"seed\": %" PRIu64
            ", \"text_ms\": %.1f, \"denoise_ms\": %.1f, \"decode_ms\": %.1f}\n",
            render->batch.width, render->batch.height, render->batch.num_steps, render->item.seed,
            times->text_ms, times->denoise_ms, times->decode_ms);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    return kiln_fail(err, KILN_IO, "writing about the picture: %s", strerror(errno));
 }
 
 /* Loads, draws, writes.  The picture is written before the latent: a caller that finds the latent
@@ -240,7 +249,7 @@ static int draw(struct render *render, struct kiln_error *err)
     if (code == 0 && render->latents)
         code = write_latent(render, &output, err);
     if (code == 0 && render->json)
-        print_about(render, &times);
+        code = print_about(render, &times, err);
     diffusionz_release_outputs(&output, 1);
     diffusionz_free(context);
     return code;
@@ -269,10 +278,15 @@ int kiln_verb_render(int argc, char **argv)
         code = kiln_fail(&err, KILN_BAD_INPUT, "unexpected argument \"%s\"", argv[optind]);
     if (code == 0)
         code = check_complete(&render, &err);
-    if (code != 0) {
-        fprintf(stderr, "kiln render: %s\n", err.text);
-        return EX_USAGE;
+    bool mistaken = code != 0; /* on the command line */
+    if (code == 0) {
+        code = check_places(&render, &err);
+        mistaken = code == KILN_BAD_INPUT;
     }
-    code = draw(&render, &err);
-    return code == 0 ? EX_OK : kiln_verb_fail("render", &err);
+    if (code == 0)
+        code = draw(&render, &err);
+    if (code == 0)
+        return EX_OK;
+    const int status = kiln_verb_fail("render", &err);
+    return mistaken ? EX_USAGE : status;
 }

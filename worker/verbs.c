@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,26 +135,82 @@ int kiln_verb_lora(char *text, int count, DiffusionZLora *ret, struct kiln_error
     if (count >= KILN_LORAS_MAX)
         return kiln_fail(err, KILN_BAD_INPUT, "--lora: at most %d", KILN_LORAS_MAX);
     if (colon) {
+        const bool whole = access(text, F_OK) == 0;
         *colon = '\0';
         const bool front = access(text, F_OK) == 0;
         const int code = kiln_verb_number("lora", colon + 1, -KILN_LORA_SCALE_MAX,
                                           KILN_LORA_SCALE_MAX, &weight, &no_number);
-        if (code != 0)
-            *colon = ':'; /* of the name, unless a file is called like the part in front */
-        if (code != 0 && front && access(text, F_OK) != 0)
-            return kiln_fail(err, code, "%s", no_number.text);
+        if (code != 0 && front && !whole)
+            return kiln_fail(err, code, "--lora %s: its strength \"%s\" is no number from %g to %g",
+                             text, colon + 1, -KILN_LORA_SCALE_MAX, KILN_LORA_SCALE_MAX);
+        if (code != 0 || (whole && !front)) { /* the colon is a part of the name */
+            *colon = ':';
+            weight = 1;
+        }
     }
     *ret = (DiffusionZLora){text, (float)weight};
     return 0;
 }
 
-/* Writes and closes the file at `path`. */
-static int write_at(const char *path, const void *data, size_t size, struct kiln_error *err)
+/* --- files that are written ------------------------------------------------------------------- */
+
+/* The directory of a path, by its true name: malloc'd, NULL where there is none. */
+static char *true_folder(const char *path)
 {
-    FILE *file = fopen(path, "wb");
+    char *copy = strdup(path), *folder = NULL;
+    if (copy)
+        folder = realpath(dirname(copy), NULL);
+    free(copy);
+    return folder;
+}
+
+static const char *last_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+bool kiln_verb_same_file(const char *a, const char *b)
+{
+    struct stat one, other;
+    if (stat(a, &one) == 0 && stat(b, &other) == 0)
+        return one.st_dev == other.st_dev && one.st_ino == other.st_ino && S_ISREG(one.st_mode);
+    char *x = true_folder(a), *y = true_folder(b);
+    const bool same = x && y && strcmp(x, y) == 0 && strcmp(last_name(a), last_name(b)) == 0;
+    free(x);
+    free(y);
+    return same;
+}
+
+int kiln_verb_may_write(const char *name, const char *path, struct kiln_error *err)
+{
+    struct stat about;
+    const bool there = stat(path, &about) == 0;
+    if (path[0] == '\0')
+        return kiln_fail(err, KILN_BAD_INPUT, "--%s is empty: it names a file", name);
+    if (there && S_ISDIR(about.st_mode))
+        return kiln_fail(err, KILN_BAD_INPUT, "--%s %s: a directory; name a file in it", name,
+                         path);
+    if (there && !S_ISREG(about.st_mode))
+        return 0; /* a device or a pipe, which is written to as it is */
+    char *folder = true_folder(path);
+    const bool fits = folder && access(folder, W_OK | X_OK) == 0;
+    const int reason = errno;
+    free(folder);
+    return fits ? 0
+                : kiln_fail(err, KILN_IO, "--%s %s: no file can be made there: %s", name, path,
+                            strerror(reason));
+}
+
+/* Writes and closes the file at `at`, which in the end will be path. */
+static int write_at(const char *at, mode_t mode, const char *path, const void *data, size_t size,
+                    struct kiln_error *err)
+{
+    FILE *file = fopen(at, "wb");
     if (!file)
-        return kiln_fail(err, KILN_IO, "open %s: %s", path, strerror(errno));
+        return kiln_fail(err, KILN_IO, "write %s: %s", path, strerror(errno));
     bool good = fwrite(data, 1, size, file) == size && fflush(file) == 0;
+    good = good && (mode == 0 || fchmod(fileno(file), mode) == 0);
     /* A pipe or a terminal cannot be synced, and need not be. */
     good = good && (fsync(fileno(file)) == 0 || errno == EINVAL || errno == ENOTSUP);
     int number = errno;
@@ -167,18 +224,30 @@ static int write_at(const char *path, const void *data, size_t size, struct kiln
                      strerror(number));
 }
 
-int kiln_verb_write(const char *path, const void *data, size_t size, struct kiln_error *err)
+static int write_beside(const char *path, mode_t mode, const void *data, size_t size,
+                        struct kiln_error *err)
 {
     char temp[4096];
-    struct stat about;
-    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
-        return write_at(path, data, size, err);
     if (snprintf(temp, sizeof temp, "%s.tmp%ld", path, (long)getpid()) >= (int)sizeof temp)
         return kiln_fail(err, KILN_BAD_INPUT, "the path %.40s... is too long", path);
-    int code = write_at(temp, data, size, err);
+    int code = write_at(temp, mode, path, data, size, err);
     if (code == 0 && rename(temp, path) != 0)
         code = kiln_fail(err, KILN_IO, "write %s: %s", path, strerror(errno));
     if (code != 0)
         unlink(temp);
+    return code;
+}
+
+int kiln_verb_write(const char *path, const void *data, size_t size, struct kiln_error *err)
+{
+    struct stat about;
+    const bool there = stat(path, &about) == 0;
+    if (there && !S_ISREG(about.st_mode))
+        return write_at(path, 0, path, data, size, err);
+    /* What a link points to is replaced, not the link. */
+    char *place = there ? realpath(path, NULL) : NULL;
+    const int code =
+        write_beside(place ? place : path, there ? about.st_mode & 07777 : 0, data, size, err);
+    free(place);
     return code;
 }

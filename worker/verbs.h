@@ -31,8 +31,8 @@ int kiln_verb_number(const char *name, const char *text, double min, double max,
 /* What to draw, or not to: UTF-8 within the bounds of a prompt. */
 int kiln_verb_prompt(const char *name, const char *text, struct kiln_error *err) KILN_MUST_CHECK;
 /* FILE or FILE:W; a colon that no number follows belongs to the name, unless there is such a FILE
- * and none of the whole name.  Cuts text at the colon; the path in *ret is text.  count: of those
- * given before. */
+ * and none of the whole name, and so does one where there is a file of the whole name alone.  Cuts
+ * text at the colon; the path in *ret is text.  count: of those given before. */
 int kiln_verb_lora(char *text, int count, DiffusionZLora *ret,
                    struct kiln_error *err) KILN_MUST_CHECK;
 /* A side of a picture in pixels; steps; threads of the CPU, 0 for all. */
@@ -50,9 +50,14 @@ int kiln_verb_list(const char *name, char *text, int max, kiln_verb_take *take, 
                    struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- files ------------------------------------------------------------------------------------ */
-/* Under a temporary name first: a reader of the file never meets half of it.  What exists and is
- * no regular file (a pipe, /dev/null) is written to and never replaced. */
+/* Under a temporary name first: a reader of the file never meets half of it, and one that is there
+ * keeps its mode.  What exists and is no regular file (a pipe, /dev/null) is written to and never
+ * replaced, nor is a link. */
 int kiln_verb_write(const char *path, const void *data, size_t size,
                     struct kiln_error *err) KILN_MUST_CHECK;
+/* Whether that can go well, asked before there is anything to write.  name: the option's. */
+int kiln_verb_may_write(const char *name, const char *path, struct kiln_error *err) KILN_MUST_CHECK;
+/* Whether the second of two files would replace the first; not of /dev/null, which takes both. */
+bool kiln_verb_same_file(const char *a, const char *b);
 
 #endif

@@ -62,9 +62,42 @@ done
 expect 64 "picture and latent in one file" "${render[@]}" --out x.webp --latents x.webp
 grep -qe '--latents x.webp' err || fail "picture and latent in one file: $(cat err)"
 expect 0 "both to nowhere" "${render[@]}" --out /dev/null --latents /dev/null
+expect 64 "both in one file, by another name" "${render[@]}" --out x.webp --latents ./x.webp
+mkdir folder
+expect 64 "a directory" "${render[@]}" --out folder
+expect 64 "no name" "${render[@]}" --out ''
+expect 74 "no such directory of the latent" "${render[@]}" --out x.webp --latents ./none/x
+[ -e x.webp ] && fail "a picture was drawn, and its latent had no place"
+ln -s true.webp link.webp
+expect 0 "a link to nothing yet" "${render[@]}" --out link.webp
+touch true.webp && chmod 600 true.webp
+ln -sf true.webp link.webp
+expect 0 "a link" "${render[@]}" --out link.webp
+[ -L link.webp ] && [ -s true.webp ] || fail "the link was replaced, not what it points to"
+[ "$(stat -c %a true.webp)" = 600 ] || fail "the file has mode $(stat -c %a true.webp), not its own"
+"${render[@]}" --out y.webp --json >/dev/full 2>err
+[ $? = 74 ] || fail "--json to a full device: status is not 74: $(cat err)"
+cp -r "$model" piped
+rm piped/vae/config.json
+mkfifo piped/vae/config.json
+expect 65 "a config that is a pipe" timeout 20 "$worker" render --model piped --prompt x --out x.webp
+grep -q 'piped/vae/config.json is not a regular file' err || fail "a config that is a pipe: $(cat err)"
+expect 65 "a config that is a pipe, of kiln" timeout 20 "$kiln" render --model piped --prompt x --out x.webp
+cp -r "$KILN_SOURCE/tests/golden/models/plain" turnless
+python3 - turnless/tokenizer/tokenizer.json <<'PY'
+import json, sys
+file = json.load(open(sys.argv[1]))
+file["added_tokens"] = [t for t in file["added_tokens"] if t["content"] != "<|im_end|>"]
+json.dump(file, open(sys.argv[1], "w"))
+PY
+expect 69 "a tokenizer without turns" "$worker" render --model turnless --prompt x --out x.webp
+grep -q 'turnless/tokenizer: the tokenizer lacks' err || fail "a tokenizer without turns: $(cat err)"
 cp "$lora" odd.safetensors
 expect 64 "a strength that is no number" "${render[@]}" --out x.webp --lora odd.safetensors:nan
-grep -qe '--lora "nan": expected a number' err || fail "a strength that is no number: $(cat err)"
+grep -qe '--lora odd.safetensors: its strength "nan" is no number from -4 to 4' err ||
+    fail "a strength that is no number: $(cat err)"
+cp "$lora" whole:2
+expect 0 "a name that ends like a strength" "${render[@]}" --out y.webp --lora whole:2
 cp "$lora" odd.safetensors:b
 expect 0 "a colon in a name" "${render[@]}" --out y.webp --lora odd.safetensors:b
 expect 66 "no such model" "$worker" render --model ./none --prompt x --out x.webp
@@ -81,6 +114,10 @@ expect 0 "--config before" "$kiln" --config kiln.conf render "${some[@]}" --prom
 cmp -s g.webp h.webp || fail "--config: two pictures of one model"
 expect 0 "--json before" "$kiln" --json render --model "$model" "${some[@]}" --prompt x --out j.webp
 python3 -m json.tool <out >/dev/null || fail "--json before the verb: $(cat out)"
+expect 0 "one side" "$kiln" render --model "$model" --prompt x --steps 1 --width 96 --out k.webp --json
+grep -q "\"width\": 96, \"height\": $(python3 -c 'import json, sys
+print(json.load(open(sys.argv[1]))["sample_size"])' "$model/vae/config.json")" out ||
+    fail "the other side is not the model's own: $(cat out)"
 expect 0 "a prompt like an option" "$kiln" render --model "$model" "${some[@]}" --prompt -q --out i.webp
 cmp -s g.webp i.webp && fail "the prompt -q was taken for an option"
 expect 78 "no such settings" "$kiln" render "${some[@]}" --prompt x --config=none.conf --out x.webp
