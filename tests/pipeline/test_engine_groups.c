@@ -107,7 +107,8 @@ static size_t largest, bound;
 int posix_memalign(void **ret, size_t alignment, size_t size)
 {
     largest = size > largest ? size : largest;
-    *ret = bound && size > bound ? NULL : aligned_alloc(alignment, size);
+    const size_t whole = (size + alignment - 1) / alignment * alignment; /* as C wants it */
+    *ret = bound && size > bound ? NULL : aligned_alloc(alignment, whole);
     return *ret ? 0 : ENOMEM;
 }
 
