@@ -15,6 +15,8 @@
 #include "schemas/limits.h"
 #include "schemas/names.h"
 
+#define LEASE_BEATS_MIN 2
+
 #define TEXT(name, value, help)                                                                    \
     {                                                                                              \
         name, KILN_TYPE_TEXT, value, 0, 0, NULL, help                                              \
@@ -72,7 +74,8 @@ const struct kiln_key_row kiln_keys[KILN_KEY_COUNT] = {
     [KILN_KEY_BACKOFF_MAX_S] = NUMBER("backoff_max_s", "300", 0, 86400, "longest wait for a retry"),
     [KILN_KEY_HEARTBEAT_S] = NUMBER("heartbeat_s", "2", 0.05, 60, "between heartbeats of a worker"),
     [KILN_KEY_LEASE_S] =
-        NUMBER("lease_s", "10", 0.2, 600, "silence after which a worker counts as gone"),
+        NUMBER("lease_s", "10", 0.2, 600,
+               "silence after which a worker counts as gone; at least two heartbeats"),
     [KILN_KEY_STATEMENT_TIMEOUT_S] = NUMBER("statement_timeout_s", "30", 0.1, 3600,
                                             "limit of one SQL statement or Redis answer"),
     [KILN_KEY_CONNECT_TIMEOUT_S] =
@@ -251,6 +254,23 @@ double kiln_config_number(const struct kiln_config *config, enum kiln_key key)
 const char *kiln_config_origin(const struct kiln_config *config, enum kiln_key key)
 {
     return config->origin[key] ? config->origin[key] : "default";
+}
+
+/* --- values that must suit each other ------------------------------------------------------- */
+
+/* A lease that ends before the next beat is due declares workers gone that live, and the jobs that
+ * they seem to have taken down become dead letters.  Two beats, so that one may come late. */
+int kiln_config_check(const struct kiln_config *config, struct kiln_error *err)
+{
+    double lease_s = kiln_config_number(config, KILN_KEY_LEASE_S);
+    double heartbeat_s = kiln_config_number(config, KILN_KEY_HEARTBEAT_S);
+    if (lease_s >= LEASE_BEATS_MIN * heartbeat_s)
+        return 0;
+    return kiln_fail(err, KILN_CONFIG,
+                     "lease_s is %g (%s) and heartbeat_s is %g (%s): a lease must last at least %d "
+                     "heartbeats, or workers that live count as gone",
+                     lease_s, kiln_config_origin(config, KILN_KEY_LEASE_S), heartbeat_s,
+                     kiln_config_origin(config, KILN_KEY_HEARTBEAT_S), LEASE_BEATS_MIN);
 }
 
 /* --- the environment ----------------------------------------------------------------------- */

@@ -91,6 +91,10 @@ int kiln_config_environ(struct kiln_config *config, char *const *environment,
 /* A sentence about the first such name, for people, borrowed; NULL if there was none. */
 const char *kiln_config_stray(const struct kiln_config *config);
 
+/* What no single value shows, once all sources are merged: KILN_CONFIG, naming both settings and
+ * where they came from, if lease_s is shorter than two heartbeats. */
+int kiln_config_check(const struct kiln_config *config, struct kiln_error *err) KILN_MUST_CHECK;
+
 /* Borrowed until the next set. */
 const char *kiln_config_text(const struct kiln_config *config, enum kiln_key key);
 int64_t kiln_config_int(const struct kiln_config *config, enum kiln_key key);

@@ -124,6 +124,8 @@ int kiln_config_flags(int argc, char *const *argv, const char **rest, int *ret_r
     if (rc)
         return rc;
     rc = kiln_config_flags_lay(argc, argv, rest, ret_rest, config, err);
+    if (rc == 0)
+        rc = kiln_config_check(config, err);
     if (rc) {
         kiln_config_free(config);
         free(found);

@@ -12,8 +12,8 @@
 /* Loads the settings of a program (storage/config_file.h) and lays its flags over them.
  * argv[0] is skipped.  rest: room for argc pointers, receives the arguments that are no setting
  * (borrowed from argv, ended by NULL), *ret_rest their number.  *ret is new; free it with
- * kiln_config_free.  ret_path as in kiln_config_load.  KILN_CONFIG for a bad value or a setting
- * without one. */
+ * kiln_config_free.  ret_path as in kiln_config_load.  KILN_CONFIG for a bad value, a setting
+ * without one, or values that do not suit each other (kiln_config_check). */
 int kiln_config_flags(int argc, char *const *argv, const char **rest, int *ret_rest,
                       struct kiln_config **ret, char **ret_path,
                       struct kiln_error *err) KILN_MUST_CHECK;

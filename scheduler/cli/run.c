@@ -69,7 +69,10 @@ static int take_settings(struct kiln_cli *cli, const char *path, struct kiln_err
     for (int key = 0; rc == 0 && key < KILN_KEY_COUNT; key++) /* the flags still win */
         if (strncmp(kiln_config_origin(cli->config, (enum kiln_key)key), "flag", 4) == 0)
             rc = kiln_config_set(config, kiln_keys[key].name,
-                                 kiln_config_text(cli->config, (enum kiln_key)key), "flag", err);
+                                 kiln_config_text(cli->config, (enum kiln_key)key),
+                                 kiln_config_origin(cli->config, (enum kiln_key)key), err);
+    if (rc == 0)
+        rc = kiln_config_check(config, err);
     kiln_config_free(cli->config);
     cli->config = config;
     return rc;

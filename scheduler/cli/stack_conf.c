@@ -258,12 +258,27 @@ static int check_store(const struct kiln_config *before, const struct kiln_confi
     return rc;
 }
 
+/* The file says already what the flags said; a refusal names the flags. */
+static int check_together(const struct kiln_config *flags, struct kiln_config *after,
+                          struct kiln_error *err)
+{
+    static const enum kiln_key keys[] = {KILN_KEY_LEASE_S, KILN_KEY_HEARTBEAT_S};
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof keys / sizeof *keys; i++)
+        if (strncmp(kiln_config_origin(flags, keys[i]), "flag", 4) == 0)
+            rc = kiln_config_set(after, kiln_keys[keys[i]].name, kiln_config_text(flags, keys[i]),
+                                 kiln_config_origin(flags, keys[i]), err);
+    return rc ? rc : kiln_config_check(after, err);
+}
+
 /* Writes the new text if it says something else, and makes it the settings of the command. */
 static int adopt(struct kiln_stack *stack, struct kiln_cli *cli, const char *old, const char *text,
                  const struct kiln_config *before, bool *ret_changed, struct kiln_error *err)
 {
     struct kiln_config *after = NULL;
     int rc = parse(text, stack->conf, &after, err);
+    if (rc == 0)
+        rc = check_together(cli->config, after, err);
     if (rc == 0)
         rc = check_store(before, after, err);
     if (rc == 0 && strcmp(old, text) != 0)

@@ -20,7 +20,7 @@ ok kiln --version
 says '^kiln ' out.txt
 
 # A wrong command line: status 64, said on stderr, nothing on stdout.
-stacks+=(.kiln) # what 'up --device tpu' had begun with
+stacks+=(.kiln impossible) # what 'up --device tpu' had begun with
 for words in "" "statsu" "status --jsn" "jobs --state gone" "wait" "wait a b" "cancel" \
     "cancel 1 --batch b" "show 0" "show 99999999999999999999" "why x" "up --workers 0" \
     "up --workers many" "wait b --timeout" "export b" "drain" "bench everything" "up --device tpu"; do
@@ -83,6 +83,8 @@ for program in kiln-scheduler kiln-worker; do
     fails 64 "$kiln_bin/$program" --bogus
     says 'bogus'
     fails 78 "$kiln_bin/$program" --batch-max 0
+    KILN_LEASE_S=3 fails 78 "$kiln_bin/$program"
+    says 'lease_s is 3 (environment KILN_LEASE_S) and heartbeat_s is 2 (default)'
 done
 fails 64 "$kiln_bin/kiln-worker" --id
 
@@ -104,6 +106,13 @@ fails 78 kiln status --batch-max=0
 fails 78 kiln status --config absent.conf
 KILN_BATCH_MAX=0 fails 78 kiln status
 says 'environment KILN_BATCH_MAX'
+printf 'lease_s = 5\n' >lease.conf
+fails 78 kiln status --config lease.conf --heartbeat-s 3
+says 'lease_s is 5 (lease.conf:1) and heartbeat_s is 3 (flag --heartbeat-s): a lease must last'
+fails 78 kiln up --dir impossible --engine testcard --heartbeat-s 10
+says 'lease_s is 10 (default) and heartbeat_s is 10 (flag --heartbeat-s)'
+[ ! -e impossible/kiln.conf ] || die "settings that were refused are kept"
+rm -rf impossible
 KILN_BACH_MAX=3 ok kiln help config
 says 'environment KILN_BACH_MAX: unknown setting "bach_max"; did you mean "batch_max"?'
 ok kiln help status --config b.conf

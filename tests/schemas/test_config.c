@@ -129,6 +129,24 @@ static void a_variable_that_is_no_setting_is_told_and_passed_over(void **state)
     kiln_config_free(config);
 }
 
+static void a_lease_shorter_than_two_heartbeats_is_refused(void **state)
+{
+    (void)state;
+    struct kiln_config *config = kiln_config_new();
+    struct kiln_error err;
+    assert_int_equal(kiln_config_check(config, &err), 0);
+    assert_int_equal(kiln_config_parse(config, "lease_s = 5", 11, "k.conf", &err), 0);
+    assert_int_equal(kiln_config_set(config, "heartbeat-s", "2.5", "flag --heartbeat-s", &err), 0);
+    assert_int_equal(kiln_config_check(config, &err), 0); /* just two */
+    assert_int_equal(kiln_config_set(config, "heartbeat-s", "2.6", "flag --heartbeat-s", &err), 0);
+    assert_int_equal(kiln_config_check(config, &err), KILN_CONFIG);
+    assert_non_null(strstr(err.text, "lease_s is 5 (k.conf:1) and heartbeat_s is 2.6 "
+                                     "(flag --heartbeat-s): a lease must last at least 2"));
+    assert_int_equal(kiln_config_set(config, "lease_s", "60", "flag --lease-s", &err), 0);
+    assert_int_equal(kiln_config_check(config, &err), 0);
+    kiln_config_free(config);
+}
+
 /* --- the log line -------------------------------------------------------------------------- */
 
 /* Logs one event into a file and returns what was written. */
@@ -191,6 +209,7 @@ int main(void)
         cmocka_unit_test(wrong_lines_name_file_and_line),
         cmocka_unit_test(the_environment_lies_over_the_file),
         cmocka_unit_test(a_variable_that_is_no_setting_is_told_and_passed_over),
+        cmocka_unit_test(a_lease_shorter_than_two_heartbeats_is_refused),
         cmocka_unit_test(a_text_line_is_one_line_of_pairs),
         cmocka_unit_test(a_json_line_is_json),
         cmocka_unit_test(less_important_events_are_left_out),

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "storage/config_flags.h"
+#include "tests/support/files.h"
 
 static struct kiln_config *config;
 static struct kiln_error err;
@@ -69,6 +70,22 @@ static void bad_values_and_missing_ones_are_refused(void **state)
     assert_non_null(strstr(err.text, "pool"));
 }
 
+/* Neither value is wrong alone; a flag may mend what file and environment say together. */
+static void the_merged_values_must_suit_each_other(void **state)
+{
+    (void)state;
+    kiln_test_write("k.conf", "heartbeat_s = 20\n");
+    char *short_lease[] = {"kiln-worker", "--config", "k.conf", NULL};
+    char *longer[] = {"kiln-worker", "--config", "k.conf", "--lease-s", "40", NULL};
+    struct kiln_config *loaded = NULL;
+    assert_int_equal(kiln_config_flags(3, short_lease, rest, &left, &loaded, NULL, &err),
+                     KILN_CONFIG);
+    assert_non_null(strstr(err.text, "lease_s is 10 (default)"));
+    assert_non_null(strstr(err.text, "heartbeat_s is 20 (k.conf:1)"));
+    assert_int_equal(kiln_config_flags(5, longer, rest, &left, &loaded, NULL, &err), 0);
+    kiln_config_free(loaded);
+}
+
 static void a_program_without_own_flags_refuses_the_rest(void **state)
 {
     (void)state;
@@ -89,6 +106,7 @@ int main(void)
         TEST(both_spellings_set_a_value),
         TEST(what_is_no_setting_is_left_in_order),
         TEST(bad_values_and_missing_ones_are_refused),
+        TEST(the_merged_values_must_suit_each_other),
         TEST(a_program_without_own_flags_refuses_the_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
