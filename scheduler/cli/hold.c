@@ -16,7 +16,10 @@
 #include "scheduler/cli/orders.h"
 #include "scheduler/cli/verbs.h"
 #include "scheduler/holds.h"
+#include "schemas/limits.h"
+#include "schemas/names.h"
 #include "storage/ledger.h"
+#include "storage/ledger_quota.h"
 #include "storage/ledger_read.h"
 
 #define SECOND_LOOK_S 0.3
@@ -39,46 +42,75 @@ static void subject(enum kiln_hold_scope scope, const char *name, char *out, siz
     snprintf(out, size, "%s%s", words[scope], name);
 }
 
-/* --- what there is to name -------------------------------------------------------------------- */
-struct groups {
+/* --- what answers to a name ------------------------------------------------------------------- */
+struct known {
     struct kiln_near near;
+    enum kiln_hold_scope scope;
     const char *name;
-    bool any;
+    bool answers; /* a job falls under it, or somebody has ordered something for it before */
 };
+
+static int add_held(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
+{
+    struct known *known = arg;
+    (void)err;
+    if (hold->scope == known->scope && strcmp(hold->name, known->name) == 0)
+        known->answers = true;
+    return 0;
+}
+
+static int add_tenant(void *arg, const char *name, struct kiln_error *err)
+{
+    struct known *known = arg;
+    known->answers = known->answers || strcmp(name, known->name) == 0;
+    return kiln_near_add(&known->near, name, err);
+}
+
+static int add_quota(void *arg, const struct kiln_quota *quota, struct kiln_error *err)
+{
+    struct known *known = arg;
+    (void)err;
+    known->answers = known->answers || strcmp(quota->tenant, known->name) == 0;
+    return 0;
+}
 
 static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_error *err)
 {
-    struct groups *groups = arg;
+    struct known *known = arg;
     char name[KILN_HOLD_NAME_MAX + 1];
     const struct kiln_policy_job job = {.model = group->model,
                                         .lora_set = group->lora_set,
                                         .width = group->width,
                                         .height = group->height,
                                         .steps = group->steps};
-    groups->any = groups->any || kiln_group_matches(groups->name, &job);
+    known->answers = known->answers || kiln_group_matches(known->name, &job);
     kiln_group_of(&job, name, sizeof name);
-    return kiln_near_add(&groups->near, name, err);
+    return kiln_near_add(&known->near, name, err);
 }
 
-static int check_group(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name,
-                       struct kiln_error *err)
+/* A pause may come before the jobs that it is for, and a script must not race with the last of
+ * them; so a name that nothing answers to is held, and told of, since it may be a slip. */
+static int warn_of_name(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                        enum kiln_hold_scope scope, const char *name, struct kiln_error *err)
 {
-    struct groups groups = {.name = name};
-    int rc = kiln_ledger_groups(ledger, kiln_pool(cli), add_group, &groups, err);
-    if (rc == 0 && !groups.any)
-        rc = kiln_near_refuse(&groups.near, "group with work that matches", name, err);
-    kiln_near_release(&groups.near);
-    return rc;
-}
-
-static int check_tenant(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name,
-                        struct kiln_error *err)
-{
-    struct kiln_near near = {0};
-    int rc = kiln_ledger_tenants(ledger, kiln_pool(cli), kiln_near_add, &near, err);
-    if (rc == 0 && !kiln_near_has(&near, name))
-        rc = kiln_near_refuse(&near, "tenant", name, err);
-    kiln_near_release(&near);
+    struct known known = {.scope = scope, .name = name};
+    char list[KILN_NEAR_LIST_MAX];
+    bool tenant = scope == KILN_SCOPE_TENANT;
+    if (!tenant && scope != KILN_SCOPE_GROUP)
+        return 0;
+    int rc = kiln_ledger_holds(ledger, kiln_pool(cli), true, add_held, &known, err);
+    if (rc == 0 && tenant)
+        rc = kiln_ledger_tenants(ledger, kiln_pool(cli), add_tenant, &known, err);
+    if (rc == 0 && tenant)
+        rc = kiln_ledger_quotas(ledger, kiln_pool(cli), add_quota, &known, err);
+    if (rc == 0 && !tenant)
+        rc = kiln_ledger_groups(ledger, kiln_pool(cli), add_group, &known, err);
+    if (rc == 0 && !known.answers) {
+        bool any = kiln_near_list(&known.near, name, list, sizeof list);
+        kiln_warn(cli, "no job of %s '%s' %s%s%s", tenant ? "tenant" : "group", name,
+                  tenant ? "yet" : "waits or runs yet", any ? "; " : "", list);
+    }
+    kiln_near_release(&known.near);
     return rc;
 }
 
@@ -130,8 +162,9 @@ static void tell(const struct kiln_cli *cli, const struct kiln_hold *mine,
                   now->held ? "paused" : "resumed", now->held ? "it is held" : "it goes on");
 }
 
-/* The same order again keeps who gave it first, when and why, unless it brings a reason.  Whoever
- * orders the opposite in between is seen by the second look. */
+/* The same order again keeps who gave it first, when and why, unless it brings a reason; and what
+ * was never paused needs no row that says so.  Whoever orders the opposite in between is seen by
+ * the second look. */
 static int put_unless_there(struct kiln_cli *cli, struct kiln_ledger *ledger,
                             const struct kiln_hold *mine, bool reasoned,
                             struct kiln_hold *ret_before, struct kiln_error *err)
@@ -139,7 +172,7 @@ static int put_unless_there(struct kiln_cli *cli, struct kiln_ledger *ledger,
     struct looking looking = {.mine = mine};
     int rc = reasoned ? 0 : kiln_ledger_holds(ledger, kiln_pool(cli), true, look_at, &looking, err);
     *ret_before = looking.found;
-    bool there = looking.found.who[0] && looking.found.held == mine->held;
+    bool there = looking.found.held == mine->held && (looking.found.who[0] || !reasoned);
     return rc || there ? rc : kiln_ledger_hold(ledger, kiln_pool(cli), mine, ret_before, err);
 }
 
@@ -180,38 +213,12 @@ static int read_scope(struct kiln_cli *cli, const struct kiln_args *args,
                  : tenant ? KILN_SCOPE_TENANT
                  : group  ? KILN_SCOPE_GROUP
                           : KILN_SCOPE_ALL;
+    if (tenant && !kiln_name_valid(tenant, strlen(tenant), KILN_NAME_MAX))
+        return kiln_usage(cli, "'%.80s' is no name of a tenant: " KILN_NAME_RULE, tenant);
     snprintf(name, size, "%s", tenant ? tenant : "");
     if (group && kiln_group_name(group, name, size, &err))
         return kiln_usage(cli, "%s", err.text);
     return 0;
-}
-
-struct known {
-    struct kiln_near near;
-    enum kiln_hold_scope scope;
-};
-
-static int keep_held(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
-{
-    struct known *known = arg;
-    return hold->scope == known->scope ? kiln_near_add(&known->near, hold->name, err) : 0;
-}
-
-/* A name that nothing answers to is a typing error.  What was paused once may be resumed though its
- * jobs have gone. */
-static int check_name(struct kiln_cli *cli, struct kiln_ledger *ledger, enum kiln_hold_scope scope,
-                      const char *name, struct kiln_error *err)
-{
-    struct known known = {.scope = scope};
-    if (scope != KILN_SCOPE_TENANT && scope != KILN_SCOPE_GROUP)
-        return 0;
-    int rc = kiln_ledger_holds(ledger, kiln_pool(cli), true, keep_held, &known, err);
-    bool held = rc == 0 && kiln_near_has(&known.near, name);
-    kiln_near_release(&known.near);
-    if (rc || held)
-        return rc;
-    return scope == KILN_SCOPE_TENANT ? check_tenant(cli, ledger, name, err)
-                                      : check_group(cli, ledger, name, err);
 }
 
 static int put(struct kiln_cli *cli, int argc, char **argv, bool held)
@@ -227,8 +234,8 @@ static int put(struct kiln_cli *cli, int argc, char **argv, bool held)
     if (status)
         return status;
     int rc = kiln_open_ledger(cli, &ledger, &err);
-    if (rc == 0)
-        rc = check_name(cli, ledger, scope, name, &err);
+    if (rc == 0 && held)
+        rc = warn_of_name(cli, ledger, scope, name, &err);
     status = rc ? kiln_report(cli, &err)
                 : kiln_put_hold(cli, ledger, scope, name, held, kiln_arg(&args, "reason"));
     kiln_ledger_close(ledger);

@@ -31,11 +31,10 @@ bool kiln_near_has(const struct kiln_near *near, const char *name)
 }
 
 /* The closest of what is left is moved to the front of it, TOLD times. */
-int kiln_near_refuse(struct kiln_near *near, const char *what, const char *name,
-                     struct kiln_error *err)
+bool kiln_near_list(struct kiln_near *near, const char *name, char *out, size_t size)
 {
-    char list[KILN_ERROR_TEXT_MAX / 2] = "";
-    size_t len = 0, told = near->count < TOLD ? near->count : TOLD;
+    size_t told = near->count < TOLD ? near->count : TOLD, len;
+    snprintf(out, size, told ? "the nearest %s " : "", told > 1 ? "are" : "is");
     for (size_t i = 0; i < told; i++) {
         const char *found =
             kiln_closest(name, strlen(name), (const char *const *)near->at + i, near->count - i);
@@ -45,14 +44,20 @@ int kiln_near_refuse(struct kiln_near *near, const char *what, const char *name,
         char *swapped = near->at[i];
         near->at[i] = near->at[k];
         near->at[k] = swapped;
-        len += (size_t)snprintf(list + len, sizeof list - len, "%s'%.60s'", i ? ", " : "",
-                                near->at[i]);
+        len = strlen(out);
+        snprintf(out + len, size - len, "%s'%.60s'", i ? ", " : "", near->at[i]);
     }
-    if (told == 0)
+    return told > 0;
+}
+
+int kiln_near_refuse(struct kiln_near *near, const char *what, const char *name,
+                     struct kiln_error *err)
+{
+    char list[KILN_NEAR_LIST_MAX];
+    if (!kiln_near_list(near, name, list, sizeof list))
         return kiln_fail(err, KILN_NOT_FOUND, "there is no %s '%.80s'; there is none at all", what,
                          name);
-    return kiln_fail(err, KILN_NOT_FOUND, "there is no %s '%.80s'; the nearest %s %s", what, name,
-                     told > 1 ? "are" : "is", list);
+    return kiln_fail(err, KILN_NOT_FOUND, "there is no %s '%.80s'; %s", what, name, list);
 }
 
 void kiln_near_release(struct kiln_near *near)

@@ -14,6 +14,10 @@ struct kiln_near {
 /* Keeps a copy of the name; the signature is that of kiln_each_name.  arg is a struct kiln_near. */
 int kiln_near_add(void *arg, const char *name, struct kiln_error *err);
 bool kiln_near_has(const struct kiln_near *near, const char *name);
+/* "the nearest are 'ann', 'bob'", into KILN_NEAR_LIST_MAX bytes; "" and false if there is none at
+ * all.  Moves those that it names to the front. */
+#define KILN_NEAR_LIST_MAX 256
+bool kiln_near_list(struct kiln_near *near, const char *name, char *out, size_t size);
 /* Fails with KILN_NOT_FOUND: "there is no WHAT 'NAME'; the nearest are ...". */
 int kiln_near_refuse(struct kiln_near *near, const char *what, const char *name,
                      struct kiln_error *err);

@@ -82,8 +82,10 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .summary = "hand out no more of it until `kiln resume`; nothing is lost",
      .examples = "kiln pause --tenant ann --reason 'invoice 17'\n"
                  "kiln pause --group '*/*/ink:0.8'",
-     .more = "What workers hold is still drawn.  The last word of several people counts; each is\n"
-             "told of the other, and exits with 1 if it was overruled at once.",
+     .more = "What workers hold is still drawn.  A tenant or a group may be paused before it has\n"
+             "jobs; a name that nothing answers to yet is told of, with the nearest ones.  The last\n"
+             "word of several people counts; each is told of the other, and exits with 1 if it was\n"
+             "overruled at once.",
      .options = hold_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_pause},

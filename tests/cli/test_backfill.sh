@@ -163,11 +163,32 @@ for what in "--tenant ann" "--group */2/none" ""; do
     ok kiln pause $what
     ok kiln resume $what
 done
-fails 66 kiln pause --tenant anne
-says "the nearest are 'ann', 'default'"
-fails 66 kiln pause --group 64x65/8
-says "the nearest is '64x64/2/none'"
+# What has no jobs yet is held before they come; it may be a slip, so it is told.
+ok kiln pause --tenant anne
+says "no job of tenant 'anne' yet; the nearest are 'ann', 'default'"
+ok kiln enqueue - --batch early --set tenant=anne <<<'{"prompt": "early", "width": 64, "height": 64}'
+ok kiln pause --tenant anne
+grep -q nearest err.txt && die "a tenant that is held is called unknown"
+ok kiln pause --group 64x65/8 --json
+says "no job of group '64x65/8/\*' waits or runs yet; the nearest .*'64x64/2/none'"
+json out.txt 'd["held"] and d["name"] == "64x65/8/*" and d["before"] is None'
+ok kiln quota set dora --queued 5
+ok kiln pause --tenant dora
+grep -q nearest err.txt && die "a tenant with a quota is called unknown"
+sleep 0.6
+[ "$(sql "SELECT state FROM job WHERE prompt = 'early'")" = 0 ] || die "a job of a held tenant was handed out"
+for what in "--tenant anne" "--group 64x65/8" "--tenant dora"; do
+    ok kiln resume $what
+done
+ok kiln wait early --timeout 30
+ok kiln resume --tenant nobody
+says 'tenant nobody was not paused'
+[ "$(sql "SELECT count(*) FROM hold WHERE name = 'nobody'")" = 0 ] || die "a resume of nothing left a row"
 fails 64 kiln pause --group 64x
+fails 64 kiln pause --tenant 'a b'
+says "'a b' is no name of a tenant"
+fails 64 kiln pause --tenant ''
+fails 64 kiln resume --tenant a/b
 fails 64 kiln pause --all --group 64x64
 fails 64 kiln resume --all --backfill
 # The same order again keeps the reason and the time of the first, unless it brings another reason.
