@@ -7,6 +7,7 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sysexits.h>
 
 #include "scheduler/cli/effort.h"
@@ -14,6 +15,8 @@
 #include "scheduler/cli/near.h"
 #include "scheduler/cli/progress.h"
 #include "scheduler/cli/verbs.h"
+#include "schemas/limits.h"
+#include "schemas/names.h"
 #include "schemas/wire.h"
 #include "storage/bus.h"
 #include "storage/ledger.h"
@@ -120,7 +123,10 @@ static int wait_step(struct waiting *w, struct kiln_progress *progress, bool *re
         return rc;
     if (interrupted)
         return kiln_fail(err, KILN_CANCELLED, "interrupted; batch %s goes on", w->batch);
-    if (w->timeout_s >= 0 && now - w->start_s >= w->timeout_s)
+    bool time_up = w->timeout_s >= 0 && now - w->start_s >= w->timeout_s;
+    if (time_up && !progress->created_ms)
+        return kiln_fail(err, KILN_TIMEOUT, "there is no batch '%s' (yet)", w->batch);
+    if (time_up)
         return kiln_fail(err, KILN_TIMEOUT, "batch %s was not finished within %.0f s; it goes on",
                          w->batch, w->timeout_s);
     if (progress->jobs.at[KILN_JOB_QUEUED])
@@ -226,6 +232,9 @@ int kiln_verb_wait(struct kiln_cli *cli, int argc, char **argv)
     if (status)
         return status;
     const char *batch = args.rest[0];
+    if (!kiln_name_valid(batch, strlen(batch), KILN_BATCH_NAME_MAX))
+        return kiln_usage(cli, "'%.64s' is no name of a batch: it has up to %d " KILN_NAME_RULE,
+                          batch, KILN_BATCH_NAME_MAX);
     double start = kiln_now_s();
     int rc = kiln_wait_batch(cli, batch, (double)timeout, NULL, NULL, &progress, &err);
     double seconds = kiln_now_s() - start;

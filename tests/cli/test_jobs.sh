@@ -205,6 +205,7 @@ ok kiln drain --all
 says 'no worker is alive in pool default'
 fails 65 kiln enqueue jobs.jsonl --batch later --set priority=3
 fails 75 kiln wait later --timeout 0
+says 'batch later was not finished within 0 s; it goes on'
 ok kiln jobs --batch later --state queued --json
 json out.txt 'len(d) == 4'
 first=$(python3 -c 'import json; print(json.loads(open("out.txt").readline())["job"])')
@@ -229,6 +230,12 @@ ok kiln up --dir s
 ok kiln retry --batch later
 ok kiln wait later --timeout 60
 fails 66 kiln wait never-sent --timeout 60
+fails 75 kiln wait never-sent --timeout 1
+says "there is no batch 'never-sent' (yet)"
+for name in '' 'bad name' ../up "$(printf '%0129d' 0)"; do # that no batch can have
+    fails 64 kiln wait "$name"
+    says 'is no name of a batch'
+done
 
 # --- what was sent before the wait began is waited for, though the batch looks finished
 echo '{"prompt": "one more", "width": 64, "height": 64, "steps": 1}' >more.jsonl
