@@ -98,6 +98,7 @@ struct forward {
         kiln_each_refusal *refusal;
         kiln_each_group *group;
         kiln_each_model *model;
+        kiln_each_waiting *waiting;
         kiln_each_worker *worker;
     } each;
     void *arg;
@@ -201,6 +202,35 @@ int kiln_ledger_waiting_models(struct kiln_ledger *ledger, const char *pool, con
     kiln_bind_text(&params, batch);
     struct forward forward = {.each.model = each, .arg = arg};
     return kiln_ledger_each(ledger, &statement, &params, forward_model, &forward, err);
+}
+
+static int forward_waiting(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct forward *forward = arg;
+    struct kiln_waiting_row sort = {.batch_id = kiln_row_u64(rows, row, 0),
+                                    .width = (uint32_t)kiln_row_u64(rows, row, 1),
+                                    .height = (uint32_t)kiln_row_u64(rows, row, 2),
+                                    .steps = (uint32_t)kiln_row_u64(rows, row, 3),
+                                    .priority = (int32_t)kiln_row_i64(rows, row, 4)};
+    kiln_row_copy(rows, row, 5, sort.model, sizeof sort.model);
+    kiln_row_copy(rows, row, 6, sort.tenant, sizeof sort.tenant);
+    kiln_row_copy(rows, row, 7, sort.lora_set, sizeof sort.lora_set);
+    return forward->each.waiting(forward->arg, &sort, err);
+}
+
+int kiln_ledger_waiting_sorts(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                              kiln_each_waiting *each, void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "read_waiting_sorts",
+        "SELECT DISTINCT batch_id, width, height, steps, priority, model, tenant, lora_set "
+        "FROM job WHERE pool = $1 AND waits AND "
+        "batch_id = (SELECT id FROM batch WHERE pool = $1 AND name = $2)"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, batch);
+    struct forward forward = {.each.waiting = each, .arg = arg};
+    return kiln_ledger_each(ledger, &statement, &params, forward_waiting, &forward, err);
 }
 
 static int forward_worker(void *arg, const PGresult *rows, int row, struct kiln_error *err)

@@ -72,6 +72,19 @@ int kiln_ledger_waiting_models(struct kiln_ledger *ledger, const char *pool, con
                                kiln_each_model *each, void *arg,
                                struct kiln_error *err) KILN_MUST_CHECK;
 
+/* What a hold may ask of waiting jobs; each sort of the batch's waiting jobs is named once. */
+struct kiln_waiting_row {
+    uint64_t batch_id;
+    char model[KILN_NAME_MAX + 1], tenant[KILN_NAME_MAX + 1], lora_set[KILN_LORA_SET_MAX];
+    uint32_t width, height, steps;
+    int32_t priority;
+};
+typedef int kiln_each_waiting(void *arg, const struct kiln_waiting_row *sort,
+                              struct kiln_error *err);
+int kiln_ledger_waiting_sorts(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                              kiln_each_waiting *each, void *arg,
+                              struct kiln_error *err) KILN_MUST_CHECK;
+
 struct kiln_worker_row {
     char name[KILN_NAME_MAX + 1], host[KILN_NAME_MAX + 1], device[KILN_NAME_MAX + 1], state[32];
     int64_t first_seen_ms, last_seen_ms;

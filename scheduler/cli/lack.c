@@ -1,13 +1,15 @@
 /* lack.c - see lack.h.
  *
- * A look groups what waits of the batch by its models and reads the heartbeats; that is a small
- * part of a second for a million jobs, so it is not done at every step of a wait.
+ * A look groups what waits of the batch, by what a hold may ask while one is in force and by its
+ * models, and reads the heartbeats; that is a small part of a second for a million jobs, so it is
+ * not done at every step of a wait.
  */
 #include "scheduler/cli/lack.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "scheduler/holds.h"
 #include "storage/ledger.h"
 
 #define LOOK_EVERY_S 5.0   /* while something is lacking, */
@@ -86,6 +88,49 @@ static int lack_models(struct kiln_cli *cli, struct kiln_ledger *ledger, const c
     return rc;
 }
 
+struct held {
+    const struct kiln_holds *holds;
+    const struct kiln_hold *by; /* of the first sort */
+    bool free, others;          /* a sort that nothing holds; one that another hold holds */
+};
+
+static int note_held(void *arg, const struct kiln_waiting_row *sort, struct kiln_error *err)
+{
+    struct held *held = arg;
+    (void)err;
+    const struct kiln_policy_job job = {.batch_id = sort->batch_id,
+                                        .model = sort->model,
+                                        .lora_set = sort->lora_set,
+                                        .tenant = sort->tenant,
+                                        .width = sort->width,
+                                        .height = sort->height,
+                                        .steps = sort->steps,
+                                        .priority = sort->priority};
+    const struct kiln_hold *by = kiln_holds_find(held->holds, &job);
+    held->free = held->free || !by;
+    held->others = held->others || (held->by && by != held->by);
+    held->by = held->by ? held->by : by;
+    return 0;
+}
+
+/* What holds all that waits of the batch; "" while anything of it may go out. */
+static int look_at_holds(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                         char *out, size_t size, struct kiln_error *err)
+{
+    struct kiln_holds holds = {0};
+    struct held held = {.holds = &holds};
+    char text[KILN_HOLD_NAME_MAX + 512];
+    int rc = kiln_ledger_holds(ledger, kiln_pool(cli), false, kiln_holds_keep, &holds, err);
+    if (rc == 0 && holds.count)
+        rc = kiln_ledger_waiting_sorts(ledger, kiln_pool(cli), batch, note_held, &held, err);
+    if (rc == 0 && held.by && !held.free) {
+        kiln_hold_text(held.by, text, sizeof text);
+        snprintf(out, size, "%s%s", text, held.others ? "; others of it are held otherwise" : "");
+    }
+    kiln_holds_release(&holds);
+    return rc;
+}
+
 /* What the batch lacks; "" if nothing.  *ret_next: what to do about it. */
 static int look(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch, char *out,
                 size_t size, const char **ret_next, struct kiln_error *err)
@@ -93,7 +138,11 @@ static int look(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *ba
     struct kiln_roster roster = {0};
     bool led = false;
     out[0] = '\0';
-    int rc = kiln_ledger_led(ledger, kiln_pool(cli), &led, err);
+    *ret_next = "`kiln status` lists what is held";
+    int rc = look_at_holds(cli, ledger, batch, out, size, err);
+    if (rc || out[0])
+        return rc;
+    rc = kiln_ledger_led(ledger, kiln_pool(cli), &led, err);
     if (rc == 0 && !led) {
         snprintf(out, size, "no scheduler leads pool %s", kiln_pool(cli));
         *ret_next = "start kiln-scheduler (`kiln up` for a stack of your own)";

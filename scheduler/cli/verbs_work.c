@@ -95,7 +95,7 @@ const struct kiln_verb kiln_verbs_work[] = {
      .summary = "wait until a batch has ended",
      .examples = "kiln wait sketches && kiln export sketches --out gallery",
      .more = "Exit code 0: all done; 1: some failed or were cancelled; 75: the time was up.  Where no live\n"
-             "worker can draw what waits, stderr says what is missing, and the wait goes on.",
+             "worker can draw what waits, or all of it is held, stderr says so; the wait goes on.",
      .options = wait_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_wait},

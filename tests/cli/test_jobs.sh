@@ -197,6 +197,27 @@ wait $waiting && die "a cancelled batch is all done"
 json waited.txt 'd["batch"] == "strange" and d["result"] == "cancelled"'
 [ "$(grep '^batch strange waits: ' wait.txt | uniq -d)" = "" ] || die "it says it again and again: $(cat wait.txt)"
 
+# --- a batch of which everything is held says by what, once; one that may still go out does not
+ok kiln pause --tenant bob --reason 'too hot'
+echo '{"prompt": "x", "width": 64, "height": 64, "tenant": "bob"}' >bob.jsonl
+ok kiln enqueue bob.jsonl --batch strange
+kiln wait strange >waited.txt 2>wait.txt &
+waiting=$!
+heard 'tenant bob is paused since .* by .*: too hot; `kiln resume --tenant bob` lets it go on'
+says 'kiln status. lists what is held; the wait goes on' wait.txt
+ok kiln enqueue - --batch strange <<<'{"prompt": "y", "width": 64, "height": 64}'
+heard 'no worker is alive in pool default'
+ok kiln pause --all
+heard 'everything is paused since '
+ok kiln resume --all
+ok kiln pause --group '*/*/none'
+heard 'tenant bob is paused .*; others of it are held otherwise\|group \*/\*/none is paused .*otherwise'
+ok kiln resume --group '*/*/none'
+ok kiln resume --tenant bob
+ok kiln cancel --batch strange
+wait $waiting && die "a cancelled batch is all done"
+[ "$(grep '^batch strange waits: ' wait.txt | uniq -d)" = "" ] || die "it says it again and again: $(cat wait.txt)"
+
 # --- cancel, retry, wait's exit codes: without a worker the jobs wait
 fails 66 kiln drain worker-0
 fails 64 kiln drain --all --timeout 5

@@ -194,6 +194,29 @@ static void groups_add_up_to_the_counts(void **state)
     assert_int_equal(group, all); /* they are all alike */
 }
 
+static int add_sort(void *arg, const struct kiln_waiting_row *sort, struct kiln_error *err)
+{
+    struct kiln_waiting_row *sorts = arg;
+    (void)err;
+    sorts[sorts[0].batch_id ? 1 : 0] = *sort;
+    return 0;
+}
+
+static void what_waits_of_a_batch_is_told_by_its_sorts(void **state)
+{
+    struct kiln_waiting_row sorts[3] = {0};
+    (void)state;
+    kiln_test_insert(rig.ledger, "sorts", 4);
+    kiln_test_ok(kiln_ledger_waiting_sorts(rig.ledger, pool, "sorts", add_sort, sorts, &rig.err),
+                 rig.err);
+    assert_true(sorts[0].batch_id > 0 && sorts[0].width > 0 && sorts[0].steps > 0);
+    assert_int_equal(sorts[1].batch_id, 0); /* four jobs alike */
+    memset(sorts, 0, sizeof sorts);
+    kiln_test_ok(kiln_ledger_waiting_sorts(rig.ledger, pool, "absent", add_sort, sorts, &rig.err),
+                 rig.err);
+    assert_int_equal(sorts[0].batch_id, 0);
+}
+
 static void the_leader_is_seen_by_others(void **state)
 {
     struct kiln_ledger *other = NULL;
@@ -225,6 +248,7 @@ int main(void)
         cmocka_unit_test(lists_filter_and_stop),
         cmocka_unit_test(a_job_has_its_story),
         cmocka_unit_test(groups_add_up_to_the_counts),
+        cmocka_unit_test(what_waits_of_a_batch_is_told_by_its_sorts),
         cmocka_unit_test(the_leader_is_seen_by_others),
     };
     return cmocka_run_group_tests(tests, kiln_rig_start, kiln_rig_stop);
