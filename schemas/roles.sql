@@ -30,7 +30,7 @@ BEGIN
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'kiln_scheduler') THEN
         EXECUTE format('GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %s TO kiln_scheduler', here);
         REVOKE INSERT, UPDATE, DELETE ON schema_migrations, image, object, latent, favourite,
-            usage_removed FROM kiln_scheduler;
+            usage_removed, removed_job FROM kiln_scheduler;
         REVOKE DELETE ON job, batch FROM kiln_scheduler;
     END IF;
 

@@ -46,11 +46,13 @@ static int list_batch(void *arg, const PGresult *rows, int row, struct kiln_erro
                                    .created_ms = kiln_row_i64(rows, row, 2),
                                    .tenants = kiln_row_text(rows, row, 3),
                                    .whole = kiln_row_bool(rows, row, 4),
-                                   .first_ms = kiln_row_i64(rows, row, 5),
-                                   .last_ms = kiln_row_i64(rows, row, 6)};
+                                   .removed = kiln_row_u64(rows, row, 5),
+                                   .first_ms = kiln_row_i64(rows, row, 6),
+                                   .last_ms = kiln_row_i64(rows, row, 7)};
     kiln_row_copy(rows, row, 1, batch.name, sizeof batch.name);
     for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
-        batch.jobs.at[state] = kiln_row_u64(rows, row, 7 + state);
+        batch.jobs.at[state] = kiln_row_u64(rows, row, 8 + state);
+    batch.jobs.at[KILN_JOB_CANCELLED] += batch.removed;
     listing->any = true;
     return listing->each(listing->arg, &batch, err);
 }
@@ -64,7 +66,7 @@ int kiln_ledger_batches(struct kiln_ledger *ledger, const char *pool, const char
     static const struct kiln_statement batches = {
         "batches",
         "SELECT b.id, b.name, " CREATED ", coalesce(o.tenants, ''),"
-        " coalesce(c.whole, false), t.* FROM batch b,"
+        " coalesce(c.whole, false), " KILN_REMOVED_JOBS ", t.* FROM batch b,"
         " LATERAL (SELECT string_agg(tenant, ',' ORDER BY tenant) AS tenants FROM batch_tenant"
         "  WHERE batch_id = b.id) o,"
         " LATERAL (SELECT bool_and(token = '' OR (announced IS NOT NULL AND"

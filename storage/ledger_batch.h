@@ -12,6 +12,7 @@ struct kiln_batch_row {
     char name[KILN_BATCH_NAME_MAX + 1];
     const char *tenants; /* whose jobs it holds, "a,b"; "" while it has none.  Lent, as the row */
     struct kiln_counts jobs;
+    uint64_t removed; /* of the cancelled: gc has taken their rows */
     bool whole;
     int64_t created_ms;
     int64_t first_ms, last_ms; /* the first and the last move of a job of it; 0: none yet */

@@ -165,7 +165,8 @@ int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int
                                bool dry_run, uint64_t *cursor, uint64_t *ret_count, bool *ret_more,
                                struct kiln_error *err)
 {
-    /* Walked in order of id: no index by state is kept for this alone.  The batch's sums follow. */
+    /* Walked in order of id: no index by state is kept for this alone.  The batch's sums
+     * follow, and their keys are kept with it. */
     static const struct kiln_statement drop = {
         "drop_cancelled",
         "WITH page AS MATERIALIZED (SELECT id, pool, state, finished_at FROM job"
@@ -177,7 +178,9 @@ int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int
         "  ORDER BY j.id FOR UPDATE OF j SKIP LOCKED"
         "), told AS (DELETE FROM event e USING old WHERE e.job_id = old.id AND NOT $5::boolean"
         "), gone AS (DELETE FROM job j USING old WHERE j.id = old.id AND NOT $5"
-        "  RETURNING j.batch_id"
+        "  RETURNING j.batch_id, j.key"
+        "), kept AS (INSERT INTO removed_job (batch_id, key) SELECT batch_id, key FROM gone"
+        "  ORDER BY batch_id, key ON CONFLICT DO NOTHING"
         "), counted AS (INSERT INTO batch_tally AS t (batch_id, shard, cancelled)"
         "  SELECT batch_id, pg_backend_pid() % 32, -count(*) FROM gone"
         "  GROUP BY batch_id ORDER BY batch_id"

@@ -28,6 +28,7 @@ int kiln_ledger_counts(struct kiln_ledger *ledger, const char *pool, struct kiln
  * announced is in the ledger; before that its counts still grow. */
 struct kiln_progress {
     struct kiln_counts jobs;
+    uint64_t removed;                        /* of the cancelled: gc has taken their rows */
     uint64_t announced, accepted, duplicate; /* over its enqueue calls */
     uint64_t refused; /* once it has ended: and not come in since, by another call */
     bool whole;

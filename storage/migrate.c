@@ -23,11 +23,12 @@
 
 /* By version: whether programs of the schema before it lose nothing and break nothing when they go
  * on.  Such a migration adds tables, indexes, or columns with defaults or NULL; what older programs
- * leave out there is missed by nobody but people (a tenant in a list, the cost of a latent), and
+ * leave out there is missed by nobody but people (a tenant in a list, a cancelled job), and
  * what they do not know (a hold, a quota) counts when a newer scheduler leads.
  * 0002 is none, since who does not count numbers gives one out twice; nor is 0003, since what is
  * assigned without its row is not found. */
-static const bool gentle[] = {[4] = true, [5] = true, [6] = true, [7] = true, [8] = true};
+static const bool gentle[] = {
+    [4] = true, [5] = true, [6] = true, [7] = true, [8] = true, [9] = true};
 
 static bool is_gentle(int version)
 {

@@ -12,6 +12,7 @@
 #include "scheduler/cli/agree.h"
 #include "scheduler/cli/effort.h"
 #include "scheduler/cli/listing.h"
+#include "scheduler/cli/look.h"
 #include "scheduler/cli/near.h"
 #include "scheduler/cli/orders.h"
 #include "scheduler/cli/records.h"
@@ -53,6 +54,7 @@ static void batch_json(struct kiln_text *out, const struct kiln_batch_row *batch
     kiln_json_member_u64(out, "id", batch->id);
     add_tenants(out, batch->tenants);
     kiln_json_member_counts(out, "jobs", &batch->jobs);
+    kiln_json_member_u64(out, "removed", batch->removed);
     kiln_json_member_bool(out, "whole", batch->whole);
     kiln_json_member_bool(out, "ended", kiln_batch_ended(batch));
     kiln_json_member_time(out, "created_at", batch->created_ms);
@@ -128,6 +130,7 @@ int kiln_verb_batches(struct kiln_cli *cli, int argc, char **argv)
 struct seen {
     struct kiln_text json;
     struct kiln_counts jobs;
+    uint64_t removed; /* of them: gc has taken their rows */
     int64_t now_ms;
     bool text, whole, ended;
 };
@@ -145,6 +148,7 @@ static int see_batch(void *arg, const struct kiln_batch_row *batch, struct kiln_
     seen->whole = batch->whole;
     seen->ended = kiln_batch_ended(batch);
     seen->jobs = batch->jobs;
+    seen->removed = batch->removed;
     batch_json(&seen->json, batch, seen->now_ms);
     if (!seen->text)
         return 0;
@@ -156,6 +160,7 @@ static int see_batch(void *arg, const struct kiln_batch_row *batch, struct kiln_
     for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
         printf("  %-10s %llu\n", kiln_job_state_name((enum kiln_job_state)state),
                (unsigned long long)batch->jobs.at[state]);
+    kiln_removed_print(batch->removed);
     print_time("created", batch->created_ms);
     print_time("started", batch->first_ms);
     print_time(seen->ended ? "finished" : "last move", batch->last_ms);
@@ -232,6 +237,7 @@ static bool agreed(const struct kiln_cli *cli, const char *batch, const struct s
     uint64_t all = 0;
     for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
         all += seen->jobs.at[state];
+    all -= seen->removed;
     snprintf(question, sizeof question,
              "Batch %s goes for ever, with the rows of its %llu jobs and pictures.", batch,
              (unsigned long long)all);

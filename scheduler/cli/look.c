@@ -128,3 +128,10 @@ void kiln_counts_print(const struct kiln_counts *counts)
                kiln_job_state_name((enum kiln_job_state)state));
     putchar('\n');
 }
+
+void kiln_removed_print(uint64_t removed)
+{
+    if (removed)
+        printf("  removed    %llu of the cancelled: `kiln gc` has taken their rows\n",
+               (unsigned long long)removed);
+}

@@ -37,5 +37,7 @@ bool kiln_look_over(const struct kiln_look *look);
 const struct kiln_counts *kiln_look_counts(const struct kiln_look *look);
 /* "3 queued, 1 assigned, ..." and a line's end, on stdout. */
 void kiln_counts_print(const struct kiln_counts *counts);
+/* A line about cancelled jobs whose rows are gone, below the counts; nothing if there are none. */
+void kiln_removed_print(uint64_t removed);
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "scheduler/cli/look.h"
 #include "scheduler/cli/near.h"
 #include "scheduler/cli/progress.h"
 #include "scheduler/cli/records.h"
@@ -239,10 +240,11 @@ static int show_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
         json_t *refusals = json_array();
         rc = kiln_ledger_refusals(ledger, kiln_pool(cli), batch, refusal_json, refusals, err);
         json_t *value = json_pack(
-            "{s:s, s:s, s:b, s:o, s:I, s:I, s:I, s:o}", "batch", batch, "created_at", created,
-            "whole", (int)progress.whole, "jobs", kiln_counts_json(&progress.jobs), "announced",
-            (json_int_t)progress.announced, "accepted", (json_int_t)progress.accepted, "duplicate",
-            (json_int_t)progress.duplicate, "refused", refusals);
+            "{s:s, s:s, s:b, s:o, s:I, s:I, s:I, s:I, s:o}", "batch", batch, "created_at", created,
+            "whole", (int)progress.whole, "jobs", kiln_counts_json(&progress.jobs), "removed",
+            (json_int_t)progress.removed, "announced", (json_int_t)progress.announced, "accepted",
+            (json_int_t)progress.accepted, "duplicate", (json_int_t)progress.duplicate, "refused",
+            refusals);
         if (rc)
             json_decref(value);
         else if (kiln_print_json(cli, value))
@@ -254,6 +256,7 @@ static int show_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
     for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
         printf("  %-10s %llu\n", kiln_job_state_name((enum kiln_job_state)state),
                (unsigned long long)progress.jobs.at[state]);
+    kiln_removed_print(progress.removed);
     return kiln_ledger_refusals(ledger, kiln_pool(cli), batch, refusal_text, NULL, err);
 }
 

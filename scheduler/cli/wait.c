@@ -209,6 +209,9 @@ static void say_result(struct kiln_cli *cli, const char *batch,
              (unsigned long long)at[KILN_JOB_DONE], (unsigned long long)at[KILN_JOB_FAILED],
              (unsigned long long)at[KILN_JOB_CANCELLED],
              kiln_seconds_text(seconds, took, sizeof took));
+    if (progress->removed)
+        kiln_say(cli, "      `kiln gc` has taken the rows of %llu of the cancelled",
+                 (unsigned long long)progress->removed);
     if (progress->refused)
         kiln_say(cli,
                  "      %llu lines were refused by intake: kiln show %s; sent again, those that "
@@ -251,10 +254,10 @@ int kiln_verb_wait(struct kiln_cli *cli, int argc, char **argv)
     if (!cli->json)
         return status;
     int printed = kiln_print_json(
-        cli,
-        json_pack("{s:s, s:s, s:b, s:o, s:I, s:f, s:o?}", "batch", batch, "result",
-                  rc ? "timeout" : result_word(&progress), "whole", (int)progress.whole, "jobs",
-                  kiln_counts_json(&progress.jobs), "refused", (json_int_t)progress.refused,
-                  "seconds", seconds, "effort", rc ? NULL : kiln_effort_json(cli, batch)));
+        cli, json_pack("{s:s, s:s, s:b, s:o, s:I, s:I, s:f, s:o?}", "batch", batch, "result",
+                       rc ? "timeout" : result_word(&progress), "whole", (int)progress.whole,
+                       "jobs", kiln_counts_json(&progress.jobs), "removed",
+                       (json_int_t)progress.removed, "refused", (json_int_t)progress.refused,
+                       "seconds", seconds, "effort", rc ? NULL : kiln_effort_json(cli, batch)));
     return status ? status : printed;
 }

@@ -71,9 +71,11 @@ json out.txt 'd["live"] == 2 and d["removed"] == 1 and d["cancelled_jobs"] == 1'
 [ -e $store/images/2026/11/"${live[1]}"/full-0123456789abcdef.webp ] || die "an object of a live job went"
 fails 66 kiln show "${live[0]}"
 ok kiln show live --json
-json out.txt 'd["jobs"]["cancelled"] == 0 and d["whole"]'
+json out.txt 'd["jobs"]["cancelled"] == 1 == d["removed"] and d["whole"]'
 kill -CONT "$(pid_of s worker-0)"
-ok kiln wait live --timeout 60
+fails 1 kiln wait live --timeout 60
+says '2 done, 0 failed, 1 cancelled'
+says 'has taken the rows of 1 of the cancelled'
 ok kiln gc --json
 json out.txt 'd["removed"] == 2 and d["live"] == 0'
 ok kiln cancel --batch live
@@ -167,6 +169,27 @@ ok kiln export b --out y --html
 ok kiln batch rm b --yes
 ok kiln usage --json
 json out.txt '[r["jobs"] for r in d if "jobs" in r] == [5] if isinstance(d, list) else d["jobs"] == 5'
+
+# --- a batch that was cancelled as a whole does not look done once its rows are gone
+kill -STOP "$(pid_of s worker-0)"
+ok kiln enqueue jobs.jsonl --batch none
+ok kiln cancel --batch none
+ok kiln gc --grace 0 --json
+json out.txt 'd["cancelled_jobs"] == 3'
+[ "$(sql "SELECT count(*) FROM job j JOIN batch b ON b.id = batch_id WHERE name = 'none'")" = 0 ] || die "rows are left"
+fails 1 kiln wait none --json
+json out.txt 'd["result"] == "cancelled" and d["jobs"]["cancelled"] == 3 == d["removed"]'
+ok kiln show none
+says '^  cancelled  3$' out.txt
+says '^  removed    3 of the cancelled' out.txt
+ok kiln batch show none --json
+json out.txt 'd["jobs"]["cancelled"] == 3 == d["removed"] and d["ended"]'
+kill -CONT "$(pid_of s worker-0)"
+ok kiln enqueue jobs.jsonl --batch none # sent again, they are jobs like any other
+ok kiln wait none --timeout 60 --json
+json out.txt 'd["result"] == "done" and d["jobs"]["done"] == 3 and d["jobs"]["cancelled"] == 0 == d["removed"]'
+ok kiln batch rm none --yes
+[ "$(sql "SELECT count(*) FROM removed_job r JOIN batch b ON b.id = r.batch_id WHERE name = 'none'")" = 0 ] || die "keys are left"
 
 # --- a store that cannot be looked through
 fails 69 kiln gc --store s3://nowhere/x --s3-endpoint http://127.0.0.1:9 --s3-credentials-file <(printf '[default]\naws_access_key_id=a\naws_secret_access_key=b\n')

@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "storage/ledger_garbage.h"
+#include "storage/ledger_read.h"
 #include "tests/support/rig.h"
 
 static void keys_name_their_job(void **state)
@@ -225,6 +226,11 @@ static void cancelled_jobs_go_after_a_while(void **state)
         assert_int_equal(dropped, 1);
         assert_false(more);
         kiln_rig_expect("dropped", "cancelled", KILN_JOB_CANCELLED, dry ? 2 : 1);
+        struct kiln_progress progress; /* the batch knows what it had */
+        kiln_test_ok(kiln_ledger_progress(rig.ledger, "p", "dropped", &progress, &rig.err),
+                     rig.err);
+        assert_int_equal(progress.jobs.at[KILN_JOB_CANCELLED], 2);
+        assert_int_equal(progress.removed, dry ? 0 : 1);
         assert_int_equal(kiln_rig_rows("event", jobs[0].id) > 0, dry);
     }
     kiln_rig_expect("dropped", "assigned", KILN_JOB_ASSIGNED, 1);
