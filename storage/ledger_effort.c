@@ -43,8 +43,7 @@ static int read_set(void *arg, const PGresult *rows, int row, struct kiln_error 
 {
     const struct reading *reading = arg;
     struct kiln_effort_set set = {.work_s = kiln_row_double(rows, row, 1),
-                                  .longest_s = kiln_row_double(rows, row, 2),
-                                  .switch_s = kiln_row_double(rows, row, 3)};
+                                  .longest_s = kiln_row_double(rows, row, 2)};
     kiln_row_copy(rows, row, 0, set.lora_set, sizeof set.lora_set);
     return reading->each(reading->arg, &set, err);
 }
@@ -53,16 +52,9 @@ int kiln_ledger_effort(struct kiln_ledger *ledger, const char *pool, const char 
                        struct kiln_effort *ret, kiln_each_effort *each, void *arg,
                        struct kiln_error *err)
 {
-    /* The learned cold load of the set, else that of any set ("*"). */
     static const struct kiln_statement sets = {
-        "effort_sets",
-        "SELECT i.lora_set, sum(" SECONDS "), max(" SECONDS "),"
-        " CASE WHEN i.lora_set = '' THEN 0 ELSE coalesce("
-        "  (SELECT max(mean) FROM cost c WHERE c.pool = $2 AND kind = 3 AND device = ''"
-        "   AND c.lora_set = i.lora_set),"
-        "  (SELECT max(mean) FROM cost c WHERE c.pool = $2 AND kind = 3 AND device = ''"
-        "   AND c.lora_set = '*'), 0) END"
-        " FROM image i WHERE i.batch_id = $1::bigint GROUP BY i.lora_set"};
+        "effort_sets", "SELECT i.lora_set, sum(" SECONDS "), max(" SECONDS ")"
+                       " FROM image i WHERE i.batch_id = $1::bigint GROUP BY i.lora_set"};
     struct kiln_params params = {0};
     struct reading reading = {each, arg};
     struct kiln_effort effort;
@@ -73,7 +65,6 @@ int kiln_ledger_effort(struct kiln_ledger *ledger, const char *pool, const char 
     if (rc)
         return rc;
     kiln_bind_u64(&params, batch_id);
-    kiln_bind_text(&params, pool);
     rc = kiln_ledger_each(ledger, &sets, &params, read_set, &reading, err);
     if (rc == 0)
         *ret = effort;

@@ -10,15 +10,16 @@
 struct kiln_ledger;
 
 struct kiln_effort {
-    int64_t began_ms, ended_ms; /* first assignment, last commit; the database's clock */
+    int64_t began_ms, ended_ms; /* first assignment of an attempt that made one, last
+                                 * commit; the database's clock */
     uint64_t pictures;
     uint32_t workers;  /* that drew at least one */
     uint64_t switches; /* changes of LoRA set, workers beginning with the bare model */
 };
 struct kiln_effort_set {
     char lora_set[KILN_LORA_SET_MAX]; /* "": the bare model */
-    double work_s, longest_s;         /* of its pictures, as measured on the device */
-    double switch_s;                  /* as learned; 0 if nobody knows */
+    double work_s, longest_s;         /* of its pictures, as their worker measured the attempts
+                                       * that made them; loading the set is not in it */
 };
 typedef int kiln_each_effort(void *arg, const struct kiln_effort_set *set, struct kiln_error *err);
 

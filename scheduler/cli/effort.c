@@ -1,10 +1,14 @@
 /* effort.c - the pictures of a batch against the lower bound for the workers that drew them.
  *
- * The bound is of this batch alone on those workers, bare models at the start: a fleet that also
- * served others, or that stood waiting for lines to come in, took longer than that for good reason.
+ * The bound is of this batch alone on those workers: a fleet that also served others, or that stood
+ * waiting for lines to come in, took longer than that for good reason.  It charges only what was
+ * surely computed, the seconds of the attempts that made the pictures.  Loads of LoRA sets count as
+ * nothing: what these took is not in the ledger, what such a load usually takes is no minimum (its
+ * file may lie in host memory), and a worker may have had the set from the batch before.
  */
 #include "scheduler/cli/effort.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "scheduler/bounds.h"
@@ -24,10 +28,8 @@ static int add_set(void *arg, const struct kiln_effort_set *set, struct kiln_err
     if (!at)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the LoRA sets of a batch");
     sets->at = at;
-    sets->at[sets->count++] = (struct kiln_bound_set){.work_s = set->work_s,
-                                                      .longest_s = set->longest_s,
-                                                      .switch_s = set->switch_s,
-                                                      .resident = set->lora_set[0] == '\0'};
+    sets->at[sets->count++] = (struct kiln_bound_set){
+        .work_s = set->work_s, .longest_s = set->longest_s, .resident = set->lora_set[0] == '\0'};
     return 0;
 }
 
@@ -45,11 +47,14 @@ json_t *kiln_effort_json(struct kiln_cli *cli, const char *batch)
         double makespan_s = (double)(effort.ended_ms - effort.began_ms) / 1000;
         struct kiln_bound bound =
             kiln_bound_of(sets.at, sets.count, kiln_bound_fleet_of(effort.workers));
-        value = json_pack("{s:f, s:f, s:f, s:I, s:I, s:i}", "makespan_s", makespan_s,
-                          "lower_bound_s", bound.makespan_s, "ratio",
-                          bound.makespan_s > 0 ? makespan_s / bound.makespan_s : 1.0, "switches",
-                          (json_int_t)effort.switches, "switches_min", (json_int_t)bound.switches,
-                          "workers", (int)effort.workers);
+        /* What was done is a schedule too, so no bound lies above it.  Workers measure by their own
+         * clocks, the ledger by the database's, which may have been set meanwhile. */
+        double bound_s = fmin(bound.makespan_s, fmax(makespan_s, 0));
+        value =
+            json_pack("{s:f, s:f, s:f, s:I, s:I, s:i}", "makespan_s", makespan_s, "lower_bound_s",
+                      bound_s, "ratio", bound_s > 0 ? makespan_s / bound_s : 1.0, "switches",
+                      (json_int_t)effort.switches, "switches_min", (json_int_t)bound.switches,
+                      "workers", (int)effort.workers);
     }
     free(sets.at);
     kiln_ledger_close(ledger);

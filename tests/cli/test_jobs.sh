@@ -60,6 +60,15 @@ fails 64 kiln jobs --state $'o\033[31mdd'
 says "'o.u001b.31mdd' is no state"
 ok kiln show "$(sql "SELECT max(id) FROM job")" --json
 json out.txt 'd["prompt"] == "a \x1b[31mred\n  error      star\x9b \\n"'
+# What a load was learned to take is no part of what no schedule could beat, nor is a measurement
+# that is longer than the batch was.
+for what in "lora_set = 'a:1'" 'denoise_ms = 3600000'; do
+    sql "UPDATE image SET $what WHERE batch_id = (SELECT id FROM batch WHERE name = 'odd');
+        INSERT INTO cost SELECT 3600, 1, now(), 9, 0, 0, 0, 0, 3, false, 'default', '', '', 'a:1' ON CONFLICT DO NOTHING"
+    ok kiln wait odd --json
+    json out.txt 'd["effort"]["ratio"] >= 1 and 0 < d["effort"]["lower_bound_s"] <= d["effort"]["makespan_s"] < 60'
+    json out.txt 'd["effort"]["switches"] == d["effort"]["switches_min"] == 1'
+done
 fails 66 kiln show 999999
 says 'no job 999999'
 ok kiln enqueue - --batch 2026 <<<'{"prompt": "of that year", "width": 64, "height": 64}'

@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include "storage/ledger_cost.h"
 #include "storage/ledger_effort.h"
 #include "tests/support/rig.h"
 
@@ -57,10 +56,6 @@ static void pictures_are_summed(void **state)
     run("UPDATE job j SET assigned_at = timestamptz '2026-01-01' + n * interval '1 s',"
         " finished_at = timestamptz '2026-01-01' + (n + 2) * interval '1 s'"
         " FROM (SELECT id, row_number() OVER (ORDER BY id) - 1 AS n FROM job) o WHERE o.id = j.id");
-    const struct kiln_cost_row costs[2] = {
-        {.kind = KILN_COST_LOAD_COLD, .lora_set = "a:1", .mean = 4, .spread = 1, .samples = 1},
-        {.kind = KILN_COST_LOAD_COLD, .lora_set = "*", .mean = 2, .spread = 1, .samples = 1}};
-    kiln_test_ok(kiln_ledger_keep_costs(rig.ledger, "p", costs, 2, &rig.err), rig.err);
     kiln_test_ok(kiln_ledger_effort(rig.ledger, "p", "six", &effort, add_set, &found, &rig.err),
                  rig.err);
     assert_int_equal(effort.pictures, 6);
@@ -69,11 +64,9 @@ static void pictures_are_summed(void **state)
     assert_int_equal(effort.ended_ms - effort.began_ms, 7000);
     assert_int_equal(found.count, 3);
     assert_true(set_of(&found, "a:1")->work_s == 0.5 + 2.5);
-    assert_true(set_of(&found, "a:1")->switch_s == 4);
     assert_true(set_of(&found, "b:1")->work_s == 1.5 + 4.5 + 5.5);
     assert_true(set_of(&found, "b:1")->longest_s == 5.5);
-    assert_true(set_of(&found, "b:1")->switch_s == 2);
-    assert_true(set_of(&found, "")->switch_s == 0);
+    assert_true(set_of(&found, "")->work_s == 3.5);
 }
 
 static void no_pictures_are_zeros(void **state)
