@@ -320,6 +320,12 @@ static int take_receipt(struct run *run, struct kiln_error *err)
     result->duplicate = receipt.duplicate;
     if (receipt.refused > 0)
         tell_refused(run, &receipt);
+    if (receipt.duplicate > 0 && !run->cli->json)
+        kiln_say(run->cli,
+                 "batch %s: %llu new, %llu in it already (the same custom_id or line; an "
+                 "edited line needs another custom_id)",
+                 result->batch, (unsigned long long)receipt.accepted,
+                 (unsigned long long)receipt.duplicate);
     return 0;
 }
 

@@ -21,6 +21,7 @@ json out.txt 'd["batch"] == "b" and d["result"] == "done" and d["whole"] and d["
 json out.txt 'd["effort"]["workers"] == 1 and d["effort"]["makespan_s"] >= d["effort"]["lower_bound_s"] > 0 and d["effort"]["switches"] >= d["effort"]["switches_min"]'
 fails 65 kiln enqueue jobs.jsonl --batch b --json
 json out.txt 'd["accepted"] == 0 and d["duplicate"] == 4'
+grep -q 'in it already' err.txt && die "the JSON says it"
 
 # --- jobs: one line a job; filters; exact 64-bit seeds
 ok kiln jobs --batch b
@@ -75,6 +76,13 @@ ok kiln enqueue - --batch 2026 <<<'{"prompt": "of that year", "width": 64, "heig
 ok kiln show 2026 # no job has that number
 says '^batch 2026 ' out.txt
 ok kiln wait 2026 --timeout 30
+# What was there already is said, an edited line among it; stdout is for the batch alone.
+ok kiln enqueue - --batch twice <<<'{"prompt": "a cat", "custom_id": "c", "width": 64, "height": 64}'
+[ ! -s err.txt ] || die "something to say about a new batch"
+ok kiln enqueue - --batch twice < <(printf '{"prompt": "a %s", "custom_id": "%s", "width": 64, "height": 64}\n' dog c fox f)
+[ "$(cat out.txt)" = twice ] || die "not the batch alone on stdout"
+says '^batch twice: 1 new, 1 in it already (the same custom_id or line; an edited line needs another custom_id)$'
+ok kiln wait twice --timeout 30
 ok kiln why "$id" --json
 json out.txt 'd["state"] == "done" and d["reasons"]'
 
