@@ -264,7 +264,7 @@ int kiln_backfill_add(struct kiln_cli *cli, const struct kiln_args *args, const 
         int rc = read_lines(addition, args, &err);
         if (rc == 0 && !addition->dry_run)
             rc = keep(addition, &err);
-        status = rc ? kiln_report(cli, &err) : print_result(addition);
+        status = rc ? kiln_prompts_report(cli, &addition->prompts, &err) : print_result(addition);
     }
     for (size_t i = 0; i < addition->line_count; i++)
         free((char *)addition->lines[i].line);

@@ -330,7 +330,8 @@ int kiln_cache_build(struct kiln_cli *cli, const struct kiln_args *args)
         status = kiln_arg_int(cli, args, "limit", 1, KILN_BATCH_JOBS_MAX, KILN_CACHE_BUILD_LIMIT,
                               &build->limit);
     if (status == 0)
-        status = build_latents(build, args, &err) ? kiln_report(cli, &err) : print_result(build);
+        status = build_latents(build, args, &err) ? kiln_prompts_report(cli, &build->prompts, &err)
+                                                  : print_result(build);
     release(build);
     return status;
 }

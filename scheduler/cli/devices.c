@@ -63,6 +63,15 @@ static int add_word(struct kiln_devices *devices, const char *word, struct kiln_
     return number < (unsigned)gpus ? add(devices, word, err) : refuse_gpu(word, gpus, err);
 }
 
+int kiln_devices_flag(const struct kiln_config *config, struct kiln_error *err)
+{
+    struct kiln_devices devices;
+    if (strncmp(kiln_config_origin(config, KILN_KEY_DEVICE), "flag ", 5) != 0)
+        return 0;
+    int rc = kiln_devices_read(kiln_config_text(config, KILN_KEY_DEVICE), &devices, err);
+    return rc == KILN_CONFIG ? rc : 0;
+}
+
 int kiln_devices_read(const char *text, struct kiln_devices *ret, struct kiln_error *err)
 {
     struct kiln_devices devices = {0};

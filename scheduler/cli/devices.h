@@ -13,5 +13,7 @@ struct kiln_devices {
  * the number is still in sight, and not by a worker that dies in the background. */
 int kiln_devices_read(const char *text, struct kiln_devices *ret,
                       struct kiln_error *err) KILN_MUST_CHECK;
+/* KILN_CONFIG if --device was given and is no such list, whatever GPUs there are. */
+int kiln_devices_flag(const struct kiln_config *config, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

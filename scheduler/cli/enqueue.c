@@ -396,7 +396,9 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
         fputc('\n', stderr);
     if (code == KILN_CORRUPT) /* the file as a whole; no line of it is to blame alone */
         keep_refusal(result, 0, err.text);
-    int status = code ? kiln_report(cli, &err) : result->refused > 0 ? EX_DATAERR : EX_OK;
+    int status = result->refused > 0 ? EX_DATAERR : EX_OK;
+    if (code)
+        status = run.context.sets_wrong ? kiln_usage(cli, "%s", err.text) : kiln_report(cli, &err);
     if (!code && result->refused > 0)
         kiln_say(cli, "lines refused: %llu; jobs %s: %llu", (unsigned long long)result->refused,
                  request->dry_run ? "that are good" : "sent", (unsigned long long)run.index);

@@ -164,6 +164,7 @@ int kiln_enqueue_context_open(const struct kiln_config *config, const struct kil
                               struct kiln_error *err)
 {
     memset(ret, 0, sizeof *ret);
+    bool sets_wrong = false;
     int code = read_styles(kiln_config_text(config, KILN_KEY_STYLES), &ret->styles, err);
     ret->job.styles = ret->styles;
     if (!code)
@@ -175,9 +176,12 @@ int kiln_enqueue_context_open(const struct kiln_config *config, const struct kil
         ret->job.overrides = ret->overrides;
         if (!code)
             code = check_overrides(ret, sets, set_count, err);
+        sets_wrong = code == KILN_BAD_INPUT;
     }
-    if (code)
+    if (code) {
         kiln_enqueue_context_release(ret);
+        ret->sets_wrong = sets_wrong;
+    }
     return code;
 }
 

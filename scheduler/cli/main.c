@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "scheduler/cli/cli.h"
+#include "scheduler/cli/devices.h"
 #include "scheduler/cli/help.h"
 #include "schemas/spin.h"
 #include "storage/config_flags.h"
@@ -107,6 +108,20 @@ static int load_settings(struct kiln_cli *cli, const struct command_line *line, 
               : kiln_config_flags_lay(line->left_count, argv, words, ret_count, cli->config, err);
 }
 
+/* Whether the flags alone lead to the same error: it is the command line that must be mended. */
+static bool is_of_flags(const struct command_line *line, const char **words,
+                        const struct kiln_error *found)
+{
+    struct kiln_config *config = kiln_config_new();
+    struct kiln_error err = {0};
+    int count;
+    int rc = !config ? KILN_NO_MEMORY
+                     : kiln_config_flags_lay(line->left_count, (char *const *)line->left, words,
+                                             &count, config, &err);
+    kiln_config_free(config);
+    return rc == KILN_CONFIG && strcmp(err.text, found->text) == 0;
+}
+
 static int run_verb(struct kiln_cli *cli, struct command_line *line)
 {
     struct kiln_error err;
@@ -116,7 +131,10 @@ static int run_verb(struct kiln_cli *cli, struct command_line *line)
         return EX_OSERR;
     int status;
     if (load_settings(cli, line, words, &count, &err))
-        status = kiln_report(cli, &err);
+        status = is_of_flags(line, words, &err) ? kiln_usage(cli, "%s", err.text)
+                                                : kiln_report(cli, &err);
+    else if (kiln_devices_flag(cli->config, &err))
+        status = kiln_usage(cli, "%s", err.text);
     else if (count == 0 || strcmp(words[0], cli->verb->name) != 0)
         status = kiln_usage(cli, "options of '%s' belong behind it", cli->verb->name);
     else {

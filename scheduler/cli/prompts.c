@@ -94,6 +94,12 @@ int kiln_prompts_open(struct kiln_cli *cli, const struct kiln_args *args,
     return rc;
 }
 
+int kiln_prompts_report(const struct kiln_cli *cli, const struct kiln_prompts *prompts,
+                        const struct kiln_error *err)
+{
+    return prompts->context.sets_wrong ? kiln_usage(cli, "%s", err->text) : kiln_report(cli, err);
+}
+
 int kiln_prompts_each(struct kiln_prompts *prompts, kiln_each_prompt *each, void *arg,
                       struct kiln_error *err)
 {

@@ -35,6 +35,9 @@ int kiln_prompts_check(struct kiln_cli *cli, const struct kiln_args *args);
 /* Opens what args name; `sets` are filled by then. */
 int kiln_prompts_open(struct kiln_cli *cli, const struct kiln_args *args,
                       struct kiln_prompts *prompts, struct kiln_error *err) KILN_MUST_CHECK;
+/* As kiln_report; an error in the words of the command line is one of usage. */
+int kiln_prompts_report(const struct kiln_cli *cli, const struct kiln_prompts *prompts,
+                        const struct kiln_error *err);
 /* A good line; prompts->expand holds the jobs it makes. */
 typedef int kiln_each_prompt(void *arg, const char *text, size_t len, struct kiln_error *err);
 /* Reads all of them, from the beginning at every call.  KILN_BAD_INPUT: lines were refused (the

@@ -42,7 +42,7 @@ fails 65 kiln backfill add o --prompts bad.jsonl
 says 'bad.jsonl:2: .*width'
 says 'prompts refused: 1'
 fails 66 kiln backfill add o --prompts absent.txt
-fails 65 kiln backfill add o --template x --loras 'a b' --set steps=4
+fails 64 kiln backfill add o --template x --loras 'a b' --set steps=4
 says '^kiln: --loras: loras: "a b" is no name'
 choices="{$(seq -s '|' 200)}"
 fails 65 kiln backfill add o --template "$choices $choices $choices"

@@ -10,9 +10,9 @@ fails 69 kiln up --dir s --engine testcard --device cuda:all
 says 'cuda:all: this machine has no NVIDIA GPU that CUDA_VISIBLE_DEVICES lets be seen'
 fails 69 kiln up --dir s --engine testcard --device cpu,cuda:3
 says 'cuda:3: this machine has no NVIDIA GPU'
-fails 78 kiln up --dir s --engine testcard --device cuda:0x
+fails 64 kiln up --dir s --engine testcard --device cuda:0x
 says "device 'cuda:0x' is neither cpu nor cuda:N nor cuda:all"
-fails 78 kiln up --dir s --engine testcard --device "$(printf 'cpu%.0s' 1)$(printf ',cpu%.0s' $(seq 16))"
+fails 64 kiln up --dir s --engine testcard --device "$(printf 'cpu%.0s' 1)$(printf ',cpu%.0s' $(seq 16))"
 says 'more than 16 devices'
 nothing_runs
 

@@ -204,7 +204,7 @@ static void overrides_reach_every_job(void **state)
     release(sent, 2);
     kiln_enqueue_release(&result);
     sets[0].value = "size=65x128";
-    assert_int_equal(enqueue("a.jsonl", request, &result), EX_DATAERR);
+    assert_int_equal(enqueue("a.jsonl", request, &result), EX_USAGE);
     assert_said("--set: width is 65, which is no multiple of 16; the nearest allowed is 64");
     kiln_enqueue_release(&result);
 }

@@ -58,7 +58,12 @@ says '3  1024x1024       8' out.txt
 # Wrong command lines and inputs.
 fails 64 kiln enqueue good.jsonl --batch 'a b'
 fails 64 kiln enqueue good.jsonl --format xml
-fails 65 kiln enqueue good.jsonl --set wdith=3
+for set in wdith=3 nope=1 steps steps=99 =x; do
+    fails 64 kiln enqueue good.jsonl --json --dry-run --set "$set"
+    says '^kiln: --set'
+    [ ! -s out.txt ] || die "a plan of a wrong command line: $(cat out.txt)"
+done
+fails 64 kiln enqueue good.jsonl --set wdith=3
 says 'did you mean "width"?'
 fails 66 kiln enqueue nowhere.jsonl
 : >empty.jsonl

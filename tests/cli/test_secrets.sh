@@ -65,7 +65,7 @@ KILN_POSTGRES="$(sed -n 's/^postgres = \(.*\) password=.*/\1/p' own.conf) user=s
 
 # --- a password on a command line would be everybody's: it is not taken
 for flag in "host=x password=$pg_word" "host=x password = '$pg_word' dbname=k" "postgresql://me:$pg_word@x/k" "postgresql://x/k?password=$pg_word"; do
-    fails 78 kiln status --postgres "$flag"
+    fails 64 kiln status --postgres "$flag"
     says 'PGPASSFILE'
     fails 78 "$kiln_bin/kiln-worker" --postgres="$flag"
     ! grep -e "$pg_word" err.txt || die "the refusal tells the password"

@@ -32,7 +32,7 @@ fails 64 kiln worker strat
 says 'did you mean start'
 fails 64 kiln worker stop
 fails 64 kiln worker start --workers 0
-fails 78 kiln worker start --device gpu
+fails 64 kiln worker start --device gpu
 fails 66 kiln worker start nobody
 
 # --- two of them, started by a shell that ends; a second start changes nothing
