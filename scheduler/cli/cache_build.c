@@ -240,27 +240,43 @@ static int say_plan(const struct build *build, struct kiln_error *err)
     return 0;
 }
 
+/* All may be stored though nothing was ever ordered: pictures leave latents too. */
+static int find_batch(const struct build *build, bool *ret_exists, struct kiln_error *err)
+{
+    uint64_t id;
+    int rc = kiln_ledger_batch_id(build->ledger, kiln_pool(build->cli), KILN_CACHE_BATCH, &id, err);
+    *ret_exists = rc == 0;
+    return rc == KILN_NOT_FOUND ? 0 : rc;
+}
+
 static int print_result(const struct build *build)
 {
     struct kiln_cli *cli = build->cli;
+    struct kiln_error err;
+    bool exists;
+    if (find_batch(build, &exists, &err))
+        return kiln_report(cli, &err);
     if (build->beyond)
         kiln_warn(cli,
                   "%" PRIu64 " were not ordered: tenant '%s' has as many jobs waiting as its quota "
                   "lets (`kiln quota ls`); run it again when some are built",
                   build->beyond, build->full);
-    if (!build->dry_run)
+    if (build->stored == build->wanted)
+        kiln_say(cli, "everything is stored already");
+    else if (!build->dry_run)
         kiln_say(cli, "ordered now: %" PRIu64, build->ordered);
-    if (!cli->json && !build->dry_run)
+    if (!cli->json && !build->dry_run && exists)
         printf("%s\n", KILN_CACHE_BATCH);
     int status = build->beyond ? EX_TEMPFAIL : 0;
     if (!cli->json)
         return status;
     int printed = kiln_print_json(
-        cli, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "batch", KILN_CACHE_BATCH,
-                       "wanted", (json_int_t)build->wanted, "stored", (json_int_t)build->stored,
-                       "waiting", (json_int_t)build->waiting, "failed", (json_int_t)build->failed,
-                       "missing", (json_int_t)build->missing, "ordered", (json_int_t)build->ordered,
-                       "beyond_quota", (json_int_t)build->beyond, "dry_run", (int)build->dry_run));
+        cli, json_pack("{s:s?, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "batch",
+                       exists ? KILN_CACHE_BATCH : NULL, "wanted", (json_int_t)build->wanted,
+                       "stored", (json_int_t)build->stored, "waiting", (json_int_t)build->waiting,
+                       "failed", (json_int_t)build->failed, "missing", (json_int_t)build->missing,
+                       "ordered", (json_int_t)build->ordered, "beyond_quota",
+                       (json_int_t)build->beyond, "dry_run", (int)build->dry_run));
     return status ? status : printed;
 }
 

@@ -215,4 +215,19 @@ before, after = total("usage.txt"), total("out.txt")
 assert after["jobs"] == before["jobs"] + 5 and after["pictures"] == before["pictures"], (before, after)
 assert after["gpu_seconds"] > before["gpu_seconds"], (before, after)
 PYTHON
+
+# --- the batch is named only where there is one: latents may be those of pictures
+ok kiln enqueue - --batch pictures --set size=64x64 <<<'a kept hare'
+ok kiln wait pictures --timeout 60
+ok kiln cache build --template 'a kept hare' --set size=64x64
+[ ! -s out.txt ] || die "a batch that is not there: $(cat out.txt)"
+says '^everything is stored already$'
+build --template 'a kept hare' --set size=64x64
+json out.txt 'd["batch"] is None and (d["wanted"], d["stored"], d["ordered"]) == (1, 1, 0)'
+ok kiln cache build --template 'a new hare' --set size=64x64
+[ "$(cat out.txt)" = latent-cache ] || die "no batch to wait for"
+ok kiln wait latent-cache --timeout 60
+ok kiln cache build --template 'a new hare' --set size=64x64
+[ "$(cat out.txt)" = latent-cache ] || die "the batch that is there is not named"
+says '^everything is stored already$'
 echo ok
