@@ -21,10 +21,10 @@
 
 static int unknown_key(const struct kiln_json_value *key, struct kiln_error *err)
 {
-    const char *near = kiln_job_key_nearest(key->text, key->len);
+    char hint[KILN_JOB_KEY_HINT_MAX];
+    kiln_job_key_hint(key->text, key->len, hint);
     int len = (int)(key->len < 64 ? key->len : 64);
-    return kiln_fail(err, KILN_BAD_INPUT, "unknown key \"%.*s\"; did you mean \"%s\"?", len,
-                     key->text, near);
+    return kiln_fail(err, KILN_BAD_INPUT, "unknown key \"%.*s\"; %s", len, key->text, hint);
 }
 
 /* The key a name stands for, or -1.  Written with escapes, it is decoded first. */

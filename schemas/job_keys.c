@@ -1,6 +1,7 @@
 /* job_keys.c - the table of the keys of a job line. */
 #include "schemas/job_keys.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "schemas/limits.h"
@@ -81,10 +82,15 @@ int kiln_job_key_find(const char *name, size_t len)
     return -1;
 }
 
-const char *kiln_job_key_nearest(const char *name, size_t len)
+void kiln_job_key_hint(const char *name, size_t len, char ret[KILN_JOB_KEY_HINT_MAX])
 {
     const char *names[KILN_JOB_KEYS];
     for (int key = 0; key < KILN_JOB_KEYS; key++)
         names[key] = kiln_job_keys[key].name;
-    return kiln_closest(name, len, names, KILN_JOB_KEYS);
+    const char *near = kiln_nearest(name, len, names, KILN_JOB_KEYS);
+    size_t at =
+        (size_t)snprintf(ret, KILN_JOB_KEY_HINT_MAX,
+                         near ? "did you mean \"%s\"?" : "the keys are %s", near ? near : names[0]);
+    for (int key = 1; !near && key < KILN_JOB_KEYS && at < KILN_JOB_KEY_HINT_MAX; key++)
+        at += (size_t)snprintf(ret + at, KILN_JOB_KEY_HINT_MAX - at, ", %s", names[key]);
 }

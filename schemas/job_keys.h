@@ -60,7 +60,8 @@ extern const struct kiln_job_key_row kiln_job_keys[KILN_JOB_KEYS];
 
 /* enum kiln_job_key of name[0..len), or -1. */
 int kiln_job_key_find(const char *name, size_t len);
-/* The known key nearest to a wrong one, however far. */
-const char *kiln_job_key_nearest(const char *name, size_t len);
+#define KILN_JOB_KEY_HINT_MAX 512
+/* What a wrong name may have meant: `did you mean "seed"?` if one is near enough, else all. */
+void kiln_job_key_hint(const char *name, size_t len, char ret[KILN_JOB_KEY_HINT_MAX]);
 
 #endif

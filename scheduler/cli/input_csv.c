@@ -68,10 +68,12 @@ static int add_column(struct kiln_csv *csv, const char *name, size_t len, struct
     int shown = (int)(len < 64 ? len : 64);
     int key = kiln_job_key_find(name, len);
     if (key < 0) {
+        char hint[KILN_JOB_KEY_HINT_MAX];
+        kiln_job_key_hint(name, len, hint);
         return kiln_fail(err, KILN_BAD_INPUT,
-                         "unknown column \"%.*s\"; did you mean \"%s\"?  The first record of a CSV "
-                         "file names job keys, separated by commas",
-                         shown, name, kiln_job_key_nearest(name, len));
+                         "unknown column \"%.*s\"; %s%s  The first record of a CSV file names job "
+                         "keys, separated by commas",
+                         shown, name, hint, strchr(hint, '?') ? "" : ".");
     }
     for (size_t i = 0; i < csv->column_count; i++)
         if (csv->columns[i] == (enum kiln_job_key)key)

@@ -71,9 +71,12 @@ static int read_set(const struct kiln_set *set, const char **values, struct kiln
         value = equals + 1;
     }
     int key = kiln_job_key_find(word, len);
-    if (key < 0)
-        return kiln_fail(err, KILN_BAD_INPUT, "--set: unknown key \"%.*s\"; did you mean \"%s\"?",
-                         (int)(len < 64 ? len : 64), word, kiln_job_key_nearest(word, len));
+    if (key < 0) {
+        char hint[KILN_JOB_KEY_HINT_MAX];
+        kiln_job_key_hint(word, len, hint);
+        return kiln_fail(err, KILN_BAD_INPUT, "--set: unknown key \"%.*s\"; %s",
+                         (int)(len < 64 ? len : 64), word, hint);
+    }
     if (!kiln_utf8_valid(value, strlen(value), NULL))
         return kiln_fail(err, KILN_BAD_INPUT, "--%s: the value of %s is not valid UTF-8",
                          set->option, kiln_job_keys[key].name);

@@ -182,6 +182,10 @@ static void broken_records_are_refused_alone(void **state)
           "it\n");
 }
 
+#define KEYS                                                                                       \
+    "the keys are prompt, negative_prompt, width, height, size, style, styled, "                   \
+    "steps, guidance, seed, count, loras, model, priority, tenant, custom_id, kind, "              \
+    "latents, sigmas, teleport, max_wait_s, embed_metadata, template"
 #define HINT "  The first record of a CSV file names job keys, separated by commas\n"
 
 static void a_wrong_header_ends_the_reading(void **state)
@@ -192,7 +196,7 @@ static void a_wrong_header_ends_the_reading(void **state)
     check("h2.csv", "prompt,seed,prompt\na,1,b\n",
           "1! h2.csv:1: column \"prompt\" is given twice\n");
     check("h3.csv", "\nprompt;seed\na;1\n",
-          "2! h3.csv:2: unknown column \"prompt;seed\"; did you mean \"prompt\"?" HINT);
+          "2! h3.csv:2: unknown column \"prompt;seed\"; " KEYS "." HINT);
 }
 
 static void unreadable_inputs_are_named(void **state)
@@ -288,10 +292,12 @@ static void overrides_are_typed(void **state)
         json, "{\"prompt\":\"a=b\",\"width\":512,\"height\":256,\"steps\":9,\"seed\":"
               "18446744073709551615,\"loras\":[],\"custom_id\":\"7\",\"embed_metadata\":true}");
     free(json);
-    const struct kiln_set wrong[] = {
-        {"set", "width"}, {"set", "wdith=3"}, {"set", "prompt=\xff"}, {"loras", "\xff"}};
+    const struct kiln_set wrong[] = {{"set", "width"}, {"set", "wdith=3"},     {"set", "nope="},
+                                     {"set", "=x"},    {"set", "prompt=\xff"}, {"loras", "\xff"}};
     static const char *const says[] = {"--set width: it is KEY=VALUE, and this has no '='",
                                        "--set: unknown key \"wdith\"; did you mean \"width\"?",
+                                       "--set: unknown key \"nope\"; " KEYS,
+                                       "--set: unknown key \"\"; " KEYS,
                                        "--set: the value of prompt is not valid UTF-8",
                                        "--loras: the value of loras is not valid UTF-8"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
