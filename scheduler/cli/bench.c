@@ -250,11 +250,16 @@ struct kind {
     const char *name;
     int (*run)(struct kiln_bench *bench, struct kiln_error *err);
     long lines, jobs; /* when the option is not given */
+    long workers, workers_max;
 };
+#define SERVED 64, KILN_BENCH_WORKERS_MAX
 static const struct kind kinds[] = {
-    {"enqueue", bench_enqueue, 500000, 0},      {"queue", kiln_bench_queue, 100000, 0},
-    {"restart", kiln_bench_restart, 0, 100000}, {"recovery", kiln_bench_recovery, 0, 8},
-    {"policy", kiln_bench_policy, 0, 1000000},  {"fleet", kiln_bench_devices, 0, 48},
+    {"enqueue", bench_enqueue, 500000, 0, SERVED},
+    {"queue", kiln_bench_queue, 100000, 0, SERVED},
+    {"restart", kiln_bench_restart, 0, 100000, SERVED},
+    {"recovery", kiln_bench_recovery, 0, 8, SERVED},
+    {"policy", kiln_bench_policy, 0, 1000000, 1000, KILN_BENCH_POLICY_WORKERS_MAX},
+    {"fleet", kiln_bench_devices, 0, 48, SERVED},
 };
 
 static const struct kind *find_kind(const char *name)
@@ -358,7 +363,8 @@ int kiln_verb_bench(struct kiln_cli *cli, int argc, char **argv)
     if (status == 0)
         status = kiln_arg_int(cli, &args, "jobs", 1, 10000000, kind->jobs, &bench.jobs);
     if (status == 0)
-        status = kiln_arg_int(cli, &args, "workers", 1, KILN_BENCH_WORKERS_MAX, 64, &bench.workers);
+        status = kiln_arg_int(cli, &args, "workers", 1, kind->workers_max, kind->workers,
+                              &bench.workers);
     if (status == 0)
         status = kiln_arg_int(cli, &args, "step-ms", 0, 60000, 10, &bench.step_ms);
     if (status)

@@ -8,6 +8,7 @@
 #include "storage/ledger_read.h"
 
 #define KILN_BENCH_WORKERS_MAX 128 /* Postgres takes 200 connections */
+#define KILN_BENCH_POLICY_WORKERS_MAX 10000 /* which have none */
 
 struct kiln_bench {
     struct kiln_cli *cli; /* the one of the user: messages, --json */

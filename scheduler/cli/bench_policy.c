@@ -1,8 +1,9 @@
 /* bench_policy.c - `kiln bench policy`: what a decision costs, without servers.
  *
  * A queue like that of a large fleet (a thousand LoRA sets, four sizes, tenants, a few promises and
- * priorities) is put into the policy of the daemon, then a thousand workers finish one assignment
- * after the other and are given the next.  Memory is what the process has grown by.
+ * priorities) is put into the policy of the daemon, then its workers, a thousand or --workers,
+ * finish one assignment after the other and are given the next.  Memory is what the process has
+ * grown by.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,14 +14,13 @@
 #include "scheduler/cli/bench.h"
 #include "scheduler/policy.h"
 
-#define WORKERS 1000
 #define PICKS 100000
 #define SETS 1500
 #define TENANTS 20
 #define COST_ROWS 8192
 
 struct figures {
-    long jobs, picks;
+    long jobs, workers, picks;
     double bytes_per_job, add_us, pick_us, pick_worst_us, turn_us, remove_us;
 };
 
@@ -86,13 +86,13 @@ static int fill(struct kiln_policy *policy, uint64_t *state, struct figures *fig
     return 0;
 }
 
-static int join_workers(struct kiln_policy *policy, struct kiln_error *err)
+static int join_workers(struct kiln_policy *policy, long workers, struct kiln_error *err)
 {
     struct kiln_policy_worker worker = {
         .model = "m", .lora_set = "", .capacity = 2, .batch_max = 4};
-    for (int i = 0; i < WORKERS; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "w%d", i);
+    for (long i = 0; i < workers; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "w%ld", i);
         worker.device = i % 4 ? "fast" : "slow";
         int rc = kiln_policy_worker_set(policy, name, &worker, err);
         if (rc)
@@ -105,18 +105,18 @@ static int join_workers(struct kiln_policy *policy, struct kiln_error *err)
  * ends. */
 static void turn(struct kiln_policy *policy, struct figures *figures)
 {
-    static struct kiln_policy_pick held[WORKERS * 2];
-    size_t first = 0, count = 0;
+    static struct kiln_policy_pick held[KILN_BENCH_POLICY_WORKERS_MAX * 2];
+    size_t room = (size_t)figures->workers * 2, first = 0, count = 0;
     int64_t now_ms = 1000;
     double start = now_us(CLOCK_PROCESS_CPUTIME_ID), picking = 0;
     while (figures->picks < PICKS) {
         struct kiln_policy_pick pick;
         double before = now_us(CLOCK_THREAD_CPUTIME_ID);
-        bool more = count < WORKERS * 2 && kiln_policy_pick(policy, now_ms, &pick);
+        bool more = count < room && kiln_policy_pick(policy, now_ms, &pick);
         double took = now_us(CLOCK_THREAD_CPUTIME_ID) - before;
         picking += took;
         if (more) {
-            held[(first + count++) % (WORKERS * 2)] = pick;
+            held[(first + count++) % room] = pick;
             figures->picks++;
             figures->pick_worst_us = took > figures->pick_worst_us ? took : figures->pick_worst_us;
             continue;
@@ -125,7 +125,7 @@ static void turn(struct kiln_policy *policy, struct figures *figures)
             break;
         const struct kiln_policy_pick *done = &held[first];
         kiln_policy_finish(policy, done->worker, done->tag);
-        first = (first + 1) % (WORKERS * 2);
+        first = (first + 1) % room;
         count--;
         now_ms++;
     }
@@ -147,15 +147,16 @@ static void print_figures(const struct kiln_bench *bench, const struct figures *
 {
     if (bench->cli->json) {
         (void)kiln_print_json(
-            bench->cli, json_pack("{s:s, s:I, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "bench",
-                                  "policy", "jobs", (json_int_t)figures->jobs, "workers", WORKERS,
-                                  "picks", (json_int_t)figures->picks, "bytes_per_job",
-                                  figures->bytes_per_job, "add_us", figures->add_us, "pick_us",
-                                  figures->pick_us, "pick_worst_us", figures->pick_worst_us,
-                                  "turn_us", figures->turn_us, "remove_us", figures->remove_us));
+            bench->cli,
+            json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "bench", "policy",
+                      "jobs", (json_int_t)figures->jobs, "workers", (json_int_t)figures->workers,
+                      "picks", (json_int_t)figures->picks, "bytes_per_job", figures->bytes_per_job,
+                      "add_us", figures->add_us, "pick_us", figures->pick_us, "pick_worst_us",
+                      figures->pick_worst_us, "turn_us", figures->turn_us, "remove_us",
+                      figures->remove_us));
         return;
     }
-    printf("policy: %ld jobs, %d workers: %.0f bytes a job\n", figures->jobs, WORKERS,
+    printf("policy: %ld jobs, %ld workers: %.0f bytes a job\n", figures->jobs, figures->workers,
            figures->bytes_per_job);
     printf("  add %.2f us, pick %.2f us (worst %.0f), with its release %.2f us, remove %.2f us\n",
            figures->add_us, figures->pick_us, figures->pick_worst_us, figures->turn_us,
@@ -164,8 +165,9 @@ static void print_figures(const struct kiln_bench *bench, const struct figures *
 
 int kiln_bench_policy(struct kiln_bench *bench, struct kiln_error *err)
 {
-    struct figures figures = {.jobs = bench->jobs};
-    struct kiln_policy_limits limits = {.jobs = (uint32_t)bench->jobs};
+    struct figures figures = {.jobs = bench->jobs, .workers = bench->workers};
+    struct kiln_policy_limits limits = {.jobs = (uint32_t)bench->jobs,
+                                        .workers = (uint32_t)bench->workers};
     struct kiln_policy *policy = NULL;
     struct kiln_cost_model *costs = kiln_cost_model_new(COST_ROWS);
     uint64_t state = 1;
@@ -174,7 +176,7 @@ int kiln_bench_policy(struct kiln_bench *bench, struct kiln_error *err)
     if (rc == 0)
         rc = fill(policy, &state, &figures, err);
     if (rc == 0)
-        rc = join_workers(policy, err);
+        rc = join_workers(policy, bench->workers, err);
     if (rc == 0) {
         turn(policy, &figures);
         drop_rest(policy, &figures);

@@ -7,7 +7,7 @@ static const struct kiln_option bench_options[] = {
     {"jobs", "N",
      "queue: at scale, through simulated workers; restart: jobs that wait (100000); recovery: "
      "workers to kill (8); fleet: pictures a device (48)"},
-    {"workers", "N", "simulated workers of queue --jobs (64)"},
+    {"workers", "N", "simulated workers of queue --jobs (64) or policy (1000)"},
     {"devices", "LIST", "fleet: how many devices, one worker each (1,2)"},
     {"sizes", "LIST", "fleet: sizes that take turns (512x512,768x512)"},
     {"loras", "LIST", "fleet: LoRAs that take turns; an empty name is none (none)"},

@@ -10,6 +10,15 @@ json out.txt 'len(d["memory_bytes"]) > 2 and all(m["scheduler"] > 0 for m in d["
 json out.txt 'all(t["rows"] == 2000 for t in d["tables"] if t["table"] in ("image", "latent"))'
 json out.txt '[t["in_place"] * 10 >= t["updates"] * 4 for t in d["tables"] if t["table"] == "job"] == [True]'
 
+# Decisions alone, for as many workers as were asked for.
+ok kiln bench policy --jobs 2000 --json
+json out.txt 'd["workers"] == 1000 and d["picks"] > 0'
+ok kiln bench policy --jobs 2000 --workers 10 --json
+json out.txt 'd["workers"] == 10 and d["picks"] > 0'
+ok kiln bench policy --jobs 20000 --workers 10000
+says '20000 jobs, 10000 workers' out.txt
+fails 64 kiln bench policy --jobs 2000 --workers 10001
+
 # One real worker; a queue that is full for a moment only shows no idle share.
 ok kiln bench queue --lines 2000 --json
 json out.txt '[r["jobs"] for r in d["measured"]] == [2000, 200, 200] and d["measured"][0]["idle_share"] is None'
