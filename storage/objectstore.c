@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "schemas/digest.h"
 #include "schemas/limits.h"
@@ -212,12 +213,19 @@ static int probe_key(struct kiln_store *store, const char *key, struct kiln_erro
     return code == KILN_DENIED ? KILN_OK : code;
 }
 
+/* Where the pictures of today go, since rights may differ from one folder or prefix to the next,
+ * under a job that there never is: what stays of it is an orphan to `kiln gc`. */
 int kiln_store_probe(struct kiln_store *store, struct kiln_error *err)
 {
     uint64_t number = 0; /* random: two probes at once must not remove each other's object */
     if (RAND_bytes((unsigned char *)&number, sizeof number) != 1)
         return kiln_fail(err, KILN_INTERNAL, "no random numbers for a probe");
-    char key[64];
-    snprintf(key, sizeof key, "probe/%016llx", (unsigned long long)number);
+    char key[96];
+    time_t now = time(NULL);
+    struct tm utc;
+    if (!gmtime_r(&now, &utc))
+        return kiln_fail(err, KILN_INTERNAL, "no date for a probe");
+    snprintf(key, sizeof key, "images/%04d/%02d/999999999999999999/probe-%016llx.webp",
+             utc.tm_year + 1900, utc.tm_mon + 1, (unsigned long long)number);
     return probe_key(store, key, err);
 }

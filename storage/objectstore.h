@@ -71,8 +71,8 @@ int kiln_store_list(struct kiln_store *store, const char *prefix, kiln_store_eac
 /* Whether the store answers at all, whatever it would allow; one try, so this takes seconds. */
 int kiln_store_reach(struct kiln_store *store, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Writes, reads back and removes a small object: are we allowed to work here?  Only the right to
- * write is needed; without the others that object stays. */
+/* Writes, reads back and removes a small object among today's pictures: may we work here?  Only the
+ * right to write is needed; without the others that object stays. */
 int kiln_store_probe(struct kiln_store *store, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -47,6 +47,15 @@ finding rights "f['verdict'] == 'bad' and 'nobody_of_kiln may not read' in f['fo
     --postgres "host=$sockets dbname=$base user=nobody_of_kiln"
 sql 'DROP OWNED BY nobody_of_kiln' && sql 'DROP ROLE nobody_of_kiln'
 
+# --- the store, where the pictures of this month go
+month=s/store/images/$(date -u +%Y/%m)
+mkdir -p "${month%/*}"
+: >"$month" # root may write into any directory
+finding store "f['verdict'] == 'bad' and 'images/$(date -u +%Y/%m)' in f['found']"
+rm "$month"
+finding store "f['verdict'] == 'ok'"
+[ -z "$(find s/store -type f)" ] || die "a probe stays: $(find s/store -type f)"
+
 # --- every object, not a sample
 echo '{"prompt": "a {red|blue|green} star", "width": 64, "height": 64, "steps": 2, "count": 4}' >jobs.jsonl
 ok kiln enqueue jobs.jsonl --batch b
