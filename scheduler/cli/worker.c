@@ -37,6 +37,11 @@ static int open_dir(struct kiln_cli *cli, const struct kiln_args *args, bool cre
     const char *given = kiln_arg(args, "dir");
     char *conf = cli->config_path ? realpath(cli->config_path, NULL) : NULL;
     if (given) {
+        if (create && access(given, F_OK) != 0) /* a slip would make a crew that nobody looks for */
+            return kiln_fail(err, KILN_NOT_FOUND,
+                             "there is no stack in %s: `kiln up` makes one, and a directory made "
+                             "by hand is enough for workers alone",
+                             given);
         snprintf(dir, sizeof dir, "%s", given);
     } else if (conf) {
         *strrchr(conf, '/') = '\0';

@@ -5,7 +5,11 @@
 . "$KILN_SOURCE/tests/cli/lib.sh"
 chmod 711 .
 stacks+=(s)
-fails 78 kiln worker start --dir nowhere
+fails 66 kiln worker start --dir nowhere
+says 'there is no stack in nowhere'
+[ ! -e nowhere ] || die "a slip has made a directory"
+mkdir workers
+fails 78 kiln worker start --dir workers # which has no settings yet
 ok kiln up --dir s --engine testcard --lease-s 4 --heartbeat-s 0.5 --drain-s 10
 export KILN_CONFIG=$PWD/s/kiln.conf
 until_ls() { # EXPRESSION over the listing (d: name -> row)
