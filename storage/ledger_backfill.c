@@ -141,7 +141,8 @@ int kiln_ledger_order_again(struct kiln_ledger *ledger, const char *pool, const 
 #define JOBS                                                                                       \
     "SELECT coalesce(sum(queued), 0)::bigint, coalesce(sum(assigned), 0)::bigint,"                 \
     " coalesce(sum(done), 0)::bigint, coalesce(sum(failed), 0)::bigint,"                           \
-    " coalesce(sum(cancelled), 0)::bigint FROM batch_tally WHERE batch_id = o.batch_id"
+    " coalesce(sum(cancelled), 0)::bigint + " KILN_REMOVED_JOBS("o.batch_id")                      \
+    " FROM batch_tally WHERE batch_id = o.batch_id"
 
 struct listing {
     kiln_each_order *each;

@@ -66,7 +66,7 @@ int kiln_ledger_batches(struct kiln_ledger *ledger, const char *pool, const char
     static const struct kiln_statement batches = {
         "batches",
         "SELECT b.id, b.name, " CREATED ", coalesce(o.tenants, ''),"
-        " coalesce(c.whole, false), " KILN_REMOVED_JOBS ", t.* FROM batch b,"
+        " coalesce(c.whole, false), " KILN_REMOVED_JOBS("b.id") ", t.* FROM batch b,"
         " LATERAL (SELECT string_agg(tenant, ',' ORDER BY tenant) AS tenants FROM batch_tenant"
         "  WHERE batch_id = b.id) o,"
         " LATERAL (SELECT bool_and(token = '' OR (announced IS NOT NULL AND"

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "storage/ledger_internal.h"
+#include "storage/objectstore.h"
 
 #define JOBS_PAGE 2000
 #define DROP_PAGE 200
@@ -66,7 +67,11 @@ bool kiln_found_job(const char *key, uint64_t *ret_job)
         return false;
     if (latent)
         return read_job(at, '-', ret_job) && last_part(at, ".safetensors.zst");
-    return read_job(at, '/', ret_job) && skip_part(&at) && last_part(at, ".webp");
+    if (!read_job(at, '/', ret_job) || !skip_part(&at) || !last_part(at, ".webp"))
+        return false;
+    if (*ret_job == KILN_PROBE_JOB) /* which no ledger has to know */
+        *ret_job = 0;
+    return true;
 }
 
 /* --- objects ---------------------------------------------------------------------------------- */

@@ -149,9 +149,10 @@ void kiln_row_copy(const PGresult *rows, int row, int column, char *out, size_t 
 int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret,
                  struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Of batch b: cancelled jobs whose rows gc has taken, and that have not come in again. */
-#define KILN_REMOVED_JOBS                                                                          \
-    "(SELECT count(*) FROM removed_job r WHERE r.batch_id = b.id AND NOT EXISTS"                   \
+/* Cancelled jobs of a batch whose rows gc has taken, and that have not come in again: a look at each
+ * of their keys.  batch: its id as SQL. */
+#define KILN_REMOVED_JOBS(batch)                                                                   \
+    "(SELECT count(*) FROM removed_job r WHERE r.batch_id = " batch " AND NOT EXISTS"              \
     " (SELECT FROM job j WHERE j.batch_id = r.batch_id AND j.key = r.key))"
 
 /* The settings that decide about a returned job. */

@@ -58,7 +58,7 @@ int kiln_ledger_progress(struct kiln_ledger *ledger, const char *pool, const cha
                          "CASE WHEN c.refused > 0 AND c.whole AND t.queued + t.assigned = 0 "
                          "THEN (SELECT count(DISTINCT r.key) FROM intake_refusal r "
                          "  WHERE r.batch_id = b.id AND " STILL_OUT ") ELSE c.refused END, "
-                         "coalesce(c.whole, false), " KILN_REMOVED_JOBS ", t.* FROM batch b, "
+                         "coalesce(c.whole, false), " KILN_REMOVED_JOBS("b.id") ", t.* FROM batch b, "
                          "LATERAL (SELECT coalesce(sum(announced), 0)::bigint AS announced, "
                          "         coalesce(sum(accepted), 0)::bigint AS accepted, "
                          "         coalesce(sum(duplicate), 0)::bigint AS duplicate, "

@@ -225,7 +225,7 @@ int kiln_store_probe(struct kiln_store *store, struct kiln_error *err)
     struct tm utc;
     if (!gmtime_r(&now, &utc))
         return kiln_fail(err, KILN_INTERNAL, "no date for a probe");
-    snprintf(key, sizeof key, "images/%04d/%02d/999999999999999999/probe-%016llx.webp",
-             utc.tm_year + 1900, utc.tm_mon + 1, (unsigned long long)number);
+    snprintf(key, sizeof key, "images/%04d/%02d/%llu/probe-%016llx.webp", utc.tm_year + 1900,
+             utc.tm_mon + 1, KILN_PROBE_JOB, (unsigned long long)number);
     return probe_key(store, key, err);
 }

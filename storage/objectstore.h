@@ -71,6 +71,9 @@ int kiln_store_list(struct kiln_store *store, const char *prefix, kiln_store_eac
 /* Whether the store answers at all, whatever it would allow; one try, so this takes seconds. */
 int kiln_store_reach(struct kiln_store *store, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* The job of a probe's object: no ledger ever has one of this number, nor is it told to. */
+#define KILN_PROBE_JOB 999999999999999999ULL
+
 /* Writes, reads back and removes a small object among today's pictures: may we work here?  Only the
  * right to write is needed; without the others that object stays. */
 int kiln_store_probe(struct kiln_store *store, struct kiln_error *err) KILN_MUST_CHECK;

@@ -280,6 +280,7 @@ static int walk(struct kiln_cli *cli, struct exporting *x, struct kiln_error *er
     if (rc == 0) {
         for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
             x->total += progress.jobs.at[state];
+        x->total -= progress.removed; /* they have no row to walk over */
         rc = kiln_ledger_results(ledger, kiln_pool(cli), x->export->batch, export_job, x, err);
     }
     kiln_ledger_close(ledger);
