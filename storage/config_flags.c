@@ -111,8 +111,8 @@ int kiln_config_flags_lay(int argc, char *const *argv, const char **rest, int *r
     return 0;
 }
 
-int kiln_config_flags(int argc, char *const *argv, const char **rest, int *ret_rest,
-                      struct kiln_config **ret, char **ret_path, struct kiln_error *err)
+int kiln_config_flags_loose(int argc, char *const *argv, const char **rest, int *ret_rest,
+                            struct kiln_config **ret, char **ret_path, struct kiln_error *err)
 {
     const char *path = NULL;
     int rc = find_config_path(argc, argv, &path, err);
@@ -124,8 +124,6 @@ int kiln_config_flags(int argc, char *const *argv, const char **rest, int *ret_r
     if (rc)
         return rc;
     rc = kiln_config_flags_lay(argc, argv, rest, ret_rest, config, err);
-    if (rc == 0)
-        rc = kiln_config_check(config, err);
     if (rc) {
         kiln_config_free(config);
         free(found);
@@ -135,6 +133,28 @@ int kiln_config_flags(int argc, char *const *argv, const char **rest, int *ret_r
         *ret_path = found;
     else
         free(found);
+    *ret = config;
+    return 0;
+}
+
+int kiln_config_flags(int argc, char *const *argv, const char **rest, int *ret_rest,
+                      struct kiln_config **ret, char **ret_path, struct kiln_error *err)
+{
+    struct kiln_config *config;
+    char *path = NULL;
+    int rc = kiln_config_flags_loose(argc, argv, rest, ret_rest, &config, &path, err);
+    if (rc)
+        return rc;
+    rc = kiln_config_check(config, err);
+    if (rc) {
+        kiln_config_free(config);
+        free(path);
+        return rc;
+    }
+    if (ret_path)
+        *ret_path = path;
+    else
+        free(path);
     *ret = config;
     return 0;
 }

@@ -18,7 +18,13 @@ int kiln_config_flags(int argc, char *const *argv, const char **rest, int *ret_r
                       struct kiln_config **ret, char **ret_path,
                       struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Lays the flags alone over settings that the caller has; --config is taken out and not followed. */
+/* The same without the last of these, for programs that also do what does not depend on it. */
+int kiln_config_flags_loose(int argc, char *const *argv, const char **rest, int *ret_rest,
+                            struct kiln_config **ret, char **ret_path,
+                            struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Lays the flags alone over settings that the caller has; --config is taken out and not followed.
+ */
 int kiln_config_flags_lay(int argc, char *const *argv, const char **rest, int *ret_rest,
                           struct kiln_config *config, struct kiln_error *err) KILN_MUST_CHECK;
 

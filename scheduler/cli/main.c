@@ -86,6 +86,19 @@ static char *config_flag(int argc, const char *const *argv)
     return NULL;
 }
 
+/* What no fleet can run with is said, and no more: it must not keep anybody from looking at one, or
+ * from holding it.  Verbs that start programs refuse it themselves. */
+static void check_together(struct kiln_cli *cli, bool lenient)
+{
+    struct kiln_error err;
+    if (kiln_config_check(cli->config, &err) == 0)
+        return;
+    if (lenient)
+        cli->config_error = err;
+    else
+        kiln_warn(cli, "%s", err.text);
+}
+
 /* Loads the settings the verb asks for; words receives what is left for it. */
 static int load_settings(struct kiln_cli *cli, const struct command_line *line, const char **words,
                          int *ret_count, struct kiln_error *err)
@@ -93,8 +106,10 @@ static int load_settings(struct kiln_cli *cli, const struct command_line *line, 
     char *const *argv = (char *const *)line->left;
     bool lenient = cli->verb->settings == KILN_SETTINGS_LENIENT;
     if (cli->verb->settings == KILN_SETTINGS_FILE || lenient) {
-        int rc = kiln_config_flags(line->left_count, argv, words, ret_count, &cli->config,
-                                   &cli->config_path, err);
+        int rc = kiln_config_flags_loose(line->left_count, argv, words, ret_count, &cli->config,
+                                         &cli->config_path, err);
+        if (rc == 0)
+            check_together(cli, lenient);
         if (rc == 0 || !lenient)
             return rc;
         cli->config_error = *err;

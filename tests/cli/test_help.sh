@@ -112,7 +112,9 @@ fails 78 kiln status --config absent.conf
 KILN_BATCH_MAX=0 fails 78 kiln status
 says 'environment KILN_BATCH_MAX'
 printf 'lease_s = 5\n' >lease.conf
-fails 78 kiln status --config lease.conf --heartbeat-s 3
+fails 78 "$kiln_bin/kiln-scheduler" --config lease.conf --heartbeat-s 3
+says 'lease_s is 5 (lease.conf:1) and heartbeat_s is 3 (flag --heartbeat-s): a lease must last'
+fails 69 kiln status --config lease.conf --heartbeat-s 3 # which looks all the same, here at nothing
 says 'lease_s is 5 (lease.conf:1) and heartbeat_s is 3 (flag --heartbeat-s): a lease must last'
 fails 78 kiln up --dir impossible --engine testcard --heartbeat-s 10
 says 'lease_s is 10 (default) and heartbeat_s is 10 (flag --heartbeat-s)'
