@@ -47,15 +47,19 @@ struct known {
     struct kiln_near near;
     enum kiln_hold_scope scope;
     const char *name;
-    bool answers; /* a job falls under it, or somebody has ordered something for it before */
+    bool of_held; /* the near ones are those that are held, not those that have jobs */
+    bool answers; /* a job falls under it, or it is held */
 };
 
 static int add_held(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
 {
     struct known *known = arg;
-    (void)err;
-    if (hold->scope == known->scope && strcmp(hold->name, known->name) == 0)
+    if (!hold->held || hold->scope != known->scope)
+        return 0;
+    if (strcmp(hold->name, known->name) == 0)
         known->answers = true;
+    else if (known->of_held)
+        return kiln_near_add(&known->near, hold->name, err);
     return 0;
 }
 
@@ -110,6 +114,21 @@ static int warn_of_name(struct kiln_cli *cli, struct kiln_ledger *ledger,
         kiln_warn(cli, "no job of %s '%s' %s%s%s", tenant ? "tenant" : "group", name,
                   tenant ? "yet" : "waits or runs yet", any ? "; " : "", list);
     }
+    kiln_near_release(&known.near);
+    return rc;
+}
+
+/* Whoever lets go what is not held may have meant another name, which stays held. */
+static int warn_of_slip(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                        enum kiln_hold_scope scope, const char *name, struct kiln_error *err)
+{
+    struct known known = {.scope = scope, .name = name, .of_held = true};
+    char list[KILN_NEAR_LIST_MAX];
+    if (scope != KILN_SCOPE_TENANT && scope != KILN_SCOPE_GROUP)
+        return 0;
+    const int rc = kiln_ledger_holds(ledger, kiln_pool(cli), true, add_held, &known, err);
+    if (rc == 0 && !known.answers && kiln_near_list(&known.near, name, list, sizeof list))
+        kiln_warn(cli, "'%s' is not paused; among those that are, %s", name, list);
     kiln_near_release(&known.near);
     return rc;
 }
@@ -234,8 +253,9 @@ static int put(struct kiln_cli *cli, int argc, char **argv, bool held)
     if (status)
         return status;
     int rc = kiln_open_ledger(cli, &ledger, &err);
-    if (rc == 0 && held)
-        rc = warn_of_name(cli, ledger, scope, name, &err);
+    if (rc == 0)
+        rc = held ? warn_of_name(cli, ledger, scope, name, &err)
+                  : warn_of_slip(cli, ledger, scope, name, &err);
     status = rc ? kiln_report(cli, &err)
                 : kiln_put_hold(cli, ledger, scope, name, held, kiln_arg(&args, "reason"));
     kiln_ledger_close(ledger);
