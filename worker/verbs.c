@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <libgen.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "schemas/limits.h"
 #include "schemas/utf8.h"
 
+#define LINKS_MAX 40     /* as Linux follows them */
 #define THREADS_MAX 1024 /* more than any machine has cores: a slip of the finger */
 
 int kiln_verb_fail(const char *verb, const struct kiln_error *err)
@@ -154,6 +156,27 @@ int kiln_verb_lora(char *text, int count, DiffusionZLora *ret, struct kiln_error
 
 /* --- files that are written ------------------------------------------------------------------- */
 
+/* Where a path leads when its last part is a link, there or not yet: malloc'd; NULL without memory
+ * or for links without an end. */
+static char *place_of(const char *path)
+{
+    char *place = strdup(path), target[PATH_MAX];
+    for (int hops = 0; place && hops < LINKS_MAX; hops++) {
+        const ssize_t length = readlink(place, target, sizeof target - 1);
+        if (length < 0)
+            return place;
+        target[length] = '\0';
+        char *slash = strrchr(place, '/'), *next = NULL;
+        const int folder = slash && target[0] != '/' ? (int)(slash - place) + 1 : 0;
+        if (asprintf(&next, "%.*s%s", folder, place, target) < 0)
+            next = NULL;
+        free(place);
+        place = next;
+    }
+    free(place);
+    return NULL;
+}
+
 /* The directory of a path, by its true name: malloc'd, NULL where there is none. */
 static char *true_folder(const char *path)
 {
@@ -175,8 +198,12 @@ bool kiln_verb_same_file(const char *a, const char *b)
     struct stat one, other;
     if (stat(a, &one) == 0 && stat(b, &other) == 0)
         return one.st_dev == other.st_dev && one.st_ino == other.st_ino && S_ISREG(one.st_mode);
-    char *x = true_folder(a), *y = true_folder(b);
-    const bool same = x && y && strcmp(x, y) == 0 && strcmp(last_name(a), last_name(b)) == 0;
+    char *first = place_of(a), *second = place_of(b);
+    char *x = first ? true_folder(first) : NULL, *y = second ? true_folder(second) : NULL;
+    const bool same =
+        x && y && strcmp(x, y) == 0 && strcmp(last_name(first), last_name(second)) == 0;
+    free(first);
+    free(second);
     free(x);
     free(y);
     return same;
@@ -193,9 +220,10 @@ int kiln_verb_may_write(const char *name, const char *path, struct kiln_error *e
                          path);
     if (there && !S_ISREG(about.st_mode))
         return 0; /* a device or a pipe, which is written to as it is */
-    char *folder = true_folder(path);
+    char *place = place_of(path), *folder = place ? true_folder(place) : NULL;
     const bool fits = folder && access(folder, W_OK | X_OK) == 0;
-    const int reason = errno;
+    const int reason = place ? errno : ELOOP;
+    free(place);
     free(folder);
     return fits ? 0
                 : kiln_fail(err, KILN_IO, "--%s %s: no file can be made there: %s", name, path,
@@ -244,10 +272,9 @@ int kiln_verb_write(const char *path, const void *data, size_t size, struct kiln
     const bool there = stat(path, &about) == 0;
     if (there && !S_ISREG(about.st_mode))
         return write_at(path, 0, path, data, size, err);
-    /* What a link points to is replaced, not the link. */
-    char *place = there ? realpath(path, NULL) : NULL;
-    const int code =
-        write_beside(place ? place : path, there ? about.st_mode & 07777 : 0, data, size, err);
+    char *place = place_of(path); /* what a link points to is replaced, not the link */
+    const int code = place ? write_beside(place, there ? about.st_mode & 07777 : 0, data, size, err)
+                           : kiln_fail(err, KILN_IO, "write %s: %s", path, strerror(ELOOP));
     free(place);
     return code;
 }

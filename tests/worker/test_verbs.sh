@@ -70,13 +70,18 @@ expect 74 "no such directory of the latent" "${render[@]}" --out x.webp --latent
 [ -e x.webp ] && fail "a picture was drawn, and its latent had no place"
 ln -s true.webp link.webp
 expect 0 "a link to nothing yet" "${render[@]}" --out link.webp
-touch true.webp && chmod 600 true.webp
-ln -sf true.webp link.webp
+[ -L link.webp ] && [ -s true.webp ] || fail "a link to nothing yet was replaced"
+expect 64 "a link and what it points to" "${render[@]}" --out link.webp --latents true.webp
+: >true.webp && chmod 600 true.webp
 expect 0 "a link" "${render[@]}" --out link.webp
 [ -L link.webp ] && [ -s true.webp ] || fail "the link was replaced, not what it points to"
 [ "$(stat -c %a true.webp)" = 600 ] || fail "the file has mode $(stat -c %a true.webp), not its own"
 "${render[@]}" --out y.webp --json >/dev/full 2>err
 [ $? = 74 ] || fail "--json to a full device: status is not 74: $(cat err)"
+ln -s none/x.webp lost.webp
+expect 74 "a link to where nothing can be" "${render[@]}" --out lost.webp
+ln -s loop.webp loop.webp
+expect 74 "a link to itself" "${render[@]}" --out loop.webp
 cp -r "$model" piped
 rm piped/vae/config.json
 mkfifo piped/vae/config.json
