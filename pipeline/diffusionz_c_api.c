@@ -7,9 +7,12 @@
  */
 #include "pipeline/diffusionz_c_api.h"
 
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pipeline/context.h"
 #include "storage/webp.h"
@@ -96,6 +99,16 @@ void diffusionz_free_result(DiffusionZResult *result)
     free(result);
 }
 
+/* Later calls look at the file again, wherever the process is by then.  Links stay links. */
+static char *from_root(const char *path)
+{
+    char here[PATH_MAX], whole[2 * PATH_MAX];
+    if (path[0] == '/' || !getcwd(here, sizeof here))
+        return strdup(path);
+    snprintf(whole, sizeof whole, "%s/%.*s", here, PATH_MAX - 1, path);
+    return strdup(whole);
+}
+
 /* Takes over path, which may be NULL. */
 static void set_under(DiffusionZContext *ctx, char *path, float weight)
 {
@@ -113,10 +126,7 @@ int32_t diffusionz_load_lora(DiffusionZContext *ctx, const char *path, float wei
         kiln_fail(&err, KILN_BAD_INPUT, "the %s is NULL", ctx ? "path of the LoRA" : "context");
         return kiln_context_note(&err);
     }
-    /* Later calls look at the file again, wherever the process is by then; where there is none, the
-     * engine says so of the name that was given. */
-    char *copy = realpath(path, NULL);
-    copy = copy ? copy : strdup(path);
+    char *copy = from_root(path);
     if (!copy) {
         kiln_fail(&err, KILN_NO_MEMORY, "no memory for the path of a LoRA");
         return kiln_context_note(&err);

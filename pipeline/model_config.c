@@ -11,12 +11,12 @@
 
 #define WIDTH_MAX 65536
 
-/* A real that must be above zero. */
-#define EPS_MAX 1.0
+/* Beyond these a picture would be noise, or not finite at its end. */
+#define EPS_MAX   1.0
 #define THETA_MAX 1e9
 #define SCALE_MAX 1e6
 
-/* Beyond most a picture would be noise, or not finite at its end. */
+/* A real that must be above zero. */
 static double positive(struct kiln_model_json *c, const char *key, double fallback, double most)
 {
     double value = kiln_model_real_or(c, key, fallback);

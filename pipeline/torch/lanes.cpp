@@ -95,7 +95,10 @@ void wait_for(std::chrono::microseconds pause, const std::function<bool()> &answ
     while (!answers()) {
         TORCH_CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(limit_s),
                     "the device has not answered for ", limit_s, " s");
-        std::this_thread::sleep_for(pause);
+        if (pause > no_pause)
+            std::this_thread::sleep_for(pause);
+        else
+            std::this_thread::yield();
     }
 }
 
