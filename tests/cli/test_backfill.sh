@@ -177,6 +177,8 @@ ok kiln pause --tenant dora
 grep -q nearest err.txt && die "a tenant with a quota is called unknown"
 sleep 0.6
 [ "$(sql "SELECT state FROM job WHERE prompt = 'early'")" = 0 ] || die "a job of a held tenant was handed out"
+ok kiln resume --tenant anna # a slip, after which anne is still held
+says "'anna' is not paused; among those that are, the nearest are 'anne', 'dora'"
 for what in "--tenant anne" "--group 64x65/8" "--tenant dora"; do
     ok kiln resume $what
 done
