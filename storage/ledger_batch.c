@@ -1,6 +1,7 @@
 /* ledger_batch.c - the list of batches, their names, and their end.
  *
- * The list is made of sums (batch_tally, intake_call, batch_tenant), a handful of rows a batch.
+ * The list is made of sums (batch_tally, intake_call, batch_tenant), a handful of rows a batch, and
+ * of the keys of those whose rows gc has taken.
  *
  * A batch is removed in pages, each one statement: the jobs that have ended with everything that
  * hangs on them.  What the store holds of them is then vouched for by nothing; it is left to the

@@ -1,8 +1,9 @@
 /* ledger_read.c - counts and short lists of the ledger, for people.
  *
  * Jobs by state come from batch_tally, whose shards are summed, so that asking about a batch of a
- * million jobs reads a handful of rows.  Groups are counted over the waiting and running jobs
- * alone, which are found through an index and the table of assignments.
+ * million jobs reads a handful of rows; only cancelled jobs whose rows gc has taken are counted key
+ * by key.  Groups are counted over the waiting and running jobs alone, which are found through an
+ * index and the table of assignments.
  */
 #include "storage/ledger_read.h"
 
