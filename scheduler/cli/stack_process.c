@@ -33,7 +33,7 @@ static char *part_path(const struct kiln_stack *stack, const char *part, const c
     return out;
 }
 
-/* A live process whose command line holds every mark; a zombie's command line is empty. */
+/* A process whose command line holds every mark; that of a zombie is empty. */
 static bool is_ours(pid_t pid, const char *const *marks)
 {
     char path[64], text[CMDLINE_MAX];
@@ -47,8 +47,6 @@ static bool is_ours(pid_t pid, const char *const *marks)
         if (text[i] == '\0')
             text[i] = '\n';
     text[len] = '\0';
-    if (len == 0)
-        return false;
     for (; *marks; marks++)
         if (!strstr(text, *marks))
             return false;
@@ -76,6 +74,21 @@ void kiln_process_forget(const struct kiln_stack *stack, const char *name)
     unlink(part_path(stack, "run", name, "pid", path));
 }
 
+/* Told by its state: a process in the midst of an exec has no command line either. */
+static bool is_zombie(pid_t pid)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    FILE *file = fopen(path, "re");
+    size_t len = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[len] = '\0';
+    const char *after = strrchr(text, ')'); /* the name before it may hold anything */
+    char state;
+    return after && sscanf(after, ") %c", &state) == 1 && (state == 'Z' || state == 'X');
+}
+
 bool kiln_process_alive(pid_t pid)
 {
     int status;
@@ -83,7 +96,7 @@ bool kiln_process_alive(pid_t pid)
         return false;
     if (kill(pid, 0) != 0 && errno == ESRCH)
         return false;
-    return is_ours(pid, (const char *const[]){NULL}); /* not the zombie of another parent */
+    return !is_zombie(pid); /* of another parent */
 }
 
 bool kiln_process_wait_gone(pid_t pid, double limit_s)
