@@ -1,11 +1,12 @@
 /* test_kernels.c - every CUDA kernel against its plain C reference.
  *
- *     test_kernels
+ *     test_kernels [NAME]
  *
  * Runs on the current GPU, over odd and even sizes, aligned and unaligned pointers and every form
- * that a kernel has; finds writes outside of the buffers; says on what it ran.  Exit 0: all agree;
- * 1: some do not; 69: there is no usable GPU.  Linked with tests/doubles/host_cuda instead of CUDA
- * it runs the same kernels on the host.
+ * that a kernel has; finds writes outside of the buffers; says on what it ran.  With a NAME only
+ * what has it in its own.  Exit 0: all agree; 1: some do not, or there is none of that name; 69:
+ * there is no usable GPU.  Linked with tests/doubles/host_cuda instead of CUDA it runs the same
+ * kernels on the host.
  */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -13,8 +14,12 @@
 
 #include "tests/gpu/kernels/twin.h"
 
-int main(void)
+int main(int argc, char **argv)
 {
+    static const struct kernel_test *const files[] = {
+        norm_tests,           row_tests,           head_tests,
+        picture_tests,        latent_tests,        low_rank_down_tests,
+        low_rank_codes_tests, gated_product_tests, code_tests};
     int count = 0, major = 0, minor = 0;
     cudaError_t code = cudaGetDeviceCount(&count);
     if (code == cudaSuccess && count > 0)
@@ -26,10 +31,14 @@ int main(void)
         return EX_UNAVAILABLE;
     }
     printf("kernels on a device of compute capability %d.%d\n", major, minor);
-    const int failed = run_tests(norm_tests) + run_tests(row_tests) + run_tests(head_tests) +
-                       run_tests(picture_tests) + run_tests(latent_tests) +
-                       run_tests(low_rank_down_tests) + run_tests(low_rank_codes_tests) +
-                       run_tests(gated_product_tests) + run_tests(code_tests);
+    const char *filter = argc > 1 ? argv[1] : "";
+    int failed = 0, ran = 0;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        failed += run_tests(files[i], filter, &ran);
+    if (ran == 0) {
+        printf("no test's name has \"%s\" in it\n", filter);
+        return 1;
+    }
     printf(failed ? "[  FAILED  ] %d test(s).\n" : "[  PASSED  ] all, %d failed.\n", failed);
     return failed > 0;
 }
