@@ -17,13 +17,16 @@
  * of rows that are low enough for x's to stay in the L2 while the weight passes.
  *
  * k goes in order, and what is beyond its end is zeros.
+ *
+ * Where low is wanted (gated_low.cuh) down's part for a tile comes by the same ring, behind the
+ * tile's own slices.
  */
 #include "kernels/gated_product.h"
 
 #include "kernels/device.cuh"
 
 #ifdef __CUDACC__
-#include "kernels/hopper.cuh"
+#include "kernels/gated_low.cuh"
 #endif
 
 using namespace kiln;
@@ -34,19 +37,24 @@ static int check(const struct kiln_gated_product *a, int64_t rows, const char *n
                  struct kiln_error *err)
 {
     if (rows < 0 || a->n < 1 || a->k < 1 || a->pitch < a->n || a->x_pitch < a->k ||
-        a->weight_pitch < a->k)
+        a->weight_pitch < a->k || a->rank < 0 || (a->rank && a->low_pitch < a->rank))
         return kiln_fail(err, KILN_BAD_INPUT,
                          "%s: %lld rows of %lld values, pitch %lld, to %lld, pitch %lld, by a "
                          "weight of pitch %lld",
                          name, (long long)rows, (long long)a->k, (long long)a->x_pitch,
                          (long long)a->n, (long long)a->pitch, (long long)a->weight_pitch);
-    if (rows && (!a->x || !a->weight || !a->y))
+    if (rows && (!a->x || !a->weight || !a->y || (a->rank && (!a->down || !a->low || !a->parts))))
         return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand is missing", name);
     if (a->format != KILN_BF16)
         return kiln_fail(err, KILN_UNSUPPORTED, "%s: on the GPU rows are bf16", name);
     if ((a->n | a->k | a->pitch | a->x_pitch | a->weight_pitch) % 8 || !on_bytes(a->x, 16) ||
         !on_bytes(a->weight, 16) || !on_bytes(a->y, 16))
         return kiln_fail(err, KILN_UNSUPPORTED, "%s: rows that are not on 16 bytes", name);
+    if (a->rank && (a->rank != KILN_GATED_RANK || a->n % KILN_GATED_COLUMNS || a->low_pitch % 2 ||
+                    !on_bytes(a->low, 4) || !on_bytes(a->down, 16) || !on_bytes(a->parts, 16)))
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "%s: %lld values to rank %lld, pitch %lld, or off 16 bytes", name,
+                         (long long)a->n, (long long)a->rank, (long long)a->low_pitch);
     if (rows > size_max || a->n > size_max / 2 || a->pitch > size_max || a->x_pitch > size_max ||
         a->weight_pitch > size_max)
         return kiln_fail(err, KILN_UNSUPPORTED, "%s: %lld rows of %lld values to %lld", name,
@@ -58,7 +66,7 @@ static int check(const struct kiln_gated_product *a, int64_t rows, const char *n
 
 /* --- tiles ------------------------------------------------------------------------------------ */
 
-constexpr int tile_rows = 128, tile_columns = 128;
+constexpr int tile_rows = 128, tile_columns = KILN_GATED_COLUMNS;
 
 /* What the two blocks of a pair have in common: the weight, one tile being above the other, or x,
  * the tiles being side by side. */
@@ -109,6 +117,7 @@ constexpr int multipliers = 2, multiplier_rows = tile_rows / multipliers; /* war
 constexpr int out_boxes = 2, out_bytes = multiplier_rows * box_pitch;     /* of y, for each */
 constexpr int shared_bytes =
     stages * stage_bytes + multipliers * out_boxes * out_bytes + static_cast<int>(box_alignment);
+constexpr int down_bytes = KILN_GATED_RANK * box_pitch; /* a box of down */
 constexpr int threads = (multipliers + 1) * warpgroup_size;
 
 /* Addresses: of the stages, of what is stored from, and of the two barriers of stage 0, the other
@@ -128,7 +137,7 @@ struct ring {
 };
 
 struct maps {
-    CUtensorMap x, weight, y;
+    CUtensorMap x, weight, y, down; /* down only where there is a low */
 };
 
 /* --- loading ---------------------------------------------------------------------------------- */
@@ -151,8 +160,17 @@ static __device__ __forceinline__ void load_slice(const maps &m, const tiling &t
     }
 }
 
+/* Down's part for a tile: box behind box of its columns. */
+static __device__ __forceinline__ void load_down(const maps &m, const tile &at, uint32_t stage,
+                                                 uint32_t filled)
+{
+    expect_bytes(filled, tile_columns / slice * down_bytes);
+    for (int b = 0; b < tile_columns / slice; b++)
+        load_box(stage + b * down_bytes, m.down, filled, at.column * tile_columns + b * slice, 0);
+}
+
 /* One thread.  A stage is loaded once the multipliers of both blocks are done with it. */
-template <common C>
+template <common C, bool LOW>
 static __device__ __forceinline__ void load_tiles(const maps &m, const tiling &t, const places &p,
                                                   int rank)
 {
@@ -164,6 +182,11 @@ static __device__ __forceinline__ void load_tiles(const maps &m, const tiling &t
             await_phase(p.emptied + 8 * r.stage, r.parity);
             load_slice<C>(m, t, at, rank, i * slice, p.stage + r.stage * stage_bytes,
                           p.filled + 8 * r.stage);
+        }
+        if constexpr (LOW) {
+            await_phase(p.emptied + 8 * r.stage, r.parity);
+            load_down(m, at, p.stage + r.stage * stage_bytes, p.filled + 8 * r.stage);
+            r.advance();
         }
     }
 }
@@ -181,9 +204,9 @@ static __device__ __forceinline__ void release_stage(const places &p, int stage)
 
 /* A tile that lies outside: what the other block loads for both is let go, by a warpgroup that
  * stays together: a warp left behind by a round of the ring would wait for the wrong phase. */
-__device__ __forceinline__ void pass_slices(const tiling &t, const places &p, int group, ring &r)
+__device__ __forceinline__ void pass_slices(int count, const places &p, int group, ring &r)
 {
-    for (int i = 0; i < t.slices; i++, r.advance()) {
+    for (int i = 0; i < count; i++, r.advance()) {
         await_phase(p.filled + 8 * r.stage, r.parity);
         meet_warpgroup(group + 1);
         release_stage(p, r.stage);
@@ -237,9 +260,11 @@ static __device__ __forceinline__ uint32_t gated(uint32_t gate, uint32_t up)
 }
 
 /* The warpgroup's rows of y from its sums, by two boxes of columns; `out` is free for the first one
- * when all of its threads know that thread 0's stores have been read. */
-__device__ __forceinline__ void store_gated(const float (&sums)[128], const maps &m, uint32_t out,
-                                            int group, int row, int column)
+ * when all of its threads know that thread 0's stores have been read.  `down` is a stage. */
+template <bool LOW>
+static __device__ __forceinline__ void store_gated(const float (&sums)[128], const maps &m,
+                                                   uint32_t out, int group, int row, int column,
+                                                   uint32_t down, low_sums &low)
 {
     constexpr int boxes = tile_columns / slice, places_of_16 = box_pitch / 16;
     const int lane = threadIdx.x % warp_size, warp = threadIdx.x % warpgroup_size / warp_size;
@@ -261,6 +286,8 @@ __device__ __forceinline__ void store_gated(const float (&sums)[128], const maps
                                  pack_bf16(sums[64 + at], sums[64 + at + 1]));
             }
             store_squares(box + line * box_pitch + ((place + square / 2) ^ lane % 8) * 16, words);
+            if constexpr (LOW)
+                add_to_low(low, words, down + b * down_bytes, place);
         }
         show_writes();
         meet_warpgroup(group + 1);
@@ -269,9 +296,10 @@ __device__ __forceinline__ void store_gated(const float (&sums)[128], const maps
     }
 }
 
-template <common C>
+template <common C, bool LOW>
 static __device__ __forceinline__ void multiply_tiles(const maps &m, const tiling &t,
-                                                      const places &p, int rank, int group)
+                                                      const low_parts &parts, const places &p,
+                                                      int rank, int group)
 {
     const int turns = pairs_down<C>(t) * pairs_across<C>(t);
     const uint32_t out = p.out + group * out_boxes * out_bytes;
@@ -280,12 +308,21 @@ static __device__ __forceinline__ void multiply_tiles(const maps &m, const tilin
     for (int turn = blockIdx.x / 2; turn < turns; turn += gridDim.x / 2) {
         const tile at = tile_at<C>(t, turn, rank);
         if (at.row >= t.down || at.column >= t.across) {
-            pass_slices(t, p, group, r);
+            pass_slices(t.slices + LOW, p, group, r);
             continue;
         }
         multiply_slices(sums, t, p, group, r);
-        store_gated(sums, m, out, group, at.row * tile_rows + group * multiplier_rows,
-                    at.column * tile_columns);
+        const int row = at.row * tile_rows + group * multiplier_rows;
+        low_sums low = {};
+        if (LOW)
+            await_phase(p.filled + 8 * r.stage, r.parity);
+        store_gated<LOW>(sums, m, out, group, row, at.column * tile_columns,
+                         p.stage + r.stage * stage_bytes, low);
+        if constexpr (LOW) { /* the warpgroup has met since it read down */
+            release_stage(p, r.stage);
+            r.advance();
+            leave_low(low, parts, row, at.column);
+        }
     }
     if (threadIdx.x % warpgroup_size == 0)
         await_stores();
@@ -297,9 +334,10 @@ static __device__ __forceinline__ void multiply_tiles(const maps &m, const tilin
  * 128 sums, many; the hardware has them shared out in eights. */
 constexpr int loader_registers = 40, multiplier_registers = 232;
 
-template <common C>
+template <common C, bool LOW>
 static __global__ void __launch_bounds__(threads, 1)
-    multiply_and_gate(const __grid_constant__ maps m, const __grid_constant__ tiling t)
+    multiply_and_gate(const __grid_constant__ maps m, const __grid_constant__ tiling t,
+                      const low_parts parts)
 {
     if constexpr (built_for_hopper) {
         extern __shared__ uint8_t memory[];
@@ -319,10 +357,10 @@ static __global__ void __launch_bounds__(threads, 1)
         if (group == multipliers) {
             give_registers<loader_registers>();
             if (threadIdx.x % warpgroup_size == 0)
-                load_tiles<C>(m, t, p, rank);
+                load_tiles<C, LOW>(m, t, p, rank);
         } else {
             take_registers<multiplier_registers>();
-            multiply_tiles<C>(m, t, p, rank, group);
+            multiply_tiles<C, LOW>(m, t, parts, p, rank, group);
         }
         meet_cluster(); /* until then the other block may load into this one's memory */
     }
@@ -330,13 +368,13 @@ static __global__ void __launch_bounds__(threads, 1)
 
 /* --- launching -------------------------------------------------------------------------------- */
 
-template <common C>
+template <common C, bool LOW>
 static int launch_tiles(const struct kiln_gated_product *a, int64_t rows, const tiling &t,
                         kiln_stream stream, const char *name, struct kiln_error *err)
 {
-    maps m;
+    maps m = {};
     int multiprocessors = 0;
-    int code = check_hopper(err, name, reinterpret_cast<const void *>(multiply_and_gate<C>),
+    int code = check_hopper(err, name, reinterpret_cast<const void *>(multiply_and_gate<C, LOW>),
                             &multiprocessors);
     code = code ? code
                 : map_matrix<BOX_BF16>(err, name, &m.x, a->x, rows, a->k, a->x_pitch,
@@ -347,12 +385,25 @@ static int launch_tiles(const struct kiln_gated_product *a, int64_t rows, const 
     code = code
                ? code
                : map_matrix<BOX_BF16>(err, name, &m.y, a->y, rows, a->n, a->pitch, multiplier_rows);
+    if (LOW && !code)
+        code =
+            map_matrix<BOX_BF16>(err, name, &m.down, a->down, a->rank, a->n, a->n, KILN_GATED_RANK);
     if (code)
         return code;
     const int pairs = pairs_down<C>(t) * pairs_across<C>(t);
     const int blocks = 2 * min(pairs, max(1, multiprocessors / 2));
-    return launch_in_clusters(err, name, multiply_and_gate<C>, 2, blocks, threads, shared_bytes,
-                              stream, m, t);
+    const low_parts parts = {a->parts, static_cast<int>(rows)};
+    code = launch_in_clusters(err, name, multiply_and_gate<C, LOW>, 2, blocks, threads,
+                              shared_bytes, stream, m, t, parts);
+    return LOW && !code ? launch_adders(a, rows, stream, name, err) : code;
+}
+
+template <common C>
+static int launch_form(const struct kiln_gated_product *a, int64_t rows, const tiling &t,
+                       kiln_stream stream, const char *name, struct kiln_error *err)
+{
+    return (a->rank ? launch_tiles<C, true> : launch_tiles<C, false>)(a, rows, t, stream, name,
+                                                                      err);
 }
 
 static int launch_on_device(const struct kiln_gated_product *a, int64_t rows, kiln_stream stream,
@@ -367,8 +418,8 @@ static int launch_on_device(const struct kiln_gated_product *a, int64_t rows, ki
     const int last_steps = static_cast<int>((a->k - (slices - 1) * slice + 15) / 16);
     const tiling t = {static_cast<int>(down), static_cast<int>(across), slices, last_steps,
                       static_cast<int>(a->n)};
-    return down % 2 == 0 ? launch_tiles<COMMON_WEIGHT>(a, rows, t, stream, name, err)
-                         : launch_tiles<COMMON_X>(a, rows, t, stream, name, err);
+    return down % 2 == 0 ? launch_form<COMMON_WEIGHT>(a, rows, t, stream, name, err)
+                         : launch_form<COMMON_X>(a, rows, t, stream, name, err);
 }
 
 #else

@@ -27,15 +27,29 @@ struct kiln_gated_product {
      * as it is. */
     int64_t x_pitch, weight_pitch, pitch;
     int64_t n, k;
-    enum kiln_float format; /* of all three */
+    enum kiln_float format; /* of all but parts */
+
+    int64_t rank;     /* 0: no low, and nothing of the following */
+    const void *down; /* [rank][n] */
+    void *low;        /* [rows][rank], behind the n values of y's rows or elsewhere */
+    int64_t low_pitch;
+    float *parts; /* on a device: KILN_GATED_PARTS values, what columns of y give to low */
 };
+
+/* On a device: the one rank there is, and the columns of y that are multiplied with down in one go.
+ * Of a larger rank the parts are more than it takes to read y once more. */
+#define KILN_GATED_RANK 16
+#define KILN_GATED_COLUMNS 128
+#define KILN_GATED_PARTS(rows, n, rank) ((n) / KILN_GATED_COLUMNS * (rows) * (rank))
 
 /* Rows [begin, end). */
 void kiln_gated_product_ref(const struct kiln_gated_product *args, int64_t begin, int64_t end);
 
 /* On the device, bf16; the promises of stream.h but for any alignment: KILN_UNSUPPORTED where n, k
  * or a pitch is no multiple of 8, a pointer not on 16 bytes, the device not of compute capability
- * 9.0, or the build without code for it (sm_90a).  A row's bits depend on that row alone. */
+ * 9.0, or the build without code for it (sm_90a).  A row's bits depend on that row alone.  With
+ * low: rank is 16 or 32, n a multiple of KILN_GATED_COLUMNS, down on 16 bytes, each row of low
+ * on 4. */
 int kiln_gated_product_launch(const struct kiln_gated_product *args, int64_t rows,
                               kiln_stream stream, struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -13,14 +13,27 @@ KILN_INLINE float product(const struct kiln_gated_product *a, int64_t row, int64
     return kiln_rounded(sum, f);
 }
 
+KILN_INLINE float low_value(const struct kiln_gated_product *a, int64_t row, int64_t column,
+                            enum kiln_float f)
+{
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < a->n; i++)
+        sum += kiln_load(a->y, row * a->pitch + i, f) * kiln_load(a->down, column * a->n + i, f);
+    return sum;
+}
+
 KILN_INLINE void gate_rows(const struct kiln_gated_product *a, int64_t begin, int64_t end,
                            enum kiln_float f)
 {
-    for (int64_t row = begin; row < end; row++)
+    for (int64_t row = begin; row < end; row++) {
         for (int64_t i = 0; i < a->n; i++) {
             const float gate = kiln_rounded(kiln_silu(product(a, row, i, f)), f);
             kiln_store(a->y, row * a->pitch + i, gate * product(a, row, a->n + i, f), f);
         }
+        for (int64_t i = 0; i < a->rank; i++)
+            kiln_store(a->low, row * a->low_pitch + i, low_value(a, row, i, f), f);
+    }
 }
 
 KILN_CLONES static void gate_rows_f32(const struct kiln_gated_product *a, int64_t begin,

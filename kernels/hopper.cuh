@@ -185,6 +185,27 @@ __device__ __forceinline__ void store_squares(uint32_t row, const uint32_t words
                  : "memory");
 }
 
+/* Four squares as store_squares leaves them, from the same places. */
+__device__ __forceinline__ void load_squares(uint32_t row, uint32_t words[4])
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(row)
+                 : "memory");
+}
+
+/* One warp: sums [16][8] += a [16][16] b [8][16]^T in bf16.  a is four squares, rows 0 to 7 and 8
+ * to 15 of columns 0 to 7 and then of the other columns; b is two.  Sums are those of multiply(),
+ * of eight columns. */
+__device__ __forceinline__ void multiply_squares(float sums[4], const uint32_t a[4],
+                                                 const uint32_t b[2])
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
 /* --- products: one warpgroup, out of boxes -----------------------------------------------------
  */
 

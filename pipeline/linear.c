@@ -46,5 +46,7 @@ struct kt_form kiln_linear_form(const struct kiln_linear_layer *layer)
 {
     const bool e4m3 = kt_dtype_of(layer->weight) == KT_E4M3;
     const int64_t rank = layer->both ? kt_size(layer->down, 0) : 0;
-    return (struct kt_form){.e4m3 = e4m3, .room = kiln_linear_room(rank, e4m3)};
+    return (struct kt_form){.e4m3 = e4m3,
+                            .room = kiln_linear_room(rank, e4m3),
+                            .down = layer->both ? layer->down : NULL};
 }

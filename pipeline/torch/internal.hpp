@@ -21,10 +21,12 @@
 #include "pipeline/torch/tensor.h"
 
 /* Quantised rows: t holds their codes, scale [rows] what each row is multiplied with.  Anything
- * else is t alone.  room: columns of memory behind each row of t that belong to it (low_rank.h). */
+ * else is t alone.  room: columns of memory behind each row of t that belong to it (low_rank.h);
+ * beside: the down whose t down^T lies in the first of them already. */
 struct kt_tensor {
     at::Tensor t, scale;
     int64_t room = 0;
+    at::Tensor beside = {};
 };
 
 struct kt_scope {

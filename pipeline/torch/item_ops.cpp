@@ -278,10 +278,10 @@ static bool gates_alike(const kiln::model_kernels &gpu, const at::Tensor &x,
     static answers<shapes> known;
     const int64_t rows = x.size(0) / items;
     return known.ask({x.get_device(), rows, items, weight.size(0), weight.size(1)}, [&] {
-        const at::Tensor all = gpu.linear_swiglu(x, weight, 0).t;
+        const at::Tensor all = gpu.linear_swiglu(x, weight, kt_form{}).t;
         const at::Tensor product = kiln::linear(x.narrow(0, 0, rows), weight, {});
         return all.defined() && at::equal(all.narrow(0, 0, rows).view(at::kShort),
-                                          gpu.swiglu(product, {false, 0}).t.view(at::kShort));
+                                          gpu.swiglu(product, kt_form{}).t.view(at::kShort));
     });
 }
 
@@ -294,7 +294,7 @@ static kt_tensor gated_product(const kt_tensor &x, const kt_tensor &weight, int 
         x.t.size(0) < gated_least ||
         (x.t.size(0) / items < gated_least && !gates_alike(*gpu, x.t, weight.t, items)))
         return {};
-    return gpu->linear_swiglu(x.t, weight.t, form.room);
+    return gpu->linear_swiglu(x.t, weight.t, form);
 }
 
 kt kt_linear_swiglu(kt_scope *s, kt x, kt weight, int items, kt_form form)

@@ -240,6 +240,12 @@ static void bench_gated(void)
         printf("skip: %s\n", err.text);
     else
         report_products("gated_product", shape, 4.0 * (double)(rows * WIDTH) * FFN, queue_gated);
+    snprintf(shape, sizeof shape, "%lld rows, and low of rank %d", (long long)rows,
+             KILN_GATED_RANK);
+    gated.rank = KILN_GATED_RANK, gated.down = pools[3], gated.low = pools[4];
+    gated.low_pitch = gated.rank, gated.parts = (float *)(void *)pools[5];
+    if (kiln_gated_product_launch(&gated, rows, stream, &err) != KILN_UNSUPPORTED)
+        report_products("gated_product", shape, 4.0 * (double)(rows * WIDTH) * FFN, queue_gated);
 }
 
 static void bench_transformer(int64_t count)

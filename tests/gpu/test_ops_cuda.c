@@ -84,7 +84,7 @@ static void residual(struct kt_scope *s, const struct shape *p, int form, kt ret
                                  .eps = 1e-5};
     if (form & NEXT) {
         a.next_gain = gain(s, 6, p->n);
-        a.next_form = (struct kt_form){form & CODES, form & ROOM ? 128 : 0};
+        a.next_form = (struct kt_form){.e4m3 = form & CODES, .room = form & ROOM ? 128 : 0};
     }
     kt_add_rms_norm(s, &a, &ret[0], &ret[1]);
 }
@@ -372,6 +372,35 @@ static void linear_swiglu(void)
     }
 }
 
+/* With a set beside the product that takes what is gated: the rows have the same bits, and behind
+ * them is what the set's own kernel gives, but for the order of its sums. */
+static void linear_swiglu_beside(void)
+{
+    static const struct {
+        int64_t rows, k, n, rank;
+    } cases[] = {{37, 240, 128, 16},      {1152, 3840, 10240, 16}, {4225, 3840, 5128, 16},
+                 {4224, 3840, 10240, 16}, {2048, 3840, 10240, 32}, {2100, 3840, 10240, 48}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t rows = cases[i].rows, k = cases[i].k, n = cases[i].n, rank = cases[i].rank;
+        struct sides s = sides_open();
+        LABEL("linear_swiglu %lldx%lldx%lld, rank %lld behind", (long long)rows, (long long)k,
+              (long long)n, (long long)rank);
+        kt x = operand(s.gpu, KT_BF16, 1, 1, rows, k);
+        kt weight = operand(s.gpu, KT_BF16, 3, 0.03125, 2 * n, k);
+        kt down = operand(s.gpu, KT_BF16, 4, 0.0625, rank, n);
+        const struct kt_form plain = {.room = 64}, as = {.room = 64, .down = down};
+        kt want = kt_linear_swiglu(s.gpu, kt_keep(s.gpu, x), weight, 1, plain);
+        kt got = kt_linear_swiglu(s.gpu, x, weight, 1, as);
+        check_room(got, as);
+        check_same(&s, label, got, want);
+        kt low[2] = {kt_beside(s.gpu, got, down), kt_beside(s.gpu, want, down)};
+        for (int side = 0; side < 2; side++)
+            low[side] = kt_narrow(s.gpu, low[side], 1, n, rank);
+        check_relative(&s, part("low"), low[0], low[1], ONE_ROUNDING);
+        sides_close(&s, label);
+    }
+}
+
 /* --- latents ---------------------------------------------------------------------------------- */
 
 /* A latent [C,H,W] in fp32. */
@@ -441,6 +470,7 @@ int main(int argc, char **argv)
                                           {"beside", beside},
                                           {"beside, in codes", beside_codes},
                                           {"linear_swiglu", linear_swiglu},
+                                          {"linear_swiglu beside", linear_swiglu_beside},
                                           {"patches", patches},
                                           {"non-finite marks", marks}};
     need_gpu();

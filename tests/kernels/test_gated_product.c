@@ -45,29 +45,52 @@ static void check_value(const struct kiln_gated_product *a, int64_t row, int64_t
                  (long long)i, (long long)a->n, (long long)a->k, got, silu * up);
 }
 
+/* A value of low, of y as it is stored: the sum in fp32, one rounding. */
+static void check_low(const struct kiln_gated_product *a, int64_t row, int64_t i)
+{
+    double sum = 0, size = 0;
+    for (int64_t j = 0; j < a->n; j++) {
+        const double term =
+            at(a->y, row * a->pitch + j, a->format) * at(a->down, i * a->n + j, a->format);
+        sum += term, size += fabs(term);
+    }
+    const double limit =
+        (double)(a->n + 1) * 0x1p-24 * size + (a->format == KILN_BF16 ? 0x1p-8 * fabs(sum) : 0);
+    const double got = at(a->low, row * a->low_pitch + i, a->format);
+    if (!(fabs(got - sum) <= limit))
+        fail_msg("row %lld, low %lld: got %.9g, want %.9g", (long long)row, (long long)i, got, sum);
+}
+
 static void check(int64_t rows, int64_t k, int64_t n, int64_t gap, enum kiln_float f)
 {
     struct test_random random = {(uint64_t)(rows * n + k)};
-    const struct kiln_gated_product args = {.x = rows_of(&random, rows, k, k + gap, GAP, f),
-                                            .weight =
-                                                rows_of(&random, 2 * n, k, k + 2 * gap, GAP, f),
-                                            .y = rows_of(&random, rows, 0, n + 3 * gap, GAP, f),
-                                            .x_pitch = k + gap,
-                                            .weight_pitch = k + 2 * gap,
-                                            .pitch = n + 3 * gap,
-                                            .n = n,
-                                            .k = k,
-                                            .format = f};
+    const int64_t rank = gap; /* behind y's rows, where there is a gap */
+    struct kiln_gated_product args = {.x = rows_of(&random, rows, k, k + gap, GAP, f),
+                                      .weight = rows_of(&random, 2 * n, k, k + 2 * gap, GAP, f),
+                                      .y = rows_of(&random, rows, 0, n + 3 * gap, GAP, f),
+                                      .x_pitch = k + gap,
+                                      .weight_pitch = k + 2 * gap,
+                                      .pitch = n + 3 * gap,
+                                      .n = n,
+                                      .k = k,
+                                      .format = f,
+                                      .rank = rank,
+                                      .down = values(&random, (rank + 1) * n, f),
+                                      .low_pitch = n + 3 * gap};
+    args.low = (char *)args.y + n * (f == KILN_BF16 ? 2 : 4);
     kiln_gated_product_ref(&args, 0, rows / 2);
     kiln_gated_product_ref(&args, rows / 2, rows);
     for (int64_t row = 0; row < rows; row++) {
         for (int64_t i = 0; i < n; i++)
             check_value(&args, row, i);
-        for (int64_t i = n; i < args.pitch; i++)
+        for (int64_t i = 0; i < rank; i++)
+            check_low(&args, row, i);
+        for (int64_t i = n + rank; i < args.pitch; i++)
             if (!isnan(at(args.y, row * args.pitch + i, f)))
                 fail_msg("row %lld: what follows it was written", (long long)row);
     }
     free((void *)args.x), free((void *)args.weight), free(args.y);
+    free((void *)args.down);
 }
 
 static void products_are_gated(void **state)

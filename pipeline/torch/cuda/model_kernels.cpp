@@ -170,28 +170,51 @@ static bool rows_beside(const at::Tensor &y, const at::Tensor &x, int64_t rows, 
            x.stride(0) >= n && x.scalar_type() == y.scalar_type() && x.device() == y.device();
 }
 
-static kt_tensor linear_swiglu(const at::Tensor &x, const at::Tensor &weight, int64_t room)
+/* Of y [rows][n] with room, and of down: where the product may put y down^T, or nothing. */
+static at::Tensor low_place(const kt_tensor &y, kt down)
+{
+    if (!down || down->scale.defined() || down->t.dim() != 2 || !down->t.is_contiguous() ||
+        y.room < down->t.size(0) || !rows_beside(y.t, down->t, down->t.size(0), y.t.size(1)))
+        return {};
+    return y.t.as_strided({y.t.size(0), down->t.size(0)}, y.t.strides(),
+                          y.t.storage_offset() + y.t.size(1));
+}
+
+static kt_tensor linear_swiglu(const at::Tensor &x, const at::Tensor &weight, kt_form form)
 {
     want_rows(x), want_rows(weight);
     const int64_t rows = x.size(0), k = x.size(1), n = weight.size(0) / 2;
     if (!rows_beside(x, x, rows, k) || !rows_beside(x, weight, 2 * n, k))
         return {};
-    kt_tensor out = result_like(x, n, {false, room});
+    kt_tensor out = result_like(x, n, {false, form.room, nullptr});
     kiln_gated_product args{};
     args.x = data_of(x), args.x_pitch = x.stride(0);
     args.weight = data_of(weight), args.weight_pitch = weight.stride(0);
     args.y = out.t.data_ptr(), args.pitch = out.t.stride(0);
     args.n = n, args.k = k, args.format = KILN_BF16;
-    const bool taken = launch_if_taken(x, [&](kiln_stream stream, kiln_error *err) {
+    const auto launch = [&](kiln_stream stream, kiln_error *err) {
         return kiln_gated_product_launch(&args, rows, stream, err);
-    });
-    return taken ? out : kt_tensor();
+    };
+    const at::Tensor low = low_place(out, form.down);
+    if (low.defined()) {
+        args.rank = low.size(1), args.low = low.data_ptr(), args.low_pitch = low.stride(0);
+        args.down = data_of(form.down->t);
+        const at::Tensor parts =
+            at::empty({KILN_GATED_PARTS(rows, n, args.rank)}, x.options().dtype(at::kFloat));
+        args.parts = parts.data_ptr<float>();
+        if (launch_if_taken(x, launch)) {
+            out.beside = form.down->t;
+            return out;
+        }
+        args.rank = 0;
+    }
+    return launch_if_taken(x, launch) ? out : kt_tensor();
 }
 
 static kt_tensor quantise(const at::Tensor &rows, int64_t room)
 {
     const at::Tensor in = dense(rows);
-    kt_tensor out = result_like(in, in.size(1), {true, room});
+    kt_tensor out = result_like(in, in.size(1), {true, room, nullptr});
     kiln_quantise args{};
     args.x = data_of(in), args.quantised = codes_of(out), args.row_scale = scales_of(out);
     args.n = in.size(1), args.pitch = out.t.stride(0), args.format = KILN_BF16;
@@ -272,7 +295,7 @@ static void turn_heads(const kt_attention_args &a, const at::Tensor &qkv)
 /* What cuDNN makes: with room where that is the form that is asked for. */
 static kt_form attended_form(const kt_attention_args &a, bool e4m3)
 {
-    return {e4m3, a.form.e4m3 == e4m3 ? a.form.room : 0};
+    return {e4m3, a.form.e4m3 == e4m3 ? a.form.room : 0, nullptr};
 }
 
 static attended attended_shape(const kt_attention_args &a, int64_t items, int64_t rows,

@@ -3,13 +3,15 @@
 #include <math.h>
 
 #include "kernels/gated_product.h"
+#include "kernels/low_rank_down.h"
 #include "tests/gpu/kernels/twin.h"
 
 struct gate_case {
     struct twins set;
     struct twin *x, *weight, *y;
-    int64_t rows, k, n;
-    int64_t gap; /* between the rows of all three: NaN, which the sums would show */
+    struct twin *down, *low, *parts; /* of a rank other than 0 */
+    int64_t rows, k, n, rank;
+    int64_t gap; /* between the rows of all: NaN, which the sums would show */
 };
 
 /* Sums of about unit size whatever k is. */
@@ -23,6 +25,13 @@ static void make_case(struct gate_case *c, struct test_random *random)
     spoil_gaps(c->x, c->k, k_pitch);
     spoil_gaps(c->weight, c->k, k_pitch);
     spoil_gaps(c->y, c->n, pitch);
+    if (c->rank == 0)
+        return;
+    c->down = twins_add_bf16(&c->set, "down", c->rank * c->n, random, 8 / sqrtf((float)c->n));
+    c->low = twins_add_bf16(&c->set, "low", c->rows * (c->rank + c->gap), random, 1);
+    c->parts = twins_add(&c->set, "parts",
+                         sizeof(float) * (size_t)KILN_GATED_PARTS(c->rows, c->n, c->rank));
+    spoil_gaps(c->low, 0, c->rank + c->gap);
 }
 
 static struct kiln_gated_product gate_args(const struct gate_case *c, bool device)
@@ -35,7 +44,12 @@ static struct kiln_gated_product gate_args(const struct gate_case *c, bool devic
                                        .pitch = c->n + c->gap,
                                        .n = c->n,
                                        .k = c->k,
-                                       .format = KILN_BF16};
+                                       .format = KILN_BF16,
+                                       .rank = c->rank,
+                                       .down = twin_side(c->down, device),
+                                       .low = twin_side(c->low, device),
+                                       .low_pitch = c->rank + c->gap,
+                                       .parts = twin_side(c->parts, device)};
 }
 
 static bool gate_launched(const struct kiln_gated_product *args, int64_t rows)
@@ -44,12 +58,28 @@ static bool gate_launched(const struct kiln_gated_product *args, int64_t rows)
     return launched_on_hopper(kiln_gated_product_launch(args, rows, NULL, &err), &err);
 }
 
-static void check_gate(int64_t rows, int64_t k, int64_t n, int64_t gap)
+/* Of y as the device has stored it. */
+static void check_low(const struct gate_case *c)
 {
-    struct gate_case c = {.rows = rows, .k = k, .n = n, .gap = gap};
+    const struct kiln_low_rank_down want = {.x = c->y->back,
+                                            .down = c->down->host,
+                                            .low = c->low->host,
+                                            .x_pitch = c->n + c->gap,
+                                            .low_pitch = c->rank + c->gap,
+                                            .k = c->n,
+                                            .rank = c->rank,
+                                            .format = KILN_BF16};
+    kiln_low_rank_down_ref(&want, 0, c->rows);
+    compare_bf16(c->low, 1, 1);
+    compare_untouched(c->down);
+}
+
+static void check_gate(int64_t rows, int64_t k, int64_t n, int64_t gap, int64_t rank)
+{
+    struct gate_case c = {.rows = rows, .k = k, .n = n, .gap = gap, .rank = rank};
     struct test_random random = {(uint64_t)(rows * n + k)};
-    describe("%lld rows of %lld to %lld, gaps of %lld", (long long)rows, (long long)k, (long long)n,
-             (long long)gap);
+    describe("%lld rows of %lld to %lld, rank %lld, gaps of %lld", (long long)rows, (long long)k,
+             (long long)n, (long long)rank, (long long)gap);
     make_case(&c, &random);
     twins_push(&c.set);
     const struct kiln_gated_product host = gate_args(&c, false), device = gate_args(&c, true);
@@ -60,6 +90,8 @@ static void check_gate(int64_t rows, int64_t k, int64_t n, int64_t gap)
         compare_bf16(c.y, 4, 1);
         compare_untouched(c.x);
         compare_untouched(c.weight);
+        if (rank)
+            check_low(&c);
     }
     twins_free(&c.set);
 }
@@ -72,14 +104,18 @@ static void gated_product(void)
         for (size_t j = 0; j < sizeof depths / sizeof *depths; j++)
             for (size_t l = 0; l < sizeof widths / sizeof *widths; l++)
                 if (depths[j] < 100 || l == i % 3) /* the reference takes its time */
-                    check_gate(heights[i], depths[j], widths[l], (i + j + l) % 2 ? 24 : 0);
-    check_gate(5, 8, 8, 8);
-    check_gate(256, 136, 200, 8); /* a tile that is none to the right */
-    check_gate(384, 136, 200, 0);
-    check_gate(300, 64, 136, 8);
-    check_gate(4224, 3840 + 32, 128, 32);
-    check_gate(4224, 72, 1280, 0); /* several bands of rows */
-    check_gate(4096, 72, 1280, 8);
+                    check_gate(heights[i], depths[j], widths[l], (i + j + l) % 2 ? 24 : 0,
+                               (int64_t)(i + j) % 2 * KILN_GATED_RANK);
+    check_gate(5, 8, 8, 8, 0);
+    check_gate(256, 136, 200, 8, 0); /* a tile that is none to the right */
+    check_gate(384, 136, 200, 0, 0);
+    check_gate(300, 64, 136, 8, 0);
+    check_gate(4224, 3840 + 32, 128, 32, KILN_GATED_RANK);
+    for (int64_t rank = 0; rank <= KILN_GATED_RANK; rank += KILN_GATED_RANK) {
+        check_gate(4224, 72, 1280, 0, rank); /* several bands of rows */
+        check_gate(4096, 72, 1280, 8, rank);
+        check_gate(300, 72, 3 * 128, 8, rank); /* pairs that are not whole */
+    }
 }
 
 static bool launch_some(const void *test_case, int64_t from, int64_t count)
@@ -87,6 +123,8 @@ static bool launch_some(const void *test_case, int64_t from, int64_t count)
     struct kiln_gated_product args = gate_args(test_case, true);
     args.x = (const uint16_t *)args.x + from * args.x_pitch;
     args.y = (uint16_t *)args.y + from * args.pitch;
+    if (args.rank)
+        args.low = (uint16_t *)args.low + from * args.low_pitch;
     return gate_launched(&args, count);
 }
 
@@ -94,13 +132,24 @@ static bool launch_some(const void *test_case, int64_t from, int64_t count)
 static void gated_product_of_rows_in_company(void)
 {
     static const int64_t counts[] = {1, 17, 128, 200, 256};
-    struct gate_case c = {.rows = 300, .k = 264, .n = 392, .gap = 8};
-    struct test_random random = {1};
-    describe("300 rows and fewer");
-    make_case(&c, &random);
-    compare_company(&c.set, c.y, 2 * (c.n + c.gap), counts, sizeof counts / sizeof *counts,
-                    launch_some, &c);
-    twins_free(&c.set);
+    for (int64_t rank = 0; rank <= KILN_GATED_RANK; rank += KILN_GATED_RANK) {
+        struct gate_case c = {.rows = 300, .k = 264, .n = rank ? 384 : 392, .gap = 8, .rank = rank};
+        struct test_random random = {1};
+        describe("300 rows and fewer, rank %lld", (long long)rank);
+        make_case(&c, &random);
+        compare_company(&c.set, rank ? c.low : c.y, 2 * ((rank ? rank : c.n) + c.gap), counts,
+                        sizeof counts / sizeof *counts, launch_some, &c);
+        twins_free(&c.set);
+    }
+}
+
+/* With a low that lies where y does: all of these are refused. */
+static struct kiln_gated_product low_args(const struct kiln_gated_product *good)
+{
+    struct kiln_gated_product args = *good;
+    args.rank = 16, args.low_pitch = 16;
+    args.down = args.x, args.low = args.y, args.parts = (float *)args.y;
+    return args;
 }
 
 static void gated_product_refuses(void)
@@ -135,6 +184,22 @@ static void gated_product_refuses(void)
     refused(kiln_gated_product_launch(&args, 0, NULL, &err), KILN_OK, &err);
     refused(kiln_gated_product_launch(&args, -1, NULL, &err), KILN_BAD_INPUT, &err);
     refused(kiln_gated_product_launch(&args, (int64_t)1 << 40, NULL, &err), KILN_UNSUPPORTED, &err);
+    args = low_args(&good);
+    describe("low of n that is no multiple of the columns");
+    refused(kiln_gated_product_launch(&args, 1, NULL, &err), KILN_UNSUPPORTED, &err);
+    args.n = 128, args.pitch = 128;
+    for (args.rank = 8; args.rank <= 64; args.rank += args.rank == 8 ? 24 : 32) {
+        describe("rank %d", (int)args.rank);
+        args.low_pitch = args.rank;
+        refused(kiln_gated_product_launch(&args, 1, NULL, &err), KILN_UNSUPPORTED, &err);
+    }
+    args.rank = 16, args.low_pitch = 15;
+    describe("low without its place");
+    refused(kiln_gated_product_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    args.low_pitch = 16, args.parts = NULL;
+    refused(kiln_gated_product_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    args = good;
+    describe("formats");
     args.format = KILN_F32;
     refused(kiln_gated_product_launch(&args, 1, NULL, &err), KILN_UNSUPPORTED, &err);
     args.weight = NULL;
