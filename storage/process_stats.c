@@ -1,4 +1,4 @@
-/* process_stats.c - /proc/self, read with two calls of fopen and one of opendir a page. */
+/* process_stats.c - see process_stats.h. */
 #include "storage/process_stats.h"
 
 #include <dirent.h>
@@ -7,28 +7,7 @@
 #include <unistd.h>
 
 #include "schemas/metrics.h"
-
-/* Fields of /proc/self/stat behind the name, which may hold blanks and brackets itself. */
-struct stat_fields {
-    unsigned long long user_ticks, system_ticks, start_ticks, virtual_bytes, resident_pages;
-    long threads;
-};
-
-static bool read_stat(struct stat_fields *ret)
-{
-    char line[2048] = "";
-    FILE *file = fopen("/proc/self/stat", "re");
-    size_t len = file ? fread(line, 1, sizeof line - 1, file) : 0;
-    if (file)
-        fclose(file);
-    line[len] = '\0';
-    const char *rest = strrchr(line, ')');
-    return rest && sscanf(rest + 1,
-                          " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d "
-                          "%ld %*d %llu %llu %llu",
-                          &ret->user_ticks, &ret->system_ticks, &ret->threads, &ret->start_ticks,
-                          &ret->virtual_bytes, &ret->resident_pages) == 6;
-}
+#include "storage/proc_stat.h"
 
 /* Seconds since 1970 at which the machine was started; 0 if that is not known. */
 static double boot_time(void)
@@ -64,15 +43,15 @@ static void add(struct kiln_text *text, const char *name, const char *type, cons
 
 void kiln_process_stats(struct kiln_text *text)
 {
-    struct stat_fields stat;
+    struct kiln_proc_stat stat;
     double tick = 1.0 / (double)sysconf(_SC_CLK_TCK), boot = boot_time();
     int files = open_files();
     if (files > 0)
         add(text, "process_open_fds", "gauge", "Open file descriptors.", files);
-    if (!read_stat(&stat))
+    if (!kiln_proc_stat(getpid(), &stat))
         return;
     add(text, "process_cpu_seconds_total", "counter", "Processor time.",
-        (double)(stat.user_ticks + stat.system_ticks) * tick);
+        (double)(stat.user + stat.system) * tick);
     add(text, "process_resident_memory_bytes", "gauge", "Resident memory.",
         (double)stat.resident_pages * (double)sysconf(_SC_PAGESIZE));
     add(text, "process_virtual_memory_bytes", "gauge", "Virtual memory.",
@@ -80,5 +59,5 @@ void kiln_process_stats(struct kiln_text *text)
     add(text, "process_threads", "gauge", "Threads.", (double)stat.threads);
     if (boot > 0)
         add(text, "process_start_time_seconds", "gauge", "Start, in seconds since 1970.",
-            boot + (double)stat.start_ticks * tick);
+            boot + (double)stat.start * tick);
 }

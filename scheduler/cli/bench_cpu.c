@@ -1,4 +1,4 @@
-/* bench_cpu.c - reads /proc/PID/stat of the stack's processes.
+/* bench_cpu.c - the processor time of the stack's processes.
  *
  * Postgres is a family: the times of its living children are added up, and the parent's own count
  * has those that have ended.
@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "storage/proc_stat.h"
+
 static const char *const part_names[KILN_BENCH_PARTS] = {
     [KILN_BENCH_CLIENT] = "client",     [KILN_BENCH_REDIS] = "redis",
     [KILN_BENCH_POSTGRES] = "postgres", [KILN_BENCH_SCHEDULER] = "scheduler",
@@ -21,21 +23,12 @@ static const char *const part_names[KILN_BENCH_PARTS] = {
  * has gone.  *ret_parent: its parent. */
 static double process_seconds(pid_t pid, pid_t *ret_parent)
 {
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-    FILE *file = fopen(path, "re");
-    size_t len = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[len] = '\0';
-    const char *after = strrchr(text, ')'); /* the name before it may hold anything */
-    long parent;
-    unsigned long long user, system, children_user, children_system;
-    if (!after || sscanf(after, ") %*c %ld %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu",
-                         &parent, &user, &system, &children_user, &children_system) != 5)
+    struct kiln_proc_stat stat;
+    if (!kiln_proc_stat(pid, &stat))
         return 0;
-    *ret_parent = (pid_t)parent;
-    return (double)(user + system + children_user + children_system) / (double)sysconf(_SC_CLK_TCK);
+    *ret_parent = stat.parent;
+    return (double)(stat.user + stat.system + stat.children_user + stat.children_system) /
+           (double)sysconf(_SC_CLK_TCK);
 }
 
 static double family_seconds(pid_t head)

@@ -17,10 +17,13 @@
 
 #include "scheduler/cli/replace.h"
 #include "scheduler/cli/stack.h"
+#include "schemas/clock.h"
+#include "storage/proc_stat.h"
 
 #define TAIL_LINES 12
 #define TAIL_BYTES 4096
 #define CMDLINE_MAX 16384
+#define EXEC_LIMIT_MS 1000
 
 extern char **environ;
 
@@ -33,20 +36,40 @@ static char *part_path(const struct kiln_stack *stack, const char *part, const c
     return out;
 }
 
-/* A process whose command line holds every mark; that of a zombie is empty. */
-static bool is_ours(pid_t pid, const char *const *marks)
+/* A process that is not there counts as well. */
+static bool has_ended(pid_t pid)
 {
-    char path[64], text[CMDLINE_MAX];
+    struct kiln_proc_stat stat;
+    return !kiln_proc_stat(pid, &stat) || stat.state == 'Z' || stat.state == 'X';
+}
+
+/* The words of its command line, a line each; "" of a process that has ended.  One in the midst of
+ * an exec has none for a moment, which is waited for. */
+static void read_command(pid_t pid, char text[CMDLINE_MAX])
+{
+    char path[64];
     snprintf(path, sizeof path, "/proc/%ld/cmdline", (long)pid);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return false;
-    size_t len = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
+    size_t len = 0;
+    for (int64_t until = kiln_clock_ms() + EXEC_LIMIT_MS;;) {
+        FILE *file = fopen(path, "re");
+        len = file ? fread(text, 1, CMDLINE_MAX - 1, file) : 0;
+        if (file)
+            fclose(file);
+        if (len > 0 || has_ended(pid) || kiln_clock_ms() >= until)
+            break;
+        kiln_sleep_s(0.002);
+    }
     for (size_t i = 0; i < len; i++)
         if (text[i] == '\0')
             text[i] = '\n';
     text[len] = '\0';
+}
+
+/* A process whose command line holds every mark, of which there is at least one. */
+static bool is_ours(pid_t pid, const char *const *marks)
+{
+    char text[CMDLINE_MAX];
+    read_command(pid, text);
     for (; *marks; marks++)
         if (!strstr(text, *marks))
             return false;
@@ -74,29 +97,12 @@ void kiln_process_forget(const struct kiln_stack *stack, const char *name)
     unlink(part_path(stack, "run", name, "pid", path));
 }
 
-/* Told by its state: a process in the midst of an exec has no command line either. */
-static bool is_zombie(pid_t pid)
-{
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-    FILE *file = fopen(path, "re");
-    size_t len = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[len] = '\0';
-    const char *after = strrchr(text, ')'); /* the name before it may hold anything */
-    char state;
-    return after && sscanf(after, ") %c", &state) == 1 && (state == 'Z' || state == 'X');
-}
-
 bool kiln_process_alive(pid_t pid)
 {
     int status;
     if (waitpid(pid, &status, WNOHANG) == pid)
         return false;
-    if (kill(pid, 0) != 0 && errno == ESRCH)
-        return false;
-    return !is_zombie(pid); /* of another parent */
+    return !has_ended(pid); /* and is not the zombie of another parent */
 }
 
 bool kiln_process_wait_gone(pid_t pid, double limit_s)

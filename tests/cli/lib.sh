@@ -62,7 +62,7 @@ stop_stacks() {
 trap stop_stacks EXIT
 
 pid_of() { cat "$1/run/$2.pid"; }
-alive() { [ -n "$(tr -d '\0' 2>/dev/null <"/proc/$1/cmdline")" ]; } # a zombie has none
+alive() { grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null; }
 
 sql() { psql -qAtX "$(sed -n 's/^postgres = //p' "$KILN_CONFIG")" -c "$1"; }
 until_sql() { # SQL WANTED

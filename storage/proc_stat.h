@@ -1,0 +1,23 @@
+/* proc_stat.h - what Linux says of a process in /proc/PID/stat (proc(5)). */
+#ifndef KILN_PROC_STAT_H
+#define KILN_PROC_STAT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct kiln_proc_stat {
+    char state; /* Z and X: it has ended */
+    pid_t parent;
+    long threads;
+    /* In ticks, of which there are sysconf(_SC_CLK_TCK) a second; children: those that have been
+     * waited for; start: since the machine's. */
+    unsigned long long user, system, children_user, children_system, start;
+    unsigned long long virtual_bytes, resident_pages;
+};
+
+/* False: there is no such process, or nothing that can be read. */
+bool kiln_proc_stat(pid_t pid, struct kiln_proc_stat *ret);
+/* The same of the file's text. */
+bool kiln_proc_stat_parse(const char *text, struct kiln_proc_stat *ret);
+
+#endif

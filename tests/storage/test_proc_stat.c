@@ -1,0 +1,86 @@
+/* test_proc_stat.c - what is read of /proc/PID/stat: names that look like fields, this process, one
+ * that has ended and is not waited for, one that is not there. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "schemas/clock.h"
+#include "storage/proc_stat.h"
+
+#define FIELDS                                                                                     \
+    "R 41 42 43 0 -1 4194304 10 20 30 40 51 52 53 54 20 0 7 0 8000 9000000 123 "                   \
+    "18446744073709551615 1 1 0\n"
+
+static void fields_are_read(void **state)
+{
+    static const char *const names[] = {"postgres", "a) Z 1 (b", ") Z ", "x y", ""};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct kiln_proc_stat stat = {0};
+        char text[512];
+        snprintf(text, sizeof text, "40 (%s) " FIELDS, names[i]);
+        assert_true(kiln_proc_stat_parse(text, &stat));
+        assert_int_equal(stat.state, 'R');
+        assert_int_equal(stat.parent, 41);
+        assert_int_equal(stat.user, 51);
+        assert_int_equal(stat.system, 52);
+        assert_int_equal(stat.children_user, 53);
+        assert_int_equal(stat.children_system, 54);
+        assert_int_equal(stat.threads, 7);
+        assert_int_equal(stat.start, 8000);
+        assert_int_equal(stat.virtual_bytes, 9000000);
+        assert_int_equal(stat.resident_pages, 123);
+    }
+}
+
+static void other_texts_are_refused(void **state)
+{
+    static const char *const texts[] = {"", "40", "40 (name", "40 (name)", "40 (name) R 41"};
+    struct kiln_proc_stat stat;
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        assert_false(kiln_proc_stat_parse(texts[i], &stat));
+}
+
+static void processes_tell_how_they_are(void **state)
+{
+    struct kiln_proc_stat stat;
+    (void)state;
+    assert_true(kiln_proc_stat(getpid(), &stat));
+    assert_int_equal(stat.state, 'R');
+    assert_int_equal(stat.parent, getppid());
+    assert_true(stat.threads >= 1 && stat.virtual_bytes > 0 && stat.resident_pages > 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    assert_true(kiln_proc_stat(child, &stat));
+    assert_int_equal(stat.parent, getpid());
+    assert_true(stat.state != 'Z');
+    kill(child, SIGKILL);
+    for (int64_t until = kiln_clock_ms() + 10000; stat.state != 'Z' && kiln_clock_ms() < until;)
+        assert_true(kiln_proc_stat(child, &stat));
+    assert_int_equal(stat.state, 'Z');
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_false(kiln_proc_stat(child, &stat));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fields_are_read),
+        cmocka_unit_test(other_texts_are_refused),
+        cmocka_unit_test(processes_tell_how_they_are),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
