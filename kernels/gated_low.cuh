@@ -45,17 +45,17 @@ __device__ __forceinline__ void add_to_low(low_sums &low, const uint32_t words[4
 __device__ __forceinline__ void leave_low(const low_sums &low, const low_parts &to, int row,
                                           int part)
 {
-    constexpr int rank = KILN_GATED_RANK;
+    constexpr int columns = KILN_GATED_RANK;
     const int lane = threadIdx.x % warp_size, warp = threadIdx.x % warpgroup_size / warp_size;
     const int first = row + warp * 16 + lane / 4;
-    float *at = to.at + (static_cast<int64_t>(part) * to.rows + first) * rank + lane % 4 * 2;
+    float *at = to.at + (static_cast<int64_t>(part) * to.rows + first) * columns + lane % 4 * 2;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         const float *four = low.eights[i];
         if (first < to.rows)
             *reinterpret_cast<float2 *>(at + 8 * i) = make_float2(four[0], four[1]);
         if (first + 8 < to.rows)
-            *reinterpret_cast<float2 *>(at + 8 * (rank + i)) = make_float2(four[2], four[3]);
+            *reinterpret_cast<float2 *>(at + 8 * (columns + i)) = make_float2(four[2], four[3]);
     }
 }
 

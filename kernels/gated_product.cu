@@ -37,12 +37,15 @@ static int check(const struct kiln_gated_product *a, int64_t rows, const char *n
                  struct kiln_error *err)
 {
     if (rows < 0 || a->n < 1 || a->k < 1 || a->pitch < a->n || a->x_pitch < a->k ||
-        a->weight_pitch < a->k || a->rank < 0 || (a->rank && a->low_pitch < a->rank))
+        a->weight_pitch < a->k)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "%s: %lld rows of %lld values, pitch %lld, to %lld, pitch %lld, by a "
                          "weight of pitch %lld",
                          name, (long long)rows, (long long)a->k, (long long)a->x_pitch,
                          (long long)a->n, (long long)a->pitch, (long long)a->weight_pitch);
+    if (a->rank < 0 || (a->rank && a->low_pitch < a->rank))
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: low of rank %lld, pitch %lld", name,
+                         (long long)a->rank, (long long)a->low_pitch);
     if (rows && (!a->x || !a->weight || !a->y || (a->rank && (!a->down || !a->low || !a->parts))))
         return kiln_fail(err, KILN_BAD_INPUT, "%s: an operand is missing", name);
     if (a->format != KILN_BF16)
@@ -53,7 +56,7 @@ static int check(const struct kiln_gated_product *a, int64_t rows, const char *n
     if (a->rank && (a->rank != KILN_GATED_RANK || a->n % KILN_GATED_COLUMNS || a->low_pitch % 2 ||
                     !on_bytes(a->low, 4) || !on_bytes(a->down, 16) || !on_bytes(a->parts, 16)))
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "%s: %lld values to rank %lld, pitch %lld, or off 16 bytes", name,
+                         "%s: low of %lld values, rank %lld, pitch %lld, or off its bytes", name,
                          (long long)a->n, (long long)a->rank, (long long)a->low_pitch);
     if (rows > size_max || a->n > size_max / 2 || a->pitch > size_max || a->x_pitch > size_max ||
         a->weight_pitch > size_max)
@@ -160,9 +163,11 @@ static __device__ __forceinline__ void load_slice(const maps &m, const tiling &t
     }
 }
 
+/* What is no template here is not static either: built for another card, nothing refers to it. */
+
 /* Down's part for a tile: box behind box of its columns. */
-static __device__ __forceinline__ void load_down(const maps &m, const tile &at, uint32_t stage,
-                                                 uint32_t filled)
+__device__ __forceinline__ void load_down(const maps &m, const tile &at, uint32_t stage,
+                                          uint32_t filled)
 {
     expect_bytes(filled, tile_columns / slice * down_bytes);
     for (int b = 0; b < tile_columns / slice; b++)
@@ -193,10 +198,8 @@ static __device__ __forceinline__ void load_tiles(const maps &m, const tiling &t
 
 /* --- multiplying ------------------------------------------------------------------------------ */
 
-/* What is no template here is not static either: built for another card, nothing refers to it. */
-
 /* The warpgroup does not need the stage any more; both blocks load into it. */
-static __device__ __forceinline__ void release_stage(const places &p, int stage)
+__device__ __forceinline__ void release_stage(const places &p, int stage)
 {
     if (threadIdx.x % warpgroup_size < 2)
         arrive_at(p.emptied + 8 * stage, threadIdx.x % warpgroup_size);
@@ -254,7 +257,7 @@ __device__ __forceinline__ void multiply_slices(float (&sums)[128], const tiling
 }
 
 /* Of two neighbours, rounded where swiglu.cu rounds. */
-static __device__ __forceinline__ uint32_t gated(uint32_t gate, uint32_t up)
+__device__ __forceinline__ uint32_t gated(uint32_t gate, uint32_t up)
 {
     return multiply_pairs(pack_bf16(silu(low_bf16(gate)), silu(high_bf16(gate))), up);
 }
@@ -314,7 +317,7 @@ static __device__ __forceinline__ void multiply_tiles(const maps &m, const tilin
         multiply_slices(sums, t, p, group, r);
         const int row = at.row * tile_rows + group * multiplier_rows;
         low_sums low = {};
-        if (LOW)
+        if constexpr (LOW)
             await_phase(p.filled + 8 * r.stage, r.parity);
         store_gated<LOW>(sums, m, out, group, row, at.column * tile_columns,
                          p.stage + r.stage * stage_bytes, low);

@@ -1,6 +1,8 @@
 /* gated_product_ref.c - see gated_product.h. */
 #include "kernels/gated_product.h"
 
+#include "kernels/low_rank_down.h"
+
 /* Of a row of x with a row of the weight. */
 KILN_INLINE float product(const struct kiln_gated_product *a, int64_t row, int64_t column,
                           enum kiln_float f)
@@ -13,27 +15,14 @@ KILN_INLINE float product(const struct kiln_gated_product *a, int64_t row, int64
     return kiln_rounded(sum, f);
 }
 
-KILN_INLINE float low_value(const struct kiln_gated_product *a, int64_t row, int64_t column,
-                            enum kiln_float f)
-{
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < a->n; i++)
-        sum += kiln_load(a->y, row * a->pitch + i, f) * kiln_load(a->down, column * a->n + i, f);
-    return sum;
-}
-
 KILN_INLINE void gate_rows(const struct kiln_gated_product *a, int64_t begin, int64_t end,
                            enum kiln_float f)
 {
-    for (int64_t row = begin; row < end; row++) {
+    for (int64_t row = begin; row < end; row++)
         for (int64_t i = 0; i < a->n; i++) {
             const float gate = kiln_rounded(kiln_silu(product(a, row, i, f)), f);
             kiln_store(a->y, row * a->pitch + i, gate * product(a, row, a->n + i, f), f);
         }
-        for (int64_t i = 0; i < a->rank; i++)
-            kiln_store(a->low, row * a->low_pitch + i, low_value(a, row, i, f), f);
-    }
 }
 
 KILN_CLONES static void gate_rows_f32(const struct kiln_gated_product *a, int64_t begin,
@@ -51,4 +40,14 @@ KILN_CLONES static void gate_rows_bf16(const struct kiln_gated_product *a, int64
 void kiln_gated_product_ref(const struct kiln_gated_product *args, int64_t begin, int64_t end)
 {
     (args->format == KILN_BF16 ? gate_rows_bf16 : gate_rows_f32)(args, begin, end);
+    const struct kiln_low_rank_down low = {.x = args->y,
+                                           .down = args->down,
+                                           .low = args->low,
+                                           .x_pitch = args->pitch,
+                                           .low_pitch = args->low_pitch,
+                                           .k = args->n,
+                                           .rank = args->rank,
+                                           .format = args->format};
+    if (args->rank)
+        kiln_low_rank_down_ref(&low, begin, end);
 }

@@ -1,9 +1,11 @@
 /* hopper.cuh - what a multiprocessor of compute capability 9.0 does by itself while its threads do
  * something else: it copies boxes of a matrix to shared memory and back (TMA), counts at a barrier
- * what has arrived (mbarrier), and multiplies what lies there (wgmma).
+ * what has arrived (mbarrier), and multiplies what lies there (wgmma); and products of a warp's own
+ * registers beside them.
  *
- * All of it is machine code of sm_90a alone.  Kernels are templates that have their body behind `if
- * constexpr (built_for_hopper)` and are empty elsewhere; check_hopper() refuses to launch those.
+ * Most of it is machine code of sm_90a alone.  Kernels are templates that have their body behind
+ * `if constexpr (built_for_hopper)` and are empty elsewhere; check_hopper() refuses to launch
+ * those.
  *
  * A box is 128 bytes wide, 64 values of bf16 or 128 codes of e4m3, and begins on 1,024 bytes.  Its
  * rows lie one behind the other, but the 16 bytes at place c of row r are where place c ^ (r % 8)
@@ -194,18 +196,6 @@ __device__ __forceinline__ void load_squares(uint32_t row, uint32_t words[4])
                  : "memory");
 }
 
-/* One warp: sums [16][8] += a [16][16] b [8][16]^T in bf16.  a is four squares, rows 0 to 7 and 8
- * to 15 of columns 0 to 7 and then of the other columns; b is two.  Sums are those of multiply(),
- * of eight columns. */
-__device__ __forceinline__ void multiply_squares(float sums[4], const uint32_t a[4],
-                                                 const uint32_t b[2])
-{
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
 /* --- products: one warpgroup, out of boxes -----------------------------------------------------
  */
 
@@ -308,6 +298,21 @@ template <int SUMS> __device__ __forceinline__ void take_sums(float (&sums)[SUMS
 #pragma unroll
     for (int i = 0; i < SUMS; i++)
         asm volatile("" : "+f"(sums[i])::"memory");
+}
+
+/* --- products: one warp, out of registers -----------------------------------------------------
+ */
+
+/* One warp: sums [16][8] += a [16][16] b [8][16]^T in bf16.  a is four squares, rows 0 to 7 and 8
+ * to 15 of columns 0 to 7 and then of the other columns; b is two.  Sums are those of multiply(),
+ * of eight columns. */
+__device__ __forceinline__ void multiply_squares(float sums[4], const uint32_t a[4],
+                                                 const uint32_t b[2])
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
 /* --- registers, which warpgroups give to each other ---------------------------------------------

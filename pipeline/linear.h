@@ -23,7 +23,8 @@ struct kiln_linear_layer {
 };
 
 /* The form in which kiln_linear() wants x [rows, in].  Rows without the room that it asks for are
- * copied, and codes of such rows leave no place for a strong set (KILN_E4M3_BESIDE_MAX). */
+ * copied, and codes of such rows leave no place for a strong set (KILN_E4M3_BESIDE_MAX).  It points
+ * to what lies beside the layer: it is asked for anew once a set has changed. */
 struct kt_form kiln_linear_form(const struct kiln_linear_layer *layer);
 /* Room for so many columns at least, with which rows begin on 128 bytes. */
 int64_t kiln_linear_room(int64_t columns, bool e4m3);

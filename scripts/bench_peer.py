@@ -146,6 +146,7 @@ def run_case(args, pipe, mode, size, batch):
             return Case(args, pipe, mode, width, height, batch).measure()
     except OutOfTime:
         row["failure"] = "not ready within %d s" % args.budget_s
+        torch._dynamo.reset()  # of what is half compiled
     except torch.OutOfMemoryError:
         row["failure"] = "out of memory"
     if args.device.startswith("cuda"):

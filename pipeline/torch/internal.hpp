@@ -66,7 +66,8 @@ c10::Stream lane_of(int device, bool side);
 
 /* Asks until the device answers, and throws when it has been silent for too long (kt_patience).
  * Between two questions there is a pause: often enough for the shortest step, seldom enough to
- * leave the processor to others; or none, where somebody measures, or a device is to stand still. */
+ * leave the processor to others; or none, where somebody measures, or a device is to stand still.
+ */
 constexpr std::chrono::microseconds wait_pause{50}, no_pause{0};
 void wait_for(std::chrono::microseconds pause, const std::function<bool()> &answers);
 

@@ -35,7 +35,8 @@ void kt_put_beside(struct kt_scope *s, kt both, kt codes, kt up, kt down);
 /* x [rows,K] and, behind each row, x down^T: [rows,K+R], to be multiplied with weight and up side
  * by side, [N,K+R].  Rows of x that have room for R columns (struct kt_form) get it there, and the
  * result is a view; others are copied.  Where the pass that made x has put it there already (the
- * form's down), nothing is left to do.  x and down are both plain or both quantised. */
+ * form's down), nothing is left to do: in between neither x nor down is written to.  x and down are
+ * both plain or both quantised. */
 kt kt_beside(struct kt_scope *s, kt x, kt down);
 
 /* --- room: memory that belongs to a matrix, or to rows that a pass has made in that form ------ */

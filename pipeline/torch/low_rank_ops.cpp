@@ -54,6 +54,7 @@ kt kt_beside(kt_scope *s, kt x, kt down)
             kiln::gpu_kernels(x->t, x->scale.defined() ? at::kFloat8_e4m3fn : at::kBFloat16);
         if (!gpu || !gpu->low_rank_down(*x, *down, low))
             low_by_torch(*x, *down, low);
+        x->beside.reset(); /* another set's has been there */
         return kt_tensor{both, x->scale};
     });
 }

@@ -38,8 +38,8 @@ class pinned
     const at::Tensor &host() const { return host_; }
     /* A copy on the device, or the memory itself where that is the CPU. */
     at::Tensor sent(const at::Device &device);
-    /* Copies to and from a dense tensor, on the current stream of a GPU: the first bytes, as many as
-     * the target has; all, which the source must have. */
+    /* Copies to and from a dense tensor, on the current stream of a GPU: the first bytes, as many
+     * as the target has; all, which the source must have. */
     void send(const at::Tensor &target);
     void receive(const at::Tensor &source);
     /* Whether the last copy is done; throws where the device died before. */

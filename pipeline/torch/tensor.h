@@ -103,8 +103,9 @@ kt kt_embedding(struct kt_scope *s, kt table, const int32_t *ids, size_t count);
 
 /* --- the model's own steps (kernels/) ------------------------------------------------------ */
 /* How a pass leaves rows for the product that takes them: plain or quantised, and with memory for
- * some columns behind each row, where there is a kernel for that (low_rank.h).  down: what that
- * product has beside it, NULL for nothing; a pass may put x down^T into the room by itself. */
+ * some columns behind each row, where there is a kernel for that (low_rank.h).  down: what
+ * kt_beside is going to be asked for, NULL for nothing; lent for the call.  A pass may make it and
+ * put it into the room, which its result remembers. */
 struct kt_form {
     bool e4m3;
     int64_t room;

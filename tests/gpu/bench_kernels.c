@@ -222,11 +222,19 @@ static void bench_low_rank_codes(void)
     report("low_rank_codes", shape, (double)((N + WIDTH) * RANK * 3 + N * 4), queue_low_rank_codes);
 }
 
-/* Some cards have it; bench_ops has the product and the pass that it stands for beside it. */
-static void bench_gated(void)
+static void bench_gated_form(const char *name)
 {
     char shape[64];
     snprintf(shape, sizeof shape, "%lld x %d to 2 x %d", (long long)rows, WIDTH, FFN);
+    if (kiln_gated_product_launch(&gated, rows, stream, &err) == KILN_UNSUPPORTED)
+        printf("skip: %s\n", err.text);
+    else
+        report_products(name, shape, 4.0 * (double)(rows * WIDTH) * FFN, queue_gated);
+}
+
+/* Some cards have it; bench_ops has the product and the pass that it stands for beside it. */
+static void bench_gated(void)
+{
     gated = (struct kiln_gated_product){.x = pools[0],
                                         .weight = pools[1],
                                         .y = pools[2],
@@ -235,17 +243,14 @@ static void bench_gated(void)
                                         .pitch = FFN,
                                         .n = FFN,
                                         .k = WIDTH,
-                                        .format = KILN_BF16};
-    if (kiln_gated_product_launch(&gated, rows, stream, &err) == KILN_UNSUPPORTED)
-        printf("skip: %s\n", err.text);
-    else
-        report_products("gated_product", shape, 4.0 * (double)(rows * WIDTH) * FFN, queue_gated);
-    snprintf(shape, sizeof shape, "%lld rows, and low of rank %d", (long long)rows,
-             KILN_GATED_RANK);
-    gated.rank = KILN_GATED_RANK, gated.down = pools[3], gated.low = pools[4];
-    gated.low_pitch = gated.rank, gated.parts = (float *)(void *)pools[5];
-    if (kiln_gated_product_launch(&gated, rows, stream, &err) != KILN_UNSUPPORTED)
-        report_products("gated_product", shape, 4.0 * (double)(rows * WIDTH) * FFN, queue_gated);
+                                        .format = KILN_BF16,
+                                        .down = pools[3],
+                                        .low = pools[4],
+                                        .low_pitch = KILN_GATED_RANK,
+                                        .parts = (float *)(void *)pools[5]};
+    bench_gated_form("gated_product");
+    gated.rank = KILN_GATED_RANK;
+    bench_gated_form("gated_product with low");
 }
 
 static void bench_transformer(int64_t count)

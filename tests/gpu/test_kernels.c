@@ -3,8 +3,8 @@
  *     test_kernels [NAME]
  *
  * Runs on the current GPU, over odd and even sizes, aligned and unaligned pointers and every form
- * that a kernel has; finds writes outside of the buffers; says on what it ran.  With a NAME only
- * what has it in its own.  Exit 0: all agree; 1: some do not, or there is none of that name; 69:
+ * that a kernel has; finds writes outside of the buffers; says on what it ran.  NAME: only the
+ * tests whose name contains it.  Exit 0: all agree; 1: some do not, or there is no such test; 69:
  * there is no usable GPU.  Linked with tests/doubles/host_cuda instead of CUDA it runs the same
  * kernels on the host.
  */
@@ -36,9 +36,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         failed += run_tests(files[i], filter, &ran);
     if (ran == 0) {
-        printf("no test's name has \"%s\" in it\n", filter);
+        fprintf(stderr, "no test's name contains \"%s\"\n", filter);
         return 1;
     }
-    printf(failed ? "[  FAILED  ] %d test(s).\n" : "[  PASSED  ] all, %d failed.\n", failed);
+    printf("[  %s  ] %d of %d test(s) failed.\n", failed ? "FAILED" : "PASSED", failed, ran);
     return failed > 0;
 }

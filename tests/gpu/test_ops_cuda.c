@@ -379,7 +379,8 @@ static void linear_swiglu_beside(void)
     static const struct {
         int64_t rows, k, n, rank;
     } cases[] = {{37, 240, 128, 16},      {1152, 3840, 10240, 16}, {4225, 3840, 5128, 16},
-                 {4224, 3840, 10240, 16}, {2048, 3840, 10240, 32}, {2100, 3840, 10240, 48}};
+                 {4224, 3840, 10240, 16}, {4300, 3840, 10240, 16}, {2048, 240, 640, 16},
+                 {2048, 3840, 10240, 32}, {2100, 3840, 10240, 48}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t rows = cases[i].rows, k = cases[i].k, n = cases[i].n, rank = cases[i].rank;
         struct sides s = sides_open();
@@ -397,6 +398,12 @@ static void linear_swiglu_beside(void)
         for (int side = 0; side < 2; side++)
             low[side] = kt_narrow(s.gpu, low[side], 1, n, rank);
         check_relative(&s, part("low"), low[0], low[1], ONE_ROUNDING);
+        kt other = operand(s.gpu, KT_BF16, 5, 0.0625, rank, n), first = kt_copy(s.gpu, low[1]);
+        kt of_other = kt_narrow(s.gpu, kt_beside(s.gpu, got, other), 1, n, rank);
+        check_same(&s, part("another set's"), of_other,
+                   kt_narrow(s.gpu, kt_beside(s.gpu, want, other), 1, n, rank));
+        kt_beside(s.gpu, got, down);
+        check_same(&s, part("the first again"), low[0], first);
         sides_close(&s, label);
     }
 }

@@ -296,12 +296,15 @@ static void check_weight_with_room(enum kt_dtype dtype, int64_t room, double rel
     assert_int_equal(kt_size(layer->both, 1), kt_size(bare.weight, 1) + 32);
     assert_null(kiln_joint_block(q.t, 0)->out.both); /* which has none */
     assert_int_equal(kiln_linear_form(layer).room, room);
+    assert_ptr_equal(kiln_linear_form(layer).down, layer->down);
+    assert_null(kiln_linear_form(&kiln_joint_block(q.t, 0)->out).down);
     struct lora_gap gap = products_gap(&q, &effect);
     printf("with room: relative %.2e; the set moves it by %.2e\n", gap.relative, effect);
     assert_true(gap.relative < relative && effect > 2 * gap.relative);
     kiln_loras_mode(q.loras, KILN_LORA_AUTO);
     assert_memory_equal(layer, &bare, sizeof bare);
     assert_int_equal(kiln_linear_form(layer).room, 0);
+    assert_null(kiln_linear_form(layer).down);
     kiln_loras_free(q.loras);
     kiln_param_table_release(&q.params);
     kiln_transformer_free(q.t);

@@ -170,14 +170,14 @@ static bool rows_beside(const at::Tensor &y, const at::Tensor &x, int64_t rows, 
            x.stride(0) >= n && x.scalar_type() == y.scalar_type() && x.device() == y.device();
 }
 
-/* Of y [rows][n] with room, and of down: where the product may put y down^T, or nothing. */
+/* Of y [rows][n] with room, and of down: where the product puts y down^T, or nothing. */
 static at::Tensor low_place(const kt_tensor &y, kt down)
 {
-    if (!down || down->scale.defined() || down->t.dim() != 2 || !down->t.is_contiguous() ||
-        y.room < down->t.size(0) || !rows_beside(y.t, down->t, down->t.size(0), y.t.size(1)))
+    const int64_t n = y.t.size(1), rank = KILN_GATED_RANK;
+    if (!down || down->scale.defined() || !rows_beside(y.t, down->t, rank, n) ||
+        !down->t.is_contiguous() || y.room < rank || n % KILN_GATED_COLUMNS)
         return {};
-    return y.t.as_strided({y.t.size(0), down->t.size(0)}, y.t.strides(),
-                          y.t.storage_offset() + y.t.size(1));
+    return y.t.as_strided({y.t.size(0), rank}, y.t.strides(), y.t.storage_offset() + n);
 }
 
 static kt_tensor linear_swiglu(const at::Tensor &x, const at::Tensor &weight, kt_form form)
@@ -192,23 +192,17 @@ static kt_tensor linear_swiglu(const at::Tensor &x, const at::Tensor &weight, kt
     args.weight = data_of(weight), args.weight_pitch = weight.stride(0);
     args.y = out.t.data_ptr(), args.pitch = out.t.stride(0);
     args.n = n, args.k = k, args.format = KILN_BF16;
-    const auto launch = [&](kiln_stream stream, kiln_error *err) {
-        return kiln_gated_product_launch(&args, rows, stream, err);
-    };
-    const at::Tensor low = low_place(out, form.down);
-    if (low.defined()) {
+    at::Tensor parts;
+    if (const at::Tensor low = low_place(out, form.down); low.defined()) {
+        parts = at::empty({KILN_GATED_PARTS(rows, n)}, x.options().dtype(at::kFloat));
         args.rank = low.size(1), args.low = low.data_ptr(), args.low_pitch = low.stride(0);
-        args.down = data_of(form.down->t);
-        const at::Tensor parts =
-            at::empty({KILN_GATED_PARTS(rows, n, args.rank)}, x.options().dtype(at::kFloat));
-        args.parts = parts.data_ptr<float>();
-        if (launch_if_taken(x, launch)) {
-            out.beside = form.down->t;
-            return out;
-        }
-        args.rank = 0;
+        args.down = data_of(form.down->t), args.parts = parts.data_ptr<float>();
+        out.beside = form.down->t;
     }
-    return launch_if_taken(x, launch) ? out : kt_tensor();
+    const bool taken = launch_if_taken(x, [&](kiln_stream stream, kiln_error *err) {
+        return kiln_gated_product_launch(&args, rows, stream, err);
+    });
+    return taken ? out : kt_tensor();
 }
 
 static kt_tensor quantise(const at::Tensor &rows, int64_t room)

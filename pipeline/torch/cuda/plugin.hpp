@@ -24,8 +24,9 @@ struct model_kernels {
     at::Tensor (*add_rms_norm)(const kt_residual_norm &args, kt_tensor *ret_next);
     at::Tensor (*layer_norm)(const at::Tensor &x, double eps, const at::Tensor &scale);
     kt_tensor (*swiglu)(const at::Tensor &gate_up, kt_form form);
-    /* swiglu of x weight^T in one pass, plain, in the form's room times its down where that has
-     * been made, too; nothing where no kernel takes these shapes. */
+    /* swiglu of x weight^T in one pass, plain rows with the form's room; nothing where no kernel
+     * takes these shapes.  Where it takes the form's down as well, the product with that lies in
+     * the room, and `beside` says so. */
     kt_tensor (*linear_swiglu)(const at::Tensor &x, const at::Tensor &weight, kt_form form);
     kt_tensor (*quantise)(const at::Tensor &rows, int64_t room);
     /* low = x down^T: plain, or in codes with the factors of x's rows.  False where no kernel

@@ -29,8 +29,7 @@ static void make_case(struct gate_case *c, struct test_random *random)
         return;
     c->down = twins_add_bf16(&c->set, "down", c->rank * c->n, random, 8 / sqrtf((float)c->n));
     c->low = twins_add_bf16(&c->set, "low", c->rows * (c->rank + c->gap), random, 1);
-    c->parts = twins_add(&c->set, "parts",
-                         sizeof(float) * (size_t)KILN_GATED_PARTS(c->rows, c->n, c->rank));
+    c->parts = twins_add(&c->set, "parts", sizeof(float) * (size_t)KILN_GATED_PARTS(c->rows, c->n));
     spoil_gaps(c->low, 0, c->rank + c->gap);
 }
 
@@ -82,7 +81,8 @@ static void check_gate(int64_t rows, int64_t k, int64_t n, int64_t gap, int64_t 
              (long long)n, (long long)rank, (long long)gap);
     make_case(&c, &random);
     twins_push(&c.set);
-    const struct kiln_gated_product host = gate_args(&c, false), device = gate_args(&c, true);
+    struct kiln_gated_product host = gate_args(&c, false), device = gate_args(&c, true);
+    host.rank = 0; /* whose low is that of another y */
     if (gate_launched(&device, rows)) {
         kiln_gated_product_ref(&host, 0, rows);
         twins_pull(&c.set);
@@ -137,19 +137,47 @@ static void gated_product_of_rows_in_company(void)
         struct test_random random = {1};
         describe("300 rows and fewer, rank %lld", (long long)rank);
         make_case(&c, &random);
-        compare_company(&c.set, rank ? c.low : c.y, 2 * ((rank ? rank : c.n) + c.gap), counts,
-                        sizeof counts / sizeof *counts, launch_some, &c);
+        compare_company(&c.set, c.y, 2 * (c.n + c.gap), counts, sizeof counts / sizeof *counts,
+                        launch_some, &c);
+        if (rank)
+            compare_company(&c.set, c.low, 2 * (rank + c.gap), counts,
+                            sizeof counts / sizeof *counts, launch_some, &c);
         twins_free(&c.set);
     }
 }
 
-/* With a low that lies where y does: all of these are refused. */
-static struct kiln_gated_product low_args(const struct kiln_gated_product *good)
+static void low_refuses(const struct kiln_gated_product *good)
 {
-    struct kiln_gated_product args = *good;
-    args.rank = 16, args.low_pitch = 16;
-    args.down = args.x, args.low = args.y, args.parts = (float *)args.y;
-    return args;
+    static const struct {
+        int64_t n, rank, low_pitch;
+        size_t low, down, parts; /* bytes off their places */
+        int want;
+    } shapes[] = {
+        {64, 16, 16, 0, 0, 0, KILN_UNSUPPORTED},  {128, 8, 16, 0, 0, 0, KILN_UNSUPPORTED},
+        {128, 32, 32, 0, 0, 0, KILN_UNSUPPORTED}, {128, 64, 64, 0, 0, 0, KILN_UNSUPPORTED},
+        {128, 16, 17, 0, 0, 0, KILN_UNSUPPORTED}, {128, 16, 16, 2, 0, 0, KILN_UNSUPPORTED},
+        {128, 16, 16, 0, 8, 0, KILN_UNSUPPORTED}, {128, 16, 16, 0, 0, 4, KILN_UNSUPPORTED},
+        {128, 16, 15, 0, 0, 0, KILN_BAD_INPUT},   {128, -1, 16, 0, 0, 0, KILN_BAD_INPUT},
+    };
+    struct kiln_error err;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct kiln_gated_product args = *good;
+        char *const place = args.y; /* never used */
+        describe("low, shape %d", (int)i);
+        args.n = shapes[i].n, args.pitch = 128;
+        args.rank = shapes[i].rank, args.low_pitch = shapes[i].low_pitch;
+        args.low = place + shapes[i].low, args.down = place + shapes[i].down;
+        args.parts = (float *)(void *)(place + shapes[i].parts);
+        refused(kiln_gated_product_launch(&args, 1, NULL, &err), shapes[i].want, &err);
+    }
+    for (int missing = 0; missing < 3; missing++) {
+        struct kiln_gated_product args = *good;
+        describe("low without operand %d", missing);
+        args.n = 128, args.pitch = 128, args.rank = 16, args.low_pitch = 16;
+        args.low = missing == 0 ? NULL : args.y, args.down = missing == 1 ? NULL : args.y;
+        args.parts = missing == 2 ? NULL : args.y;
+        refused(kiln_gated_product_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    }
 }
 
 static void gated_product_refuses(void)
@@ -184,26 +212,12 @@ static void gated_product_refuses(void)
     refused(kiln_gated_product_launch(&args, 0, NULL, &err), KILN_OK, &err);
     refused(kiln_gated_product_launch(&args, -1, NULL, &err), KILN_BAD_INPUT, &err);
     refused(kiln_gated_product_launch(&args, (int64_t)1 << 40, NULL, &err), KILN_UNSUPPORTED, &err);
-    args = low_args(&good);
-    describe("low of n that is no multiple of the columns");
-    refused(kiln_gated_product_launch(&args, 1, NULL, &err), KILN_UNSUPPORTED, &err);
-    args.n = 128, args.pitch = 128;
-    for (args.rank = 8; args.rank <= 64; args.rank += args.rank == 8 ? 24 : 32) {
-        describe("rank %d", (int)args.rank);
-        args.low_pitch = args.rank;
-        refused(kiln_gated_product_launch(&args, 1, NULL, &err), KILN_UNSUPPORTED, &err);
-    }
-    args.rank = 16, args.low_pitch = 15;
-    describe("low without its place");
-    refused(kiln_gated_product_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
-    args.low_pitch = 16, args.parts = NULL;
-    refused(kiln_gated_product_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
-    args = good;
-    describe("formats");
+    describe("format and weight");
     args.format = KILN_F32;
     refused(kiln_gated_product_launch(&args, 1, NULL, &err), KILN_UNSUPPORTED, &err);
     args.weight = NULL;
     refused(kiln_gated_product_launch(&args, 1, NULL, &err), KILN_BAD_INPUT, &err);
+    low_refuses(&good);
     twins_pull(&c.set);
     twins_free(&c.set);
 }

@@ -307,13 +307,13 @@ bool launched_on_hopper(int code, const struct kiln_error *err)
     return false;
 }
 
-int run_tests(const struct kernel_test *tests, const char *filter, int *ret_count)
+int run_tests(const struct kernel_test *tests, const char *filter, int *ran)
 {
     int failed = 0;
     for (; tests->name; tests++) {
         if (!strstr(tests->name, filter))
             continue;
-        ++*ret_count;
+        ++*ran;
         printf("[ RUN      ] %s\n", tests->name);
         fflush(stdout);
         complaints = 0;

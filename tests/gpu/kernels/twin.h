@@ -100,9 +100,9 @@ struct kernel_test {
     void (*run)(void);
 };
 
-/* Runs those whose name contains `filter`, one by one, and prints as cmocka does; adds to
- * *ret_count how many, returns how many failed. */
-int run_tests(const struct kernel_test *tests, const char *filter, int *ret_count);
+/* Runs those whose name contains `filter`, one by one, and prints as cmocka does; returns how many
+ * failed.  *ran goes up by one for each. */
+int run_tests(const struct kernel_test *tests, const char *filter, int *ran);
 
 /* The tests of one file, ended by a NULL name. */
 extern const struct kernel_test norm_tests[], row_tests[], head_tests[], picture_tests[],
