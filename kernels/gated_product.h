@@ -46,7 +46,7 @@ struct kiln_gated_product {
  * Of a larger rank the parts are more than it takes to read y once more. */
 #define KILN_GATED_RANK 16
 #define KILN_GATED_COLUMNS 128
-#define KILN_GATED_PARTS(rows, n) ((n) / KILN_GATED_COLUMNS * (rows)*KILN_GATED_RANK)
+#define KILN_GATED_PARTS(rows, n) ((n) / KILN_GATED_COLUMNS * KILN_GATED_RANK * (rows))
 
 /* Rows [begin, end). */
 void kiln_gated_product_ref(const struct kiln_gated_product *args, int64_t begin, int64_t end);

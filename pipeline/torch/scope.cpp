@@ -131,12 +131,10 @@ void kt_scope_fail(kt_scope *s, const kiln_error *err)
 
 kt kt_keep(kt_scope *to, kt x)
 {
+    /* Of one memory with two handles neither knows for sure what is behind its rows. */
+    const auto same = [&] { return kt_tensor{x->t, x->scale, x->room}; };
     /* A missing x says that its own scope has failed: that error comes along when it is freed. */
-    return x ? kiln::run(to, "keep", {x},
-                         [&] {
-                             return kt_tensor{x->t, x->scale, x->room};
-                         })
-             : nullptr;
+    return x ? kiln::run(to, "keep", {x}, same) : nullptr;
 }
 
 void kt_drop(kt_scope *s, kt x)
