@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "schemas/metrics.h"

@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <libpq-fe.h>
 #include <signal.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "storage/migrate.h"
+#include "storage/proc_stat.h"
 #include "tests/support/network.h"
 #include "tests/support/process.h"
 
@@ -67,15 +67,9 @@ static void signal_tree(pid_t root, int signal_number)
     if (signal_number != SIGKILL)
         kill(root, signal_number);
     for (struct dirent *entry; proc && (entry = readdir(proc)) != NULL;) {
-        char path[64], stat[256] = "";
-        pid_t pid = atoi(entry->d_name), parent = 0;
-        snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-        int fd = pid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-        if (fd < 0)
-            continue;
-        const char *after = read(fd, stat, sizeof stat - 1) > 0 ? strrchr(stat, ')') : NULL;
-        close(fd);
-        if (after && sscanf(after, ") %*c %d", &parent) == 1 && parent == root)
+        const pid_t pid = atoi(entry->d_name);
+        struct kiln_proc_stat stat;
+        if (pid > 0 && kiln_proc_stat(pid, &stat) && stat.parent == root)
             kill(pid, signal_number);
     }
     if (proc)
