@@ -29,6 +29,11 @@ int kiln_context_run(DiffusionZContext *ctx, const DiffusionZBatch *batch,
                      DiffusionZOutput *outputs, DiffusionZTimes *ret_times,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Puts malloc'ed WebP bytes, which it takes over in any case, into the result of one call.
+ * KILN_UNSUPPORTED if image_len cannot count them. */
+int kiln_context_picture(DiffusionZResult *result, uint8_t *data, size_t size,
+                         struct kiln_error *err) KILN_MUST_CHECK;
+
 /* Files an error as this thread's last one; returns its code. */
 int kiln_context_note(const struct kiln_error *err);
 

@@ -8,6 +8,8 @@
 #ifndef DIFFUSIONZ_BATCH_H
 #define DIFFUSIONZ_BATCH_H
 
+#include <stddef.h>
+
 #include "pipeline/diffusionz_c_api.h"
 
 #ifdef __cplusplus

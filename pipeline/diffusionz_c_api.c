@@ -8,7 +8,6 @@
 #include "pipeline/diffusionz_c_api.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,10 @@
 #define WEBP_QUALITY 85.0f
 #define WEBP_METHOD 4
 
-DiffusionZContext *diffusionz_init(const char *model_path, int32_t device_id)
+/* The text of a failure that has no memory left for its own; never freed. */
+static const char no_text[] = "out of memory while reporting a failure";
+
+DiffusionZContext *diffusionz_init(const char *model_path, int device_id)
 {
     DiffusionZOptions options = {.model_path = model_path, .device_id = device_id};
     DiffusionZContext *ctx = NULL;
@@ -36,6 +38,20 @@ void diffusionz_free(DiffusionZContext *ctx)
     pthread_mutex_destroy(&ctx->under_lock);
     free(ctx->under_path);
     free(ctx);
+}
+
+int kiln_context_picture(DiffusionZResult *result, uint8_t *data, size_t size,
+                         struct kiln_error *err)
+{
+    if (size > INT32_MAX) {
+        free(data);
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "the picture has %zu bytes as WebP, more than the %d of a result", size,
+                         INT32_MAX);
+    }
+    result->image_data = data;
+    result->image_len = (int32_t)size;
+    return 0;
 }
 
 /* The picture of one item as WebP bytes in result. */
@@ -54,38 +70,39 @@ static int draw(DiffusionZContext *ctx, const DiffusionZParams *p, DiffusionZRes
                                    .loras = &lora,
                                    .lora_count = p->lora_path ? 1 : 0};
     DiffusionZOutput out = {0};
+    uint8_t *data = NULL;
+    size_t size = 0;
     int code = kiln_context_run(ctx, &batch, &out, NULL, err);
     if (!code && out.error_code)
         code = kiln_fail(err, out.error_code, "%s",
                          out.error_msg ? out.error_msg : "the picture failed");
     const struct kiln_webp_options webp = {.quality = WEBP_QUALITY, .method = WEBP_METHOD};
     if (!code)
-        code = kiln_webp_encode(out.rgb, (uint32_t)p->width, (uint32_t)p->height, &webp,
-                                &result->image_data, &result->image_len, err);
+        code = kiln_webp_encode(out.rgb, (uint32_t)p->width, (uint32_t)p->height, &webp, &data,
+                                &size, err);
     diffusionz_release_outputs(&out, 1);
-    return code;
+    return code ? code : kiln_context_picture(result, data, size, err);
 }
 
-DiffusionZResult *diffusionz_generate(DiffusionZContext *ctx, const DiffusionZParams *params)
+DiffusionZResult diffusionz_generate(DiffusionZContext *ctx, const DiffusionZParams *params)
 {
-    DiffusionZResult *result = calloc(1, sizeof *result);
+    DiffusionZResult result = {0};
     struct kiln_error err = {0};
     int code;
-    if (!result)
-        return NULL;
     if (!ctx)
         code = kiln_fail(&err, KILN_BAD_INPUT, "the context is NULL");
     else if (!params)
         code = kiln_fail(&err, KILN_BAD_INPUT, "the parameters are NULL");
     else
-        code = draw(ctx, params, result, &err);
+        code = draw(ctx, params, &result, &err);
     if (code) {
         kiln_context_note(&err);
-        result->error_code = code;
-        result->error_msg = strdup(err.text);
+        const char *text = strdup(err.text);
+        result.error_code = code;
+        result.error_msg = text ? text : no_text;
     } else {
-        result->width = params->width;
-        result->height = params->height;
+        result.width = params->width;
+        result.height = params->height;
     }
     return result;
 }
@@ -95,18 +112,23 @@ void diffusionz_free_result(DiffusionZResult *result)
     if (!result)
         return;
     free(result->image_data);
-    free(result->error_msg);
-    free(result);
+    if (result->error_msg != no_text)
+        free((char *)result->error_msg); /* const for the callers; made above */
+    *result = (DiffusionZResult){0};
 }
 
 /* Later calls look at the file again, wherever the process is by then.  Links stay links. */
-static char *from_root(const char *path)
+static int from_root(const char *path, char **ret, struct kiln_error *err)
 {
-    char here[PATH_MAX], whole[2 * PATH_MAX];
-    if (path[0] == '/' || !getcwd(here, sizeof here))
-        return strdup(path);
-    snprintf(whole, sizeof whole, "%s/%.*s", here, PATH_MAX - 1, path);
-    return strdup(whole);
+    char here[PATH_MAX];
+    const bool whole = path[0] == '/' || !getcwd(here, sizeof here);
+    /* Cut, it could be the path of another file. */
+    if (strlen(path) >= PATH_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "the path of the LoRA is too long: %zu bytes",
+                         strlen(path));
+    if (asprintf(ret, "%s%s%s", whole ? "" : here, whole ? "" : "/", path) >= 0)
+        return 0;
+    return kiln_fail(err, KILN_NO_MEMORY, "no memory for the path of a LoRA");
 }
 
 /* Takes over path, which may be NULL. */
@@ -119,18 +141,14 @@ static void set_under(DiffusionZContext *ctx, char *path, float weight)
     pthread_mutex_unlock(&ctx->under_lock);
 }
 
-int32_t diffusionz_load_lora(DiffusionZContext *ctx, const char *path, float weight)
+int32_t diffusionz_load_lora(DiffusionZContext *ctx, const char *lora_path, float weight)
 {
     struct kiln_error err = {0};
-    if (!ctx || !path) {
+    char *copy;
+    if (!ctx || !lora_path)
         kiln_fail(&err, KILN_BAD_INPUT, "the %s is NULL", ctx ? "path of the LoRA" : "context");
+    if (err.code || from_root(lora_path, &copy, &err))
         return kiln_context_note(&err);
-    }
-    char *copy = from_root(path);
-    if (!copy) {
-        kiln_fail(&err, KILN_NO_MEMORY, "no memory for the path of a LoRA");
-        return kiln_context_note(&err);
-    }
     const struct kiln_lora_use use = {.path = copy, .weight = weight};
     pthread_mutex_lock(&ctx->lock);
     int code = kiln_engine_loras(ctx->engine, &use, 1, &err);

@@ -3,20 +3,21 @@
  *     DiffusionZContext *ctx = diffusionz_init("models/sketch", -1);
  *     DiffusionZParams p = {.prompt = "a red star", .width = 512, .height = 512,
  *                           .num_steps = 8, .seed = 42};
- *     DiffusionZResult *r = diffusionz_generate(ctx, &p);
- *     if (r->error_code == 0) fwrite(r->image_data, 1, r->image_len, file);
- *     else                    fprintf(stderr, "%s\n", r->error_msg);
- *     diffusionz_free_result(r);
+ *     DiffusionZResult r = diffusionz_generate(ctx, &p);
+ *     if (r.error_code == 0) fwrite(r.image_data, 1, (size_t)r.image_len, file);
+ *     else                   fprintf(stderr, "%s\n", r.error_msg);
+ *     diffusionz_free_result(&r);
  *     diffusionz_free(ctx);
  *
- * Synchronous, no callbacks.  One init, many calls.  A context may be used from any thread,
- * by one at a time (calls on one context queue up); two contexts run side by side.  Memory made
- * here is freed here.  This header never changes; what batches need is in diffusionz_batch.h.
+ * Synchronous, no callbacks.  One init, many calls.  Any thread may use a context, several at once
+ * too: calls on one context wait for each other, two contexts run side by side.  Only
+ * diffusionz_free must be the last call, with no other one running.  The library frees the memory
+ * that it returns.  Programs in other languages are written against this header, so it never
+ * changes (tests/pipeline/test_abi_layout.c); what batches need is in diffusionz_batch.h.
  */
 #ifndef DIFFUSIONZ_C_API_H
 #define DIFFUSIONZ_C_API_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -42,28 +43,31 @@ typedef struct DiffusionZParams {
     float lora_weight;           /* its strength */
 } DiffusionZParams;
 
-typedef struct DiffusionZResult {
-    uint8_t *image_data; /* WebP bytes, NULL on failure */
-    size_t image_len;
-    int32_t width, height;
-    int32_t error_code; /* 0 on success, else enum kiln_code (schemas/error.h) */
-    char *error_msg;    /* NULL on success */
+typedef struct {
+    uint8_t *image_data;   /* WebP bytes, NULL on failure */
+    int32_t image_len;     /* how many */
+    int32_t width, height; /* of the picture, 0 on failure */
+    int32_t error_code;    /* 0 on success, else enum kiln_code (schemas/error.h) */
+    const char *error_msg; /* NULL on success, never NULL on failure */
 } DiffusionZResult;
 
 /* Loads the model directory (diffusers layout).  device_id -1 is the CPU, N is cuda:N.
  * NULL on failure: diffusionz_last_error() of diffusionz_batch.h says why. */
-DIFFUSIONZ_API DiffusionZContext *diffusionz_init(const char *model_path, int32_t device_id);
+DIFFUSIONZ_API DiffusionZContext *diffusionz_init(const char *model_path, int device_id);
 DIFFUSIONZ_API void diffusionz_free(DiffusionZContext *ctx); /* accepts NULL */
 
-/* Never NULL unless memory is gone; failures are in the result.  Free it with
- * diffusionz_free_result, which accepts NULL. */
-DIFFUSIONZ_API DiffusionZResult *diffusionz_generate(DiffusionZContext *ctx,
-                                                     const DiffusionZParams *params);
+/* Renders one picture.  Every failure, a NULL argument too, is in the result.  Hand the result to
+ * diffusionz_free_result whether or not it failed. */
+DIFFUSIONZ_API DiffusionZResult diffusionz_generate(DiffusionZContext *ctx,
+                                                    const DiffusionZParams *params);
+/* Frees what the result points to and sets the whole result to zero, so a second call is harmless.
+ * Accepts NULL. */
 DIFFUSIONZ_API void diffusionz_free_result(DiffusionZResult *result);
 
 /* Puts a LoRA under every later call of this context, replacing an earlier one.  0, or a code;
  * the context is then as it was before. */
-DIFFUSIONZ_API int32_t diffusionz_load_lora(DiffusionZContext *ctx, const char *path, float weight);
+DIFFUSIONZ_API int32_t diffusionz_load_lora(DiffusionZContext *ctx, const char *lora_path,
+                                            float weight);
 DIFFUSIONZ_API int32_t diffusionz_unload_lora(DiffusionZContext *ctx);
 
 #ifdef __cplusplus

@@ -13,7 +13,7 @@
 static int save(const char *path, const DiffusionZResult *r)
 {
     FILE *file = fopen(path, "wb");
-    if (!file || fwrite(r->image_data, 1, r->image_len, file) != r->image_len) {
+    if (!file || fwrite(r->image_data, 1, (size_t)r->image_len, file) != (size_t)r->image_len) {
         perror(path);
         if (file)
             fclose(file);
@@ -37,18 +37,18 @@ int main(int argc, char **argv)
     for (int seed = 1; seed <= 3 && !failed; seed++) {
         DiffusionZParams params = {
             .prompt = argv[2], .width = 256, .height = 256, .num_steps = 8, .seed = seed};
-        DiffusionZResult *r = diffusionz_generate(ctx, &params);
+        DiffusionZResult r = diffusionz_generate(ctx, &params);
         char path[4096];
         snprintf(path, sizeof path, "%s-%d.webp", argv[3], seed);
-        if (!r || r->error_code) {
-            fprintf(stderr, "%s\n", r ? r->error_msg : "out of memory");
+        if (r.error_code) {
+            fprintf(stderr, "%s\n", r.error_msg);
             failed = 1;
-        } else if (save(path, r) == 0) {
+        } else if (save(path, &r) == 0) {
             printf("%s\n", path);
         } else {
             failed = 1;
         }
-        diffusionz_free_result(r);
+        diffusionz_free_result(&r);
     }
     diffusionz_free(ctx);
     return failed;

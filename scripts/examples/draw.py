@@ -20,7 +20,7 @@ class Params(ctypes.Structure):
 
 
 class Result(ctypes.Structure):
-    _fields_ = [("image_data", ctypes.POINTER(ctypes.c_uint8)), ("image_len", ctypes.c_size_t),
+    _fields_ = [("image_data", ctypes.POINTER(ctypes.c_uint8)), ("image_len", ctypes.c_int32),
                 ("width", ctypes.c_int32), ("height", ctypes.c_int32),
                 ("error_code", ctypes.c_int32), ("error_msg", ctypes.c_char_p)]
 
@@ -31,7 +31,7 @@ class Model:
     def __init__(self, library, path, device=-1):
         self.lib = ctypes.CDLL(os.path.abspath(library))
         self.lib.diffusionz_init.restype = ctypes.c_void_p
-        self.lib.diffusionz_generate.restype = ctypes.POINTER(Result)
+        self.lib.diffusionz_generate.restype = Result
         self.lib.diffusionz_last_error.restype = ctypes.c_char_p
         self.context = ctypes.c_void_p(self.lib.diffusionz_init(os.fsencode(path), device))
         if not self.context:
@@ -50,12 +50,11 @@ class Model:
                         steps, guidance, seed, os.fsencode(lora) if lora else None, lora_weight)
         result = self.lib.diffusionz_generate(self.context, ctypes.byref(params))
         try:
-            r = result.contents
-            if r.error_code:
-                raise RuntimeError(r.error_msg.decode())
-            return ctypes.string_at(r.image_data, r.image_len)
+            if result.error_code:
+                raise RuntimeError(result.error_msg.decode())
+            return ctypes.string_at(result.image_data, result.image_len)
         finally:
-            self.lib.diffusionz_free_result(result)
+            self.lib.diffusionz_free_result(ctypes.byref(result))
 
 
 def main():

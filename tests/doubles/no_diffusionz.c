@@ -7,9 +7,6 @@
 #include "pipeline/diffusionz_bench.h"
 #include "pipeline/diffusionz_judge.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "schemas/error.h"
 
 static const char reason[] = "built without LibTorch";
@@ -19,7 +16,7 @@ const char *diffusionz_last_error(void)
     return reason;
 }
 
-DiffusionZContext *diffusionz_init(const char *model_path, int32_t device_id)
+DiffusionZContext *diffusionz_init(const char *model_path, int device_id)
 {
     (void)model_path;
     (void)device_id;
@@ -31,29 +28,23 @@ void diffusionz_free(DiffusionZContext *ctx)
     (void)ctx;
 }
 
-DiffusionZResult *diffusionz_generate(DiffusionZContext *ctx, const DiffusionZParams *params)
+DiffusionZResult diffusionz_generate(DiffusionZContext *ctx, const DiffusionZParams *params)
 {
     (void)ctx;
     (void)params;
-    DiffusionZResult *result = calloc(1, sizeof *result);
-    if (result) {
-        result->error_code = KILN_UNSUPPORTED;
-        result->error_msg = strdup(reason);
-    }
-    return result;
+    return (DiffusionZResult){.error_code = KILN_UNSUPPORTED, .error_msg = reason};
 }
 
 void diffusionz_free_result(DiffusionZResult *result)
 {
     if (result)
-        free(result->error_msg);
-    free(result);
+        *result = (DiffusionZResult){0};
 }
 
-int32_t diffusionz_load_lora(DiffusionZContext *ctx, const char *path, float weight)
+int32_t diffusionz_load_lora(DiffusionZContext *ctx, const char *lora_path, float weight)
 {
     (void)ctx;
-    (void)path;
+    (void)lora_path;
     (void)weight;
     return KILN_UNSUPPORTED;
 }
