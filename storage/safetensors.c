@@ -21,11 +21,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "storage/json_bounds.h"
 #include "storage/regular.h"
 #include "storage/safetensors_shard.h"
 
 #define SHARDS_MAX 1024
 #define INDEX_BYTES_MAX KILN_ST_HEADER_MAX
+#define INDEX_DEPTH_MAX 16 /* of which the weight_map needs 2; the rest is metadata */
+#define INDEX_VALUES_MAX ((size_t)KILN_ST_TENSORS_MAX * 4)
 
 struct kiln_st {
     struct kiln_st_shard *shards;
@@ -166,18 +169,17 @@ static bool shard_name_ok(const char *name)
 
 static int load_index(const char *path, json_t **ret, struct kiln_error *err)
 {
-    struct stat st;
     json_error_t where;
-    int fd = -1, rc = kiln_regular_open(path, &fd, &st, err);
+    size_t len;
+    char *text;
+    int rc = kiln_regular_read(path, INDEX_BYTES_MAX, &text, &len, err);
     if (rc)
         return rc;
-    if (st.st_size > INDEX_BYTES_MAX) {
-        close(fd);
-        return kiln_fail(err, KILN_UNSUPPORTED, "%s: %lld bytes, at most %d", path,
-                         (long long)st.st_size, INDEX_BYTES_MAX);
-    }
-    json_t *json = json_loadfd(fd, JSON_REJECT_DUPLICATES, &where);
-    close(fd);
+    rc = kiln_json_bounds(text, len, INDEX_DEPTH_MAX, INDEX_VALUES_MAX, path, err);
+    json_t *json = rc ? NULL : json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
+    free(text);
+    if (rc)
+        return rc;
     if (!json)
         return kiln_fail(err, KILN_CORRUPT, "%s:%d: %s", path, where.line, where.text);
     if (!json_is_object(json_object_get(json, "weight_map"))) {
@@ -296,19 +298,31 @@ static bool ends_with(const char *text, const char *suffix)
     return n >= m && strcmp(text + n - m, suffix) == 0;
 }
 
-static int open_file(const char *path, size_t room, struct kiln_st **ret, struct kiln_error *err)
+/* NAME.safetensors.index.json, or of a variant NAME.safetensors.index.VARIANT.json. */
+static bool is_index(const char *name)
 {
-    return ends_with(path, INDEX_SUFFIX) ? open_index(path, room, ret, err)
-                                         : open_single(path, room, ret, err);
+    return strstr(name, SINGLE_SUFFIX ".index.") && ends_with(name, ".json");
 }
 
-/* The one file of the directory with this suffix: 0 none, 1 found, 2 several. */
-static int only_one(DIR *dir, const char *suffix, char *ret_name)
+static bool is_single(const char *name)
+{
+    return ends_with(name, SINGLE_SUFFIX);
+}
+
+static int open_file(const char *path, size_t room, struct kiln_st **ret, struct kiln_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    return is_index(slash ? slash : path) ? open_index(path, room, ret, err)
+                                          : open_single(path, room, ret, err);
+}
+
+/* The one file of the directory that is of a kind: 0 none, 1 found, 2 several. */
+static int only_one(DIR *dir, bool (*is)(const char *name), char *ret_name)
 {
     int found = 0;
     rewinddir(dir);
     for (struct dirent *e; (e = readdir(dir)) && found < 2;) {
-        if (e->d_name[0] == '.' || !ends_with(e->d_name, suffix))
+        if (e->d_name[0] == '.' || !is(e->d_name))
             continue;
         snprintf(ret_name, NAME_MAX + 1, "%s", e->d_name);
         found++;
@@ -322,9 +336,9 @@ static int choose_only(const char *dir_path, char *ret_name, struct kiln_error *
     DIR *dir = opendir(dir_path);
     if (!dir)
         return kiln_fail(err, KILN_IO, "open %s: %s", dir_path, strerror(errno));
-    int found = only_one(dir, INDEX_SUFFIX, ret_name);
+    int found = only_one(dir, is_index, ret_name);
     if (found == 0)
-        found = only_one(dir, SINGLE_SUFFIX, ret_name);
+        found = only_one(dir, is_single, ret_name);
     closedir(dir);
     if (found == 0)
         return kiln_fail(err, KILN_NOT_FOUND, "%s: there is no .safetensors file in it", dir_path);

@@ -11,14 +11,15 @@
  * must tile the data exactly, without a hole, an overlap or a byte left over (a byte that no
  * tensor owns is where a second file format would hide).
  *
- * The JSON text is first run through a scan that knows only brackets, commas and strings: it
- * bounds depth and number of values, since a parser turns "[0,0,0,..." into 16 times its size.
+ * What the JSON parser builds is bounded before it runs (json_bounds.h).
  */
 #include "storage/safetensors_header.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "storage/json_bounds.h"
 
 #define DEPTH_MAX 3 /* {"name": {"shape": [ ... ]}} */
 /* Per tensor: its name, three fields, the dimensions, two offsets. */
@@ -62,38 +63,6 @@ bool kiln_st_bytes(enum kiln_st_dtype dtype, const int64_t *shape, uint32_t ndim
     return true;
 }
 
-/* Bounds what the JSON parser will be asked to build; syntax is the parser's business. */
-static int scan_json(const char *text, size_t len, const char *what, struct kiln_error *err)
-{
-    size_t depth = 0, values = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < len; i++) {
-        char c = text[i];
-        if (in_string) {
-            if (c == '\\')
-                i++;
-            else if (c == '"')
-                in_string = false;
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '{' || c == '[') {
-            values++;
-            if (++depth > DEPTH_MAX)
-                return kiln_fail(err, KILN_CORRUPT,
-                                 "%s: the header nests deeper than %d at header byte %zu", what,
-                                 DEPTH_MAX, i);
-        } else if (c == '}' || c == ']') {
-            depth -= depth > 0;
-        } else if (c == ',' || c == ':') {
-            values++;
-        }
-        if (values > VALUES_MAX)
-            return kiln_fail(err, KILN_UNSUPPORTED, "%s: the header holds more than %zu values",
-                             what, VALUES_MAX);
-    }
-    return 0;
-}
-
 /* Reads the length field and the JSON behind it. */
 static int load_json(const uint8_t *data, size_t size, const char *what, json_t **ret_json,
                      size_t *ret_len, struct kiln_error *err)
@@ -114,7 +83,7 @@ static int load_json(const uint8_t *data, size_t size, const char *what, json_t 
     const char *text = (const char *)data + sizeof len;
     if (len == 0 || text[0] != '{')
         return kiln_fail(err, KILN_CORRUPT, "%s: the header does not start with '{'", what);
-    int rc = scan_json(text, len, what, err);
+    int rc = kiln_json_bounds(text, len, DEPTH_MAX, VALUES_MAX, what, err);
     if (rc)
         return rc;
     json_error_t where;

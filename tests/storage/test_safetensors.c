@@ -462,6 +462,47 @@ static void test_opens_shards_through_their_index(void **state)
     kiln_st_close(st);
 }
 
+/* save_pretrained(variant="bf16") puts the variant before ".json", and the shards do not lead to
+ * their index by name. */
+static void test_opens_the_shards_of_a_variant(void **state)
+{
+    (void)state;
+    struct kiln_error err;
+    struct kiln_st *st;
+    make_shards("variant");
+    kiln_test_write("variant/model.safetensors.index.bf16.json",
+                    "{\"metadata\":{\"total_size\":5},"
+                    "\"weight_map\":{\"a\":\"" SHARD_1 "\",\"b\":\"" SHARD_2 "\"}}");
+    if (kiln_st_open("variant", &st, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(kiln_st_count(st), 2);
+    kiln_st_close(st);
+    kiln_test_write("variant/model.safetensors.index.fp16.json", "{}");
+    assert_open_fails("variant", KILN_BAD_INPUT, "name one");
+}
+
+/* How much the parser may build is bounded before it builds: forty times the bytes otherwise. */
+static void test_bounds_what_an_index_holds(void **state)
+{
+    (void)state;
+    static const char head[] = "{\"weight_map\":{},\"metadata\":[[]";
+    const size_t count = (size_t)5 << 20;
+    char *text = malloc(sizeof head + 3 * count + 3), *at = text;
+    assert_non_null(text);
+    at += sprintf(at, "%s", head);
+    for (size_t i = 0; i < count; i++, at += 3)
+        memcpy(at, ",[]", 3);
+    memcpy(at, "]}", 3);
+    mkdir("bounds", 0700);
+    kiln_test_write("bounds/model.safetensors.index.json", text);
+    assert_open_fails("bounds", KILN_UNSUPPORTED, "values");
+    free(text);
+    char deep[200] = "{\"weight_map\":";
+    memset(deep + strlen(deep), '[', 100);
+    kiln_test_write("bounds/model.safetensors.index.json", deep);
+    assert_open_fails("bounds", KILN_CORRUPT, "nests deeper");
+}
+
 static void test_refuses_an_index_that_lies(void **state)
 {
     (void)state;
@@ -544,6 +585,8 @@ int main(void)
         cmocka_unit_test(test_notices_a_file_cut_while_open),
         cmocka_unit_test(test_refuses_what_is_no_file),
         cmocka_unit_test(test_opens_shards_through_their_index),
+        cmocka_unit_test(test_opens_the_shards_of_a_variant),
+        cmocka_unit_test(test_bounds_what_an_index_holds),
         cmocka_unit_test(test_refuses_an_index_that_lies),
         cmocka_unit_test(test_a_directory_names_its_file),
     };

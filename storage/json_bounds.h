@@ -1,0 +1,18 @@
+/* json_bounds.h - bounds what a JSON parser will be asked to build, before it is asked.
+ *
+ * A parser turns "[],[],[],..." into forty times its size, so a limit on a file's bytes is not yet
+ * one on memory.  Syntax stays the parser's business.
+ */
+#ifndef KILN_JSON_BOUNDS_H
+#define KILN_JSON_BOUNDS_H
+
+#include <stddef.h>
+
+#include "schemas/error.h"
+
+/* what names the text in errors.  KILN_CORRUPT for brackets nested deeper than depth_max,
+ * KILN_UNSUPPORTED for more than values_max brackets, commas and colons. */
+int kiln_json_bounds(const char *text, size_t len, size_t depth_max, size_t values_max,
+                     const char *what, struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif
