@@ -20,6 +20,8 @@
 
 #include "pipeline/lora_names.h"
 
+#define SETTINGS_BYTES_MAX (1 << 20) /* as JSON, which a parser makes forty times larger */
+
 /* What the file holds under one name. */
 struct part {
     const struct kiln_st_tensor *tensors[3]; /* by enum kiln_lora_role */
@@ -187,6 +189,10 @@ static int read_settings(struct reading *r, struct kiln_error *err)
     json_error_t where;
     if (!text)
         return 0;
+    if (strlen(text) > SETTINGS_BYTES_MAX)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "%s: lora_adapter_metadata has %zu bytes, at most %d", r->path,
+                         strlen(text), SETTINGS_BYTES_MAX);
     r->settings = json_loads(text, 0, &where);
     if (!json_is_object(r->settings))
         return kiln_fail(err, KILN_CORRUPT, "%s: lora_adapter_metadata is no JSON object: %s",

@@ -26,6 +26,25 @@ static double positive(struct kiln_model_json *c, const char *key, double fallba
     return value;
 }
 
+/* The rotation's settings under this key: the object itself or, where it has one for each kind of
+ * layer, that of full attention, which is the only kind here.  NULL if there are none. */
+static json_t *rope_settings(struct kiln_model_json *c, const char *key)
+{
+    json_t *given = json_object_get(c->root, key), *value;
+    json_t *full = json_object_get(given, "full_attention");
+    const char *name;
+    if (json_is_null(given) || !given)
+        return NULL;
+    if (!json_is_object(given) || (full && !json_is_object(full)))
+        kiln_model_refuse(c, KILN_BAD_INPUT, "%s is not an object", key);
+    json_object_foreach(given, name, value)
+    {
+        if (json_is_object(value) && !full)
+            kiln_model_refuse(c, KILN_UNSUPPORTED, "%s.%.64s is not supported", key, name);
+    }
+    return full ? full : given;
+}
+
 /* The rotation base: rope_parameters.rope_theta, or the older rope_scaling's, or the top level's.
  * How angles are stretched is rope_type, in older files type; Kiln leaves them as they are. */
 static double read_rope_theta(struct kiln_model_json *c)
@@ -33,10 +52,11 @@ static double read_rope_theta(struct kiln_model_json *c)
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
     double theta = positive(c, "rope_theta", 10000.0, THETA_MAX);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        json_t *settings = rope_settings(c, keys[i]);
         struct kiln_model_json inner = *c;
-        inner.root = json_object_get(c->root, keys[i]);
-        if (!json_is_object(inner.root))
+        if (!settings)
             continue;
+        inner.root = settings;
         kiln_model_only_text(&inner, "rope_type", "default");
         kiln_model_only_text(&inner, "type", "default");
         theta = positive(&inner, "rope_theta", theta, THETA_MAX);
@@ -62,6 +82,7 @@ static int read_text(const char *dir, struct kiln_text_config *t, struct kiln_er
     struct kiln_model_json c;
     kiln_model_json_open(&c, dir, "text_encoder/config.json");
     kiln_model_only_text(&c, "model_type", "qwen3");
+    kiln_model_only_null(&c, "quantization_config");
     kiln_model_only_text(&c, "hidden_act", "silu");
     kiln_model_only_bool(&c, "use_sliding_window", false);
     refuse_layer_types(&c);
@@ -129,6 +150,7 @@ static int read_transformer(const char *dir, struct kiln_transformer_config *t,
     struct kiln_model_json c;
     kiln_model_json_open(&c, dir, "transformer/config.json");
     kiln_model_only_text(&c, "_class_name", "ZImageTransformer2DModel");
+    kiln_model_only_null(&c, "quantization_config");
     kiln_model_only_null(&c, "siglip_feat_dim");
     check_patch(&c);
     t->channels = kiln_model_int_or(&c, "in_channels", 1, 1024, 16);
@@ -172,6 +194,7 @@ static int read_vae(const char *dir, struct kiln_vae_config *v, struct kiln_erro
     struct kiln_model_json c;
     kiln_model_json_open(&c, dir, "vae/config.json");
     kiln_model_only_text(&c, "_class_name", "AutoencoderKL");
+    kiln_model_only_null(&c, "quantization_config");
     kiln_model_only_text(&c, "act_fn", "silu");
     v->image_channels = kiln_model_int_or(&c, "out_channels", 3, 3, 3);
     v->latent_channels = kiln_model_int_or(&c, "latent_channels", 1, 1024, 4);

@@ -1,8 +1,5 @@
-/* tokenizer_files.c - reads tokenizer.json, or vocab.json + merges.txt + tokenizer_config.json.
- *
- * tokenizer.json can describe any tokenizer; Kiln builds one family.  So every step in it is
- * compared with what Kiln does, and any other is refused by its name: a step passed over in
- * silence would give other ids, and other pictures, without a word.
+/* tokenizer_files.c - reads tokenizer.json, or vocab.json + merges.txt, and with either of them
+ * tokenizer_config.json.  What tokenizer.json describes is compared in tokenizer_steps.c.
  */
 #include "pipeline/tokenizer_files.h"
 
@@ -14,9 +11,13 @@
 #include <unistd.h>
 
 #include "pipeline/pretokenizer.h"
+#include "pipeline/tokenizer_steps.h"
+#include "storage/json_bounds.h"
 #include "storage/regular.h"
 
 #define FILE_BYTES_MAX (64 * 1024 * 1024)
+#define JSON_DEPTH_MAX 32
+#define JSON_VALUES_MAX ((size_t)6 * KILN_VOCAB_MAX) /* a pair of a merge counts as three */
 
 /* --- files ------------------------------------------------------------------------------------ */
 
@@ -43,16 +44,19 @@ static int load_json(struct kiln_tokenizer_files *f, const char *dir, const char
                      json_t **ret, struct kiln_error *err)
 {
     char path[PATH_MAX];
-    FILE *file = NULL;
-    bool exists;
+    char *text;
+    size_t len;
     json_error_t where;
     *ret = NULL;
     snprintf(path, sizeof path, "%s/%s", dir, name);
-    int rc = open_file(path, &file, &exists, err);
-    if (rc || !exists)
+    int rc = kiln_regular_read(path, FILE_BYTES_MAX, &text, &len, err);
+    if (rc)
+        return rc == KILN_NOT_FOUND ? 0 : rc;
+    rc = kiln_json_bounds(text, len, JSON_DEPTH_MAX, JSON_VALUES_MAX, path, err);
+    json_t *json = rc ? NULL : json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
+    free(text);
+    if (rc)
         return rc;
-    json_t *json = json_loadf(file, JSON_REJECT_DUPLICATES, &where);
-    fclose(file);
     if (!json)
         return kiln_fail(err, KILN_CORRUPT, "%s:%d: %s", path, where.line, where.text);
     if (json_array_append_new(f->roots, json) != 0)
@@ -104,100 +108,6 @@ static int load_merges(struct kiln_tokenizer_files *f, const char *dir, struct k
     return rc;
 }
 
-/* --- tokenizer.json --------------------------------------------------------------------------- */
-
-static const char *type_of(const json_t *step)
-{
-    const char *type = json_string_value(json_object_get(step, "type"));
-    return type ? type : "without a type";
-}
-
-static bool is_type(const json_t *step, const char *type)
-{
-    return strcmp(type_of(step), type) == 0;
-}
-
-/* Absent, null, false, "" or zero: the option is off. */
-static bool is_off(const json_t *step, const char *key)
-{
-    const json_t *v = json_object_get(step, key);
-    return !v || json_is_null(v) || json_is_false(v) ||
-           (json_is_string(v) && json_string_length(v) == 0) ||
-           (json_is_number(v) && json_number_value(v) == 0);
-}
-
-static int refuse(const struct kiln_tokenizer_files *f, const char *part, const char *what,
-                  struct kiln_error *err)
-{
-    return kiln_fail(err, KILN_UNSUPPORTED, "%s: %s \"%.64s\" is not supported", f->path, part,
-                     what);
-}
-
-static int check_normalizer(struct kiln_tokenizer_files *f, const json_t *step,
-                            struct kiln_error *err)
-{
-    f->nfc = is_type(step, "NFC");
-    return !step || json_is_null(step) || f->nfc ? 0 : refuse(f, "normalizer", type_of(step), err);
-}
-
-/* Split by a regular expression, then ByteLevel without its own. */
-static int check_pre_tokenizer(struct kiln_tokenizer_files *f, const json_t *step,
-                               struct kiln_error *err)
-{
-    const json_t *steps = json_object_get(step, "pretokenizers");
-    if (!is_type(step, "Sequence") || json_array_size(steps) != 2)
-        return refuse(f, "pre_tokenizer", type_of(step), err);
-    const json_t *split = json_array_get(steps, 0), *bytes = json_array_get(steps, 1);
-    if (!is_type(split, "Split"))
-        return refuse(f, "pre_tokenizer", type_of(split), err);
-    if (!is_type(bytes, "ByteLevel"))
-        return refuse(f, "pre_tokenizer", type_of(bytes), err);
-    if (!is_off(bytes, "add_prefix_space"))
-        return refuse(f, "option", "add_prefix_space", err);
-    if (!is_off(bytes, "use_regex"))
-        return refuse(f, "option", "use_regex", err);
-    const char *behavior = json_string_value(json_object_get(split, "behavior"));
-    if (!behavior || strcmp(behavior, "Isolated") != 0)
-        return refuse(f, "split behavior", behavior ? behavior : "", err);
-    if (!is_off(split, "invert"))
-        return refuse(f, "option", "invert", err);
-    f->pattern = json_string_value(json_object_get(json_object_get(split, "pattern"), "Regex"));
-    return f->pattern ? 0 : refuse(f, "split pattern", "that is no Regex", err);
-}
-
-static int check_model(struct kiln_tokenizer_files *f, const json_t *model, struct kiln_error *err)
-{
-    static const char *const options[] = {"dropout",
-                                          "unk_token",
-                                          "continuing_subword_prefix",
-                                          "end_of_word_suffix",
-                                          "fuse_unk",
-                                          "byte_fallback",
-                                          "ignore_merges"};
-    if (!is_type(model, "BPE"))
-        return refuse(f, "model", type_of(model), err);
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (!is_off(model, options[i]))
-            return refuse(f, "option", options[i], err);
-    f->vocab = json_object_get(model, "vocab");
-    f->merges = json_object_get(model, "merges");
-    return 0;
-}
-
-static int read_tokenizer_json(struct kiln_tokenizer_files *f, json_t *root, struct kiln_error *err)
-{
-    const json_t *post = json_object_get(root, "post_processor");
-    int rc = check_normalizer(f, json_object_get(root, "normalizer"), err);
-    if (!rc)
-        rc = check_pre_tokenizer(f, json_object_get(root, "pre_tokenizer"), err);
-    if (!rc)
-        rc = check_model(f, json_object_get(root, "model"), err);
-    if (!rc && post && !json_is_null(post) && !is_type(post, "ByteLevel"))
-        rc = refuse(f, "post_processor", type_of(post), err);
-    f->added = json_object_get(root, "added_tokens");
-    return rc;
-}
-
 /* --- vocab.json ------------------------------------------------------------------------------- */
 
 /* "added_tokens_decoder": {"151643": {"content": ...}} as a list that holds the ids. */
@@ -227,15 +137,12 @@ static int list_added(struct kiln_tokenizer_files *f, const char *dir, json_t *c
 }
 
 static int read_vocab_and_merges(struct kiln_tokenizer_files *f, const char *dir, json_t *vocab,
-                                 struct kiln_error *err)
+                                 json_t *config, struct kiln_error *err)
 {
-    json_t *config = NULL;
     f->vocab = vocab;
     f->pattern = kiln_qwen_pattern;
     f->nfc = true;
     int rc = load_merges(f, dir, err);
-    if (!rc)
-        rc = load_json(f, dir, "tokenizer_config.json", &config, err);
     return rc ? rc : list_added(f, dir, config, err);
 }
 
@@ -268,17 +175,21 @@ int kiln_tokenizer_files_read(const char *dir, struct kiln_tokenizer_files *ret,
                               struct kiln_error *err)
 {
     struct kiln_tokenizer_files *f = ret;
-    json_t *root = NULL;
+    json_t *root = NULL, *config = NULL;
     *f = (struct kiln_tokenizer_files){.roots = json_array()};
     if (!f->roots)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", dir);
     if (strlen(dir) > PATH_MAX - 32)
         return kiln_fail(err, KILN_BAD_INPUT, "%.64s...: the path is too long", dir);
-    int rc = load_json(f, dir, "tokenizer.json", &root, err);
+    int rc = load_json(f, dir, "tokenizer_config.json", &config, err);
+    if (!rc)
+        rc = kiln_tokenizer_options_check(dir, config, err);
+    if (!rc)
+        rc = load_json(f, dir, "tokenizer.json", &root, err);
     if (!rc && root) {
         rc = set_path(f, dir, "tokenizer.json", err);
         if (!rc)
-            rc = read_tokenizer_json(f, root, err);
+            rc = kiln_tokenizer_steps_read(f, root, err);
         return rc ? rc : check_sizes(f, err);
     }
     if (!rc)
@@ -288,7 +199,7 @@ int kiln_tokenizer_files_read(const char *dir, struct kiln_tokenizer_files *ret,
     if (!rc)
         rc = set_path(f, dir, "vocab.json", err);
     if (!rc)
-        rc = read_vocab_and_merges(f, dir, root, err);
+        rc = read_vocab_and_merges(f, dir, root, config, err);
     return rc ? rc : check_sizes(f, err);
 }
 

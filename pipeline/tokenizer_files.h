@@ -5,6 +5,7 @@
 #define KILN_TOKENIZER_FILES_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "schemas/error.h"
 
@@ -17,8 +18,8 @@ struct kiln_tokenizer_files {
     json_t *merges;      /* ["a b", ...] or [["a", "b"], ...] */
     json_t *added;       /* [{"id", "content", "normalized", ...}, ...] */
     const char *pattern; /* of the split; in roots, or the built-in one */
-    bool nfc;
-    json_t *roots; /* owns what the others point into */
+    bool nfc, bytes;     /* bytes: a ByteLevel step follows the split */
+    json_t *roots;       /* owns what the others point into */
 };
 
 /* Release also after a failure. */

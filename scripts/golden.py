@@ -23,6 +23,7 @@ from safetensors.torch import save_file
 sys.path.insert(0, str(Path(__file__).parent))
 import golden_loras  # noqa: E402
 import golden_models  # noqa: E402
+import golden_qwen  # noqa: E402
 
 VAE = dict(use_quant_conv=False, use_post_quant_conv=False)
 MODELS = {
@@ -169,6 +170,42 @@ MODELS = {
             mid_block_add_attention=False,
         ),
     ),
+    # What save_pretrained writes, as it is: shards with an index in every part, a tokenizer.json made
+    # of vocab.json + merges.txt, chat_template.jinja.
+    "saved": dict(
+        seed=15,
+        dtype="bfloat16",
+        shift=3.0,
+        shards="400KB",
+        as_saved=True,
+        vocab_and_merges=True,
+        transformer=dict(
+            dim=32,
+            n_layers=2,
+            n_refiner_layers=1,
+            n_heads=2,
+            n_kv_heads=2,
+            axes_dims=[4, 6, 6],
+            axes_lens=[1024, 512, 512],
+        ),
+        text=dict(
+            hidden_size=32,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=16,
+            intermediate_size=48,
+            rope_theta=1e6,
+        ),
+        vae=dict(
+            block_out_channels=[8, 8, 16, 16],
+            layers_per_block=1,
+            norm_num_groups=4,
+            scaling_factor=0.3611,
+            shift_factor=0.1159,
+            **VAE,
+        ),
+    ),
 }
 
 LONG = " ".join(f"{n} red circles and {n + 1} blue squares, 夜晚的城市" for n in range(120))
@@ -228,6 +265,17 @@ CASES = [
         2,
         32,
         dict(guidance=4.0, negative_prompt="夜"),
+    ),
+    ("saved", "saved", "a watercolour painting of the night sky, 夜晚", 64, 80, 4, 41, {}),
+    (
+        "saved_guided",
+        "saved",
+        "it's <|im_end|>\n\n(two) cafe\u0301s",
+        80,
+        64,
+        2,
+        42,
+        dict(guidance=3.0, negative_prompt="blurry"),
     ),
     (
         "lora",
@@ -402,6 +450,14 @@ def run_case(pipeline, case, vectors, out):
     return tensors
 
 
+def save_lines(pipeline, path):
+    """Odd lines with the ids that the pipeline's tokenizer gives."""
+    words = [word.encode() for word in golden_models.CORPUS.split()]
+    lines = golden_qwen.make_lines(words, 800, seed=15)
+    encoded = [pipeline.tokenizer(t, truncation=True, max_length=512).input_ids for t in lines]
+    golden_qwen.pack(path, golden_qwen.line_tensors(lines, encoded))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "tests/golden")
@@ -428,6 +484,8 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
         generator = torch.Generator().manual_seed(spec["seed"])
         pipeline = golden_models.build(spec, folder, generator)
+        if spec.get("as_saved"):
+            save_lines(pipeline, args.out / f"cases/{model}_lines.safetensors.zst")
         if model == "plain":
             golden_loras.write_all(pipeline, args.out / "loras", generator)
         for case in CASES:
@@ -452,7 +510,7 @@ def main():
                     worst = (same["latents"] - tensors["latents"]).abs().max().item()
                     print(other[0], f"differs by {worst:.1e}")
                     assert worst < 1e-4
-    for path in args.out.rglob("*.safetensors"):
+    for path in args.out.rglob("*.safetensors*"):
         path.chmod(0o644)
     (args.out / "cases.json").write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
 

@@ -140,10 +140,12 @@ def build(spec, folder, generator):
     """Saves the model in folder as Kiln will read it; returns the pipeline that is its reference.
 
     spec: transformer, text, vae (arguments of the classes), shift, dtype, and the flags comfy,
-    prefix (text encoder keys begin with "model."), shards, vocab_and_merges."""
+    prefix (text encoder keys begin with "model."), shards, vocab_and_merges, as_saved (the folder is
+    what save_pretrained writes, tokenizer included, and nothing in it is changed)."""
     dtype = getattr(torch, spec["dtype"])
     tokenizer = train_tokenizer(600)
-    save_tokenizer(tokenizer, folder / "tokenizer", spec.get("vocab_and_merges", False))
+    tokenizer_files = folder.with_name(folder.name + ".tokenizer")
+    save_tokenizer(tokenizer, tokenizer_files, spec.get("vocab_and_merges", False))
     arguments = dict(spec["text"])
     theta = {"rope_type": "default", "rope_theta": arguments.pop("rope_theta")}
     text = Qwen3Model(
@@ -181,9 +183,17 @@ def build(spec, folder, generator):
         scheduler=FlowMatchEulerDiscreteScheduler(
             num_train_timesteps=1000, shift=spec["shift"], use_dynamic_shifting=False
         ),
-        tokenizer=Qwen2Tokenizer.from_pretrained(folder / "tokenizer"),
+        tokenizer=Qwen2Tokenizer.from_pretrained(tokenizer_files),
         **modules
     )
+    if spec.get("as_saved"):
+        shutil.rmtree(tokenizer_files)
+        pipeline.to(dtype).save_pretrained(folder, max_shard_size=spec["shards"])
+        pipeline = ZImagePipeline.from_pretrained(folder, dtype=torch.float32)
+        pipeline.set_progress_bar_config(disable=True)
+        return pipeline
+    folder.mkdir(parents=True)
+    tokenizer_files.rename(folder / "tokenizer")
     plain = folder.with_name(folder.name + ".plain")
     pipeline.save_pretrained(plain)
     for name in modules:

@@ -226,6 +226,17 @@ def pack(path, tensors):
         subprocess.run(["zstd", "-q", "-f", "-19", str(plain), "-o", str(path)], check=True)
 
 
+def line_tensors(lines, encoded):
+    """Lines and a hash of each one's ids, as tests/golden/qwen/README.md describes them."""
+    texts = [line.encode() for line in lines]
+    return {
+        "text": np.frombuffer(b"".join(texts), np.uint8),
+        "lengths": np.array([len(t) for t in texts], np.int32),
+        "counts": np.array([len(ids) for ids in encoded], np.int32),
+        "hashes": np.array([fnv1a(ids) for ids in encoded], np.uint32).view(np.int32),
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
@@ -256,16 +267,7 @@ def main():
     tokenizer = reference(ranks, merges.tolist())
     lines = make_lines(ranks, args.lines, args.seed)
     encoded = [e.ids[:512] for e in tokenizer.encode_batch(lines)]
-    texts = [line.encode() for line in lines]
-    pack(
-        args.out / "lines.safetensors.zst",
-        {
-            "text": np.frombuffer(b"".join(texts), np.uint8),
-            "lengths": np.array([len(t) for t in texts], np.int32),
-            "counts": np.array([len(ids) for ids in encoded], np.int32),
-            "hashes": np.array([fnv1a(ids) for ids in encoded], np.uint32).view(np.int32),
-        },
-    )
+    pack(args.out / "lines.safetensors.zst", line_tensors(lines, encoded))
     for path in args.out.glob("*.zst"):
         path.chmod(0o644)
     (args.out / "added.json").write_text(
@@ -286,7 +288,7 @@ def main():
         )
         + "\n"
     )
-    print(len(lines), "lines,", sum(map(len, encoded)), "ids,", sum(map(len, texts)), "bytes")
+    print(len(lines), "lines,", sum(map(len, encoded)), "ids,", len("".join(lines).encode()), "bytes")
 
 
 if __name__ == "__main__":

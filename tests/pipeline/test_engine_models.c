@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "pipeline/engine.h"
+#include "pipeline/model_config.h"
 #include "pipeline/model_hash.h"
 #include "storage/safetensors.h"
 #include "tests/pipeline/abi.h"
@@ -133,6 +134,18 @@ static const struct lie lies[] = {
      KILN_UNSUPPORTED, "rope_type", "yarn"},
     {"text_encoder/config.json", "rope_scaling", "{\"type\": \"yarn\", \"factor\": 4.0}",
      KILN_UNSUPPORTED, "type", "yarn"},
+    {"text_encoder/config.json", "rope_parameters",
+     "{\"full_attention\": {\"rope_type\": \"yarn\", \"rope_theta\": 1e6}}", KILN_UNSUPPORTED,
+     "rope_type", "yarn"},
+    {"text_encoder/config.json", "rope_parameters",
+     "{\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 1e6}}", KILN_UNSUPPORTED,
+     "rope_parameters", "sliding_attention"},
+    {"text_encoder/config.json", "rope_parameters", "\"default\"", KILN_BAD_INPUT,
+     "rope_parameters", "object"},
+    {"text_encoder/config.json", "quantization_config", "{\"quant_method\": \"fp8\"}",
+     KILN_UNSUPPORTED, "text_encoder", "quantization_config"},
+    {"transformer/config.json", "quantization_config", "{}", KILN_UNSUPPORTED, "transformer",
+     "quantization_config"},
     {"text_encoder/config.json", "use_sliding_window", "true", KILN_UNSUPPORTED,
      "use_sliding_window", NULL},
     {"vae/config.json", "norm_num_groups", "7", KILN_BAD_INPUT, "norm_num_groups", NULL},
@@ -167,6 +180,39 @@ static void configs_that_lie(void **state)
         assert_int_equal(json_dump_file(honest, path, 0), 0);
         json_decref(config);
         json_decref(honest);
+    }
+}
+
+/* The spellings of transformers 4 and 5 for one rotation base. */
+static void every_spelling_of_the_rotation_base(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *value; /* JSON */
+    } cases[] = {
+        {"rope_theta", "750.0"},
+        {"rope_scaling", "{\"rope_type\": \"default\", \"rope_theta\": 750.0}"},
+        {"rope_parameters", "{\"rope_type\": \"default\", \"rope_theta\": 750.0}"},
+        {"rope_parameters", "{\"full_attention\": {\"rope_type\": \"default\", "
+                            "\"rope_theta\": 750.0}}"},
+    };
+    const char *dir = copy_of("models/plain");
+    char path[256];
+    snprintf(path, sizeof path, "%s/text_encoder/config.json", dir);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *config = json_load_file(path, 0, NULL);
+        struct kiln_model_config read;
+        struct kiln_error err;
+        json_object_del(config, "rope_parameters");
+        json_object_del(config, "rope_theta");
+        json_object_set_new(config, "rope_scaling", json_null());
+        json_object_set_new(config, cases[i].key,
+                            json_loads(cases[i].value, JSON_DECODE_ANY, NULL));
+        assert_int_equal(json_dump_file(config, path, 0), 0);
+        json_decref(config);
+        if (kiln_model_config_read(dir, &read, &err))
+            fail_msg("%s", err.text);
+        assert_true(read.text.rope_theta == 750.0);
     }
 }
 
@@ -407,6 +453,7 @@ int main(void)
         cmocka_unit_test(a_file_that_cannot_be_read_has_no_hash),
         cmocka_unit_test(a_loading_model_tells_what_it_waits_for),
         cmocka_unit_test(configs_that_lie),
+        cmocka_unit_test(every_spelling_of_the_rotation_base),
         cmocka_unit_test(configs_that_are_none),
         cmocka_unit_test(parts_that_are_missing),
         cmocka_unit_test(weights_that_do_not_fit),

@@ -289,6 +289,13 @@ static void test_alpha_of_saved_settings(void **state)
     }
     metadata[1] = "{\"transformer.alpha_pattern\": {\"to_[qk]\": 3}}";
     assert_refused(tensors, 2, metadata, KILN_UNSUPPORTED, "to_[qk]");
+    char *long_text = malloc((2 << 20) + 1);
+    assert_non_null(long_text);
+    memset(long_text, '[', 2 << 20);
+    long_text[2 << 20] = '\0';
+    metadata[1] = long_text;
+    assert_refused(tensors, 2, metadata, KILN_UNSUPPORTED, "lora_adapter_metadata has 2097152");
+    free(long_text);
     metadata[1] = "{\"transformer.lora_alpha\": \"8\"}";
     assert_refused(tensors, 2, metadata, KILN_CORRUPT, "lora_alpha");
     metadata[1] = "[";

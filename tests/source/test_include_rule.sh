@@ -13,7 +13,7 @@ allowed() { # folder -> the prefixes its files may include
     schemas) echo "schemas/" ;;
     kernels) echo "schemas/ kernels/" ;;
     storage) echo "schemas/ storage/" ;;
-    pipeline) echo "schemas/ kernels/ pipeline/ storage/regular.h storage/safetensors.h storage/webp.h" ;;
+    pipeline) echo "schemas/ kernels/ pipeline/ storage/json_bounds.h storage/regular.h storage/safetensors.h storage/webp.h" ;;
     scheduler) echo "schemas/ storage/ scheduler/" ;;
     worker) echo "schemas/ storage/ kernels/ pipeline/ worker/" ;;
     esac
