@@ -10,9 +10,9 @@
 #include "schemas/log.h"
 #include "schemas/metrics.h"
 #include "schemas/names.h"
-#include "schemas/styles.h"
 #include "storage/backoff.h"
 #include "storage/ledger_read.h"
+#include "storage/styles_file.h"
 
 #define GROUP "scheduler"
 #define CONSUMER "leader"
@@ -22,7 +22,6 @@
 #define ENTRY_ID_MAX 48
 #define PAGE_FIRST 128               /* entries read at once, to begin with */
 #define PAGE_BYTES (8 * 1024 * 1024) /* a page beyond this makes the next one smaller */
-#define STYLES_FILE_MAX (4 * 1024 * 1024)
 
 struct kiln_intake {
     const char *pool;
@@ -45,26 +44,7 @@ struct kiln_intake {
 int kiln_intake_styles(const struct kiln_config *config, struct kiln_styles **ret,
                        struct kiln_error *err)
 {
-    const char *path = kiln_config_text(config, KILN_KEY_STYLES);
-    if (path[0] == '\0')
-        return 0;
-    FILE *file = fopen(path, "rb");
-    char *text = malloc(STYLES_FILE_MAX);
-    size_t len = file && text ? fread(text, 1, STYLES_FILE_MAX, file) : 0;
-    int rc = 0;
-    if (!text)
-        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", path);
-    else if (!file || ferror(file))
-        rc = kiln_fail(err, KILN_CONFIG, "the style presets %s cannot be read: %m", path);
-    else if (len == STYLES_FILE_MAX)
-        rc = kiln_fail(err, KILN_CONFIG, "the style presets %s are larger than %d bytes", path,
-                       STYLES_FILE_MAX);
-    else
-        rc = kiln_styles_parse(text, len, path, ret, err);
-    if (file)
-        fclose(file);
-    free(text);
-    return rc;
+    return kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), ret, err);
 }
 
 int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
@@ -171,8 +151,8 @@ static int read_refusals(struct kiln_intake *intake, const struct kiln_page_end 
                          struct kiln_receipt *receipt, struct kiln_error *err)
 {
     struct kiln_refusal_ends ends;
-    int rc = kiln_ledger_refusal_ends(intake->ledger, intake->pool, end->batch, end->token, &ends,
-                                      err);
+    int rc =
+        kiln_ledger_refusal_ends(intake->ledger, intake->pool, end->batch, end->token, &ends, err);
     if (rc)
         return rc;
     memcpy(receipt->first_refusal, ends.reason, sizeof(receipt->first_refusal));

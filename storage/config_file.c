@@ -4,47 +4,24 @@
  */
 #include "storage/config_file.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "schemas/limits.h"
+#include "storage/regular.h"
 
 extern char **environ;
 
 /* *ret: malloc'd, *ret_len bytes.  KILN_NOT_FOUND if there is no such file. */
 static int read_file(const char *path, char **ret, size_t *ret_len, struct kiln_error *err)
 {
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return kiln_fail(err, errno == ENOENT || errno == ENOTDIR ? KILN_NOT_FOUND : KILN_CONFIG,
-                         "settings file %s: %s", path, strerror(errno));
-    struct stat about;
-    int rc = 0;
-    char *text = NULL;
-    size_t len = 0;
-    if (fstat(fileno(file), &about) == 0 && S_ISDIR(about.st_mode))
-        rc = kiln_fail(err, KILN_CONFIG, "settings file %s is a directory", path);
-    else if (!(text = malloc(KILN_CONFIG_FILE_MAX + 1)))
-        rc = kiln_fail(err, KILN_NO_MEMORY, "settings file %s: no memory", path);
-    else
-        len = fread(text, 1, KILN_CONFIG_FILE_MAX + 1, file);
-    if (rc == 0 && ferror(file))
-        rc = kiln_fail(err, KILN_CONFIG, "settings file %s: %s", path, strerror(errno));
-    if (rc == 0 && len > KILN_CONFIG_FILE_MAX)
-        rc = kiln_fail(err, KILN_CONFIG, "settings file %s is larger than %d bytes", path,
-                       KILN_CONFIG_FILE_MAX);
-    fclose(file);
-    if (rc != 0) {
-        free(text);
-        return rc;
-    }
-    *ret = text;
-    *ret_len = len;
-    return 0;
+    struct kiln_error why;
+    const int code = kiln_regular_read(path, KILN_CONFIG_FILE_MAX, ret, ret_len, &why);
+    if (code == 0)
+        return 0;
+    return kiln_fail(err, code == KILN_NOT_FOUND || code == KILN_NO_MEMORY ? code : KILN_CONFIG,
+                     "settings file: %s", why.text);
 }
 
 static int load(struct kiln_config *config, const char *path, struct kiln_error *err)

@@ -12,8 +12,8 @@ int kiln_regular_open(const char *path, int *ret_fd, struct stat *ret_stat, stru
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return kiln_fail(err, errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "open %s: %s", path,
-                         strerror(errno));
+        return kiln_fail(err, errno == ENOENT || errno == ENOTDIR ? KILN_NOT_FOUND : KILN_IO,
+                         "open %s: %s", path, strerror(errno));
     bool known = fstat(fd, ret_stat) == 0;
     int reason = errno;
     if (!known || !S_ISREG(ret_stat->st_mode)) {

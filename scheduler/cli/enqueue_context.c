@@ -16,36 +16,9 @@
 #include "schemas/expand.h"
 #include "schemas/names.h"
 #include "schemas/room.h"
-#include "schemas/styles.h"
+#include "storage/styles_file.h"
 
-#define STYLES_FILE_MAX (4 * 1024 * 1024)
 #define SUFFIX ".safetensors"
-
-static int read_styles(const char *path, struct kiln_styles **ret, struct kiln_error *err)
-{
-    struct kiln_text text = {0};
-    char block[16384];
-    size_t got;
-    if (*path == '\0')
-        return 0;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return kiln_fail(err, KILN_CONFIG, "styles: open %s: %s", path, strerror(errno));
-    while ((got = fread(block, 1, sizeof block, file)) > 0 && text.len <= STYLES_FILE_MAX)
-        kiln_text_add(&text, block, got);
-    int code =
-        ferror(file) ? kiln_fail(err, KILN_IO, "styles: read %s: %s", path, strerror(errno)) : 0;
-    fclose(file);
-    if (!code && text.len > STYLES_FILE_MAX)
-        code = kiln_fail(err, KILN_CONFIG, "styles: %s is larger than %d bytes", path,
-                         STYLES_FILE_MAX);
-    if (!code && text.failed)
-        code = kiln_fail(err, KILN_NO_MEMORY, "styles: no memory for %s", path);
-    if (!code)
-        code = kiln_styles_parse(text.at ? text.at : "", text.len, path, ret, err);
-    kiln_text_release(&text);
-    return code;
-}
 
 /* Adds the NAME of NAME.safetensors; other files are none of ours. */
 static int add_lora(struct kiln_enqueue_context *context, const char *file, size_t *room,
@@ -165,7 +138,7 @@ int kiln_enqueue_context_open(const struct kiln_config *config, const struct kil
 {
     memset(ret, 0, sizeof *ret);
     bool sets_wrong = false;
-    int code = read_styles(kiln_config_text(config, KILN_KEY_STYLES), &ret->styles, err);
+    int code = kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &ret->styles, err);
     ret->job.styles = ret->styles;
     if (!code)
         code = kiln_job_context_size(&ret->job, config, err);

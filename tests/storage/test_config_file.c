@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "schemas/limits.h"
 #include "storage/config_file.h"
+#include "storage/styles_file.h"
 #include "tests/support/files.h"
 
 static struct kiln_error err;
@@ -86,12 +88,40 @@ static void bad_files_are_named_with_their_line(void **state)
     expect_refusal("bad.conf", "bad.conf:2");
     kiln_test_write("bad.conf", "batch_max = many\n");
     expect_refusal("bad.conf", "bad.conf:1");
-    expect_refusal(".", "directory");
+    expect_refusal(".", "not a regular file");
     FILE *file = fopen("large.conf", "we");
     for (int i = 0; i <= KILN_CONFIG_FILE_MAX; i++)
         fputc('#', file);
     fclose(file);
     expect_refusal("large.conf", "larger");
+}
+
+/* Neither is waited for, and a device without an end is not read. */
+static void what_is_no_file_is_refused_at_once(void **state)
+{
+    (void)state;
+    struct kiln_styles *styles = NULL;
+    unlink("fifo");
+    assert_int_equal(mkfifo("fifo", 0600), 0);
+    alarm(20); /* seconds */
+    expect_refusal("fifo", "not a regular file");
+    expect_refusal("/dev/zero", "not a regular file");
+    assert_int_equal(kiln_styles_file_read("fifo", &styles, &err), KILN_CONFIG);
+    assert_non_null(strstr(err.text, "not a regular file"));
+    assert_int_equal(kiln_styles_file_read("nowhere.json", &styles, &err), KILN_CONFIG);
+    alarm(0);
+    assert_int_equal(kiln_styles_file_read("", &styles, &err), 0);
+    assert_null(styles);
+}
+
+/* A file where the folder of the usual place would be is no settings file. */
+static void a_usual_place_below_a_file_is_empty(void **state)
+{
+    (void)state;
+    kiln_test_write(".kiln", "");
+    if (access("/etc/kiln/kiln.conf", F_OK) != 0)
+        expect(NULL, "default", NULL);
+    unlink(".kiln");
 }
 
 static void an_unknown_variable_is_told_of_and_a_wrong_value_is_refused(void **state)
@@ -114,6 +144,8 @@ int main(void)
         cmocka_unit_test_setup(the_strongest_source_wins, clean),
         cmocka_unit_test_setup(a_file_that_was_named_must_be_there, clean),
         cmocka_unit_test_setup(bad_files_are_named_with_their_line, clean),
+        cmocka_unit_test_setup(what_is_no_file_is_refused_at_once, clean),
+        cmocka_unit_test_setup(a_usual_place_below_a_file_is_empty, clean),
         cmocka_unit_test_setup(an_unknown_variable_is_told_of_and_a_wrong_value_is_refused, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
