@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,20 +26,40 @@ int kiln_regular_open(const char *path, int *ret_fd, struct stat *ret_stat, stru
     return 0;
 }
 
-/* Until the end or room bytes; less than 0 where reading fails. */
-static ssize_t read_all(int fd, char *to, size_t room)
+/* The bytes of one file, as they come. */
+struct reading {
+    char *bytes;
+    size_t have, room;
+};
+
+/* More room, but never more than max; false if memory is short. */
+static bool grow(struct reading *r, size_t max)
 {
-    size_t have = 0;
-    while (have < room) {
-        const ssize_t n = pread(fd, to + have, room - have, (off_t)have);
+    const size_t room = r->room < max / 2 ? 2 * r->room : max;
+    char *grown = realloc(r->bytes, room);
+    if (!grown)
+        return false;
+    r->bytes = grown;
+    r->room = room;
+    return true;
+}
+
+/* Until the end or max bytes: 0 or the reason.  The file may grow while it is read. */
+static int read_all(int fd, struct reading *r, size_t max)
+{
+    for (;;) {
+        if (r->have == max)
+            return 0;
+        if (r->have == r->room && !grow(r, max))
+            return ENOMEM;
+        const ssize_t n = pread(fd, r->bytes + r->have, r->room - r->have, (off_t)r->have);
         if (n == 0)
-            break;
+            return 0;
         if (n > 0)
-            have += (size_t)n;
+            r->have += (size_t)n;
         else if (errno != EINTR)
-            return -1;
+            return errno;
     }
-    return (ssize_t)have;
 }
 
 int kiln_regular_read(const char *path, size_t max, char **ret, size_t *ret_size,
@@ -49,20 +70,20 @@ int kiln_regular_read(const char *path, size_t max, char **ret, size_t *ret_size
     const int code = kiln_regular_open(path, &fd, &st, err);
     if (code)
         return code;
-    char *bytes = malloc(max + 1); /* it may grow while it is read */
-    const ssize_t size = bytes ? read_all(fd, bytes, max + 1) : 0;
-    const int reason = errno;
+    const size_t expected = (uint64_t)st.st_size < max ? (size_t)st.st_size : max;
+    struct reading r = {.bytes = malloc(expected + 1), .room = expected + 1};
+    const int reason = r.bytes ? read_all(fd, &r, max + 1) : ENOMEM;
     close(fd);
-    if (bytes && size >= 0 && (size_t)size <= max) {
-        bytes[size] = '\0';
-        *ret = bytes;
-        *ret_size = (size_t)size;
+    if (!reason && r.have <= max) {
+        r.bytes[r.have] = '\0'; /* an end was found, so there is room behind it */
+        *ret = r.bytes;
+        *ret_size = r.have;
         return 0;
     }
-    free(bytes);
-    if (!bytes)
+    free(r.bytes);
+    if (!reason)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: larger than %zu bytes", path, max);
+    if (reason == ENOMEM)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", path);
-    if (size < 0)
-        return kiln_fail(err, KILN_IO, "read %s: %s", path, strerror(reason));
-    return kiln_fail(err, KILN_BAD_INPUT, "%s: larger than %zu bytes", path, max);
+    return kiln_fail(err, KILN_IO, "read %s: %s", path, strerror(reason));
 }
