@@ -10,6 +10,8 @@
 #include "pipeline/fp8_cache.h"
 #include "pipeline/loading.h"
 
+#define THREADS_MAX 1024 /* of the CPU; the first large product would start them all */
+
 /* --- opening ---------------------------------------------------------------------------------- */
 
 /* Eight bits are no saving where products of them have to be made plain first. */
@@ -118,8 +120,9 @@ static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool drawn,
     if (strlen(o->model_path) > PATH_MAX / 2)
         return kiln_fail(err, KILN_BAD_INPUT, "the model path is longer than %d bytes",
                          PATH_MAX / 2);
-    if (o->threads < 0)
-        return kiln_fail(err, KILN_BAD_INPUT, "threads %d: 0 means all cores", o->threads);
+    if (o->threads < 0 || o->threads > THREADS_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "threads %d: must be 1 to %d, or 0 for all cores",
+                         o->threads, THREADS_MAX);
     if (o->lora_way < DIFFUSIONZ_LORA_AUTO || o->lora_way > DIFFUSIONZ_LORA_BESIDE)
         return kiln_fail(err, KILN_BAD_INPUT, "lora_way %d: there is none of that number",
                          o->lora_way);

@@ -154,6 +154,24 @@ static void a_missing_model_says_so(void **state)
     assert_null(ctx);
 }
 
+static void options_outside_of_their_range(void **state)
+{
+    (void)state;
+    static const DiffusionZOptions odd[] = {
+        {.device_id = -1, .threads = -1},  {.device_id = -1, .threads = INT32_MAX},
+        {.device_id = INT32_MIN},          {.device_id = INT32_MAX},
+        {.device_id = -1, .dtype = 99},    {.device_id = -1, .dtype = -1},
+        {.device_id = -1, .lora_way = 77}, {.device_id = -1, .lora_way = INT32_MIN},
+    };
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        DiffusionZOptions options = odd[i];
+        DiffusionZContext *ctx = NULL;
+        options.model_path = golden("models/plain");
+        assert_int_not_equal(diffusionz_open(&options, &ctx), 0);
+        assert_null(ctx);
+    }
+}
+
 static void a_gpu_that_is_not_there(void **state)
 {
     (void)state;
@@ -404,6 +422,7 @@ int main(void)
         cmocka_unit_test(one_init_many_pictures),
         cmocka_unit_test(nonsense_is_answered),
         cmocka_unit_test(a_missing_model_says_so),
+        cmocka_unit_test(options_outside_of_their_range),
         cmocka_unit_test(a_gpu_that_is_not_there),
         cmocka_unit_test(a_result_may_be_freed_twice),
         cmocka_unit_test(image_len_never_wraps),
