@@ -1,4 +1,4 @@
-/* bus.c - the connection to Redis: connecting, sending, waiting, and what its errors mean.
+/* bus.c - the connection to Redis: connecting, sending, waiting.
  *
  * A connection is in one of three moods.  Idle: nothing asked, nothing owed.  Asking: commands were
  * built into `out` and their replies are read one by one, in order.  Appending: up to a thousand
@@ -90,49 +90,8 @@ static int lost(struct kiln_bus *bus, int code, const char *what, struct kiln_er
     if (bus->in_flight > 0 && bus->late.code == 0)
         kiln_fail(&bus->late, code, "Redis at %s: %s", where(bus, at), what);
     kiln_bus_drop(bus);
+    bus->refusal = KILN_BUS_NOT_REFUSED;
     return kiln_fail(err, code, "Redis at %s: %s", where(bus, at), what);
-}
-
-/* --- errors ---------------------------------------------------------------------------------- */
-
-struct error_row {
-    const char *prefix;
-    int code;
-    const char *advice;
-};
-
-/* By the first words of the reply, which are Redis' interface; the rest of its text is for people.
- * What passes by itself is UNAVAILABLE or FULL, what needs a person is DENIED or CONFIG. */
-static const struct error_row error_rows[] = {
-    {"OOM ", KILN_FULL, "Redis has reached maxmemory"},
-    {"MISCONF ", KILN_FULL, "Redis cannot write to its disk"},
-    {"NOAUTH ", KILN_DENIED, "see the setting redis_password_file"},
-    {"WRONGPASS ", KILN_DENIED, "see the settings redis and redis_password_file"},
-    {"ERR AUTH ", KILN_DENIED, "see the setting redis_password_file"},
-    {"NOPERM ", KILN_DENIED, "the Redis user lacks this right"},
-    {"LOADING ", KILN_UNAVAILABLE, "Redis reads its data from disk"},
-    {"BUSY ", KILN_UNAVAILABLE, NULL},
-    {"READONLY ", KILN_UNAVAILABLE, "this Redis is a replica"},
-    {"MASTERDOWN ", KILN_UNAVAILABLE, NULL},
-    {"CLUSTERDOWN ", KILN_UNAVAILABLE, NULL},
-    {"TRYAGAIN ", KILN_UNAVAILABLE, NULL},
-    {"ERR max number of clients", KILN_UNAVAILABLE, "Redis has reached maxclients"},
-    {"MOVED ", KILN_UNSUPPORTED, "the setting redis must name the node that holds this pool"},
-    {"BUSYGROUP ", KILN_EXISTS, NULL},
-    {"NOGROUP ", KILN_NOT_FOUND, NULL},
-    {"EXECABORT ", KILN_FULL, "a command of the transaction was refused"},
-    {"ERR DB index", KILN_CONFIG, "see the database number in the setting redis"},
-};
-
-int kiln_bus_reply_error(const redisReply *reply, struct kiln_error *err)
-{
-    for (size_t i = 0; i < sizeof error_rows / sizeof *error_rows; i++) {
-        const struct error_row *row = &error_rows[i];
-        if (strncmp(reply->str, row->prefix, strlen(row->prefix)) == 0)
-            return kiln_fail(err, row->code, "Redis: %.200s%s%s", reply->str,
-                             row->advice ? "; " : "", row->advice ? row->advice : "");
-    }
-    return kiln_fail(err, KILN_PROTOCOL, "Redis: %.200s", reply->str);
 }
 
 /* --- building commands ----------------------------------------------------------------------- */
@@ -313,7 +272,7 @@ int kiln_bus_drain(struct kiln_bus *bus, uint32_t left, struct kiln_error *err)
             return rc;
         bus->in_flight--;
         if (reply->type == REDIS_REPLY_ERROR && bus->late.code == 0)
-            bus->late.code = kiln_bus_reply_error(reply, &bus->late);
+            bus->late.code = kiln_bus_reply_error(reply, &bus->late_refusal, &bus->late);
         freeReplyObject(reply);
     }
     return 0;
@@ -327,7 +286,7 @@ int kiln_bus_reply(struct kiln_bus *bus, int64_t extra_ms, redisReply **ret, str
     if (rc == 0)
         rc = next_reply(bus, kiln_clock_ms() + bus->answer_ms + extra_ms, ret, err);
     if (rc == 0 && (*ret)->type == REDIS_REPLY_ERROR) {
-        rc = kiln_bus_reply_error(*ret, err);
+        rc = kiln_bus_reply_error(*ret, &bus->refusal, err);
         freeReplyObject(*ret);
         *ret = NULL;
     }
@@ -335,30 +294,34 @@ int kiln_bus_reply(struct kiln_bus *bus, int64_t extra_ms, redisReply **ret, str
 }
 
 /* EXEC answers with an array that may hold errors. */
-static int error_within(const redisReply *reply, struct kiln_error *err)
+static int error_within(struct kiln_bus *bus, const redisReply *reply, struct kiln_error *err)
 {
     for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++)
         if (reply->element[i]->type == REDIS_REPLY_ERROR)
-            return kiln_bus_reply_error(reply->element[i], err);
+            return kiln_bus_reply_error(reply->element[i], &bus->refusal, err);
     return 0;
 }
 
 int kiln_bus_replies(struct kiln_bus *bus, size_t count, struct kiln_error *err)
 {
     int first = 0;
+    enum kiln_bus_refusal refusal = KILN_BUS_NOT_REFUSED;
     for (size_t i = 0; i < count; i++) {
         redisReply *reply;
         struct kiln_error *say = first ? NULL : err;
         int rc = kiln_bus_reply(bus, 0, &reply, say);
         if (rc == 0) {
-            rc = error_within(reply, say);
+            rc = error_within(bus, reply, say);
             freeReplyObject(reply);
         }
-        if (!first)
+        if (!first) {
             first = rc;
+            refusal = bus->refusal;
+        }
         if (!bus->context)
-            break;
+            return first;
     }
+    bus->refusal = refusal;
     return first;
 }
 
@@ -442,6 +405,7 @@ static bool alive(struct kiln_bus *bus)
 int kiln_bus_begin(struct kiln_bus *bus, struct kiln_error *err)
 {
     bus->short_of_memory = false;
+    bus->refusal = KILN_BUS_NOT_REFUSED;
     if (bus->context && (bus->in_flight > 0 || alive(bus)))
         return 0;
     kiln_bus_drop(bus);
@@ -458,6 +422,7 @@ int kiln_bus_begin(struct kiln_bus *bus, struct kiln_error *err)
         return 0;
     }
     kiln_bus_drop(bus);
+    bus->refusal = KILN_BUS_NOT_REFUSED; /* who is not let in has no connection to go on with */
     kiln_backoff_failed(&bus->backoff);
     return rc;
 }

@@ -20,6 +20,19 @@ int kiln_bus_open(const struct kiln_config *config, struct kiln_bus **ret,
 void kiln_bus_close(struct kiln_bus *bus); /* accepts NULL */
 int kiln_bus_ping(struct kiln_bus *bus, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* How the last call on this bus failed: did Redis answer and decline that one command, so that the
+ * connection is good and other commands work?  Repeating the command alone changes nothing.  Of
+ * several appends without waiting it speaks of the first that failed. */
+enum kiln_bus_refusal {
+    KILN_BUS_NOT_REFUSED, /* it succeeded; or no command works now: Redis is away, silent, loading,
+                             full, a replica, or keeps this user out; or our memory is short */
+    KILN_BUS_WRONG_TYPE,  /* the key holds another type of value */
+    KILN_BUS_EXHAUSTED,   /* the stream's last id is the greatest there is: it takes no entry */
+    KILN_BUS_NOT_ALLOWED, /* the Redis user may not do this to this key */
+    KILN_BUS_REFUSED,     /* for any other reason */
+};
+enum kiln_bus_refusal kiln_bus_refusal(const struct kiln_bus *bus);
+
 /* --- streams --------------------------------------------------------------------------------- */
 struct kiln_bus_entry {
     const char *stream, *id; /* borrowed until the next call on this bus */

@@ -41,7 +41,8 @@ struct kiln_bus {
     bool short_of_memory;   /* while a command was built */
     uint32_t in_flight;     /* appends without an answer yet */
     struct kiln_error late; /* the first failure among them; code 0 = none */
-    redisReply *kept;       /* the reply that lent entries point into */
+    enum kiln_bus_refusal refusal, late_refusal;
+    redisReply *kept; /* the reply that lent entries point into */
     struct kiln_bus_entry *entries;
     const char **texts;
     size_t *lengths;
@@ -75,11 +76,14 @@ int kiln_bus_ask(struct kiln_bus *bus, redisReply **ret, struct kiln_error *err,
                  const char *const *words) KILN_MUST_CHECK;
 int kiln_bus_tell(struct kiln_bus *bus, struct kiln_error *err, size_t count,
                   const char *const *words) KILN_MUST_CHECK;
-/* The code of an error reply, with a sentence about it. */
-int kiln_bus_reply_error(const redisReply *reply, struct kiln_error *err) KILN_MUST_CHECK;
 /* Writes what the socket takes at once. */
 int kiln_bus_send(struct kiln_bus *bus, struct kiln_error *err) KILN_MUST_CHECK;
 /* Reads answers of appends until at most `left` are in flight. */
 int kiln_bus_drain(struct kiln_bus *bus, uint32_t left, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- bus_error.c ----------------------------------------------------------------------------- */
+/* The code of an error reply, with a sentence about it, and what it refuses. */
+int kiln_bus_reply_error(const redisReply *reply, enum kiln_bus_refusal *ret_refusal,
+                         struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

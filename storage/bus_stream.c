@@ -58,6 +58,7 @@ static int late_failure(struct kiln_bus *bus, struct kiln_error *err)
         return 0;
     int rc = kiln_fail(err, bus->late.code, "an earlier append: %s", bus->late.text);
     bus->late.code = 0;
+    bus->refusal = bus->late_refusal;
     return rc;
 }
 
@@ -88,6 +89,7 @@ int kiln_bus_append_async(struct kiln_bus *bus, const char *stream, const char *
 
 int kiln_bus_flush(struct kiln_bus *bus, struct kiln_error *err)
 {
+    bus->refusal = KILN_BUS_NOT_REFUSED;
     int rc = bus->context ? kiln_bus_drain(bus, 0, err) : 0;
     if (rc != 0) {
         bus->late.code = 0;

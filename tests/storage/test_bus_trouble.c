@@ -271,7 +271,46 @@ static void a_key_of_another_type_is_an_error(void **state)
     assert_int_equal(kiln_bus_append(bus, "plain", 0, field, NULL, 1, &err), KILN_PROTOCOL);
     assert_int_equal(kiln_bus_length(bus, "plain", &length, &err), KILN_PROTOCOL);
     assert_int_equal(kiln_bus_beat(bus, "plain", "b", 1000, &err), KILN_PROTOCOL);
+    assert_int_equal(kiln_bus_refusal(bus), KILN_BUS_WRONG_TYPE); /* although within EXEC */
     kiln_test_ok(kiln_bus_ping(bus, &err), err);
+    kiln_bus_close(bus);
+}
+
+/* "Redis declined this command" and "Redis is away" are told apart. */
+static void a_refusal_is_not_an_absence(void **state)
+{
+    (void)state;
+    struct kiln_bus *bus = open_bus(stack->redis_url, NULL, NULL);
+    kiln_test_redis(stack, "SET other x");
+    assert_int_equal(kiln_bus_group(bus, "other", "g", &err), KILN_PROTOCOL);
+    assert_int_equal(kiln_bus_refusal(bus), KILN_BUS_WRONG_TYPE);
+    kiln_test_ok(kiln_bus_ping(bus, &err), err);
+    assert_int_equal(kiln_bus_refusal(bus), KILN_BUS_NOT_REFUSED);
+    kiln_test_redis(stack, "XADD spent 18446744073709551615-18446744073709551615 a b");
+    assert_int_equal(kiln_bus_append(bus, "spent", 0, field, NULL, 1, &err), KILN_PROTOCOL);
+    assert_int_equal(kiln_bus_refusal(bus), KILN_BUS_EXHAUSTED);
+    kiln_test_ok(kiln_bus_append_async(bus, "other", field, NULL, 1, &err), err);
+    kiln_test_ok(kiln_bus_append_async(bus, "good", field, NULL, 1, &err), err);
+    assert_int_equal(kiln_bus_flush(bus, &err), KILN_PROTOCOL);
+    assert_int_equal(kiln_bus_refusal(bus), KILN_BUS_WRONG_TYPE);
+    kiln_test_ok(kiln_bus_flush(bus, &err), err);
+    assert_int_equal(kiln_bus_refusal(bus), KILN_BUS_NOT_REFUSED);
+    kiln_test_redis(stack, "CONFIG SET maxmemory 1");
+    assert_int_equal(kiln_bus_append(bus, "good", 0, field, NULL, 1, &err), KILN_FULL);
+    assert_int_equal(kiln_bus_refusal(bus), KILN_BUS_NOT_REFUSED);
+    kiln_test_redis(stack, "CONFIG SET maxmemory 0");
+    kiln_test_redis(stack, "ACL SETUSER least on nopass ~mine +xadd +ping +select");
+    char url[64];
+    snprintf(url, sizeof url, "redis://least@127.0.0.1:%d", stack->port[KILN_TEST_REDIS]);
+    struct kiln_bus *least = open_bus(url, "redis_password_file", write_file("any", "x"));
+    assert_int_equal(kiln_bus_append(least, "good", 0, field, NULL, 1, &err), KILN_DENIED);
+    assert_int_equal(kiln_bus_refusal(least), KILN_BUS_NOT_ALLOWED);
+    kiln_bus_close(least);
+    assert_int_equal(kiln_bus_append(bus, "other", 0, field, NULL, 1, &err), KILN_PROTOCOL);
+    kiln_test_kill(stack, KILN_TEST_REDIS);
+    assert_int_equal(kiln_bus_append(bus, "other", 0, field, NULL, 1, &err), KILN_UNAVAILABLE);
+    assert_int_equal(kiln_bus_refusal(bus), KILN_BUS_NOT_REFUSED);
+    kiln_test_restart(stack, KILN_TEST_REDIS, NULL);
     kiln_bus_close(bus);
 }
 
@@ -353,6 +392,7 @@ int main(void)
         cmocka_unit_test(passwords_come_from_their_file),
         cmocka_unit_test(wrong_databases_and_replicas_are_named),
         cmocka_unit_test(a_key_of_another_type_is_an_error),
+        cmocka_unit_test(a_refusal_is_not_an_absence),
         cmocka_unit_test(nonsense_is_a_protocol_error),
     };
     return cmocka_run_group_tests(tests, start, stop);
