@@ -135,6 +135,9 @@ int kiln_order_decode(const char *text, size_t len, struct kiln_order *ret, stru
                     order.kind == KILN_ORDER_ASK;
     if (needs_id && order.id[0] == '\0')
         return kiln_fail(err, KILN_PROTOCOL, "order: %s needs \"id\"", order_names[order.kind]);
+    if (order.kind != KILN_ORDER_CANCEL_BATCH && strlen(order.id) > KILN_WIRE_ID_MAX)
+        return kiln_fail(err, KILN_PROTOCOL, "order: \"id\" of %s has more than %d characters",
+                         order_names[order.kind], KILN_WIRE_ID_MAX);
     *ret = order;
     return 0;
 }
@@ -149,9 +152,9 @@ static const struct kiln_wire_field event_fields[] = {
     KILN_WIRE_FIELD(struct kiln_event, worker, KILN_WIRE_ID, false),
     KILN_WIRE_FIELD(struct kiln_event, assignment, KILN_WIRE_ID, false),
     KILN_WIRE_FIELD(struct kiln_event, job, KILN_WIRE_U64, false),
-    KILN_WIRE_FIELD(struct kiln_event, attempt, KILN_WIRE_U32, false),
-    KILN_WIRE_FIELD(struct kiln_event, compute_ms, KILN_WIRE_F64, false),
-    KILN_WIRE_FIELD(struct kiln_event, switch_ms, KILN_WIRE_F64, false),
+    KILN_WIRE_FIELD(struct kiln_event, attempt, KILN_WIRE_TRY, false),
+    KILN_WIRE_FIELD(struct kiln_event, compute_ms, KILN_WIRE_MS, false),
+    KILN_WIRE_FIELD(struct kiln_event, switch_ms, KILN_WIRE_MS, false),
 };
 static const struct kiln_wire_table event_table = {
     "event", event_fields, sizeof event_fields / sizeof event_fields[0], false};
@@ -164,6 +167,8 @@ char *kiln_event_encode(const struct kiln_event *event)
     return kiln_wire_close(&out);
 }
 
+#define CODE_UNTOLD (-1)
+
 static int read_event_extra(void *arg, const struct kiln_json_value *key,
                             const struct kiln_json_value *value, struct kiln_error *err)
 {
@@ -171,6 +176,8 @@ static int read_event_extra(void *arg, const struct kiln_json_value *key,
     char name[64];
     if (!kiln_json_equals(key, "code"))
         return 0;
+    if (event->code != CODE_UNTOLD)
+        return kiln_fail(err, KILN_PROTOCOL, "event: field \"code\" must be given once");
     if (value->type != KILN_JSON_STRING || !kiln_json_string(value, name, sizeof name, NULL))
         return kiln_fail(err, KILN_PROTOCOL,
                          "event: field \"code\" must be the name of an error code");
@@ -180,10 +187,36 @@ static int read_event_extra(void *arg, const struct kiln_json_value *key,
     return 0;
 }
 
+/* What an event of this kind is about; NULL if it says so. */
+static const char *missing_in(const struct kiln_event *event)
+{
+    switch (event->kind) {
+    case KILN_EVENT_DONE:
+    case KILN_EVENT_FAILED:
+    case KILN_EVENT_RETURNED:
+    case KILN_EVENT_CANCELLED:
+        return event->job ? NULL : "job";
+    case KILN_EVENT_FINISHED:
+        if (event->assignment[0] == '\0')
+            return "assignment";
+        break;
+    case KILN_EVENT_HELLO:
+    case KILN_EVENT_BYE:
+        break;
+    }
+    return event->worker[0] ? NULL : "worker";
+}
+
 int kiln_event_decode(const char *text, size_t len, struct kiln_event *ret, struct kiln_error *err)
 {
-    struct kiln_event event = {0};
+    struct kiln_event event = {.code = CODE_UNTOLD};
     int code = kiln_wire_read(text, len, &event_table, &event, read_event_extra, &event, err);
+    const char *missing = code ? NULL : missing_in(&event);
+    if (missing)
+        code = kiln_fail(err, KILN_PROTOCOL, "event: %s needs \"%s\"", event_names[event.kind],
+                         missing);
+    if (event.code == CODE_UNTOLD)
+        event.code = KILN_OK;
     if (!code)
         *ret = event;
     return code;

@@ -10,7 +10,8 @@
  *     kiln:{POOL}:answer:<token>    list    one answer, TTL 30 s    (scheduler -> kiln)
  *
  * Nothing here is truth: the ledger rebuilds the bus.  Decoders trust nothing:
- * KILN_PROTOCOL with the field at fault for anything malformed.
+ * KILN_PROTOCOL with the field at fault for anything malformed, missing for the message's kind, or
+ * out of range.  Ids of jobs and batches are 1 .. 2^63 - 1, as in the ledger.
  */
 #ifndef KILN_WIRE_H
 #define KILN_WIRE_H
@@ -28,6 +29,7 @@
 #endif
 #define KILN_INTAKE_KEY_MAX (KILN_CUSTOM_ID_MAX + 16)
 #define KILN_WIRE_ID_MAX 64 /* tokens, assignment ids, worker ids: [A-Za-z0-9._-] */
+#define KILN_WIRE_MS_MAX (30 * 24 * 3600 * 1000.0) /* the longest duration a message may tell */
 
 /* Writes "kiln:{pool}:part" or "kiln:{pool}:part:id" (id may be NULL). */
 size_t kiln_wire_key(char *out, size_t size, const char *pool, const char *part, const char *id);
@@ -73,7 +75,7 @@ enum kiln_order_kind {
 };
 struct kiln_order {
     enum kiln_order_kind kind;
-    uint64_t job;
+    uint64_t job; /* CANCEL_JOB: 1 ..; ASK: 0 .. */
     char id[KILN_BATCH_NAME_MAX + 1]; /* batch name, assignment or worker id */
     bool recorded; /* a cancel that the ledger has already: a retry since then must stay */
 };
@@ -125,10 +127,10 @@ enum kiln_event_kind {
 };
 struct kiln_event {
     enum kiln_event_kind kind;
-    char worker[KILN_NAME_MAX + 1];
-    char assignment[KILN_WIRE_ID_MAX + 1];
-    uint64_t job;
-    uint32_t attempt;
+    char worker[KILN_NAME_MAX + 1];        /* HELLO, BYE, FINISHED: not "" */
+    char assignment[KILN_WIRE_ID_MAX + 1]; /* FINISHED: not "" */
+    uint64_t job;                          /* DONE, FAILED, RETURNED, CANCELLED: 1 .. */
+    uint32_t attempt;                      /* 0 = not told */
     int code;                    /* enum kiln_code of a failure */
     double compute_ms, switch_ms; /* FINISHED: for the cost model */
 };

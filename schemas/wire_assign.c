@@ -15,7 +15,7 @@
 #include "schemas/wire_record.h"
 
 static const struct kiln_wire_field fields[] = {
-    KILN_WIRE_FIELD(struct kiln_assignment, id, KILN_WIRE_ID, true),
+    KILN_WIRE_FIELD(struct kiln_assignment, id, KILN_WIRE_NAME, true),
     KILN_WIRE_FIELD(struct kiln_assignment, model, KILN_WIRE_ID, true),
     KILN_WIRE_FIELD(struct kiln_assignment, width, KILN_WIRE_U32, true),
     KILN_WIRE_FIELD(struct kiln_assignment, height, KILN_WIRE_U32, true),
@@ -70,6 +70,8 @@ void kiln_assignment_release(struct kiln_assignment *a)
 
 /* --- reading ------------------------------------------------------------------------------- */
 
+#define CREATED_MAX_MS 253402300799999 /* the last millisecond of 9999 */
+
 /* What stands beside the line; read into a struct of its own because a job's batch is a pointer. */
 struct envelope {
     uint64_t id, batch_id;
@@ -79,11 +81,11 @@ struct envelope {
 };
 
 static const struct kiln_wire_field envelope_fields[] = {
-    KILN_WIRE_FIELD(struct envelope, id, KILN_WIRE_U64, true),
-    KILN_WIRE_FIELD(struct envelope, attempt, KILN_WIRE_U32, true),
-    KILN_WIRE_FIELD(struct envelope, batch_id, KILN_WIRE_U64, true),
+    KILN_WIRE_FIELD(struct envelope, id, KILN_WIRE_ROW, true),
+    KILN_WIRE_FIELD(struct envelope, attempt, KILN_WIRE_TRY, true),
+    KILN_WIRE_FIELD(struct envelope, batch_id, KILN_WIRE_ROW, true),
     KILN_WIRE_FIELD(struct envelope, index, KILN_WIRE_U32, true),
-    KILN_WIRE_FIELD(struct envelope, batch, KILN_WIRE_ID, true),
+    KILN_WIRE_FIELD(struct envelope, batch, KILN_WIRE_NAME, true),
     KILN_WIRE_FIELD(struct envelope, created_ms, KILN_WIRE_I64, false), /* last: may be missing */
 };
 static const struct kiln_wire_table envelope_table = {
@@ -137,6 +139,11 @@ static int read_job(const struct kiln_json_value *object, struct kiln_job *job,
         return code == KILN_BAD_INPUT
                    ? kiln_fail(err, KILN_PROTOCOL, "assignment: a job is no object")
                    : code;
+    if (envelope.attempt == 0)
+        return kiln_fail(err, KILN_PROTOCOL, "assignment: \"attempt\" counts from 1");
+    if (envelope.created_ms < 0 || envelope.created_ms > CREATED_MAX_MS)
+        return kiln_fail(err, KILN_PROTOCOL,
+                         "assignment: \"created_ms\" must be a time from 1970 to 9999");
     char *batch = strdup(envelope.batch);
     if (!batch)
         return kiln_fail(err, KILN_NO_MEMORY, "assignment: no memory");
@@ -180,8 +187,8 @@ static int read_loras(struct kiln_assignment *a, const struct kiln_json_value *l
     struct kiln_error inner;
     struct kiln_job job;
     bool has_seed;
-    if (list->type != KILN_JSON_ARRAY)
-        return kiln_fail(err, KILN_PROTOCOL, "assignment: field \"loras\" must be a list");
+    if (list->type != KILN_JSON_ARRAY || a->lora_count > 0)
+        return kiln_fail(err, KILN_PROTOCOL, "assignment: field \"loras\" must be one list");
     kiln_text_puts(&line, "{\"prompt\":\"\",\"loras\":");
     kiln_text_add(&line, list->text, list->len);
     kiln_text_puts(&line, "}");

@@ -13,7 +13,7 @@
 #define BEAT(member, kind, needed) KILN_WIRE_FIELD(struct kiln_beat, member, kind, needed)
 
 static const struct kiln_wire_field fields[] = {
-    BEAT(worker, KILN_WIRE_ID, true),       BEAT(incarnation, KILN_WIRE_ID, true),
+    BEAT(worker, KILN_WIRE_NAME, true),     BEAT(incarnation, KILN_WIRE_NAME, true),
     BEAT(host, KILN_WIRE_TEXT, false),      BEAT(device, KILN_WIRE_TEXT, false),
     BEAT(engine, KILN_WIRE_TEXT, false),    BEAT(model, KILN_WIRE_TEXT, false),
     BEAT(lora_set, KILN_WIRE_TEXT, false),  BEAT(pid, KILN_WIRE_U32, false),
@@ -59,14 +59,26 @@ char *kiln_beat_encode(const struct kiln_beat *beat)
     return kiln_wire_close(&out);
 }
 
+struct reading {
+    struct kiln_beat *beat;
+    bool held, more; /* these lists were read */
+};
+
 /* One list after the other, however long each is. */
 static int read_held(void *arg, const struct kiln_json_value *key,
                      const struct kiln_json_value *value, struct kiln_error *err)
 {
-    struct kiln_beat *beat = arg;
+    struct reading *reading = arg;
+    struct kiln_beat *beat = reading->beat;
     struct kiln_json_reader reader;
-    if (!kiln_json_equals(key, "held") && !kiln_json_equals(key, "held_more"))
+    bool is_more = kiln_json_equals(key, "held_more");
+    if (!is_more && !kiln_json_equals(key, "held"))
         return 0;
+    bool *seen = is_more ? &reading->more : &reading->held;
+    if (*seen)
+        return kiln_fail(err, KILN_PROTOCOL, "heartbeat: field \"%s\" must be given once",
+                         is_more ? "held_more" : "held");
+    *seen = true;
     if (value->type != KILN_JSON_ARRAY ||
         kiln_json_open(&reader, value->text, value->len, KILN_JSON_ARRAY, err))
         return kiln_fail(err, KILN_PROTOCOL, "heartbeat: field \"held\" must be a list");
@@ -98,7 +110,8 @@ int kiln_beat_decode(const char *text, size_t len, struct kiln_beat *ret, struct
     struct kiln_beat beat;
     memset(&beat, 0, sizeof beat);
     beat.places = KILN_BEAT_UNTOLD;
-    int code = kiln_wire_read(text, len, &table, &beat, read_held, &beat, err);
+    struct reading reading = {.beat = &beat};
+    int code = kiln_wire_read(text, len, &table, &beat, read_held, &reading, err);
     if (!code)
         *ret = beat;
     return code;

@@ -17,18 +17,21 @@ static void write_value(struct kiln_text *out, const struct kiln_wire_field *fie
     switch (field->type) {
     case KILN_WIRE_TEXT:
     case KILN_WIRE_ID:
+    case KILN_WIRE_NAME:
         kiln_text_json(out, at, strnlen(at, field->size));
         break;
     case KILN_WIRE_U32:
+    case KILN_WIRE_TRY:
         kiln_text_u64(out, *(const uint32_t *)at);
         break;
     case KILN_WIRE_U64:
+    case KILN_WIRE_ROW:
         kiln_text_u64(out, *(const uint64_t *)at);
         break;
     case KILN_WIRE_I64:
         kiln_text_i64(out, *(const int64_t *)at);
         break;
-    case KILN_WIRE_F64:
+    case KILN_WIRE_MS:
         kiln_text_double(out, *(const double *)at);
         break;
     case KILN_WIRE_BOOL:
@@ -76,9 +79,16 @@ static int read_text(const struct kiln_wire_table *table, const struct kiln_wire
     if (value->type != KILN_JSON_STRING || !kiln_json_string(value, at, field->size, &len))
         return kiln_fail(err, KILN_PROTOCOL, "%s: field \"%s\" must be a text of up to %zu bytes",
                          table->what, field->name, field->size - 1);
-    if (field->type == KILN_WIRE_ID && len > 0 && !kiln_name_valid(at, len, field->size))
+    if (field->type == KILN_WIRE_NAME && len == 0)
+        return wrong(table, field, "a name, not empty", err);
+    if (field->type != KILN_WIRE_TEXT && len > 0 && !kiln_name_valid(at, len, field->size))
         return wrong(table, field, "made of " KILN_NAME_RULE, err);
     return 0;
+}
+
+static uint64_t greatest(enum kiln_wire_type type)
+{
+    return type == KILN_WIRE_U32 ? UINT32_MAX : type == KILN_WIRE_TRY ? INT32_MAX : INT64_MAX;
 }
 
 /* Unsigned fields refuse a minus sign; all refuse fractions and what does not fit. */
@@ -92,14 +102,28 @@ static int read_whole(const struct kiln_wire_table *table, const struct kiln_wir
         good = good && kiln_json_i64(value, &signed_number);
     else
         good = good && kiln_json_u64(value, &number);
-    if (!good || (field->type == KILN_WIRE_U32 && number > UINT32_MAX))
+    if (good && field->type == KILN_WIRE_ROW && (number == 0 || number > INT64_MAX))
+        return wrong(table, field, "an id of 1 to 2^63 - 1", err);
+    if (!good || number > greatest(field->type))
         return wrong(table, field, "a whole number in range", err);
     if (field->type == KILN_WIRE_I64)
         *(int64_t *)at = signed_number;
-    else if (field->type == KILN_WIRE_U64)
+    else if (field->type == KILN_WIRE_U64 || field->type == KILN_WIRE_ROW)
         *(uint64_t *)at = number;
     else
         *(uint32_t *)at = (uint32_t)number;
+    return 0;
+}
+
+/* A negative or endless duration would be learned from and never forgotten. */
+static int read_duration(const struct kiln_wire_table *table, const struct kiln_wire_field *field,
+                         const struct kiln_json_value *value, double *at, struct kiln_error *err)
+{
+    double ms;
+    if (value->type != KILN_JSON_NUMBER || !kiln_json_double(value, &ms) || !(ms >= 0) ||
+        ms > KILN_WIRE_MS_MAX)
+        return wrong(table, field, "milliseconds, 0 to 30 days", err);
+    *at = ms;
     return 0;
 }
 
@@ -122,15 +146,16 @@ int kiln_wire_read_field(const struct kiln_wire_table *table, const struct kiln_
     switch (field->type) {
     case KILN_WIRE_TEXT:
     case KILN_WIRE_ID:
+    case KILN_WIRE_NAME:
         return read_text(table, field, value, at, err);
     case KILN_WIRE_U32:
     case KILN_WIRE_U64:
+    case KILN_WIRE_ROW:
+    case KILN_WIRE_TRY:
     case KILN_WIRE_I64:
         return read_whole(table, field, value, at, err);
-    case KILN_WIRE_F64:
-        if (value->type != KILN_JSON_NUMBER || !kiln_json_double(value, at))
-            return wrong(table, field, "a finite number", err);
-        return 0;
+    case KILN_WIRE_MS:
+        return read_duration(table, field, value, at, err);
     case KILN_WIRE_BOOL:
         if (value->type != KILN_JSON_TRUE && value->type != KILN_JSON_FALSE)
             return wrong(table, field, "true or false", err);
@@ -170,6 +195,8 @@ static int read_member(struct reading *reading, const struct kiln_json_value *ke
 {
     const struct kiln_wire_table *table = reading->table;
     if (kiln_json_equals(key, "v")) {
+        if (reading->version_seen)
+            return kiln_fail(err, KILN_PROTOCOL, "%s: field \"v\" must be given once", table->what);
         reading->version_seen = true;
         return check_version(table, value, err);
     }

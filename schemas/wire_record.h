@@ -16,10 +16,13 @@
 enum kiln_wire_type {
     KILN_WIRE_TEXT, /* char[size], any text */
     KILN_WIRE_ID,   /* char[size], a name or "" */
+    KILN_WIRE_NAME, /* char[size], a name */
     KILN_WIRE_U32,
-    KILN_WIRE_U64,
+    KILN_WIRE_U64, /* 0 .. 2^63 - 1: what the ledger can store */
+    KILN_WIRE_ROW, /* uint64_t, the id of a row: 1 .. 2^63 - 1 */
+    KILN_WIRE_TRY, /* uint32_t, the number of an attempt: 0 (not told) .. 2^31 - 1 */
     KILN_WIRE_I64,
-    KILN_WIRE_F64,
+    KILN_WIRE_MS, /* double, a duration: 0 .. KILN_WIRE_MS_MAX */
     KILN_WIRE_BOOL,
     KILN_WIRE_ENUM /* int, written as names[value] */
 };

@@ -314,6 +314,10 @@ static void a_long_hand_is_told_in_two_lists(void **state)
     }
 }
 
+#define TOO_LONG "a1234567890123456789012345678901234567890123456789012345678901234"
+
+#define FINISHED "\"kind\":\"finished\",\"worker\":\"w\",\"assignment\":\"a\","
+
 static void wrong_messages_name_the_field(void **state)
 {
     (void)state;
@@ -332,6 +336,13 @@ static void wrong_messages_name_the_field(void **state)
         {"{\"v\":1,\"kind\":\"wake\",\"id\":\"a/b\"}", "field \"id\" must be made of"},
         {"{\"v\":1,\"kind\":\"wake\",\"id\":7}", "field \"id\" must be a text"},
         {"{\"v\":1,\"kind\":\"wake\",\"kind\":\"wake\"}", "field \"kind\" must be given once"},
+        {"{\"v\":1,\"v\":1,\"kind\":\"wake\"}", "field \"v\" must be given once"},
+        {"{\"v\":1,\"kind\":\"cancel_job\",\"job\":0}", "cancel_job needs \"job\""},
+        {"{\"v\":1,\"kind\":\"cancel_job\",\"job\":9223372036854775808}",
+         "field \"job\" must be a whole number in range"},
+        {"{\"v\":1,\"kind\":\"ask\",\"id\":\"q\",\"job\":18446744073709551615}",
+         "field \"job\" must be a whole number in range"},
+        {"{\"v\":1,\"kind\":\"ask\",\"id\":\"" TOO_LONG "\"}", "more than 64 characters"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct kiln_order order;
@@ -343,11 +354,86 @@ static void wrong_messages_name_the_field(void **state)
     }
 }
 
+/* What the ledger cannot store, and what the cost model would never forget. */
+static void events_say_what_they_are_about(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *members, *says;
+    } rows[] = {
+        {"\"kind\":\"returned\"", "returned needs \"job\""},
+        {"\"kind\":\"done\",\"job\":0,\"worker\":\"w\"", "done needs \"job\""},
+        {"\"kind\":\"failed\",\"worker\":\"w\"", "failed needs \"job\""},
+        {"\"kind\":\"cancelled\",\"assignment\":\"a\"", "cancelled needs \"job\""},
+        {"\"kind\":\"returned\",\"job\":9223372036854775808", "field \"job\""},
+        {"\"kind\":\"returned\",\"job\":-1", "field \"job\""},
+        {"\"kind\":\"returned\",\"job\":1,\"attempt\":2147483648", "field \"attempt\""},
+        {"\"kind\":\"hello\"", "hello needs \"worker\""},
+        {"\"kind\":\"bye\",\"worker\":\"\"", "bye needs \"worker\""},
+        {"\"kind\":\"finished\",\"worker\":\"w\"", "finished needs \"assignment\""},
+        {"\"kind\":\"finished\",\"assignment\":\"a\"", "finished needs \"worker\""},
+        {FINISHED "\"compute_ms\":-1", "field \"compute_ms\""},
+        {FINISHED "\"compute_ms\":1e400", "field \"compute_ms\""},
+        {FINISHED "\"compute_ms\":NaN", "event: "},
+        {FINISHED "\"compute_ms\":Infinity", "event: "},
+        {FINISHED "\"switch_ms\":2592000001", "field \"switch_ms\""},
+        {FINISHED "\"switch_ms\":\"1\"", "field \"switch_ms\""},
+        {FINISHED "\"code\":\"ok\",\"code\":\"ok\"", "field \"code\" must be given once"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[256];
+        struct kiln_event event;
+        struct kiln_error err = {0};
+        snprintf(text, sizeof text, "{\"v\":1,%s}", rows[i].members);
+        if (kiln_event_decode(text, strlen(text), &event, &err) != KILN_PROTOCOL ||
+            !strstr(err.text, rows[i].says))
+            fail_msg("%s: %s", text, err.text);
+    }
+    struct kiln_event event;
+    struct kiln_error err;
+    const char *least = "{\"v\":1,\"kind\":\"returned\",\"job\":9223372036854775807}";
+    assert_int_equal(kiln_event_decode(least, strlen(least), &event, &err), 0);
+    assert_true(event.job == INT64_MAX && event.code == KILN_OK);
+}
+
+static void ids_of_an_assignment_are_ids(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *old, *fresh;
+    } edits[] = {
+        {"\"id\":41", "\"id\":0"},
+        {"\"id\":41", "\"id\":9223372036854775808"},
+        {"\"batch_id\":3", "\"batch_id\":0"},
+        {"\"attempt\":2", "\"attempt\":0"},
+        {"\"attempt\":2", "\"attempt\":2147483648"},
+        {"\"id\":\"a-1\"", "\"id\":\"\""},
+        {"\"created_ms\":", "\"created_ms\":-"},
+        {"\"created_ms\":", "\"created_ms\":99999"},
+    };
+    char *text = encode_two();
+    struct kiln_assignment a;
+    struct kiln_error err;
+    assert_int_equal(kiln_assignment_decode(text, strlen(text), &a, &err), 0);
+    kiln_assignment_release(&a);
+    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
+        const char *at = strstr(text, edits[i].old);
+        char *edited = NULL;
+        assert_non_null(at);
+        assert_true(asprintf(&edited, "%.*s%s%s", (int)(at - text), text, edits[i].fresh,
+                             at + strlen(edits[i].old)) > 0);
+        if (kiln_assignment_decode(edited, strlen(edited), &a, &err) != KILN_PROTOCOL)
+            fail_msg("taken: %s", edits[i].fresh);
+        free(edited);
+    }
+    free(text);
+}
+
 static void newer_peers_may_add_fields(void **state)
 {
     (void)state;
     const char *order = "{\"v\":1,\"kind\":\"wake\",\"why\":{\"deep\":[1,2]}}";
-    const char *event = "{\"v\":1,\"kind\":\"failed\",\"code\":\"melted\"}";
+    const char *event = "{\"v\":1,\"kind\":\"failed\",\"job\":1,\"code\":\"melted\"}";
     const char *beat =
         "{\"v\":7,\"worker\":\"w\",\"incarnation\":\"i\",\"version\":7,\"room\":1,\"batch_max\":1}";
     struct kiln_order order_back;
@@ -367,6 +453,7 @@ static void held_lists_are_bounded(void **state)
     (void)state;
     static const char *const wrong[] = {
         "7",
+        "[\"1\"],\"held\":[\"2\"]",
         "[7]",
         "[\"a/b\"]",
         "[\"\"]",
@@ -402,6 +489,8 @@ int main(void)
         cmocka_unit_test(events_and_receipts_come_back),
         cmocka_unit_test(heartbeats_come_back),
         cmocka_unit_test(wrong_messages_name_the_field),
+        cmocka_unit_test(events_say_what_they_are_about),
+        cmocka_unit_test(ids_of_an_assignment_are_ids),
         cmocka_unit_test(newer_peers_may_add_fields),
         cmocka_unit_test(a_long_hand_is_told_in_two_lists),
         cmocka_unit_test(held_lists_are_bounded),
