@@ -8,6 +8,7 @@
 #ifndef KILN_BUS_H
 #define KILN_BUS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "schemas/config.h"
@@ -32,6 +33,16 @@ enum kiln_bus_refusal {
     KILN_BUS_REFUSED,     /* for any other reason */
 };
 enum kiln_bus_refusal kiln_bus_refusal(const struct kiln_bus *bus);
+
+/* Whether the stream, if it is there, takes entries: KILN_PROTOCOL with a refusal if not.  Leaves
+ * nothing behind. */
+int kiln_bus_probe(struct kiln_bus *bus, const char *stream,
+                   struct kiln_error *err) KILN_MUST_CHECK;
+/* After a refusal of a command on this key: deletes it if it is of another type, or an exhausted
+ * stream without entries.  *ret_mended: it was deleted, and the command may be repeated.  For the
+ * owner of the name only. */
+int kiln_bus_mend(struct kiln_bus *bus, const char *key, bool *ret_mended,
+                  struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- streams --------------------------------------------------------------------------------- */
 struct kiln_bus_entry {

@@ -314,6 +314,49 @@ static void a_refusal_is_not_an_absence(void **state)
     kiln_bus_close(bus);
 }
 
+/* Keys that another program has spoiled are found, and removed where nothing is lost. */
+static void spoiled_streams_are_mended(void **state)
+{
+    (void)state;
+    static const char *const spoilt[] = {"SET mend x", "RPUSH mend x",
+                                         "XADD mend 18446744073709551615-18446744073709551615 a b"};
+    struct kiln_bus *bus = open_bus(stack->redis_url, NULL, NULL);
+    struct kiln_bus_entries got;
+    uint64_t length;
+    bool mended = true;
+    kiln_test_ok(kiln_bus_probe(bus, "absent", &err), err);
+    kiln_test_ok(kiln_bus_length(bus, "absent", &length, &err), err);
+    assert_int_equal(length, 0);
+    for (size_t i = 0; i < 3; i++) {
+        kiln_test_redis(stack, spoilt[i]);
+        if (i == 2) {
+            assert_int_equal(kiln_bus_probe(bus, "mend", &err), KILN_PROTOCOL);
+            kiln_test_ok(kiln_bus_mend(bus, "mend", &mended, &err), err);
+            assert_false(mended); /* its entry is not lost */
+            kiln_test_redis(stack, "XDEL mend 18446744073709551615-18446744073709551615");
+        }
+        assert_int_equal(kiln_bus_probe(bus, "mend", &err), KILN_PROTOCOL);
+        kiln_test_ok(kiln_bus_mend(bus, "mend", &mended, &err), err);
+        assert_true(mended);
+        kiln_test_ok(kiln_bus_append(bus, "mend", 0, field, NULL, 1, &err), err);
+        kiln_test_ok(kiln_bus_probe(bus, "mend", &err), err);
+        kiln_test_redis(stack, "DEL mend");
+    }
+    /* A good stream keeps what it has, also one that was only made; its readers see nothing. */
+    kiln_test_ok(kiln_bus_group(bus, "made", "g", &err), err);
+    kiln_test_ok(kiln_bus_probe(bus, "made", &err), err);
+    kiln_test_ok(kiln_bus_probe(bus, "made", &err), err);
+    kiln_test_ok(kiln_bus_read_group(bus, "made", "g", "c", false, 9, 0, &got, &err), err);
+    assert_int_equal(got.count, 0);
+    kiln_test_ok(kiln_bus_append(bus, "made", 0, field, NULL, 1, &err), err);
+    kiln_test_ok(kiln_bus_probe(bus, "made", &err), err);
+    kiln_test_ok(kiln_bus_mend(bus, "made", &mended, &err), err);
+    assert_false(mended);
+    kiln_test_ok(kiln_bus_read_group(bus, "made", "g", "c", false, 9, 0, &got, &err), err);
+    assert_int_equal(got.count, 1);
+    kiln_bus_close(bus);
+}
+
 /* --- a server that is none ------------------------------------------------------------------- */
 
 struct impostor {
@@ -393,6 +436,7 @@ int main(void)
         cmocka_unit_test(wrong_databases_and_replicas_are_named),
         cmocka_unit_test(a_key_of_another_type_is_an_error),
         cmocka_unit_test(a_refusal_is_not_an_absence),
+        cmocka_unit_test(spoiled_streams_are_mended),
         cmocka_unit_test(nonsense_is_a_protocol_error),
     };
     return cmocka_run_group_tests(tests, start, stop);
