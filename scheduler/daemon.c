@@ -184,8 +184,11 @@ static int attend(struct daemon *daemon, struct kiln_ledger *ledger, struct kiln
     if (rc)
         return rc;
     announce(daemon, leader);
-    if (leader)
-        return lead(daemon, ledger, err);
+    if (leader) {
+        rc = lead(daemon, ledger, err);
+        kiln_ledger_stand_down(ledger);
+        return rc;
+    }
     sleep_unless_asked(daemon, STANDBY_MS);
     return 0;
 }

@@ -4,6 +4,10 @@
  * turned out to be dead, nobody knows whether the first one was carried out.  That is sound because
  * every statement of the ledger bears repetition: identity (batch, key), the attempt number or the
  * assignment id decide, not the number of times it was sent.
+ *
+ * A leader is the exception.  Its lock belongs to the server's session, so a new connection would
+ * write without it, and beside whoever has won it since.  Once a leader's connection is lost,
+ * nothing is sent any more until the leadership was given up.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,11 +85,24 @@ static int prepare(struct kiln_pg *pg, const struct kiln_statement *statement,
     return rc;
 }
 
+/* Connects if need be; but a leader's lock is not to be had by connecting. */
+static int reach(struct kiln_ledger *ledger, struct kiln_error *err)
+{
+    struct kiln_pg *pg = &ledger->pg;
+    bool same =
+        pg->conn && PQstatus(pg->conn) == CONNECTION_OK && ledger->leads_in == pg->generation;
+    if (ledger->leads_in && !same)
+        return kiln_fail(err, KILN_STALE,
+                         "Postgres: the connection that held the leader's lock is lost");
+    return kiln_pg_connect(pg, err);
+}
+
 /* Connects if need be, sends, waits: one attempt, no second thoughts. */
-static int run_once(struct kiln_pg *pg, const struct kiln_statement *statement,
+static int run_once(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                     const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
 {
-    int rc = kiln_pg_connect(pg, err);
+    struct kiln_pg *pg = &ledger->pg;
+    int rc = reach(ledger, err);
     if (rc == 0)
         rc = prepare(pg, statement, err);
     if (rc != 0)
@@ -109,9 +126,10 @@ struct again {
     int deadlocks;
 };
 
-static bool try_again(struct again *again, const struct kiln_pg *pg, int rc)
+static bool try_again(struct again *again, const struct kiln_ledger *ledger, int rc)
 {
-    if (rc != KILN_UNAVAILABLE)
+    const struct kiln_pg *pg = &ledger->pg;
+    if (rc != KILN_UNAVAILABLE || (ledger->leads_in && !pg->conn))
         return false;
     if (again->was_connected && !pg->conn && !again->reconnected)
         return again->reconnected = true;
@@ -128,8 +146,8 @@ int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *sta
     int64_t started = kiln_stopwatch_start();
     do {
         again.was_connected = ledger->pg.conn != NULL;
-        rc = run_once(&ledger->pg, statement, params, ret, err);
-    } while (try_again(&again, &ledger->pg, rc));
+        rc = run_once(ledger, statement, params, ret, err);
+    } while (try_again(&again, ledger, rc));
     note(KILN_LEDGER_STATEMENT, rc, started);
     return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
 }
@@ -185,11 +203,12 @@ static int send_all(struct kiln_pg *pg, const struct kiln_statement *statement,
 
 /* All out, then all in: libpq's pipeline mode.  Any failure costs the connection, because there is
  * no other way back out of the pipeline that surely leaves nothing unread. */
-static int run_many_once(struct kiln_pg *pg, const struct kiln_statement *statement,
+static int run_many_once(struct kiln_ledger *ledger, const struct kiln_statement *statement,
                          const struct kiln_params *params, size_t count,
                          const struct kiln_statement *last, PGresult **ret, struct kiln_error *err)
 {
-    int rc = kiln_pg_connect(pg, err);
+    struct kiln_pg *pg = &ledger->pg;
+    int rc = reach(ledger, err);
     if (rc == 0)
         rc = prepare(pg, statement, err);
     if (rc == 0)
@@ -224,8 +243,8 @@ int kiln_ledger_run_many(struct kiln_ledger *ledger, const struct kiln_statement
     int64_t started = kiln_stopwatch_start();
     do {
         again.was_connected = ledger->pg.conn != NULL;
-        rc = run_many_once(&ledger->pg, statement, params, count, last, ret, err);
-    } while (try_again(&again, &ledger->pg, rc));
+        rc = run_many_once(ledger, statement, params, count, last, ret, err);
+    } while (try_again(&again, ledger, rc));
     note(KILN_LEDGER_PIPELINE, rc, started);
     return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
 }
@@ -277,10 +296,10 @@ static int walk_rows(struct kiln_ledger *ledger, const char *begin,
     int64_t started = kiln_stopwatch_start();
     do {
         again.was_connected = pg->conn != NULL;
-        rc = kiln_pg_connect(pg, err);
+        rc = reach(ledger, err);
         if (rc == 0)
             rc = kiln_pg_exec(pg, begin, 0, NULL, err);
-    } while (try_again(&again, pg, rc));
+    } while (try_again(&again, ledger, rc));
     if (rc == 0)
         rc = declare(pg, statement, params, err);
     if (rc == 0)
@@ -347,8 +366,19 @@ static int still_connected(struct kiln_ledger *ledger, struct kiln_error *err)
     return kiln_ledger_run(ledger, &ping, &(struct kiln_params){0}, NULL, err);
 }
 
-/* The lock belongs to the server's session, so it ends with the connection, and a connection that
- * was made anew in between (its generation tells) has to win it again. */
+void kiln_ledger_stand_down(struct kiln_ledger *ledger)
+{
+    ledger->leads_in = 0;
+}
+
+bool kiln_ledger_refused(const struct kiln_ledger *ledger, int rc)
+{
+    bool about_statement = rc == KILN_BAD_INPUT || rc == KILN_NOT_FOUND || rc == KILN_EXISTS ||
+                           rc == KILN_UNSUPPORTED || rc == KILN_TIMEOUT || rc == KILN_CORRUPT ||
+                           rc == KILN_INTERNAL || rc == KILN_PROTOCOL;
+    return about_statement && ledger->pg.conn && PQstatus(ledger->pg.conn) == CONNECTION_OK;
+}
+
 int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_leader,
                      struct kiln_error *err)
 {
@@ -363,7 +393,7 @@ int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_lea
     int rc = still_connected(ledger, err);
     if (rc != 0)
         return rc;
-    if (ledger->leads_in == ledger->pg.generation) {
+    if (ledger->leads_in) { /* in this very connection, or the ping had failed */
         *ret_leader = true;
         return 0;
     }

@@ -9,6 +9,7 @@
 #ifndef KILN_LEDGER_H
 #define KILN_LEDGER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "schemas/config.h"
@@ -25,9 +26,19 @@ void kiln_ledger_close(struct kiln_ledger *ledger); /* accepts NULL */
 int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* Tries to become (or confirms being) the only leader of the pool: an advisory lock of this
- * connection.  *ret_leader false = someone else leads. */
+ * connection.  *ret_leader false = someone else leads.  From then on the lock goes with the
+ * connection: once that is lost, every call fails with KILN_STALE or KILN_UNAVAILABLE and nothing
+ * is sent to the server, until kiln_ledger_stand_down. */
 int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_leader,
                      struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Ends a leadership: calls may use a new connection again.  What is left of the old one keeps the
+ * lock until the next kiln_ledger_lead, which wins it again, or the end of the connection. */
+void kiln_ledger_stand_down(struct kiln_ledger *ledger);
+/* Whether the failure rc of the last call was the server's answer to that one statement, so that
+ * the connection, with the lock it may hold, is good for others and only the same one would fail
+ * again. */
+bool kiln_ledger_refused(const struct kiln_ledger *ledger, int rc);
 
 /* --- intake ---------------------------------------------------------------------------------- */
 struct kiln_new_job {

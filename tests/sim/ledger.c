@@ -88,6 +88,11 @@ static int connect_session(struct kiln_ledger *ledger, struct kiln_error *err)
     const struct sim_server *postgres = &sim_fleet.postgres;
     if (ledger->connected && ledger->life == postgres->life && !ledger->ended)
         return 0;
+    if (ledger->leads_in) { /* the lock went with the connection */
+        if (ledger->connected)
+            sim_ledger_drop(ledger);
+        return kiln_fail(err, KILN_STALE, "Postgres: the leader's connection is lost");
+    }
     if (ledger->connected) { /* it was dead and nobody knew */
         sim_ledger_drop(ledger);
         return kiln_fail(err, KILN_UNAVAILABLE, "Postgres: the connection was closed");
@@ -130,7 +135,7 @@ int sim_ledger_run(struct kiln_ledger *ledger, void (*run)(void *arg), void *arg
 {
     bool was_connected = ledger->connected;
     int rc = run_once(ledger, run, arg, err);
-    if (rc == KILN_UNAVAILABLE && was_connected && !ledger->connected)
+    if (rc == KILN_UNAVAILABLE && was_connected && !ledger->connected && !ledger->leads_in)
         rc = run_once(ledger, run, arg, err);
     return rc;
 }
@@ -148,6 +153,18 @@ void sim_ledger_nothing(void *arg)
 int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err)
 {
     return sim_ledger_run(ledger, sim_ledger_nothing, NULL, err);
+}
+
+void kiln_ledger_stand_down(struct kiln_ledger *ledger)
+{
+    ledger->leads_in = 0;
+}
+
+/* The simulated Postgres takes every statement. */
+bool kiln_ledger_refused(const struct kiln_ledger *ledger, int rc)
+{
+    (void)ledger;
+    return rc == KILN_NOT_FOUND;
 }
 
 /* --- leadership ------------------------------------------------------------------------------ */
@@ -176,7 +193,7 @@ int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_lea
     int rc = sim_ledger_run(ledger, sim_ledger_nothing, NULL, err);
     if (rc)
         return rc;
-    if (ledger->leads_in == ledger->generation) {
+    if (ledger->leads_in) {
         *ret_leader = true;
         return 0;
     }

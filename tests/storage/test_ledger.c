@@ -296,6 +296,11 @@ static void workers_are_remembered(void **state)
 
 /* --- leadership and moves -------------------------------------------------------------------- */
 
+static bool no_lock(int rc)
+{
+    return rc == KILN_STALE || rc == KILN_UNAVAILABLE;
+}
+
 static void one_leads_and_the_other_takes_over(void **state)
 {
     (void)state;
@@ -311,12 +316,82 @@ static void one_leads_and_the_other_takes_over(void **state)
     free(kiln_test_sql(rig.stack, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
                                   " WHERE application_name = 'test'"));
     kiln_test_ok(kiln_ledger_lead(second, "p", &second_leads, &rig.err), rig.err);
+    assert_true(no_lock(kiln_ledger_lead(rig.ledger, "p", &first_leads, &rig.err)));
+    kiln_ledger_stand_down(rig.ledger);
     kiln_test_ok(kiln_ledger_lead(rig.ledger, "p", &first_leads, &rig.err), rig.err);
     assert_true(second_leads && !first_leads);
     kiln_ledger_close(second);
     for (int i = 0; i < 100 && !first_leads; i++)
         kiln_test_ok(kiln_ledger_lead(rig.ledger, "p", &first_leads, &rig.err), rig.err);
     assert_true(first_leads);
+    kiln_ledger_stand_down(rig.ledger);
+}
+
+static void cut_leader(void)
+{
+    free(kiln_test_sql(rig.stack, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+                                  " WHERE application_name = 'test'"));
+}
+
+/* Between two statements of a leader its session ends.  Every way to the server is closed to it
+ * then, also when nobody else leads: nothing is written without the lock. */
+static void a_leader_without_its_lock_writes_nothing(void **state)
+{
+    (void)state;
+    bool leads = false;
+    struct kiln_job jobs[2];
+    struct kiln_return back = {.code = KILN_OK, .reason = "test"};
+    struct kiln_rig_found found = {.batch = "lock"};
+    uint64_t moved = 0, batch = 0;
+    int moved_to = -1;
+    assert_int_equal(kiln_rig_assigned("lock", 2, jobs), 2);
+    back.id = jobs[0].id;
+    back.attempt = jobs[0].attempt;
+    kiln_test_ok(kiln_ledger_lead(rig.ledger, "p", &leads, &rig.err), rig.err);
+    assert_true(leads);
+    for (int i = 0; i < 4; i++) { /* each is the first to meet the dead connection once */
+        cut_leader();
+        if (i == 0)
+            assert_true(no_lock(kiln_ledger_return(rig.ledger, &back, 1, &moved_to, &rig.err)));
+        if (i == 1)
+            assert_true(no_lock(kiln_ledger_cancel(rig.ledger, "p", 0, "lock", &moved, &rig.err)));
+        if (i == 2)
+            assert_true(no_lock(
+                kiln_ledger_waiting(rig.ledger, "p", 0, 10, kiln_rig_collect, &found, &rig.err)));
+        for (int again = 0; again < 2; again++) {
+            assert_true(no_lock(kiln_ledger_return(rig.ledger, &back, 1, &moved_to, &rig.err)));
+            assert_true(
+                no_lock(kiln_ledger_cancel(rig.ledger, "p", jobs[1].id, "", &moved, &rig.err)));
+            assert_true(no_lock(kiln_ledger_batch_id(rig.ledger, "p", "lock", &batch, &rig.err)));
+            assert_true(no_lock(kiln_ledger_lead(rig.ledger, "p", &leads, &rig.err)));
+        }
+        kiln_rig_expect("lock", "assigned", KILN_JOB_ASSIGNED, 2);
+        kiln_ledger_stand_down(rig.ledger);
+        kiln_test_ok(kiln_ledger_lead(rig.ledger, "p", &leads, &rig.err), rig.err);
+        assert_true(leads);
+    }
+    kiln_test_ok(kiln_ledger_return(rig.ledger, &back, 1, &moved_to, &rig.err), rig.err);
+    assert_int_equal(moved_to, KILN_JOB_QUEUED);
+    kiln_ledger_stand_down(rig.ledger);
+    kiln_rig_release(jobs, 2);
+}
+
+/* A statement at fault is told from a server that is away. */
+static void a_refused_statement_leaves_the_leader_its_lock(void **state)
+{
+    (void)state;
+    bool leads = false;
+    uint64_t moved = 0;
+    kiln_test_ok(kiln_ledger_lead(rig.ledger, "p", &leads, &rig.err), rig.err);
+    int rc = kiln_ledger_cancel(rig.ledger, "p", UINT64_MAX, "", &moved, &rig.err);
+    assert_int_equal(rc, KILN_BAD_INPUT);
+    assert_true(kiln_ledger_refused(rig.ledger, rc));
+    kiln_test_ok(kiln_ledger_lead(rig.ledger, "p", &leads, &rig.err), rig.err);
+    cut_leader();
+    rc = kiln_ledger_cancel(rig.ledger, "p", 1, "", &moved, &rig.err);
+    assert_true(no_lock(rc));
+    assert_false(kiln_ledger_refused(rig.ledger, rc));
+    kiln_ledger_stand_down(rig.ledger);
 }
 
 static void the_database_refuses_illegal_moves(void **state)
@@ -363,6 +438,8 @@ int main(void)
         cmocka_unit_test(a_long_result_is_walked_row_by_row),
         cmocka_unit_test(workers_are_remembered),
         cmocka_unit_test(one_leads_and_the_other_takes_over),
+        cmocka_unit_test(a_leader_without_its_lock_writes_nothing),
+        cmocka_unit_test(a_refused_statement_leaves_the_leader_its_lock),
         cmocka_unit_test(the_database_refuses_illegal_moves),
         cmocka_unit_test(the_sums_agree_with_the_rows),
     };
