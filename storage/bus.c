@@ -45,8 +45,24 @@ int kiln_bus_open(const struct kiln_config *config, struct kiln_bus **ret, struc
     bus->password_file = password_file;
     bus->connect_ms = (int64_t)(kiln_config_number(config, KILN_KEY_CONNECT_TIMEOUT_S) * 1000);
     bus->answer_ms = (int64_t)(kiln_config_number(config, KILN_KEY_STATEMENT_TIMEOUT_S) * 1000);
+    bus->limit_ms = INT64_MAX;
     *ret = bus;
     return 0;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+void kiln_bus_limit(struct kiln_bus *bus, uint32_t limit_ms)
+{
+    bus->limit_ms = limit_ms > 0 ? limit_ms : 1;
+}
+
+static int64_t answer_deadline(const struct kiln_bus *bus)
+{
+    return kiln_clock_ms() + smaller(bus->answer_ms, bus->limit_ms);
 }
 
 void kiln_bus_drop(struct kiln_bus *bus)
@@ -264,7 +280,7 @@ static int next_reply(struct kiln_bus *bus, int64_t deadline, redisReply **ret,
 
 int kiln_bus_drain(struct kiln_bus *bus, uint32_t left, struct kiln_error *err)
 {
-    int64_t deadline = kiln_clock_ms() + bus->answer_ms;
+    int64_t deadline = answer_deadline(bus);
     while (bus->in_flight > left) {
         redisReply *reply;
         int rc = next_reply(bus, deadline, &reply, err);
@@ -278,19 +294,24 @@ int kiln_bus_drain(struct kiln_bus *bus, uint32_t left, struct kiln_error *err)
     return 0;
 }
 
-int kiln_bus_reply(struct kiln_bus *bus, int64_t extra_ms, redisReply **ret, struct kiln_error *err)
+static int reply_until(struct kiln_bus *bus, int64_t deadline, redisReply **ret,
+                       struct kiln_error *err)
 {
     if (bus->short_of_memory)
         return lost(bus, KILN_NO_MEMORY, "no memory for a command, or it is too large", err);
-    int rc = kiln_bus_drain(bus, 0, err);
-    if (rc == 0)
-        rc = next_reply(bus, kiln_clock_ms() + bus->answer_ms + extra_ms, ret, err);
+    int rc = next_reply(bus, deadline, ret, err);
     if (rc == 0 && (*ret)->type == REDIS_REPLY_ERROR) {
         rc = kiln_bus_reply_error(*ret, &bus->refusal, err);
         freeReplyObject(*ret);
         *ret = NULL;
     }
     return rc;
+}
+
+int kiln_bus_reply(struct kiln_bus *bus, int64_t extra_ms, redisReply **ret, struct kiln_error *err)
+{
+    int rc = bus->short_of_memory ? 0 : kiln_bus_drain(bus, 0, err);
+    return rc ? rc : reply_until(bus, answer_deadline(bus) + extra_ms, ret, err);
 }
 
 /* EXEC answers with an array that may hold errors. */
@@ -304,12 +325,15 @@ static int error_within(struct kiln_bus *bus, const redisReply *reply, struct ki
 
 int kiln_bus_replies(struct kiln_bus *bus, size_t count, struct kiln_error *err)
 {
-    int first = 0;
     enum kiln_bus_refusal refusal = KILN_BUS_NOT_REFUSED;
+    int first = bus->short_of_memory ? 0 : kiln_bus_drain(bus, 0, err);
+    int64_t deadline = answer_deadline(bus);
+    if (first)
+        return first;
     for (size_t i = 0; i < count; i++) {
         redisReply *reply;
         struct kiln_error *say = first ? NULL : err;
-        int rc = kiln_bus_reply(bus, 0, &reply, say);
+        int rc = reply_until(bus, deadline, &reply, say);
         if (rc == 0) {
             rc = error_within(bus, reply, say);
             freeReplyObject(reply);
@@ -373,7 +397,8 @@ static int greet(struct kiln_bus *bus, const char *password, struct kiln_error *
 /* hiredis connects, with its time limit; from then on the socket is non-blocking and ours. */
 static int connect_socket(struct kiln_bus *bus, struct kiln_error *err)
 {
-    struct timeval limit = {bus->connect_ms / 1000, (bus->connect_ms % 1000) * 1000};
+    int64_t limit_ms = smaller(bus->connect_ms, bus->limit_ms);
+    struct timeval limit = {limit_ms / 1000, (limit_ms % 1000) * 1000};
     bool local = bus->target.path[0] != '\0';
     bus->context = local ? redisConnectUnixWithTimeout(bus->target.path, limit)
                          : redisConnectWithTimeout(bus->target.host, bus->target.port, limit);

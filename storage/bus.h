@@ -19,6 +19,9 @@ struct kiln_bus;
 int kiln_bus_open(const struct kiln_config *config, struct kiln_bus **ret,
                   struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_bus_close(struct kiln_bus *bus); /* accepts NULL */
+/* From now on neither connecting nor an answer is waited for longer than this, for callers whose
+ * own time is shorter than the settings' limits.  The limit is of a whole call's answers. */
+void kiln_bus_limit(struct kiln_bus *bus, uint32_t limit_ms);
 int kiln_bus_ping(struct kiln_bus *bus, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* How the last call on this bus failed: did Redis answer and decline that one command, so that the
@@ -107,6 +110,11 @@ int kiln_bus_beat(struct kiln_bus *bus, const char *key, const char *beat, uint3
 typedef int kiln_bus_each_beat(void *arg, const char *worker, const char *beat, size_t len);
 int kiln_bus_beats(struct kiln_bus *bus, const char *pool, kiln_bus_each_beat *each, void *arg,
                    struct kiln_error *err) KILN_MUST_CHECK;
+/* The same for those whose names are wanted (want NULL: all): it is asked for each name once, in
+ * the order of strcmp, before the first beat is read. */
+typedef bool kiln_bus_want_beat(void *arg, const char *worker);
+int kiln_bus_beats_of(struct kiln_bus *bus, const char *pool, kiln_bus_want_beat *want,
+                      kiln_bus_each_beat *each, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_bus_delete(struct kiln_bus *bus, const char *key, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- receipts -------------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include "storage/bus_internal.h"
 
 #define SCAN_ROUNDS_MAX 100000 /* of a thousand keys: more keys are not Kiln's */
+#define BEATS_AT_ONCE 1000     /* read in one round trip */
 
 /* Sends `MULTI, value command, expiry command, EXEC`, of which the two in the middle are built. */
 static int put_with_expiry(struct kiln_bus *bus, const char *const value[4], size_t value_count,
@@ -79,7 +80,7 @@ int kiln_bus_delete(struct kiln_bus *bus, const char *key, struct kiln_error *er
 
 /* --- all heartbeats of a pool ---------------------------------------------------------------- */
 
-/* The keys found so far, each once: SCAN may return a key twice. */
+/* The keys found so far; SCAN may return a key twice. */
 struct keys {
     char **at;
     size_t count, room;
@@ -94,9 +95,6 @@ static void release_keys(struct keys *keys)
 
 static int add_key(struct keys *keys, const char *key, struct kiln_error *err)
 {
-    for (size_t i = 0; i < keys->count; i++)
-        if (strcmp(keys->at[i], key) == 0)
-            return 0;
     char **at = kiln_room(keys->at, keys->count, &keys->room, sizeof *at);
     if (at)
         keys->at = at;
@@ -105,6 +103,27 @@ static int add_key(struct keys *keys, const char *key, struct kiln_error *err)
         return kiln_fail(err, KILN_NO_MEMORY, "bus: no memory for a list of workers");
     keys->at[keys->count++] = copy;
     return 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Leaves each wanted key once, in order. */
+static void pick_keys(struct keys *keys, size_t prefix, kiln_bus_want_beat *want, void *arg)
+{
+    size_t kept = 0;
+    if (keys->count > 0)
+        qsort(keys->at, keys->count, sizeof *keys->at, by_text);
+    for (size_t i = 0; i < keys->count; i++) {
+        bool twice = i + 1 < keys->count && strcmp(keys->at[i], keys->at[i + 1]) == 0;
+        if (!twice && (!want || want(arg, keys->at[i] + prefix)))
+            keys->at[kept++] = keys->at[i];
+        else
+            free(keys->at[i]);
+    }
+    keys->count = kept;
 }
 
 /* One page of SCAN; moves the cursor. */
@@ -130,23 +149,23 @@ static int scan_page(struct kiln_bus *bus, const char *pattern, char cursor[32],
     return rc;
 }
 
-static int read_beats(struct kiln_bus *bus, const struct keys *keys, size_t prefix,
+/* The beats of `count` keys, in one round trip. */
+static int read_beats(struct kiln_bus *bus, char *const *keys, size_t count, size_t prefix,
                       kiln_bus_each_beat *each, void *arg, struct kiln_error *err)
 {
-    int rc = keys->count ? kiln_bus_begin(bus, err) : 0;
-    if (rc != 0)
-        return rc;
-    for (size_t i = 0; i < keys->count; i++)
-        KILN_BUS_PUT(bus, "HGET", keys->at[i], "beat");
-    int first = 0;
-    for (size_t i = 0; i < keys->count; i++) {
+    int first = kiln_bus_begin(bus, err);
+    if (first != 0)
+        return first;
+    for (size_t i = 0; i < count; i++)
+        KILN_BUS_PUT(bus, "HGET", keys[i], "beat");
+    for (size_t i = 0; i < count; i++) {
         redisReply *reply; /* nil: expired since the scan */
-        rc = kiln_bus_reply(bus, 0, &reply, first ? NULL : err);
+        int rc = kiln_bus_reply(bus, 0, &reply, first ? NULL : err);
         if (rc == 0) {
             if (reply->type == REDIS_REPLY_STRING && first == 0)
-                first = each(arg, keys->at[i] + prefix, reply->str, reply->len);
+                first = each(arg, keys[i] + prefix, reply->str, reply->len);
             freeReplyObject(reply);
-        } else if (first == 0 && (rc != KILN_PROTOCOL || !bus->context)) {
+        } else if (first == 0 && bus->refusal != KILN_BUS_WRONG_TYPE) {
             first = rc; /* but a key of another type is nobody's beat */
         }
         if (!bus->context)
@@ -155,8 +174,8 @@ static int read_beats(struct kiln_bus *bus, const struct keys *keys, size_t pref
     return first;
 }
 
-int kiln_bus_beats(struct kiln_bus *bus, const char *pool, kiln_bus_each_beat *each, void *arg,
-                   struct kiln_error *err)
+int kiln_bus_beats_of(struct kiln_bus *bus, const char *pool, kiln_bus_want_beat *want,
+                      kiln_bus_each_beat *each, void *arg, struct kiln_error *err)
 {
     char pattern[KILN_NAME_MAX + 32], cursor[32] = "0";
     size_t prefix = kiln_wire_key(pattern, sizeof pattern, pool, "beat", "*") - 1;
@@ -169,7 +188,18 @@ int kiln_bus_beats(struct kiln_bus *bus, const char *pool, kiln_bus_each_beat *e
             break;
     }
     if (rc == 0)
-        rc = read_beats(bus, &keys, prefix, each, arg, err);
+        pick_keys(&keys, prefix, want, arg);
+    for (size_t i = 0; rc == 0 && i < keys.count; i += BEATS_AT_ONCE) {
+        size_t left = keys.count - i;
+        rc = read_beats(bus, keys.at + i, left < BEATS_AT_ONCE ? left : BEATS_AT_ONCE, prefix, each,
+                        arg, err);
+    }
     release_keys(&keys);
     return rc;
+}
+
+int kiln_bus_beats(struct kiln_bus *bus, const char *pool, kiln_bus_each_beat *each, void *arg,
+                   struct kiln_error *err)
+{
+    return kiln_bus_beats_of(bus, pool, NULL, each, arg, err);
 }

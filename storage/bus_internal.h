@@ -33,7 +33,8 @@ int kiln_bus_url_parse(const char *url, struct kiln_bus_target *ret,
 struct kiln_bus {
     struct kiln_bus_target target;
     char *password_file;
-    int64_t connect_ms, answer_ms;
+    int64_t connect_ms, answer_ms; /* limits of connecting, and of all answers of a call */
+    int64_t limit_ms;              /* of both, as its user has set it */
     struct kiln_backoff backoff;
     redisContext *context; /* NULL while not connected */
     char *out;             /* commands not yet written: out[sent..len) */

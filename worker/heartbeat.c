@@ -4,6 +4,9 @@
  * sent every heartbeat_s and, at most every 20 ms, when something changed.  The thread beats on its
  * own connection: deaf_ms tells the scheduler when the listener's connection has gone bad although
  * the heart still beats, and room is then 0.
+ *
+ * A connection may fall silent for good while Redis is well.  So no answer is waited for longer
+ * than a third of the lease, and the next beat goes out at once, on a new connection.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +21,8 @@
 #include "worker/worker.h"
 
 #define KICK_PAUSE_MS 20
-#define ROOM 2 /* one running, one ahead */
+#define ROOM 2        /* one running, one ahead */
+#define LEASE_SHARE 3 /* so many limits make a lease */
 
 /* Assignments it would take now: those that wait for the compute thread or run on it count. */
 static uint32_t room_now(struct kiln_worker *worker, const struct kiln_beat *beat)
@@ -54,16 +58,43 @@ static void fill_beat(struct kiln_worker *worker, struct kiln_beat *beat)
     beat->room = room_now(worker, beat);
 }
 
+/* What another program has put under the beat's name is no beat, and would never expire: each
+ * attempt to beat renews its time. */
+static int take_name_back(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
+{
+    bool mended = false;
+    struct kiln_error why = *err;
+    int code = kiln_bus_mend(bus, worker->beat, &mended, err);
+    if (code == 0 && mended)
+        kiln_log(KILN_LOG_WARNING, "beat_key_deleted", kiln_f("error", "%s", why.text));
+    else if (code == 0)
+        code = kiln_fail(err, why.code, "%s", why.text);
+    return code;
+}
+
 int kiln_heartbeat_send(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
 {
     struct kiln_beat beat;
-    double lease_s = kiln_board_settings(&worker->board).lease_s;
+    uint32_t lease_ms = (uint32_t)(kiln_board_settings(&worker->board).lease_s * 1e3);
     fill_beat(worker, &beat);
     char *text = kiln_beat_encode(&beat);
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a heartbeat");
-    int code = kiln_bus_beat(bus, worker->beat, text, (uint32_t)(lease_s * 1e3), err);
+    int code = kiln_bus_beat(bus, worker->beat, text, lease_ms, err);
+    if (code != 0 && kiln_bus_refusal(bus) == KILN_BUS_WRONG_TYPE &&
+        (code = take_name_back(worker, bus, err)) == 0)
+        code = kiln_bus_beat(bus, worker->beat, text, lease_ms, err);
     free(text);
+    return code;
+}
+
+/* The thread's own connection, whose every limit lets a second one be tried within the lease. */
+static int open_bus(struct kiln_worker *worker, double lease_s, struct kiln_bus **bus,
+                    struct kiln_error *err)
+{
+    int code = *bus ? 0 : kiln_bus_open(worker->config, bus, err);
+    if (code == 0)
+        kiln_bus_limit(*bus, (uint32_t)(lease_s * 1e3 / LEASE_SHARE));
     return code;
 }
 
@@ -108,7 +139,7 @@ void *kiln_heartbeat(void *arg)
         struct kiln_settings settings = kiln_board_settings(&worker->board);
         atomic_store(&worker->heart_ms, kiln_clock_ms());
         int wait_ms = (int)(settings.heartbeat_s * 1e3);
-        int code = bus ? 0 : kiln_bus_open(worker->config, &bus, &err);
+        int code = open_bus(worker, settings.lease_s, &bus, &err);
         if (code == 0)
             code = resume(worker, bus, &outage, settings.lease_s, &err);
         if (code == 0)
@@ -116,8 +147,9 @@ void *kiln_heartbeat(void *arg)
         if (code == 0) {
             kiln_outage_over(&outage);
         } else {
+            bool at_once = code == KILN_TIMEOUT && !kiln_outage_is(&outage);
             int retry_ms = kiln_outage_fail(&outage, &err);
-            wait_ms = retry_ms < wait_ms ? retry_ms : wait_ms;
+            wait_ms = at_once ? 0 : retry_ms < wait_ms ? retry_ms : wait_ms;
         }
         if (kiln_worker_drain(worker) == KILN_DRAIN_NO)
             watch_ears(worker, settings.lease_s, &deaf);

@@ -109,14 +109,29 @@ static void follow_order(struct kiln_worker *worker, const char *text, size_t le
 static void take_entry(struct catch *catch, const struct kiln_bus_entry *entry)
 {
     snprintf(catch->ids[catch->entry_count++], ENTRY_ID_MAX, "%s", entry->id);
-    /* An entry is one message; were there more in it, the first is taken. */
-    const char *name = entry->field_count > 0 ? entry->fields[0] : "nothing";
+    /* An entry is one message in one field. */
+    const char *name = entry->field_count == 1 ? entry->fields[0] : "several, or none";
     if (strcmp(name, "assign") == 0)
         take_assignment(catch, entry->fields[1], entry->lengths[1]);
     else if (strcmp(name, "order") == 0)
         follow_order(catch->worker, entry->fields[1], entry->lengths[1]);
     else
         kiln_log(KILN_LOG_WARNING, "entry_unknown", kiln_f("field", "%.40s", name));
+}
+
+/* A value of another type under the stream's name stands in the way of every assignment, and the
+ * scheduler, which hears that this worker is deaf, has nothing to send that would show it. */
+static int take_name_back(struct kiln_worker *worker, struct kiln_bus *bus, int code,
+                          struct kiln_error *err)
+{
+    bool mended = false;
+    struct kiln_error why = *err;
+    if (kiln_bus_refusal(bus) != KILN_BUS_WRONG_TYPE)
+        return code;
+    code = kiln_bus_mend(bus, worker->stream, &mended, err);
+    if (code == 0)
+        kiln_log(KILN_LOG_WARNING, "stream_deleted", kiln_f("error", "%s", why.text));
+    return code;
 }
 
 /* Takes in what waits in the stream, removes it there, then begins it. */
@@ -128,7 +143,7 @@ static int read_stream(struct kiln_worker *worker, struct kiln_bus *bus, uint32_
     const char *stream = worker->stream, *after = "0";
     int code = kiln_bus_read(bus, &stream, &after, 1, READ_MAX, block_ms, &entries, err);
     if (code != 0)
-        return code;
+        return take_name_back(worker, bus, code, err);
     kiln_board_heard(&worker->board);
     kiln_health_heard(KILN_PEER_BUS);
     for (size_t i = 0; i < entries.count && i < READ_MAX; i++)
@@ -149,8 +164,11 @@ void *kiln_listener(void *arg)
     struct kiln_error err;
     while (kiln_worker_drain(worker) == KILN_DRAIN_NO) {
         int code = bus ? 0 : kiln_bus_open(worker->config, &bus, &err);
-        if (code == 0)
+        if (code == 0) { /* one that has fallen silent is given up before the scheduler minds */
+            double lease_s = kiln_board_settings(&worker->board).lease_s;
+            kiln_bus_limit(bus, (uint32_t)(lease_s * 1e3 / 2));
             code = read_stream(worker, bus, BLOCK_MS, &err);
+        }
         if (code == 0)
             kiln_outage_over(&outage);
         else

@@ -2,7 +2,8 @@
  *
  * It has its own connection, since the listener's waits in a blocking read most of the time.  While
  * the bus is away events pile up to a bound and are then dropped: the scheduler does without them,
- * from the heartbeat and the ledger.
+ * from the heartbeat and the ledger.  If Redis refuses them (another program has used the stream's
+ * name), the scheduler has a while to repair that before they are dropped.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 
 #define EVENTS_KEPT 100000 /* of the stream, about */
 #define EVENTS_AT_ONCE 64
+#define REFUSALS_MAX 8 /* of the same events, with growing pauses: some ten seconds */
 
 /* Appends the events in one go; the last append trims the stream and waits for the answers. */
 static int send_events(struct kiln_worker *worker, struct kiln_bus **bus, char *const *texts,
@@ -40,9 +42,11 @@ static void deliver(struct kiln_worker *worker, struct kiln_bus **bus, struct ki
                     char *const *texts, size_t count)
 {
     struct kiln_error err;
+    int refusals = 0;
     while (send_events(worker, bus, texts, count, &err) != 0) {
         int wait_ms = kiln_outage_fail(outage, &err);
-        if (kiln_worker_drain(worker) != KILN_DRAIN_NO) {
+        refusals += *bus && kiln_bus_refusal(*bus) != KILN_BUS_NOT_REFUSED;
+        if (refusals == REFUSALS_MAX || kiln_worker_drain(worker) != KILN_DRAIN_NO) {
             atomic_fetch_add(&worker->reports_lost, count);
             return;
         }

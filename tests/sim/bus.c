@@ -274,6 +274,12 @@ int kiln_bus_open(const struct kiln_config *config, struct kiln_bus **ret, struc
     return 0;
 }
 
+void kiln_bus_limit(struct kiln_bus *bus, uint32_t limit_ms)
+{
+    int64_t limit_us = (int64_t)limit_ms * SIM_MS;
+    bus->answer_us = limit_us < bus->answer_us ? limit_us : bus->answer_us;
+}
+
 static void forget(struct kiln_bus *bus)
 {
     sim_request_end(bus->kept);
@@ -373,6 +379,29 @@ static int read_until(struct kiln_bus *bus, struct command *(*make)(const void *
         }
         (void)sim_wait(&sim_fleet.data, until);
     }
+}
+
+/* --- refusals -------------------------------------------------------------------------------- */
+/* The simulated clients keep to the types of keys, and its streams never end. */
+enum kiln_bus_refusal kiln_bus_refusal(const struct kiln_bus *bus)
+{
+    (void)bus;
+    return KILN_BUS_NOT_REFUSED;
+}
+
+int kiln_bus_probe(struct kiln_bus *bus, const char *stream, struct kiln_error *err)
+{
+    (void)stream;
+    return kiln_bus_ping(bus, err);
+}
+
+int kiln_bus_mend(struct kiln_bus *bus, const char *key, bool *ret_mended, struct kiln_error *err)
+{
+    (void)bus;
+    (void)key;
+    (void)err;
+    *ret_mended = false;
+    return 0;
 }
 
 /* --- streams --------------------------------------------------------------------------------- */
@@ -522,8 +551,8 @@ int kiln_bus_beat(struct kiln_bus *bus, const char *key, const char *beat, uint3
     return ask(bus, command, 0, NULL, err);
 }
 
-int kiln_bus_beats(struct kiln_bus *bus, const char *pool, kiln_bus_each_beat *each, void *arg,
-                   struct kiln_error *err)
+int kiln_bus_beats_of(struct kiln_bus *bus, const char *pool, kiln_bus_want_beat *want,
+                      kiln_bus_each_beat *each, void *arg, struct kiln_error *err)
 {
     char prefix[KILN_NAME_MAX + 32];
     kiln_wire_key(prefix, sizeof prefix, pool, "beat", "");
@@ -533,10 +562,17 @@ int kiln_bus_beats(struct kiln_bus *bus, const char *pool, kiln_bus_each_beat *e
     if (rc)
         return rc;
     for (size_t i = 0; i < command->found_count && rc == 0; i++)
-        rc = each(arg, command->found[i].texts[0], command->found[i].texts[1],
-                  command->found[i].lengths[1]);
+        if (!want || want(arg, command->found[i].texts[0]))
+            rc = each(arg, command->found[i].texts[0], command->found[i].texts[1],
+                      command->found[i].lengths[1]);
     sim_request_end(request);
     return rc;
+}
+
+int kiln_bus_beats(struct kiln_bus *bus, const char *pool, kiln_bus_each_beat *each, void *arg,
+                   struct kiln_error *err)
+{
+    return kiln_bus_beats_of(bus, pool, NULL, each, arg, err);
 }
 
 int kiln_bus_delete(struct kiln_bus *bus, const char *key, struct kiln_error *err)

@@ -24,7 +24,7 @@
 
 struct shared {
     atomic_bool cut;
-    atomic_uint resets;
+    atomic_uint resets, hushes;
 };
 
 struct test_link {
@@ -38,7 +38,7 @@ struct pair {
     int fd[2]; /* 0: the program's, 1: the server's */
     char *bytes[2];
     size_t from[2], to[2]; /* bytes[i] came from fd[i]: [from, to) waits for the other */
-    bool ended[2];
+    bool ended[2], silent;
 };
 
 static struct pair pairs[PAIRS_MAX];
@@ -111,8 +111,9 @@ static void await(const struct shared *shared, int listener, struct pollfd *read
         for (int i = 0; i < 2; i++) {
             const struct pair *pair = &pairs[p];
             bool full = pair->from[i] < pair->to[i], owed = pair->from[!i] < pair->to[!i];
-            ready[1 + 2 * p + i] = (struct pollfd){
-                .fd = pair->fd[i], .events = (short)((full ? 0 : POLLIN) | (owed ? POLLOUT : 0))};
+            ready[1 + 2 * p + i] =
+                (struct pollfd){.fd = pair->silent ? -1 : pair->fd[i],
+                                .events = (short)((full ? 0 : POLLIN) | (owed ? POLLOUT : 0))};
         }
     if (atomic_load(&shared->cut))
         nanosleep(&(struct timespec){.tv_nsec = TICK_MS * 1000000L}, NULL);
@@ -123,7 +124,7 @@ static void await(const struct shared *shared, int listener, struct pollfd *read
 static void forward_for_ever(struct shared *shared, int listener, int port)
 {
     static struct pollfd ready[1 + 2 * PAIRS_MAX];
-    unsigned resets = 0;
+    unsigned resets = 0, hushes = 0;
     for (;;) {
         await(shared, listener, ready);
         while (resets != atomic_load(&shared->resets)) {
@@ -131,10 +132,13 @@ static void forward_for_ever(struct shared *shared, int listener, int port)
             while (pair_count > 0)
                 drop(0, true);
         }
+        for (; hushes != atomic_load(&shared->hushes); hushes++)
+            for (int p = 0; p < pair_count; p++)
+                pairs[p].silent = true;
         if (atomic_load(&shared->cut))
             continue;
         for (int p = pair_count - 1; p >= 0; p--)
-            if (!forward(&pairs[p], &ready[1 + 2 * p]))
+            if (!pairs[p].silent && !forward(&pairs[p], &ready[1 + 2 * p]))
                 drop(p, false);
         if (ready[0].revents & POLLIN)
             accept_one(listener, port);
@@ -188,6 +192,11 @@ int test_link_port(const struct test_link *link)
 void test_link_cut(struct test_link *link, bool cut)
 {
     atomic_store(&link->shared->cut, cut);
+}
+
+void test_link_hush(struct test_link *link)
+{
+    atomic_fetch_add(&link->shared->hushes, 1);
 }
 
 void test_link_reset(struct test_link *link)
