@@ -11,7 +11,6 @@
 
 #include "scheduler/leader.h"
 #include "schemas/clock.h"
-#include "schemas/log.h"
 #include "storage/backoff.h"
 
 #define ANSWER_TTL_S 30
@@ -94,8 +93,10 @@ int kiln_answer(struct kiln_leader *leader, const struct kiln_order *order, stru
     kiln_wire_key(key, sizeof(key), leader->pool, "answer", order->id);
     int rc = text ? kiln_bus_push(leader->bus, key, text, ANSWER_TTL_S, err)
                   : kiln_fail(err, KILN_NO_MEMORY, "no memory for an answer");
-    if (rc == KILN_NO_MEMORY) { /* nobody is served by ending the leadership for it */
-        kiln_log(KILN_LOG_WARNING, "question_unanswered", kiln_f("error", "%s", err->text));
+    /* Nobody is served by ending the leadership for it; and what lies under the asker's token is
+     * the asker's affair. */
+    if (rc == KILN_NO_MEMORY || kiln_bus_refusal(leader->bus) != KILN_BUS_NOT_REFUSED) {
+        kiln_hush_log(&leader->hush[KILN_HUSH_ANSWER], "question_unanswered", key, err->text);
         rc = 0;
     }
     free(text);

@@ -9,7 +9,6 @@
 
 #include "scheduler/leader.h"
 #include "schemas/log.h"
-#include "storage/backoff.h"
 
 #define PICKS_A_STEP 64
 
@@ -43,11 +42,7 @@ static int send(struct kiln_leader *leader, const char *worker, const char *id,
     char *text = kiln_assignment_encode(&assignment);
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for an assignment");
-    char key[KILN_KEY_MAX];
-    kiln_wire_key(key, sizeof(key), leader->pool, "worker", worker);
-    const char *fields[2] = {"assign", text};
-    const size_t lengths[2] = {strlen("assign"), strlen(text)};
-    int rc = kiln_bus_append(leader->bus, key, 0, fields, lengths, 1, err);
+    int rc = kiln_fleet_send(leader, worker, "assign", text, err);
     free(text);
     return rc;
 }
@@ -124,6 +119,26 @@ static void note(const struct kiln_policy_pick *pick, const struct kiln_handout 
              kiln_f("expected_s", "%.3f", pick->compute_s + pick->switch_s));
 }
 
+/* A worker whose stream takes nothing costs itself; a bus that is away costs the round. */
+static void note_unsent(struct kiln_leader *leader, struct round *round, const char *worker,
+                        int64_t now_ms, const struct kiln_error *why)
+{
+    struct kiln_member *member = kiln_fleet_find(leader, worker);
+    if (member && kiln_bus_refusal(leader->bus) != KILN_BUS_NOT_REFUSED) {
+        kiln_hush_log(&leader->hush[KILN_HUSH_KEY], "worker_unreachable", worker, why->text);
+        kiln_fleet_mute(leader, member, now_ms);
+        return;
+    }
+    kiln_log(KILN_LOG_WARNING, "assignment_unsent", kiln_f("error", "%s", why->text));
+    round->bus_away = true;
+}
+
+static bool is_mute(const struct kiln_leader *leader, const char *worker)
+{
+    const struct kiln_member *member = kiln_fleet_find(leader, worker);
+    return member && member->mute_until_ms > 0;
+}
+
 /* What the ledger has given goes to its worker.  Once the bus is away it is not tried again. */
 static int tell(struct kiln_leader *leader, struct round *round, size_t at, int64_t now_ms,
                 struct kiln_error *err)
@@ -134,12 +149,11 @@ static int tell(struct kiln_leader *leader, struct round *round, size_t at, int6
     int rc = 0;
     if (handout->given == 0) {
         kiln_policy_release(leader->policy, pick->worker, pick->tag);
-    } else if (round->bus_away) {
+    } else if (round->bus_away || is_mute(leader, pick->worker)) {
         rc = take_back(leader, pick, handout->jobs, handout->given, err);
     } else if (send(leader, pick->worker, handout->assignment, handout->jobs, handout->given,
                     &bus_err)) {
-        kiln_log(KILN_LOG_WARNING, "assignment_unsent", kiln_f("error", "%s", bus_err.text));
-        round->bus_away = true;
+        note_unsent(leader, round, pick->worker, now_ms, &bus_err);
         rc = take_back(leader, pick, handout->jobs, handout->given, err);
     } else {
         remember(leader, pick, handout->assignment, handout->jobs, handout->given, now_ms);

@@ -10,12 +10,14 @@
 #include <string.h>
 
 #include "scheduler/leader.h"
+#include "schemas/clock.h"
 #include "schemas/log.h"
 #include "schemas/room.h"
 
 #define LEASE_SLACK_MS 500
 #define FIRST_READ_MS 1000 /* from a worker's first beat until it has read its stream */
-#define NEXT_MAX 3         /* assignments that may have begun since the last beat */
+#define LEARN_SLACK_MS 2000
+#define NEXT_MAX 3 /* assignments that may have begun since the last beat */
 
 struct kiln_member *kiln_fleet_find(const struct kiln_leader *leader, const char *name)
 {
@@ -99,23 +101,6 @@ void kiln_fleet_clear(struct kiln_leader *leader)
     leader->member_count = leader->member_room = 0;
 }
 
-int kiln_fleet_order(struct kiln_leader *leader, const char *worker, enum kiln_order_kind kind,
-                     uint64_t job, const char *id, struct kiln_error *err)
-{
-    struct kiln_order order = {.kind = kind, .job = job};
-    snprintf(order.id, sizeof(order.id), "%s", id);
-    char *text = kiln_order_encode(&order);
-    if (!text)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for an order");
-    char key[KILN_KEY_MAX];
-    kiln_wire_key(key, sizeof(key), leader->pool, "worker", worker);
-    const char *fields[2] = {"order", text};
-    const size_t lengths[2] = {strlen("order"), strlen(text)};
-    int rc = kiln_bus_append(leader->bus, key, 0, fields, lengths, 1, err);
-    free(text);
-    return rc;
-}
-
 /* --- losing ----------------------------------------------------------------------------------- */
 /* A crash is the doing of what was in the engine or is on its way from there; of what lies ahead in
  * the worker's hands only the next few are suspects, since a beat may be a moment old.  So one job
@@ -149,16 +134,6 @@ void kiln_fleet_lose(struct kiln_leader *leader, struct kiln_member *member, boo
     }
     member->known = false;
     leader->reconcile_due_ms = 0;
-}
-
-/* Nothing was assigned to it since it was lost, so its stream holds old orders at most. */
-static void drop_stream(struct kiln_leader *leader, const char *worker)
-{
-    char key[KILN_KEY_MAX];
-    struct kiln_error err;
-    kiln_wire_key(key, sizeof(key), leader->pool, "worker", worker);
-    if (kiln_bus_delete(leader->bus, key, &err))
-        kiln_log(KILN_LOG_DEBUG, "stream_left", kiln_f("error", "%s", err.text));
 }
 
 /* For people alone: nothing depends on it, so a failure is no more than a line of the log. */
@@ -197,7 +172,7 @@ void kiln_fleet_expire(struct kiln_leader *leader, int64_t now_ms)
     for (size_t i = 0; i < leader->member_count;) {
         struct kiln_member *member = leader->members[i];
         if (!member->known && member->hand_count == 0) {
-            drop_stream(leader, member->name);
+            kiln_fleet_drop_stream(leader, member->name);
             leader->members[i] = leader->members[--leader->member_count];
             free_member(member);
         } else {
@@ -328,20 +303,28 @@ static void compare_hand(struct kiln_leader *leader, struct kiln_member *member,
     }
 }
 
+static uint32_t at_most(uint32_t value, uint32_t bound)
+{
+    return value < bound ? value : bound;
+}
+
 /* How much the worker may be given, of its own word and of what is on its way to it.  Of those it
  * names, some may have been finished while the beat was on its way: these were drawn. */
 static void fill_hands(struct kiln_policy_worker *report, const struct kiln_beat *beat,
                        uint32_t held, uint32_t named)
 {
     uint32_t coming = held - named, ended = beat->held_count - named;
-    report->capacity = held + (beat->room > coming ? beat->room - coming : 0);
+    uint32_t room = at_most(beat->room, KILN_BEAT_HELD_MAX); /* more it could not name */
+    report->capacity = held + (room > coming ? room - coming : 0);
     if (beat->places == KILN_BEAT_UNTOLD) { /* one is running and one ahead; the rest is drawn */
         report->most = 0;
         report->drawn = report->capacity > 2 ? report->capacity - 2 : 0;
         return;
     }
-    report->most = held + (beat->places > coming ? beat->places - coming : 0);
-    report->drawn = beat->drawn > ended ? beat->drawn - ended : 0;
+    uint32_t places = at_most(beat->places, KILN_BEAT_HELD_MAX);
+    uint32_t drawn = at_most(beat->drawn, beat->held_count);
+    report->most = held + (places > coming ? places - coming : 0);
+    report->drawn = drawn > ended ? drawn - ended : 0;
 }
 
 /* Marks what the engine may have had: what is drawn, the one that is running and all before it (of
@@ -383,7 +366,13 @@ static bool same_protocol(struct kiln_member *member, const struct kiln_beat *be
 
 void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, int64_t now_ms)
 {
-    struct kiln_member *member = kiln_fleet_get(leader, beat->worker);
+    struct kiln_member *member = kiln_fleet_find(leader, beat->worker);
+    if (!member && leader->member_count >= KILN_FLEET_MAX) {
+        kiln_hush_log(&leader->hush[KILN_HUSH_BEAT], "fleet_full", beat->worker,
+                      "more workers than one scheduler leads");
+        return;
+    }
+    member = kiln_fleet_get(leader, beat->worker);
     if (!member || !right_incarnation(leader, member, beat, now_ms))
         return;
     member->present = true;
@@ -408,7 +397,9 @@ void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, i
                                         .height = beat->height,
                                         .batch_max = beat->batch_max,
                                         .device = beat->device_class,
-                                        .draining = beat->draining || !same_protocol(member, beat)};
+                                        .draining = beat->draining ||
+                                                    !same_protocol(member, beat) ||
+                                                    kiln_fleet_is_mute(leader, member, now_ms)};
     struct kiln_error err;
     if (first && kiln_policy_worker_set(leader->policy, member->name, &report, &err))
         kiln_log(KILN_LOG_WARNING, "worker_ignored", kiln_f("error", "%s", err.text));
@@ -429,6 +420,13 @@ void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, i
                  kiln_f("device", "%s", beat->device), kiln_f("engine", "%s", beat->engine));
 }
 
+/* Nothing takes longer than it was in the worker's hands: what says so is not learned from. */
+static bool believable(const struct kiln_assigned *assigned, const struct kiln_event *event)
+{
+    double held_ms = (double)(kiln_clock_ms() - assigned->since_ms);
+    return event->compute_ms + event->switch_ms <= held_ms * 1.05 + LEARN_SLACK_MS;
+}
+
 void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *event)
 {
     struct kiln_member *member = kiln_fleet_find(leader, event->worker);
@@ -438,7 +436,11 @@ void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *ev
     struct kiln_assigned *assigned = kiln_fleet_assigned(member, event->assignment);
     if (!assigned || assigned->lost)
         return;
-    kiln_costs_learn(leader, member, assigned, event);
+    if (believable(assigned, event))
+        kiln_costs_learn(leader, member, assigned, event);
+    else
+        kiln_hush_log(&leader->hush[KILN_HUSH_EVENT], "times_unbelievable", event->worker,
+                      "it finished an assignment sooner than its times allow");
     if (assigned->held && event->compute_ms > 0)
         kiln_policy_finish(leader->policy, member->name, assigned->tag);
     else if (assigned->held) /* handed back, cancelled, failed before it began */

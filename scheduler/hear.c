@@ -6,7 +6,6 @@
 #include "scheduler/leader.h"
 #include "schemas/log.h"
 #include "schemas/room.h"
-#include "storage/backoff.h"
 
 #define CONTROL_GROUP "scheduler"
 #define CONTROL_CONSUMER "leader"
@@ -14,17 +13,50 @@
 #define EVENTS_MAX 1000
 #define IDS_MAX 256
 #define ENTRY_ID_MAX 48
+#define NEWCOMERS_MAX 2048 /* beats of unknown names that are read in one round */
 
 /* --- beats ----------------------------------------------------------------------------------- */
-/* Collected first: acting on a beat may use the bus, which is busy with the round. */
+/* Collected first: acting on a beat may use the bus, which is busy with the round.  Names cost a
+ * client nothing, so a round reads the beats of known members and of a bounded number of others,
+ * which take turns. */
 struct beat_list {
+    struct kiln_leader *leader;
+    const struct kiln_member **known; /* by name */
     struct kiln_beat *at;
-    size_t count, room;
+    size_t count, room, fresh;
+    char last_fresh[KILN_NAME_MAX + 1];
 };
+
+static int by_name(const void *a, const void *b)
+{
+    const struct kiln_member *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static int name_before(const void *name, const void *member)
+{
+    return strcmp(name, (*(const struct kiln_member *const *)member)->name);
+}
+
+/* The names come in order. */
+static bool want_beat(void *arg, const char *worker)
+{
+    struct beat_list *list = arg;
+    if (list->leader->member_count > 0 && bsearch(worker, list->known, list->leader->member_count,
+                                                  sizeof(list->known[0]), name_before))
+        return true;
+    if (list->fresh == NEWCOMERS_MAX || strlen(worker) > KILN_NAME_MAX ||
+        strcmp(worker, list->leader->newcomer) <= 0)
+        return false;
+    list->fresh++;
+    snprintf(list->last_fresh, sizeof(list->last_fresh), "%s", worker);
+    return true;
+}
 
 static int keep_beat(void *arg, const char *worker, const char *text, size_t len)
 {
     struct beat_list *list = arg;
+    struct kiln_hush *hush = &list->leader->hush[KILN_HUSH_BEAT];
     struct kiln_beat *at = kiln_room(list->at, list->count, &list->room, sizeof(*at));
     if (!at)
         return KILN_NO_MEMORY;
@@ -32,20 +64,34 @@ static int keep_beat(void *arg, const char *worker, const char *text, size_t len
     struct kiln_error err;
     struct kiln_beat *beat = &list->at[list->count];
     if (kiln_beat_decode(text, len, beat, &err))
-        kiln_log(KILN_LOG_WARNING, "beat_unreadable", kiln_f("worker", "%s", worker),
-                 kiln_f("error", "%s", err.text));
+        kiln_hush_log(hush, "beat_unreadable", worker, err.text);
     else if (strcmp(beat->worker, worker) != 0)
-        kiln_log(KILN_LOG_WARNING, "beat_unreadable", kiln_f("worker", "%s", worker),
-                 kiln_f("error", "it names %s", beat->worker));
+        kiln_hush_log(hush, "beat_unreadable", worker, "it names another worker");
     else
         list->count++;
     return 0;
 }
 
+static int read_beats(struct kiln_leader *leader, struct beat_list *list, struct kiln_error *err)
+{
+    list->known = calloc(leader->member_count + 1, sizeof(*list->known));
+    if (!list->known)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of the workers");
+    for (size_t i = 0; i < leader->member_count; i++)
+        list->known[i] = leader->members[i];
+    qsort(list->known, leader->member_count, sizeof(*list->known), by_name);
+    int rc = kiln_bus_beats_of(leader->bus, leader->pool, want_beat, keep_beat, list, err);
+    free(list->known);
+    if (rc == 0) /* those after the last one are next, or it begins anew */
+        snprintf(leader->newcomer, sizeof(leader->newcomer), "%s",
+                 list->fresh == NEWCOMERS_MAX ? list->last_fresh : "");
+    return rc;
+}
+
 int kiln_hear_beats(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
 {
-    struct beat_list list = {0};
-    int rc = kiln_bus_beats(leader->bus, leader->pool, keep_beat, &list, err);
+    struct beat_list list = {.leader = leader};
+    int rc = read_beats(leader, &list, err);
     if (rc == 0) {
         for (size_t i = 0; i < leader->member_count; i++)
             leader->members[i]->present = false;
@@ -71,7 +117,8 @@ static void hear_event(struct kiln_leader *leader, struct heard *heard, const ch
     struct kiln_event event;
     struct kiln_error err;
     if (kiln_event_decode(text, len, &event, &err)) {
-        kiln_log(KILN_LOG_WARNING, "event_unreadable", kiln_f("error", "%s", err.text));
+        kiln_hush_log(&leader->hush[KILN_HUSH_EVENT], "event_unreadable", leader->events_key,
+                      err.text);
         return;
     }
     struct kiln_member *member = kiln_fleet_find(leader, event.worker);
@@ -108,8 +155,13 @@ static int hear_events(struct kiln_leader *leader, uint32_t wait_ms, struct hear
     struct kiln_bus_entries entries = {0};
     const char *stream = leader->events_key, *after = leader->events_after;
     int rc = kiln_bus_read(leader->bus, &stream, &after, 1, EVENTS_MAX, wait_ms, &entries, err);
-    if (rc)
+    if (rc) {
+        leader->ears_due_ms = 0; /* what comes next may be another stream */
+        rc = kiln_leader_mend(leader, stream, rc, NULL, err);
+        if (rc == 0)
+            kiln_leader_pause(wait_ms); /* instead of the wait that was refused */
         return rc;
+    }
     for (size_t i = 0; i < entries.count; i++) {
         const struct kiln_bus_entry *entry = &entries.at[i];
         for (size_t f = 0; f < entry->field_count; f++)
@@ -121,10 +173,14 @@ static int hear_events(struct kiln_leader *leader, uint32_t wait_ms, struct hear
 }
 
 /* --- orders ---------------------------------------------------------------------------------- */
-/* The ledger's failures end the leadership; here they are kept for the step to find. */
-static void note_ledger(struct kiln_leader *leader, int rc, const struct kiln_error *err)
+/* The ledger's failures end the leadership; here they are kept for the step to find.  But one that
+ * is the answer to a message costs that message: it would be the same for every leader. */
+static void note_ledger(struct kiln_leader *leader, const char *message, int rc,
+                        const struct kiln_error *err)
 {
-    if (rc && leader->ledger_error.code == 0)
+    if (rc && kiln_ledger_refused(leader->ledger, rc))
+        kiln_hush_log(&leader->hush[KILN_HUSH_ORDER], "message_dropped", message, err->text);
+    else if (rc && leader->ledger_error.code == 0)
         leader->ledger_error = *err;
 }
 
@@ -145,23 +201,30 @@ static void cancel(struct kiln_leader *leader, const struct kiln_order *order)
     /* Running ones are found by reconciling: in a worker's hands, but not assigned any more. */
     leader->check_cancelled = true;
     leader->reconcile_due_ms = 0;
-    note_ledger(leader, rc == KILN_NOT_FOUND ? 0 : rc, &err);
+    note_ledger(leader, one ? "cancel_job" : order->id, rc, &err);
 }
 
+/* A worker that cannot be told is one less; a bus that is away is told all of it again. */
 static int drain(struct kiln_leader *leader, const char *worker, struct kiln_error *err)
 {
     int rc = 0;
     for (size_t i = 0; i < leader->member_count && rc == 0; i++) {
         const struct kiln_member *member = leader->members[i];
-        if (worker[0] == '\0' || strcmp(member->name, worker) == 0)
-            rc = kiln_fleet_order(leader, member->name, KILN_ORDER_DRAIN, 0, member->name, err);
+        if (worker[0] != '\0' && strcmp(member->name, worker) != 0)
+            continue;
+        rc = kiln_fleet_order(leader, member->name, KILN_ORDER_DRAIN, 0, member->name, err);
+        if (rc == 0 || kiln_bus_refusal(leader->bus) == KILN_BUS_NOT_REFUSED)
+            continue;
+        kiln_hush_log(&leader->hush[KILN_HUSH_ORDER], "order_lost", member->name, err->text);
+        rc = 0;
     }
     return rc;
 }
 
 static int obey(struct kiln_leader *leader, const struct kiln_order *order, struct kiln_error *err)
 {
-    kiln_log(KILN_LOG_INFO, "order", kiln_f("kind", "%d", (int)order->kind),
+    kiln_log(order->kind == KILN_ORDER_ASK ? KILN_LOG_DEBUG : KILN_LOG_INFO, "order",
+             kiln_f("kind", "%d", (int)order->kind),
              kiln_f("job", "%llu", (unsigned long long)order->job), kiln_f("id", "%s", order->id));
     switch (order->kind) {
     case KILN_ORDER_CANCEL_JOB:
@@ -183,51 +246,79 @@ static int obey(struct kiln_leader *leader, const struct kiln_order *order, stru
     return 0;
 }
 
-static size_t decode_orders(const struct kiln_bus_entries *entries, struct kiln_order *orders,
-                            char (*ids)[ENTRY_ID_MAX])
+/* What one reading of control has brought: copies, since the entries are borrowed. */
+struct control_page {
+    struct kiln_order orders[ORDERS_MAX];
+    char ids[ORDERS_MAX][ENTRY_ID_MAX];
+    size_t order_count, entry_count;
+};
+
+/* An entry is one order in one field.  Of an entry with several none is obeyed: a part of it would
+ * be lost without a word. */
+static int decode_entry(const struct kiln_bus_entry *entry, struct kiln_order *order,
+                        struct kiln_error *err)
 {
-    size_t count = 0;
+    size_t at = 0, count = 0;
+    for (size_t f = 0; f < entry->field_count; f++) {
+        if (strcmp(entry->fields[2 * f], "order") != 0)
+            continue;
+        at = f;
+        count++;
+    }
+    if (count != 1)
+        return kiln_fail(err, KILN_PROTOCOL, "an entry has one field \"order\", this one %zu",
+                         count);
+    return kiln_order_decode(entry->fields[2 * at + 1], entry->lengths[2 * at + 1], order, err);
+}
+
+static void decode_page(struct kiln_leader *leader, const struct kiln_bus_entries *entries,
+                        struct control_page *page)
+{
+    page->order_count = page->entry_count = 0;
     for (size_t i = 0; i < entries->count && i < ORDERS_MAX; i++) {
         const struct kiln_bus_entry *entry = &entries->at[i];
-        snprintf(ids[i], ENTRY_ID_MAX, "%s", entry->id);
-        for (size_t f = 0; f < entry->field_count && count < ORDERS_MAX; f++) {
-            struct kiln_error why;
-            if (strcmp(entry->fields[2 * f], "order") != 0)
-                continue;
-            if (kiln_order_decode(entry->fields[2 * f + 1], entry->lengths[2 * f + 1],
-                                  &orders[count], &why) == 0)
-                count++;
-            else
-                kiln_log(KILN_LOG_WARNING, "order_unreadable", kiln_f("error", "%s", why.text));
-        }
+        struct kiln_error why;
+        snprintf(page->ids[page->entry_count++], ENTRY_ID_MAX, "%s", entry->id);
+        leader->probe_due = leader->probe_due || kiln_leader_last_id(entry->id);
+        if (decode_entry(entry, &page->orders[page->order_count], &why) == 0)
+            page->order_count++;
+        else
+            kiln_hush_log(&leader->hush[KILN_HUSH_ORDER], "order_refused", entry->id, why.text);
     }
-    return count;
 }
 
 /* A consumer group, so that an order given while nobody leads is obeyed once somebody does. */
-static int hear_orders(struct kiln_leader *leader, struct kiln_error *err)
+static int read_control(struct kiln_leader *leader, struct kiln_bus_entries *entries,
+                        struct kiln_error *err)
 {
-    struct kiln_bus_entries entries = {0};
-    struct kiln_order orders[ORDERS_MAX];
-    char ids[ORDERS_MAX][ENTRY_ID_MAX];
-    const char *list[ORDERS_MAX];
     bool pending = !leader->control_caught_up; /* of a predecessor, or of a broken round */
     int rc = pending ? kiln_bus_group(leader->bus, leader->control_key, CONTROL_GROUP, err) : 0;
     if (rc == 0)
         rc = kiln_bus_read_group(leader->bus, leader->control_key, CONTROL_GROUP, CONTROL_CONSUMER,
-                                 pending, ORDERS_MAX, 0, &entries, err);
-    leader->control_caught_up = rc == 0 && (entries.count == 0 || !pending);
+                                 pending, ORDERS_MAX, 0, entries, err);
+    leader->control_caught_up = rc == 0 && (entries->count == 0 || !pending);
+    return kiln_leader_mend(leader, leader->control_key, rc, NULL, err);
+}
+
+static int hear_orders(struct kiln_leader *leader, struct kiln_error *err)
+{
+    struct kiln_bus_entries entries = {0};
+    struct control_page page;
+    const char *list[ORDERS_MAX];
+    int rc = read_control(leader, &entries, err);
     if (rc || entries.count == 0)
         return rc;
-    size_t entry_count = entries.count < ORDERS_MAX ? entries.count : ORDERS_MAX;
-    size_t count = decode_orders(&entries, orders, ids);
-    for (size_t i = 0; i < count && rc == 0; i++)
-        rc = obey(leader, &orders[i], err);
-    if (rc || leader->ledger_error.code) /* not acknowledged: it is read again */
+    decode_page(leader, &entries, &page);
+    for (size_t i = 0; i < page.order_count && rc == 0 && leader->ledger_error.code == 0; i++)
+        rc = obey(leader, &page.orders[i], err);
+    if (rc || leader->ledger_error.code) { /* not acknowledged: it is read again */
+        leader->control_caught_up = false;
         return rc;
-    for (size_t i = 0; i < entry_count; i++)
-        list[i] = ids[i];
-    return kiln_bus_ack(leader->bus, leader->control_key, CONTROL_GROUP, list, entry_count, err);
+    }
+    for (size_t i = 0; i < page.entry_count; i++)
+        list[i] = page.ids[i];
+    rc = kiln_bus_ack(leader->bus, leader->control_key, CONTROL_GROUP, list, page.entry_count, err);
+    return kiln_leader_mend(leader, leader->control_key, rc, NULL, err);
 }
 
 int kiln_hear(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_error *err)
@@ -238,6 +329,7 @@ int kiln_hear(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_error *e
         rc = hear_events(leader, wait_ms, &heard, err);
     struct kiln_error ledger_err;
     for (size_t i = 0; i < heard.returned_count && leader->ledger_error.code == 0; i++)
-        note_ledger(leader, kiln_load_one(leader, heard.returned[i], &ledger_err), &ledger_err);
+        note_ledger(leader, "returned", kiln_load_one(leader, heard.returned[i], &ledger_err),
+                    &ledger_err);
     return rc;
 }

@@ -1,9 +1,11 @@
 /* leader.c - the leading scheduler: rebuilding, the step.
  *
  * A step hears the bus, compares, loads and assigns.  A bus that is away only makes it deaf: jobs
- * stay where they are and leases stand still until it is back.  The ledger is different: whoever
- * loses its connection has lost the lock with it and must stop at once, so every failure of the
- * ledger ends the leadership and with it all that was remembered here.
+ * stay where they are and leases stand still until it is back.  A bus that declines one command is
+ * not away: that costs the message or the worker it was about.  The ledger is different: whoever
+ * loses its connection has lost the lock with it and must stop at once, so a failure of the ledger
+ * ends the leadership and with it all that was remembered here; but for one that is the answer to
+ * what a client's message asked for (kiln_ledger_refused).
  */
 #include "scheduler/leader.h"
 
@@ -29,7 +31,9 @@
 #define FORGET_FIRST_MS 60000 /* a leader that begins has better things to do */
 #define COST_ROWS 8192
 
-static void pause_ms(uint32_t ms)
+#define LAST_MS "18446744073709551615-" /* begins the last ids that a stream can have */
+
+void kiln_leader_pause(uint32_t ms)
 {
     struct timespec ts = {ms / 1000, (long)(ms % 1000) * 1000000};
     nanosleep(&ts, NULL);
@@ -70,6 +74,7 @@ int kiln_leader_open(const struct kiln_config *config, struct kiln_ledger *ledge
     name_keys(leader);
     int64_t now_ms = kiln_clock_ms();
     leader->bus_back_ms = leader->began_ms = now_ms;
+    leader->probe_due = true;
     leader->sweep_due_ms = INT64_MAX; /* the first load is one */
     leader->forget_due_ms = now_ms + FORGET_FIRST_MS;
     leader->costs = kiln_cost_model_new(COST_ROWS);
@@ -136,6 +141,53 @@ static bool id_before(const char *a, const char *b)
     return a_seq < b_seq;
 }
 
+int kiln_leader_mend(struct kiln_leader *leader, const char *key, int rc, bool *ret_mended,
+                     struct kiln_error *err)
+{
+    enum kiln_bus_refusal refusal = kiln_bus_refusal(leader->bus);
+    struct kiln_error why;
+    bool mended = false;
+    if (ret_mended)
+        *ret_mended = false;
+    /* A right that the scheduler lacks is a matter for its operator, as is a Redis that is away. */
+    if (rc == 0 || refusal == KILN_BUS_NOT_REFUSED || refusal == KILN_BUS_NOT_ALLOWED)
+        return rc;
+    why = *err;
+    rc = kiln_bus_mend(leader->bus, key, &mended, err);
+    kiln_hush_log(&leader->hush[KILN_HUSH_KEY], mended ? "key_deleted" : "key_unusable", key,
+                  why.text);
+    if (ret_mended)
+        *ret_mended = mended;
+    return rc && kiln_bus_refusal(leader->bus) == KILN_BUS_NOT_REFUSED ? rc : 0;
+}
+
+bool kiln_leader_last_id(const char *id)
+{
+    return strncmp(id, LAST_MS, strlen(LAST_MS)) == 0;
+}
+
+/* A stream with the greatest possible id takes no entry any more.  Control is read until it is
+ * empty and then made anew.  Events are kept for those who look at them later, and nothing depends
+ * on them: once they were heard, the stream is made anew. */
+static int probe_streams(struct kiln_leader *leader, bool heard_all, struct kiln_error *err)
+{
+    int rc = kiln_bus_probe(leader->bus, leader->control_key, err);
+    bool again = rc != 0;
+    rc = kiln_leader_mend(leader, leader->control_key, rc, NULL, err);
+    if (rc == 0)
+        rc = kiln_bus_probe(leader->bus, leader->events_key, err);
+    if (rc && kiln_bus_refusal(leader->bus) == KILN_BUS_EXHAUSTED && heard_all) {
+        kiln_hush_log(&leader->hush[KILN_HUSH_KEY], "key_deleted", leader->events_key, err->text);
+        rc = kiln_bus_delete(leader->bus, leader->events_key, err);
+        again = true; /* until the probe is answered as it should */
+    }
+    again = again || rc;
+    rc = kiln_leader_mend(leader, leader->events_key, rc, NULL, err);
+    if (rc == 0)
+        leader->probe_due = again;
+    return rc;
+}
+
 /* Ids of a stream only grow while the stream lives.  After a flush, with Redis' clock behind, new
  * events could have ids that were passed already: then everything is read again, which is harmless.
  */
@@ -144,13 +196,16 @@ static int check_ears(struct kiln_leader *leader, int64_t now_ms, struct kiln_er
     char last[sizeof(leader->events_after)] = "";
     leader->ears_due_ms = now_ms + EARS_MS;
     int rc = kiln_bus_last_id(leader->bus, leader->events_key, last, sizeof(last), err);
+    rc = kiln_leader_mend(leader, leader->events_key, rc, NULL, err);
     if (rc)
         return rc;
+    leader->probe_due = leader->probe_due || kiln_leader_last_id(last);
     bool began = leader->events_after[0] == '\0';
     if (began || id_before(last, leader->events_after))
         snprintf(leader->events_after, sizeof(leader->events_after), "%s",
                  began && last[0] ? last : "0");
-    return 0;
+    return leader->probe_due ? probe_streams(leader, !id_before(leader->events_after, last), err)
+                             : 0;
 }
 
 static int hear_bus(struct kiln_leader *leader, uint32_t wait_ms, int64_t now_ms,
@@ -180,6 +235,7 @@ static bool hear(struct kiln_leader *leader, uint32_t wait_ms, int64_t now_ms)
                  kiln_f("effect", "%s", "nothing is assigned, leases stand still"));
     if (!rc && leader->bus_away) {
         leader->control_caught_up = false;
+        leader->probe_due = true;
         leader->ears_due_ms = 0;
         kiln_log(KILN_LOG_INFO, "bus_back");
     }
@@ -188,7 +244,7 @@ static bool hear(struct kiln_leader *leader, uint32_t wait_ms, int64_t now_ms)
         kiln_health_heard(KILN_PEER_BUS);
     if (rc) { /* set while it is away, for the very round in which it is back judges the silent */
         leader->bus_back_ms = kiln_clock_ms() + KNOCK_MS;
-        pause_ms(wait_ms);
+        kiln_leader_pause(wait_ms);
     }
     return rc == 0;
 }

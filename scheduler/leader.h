@@ -5,6 +5,7 @@
  *
  *     leader.c     the step: lead, hear, reconcile, load, dispatch
  *     fleet.c      members (workers with a heartbeat) and the assignments in their hands
+ *     fleet_send.c the streams of the workers
  *     hear.c       heartbeats, events and orders from the bus
  *     reconcile.c  the ledger's assigned jobs against the fleet: what comes back to the queue
  *     loader.c     waiting jobs from the ledger into the policy
@@ -12,6 +13,7 @@
  *     feed.c       the second thread
  *     answer.c     what the command line asks the leader
  *     dispatch.c   picks of the policy become assignments
+ *     hush.c       warnings that clients cause, not more often than one can read
  *     costs.c      what finished assignments teach, and its way over a restart
  *     gauges.c     the copy of all this that the metrics show
  *
@@ -26,6 +28,7 @@
 
 #include "scheduler/gauges.h"
 #include "scheduler/holds.h"
+#include "scheduler/hush.h"
 #include "scheduler/intake.h"
 #include "scheduler/pace.h"
 #include "scheduler/policy.h"
@@ -38,6 +41,17 @@
 #define KILN_HAND_MAX 32     /* assignments remembered of one member */
 #define KILN_FINISHED_MAX 32 /* ids of its last finished ones */
 #define KILN_KEY_MAX (KILN_NAME_MAX * 2 + 32)
+#define KILN_FLEET_MAX 4096 /* members that beats may add, as many as the policy has room for */
+
+/* What clients can make the leader say. */
+enum kiln_hushed {
+    KILN_HUSH_BEAT,
+    KILN_HUSH_EVENT,
+    KILN_HUSH_ORDER,
+    KILN_HUSH_ANSWER,
+    KILN_HUSH_KEY,
+    KILN_HUSH_COUNT
+};
 
 /* An assignment, from the ledger's commit until nothing of it is assigned any more. */
 struct kiln_assigned {
@@ -77,6 +91,7 @@ struct kiln_member {
     int64_t started_ms, sent_ms; /* the worker's own words, compared for equality and order only */
     int64_t changed_ms;          /* when a new beat was last read */
     int64_t warned_ms;           /* about a second worker of this name */
+    int64_t mute_until_ms;       /* its stream took nothing: not tried before then; 0 = it does */
     struct kiln_assigned *hand[KILN_HAND_MAX]; /* in the order they were sent */
     uint32_t hand_count;
     char finished[KILN_FINISHED_MAX][KILN_WIRE_ID_MAX + 1];
@@ -94,8 +109,9 @@ struct kiln_leader {
     struct kiln_member **members;
     size_t member_count, member_room;
     char intake_key[KILN_KEY_MAX], events_key[KILN_KEY_MAX], control_key[KILN_KEY_MAX];
-    char events_after[48]; /* last event heard */
-    char session[32];      /* begins every assignment id of this leadership */
+    char events_after[48];            /* last event heard */
+    char newcomer[KILN_NAME_MAX + 1]; /* unknown names up to this one had their turn */
+    char session[32];                 /* begins every assignment id of this leadership */
     uint64_t assignments;
     int64_t lease_ms, beats_due_ms, reconcile_due_ms, lead_due_ms, clock_due_ms, load_due_ms,
         sweep_due_ms, ears_due_ms;
@@ -107,6 +123,8 @@ struct kiln_leader {
     int64_t clock_offset_ms; /* database - monotonic */
     bool busy;               /* the last round left work behind: the next one does not wait */
     bool bus_away, check_cancelled, control_caught_up;
+    bool probe_due; /* control and events may be streams that take nothing any more */
+    struct kiln_hush hush[KILN_HUSH_COUNT];
     struct kiln_error ledger_error; /* met while hearing; ends the leadership */
     uint64_t loaded_id, sweep_id;   /* cursors */
     bool loaded, sweeping, queue_full;
@@ -131,6 +149,16 @@ void kiln_leader_close(struct kiln_leader *leader); /* accepts NULL */
 int kiln_leader_step(struct kiln_leader *leader, uint32_t wait_ms,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
+/* --- leader.c -------------------------------------------------------------------------------- */
+void kiln_leader_pause(uint32_t ms);
+/* Whether a stream with this id is at its end, or nearly. */
+bool kiln_leader_last_id(const char *id);
+/* After a command on a key under a name of the scheduler's: rc, or 0 if Redis refused that command
+ * alone.  Then what another program has put there is removed, as far as nothing is lost by that,
+ * and a warning says so; *ret_mended (may be NULL): the command may be repeated. */
+int kiln_leader_mend(struct kiln_leader *leader, const char *key, int rc, bool *ret_mended,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
 /* --- fleet.c --------------------------------------------------------------------------------- */
 struct kiln_member *kiln_fleet_find(const struct kiln_leader *leader, const char *name);
 struct kiln_member *kiln_fleet_get(struct kiln_leader *leader,
@@ -149,9 +177,18 @@ void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, i
 void kiln_fleet_expire(struct kiln_leader *leader, int64_t now_ms);
 /* The worker acknowledged it. */
 void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *event);
-/* Appends an order to the worker's stream. */
+/* --- fleet_send.c ---------------------------------------------------------------------------- */
+/* Appends a field with this text to the worker's stream; a stream that another program has spoiled
+ * is made anew.  kiln_bus_refusal tells a stream that takes nothing from a bus that is away. */
+int kiln_fleet_send(struct kiln_leader *leader, const char *worker, const char *field,
+                    const char *text, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_fleet_order(struct kiln_leader *leader, const char *worker, enum kiln_order_kind kind,
                      uint64_t job, const char *id, struct kiln_error *err) KILN_MUST_CHECK;
+/* Assigns nothing to the worker until its stream takes entries again. */
+void kiln_fleet_mute(struct kiln_leader *leader, struct kiln_member *member, int64_t now_ms);
+bool kiln_fleet_is_mute(struct kiln_leader *leader, struct kiln_member *member, int64_t now_ms);
+/* Nothing was assigned to it since it was lost, so its stream holds old orders at most. */
+void kiln_fleet_drop_stream(struct kiln_leader *leader, const char *worker);
 
 /* --- costs.c --------------------------------------------------------------------------------- */
 int kiln_costs_load(struct kiln_leader *leader, struct kiln_error *err) KILN_MUST_CHECK;
@@ -163,7 +200,8 @@ void kiln_costs_learn(struct kiln_leader *leader, const struct kiln_member *memb
                       const struct kiln_assigned *assigned, const struct kiln_event *event);
 
 /* --- answer.c -------------------------------------------------------------------------------- */
-/* To an order of the kind ask.  Failures are the bus's. */
+/* To an order of the kind ask.  Failures are the bus's; an answer that cannot be delivered to its
+ * asker is none. */
 int kiln_answer(struct kiln_leader *leader, const struct kiln_order *order,
                 struct kiln_error *err) KILN_MUST_CHECK;
 

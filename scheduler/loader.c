@@ -69,6 +69,8 @@ static int take_waiting(void *arg, const struct kiln_waiting *waiting)
 int kiln_load_one(struct kiln_leader *leader, uint64_t id, struct kiln_error *err)
 {
     struct loading loading = {.leader = leader, .now_ms = kiln_clock_ms(), .only_id = id};
+    if (id == 0 || id > INT64_MAX) /* no row has it */
+        return 0;
     int rc =
         kiln_ledger_waiting(leader->ledger, leader->pool, id - 1, 1, take_waiting, &loading, err);
     if (rc == KILN_FULL) {

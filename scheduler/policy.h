@@ -116,6 +116,8 @@ int kiln_policy_worker_set(struct kiln_policy *policy, const char *name,
                            struct kiln_error *err) KILN_MUST_CHECK;
 /* Forgets it and what it held. */
 void kiln_policy_worker_gone(struct kiln_policy *policy, const char *name);
+/* Gives it nothing more until kiln_policy_worker_set says otherwise. */
+void kiln_policy_worker_rest(struct kiln_policy *policy, const char *name);
 /* An assignment that was not picked here (found after a restart) counts as held under tag. */
 void kiln_policy_hold(struct kiln_policy *policy, const char *name, uint64_t tag, bool alone);
 /* The worker no longer holds it; of the second, because it has drawn it. */

@@ -376,6 +376,17 @@ void kiln_policy_worker_gone(struct kiln_policy *p, const char *name)
     p->epoch++;
 }
 
+void kiln_policy_worker_rest(struct kiln_policy *p, const char *name)
+{
+    uint32_t slot = kiln_policy_find_worker(p, name);
+    if (slot == KILN_NONE || p->workers[slot].draining)
+        return;
+    p->workers[slot].draining = true;
+    count_speed(p);
+    kiln_policy_place_worker(p, slot);
+    p->epoch++;
+}
+
 void kiln_policy_hold(struct kiln_policy *p, const char *name, uint64_t tag, bool alone)
 {
     uint32_t slot = kiln_policy_find_worker(p, name);
