@@ -279,7 +279,7 @@ static void decode_page(struct kiln_leader *leader, const struct kiln_bus_entrie
         const struct kiln_bus_entry *entry = &entries->at[i];
         struct kiln_error why;
         snprintf(page->ids[page->entry_count++], ENTRY_ID_MAX, "%s", entry->id);
-        leader->probe_due = leader->probe_due || kiln_leader_last_id(entry->id);
+        leader->probe_due = leader->probe_due || kiln_wire_last_id(entry->id);
         if (decode_entry(entry, &page->orders[page->order_count], &why) == 0)
             page->order_count++;
         else

@@ -31,8 +31,6 @@
 #define FORGET_FIRST_MS 60000 /* a leader that begins has better things to do */
 #define COST_ROWS 8192
 
-#define LAST_MS "18446744073709551615-" /* begins the last ids that a stream can have */
-
 void kiln_leader_pause(uint32_t ms)
 {
     struct timespec ts = {ms / 1000, (long)(ms % 1000) * 1000000};
@@ -161,11 +159,6 @@ int kiln_leader_mend(struct kiln_leader *leader, const char *key, int rc, bool *
     return rc && kiln_bus_refusal(leader->bus) == KILN_BUS_NOT_REFUSED ? rc : 0;
 }
 
-bool kiln_leader_last_id(const char *id)
-{
-    return strncmp(id, LAST_MS, strlen(LAST_MS)) == 0;
-}
-
 /* A stream with the greatest possible id takes no entry any more.  Control is read until it is
  * empty and then made anew.  Events are kept for those who look at them later, and nothing depends
  * on them: once they were heard, the stream is made anew. */
@@ -199,7 +192,7 @@ static int check_ears(struct kiln_leader *leader, int64_t now_ms, struct kiln_er
     rc = kiln_leader_mend(leader, leader->events_key, rc, NULL, err);
     if (rc)
         return rc;
-    leader->probe_due = leader->probe_due || kiln_leader_last_id(last);
+    leader->probe_due = leader->probe_due || kiln_wire_last_id(last);
     bool began = leader->events_after[0] == '\0';
     if (began || id_before(last, leader->events_after))
         snprintf(leader->events_after, sizeof(leader->events_after), "%s",

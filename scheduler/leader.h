@@ -151,8 +151,6 @@ int kiln_leader_step(struct kiln_leader *leader, uint32_t wait_ms,
 
 /* --- leader.c -------------------------------------------------------------------------------- */
 void kiln_leader_pause(uint32_t ms);
-/* Whether a stream with this id is at its end, or nearly. */
-bool kiln_leader_last_id(const char *id);
 /* After a command on a key under a name of the scheduler's: rc, or 0 if Redis refused that command
  * alone.  Then what another program has put there is removed, as far as nothing is lost by that,
  * and a warning says so; *ret_mended (may be NULL): the command may be repeated. */

@@ -20,6 +20,12 @@ size_t kiln_wire_key(char *out, size_t size, const char *pool, const char *part,
     return len > 0 ? (size_t)len : 0;
 }
 
+bool kiln_wire_last_id(const char *id)
+{
+    static const char last_ms[] = "18446744073709551615-";
+    return strncmp(id, last_ms, sizeof last_ms - 1) == 0;
+}
+
 /* --- intake -------------------------------------------------------------------------------- */
 
 static bool is_named(const char *name, size_t len, const char *wanted)

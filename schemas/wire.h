@@ -34,6 +34,10 @@
 /* Writes "kiln:{pool}:part" or "kiln:{pool}:part:id" (id may be NULL). */
 size_t kiln_wire_key(char *out, size_t size, const char *pool, const char *part, const char *id);
 
+/* Whether a stream that contains an entry of this id ("ms-seq") is at the end of its ids, or so near
+ * that Redis counts on from it: soon it takes no more entries. */
+bool kiln_wire_last_id(const char *id);
+
 /* --- intake ---------------------------------------------------------------------------------
  * Fields of an entry: batch, job (JSON line); optional index, key (identity within the batch;
  * same batch + key = same job), token (of one enqueue call), end (jobs announced; on the last

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "scheduler/cli/doctor.h"
+#include "schemas/wire.h"
 #include "storage/bus_acl.h"
 #include "storage/bus_doctor.h"
 #include "storage/ledger.h"
@@ -157,6 +158,36 @@ static void check_postgres_disk(struct kiln_doctor *doctor)
     kiln_ledger_close(ledger);
 }
 
+/* Whether the scheduler's own streams are streams that take entries.  What another program has put
+ * there the scheduler deletes, if it may, so this is seen while none runs or where it lacks DEL. */
+static void check_streams(struct kiln_doctor *doctor, struct kiln_bus *bus)
+{
+    static const char *const parts[] = {"control", "events"};
+    bool looked = false;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        struct kiln_error err;
+        char key[KILN_NAME_MAX + 64], last[48] = "";
+        kiln_wire_key(key, sizeof key, kiln_pool(doctor->cli), parts[i], NULL);
+        int rc = kiln_bus_last_id(bus, key, last, sizeof last, &err);
+        const char *trouble = rc == 0 && kiln_wire_last_id(last)
+                                  ? "is at the end of its ids and takes no more entries"
+                              : kiln_bus_refusal(bus) == KILN_BUS_WRONG_TYPE
+                                  ? "is not a stream: another program has used its name"
+                                  : NULL;
+        looked = looked || rc == 0;
+        if (!trouble)
+            continue;
+        kiln_find(doctor, "streams", KILN_FINDING_BAD,
+                  "see that a scheduler runs and may delete keys, or delete this one yourself; "
+                  "nothing is lost by it",
+                  "%s %s", key, trouble);
+        looked = false;
+        break;
+    }
+    if (looked)
+        kiln_find(doctor, "streams", KILN_FINDING_OK, "", "control and events take entries");
+}
+
 void kiln_doctor_bus(struct kiln_doctor *doctor)
 {
     struct kiln_bus *bus = NULL;
@@ -168,6 +199,8 @@ void kiln_doctor_bus(struct kiln_doctor *doctor)
         rc = kiln_bus_state(bus, &state, &err);
     if (rc == 0 || rc == KILN_DENIED)
         check_rights(doctor, bus);
+    if (rc == 0 || rc == KILN_DENIED)
+        check_streams(doctor, bus);
     if (rc == 0) {
         check_memory(doctor, &state);
         check_kept(doctor, &state);

@@ -24,6 +24,16 @@ finding pg-disk "f['verdict'] == 'ok' and f['found'].endswith(' free at $(sql 'S
 finding clocks "f['verdict'] == 'ok'"
 for check in models sizes loras snapshot; do finding $check "f is None"; done
 
+# --- the scheduler's streams, in a pool that none leads
+finding streams "f['verdict'] == 'ok'"
+rd set 'kiln:{alone}:control' x >/dev/null
+finding streams "f['verdict'] == 'bad' and f['found'].startswith('kiln:{alone}:control is not a stream') and 'scheduler' in f['do']" --pool alone
+rd del 'kiln:{alone}:control' >/dev/null
+rd xadd 'kiln:{alone}:events' 18446744073709551615-18446744073709551615 a b >/dev/null
+finding streams "f['verdict'] == 'bad' and 'kiln:{alone}:events is at the end of its ids' in f['found']" --pool alone
+rd del 'kiln:{alone}:events' >/dev/null
+finding streams "f['verdict'] == 'ok'" --pool alone
+
 # --- memory and what is kept
 rd config set maxmemory-policy volatile-ttl >/dev/null
 finding memory "f['verdict'] == 'warning' and 'volatile-ttl' in f['found'] and 'noeviction' in f['do']"
