@@ -39,6 +39,10 @@ int kiln_costs_keep(struct kiln_leader *leader, int64_t now_ms, struct kiln_erro
     while (count < KEEP_ROWS && kiln_cost_changed(leader->costs, &turn, &rows[count]))
         count++;
     int rc = kiln_ledger_keep_costs(leader->ledger, leader->pool, rows, count, err);
+    if (rc && kiln_ledger_refused(leader->ledger, rc)) { /* the next page may do better */
+        kiln_hush_log(&leader->hush[KILN_HUSH_EVENT], "costs_unkept", leader->pool, err->text);
+        rc = 0;
+    }
     if (rc == 0)
         leader->costs_kept = turn;
     return rc;

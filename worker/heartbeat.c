@@ -58,20 +58,6 @@ static void fill_beat(struct kiln_worker *worker, struct kiln_beat *beat)
     beat->room = room_now(worker, beat);
 }
 
-/* What another program has put under the beat's name is no beat, and would never expire: each
- * attempt to beat renews its time. */
-static int take_name_back(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
-{
-    bool mended = false;
-    struct kiln_error why = *err;
-    int code = kiln_bus_mend(bus, worker->beat, &mended, err);
-    if (code == 0 && mended)
-        kiln_log(KILN_LOG_WARNING, "beat_key_deleted", kiln_f("error", "%s", why.text));
-    else if (code == 0)
-        code = kiln_fail(err, why.code, "%s", why.text);
-    return code;
-}
-
 int kiln_heartbeat_send(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
 {
     struct kiln_beat beat;
@@ -81,8 +67,8 @@ int kiln_heartbeat_send(struct kiln_worker *worker, struct kiln_bus *bus, struct
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a heartbeat");
     int code = kiln_bus_beat(bus, worker->beat, text, lease_ms, err);
-    if (code != 0 && kiln_bus_refusal(bus) == KILN_BUS_WRONG_TYPE &&
-        (code = take_name_back(worker, bus, err)) == 0)
+    /* What stands there instead would never expire: each attempt to beat renews its time. */
+    if (code != 0 && (code = kiln_identity_mend(bus, worker->beat, code, err)) == 0)
         code = kiln_bus_beat(bus, worker->beat, text, lease_ms, err);
     free(text);
     return code;

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "schemas/log.h"
+
 #define ORDERS_MAX 64
 #define ENTRY_ID_MAX 48
 
@@ -14,13 +16,20 @@ struct search {
     struct kiln_beat beat; /* worker "" = none found */
 };
 
+static bool is_ours(void *arg, const char *worker)
+{
+    const struct search *search = arg;
+    return strcmp(worker, search->id) == 0;
+}
+
 static int look(void *arg, const char *worker, const char *beat, size_t len)
 {
     struct search *search = arg;
     struct kiln_beat found;
     struct kiln_error err;
     /* A beat that cannot be read is nobody's claim. */
-    if (strcmp(worker, search->id) == 0 && kiln_beat_decode(beat, len, &found, &err) == 0)
+    (void)worker;
+    if (kiln_beat_decode(beat, len, &found, &err) == 0)
         search->beat = found;
     return 0;
 }
@@ -30,7 +39,7 @@ static int find_other(struct kiln_worker *worker, struct kiln_bus *bus, struct s
                       bool *ret_other, struct kiln_error *err)
 {
     *search = (struct search){.id = worker->id};
-    int code = kiln_bus_beats(bus, worker->pool, look, search, err);
+    int code = kiln_bus_beats_of(bus, worker->pool, is_ours, look, search, err);
     if (code != 0)
         return code;
     *ret_other =
@@ -54,14 +63,29 @@ static int refuse(const struct kiln_worker *worker, const struct kiln_beat *beat
                      worker->id, worker->pool, beat->host, beat->pid);
 }
 
+int kiln_identity_mend(struct kiln_bus *bus, const char *key, int code, struct kiln_error *err)
+{
+    bool mended = false;
+    struct kiln_error why = *err;
+    if (code == 0 || kiln_bus_refusal(bus) != KILN_BUS_WRONG_TYPE)
+        return code;
+    code = kiln_bus_mend(bus, key, &mended, err);
+    if (code == 0)
+        kiln_log(KILN_LOG_WARNING, "key_deleted", kiln_f("what", "%s", key),
+                 kiln_f("error", "%s", why.text));
+    return code;
+}
+
 /* A drain order that its addressee never read would end its successor at once. */
 static int forget_orders(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
 {
     char ids[ORDERS_MAX][ENTRY_ID_MAX];
-    struct kiln_bus_entries entries;
+    struct kiln_bus_entries entries = {0};
     const char *stream = worker->stream, *after = "0";
     size_t count = 0;
     int code = kiln_bus_read(bus, &stream, &after, 1, ORDERS_MAX, 0, &entries, err);
+    if (code != 0)
+        return kiln_identity_mend(bus, stream, code, err);
     for (size_t i = 0; code == 0 && i < entries.count && count < ORDERS_MAX; i++)
         if (entries.at[i].field_count > 0 && strcmp(entries.at[i].fields[0], "order") == 0)
             snprintf(ids[count++], ENTRY_ID_MAX, "%s", entries.at[i].id);

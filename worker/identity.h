@@ -22,4 +22,9 @@ int kiln_identity_claim(struct kiln_worker *worker, struct kiln_bus *bus,
 int kiln_identity_confirm(struct kiln_worker *worker, struct kiln_bus *bus,
                           struct kiln_error *err) KILN_MUST_CHECK;
 
+/* After a command on a key of this worker's own: code, or 0 when a value of another type stood in
+ * its way.  That value is deleted then, and the command may be repeated. */
+int kiln_identity_mend(struct kiln_bus *bus, const char *key, int code,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+
 #endif

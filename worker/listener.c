@@ -16,6 +16,7 @@
 #include "schemas/log.h"
 #include "storage/bus.h"
 #include "storage/health.h"
+#include "worker/identity.h"
 #include "worker/outage.h"
 #include "worker/prefetch.h"
 #include "worker/worker.h"
@@ -119,21 +120,6 @@ static void take_entry(struct catch *catch, const struct kiln_bus_entry *entry)
         kiln_log(KILN_LOG_WARNING, "entry_unknown", kiln_f("field", "%.40s", name));
 }
 
-/* A value of another type under the stream's name stands in the way of every assignment, and the
- * scheduler, which hears that this worker is deaf, has nothing to send that would show it. */
-static int take_name_back(struct kiln_worker *worker, struct kiln_bus *bus, int code,
-                          struct kiln_error *err)
-{
-    bool mended = false;
-    struct kiln_error why = *err;
-    if (kiln_bus_refusal(bus) != KILN_BUS_WRONG_TYPE)
-        return code;
-    code = kiln_bus_mend(bus, worker->stream, &mended, err);
-    if (code == 0)
-        kiln_log(KILN_LOG_WARNING, "stream_deleted", kiln_f("error", "%s", why.text));
-    return code;
-}
-
 /* Takes in what waits in the stream, removes it there, then begins it. */
 static int read_stream(struct kiln_worker *worker, struct kiln_bus *bus, uint32_t block_ms,
                        struct kiln_error *err)
@@ -143,7 +129,7 @@ static int read_stream(struct kiln_worker *worker, struct kiln_bus *bus, uint32_
     const char *stream = worker->stream, *after = "0";
     int code = kiln_bus_read(bus, &stream, &after, 1, READ_MAX, block_ms, &entries, err);
     if (code != 0)
-        return take_name_back(worker, bus, code, err);
+        return kiln_identity_mend(bus, worker->stream, code, err);
     kiln_board_heard(&worker->board);
     kiln_health_heard(KILN_PEER_BUS);
     for (size_t i = 0; i < entries.count && i < READ_MAX; i++)

@@ -381,29 +381,6 @@ static int read_until(struct kiln_bus *bus, struct command *(*make)(const void *
     }
 }
 
-/* --- refusals -------------------------------------------------------------------------------- */
-/* The simulated clients keep to the types of keys, and its streams never end. */
-enum kiln_bus_refusal kiln_bus_refusal(const struct kiln_bus *bus)
-{
-    (void)bus;
-    return KILN_BUS_NOT_REFUSED;
-}
-
-int kiln_bus_probe(struct kiln_bus *bus, const char *stream, struct kiln_error *err)
-{
-    (void)stream;
-    return kiln_bus_ping(bus, err);
-}
-
-int kiln_bus_mend(struct kiln_bus *bus, const char *key, bool *ret_mended, struct kiln_error *err)
-{
-    (void)bus;
-    (void)key;
-    (void)err;
-    *ret_mended = false;
-    return 0;
-}
-
 /* --- streams --------------------------------------------------------------------------------- */
 int kiln_bus_append(struct kiln_bus *bus, const char *stream, uint64_t maxlen,
                     const char *const *fields, const size_t *lengths, size_t field_count,
