@@ -17,6 +17,7 @@
 #include "tests/support/worker_process.h"
 
 #define LINE "{\"prompt\":\"a red car\",\"width\":64,\"height\":64,\"steps\":2}"
+#define SLOW "{\"prompt\":\"a slow car @step_ms=1000\",\"width\":64,\"height\":64,\"steps\":2}"
 #define KEY(part) "kiln:{" KILN_TEST_POOL "}:" part
 #define LAST_ID "18446744073709551615-18446744073709551615"
 #define LIMIT_S 20
@@ -143,6 +144,31 @@ static void a_message_that_cannot_be_obeyed_costs_itself(void **state)
     add(KEY("control"), "nothing", "");
     control_is_empty();
     all_goes_on();
+}
+
+/* Somebody else tells the end of an assignment that was sent a moment ago. */
+static void times_that_cannot_be_are_not_learned(void **state)
+{
+    (void)state;
+    char event[300];
+    start_worker();
+    all_goes_on();
+    kiln_test_enqueue(stack, "slow", "t", SLOW, 0, 1, false);
+    assert_true(kiln_test_until(stack, "SELECT count(*) FROM job WHERE state = 1", 1, LIMIT_S));
+    char *assignment = kiln_test_sql(stack, "SELECT assignment FROM job WHERE state = 1");
+    assert_non_null(assignment);
+    kiln_test_sleep_ms(300);
+    snprintf(event, sizeof event,
+             "{\"v\":1,\"kind\":\"finished\",\"worker\":\"w0\",\"assignment\":\"%s\","
+             "\"compute_ms\":2000000000,\"switch_ms\":2000000000}",
+             assignment);
+    free(assignment);
+    add(KEY("events"), "event", event);
+    assert_true(kiln_test_until(stack, "SELECT count(*) FROM job WHERE state = 2", 5, LIMIT_S));
+    kiln_test_sleep_ms(6000); /* costs are kept every five seconds */
+    assert_true(kiln_test_count(stack, "SELECT count(*) FROM cost") > 0);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM cost WHERE mean > 1000"), 0);
+    assert_int_equal(kiln_test_scheduler_said(&scheduler, "times_unbelievable"), 1);
 }
 
 /* Waiting jobs, with nobody to draw them. */
@@ -347,6 +373,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_message_that_cannot_be_obeyed_costs_itself),
+        TEST(times_that_cannot_be_are_not_learned),
         TEST(every_order_of_many_entries_is_obeyed),
         TEST(an_entry_with_several_orders_is_refused_whole),
         TEST(its_streams_of_another_type_are_made_anew),
