@@ -182,9 +182,12 @@ static int add_line(struct kiln_page *page, const struct kiln_intake_entry *entr
     uint64_t count = kiln_expand_count(page->expand);
     for (uint64_t which = 0; which < count && rc == 0; which++) {
         struct kiln_job job = {0};
-        rc = kiln_expand_job(page->expand, which, &job, err);
-        if (rc)
-            break;
+        rc = kiln_expand_job(page->expand, which, &job, &why);
+        if (rc == KILN_NO_MEMORY)
+            return kiln_fail(err, rc, "%s", why.text);
+        if (rc) /* of a line that makes one: begin has looked at all of others */
+            return refuse(page, entry->batch, entry->token, entry->key ? entry->key : id, why.text,
+                          err);
         char key[KILN_INTAKE_KEY_MAX + 32];
         key_of(key, sizeof(key), entry, id, &job, which, count);
         rc = keep_job(

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "schemas/utf8.h"
+
 struct code_row {
     const char *name;
     const char *sentence;
@@ -77,14 +79,24 @@ int kiln_code_by_name(const char *name)
     return -1;
 }
 
+/* A sentence that was too long ends with a whole character, and what others sent and it repeats is
+ * made UTF-8: it goes into the ledger, into JSON, to a terminal. */
+static void clean(char text[KILN_ERROR_TEXT_MAX], int len)
+{
+    if (len >= KILN_ERROR_TEXT_MAX)
+        text[kiln_utf8_whole(text, KILN_ERROR_TEXT_MAX - 1)] = '\0';
+    kiln_utf8_clean(text, strlen(text));
+}
+
 int kiln_fail(struct kiln_error *err, int code, const char *fmt, ...)
 {
     if (err) {
         char text[KILN_ERROR_TEXT_MAX]; /* an argument may point into err->text */
         va_list args;
         va_start(args, fmt);
-        vsnprintf(text, sizeof text, fmt, args);
+        int len = vsnprintf(text, sizeof text, fmt, args);
         va_end(args);
+        clean(text, len);
         err->code = code;
         memcpy(err->text, text, sizeof text);
     }

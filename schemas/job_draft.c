@@ -16,6 +16,7 @@
 #include "schemas/names.h"
 #include "schemas/sizes.h"
 #include "schemas/template.h"
+#include "schemas/utf8.h"
 
 /* --- the members of the object ------------------------------------------------------------- */
 
@@ -23,7 +24,7 @@ static int unknown_key(const struct kiln_json_value *key, struct kiln_error *err
 {
     char hint[KILN_JOB_KEY_HINT_MAX];
     kiln_job_key_hint(key->text, key->len, hint);
-    int len = (int)(key->len < 64 ? key->len : 64);
+    int len = (int)(key->len < 64 ? key->len : kiln_utf8_whole(key->text, 64));
     return kiln_fail(err, KILN_BAD_INPUT, "unknown key \"%.*s\"; %s", len, key->text, hint);
 }
 

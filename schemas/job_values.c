@@ -10,11 +10,12 @@
 
 #include "schemas/job_draft.h"
 #include "schemas/names.h"
+#include "schemas/utf8.h"
 
 /* How a refused value is shown: numbers as written, texts cut short. */
 static void show(const struct kiln_json_value *value, char out[80])
 {
-    size_t len = value->len < 40 ? value->len : 40;
+    size_t len = value->len < 40 ? value->len : kiln_utf8_whole(value->text, 40);
     if (value->type == KILN_JSON_NUMBER)
         snprintf(out, 80, "%.*s", (int)len, value->text);
     else if (value->type == KILN_JSON_STRING)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "schemas/limits.h"
+#include "schemas/utf8.h"
 
 struct shape {
     uint32_t width, height;
@@ -76,7 +77,7 @@ static int refuse(const char *text, size_t len, struct kiln_error *err)
         err, KILN_BAD_INPUT,
         "size is \"%.*s\"; it is WIDTHxHEIGHT or one of 1:1, 16:9, 9:16, 4:3, 3:4, 3:2, "
         "2:3, 21:9, or 1:1, 16:9, 9:16, 4:3, 3:4 followed by xl or max",
-        (int)(len < 40 ? len : 40), text);
+        (int)(len < 40 ? len : kiln_utf8_whole(text, 40)), text);
 }
 
 /* The list that the word after the aspect names; NULL if it names none. */

@@ -86,11 +86,40 @@ size_t kiln_plain_run(const char *text, size_t len)
     return at;
 }
 
-void kiln_utf8_clean(char *text)
+/* How long the character will be that begins with this byte; 1 for what begins none. */
+static size_t promised(unsigned char byte)
 {
-    size_t len = strlen(text), bad;
-    while (!kiln_utf8_valid(text, len, &bad))
-        text[bad] = '?';
+    return byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc2 ? 2 : 1;
+}
+
+size_t kiln_utf8_whole(const char *text, size_t len)
+{
+    for (size_t back = 1; back <= 3 && back <= len; back++) {
+        unsigned char byte = (unsigned char)text[len - back];
+        if (continues(byte))
+            continue;
+        return promised(byte) > back ? len - back : len;
+    }
+    return len;
+}
+
+void kiln_utf8_copy(char *out, size_t size, const char *text)
+{
+    size_t len = strnlen(text, size);
+    if (len == size)
+        len = kiln_utf8_whole(text, size - 1);
+    memcpy(out, text, len);
+    out[len] = '\0';
+}
+
+void kiln_utf8_clean(char *text, size_t len)
+{
+    for (size_t at = 0; at < len;) {
+        size_t length = text[at] ? kiln_utf8_length(text + at, len - at) : 0;
+        if (length == 0)
+            text[at] = '?';
+        at += length ? length : 1;
+    }
 }
 
 size_t kiln_utf8_encode(unsigned code, char out[4])

@@ -16,9 +16,14 @@ bool kiln_utf8_valid(const char *text, size_t len, size_t *ret_at);
  * of, looked through eight at a time. */
 size_t kiln_plain_run(const char *text, size_t len);
 
-/* Makes a NUL-terminated text valid by writing '?' over bytes that are not: for messages that were
- * cut in mid-character. */
-void kiln_utf8_clean(char *text);
+/* How many of text's bytes are left without a character that was begun at its end and cut off. */
+size_t kiln_utf8_whole(const char *text, size_t len);
+
+/* Copies a NUL-terminated text, cut to what fits, between two characters. */
+void kiln_utf8_copy(char *out, size_t size, const char *text);
+
+/* Makes text[0..len) valid by writing '?' over bytes that are not, NUL among them. */
+void kiln_utf8_clean(char *text, size_t len);
 
 /* Writes the 1..4 bytes of a code point; returns how many. */
 size_t kiln_utf8_encode(unsigned code, char out[4]);

@@ -295,7 +295,9 @@ int kiln_ledger_refuse(struct kiln_ledger *ledger, const char *pool, const char 
     kiln_bind_text(&params, token);
     kiln_bind_text(&params, key);
     kiln_bind_text(&params, reason);
-    return kiln_ledger_run(ledger, &record, &params, NULL, err);
+    rc = kiln_ledger_run(ledger, &record, &params, NULL, err);
+    kiln_params_release(&params);
+    return rc;
 }
 
 int kiln_ledger_announce(struct kiln_ledger *ledger, const char *pool, const char *batch,
@@ -317,6 +319,7 @@ int kiln_ledger_announce(struct kiln_ledger *ledger, const char *pool, const cha
     kiln_bind_u64(&params, announced);
     PGresult *rows;
     rc = kiln_ledger_run(ledger, &announce, &params, &rows, err);
+    kiln_params_release(&params);
     if (rc != 0)
         return rc;
     *ret_accepted = kiln_row_u64(rows, 0, 0);

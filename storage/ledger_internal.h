@@ -46,7 +46,8 @@ struct kiln_params {
     void *owned[KILN_PARAMS_MAX];
 };
 
-void kiln_bind_text(struct kiln_params *params, const char *text); /* borrowed; NULL is SQL NULL */
+/* Borrowed; NULL is SQL NULL.  What is no UTF-8 in a text, here and in arrays, becomes '?'. */
+void kiln_bind_text(struct kiln_params *params, const char *text);
 /* Copied; up to 79 bytes. */
 void kiln_bind_copy(struct kiln_params *params, const char *text);
 void kiln_bind_i64(struct kiln_params *params, int64_t value);
@@ -130,7 +131,7 @@ uint64_t kiln_row_u64(const PGresult *rows, int row, int column);
 double kiln_row_double(const PGresult *rows, int row, int column);
 bool kiln_row_bool(const PGresult *rows, int row, int column);
 int kiln_row_minute(const PGresult *rows, int row, int column); /* of a day; -1 for SQL NULL */
-/* Copies into a fixed array; cut at size - 1; "" for SQL NULL. */
+/* Copies into a fixed array; cut to fit; "" for SQL NULL. */
 void kiln_row_copy(const PGresult *rows, int row, int column, char *out, size_t size);
 
 /* The assigned jobs j and what they were handed out with, a; for after FROM. */

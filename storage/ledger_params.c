@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/utf8.h"
 #include "storage/ledger_internal.h"
 
 #define ARRAY_HEAD 20 /* bytes */
@@ -32,15 +33,29 @@ static char *scratch(struct kiln_params *params)
     return params->scratch[params->count < KILN_PARAMS_MAX ? params->count : 0];
 }
 
+/* The server refuses a statement with one byte in it that is no UTF-8, and a sentence about what
+ * somebody sent may hold such a byte.  So every text is made good here, where all of them pass. */
 void kiln_bind_text(struct kiln_params *params, const char *text)
 {
-    add(params, text, 0, 0);
+    if (!text || params->count == KILN_PARAMS_MAX || kiln_utf8_valid(text, strlen(text), NULL)) {
+        add(params, text, 0, 0);
+        return;
+    }
+    char *copy = strdup(text);
+    if (!copy) {
+        params->short_of_memory = true;
+        return;
+    }
+    kiln_utf8_clean(copy, strlen(copy));
+    params->owned[params->count] = copy;
+    add(params, copy, 0, 0);
 }
 
 void kiln_bind_copy(struct kiln_params *params, const char *text)
 {
     char *copy = scratch(params);
-    snprintf(copy, sizeof params->scratch[0], "%s", text);
+    kiln_utf8_copy(copy, sizeof params->scratch[0], text);
+    kiln_utf8_clean(copy, strlen(copy));
     add(params, copy, 0, 0);
 }
 
@@ -119,7 +134,10 @@ void kiln_array_start(struct kiln_array *array, enum kiln_array_type type)
 void kiln_array_text(struct kiln_array *array, const char *text)
 {
     if (text) {
-        put_element(array, text, (uint32_t)strlen(text));
+        size_t len = strlen(text);
+        put_element(array, text, (uint32_t)len);
+        if (!array->short_of_memory)
+            kiln_utf8_clean(array->bytes + array->len - len, len);
         return;
     }
     char *at = extend(array, 4);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/utf8.h"
 #include "storage/ledger_internal.h"
 
 const char *kiln_row_text(const PGresult *rows, int row, int column)
@@ -38,7 +39,7 @@ int kiln_row_minute(const PGresult *rows, int row, int column)
 
 void kiln_row_copy(const PGresult *rows, int row, int column, char *out, size_t size)
 {
-    snprintf(out, size, "%s", PQgetvalue(rows, row, column));
+    kiln_utf8_copy(out, size, PQgetvalue(rows, row, column));
 }
 
 /* loras is what intake wrote, [{"name", "scale"}]; anything else is damage. */

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/utf8.h"
+
 const int32_t kiln_picture_smaller[KILN_PICTURE_SMALLER] = {512, 256};
 
 struct kiln_picture *kiln_picture_new(struct kiln_holding *holding, uint32_t index)
@@ -58,7 +60,7 @@ void kiln_picture_fail(struct kiln_picture *picture, int code, const char *reaso
     picture->outcome = KILN_OUTCOME_RETURN;
     picture->code = code;
     picture->final = !kiln_code_retryable(code); /* a bad LoRA file is as bad on the next worker */
-    snprintf(picture->reason, sizeof picture->reason, "%s", reason);
+    kiln_utf8_copy(picture->reason, sizeof picture->reason, reason);
 }
 
 void kiln_picture_stop(struct kiln_picture *picture, enum kiln_stop why)

@@ -24,7 +24,6 @@
 #include "schemas/digest.h"
 #include "schemas/expand.h"
 #include "schemas/names.h"
-#include "schemas/utf8.h"
 #include "schemas/wire.h"
 #include "storage/bus.h"
 
@@ -63,7 +62,6 @@ static void keep_refusal(struct kiln_enqueue_result *result, uint64_t line, cons
     char *copy = result->refusals ? strdup(error) : NULL;
     if (!copy)
         return;
-    kiln_utf8_clean(copy);
     result->refusals[result->refusal_count++] = (struct kiln_refusal){line, copy};
 }
 

@@ -8,88 +8,11 @@
 
 #include <cmocka.h>
 
-#include "scheduler/intake.h"
 #include "schemas/clock.h"
 #include "schemas/job_line.h"
 #include "storage/backoff.h"
-#include "storage/bus.h"
-#include "tests/support/jobs.h"
-#include "tests/support/scheduler_process.h"
+#include "tests/scheduler/intake_rig.h"
 #include "tests/support/worker_process.h"
-
-#define LINE "{\"prompt\":\"a red car\",\"width\":256,\"height\":256}"
-
-static struct kiln_test_stack *stack;
-static struct kiln_intake *intake;
-static struct kiln_error err;
-
-static int start(void **state)
-{
-    (void)state;
-    stack = kiln_test_stack_start(KILN_STACK_REDIS | KILN_STACK_TABLES);
-    return stack ? 0 : -1;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    kiln_test_stack_stop(stack);
-    return 0;
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    kiln_test_flushall(stack);
-    free(kiln_test_sql(stack, "SET client_min_messages = error; TRUNCATE batch CASCADE"));
-    intake = NULL;
-    return kiln_intake_open(stack->config, &intake, &err);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    kiln_intake_close(intake);
-    return 0;
-}
-
-/* Steps until the stream is empty; the number of new jobs. */
-static uint64_t take_all(void)
-{
-    uint64_t total = 0;
-    for (int idle = 0; idle < 5;) {
-        uint64_t inserted = 0;
-        kiln_test_ok(kiln_intake_step(intake, 20, &inserted, &err), err);
-        total += inserted;
-        idle = inserted ? 0 : idle + 1;
-    }
-    return total;
-}
-
-static uint64_t take_some(void)
-{
-    uint64_t inserted = 0;
-    for (int i = 0; i < 100 && inserted == 0; i++)
-        kiln_test_ok(kiln_intake_step(intake, 20, &inserted, &err), err);
-    return inserted;
-}
-
-static struct kiln_intake_counts counts(void)
-{
-    struct kiln_intake_counts ret;
-    kiln_intake_counts(intake, &ret);
-    return ret;
-}
-
-static void stream_is_empty(void)
-{
-    struct kiln_bus *bus = NULL;
-    uint64_t length = 1;
-    kiln_test_ok(kiln_bus_open(stack->config, &bus, &err), err);
-    kiln_test_ok(kiln_bus_length(bus, "kiln:{default}:intake", &length, &err), err);
-    kiln_bus_close(bus);
-    assert_int_equal(length, 0);
-}
 
 /* --- lines ------------------------------------------------------------------------------------ */
 static void good_lines_and_a_receipt(void **state)
@@ -357,7 +280,6 @@ static void many_jobs_a_second(void **state)
     assert_int_equal(kiln_test_receipt(stack, "t").accepted, JOBS);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 int main(void)
 {
     const struct CMUnitTest tests[] = {

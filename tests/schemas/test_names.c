@@ -128,8 +128,45 @@ static void cut_texts_are_cleaned(void **state)
 {
     (void)state;
     char text[] = "caf\xc3";
-    kiln_utf8_clean(text);
+    kiln_utf8_clean(text, strlen(text));
     assert_string_equal(text, "caf?");
+    char nul[] = "a\0b";
+    kiln_utf8_clean(nul, 3);
+    assert_string_equal(nul, "a?b");
+}
+
+static void texts_are_cut_between_characters(void **state)
+{
+    (void)state;
+    static const char text[] = "a\xc3\xa9\xe5\xb8\x82\xf0\x9f\x90\x99z"; /* 1, 2, 3, 4, 1 bytes */
+    static const size_t whole[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11};
+    for (size_t len = 0; len < sizeof whole / sizeof *whole; len++) {
+        assert_int_equal(kiln_utf8_whole(text, len), whole[len]);
+        char out[16];
+        kiln_utf8_copy(out, len + 1, text);
+        assert_int_equal(strlen(out), whole[len]);
+        assert_memory_equal(out, text, whole[len]);
+    }
+    assert_int_equal(kiln_utf8_whole("\xa9\xa9\xa9\xa9", 4), 4); /* no character was begun */
+}
+
+/* Whatever goes into a sentence and wherever it is cut. */
+static void sentences_are_utf8(void **state)
+{
+    (void)state;
+    char text[3 * KILN_ERROR_TEXT_MAX] = "";
+    struct kiln_error err;
+    for (size_t i = 0; i < KILN_ERROR_TEXT_MAX / 2; i++)
+        strcat(text, "\xe5\xb8\x82");
+    for (int before = 0; before < 4; before++) {
+        kiln_fail(&err, KILN_INTERNAL, "%.*s%s", before, "abc", text);
+        assert_true(kiln_utf8_valid(err.text, strlen(err.text), NULL));
+        assert_true(strlen(err.text) > KILN_ERROR_TEXT_MAX - 4);
+        kiln_fail_in(&err, "%.*s%s", before, "abc", text);
+        assert_true(kiln_utf8_valid(err.text, strlen(err.text), NULL));
+    }
+    kiln_fail(&err, KILN_INTERNAL, "a %.1s b \xff c", text);
+    assert_string_equal(err.text, "a ? b ? c");
 }
 
 /* What kiln_text_json writes, jansson reads back as the same bytes. */
@@ -215,6 +252,8 @@ int main(void)
         cmocka_unit_test(plain_runs_end_at_the_first_special_byte),
         cmocka_unit_test(every_code_point_encodes_and_is_valid),
         cmocka_unit_test(cut_texts_are_cleaned),
+        cmocka_unit_test(texts_are_cut_between_characters),
+        cmocka_unit_test(sentences_are_utf8),
         cmocka_unit_test(strings_survive_json),
         cmocka_unit_test(broken_utf8_becomes_a_replacement_character),
         cmocka_unit_test(numbers_read_back_the_same),

@@ -195,6 +195,28 @@ static void no_index_is_given_out_twice(void **state)
     kiln_test_jobs_free(jobs, 2);
 }
 
+/* What is no UTF-8 reaches no statement: not alone, not in an array, however long it is. */
+static void texts_are_made_good_at_the_door(void **state)
+{
+    (void)state;
+    struct kiln_new_job *jobs = kiln_test_jobs("odd", 2);
+    uint64_t inserted = 0;
+    free(jobs[0].job.prompt);
+    jobs[0].job.prompt = strdup("half a \xe5\xb8, a stray \xff and \xed\xa0\x80");
+    kiln_test_ok(kiln_ledger_insert_jobs(rig.ledger, "p", jobs, 2, &inserted, &rig.err), rig.err);
+    assert_int_equal(inserted, 2);
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM job WHERE prompt ="
+                                                " 'half a \?\?, a stray ? and \?\?\?'"),
+                     1);
+    kiln_test_ok(
+        kiln_ledger_refuse(rig.ledger, "p", "odd", "t", "k\xf0\x9f", "bad \xe5\xb8", &rig.err),
+        rig.err);
+    assert_int_equal(kiln_test_count(rig.stack, "SELECT count(*) FROM intake_refusal"
+                                                " WHERE key = 'k\?\?' AND reason = 'bad \?\?'"),
+                     1);
+    kiln_test_jobs_free(jobs, 2);
+}
+
 static void the_sums_agree_with_the_rows(void **state)
 {
     (void)state;
@@ -210,6 +232,7 @@ int main(void)
         cmocka_unit_test(a_call_is_counted_once_however_often_it_is_delivered),
         cmocka_unit_test(a_key_twice_in_one_call_is_a_duplicate),
         cmocka_unit_test(no_index_is_given_out_twice),
+        cmocka_unit_test(texts_are_made_good_at_the_door),
         cmocka_unit_test(the_sums_agree_with_the_rows),
     };
     return cmocka_run_group_tests(tests, kiln_rig_start, kiln_rig_stop);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "schemas/utf8.h"
 #include "worker/holdings.h"
 #include "worker/picture.h"
 
@@ -105,6 +106,15 @@ static void test_outcomes(void **state)
     assert_false(picture->final);
     kiln_picture_fail(picture, KILN_UNSUPPORTED, "LoKr");
     assert_true(picture->final);
+    char sentence[400] = "";
+    while (strlen(sentence) < 390)
+        strcat(sentence, "\xe5\xb8\x82");
+    for (int cut = 0; cut < 3; cut++) { /* a longer one is cut between two characters */
+        kiln_picture_fail(picture, KILN_DEVICE, sentence + 3 * 10 - cut);
+        size_t len = strlen(picture->reason);
+        assert_in_range(len, sizeof picture->reason - 3, sizeof picture->reason - 1);
+        assert_true(kiln_utf8_valid(picture->reason + cut, len - (size_t)cut, NULL));
+    }
     kiln_picture_stop(picture, KILN_STOP_DRAINED);
     assert_int_equal(picture->outcome, KILN_OUTCOME_RETURN);
     assert_int_equal(picture->code, KILN_OK);
