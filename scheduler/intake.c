@@ -10,6 +10,7 @@
 #include "schemas/log.h"
 #include "schemas/metrics.h"
 #include "schemas/names.h"
+#include "schemas/utc.h"
 #include "storage/backoff.h"
 #include "storage/ledger_read.h"
 #include "storage/styles_file.h"
@@ -19,18 +20,19 @@
 #define CLAIM_EVERY_MS 5000 /* looks for entries of other consumers */
 #define CLAIM_IDLE_MS 10000 /* that they have not touched for so long */
 #define RECEIPT_TTL_S 300
-#define ENTRY_ID_MAX 48
 #define PAGE_FIRST 128               /* entries read at once, to begin with */
 #define PAGE_BYTES (8 * 1024 * 1024) /* a page beyond this makes the next one smaller */
+#define ASIDE_ENTRIES_MAX 10000      /* kept of what was set aside, about, */
+#define ASIDE_JOB_MAX 8192           /* and bytes of each one's line */
 
 struct kiln_intake {
     const char *pool;
-    char stream[KILN_NAME_MAX + 32];
+    char stream[KILN_NAME_MAX + 32], refused[KILN_NAME_MAX + 32];
     struct kiln_ledger *ledger;
     struct kiln_bus *bus;
     struct kiln_page page;
     struct kiln_styles *styles;
-    char (*ids)[ENTRY_ID_MAX]; /* [KILN_PAGE_ENTRIES], of the page in hand */
+    char (*ids)[KILN_ENTRY_ID_MAX]; /* [KILN_PAGE_ENTRIES], of the page in hand */
     const char **id_list;
     size_t id_count;
     uint32_t page_max; /* entries to ask for: small after large ones, so that memory is bounded */
@@ -57,6 +59,7 @@ int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
     intake->pending = true;
     intake->page_max = PAGE_FIRST;
     kiln_wire_key(intake->stream, sizeof(intake->stream), intake->pool, "intake", NULL);
+    kiln_wire_key(intake->refused, sizeof(intake->refused), intake->pool, "refused", NULL);
     intake->ids = calloc(KILN_PAGE_ENTRIES, sizeof(*intake->ids));
     intake->id_list = calloc(KILN_PAGE_ENTRIES, sizeof(*intake->id_list));
     int rc = 0;
@@ -95,6 +98,18 @@ void kiln_intake_close(struct kiln_intake *intake)
 }
 
 /* --- reading --------------------------------------------------------------------------------- */
+static void shrink_page(struct kiln_intake *intake)
+{
+    intake->page_max = intake->page_max / 4 > 0 ? intake->page_max / 4 : 1;
+}
+
+/* What did not come, or go in, within time and memory is tried in smaller pages. */
+static void make_smaller(struct kiln_intake *intake, int rc)
+{
+    if (rc == KILN_TIMEOUT || rc == KILN_NO_MEMORY)
+        shrink_page(intake);
+}
+
 /* Anyone may append entries of any size; what one read may bring is bounded by what the last one
  * brought. */
 static void fit_page(struct kiln_intake *intake, const struct kiln_bus_entries *entries)
@@ -104,7 +119,7 @@ static void fit_page(struct kiln_intake *intake, const struct kiln_bus_entries *
         for (size_t f = 0; f < 2 * entries->at[i].field_count; f++)
             bytes += entries->at[i].lengths[f];
     if (bytes > PAGE_BYTES)
-        intake->page_max = intake->page_max / 4 > 0 ? intake->page_max / 4 : 1;
+        shrink_page(intake);
     else if (entries->count == intake->page_max)
         intake->page_max =
             intake->page_max * 2 < KILN_PAGE_ENTRIES ? intake->page_max * 2 : KILN_PAGE_ENTRIES;
@@ -172,6 +187,32 @@ static int read_account(struct kiln_intake *intake, const struct kiln_page_end *
     return rc;
 }
 
+/* Whether it is Redis that cannot go on; else it has answered about this one key. */
+static bool bus_waits(int code)
+{
+    return code == KILN_UNAVAILABLE || code == KILN_TIMEOUT || code == KILN_FULL ||
+           code == KILN_NO_MEMORY;
+}
+
+/* To who waits for it.  A key that cannot take it (of another type, say) is that client's loss. */
+static int send_receipt(struct kiln_intake *intake, const struct kiln_page_end *end,
+                        const struct kiln_receipt *receipt, struct kiln_error *err)
+{
+    char list[KILN_NAME_MAX + KILN_WIRE_ID_MAX + 32];
+    char *text = kiln_receipt_encode(receipt);
+    if (!text)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a receipt");
+    kiln_wire_key(list, sizeof(list), intake->pool, "receipt", end->token);
+    int rc = kiln_bus_push(intake->bus, list, text, RECEIPT_TTL_S, err);
+    free(text);
+    if (rc == 0 || bus_waits(rc))
+        return rc;
+    kiln_metric_add(KILN_METRIC_UNDELIVERED, KILN_UNDELIVERED_RECEIPT, 1);
+    kiln_log(KILN_LOG_WARNING, "receipt_dropped", kiln_f("batch", "%s", end->batch),
+             kiln_f("token", "%s", end->token), kiln_f("error", "%s", err->text));
+    return 0;
+}
+
 /* The account of one call, in the ledger and, for who waits, on the bus. */
 static int close_call(struct kiln_intake *intake, const struct kiln_page_end *end,
                       struct kiln_error *err)
@@ -180,16 +221,61 @@ static int close_call(struct kiln_intake *intake, const struct kiln_page_end *en
     snprintf(receipt.batch, sizeof(receipt.batch), "%s", end->batch);
     int rc = kiln_name_reserved(end->batch) ? refuse_call(end, &receipt)
                                             : read_account(intake, end, &receipt, err);
-    if (rc || end->token[0] == '\0')
+    if (rc && kiln_page_waits(rc))
         return rc;
-    char *text = kiln_receipt_encode(&receipt);
-    if (!text)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a receipt");
-    char list[KILN_NAME_MAX + KILN_WIRE_ID_MAX + 32];
-    kiln_wire_key(list, sizeof(list), intake->pool, "receipt", end->token);
-    rc = kiln_bus_push(intake->bus, list, text, RECEIPT_TTL_S, err);
-    free(text);
-    return rc;
+    if (rc) { /* the ledger does not take the account of this call: its jobs are in */
+        kiln_log(KILN_LOG_ERROR, "account_dropped", kiln_f("batch", "%s", end->batch),
+                 kiln_f("token", "%s", end->token), kiln_f("error", "%s", err->text));
+        return 0;
+    }
+    return end->token[0] ? send_receipt(intake, end, &receipt, err) : 0;
+}
+
+/* --- what was set aside ------------------------------------------------------------------------
+ */
+static const struct kiln_bus_entry *entry_of(const struct kiln_bus_entries *entries, const char *id)
+{
+    for (size_t i = 0; i < entries->count; i++)
+        if (strcmp(entries->at[i].id, id) == 0)
+            return &entries->at[i];
+    return NULL;
+}
+
+/* The value of the entry's field `job`, which may hold any bytes. */
+static const char *job_of(const struct kiln_bus_entry *entry, size_t *ret_len)
+{
+    *ret_len = 0;
+    for (size_t i = 0; entry && i < entry->field_count; i++)
+        if (strcmp(entry->fields[2 * i], "job") == 0) {
+            *ret_len = entry->lengths[2 * i + 1];
+            return entry->fields[2 * i + 1];
+        }
+    return "";
+}
+
+/* Into the stream of refused entries, for people. */
+static int keep_aside(struct kiln_intake *intake, const struct kiln_page_aside *aside,
+                      const struct kiln_bus_entry *entry, struct kiln_error *err)
+{
+    char at[32];
+    size_t job_len;
+    const char *job = job_of(entry, &job_len);
+    kiln_time_text(kiln_wall_ms(), at, sizeof(at));
+    const char *fields[] = {"entry",  aside->entry,  "at",    at,
+                            "batch",  aside->batch,  "token", aside->token,
+                            "reason", aside->reason, "job",   job};
+    size_t lengths[12], count = sizeof(fields) / sizeof(*fields);
+    for (size_t i = 0; i + 1 < count; i++)
+        lengths[i] = strlen(fields[i]);
+    lengths[count - 1] = job_len < ASIDE_JOB_MAX ? job_len : ASIDE_JOB_MAX;
+    int rc = kiln_bus_append(intake->bus, intake->refused, ASIDE_ENTRIES_MAX, fields, lengths,
+                             count / 2, err);
+    if (rc == 0 || bus_waits(rc))
+        return rc;
+    kiln_metric_add(KILN_METRIC_UNDELIVERED, KILN_UNDELIVERED_REFUSED, 1);
+    kiln_log(KILN_LOG_WARNING, "set_aside_dropped", kiln_f("entry", "%s", aside->entry),
+             kiln_f("error", "%s", err->text));
+    return 0;
 }
 
 /* --- one step -------------------------------------------------------------------------------- */
@@ -203,16 +289,27 @@ static int take_in(struct kiln_intake *intake, const struct kiln_bus_entries *en
         int rc = kiln_page_add(page, &entries->at[i], err);
         if (rc)
             return rc;
-        snprintf(intake->ids[i], ENTRY_ID_MAX, "%s", entries->at[i].id);
+        snprintf(intake->ids[i], KILN_ENTRY_ID_MAX, "%s", entries->at[i].id);
         intake->id_list[i] = intake->ids[i];
         intake->id_count++;
     }
     return kiln_page_flush(page, err);
 }
 
-static int settle(struct kiln_intake *intake, struct kiln_error *err)
+/* Appending and acknowledging leave the entries as they are lent: only reading ends the loan. */
+static int settle(struct kiln_intake *intake, const struct kiln_bus_entries *entries,
+                  struct kiln_error *err)
 {
     struct kiln_page *page = &intake->page;
+    for (size_t i = 0; i < page->aside_count; i++) {
+        const struct kiln_page_aside *aside = &page->asides[i];
+        int rc = keep_aside(intake, aside, entry_of(entries, aside->entry), err);
+        if (rc)
+            return rc;
+    }
+    intake->counts.set_aside += page->aside_count;
+    kiln_metric_add(KILN_METRIC_INTAKE, KILN_INTAKE_SET_ASIDE, page->aside_count);
+    page->aside_count = 0;
     for (size_t i = 0; i < page->end_count; i++) {
         int rc = close_call(intake, &page->ends[i], err);
         if (rc)
@@ -247,6 +344,7 @@ int kiln_intake_step(struct kiln_intake *intake, uint32_t block_ms, uint64_t *re
         /* Perhaps a new Redis: look for the group and for own entries again. */
         intake->grouped = false;
         intake->pending = true;
+        make_smaller(intake, rc);
         return rc;
     }
     if (entries.count == 0)
@@ -254,11 +352,12 @@ int kiln_intake_step(struct kiln_intake *intake, uint32_t block_ms, uint64_t *re
     fit_page(intake, &entries);
     rc = take_in(intake, &entries, err);
     if (rc == 0)
-        rc = settle(intake, err);
+        rc = settle(intake, &entries, err);
     account(intake, ret_inserted);
     if (rc) {
         kiln_page_clear(&intake->page);
         intake->pending = true;
+        make_smaller(intake, rc);
     }
     return rc;
 }

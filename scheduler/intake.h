@@ -7,8 +7,10 @@
  *       -> acknowledge
  *
  * Nothing is acknowledged before the ledger has it, so a crash anywhere repeats work that changes
- * nothing.  A bad entry is refused with its reason and never holds up the next one; a ledger that
- * is away or full holds everything up, in the stream, until it is back.
+ * nothing.  A bad entry is refused with its reason and never holds up the next one; one that even
+ * the ledger refuses, or whose batch cannot be read, is set aside: it goes into the stream
+ * kiln:{POOL}:refused, with the reason.  A server that is away or full holds everything up, in the
+ * stream, until it is back; nothing else does.
  *
  * There is one consumer name for whoever leads: a new leader finds its predecessor's entries as its
  * own.  One thread; its own connections.
@@ -24,7 +26,7 @@
 struct kiln_intake;
 
 struct kiln_intake_counts {
-    uint64_t entries, inserted, duplicate, refused, unreadable;
+    uint64_t entries, inserted, duplicate, refused, unreadable, set_aside;
 };
 
 /* config is borrowed for the intake's life. */

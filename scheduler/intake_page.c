@@ -14,7 +14,8 @@
 #include "schemas/clock.h"
 #include "schemas/log.h"
 #include "schemas/names.h"
-#include "storage/backoff.h"
+#include "schemas/room.h"
+#include "schemas/utf8.h"
 
 int kiln_page_init(struct kiln_page *page, struct kiln_ledger *ledger, const char *pool,
                    struct kiln_error *err)
@@ -43,6 +44,7 @@ void kiln_page_release(struct kiln_page *page)
     free(page->lacks);
     free(page->ends);
     free(page->beyond);
+    free(page->asides);
     kiln_gate_free(page->gate);
     memset(page, 0, sizeof(*page));
 }
@@ -66,25 +68,67 @@ static void drop_jobs(struct kiln_page *page)
 void kiln_page_clear(struct kiln_page *page)
 {
     drop_jobs(page);
-    page->end_count = 0;
+    page->end_count = page->aside_count = 0;
+}
+
+bool kiln_page_waits(int code)
+{
+    switch (code) {
+    case KILN_UNAVAILABLE:
+    case KILN_TIMEOUT:
+    case KILN_FULL:
+    case KILN_NO_MEMORY:
+    case KILN_STALE:       /* a batch was removed meanwhile: the next look finds or makes it */
+    case KILN_DENIED:      /* a role without its grants, */
+    case KILN_CONFIG:      /* a database without our tables, */
+    case KILN_UNSUPPORTED: /* a plan of before a migration, */
+    case KILN_CORRUPT:     /* a damaged table: no entry is at fault, and none may be lost to it */
+        return true;
+    default:
+        return false;
+    }
 }
 
 /* --- refusing --------------------------------------------------------------------------------- */
-static int refuse(struct kiln_page *page, const char *batch, const char *token, const char *key,
-                  const char *reason, struct kiln_error *err)
+static int set_aside(struct kiln_page *page, const char *id, const char *batch, const char *token,
+                     const char *reason, struct kiln_error *err)
 {
-    page->refused++;
-    return kiln_ledger_refuse(page->ledger, page->pool, batch, token ? token : "", key, reason,
-                              err);
+    if (page->aside_count > 0 && strcmp(page->asides[page->aside_count - 1].entry, id) == 0)
+        return 0; /* another job of the same line */
+    struct kiln_page_aside *at =
+        kiln_room(page->asides, page->aside_count, &page->aside_room, sizeof(*at));
+    if (!at)
+        return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
+    page->asides = at;
+    at += page->aside_count++;
+    snprintf(at->entry, sizeof(at->entry), "%s", id);
+    snprintf(at->batch, sizeof(at->batch), "%s", batch);
+    snprintf(at->token, sizeof(at->token), "%s", token ? token : "");
+    kiln_utf8_copy(at->reason, sizeof(at->reason), reason);
+    kiln_log(KILN_LOG_WARNING, "intake_set_aside", kiln_f("entry", "%s", id),
+             kiln_f("batch", "%s", batch), kiln_f("error", "%s", reason));
+    return 0;
 }
 
-/* An entry whose batch cannot be read has no place in the ledger: the log is all there is. */
-static void unreadable(struct kiln_page *page, const struct kiln_bus_entry *entry,
-                       const struct kiln_error *why)
+/* In the ledger, with the batch; set aside if the ledger does not take even that. */
+static int refuse(struct kiln_page *page, const char *id, const char *batch, const char *token,
+                  const char *key, const char *reason, struct kiln_error *err)
+{
+    struct kiln_error why;
+    int rc =
+        kiln_ledger_refuse(page->ledger, page->pool, batch, token ? token : "", key, reason, &why);
+    if (rc && kiln_page_waits(rc))
+        return kiln_fail(err, rc, "%s", why.text);
+    page->refused++;
+    return rc ? set_aside(page, id, batch, token, reason, err) : 0;
+}
+
+/* An entry whose batch cannot be read has no place in the ledger. */
+static int unreadable(struct kiln_page *page, const struct kiln_bus_entry *entry, const char *batch,
+                      const struct kiln_error *why, struct kiln_error *err)
 {
     page->unreadable++;
-    kiln_log(KILN_LOG_WARNING, "intake_unreadable", kiln_f("entry", "%s", entry->id),
-             kiln_f("error", "%s", why->text));
+    return set_aside(page, entry->id, batch, NULL, why->text, err);
 }
 
 static const char *field_of(const struct kiln_bus_entry *entry, const char *name)
@@ -108,13 +152,12 @@ static int refuse_malformed(struct kiln_page *page, const struct kiln_bus_entry 
                             const struct kiln_error *why, struct kiln_error *err)
 {
     const char *batch = field_of(entry, "batch"), *token = field_of(entry, "token");
-    if (!batch || !kiln_name_valid(batch, strlen(batch), KILN_BATCH_NAME_MAX) ||
-        kiln_name_reserved(batch)) {
-        unreadable(page, entry, why);
-        return 0;
-    }
+    if (!batch || !kiln_name_valid(batch, strlen(batch), KILN_BATCH_NAME_MAX))
+        return unreadable(page, entry, "", why, err);
+    if (kiln_name_reserved(batch))
+        return unreadable(page, entry, batch, why, err);
     bool usable = token && kiln_name_valid(token, strlen(token), KILN_WIRE_ID_MAX);
-    return refuse(page, batch, usable ? token : "", entry->id, why->text, err);
+    return refuse(page, entry->id, batch, usable ? token : "", entry->id, why->text, err);
 }
 
 /* --- jobs ------------------------------------------------------------------------------------ */
@@ -151,7 +194,7 @@ static int add_picture(struct kiln_page *page, const struct kiln_intake_entry *e
     if (rc == KILN_NO_MEMORY)
         return kiln_fail(err, rc, "%s", why.text);
     if (rc)
-        return refuse(page, entry->batch, entry->token, key, why.text, err);
+        return refuse(page, id, entry->batch, entry->token, key, why.text, err);
     job.index = entry->index;
     if (!has_seed)
         job.seed = kiln_seed_derive(entry->batch, job.index);
@@ -177,7 +220,7 @@ static int add_line(struct kiln_page *page, const struct kiln_intake_entry *entr
     if (rc == KILN_NO_MEMORY)
         return kiln_fail(err, rc, "%s", why.text);
     if (rc)
-        return refuse(page, entry->batch, entry->token, entry->key ? entry->key : id, why.text,
+        return refuse(page, id, entry->batch, entry->token, entry->key ? entry->key : id, why.text,
                       err);
     uint64_t count = kiln_expand_count(page->expand);
     for (uint64_t which = 0; which < count && rc == 0; which++) {
@@ -186,8 +229,8 @@ static int add_line(struct kiln_page *page, const struct kiln_intake_entry *entr
         if (rc == KILN_NO_MEMORY)
             return kiln_fail(err, rc, "%s", why.text);
         if (rc) /* of a line that makes one: begin has looked at all of others */
-            return refuse(page, entry->batch, entry->token, entry->key ? entry->key : id, why.text,
-                          err);
+            return refuse(page, id, entry->batch, entry->token, entry->key ? entry->key : id,
+                          why.text, err);
         char key[KILN_INTAKE_KEY_MAX + 32];
         key_of(key, sizeof(key), entry, id, &job, which, count);
         rc = keep_job(
@@ -214,7 +257,7 @@ int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
     if (rc)
         return refuse_malformed(page, entry, &why, err);
     if (reserved(decoded.batch, &why))
-        unreadable(page, entry, &why);
+        rc = unreadable(page, entry, decoded.batch, &why, err);
     else if (decoded.job && decoded.has_index)
         rc = add_picture(page, &decoded, entry->id, err);
     else if (decoded.job)
@@ -225,11 +268,11 @@ int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
 }
 
 /* --- the index of jobs that name none -------------------------------------------------------- */
-/* How many jobs from `first` on are of its batch and without an index. */
-static size_t run_of(const struct kiln_page *page, size_t first)
+/* How many of the jobs from `first` to `end` are of its batch and without an index. */
+static size_t run_of(const struct kiln_page *page, size_t first, size_t end)
 {
     size_t count = 0;
-    while (first + count < page->job_count && page->lacks[first + count] != KILN_LACKS_NOTHING &&
+    while (first + count < end && page->lacks[first + count] != KILN_LACKS_NOTHING &&
            strcmp(page->jobs[first + count].job.batch, page->jobs[first].job.batch) == 0)
         count++;
     return count;
@@ -258,10 +301,10 @@ static int number_run(struct kiln_page *page, size_t first, size_t count, struct
 
 /* In the order of the stream.  The ledger gives the numbers out, since another scheduler may take
  * jobs in at the same moment: a leader that lost its lock and has not noticed. */
-static int number_jobs(struct kiln_page *page, struct kiln_error *err)
+static int number_jobs(struct kiln_page *page, size_t first, size_t end, struct kiln_error *err)
 {
-    for (size_t at = 0; at < page->job_count;) {
-        size_t count = run_of(page, at);
+    for (size_t at = first; at < end;) {
+        size_t count = run_of(page, at, end);
         int rc = count ? number_run(page, at, count, err) : 0;
         if (rc)
             return rc;
@@ -271,37 +314,58 @@ static int number_jobs(struct kiln_page *page, struct kiln_error *err)
 }
 
 /* --- into the ledger ------------------------------------------------------------------------- */
-/* Somewhere in the page is a job that the ledger itself refuses: found by inserting each alone. */
-static int flush_singly(struct kiln_page *page, struct kiln_error *err)
+/* The ledger does not take this job, alone. */
+static int refuse_job(struct kiln_page *page, size_t at, const char *reason, struct kiln_error *err)
 {
-    for (size_t i = 0; i < page->job_count; i++) {
-        struct kiln_new_job *new = &page->jobs[i];
-        uint64_t inserted = 0;
-        struct kiln_error why;
-        int rc = page->lacks[i] == KILN_LACKS_NOTHING ? 0 : number_run(page, i, 1, &why);
-        if (rc == 0)
-            rc = kiln_ledger_insert_jobs(page->ledger, page->pool, new, 1, &inserted, &why);
-        if (rc == KILN_BAD_INPUT) {
-            page->offered--;
-            rc = refuse(page, new->job.batch, new->token, new->key, why.text, err);
-        } else if (rc) {
-            rc = kiln_fail(err, rc, "%s", why.text);
-        }
-        if (rc)
-            return rc;
-        page->inserted += inserted;
-    }
-    return 0;
+    const struct kiln_new_job *new = &page->jobs[at];
+    page->offered--;
+    int rc = set_aside(page, new->entry, new->job.batch, new->token, reason, err);
+    return rc ? rc : refuse(page, new->entry, new->job.batch, new->token, new->key, reason, err);
 }
 
-/* Takes those beyond a quota out of the page. */
+static int try_insert(struct kiln_page *page, size_t first, size_t count, struct kiln_error *err)
+{
+    uint64_t inserted = 0;
+    int rc = number_jobs(page, first, first + count, err);
+    if (rc == 0 && count > 0)
+        rc = kiln_ledger_insert_jobs(page->ledger, page->pool, page->jobs + first, count, &inserted,
+                                     err);
+    page->inserted += inserted;
+    return rc;
+}
+
+/* A page goes in as a whole or, where one job in it is at fault, by halves.  That one has a second
+ * try: its batch may have been removed in that moment. */
+static int insert(struct kiln_page *page, size_t first, size_t count, struct kiln_error *err)
+{
+    struct kiln_error why;
+    int rc = try_insert(page, first, count, &why);
+    if (rc && count == 1 && !kiln_page_waits(rc))
+        rc = try_insert(page, first, count, &why);
+    if (rc == 0)
+        return 0;
+    if (kiln_page_waits(rc))
+        return kiln_fail(err, rc, "%s", why.text);
+    if (count == 1)
+        return refuse_job(page, first, why.text, err);
+    rc = insert(page, first, count / 2, err);
+    return rc ? rc : insert(page, first + count / 2, count - count / 2, err);
+}
+
+/* Takes those beyond a quota out of the page.  A look at the quotas that fails is no job's fault:
+ * they come in without it. */
 static int pass_gate(struct kiln_page *page, struct kiln_error *err)
 {
     size_t beyond = 0, kept = 0;
+    struct kiln_error why;
     int rc = kiln_gate_judge(page->gate, page->jobs, page->job_count, kiln_clock_ms(), page->beyond,
-                             &beyond, err);
+                             &beyond, &why);
+    if (rc && kiln_page_waits(rc))
+        return kiln_fail(err, rc, "%s", why.text);
+    if (rc)
+        kiln_log(KILN_LOG_ERROR, "quotas_unread", kiln_f("error", "%s", why.text));
     if (rc || beyond == 0)
-        return rc;
+        return 0;
     for (size_t i = 0; i < page->job_count; i++) {
         if (page->beyond[i]) {
             drop_job(&page->jobs[i]);
@@ -320,17 +384,9 @@ int kiln_page_flush(struct kiln_page *page, struct kiln_error *err)
 {
     if (page->job_count == 0)
         return 0;
-    uint64_t inserted = 0;
     int rc = pass_gate(page, err);
     if (rc == 0)
-        rc = number_jobs(page, err);
-    if (rc == 0 && page->job_count > 0)
-        rc = kiln_ledger_insert_jobs(page->ledger, page->pool, page->jobs, page->job_count,
-                                     &inserted, err);
-    if (rc == KILN_BAD_INPUT)
-        rc = flush_singly(page, err);
-    else if (rc == 0)
-        page->inserted += inserted;
+        rc = insert(page, 0, page->job_count, err);
     if (rc == 0)
         drop_jobs(page);
     return rc;

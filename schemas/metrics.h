@@ -27,6 +27,7 @@ enum kiln_metric {
     /* kiln-scheduler */
     KILN_METRIC_STEP_SECONDS,    /* histogram: a round of the leader without its waiting */
     KILN_METRIC_INTAKE,          /* by enum kiln_intake_result */
+    KILN_METRIC_UNDELIVERED,     /* by enum kiln_undelivered */
     KILN_METRIC_ASSIGNMENTS,     /* by enum kiln_policy_rule */
     KILN_METRIC_ASSIGNMENT_JOBS, /* histogram of sizes */
     KILN_METRIC_SWITCHES,        /* by enum kiln_switch_kind: 1 warm, 2 cold */
@@ -55,7 +56,14 @@ enum kiln_store_way {
     KILN_STORE_DELETE,
     KILN_STORE_LIST
 };
-enum kiln_intake_result { KILN_INTAKE_INSERTED, KILN_INTAKE_DUPLICATE, KILN_INTAKE_REFUSED };
+enum kiln_intake_result {
+    KILN_INTAKE_INSERTED,
+    KILN_INTAKE_DUPLICATE,
+    KILN_INTAKE_REFUSED,
+    KILN_INTAKE_SET_ASIDE /* an entry: the ledger refuses it, or its batch cannot be read */
+};
+/* What Redis did not take for one client: its key is of another type, say. */
+enum kiln_undelivered { KILN_UNDELIVERED_RECEIPT, KILN_UNDELIVERED_REFUSED };
 enum kiln_return_cause {
     KILN_CAUSE_CRASHED,   /* its worker vanished */
     KILN_CAUSE_UNBEGUN,   /* its worker vanished before it began */

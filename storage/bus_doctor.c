@@ -29,6 +29,7 @@ static const struct trial {
     {KILN_BUS_SCHEDULES, {"RPUSH", "~receipt:doctor", "x"}},
     {KILN_BUS_SCHEDULES, {"EXPIRE", "~receipt:doctor", "1"}},
     {KILN_BUS_SCHEDULES, {"RPUSH", "~answer:doctor", "x"}},
+    {KILN_BUS_SCHEDULES, {"XADD", "~refused", "*", "a", "b"}},
     {KILN_BUS_SCHEDULES, {"XADD", "~worker:doctor", "*", "a", "b"}},
     {KILN_BUS_SCHEDULES, {"XADD", "~events", "*", "a", "b"}},
     {KILN_BUS_SCHEDULES, {"XREAD", "STREAMS", "~control", "0"}},

@@ -115,11 +115,147 @@ static void sentences_are_cut_between_characters(void **state)
     stream_is_empty();
 }
 
+/* --- what the ledger itself refuses ------------------------------------------------------------
+ */
+/* The value of a field of the newest entry set aside, "" without one; free it. */
+static char *aside(const char *name)
+{
+    struct kiln_bus *bus = NULL;
+    struct kiln_bus_entries entries = {0};
+    const char *stream = "kiln:{default}:refused", *after = "0";
+    char *value = strdup("");
+    kiln_test_ok(kiln_bus_open(stack->config, &bus, &err), err);
+    kiln_test_ok(kiln_bus_read(bus, &stream, &after, 1, 1000, 0, &entries, &err), err);
+    for (size_t i = 0; entries.count && i < entries.at[entries.count - 1].field_count; i++) {
+        const char *const *fields = entries.at[entries.count - 1].fields;
+        if (strcmp(fields[2 * i], name) == 0) {
+            free(value);
+            value = strdup(fields[2 * i + 1]);
+        }
+    }
+    kiln_bus_close(bus);
+    return value;
+}
+
+static void aside_is(const char *name, const char *wanted)
+{
+    char *value = aside(name);
+    if (!strstr(value, wanted))
+        fail_msg("%s is \"%s\" and not \"%s\"", name, value, wanted);
+    free(value);
+}
+
+/* Rows that a database of somebody else's making does not take, each for a reason of its own. */
+static void forbid(void)
+{
+    free(kiln_test_sql(stack, "CREATE OR REPLACE FUNCTION forbid() RETURNS trigger LANGUAGE plpgsql"
+                              " AS $$ BEGIN"
+                              " IF NEW.prompt = 'raise' THEN RAISE EXCEPTION 'not here'; END IF;"
+                              " IF NEW.prompt = 'divide' THEN NEW.steps := 1 / 0; END IF;"
+                              " RETURN NEW; END $$;"
+                              "CREATE TRIGGER forbid BEFORE INSERT ON job FOR EACH ROW"
+                              " EXECUTE FUNCTION forbid()"));
+}
+
+static void allow(void)
+{
+    free(kiln_test_sql(stack, "DROP TRIGGER forbid ON job"));
+}
+
+static void a_page_is_halved_until_the_bad_ones_are_alone(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"{\"prompt\":\"raise\"}", "{\"prompt\":\"divide\"}"};
+    forbid();
+    for (int i = 0; i < 2; i++) {
+        kiln_test_enqueue(stack, "b", "t", LINE, (size_t)i * 100, 50, false);
+        send_line(bad[i], "t");
+        kiln_test_enqueue(stack, "b", "t", LINE, (size_t)i * 100 + 50, 50, false);
+    }
+    end_call("t", "202");
+    assert_int_equal(take_whatever(), 200);
+    struct kiln_receipt receipt = kiln_test_receipt(stack, "t");
+    assert_int_equal(receipt.accepted, 200);
+    assert_int_equal(receipt.refused, 2);
+    assert_int_equal(counts().set_aside, 2);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM intake_refusal"
+                                            " WHERE reason ~ 'not here|division by zero'"),
+                     2);
+    stream_is_empty();
+    aside_is("job", bad[1]);
+    aside_is("batch", "b");
+    aside_is("token", "t");
+    aside_is("reason", "division by zero");
+    allow();
+}
+
+static void a_refusal_that_the_ledger_refuses_is_set_aside(void **state)
+{
+    (void)state;
+    free(kiln_test_sql(stack, "ALTER TABLE intake_refusal ADD CONSTRAINT short"
+                              " CHECK (length(reason) < 10)"));
+    send_line("{\"prompt\":7}", "t");
+    send_line(LINE, "t");
+    end_call("t", "2");
+    assert_int_equal(take_whatever(), 1);
+    assert_int_equal(kiln_test_receipt(stack, "t").accepted, 1);
+    stream_is_empty();
+    aside_is("reason", "prompt is 7");
+    free(kiln_test_sql(stack, "ALTER TABLE intake_refusal DROP CONSTRAINT short"));
+}
+
+static void what_names_no_batch_is_set_aside(void **state)
+{
+    (void)state;
+    const char *const fields[] = {"job", "{\"prompt\":\"lost\"}", "batch", "a b"};
+    kiln_test_append(stack, fields, 2);
+    send_line(LINE, "t");
+    assert_int_equal(take_whatever(), 1);
+    assert_int_equal(counts().set_aside, 1);
+    aside_is("job", "lost");
+    aside_is("reason", "field \"batch\"");
+    stream_is_empty();
+}
+
+/* --- keys of another type ----------------------------------------------------------------------
+ */
+static void a_receipt_that_cannot_be_delivered_is_dropped(void **state)
+{
+    (void)state;
+    kiln_test_redis(stack, "XADD kiln:{default}:receipt:t1 * a b");
+    kiln_test_redis(stack, "SET kiln:{default}:receipt:t2 x");
+    for (int i = 1; i <= 3; i++) {
+        char token[8];
+        snprintf(token, sizeof token, "t%d", i);
+        send_line(LINE, token);
+        end_call(token, "1");
+    }
+    assert_int_equal(take_whatever(), 3);
+    assert_int_equal(kiln_test_receipt(stack, "t3").accepted, 1);
+    stream_is_empty();
+}
+
+static void nor_does_the_stream_of_refused_entries_hold_anything_up(void **state)
+{
+    (void)state;
+    const char *const fields[] = {"hello", "world"};
+    kiln_test_redis(stack, "SET kiln:{default}:refused x");
+    kiln_test_append(stack, fields, 1);
+    send_line(LINE, "t");
+    assert_int_equal(take_whatever(), 1);
+    stream_is_empty();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_bad_value_is_refused_with_its_batch),
         TEST(sentences_are_cut_between_characters),
+        TEST(a_page_is_halved_until_the_bad_ones_are_alone),
+        TEST(a_refusal_that_the_ledger_refuses_is_set_aside),
+        TEST(what_names_no_batch_is_set_aside),
+        TEST(a_receipt_that_cannot_be_delivered_is_dropped),
+        TEST(nor_does_the_stream_of_refused_entries_hold_anything_up),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
