@@ -10,6 +10,7 @@
 #include "scheduler/leader.h"
 #include "scheduler/standing.h"
 #include "schemas/log.h"
+#include "storage/health.h"
 
 #define WAIT_MS 200 /* for entries, between two looks at the standing orders */
 #define PAUSE_MS 200
@@ -47,6 +48,7 @@ static int take_in(struct feed *feed)
         rc = kiln_intake_step(feed->intake, feed->more ? 0 : WAIT_MS, &inserted, &err);
     if (inserted > 0)
         atomic_store(&feed->leader->inserted, true);
+    kiln_health_stuck("intake", rc ? &err : NULL);
     note(&feed->intake_away, rc, "intake_waits", "intake_goes_on", "entries stay in the stream",
          &err);
     return rc;
@@ -80,6 +82,7 @@ void *kiln_feed_run(void *arg)
         if (rc || also)
             pause_after_error();
     }
+    kiln_health_stuck("intake", NULL); /* who leads next sees for itself */
     kiln_intake_close(feed.intake);
     kiln_standing_close(feed.standing);
     return NULL;

@@ -15,6 +15,7 @@
 #include "schemas/clock.h"
 #include "schemas/metrics.h"
 #include "storage/backoff.h"
+#include "storage/health.h"
 #include "storage/ledger_read.h"
 
 #define COPY_MS 1000
@@ -268,6 +269,18 @@ static void write_workers(struct kiln_text *text, const struct copy *copy)
           live ? (double)copy->workers[DRAWING] / live : 0);
 }
 
+/* By what the intake is kept waiting, and how long; "ok" and 0 while it moves. */
+static void write_blocked(struct kiln_text *text)
+{
+    static const char name[] = "kiln_intake_blocked_seconds";
+    int code;
+    double age_s = kiln_health_stuck_s(&code);
+    const char *labels[] = {"code", kiln_code_name(code), NULL};
+    kiln_metric_family(text, name, "gauge",
+                       "How long the oldest entry of the intake stream has not moved, and why.");
+    kiln_metric_sample(text, name, labels, age_s);
+}
+
 void kiln_gauges_collect(void *arg, struct kiln_text *text)
 {
     struct kiln_gauges *gauges = arg;
@@ -277,6 +290,7 @@ void kiln_gauges_collect(void *arg, struct kiln_text *text)
     pthread_mutex_lock(&gauges->mutex);
     *copy = gauges->copy;
     pthread_mutex_unlock(&gauges->mutex);
+    write_blocked(text);
     gauge(text, "kiln_leader", "1 if this scheduler leads its pool.", copy->leads);
     if (copy->leads) {
         write_jobs(text, copy);

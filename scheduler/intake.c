@@ -22,12 +22,13 @@
 #define RECEIPT_TTL_S 300
 #define PAGE_FIRST 128               /* entries read at once, to begin with */
 #define PAGE_BYTES (8 * 1024 * 1024) /* a page beyond this makes the next one smaller */
+#define TELL_EVERY_MS 5000           /* that a page does not go in */
 #define ASIDE_ENTRIES_MAX 10000      /* kept of what was set aside, about, */
 #define ASIDE_JOB_MAX 8192           /* and bytes of each one's line */
 
 struct kiln_intake {
     const char *pool;
-    char stream[KILN_NAME_MAX + 32], refused[KILN_NAME_MAX + 32];
+    char stream[KILN_NAME_MAX + 32], refused[KILN_NAME_MAX + 32], blocked[KILN_NAME_MAX + 32];
     struct kiln_ledger *ledger;
     struct kiln_bus *bus;
     struct kiln_page page;
@@ -39,6 +40,7 @@ struct kiln_intake {
     bool pending;      /* own unacknowledged entries may exist: read them first */
     bool grouped;      /* the consumer group is known to exist */
     int64_t claimed_ms;
+    int64_t blocked_ms, told_ms; /* since when a page does not go in, and when Redis was told; 0 */
     struct kiln_intake_counts counts;
 };
 
@@ -60,6 +62,7 @@ int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
     intake->page_max = PAGE_FIRST;
     kiln_wire_key(intake->stream, sizeof(intake->stream), intake->pool, "intake", NULL);
     kiln_wire_key(intake->refused, sizeof(intake->refused), intake->pool, "refused", NULL);
+    kiln_wire_key(intake->blocked, sizeof(intake->blocked), intake->pool, "blocked", NULL);
     intake->ids = calloc(KILN_PAGE_ENTRIES, sizeof(*intake->ids));
     intake->id_list = calloc(KILN_PAGE_ENTRIES, sizeof(*intake->id_list));
     int rc = 0;
@@ -125,6 +128,18 @@ static void fit_page(struct kiln_intake *intake, const struct kiln_bus_entries *
             intake->page_max * 2 < KILN_PAGE_ENTRIES ? intake->page_max * 2 : KILN_PAGE_ENTRIES;
 }
 
+/* A stream whose last id is the greatest there is takes nothing more, from anybody: once all of it
+ * is taken in, it is made anew. */
+static int renew_stream(struct kiln_intake *intake, struct kiln_error *err)
+{
+    bool renewed = false;
+    int rc = kiln_bus_renew(intake->bus, intake->stream, GROUP, &renewed, err);
+    if (renewed)
+        kiln_log(KILN_LOG_WARNING, "intake_renewed", kiln_f("stream", "%s", intake->stream),
+                 kiln_f("why", "%s", "it had used up its ids"));
+    return rc == KILN_DENIED ? 0 : rc; /* of roles of an older release: the doctor says so */
+}
+
 static int read_entries(struct kiln_intake *intake, uint32_t block_ms, struct kiln_bus_entries *ret,
                         struct kiln_error *err)
 {
@@ -144,6 +159,8 @@ static int read_entries(struct kiln_intake *intake, uint32_t block_ms, struct ki
         intake->claimed_ms = kiln_clock_ms();
         rc = kiln_bus_claim(intake->bus, intake->stream, GROUP, CONSUMER, CLAIM_IDLE_MS,
                             intake->page_max, ret, err);
+        if (rc == 0 && ret->count == 0)
+            rc = renew_stream(intake, err);
         if (rc || ret->count > 0)
             return rc;
     }
@@ -334,6 +351,32 @@ static void account(struct kiln_intake *intake, uint64_t *ret_inserted)
     page->inserted = page->offered = page->refused = page->unreadable = 0;
 }
 
+/* --- a page that does not go in ----------------------------------------------------------------
+ */
+/* For `kiln doctor`, which sees neither our log nor our metrics.  That it cannot be told changes
+ * nothing. */
+static void tell_blocked(struct kiln_intake *intake, const char *entry,
+                         const struct kiln_error *err)
+{
+    int64_t now_ms = kiln_clock_ms();
+    char since[24];
+    if (intake->blocked_ms == 0)
+        intake->blocked_ms = now_ms;
+    if (now_ms - intake->told_ms < TELL_EVERY_MS && intake->told_ms > 0)
+        return;
+    intake->told_ms = now_ms;
+    snprintf(since, sizeof(since), "%lld", (long long)(now_ms - intake->blocked_ms));
+    const char *const fields[] = {"blocked_ms", since, "entry", entry, "error", err->text};
+    (void)!kiln_bus_append(intake->bus, intake->blocked, 1, fields, NULL, 3, NULL);
+}
+
+static void tell_moving(struct kiln_intake *intake)
+{
+    if (intake->told_ms > 0)
+        (void)!kiln_bus_delete(intake->bus, intake->blocked, NULL);
+    intake->blocked_ms = intake->told_ms = 0;
+}
+
 int kiln_intake_step(struct kiln_intake *intake, uint32_t block_ms, uint64_t *ret_inserted,
                      struct kiln_error *err)
 {
@@ -354,10 +397,14 @@ int kiln_intake_step(struct kiln_intake *intake, uint32_t block_ms, uint64_t *re
     if (rc == 0)
         rc = settle(intake, &entries, err);
     account(intake, ret_inserted);
+    if (rc == 0)
+        tell_moving(intake);
     if (rc) {
+        rc = kiln_fail_in(err, "entry %s", entries.at[0].id);
         kiln_page_clear(&intake->page);
         intake->pending = true;
         make_smaller(intake, rc);
+        tell_blocked(intake, entries.at[0].id, err);
     }
     return rc;
 }

@@ -99,6 +99,13 @@ int kiln_bus_length(struct kiln_bus *bus, const char *stream, uint64_t *ret,
  * greater than this has met another stream of the same name (an emptied Redis). */
 int kiln_bus_last_id(struct kiln_bus *bus, const char *stream, char *ret, size_t size,
                      struct kiln_error *err) KILN_MUST_CHECK;
+/* Whether a stream has met the greatest id there is: it takes no entry any more.  One that is not
+ * there is none such; *ret_length: its entries. */
+int kiln_bus_exhausted(struct kiln_bus *bus, const char *stream, bool *ret_exhausted,
+                       uint64_t *ret_length, struct kiln_error *err) KILN_MUST_CHECK;
+/* Makes such a stream, once it is empty, anew with its group; *ret_renewed is only ever set. */
+int kiln_bus_renew(struct kiln_bus *bus, const char *stream, const char *group, bool *ret_renewed,
+                   struct kiln_error *err) KILN_MUST_CHECK;
 /* Removes entries a plain reader is done with. */
 int kiln_bus_delete_entry(struct kiln_bus *bus, const char *stream, const char *id,
                           struct kiln_error *err) KILN_MUST_CHECK;

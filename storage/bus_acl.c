@@ -20,11 +20,11 @@ static const struct user {
     const char *keys;     /* each ~ stands for the pool's part of a key */
     const char *commands; /* beside auth, ping and select */
 } users[KILN_BUS_USER_COUNT] = {
-    {"~*", "xadd xread xreadgroup xgroup|create xautoclaim xack xdel xlen xrevrange rpush expire "
-           "hget scan del multi exec"},
+    {"~*", "xadd xread xreadgroup xgroup|create xautoclaim xack xdel xlen xrevrange xinfo|stream "
+           "rpush expire hget scan del watch unwatch multi exec"},
     {"~worker:* ~beat:* %W~events", "xadd xread xdel hset pexpire hget scan del multi exec"},
-    {"~*", "xadd xread xlen xrevrange blpop lpop hget scan multi exec info time"},
-    {"%R~*", "xread xlen xrevrange hget scan multi info time"},
+    {"~*", "xadd xread xlen xrevrange xinfo|stream blpop lpop hget scan multi exec info time"},
+    {"%R~*", "xread xlen xrevrange xinfo|stream hget scan multi info time"},
     {"%W~intake ~receipt:*", "xadd blpop lpop multi"},
 };
 

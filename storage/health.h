@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "schemas/error.h"
+
 enum kiln_peer { KILN_PEER_LEDGER, KILN_PEER_BUS, KILN_PEER_STORE, KILN_PEER_COUNT };
 const char *kiln_peer_name(enum kiln_peer peer); /* "ledger", "bus", "store" */
 
@@ -27,6 +29,12 @@ void kiln_health_heard(enum kiln_peer peer);
 /* Why there is no work yet ("the model is loading"), or NULL once there may be.  text is borrowed
  * for the life of the process. */
 void kiln_health_starting(const char *text);
+
+/* Work that the process does not get on with ("intake"), and why; error NULL: it goes on.  Counted
+ * from the first error; health suffers when it has lasted for three seconds. */
+void kiln_health_stuck(const char *what, const struct kiln_error *error);
+/* How long it has been stuck, 0 when it is not; *ret_code (enum kiln_code) says by what. */
+double kiln_health_stuck_s(int *ret_code);
 
 /* Seconds since the peer last answered, or was first expected to; negative: not expected. */
 double kiln_health_age_s(enum kiln_peer peer);

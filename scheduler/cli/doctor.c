@@ -349,6 +349,7 @@ int kiln_verb_doctor(struct kiln_cli *cli, int argc, char **argv)
     check_config(&doctor);
     check_redis(&doctor);
     kiln_doctor_bus(&doctor);
+    kiln_doctor_intake(&doctor);
     check_postgres(&doctor);
     check_history(&doctor);
     check_store(&doctor);

@@ -28,6 +28,11 @@ bool kiln_doctor_has_store(const struct kiln_doctor *doctor);
  * where Redis and Postgres write, if they do that on this machine. */
 void kiln_doctor_bus(struct kiln_doctor *doctor);
 
+/* --- doctor_intake.c -------------------------------------------------------------------------- */
+/* Whether lines come in: what keeps the intake waiting, what it has set aside, a stream that takes
+ * nothing any more. */
+void kiln_doctor_intake(struct kiln_doctor *doctor);
+
 /* --- doctor_needs.c --------------------------------------------------------------------------- */
 /* Waiting jobs that no live worker can draw; workers whose clocks are off. */
 void kiln_doctor_needs(struct kiln_doctor *doctor);

@@ -96,6 +96,29 @@ ok kiln cancel --batch slow
 ok kiln up --dir s
 ok kiln doctor
 
+# --- an entry that no batch can be told of, set aside; a stream that has used up its ids
+finding refused "f is None"
+finding intake "f['verdict'] == 'ok'"
+redis() { redis-cli -s "$(sed -n 's/^redis = unix:\([^?]*\).*/\1/p' s/kiln.conf)" "$@"; }
+redis xadd 'kiln:{default}:intake' '*' batch 'a b' job '{"prompt":"lost"}' >/dev/null || die "no redis-cli"
+for i in $(seq 100); do
+    [ "$(redis xlen 'kiln:{default}:refused')" = 1 ] && break
+    sleep 0.1
+done
+finding refused "f['verdict'] == 'warning' and f['found'].startswith('1 entry was set aside') and 'batch' in f['found']"
+kill -STOP "$(pid_of s scheduler)"
+redis xadd 'kiln:{default}:intake' 18446744073709551615-18446744073709551615 batch b job '{"prompt":"last","width":64,"height":64,"steps":1}' >/dev/null
+finding intake "f['verdict'] == 'bad' and 'used up the ids' in f['found'] and 'holds 1' in f['found']"
+kill -CONT "$(pid_of s scheduler)"
+for i in $(seq 200); do
+    kiln doctor --json >out.txt
+    grep -q 'used up the ids' out.txt || break
+    sleep 0.1
+done
+finding intake "f['verdict'] == 'ok'"
+ok kiln enqueue jobs.jsonl --batch after
+ok kiln wait after --timeout 60
+
 # --- a batch that there is not: every verb names the nearest
 for words in "show slwo" "wait slwo" "export slwo --out x" "events --batch slwo" "cancel --batch slwo" \
     "retry --batch slwo" "favourite add --batch slwo" "batch show slwo"; do

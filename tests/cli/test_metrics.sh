@@ -108,6 +108,22 @@ kill -9 "$(pid_of s "$victim")"
 page 15 't(s, "kiln_leases_lost_total") == 1 and t(s, "kiln_jobs_taken_back_total", cause="crashed") == 1 and t(s, "kiln_job_retries_total", code="unavailable") == 1'
 ok kiln wait last --timeout 60
 
+# --- an entry that does not move: how long and why is on the page and in the health, and in the doctor
+page 0 't(s, "kiln_intake_blocked_seconds", code="ok") == 0'
+sql "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = 'disk_full'; END \$\$"
+sql 'CREATE TRIGGER full_disk BEFORE INSERT ON job EXECUTE FUNCTION full_disk()'
+ok kiln enqueue - --batch late --no-wait <<<'{"prompt": "late", "width": 64, "height": 64, "steps": 1}'
+page 30 't(s, "kiln_intake_blocked_seconds", code="full") > 1'
+answers 30 "$scheduler" /healthz '^503 the intake has waited for [0-9.]+ s: entry [0-9]+-[0-9]+: .*no room'
+kiln doctor --json >out.txt
+json out.txt "any(f['check'] == 'intake' and f['verdict'] == 'bad' and 'no room' in f['found'] and 'has waited for' in f['found'] for f in d['findings'])"
+sql 'DROP TRIGGER full_disk ON job'
+ok kiln wait late --timeout 60
+answers 30 "$scheduler" /healthz '^200 ok$'
+page 10 't(s, "kiln_intake_blocked_seconds", code="ok") == 0 and t(s, "kiln_intake_blocked_seconds", code="full") == 0'
+kiln doctor --json >out.txt
+json out.txt "any(f['check'] == 'intake' and f['verdict'] == 'ok' for f in d['findings'])"
+
 # --- a server that falls silent is seen, and seen to be back; the process lives all the while, with
 # nothing to draw
 alive_port=$one

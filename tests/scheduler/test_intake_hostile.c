@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "schemas/clock.h"
 #include "tests/scheduler/intake_rig.h"
 
 /* Steps like the scheduler, whatever the steps say, until the stream is empty. */
@@ -246,6 +247,66 @@ static void nor_does_the_stream_of_refused_entries_hold_anything_up(void **state
     stream_is_empty();
 }
 
+/* --- a stream without ids ----------------------------------------------------------------------
+ */
+/* Whether Redis takes an entry from anybody. */
+static bool takes_entries(void)
+{
+    struct kiln_bus *bus = NULL;
+    const char *const fields[] = {"batch", "b", "job", LINE};
+    kiln_test_ok(kiln_bus_open(stack->config, &bus, &err), err);
+    int rc = kiln_bus_append(bus, "kiln:{default}:intake", 0, fields, NULL, 2, &err);
+    kiln_bus_close(bus);
+    return rc == 0;
+}
+
+static void a_stream_that_used_up_its_ids_is_made_anew(void **state)
+{
+    (void)state;
+    send_line(LINE, "t");
+    kiln_test_redis(stack, "XADD kiln:{default}:intake 18446744073709551615-18446744073709551615"
+                           " batch b job {\"prompt\":\"last\"}");
+    assert_false(takes_entries());
+    uint64_t total = 0, inserted = 0;
+    for (int64_t until = kiln_clock_ms() + 30000; kiln_clock_ms() < until && total < 3;) {
+        kiln_test_ok(kiln_intake_step(intake, 20, &inserted, &err), err);
+        total += inserted;
+        if (total == 2)
+            (void)takes_entries();
+    }
+    assert_true(total >= 3);
+    (void)take_whatever();
+    stream_is_empty();
+}
+
+/* --- what is seen of it from outside ------------------------------------------------------------
+ */
+/* A full disk, as Postgres tells of it. */
+static void a_page_that_waits_is_told(void **state)
+{
+    (void)state;
+    uint64_t inserted = 0, length = 0;
+    struct kiln_bus *bus = NULL;
+    free(kiln_test_sql(stack, "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$"
+                              " BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = 'disk_full';"
+                              " END $$; CREATE TRIGGER full_disk BEFORE INSERT ON job"
+                              " EXECUTE FUNCTION full_disk()"));
+    send_line(LINE, "t");
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(kiln_intake_step(intake, 20, &inserted, &err), KILN_FULL);
+    assert_non_null(strstr(err.text, "no room"));
+    assert_int_equal(strncmp(err.text, "entry ", 6), 0);
+    kiln_test_ok(kiln_bus_open(stack->config, &bus, &err), err);
+    kiln_test_ok(kiln_bus_length(bus, "kiln:{default}:blocked", &length, &err), err);
+    assert_int_equal(length, 1);
+    free(kiln_test_sql(stack, "DROP TRIGGER full_disk ON job"));
+    assert_int_equal(take_whatever(), 1);
+    kiln_test_ok(kiln_bus_length(bus, "kiln:{default}:blocked", &length, &err), err);
+    assert_int_equal(length, 0);
+    kiln_bus_close(bus);
+    stream_is_empty();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +317,8 @@ int main(void)
         TEST(what_names_no_batch_is_set_aside),
         TEST(a_receipt_that_cannot_be_delivered_is_dropped),
         TEST(nor_does_the_stream_of_refused_entries_hold_anything_up),
+        TEST(a_stream_that_used_up_its_ids_is_made_anew),
+        TEST(a_page_that_waits_is_told),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -202,6 +202,36 @@ static void a_capped_stream_stays_short(void **state)
     assert_true(length("capped") >= 100 && length("capped") <= 300);
 }
 
+/* Only a stream that can take nothing more and holds nothing any more is replaced. */
+static void an_exhausted_stream_is_made_anew_once_it_is_empty(void **state)
+{
+    (void)state;
+    bool renewed = false, exhausted = true;
+    uint64_t length = 7;
+    kiln_test_ok(kiln_bus_exhausted(bus, "ends", &exhausted, &length, &err), err);
+    assert_false(exhausted);
+    assert_int_equal(length, 0);
+    append("ends", "first");
+    kiln_test_ok(kiln_bus_renew(bus, "ends", "g", &renewed, &err), err);
+    assert_false(renewed);
+    kiln_test_redis(stack, "XADD ends 18446744073709551615-18446744073709551615 a b");
+    kiln_test_ok(kiln_bus_renew(bus, "ends", "g", &renewed, &err), err);
+    assert_false(renewed); /* two entries are in it */
+    kiln_test_ok(kiln_bus_exhausted(bus, "ends", &exhausted, &length, &err), err);
+    assert_true(exhausted);
+    assert_int_equal(length, 2);
+    kiln_test_redis(stack, "XTRIM ends MAXLEN 0");
+    kiln_test_ok(kiln_bus_renew(bus, "ends", "g", &renewed, &err), err);
+    assert_true(renewed);
+    append("ends", "again");
+    struct kiln_bus_entries entries;
+    kiln_test_ok(kiln_bus_read_group(bus, "ends", "g", "c", false, 10, 10, &entries, &err), err);
+    assert_int_equal(entries.count, 1);
+    /* The connection watches nothing any longer: a transaction of it goes through. */
+    append("ends", "more");
+    kiln_test_ok(kiln_bus_push(bus, "ends-list", "x", 10, &err), err);
+}
+
 static void appends_in_flight_all_arrive_in_order(void **state)
 {
     (void)state;
@@ -338,6 +368,7 @@ int main(void)
         cmocka_unit_test(an_emptied_redis_gets_its_group_back),
         cmocka_unit_test(several_streams_are_read_after_their_ids),
         cmocka_unit_test(a_capped_stream_stays_short),
+        cmocka_unit_test(an_exhausted_stream_is_made_anew_once_it_is_empty),
         cmocka_unit_test(appends_in_flight_all_arrive_in_order),
         cmocka_unit_test(other_calls_fit_between_appends),
         cmocka_unit_test(beats_are_seen_until_they_expire),
