@@ -27,8 +27,8 @@ int kiln_page_init(struct kiln_page *page, struct kiln_ledger *ledger, const cha
     page->jobs = calloc(KILN_PAGE_JOBS, sizeof(*page->jobs));
     page->lacks = calloc(KILN_PAGE_JOBS, sizeof(*page->lacks));
     page->ends = calloc(KILN_PAGE_ENTRIES, sizeof(*page->ends));
-    page->beyond = calloc(KILN_PAGE_JOBS, sizeof(*page->beyond));
-    if (page->expand && page->jobs && page->lacks && page->ends && page->beyond &&
+    page->out = calloc(KILN_PAGE_JOBS, sizeof(*page->out));
+    if (page->expand && page->jobs && page->lacks && page->ends && page->out &&
         kiln_gate_new(ledger, pool, &page->gate, err) == 0)
         return 0;
     kiln_page_release(page);
@@ -43,7 +43,7 @@ void kiln_page_release(struct kiln_page *page)
     free(page->jobs);
     free(page->lacks);
     free(page->ends);
-    free(page->beyond);
+    free(page->out);
     free(page->asides);
     kiln_gate_free(page->gate);
     memset(page, 0, sizeof(*page));
@@ -163,7 +163,7 @@ static int refuse_malformed(struct kiln_page *page, const struct kiln_bus_entry 
 /* --- jobs ------------------------------------------------------------------------------------ */
 /* Takes over *job whatever happens. */
 static int keep_job(struct kiln_page *page, const struct kiln_intake_entry *entry, const char *id,
-                    const char *key, struct kiln_job *job, enum kiln_page_lack lacks,
+                    const char *key, struct kiln_job *job, struct kiln_page_lack lacks,
                     struct kiln_error *err)
 {
     struct kiln_new_job *new = &page->jobs[page->job_count];
@@ -196,9 +196,7 @@ static int add_picture(struct kiln_page *page, const struct kiln_intake_entry *e
     if (rc)
         return refuse(page, id, entry->batch, entry->token, key, why.text, err);
     job.index = entry->index;
-    if (!has_seed)
-        job.seed = kiln_seed_derive(entry->batch, job.index);
-    return keep_job(page, entry, id, key, &job, KILN_LACKS_NOTHING, err);
+    return keep_job(page, entry, id, key, &job, (struct kiln_page_lack){false, !has_seed}, err);
 }
 
 static void key_of(char *out, size_t size, const struct kiln_intake_entry *entry, const char *id,
@@ -233,9 +231,8 @@ static int add_line(struct kiln_page *page, const struct kiln_intake_entry *entr
                           why.text, err);
         char key[KILN_INTAKE_KEY_MAX + 32];
         key_of(key, sizeof(key), entry, id, &job, which, count);
-        rc = keep_job(
-            page, entry, id, key, &job,
-            kiln_expand_has_seed(page->expand) ? KILN_LACKS_INDEX : KILN_LACKS_INDEX_AND_SEED, err);
+        rc = keep_job(page, entry, id, key, &job,
+                      (struct kiln_page_lack){true, !kiln_expand_has_seed(page->expand)}, err);
     }
     return rc;
 }
@@ -267,53 +264,7 @@ int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
     return rc;
 }
 
-/* --- the index of jobs that name none -------------------------------------------------------- */
-/* How many of the jobs from `first` to `end` are of its batch and without an index. */
-static size_t run_of(const struct kiln_page *page, size_t first, size_t end)
-{
-    size_t count = 0;
-    while (first + count < end && page->lacks[first + count] != KILN_LACKS_NOTHING &&
-           strcmp(page->jobs[first + count].job.batch, page->jobs[first].job.batch) == 0)
-        count++;
-    return count;
-}
-
-static int number_run(struct kiln_page *page, size_t first, size_t count, struct kiln_error *err)
-{
-    const char **keys = calloc(count, sizeof(*keys));
-    uint32_t *indexes = calloc(count, sizeof(*indexes));
-    int rc = keys && indexes ? 0 : kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
-    for (size_t i = 0; i < count && rc == 0; i++)
-        keys[i] = page->jobs[first + i].key;
-    if (rc == 0)
-        rc = kiln_ledger_number(page->ledger, page->pool, page->jobs[first].job.batch, keys, count,
-                                indexes, err);
-    for (size_t i = 0; i < count && rc == 0; i++) {
-        struct kiln_job *job = &page->jobs[first + i].job;
-        job->index = indexes[i];
-        if (page->lacks[first + i] == KILN_LACKS_INDEX_AND_SEED)
-            job->seed = kiln_seed_derive(job->batch, job->index);
-    }
-    free(keys);
-    free(indexes);
-    return rc;
-}
-
-/* In the order of the stream.  The ledger gives the numbers out, since another scheduler may take
- * jobs in at the same moment: a leader that lost its lock and has not noticed. */
-static int number_jobs(struct kiln_page *page, size_t first, size_t end, struct kiln_error *err)
-{
-    for (size_t at = first; at < end;) {
-        size_t count = run_of(page, at, end);
-        int rc = count ? number_run(page, at, count, err) : 0;
-        if (rc)
-            return rc;
-        at += count ? count : 1;
-    }
-    return 0;
-}
-
-/* --- into the ledger ------------------------------------------------------------------------- */
+/* --- refusing jobs of the page ---------------------------------------------------------------- */
 /* The ledger does not take this job, alone. */
 static int refuse_job(struct kiln_page *page, size_t at, const char *reason, struct kiln_error *err)
 {
@@ -323,25 +274,113 @@ static int refuse_job(struct kiln_page *page, size_t at, const char *reason, str
     return rc ? rc : refuse(page, new->entry, new->job.batch, new->token, new->key, reason, err);
 }
 
-static int try_insert(struct kiln_page *page, size_t first, size_t count, struct kiln_error *err)
+/* Takes those that are marked out of the page. */
+static void drop_marked(struct kiln_page *page)
 {
-    uint64_t inserted = 0;
-    int rc = number_jobs(page, first, first + count, err);
-    if (rc == 0 && count > 0)
-        rc = kiln_ledger_insert_jobs(page->ledger, page->pool, page->jobs + first, count, &inserted,
-                                     err);
-    page->inserted += inserted;
+    size_t kept = 0;
+    for (size_t i = 0; i < page->job_count; i++) {
+        if (page->out[i]) {
+            drop_job(&page->jobs[i]);
+            continue;
+        }
+        page->jobs[kept] = page->jobs[i];
+        page->lacks[kept++] = page->lacks[i];
+    }
+    page->job_count = kept;
+}
+
+/* --- the index of each job ---------------------------------------------------------------------
+ */
+/* How many jobs from `first` on are of its batch. */
+static size_t run_of(const struct kiln_page *page, size_t first)
+{
+    size_t count = 1;
+    while (first + count < page->job_count &&
+           strcmp(page->jobs[first + count].job.batch, page->jobs[first].job.batch) == 0)
+        count++;
+    return count;
+}
+
+/* indexes: in, what each names, or -1; out, what it gets, or -1. */
+static int ask_ledger(struct kiln_page *page, size_t first, size_t count, int64_t *indexes,
+                      struct kiln_error *err)
+{
+    const char **keys = calloc(count, sizeof(*keys));
+    if (!keys)
+        return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
+    for (size_t i = 0; i < count; i++) {
+        const struct kiln_new_job *new = &page->jobs[first + i];
+        keys[i] = new->key;
+        indexes[i] = page->lacks[first + i].index ? -1 : (int64_t) new->job.index;
+    }
+    int rc = kiln_ledger_number(page->ledger, page->pool, page->jobs[first].job.batch, keys,
+                                indexes, count, indexes, err);
+    free(keys);
     return rc;
 }
 
+/* The seed of a line that names none follows from the index that the job really gets. */
+static int set_index(struct kiln_page *page, size_t at, int64_t index, struct kiln_error *err)
+{
+    struct kiln_new_job *new = &page->jobs[at];
+    page->out[at] = index < 0;
+    if (index < 0) {
+        char reason[KILN_BATCH_NAME_MAX + 128];
+        snprintf(reason, sizeof(reason), KILN_BATCH_FULL, new->job.batch, UINT32_MAX);
+        page->offered--;
+        return refuse(page, new->entry, new->job.batch, new->token, new->key, reason, err);
+    }
+    new->job.index = (uint32_t)index;
+    if (page->lacks[at].seed)
+        new->job.seed = kiln_seed_derive(new->job.batch, new->job.index);
+    return 0;
+}
+
+static int number_run(struct kiln_page *page, size_t first, size_t count, struct kiln_error *err)
+{
+    int64_t *indexes = calloc(count, sizeof(*indexes));
+    struct kiln_error why;
+    if (!indexes)
+        return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
+    int refused = ask_ledger(page, first, count, indexes, &why), rc = 0;
+    if (refused && kiln_page_waits(refused))
+        rc = kiln_fail(err, refused, "%s", why.text);
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        page->out[first + i] = refused != 0;
+        rc = refused ? refuse_job(page, first + i, why.text, err)
+                     : set_index(page, first + i, indexes[i], err);
+    }
+    free(indexes);
+    return rc;
+}
+
+/* In the order of the stream.  The ledger gives the numbers out, since another scheduler may take
+ * jobs in at the same moment: a leader that lost its lock and has not noticed. */
+static int number_jobs(struct kiln_page *page, struct kiln_error *err)
+{
+    for (size_t at = 0; at < page->job_count;) {
+        size_t count = run_of(page, at);
+        int rc = number_run(page, at, count, err);
+        if (rc)
+            return rc;
+        at += count;
+    }
+    drop_marked(page);
+    return 0;
+}
+
+/* --- into the ledger ------------------------------------------------------------------------- */
 /* A page goes in as a whole or, where one job in it is at fault, by halves.  That one has a second
  * try: its batch may have been removed in that moment. */
 static int insert(struct kiln_page *page, size_t first, size_t count, struct kiln_error *err)
 {
     struct kiln_error why;
-    int rc = try_insert(page, first, count, &why);
+    uint64_t inserted = 0;
+    const struct kiln_new_job *jobs = page->jobs + first;
+    int rc = kiln_ledger_insert_jobs(page->ledger, page->pool, jobs, count, &inserted, &why);
     if (rc && count == 1 && !kiln_page_waits(rc))
-        rc = try_insert(page, first, count, &why);
+        rc = kiln_ledger_insert_jobs(page->ledger, page->pool, jobs, count, &inserted, &why);
+    page->inserted += inserted;
     if (rc == 0)
         return 0;
     if (kiln_page_waits(rc))
@@ -356,9 +395,9 @@ static int insert(struct kiln_page *page, size_t first, size_t count, struct kil
  * they come in without it. */
 static int pass_gate(struct kiln_page *page, struct kiln_error *err)
 {
-    size_t beyond = 0, kept = 0;
+    size_t beyond = 0;
     struct kiln_error why;
-    int rc = kiln_gate_judge(page->gate, page->jobs, page->job_count, kiln_clock_ms(), page->beyond,
+    int rc = kiln_gate_judge(page->gate, page->jobs, page->job_count, kiln_clock_ms(), page->out,
                              &beyond, &why);
     if (rc && kiln_page_waits(rc))
         return kiln_fail(err, rc, "%s", why.text);
@@ -366,15 +405,7 @@ static int pass_gate(struct kiln_page *page, struct kiln_error *err)
         kiln_log(KILN_LOG_ERROR, "quotas_unread", kiln_f("error", "%s", why.text));
     if (rc || beyond == 0)
         return 0;
-    for (size_t i = 0; i < page->job_count; i++) {
-        if (page->beyond[i]) {
-            drop_job(&page->jobs[i]);
-            continue;
-        }
-        page->jobs[kept] = page->jobs[i];
-        page->lacks[kept++] = page->lacks[i];
-    }
-    page->job_count = kept;
+    drop_marked(page);
     page->offered -= beyond;
     page->refused += beyond;
     return 0;
@@ -386,6 +417,8 @@ int kiln_page_flush(struct kiln_page *page, struct kiln_error *err)
         return 0;
     int rc = pass_gate(page, err);
     if (rc == 0)
+        rc = number_jobs(page, err);
+    if (rc == 0 && page->job_count > 0)
         rc = insert(page, 0, page->job_count, err);
     if (rc == 0)
         drop_jobs(page);

@@ -30,10 +30,8 @@ struct kiln_page_aside { /* an entry that neither became jobs nor a refusal as o
     char reason[KILN_ERROR_TEXT_MAX];
 };
 
-enum kiln_page_lack { /* what the ledger's numbering is to fill in */
-                      KILN_LACKS_NOTHING,
-                      KILN_LACKS_INDEX,
-                      KILN_LACKS_INDEX_AND_SEED,
+struct kiln_page_lack { /* what the ledger's numbering is to fill in */
+    bool index, seed;
 };
 
 struct kiln_page {
@@ -42,9 +40,9 @@ struct kiln_page {
     struct kiln_job_context context;
     struct kiln_expand *expand;
     struct kiln_gate *gate;
-    bool *beyond;               /* [KILN_PAGE_JOBS], of the gate's judgement */
-    struct kiln_new_job *jobs;  /* [KILN_PAGE_JOBS] */
-    enum kiln_page_lack *lacks; /* of each of them */
+    bool *out;                    /* [KILN_PAGE_JOBS]: refused, to be taken out of the page */
+    struct kiln_new_job *jobs;    /* [KILN_PAGE_JOBS] */
+    struct kiln_page_lack *lacks; /* of each of them */
     size_t job_count;
     struct kiln_page_end *ends; /* [KILN_PAGE_ENTRIES] */
     size_t end_count;

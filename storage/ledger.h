@@ -53,12 +53,15 @@ struct kiln_new_job {
 int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
                             const struct kiln_new_job *jobs, size_t count, uint64_t *ret_inserted,
                             struct kiln_error *err) KILN_MUST_CHECK;
-/* The next free indexes of the batch, for jobs that name none; one whose key is there already gets
- * 0, which its insertion passes over.  No index is given out twice, however often and by whomever
- * this is called; what is not used leaves a gap. */
+#define KILN_BATCH_FULL "the batch %s is full: no index is left up to %u; use another batch name"
+/* Gives each job its index in the batch: the one it names (wishes[i]; -1, or wishes NULL: none),
+ * unless another job has it, else the next beyond all that the batch has given out or taken; -1 if
+ * there is none any more: the batch is full.  A job whose key is there already gets 0, which its
+ * insertion passes over.  No index is given out twice, however often and by whomever this is called;
+ * what is not used leaves a gap. */
 int kiln_ledger_number(struct kiln_ledger *ledger, const char *pool, const char *batch,
-                       const char *const *keys, size_t count, uint32_t *ret_index,
-                       struct kiln_error *err) KILN_MUST_CHECK;
+                       const char *const *keys, const int64_t *wishes, size_t count,
+                       int64_t *ret_index, struct kiln_error *err) KILN_MUST_CHECK;
 /* Records a refused intake entry (kept with the batch, shown by `kiln show`), once for a token and
  * key: key names the entry, by its stream id if it has no key of its own. */
 int kiln_ledger_refuse(struct kiln_ledger *ledger, const char *pool, const char *batch,

@@ -235,41 +235,65 @@ static int batch_of(struct kiln_ledger *ledger, const char *pool, const char *ba
     return kiln_batch_ids(ledger, pool, &named, 1, ret_id, err);
 }
 
-/* --- numbers for jobs that name none --------------------------------------------------------- */
+/* --- the index of each job ------------------------------------------------------------------- */
+
+/* An index that is named is granted to the first who names it, if no job has it.  All others get
+ * the next ones beyond what was ever given out, and beyond those that are granted beside them. Each
+ * look at the jobs is a subquery that counts, which the planner must make by index, row for row: of
+ * a young table it knows nothing, and would rather read the whole batch for each job of a page. */
+static const struct kiln_statement number = {
+    "number",
+    "WITH fresh AS (SELECT g.n, g.wish, g.wish >= 0"
+    "   AND row_number() OVER (PARTITION BY g.wish ORDER BY g.n) = 1 AND (SELECT count(*) FROM job "
+    "j"
+    "    WHERE j.batch_id = $1::bigint AND j.index = g.wish) = 0 AS granted"
+    "  FROM unnest($2::text[], $3::bigint[]) WITH ORDINALITY AS g (key, wish, n)"
+    "  WHERE (SELECT count(*) FROM job j WHERE j.batch_id = $1 AND j.key = g.key) = 0"
+    "), placed AS MATERIALIZED (SELECT n, wish, granted,"
+    "   count(*) FILTER (WHERE NOT granted) OVER (ORDER BY n) AS place FROM fresh"
+    "), total AS (SELECT count(*) FILTER (WHERE NOT granted) AS jobs,"
+    "   coalesce(max(wish) FILTER (WHERE granted) + 1, 0) AS beyond FROM placed"
+    "), moved AS (UPDATE batch SET next_index = greatest(next_index, total.beyond) + total.jobs"
+    "  FROM total WHERE id = $1 AND total.jobs > 0 RETURNING next_index - total.jobs AS first)"
+    " SELECT n, CASE WHEN granted THEN wish ELSE moved.first + place - 1 END"
+    " FROM placed LEFT JOIN moved ON true"};
+
+static void bind_numbering(struct kiln_params *params, uint64_t batch_id, const char *const *keys,
+                           const int64_t *wishes, size_t count)
+{
+    struct kiln_array key_list, wish_list;
+    kiln_array_start(&key_list, KILN_ARRAY_TEXT);
+    kiln_array_start(&wish_list, KILN_ARRAY_INT8);
+    for (size_t i = 0; i < count; i++) {
+        kiln_array_text(&key_list, keys[i]);
+        kiln_array_int(&wish_list, wishes ? wishes[i] : -1);
+    }
+    kiln_bind_u64(params, batch_id);
+    kiln_bind_array(params, &key_list);
+    kiln_bind_array(params, &wish_list);
+}
 
 int kiln_ledger_number(struct kiln_ledger *ledger, const char *pool, const char *batch,
-                       const char *const *keys, size_t count, uint32_t *ret_index,
-                       struct kiln_error *err)
+                       const char *const *keys, const int64_t *wishes, size_t count,
+                       int64_t *ret_index, struct kiln_error *err)
 {
-    static const struct kiln_statement reserve = {
-        "number", "WITH fresh AS (SELECT g.n, row_number() OVER (ORDER BY g.n) AS place"
-                  "  FROM unnest($2::text[]) WITH ORDINALITY AS g (key, n) WHERE NOT EXISTS"
-                  "  (SELECT FROM job j WHERE j.batch_id = $1::bigint AND j.key = g.key)"
-                  "), total AS (SELECT count(*) AS jobs FROM fresh"
-                  "), moved AS (UPDATE batch SET next_index = next_index + total.jobs FROM total"
-                  "  WHERE id = $1 RETURNING next_index - total.jobs AS first)"
-                  " SELECT fresh.n, moved.first + fresh.place - 1 FROM fresh, moved"};
     uint64_t batch_id;
     int rc = batch_of(ledger, pool, batch, &batch_id, err);
     if (rc != 0)
         return rc;
     struct kiln_params params = {0};
-    struct kiln_array list;
-    kiln_bind_u64(&params, batch_id);
-    kiln_array_start(&list, KILN_ARRAY_TEXT);
-    for (size_t i = 0; i < count; i++)
-        kiln_array_text(&list, keys[i]);
-    kiln_bind_array(&params, &list);
     PGresult *rows;
-    rc = kiln_ledger_run(ledger, &reserve, &params, &rows, err);
+    bind_numbering(&params, batch_id, keys, wishes, count);
+    rc = kiln_ledger_run(ledger, &number, &params, &rows, err);
     kiln_params_release(&params);
     if (rc != 0)
         return rc;
     memset(ret_index, 0, count * sizeof *ret_index);
     for (int i = 0; i < PQntuples(rows); i++) {
         uint64_t place = kiln_row_u64(rows, i, 0);
+        int64_t index = kiln_row_i64(rows, i, 1);
         if (place >= 1 && place <= count)
-            ret_index[place - 1] = (uint32_t)kiln_row_u64(rows, i, 1);
+            ret_index[place - 1] = index <= UINT32_MAX ? index : -1;
     }
     PQclear(rows);
     return 0;

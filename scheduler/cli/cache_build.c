@@ -130,16 +130,19 @@ static int mind_quota(struct build *build, size_t *count, struct kiln_error *err
 static int order(struct build *build, size_t count, struct kiln_error *err)
 {
     const char *keys[PAGE], *pool = kiln_pool(build->cli);
-    uint32_t indexes[PAGE];
+    int64_t indexes[PAGE];
     uint64_t inserted = 0;
     int rc = mind_quota(build, &count, err);
     if (rc || count == 0)
         return rc;
     for (size_t i = 0; i < count; i++)
         keys[i] = build->jobs[i].key;
-    rc = kiln_ledger_number(build->ledger, pool, KILN_CACHE_BATCH, keys, count, indexes, err);
-    for (size_t i = 0; i < count && rc == 0; i++)
-        build->jobs[i].job.index = indexes[i];
+    rc = kiln_ledger_number(build->ledger, pool, KILN_CACHE_BATCH, keys, NULL, count, indexes, err);
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        if (indexes[i] < 0)
+            return kiln_fail(err, KILN_FULL, KILN_BATCH_FULL, KILN_CACHE_BATCH, UINT32_MAX);
+        build->jobs[i].job.index = (uint32_t)indexes[i];
+    }
     if (rc == 0)
         rc = kiln_ledger_insert_jobs(build->ledger, pool, build->jobs, count, &inserted, err);
     build->ordered += inserted;

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "schemas/clock.h"
+#include "schemas/job_line.h"
 #include "tests/scheduler/intake_rig.h"
 
 /* Steps like the scheduler, whatever the steps say, until the stream is empty. */
@@ -247,6 +248,65 @@ static void nor_does_the_stream_of_refused_entries_hold_anything_up(void **state
     stream_is_empty();
 }
 
+/* --- the index ---------------------------------------------------------------------------------
+ */
+static void send_with_index(const char *key, const char *index)
+{
+    const char *const fields[] = {"batch", "b", "job", LINE, "key", key, "index", index};
+    kiln_test_append(stack, fields, index ? 4 : 3);
+}
+
+static void no_two_jobs_have_one_index(void **state)
+{
+    (void)state;
+    send_with_index("k0", "0");
+    send_with_index("k1", NULL);
+    send_with_index("k2", "1");
+    assert_int_equal(take_whatever(), 3); /* one page */
+    assert_int_equal(kiln_test_count(stack, "SELECT index FROM job WHERE key = 'k2'"), 1);
+    send_with_index("k3", "1"); /* k2 has it */
+    send_with_index("k4", "9");
+    send_with_index("k5", "9");
+    send_with_index("k6", NULL);
+    send_with_index("k4", "9"); /* delivered twice */
+    assert_int_equal(take_whatever(), 4);
+    assert_int_equal(kiln_test_count(stack, "SELECT index FROM job WHERE key = 'k4'"), 9);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(DISTINCT index) FROM job"), 7);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(DISTINCT seed) FROM job"), 7);
+}
+
+/* The seed of a line without one follows from the index that its job has got. */
+static void the_seed_follows_the_index(void **state)
+{
+    (void)state;
+    send_with_index("k0", "5");
+    send_with_index("k1", "5");
+    assert_int_equal(take_whatever(), 2);
+    char sql[200];
+    snprintf(sql, sizeof sql,
+             "SELECT count(*) FROM job WHERE key = 'k1' AND index = 6 AND seed = %llu",
+             (unsigned long long)kiln_seed_derive("b", 6));
+    assert_int_equal(kiln_test_count(stack, sql), 1);
+}
+
+static void a_full_batch_says_so(void **state)
+{
+    (void)state;
+    send_with_index("k0", "4294967295");
+    send_with_index("k1", NULL);
+    send_line(LINE, "t");
+    send_with_index("k2", "3");
+    end_call("t", "1");
+    assert_int_equal(take_whatever(), 2);
+    assert_int_equal(kiln_test_receipt(stack, "t").refused, 1);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM intake_refusal"
+                                            " WHERE reason ~ 'the batch b is full'"),
+                     2);
+    assert_int_equal(
+        kiln_test_count(stack, "SELECT count(*) FROM job WHERE index IN (3, 4294967295)"), 2);
+    stream_is_empty();
+}
+
 /* --- a stream without ids ----------------------------------------------------------------------
  */
 /* Whether Redis takes an entry from anybody. */
@@ -317,6 +377,9 @@ int main(void)
         TEST(what_names_no_batch_is_set_aside),
         TEST(a_receipt_that_cannot_be_delivered_is_dropped),
         TEST(nor_does_the_stream_of_refused_entries_hold_anything_up),
+        TEST(no_two_jobs_have_one_index),
+        TEST(the_seed_follows_the_index),
+        TEST(a_full_batch_says_so),
         TEST(a_stream_that_used_up_its_ids_is_made_anew),
         TEST(a_page_that_waits_is_told),
     };

@@ -92,22 +92,24 @@ int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
 struct numbering {
     struct sim_batch *batch;
     const char *const *keys;
+    const int64_t *wishes;
     size_t count;
-    uint32_t *indexes;
+    int64_t *indexes;
 };
 
 static void number(void *arg)
 {
     struct numbering *numbering = arg;
-    sim_tables_number(&sim_fleet.tables, numbering->batch, numbering->keys, numbering->count,
-                      numbering->indexes);
+    sim_tables_number(&sim_fleet.tables, numbering->batch, numbering->keys, numbering->wishes,
+                      numbering->count, numbering->indexes);
 }
 
 int kiln_ledger_number(struct kiln_ledger *ledger, const char *pool, const char *batch,
-                       const char *const *keys, size_t count, uint32_t *ret_index,
-                       struct kiln_error *err)
+                       const char *const *keys, const int64_t *wishes, size_t count,
+                       int64_t *ret_index, struct kiln_error *err)
 {
-    struct numbering numbering = {.keys = keys, .count = count, .indexes = ret_index};
+    struct numbering numbering = {
+        .keys = keys, .wishes = wishes, .count = count, .indexes = ret_index};
     int rc = find_batch(ledger, pool, batch, true, &numbering.batch, err);
     return rc ? rc : sim_ledger_run(ledger, number, &numbering, err);
 }

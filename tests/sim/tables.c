@@ -133,11 +133,45 @@ static bool known(const struct sim_tables *tables, uint64_t batch_id, const char
     return false;
 }
 
-void sim_tables_number(struct sim_tables *tables, struct sim_batch *batch, const char *const *keys,
-                       size_t count, uint32_t *ret_index)
+static bool has_index(const struct sim_tables *tables, uint64_t batch_id, int64_t index)
 {
-    for (size_t i = 0; i < count; i++)
-        ret_index[i] = known(tables, batch->id, keys[i]) ? 0 : (uint32_t)batch->next_index++;
+    for (size_t i = 0; i < tables->row_count; i++)
+        if (tables->rows[i] && tables->rows[i]->job.batch_id == batch_id &&
+            tables->rows[i]->job.index == index)
+            return true;
+    return false;
+}
+
+static bool named_before(const struct sim_tables *tables, uint64_t batch_id,
+                         const char *const *keys, const int64_t *wishes, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (wishes[i] == wishes[at] && !known(tables, batch_id, keys[i]))
+            return true;
+    return false;
+}
+
+void sim_tables_number(struct sim_tables *tables, struct sim_batch *batch, const char *const *keys,
+                       const int64_t *wishes, size_t count, int64_t *ret_index)
+{
+    uint64_t beyond = batch->next_index;
+    bool any = false;
+    int64_t *given = calloc(count + 1, sizeof *given);
+    for (size_t i = 0; given && i < count; i++) {
+        bool fresh = !known(tables, batch->id, keys[i]);
+        bool granted = fresh && wishes && wishes[i] >= 0 &&
+                       !has_index(tables, batch->id, wishes[i]) &&
+                       !named_before(tables, batch->id, keys, wishes, i);
+        given[i] = granted ? wishes[i] : fresh ? -1 : 0;
+        any = any || given[i] < 0;
+        if (granted && (uint64_t)wishes[i] >= beyond)
+            beyond = (uint64_t)wishes[i] + 1;
+    }
+    for (size_t i = 0; given && i < count; i++)
+        ret_index[i] = given[i] < 0 ? (int64_t)beyond++ : given[i];
+    if (any)
+        batch->next_index = beyond;
+    free(given);
 }
 
 static int64_t entry_number(const char *id)

@@ -81,7 +81,7 @@ uint64_t sim_tables_insert(struct sim_tables *tables, const char *pool,
                            const struct kiln_new_job *jobs, size_t count, uint64_t first_id,
                            int64_t now_ms);
 void sim_tables_number(struct sim_tables *tables, struct sim_batch *batch, const char *const *keys,
-                       size_t count, uint32_t *ret_index);
+                       const int64_t *wishes, size_t count, int64_t *ret_index);
 void sim_tables_refuse(struct sim_tables *tables, const struct sim_batch *batch, const char *token,
                        const char *key, const char *reason);
 struct sim_call *sim_tables_announce(struct sim_tables *tables, const struct sim_batch *batch,

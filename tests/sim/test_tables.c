@@ -162,13 +162,15 @@ static void insert(uint32_t b)
 static void number(uint32_t b)
 {
     const char *keys[6];
-    uint32_t real[6], mine[6];
+    int64_t wishes[6], real[6], mine[6];
     size_t count = 1 + below(6);
-    for (size_t i = 0; i < count; i++) /* keys that exist and keys that do not */
+    for (size_t i = 0; i < count; i++) { /* keys that exist and keys that do not */
         keys[i] = below(2) ? run.keys[below(KEYS)] : "a new one";
-    ok(kiln_ledger_number(rig.ledger, "p", run.batch[b], keys, count, real, &rig.err));
+        wishes[i] = below(2) ? (int64_t)below(250) : -1;
+    }
+    ok(kiln_ledger_number(rig.ledger, "p", run.batch[b], keys, wishes, count, real, &rig.err));
     sim_tables_number(&run.tables, sim_tables_make_batch(&run.tables, "p", run.batch[b]), keys,
-                      count, mine);
+                      wishes, count, mine);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(real[i], mine[i]);
 }

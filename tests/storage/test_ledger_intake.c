@@ -176,10 +176,11 @@ static void no_index_is_given_out_twice(void **state)
 {
     (void)state;
     static const char *const keys[4] = {"k0", "k1", "k2", "k3"};
-    uint32_t first[4], again[4];
+    int64_t first[4], again[4];
     uint64_t inserted;
-    kiln_test_ok(kiln_ledger_number(rig.ledger, "p", "numbers", keys, 4, first, &rig.err), rig.err);
-    for (uint32_t i = 0; i < 4; i++)
+    kiln_test_ok(kiln_ledger_number(rig.ledger, "p", "numbers", keys, NULL, 4, first, &rig.err),
+                 rig.err);
+    for (int i = 0; i < 4; i++)
         assert_int_equal(first[i], i);
     /* The scheduler died before it inserted them; k0 and k1 then came from elsewhere, as 0 and 90.
      */
@@ -187,12 +188,44 @@ static void no_index_is_given_out_twice(void **state)
     jobs[1].job.index = 90;
     kiln_test_ok(kiln_ledger_insert_jobs(rig.ledger, "p", jobs, 2, &inserted, &rig.err), rig.err);
     assert_int_equal(inserted, 2);
-    kiln_test_ok(kiln_ledger_number(rig.ledger, "p", "numbers", keys, 4, again, &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_number(rig.ledger, "p", "numbers", keys, NULL, 4, again, &rig.err),
+                 rig.err);
     assert_int_equal(again[0], 0);
     assert_int_equal(again[1], 0);
     assert_int_equal(again[2], 91);
     assert_int_equal(again[3], 92);
     kiln_test_jobs_free(jobs, 2);
+}
+
+/* An index that is named is a wish: whoever names it first has it, if nobody had it before. */
+static void an_index_that_is_named_is_granted_once(void **state)
+{
+    (void)state;
+    static const char *const keys[6] = {"w0", "w1", "w2", "w3", "k0", "w5"};
+    static const int64_t wishes[6] = {1, -1, 1, 7, 50, 0};
+    static const int64_t wanted[6] = {8, 9, 10, 7, 0, 11};
+    int64_t got[6];
+    uint64_t inserted;
+    struct kiln_new_job *jobs = kiln_test_jobs("wishes", 2); /* k0 and k1 have 0 and 1 */
+    kiln_test_ok(kiln_ledger_insert_jobs(rig.ledger, "p", jobs, 2, &inserted, &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_number(rig.ledger, "p", "wishes", keys, wishes, 6, got, &rig.err),
+                 rig.err);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(got[i], wanted[i]);
+    kiln_test_jobs_free(jobs, 2);
+}
+
+static void a_batch_may_be_full(void **state)
+{
+    (void)state;
+    static const char *const keys[3] = {"a", "b", "c"};
+    static const int64_t wishes[3] = {4294967294, -1, -1};
+    int64_t got[3];
+    kiln_test_ok(kiln_ledger_number(rig.ledger, "p", "edge", keys, wishes, 3, got, &rig.err),
+                 rig.err);
+    assert_int_equal(got[0], 4294967294);
+    assert_int_equal(got[1], 4294967295);
+    assert_int_equal(got[2], -1);
 }
 
 /* What is no UTF-8 reaches no statement: not alone, not in an array, however long it is. */
@@ -232,6 +265,8 @@ int main(void)
         cmocka_unit_test(a_call_is_counted_once_however_often_it_is_delivered),
         cmocka_unit_test(a_key_twice_in_one_call_is_a_duplicate),
         cmocka_unit_test(no_index_is_given_out_twice),
+        cmocka_unit_test(an_index_that_is_named_is_granted_once),
+        cmocka_unit_test(a_batch_may_be_full),
         cmocka_unit_test(texts_are_made_good_at_the_door),
         cmocka_unit_test(the_sums_agree_with_the_rows),
     };

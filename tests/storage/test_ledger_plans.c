@@ -91,12 +91,13 @@ static void run_everything(const char *batch)
     struct kiln_job jobs[64], nobody = {.id = 1, .prompt = "", .negative_prompt = ""};
     struct kiln_test_picture picture;
     static const char *const keys[2] = {"k1", "new"};
-    uint32_t indexes[2];
+    const int64_t wishes[2] = {-1, 7};
+    int64_t indexes[2];
     uint64_t ids[65] = {0}, moved;
     size_t count = 0;
     bool ours;
     int states[64];
-    kiln_test_ok(kiln_ledger_number(ledger, "p", "big", keys, 2, indexes, &err), err);
+    kiln_test_ok(kiln_ledger_number(ledger, "p", "big", keys, wishes, 2, indexes, &err), err);
     kiln_test_ok(kiln_ledger_waiting(ledger, "p", first_id, 64, note_id, ids, &err), err);
     kiln_test_ok(kiln_ledger_assign(ledger, "w0", batch, ids, 64, jobs, &count, &err), err);
     kiln_test_ok(kiln_ledger_held(ledger, "p", ignore_held, NULL, &err), err);
