@@ -42,6 +42,8 @@ struct exporting {
     struct kiln_text line;
     struct kiln_bar bar;
     uint64_t total;
+    uint32_t index; /* of the job at hand, */
+    bool doubled;   /* which the job before it has too */
 };
 
 /* --- files ------------------------------------------------------------------------------------ */
@@ -76,10 +78,12 @@ static int part_close(struct part_file *file, bool keep, struct kiln_error *err)
     return err->code;
 }
 
-/* "000012" or "000012-cat": what is no letter, digit, '.', '_' or '-' becomes '_'. */
-static void name_job(const struct kiln_job *job, char out[160])
+/* "000012" or "000012-cat": what is no letter, digit, '.', '_' or '-' becomes '_'.  Batches of
+ * earlier releases have an index twice: "000012~4711", with the number of the job, is the second.
+ */
+static void name_job(const struct kiln_job *job, bool doubled, char out[192])
 {
-    int len = snprintf(out, 160, "%06u", job->index);
+    int len = snprintf(out, 192, "%06u", job->index);
     const char *id = job->custom_id ? job->custom_id : "";
     if (id[0])
         out[len++] = '-';
@@ -90,14 +94,16 @@ static void name_job(const struct kiln_job *job, char out[160])
         out[len++] = plain ? c : '_';
     }
     out[len] = '\0';
+    if (doubled)
+        snprintf(out + len, 192 - (size_t)len, "~%llu", (unsigned long long)job->id);
 }
 
 /* "full/000012-cat.webp" into out. */
-static void relative_path(const struct kiln_job *job, const struct kiln_object_row *object,
-                          char out[256])
+static void relative_path(const struct exporting *x, const struct kiln_job *job,
+                          const struct kiln_object_row *object, char out[256])
 {
-    char name[160];
-    name_job(job, name);
+    char name[192];
+    name_job(job, x->doubled, name);
     bool latent = strcmp(object->role, "latent") == 0;
     snprintf(out, 256, "%s/%s.%s", latent ? "latents" : object->role, name,
              latent ? "safetensors.zst" : "webp");
@@ -154,7 +160,7 @@ static int fetch_objects(struct exporting *x, const struct kiln_job_row *row,
         if (!wanted(x, row, object))
             continue;
         char relative[256], path[PATH_MAX + 256];
-        relative_path(&row->job, object, relative);
+        relative_path(x, &row->job, object, relative);
         snprintf(path, sizeof path, "%s/%s", x->export->out, relative);
         char *slash = strrchr(path, '/');
         *slash = '\0';
@@ -194,7 +200,7 @@ static int write_line(struct exporting *x, const struct kiln_job_row *row, struc
         if (!wanted(x, row, &row->objects[i]))
             continue;
         char relative[256];
-        relative_path(&row->job, &row->objects[i], relative);
+        relative_path(x, &row->job, &row->objects[i], relative);
         kiln_text_printf(line, "%s\"%s\":\"%s\"", first ? "" : ",", row->objects[i].role, relative);
         first = false;
     }
@@ -220,7 +226,7 @@ static void write_html(struct exporting *x, const struct kiln_job_row *row)
     for (int i = 0; i < 3; i++) {
         const struct kiln_object_row *object = picture(x, row, roles[i]);
         if (object)
-            relative_path(&row->job, object, paths[i]);
+            relative_path(x, &row->job, object, paths[i]);
     }
     struct kiln_html_files files = {paths[0], paths[1], paths[2]};
     if (paths[0][0])
@@ -238,7 +244,7 @@ static int add_to_sheet(struct exporting *x, const struct kiln_job_row *row, str
         object = picture(x, row, "full");
     if (!object)
         return 0;
-    relative_path(&row->job, object, relative);
+    relative_path(x, &row->job, object, relative);
     snprintf(path, sizeof path, "%s/%s", x->export->out, relative);
     return kiln_sheet_add(x->sheet, path, row->job.width, row->job.height, err);
 }
@@ -247,6 +253,8 @@ static int add_to_sheet(struct exporting *x, const struct kiln_job_row *row, str
 static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
     struct exporting *x = arg;
+    x->doubled = x->export->jobs > 0 && row->job.index == x->index;
+    x->index = row->job.index;
     if (x->damages->count)
         name_damages(x, row);
     int rc = fetch_objects(x, row, err);
