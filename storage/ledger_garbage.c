@@ -14,8 +14,12 @@
 #include "storage/ledger_internal.h"
 #include "storage/objectstore.h"
 
-#define JOBS_PAGE 2000
+/* Rows that a page reads, and how many of them it removes at most.  They stand in the text of the
+ * statements: a plan made for a limit that is not known yet takes it for a tenth of the table. */
+#define READ_PAGE 2000
 #define DROP_PAGE 200
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
 
 static_assert(KILN_JOB_DONE == 2 && KILN_JOB_FAILED == 3 && KILN_JOB_CANCELLED == 4,
               "the numbers in the statements");
@@ -155,13 +159,12 @@ int kiln_ledger_with_unclaimed(struct kiln_ledger *ledger, const struct kiln_fou
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* $1 to $5 of both statements below. */
-static void bind_drop(struct kiln_params *params, const char *pool, uint64_t after, uint64_t page,
-                      int64_t age_s, bool dry_run)
+/* $1 to $4 of the statements below. */
+static void bind_drop(struct kiln_params *params, const char *pool, uint64_t after, int64_t age_s,
+                      bool dry_run)
 {
     kiln_bind_text(params, pool);
     kiln_bind_u64(params, after);
-    kiln_bind_u64(params, page);
     kiln_bind_i64(params, age_s);
     kiln_bind_bool(params, dry_run);
 }
@@ -175,25 +178,30 @@ int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int
     static const struct kiln_statement drop = {
         "drop_cancelled",
         "WITH page AS MATERIALIZED (SELECT id, pool, state, finished_at FROM job"
-        "  WHERE id > $2::bigint ORDER BY id LIMIT $3::integer"
-        "), old AS MATERIALIZED (SELECT j.id, j.batch_id FROM page p JOIN job j ON j.id = p.id"
-        "  WHERE p.pool = $1::text AND p.state = 4 AND j.state = 4"
-        "  AND p.finished_at < now() - $4::bigint * interval '1 second'"
-        "  AND NOT EXISTS (SELECT FROM object o WHERE o.job_id = p.id)"
-        "  ORDER BY j.id FOR UPDATE OF j SKIP LOCKED"
-        "), told AS (DELETE FROM event e USING old WHERE e.job_id = old.id AND NOT $5::boolean"
-        "), gone AS (DELETE FROM job j USING old WHERE j.id = old.id AND NOT $5"
-        "  RETURNING j.batch_id, j.key"
-        "), kept AS (INSERT INTO removed_job (batch_id, key) SELECT batch_id, key FROM gone"
-        "  ORDER BY batch_id, key ON CONFLICT DO NOTHING"
-        "), counted AS (INSERT INTO batch_tally AS t (batch_id, shard, cancelled)"
-        "  SELECT batch_id, pg_backend_pid() % 32, -count(*) FROM gone"
-        "  GROUP BY batch_id ORDER BY batch_id"
-        "  ON CONFLICT (batch_id, shard) DO UPDATE SET cancelled = t.cancelled + excluded.cancelled"
-        ") SELECT (SELECT count(*) FROM old), max(id), count(*) = $3 FROM page"};
+        "  WHERE id > $2::bigint ORDER BY id LIMIT " TEXT(
+            READ_PAGE) "), old AS MATERIALIZED (SELECT j.id, j.batch_id FROM page p JOIN job j ON "
+                       "j.id = p.id"
+                       "  WHERE p.pool = $1::text AND p.state = 4 AND j.state = 4"
+                       "  AND p.finished_at < now() - $3::bigint * interval '1 second'"
+                       "  AND NOT EXISTS (SELECT FROM object o WHERE o.job_id = p.id)"
+                       "  ORDER BY j.id FOR UPDATE OF j SKIP LOCKED"
+                       "), told AS (DELETE FROM event e USING old WHERE e.job_id = old.id AND NOT "
+                       "$4::boolean"
+                       "), gone AS (DELETE FROM job j USING old WHERE j.id = old.id AND NOT $4"
+                       "  RETURNING j.batch_id, j.key"
+                       "), kept AS (INSERT INTO removed_job (batch_id, key) SELECT batch_id, key "
+                       "FROM gone"
+                       "  ORDER BY batch_id, key ON CONFLICT DO NOTHING"
+                       "), counted AS (INSERT INTO batch_tally AS t (batch_id, shard, cancelled)"
+                       "  SELECT batch_id, pg_backend_pid() % 32, -count(*) FROM gone"
+                       "  GROUP BY batch_id ORDER BY batch_id"
+                       "  ON CONFLICT (batch_id, shard) DO UPDATE SET cancelled = t.cancelled + "
+                       "excluded.cancelled"
+                       ") SELECT (SELECT count(*) FROM old), max(id), count(*) = " TEXT(
+                           READ_PAGE) " FROM page"};
     PGresult *rows;
     struct kiln_params params = {0};
-    bind_drop(&params, pool, *cursor, JOBS_PAGE, age_s, dry_run);
+    bind_drop(&params, pool, *cursor, age_s, dry_run);
     int rc = kiln_ledger_run(ledger, &drop, &params, &rows, err);
     if (rc != 0)
         return rc;
@@ -212,9 +220,20 @@ int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int
     "  ON CONFLICT (pool, tenant, day) DO UPDATE SET jobs = u.jobs + excluded.jobs,"               \
     "  pictures = u.pictures + excluded.pictures,"                                                 \
     "  gpu_seconds = u.gpu_seconds + excluded.gpu_seconds)"
+/* `page` is read in order of id however little of it is old, so that a page costs the same wherever
+ * it lies; `old` is what goes of it.  Every row says where the next page begins and whether there
+ * is one; without anything old that is all it says. */
 #define THEIR_OBJECTS                                                                              \
-    " SELECT p.job_id, o.key, o.bytes FROM page p LEFT JOIN object o ON o.job_id = p.job_id"       \
-    " ORDER BY p.job_id, o.key"
+    " SELECT n.at, n.more, o.job_id, s.key, s.bytes FROM (SELECT"                                  \
+    "  CASE WHEN d.n = " TEXT(                                                                     \
+        DROP_PAGE) " THEN d.last ELSE coalesce(p.last, $2) END AS at,"                             \
+                   "  d.n = " TEXT(DROP_PAGE) " OR p.n = " TEXT(                                   \
+                       READ_PAGE) " AS more"                                                       \
+                                  "  FROM (SELECT count(*) AS n, max(job_id) AS last FROM page) "  \
+                                  "p,"                                                             \
+                                  "  (SELECT count(*) AS n, max(job_id) AS last FROM old) d) n"    \
+                                  " LEFT JOIN old o ON true LEFT JOIN object s ON s.job_id = "     \
+                                  "o.job_id ORDER BY o.job_id, s.key"
 
 /* Runs one of the two statements below and hands on what has lost its row. */
 static int drop_page(struct kiln_ledger *ledger, const struct kiln_statement *drop,
@@ -223,18 +242,20 @@ static int drop_page(struct kiln_ledger *ledger, const struct kiln_statement *dr
 {
     PGresult *rows;
     struct kiln_params params = {0};
-    bind_drop(&params, what->pool, *cursor, DROP_PAGE, what->age_s, what->dry_run);
+    uint64_t last = 0;
+    bind_drop(&params, what->pool, *cursor, what->age_s, what->dry_run);
     int rc = kiln_ledger_run_agreed(ledger, drop, &params, &rows, err);
     if (rc != 0)
         return rc;
     *ret_jobs = 0;
-    *ret_more = PQntuples(rows) > 0;
+    *cursor = kiln_row_u64(rows, 0, 0);
+    *ret_more = kiln_row_bool(rows, 0, 1);
     for (int row = 0; row < PQntuples(rows) && rc == 0; row++) {
-        uint64_t job = kiln_row_u64(rows, row, 0);
-        *ret_jobs += job != *cursor;
-        *cursor = job;
-        if (kiln_row_text(rows, row, 1))
-            rc = what->each(what->arg, job, kiln_row_text(rows, row, 1), kiln_row_u64(rows, row, 2),
+        uint64_t job = kiln_row_u64(rows, row, 2); /* 0: nothing is old here */
+        *ret_jobs += job != last;
+        last = job;
+        if (kiln_row_text(rows, row, 3))
+            rc = what->each(what->arg, job, kiln_row_text(rows, row, 3), kiln_row_u64(rows, row, 4),
                             err);
     }
     PQclear(rows);
@@ -247,19 +268,26 @@ int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const struct kiln_drop
 {
     static const struct kiln_statement drop = {
         "drop_pictures",
-        "WITH page AS MATERIALIZED (SELECT i.job_id FROM image i JOIN batch b ON b.id = i.batch_id"
-        "  WHERE i.job_id > $2::bigint AND b.pool = $1::text"
-        "  AND i.created_at < now() - $4::bigint * interval '1 second'"
-        "  AND b.created_at < now() - $4 * interval '1 second'"
-        "  AND NOT EXISTS (SELECT FROM favourite f WHERE f.job_id = i.job_id)"
-        "  ORDER BY i.job_id LIMIT $3::integer"
-        "), cached AS (DELETE FROM latent l USING page p"
-        "  WHERE l.job_id = p.job_id AND NOT $5::boolean"
-        "), stored AS (DELETE FROM object o USING page p WHERE o.job_id = p.job_id AND NOT $5"
-        "), gone AS (DELETE FROM image i USING page p WHERE i.job_id = p.job_id AND NOT $5"
-        "  RETURNING i.pool, i.tenant, (i.created_at AT TIME ZONE 'UTC')::date AS day,"
-        "  1 AS pictures, (i.text_ms + i.denoise_ms + i.decode_ms)::float8 / 1000 AS gpu_seconds"
-        "), " KEPT THEIR_OBJECTS};
+        "WITH page AS MATERIALIZED (SELECT job_id, batch_id, created_at FROM image"
+        "  WHERE job_id > $2::bigint ORDER BY job_id LIMIT " TEXT(
+            READ_PAGE) "), old AS MATERIALIZED (SELECT p.job_id FROM page p JOIN batch b ON b.id = "
+                       "p.batch_id"
+                       "  WHERE b.pool = $1::text AND p.created_at < now() - $3::bigint * interval "
+                       "'1 second'"
+                       "  AND b.created_at < now() - $3 * interval '1 second'"
+                       "  AND NOT EXISTS (SELECT FROM favourite f WHERE f.job_id = p.job_id)"
+                       "  ORDER BY p.job_id LIMIT " TEXT(
+                           DROP_PAGE) "), cached AS (DELETE FROM latent l USING old"
+                                      "  WHERE l.job_id = old.job_id AND NOT $4::boolean"
+                                      "), stored AS (DELETE FROM object o USING old WHERE o.job_id "
+                                      "= old.job_id AND NOT $4"
+                                      "), gone AS (DELETE FROM image i USING old WHERE i.job_id = "
+                                      "old.job_id AND NOT $4"
+                                      "  RETURNING i.pool, i.tenant, (i.created_at AT TIME ZONE "
+                                      "'UTC')::date AS day,"
+                                      "  1 AS pictures, (i.text_ms + i.denoise_ms + "
+                                      "i.decode_ms)::float8 / 1000 AS gpu_seconds"
+                                      "), " KEPT THEIR_OBJECTS};
     return drop_page(ledger, &drop, what, cursor, ret_pictures, ret_more, err);
 }
 
@@ -270,20 +298,30 @@ int kiln_ledger_drop_latents(struct kiln_ledger *ledger, const struct kiln_drop 
     /* The cache's batch is as old as the cache, so a latent's own age counts. */
     static const struct kiln_statement drop = {
         "drop_latents",
-        "WITH page AS MATERIALIZED (SELECT l.job_id FROM latent l JOIN job j ON j.id = l.job_id"
-        "  WHERE l.job_id > $2::bigint AND j.pool = $1::text AND j.kind = 1"
-        "  AND l.created_at < now() - $4::bigint * interval '1 second'"
-        "  AND NOT EXISTS (SELECT FROM image i JOIN favourite f ON f.job_id = i.job_id"
-        "    WHERE i.prompt_hash = l.prompt_hash AND i.pool = j.pool AND i.width = l.width"
-        "    AND i.height = l.height AND i.model = l.model AND i.lora_set = l.lora_set)"
-        "  ORDER BY l.job_id LIMIT $3::integer"
-        "), cached AS (DELETE FROM latent l USING page p"
-        "  WHERE l.job_id = p.job_id AND NOT $5::boolean"
-        "  RETURNING l.job_id, l.created_at, l.gpu_ms::float8 / 1000 AS gpu_seconds"
-        "), stored AS (DELETE FROM object o USING page p WHERE o.job_id = p.job_id AND NOT $5"
-        "), gone AS (SELECT j.pool, j.tenant, (c.created_at AT TIME ZONE 'UTC')::date AS day,"
-        "  0 AS pictures, c.gpu_seconds FROM cached c JOIN job j ON j.id = c.job_id"
-        "), " KEPT THEIR_OBJECTS};
+        "WITH page AS MATERIALIZED (SELECT job_id, created_at, prompt_hash, width, height, model,"
+        "  lora_set FROM latent WHERE job_id > $2::bigint ORDER BY job_id LIMIT " TEXT(
+            READ_PAGE) "), old AS MATERIALIZED (SELECT p.job_id FROM page p JOIN job j ON j.id = "
+                       "p.job_id"
+                       "  WHERE j.pool = $1::text AND j.kind = 1"
+                       "  AND p.created_at < now() - $3::bigint * interval '1 second'"
+                       "  AND NOT EXISTS (SELECT FROM image i JOIN favourite f ON f.job_id = "
+                       "i.job_id"
+                       "    WHERE i.prompt_hash = p.prompt_hash AND i.pool = j.pool AND i.width = "
+                       "p.width"
+                       "    AND i.height = p.height AND i.model = p.model AND i.lora_set = "
+                       "p.lora_set)"
+                       "  ORDER BY p.job_id LIMIT " TEXT(
+                           DROP_PAGE) "), cached AS (DELETE FROM latent l USING old"
+                                      "  WHERE l.job_id = old.job_id AND NOT $4::boolean"
+                                      "  RETURNING l.job_id, l.created_at, l.gpu_ms::float8 / 1000 "
+                                      "AS gpu_seconds"
+                                      "), stored AS (DELETE FROM object o USING old WHERE o.job_id "
+                                      "= old.job_id AND NOT $4"
+                                      "), gone AS (SELECT j.pool, j.tenant, (c.created_at AT TIME "
+                                      "ZONE 'UTC')::date AS day,"
+                                      "  0 AS pictures, c.gpu_seconds FROM cached c JOIN job j ON "
+                                      "j.id = c.job_id"
+                                      "), " KEPT THEIR_OBJECTS};
     static_assert(KILN_KIND_LATENT_CACHE == 1, "the number in the statement");
     return drop_page(ledger, &drop, what, cursor, ret_latents, ret_more, err);
 }

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "storage/ledger_garbage.h"
 #include "tests/support/jobs.h"
 #include "tests/support/stack.h"
 #include "tests/support/worker_process.h"
@@ -159,6 +160,94 @@ static void every_statement_uses_its_index(void **state)
     free(log);
 }
 
+/* The most rows that a step of the plan took or passed over. */
+static long most_rows(const char *plan)
+{
+    static const char *const words[] = {
+        "(actual rows=", "Rows Removed by Filter: ", "Rows Removed by Join Filter: "};
+    long most = 0;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (const char *at = plan; (at = strstr(at, words[i])) != NULL; at++) {
+            long rows = strtol(at + strlen(words[i]), NULL, 10);
+            most = rows > most ? rows : most;
+        }
+    return most;
+}
+
+typedef int drop_page(struct kiln_ledger *ledger, const struct kiln_drop *what, uint64_t *cursor,
+                      uint64_t *ret_jobs, bool *ret_more, struct kiln_error *error);
+
+static int count_object(void *arg, uint64_t job, const char *key, uint64_t bytes,
+                        struct kiln_error *error)
+{
+    (void)job, (void)key, (void)bytes, (void)error;
+    ++*(uint64_t *)arg;
+    return 0;
+}
+
+/* All pages; the number of them.  *ret_jobs: what was dropped. */
+static int drop_all(drop_page *drop, uint64_t *ret_jobs)
+{
+    uint64_t cursor = 0, jobs, objects = 0;
+    struct kiln_drop what = {.pool = "p", .age_s = 86400, .each = count_object, .arg = &objects};
+    bool more = true;
+    int pages = 0;
+    for (*ret_jobs = 0; more; pages++, *ret_jobs += jobs)
+        kiln_test_ok(drop(ledger, &what, &cursor, &jobs, &more, &err), err);
+    assert_int_equal(objects, *ret_jobs); /* each of them has one here */
+    return pages;
+}
+
+/* Whatever is old or not, a page costs the same: gc is no longer the slower the more is young. */
+static void a_page_of_garbage_reads_a_page(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"SELECT job_id, batch_id, created_at FROM image",
+                                        "FROM latent WHERE job_id >",
+                                        "SELECT id, pool, state, finished_at FROM job"};
+    uint64_t jobs, cursor = 0, dropped;
+    drop_all(kiln_ledger_drop_pictures, &jobs); /* plans of tables with next to nothing in them */
+    drop_all(kiln_ledger_drop_latents, &jobs);
+    free(kiln_test_sql(
+        stack,
+        "BEGIN; SET LOCAL session_replication_role = replica;"
+        " UPDATE batch SET created_at = now() - interval '9 days' WHERE name = 'big';"
+        " CREATE TEMP TABLE g ON COMMIT DROP AS SELECT id, row_number() OVER (ORDER BY id) AS n,"
+        "  batch_id FROM job WHERE batch_id = (SELECT id FROM batch WHERE name = 'big')"
+        "  AND NOT EXISTS (SELECT FROM image WHERE job_id = id) ORDER BY id LIMIT 190000;"
+        " UPDATE job SET kind = 1 WHERE id IN (SELECT id FROM g WHERE n > 100000);"
+        " INSERT INTO image (job_id, batch_id, created_at, seed, guidance, width, height, steps,"
+        "  attempt, wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms, pool, prompt,"
+        "  negative_prompt, prompt_hash, model, model_name, model_hash, loras, lora_set, tenant,"
+        "  worker) SELECT id, batch_id, now() - CASE WHEN n <= 500 THEN interval '8 days'"
+        "  ELSE '0' END, n, 0, 256, 256, 8, 1, 0, 0, 0, 0, 0, 0, 'p', 'a', '', 'h' || n, '', 'm',"
+        "  'm', '[]', '', 'x', 'w' FROM g WHERE n <= 100000;"
+        " INSERT INTO latent (job_id, created_at, sigma, seed, guidance, width, height, steps,"
+        "  states, shape, key, encoding, model, model_hash, lora_set, prompt_hash)"
+        "  SELECT id, now() - CASE WHEN n <= 100500 THEN interval '8 days' ELSE '0' END, 0, n, 0,"
+        "  256, 256, 8, 1, '{16,32,32}', 'k' || id, 'zstd', '', 'm', '', 'h' || n FROM g"
+        "  WHERE n > 100000;"
+        " INSERT INTO object (job_id, bytes, width, height, role, key, sha256, content_type)"
+        "  SELECT id, 1, 256, 256, 'full', 'k' || id, 's', 'c' FROM g; COMMIT"));
+    free(kiln_test_sql(stack, "ANALYZE image, latent, object, job, favourite"));
+    assert_in_range(drop_all(kiln_ledger_drop_pictures, &jobs), 100000 / 2000, 100000 / 2000 + 4);
+    assert_int_equal(jobs, 500);
+    assert_in_range(drop_all(kiln_ledger_drop_latents, &jobs), 90000 / 2000, 90000 / 2000 + 4);
+    assert_int_equal(jobs, 500);
+    for (bool more = true; more;)
+        kiln_test_ok(
+            kiln_ledger_drop_cancelled(ledger, "p", 86400, true, &cursor, &dropped, &more, &err),
+            err);
+    char *log = kiln_test_postgres_log(stack);
+    for (int i = 0; i < 3; i++) {
+        char *plan = plan_of(log, words[i]);
+        if (most_rows(plan) > 2000)
+            fail_msg("%s\na step of a page went over %ld rows", plan, most_rows(plan));
+        free(plan);
+    }
+    free(log);
+}
+
 /* A commit changes no indexed column: it is written in place (HOT), on the page of its row. */
 static void a_commit_touches_no_index_of_its_job(void **state)
 {
@@ -202,6 +291,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_statement_uses_its_index),
+        cmocka_unit_test(a_page_of_garbage_reads_a_page),
         cmocka_unit_test(a_commit_touches_no_index_of_its_job),
     };
     return cmocka_run_group_tests(tests, start, stop);
