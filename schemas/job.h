@@ -34,6 +34,7 @@ enum kiln_job_state {
 
 enum kiln_job_kind { KILN_KIND_IMAGE = 0, KILN_KIND_LATENT_CACHE = 1 };
 enum kiln_latents { KILN_LATENTS_FINAL = 0, KILN_LATENTS_TRAJECTORY = 1, KILN_LATENTS_NONE = 2 };
+/* AUTO: in rows of earlier releases, which took the word and began from noise all the same. */
 enum kiln_teleport { KILN_TELEPORT_AUTO = 0, KILN_TELEPORT_OFF = 1 };
 
 struct kiln_lora {
@@ -58,7 +59,7 @@ struct kiln_job {
     uint64_t seed;
     struct kiln_lora loras[KILN_LORAS_MAX];
     uint32_t lora_count; /* 0 = none */
-    bool lora_auto;      /* "loras": "auto" was asked: the router may fill loras */
+    bool lora_auto;      /* said to an earlier release; drawn without */
     int32_t priority;    /* -10 .. 10, higher first */
     uint32_t max_wait_s; /* 0 = no promise */
     enum kiln_job_kind kind;

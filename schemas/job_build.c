@@ -130,11 +130,16 @@ static int build_choices(const struct kiln_draft *draft, struct kiln_job *job,
                          struct kiln_error *err)
 {
     int kind, latents, teleport;
+    if (kiln_draft_has(draft, KILN_JOB_KEY_TELEPORT) &&
+        kiln_json_equals(&draft->values[KILN_JOB_KEY_TELEPORT], "auto"))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "teleport: \"auto\" is not there yet: every run begins from noise; leave "
+                         "it out or say \"off\"");
     int code = kiln_draft_choice(draft, KILN_JOB_KEY_KIND, &kind, err);
     if (!code)
         code = kiln_draft_choice(draft, KILN_JOB_KEY_LATENTS, &latents, err);
     if (!code)
-        code = kiln_draft_choice(draft, KILN_JOB_KEY_TELEPORT, &teleport, err);
+        code = kiln_draft_choice(draft, KILN_JOB_KEY_TELEPORT, &teleport, err); /* only checked */
     if (!code)
         code =
             kiln_draft_bool(draft, KILN_JOB_KEY_EMBED_METADATA, false, &job->embed_metadata, err);
@@ -142,7 +147,7 @@ static int build_choices(const struct kiln_draft *draft, struct kiln_job *job,
         return code;
     job->kind = (enum kiln_job_kind)kind;
     job->latents = (enum kiln_latents)latents;
-    job->teleport = (enum kiln_teleport)teleport;
+    job->teleport = KILN_TELEPORT_OFF;
     if (job->kind == KILN_KIND_LATENT_CACHE && job->latents == KILN_LATENTS_NONE)
         return kiln_fail(
             err, KILN_BAD_INPUT,

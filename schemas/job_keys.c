@@ -12,7 +12,7 @@
 
 static const char *const kinds[] = {"image", "latent-cache", NULL};
 static const char *const latents[] = {"final", "trajectory", "none", NULL};
-static const char *const teleports[] = {"auto", "off", NULL};
+static const char *const teleports[] = {"off", NULL};
 
 #define A_NAME "a name of up to " STRING(KILN_NAME_MAX) " " KILN_NAME_RULE
 #define A_SIDE                                                                                     \
@@ -62,7 +62,7 @@ const struct kiln_job_key_row kiln_job_keys[KILN_JOB_KEYS] = {
     [KILN_JOB_KEY_SIGMAS] = {"sigmas", KILN_JOB_SIGMAS, 0, 1, NULL,
                              "up to " STRING(KILN_SIGMAS_MAX) " different noise levels from 0 to "
                                                               "1, as \"0.9,0.75\" or a list"},
-    [KILN_JOB_KEY_TELEPORT] = {"teleport", KILN_JOB_CHOICE, 0, 0, teleports, "\"auto\" or \"off\""},
+    [KILN_JOB_KEY_TELEPORT] = {"teleport", KILN_JOB_CHOICE, 0, 0, teleports, "\"off\""},
     [KILN_JOB_KEY_MAX_WAIT_S] = {"max_wait_s", KILN_JOB_WHOLE, 0, KILN_MAX_WAIT_S_MAX, NULL,
                                  "a whole number from 0 (no promise) to 2592000"},
     [KILN_JOB_KEY_EMBED_METADATA] = {"embed_metadata", KILN_JOB_BOOL, 0, 1, NULL, "true or false"},

@@ -46,7 +46,7 @@ enum kiln_job_key_type {
     KILN_JOB_STYLE, /* the name of a preset or a list of them */
     KILN_JOB_SEED,  /* a whole number of 64 bits, or "FIRST-LAST" */
     KILN_JOB_SIGMAS, /* "0.9,0.75" or a list of numbers */
-    KILN_JOB_LORAS  /* "auto", "none", "NAME:SCALE+NAME" or a list of {name, scale} */
+    KILN_JOB_LORAS  /* "none", "NAME:SCALE+NAME" or a list of {name, scale} */
 };
 
 struct kiln_job_key_row {

@@ -62,11 +62,8 @@ static void put_number(struct kiln_text *out, enum kiln_job_key key, int64_t val
 
 static void put_loras(struct kiln_text *out, const struct kiln_job *job)
 {
-    if (job->lora_count == 0) {
-        if (job->lora_auto)
-            put_text(out, KILN_JOB_KEY_LORAS, "auto");
+    if (job->lora_count == 0)
         return;
-    }
     put_key(out, KILN_JOB_KEY_LORAS);
     for (uint32_t i = 0; i < job->lora_count; i++) {
         kiln_text_puts(out, i ? ",{\"name\":" : "[{\"name\":");
@@ -99,8 +96,6 @@ static void put_optional(struct kiln_text *out, const struct kiln_job *job)
         kiln_sigmas_text(job->sigmas, job->sigma_count, sigmas, sizeof sigmas);
         put_text(out, KILN_JOB_KEY_SIGMAS, sigmas);
     }
-    if (job->teleport != KILN_TELEPORT_AUTO)
-        put_text(out, KILN_JOB_KEY_TELEPORT, kiln_teleport_name(job->teleport));
     if (job->max_wait_s)
         put_number(out, KILN_JOB_KEY_MAX_WAIT_S, job->max_wait_s);
     if (job->embed_metadata) {

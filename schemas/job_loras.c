@@ -1,5 +1,4 @@
-/* job_loras.c - the "loras" of a job line: "auto", "none", "NAME:SCALE+NAME", or a list of objects.
- */
+/* job_loras.c - the "loras" of a job line: "none", "NAME:SCALE+NAME", or a list of objects. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@ static int compare_name(const void *name, const void *entry)
 static int check_known(const struct kiln_job_context *context, const char *name,
                        struct kiln_error *err)
 {
-    static const char *const words[] = {"auto", "none"};
+    static const char *const words[] = {"none"};
     const char *const *known = context->lora_names;
     size_t count = context->lora_name_count;
     if (!known || bsearch(name, known, count, sizeof *known, compare_name))
@@ -147,10 +146,10 @@ int kiln_draft_loras(const struct kiln_draft *draft, struct kiln_job *job, struc
     job->lora_auto = false;
     if (!kiln_draft_has(draft, KILN_JOB_KEY_LORAS) || kiln_json_equals(value, "none"))
         return 0;
-    if (kiln_json_equals(value, "auto")) {
-        job->lora_auto = true;
-        return 0;
-    }
+    if (kiln_json_equals(value, "auto"))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "loras: \"auto\" is not there yet: nothing in Kiln chooses LoRAs; name "
+                         "them, as in \"ink:0.8+paper\", or say \"none\"");
     if (value->type == KILN_JSON_STRING)
         return read_set_text(draft, job, err);
     if (value->type == KILN_JSON_ARRAY)

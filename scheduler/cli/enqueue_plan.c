@@ -62,8 +62,6 @@ void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job)
 {
     char lora_set[KILN_LORA_SET_MAX];
     kiln_lora_set_text(job->loras, job->lora_count, lora_set, sizeof lora_set);
-    if (job->lora_count == 0 && job->lora_auto)
-        snprintf(lora_set, sizeof lora_set, "auto");
     size_t at = 0;
     for (; at < plan->group_count; at++) {
         const struct kiln_plan_group *group = &plan->groups[at];

@@ -20,8 +20,8 @@ fails 64 kiln cache build --template x --set width=65 --sigmas 0.5
 says '^kiln: --set: width is 65'
 mkdir loras
 : >loras/neon.safetensors
-fails 64 kiln cache build --template x --loras atuo --sigmas 0.5 --lora-dir loras
-says '^kiln: --loras: loras: unknown LoRA "atuo"; did you mean "auto"?$'
+fails 64 kiln cache build --template x --loras auto --sigmas 0.5 --lora-dir loras
+says '^kiln: --loras: loras: "auto" is not there yet: nothing in Kiln chooses LoRAs; name them, as in'
 fails 64 kiln cache build --template x --set loras=neon --loras lamp --lora-dir loras
 says '^kiln: --loras: loras: unknown LoRA "lamp"; lora_dir has none like it$'
 fails 64 kiln cache build --template x --set kind=latent-cache --set latents=none

@@ -61,7 +61,7 @@ static void a_prompt_alone_takes_the_defaults(void **state)
     assert_false(job.lora_auto || job.embed_metadata);
     assert_int_equal(job.kind, KILN_KIND_IMAGE);
     assert_int_equal(job.latents, KILN_LATENTS_FINAL);
-    assert_int_equal(job.teleport, KILN_TELEPORT_AUTO);
+    assert_int_equal(job.teleport, KILN_TELEPORT_OFF);
     kiln_job_release(&job);
 }
 
@@ -128,10 +128,7 @@ static void loras_have_three_forms(void **state)
 {
     (void)state;
     bool has_seed;
-    struct kiln_job job = parse("{\"prompt\":\"x\",\"loras\":\"auto\"}", &has_seed);
-    assert_true(job.lora_auto);
-    kiln_job_release(&job);
-    job = parse("{\"prompt\":\"x\",\"loras\":\"none\"}", &has_seed);
+    struct kiln_job job = parse("{\"prompt\":\"x\",\"loras\":\"none\"}", &has_seed);
     assert_false(job.lora_auto);
     kiln_job_release(&job);
     job = parse("{\"prompt\":\"x\",\"loras\":\"ink:0.8+noir\"}", &has_seed);
@@ -195,7 +192,7 @@ static void wrong_loras_are_named(void **state)
     refused(LORAS("\"papercut\""), "unknown LoRA \"papercut\"; did you mean \"paper-cut\"?");
     refused(LORAS("[{\"name\":\"watercolour\"}]"),
             "unknown LoRA \"watercolour\"; lora_dir has none like it");
-    refused(LORAS("\"atuo\""), "unknown LoRA \"atuo\"; did you mean \"auto\"?");
+    refused(LORAS("\"non\""), "unknown LoRA \"non\"; did you mean \"none\"?");
     refused(LORAS("\"nour\""), "unknown LoRA \"nour\"; did you mean \"noir\"?");
     refused(LORAS("[{\"name\":\"ink\"},{\"name\":\"ink\"}]"), "\"ink\" is named twice");
     refused(LORAS("[{\"name\":\"ink\",\"scale\":4.01}]"),
@@ -282,8 +279,13 @@ static void wrong_values_are_named_with_their_limits(void **state)
         {"{\"prompt\":\"x\",\"latents\":true}", "latents is true"},
         {"{\"prompt\":\"x\",\"kind\":\"latent-cache\",\"latents\":\"none\"}",
          "would store nothing"},
-        {"{\"prompt\":\"x\",\"teleport\":\"on\"}",
-         "teleport is \"on\"; it must be \"auto\" or \"off\""},
+        {"{\"prompt\":\"x\",\"teleport\":\"on\"}", "teleport is \"on\"; it must be \"off\""},
+        {"{\"prompt\":\"x\",\"teleport\":\"auto\"}",
+         "teleport: \"auto\" is not there yet: every run begins from noise; leave it out or say "
+         "\"off\""},
+        {"{\"prompt\":\"x\",\"loras\":\"auto\"}",
+         "loras: \"auto\" is not there yet: nothing in Kiln chooses LoRAs; name them, as in "
+         "\"ink:0.8+paper\", or say \"none\""},
         {"{\"prompt\":\"x\",\"max_wait_s\":2592001}", "max_wait_s is 2592001"},
         {"{\"prompt\":\"x\",\"embed_metadata\":1}",
          "embed_metadata is 1; it must be true or false"},
@@ -363,14 +365,13 @@ static void random_job(struct test_random *random, struct kiln_job *job)
         .max_wait_s = test_random_below(random, 2) * test_random_below(random, 2592001),
         .kind = test_random_below(random, 2),
         .latents = test_random_below(random, 2),
-        .teleport = test_random_below(random, 2),
+        .teleport = KILN_TELEPORT_OFF,
         .embed_metadata = test_random_below(random, 2),
         .lora_count = test_random_below(random, 4)};
     for (uint32_t i = 0; i < job->lora_count; i++) {
         strcpy(job->loras[i].name, loras[i]);
         job->loras[i].scale = (double)(int)test_random_below(random, 8000001) / 1e6 - 4;
     }
-    job->lora_auto = job->lora_count == 0 && test_random_below(random, 2);
     job->batch = strdup("");
     job->prompt = random_text(random, 60);
     job->negative_prompt = random_text(random, 20);
