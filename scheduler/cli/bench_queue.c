@@ -63,7 +63,7 @@ int kiln_bench_queue(struct kiln_bench *bench, struct kiln_error *err)
         {.batch = "intake", .load = KILN_BENCH_INTAKE, .jobs = bench->lines},
         {.batch = "latents", .load = KILN_BENCH_LATENTS, .jobs = through},
         {.batch = "pictures", .load = KILN_BENCH_PICTURES, .jobs = through}};
-    int rc = kiln_stack_up(&bench->own, bench->dir, -1, &bench->stack, err);
+    int rc = kiln_stack_up(&bench->own, bench->dir, 0, &bench->stack, err);
     if (rc == 0)
         rc = measure(bench, &rows[0], err);
     if (rc == 0)

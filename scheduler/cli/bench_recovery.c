@@ -60,7 +60,7 @@ static int wait_assigned(struct kiln_bench *bench, struct kiln_error *err)
 static int fill(struct kiln_bench *bench, struct kiln_error *err)
 {
     double sending, cpu_s;
-    int rc = kiln_stack_up(&bench->own, bench->dir, -1, &bench->stack, err);
+    int rc = kiln_stack_up(&bench->own, bench->dir, 0, &bench->stack, err);
     if (rc == 0)
         rc = kiln_bench_lines(bench, KILN_BENCH_MIXED, bench->jobs, err);
     if (rc == 0)

@@ -65,7 +65,7 @@ int kiln_bench_scale(struct kiln_bench *bench, struct kiln_error *err)
     struct kiln_bench_run run = {.batch = "scale", .load = KILN_BENCH_MIXED, .jobs = bench->jobs};
     struct kiln_bench_memory memory;
     struct kiln_error end;
-    int rc = kiln_stack_up(&bench->own, bench->dir, -1, &bench->stack, err);
+    int rc = kiln_stack_up(&bench->own, bench->dir, 0, &bench->stack, err);
     if (rc == 0)
         rc = kiln_bench_lines(bench, run.load, run.jobs, err);
     if (rc == 0)

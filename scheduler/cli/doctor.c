@@ -242,7 +242,7 @@ static void check_workers(struct kiln_doctor *doctor)
         other += roster.at[i].live && strcmp(beat->release, KILN_VERSION) != 0;
     }
     if (roster.live == 0)
-        find(doctor, "workers", BAD, "start kiln-worker (`kiln up` for a stack of your own)",
+        find(doctor, "workers", BAD, "start kiln-worker (`kiln up --workers N` for a stack of your own)",
              "none is alive");
     else if (old)
         find(doctor, "workers", WARNING, "restart the workers with this version",

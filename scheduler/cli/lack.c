@@ -150,7 +150,7 @@ static int look(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *ba
     }
     if (rc == 0)
         rc = kiln_roster_load(cli, &roster, err);
-    *ret_next = "`kiln worker start` starts those of this machine, `kiln up` those of a stack";
+    *ret_next = "`kiln worker start` starts those of this machine, `kiln up --workers N` those of a stack";
     if (rc == 0 && !kiln_lack_workers(&roster, kiln_pool(cli), out, size)) {
         *ret_next = "`kiln workers --json` shows what they have; start one with that model, "
                     "or cancel the batch";

@@ -247,7 +247,7 @@ int kiln_verb_run(struct kiln_cli *cli, int argc, char **argv)
     long workers;
     int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
     if (status == 0)
-        status = kiln_arg_int(cli, &args, "workers", 1, KILN_STACK_WORKERS_MAX, 0, &workers);
+        status = kiln_arg_int(cli, &args, "workers", 1, KILN_STACK_WORKERS_MAX, -1, &workers);
     if (status == 0)
         status = kiln_enqueue_read_args(cli, &args, sets, &request);
     if (status)

@@ -247,7 +247,7 @@ int kiln_stack_save(const struct kiln_stack *stack, struct kiln_error *err)
 int kiln_stack_open(struct kiln_stack *stack, const char *dir, bool create, struct kiln_error *err)
 {
     memset(stack, 0, sizeof *stack);
-    stack->lock_fd = -1;
+    stack->lock_fd = stack->workers = -1;
     int rc = resolve(dir, create, stack->dir, err);
     if (rc)
         return rc;

@@ -35,7 +35,7 @@ struct kiln_stack {
     uid_t uid;
     gid_t gid;
     char user[64];
-    int workers; /* 0 = not decided yet */
+    int workers; /* -1 = not decided yet */
     char devices[KILN_STACK_DEVICES_MAX][32];
     int device_count;
     int lock_fd; /* -1 when not held */
@@ -120,7 +120,7 @@ int kiln_stack_extra_worker(const struct kiln_stack *stack, int from);
 
 /* --- stack_up.c, stack_down.c ----------------------------------------------------------------- */
 /* Everything `kiln up` does, for `kiln run` too; cli's settings become those of the stack.
- * workers 0: as before, one a device at first; -1: none. */
+ * workers -1: as before, one a device at first; 0: none, they run elsewhere. */
 int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct kiln_stack *stack,
                   struct kiln_error *err) KILN_MUST_CHECK;
 /* Starts again what has died since; says so.  Cheap when nothing has. */

@@ -78,14 +78,13 @@ int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct ki
     if (rc == 0)
         rc = kiln_stack_configure(stack, cli, &changed, err);
     if (rc == 0)
+        stack->workers = workers >= 0         ? (int)workers
+                         : stack->workers < 0 ? stack->device_count
+                                              : stack->workers;
+    if (rc == 0 && stack->workers > 0)
         rc = check_model(cli, err);
-    if (rc == 0) {
-        if (workers != 0)
-            stack->workers = workers > 0 ? (int)workers : 0;
-        else if (stack->workers == 0)
-            stack->workers = stack->device_count;
+    if (rc == 0)
         rc = kiln_stack_save(stack, err);
-    }
     if (rc == 0)
         rc = start_all(stack, cli, changed, err);
     kiln_stack_close(stack);
@@ -167,7 +166,7 @@ int kiln_verb_up(struct kiln_cli *cli, int argc, char **argv)
     long workers;
     int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
     if (status == 0)
-        status = kiln_arg_int(cli, &args, "workers", 1, KILN_STACK_WORKERS_MAX, 0, &workers);
+        status = kiln_arg_int(cli, &args, "workers", 0, KILN_STACK_WORKERS_MAX, -1, &workers);
     if (status)
         return status;
     const char *dir = kiln_arg(&args, "dir");
@@ -180,6 +179,10 @@ int kiln_verb_up(struct kiln_cli *cli, int argc, char **argv)
     }
     if (cli->json)
         return kiln_print_json(cli, stack_json(&stack));
+    if (stack.workers == 0)
+        kiln_say(cli,
+                 "workers    none: `kiln up --workers N` starts some, `kiln-worker --config FILE` "
+                 "one that reaches these servers");
     if (strcmp(dir ? dir : ".kiln", ".kiln") == 0)
         kiln_say(cli, "ready: kiln enqueue FILE, kiln watch, kiln status; kiln down stops it");
     else

@@ -11,7 +11,7 @@
 
 static const struct kiln_option up_options[] = {
     DIR_OPTION,
-    {"workers", "N", "how many workers (as before; at first one a device)"},
+    {"workers", "N", "how many workers (as before; at first one a device); 0: they run elsewhere"},
     {NULL, NULL, NULL}};
 static const struct kiln_option down_options[] = {
     DIR_OPTION,
