@@ -2,6 +2,7 @@
 #include "worker/verbs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
@@ -156,6 +157,17 @@ int kiln_verb_lora(char *text, int count, DiffusionZLora *ret, struct kiln_error
 
 /* --- files that are written ------------------------------------------------------------------- */
 
+/* A link that a stranger put into a directory where others may write leads nowhere. */
+static bool may_follow(const char *path)
+{
+    struct stat link, above;
+    char *copy = strdup(path);
+    const bool known = copy && lstat(path, &link) == 0 && stat(dirname(copy), &above) == 0;
+    free(copy);
+    return known && (link.st_uid == geteuid() || link.st_uid == above.st_uid ||
+                     !(above.st_mode & (S_IWGRP | S_IWOTH)));
+}
+
 /* Where a path leads when its last part is a link, there or not yet: malloc'd; NULL without memory
  * or for links without an end. */
 static char *place_of(const char *path)
@@ -165,6 +177,8 @@ static char *place_of(const char *path)
         const ssize_t length = readlink(place, target, sizeof target - 1);
         if (length < 0)
             return place;
+        if (!may_follow(place))
+            break;
         target[length] = '\0';
         char *slash = strrchr(place, '/'), *next = NULL;
         const int folder = slash && target[0] != '/' ? (int)(slash - place) + 1 : 0;
@@ -230,13 +244,20 @@ int kiln_verb_may_write(const char *name, const char *path, struct kiln_error *e
                             strerror(reason));
 }
 
-/* Writes and closes the file at `at`, which in the end will be path. */
-static int write_at(const char *at, mode_t mode, const char *path, const void *data, size_t size,
-                    struct kiln_error *err)
+/* Writes and closes the file at `at`, which in the end will be path.  fresh: nobody has put
+ * anything there before, a link least of all. */
+static int write_at(const char *at, bool fresh, mode_t mode, const char *path, const void *data,
+                    size_t size, struct kiln_error *err)
 {
-    FILE *file = fopen(at, "wb");
-    if (!file)
-        return kiln_fail(err, KILN_IO, "write %s: %s", path, strerror(errno));
+    const int flags = fresh ? O_CREAT | O_EXCL | O_NOFOLLOW : 0;
+    const int fd = open(at, O_WRONLY | O_CLOEXEC | flags, 0666);
+    FILE *file = fd >= 0 ? fdopen(fd, "wb") : NULL;
+    if (!file) {
+        const int reason = errno;
+        if (fd >= 0)
+            close(fd);
+        return kiln_fail(err, KILN_IO, "write %s: %s", path, strerror(reason));
+    }
     bool good = fwrite(data, 1, size, file) == size && fflush(file) == 0;
     good = good && (mode == 0 || fchmod(fileno(file), mode) == 0);
     /* A pipe or a terminal cannot be synced, and need not be. */
@@ -258,7 +279,8 @@ static int write_beside(const char *path, mode_t mode, const void *data, size_t 
     char temp[4096];
     if (snprintf(temp, sizeof temp, "%s.tmp%ld", path, (long)getpid()) >= (int)sizeof temp)
         return kiln_fail(err, KILN_BAD_INPUT, "the path %.40s... is too long", path);
-    int code = write_at(temp, mode, path, data, size, err);
+    (void)unlink(temp);
+    int code = write_at(temp, true, mode, path, data, size, err);
     if (code == 0 && rename(temp, path) != 0)
         code = kiln_fail(err, KILN_IO, "write %s: %s", path, strerror(errno));
     if (code != 0)
@@ -271,7 +293,7 @@ int kiln_verb_write(const char *path, const void *data, size_t size, struct kiln
     struct stat about;
     const bool there = stat(path, &about) == 0;
     if (there && !S_ISREG(about.st_mode))
-        return write_at(path, 0, path, data, size, err);
+        return write_at(path, false, 0, path, data, size, err);
     char *place = place_of(path); /* what a link points to is replaced, not the link */
     const int code = place ? write_beside(place, there ? about.st_mode & 07777 : 0, data, size, err)
                            : kiln_fail(err, KILN_IO, "write %s: %s", path, strerror(ELOOP));

@@ -16,6 +16,7 @@
 
 #include "scheduler/cli/paths.h"
 #include "scheduler/cli/programs.h"
+#include "scheduler/cli/replace.h"
 #include "scheduler/cli/verbs.h"
 #include "storage/ledger_backup.h"
 
@@ -110,7 +111,7 @@ static int settle(const char *part, const char *out, struct kiln_error *err)
     if (rename(part, out) != 0)
         return kiln_fail(err, KILN_IO, "rename %s to %s: %s", part, out, strerror(errno));
     int fd = open(slash ? above : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool ok = fd >= 0 && fsync(fd) == 0;
+    bool ok = fd >= 0 && kiln_sync_dir(fd) == 0;
     if (fd >= 0)
         close(fd);
     return ok ? 0 : kiln_fail(err, KILN_IO, "fsync %s: %s", slash ? above : ".", strerror(errno));

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "scheduler/cli/export_fetch.h"
 #include "scheduler/cli/export_html.h"
@@ -21,6 +22,7 @@
 #include "scheduler/cli/paths.h"
 #include "scheduler/cli/progress.h"
 #include "scheduler/cli/records.h"
+#include "scheduler/cli/replace.h"
 #include "scheduler/cli/verbs.h"
 #include "storage/ledger.h"
 
@@ -28,8 +30,8 @@
 
 /* A file that appears under its name only when it is whole. */
 struct part_file {
-    FILE *file;
-    char path[PATH_MAX], part[PATH_MAX];
+    FILE *file; /* NULL: closed */
+    struct kiln_part part;
 };
 
 struct exporting {
@@ -52,10 +54,18 @@ struct exporting {
 static int part_open(struct part_file *file, const char *dir, const char *name,
                      struct kiln_error *err)
 {
-    snprintf(file->path, sizeof file->path, "%.*s/%s", PATH_MAX - 64, dir, name);
-    snprintf(file->part, sizeof file->part, "%.*s/%s.part", PATH_MAX - 64, dir, name);
-    file->file = fopen(file->part, "we");
-    return file->file ? 0 : kiln_fail(err, KILN_IO, "open %s: %s", file->part, strerror(errno));
+    int rc = kiln_part_open_below(&file->part, dir, name, 0666, err);
+    if (rc)
+        return rc;
+    int own = dup(file->part.fd);
+    file->file = own >= 0 ? fdopen(own, "w") : NULL;
+    if (file->file)
+        return 0;
+    rc = kiln_fail(err, KILN_IO, "open %s: %s", file->part.path, strerror(errno));
+    if (own >= 0)
+        close(own);
+    kiln_part_drop(&file->part);
+    return rc;
 }
 
 /* keep: renames it into place, else removes it. */
@@ -65,17 +75,14 @@ static int part_close(struct part_file *file, bool keep, struct kiln_error *err)
         return 0;
     bool ok = fflush(file->file) == 0 && !ferror(file->file);
     ok = fclose(file->file) == 0 && ok;
+    int why = errno;
     file->file = NULL;
-    if (!keep) {
-        remove(file->part);
-        return 0;
-    }
-    if (ok && rename(file->part, file->path) == 0)
-        return 0;
-    kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", file->path,
-              strerror(errno));
-    remove(file->part);
-    return err->code;
+    if (ok && keep)
+        return kiln_part_keep(&file->part, false, err);
+    kiln_part_drop(&file->part);
+    return keep ? kiln_fail(err, why == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s",
+                            file->part.path, strerror(why))
+                : 0;
 }
 
 /* "000012" or "000012-cat": what is no letter, digit, '.', '_' or '-' becomes '_'.  Batches of
@@ -151,7 +158,6 @@ static void name_damages(struct exporting *x, const struct kiln_job_row *row)
     }
 }
 
-/* Makes the directory of each size when its first picture comes. */
 static int fetch_objects(struct exporting *x, const struct kiln_job_row *row,
                          struct kiln_error *err)
 {
@@ -159,15 +165,9 @@ static int fetch_objects(struct exporting *x, const struct kiln_job_row *row,
         const struct kiln_object_row *object = &row->objects[i];
         if (!wanted(x, row, object))
             continue;
-        char relative[256], path[PATH_MAX + 256];
+        char relative[256];
         relative_path(x, &row->job, object, relative);
-        snprintf(path, sizeof path, "%s/%s", x->export->out, relative);
-        char *slash = strrchr(path, '/');
-        *slash = '\0';
-        int rc = kiln_make_path(path, err);
-        *slash = '/';
-        if (rc == 0)
-            rc = kiln_fetch_add(x->fetch, row->job.id, object, path, err);
+        int rc = kiln_fetch_add(x->fetch, row->job.id, object, relative, err);
         if (rc)
             return rc;
     }
@@ -214,7 +214,7 @@ static int write_line(struct exporting *x, const struct kiln_job_row *row, struc
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a line of results.jsonl");
     if (fwrite(line->at, 1, line->len, x->results.file) != line->len)
         return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s",
-                         x->results.part, strerror(errno));
+                         x->results.part.path, strerror(errno));
     return 0;
 }
 
@@ -308,7 +308,7 @@ static int start(struct kiln_cli *cli, struct exporting *x, struct kiln_error *e
     if (rc == 0 && export->sheet && !(x->sheet = kiln_sheet_new(export->columns)))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for a contact sheet");
     if (rc == 0)
-        rc = kiln_fetch_start(cli->config, threads < 8 ? threads : 8, &x->fetch, err);
+        rc = kiln_fetch_start(cli->config, export->out, threads < 8 ? threads : 8, &x->fetch, err);
     if (rc == 0 && export->html)
         kiln_html_begin(x->html.file, export->batch, export->note);
     return rc;

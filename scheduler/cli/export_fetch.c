@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "scheduler/cli/replace.h"
 #include "schemas/digest.h"
 #include "storage/objectstore.h"
 
@@ -27,11 +28,12 @@
 struct task {
     uint64_t job;
     struct kiln_object_row object;
-    char path[PATH_MAX];
+    char below[256]; /* the directory of the export */
 };
 
 struct kiln_fetch {
     const struct kiln_config *config;
+    const char *dir;
     pthread_t threads[THREADS_MAX];
     int thread_count;
     pthread_mutex_t lock;
@@ -51,15 +53,17 @@ static void hex_of(const void *data, size_t size, char out[65])
     kiln_hex(digest, sizeof digest, out);
 }
 
-/* Whether path holds exactly the object's bytes. */
-static bool is_there(const struct task *task)
+/* Whether the file is there with exactly the object's bytes. */
+static bool is_there(const struct kiln_fetch *fetch, const struct task *task)
 {
     struct stat st;
-    if (stat(task->path, &st) != 0 || (uint64_t)st.st_size != task->object.bytes)
+    int fd = kiln_open_below(fetch->dir, task->below);
+    if (fd < 0)
         return false;
-    FILE *file = fopen(task->path, "re");
+    bool same = fstat(fd, &st) == 0 && (uint64_t)st.st_size == task->object.bytes;
+    FILE *file = same ? fdopen(fd, "r") : NULL;
     void *data = malloc(task->object.bytes + 1);
-    bool same = file && data && fread(data, 1, task->object.bytes, file) == task->object.bytes;
+    same = file && data && fread(data, 1, task->object.bytes, file) == task->object.bytes;
     if (same) {
         char hex[65];
         hex_of(data, task->object.bytes, hex);
@@ -68,23 +72,24 @@ static bool is_there(const struct task *task)
     free(data);
     if (file)
         fclose(file);
+    else
+        close(fd);
     return same;
 }
 
 /* Under a temporary name until it is whole.  No fsync: an export can be repeated. */
-static int write_whole(const char *path, const void *data, size_t size, struct kiln_error *err)
+static int write_whole(const struct kiln_fetch *fetch, const struct task *task, const void *data,
+                       struct kiln_error *err)
 {
-    char part[PATH_MAX + 8];
-    snprintf(part, sizeof part, "%s.part", path);
-    FILE *file = fopen(part, "we");
-    bool ok = file && fwrite(data, 1, size, file) == size;
-    ok = file && fclose(file) == 0 && ok;
-    if (ok && rename(part, path) == 0)
-        return 0;
-    int code = errno == ENOSPC || errno == EDQUOT ? KILN_FULL : KILN_IO;
-    kiln_fail(err, code, "write %s: %s", path, strerror(errno));
-    unlink(part);
-    return code;
+    struct kiln_part part;
+    int rc = kiln_part_open_below(&part, fetch->dir, task->below, 0666, err);
+    if (rc)
+        return rc;
+    rc = kiln_part_write(&part, data, task->object.bytes, err);
+    if (rc == 0)
+        return kiln_part_keep(&part, false, err);
+    kiln_part_drop(&part);
+    return rc;
 }
 
 /* The ledger says what the bytes must be; the store is not believed. */
@@ -113,15 +118,15 @@ static int get_whole(struct kiln_store *store, const struct kiln_object_row *obj
 }
 
 /* *ret_damaged: this object is at fault, and not the store as a whole or the file. */
-static int fetch_one(struct kiln_store *store, const struct task *task, bool *ret_damaged,
-                     struct kiln_error *err)
+static int fetch_one(const struct kiln_fetch *fetch, struct kiln_store *store,
+                     const struct task *task, bool *ret_damaged, struct kiln_error *err)
 {
     void *data = NULL;
     int rc = get_whole(store, &task->object, &data, err);
     *ret_damaged = rc == KILN_NOT_FOUND || rc == KILN_CORRUPT;
     if (rc)
         return rc;
-    rc = write_whole(task->path, data, task->object.bytes, err);
+    rc = write_whole(fetch, task, data, err);
     free(data);
     return rc;
 }
@@ -156,8 +161,8 @@ static void fail(struct kiln_fetch *fetch, const struct kiln_error *err)
 static void work(struct kiln_fetch *fetch, struct kiln_store *store, const struct task *task)
 {
     struct kiln_error err, none;
-    bool kept = is_there(task), damaged = false;
-    int rc = kept ? 0 : fetch_one(store, task, &damaged, &err);
+    bool kept = is_there(fetch, task), damaged = false;
+    int rc = kept ? 0 : fetch_one(fetch, store, task, &damaged, &err);
     pthread_mutex_lock(&fetch->lock);
     fetch->fetched += !rc && !kept;
     fetch->kept += !rc && kept;
@@ -196,8 +201,8 @@ static void *fetcher(void *arg)
     return NULL;
 }
 
-int kiln_fetch_start(const struct kiln_config *config, int threads, struct kiln_fetch **ret,
-                     struct kiln_error *err)
+int kiln_fetch_start(const struct kiln_config *config, const char *dir, int threads,
+                     struct kiln_fetch **ret, struct kiln_error *err)
 {
     struct kiln_fetch *fetch = calloc(1, sizeof *fetch);
     if (!fetch || !(fetch->queue = calloc(QUEUE_MAX, sizeof *fetch->queue))) {
@@ -205,6 +210,7 @@ int kiln_fetch_start(const struct kiln_config *config, int threads, struct kiln_
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to fetch objects");
     }
     fetch->config = config;
+    fetch->dir = dir;
     pthread_mutex_init(&fetch->lock, NULL);
     pthread_cond_init(&fetch->room, NULL);
     pthread_cond_init(&fetch->work, NULL);
@@ -221,7 +227,7 @@ int kiln_fetch_start(const struct kiln_config *config, int threads, struct kiln_
 }
 
 int kiln_fetch_add(struct kiln_fetch *fetch, uint64_t job, const struct kiln_object_row *object,
-                   const char *path, struct kiln_error *err)
+                   const char *below, struct kiln_error *err)
 {
     pthread_mutex_lock(&fetch->lock);
     while (fetch->count == QUEUE_MAX && !fetch->error.code)
@@ -234,7 +240,7 @@ int kiln_fetch_add(struct kiln_fetch *fetch, uint64_t job, const struct kiln_obj
         struct task *task = &fetch->queue[(fetch->head + fetch->count++) % QUEUE_MAX];
         task->job = job;
         task->object = *object;
-        snprintf(task->path, sizeof task->path, "%s", path);
+        snprintf(task->below, sizeof task->below, "%s", below);
         pthread_cond_signal(&fetch->work);
     }
     pthread_mutex_unlock(&fetch->lock);

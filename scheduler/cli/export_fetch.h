@@ -16,12 +16,13 @@
 
 struct kiln_fetch;
 
-int kiln_fetch_start(const struct kiln_config *config, int threads, struct kiln_fetch **ret,
-                     struct kiln_error *err) KILN_MUST_CHECK;
-/* Queues one object of a job for the file path (its directory exists); waits while the queue is
- * full.  An error of an earlier one is returned here or by kiln_fetch_finish. */
+/* dir: where the files go, lent; below it no link is followed (replace.h). */
+int kiln_fetch_start(const struct kiln_config *config, const char *dir, int threads,
+                     struct kiln_fetch **ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* Queues one object of a job for the file DIR/BELOW, "FOLDER/NAME"; waits while the queue is full.
+ *  An error of an earlier one is returned here or by kiln_fetch_finish. */
 int kiln_fetch_add(struct kiln_fetch *fetch, uint64_t job, const struct kiln_object_row *object,
-                   const char *path, struct kiln_error *err) KILN_MUST_CHECK;
+                   const char *below, struct kiln_error *err) KILN_MUST_CHECK;
 /* Waits for the rest and frees everything, also after an error.  Objects that are damaged or
  * missing are added to *damages, sorted, and are no error. */
 int kiln_fetch_finish(struct kiln_fetch *fetch, uint64_t *ret_fetched, uint64_t *ret_kept,

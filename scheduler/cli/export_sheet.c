@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/cli/replace.h"
 #include "schemas/limits.h"
 #include "storage/webp.h"
 
@@ -189,23 +190,17 @@ static int draw_picture(const char *path, const struct place *place, uint8_t *ca
     return rc ? kiln_fail_in(err, "%s", path) : 0;
 }
 
-/* path.part, then path. */
 static int write_whole(const char *path, const uint8_t *data, size_t size, struct kiln_error *err)
 {
-    char part[PATH_MAX];
-    if ((size_t)snprintf(part, sizeof part, "%s.part", path) >= sizeof part)
-        return kiln_fail(err, KILN_BAD_INPUT, "the path of the contact sheet is too long");
-    FILE *file = fopen(part, "we");
-    if (!file)
-        return kiln_fail(err, KILN_IO, "open %s: %s", part, strerror(errno));
-    bool ok = fwrite(data, 1, size, file) == size;
-    ok = fclose(file) == 0 && ok;
-    if (ok && rename(part, path) == 0)
-        return 0;
-    int code = kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", path,
-                         strerror(errno));
-    remove(part);
-    return code;
+    struct kiln_part part;
+    int rc = kiln_part_open(&part, path, 0666, err);
+    if (rc)
+        return rc;
+    rc = kiln_part_write(&part, data, size, err);
+    if (rc == 0)
+        return kiln_part_keep(&part, false, err);
+    kiln_part_drop(&part);
+    return rc;
 }
 
 int kiln_sheet_write(const struct kiln_sheet *sheet, const char *path, struct kiln_error *err)
