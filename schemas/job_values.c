@@ -88,12 +88,19 @@ int kiln_draft_bool(const struct kiln_draft *draft, enum kiln_job_key key, bool 
     return 0;
 }
 
-static bool has_control(const char *text, size_t len)
+/* An id comes back in file names, tables and pages: nothing in it may steer those. */
+static int check_id(const struct kiln_job_key_row *row, const char *text, size_t len,
+                    struct kiln_error *err)
 {
-    for (size_t i = 0; i < len; i++)
-        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-            return true;
-    return false;
+    for (size_t i = 0, length; i < len; i += length) {
+        length = kiln_utf8_length(text + i, len - i);
+        length = length ? length : 1;
+        int code = kiln_utf8_steering(text + i, length);
+        if (code >= 0)
+            return kiln_fail(err, KILN_BAD_INPUT, "%s: byte %zu begins U+%04X; it must be %s",
+                             row->name, i + 1, (unsigned)code, row->help);
+    }
+    return 0;
 }
 
 int kiln_draft_text(const struct kiln_draft *draft, enum kiln_job_key key, const char *fallback,
@@ -116,9 +123,10 @@ int kiln_draft_text(const struct kiln_draft *draft, enum kiln_job_key key, const
     if (!good && len > 0)
         code = kiln_fail(err, KILN_BAD_INPUT, "%s is %zu bytes of UTF-8; it must be %s", row->name,
                          len, row->help);
-    else if (!good || (row->type == KILN_JOB_NAME && !kiln_name_valid(text, len, KILN_NAME_MAX)) ||
-             (key == KILN_JOB_KEY_CUSTOM_ID && has_control(text, len)))
+    else if (!good || (row->type == KILN_JOB_NAME && !kiln_name_valid(text, len, KILN_NAME_MAX)))
         code = kiln_draft_wrong(draft, key, err);
+    else if (key == KILN_JOB_KEY_CUSTOM_ID)
+        code = check_id(row, text, len, err);
     if (code)
         free(text);
     else

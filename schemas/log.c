@@ -16,6 +16,7 @@
 #include "schemas/metrics.h"
 #include "schemas/text.h"
 #include "schemas/utc.h"
+#include "schemas/utf8.h"
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
 
@@ -67,8 +68,11 @@ static const char *stamp(char *out, size_t size)
 static void add_value(struct kiln_text *line, const char *value)
 {
     bool plain = *value != '\0';
-    for (const char *c = value; *c && plain; c++)
-        plain = (unsigned char)*c > ' ' && *c != '"' && *c != '=' && *c != '\\' && *c != 0x7f;
+    for (size_t i = 0, len = strlen(value), length; i < len && plain; i += length) {
+        length = kiln_utf8_length(value + i, len - i);
+        plain =
+            length > 0 && kiln_utf8_steering(value + i, length) < 0 && !strchr(" \"=\\", value[i]);
+    }
     if (plain)
         kiln_text_puts(line, value);
     else

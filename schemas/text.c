@@ -62,7 +62,7 @@ void kiln_text_printf(struct kiln_text *text, const char *fmt, ...)
     va_end(again);
 }
 
-static void json_escape(struct kiln_text *text, unsigned char byte)
+static void json_escape(struct kiln_text *text, unsigned byte)
 {
     static const char letters[] = {['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f',
                                    ['\r'] = 'r', ['"'] = '"',  ['\\'] = '\\'};
@@ -82,16 +82,17 @@ void kiln_text_json(struct kiln_text *text, const char *bytes, size_t len)
     size_t plain = 0; /* start of the run not yet copied */
     for (size_t i = 0; (i += kiln_plain_run(bytes + i, len - i)) < len;) {
         unsigned char byte = (unsigned char)bytes[i];
-        bool special = byte < 0x20 || byte == '"' || byte == '\\';
         size_t length = byte < 0x80 ? 1 : kiln_utf8_length(bytes + i, len - i);
+        int steers = length ? kiln_utf8_steering(bytes + i, length) : -1;
+        bool special = steers >= 0 || byte == '"' || byte == '\\';
         if (length == 0 || special) {
             kiln_text_add(text, bytes + plain, i - plain);
             if (special)
-                json_escape(text, byte);
+                json_escape(text, steers >= 0 ? (unsigned)steers : byte);
             else
                 kiln_text_puts(text, "\\ufffd");
-            length = 1;
-            plain = i + 1;
+            length = length ? length : 1;
+            plain = i + length;
         }
         i += length;
     }

@@ -58,15 +58,26 @@ bool kiln_utf8_valid(const char *text, size_t len, size_t *ret_at)
     return true;
 }
 
+int kiln_utf8_steering(const char *text, size_t len)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    if (len == 1)
+        return s[0] < 0x20 || s[0] == 0x7f ? s[0] : -1;
+    if (len == 2)
+        return s[0] == 0xc2 && s[1] < 0xa0 ? s[1] : -1;
+    int code = len == 3 ? (s[0] & 0x0f) << 12 | (s[1] & 0x3f) << 6 | (s[2] & 0x3f) : 0;
+    return (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ? code : -1;
+}
+
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* The top bit of some byte is set if any byte is below 0x20, above 0x7f, a quote or a backslash. */
+/* The top bit of some byte is set if any byte is below 0x20, above 0x7e, a quote or a backslash. */
 static uint64_t not_plain(uint64_t bytes)
 {
     uint64_t quote = bytes ^ EACH('"'), backslash = bytes ^ EACH('\\');
     uint64_t below = (bytes - EACH(0x20)) & ~bytes;
     uint64_t zero = ((quote - EACH(1)) & ~quote) | ((backslash - EACH(1)) & ~backslash);
-    return (bytes | below | zero) & EACH(0x80);
+    return (bytes | (bytes + EACH(1)) | below | zero) & EACH(0x80);
 }
 
 size_t kiln_plain_run(const char *text, size_t len)
@@ -80,7 +91,7 @@ size_t kiln_plain_run(const char *text, size_t len)
     }
     for (; at < len; at++) {
         unsigned char c = (unsigned char)text[at];
-        if (c < 0x20 || c > 0x7f || c == '"' || c == '\\')
+        if (c < 0x20 || c >= 0x7f || c == '"' || c == '\\')
             break;
     }
     return at;

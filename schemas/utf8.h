@@ -12,6 +12,11 @@ size_t kiln_utf8_length(const char *text, size_t len);
 /* Whether all of text is valid; *ret_at (may be NULL) receives the offset of the first bad byte. */
 bool kiln_utf8_valid(const char *text, size_t len, size_t *ret_at);
 
+/* The code point of the valid sequence of len bytes at text[0] if it is one that nobody sees and that
+ * steers whatever shows it, else -1: C0, DEL, C1, the line and paragraph separators U+2028/9, and
+ * U+202A-202E, U+2066-2069, which turn the direction of what follows. */
+int kiln_utf8_steering(const char *text, size_t len);
+
 /* How many bytes at text are printable ASCII other than '"' and '\\': what JSON strings are made
  * of, looked through eight at a time. */
 size_t kiln_plain_run(const char *text, size_t len);

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "schemas/utf8.h"
+
 static const char head[] =
     "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
@@ -124,10 +126,18 @@ static const char script[] =
     "filter();\n"
     "</script>\n";
 
-/* Text into an element or a quoted attribute. */
+/* Text into an element or a quoted attribute.  What would steer the page around it is written as
+ * JSON would write it; line ends and tabs are blanks here anyway. */
 static void escape(FILE *out, const char *text)
 {
     for (; *text; text++) {
+        size_t length = kiln_utf8_length(text, strnlen(text, 4));
+        int steers = length ? kiln_utf8_steering(text, length) : -1;
+        if (steers >= 0 && !strchr("\n\t", *text)) {
+            fprintf(out, "\\u%04x", (unsigned)steers);
+            text += length - 1;
+            continue;
+        }
         switch (*text) {
         case '&':
             fputs("&amp;", out);
@@ -187,8 +197,9 @@ static void facts(FILE *out, const struct kiln_job_row *row)
         escape(out, set);
     }
     if (job->custom_id) {
-        fputs(" &middot; ", out);
+        fputs(" &middot; <bdi>", out);
         escape(out, job->custom_id);
+        fputs("</bdi>", out);
     } else {
         fprintf(out, " &middot; #%u", job->index);
     }
@@ -231,7 +242,7 @@ void kiln_html_picture(FILE *out, const struct kiln_job_row *row,
     source(out, files->medium, 512, job, &first);
     if (job->width <= 512 && job->height <= 512)
         source(out, files->medium[0] ? "" : files->full, 512, job, &first);
-    fputs(first ? "></a><figcaption><p>" : "\"></a><figcaption><p>", out);
+    fputs(first ? "></a><figcaption><p dir=\"auto\">" : "\"></a><figcaption><p dir=\"auto\">", out);
     escape(out, job->prompt);
     fputs("</p>", out);
     facts(out, row);
@@ -243,7 +254,7 @@ void kiln_html_missing(FILE *out, const struct kiln_job_row *row, bool damaged)
     const struct kiln_job *job = &row->job;
     const char *done =
         damaged ? "its picture is missing from the store or damaged there" : "no picture asked for";
-    fprintf(out, "<figure class=\"missing\" style=\"--r:%.4f\"><b>%s</b><p>",
+    fprintf(out, "<figure class=\"missing\" style=\"--r:%.4f\"><b>%s</b><p dir=\"auto\">",
             (double)job->width / (double)job->height,
             job->state == KILN_JOB_DONE ? done : kiln_job_state_name(job->state));
     escape(out, job->prompt);

@@ -90,9 +90,11 @@ int kiln_print_json(const struct kiln_cli *cli, json_t *value)
         kiln_warn(cli, "no memory for the JSON answer");
         return EX_OSERR;
     }
-    bool written = json_dumpf(value, stdout, JSON_COMPACT | JSON_ENCODE_ANY) == 0 &&
-                   fputc('\n', stdout) != EOF;
-    written = kiln_stdout_ok() && written;
+    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (text)
+        kiln_print_shown(text); /* the escapes are those of JSON */
+    bool written = text && fputc('\n', stdout) != EOF && kiln_stdout_ok();
+    free(text);
     json_decref(value);
     return written ? 0 : EX_IOERR;
 }

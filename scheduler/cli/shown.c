@@ -33,9 +33,9 @@ static struct glyph glyph_at(const char *text)
         glyph.len =
             (size_t)snprintf(glyph.text, sizeof glyph.text, "\\%c", code == '\n' ? 'n' : 't');
         glyph.columns = (int)glyph.len;
-    } else if (code < 0x20 || (code >= 0x7f && code < 0xa0)) {
+    } else if (kiln_utf8_steering(text, len) >= 0) {
         glyph.len =
-            (size_t)snprintf(glyph.text, sizeof glyph.text, "\\u%04x", (unsigned)code & 0xff);
+            (size_t)snprintf(glyph.text, sizeof glyph.text, "\\u%04x", (unsigned)code & 0xffff);
         glyph.columns = (int)glyph.len;
     } else {
         memcpy(glyph.text, text, len);

@@ -264,7 +264,7 @@ int kiln_stack_lock(struct kiln_stack *stack, struct kiln_error *err)
 {
     char path[PATH_MAX], run[PATH_MAX];
     kiln_join(path, kiln_join(run, stack->dir, "run"), "lock");
-    stack->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    stack->lock_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (stack->lock_fd < 0 && errno == ENOENT)
         return kiln_fail(err, KILN_NOT_FOUND, "there is no stack in %s", stack->dir);
     if (stack->lock_fd < 0)

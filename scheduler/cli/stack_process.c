@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "scheduler/cli/replace.h"
+#include "scheduler/cli/shown.h"
 #include "scheduler/cli/stack.h"
 #include "schemas/clock.h"
 #include "storage/proc_stat.h"
@@ -173,7 +174,7 @@ static int launch(const struct kiln_stack *stack, const struct kiln_spawn *spawn
 {
     char log[PATH_MAX];
     int log_fd = open(part_path(stack, "log", spawn->name, "log", log),
-                      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+                      O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (log_fd < 0)
         return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "open %s: %s", log,
                          strerror(errno));
@@ -292,7 +293,10 @@ void kiln_process_tail(const struct kiln_cli *cli, const struct kiln_stack *stac
     kiln_warn(cli, "the end of %s:", path);
     for (const char *line = start; *line;) {
         size_t n = strcspn(line, "\n");
-        fprintf(stderr, "      | %.*s\n", (int)n, line);
-        line += n + (line[n] == '\n');
+        char shown[TAIL_BYTES + 1];
+        bool more = line[n] == '\n';
+        text[line - text + (ptrdiff_t)n] = '\0';
+        fprintf(stderr, "      | %s\n", kiln_shown_line(line, shown, sizeof shown));
+        line += n + more;
     }
 }

@@ -102,7 +102,7 @@ static void plain_runs_end_at_the_first_special_byte(void **state)
     (void)state;
     char text[40];
     for (int special = 1; special < 256; special++) {
-        bool plain = special >= 0x20 && special <= 0x7f && special != '"' && special != '\\';
+        bool plain = special >= 0x20 && special < 0x7f && special != '"' && special != '\\';
         for (size_t at = 0; at < sizeof text; at++) {
             memset(text, 'x', sizeof text);
             text[at] = (char)special;
