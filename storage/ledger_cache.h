@@ -1,6 +1,9 @@
 /* ledger_cache.h - the stored latents, as a cache: what is there for a prompt, what is on its way.
  *
- * A latent is found by (model, size, LoRA set, prompt hash), and by its seed where one is named.
+ * A latent is found by (model, size, LoRA set, prompt hash), and by its seed where one is named.  The
+ * model is meant as it is now: by the weights that the pool's newest pictures and latents were drawn
+ * with.  No worker has to run for that; weights exchanged since the last picture are seen with the
+ * next one.  LoRAs count by name and scale.
  * Building the cache makes jobs of one batch whose key is that identity, so the unique (batch, key)
  * lets nobody order the same twice.
  */
