@@ -17,9 +17,11 @@
 #include "storage/bus.h"
 #include "storage/ledger.h"
 #include "storage/ledger_read.h"
+#include "storage/objectstore.h"
 
 #define SCHEDULER_LIMIT_S 60
 #define WORKER_LIMIT_S 600
+#define STORE_LOOK_S 3 /* a worker that is not ready by then: is it the store? */
 
 /* --- the scheduler ---------------------------------------------------------------------------- */
 
@@ -197,6 +199,23 @@ static int replace_worker(struct kiln_stack *stack, struct kiln_cli *cli, int nu
     return rc;
 }
 
+/* A worker whose store is full waits for room, and says so in its log alone: here it is an error.
+ * Whatever else is wrong with the store ends the worker, whose log is shown then. */
+static int check_store(struct kiln_cli *cli, struct kiln_error *err)
+{
+    struct kiln_store *store = NULL;
+    struct kiln_error refusal;
+    int rc = kiln_store_open(cli->config, &store, &refusal);
+    if (rc == 0)
+        rc = kiln_store_probe(store, &refusal);
+    kiln_store_close(store);
+    return rc != KILN_FULL ? 0
+                           : kiln_fail(err, rc,
+                                       "the store is full: %s; make room there (`kiln gc`, "
+                                       "`df -h`, `df -i`), then `kiln up` again",
+                                       refusal.text);
+}
+
 /* Waits for the heartbeats of all workers; pids[i] runs as worker-i, and did before if found[i]. */
 static int wait_workers(struct kiln_stack *stack, struct kiln_cli *cli, pid_t *pids, bool *found,
                         struct kiln_error *err)
@@ -205,7 +224,13 @@ static int wait_workers(struct kiln_stack *stack, struct kiln_cli *cli, pid_t *p
     struct beats beats = {pids, seen, stack->workers, stack->workers};
     struct kiln_bus *bus = NULL;
     int rc = kiln_open_bus(cli, &bus, err);
+    int64_t look_at = kiln_clock_ms() + STORE_LOOK_S * 1000;
     for (int64_t until = kiln_clock_ms() + WORKER_LIMIT_S * 1000; rc == 0 && beats.missing > 0;) {
+        if (kiln_clock_ms() >= look_at) {
+            look_at = kiln_clock_ms() + STORE_LOOK_S * 1000;
+            if ((rc = check_store(cli, err)) != 0)
+                break;
+        }
         rc = kiln_bus_beats(bus, kiln_config_text(cli->config, KILN_KEY_POOL), see_beat, &beats,
                             err);
         for (int i = 0; rc == 0 && i < stack->workers; i++) {
