@@ -24,7 +24,7 @@ static int open_above(const char *path, char *name)
         errno = ENAMETOOLONG;
         return -1;
     }
-    strcpy(name, last);
+    memcpy(name, last, strlen(last) + 1);
     snprintf(above, sizeof above, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
     return open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
@@ -38,7 +38,7 @@ static int open_folder(const char *dir, const char *below, bool make, char *name
         errno = ENAMETOOLONG;
         return -1;
     }
-    strcpy(name, last);
+    memcpy(name, last, strlen(last) + 1);
     int base = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (base < 0 || !slash)
         return base;

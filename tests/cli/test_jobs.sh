@@ -50,8 +50,9 @@ says 'seed 18446744073709551615' out.txt
 ok kiln show b --json
 json out.txt 'd["whole"] and d["jobs"]["done"] == 4'
 # What was typed does not colour the screen nor begin a line of its own.
-ok kiln enqueue - --batch odd <<<'{"prompt": "a \u001b[31mred\n  error      star\u009b \\n", "custom_id": "id\u009b", "width": 64, "height": 64}'
+ok kiln enqueue - --batch odd <<<'{"prompt": "a \u001b[31mred\n  error      star\u009b \\n", "custom_id": "id", "width": 64, "height": 64}'
 ok kiln wait odd --timeout 30
+sql "UPDATE job SET custom_id = U&'id\\009b' WHERE id = (SELECT max(id) FROM job)" >/dev/null # of an earlier release
 ok kiln show "$(sql "SELECT max(id) FROM job")"
 grep -qxF '  prompt     a \u001b[31mred\n  error      star\u009b \n' out.txt || die "raw: $(cat out.txt)"
 says 'custom_id id\\u009b$' out.txt
