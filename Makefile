@@ -48,12 +48,13 @@ LDFLAGS_ALL := -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(SANFLAGS) $(LDFLAG
 
 # --- sources ---------------------------------------------------------------------------------
 MAINS := worker/main.c scheduler/main.c scheduler/cli/main.c
-folder_src = $(filter-out $(MAINS),$(wildcard $(1)/*.c))
+# A folder's archive holds the folder with the rooms in it.
+folder_src = $(filter-out $(MAINS),$(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 SRC_schemas := $(call folder_src,schemas)
 SRC_storage := $(call folder_src,storage)
 SRC_kernels := $(call folder_src,kernels)
 SRC_pipeline := $(call folder_src,pipeline)
-SRC_scheduler := $(call folder_src,scheduler)
+SRC_scheduler := $(filter-out scheduler/cli/%,$(call folder_src,scheduler))
 SRC_cli := $(call folder_src,scheduler/cli)
 SRC_worker := $(call folder_src,worker)
 SRC_support := $(call folder_src,tests/support)
@@ -111,7 +112,7 @@ setup:
 
 # --- compiling -------------------------------------------------------------------------------
 # What names the release is compiled again when that changes.
-RELEASED := scheduler/main.c scheduler/cli/main.c scheduler/cli/doctor.c scheduler/cli/backup.c worker/main.c worker/heartbeat.c storage/exporter.c
+RELEASED := scheduler/main.c scheduler/cli/main.c scheduler/cli/upkeep/doctor.c scheduler/cli/upkeep/backup.c worker/main.c worker/stages/heartbeat.c storage/daemon/exporter.c
 $(RELEASED:%=$(BUILD)/obj/%.o): $(BUILD)/gen/release
 $(BUILD)/gen/release: FORCE
 	@mkdir -p $(@D)
@@ -155,12 +156,12 @@ $(BUILD)/gen/styles.c: scripts/embed.sh schemas/styles.json
 $(BUILD)/gen/%.o: $(BUILD)/gen/%.c
 	$(CC) $(CPPFLAGS) $(CFLAGS_ALL) -c $< -o $@
 
-# --- archives --------------------------------------------------------------------------------
+# --- archives: appended to (q), since files of two rooms may have one name ------------------------
 define archive
 $(BUILD)/lib$(1).a: $(call obj,$(SRC_$(1))) $(if $(filter schemas,$(1)),$(GEN_OBJ))
 	@mkdir -p $$(@D)
 	@rm -f $$@
-	$(AR) rcs $$@ $$^
+	$(AR) qcs $$@ $$^
 endef
 $(foreach f,$(FOLDERS),$(eval $(call archive,$(f))))
 
@@ -176,7 +177,7 @@ $(BUILD)/kiln-scheduler: $(call obj,scheduler/main.c) $(call lib,$(USE_scheduler
 # Without LibTorch (sanitizer builds) the worker has the test-card engine alone.
 WORKER_ENGINE := $(if $(HAVE_TORCH),$(BUILD)/libdiffusionz.so,$(call obj,tests/doubles/no_diffusionz.c))
 # What `kiln bench quality` counts with, outside of the library's wall of symbols.
-WORKER_SCORE := $(call obj,$(addprefix pipeline/,judge_score.c judge_requests.c judge_labels.c model_json.c))
+WORKER_SCORE := $(call obj,$(addprefix pipeline/,judge/score.c judge/requests.c judge/labels.c model/json.c))
 $(BUILD)/kiln-worker: $(call obj,worker/main.c) $(WORKER_SCORE) $(call lib,$(USE_worker)) $(WORKER_ENGINE)
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) $(RPATH) -Wl,--allow-shlib-undefined

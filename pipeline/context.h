@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "pipeline/engine.h"
+#include "pipeline/engine/engine.h"
 
 struct DiffusionZContext {
     pthread_mutex_t lock; /* over all that follows */

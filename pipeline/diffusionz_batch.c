@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "pipeline/context.h"
-#include "pipeline/loading.h"
 #include "pipeline/torch/lanes.h"
+#include "pipeline/weights/loading.h"
 
 static _Thread_local char last_error[KILN_ERROR_TEXT_MAX];
 
@@ -115,7 +115,7 @@ int32_t diffusionz_run_batch(DiffusionZContext *ctx, const DiffusionZBatch *batc
     return code ? kiln_context_note(&err) : 0;
 }
 
-/* The same set as the batch will ask for (engine_run.c). */
+/* The same set as the batch will ask for (engine/run.c). */
 static void prefetch_loras(DiffusionZContext *ctx, const DiffusionZBatch *next)
 {
     struct kiln_lora_use uses[KILN_LORA_STACK_MAX];

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "pipeline/context.h"
-#include "pipeline/roofline.h"
+#include "pipeline/model/roofline.h"
 #include "pipeline/torch/lanes.h"
 #include "pipeline/torch/load.h"
 #include "schemas/clock.h"

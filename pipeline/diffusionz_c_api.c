@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "pipeline/context.h"
-#include "storage/webp.h"
+#include "storage/formats/webp.h"
 
 #define WEBP_QUALITY 85.0f
 #define WEBP_METHOD 4

@@ -2,7 +2,7 @@
 #include "pipeline/diffusionz_judge.h"
 
 #include "pipeline/context.h"
-#include "pipeline/judge.h"
+#include "pipeline/judge/judge.h"
 
 /* The handle is the judge itself: there is nothing to add. */
 static struct kiln_judge *inner(const DiffusionZJudge *judge)

@@ -7,7 +7,7 @@
 #define DIFFUSIONZ_JUDGE_H
 
 #include "pipeline/diffusionz_c_api.h"
-#include "pipeline/judge_labels.h"
+#include "pipeline/judge/labels.h"
 
 #ifdef __cplusplus
 extern "C" {

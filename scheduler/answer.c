@@ -11,7 +11,7 @@
 
 #include "scheduler/leader.h"
 #include "schemas/clock.h"
-#include "storage/backoff.h"
+#include "storage/daemon/backoff.h"
 
 #define ANSWER_TTL_S 30
 #define GROUPS_TOLD 200 /* the largest ones */

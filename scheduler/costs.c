@@ -4,7 +4,7 @@
 
 #include "scheduler/leader.h"
 #include "schemas/log.h"
-#include "storage/ledger_cost.h"
+#include "storage/ledger/queue/cost.h"
 
 #define KEEP_MS 5000 /* between writes, */
 #define KEEP_ROWS 64 /* of so many rows: the ledger hardly notices */

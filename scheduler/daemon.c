@@ -8,12 +8,12 @@
 #include "scheduler/leader.h"
 #include "schemas/clock.h"
 #include "schemas/log.h"
-#include "storage/backoff.h"
-#include "storage/config_flags.h"
-#include "storage/exporter.h"
-#include "storage/hardening.h"
-#include "storage/health.h"
-#include "storage/notify.h"
+#include "storage/daemon/backoff.h"
+#include "storage/daemon/config_flags.h"
+#include "storage/daemon/exporter.h"
+#include "storage/daemon/hardening.h"
+#include "storage/daemon/health.h"
+#include "storage/daemon/notify.h"
 
 #define STANDBY_MS 1000 /* between attempts to lead */
 #define STEP_MS 50      /* a step's wait for events */

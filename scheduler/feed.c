@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "scheduler/intake/standing.h"
 #include "scheduler/leader.h"
-#include "scheduler/standing.h"
 #include "schemas/log.h"
-#include "storage/health.h"
+#include "storage/daemon/health.h"
 
 #define WAIT_MS 200 /* for entries, between two looks at the standing orders */
 #define PAUSE_MS 200

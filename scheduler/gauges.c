@@ -14,9 +14,9 @@
 #include "scheduler/leader.h"
 #include "schemas/clock.h"
 #include "schemas/metrics.h"
-#include "storage/backoff.h"
-#include "storage/health.h"
-#include "storage/ledger_read.h"
+#include "storage/daemon/backoff.h"
+#include "storage/daemon/health.h"
+#include "storage/ledger/read/read.h"
 
 #define COPY_MS 1000
 #define COUNTS_MS 2000

@@ -1,7 +1,7 @@
 /* holds.h - what is held back, and which jobs that means.
  *
- * The ledger has the holds (storage/ledger_hold.h); here is the one place that says whether a job
- * falls under one.  The leader keeps held jobs out of the policy, `kiln why` names what holds a
+ * The ledger has the holds (storage/ledger/queue/hold.h); here is the one place that says whether a
+ * job falls under one.  The leader keeps held jobs out of the policy, `kiln why` names what holds a
  * job; both ask kiln_holds_find, which walks all of them: there are few.
  *
  * A group is named "SIZE/STEPS/LORAS", as `kiln status` prints it: 1024x1024/8/none,
@@ -13,8 +13,8 @@
 
 #include <stddef.h>
 
-#include "scheduler/policy.h"
-#include "storage/ledger_hold.h"
+#include "scheduler/policy/policy.h"
+#include "storage/ledger/queue/hold.h"
 
 struct kiln_holds {
     struct kiln_hold *at;

@@ -17,10 +17,10 @@
 
 #include "schemas/clock.h"
 #include "schemas/log.h"
-#include "storage/backoff.h"
-#include "storage/health.h"
-#include "storage/ledger_read.h"
-#include "storage/stopwatch.h"
+#include "storage/daemon/backoff.h"
+#include "storage/daemon/health.h"
+#include "storage/daemon/stopwatch.h"
+#include "storage/ledger/read/read.h"
 
 #define LEAD_MS 500           /* between confirmations of the lock */
 #define CLOCK_MS 10000        /* between comparisons of the clocks */

@@ -29,14 +29,14 @@
 #include "scheduler/gauges.h"
 #include "scheduler/holds.h"
 #include "scheduler/hush.h"
-#include "scheduler/intake.h"
+#include "scheduler/intake/intake.h"
 #include "scheduler/pace.h"
-#include "scheduler/policy.h"
+#include "scheduler/policy/policy.h"
 #include "schemas/config.h"
 #include "schemas/metrics.h"
 #include "schemas/wire.h"
-#include "storage/bus.h"
-#include "storage/ledger.h"
+#include "storage/bus/bus.h"
+#include "storage/ledger/ledger.h"
 
 #define KILN_HAND_MAX 32     /* assignments remembered of one member */
 #define KILN_FINISHED_MAX 32 /* ids of its last finished ones */

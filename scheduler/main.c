@@ -6,7 +6,7 @@
 #include <sysexits.h>
 
 #include "scheduler/daemon.h"
-#include "storage/config_flags.h"
+#include "storage/daemon/config_flags.h"
 
 static struct kiln_daemon_signals signals;
 

@@ -1,7 +1,7 @@
 /* config.h - every setting of Kiln in one table.
  *
  * A value comes from, strongest first: a flag, the environment (KILN_<NAME>),
- * the config file (`name = value`, # comments), the default.  storage/config_file.h
+ * the config file (`name = value`, # comments), the default.  storage/daemon/config_file.h
  * finds and reads the file; here is only text.  `kiln help config` prints the table.
  * Secrets (passwords, S3 keys) are not settings: they come from files or the
  * environment of the library that uses them (PGPASSFILE, AWS_*), or redis_password_file.

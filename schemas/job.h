@@ -9,7 +9,7 @@
  *     FAILED, CANCELLED --retry--> QUEUED
  *
  * The ledger (Postgres) owns the state; kiln_move_legal() is the one table of
- * legal moves and storage/ledger_move.c the one function that makes them.
+ * legal moves and storage/ledger/queue/move.c the one function that makes them.
  * Above the ruled line: fixed at intake, never changed.  Below: changes with
  * every move.
  */

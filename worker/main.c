@@ -10,11 +10,11 @@
 
 #include "schemas/log.h"
 #include "schemas/spin.h"
-#include "storage/config_flags.h"
-#include "storage/hardening.h"
+#include "storage/daemon/config_flags.h"
+#include "storage/daemon/hardening.h"
 #include "worker/daemon.h"
 #include "worker/numa.h"
-#include "worker/verbs.h"
+#include "worker/verbs/verbs.h"
 
 static const char usage[] =
     "Usage: kiln-worker [--id NAME] [--config FILE] [--SETTING VALUE]...\n"

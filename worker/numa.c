@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "schemas/log.h"
-#include "storage/gpus.h"
+#include "storage/daemon/gpus.h"
 
 #define ORDER "CUDA_DEVICE_ORDER"
 #define BY_ADDRESS "PCI_BUS_ID"

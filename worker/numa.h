@@ -9,7 +9,7 @@
 
 #include "schemas/config.h"
 
-/* CUDA's numbers become those of nvidia-smi and storage/gpus.h, unless the environment says
+/* CUDA's numbers become those of nvidia-smi and storage/daemon/gpus.h, unless the environment says
  * otherwise.  Before CUDA is loaded and before there are threads. */
 void kiln_numa_order_gpus(void);
 

@@ -13,10 +13,10 @@
 
 #include "schemas/clock.h"
 #include "schemas/log.h"
-#include "storage/ledger.h"
-#include "storage/objectstore.h"
-#include "worker/identity.h"
-#include "worker/outage.h"
+#include "storage/daemon/outage.h"
+#include "storage/ledger/ledger.h"
+#include "storage/objects/store.h"
+#include "worker/state/identity.h"
 
 #define TICK_MS 200
 #define CONFIRM_MS 300

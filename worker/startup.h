@@ -5,9 +5,9 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "storage/notify.h"
+#include "storage/daemon/notify.h"
 #include "worker/daemon.h"
-#include "worker/worker.h"
+#include "worker/state/worker.h"
 
 #define KILN_UPLOADERS 2  /* few, so that pictures gather into groups: one sync for all of them */
 #define KILN_COMMITTERS 2 /* Postgres writes its log once for transactions that end together */

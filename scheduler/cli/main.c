@@ -13,11 +13,11 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "scheduler/cli/cli.h"
-#include "scheduler/cli/devices.h"
-#include "scheduler/cli/help.h"
+#include "scheduler/cli/core/cli.h"
+#include "scheduler/cli/core/help.h"
+#include "scheduler/cli/stack/devices.h"
 #include "schemas/spin.h"
-#include "storage/config_flags.h"
+#include "storage/daemon/config_flags.h"
 
 extern char **environ;
 

@@ -8,7 +8,7 @@
 #ifndef KILN_CLI_VERB_TABLES_H
 #define KILN_CLI_VERB_TABLES_H
 
-#include "scheduler/cli/cli.h"
+#include "scheduler/cli/core/cli.h"
 
 /* Each ended by a row with name NULL. */
 extern const struct kiln_verb kiln_verbs_work[];

@@ -1,6 +1,6 @@
 /* verbs_alone.c - rows of the verbs that need no fleet: measuring, one picture, help. */
+#include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/verb_tables.h"
-#include "scheduler/cli/verbs.h"
 
 static const struct kiln_option bench_options[] = {
     {"lines", "N", "jobs to send (enqueue 500000, queue 100000 and a tenth end to end)"},

@@ -1,7 +1,7 @@
 /* verbs_fleet.c - rows of the verbs of those who run a fleet: who may have what, and when; what is
  * kept, and whether it is well. */
+#include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/verb_tables.h"
-#include "scheduler/cli/verbs.h"
 
 static const struct kiln_option hold_options[] = {
     {"all", NULL, "everything of the pool, as when nothing is named"},

@@ -1,6 +1,6 @@
 /* verbs_jobs.c - rows of the verbs about jobs, batches and pictures that there are. */
+#include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/verb_tables.h"
-#include "scheduler/cli/verbs.h"
 
 #define BATCH_OPTION                                                                               \
     {                                                                                              \

@@ -1,8 +1,8 @@
 /* verbs_work.c - rows of the verbs from a stack to a batch that has ended: started, fed, waited
  * for, looked at. */
-#include "scheduler/cli/enqueue.h"
+#include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/jobs/enqueue/enqueue.h"
 #include "scheduler/cli/verb_tables.h"
-#include "scheduler/cli/verbs.h"
 
 #define DIR_OPTION                                                                                 \
     {                                                                                              \

@@ -9,9 +9,9 @@
 
 #include "schemas/clock.h"
 #include "schemas/wire.h"
-#include "storage/backoff.h"
-#include "storage/bus.h"
-#include "storage/ledger.h"
+#include "storage/bus/bus.h"
+#include "storage/daemon/backoff.h"
+#include "storage/ledger/ledger.h"
 #include "tests/support/stack_postgres.h"
 #include "tests/support/worker_process.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/cli.h"
+#include "scheduler/cli/core/cli.h"
 
 static const struct kiln_option options[] = {
     {"batch", "NAME", ""}, {"all", NULL, ""}, {"set", "K=V", ""}, {NULL, NULL, NULL}};

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "scheduler/cli/crew.h"
+#include "scheduler/cli/stack/crew.h"
 
 #define EXITED(code) ((code) << 8)
 #define KILLED(signal) (signal)

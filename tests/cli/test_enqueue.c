@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "scheduler/cli/enqueue.h"
+#include "scheduler/cli/jobs/enqueue/enqueue.h"
 #include "schemas/job_line.h"
 #include "schemas/wire.h"
-#include "storage/bus.h"
+#include "storage/bus/bus.h"
 #include "tests/support/files.h"
 #include "tests/support/stack.h"
 

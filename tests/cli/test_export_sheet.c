@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "scheduler/cli/export_sheet.h"
-#include "storage/webp.h"
+#include "scheduler/cli/jobs/export/sheet.h"
+#include "storage/formats/webp.h"
 #include "tests/support/files.h"
 
 #define PAPER 0xe2

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "storage/ledger.h"
+#include "storage/ledger/ledger.h"
 #include "tests/support/faultproxy.h"
 #include "tests/support/process.h"
 #include "tests/support/rig.h"

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "scheduler/cli/input_jobs.h"
-#include "scheduler/cli/input_value.h"
+#include "scheduler/cli/jobs/enqueue/input_jobs.h"
+#include "scheduler/cli/jobs/enqueue/input_value.h"
 #include "schemas/limits.h"
 #include "tests/support/files.h"
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "scheduler/cli/lack.h"
+#include "scheduler/cli/fleet/lack.h"
 
 enum { WORKERS = 3 };
 

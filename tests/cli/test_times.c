@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "scheduler/cli/duration.h"
-#include "scheduler/cli/since.h"
+#include "scheduler/cli/core/duration.h"
+#include "scheduler/cli/core/since.h"
 
 #define DAY_S 86400
 #define NOW_MS (1795273505LL * 1000) /* 2026-11-21 15:05:05 */

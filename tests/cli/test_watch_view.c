@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "scheduler/cli/watch_view.h"
+#include "scheduler/cli/fleet/watch/view.h"
 
 #define HEIGHT_MAX 200
 

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "storage/ledger.h"
+#include "storage/ledger/ledger.h"
 #include "tests/support/stored.h"
 #include "tests/support/worker_process.h"
 

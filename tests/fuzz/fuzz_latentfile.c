@@ -5,7 +5,7 @@
 #include <string.h>
 #include <zstd.h>
 
-#include "storage/latentfile.h"
+#include "storage/formats/latentfile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

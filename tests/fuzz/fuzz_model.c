@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pipeline/model_config.h"
-#include "pipeline/tokenizer.h"
-#include "storage/safetensors.h"
+#include "pipeline/model/config.h"
+#include "pipeline/text/tokenizer.h"
+#include "storage/formats/safetensors.h"
 
 #define SOURCE "tests/golden/models/sharded"
 #define INDEX "transformer/diffusion_pytorch_model.safetensors.index.json"

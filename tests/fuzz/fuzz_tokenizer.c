@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "pipeline/tokenizer.h"
+#include "pipeline/text/tokenizer.h"
 #include "schemas/limits.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "scheduler/sim_report.h"
+#include "scheduler/sim/report.h"
 #include "tests/fuzz/fuzz.h"
 
 #define JOBS_MAX 40 /* of a run: speed */

@@ -9,7 +9,7 @@
  */
 #include <pthread.h>
 
-#include "pipeline/graph_cache.h"
+#include "pipeline/model/graph_cache.h"
 #include "schemas/clock.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/image_rig.h"

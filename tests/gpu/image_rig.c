@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pipeline/vae_parts.h"
+#include "pipeline/model/vae_parts.h"
 #include "tests/gpu/gpu.h"
 #include "tests/support/measure.h"
 

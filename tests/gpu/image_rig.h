@@ -4,8 +4,8 @@
 #ifndef KILN_TEST_IMAGE_RIG_H
 #define KILN_TEST_IMAGE_RIG_H
 
-#include "pipeline/text_encoder.h"
-#include "pipeline/vae.h"
+#include "pipeline/model/vae.h"
+#include "pipeline/text/encoder.h"
 
 /* Sizes of Z-Image-Turbo. */
 struct kiln_vae_config rig_vae_config(void);

@@ -5,8 +5,8 @@
  */
 #include <math.h>
 
+#include "pipeline/model/vae_parts.h"
 #include "pipeline/torch/load.h"
-#include "pipeline/vae_parts.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/image_rig.h"
 

@@ -9,10 +9,10 @@
 #include <math.h>
 #include <sys/stat.h>
 
-#include "pipeline/fp8_cache.h"
+#include "pipeline/model/transformer_parts.h"
 #include "pipeline/torch/load.h"
-#include "pipeline/transformer_parts.h"
-#include "pipeline/weights_stream.h"
+#include "pipeline/weights/fp8_cache.h"
+#include "pipeline/weights/stream.h"
 #include "schemas/clock.h"
 #include "tests/gpu/gpu.h"
 

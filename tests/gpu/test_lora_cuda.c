@@ -7,10 +7,10 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "pipeline/model/transformer_parts.h"
 #include "pipeline/torch/load.h"
-#include "pipeline/transformer_parts.h"
 #include "schemas/clock.h"
-#include "storage/safetensors.h"
+#include "storage/formats/safetensors.h"
 #include "tests/gpu/gpu.h"
 #include "tests/support/lora_rig.h"
 #include "tests/support/measure.h"

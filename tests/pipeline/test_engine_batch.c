@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "kernels/downscale.h"
-#include "pipeline/engine_parts.h"
+#include "pipeline/engine/parts.h"
 #include "tests/pipeline/one_context.h"
 
 #define SIDE 64

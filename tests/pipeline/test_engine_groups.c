@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "pipeline/context.h"
-#include "pipeline/engine_parts.h"
+#include "pipeline/engine/parts.h"
 #include "tests/pipeline/one_context.h"
 
 #define SIDE 64

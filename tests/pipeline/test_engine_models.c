@@ -4,10 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "pipeline/engine.h"
-#include "pipeline/model_config.h"
-#include "pipeline/model_hash.h"
-#include "storage/safetensors.h"
+#include "pipeline/engine/engine.h"
+#include "pipeline/model/config.h"
+#include "pipeline/model/hash.h"
+#include "storage/formats/safetensors.h"
 #include "tests/pipeline/abi.h"
 #include "tests/support/files.h"
 #include "tests/support/lora_rig.h"

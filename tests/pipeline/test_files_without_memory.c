@@ -15,10 +15,10 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "pipeline/judge_requests.h"
-#include "pipeline/lora.h"
-#include "pipeline/tokenizer.h"
-#include "storage/safetensors.h"
+#include "pipeline/judge/requests.h"
+#include "pipeline/lora/lora.h"
+#include "pipeline/text/tokenizer.h"
+#include "storage/formats/safetensors.h"
 #include "tests/support/faults.h"
 
 static const char *golden(const char *name)

@@ -15,10 +15,10 @@
 
 #include <cmocka.h>
 
-#include "pipeline/fp8_cache.h"
-#include "pipeline/text_encoder_parts.h"
+#include "pipeline/model/transformer_parts.h"
+#include "pipeline/text/encoder_parts.h"
 #include "pipeline/torch/load.h"
-#include "pipeline/transformer_parts.h"
+#include "pipeline/weights/fp8_cache.h"
 
 static char model[600];
 static struct kiln_model_config config;

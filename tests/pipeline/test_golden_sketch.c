@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "pipeline/engine.h"
-#include "storage/webp.h"
+#include "pipeline/engine/engine.h"
+#include "storage/formats/webp.h"
 
 #define PIXEL_SHARE 0.999
 #define CASES_MIN 6

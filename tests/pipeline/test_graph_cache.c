@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "pipeline/graph_cache.h"
+#include "pipeline/model/graph_cache.h"
 
 /* --- doubles ---------------------------------------------------------------------------------- */
 

@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "pipeline/judge.h"
+#include "pipeline/judge/judge.h"
 #include "pipeline/torch/tensor.h"
-#include "storage/webp.h"
+#include "storage/formats/webp.h"
 
 #define NUMBER_LIMIT 2e-3
 #define PIXELS_MAX (1024 * 1024)

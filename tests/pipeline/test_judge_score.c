@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "pipeline/judge_peaks.h"
-#include "pipeline/judge_requests.h"
-#include "pipeline/judge_score.h"
+#include "pipeline/judge/peaks.h"
+#include "pipeline/judge/requests.h"
+#include "pipeline/judge/score.h"
 
 #define ROWS 9
 #define COLS 12

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "pipeline/load_ring.h"
+#include "pipeline/weights/load_ring.h"
 
 #define CHUNK ((uint64_t)KILN_RING_CHUNK)
 #define FILE_SIZE ((KILN_RING_SLOTS + 3) * CHUNK + 7)

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "pipeline/lora.h"
-#include "storage/safetensors.h"
+#include "pipeline/lora/lora.h"
+#include "storage/formats/safetensors.h"
 #include "tests/support/measure.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "pipeline/lora_cache.h"
+#include "pipeline/lora/cache.h"
+#include "pipeline/model/transformer_parts.h"
 #include "pipeline/torch/low_rank.h"
-#include "pipeline/transformer_parts.h"
 #include "tests/pipeline/abi.h"
 #include "tests/support/lora_rig.h"
 

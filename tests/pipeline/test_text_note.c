@@ -1,6 +1,6 @@
 /* test_text_note.c - what the engine says of texts that cannot be recorded as graphs, with a double
  * of the pass over several prompts: the CPU records nothing. */
-#include "pipeline/text_encoder.h"
+#include "pipeline/text/encoder.h"
 #include "tests/pipeline/one_context.h"
 
 #define REASON "texts of 128 rows and more are not recorded as graphs: no room for a graph"

@@ -1,5 +1,5 @@
 /* test_text_packed.c - how prompts are laid out in a pass, and which passes are recorded, with
- * doubles of what text_packed.c asks of pipeline/torch.
+ * doubles of what pipeline/text/packed.c asks of pipeline/torch.
  *
  * A tensor here is a number a row.  What a layer makes of a row depends on everything that it may
  * depend on: its block's size, and in attention the rows of its segment up to it with their angles.
@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "pipeline/graph_cache.h"
-#include "pipeline/text_encoder_parts.h"
+#include "pipeline/model/graph_cache.h"
+#include "pipeline/text/encoder_parts.h"
 #include "schemas/limits.h"
 
 #define LAYERS 3

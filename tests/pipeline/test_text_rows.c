@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "pipeline/text_encoder_parts.h"
-#include "pipeline/tokenizer.h"
+#include "pipeline/text/encoder_parts.h"
+#include "pipeline/text/tokenizer.h"
 
 static const char *sketch(const char *folder)
 {

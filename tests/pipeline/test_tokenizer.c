@@ -17,10 +17,10 @@
 #include <utf8proc.h>
 #include <zstd.h>
 
-#include "pipeline/pretokenizer.h"
-#include "pipeline/tokenizer.h"
+#include "pipeline/text/pretokenizer.h"
+#include "pipeline/text/tokenizer.h"
 #include "schemas/limits.h"
-#include "storage/safetensors.h"
+#include "storage/formats/safetensors.h"
 #include "tests/pipeline/tokens.h"
 
 /* --- reading tests/golden ------------------------------------------------------------------- */

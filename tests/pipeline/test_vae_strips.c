@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "pipeline/vae_parts.h"
+#include "pipeline/model/vae_parts.h"
 #include "tests/support/measure.h"
 
 #define PSNR_LEAST 45.0

@@ -8,7 +8,7 @@
 
 #include "pipeline/diffusionz_batch.h"
 #include "pipeline/torch/load.h"
-#include "pipeline/weights_stream.h"
+#include "pipeline/weights/stream.h"
 #include "tests/pipeline/abi.h"
 #include "tests/support/measure.h"
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "pipeline/tokenizer.h"
+#include "pipeline/text/tokenizer.h"
 
 /* A path below tests/golden, until the next call. */
 static inline const char *golden(const char *name)

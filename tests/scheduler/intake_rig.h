@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "scheduler/intake.h"
-#include "storage/bus.h"
+#include "scheduler/intake/intake.h"
+#include "storage/bus/bus.h"
 #include "tests/support/jobs.h"
 #include "tests/support/scheduler_process.h"
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "scheduler/bounds.h"
+#include "scheduler/policy/bounds.h"
 
 static void assert_near(double value, double wanted)
 {

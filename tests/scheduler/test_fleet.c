@@ -10,8 +10,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "storage/bus.h"
-#include "storage/ledger.h"
+#include "storage/bus/bus.h"
+#include "storage/ledger/ledger.h"
 #include "tests/support/jobs.h"
 #include "tests/support/scheduler_process.h"
 #include "tests/support/worker_process.h"

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "storage/bus.h"
+#include "storage/bus/bus.h"
 #include "tests/support/jobs.h"
 #include "tests/support/scheduler_process.h"
 #include "tests/support/worker_process.h"

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "scheduler/cost_model.h"
-#include "scheduler/order.h"
-#include "scheduler/slots.h"
+#include "scheduler/policy/cost_model.h"
+#include "scheduler/policy/order.h"
+#include "scheduler/policy/slots.h"
 
 #define SLOTS 500
 

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "scheduler/cost_model.h"
-#include "scheduler/sim_fair.h"
-#include "scheduler/sim_report.h"
+#include "scheduler/policy/cost_model.h"
+#include "scheduler/sim/fair.h"
+#include "scheduler/sim/report.h"
 
 #define S INT64_C(1000000000)
 

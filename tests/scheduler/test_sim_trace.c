@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "scheduler/sim_trace.h"
+#include "scheduler/sim/trace.h"
 
 static struct kiln_error err;
 

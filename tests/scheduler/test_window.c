@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "scheduler/window.h"
+#include "scheduler/intake/window.h"
 
 static struct kiln_error err;
 

@@ -1,16 +1,16 @@
-/* bus.c - storage/bus.h on the simulated Redis: the same contracts, the same ways to fail.
+/* bus.c - storage/bus/bus.h on the simulated Redis: the same contracts, the same ways to fail.
  *
  * As the real one it connects lazily and pauses between attempts, gives a connection up after any
  * trouble, sends nothing twice by itself and lends what it has read until the next call.
  */
-#include "storage/bus.h"
+#include "storage/bus/bus.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "schemas/wire.h"
-#include "storage/backoff.h"
+#include "storage/daemon/backoff.h"
 #include "tests/sim/servers.h"
 
 #define ENTRIES_MAX 2048

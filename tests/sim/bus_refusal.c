@@ -1,7 +1,7 @@
-/* bus_refusal.c - the part of storage/bus.h about refused commands, on the simulated Redis: its
+/* bus_refusal.c - the part of storage/bus/bus.h about refused commands, on the simulated Redis: its
  * clients keep to the types of keys, and its streams never end.
  */
-#include "storage/bus.h"
+#include "storage/bus/bus.h"
 
 enum kiln_bus_refusal kiln_bus_refusal(const struct kiln_bus *bus)
 {

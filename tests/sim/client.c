@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "schemas/wire.h"
-#include "storage/backoff.h"
-#include "storage/bus.h"
+#include "storage/bus/bus.h"
+#include "storage/daemon/backoff.h"
 #include "tests/sim/fleet.h"
 
 #define COPIES 3 /* pictures of a line that names no index */

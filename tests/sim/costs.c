@@ -3,7 +3,7 @@
  * Estimates decide who draws what and never whether a job is lost; with none kept, each leader of a
  * run learns by itself, as the first one of a fleet does.
  */
-#include "storage/ledger_cost.h"
+#include "storage/ledger/queue/cost.h"
 
 int kiln_ledger_costs(struct kiln_ledger *ledger, const char *pool, kiln_each_cost *each, void *arg,
                       struct kiln_error *err)

@@ -11,11 +11,11 @@
 #include <string.h>
 
 #include "schemas/room.h"
-#include "storage/objectstore.h"
+#include "storage/objects/store.h"
 #include "tests/sim/servers.h"
-#include "worker/encode.h"
-#include "worker/engine.h"
-#include "worker/object_key.h"
+#include "worker/engine/engine.h"
+#include "worker/stages/encode.h"
+#include "worker/stages/object_key.h"
 
 /* --- the engine ------------------------------------------------------------------------------ */
 static bool stopped(const DiffusionZItem *item)

@@ -1,4 +1,4 @@
-/* ledger.c - storage/ledger.h on the simulated Postgres: sessions, leadership, statements.
+/* ledger.c - storage/ledger/ledger.h on the simulated Postgres: sessions, leadership, statements.
  *
  * As kiln_ledger_run does, a statement whose connection turned out to be dead is sent once more on
  * a new one, so it may be carried out twice.  A connection that is made anew first ends what an

@@ -3,8 +3,8 @@
 #ifndef KILN_SIM_LEDGER_SESSION_H
 #define KILN_SIM_LEDGER_SESSION_H
 
-#include "storage/backoff.h"
-#include "storage/ledger.h"
+#include "storage/daemon/backoff.h"
+#include "storage/ledger/ledger.h"
 #include "tests/sim/servers.h"
 
 struct kiln_ledger {

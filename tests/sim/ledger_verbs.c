@@ -1,9 +1,9 @@
-/* ledger_verbs.c - the statements of storage/ledger.h, carried out on tables.h. */
+/* ledger_verbs.c - the statements of storage/ledger/ledger.h, carried out on tables.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/ledger_read.h"
+#include "storage/ledger/read/read.h"
 #include "tests/sim/ledger_session.h"
 
 #define ROWS_MAX 4096

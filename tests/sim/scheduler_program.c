@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "scheduler/policy.h"
+#include "scheduler/policy/policy.h"
 #include "tests/sim/fleet.h"
 #include "tests/sim/system.h"
 

@@ -1,8 +1,8 @@
 /* standing.c - no standing orders, holds or quotas in the simulation: what the daemon asks of them
  * is answered with none. */
-#include "storage/ledger.h"
-#include "storage/ledger_backfill.h"
-#include "storage/ledger_quota.h"
+#include "storage/ledger/ledger.h"
+#include "storage/ledger/queue/backfill.h"
+#include "storage/ledger/queue/quota.h"
 
 int kiln_ledger_holds(struct kiln_ledger *ledger, const char *pool, bool lifted,
                       kiln_each_hold *each, void *arg, struct kiln_error *err)

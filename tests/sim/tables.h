@@ -1,4 +1,4 @@
-/* tables.h - the ledger in memory: the rules of storage/ledger_*.c and schemas/sql without
+/* tables.h - the ledger in memory: the rules of storage/ledger and schemas/sql without
  * Postgres.
  *
  * Each function is one statement of the real ledger, hence one transaction: it happens whole, at
@@ -12,8 +12,8 @@
 #define KILN_SIM_TABLES_H
 
 #include "schemas/wire.h"
-#include "storage/ledger.h"
-#include "storage/ledger_read.h"
+#include "storage/ledger/ledger.h"
+#include "storage/ledger/read/read.h"
 
 #define SIM_BATCHES_MAX 64
 #define SIM_CALLS_MAX 256

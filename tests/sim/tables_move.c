@@ -1,4 +1,5 @@
-/* tables_move.c - the moves of a job between its states, as storage/ledger_move.c makes them. */
+/* tables_move.c - the moves of a job between its states, as storage/ledger/queue/move.c makes
+ * them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

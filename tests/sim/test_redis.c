@@ -1,5 +1,5 @@
 /* test_redis.c - the Redis in memory against a real one: the same random commands through
- * storage/bus.h and on redis.c, every answer compared.
+ * storage/bus/bus.h and on redis.c, every answer compared.
  *
  * Ids of entries are made by the server, so entries are compared by what they carry; an id that one
  * side gave is used on that side alone.  Nothing here waits for an expiry: that is a comparison of
@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "schemas/clock.h"
-#include "storage/backoff.h"
-#include "storage/bus.h"
+#include "storage/bus/bus.h"
+#include "storage/daemon/backoff.h"
 #include "tests/sim/redis.h"
 #include "tests/support/random.h"
 #include "tests/support/stack.h"

@@ -1,42 +1,101 @@
 #!/bin/bash
-# The include rule of README.md, held for every source file:
+# The include rule, held for every source file of the product: which folder may include which.
 #
-#     schemas  <- storage <- scheduler          kernels, schemas and storage's file formats
-#     schemas  <- kernels <- pipeline <- worker      <- pipeline;   storage <- worker
+#     schemas <- storage <- scheduler <- scheduler/cli        storage <- worker
+#     schemas <- kernels <- pipeline <- worker                storage/formats <- pipeline
 #
-# Nothing includes scheduler/ or worker/ from outside; tests may include anything.
+# Between the rooms of a folder the order is one-way as well.  Nothing includes worker/ or scheduler/
+# from outside. Tests may include anything.
 set -u
 cd "${KILN_SOURCE:?}" || exit 1
 
-allowed() { # folder -> the prefixes its files may include
-    case $1 in
-    schemas) echo "schemas/" ;;
-    kernels) echo "schemas/ kernels/" ;;
-    storage) echo "schemas/ storage/" ;;
-    pipeline) echo "schemas/ kernels/ pipeline/ storage/json_bounds.h storage/regular.h storage/safetensors.h storage/webp.h" ;;
-    scheduler) echo "schemas/ storage/ scheduler/" ;;
-    worker) echo "schemas/ storage/ kernels/ pipeline/ worker/" ;;
-    esac
-}
+# A row for each folder that holds source: what its files may include beside their own folder.  A
+# folder's name stands for the files in it, with a slash at its end for its rooms too, and a header's
+# name for that header.
+table='
+schemas:
+kernels:                    schemas
 
-bad=0
-for folder in schemas kernels storage pipeline scheduler worker; do
-    rules=$(allowed $folder)
-    while IFS=: read -r file line text; do
-        included=$(printf '%s' "$text" | sed 's/.*"\(.*\)".*/\1/')
-        ok=no
-        for prefix in $rules; do
-            case $included in "$prefix"*) ok=yes ;; esac
-        done
-        if [ ! -e "$included" ]; then
-            echo "$file:$line: \"$included\" is not written from the root of the tree"
-            bad=$((bad + 1))
-        elif [ $ok = no ]; then
-            echo "$file:$line: $folder/ may not include $included (allowed: $rules)"
-            bad=$((bad + 1))
-        fi
-    done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.[ch]' \
-        --include='*.cpp' --include='*.cu' --include='*.cuh' "$folder")
-done
-[ $bad = 0 ] || { echo "$bad includes break the rule"; exit 1; }
-echo "every include follows the rule"
+storage/formats:            schemas
+storage/daemon:             schemas storage/formats
+storage/objects:            schemas storage/daemon
+storage/bus:                schemas storage/daemon
+storage/ledger:             schemas storage/daemon
+storage/ledger/read:        schemas storage/ledger
+storage/ledger/queue:       schemas storage/ledger storage/ledger/read
+storage/ledger/upkeep:      schemas storage/ledger storage/ledger/read storage/objects
+
+scheduler/policy:           schemas
+scheduler/sim:              schemas scheduler/policy
+scheduler/intake:           schemas storage/
+scheduler:                  schemas storage/ scheduler/policy scheduler/intake
+
+scheduler/cli/core:         schemas storage/
+scheduler/cli/core/output:  schemas storage/ scheduler/cli/core
+scheduler/cli/stack:        schemas storage/ scheduler/cli/core/
+scheduler/cli/jobs/enqueue: schemas storage/ scheduler/cli/core/
+scheduler/cli/jobs/export:  schemas storage/ scheduler/cli/core/
+scheduler/cli/fleet:        schemas storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/jobs/enqueue
+scheduler/cli/fleet:        scheduler/holds.h scheduler/intake/window.h
+scheduler/cli/fleet/watch:  schemas storage/ scheduler/cli/core/ scheduler/cli/fleet
+scheduler/cli/jobs:         schemas storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
+scheduler/cli/jobs:         scheduler/cli/jobs/ scheduler/holds.h scheduler/policy/bounds.h
+scheduler/cli/upkeep:       schemas storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
+scheduler/cli/bench:        schemas storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
+scheduler/cli/bench:        scheduler/cli/jobs/enqueue scheduler/policy scheduler/sim
+scheduler/cli:              schemas storage/ scheduler/cli/
+
+pipeline/torch:             schemas kernels pipeline/torch/cuda/plugin.hpp
+pipeline/torch/cuda:        schemas kernels pipeline/torch
+pipeline/weights:           schemas kernels storage/formats pipeline/torch pipeline/diffusionz_batch.h
+pipeline/model:             schemas kernels storage/formats pipeline/torch pipeline/weights
+pipeline/text:              schemas kernels storage/formats pipeline/torch pipeline/weights pipeline/model
+pipeline/lora:              schemas kernels storage/formats pipeline/torch pipeline/weights pipeline/model
+pipeline/lora:              pipeline/diffusionz_batch.h
+pipeline/judge:             schemas kernels storage/formats pipeline/torch pipeline/weights pipeline/model
+pipeline/engine:            schemas kernels storage/formats pipeline/torch pipeline/weights pipeline/model
+pipeline/engine:            pipeline/text pipeline/lora pipeline/diffusionz_batch.h
+pipeline:                   schemas kernels storage/formats pipeline/
+
+worker/engine:              schemas storage/ kernels pipeline
+worker/state:               schemas storage/ kernels pipeline worker/engine
+worker/stages:              schemas storage/ kernels pipeline worker/engine worker/state
+worker/verbs:               schemas storage/ kernels pipeline worker/engine
+worker/bench:               schemas storage/ kernels pipeline/ worker/engine worker/state worker/verbs
+worker:                     schemas storage/ worker/
+'
+
+files() { find schemas kernels storage pipeline scheduler worker -name '*.[ch]' -o -name '*.cpp' \
+    -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh'; }
+
+{
+    echo "$table" | sed -n 's/^\([^:]*\): *\(.*\)/table \1 \2/p'
+    files | sed 's/^/file /'
+    files | xargs grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' |
+        sed -E 's/^([^:]*):([0-9]+):[^"]*"([^"]*)".*/include \1 \2 \3/'
+} | awk '
+    function folder(path) { sub("/[^/]*$", "", path); return path }
+    function complain(text) { print text; bad++ }
+    $1 == "table" { rows[$2] = rows[$2] " " $2; for (i = 3; i <= NF; i++) rows[$2] = rows[$2] " " $i }
+    $1 == "file" {
+        there[$2] = 1
+        if (!(folder($2) in rows) && !told[folder($2)]++)
+            complain(folder($2) ": holds source and has no row in the table of this test")
+    }
+    $1 == "include" && !($4 in there) {
+        complain($2 ":" $3 ": \"" $4 "\" is not written from the root of the tree")
+    }
+    $1 == "include" && ($4 in there) {
+        seen++
+        count = split(rows[folder($2)], may)
+        fine = 0
+        for (i = 1; i <= count; i++)
+            if (may[i] == $4 || may[i] == folder($4) || (may[i] ~ "/$" && index($4, may[i]) == 1))
+                fine = 1
+        if (!fine)
+            complain($2 ":" $3 ": " folder($2) " may not include " $4 " (allowed:" rows[folder($2)] ")")
+    }
+    END {
+        if (bad || !seen) { print bad + 0 " includes of " seen + 0 " break the rule"; exit 1 }
+        print "all " seen " includes follow the rule"
+    }'

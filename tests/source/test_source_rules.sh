@@ -32,6 +32,13 @@ while read -r folder; do
     [ -e "$folder/README.md" ] || complain "$folder: no README.md"
 done < <(echo "$sources" | xargs -n1 dirname | sort -u)
 
+# A page names every source of its folder, by `stem` or `stem.ext`; name_ref.c goes with name.
+while read -r file; do
+    page=${file%/*}/README.md stem=${file##*/}
+    stem=${stem%%.*} stem=${stem%_ref}
+    grep -qE "\`$stem(\.[a-z]+)?\`" "$page" || complain "$file: not named in $page"
+done < <(echo "$sources" | grep -E '^(schemas|storage|scheduler|worker|pipeline|kernels)/.*\.(c|h|cpp|hpp|cu|cuh)$')
+
 headers=$(echo "$sources" | grep -E '\.(h|hpp|cuh)$')
 guards=$(grep -HE -m1 '^#ifndef [A-Z0-9_]+_(H|HPP|CUH)$' $headers | sed 's/:#ifndef / /')
 while read -r guard; do

@@ -9,8 +9,8 @@
 
 #include "schemas/clock.h"
 #include "schemas/wire.h"
-#include "storage/backoff.h"
-#include "storage/bus.h"
+#include "storage/bus/bus.h"
+#include "storage/daemon/backoff.h"
 #include "tests/support/jobs.h"
 #include "tests/support/stack.h"
 

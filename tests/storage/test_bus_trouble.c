@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "schemas/clock.h"
-#include "storage/backoff.h"
-#include "storage/bus_internal.h"
+#include "storage/bus/internal.h"
+#include "storage/daemon/backoff.h"
 #include "tests/support/files.h"
 #include "tests/support/jobs.h"
 #include "tests/support/stack.h"

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "schemas/limits.h"
-#include "storage/config_file.h"
-#include "storage/styles_file.h"
+#include "storage/daemon/config_file.h"
+#include "storage/formats/styles_file.h"
 #include "tests/support/files.h"
 
 static struct kiln_error err;

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "storage/config_flags.h"
+#include "storage/daemon/config_flags.h"
 #include "tests/support/files.h"
 
 static struct kiln_config *config;

@@ -12,9 +12,9 @@
 #include <cmocka.h>
 #include <openssl/err.h>
 
-#include "storage/latentfile.h"
-#include "storage/sigv4.h"
-#include "storage/webp.h"
+#include "storage/formats/latentfile.h"
+#include "storage/formats/webp.h"
+#include "storage/objects/sigv4.h"
 #include "tests/support/picture.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* which has a malloc of its own */

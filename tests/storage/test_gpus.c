@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "storage/gpus.h"
+#include "storage/daemon/gpus.h"
 #include "tests/support/files.h"
 
 #define ROOT "machine"

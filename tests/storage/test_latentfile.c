@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "storage/latentfile.h"
-#include "storage/safetensors.h"
+#include "storage/formats/latentfile.h"
+#include "storage/formats/safetensors.h"
 #include "tests/support/random.h"
 
 /* Normal noise, as latents nearly are. */

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <libpq-fe.h>
 
-#include "storage/ledger_internal.h"
+#include "storage/ledger/internal.h"
 #include "tests/support/rig.h"
 
 static void a_job_lives_from_intake_to_done(void **state)

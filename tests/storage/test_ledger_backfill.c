@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "storage/ledger_backfill.h"
+#include "storage/ledger/queue/backfill.h"
 #include "tests/support/rig.h"
 
 static int empty(void **state)

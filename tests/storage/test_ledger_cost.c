@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "storage/ledger_cost.h"
+#include "storage/ledger/queue/cost.h"
 #include "tests/support/rig.h"
 
 struct found {

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "storage/ledger_effort.h"
+#include "storage/ledger/read/effort.h"
 #include "tests/support/rig.h"
 
 struct found {

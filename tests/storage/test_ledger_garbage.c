@@ -10,8 +10,8 @@
 #include <libpq-fe.h>
 #include <pthread.h>
 
-#include "storage/ledger_garbage.h"
-#include "storage/ledger_read.h"
+#include "storage/ledger/read/read.h"
+#include "storage/ledger/upkeep/garbage.h"
 #include "tests/support/rig.h"
 
 static void keys_name_their_job(void **state)

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "storage/ledger_batch.h"
-#include "storage/ledger_ops.h"
+#include "storage/ledger/read/batch.h"
+#include "storage/ledger/read/ops.h"
 #include "tests/support/jobs.h"
 #include "tests/support/stack.h"
 

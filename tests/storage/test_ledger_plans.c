@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "storage/ledger_garbage.h"
+#include "storage/ledger/upkeep/garbage.h"
 #include "tests/support/jobs.h"
 #include "tests/support/stack.h"
 #include "tests/support/worker_process.h"

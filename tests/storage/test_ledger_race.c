@@ -16,7 +16,7 @@
 #include <time.h>
 
 #include "schemas/clock.h"
-#include "storage/backoff.h"
+#include "storage/daemon/backoff.h"
 #include "tests/support/rig.h"
 
 #define JOBS 300

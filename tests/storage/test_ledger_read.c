@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "storage/ledger_quota.h"
-#include "storage/ledger_read.h"
+#include "storage/ledger/queue/quota.h"
+#include "storage/ledger/read/read.h"
 #include "tests/support/rig.h"
 
 static const char pool[] = "p"; /* of kiln_test_insert */

@@ -13,9 +13,9 @@
 #include <libpq-fe.h>
 
 #include "schemas/clock.h"
-#include "storage/backoff.h"
-#include "storage/ledger_pg.h"
-#include "storage/migrate.h"
+#include "storage/daemon/backoff.h"
+#include "storage/ledger/migrate.h"
+#include "storage/ledger/pg.h"
 #include "tests/support/jobs.h"
 #include "tests/support/stack.h"
 

@@ -10,7 +10,7 @@
 #include <pthread.h>
 
 #include "schemas/embedded.h"
-#include "storage/migrate.h"
+#include "storage/ledger/migrate.h"
 #include "tests/support/jobs.h"
 #include "tests/support/stack.h"
 

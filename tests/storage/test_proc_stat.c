@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "schemas/clock.h"
-#include "storage/proc_stat.h"
+#include "storage/daemon/proc_stat.h"
 
 #define FIELDS                                                                                     \
     "R 41 42 43 0 -1 4194304 10 20 30 40 51 52 53 54 20 0 7 0 8000 9000000 123 "                   \

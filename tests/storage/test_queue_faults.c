@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "storage/bus.h"
-#include "storage/migrate.h"
+#include "storage/bus/bus.h"
+#include "storage/ledger/migrate.h"
 #include "tests/support/faults.h"
 #include "tests/support/jobs.h"
 #include "tests/support/stack.h"

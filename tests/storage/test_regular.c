@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "storage/regular.h"
+#include "storage/formats/regular.h"
 #include "tests/support/files.h"
 
 static struct kiln_error err;

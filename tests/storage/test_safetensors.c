@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "storage/safetensors.h"
+#include "storage/formats/safetensors.h"
 #include "tests/support/files.h"
 
 /* --- building files --------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "storage/safetensors.h"
+#include "storage/formats/safetensors.h"
 #include "tests/support/files.h"
 
 static const float values[4] = {1, 2, 3, 4};

@@ -2,7 +2,7 @@
 #ifndef KILN_TEST_JOBS_H
 #define KILN_TEST_JOBS_H
 
-#include "storage/ledger.h"
+#include "storage/ledger/ledger.h"
 
 /* A plain job: 256x256, 8 steps, prompt "picture INDEX", key "kINDEX", token "t".  The texts live
  * until kiln_test_jobs_free. */

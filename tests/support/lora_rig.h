@@ -4,7 +4,7 @@
 #ifndef KILN_TEST_LORA_RIG_H
 #define KILN_TEST_LORA_RIG_H
 
-#include "pipeline/engine.h"
+#include "pipeline/engine/engine.h"
 
 /* A model in dir: pipeline/models/sketch, tests/golden/models/plain.  Fails the test if there is
  * an error, as all of these do. */

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "pipeline/engine.h"
-#include "pipeline/transformer_parts.h"
-#include "storage/safetensors.h"
+#include "pipeline/engine/engine.h"
+#include "pipeline/model/transformer_parts.h"
+#include "storage/formats/safetensors.h"
 #include "tests/support/measure.h"
 #include "tests/support/parity.h"
 

@@ -2,7 +2,7 @@
 #ifndef KILN_TEST_POLICY_H
 #define KILN_TEST_POLICY_H
 
-#include "scheduler/policy.h"
+#include "scheduler/policy/policy.h"
 
 extern struct kiln_cost_model *costs;
 extern struct kiln_policy *policy;

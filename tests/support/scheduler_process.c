@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/bus.h"
+#include "storage/bus/bus.h"
 #include "tests/support/stack_postgres.h"
 #include "tests/support/worker_process.h"
 

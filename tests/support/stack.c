@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "storage/migrate.h"
-#include "storage/proc_stat.h"
+#include "storage/daemon/proc_stat.h"
+#include "storage/ledger/migrate.h"
 #include "tests/support/network.h"
 #include "tests/support/process.h"
 

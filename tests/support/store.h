@@ -2,7 +2,7 @@
 #ifndef KILN_TEST_STORE_H
 #define KILN_TEST_STORE_H
 
-#include "storage/objectstore.h"
+#include "storage/objects/store.h"
 
 /* A config with these name, value pairs, ended by NULL; fails the test when one is refused. */
 struct kiln_config *test_config(const char *const *pairs);

@@ -7,7 +7,7 @@
 #ifndef KILN_TEST_SWIFT_H
 #define KILN_TEST_SWIFT_H
 
-#include "storage/objectstore.h"
+#include "storage/objects/store.h"
 
 #define TEST_BUCKET "kiln-test"
 #define TEST_S3_KEY "test:tester"

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/bus.h"
-#include "storage/ledger.h"
+#include "storage/bus/bus.h"
+#include "storage/ledger/ledger.h"
 #include "tests/support/stack_postgres.h"
 
 #define ARGS_MAX 40

@@ -1,8 +1,8 @@
 /* worker_process.h - real kiln-worker processes in a test, and the scheduler's part played by the
  * test: jobs into the ledger, assignments and orders into a worker's stream.
  *
- * Every worker draws test cards; see worker/testcard.c for the words of a prompt that make it slow
- * or fail.  A step that fails prints why and exits.
+ * Every worker draws test cards; see worker/engine/testcard.c for the words of a prompt that make
+ * it slow or fail.  A step that fails prints why and exits.
  */
 #ifndef KILN_TEST_WORKER_PROCESS_H
 #define KILN_TEST_WORKER_PROCESS_H

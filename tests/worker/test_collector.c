@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "schemas/clock.h"
-#include "worker/call.h"
-#include "worker/outage.h"
-#include "worker/worker.h"
+#include "storage/daemon/outage.h"
+#include "worker/stages/call.h"
+#include "worker/state/worker.h"
 
 #define LIMIT_MS 20000
 #define CALLS 3

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "schemas/job.h"
-#include "worker/device_class.h"
+#include "worker/state/device_class.h"
 
 static void assert_class(const char *name, const char *wanted)
 {

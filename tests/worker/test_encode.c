@@ -13,11 +13,11 @@
 
 #include "kernels/downscale.h"
 #include "schemas/digest.h"
-#include "storage/latentfile.h"
-#include "storage/webp.h"
-#include "worker/encode.h"
-#include "worker/object_key.h"
-#include "worker/testcard_draw.h"
+#include "storage/formats/latentfile.h"
+#include "storage/formats/webp.h"
+#include "worker/engine/testcard_draw.h"
+#include "worker/stages/encode.h"
+#include "worker/stages/object_key.h"
 
 static const struct kiln_encode_options options = {
     .model_name = "sketch",

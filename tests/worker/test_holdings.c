@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "schemas/utf8.h"
-#include "worker/holdings.h"
-#include "worker/picture.h"
+#include "worker/state/holdings.h"
+#include "worker/state/picture.h"
 
 static struct kiln_assignment make(const char *id, uint32_t jobs)
 {

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "schemas/log.h"
-#include "worker/load_watch.h"
+#include "worker/engine/load_watch.h"
 
 /* Logs about the watch at that time: what is said has all of the parts; NULL: nothing is. */
 static void expect(struct kiln_load_watch *watch, double now_ms, const char *const *parts)

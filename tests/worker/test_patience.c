@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "worker/engine.h"
+#include "worker/engine/engine.h"
 
 /* What the library is told by a worker with that stall_s. */
 static int32_t patience_with(const char *stall_s)

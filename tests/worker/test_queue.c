@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "worker/queue.h"
+#include "worker/state/queue.h"
 
 static void *number(size_t n)
 {

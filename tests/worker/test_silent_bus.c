@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "storage/bus.h"
+#include "storage/bus/bus.h"
 #include "tests/support/jobs.h"
 #include "tests/support/link.h"
 #include "tests/support/worker_process.h"

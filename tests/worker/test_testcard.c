@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "kernels/downscale.h"
-#include "worker/engine.h"
+#include "worker/engine/engine.h"
 
 static int run(DiffusionZBatch *batch, const char *const *prompts, const uint64_t *seeds,
                int32_t count, DiffusionZOutput *outputs, struct kiln_error *err)

@@ -1,0 +1,285 @@
+/* engine.c - loading a model directory and checking what is asked of it; see engine.h. */
+#include "pipeline/engine/engine.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline/weights/fp8_cache.h"
+#include "pipeline/weights/loading.h"
+
+#define THREADS_MAX 1024 /* of the CPU; the first large product would start them all */
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+/* Eight bits are no saving where products of them have to be made plain first. */
+static int check_e4m3(int device, struct kiln_error *err)
+{
+    if (device == KT_CPU)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "dtype fp8 is not available on the CPU; use fp32 or bf16");
+    if (!kt_device_likes_e4m3(device))
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "dtype fp8 needs a GPU of compute capability 8.9 or later, which cuda:%d "
+                         "is not; use bf16",
+                         device);
+    return 0;
+}
+
+/* The device is open. */
+static int choose_dtype(struct kiln_engine *e, const DiffusionZOptions *o, struct kiln_error *err)
+{
+    switch (o->dtype) {
+    case DIFFUSIONZ_AUTO:
+        e->dtype = o->device_id >= 0 || kt_cpu_likes_bf16() ? KT_BF16 : KT_F32;
+        return 0;
+    case DIFFUSIONZ_FP32:
+        e->dtype = KT_F32;
+        return 0;
+    case DIFFUSIONZ_BF16:
+        e->dtype = KT_BF16;
+        return 0;
+    case DIFFUSIONZ_FP8:
+        e->dtype = KT_BF16;
+        e->e4m3 = true;
+        return check_e4m3(o->device_id, err);
+    default:
+        return kiln_fail(err, KILN_BAD_INPUT, "dtype %d: there is no such dtype", o->dtype);
+    }
+}
+
+/* The last part of the path, "." and slashes resolved. */
+static void name_of(const char *path, char *name, size_t size)
+{
+    char full[PATH_MAX];
+    const char *whole = realpath(path, full) ? full : path;
+    const char *slash = strrchr(whole, '/');
+    snprintf(name, size, "%.*s", (int)size - 1, slash && slash[1] ? slash + 1 : whole);
+}
+
+/* DIR/name into path, or NULL where weights are not read but drawn. */
+static const char *weights_in(char path[PATH_MAX], const char *dir, const char *name, bool drawn)
+{
+    snprintf(path, PATH_MAX, "%s/%s", dir, name);
+    return drawn ? NULL : path;
+}
+
+/* The two that have large matrices; in fp8 through the file of their 8-bit rows. */
+static int load_large(struct kiln_engine *e, const char *dir, bool drawn, struct kiln_error *err)
+{
+    const enum kt_dtype matrices = e->e4m3 ? KT_E4M3 : e->dtype;
+    struct kiln_fp8_cache *cache =
+        e->e4m3 && !drawn ? kiln_fp8_cache_open(dir, e->device, KILN_FP8_CACHE_WORTH) : NULL;
+    char path[PATH_MAX];
+    int code = kiln_text_encoder_load(weights_in(path, dir, "text_encoder", drawn), &e->config.text,
+                                      e->weights, matrices, cache, &e->text_encoder, err);
+    if (!code)
+        code = kiln_transformer_load(weights_in(path, dir, "transformer", drawn),
+                                     &e->config.transformer, e->weights, matrices, cache,
+                                     &e->params, &e->transformer, err);
+    kiln_fp8_cache_close(cache, code == 0, e->note, sizeof e->note);
+    return code;
+}
+
+static int load_parts(struct kiln_engine *e, const char *dir, bool drawn, struct kiln_error *err)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/tokenizer", dir);
+    kiln_loading_note(path, 0, 0);
+    int code = kiln_tokenizer_open(path, &e->tokenizer, err);
+    if (!code && !kiln_tokenizer_wraps(e->tokenizer))
+        code =
+            kiln_fail(err, KILN_UNSUPPORTED,
+                      "%s: the tokenizer lacks the tokens of the chat template, <|im_start|> and "
+                      "<|im_end|>",
+                      path);
+    if (!code && kiln_tokenizer_max_id(e->tokenizer) >= e->config.text.vocab)
+        code = kiln_fail(err, KILN_BAD_INPUT,
+                         "%s: the tokenizer has ids up to %d, but "
+                         "text_encoder/config.json has vocab_size %d",
+                         dir, kiln_tokenizer_max_id(e->tokenizer), e->config.text.vocab);
+    if (code)
+        return code;
+    code = load_large(e, dir, drawn, err);
+    if (code)
+        return code;
+    code = kiln_vae_load(weights_in(path, dir, "vae", drawn), &e->config.vae, e->weights, e->dtype,
+                         false, &e->vae, err);
+    kt_device_trim(e->device); /* what was packed or converted from */
+    return code;
+}
+
+/* drawn: weights are drawn at random, and only configs and tokenizer read. */
+static int load(struct kiln_engine *e, const DiffusionZOptions *o, bool drawn,
+                struct kiln_error *err)
+{
+    if (!o->model_path || !*o->model_path)
+        return kiln_fail(err, KILN_BAD_INPUT, "no model path was given");
+    if (strlen(o->model_path) > PATH_MAX / 2)
+        return kiln_fail(err, KILN_BAD_INPUT, "the model path is longer than %d bytes",
+                         PATH_MAX / 2);
+    if (o->threads < 0 || o->threads > THREADS_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "threads %d: must be 1 to %d, or 0 for all cores",
+                         o->threads, THREADS_MAX);
+    if (o->lora_way < DIFFUSIONZ_LORA_AUTO || o->lora_way > DIFFUSIONZ_LORA_BESIDE)
+        return kiln_fail(err, KILN_BAD_INPUT, "lora_way %d: there is none of that number",
+                         o->lora_way);
+    e->device = o->device_id;
+    kiln_loading_note_device(e->device);
+    int code = kt_device_open(e->device, err);
+    code = code ? code : choose_dtype(e, o, err);
+    kiln_loading_note(o->model_path, 0, 0);
+    code = code ? code : kiln_model_config_read(o->model_path, &e->config, err);
+    if (!code && !drawn)
+        code = kiln_model_hash(o->model_path, e->hash, err);
+    if (code)
+        return code;
+    e->threads = o->threads;
+    e->drawn = drawn;
+    e->dir = strdup(o->model_path);
+    name_of(o->model_path, e->name, sizeof e->name);
+    kt_threads_set(e->threads);
+    e->weights = kt_scope_new(e->device);
+    e->features = kiln_feature_cache_new();
+    e->graphs = kiln_graph_cache_new(e->device);
+    e->clock = kt_clock_new(e->device);
+    if (!e->dir || !e->weights || !e->features || !e->graphs || !e->clock)
+        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the model", o->model_path);
+    code = load_parts(e, o->model_path, drawn, err);
+    if (code)
+        return code;
+    if (e->dtype == KT_BF16 && kt_packs(e->weights, e->config.transformer.head_dim))
+        e->group_rows = KILN_GROUP_ROWS;
+    code = kiln_engine_loras_open(e, err);
+    if (!code && o->lora_way != DIFFUSIONZ_LORA_AUTO)
+        kiln_loras_mode(e->loras, o->lora_way == DIFFUSIONZ_LORA_MERGED ? KILN_LORA_MERGED
+                                                                        : KILN_LORA_BESIDE);
+    return code;
+}
+
+static int open_engine(const DiffusionZOptions *options, bool drawn, struct kiln_engine **ret,
+                       struct kiln_error *err)
+{
+    if (!options)
+        return kiln_fail(err, KILN_BAD_INPUT, "no options were given");
+    struct kiln_engine *e = calloc(1, sizeof *e);
+    if (!e)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for an engine");
+    kiln_text_ahead_init(&e->ahead);
+    int code = load(e, options, drawn, err);
+    if (code)
+        kiln_engine_close(e);
+    else
+        *ret = e;
+    return code;
+}
+
+int kiln_engine_open(const DiffusionZOptions *options, struct kiln_engine **ret,
+                     struct kiln_error *err)
+{
+    return open_engine(options, false, ret, err);
+}
+
+int kiln_engine_open_random(const DiffusionZOptions *options, struct kiln_engine **ret,
+                            struct kiln_error *err)
+{
+    return open_engine(options, true, ret, err);
+}
+
+void kiln_engine_close(struct kiln_engine *e)
+{
+    if (!e)
+        return;
+    kiln_graph_cache_free(e->graphs);
+    kt_clock_free(e->clock);
+    kt_scope_free(e->times_scope);
+    kiln_loras_free(e->loras);
+    kiln_feature_cache_free(e->features);
+    kiln_text_ahead_release(&e->ahead);
+    kiln_param_table_release(&e->params);
+    kiln_vae_free(e->vae);
+    kiln_transformer_free(e->transformer);
+    kiln_text_encoder_free(e->text_encoder);
+    kiln_tokenizer_free(e->tokenizer);
+    kt_scope_free(e->weights);
+    kt_device_trim(e->device);
+    free(e->dir);
+    free(e);
+}
+
+/* --- checking a batch ------------------------------------------------------------------------- */
+
+static int check_side(const struct kiln_engine *e, const char *what, int side,
+                      struct kiln_error *err)
+{
+    int step = 2 * e->config.vae.factor; /* pixels of one token */
+    if (side < KILN_SIDE_MIN || side > KILN_SIDE_MAX || side % KILN_SIDE_STEP)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s %d: must be a multiple of %d from %d to %d", what,
+                         side, KILN_SIDE_STEP, KILN_SIDE_MIN, KILN_SIDE_MAX);
+    if (side % step)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s %d: this model draws multiples of %d pixels",
+                         what, side, step);
+    return 0;
+}
+
+static int check_prompt(const char *what, int item, const char *prompt, struct kiln_error *err)
+{
+    size_t len = strnlen(prompt, KILN_PROMPT_MAX + 1);
+    if (len > KILN_PROMPT_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "item %d: the %s is longer than %d bytes", item, what,
+                         KILN_PROMPT_MAX);
+    return 0;
+}
+
+static int check_items(const DiffusionZBatch *b, struct kiln_error *err)
+{
+    if (!b->items || b->item_count < 1 || b->item_count > KILN_ASSIGN_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "a batch has 1 to %d items, this one %d",
+                         KILN_ASSIGN_MAX, b->items ? b->item_count : 0);
+    for (int i = 0; i < b->item_count; i++) {
+        const DiffusionZItem *item = &b->items[i];
+        if (!item->prompt)
+            return kiln_fail(err, KILN_BAD_INPUT, "item %d: the prompt is missing", i);
+        int code = check_prompt("prompt", i, item->prompt, err);
+        if (!code && item->negative_prompt)
+            code = check_prompt("negative prompt", i, item->negative_prompt, err);
+        if (code)
+            return code;
+    }
+    return 0;
+}
+
+static int check_smaller(const DiffusionZBatch *b, struct kiln_error *err)
+{
+    if (b->smaller_count < 0 || b->smaller_count > DIFFUSIONZ_SMALLER_MAX ||
+        (b->smaller_count && !b->smaller))
+        return kiln_fail(err, KILN_BAD_INPUT, "%d smaller sizes: at most %d", b->smaller_count,
+                         DIFFUSIONZ_SMALLER_MAX);
+    for (int i = 0; i < b->smaller_count; i++)
+        if (b->smaller[i] < 1 || b->smaller[i] > KILN_SIDE_MAX)
+            return kiln_fail(err, KILN_BAD_INPUT, "smaller size %d: must be 1 to %d", b->smaller[i],
+                             KILN_SIDE_MAX);
+    return 0;
+}
+
+int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *b, struct kiln_error *err)
+{
+    int code = check_items(b, err);
+    code = code ? code : check_side(e, "width", b->width, err);
+    code = code ? code : check_side(e, "height", b->height, err);
+    if (code)
+        return code;
+    if (b->num_steps < KILN_STEPS_MIN || b->num_steps > KILN_STEPS_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "steps %d: must be %d to %d", b->num_steps,
+                         KILN_STEPS_MIN, KILN_STEPS_MAX);
+    if (!isfinite(b->guidance_scale) || b->guidance_scale < 0 ||
+        b->guidance_scale > KILN_GUIDANCE_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "guidance %g: must be 0 to %g",
+                         (double)b->guidance_scale, KILN_GUIDANCE_MAX);
+    if (b->lora_count < 0 || b->lora_count > KILN_LORAS_MAX || (b->lora_count && !b->loras))
+        return kiln_fail(err, KILN_BAD_INPUT, "%d LoRAs: at most %d", b->lora_count,
+                         KILN_LORAS_MAX);
+    return check_smaller(b, err);
+}

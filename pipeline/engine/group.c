@@ -1,0 +1,88 @@
+/* group.c - which pictures of a batch are drawn together.
+ *
+ * The products of a small picture have too few rows to fill a GPU, and its steps too little work to
+ * hide their launches.  So pictures of one size whose captions have one length go through the steps
+ * together, one behind the other in the same rows.  What they share are matrices alone: every row
+ * is summed as it would be alone, and attention stays within a picture.
+ *
+ * The numbers of pictures are powers of two: each is a shape of its own, which is recorded.  With a
+ * set of LoRAs beside the weights each picture is drawn alone: the thin products there take one way
+ * of summing for few rows and another one for many.
+ */
+#include "pipeline/engine/parts.h"
+
+/* Rows of the joint sequence, of the longer one where there is guidance. */
+static int64_t joint_rows(const struct kiln_run *r, const struct kiln_item *item)
+{
+    const int patch = r->e->config.transformer.patch;
+    const int64_t tokens = r->height / patch * (r->width / patch);
+    const int64_t caption = kt_size(item->caption, 0), negative = kt_size(item->negative, 0);
+    return tokens + kiln_pad_rows(tokens) + (caption > negative ? caption : negative);
+}
+
+/* How many pictures of so many rows may be drawn together. */
+static int most_of(const struct kiln_run *r, int64_t rows)
+{
+    if (kiln_loras_beside(r->e->loras) || kiln_loop_is_tight(r))
+        return 1;
+    const int64_t fit = r->e->group_rows / rows;
+    return fit < 1 ? 1 : fit < KILN_GROUP_MAX ? (int)fit : KILN_GROUP_MAX;
+}
+
+static bool is_like(const struct kiln_item *a, const struct kiln_item *b)
+{
+    return kt_size(a->caption, 0) == kt_size(b->caption, 0) &&
+           kt_size(a->negative, 0) == kt_size(b->negative, 0);
+}
+
+static int power_of_two_up_to(int count)
+{
+    int power = 1;
+    while (2 * power <= count)
+        power *= 2;
+    return power;
+}
+
+bool kiln_group_next(struct kiln_run *r, struct kiln_group *ret)
+{
+    *ret = (struct kiln_group){.count = 0};
+    int most = 1;
+    for (int i = 0; i < r->batch->item_count && ret->count < most; i++) {
+        struct kiln_item *item = &r->items[i];
+        if (item->begun || !kiln_item_alive(item))
+            continue;
+        if (ret->count == 0) {
+            ret->rows = joint_rows(r, item);
+            most = most_of(r, ret->rows);
+        }
+        if (ret->count == 0 || is_like(ret->items[0], item))
+            ret->items[ret->count++] = item;
+    }
+    if (ret->count == 0)
+        return false;
+    ret->count = power_of_two_up_to(ret->count);
+    return true;
+}
+
+void kiln_group_end(const struct kiln_group *group, const struct kiln_error *err)
+{
+    for (int i = 0; i < group->count; i++)
+        kiln_item_end(group->items[i], err);
+}
+
+bool kiln_group_alive(const struct kiln_group *group)
+{
+    bool alive = false;
+    for (int i = 0; i < group->count; i++)
+        alive = kiln_item_alive(group->items[i]) || alive;
+    return alive;
+}
+
+void kiln_group_split(struct kiln_run *r, const struct kiln_group *group)
+{
+    r->e->group_rows = group->count * group->rows - 1;
+    for (int i = 0; i < group->count; i++) {
+        group->items[i]->begun = false;
+        group->items[i]->steps_done = 0;
+    }
+}

@@ -1,0 +1,193 @@
+/* run.c - the first half of a batch, which asks for everything: LoRAs, text, then group by
+ * group noise, steps and decode; see engine.h.
+ *
+ * Every item has a scope of its own.  What goes wrong in it (a tensor too large, numbers that are
+ * no longer finite, a cancel) ends that item; the others go on.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline/engine/parts.h"
+#include "schemas/clock.h"
+
+void kiln_run_lap(struct kiln_run *r, double *stage)
+{
+    double now = kiln_monotonic_ms();
+    *stage += now - r->since_ms;
+    r->since_ms = now;
+}
+
+/* --- time ------------------------------------------------------------------------------------- */
+
+static void drop_times(struct kiln_engine *e)
+{
+    kt_scope_free(e->times_scope);
+    e->times = e->strides = NULL;
+    e->times_scope = NULL;
+}
+
+/* Makes the engine's tables those of this schedule. */
+static int prepare_times(struct kiln_run *r, struct kiln_error *err)
+{
+    struct kiln_engine *e = r->e;
+    int steps = r->batch->num_steps;
+    if (e->times && e->times_steps == steps)
+        return 0;
+    drop_times(e);
+    e->times_scope = kt_scope_new(e->device);
+    e->times = kiln_time_table(e->transformer, e->times_scope, r->schedule.times, steps);
+    e->strides =
+        kt_from_host(e->times_scope, r->schedule.strides, KT_F32, KT_F32, 1, (int64_t[]){steps});
+    e->times_steps = steps;
+    int code = kt_scope_check(e->times_scope, err);
+    if (code)
+        drop_times(e);
+    return code;
+}
+
+/* The room for the state before every step, if it is wanted. */
+static kt trajectory_for(const struct kiln_run *r, struct kt_scope *s)
+{
+    const int64_t shape[4] = {r->batch->num_steps, r->e->config.transformer.channels, r->height,
+                              r->width};
+    return r->batch->keep_trajectory ? kt_zeros(s, KT_F32, 4, shape) : NULL;
+}
+
+static void start_items(struct kiln_run *r)
+{
+    memset(r->outputs, 0, (size_t)r->batch->item_count * sizeof *r->outputs);
+    for (int i = 0; i < r->batch->item_count; i++) {
+        struct kiln_item *item = &r->items[i];
+        *item = (struct kiln_item){.in = &r->batch->items[i], .out = &r->outputs[i]};
+        item->scope = kt_scope_new(r->e->device);
+        if (kiln_item_alive(item) && kiln_item_allocate(r, item))
+            item->trajectory = trajectory_for(r, item->scope);
+    }
+}
+
+static double *denoising_or(struct kiln_run *r, double *stage)
+{
+    return kiln_loop_is_denoising(r) ? &r->times.denoise_ms : stage;
+}
+
+static void ask_items(struct kiln_run *r)
+{
+    struct kiln_group group;
+    start_items(r);
+    kiln_text_prepare(r);
+    while (kiln_group_next(r, &group)) {
+        kiln_loop_denoise(r, &group);
+        kiln_run_lap(r, &r->times.denoise_ms);
+        for (int i = 0; i < group.count; i++)
+            if (group.items[i]->begun && kiln_item_alive(group.items[i]))
+                kiln_loop_results(r, group.items[i]);
+        kiln_run_collect(r); /* while the device is at work */
+        kiln_run_lap(r, denoising_or(r, &r->times.decode_ms));
+    }
+    kiln_text_wait(r); /* where no item came as far as its steps */
+    kiln_text_ahead(r);
+    kiln_run_lap(r, denoising_or(r, &r->times.text_ms));
+    if (!r->fresh)
+        return;
+    /* Computed steps and libraries that look for their fastest kernels leave much memory behind
+     * that graphs and later pictures have no use for. */
+    kiln_loop_drain(r);
+    kiln_run_lap(r, &r->times.denoise_ms);
+    kt_device_trim(r->e->device);
+    kiln_run_lap(r, &r->times.decode_ms);
+}
+
+/* --- a batch ---------------------------------------------------------------------------------- */
+
+int kiln_engine_loras(struct kiln_engine *e, const struct kiln_lora_use *uses, size_t count,
+                      struct kiln_error *err)
+{
+    bool changed = false;
+    kt_threads_set(e->threads); /* what is merged on the CPU is this thread's work */
+    int code = kiln_loras_set(e->loras, uses, count, &changed, err);
+    if (changed)
+        drop_times(e); /* the time table holds products of the weights */
+    return code;
+}
+
+static int set_loras(struct kiln_run *r, const struct kiln_lora_use *under, struct kiln_error *err)
+{
+    const DiffusionZBatch *b = r->batch;
+    struct kiln_lora_use uses[KILN_LORA_STACK_MAX];
+    size_t count = 0;
+    if (under)
+        uses[count++] = *under;
+    for (int i = 0; i < b->lora_count; i++)
+        uses[count++] = (struct kiln_lora_use){b->loras[i].path, b->loras[i].weight};
+    int code = kiln_engine_loras(r->e, uses, count, err);
+    if (!code)
+        kiln_run_name_loras(r, uses, count);
+    return code;
+}
+
+/* What the whole batch needs: its LoRAs and the tables of its schedule. */
+static int prepare_once(struct kiln_run *r, const struct kiln_lora_use *under,
+                        struct kiln_error *err)
+{
+    int code = set_loras(r, under, err);
+    kiln_run_lap(r, &r->times.lora_ms);
+    r->times.lora_from = (int32_t)kiln_loras_from(r->e->loras);
+    return code ? code : prepare_times(r, err);
+}
+
+/* Graphs of earlier batches may hold the memory that is short. */
+static int prepare(struct kiln_run *r, const struct kiln_lora_use *under, struct kiln_error *err)
+{
+    const int code = prepare_once(r, under, err);
+    if (code != KILN_NO_MEMORY)
+        return code;
+    kiln_loop_let_go(r, true);
+    return prepare_once(r, under, err);
+}
+
+static struct kiln_run *run_new(struct kiln_engine *e, const DiffusionZBatch *batch,
+                                DiffusionZOutput *outputs)
+{
+    struct kiln_run *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    r->e = e;
+    r->asked = *batch;
+    r->batch = &r->asked;
+    r->outputs = outputs;
+    r->height = batch->height / e->config.vae.factor;
+    r->width = batch->width / e->config.vae.factor;
+    r->since_ms = kiln_monotonic_ms();
+    kiln_schedule_fill(&r->schedule, &e->config.sampler, batch->num_steps);
+    return r;
+}
+
+int kiln_engine_begin(struct kiln_engine *e, const DiffusionZBatch *batch,
+                      const struct kiln_lora_use *under, DiffusionZOutput *outputs,
+                      struct kiln_run **ret, struct kiln_error *err)
+{
+    int code = kiln_engine_check(e, batch, err);
+    if (code)
+        return code;
+    struct kiln_run *r = run_new(e, batch, outputs);
+    if (!r)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a batch");
+    kt_threads_set(e->threads);
+    code = prepare(r, under, err);
+    if (code) {
+        free(r);
+        return code;
+    }
+    ask_items(r);
+    *ret = r;
+    return 0;
+}
+
+int kiln_engine_run(struct kiln_engine *e, const DiffusionZBatch *batch,
+                    const struct kiln_lora_use *under, DiffusionZOutput *outputs,
+                    DiffusionZTimes *ret_times, struct kiln_error *err)
+{
+    struct kiln_run *r;
+    int code = kiln_engine_begin(e, batch, under, outputs, &r, err);
+    return code ? code : kiln_engine_finish_whole(r, ret_times, err);
+}

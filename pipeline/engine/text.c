@@ -1,0 +1,209 @@
+/* text.c - the text of a batch: prompts to features to refined captions; and the features of
+ * the batch after it.
+ *
+ * Features of a prompt are kept from batch to batch.  Those that are new go through the encoder in
+ * one pass, whose time is that of reading its weights; it gives each the bits it would get alone.
+ * They do not depend on LoRAs, so they can be made ahead; captions do.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline/engine/parts.h"
+
+/* Texts that are looked up, each once, and those of them that the encoder has to see. */
+struct lookup {
+    const char *seen[KILN_BATCH_TEXTS_MAX], *fresh[KILN_BATCH_TEXTS_MAX];
+    struct kiln_prompt_ids prompts[KILN_BATCH_TEXTS_MAX];
+    int32_t *ids[KILN_BATCH_TEXTS_MAX];
+    kt features[KILN_BATCH_TEXTS_MAX];
+    size_t seen_count, fresh_count, known_count;
+};
+
+/* What cannot be a prompt is left out: that is said where its own item comes to it. */
+static void look_up(struct kiln_engine *e, struct kt_scope *s, struct lookup *l, const char *text)
+{
+    size_t i = l->fresh_count, len = strlen(text), count;
+    for (size_t other = 0; other < l->seen_count; other++)
+        if (strcmp(l->seen[other], text) == 0)
+            return;
+    l->seen[l->seen_count++] = text;
+    if (kiln_feature_cache_get(e->features, s, text, len)) {
+        l->known_count++;
+        return;
+    }
+    if (kiln_tokenizer_encode(e->tokenizer, text, len, false, &l->ids[i], &count, NULL))
+        return;
+    l->fresh[i] = text;
+    l->prompts[i] = (struct kiln_prompt_ids){l->ids[i], count};
+    l->fresh_count++;
+}
+
+/* Fills the cache with the features of these texts and counts them, unless times is NULL.  What
+ * fails here is tried again prompt by prompt when an item comes to it, which takes less memory;
+ * and where that is all in use anyway, nothing is recorded. */
+static void encode(const struct kiln_run *r, const char *const *texts, size_t count,
+                   DiffusionZTimes *times)
+{
+    struct kiln_engine *e = r->e;
+    struct kiln_graph_cache *graphs = kiln_loop_is_tight(r) ? NULL : e->graphs;
+    struct lookup *l = calloc(1, sizeof *l);
+    if (!l)
+        return;
+    struct kt_scope *s = kt_scope_new(e->device);
+    for (size_t i = 0; i < count; i++)
+        look_up(e, s, l, texts[i]);
+    struct kiln_error unrecorded = {.code = 0};
+    if (l->fresh_count > 0)
+        kiln_text_encoder_run_many(e->text_encoder, s, l->prompts, l->fresh_count, graphs,
+                                   l->features, &unrecorded);
+    if (unrecorded.code)
+        memcpy(e->note, unrecorded.text, sizeof e->note);
+    for (size_t i = 0; i < l->fresh_count; i++) {
+        if (l->features[i])
+            kiln_feature_cache_put(e->features, l->fresh[i], strlen(l->fresh[i]), e->device,
+                                   l->features[i]);
+        free(l->ids[i]);
+    }
+    if (times) {
+        times->texts_ready = (int32_t)l->known_count;
+        times->texts_encoded = (int32_t)l->fresh_count;
+    }
+    kt_scope_free(s);
+    free(l);
+}
+
+static kt features_of(struct kiln_engine *e, struct kt_scope *s, const char *prompt)
+{
+    size_t len = strlen(prompt), count;
+    kt features = kiln_feature_cache_get(e->features, s, prompt, len);
+    if (features)
+        return features;
+    int32_t *ids;
+    struct kiln_error err;
+    if (kiln_tokenizer_encode(e->tokenizer, prompt, len, false, &ids, &count, &err)) {
+        kt_scope_fail(s, &err);
+        return NULL;
+    }
+    features = kiln_text_encoder_run(e->text_encoder, s, ids, count);
+    free(ids);
+    kiln_feature_cache_put(e->features, prompt, len, e->device, features);
+    return features;
+}
+
+static int caption_once(const struct kiln_run *r, struct kt_scope *s, const char *prompt, kt *ret,
+                        struct kiln_error *err)
+{
+    struct kt_scope *inner = kt_scope_new(r->e->device);
+    kt caption = kiln_caption(r->e->transformer, inner, features_of(r->e, inner, prompt));
+    const int code = kt_scope_check(inner, err);
+    *ret = code ? NULL : kt_keep(s, caption);
+    kt_scope_free(inner);
+    return code;
+}
+
+/* The refined caption of a prompt; where memory is short, without the graphs of earlier batches. */
+static kt caption_of(struct kiln_run *r, struct kt_scope *s, const char *prompt)
+{
+    struct kiln_error err;
+    kt caption = NULL;
+    int code = caption_once(r, s, prompt, &caption, &err);
+    if (code == KILN_NO_MEMORY) {
+        kiln_loop_let_go(r, true);
+        code = caption_once(r, s, prompt, &caption, &err);
+    }
+    if (code)
+        kt_scope_fail(s, &err);
+    return caption;
+}
+
+/* Finds an earlier item with the same text, whose captions are then shared. */
+static const struct kiln_item *same_text(const struct kiln_run *r, int index)
+{
+    const struct kiln_item *item = &r->items[index];
+    for (int i = 0; i < index; i++) {
+        const struct kiln_item *other = &r->items[i];
+        if (!other->ended && strcmp(other->in->prompt, item->in->prompt) == 0 &&
+            strcmp(kiln_item_negative(other->in), kiln_item_negative(item->in)) == 0)
+            return other;
+    }
+    return NULL;
+}
+
+static void prepare_item(struct kiln_run *r, int index)
+{
+    struct kiln_item *item = &r->items[index];
+    const struct kiln_item *other = same_text(r, index);
+    if (other) {
+        item->caption = kt_keep(item->scope, other->caption);
+        item->negative = kt_keep(item->scope, other->negative);
+        return;
+    }
+    item->caption = caption_of(r, item->scope, item->in->prompt);
+    if (r->batch->guidance_scale > 0)
+        item->negative = caption_of(r, item->scope, kiln_item_negative(item->in));
+}
+
+/* Something that arrives when the main lane has come as far as this. */
+static struct kt_fetch *mark(const struct kiln_engine *e)
+{
+    struct kt_scope *s = kt_scope_new(e->device);
+    struct kt_fetch *fetch = kt_fetch_start(s, kt_zeros(s, KT_F32, 1, (int64_t[]){1}));
+    kt_scope_free(s);
+    return fetch;
+}
+
+/* What died before the mark shows at the next operation, too. */
+static void wait_for(struct kt_fetch **fetch)
+{
+    struct kiln_error err;
+    int code = *fetch ? kt_fetch_wait(*fetch, &err) : 0;
+    (void)code;
+    kt_fetch_free(*fetch);
+    *fetch = NULL;
+}
+
+void kiln_text_wait(struct kiln_run *r)
+{
+    double elsewhere = 0;
+    if (r->begin_mark && !kt_fetch_arrived(r->begin_mark)) {
+        wait_for(&r->begin_mark);
+        kiln_run_lap(r, &elsewhere);
+    }
+    wait_for(&r->begin_mark);
+    if (!r->text_mark)
+        return;
+    wait_for(&r->text_mark);
+    kiln_run_lap(r, &r->times.text_ms);
+}
+
+void kiln_text_prepare(struct kiln_run *r)
+{
+    const char *texts[KILN_BATCH_TEXTS_MAX];
+    size_t count = 0;
+    for (int i = 0; i < r->batch->item_count; i++)
+        if (!r->items[i].ended)
+            count += kiln_item_texts(r->items[i].in, r->batch->guidance_scale, texts + count);
+    r->begin_mark = mark(r->e);
+    int piece = kt_clock_begin(r->e->clock, false);
+    encode(r, texts, count, &r->times);
+    for (int i = 0; i < r->batch->item_count; i++)
+        if (kiln_item_alive(&r->items[i])) {
+            prepare_item(r, i);
+            (void)kiln_item_alive(&r->items[i]);
+        }
+    kt_clock_end(r->e->clock, piece);
+    r->text_mark = mark(r->e);
+}
+
+void kiln_text_ahead(struct kiln_run *r)
+{
+    char *texts[KILN_BATCH_TEXTS_MAX];
+    size_t count = kiln_text_ahead_take(&r->e->ahead, texts);
+    if (count > 0 && !kiln_loop_is_tight(r)) {
+        int piece = kt_clock_begin(r->e->clock, false);
+        encode(r, (const char *const *)texts, count, NULL);
+        kt_clock_end(r->e->clock, piece);
+    }
+    for (size_t i = 0; i < count; i++)
+        free(texts[i]);
+}

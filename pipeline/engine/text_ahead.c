@@ -1,0 +1,67 @@
+/* text_ahead.c - see text_ahead.h. */
+#include "pipeline/engine/text_ahead.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void kiln_text_ahead_init(struct kiln_text_ahead *a)
+{
+    *a = (struct kiln_text_ahead){.count = 0};
+    pthread_mutex_init(&a->lock, NULL);
+}
+
+void kiln_text_ahead_release(struct kiln_text_ahead *a)
+{
+    for (size_t i = 0; i < a->count; i++)
+        free(a->texts[i]);
+    pthread_mutex_destroy(&a->lock);
+}
+
+const char *kiln_item_negative(const DiffusionZItem *item)
+{
+    return item->negative_prompt ? item->negative_prompt : "";
+}
+
+size_t kiln_item_texts(const DiffusionZItem *item, float guidance, const char *texts[2])
+{
+    texts[0] = item->prompt;
+    texts[1] = kiln_item_negative(item);
+    return guidance > 0 ? 2 : 1;
+}
+
+static void add(struct kiln_text_ahead *a, const char *text)
+{
+    for (size_t i = 0; i < a->count; i++)
+        if (strcmp(a->texts[i], text) == 0)
+            return;
+    char *copy = strdup(text);
+    if (!copy)
+        return; /* its batch encodes it */
+    if (a->count == KILN_BATCH_TEXTS_MAX) {
+        free(a->texts[0]);
+        memmove(a->texts, a->texts + 1, --a->count * sizeof *a->texts);
+    }
+    a->texts[a->count++] = copy;
+}
+
+void kiln_text_ahead_ask(struct kiln_text_ahead *a, const DiffusionZBatch *batch)
+{
+    pthread_mutex_lock(&a->lock);
+    for (int i = 0; i < batch->item_count; i++) {
+        const char *texts[2];
+        size_t count = kiln_item_texts(&batch->items[i], batch->guidance_scale, texts);
+        for (size_t k = 0; k < count; k++)
+            add(a, texts[k]);
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
+size_t kiln_text_ahead_take(struct kiln_text_ahead *a, char *ret_texts[KILN_BATCH_TEXTS_MAX])
+{
+    pthread_mutex_lock(&a->lock);
+    size_t count = a->count;
+    memcpy(ret_texts, a->texts, count * sizeof *ret_texts);
+    a->count = 0;
+    pthread_mutex_unlock(&a->lock);
+    return count;
+}

@@ -1,0 +1,344 @@
+/* cache.c - images by their sets, and the thread that makes them ahead; see cache.h.
+ *
+ * One mutex guards the list; files are read outside of it.  An entry whose image is being made is
+ * in the list already, so that whoever needs the same set waits for it instead of making it again.
+ * If it comes to nothing the entry goes, and the one who waited tries for itself: the error then
+ * reaches whoever asked.
+ */
+#include "pipeline/lora/cache.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define IMAGES_MAX 256
+/* For an image that another thread is making: of the largest sets that takes a second, so that by
+ * then its files do not answer. */
+#define WAIT_S_MAX 60
+
+struct entry {
+    struct kiln_lora_image image; /* first: an image handed out is its entry */
+    size_t bytes;                 /* of host memory */
+    uint64_t used;                /* when, in takes of the cache */
+    unsigned users;
+    bool ready;
+};
+
+struct kiln_lora_cache {
+    const struct kiln_param_table *params;
+    int device;
+    enum kt_dtype dtype;
+    size_t bytes_max;
+    int wait_s;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* an image is ready or given up, or there is a wish, or the end */
+    struct entry *entries[IMAGES_MAX];
+    size_t count, bytes, made, found;
+    uint64_t takes;
+
+    pthread_t thread;
+    bool running, ending, wished;
+    struct kiln_lora_stack wish;
+};
+
+struct kiln_lora_cache *kiln_lora_cache_new(const struct kiln_param_table *params, int device,
+                                            enum kt_dtype dtype, size_t bytes_max)
+{
+    struct kiln_lora_cache *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->params = params;
+    c->device = device;
+    c->dtype = dtype;
+    c->bytes_max = bytes_max;
+    c->wait_s = WAIT_S_MAX;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_condattr_t steady;
+    pthread_condattr_init(&steady);
+    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->changed, &steady);
+    pthread_condattr_destroy(&steady);
+    return c;
+}
+
+/* --- images ----------------------------------------------------------------------------------- */
+
+static void entry_free(struct entry *e)
+{
+    kt_staging_free(e->image.memory);
+    free(e->image.touched);
+    kiln_lora_layout_release(&e->image.layout);
+    kiln_lora_stack_release(&e->image.stack);
+    free(e);
+}
+
+/* What memory of this size costs: page-locked memory comes in powers of two. */
+static size_t cost(const struct kiln_lora_cache *c, size_t size)
+{
+    size_t power = 4096;
+    while (c->device >= 0 && power < size)
+        power *= 2;
+    return c->device >= 0 ? power : size;
+}
+
+static int copy_stack(const struct kiln_lora_stack *from, struct kiln_lora_stack *ret,
+                      struct kiln_error *err)
+{
+    *ret = *from;
+    for (size_t i = 0; i < from->count; i++)
+        ret->loras[i].path = NULL;
+    for (size_t i = 0; i < from->count; i++)
+        if (!(ret->loras[i].path = strdup(from->loras[i].path))) {
+            kiln_lora_stack_release(ret);
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of LoRAs");
+        }
+    return 0;
+}
+
+static int fill(const struct kiln_lora_cache *c, struct entry *e,
+                const struct kiln_lora_files *files, struct kiln_error *err)
+{
+    struct kiln_lora_image *image = &e->image;
+    int64_t class = kiln_lora_class(files->rank);
+    if (class == 0)
+        return kiln_fail(err, KILN_UNSUPPORTED, "LoRA %s: a rank of %lld in all; at most %d",
+                         image->stack.loras[0].path, (long long)files->rank, KILN_LORA_RANK_MAX);
+    int code = kiln_lora_layout_init(&image->layout, c->params, class, c->dtype, err);
+    if (code)
+        return code;
+    image->memory = kt_staging_new(c->device, image->layout.bytes);
+    image->touched = calloc(image->layout.count + 1, sizeof *image->touched);
+    if (!image->memory || !image->touched)
+        return kiln_fail(err, KILN_NO_MEMORY, "LoRA %s: no memory for %zu bytes of it",
+                         image->stack.loras[0].path, image->layout.bytes);
+    e->bytes = cost(c, image->layout.bytes);
+    return kiln_lora_layout_fill(&image->layout, files, kt_staging_data(image->memory),
+                                 image->touched, err);
+}
+
+/* Reads the files of e's set. */
+static int make(const struct kiln_lora_cache *c, struct entry *e, struct kiln_error *err)
+{
+    struct kiln_lora_files files;
+    int code = kiln_lora_files_open(&files, &e->image.stack, c->params, err);
+    if (code)
+        return code;
+    code = fill(c, e, &files, err);
+    kiln_lora_files_close(&files);
+    return code;
+}
+
+/* --- the list, under the lock ----------------------------------------------------------------- */
+
+static struct entry *find(const struct kiln_lora_cache *c, const struct kiln_lora_stack *stack)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (kiln_lora_stack_same(&c->entries[i]->image.stack, stack))
+            return c->entries[i];
+    return NULL;
+}
+
+static void leave(struct kiln_lora_cache *c, struct entry *e)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (c->entries[i] == e) {
+            c->entries[i] = c->entries[--c->count];
+            c->bytes -= e->ready ? e->bytes : 0;
+            break;
+        }
+    entry_free(e);
+}
+
+/* The least recently used image that nobody has in hand, or NULL. */
+static struct entry *oldest(const struct kiln_lora_cache *c)
+{
+    struct entry *found = NULL;
+    for (size_t i = 0; i < c->count; i++) {
+        struct entry *e = c->entries[i];
+        if (e->ready && e->users == 0 && (!found || e->used < found->used))
+            found = e;
+    }
+    return found;
+}
+
+static void make_room(struct kiln_lora_cache *c, size_t bytes_max, size_t count_max)
+{
+    struct entry *e;
+    while ((c->bytes > bytes_max || c->count > count_max) && (e = oldest(c)))
+        leave(c, e);
+}
+
+/* --- taking and giving ------------------------------------------------------------------------ */
+
+/* Makes what is in nobody's hands yet.  The lock is let go meanwhile. */
+static int make_new(struct kiln_lora_cache *c, const struct kiln_lora_stack *stack,
+                    struct entry **ret, struct kiln_error *err)
+{
+    make_room(c, c->bytes_max, IMAGES_MAX - 1);
+    struct entry *e = c->count < IMAGES_MAX ? calloc(1, sizeof *e) : NULL;
+    if (!e)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for one more set of LoRAs");
+    int code = copy_stack(stack, &e->image.stack, err);
+    if (code) {
+        free(e);
+        return code;
+    }
+    c->entries[c->count++] = e;
+    e->users = 1;
+    pthread_mutex_unlock(&c->lock);
+    code = make(c, e, err);
+    pthread_mutex_lock(&c->lock);
+    pthread_cond_broadcast(&c->changed);
+    if (code) {
+        leave(c, e);
+        return code;
+    }
+    e->ready = true;
+    c->bytes += e->bytes;
+    c->made++;
+    *ret = e;
+    make_room(c, c->bytes_max, IMAGES_MAX);
+    return 0;
+}
+
+/* The image of the set, once nobody is making it any more; *ret NULL: there is none. */
+static int wait_for(struct kiln_lora_cache *c, const struct kiln_lora_stack *stack,
+                    struct entry **ret, struct kiln_error *err)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += c->wait_s;
+    while ((*ret = find(c, stack)) && !(*ret)->ready)
+        if (pthread_cond_timedwait(&c->changed, &c->lock, &until) == ETIMEDOUT)
+            return kiln_fail(err, KILN_TIMEOUT,
+                             "LoRA %s: its files are still being read after %d s",
+                             stack->loras[0].path, c->wait_s);
+    return 0;
+}
+
+void kiln_lora_cache_patience(struct kiln_lora_cache *c, int seconds)
+{
+    pthread_mutex_lock(&c->lock);
+    c->wait_s = seconds;
+    pthread_mutex_unlock(&c->lock);
+}
+
+int kiln_lora_cache_take(struct kiln_lora_cache *c, const struct kiln_lora_stack *stack,
+                         const struct kiln_lora_image **ret, struct kiln_error *err)
+{
+    struct entry *e;
+    pthread_mutex_lock(&c->lock);
+    int code = wait_for(c, stack, &e, err);
+    if (code) {
+        pthread_mutex_unlock(&c->lock);
+        return code;
+    }
+    if (e) {
+        e->users++;
+        c->found++;
+    } else {
+        code = make_new(c, stack, &e, err);
+    }
+    if (!code) {
+        e->used = ++c->takes;
+        *ret = &e->image;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return code;
+}
+
+bool kiln_lora_cache_ready(struct kiln_lora_cache *c, const struct kiln_lora_stack *stack)
+{
+    pthread_mutex_lock(&c->lock);
+    const struct entry *e = find(c, stack);
+    bool ready = e && e->ready;
+    pthread_mutex_unlock(&c->lock);
+    return ready;
+}
+
+void kiln_lora_cache_give(struct kiln_lora_cache *c, const struct kiln_lora_image *image)
+{
+    struct entry *e = (struct entry *)image;
+    pthread_mutex_lock(&c->lock);
+    e->users--;
+    make_room(c, c->bytes_max, IMAGES_MAX);
+    pthread_mutex_unlock(&c->lock);
+}
+
+struct kiln_lora_cache_counts kiln_lora_cache_count(struct kiln_lora_cache *c)
+{
+    pthread_mutex_lock(&c->lock);
+    struct kiln_lora_cache_counts counts = {c->count, c->bytes, c->made, c->found};
+    pthread_mutex_unlock(&c->lock);
+    return counts;
+}
+
+/* --- ahead ------------------------------------------------------------------------------------ */
+
+/* Waits for a wish and takes it over; false at the end. */
+static bool next_wish(struct kiln_lora_cache *c, struct kiln_lora_stack *ret)
+{
+    pthread_mutex_lock(&c->lock);
+    while (!c->ending && !c->wished)
+        pthread_cond_wait(&c->changed, &c->lock);
+    bool ending = c->ending;
+    if (!ending) {
+        *ret = c->wish;
+        c->wish.count = 0;
+        c->wished = false;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return !ending;
+}
+
+static void *make_ahead(void *arg)
+{
+    struct kiln_lora_cache *c = arg;
+    struct kiln_lora_stack stack;
+    const struct kiln_lora_image *image;
+    struct kiln_error err;
+    while (next_wish(c, &stack)) {
+        if (kiln_lora_cache_take(c, &stack, &image, &err) == 0)
+            kiln_lora_cache_give(c, image);
+        kiln_lora_stack_release(&stack);
+    }
+    return NULL;
+}
+
+void kiln_lora_cache_prefetch(struct kiln_lora_cache *c, const struct kiln_lora_use *uses,
+                              size_t count)
+{
+    struct kiln_lora_stack stack;
+    struct kiln_error err;
+    if (count == 0 || kiln_lora_stack_look(uses, count, &stack, &err))
+        return;
+    pthread_mutex_lock(&c->lock);
+    kiln_lora_stack_release(&c->wish);
+    c->wish = stack;
+    c->wished = true;
+    if (!c->running)
+        c->running = pthread_create(&c->thread, NULL, make_ahead, c) == 0;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void kiln_lora_cache_free(struct kiln_lora_cache *c)
+{
+    if (!c)
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->ending = true;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    if (c->running)
+        pthread_join(c->thread, NULL);
+    while (c->count > 0)
+        leave(c, c->entries[0]);
+    kiln_lora_stack_release(&c->wish);
+    pthread_mutex_destroy(&c->lock);
+    pthread_cond_destroy(&c->changed);
+    free(c);
+}

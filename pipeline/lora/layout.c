@@ -1,0 +1,244 @@
+/* layout.c - offsets of pairs, and pairs written to them; see layout.h. */
+#include "pipeline/lora/layout.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/floats.h"
+
+#define ALIGN 256 /* of every matrix, in bytes: what matrix products like best */
+
+int64_t kiln_lora_class(int64_t rank)
+{
+    if (rank <= 64)
+        return rank < 16 ? 16 : (rank + 15) / 16 * 16;
+    int64_t class = 128;
+    while (class < rank)
+        class *= 2;
+    return class <= KILN_LORA_RANK_MAX ? class : 0;
+}
+
+/* --- offsets ---------------------------------------------------------------------------------- */
+
+static size_t value_size(enum kt_dtype dtype)
+{
+    return dtype == KT_F32 ? 4 : 2;
+}
+
+/* The place of a slot, a new one if need be. */
+static size_t place_with(struct kiln_lora_layout *l, const struct kiln_param *p)
+{
+    for (size_t i = l->count; i-- > 0;)
+        if (l->places[i].slot == p->slot)
+            return i;
+    l->places[l->count] =
+        (struct kiln_lora_place){.slot = p->slot, .layer = p->layer, .cols = p->cols};
+    return l->count++;
+}
+
+static size_t take(struct kiln_lora_layout *l, int64_t values)
+{
+    size_t at = l->bytes;
+    l->bytes += ((size_t)values * value_size(l->dtype) + ALIGN - 1) / ALIGN * ALIGN;
+    return at;
+}
+
+int kiln_lora_layout_init(struct kiln_lora_layout *l, const struct kiln_param_table *params,
+                          int64_t rank, enum kt_dtype dtype, struct kiln_error *err)
+{
+    size_t n = params->count + 1;
+    *l = (struct kiln_lora_layout){.rank = rank,
+                                   .dtype = dtype,
+                                   .places = calloc(n, sizeof *l->places),
+                                   .place_of = calloc(n, sizeof *l->place_of),
+                                   .part_of = calloc(n, sizeof *l->part_of),
+                                   .params = params};
+    if (!l->places || !l->place_of || !l->part_of) {
+        kiln_lora_layout_release(l);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the layout of LoRAs");
+    }
+    for (size_t i = 0; i < params->count; i++) {
+        struct kiln_lora_place *place =
+            &l->places[l->place_of[i] = place_with(l, &params->items[i])];
+        l->part_of[i] = place->rank / rank;
+        place->rank += rank;
+        place->rows += params->items[i].rows;
+    }
+    for (size_t i = 0; i < l->count; i++) {
+        l->places[i].down = take(l, l->places[i].rank * l->places[i].cols);
+        l->places[i].up = take(l, l->places[i].rows * l->places[i].rank);
+    }
+    return 0;
+}
+
+void kiln_lora_layout_release(struct kiln_lora_layout *l)
+{
+    free(l->places);
+    free(l->place_of);
+    free(l->part_of);
+    *l = (struct kiln_lora_layout){.count = 0};
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+static int open_each(struct kiln_lora_files *files, const struct kiln_lora_module *modules,
+                     size_t count, struct kiln_error *err)
+{
+    int code = 0;
+    for (size_t i = 0; !code && i < files->stack->count; i++)
+        code = kiln_lora_open(files->stack->loras[i].path, modules, count, &files->at[i], err);
+    return code;
+}
+
+/* The most that one module gets. */
+static int64_t highest_rank(const struct kiln_lora_files *files, size_t module_count)
+{
+    int64_t highest = 0;
+    int64_t *ranks = calloc(module_count + 1, sizeof *ranks);
+    for (size_t i = 0; ranks && i < files->stack->count; i++)
+        for (size_t k = 0; k < kiln_lora_count(files->at[i]); k++) {
+            const struct kiln_lora_pair *pair = kiln_lora_at(files->at[i], k);
+            ranks[pair->module] += pair->rank;
+            highest = ranks[pair->module] > highest ? ranks[pair->module] : highest;
+        }
+    free(ranks);
+    return ranks ? highest : -1;
+}
+
+int kiln_lora_files_open(struct kiln_lora_files *files, const struct kiln_lora_stack *stack,
+                         const struct kiln_param_table *params, struct kiln_error *err)
+{
+    *files = (struct kiln_lora_files){.stack = stack};
+    struct kiln_lora_module *modules = calloc(params->count + 1, sizeof *modules);
+    if (!modules)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the modules of LoRAs");
+    for (size_t i = 0; i < params->count; i++)
+        modules[i] = (struct kiln_lora_module){.name = params->items[i].name,
+                                               .rows = params->items[i].rows,
+                                               .cols = params->items[i].cols};
+    int code = open_each(files, modules, params->count, err);
+    free(modules);
+    files->rank = code ? 0 : highest_rank(files, params->count);
+    if (files->rank < 0)
+        code = kiln_fail(err, KILN_NO_MEMORY, "no memory for the ranks of LoRAs");
+    if (code)
+        kiln_lora_files_close(files);
+    return code;
+}
+
+void kiln_lora_files_close(struct kiln_lora_files *files)
+{
+    for (size_t i = 0; i < KILN_LORA_STACK_MAX; i++)
+        kiln_lora_close(files->at[i]);
+    *files = (struct kiln_lora_files){.stack = NULL};
+}
+
+/* --- values ----------------------------------------------------------------------------------- */
+
+/* Where values go, in which format, and the largest so far. */
+struct sink {
+    enum kiln_float format;
+    float peak;
+};
+
+static float from_half(uint16_t bits)
+{
+    uint32_t exponent = bits >> 10 & 31u, mantissa = bits & 1023u;
+    uint32_t wide = (uint32_t)(bits & 0x8000u) << 16;
+    float value;
+    if (exponent == 0) {
+        value = (float)mantissa * 0x1p-24f;
+        return bits & 0x8000u ? -value : value;
+    }
+    wide |= exponent == 31 ? 0x7f800000u | mantissa << 13 : (exponent + 112) << 23 | mantissa << 13;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+KILN_INLINE float load(const uint8_t *from, int64_t i, enum kiln_st_dtype dtype)
+{
+    uint16_t half;
+    float value;
+    if (dtype == KILN_ST_F32) {
+        memcpy(&value, from + 4 * i, sizeof value);
+        return value;
+    }
+    memcpy(&half, from + 2 * i, sizeof half);
+    return dtype == KILN_ST_BF16 ? kiln_from_bf16(half) : from_half(half);
+}
+
+KILN_INLINE void convert_as(struct sink *sink, const void *from, enum kiln_st_dtype dtype,
+                            int64_t count, float scale, void *to)
+{
+    float peak = sink->peak;
+    for (int64_t i = 0; i < count; i++) {
+        float value = load(from, i, dtype) * scale;
+        peak = fabsf(value) > peak ? fabsf(value) : peak;
+        kiln_store(to, i, value, sink->format);
+    }
+    sink->peak = peak;
+}
+
+/* count values times scale; the loop is compiled once a format. */
+static void convert(struct sink *sink, const void *from, enum kiln_st_dtype dtype, int64_t count,
+                    float scale, void *to)
+{
+    if (dtype == KILN_ST_F32)
+        convert_as(sink, from, KILN_ST_F32, count, scale, to);
+    else if (dtype == KILN_ST_BF16)
+        convert_as(sink, from, KILN_ST_BF16, count, scale, to);
+    else
+        convert_as(sink, from, KILN_ST_F16, count, scale, to);
+}
+
+/* --- pairs ------------------------------------------------------------------------------------ */
+
+/* One pair at `offset` within its module's rank.  Returns whether its products stay finite, by the
+ * largest values of both and by what up is multiplied with: an infinite factor makes NaN of zeros,
+ * which are no largest value. */
+static bool put_pair(const struct kiln_lora_layout *l, const struct kiln_lora_pair *pair,
+                     int64_t offset, float strength, uint8_t *memory)
+{
+    const struct kiln_lora_place *place = &l->places[l->place_of[pair->module]];
+    const struct kiln_param *param = &l->params->items[pair->module];
+    size_t size = value_size(l->dtype), from_size = kiln_st_dtype_size(pair->b_dtype);
+    const float factor = strength * (float)pair->scale;
+    int64_t first = l->part_of[pair->module] * l->rank + offset;
+    struct sink down = {.format = l->dtype == KT_F32 ? KILN_F32 : KILN_BF16}, up = down;
+    convert(&down, pair->a, pair->a_dtype, pair->rank * param->cols, 1,
+            memory + place->down + (size_t)(first * place->cols) * size);
+    const uint8_t *from = pair->b;
+    uint8_t *to = memory + place->up + (size_t)(param->row * place->rank + first) * size;
+    for (int64_t row = 0; row < param->rows; row++) {
+        convert(&up, from, pair->b_dtype, pair->rank, factor, to);
+        from += (size_t)pair->rank * from_size;
+        to += (size_t)place->rank * size;
+    }
+    return isfinite(factor) && isfinite(down.peak * up.peak * (float)pair->rank);
+}
+
+int kiln_lora_layout_fill(const struct kiln_lora_layout *l, const struct kiln_lora_files *files,
+                          void *memory, bool *touched, struct kiln_error *err)
+{
+    int64_t *used = calloc(l->params->count + 1, sizeof *used); /* of each module's rank */
+    if (!used)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the ranks of LoRAs");
+    memset(memory, 0, l->bytes);
+    memset(touched, 0, l->count * sizeof *touched);
+    int code = 0;
+    for (size_t i = 0; !code && i < files->stack->count; i++) {
+        for (size_t k = 0; !code && k < kiln_lora_count(files->at[i]); k++) {
+            const struct kiln_lora_pair *pair = kiln_lora_at(files->at[i], k);
+            if (!put_pair(l, pair, used[pair->module], files->stack->loras[i].weight, memory))
+                code = kiln_fail(err, KILN_CORRUPT,
+                                 "LoRA %s: it makes weights that are not finite numbers",
+                                 files->stack->loras[i].path);
+            used[pair->module] += pair->rank;
+            touched[l->place_of[pair->module]] = true;
+        }
+        code = code ? code : kiln_lora_check(files->at[i], err);
+    }
+    free(used);
+    return code;
+}

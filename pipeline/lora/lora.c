@@ -1,0 +1,437 @@
+/* lora.c - opens a LoRA file and sorts its tensors into pairs.
+ *
+ * Three passes.  Every key is read for what it says (A, B or alpha, of which name), and a key that
+ * says nothing to this model is counted.  Then each name that got anything must have both halves
+ * in shapes that fit.  Last, names become modules: a fused qkv is split by the rows of B, which
+ * share A, and a name of a repack that repeats what the file also has under the model's own names
+ * is dropped, as the trainers that write both mean it.
+ *
+ * Where alpha comes from: a tensor NAME.alpha (one value of any dtype); or, in files that
+ * diffusers' training scripts wrote, the PEFT settings kept as JSON in __metadata__; or nowhere,
+ * and then the factor is 1.
+ */
+#include "pipeline/lora/lora.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline/lora/names.h"
+
+#define SETTINGS_BYTES_MAX (1 << 20) /* as JSON, which a parser makes forty times larger */
+
+/* What the file holds under one name. */
+struct part {
+    const struct kiln_st_tensor *tensors[3]; /* by enum kiln_lora_role */
+};
+
+struct kiln_lora_file {
+    struct kiln_st *st;
+    struct kiln_lora_pair *pairs; /* by module */
+    size_t count;
+};
+
+/* While a file is being opened. */
+struct reading {
+    const char *path;
+    const struct kiln_lora_module *modules;
+    size_t module_count;
+    struct kiln_lora_names names;
+    struct part *parts; /* by target of names */
+    size_t *owner;      /* by module: 1 + the target that gave its pair, 0 for none yet */
+    json_t *settings;   /* PEFT's, or NULL */
+    struct kiln_lora_file *file;
+};
+
+/* --- values ----------------------------------------------------------------------------------- */
+
+static float from_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static double half_value(uint16_t bits)
+{
+    int exponent = bits >> 10 & 31;
+    double mantissa = bits & 1023, sign = bits >> 15 ? -1 : 1;
+    if (exponent == 31)
+        return mantissa > 0 ? NAN : sign * INFINITY;
+    return exponent == 0 ? sign * ldexp(mantissa, -24)
+                         : sign * ldexp(mantissa + 1024, exponent - 25);
+}
+
+/* The only value of a tensor; NAN if its dtype holds no numbers that alpha could be. */
+static double scalar_value(const struct kiln_st_tensor *t)
+{
+    union {
+        uint16_t u16;
+        uint32_t u32;
+        int32_t i32;
+        int64_t i64;
+        double f64;
+        uint8_t u8;
+        int8_t i8;
+    } v = {0};
+    memcpy(&v, t->data, t->size < sizeof v ? t->size : sizeof v);
+    switch (t->dtype) {
+    case KILN_ST_F64:
+        return v.f64;
+    case KILN_ST_F32:
+        return from_bits(v.u32);
+    case KILN_ST_BF16:
+        return from_bits((uint32_t)v.u16 << 16);
+    case KILN_ST_F16:
+        return half_value(v.u16);
+    case KILN_ST_I64:
+        return (double)v.i64;
+    case KILN_ST_I32:
+        return v.i32;
+    case KILN_ST_U8:
+        return v.u8;
+    case KILN_ST_I8:
+        return v.i8;
+    default:
+        return NAN;
+    }
+}
+
+/* All exponent bits set means infinity or NaN, in each of the three dtypes. */
+static bool all_finite(const struct kiln_st_tensor *t)
+{
+    const uint8_t *at = t->data;
+    size_t size = kiln_st_dtype_size(t->dtype);
+    uint32_t exponent = t->dtype == KILN_ST_F32    ? 0x7f800000
+                        : t->dtype == KILN_ST_BF16 ? 0x7f80
+                                                   : 0x7c00;
+    for (size_t i = 0; i < t->size; i += size) {
+        uint32_t bits = 0;
+        memcpy(&bits, at + i, size);
+        if ((bits & exponent) == exponent)
+            return false;
+    }
+    return true;
+}
+
+/* --- reading keys ----------------------------------------------------------------------------- */
+
+/* Adds ", key" to a list; one for which there is no room makes its end ", ...". */
+static void list_key(char *text, size_t size, const char *key)
+{
+    static const char more[] = ", ...";
+    size_t len = strlen(text);
+    bool ended = len >= sizeof more && strcmp(text + len - (sizeof more - 1), more) == 0;
+    if (len + strlen(key) + 2 + sizeof more < size && !ended)
+        snprintf(text + len, size - len, "%s%s", len ? ", " : "", key);
+    else if (!ended)
+        snprintf(text + len, size - len, "%s", more);
+}
+
+static int read_key(struct reading *r, const struct kiln_st_tensor *t, bool *ret_matched,
+                    struct kiln_error *err)
+{
+    char flat[KILN_ST_NAME_MAX + 1];
+    enum kiln_lora_role role;
+    const char *kind = kiln_lora_refused_kind(t->name);
+    if (kind)
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s: key %s is of %s, which is not supported",
+                         r->path, t->name, kind);
+    const struct kiln_lora_target *target =
+        kiln_lora_parse_key(t->name, &role, flat) ? kiln_lora_names_find(&r->names, flat) : NULL;
+    *ret_matched = target != NULL;
+    if (!target)
+        return 0;
+    const struct kiln_st_tensor **place = &r->parts[target - r->names.targets].tensors[role];
+    if (*place)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: keys %s and %s mean the same", r->path,
+                         (*place)->name, t->name);
+    *place = t;
+    return 0;
+}
+
+static int read_keys(struct reading *r, struct kiln_error *err)
+{
+    size_t count = kiln_st_count(r->file->st), unmatched = 0;
+    char list[300] = "";
+    if (count == 0)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: there is no tensor in it", r->path);
+    for (size_t i = 0; i < count; i++) {
+        const struct kiln_st_tensor *t = kiln_st_at(r->file->st, i);
+        bool matched;
+        int rc = read_key(r, t, &matched, err);
+        if (rc)
+            return rc;
+        if (!matched) {
+            unmatched++;
+            list_key(list, sizeof list, t->name);
+        }
+    }
+    if (unmatched == count)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "LoRA %s is of another model: 0 keys fit modules of this model, %zu do "
+                         "not: %s",
+                         r->path, unmatched, list);
+    return unmatched == 0 ? 0
+                          : kiln_fail(err, KILN_BAD_INPUT,
+                                      "%s: %zu keys fit modules of this model, %zu do not: %s",
+                                      r->path, count - unmatched, unmatched, list);
+}
+
+/* --- alpha ------------------------------------------------------------------------------------ */
+
+/* The PEFT settings that diffusers saves; absent in most files. */
+static int read_settings(struct reading *r, struct kiln_error *err)
+{
+    const char *text = kiln_st_metadata(r->file->st, "lora_adapter_metadata");
+    json_error_t where;
+    if (!text)
+        return 0;
+    if (strlen(text) > SETTINGS_BYTES_MAX)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "%s: lora_adapter_metadata has %zu bytes, at most %d", r->path,
+                         strlen(text), SETTINGS_BYTES_MAX);
+    r->settings = json_loads(text, 0, &where);
+    if (!json_is_object(r->settings))
+        return kiln_fail(err, KILN_CORRUPT, "%s: lora_adapter_metadata is no JSON object: %s",
+                         r->path, where.text);
+    return 0;
+}
+
+/* Whether a key of alpha_pattern, a module name or the end of one, means this module. */
+static bool pattern_means(const char *pattern, const char *module)
+{
+    size_t n = strlen(pattern), m = strlen(module);
+    if (n > m || strcmp(module + m - n, pattern) != 0)
+        return false;
+    return n == m || module[m - n - 1] == '.';
+}
+
+/* alpha / rank by the settings; 1 without them. */
+static int settings_scale(const struct reading *r, size_t module, int64_t rank, double *ret,
+                          struct kiln_error *err)
+{
+    const json_t *alpha = json_object_get(r->settings, "transformer.lora_alpha");
+    json_t *patterns = json_object_get(r->settings, "transformer.alpha_pattern"), *value;
+    const char *pattern;
+    json_object_foreach(patterns, pattern, value)
+    {
+        if (strpbrk(pattern, "\\^$*+?()[]{}|"))
+            return kiln_fail(err, KILN_UNSUPPORTED,
+                             "%s: alpha_pattern \"%.64s\" in its metadata is a regular expression",
+                             r->path, pattern);
+        if (pattern_means(pattern, r->modules[module].name))
+            alpha = value;
+    }
+    *ret = 1;
+    if (!alpha)
+        return 0;
+    if (!json_is_number(alpha) || !isfinite(json_number_value(alpha)))
+        return kiln_fail(err, KILN_CORRUPT, "%s: lora_alpha in its metadata is not a number",
+                         r->path);
+    bool root = json_is_true(json_object_get(r->settings, "transformer.use_rslora"));
+    *ret = json_number_value(alpha) / (root ? sqrt((double)rank) : (double)rank);
+    return 0;
+}
+
+static int find_scale(const struct reading *r, const struct part *p, size_t module, int64_t rank,
+                      double *ret, struct kiln_error *err)
+{
+    const struct kiln_st_tensor *alpha = p->tensors[KILN_LORA_ALPHA];
+    if (!alpha)
+        return settings_scale(r, module, rank, ret, err);
+    size_t values = alpha->size / kiln_st_dtype_size(alpha->dtype);
+    double value = values == 1 ? scalar_value(alpha) : NAN;
+    if (!isfinite(value))
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: %s is not one finite number", r->path,
+                         alpha->name);
+    *ret = value / (double)rank;
+    return 0;
+}
+
+/* --- pairs ------------------------------------------------------------------------------------ */
+
+static int check_matrix(const struct reading *r, const struct kiln_st_tensor *t,
+                        struct kiln_error *err)
+{
+    if (t->dtype != KILN_ST_F32 && t->dtype != KILN_ST_F16 && t->dtype != KILN_ST_BF16)
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s: %s is %s; F32, F16 and BF16 are supported",
+                         r->path, t->name, kiln_st_dtype_name(t->dtype));
+    if (t->ndim != 2)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: %s has %u dimensions, a matrix has 2", r->path,
+                         t->name, t->ndim);
+    if (!all_finite(t))
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: %s holds NaN or infinity", r->path, t->name);
+    return 0;
+}
+
+/* Both halves, of one rank, as wide and as high as the target. */
+static int check_part(const struct reading *r, const struct part *p,
+                      const struct kiln_lora_target *target, struct kiln_error *err)
+{
+    const struct kiln_st_tensor *a = p->tensors[KILN_LORA_A], *b = p->tensors[KILN_LORA_B];
+    int64_t rows = 0, cols = r->modules[target->modules[0]].cols;
+    if (!a || !b)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: %s has no %s", r->path, target->flat,
+                         a   ? "lora_B (up)"
+                         : b ? "lora_A (down)"
+                             : "lora_A and lora_B, only an alpha");
+    int rc = check_matrix(r, a, err);
+    if (!rc)
+        rc = check_matrix(r, b, err);
+    for (size_t i = 0; i < target->count; i++) {
+        rows += r->modules[target->modules[i]].rows;
+        if (r->modules[target->modules[i]].cols != cols && !rc)
+            rc = kiln_fail(err, KILN_BAD_INPUT, "%s: %s spans modules of several widths", r->path,
+                           target->flat);
+    }
+    if (rc)
+        return rc;
+    if (a->shape[0] < 1 || a->shape[0] != b->shape[1])
+        return kiln_fail(err, KILN_BAD_INPUT, "%s: %s has rank %lld in A and %lld in B", r->path,
+                         target->flat, (long long)a->shape[0], (long long)b->shape[1]);
+    if (a->shape[1] != cols || b->shape[0] != rows)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "LoRA %s is of another model: its %s goes from %lld values to %lld, this "
+                         "model's from %lld to %lld",
+                         r->path, target->flat, (long long)a->shape[1], (long long)b->shape[0],
+                         (long long)cols, (long long)rows);
+    return 0;
+}
+
+/* Gives each module of the target its rows of B. */
+static int add_pairs(struct reading *r, size_t t, struct kiln_error *err)
+{
+    const struct kiln_lora_target *target = &r->names.targets[t];
+    const struct part *p = &r->parts[t];
+    int rc = check_part(r, p, target, err);
+    if (rc)
+        return rc;
+    const struct kiln_st_tensor *a = p->tensors[KILN_LORA_A], *b = p->tensors[KILN_LORA_B];
+    const uint8_t *rows = b->data;
+    for (size_t i = 0; i < target->count && !rc; i++) {
+        size_t module = target->modules[i];
+        struct kiln_lora_pair *pair = &r->file->pairs[module];
+        *pair = (struct kiln_lora_pair){module, a->shape[0], a->dtype, b->dtype, a->data, rows, 1};
+        r->owner[module] = t + 1;
+        rc = find_scale(r, p, module, pair->rank, &pair->scale, err);
+        rows += (size_t)(r->modules[module].rows * pair->rank) * kiln_st_dtype_size(b->dtype);
+    }
+    return rc;
+}
+
+static bool has_any(const struct part *p)
+{
+    return p->tensors[0] || p->tensors[1] || p->tensors[2];
+}
+
+/* How many modules of the target have their pair already. */
+static size_t already(const struct reading *r, const struct kiln_lora_target *target)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < target->count; i++)
+        n += r->owner[target->modules[i]] != 0;
+    return n;
+}
+
+/* The model's own names first; then repacks' names, where they say something new. */
+static int make_pairs(struct reading *r, struct kiln_error *err)
+{
+    for (int aliases = 0; aliases < 2; aliases++) {
+        for (size_t t = 0; t < r->names.count; t++) {
+            const struct kiln_lora_target *target = &r->names.targets[t];
+            if (target->alias != (aliases == 1) || !has_any(&r->parts[t]))
+                continue;
+            size_t taken = already(r, target);
+            if (taken == target->count)
+                continue;
+            if (taken > 0)
+                return kiln_fail(err, KILN_BAD_INPUT,
+                                 "%s: %s is there as a whole and again in part", r->path,
+                                 target->flat);
+            int rc = add_pairs(r, t, err);
+            if (rc)
+                return rc;
+        }
+    }
+    return 0;
+}
+
+/* Closes the gaps of modules without a pair. */
+static void pack_pairs(struct reading *r)
+{
+    struct kiln_lora_file *f = r->file;
+    for (size_t i = 0; i < r->module_count; i++)
+        if (r->owner[i])
+            f->pairs[f->count++] = f->pairs[i];
+}
+
+/* --- open and close --------------------------------------------------------------------------- */
+
+static int read_file(struct reading *r, struct kiln_error *err)
+{
+    int rc = kiln_lora_names_init(&r->names, r->modules, r->module_count, err);
+    if (rc)
+        return rc;
+    r->parts = calloc(r->names.count + 1, sizeof *r->parts);
+    r->owner = calloc(r->module_count + 1, sizeof *r->owner);
+    r->file->pairs = calloc(r->module_count + 1, sizeof *r->file->pairs);
+    if (!r->parts || !r->owner || !r->file->pairs)
+        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its pairs", r->path);
+    rc = read_keys(r, err);
+    if (!rc)
+        rc = read_settings(r, err);
+    if (!rc)
+        rc = make_pairs(r, err);
+    if (!rc)
+        pack_pairs(r);
+    return rc;
+}
+
+int kiln_lora_open(const char *path, const struct kiln_lora_module *modules, size_t count,
+                   struct kiln_lora_file **ret, struct kiln_error *err)
+{
+    struct kiln_lora_file *file = calloc(1, sizeof *file);
+    if (!file)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", path);
+    struct reading r = {.path = path, .modules = modules, .module_count = count, .file = file};
+    int rc = kiln_st_open_read(path, KILN_LORA_BYTES_MAX, &file->st, err);
+    if (!rc)
+        rc = read_file(&r, err);
+    kiln_lora_names_release(&r.names);
+    json_decref(r.settings);
+    free(r.parts);
+    free(r.owner);
+    if (rc) {
+        kiln_lora_close(file);
+        return rc;
+    }
+    *ret = file;
+    return 0;
+}
+
+void kiln_lora_close(struct kiln_lora_file *file)
+{
+    if (!file)
+        return;
+    kiln_st_close(file->st);
+    free(file->pairs);
+    free(file);
+}
+
+size_t kiln_lora_count(const struct kiln_lora_file *file)
+{
+    return file->count;
+}
+
+const struct kiln_lora_pair *kiln_lora_at(const struct kiln_lora_file *file, size_t i)
+{
+    return i < file->count ? &file->pairs[i] : NULL;
+}
+
+int kiln_lora_check(const struct kiln_lora_file *file, struct kiln_error *err)
+{
+    return kiln_st_check(file->st, err);
+}

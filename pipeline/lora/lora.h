@@ -1,0 +1,62 @@
+/* lora.h - the low-rank pairs of a LoRA file, matched to the modules of a model.
+ *
+ *     weight of the module += strength * scale * B A      A: [rank, in], B: [out, rank]
+ *
+ * Trainers name the same thing in many ways.  Read are
+ *
+ *     diffusers   transformer.layers.0.attention.to_q.lora_A.weight, alpha in the metadata or none
+ *     ai-toolkit  diffusion_model.layers.0.attention.to_q.lora_A.weight, maybe with .alpha
+ *     kohya       lora_unet_layers_0_attention_to_q.lora_down.weight, with .alpha
+ *     ComfyUI     ...attention.qkv, whose pair is split into q, k and v by the rows of B;
+ *                 ...attention.out, x_embedder, final_layer
+ *     dotted      ...attention.to.q.lora.down.weight, with redundant copies as qkv and out
+ *     PEFT        base_model.model....lora_A.default.weight
+ *
+ * and any mixture of their prefixes and endings.  LyCORIS (LoKr, LoHa, OFT), DoRA, full
+ * differences, second time embedders and LoRAs of the text encoder are refused by name.  A key that
+ * fits no module is an error that counts and lists: a LoRA that works by half looks like a bad
+ * LoRA.
+ */
+#ifndef KILN_LORA_H
+#define KILN_LORA_H
+
+#include "schemas/error.h"
+#include "storage/formats/safetensors.h"
+
+/* Of a file: it is read into memory, as people exchange LoRAs while jobs are drawn.  Rank 512 on
+ * every linear layer of the full model is 2.6 GB in BF16. */
+#define KILN_LORA_BYTES_MAX ((size_t)4 << 30)
+
+/* A linear layer of the model, by its diffusers name. */
+struct kiln_lora_module {
+    const char *name;   /* "layers.0.attention.to_q", no ".weight"; lent for the open */
+    int64_t rows, cols; /* out, in */
+};
+
+struct kiln_lora_pair {
+    size_t module; /* its position in the list given to open */
+    int64_t rank;
+    enum kiln_st_dtype a_dtype, b_dtype; /* F32, F16 or BF16 */
+    const void *a;                       /* [rank][cols], in the file's bytes, aligned to nothing */
+    const void *b;                       /* [rows][rank] */
+    double scale;                        /* alpha / rank; 1 where the file has no alpha */
+};
+
+struct kiln_lora_file;
+
+/* KILN_BAD_INPUT for unmatched keys and wrong shapes, KILN_UNSUPPORTED for a kind that is refused,
+ * else what kiln_st_open says. */
+int kiln_lora_open(const char *path, const struct kiln_lora_module *modules, size_t count,
+                   struct kiln_lora_file **ret, struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_lora_close(struct kiln_lora_file *file); /* accepts NULL; pairs die with it */
+
+/* One pair a module at most, in the order of the modules. */
+size_t kiln_lora_count(const struct kiln_lora_file *file);
+const struct kiln_lora_pair *kiln_lora_at(const struct kiln_lora_file *file, size_t i);
+
+/* KILN_CORRUPT if the file was written into since it was opened: what was read of it may then be
+ * half of one and half of another.  Asked after the last reading, before anybody sees the result.
+ */
+int kiln_lora_check(const struct kiln_lora_file *file, struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

@@ -1,0 +1,200 @@
+/* loras.c - one set at a time, in one of three ways; see loras.h. */
+#include "pipeline/lora/loras.h"
+
+#include <stdlib.h>
+
+#include "pipeline/lora/merge.h"
+#include "pipeline/torch/load.h"
+
+/* What copies of the weights leave to pictures on a device. */
+#define MERGE_RESERVE ((size_t)8 << 30)
+
+struct kiln_loras {
+    int device;
+    enum kiln_lora_mode mode;
+    struct kiln_lora_merge *merge;
+    struct kiln_lora_cache *cache;
+    struct kiln_lora_slots *slots;
+    struct kiln_lora_stack now; /* in the slots */
+    bool by_files;              /* what is in place, is so through merge */
+    bool quantised;             /* some weight is: then files cannot be merged into it */
+    int arrangement, files_merged;
+    enum diffusionz_lora_from from;
+};
+
+struct kiln_loras *kiln_loras_new(const struct kiln_param_table *params, int device,
+                                  enum kt_dtype dtype, const struct kiln_lora_plain *plain)
+{
+    struct kiln_loras *l = calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    l->device = device;
+    l->merge = kiln_lora_merge_new(params, device);
+    l->cache = kiln_lora_cache_new(params, device, dtype == KT_F32 ? KT_F32 : KT_BF16,
+                                   KILN_LORA_CACHE_BYTES);
+    l->slots = kiln_lora_slots_new(params, device, plain);
+    for (size_t i = 0; i < params->count; i++)
+        l->quantised = l->quantised || kt_dtype_of(*params->items[i].slot) == KT_E4M3;
+    if (l->merge && l->cache && l->slots)
+        return l;
+    kiln_loras_free(l);
+    return NULL;
+}
+
+void kiln_loras_free(struct kiln_loras *l)
+{
+    if (!l)
+        return;
+    kiln_lora_cache_free(l->cache);
+    kiln_lora_merge_free(l->merge);
+    kiln_lora_slots_free(l->slots);
+    kiln_lora_stack_release(&l->now);
+    free(l);
+}
+
+/* --- through the slots ------------------------------------------------------------------------ */
+
+static bool merges(const struct kiln_loras *l)
+{
+    struct kt_memory memory;
+    size_t missing = kiln_lora_slots_missing(l->slots);
+    if (l->mode != KILN_LORA_AUTO || missing == 0 || missing == SIZE_MAX)
+        return l->mode != KILN_LORA_BESIDE && missing != SIZE_MAX;
+    if (!kt_memory_of(l->device, &memory))
+        return false;
+    size_t room = memory.total - memory.taken + memory.held - memory.used;
+    return room > missing + MERGE_RESERVE;
+}
+
+static void clear_slots(struct kiln_loras *l)
+{
+    kiln_lora_slots_clear(l->slots);
+    kiln_lora_stack_release(&l->now);
+    l->arrangement = 0;
+}
+
+static int put(struct kiln_loras *l, const struct kiln_lora_image *image, struct kiln_error *err)
+{
+    bool merged = merges(l);
+    int code = kiln_lora_slots_put(l->slots, image, merged, err);
+    if (code == KILN_NO_MEMORY && merged && l->mode == KILN_LORA_AUTO) {
+        merged = false;
+        code = kiln_lora_slots_put(l->slots, image, merged, err);
+    }
+    l->arrangement = code ? 0 : merged ? -1 : (int)image->layout.rank;
+    return code;
+}
+
+/* Takes over stack. */
+static int set_in_slots(struct kiln_loras *l, struct kiln_lora_stack *stack, bool *ret_changed,
+                        struct kiln_error *err)
+{
+    const struct kiln_lora_image *image = NULL;
+    struct kiln_error ignored;
+    bool changed, ready = stack->count && kiln_lora_cache_ready(l->cache, stack);
+    int code = stack->count ? kiln_lora_cache_take(l->cache, stack, &image, err) : 0;
+    if (code) {
+        kiln_lora_stack_release(stack);
+        return code;
+    }
+    if (l->by_files && kiln_lora_merge_set(l->merge, NULL, 0, &changed, &ignored) == 0)
+        l->by_files = false;
+    *ret_changed = true;
+    clear_slots(l);
+    if (!image)
+        return 0;
+    l->from = ready ? DIFFUSIONZ_LORA_READY : DIFFUSIONZ_LORA_READ;
+    code = put(l, image, err);
+    kiln_lora_cache_give(l->cache, image);
+    if (code)
+        kiln_lora_stack_release(stack);
+    else
+        l->now = *stack;
+    return code;
+}
+
+/* --- through the files ------------------------------------------------------------------------ */
+
+/* As on the CPU.  Copies come and go with the set, so each has an arrangement of its own.  They are
+ * made of the pristine weights, so that a set in the slots has to go first; where the files are
+ * then no good it comes back. */
+static int set_by_files(struct kiln_loras *l, const struct kiln_lora_use *uses, size_t count,
+                        bool *ret_changed, struct kiln_error *err)
+{
+    struct kiln_lora_stack before = l->now;
+    struct kiln_error ignored;
+    bool changed = false;
+    l->now.count = 0;
+    if (before.count > 0) {
+        clear_slots(l);
+        *ret_changed = true;
+    }
+    int code = kiln_lora_merge_set(l->merge, uses, count, &changed, err);
+    *ret_changed = *ret_changed || changed;
+    if (code) {
+        if (before.count > 0)
+            (void)!set_in_slots(l, &before, ret_changed, &ignored);
+        return code;
+    }
+    kiln_lora_stack_release(&before);
+    if (changed && count)
+        l->from = DIFFUSIONZ_LORA_READ;
+    if (changed)
+        l->arrangement = count ? --l->files_merged - 1 : 0;
+    l->by_files = count > 0;
+    return 0;
+}
+
+/* --- either ----------------------------------------------------------------------------------- */
+
+void kiln_loras_mode(struct kiln_loras *l, enum kiln_lora_mode mode)
+{
+    struct kiln_error ignored;
+    bool changed;
+    (void)!kiln_loras_set(l, NULL, 0, &changed, &ignored);
+    l->mode = mode;
+}
+
+int kiln_loras_set(struct kiln_loras *l, const struct kiln_lora_use *uses, size_t count,
+                   bool *ret_changed, struct kiln_error *err)
+{
+    struct kiln_lora_stack stack;
+    *ret_changed = false;
+    l->from = DIFFUSIONZ_LORA_KEPT;
+    if (l->mode == KILN_LORA_FILES || (l->mode == KILN_LORA_AUTO && l->device == KT_CPU))
+        return set_by_files(l, uses, count, ret_changed, err);
+    int code = kiln_lora_stack_look(uses, count, &stack, err);
+    if (code)
+        return code;
+    if (!l->by_files && kiln_lora_stack_same(&stack, &l->now)) {
+        kiln_lora_stack_release(&stack);
+        return 0;
+    }
+    code = set_in_slots(l, &stack, ret_changed, err);
+    /* Ranks too high for slots; or a kind of file that nobody reads, which is then said again. */
+    if (code == KILN_UNSUPPORTED && !l->quantised)
+        code = set_by_files(l, uses, count, ret_changed, err);
+    return code;
+}
+
+enum diffusionz_lora_from kiln_loras_from(const struct kiln_loras *l)
+{
+    return l->from;
+}
+
+void kiln_loras_prefetch(struct kiln_loras *l, const struct kiln_lora_use *uses, size_t count)
+{
+    if (l->mode == KILN_LORA_MERGED || l->mode == KILN_LORA_BESIDE || l->device != KT_CPU)
+        kiln_lora_cache_prefetch(l->cache, uses, count);
+}
+
+bool kiln_loras_beside(const struct kiln_loras *l)
+{
+    return l->arrangement > 0;
+}
+
+int kiln_loras_arrangement(const struct kiln_loras *l)
+{
+    /* None at all is another one, once the weights lie elsewhere. */
+    return l->arrangement ? l->arrangement : kiln_lora_slots_moved(l->slots);
+}

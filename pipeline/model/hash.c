@@ -1,0 +1,75 @@
+/* hash.c - a digest over what makes a model; see hash.h. */
+#include "pipeline/model/hash.h"
+
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline/weights/loading.h"
+#include "schemas/limits.h"
+#include "storage/formats/regular.h"
+#include "storage/formats/safetensors.h"
+
+#define SAMPLE_BYTES 4096
+
+static const char *const config_files[] = {"transformer/config.json", "text_encoder/config.json",
+                                           "vae/config.json", "scheduler/scheduler_config.json"};
+static const char *const weight_folders[] = {"transformer", "text_encoder", "vae"};
+
+static int add_file(EVP_MD_CTX *sum, const char *dir, const char *name, struct kiln_error *err)
+{
+    char path[4096], *text;
+    size_t size;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    int code = kiln_regular_read(path, KILN_CONFIG_FILE_MAX, &text, &size, err);
+    if (code)
+        return code;
+    EVP_DigestUpdate(sum, text, size);
+    free(text);
+    return 0;
+}
+
+static int add_weights(EVP_MD_CTX *sum, const char *dir, const char *folder, struct kiln_error *err)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", dir, folder);
+    struct kiln_st *st;
+    kiln_loading_note(path, 0, 0);
+    int code = kiln_st_open(path, &st, err);
+    if (code)
+        return code;
+    for (size_t i = 0; i < kiln_st_count(st); i++) {
+        const struct kiln_st_tensor *t = kiln_st_at(st, i);
+        const char *dtype = kiln_st_dtype_name(t->dtype);
+        EVP_DigestUpdate(sum, t->name, strlen(t->name) + 1);
+        EVP_DigestUpdate(sum, dtype, strlen(dtype) + 1);
+        EVP_DigestUpdate(sum, t->shape, t->ndim * sizeof t->shape[0]);
+        EVP_DigestUpdate(sum, t->data, t->size < SAMPLE_BYTES ? t->size : SAMPLE_BYTES);
+    }
+    kiln_st_close(st);
+    return 0;
+}
+
+int kiln_model_hash(const char *dir, char ret[KILN_MODEL_HASH_LEN + 1], struct kiln_error *err)
+{
+    EVP_MD_CTX *sum = EVP_MD_CTX_new();
+    if (!sum || EVP_DigestInit_ex(sum, EVP_sha256(), NULL) != 1) {
+        EVP_MD_CTX_free(sum);
+        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory to hash the model", dir);
+    }
+    int code = 0;
+    for (size_t i = 0; !code && i < sizeof config_files / sizeof *config_files; i++)
+        code = add_file(sum, dir, config_files[i], err);
+    for (size_t i = 0; !code && i < sizeof weight_folders / sizeof *weight_folders; i++)
+        code = add_weights(sum, dir, weight_folders[i], err);
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned int len = 0;
+    EVP_DigestFinal_ex(sum, digest, &len);
+    EVP_MD_CTX_free(sum);
+    if (code)
+        return code;
+    for (int i = 0; i < KILN_MODEL_HASH_LEN / 2; i++)
+        snprintf(ret + 2 * i, 3, "%02x", digest[i]);
+    return 0;
+}

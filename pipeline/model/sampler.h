@@ -1,0 +1,38 @@
+/* sampler.h - the noise levels of a run: flow matching, Euler steps, a static shift.
+ *
+ * With s = 1 - i/n for step i of n, sigma_i = shift*s / (1 + (shift-1)*s); the last level is 0.
+ * One step moves the latent from sigma_i to sigma_{i+1} along the velocity, which is minus the
+ * transformer's output:  x += (sigma_{i+1} - sigma_i) * (-output).  Guided, the output is
+ * with + scale * (with - without), the second one that of the negative prompt.
+ */
+#ifndef KILN_SAMPLER_H
+#define KILN_SAMPLER_H
+
+#include "pipeline/model/config.h"
+#include "pipeline/model/transformer.h"
+#include "schemas/limits.h"
+
+struct kiln_schedule {
+    int steps;
+    float sigmas[KILN_STEPS_MAX + 1]; /* sigmas[steps] is 0 */
+    float times[KILN_STEPS_MAX];      /* model time: 0 is noise, 1 is clean */
+    float strides[KILN_STEPS_MAX];    /* sigmas[i+1] - sigmas[i] */
+};
+
+/* steps within 1 .. KILN_STEPS_MAX. */
+void kiln_schedule_fill(struct kiln_schedule *schedule, const struct kiln_sampler_config *config,
+                        int steps);
+
+/* A step works on contents of buffers alone: a recorded one serves every step of a schedule. */
+struct kiln_step {
+    struct kiln_forward forward; /* its latent is changed */
+    kt negative;                 /* caption of the negative prompt; NULL: no guidance */
+    struct kiln_rope negative_rope;
+    double guidance;
+    kt stride; /* [items] fp32, of the schedule's strides */
+    kt bad;    /* [items] KT_I32, set to 1 where an item's latent is not finite afterwards */
+};
+void kiln_sampler_step(const struct kiln_transformer *t, struct kt_scope *s,
+                       const struct kiln_step *args);
+
+#endif

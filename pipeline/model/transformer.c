@@ -1,0 +1,340 @@
+/* transformer.c - the arithmetic of the transformer; see transformer.h.
+ *
+ * A block is a sandwich: a norm before and after each sublayer, time scaling what goes in and
+ * gating what comes out.
+ *
+ *     x += gate_a * RMS( attention( RMS(x) * scale_a ) )
+ *     x += gate_f * RMS( down( silu(gate u) * up u ) ),  u = RMS(x) * scale_f
+ *
+ * each RMS with a weight of its own.  Rounded to bf16, what becomes of time and x from block to
+ * block would be most of a forward's error, and to keep more of them costs little: the time table
+ * is fp32, with the weights of the norms in it, and in bf16 x has tails (kt_with_tails).
+ *
+ * Padding rows are learned tokens, not zeros: they pass through all layers and are attended to.
+ */
+#include "pipeline/model/transformer.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "pipeline/model/transformer_parts.h"
+
+#define FINAL_NORM_EPS 1e-6
+#define TIME_HALF 128 /* frequencies of the time's sinusoid */
+#define TIME_PERIOD 10000.0
+/* Rows of a picture from which attention in eight bits is faster.  Captions do not count: what is
+ * drawn with and without guidance has to be rounded alike. */
+#define NARROW_ROWS 1024
+
+int64_t kiln_pad_rows(int64_t rows)
+{
+    return (KILN_ROWS_MULTIPLE - rows % KILN_ROWS_MULTIPLE) % KILN_ROWS_MULTIPLE;
+}
+
+/* --- time ------------------------------------------------------------------------------------- */
+
+/* [steps, 256]: cosines, then sines, of the scaled time at falling frequencies. */
+static kt sinusoid(const struct kiln_transformer *t, struct kt_scope *s, const float *times,
+                   int steps)
+{
+    float *host = malloc((size_t)steps * 2 * TIME_HALF * sizeof *host);
+    if (!host) {
+        struct kiln_error err;
+        kiln_fail(&err, KILN_NO_MEMORY, "no memory for the time table of %d steps", steps);
+        kt_scope_fail(s, &err);
+        return NULL;
+    }
+    for (int step = 0; step < steps; step++)
+        for (int i = 0; i < TIME_HALF; i++) {
+            float frequency = expf((float)(-log(TIME_PERIOD)) * (float)i / TIME_HALF);
+            float angle = times[step] * (float)t->config.time_scale * frequency;
+            host[step * 2 * TIME_HALF + i] = cosf(angle);
+            host[step * 2 * TIME_HALF + TIME_HALF + i] = sinf(angle);
+        }
+    kt table = kt_from_host(s, host, KT_F32, KT_F32, 2, (int64_t[]){steps, 2 * TIME_HALF});
+    free(host);
+    return table;
+}
+
+/* A product of time, in fp32 whatever the weights are. */
+static kt linear_of_time(struct kt_scope *s, kt x, kt weight, kt bias)
+{
+    struct kt_scope *inner = kt_scope_child(s);
+    kt y = kt_linear(inner, x, kt_to(inner, weight, KT_F32), kt_to(inner, bias, KT_F32));
+    y = kt_keep(s, y);
+    kt_scope_free(inner);
+    return y;
+}
+
+/* What the norms of one block are multiplied with at one step, in this order in a row of the table.
+ */
+enum { ATTENTION_IN, ATTENTION_OUT, FFN_IN, FFN_OUT, GAINS };
+
+static kt norm_weight(const struct kiln_block *b, int which)
+{
+    const kt weights[GAINS] = {b->norm_attention_in, b->norm_attention_out, b->norm_ffn_in,
+                               b->norm_ffn_out};
+    return weights[which];
+}
+
+/* Appends the four gains of a block, [steps, width] each, to parts. */
+static void modulate(const struct kiln_transformer *t, struct kt_scope *s,
+                     const struct kiln_block *b, kt time, kt parts[GAINS])
+{
+    int64_t n = t->config.width;
+    struct kt_scope *inner = kt_scope_child(s);
+    kt m = linear_of_time(inner, time, b->modulation, b->modulation_bias);
+    for (int i = 0; i < GAINS; i++) {
+        kt part = kt_narrow(inner, m, 1, i * n, n);
+        bool gate = i == ATTENTION_OUT || i == FFN_OUT;
+        part = gate ? kt_tanh(inner, part) : kt_affine(inner, part, 1, 1);
+        parts[i] = kt_keep(s, kt_multiply(inner, part, norm_weight(b, i)));
+    }
+    kt_scope_free(inner);
+}
+
+int64_t kiln_stream_columns(const struct kiln_transformer *t)
+{
+    return t->stream_columns;
+}
+
+int64_t kiln_time_width(const struct kiln_transformer *t)
+{
+    int64_t blocks = t->config.refiner_layers + t->config.layers;
+    return (blocks * GAINS + 1) * t->config.width;
+}
+
+kt kiln_time_table(const struct kiln_transformer *t, struct kt_scope *s, const float *times,
+                   int steps)
+{
+    int refiner = t->config.refiner_layers, joint = t->config.layers;
+    size_t count = (size_t)(refiner + joint) * GAINS + 1;
+    kt *parts = calloc(count, sizeof(kt));
+    if (!parts) {
+        struct kiln_error err;
+        kiln_fail(&err, KILN_NO_MEMORY, "no memory for the time table of %d steps", steps);
+        kt_scope_fail(s, &err);
+        return NULL;
+    }
+    struct kt_scope *inner = kt_scope_child(s);
+    kt time = linear_of_time(inner, sinusoid(t, inner, times, steps), t->time_in, t->time_in_bias);
+    time = linear_of_time(inner, kt_silu(inner, time), t->time_out, t->time_out_bias);
+    for (int i = 0; i < refiner; i++)
+        modulate(t, inner, kiln_noise_block(t, i), time, &parts[i * GAINS]);
+    for (int i = 0; i < joint; i++)
+        modulate(t, inner, kiln_joint_block(t, i), time, &parts[(refiner + i) * GAINS]);
+    kt final =
+        linear_of_time(inner, kt_silu(inner, time), t->final_modulation, t->final_modulation_bias);
+    parts[count - 1] = kt_affine(inner, final, 1, 1);
+    kt table = kt_keep(s, kt_cat(inner, parts, count, 1));
+    kt_scope_free(inner);
+    free(parts);
+    return table;
+}
+
+/* --- blocks ----------------------------------------------------------------------------------- */
+
+/* A run of blocks, one after the other. */
+struct block_run {
+    const struct kiln_transformer *t;
+    const struct kiln_block *blocks;
+    int count, items; /* items: whose rows these are, as many of each */
+    struct kiln_rope rope;
+    kt modulation; /* a row of the time table; NULL for the context refiner */
+    int64_t at;    /* where the first block's vectors are in it */
+    bool narrow;   /* attention in eight bits, where the weights behind it are */
+};
+
+/* What goes from block to block: the rows, and their norm in front of the next attention, which the
+ * pass that sums up the rows makes along the way. */
+struct flow {
+    kt x, normed;
+};
+
+static kt gain_of(const struct block_run *r, struct kt_scope *s, int block, int which)
+{
+    int64_t n = r->t->config.width, i = (int64_t)block * GAINS + which;
+    return r->modulation ? kt_narrow(s, r->modulation, 1, r->at + i * n, n)
+                         : norm_weight(&r->blocks[block], which);
+}
+
+static kt attend(const struct block_run *r, struct kt_scope *s, const struct kiln_block *b, kt qkv)
+{
+    const struct kiln_transformer_config *c = &r->t->config;
+    const struct kt_attention_args args = {.qkv = qkv,
+                                           .q_norm = b->q_norm,
+                                           .k_norm = b->k_norm,
+                                           .cos = r->rope.cos,
+                                           .sin = r->rope.sin,
+                                           .heads = c->heads,
+                                           .kv_heads = c->heads,
+                                           .head_dim = c->head_dim,
+                                           .interleaved = true,
+                                           .narrow = r->narrow,
+                                           .form = kiln_linear_form(&b->out),
+                                           .eps = 1e-5,
+                                           .items = r->items};
+    kt h = kt_attention(s, &args);
+    kt_drop(s, qkv);
+    kt y = kiln_linear(s, h, &b->out, r->items);
+    kt_drop(s, h);
+    return y;
+}
+
+/* Block i in scope s; `in` lies in outer, where it is let go as soon as it has been read: what is
+ * there beside the widest rows counts, and of those a recorded step keeps the memory for good. */
+static struct flow run_block(const struct block_run *r, struct kt_scope *s, struct kt_scope *outer,
+                             int i, struct flow in)
+{
+    const struct kiln_block *b = &r->blocks[i], *next = i + 1 < r->count ? b + 1 : NULL;
+    double eps = r->t->config.norm_eps;
+    kt qkv = kiln_linear(s, in.normed, &b->qkv, r->items);
+    kt_drop(outer, in.normed);
+    struct flow mid, out;
+    const struct kt_residual_norm attended = {.x = in.x,
+                                              .y = attend(r, s, b, qkv),
+                                              .gain = gain_of(r, s, i, ATTENTION_OUT),
+                                              .next_gain = gain_of(r, s, i, FFN_IN),
+                                              .eps = eps,
+                                              .next_form = kiln_linear_form(&b->gate_up)};
+    kt_add_rms_norm(s, &attended, &mid.x, &mid.normed);
+    kt_drop(s, attended.y);
+    kt_drop(outer, in.x);
+    kt h = kiln_linear_gated(s, mid.normed, &b->gate_up, r->items, kiln_linear_form(&b->down));
+    const struct kt_residual_norm fed = {
+        .x = mid.x,
+        .y = kiln_linear(s, h, &b->down, r->items),
+        .gain = gain_of(r, s, i, FFN_OUT),
+        .next_gain = next ? gain_of(r, s, i + 1, ATTENTION_IN) : NULL,
+        .eps = eps,
+        .next_form = next ? kiln_linear_form(&next->qkv) : KT_PLAIN};
+    kt_add_rms_norm(s, &fed, &out.x, &out.normed);
+    return out;
+}
+
+/* Each block in a scope of its own, x let go: one activation lives from block to block. */
+static kt run_blocks(const struct block_run *r, struct kt_scope *s, kt x)
+{
+    if (r->count == 0)
+        return x;
+    struct flow flow = {x, kt_rms_norm(s, x, gain_of(r, s, 0, ATTENTION_IN), r->t->config.norm_eps,
+                                       kiln_linear_form(&r->blocks->qkv))};
+    for (int i = 0; i < r->count; i++) {
+        struct kt_scope *inner = kt_scope_child(s);
+        struct flow next = run_block(r, inner, s, i, flow);
+        next = (struct flow){kt_keep(s, next.x), kt_keep(s, next.normed)};
+        kt_scope_free(inner);
+        flow = next;
+    }
+    return flow.x;
+}
+
+/* For each item its rows of x, then its rows of y. */
+static kt cat_items(struct kt_scope *s, kt x, kt y, int items)
+{
+    if (items == 1)
+        return kt_cat(s, (kt[]){x, y}, 2, 0);
+    const int64_t n = kt_size(x, 1), rows = kt_size(x, 0) + kt_size(y, 0);
+    struct kt_scope *inner = kt_scope_child(s);
+    kt parts[2] = {x, y};
+    for (int i = 0; i < 2; i++)
+        parts[i] =
+            kt_reshape(inner, parts[i], 3, (int64_t[]){items, kt_size(parts[i], 0) / items, n});
+    kt all = kt_reshape(inner, kt_cat(inner, parts, 2, 1), 2, (int64_t[]){rows, n});
+    all = kt_keep(s, all);
+    kt_scope_free(inner);
+    return all;
+}
+
+/* Appends the learned padding token to the rows of each item, up to a multiple of 32; in the place
+ * of x. */
+static kt pad(struct kt_scope *s, kt x, kt token, int items)
+{
+    int64_t missing = kiln_pad_rows(kt_size(x, 0) / items);
+    if (missing == 0)
+        return x;
+    kt padded = cat_items(s, x, kt_repeat_rows(s, token, items * missing), items);
+    kt_drop(s, x);
+    return padded;
+}
+
+/* Rows as they go from block to block, in the place of x. */
+static kt stream_of(const struct kiln_transformer *t, struct kt_scope *s, kt x)
+{
+    if (t->stream_columns == t->config.width)
+        return x;
+    kt stream = kt_with_tails(s, x);
+    kt_drop(s, x);
+    return stream;
+}
+
+kt kiln_caption(const struct kiln_transformer *t, struct kt_scope *s, kt features)
+{
+    struct kt_scope *inner = kt_scope_child(s);
+    kt x = kt_rms_norm(inner, kt_to(inner, features, t->dtype), t->caption_norm, t->config.norm_eps,
+                       KT_PLAIN);
+    x = pad(inner, kt_linear(inner, x, t->caption, t->caption_bias), t->caption_pad, 1);
+    x = stream_of(t, inner, x);
+    const struct block_run refiner = {.t = t,
+                                      .blocks = kiln_context_block(t, 0),
+                                      .count = t->config.refiner_layers,
+                                      .items = 1,
+                                      .rope = kiln_rope_caption(inner, &t->config, kt_size(x, 0))};
+    kt caption = kt_keep(s, run_blocks(&refiner, inner, x));
+    kt_scope_free(inner);
+    return caption;
+}
+
+/* --- a forward -------------------------------------------------------------------------------- */
+
+kt kiln_image_tokens(const struct kiln_transformer *t, struct kt_scope *s,
+                     const struct kiln_forward *args)
+{
+    kt patches = kt_patchify(s, args->latent, t->config.patch, t->dtype);
+    kt x = kt_linear_items(s, patches, t->embed, t->embed_bias, args->items);
+    x = stream_of(t, s, pad(s, x, t->image_pad, args->items));
+    const int64_t rows = kt_size(x, 0) / args->items;
+    const struct block_run refiner = {.t = t,
+                                      .blocks = kiln_noise_block(t, 0),
+                                      .count = t->config.refiner_layers,
+                                      .items = args->items,
+                                      .rope = kiln_rope_rows(s, args->rope, 0, rows),
+                                      .modulation = args->modulation,
+                                      .narrow = rows >= NARROW_ROWS};
+    return run_blocks(&refiner, s, x);
+}
+
+/* Of each item so many rows. */
+static kt first_rows(struct kt_scope *s, kt x, int64_t rows, int items)
+{
+    if (items == 1)
+        return kt_narrow(s, x, 0, 0, rows);
+    const int64_t n = kt_size(x, 1);
+    kt all = kt_reshape(s, x, 3, (int64_t[]){items, kt_size(x, 0) / items, n});
+    return kt_reshape(s, kt_narrow(s, all, 1, 0, rows), 2, (int64_t[]){items * rows, n});
+}
+
+kt kiln_transformer_run(const struct kiln_transformer *t, struct kt_scope *s,
+                        const struct kiln_forward *args)
+{
+    int64_t patch = t->config.patch, n = t->config.width, last = kiln_time_width(t) - n;
+    int64_t tokens = kt_size(args->latent, -2) / patch * (kt_size(args->latent, -1) / patch);
+    struct kt_scope *inner = kt_scope_child(s);
+    kt image = kiln_image_tokens(t, inner, args);
+    const struct block_run joint = {.t = t,
+                                    .blocks = kiln_joint_block(t, 0),
+                                    .count = t->config.layers,
+                                    .items = args->items,
+                                    .rope = args->rope,
+                                    .modulation = args->modulation,
+                                    .at = t->config.refiner_layers * GAINS * n,
+                                    .narrow = kt_size(image, 0) / args->items >= NARROW_ROWS};
+    kt x = cat_items(inner, image, args->caption, args->items);
+    kt_drop(inner, image);
+    x = first_rows(inner, run_blocks(&joint, inner, x), tokens, args->items);
+    x = kt_layer_norm_scale(inner, x, FINAL_NORM_EPS,
+                            kt_narrow(inner, args->modulation, 1, last, n));
+    kt out = kt_keep(s, kt_linear_items(inner, x, t->final, t->final_bias, args->items));
+    kt_scope_free(inner);
+    return out;
+}

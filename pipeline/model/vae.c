@@ -1,0 +1,260 @@
+/* vae.c - the autoencoder's arithmetic; see vae.h.
+ *
+ * Activations are the memory of a decode (a 1024 px picture at 128 channels is 512 MB in fp32),
+ * so every residual runs in a scope of its own and lets its operands go at once, and a norm behind
+ * which nobody needs its operand takes that one's place.  In bf16, with Z-Image's 256 and 128
+ * channels at full size, the peak at 1024 px is 839 MB, where the width is halved (vae_strips.c);
+ * before it are 805 in the last upsampling (134 twice, and 537), behind it 805 of three pictures in
+ * a residual.
+ */
+#include "pipeline/model/vae.h"
+
+#include "pipeline/model/vae_parts.h"
+#include "pipeline/torch/load.h"
+
+kt kiln_vae_conv(struct kt_scope *s, kt x, const struct kiln_vae_layer *l, int pad, kt add)
+{
+    const struct kt_conv_args args = {.x = x,
+                                      .weight = l->weight,
+                                      .bias = l->bias,
+                                      .stride = 1,
+                                      .pad_before = pad,
+                                      .pad_after = pad,
+                                      .add = add};
+    return kt_conv2d(s, &args);
+}
+
+struct kt_norm kiln_vae_norm(const struct kiln_vae *vae, const struct kiln_vae_layer *l, bool silu)
+{
+    return (struct kt_norm){.weight = l->weight,
+                            .bias = l->bias,
+                            .lift = l->lift,
+                            .groups = vae->config.groups,
+                            .eps = KILN_VAE_NORM_EPS,
+                            .silu = silu};
+}
+
+static kt norm(const struct kiln_vae *vae, struct kt_scope *s, kt x, const struct kiln_vae_layer *l,
+               bool silu)
+{
+    const struct kt_norm n = kiln_vae_norm(vae, l, silu);
+    return kt_group_norm(s, x, &n);
+}
+
+void kiln_vae_norm_over(const struct kiln_vae *vae, struct kt_scope *s, kt x,
+                        const struct kiln_vae_layer *l)
+{
+    const struct kt_norm n = kiln_vae_norm(vae, l, true);
+    kt_group_norm_over(s, x, &n);
+}
+
+/* Norm, SiLU and convolution, letting the normed copy go. */
+static kt norm_conv(const struct kiln_vae *vae, struct kt_scope *s, kt x,
+                    const struct kiln_vae_layer *n, const struct kiln_vae_layer *c, kt add)
+{
+    kt h = norm(vae, s, x, n, true);
+    kt y = kiln_vae_conv(s, h, c, 1, add);
+    kt_drop(s, h);
+    return y;
+}
+
+static size_t bytes_of(const struct kiln_vae *vae, int64_t values)
+{
+    return (size_t)values * (vae->dtype == KT_F32 ? 4 : 2);
+}
+
+/* Whether a picture of so many values is too much to be there twice. */
+static bool is_wide(const struct kiln_vae *vae, const struct kt_scope *s, int64_t values)
+{
+    return kt_device_of(s) != KT_CPU && bytes_of(vae, values) >= KILN_VAE_WIDE_BYTES;
+}
+
+static int64_t values_of(kt x)
+{
+    return kt_size(x, 1) * kt_size(x, 2) * kt_size(x, 3);
+}
+
+/* Norm, SiLU and convolution, twice, plus the shortcut; x is let go.  Where the shortcut is a
+ * convolution, nobody needs x behind it and the norm takes x's place; h has no other reader, too.
+ */
+static kt residual(const struct kiln_vae *vae, struct kt_scope *s,
+                   const struct kiln_vae_residual *r, kt x)
+{
+    if (r->shortcut.weight)
+        x = kt_take(s, x);
+    if (kiln_vae_halves(r, kt_size(x, 1)) && is_wide(vae, s, values_of(x)))
+        return kiln_vae_halving_residual(vae, s, r, x, KILN_VAE_WIDE_ROWS);
+    struct kt_scope *inner = kt_scope_child(s);
+    kt skip, h;
+    if (r->shortcut.weight) {
+        skip = kiln_vae_conv(inner, x, &r->shortcut, 0, NULL);
+        kiln_vae_norm_over(vae, inner, x, &r->norm1);
+        h = kiln_vae_conv(inner, x, &r->conv1, 1, NULL);
+    } else {
+        skip = kt_keep(inner, x);
+        h = norm_conv(vae, inner, x, &r->norm1, &r->conv1, NULL);
+    }
+    kt_drop(s, x);
+    kiln_vae_norm_over(vae, inner, h, &r->norm2);
+    kt y = kt_keep(s, kiln_vae_conv(inner, h, &r->conv2, 1, skip));
+    kt_scope_free(inner);
+    return y;
+}
+
+/* One head over all pixels. */
+static kt attend(const struct kiln_vae *vae, struct kt_scope *s, const struct kiln_vae_attention *a,
+                 kt x)
+{
+    struct kt_scope *inner = kt_scope_child(s);
+    kt rows = kt_image_rows(inner, norm(vae, inner, x, &a->norm, false));
+    const struct kt_attention_args args = {.qkv =
+                                               kt_linear(inner, rows, a->qkv.weight, a->qkv.bias),
+                                           .heads = 1,
+                                           .kv_heads = 1,
+                                           .head_dim = (int)kt_size(x, 1)};
+    kt h = kt_linear(inner, kt_attention(inner, &args), a->out.weight, a->out.bias);
+    h = kt_rows_image(inner, h, kt_size(x, 2), kt_size(x, 3));
+    kt y = kt_keep(s, kt_add(inner, x, h));
+    kt_scope_free(inner);
+    kt_drop(s, x);
+    return y;
+}
+
+static kt middle(const struct kiln_vae *vae, struct kt_scope *s, const struct kiln_vae_half *h,
+                 kt x)
+{
+    x = residual(vae, s, &h->mid[0], x);
+    if (h->attention.qkv.weight)
+        x = attend(vae, s, &h->attention, x);
+    return residual(vae, s, &h->mid[1], x);
+}
+
+/* Whether the layer is of kiln_vae_join_upsampling(). */
+static bool is_joined(const struct kiln_vae_layer *l)
+{
+    return kt_size(l->weight, 2) == 4;
+}
+
+kt kiln_vae_upsample(struct kt_scope *s, kt x, const struct kiln_vae_layer *l)
+{
+    const bool joined = is_joined(l);
+    if (!joined) {
+        kt large = kt_upsample2(s, x);
+        kt_drop(s, x);
+        x = large;
+    }
+    kt y = joined ? kt_upsample_conv2d(s, x, l->weight) : kiln_vae_conv(s, x, l, 1, NULL);
+    kt_drop(s, x);
+    return y;
+}
+
+/* The same; in one, beside memory as large as x that is taken and let go: wherever x was, both
+ * together are a gap that has room for what a residual makes of the result. */
+static kt upsample(const struct kiln_vae *vae, struct kt_scope *s, const struct kiln_vae_layer *l,
+                   kt x)
+{
+    kt gap = NULL;
+    if (is_joined(l))
+        gap = kt_picture(s, vae->dtype, kt_size(x, 1), kt_size(x, 2), kt_size(x, 3));
+    kt y = kiln_vae_upsample(s, x, l);
+    kt_drop(s, gap);
+    return y;
+}
+
+/* Stride 2 with the zeros on the right and at the bottom alone. */
+static kt downsample(struct kt_scope *s, const struct kiln_vae_layer *l, kt x)
+{
+    const struct kt_conv_args args = {
+        .x = x, .weight = l->weight, .bias = l->bias, .stride = 2, .pad_before = 0, .pad_after = 1};
+    kt y = kt_conv2d(s, &args);
+    kt_drop(s, x);
+    return y;
+}
+
+/* From the latent to before the last `left` levels: up to them, all is at half the size or less. */
+static kt first_levels(const struct kiln_vae *vae, struct kt_scope *inner, kt latent, int left)
+{
+    const struct kiln_vae_config *c = &vae->config;
+    const struct kiln_vae_half *h = &vae->decoder;
+    const int64_t shape[4] = {1, kt_size(latent, 0), kt_size(latent, 1), kt_size(latent, 2)};
+    kt z = kt_affine(inner, latent, 1.0 / c->scaling, c->shift);
+    z = kt_to(inner, kt_reshape(inner, z, 4, shape), vae->dtype);
+    if (h->quant.weight)
+        z = kiln_vae_conv(inner, z, &h->quant, 0, NULL);
+    kt x = middle(vae, inner, h, kiln_vae_conv(inner, z, &h->in, 1, NULL));
+    for (int i = 0; i < c->levels - left; i++) {
+        for (int j = 0; j < h->levels[i].count; j++)
+            x = residual(vae, inner, &h->levels[i].residuals[j], x);
+        if (h->levels[i].resample.weight && i + 1 < c->levels - left)
+            x = upsample(vae, inner, &h->levels[i].resample, x);
+    }
+    return x;
+}
+
+/* Sees to it that a decode finds its memory in one piece.  Taken as it goes along, of all sizes in
+ * turn, pieces of the small ones end up in the places of the large ones, and twice as much is held
+ * as is ever used.  How much in one piece is enough was found by playing the allocator's part, with
+ * the channels of Z-Image's autoencoder; less costs memory, not the picture. */
+static void reserve(const struct kiln_vae *vae, struct kt_scope *s, kt latent)
+{
+    const struct kiln_vae_config *c = &vae->config;
+    const int64_t narrow = c->channels[0], wide = c->levels > 1 ? c->channels[1] : narrow;
+    const int64_t pixels = kt_size(latent, 1) * kt_size(latent, 2) * c->factor * c->factor;
+    kt_reserve(s, bytes_of(vae, (wide + narrow) * pixels) + ((size_t)48 << 20));
+}
+
+static kt decode_whole(const struct kiln_vae *vae, struct kt_scope *s, kt latent)
+{
+    const struct kiln_vae_half *h = &vae->decoder;
+    struct kt_scope *inner = kt_scope_child(s);
+    reserve(vae, s, latent);
+    kt x = first_levels(vae, inner, latent, 0);
+    kt y = kt_keep(s, norm_conv(vae, inner, x, &h->norm_out, &h->out, NULL));
+    kt_scope_free(inner);
+    return y;
+}
+
+kt kiln_vae_decode_strips(const struct kiln_vae *vae, struct kt_scope *s, kt latent, int rows)
+{
+    if (vae->config.levels < 2)
+        return decode_whole(vae, s, latent);
+    struct kt_scope *inner = kt_scope_child(s);
+    reserve(vae, s, latent);
+    kt x = first_levels(vae, inner, latent, 1);
+    kt y = kt_keep(s, kiln_vae_last_level(vae, inner, x, rows));
+    kt_scope_free(inner);
+    return y;
+}
+
+kt kiln_vae_decode(const struct kiln_vae *vae, struct kt_scope *s, kt latent)
+{
+    const int64_t pixels = kt_size(latent, 1) * kt_size(latent, 2);
+    const int64_t factor = vae->config.factor;
+    if (pixels * factor * factor > KILN_VAE_WHOLE_PIXELS)
+        return kiln_vae_decode_strips(vae, s, latent, KILN_VAE_STRIP_ROWS);
+    return decode_whole(vae, s, latent);
+}
+
+kt kiln_vae_encode(const struct kiln_vae *vae, struct kt_scope *s, kt picture)
+{
+    const struct kiln_vae_config *c = &vae->config;
+    const struct kiln_vae_half *h = &vae->encoder;
+    struct kt_scope *inner = kt_scope_child(s);
+    kt x = kiln_vae_conv(inner, kt_to(inner, picture, vae->dtype), &h->in, 1, NULL);
+    for (int i = 0; i < c->levels; i++) {
+        for (int j = 0; j < h->levels[i].count; j++)
+            x = residual(vae, inner, &h->levels[i].residuals[j], x);
+        if (h->levels[i].resample.weight)
+            x = downsample(inner, &h->levels[i].resample, x);
+    }
+    x = norm_conv(vae, inner, middle(vae, inner, h, x), &h->norm_out, &h->out, NULL);
+    if (h->quant.weight)
+        x = kiln_vae_conv(inner, x, &h->quant, 0, NULL);
+    /* The first half of the channels is the mean. */
+    kt mean = kt_to(inner, kt_narrow(inner, x, 1, 0, c->latent_channels), KT_F32);
+    const int64_t shape[3] = {c->latent_channels, kt_size(x, 2), kt_size(x, 3)};
+    mean = kt_affine(inner, kt_reshape(inner, mean, 3, shape), c->scaling, -c->shift * c->scaling);
+    kt latent = kt_keep(s, mean);
+    kt_scope_free(inner);
+    return latent;
+}

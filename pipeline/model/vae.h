@@ -1,0 +1,38 @@
+/* vae.h - between latents and pictures: an AutoencoderKL of any widths, levels and depth.
+ *
+ *     decoder: conv - mid (residual, attention, residual) - levels (residuals, upsample) - conv
+ *     encoder: conv - levels (residuals, downsample) - mid - conv
+ */
+#ifndef KILN_VAE_H
+#define KILN_VAE_H
+
+#include <stdbool.h>
+
+#include "pipeline/model/config.h"
+#include "pipeline/torch/tensor.h"
+
+#define KILN_VAE_WHOLE_PIXELS (1536 * 1536)
+#define KILN_VAE_STRIP_ROWS 64
+#define KILN_VAE_STRIP_ROWS_MIN 16 /* fewer save next to nothing */
+
+struct kiln_vae;
+
+/* dir: the folder vae, or NULL for random weights.  The weights live in scope.  The encoder is left
+ * out unless asked for. */
+int kiln_vae_load(const char *dir, const struct kiln_vae_config *config, struct kt_scope *scope,
+                  enum kt_dtype dtype, bool with_encoder, struct kiln_vae **ret,
+                  struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_vae_free(struct kiln_vae *vae); /* accepts NULL */
+
+/* Latent [C,h,w] as the sampler ends with it to a picture [1,3,H,W] in -1..1.  Pictures of more
+ * than KILN_VAE_WHOLE_PIXELS are decoded in strips. */
+kt kiln_vae_decode(const struct kiln_vae *vae, struct kt_scope *s, kt latent);
+/* The same for any size, with the last level, where a picture needs most memory, in strips of so
+ * many rows, an even number: a third of the memory for a tenth more time.  Not a blend: every strip
+ * sees what it needs of its neighbours, and norms are of the whole picture. */
+kt kiln_vae_decode_strips(const struct kiln_vae *vae, struct kt_scope *s, kt latent, int rows);
+/* Picture [1,3,H,W] in -1..1 to the mean latent [C,h,w], scaled as the sampler wants it.  Needs
+ * the encoder; sides are multiples of the factor. */
+kt kiln_vae_encode(const struct kiln_vae *vae, struct kt_scope *s, kt picture);
+
+#endif

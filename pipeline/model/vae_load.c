@@ -1,0 +1,231 @@
+/* vae_load.c - the autoencoder's tensors by name and shape; see vae_parts.h. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pipeline/model/vae_parts.h"
+#include "pipeline/torch/load.h"
+#include "pipeline/weights/weights.h"
+
+#define NAME_SIZE 160
+
+/* A loader in the middle of a network: the file, and the name so far. */
+struct place {
+    struct kiln_weights *w;
+    char prefix[NAME_SIZE];
+};
+
+static struct place inside(const struct place *outer, const char *name, int index)
+{
+    struct place p = {.w = outer->w};
+    if (index < 0)
+        snprintf(p.prefix, sizeof p.prefix, "%.100s%s.", outer->prefix, name);
+    else
+        snprintf(p.prefix, sizeof p.prefix, "%.100s%s.%d.", outer->prefix, name, index);
+    return p;
+}
+
+static void load_bias(const struct place *at, const char *name, const char *what, int64_t n,
+                      kt *slot)
+{
+    char full[NAME_SIZE];
+    snprintf(full, sizeof full, "%s.%s", name, what);
+    kiln_weights_vector(at->w, slot, at->prefix, full, n);
+}
+
+static void load_conv(const struct place *at, const char *name, int64_t out, int64_t in,
+                      int64_t kernel, struct kiln_vae_layer *l)
+{
+    kiln_weights_conv(at->w, &l->weight, at->prefix, name, out, in, kernel);
+    load_bias(at, name, "bias", out, &l->bias);
+}
+
+static void load_norm(const struct place *at, const char *name, int64_t n, struct kiln_vae_layer *l)
+{
+    load_bias(at, name, "weight", n, &l->weight);
+    load_bias(at, name, "bias", n, &l->bias);
+}
+
+static void load_residual(const struct place *at, int64_t in, int64_t out,
+                          struct kiln_vae_residual *r)
+{
+    load_norm(at, "norm1", in, &r->norm1);
+    load_conv(at, "conv1", out, in, 3, &r->conv1);
+    load_norm(at, "norm2", out, &r->norm2);
+    load_conv(at, "conv2", out, out, 3, &r->conv2);
+    if (in != out)
+        load_conv(at, "conv_shortcut", out, in, 1, &r->shortcut);
+}
+
+static void load_attention(const struct place *at, int64_t n, struct kiln_vae_attention *a)
+{
+    const struct kiln_pack qkv = {.modules = {"to_q", "to_k", "to_v"}, .rows = {n, n, n}};
+    load_norm(at, "group_norm", n, &a->norm);
+    kiln_weights_pack(at->w, &a->qkv.weight, at->prefix, &qkv, n);
+    kiln_weights_pack_bias(at->w, &a->qkv.bias, at->prefix, &qkv);
+    kiln_weights_linear(at->w, &a->out.weight, at->prefix, "to_out.0", n, n);
+    load_bias(at, "to_out.0", "bias", n, &a->out.bias);
+}
+
+static void load_mid(const struct place *half, const struct kiln_vae_config *c,
+                     struct kiln_vae_half *h)
+{
+    int64_t n = c->channels[c->levels - 1];
+    struct place mid = inside(half, "mid_block", -1);
+    for (int i = 0; i < 2; i++) {
+        struct place at = inside(&mid, "resnets", i);
+        load_residual(&at, n, n, &h->mid[i]);
+    }
+    if (c->mid_attention) {
+        struct place at = inside(&mid, "attentions", 0);
+        load_attention(&at, n, &h->attention);
+    }
+}
+
+/* One level: `count` residuals, the first of which changes the width, then the resampling. */
+static int load_level(const struct place *at, int64_t in, int64_t out, int count,
+                      const char *resample, struct kiln_vae_level *l, struct kiln_error *err)
+{
+    l->residuals = calloc((size_t)count, sizeof *l->residuals);
+    if (!l->residuals)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the autoencoder");
+    l->count = count;
+    for (int i = 0; i < count; i++) {
+        struct place r = inside(at, "resnets", i);
+        load_residual(&r, i ? out : in, out, &l->residuals[i]);
+    }
+    if (resample) {
+        struct place r = inside(at, resample, 0);
+        load_conv(&r, "conv", out, out, 3, &l->resample);
+    }
+    return 0;
+}
+
+static int load_decoder(struct kiln_weights *w, struct kiln_vae *vae, struct kiln_error *err)
+{
+    const struct kiln_vae_config *c = &vae->config;
+    struct kiln_vae_half *h = &vae->decoder;
+    struct place root = {.w = w}, half = inside(&root, "decoder", -1);
+    int64_t in = c->channels[c->levels - 1];
+    if (c->post_quant_conv)
+        load_conv(&root, "post_quant_conv", c->latent_channels, c->latent_channels, 1, &h->quant);
+    load_conv(&half, "conv_in", in, c->latent_channels, 3, &h->in);
+    load_mid(&half, c, h);
+    for (int i = 0; i < c->levels; i++) {
+        int64_t out = c->channels[c->levels - 1 - i];
+        struct place at = inside(&half, "up_blocks", i);
+        int code = load_level(&at, in, out, c->layers_per_block + 1,
+                              i + 1 < c->levels ? "upsamplers" : NULL, &h->levels[i], err);
+        if (code)
+            return code;
+        in = out;
+    }
+    load_norm(&half, "conv_norm_out", in, &h->norm_out);
+    load_conv(&half, "conv_out", c->image_channels, in, 3, &h->out);
+    return 0;
+}
+
+/* A residual whose operand lacks `lift` does as if it had it; what that changes is summed in fp32.
+ */
+static void make_up_for(struct kiln_vae_residual *r, struct kt_scope *s, kt lift)
+{
+    kt *bias = r->shortcut.weight ? &r->shortcut.bias : &r->conv2.bias;
+    struct kt_scope *inner = kt_scope_child(s);
+    const int64_t out = kt_size(*bias, 0), in = kt_size(lift, 0);
+    kt sum = kt_to(inner, *bias, KT_F32), more = kt_to(inner, lift, KT_F32);
+    if (r->shortcut.weight) {
+        kt weight = kt_reshape(inner, r->shortcut.weight, 2, (int64_t[]){out, in});
+        more = kt_reshape(inner, more, 2, (int64_t[]){1, in});
+        more = kt_linear(inner, more, kt_to(inner, weight, KT_F32), NULL);
+        more = kt_reshape(inner, more, 1, &out);
+    }
+    sum = kt_keep(s, kt_to(inner, kt_add(inner, sum, more), kt_dtype_of(lift)));
+    kt_scope_free(inner);
+    kt_drop(s, *bias);
+    *bias = sum;
+    r->norm1.lift = lift;
+}
+
+void kiln_vae_join_upsampling(struct kiln_vae *vae, struct kt_scope *s)
+{
+    struct kiln_vae_level *levels = vae->decoder.levels;
+    for (int i = 0; i + 1 < vae->config.levels; i++) {
+        struct kiln_vae_layer *l = &levels[i].resample;
+        kt weight = kt_upsample_weight(s, l->weight);
+        kt_drop(s, l->weight);
+        make_up_for(&levels[i + 1].residuals[0], s, l->bias);
+        *l = (struct kiln_vae_layer){.weight = weight};
+    }
+}
+
+static int load_encoder(struct kiln_weights *w, struct kiln_vae *vae, struct kiln_error *err)
+{
+    const struct kiln_vae_config *c = &vae->config;
+    struct kiln_vae_half *h = &vae->encoder;
+    struct place root = {.w = w}, half = inside(&root, "encoder", -1);
+    int64_t in = c->channels[0], moments = 2 * c->latent_channels; /* mean and log-variance */
+    load_conv(&half, "conv_in", in, c->image_channels, 3, &h->in);
+    for (int i = 0; i < c->levels; i++) {
+        int64_t out = c->channels[i];
+        struct place at = inside(&half, "down_blocks", i);
+        int code = load_level(&at, in, out, c->layers_per_block,
+                              i + 1 < c->levels ? "downsamplers" : NULL, &h->levels[i], err);
+        if (code)
+            return code;
+        in = out;
+    }
+    load_mid(&half, c, h);
+    load_norm(&half, "conv_norm_out", in, &h->norm_out);
+    load_conv(&half, "conv_out", moments, in, 3, &h->out);
+    if (c->quant_conv)
+        load_conv(&root, "quant_conv", moments, moments, 1, &h->quant);
+    vae->has_encoder = true;
+    return 0;
+}
+
+int kiln_vae_load(const char *dir, const struct kiln_vae_config *config, struct kt_scope *scope,
+                  enum kt_dtype dtype, bool with_encoder, struct kiln_vae **ret,
+                  struct kiln_error *err)
+{
+    struct kiln_weights *w;
+    int code = kiln_weights_open(dir, "decoder.conv_in.weight", scope, dtype, NULL, &w, err);
+    if (code)
+        return code;
+    struct kiln_vae *vae = calloc(1, sizeof *vae);
+    if (!vae) {
+        (void)!kiln_weights_close(w, NULL);
+        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for the autoencoder",
+                         dir ? dir : "random weights");
+    }
+    vae->config = *config;
+    vae->dtype = dtype;
+    code = load_decoder(w, vae, err);
+    if (!code && with_encoder)
+        code = load_encoder(w, vae, err);
+    if (!with_encoder) {
+        kiln_weights_ignore(w, "encoder.");
+        kiln_weights_ignore(w, "quant_conv.");
+    }
+    int closed = kiln_weights_close(w, code ? NULL : err);
+    code = code ? code : closed;
+    if (!code && kt_device_of(scope) != KT_CPU && dtype == KT_BF16) {
+        kiln_vae_join_upsampling(vae, scope);
+        code = kt_scope_check(scope, err);
+    }
+    if (code) {
+        kiln_vae_free(vae);
+        return code;
+    }
+    *ret = vae;
+    return 0;
+}
+
+void kiln_vae_free(struct kiln_vae *vae)
+{
+    if (!vae)
+        return;
+    for (int i = 0; i < KILN_VAE_LEVELS_MAX; i++) {
+        free(vae->decoder.levels[i].residuals);
+        free(vae->encoder.levels[i].residuals);
+    }
+    free(vae);
+}

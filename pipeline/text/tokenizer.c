@@ -1,0 +1,399 @@
+/* tokenizer.c - builds a tokenizer from its files, and runs a text through its steps.
+ *
+ * Added tokens ("<|im_end|>") are cut out of the text before anything else, the longest first
+ * where several begin at one place; what lies between them is normalised, split and merged on its
+ * own, so that a word never reaches across one.  Added tokens whose "normalized" is true are looked
+ * for after normalisation.  A prompt that contains "<|im_end|>" therefore closes the user's turn,
+ * as it does in the reference.
+ *
+ * Vocabulary files write bytes as printable characters: the bytes 0x21-0x7e, 0xa1-0xac and
+ * 0xae-0xff as the character of that number, the other 68, in order, as U+0100 and following.
+ */
+#include "pipeline/text/tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline/text/bpe.h"
+#include "pipeline/text/nfc.h"
+#include "pipeline/text/pretokenizer.h"
+#include "pipeline/text/tokenizer_files.h"
+#include "schemas/limits.h"
+#include "schemas/utf8.h"
+
+#define TURN_OPEN "<|im_start|>"
+#define TURN_CLOSE "<|im_end|>"
+#define ADDED_BYTES_MAX 256
+
+struct added_token {
+    uint8_t *content;
+    size_t len;
+    int32_t id;
+    bool normalized;
+};
+
+struct kiln_tokenizer {
+    struct kiln_bpe *bpe;
+    struct kiln_pretokenizer *split;
+    bool nfc, has_turns; /* has_turns: the tokens of the chat template are there */
+    int32_t max_id;
+    struct added_token *added;
+    size_t added_count;
+    bool added_start[256]; /* bytes that some added token begins with */
+};
+
+/* --- building --------------------------------------------------------------------------------- */
+
+/* *ret is the value of an id; false if it is none. */
+static bool id_value(const json_t *json, int32_t *ret)
+{
+    if (!json_is_integer(json) || json_integer_value(json) < 0 ||
+        json_integer_value(json) >= KILN_VOCAB_MAX)
+        return false;
+    *ret = (int32_t)json_integer_value(json);
+    return true;
+}
+
+static void note_id(struct kiln_tokenizer *t, int32_t id)
+{
+    if (id > t->max_id)
+        t->max_id = id;
+}
+
+static int check_vocab(struct kiln_tokenizer *t, const struct kiln_tokenizer_files *f,
+                       struct kiln_error *err)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(f->vocab, key, value)
+    {
+        int32_t id;
+        if (!id_value(value, &id))
+            return kiln_fail(err, KILN_CORRUPT,
+                             "%s: the id of \"%.64s\" is no whole number from 0 to %d", f->path,
+                             key, KILN_VOCAB_MAX - 1);
+        note_id(t, id);
+    }
+    return 0;
+}
+
+/* The character that stands for a byte in vocabulary files. */
+static int32_t byte_character(int byte)
+{
+    int32_t next = 0x100;
+    for (int b = 0; b <= byte; b++) {
+        bool printable = (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
+        if (b == byte)
+            return printable ? b : next;
+        next += !printable;
+    }
+    return next;
+}
+
+static int byte_table(const struct kiln_tokenizer_files *f, int32_t ids[256],
+                      struct kiln_error *err)
+{
+    for (int byte = 0; byte < 256; byte++) {
+        char key[5] = {0};
+        kiln_utf8_encode((unsigned)byte_character(byte), key);
+        if (!id_value(json_object_get(f->vocab, key), &ids[byte]))
+            return kiln_fail(err, KILN_UNSUPPORTED,
+                             "%s: byte 0x%02x (\"%s\") has no token of its own", f->path, byte,
+                             key);
+    }
+    return 0;
+}
+
+/* The two halves of a merge, in either way of writing it, in buf. */
+static bool merge_halves(const json_t *merge, char *buf, size_t size, const char **ret_left,
+                         const char **ret_right)
+{
+    const char *left = json_string_value(json_array_get(merge, 0));
+    const char *right = json_string_value(json_array_get(merge, 1));
+    const char *both = json_string_value(merge);
+    int n = both ? snprintf(buf, size, "%s", both)
+            : left && right && json_array_size(merge) == 2
+                ? snprintf(buf, size, "%s %s", left, right)
+                : -1;
+    char *space = n > 0 && n < (int)size ? strchr(buf, ' ') : NULL;
+    if (!space || space == buf || !space[1] || strchr(space + 1, ' '))
+        return false;
+    *space = '\0';
+    *ret_left = buf;
+    *ret_right = space + 1;
+    return true;
+}
+
+#define TOKEN_BYTES_MAX 4096
+
+static int add_merge(struct kiln_tokenizer *t, const struct kiln_tokenizer_files *f, size_t rank,
+                     struct kiln_error *err)
+{
+    char halves[TOKEN_BYTES_MAX], joined[TOKEN_BYTES_MAX];
+    const char *left, *right;
+    int32_t left_id, right_id, merged;
+    if (!merge_halves(json_array_get(f->merges, rank), halves, sizeof halves, &left, &right))
+        return kiln_fail(err, KILN_CORRUPT, "%s: merge %zu is not two strings", f->path, rank);
+    snprintf(joined, sizeof joined, "%s%s", left, right);
+    if (!id_value(json_object_get(f->vocab, left), &left_id) ||
+        !id_value(json_object_get(f->vocab, right), &right_id) ||
+        !id_value(json_object_get(f->vocab, joined), &merged))
+        return kiln_fail(err, KILN_CORRUPT,
+                         "%s: merge %zu, \"%.64s\" and \"%.64s\", is not in the vocabulary",
+                         f->path, rank, left, right);
+    kiln_bpe_add(t->bpe, left_id, right_id, (int32_t)rank, merged);
+    return 0;
+}
+
+static int build_merges(struct kiln_tokenizer *t, const struct kiln_tokenizer_files *f,
+                        struct kiln_error *err)
+{
+    int32_t byte_ids[256];
+    int rc = byte_table(f, byte_ids, err);
+    if (rc)
+        return rc;
+    t->bpe = kiln_bpe_new(byte_ids, json_array_size(f->merges));
+    if (!t->bpe)
+        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its merges", f->path);
+    for (size_t i = 0; i < json_array_size(f->merges) && !rc; i++)
+        rc = add_merge(t, f, i, err);
+    return rc;
+}
+
+static int add_token(struct kiln_tokenizer *t, const struct kiln_tokenizer_files *f,
+                     const json_t *token, struct kiln_error *err)
+{
+    static const char *const options[] = {"single_word", "lstrip", "rstrip"};
+    const json_t *content = json_object_get(token, "content");
+    size_t len = json_string_length(content);
+    struct added_token a = {.len = len};
+    if (!json_is_string(content) || len == 0 || len > ADDED_BYTES_MAX ||
+        !id_value(json_object_get(token, "id"), &a.id))
+        return kiln_fail(err, KILN_CORRUPT, "%s: added token %zu has no id or no content", f->path,
+                         t->added_count);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (json_is_true(json_object_get(token, options[i])))
+            return kiln_fail(err, KILN_UNSUPPORTED,
+                             "%s: \"%s\" of added token \"%.64s\" is not supported", f->path,
+                             options[i], json_string_value(content));
+    a.normalized = json_is_true(json_object_get(token, "normalized"));
+    const uint8_t *bytes = (const uint8_t *)json_string_value(content);
+    int rc = 0;
+    if (a.normalized && t->nfc)
+        rc = kiln_nfc(bytes, len, &a.content, &a.len, err);
+    else if (!(a.content = (uint8_t *)strndup((const char *)bytes, len)))
+        rc = kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its added tokens", f->path);
+    if (rc)
+        return rc;
+    t->added[t->added_count++] = a;
+    t->added_start[a.content[0]] = true;
+    note_id(t, a.id);
+    return 0;
+}
+
+static bool has_token(const struct kiln_tokenizer *t, const char *content)
+{
+    for (size_t i = 0; i < t->added_count; i++)
+        if (t->added[i].len == strlen(content) &&
+            memcmp(t->added[i].content, content, t->added[i].len) == 0)
+            return true;
+    return false;
+}
+
+static int build_added(struct kiln_tokenizer *t, const struct kiln_tokenizer_files *f,
+                       struct kiln_error *err)
+{
+    size_t count = json_array_size(f->added);
+    int rc = 0;
+    t->added = calloc(count + 1, sizeof *t->added);
+    if (!t->added)
+        return kiln_fail(err, KILN_NO_MEMORY, "%s: no memory for its added tokens", f->path);
+    for (size_t i = 0; i < count && !rc; i++)
+        rc = add_token(t, f, json_array_get(f->added, i), err);
+    t->has_turns = !rc && has_token(t, TURN_OPEN) && has_token(t, TURN_CLOSE);
+    return rc;
+}
+
+static int build(struct kiln_tokenizer *t, const struct kiln_tokenizer_files *f,
+                 struct kiln_error *err)
+{
+    t->nfc = f->nfc;
+    int rc = check_vocab(t, f, err);
+    if (!rc)
+        rc = build_merges(t, f, err);
+    if (!rc)
+        rc = build_added(t, f, err);
+    if (!rc && kiln_pretokenizer_new(f->pattern, &t->split, err) != 0)
+        rc = kiln_fail_in(err, "%s", f->path);
+    return rc;
+}
+
+int kiln_tokenizer_open(const char *dir, struct kiln_tokenizer **ret, struct kiln_error *err)
+{
+    struct kiln_tokenizer_files files;
+    struct kiln_tokenizer *t = calloc(1, sizeof *t);
+    if (!t)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open %s", dir);
+    int rc = kiln_tokenizer_files_read(dir, &files, err);
+    if (!rc)
+        rc = build(t, &files, err);
+    kiln_tokenizer_files_release(&files);
+    if (rc) {
+        kiln_tokenizer_free(t);
+        return rc;
+    }
+    *ret = t;
+    return 0;
+}
+
+void kiln_tokenizer_free(struct kiln_tokenizer *t)
+{
+    if (!t)
+        return;
+    for (size_t i = 0; i < t->added_count; i++)
+        free(t->added[i].content);
+    free(t->added);
+    kiln_bpe_free(t->bpe);
+    kiln_pretokenizer_free(t->split);
+    free(t);
+}
+
+int32_t kiln_tokenizer_max_id(const struct kiln_tokenizer *t)
+{
+    return t->max_id;
+}
+
+/* --- encoding --------------------------------------------------------------------------------- */
+
+struct encoding {
+    const struct kiln_tokenizer *t;
+    struct kiln_ids ids;
+};
+
+/* More ids than this are cut off anyway, so the work ends here too. */
+static bool enough(const struct encoding *e)
+{
+    return e->ids.count >= KILN_TOKENS_MAX;
+}
+
+/* The longest added token of this kind at the beginning of the text, or NULL. */
+static const struct added_token *added_at(const struct kiln_tokenizer *t, const uint8_t *text,
+                                          size_t len, bool normalized)
+{
+    const struct added_token *best = NULL;
+    if (!t->added_start[text[0]])
+        return NULL;
+    for (size_t i = 0; i < t->added_count; i++) {
+        const struct added_token *a = &t->added[i];
+        if (a->normalized == normalized && a->len <= len && (!best || a->len > best->len) &&
+            memcmp(a->content, text, a->len) == 0)
+            best = a;
+    }
+    return best;
+}
+
+typedef int stretch_fn(struct encoding *e, const uint8_t *text, size_t len, struct kiln_error *err);
+
+/* Cuts the added tokens of this kind out and hands each stretch between them on. */
+static int cut_added(struct encoding *e, const uint8_t *text, size_t len, bool normalized,
+                     stretch_fn *stretch, struct kiln_error *err)
+{
+    size_t done = 0, at = 0;
+    int rc = 0;
+    while (at < len && !rc && !enough(e)) {
+        const struct added_token *a = added_at(e->t, text + at, len - at, normalized);
+        if (!a) {
+            at++;
+            continue;
+        }
+        if (at > done)
+            rc = stretch(e, text + done, at - done, err);
+        if (!rc)
+            rc = kiln_ids_add(&e->ids, a->id, err);
+        done = at += a->len;
+    }
+    return !rc && done < len && !enough(e) ? stretch(e, text + done, len - done, err) : rc;
+}
+
+/* KILN_FULL ends the split early: there are ids enough. */
+static int encode_word(void *ctx, const uint8_t *word, size_t len, struct kiln_error *err)
+{
+    struct encoding *e = ctx;
+    return enough(e) ? KILN_FULL : kiln_bpe_encode(e->t->bpe, word, len, &e->ids, err);
+}
+
+static int encode_words(struct encoding *e, const uint8_t *text, size_t len, struct kiln_error *err)
+{
+    int rc = kiln_pretokenizer_split(e->t->split, text, len, encode_word, e, err);
+    return rc == KILN_FULL ? 0 : rc;
+}
+
+static int encode_stretch(struct encoding *e, const uint8_t *text, size_t len,
+                          struct kiln_error *err)
+{
+    uint8_t *normal;
+    size_t normal_len;
+    if (!e->t->nfc)
+        return cut_added(e, text, len, true, encode_words, err);
+    int rc = kiln_nfc(text, len, &normal, &normal_len, err);
+    if (rc)
+        return rc;
+    rc = cut_added(e, normal, normal_len, true, encode_words, err);
+    free(normal);
+    return rc;
+}
+
+bool kiln_tokenizer_wraps(const struct kiln_tokenizer *t)
+{
+    return t->has_turns;
+}
+
+/* The text as the one turn of a user, with the opening of the answer. */
+static int wrap(const struct kiln_tokenizer *t, const char *text, size_t len, char **ret,
+                size_t *ret_len, struct kiln_error *err)
+{
+    static const char before[] = TURN_OPEN "user\n",
+                      after[] = TURN_CLOSE "\n" TURN_OPEN "assistant\n";
+    if (!t->has_turns)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "the tokenizer has no tokens " TURN_OPEN " and " TURN_CLOSE);
+    char *all = malloc(sizeof before + len + sizeof after);
+    if (!all)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a prompt of %zu bytes", len);
+    memcpy(all, before, sizeof before - 1);
+    if (len > 0)
+        memcpy(all + sizeof before - 1, text, len);
+    memcpy(all + sizeof before - 1 + len, after, sizeof after - 1);
+    *ret = all;
+    *ret_len = len + sizeof before + sizeof after - 2;
+    return 0;
+}
+
+int kiln_tokenizer_encode(const struct kiln_tokenizer *t, const char *text, size_t len, bool raw,
+                          int32_t **ret_ids, size_t *ret_count, struct kiln_error *err)
+{
+    struct encoding e = {.t = t};
+    char *wrapped = NULL;
+    if (len > KILN_TOKENIZE_BYTES_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "a text of %zu bytes, at most %d", len,
+                         KILN_TOKENIZE_BYTES_MAX);
+    size_t bad;
+    if (!kiln_utf8_valid(text, len, &bad))
+        return kiln_fail(err, KILN_BAD_INPUT, "not UTF-8 at byte %zu of the text", bad);
+    int rc = raw ? 0 : wrap(t, text, len, &wrapped, &len, err);
+    if (!rc && (e.ids.at = malloc(sizeof *e.ids.at)) == NULL)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for token ids");
+    e.ids.size = 1;
+    if (!rc)
+        rc = cut_added(&e, (const uint8_t *)(wrapped ? wrapped : text), len, false, encode_stretch,
+                       err);
+    free(wrapped);
+    if (rc) {
+        free(e.ids.at);
+        return rc;
+    }
+    *ret_ids = e.ids.at;
+    *ret_count = e.ids.count < KILN_TOKENS_MAX ? e.ids.count : KILN_TOKENS_MAX;
+    return 0;
+}

@@ -1,0 +1,211 @@
+/* tokenizer_files.c - reads tokenizer.json, or vocab.json + merges.txt, and with either of them
+ * tokenizer_config.json.  What tokenizer.json describes is compared in tokenizer_steps.c.
+ */
+#include "pipeline/text/tokenizer_files.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pipeline/text/pretokenizer.h"
+#include "pipeline/text/tokenizer_steps.h"
+#include "storage/formats/json_bounds.h"
+#include "storage/formats/regular.h"
+
+#define FILE_BYTES_MAX (64 * 1024 * 1024)
+#define JSON_DEPTH_MAX 32
+#define JSON_VALUES_MAX ((size_t)6 * KILN_VOCAB_MAX) /* a pair of a merge counts as three */
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+/* *ret_exists is false, and the result 0, if there is no such file. */
+static int open_file(const char *path, FILE **ret, bool *ret_exists, struct kiln_error *err)
+{
+    struct stat st;
+    int fd, code = kiln_regular_open(path, &fd, &st, err);
+    *ret_exists = code != KILN_NOT_FOUND;
+    if (code)
+        return *ret_exists ? code : 0;
+    if (st.st_size > FILE_BYTES_MAX)
+        code = kiln_fail(err, KILN_UNSUPPORTED, "%s: %lld bytes, at most %d", path,
+                         (long long)st.st_size, FILE_BYTES_MAX);
+    else if (!(*ret = fdopen(fd, "r")))
+        code = kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", path);
+    if (code)
+        close(fd);
+    return code;
+}
+
+/* The JSON object of dir/name, kept alive by f->roots; *ret is NULL if there is no such file. */
+static int load_json(struct kiln_tokenizer_files *f, const char *dir, const char *name,
+                     json_t **ret, struct kiln_error *err)
+{
+    char path[PATH_MAX];
+    char *text;
+    size_t len;
+    json_error_t where;
+    *ret = NULL;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    int rc = kiln_regular_read(path, FILE_BYTES_MAX, &text, &len, err);
+    if (rc)
+        return rc == KILN_NOT_FOUND ? 0 : rc;
+    rc = kiln_json_bounds(text, len, JSON_DEPTH_MAX, JSON_VALUES_MAX, path, err);
+    json_t *json = rc ? NULL : json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
+    free(text);
+    if (rc)
+        return rc;
+    if (!json)
+        return kiln_fail(err, KILN_CORRUPT, "%s:%d: %s", path, where.line, where.text);
+    if (json_array_append_new(f->roots, json) != 0)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", path);
+    if (!json_is_object(json))
+        return kiln_fail(err, KILN_CORRUPT, "%s: not an object", path);
+    *ret = json;
+    return 0;
+}
+
+/* merges.txt as the array that tokenizer.json would hold. */
+static int read_merges(FILE *file, const char *path, json_t *merges, struct kiln_error *err)
+{
+    char *line = NULL;
+    size_t size = 0, number = 0;
+    ssize_t len;
+    int rc = 0;
+    while (!rc && (len = getline(&line, &size, file)) >= 0) {
+        number++;
+        while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == '\r'))
+            line[--len] = '\0';
+        if (len == 0 || strncmp(line, "#version", 8) == 0)
+            continue;
+        if (json_array_append_new(merges, json_stringn(line, (size_t)len)) != 0)
+            rc = kiln_fail(err, KILN_CORRUPT, "%s:%zu: not UTF-8", path, number);
+    }
+    free(line);
+    return rc;
+}
+
+static int load_merges(struct kiln_tokenizer_files *f, const char *dir, struct kiln_error *err)
+{
+    char path[PATH_MAX];
+    FILE *file = NULL;
+    bool exists;
+    snprintf(path, sizeof path, "%s/merges.txt", dir);
+    int rc = open_file(path, &file, &exists, err);
+    if (rc)
+        return rc;
+    if (!exists)
+        return kiln_fail(err, KILN_NOT_FOUND, "%s: there is a vocab.json and no such file", path);
+    f->merges = json_array();
+    if (json_array_append_new(f->roots, f->merges) != 0) {
+        fclose(file);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", path);
+    }
+    rc = read_merges(file, path, f->merges, err);
+    fclose(file);
+    return rc;
+}
+
+/* --- vocab.json ------------------------------------------------------------------------------- */
+
+/* "added_tokens_decoder": {"151643": {"content": ...}} as a list that holds the ids. */
+static int list_added(struct kiln_tokenizer_files *f, const char *dir, json_t *config,
+                      struct kiln_error *err)
+{
+    const char *key;
+    json_t *token, *added = json_array();
+    if (json_array_append_new(f->roots, added) != 0)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", dir);
+    f->added = added;
+    json_object_foreach(json_object_get(config, "added_tokens_decoder"), key, token)
+    {
+        char *end;
+        errno = 0;
+        long id = strtol(key, &end, 10);
+        if (end == key || *end || errno || id < 0 || !json_is_object(token))
+            return kiln_fail(err, KILN_CORRUPT,
+                             "%s/tokenizer_config.json: added token \"%.32s\" is not an id with "
+                             "an object",
+                             dir, key);
+        if (json_object_set_new(token, "id", json_integer(id)) != 0 ||
+            json_array_append(added, token) != 0)
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", dir);
+    }
+    return 0;
+}
+
+static int read_vocab_and_merges(struct kiln_tokenizer_files *f, const char *dir, json_t *vocab,
+                                 json_t *config, struct kiln_error *err)
+{
+    f->vocab = vocab;
+    f->pattern = kiln_qwen_pattern;
+    f->nfc = true;
+    int rc = load_merges(f, dir, err);
+    return rc ? rc : list_added(f, dir, config, err);
+}
+
+/* --- both ------------------------------------------------------------------------------------- */
+
+static int check_sizes(const struct kiln_tokenizer_files *f, struct kiln_error *err)
+{
+    if (!json_is_object(f->vocab) || json_object_size(f->vocab) > KILN_VOCAB_MAX)
+        return kiln_fail(err, KILN_CORRUPT, "%s: the vocabulary is not an object of at most %d",
+                         f->path, KILN_VOCAB_MAX);
+    if (!json_is_array(f->merges) || json_array_size(f->merges) > KILN_VOCAB_MAX)
+        return kiln_fail(err, KILN_CORRUPT, "%s: the merges are not a list of at most %d", f->path,
+                         KILN_VOCAB_MAX);
+    if (f->added && (!json_is_array(f->added) || json_array_size(f->added) > KILN_ADDED_MAX))
+        return kiln_fail(err, KILN_CORRUPT, "%s: the added tokens are not a list of at most %d",
+                         f->path, KILN_ADDED_MAX);
+    return 0;
+}
+
+static int set_path(struct kiln_tokenizer_files *f, const char *dir, const char *name,
+                    struct kiln_error *err)
+{
+    if (asprintf(&f->path, "%s/%s", dir, name) >= 0)
+        return 0;
+    f->path = NULL;
+    return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", dir);
+}
+
+int kiln_tokenizer_files_read(const char *dir, struct kiln_tokenizer_files *ret,
+                              struct kiln_error *err)
+{
+    struct kiln_tokenizer_files *f = ret;
+    json_t *root = NULL, *config = NULL;
+    *f = (struct kiln_tokenizer_files){.roots = json_array()};
+    if (!f->roots)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", dir);
+    if (strlen(dir) > PATH_MAX - 32)
+        return kiln_fail(err, KILN_BAD_INPUT, "%.64s...: the path is too long", dir);
+    int rc = load_json(f, dir, "tokenizer_config.json", &config, err);
+    if (!rc)
+        rc = kiln_tokenizer_options_check(dir, config, err);
+    if (!rc)
+        rc = load_json(f, dir, "tokenizer.json", &root, err);
+    if (!rc && root) {
+        rc = set_path(f, dir, "tokenizer.json", err);
+        if (!rc)
+            rc = kiln_tokenizer_steps_read(f, root, err);
+        return rc ? rc : check_sizes(f, err);
+    }
+    if (!rc)
+        rc = load_json(f, dir, "vocab.json", &root, err);
+    if (!rc && !root)
+        rc = kiln_fail(err, KILN_NOT_FOUND, "%s: neither tokenizer.json nor vocab.json", dir);
+    if (!rc)
+        rc = set_path(f, dir, "vocab.json", err);
+    if (!rc)
+        rc = read_vocab_and_merges(f, dir, root, config, err);
+    return rc ? rc : check_sizes(f, err);
+}
+
+void kiln_tokenizer_files_release(struct kiln_tokenizer_files *f)
+{
+    json_decref(f->roots);
+    free(f->path);
+    *f = (struct kiln_tokenizer_files){0};
+}

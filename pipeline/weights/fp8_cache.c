@@ -1,0 +1,419 @@
+/* fp8_cache.c - reading, checking and writing the file; see fp8_cache.h.
+ *
+ * Nothing here fails a load: whatever is wrong with the file, the matrices are made from the
+ * weights themselves.  The sums are of 64-bit words, computed where the matrix is; they find bytes
+ * that a crash or a disk has lost, so that the file needs no fsync.
+ */
+#include "pipeline/weights/fp8_cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "pipeline/torch/lanes.h"
+#include "pipeline/torch/load.h"
+#include "pipeline/weights/loading.h"
+#include "pipeline/weights/stream.h"
+#include "storage/formats/safetensors.h"
+
+#define FORMAT "kiln fp8 1"
+#define ROOM_LEFT ((uint64_t)1 << 30) /* on the disk, beside the file */
+
+struct matrix {
+    char name[KILN_ST_NAME_MAX];
+    kt rows;
+    uint64_t sums[2]; /* of codes and factors */
+};
+
+struct kiln_fp8_cache {
+    char path[PATH_MAX];
+    char source[8192]; /* of which files it is made */
+    int device;
+    struct kiln_st *st; /* NULL: nothing to read */
+    struct kiln_weights_stream *stream;
+    struct matrix *matrices;
+    size_t count, capacity;
+    bool made, lost; /* some matrix was made here; some has found no place in the list */
+    char note[KILN_ERROR_TEXT_MAX];
+};
+
+/* The first thing that has to be said. */
+KILN_PRINTF(2, 3) static void say(struct kiln_fp8_cache *c, const char *fmt, ...)
+{
+    va_list args;
+    if (c->note[0])
+        return;
+    va_start(args, fmt);
+    vsnprintf(c->note, sizeof c->note, fmt, args);
+    va_end(args);
+}
+
+/* --- of what it is made ----------------------------------------------------------------------- */
+
+static int is_weights(const struct dirent *d)
+{
+    const size_t len = strlen(d->d_name), end = strlen(".safetensors");
+    return len > end && strcmp(d->d_name + len - end, ".safetensors") == 0;
+}
+
+/* Adds the files of a folder to the text, and their bytes to *bytes. */
+static bool add_folder(struct kiln_fp8_cache *c, const char *dir, const char *folder,
+                       uint64_t *bytes)
+{
+    char path[PATH_MAX];
+    struct dirent **files;
+    snprintf(path, sizeof path, "%s/%s", dir, folder);
+    const int n = scandir(path, &files, is_weights, alphasort);
+    bool fits = n > 0;
+    for (int i = 0; i < n; i++) {
+        struct stat st;
+        const size_t used = strlen(c->source), left = sizeof c->source - used;
+        const int len = snprintf(path, sizeof path, "%s/%s/%s", dir, folder, files[i]->d_name);
+        if (len < 0 || (size_t)len >= sizeof path || stat(path, &st) != 0)
+            fits = false;
+        else {
+            const int text =
+                snprintf(c->source + used, left, "%s/%s %lld %lld.%09ld;", folder, files[i]->d_name,
+                         (long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+            fits = fits && text > 0 && (size_t)text < left;
+            *bytes += (uint64_t)st.st_size;
+        }
+        free(files[i]);
+    }
+    if (n >= 0)
+        free(files);
+    return fits;
+}
+
+/* Names are written into JSON as they are. */
+static bool is_plain_text(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == '"' || *text == '\\')
+            return false;
+    return true;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static void open_file(struct kiln_fp8_cache *c)
+{
+    struct kiln_error err;
+    if (access(c->path, F_OK) != 0)
+        return;
+    kiln_loading_note(c->path, 0, 0);
+    if (kiln_st_open(c->path, &c->st, &err)) {
+        say(c, "%s is made anew: %.800s", c->path, err.text);
+        return;
+    }
+    const char *format = kiln_st_metadata(c->st, "format");
+    const char *source = kiln_st_metadata(c->st, "source");
+    bool same = format && source && strcmp(format, FORMAT) == 0 && strcmp(source, c->source) == 0;
+    if (same && c->device != KT_CPU &&
+        kiln_weights_stream_open(c->st, c->device, &c->stream, &err)) {
+        say(c, "%s is not read: %.800s", c->path, err.text);
+        same = false;
+    } else if (!same) {
+        say(c, "%s is made anew: it was made of other weights than those of the model now",
+            c->path);
+    }
+    if (same)
+        return;
+    kiln_st_close(c->st);
+    c->st = NULL;
+}
+
+struct kiln_fp8_cache *kiln_fp8_cache_open(const char *dir, int device, uint64_t worth)
+{
+    struct kiln_fp8_cache *c = calloc(1, sizeof *c);
+    uint64_t bytes = 0;
+    if (!c)
+        return NULL;
+    c->device = device;
+    const int len = snprintf(c->path, sizeof c->path, "%s/%s", dir, KILN_FP8_CACHE_NAME);
+    const bool known = len > 0 && (size_t)len < sizeof c->path - sizeof ".part" &&
+                       add_folder(c, dir, "transformer", &bytes) &&
+                       add_folder(c, dir, "text_encoder", &bytes) && is_plain_text(c->source);
+    if (!known || bytes < worth) {
+        free(c);
+        return NULL;
+    }
+    open_file(c);
+    return c;
+}
+
+static kt load(struct kiln_fp8_cache *c, struct kt_scope *s, const struct kiln_st_tensor *t,
+               enum kt_dtype dtype)
+{
+    struct kiln_error err;
+    if (!c->stream)
+        return kt_from_host(s, t->data, dtype, dtype, (int)t->ndim, t->shape);
+    for (size_t i = 0; i < kiln_st_count(c->st); i++)
+        if (kiln_st_at(c->st, i) == t)
+            return kiln_weights_stream_load(c->stream, s, i, dtype, dtype, &err);
+    return NULL;
+}
+
+static bool is_shaped(const struct kiln_st_tensor *t, enum kiln_st_dtype dtype, uint32_t ndim,
+                      int64_t rows, int64_t cols)
+{
+    return t && t->dtype == dtype && t->ndim == ndim && t->shape[0] == rows &&
+           (ndim == 1 || t->shape[1] == cols);
+}
+
+/* Whether the matrix has the sums that the file says it had. */
+static bool is_whole(const struct kiln_fp8_cache *c, struct kt_scope *s, const char *name, kt rows)
+{
+    char key[KILN_ST_NAME_MAX + 8], want[64];
+    uint64_t sums[2];
+    snprintf(key, sizeof key, "sum %s", name);
+    const char *have = kiln_st_metadata(c->st, key);
+    if (!rows || !have || !kt_rows_sums(s, rows, sums))
+        return false;
+    snprintf(want, sizeof want, "%016" PRIx64 " %016" PRIx64, sums[0], sums[1]);
+    return strcmp(have, want) == 0;
+}
+
+static void keep(struct kiln_fp8_cache *c, const char *name, kt rows)
+{
+    if (c->count == c->capacity) {
+        const size_t capacity = c->capacity ? 2 * c->capacity : 64;
+        struct matrix *grown = realloc(c->matrices, capacity * sizeof *grown);
+        if (!grown) {
+            c->lost = true;
+            return;
+        }
+        c->matrices = grown;
+        c->capacity = capacity;
+    }
+    struct matrix *m = &c->matrices[c->count++];
+    *m = (struct matrix){.rows = rows};
+    snprintf(m->name, sizeof m->name, "%s", name);
+}
+
+kt kiln_fp8_cache_take(struct kiln_fp8_cache *c, struct kt_scope *scope, const char *name,
+                       int64_t rows, int64_t cols)
+{
+    if (!c || !c->st)
+        return NULL;
+    char scale[KILN_ST_NAME_MAX + 8];
+    snprintf(scale, sizeof scale, "%s.scale", name);
+    const struct kiln_st_tensor *codes = kiln_st_find(c->st, name);
+    const struct kiln_st_tensor *factors = kiln_st_find(c->st, scale);
+    if (!is_shaped(codes, KILN_ST_F8_E4M3, 2, rows, cols) ||
+        !is_shaped(factors, KILN_ST_F32, 1, rows, 0))
+        return NULL;
+    /* Apart from the caller's scope: what fails here is no failure of the load. */
+    struct kt_scope *inner = kt_scope_new(c->device);
+    kt read = kt_rows_of(inner, load(c, inner, codes, KT_U8), load(c, inner, factors, KT_F32));
+    kt taken = NULL;
+    if (is_whole(c, inner, name, read))
+        taken = kt_keep(scope, read);
+    else
+        say(c, "%s is made anew: %s in it is damaged", c->path, name);
+    kt_scope_free(inner);
+    if (taken)
+        keep(c, name, taken);
+    return taken;
+}
+
+void kiln_fp8_cache_note(struct kiln_fp8_cache *c, const char *name, kt matrix)
+{
+    if (!c || !matrix)
+        return;
+    c->made = true;
+    keep(c, name, matrix);
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static uint64_t bytes_of(const struct matrix *m, bool factors)
+{
+    const uint64_t rows = (uint64_t)kt_size(m->rows, 0), cols = (uint64_t)kt_size(m->rows, 1);
+    return factors ? rows * sizeof(float) : rows * cols;
+}
+
+static void put_tensors(const struct kiln_fp8_cache *c, FILE *head)
+{
+    uint64_t at = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        const struct matrix *m = &c->matrices[i];
+        const int64_t rows = kt_size(m->rows, 0), cols = kt_size(m->rows, 1);
+        const uint64_t mid = at + bytes_of(m, false), end = mid + bytes_of(m, true);
+        fprintf(head,
+                ",\"%s\":{\"dtype\":\"F8_E4M3\",\"shape\":[%" PRId64 ",%" PRId64
+                "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}"
+                ",\"%s.scale\":{\"dtype\":\"F32\",\"shape\":[%" PRId64
+                "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
+                m->name, rows, cols, at, mid, m->name, rows, mid, end);
+        at = end;
+    }
+}
+
+/* The file's head: its length, then what is where.  NULL without memory. */
+static char *make_head(const struct kiln_fp8_cache *c, size_t *ret_size)
+{
+    char *text = NULL;
+    FILE *head = open_memstream(&text, ret_size);
+    if (!head)
+        return NULL;
+    fprintf(head, "%8s{\"__metadata__\":{\"format\":\"%s\",\"source\":\"%s\"", "", FORMAT,
+            c->source);
+    for (size_t i = 0; i < c->count; i++)
+        fprintf(head, ",\"sum %s\":\"%016" PRIx64 " %016" PRIx64 "\"", c->matrices[i].name,
+                c->matrices[i].sums[0], c->matrices[i].sums[1]);
+    fputc('}', head);
+    put_tensors(c, head);
+    fputc('}', head);
+    if (fclose(head) != 0) {
+        free(text);
+        return NULL;
+    }
+    const uint64_t size = *ret_size - 8;
+    for (int i = 0; i < 8; i++)
+        text[i] = (char)(size >> (8 * i));
+    return text;
+}
+
+static bool put_bytes(int fd, const void *data, size_t size)
+{
+    const char *at = data;
+    while (size > 0) {
+        const ssize_t n = write(fd, at, size < (1u << 30) ? size : (1u << 30));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+/* One matrix, by way of the host's memory; a device that fails says so elsewhere. */
+static bool put_matrix(int fd, const struct matrix *m, int device)
+{
+    struct kt_scope *s = kt_scope_new(device);
+    kt parts[2] = {NULL, NULL};
+    kt_rows_parts(s, m->rows, &parts[0], &parts[1]);
+    bool done = true;
+    errno = EIO;
+    for (int i = 0; i < 2 && done; i++) {
+        struct kiln_error err;
+        struct kt_fetch *f = kt_fetch_start(s, parts[i]);
+        size_t size = 0;
+        done = f && kt_fetch_wait(f, &err) == 0;
+        const void *data = done ? kt_fetch_data(f, &size) : NULL;
+        done = done && size == bytes_of(m, i == 1) && put_bytes(fd, data, size);
+        kt_fetch_free(f);
+    }
+    kt_scope_free(s);
+    return done;
+}
+
+static bool put_all(int fd, const struct kiln_fp8_cache *c)
+{
+    size_t size = 0;
+    char *head = make_head(c, &size);
+    uint64_t written = 0, of = 0;
+    bool done = head && put_bytes(fd, head, size);
+    for (size_t i = 0; i < c->count; i++)
+        of += bytes_of(&c->matrices[i], false) + bytes_of(&c->matrices[i], true);
+    for (size_t i = 0; i < c->count && done; i++) {
+        kiln_loading_note(c->path, written, of);
+        done = put_matrix(fd, &c->matrices[i], c->device);
+        written += bytes_of(&c->matrices[i], false) + bytes_of(&c->matrices[i], true);
+    }
+    free(head);
+    return done;
+}
+
+/* The unfinished file, held by this process alone; -1 with errno set, EWOULDBLOCK where another one
+ * is writing it.  What a crash left of it is written over. */
+static int open_part(const char *part)
+{
+    struct stat here, there;
+    const int fd = open(part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0)
+        return -1;
+    int reason = flock(fd, LOCK_EX | LOCK_NB) != 0 ? errno : 0;
+    if (!reason && (fstat(fd, &here) != 0 || stat(part, &there) != 0 ||
+                    here.st_ino != there.st_ino || here.st_dev != there.st_dev))
+        reason = EWOULDBLOCK; /* by now it is no part any more but the whole file */
+    if (!reason && ftruncate(fd, 0) != 0)
+        reason = errno;
+    if (!reason)
+        return fd;
+    close(fd);
+    errno = reason;
+    return -1;
+}
+
+static bool has_room(const struct kiln_fp8_cache *c)
+{
+    struct statvfs fs;
+    uint64_t bytes = ROOM_LEFT;
+    for (size_t i = 0; i < c->count; i++)
+        bytes += bytes_of(&c->matrices[i], false) + bytes_of(&c->matrices[i], true);
+    char dir[PATH_MAX];
+    snprintf(dir, sizeof dir, "%.*s", (int)(strrchr(c->path, '/') - c->path), c->path);
+    return statvfs(dir, &fs) != 0 || (uint64_t)fs.f_bavail * fs.f_frsize >= bytes;
+}
+
+static bool sum_up(struct kiln_fp8_cache *c)
+{
+    struct kt_scope *s = kt_scope_new(c->device);
+    bool done = true;
+    for (size_t i = 0; i < c->count && done; i++)
+        done = kt_rows_sums(s, c->matrices[i].rows, c->matrices[i].sums);
+    kt_scope_free(s);
+    return done;
+}
+
+static void write_file(struct kiln_fp8_cache *c)
+{
+    char part[PATH_MAX + 8];
+    if (!has_room(c)) {
+        say(c, "%s is not written: the disk has no room for it", c->path);
+        return;
+    }
+    snprintf(part, sizeof part, "%s.part", c->path);
+    const int fd = open_part(part);
+    if (fd < 0) {
+        if (errno != EWOULDBLOCK)
+            say(c, "%s cannot be written, every start quantises: %s", c->path, strerror(errno));
+        return;
+    }
+    if (!put_all(fd, c) || rename(part, c->path) != 0) {
+        say(c, "%s cannot be written, every start quantises: %s", c->path, strerror(errno));
+        unlink(part);
+    }
+    close(fd); /* and with it the lock, once the name is settled */
+}
+
+void kiln_fp8_cache_close(struct kiln_fp8_cache *c, bool write, char *note, size_t size)
+{
+    struct kiln_error ignored;
+    if (!c)
+        return;
+    if (c->stream)
+        (void)!kiln_weights_stream_close(c->stream, &ignored);
+    kiln_st_close(c->st);
+    kiln_loading_note(c->path, 0, 0);
+    if (write && c->made && !c->lost && sum_up(c))
+        write_file(c);
+    if (c->note[0])
+        snprintf(note, size, "%s", c->note);
+    free(c->matrices);
+    free(c);
+}

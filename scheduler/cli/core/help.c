@@ -1,0 +1,152 @@
+/* help.c - the help texts: examples first, then options, nothing written twice.
+ *
+ * Everything is read from the tables of verbs and kiln_keys.  scripts/completion/kiln.bash reads
+ * this output: two spaces, the verb, two spaces or more; two spaces and an option.
+ */
+#include "scheduler/cli/core/help.h"
+
+#include <string.h>
+#include <sysexits.h>
+
+#include "schemas/names.h"
+
+#define VERBS_MAX 64
+
+/* Indented by two, line by line. */
+static void print_block(FILE *out, const char *text)
+{
+    while (text && *text) {
+        size_t len = strcspn(text, "\n");
+        fprintf(out, "  %.*s\n", (int)len, text);
+        text += len + (text[len] == '\n');
+    }
+}
+
+void kiln_help_overview(FILE *out)
+{
+    fputs("kiln - turns files of prompts into a gallery\n\n"
+          "  kiln run prompts.jsonl --out gallery   everything in one command\n\n"
+          "usage: kiln VERB [options]\n\n",
+          out);
+    const struct kiln_verb *verb;
+    for (size_t i = 0; (verb = kiln_verb_at(i)); i++)
+        fprintf(out, "  %-10s %s\n", verb->name, verb->summary);
+    fputs("\nEverywhere: --json, -q (quiet), --config FILE, --help, and every setting as a flag.\n"
+          "`kiln help VERB` shows options and examples, `kiln help config` the settings.\n"
+          "Ids and data go to stdout, messages to stderr; exit codes are those of sysexits.h.\n",
+          out);
+}
+
+/* One table; a verb may have two. */
+static void print_options(FILE *out, const struct kiln_option *table)
+{
+    for (const struct kiln_option *option = table; option && option->name; option++) {
+        char left[64];
+        snprintf(left, sizeof left, "--%s%s%s", option->name, option->value ? " " : "",
+                 option->value ? option->value : "");
+        fprintf(out, "  %-26s %s\n", left, option->help);
+    }
+}
+
+void kiln_help_verb(FILE *out, const struct kiln_verb *verb)
+{
+    fprintf(out, "kiln %s - %s\n\nusage: kiln %s%s%s\n", verb->name, verb->summary, verb->name,
+            verb->args[0] ? " " : "", verb->args);
+    if (verb->examples) {
+        fputs("\nexamples:\n", out);
+        print_block(out, verb->examples);
+    }
+    if (verb->options || verb->also)
+        fputs("\noptions:\n", out);
+    print_options(out, verb->options);
+    print_options(out, verb->also);
+    if (verb->more) {
+        fputc('\n', out);
+        print_block(out, verb->more);
+    }
+    fputs("\nalso: --json, -q, --config FILE, and the settings of `kiln help config`.\n", out);
+}
+
+/* " (1..64)" or " (a|b)" behind a setting. */
+static void print_range(FILE *out, const struct kiln_key_row *row)
+{
+    if (row->type == KILN_TYPE_CHOICE)
+        fprintf(out, " (%s)", row->choices);
+    else if (row->type == KILN_TYPE_INT || row->type == KILN_TYPE_NUMBER)
+        fprintf(out, " (%.10g..%.10g)", row->min, row->max);
+}
+
+void kiln_help_config(FILE *out, const struct kiln_config *config)
+{
+    fputs("Settings, strongest first: a flag (--batch-max 8), the environment (KILN_BATCH_MAX=8), "
+          "the\n"
+          "file (batch_max = 8).  The file is --config, then KILN_CONFIG, then ./.kiln/kiln.conf, "
+          "then\n"
+          "/etc/kiln/kiln.conf.\n\n",
+          out);
+    for (int key = 0; key < KILN_KEY_COUNT; key++) {
+        const struct kiln_key_row *row = &kiln_keys[key];
+        fprintf(out, "  %-20s %s", row->name, row->help);
+        print_range(out, row);
+        fprintf(out, "\n  %-20s default: %s\n", "", row->value[0] ? row->value : "(empty)");
+        struct kiln_text value = {0};
+        if (config)
+            kiln_config_shown(config, (enum kiln_key)key, &value);
+        if (value.at && strcmp(value.at, row->value) != 0)
+            fprintf(out, "  %-20s now: %s  [%s]\n", "", value.at,
+                    kiln_config_origin(config, (enum kiln_key)key));
+        kiln_text_release(&value);
+    }
+}
+
+/* The same table for programs. */
+static int config_json(struct kiln_cli *cli)
+{
+    json_t *settings = json_array();
+    for (int key = 0; key < KILN_KEY_COUNT; key++) {
+        const struct kiln_key_row *row = &kiln_keys[key];
+        struct kiln_text value = {0};
+        kiln_config_shown(cli->config, (enum kiln_key)key, &value);
+        json_array_append_new(settings,
+                              json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", row->name, "default",
+                                        row->value, "value", value.at ? value.at : "", "origin",
+                                        kiln_config_origin(cli->config, (enum kiln_key)key), "help",
+                                        row->help));
+        kiln_text_release(&value);
+    }
+    return kiln_print_json(cli, settings);
+}
+
+int kiln_help_unknown(const struct kiln_cli *cli, const char *word)
+{
+    const char *names[VERBS_MAX];
+    int count = 0;
+    const struct kiln_verb *verb;
+    for (size_t i = 0; (verb = kiln_verb_at(i)) && count < VERBS_MAX; i++)
+        names[count++] = verb->name;
+    const char *near = kiln_nearest(word, strlen(word), names, (size_t)count);
+    if (near)
+        kiln_warn(cli, "there is no verb '%s'; did you mean 'kiln %s'?", word, near);
+    else
+        kiln_warn(cli, "there is no verb '%s'; `kiln help` lists them", word);
+    return EX_USAGE;
+}
+
+int kiln_verb_help(struct kiln_cli *cli, int argc, char **argv)
+{
+    if (argc < 2) {
+        kiln_help_overview(stdout);
+        return 0;
+    }
+    if (strcmp(argv[1], "config") == 0) {
+        if (cli->json)
+            return config_json(cli);
+        kiln_help_config(stdout, cli->config);
+        return 0;
+    }
+    const struct kiln_verb *verb = kiln_verb_find(argv[1]);
+    if (!verb)
+        return kiln_help_unknown(cli, argv[1]);
+    kiln_help_verb(stdout, verb);
+    return 0;
+}

@@ -1,0 +1,18 @@
+/* help.h - what `kiln help` prints, all of it made from the verb table and the settings table. */
+#ifndef KILN_CLI_HELP_H
+#define KILN_CLI_HELP_H
+
+#include <stdio.h>
+
+#include "scheduler/cli/core/cli.h"
+
+void kiln_help_overview(FILE *out);
+void kiln_help_verb(FILE *out, const struct kiln_verb *verb);
+/* The settings with type, default, value in force and where it came from. */
+void kiln_help_config(FILE *out, const struct kiln_config *config);
+/* Says that there is no such verb, names the nearest one, returns EX_USAGE. */
+int kiln_help_unknown(const struct kiln_cli *cli, const char *word);
+
+int kiln_verb_help(struct kiln_cli *cli, int argc, char **argv);
+
+#endif

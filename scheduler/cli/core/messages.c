@@ -1,0 +1,191 @@
+/* messages.c - what people read on stderr, and the one way to stdout for JSON.
+ *
+ * A message is one line that names the thing; where something can be done about it, a second,
+ * indented line says what.  -q silences advice and progress, never an error.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <time.h>
+
+#include "scheduler/cli/core/cli.h"
+#include "scheduler/cli/core/shown.h"
+#include "schemas/clock.h"
+#include "storage/bus/bus.h"
+#include "storage/ledger/ledger.h"
+
+/* One write a line, so that lines of several programs on one terminal do not mix.  Messages quote
+ * what people typed. */
+static void print_line(const char *before, const char *fmt, va_list args)
+{
+    char text[KILN_ERROR_TEXT_MAX * 2], line[sizeof text];
+    vsnprintf(text, sizeof text, fmt, args);
+    fprintf(stderr, "%s%s\n", before, kiln_shown_line(text, line, sizeof line));
+}
+
+void kiln_say(const struct kiln_cli *cli, const char *fmt, ...)
+{
+    if (cli->quiet)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    print_line("", fmt, args);
+    va_end(args);
+}
+
+void kiln_warn(const struct kiln_cli *cli, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    print_line(cli->color_err ? "\033[1mkiln:\033[0m " : "kiln: ", fmt, args);
+    va_end(args);
+}
+
+/* What to try next, for the codes where that is the same every time. */
+static const char *advice(const struct kiln_cli *cli, int code)
+{
+    switch (code) {
+    case KILN_UNAVAILABLE:
+    case KILN_TIMEOUT:
+        return cli->config_path
+                   ? "`kiln doctor` looks at every server of the settings; `kiln up` starts a "
+                     "private stack that was stopped"
+                   : "no settings file was found: `kiln up` starts a private stack here, "
+                     "--config FILE names another one";
+    case KILN_CONFIG:
+        return "`kiln help config` shows every setting and where its value came from";
+    case KILN_INTERNAL:
+        return "this is a bug in Kiln; please report it with the line above";
+    default:
+        return NULL;
+    }
+}
+
+int kiln_report(const struct kiln_cli *cli, const struct kiln_error *err)
+{
+    kiln_warn(cli, "%s", err->text);
+    const char *next = advice(cli, err->code);
+    if (next)
+        kiln_say(cli, "      %s", next);
+    return kiln_code_exit(err->code);
+}
+
+int kiln_usage(const struct kiln_cli *cli, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    print_line(cli->color_err ? "\033[1mkiln:\033[0m " : "kiln: ", fmt, args);
+    va_end(args);
+    if (cli->verb)
+        kiln_say(cli, "      `kiln help %s` shows how it is used", cli->verb->name);
+    return EX_USAGE;
+}
+
+int kiln_print_json(const struct kiln_cli *cli, json_t *value)
+{
+    if (!value) {
+        kiln_warn(cli, "no memory for the JSON answer");
+        return EX_OSERR;
+    }
+    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (text)
+        kiln_print_shown(text); /* the escapes are those of JSON */
+    bool written = text && fputc('\n', stdout) != EOF && kiln_stdout_ok();
+    free(text);
+    json_decref(value);
+    return written ? 0 : EX_IOERR;
+}
+
+static int stdout_error; /* errno of the first write that failed */
+
+bool kiln_stdout_ok(void)
+{
+    if (!ferror(stdout))
+        return true;
+    if (!stdout_error)
+        stdout_error = errno;
+    return false;
+}
+
+int kiln_stdout_error(void)
+{
+    return stdout_error;
+}
+
+const char *kiln_bytes_text(double bytes, char *out, size_t size)
+{
+    static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
+    size_t unit = 0;
+    while (bytes >= 1000 && unit + 1 < sizeof units / sizeof *units) {
+        bytes /= 1000;
+        unit++;
+    }
+    snprintf(out, size, unit && bytes < 100 ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return out;
+}
+
+const char *kiln_seconds_text(double seconds, char *out, size_t size)
+{
+    long whole = seconds < 0 ? 0 : (long)(seconds + 0.5);
+    if (seconds < 10)
+        snprintf(out, size, "%.1f s", seconds < 0 ? 0 : seconds);
+    else if (whole < 60)
+        snprintf(out, size, "%ld s", whole);
+    else if (whole < 3600)
+        snprintf(out, size, "%ld min %02ld s", whole / 60, whole % 60);
+    else
+        snprintf(out, size, "%ld h %02ld min", whole / 3600, whole % 3600 / 60);
+    return out;
+}
+
+double kiln_now_s(void)
+{
+    return kiln_monotonic_ms() / 1e3;
+}
+
+void kiln_sleep_s(double seconds)
+{
+    struct timespec pause = {.tv_sec = (time_t)seconds,
+                             .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&pause, NULL);
+}
+
+const char *kiln_pool(const struct kiln_cli *cli)
+{
+    return kiln_config_text(cli->config, KILN_KEY_POOL);
+}
+
+int kiln_open_ledger(struct kiln_cli *cli, struct kiln_ledger **ret, struct kiln_error *err)
+{
+    char name[64];
+    snprintf(name, sizeof name, "kiln %s", cli->verb->name);
+    struct kiln_ledger *ledger = NULL;
+    int rc = kiln_ledger_open(cli->config, name, &ledger, err);
+    if (rc)
+        return rc;
+    rc = kiln_ledger_check(ledger, err);
+    if (rc) {
+        kiln_ledger_close(ledger);
+        return rc;
+    }
+    *ret = ledger;
+    return 0;
+}
+
+int kiln_open_bus(struct kiln_cli *cli, struct kiln_bus **ret, struct kiln_error *err)
+{
+    struct kiln_bus *bus = NULL;
+    int rc = kiln_bus_open(cli->config, &bus, err);
+    if (rc)
+        return rc;
+    rc = kiln_bus_ping(bus, err);
+    if (rc) {
+        kiln_bus_close(bus);
+        return rc;
+    }
+    *ret = bus;
+    return 0;
+}

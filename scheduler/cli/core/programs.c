@@ -1,0 +1,188 @@
+/* programs.c - see programs.h.
+ *
+ * What a program complains about goes into a file without a name: a pipe would have to be read
+ * while the program runs.  Its last line is usually the reason.
+ */
+#include "scheduler/cli/core/programs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "scheduler/cli/core/paths.h"
+
+#define TAIL_BYTES 600
+#define DAY_S (24.0 * 3600)
+#define POSTGRES_ROOT "/usr/lib/postgresql"
+
+extern char **environ;
+
+bool kiln_program_find(const char *name, char *out)
+{
+    const char *path = getenv("PATH");
+    char places[4096];
+    snprintf(places, sizeof places, "%s:/usr/local/bin:/usr/bin:/bin:/usr/sbin", path ? path : "");
+    for (char *save = NULL, *dir = strtok_r(places, ":", &save); dir;
+         dir = strtok_r(NULL, ":", &save))
+        if (access(kiln_join(out, dir, name), X_OK) == 0)
+            return true;
+    return false;
+}
+
+bool kiln_postgres_program(const char *name, int major, char *out)
+{
+    char program[PATH_MAX], bin[PATH_MAX];
+    int best = 0;
+    DIR *dir = opendir(POSTGRES_ROOT);
+    for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;) {
+        int version = atoi(entry->d_name);
+        if (version <= best || (major && version != major))
+            continue;
+        snprintf(bin, sizeof bin, POSTGRES_ROOT "/%s/bin", entry->d_name);
+        if (access(kiln_join(program, bin, name), X_OK) != 0)
+            continue;
+        best = version;
+        snprintf(out, PATH_MAX, "%s", program);
+    }
+    if (dir)
+        closedir(dir);
+    return best || kiln_program_find(name, out); /* another distribution's place */
+}
+
+/* In the child.  A failure before the program runs is a line among its complaints. */
+static void become(char *const *argv, char *const *environment, int in_fd, int out_fd, int said_fd)
+{
+    int null_fd = open("/dev/null", O_RDWR);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGPIPE, SIG_DFL);
+    if (dup2(in_fd >= 0 ? in_fd : null_fd, STDIN_FILENO) < 0 ||
+        dup2(out_fd >= 0 ? out_fd : null_fd, STDOUT_FILENO) < 0 || dup2(said_fd, STDERR_FILENO) < 0)
+        _exit(126);
+    for (int fd = STDERR_FILENO + 1; fd < 256; fd++) /* the other ends of pipes among them */
+        close(fd);
+    execve(argv[0], argv, environment);
+    dprintf(STDERR_FILENO, "%s\n", strerror(errno));
+    _exit(127);
+}
+
+int kiln_child_start(struct kiln_child *child, char *const *argv, char *const *environment,
+                     int in_fd, int out_fd, struct kiln_error *err)
+{
+    const char *slash = strrchr(argv[0], '/');
+    child->name = slash ? slash + 1 : argv[0];
+    child->pid = 0;
+    child->complaints = tmpfile();
+    if (!child->complaints)
+        return kiln_fail(err, KILN_IO, "make a temporary file: %s", strerror(errno));
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        become(argv, environment ? environment : environ, in_fd, out_fd, fileno(child->complaints));
+    if (pid < 0) {
+        fclose(child->complaints);
+        child->complaints = NULL;
+        return kiln_fail(err, KILN_IO, "start %s: %s", argv[0], strerror(errno));
+    }
+    child->pid = pid;
+    return 0;
+}
+
+void kiln_last_line(FILE *file, char *out, size_t size)
+{
+    char text[TAIL_BYTES + 1];
+    if (fseek(file, -TAIL_BYTES, SEEK_END) != 0)
+        rewind(file);
+    size_t len = fread(text, 1, TAIL_BYTES, file);
+    while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == ' '))
+        len--;
+    text[len] = '\0';
+    const char *line = strrchr(text, '\n');
+    snprintf(out, size, "%.*s", (int)size - 1, line ? line + 1 : text);
+}
+
+void kiln_child_drop(struct kiln_child *child)
+{
+    if (child->pid > 0) {
+        kill(child->pid, SIGKILL);
+        while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+            continue;
+    }
+    if (child->complaints)
+        fclose(child->complaints);
+    *child = (struct kiln_child){0};
+}
+
+/* The child has ended with this status. */
+static int judge(struct kiln_child *child, int status, struct kiln_error *err)
+{
+    char words[TAIL_BYTES + 1];
+    int rc = 0;
+    child->pid = 0;
+    kiln_last_line(child->complaints, words, sizeof words);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        rc = kiln_fail(err, KILN_IO, "%s ended with status %d%s%s", child->name,
+                       WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+                       words[0] ? ": " : "", words);
+    kiln_child_drop(child);
+    return rc;
+}
+
+/* Sleeps a little, longer every time. */
+static void nap(long *pause_ms)
+{
+    kiln_sleep_s((double)*pause_ms / 1e3);
+    *pause_ms = *pause_ms < 50 ? *pause_ms * 2 : 50;
+}
+
+int kiln_child_end(struct kiln_child *child, double limit_s, struct kiln_error *err)
+{
+    int status = 0;
+    double until = kiln_now_s() + limit_s;
+    for (long pause_ms = 1; waitpid(child->pid, &status, WNOHANG) == 0; nap(&pause_ms)) {
+        if (kiln_now_s() <= until)
+            continue;
+        kiln_fail(err, KILN_TIMEOUT, "%s did not end within %.0f s", child->name, limit_s);
+        kiln_child_drop(child);
+        return err->code;
+    }
+    return judge(child, status, err);
+}
+
+/* Bytes that the child has read and written until now; false: the kernel does not say. */
+static bool moved_bytes(pid_t pid, unsigned long long *ret)
+{
+    char path[64];
+    unsigned long long in = 0, out = 0;
+    snprintf(path, sizeof path, "/proc/%ld/io", (long)pid);
+    FILE *file = fopen(path, "re");
+    bool read = file && fscanf(file, "rchar: %llu wchar: %llu", &in, &out) == 2;
+    if (file)
+        fclose(file);
+    *ret = in + out;
+    return read;
+}
+
+int kiln_child_end_moving(struct kiln_child *child, double still_s, struct kiln_error *err)
+{
+    int status = 0;
+    unsigned long long before = 0, bytes;
+    double moved_s = kiln_now_s(), until = moved_s + DAY_S;
+    for (long pause_ms = 1; waitpid(child->pid, &status, WNOHANG) == 0; nap(&pause_ms)) {
+        double now_s = kiln_now_s();
+        if (!moved_bytes(child->pid, &bytes) || bytes != before)
+            moved_s = now_s;
+        before = bytes;
+        if (now_s - moved_s <= still_s && now_s <= until)
+            continue;
+        kiln_fail(err, KILN_TIMEOUT, "%s has stood still for %.0f s", child->name, now_s - moved_s);
+        kiln_child_drop(child);
+        return err->code;
+    }
+    return judge(child, status, err);
+}

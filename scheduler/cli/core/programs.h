@@ -1,0 +1,40 @@
+/* programs.h - other people's programs: where they are, and running one to its end. */
+#ifndef KILN_CLI_PROGRAMS_H
+#define KILN_CLI_PROGRAMS_H
+
+#include <limits.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "scheduler/cli/core/cli.h"
+
+/* The first executable of that name on PATH or in the usual places, into out[PATH_MAX]. */
+bool kiln_program_find(const char *name, char *out);
+/* The path of a program of Postgres ("pg_dump"), of a major version or, for 0, of the newest one
+ * that is installed; Debian keeps them off the PATH. */
+bool kiln_postgres_program(const char *name, int major, char *out);
+
+/* A child with its complaints in a file of its own. */
+struct kiln_child {
+    const char *name;
+    pid_t pid; /* 0: none */
+    FILE *complaints;
+};
+/* Starts argv[0].  in_fd, out_fd become its stdin and stdout, -1: /dev/null.  environment NULL:
+ * ours. The child is killed when we end. */
+int kiln_child_start(struct kiln_child *child, char *const *argv, char *const *environment,
+                     int in_fd, int out_fd, struct kiln_error *err) KILN_MUST_CHECK;
+/* Waits for its end, at most limit_s (then it is killed); an error ends with what it said last. */
+int kiln_child_end(struct kiln_child *child, double limit_s,
+                   struct kiln_error *err) KILN_MUST_CHECK;
+/* The same, and a child that has neither read nor written anything for still_s is killed: one that
+ * is at work may take a day. */
+int kiln_child_end_moving(struct kiln_child *child, double still_s,
+                          struct kiln_error *err) KILN_MUST_CHECK;
+/* For the way out: kills it if it is still there. */
+void kiln_child_drop(struct kiln_child *child);
+
+/* The last line of a file into out[size], cut to the end of a long one; "" if there is none. */
+void kiln_last_line(FILE *file, char *out, size_t size);
+
+#endif

@@ -1,0 +1,111 @@
+/* shown.c - see shown.h. */
+#include "scheduler/cli/core/shown.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <utf8proc.h>
+
+#include "schemas/utf8.h"
+
+/* What stands on the terminal for one character. */
+struct glyph {
+    char text[8];
+    size_t len;
+    int columns;
+    size_t taken; /* bytes of the text that it stands for */
+};
+
+/* The text is not at its end. */
+static struct glyph glyph_at(const char *text)
+{
+    struct glyph glyph = {.len = 1, .columns = 1, .taken = 1};
+    utf8proc_int32_t code = '?';
+    size_t len = kiln_utf8_length(text, strnlen(text, 4));
+    if (len == 0) {
+        glyph.text[0] = '?';
+        return glyph;
+    }
+    utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)len, &code);
+    glyph.taken = len;
+    if (code == '\n' || code == '\t') {
+        glyph.len =
+            (size_t)snprintf(glyph.text, sizeof glyph.text, "\\%c", code == '\n' ? 'n' : 't');
+        glyph.columns = (int)glyph.len;
+    } else if (kiln_utf8_steering(text, len) >= 0) {
+        glyph.len =
+            (size_t)snprintf(glyph.text, sizeof glyph.text, "\\u%04x", (unsigned)code & 0xffff);
+        glyph.columns = (int)glyph.len;
+    } else {
+        memcpy(glyph.text, text, len);
+        glyph.len = len;
+        glyph.columns = len == 1 ? 1 : utf8proc_charwidth(code);
+    }
+    return glyph;
+}
+
+void kiln_text_shown(struct kiln_text *out, const char *text)
+{
+    while (*text) {
+        struct glyph glyph = glyph_at(text);
+        kiln_text_add(out, glyph.text, glyph.len);
+        text += glyph.taken;
+    }
+}
+
+void kiln_print_shown(const char *text)
+{
+    struct kiln_text shown = {0};
+    kiln_text_shown(&shown, text);
+    if (shown.len > 0)
+        fwrite(shown.at, 1, shown.len, stdout);
+    kiln_text_release(&shown);
+}
+
+/* As much as fits into both; *ret_used: the columns that it takes. */
+static size_t fit(const char *text, int columns, char *out, size_t size, int *ret_used)
+{
+    size_t len = 0;
+    int used = 0;
+    while (*text) {
+        struct glyph glyph = glyph_at(text);
+        if (glyph.columns > columns - used || len + glyph.len >= size)
+            break;
+        memcpy(out + len, glyph.text, glyph.len);
+        len += glyph.len;
+        used += glyph.columns;
+        text += glyph.taken;
+    }
+    out[len] = '\0';
+    *ret_used = used;
+    return len;
+}
+
+const char *kiln_shown_line(const char *text, char *out, size_t size)
+{
+    int used;
+    (void)fit(text, INT_MAX, out, size, &used);
+    return out;
+}
+
+const char *kiln_shown_cell(const char *text, int columns, char *out, size_t size)
+{
+    int used;
+    size_t len = fit(text, columns, out, size, &used);
+    for (; used < columns && len + 1 < size; used++)
+        out[len++] = ' ';
+    out[len] = '\0';
+    return out;
+}
+
+int kiln_shown_columns(const char *text)
+{
+    int columns = 0;
+    while (*text) {
+        struct glyph glyph = glyph_at(text);
+        columns += glyph.columns;
+        text += glyph.taken;
+    }
+    return columns;
+}

@@ -1,0 +1,75 @@
+/* since.c - see since.h.  Times are UTC, as everywhere in what kiln prints, so that a line of its
+ * output can be given back to it and no change of clocks makes an hour ambiguous. */
+#include "scheduler/cli/core/since.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "scheduler/cli/core/duration.h"
+#include "schemas/clock.h"
+
+/* timegm rolls the 31st of November over into December; a typed date must be a day. */
+static bool calendar_time(struct tm tm, int64_t *ret)
+{
+    struct tm rolled = tm;
+    time_t seconds = timegm(&rolled);
+    if (seconds < 0 || rolled.tm_mday != tm.tm_mday || rolled.tm_mon != tm.tm_mon)
+        return false;
+    *ret = (int64_t)seconds * 1000;
+    return true;
+}
+
+/* What may stand behind the minutes: nothing, seconds, their fraction, a Z. */
+static bool parse_seconds(const char *text, struct tm *tm)
+{
+    if (text[0] == ':') {
+        char *end;
+        if (strspn(text + 1, "0123456789") != 2)
+            return false;
+        tm->tm_sec = (int)strtol(text + 1, &end, 10);
+        text = end;
+        if (text[0] == '.')
+            text += 1 + strspn(text + 1, "0123456789");
+    }
+    return tm->tm_sec < 60 && (text[0] == '\0' || strcmp(text, "Z") == 0);
+}
+
+bool kiln_since_parse(const char *text, int64_t now_ms, int64_t *ret)
+{
+    struct tm tm = {0};
+    int used = 0;
+    char between;
+    int64_t ago_s;
+    if (kiln_duration_parse(text, &ago_s)) {
+        *ret = ago_s * 1000 < now_ms ? now_ms - ago_s * 1000 : 0;
+        return true;
+    }
+    if (sscanf(text, "%4d-%2d-%2d%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &used) != 3 ||
+        used != 10)
+        return false;
+    tm.tm_year -= 1900;
+    tm.tm_mon -= 1;
+    if (text[used] == '\0')
+        return calendar_time(tm, ret);
+    text += used;
+    used = 0;
+    if (sscanf(text, "%c%2d:%2d%n", &between, &tm.tm_hour, &tm.tm_min, &used) != 3 || used != 6 ||
+        (between != 'T' && between != ' ') || tm.tm_hour > 23 || tm.tm_min > 59)
+        return false;
+    return parse_seconds(text + used, &tm) && calendar_time(tm, ret);
+}
+
+int kiln_arg_since(struct kiln_cli *cli, const struct kiln_args *args, int64_t fallback_ms,
+                   int64_t *ret)
+{
+    const char *text = kiln_arg(args, "since");
+    *ret = fallback_ms;
+    if (!text || kiln_since_parse(text, kiln_wall_ms(), ret))
+        return 0;
+    return kiln_usage(cli,
+                      "--since is '%s'; a date or a time in UTC (2026-11-21, 2026-11-21T08:30) or "
+                      "how long ago (90m, 24h, 7d) is needed",
+                      text);
+}

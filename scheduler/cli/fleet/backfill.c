@@ -1,0 +1,314 @@
+/* backfill.c - `kiln backfill add|ls|show|pause|resume|rm`: standing orders.
+ *
+ * An order's jobs are those of its batch, so `kiln jobs`, `export` and `cancel` work on them as on
+ * any others; what is here is the order itself.
+ */
+#include "scheduler/cli/fleet/backfill.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "scheduler/cli/core/agree.h"
+#include "scheduler/cli/core/near.h"
+#include "scheduler/cli/core/output/listing.h"
+#include "scheduler/cli/core/output/records.h"
+#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/fleet/hold.h"
+#include "scheduler/cli/fleet/orders.h"
+#include "scheduler/holds.h"
+#include "scheduler/intake/window.h"
+#include "storage/ledger/ledger.h"
+#include "storage/ledger/queue/backfill.h"
+
+struct orders {
+    struct kiln_listing listing;
+    struct kiln_holds holds;
+    bool whole; /* show: everything, not a line */
+};
+
+/* --- where an order stands -------------------------------------------------------------------- */
+static const struct kiln_hold *hold_of(const struct orders *orders,
+                                       const struct kiln_order_row *order)
+{
+    const struct kiln_policy_job job = {.batch_id = order->batch_id,
+                                        .model = "",
+                                        .lora_set = "",
+                                        .tenant = "",
+                                        .priority = -KILN_PRIORITY_MAX};
+    return order->held ? kiln_holds_find(&orders->holds, &job) : NULL;
+}
+
+static const char *state_of(const struct orders *orders, const struct kiln_order_row *order)
+{
+    const struct kiln_hold *hold = hold_of(orders, order);
+    if (order->error)
+        return "failed";
+    if (order->ended)
+        return "ended";
+    if (hold)
+        return hold->scope == KILN_SCOPE_WINDOW ? "closed" : "paused";
+    return order->lines ? "active" : "asleep";
+}
+
+static void spec_json(struct kiln_text *out, const struct kiln_order_row *order)
+{
+    const struct kiln_order_spec *spec = &order->spec;
+    const struct kiln_window window = {spec->window_from, spec->window_to};
+    char hours[16];
+    kiln_window_text(&window, hours, sizeof hours);
+    kiln_json_member_u64(out, "mark", spec->mark);
+    if (spec->rate > 0)
+        kiln_json_member_double(out, "rate_per_hour", spec->rate);
+    else
+        kiln_text_puts(out, ",\"rate_per_hour\":null");
+    if (spec->until_jobs)
+        kiln_json_member_u64(out, "until_jobs", spec->until_jobs);
+    else
+        kiln_text_puts(out, ",\"until_jobs\":null");
+    kiln_json_member_time(out, "until", spec->until_ms);
+    kiln_json_member_text(out, "window", hours[0] ? hours : NULL);
+    kiln_json_member_text(out, "seed_policy", spec->seed_fixed ? "fixed" : "fresh");
+    kiln_json_member_text(out, "set", spec->overrides[0] ? spec->overrides : NULL);
+    kiln_json_member_text(out, "who", spec->who);
+}
+
+static void order_json(struct kiln_text *out, const struct orders *orders,
+                       const struct kiln_order_row *order)
+{
+    const struct kiln_hold *hold = hold_of(orders, order);
+    char held[1024] = "";
+    if (hold)
+        kiln_hold_text(hold, held, sizeof held);
+    kiln_text_puts(out, "{\"order\":");
+    kiln_text_json(out, order->spec.name, strlen(order->spec.name));
+    kiln_json_member_text(out, "state", state_of(orders, order));
+    kiln_json_member_text(out, "held_by", held[0] ? held : NULL);
+    kiln_json_member_text(out, "error", order->error);
+    kiln_json_member_text(out, "batch", order->batch);
+    kiln_json_member_counts(out, "jobs", &order->jobs);
+    kiln_json_member_u64(out, "made", order->made);
+    kiln_json_member_double(out, "gpu_seconds", order->gpu_seconds);
+    kiln_json_member_u64(out, "prompts", order->lines);
+    kiln_json_member_u64(out, "pass_jobs", order->spec.pass_jobs);
+    kiln_json_member_double(out, "passes", (double)order->cursor / (double)order->spec.pass_jobs);
+    spec_json(out, order);
+    kiln_json_member_time(out, "created_at", order->created_ms);
+    kiln_json_member_time(out, "topped_up_at", order->topped_ms);
+    kiln_text_puts(out, "}\n");
+}
+
+static void order_line(struct kiln_text *out, const struct orders *orders,
+                       const struct kiln_order_row *order)
+{
+    const uint64_t *at = order->jobs.at;
+    kiln_text_printf(out, "%-24s %-7s %7llu %8llu %8llu %9llu %7llu %11.1f %8.2f\n",
+                     order->spec.name, state_of(orders, order),
+                     (unsigned long long)order->spec.mark, (unsigned long long)at[KILN_JOB_QUEUED],
+                     (unsigned long long)at[KILN_JOB_ASSIGNED],
+                     (unsigned long long)at[KILN_JOB_DONE], (unsigned long long)at[KILN_JOB_FAILED],
+                     order->gpu_seconds, (double)order->cursor / (double)order->spec.pass_jobs);
+}
+
+static void order_text(struct kiln_text *out, const struct orders *orders,
+                       const struct kiln_order_row *order)
+{
+    const struct kiln_order_spec *spec = &order->spec;
+    const struct kiln_window window = {spec->window_from, spec->window_to};
+    const struct kiln_hold *hold = hold_of(orders, order);
+    char text[1024], time[32];
+    kiln_text_printf(out, "standing order %s  %s\n", spec->name, state_of(orders, order));
+    if (order->error) {
+        kiln_text_puts(out, "  stands still: ");
+        kiln_text_shown(out, order->error);
+        kiln_text_printf(out, "; mend it, then `kiln backfill resume %s`\n", spec->name);
+    }
+    if (hold) {
+        kiln_hold_text(hold, text, sizeof text);
+        kiln_text_puts(out, "  held       ");
+        kiln_text_shown(out, text);
+        kiln_text_puts(out, "\n");
+    }
+    kiln_text_printf(out, "  batch      %s\n", order->batch);
+    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
+        kiln_text_printf(out, "  %-10s %llu\n", kiln_job_state_name((enum kiln_job_state)state),
+                         (unsigned long long)order->jobs.at[state]);
+    kiln_text_printf(out, "  made       %llu jobs, %.2f passes of %llu (%llu prompts)\n",
+                     (unsigned long long)order->made,
+                     (double)order->cursor / (double)spec->pass_jobs,
+                     (unsigned long long)spec->pass_jobs, (unsigned long long)order->lines);
+    kiln_text_printf(out, "  spent      %.1f GPU-seconds\n", order->gpu_seconds);
+    kiln_text_printf(out, "  mark       %llu waiting or running\n", (unsigned long long)spec->mark);
+    if (spec->rate > 0)
+        kiln_text_printf(out, "  rate       %g/h\n", spec->rate);
+    if (spec->until_jobs)
+        kiln_text_printf(out, "  until      %llu jobs\n", (unsigned long long)spec->until_jobs);
+    if (spec->until_ms)
+        kiln_text_printf(out, "  until      %s\n",
+                         kiln_short_time(spec->until_ms, time, sizeof time));
+    kiln_window_text(&window, text, sizeof text);
+    if (text[0])
+        kiln_text_printf(out, "  window     %s of the scheduler's clock\n", text);
+    kiln_text_printf(out, "  seeds      %s\n", spec->seed_fixed ? "fixed" : "fresh");
+    if (spec->overrides[0])
+        kiln_text_printf(out, "  set        %s\n", spec->overrides);
+    kiln_text_printf(out, "  ordered    %s by %s\n",
+                     kiln_short_time(order->created_ms, time, sizeof time), spec->who);
+    kiln_text_printf(out, "  topped up  %s\n",
+                     kiln_short_time(order->topped_ms, time, sizeof time));
+}
+
+static int list_order(void *arg, const struct kiln_order_row *order, struct kiln_error *err)
+{
+    struct orders *orders = arg;
+    struct kiln_text *line = &orders->listing.line;
+    if (orders->listing.cli->json)
+        order_json(line, orders, order);
+    else if (orders->whole)
+        order_text(line, orders, order);
+    else
+        order_line(line, orders, order);
+    return kiln_listing_put(&orders->listing, err);
+}
+
+/* --- unknown names ---------------------------------------------------------------------------- */
+static int add_name(void *arg, const struct kiln_order_row *order, struct kiln_error *err)
+{
+    return kiln_near_add(arg, order->spec.name, err);
+}
+
+/* KILN_NOT_FOUND, naming those that are near. */
+static int check_name(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name,
+                      struct kiln_error *err)
+{
+    struct kiln_near near = {0};
+    int rc = kiln_ledger_orders(ledger, kiln_pool(cli), NULL, add_name, &near, err);
+    if (rc == 0 && !kiln_near_has(&near, name))
+        rc = kiln_near_refuse(&near, "standing order", name, err);
+    kiln_near_release(&near);
+    return rc;
+}
+
+/* --- ls, show, rm ----------------------------------------------------------------------------- */
+static int list(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name)
+{
+    struct orders orders = {.listing = {.cli = cli}, .whole = name != NULL};
+    struct kiln_error err;
+    int rc = kiln_ledger_holds(ledger, kiln_pool(cli), false, kiln_holds_keep, &orders.holds, &err);
+    if (rc == 0 && !name && cli->tty_out && !cli->json)
+        printf("%-24s %-7s %7s %8s %8s %9s %7s %11s %8s\n", "ORDER", "STATE", "MARK", "QUEUED",
+               "ASSIGNED", "DONE", "FAILED", "GPU-SECONDS", "PASSES");
+    if (rc == 0)
+        rc = kiln_ledger_orders(ledger, kiln_pool(cli), name, list_order, &orders, &err);
+    kiln_holds_release(&orders.holds);
+    return kiln_listing_end(&orders.listing, rc, &err);
+}
+
+static int keep_batch(void *arg, const struct kiln_order_row *order, struct kiln_error *err)
+{
+    (void)err;
+    snprintf(arg, KILN_BATCH_NAME_MAX + 1, "%s", order->batch);
+    return 0;
+}
+
+/* The order first: from then on nothing is added to what is cancelled next. */
+static int forget(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name)
+{
+    char batch[KILN_BATCH_NAME_MAX + 1] = "";
+    struct kiln_error err;
+    uint64_t cancelled = 0;
+    int rc = kiln_ledger_orders(ledger, kiln_pool(cli), name, keep_batch, batch, &err);
+    if (rc == 0)
+        rc = kiln_ledger_order_remove(ledger, kiln_pool(cli), name, &err);
+    if (rc)
+        return kiln_report(cli, &err);
+    rc = kiln_cancel_batch(cli, ledger, batch, &cancelled, &err);
+    if (rc) {
+        kiln_warn(cli, "the order is gone; `kiln cancel --batch %s` stops what waits of it", batch);
+        return kiln_report(cli, &err);
+    }
+    kiln_say(cli, "standing order %s is gone, %llu jobs cancelled; its pictures stay in batch %s",
+             name, (unsigned long long)cancelled, batch);
+    return cli->json ? kiln_print_json(cli, json_pack("{s:s, s:s, s:I}", "removed", name, "batch",
+                                                      batch, "cancelled", (json_int_t)cancelled))
+                     : 0;
+}
+
+static int remove_order(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name,
+                        bool yes)
+{
+    char question[256];
+    snprintf(question, sizeof question,
+             "Standing order %s goes, and what waits of it is cancelled; its pictures stay.", name);
+    return kiln_agreed(cli, yes, question) ? forget(cli, ledger, name) : EX_USAGE;
+}
+
+/* --- the verb --------------------------------------------------------------------------------- */
+enum action { ADD, LS, SHOW, PAUSE, RESUME, RM, ACTIONS };
+static const char *const actions[ACTIONS] = {"add", "ls", "show", "pause", "resume", "rm"};
+
+static int act(struct kiln_cli *cli, const struct kiln_args *args, enum action action,
+               const char *name)
+{
+    struct kiln_ledger *ledger = NULL;
+    struct kiln_error err;
+    int rc = kiln_open_ledger(cli, &ledger, &err), status;
+    if (rc == 0 && name)
+        rc = check_name(cli, ledger, name, &err);
+    if (rc == 0 && action == RESUME)
+        rc = kiln_ledger_order_again(ledger, kiln_pool(cli), name, &err);
+    if (rc)
+        status = kiln_report(cli, &err);
+    else if (action == PAUSE || action == RESUME)
+        status = kiln_put_hold(cli, ledger, KILN_SCOPE_ORDER, name, action == PAUSE,
+                               kiln_arg(args, "reason"));
+    else if (action == RM)
+        status = remove_order(cli, ledger, name, kiln_arg(args, "yes") != NULL);
+    else
+        status = list(cli, ledger, name);
+    kiln_ledger_close(ledger);
+    return status;
+}
+
+/* Options belong to add, but for --reason and --yes. */
+static int check_options(struct kiln_cli *cli, const struct kiln_args *args, enum action action)
+{
+    for (int i = 0; i < args->given_count; i++) {
+        const char *option = args->given[i].option->name;
+        bool reason = strcmp(option, "reason") == 0, yes = strcmp(option, "yes") == 0;
+        bool fits = reason ? action == PAUSE || action == RESUME
+                    : yes  ? action == RM
+                           : action == ADD;
+        if (!fits)
+            return kiln_usage(cli, "--%s is not for `backfill %s`", option, actions[action]);
+    }
+    return 0;
+}
+
+int kiln_verb_backfill(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    int status = kiln_args_parse(cli, argc, argv, 1, 2, &args);
+    if (status)
+        return status;
+    int action = 0;
+    while (action < ACTIONS && strcmp(actions[action], args.rest[0]) != 0)
+        action++;
+    if (action == ACTIONS)
+        return kiln_usage(cli,
+                          "'%.40s' is nothing to do with standing orders; there are add, ls, "
+                          "show, pause, resume and rm",
+                          args.rest[0]);
+    if ((action == LS) != (args.rest_count == 1))
+        return kiln_usage(cli,
+                          action == LS ? "`backfill ls` lists all of them; show takes a name"
+                                       : "name the standing order: kiln backfill %s NAME",
+                          args.rest[0]);
+    status = check_options(cli, &args, (enum action)action);
+    if (status)
+        return status;
+    const char *name = args.rest_count == 2 ? args.rest[1] : NULL;
+    return action == ADD ? kiln_backfill_add(cli, &args, name)
+                         : act(cli, &args, (enum action)action, name);
+}

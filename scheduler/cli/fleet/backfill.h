@@ -1,0 +1,11 @@
+/* backfill.h - `kiln backfill`: standing orders.  backfill.c lists and removes, backfill_add.c
+ * reads what is ordered. */
+#ifndef KILN_CLI_BACKFILL_H
+#define KILN_CLI_BACKFILL_H
+
+#include "scheduler/cli/core/cli.h"
+
+/* `backfill add NAME`, its options in args.  The exit status. */
+int kiln_backfill_add(struct kiln_cli *cli, const struct kiln_args *args, const char *name);
+
+#endif

@@ -1,0 +1,298 @@
+/* hold.c - `kiln pause` and `kiln resume`.
+ *
+ * The ledger has the hold before the scheduler is told, and the scheduler looks by itself, too: no
+ * order is lost.  Two people who order opposite things at once both get their row in, one after the
+ * other; the later one counts.  That one is told what was there before, the earlier one looks again
+ * after a moment and is told who has overruled it.
+ */
+#include "scheduler/cli/fleet/hold.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "scheduler/cli/core/near.h"
+#include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/fleet/orders.h"
+#include "scheduler/holds.h"
+#include "schemas/limits.h"
+#include "schemas/names.h"
+#include "storage/ledger/ledger.h"
+#include "storage/ledger/queue/quota.h"
+#include "storage/ledger/read/read.h"
+
+#define SECOND_LOOK_S 0.3
+#define OVERRULED 1
+
+void kiln_who(char *out, size_t size)
+{
+    char host[65] = "?";
+    const struct passwd *entry = getpwuid(geteuid());
+    gethostname(host, sizeof host - 1);
+    snprintf(out, size, "%s@%s", entry ? entry->pw_name : "?", host);
+}
+
+/* "tenant bob", "all backfill". */
+static void subject(enum kiln_hold_scope scope, const char *name, char *out, size_t size)
+{
+    static const char *const words[KILN_SCOPE_COUNT] = {
+        "everything", "all backfill",   "standing order ", "tenant ",
+        "group ",     "the window of ", "the quota of "};
+    snprintf(out, size, "%s%s", words[scope], name);
+}
+
+/* --- what answers to a name ------------------------------------------------------------------- */
+struct known {
+    struct kiln_near near;
+    enum kiln_hold_scope scope;
+    const char *name;
+    bool of_held; /* the near ones are those that are held, not those that have jobs */
+    bool answers; /* a job falls under it, or it is held */
+};
+
+static int add_held(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
+{
+    struct known *known = arg;
+    if (!hold->held || hold->scope != known->scope)
+        return 0;
+    if (strcmp(hold->name, known->name) == 0)
+        known->answers = true;
+    else if (known->of_held)
+        return kiln_near_add(&known->near, hold->name, err);
+    return 0;
+}
+
+static int add_tenant(void *arg, const char *name, struct kiln_error *err)
+{
+    struct known *known = arg;
+    known->answers = known->answers || strcmp(name, known->name) == 0;
+    return kiln_near_add(&known->near, name, err);
+}
+
+static int add_quota(void *arg, const struct kiln_quota *quota, struct kiln_error *err)
+{
+    struct known *known = arg;
+    (void)err;
+    known->answers = known->answers || strcmp(quota->tenant, known->name) == 0;
+    return 0;
+}
+
+static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_error *err)
+{
+    struct known *known = arg;
+    char name[KILN_HOLD_NAME_MAX + 1];
+    const struct kiln_policy_job job = {.model = group->model,
+                                        .lora_set = group->lora_set,
+                                        .width = group->width,
+                                        .height = group->height,
+                                        .steps = group->steps};
+    known->answers = known->answers || kiln_group_matches(known->name, &job);
+    kiln_group_of(&job, name, sizeof name);
+    return kiln_near_add(&known->near, name, err);
+}
+
+/* A pause may come before the jobs that it is for, and a script must not race with the last of
+ * them; so a name that nothing answers to is held, and told of, since it may be a slip. */
+static int warn_of_name(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                        enum kiln_hold_scope scope, const char *name, struct kiln_error *err)
+{
+    struct known known = {.scope = scope, .name = name};
+    char list[KILN_NEAR_LIST_MAX];
+    bool tenant = scope == KILN_SCOPE_TENANT;
+    if (!tenant && scope != KILN_SCOPE_GROUP)
+        return 0;
+    int rc = kiln_ledger_holds(ledger, kiln_pool(cli), true, add_held, &known, err);
+    if (rc == 0 && tenant)
+        rc = kiln_ledger_tenants(ledger, kiln_pool(cli), add_tenant, &known, err);
+    if (rc == 0 && tenant)
+        rc = kiln_ledger_quotas(ledger, kiln_pool(cli), add_quota, &known, err);
+    if (rc == 0 && !tenant)
+        rc = kiln_ledger_groups(ledger, kiln_pool(cli), add_group, &known, err);
+    if (rc == 0 && !known.answers) {
+        bool any = kiln_near_list(&known.near, name, list, sizeof list);
+        kiln_warn(cli, "no job of %s '%s' %s%s%s", tenant ? "tenant" : "group", name,
+                  tenant ? "yet" : "waits or runs yet", any ? "; " : "", list);
+    }
+    kiln_near_release(&known.near);
+    return rc;
+}
+
+/* Whoever lets go what is not held may have meant another name, which stays held. */
+static int warn_of_slip(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                        enum kiln_hold_scope scope, const char *name, struct kiln_error *err)
+{
+    struct known known = {.scope = scope, .name = name, .of_held = true};
+    char list[KILN_NEAR_LIST_MAX];
+    if (scope != KILN_SCOPE_TENANT && scope != KILN_SCOPE_GROUP)
+        return 0;
+    const int rc = kiln_ledger_holds(ledger, kiln_pool(cli), true, add_held, &known, err);
+    if (rc == 0 && !known.answers && kiln_near_list(&known.near, name, list, sizeof list))
+        kiln_warn(cli, "'%s' is not paused; among those that are, %s", name, list);
+    kiln_near_release(&known.near);
+    return rc;
+}
+
+/* --- the order -------------------------------------------------------------------------------- */
+struct looking {
+    const struct kiln_hold *mine;
+    struct kiln_hold found;
+};
+
+static int look_at(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
+{
+    struct looking *looking = arg;
+    (void)err;
+    if (hold->scope == looking->mine->scope && strcmp(hold->name, looking->mine->name) == 0)
+        looking->found = *hold;
+    return 0;
+}
+
+static json_t *result_json(const struct kiln_hold *mine, const struct kiln_hold *before,
+                           const struct kiln_hold *now)
+{
+    char at[64];
+    json_t *was = before->who[0]
+                      ? json_pack("{s:b, s:s, s:s}", "held", (int)before->held, "who", before->who,
+                                  "at", kiln_time_text(before->at_ms, at, sizeof at))
+                      : json_null();
+    return json_pack("{s:s, s:s, s:b, s:s, s:o}", "scope", kiln_scope_name(mine->scope), "name",
+                     mine->name, "held", (int)now->held, "who", now->who, "before", was);
+}
+
+static void tell(const struct kiln_cli *cli, const struct kiln_hold *mine,
+                 const struct kiln_hold *before, const struct kiln_hold *now)
+{
+    char what[KILN_HOLD_NAME_MAX + 32], at[64];
+    subject(mine->scope, mine->name, what, sizeof what);
+    const char *state = mine->held ? "paused" : "let go on";
+    kiln_time_text(before->at_ms, at, sizeof at);
+    if (before->who[0] && before->held == mine->held)
+        kiln_say(cli, "%s was %s already, at %s by %s", what, state, at, before->who);
+    else if (before->who[0])
+        kiln_say(cli, "%s is %s; at %s %s had %s it", what, state, at, before->who,
+                 before->held ? "paused" : "resumed");
+    else if (mine->held)
+        kiln_say(cli, "%s is %s; what workers hold is still drawn", what, state);
+    else
+        kiln_say(cli, "%s was not paused", what);
+    if (now->held != mine->held)
+        kiln_warn(cli, "meanwhile %s has %s it: the last word counts, %s", now->who,
+                  now->held ? "paused" : "resumed", now->held ? "it is held" : "it goes on");
+}
+
+/* The same order again keeps who gave it first, when and why, unless it brings a reason; and what
+ * was never paused needs no row that says so.  Whoever orders the opposite in between is seen by
+ * the second look. */
+static int put_unless_there(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                            const struct kiln_hold *mine, bool reasoned,
+                            struct kiln_hold *ret_before, struct kiln_error *err)
+{
+    struct looking looking = {.mine = mine};
+    int rc = reasoned ? 0 : kiln_ledger_holds(ledger, kiln_pool(cli), true, look_at, &looking, err);
+    *ret_before = looking.found;
+    bool there = looking.found.held == mine->held && (looking.found.who[0] || !reasoned);
+    return rc || there ? rc : kiln_ledger_hold(ledger, kiln_pool(cli), mine, ret_before, err);
+}
+
+int kiln_put_hold(struct kiln_cli *cli, struct kiln_ledger *ledger, enum kiln_hold_scope scope,
+                  const char *name, bool held, const char *reason)
+{
+    struct kiln_hold mine = {.scope = scope, .held = held}, before;
+    struct kiln_order order = {.kind = KILN_ORDER_WAKE};
+    struct kiln_error err;
+    snprintf(mine.name, sizeof mine.name, "%s", name);
+    snprintf(mine.reason, sizeof mine.reason, "%s", reason ? reason : "");
+    kiln_who(mine.who, sizeof mine.who);
+    int rc = put_unless_there(cli, ledger, &mine, reason != NULL, &before, &err);
+    if (rc)
+        return kiln_report(cli, &err);
+    kiln_tell_order(cli, &order);
+    kiln_sleep_s(SECOND_LOOK_S);
+    struct looking looking = {.mine = &mine, .found = mine};
+    rc = kiln_ledger_holds(ledger, kiln_pool(cli), true, look_at, &looking, &err);
+    if (rc)
+        return kiln_report(cli, &err);
+    tell(cli, &mine, &before, &looking.found);
+    int status = cli->json ? kiln_print_json(cli, result_json(&mine, &before, &looking.found)) : 0;
+    return status ? status : looking.found.held != held ? OVERRULED : 0;
+}
+
+/* --- the verbs -------------------------------------------------------------------------------- */
+/* One of the four at most, everything if none is named; the name of a group made whole. */
+static int read_scope(struct kiln_cli *cli, const struct kiln_args *args,
+                      enum kiln_hold_scope *ret_scope, char *name, size_t size)
+{
+    const char *tenant = kiln_arg(args, "tenant"), *group = kiln_arg(args, "group");
+    bool all = kiln_arg(args, "all") != NULL, backfill = kiln_arg(args, "backfill") != NULL;
+    struct kiln_error err;
+    if (all + backfill + (tenant != NULL) + (group != NULL) > 1)
+        return kiln_usage(cli, "one of them: --all, --backfill, --tenant T or --group G");
+    *ret_scope = backfill ? KILN_SCOPE_BACKFILL
+                 : tenant ? KILN_SCOPE_TENANT
+                 : group  ? KILN_SCOPE_GROUP
+                          : KILN_SCOPE_ALL;
+    if (tenant && !kiln_name_valid(tenant, strlen(tenant), KILN_NAME_MAX))
+        return kiln_usage(cli, "'%.80s' is no name of a tenant: " KILN_NAME_RULE, tenant);
+    snprintf(name, size, "%s", tenant ? tenant : "");
+    if (group && kiln_group_name(group, name, size, &err))
+        return kiln_usage(cli, "%s", err.text);
+    return 0;
+}
+
+static int put(struct kiln_cli *cli, int argc, char **argv, bool held)
+{
+    struct kiln_args args;
+    struct kiln_error err;
+    struct kiln_ledger *ledger = NULL;
+    enum kiln_hold_scope scope = KILN_SCOPE_ALL;
+    char name[KILN_HOLD_NAME_MAX + 1];
+    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
+    if (status == 0)
+        status = read_scope(cli, &args, &scope, name, sizeof name);
+    if (status)
+        return status;
+    int rc = kiln_open_ledger(cli, &ledger, &err);
+    if (rc == 0)
+        rc = held ? warn_of_name(cli, ledger, scope, name, &err)
+                  : warn_of_slip(cli, ledger, scope, name, &err);
+    status = rc ? kiln_report(cli, &err)
+                : kiln_put_hold(cli, ledger, scope, name, held, kiln_arg(&args, "reason"));
+    kiln_ledger_close(ledger);
+    return status;
+}
+
+int kiln_verb_pause(struct kiln_cli *cli, int argc, char **argv)
+{
+    return put(cli, argc, argv, true);
+}
+
+int kiln_verb_resume(struct kiln_cli *cli, int argc, char **argv)
+{
+    return put(cli, argc, argv, false);
+}
+
+/* --- as JSON ---------------------------------------------------------------------------------- */
+static int add_hold(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
+{
+    char at[64], until[64], text[KILN_HOLD_NAME_MAX + 512];
+    (void)err;
+    kiln_hold_text(hold, text, sizeof text);
+    json_array_append_new(
+        arg, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?, s:s}", "scope",
+                       kiln_scope_name(hold->scope), "name", hold->name, "who", hold->who, "at",
+                       kiln_time_text(hold->at_ms, at, sizeof at), "reason", hold->reason, "until",
+                       hold->until_ms ? kiln_time_text(hold->until_ms, until, sizeof until) : NULL,
+                       "text", text));
+    return 0;
+}
+
+json_t *kiln_holds_json(struct kiln_cli *cli, struct kiln_ledger *ledger, struct kiln_error *err)
+{
+    json_t *list = json_array();
+    if (kiln_ledger_holds(ledger, kiln_pool(cli), false, add_hold, list, err)) {
+        json_decref(list);
+        return NULL;
+    }
+    return list;
+}

@@ -1,0 +1,184 @@
+/* lack.c - see lack.h.
+ *
+ * A look groups what waits of the batch, by what a hold may ask while one is in force and by its
+ * models, and reads the heartbeats; that is a small part of a second for a million jobs, so it is
+ * not done at every step of a wait.
+ */
+#include "scheduler/cli/fleet/lack.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "scheduler/holds.h"
+#include "storage/ledger/ledger.h"
+
+#define LOOK_EVERY_S 5.0   /* while something is lacking, */
+#define LOOK_SELDOM_S 20.0 /* and while nothing is */
+#define SLOW_LATER 9       /* so a server that hangs takes a tenth of the time of a wait */
+#define NAMED_MAX 3        /* models */
+
+bool kiln_serves(const struct kiln_roster_worker *worker, const char *model)
+{
+    return worker->live && (!model || !model[0] || strcmp(worker->beat.model, model) == 0);
+}
+
+bool kiln_lack_workers(const struct kiln_roster *roster, const char *pool, char *out, size_t size)
+{
+    size_t draining = 0;
+    for (size_t i = 0; i < roster->count; i++)
+        draining += roster->at[i].live && roster->at[i].beat.draining;
+    if (draining < roster->live)
+        return false;
+    if (roster->live == 0)
+        snprintf(out, size, "no worker is alive in pool %s", pool);
+    else
+        snprintf(out, size, "every live worker is draining");
+    return true;
+}
+
+const char *kiln_lack_model(const struct kiln_roster *roster, const char *model)
+{
+    size_t draining = 0;
+    for (size_t i = 0; i < roster->count; i++) {
+        if (!kiln_serves(&roster->at[i], model))
+            continue;
+        if (!roster->at[i].beat.draining)
+            return NULL;
+        draining++;
+    }
+    return draining ? "only draining workers have" : "no live worker has";
+}
+
+/* --- for a batch ------------------------------------------------------------------------------ */
+
+struct unserved {
+    const struct kiln_roster *roster;
+    struct kiln_text names;
+    size_t count;
+    const char *why; /* of the first one */
+};
+
+static int note_model(void *arg, const char *model, struct kiln_error *err)
+{
+    struct unserved *unserved = arg;
+    (void)err;
+    const char *why = kiln_lack_model(unserved->roster, model);
+    if (!why)
+        return 0;
+    if (unserved->count == 0)
+        unserved->why = why;
+    if (unserved->count++ < NAMED_MAX)
+        kiln_text_printf(&unserved->names, "%s'%s'", unserved->count > 1 ? ", " : "", model);
+    return 0;
+}
+
+static int lack_models(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                       const struct kiln_roster *roster, char *out, size_t size,
+                       struct kiln_error *err)
+{
+    struct unserved unserved = {.roster = roster};
+    int rc = kiln_ledger_waiting_models(ledger, kiln_pool(cli), batch, note_model, &unserved, err);
+    if (rc == 0 && unserved.count > NAMED_MAX)
+        kiln_text_printf(&unserved.names, " and %zu more", unserved.count - NAMED_MAX);
+    if (rc == 0 && unserved.count && !unserved.names.failed)
+        snprintf(out, size, "jobs of it ask for model%s %s, which %s",
+                 unserved.count > 1 ? "s" : "", unserved.names.at,
+                 unserved.count > 1 ? "no worker that takes jobs has" : unserved.why);
+    kiln_text_release(&unserved.names);
+    return rc;
+}
+
+struct held {
+    const struct kiln_holds *holds;
+    const struct kiln_hold *by; /* of the first sort */
+    bool free, others;          /* a sort that nothing holds; one that another hold holds */
+};
+
+static int note_held(void *arg, const struct kiln_waiting_row *sort, struct kiln_error *err)
+{
+    struct held *held = arg;
+    (void)err;
+    const struct kiln_policy_job job = {.batch_id = sort->batch_id,
+                                        .model = sort->model,
+                                        .lora_set = sort->lora_set,
+                                        .tenant = sort->tenant,
+                                        .width = sort->width,
+                                        .height = sort->height,
+                                        .steps = sort->steps,
+                                        .priority = sort->priority};
+    const struct kiln_hold *by = kiln_holds_find(held->holds, &job);
+    held->free = held->free || !by;
+    held->others = held->others || (held->by && by != held->by);
+    held->by = held->by ? held->by : by;
+    return 0;
+}
+
+/* What holds all that waits of the batch; "" while anything of it may go out. */
+static int look_at_holds(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                         char *out, size_t size, struct kiln_error *err)
+{
+    struct kiln_holds holds = {0};
+    struct held held = {.holds = &holds};
+    char text[KILN_HOLD_NAME_MAX + 512];
+    int rc = kiln_ledger_holds(ledger, kiln_pool(cli), false, kiln_holds_keep, &holds, err);
+    if (rc == 0 && holds.count)
+        rc = kiln_ledger_waiting_sorts(ledger, kiln_pool(cli), batch, note_held, &held, err);
+    if (rc == 0 && held.by && !held.free) {
+        kiln_hold_text(held.by, text, sizeof text);
+        snprintf(out, size, "%s%s", text, held.others ? "; others of it are held otherwise" : "");
+    }
+    kiln_holds_release(&holds);
+    return rc;
+}
+
+/* What the batch lacks; "" if nothing.  *ret_next: what to do about it. */
+static int look(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch, char *out,
+                size_t size, const char **ret_next, struct kiln_error *err)
+{
+    struct kiln_roster roster = {0};
+    bool led = false;
+    out[0] = '\0';
+    *ret_next = "`kiln status` lists what is held";
+    int rc = look_at_holds(cli, ledger, batch, out, size, err);
+    if (rc || out[0])
+        return rc;
+    rc = kiln_ledger_led(ledger, kiln_pool(cli), &led, err);
+    if (rc == 0 && !led) {
+        snprintf(out, size, "no scheduler leads pool %s", kiln_pool(cli));
+        *ret_next = "start kiln-scheduler (`kiln up` for a stack of your own)";
+        return 0;
+    }
+    if (rc == 0)
+        rc = kiln_roster_load(cli, &roster, err);
+    *ret_next = "`kiln worker start` starts those of this machine, `kiln up --workers N` those of a stack";
+    if (rc == 0 && !kiln_lack_workers(&roster, kiln_pool(cli), out, size)) {
+        *ret_next = "`kiln workers --json` shows what they have; start one with that model, "
+                    "or cancel the batch";
+        rc = lack_models(cli, ledger, batch, &roster, out, size, err);
+    }
+    kiln_roster_release(&roster);
+    return rc;
+}
+
+void kiln_lack_tell(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                    struct kiln_bar *bar, struct kiln_lack_told *told)
+{
+    char text[sizeof told->text];
+    const char *next;
+    struct kiln_error err;
+    double start_s = kiln_now_s();
+    if (start_s < told->due_s)
+        return;
+    int rc = look(cli, ledger, batch, text, sizeof text, &next, &err);
+    double took_s = kiln_now_s() - start_s;
+    double rest_s = rc == 0 && !text[0] ? LOOK_SELDOM_S : LOOK_EVERY_S;
+    told->due_s = start_s + took_s + rest_s + SLOW_LATER * took_s;
+    if (rc || strcmp(text, told->text) == 0)
+        return;
+    snprintf(told->text, sizeof told->text, "%s", text);
+    if (!text[0])
+        return;
+    kiln_bar_end(bar);
+    kiln_say(cli, "batch %s waits: %s", batch, text);
+    kiln_say(cli, "      %s; the wait goes on", next);
+}

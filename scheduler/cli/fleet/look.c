@@ -1,0 +1,137 @@
+/* look.c - asks ledger and bus, one after the other, and keeps the answers. */
+#include "scheduler/cli/fleet/look.h"
+
+#include <stdio.h>
+
+#include "scheduler/cli/fleet/hold.h"
+#include "scheduler/holds.h"
+#include "storage/bus/bus.h"
+#include "storage/ledger/ledger.h"
+
+static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_error *err)
+{
+    struct kiln_look *look = arg;
+    char since[64], name[KILN_HOLD_NAME_MAX + 1];
+    const struct kiln_policy_job job = {.model = group->model,
+                                        .lora_set = group->lora_set,
+                                        .width = group->width,
+                                        .height = group->height,
+                                        .steps = group->steps};
+    (void)err;
+    kiln_group_of(&job, name, sizeof name);
+    json_array_append_new(
+        look->groups,
+        json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:s?}", "group", name, "model",
+                  group->model, "loras", group->lora_set, "width", (int)group->width, "height",
+                  (int)group->height, "steps", (int)group->steps, "queued",
+                  (json_int_t)group->queued, "assigned", (json_int_t)group->assigned, "oldest",
+                  group->oldest_ms ? kiln_time_text(group->oldest_ms, since, sizeof since) : NULL));
+    return 0;
+}
+
+/* What the ledger knows: counts, groups with something to do, whether anybody leads. */
+static int look_ledger(struct kiln_look *look, const char *batch, struct kiln_error *err)
+{
+    const char *pool = kiln_pool(look->cli);
+    struct kiln_ledger *ledger = NULL;
+    int rc = kiln_open_ledger(look->cli, &ledger, err);
+    if (rc == 0)
+        rc = kiln_ledger_counts(ledger, pool, &look->counts, err);
+    if (rc == 0)
+        rc = kiln_ledger_groups(ledger, pool, add_group, look, err);
+    if (rc == 0 && !(look->holds = kiln_holds_json(look->cli, ledger, err)))
+        rc = err->code;
+    if (rc == 0)
+        rc = kiln_ledger_led(ledger, pool, &look->led, err);
+    if (rc == 0 && batch) {
+        rc = kiln_ledger_progress(ledger, pool, batch, &look->batch, err);
+        look->has_batch = rc == 0;
+    }
+    kiln_ledger_close(ledger);
+    return rc;
+}
+
+/* What only Redis knows: lines that are not in the ledger yet, and who beats. */
+static int look_bus(struct kiln_look *look, struct kiln_error *err)
+{
+    struct kiln_bus *bus = NULL;
+    char key[256];
+    kiln_wire_key(key, sizeof key, kiln_pool(look->cli), "intake", NULL);
+    int rc = kiln_open_bus(look->cli, &bus, err);
+    if (rc == 0)
+        rc = kiln_bus_length(bus, key, &look->intake, err);
+    kiln_bus_close(bus);
+    if (rc == 0)
+        rc = kiln_roster_load(look->cli, &look->roster, err);
+    return rc;
+}
+
+void kiln_look_release(struct kiln_look *look)
+{
+    json_decref(look->groups);
+    json_decref(look->holds);
+    kiln_roster_release(&look->roster);
+}
+
+int kiln_look_known(struct kiln_cli *cli, struct kiln_look *ret, struct kiln_error *err)
+{
+    *ret = (struct kiln_look){.cli = cli, .groups = json_array()};
+    int rc = look_ledger(ret, NULL, err);
+    if (rc)
+        kiln_look_release(ret);
+    else if (look_bus(ret, &ret->bus) == 0)
+        ret->bus.code = 0;
+    return rc;
+}
+
+int kiln_look_now(struct kiln_cli *cli, const char *batch, struct kiln_look *ret,
+                  struct kiln_error *err)
+{
+    *ret = (struct kiln_look){.cli = cli, .groups = json_array()};
+    int rc = look_ledger(ret, batch, err);
+    if (rc == 0)
+        rc = look_bus(ret, err);
+    if (rc)
+        kiln_look_release(ret);
+    return rc;
+}
+
+json_t *kiln_look_json(const struct kiln_look *look)
+{
+    bool bus = look->bus.code == 0;
+    json_t *workers = bus ? kiln_roster_json(&look->roster, false) : json_null();
+    json_t *intake = bus ? json_integer((json_int_t)look->intake) : json_null();
+    json_t *value =
+        json_pack("{s:s, s:o, s:o, s:O, s:O, s:o, s:b}", "pool", kiln_pool(look->cli), "jobs",
+                  kiln_counts_json(&look->counts), "workers", workers, "groups", look->groups,
+                  "holds", look->holds, "intake", intake, "scheduler", (int)look->led);
+    if (look->has_batch)
+        json_object_set_new(value, "batch", kiln_counts_json(&look->batch.jobs));
+    return value;
+}
+
+bool kiln_look_over(const struct kiln_look *look)
+{
+    return look->has_batch && look->batch.whole && look->batch.jobs.at[KILN_JOB_QUEUED] == 0 &&
+           look->batch.jobs.at[KILN_JOB_ASSIGNED] == 0;
+}
+
+const struct kiln_counts *kiln_look_counts(const struct kiln_look *look)
+{
+    return look->has_batch ? &look->batch.jobs : &look->counts;
+}
+
+void kiln_counts_print(const struct kiln_counts *counts)
+{
+    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
+        printf("%s%llu %s", state ? ", " : "", (unsigned long long)counts->at[state],
+               kiln_job_state_name((enum kiln_job_state)state));
+    putchar('\n');
+}
+
+void kiln_removed_print(uint64_t removed)
+{
+    if (removed)
+        printf("  removed    %llu of the cancelled: `kiln gc` has taken their rows\n",
+               (unsigned long long)removed);
+}

@@ -1,0 +1,43 @@
+/* look.h - one look at the fleet: what `kiln status` prints once and `kiln watch` again and again.
+ *
+ * A look opens its own connections and closes them: a watch that runs for days survives restarts of
+ * the servers and holds nothing while it sleeps.
+ */
+#ifndef KILN_CLI_LOOK_H
+#define KILN_CLI_LOOK_H
+
+#include "scheduler/cli/core/output/progress.h"
+#include "scheduler/cli/fleet/roster.h"
+
+struct kiln_look {
+    struct kiln_cli *cli;
+    struct kiln_counts counts;
+    struct kiln_roster roster;
+    json_t *groups;  /* group, model, loras, width, height, steps, queued, assigned, oldest */
+    json_t *holds;   /* text and more, see hold.c */
+    uint64_t intake; /* entries that are in Redis and not in the ledger yet */
+    bool led, has_batch;
+    struct kiln_progress batch;
+    struct kiln_error bus; /* why workers and intake are not known; code 0 if they are */
+};
+
+/* batch may be NULL.  On an error *ret holds nothing. */
+int kiln_look_now(struct kiln_cli *cli, const char *batch, struct kiln_look *ret,
+                  struct kiln_error *err) KILN_MUST_CHECK;
+/* What the ledger says also when Redis does not answer, which is then in ret->bus. */
+int kiln_look_known(struct kiln_cli *cli, struct kiln_look *ret,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_look_release(struct kiln_look *look); /* also of a zeroed one */
+/* The contract of `kiln status --json`, and more keys beside it; what is not known is null. */
+json_t *kiln_look_json(const struct kiln_look *look);
+
+/* The batch that was looked at has ended. */
+bool kiln_look_over(const struct kiln_look *look);
+/* Jobs of the batch if there is one, of the pool if not. */
+const struct kiln_counts *kiln_look_counts(const struct kiln_look *look);
+/* "3 queued, 1 assigned, ..." and a line's end, on stdout. */
+void kiln_counts_print(const struct kiln_counts *counts);
+/* A line about cancelled jobs whose rows are gone, below the counts; nothing if there are none. */
+void kiln_removed_print(uint64_t removed);
+
+#endif

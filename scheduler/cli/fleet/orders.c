@@ -1,0 +1,192 @@
+/* orders.c - orders to the scheduler, and `kiln drain`, which is nothing else.
+ *
+ * An order is a hint: whatever must not be lost is in the ledger before it is sent.  A drain is the
+ * exception, since it changes no job; so it fails if the bus cannot take it.
+ */
+#include "scheduler/cli/fleet/orders.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "scheduler/cli/core/agree.h"
+#include "scheduler/cli/core/near.h"
+#include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/fleet/roster.h"
+#include "storage/bus/bus.h"
+
+#define CONTROL_LENGTH 10000 /* the stream is capped: orders are acted on within milliseconds */
+
+int kiln_send_order(struct kiln_cli *cli, const struct kiln_order *order, struct kiln_error *err)
+{
+    char *text = kiln_order_encode(order);
+    if (!text)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for an order");
+    struct kiln_bus *bus = NULL;
+    int rc = kiln_open_bus(cli, &bus, err);
+    if (rc == 0) {
+        char key[256];
+        kiln_wire_key(key, sizeof key, kiln_pool(cli), "control", NULL);
+        rc = kiln_bus_append(bus, key, CONTROL_LENGTH, (const char *const[]){"order", text},
+                             (const size_t[]){5, strlen(text)}, 1, err);
+    }
+    kiln_bus_close(bus);
+    free(text);
+    return rc;
+}
+
+void kiln_tell_order(struct kiln_cli *cli, const struct kiln_order *order)
+{
+    struct kiln_error err;
+    if (kiln_send_order(cli, order, &err))
+        kiln_say(cli, "the ledger has it; the scheduler will see it by itself (%s)", err.text);
+}
+
+int kiln_cancel_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                      uint64_t *ret_count, struct kiln_error *err)
+{
+    struct kiln_order order = {.kind = KILN_ORDER_CANCEL_BATCH, .recorded = true};
+    int rc = kiln_ledger_cancel(ledger, kiln_pool(cli), 0, batch, ret_count, err);
+    if (rc)
+        return rc;
+    snprintf(order.id, sizeof order.id, "%s", batch);
+    if (*ret_count > 0)
+        kiln_tell_order(cli, &order);
+    return 0;
+}
+
+/* --- kiln drain ------------------------------------------------------------------------------- */
+
+#define DRAIN_LIMIT_S 600 /* unless --timeout says otherwise */
+#define REMIND_S 3        /* a heartbeat, and time to read it */
+
+/* Whether a live worker has that name; the error names the nearest of those that live. */
+static int check_worker(const struct kiln_roster *roster, const char *name, struct kiln_error *err)
+{
+    struct kiln_near near = {0};
+    const struct kiln_roster_worker *worker = kiln_roster_find(roster, name);
+    int rc = 0;
+    if (worker && worker->live)
+        return 0;
+    for (size_t i = 0; i < roster->count && rc == 0; i++)
+        if (roster->at[i].live)
+            rc = kiln_near_add(&near, roster->at[i].row.name, err);
+    if (rc == 0)
+        rc = kiln_near_refuse(&near, "live worker", name, err);
+    kiln_near_release(&near);
+    return rc;
+}
+
+/* How many of those that lived when the order was given still do: the same processes, since others
+ * may have come under their names. */
+static size_t still_there(const struct kiln_roster *before, const struct kiln_roster *now,
+                          const char *name)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < before->count; i++) {
+        const struct kiln_roster_worker *was = &before->at[i];
+        if (!was->live || (name[0] && strcmp(was->row.name, name) != 0))
+            continue;
+        const struct kiln_roster_worker *is = kiln_roster_find(now, was->row.name);
+        count += is && is->live && strcmp(is->beat.incarnation, was->beat.incarnation) == 0;
+    }
+    return count;
+}
+
+/* Says it again to those that do not drain yet: the scheduler passes an order on to the workers
+ * that it knows, and one that began a moment before it was given is not among them. */
+static int remind(struct kiln_cli *cli, const struct kiln_roster *before,
+                  const struct kiln_roster *now, const char *name, struct kiln_error *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < now->count && rc == 0; i++) {
+        const struct kiln_roster_worker *worker = &now->at[i];
+        struct kiln_order order = {.kind = KILN_ORDER_DRAIN};
+        const struct kiln_roster_worker *was = kiln_roster_find(before, worker->row.name);
+        if (!worker->live || worker->beat.draining || !was || !was->live ||
+            strcmp(was->beat.incarnation, worker->beat.incarnation) != 0 ||
+            (name[0] && strcmp(worker->row.name, name) != 0))
+            continue;
+        snprintf(order.id, sizeof order.id, "%s", worker->row.name);
+        rc = kiln_send_order(cli, &order, err);
+    }
+    return rc;
+}
+
+static int wait_drained(struct kiln_cli *cli, const struct kiln_roster *before, const char *name,
+                        double limit_s, struct kiln_error *err)
+{
+    double again_s = kiln_now_s() + REMIND_S;
+    for (double until = kiln_now_s() + limit_s;;) {
+        struct kiln_roster now;
+        int rc = kiln_roster_load(cli, &now, err);
+        if (rc)
+            return rc;
+        size_t left = still_there(before, &now, name);
+        if (left > 0 && kiln_now_s() > again_s) {
+            rc = remind(cli, before, &now, name, err);
+            again_s = kiln_now_s() + REMIND_S;
+        }
+        kiln_roster_release(&now);
+        if (rc || left == 0)
+            return rc;
+        if (kiln_now_s() > until)
+            return kiln_fail(err, KILN_TIMEOUT, "%zu workers are still at work after %.0f s", left,
+                             limit_s);
+        kiln_sleep_s(0.1);
+    }
+}
+
+/* Sends the order, and waits if that was asked for. */
+static int drain(struct kiln_cli *cli, const char *name, double wait_s, struct kiln_error *err)
+{
+    struct kiln_order order = {.kind = KILN_ORDER_DRAIN};
+    struct kiln_roster before;
+    snprintf(order.id, sizeof order.id, "%s", name);
+    int rc = kiln_roster_load(cli, &before, err);
+    if (rc)
+        return rc;
+    if (name[0])
+        rc = check_worker(&before, name, err);
+    if (rc == 0)
+        rc = kiln_send_order(cli, &order, err);
+    if (rc == 0 && before.live == 0)
+        kiln_say(cli, "no worker is alive in pool %s", kiln_pool(cli));
+    else if (rc == 0)
+        kiln_say(cli, "%s will finish the batch in hand, hand back the rest and end",
+                 name[0] ? name : "every worker");
+    if (rc == 0 && wait_s > 0)
+        rc = wait_drained(cli, &before, name, wait_s, err);
+    kiln_roster_release(&before);
+    return rc;
+}
+
+int kiln_verb_drain(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    struct kiln_error err;
+    long limit_s;
+    int status = kiln_args_parse(cli, argc, argv, 0, 1, &args);
+    if (status == 0)
+        status = kiln_arg_int(cli, &args, "timeout", 1, 86400, DRAIN_LIMIT_S, &limit_s);
+    if (status)
+        return status;
+    bool all = kiln_arg(&args, "all") != NULL, wait = kiln_arg(&args, "wait") != NULL;
+    if (all == (args.rest_count == 1))
+        return kiln_usage(cli, "name one worker, or all of them with --all");
+    if (!wait && kiln_arg(&args, "timeout"))
+        return kiln_usage(cli, "--timeout is of waiting: --wait is missing");
+    char question[KILN_NAME_MAX + 80];
+    snprintf(question, sizeof question, "Every worker of pool %s finishes its batch and ends.",
+             kiln_pool(cli));
+    if (all && !kiln_agreed_if_asked(kiln_arg(&args, "yes") != NULL, question))
+        return EX_USAGE;
+    if (drain(cli, all ? "" : args.rest[0], wait ? (double)limit_s : 0, &err))
+        return kiln_report(cli, &err);
+    if (wait)
+        kiln_say(cli, "%s ended", all ? "all have" : "it has");
+    return cli->json ? kiln_print_json(cli, json_pack("{s:s, s:b}", "draining",
+                                                      all ? "all" : args.rest[0], "ended", wait))
+                     : 0;
+}

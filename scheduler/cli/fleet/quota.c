@@ -1,0 +1,238 @@
+/* quota.c - `kiln quota set|ls|rm`: how much a tenant may have waiting, and use in a day. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "scheduler/cli/core/agree.h"
+#include "scheduler/cli/core/near.h"
+#include "scheduler/cli/core/output/listing.h"
+#include "scheduler/cli/core/output/records.h"
+#include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/fleet/hold.h"
+#include "schemas/names.h"
+#include "schemas/room.h"
+#include "storage/ledger/queue/quota.h"
+
+#define SET_MAX 1000000000
+
+/* --- set -------------------------------------------------------------------------------------- */
+/* A number of at least `least`, or "none"; fallback when the option was not given. */
+static int read_limit(struct kiln_cli *cli, const struct kiln_args *args, const char *name,
+                      double least, double fallback, double *ret)
+{
+    const char *text = kiln_arg(args, name);
+    char *end;
+    *ret = fallback;
+    if (!text)
+        return 0;
+    if (strcmp(text, "none") == 0) {
+        *ret = -1;
+        return 0;
+    }
+    *ret = text[0] >= '0' && text[0] <= '9' ? strtod(text, &end) : -1;
+    if (*ret < least || *ret > SET_MAX || *end)
+        return kiln_usage(cli, "--%s is '%.40s'; a number from %g to %d, or none, is needed", name,
+                          text, least, SET_MAX);
+    return 0;
+}
+
+static int find_quota(void *arg, const struct kiln_quota *quota, struct kiln_error *err)
+{
+    struct kiln_quota *found = arg;
+    (void)err;
+    if (strcmp(quota->tenant, found->tenant) == 0)
+        *found = *quota;
+    return 0;
+}
+
+/* What is not named stays as it was. */
+static int set(struct kiln_cli *cli, struct kiln_ledger *ledger, const struct kiln_args *args,
+               const char *tenant)
+{
+    struct kiln_quota quota = {.queued = -1, .gpu_s_day = -1};
+    struct kiln_error err;
+    double queued;
+    snprintf(quota.tenant, sizeof quota.tenant, "%s", tenant);
+    if (kiln_ledger_quotas(ledger, kiln_pool(cli), find_quota, &quota, &err))
+        return kiln_report(cli, &err);
+    int status = read_limit(cli, args, "queued", 0, (double)quota.queued, &queued);
+    if (status == 0)
+        status = read_limit(cli, args, "gpu-seconds-day", 1, quota.gpu_s_day, &quota.gpu_s_day);
+    if (status)
+        return status;
+    quota.queued = (int64_t)queued;
+    if ((double)quota.queued != queued)
+        return kiln_usage(cli, "--queued is '%.40s'; jobs are counted in whole numbers",
+                          kiln_arg(args, "queued"));
+    kiln_who(quota.who, sizeof quota.who);
+    if (kiln_ledger_quota_set(ledger, kiln_pool(cli), &quota, &err))
+        return kiln_report(cli, &err);
+    kiln_say(cli, "the scheduler keeps to it within seconds");
+    if (!cli->json)
+        return 0;
+    json_t *jobs = quota.queued >= 0 ? json_integer(quota.queued) : json_null();
+    json_t *seconds = quota.gpu_s_day >= 0 ? json_real(quota.gpu_s_day) : json_null();
+    return kiln_print_json(cli, json_pack("{s:s, s:o, s:o}", "tenant", tenant, "queued", jobs,
+                                          "gpu_seconds_day", seconds));
+}
+
+/* --- ls --------------------------------------------------------------------------------------- */
+struct rows {
+    struct kiln_listing listing;
+    struct kiln_ledger *ledger;
+    struct kiln_quota *at;
+    size_t count, room;
+    struct kiln_day_row day; /* of the tenant in hand */
+};
+
+static int keep_quota(void *arg, const struct kiln_quota *quota, struct kiln_error *err)
+{
+    struct rows *rows = arg;
+    struct kiln_quota *at = kiln_room(rows->at, rows->count, &rows->room, sizeof *at);
+    if (!at)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the quotas");
+    rows->at = at;
+    rows->at[rows->count++] = *quota;
+    return 0;
+}
+
+static int find_day(void *arg, const struct kiln_day_row *day, struct kiln_error *err)
+{
+    struct kiln_day_row *found = arg;
+    (void)err;
+    if (strcmp(day->tenant, found->tenant) == 0)
+        *found = *day;
+    return 0;
+}
+
+static void quota_json(struct kiln_text *out, const struct kiln_quota *quota, uint64_t waiting,
+                       const struct kiln_day_row *day)
+{
+    kiln_text_puts(out, "{\"tenant\":");
+    kiln_text_json(out, quota->tenant, strlen(quota->tenant));
+    if (quota->queued >= 0)
+        kiln_json_member_u64(out, "queued", (uint64_t)quota->queued);
+    else
+        kiln_text_puts(out, ",\"queued\":null");
+    if (quota->gpu_s_day >= 0)
+        kiln_json_member_double(out, "gpu_seconds_day", quota->gpu_s_day);
+    else
+        kiln_text_puts(out, ",\"gpu_seconds_day\":null");
+    kiln_json_member_u64(out, "waiting", waiting);
+    kiln_json_member_double(out, "gpu_seconds_today", day->used_s);
+    kiln_json_member_bool(out, "held", day->held);
+    kiln_json_member_text(out, "who", quota->who);
+    kiln_json_member_time(out, "at", quota->at_ms);
+    kiln_text_puts(out, "}\n");
+}
+
+static void quota_text(struct kiln_text *out, const struct kiln_quota *quota, uint64_t waiting,
+                       const struct kiln_day_row *day)
+{
+    char queued[32] = "-", seconds[32] = "-";
+    if (quota->queued >= 0)
+        snprintf(queued, sizeof queued, "%lld", (long long)quota->queued);
+    if (quota->gpu_s_day >= 0)
+        snprintf(seconds, sizeof seconds, "%.1f", quota->gpu_s_day);
+    kiln_text_printf(out, "%-24s %10llu of %-10s %12.1f of %-12s %s\n", quota->tenant,
+                     (unsigned long long)waiting, queued, day->used_s, seconds,
+                     day->held ? "held" : "");
+}
+
+static int print_quota(struct rows *rows, const struct kiln_quota *quota, struct kiln_error *err)
+{
+    struct kiln_day_row day = {.used_s = 0};
+    uint64_t waiting = 0;
+    const char *pool = kiln_pool(rows->listing.cli);
+    snprintf(day.tenant, sizeof day.tenant, "%s", quota->tenant);
+    int rc = kiln_ledger_waiting_of(rows->ledger, pool, quota->tenant, &waiting, err);
+    if (rc == 0)
+        rc = kiln_ledger_day(rows->ledger, pool, find_day, &day, err);
+    if (rc)
+        return rc;
+    if (rows->listing.cli->json)
+        quota_json(&rows->listing.line, quota, waiting, &day);
+    else
+        quota_text(&rows->listing.line, quota, waiting, &day);
+    return kiln_listing_put(&rows->listing, err);
+}
+
+static int list(struct kiln_cli *cli, struct kiln_ledger *ledger)
+{
+    struct rows rows = {.listing = {.cli = cli}, .ledger = ledger};
+    struct kiln_error err;
+    int rc = kiln_ledger_quotas(ledger, kiln_pool(cli), keep_quota, &rows, &err);
+    if (rc == 0 && cli->tty_out && !cli->json)
+        printf("%-24s %24s %28s\n", "TENANT", "WAITING", "GPU-SECONDS TODAY");
+    for (size_t i = 0; i < rows.count && rc == 0; i++)
+        rc = print_quota(&rows, &rows.at[i], &err);
+    free(rows.at);
+    return kiln_listing_end(&rows.listing, rc, &err);
+}
+
+/* --- rm --------------------------------------------------------------------------------------- */
+static int add_name(void *arg, const struct kiln_quota *quota, struct kiln_error *err)
+{
+    return kiln_near_add(arg, quota->tenant, err);
+}
+
+static bool agreed(const struct kiln_cli *cli, const char *tenant, bool yes)
+{
+    char question[KILN_NAME_MAX + 80];
+    snprintf(question, sizeof question,
+             "The quota of tenant %s goes: nothing of its own limits it.", tenant);
+    return kiln_agreed(cli, yes, question);
+}
+
+static int forget(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *tenant, bool yes)
+{
+    struct kiln_near near = {0};
+    struct kiln_error err;
+    int rc = kiln_ledger_quotas(ledger, kiln_pool(cli), add_name, &near, &err);
+    if (rc == 0 && !kiln_near_has(&near, tenant))
+        rc = kiln_near_refuse(&near, "quota of a tenant", tenant, &err);
+    kiln_near_release(&near);
+    if (rc == 0 && !agreed(cli, tenant, yes))
+        return EX_USAGE;
+    if (rc == 0)
+        rc = kiln_ledger_quota_remove(ledger, kiln_pool(cli), tenant, &err);
+    if (rc)
+        return kiln_report(cli, &err);
+    kiln_say(cli, "nothing of its own limits tenant %s any more", tenant);
+    return cli->json ? kiln_print_json(cli, json_pack("{s:s}", "removed", tenant)) : 0;
+}
+
+int kiln_verb_quota(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    struct kiln_error err;
+    struct kiln_ledger *ledger = NULL;
+    int status = kiln_args_parse(cli, argc, argv, 1, 2, &args);
+    if (status)
+        return status;
+    const char *what = args.rest[0], *tenant = args.rest_count == 2 ? args.rest[1] : NULL;
+    bool put = strcmp(what, "set") == 0, ls = strcmp(what, "ls") == 0;
+    if (!put && !ls && strcmp(what, "rm") != 0)
+        return kiln_usage(cli, "'%.40s' is nothing to do with quotas; there are set, ls and rm",
+                          what);
+    if (ls == (tenant != NULL))
+        return kiln_usage(cli, ls ? "`quota ls` lists all of them" : "name the tenant, or '*'");
+    bool yes = kiln_arg(&args, "yes") != NULL, limits = args.given_count > (yes ? 1 : 0);
+    if (put != limits)
+        return kiln_usage(cli, put ? "say how much: --queued N, --gpu-seconds-day S"
+                                   : "--queued and --gpu-seconds-day are for set");
+    if (tenant && strcmp(tenant, KILN_TENANT_ANY) != 0 &&
+        !kiln_name_valid(tenant, strlen(tenant), KILN_NAME_MAX))
+        return kiln_usage(cli, "'%.80s' is no name of a tenant: " KILN_NAME_RULE, tenant);
+    if (put && kiln_name_reserved(tenant))
+        return kiln_usage(cli, "'%s' is no name of a tenant: " KILN_NAMES_RESERVED, tenant);
+    if (kiln_open_ledger(cli, &ledger, &err))
+        status = kiln_report(cli, &err);
+    else
+        status = put  ? set(cli, ledger, &args, tenant)
+                 : ls ? list(cli, ledger)
+                      : forget(cli, ledger, tenant, yes);
+    kiln_ledger_close(ledger);
+    return status;
+}

@@ -1,0 +1,42 @@
+/* units.h - the workers of this machine as units of systemd: kiln-worker@N.service draws on cuda:N.
+ *
+ * systemd does what the guard of crew.h does elsewhere: restarts with pauses, gives up what crashes
+ * too often, keeps the logs.  All of it is asked of and told to systemctl, as a person would.
+ */
+#ifndef KILN_CLI_UNITS_H
+#define KILN_CLI_UNITS_H
+
+#include "scheduler/cli/fleet/worker_show.h"
+#include "scheduler/cli/stack/crew.h"
+
+#define KILN_UNIT_NAME_MAX 80
+#define KILN_INSTANCE_MAX 32
+
+/* Whether systemd is the first process here and has the unit. */
+bool kiln_units_here(void);
+/* The same, and no guard's crew is meant: neither --dir, nor a stack or crew beside the settings.
+ */
+bool kiln_units_meant(const struct kiln_cli *cli, const struct kiln_args *args);
+
+/* A unit as systemd knows it, a stopped one only if it is still of interest to it. */
+struct kiln_unit {
+    char instance[KILN_INSTANCE_MAX];
+    struct kiln_hand_line line; /* HOST-gpuN, its device and state */
+};
+/* In order of their instances; at most KILN_CREW_MAX of them. */
+int kiln_units_list(struct kiln_unit *at, int *ret_count, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The name of the worker of an instance, as the unit file gives it. */
+void kiln_unit_worker(const char *instance, char out[KILN_NAME_MAX + 1]);
+/* The instance that a person means by "0", "cuda:0", "gpu0", "HOST-gpu0" or "kiln-worker@0"; false:
+ * it is none of these. */
+bool kiln_unit_instance(const char *name, char out[KILN_INSTANCE_MAX]);
+
+/* systemctl WORDS... UNITS..., at most limit_s; an error ends with what it said last. */
+int kiln_units_tell(const char *const *words, char (*instances)[KILN_INSTANCE_MAX], int count,
+                    double limit_s, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- worker_units.c: `kiln worker start|stop|ls|logs` there; exit statuses -------------------- */
+int kiln_worker_units(struct kiln_cli *cli, const struct kiln_args *args);
+
+#endif

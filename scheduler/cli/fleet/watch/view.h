@@ -1,0 +1,78 @@
+/* view.h - what the full-screen view shows, as lines for a terminal of a given size.
+ *
+ * Pure: a look, paces and troubles in, lines out; screen.c paints them and reads the keys.
+ * Any size is served: columns are dropped from the right, sections are cut and say so.
+ *
+ *      kiln watch   pool default   2026-11-21 15:04:05Z
+ *      jobs       12 queued   3 assigned   120 done   2 failed   0 cancelled
+ *      pace       34.0 done a minute, about 21 s left
+ *      no scheduler leads this pool: nothing is handed out
+ *
+ *      WORKERS    2 live: 1 draws, 0 idle, 1 drains
+ *      NAME        STATE     DEVICE     STEP HELD    DONE  FAIL   /MIN  HAS
+ *      worker-0    draws     cuda:0      3/8    2      61     0   17.0  1024x768 watercolor:0.8
+ *      GROUPS     3 with work
+ *      QUEUED   RUNS  SIZE       STEPS   OLDEST  LORAS
+ *      FAILURES   2 jobs by 1 cause in the last hour
+ *      JOBS  CODE  CAUSE
+ *      q quit   tab section   arrows scroll   space hold   + - interval
+ */
+#ifndef KILN_CLI_WATCH_VIEW_H
+#define KILN_CLI_WATCH_VIEW_H
+
+#include "scheduler/cli/fleet/look.h"
+#include "scheduler/cli/fleet/watch/pace.h"
+
+#define KILN_CAUSES_MAX 32
+#define KILN_VIEW_LINE_MAX 1024
+
+enum kiln_ink {
+    KILN_INK_PLAIN,
+    KILN_INK_TITLE,
+    KILN_INK_HEAD,
+    KILN_INK_GOOD,
+    KILN_INK_WARN,
+    KILN_INK_BAD
+};
+
+struct kiln_line {
+    enum kiln_ink ink;
+    char text[KILN_VIEW_LINE_MAX]; /* UTF-8 without control characters; longer than the screen is wide */
+};
+
+struct kiln_cause_shown {
+    uint64_t jobs, example;
+    int code;
+    char cause[240];
+};
+
+enum kiln_section {
+    KILN_SECTION_WORKERS,
+    KILN_SECTION_GROUPS,
+    KILN_SECTION_FAILURES,
+    KILN_SECTIONS
+};
+
+struct kiln_view {
+    const char *pool, *batch;     /* batch: NULL if none is watched */
+    const struct kiln_look *look; /* NULL: there was none yet */
+    const struct kiln_pace *pace;
+    double now_s, look_s; /* monotonic: now, and of the look */
+    int64_t now_ms;       /* wall clock */
+    const char *trouble;  /* why the last look failed; "" if it did not */
+    struct kiln_cause_shown causes[KILN_CAUSES_MAX];
+    size_t cause_count;
+    bool held; /* by the space bar: nothing new is shown */
+    long interval_s;
+    enum kiln_section section;  /* that the arrows move, */
+    size_t from[KILN_SECTIONS]; /* and the first row each one shows; made valid here */
+};
+
+/* The names under which paces are kept; a worker's are its name and start. */
+#define KILN_PACE_ENDED " ended"
+void kiln_view_pace_name(const struct kiln_roster_worker *worker, char *out, size_t size);
+
+/* Fills height lines. */
+void kiln_view_lay(struct kiln_view *view, int width, int height, struct kiln_line *lines);
+
+#endif

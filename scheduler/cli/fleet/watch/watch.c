@@ -1,0 +1,107 @@
+/* watch.c - `kiln watch`: on a terminal the full screen of screen.c, elsewhere a line a
+ * change, with --json a line a look. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "scheduler/cli/core/output/progress.h"
+#include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/fleet/look.h"
+#include "scheduler/cli/fleet/watch/screen.h"
+#include "schemas/clock.h"
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_no)
+{
+    interrupted = signal_no;
+}
+
+/* One line a change, for logs and pipes. */
+static void print_change(const struct kiln_look *look, struct kiln_counts *last)
+{
+    const struct kiln_counts *counts = kiln_look_counts(look);
+    if (memcmp(counts, last, sizeof *last) == 0)
+        return;
+    char now[64];
+    *last = *counts;
+    printf("%s  ", kiln_time_text(kiln_wall_ms(), now, sizeof now));
+    kiln_counts_print(last);
+}
+
+/* Shows one look; *ret_over: the batch that is watched has ended. */
+static int watch_once(struct kiln_cli *cli, const char *batch, struct kiln_counts *last,
+                      bool *ret_over, int *ret_status, struct kiln_error *err)
+{
+    struct kiln_look look;
+    int rc = kiln_look_now(cli, batch, &look, err);
+    if (rc)
+        return rc;
+    if (cli->json)
+        (void)kiln_print_json(cli, kiln_look_json(&look));
+    else
+        print_change(&look, last);
+    fflush(stdout);
+    *ret_over = kiln_look_over(&look);
+    *ret_status = *ret_over ? kiln_batch_status(&look.batch) : 0;
+    kiln_look_release(&look);
+    return 0;
+}
+
+static int watch_lines(struct kiln_cli *cli, const char *batch, long interval_s)
+{
+    struct kiln_error err;
+    struct kiln_counts last;
+    bool over = false;
+    int status = 0;
+    memset(&last, 0xff, sizeof last); /* unlike any */
+    sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
+    while (!interrupted && !over && kiln_stdout_ok()) {
+        if (watch_once(cli, batch, &last, &over, &status, &err))
+            return kiln_report(cli, &err);
+        if (!over)
+            kiln_sleep_s((double)interval_s);
+    }
+    return status;
+}
+
+/* What stays on the terminal when the screen has gone. */
+static int watch_screen(struct kiln_cli *cli, const char *batch, long interval_s)
+{
+    struct kiln_error err;
+    struct kiln_progress progress;
+    bool over = false;
+    int rc = kiln_watch_screen(cli, batch, interval_s, &over, &progress, &err);
+    if (rc == KILN_UNSUPPORTED) {
+        kiln_say(cli, "%s: a line a change instead", err.text);
+        return watch_lines(cli, batch, interval_s);
+    }
+    if (rc)
+        return kiln_report(cli, &err);
+    if (!over)
+        return 0;
+    printf("batch %s has ended: ", batch);
+    kiln_counts_print(&progress.jobs);
+    return kiln_batch_status(&progress);
+}
+
+int kiln_verb_watch(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    long interval;
+    int status = kiln_args_parse(cli, argc, argv, 0, 1, &args);
+    if (status == 0)
+        status = kiln_arg_int(cli, &args, "interval", 1, 3600, 1, &interval);
+    if (status)
+        return status;
+    const char *batch = args.rest_count ? args.rest[0] : NULL;
+    struct kiln_error err;
+    /* A batch that there is not must not leave an empty screen that waits for it. */
+    if (batch && kiln_wait_taken_in(cli, batch, &err))
+        return kiln_report(cli, &err);
+    if (cli->tty_out && !cli->json)
+        return watch_screen(cli, batch, interval);
+    if (!cli->json)
+        kiln_say(cli, "stdout is no terminal: a line a change instead of the full screen");
+    return watch_lines(cli, batch, interval);
+}

@@ -1,0 +1,243 @@
+/* worker_show.c - `kiln worker ls` and `kiln worker logs`.
+ *
+ * The list joins three things: the plan (who shall run), what the guard wrote (what became of them)
+ * and the processes themselves, which are believed most.
+ */
+#include "scheduler/cli/fleet/worker_show.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "scheduler/cli/core/near.h"
+#include "scheduler/cli/core/output/listing.h"
+#include "schemas/names.h"
+
+#define PIECE 65536
+
+/* --- ls --------------------------------------------------------------------------------------- */
+
+static json_t *load_reports(const struct kiln_stack *stack)
+{
+    char path[PATH_MAX], run[PATH_MAX];
+    return json_load_file(kiln_join(path, kiln_join(run, stack->dir, "run"), "crew.json"), 0, NULL);
+}
+
+static json_t *find_report(json_t *reports, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(reports); i++) {
+        json_t *report = json_array_get(reports, i);
+        const char *worker = json_string_value(json_object_get(report, "worker"));
+        if (worker && strcmp(worker, name) == 0)
+            return report;
+    }
+    return NULL;
+}
+
+bool kiln_hand_report(const struct kiln_stack *stack, const char *name,
+                      struct kiln_hand_report *ret)
+{
+    json_t *reports = load_reports(stack);
+    const char *state = NULL, *reason = NULL;
+    int pid = 0, restarts = 0, turn = 0;
+    json_t *report = find_report(reports, name);
+    bool ok =
+        report && json_unpack(report, "{s:s, s:s, s:i, s:i, s:i}", "state", &state, "reason",
+                              &reason, "pid", &pid, "restarts", &restarts, "turn", &turn) == 0;
+    if (ok) {
+        *ret = (struct kiln_hand_report){
+            .pid = pid, .restarts = (uint32_t)restarts, .turn = (uint32_t)turn};
+        snprintf(ret->state, sizeof ret->state, "%s", state);
+        snprintf(ret->reason, sizeof ret->reason, "%s", reason);
+    }
+    json_decref(reports);
+    return ok;
+}
+
+void kiln_hand_heading(const struct kiln_cli *cli)
+{
+    if (cli->tty_out && !cli->json)
+        printf("%-20s %-8s %-10s %8s %5s  %-19s  %s\n", "WORKER", "DEVICE", "STATE", "PID", "AGAIN",
+               "SINCE (UTC)", "REASON");
+}
+
+void kiln_hand_print(struct kiln_cli *cli, const struct kiln_hand_line *line)
+{
+    char since[32];
+    kiln_short_time(line->since_ms, since, sizeof since);
+    if (cli->json)
+        (void)kiln_print_json(cli, json_pack("{s:s, s:s, s:s, s:b, s:i, s:i, s:s, s:s}", "worker",
+                                             line->name, "device", line->device, "state",
+                                             line->state, "wanted", (int)line->wanted, "pid",
+                                             (int)line->pid, "restarts", (int)line->restarts,
+                                             "since", since, "reason", line->reason));
+    else
+        printf("%-20s %-8s %-10s %8ld %5ld  %-19s  %s\n", line->name, line->device, line->state,
+               (long)line->pid, line->restarts, since, line->reason);
+}
+
+static void list_row(struct kiln_cli *cli, const struct kiln_stack *stack,
+                     const struct kiln_hand_row *row, json_t *reports, bool guarded)
+{
+    json_t *report = find_report(reports, row->name);
+    const char *state = json_string_value(json_object_get(report, "state"));
+    const char *reason = json_string_value(json_object_get(report, "reason"));
+    pid_t pid = kiln_crew_find_hand(stack, row->name);
+    struct kiln_hand_line line = {
+        .wanted = row->wanted,
+        .pid = pid,
+        .restarts = (long)json_integer_value(json_object_get(report, "restarts")),
+        .since_ms = json_integer_value(json_object_get(report, "since_ms"))};
+    state = pid                                      ? guarded ? "running" : "unguarded"
+            : !guarded && row->wanted                ? "down"
+            : state && strcmp(state, "running") != 0 ? state
+                                                     : "stopped";
+    snprintf(line.name, sizeof line.name, "%s", row->name);
+    snprintf(line.device, sizeof line.device, "%s", row->device);
+    snprintf(line.state, sizeof line.state, "%s", state);
+    snprintf(line.reason, sizeof line.reason, "%s", reason && !pid ? reason : "");
+    kiln_hand_print(cli, &line);
+}
+
+int kiln_worker_list(struct kiln_cli *cli, const struct kiln_stack *stack)
+{
+    struct kiln_error err;
+    struct kiln_crew_plan *plan = malloc(sizeof *plan);
+    if (!plan)
+        return EX_OSERR;
+    if (kiln_crew_read(stack, plan, &err)) {
+        free(plan);
+        return kiln_report(cli, &err);
+    }
+    bool guarded = kiln_crew_find_guard(stack) != 0;
+    json_t *reports = load_reports(stack);
+    if (plan->count)
+        kiln_hand_heading(cli);
+    bool down = false;
+    for (int i = 0; i < plan->count; i++) {
+        list_row(cli, stack, &plan->at[i], reports, guarded);
+        down = down || (plan->at[i].wanted && !guarded);
+    }
+    if (plan->count == 0)
+        kiln_say(cli, "no workers were started here with `kiln worker start`; `kiln workers` shows "
+                      "the fleet's");
+    if (down)
+        kiln_say(cli, "nobody guards them; `kiln worker start` starts the guard again");
+    json_decref(reports);
+    free(plan);
+    return 0;
+}
+
+/* --- logs ------------------------------------------------------------------------------------- */
+
+/* Names of DIR/log/NAME.log, for the one that was meant. */
+static int refuse_name(struct kiln_cli *cli, const struct kiln_stack *stack, const char *name)
+{
+    char path[PATH_MAX];
+    struct kiln_near near = {0};
+    struct kiln_error err = {0};
+    int rc = 0;
+    DIR *dir = opendir(kiln_join(path, stack->dir, "log"));
+    for (struct dirent *entry; dir && rc == 0 && (entry = readdir(dir)) != NULL;) {
+        size_t len = strlen(entry->d_name);
+        if (len <= 4 || strcmp(entry->d_name + len - 4, ".log") != 0)
+            continue;
+        entry->d_name[len - 4] = '\0';
+        rc = kiln_near_add(&near, entry->d_name, &err);
+    }
+    if (dir)
+        closedir(dir);
+    if (rc == 0)
+        rc = kiln_near_refuse(&near, "log of", name, &err);
+    kiln_near_release(&near);
+    return rc ? kiln_report(cli, &err) : 0;
+}
+
+/* Moves to where the last `lines` lines begin. */
+static void seek_tail(FILE *file, long lines)
+{
+    char piece[4096];
+    long end = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : 0;
+    for (long at = end; at > 0;) {
+        long from = at > (long)sizeof piece ? at - (long)sizeof piece : 0;
+        (void)fseek(file, from, SEEK_SET);
+        size_t len = fread(piece, 1, (size_t)(at - from), file);
+        for (size_t i = len; i > 0; i--)
+            if (piece[i - 1] == '\n' && from + (long)i < end && lines-- <= 1) {
+                (void)fseek(file, from + (long)i, SEEK_SET);
+                return;
+            }
+        at = from;
+    }
+    rewind(file);
+}
+
+static bool copy_out(FILE *file)
+{
+    char piece[PIECE];
+    for (size_t len; (len = fread(piece, 1, sizeof piece, file)) > 0;)
+        if (fwrite(piece, 1, len, stdout) != len)
+            return false;
+    clearerr(file);
+    return fflush(stdout) == 0 && kiln_stdout_ok();
+}
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+/* Until Ctrl-C or until nobody reads.  A log that was turned goes on at its start. */
+static void follow(FILE *file)
+{
+    struct sigaction action = {.sa_handler = interrupt};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    while (!interrupted && copy_out(file)) {
+        struct stat st;
+        if (fstat(fileno(file), &st) == 0 && st.st_size < ftell(file))
+            rewind(file);
+        kiln_sleep_s(0.2);
+    }
+}
+
+int kiln_worker_logs_asked(struct kiln_cli *cli, const struct kiln_args *args,
+                           const char **ret_name, long *ret_lines)
+{
+    if (args->rest_count != 2)
+        return kiln_usage(cli, "name one worker");
+    *ret_name = args->rest[1];
+    return kiln_arg_int(cli, args, "lines", 1, 1000000, 40, ret_lines);
+}
+
+int kiln_worker_logs(struct kiln_cli *cli, const struct kiln_stack *stack,
+                     const struct kiln_args *args)
+{
+    char path[PATH_MAX];
+    const char *name;
+    long lines;
+    int status = kiln_worker_logs_asked(cli, args, &name, &lines);
+    if (status)
+        return status;
+    if (!kiln_name_valid(name, strlen(name), KILN_NAME_MAX))
+        return refuse_name(cli, stack, name);
+    snprintf(path, sizeof path, "%.*s/log/%s.log", PATH_MAX - 256, stack->dir, name);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return refuse_name(cli, stack, name);
+    seek_tail(file, lines);
+    (void)copy_out(file);
+    if (kiln_arg(args, "follow"))
+        follow(file);
+    fclose(file);
+    return 0;
+}

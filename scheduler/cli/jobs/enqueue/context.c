@@ -1,0 +1,169 @@
+/* context.c - reads the styles file and lists the LoRA directory.
+ *
+ * The check against the directory is a kindness to the user, who learns of a typing error at
+ * once and not from a failed job; it is no guarantee, since the workers' directory may be
+ * another.
+ */
+#include "scheduler/cli/jobs/enqueue/context.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/expand.h"
+#include "schemas/names.h"
+#include "schemas/room.h"
+#include "storage/formats/styles_file.h"
+
+#define SUFFIX ".safetensors"
+
+/* Adds the NAME of NAME.safetensors; other files are none of ours. */
+static int add_lora(struct kiln_enqueue_context *context, const char *file, size_t *room,
+                    struct kiln_error *err)
+{
+    size_t len = strlen(file), suffix = strlen(SUFFIX);
+    if (len <= suffix || strcmp(file + len - suffix, SUFFIX) != 0 ||
+        !kiln_name_valid(file, len - suffix, KILN_NAME_MAX))
+        return 0;
+    char **names = kiln_room(context->lora_names, context->lora_count, room, sizeof *names);
+    char *name = names ? strndup(file, len - suffix) : NULL;
+    context->lora_names = names ? names : context->lora_names;
+    if (!name)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of LoRAs");
+    context->lora_names[context->lora_count++] = name;
+    return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int list_loras(struct kiln_enqueue_context *context, DIR *dir, struct kiln_error *err)
+{
+    struct dirent *entry;
+    size_t room = 0;
+    int code = 0;
+    while (!code && (entry = readdir(dir)))
+        code = add_lora(context, entry->d_name, &room, err);
+    if (!code && !context->lora_names && !(context->lora_names = calloc(1, sizeof(char *))))
+        code = kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of LoRAs");
+    if (code)
+        return code;
+    qsort(context->lora_names, context->lora_count, sizeof *context->lora_names, compare);
+    context->job.lora_names = (const char *const *)context->lora_names;
+    context->job.lora_name_count = context->lora_count;
+    return 0;
+}
+
+/* lora_dir, else MODEL/loras.  A lora_dir that was set and is not there is an error; a model that
+ * is not on this machine is usual for a client. */
+static int find_loras(const struct kiln_config *config, struct kiln_enqueue_context *context,
+                      struct kiln_error *err)
+{
+    const char *own = kiln_config_text(config, KILN_KEY_LORA_DIR);
+    const char *model = kiln_config_text(config, KILN_KEY_MODEL);
+    char path[PATH_MAX];
+    if (*own == '\0' && *model == '\0')
+        return 0;
+    snprintf(path, sizeof path, "%s%s", *own ? own : model, *own ? "" : "/loras");
+    DIR *dir = opendir(path);
+    if (!dir && *own)
+        return kiln_fail(err, KILN_CONFIG, "lora_dir: open %s: %s", path, strerror(errno));
+    if (!dir && (dir = opendir(model))) { /* the model is here and has no LoRAs */
+        closedir(dir);
+        dir = NULL;
+        context->lora_names = calloc(1, sizeof(char *));
+        context->job.lora_names = (const char *const *)context->lora_names;
+    }
+    if (!dir)
+        return 0;
+    int code = list_loras(context, dir, err);
+    closedir(dir);
+    return code;
+}
+
+static int try_line(const struct kiln_job_context *context, struct kiln_error *err)
+{
+    static const char line[] = "{\"prompt\":\"\",\"width\":1024,\"height\":1024}";
+    struct kiln_job job;
+    struct kiln_expand *expand = kiln_expand_new();
+    if (!expand)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for --set");
+    int code = kiln_expand_begin(expand, line, strlen(line), context, err);
+    if (!code)
+        code = kiln_expand_job(expand, 0, &job, err);
+    if (!code)
+        kiln_job_release(&job);
+    kiln_expand_free(expand);
+    return code;
+}
+
+/* The option to blame where all sets together are wrong: the last that is so with those behind it.
+ * From the end, since the last of a key counts. */
+static const char *wrong_option(struct kiln_job_context context, const struct kiln_set *sets,
+                                size_t count)
+{
+    struct kiln_error err;
+    for (size_t i = count - 1; i > 0; i--) {
+        char *overrides;
+        if (kiln_input_overrides(sets + i, count - i, &overrides, &err))
+            break;
+        context.overrides = overrides;
+        int code = try_line(&context, &err);
+        free(overrides);
+        if (code)
+            return sets[i].option;
+    }
+    return sets[0].option;
+}
+
+/* Tries the overrides on the simplest line, so that a wrong one is told once and not a line. */
+static int check_overrides(const struct kiln_enqueue_context *context, const struct kiln_set *sets,
+                           size_t count, struct kiln_error *err)
+{
+    int code = try_line(&context->job, err);
+    if (code == 0 || code == KILN_NO_MEMORY)
+        return code;
+    return kiln_fail(err, KILN_BAD_INPUT, "--%s: %s", wrong_option(context->job, sets, count),
+                     err->text);
+}
+
+int kiln_enqueue_context_open(const struct kiln_config *config, const struct kiln_set *sets,
+                              size_t set_count, struct kiln_enqueue_context *ret,
+                              struct kiln_error *err)
+{
+    memset(ret, 0, sizeof *ret);
+    bool sets_wrong = false;
+    int code = kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), &ret->styles, err);
+    ret->job.styles = ret->styles;
+    if (!code)
+        code = kiln_job_context_size(&ret->job, config, err);
+    if (!code)
+        code = find_loras(config, ret, err);
+    if (!code && set_count > 0) {
+        code = kiln_input_overrides(sets, set_count, &ret->overrides, err);
+        ret->job.overrides = ret->overrides;
+        if (!code)
+            code = check_overrides(ret, sets, set_count, err);
+        sets_wrong = code == KILN_BAD_INPUT;
+    }
+    if (code) {
+        kiln_enqueue_context_release(ret);
+        ret->sets_wrong = sets_wrong;
+    }
+    return code;
+}
+
+void kiln_enqueue_context_release(struct kiln_enqueue_context *context)
+{
+    kiln_styles_free(context->styles);
+    for (size_t i = 0; i < context->lora_count; i++)
+        free(context->lora_names[i]);
+    free(context->lora_names);
+    free(context->overrides);
+    memset(context, 0, sizeof *context);
+}

@@ -1,0 +1,26 @@
+/* context.h - what job lines may refer to, by the settings: styles, LoRAs, overrides. */
+#ifndef KILN_ENQUEUE_CONTEXT_H
+#define KILN_ENQUEUE_CONTEXT_H
+
+#include "scheduler/cli/jobs/enqueue/input_value.h"
+#include "schemas/config.h"
+#include "schemas/job_line.h"
+
+struct kiln_enqueue_context {
+    struct kiln_job_context job; /* points into the rest */
+    struct kiln_styles *styles;
+    char **lora_names;
+    size_t lora_count;
+    char *overrides;
+    bool sets_wrong; /* opening failed, and the words of the command line are to blame */
+};
+
+/* sets are checked here; an error names the option.  The LoRA names are those of the
+ * NAME.safetensors files of lora_dir (or MODEL/loras); where no such directory can be seen from
+ * here, any name passes, and the scheduler checks it. */
+int kiln_enqueue_context_open(const struct kiln_config *config, const struct kiln_set *sets,
+                              size_t set_count, struct kiln_enqueue_context *ret,
+                              struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_enqueue_context_release(struct kiln_enqueue_context *context);
+
+#endif

@@ -1,0 +1,418 @@
+/* enqueue.c - reads, checks and sends; one pass, or with --strict one to check and one to send.
+ *
+ * Lines are sent while they are read: a file of any size needs no memory but the tables that
+ * tell equal lines and custom_ids apart.  The connection has many entries in flight; the entry
+ * with `end` is sent last and flushed, so when that is answered Redis has everything.
+ *
+ * What can go wrong in the middle (Redis dies, the disk is full) leaves a part of the batch in
+ * the stream without its end.  That is harmless: the identities of entry.h make the
+ * same command with the same batch name add what is missing and nothing else, and the message
+ * says so.
+ */
+#include "scheduler/cli/jobs/enqueue/enqueue.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sysexits.h>
+#include <time.h>
+
+#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/jobs/enqueue/context.h"
+#include "scheduler/cli/jobs/enqueue/entry.h"
+#include "schemas/digest.h"
+#include "schemas/expand.h"
+#include "schemas/names.h"
+#include "schemas/wire.h"
+#include "storage/bus/bus.h"
+
+struct run {
+    struct kiln_cli *cli;
+    const struct kiln_enqueue_request *request;
+    struct kiln_enqueue_result *result;
+    struct kiln_enqueue_context context;
+    struct kiln_input *input;
+    struct kiln_expand *expand;
+    struct kiln_entry entry;
+    struct kiln_seen custom_ids; /* the line where each was first seen */
+    struct kiln_bus *bus;        /* NULL while only checking */
+    char stream[128], token[KILN_WIRE_ID_MAX + 1];
+    uint64_t index;    /* of the next job */
+    struct seek *seek; /* while the input is read again, and nothing is sent or told */
+};
+
+/* The lines of two identities; 0: not found. */
+struct seek {
+    const char *first_key, *last_key;
+    uint64_t first, last;
+};
+
+/* --- refused lines ------------------------------------------------------------------------- */
+
+/* Counts always, keeps the first KILN_REFUSALS_KEPT: a file of a million bad lines is no reason to
+ * run out of memory. */
+static void keep_refusal(struct kiln_enqueue_result *result, uint64_t line, const char *error)
+{
+    result->refused++;
+    if (result->refusal_count == KILN_REFUSALS_KEPT)
+        return;
+    if (!result->refusals)
+        result->refusals = calloc(KILN_REFUSALS_KEPT, sizeof *result->refusals);
+    char *copy = result->refusals ? strdup(error) : NULL;
+    if (!copy)
+        return;
+    result->refusals[result->refusal_count++] = (struct kiln_refusal){line, copy};
+}
+
+static void refuse(struct run *run, uint64_t line, const struct kiln_error *err)
+{
+    char text[KILN_ERROR_TEXT_MAX];
+    fprintf(stderr, "%s:%llu: %s\n", kiln_input_name(run->input), (unsigned long long)line,
+            kiln_shown_line(err->text, text, sizeof text));
+    keep_refusal(run->result, line, err->text);
+}
+
+/* --- one line ------------------------------------------------------------------------------ */
+
+/* A custom_id comes back in the results, so within a file it must say which line it means. */
+static int check_custom_id(struct run *run, const char *custom_id, uint64_t line,
+                           struct kiln_error *err)
+{
+    uint8_t digest[KILN_SHA256_SIZE];
+    kiln_sha256(custom_id, strlen(custom_id), digest);
+    uint32_t *first = kiln_seen_number(&run->custom_ids, digest);
+    if (!first)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the custom_ids of the file");
+    if (*first)
+        return kiln_fail(err, KILN_BAD_INPUT, "custom_id \"%.64s\" is that of line %u already",
+                         custom_id, *first);
+    *first = line < UINT32_MAX ? (uint32_t)line : UINT32_MAX;
+    return 0;
+}
+
+/* The fields of bus.md; does not wait for the answer. */
+static int send_entry(struct run *run, struct kiln_error *err)
+{
+    const struct kiln_entry *entry = &run->entry;
+    const char *fields[] = {"batch", run->result->batch, "job", entry->line.at,
+                            "index", entry->index,       "key", entry->key,
+                            "token", run->token};
+    size_t lengths[] = {5, strlen(run->result->batch), 3, entry->line.len,
+                        5, strlen(entry->index),       3, strlen(entry->key),
+                        5, strlen(run->token)};
+    return kiln_bus_append_async(run->bus, run->stream, fields, lengths, 5, err);
+}
+
+static void show_progress(const struct run *run)
+{
+    if (run->cli->progress && !run->seek && run->index % 65536 == 0)
+        fprintf(stderr, "\r%llu jobs %s ", (unsigned long long)run->index,
+                run->bus ? "sent" : "checked");
+}
+
+static void note_key(struct seek *seek, const char *key, uint64_t line)
+{
+    if (strcmp(key, seek->first_key) == 0)
+        seek->first = line;
+    if (strcmp(key, seek->last_key) == 0)
+        seek->last = line;
+}
+
+/* One job of the line in hand: into the plan, or into the stream, or only checked. */
+static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_error *err)
+{
+    struct kiln_job job;
+    int code = kiln_expand_job(run->expand, which, &job, err);
+    if (code)
+        return code;
+    if (which == 0 && job.custom_id)
+        code = check_custom_id(run, job.custom_id, line, err);
+    if (!code && run->request->dry_run)
+        kiln_plan_add(&run->result->plan, &job);
+    if (!code && run->bus) {
+        char *unnamed = job.batch; /* the record's own, put back for its release */
+        job.batch = run->result->batch;
+        job.index = (uint32_t)run->index;
+        code = kiln_entry_make(&run->entry, &job, kiln_expand_has_seed(run->expand), which, err);
+        job.batch = unnamed;
+        if (!code && run->seek)
+            note_key(run->seek, run->entry.key, line);
+        else if (!code)
+            code = send_entry(run, err);
+    }
+    kiln_job_release(&job);
+    if (!code) {
+        run->index++;
+        show_progress(run);
+    }
+    return code;
+}
+
+/* KILN_BAD_INPUT refuses the line; a line of several jobs is refused before its first is sent. */
+static int take_line(struct run *run, const char *text, size_t len, uint64_t line,
+                     struct kiln_error *err)
+{
+    int code = kiln_expand_begin(run->expand, text, len, &run->context.job, err);
+    uint64_t count = code ? 0 : kiln_expand_count(run->expand);
+    if (!code && run->index + count > KILN_BATCH_JOBS_MAX)
+        return kiln_fail(err, KILN_FULL, "line %llu: a batch has %d jobs at most",
+                         (unsigned long long)line, KILN_BATCH_JOBS_MAX);
+    for (uint64_t which = 0; which < count && !code; which++)
+        code = take_job(run, which, line, err);
+    return code;
+}
+
+/* Reads the input from where it is to its end.  Refused lines are no failure. */
+static int pass(struct run *run, struct kiln_error *err)
+{
+    for (;;) {
+        const char *text;
+        size_t len;
+        uint64_t line;
+        int code = kiln_input_next(run->input, &text, &len, &line, err);
+        if (!code && !text)
+            return 0;
+        if (!code)
+            code = take_line(run, text, len, line, err);
+        if (code && code != KILN_BAD_INPUT)
+            return code;
+        if (code && !run->seek)
+            refuse(run, line, err);
+    }
+}
+
+/* --- the stream ---------------------------------------------------------------------------- */
+
+static int random_hex(char *out, size_t bytes, struct kiln_error *err)
+{
+    uint8_t noise[16];
+    if (getrandom(noise, bytes, 0) != (ssize_t)bytes)
+        return kiln_fail(err, KILN_INTERNAL, "the system has no random numbers");
+    kiln_hex(noise, bytes, out);
+    return 0;
+}
+
+/* "b-20261121-1f3a9c07": sorts by day, and two people who enqueue at once do not meet. */
+static int name_batch(struct run *run, struct kiln_error *err)
+{
+    char day[32], noise[9];
+    struct tm parts;
+    time_t now = time(NULL);
+    if (run->request->batch) {
+        snprintf(run->result->batch, sizeof run->result->batch, "%s", run->request->batch);
+        return 0;
+    }
+    gmtime_r(&now, &parts);
+    strftime(day, sizeof day, "%Y%m%d", &parts);
+    int code = random_hex(noise, 4, err);
+    if (!code)
+        snprintf(run->result->batch, sizeof run->result->batch, "b-%s-%s", day, noise);
+    return code;
+}
+
+static int open_stream(struct run *run, struct kiln_error *err)
+{
+    const char *pool = kiln_config_text(run->cli->config, KILN_KEY_POOL);
+    kiln_wire_key(run->stream, sizeof run->stream, pool, "intake", NULL);
+    int code = random_hex(run->token, 12, err);
+    return code ? code : kiln_open_bus(run->cli, &run->bus, err);
+}
+
+/* The last entry: how many jobs this call announced. */
+static int send_end(struct run *run, struct kiln_error *err)
+{
+    char end[24];
+    snprintf(end, sizeof end, "%llu", (unsigned long long)run->result->sent);
+    const char *fields[] = {"batch", run->result->batch, "token", run->token, "end", end};
+    size_t lengths[] = {5, strlen(run->result->batch), 5, strlen(run->token), 3, strlen(end)};
+    int code = kiln_bus_append_async(run->bus, run->stream, fields, lengths, 3, err);
+    return code ? code : kiln_bus_flush(run->bus, err);
+}
+
+/* The sending pass.  A failure after the first entry is told with the way to go on. */
+static int send_all(struct run *run, struct kiln_error *err)
+{
+    run->index = 0;
+    int code = pass(run, err);
+    run->result->sent = run->index;
+    if (!code && run->result->sent > 0)
+        code = send_end(run, err);
+    if (code && run->index > 0)
+        kiln_warn(
+            run->cli,
+            "it ended early: part of batch %s may be in the stream; enqueue again with --batch %s, "
+            "and only what is missing is added",
+            run->result->batch, run->result->batch);
+    return code;
+}
+
+/* From the identities in the receipt back to the lines: no table of all lines is kept for that, the
+ * input is read once more.  What was a pipe cannot be, and no line is known then. */
+static void find_lines(struct run *run, const struct kiln_receipt *receipt, struct seek *seek)
+{
+    struct kiln_error err;
+    uint64_t sent = run->index;
+    *seek = (struct seek){.first_key = receipt->first_key, .last_key = receipt->last_key};
+    if (!receipt->first_key[0] || kiln_input_rewind(run->input, &err) != 0)
+        return;
+    kiln_seen_release(&run->custom_ids);
+    kiln_entry_release(&run->entry);
+    run->index = 0;
+    run->seek = seek;
+    if (pass(run, &err) != 0)
+        seek->first = seek->last = 0;
+    run->seek = NULL;
+    run->index = sent;
+}
+
+/* Tells what the scheduler refused, and of which lines if that can be known. */
+static void tell_refused(struct run *run, const struct kiln_receipt *receipt)
+{
+    struct seek seek;
+    char text[KILN_ERROR_TEXT_MAX + 128];
+    const char *reason = receipt->first_refusal;
+    unsigned long long jobs = receipt->refused;
+    find_lines(run, receipt, &seek);
+    if (!seek.first || !seek.last) {
+        kiln_warn(run->cli, "the scheduler refused %llu jobs, the first: %s", jobs, reason);
+        keep_refusal(run->result, 0, reason);
+    } else if (jobs == 1) {
+        kiln_warn(run->cli, "the scheduler refused a job of line %llu: %s",
+                  (unsigned long long)seek.first, reason);
+        keep_refusal(run->result, seek.first, reason);
+    } else { /* a bad entry is refused before those that a quota refuses, wherever it stands */
+        bool in_order = seek.first <= seek.last;
+        uint64_t from = in_order ? seek.first : seek.last, to = in_order ? seek.last : seek.first;
+        snprintf(text, sizeof text, "%llu jobs, from line %llu to line %llu, the first: %s", jobs,
+                 (unsigned long long)from, (unsigned long long)to, reason);
+        kiln_warn(run->cli, "the scheduler refused %s", text);
+        keep_refusal(run->result, from, text);
+    }
+    run->result->refused += jobs - 1;
+}
+
+/* Waits for the scheduler's word; without it the jobs are safe all the same, and that is said. */
+static int take_receipt(struct run *run, struct kiln_error *err)
+{
+    char list[192], *text = NULL;
+    struct kiln_receipt receipt;
+    struct kiln_enqueue_result *result = run->result;
+    const char *pool = kiln_config_text(run->cli->config, KILN_KEY_POOL);
+    kiln_wire_key(list, sizeof list, pool, "receipt", run->token);
+    uint32_t wait_s = run->request->wait_s ? run->request->wait_s : KILN_RECEIPT_WAIT_S;
+    int code = kiln_bus_pop(run->bus, list, wait_s * 1000, &text, err);
+    if (!code && !text)
+        return kiln_fail(
+            err, KILN_TIMEOUT,
+            "no receipt within %u s, so no scheduler seems to run; all %llu jobs of batch %s are "
+            "safe in the stream and will be taken in when one does",
+            wait_s, (unsigned long long)result->sent, result->batch);
+    if (!code)
+        code = kiln_receipt_decode(text, strlen(text), &receipt, err);
+    free(text);
+    if (code)
+        return code;
+    result->receipted = true;
+    result->accepted = receipt.accepted;
+    result->duplicate = receipt.duplicate;
+    if (receipt.refused > 0)
+        tell_refused(run, &receipt);
+    if (receipt.duplicate > 0 && !run->cli->json)
+        kiln_say(run->cli,
+                 "batch %s: %llu new, %llu in it already (the same custom_id or line; an "
+                 "edited line needs another custom_id)",
+                 result->batch, (unsigned long long)receipt.accepted,
+                 (unsigned long long)receipt.duplicate);
+    return 0;
+}
+
+/* --- the whole ----------------------------------------------------------------------------- */
+
+/* The pass that sends nothing: a dry run, or the first of --strict. */
+static int check_first(struct run *run, struct kiln_error *err)
+{
+    int code = pass(run, err);
+    run->result->sent = 0;
+    if (!code && run->request->strict && run->result->refused > 0)
+        return kiln_fail(err, KILN_BAD_INPUT, "lines refused: %llu; nothing was sent (--strict)",
+                         (unsigned long long)run->result->refused);
+    return code;
+}
+
+/* With strict the lines were told of in the first pass; the second must find the same. */
+static int prepare_second(struct run *run, struct kiln_error *err)
+{
+    kiln_seen_release(&run->custom_ids);
+    return kiln_input_rewind(run->input, err);
+}
+
+/* The whole in its order; each step runs only if all before it went well. */
+static int work(struct run *run, struct kiln_error *err)
+{
+    const struct kiln_enqueue_request *request = run->request;
+    struct kiln_enqueue_result *result = run->result;
+    int code = kiln_enqueue_context_open(run->cli->config, request->sets, request->set_count,
+                                         &run->context, err);
+    if (!code)
+        code = kiln_input_open(request->file, request->format, request->strict && !request->dry_run,
+                               &run->input, err);
+    if (!code && !(run->expand = kiln_expand_new()))
+        code = kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", request->file);
+    if (!code)
+        code = name_batch(run, err);
+    if (!code && (request->dry_run || request->strict))
+        code = check_first(run, err);
+    if (!code && request->strict && !request->dry_run)
+        code = prepare_second(run, err);
+    if (!code && !request->dry_run) {
+        code = open_stream(run, err);
+        if (!code)
+            code = send_all(run, err);
+    }
+    if (!code && run->index == 0 && result->refused == 0)
+        code = kiln_fail(err, KILN_BAD_INPUT, "%s: no jobs in it", kiln_input_name(run->input));
+    if (!code && !request->dry_run && !request->no_wait && result->sent > 0)
+        code = take_receipt(run, err);
+    return code;
+}
+
+int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *request,
+                 struct kiln_enqueue_result *result)
+{
+    struct run run = {.cli = cli, .request = request, .result = result};
+    struct kiln_error err = {0};
+    memset(result, 0, sizeof *result);
+    if (request->batch &&
+        !kiln_name_valid(request->batch, strlen(request->batch), KILN_BATCH_NAME_MAX))
+        return kiln_usage(cli, "--batch \"%.64s\": a name has up to %d " KILN_NAME_RULE,
+                          request->batch, KILN_BATCH_NAME_MAX);
+    if (request->batch && kiln_name_reserved(request->batch))
+        return kiln_usage(cli, "--batch %s: " KILN_NAMES_RESERVED, request->batch);
+    int code = work(&run, &err);
+    if (cli->progress && run.index >= 65536)
+        fputc('\n', stderr);
+    if (code == KILN_CORRUPT) /* the file as a whole; no line of it is to blame alone */
+        keep_refusal(result, 0, err.text);
+    int status = result->refused > 0 ? EX_DATAERR : EX_OK;
+    if (code)
+        status = run.context.sets_wrong ? kiln_usage(cli, "%s", err.text) : kiln_report(cli, &err);
+    if (!code && result->refused > 0)
+        kiln_say(cli, "lines refused: %llu; jobs %s: %llu", (unsigned long long)result->refused,
+                 request->dry_run ? "that are good" : "sent", (unsigned long long)run.index);
+    kiln_bus_close(run.bus);
+    kiln_input_close(run.input);
+    kiln_expand_free(run.expand);
+    kiln_entry_release(&run.entry);
+    kiln_seen_release(&run.custom_ids);
+    kiln_enqueue_context_release(&run.context);
+    return status;
+}
+
+void kiln_enqueue_release(struct kiln_enqueue_result *result)
+{
+    for (size_t i = 0; i < result->refusal_count; i++)
+        free(result->refusals[i].error);
+    free(result->refusals);
+    memset(result, 0, sizeof *result);
+}

@@ -1,0 +1,61 @@
+/* enqueue.h - a job file into the intake stream: the verb `enqueue`, and the same for `run`.
+ *
+ *     file --input_jobs--> job line --expand--> jobs --enqueue_entry--> stream --> receipt
+ *
+ * A refused line is told as FILE:LINE: reason and the others go on; with strict the whole file is
+ * checked first and nothing is sent if any line is refused.
+ */
+#ifndef KILN_ENQUEUE_H
+#define KILN_ENQUEUE_H
+
+#include "scheduler/cli/core/cli.h"
+#include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/jobs/enqueue/input_jobs.h"
+#include "scheduler/cli/jobs/enqueue/input_value.h"
+#include "scheduler/cli/jobs/enqueue/plan.h"
+#include "schemas/limits.h"
+
+#define KILN_REFUSALS_KEPT 10000 /* all are counted and told; so many are kept for --json */
+#define KILN_RECEIPT_WAIT_S 30
+
+struct kiln_enqueue_request {
+    const char *file;            /* "-" is standard input */
+    const char *batch;           /* NULL: a new name */
+    const struct kiln_set *sets; /* borrowed */
+    size_t set_count;
+    enum kiln_format format;
+    bool dry_run, strict, no_wait;
+    uint32_t wait_s; /* for the receipt; 0: KILN_RECEIPT_WAIT_S */
+};
+
+struct kiln_refusal {
+    uint64_t line; /* 0: not known */
+    char *error;
+};
+
+struct kiln_enqueue_result {
+    char batch[KILN_BATCH_NAME_MAX + 1];
+    uint64_t sent;  /* jobs in the stream */
+    bool receipted; /* the counts below come from the scheduler */
+    uint64_t accepted, duplicate;
+    uint64_t refused;              /* lines here, and jobs there */
+    struct kiln_refusal *refusals; /* [refusal_count], the first of them */
+    size_t refusal_count;
+    struct kiln_plan plan; /* dry_run */
+};
+
+/* Does it and tells on stderr what went wrong; returns the exit status.  *result is filled as far
+ * as it went and is for kiln_enqueue_release in any case. */
+int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *request,
+                 struct kiln_enqueue_result *result);
+void kiln_enqueue_release(struct kiln_enqueue_result *result);
+
+/* The options of the verb, ended by a NULL name, and their reading into a request; file is not
+ * touched. sets has room for KILN_GIVEN_MAX.  0 or an exit status. */
+extern const struct kiln_option kiln_enqueue_options[];
+int kiln_enqueue_read_args(struct kiln_cli *cli, const struct kiln_args *args,
+                           struct kiln_set *sets, struct kiln_enqueue_request *ret);
+/* The plan of a dry run on stdout, a table or with --json an object.  0 or an exit status. */
+int kiln_enqueue_print_plan(const struct kiln_cli *cli, const struct kiln_enqueue_result *result);
+
+#endif

@@ -1,0 +1,122 @@
+/* plan.c - adds up jobs by group and estimates what they cost.
+ *
+ * Counted are the matrix products of the transformer and the decoder, which is where all the
+ * time goes: per token the linears of a block, per pair of tokens its attention.  An image
+ * token is 16 x 16 pixels.  The refiners run on image and caption apart, before the joint
+ * layers.  Guidance above 0 means a second, negative forward a step.
+ */
+#include "scheduler/cli/jobs/enqueue/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "scheduler/cli/core/cli.h"
+
+#define BLOCK_WEIGHTS 176962816.0 /* one transformer block without modulation */
+#define MODEL_WIDTH 3840.0
+#define LAYERS 30.0
+#define REFINERS 2.0
+#define CAPTION_TOKENS 128.0
+
+/* One forward of the transformer: the linears of a token, and attention of all pairs of tokens. */
+static double forward_flop(double image_tokens)
+{
+    double tokens = image_tokens + CAPTION_TOKENS;
+    double linear = 2 * BLOCK_WEIGHTS;
+    double pair = 4 * MODEL_WIDTH;
+    return LAYERS * (linear * tokens + pair * tokens * tokens) +
+           REFINERS * (linear * image_tokens + pair * image_tokens * image_tokens) +
+           REFINERS * linear * CAPTION_TOKENS;
+}
+
+/* The decoder: convolutions by the pixel, and one attention over the latent's pixels. */
+static double decode_flop(double pixels)
+{
+    double latent_pixels = pixels / 64;
+    return 9.46e6 * pixels + 4 * 512.0 * latent_pixels * latent_pixels;
+}
+
+double kiln_plan_gpu_seconds(const struct kiln_job *job)
+{
+    double pixels = (double)job->width * job->height;
+    double forwards = job->steps * (job->guidance > 0 ? 2.0 : 1.0);
+    double flop = forwards * forward_flop(pixels / 256);
+    if (job->kind == KILN_KIND_IMAGE)
+        flop += decode_flop(pixels);
+    return flop / KILN_PLAN_FLOPS;
+}
+
+double kiln_plan_bytes(const struct kiln_job *job)
+{
+    double pixels = (double)job->width * job->height, bytes = 0;
+    double states = job->latents == KILN_LATENTS_NONE         ? 0
+                    : job->latents == KILN_LATENTS_TRAJECTORY ? job->steps + 1.0
+                                                              : 1;
+    bytes += states * pixels / 64 * 16 * 2 / 1.5; /* 16 channels of bf16, compressed */
+    if (job->kind == KILN_KIND_IMAGE)
+        bytes += 0.2 * pixels + 60e3; /* WebP at quality 85, and its two smaller sizes */
+    return bytes;
+}
+
+void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job)
+{
+    char lora_set[KILN_LORA_SET_MAX];
+    kiln_lora_set_text(job->loras, job->lora_count, lora_set, sizeof lora_set);
+    size_t at = 0;
+    for (; at < plan->group_count; at++) {
+        const struct kiln_plan_group *group = &plan->groups[at];
+        if (group->width == job->width && group->height == job->height &&
+            group->steps == job->steps && strcmp(group->lora_set, lora_set) == 0)
+            break;
+    }
+    if (at == KILN_PLAN_GROUPS)
+        at--; /* the last row stands for all that found no place */
+    struct kiln_plan_group *group = &plan->groups[at];
+    if (at == plan->group_count) {
+        *group = (struct kiln_plan_group){
+            .width = job->width, .height = job->height, .steps = job->steps};
+        memcpy(group->lora_set, lora_set, sizeof lora_set);
+        plan->group_count++;
+    }
+    double seconds = kiln_plan_gpu_seconds(job);
+    group->jobs++;
+    group->gpu_seconds += seconds;
+    plan->jobs++;
+    plan->gpu_seconds += seconds;
+    plan->bytes += kiln_plan_bytes(job);
+}
+
+void kiln_plan_print(const struct kiln_plan *plan)
+{
+    char time_text[32], bytes_text[32];
+    printf("%9s  %-11s %5s  %-24s %s\n", "jobs", "size", "steps", "LoRAs", "GPU time");
+    for (size_t i = 0; i < plan->group_count; i++) {
+        const struct kiln_plan_group *group = &plan->groups[i];
+        char size[24];
+        snprintf(size, sizeof size, "%ux%u", group->width, group->height);
+        printf("%9llu  %-11s %5u  %-24s %s\n", (unsigned long long)group->jobs, size, group->steps,
+               group->lora_set[0] ? group->lora_set : "-",
+               kiln_seconds_text(group->gpu_seconds, time_text, sizeof time_text));
+    }
+    printf("%9llu  in all: about %s on one GPU of %.0f TFLOP/s (the full model in bf16), %s in the "
+           "store\n",
+           (unsigned long long)plan->jobs,
+           kiln_seconds_text(plan->gpu_seconds, time_text, sizeof time_text),
+           KILN_PLAN_FLOPS / 1e12, kiln_bytes_text(plan->bytes, bytes_text, sizeof bytes_text));
+}
+
+json_t *kiln_plan_json(const struct kiln_plan *plan)
+{
+    json_t *groups = json_array();
+    for (size_t i = 0; i < plan->group_count; i++) {
+        const struct kiln_plan_group *group = &plan->groups[i];
+        json_array_append_new(groups, json_pack("{s:I, s:i, s:i, s:i, s:s, s:f}", "jobs",
+                                                (json_int_t)group->jobs, "width", (int)group->width,
+                                                "height", (int)group->height, "steps",
+                                                (int)group->steps, "lora_set", group->lora_set,
+                                                "gpu_seconds", group->gpu_seconds));
+    }
+    return json_pack("{s:I, s:f, s:f, s:f, s:o}", "jobs", (json_int_t)plan->jobs, "gpu_seconds",
+                     plan->gpu_seconds, "bytes", plan->bytes, "flops", KILN_PLAN_FLOPS, "groups",
+                     groups);
+}

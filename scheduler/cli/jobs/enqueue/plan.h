@@ -1,0 +1,40 @@
+/* plan.h - what a job file would make: --dry-run.
+ *
+ * GPU time comes from the arithmetic of the full model (30 layers of width 3840, a caption of 128
+ * tokens) at KILN_PLAN_FLOPS; bytes are what such pictures and latents take on average.  Both are
+ * estimates and are called so.
+ */
+#ifndef KILN_ENQUEUE_PLAN_H
+#define KILN_ENQUEUE_PLAN_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "schemas/job.h"
+
+#define KILN_PLAN_FLOPS 7e14 /* bf16 on one H200, sustained */
+#define KILN_PLAN_GROUPS 256 /* groups told apart; the rest are one */
+
+struct kiln_plan_group {
+    uint32_t width, height, steps;
+    char lora_set[KILN_LORA_SET_MAX];
+    uint64_t jobs;
+    double gpu_seconds;
+};
+
+struct kiln_plan {
+    struct kiln_plan_group groups[KILN_PLAN_GROUPS];
+    size_t group_count;
+    uint64_t jobs;
+    double gpu_seconds, bytes;
+};
+
+void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job);
+double kiln_plan_gpu_seconds(const struct kiln_job *job);
+double kiln_plan_bytes(const struct kiln_job *job);
+
+/* The table for people, on stdout. */
+void kiln_plan_print(const struct kiln_plan *plan);
+json_t *kiln_plan_json(const struct kiln_plan *plan); /* NULL: no memory */
+
+#endif

@@ -1,0 +1,101 @@
+/* verb.c - the command line of `enqueue`, and what it prints. */
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "scheduler/cli/jobs/enqueue/enqueue.h"
+
+const struct kiln_option kiln_enqueue_options[] = {
+    {"batch", "NAME", "name of the batch; the same name again adds only what is new"},
+    {"set", "KEY=VALUE", "give every job this key, whatever its line says; may be repeated"},
+    {"format", "FORMAT", "jsonl, text or csv; default: by the file's name or first byte"},
+    {"dry-run", NULL, "print what would be made and what it costs; send nothing"},
+    {"strict", NULL, "send nothing if any line is refused"},
+    {"no-wait", NULL, "do not wait until the scheduler has taken the jobs"},
+    {NULL, NULL, NULL},
+};
+
+int kiln_enqueue_read_args(struct kiln_cli *cli, const struct kiln_args *args,
+                           struct kiln_set *sets, struct kiln_enqueue_request *ret)
+{
+    const char *format = kiln_arg(args, "format");
+    *ret = (struct kiln_enqueue_request){.batch = kiln_arg(args, "batch"),
+                                         .sets = sets,
+                                         .dry_run = kiln_arg(args, "dry-run") != NULL,
+                                         .strict = kiln_arg(args, "strict") != NULL,
+                                         .no_wait = kiln_arg(args, "no-wait") != NULL};
+    for (int i = 0; i < args->given_count; i++)
+        if (strcmp(args->given[i].option->name, "set") == 0)
+            sets[ret->set_count++] = (struct kiln_set){"set", args->given[i].value};
+    int known = format ? kiln_format_by_name(format) : KILN_FORMAT_AUTO;
+    if (known < 0)
+        return kiln_usage(cli, "--format %.32s: it is jsonl, text or csv", format);
+    ret->format = (enum kiln_format)known;
+    return 0;
+}
+
+static json_t *refusals_json(const struct kiln_enqueue_result *result)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < result->refusal_count; i++) {
+        const struct kiln_refusal *refusal = &result->refusals[i];
+        json_t *line = refusal->line ? json_integer((json_int_t)refusal->line) : json_null();
+        json_array_append_new(
+            list, json_pack("{s:o, s:o}", "line", line, "error",
+                            json_stringn_nocheck(refusal->error, strlen(refusal->error))));
+    }
+    return list;
+}
+
+static int print_result(const struct kiln_cli *cli, const struct kiln_enqueue_result *result)
+{
+    if (!cli->json) {
+        if (result->sent > 0)
+            printf("%s\n", result->batch);
+        return 0;
+    }
+    bool counted = result->receipted || result->sent == 0;
+    json_t *batch = result->sent > 0 ? json_string(result->batch) : json_null();
+    json_t *accepted = counted ? json_integer((json_int_t)result->accepted) : json_null();
+    json_t *duplicate = counted ? json_integer((json_int_t)result->duplicate) : json_null();
+    return kiln_print_json(cli,
+                           json_pack("{s:o, s:o, s:o, s:o}", "batch", batch, "accepted", accepted,
+                                     "duplicate", duplicate, "refused", refusals_json(result)));
+}
+
+int kiln_enqueue_print_plan(const struct kiln_cli *cli, const struct kiln_enqueue_result *result)
+{
+    if (!cli->json) {
+        kiln_plan_print(&result->plan);
+        return 0;
+    }
+    json_t *plan = kiln_plan_json(&result->plan);
+    if (plan)
+        json_object_set_new(plan, "refused", refusals_json(result));
+    return kiln_print_json(cli, plan);
+}
+
+int kiln_verb_enqueue(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_set sets[KILN_GIVEN_MAX];
+    struct kiln_args args;
+    struct kiln_enqueue_request request;
+    struct kiln_enqueue_result result;
+    int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
+    if (!status)
+        status = kiln_enqueue_read_args(cli, &args, sets, &request);
+    if (status)
+        return status;
+    request.file = args.rest[0];
+    status = kiln_enqueue(cli, &request, &result);
+    /* After any other failure there is no result to print. */
+    bool result_stands =
+        status == EX_OK || status == EX_DATAERR || (status == EX_TEMPFAIL && result.sent > 0);
+    int printed = 0;
+    if (result_stands)
+        printed =
+            request.dry_run ? kiln_enqueue_print_plan(cli, &result) : print_result(cli, &result);
+    kiln_enqueue_release(&result);
+    return status ? status : printed;
+}

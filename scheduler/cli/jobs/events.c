@@ -1,0 +1,156 @@
+/* events.c - `kiln events`: every move of a job as a line, once or as they come.
+ *
+ * Following asks the ledger twice a second and not the bus: the ledger has every move, also those
+ * that were made while Redis was away.  Between two questions it sleeps on stdout, so that it ends
+ * when its reader has gone although nothing happens, and at once on a signal.  A server that is
+ * away for a while is told once and waited for.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "scheduler/cli/core/near.h"
+#include "scheduler/cli/core/output/listing.h"
+#include "scheduler/cli/core/output/records.h"
+#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/since.h"
+#include "scheduler/cli/core/verbs.h"
+#include "schemas/clock.h"
+#include "storage/ledger/ledger.h"
+#include "storage/ledger/read/ops.h"
+
+#define POLL_MS 500
+#define LOOK_BACK_MS (3600 * 1000) /* of a listing that names no job, batch or time */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_no)
+{
+    interrupted = signal_no;
+}
+
+static int list_event(void *arg, const struct kiln_event_row *event, struct kiln_error *err)
+{
+    struct kiln_listing *listing = arg;
+    struct kiln_text *line = &listing->line;
+    const struct kiln_move_row *move = &event->move;
+    const char *from = kiln_job_state_name((enum kiln_job_state)move->was);
+    const char *to = kiln_job_state_name((enum kiln_job_state)move->state);
+    const char *code = move->code ? kiln_code_name(move->code) : NULL;
+    char at[64];
+    if (listing->cli->json) {
+        kiln_text_puts(line, "{\"event\":");
+        kiln_text_u64(line, event->id);
+        kiln_json_member_time(line, "at", move->at_ms);
+        kiln_json_member_u64(line, "job", event->job);
+        kiln_json_member_text(line, "batch", event->batch);
+        kiln_json_member_text(line, "from", from);
+        kiln_json_member_text(line, "to", to);
+        kiln_json_member_u64(line, "attempt", move->attempt);
+        kiln_json_member_text(line, "worker", move->worker);
+        kiln_json_member_text(line, "code", code);
+        kiln_json_member_text(line, "reason", move->reason);
+        kiln_text_puts(line, "}\n");
+    } else {
+        kiln_text_printf(line, "%s  job %llu  %s -> %s  attempt %u  %s%s%s%s%s%s",
+                         kiln_time_text(move->at_ms, at, sizeof at), (unsigned long long)event->job,
+                         from, to, move->attempt, event->batch, move->worker ? "  " : "",
+                         move->worker ? move->worker : "", code ? "  " : "", code ? code : "",
+                         move->reason ? ": " : "");
+        kiln_text_shown(line, move->reason ? move->reason : "");
+        kiln_text_puts(line, "\n");
+    }
+    return kiln_listing_put(listing, err);
+}
+
+/* A reader that has gone away shows as an error on the pipe. */
+static bool reader_gone(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, POLL_MS) > 0 && (out.revents & (POLLERR | POLLNVAL));
+}
+
+static int follow(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                  const struct kiln_event_filter *filter, struct kiln_event_tail *tail,
+                  struct kiln_listing *listing, struct kiln_error *err)
+{
+    bool told = false;
+    for (const int signals[] = {SIGINT, SIGTERM}, *at = signals; at < signals + 2; at++)
+        sigaction(*at, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
+    while (!interrupted) {
+        int rc = kiln_ledger_tail(ledger, kiln_pool(cli), filter, tail, list_event, listing, err);
+        if (rc && (rc == KILN_CANCELLED || !kiln_code_retryable(rc)))
+            return rc;
+        if (rc && !told)
+            kiln_warn(cli, "%s; trying on", err->text);
+        told = rc != 0;
+        if (fflush(stdout) != 0 || reader_gone())
+            break;
+    }
+    return 0;
+}
+
+/* Reads what the command line asks for; 0 or an exit status. */
+static int parse(struct kiln_cli *cli, const struct kiln_args *args, const char **batch,
+                 struct kiln_event_filter *filter, int64_t *since_ms)
+{
+    const char *job = kiln_arg(args, "job");
+    *batch = kiln_arg(args, "batch");
+    if (job && *batch)
+        return kiln_usage(cli, "name a job or a batch, not both");
+    int status = job ? kiln_arg_job(cli, job, &filter->job) : 0;
+    bool all = !job && !*batch;
+    return status ? status
+                  : kiln_arg_since(cli, args, all ? kiln_wall_ms() - LOOK_BACK_MS : 0, since_ms);
+}
+
+static int ignore_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    (void)arg, (void)row, (void)err;
+    return 0;
+}
+
+/* What was named must be there; following begins now unless a time was given. */
+static int prepare(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                   struct kiln_event_filter *filter, int64_t *now_ms, struct kiln_error *err)
+{
+    char version[32];
+    int rc = kiln_ledger_clock(ledger, now_ms, version, sizeof version, err);
+    if (rc == 0 && filter->job)
+        rc = kiln_ledger_job(ledger, kiln_pool(cli), filter->job, ignore_job, NULL, err);
+    if (rc == 0 && batch)
+        rc = kiln_check_batch(cli, ledger, batch, err);
+    if (rc == 0 && batch)
+        rc = kiln_ledger_batch_id(ledger, kiln_pool(cli), batch, &filter->batch_id, err);
+    return rc;
+}
+
+int kiln_verb_events(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    struct kiln_error err;
+    struct kiln_ledger *ledger = NULL;
+    struct kiln_listing listing = {.cli = cli};
+    struct kiln_event_filter filter = {0};
+    const char *batch;
+    int64_t since_ms, now_ms;
+    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
+    if (status == 0)
+        status = parse(cli, &args, &batch, &filter, &since_ms);
+    if (status)
+        return status;
+    int rc = kiln_open_ledger(cli, &ledger, &err);
+    if (rc == 0)
+        rc = prepare(cli, ledger, batch, &filter, &now_ms, &err);
+    if (rc == 0 && kiln_arg(&args, "follow")) {
+        struct kiln_event_tail tail = {.since_ms = kiln_arg(&args, "since") ? since_ms : now_ms};
+        rc = follow(cli, ledger, &filter, &tail, &listing, &err);
+    } else if (rc == 0) {
+        rc = kiln_ledger_events(ledger, kiln_pool(cli), &filter, since_ms, list_event, &listing,
+                                &err);
+    }
+    kiln_ledger_close(ledger);
+    return kiln_listing_end(&listing, rc, &err);
+}

@@ -1,0 +1,448 @@
+/* export.c - a batch into a directory.
+ *
+ * One walk over the batch in index order writes results.jsonl and the page and queues the files to
+ * fetch; memory does not grow with the batch.  results.jsonl and index.html appear under their
+ * names only when everything they name is there, so a reader never sees half an export: after an
+ * error the pictures fetched so far stay and the next try keeps them.  Where objects turn out to be
+ * damaged, the walk is made again without them: most files are there by then, though each is read
+ * and hashed once more, and what is written names only what came out.
+ */
+#include "scheduler/cli/jobs/export/export.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "scheduler/cli/core/near.h"
+#include "scheduler/cli/core/output/progress.h"
+#include "scheduler/cli/core/output/records.h"
+#include "scheduler/cli/core/paths.h"
+#include "scheduler/cli/core/replace.h"
+#include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/jobs/export/fetch.h"
+#include "scheduler/cli/jobs/export/html.h"
+#include "scheduler/cli/jobs/export/sheet.h"
+#include "storage/ledger/ledger.h"
+
+#define NAME_BYTES_MAX 96 /* of a custom_id in a file name */
+
+/* A file that appears under its name only when it is whole. */
+struct part_file {
+    FILE *file; /* NULL: closed */
+    struct kiln_part part;
+};
+
+struct exporting {
+    const struct kiln_cli *cli;
+    struct kiln_export *export;
+    struct kiln_damages *damages; /* found by the walks before this one */
+    struct kiln_fetch *fetch;
+    struct part_file results, html;
+    struct kiln_sheet *sheet; /* NULL for none */
+    struct kiln_text line;
+    struct kiln_bar bar;
+    uint64_t total;
+    uint32_t index; /* of the job at hand, */
+    bool doubled;   /* which the job before it has too */
+};
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+/* dir/name.part now, dir/name when it is closed with keep. */
+static int part_open(struct part_file *file, const char *dir, const char *name,
+                     struct kiln_error *err)
+{
+    int rc = kiln_part_open_below(&file->part, dir, name, 0666, err);
+    if (rc)
+        return rc;
+    int own = dup(file->part.fd);
+    file->file = own >= 0 ? fdopen(own, "w") : NULL;
+    if (file->file)
+        return 0;
+    rc = kiln_fail(err, KILN_IO, "open %s: %s", file->part.path, strerror(errno));
+    if (own >= 0)
+        close(own);
+    kiln_part_drop(&file->part);
+    return rc;
+}
+
+/* keep: renames it into place, else removes it. */
+static int part_close(struct part_file *file, bool keep, struct kiln_error *err)
+{
+    if (!file->file)
+        return 0;
+    bool ok = fflush(file->file) == 0 && !ferror(file->file);
+    ok = fclose(file->file) == 0 && ok;
+    int why = errno;
+    file->file = NULL;
+    if (ok && keep)
+        return kiln_part_keep(&file->part, false, err);
+    kiln_part_drop(&file->part);
+    return keep ? kiln_fail(err, why == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s",
+                            file->part.path, strerror(why))
+                : 0;
+}
+
+/* "000012" or "000012-cat": what is no letter, digit, '.', '_' or '-' becomes '_'.  Batches of
+ * earlier releases have an index twice: "000012~4711", with the number of the job, is the second.
+ */
+static void name_job(const struct kiln_job *job, bool doubled, char out[192])
+{
+    int len = snprintf(out, 192, "%06u", job->index);
+    const char *id = job->custom_id ? job->custom_id : "";
+    if (id[0])
+        out[len++] = '-';
+    for (int i = 0; id[i] && i < NAME_BYTES_MAX; i++) {
+        char c = id[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     c == '.' || c == '_' || c == '-';
+        out[len++] = plain ? c : '_';
+    }
+    out[len] = '\0';
+    if (doubled)
+        snprintf(out + len, 192 - (size_t)len, "~%llu", (unsigned long long)job->id);
+}
+
+/* "full/000012-cat.webp" into out. */
+static void relative_path(const struct exporting *x, const struct kiln_job *job,
+                          const struct kiln_object_row *object, char out[256])
+{
+    char name[192];
+    name_job(job, x->doubled, name);
+    bool latent = strcmp(object->role, "latent") == 0;
+    snprintf(out, 256, "%s/%s.%s", latent ? "latents" : object->role, name,
+             latent ? "safetensors.zst" : "webp");
+}
+
+/* --- one job ---------------------------------------------------------------------------------- */
+
+static struct kiln_damage *damage_of(const struct exporting *x, const struct kiln_job_row *row,
+                                     const struct kiln_object_row *object)
+{
+    return kiln_damages_find(x->damages, row->job.id, object->role);
+}
+
+/* Latents are large and few people look at them: only on request. */
+static bool wanted(const struct exporting *x, const struct kiln_job_row *row,
+                   const struct kiln_object_row *object)
+{
+    return (x->export->latents || strcmp(object->role, "latent") != 0) &&
+           !damage_of(x, row, object);
+}
+
+/* The picture of a role if it can be had. */
+static const struct kiln_object_row *picture(const struct exporting *x,
+                                             const struct kiln_job_row *row, const char *role)
+{
+    const struct kiln_object_row *object = kiln_row_picture(row, role);
+    return object && wanted(x, row, object) ? object : NULL;
+}
+
+#define NAMED_MAX 20 /* the rest is counted; results.jsonl has them all */
+
+/* Each of them once. */
+static void name_damages(struct exporting *x, const struct kiln_job_row *row)
+{
+    for (uint32_t i = 0; i < row->object_count; i++) {
+        struct kiln_damage *damage = damage_of(x, row, &row->objects[i]);
+        if (!damage || damage->told)
+            continue;
+        damage->told = true;
+        if (x->damages->named++ >= NAMED_MAX)
+            continue;
+        kiln_bar_end(&x->bar);
+        kiln_warn(x->cli, "job %llu: %s: %s", (unsigned long long)row->job.id, row->objects[i].key,
+                  damage->why);
+    }
+}
+
+static int fetch_objects(struct exporting *x, const struct kiln_job_row *row,
+                         struct kiln_error *err)
+{
+    for (uint32_t i = 0; i < row->object_count; i++) {
+        const struct kiln_object_row *object = &row->objects[i];
+        if (!wanted(x, row, object))
+            continue;
+        char relative[256];
+        relative_path(x, &row->job, object, relative);
+        int rc = kiln_fetch_add(x->fetch, row->job.id, object, relative, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* ,"damaged":["full"], only where something is. */
+static void write_damaged(struct exporting *x, const struct kiln_job_row *row)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < row->object_count; i++) {
+        if (!damage_of(x, row, &row->objects[i]))
+            continue;
+        kiln_text_printf(&x->line, "%s\"%s\"", any ? "," : ",\"damaged\":[", row->objects[i].role);
+        any = true;
+    }
+    kiln_text_puts(&x->line, any ? "]" : "");
+}
+
+/* A line of results.jsonl: the record of `kiln show`, and where its files are. */
+static int write_line(struct exporting *x, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    struct kiln_text *line = &x->line;
+    kiln_text_clear(line);
+    kiln_record_short(line, row);
+    kiln_record_rest(line, row);
+    kiln_text_puts(line, ",\"files\":{");
+    bool first = true;
+    for (uint32_t i = 0; i < row->object_count; i++) {
+        if (!wanted(x, row, &row->objects[i]))
+            continue;
+        char relative[256];
+        relative_path(x, &row->job, &row->objects[i], relative);
+        kiln_text_printf(line, "%s\"%s\":\"%s\"", first ? "" : ",", row->objects[i].role, relative);
+        first = false;
+    }
+    kiln_text_puts(line, "}");
+    write_damaged(x, row);
+    kiln_record_images(line, row);
+    const struct kiln_object_row *latent = kiln_row_latent(row);
+    kiln_json_member_text(line, "latent", latent ? latent->key : NULL);
+    kiln_text_puts(line, "}\n");
+    if (line->failed)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a line of results.jsonl");
+    if (fwrite(line->at, 1, line->len, x->results.file) != line->len)
+        return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s",
+                         x->results.part.path, strerror(errno));
+    return 0;
+}
+
+/* The page links what was fetched; a job without a picture is a tile that says why. */
+static void write_html(struct exporting *x, const struct kiln_job_row *row)
+{
+    static const char *const roles[] = {"full", "512", "256"};
+    char paths[3][256] = {"", "", ""};
+    for (int i = 0; i < 3; i++) {
+        const struct kiln_object_row *object = picture(x, row, roles[i]);
+        if (object)
+            relative_path(x, &row->job, object, paths[i]);
+    }
+    struct kiln_html_files files = {paths[0], paths[1], paths[2]};
+    if (paths[0][0])
+        kiln_html_picture(x->html.file, row, &files);
+    else
+        kiln_html_missing(x->html.file, row, kiln_row_picture(row, "full") != NULL);
+}
+
+/* The smallest size that a sheet need not enlarge; latent-cache jobs have none. */
+static int add_to_sheet(struct exporting *x, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    char relative[256], path[PATH_MAX + 256];
+    const struct kiln_object_row *object = picture(x, row, "512");
+    if (!object)
+        object = picture(x, row, "full");
+    if (!object)
+        return 0;
+    relative_path(x, &row->job, object, relative);
+    snprintf(path, sizeof path, "%s/%s", x->export->out, relative);
+    return kiln_sheet_add(x->sheet, path, row->job.width, row->job.height, err);
+}
+
+/* Everything of one job; the row is lent until this returns. */
+static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    struct exporting *x = arg;
+    x->doubled = x->export->jobs > 0 && row->job.index == x->index;
+    x->index = row->job.index;
+    if (x->damages->count)
+        name_damages(x, row);
+    int rc = fetch_objects(x, row, err);
+    if (rc == 0)
+        rc = write_line(x, row, err);
+    if (rc == 0 && x->sheet)
+        rc = add_to_sheet(x, row, err);
+    if (rc)
+        return rc;
+    if (x->html.file)
+        write_html(x, row);
+    x->export->jobs++;
+    x->export->pictures += picture(x, row, "full") != NULL;
+    kiln_bar_draw(&x->bar, x->total, x->export->jobs, 0, 0, kiln_now_s());
+    return 0;
+}
+
+/* --- the batch -------------------------------------------------------------------------------- */
+
+/* The batch from the ledger, in one snapshot: jobs that finish meanwhile are for the next
+ * export. */
+static int walk(struct kiln_cli *cli, struct exporting *x, struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    struct kiln_progress progress;
+    int rc = kiln_open_ledger(cli, &ledger, err);
+    if (rc == 0)
+        rc = kiln_check_batch(cli, ledger, x->export->batch, err);
+    if (rc == 0)
+        rc = kiln_ledger_progress(ledger, kiln_pool(cli), x->export->batch, &progress, err);
+    if (rc == 0) {
+        for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
+            x->total += progress.jobs.at[state];
+        x->total -= progress.removed; /* they have no row to walk over */
+        rc = kiln_ledger_results(ledger, kiln_pool(cli), x->export->batch, export_job, x, err);
+    }
+    kiln_ledger_close(ledger);
+    return rc;
+}
+
+/* The files that grow during the walk, and who fetches. */
+static int start(struct kiln_cli *cli, struct exporting *x, struct kiln_error *err)
+{
+    const struct kiln_export *export = x->export;
+    int threads = (int)kiln_config_int(cli->config, KILN_KEY_UPLOAD_PARALLEL);
+    int rc = kiln_make_path(export->out, err);
+    if (rc == 0)
+        rc = part_open(&x->results, export->out, "results.jsonl", err);
+    if (rc == 0 && export->html)
+        rc = part_open(&x->html, export->out, "index.html", err);
+    if (rc == 0 && export->sheet && !(x->sheet = kiln_sheet_new(export->columns)))
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for a contact sheet");
+    if (rc == 0)
+        rc = kiln_fetch_start(cli->config, export->out, threads < 8 ? threads : 8, &x->fetch, err);
+    if (rc == 0 && export->html)
+        kiln_html_begin(x->html.file, export->batch, export->note);
+    return rc;
+}
+
+/* Waits for the files, makes what is made of them and puts the rest in place; rc is what went
+ * before.  The first error is the one that counts.  *ret_again: damages were found, nothing is in
+ * place yet. */
+static int finish(struct exporting *x, int rc, bool *ret_again, struct kiln_error *err)
+{
+    struct kiln_export *export = x->export;
+    struct kiln_error late;
+    uint64_t fetched = 0;
+    size_t known = x->damages->count;
+    if (x->fetch && kiln_fetch_finish(x->fetch, &fetched, &export->kept, x->damages, &late) &&
+        !rc) {
+        *err = late;
+        rc = late.code;
+    }
+    export->kept -= export->fetched < export->kept ? export->fetched : export->kept;
+    export->fetched += fetched;
+    if (rc == 0 && x->damages->count > NAMED_MAX && export->fetched + export->kept == 0)
+        rc = kiln_fail(err, KILN_NOT_FOUND,
+                       "%s has none of the %zu objects of batch %s: see whether it is the right "
+                       "store, and in its place",
+                       kiln_config_text(x->cli->config, KILN_KEY_STORE), x->damages->count,
+                       export->batch);
+    *ret_again = rc == 0 && x->damages->count > known;
+    bool keep = rc == 0 && !*ret_again;
+    if (keep && export->html)
+        kiln_html_end(x->html.file, export->pictures, export->jobs);
+    if (keep && x->sheet)
+        rc = kiln_sheet_write(x->sheet, export->sheet, err);
+    int closed = part_close(&x->results, keep && rc == 0, &late);
+    if (closed == 0)
+        closed = part_close(&x->html, keep && rc == 0, &late);
+    if (rc == 0 && closed) {
+        *err = late;
+        rc = closed;
+    }
+    return rc;
+}
+
+/* One walk over the batch; *ret_again as in finish. */
+static int export_once(struct kiln_cli *cli, struct kiln_export *export,
+                       struct kiln_damages *damages, bool *ret_again, struct kiln_error *err)
+{
+    struct exporting x = {.cli = cli, .export = export, .damages = damages};
+    export->jobs = export->pictures = export->kept = 0;
+    kiln_bar_init(&x.bar, cli, "export");
+    int rc = start(cli, &x, err);
+    if (rc == 0)
+        rc = walk(cli, &x, err);
+    rc = finish(&x, rc, ret_again, err);
+    kiln_bar_end(&x.bar);
+    kiln_sheet_free(x.sheet);
+    kiln_text_release(&x.line);
+    return rc;
+}
+
+int kiln_export_batch(struct kiln_cli *cli, struct kiln_export *export, struct kiln_error *err)
+{
+    struct kiln_damages damages = {0};
+    bool again = true;
+    int rc = 0;
+    export->fetched = 0;
+    while (rc == 0 && again) /* ends: an object is found damaged once */
+        rc = export_once(cli, export, &damages, &again, err);
+    export->damaged = damages.count;
+    kiln_damages_release(&damages);
+    return rc;
+}
+
+int kiln_export_status(const struct kiln_cli *cli, const struct kiln_export *export)
+{
+    if (export->damaged == 0)
+        return 0;
+    kiln_warn(cli, "%llu object%s of batch %s, missing from %s or damaged there, %s left out",
+              (unsigned long long)export->damaged, export->damaged == 1 ? "" : "s", export->batch,
+              kiln_config_text(cli->config, KILN_KEY_STORE), export->damaged == 1 ? "is" : "are");
+    kiln_say(cli,
+             "      results.jsonl has \"damaged\" beside each; put back from a copy of the store, "
+             "under the same keys, they come with the next export");
+    return kiln_code_exit(KILN_CORRUPT);
+}
+
+int kiln_export_args(struct kiln_cli *cli, const struct kiln_args *args, struct kiln_export *export)
+{
+    long columns;
+    export->sheet = kiln_arg(args, "sheet");
+    int status =
+        kiln_arg_int(cli, args, "columns", 1, KILN_SHEET_COLUMNS_MAX, KILN_SHEET_COLUMNS, &columns);
+    if (status)
+        return status;
+    if (!export->sheet && kiln_arg(args, "columns"))
+        return kiln_usage(cli, "--columns is of a contact sheet: --sheet FILE is missing");
+    export->columns = (int)columns;
+    export->note = kiln_arg(args, "note");
+    if (export->note && !export->html)
+        return kiln_usage(cli, "--note is for the page: --html is missing");
+    return 0;
+}
+
+int kiln_verb_export(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    struct kiln_error err;
+    int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
+    if (status)
+        return status;
+    struct kiln_export export = {.batch = args.rest[0],
+                                 .out = kiln_arg(&args, "out"),
+                                 .html = kiln_arg(&args, "html") != NULL,
+                                 .latents = kiln_arg(&args, "latents") != NULL};
+    if (!export.out)
+        return kiln_usage(cli, "--out DIR is missing");
+    status = kiln_export_args(cli, &args, &export);
+    if (status)
+        return status;
+    if (kiln_export_batch(cli, &export, &err))
+        return kiln_report(cli, &err);
+    kiln_say(cli, "%llu jobs, %llu pictures; %llu files fetched, %llu were there",
+             (unsigned long long)export.jobs, (unsigned long long)export.pictures,
+             (unsigned long long)export.fetched, (unsigned long long)export.kept);
+    status = kiln_export_status(cli, &export);
+    if (cli->json) {
+        int printed = kiln_print_json(
+            cli,
+            json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "batch", export.batch, "out",
+                      export.out, "jobs", (json_int_t) export.jobs, "pictures",
+                      (json_int_t) export.pictures, "fetched", (json_int_t) export.fetched, "kept",
+                      (json_int_t) export.kept, "damaged", (json_int_t) export.damaged));
+        return status ? status : printed;
+    }
+    printf("%s/%s\n", export.out, export.html ? "index.html" : "results.jsonl");
+    return status;
+}

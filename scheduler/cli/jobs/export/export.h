@@ -1,0 +1,40 @@
+/* export.h - a batch into a directory; `kiln export` and the last part of `kiln run`.
+ *
+ *     OUT/results.jsonl           one line a job, in index order
+ *     OUT/full/NAME.webp          the pictures, by size; NAME is index and custom_id
+ *     OUT/512/..., OUT/256/...
+ *     OUT/latents/NAME.safetensors.zst   with latents
+ *     OUT/index.html              with html
+ *     a contact sheet             with sheet, in that file
+ */
+#ifndef KILN_CLI_EXPORT_H
+#define KILN_CLI_EXPORT_H
+
+#include "scheduler/cli/core/cli.h"
+
+struct kiln_export {
+    const char *batch, *out;
+    bool html, latents;
+    const char *sheet; /* FILE.webp, or NULL */
+    int columns;       /* of the sheet */
+    const char *note;  /* above the pictures of the page, or NULL */
+    /* results */
+    uint64_t jobs, pictures, fetched, kept, damaged;
+};
+
+/* Says what damaged objects mean and what to do about them; the exit status of an export that went
+ * well otherwise. */
+int kiln_export_status(const struct kiln_cli *cli, const struct kiln_export *export);
+/* Reads --sheet, --columns and --note into *export.  0 or an exit status after it has said what is
+ * wrong.
+ */
+int kiln_export_args(struct kiln_cli *cli, const struct kiln_args *args,
+                     struct kiln_export *export) KILN_MUST_CHECK;
+
+/* May be repeated on the same directory; what is there and equal is not fetched again.  Objects
+ * that the store does not give back as the ledger has them are named on stderr and left out: 0, and
+ * export->damaged counts them. */
+int kiln_export_batch(struct kiln_cli *cli, struct kiln_export *export,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

@@ -1,0 +1,284 @@
+/* fetch.c - copies objects of the store into files, several at a time.
+ *
+ *     caller --add--> ring of QUEUE_MAX tasks --take--> fetchers, each with a store of its own
+ *
+ * The lock guards the ring, the first error, the damages and the counts; a fetcher holds it only to
+ * take a task and to report one.  A damaged object is no error: the others are fetched.  After an
+ * error the fetchers go on taking tasks without doing them, so a caller that waits for room is
+ * never left waiting.
+ */
+#include "scheduler/cli/jobs/export/fetch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "scheduler/cli/core/replace.h"
+#include "schemas/digest.h"
+#include "storage/objects/store.h"
+
+#define QUEUE_MAX 256
+#define THREADS_MAX 16
+
+struct task {
+    uint64_t job;
+    struct kiln_object_row object;
+    char below[256]; /* the directory of the export */
+};
+
+struct kiln_fetch {
+    const struct kiln_config *config;
+    const char *dir;
+    pthread_t threads[THREADS_MAX];
+    int thread_count;
+    pthread_mutex_t lock;
+    pthread_cond_t room, work;
+    struct task *queue; /* a ring of QUEUE_MAX */
+    unsigned head, count;
+    bool closed;
+    struct kiln_error error; /* the first one; later tasks are dropped */
+    struct kiln_damages damages;
+    uint64_t fetched, kept;
+};
+
+static void hex_of(const void *data, size_t size, char out[65])
+{
+    uint8_t digest[KILN_SHA256_SIZE];
+    kiln_sha256(data, size, digest);
+    kiln_hex(digest, sizeof digest, out);
+}
+
+/* Whether the file is there with exactly the object's bytes. */
+static bool is_there(const struct kiln_fetch *fetch, const struct task *task)
+{
+    struct stat st;
+    int fd = kiln_open_below(fetch->dir, task->below);
+    if (fd < 0)
+        return false;
+    bool same = fstat(fd, &st) == 0 && (uint64_t)st.st_size == task->object.bytes;
+    FILE *file = same ? fdopen(fd, "r") : NULL;
+    void *data = malloc(task->object.bytes + 1);
+    same = file && data && fread(data, 1, task->object.bytes, file) == task->object.bytes;
+    if (same) {
+        char hex[65];
+        hex_of(data, task->object.bytes, hex);
+        same = strcmp(hex, task->object.sha256) == 0;
+    }
+    free(data);
+    if (file)
+        fclose(file);
+    else
+        close(fd);
+    return same;
+}
+
+/* Under a temporary name until it is whole.  No fsync: an export can be repeated. */
+static int write_whole(const struct kiln_fetch *fetch, const struct task *task, const void *data,
+                       struct kiln_error *err)
+{
+    struct kiln_part part;
+    int rc = kiln_part_open_below(&part, fetch->dir, task->below, 0666, err);
+    if (rc)
+        return rc;
+    rc = kiln_part_write(&part, data, task->object.bytes, err);
+    if (rc == 0)
+        return kiln_part_keep(&part, false, err);
+    kiln_part_drop(&part);
+    return rc;
+}
+
+/* The ledger says what the bytes must be; the store is not believed. */
+static int get_whole(struct kiln_store *store, const struct kiln_object_row *object, void **ret,
+                     struct kiln_error *err)
+{
+    void *data = NULL;
+    size_t size = 0;
+    char hex[65];
+    int rc = kiln_store_get(store, object->key, object->bytes, &data, &size, err);
+    if (rc == KILN_FULL)
+        return kiln_fail(err, KILN_CORRUPT,
+                         "the object is larger than the %llu bytes of the ledger",
+                         (unsigned long long)object->bytes);
+    if (rc == KILN_NOT_FOUND)
+        return kiln_fail(err, rc, "the store has no such object");
+    if (rc)
+        return rc;
+    hex_of(data, size, hex);
+    if (size != object->bytes || strcmp(hex, object->sha256) != 0) {
+        free(data);
+        return kiln_fail(err, KILN_CORRUPT, "the object's bytes are not those of the ledger");
+    }
+    *ret = data;
+    return 0;
+}
+
+/* *ret_damaged: this object is at fault, and not the store as a whole or the file. */
+static int fetch_one(const struct kiln_fetch *fetch, struct kiln_store *store,
+                     const struct task *task, bool *ret_damaged, struct kiln_error *err)
+{
+    void *data = NULL;
+    int rc = get_whole(store, &task->object, &data, err);
+    *ret_damaged = rc == KILN_NOT_FOUND || rc == KILN_CORRUPT;
+    if (rc)
+        return rc;
+    rc = write_whole(fetch, task, data, err);
+    free(data);
+    return rc;
+}
+
+/* Waits for a task; false when there will be none. */
+static bool take(struct kiln_fetch *fetch, struct task *ret)
+{
+    pthread_mutex_lock(&fetch->lock);
+    while (fetch->count == 0 && !fetch->closed)
+        pthread_cond_wait(&fetch->work, &fetch->lock);
+    bool any = fetch->count > 0;
+    if (any) {
+        *ret = fetch->queue[fetch->head % QUEUE_MAX];
+        fetch->head++;
+        fetch->count--;
+        pthread_cond_signal(&fetch->room);
+    }
+    pthread_mutex_unlock(&fetch->lock);
+    return any;
+}
+
+/* Keeps the first error. */
+static void fail(struct kiln_fetch *fetch, const struct kiln_error *err)
+{
+    pthread_mutex_lock(&fetch->lock);
+    if (!fetch->error.code)
+        fetch->error = *err;
+    pthread_mutex_unlock(&fetch->lock);
+}
+
+/* One task, and what came of it. */
+static void work(struct kiln_fetch *fetch, struct kiln_store *store, const struct task *task)
+{
+    struct kiln_error err, none;
+    bool kept = is_there(fetch, task), damaged = false;
+    int rc = kept ? 0 : fetch_one(fetch, store, task, &damaged, &err);
+    pthread_mutex_lock(&fetch->lock);
+    fetch->fetched += !rc && !kept;
+    fetch->kept += !rc && kept;
+    if (damaged &&
+        kiln_damages_add(&fetch->damages, task->job, task->object.role, err.text, &none) == 0)
+        rc = 0;
+    pthread_mutex_unlock(&fetch->lock);
+    if (rc)
+        fail(fetch, &err);
+}
+
+static bool failed(struct kiln_fetch *fetch)
+{
+    pthread_mutex_lock(&fetch->lock);
+    bool yes = fetch->error.code != 0;
+    pthread_mutex_unlock(&fetch->lock);
+    return yes;
+}
+
+/* One thread: opens its store, works until the queue is closed and empty. */
+static void *fetcher(void *arg)
+{
+    struct kiln_fetch *fetch = arg;
+    struct kiln_store *store = NULL;
+    struct kiln_error err;
+    struct task *task = malloc(sizeof *task);
+    int rc = task ? kiln_store_open(fetch->config, &store, &err)
+                  : kiln_fail(&err, KILN_NO_MEMORY, "no memory to fetch");
+    if (rc)
+        fail(fetch, &err);
+    while (task && take(fetch, task)) /* after a failure it only empties the queue */
+        if (!failed(fetch))
+            work(fetch, store, task);
+    kiln_store_close(store);
+    free(task);
+    return NULL;
+}
+
+int kiln_fetch_start(const struct kiln_config *config, const char *dir, int threads,
+                     struct kiln_fetch **ret, struct kiln_error *err)
+{
+    struct kiln_fetch *fetch = calloc(1, sizeof *fetch);
+    if (!fetch || !(fetch->queue = calloc(QUEUE_MAX, sizeof *fetch->queue))) {
+        free(fetch);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to fetch objects");
+    }
+    fetch->config = config;
+    fetch->dir = dir;
+    pthread_mutex_init(&fetch->lock, NULL);
+    pthread_cond_init(&fetch->room, NULL);
+    pthread_cond_init(&fetch->work, NULL);
+    for (int i = 0; i < threads && i < THREADS_MAX; i++)
+        if (pthread_create(&fetch->threads[fetch->thread_count], NULL, fetcher, fetch) == 0)
+            fetch->thread_count++;
+    if (fetch->thread_count == 0) {
+        free(fetch->queue);
+        free(fetch);
+        return kiln_fail(err, KILN_NO_MEMORY, "no thread could be started to fetch objects");
+    }
+    *ret = fetch;
+    return 0;
+}
+
+int kiln_fetch_add(struct kiln_fetch *fetch, uint64_t job, const struct kiln_object_row *object,
+                   const char *below, struct kiln_error *err)
+{
+    pthread_mutex_lock(&fetch->lock);
+    while (fetch->count == QUEUE_MAX && !fetch->error.code)
+        pthread_cond_wait(&fetch->room, &fetch->lock);
+    int rc = fetch->error.code;
+    if (rc) {
+        if (err)
+            *err = fetch->error;
+    } else {
+        struct task *task = &fetch->queue[(fetch->head + fetch->count++) % QUEUE_MAX];
+        task->job = job;
+        task->object = *object;
+        snprintf(task->below, sizeof task->below, "%s", below);
+        pthread_cond_signal(&fetch->work);
+    }
+    pthread_mutex_unlock(&fetch->lock);
+    return rc;
+}
+
+/* Adds what was found to those known before. */
+static int hand_over(const struct kiln_damages *found, struct kiln_damages *damages,
+                     struct kiln_error *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < found->count && rc == 0; i++)
+        rc = kiln_damages_add(damages, found->at[i].job, found->at[i].role, found->at[i].why, err);
+    kiln_damages_sort(damages);
+    return rc;
+}
+
+int kiln_fetch_finish(struct kiln_fetch *fetch, uint64_t *ret_fetched, uint64_t *ret_kept,
+                      struct kiln_damages *damages, struct kiln_error *err)
+{
+    pthread_mutex_lock(&fetch->lock);
+    fetch->closed = true;
+    pthread_cond_broadcast(&fetch->work);
+    pthread_mutex_unlock(&fetch->lock);
+    for (int i = 0; i < fetch->thread_count; i++)
+        pthread_join(fetch->threads[i], NULL);
+    int rc = fetch->error.code;
+    if (rc && err)
+        *err = fetch->error;
+    if (rc == 0)
+        rc = hand_over(&fetch->damages, damages, err);
+    kiln_damages_release(&fetch->damages);
+    *ret_fetched = fetch->fetched;
+    *ret_kept = fetch->kept;
+    pthread_cond_destroy(&fetch->room);
+    pthread_cond_destroy(&fetch->work);
+    pthread_mutex_destroy(&fetch->lock);
+    free(fetch->queue);
+    free(fetch);
+    return rc;
+}

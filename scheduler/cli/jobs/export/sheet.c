@@ -1,0 +1,231 @@
+/* sheet.c - see sheet.h.
+ *
+ * Pictures fill rows in order.  A row ends where its height comes nearest to that of a tile, then
+ * it is stretched or shrunk to the full width, so the right edge is straight; the last row keeps
+ * its height if it is short.  Places are rounded from running sums, never widths alone, so that no
+ * pixel is lost between pictures.  libwebp scales each picture straight into its place.
+ */
+#include "scheduler/cli/jobs/export/sheet.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/cli/core/replace.h"
+#include "schemas/limits.h"
+#include "storage/formats/webp.h"
+
+#define TILE 200   /* pixels of a square picture's side, more or less */
+#define GAP 8      /* between pictures and around them */
+#define PAPER 0xe2 /* parts white pictures, on light pages and on dark ones */
+#define QUALITY 82
+#define SIDE_MAX 16383                /* of a WebP file */
+#define PIXELS_MAX (64 * 1024 * 1024) /* of the sheet: 192 MB while it is made */
+#define SOURCE_MAX ((uint64_t)KILN_SIDE_MAX * KILN_SIDE_MAX)
+#define BYTES_MAX (64 * 1024 * 1024) /* bytes of one picture */
+
+struct picture {
+    char *path;
+    double aspect; /* width / height */
+};
+
+struct kiln_sheet {
+    struct picture *pictures;
+    size_t count;
+    int columns;
+};
+
+/* Where a picture goes. */
+struct place {
+    uint32_t x, y, width, height;
+};
+
+struct kiln_sheet *kiln_sheet_new(int columns)
+{
+    struct kiln_sheet *sheet = calloc(1, sizeof *sheet);
+    struct picture *pictures = calloc(KILN_SHEET_PICTURES, sizeof *pictures);
+    if (!sheet || !pictures) {
+        free(sheet);
+        free(pictures);
+        return NULL;
+    }
+    *sheet = (struct kiln_sheet){.pictures = pictures, .columns = columns};
+    return sheet;
+}
+
+void kiln_sheet_free(struct kiln_sheet *sheet)
+{
+    if (!sheet)
+        return;
+    for (size_t i = 0; i < sheet->count; i++)
+        free(sheet->pictures[i].path);
+    free(sheet->pictures);
+    free(sheet);
+}
+
+int kiln_sheet_add(struct kiln_sheet *sheet, const char *path, uint32_t width, uint32_t height,
+                   struct kiln_error *err)
+{
+    if (sheet->count == KILN_SHEET_PICTURES)
+        return kiln_fail(err, KILN_BAD_INPUT, "a contact sheet holds at most %d pictures",
+                         KILN_SHEET_PICTURES);
+    char *copy = strdup(path);
+    if (!copy)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a contact sheet");
+    sheet->pictures[sheet->count++] = (struct picture){copy, (double)width / (double)height};
+    return 0;
+}
+
+/* --- where everything goes -------------------------------------------------------------------- */
+
+static uint32_t inner_width(const struct kiln_sheet *sheet)
+{
+    return (uint32_t)(sheet->columns * TILE + (sheet->columns - 1) * GAP);
+}
+
+/* Height of a row of n pictures whose aspects sum to `aspects`, at the full width. */
+static double row_height(const struct kiln_sheet *sheet, size_t n, double aspects)
+{
+    double pixels = (double)inner_width(sheet) - (double)(n - 1) * GAP;
+    return pixels > 1 ? pixels / aspects : 1 / aspects;
+}
+
+/* How many pictures from the first on make the row; *ret_height is its height. */
+static size_t take_row(const struct kiln_sheet *sheet, size_t first, double *ret_height)
+{
+    double aspects = 0, height = HUGE_VAL;
+    for (size_t at = first; at < sheet->count; at++) {
+        double with = row_height(sheet, at - first + 1, aspects + sheet->pictures[at].aspect);
+        if (at > first && with < TILE && TILE - with > height - TILE) {
+            *ret_height = height;
+            return at - first;
+        }
+        aspects += sheet->pictures[at].aspect;
+        height = with;
+    }
+    *ret_height = height > 1.3 * TILE ? TILE : height; /* the last row may stay short */
+    return sheet->count - first;
+}
+
+/* The places of a row at y; returns the first line below it. */
+static uint32_t lay_row(const struct kiln_sheet *sheet, size_t first, size_t n, double height,
+                        uint32_t y, struct place *places)
+{
+    uint32_t high = (uint32_t)lround(height) > 0 ? (uint32_t)lround(height) : 1;
+    double x = GAP;
+    for (size_t i = first; i < first + n; i++) {
+        double end = x + sheet->pictures[i].aspect * height;
+        uint32_t left = (uint32_t)lround(x), right = (uint32_t)lround(end);
+        places[i] = (struct place){left, y, right > left ? right - left : 1, high};
+        x = end + GAP;
+    }
+    return y + high + GAP;
+}
+
+/* All places; malloc'd.  *ret_height is that of the sheet. */
+static int lay_out(const struct kiln_sheet *sheet, struct place **ret, uint32_t *ret_height,
+                   struct kiln_error *err)
+{
+    uint32_t width = inner_width(sheet) + 2 * GAP, y = GAP;
+    struct place *places = calloc(sheet->count + 1, sizeof *places);
+    if (!places)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a contact sheet");
+    for (size_t first = 0; first < sheet->count;) {
+        double height;
+        size_t n = take_row(sheet, first, &height);
+        y = lay_row(sheet, first, n, height, y, places);
+        first += n;
+    }
+    if (sheet->count == 0 || y > SIDE_MAX || (uint64_t)y * width > PIXELS_MAX) {
+        free(places);
+        return sheet->count == 0
+                   ? kiln_fail(err, KILN_BAD_INPUT, "there is no picture for a contact sheet")
+                   : kiln_fail(err, KILN_BAD_INPUT,
+                               "%zu pictures in %d columns would make a contact sheet of %ux%u "
+                               "pixels, larger than a WebP file or %d pixels",
+                               sheet->count, sheet->columns, width, y, PIXELS_MAX);
+    }
+    *ret = places;
+    *ret_height = y;
+    return 0;
+}
+
+/* --- pixels ----------------------------------------------------------------------------------- */
+
+/* The whole file, malloc'd. */
+static int read_picture(const char *path, uint8_t **ret, size_t *ret_size, struct kiln_error *err)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return kiln_fail(err, KILN_IO, "open %s: %s", path, strerror(errno));
+    long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
+    uint8_t *data = size > 0 && size <= BYTES_MAX ? malloc((size_t)size) : NULL;
+    rewind(file);
+    bool ok = data && fread(data, 1, (size_t)size, file) == (size_t)size;
+    fclose(file);
+    if (!ok) {
+        free(data);
+        return kiln_fail(err, KILN_IO, "read %s: not a picture of 1 to %d bytes", path, BYTES_MAX);
+    }
+    *ret = data;
+    *ret_size = (size_t)size;
+    return 0;
+}
+
+static int draw_picture(const char *path, const struct place *place, uint8_t *canvas, size_t stride,
+                        struct kiln_error *err)
+{
+    struct kiln_webp_window into = {canvas + place->y * stride + (size_t)place->x * 3, place->width,
+                                    place->height, stride};
+    uint8_t *data = NULL;
+    size_t size = 0;
+    int rc = read_picture(path, &data, &size, err);
+    if (rc)
+        return rc;
+    rc = kiln_webp_decode_scaled(data, size, SOURCE_MAX, &into, err);
+    free(data);
+    return rc ? kiln_fail_in(err, "%s", path) : 0;
+}
+
+static int write_whole(const char *path, const uint8_t *data, size_t size, struct kiln_error *err)
+{
+    struct kiln_part part;
+    int rc = kiln_part_open(&part, path, 0666, err);
+    if (rc)
+        return rc;
+    rc = kiln_part_write(&part, data, size, err);
+    if (rc == 0)
+        return kiln_part_keep(&part, false, err);
+    kiln_part_drop(&part);
+    return rc;
+}
+
+int kiln_sheet_write(const struct kiln_sheet *sheet, const char *path, struct kiln_error *err)
+{
+    static const struct kiln_webp_options options = {.quality = QUALITY, .method = 6};
+    struct place *places = NULL;
+    uint32_t width = inner_width(sheet) + 2 * GAP, height = 0;
+    int rc = lay_out(sheet, &places, &height, err);
+    if (rc)
+        return rc;
+    size_t stride = (size_t)width * 3, size = 0;
+    uint8_t *canvas = malloc(stride * height), *data = NULL;
+    if (!canvas)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for a contact sheet of %ux%u pixels", width,
+                       height);
+    else
+        memset(canvas, PAPER, stride * height);
+    for (size_t i = 0; i < sheet->count && !rc; i++)
+        rc = draw_picture(sheet->pictures[i].path, &places[i], canvas, stride, err);
+    free(places);
+    if (!rc)
+        rc = kiln_webp_encode(canvas, width, height, &options, &data, &size, err);
+    free(canvas);
+    if (!rc)
+        rc = write_whole(path, data, size, err);
+    free(data);
+    return rc;
+}

@@ -1,0 +1,281 @@
+/* run.c - `kiln run FILE --out DIR`: the main job in one command.
+ *
+ * Up, enqueue, wait, export; each is the code of its own verb.  The batch is named after the file
+ * and what is in it, so the same command again goes on with the same batch: after a Ctrl-C nothing
+ * is drawn twice, and the seeds, which come from the batch's name, stay the same.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "scheduler/cli/core/output/progress.h"
+#include "scheduler/cli/core/paths.h"
+#include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/jobs/effort.h"
+#include "scheduler/cli/jobs/enqueue/enqueue.h"
+#include "scheduler/cli/jobs/export/export.h"
+#include "scheduler/cli/stack/stack.h"
+#include "schemas/digest.h"
+#include "schemas/text.h"
+#include "storage/daemon/config_file.h"
+
+#define STEM_MAX 48
+#define NAMED_FILE_MAX (64 << 20) /* larger files get a new batch name each time */
+
+/* --- where it runs ---------------------------------------------------------------------------- */
+
+/* The settings file that counts, "" for none: the search of design, without reading it. */
+static void find_config(const struct kiln_cli *cli, char out[PATH_MAX])
+{
+    const char *environment = getenv("KILN_CONFIG");
+    const char *places[] = {cli->config_path, environment && environment[0] ? environment : NULL,
+                            ".kiln/kiln.conf", "/etc/kiln/kiln.conf"};
+    out[0] = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (!places[i] || (i >= 2 && access(places[i], R_OK) != 0))
+            continue;
+        snprintf(out, PATH_MAX, "%s", places[i]);
+        return;
+    }
+}
+
+/* The directory of an embedded stack's kiln.conf; false: the file is of another kind.  An `up` that
+ * failed early has left its lock and directories and no stack.json yet; a crew has no redis/. */
+static bool stack_of(const char *config_path, char out[PATH_MAX])
+{
+    char path[PATH_MAX];
+    snprintf(out, PATH_MAX, "%s", config_path);
+    char *slash = strrchr(out, '/');
+    if (!slash)
+        snprintf(out, PATH_MAX, ".");
+    else
+        *slash = '\0';
+    return access(kiln_join(path, out, "stack.json"), F_OK) == 0 ||
+           (access(kiln_join(path, out, "run/lock"), F_OK) == 0 &&
+            access(kiln_join(path, out, "redis"), F_OK) == 0);
+}
+
+/* The file's settings under the flags that were given become those of the command. */
+static int take_settings(struct kiln_cli *cli, const char *path, struct kiln_error *err)
+{
+    struct kiln_config *config = NULL;
+    int rc = kiln_config_load(path, &config, NULL, err);
+    if (rc)
+        return rc;
+    for (int key = 0; rc == 0 && key < KILN_KEY_COUNT; key++) /* the flags still win */
+        if (strncmp(kiln_config_origin(cli->config, (enum kiln_key)key), "flag", 4) == 0)
+            rc = kiln_config_set(config, kiln_keys[key].name,
+                                 kiln_config_text(cli->config, (enum kiln_key)key),
+                                 kiln_config_origin(cli->config, (enum kiln_key)key), err);
+    if (rc == 0)
+        rc = kiln_config_check(config, err);
+    kiln_config_free(cli->config);
+    cli->config = config;
+    return rc;
+}
+
+/* Where the run takes place. */
+struct place {
+    struct kiln_cli *cli;
+    bool own; /* stack is an embedded stack that this command looks after */
+    struct kiln_stack stack;
+};
+
+/* Starts what does not run, or takes the fleet that the settings name. */
+static int reach_servers(struct place *place, const char *dir, long workers, struct kiln_error *err)
+{
+    struct kiln_cli *cli = place->cli;
+    char path[PATH_MAX], stack_dir[PATH_MAX];
+    find_config(cli, path);
+    if (!dir && !path[0])
+        dir = ".kiln";
+    if (!dir && stack_of(path, stack_dir))
+        dir = stack_dir;
+    place->own = dir != NULL;
+    return dir ? kiln_stack_up(cli, dir, workers, &place->stack, err)
+               : take_settings(cli, path, err);
+}
+
+/* The size that a stack which is not there yet would get: that of its model. */
+static int take_model_size(struct kiln_cli *cli, struct kiln_error *err)
+{
+    char programs[PATH_MAX], size[24];
+    const char *named = kiln_config_text(cli->config, KILN_KEY_MODEL);
+    if (strcmp(kiln_config_origin(cli->config, KILN_KEY_SIZE), "default") != 0)
+        return 0;
+    char *demo = named[0] || kiln_program_dir(programs, err) ? NULL : kiln_demo_model(programs);
+    const char *model = demo ? demo : named;
+    int rc = model[0] && kiln_model_size(model, size, sizeof size)
+                 ? kiln_config_set(cli->config, "size", size, model, err)
+                 : 0;
+    free(demo);
+    return rc;
+}
+
+/* What it would make, with the settings that the run would have. */
+static int plan(struct kiln_cli *cli, const char *dir, const struct kiln_enqueue_request *request)
+{
+    struct kiln_error err;
+    struct kiln_enqueue_result result;
+    char path[PATH_MAX];
+    if (!dir)
+        find_config(cli, path);
+    else if (access(kiln_join(path, dir, "kiln.conf"), F_OK) != 0)
+        path[0] = '\0';
+    if (path[0] ? take_settings(cli, path, &err) : take_model_size(cli, &err))
+        return kiln_report(cli, &err);
+    int status = kiln_enqueue(cli, request, &result);
+    int printed = status && status != EX_DATAERR ? 0 : kiln_enqueue_print_plan(cli, &result);
+    kiln_enqueue_release(&result);
+    return status ? status : printed;
+}
+
+/* --- the batch's name ------------------------------------------------------------------------- */
+
+/* The whole regular file, malloc'd; NULL: not one, or too large. */
+static char *read_regular(const char *path, size_t *ret_size)
+{
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > NAMED_FILE_MAX)
+        return NULL;
+    FILE *file = fopen(path, "re");
+    char *text = file ? malloc((size_t)st.st_size + 1) : NULL;
+    if (text)
+        *ret_size = fread(text, 1, (size_t)st.st_size, file);
+    if (file)
+        fclose(file);
+    return text;
+}
+
+/* "prompts-1a2b3c4d" of prompts.jsonl, its bytes and the --set options; false if it has no fixed
+ * content to name it by. */
+static bool name_batch(const struct kiln_enqueue_request *request,
+                       char out[KILN_BATCH_NAME_MAX + 1])
+{
+    size_t size = 0;
+    char *text = read_regular(request->file, &size);
+    if (!text)
+        return false;
+    struct kiln_text all = {0};
+    kiln_text_add(&all, text, size);
+    free(text);
+    for (size_t i = 0; i < request->set_count; i++)
+        kiln_text_add(&all, request->sets[i].value, strlen(request->sets[i].value) + 1);
+    uint8_t digest[KILN_SHA256_SIZE];
+    char hex[9], stem[STEM_MAX + 1];
+    if (!all.failed)
+        kiln_sha256(all.at ? all.at : "", all.len, digest);
+    bool ok = !all.failed;
+    kiln_text_release(&all);
+    if (!ok)
+        return false;
+    kiln_hex(digest, 4, hex);
+    const char *base = strrchr(request->file, '/');
+    snprintf(stem, sizeof stem, "%s", base ? base + 1 : request->file);
+    stem[strcspn(stem, ".")] = '\0';
+    for (char *c = stem; *c; c++)
+        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')))
+            *c = '-';
+    snprintf(out, KILN_BATCH_NAME_MAX + 1, "%s%s-%s", stem[0] && stem[0] != '-' ? "" : "run", stem,
+             hex);
+    return true;
+}
+
+/* --- the job ---------------------------------------------------------------------------------- */
+
+/* A worker that was killed comes back while we wait: nobody else looks after a private stack. */
+static int tend(void *arg, struct kiln_error *err)
+{
+    struct place *place = arg;
+    return place->own ? kiln_stack_tend(&place->stack, place->cli, err) : 0;
+}
+
+static int finish(struct place *place, struct kiln_export *export)
+{
+    struct kiln_cli *cli = place->cli;
+    const char *batch = export->batch, *out = export->out;
+    struct kiln_error err;
+    struct kiln_progress progress;
+    int rc = kiln_wait_batch(cli, batch, -1, tend, place, &progress, &err);
+    if (rc == KILN_CANCELLED) {
+        kiln_warn(cli, "%s; the same command again, or `kiln wait %s`, takes it up", err.text,
+                  batch);
+        return 130;
+    }
+    if (rc == 0)
+        rc = kiln_export_batch(cli, export, &err);
+    if (rc)
+        return kiln_report(cli, &err);
+    int status = kiln_batch_status(&progress);
+    kiln_say(cli, "%llu of %llu jobs have their picture", (unsigned long long)export->pictures,
+             (unsigned long long)export->jobs);
+    if (status)
+        kiln_say(cli, "      why not all: kiln jobs --batch %s --state failed", batch);
+    int damaged = kiln_export_status(cli, export);
+    status = damaged ? damaged : status;
+    if (!cli->json)
+        kiln_say_effort(cli, batch);
+    char *real = realpath(out, NULL);
+    int printed = 0;
+    if (cli->json) {
+        char index[PATH_MAX];
+        kiln_join(index, real ? real : out, "index.html");
+        printed = kiln_print_json(
+            cli, json_pack("{s:s, s:s, s:s, s:o, s:I, s:o?}", "batch", batch, "out", out, "index",
+                           index, "jobs", kiln_counts_json(&progress.jobs), "damaged",
+                           (json_int_t) export->damaged, "effort", kiln_effort_json(cli, batch)));
+    } else {
+        printf("%s/index.html\n", real ? real : out);
+    }
+    free(real);
+    return status ? status : printed;
+}
+
+int kiln_verb_run(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    struct kiln_error err;
+    struct kiln_enqueue_request request;
+    struct kiln_enqueue_result result;
+    struct kiln_set sets[KILN_GIVEN_MAX];
+    char batch[KILN_BATCH_NAME_MAX + 1];
+    struct place place = {.cli = cli, .stack.lock_fd = -1};
+    long workers;
+    int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
+    if (status == 0)
+        status = kiln_arg_int(cli, &args, "workers", 1, KILN_STACK_WORKERS_MAX, -1, &workers);
+    if (status == 0)
+        status = kiln_enqueue_read_args(cli, &args, sets, &request);
+    if (status)
+        return status;
+    struct kiln_export export = {.out = kiln_arg(&args, "out"), .html = true};
+    if (!export.out)
+        return kiln_usage(cli, "--out DIR is missing");
+    status = kiln_export_args(cli, &args, &export);
+    if (status)
+        return status;
+    request.file = args.rest[0];
+    if (strcmp(request.file, "-") != 0 && access(request.file, R_OK) != 0) {
+        kiln_warn(cli, "%s: %s", request.file, strerror(errno));
+        return EX_NOINPUT;
+    }
+    if (!request.batch && name_batch(&request, batch))
+        request.batch = batch;
+    if (request.dry_run)
+        return plan(cli, kiln_arg(&args, "dir"), &request);
+    if (reach_servers(&place, kiln_arg(&args, "dir"), workers, &err))
+        return kiln_report(cli, &err);
+    status = kiln_enqueue(cli, &request, &result);
+    bool go_on = result.sent > 0 && (status == 0 || status == EX_DATAERR);
+    if (go_on) { /* lines that were refused do not keep the good ones from being drawn */
+        export.batch = result.batch;
+        int finished = finish(&place, &export);
+        status = status ? status : finished;
+    }
+    kiln_enqueue_release(&result);
+    return status;
+}

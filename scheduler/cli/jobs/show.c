@@ -1,0 +1,286 @@
+/* show.c - `kiln show JOB`: the whole record; `kiln show BATCH`: where a batch stands.
+ *
+ * A number is a job, or a batch if there is no such job; anything else is a batch.  The JSON form
+ * is a superset of a line of `kiln jobs --json`: what was asked for, where it stands, every move so
+ * far, and the objects that exist.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "scheduler/cli/core/near.h"
+#include "scheduler/cli/core/output/progress.h"
+#include "scheduler/cli/core/output/records.h"
+#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/fleet/look.h"
+#include "storage/ledger/ledger.h"
+
+struct shown {
+    struct kiln_cli *cli;
+    struct kiln_text text; /* JSON */
+    struct kiln_made made;
+    bool first;
+};
+
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+/* The object row knows where it is, the latent row what is in it. */
+static void add_latent(struct kiln_text *out, const struct kiln_object_row *latent,
+                       const struct kiln_made *made)
+{
+    kiln_text_puts(out, ",\"latent\":");
+    if (!latent) {
+        kiln_text_puts(out, "null");
+        return;
+    }
+    kiln_text_puts(out, "{\"key\":");
+    kiln_text_json(out, latent->key, strlen(latent->key));
+    kiln_json_member_u64(out, "width", latent->width);
+    kiln_json_member_u64(out, "height", latent->height);
+    kiln_json_member_u64(out, "bytes", latent->bytes);
+    kiln_json_member_text(out, "sha256", latent->sha256);
+    kiln_json_member_text(out, "encoding", made->encoding);
+    kiln_json_member_double(out, "sigma", made->sigma);
+    kiln_json_member_u64(out, "states", made->states);
+    kiln_text_printf(out, ",\"shape\":[%s]}", made->shape);
+}
+
+/* Stage times exist only for a picture; a latent-cache job has none. */
+static void add_made(struct kiln_text *out, const struct kiln_made *made)
+{
+    kiln_json_member_text(out, "model_name", made->image ? made->model_name : NULL);
+    kiln_json_member_text(out, "model_hash", made->image || made->latent ? made->model_hash : NULL);
+    kiln_text_puts(out, ",\"timings\":");
+    if (!made->image) {
+        kiln_text_puts(out, "null");
+        return;
+    }
+    kiln_text_puts(out, "{\"wait_ms\":");
+    kiln_text_double(out, made->wait_ms);
+    kiln_json_member_double(out, "text_ms", made->text_ms);
+    kiln_json_member_double(out, "denoise_ms", made->denoise_ms);
+    kiln_json_member_double(out, "decode_ms", made->decode_ms);
+    kiln_json_member_double(out, "encode_ms", made->encode_ms);
+    kiln_json_member_double(out, "upload_ms", made->upload_ms);
+    kiln_text_puts(out, "}");
+}
+
+/* One move of the history; the caller has opened the array. */
+static int move_json(void *arg, const struct kiln_move_row *move, struct kiln_error *err)
+{
+    struct shown *shown = arg;
+    struct kiln_text *out = &shown->text;
+    (void)err;
+    kiln_text_puts(out, shown->first ? "{\"from\":" : ",{\"from\":");
+    shown->first = false;
+    const char *from = kiln_job_state_name((enum kiln_job_state)move->was);
+    kiln_text_json(out, from, strlen(from));
+    kiln_json_member_text(out, "to", kiln_job_state_name((enum kiln_job_state)move->state));
+    kiln_json_member_time(out, "at", move->at_ms);
+    kiln_json_member_u64(out, "attempt", move->attempt);
+    kiln_json_member_text(out, "worker", move->worker);
+    kiln_json_member_text(out, "code", move->code ? kiln_code_name(move->code) : NULL);
+    kiln_json_member_text(out, "reason", move->reason);
+    kiln_text_puts(out, "}");
+    return 0;
+}
+
+static int job_json(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    struct shown *shown = arg;
+    (void)err;
+    kiln_record_short(&shown->text, row);
+    kiln_record_rest(&shown->text, row);
+    kiln_record_images(&shown->text, row);
+    add_latent(&shown->text, kiln_row_latent(row), &shown->made);
+    add_made(&shown->text, &shown->made);
+    kiln_text_puts(&shown->text, ",\"events\":[");
+    return 0;
+}
+
+/* --- text ------------------------------------------------------------------------------------- */
+
+/* Only what has happened. */
+static void print_times(const struct kiln_job_row *row)
+{
+    char text[64];
+    printf("  created    %s\n", kiln_time_text(row->created_ms, text, sizeof text));
+    if (row->assigned_ms)
+        printf("  assigned   %s to %s\n", kiln_time_text(row->assigned_ms, text, sizeof text),
+               row->worker);
+    if (row->finished_ms)
+        printf("  finished   %s\n", kiln_time_text(row->finished_ms, text, sizeof text));
+}
+
+/* "  prompt     a red star" */
+static void print_words(const char *name, const char *words)
+{
+    printf("  %-10s ", name);
+    kiln_print_shown(words);
+    putchar('\n');
+}
+
+static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    const struct shown *shown = arg;
+    const struct kiln_job *job = &row->job;
+    char set[KILN_LORA_SET_MAX], size[32];
+    (void)err;
+    printf("job %llu  %s, attempt %u\n  batch      %s, index %u%s", (unsigned long long)job->id,
+           kiln_job_state_name(job->state), job->attempt, job->batch, job->index,
+           job->custom_id ? ", custom_id " : "");
+    kiln_print_shown(job->custom_id ? job->custom_id : "");
+    putchar('\n');
+    print_words("prompt", job->prompt);
+    if (job->negative_prompt && job->negative_prompt[0])
+        print_words("negative", job->negative_prompt);
+    printf("  picture    %ux%u, %u steps, guidance %g, seed %llu%s%s\n", job->width, job->height,
+           job->steps, job->guidance, (unsigned long long)job->seed, job->style ? ", style " : "",
+           job->style ? job->style : "");
+    if (kiln_lora_set_text(job->loras, job->lora_count, set, sizeof set))
+        printf("  loras      %s\n", set);
+    printf("  asked      kind %s, latents %s, priority %d, tenant %s\n",
+           kiln_job_kind_name(job->kind), kiln_latents_name(job->latents), (int)job->priority,
+           job->tenant);
+    print_times(row);
+    if (row->error && job->state != KILN_JOB_DONE) {
+        printf("  error      %s: ", kiln_code_name(row->error_code));
+        kiln_print_shown(row->error);
+        putchar('\n');
+    }
+    for (uint32_t i = 0; i < row->object_count; i++)
+        printf("  %-10s %ux%u, %s, %s\n", row->objects[i].role, row->objects[i].width,
+               row->objects[i].height,
+               kiln_bytes_text((double)row->objects[i].bytes, size, sizeof size),
+               row->objects[i].key);
+    if (shown->made.image)
+        printf("  times      wait %.0f, text %.0f, denoise %.0f, decode %.0f, encode %.0f, upload "
+               "%.0f ms\n",
+               shown->made.wait_ms, shown->made.text_ms, shown->made.denoise_ms,
+               shown->made.decode_ms, shown->made.encode_ms, shown->made.upload_ms);
+    puts("  events");
+    return 0;
+}
+
+static int move_text(void *arg, const struct kiln_move_row *move, struct kiln_error *err)
+{
+    char text[64];
+    (void)arg, (void)err;
+    printf("    %s  %s -> %s, attempt %u", kiln_time_text(move->at_ms, text, sizeof text),
+           kiln_job_state_name((enum kiln_job_state)move->was),
+           kiln_job_state_name((enum kiln_job_state)move->state), move->attempt);
+    if (move->worker)
+        printf(", %s", move->worker);
+    if (move->reason) {
+        fputs(": ", stdout);
+        kiln_print_shown(move->reason);
+    }
+    putchar('\n');
+    return 0;
+}
+
+/* Three questions to the ledger; a job that finishes between them shows its newer half, never
+ * half a row. */
+static int show_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t id,
+                    struct kiln_error *err)
+{
+    struct shown shown = {.cli = cli, .first = true};
+    int rc = kiln_ledger_made(ledger, id, &shown.made, err);
+    if (rc == 0)
+        rc = kiln_ledger_job(ledger, kiln_pool(cli), id, cli->json ? job_json : job_text, &shown,
+                             err);
+    if (rc == 0)
+        rc = kiln_ledger_moves(ledger, id, cli->json ? move_json : move_text, &shown, err);
+    if (rc == 0 && cli->json) {
+        kiln_text_puts(&shown.text, "]}\n");
+        if (shown.text.failed)
+            rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the record");
+        else if (fputs(shown.text.at, stdout) == EOF)
+            (void)kiln_stdout_ok(); /* keeps the reason for the end of the command */
+    }
+    kiln_text_release(&shown.text);
+    return rc;
+}
+
+/* --- a batch ---------------------------------------------------------------------------------- */
+
+static int refusal_json(void *arg, const char *key, const char *reason, struct kiln_error *err)
+{
+    (void)err;
+    json_array_append_new(arg, json_pack("{s:s, s:s}", "key", key, "reason", reason));
+    return 0;
+}
+
+static int refusal_text(void *arg, const char *key, const char *reason, struct kiln_error *err)
+{
+    (void)arg, (void)err;
+    fputs("  refused    ", stdout);
+    kiln_print_shown(key);
+    fputs(": ", stdout);
+    kiln_print_shown(reason);
+    putchar('\n');
+    return 0;
+}
+
+/* Counts, the enqueue calls summed up, and what intake has refused with its reasons. */
+static int show_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                      struct kiln_error *err)
+{
+    struct kiln_progress progress;
+    int rc = kiln_check_batch(cli, ledger, batch, err);
+    if (rc == 0)
+        rc = kiln_ledger_progress(ledger, kiln_pool(cli), batch, &progress, err);
+    if (rc)
+        return rc;
+    char created[64];
+    kiln_time_text(progress.created_ms, created, sizeof created);
+    if (cli->json) {
+        json_t *refusals = json_array();
+        rc = kiln_ledger_refusals(ledger, kiln_pool(cli), batch, refusal_json, refusals, err);
+        json_t *value = json_pack(
+            "{s:s, s:s, s:b, s:o, s:I, s:I, s:I, s:I, s:o}", "batch", batch, "created_at", created,
+            "whole", (int)progress.whole, "jobs", kiln_counts_json(&progress.jobs), "removed",
+            (json_int_t)progress.removed, "announced", (json_int_t)progress.announced, "accepted",
+            (json_int_t)progress.accepted, "duplicate", (json_int_t)progress.duplicate, "refused",
+            refusals);
+        if (rc)
+            json_decref(value);
+        else if (kiln_print_json(cli, value))
+            rc = kiln_fail(err, KILN_IO, "write to stdout");
+        return rc;
+    }
+    printf("batch %s  %s\n  created    %s\n", batch, progress.whole ? "whole" : "still coming in",
+           created);
+    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
+        printf("  %-10s %llu\n", kiln_job_state_name((enum kiln_job_state)state),
+               (unsigned long long)progress.jobs.at[state]);
+    kiln_removed_print(progress.removed);
+    return kiln_ledger_refusals(ledger, kiln_pool(cli), batch, refusal_text, NULL, err);
+}
+
+int kiln_verb_show(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    struct kiln_error err, none;
+    struct kiln_ledger *ledger = NULL;
+    int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
+    if (status)
+        return status;
+    const char *what = args.rest[0];
+    bool number = what[0] && strspn(what, "0123456789") == strlen(what);
+    uint64_t id = 0;
+    if (number && (status = kiln_arg_job(cli, what, &id)) != 0)
+        return status;
+    int rc = kiln_open_ledger(cli, &ledger, &err);
+    if (rc == 0 && number)
+        rc = show_job(cli, ledger, id, &err);
+    bool batch = rc == 0 && !number;
+    if (rc == KILN_NOT_FOUND && number) /* a batch may be called 2026 */
+        batch = kiln_ledger_batch_id(ledger, kiln_pool(cli), what, &id, &none) == 0;
+    if (batch)
+        rc = show_batch(cli, ledger, what, &err);
+    kiln_ledger_close(ledger);
+    return rc ? kiln_report(cli, &err) : 0;
+}

@@ -1,0 +1,96 @@
+/* usage.c - `kiln usage`: what each tenant got, day by day.  GPU-seconds are those of the pictures
+ * (text, denoise, decode); attempts that came to nothing are nobody's.  Days are UTC. */
+#include <stdio.h>
+#include <string.h>
+
+#include "scheduler/cli/core/output/listing.h"
+#include "scheduler/cli/core/output/records.h"
+#include "scheduler/cli/core/since.h"
+#include "scheduler/cli/core/verbs.h"
+#include "storage/ledger/ledger.h"
+#include "storage/ledger/read/ops.h"
+
+struct usage {
+    struct kiln_listing listing;
+    unsigned by;
+};
+
+static int list_usage(void *arg, const struct kiln_usage_row *row, struct kiln_error *err)
+{
+    struct usage *usage = arg;
+    struct kiln_text *line = &usage->listing.line;
+    char bytes[32];
+    if (usage->listing.cli->json) {
+        kiln_text_puts(line, "{\"jobs\":");
+        kiln_text_u64(line, row->jobs);
+        kiln_json_member_u64(line, "pictures", row->pictures);
+        kiln_json_member_double(line, "gpu_seconds", row->gpu_seconds);
+        kiln_json_member_u64(line, "bytes", row->bytes);
+        if (usage->by & KILN_USAGE_TENANT)
+            kiln_json_member_text(line, "tenant", row->tenant);
+        if (usage->by & KILN_USAGE_DAY)
+            kiln_json_member_text(line, "day", row->day);
+        kiln_text_puts(line, "}\n");
+    } else {
+        if (usage->by & KILN_USAGE_DAY)
+            kiln_text_printf(line, "%-11s", row->day);
+        if (usage->by & KILN_USAGE_TENANT)
+            kiln_text_printf(line, "%-16s", row->tenant);
+        kiln_text_printf(line, "%10llu %10llu %14.1f %12s\n", (unsigned long long)row->jobs,
+                         (unsigned long long)row->pictures, row->gpu_seconds,
+                         kiln_bytes_text((double)row->bytes, bytes, sizeof bytes));
+    }
+    return kiln_listing_put(&usage->listing, err);
+}
+
+/* "tenant,day" and its parts in any order; tenant if nothing is said. */
+static int parse_by(struct kiln_cli *cli, const char *text, unsigned *ret)
+{
+    *ret = text ? 0 : KILN_USAGE_TENANT;
+    for (const char *at = text; at;) {
+        size_t len = strcspn(at, ",");
+        if (len == 6 && strncmp(at, "tenant", len) == 0)
+            *ret |= KILN_USAGE_TENANT;
+        else if (len == 3 && strncmp(at, "day", len) == 0)
+            *ret |= KILN_USAGE_DAY;
+        else
+            return kiln_usage(cli, "--by is '%s'; there are tenant, day and tenant,day", text);
+        at = at[len] ? at + len + 1 : NULL;
+    }
+    return 0;
+}
+
+static void print_heading(const struct kiln_cli *cli, unsigned by)
+{
+    if (!cli->tty_out || cli->json)
+        return;
+    if (by & KILN_USAGE_DAY)
+        printf("%-11s", "DAY");
+    if (by & KILN_USAGE_TENANT)
+        printf("%-16s", "TENANT");
+    printf("%10s %10s %14s %12s\n", "JOBS", "PICTURES", "GPU-SECONDS", "STORED");
+}
+
+int kiln_verb_usage(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    struct kiln_error err;
+    struct kiln_ledger *ledger = NULL;
+    struct usage usage = {.listing = {.cli = cli}};
+    int64_t since_ms = 0;
+    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
+    if (status == 0)
+        status = kiln_arg_since(cli, &args, 0, &since_ms);
+    if (status == 0)
+        status = parse_by(cli, kiln_arg(&args, "by"), &usage.by);
+    if (status)
+        return status;
+    int rc = kiln_open_ledger(cli, &ledger, &err);
+    if (rc == 0) {
+        print_heading(cli, usage.by);
+        rc =
+            kiln_ledger_usage(ledger, kiln_pool(cli), since_ms, usage.by, list_usage, &usage, &err);
+    }
+    kiln_ledger_close(ledger);
+    return kiln_listing_end(&usage.listing, rc, &err);
+}

@@ -1,0 +1,79 @@
+/* crew_rule.c - what becomes of a worker that has ended.  No clock, no processes: the guard brings
+ * both.
+ *
+ *     ended with 0               it was drained: it stays away until somebody starts it
+ *     wrong settings or usage    no restart can help: given up at once
+ *     anything else              again after 1, 2, 4, ... 60 s; given up after too many crashes in
+ *                                too short a time, so that a broken machine does not grind for days
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <sysexits.h>
+
+#include "scheduler/cli/stack/crew.h"
+
+#define PAUSE_FIRST_S 1.0
+#define PAUSE_MAX_S 60.0
+#define STEADY_S 60.0 /* whoever has lived so long starts with short pauses again */
+
+const char *kiln_hand_state_name(enum kiln_hand_state state)
+{
+    static const char *const names[] = {"running", "waiting", "stopped", "ended", "given_up"};
+    return names[state];
+}
+
+/* "killed by signal 9", "exit 78". */
+static void describe(int status, char *out, size_t size)
+{
+    if (status == -1)
+        snprintf(out, size, "it was gone");
+    else if (WIFSIGNALED(status))
+        snprintf(out, size, "killed by signal %d", WTERMSIG(status));
+    else
+        snprintf(out, size, "exit %d", WEXITSTATUS(status));
+}
+
+/* How many of the last crashes lie within the plan's time. */
+static int recent(const struct kiln_hand_life *life, const struct kiln_crew_plan *plan,
+                  double now_s)
+{
+    int count = 0;
+    for (uint32_t i = 0; i < life->crashes && i < KILN_CREW_CRASHES_MAX; i++)
+        count += now_s - life->crashed_s[i] <= (double)plan->within_s;
+    return count;
+}
+
+void kiln_hand_ended(struct kiln_hand_life *life, const struct kiln_crew_plan *plan, int status,
+                     const char *words, double now_s)
+{
+    char how[64];
+    double pause_s = PAUSE_FIRST_S;
+    describe(status, how, sizeof how);
+    if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+        life->state = KILN_HAND_ENDED;
+        snprintf(life->reason, sizeof life->reason, "drained");
+        return;
+    }
+    int code = status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    snprintf(life->reason, sizeof life->reason, "%s%s%.150s", how, words[0] ? ": " : "", words);
+    if (code == EX_CONFIG || code == EX_USAGE) {
+        life->state = KILN_HAND_GIVEN_UP;
+        return;
+    }
+    life->in_row = now_s - life->started_s >= STEADY_S ? 0 : life->in_row;
+    life->crashed_s[life->crashes++ % KILN_CREW_CRASHES_MAX] = now_s;
+    int crashes = recent(life, plan, now_s);
+    if (crashes >= plan->crashes) {
+        life->state = KILN_HAND_GIVEN_UP;
+        snprintf(life->reason, sizeof life->reason,
+                 "%d crashes within %lld s, the last: %s%s%.120s", crashes,
+                 (long long)plan->within_s, how, words[0] ? ": " : "", words);
+        return;
+    }
+    for (uint32_t i = 0; i < life->in_row && pause_s < PAUSE_MAX_S; i++)
+        pause_s *= 2;
+    life->in_row++;
+    life->due_s = now_s + (pause_s < PAUSE_MAX_S ? pause_s : PAUSE_MAX_S);
+    life->state = KILN_HAND_WAITING;
+}

@@ -1,0 +1,134 @@
+/* stack.h - the embedded stack: private servers and daemons that live in one directory.
+ *
+ *     DIR/kiln.conf         what every command of this stack is pointed at
+ *     DIR/stack.json        how many workers on which devices, where Postgres lives
+ *     DIR/run/NAME.pid      redis, postgres, scheduler, worker-0, ...; run/lock while up or down works
+ *     DIR/log/NAME.log      what each of them says
+ *     DIR/redis, DIR/postgres, DIR/store   the data; `down` leaves it alone
+ *
+ * A process counts as running when its pid file names a live process whose command line holds the
+ * paths of this stack, so a pid that was given to somebody else is not mistaken for ours.  Two
+ * stacks share nothing: servers listen on unix sockets only.
+ */
+#ifndef KILN_CLI_STACK_H
+#define KILN_CLI_STACK_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "scheduler/cli/core/cli.h"
+#include "scheduler/cli/core/paths.h"
+
+#define KILN_STACK_WORKERS_MAX 64
+#define KILN_STACK_DEVICES_MAX 16
+#define KILN_PROCESS_NAME_MAX 32
+#define KILN_REDIS_SOCKET "redis/redis.sock" /* below the directory of the sockets */
+
+struct kiln_stack {
+    char dir[PATH_MAX];     /* absolute */
+    char conf[PATH_MAX];    /* DIR/kiln.conf */
+    char bin[PATH_MAX];     /* where kiln, kiln-scheduler and kiln-worker are */
+    char data[PATH_MAX];    /* Postgres' data directory */
+    char sockets[PATH_MAX]; /* directory of redis/ and postgres/, both of mode 700 */
+    bool as_other;          /* we are root: Postgres runs as the user below */
+    uid_t uid;
+    gid_t gid;
+    char user[64];
+    int workers; /* -1 = not decided yet */
+    char devices[KILN_STACK_DEVICES_MAX][32];
+    int device_count;
+    int lock_fd; /* -1 when not held */
+    bool begun;  /* the first part runs: what fails from here leaves something behind */
+};
+
+/* --- stack.c: the directory ------------------------------------------------------------------- */
+/* Fills paths and what stack.json says.  create: makes the directories, else KILN_NOT_FOUND. */
+int kiln_stack_open(struct kiln_stack *stack, const char *dir, bool create,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+/* Waits up to 120 s for another up or down in the same directory. */
+int kiln_stack_lock(struct kiln_stack *stack, struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_stack_close(struct kiln_stack *stack);
+int kiln_stack_save(const struct kiln_stack *stack, struct kiln_error *err) KILN_MUST_CHECK;
+/* Makes a directory of exactly that mode; one that is there stays as it is. */
+int kiln_stack_make_dir(const char *path, mode_t mode, struct kiln_error *err) KILN_MUST_CHECK;
+/* "worker-3" */
+void kiln_stack_worker_name(int number, char out[KILN_PROCESS_NAME_MAX]);
+
+/* --- conf.c: kiln.conf ------------------------------------------------------------------------ */
+/* Lays the file of an earlier `up` under the flags and environment of this one, writes back what
+ * they changed, and keeps lines and comments of people.  *ret_changed: a running daemon would
+ * read something else now.  config becomes what the file now says. */
+int kiln_stack_configure(struct kiln_stack *stack, struct kiln_cli *cli, bool *ret_changed,
+                         struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- process.c -------------------------------------------------------------------------------- */
+struct kiln_spawn {
+    const char *name;
+    const char *const *argv; /* argv[0] is the path of the program; NULL ends it */
+    bool as_other;           /* run as stack->user when we are root */
+    const char *cwd;
+    bool dies_with_us; /* a helper that makes no sense without the command that started it */
+};
+/* The pid of the running process of that name, 0 if there is none.  marks: texts its command line
+ * must hold to be ours, each argument followed by a line break, NULL at the end.  Removes a stale
+ * pid file. */
+pid_t kiln_process_find(const struct kiln_stack *stack, const char *name, const char *const *marks);
+/* Starts it in a session of its own with DIR/log/NAME.log behind stdout and stderr, writes the pid
+ * file.  KILN_* variables are not handed down: kiln.conf holds what counts. */
+int kiln_process_start(const struct kiln_stack *stack, const struct kiln_spawn *spawn, pid_t *ret,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+/* Whether a child or a stranger is still there; reaps a child that has ended. */
+bool kiln_process_alive(pid_t pid);
+/* Waits up to limit_s; true when it has gone. */
+bool kiln_process_wait_gone(pid_t pid, double limit_s);
+/* Signals it, waits, kills it when the time is up, removes the pid file; true: it went by itself.
+ */
+bool kiln_process_stop(const struct kiln_stack *stack, const char *name, pid_t pid, int signal_no,
+                       double limit_s);
+void kiln_process_forget(const struct kiln_stack *stack, const char *name); /* the pid file */
+/* Runs a program to its end (initdb), output into DIR/log/NAME.log, input from text (NULL: none).
+ */
+int kiln_process_run(const struct kiln_stack *stack, const struct kiln_spawn *spawn,
+                     const char *input, double limit_s, struct kiln_error *err) KILN_MUST_CHECK;
+/* The last lines of DIR/log/NAME.log on stderr. */
+void kiln_process_tail(const struct kiln_cli *cli, const struct kiln_stack *stack,
+                       const char *name);
+
+/* --- servers.c -------------------------------------------------------------------------------- */
+/* Each says what runs, starts the server unless it does, and waits until it answers. */
+pid_t kiln_stack_find_redis(const struct kiln_stack *stack);
+pid_t kiln_stack_find_postgres(const struct kiln_stack *stack);
+int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_stack_postgres(struct kiln_stack *stack, struct kiln_cli *cli,
+                        struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- daemons.c -------------------------------------------------------------------------------- */
+/* The pid of kiln-scheduler or of worker NUMBER, 0 if it does not run. */
+pid_t kiln_stack_find_scheduler(const struct kiln_stack *stack);
+pid_t kiln_stack_find_worker(const struct kiln_stack *stack, int number);
+/* restart: stops a running one first, because its settings changed. */
+int kiln_stack_scheduler(struct kiln_stack *stack, struct kiln_cli *cli, bool restart,
+                         struct kiln_error *err) KILN_MUST_CHECK;
+/* Stops workers that are too many or on another device, starts those that are missing, waits for
+ * their heartbeats. */
+int kiln_stack_workers(struct kiln_stack *stack, struct kiln_cli *cli, bool restart,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+/* The first worker number of this stack that runs although it is not below `from`, or -1. */
+int kiln_stack_extra_worker(const struct kiln_stack *stack, int from);
+
+/* --- up.c, down.c ----------------------------------------------------------------------------- */
+/* Everything `kiln up` does, for `kiln run` too; cli's settings become those of the stack.
+ * workers -1: as before, one a device at first; 0: none, they run elsewhere. */
+int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct kiln_stack *stack,
+                  struct kiln_error *err) KILN_MUST_CHECK;
+/* Starts again what has died since; says so.  Cheap when nothing has. */
+int kiln_stack_tend(struct kiln_stack *stack, struct kiln_cli *cli,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+/* Stops what runs of an open stack, in the order in which nothing is lost; returns how many. */
+int kiln_stack_down(struct kiln_stack *stack, struct kiln_cli *cli);
+int kiln_verb_up(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_down(struct kiln_cli *cli, int argc, char **argv);
+
+#endif

@@ -1,0 +1,192 @@
+/* up.c - `kiln up`: from an empty directory, or from whatever is left in it, to a running
+ * stack.
+ *
+ * Every step looks first and does only what is missing, in the order in which the parts need each
+ * other; so a second `up`, an `up` after a crash and an `up` after a half-finished one are the same
+ * code.  What has started keeps running when a later step fails.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "scheduler/cli/stack/devices.h"
+#include "scheduler/cli/stack/stack.h"
+#include "schemas/text.h"
+#include "storage/ledger/migrate.h"
+
+/* --device cpu,cuda:0 into the list; the list of the last time stays when none is given. */
+static int choose_devices(struct kiln_stack *stack, const struct kiln_config *config,
+                          struct kiln_error *err)
+{
+    if (strcmp(kiln_config_origin(config, KILN_KEY_DEVICE), "default") == 0 && stack->device_count)
+        return 0;
+    struct kiln_devices devices;
+    int rc = kiln_devices_read(kiln_config_text(config, KILN_KEY_DEVICE), &devices, err);
+    if (rc)
+        return rc;
+    memcpy(stack->devices, devices.at, sizeof devices.at);
+    stack->device_count = devices.count;
+    return 0;
+}
+
+/* Before anything is started: a worker without a model would only end again. */
+static int check_model(const struct kiln_cli *cli, struct kiln_error *err)
+{
+    bool needed = strcmp(kiln_config_text(cli->config, KILN_KEY_ENGINE), "testcard") != 0;
+    if (!needed || kiln_config_text(cli->config, KILN_KEY_MODEL)[0])
+        return 0;
+    return kiln_fail(err, KILN_CONFIG,
+                     "no model is configured: give --model DIR, a directory in the "
+                     "diffusers layout (or --engine testcard to try the queue "
+                     "without a model)");
+}
+
+static int migrate(struct kiln_cli *cli, struct kiln_error *err)
+{
+    int from = 0, to = 0;
+    int rc = kiln_migrate(cli->config, false, &from, &to, err);
+    if (rc == 0 && from != to)
+        kiln_say(cli, "ledger     schema %d (was %d)", to, from);
+    return rc;
+}
+
+/* In the order in which the parts need each other. */
+static int start_all(struct kiln_stack *stack, struct kiln_cli *cli, bool changed,
+                     struct kiln_error *err)
+{
+    int rc = kiln_stack_redis(stack, cli, err);
+    stack->begun = rc == 0;
+    if (rc == 0)
+        rc = kiln_stack_postgres(stack, cli, err);
+    if (rc == 0)
+        rc = migrate(cli, err);
+    if (rc == 0)
+        rc = kiln_stack_scheduler(stack, cli, changed, err);
+    return rc ? rc : kiln_stack_workers(stack, cli, changed, err);
+}
+
+int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct kiln_stack *stack,
+                  struct kiln_error *err)
+{
+    bool changed = false;
+    int rc = kiln_stack_open(stack, dir, true, err);
+    if (rc == 0)
+        rc = kiln_stack_lock(stack, err);
+    if (rc == 0)
+        rc = choose_devices(stack, cli->config, err);
+    if (rc == 0)
+        rc = kiln_stack_configure(stack, cli, &changed, err);
+    if (rc == 0)
+        stack->workers = workers >= 0         ? (int)workers
+                         : stack->workers < 0 ? stack->device_count
+                                              : stack->workers;
+    if (rc == 0 && stack->workers > 0)
+        rc = check_model(cli, err);
+    if (rc == 0)
+        rc = kiln_stack_save(stack, err);
+    if (rc == 0)
+        rc = start_all(stack, cli, changed, err);
+    kiln_stack_close(stack);
+    return rc;
+}
+
+/* The name of the first part that should run and does not, or NULL. */
+static const char *missing(const struct kiln_stack *stack, char out[KILN_PROCESS_NAME_MAX])
+{
+    if (!kiln_stack_find_redis(stack))
+        return "redis";
+    if (!kiln_stack_find_postgres(stack))
+        return "postgres";
+    if (!kiln_stack_find_scheduler(stack))
+        return "scheduler";
+    for (int i = 0; i < stack->workers; i++) {
+        kiln_stack_worker_name(i, out);
+        if (!kiln_stack_find_worker(stack, i))
+            return out;
+    }
+    return NULL;
+}
+
+int kiln_stack_tend(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln_error *err)
+{
+    char worker[KILN_PROCESS_NAME_MAX];
+    const char *name = missing(stack, worker);
+    if (!name)
+        return 0;
+    struct kiln_cli silent = *cli; /* shares the settings, which nothing here replaces */
+    silent.quiet = true;
+    kiln_say(cli, "%s%s has ended; starting it again (%s/log/%s.log says why)",
+             cli->progress ? "\r\033[K" : "", name, stack->dir, name); /* over the progress bar */
+    int rc = kiln_stack_lock(stack, err);
+    if (rc == 0)
+        rc = start_all(stack, &silent, false, err);
+    kiln_stack_close(stack);
+    return rc;
+}
+
+/* 0 as a pid would mean that it died since. */
+static json_t *stack_json(const struct kiln_stack *stack)
+{
+    json_t *pids = json_object();
+    json_object_set_new(pids, "redis", json_integer(kiln_stack_find_redis(stack)));
+    json_object_set_new(pids, "postgres", json_integer(kiln_stack_find_postgres(stack)));
+    json_object_set_new(pids, "scheduler", json_integer(kiln_stack_find_scheduler(stack)));
+    for (int i = 0; i < stack->workers; i++) {
+        char name[KILN_PROCESS_NAME_MAX];
+        kiln_stack_worker_name(i, name);
+        json_object_set_new(pids, name, json_integer(kiln_stack_find_worker(stack, i)));
+    }
+    return json_pack("{s:s, s:s, s:i, s:o}", "dir", stack->dir, "config", stack->conf, "workers",
+                     stack->workers, "pids", pids);
+}
+
+/* What to type next; the path as a shell takes it. */
+static void say_ready(const struct kiln_cli *cli, const char *conf)
+{
+    struct kiln_text word = {0};
+    bool plain = conf[strspn(conf, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                   "/._-+,:@%=")] == '\0';
+    for (const char *c = conf; *c; c++) {
+        if (*c == '\'')
+            kiln_text_puts(&word, "'\\'");
+        kiln_text_add(&word, c, 1);
+    }
+    const char *quote = plain ? "" : "'";
+    kiln_say(cli, "ready: export KILN_CONFIG=%s%s%s, then kiln enqueue FILE, kiln watch", quote,
+             word.at ? word.at : conf, quote);
+    kiln_text_release(&word);
+}
+
+int kiln_verb_up(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    struct kiln_stack stack;
+    struct kiln_error err;
+    long workers;
+    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
+    if (status == 0)
+        status = kiln_arg_int(cli, &args, "workers", 0, KILN_STACK_WORKERS_MAX, -1, &workers);
+    if (status)
+        return status;
+    const char *dir = kiln_arg(&args, "dir");
+    if (kiln_stack_up(cli, dir ? dir : ".kiln", workers, &stack, &err)) {
+        status = kiln_report(cli, &err);
+        if (stack.begun)
+            kiln_say(cli, "      what did start keeps running; `kiln up` goes on from there, "
+                          "`kiln down` stops it");
+        return status;
+    }
+    if (cli->json)
+        return kiln_print_json(cli, stack_json(&stack));
+    if (stack.workers == 0)
+        kiln_say(cli,
+                 "workers    none: `kiln up --workers N` starts some, `kiln-worker --config FILE` "
+                 "one that reaches these servers");
+    if (strcmp(dir ? dir : ".kiln", ".kiln") == 0)
+        kiln_say(cli, "ready: kiln enqueue FILE, kiln watch, kiln status; kiln down stops it");
+    else
+        say_ready(cli, stack.conf);
+    printf("%s\n", stack.conf);
+    return 0;
+}

@@ -1,0 +1,119 @@
+/* doctor_intake.c - what `kiln doctor` says of the way in: the intake stream and its two
+ * neighbours.
+ *
+ * The scheduler leaves a word in the stream `blocked` every few seconds while a page does not go
+ * in, and takes the stream away when it does; a word that is old is of a scheduler that is gone.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/upkeep/doctor.h"
+#include "schemas/clock.h"
+#include "schemas/wire.h"
+#include "storage/bus/doctor.h"
+
+#define FRESH_MS 30000
+#define TOLD_MS (24 * 3600 * 1000LL) /* of what was set aside */
+#define WORDS_MAX 1000               /* that `blocked` can hold: it is trimmed roughly */
+
+/* The newest entry of a stream, lent until the next reading; NULL without one. */
+static const struct kiln_bus_entry *newest(struct kiln_doctor *doctor, struct kiln_bus *bus,
+                                           const char *part, struct kiln_bus_entries *entries)
+{
+    char key[KILN_NAME_MAX + 64], last[64], before[64];
+    const char *stream = key, *after = before;
+    kiln_wire_key(key, sizeof key, kiln_pool(doctor->cli), part, NULL);
+    if (kiln_bus_last_id(bus, key, last, sizeof last, NULL) || !last[0])
+        return NULL;
+    /* All of that millisecond, and perhaps one more: the last of them is the newest. */
+    unsigned long long ms = strtoull(last, NULL, 10);
+    snprintf(before, sizeof before, "%llu-0", ms > 0 ? ms - 1 : 0);
+    if (kiln_bus_read(bus, &stream, &after, 1, WORDS_MAX, 0, entries, NULL) || entries->count == 0)
+        return NULL;
+    return &entries->at[entries->count - 1];
+}
+
+static const char *value_of(const struct kiln_bus_entry *entry, const char *name)
+{
+    for (size_t i = 0; i < entry->field_count; i++)
+        if (strcmp(entry->fields[2 * i], name) == 0)
+            return entry->fields[2 * i + 1];
+    return "";
+}
+
+/* How long ago, by Redis' clock, which gave the id. */
+static int64_t age_of(const struct kiln_bus_entry *entry, int64_t now_ms)
+{
+    return now_ms - (int64_t)strtoull(entry->id, NULL, 10);
+}
+
+static bool check_blocked(struct kiln_doctor *doctor, struct kiln_bus *bus, int64_t now_ms)
+{
+    struct kiln_bus_entries entries = {0};
+    const struct kiln_bus_entry *word = newest(doctor, bus, "blocked", &entries);
+    if (!word || age_of(word, now_ms) > FRESH_MS)
+        return false;
+    char error[KILN_ERROR_TEXT_MAX];
+    double waited_s = strtod(value_of(word, "blocked_ms"), NULL) / 1e3;
+    kiln_find(doctor, "intake", KILN_FINDING_BAD,
+              "mend what it says; nothing is lost, the lines stay in the stream",
+              "the intake has waited for %.0f s: %s", waited_s,
+              kiln_shown_line(value_of(word, "error"), error, sizeof error));
+    return true;
+}
+
+/* An id that no other can follow: producers are refused until the stream is made anew. */
+static bool check_exhausted(struct kiln_doctor *doctor, struct kiln_bus *bus)
+{
+    char key[KILN_NAME_MAX + 64];
+    bool exhausted = false;
+    uint64_t length = 0;
+    kiln_wire_key(key, sizeof key, kiln_pool(doctor->cli), "intake", NULL);
+    if (kiln_bus_exhausted(bus, key, &exhausted, &length, NULL) || !exhausted)
+        return false;
+    kiln_find(doctor, "intake", KILN_FINDING_BAD,
+              "the scheduler makes it anew within seconds once all of it is taken in: see that one "
+              "leads, and send again what was refused",
+              "somebody used up the ids of the intake stream: it takes no line any more, and holds "
+              "%llu",
+              (unsigned long long)length);
+    return true;
+}
+
+static void check_aside(struct kiln_doctor *doctor, struct kiln_bus *bus, int64_t now_ms)
+{
+    char key[KILN_NAME_MAX + 64];
+    uint64_t count = 0;
+    struct kiln_bus_entries entries = {0};
+    const struct kiln_bus_entry *last = newest(doctor, bus, "refused", &entries);
+    kiln_wire_key(key, sizeof key, kiln_pool(doctor->cli), "refused", NULL);
+    if (!last || age_of(last, now_ms) > TOLD_MS)
+        return;
+    struct kiln_error err;
+    char reason[256], batch[KILN_BATCH_NAME_MAX + 1];
+    kiln_shown_line(value_of(last, "reason"), reason, sizeof reason);
+    snprintf(batch, sizeof batch, "%s", value_of(last, "batch"));
+    if (kiln_bus_length(bus, key, &count, &err) == 0)
+        kiln_find(doctor, "refused", KILN_FINDING_WARNING,
+                  "look at them with `XREVRANGE` in redis-cli, and send again what was good: "
+                  "schemas/bus.md, \"Set aside\"",
+                  "%llu %s set aside, the last one within a day%s%s: %s", (unsigned long long)count,
+                  count == 1 ? "entry was" : "entries were", batch[0] ? ", of batch " : "", batch,
+                  reason);
+}
+
+void kiln_doctor_intake(struct kiln_doctor *doctor)
+{
+    struct kiln_bus *bus = NULL;
+    struct kiln_error err;
+    int64_t now_ms = kiln_wall_ms();
+    if (kiln_open_bus(doctor->cli, &bus, &err))
+        return; /* the server that is at fault has its own finding */
+    (void)!kiln_bus_time(bus, &now_ms, &err);
+    bool blocked = check_blocked(doctor, bus, now_ms), full = check_exhausted(doctor, bus);
+    if (!blocked && !full)
+        kiln_find(doctor, "intake", KILN_FINDING_OK, "", "nothing keeps lines from coming in");
+    check_aside(doctor, bus, now_ms);
+    kiln_bus_close(bus);
+}

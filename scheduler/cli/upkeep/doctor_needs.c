@@ -1,0 +1,169 @@
+/* doctor_needs.c - what waiting jobs need of workers, and whether the living have it.
+ *
+ * A job that nobody can draw does not fail, it waits: for a worker that has its model, for one with
+ * memory enough for its size.  One whose LoRA is nowhere will fail when its turn comes.  The clocks
+ * of workers are held against Redis' own: a heartbeat says when it was sent, and it cannot have
+ * been sent after it was read, nor longer before than it lives.
+ */
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "scheduler/cli/fleet/lack.h"
+#include "scheduler/cli/fleet/roster.h"
+#include "scheduler/cli/upkeep/doctor.h"
+#include "schemas/clock.h"
+#include "schemas/names.h"
+#include "storage/bus/doctor.h"
+#include "storage/ledger/ledger.h"
+#include "storage/ledger/upkeep/doctor.h"
+
+/* --- clocks ----------------------------------------------------------------------------------- */
+
+/* The server's time, or ours if our user may not ask for it; an error if it does not answer. */
+static int redis_time(struct kiln_bus *bus, int64_t *ret_ms, struct kiln_error *err)
+{
+    int rc = kiln_bus_time(bus, ret_ms, err);
+    if (rc == KILN_DENIED)
+        *ret_ms = kiln_wall_ms();
+    return rc == KILN_DENIED ? 0 : rc;
+}
+
+/* Milliseconds that a worker's clock is ahead for certain; negative: behind. */
+static int64_t skew_of(const struct kiln_beat *beat, int64_t before_ms, int64_t after_ms,
+                       int64_t lease_ms)
+{
+    if (beat->sent_ms > after_ms)
+        return beat->sent_ms - after_ms;
+    return beat->sent_ms < before_ms - lease_ms ? beat->sent_ms - (before_ms - lease_ms) : 0;
+}
+
+static void check_clocks(struct kiln_doctor *doctor, const struct kiln_roster *roster,
+                         int64_t before_ms, int64_t after_ms)
+{
+    int64_t lease_ms = (int64_t)(kiln_config_number(doctor->cli->config, KILN_KEY_LEASE_S) * 1000);
+    int64_t worst = 0;
+    const struct kiln_beat *whose = NULL;
+    size_t off = 0;
+    for (size_t i = 0; i < roster->count; i++) {
+        const struct kiln_beat *beat = &roster->at[i].beat;
+        int64_t skew = roster->at[i].live ? skew_of(beat, before_ms, after_ms, lease_ms) : 0;
+        int64_t size = skew < 0 ? -skew : skew;
+        off += size >= KILN_SKEW_WARNING_MS;
+        if (size > (worst < 0 ? -worst : worst)) {
+            worst = skew;
+            whose = beat;
+        }
+    }
+    int64_t size = worst < 0 ? -worst : worst;
+    if (whose && size >= KILN_SKEW_WARNING_MS)
+        kiln_find(doctor, "clocks",
+                  size >= KILN_SKEW_BAD_MS ? KILN_FINDING_BAD : KILN_FINDING_WARNING,
+                  "synchronise the clocks of those hosts (chrony, `timedatectl set-ntp true`)",
+                  "%zu of %zu workers differ from Redis' clock, the most %s on %s: %lld ms %s", off,
+                  roster->live, whose->worker, whose->host, (long long)size,
+                  worst < 0 ? "behind" : "ahead");
+    else if (roster->live)
+        kiln_find(doctor, "clocks", KILN_FINDING_OK, "", "no worker is seen to differ from Redis");
+}
+
+/* --- needs ------------------------------------------------------------------------------------ */
+
+struct needs {
+    struct kiln_doctor *doctor;
+    const struct kiln_roster *roster;
+    char loras[PATH_MAX]; /* where this machine has its LoRAs; "": it has none */
+};
+
+static int see_need(void *arg, const struct kiln_need_row *row, struct kiln_error *err)
+{
+    const struct needs *needs = arg;
+    const char *lacks = needs->roster->live ? kiln_lack_model(needs->roster, row->model) : NULL;
+    (void)err;
+    if (row->model[0] && lacks)
+        kiln_find(needs->doctor, "models", KILN_FINDING_BAD,
+                  "start a worker with that model, or `kiln cancel --batch BATCH`",
+                  "%llu jobs of %ux%u wait for model %s, such as those of batch %s; %s it",
+                  (unsigned long long)row->jobs, row->width, row->height, row->model, row->batch,
+                  lacks);
+    else if (row->unfit)
+        kiln_find(needs->doctor, "sizes", KILN_FINDING_WARNING,
+                  "start a worker with more memory, or ask for smaller pictures",
+                  "%llu of %llu waiting jobs of %ux%u did not fit into a worker's memory, such as "
+                  "those of batch %s",
+                  (unsigned long long)row->unfit, (unsigned long long)row->jobs, row->width,
+                  row->height, row->batch);
+    return 0;
+}
+
+static int see_lora(void *arg, const char *name, uint64_t jobs, const char *batch,
+                    struct kiln_error *err)
+{
+    const struct needs *needs = arg;
+    char path[PATH_MAX + KILN_NAME_MAX + 32];
+    (void)err;
+    snprintf(path, sizeof path, "%s/%s.safetensors", needs->loras, name);
+    if (kiln_name_valid(name, strlen(name), KILN_NAME_MAX) && access(path, F_OK) == 0)
+        return 0;
+    kiln_find(needs->doctor, "loras", KILN_FINDING_WARNING,
+              "put it there and wherever workers look, or `kiln cancel --batch BATCH`",
+              "%llu waiting jobs name LoRA %s, such as those of batch %s; %s has no such file",
+              (unsigned long long)jobs, name, batch, needs->loras);
+    return 0;
+}
+
+/* lora_dir, else MODEL/loras, as workers have it; a client's machine often has neither. */
+static void find_loras(struct needs *needs)
+{
+    const struct kiln_config *config = needs->doctor->cli->config;
+    const char *own = kiln_config_text(config, KILN_KEY_LORA_DIR);
+    const char *model = kiln_config_text(config, KILN_KEY_MODEL);
+    snprintf(needs->loras, sizeof needs->loras, "%s%s", own[0] ? own : model,
+             own[0] || !model[0] ? "" : "/loras");
+    DIR *dir = needs->loras[0] ? opendir(needs->loras) : NULL;
+    if (dir)
+        closedir(dir);
+    else
+        needs->loras[0] = '\0';
+}
+
+static void check_needs(struct kiln_doctor *doctor, const struct kiln_roster *roster)
+{
+    struct needs needs = {.doctor = doctor, .roster = roster};
+    struct kiln_ledger *ledger = NULL;
+    struct kiln_error err;
+    const char *pool = kiln_pool(doctor->cli);
+    find_loras(&needs);
+    int rc = kiln_open_ledger(doctor->cli, &ledger, &err);
+    if (rc == 0)
+        rc = kiln_ledger_needs(ledger, pool, see_need, &needs, &err);
+    if (rc == 0 && needs.loras[0])
+        rc = kiln_ledger_needed_loras(ledger, pool, see_lora, &needs, &err);
+    if (rc)
+        kiln_find(doctor, "models", KILN_FINDING_BAD, "", "%s", err.text);
+    kiln_ledger_close(ledger);
+}
+
+/* A server that is at fault has its own finding. */
+void kiln_doctor_needs(struct kiln_doctor *doctor)
+{
+    struct kiln_roster roster = {0};
+    struct kiln_bus *bus = NULL;
+    struct kiln_error err;
+    int64_t before_ms = 0, after_ms = 0;
+    int rc = kiln_open_bus(doctor->cli, &bus, &err);
+    if (rc == 0)
+        rc = redis_time(bus, &before_ms, &err);
+    if (rc == 0)
+        rc = kiln_roster_load(doctor->cli, &roster, &err);
+    if (rc == 0)
+        rc = redis_time(bus, &after_ms, &err);
+    kiln_bus_close(bus);
+    if (rc == 0) {
+        check_clocks(doctor, &roster, before_ms, after_ms);
+        check_needs(doctor, &roster);
+    }
+    kiln_roster_release(&roster);
+}

@@ -1,0 +1,37 @@
+/* migrate.c - `kiln migrate`: brings the ledger's schema to the version of this program, and with
+ * --roles makes users of least rights. */
+#include "storage/ledger/migrate.h"
+
+#include "scheduler/cli/core/cli.h"
+#include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/upkeep/roles.h"
+
+int kiln_verb_migrate(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    struct kiln_error err;
+    int from = 0, to = 0;
+    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
+    if (status)
+        return status;
+    bool dry_run = kiln_arg(&args, "dry-run") != NULL;
+    bool roles = kiln_arg(&args, "roles") != NULL;
+    if (kiln_arg(&args, "secrets") && !roles)
+        return kiln_usage(cli, "--secrets is for --roles");
+    if (roles && dry_run)
+        return kiln_usage(cli, "--roles cannot be tried with --dry-run");
+    if (kiln_migrate(cli->config, dry_run, &from, &to, &err))
+        return kiln_report(cli, &err);
+    if (from == to)
+        kiln_say(cli, "the schema is version %d: nothing to do", from);
+    else
+        kiln_say(cli,
+                 dry_run ? "the schema would go from version %d to %d"
+                         : "the schema went from version %d to %d",
+                 from, to);
+    if (roles)
+        return kiln_make_roles(cli, kiln_arg(&args, "secrets"));
+    return cli->json ? kiln_print_json(cli, json_pack("{s:i, s:i, s:b}", "from", from, "to", to,
+                                                      "dry_run", (int)dry_run))
+                     : 0;
+}

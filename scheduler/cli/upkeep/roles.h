@@ -1,0 +1,13 @@
+/* roles.h - `kiln migrate --roles`: users of Postgres and Redis with least rights, and their files.
+ */
+#ifndef KILN_CLI_ROLES_H
+#define KILN_CLI_ROLES_H
+
+#include "scheduler/cli/core/cli.h"
+
+/* Makes the database roles; with a directory also passwords in it, the Redis users, and a settings
+ * file a role.  What is in the directory already is kept, so that it can be run again while daemons
+ * use it.  Prints the users for Redis' ACL file on stdout, or a JSON object.  An exit status. */
+int kiln_make_roles(struct kiln_cli *cli, const char *secrets);
+
+#endif

@@ -1,0 +1,415 @@
+/* intake.c - the loop around a page: read, insert, tell, acknowledge. */
+#include "scheduler/intake/intake.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/intake/page.h"
+#include "schemas/clock.h"
+#include "schemas/log.h"
+#include "schemas/metrics.h"
+#include "schemas/names.h"
+#include "schemas/utc.h"
+#include "storage/daemon/backoff.h"
+#include "storage/formats/styles_file.h"
+#include "storage/ledger/read/read.h"
+
+#define GROUP "scheduler"
+#define CONSUMER "leader"
+#define CLAIM_EVERY_MS 5000 /* looks for entries of other consumers */
+#define CLAIM_IDLE_MS 10000 /* that they have not touched for so long */
+#define RECEIPT_TTL_S 300
+#define PAGE_FIRST 128               /* entries read at once, to begin with */
+#define PAGE_BYTES (8 * 1024 * 1024) /* a page beyond this makes the next one smaller */
+#define TELL_EVERY_MS 5000           /* that a page does not go in */
+#define ASIDE_ENTRIES_MAX 10000      /* kept of what was set aside, about, */
+#define ASIDE_JOB_MAX 8192           /* and bytes of each one's line */
+
+struct kiln_intake {
+    const char *pool;
+    char stream[KILN_NAME_MAX + 32], refused[KILN_NAME_MAX + 32], blocked[KILN_NAME_MAX + 32];
+    struct kiln_ledger *ledger;
+    struct kiln_bus *bus;
+    struct kiln_page page;
+    struct kiln_styles *styles;
+    char (*ids)[KILN_ENTRY_ID_MAX]; /* [KILN_PAGE_ENTRIES], of the page in hand */
+    const char **id_list;
+    size_t id_count;
+    uint32_t page_max; /* entries to ask for: small after large ones, so that memory is bounded */
+    bool pending;      /* own unacknowledged entries may exist: read them first */
+    bool grouped;      /* the consumer group is known to exist */
+    int64_t claimed_ms;
+    int64_t blocked_ms, told_ms; /* since when a page does not go in, and when Redis was told; 0 */
+    struct kiln_intake_counts counts;
+};
+
+/* --- opening --------------------------------------------------------------------------------- */
+int kiln_intake_styles(const struct kiln_config *config, struct kiln_styles **ret,
+                       struct kiln_error *err)
+{
+    return kiln_styles_file_read(kiln_config_text(config, KILN_KEY_STYLES), ret, err);
+}
+
+int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
+                     struct kiln_error *err)
+{
+    struct kiln_intake *intake = calloc(1, sizeof(*intake));
+    if (!intake)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the intake");
+    intake->pool = kiln_config_text(config, KILN_KEY_POOL);
+    intake->pending = true;
+    intake->page_max = PAGE_FIRST;
+    kiln_wire_key(intake->stream, sizeof(intake->stream), intake->pool, "intake", NULL);
+    kiln_wire_key(intake->refused, sizeof(intake->refused), intake->pool, "refused", NULL);
+    kiln_wire_key(intake->blocked, sizeof(intake->blocked), intake->pool, "blocked", NULL);
+    intake->ids = calloc(KILN_PAGE_ENTRIES, sizeof(*intake->ids));
+    intake->id_list = calloc(KILN_PAGE_ENTRIES, sizeof(*intake->id_list));
+    int rc = 0;
+    if (!intake->ids || !intake->id_list)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the intake");
+    if (rc == 0)
+        rc = kiln_ledger_open(config, "kiln-scheduler intake", &intake->ledger, err);
+    if (rc == 0)
+        rc = kiln_bus_open(config, &intake->bus, err);
+    if (rc == 0)
+        rc = kiln_page_init(&intake->page, intake->ledger, intake->pool, err);
+    if (rc == 0)
+        rc = kiln_intake_styles(config, &intake->styles, err);
+    if (rc == 0)
+        rc = kiln_job_context_size(&intake->page.context, config, err);
+    if (rc) {
+        kiln_intake_close(intake);
+        return rc;
+    }
+    intake->page.context.styles = intake->styles;
+    *ret = intake;
+    return 0;
+}
+
+void kiln_intake_close(struct kiln_intake *intake)
+{
+    if (!intake)
+        return;
+    kiln_page_release(&intake->page);
+    kiln_ledger_close(intake->ledger);
+    kiln_bus_close(intake->bus);
+    kiln_styles_free(intake->styles);
+    free(intake->ids);
+    free(intake->id_list);
+    free(intake);
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+static void shrink_page(struct kiln_intake *intake)
+{
+    intake->page_max = intake->page_max / 4 > 0 ? intake->page_max / 4 : 1;
+}
+
+/* What did not come, or go in, within time and memory is tried in smaller pages. */
+static void make_smaller(struct kiln_intake *intake, int rc)
+{
+    if (rc == KILN_TIMEOUT || rc == KILN_NO_MEMORY)
+        shrink_page(intake);
+}
+
+/* Anyone may append entries of any size; what one read may bring is bounded by what the last one
+ * brought. */
+static void fit_page(struct kiln_intake *intake, const struct kiln_bus_entries *entries)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < entries->count; i++)
+        for (size_t f = 0; f < 2 * entries->at[i].field_count; f++)
+            bytes += entries->at[i].lengths[f];
+    if (bytes > PAGE_BYTES)
+        shrink_page(intake);
+    else if (entries->count == intake->page_max)
+        intake->page_max =
+            intake->page_max * 2 < KILN_PAGE_ENTRIES ? intake->page_max * 2 : KILN_PAGE_ENTRIES;
+}
+
+/* A stream whose last id is the greatest there is takes nothing more, from anybody: once all of it
+ * is taken in, it is made anew. */
+static int renew_stream(struct kiln_intake *intake, struct kiln_error *err)
+{
+    bool renewed = false;
+    int rc = kiln_bus_renew(intake->bus, intake->stream, GROUP, &renewed, err);
+    if (renewed)
+        kiln_log(KILN_LOG_WARNING, "intake_renewed", kiln_f("stream", "%s", intake->stream),
+                 kiln_f("why", "%s", "it had used up its ids"));
+    return rc == KILN_DENIED ? 0 : rc; /* of roles of an older release: the doctor says so */
+}
+
+static int read_entries(struct kiln_intake *intake, uint32_t block_ms, struct kiln_bus_entries *ret,
+                        struct kiln_error *err)
+{
+    int rc = intake->grouped ? 0 : kiln_bus_group(intake->bus, intake->stream, GROUP, err);
+    if (rc)
+        return rc;
+    intake->grouped = true;
+    ret->count = 0;
+    if (intake->pending) {
+        rc = kiln_bus_read_group(intake->bus, intake->stream, GROUP, CONSUMER, true,
+                                 intake->page_max, 0, ret, err);
+        intake->pending = rc || ret->count > 0;
+        if (rc || ret->count > 0)
+            return rc;
+    }
+    if (kiln_clock_ms() - intake->claimed_ms >= CLAIM_EVERY_MS) {
+        intake->claimed_ms = kiln_clock_ms();
+        rc = kiln_bus_claim(intake->bus, intake->stream, GROUP, CONSUMER, CLAIM_IDLE_MS,
+                            intake->page_max, ret, err);
+        if (rc == 0 && ret->count == 0)
+            rc = renew_stream(intake, err);
+        if (rc || ret->count > 0)
+            return rc;
+    }
+    return kiln_bus_read_group(intake->bus, intake->stream, GROUP, CONSUMER, false,
+                               intake->page_max, block_ms, ret, err);
+}
+
+/* --- receipts -------------------------------------------------------------------------------- */
+/* A call for a batch of Kiln's own leaves no account in it. */
+static int refuse_call(const struct kiln_page_end *end, struct kiln_receipt *receipt)
+{
+    receipt->refused = end->announced;
+    snprintf(receipt->first_refusal, sizeof(receipt->first_refusal),
+             "batch \"%s\": " KILN_NAMES_RESERVED, end->batch);
+    return 0;
+}
+
+/* Which of its entries were refused, for who has to find their lines. */
+static int read_refusals(struct kiln_intake *intake, const struct kiln_page_end *end,
+                         struct kiln_receipt *receipt, struct kiln_error *err)
+{
+    struct kiln_refusal_ends ends;
+    int rc =
+        kiln_ledger_refusal_ends(intake->ledger, intake->pool, end->batch, end->token, &ends, err);
+    if (rc)
+        return rc;
+    memcpy(receipt->first_refusal, ends.reason, sizeof(receipt->first_refusal));
+    memcpy(receipt->first_key, ends.first_key, sizeof(receipt->first_key));
+    memcpy(receipt->last_key, ends.last_key, sizeof(receipt->last_key));
+    return 0;
+}
+
+static int read_account(struct kiln_intake *intake, const struct kiln_page_end *end,
+                        struct kiln_receipt *receipt, struct kiln_error *err)
+{
+    int rc =
+        kiln_ledger_announce(intake->ledger, intake->pool, end->batch, end->token, end->announced,
+                             &receipt->accepted, &receipt->duplicate, &receipt->refused, err);
+    if (rc == 0 && receipt->refused > 0)
+        rc = read_refusals(intake, end, receipt, err);
+    return rc;
+}
+
+/* Whether it is Redis that cannot go on; else it has answered about this one key. */
+static bool bus_waits(int code)
+{
+    return code == KILN_UNAVAILABLE || code == KILN_TIMEOUT || code == KILN_FULL ||
+           code == KILN_NO_MEMORY;
+}
+
+/* To who waits for it.  A key that cannot take it (of another type, say) is that client's loss. */
+static int send_receipt(struct kiln_intake *intake, const struct kiln_page_end *end,
+                        const struct kiln_receipt *receipt, struct kiln_error *err)
+{
+    char list[KILN_NAME_MAX + KILN_WIRE_ID_MAX + 32];
+    char *text = kiln_receipt_encode(receipt);
+    if (!text)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a receipt");
+    kiln_wire_key(list, sizeof(list), intake->pool, "receipt", end->token);
+    int rc = kiln_bus_push(intake->bus, list, text, RECEIPT_TTL_S, err);
+    free(text);
+    if (rc == 0 || bus_waits(rc))
+        return rc;
+    kiln_metric_add(KILN_METRIC_UNDELIVERED, KILN_UNDELIVERED_RECEIPT, 1);
+    kiln_log(KILN_LOG_WARNING, "receipt_dropped", kiln_f("batch", "%s", end->batch),
+             kiln_f("token", "%s", end->token), kiln_f("error", "%s", err->text));
+    return 0;
+}
+
+/* The account of one call, in the ledger and, for who waits, on the bus. */
+static int close_call(struct kiln_intake *intake, const struct kiln_page_end *end,
+                      struct kiln_error *err)
+{
+    struct kiln_receipt receipt = {0};
+    snprintf(receipt.batch, sizeof(receipt.batch), "%s", end->batch);
+    int rc = kiln_name_reserved(end->batch) ? refuse_call(end, &receipt)
+                                            : read_account(intake, end, &receipt, err);
+    if (rc && kiln_page_waits(rc))
+        return rc;
+    if (rc) { /* the ledger does not take the account of this call: its jobs are in */
+        kiln_log(KILN_LOG_ERROR, "account_dropped", kiln_f("batch", "%s", end->batch),
+                 kiln_f("token", "%s", end->token), kiln_f("error", "%s", err->text));
+        return 0;
+    }
+    return end->token[0] ? send_receipt(intake, end, &receipt, err) : 0;
+}
+
+/* --- what was set aside ------------------------------------------------------------------------
+ */
+static const struct kiln_bus_entry *entry_of(const struct kiln_bus_entries *entries, const char *id)
+{
+    for (size_t i = 0; i < entries->count; i++)
+        if (strcmp(entries->at[i].id, id) == 0)
+            return &entries->at[i];
+    return NULL;
+}
+
+/* The value of the entry's field `job`, which may hold any bytes. */
+static const char *job_of(const struct kiln_bus_entry *entry, size_t *ret_len)
+{
+    *ret_len = 0;
+    for (size_t i = 0; entry && i < entry->field_count; i++)
+        if (strcmp(entry->fields[2 * i], "job") == 0) {
+            *ret_len = entry->lengths[2 * i + 1];
+            return entry->fields[2 * i + 1];
+        }
+    return "";
+}
+
+/* Into the stream of refused entries, for people. */
+static int keep_aside(struct kiln_intake *intake, const struct kiln_page_aside *aside,
+                      const struct kiln_bus_entry *entry, struct kiln_error *err)
+{
+    char at[32];
+    size_t job_len;
+    const char *job = job_of(entry, &job_len);
+    kiln_time_text(kiln_wall_ms(), at, sizeof(at));
+    const char *fields[] = {"entry",  aside->entry,  "at",    at,
+                            "batch",  aside->batch,  "token", aside->token,
+                            "reason", aside->reason, "job",   job};
+    size_t lengths[12], count = sizeof(fields) / sizeof(*fields);
+    for (size_t i = 0; i + 1 < count; i++)
+        lengths[i] = strlen(fields[i]);
+    lengths[count - 1] = job_len < ASIDE_JOB_MAX ? job_len : ASIDE_JOB_MAX;
+    int rc = kiln_bus_append(intake->bus, intake->refused, ASIDE_ENTRIES_MAX, fields, lengths,
+                             count / 2, err);
+    if (rc == 0 || bus_waits(rc))
+        return rc;
+    kiln_metric_add(KILN_METRIC_UNDELIVERED, KILN_UNDELIVERED_REFUSED, 1);
+    kiln_log(KILN_LOG_WARNING, "set_aside_dropped", kiln_f("entry", "%s", aside->entry),
+             kiln_f("error", "%s", err->text));
+    return 0;
+}
+
+/* --- one step -------------------------------------------------------------------------------- */
+/* From entries to rows; entries are borrowed from the bus, which is not used meanwhile. */
+static int take_in(struct kiln_intake *intake, const struct kiln_bus_entries *entries,
+                   struct kiln_error *err)
+{
+    struct kiln_page *page = &intake->page;
+    intake->id_count = 0;
+    for (size_t i = 0; i < entries->count && i < KILN_PAGE_ENTRIES; i++) {
+        int rc = kiln_page_add(page, &entries->at[i], err);
+        if (rc)
+            return rc;
+        snprintf(intake->ids[i], KILN_ENTRY_ID_MAX, "%s", entries->at[i].id);
+        intake->id_list[i] = intake->ids[i];
+        intake->id_count++;
+    }
+    return kiln_page_flush(page, err);
+}
+
+/* Appending and acknowledging leave the entries as they are lent: only reading ends the loan. */
+static int settle(struct kiln_intake *intake, const struct kiln_bus_entries *entries,
+                  struct kiln_error *err)
+{
+    struct kiln_page *page = &intake->page;
+    for (size_t i = 0; i < page->aside_count; i++) {
+        const struct kiln_page_aside *aside = &page->asides[i];
+        int rc = keep_aside(intake, aside, entry_of(entries, aside->entry), err);
+        if (rc)
+            return rc;
+    }
+    intake->counts.set_aside += page->aside_count;
+    kiln_metric_add(KILN_METRIC_INTAKE, KILN_INTAKE_SET_ASIDE, page->aside_count);
+    page->aside_count = 0;
+    for (size_t i = 0; i < page->end_count; i++) {
+        int rc = close_call(intake, &page->ends[i], err);
+        if (rc)
+            return rc;
+    }
+    page->end_count = 0;
+    return kiln_bus_ack(intake->bus, intake->stream, GROUP, intake->id_list, intake->id_count, err);
+}
+
+static void account(struct kiln_intake *intake, uint64_t *ret_inserted)
+{
+    struct kiln_page *page = &intake->page;
+    intake->counts.entries += intake->id_count;
+    intake->counts.inserted += page->inserted;
+    intake->counts.duplicate += page->offered - page->inserted;
+    intake->counts.refused += page->refused;
+    intake->counts.unreadable += page->unreadable;
+    kiln_metric_add(KILN_METRIC_INTAKE, KILN_INTAKE_INSERTED, page->inserted);
+    kiln_metric_add(KILN_METRIC_INTAKE, KILN_INTAKE_DUPLICATE, page->offered - page->inserted);
+    kiln_metric_add(KILN_METRIC_INTAKE, KILN_INTAKE_REFUSED, page->refused);
+    *ret_inserted = page->inserted;
+    page->inserted = page->offered = page->refused = page->unreadable = 0;
+}
+
+/* --- a page that does not go in ----------------------------------------------------------------
+ */
+/* For `kiln doctor`, which sees neither our log nor our metrics.  That it cannot be told changes
+ * nothing. */
+static void tell_blocked(struct kiln_intake *intake, const char *entry,
+                         const struct kiln_error *err)
+{
+    int64_t now_ms = kiln_clock_ms();
+    char since[24];
+    if (intake->blocked_ms == 0)
+        intake->blocked_ms = now_ms;
+    if (now_ms - intake->told_ms < TELL_EVERY_MS && intake->told_ms > 0)
+        return;
+    intake->told_ms = now_ms;
+    snprintf(since, sizeof(since), "%lld", (long long)(now_ms - intake->blocked_ms));
+    const char *const fields[] = {"blocked_ms", since, "entry", entry, "error", err->text};
+    (void)!kiln_bus_append(intake->bus, intake->blocked, 1, fields, NULL, 3, NULL);
+}
+
+static void tell_moving(struct kiln_intake *intake)
+{
+    if (intake->told_ms > 0)
+        (void)!kiln_bus_delete(intake->bus, intake->blocked, NULL);
+    intake->blocked_ms = intake->told_ms = 0;
+}
+
+int kiln_intake_step(struct kiln_intake *intake, uint32_t block_ms, uint64_t *ret_inserted,
+                     struct kiln_error *err)
+{
+    struct kiln_bus_entries entries = {0};
+    *ret_inserted = 0;
+    int rc = read_entries(intake, block_ms, &entries, err);
+    if (rc) {
+        /* Perhaps a new Redis: look for the group and for own entries again. */
+        intake->grouped = false;
+        intake->pending = true;
+        make_smaller(intake, rc);
+        return rc;
+    }
+    if (entries.count == 0)
+        return 0;
+    fit_page(intake, &entries);
+    rc = take_in(intake, &entries, err);
+    if (rc == 0)
+        rc = settle(intake, &entries, err);
+    account(intake, ret_inserted);
+    if (rc == 0)
+        tell_moving(intake);
+    if (rc) {
+        rc = kiln_fail_in(err, "entry %s", entries.at[0].id);
+        kiln_page_clear(&intake->page);
+        intake->pending = true;
+        make_smaller(intake, rc);
+        tell_blocked(intake, entries.at[0].id, err);
+    }
+    return rc;
+}
+
+void kiln_intake_counts(const struct kiln_intake *intake, struct kiln_intake_counts *ret)
+{
+    *ret = intake->counts;
+}

@@ -1,0 +1,426 @@
+/* page.c - entries become jobs, or refusals.
+ *
+ * `kiln enqueue` sends one entry a picture, with its index and key.  Any other client may leave
+ * them out and may use count, seed ranges and templates: such a line is expanded here, its jobs are
+ * numbered by the ledger when the page goes in, and their identity is the custom_id, else the
+ * entry's own stream id, followed by the number within the line.
+ */
+#include "scheduler/intake/page.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/clock.h"
+#include "schemas/log.h"
+#include "schemas/names.h"
+#include "schemas/room.h"
+#include "schemas/utf8.h"
+
+int kiln_page_init(struct kiln_page *page, struct kiln_ledger *ledger, const char *pool,
+                   struct kiln_error *err)
+{
+    memset(page, 0, sizeof(*page));
+    page->ledger = ledger;
+    page->pool = pool;
+    page->expand = kiln_expand_new();
+    page->jobs = calloc(KILN_PAGE_JOBS, sizeof(*page->jobs));
+    page->lacks = calloc(KILN_PAGE_JOBS, sizeof(*page->lacks));
+    page->ends = calloc(KILN_PAGE_ENTRIES, sizeof(*page->ends));
+    page->out = calloc(KILN_PAGE_JOBS, sizeof(*page->out));
+    if (page->expand && page->jobs && page->lacks && page->ends && page->out &&
+        kiln_gate_new(ledger, pool, &page->gate, err) == 0)
+        return 0;
+    kiln_page_release(page);
+    return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page of jobs");
+}
+
+void kiln_page_release(struct kiln_page *page)
+{
+    if (page->jobs)
+        kiln_page_clear(page);
+    kiln_expand_free(page->expand);
+    free(page->jobs);
+    free(page->lacks);
+    free(page->ends);
+    free(page->out);
+    free(page->asides);
+    kiln_gate_free(page->gate);
+    memset(page, 0, sizeof(*page));
+}
+
+static void drop_job(struct kiln_new_job *new)
+{
+    kiln_job_release(&new->job);
+    free((char *)new->key);
+    free((char *)new->token);
+    free((char *)new->entry);
+    memset(new, 0, sizeof(*new));
+}
+
+static void drop_jobs(struct kiln_page *page)
+{
+    for (size_t i = 0; i < page->job_count; i++)
+        drop_job(&page->jobs[i]);
+    page->job_count = 0;
+}
+
+void kiln_page_clear(struct kiln_page *page)
+{
+    drop_jobs(page);
+    page->end_count = page->aside_count = 0;
+}
+
+bool kiln_page_waits(int code)
+{
+    switch (code) {
+    case KILN_UNAVAILABLE:
+    case KILN_TIMEOUT:
+    case KILN_FULL:
+    case KILN_NO_MEMORY:
+    case KILN_STALE:       /* a batch was removed meanwhile: the next look finds or makes it */
+    case KILN_DENIED:      /* a role without its grants, */
+    case KILN_CONFIG:      /* a database without our tables, */
+    case KILN_UNSUPPORTED: /* a plan of before a migration, */
+    case KILN_CORRUPT:     /* a damaged table: no entry is at fault, and none may be lost to it */
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* --- refusing --------------------------------------------------------------------------------- */
+static int set_aside(struct kiln_page *page, const char *id, const char *batch, const char *token,
+                     const char *reason, struct kiln_error *err)
+{
+    if (page->aside_count > 0 && strcmp(page->asides[page->aside_count - 1].entry, id) == 0)
+        return 0; /* another job of the same line */
+    struct kiln_page_aside *at =
+        kiln_room(page->asides, page->aside_count, &page->aside_room, sizeof(*at));
+    if (!at)
+        return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
+    page->asides = at;
+    at += page->aside_count++;
+    snprintf(at->entry, sizeof(at->entry), "%s", id);
+    snprintf(at->batch, sizeof(at->batch), "%s", batch);
+    snprintf(at->token, sizeof(at->token), "%s", token ? token : "");
+    kiln_utf8_copy(at->reason, sizeof(at->reason), reason);
+    kiln_log(KILN_LOG_WARNING, "intake_set_aside", kiln_f("entry", "%s", id),
+             kiln_f("batch", "%s", batch), kiln_f("error", "%s", reason));
+    return 0;
+}
+
+/* In the ledger, with the batch; set aside if the ledger does not take even that. */
+static int refuse(struct kiln_page *page, const char *id, const char *batch, const char *token,
+                  const char *key, const char *reason, struct kiln_error *err)
+{
+    struct kiln_error why;
+    int rc =
+        kiln_ledger_refuse(page->ledger, page->pool, batch, token ? token : "", key, reason, &why);
+    if (rc && kiln_page_waits(rc))
+        return kiln_fail(err, rc, "%s", why.text);
+    page->refused++;
+    return rc ? set_aside(page, id, batch, token, reason, err) : 0;
+}
+
+/* An entry whose batch cannot be read has no place in the ledger. */
+static int unreadable(struct kiln_page *page, const struct kiln_bus_entry *entry, const char *batch,
+                      const struct kiln_error *why, struct kiln_error *err)
+{
+    page->unreadable++;
+    return set_aside(page, entry->id, batch, NULL, why->text, err);
+}
+
+static const char *field_of(const struct kiln_bus_entry *entry, const char *name)
+{
+    for (size_t i = 0; i < entry->field_count; i++)
+        if (strcmp(entry->fields[2 * i], name) == 0)
+            return entry->fields[2 * i + 1];
+    return NULL;
+}
+
+/* Nor has one that names a batch of Kiln's own; who waits for its receipt is told. */
+static int reserved(const char *batch, struct kiln_error *why)
+{
+    return kiln_name_reserved(batch)
+               ? kiln_fail(why, KILN_BAD_INPUT, "batch \"%s\": " KILN_NAMES_RESERVED, batch)
+               : 0;
+}
+
+/* The protocol was broken, yet the batch (and perhaps the call) may be known. */
+static int refuse_malformed(struct kiln_page *page, const struct kiln_bus_entry *entry,
+                            const struct kiln_error *why, struct kiln_error *err)
+{
+    const char *batch = field_of(entry, "batch"), *token = field_of(entry, "token");
+    if (!batch || !kiln_name_valid(batch, strlen(batch), KILN_BATCH_NAME_MAX))
+        return unreadable(page, entry, "", why, err);
+    if (kiln_name_reserved(batch))
+        return unreadable(page, entry, batch, why, err);
+    bool usable = token && kiln_name_valid(token, strlen(token), KILN_WIRE_ID_MAX);
+    return refuse(page, entry->id, batch, usable ? token : "", entry->id, why->text, err);
+}
+
+/* --- jobs ------------------------------------------------------------------------------------ */
+/* Takes over *job whatever happens. */
+static int keep_job(struct kiln_page *page, const struct kiln_intake_entry *entry, const char *id,
+                    const char *key, struct kiln_job *job, struct kiln_page_lack lacks,
+                    struct kiln_error *err)
+{
+    struct kiln_new_job *new = &page->jobs[page->job_count];
+    free(job->batch);
+    job->batch = strdup(entry->batch);
+    *new = (struct kiln_new_job){.job = *job,
+                                 .key = strdup(key),
+                                 .token = strdup(entry->token ? entry->token : ""),
+                                 .entry = strdup(id)};
+    if (!new->job.batch || !new->key || !new->token || !new->entry) {
+        drop_job(new);
+        return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a job");
+    }
+    page->lacks[page->job_count++] = lacks;
+    page->offered++;
+    return page->job_count == KILN_PAGE_JOBS ? kiln_page_flush(page, err) : 0;
+}
+
+/* The line is one picture and says which one: as `kiln enqueue` sends it. */
+static int add_picture(struct kiln_page *page, const struct kiln_intake_entry *entry,
+                       const char *id, struct kiln_error *err)
+{
+    struct kiln_job job = {0};
+    bool has_seed = false;
+    struct kiln_error why;
+    int rc = kiln_job_line_parse(entry->job, entry->job_len, &page->context, &job, &has_seed, &why);
+    const char *key = entry->key ? entry->key : id;
+    if (rc == KILN_NO_MEMORY)
+        return kiln_fail(err, rc, "%s", why.text);
+    if (rc)
+        return refuse(page, id, entry->batch, entry->token, key, why.text, err);
+    job.index = entry->index;
+    return keep_job(page, entry, id, key, &job, (struct kiln_page_lack){false, !has_seed}, err);
+}
+
+static void key_of(char *out, size_t size, const struct kiln_intake_entry *entry, const char *id,
+                   const struct kiln_job *job, uint64_t which, uint64_t count)
+{
+    bool named = job->custom_id && job->custom_id[0];
+    const char *base = entry->key ? entry->key : named ? job->custom_id : id;
+    if (count == 1)
+        snprintf(out, size, "%s", base);
+    else
+        snprintf(out, size, "%s.%llu", base, (unsigned long long)which);
+}
+
+static int add_line(struct kiln_page *page, const struct kiln_intake_entry *entry, const char *id,
+                    struct kiln_error *err)
+{
+    struct kiln_error why;
+    int rc = kiln_expand_begin(page->expand, entry->job, entry->job_len, &page->context, &why);
+    if (rc == KILN_NO_MEMORY)
+        return kiln_fail(err, rc, "%s", why.text);
+    if (rc)
+        return refuse(page, id, entry->batch, entry->token, entry->key ? entry->key : id, why.text,
+                      err);
+    uint64_t count = kiln_expand_count(page->expand);
+    for (uint64_t which = 0; which < count && rc == 0; which++) {
+        struct kiln_job job = {0};
+        rc = kiln_expand_job(page->expand, which, &job, &why);
+        if (rc == KILN_NO_MEMORY)
+            return kiln_fail(err, rc, "%s", why.text);
+        if (rc) /* of a line that makes one: begin has looked at all of others */
+            return refuse(page, id, entry->batch, entry->token, entry->key ? entry->key : id,
+                          why.text, err);
+        char key[KILN_INTAKE_KEY_MAX + 32];
+        key_of(key, sizeof(key), entry, id, &job, which, count);
+        rc = keep_job(page, entry, id, key, &job,
+                      (struct kiln_page_lack){true, !kiln_expand_has_seed(page->expand)}, err);
+    }
+    return rc;
+}
+
+static void keep_end(struct kiln_page *page, const struct kiln_intake_entry *entry)
+{
+    struct kiln_page_end *end = &page->ends[page->end_count++];
+    snprintf(end->batch, sizeof(end->batch), "%s", entry->batch);
+    snprintf(end->token, sizeof(end->token), "%s", entry->token ? entry->token : "");
+    end->announced = entry->end;
+}
+
+int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
+                  struct kiln_error *err)
+{
+    struct kiln_intake_entry decoded;
+    struct kiln_error why;
+    int rc = kiln_intake_decode(entry->fields, entry->lengths, entry->field_count, &decoded, &why);
+    if (rc)
+        return refuse_malformed(page, entry, &why, err);
+    if (reserved(decoded.batch, &why))
+        rc = unreadable(page, entry, decoded.batch, &why, err);
+    else if (decoded.job && decoded.has_index)
+        rc = add_picture(page, &decoded, entry->id, err);
+    else if (decoded.job)
+        rc = add_line(page, &decoded, entry->id, err);
+    if (rc == 0 && decoded.has_end && page->end_count < KILN_PAGE_ENTRIES)
+        keep_end(page, &decoded);
+    return rc;
+}
+
+/* --- refusing jobs of the page ---------------------------------------------------------------- */
+/* The ledger does not take this job, alone. */
+static int refuse_job(struct kiln_page *page, size_t at, const char *reason, struct kiln_error *err)
+{
+    const struct kiln_new_job *new = &page->jobs[at];
+    page->offered--;
+    int rc = set_aside(page, new->entry, new->job.batch, new->token, reason, err);
+    return rc ? rc : refuse(page, new->entry, new->job.batch, new->token, new->key, reason, err);
+}
+
+/* Takes those that are marked out of the page. */
+static void drop_marked(struct kiln_page *page)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < page->job_count; i++) {
+        if (page->out[i]) {
+            drop_job(&page->jobs[i]);
+            continue;
+        }
+        page->jobs[kept] = page->jobs[i];
+        page->lacks[kept++] = page->lacks[i];
+    }
+    page->job_count = kept;
+}
+
+/* --- the index of each job ---------------------------------------------------------------------
+ */
+/* How many jobs from `first` on are of its batch. */
+static size_t run_of(const struct kiln_page *page, size_t first)
+{
+    size_t count = 1;
+    while (first + count < page->job_count &&
+           strcmp(page->jobs[first + count].job.batch, page->jobs[first].job.batch) == 0)
+        count++;
+    return count;
+}
+
+/* indexes: in, what each names, or -1; out, what it gets, or -1. */
+static int ask_ledger(struct kiln_page *page, size_t first, size_t count, int64_t *indexes,
+                      struct kiln_error *err)
+{
+    const char **keys = calloc(count, sizeof(*keys));
+    if (!keys)
+        return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
+    for (size_t i = 0; i < count; i++) {
+        const struct kiln_new_job *new = &page->jobs[first + i];
+        keys[i] = new->key;
+        indexes[i] = page->lacks[first + i].index ? -1 : (int64_t) new->job.index;
+    }
+    int rc = kiln_ledger_number(page->ledger, page->pool, page->jobs[first].job.batch, keys,
+                                indexes, count, indexes, err);
+    free(keys);
+    return rc;
+}
+
+/* The seed of a line that names none follows from the index that the job really gets. */
+static int set_index(struct kiln_page *page, size_t at, int64_t index, struct kiln_error *err)
+{
+    struct kiln_new_job *new = &page->jobs[at];
+    page->out[at] = index < 0;
+    if (index < 0) {
+        char reason[KILN_BATCH_NAME_MAX + 128];
+        snprintf(reason, sizeof(reason), KILN_BATCH_FULL, new->job.batch, UINT32_MAX);
+        page->offered--;
+        return refuse(page, new->entry, new->job.batch, new->token, new->key, reason, err);
+    }
+    new->job.index = (uint32_t)index;
+    if (page->lacks[at].seed)
+        new->job.seed = kiln_seed_derive(new->job.batch, new->job.index);
+    return 0;
+}
+
+static int number_run(struct kiln_page *page, size_t first, size_t count, struct kiln_error *err)
+{
+    int64_t *indexes = calloc(count, sizeof(*indexes));
+    struct kiln_error why;
+    if (!indexes)
+        return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
+    int refused = ask_ledger(page, first, count, indexes, &why), rc = 0;
+    if (refused && kiln_page_waits(refused))
+        rc = kiln_fail(err, refused, "%s", why.text);
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        page->out[first + i] = refused != 0;
+        rc = refused ? refuse_job(page, first + i, why.text, err)
+                     : set_index(page, first + i, indexes[i], err);
+    }
+    free(indexes);
+    return rc;
+}
+
+/* In the order of the stream.  The ledger gives the numbers out, since another scheduler may take
+ * jobs in at the same moment: a leader that lost its lock and has not noticed. */
+static int number_jobs(struct kiln_page *page, struct kiln_error *err)
+{
+    for (size_t at = 0; at < page->job_count;) {
+        size_t count = run_of(page, at);
+        int rc = number_run(page, at, count, err);
+        if (rc)
+            return rc;
+        at += count;
+    }
+    drop_marked(page);
+    return 0;
+}
+
+/* --- into the ledger ------------------------------------------------------------------------- */
+/* A page goes in as a whole or, where one job in it is at fault, by halves.  That one has a second
+ * try: its batch may have been removed in that moment. */
+static int insert(struct kiln_page *page, size_t first, size_t count, struct kiln_error *err)
+{
+    struct kiln_error why;
+    uint64_t inserted = 0;
+    const struct kiln_new_job *jobs = page->jobs + first;
+    int rc = kiln_ledger_insert_jobs(page->ledger, page->pool, jobs, count, &inserted, &why);
+    if (rc && count == 1 && !kiln_page_waits(rc))
+        rc = kiln_ledger_insert_jobs(page->ledger, page->pool, jobs, count, &inserted, &why);
+    page->inserted += inserted;
+    if (rc == 0)
+        return 0;
+    if (kiln_page_waits(rc))
+        return kiln_fail(err, rc, "%s", why.text);
+    if (count == 1)
+        return refuse_job(page, first, why.text, err);
+    rc = insert(page, first, count / 2, err);
+    return rc ? rc : insert(page, first + count / 2, count - count / 2, err);
+}
+
+/* Takes those beyond a quota out of the page.  A look at the quotas that fails is no job's fault:
+ * they come in without it. */
+static int pass_gate(struct kiln_page *page, struct kiln_error *err)
+{
+    size_t beyond = 0;
+    struct kiln_error why;
+    int rc = kiln_gate_judge(page->gate, page->jobs, page->job_count, kiln_clock_ms(), page->out,
+                             &beyond, &why);
+    if (rc && kiln_page_waits(rc))
+        return kiln_fail(err, rc, "%s", why.text);
+    if (rc)
+        kiln_log(KILN_LOG_ERROR, "quotas_unread", kiln_f("error", "%s", why.text));
+    if (rc || beyond == 0)
+        return 0;
+    drop_marked(page);
+    page->offered -= beyond;
+    page->refused += beyond;
+    return 0;
+}
+
+int kiln_page_flush(struct kiln_page *page, struct kiln_error *err)
+{
+    if (page->job_count == 0)
+        return 0;
+    int rc = pass_gate(page, err);
+    if (rc == 0)
+        rc = number_jobs(page, err);
+    if (rc == 0 && page->job_count > 0)
+        rc = insert(page, 0, page->job_count, err);
+    if (rc == 0)
+        drop_jobs(page);
+    return rc;
+}

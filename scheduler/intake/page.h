@@ -1,0 +1,73 @@
+/* page.h - the jobs and refusals of a page of stream entries, on their way to the ledger.
+ *
+ * An entry that the ledger does not take, whatever is done, must not be read again and again: a
+ * page with such a one is halved until it is alone, and it is set aside.  Only where waiting helps
+ * (kiln_page_waits) is a failure handed to the caller.
+ */
+#ifndef KILN_INTAKE_PAGE_H
+#define KILN_INTAKE_PAGE_H
+
+#include "scheduler/intake/gate.h"
+#include "schemas/expand.h"
+#include "schemas/wire.h"
+#include "storage/bus/bus.h"
+#include "storage/ledger/ledger.h"
+
+#define KILN_PAGE_ENTRIES 2000 /* read at once */
+#define KILN_PAGE_JOBS 4000    /* inserted at once */
+
+struct kiln_page_end { /* the last entry of an enqueue call */
+    char batch[KILN_BATCH_NAME_MAX + 1];
+    char token[KILN_WIRE_ID_MAX + 1];
+    uint64_t announced;
+};
+
+#define KILN_ENTRY_ID_MAX 48
+
+struct kiln_page_aside { /* an entry that neither became jobs nor a refusal as others are */
+    char entry[KILN_ENTRY_ID_MAX];
+    char batch[KILN_BATCH_NAME_MAX + 1], token[KILN_WIRE_ID_MAX + 1]; /* "" if they are not known */
+    char reason[KILN_ERROR_TEXT_MAX];
+};
+
+struct kiln_page_lack { /* what the ledger's numbering is to fill in */
+    bool index, seed;
+};
+
+struct kiln_page {
+    struct kiln_ledger *ledger;
+    const char *pool;
+    struct kiln_job_context context;
+    struct kiln_expand *expand;
+    struct kiln_gate *gate;
+    bool *out;                    /* [KILN_PAGE_JOBS]: refused, to be taken out of the page */
+    struct kiln_new_job *jobs;    /* [KILN_PAGE_JOBS] */
+    struct kiln_page_lack *lacks; /* of each of them */
+    size_t job_count;
+    struct kiln_page_end *ends; /* [KILN_PAGE_ENTRIES] */
+    size_t end_count;
+    struct kiln_page_aside *asides; /* at most one an entry */
+    size_t aside_count, aside_room;
+    uint64_t inserted, offered, refused, unreadable;
+};
+
+int kiln_page_init(struct kiln_page *page, struct kiln_ledger *ledger, const char *pool,
+                   struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_page_release(struct kiln_page *page);
+
+/* Whether a failure of the ledger is none of the entry's: the server is away or ending, its disk is
+ * full, it takes no writes, we lack rights or tables that every entry needs. */
+bool kiln_page_waits(int code);
+
+/* Forgets jobs and ends that did not reach the ledger, and what was set aside. */
+void kiln_page_clear(struct kiln_page *page);
+/* Adds what the entry stands for; full pages are flushed on the way.  A bad entry is refused in the
+ * ledger and is no failure. */
+int kiln_page_add(struct kiln_page *page, const struct kiln_bus_entry *entry,
+                  struct kiln_error *err) KILN_MUST_CHECK;
+/* Numbers and inserts the jobs so far, but for those beyond their tenants' quotas.  What the ledger
+ * refuses is halved until the one at fault is alone; that one is set aside and recorded as refused.
+ */
+int kiln_page_flush(struct kiln_page *page, struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

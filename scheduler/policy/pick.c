@@ -1,0 +1,553 @@
+/* pick.c - the decisions: who is served next, and with which group.
+ *
+ * Workers with empty hands come first, among them those whose own set has work: so nobody opens
+ * a set while its holder stands idle, and nobody gets a second assignment while another has none.
+ * The set that an idle worker gives up is the one nobody has asked for longest.  Work is given
+ * ahead only shortly before hands are empty: what is not yet given can still go to whoever is free
+ * first.
+ *
+ * The penalty that makes a worker leave its set is the larger of how much longer the other has
+ * waited (beyond half of what ours has waited: in a deep backlog everybody waits long) over
+ * PATIENCE, and how much more of the fleet's time our tenant has had over FAIR_PATIENCE.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "scheduler/policy/state.h"
+
+#define WALK_SETS 32   /* sets looked at in one order before giving up */
+#define WALK_GROUPS 8  /* groups of one set */
+#define WALK_WORKERS 8 /* idle workers looked at for one that had the set before */
+#define OVERLOAD 1.05  /* a set is overloaded beyond this share of the mean load */
+#define AHEAD 8.0    /* how far own promises may run ahead, in terms of what another one has left */
+#define STAY_MIN 2.0 /* loads' worth of work before promises pull a worker from its set */
+#define SLOW 1.5     /* so many times slower than the fastest counts as slow at the end */
+
+struct choice {
+    uint32_t group;
+    uint32_t job; /* goes first; KILN_NONE: in the order of the group */
+    enum kiln_policy_rule rule;
+};
+
+const char *kiln_policy_rule_name(enum kiln_policy_rule rule)
+{
+    static const char *const names[] = {"overdue", "stay", "open", "join"};
+    return names[rule];
+}
+
+/* A suspect shares a worker with nothing: not in its batch, not behind it. */
+static bool allowed(const struct kiln_policy *p, const struct pol_worker *worker, uint32_t group)
+{
+    return !p->groups[group].alone || worker->held_count == 0;
+}
+
+static bool same_size(const struct pol_worker *worker, const struct pol_group *group)
+{
+    return worker->width == group->width && worker->height == group->height &&
+           worker->steps == group->steps;
+}
+
+static struct kiln_cost_shape shape_of(const struct kiln_policy *p, const struct pol_worker *worker,
+                                       uint32_t group, uint32_t jobs)
+{
+    const struct pol_group *g = &p->groups[group];
+    return (struct kiln_cost_shape){.model = p->models[p->sets[g->set].model].name,
+                                    .width = g->width,
+                                    .height = g->height,
+                                    .steps = g->steps,
+                                    .guidance = g->guidance,
+                                    .jobs = jobs,
+                                    .device = worker->device};
+}
+
+static double capture_s(const struct kiln_policy *p, const struct pol_worker *worker,
+                        uint32_t group)
+{
+    if (kiln_policy_drew(worker, &p->groups[group]))
+        return 0;
+    const struct kiln_cost_shape shape = shape_of(p, worker, group, 1);
+    return kiln_cost_capture(p->costs, &shape);
+}
+
+/* --- penalties ------------------------------------------------------------------------------- */
+/* Seconds of penalty for serving `mine` while `other` waits; both have ready jobs. */
+static double penalty(struct kiln_policy *p, uint32_t mine, uint32_t other, int64_t now_ms)
+{
+    uint32_t my_queue = kiln_policy_best_queue(p, mine);
+    uint32_t its_queue = kiln_policy_best_queue(p, other);
+    const struct kiln_order_node *my = &p->queue_rank[my_queue], *its = &p->queue_rank[its_queue];
+    if (my->hi >> 40 != its->hi >> 40) /* backfill never holds up other work */
+        return my->hi >> 40 ? INFINITY : -INFINITY;
+    double my_age = fmax(0, (double)(now_ms - my->lo) / 1000);
+    double waited = (double)(my->lo - its->lo) / 1000 - my_age / 2;
+    double served = p->tenants[p->queues[my_queue].tenant].used_s -
+                    p->tenants[p->queues[its_queue].tenant].used_s;
+    served /= fmax(p->speed_sum, 1);
+    return fmax(waited / PATIENCE, served / FAIR_PATIENCE);
+}
+
+/* The best group of the set that the worker may take: its present size while that is fair. */
+static uint32_t group_of_set(struct kiln_policy *p, const struct pol_worker *worker, uint32_t set,
+                             int64_t now_ms)
+{
+    uint32_t best = KILN_NONE, group = kiln_policy_best_group(p, set);
+    for (int i = 0; i < WALK_GROUPS && group != KILN_NONE; i++) {
+        if (allowed(p, worker, group)) {
+            if (best == KILN_NONE)
+                best = group;
+            if (same_size(worker, &p->groups[group])) {
+                double cost = fmax(SIZE_SWITCH_S, capture_s(p, worker, best));
+                return penalty(p, group, best, now_ms) > cost ? best : group;
+            }
+        }
+        group = kiln_order_next(p->group_rank, p->sets[set].groups, group);
+    }
+    return best;
+}
+
+static bool better(const struct kiln_policy *p, uint32_t a, uint32_t b)
+{
+    if (b == KILN_NONE)
+        return true;
+    const struct kiln_order_node *x = &p->group_rank[a], *y = &p->group_rank[b];
+    return x->hi != y->hi ? x->hi < y->hi : x->lo < y->lo;
+}
+
+/* --- load ------------------------------------------------------------------------------------ */
+/* Seconds until the holders have drawn all that waits for the set, once they are at it. */
+static double load(const struct kiln_policy *p, uint32_t set)
+{
+    return p->sets[set].backlog_s / fmax(p->sets[set].holder_speed, 1e-3);
+}
+
+/* Its holders would still be at it when all others have finished. */
+static bool overloaded(struct kiln_policy *p, uint32_t set)
+{
+    double mean = p->backlog_s / fmax(p->speed_sum, 1e-3);
+    double cost = kiln_policy_switch_s(p, set);
+    return load(p, set) > mean * OVERLOAD + cost && load(p, set) > 2 * cost;
+}
+
+/* --- rule 1: overdue ------------------------------------------------------------------------- */
+static bool urgent_job(const struct kiln_policy *p, const struct pol_worker *worker, uint32_t set,
+                       int64_t horizon_ms, struct choice *ret)
+{
+    uint32_t job = kiln_order_first(p->job_due, p->sets[set].deadlines);
+    if (job == KILN_NONE || p->job_due[job].hi > horizon_ms)
+        return false;
+    uint32_t group = p->queues[p->jobs[job].queue].group;
+    if (!allowed(p, worker, group))
+        return false;
+    *ret = (struct choice){group, job, KILN_RULE_OVERDUE};
+    return true;
+}
+
+/* Is there somebody who has the set and is free in time, be his hands full or not?  For a promise
+ * that is lost already that is any holder who is not overloaded: one more load would only make
+ * others late, too. */
+static bool holder_in_time(struct kiln_policy *p, uint32_t set, int64_t now_ms)
+{
+    uint32_t hand = kiln_order_first(p->worker_hand, p->sets[set].hands);
+    if (hand == KILN_NONE || p->workers[hand].draining || p->workers[hand].batch_max == 0)
+        return false;
+    int64_t due_ms = p->set_due[set].hi;
+    if (due_ms <= now_ms)
+        return !overloaded(p, set);
+    int64_t margin_ms = (int64_t)((kiln_policy_reserve_s(p) - p->batch_s) * 1000);
+    return p->workers[hand].free_ms + margin_ms < due_ms;
+}
+
+/* The first urgent job of another set that nobody is waited for with. */
+static bool urgent_other(struct kiln_policy *p, const struct pol_worker *worker, uint32_t model,
+                         int64_t now_ms, int64_t horizon_ms, struct choice *ret)
+{
+    uint32_t root = p->models[model].promised_sets, set = kiln_order_first(p->set_due, root);
+    for (int i = 0; i < WALK_SETS && set != KILN_NONE; i++) {
+        if (p->set_due[set].hi > horizon_ms)
+            return false;
+        bool waits = set == worker->set || holder_in_time(p, set, now_ms);
+        if (!waits && urgent_job(p, worker, set, horizon_ms, ret))
+            return true;
+        set = kiln_order_next(p->set_due, root, set);
+    }
+    return false;
+}
+
+/* The first promise of a set that nobody has; INT64_MAX: none. */
+static int64_t unheld_due(const struct kiln_policy *p, const struct pol_worker *worker,
+                          uint32_t model, struct choice *ret)
+{
+    uint32_t root = p->models[model].promised_sets, set = kiln_order_first(p->set_due, root);
+    for (int i = 0; i < WALK_SETS && set != KILN_NONE; i++) {
+        if (p->sets[set].holders == 0 && urgent_job(p, worker, set, INT64_MAX, ret))
+            return p->job_due[ret->job].hi;
+        set = kiln_order_next(p->set_due, root, set);
+    }
+    return INT64_MAX;
+}
+
+/* How far the worker's own promises may run ahead of one in a set that nobody has: the more time
+ * that one has left, the further.  So sets are gone through in waves, as long as the promises
+ * allow, and not in the order of single jobs.  One that is lost already forces nobody. */
+static bool too_far_ahead(const struct kiln_policy *p, const struct pol_worker *worker,
+                          int64_t other_due_ms, int64_t now_ms)
+{
+    if (other_due_ms < now_ms)
+        return false;
+    uint32_t job = kiln_order_first(p->job_due, p->sets[worker->set].deadlines);
+    int64_t reserve_ms = (int64_t)(kiln_policy_reserve_s(p) * 1000);
+    double left_ms = fmax((double)reserve_ms, (double)(other_due_ms - now_ms - reserve_ms));
+    return (double)(p->job_due[job].hi - other_due_ms) > AHEAD * left_ms;
+}
+
+/* The worker's own promises cost no switch.  Others come before them if one has run too far behind
+ * in a set that nobody has, or cannot wait any longer and is not lost yet. */
+static bool other_promise(struct kiln_policy *p, const struct pol_worker *worker, uint32_t model,
+                          bool promised, int64_t now_ms, struct choice *ret)
+{
+    int64_t due_ms = unheld_due(p, worker, model, ret);
+    if (promised && due_ms != INT64_MAX && too_far_ahead(p, worker, due_ms, now_ms))
+        return true;
+    if (!urgent_other(p, worker, model, now_ms, p->horizon_ms, ret))
+        return false;
+    if (!promised)
+        return true;
+    due_ms = p->job_due[ret->job].hi;
+    uint32_t own = kiln_order_first(p->job_due, p->sets[worker->set].deadlines);
+    int64_t last_ms = now_ms + (int64_t)(kiln_policy_reserve_s(p) * 1000);
+    return due_ms <= last_ms && due_ms >= now_ms && due_ms < p->job_due[own].hi;
+}
+
+static bool overdue(struct kiln_policy *p, const struct pol_worker *worker,
+                    const uint32_t models[2], int64_t now_ms, struct choice *ret)
+{
+    int64_t horizon_ms = kiln_policy_horizon(p, now_ms);
+    if (horizon_ms == INT64_MIN)
+        return false;
+    struct choice other;
+    bool holds = worker->set != KILN_NONE && p->sets[worker->set].ready > 0;
+    bool promised = holds && urgent_job(p, worker, worker->set, INT64_MAX, &other);
+    bool fresh = holds && worker->since_switch_s < STAY_MIN * p->load_s;
+    for (int i = 0; i < 2 && !fresh; i++) {
+        if (models[i] == KILN_NONE ||
+            !other_promise(p, worker, models[i], promised, now_ms, &other))
+            continue;
+        *ret = other;
+        return true;
+    }
+    return promised && urgent_job(p, worker, worker->set, horizon_ms, ret);
+}
+
+/* --- rules 3 and 4: the best of the other sets ----------------------------------------------- */
+static uint32_t best_free(struct kiln_policy *p, const struct pol_worker *worker, uint32_t model,
+                          int64_t now_ms)
+{
+    uint32_t *root = &p->models[model].free_sets;
+    uint32_t set = kiln_policy_best_set(p, root);
+    for (int i = 0; i < WALK_SETS && set != KILN_NONE; i++) {
+        uint32_t group = group_of_set(p, worker, set, now_ms);
+        if (group != KILN_NONE)
+            return group;
+        set = kiln_order_next(p->set_rank, *root, set);
+    }
+    return KILN_NONE;
+}
+
+/* --- what a set in a worker's memory is worth ------------------------------------------------- */
+/* Seconds of loading that one more holder of the set will probably save, as often as it is asked
+ * for lately. */
+static double worth_s(struct kiln_policy *p, uint32_t set, uint32_t holders)
+{
+    double asked = kiln_policy_heat(p, set, 0) / fmax(holders, 1);
+    return kiln_policy_switch_s(p, set) * asked / (1 + asked);
+}
+
+static double regret_s(struct kiln_policy *p, const struct pol_worker *worker)
+{
+    return worker->set == KILN_NONE ? 0 : worth_s(p, worker->set, p->sets[worker->set].holders);
+}
+
+/* Seconds gained if an idle worker helps with a held set: what goes last there begins sooner, and
+ * the next ones find one more holder. */
+static double help_s(struct kiln_policy *p, const struct pol_worker *worker, uint32_t set,
+                     uint32_t group, int64_t now_ms)
+{
+    uint32_t hand = kiln_order_first(p->worker_hand, p->sets[set].hands);
+    double free_s = fmax(0, (double)(p->workers[hand].free_ms - now_ms) / 1000);
+    double unit_s = kiln_policy_unit_s(p, group) / worker->speed;
+    double before_s = free_s + fmax(0, load(p, set) - unit_s);
+    return before_s - kiln_policy_load_s(p, worker, set) - capture_s(p, worker, group) +
+           worth_s(p, set, p->sets[set].holders + 1) - regret_s(p, worker);
+}
+
+/* The best held set that deserves one more worker: one that is overloaded, one that others have
+ * left waiting too long, or, for an idle worker, one where it ends something sooner. */
+static uint32_t best_held(struct kiln_policy *p, const struct pol_worker *worker, uint32_t model,
+                          uint32_t mine, bool idle, int64_t now_ms)
+{
+    uint32_t root = p->models[model].loaded_sets, found = KILN_NONE;
+    double most = 0;
+    uint32_t set = kiln_order_first(p->set_load, root);
+    for (int i = 0; i < WALK_GROUPS && set != KILN_NONE; i++) {
+        uint32_t group = set == worker->set ? KILN_NONE : group_of_set(p, worker, set, now_ms);
+        if (group != KILN_NONE && overloaded(p, set))
+            return group;
+        double gain = group != KILN_NONE && idle ? help_s(p, worker, set, group, now_ms) : 0;
+        if (gain > most) {
+            most = gain;
+            found = group;
+        }
+        if (!idle && set != worker->set)
+            break;
+        set = kiln_order_next(p->set_load, root, set);
+    }
+    set = found == KILN_NONE && mine != KILN_NONE
+              ? kiln_policy_best_set(p, &p->models[model].held_sets)
+              : KILN_NONE;
+    for (int i = 0; i < WALK_GROUPS && set != KILN_NONE; i++) {
+        uint32_t group = set == worker->set ? KILN_NONE : group_of_set(p, worker, set, now_ms);
+        if (group != KILN_NONE &&
+            penalty(p, mine, group, now_ms) > 2 * kiln_policy_switch_s(p, set))
+            return group;
+        set = kiln_order_next(p->set_rank, p->models[model].held_sets, set);
+    }
+    return found;
+}
+
+static bool others(struct kiln_policy *p, const struct pol_worker *worker, const uint32_t models[2],
+                   uint32_t mine, int64_t now_ms, struct choice *ret)
+{
+    uint32_t best = KILN_NONE;
+    for (int i = 0; i < 2; i++) {
+        if (models[i] == KILN_NONE)
+            continue;
+        uint32_t free_group = best_free(p, worker, models[i], now_ms);
+        if (free_group != KILN_NONE && better(p, free_group, best))
+            best = free_group;
+    }
+    bool idle = mine == KILN_NONE && best == KILN_NONE && worker->busy == 0;
+    for (int i = 0; i < 2; i++) {
+        if (models[i] == KILN_NONE)
+            continue;
+        uint32_t held = best_held(p, worker, models[i], mine, idle, now_ms);
+        if (held != KILN_NONE && better(p, held, best))
+            best = held;
+    }
+    if (best == KILN_NONE)
+        return false;
+    bool held = p->sets[p->groups[best].set].holders > 0;
+    *ret = (struct choice){best, KILN_NONE, held ? KILN_RULE_JOIN : KILN_RULE_OPEN};
+    return true;
+}
+
+/* --- one worker ------------------------------------------------------------------------------ */
+static bool choose(struct kiln_policy *p, const struct pol_worker *worker, int64_t now_ms,
+                   struct choice *ret)
+{
+    uint32_t models[2] = {p->pool_model,
+                          worker->model == p->pool_model ? KILN_NONE : worker->model};
+    if (overdue(p, worker, models, now_ms, ret))
+        return true;
+    uint32_t mine =
+        worker->set == KILN_NONE ? KILN_NONE : group_of_set(p, worker, worker->set, now_ms);
+    struct choice other;
+    bool any = others(p, worker, models, mine, now_ms, &other);
+    if (mine == KILN_NONE) {
+        if (any)
+            *ret = other;
+        return any;
+    }
+    double cost = any ? fmax(LEAVE_MIN_S, kiln_policy_switch_s(p, p->groups[other.group].set)) : 0;
+    bool leave = any && penalty(p, mine, other.group, now_ms) > cost;
+    *ret = leave ? other : (struct choice){mine, KILN_NONE, KILN_RULE_STAY};
+    return true;
+}
+
+/* A slow worker that begins a job when the fleet has almost finished would end after all others. */
+static bool too_slow(struct kiln_policy *p, const struct pol_worker *worker, uint32_t group)
+{
+    if (worker->speed * SLOW >= p->speed_max)
+        return false;
+    double unit_s = kiln_policy_unit_s(p, group);
+    return unit_s / worker->speed >
+           p->backlog_s / p->speed_sum + p->batch_s + unit_s / p->speed_max;
+}
+
+/* --- taking ---------------------------------------------------------------------------------- */
+static void take_job(struct kiln_policy *p, uint32_t job, double seconds,
+                     struct kiln_policy_pick *ret)
+{
+    uint32_t queue = p->jobs[job].queue;
+    kiln_policy_job_unready(p, job);
+    kiln_policy_charge(p, p->queues[queue].tenant, seconds);
+    ret->ids[ret->count++] = p->jobs[job].id;
+    kiln_slots_give(&p->job_slots, job);
+    p->jobs[job].id = 0;
+    p->queues[queue].refs--;
+    kiln_policy_drop_queue(p, queue);
+}
+
+/* The next job of the batch: urgent ones first, then in the order of the group. */
+static uint32_t next_job(struct kiln_policy *p, uint32_t group, bool urgent)
+{
+    uint32_t job =
+        urgent ? kiln_order_first(p->job_due, p->sets[p->groups[group].set].deadlines) : KILN_NONE;
+    if (job != KILN_NONE && p->job_due[job].hi <= p->horizon_ms &&
+        p->queues[p->jobs[job].queue].group == group)
+        return job;
+    uint32_t queue = kiln_policy_best_queue(p, group);
+    return queue == KILN_NONE ? KILN_NONE : kiln_order_first(p->job_rank, p->queues[queue].jobs);
+}
+
+/* What the assignment is expected to take; the switch is charged to whoever's job goes first. */
+static void expect(struct kiln_policy *p, const struct pol_worker *worker, uint32_t group,
+                   uint32_t first, uint32_t count, struct kiln_policy_pick *ret)
+{
+    uint32_t set = p->groups[group].set;
+    const struct kiln_cost_shape shape = shape_of(p, worker, group, count);
+    ret->compute_s = kiln_cost_compute(p->costs, &shape);
+    ret->capture_s = capture_s(p, worker, group);
+    ret->first_of_size = !kiln_policy_drew(worker, &p->groups[group]);
+    ret->load = kiln_policy_kind(p, worker, set);
+    if (set == worker->set)
+        return;
+    ret->switch_s = kiln_policy_load_s(p, worker, set);
+    kiln_policy_charge(p, p->queues[p->jobs[first].queue].tenant, ret->switch_s);
+    p->switches++;
+}
+
+static void take(struct kiln_policy *p, uint32_t worker_slot, const struct choice *choice,
+                 int64_t now_ms, struct kiln_policy_pick *ret)
+{
+    struct pol_worker *worker = &p->workers[worker_slot];
+    uint32_t group = choice->group, set = p->groups[group].set;
+    struct pol_group *g = &p->groups[group];
+    uint32_t count = kiln_policy_batch_size(p, worker, group);
+    count = count < g->ready ? count : g->ready;
+    memset(ret, 0, sizeof(*ret));
+    ret->rule = choice->rule;
+    g->refs++; /* outlives its last job until the end of this function */
+    bool urgent = choice->rule == KILN_RULE_OVERDUE;
+    uint32_t job = choice->job != KILN_NONE ? choice->job : next_job(p, group, urgent);
+    expect(p, worker, group, job, count, ret);
+    for (; ret->count < count && job != KILN_NONE; job = next_job(p, group, urgent))
+        take_job(p, job, ret->compute_s / count, ret);
+    worker->width = g->width;
+    worker->height = g->height;
+    worker->steps = g->steps;
+    if (ret->first_of_size)
+        worker->sizes[worker->sizes_turn++ % SIZES_MAX] = kiln_policy_size_hash(g);
+    ret->tag = ++p->next_tag;
+    snprintf(ret->worker, sizeof(ret->worker), "%s", worker->name);
+    kiln_policy_worker_takes(p, worker_slot, set);
+    const struct pol_held held = {.tag = ret->tag,
+                                  .set = set,
+                                  .expected_s =
+                                      (float)(ret->switch_s + ret->capture_s + ret->compute_s),
+                                  .alone = g->alone};
+    kiln_policy_take_up(p, worker_slot, &held, now_ms);
+    worker->since_switch_s = (ret->switch_s > 0 ? 0 : worker->since_switch_s) + ret->compute_s;
+    p->picks++;
+    g->refs--;
+    kiln_policy_drop_group(p, group);
+}
+
+/* --- all workers ----------------------------------------------------------------------------- */
+/* Of the longest idle workers without work of their own, the one that loses least by taking the
+ * set: what it has is not asked for, or it had the set before. */
+static uint32_t victim(struct kiln_policy *p, uint32_t worker, uint32_t set)
+{
+    const struct pol_worker *w = &p->workers[worker];
+    uint32_t root = p->models[w->model].rooms, other = kiln_order_first(p->worker_room, root);
+    if (w->held_count > 0 || w->set == set)
+        return worker;
+    double least = regret_s(p, w) + kiln_policy_load_s(p, w, set);
+    for (int i = 0; i < WALK_WORKERS && other != KILN_NONE; i++) {
+        const struct pol_worker *o = &p->workers[other];
+        bool needed = o->set != KILN_NONE && p->sets[o->set].ready > 0;
+        if (o->held_count == 0 && !needed && o->speed >= w->speed) {
+            double loses = regret_s(p, o) + kiln_policy_load_s(p, o, set);
+            worker = loses < least ? other : worker;
+            least = fmin(least, loses);
+        }
+        other = kiln_order_next(p->worker_room, root, other);
+    }
+    return worker;
+}
+
+/* Backfill is given up at the end of each batch: it is never bound to a busy worker. */
+static bool too_early(struct kiln_policy *p, const struct pol_worker *worker, uint32_t group)
+{
+    uint32_t queue = kiln_policy_best_queue(p, group);
+    return worker->busy > 0 && p->queue_rank[queue].hi >> 40 > 0;
+}
+
+static bool try_worker(struct kiln_policy *p, uint32_t worker, int64_t now_ms,
+                       struct kiln_policy_pick *ret)
+{
+    struct pol_worker *w = &p->workers[worker];
+    struct choice choice;
+    if (w->tried == p->epoch)
+        return false;
+    if (!choose(p, w, now_ms, &choice) || too_slow(p, w, choice.group) ||
+        too_early(p, w, choice.group)) {
+        w->tried = p->epoch;
+        return false;
+    }
+    take(p, victim(p, worker, p->groups[choice.group].set), &choice, now_ms, ret);
+    return true;
+}
+
+static int64_t lead_until(const struct kiln_policy *p, uint32_t level, int64_t now_ms)
+{
+    return level == 0 ? INT64_MAX : now_ms + kiln_policy_lead_ms(p);
+}
+
+/* Workers whose own set has work. */
+static bool pick_hot(struct kiln_policy *p, uint32_t level, int64_t now_ms,
+                     struct kiln_policy_pick *ret)
+{
+    int64_t until_ms = lead_until(p, level, now_ms);
+    uint32_t set = kiln_order_after(p->set_hot, p->hot_sets, (int64_t)level - 1);
+    for (; set != KILN_NONE; set = kiln_order_next(p->set_hot, p->hot_sets, set)) {
+        if (p->set_hot[set].hi > level || p->set_hot[set].lo > until_ms)
+            return false;
+        if (try_worker(p, kiln_order_first(p->worker_hand, p->sets[set].hands), now_ms, ret))
+            return true;
+    }
+    return false;
+}
+
+/* The others; what one of them does not want, the next ones do not either, unless it is slow. */
+static bool pick_cold(struct kiln_policy *p, uint32_t level, int64_t now_ms,
+                      struct kiln_policy_pick *ret)
+{
+    int64_t until_ms = lead_until(p, level, now_ms);
+    for (uint32_t model = 0; model < MODELS_MAX; model++) {
+        const struct pol_model *m = &p->models[model];
+        if (m->refs == 0 || m->rooms == KILN_NONE || p->models[p->pool_model].ready + m->ready == 0)
+            continue;
+        uint32_t worker = kiln_order_after(p->worker_room, m->rooms, (int64_t)level - 1);
+        for (int i = 0; i < WALK_WORKERS && worker != KILN_NONE; i++) {
+            if (p->worker_room[worker].hi > level || p->worker_room[worker].lo > until_ms)
+                break;
+            if (try_worker(p, worker, now_ms, ret))
+                return true;
+            worker = kiln_order_next(p->worker_room, m->rooms, worker);
+        }
+    }
+    return false;
+}
+
+bool kiln_policy_pick(struct kiln_policy *p, int64_t now_ms, struct kiln_policy_pick *ret)
+{
+    if (now_ms != p->last_ms)
+        p->epoch++;
+    p->last_ms = now_ms;
+    kiln_policy_wake(p, now_ms);
+    for (uint32_t level = 0; level < HELD_MAX && p->ready > 0; level++)
+        if (pick_hot(p, level, now_ms, ret) || pick_cold(p, level, now_ms, ret))
+            return true;
+    return false;
+}

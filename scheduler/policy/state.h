@@ -1,0 +1,245 @@
+/* state.h - the policy's data; private to this folder.
+ *
+ *     model --> sets (two orders: free and held) --> groups --> queues (one a tenant) --> jobs
+ *
+ * Each level is ordered by the rank of its best member, so the best job of anything is a walk
+ * down the first elements.  A rank is (class and round, virtual time):
+ *   hi = backfill << 40 | round of the tenant      (who has used less goes first)
+ *   lo = queued_ms - priority * AGEING_MS          (who waits longer goes first)
+ * A tenant's round grows when it is charged; stored ranks may then be too good.  They are put
+ * right when they come to the front (kiln_policy_best_*), which is enough: ranks only get worse
+ * that way.
+ */
+#ifndef KILN_POLICY_STATE_H
+#define KILN_POLICY_STATE_H
+
+#include "scheduler/policy/order.h"
+#include "scheduler/policy/policy.h"
+#include "scheduler/policy/slots.h"
+
+#define AGEING_MS (3600 * 1000LL) /* what a level of priority is worth */
+#define PATIENCE 128.0            /* seconds of waiting longer that weigh as one of switching */
+#define FAIR_PATIENCE 64.0        /* the same of the fleet's time that a tenant had more */
+#define LEAVE_MIN_S 0.1           /* cheaper switches are not made more often than at this price */
+#define SIZE_SWITCH_S 0.05        /* a new size in the same set */
+#define QUANTUM_S 20.0            /* GPU-seconds of a tenant's round for each worker */
+#define HELD_MAX 16               /* assignments of one worker that are tracked, */
+#define USUAL_MAX 4               /* and in its hands when they are long */
+#define AHEAD_S 0.5               /* more than one lies ahead while it is less than this */
+#define HANDS_S 1.0               /* and all in its hands takes less, and is not older, than this */
+#define KNOWN_MIN 3               /* finished by a worker before it counts as quick */
+#define RECENT_MAX 32             /* sets that a worker had last: their files are in its memory */
+#define SIZES_MAX 8               /* sizes that a worker drew last: their graphs are there */
+#define HEAT_S 60.0               /* how long a set is remembered as asked for */
+#define LEAD_MS 2000              /* work is given ahead this long before hands are empty, */
+#define LEAD_LOAD_S 20.0          /* and the time to load a set, this much at most */
+
+struct pol_job {
+    uint64_t id, batch_id;
+    int64_t queued_ms;
+    int64_t wake_ms; /* sleeping until then; 0 = ready */
+    uint32_t queue;
+    uint32_t confirmed; /* sweep in which the ledger last named it */
+    float promised_s;   /* what it adds to the promised work; 0 = no promise, or asleep */
+    int8_t priority;
+    bool promise; /* job_due holds its deadline */
+    bool later;   /* counted in the coarse buckets of promised work */
+    /* 48 bytes; two order nodes (64) and the slot table (12 to 16) come on top */
+};
+
+struct pol_queue { /* the ready jobs of one tenant in one group */
+    uint32_t group, tenant, jobs /* root */;
+    uint32_t refs; /* jobs, ready or sleeping, that name this queue */
+    bool listed;   /* in its group's order */
+};
+
+struct pol_group {
+    uint32_t set, width, height, steps;
+    double guidance;
+    uint32_t queues;   /* root */
+    uint32_t refs;     /* queues */
+    uint32_t ready;    /* jobs that could go now */
+    double unit_s;     /* of one of them on a worker of speed 1: ready * unit_s is the backlog */
+    uint64_t costs_at; /* turn of the cost model that unit_s is from */
+    bool alone, listed;
+};
+
+struct pol_set {
+    uint32_t model;
+    char lora_set[KILN_LORA_SET_MAX];
+    uint32_t groups;    /* root */
+    uint32_t deadlines; /* root over jobs with a promise, by urgent time */
+    uint32_t refs;      /* groups, holders, assignments */
+    uint32_t holders;   /* workers that have or will have it */
+    uint32_t hands;     /* root: the holders, best first (workers.c) */
+    uint32_t ready;
+    double backlog_s, holder_speed;
+    double switch_s; /* a cold load of it, as of turn costs_at */
+    uint64_t costs_at;
+    double heat;          /* jobs that came lately, forgotten over HEAT_S */
+    int64_t heat_ms;      /* as of then */
+    bool listed, in_held; /* in its model's order, and in which */
+    bool promised;        /* in its model's order by deadline */
+    bool loaded;          /* in its model's order of held sets by load */
+    bool hot;             /* in the order of sets that have both work and a holder with room */
+};
+
+struct pol_model {
+    char name[KILN_NAME_MAX + 1];
+    uint32_t free_sets, held_sets, promised_sets; /* roots */
+    uint32_t loaded_sets;                         /* root: held sets, the most loaded first */
+    uint32_t rooms;                               /* root: its workers that would take work */
+    uint32_t refs, workers, ready;
+};
+
+struct pol_tenant {
+    char name[KILN_NAME_MAX + 1];
+    double used_s;  /* GPU-seconds charged; on joining, lifted to that of who is served */
+    double spent_s; /* of them, in this round */
+    uint64_t round; /* grows by one a quantum, never shrinks; on joining, lifted like used_s */
+    uint32_t ready, refs;
+};
+
+struct pol_held {
+    uint64_t tag;
+    uint32_t set;     /* KILN_NONE: not picked here */
+    float expected_s; /* switching and computing */
+    float load_s;     /* of it, loading the set */
+    int64_t since_ms; /* when it was given */
+    bool alone;
+    bool taken; /* away by kiln_policy_steal */
+};
+
+struct pol_worker {
+    char name[KILN_NAME_MAX + 1];
+    char device[KILN_NAME_MAX + 1]; /* class */
+    uint32_t model;                 /* slot */
+    uint32_t set;                   /* slot of the set it will end with */
+    uint32_t width, height, steps;  /* the same for the size */
+    uint32_t capacity, most, drawn, batch_max, held_count;
+    struct pol_held held[HELD_MAX];           /* oldest first */
+    uint32_t recent[RECENT_MAX], recent_turn; /* hashes of sets */
+    uint32_t sizes[SIZES_MAX], sizes_turn;    /* hashes of sizes */
+    double since_switch_s; /* work that it was given since it last changed its set */
+    double speed;          /* 1 is the fleet's mean */
+    int64_t free_ms;       /* when its hands will be empty, or have been since */
+    uint32_t busy;         /* assignments that it runs or will run; others are past drawing */
+    uint32_t finished;     /* drawn since it is known here */
+    bool draining, room, in_rooms;
+    uint64_t tried; /* epoch in which nothing was found for it */
+};
+
+#define MODELS_MAX 64
+#define BUCKETS 1024        /* of promised work, by deadline: two rings */
+#define BUCKET_FINE_MS 1024 /* nearly 18 minutes of them; */
+#define BUCKET_COARSE_MS                                                                           \
+    65536 /* later ones, nearly 19 hours; beyond, a promise waits to be near                       \
+           */
+
+struct kiln_policy {
+    const struct kiln_cost_model *costs;
+    struct kiln_slots job_slots, queue_slots, group_slots, set_slots, tenant_slots, worker_slots,
+        model_slots;
+    struct pol_job *jobs;
+    struct pol_queue *queues;
+    struct pol_group *groups;
+    struct pol_set *sets;
+    struct pol_tenant *tenants;
+    struct pol_worker *workers;
+    struct pol_model *models;
+    bool *worker_used;
+    /* order nodes, one array for each order a thing can be in */
+    struct kiln_order_node *job_rank, *job_due, *queue_rank, *group_rank, *set_rank, *set_due,
+        *set_load, *set_hot, *tenant_used, *worker_room, *worker_hand;
+    uint32_t sleepers;       /* root in job_rank: sleeping jobs by wake time */
+    uint32_t active_tenants; /* root in tenant_used: tenants with ready jobs */
+    uint32_t hot_sets;       /* root in set_hot, by how soon the holder is free */
+    uint32_t ready, workers_alive;
+    double backlog_s;
+    double served_used_s;        /* the most that a tenant had used when it was served, */
+    uint64_t served_round;       /* and its round: the fair queue's virtual time */
+    double speed_sum, speed_max; /* of the workers that take work */
+    double load_s;               /* what loading a set usually takes */
+    double batch_s;              /* what an assignment usually takes, switching included */
+    uint32_t pool_model;         /* slot of the model "", which every worker serves */
+    uint32_t worker_span;        /* slots of workers ever used are below this */
+    int64_t last_ms;             /* of the last pick: another time is another epoch */
+    /* promised work, in seconds, by deadline; what is due up to the horizon must go now */
+    float *fine, *coarse;
+    uint32_t promises;
+    int64_t horizon_ms, horizon_at_ms;
+    uint32_t sweep;
+    uint64_t epoch, next_tag, picks, switches;
+};
+
+/* --- index.c: keeping the levels in order ---------------------------------------------------- */
+/* A ready job enters or leaves its queue and everything above is put in order. */
+void kiln_policy_job_ready(struct kiln_policy *p, uint32_t job);
+void kiln_policy_job_unready(struct kiln_policy *p, uint32_t job);
+/* The best member with ranks put right, or KILN_NONE. */
+uint32_t kiln_policy_best_set(struct kiln_policy *p, uint32_t *root);
+uint32_t kiln_policy_best_group(struct kiln_policy *p, uint32_t set);
+uint32_t kiln_policy_best_queue(struct kiln_policy *p, uint32_t group);
+/* A set's place among the sets of its model, after its holders or jobs have changed. */
+void kiln_policy_place_set(struct kiln_policy *p, uint32_t set);
+/* What one job of the group, and a cold load of the set, cost as of now. */
+double kiln_policy_unit_s(struct kiln_policy *p, uint32_t group);
+double kiln_policy_switch_s(struct kiln_policy *p, uint32_t set);
+/* Jobs of the set that came lately, with `more` new ones. */
+double kiln_policy_heat(struct kiln_policy *p, uint32_t set, double more);
+/* Charges a tenant with seconds of GPU time. */
+void kiln_policy_charge(struct kiln_policy *p, uint32_t tenant, double seconds);
+/* Moves sleepers whose time has come to their queues. */
+void kiln_policy_wake(struct kiln_policy *p, int64_t now_ms);
+
+/* --- workers.c: who holds what, who has room ------------------------------------------------- */
+/* The worker's planned set changes (KILN_NONE: to nothing known). */
+void kiln_policy_worker_takes(struct kiln_policy *p, uint32_t worker, uint32_t set);
+/* Puts the worker in order after its hands or its capacity have changed. */
+void kiln_policy_place_worker(struct kiln_policy *p, uint32_t worker);
+/* A set with work and a holder with room, or neither any more. */
+void kiln_policy_place_hot(struct kiln_policy *p, uint32_t set);
+/* What it takes this worker to have the set; and whether its graphs for the size are there. */
+enum kiln_switch_kind kiln_policy_kind(const struct kiln_policy *p, const struct pol_worker *worker,
+                                       uint32_t set);
+double kiln_policy_load_s(const struct kiln_policy *p, const struct pol_worker *worker,
+                          uint32_t set);
+uint32_t kiln_policy_size_hash(const struct pol_group *group);
+bool kiln_policy_drew(const struct pol_worker *worker, const struct pol_group *group);
+/* Work is given to a busy worker so long before its hands are empty that it can load a set. */
+int64_t kiln_policy_lead_ms(const struct kiln_policy *p);
+/* An assignment in its hands. */
+void kiln_policy_take_up(struct kiln_policy *p, uint32_t worker, const struct pol_held *held,
+                         int64_t now_ms);
+
+/* --- due.c: promises ------------------------------------------------------------------------- */
+void kiln_policy_promise(struct kiln_policy *p, uint32_t job);
+void kiln_policy_unpromise(struct kiln_policy *p, uint32_t job);
+/* Deadlines up to this are urgent. */
+int64_t kiln_policy_horizon(struct kiln_policy *p, int64_t now_ms);
+/* Seconds before a deadline at which nobody may be waited for any more. */
+double kiln_policy_reserve_s(const struct kiln_policy *p);
+
+/* --- batch.c --------------------------------------------------------------------------------- */
+/* How many jobs of the group the worker should draw at once. */
+uint32_t kiln_policy_batch_size(struct kiln_policy *p, const struct pol_worker *worker,
+                                uint32_t group);
+
+/* --- tables.c: finding and making the rows --------------------------------------------------- */
+uint32_t kiln_policy_find_job(const struct kiln_policy *p, uint64_t id);
+uint32_t kiln_policy_find_worker(const struct kiln_policy *p, const char *name);
+/* Find or make; KILN_NONE when the table is full.  A made row has no references yet. */
+uint32_t kiln_policy_get_model(struct kiln_policy *p, const char *name);
+uint32_t kiln_policy_get_set(struct kiln_policy *p, uint32_t model, const char *lora_set);
+uint32_t kiln_policy_get_tenant(struct kiln_policy *p, const char *name);
+uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
+                               const struct kiln_policy_job *job);
+uint32_t kiln_policy_get_queue(struct kiln_policy *p, uint32_t group, uint32_t tenant);
+/* Give back a row that nothing refers to, and what it alone referred to. */
+void kiln_policy_drop_queue(struct kiln_policy *p, uint32_t queue);
+void kiln_policy_drop_group(struct kiln_policy *p, uint32_t group);
+void kiln_policy_drop_set(struct kiln_policy *p, uint32_t set);
+void kiln_policy_drop_tenant(struct kiln_policy *p, uint32_t tenant);
+void kiln_policy_drop_model(struct kiln_policy *p, uint32_t model);
+
+#endif

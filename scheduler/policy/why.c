@@ -1,0 +1,282 @@
+/* why.c - what people ask of the policy: counts, groups, and why a job waits. */
+#include <math.h>
+#include <stdio.h>
+
+#include "scheduler/policy/state.h"
+
+#define WALK_MAX 1000 /* groups of a set that are summed up for an answer */
+#define OVERHEAD 0.5  /* of the work: switches that an estimate allows for at the worst */
+
+void kiln_policy_counts(const struct kiln_policy *p, struct kiln_policy_counts *ret)
+{
+    *ret = (struct kiln_policy_counts){
+        .waiting = p->job_slots.used,
+        .sleeping = kiln_order_count(p->job_rank, p->sleepers),
+        .groups = p->group_slots.used,
+        .sets = p->set_slots.used,
+        .workers = p->workers_alive,
+        .picks = p->picks,
+        .switches = p->switches,
+        .backlog_s = p->backlog_s,
+    };
+}
+
+/* Since when the job waits that its tenant's turn would take; the earliest over the tenants. */
+static int64_t group_queued_ms(const struct kiln_policy *p, const struct pol_group *g)
+{
+    int64_t first = INT64_MAX;
+    uint32_t queue = kiln_order_first(p->queue_rank, g->queues);
+    for (; queue != KILN_NONE; queue = kiln_order_next(p->queue_rank, g->queues, queue)) {
+        uint32_t job = kiln_order_first(p->job_rank, p->queues[queue].jobs);
+        if (job != KILN_NONE && p->jobs[job].queued_ms < first)
+            first = p->jobs[job].queued_ms;
+    }
+    return first;
+}
+
+static void each_in_set(const struct kiln_policy *p, uint32_t set, kiln_policy_each_group *each,
+                        void *arg)
+{
+    const struct pol_set *s = &p->sets[set];
+    uint32_t group = kiln_order_first(p->group_rank, s->groups);
+    for (; group != KILN_NONE; group = kiln_order_next(p->group_rank, s->groups, group)) {
+        const struct pol_group *g = &p->groups[group];
+        struct kiln_policy_group out = {.model = p->models[s->model].name,
+                                        .lora_set = s->lora_set,
+                                        .width = g->width,
+                                        .height = g->height,
+                                        .steps = g->steps,
+                                        .jobs = g->ready,
+                                        .holders = s->holders,
+                                        .guidance = g->guidance,
+                                        .backlog_s = g->ready * g->unit_s,
+                                        .queued_ms = group_queued_ms(p, g),
+                                        .alone = g->alone};
+        each(arg, &out);
+    }
+}
+
+static void each_in_order(const struct kiln_policy *p, uint32_t root, kiln_policy_each_group *each,
+                          void *arg)
+{
+    uint32_t set = kiln_order_first(p->set_rank, root);
+    for (; set != KILN_NONE; set = kiln_order_next(p->set_rank, root, set))
+        each_in_set(p, set, each, arg);
+}
+
+void kiln_policy_groups(const struct kiln_policy *p, kiln_policy_each_group *each, void *arg)
+{
+    for (uint32_t model = 0; model < MODELS_MAX; model++) {
+        if (p->models[model].refs == 0)
+            continue;
+        each_in_order(p, p->models[model].held_sets, each, arg);
+        each_in_order(p, p->models[model].free_sets, each, arg);
+    }
+}
+
+/* Any worker that can draw this model. */
+static bool served(const struct kiln_policy *p, uint32_t model)
+{
+    return model == p->pool_model ? p->workers_alive > 0 : p->models[model].workers > 0;
+}
+
+/* --- one job --------------------------------------------------------------------------------- */
+const char *kiln_policy_hold_name(enum kiln_policy_hold hold)
+{
+    static const char *const names[] = {"backoff",  "no_worker", "promise", "suspect",
+                                        "backfill", "tenant",    "holders", "unopened"};
+    return names[hold];
+}
+
+/* A tenant that is behind in rounds waits somewhere. */
+static bool others_first(const struct kiln_policy *p, const struct pol_queue *queue)
+{
+    uint32_t least = kiln_order_first(p->tenant_used, p->active_tenants);
+    return least != KILN_NONE && least != queue->tenant &&
+           p->tenants[least].round < p->tenants[queue->tenant].round;
+}
+
+static enum kiln_policy_hold hold_of(const struct kiln_policy *p, uint32_t job)
+{
+    const struct pol_job *j = &p->jobs[job];
+    const struct pol_queue *queue = &p->queues[j->queue];
+    const struct pol_group *group = &p->groups[queue->group];
+    const struct pol_set *set = &p->sets[group->set];
+    if (j->wake_ms)
+        return KILN_HOLD_BACKOFF;
+    if (!served(p, set->model))
+        return KILN_HOLD_NO_WORKER;
+    if (j->promise && p->job_due[job].hi <= p->horizon_ms)
+        return KILN_HOLD_PROMISE;
+    if (group->alone)
+        return KILN_HOLD_SUSPECT;
+    if (j->priority <= -KILN_PRIORITY_MAX)
+        return KILN_HOLD_BACKFILL;
+    if (others_first(p, queue))
+        return KILN_HOLD_TENANT;
+    return set->holders > 0 ? KILN_HOLD_HOLDERS : KILN_HOLD_UNOPENED;
+}
+
+/* Seconds of work in the set that ranks before the group. */
+static double before_group_s(const struct kiln_policy *p, uint32_t group)
+{
+    const struct pol_set *set = &p->sets[p->groups[group].set];
+    double sum = 0;
+    uint32_t other = kiln_order_first(p->group_rank, set->groups);
+    for (int i = 0; i < WALK_MAX && other != KILN_NONE && other != group; i++) {
+        sum += p->groups[other].ready * p->groups[other].unit_s;
+        other = kiln_order_next(p->group_rank, set->groups, other);
+    }
+    return sum;
+}
+
+/* Seconds until the first holder of the set, or the first worker of all, has its hands free. */
+static double free_s(const struct kiln_policy *p, const struct pol_set *set, int64_t now_ms)
+{
+    uint32_t worker = kiln_order_first(p->worker_hand, set->hands);
+    if (worker == KILN_NONE)
+        worker = kiln_order_first(p->worker_room, p->models[p->pool_model].rooms);
+    return worker == KILN_NONE ? p->batch_s
+                               : fmax(0, (double)(p->workers[worker].free_ms - now_ms) / 1000);
+}
+
+/* The three times.  A set that is served goes on at the speed of its holders, which more may join.
+ * One that nobody has waits for the sets before it, which the whole fleet works off. */
+static void estimate(const struct kiln_policy *p, uint32_t job, int64_t now_ms,
+                     struct kiln_policy_why *ret)
+{
+    uint32_t group = p->queues[p->jobs[job].queue].group;
+    const struct pol_group *g = &p->groups[group];
+    const struct pol_set *set = &p->sets[g->set];
+    double speed = fmax(p->speed_sum, 1e-3), first_s = free_s(p, set, now_ms);
+    double own_s = (ret->place - 1) * g->unit_s, set_s = own_s + before_group_s(p, group);
+    double all_s = fmax(p->backlog_s - g->unit_s, 0) / speed, load_s = p->load_s;
+    if (set->holders > 0) {
+        ret->start_s = first_s + set_s / fmax(set->holder_speed, 1e-3);
+        ret->low_s = own_s / speed;
+        ret->high_s = ret->start_s + fmax(set->backlog_s / fmax(set->holder_speed, 1e-3), all_s);
+    } else {
+        uint32_t root = p->models[set->model].free_sets;
+        double sets = fmax(kiln_order_count(p->set_rank, root), 1);
+        double share = set->listed ? kiln_order_rank(p->set_rank, root, g->set) / sets : 1;
+        ret->start_s = first_s + load_s + share * all_s + set_s;
+        ret->low_s = fmin(first_s, ret->start_s);
+        ret->high_s = first_s + load_s + all_s * (1 + OVERHEAD) + set_s;
+    }
+    ret->high_s += 2 * (p->batch_s + load_s);
+    if (p->jobs[job].promise) {
+        double due_s = fmax(0, (double)(p->job_due[job].hi - now_ms) / 1000);
+        ret->high_s = fmin(ret->high_s, fmax(due_s, ret->low_s));
+        ret->start_s = fmin(ret->start_s, ret->high_s);
+    }
+}
+
+static void say(const struct kiln_policy *p, uint32_t job, int64_t now_ms,
+                struct kiln_policy_why *why)
+{
+    const struct pol_group *group = &p->groups[p->queues[p->jobs[job].queue].group];
+    const struct pol_set *set = &p->sets[group->set];
+    const char *model = p->models[set->model].name;
+    char *out = why->text;
+    size_t size = sizeof(why->text);
+    switch (why->hold) {
+    case KILN_HOLD_BACKOFF:
+        snprintf(out, size, "backing off: not before %.1f s from now",
+                 (double)(p->jobs[job].wake_ms - now_ms) / 1000);
+        return;
+    case KILN_HOLD_NO_WORKER:
+        snprintf(out, size, "no live worker serves %s", *model ? model : "this pool");
+        return;
+    case KILN_HOLD_PROMISE:
+        snprintf(out, size,
+                 "its max_wait_s ends soon, and with it the time to keep it: it goes "
+                 "before all that is not promised");
+        return;
+    case KILN_HOLD_SUSPECT:
+        snprintf(out, size, "it crashed a worker before and waits for one with empty hands");
+        return;
+    case KILN_HOLD_BACKFILL:
+        snprintf(out, size,
+                 "it is backfill (priority %d): it goes when nobody else wants the "
+                 "capacity",
+                 p->jobs[job].priority);
+        return;
+    case KILN_HOLD_TENANT:
+        snprintf(out, size,
+                 "tenant %s has had its GPU-seconds of this round; others that had "
+                 "fewer go first",
+                 p->tenants[p->queues[p->jobs[job].queue].tenant].name);
+        return;
+    case KILN_HOLD_HOLDERS:
+        snprintf(out, size,
+                 "its set is served by %u worker%s, %s among them; %.1f GPU-seconds of "
+                 "it wait",
+                 set->holders, set->holders == 1 ? "" : "s",
+                 p->workers[kiln_order_first(p->worker_hand, set->hands)].name, set->backlog_s);
+        return;
+    case KILN_HOLD_UNOPENED:
+        snprintf(out, size,
+                 "no worker has its set; they stay on theirs while the penalty of "
+                 "waiting is below the cost of switching (%.2f s)",
+                 kiln_cost_switch(p->costs, model, set->lora_set));
+        return;
+    }
+}
+
+int kiln_policy_why(const struct kiln_policy *p, uint64_t id, int64_t now_ms,
+                    struct kiln_policy_why *ret, struct kiln_error *err)
+{
+    uint32_t job = kiln_policy_find_job(p, id);
+    if (job == KILN_NONE)
+        return kiln_fail(err, KILN_NOT_FOUND, "job %llu does not wait here",
+                         (unsigned long long)id);
+    const struct pol_job *j = &p->jobs[job];
+    const struct pol_queue *queue = &p->queues[j->queue];
+    const struct pol_group *group = &p->groups[queue->group];
+    bool asleep = j->wake_ms != 0;
+    *ret = (struct kiln_policy_why){
+        .hold = hold_of(p, job),
+        .place = asleep ? 1 : kiln_order_rank(p->job_rank, queue->jobs, job) + 1,
+        .of = group->ready,
+        .holders = p->sets[group->set].holders};
+    estimate(p, job, now_ms, ret);
+    if (asleep) {
+        double pause_s = fmax(0, (double)(j->wake_ms - now_ms) / 1000);
+        ret->start_s += pause_s, ret->low_s += pause_s, ret->high_s += pause_s;
+    }
+    if (ret->hold == KILN_HOLD_NO_WORKER)
+        ret->start_s = ret->low_s = ret->high_s = INFINITY;
+    say(p, job, now_ms, ret);
+    return 0;
+}
+
+/* --- when to look again ---------------------------------------------------------------------- */
+/* When the first busy worker of the model would take work ahead. */
+static int64_t room_ms(const struct kiln_policy *p, uint32_t model)
+{
+    uint32_t worker = kiln_order_after(p->worker_room, p->models[model].rooms, 0);
+    return worker == KILN_NONE ? INT64_MAX : p->workers[worker].free_ms - kiln_policy_lead_ms(p);
+}
+
+int64_t kiln_policy_next_ms(const struct kiln_policy *p, int64_t now_ms)
+{
+    int64_t next = INT64_MAX, reserve_ms = (int64_t)(kiln_policy_reserve_s(p) * 1000);
+    uint32_t job = kiln_order_first(p->job_rank, p->sleepers);
+    if (job != KILN_NONE)
+        next = p->jobs[job].wake_ms;
+    for (uint32_t model = 0; model < MODELS_MAX; model++) {
+        int64_t room = p->models[model].refs && p->ready ? room_ms(p, model) : INT64_MAX;
+        next = room > now_ms && room < next ? room : next;
+        uint32_t set = p->models[model].refs == 0
+                           ? KILN_NONE
+                           : kiln_order_first(p->set_due, p->models[model].promised_sets);
+        if (set == KILN_NONE)
+            continue;
+        uint32_t due_job = kiln_order_first(p->job_due, p->sets[set].deadlines);
+        int64_t due = p->job_due[due_job].hi - reserve_ms;
+        due = due <= now_ms ? due + reserve_ms / 2 : due;
+        if (due > now_ms && due < next)
+            next = due;
+    }
+    return next;
+}

@@ -1,0 +1,200 @@
+/* kiln.c - the policy of the daemon, driven as the daemon drives it.
+ *
+ * Jobs are added when they arrive, assignments are released when they end, and both teach the cost
+ * model, as fleet.c does.  A worker takes one assignment of one picture at a time.  It begins with
+ * a set that no job has, because it has loaded nothing yet; the policy has only words for "holds
+ * this set".
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "scheduler/policy/policy.h"
+#include "scheduler/sim/rule.h"
+
+#define NS_MS 1000000
+#define STEP_NS (50 * (int64_t)NS_MS) /* the daemon asks again at least that often (STEP_MS) */
+#define NOTHING "(nothing)"           /* a set that no trace can name */
+
+struct kiln_rule {
+    const struct kiln_sim_world *world;
+    struct kiln_cost_model *costs;
+    struct kiln_policy *policy;
+    uint64_t *tags; /* of the assignment of each worker */
+};
+
+static const char *set_text(const struct kiln_rule *rule, uint32_t job)
+{
+    const struct kiln_trace *trace = rule->world->trace;
+    return kiln_intern_text(&trace->sets, trace->jobs[job].set);
+}
+
+static struct kiln_cost_shape cost_shape(const struct kiln_trace *trace, uint32_t shape)
+{
+    struct kiln_trace_shape size = kiln_trace_shape(trace, shape);
+    return (struct kiln_cost_shape){
+        .model = "", .width = size.width, .height = size.height, .steps = size.steps, .jobs = 1};
+}
+
+/* Whole seconds, never more than promised. */
+static uint32_t promise_s(int64_t max_wait_ns)
+{
+    int64_t seconds = max_wait_ns / (1000 * (int64_t)NS_MS);
+    return max_wait_ns > 0 && seconds == 0 ? 1 : (uint32_t)seconds;
+}
+
+static int add(void *self, uint32_t job, struct kiln_error *err)
+{
+    struct kiln_rule *rule = self;
+    const struct kiln_trace *trace = rule->world->trace;
+    const struct kiln_trace_job *row = &trace->jobs[job];
+    struct kiln_trace_shape size = kiln_trace_shape(trace, row->shape);
+    struct kiln_policy_job waiting = {.id = (uint64_t)job + 1,
+                                      .batch_id = 1,
+                                      .model = "",
+                                      .lora_set = set_text(rule, job),
+                                      .tenant = kiln_intern_text(&trace->tenants, row->tenant),
+                                      .width = size.width,
+                                      .height = size.height,
+                                      .steps = size.steps,
+                                      .priority = row->priority,
+                                      .max_wait_s = promise_s(row->max_wait_ns),
+                                      .queued_ms = row->arrival_ns / NS_MS};
+    return kiln_policy_add(rule->policy, &waiting, err);
+}
+
+/* With one assignment of one picture a worker, a pick is a job and a worker. */
+static bool pick(void *self, int64_t now_ns, uint32_t *ret_job, uint32_t *ret_worker)
+{
+    struct kiln_rule *rule = self;
+    struct kiln_policy_pick pick;
+    if (!kiln_policy_pick(rule->policy, now_ns / NS_MS, &pick))
+        return false;
+    *ret_worker = (uint32_t)strtoul(pick.worker, NULL, 10);
+    *ret_job = (uint32_t)(pick.ids[0] - 1);
+    rule->tags[*ret_worker] = pick.tag;
+    return true;
+}
+
+static void worker_name(uint32_t worker, char out[16])
+{
+    snprintf(out, 16, "%u", worker);
+}
+
+static void finished(void *self, uint32_t worker, uint32_t job, bool switched, double seconds)
+{
+    struct kiln_rule *rule = self;
+    const struct kiln_trace *trace = rule->world->trace;
+    struct kiln_cost_shape shape = cost_shape(trace, trace->jobs[job].shape);
+    char name[16];
+    worker_name(worker, name);
+    kiln_policy_finish(rule->policy, name, rule->tags[worker]);
+    kiln_cost_learn_compute(rule->costs, &shape, seconds);
+    if (switched)
+        kiln_cost_learn_switch(rule->costs, "", set_text(rule, job),
+                               rule->world->options->switch_s);
+}
+
+/* Time alone can change the policy's mind (a promise becomes urgent, a penalty grows); the daemon
+ * asks in every step. */
+static int64_t next_ns(void *self, int64_t now_ns)
+{
+    struct kiln_rule *rule = self;
+    int64_t next_ms = kiln_policy_next_ms(rule->policy, now_ns / NS_MS);
+    int64_t step_ns = now_ns + STEP_NS;
+    return next_ms < step_ns / NS_MS ? next_ms * NS_MS : step_ns;
+}
+
+static void free_rule(void *self)
+{
+    struct kiln_rule *rule = self;
+    kiln_policy_free(rule->policy);
+    kiln_cost_model_free(rule->costs);
+    free(rule->tags);
+    free(rule);
+}
+
+/* --- a fleet that has drawn such pictures before --------------------------------------------- */
+/* Rows of the model as they would be after a while: without them the first minutes of every run
+ * would measure how fast the model learns. */
+static int teach(struct kiln_rule *rule, struct kiln_error *err)
+{
+    const struct kiln_trace *trace = rule->world->trace;
+    uint32_t shapes = trace->shapes.count;
+    double *sums = calloc(shapes, sizeof *sums), *counts = calloc(shapes, sizeof *counts);
+    for (uint32_t i = 0; sums && counts && i < trace->count; i++) {
+        sums[trace->jobs[i].shape] += (double)rule->world->service_ns[i] * 1e-9;
+        counts[trace->jobs[i].shape]++;
+    }
+    for (uint32_t i = 0; sums && counts && i < shapes; i++) {
+        struct kiln_cost_shape shape = cost_shape(trace, i);
+        kiln_cost_learn_compute(rule->costs, &shape, sums[i] / counts[i]);
+    }
+    kiln_cost_learn_switch(rule->costs, "", "", rule->world->options->switch_s);
+    bool taught = sums && counts;
+    free(sums);
+    free(counts);
+    return taught ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for %u sizes", shapes);
+}
+
+/* How many tables of each kind the whole trace needs at once, at the most. */
+static int count_groups(const struct kiln_trace *trace, struct kiln_policy_limits *limits,
+                        struct kiln_error *err)
+{
+    struct kiln_intern groups = {0}, queues = {0};
+    bool counted = true;
+    for (uint32_t i = 0; counted && i < trace->count; i++) {
+        const struct kiln_trace_job *job = &trace->jobs[i];
+        uint32_t group[2] = {job->set, job->shape};
+        uint32_t queue[2] = {kiln_intern(&groups, group, sizeof group), job->tenant};
+        counted = queue[0] != KILN_NONE && kiln_intern(&queues, queue, sizeof queue) != KILN_NONE;
+    }
+    /* The policy has two queues a group. */
+    limits->groups = (groups.count > queues.count / 2 ? groups.count : queues.count / 2) + 1;
+    kiln_intern_release(&groups);
+    kiln_intern_release(&queues);
+    return counted ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the groups of the trace");
+}
+
+static int add_workers(struct kiln_rule *rule, struct kiln_error *err)
+{
+    struct kiln_policy_worker worker = {
+        .model = "", .lora_set = NOTHING, .capacity = 1, .batch_max = 1};
+    int rc = 0;
+    for (uint32_t i = 0; i < rule->world->options->workers && rc == 0; i++) {
+        char name[16];
+        worker_name(i, name);
+        rc = kiln_policy_worker_set(rule->policy, name, &worker, err);
+    }
+    return rc;
+}
+
+int kiln_sim_rule_kiln(const struct kiln_sim_world *world, struct kiln_sim_rule *ret,
+                       struct kiln_error *err)
+{
+    const struct kiln_trace *trace = world->trace;
+    struct kiln_policy_limits limits = {.jobs = trace->count,
+                                        .sets = trace->sets.count + 1,
+                                        .tenants = trace->tenants.count,
+                                        .workers = world->options->workers};
+    struct kiln_rule *rule = calloc(1, sizeof *rule);
+    if (!rule)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the policy");
+    rule->world = world;
+    rule->tags = calloc(world->options->workers, sizeof *rule->tags);
+    rule->costs = kiln_cost_model_new(trace->sets.count + 2 * trace->shapes.count + 16);
+    int rc = rule->tags && rule->costs
+                 ? count_groups(trace, &limits, err)
+                 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the cost model");
+    if (rc == 0)
+        rc = kiln_policy_new(&limits, rule->costs, &rule->policy, err);
+    if (rc == 0)
+        rc = teach(rule, err);
+    if (rc == 0)
+        rc = add_workers(rule, err);
+    if (rc) {
+        free_rule(rule);
+        return rc;
+    }
+    *ret = (struct kiln_sim_rule){rule, add, pick, finished, next_ns, free_rule};
+    return 0;
+}

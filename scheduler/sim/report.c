@@ -1,0 +1,183 @@
+/* report.c - sums, quantiles and bounds of a run, as JSON and as a table.
+ *
+ * Work is what the pictures really took (with --noise not what the trace says), so that the bound
+ * is one of the very jobs that were drawn.  The makespan is held against the bound of work and
+ * loads alone; jobs that come late impose another one, which the table shows when it is larger.
+ */
+#include "scheduler/sim/report.h"
+
+#include <stdlib.h>
+
+#include "scheduler/policy/bounds.h"
+
+/* Division, not a product with 1e-9: whole seconds stay whole in the output. */
+static double seconds(int64_t ns)
+{
+    return (double)ns / 1e9;
+}
+
+static int64_t wait_ns(const struct kiln_trace *trace, const struct kiln_sim_run *run, uint32_t job)
+{
+    return run->served[job].start_ns - trace->jobs[job].arrival_ns;
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The nearest rank: the smallest of the sorted values that `percent` of them do not exceed. */
+static int64_t percentile(const int64_t *sorted, uint32_t count, uint32_t percent)
+{
+    uint64_t rank = ((uint64_t)count * percent + 99) / 100;
+    return sorted[rank > 0 ? rank - 1 : 0];
+}
+
+static int fill_waits(const struct kiln_trace *trace, const struct kiln_sim_run *run,
+                      struct kiln_sim_report *ret, struct kiln_error *err)
+{
+    int64_t *waits = malloc(trace->count * sizeof *waits);
+    if (!waits)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u waits", trace->count);
+    double sum_s = 0;
+    for (uint32_t i = 0; i < trace->count; i++) {
+        int64_t promised = trace->jobs[i].max_wait_ns;
+        waits[i] = wait_ns(trace, run, i);
+        sum_s += seconds(waits[i]);
+        ret->promises += promised > 0;
+        ret->missed_max_wait += promised > 0 && waits[i] > promised;
+    }
+    qsort(waits, trace->count, sizeof *waits, compare_ns);
+    ret->wait_mean_s = sum_s / trace->count;
+    ret->wait_p50_s = seconds(percentile(waits, trace->count, 50));
+    ret->wait_p99_s = seconds(percentile(waits, trace->count, 99));
+    ret->wait_max_s = seconds(waits[trace->count - 1]);
+    free(waits);
+    return 0;
+}
+
+/* A cold start: no set is resident anywhere. */
+static int fill_bounds(const struct kiln_trace *trace, const struct kiln_sim_options *options,
+                       const struct kiln_sim_run *run, struct kiln_sim_report *ret,
+                       struct kiln_error *err)
+{
+    struct kiln_bound_fleet fleet = kiln_bound_fleet_of(options->workers);
+    struct kiln_bound_set *sets = calloc(trace->sets.count, sizeof *sets);
+    struct kiln_bound_job *jobs = calloc(trace->count, sizeof *jobs);
+    if (!sets || !jobs) {
+        free(sets);
+        free(jobs);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the bounds");
+    }
+    for (uint32_t i = 0; i < trace->count; i++) {
+        double work_s = seconds(run->served[i].end_ns - run->served[i].start_ns);
+        struct kiln_bound_set *set = &sets[trace->jobs[i].set];
+        set->work_s += work_s;
+        set->longest_s = work_s > set->longest_s ? work_s : set->longest_s;
+        set->switch_s = options->switch_s;
+        jobs[i] = (struct kiln_bound_job){seconds(trace->jobs[i].arrival_ns), work_s};
+    }
+    struct kiln_bound bound = kiln_bound_of(sets, trace->sets.count, fleet);
+    ret->lower_bound_s = bound.makespan_s;
+    ret->arrivals_s = kiln_bound_arrivals(jobs, trace->count, fleet);
+    ret->switches_min = bound.switches;
+    ret->work_s = bound.work_s;
+    free(sets);
+    free(jobs);
+    return 0;
+}
+
+int kiln_sim_report(const struct kiln_trace *trace, const struct kiln_sim_options *options,
+                    const struct kiln_sim_run *run, struct kiln_sim_report *ret,
+                    struct kiln_error *err)
+{
+    struct kiln_sim_report report = {.jobs = trace->count,
+                                     .makespan_s = seconds(run->end_ns),
+                                     .switches = run->switches,
+                                     .switch_s = (double)run->switches * options->switch_s,
+                                     .fair_gap_gpu_s = run->fair_gap_s};
+    int rc = fill_waits(trace, run, &report, err);
+    if (rc == 0)
+        rc = fill_bounds(trace, options, run, &report, err);
+    if (rc)
+        return rc;
+    report.ratio = kiln_bound_ratio(report.makespan_s, report.lower_bound_s);
+    *ret = report;
+    return 0;
+}
+
+/* --- JSON ------------------------------------------------------------------------------------ */
+static void number(struct kiln_text *out, const char *key, double value)
+{
+    kiln_text_printf(out, ",\"%s\":", key);
+    kiln_text_double(out, value);
+}
+
+static void whole(struct kiln_text *out, const char *key, uint64_t value)
+{
+    kiln_text_printf(out, ",\"%s\":", key);
+    kiln_text_u64(out, value);
+}
+
+void kiln_sim_report_json(const struct kiln_sim_report *report, struct kiln_text *out)
+{
+    kiln_text_printf(out, "{\"jobs\":%u", report->jobs);
+    number(out, "makespan_s", report->makespan_s);
+    number(out, "lower_bound_s", report->lower_bound_s);
+    number(out, "ratio", report->ratio);
+    whole(out, "switches", report->switches);
+    whole(out, "switches_min", report->switches_min);
+    number(out, "wait_p50_s", report->wait_p50_s);
+    number(out, "wait_p99_s", report->wait_p99_s);
+    number(out, "wait_max_s", report->wait_max_s);
+    whole(out, "missed_max_wait", report->missed_max_wait);
+    number(out, "fair_gap_gpu_s", report->fair_gap_gpu_s);
+    kiln_text_puts(out, "}");
+}
+
+/* --- the table ------------------------------------------------------------------------------- */
+/* Four digits where values are small: ratios are told apart by the third. */
+static void row(struct kiln_text *out, const char *name, double value, const char *unit,
+                const char *meaning)
+{
+    kiln_text_printf(out, "%-16s %12.*f", name, value < 10 ? 4 : 1, value);
+    if (meaning[0])
+        kiln_text_printf(out, " %-5s  %s\n", unit, meaning);
+    else
+        kiln_text_printf(out, "%s%s\n", unit[0] ? " " : "", unit);
+}
+
+void kiln_sim_report_text(const struct kiln_sim_report *report,
+                          const struct kiln_sim_options *options, struct kiln_text *out)
+{
+    double fleet_s = report->makespan_s * options->workers;
+    kiln_text_printf(out, "%u jobs, %u workers, policy %s", report->jobs, options->workers,
+                     kiln_sim_policy_name(options->policy));
+    if (options->policy == KILN_SIM_AFFINITY)
+        kiln_text_printf(out, " over %u jobs", options->window);
+    kiln_text_printf(out, ", %g s to change the LoRA set\n\n", options->switch_s);
+
+    row(out, "makespan", report->makespan_s, "s", "first arrival to the end of the last picture");
+    row(out, "lower bound", report->lower_bound_s, "s",
+        "no schedule is shorter: work and one load of each set, shared evenly");
+    row(out, "ratio", report->ratio, "", "makespan over lower bound");
+    if (report->arrivals_s > report->lower_bound_s) {
+        row(out, "arrivals end", report->arrivals_s, "s",
+            "no schedule is shorter: the last jobs come that late");
+        row(out, "ratio to that", kiln_bound_ratio(report->makespan_s, report->arrivals_s), "", "");
+    }
+    kiln_text_printf(out, "%-16s %12llu        at least %llu: each set once\n", "switches",
+                     (unsigned long long)report->switches,
+                     (unsigned long long)report->switches_min);
+    row(out, "computing", 100 * report->work_s / fleet_s, "%", "of the fleet's time");
+    row(out, "switching", 100 * report->switch_s / fleet_s, "%", "of the fleet's time");
+    row(out, "wait, mean", report->wait_mean_s, "s", "from arrival to the start of its compute");
+    row(out, "wait, half", report->wait_p50_s, "s", "half of the jobs wait no longer");
+    row(out, "wait, 99 %", report->wait_p99_s, "s", "99 of 100 wait no longer");
+    row(out, "wait, longest", report->wait_max_s, "s", "");
+    kiln_text_printf(out, "%-16s %12u        of %u jobs with a max_wait_s\n", "missed promises",
+                     report->missed_max_wait, report->promises);
+    row(out, "fairness gap", report->fair_gap_gpu_s, "GPU-s",
+        "between tenants that both had work waiting all the while");
+}

@@ -1,0 +1,32 @@
+/* report.h - what a run was worth, in the numbers of `kiln sim`. */
+#ifndef KILN_SIM_REPORT_H
+#define KILN_SIM_REPORT_H
+
+#include "scheduler/sim/sim.h"
+
+struct kiln_sim_report {
+    uint32_t jobs;
+    double makespan_s;     /* from the first arrival to the end of the last picture */
+    double lower_bound_s;  /* of bounds.h, from a cold start; arrivals not counted */
+    double arrivals_s;     /* the bound that the arrivals alone impose */
+    double ratio;          /* makespan over lower_bound_s */
+    uint64_t switches;     /* loads of a set that a worker did not hold, its first one included */
+    uint64_t switches_min; /* each set once */
+    double wait_mean_s;
+    double wait_p50_s, wait_p99_s; /* the smallest wait that so many do not exceed */
+    double wait_max_s;
+    uint32_t promises, missed_max_wait; /* jobs with a max_wait_s, and those that waited longer */
+    double fair_gap_gpu_s;              /* fair.h */
+    double work_s, switch_s;            /* GPU-seconds of compute and of switching */
+};
+
+int kiln_sim_report(const struct kiln_trace *trace, const struct kiln_sim_options *options,
+                    const struct kiln_sim_run *run, struct kiln_sim_report *ret,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+
+/* One JSON object without a line end; a table for people; the run as CSV, a job a line. */
+void kiln_sim_report_json(const struct kiln_sim_report *report, struct kiln_text *out);
+void kiln_sim_report_text(const struct kiln_sim_report *report,
+                          const struct kiln_sim_options *options, struct kiln_text *out);
+
+#endif

@@ -1,0 +1,66 @@
+/* sim.h - a fleet under virtual time: what a policy makes of a trace.
+ *
+ * A discrete-event simulation.  The policy `kiln` is the very object that the daemon runs
+ * (policy.h over cost_model.h); fifo and affinity are what it is compared with:
+ *
+ *     kiln      policy.h over the whole backlog
+ *     fifo      the oldest job to the worker that has been free longest
+ *     affinity  a free worker takes the first job of the set it holds among the `window` oldest
+ *               that wait, else the oldest.  Free workers that find one go first.
+ *
+ * The model: every worker holds one LoRA set, "no LoRA" being a set, and at the start none at
+ * all: whatever is drawn first must be loaded first.  Drawing a picture of another set than the
+ * one held costs switch_s, then the picture its seconds of compute.  A picture is drawn alone (the
+ * trace says what one picture costs, and a batch of n would cost n times that), and chosen at the
+ * moment its worker is free.  Nothing fails.
+ *
+ * Waiting ends when the compute of the job's own picture starts, behind the switch it needed.
+ *
+ * The kiln policy is not told what a job costs: it has a cost model that has seen every shape of
+ * the trace before (the mean of its pictures) and learns on, as the daemon does.
+ *
+ * Virtual time is whole nanoseconds; nothing depends on the machine, its clock or the order of
+ * addresses: equal input gives equal output.
+ */
+#ifndef KILN_SIM_H
+#define KILN_SIM_H
+
+#include "scheduler/sim/trace.h"
+
+#define KILN_SIM_WORKERS_MAX 100000
+
+enum kiln_sim_policy { KILN_SIM_KILN, KILN_SIM_FIFO, KILN_SIM_AFFINITY };
+/* "kiln", "fifo", "affinity"; -1 for an unknown name. */
+const char *kiln_sim_policy_name(enum kiln_sim_policy policy);
+int kiln_sim_policy_by_name(const char *name);
+
+struct kiln_sim_options {
+    enum kiln_sim_policy policy;
+    uint32_t workers;
+    uint32_t window; /* of affinity */
+    double switch_s;
+    double base_s; /* a picture of 1024x1024 and 8 steps, where the trace does not say */
+    double noise;  /* standard deviation of a picture's time over its mean; 0: exact */
+    uint64_t seed; /* of the noise */
+};
+
+/* What became of job i of the trace. */
+struct kiln_sim_served {
+    int64_t start_ns, end_ns; /* of its compute */
+    uint32_t worker;
+    bool switched; /* its set was loaded for it, in the switch_s before start_ns */
+};
+
+struct kiln_sim_run {
+    struct kiln_sim_served *served; /* one a job of the trace */
+    int64_t end_ns;                 /* of the last picture */
+    uint64_t switches;
+    double fair_gap_s; /* see fair.h */
+};
+
+/* KILN_NO_MEMORY, or KILN_INTERNAL if the policy lets jobs wait for ever. */
+int kiln_sim(const struct kiln_trace *trace, const struct kiln_sim_options *options,
+             struct kiln_sim_run *ret, struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_sim_release(struct kiln_sim_run *run);
+
+#endif

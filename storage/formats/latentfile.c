@@ -1,0 +1,494 @@
+/* latentfile.c - latents as a zstd frame around a safetensors file.
+ *
+ *     zstd frame (content size declared, checksum on)
+ *       safetensors
+ *         encoding "f32":          latent     F32 [states, channels, height, width]
+ *         encoding "bf16-planes":  latent.hi  U8  of the same shape: bits 15..8 of each bf16
+ *                                  latent.lo  U8  of the same shape: bits 7..0
+ *         __metadata__: strings, by the table `fields` below; schemas/latent.md explains them
+ *
+ * A file is valid when it is one frame that decompresses to exactly its declared size, with a
+ * matching checksum, holding the tensors of its encoding and nothing else, as many sigmas as
+ * states, and every field of the table.  bf16 is split into planes because the high bytes
+ * (sign and exponent) repeat and the low bytes (mantissa) are noise: apart, zstd finds the first.
+ *
+ * To change the format: raise FORMAT_VERSION, keep reading the old one.
+ */
+#include "storage/formats/latentfile.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include "schemas/json.h"
+#include "schemas/text.h"
+#include "storage/formats/safetensors.h"
+
+#define FORMAT_VERSION "1"
+#define STATES_MAX (KILN_STEPS_MAX + 1)
+#define NDIM 4
+
+#define META_FORMAT "kiln.latent"
+#define META_ENCODING "encoding"
+#define META_SIGMAS "sigmas"
+#define META_SEED "seed"
+#define META_SHAPE "shape"
+#define SHAPE_TEXT_MAX 64
+
+/* Texts that are copied as they are. */
+static const struct field {
+    const char *key;
+    size_t offset, size;
+} fields[] = {
+    {"model", offsetof(struct kiln_latent, model), sizeof(((struct kiln_latent *)0)->model)},
+    {"lora_set", offsetof(struct kiln_latent, lora_set),
+     sizeof(((struct kiln_latent *)0)->lora_set)},
+    {"schedule", offsetof(struct kiln_latent, schedule),
+     sizeof(((struct kiln_latent *)0)->schedule)},
+    {"job", offsetof(struct kiln_latent, job), sizeof(((struct kiln_latent *)0)->job)},
+};
+#define FIELDS (sizeof fields / sizeof *fields)
+#define NUMBERS 5 /* the pairs that are no text of the table */
+#define PAIRS_MAX (2 * (NUMBERS + FIELDS) + 1)
+
+static const char *const encoding_names[] = {"f32", "bf16-planes"};
+
+const char *kiln_latent_encoding_name(enum kiln_latent_encoding encoding)
+{
+    return encoding_names[encoding == KILN_LATENT_BF16_PLANES];
+}
+
+/* Number of values, or 0 if a side is 0 or the file would pass its limit. */
+static size_t count_values(const struct kiln_latent *latent)
+{
+    uint64_t sides[NDIM] = {latent->states, latent->channels, latent->height, latent->width};
+    uint64_t count = 1, max = KILN_LATENT_FILE_MAX / sizeof(float);
+    for (int i = 0; i < NDIM; i++) {
+        if (sides[i] == 0 || sides[i] > max / count)
+            return 0;
+        count *= sides[i];
+    }
+    return (size_t)count;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+/* Nearest, ties to even: adding half a step, and the last kept bit, carries exactly when it must.
+ */
+static uint16_t to_bf16(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (isnan(value)) /* stays NaN even when all its mantissa bits are cut off */
+        return (uint16_t)(bits >> 16 | (bits & 0x7f0000 ? 0 : 0x40));
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* Values to two planes in one pass; the loop is simple enough to be vectorised. */
+static void split_planes(const float *values, size_t count, uint8_t *hi, uint8_t *lo)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint16_t half = to_bf16(values[i]);
+        hi[i] = (uint8_t)(half >> 8);
+        lo[i] = (uint8_t)half;
+    }
+}
+
+/* A tensor of the latent's shape over borrowed data. */
+static struct kiln_st_tensor tensor_of(const struct kiln_latent *latent, const char *name,
+                                       enum kiln_st_dtype dtype, const void *data, size_t size)
+{
+    return (struct kiln_st_tensor){
+        .name = name,
+        .dtype = dtype,
+        .ndim = NDIM,
+        .shape = {latent->states, latent->channels, latent->height, latent->width},
+        .data = data,
+        .size = size};
+}
+
+/* The sigmas as a JSON array in a string: every safetensors reader gives strings. */
+static char *sigmas_text(const struct kiln_latent *latent)
+{
+    struct kiln_text text = {0};
+    for (uint32_t i = 0; i < latent->states; i++) {
+        kiln_text_puts(&text, i ? "," : "[");
+        kiln_text_double(&text, latent->sigmas[i]);
+    }
+    kiln_text_puts(&text, "]");
+    return kiln_text_take(&text);
+}
+
+/* "[states,channels,height,width]", as every tensor of the file has it. */
+static void shape_text(const struct kiln_latent *latent, char out[SHAPE_TEXT_MAX])
+{
+    snprintf(out, SHAPE_TEXT_MAX, "[%u,%u,%u,%u]", latent->states, latent->channels, latent->height,
+             latent->width);
+}
+
+/* The values in the chosen encoding, and the metadata, as the bytes of a safetensors file. */
+static int encode_tensors(const struct kiln_latent *latent, enum kiln_latent_encoding encoding,
+                          size_t count, const char *const *metadata, uint8_t **ret,
+                          size_t *ret_size, struct kiln_error *err)
+{
+    if (encoding == KILN_LATENT_F32) {
+        struct kiln_st_tensor tensor =
+            tensor_of(latent, "latent", KILN_ST_F32, latent->values, count * sizeof(float));
+        return kiln_st_encode(&tensor, 1, metadata, ret, ret_size, err);
+    }
+    uint8_t *planes = malloc(2 * count);
+    if (!planes)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a latent of %zu values", count);
+    split_planes(latent->values, count, planes, planes + count);
+    struct kiln_st_tensor tensors[2] = {
+        tensor_of(latent, "latent.hi", KILN_ST_U8, planes, count),
+        tensor_of(latent, "latent.lo", KILN_ST_U8, planes + count, count)};
+    int code = kiln_st_encode(tensors, 2, metadata, ret, ret_size, err);
+    free(planes);
+    return code;
+}
+
+/* The uncompressed file.  The order of the pairs is the order in the file, so that equal latents
+ * give equal bytes and equal object names. */
+static int encode_plain(const struct kiln_latent *latent, enum kiln_latent_encoding encoding,
+                        size_t count, uint8_t **ret, size_t *ret_size, struct kiln_error *err)
+{
+    char seed[24], shape[SHAPE_TEXT_MAX];
+    snprintf(seed, sizeof seed, "%" PRIu64, latent->seed);
+    shape_text(latent, shape);
+    char *sigmas = sigmas_text(latent);
+    if (!sigmas)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the sigmas of a latent");
+    const char *pairs[PAIRS_MAX] = {
+        META_FORMAT, FORMAT_VERSION, META_ENCODING, kiln_latent_encoding_name(encoding),
+        META_SIGMAS, sigmas,         META_SEED,     seed,
+        META_SHAPE,  shape};
+    for (size_t i = 0; i < FIELDS; i++) {
+        pairs[2 * (NUMBERS + i)] = fields[i].key;
+        pairs[2 * (NUMBERS + i) + 1] = (const char *)latent + fields[i].offset;
+    }
+    int code = encode_tensors(latent, encoding, count, pairs, ret, ret_size, err);
+    free(sigmas);
+    return code;
+}
+
+/* zstd names its errors; only a lack of memory is not the data's fault. */
+static int fail_zstd(struct kiln_error *err, int code, const char *what, size_t result)
+{
+    if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation)
+        code = KILN_NO_MEMORY;
+    return kiln_fail(err, code, "%s: %s", what, ZSTD_getErrorName(result));
+}
+
+/* One frame.  ZSTD_compress2 knows the whole input, hence the frame declares its content size,
+ * which the reader insists on. */
+static int compress(const uint8_t *plain, size_t plain_size, int level, uint8_t **ret,
+                    size_t *ret_size, struct kiln_error *err)
+{
+    size_t room = ZSTD_compressBound(plain_size);
+    uint8_t *out = malloc(room);
+    ZSTD_CCtx *ctx = ZSTD_createCCtx();
+    int code = KILN_OK;
+    if (!out || !ctx) {
+        code = kiln_fail(err, KILN_NO_MEMORY, "no memory to compress %zu bytes", plain_size);
+    } else {
+        ZSTD_CCtx_setParameter(ctx, ZSTD_c_compressionLevel, level);
+        ZSTD_CCtx_setParameter(ctx, ZSTD_c_checksumFlag, 1);
+        size_t size = ZSTD_compress2(ctx, out, room, plain, plain_size);
+        if (ZSTD_isError(size))
+            code = fail_zstd(err, KILN_INTERNAL, "compressing a latent", size);
+        else
+            *ret_size = size;
+    }
+    ZSTD_freeCCtx(ctx);
+    if (code) {
+        free(out);
+        return code;
+    }
+    /* The bound is far above what is used, and the buffer may wait for an upload. */
+    uint8_t *fitted = realloc(out, *ret_size);
+    *ret = fitted ? fitted : out;
+    return KILN_OK;
+}
+
+/* What the caller may have got wrong, before anything is allocated. */
+static int check_latent(const struct kiln_latent *latent, int level, struct kiln_error *err)
+{
+    if (latent->states > STATES_MAX || count_values(latent) == 0)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "a latent of %u states of %ux%ux%u values cannot be written",
+                         latent->states, latent->channels, latent->height, latent->width);
+    if (level < 1 || level > 19)
+        return kiln_fail(err, KILN_BAD_INPUT, "zstd level %d is not within 1 to 19", level);
+    for (uint32_t i = 0; i < latent->states; i++)
+        if (!isfinite(latent->sigmas[i]) || latent->sigmas[i] < 0)
+            return kiln_fail(err, KILN_BAD_INPUT, "sigma %g of state %u is not a noise level",
+                             latent->sigmas[i], i);
+    return KILN_OK;
+}
+
+int kiln_latent_encode(const struct kiln_latent *latent, enum kiln_latent_encoding encoding,
+                       int level, uint8_t **ret_data, size_t *ret_size, struct kiln_error *err)
+{
+    int code = check_latent(latent, level, err);
+    if (code)
+        return code;
+    uint8_t *plain = NULL;
+    size_t plain_size = 0;
+    code = encode_plain(latent, encoding, count_values(latent), &plain, &plain_size, err);
+    if (!code)
+        code = compress(plain, plain_size, level, ret_data, ret_size, err);
+    free(plain);
+    return code;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* The frame's own claims: a size within the limit before it is allocated, and no second frame or
+ * trailing bytes, in which another file could hide. */
+static int check_frame(const uint8_t *data, size_t size, size_t *ret_plain, struct kiln_error *err)
+{
+    unsigned long long plain = ZSTD_getFrameContentSize(data, size);
+    if (plain == ZSTD_CONTENTSIZE_ERROR || plain == ZSTD_CONTENTSIZE_UNKNOWN)
+        return kiln_fail(err, KILN_CORRUPT,
+                         "%zu bytes that do not start as a zstd frame of declared size", size);
+    if (plain > KILN_LATENT_FILE_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "the latent file declares %llu bytes; at most %d are read", plain,
+                         KILN_LATENT_FILE_MAX);
+    size_t frame = ZSTD_findFrameCompressedSize(data, size);
+    if (ZSTD_isError(frame))
+        return fail_zstd(err, KILN_CORRUPT, "the latent file's frame", frame);
+    if (frame != size)
+        return kiln_fail(err, KILN_CORRUPT, "%zu bytes follow the latent file's frame",
+                         size - frame);
+    *ret_plain = (size_t)plain;
+    return KILN_OK;
+}
+
+/* Unpacks into exactly the declared size; zstd verifies the checksum on the way. */
+static int decompress(const uint8_t *data, size_t size, uint8_t **ret, size_t *ret_size,
+                      struct kiln_error *err)
+{
+    size_t room = 0;
+    int code = check_frame(data, size, &room, err);
+    if (code)
+        return code;
+    uint8_t *plain = malloc(room ? room : 1);
+    if (!plain)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to unpack a latent of %zu bytes", room);
+    size_t got = ZSTD_decompress(plain, room, data, size);
+    if (ZSTD_isError(got))
+        code = fail_zstd(err, KILN_CORRUPT, "unpacking the latent file", got);
+    else if (got != room)
+        code = kiln_fail(err, KILN_CORRUPT, "the latent file unpacks to %zu bytes, not %zu", got,
+                         room);
+    if (code) {
+        free(plain);
+        return code;
+    }
+    *ret = plain;
+    *ret_size = room;
+    return KILN_OK;
+}
+
+/* A metadata value that every latent file has. */
+static int need(const struct kiln_st *st, const char *key, const char **ret, struct kiln_error *err)
+{
+    *ret = kiln_st_metadata(st, key);
+    return *ret ? KILN_OK
+                : kiln_fail(err, KILN_CORRUPT, "the latent file has no metadata '%s'", key);
+}
+
+/* Copies the texts of the table; one that does not fit is refused, never cut. */
+static int read_texts(const struct kiln_st *st, struct kiln_latent *latent, struct kiln_error *err)
+{
+    for (size_t i = 0; i < FIELDS; i++) {
+        const char *text;
+        int code = need(st, fields[i].key, &text, err);
+        if (code)
+            return code;
+        size_t len = strlen(text);
+        if (len >= fields[i].size)
+            return kiln_fail(err, KILN_CORRUPT, "the latent file's '%s' has %zu bytes; %zu fit",
+                             fields[i].key, len, fields[i].size - 1);
+        memcpy((char *)latent + fields[i].offset, text, len + 1);
+    }
+    return KILN_OK;
+}
+
+/* Walks the array; returns how many sigmas it has, or STATES_MAX + 1 if it is not good. */
+static uint32_t read_sigmas(const char *text, double *sigmas)
+{
+    struct kiln_json_reader reader;
+    struct kiln_json_value value;
+    bool more = true;
+    if (kiln_json_open(&reader, text, strlen(text), KILN_JSON_ARRAY, NULL))
+        return STATES_MAX + 1;
+    for (uint32_t n = 0;; n++) {
+        if (kiln_json_next(&reader, NULL, &value, &more, NULL))
+            return STATES_MAX + 1;
+        if (!more)
+            return n;
+        if (n == STATES_MAX || !kiln_json_double(&value, &sigmas[n]) || sigmas[n] < 0)
+            return STATES_MAX + 1;
+    }
+}
+
+/* Seed and sigmas.  Comes after the tensors: the sigmas are counted against the states. */
+static int read_numbers(const struct kiln_st *st, struct kiln_latent *latent,
+                        struct kiln_error *err)
+{
+    const char *seed, *sigmas;
+    int code = need(st, META_SEED, &seed, err);
+    if (!code)
+        code = need(st, META_SIGMAS, &sigmas, err);
+    if (code)
+        return code;
+    char *end;
+    errno = 0;
+    latent->seed = strtoull(seed, &end, 10);
+    if (seed[0] < '0' || seed[0] > '9' || *end || errno)
+        return kiln_fail(err, KILN_CORRUPT, "the latent file's seed '%.40s' is no 64-bit number",
+                         seed);
+    uint32_t count = read_sigmas(sigmas, latent->sigmas);
+    if (count != latent->states)
+        return kiln_fail(err, KILN_CORRUPT,
+                         "the latent file has %u states, but its sigmas are '%.80s'",
+                         latent->states, sigmas);
+    return KILN_OK;
+}
+
+/* The shape in words says what the tensors say; files from before it was written have none. */
+static int check_shape(const struct kiln_st *st, const struct kiln_latent *latent,
+                       struct kiln_error *err)
+{
+    char shape[SHAPE_TEXT_MAX];
+    const char *said = kiln_st_metadata(st, META_SHAPE);
+    shape_text(latent, shape);
+    if (!said || strcmp(said, shape) == 0)
+        return KILN_OK;
+    return kiln_fail(err, KILN_CORRUPT, "the latent file's shape is %s, but it says '%.40s'", shape,
+                     said);
+}
+
+/* A tensor of the encoding: dtype and four dimensions that fit the limits. */
+static int find_tensor(const struct kiln_st *st, const char *name, enum kiln_st_dtype dtype,
+                       const struct kiln_st_tensor **ret, struct kiln_error *err)
+{
+    const struct kiln_st_tensor *tensor = kiln_st_find(st, name);
+    if (!tensor || tensor->dtype != dtype || tensor->ndim != NDIM)
+        return kiln_fail(err, KILN_CORRUPT,
+                         "the latent file has no tensor '%s' of type %s with %d "
+                         "dimensions",
+                         name, kiln_st_dtype_name(dtype), NDIM);
+    for (int i = 0; i < NDIM; i++)
+        if (tensor->shape[i] < 1 || tensor->shape[i] > KILN_LATENT_FILE_MAX)
+            return kiln_fail(err, KILN_CORRUPT, "dimension %d of the latent file's '%s' is %lld", i,
+                             name, (long long)tensor->shape[i]);
+    if (tensor->shape[0] > STATES_MAX)
+        return kiln_fail(err, KILN_CORRUPT, "the latent file has %lld states; at most %d are read",
+                         (long long)tensor->shape[0], STATES_MAX);
+    *ret = tensor;
+    return KILN_OK;
+}
+
+static void join_planes(const uint8_t *hi, const uint8_t *lo, size_t count, float *values)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits = (uint32_t)hi[i] << 24 | (uint32_t)lo[i] << 16;
+        memcpy(&values[i], &bits, sizeof bits);
+    }
+}
+
+/* Shape and values.  The sizes are proven to agree before one byte is copied. */
+static int read_values(const struct kiln_st *st, enum kiln_latent_encoding encoding,
+                       struct kiln_latent *latent, struct kiln_error *err)
+{
+    bool planes = encoding == KILN_LATENT_BF16_PLANES;
+    const struct kiln_st_tensor *hi = NULL, *lo = NULL;
+    int code = find_tensor(st, planes ? "latent.hi" : "latent", planes ? KILN_ST_U8 : KILN_ST_F32,
+                           &hi, err);
+    if (!code && planes)
+        code = find_tensor(st, "latent.lo", KILN_ST_U8, &lo, err);
+    if (code)
+        return code;
+    if (kiln_st_count(st) != (planes ? 2u : 1u) ||
+        (lo && memcmp(lo->shape, hi->shape, NDIM * sizeof *hi->shape) != 0))
+        return kiln_fail(err, KILN_CORRUPT,
+                         "the latent file's tensors do not fit its encoding '%s'",
+                         kiln_latent_encoding_name(encoding));
+    latent->states = (uint32_t)hi->shape[0];
+    latent->channels = (uint32_t)hi->shape[1];
+    latent->height = (uint32_t)hi->shape[2];
+    latent->width = (uint32_t)hi->shape[3];
+    size_t count = count_values(latent);
+    if (count == 0 || hi->size != count * (planes ? 1 : sizeof(float)))
+        return kiln_fail(err, KILN_CORRUPT, "the latent file's tensor sizes do not fit its shape");
+    if (!(latent->values = malloc(count * sizeof(float))))
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a latent of %zu values", count);
+    if (planes)
+        join_planes(hi->data, lo->data, count, latent->values);
+    else
+        memcpy(latent->values, hi->data, count * sizeof(float));
+    return KILN_OK;
+}
+
+/* From an open safetensors file; on failure *latent may hold values, which the caller frees. */
+static int read_latent(const struct kiln_st *st, struct kiln_latent *latent,
+                       enum kiln_latent_encoding *ret_encoding, struct kiln_error *err)
+{
+    const char *format, *name;
+    int code = need(st, META_FORMAT, &format, err);
+    if (!code)
+        code = need(st, META_ENCODING, &name, err);
+    if (code)
+        return code;
+    if (strcmp(format, FORMAT_VERSION) != 0)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "the latent file has format %.20s; this program reads " FORMAT_VERSION,
+                         format);
+    enum kiln_latent_encoding encoding = KILN_LATENT_F32;
+    if (strcmp(name, encoding_names[KILN_LATENT_BF16_PLANES]) == 0)
+        encoding = KILN_LATENT_BF16_PLANES;
+    else if (strcmp(name, encoding_names[KILN_LATENT_F32]) != 0)
+        return kiln_fail(err, KILN_UNSUPPORTED, "the latent file has the unknown encoding '%.40s'",
+                         name);
+    if (!(code = read_values(st, encoding, latent, err)) && !(code = read_texts(st, latent, err)) &&
+        !(code = read_numbers(st, latent, err)) && !(code = check_shape(st, latent, err)))
+        *ret_encoding = encoding;
+    return code;
+}
+
+int kiln_latent_decode(const uint8_t *data, size_t size, struct kiln_latent *ret,
+                       enum kiln_latent_encoding *ret_encoding, struct kiln_error *err)
+{
+    uint8_t *plain = NULL;
+    size_t plain_size = 0;
+    int code = decompress(data, size, &plain, &plain_size, err);
+    if (code)
+        return code;
+    struct kiln_st *st = NULL;
+    struct kiln_latent latent = {0};
+    code = kiln_st_open_memory(plain, plain_size, "the latent file", &st, err);
+    if (!code)
+        code = read_latent(st, &latent, ret_encoding, err);
+    kiln_st_close(st);
+    free(plain);
+    if (code)
+        kiln_latent_release(&latent);
+    else
+        *ret = latent;
+    return code;
+}
+
+void kiln_latent_release(struct kiln_latent *latent)
+{
+    free(latent->values);
+    latent->values = NULL;
+}

@@ -1,0 +1,166 @@
+/* internal.h - what the files of the ledger share: statements, parameters, results.
+ *
+ * Not for callers outside storage/.  A query is a static struct kiln_statement, its parameters are
+ * bound in the order $1, $2, ..., and kiln_ledger_run does the rest: connects, prepares it once a
+ * connection, keeps the time limit, maps the SQLSTATE to a code.
+ *
+ *     static const struct kiln_statement oldest = {"oldest", "SELECT min(id), count(*) FROM job"};
+ *     PGresult *rows;
+ *     int rc = kiln_ledger_run(ledger, &oldest, &(struct kiln_params){0}, &rows, err);
+ *     if (rc == 0) {
+ *         *ret_id = kiln_row_u64(rows, 0, 0);
+ *         *ret_count = kiln_row_u64(rows, 0, 1);
+ *         PQclear(rows);
+ *     }
+ */
+#ifndef KILN_LEDGER_INTERNAL_H
+#define KILN_LEDGER_INTERNAL_H
+
+#include <libpq-fe.h>
+#include <stdint.h>
+
+#include "storage/ledger/ledger.h"
+
+/* First half of the advisory lock's key that the leader holds; hashtext(pool) is the second. */
+#define KILN_LEADER_LOCK 0x4b696c6e
+
+/* In a statement: a timestamptz as milliseconds since 1970. */
+#define MS(column) "(extract(epoch FROM " column ") * 1000)::bigint"
+
+struct kiln_statement {
+    const char *name; /* unique; one the server knows it by */
+    const char *sql;
+};
+
+/* --- parameters ------------------------------------------------------------------------------ */
+#define KILN_PARAMS_MAX 40
+
+/* Starts as {0}.  Values point into the struct: never copy it. */
+struct kiln_params {
+    int count;
+    bool short_of_memory; /* kiln_ledger_run then says KILN_NO_MEMORY */
+    const char *values[KILN_PARAMS_MAX];
+    int lengths[KILN_PARAMS_MAX];
+    int formats[KILN_PARAMS_MAX];
+    char scratch[KILN_PARAMS_MAX][80];
+    void *owned[KILN_PARAMS_MAX];
+};
+
+/* Borrowed; NULL is SQL NULL.  What is no UTF-8 in a text, here and in arrays, becomes '?'. */
+void kiln_bind_text(struct kiln_params *params, const char *text);
+/* Copied; up to 79 bytes. */
+void kiln_bind_copy(struct kiln_params *params, const char *text);
+void kiln_bind_i64(struct kiln_params *params, int64_t value);
+void kiln_bind_u64(struct kiln_params *params, uint64_t value);
+void kiln_bind_double(struct kiln_params *params, double value);
+void kiln_bind_bool(struct kiln_params *params, bool value);
+
+/* An SQL array in the binary format, so that no byte of a text needs escaping. */
+enum kiln_array_type {
+    KILN_ARRAY_BOOL = 16, /* the server's type numbers */
+    KILN_ARRAY_INT8 = 20,
+    KILN_ARRAY_INT2 = 21,
+    KILN_ARRAY_INT4 = 23,
+    KILN_ARRAY_TEXT = 25,
+    KILN_ARRAY_FLOAT8 = 701,
+};
+struct kiln_array {
+    char *bytes;
+    size_t len, size;
+    uint32_t count;
+    enum kiln_array_type type;
+    bool short_of_memory;
+};
+
+void kiln_array_start(struct kiln_array *array, enum kiln_array_type type);
+void kiln_array_text(struct kiln_array *array, const char *text); /* copied; NULL is SQL NULL */
+void kiln_array_int(struct kiln_array *array, int64_t value);     /* BOOL and INTn */
+void kiln_array_double(struct kiln_array *array, double value);
+/* Hands the array over to params, which frees it. */
+void kiln_bind_array(struct kiln_params *params, struct kiln_array *array);
+/* Frees the arrays bound so far; ready for new parameters. */
+void kiln_params_release(struct kiln_params *params);
+
+/* --- running --------------------------------------------------------------------------------- */
+/* Runs the statement as one transaction.  *ret (may be NULL) is the result; free with PQclear.  A
+ * connection lost on the way is made again and the statement repeated once; deadlocks are tried
+ * again.  So a statement must bear repetition.  Does not release params. */
+int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                    const struct kiln_params *params, PGresult **ret,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The same of a statement that answers with one number: 0 where there is no row, or SQL NULL. */
+int kiln_ledger_run_number(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                           const struct kiln_params *params, int64_t *ret,
+                           struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The same of a statement whose rows others may take away, or refer to, at that moment, which the
+ * database then refuses (a mark for a picture that goes): with its next look it knows of it. */
+int kiln_ledger_run_agreed(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                           const struct kiln_params *params, PGresult **ret,
+                           struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Runs the statement once for each of count parameter sets and `last` (without parameters) after
+ * them, in one round trip, each its own transaction.  ret[count]: the results.  After an error any
+ * number of them may have been carried out. */
+int kiln_ledger_run_many(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                         const struct kiln_params *params, size_t count,
+                         const struct kiln_statement *last, PGresult **ret,
+                         struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Reads a result of any size through a cursor, a thousand rows at a time: each(arg, rows, row) for
+ * every row, in one snapshot.  A non-zero return of each ends it and is returned (each fills err).
+ */
+typedef int kiln_each_row(void *arg, const PGresult *rows, int row, struct kiln_error *err);
+int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                     const struct kiln_params *params, kiln_each_row *each, void *arg,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The same where the statement locks rows: they stay locked until the walk has ended, up to ten
+ * minutes between two rows.  For at most a thousand rows, which are locked before the first call.
+ */
+int kiln_ledger_each_locked(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                            const struct kiln_params *params, kiln_each_row *each, void *arg,
+                            struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- fields of a row ------------------------------------------------------------------------- */
+const char *kiln_row_text(const PGresult *rows, int row,
+                          int column);                           /* NULL for SQL NULL; borrowed */
+int64_t kiln_row_i64(const PGresult *rows, int row, int column); /* 0 for SQL NULL */
+uint64_t kiln_row_u64(const PGresult *rows, int row, int column);
+double kiln_row_double(const PGresult *rows, int row, int column);
+bool kiln_row_bool(const PGresult *rows, int row, int column);
+int kiln_row_minute(const PGresult *rows, int row, int column); /* of a day; -1 for SQL NULL */
+/* Copies into a fixed array; cut to fit; "" for SQL NULL. */
+void kiln_row_copy(const PGresult *rows, int row, int column, char *out, size_t size);
+
+/* The assigned jobs j and what they were handed out with, a; for after FROM. */
+#define KILN_ASSIGNED_JOBS                                                                         \
+    "assignment a CROSS JOIN LATERAL unnest(a.jobs) u (id) "                                       \
+    "JOIN job j ON j.id = u.id AND j.state = 1 AND j.assignment = a.id"
+
+/* The columns of a whole job record, from `job j JOIN batch b`, and the record made of them.
+ * ret is zeroed first; release it with kiln_job_release. */
+#define KILN_JOB_COLUMNS                                                                           \
+    "j.id, j.batch_id, b.name, j.custom_id, j.index, j.prompt, j.negative_prompt, j.style, "       \
+    "j.tenant, j.model, j.width, j.height, j.steps, j.guidance, j.seed, j.loras, j.lora_auto, "    \
+    "j.priority, j.max_wait_s, j.kind, j.latents, j.teleport, j.embed_metadata, j.state, "         \
+    "j.attempt, (extract(epoch FROM j.created_at) * 1000)::bigint, j.sigmas"
+#define KILN_JOB_COLUMN_COUNT 27
+int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret,
+                 struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Cancelled jobs of a batch whose rows gc has taken, and that have not come in again: a look at each
+ * of their keys.  batch: its id as SQL. */
+#define KILN_REMOVED_JOBS(batch)                                                                   \
+    "(SELECT count(*) FROM removed_job r WHERE r.batch_id = " batch " AND NOT EXISTS"              \
+    " (SELECT FROM job j WHERE j.batch_id = r.batch_id AND j.key = r.key))"
+
+/* The settings that decide about a returned job. */
+struct kiln_ledger_limits {
+    int64_t max_attempts;
+    double backoff_base_s, backoff_max_s;
+};
+const struct kiln_ledger_limits *kiln_ledger_limits(const struct kiln_ledger *ledger);
+
+#endif

@@ -1,0 +1,432 @@
+/* ledger.c - the ledger's connection: opening, the schema check, leadership, running statements.
+ *
+ * kiln_ledger_run is the one way to the server.  It may send a statement twice: when the connection
+ * turned out to be dead, nobody knows whether the first one was carried out.  That is sound because
+ * every statement of the ledger bears repetition: identity (batch, key), the attempt number or the
+ * assignment id decide, not the number of times it was sent.
+ *
+ * A leader is the exception.  Its lock belongs to the server's session, so a new connection would
+ * write without it, and beside whoever has won it since.  Once a leader's connection is lost,
+ * nothing is sent any more until the leadership was given up.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/daemon/stopwatch.h"
+#include "storage/ledger/internal.h"
+#include "storage/ledger/migrate.h"
+#include "storage/ledger/pg.h"
+
+#define DEADLOCK_TRIES 5
+#define AGREE_TRIES 4
+#define LEAD_IDLE_MIN_MS 3000 /* a leader confirms its lock every half second */
+
+struct kiln_ledger {
+    struct kiln_pg pg;
+    struct kiln_ledger_limits limits;
+    int64_t lead_idle_ms; /* silence that ends a leader's session */
+    uint64_t leads_in;    /* the connection (its generation) that holds the leader lock; 0 = none */
+};
+
+int kiln_ledger_open(const struct kiln_config *config, const char *name, struct kiln_ledger **ret,
+                     struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = calloc(1, sizeof *ledger);
+    if (!ledger)
+        return kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory");
+    int rc = kiln_pg_init(&ledger->pg, config, name, err);
+    if (rc != 0) {
+        free(ledger);
+        return rc;
+    }
+    ledger->limits = (struct kiln_ledger_limits){
+        .max_attempts = kiln_config_int(config, KILN_KEY_MAX_ATTEMPTS),
+        .backoff_base_s = kiln_config_number(config, KILN_KEY_BACKOFF_BASE_S),
+        .backoff_max_s = kiln_config_number(config, KILN_KEY_BACKOFF_MAX_S),
+    };
+    double idle_ms = kiln_config_number(config, KILN_KEY_LEASE_S) * 1500;
+    ledger->lead_idle_ms = idle_ms > LEAD_IDLE_MIN_MS ? (int64_t)idle_ms : LEAD_IDLE_MIN_MS;
+    *ret = ledger;
+    return 0;
+}
+
+const struct kiln_ledger_limits *kiln_ledger_limits(const struct kiln_ledger *ledger)
+{
+    return &ledger->limits;
+}
+
+void kiln_ledger_close(struct kiln_ledger *ledger)
+{
+    if (!ledger)
+        return;
+    kiln_pg_release(&ledger->pg);
+    free(ledger);
+}
+
+/* --- running a statement --------------------------------------------------------------------- */
+
+/* Makes the statement known to this connection, once.  The types of parameters are left to the
+ * server, which takes them from the casts in the text. */
+static int prepare(struct kiln_pg *pg, const struct kiln_statement *statement,
+                   struct kiln_error *err)
+{
+    for (int i = 0; i < pg->prepared_count; i++)
+        if (pg->prepared[i] == statement)
+            return 0;
+    if (pg->prepared_count == KILN_PG_PREPARED_MAX)
+        return kiln_fail(err, KILN_INTERNAL, "ledger: more than %d kinds of statements",
+                         KILN_PG_PREPARED_MAX);
+    if (!PQsendPrepare(pg->conn, statement->name, statement->sql, 0, NULL))
+        return kiln_pg_fail(pg, NULL, "prepare", err);
+    int rc = kiln_pg_finish(pg, 0, NULL, err);
+    if (rc == 0)
+        pg->prepared[pg->prepared_count++] = statement;
+    return rc;
+}
+
+/* Connects if need be; but a leader's lock is not to be had by connecting. */
+static int reach(struct kiln_ledger *ledger, struct kiln_error *err)
+{
+    struct kiln_pg *pg = &ledger->pg;
+    bool same =
+        pg->conn && PQstatus(pg->conn) == CONNECTION_OK && ledger->leads_in == pg->generation;
+    if (ledger->leads_in && !same)
+        return kiln_fail(err, KILN_STALE,
+                         "Postgres: the connection that held the leader's lock is lost");
+    return kiln_pg_connect(pg, err);
+}
+
+/* Connects if need be, sends, waits: one attempt, no second thoughts. */
+static int run_once(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                    const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
+{
+    struct kiln_pg *pg = &ledger->pg;
+    int rc = reach(ledger, err);
+    if (rc == 0)
+        rc = prepare(pg, statement, err);
+    if (rc != 0)
+        return rc;
+    if (!PQsendQueryPrepared(pg->conn, statement->name, params->count, params->values,
+                             params->lengths, params->formats, 0))
+        return kiln_pg_fail(pg, NULL, "send", err);
+    return kiln_pg_finish(pg, 0, ret, err);
+}
+
+/* What a request took, whatever it took, for the page of metrics. */
+static void note(enum kiln_ledger_way way, int rc, int64_t started)
+{
+    kiln_stopwatch_note(KILN_METRIC_LEDGER_SECONDS, way, KILN_METRIC_LEDGER_ERRORS, rc, started);
+}
+
+/* Whether a failed attempt is worth another at once: a connection that was dead already, once, and
+ * deadlocks a few times. */
+struct again {
+    bool was_connected, reconnected;
+    int deadlocks;
+};
+
+static bool try_again(struct again *again, const struct kiln_ledger *ledger, int rc)
+{
+    const struct kiln_pg *pg = &ledger->pg;
+    if (rc != KILN_UNAVAILABLE || (ledger->leads_in && !pg->conn))
+        return false;
+    if (again->was_connected && !pg->conn && !again->reconnected)
+        return again->reconnected = true;
+    return strncmp(pg->sqlstate, "40", 2) == 0 && ++again->deadlocks < DEADLOCK_TRIES;
+}
+
+int kiln_ledger_run(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                    const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
+{
+    struct again again = {0};
+    int rc;
+    if (params->short_of_memory)
+        return kiln_fail(err, KILN_NO_MEMORY, "ledger, %s: no memory", statement->name);
+    int64_t started = kiln_stopwatch_start();
+    do {
+        again.was_connected = ledger->pg.conn != NULL;
+        rc = run_once(ledger, statement, params, ret, err);
+    } while (try_again(&again, ledger, rc));
+    note(KILN_LEDGER_STATEMENT, rc, started);
+    return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
+}
+
+int kiln_ledger_run_number(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                           const struct kiln_params *params, int64_t *ret, struct kiln_error *err)
+{
+    PGresult *rows;
+    int rc = kiln_ledger_run(ledger, statement, params, &rows, err);
+    if (rc)
+        return rc;
+    *ret = PQntuples(rows) > 0 ? kiln_row_i64(rows, 0, 0) : 0;
+    PQclear(rows);
+    return 0;
+}
+
+int kiln_ledger_run_agreed(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                           const struct kiln_params *params, PGresult **ret, struct kiln_error *err)
+{
+    int rc = KILN_BAD_INPUT;
+    for (int i = 0; i < AGREE_TRIES && rc == KILN_BAD_INPUT; i++)
+        rc = kiln_ledger_run(ledger, statement, params, ret, err);
+    return rc;
+}
+
+/* --- several at once ------------------------------------------------------------------------- */
+
+static void clear_all(PGresult **results, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        PQclear(results[i]);
+        results[i] = NULL;
+    }
+}
+
+/* The statement for each of params, then `last`, each with a sync point: transactions of their own.
+ */
+static int send_all(struct kiln_pg *pg, const struct kiln_statement *statement,
+                    const struct kiln_params *params, size_t count,
+                    const struct kiln_statement *last, struct kiln_error *err)
+{
+    static const struct kiln_params none;
+    for (size_t i = 0; i <= count; i++) {
+        const struct kiln_params *at = i < count ? &params[i] : &none;
+        const char *name = i < count ? statement->name : last->name;
+        if (!PQsendQueryPrepared(pg->conn, name, at->count, at->values, at->lengths, at->formats,
+                                 0) ||
+            !PQpipelineSync(pg->conn))
+            return kiln_pg_fail(pg, NULL, "send", err);
+    }
+    return 0;
+}
+
+/* All out, then all in: libpq's pipeline mode.  Any failure costs the connection, because there is
+ * no other way back out of the pipeline that surely leaves nothing unread. */
+static int run_many_once(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                         const struct kiln_params *params, size_t count,
+                         const struct kiln_statement *last, PGresult **ret, struct kiln_error *err)
+{
+    struct kiln_pg *pg = &ledger->pg;
+    int rc = reach(ledger, err);
+    if (rc == 0)
+        rc = prepare(pg, statement, err);
+    if (rc == 0)
+        rc = prepare(pg, last, err);
+    if (rc != 0)
+        return rc;
+    if (!PQenterPipelineMode(pg->conn))
+        return kiln_pg_fail(pg, NULL, "pipeline", err);
+    rc = send_all(pg, statement, params, count, last, err);
+    for (size_t i = 0; i <= count && rc == 0; i++)
+        rc = kiln_pg_pipelined(pg, i < count ? &ret[i] : NULL, err);
+    if (rc == 0 && !PQexitPipelineMode(pg->conn))
+        rc = kiln_pg_fail(pg, NULL, "pipeline", err);
+    if (rc != 0) {
+        kiln_pg_drop(pg); /* answers still to come would meet the wrong question */
+        clear_all(ret, count);
+    }
+    return rc;
+}
+
+int kiln_ledger_run_many(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                         const struct kiln_params *params, size_t count,
+                         const struct kiln_statement *last, PGresult **ret, struct kiln_error *err)
+{
+    struct again again = {0};
+    int rc;
+    for (size_t i = 0; i < count; i++) {
+        ret[i] = NULL;
+        if (params[i].short_of_memory)
+            return kiln_fail(err, KILN_NO_MEMORY, "ledger, %s: no memory", statement->name);
+    }
+    int64_t started = kiln_stopwatch_start();
+    do {
+        again.was_connected = ledger->pg.conn != NULL;
+        rc = run_many_once(ledger, statement, params, count, last, ret, err);
+    } while (try_again(&again, ledger, rc));
+    note(KILN_LEDGER_PIPELINE, rc, started);
+    return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
+}
+
+/* --- reading through a cursor ---------------------------------------------------------------- */
+
+/* Cursors cannot be prepared: the statement's text is sent with its parameters. */
+static int declare(struct kiln_pg *pg, const struct kiln_statement *statement,
+                   const struct kiln_params *params, struct kiln_error *err)
+{
+    size_t size = strlen(statement->sql) + 64;
+    char *sql = malloc(size);
+    if (!sql)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory");
+    snprintf(sql, size, "DECLARE kiln_rows NO SCROLL CURSOR FOR %s", statement->sql);
+    int sent = PQsendQueryParams(pg->conn, sql, params->count, NULL, params->values,
+                                 params->lengths, params->formats, 0);
+    free(sql);
+    return sent ? kiln_pg_finish(pg, 0, NULL, err) : kiln_pg_fail(pg, NULL, "send", err);
+}
+
+/* Each FETCH has the time limit of a statement; how long the caller takes for a row has none but
+ * the server's limit for idle transactions. */
+static int fetch_all(struct kiln_pg *pg, kiln_each_row *each, void *arg, struct kiln_error *err)
+{
+    for (;;) {
+        PGresult *rows;
+        int rc = kiln_pg_exec(pg, "FETCH 1000 FROM kiln_rows", 0, &rows, err);
+        if (rc != 0)
+            return rc;
+        int count = PQntuples(rows);
+        for (int row = 0; row < count && rc == 0; row++)
+            rc = each(arg, rows, row, err);
+        PQclear(rows);
+        if (rc != 0 || count == 0)
+            return rc;
+    }
+}
+
+static int walk_rows(struct kiln_ledger *ledger, const char *begin,
+                     const struct kiln_statement *statement, const struct kiln_params *params,
+                     kiln_each_row *each, void *arg, struct kiln_error *err)
+{
+    struct kiln_pg *pg = &ledger->pg;
+    if (params->short_of_memory)
+        return kiln_fail(err, KILN_NO_MEMORY, "ledger, %s: no memory", statement->name);
+    struct again again = {0};
+    int rc;
+    int64_t started = kiln_stopwatch_start();
+    do {
+        again.was_connected = pg->conn != NULL;
+        rc = reach(ledger, err);
+        if (rc == 0)
+            rc = kiln_pg_exec(pg, begin, 0, NULL, err);
+    } while (try_again(&again, ledger, rc));
+    if (rc == 0)
+        rc = declare(pg, statement, params, err);
+    if (rc == 0)
+        rc = fetch_all(pg, each, arg, err);
+    if (rc == 0)
+        rc = kiln_pg_exec(pg, "COMMIT", 0, NULL, err);
+    else if (pg->conn && kiln_pg_exec(pg, "ROLLBACK", 0, NULL, NULL) != 0)
+        kiln_pg_drop(pg);
+    note(KILN_LEDGER_WALK, rc, started);
+    return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
+}
+
+int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                     const struct kiln_params *params, kiln_each_row *each, void *arg,
+                     struct kiln_error *err)
+{
+    return walk_rows(ledger, "BEGIN READ ONLY", statement, params, each, arg, err);
+}
+
+int kiln_ledger_each_locked(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                            const struct kiln_params *params, kiln_each_row *each, void *arg,
+                            struct kiln_error *err)
+{
+    return walk_rows(ledger, "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 600000",
+                     statement, params, each, arg, err);
+}
+
+/* --- schema and leadership ------------------------------------------------------------------- */
+
+int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err)
+{
+    static const struct kiln_statement version = {
+        "schema_version", "SELECT coalesce(max(version), 0), count(*) FILTER (WHERE"
+                          "  version > $1::integer AND coalesce(works_with, version) > $1)"
+                          " FROM schema_migrations"};
+    PGresult *rows;
+    struct kiln_params params = {0};
+    int want = kiln_migrate_version();
+    kiln_bind_i64(&params, want);
+    int rc = kiln_ledger_run(ledger, &version, &params, &rows, err);
+    if (rc != 0)
+        return rc;
+    int have = (int)kiln_row_i64(rows, 0, 0);
+    bool strange = kiln_row_u64(rows, 0, 1) > 0; /* something newer that we may not work with */
+    PQclear(rows);
+    if (have > want && !strange)
+        return 0; /* an upgrade is under way, and what it added is none of our business */
+    if (have > want)
+        return kiln_fail(err, KILN_CONFIG,
+                         "the database has schema %d, this program knows only %d: install a newer "
+                         "Kiln",
+                         have, want);
+    if (have < want)
+        return kiln_fail(err, KILN_CONFIG,
+                         "the database has schema %d, this program needs %d: run `kiln migrate`",
+                         have, want);
+    return 0;
+}
+
+/* A statement for its own sake: is the connection, and with it the lock, still there? */
+static int still_connected(struct kiln_ledger *ledger, struct kiln_error *err)
+{
+    static const struct kiln_statement ping = {"ping", "SELECT 1"};
+    return kiln_ledger_run(ledger, &ping, &(struct kiln_params){0}, NULL, err);
+}
+
+void kiln_ledger_stand_down(struct kiln_ledger *ledger)
+{
+    ledger->leads_in = 0;
+}
+
+bool kiln_ledger_refused(const struct kiln_ledger *ledger, int rc)
+{
+    bool about_statement = rc == KILN_BAD_INPUT || rc == KILN_NOT_FOUND || rc == KILN_EXISTS ||
+                           rc == KILN_UNSUPPORTED || rc == KILN_TIMEOUT || rc == KILN_CORRUPT ||
+                           rc == KILN_INTERNAL || rc == KILN_PROTOCOL;
+    return about_statement && ledger->pg.conn && PQstatus(ledger->pg.conn) == CONNECTION_OK;
+}
+
+int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_leader,
+                     struct kiln_error *err)
+{
+    /* A leader that was paused would hold the lock for as long: its session ends when it has said
+     * nothing for longer than a lease, and another may lead.  So too when it has vanished amid an
+     * answer: a server that waits for room to send is not idle, and TCP by itself would go on
+     * trying for a quarter of an hour. */
+    static const struct kiln_statement take = {
+        "lead", "SELECT pg_try_advisory_lock($1::integer, hashtext($2::text)),"
+                " set_config('idle_session_timeout', $3::text, false),"
+                " set_config('tcp_user_timeout', $3::text, false)"};
+    int rc = still_connected(ledger, err);
+    if (rc != 0)
+        return rc;
+    if (ledger->leads_in) { /* in this very connection, or the ping had failed */
+        *ret_leader = true;
+        return 0;
+    }
+    struct kiln_params params = {0};
+    kiln_bind_i64(&params, KILN_LEADER_LOCK);
+    kiln_bind_text(&params, pool);
+    char idle_ms[24];
+    snprintf(idle_ms, sizeof idle_ms, "%lld", (long long)ledger->lead_idle_ms);
+    kiln_bind_text(&params, idle_ms);
+    PGresult *rows;
+    rc = kiln_ledger_run(ledger, &take, &params, &rows, err);
+    if (rc != 0)
+        return rc;
+    *ret_leader = kiln_row_bool(rows, 0, 0);
+    ledger->leads_in = *ret_leader ? ledger->pg.generation : 0;
+    PQclear(rows);
+    return 0;
+}
+
+int kiln_ledger_batch_id(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                         uint64_t *ret, struct kiln_error *err)
+{
+    static const struct kiln_statement find = {
+        "batch_id", "SELECT id FROM batch WHERE pool = $1 AND name = $2"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, batch);
+    int64_t id;
+    int rc = kiln_ledger_run_number(ledger, &find, &params, &id, err);
+    if (rc)
+        return rc;
+    if (id == 0)
+        return kiln_fail(err, KILN_NOT_FOUND, "there is no batch '%s' in pool '%s'", batch, pool);
+    *ret = (uint64_t)id;
+    return 0;
+}

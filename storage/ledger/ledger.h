@@ -1,0 +1,204 @@
+/* ledger.h - Postgres, the truth: connection, intake, scheduling moves, commits.
+ *
+ * One connection, used by one thread.  Statements are prepared, each with a time limit; a lost
+ * connection is made again with backoff and jitter.  After KILN_UNAVAILABLE a write may or may
+ * not have happened: every write here may be repeated, because job identity and attempt number
+ * fence it.  Reading for people (status, jobs, show, export) is in ledger/read/read.h; the schema
+ * in schemas/sql; the move of a job between states in ledger/queue/move.c alone.
+ */
+#ifndef KILN_LEDGER_H
+#define KILN_LEDGER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schemas/config.h"
+#include "schemas/error.h"
+#include "schemas/job.h"
+
+struct kiln_ledger;
+
+/* name: application_name ("kiln-worker w0").  Connects lazily. */
+int kiln_ledger_open(const struct kiln_config *config, const char *name, struct kiln_ledger **ret,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_ledger_close(struct kiln_ledger *ledger); /* accepts NULL */
+/* Connects if needed and refuses a schema older or newer than this program. */
+int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Tries to become (or confirms being) the only leader of the pool: an advisory lock of this
+ * connection.  *ret_leader false = someone else leads.  From then on the lock goes with the
+ * connection: once that is lost, every call fails with KILN_STALE or KILN_UNAVAILABLE and nothing
+ * is sent to the server, until kiln_ledger_stand_down. */
+int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_leader,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Ends a leadership: calls may use a new connection again.  What is left of the old one keeps the
+ * lock until the next kiln_ledger_lead, which wins it again, or the end of the connection. */
+void kiln_ledger_stand_down(struct kiln_ledger *ledger);
+/* Whether the failure rc of the last call was the server's answer to that one statement, so that
+ * the connection, with the lock it may hold, is good for others and only the same one would fail
+ * again. */
+bool kiln_ledger_refused(const struct kiln_ledger *ledger, int rc);
+
+/* --- intake ---------------------------------------------------------------------------------- */
+struct kiln_new_job {
+    struct kiln_job job; /* batch (name), index, ...; id is ignored */
+    const char *key;     /* identity within the batch, not empty */
+    const char *token;   /* of the enqueue call, "" if none */
+    const char *entry;   /* id of its stream entry ("ms-seq"): an entry delivered twice is counted
+                          * once as a duplicate.  NULL: always counted */
+};
+/* Makes missing batch rows, then inserts the jobs in bulk (transactions of up to a few thousand)
+ * and skips those whose (batch, key) exists.  *ret_inserted counts the new ones. */
+int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
+                            const struct kiln_new_job *jobs, size_t count, uint64_t *ret_inserted,
+                            struct kiln_error *err) KILN_MUST_CHECK;
+#define KILN_BATCH_FULL "the batch %s is full: no index is left up to %u; use another batch name"
+/* Gives each job its index in the batch: the one it names (wishes[i]; -1, or wishes NULL: none),
+ * unless another job has it, else the next beyond all that the batch has given out or taken; -1 if
+ * there is none any more: the batch is full.  A job whose key is there already gets 0, which its
+ * insertion passes over.  No index is given out twice, however often and by whomever this is called;
+ * what is not used leaves a gap. */
+int kiln_ledger_number(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                       const char *const *keys, const int64_t *wishes, size_t count,
+                       int64_t *ret_index, struct kiln_error *err) KILN_MUST_CHECK;
+/* Records a refused intake entry (kept with the batch, shown by `kiln show`), once for a token and
+ * key: key names the entry, by its stream id if it has no key of its own. */
+int kiln_ledger_refuse(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                       const char *token, const char *key, const char *reason,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+/* The last entry of an enqueue call: the batch is whole once all `announced` jobs of the call are
+ * accepted, duplicate or refused.  Fills the counts of the call; repeatable. */
+int kiln_ledger_announce(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                         const char *token, uint64_t announced, uint64_t *ret_accepted,
+                         uint64_t *ret_duplicate, uint64_t *ret_refused,
+                         struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- scheduling ------------------------------------------------------------------------------ */
+/* What the policy needs of a waiting job: no texts. */
+struct kiln_waiting {
+    uint64_t id;
+    uint64_t batch_id;
+    char model[KILN_NAME_MAX + 1], tenant[KILN_NAME_MAX + 1];
+    char lora_set[KILN_LORA_SET_MAX]; /* canonical text */
+    uint32_t width, height, steps, attempt, max_wait_s;
+    uint32_t crashes; /* workers it died with: run it alone when there are any */
+    double guidance;
+    int32_t priority;
+    enum kiln_job_kind kind;
+    int64_t queued_ms, not_before_ms; /* wall clock of the database, ms since 1970 */
+};
+typedef int kiln_ledger_each_waiting(void *arg, const struct kiln_waiting *job);
+/* Queued jobs with id > after_id in id order, at most max.  An index scan. */
+int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t after_id,
+                        uint32_t max, kiln_ledger_each_waiting *each, void *arg,
+                        struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Moves the named queued jobs to assigned with attempt + 1, in one statement; those that are no
+ * longer queued are left out.  Fills jobs[] (whole records, release each) and *ret_count. */
+int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const char *assignment,
+                       const uint64_t *ids, size_t count, struct kiln_job *jobs, size_t *ret_count,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+
+#define KILN_HANDOUTS_MAX 16 /* that go in one round trip; more take several */
+
+/* The same for several assignments, each still its own transaction, with one flush of the server's
+ * log for all: what lies on the disk before any of them is told to a worker.  After an error any
+ * number of them may be in, and no record is filled. */
+struct kiln_handout {
+    const char *worker, *assignment;
+    const uint64_t *ids;
+    size_t count;
+    struct kiln_job *jobs; /* [count] */
+    size_t given;          /* records that were filled */
+};
+int kiln_ledger_assign_many(struct kiln_ledger *ledger, struct kiln_handout *handouts, size_t count,
+                            struct kiln_error *err) KILN_MUST_CHECK;
+
+struct kiln_held {
+    uint64_t id;
+    uint32_t attempt, crashes;
+    char worker[KILN_NAME_MAX + 1];
+    char assignment[80];
+    int64_t assigned_ms;
+};
+typedef int kiln_ledger_each_held(void *arg, const struct kiln_held *held);
+/* Every assigned job of the pool: what recovery compares with the heartbeats.  Forgets assignments
+ * of which nothing is left. */
+int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_each_held *each,
+                     void *arg, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Why an assigned job goes back. */
+struct kiln_return {
+    uint64_t id;
+    uint32_t attempt; /* only if this is still its attempt */
+    int code;         /* enum kiln_code; KILN_OK = handed back unused: the attempt is not counted */
+    const char *reason;
+    bool crashed; /* its worker died with it: counts towards KILN_POISONED */
+    bool final;   /* not worth retrying: straight to failed */
+};
+/* assigned -> queued with backoff and jitter, or failed when attempts are used up or final.
+ * *ret_states[i] = the new state, or -1 if the attempt was no longer that one. */
+int kiln_ledger_return(struct kiln_ledger *ledger, const struct kiln_return *returns, size_t count,
+                       int *ret_states, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Cancels queued and assigned jobs: one id, or a whole batch (id 0).  *ret_count = how many moved.
+ */
+int kiln_ledger_cancel(struct kiln_ledger *ledger, const char *pool, uint64_t id, const char *batch,
+                       uint64_t *ret_count, struct kiln_error *err) KILN_MUST_CHECK;
+/* The id of a batch by name; KILN_NOT_FOUND if the pool has none of that name. */
+int kiln_ledger_batch_id(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                         uint64_t *ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* failed and cancelled -> queued, attempts start again. */
+int kiln_ledger_retry(struct kiln_ledger *ledger, const char *pool, uint64_t id, const char *batch,
+                      uint64_t *ret_count, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Forgets the moves of jobs that ended more than keep_days ago, a page of jobs a call.  *cursor is
+ * where the walk stands, 0 at first; *ret_more: there may be more behind this page. */
+int kiln_ledger_forget(struct kiln_ledger *ledger, const char *pool, uint32_t keep_days,
+                       uint64_t *cursor, uint64_t *ret_forgotten, bool *ret_more,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- the worker's commit --------------------------------------------------------------------- */
+struct kiln_commit_object {
+    const char *role; /* "full", "512", "256", "latent" */
+    const char *key;
+    const char *sha256; /* hex */
+    uint64_t bytes;
+    uint32_t width, height; /* pixels; latent: of the latent */
+    const char *content_type;
+};
+struct kiln_commit {
+    const struct kiln_job *job; /* id and attempt fence the commit */
+    const char *worker, *assignment;
+    const char *model_hash, *model_name;
+    const struct kiln_commit_object *objects;
+    size_t object_count;
+    double sigma;                /* of the latent; 0 = clean */
+    const char *latent_encoding; /* NULL: no latent stored */
+    const double *latent_sigmas; /* [latent_states]; NULL: sigma is that of each */
+    uint32_t latent_states, latent_channels;
+    double wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms;
+};
+/* One transaction: image (kind image), object and latent rows, the job to done where it is still
+ * assigned at this attempt.  *ret_ours false: it was not; nothing was written. */
+int kiln_ledger_commit(struct kiln_ledger *ledger, const struct kiln_commit *commit, bool *ret_ours,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+/* The same for several pictures, each still its own transaction, with one flush of the server's log
+ * for all: what a worker calls when pictures have queued up.  After an error any number of them may
+ * be in; repeat them all. */
+int kiln_ledger_commit_many(struct kiln_ledger *ledger, const struct kiln_commit *commits,
+                            size_t count, bool *ret_ours, struct kiln_error *err) KILN_MUST_CHECK;
+/* Which of the jobs are still assigned at their attempt (a worker asks before it starts). */
+int kiln_ledger_still_ours(struct kiln_ledger *ledger, const struct kiln_job *jobs, size_t count,
+                           bool *ret_ours, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Upserts the worker row: what people see of workers that are gone. */
+int kiln_ledger_worker_seen(struct kiln_ledger *ledger, const char *pool, const char *worker,
+                            const char *host, const char *device, const char *state,
+                            struct kiln_error *err) KILN_MUST_CHECK;
+/* The row of a worker that ended without a word silent_ms ago; a later start is left as it is. */
+int kiln_ledger_worker_lost(struct kiln_ledger *ledger, const char *pool, const char *worker,
+                            uint64_t silent_ms, struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

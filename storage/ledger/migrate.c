@@ -1,0 +1,220 @@
+/* migrate.c - applies the embedded schema files that a database does not have yet.
+ *
+ * Order of work, in one transaction: take the advisory lock (a second migrator waits for it, with a
+ * limit), make schema_migrations, compare what is applied with what is embedded, apply the rest.
+ * A failure anywhere rolls back everything: a database is at one version or another, never between.
+ * Statements of a migration wait for table locks no longer than LOCK_S: better to fail and be run
+ * again than to stand in front of a busy fleet's queries.
+ */
+#include "storage/ledger/migrate.h"
+
+#include <openssl/sha.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/embedded.h"
+#include "storage/ledger/internal.h"
+#include "storage/ledger/pg.h"
+
+#define MIGRATION_LOCK "4954867711"
+#define LOCK_S 15
+#define APPLY_MS (3600 * 1000) /* an index on a large table takes its time */
+
+/* By version: whether programs of the schema before it lose nothing and break nothing when they go
+ * on.  Such a migration adds tables, indexes, or columns with defaults or NULL; what older programs
+ * leave out there is missed by nobody but people (a tenant in a list, a cancelled job), and
+ * what they do not know (a hold, a quota) counts when a newer scheduler leads.
+ * 0002 is none, since who does not count numbers gives one out twice; nor is 0003, since what is
+ * assigned without its row is not found. */
+static const bool gentle[] = {
+    [4] = true, [5] = true, [6] = true, [7] = true, [8] = true, [9] = true, [10] = true};
+
+static bool is_gentle(int version)
+{
+    return version > 0 && (size_t)version < sizeof gentle / sizeof *gentle && gentle[version];
+}
+
+int kiln_migrate_works_with(int version)
+{
+    int oldest = version;
+    while (is_gentle(oldest))
+        oldest--;
+    return oldest < version ? oldest : 0;
+}
+
+/* Leading digits of "0001_ledger.sql". */
+static int version_of(const struct kiln_embedded *file)
+{
+    return atoi(file->name);
+}
+
+int kiln_migrate_version(void)
+{
+    int version = 0;
+    for (const struct kiln_embedded *file = kiln_embedded_sql; file->name; file++)
+        version = version_of(file) > version ? version_of(file) : version;
+    return version;
+}
+
+static void sha256_of(const struct kiln_embedded *file, char ret_hex[65])
+{
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    SHA256((const unsigned char *)file->text, file->size, digest);
+    for (int i = 0; i < SHA256_DIGEST_LENGTH; i++)
+        snprintf(ret_hex + 2 * i, 3, "%02x", digest[i]);
+}
+
+static int run(struct kiln_pg *pg, const char *sql, struct kiln_error *err)
+{
+    return kiln_pg_exec(pg, sql, APPLY_MS, NULL, err);
+}
+
+/* --- what the database has ------------------------------------------------------------------- */
+
+static int table_exists(struct kiln_pg *pg, bool *ret, struct kiln_error *err)
+{
+    PGresult *rows;
+    int rc = kiln_pg_exec(pg, "SELECT to_regclass('schema_migrations') IS NOT NULL", 0, &rows, err);
+    if (rc != 0)
+        return rc;
+    *ret = kiln_row_bool(rows, 0, 0);
+    PQclear(rows);
+    return 0;
+}
+
+static const struct kiln_embedded *file_of(int version)
+{
+    for (const struct kiln_embedded *file = kiln_embedded_sql; file->name; file++)
+        if (version_of(file) == version)
+            return file;
+    return NULL;
+}
+
+/* Each applied file must be one of ours, unchanged. */
+static int check_applied(const PGresult *rows, int *ret_version, struct kiln_error *err)
+{
+    int version = 0;
+    for (int i = 0; i < PQntuples(rows); i++) {
+        version = (int)kiln_row_i64(rows, i, 0);
+        const struct kiln_embedded *file = file_of(version);
+        if (!file)
+            return kiln_fail(err, KILN_CONFIG,
+                             "the database has schema %d, this program knows only %d: install a "
+                             "newer Kiln",
+                             (int)kiln_row_i64(rows, PQntuples(rows) - 1, 0),
+                             kiln_migrate_version());
+        char ours[65];
+        sha256_of(file, ours);
+        if (strcmp(ours, PQgetvalue(rows, i, 1)) != 0)
+            return kiln_fail(err, KILN_CONFIG,
+                             "schema file %s differs from the one this database was made with: use "
+                             "the Kiln that made it, or a later release",
+                             file->name);
+    }
+    *ret_version = version;
+    return 0;
+}
+
+static int version_in(struct kiln_pg *pg, int *ret, struct kiln_error *err)
+{
+    bool exists;
+    int rc = table_exists(pg, &exists, err);
+    if (rc != 0 || !exists) {
+        *ret = 0;
+        return rc;
+    }
+    PGresult *rows;
+    rc = kiln_pg_exec(pg, "SELECT version, sha256 FROM schema_migrations ORDER BY version", 0,
+                      &rows, err);
+    if (rc != 0)
+        return rc;
+    rc = check_applied(rows, ret, err);
+    PQclear(rows);
+    return rc;
+}
+
+/* --- applying -------------------------------------------------------------------------------- */
+
+static int begin(struct kiln_pg *pg, struct kiln_error *err)
+{
+    char sql[256];
+    snprintf(sql, sizeof sql,
+             "BEGIN; SET LOCAL statement_timeout = %d; SET LOCAL lock_timeout = '%ds';"
+             "SELECT pg_advisory_xact_lock(" MIGRATION_LOCK ")",
+             APPLY_MS, LOCK_S);
+    int rc = run(pg, sql, err);
+    return rc == KILN_TIMEOUT ? kiln_fail(err, rc, "another migration is running: try again") : rc;
+}
+
+static int apply(struct kiln_pg *pg, const struct kiln_embedded *file, struct kiln_error *err)
+{
+    char sha256[65], note[256];
+    int rc = run(pg, file->text, err);
+    sha256_of(file, sha256);
+    snprintf(note, sizeof note,
+             "INSERT INTO schema_migrations (version, name, sha256) VALUES (%d, '%s', '%s')",
+             version_of(file), file->name, sha256);
+    if (rc == 0)
+        rc = run(pg, note, err);
+    return rc ? kiln_fail_in(err, "schema file %s", file->name) : 0;
+}
+
+/* A later release may know of more that older programs can live with. */
+static int keep_works_with(struct kiln_pg *pg, struct kiln_error *err)
+{
+    char sql[160];
+    int rc = 0;
+    for (const struct kiln_embedded *file = kiln_embedded_sql; rc == 0 && file->name; file++) {
+        int works_with = kiln_migrate_works_with(version_of(file));
+        snprintf(sql, sizeof sql,
+                 "UPDATE schema_migrations SET works_with = nullif(%d, 0) WHERE version = %d"
+                 " AND coalesce(works_with, 0) <> %d",
+                 works_with, version_of(file), works_with);
+        rc = run(pg, sql, err);
+    }
+    return rc;
+}
+
+static int migrate(struct kiln_pg *pg, bool dry_run, int *from, struct kiln_error *err)
+{
+    int rc = dry_run ? 0 : begin(pg, err);
+    if (rc == 0 && !dry_run)
+        rc = run(pg,
+                 "CREATE TABLE IF NOT EXISTS schema_migrations (version integer PRIMARY KEY,"
+                 " name text NOT NULL, sha256 text NOT NULL,"
+                 " applied_at timestamptz NOT NULL DEFAULT now());"
+                 "ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS works_with integer",
+                 err);
+    if (rc == 0)
+        rc = version_in(pg, from, err);
+    for (const struct kiln_embedded *file = kiln_embedded_sql; rc == 0 && file->name; file++)
+        if (!dry_run && version_of(file) > *from)
+            rc = apply(pg, file, err);
+    if (rc == 0 && !dry_run)
+        rc = keep_works_with(pg, err);
+    if (rc == 0 && !dry_run) /* new tables belong to the roles there are (roles.h), too */
+        rc = run(pg, kiln_embedded_roles[0].text, err);
+    if (rc == 0 && !dry_run)
+        rc = run(pg, "COMMIT", err);
+    return rc; /* on failure the caller drops the connection, which rolls back */
+}
+
+int kiln_migrate(const struct kiln_config *config, bool dry_run, int *ret_from, int *ret_to,
+                 struct kiln_error *err)
+{
+    struct kiln_pg pg;
+    int from = 0;
+    int rc = kiln_pg_init(&pg, config, "kiln migrate", err);
+    if (rc != 0)
+        return rc;
+    rc = kiln_pg_connect(&pg, err);
+    if (rc == 0)
+        rc = migrate(&pg, dry_run, &from, err);
+    kiln_pg_release(&pg);
+    if (rc == 0) {
+        *ret_from = from;
+        *ret_to = kiln_migrate_version();
+    }
+    return rc ? kiln_fail_in(err, "migrate") : 0;
+}

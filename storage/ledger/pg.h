@@ -1,0 +1,62 @@
+/* pg.h - one connection to Postgres that cannot hang: under the ledger and the migrations.
+ *
+ * libpq runs in non-blocking mode and every wait is a poll with a deadline, so a server that was
+ * stopped, or a network that swallows packets, costs the time limit and not the thread.  The server
+ * has the same limit (statement_timeout) a little earlier, so that it normally answers first.
+ */
+#ifndef KILN_LEDGER_PG_H
+#define KILN_LEDGER_PG_H
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schemas/config.h"
+#include "schemas/error.h"
+#include "storage/daemon/backoff.h"
+
+#define KILN_PG_PREPARED_MAX 96
+
+struct kiln_pg {
+    PQconninfoOption *settings; /* the conninfo, parsed */
+    char name[128];             /* application_name */
+    int64_t connect_ms, statement_ms;
+    struct kiln_backoff backoff;
+    PGconn *conn;        /* NULL while not connected */
+    uint64_t generation; /* counts connections: what was said to an older one is gone */
+    int earlier;         /* server process of a connection that was dropped; 0 = none */
+    char sqlstate[6];    /* of the last failure, "" if the server gave none */
+    const void *prepared[KILN_PG_PREPARED_MAX]; /* statements that this connection knows */
+    int prepared_count;
+};
+
+/* KILN_CONFIG if the setting is not a conninfo.  Does not connect. */
+int kiln_pg_init(struct kiln_pg *pg, const struct kiln_config *config, const char *name,
+                 struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_pg_release(struct kiln_pg *pg);
+
+/* Connects if there is no connection, after the pause that earlier failures call for. */
+int kiln_pg_connect(struct kiln_pg *pg, struct kiln_error *err) KILN_MUST_CHECK;
+/* Drops the connection.  What was sent may still be carried out: the next connect waits for the
+ * end of that server process, so that a repeated statement never races with its first run. */
+void kiln_pg_drop(struct kiln_pg *pg);
+
+/* Waits for the answer to what was sent and returns its last result, or the first that failed as
+ * an error.  limit_ms 0 = the usual limit.  A lost or late connection is dropped. */
+int kiln_pg_finish(struct kiln_pg *pg, int64_t limit_ms, PGresult **ret,
+                   struct kiln_error *err) KILN_MUST_CHECK;
+/* In pipeline mode: the result of the next statement up to its sync point. */
+int kiln_pg_pipelined(struct kiln_pg *pg, PGresult **ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* Runs SQL text without parameters, several commands if need be; needs a connection. */
+int kiln_pg_exec(struct kiln_pg *pg, const char *sql, int64_t limit_ms, PGresult **ret,
+                 struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- error.c --------------------------------------------------------------------------------- */
+/* The code of an SQLSTATE (five characters). */
+int kiln_pg_code(const char *sqlstate);
+/* Fills err from a failed result or, with result NULL, from the connection; what = the statement.
+ */
+int kiln_pg_fail(struct kiln_pg *pg, const PGresult *result, const char *what,
+                 struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

@@ -1,0 +1,231 @@
+/* backfill.c - standing orders as people see them: added, listed, removed. */
+#include "storage/ledger/queue/backfill.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "storage/ledger/internal.h"
+
+int kiln_ledger_order_add(struct kiln_ledger *ledger, const char *pool,
+                          const struct kiln_order_spec *spec, uint64_t *ret_id,
+                          struct kiln_error *err)
+{
+    /* A batch of that name that is there already (of an order of that name before) is taken over:
+     * what it has made is not made again.  Lines of an addition that was cut off are dropped. */
+    static const struct kiln_statement batch = {
+        "order_batch", "INSERT INTO batch (pool, name) VALUES ($1::text, $2::text)"
+                       " ON CONFLICT DO NOTHING"};
+    static const struct kiln_statement add = {
+        "order_add",
+        "INSERT INTO backfill (pool, name, who, overrides, width, height, pass_jobs, mark,"
+        "  until_jobs, until_at, rate, window_from, window_to, seed_fixed, batch_id)"
+        " SELECT $1::text, $3::text, $4::text, $5::text, $6::integer, $7::integer, $8::bigint,"
+        "  $9::bigint, nullif($10::bigint, 0), to_timestamp(nullif($11::bigint, 0) / 1000.0),"
+        "  nullif($12::float8, 0), nullif($13::smallint, -1), nullif($14::smallint, -1),"
+        "  $15::bool, b.id FROM batch b WHERE b.pool = $1 AND b.name = $2::text"
+        " ON CONFLICT DO NOTHING RETURNING id"};
+    struct kiln_params params = {0}, named = {0};
+    char name[KILN_BATCH_NAME_MAX + 1];
+    int64_t id;
+    snprintf(name, sizeof name, KILN_BACKFILL_BATCH "%s", spec->name);
+    kiln_bind_text(&named, pool);
+    kiln_bind_text(&named, name);
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, name);
+    kiln_bind_text(&params, spec->name);
+    kiln_bind_text(&params, spec->who);
+    kiln_bind_text(&params, spec->overrides);
+    kiln_bind_u64(&params, spec->width);
+    kiln_bind_u64(&params, spec->height);
+    kiln_bind_u64(&params, spec->pass_jobs);
+    kiln_bind_u64(&params, spec->mark);
+    kiln_bind_u64(&params, spec->until_jobs);
+    kiln_bind_i64(&params, spec->until_ms);
+    kiln_bind_double(&params, spec->rate);
+    kiln_bind_i64(&params, spec->window_from);
+    kiln_bind_i64(&params, spec->window_to);
+    kiln_bind_bool(&params, spec->seed_fixed);
+    int rc = kiln_ledger_run(ledger, &batch, &named, NULL, err);
+    if (rc == 0)
+        rc = kiln_ledger_run_number(ledger, &add, &params, &id, err);
+    if (rc)
+        return rc;
+    if (id == 0)
+        return kiln_fail(err, KILN_EXISTS,
+                         "pool %s has a standing order '%s' already; `kiln backfill show %s`", pool,
+                         spec->name, spec->name);
+    *ret_id = (uint64_t)id;
+    return 0;
+}
+
+int kiln_ledger_order_lines(struct kiln_ledger *ledger, uint64_t id,
+                            const struct kiln_order_line *lines, size_t count,
+                            struct kiln_error *err)
+{
+    static const struct kiln_statement add = {
+        "order_lines", "INSERT INTO backfill_line (backfill_id, first, jobs, line)"
+                       " SELECT $1::bigint, u.* FROM unnest($2::bigint[], $3::bigint[],"
+                       " $4::text[]) AS u ON CONFLICT DO NOTHING"};
+    struct kiln_params params = {0};
+    struct kiln_array first, jobs, text;
+    kiln_array_start(&first, KILN_ARRAY_INT8);
+    kiln_array_start(&jobs, KILN_ARRAY_INT8);
+    kiln_array_start(&text, KILN_ARRAY_TEXT);
+    for (size_t i = 0; i < count; i++) {
+        kiln_array_int(&first, (int64_t)lines[i].first);
+        kiln_array_int(&jobs, (int64_t)lines[i].jobs);
+        kiln_array_text(&text, lines[i].line);
+    }
+    kiln_bind_u64(&params, id);
+    kiln_bind_array(&params, &first);
+    kiln_bind_array(&params, &jobs);
+    kiln_bind_array(&params, &text);
+    int rc = kiln_ledger_run(ledger, &add, &params, NULL, err);
+    kiln_params_release(&params);
+    return rc;
+}
+
+int kiln_ledger_order_remove(struct kiln_ledger *ledger, const char *pool, const char *name,
+                             struct kiln_error *err)
+{
+    static const struct kiln_statement remove = {
+        "order_remove",
+        "WITH gone AS (DELETE FROM backfill WHERE pool = $1::text AND name = $2::text RETURNING 1),"
+        " lifted AS (DELETE FROM hold WHERE pool = $1 AND name = $2"
+        "  AND scope IN ('order', 'window')) SELECT count(*) FROM gone"};
+    struct kiln_params params = {0};
+    int64_t gone;
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, name);
+    int rc = kiln_ledger_run_number(ledger, &remove, &params, &gone, err);
+    if (rc == 0 && !gone)
+        return kiln_fail(err, KILN_NOT_FOUND, "there is no standing order '%s' in pool %s", name,
+                         pool);
+    return rc;
+}
+
+int kiln_ledger_order_again(struct kiln_ledger *ledger, const char *pool, const char *name,
+                            struct kiln_error *err)
+{
+    static const struct kiln_statement again = {
+        "order_again",
+        "UPDATE backfill SET error = NULL WHERE pool = $1::text AND name = $2::text"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, name);
+    return kiln_ledger_run(ledger, &again, &params, NULL, err);
+}
+
+/* --- the list -------------------------------------------------------------------------------- */
+
+#define ENDED                                                                                      \
+    "(coalesce(o.made >= o.until_jobs, false) OR coalesce(o.until_at <= now(), false)"             \
+    " OR (o.seed_fixed AND o.cursor >= o.pass_jobs))"
+
+#define UNTIL MS("o.until_at")
+#define TIMES MS("o.created_at") ", " MS("o.topped_at") ", " MS("o.due_at")
+
+/* Whether something holds it back: everything, all standing orders, or itself by word or window. */
+#define HELD                                                                                       \
+    "EXISTS (SELECT FROM hold h WHERE h.pool = o.pool AND h.held AND (h.scope IN ('all',"          \
+    " 'backfill') OR (h.scope IN ('order', 'window') AND h.name = o.name)))"
+
+/* GPU-seconds of its pictures and of its latents without pictures. */
+#define SPENT                                                                                      \
+    "(SELECT coalesce(sum(text_ms + denoise_ms + decode_ms), 0)::float8 / 1000 FROM image i"       \
+    " WHERE i.batch_id = o.batch_id) + (SELECT coalesce(sum(gpu_ms), 0)::float8 / 1000"            \
+    " FROM latent l JOIN job j ON j.id = l.job_id"                                                 \
+    " WHERE j.batch_id = o.batch_id AND l.gpu_ms IS NOT NULL)"
+
+/* How many jobs of its batch are in each state, in the order of enum kiln_job_state. */
+#define JOBS                                                                                       \
+    "SELECT coalesce(sum(queued), 0)::bigint, coalesce(sum(assigned), 0)::bigint,"                 \
+    " coalesce(sum(done), 0)::bigint, coalesce(sum(failed), 0)::bigint,"                           \
+    " coalesce(sum(cancelled), 0)::bigint + " KILN_REMOVED_JOBS("o.batch_id")                      \
+    " FROM batch_tally WHERE batch_id = o.batch_id"
+
+struct listing {
+    kiln_each_order *each;
+    void *arg;
+    bool any;
+};
+
+static int list_order(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct listing *listing = arg;
+    struct kiln_order_row order = {
+        .id = kiln_row_u64(rows, row, 0),
+        .batch_id = kiln_row_u64(rows, row, 1),
+        .spec = {.overrides = kiln_row_text(rows, row, 5),
+                 .width = (uint32_t)kiln_row_u64(rows, row, 6),
+                 .height = (uint32_t)kiln_row_u64(rows, row, 7),
+                 .pass_jobs = kiln_row_u64(rows, row, 8),
+                 .mark = kiln_row_u64(rows, row, 9),
+                 .until_jobs = kiln_row_u64(rows, row, 10),
+                 .until_ms = kiln_row_i64(rows, row, 11),
+                 .rate = kiln_row_double(rows, row, 12),
+                 .window_from = kiln_row_minute(rows, row, 13),
+                 .window_to = kiln_row_minute(rows, row, 14),
+                 .seed_fixed = kiln_row_bool(rows, row, 15)},
+        .cursor = kiln_row_u64(rows, row, 16),
+        .made = kiln_row_u64(rows, row, 17),
+        .lines = kiln_row_u64(rows, row, 18),
+        .error = kiln_row_text(rows, row, 19),
+        .created_ms = kiln_row_i64(rows, row, 20),
+        .topped_ms = kiln_row_i64(rows, row, 21),
+        .due_ms = kiln_row_i64(rows, row, 22),
+        .ended = kiln_row_bool(rows, row, 23),
+        .held = kiln_row_bool(rows, row, 24),
+        .gpu_seconds = kiln_row_double(rows, row, 25),
+    };
+    kiln_row_copy(rows, row, 2, order.batch, sizeof order.batch);
+    kiln_row_copy(rows, row, 3, order.spec.name, sizeof order.spec.name);
+    kiln_row_copy(rows, row, 4, order.spec.who, sizeof order.spec.who);
+    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
+        order.jobs.at[state] = kiln_row_u64(rows, row, 26 + state);
+    listing->any = true;
+    return listing->each(listing->arg, &order, err);
+}
+
+int kiln_ledger_orders(struct kiln_ledger *ledger, const char *pool, const char *name,
+                       kiln_each_order *each, void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement orders = {
+        "orders",
+        "SELECT o.id, o.batch_id, b.name, o.name, o.who, o.overrides, o.width, o.height,"
+        " o.pass_jobs, o.mark, o.until_jobs, " UNTIL ", o.rate, o.window_from, o.window_to,"
+        " o.seed_fixed, o.cursor, o.made,"
+        " (SELECT count(*) FROM backfill_line WHERE backfill_id = o.id), o.error, " TIMES ", " ENDED
+        ", " HELD ", " SPENT ", t.* FROM backfill o JOIN batch b ON b.id = o.batch_id,"
+        " LATERAL (" JOBS ") t WHERE o.pool = $1::text AND ($2::text IS NULL OR o.name = $2)"
+        " ORDER BY o.name"};
+    struct kiln_params params = {0};
+    struct listing listing = {each, arg, false};
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, name);
+    int rc = kiln_ledger_each(ledger, &orders, &params, list_order, &listing, err);
+    if (rc == 0 && name && !listing.any)
+        return kiln_fail(err, KILN_NOT_FOUND, "there is no standing order '%s' in pool %s", name,
+                         pool);
+    return rc;
+}
+
+int kiln_ledger_order_of(struct kiln_ledger *ledger, const char *pool, const char *batch, char *ret,
+                         struct kiln_error *err)
+{
+    static const struct kiln_statement find = {
+        "order_of", "SELECT o.name FROM backfill o JOIN batch b ON b.id = o.batch_id"
+                    " WHERE b.pool = $1::text AND b.name = $2::text"};
+    struct kiln_params params = {0};
+    PGresult *rows;
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, batch);
+    int rc = kiln_ledger_run(ledger, &find, &params, &rows, err);
+    if (rc)
+        return rc;
+    ret[0] = '\0';
+    if (PQntuples(rows) > 0)
+        kiln_row_copy(rows, 0, 0, ret, KILN_NAME_MAX + 1);
+    PQclear(rows);
+    return 0;
+}

@@ -1,0 +1,43 @@
+/* forget.c - the moves of jobs that ended long ago.
+ *
+ * A job and its picture stay; how it came about is told for a while and then forgotten, or the
+ * table of moves, two rows and more a job, would be the largest of all.  It is walked in order of
+ * the jobs, a page a call, so that no call holds the scheduler up and no index by time is needed.
+ */
+#include "storage/ledger/internal.h"
+
+#define PAGE 2000 /* jobs */
+
+int kiln_ledger_forget(struct kiln_ledger *ledger, const char *pool, uint32_t keep_days,
+                       uint64_t *cursor, uint64_t *ret_forgotten, bool *ret_more,
+                       struct kiln_error *err)
+{
+    /* What ended before a job that is young itself may still be old; what comes after it is not. */
+    static const struct kiln_statement forget = {
+        "forget", "WITH page AS (SELECT id, pool, state, created_at, finished_at FROM job"
+                  "  WHERE id > greatest($2::bigint,"
+                  "    (SELECT job_id FROM event ORDER BY job_id, id LIMIT 1) - 1)"
+                  "  ORDER BY id LIMIT $3::integer"
+                  "), old AS (SELECT id FROM page WHERE pool = $1::text AND state IN (2, 3, 4)"
+                  "  AND finished_at < now() - $4::integer * interval '1 day'"
+                  "), gone AS (DELETE FROM event e USING old WHERE e.job_id = old.id RETURNING 1"
+                  ") SELECT (SELECT count(*) FROM gone), max(id), count(*) = $3"
+                  "  AND max(created_at) < now() - $4 * interval '1 day' FROM page"};
+    static_assert(KILN_JOB_DONE == 2 && KILN_JOB_FAILED == 3 && KILN_JOB_CANCELLED == 4,
+                  "the numbers in the statement");
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_u64(&params, *cursor);
+    kiln_bind_u64(&params, PAGE);
+    kiln_bind_u64(&params, keep_days);
+    PGresult *rows;
+    int rc = kiln_ledger_run(ledger, &forget, &params, &rows, err);
+    if (rc != 0)
+        return rc;
+    *ret_forgotten = kiln_row_u64(rows, 0, 0);
+    *ret_more = kiln_row_bool(rows, 0, 2);
+    if (*ret_more)
+        *cursor = kiln_row_u64(rows, 0, 1);
+    PQclear(rows);
+    return 0;
+}

@@ -1,0 +1,124 @@
+/* hold.c - see hold.h. */
+#include "storage/ledger/queue/hold.h"
+
+#include <string.h>
+
+#include "storage/ledger/internal.h"
+
+
+static const char *const scope_names[KILN_SCOPE_COUNT] = {"all",   "backfill", "order", "tenant",
+                                                          "group", "window",   "quota"};
+
+const char *kiln_scope_name(enum kiln_hold_scope scope)
+{
+    return scope_names[scope];
+}
+
+static enum kiln_hold_scope scope_of(const char *name)
+{
+    int scope = 0;
+    while (scope < KILN_SCOPE_COUNT - 1 && strcmp(scope_names[scope], name) != 0)
+        scope++;
+    return (enum kiln_hold_scope)scope;
+}
+
+/* Columns: scope, name, held, at, until, who, reason, batch id. */
+static void read_hold(const PGresult *rows, int row, struct kiln_hold *ret)
+{
+    memset(ret, 0, sizeof *ret); /* whole structs are compared */
+    ret->scope = scope_of(kiln_row_text(rows, row, 0));
+    ret->held = kiln_row_bool(rows, row, 2);
+    ret->at_ms = kiln_row_i64(rows, row, 3);
+    ret->until_ms = kiln_row_i64(rows, row, 4);
+    ret->batch_id = kiln_row_u64(rows, row, 7);
+    kiln_row_copy(rows, row, 1, ret->name, sizeof ret->name);
+    kiln_row_copy(rows, row, 5, ret->who, sizeof ret->who);
+    kiln_row_copy(rows, row, 6, ret->reason, sizeof ret->reason);
+}
+
+int kiln_ledger_holds(struct kiln_ledger *ledger, const char *pool, bool lifted,
+                      kiln_each_hold *each, void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement holds = {
+        "holds", "SELECT h.scope, h.name, h.held, " MS("h.at") ", " MS(
+                     "h.until") ", h.who, h.reason, b.batch_id"
+                                " FROM hold h LEFT JOIN backfill b ON b.pool = h.pool AND"
+                                "  b.name = h.name AND h.scope IN ('order', 'window')"
+                                " WHERE h.pool = $1::text AND (h.held OR $2::bool)"
+                                " AND (b.id IS NOT NULL OR h.scope NOT IN ('order', 'window'))"
+                                " ORDER BY h.scope, h.name"};
+    struct kiln_params params = {0};
+    PGresult *rows;
+    kiln_bind_text(&params, pool);
+    kiln_bind_bool(&params, lifted);
+    int rc = kiln_ledger_run(ledger, &holds, &params, &rows, err);
+    if (rc)
+        return rc;
+    for (int i = 0; i < PQntuples(rows) && rc == 0; i++) {
+        struct kiln_hold hold;
+        read_hold(rows, i, &hold);
+        rc = each(arg, &hold, err);
+    }
+    PQclear(rows);
+    return rc;
+}
+
+int kiln_ledger_hold(struct kiln_ledger *ledger, const char *pool, const struct kiln_hold *hold,
+                     struct kiln_hold *ret_before, struct kiln_error *err)
+{
+    /* The row is locked first, so that of two who write at once the second reads what the first
+     * wrote.  When neither finds a row, ON CONFLICT makes the second one wait and write last. */
+    static const struct kiln_statement put = {
+        "hold_put",
+        "WITH before AS (SELECT * FROM hold WHERE pool = $1::text AND scope = $2::text"
+        "  AND name = $3::text FOR UPDATE), put AS ("
+        "  INSERT INTO hold (pool, scope, name, held, who, reason, until)"
+        "  SELECT $1, $2, $3, $4::bool, $5::text, $6::text,"
+        "    to_timestamp(nullif($7::bigint, 0) / 1000.0) FROM (SELECT count(*) FROM before) b"
+        "  ON CONFLICT (pool, scope, name) DO UPDATE SET held = excluded.held,"
+        "    at = clock_timestamp(), who = excluded.who, reason = excluded.reason,"
+        "    until = excluded.until)"
+        " SELECT scope, name, held, " MS("at") ", " MS(
+            "until") ", who, reason, 0::bigint FROM before"};
+    struct kiln_params params = {0};
+    PGresult *rows;
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, kiln_scope_name(hold->scope));
+    kiln_bind_text(&params, hold->name);
+    kiln_bind_bool(&params, hold->held);
+    kiln_bind_text(&params, hold->who);
+    kiln_bind_text(&params, hold->reason);
+    kiln_bind_i64(&params, hold->until_ms);
+    int rc = kiln_ledger_run(ledger, &put, &params, &rows, err);
+    if (rc)
+        return rc;
+    if (PQntuples(rows) > 0)
+        read_hold(rows, 0, ret_before);
+    else
+        memset(ret_before, 0, sizeof *ret_before);
+    PQclear(rows);
+    return 0;
+}
+
+struct naming {
+    kiln_each_name *each;
+    void *arg;
+};
+
+static int name_row(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    const struct naming *naming = arg;
+    return naming->each(naming->arg, kiln_row_text(rows, row, 0), err);
+}
+
+int kiln_ledger_tenants(struct kiln_ledger *ledger, const char *pool, kiln_each_name *each,
+                        void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement tenants = {
+        "tenants", "SELECT DISTINCT t.tenant FROM batch_tenant t JOIN batch b ON b.id = t.batch_id"
+                   " WHERE b.pool = $1::text ORDER BY 1"};
+    struct kiln_params params = {0};
+    struct naming naming = {each, arg};
+    kiln_bind_text(&params, pool);
+    return kiln_ledger_each(ledger, &tenants, &params, name_row, &naming, err);
+}

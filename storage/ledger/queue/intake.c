@@ -1,0 +1,354 @@
+/* intake.c - jobs come in: bulk inserts, refusals, and the account of each enqueue call.
+ *
+ * A thousand jobs are one statement: each column travels as one array, unnest() makes rows of them
+ * and ON CONFLICT drops those whose (batch, key) is there already.  In the same transaction the
+ * batch's sums and the call's account (intake_call) grow.
+ *
+ * The stream delivers at least once, so the account must bear repetition.  Accepted is what was
+ * really inserted.  For duplicates, which leave no row, the call remembers the newest stream entry
+ * it has counted; entries up to that one are not counted again.
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/ledger/queue/insert.h"
+
+#define CHUNK_JOBS 2000                /* of one statement */
+#define CHUNK_BYTES (16 * 1024 * 1024) /* of texts in one statement, about */
+#define COLUMNS 26
+
+/* --- batches by name ------------------------------------------------------------------------- */
+
+/* The statement (find or make) with the batch names of the jobs, neighbours of one name once. */
+static int find_batches(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                        const char *pool, const struct kiln_new_job *jobs, size_t count,
+                        PGresult **ret, struct kiln_error *err)
+{
+    struct kiln_params params = {0};
+    struct kiln_array names;
+    kiln_bind_text(&params, pool);
+    kiln_array_start(&names, KILN_ARRAY_TEXT);
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || strcmp(jobs[i].job.batch, jobs[i - 1].job.batch) != 0)
+            kiln_array_text(&names, jobs[i].job.batch);
+    kiln_bind_array(&params, &names);
+    int rc = kiln_ledger_run(ledger, statement, &params, ret, err);
+    kiln_params_release(&params);
+    return rc;
+}
+
+static bool id_of_batch(const PGresult *rows, const char *name, uint64_t *ret)
+{
+    for (int i = 0; i < PQntuples(rows); i++)
+        if (strcmp(PQgetvalue(rows, i, 1), name) == 0) {
+            *ret = kiln_row_u64(rows, i, 0);
+            return true;
+        }
+    return false;
+}
+
+/* Fills ids[] from rows; false if a name is not among them. */
+static bool resolve(const PGresult *rows, const struct kiln_new_job *jobs, size_t count,
+                    uint64_t *ids)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && strcmp(jobs[i].job.batch, jobs[i - 1].job.batch) == 0)
+            ids[i] = ids[i - 1];
+        else if (!id_of_batch(rows, jobs[i].job.batch, &ids[i]))
+            return false;
+    }
+    return true;
+}
+
+/* ids[i] = the batch row of jobs[i], made if it is not there. */
+int kiln_batch_ids(struct kiln_ledger *ledger, const char *pool, const struct kiln_new_job *jobs,
+                   size_t count, uint64_t *ids, struct kiln_error *err)
+{
+    static const struct kiln_statement find = {
+        "batches_find", "SELECT id, name FROM batch WHERE pool = $1 AND name = ANY ($2::text[])"};
+    static const struct kiln_statement make = {
+        "batches_make", "INSERT INTO batch (pool, name) SELECT DISTINCT $1::text, n"
+                        " FROM unnest($2::text[]) n ORDER BY n ON CONFLICT DO NOTHING"};
+    bool found = false;
+    for (int round = 0; round < 2 && !found; round++) {
+        PGresult *rows = NULL;
+        int rc = round ? find_batches(ledger, &make, pool, jobs, count, NULL, err) : 0;
+        if (rc == 0)
+            rc = find_batches(ledger, &find, pool, jobs, count, &rows, err);
+        if (rc != 0)
+            return rc;
+        found = resolve(rows, jobs, count, ids);
+        PQclear(rows);
+    }
+    return found ? 0 : kiln_fail(err, KILN_STALE, "ledger: a batch vanished while jobs came in");
+}
+
+/* --- jobs ---------------------------------------------------------------------------------- */
+
+/* "ms-seq" as one growing number; 0 for NULL.  2^20 entries a millisecond are beyond any Redis. */
+static int64_t entry_number(const char *id)
+{
+    if (!id)
+        return 0;
+    char *end;
+    unsigned long long ms = strtoull(id, &end, 10);
+    unsigned long long sequence = *end == '-' ? strtoull(end + 1, NULL, 10) : 0;
+    if (sequence >= 1u << 20)
+        sequence = (1u << 20) - 1;
+    return (int64_t)((ms & 0x7ffffffffffULL) << 20 | sequence);
+}
+
+/* The set as [{"name", "scale"}] and in its canonical text. */
+static void add_loras(const struct kiln_job *job, struct kiln_array *json, struct kiln_array *set)
+{
+    char text[KILN_LORA_SET_MAX];
+    kiln_lora_set_text(job->loras, job->lora_count, text, sizeof text);
+    kiln_array_text(set, text);
+    char list[KILN_LORAS_MAX * (KILN_NAME_MAX + 64) + 3];
+    size_t len = (size_t)snprintf(list, sizeof list, "[");
+    for (uint32_t i = 0; i < job->lora_count; i++) /* names need no escaping: see limits.h */
+        len +=
+            (size_t)snprintf(list + len, sizeof list - len, "%s{\"name\":\"%s\",\"scale\":%.17g}",
+                             i ? "," : "", job->loras[i].name, job->loras[i].scale);
+    snprintf(list + len, sizeof list - len, "]");
+    kiln_array_text(json, list);
+}
+
+static void add_texts(const struct kiln_new_job *new, struct kiln_array *a)
+{
+    const struct kiln_job *job = &new->job;
+    kiln_array_text(&a[1], new->key);
+    kiln_array_text(&a[2], new->token ? new->token : "");
+    kiln_array_text(&a[3], job->custom_id);
+    kiln_array_text(&a[5], job->prompt);
+    kiln_array_text(&a[6], job->negative_prompt ? job->negative_prompt : "");
+    kiln_array_text(&a[7], job->style);
+    kiln_array_text(&a[8], job->tenant ? job->tenant : "");
+    kiln_array_text(&a[9], job->model ? job->model : "");
+    add_loras(job, &a[10], &a[11]);
+    char seed[24];
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)job->seed);
+    kiln_array_text(&a[12], seed);
+    char sigmas[KILN_SIGMAS_TEXT_MAX];
+    kiln_sigmas_text(job->sigmas, job->sigma_count, sigmas, sizeof sigmas);
+    kiln_array_text(&a[24], sigmas);
+}
+
+static void add_numbers(const struct kiln_new_job *new, uint64_t batch_id, struct kiln_array *a)
+{
+    const struct kiln_job *job = &new->job;
+    kiln_array_int(&a[0], (int64_t)batch_id);
+    kiln_array_int(&a[4], job->index);
+    kiln_array_double(&a[13], job->guidance);
+    kiln_array_int(&a[14], job->width);
+    kiln_array_int(&a[15], job->height);
+    kiln_array_int(&a[16], job->steps);
+    kiln_array_int(&a[17], job->max_wait_s);
+    kiln_array_int(&a[18], job->priority);
+    kiln_array_int(&a[19], job->kind);
+    kiln_array_int(&a[20], job->latents);
+    kiln_array_int(&a[21], job->teleport);
+    kiln_array_int(&a[22], job->embed_metadata);
+    kiln_array_int(&a[23], job->lora_auto);
+    kiln_array_int(&a[25], entry_number(new->entry));
+}
+
+/* Turns rows into columns: one array for each of the statement's, in its order. */
+void kiln_bind_jobs(struct kiln_params *params, const struct kiln_new_job *jobs, size_t count,
+                    const uint64_t *ids)
+{
+    static const enum kiln_array_type types[COLUMNS] = {
+        KILN_ARRAY_INT8, KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_TEXT,   KILN_ARRAY_INT8,
+        KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_TEXT,   KILN_ARRAY_TEXT,
+        KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_FLOAT8, KILN_ARRAY_INT4,
+        KILN_ARRAY_INT4, KILN_ARRAY_INT4, KILN_ARRAY_INT4, KILN_ARRAY_INT2,   KILN_ARRAY_INT2,
+        KILN_ARRAY_INT2, KILN_ARRAY_INT2, KILN_ARRAY_BOOL, KILN_ARRAY_BOOL,   KILN_ARRAY_TEXT,
+        KILN_ARRAY_INT8};
+    struct kiln_array arrays[COLUMNS];
+    for (int i = 0; i < COLUMNS; i++)
+        kiln_array_start(&arrays[i], types[i]);
+    for (size_t i = 0; i < count; i++) {
+        add_texts(&jobs[i], arrays);
+        add_numbers(&jobs[i], ids[i], arrays);
+    }
+    for (int i = 0; i < COLUMNS; i++)
+        kiln_bind_array(params, &arrays[i]);
+}
+
+/* One statement, one transaction: jobs, sums and accounts move together. */
+static int insert_chunk(struct kiln_ledger *ledger, const char *pool,
+                        const struct kiln_new_job *jobs, size_t count, const uint64_t *ids,
+                        uint64_t *inserted, struct kiln_error *err)
+{
+    static const struct kiln_statement insert = {
+        "insert_jobs", KILN_INSERT_SQL("", "") "SELECT count(*) FROM made"};
+    struct kiln_params params = {0};
+    int64_t made;
+    kiln_bind_text(&params, pool);
+    kiln_bind_jobs(&params, jobs, count, ids);
+    int rc = kiln_ledger_run_number(ledger, &insert, &params, &made, err);
+    kiln_params_release(&params);
+    if (rc == 0)
+        *inserted += (uint64_t)made;
+    return rc;
+}
+
+/* How many of the jobs go into the next statement. */
+static size_t chunk_of(const struct kiln_new_job *jobs, size_t count)
+{
+    size_t bytes = 0, n = 0;
+    while (n < count && n < CHUNK_JOBS && (n == 0 || bytes < CHUNK_BYTES)) {
+        bytes += strlen(jobs[n].job.prompt) + 1024;
+        n++;
+    }
+    return n;
+}
+
+int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
+                            const struct kiln_new_job *jobs, size_t count, uint64_t *ret_inserted,
+                            struct kiln_error *err)
+{
+    uint64_t *ids = calloc(count ? count : 1, sizeof *ids);
+    if (!ids)
+        return kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory for %zu jobs", count);
+    uint64_t inserted = 0;
+    int rc = count ? kiln_batch_ids(ledger, pool, jobs, count, ids, err) : 0;
+    for (size_t at = 0; rc == 0 && at < count;) {
+        size_t n = chunk_of(jobs + at, count - at);
+        rc = insert_chunk(ledger, pool, jobs + at, n, ids + at, &inserted, err);
+        at += n;
+    }
+    free(ids);
+    if (rc == 0)
+        *ret_inserted = inserted;
+    return rc;
+}
+
+/* --- the account of a call ------------------------------------------------------------------- */
+
+static int batch_of(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                    uint64_t *ret_id, struct kiln_error *err)
+{
+    struct kiln_new_job named = {.job = {.batch = (char *)batch}}; /* read only */
+    return kiln_batch_ids(ledger, pool, &named, 1, ret_id, err);
+}
+
+/* --- the index of each job ------------------------------------------------------------------- */
+
+/* An index that is named is granted to the first who names it, if no job has it.  All others get
+ * the next ones beyond what was ever given out, and beyond those that are granted beside them. Each
+ * look at the jobs is a subquery that counts, which the planner must make by index, row for row: of
+ * a young table it knows nothing, and would rather read the whole batch for each job of a page. */
+static const struct kiln_statement number = {
+    "number",
+    "WITH fresh AS (SELECT g.n, g.wish, g.wish >= 0"
+    "   AND row_number() OVER (PARTITION BY g.wish ORDER BY g.n) = 1 AND (SELECT count(*) FROM job "
+    "j"
+    "    WHERE j.batch_id = $1::bigint AND j.index = g.wish) = 0 AS granted"
+    "  FROM unnest($2::text[], $3::bigint[]) WITH ORDINALITY AS g (key, wish, n)"
+    "  WHERE (SELECT count(*) FROM job j WHERE j.batch_id = $1 AND j.key = g.key) = 0"
+    "), placed AS MATERIALIZED (SELECT n, wish, granted,"
+    "   count(*) FILTER (WHERE NOT granted) OVER (ORDER BY n) AS place FROM fresh"
+    "), total AS (SELECT count(*) FILTER (WHERE NOT granted) AS jobs,"
+    "   coalesce(max(wish) FILTER (WHERE granted) + 1, 0) AS beyond FROM placed"
+    "), moved AS (UPDATE batch SET next_index = greatest(next_index, total.beyond) + total.jobs"
+    "  FROM total WHERE id = $1 AND total.jobs > 0 RETURNING next_index - total.jobs AS first)"
+    " SELECT n, CASE WHEN granted THEN wish ELSE moved.first + place - 1 END"
+    " FROM placed LEFT JOIN moved ON true"};
+
+static void bind_numbering(struct kiln_params *params, uint64_t batch_id, const char *const *keys,
+                           const int64_t *wishes, size_t count)
+{
+    struct kiln_array key_list, wish_list;
+    kiln_array_start(&key_list, KILN_ARRAY_TEXT);
+    kiln_array_start(&wish_list, KILN_ARRAY_INT8);
+    for (size_t i = 0; i < count; i++) {
+        kiln_array_text(&key_list, keys[i]);
+        kiln_array_int(&wish_list, wishes ? wishes[i] : -1);
+    }
+    kiln_bind_u64(params, batch_id);
+    kiln_bind_array(params, &key_list);
+    kiln_bind_array(params, &wish_list);
+}
+
+int kiln_ledger_number(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                       const char *const *keys, const int64_t *wishes, size_t count,
+                       int64_t *ret_index, struct kiln_error *err)
+{
+    uint64_t batch_id;
+    int rc = batch_of(ledger, pool, batch, &batch_id, err);
+    if (rc != 0)
+        return rc;
+    struct kiln_params params = {0};
+    PGresult *rows;
+    bind_numbering(&params, batch_id, keys, wishes, count);
+    rc = kiln_ledger_run(ledger, &number, &params, &rows, err);
+    kiln_params_release(&params);
+    if (rc != 0)
+        return rc;
+    memset(ret_index, 0, count * sizeof *ret_index);
+    for (int i = 0; i < PQntuples(rows); i++) {
+        uint64_t place = kiln_row_u64(rows, i, 0);
+        int64_t index = kiln_row_i64(rows, i, 1);
+        if (place >= 1 && place <= count)
+            ret_index[place - 1] = index <= UINT32_MAX ? index : -1;
+    }
+    PQclear(rows);
+    return 0;
+}
+
+int kiln_ledger_refuse(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                       const char *token, const char *key, const char *reason,
+                       struct kiln_error *err)
+{
+    static const struct kiln_statement record = {
+        "refuse", "WITH made AS (INSERT INTO intake_refusal (batch_id, token, key, reason)"
+                  " VALUES ($1::bigint, $2::text, $3::text, $4::text)"
+                  " ON CONFLICT DO NOTHING RETURNING 1)"
+                  " INSERT INTO intake_call AS c (batch_id, token, refused)"
+                  " SELECT $1, $2, count(*) FROM made HAVING count(*) > 0"
+                  " ON CONFLICT (batch_id, token) DO UPDATE SET refused = c.refused + 1"};
+    uint64_t batch_id;
+    int rc = batch_of(ledger, pool, batch, &batch_id, err);
+    if (rc != 0)
+        return rc;
+    struct kiln_params params = {0};
+    kiln_bind_u64(&params, batch_id);
+    kiln_bind_text(&params, token);
+    kiln_bind_text(&params, key);
+    kiln_bind_text(&params, reason);
+    rc = kiln_ledger_run(ledger, &record, &params, NULL, err);
+    kiln_params_release(&params);
+    return rc;
+}
+
+int kiln_ledger_announce(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                         const char *token, uint64_t announced, uint64_t *ret_accepted,
+                         uint64_t *ret_duplicate, uint64_t *ret_refused, struct kiln_error *err)
+{
+    static const struct kiln_statement announce = {
+        "announce", "INSERT INTO intake_call AS c (batch_id, token, announced)"
+                    " VALUES ($1::bigint, $2::text, $3::bigint)"
+                    " ON CONFLICT (batch_id, token) DO UPDATE SET announced = excluded.announced"
+                    " RETURNING accepted, duplicate, refused"};
+    uint64_t batch_id;
+    int rc = batch_of(ledger, pool, batch, &batch_id, err);
+    if (rc != 0)
+        return rc;
+    struct kiln_params params = {0};
+    kiln_bind_u64(&params, batch_id);
+    kiln_bind_text(&params, token);
+    kiln_bind_u64(&params, announced);
+    PGresult *rows;
+    rc = kiln_ledger_run(ledger, &announce, &params, &rows, err);
+    kiln_params_release(&params);
+    if (rc != 0)
+        return rc;
+    *ret_accepted = kiln_row_u64(rows, 0, 0);
+    *ret_duplicate = kiln_row_u64(rows, 0, 1);
+    *ret_refused = kiln_row_u64(rows, 0, 2);
+    PQclear(rows);
+    return 0;
+}

@@ -1,0 +1,31 @@
+/* move.h - the moves a job can make, for the files of the ledger. */
+#ifndef KILN_LEDGER_MOVE_H
+#define KILN_LEDGER_MOVE_H
+
+#include "storage/ledger/internal.h"
+
+enum kiln_move {
+    KILN_MOVE_ASSIGN,       /* queued -> assigned */
+    KILN_MOVE_COMMIT,       /* assigned -> done, with the rows of the picture */
+    KILN_MOVE_RETURN,       /* assigned -> queued, or failed */
+    KILN_MOVE_CANCEL,       /* queued, assigned -> cancelled: one job */
+    KILN_MOVE_CANCEL_BATCH, /* the same, a page of a batch */
+    KILN_MOVE_RETRY,        /* failed, cancelled -> queued: one job */
+    KILN_MOVE_RETRY_BATCH,
+    KILN_MOVE_RETRY_DUE, /* cancelled -> queued: those that a standing order is due to make */
+    KILN_MOVE_COUNT
+};
+
+/* Binds the first parameters: $1 the states the move may start from, $2 the state it leads to and,
+ * for a return, $3 the other one.  The caller binds the rest. */
+int kiln_move_begin(enum kiln_move move, struct kiln_params *params,
+                    struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_move_run(struct kiln_ledger *ledger, enum kiln_move move, struct kiln_params *params,
+                  PGresult **ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* For kiln_ledger_run_many: a move whose transactions do not wait for the disk ("off" as the way of
+ * its flush), and the last statement, which writes a mark into the server's log and waits: that
+ * covers all that was written before it. */
+const struct kiln_statement *kiln_move_statement(enum kiln_move move);
+extern const struct kiln_statement kiln_flush_statement;
+
+#endif

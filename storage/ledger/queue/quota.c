@@ -1,0 +1,138 @@
+/* quota.c - quotas, and what has been used of them. */
+#include "storage/ledger/queue/quota.h"
+
+#include "storage/ledger/internal.h"
+
+int kiln_ledger_quotas(struct kiln_ledger *ledger, const char *pool, kiln_each_quota *each,
+                       void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement quotas = {
+        "quotas", "SELECT tenant, who, coalesce(queued, -1), coalesce(gpu_s_day, -1),"
+                  " (extract(epoch FROM at) * 1000)::bigint FROM quota WHERE pool = $1::text"
+                  " ORDER BY tenant"};
+    struct kiln_params params = {0};
+    PGresult *rows;
+    kiln_bind_text(&params, pool);
+    int rc = kiln_ledger_run(ledger, &quotas, &params, &rows, err);
+    if (rc)
+        return rc;
+    for (int i = 0; i < PQntuples(rows) && rc == 0; i++) {
+        struct kiln_quota quota = {.queued = kiln_row_i64(rows, i, 2),
+                                   .gpu_s_day = kiln_row_double(rows, i, 3),
+                                   .at_ms = kiln_row_i64(rows, i, 4)};
+        kiln_row_copy(rows, i, 0, quota.tenant, sizeof quota.tenant);
+        kiln_row_copy(rows, i, 1, quota.who, sizeof quota.who);
+        rc = each(arg, &quota, err);
+    }
+    PQclear(rows);
+    return rc;
+}
+
+int kiln_ledger_quota_set(struct kiln_ledger *ledger, const char *pool,
+                          const struct kiln_quota *quota, struct kiln_error *err)
+{
+    static const struct kiln_statement set = {
+        "quota_set", "INSERT INTO quota (pool, tenant, who, queued, gpu_s_day) VALUES ($1::text,"
+                     " $2::text, $3::text, nullif($4::bigint, -1), nullif($5::float8, -1))"
+                     " ON CONFLICT (pool, tenant) DO UPDATE SET who = excluded.who,"
+                     " queued = excluded.queued, gpu_s_day = excluded.gpu_s_day, at = now()"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, quota->tenant);
+    kiln_bind_text(&params, quota->who);
+    kiln_bind_i64(&params, quota->queued);
+    kiln_bind_double(&params, quota->gpu_s_day);
+    return kiln_ledger_run(ledger, &set, &params, NULL, err);
+}
+
+int kiln_ledger_quota_remove(struct kiln_ledger *ledger, const char *pool, const char *tenant,
+                             struct kiln_error *err)
+{
+    static const struct kiln_statement remove = {
+        "quota_remove",
+        "DELETE FROM quota WHERE pool = $1::text AND tenant = $2::text RETURNING 1"};
+    struct kiln_params params = {0};
+    int64_t gone;
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, tenant);
+    int rc = kiln_ledger_run_number(ledger, &remove, &params, &gone, err);
+    if (rc == 0 && !gone)
+        return kiln_fail(err, KILN_NOT_FOUND, "tenant '%s' has no quota", tenant);
+    return rc;
+}
+
+int kiln_ledger_waiting_of(struct kiln_ledger *ledger, const char *pool, const char *tenant,
+                           uint64_t *ret, struct kiln_error *err)
+{
+    static const struct kiln_statement count = {
+        "waiting_of",
+        "SELECT count(*) FROM job WHERE pool = $1::text AND waits AND tenant = $2::text"};
+    struct kiln_params params = {0};
+    int64_t waiting;
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, tenant);
+    int rc = kiln_ledger_run_number(ledger, &count, &params, &waiting, err);
+    if (rc == 0)
+        *ret = (uint64_t)waiting;
+    return rc;
+}
+
+int kiln_ledger_quota_of(struct kiln_ledger *ledger, const char *pool, const char *tenant,
+                         int64_t *ret_limit, uint64_t *ret_waiting, struct kiln_error *err)
+{
+    static const struct kiln_statement quota = {
+        "quota_of", "SELECT coalesce((SELECT coalesce(queued, -1) FROM quota WHERE pool = $1::text"
+                    "  AND tenant IN ($2::text, '" KILN_TENANT_ANY "')"
+                    "  ORDER BY tenant = '" KILN_TENANT_ANY "' LIMIT 1), -1)"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, tenant);
+    int rc = kiln_ledger_run_number(ledger, &quota, &params, ret_limit, err);
+    if (rc)
+        return rc;
+    *ret_waiting = 0;
+    return *ret_limit < 0 ? 0 : kiln_ledger_waiting_of(ledger, pool, tenant, ret_waiting, err);
+}
+
+#define TODAY "date_trunc('day', now() AT TIME ZONE 'UTC')"
+
+int kiln_ledger_day(struct kiln_ledger *ledger, const char *pool, kiln_each_day *each, void *arg,
+                    struct kiln_error *err)
+{
+    static const struct kiln_statement day = {
+        "day",
+        "WITH drawn AS (SELECT tenant, sum(text_ms + denoise_ms + decode_ms)::float8 / 1000 AS s"
+        "  FROM image WHERE pool = $1::text AND created_at >= " TODAY " AT TIME ZONE 'UTC'"
+        "  AND EXISTS (SELECT FROM quota WHERE pool = $1 AND gpu_s_day IS NOT NULL) GROUP BY 1"
+        "  UNION ALL SELECT j.tenant, sum(l.gpu_ms)::float8 / 1000 FROM latent l"
+        "  JOIN job j ON j.id = l.job_id WHERE j.pool = $1 AND l.gpu_ms IS NOT NULL"
+        "  AND l.created_at >= " TODAY " AT TIME ZONE 'UTC'"
+        "  AND EXISTS (SELECT FROM quota WHERE pool = $1 AND gpu_s_day IS NOT NULL) GROUP BY 1"
+        "  UNION ALL SELECT tenant, gpu_seconds FROM usage_removed WHERE pool = $1"
+        "  AND day = " TODAY "::date"
+        "), used AS (SELECT tenant, sum(s) AS s FROM drawn GROUP BY 1"
+        "), held AS (SELECT name FROM hold WHERE pool = $1 AND scope = 'quota' AND held"
+        "), someone AS (SELECT coalesce(u.tenant, h.name) AS tenant, coalesce(u.s, 0) AS s,"
+        "  h.name IS NOT NULL AS held FROM used u FULL JOIN held h ON h.name = u.tenant)"
+        " SELECT b.tenant, b.s, coalesce(q.gpu_s_day, -1), b.held,"
+        "  (extract(epoch FROM " TODAY " + interval '1 day') * 1000)::bigint FROM someone b"
+        " LEFT JOIN LATERAL (SELECT gpu_s_day FROM quota WHERE pool = $1"
+        "  AND tenant IN (b.tenant, '" KILN_TENANT_ANY "')"
+        "  ORDER BY tenant = '" KILN_TENANT_ANY "' LIMIT 1) q ON true"};
+    struct kiln_params params = {0};
+    PGresult *rows;
+    kiln_bind_text(&params, pool);
+    int rc = kiln_ledger_run(ledger, &day, &params, &rows, err);
+    if (rc)
+        return rc;
+    for (int i = 0; i < PQntuples(rows) && rc == 0; i++) {
+        struct kiln_day_row row = {.used_s = kiln_row_double(rows, i, 1),
+                                   .limit_s = kiln_row_double(rows, i, 2),
+                                   .held = kiln_row_bool(rows, i, 3),
+                                   .ends_ms = kiln_row_i64(rows, i, 4)};
+        kiln_row_copy(rows, i, 0, row.tenant, sizeof row.tenant);
+        rc = each(arg, &row, err);
+    }
+    PQclear(rows);
+    return rc;
+}

@@ -1,0 +1,367 @@
+/* schedule.c - the scheduler's side: what waits, what is held, and its moves of jobs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/ledger/queue/move.h"
+
+#define PAGE 5000 /* jobs of a batch that one cancel or retry statement moves */
+
+int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t after_id,
+                        uint32_t max, kiln_ledger_each_waiting *each, void *arg,
+                        struct kiln_error *err)
+{
+    static const struct kiln_statement read = {
+        "waiting", "SELECT id, batch_id, model, tenant, lora_set, width, height, steps, attempt,"
+                   " max_wait_s, guidance, priority, kind, crashes,"
+                   " (extract(epoch FROM queued_at) * 1000)::bigint,"
+                   " CASE WHEN not_before = '-infinity' THEN 0"
+                   " ELSE (extract(epoch FROM not_before) * 1000)::bigint END"
+                   " FROM job WHERE pool = $1 AND waits AND id > $2::bigint"
+                   " ORDER BY id LIMIT $3::integer"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_u64(&params, after_id);
+    kiln_bind_u64(&params, max);
+    PGresult *rows;
+    int rc = kiln_ledger_run(ledger, &read, &params, &rows, err);
+    if (rc != 0)
+        return rc;
+    for (int i = 0; i < PQntuples(rows) && rc == 0; i++) {
+        struct kiln_waiting job = {
+            .id = kiln_row_u64(rows, i, 0),
+            .batch_id = kiln_row_u64(rows, i, 1),
+            .width = (uint32_t)kiln_row_u64(rows, i, 5),
+            .height = (uint32_t)kiln_row_u64(rows, i, 6),
+            .steps = (uint32_t)kiln_row_u64(rows, i, 7),
+            .attempt = (uint32_t)kiln_row_u64(rows, i, 8),
+            .max_wait_s = (uint32_t)kiln_row_u64(rows, i, 9),
+            .guidance = kiln_row_double(rows, i, 10),
+            .priority = (int32_t)kiln_row_i64(rows, i, 11),
+            .kind = (enum kiln_job_kind)kiln_row_i64(rows, i, 12),
+            .crashes = (uint32_t)kiln_row_u64(rows, i, 13),
+            .queued_ms = kiln_row_i64(rows, i, 14),
+            .not_before_ms = kiln_row_i64(rows, i, 15),
+        };
+        kiln_row_copy(rows, i, 2, job.model, sizeof job.model);
+        kiln_row_copy(rows, i, 3, job.tenant, sizeof job.tenant);
+        kiln_row_copy(rows, i, 4, job.lora_set, sizeof job.lora_set);
+        rc = each(arg, &job);
+    }
+    PQclear(rows);
+    return rc ? kiln_fail(err, rc, "ledger, waiting: the reader stopped") : 0;
+}
+
+int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_each_held *each,
+                     void *arg, struct kiln_error *err)
+{
+    /* A row without assigned jobs may be the one that another session is just giving jobs to, which
+     * this statement's snapshot cannot see.  Then it is locked, or young again. */
+    static_assert(KILN_JOB_ASSIGNED == 1, "the number in the statement");
+    static const struct kiln_statement read = {
+        "held", "WITH over AS (DELETE FROM assignment WHERE (pool, id) IN (SELECT a.pool, a.id"
+                "  FROM assignment a WHERE a.pool = $1"
+                "  AND a.at < clock_timestamp() - interval '10 s' AND NOT EXISTS (SELECT"
+                "  FROM unnest(a.jobs) u (id) JOIN job j ON j.id = u.id"
+                "  WHERE j.state = 1 AND j.assignment = a.id) FOR UPDATE SKIP LOCKED))"
+                " SELECT j.id, j.attempt, j.worker, j.assignment,"
+                " (extract(epoch FROM j.assigned_at) * 1000)::bigint, j.crashes"
+                " FROM " KILN_ASSIGNED_JOBS " WHERE a.pool = $1 ORDER BY j.worker, j.id"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    PGresult *rows;
+    int rc = kiln_ledger_run(ledger, &read, &params, &rows, err);
+    if (rc != 0)
+        return rc;
+    for (int i = 0; i < PQntuples(rows) && rc == 0; i++) {
+        struct kiln_held held = {
+            .id = kiln_row_u64(rows, i, 0),
+            .attempt = (uint32_t)kiln_row_u64(rows, i, 1),
+            .assigned_ms = kiln_row_i64(rows, i, 4),
+            .crashes = (uint32_t)kiln_row_u64(rows, i, 5),
+        };
+        kiln_row_copy(rows, i, 2, held.worker, sizeof held.worker);
+        kiln_row_copy(rows, i, 3, held.assignment, sizeof held.assignment);
+        rc = each(arg, &held);
+    }
+    PQclear(rows);
+    return rc ? kiln_fail(err, rc, "ledger, held: the reader stopped") : 0;
+}
+
+/* --- assign ---------------------------------------------------------------------------------- */
+
+static void bind_ids(struct kiln_params *params, const uint64_t *ids, size_t count)
+{
+    struct kiln_array array;
+    kiln_array_start(&array, KILN_ARRAY_INT8);
+    for (size_t i = 0; i < count; i++)
+        kiln_array_int(&array, (int64_t)ids[i]);
+    kiln_bind_array(params, &array);
+}
+
+/* All rows or none: on failure the records made so far are released. */
+static int read_jobs(const PGresult *rows, struct kiln_job *jobs, size_t size, size_t *ret_count,
+                     struct kiln_error *err)
+{
+    size_t count = 0;
+    int rc = 0;
+    while (rc == 0 && count < size && (int)count < PQntuples(rows)) {
+        rc = kiln_row_job(rows, (int)count, &jobs[count], err);
+        count += rc == 0;
+    }
+    if (rc == 0)
+        *ret_count = count;
+    while (rc != 0 && count > 0)
+        kiln_job_release(&jobs[--count]);
+    return rc;
+}
+
+/* flush: NULL, or "off" where a later transaction of the pipeline flushes for all. */
+static int bind_assign(struct kiln_params *params, const struct kiln_handout *handout,
+                       const char *flush, struct kiln_error *err)
+{
+    int rc = kiln_move_begin(KILN_MOVE_ASSIGN, params, err);
+    bind_ids(params, handout->ids, handout->count);
+    kiln_bind_text(params, handout->worker);
+    kiln_bind_text(params, handout->assignment);
+    kiln_bind_text(params, flush);
+    return rc;
+}
+
+int kiln_ledger_assign(struct kiln_ledger *ledger, const char *worker, const char *assignment,
+                       const uint64_t *ids, size_t count, struct kiln_job *jobs, size_t *ret_count,
+                       struct kiln_error *err)
+{
+    struct kiln_handout handout = {worker, assignment, ids, count, jobs, 0};
+    struct kiln_params params = {0};
+    PGresult *rows = NULL;
+    int rc = bind_assign(&params, &handout, NULL, err);
+    if (rc == 0)
+        rc = kiln_move_run(ledger, KILN_MOVE_ASSIGN, &params, &rows, err);
+    if (rc == 0)
+        rc = read_jobs(rows, jobs, count, ret_count, err);
+    PQclear(rows);
+    kiln_params_release(&params);
+    return rc;
+}
+
+static int assign_page(struct kiln_ledger *ledger, struct kiln_handout *handouts, size_t count,
+                       struct kiln_error *err)
+{
+    PGresult *rows[KILN_HANDOUTS_MAX];
+    struct kiln_params params[KILN_HANDOUTS_MAX];
+    memset(params, 0, sizeof params);
+    int rc = 0;
+    for (size_t i = 0; i < count && rc == 0; i++)
+        rc = bind_assign(&params[i], &handouts[i], "off", err);
+    bool bound = rc == 0;
+    if (bound)
+        rc = kiln_ledger_run_many(ledger, kiln_move_statement(KILN_MOVE_ASSIGN), params, count,
+                                  &kiln_flush_statement, rows, err);
+    bool answered = bound && rc == 0;
+    for (size_t i = 0; i < count; i++) {
+        if (rc == 0)
+            rc = read_jobs(rows[i], handouts[i].jobs, handouts[i].count, &handouts[i].given, err);
+        if (answered)
+            PQclear(rows[i]);
+        kiln_params_release(&params[i]);
+    }
+    return rc;
+}
+
+static void release_handouts(struct kiln_handout *handouts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        while (handouts[i].given > 0)
+            kiln_job_release(&handouts[i].jobs[--handouts[i].given]);
+}
+
+int kiln_ledger_assign_many(struct kiln_ledger *ledger, struct kiln_handout *handouts, size_t count,
+                            struct kiln_error *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < count; i++)
+        handouts[i].given = 0;
+    for (size_t at = 0; at < count && rc == 0;) {
+        struct kiln_handout *one = &handouts[at];
+        size_t n = count - at < KILN_HANDOUTS_MAX ? count - at : KILN_HANDOUTS_MAX;
+        rc = n == 1 ? kiln_ledger_assign(ledger, one->worker, one->assignment, one->ids, one->count,
+                                         one->jobs, &one->given, err)
+                    : assign_page(ledger, one, n, err);
+        at += n;
+    }
+    if (rc)
+        release_handouts(handouts, count);
+    return rc;
+}
+
+/* --- return ---------------------------------------------------------------------------------- */
+
+static void bind_returns(struct kiln_params *params, const struct kiln_return *returns,
+                         size_t count)
+{
+    struct kiln_array id, attempt, code, reason, crashed, final;
+    kiln_array_start(&id, KILN_ARRAY_INT8);
+    kiln_array_start(&attempt, KILN_ARRAY_INT4);
+    kiln_array_start(&code, KILN_ARRAY_INT2);
+    kiln_array_start(&reason, KILN_ARRAY_TEXT);
+    kiln_array_start(&crashed, KILN_ARRAY_BOOL);
+    kiln_array_start(&final, KILN_ARRAY_BOOL);
+    for (size_t i = 0; i < count; i++) {
+        kiln_array_int(&id, (int64_t)returns[i].id);
+        kiln_array_int(&attempt, returns[i].attempt);
+        kiln_array_int(&code, returns[i].code);
+        kiln_array_text(&reason, returns[i].reason);
+        kiln_array_int(&crashed, returns[i].crashed);
+        kiln_array_int(&final, returns[i].final);
+    }
+    kiln_bind_array(params, &id);
+    kiln_bind_array(params, &attempt);
+    kiln_bind_array(params, &code);
+    kiln_bind_array(params, &reason);
+    kiln_bind_array(params, &crashed);
+    kiln_bind_array(params, &final);
+}
+
+static int state_of(const PGresult *rows, const struct kiln_return *given)
+{
+    for (int i = 0; i < PQntuples(rows); i++)
+        if (kiln_row_u64(rows, i, 0) == given->id && kiln_row_u64(rows, i, 1) == given->attempt)
+            return (int)kiln_row_i64(rows, i, 2);
+    return -1;
+}
+
+int kiln_ledger_return(struct kiln_ledger *ledger, const struct kiln_return *returns, size_t count,
+                       int *ret_states, struct kiln_error *err)
+{
+    const struct kiln_ledger_limits *limits = kiln_ledger_limits(ledger);
+    struct kiln_params params = {0};
+    PGresult *rows = NULL;
+    int rc = kiln_move_begin(KILN_MOVE_RETURN, &params, err);
+    bind_returns(&params, returns, count);
+    kiln_bind_i64(&params, limits->max_attempts);
+    kiln_bind_double(&params, limits->backoff_base_s);
+    kiln_bind_double(&params, limits->backoff_max_s);
+    if (rc == 0)
+        rc = kiln_move_run(ledger, KILN_MOVE_RETURN, &params, &rows, err);
+    for (size_t i = 0; i < count && rc == 0; i++)
+        ret_states[i] = state_of(rows, &returns[i]);
+    PQclear(rows);
+    kiln_params_release(&params);
+    return rc;
+}
+
+/* --- cancel and retry ------------------------------------------------------------------------ */
+
+static int move_one(struct kiln_ledger *ledger, enum kiln_move move, const char *pool, uint64_t id,
+                    uint64_t *ret_count, struct kiln_error *err)
+{
+    static const struct kiln_statement find = {
+        "job_exists", "SELECT id FROM job WHERE id = $1::bigint AND pool = $2"};
+    struct kiln_params params = {0}, which = {0};
+    PGresult *rows = NULL;
+    int64_t found;
+    int rc = kiln_move_begin(move, &params, err);
+    kiln_bind_text(&params, pool);
+    kiln_bind_u64(&params, id);
+    if (rc == 0)
+        rc = kiln_move_run(ledger, move, &params, &rows, err);
+    uint64_t moved = rc == 0 ? kiln_row_u64(rows, 0, 0) : 0;
+    PQclear(rows);
+    kiln_params_release(&params);
+    if (rc != 0 || moved > 0) {
+        *ret_count = moved;
+        return rc;
+    }
+    kiln_bind_u64(&which, id);
+    kiln_bind_text(&which, pool);
+    rc = kiln_ledger_run_number(ledger, &find, &which, &found, err);
+    if (rc == 0 && !found)
+        return kiln_fail(err, KILN_NOT_FOUND, "there is no job %llu in pool '%s'",
+                         (unsigned long long)id, pool);
+    if (rc == 0)
+        *ret_count = 0;
+    return rc;
+}
+
+/* Page by page in order of the keys, each page one transaction: a batch of a million jobs neither
+ * holds its locks for long nor runs into the time limit. */
+static int move_batch(struct kiln_ledger *ledger, enum kiln_move move, const char *pool,
+                      const char *batch, uint64_t *ret_count, struct kiln_error *err)
+{
+    uint64_t batch_id, total = 0;
+    int rc = kiln_ledger_batch_id(ledger, pool, batch, &batch_id, err);
+    char *after = rc == 0 ? strdup("") : NULL;
+    if (rc == 0 && !after)
+        return kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory");
+    for (uint64_t moved = PAGE; rc == 0 && moved == PAGE;) {
+        struct kiln_params params = {0};
+        PGresult *rows = NULL;
+        rc = kiln_move_begin(move, &params, err);
+        kiln_bind_u64(&params, batch_id);
+        kiln_bind_text(&params, after);
+        kiln_bind_u64(&params, PAGE);
+        if (rc == 0)
+            rc = kiln_move_run(ledger, move, &params, &rows, err);
+        kiln_params_release(&params);
+        if (rc == 0) {
+            moved = kiln_row_u64(rows, 0, 0);
+            total += moved;
+            free(after);
+            after = strdup(moved ? PQgetvalue(rows, 0, 1) : "");
+            rc = after ? 0 : kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory");
+        }
+        PQclear(rows);
+    }
+    free(after);
+    if (rc == 0)
+        *ret_count = total;
+    return rc;
+}
+
+int kiln_ledger_cancel(struct kiln_ledger *ledger, const char *pool, uint64_t id, const char *batch,
+                       uint64_t *ret_count, struct kiln_error *err)
+{
+    return id ? move_one(ledger, KILN_MOVE_CANCEL, pool, id, ret_count, err)
+              : move_batch(ledger, KILN_MOVE_CANCEL_BATCH, pool, batch, ret_count, err);
+}
+
+int kiln_ledger_retry(struct kiln_ledger *ledger, const char *pool, uint64_t id, const char *batch,
+                      uint64_t *ret_count, struct kiln_error *err)
+{
+    return id ? move_one(ledger, KILN_MOVE_RETRY, pool, id, ret_count, err)
+              : move_batch(ledger, KILN_MOVE_RETRY_BATCH, pool, batch, ret_count, err);
+}
+
+/* --- workers --------------------------------------------------------------------------------- */
+
+int kiln_ledger_worker_seen(struct kiln_ledger *ledger, const char *pool, const char *worker,
+                            const char *host, const char *device, const char *state,
+                            struct kiln_error *err)
+{
+    static const struct kiln_statement upsert = {
+        "worker_seen", "INSERT INTO worker AS w (pool, name, host, device, state)"
+                       " VALUES ($1, $2, $3, $4, $5) ON CONFLICT (pool, name) DO UPDATE SET"
+                       " host = excluded.host, device = excluded.device, state = excluded.state,"
+                       " last_seen = now()"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, worker);
+    kiln_bind_text(&params, host);
+    kiln_bind_text(&params, device);
+    kiln_bind_text(&params, state);
+    return kiln_ledger_run(ledger, &upsert, &params, NULL, err);
+}
+
+int kiln_ledger_worker_lost(struct kiln_ledger *ledger, const char *pool, const char *worker,
+                            uint64_t silent_ms, struct kiln_error *err)
+{
+    static const struct kiln_statement lost = {
+        "worker_lost", "UPDATE worker SET state = 'gone', last_seen = now() - $3::bigint *"
+                       " interval '1 ms' WHERE pool = $1 AND name = $2"
+                       " AND last_seen < now() - $3::bigint * interval '1 ms'"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, worker);
+    kiln_bind_u64(&params, silent_ms);
+    return kiln_ledger_run(ledger, &lost, &params, NULL, err);
+}

@@ -1,0 +1,226 @@
+/* batch.c - the list of batches, their names, and their end.
+ *
+ * The list is made of sums (batch_tally, intake_call, batch_tenant), a handful of rows a batch, and
+ * of the keys of those whose rows gc has taken.
+ *
+ * A batch is removed in pages, each one statement: the jobs that have ended with everything that
+ * hangs on them.  What the store holds of them is then vouched for by nothing; it is left to the
+ * garbage collection, which knows how long an object may still be on its way into the ledger.  A
+ * worker that comes with a picture of a removed job finds no row, as after any lost lease.
+ */
+#include "storage/ledger/read/batch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/names.h"
+#include "storage/ledger/internal.h"
+
+#define PAGE 2000 /* jobs */
+
+bool kiln_batch_ended(const struct kiln_batch_row *batch)
+{
+    return batch->whole && batch->jobs.at[KILN_JOB_QUEUED] == 0 &&
+           batch->jobs.at[KILN_JOB_ASSIGNED] == 0;
+}
+
+double kiln_batch_rate(const struct kiln_batch_row *batch, int64_t now_ms)
+{
+    int64_t end_ms = kiln_batch_ended(batch) ? batch->last_ms : now_ms;
+    if (batch->first_ms == 0 || end_ms <= batch->first_ms)
+        return 0;
+    return (double)batch->jobs.at[KILN_JOB_DONE] * 3600e3 / (double)(end_ms - batch->first_ms);
+}
+
+/* --- the list -------------------------------------------------------------------------------- */
+
+struct listing {
+    kiln_each_batch *each;
+    void *arg;
+    bool any;
+};
+
+static int list_batch(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct listing *listing = arg;
+    struct kiln_batch_row batch = {.id = kiln_row_u64(rows, row, 0),
+                                   .created_ms = kiln_row_i64(rows, row, 2),
+                                   .tenants = kiln_row_text(rows, row, 3),
+                                   .whole = kiln_row_bool(rows, row, 4),
+                                   .removed = kiln_row_u64(rows, row, 5),
+                                   .first_ms = kiln_row_i64(rows, row, 6),
+                                   .last_ms = kiln_row_i64(rows, row, 7)};
+    kiln_row_copy(rows, row, 1, batch.name, sizeof batch.name);
+    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
+        batch.jobs.at[state] = kiln_row_u64(rows, row, 8 + state);
+    batch.jobs.at[KILN_JOB_CANCELLED] += batch.removed;
+    listing->any = true;
+    return listing->each(listing->arg, &batch, err);
+}
+
+#define CREATED MS("b.created_at")
+#define FIRST_AND_LAST MS("min(first_at)") ", " MS("max(last_at)")
+
+int kiln_ledger_batches(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                        kiln_each_batch *each, void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement batches = {
+        "batches",
+        "SELECT b.id, b.name, " CREATED ", coalesce(o.tenants, ''),"
+        " coalesce(c.whole, false), " KILN_REMOVED_JOBS("b.id") ", t.* FROM batch b,"
+        " LATERAL (SELECT string_agg(tenant, ',' ORDER BY tenant) AS tenants FROM batch_tenant"
+        "  WHERE batch_id = b.id) o,"
+        " LATERAL (SELECT bool_and(token = '' OR (announced IS NOT NULL AND"
+        "  accepted + duplicate + refused >= announced)) AS whole FROM intake_call"
+        "  WHERE batch_id = b.id) c,"
+        " LATERAL (SELECT " FIRST_AND_LAST ","
+        "  coalesce(sum(queued), 0)::bigint, coalesce(sum(assigned), 0)::bigint,"
+        "  coalesce(sum(done), 0)::bigint, coalesce(sum(failed), 0)::bigint,"
+        "  coalesce(sum(cancelled), 0)::bigint FROM batch_tally WHERE batch_id = b.id) t"
+        " WHERE b.pool = $1::text AND ($2::text IS NULL OR b.name = $2) ORDER BY b.id DESC"};
+    struct kiln_params params = {0};
+    struct listing listing = {each, arg, false};
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, batch);
+    int rc = kiln_ledger_each(ledger, &batches, &params, list_batch, &listing, err);
+    if (rc == 0 && batch && !listing.any)
+        return kiln_fail(err, KILN_NOT_FOUND, "there is no batch '%s' in pool %s", batch, pool);
+    return rc;
+}
+
+/* --- its name -------------------------------------------------------------------------------- */
+
+int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                             const char *name, struct kiln_error *err)
+{
+    /* By id, so that a repetition of it does not look for the old name in vain. */
+    static const struct kiln_statement rename = {
+        "batch_rename", "UPDATE batch SET name = $3::text WHERE id = $2::bigint AND NOT EXISTS"
+                        " (SELECT FROM batch WHERE pool = $1::text AND name = $3 AND id <> $2)"
+                        " RETURNING id"};
+    struct kiln_params params = {0};
+    uint64_t id;
+    int64_t renamed;
+    if (!kiln_name_valid(name, strlen(name), KILN_BATCH_NAME_MAX))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "'%s' is no name of a batch: at most %d " KILN_NAME_RULE, name,
+                         KILN_BATCH_NAME_MAX);
+    if (kiln_name_reserved(name))
+        return kiln_fail(err, KILN_BAD_INPUT, "batch '%s': " KILN_NAMES_RESERVED, name);
+    if (kiln_name_reserved(batch))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "batch '%s' keeps its name, by which Kiln finds what it has made", batch);
+    int rc = kiln_ledger_batch_id(ledger, pool, batch, &id, err);
+    if (rc)
+        return rc;
+    kiln_bind_text(&params, pool);
+    kiln_bind_u64(&params, id);
+    kiln_bind_text(&params, name);
+    rc = kiln_ledger_run_number(ledger, &rename, &params, &renamed, err);
+    if (rc == 0 && !renamed)
+        return kiln_fail(err, KILN_EXISTS, "pool %s has a batch '%s' already", pool, name);
+    return rc;
+}
+
+/* --- its end --------------------------------------------------------------------------------- */
+
+/* $1 batch id, $2 key to start after, $3 how many.  Foreign keys are checked when the statement
+ * ends, so the order of the deletions does not matter.  A done job whose picture or latent
+ * was removed before (ledger/upkeep/garbage.c) is in the accounts already.  The counters follow
+ * each page: a removal that stops half-way leaves sums that are still those of the rows. */
+#define REMOVE_SQL                                                                                 \
+    "WITH page AS (SELECT id, key FROM job WHERE batch_id = $1::bigint AND key > $2::text"         \
+    "  AND state IN (2, 3, 4) ORDER BY key LIMIT $3::integer FOR UPDATE"                           \
+    "), events AS (DELETE FROM event e USING page WHERE e.job_id = page.id"                        \
+    "), latents AS (DELETE FROM latent l USING page WHERE l.job_id = page.id"                      \
+    "  RETURNING l.job_id, l.gpu_ms / 1000 AS gpu_seconds"                                         \
+    "), objects AS (DELETE FROM object o USING page WHERE o.job_id = page.id RETURNING o.bytes"    \
+    "), marks AS (DELETE FROM favourite f USING page WHERE f.job_id = page.id"                     \
+    "), images AS (DELETE FROM image i USING page WHERE i.job_id = page.id"                        \
+    "  RETURNING i.job_id, (i.text_ms + i.denoise_ms + i.decode_ms) / 1000 AS gpu_seconds"         \
+    "), jobs AS (DELETE FROM job j USING page WHERE j.id = page.id"                                \
+    "  RETURNING j.id, j.pool, j.tenant, j.state, j.kind, j.finished_at"                           \
+    "), kept AS (INSERT INTO usage_removed AS u (pool, tenant, day, jobs, pictures, gpu_seconds)"  \
+    "  SELECT pool, tenant, (finished_at AT TIME ZONE 'UTC')::date, count(*), count(i.job_id),"    \
+    "    coalesce(sum(i.gpu_seconds), 0) + coalesce(sum(l.gpu_seconds), 0) FROM jobs"              \
+    "  LEFT JOIN images i ON i.job_id = jobs.id LEFT JOIN latents l ON l.job_id = jobs.id"         \
+    "  WHERE state = 2 AND (i.job_id IS NOT NULL OR (kind = 1 AND l.job_id IS NOT NULL))"          \
+    "  GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"                                                          \
+    "  ON CONFLICT (pool, tenant, day) DO UPDATE SET jobs = u.jobs + excluded.jobs,"               \
+    "    pictures = u.pictures + excluded.pictures,"                                               \
+    "    gpu_seconds = u.gpu_seconds + excluded.gpu_seconds"                                       \
+    "), counted AS (INSERT INTO batch_tally AS t (batch_id, shard, done, failed, cancelled)"       \
+    "  SELECT $1, pg_backend_pid() % 32, -count(*) FILTER (WHERE state = 2),"                      \
+    "    -count(*) FILTER (WHERE state = 3), -count(*) FILTER (WHERE state = 4) FROM jobs"         \
+    "  ON CONFLICT (batch_id, shard) DO UPDATE SET done = t.done + excluded.done,"                 \
+    "    failed = t.failed + excluded.failed, cancelled = t.cancelled + excluded.cancelled"        \
+    ") SELECT count(*), max(key), (SELECT count(*) FROM objects),"                                 \
+    "  (SELECT coalesce(sum(bytes), 0)::bigint FROM objects) FROM page"
+static_assert(KILN_JOB_DONE == 2 && KILN_JOB_FAILED == 3 && KILN_JOB_CANCELLED == 4,
+              "the numbers in the statement");
+
+/* One page; *after is replaced by the key to go on from, *ret_more is false after the last. */
+static int remove_page(struct kiln_ledger *ledger, uint64_t id, char **after,
+                       struct kiln_removed *removed, bool *ret_more, struct kiln_error *err)
+{
+    static const struct kiln_statement page = {"batch_remove", REMOVE_SQL};
+    struct kiln_params params = {0};
+    PGresult *rows;
+    kiln_bind_u64(&params, id);
+    kiln_bind_text(&params, *after);
+    kiln_bind_u64(&params, PAGE);
+    int rc = kiln_ledger_run(ledger, &page, &params, &rows, err);
+    if (rc)
+        return rc;
+    removed->jobs += kiln_row_u64(rows, 0, 0);
+    removed->objects += kiln_row_u64(rows, 0, 2);
+    removed->bytes += kiln_row_u64(rows, 0, 3);
+    *ret_more = kiln_row_u64(rows, 0, 0) == PAGE;
+    if (*ret_more) {
+        free(*after);
+        *after = strdup(kiln_row_text(rows, 0, 1));
+    }
+    PQclear(rows);
+    return *after ? 0 : kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory");
+}
+
+/* The batch itself, unless it has jobs again. */
+static int remove_row(struct kiln_ledger *ledger, uint64_t id, const char *batch,
+                      struct kiln_error *err)
+{
+    static const struct kiln_statement row = {
+        "batch_remove_row",
+        "WITH live AS (SELECT FROM job WHERE batch_id = $1::bigint LIMIT 1"
+        "), calls AS (DELETE FROM intake_call WHERE batch_id = $1 AND NOT EXISTS (TABLE live)"
+        "), refusals AS (DELETE FROM intake_refusal WHERE batch_id = $1"
+        "  AND NOT EXISTS (TABLE live)"
+        "), gone AS (DELETE FROM batch WHERE id = $1 AND NOT EXISTS (TABLE live)"
+        ") SELECT count(*) FROM live"};
+    struct kiln_params params = {0};
+    int64_t live;
+    kiln_bind_u64(&params, id);
+    int rc = kiln_ledger_run_number(ledger, &row, &params, &live, err);
+    if (rc == 0 && live)
+        return kiln_fail(err, KILN_STALE, "batch '%s' has jobs that wait or run", batch);
+    return rc;
+}
+
+int kiln_ledger_remove_batch(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                             struct kiln_removed *ret, struct kiln_error *err)
+{
+    struct kiln_removed removed = {0};
+    uint64_t id;
+    int rc = kiln_ledger_batch_id(ledger, pool, batch, &id, err);
+    if (rc)
+        return rc;
+    char *after = strdup("");
+    if (!after)
+        return kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory");
+    for (bool more = true; rc == 0 && more;)
+        rc = remove_page(ledger, id, &after, &removed, &more, err);
+    free(after);
+    if (rc == 0)
+        rc = remove_row(ledger, id, batch, err);
+    *ret = removed;
+    return rc;
+}

@@ -1,0 +1,128 @@
+/* cache.c - see cache.h. */
+#include "storage/ledger/read/cache.h"
+
+#include <stdio.h>
+
+#include "schemas/job_line.h"
+#include "storage/ledger/internal.h"
+
+#define WANT_COLUMNS 9
+
+/* What the pool draws with now, by the name that jobs ask for: the weights of the newest latent or
+ * picture.  A model that was exchanged under its name has left latents that are another model's.
+ * Only the newest rows are looked at; of a name that is in none of them any weights will do. */
+#define MODELS_NOW                                                                                 \
+    "WITH now_drawn AS MATERIALIZED (SELECT DISTINCT ON (model) model, model_hash FROM ("          \
+    "  (SELECT l.model, l.model_hash, l.created_at FROM (SELECT * FROM latent"                     \
+    "    ORDER BY job_id DESC LIMIT 2000) l JOIN job j ON j.id = l.job_id WHERE j.pool = $1::text)" \
+    "  UNION ALL (SELECT model, model_hash, created_at FROM (SELECT * FROM image"                  \
+    "    ORDER BY job_id DESC LIMIT 2000) i WHERE i.pool = $1)) d"                                 \
+    "  ORDER BY model, created_at DESC) "
+
+/* Wanted states are there if the same were asked for, or if the whole trajectory is; the finished
+ * latent if the file ends with it. */
+#define LOOK_SQL                                                                                   \
+    MODELS_NOW                                                                                     \
+    "SELECT CASE WHEN EXISTS (SELECT FROM latent l JOIN job j ON j.id = l.job_id"                  \
+    "   WHERE l.prompt_hash = g.prompt_hash AND l.width = g.width AND l.height = g.height"         \
+    "   AND l.model = g.model AND l.lora_set = g.lora_set AND j.pool = $1::text"                   \
+    "   AND l.model_hash = coalesce((SELECT model_hash FROM now_drawn m WHERE m.model = g.model),"  \
+    "    l.model_hash)"                                                                            \
+    "   AND (g.seed = '' OR l.seed = g.seed::numeric)"                                             \
+    "   AND CASE WHEN g.sigmas <> '' THEN j.sigmas = g.sigmas OR (j.latents = 1 AND j.sigmas = "   \
+    "'')"                                                                                          \
+    "       WHEN g.latents = 1 THEN j.latents = 1 AND j.sigmas = '' ELSE l.sigma = 0 END) THEN 1"  \
+    "  WHEN n.state IN (0, 1) THEN 2 WHEN n.state IN (3, 4) THEN 3 WHEN n.state = 2 THEN 4"        \
+    "  ELSE 0 END, coalesce(n.id, 0)"                                                              \
+    " FROM unnest($2::text[], $3::text[], $4::integer[], $5::integer[], $6::text[], $7::text[],"   \
+    "  $8::text[], $9::text[], $10::smallint[]) WITH ORDINALITY AS g (key, prompt_hash, width,"    \
+    "  height, model, lora_set, seed, sigmas, latents, place)"                                     \
+    " LEFT JOIN batch b ON b.pool = $1 AND b.name = '" KILN_CACHE_BATCH "'"                        \
+    " LEFT JOIN LATERAL (SELECT id, state FROM job WHERE batch_id = b.id AND key >= g.key"         \
+    "  AND key < g.key || ';' ORDER BY id DESC LIMIT 1) n ON true ORDER BY g.place"
+
+static void add_want(struct kiln_array *a, const struct kiln_cache_want *want)
+{
+    const struct kiln_job *job = want->job;
+    char hash[65], set[KILN_LORA_SET_MAX], sigmas[KILN_SIGMAS_TEXT_MAX], seed[24] = "";
+    kiln_prompt_hash(job->prompt, job->negative_prompt, hash);
+    kiln_lora_set_text(job->loras, job->lora_count, set, sizeof set);
+    kiln_sigmas_text(job->sigmas, job->sigma_count, sigmas, sizeof sigmas);
+    if (!want->any_seed)
+        snprintf(seed, sizeof seed, "%llu", (unsigned long long)job->seed);
+    kiln_array_text(&a[0], want->key);
+    kiln_array_text(&a[1], hash);
+    kiln_array_int(&a[2], job->width);
+    kiln_array_int(&a[3], job->height);
+    kiln_array_text(&a[4], job->model);
+    kiln_array_text(&a[5], set);
+    kiln_array_text(&a[6], seed);
+    kiln_array_text(&a[7], sigmas);
+    kiln_array_int(&a[8], job->latents);
+}
+
+int kiln_ledger_cache_look(struct kiln_ledger *ledger, const char *pool,
+                           const struct kiln_cache_want *wants, size_t count,
+                           struct kiln_cache_found *ret, struct kiln_error *err)
+{
+    static const struct kiln_statement look = {"cache_look", LOOK_SQL};
+    static const enum kiln_array_type types[WANT_COLUMNS] = {
+        KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_INT4, KILN_ARRAY_INT4, KILN_ARRAY_TEXT,
+        KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_TEXT, KILN_ARRAY_INT2};
+    struct kiln_params params = {0};
+    struct kiln_array arrays[WANT_COLUMNS];
+    PGresult *rows;
+    for (int i = 0; i < WANT_COLUMNS; i++)
+        kiln_array_start(&arrays[i], types[i]);
+    for (size_t i = 0; i < count; i++)
+        add_want(arrays, &wants[i]);
+    kiln_bind_text(&params, pool);
+    for (int i = 0; i < WANT_COLUMNS; i++)
+        kiln_bind_array(&params, &arrays[i]);
+    int rc = kiln_ledger_run(ledger, &look, &params, &rows, err);
+    kiln_params_release(&params);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < count; i++)
+        ret[i] =
+            (struct kiln_cache_found){.state = (enum kiln_cache_state)kiln_row_i64(rows, (int)i, 0),
+                                      .job = kiln_row_u64(rows, (int)i, 1)};
+    PQclear(rows);
+    return 0;
+}
+
+struct listing {
+    kiln_each_cache *each;
+    void *arg;
+};
+
+static int list_row(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    const struct listing *listing = arg;
+    struct kiln_cache_row cache = {.width = (uint32_t)kiln_row_u64(rows, row, 2),
+                                   .height = (uint32_t)kiln_row_u64(rows, row, 3),
+                                   .latents = kiln_row_u64(rows, row, 5),
+                                   .prompts = kiln_row_u64(rows, row, 6),
+                                   .states = kiln_row_u64(rows, row, 7),
+                                   .bytes = kiln_row_u64(rows, row, 8),
+                                   .gpu_seconds = kiln_row_double(rows, row, 9)};
+    kiln_row_copy(rows, row, 0, cache.model, sizeof cache.model);
+    kiln_row_copy(rows, row, 1, cache.model_hash, sizeof cache.model_hash);
+    kiln_row_copy(rows, row, 4, cache.lora_set, sizeof cache.lora_set);
+    return listing->each(listing->arg, &cache, err);
+}
+
+int kiln_ledger_cache(struct kiln_ledger *ledger, const char *pool, kiln_each_cache *each,
+                      void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement cache = {
+        "cache", "SELECT l.model, l.model_hash, l.width, l.height, l.lora_set, count(*),"
+                 " count(DISTINCT l.prompt_hash), sum(l.states)::bigint, sum(o.bytes)::bigint,"
+                 " coalesce(sum(l.gpu_ms), 0)::float8 / 1000"
+                 " FROM latent l JOIN object o ON o.key = l.key JOIN job j ON j.id = l.job_id"
+                 " WHERE j.pool = $1::text GROUP BY 1, 2, 3, 4, 5 ORDER BY 6 DESC, 1, 2, 3, 4, 5"};
+    struct kiln_params params = {0};
+    struct listing listing = {each, arg};
+    kiln_bind_text(&params, pool);
+    return kiln_ledger_each(ledger, &cache, &params, list_row, &listing, err);
+}

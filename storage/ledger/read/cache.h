@@ -1,0 +1,50 @@
+/* cache.h - the stored latents, as a cache: what is there for a prompt, what is on its way.
+ *
+ * A latent is found by (model, size, LoRA set, prompt hash), and by its seed where one is named.  The
+ * model is meant as it is now: by the weights that the pool's newest pictures and latents were drawn
+ * with.  No worker has to run for that; weights exchanged since the last picture are seen with the
+ * next one.  LoRAs count by name and scale.
+ * Building the cache makes jobs of one batch whose key is that identity, so the unique (batch, key)
+ * lets nobody order the same twice.
+ */
+#ifndef KILN_LEDGER_CACHE_H
+#define KILN_LEDGER_CACHE_H
+
+#include "schemas/names.h"
+#include "storage/ledger/read/read.h"
+
+#define KILN_CACHE_KEY_MAX 64 /* bytes of a key, the id behind it included */
+
+struct kiln_cache_want {
+    const struct kiln_job *job; /* of kind latent-cache */
+    char key[KILN_CACHE_KEY_MAX];
+    bool any_seed; /* the prompt is what counts */
+};
+enum kiln_cache_state {
+    KILN_CACHE_ABSENT,
+    KILN_CACHE_STORED,  /* with the states that are wanted */
+    KILN_CACHE_WAITING, /* its job waits or runs */
+    KILN_CACHE_FAILED,  /* its job failed or was cancelled: `kiln retry` */
+    KILN_CACHE_LOST,    /* its job is done, and the latent was removed since */
+};
+struct kiln_cache_found {
+    enum kiln_cache_state state;
+    uint64_t job; /* the newest of that identity, 0: none */
+};
+int kiln_ledger_cache_look(struct kiln_ledger *ledger, const char *pool,
+                           const struct kiln_cache_want *wants, size_t count,
+                           struct kiln_cache_found *ret, struct kiln_error *err) KILN_MUST_CHECK;
+
+struct kiln_cache_row {
+    char model[KILN_NAME_MAX + 1]; /* "": the pool's */
+    char model_hash[65], lora_set[KILN_LORA_SET_MAX];
+    uint32_t width, height;
+    uint64_t latents, prompts, states, bytes;
+    double gpu_seconds; /* of those that were built for the cache alone */
+};
+typedef int kiln_each_cache(void *arg, const struct kiln_cache_row *row, struct kiln_error *err);
+/* All stored latents by model, size and LoRA set, the most first.  Reads every row. */
+int kiln_ledger_cache(struct kiln_ledger *ledger, const char *pool, kiln_each_cache *each,
+                      void *arg, struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

@@ -1,0 +1,158 @@
+/* events.c - the moves of jobs as they are in the ledger: read back, and followed.
+ *
+ * Event numbers are drawn before their transactions commit, so a number may appear after a higher
+ * one.  Who follows therefore keeps a list of the numbers it has jumped over and asks for them
+ * again.  A number that has not come after GRACE_MS never will: no statement runs that long, and
+ * the transaction that drew it was rolled back.  The rows of that time are found through the
+ * summary of event.at by page range; the table has no index by number alone, which every move of
+ * every job would pay for.
+ */
+#include <string.h>
+
+#include "storage/ledger/internal.h"
+#include "storage/ledger/read/ops.h"
+
+#define GRACE_MS (60 * 1000)
+#define SINCE(number) "to_timestamp($" #number "::bigint / 1000.0)"
+#define COLUMNS                                                                                    \
+    "SELECT e.id, (extract(epoch FROM e.at) * 1000)::bigint, e.job_id, b.name, e.was, e.state,"    \
+    " e.code, e.attempt, e.worker, e.reason "
+
+struct walk {
+    kiln_each_event *each;
+    void *arg;
+    struct kiln_event_tail *tail; /* NULL: a single reading */
+    int64_t now_ms;
+};
+
+static int show_event(const struct walk *walk, const PGresult *rows, int row,
+                      struct kiln_error *err)
+{
+    struct kiln_event_row event = {.id = kiln_row_u64(rows, row, 0),
+                                   .job = kiln_row_u64(rows, row, 2),
+                                   .move = {.at_ms = kiln_row_i64(rows, row, 1),
+                                            .was = (int)kiln_row_i64(rows, row, 4),
+                                            .state = (int)kiln_row_i64(rows, row, 5),
+                                            .code = (int)kiln_row_i64(rows, row, 6),
+                                            .attempt = (uint32_t)kiln_row_u64(rows, row, 7),
+                                            .worker = kiln_row_text(rows, row, 8),
+                                            .reason = kiln_row_text(rows, row, 9)}};
+    kiln_row_copy(rows, row, 3, event.batch, sizeof event.batch);
+    return walk->each(walk->arg, &event, err);
+}
+
+static int read_event(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    return show_event(arg, rows, row, err);
+}
+
+int kiln_ledger_events(struct kiln_ledger *ledger, const char *pool,
+                       const struct kiln_event_filter *filter, int64_t since_ms,
+                       kiln_each_event *each, void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement of_job = {
+        "events_job", COLUMNS "FROM event e JOIN job j ON j.id = e.job_id JOIN batch b"
+                              " ON b.id = j.batch_id WHERE j.pool = $1::text AND e.at >= " SINCE(
+                                  2) " AND e.job_id = $3::bigint ORDER BY e.id"};
+    static const struct kiln_statement of_batch = {
+        "events_batch", COLUMNS "FROM job j JOIN event e ON e.job_id = j.id JOIN batch b"
+                                " ON b.id = j.batch_id WHERE j.pool = $1::text AND e.at >= " SINCE(
+                                    2) " AND j.batch_id = $3::bigint ORDER BY e.id"};
+    static const struct kiln_statement of_all = {
+        "events_all", COLUMNS
+        "FROM event e JOIN job j ON j.id = e.job_id JOIN batch b"
+        " ON b.id = j.batch_id WHERE j.pool = $1::text AND e.at >= " SINCE(2) " ORDER BY e.id"};
+    struct kiln_params params = {0};
+    struct walk walk = {.each = each, .arg = arg};
+    const struct kiln_statement *statement = &of_all;
+    kiln_bind_text(&params, pool);
+    kiln_bind_i64(&params, since_ms);
+    if (filter->job || filter->batch_id) {
+        statement = filter->job ? &of_job : &of_batch;
+        kiln_bind_u64(&params, filter->job ? filter->job : filter->batch_id);
+    }
+    return kiln_ledger_each(ledger, statement, &params, read_event, &walk, err);
+}
+
+/* --- following ------------------------------------------------------------------------------- */
+
+/* Forgets the gaps that nothing will fill any more, or the one that has just been filled. */
+static void close_gaps(struct kiln_event_tail *tail, uint64_t filled, int64_t now_ms)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < tail->gap_count; i++)
+        if (tail->gaps[i].id != filled && tail->gaps[i].met_ms > now_ms - GRACE_MS)
+            tail->gaps[kept++] = tail->gaps[i];
+    tail->gap_count = kept;
+}
+
+/* Notes the numbers between the highest seen and this one; the oldest make room. */
+static void open_gaps(struct kiln_event_tail *tail, uint64_t id, int64_t now_ms)
+{
+    uint64_t from = tail->high + 1;
+    if (id - from > KILN_TAIL_GAPS_MAX)
+        from = id - KILN_TAIL_GAPS_MAX;
+    for (; from < id; from++) {
+        if (tail->gap_count == KILN_TAIL_GAPS_MAX) {
+            tail->gap_count--;
+            memmove(tail->gaps, tail->gaps + 1, tail->gap_count * sizeof *tail->gaps);
+        }
+        tail->gaps[tail->gap_count].id = from;
+        tail->gaps[tail->gap_count++].met_ms = now_ms;
+    }
+}
+
+/* Every move is looked at, also those that nobody asked for: their numbers are no gaps. */
+static int follow_event(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    const struct walk *walk = arg;
+    struct kiln_event_tail *tail = walk->tail;
+    uint64_t id = kiln_row_u64(rows, row, 0);
+    int64_t at_ms = kiln_row_i64(rows, row, 1);
+    if (id <= tail->high) {
+        close_gaps(tail, id, walk->now_ms);
+    } else {
+        if (tail->high && at_ms > walk->now_ms - GRACE_MS)
+            open_gaps(tail, id, walk->now_ms);
+        tail->high = id;
+    }
+    bool wanted = kiln_row_text(rows, row, 3) != NULL && at_ms >= tail->since_ms;
+    return wanted ? show_event(walk, rows, row, err) : 0;
+}
+
+int kiln_ledger_tail(struct kiln_ledger *ledger, const char *pool,
+                     const struct kiln_event_filter *filter, struct kiln_event_tail *tail,
+                     kiln_each_event *each, void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement follow = {
+        "events_follow",
+        COLUMNS "FROM event e LEFT JOIN job j ON j.id = e.job_id AND j.pool = $1::text"
+                " AND ($2::bigint = 0 OR j.id = $2) AND ($3::bigint = 0 OR j.batch_id = $3)"
+                " LEFT JOIN batch b ON b.id = j.batch_id"
+                " WHERE e.at >= " SINCE(4) " AND (e.id > $5::bigint OR e.id = ANY ($6::bigint[]))"
+                                           " ORDER BY e.id"};
+    struct kiln_params params = {0};
+    struct walk walk = {.each = each, .arg = arg, .tail = tail};
+    struct kiln_array gaps;
+    char version[32];
+    int rc = kiln_ledger_clock(ledger, &walk.now_ms, version, sizeof version, err);
+    if (rc)
+        return rc;
+    int64_t from_ms = tail->read_ms ? tail->read_ms : tail->since_ms;
+    kiln_array_start(&gaps, KILN_ARRAY_INT8);
+    for (size_t i = 0; i < tail->gap_count; i++)
+        kiln_array_int(&gaps, (int64_t)tail->gaps[i].id);
+    kiln_bind_text(&params, pool);
+    kiln_bind_u64(&params, filter->job);
+    kiln_bind_u64(&params, filter->batch_id);
+    kiln_bind_i64(&params, from_ms > GRACE_MS ? from_ms - GRACE_MS : 0);
+    kiln_bind_u64(&params, tail->high);
+    kiln_bind_array(&params, &gaps);
+    rc = kiln_ledger_each(ledger, &follow, &params, follow_event, &walk, err);
+    kiln_params_release(&params);
+    if (rc == 0) {
+        tail->read_ms = walk.now_ms;
+        close_gaps(tail, 0, walk.now_ms);
+    }
+    return rc;
+}

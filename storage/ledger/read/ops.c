@@ -1,0 +1,131 @@
+/* ops.c - usage by tenant and day, and failures by cause.
+ *
+ * Usage is summed over the pictures themselves: they are what was paid for, and their rows come in
+ * order of time, so that a summary by page range finds those since a date.  Failures are found
+ * through the index of jobs that have met trouble, which in a healthy fleet is nearly empty.
+ */
+#include "storage/ledger/read/ops.h"
+
+#include "storage/ledger/internal.h"
+#include "storage/ledger/ledger.h"
+
+#define SINCE_2 "to_timestamp($2::bigint / 1000.0)"
+#define SINCE_3 "to_timestamp($3::bigint / 1000.0)"
+
+/* --- usage ----------------------------------------------------------------------------------- */
+
+struct usage_walk {
+    kiln_each_usage *each;
+    void *arg;
+};
+
+static int forward_usage(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    const struct usage_walk *walk = arg;
+    struct kiln_usage_row usage = {.jobs = kiln_row_u64(rows, row, 2),
+                                   .pictures = kiln_row_u64(rows, row, 3),
+                                   .gpu_seconds = kiln_row_double(rows, row, 4),
+                                   .bytes = kiln_row_u64(rows, row, 5)};
+    kiln_row_copy(rows, row, 0, usage.tenant, sizeof usage.tenant);
+    kiln_row_copy(rows, row, 1, usage.day, sizeof usage.day);
+    return walk->each(walk->arg, &usage, err);
+}
+
+int kiln_ledger_usage(struct kiln_ledger *ledger, const char *pool, int64_t since_ms, unsigned by,
+                      kiln_each_usage *each, void *arg, struct kiln_error *err)
+{
+    /* A job that only fills the latent cache leaves no picture; it is found by its latent.  All
+     * rows of a job were written in one transaction and have the same time. */
+    static const struct kiln_statement usage = {
+        "usage",
+        "WITH made AS ("
+        "  SELECT job_id, tenant, created_at, 1 AS pictures,"
+        "    (text_ms + denoise_ms + decode_ms)::float8 / 1000 AS gpu_seconds FROM image"
+        "  WHERE pool = $1::text AND created_at >= " SINCE_2
+        "  UNION ALL SELECT l.job_id, j.tenant, l.created_at, 0,"
+        "    coalesce(l.gpu_ms, 0)::float8 / 1000 FROM latent l"
+        "  JOIN job j ON j.id = l.job_id WHERE j.pool = $1 AND j.kind = 1"
+        "  AND l.created_at >= " SINCE_2
+        "), stored AS (SELECT job_id, sum(bytes) AS bytes FROM object"
+        "  WHERE created_at >= " SINCE_2 " GROUP BY 1"
+        "), spent AS ("
+        "  SELECT tenant, (created_at AT TIME ZONE 'UTC')::date AS day, count(*) AS jobs,"
+        "    sum(pictures) AS pictures, sum(gpu_seconds) AS gpu_seconds, sum(bytes) AS bytes"
+        "  FROM made LEFT JOIN stored USING (job_id) GROUP BY 1, 2"
+        "  UNION ALL SELECT tenant, day, jobs, pictures, gpu_seconds, 0 FROM usage_removed"
+        "  WHERE pool = $1 AND day >= (" SINCE_2 " AT TIME ZONE 'UTC')::date"
+        ") SELECT CASE WHEN $3::bool THEN tenant ELSE '' END,"
+        "  CASE WHEN $4::bool THEN to_char(day, 'YYYY-MM-DD') ELSE '' END, sum(jobs)::bigint,"
+        "  sum(pictures)::bigint, sum(gpu_seconds), coalesce(sum(bytes), 0)::bigint"
+        " FROM spent GROUP BY 1, 2 ORDER BY 2, 1"};
+    struct kiln_params params = {0};
+    struct usage_walk walk = {each, arg};
+    kiln_bind_text(&params, pool);
+    kiln_bind_i64(&params, since_ms);
+    kiln_bind_bool(&params, (by & KILN_USAGE_TENANT) != 0);
+    kiln_bind_bool(&params, (by & KILN_USAGE_DAY) != 0);
+    return kiln_ledger_each(ledger, &usage, &params, forward_usage, &walk, err);
+}
+
+/* --- errors ---------------------------------------------------------------------------------- */
+
+/* The sentence without what differs from job to job: names in quotes, paths and object keys,
+ * numbers, hexadecimal digests, and digits inside of words (worker-3).  Numbers come before
+ * digests, or a long number would be taken for one. */
+#define CAUSE                                                                                      \
+    "regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace("                  \
+    "coalesce(error, ''),"                                                                         \
+    " '(^|[[:space:](])''[^'']*''', '\\1''...''', 'g'),"                                           \
+    " '[A-Za-z0-9._-]*(/[A-Za-z0-9._-]+){2,}', 'PATH', 'g'),"                                      \
+    " '\\m[0-9]+\\M', 'N', 'g'),"                                                                  \
+    " '\\m[0-9a-f]{8,}\\M', 'HEX', 'g'),"                                                          \
+    " '[0-9]+', 'N', 'g')"
+
+struct cause_walk {
+    kiln_each_cause *each;
+    void *arg;
+};
+
+static int forward_cause(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    const struct cause_walk *walk = arg;
+    const char *error = kiln_row_text(rows, row, 8);
+    struct kiln_cause_row cause = {.code = (int)kiln_row_i64(rows, row, 0),
+                                   .cause = kiln_row_text(rows, row, 1),
+                                   .jobs = kiln_row_u64(rows, row, 2),
+                                   .batches = kiln_row_u64(rows, row, 3),
+                                   .example = kiln_row_u64(rows, row, 4),
+                                   .first_ms = kiln_row_i64(rows, row, 5),
+                                   .last_ms = kiln_row_i64(rows, row, 6),
+                                   .error = error ? error : ""};
+    kiln_row_copy(rows, row, 7, cause.batch, sizeof cause.batch);
+    return walk->each(walk->arg, &cause, err);
+}
+
+#define FIRST_AND_LAST MS("f.first_at") ", " MS("f.last_at")
+
+int kiln_ledger_causes(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                       int64_t since_ms, kiln_each_cause *each, void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement causes = {
+        "causes",
+        "WITH failed AS (SELECT error_code, " CAUSE " AS cause, count(*) AS jobs,"
+        "  count(DISTINCT batch_id) AS batches, max(id) AS example, min(finished_at) AS first_at,"
+        "  max(finished_at) AS last_at FROM job WHERE pool = $1::text AND error_code <> 0"
+        "  AND ($2::bigint = 0 OR batch_id = $2) AND state = 3 AND finished_at >= " SINCE_3
+        "  GROUP BY 1, 2"
+        ") SELECT f.error_code, f.cause, f.jobs, f.batches, f.example, " FIRST_AND_LAST
+        ", b.name, j.error FROM failed f JOIN job j ON j.id = f.example"
+        " JOIN batch b ON b.id = j.batch_id ORDER BY f.jobs DESC, f.example"};
+    static_assert(KILN_JOB_FAILED == 3, "the number in the statement");
+    struct kiln_params params = {0};
+    struct cause_walk walk = {each, arg};
+    uint64_t batch_id = 0;
+    int rc = batch ? kiln_ledger_batch_id(ledger, pool, batch, &batch_id, err) : 0;
+    if (rc)
+        return rc;
+    kiln_bind_text(&params, pool);
+    kiln_bind_u64(&params, batch_id);
+    kiln_bind_i64(&params, since_ms);
+    return kiln_ledger_each(ledger, &causes, &params, forward_cause, &walk, err);
+}

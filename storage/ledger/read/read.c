@@ -1,0 +1,301 @@
+/* read.c - counts and short lists of the ledger, for people.
+ *
+ * Jobs by state come from batch_tally, whose shards are summed, so that asking about a batch of a
+ * million jobs reads a handful of rows; only cancelled jobs whose rows gc has taken are counted key
+ * by key.  Groups are counted over the waiting and running jobs alone, which are found through an
+ * index and the table of assignments.
+ */
+#include "storage/ledger/read/read.h"
+
+#include <string.h>
+
+#include "storage/ledger/internal.h"
+
+#define TALLY                                                                                      \
+    "coalesce(sum(t.queued), 0)::bigint AS queued, "                                               \
+    "coalesce(sum(t.assigned), 0)::bigint AS assigned, coalesce(sum(t.done), 0)::bigint AS done, " \
+    "coalesce(sum(t.failed), 0)::bigint AS failed, "                                               \
+    "coalesce(sum(t.cancelled), 0)::bigint AS cancelled"
+
+static struct kiln_counts counts_of(const PGresult *rows, int row, int first)
+{
+    struct kiln_counts counts;
+    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
+        counts.at[state] = kiln_row_u64(rows, row, first + state);
+    return counts;
+}
+
+int kiln_ledger_counts(struct kiln_ledger *ledger, const char *pool, struct kiln_counts *ret,
+                       struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "read_counts", "SELECT " TALLY " FROM batch_tally t JOIN batch b ON b.id = t.batch_id "
+                       "WHERE b.pool = $1"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    PGresult *rows = NULL;
+    int rc = kiln_ledger_run(ledger, &statement, &params, &rows, err);
+    if (rc)
+        return rc;
+    *ret = counts_of(rows, 0, 0);
+    PQclear(rows);
+    return 0;
+}
+
+#define CREATED MS("b.created_at")
+#define OLDEST MS("min(queued_at) FILTER (WHERE state = 0)")
+#define SEEN MS("w.first_seen") ", " MS("w.last_seen")
+
+/* A refusal r whose job has not come in since, in another call. */
+#define STILL_OUT "NOT EXISTS (SELECT FROM job j WHERE j.batch_id = r.batch_id AND j.key = r.key)"
+
+int kiln_ledger_progress(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                         struct kiln_progress *ret, struct kiln_error *err)
+{
+    /* A batch without any account has its row and not yet its first jobs.  What was refused and
+     * came in later is not refused any more; that is looked up once the batch has ended. */
+    static const struct kiln_statement statement = {
+        "read_progress", "SELECT " CREATED ", c.announced, c.accepted, c.duplicate, "
+                         "CASE WHEN c.refused > 0 AND c.whole AND t.queued + t.assigned = 0 "
+                         "THEN (SELECT count(DISTINCT r.key) FROM intake_refusal r "
+                         "  WHERE r.batch_id = b.id AND " STILL_OUT ") ELSE c.refused END, "
+                         "coalesce(c.whole, false), " KILN_REMOVED_JOBS("b.id") ", t.* FROM batch b, "
+                         "LATERAL (SELECT coalesce(sum(announced), 0)::bigint AS announced, "
+                         "         coalesce(sum(accepted), 0)::bigint AS accepted, "
+                         "         coalesce(sum(duplicate), 0)::bigint AS duplicate, "
+                         "         coalesce(sum(refused), 0)::bigint AS refused, "
+                         "         bool_and(token = '' OR (announced IS NOT NULL AND "
+                         "                  accepted + duplicate + refused >= announced)) AS whole "
+                         "         FROM intake_call WHERE batch_id = b.id) c, "
+                         "LATERAL (SELECT " TALLY " FROM batch_tally t WHERE t.batch_id = b.id) t "
+                         "WHERE b.pool = $1 AND b.name = $2"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, batch);
+    PGresult *rows = NULL;
+    int rc = kiln_ledger_run(ledger, &statement, &params, &rows, err);
+    if (rc)
+        return rc;
+    if (PQntuples(rows) == 0) {
+        PQclear(rows);
+        return kiln_fail(err, KILN_NOT_FOUND, "there is no batch '%s' in pool %s", batch, pool);
+    }
+    *ret = (struct kiln_progress){.created_ms = kiln_row_i64(rows, 0, 0),
+                                  .announced = kiln_row_u64(rows, 0, 1),
+                                  .accepted = kiln_row_u64(rows, 0, 2),
+                                  .duplicate = kiln_row_u64(rows, 0, 3),
+                                  .refused = kiln_row_u64(rows, 0, 4),
+                                  .whole = kiln_row_bool(rows, 0, 5),
+                                  .removed = kiln_row_u64(rows, 0, 6),
+                                  .jobs = counts_of(rows, 0, 7)};
+    ret->jobs.at[KILN_JOB_CANCELLED] += ret->removed;
+    PQclear(rows);
+    return 0;
+}
+
+/* --- lists ------------------------------------------------------------------------------------ */
+
+/* A typed callback behind kiln_ledger_each. */
+struct forward {
+    union {
+        kiln_each_refusal *refusal;
+        kiln_each_group *group;
+        kiln_each_model *model;
+        kiln_each_waiting *waiting;
+        kiln_each_worker *worker;
+    } each;
+    void *arg;
+};
+
+static int forward_refusal(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct forward *forward = arg;
+    return forward->each.refusal(forward->arg, kiln_row_text(rows, row, 0),
+                                 kiln_row_text(rows, row, 1), err);
+}
+
+int kiln_ledger_refusals(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                         kiln_each_refusal *each, void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "read_refusals", "SELECT key, reason FROM (SELECT DISTINCT ON (r.key) r.key, r.reason, r.at"
+                         " FROM intake_refusal r JOIN batch b ON b.id = r.batch_id"
+                         " WHERE b.pool = $1 AND b.name = $2 AND " STILL_OUT
+                         " ORDER BY r.key, r.at DESC) last ORDER BY at, key"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, batch);
+    struct forward forward = {.each.refusal = each, .arg = arg};
+    return kiln_ledger_each(ledger, &statement, &params, forward_refusal, &forward, err);
+}
+
+int kiln_ledger_refusal_ends(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                             const char *token, struct kiln_refusal_ends *ret,
+                             struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "read_refusal_ends",
+        "SELECT first.key, first.reason, last.key FROM batch b, LATERAL (SELECT key, reason"
+        "  FROM intake_refusal WHERE batch_id = b.id AND token = $3 ORDER BY at, key LIMIT 1"
+        " ) first, LATERAL (SELECT key FROM intake_refusal WHERE batch_id = b.id AND token = $3"
+        "  ORDER BY at DESC, key DESC LIMIT 1) last WHERE b.pool = $1 AND b.name = $2"};
+    struct kiln_params params = {0};
+    PGresult *rows = NULL;
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, batch);
+    kiln_bind_text(&params, token);
+    int rc = kiln_ledger_run(ledger, &statement, &params, &rows, err);
+    if (rc)
+        return rc;
+    *ret = (struct kiln_refusal_ends){0};
+    if (PQntuples(rows) > 0) {
+        kiln_row_copy(rows, 0, 0, ret->first_key, sizeof ret->first_key);
+        kiln_row_copy(rows, 0, 1, ret->reason, sizeof ret->reason);
+        kiln_row_copy(rows, 0, 2, ret->last_key, sizeof ret->last_key);
+    }
+    PQclear(rows);
+    return 0;
+}
+
+static int forward_group(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct forward *forward = arg;
+    struct kiln_group_row group = {.width = (uint32_t)kiln_row_u64(rows, row, 2),
+                                   .height = (uint32_t)kiln_row_u64(rows, row, 3),
+                                   .steps = (uint32_t)kiln_row_u64(rows, row, 4),
+                                   .queued = kiln_row_u64(rows, row, 5),
+                                   .assigned = kiln_row_u64(rows, row, 6),
+                                   .oldest_ms = kiln_row_i64(rows, row, 7)};
+    kiln_row_copy(rows, row, 0, group.model, sizeof group.model);
+    kiln_row_copy(rows, row, 1, group.lora_set, sizeof group.lora_set);
+    return forward->each.group(forward->arg, &group, err);
+}
+
+int kiln_ledger_groups(struct kiln_ledger *ledger, const char *pool, kiln_each_group *each,
+                       void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "read_groups",
+        "SELECT model, lora_set, width, height, steps, "
+        "count(*) FILTER (WHERE state = 0), count(*) FILTER (WHERE state = 1), " OLDEST
+        " FROM (SELECT * FROM job WHERE pool = $1 AND waits UNION ALL "
+        "SELECT j.* FROM " KILN_ASSIGNED_JOBS " WHERE a.pool = $1) j "
+        "GROUP BY 1, 2, 3, 4, 5 ORDER BY count(*) DESC, 1, 2, 3, 4, 5"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    struct forward forward = {.each.group = each, .arg = arg};
+    return kiln_ledger_each(ledger, &statement, &params, forward_group, &forward, err);
+}
+
+static int forward_model(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct forward *forward = arg;
+    return forward->each.model(forward->arg, kiln_row_text(rows, row, 0), err);
+}
+
+int kiln_ledger_waiting_models(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                               kiln_each_model *each, void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "read_waiting_models", "SELECT DISTINCT model FROM job WHERE pool = $1 AND waits AND "
+                               "batch_id = (SELECT id FROM batch WHERE pool = $1 AND name = $2) "
+                               "ORDER BY 1"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, batch);
+    struct forward forward = {.each.model = each, .arg = arg};
+    return kiln_ledger_each(ledger, &statement, &params, forward_model, &forward, err);
+}
+
+static int forward_waiting(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct forward *forward = arg;
+    struct kiln_waiting_row sort = {.batch_id = kiln_row_u64(rows, row, 0),
+                                    .width = (uint32_t)kiln_row_u64(rows, row, 1),
+                                    .height = (uint32_t)kiln_row_u64(rows, row, 2),
+                                    .steps = (uint32_t)kiln_row_u64(rows, row, 3),
+                                    .priority = (int32_t)kiln_row_i64(rows, row, 4)};
+    kiln_row_copy(rows, row, 5, sort.model, sizeof sort.model);
+    kiln_row_copy(rows, row, 6, sort.tenant, sizeof sort.tenant);
+    kiln_row_copy(rows, row, 7, sort.lora_set, sizeof sort.lora_set);
+    return forward->each.waiting(forward->arg, &sort, err);
+}
+
+int kiln_ledger_waiting_sorts(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                              kiln_each_waiting *each, void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "read_waiting_sorts",
+        "SELECT DISTINCT batch_id, width, height, steps, priority, model, tenant, lora_set "
+        "FROM job WHERE pool = $1 AND waits AND "
+        "batch_id = (SELECT id FROM batch WHERE pool = $1 AND name = $2)"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, batch);
+    struct forward forward = {.each.waiting = each, .arg = arg};
+    return kiln_ledger_each(ledger, &statement, &params, forward_waiting, &forward, err);
+}
+
+static int forward_worker(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct forward *forward = arg;
+    struct kiln_worker_row worker = {.first_seen_ms = kiln_row_i64(rows, row, 4),
+                                     .last_seen_ms = kiln_row_i64(rows, row, 5),
+                                     .assigned = kiln_row_u64(rows, row, 6)};
+    kiln_row_copy(rows, row, 0, worker.name, sizeof worker.name);
+    kiln_row_copy(rows, row, 1, worker.host, sizeof worker.host);
+    kiln_row_copy(rows, row, 2, worker.device, sizeof worker.device);
+    kiln_row_copy(rows, row, 3, worker.state, sizeof worker.state);
+    return forward->each.worker(forward->arg, &worker, err);
+}
+
+int kiln_ledger_workers(struct kiln_ledger *ledger, const char *pool, kiln_each_worker *each,
+                        void *arg, struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "read_workers",
+        "SELECT w.name, w.host, w.device, w.state, " SEEN ", "
+        "(SELECT count(*) FROM " KILN_ASSIGNED_JOBS " WHERE a.pool = w.pool AND a.worker = w.name) "
+        "FROM worker w WHERE w.pool = $1 ORDER BY w.name"};
+    struct kiln_params params = {0};
+    kiln_bind_text(&params, pool);
+    struct forward forward = {.each.worker = each, .arg = arg};
+    return kiln_ledger_each(ledger, &statement, &params, forward_worker, &forward, err);
+}
+
+/* --- the server ------------------------------------------------------------------------------- */
+
+int kiln_ledger_clock(struct kiln_ledger *ledger, int64_t *ret_ms, char *version, size_t size,
+                      struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "read_clock", "SELECT " MS("clock_timestamp()") ", current_setting('server_version')"};
+    struct kiln_params params = {0};
+    PGresult *rows = NULL;
+    int rc = kiln_ledger_run(ledger, &statement, &params, &rows, err);
+    if (rc)
+        return rc;
+    *ret_ms = kiln_row_i64(rows, 0, 0);
+    kiln_row_copy(rows, 0, 1, version, size);
+    PQclear(rows);
+    return 0;
+}
+
+int kiln_ledger_led(struct kiln_ledger *ledger, const char *pool, bool *ret_led,
+                    struct kiln_error *err)
+{
+    static const struct kiln_statement statement = {
+        "read_led",
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted "
+        "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+        "AND objsubid = 2 AND classid::bigint = $1 "
+        "AND objid::bigint = hashtext($2)::bigint & 4294967295"};
+    struct kiln_params params = {0};
+    kiln_bind_i64(&params, KILN_LEADER_LOCK);
+    kiln_bind_text(&params, pool);
+    int64_t locks;
+    int rc = kiln_ledger_run_number(ledger, &statement, &params, &locks, err);
+    if (rc == 0)
+        *ret_led = locks > 0;
+    return rc;
+}

@@ -1,0 +1,29 @@
+/* favourite.h - pictures that are kept whatever their age (`kiln gc --older-than`).
+ *
+ * A mark belongs to the picture, not to a person, and goes only when it is taken away or the whole
+ * batch is removed.
+ */
+#ifndef KILN_LEDGER_FAVOURITE_H
+#define KILN_LEDGER_FAVOURITE_H
+
+#include "storage/ledger/read/read.h"
+
+/* Marks the pictures of these jobs, or with id count 0 those of the batch, or takes the mark away.
+ * *ret_changed counts what was not so already; *ret_pictures those of the jobs that have one. */
+int kiln_ledger_mark(struct kiln_ledger *ledger, const char *pool, const uint64_t *ids,
+                     size_t count, const char *batch, bool favourite, uint64_t *ret_changed,
+                     uint64_t *ret_pictures, struct kiln_error *err) KILN_MUST_CHECK;
+
+struct kiln_favourite_row {
+    uint64_t job;
+    const char *batch, *key; /* key: of the picture in full size */
+    int64_t at_ms;
+};
+typedef int kiln_each_favourite(void *arg, const struct kiln_favourite_row *row,
+                                struct kiln_error *err);
+/* In order of the jobs; batch NULL: all of the pool. */
+int kiln_ledger_favourites(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                           kiln_each_favourite *each, void *arg,
+                           struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

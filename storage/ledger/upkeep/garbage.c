@@ -1,0 +1,356 @@
+/* garbage.c - see garbage.h.
+ *
+ * The question "may this object go?" and the removal must be one thing, or a job that is retried,
+ * drawn and committed in between loses its picture.  So the last look locks the jobs: an assignment
+ * passes over a locked row, a retry waits for it.  A job whose state changes just then is read
+ * twice, as it was when the statement began (p) and as it is under the lock (l); only where both
+ * agree does the absence of an object row, which is of the statement's beginning, mean anything.
+ */
+#include "storage/ledger/upkeep/garbage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/ledger/internal.h"
+#include "storage/objects/store.h"
+
+/* Rows that a page reads, and how many of them it removes at most.  They stand in the text of the
+ * statements: a plan made for a limit that is not known yet takes it for a tenth of the table. */
+#define READ_PAGE 2000
+#define DROP_PAGE 200
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
+
+static_assert(KILN_JOB_DONE == 2 && KILN_JOB_FAILED == 3 && KILN_JOB_CANCELLED == 4,
+              "the numbers in the statements");
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+/* Steps over a part of a key and its '/'; false: there is none. */
+static bool skip_part(const char **at)
+{
+    size_t len = strcspn(*at, "/");
+    if (len == 0 || (*at)[len] != '/')
+        return false;
+    *at += len + 1;
+    return true;
+}
+
+/* A job's number, with the byte that must follow it. */
+static bool read_job(const char *at, char end, uint64_t *ret)
+{
+    char *rest;
+    size_t digits = strspn(at, "0123456789");
+    if (digits == 0 || digits > 18 || at[0] == '0' || at[digits] != end)
+        return false;
+    *ret = strtoull(at, &rest, 10);
+    return true;
+}
+
+/* Whether the rest of a key is one part that ends like this. */
+static bool last_part(const char *at, const char *end)
+{
+    size_t len = strlen(at), tail = strlen(end);
+    return !strchr(at, '/') && len > tail && strcmp(at + len - tail, end) == 0;
+}
+
+bool kiln_found_job(const char *key, uint64_t *ret_job)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                  "0123456789/._-";
+    const char *at = key;
+    *ret_job = 0;
+    if (key[strspn(key, letters)] || !skip_part(&at))
+        return false;
+    if (strncmp(key, "probe/", 6) == 0)
+        return strlen(at) == 16 && strspn(at, "0123456789abcdef") == 16;
+    bool latent = strncmp(key, "latents/", 8) == 0;
+    if (!latent && strncmp(key, "images/", 7) != 0)
+        return false;
+    if ((latent && !skip_part(&at)) || !skip_part(&at) || !skip_part(&at)) /* model, year, month */
+        return false;
+    if (latent)
+        return read_job(at, '-', ret_job) && last_part(at, ".safetensors.zst");
+    if (!read_job(at, '/', ret_job) || !skip_part(&at) || !last_part(at, ".webp"))
+        return false;
+    if (*ret_job == KILN_PROBE_JOB) /* which no ledger has to know */
+        *ret_job = 0;
+    return true;
+}
+
+/* --- objects ---------------------------------------------------------------------------------- */
+
+static void bind_found(struct kiln_params *params, const struct kiln_found *objects, size_t count)
+{
+    struct kiln_array keys, jobs;
+    kiln_array_start(&keys, KILN_ARRAY_TEXT);
+    kiln_array_start(&jobs, KILN_ARRAY_INT8);
+    for (size_t i = 0; i < count; i++) {
+        kiln_array_text(&keys, objects[i].key);
+        kiln_array_int(&jobs, (int64_t)objects[i].job);
+    }
+    kiln_bind_array(params, &keys);
+    kiln_bind_array(params, &jobs);
+}
+
+int kiln_ledger_claims(struct kiln_ledger *ledger, const struct kiln_found *objects, size_t count,
+                       enum kiln_claim *ret, struct kiln_error *err)
+{
+    static const struct kiln_statement ask = {
+        "claims", "SELECT CASE WHEN o.key IS NOT NULL THEN 0 WHEN j.state IN (0, 1) THEN 1"
+                  "  WHEN g.job <= (SELECT last_value FROM job_id_seq) THEN 2 ELSE 3 END"
+                  " FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS g (key, job, n)"
+                  " LEFT JOIN object o ON o.key = g.key COLLATE \"C\""
+                  " LEFT JOIN job j ON j.id = g.job ORDER BY g.n"};
+    static_assert(KILN_CLAIM_ROW == 0 && KILN_CLAIM_LIVE == 1 && KILN_CLAIM_NONE == 2 &&
+                      KILN_CLAIM_UNKNOWN == 3,
+                  "the numbers in the statement");
+    struct kiln_params params = {0};
+    bind_found(&params, objects, count);
+    PGresult *rows;
+    int rc = kiln_ledger_run(ledger, &ask, &params, &rows, err);
+    kiln_params_release(&params);
+    if (rc != 0)
+        return rc;
+    for (int i = 0; i < PQntuples(rows) && (size_t)i < count; i++)
+        ret[i] = (enum kiln_claim)kiln_row_i64(rows, i, 0);
+    PQclear(rows);
+    return 0;
+}
+
+struct unclaimed_walk {
+    kiln_use_unclaimed *use;
+    void *arg;
+    size_t n, at[KILN_UNCLAIMED_MAX];
+};
+
+/* Every row names how many there are, so that the last one is known while they are locked. */
+static int take_unclaimed(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct unclaimed_walk *walk = arg;
+    if (walk->n == KILN_UNCLAIMED_MAX)
+        return kiln_fail(err, KILN_INTERNAL, "more than %d objects at a time", KILN_UNCLAIMED_MAX);
+    walk->at[walk->n++] = (size_t)kiln_row_u64(rows, row, 0) - 1;
+    bool last = walk->n == kiln_row_u64(rows, row, 1);
+    return last ? walk->use(walk->arg, walk->at, walk->n, err) : 0;
+}
+
+int kiln_ledger_with_unclaimed(struct kiln_ledger *ledger, const struct kiln_found *objects,
+                               size_t count, kiln_use_unclaimed *use, void *arg,
+                               struct kiln_error *err)
+{
+    static const struct kiln_statement look = {
+        "unclaimed", "WITH l AS MATERIALIZED ("
+                     "  SELECT id, state FROM job WHERE id = ANY ($2::bigint[]) ORDER BY id"
+                     "  FOR SHARE SKIP LOCKED"
+                     ") SELECT g.n, count(*) OVER ()"
+                     " FROM unnest($1::text[], $2) WITH ORDINALITY AS g (key, job, n)"
+                     " LEFT JOIN l ON l.id = g.job LEFT JOIN job p ON p.id = g.job"
+                     " WHERE (p.id IS NULL OR (p.state IN (2, 3, 4) AND l.state = p.state))"
+                     " AND NOT EXISTS (SELECT FROM object o WHERE o.key = g.key COLLATE \"C\")"
+                     " ORDER BY g.n"};
+    struct unclaimed_walk walk = {.use = use, .arg = arg};
+    struct kiln_params params = {0};
+    bind_found(&params, objects, count);
+    int rc = kiln_ledger_each_locked(ledger, &look, &params, take_unclaimed, &walk, err);
+    kiln_params_release(&params);
+    return rc;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+/* $1 to $4 of the statements below. */
+static void bind_drop(struct kiln_params *params, const char *pool, uint64_t after, int64_t age_s,
+                      bool dry_run)
+{
+    kiln_bind_text(params, pool);
+    kiln_bind_u64(params, after);
+    kiln_bind_i64(params, age_s);
+    kiln_bind_bool(params, dry_run);
+}
+
+int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int64_t age_s,
+                               bool dry_run, uint64_t *cursor, uint64_t *ret_count, bool *ret_more,
+                               struct kiln_error *err)
+{
+    /* Walked in order of id: no index by state is kept for this alone.  The batch's sums
+     * follow, and their keys are kept with it. */
+    static const struct kiln_statement drop = {
+        "drop_cancelled",
+        "WITH page AS MATERIALIZED (SELECT id, pool, state, finished_at FROM job"
+        "  WHERE id > $2::bigint ORDER BY id LIMIT " TEXT(
+            READ_PAGE) "), old AS MATERIALIZED (SELECT j.id, j.batch_id FROM page p JOIN job j ON "
+                       "j.id = p.id"
+                       "  WHERE p.pool = $1::text AND p.state = 4 AND j.state = 4"
+                       "  AND p.finished_at < now() - $3::bigint * interval '1 second'"
+                       "  AND NOT EXISTS (SELECT FROM object o WHERE o.job_id = p.id)"
+                       "  ORDER BY j.id FOR UPDATE OF j SKIP LOCKED"
+                       "), told AS (DELETE FROM event e USING old WHERE e.job_id = old.id AND NOT "
+                       "$4::boolean"
+                       "), gone AS (DELETE FROM job j USING old WHERE j.id = old.id AND NOT $4"
+                       "  RETURNING j.batch_id, j.key"
+                       "), kept AS (INSERT INTO removed_job (batch_id, key) SELECT batch_id, key "
+                       "FROM gone"
+                       "  ORDER BY batch_id, key ON CONFLICT DO NOTHING"
+                       "), counted AS (INSERT INTO batch_tally AS t (batch_id, shard, cancelled)"
+                       "  SELECT batch_id, pg_backend_pid() % 32, -count(*) FROM gone"
+                       "  GROUP BY batch_id ORDER BY batch_id"
+                       "  ON CONFLICT (batch_id, shard) DO UPDATE SET cancelled = t.cancelled + "
+                       "excluded.cancelled"
+                       ") SELECT (SELECT count(*) FROM old), max(id), count(*) = " TEXT(
+                           READ_PAGE) " FROM page"};
+    PGresult *rows;
+    struct kiln_params params = {0};
+    bind_drop(&params, pool, *cursor, age_s, dry_run);
+    int rc = kiln_ledger_run(ledger, &drop, &params, &rows, err);
+    if (rc != 0)
+        return rc;
+    *ret_count = kiln_row_u64(rows, 0, 0);
+    *ret_more = kiln_row_bool(rows, 0, 2);
+    *cursor = kiln_row_u64(rows, 0, 1);
+    PQclear(rows);
+    return 0;
+}
+
+/* What the accounts keep of rows that go; `gone` has pool, tenant, day, pictures, gpu_seconds. */
+#define KEPT                                                                                       \
+    "kept AS (INSERT INTO usage_removed AS u (pool, tenant, day, jobs, pictures, gpu_seconds)"     \
+    "  SELECT pool, tenant, day, count(*), sum(pictures), coalesce(sum(gpu_seconds), 0) FROM gone" \
+    "  GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"                                                          \
+    "  ON CONFLICT (pool, tenant, day) DO UPDATE SET jobs = u.jobs + excluded.jobs,"               \
+    "  pictures = u.pictures + excluded.pictures,"                                                 \
+    "  gpu_seconds = u.gpu_seconds + excluded.gpu_seconds)"
+/* `page` is read in order of id however little of it is old, so that a page costs the same wherever
+ * it lies; `old` is what goes of it.  Every row says where the next page begins and whether there
+ * is one; without anything old that is all it says. */
+#define THEIR_OBJECTS                                                                              \
+    " SELECT n.at, n.more, o.job_id, s.key, s.bytes FROM (SELECT"                                  \
+    "  CASE WHEN d.n = " TEXT(                                                                     \
+        DROP_PAGE) " THEN d.last ELSE coalesce(p.last, $2) END AS at,"                             \
+                   "  d.n = " TEXT(DROP_PAGE) " OR p.n = " TEXT(                                   \
+                       READ_PAGE) " AS more"                                                       \
+                                  "  FROM (SELECT count(*) AS n, max(job_id) AS last FROM page) "  \
+                                  "p,"                                                             \
+                                  "  (SELECT count(*) AS n, max(job_id) AS last FROM old) d) n"    \
+                                  " LEFT JOIN old o ON true LEFT JOIN object s ON s.job_id = "     \
+                                  "o.job_id ORDER BY o.job_id, s.key"
+
+/* Runs one of the two statements below and hands on what has lost its row. */
+static int drop_page(struct kiln_ledger *ledger, const struct kiln_statement *drop,
+                     const struct kiln_drop *what, uint64_t *cursor, uint64_t *ret_jobs,
+                     bool *ret_more, struct kiln_error *err)
+{
+    PGresult *rows;
+    struct kiln_params params = {0};
+    uint64_t last = 0;
+    bind_drop(&params, what->pool, *cursor, what->age_s, what->dry_run);
+    int rc = kiln_ledger_run_agreed(ledger, drop, &params, &rows, err);
+    if (rc != 0)
+        return rc;
+    *ret_jobs = 0;
+    *cursor = kiln_row_u64(rows, 0, 0);
+    *ret_more = kiln_row_bool(rows, 0, 1);
+    for (int row = 0; row < PQntuples(rows) && rc == 0; row++) {
+        uint64_t job = kiln_row_u64(rows, row, 2); /* 0: nothing is old here */
+        *ret_jobs += job != last;
+        last = job;
+        if (kiln_row_text(rows, row, 3))
+            rc = what->each(what->arg, job, kiln_row_text(rows, row, 3), kiln_row_u64(rows, row, 4),
+                            err);
+    }
+    PQclear(rows);
+    return rc;
+}
+
+int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const struct kiln_drop *what,
+                              uint64_t *cursor, uint64_t *ret_pictures, bool *ret_more,
+                              struct kiln_error *err)
+{
+    static const struct kiln_statement drop = {
+        "drop_pictures",
+        "WITH page AS MATERIALIZED (SELECT job_id, batch_id, created_at FROM image"
+        "  WHERE job_id > $2::bigint ORDER BY job_id LIMIT " TEXT(
+            READ_PAGE) "), old AS MATERIALIZED (SELECT p.job_id FROM page p JOIN batch b ON b.id = "
+                       "p.batch_id"
+                       "  WHERE b.pool = $1::text AND p.created_at < now() - $3::bigint * interval "
+                       "'1 second'"
+                       "  AND b.created_at < now() - $3 * interval '1 second'"
+                       "  AND NOT EXISTS (SELECT FROM favourite f WHERE f.job_id = p.job_id)"
+                       "  ORDER BY p.job_id LIMIT " TEXT(
+                           DROP_PAGE) "), cached AS (DELETE FROM latent l USING old"
+                                      "  WHERE l.job_id = old.job_id AND NOT $4::boolean"
+                                      "), stored AS (DELETE FROM object o USING old WHERE o.job_id "
+                                      "= old.job_id AND NOT $4"
+                                      "), gone AS (DELETE FROM image i USING old WHERE i.job_id = "
+                                      "old.job_id AND NOT $4"
+                                      "  RETURNING i.pool, i.tenant, (i.created_at AT TIME ZONE "
+                                      "'UTC')::date AS day,"
+                                      "  1 AS pictures, (i.text_ms + i.denoise_ms + "
+                                      "i.decode_ms)::float8 / 1000 AS gpu_seconds"
+                                      "), " KEPT THEIR_OBJECTS};
+    return drop_page(ledger, &drop, what, cursor, ret_pictures, ret_more, err);
+}
+
+int kiln_ledger_drop_latents(struct kiln_ledger *ledger, const struct kiln_drop *what,
+                             uint64_t *cursor, uint64_t *ret_latents, bool *ret_more,
+                             struct kiln_error *err)
+{
+    /* The cache's batch is as old as the cache, so a latent's own age counts. */
+    static const struct kiln_statement drop = {
+        "drop_latents",
+        "WITH page AS MATERIALIZED (SELECT job_id, created_at, prompt_hash, width, height, model,"
+        "  lora_set FROM latent WHERE job_id > $2::bigint ORDER BY job_id LIMIT " TEXT(
+            READ_PAGE) "), old AS MATERIALIZED (SELECT p.job_id FROM page p JOIN job j ON j.id = "
+                       "p.job_id"
+                       "  WHERE j.pool = $1::text AND j.kind = 1"
+                       "  AND p.created_at < now() - $3::bigint * interval '1 second'"
+                       "  AND NOT EXISTS (SELECT FROM image i JOIN favourite f ON f.job_id = "
+                       "i.job_id"
+                       "    WHERE i.prompt_hash = p.prompt_hash AND i.pool = j.pool AND i.width = "
+                       "p.width"
+                       "    AND i.height = p.height AND i.model = p.model AND i.lora_set = "
+                       "p.lora_set)"
+                       "  ORDER BY p.job_id LIMIT " TEXT(
+                           DROP_PAGE) "), cached AS (DELETE FROM latent l USING old"
+                                      "  WHERE l.job_id = old.job_id AND NOT $4::boolean"
+                                      "  RETURNING l.job_id, l.created_at, l.gpu_ms::float8 / 1000 "
+                                      "AS gpu_seconds"
+                                      "), stored AS (DELETE FROM object o USING old WHERE o.job_id "
+                                      "= old.job_id AND NOT $4"
+                                      "), gone AS (SELECT j.pool, j.tenant, (c.created_at AT TIME "
+                                      "ZONE 'UTC')::date AS day,"
+                                      "  0 AS pictures, c.gpu_seconds FROM cached c JOIN job j ON "
+                                      "j.id = c.job_id"
+                                      "), " KEPT THEIR_OBJECTS};
+    static_assert(KILN_KIND_LATENT_CACHE == 1, "the number in the statement");
+    return drop_page(ledger, &drop, what, cursor, ret_latents, ret_more, err);
+}
+
+struct sample_walk {
+    kiln_each_dropped *each;
+    void *arg;
+};
+
+static int forward_sample(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct sample_walk *walk = arg;
+    return walk->each(walk->arg, kiln_row_u64(rows, row, 0), kiln_row_text(rows, row, 1),
+                      kiln_row_u64(rows, row, 2), err);
+}
+
+int kiln_ledger_sample_objects(struct kiln_ledger *ledger, uint32_t count, kiln_each_dropped *each,
+                               void *arg, struct kiln_error *err)
+{
+    /* The next job with objects behind a random number: as many index look-ups. */
+    static const struct kiln_statement sample = {
+        "sample_objects",
+        "SELECT DISTINCT o.job_id, o.key, o.bytes FROM ("
+        "  SELECT random() * m.last AS at FROM generate_series(1, $1::integer),"
+        "  (SELECT max(job_id) AS last FROM object) m OFFSET 0) g,"
+        " LATERAL (SELECT job_id, key, bytes FROM object WHERE job_id ="
+        "  (SELECT job_id FROM object WHERE job_id >= g.at::bigint ORDER BY job_id LIMIT 1)) o"};
+    struct sample_walk walk = {each, arg};
+    struct kiln_params params = {0};
+    kiln_bind_u64(&params, count);
+    return kiln_ledger_each(ledger, &sample, &params, forward_sample, &walk, err);
+}

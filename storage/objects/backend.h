@@ -1,0 +1,47 @@
+/* backend.h - what a backend of store.h provides; private to storage/.
+ *
+ * store.c has checked every key and hashed every body before a backend sees it.
+ * A backend puts struct kiln_store first in its own struct.
+ */
+#ifndef KILN_OBJECTSTORE_BACKEND_H
+#define KILN_OBJECTSTORE_BACKEND_H
+
+#include "storage/objects/store.h"
+
+struct kiln_store_ops {
+    /* Works on the puts whose code is still 0 and leaves code and error in each. */
+    void (*put)(struct kiln_store *store, struct kiln_put *puts, size_t count);
+    int (*get)(struct kiln_store *store, const char *key, size_t max, void **ret_data,
+               size_t *ret_size, struct kiln_error *err);
+    int (*head)(struct kiln_store *store, const char *key, uint64_t *ret_size,
+                struct kiln_error *err);
+    int (*remove)(struct kiln_store *store, const char *key, struct kiln_error *err);
+    /* Works on the deletions whose code is still 0, as put does; NULL: one by one. */
+    void (*remove_many)(struct kiln_store *store, struct kiln_deletion *deletions, size_t count);
+    int (*list)(struct kiln_store *store, const char *prefix, kiln_store_each *each, void *arg,
+                struct kiln_error *err);
+    int (*reach)(struct kiln_store *store, struct kiln_error *err);
+    void (*close)(struct kiln_store *store); /* frees the backend's struct, not the url */
+};
+
+struct kiln_store {
+    const struct kiln_store_ops *ops;
+    char *url;
+};
+
+/* path: what follows "file://".  Makes the directory. */
+int kiln_store_open_file(const char *path, struct kiln_store **ret,
+                         struct kiln_error *err) KILN_MUST_CHECK;
+
+/* location: "bucket/prefix", what follows "s3://". */
+int kiln_store_open_s3(const struct kiln_config *config, const char *location,
+                       struct kiln_store **ret, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* KILN_BAD_INPUT unless key keeps the rule of store.h. */
+int kiln_store_check_key(const char *key, struct kiln_error *err) KILN_MUST_CHECK;
+/* Fails one deletion: code and text, cut to its room. */
+void kiln_deletion_fail(struct kiln_deletion *deletion, const struct kiln_error *err);
+/* Fails one put: code and text, cut to its room. */
+void kiln_put_fail(struct kiln_put *put, const struct kiln_error *err);
+
+#endif

@@ -1,0 +1,46 @@
+/* file.h - what the two halves of the directory backend share; private to storage/.
+ *
+ * file.c opens, reads, lists and removes; file_put.c makes objects durable.
+ */
+#ifndef KILN_OBJECTSTORE_FILE_H
+#define KILN_OBJECTSTORE_FILE_H
+
+#include "schemas/limits.h"
+#include "storage/objects/backend.h"
+
+#define KILN_DIR_MODE 0755
+#define KILN_TEMP_PREFIX ".put-" /* of a file that nobody can mistake for an object */
+#define KILN_SYNCED_MAX 4
+
+struct kiln_file_store {
+    struct kiln_store base;
+    char *root;
+    int root_fd;
+    bool beside; /* a directory below is another file system: temporary files lie there */
+    /* Directories known durable up to the root: those that hold the jobs' own, of pictures, of
+     * latents, of last month's. */
+    char synced[KILN_SYNCED_MAX][KILN_OBJECT_KEY_MAX + 1];
+    unsigned synced_next; /* to be replaced */
+};
+
+/* --- file.c ---------------------------------------------------------------------------------- */
+/* The code of an errno, so that a full disk and a missing right are told apart. */
+int kiln_file_code(int number);
+/* Fails with errno: what was tried, and on which path below the root. */
+int kiln_file_fail(struct kiln_error *err, const char *what, const struct kiln_file_store *store,
+                   const char *path);
+/* Length of the directory part of a path, without its '/'; 0 for the root. */
+size_t kiln_file_dir_length(const char *path, size_t len);
+/* Opens a regular file for reading; *ret_size is its size. */
+int kiln_file_open(struct kiln_file_store *store, const char *key, int *ret_fd, size_t *ret_size,
+                   struct kiln_error *err) KILN_MUST_CHECK;
+/* Reads exactly size bytes; -1 with errno when it cannot. */
+int kiln_file_read_all(int fd, char *data, size_t size);
+/* Makes the names in a directory durable; "" is the root. */
+int kiln_file_sync_dir(struct kiln_file_store *store, const char *dir,
+                       struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- file_put.c ------------------------------------------------------------------------------ */
+void kiln_file_put(struct kiln_store *base, struct kiln_put *puts, size_t count);
+
+#endif

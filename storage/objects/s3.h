@@ -1,0 +1,25 @@
+/* s3.h - what the files of the S3 store share; private to storage/. */
+#ifndef KILN_OBJECTSTORE_S3_H
+#define KILN_OBJECTSTORE_S3_H
+
+#include "schemas/limits.h"
+#include "storage/objects/backend.h"
+#include "storage/objects/s3_client.h"
+
+#define KILN_S3_PREFIX_MAX 256
+#define KILN_S3_KEY_SIZE (KILN_S3_PREFIX_MAX + 1 + KILN_OBJECT_KEY_MAX + 1)
+
+struct kiln_s3_store {
+    struct kiln_store base;
+    struct kiln_s3_client *client;
+    char prefix[KILN_S3_PREFIX_MAX + 2]; /* "" or with its final '/' */
+    bool no_batches; /* the server does not know a deletion of many: learned from its answer */
+};
+
+/* The key in the bucket, into out[KILN_S3_KEY_SIZE]; fits, because prefix and key were measured. */
+void kiln_s3_full_key(const struct kiln_s3_store *store, const char *key, char *out);
+
+/* s3_delete.c */
+void kiln_s3_remove_many(struct kiln_store *base, struct kiln_deletion *deletions, size_t count);
+
+#endif

@@ -1,0 +1,272 @@
+/* quality.c - `kiln bench quality`: draws, looks, counts; see quality.h.
+ *
+ * The same library draws for the workers, so what is measured is what they store.  On the CPU
+ * pictures are drawn one by one, which is as fast and shows progress; on a GPU in batches of one
+ * size.  A model is loaded once for each dtype.
+ */
+#include "worker/bench/quality.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+
+#include "pipeline/diffusionz_judge.h"
+#include "schemas/clock.h"
+#include "worker/verbs/verbs.h"
+
+#define BATCH_MAX 16
+#define STATUS_TOO_FEW 1 /* --at-least was not reached */
+
+struct bench {
+    struct kiln_quality_options options;
+    char suffix[128];
+    DiffusionZContext *context;
+    DiffusionZJudge *judge;
+    const struct kiln_judge_labels *labels;
+    int style; /* position in the labels, or -1 */
+    struct kiln_quality_row rows[KILN_QUALITY_ROWS_MAX];
+    int row_count;
+    int32_t dtype; /* of the open context; -1 before the first */
+};
+
+/* The library's last failure as ours. */
+static int library_fail(int code, struct kiln_error *err)
+{
+    return kiln_fail(err, code, "%s", diffusionz_last_error());
+}
+
+/* --- one batch -------------------------------------------------------------------------------- */
+
+struct load {
+    struct kiln_requests requests;
+    size_t at, count; /* the batch: requests of one size */
+    int32_t width, height;
+    char *prompts[BATCH_MAX];
+    DiffusionZItem items[BATCH_MAX];
+    DiffusionZOutput outputs[BATCH_MAX];
+};
+
+static void size_of(const struct kiln_quality_row *row, const struct kiln_request *request,
+                    int32_t *width, int32_t *height)
+{
+    *width = row->width ? row->width : request->width;
+    *height = row->height ? row->height : request->height;
+}
+
+/* Takes the next requests of one size. */
+static int fill(const struct bench *bench, const struct kiln_quality_row *row, struct load *load,
+                struct kiln_error *err)
+{
+    size_t most = bench->options.device < 0 ? 1 : BATCH_MAX;
+    size_of(row, &load->requests.items[load->at], &load->width, &load->height);
+    for (load->count = 0; load->count < most; load->count++) {
+        size_t at = load->at + load->count;
+        int32_t width = 0, height = 0;
+        if (at < load->requests.count)
+            size_of(row, &load->requests.items[at], &width, &height);
+        if (width != load->width || height != load->height)
+            break;
+        const struct kiln_request *request = &load->requests.items[at];
+        char **prompt = &load->prompts[load->count];
+        if (asprintf(prompt, "%s%s", request->prompt, bench->suffix) < 0) {
+            *prompt = NULL;
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for a prompt");
+        }
+        load->items[load->count] = (DiffusionZItem){.prompt = *prompt, .seed = request->seed};
+    }
+    return 0;
+}
+
+static int draw(struct bench *bench, struct kiln_quality_row *row, struct load *load,
+                struct kiln_error *err)
+{
+    const DiffusionZBatch batch = {
+        .items = load->items,
+        .item_count = (int32_t)load->count,
+        .width = load->width,
+        .height = load->height,
+        .num_steps = row->steps,
+        .loras = bench->options.loras,
+        .lora_count = bench->options.lora_count,
+    };
+    DiffusionZTimes times;
+    double start = kiln_monotonic_ms();
+    int code = diffusionz_run_batch(bench->context, &batch, load->outputs, &times);
+    /* Unless there is only one batch. */
+    if (load->at > 0 || load->count == load->requests.count) {
+        row->seconds += (kiln_monotonic_ms() - start) / 1e3;
+        row->timed += (int64_t)load->count;
+    }
+    return code ? library_fail(code, err) : 0;
+}
+
+static int judge_one(struct bench *bench, struct kiln_quality_row *row, const struct load *load,
+                     size_t i, struct kiln_error *err)
+{
+    const DiffusionZOutput *output = &load->outputs[i];
+    struct kiln_quality_picture picture = {
+        .request = &load->requests.items[load->at + i],
+        .prompt = load->prompts[i],
+        .number = load->at + i,
+        .rgb = output->rgb,
+        .width = load->width,
+        .height = load->height,
+    };
+    if (output->error_code)
+        return kiln_fail(err, output->error_code, "prompt %zu: %s", picture.number,
+                         output->error_msg ? output->error_msg : "the picture failed");
+    int code =
+        diffusionz_judge_look(bench->judge, output->rgb, load->width, load->height, &picture.seen);
+    if (code)
+        return library_fail(code, err);
+    kiln_judge_score(bench->labels, &picture.request->asked, &picture.seen, &picture.score);
+    kiln_tally_add(&row->tally, &picture.score);
+    bool in_style = bench->style < 0 || picture.seen.style == bench->style;
+    row->in_style += in_style;
+    if (!bench->options.failures || (in_style && kiln_score_whole(&picture.score)))
+        return 0;
+    return kiln_quality_failure(&bench->options, row, bench->labels, &picture, err);
+}
+
+static int run_batch(struct bench *bench, struct kiln_quality_row *row, struct load *load,
+                     struct kiln_error *err)
+{
+    int code = fill(bench, row, load, err);
+    code = code ? code : draw(bench, row, load, err);
+    for (size_t i = 0; i < load->count && !code; i++)
+        code = judge_one(bench, row, load, i, err);
+    diffusionz_release_outputs(load->outputs, (int32_t)load->count);
+    for (size_t i = 0; i < BATCH_MAX; i++) {
+        free(load->prompts[i]);
+        load->prompts[i] = NULL;
+    }
+    load->at += load->count;
+    return code;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+static int open_model(struct bench *bench, int32_t dtype, struct kiln_error *err)
+{
+    const DiffusionZOptions options = {.model_path = bench->options.model,
+                                       .device_id = bench->options.device,
+                                       .dtype = dtype,
+                                       .threads = bench->options.threads};
+    if (bench->context && bench->dtype == dtype)
+        return 0;
+    diffusionz_free(bench->context);
+    bench->context = NULL;
+    bench->dtype = dtype;
+    int code = diffusionz_open(&options, &bench->context);
+    return code ? library_fail(code, err) : 0;
+}
+
+static int run_row(struct bench *bench, struct kiln_quality_row *row, struct kiln_error *err)
+{
+    struct load load = {0};
+    int code =
+        kiln_requests_read(row->path, bench->labels, bench->options.count, &load.requests, err);
+    code = code ? code : open_model(bench, row->dtype, err);
+    while (!code && load.at < load.requests.count) {
+        kiln_quality_progress(row, load.at, load.requests.count);
+        code = run_batch(bench, row, &load, err);
+    }
+    kiln_quality_progress(row, 0, 0);
+    kiln_requests_release(&load.requests);
+    return code;
+}
+
+static int run_rows(struct bench *bench, struct kiln_error *err)
+{
+    int code = open_model(bench, bench->rows[0].dtype, err);
+    if (!code)
+        kiln_quality_heading(&bench->options, diffusionz_model_name(bench->context),
+                             diffusionz_model_hash(bench->context));
+    for (int i = 0; i < bench->row_count && !code; i++) {
+        code = run_row(bench, &bench->rows[i], err);
+        if (!code)
+            kiln_quality_print(&bench->options, &bench->rows[i]);
+    }
+    if (!code && bench->options.json)
+        kiln_quality_json(&bench->options, diffusionz_model_name(bench->context),
+                          diffusionz_model_hash(bench->context), bench->rows, bench->row_count);
+    return code;
+}
+
+/* --- the verb --------------------------------------------------------------------------------- */
+
+/* "; it knows base, neon, ..." into out. */
+static const char *known_styles(const struct kiln_label_list *styles, char *out, size_t size)
+{
+    size_t at = 0;
+    out[0] = '\0';
+    for (int i = 0; i < styles->count && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%s", i ? ", " : "; it knows ",
+                               styles->names[i]);
+    return out;
+}
+
+static int open_bench(struct bench *bench, struct kiln_error *err)
+{
+    char known[256];
+    const struct kiln_quality_options *o = &bench->options;
+    bench->style = -1;
+    bench->row_count = kiln_quality_plan(o, bench->rows, err);
+    if (!bench->row_count)
+        return err->code;
+    int code = diffusionz_judge_open(o->judge, o->device, &bench->judge);
+    if (code)
+        return library_fail(code, err);
+    bench->labels = diffusionz_judge_labels(bench->judge);
+    if (o->style && (bench->style = kiln_label_find(&bench->labels->styles, o->style)) < 0)
+        return kiln_fail(err, KILN_BAD_INPUT, "--style %s: the judge knows no such style%s",
+                         o->style, known_styles(&bench->labels->styles, known, sizeof known));
+    if (o->suffix)
+        snprintf(bench->suffix, sizeof bench->suffix, "%s", o->suffix);
+    else if (o->style && strcmp(o->style, bench->labels->styles.names[0]) != 0)
+        snprintf(bench->suffix, sizeof bench->suffix, ", %s style", o->style);
+    if (o->failures && mkdir(o->failures, 0777) != 0 && errno != EEXIST)
+        return kiln_fail(err, KILN_IO, "make directory %s: %s", o->failures, strerror(errno));
+    return 0;
+}
+
+/* Whether every row has the share that --at-least demands; says which has not. */
+static bool enough(const struct bench *bench)
+{
+    bool all = true;
+    for (int i = 0; i < bench->row_count && bench->options.at_least > 0; i++) {
+        double rate = 100 * kiln_tally_rate(&bench->rows[i].tally);
+        if (rate >= bench->options.at_least)
+            continue;
+        fprintf(stderr, "kiln bench quality: %s: %.1f %% of the attributes are right, not %g %%\n",
+                bench->rows[i].list, rate, bench->options.at_least);
+        all = false;
+    }
+    return all;
+}
+
+int kiln_verb_quality(int argc, char **argv)
+{
+    struct kiln_error err;
+    struct bench *bench = calloc(1, sizeof *bench);
+    if (!bench)
+        return EX_OSERR;
+    int status = EX_OK;
+    if (kiln_quality_options_read(argc, argv, &bench->options, &err)) {
+        fprintf(stderr, "kiln bench quality: %s\n", err.text);
+        status = EX_USAGE;
+    } else if (bench->options.help) {
+        fputs(kiln_quality_usage, stdout);
+    } else if (open_bench(bench, &err) || run_rows(bench, &err)) {
+        status = kiln_verb_fail("bench quality", &err);
+    } else if (!enough(bench)) {
+        status = STATUS_TOO_FEW;
+    }
+    diffusionz_judge_free(bench->judge);
+    diffusionz_free(bench->context);
+    free(bench);
+    return status;
+}

@@ -1,0 +1,95 @@
+/* same.c - whether a picture has the same bits alone and in a batch; see engine.h.
+ *
+ * Prompts of other lengths and other seeds are what a queue puts together.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/limits.h"
+#include "worker/bench/engine.h"
+
+#define PROMPT_MAX 512
+#define WORDS_MORE 13 /* from one prompt to the next */
+
+struct pictures {
+    char prompts[KILN_ASSIGN_MAX][PROMPT_MAX];
+    DiffusionZItem items[KILN_ASSIGN_MAX];
+    DiffusionZOutput together[KILN_ASSIGN_MAX];
+};
+
+static void write_items(struct pictures *p, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int words = 1 + i * WORDS_MORE % (PROMPT_MAX / 2 - 1);
+        for (int k = 0; k < words; k++) {
+            p->prompts[i][2 * k] = (char)('a' + (i + k) % 26);
+            p->prompts[i][2 * k + 1] = k + 1 < words ? ' ' : '\0';
+        }
+        p->items[i] = (DiffusionZItem){.prompt = p->prompts[i], .seed = (uint64_t)i + 1};
+    }
+}
+
+/* Runs `count` items; one that fails is the call's failure. */
+static int draw(DiffusionZContext *ctx, const DiffusionZBenchCase *args,
+                const DiffusionZItem *items, int count, DiffusionZOutput *outputs,
+                struct kiln_error *err)
+{
+    const DiffusionZBatch batch = {.items = items,
+                                   .item_count = count,
+                                   .width = args->width,
+                                   .height = args->height,
+                                   .num_steps = args->num_steps};
+    int code = diffusionz_run_batch(ctx, &batch, outputs, NULL);
+    if (code)
+        return kiln_fail(err, code, "%s", diffusionz_last_error());
+    for (int i = 0; i < count && !code; i++)
+        if (outputs[i].error_code)
+            code = kiln_fail(err, outputs[i].error_code, "%s",
+                             outputs[i].error_msg ? outputs[i].error_msg : "an item failed");
+    if (code)
+        diffusionz_release_outputs(outputs, count);
+    return code;
+}
+
+static bool same(const DiffusionZBenchCase *args, const DiffusionZOutput *a,
+                 const DiffusionZOutput *b)
+{
+    const size_t pixels = (size_t)args->width * (size_t)args->height * 3;
+    const size_t values =
+        (size_t)a->latent_channels * (size_t)a->latent_height * (size_t)a->latent_width;
+    return memcmp(a->latent, b->latent, values * sizeof *a->latent) == 0 &&
+           memcmp(a->rgb, b->rgb, pixels) == 0;
+}
+
+static int draw_alone(DiffusionZContext *ctx, const DiffusionZBenchCase *args, struct pictures *p,
+                      int index, struct kiln_error *err)
+{
+    DiffusionZOutput alone;
+    int code = draw(ctx, args, &p->items[index], 1, &alone, err);
+    if (code)
+        return code;
+    if (!same(args, &alone, &p->together[index]))
+        code = kiln_fail(err, KILN_INTERNAL,
+                         "picture %d of %d at %dx%d has other bits in the batch than alone",
+                         index + 1, args->item_count, args->width, args->height);
+    diffusionz_release_outputs(&alone, 1);
+    return code;
+}
+
+int kiln_bench_same(DiffusionZContext *ctx, const DiffusionZBenchCase *args, struct kiln_error *err)
+{
+    const int count = args->item_count;
+    struct pictures *p = calloc(1, sizeof *p);
+    if (!p)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %d pictures", count);
+    write_items(p, count);
+    int code = draw(ctx, args, p->items, count, p->together, err);
+    if (!code) {
+        for (int i = 0; i < count && !code; i++)
+            code = draw_alone(ctx, args, p, i, err);
+        diffusionz_release_outputs(p->together, count);
+    }
+    free(p);
+    return code;
+}

@@ -1,0 +1,144 @@
+/* pipeline.c - the real engine: libdiffusionz through its C ABI.
+ *
+ * The library keeps its last error per thread; each failure is turned into a kiln_error here, on
+ * the thread that made the call, before anything else can overwrite it.
+ */
+#include "schemas/clock.h"
+#include "worker/engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline/diffusionz_bench.h"
+#include "schemas/log.h"
+#include "storage/daemon/outage.h"
+
+#define PATIENCE_MORE_S 60
+
+struct pipeline {
+    struct kiln_engine engine; /* first: the two pointers are one */
+    DiffusionZContext *context;
+    char *noted; /* the last note of the library that was logged */
+};
+
+/* Says once what the library has to do without. */
+static void log_note(struct pipeline *self)
+{
+    const char *note = diffusionz_note(self->context);
+    if (note[0] == '\0' || (self->noted && strcmp(note, self->noted) == 0))
+        return;
+    free(self->noted);
+    self->noted = strdup(note);
+    kiln_log(KILN_LOG_WARNING, "engine_note", kiln_f("note", "%s", note));
+}
+
+/* The engine's run is the library's, under another name. */
+static int pipeline_begin(struct kiln_engine *engine, const DiffusionZBatch *batch,
+                          DiffusionZOutput *outputs, struct kiln_engine_run **ret,
+                          struct kiln_error *err)
+{
+    struct pipeline *self = (struct pipeline *)engine;
+    DiffusionZRun *run;
+    int code = diffusionz_begin_batch(self->context, batch, outputs, &run);
+    log_note(self);
+    if (code != 0)
+        return kiln_fail(err, code, "%s", diffusionz_last_error());
+    *ret = (struct kiln_engine_run *)run;
+    return 0;
+}
+
+static int pipeline_finish(struct kiln_engine_run *run, DiffusionZTimes *ret_times,
+                           struct kiln_error *err)
+{
+    int code = diffusionz_finish_batch((DiffusionZRun *)run, ret_times);
+    return code ? kiln_fail(err, code, "%s", diffusionz_last_error()) : 0;
+}
+
+/* What is wrong with it is said when the batch runs. */
+static void pipeline_prefetch(struct kiln_engine *engine, const DiffusionZBatch *next)
+{
+    struct pipeline *self = (struct pipeline *)engine;
+    (void)diffusionz_prefetch(self->context, next);
+}
+
+static void pipeline_release(DiffusionZOutput *output)
+{
+    diffusionz_release_outputs(output, 1);
+}
+
+static void pipeline_close(struct kiln_engine *engine)
+{
+    struct pipeline *self = (struct pipeline *)engine;
+    diffusionz_free(self->context);
+    free(self->noted);
+    free(self);
+}
+
+/* How long it took, and what the model takes of the device, which the CPU does not tell. */
+static void log_loaded(const struct pipeline *self, double since_ms)
+{
+    uint64_t tensors, device;
+    diffusionz_bench_memory(self->context, &tensors, &device);
+    kiln_log(KILN_LOG_INFO, "engine_loaded",
+             kiln_f("seconds", "%.1f", (kiln_monotonic_ms() - since_ms) / 1e3),
+             kiln_f("tensors_gb", "%.2f", (double)tensors / 1e9),
+             kiln_f("device_gb", "%.2f", (double)device / 1e9));
+}
+
+/* One limit for a batch that hangs, and not one behind the other: where the worker's own watch ends
+ * it, the library waits for longer than that.  A wait that it gives up ends items, which looks like
+ * a step further, and the watch would begin anew. */
+static void be_patient(const struct kiln_config *config)
+{
+    const double stall_s = kiln_config_number(config, KILN_KEY_STALL_S);
+    if (stall_s > 0)
+        (void)diffusionz_patience((int32_t)stall_s + PATIENCE_MORE_S);
+}
+
+int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_load_watch *watch,
+                              struct kiln_engine **ret, struct kiln_error *err)
+{
+    DiffusionZOptions options = {
+        .model_path = kiln_config_text(config, KILN_KEY_MODEL),
+        .threads = (int32_t)kiln_config_int(config, KILN_KEY_THREADS),
+    };
+    if (options.model_path[0] == '\0')
+        return kiln_fail(err, KILN_CONFIG, "model: no model directory is set");
+    int code =
+        kiln_device_parse(kiln_config_text(config, KILN_KEY_DEVICE), &options.device_id, err);
+    if (code == 0)
+        code = kiln_dtype_parse(kiln_config_text(config, KILN_KEY_DTYPE), &options.dtype, err);
+    if (code != 0)
+        return code;
+    const char *way = kiln_config_text(config, KILN_KEY_LORA_MODE);
+    options.lora_way = strcmp(way, "merged") == 0   ? DIFFUSIONZ_LORA_MERGED
+                       : strcmp(way, "beside") == 0 ? DIFFUSIONZ_LORA_BESIDE
+                                                    : DIFFUSIONZ_LORA_AUTO;
+    struct pipeline *self = calloc(1, sizeof *self);
+    if (!self)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the engine");
+    be_patient(config);
+    double start_ms = kiln_monotonic_ms();
+    bool drawn = strcmp(kiln_config_text(config, KILN_KEY_ENGINE), "random") == 0;
+    diffusionz_watch(kiln_load_watch_note, watch);
+    code = drawn ? diffusionz_bench_open(&options, &self->context)
+                 : diffusionz_open(&options, &self->context);
+    diffusionz_watch(NULL, NULL);
+    if (code != 0) {
+        free(self);
+        return kiln_fail(err, code, "%s", diffusionz_last_error());
+    }
+    self->engine = (struct kiln_engine){
+        .name = drawn ? "random" : "pipeline",
+        .model_name = diffusionz_model_name(self->context),
+        .model_hash = drawn ? "0000000000000000" : diffusionz_model_hash(self->context),
+        .begin = pipeline_begin,
+        .finish = pipeline_finish,
+        .prefetch = pipeline_prefetch,
+        .release = pipeline_release,
+        .close = pipeline_close,
+    };
+    log_loaded(self, start_ms);
+    *ret = &self->engine;
+    return 0;
+}

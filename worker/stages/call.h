@@ -1,0 +1,28 @@
+/* call.h - one call of the engine, from the compute thread that begins it to the collector that
+ * finishes it.
+ *
+ * An engine returns from the first half of a batch while the last steps and the last decode are
+ * still under way.  The compute thread then begins the next batch, so that the device goes from one
+ * to the other without a pause; the collector waits for the pictures of the one before.
+ */
+#ifndef KILN_CALL_H
+#define KILN_CALL_H
+
+#include "pipeline/diffusionz_batch.h"
+#include "worker/engine/engine.h"
+#include "worker/state/holdings.h"
+
+struct kiln_call {
+    struct kiln_holding *holding; /* lives until the last of its jobs is handed over */
+    bool last;                    /* no other call of the holding follows */
+    uint32_t count;
+    uint32_t index[KILN_ASSIGN_MAX]; /* of the jobs in the holding */
+    DiffusionZItem items[KILN_ASSIGN_MAX];
+    DiffusionZOutput outputs[KILN_ASSIGN_MAX];
+    struct kiln_engine_run *run; /* NULL: nothing was begun, for the reason in err */
+    struct kiln_error err;
+    double started_ms; /* monotonic */
+    int32_t step;      /* the engine writes it, atomically */
+};
+
+#endif

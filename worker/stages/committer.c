@@ -1,0 +1,346 @@
+/* committer.c - a thread that writes how each job ended into the ledger.
+ *
+ * One transaction a picture, fenced by the attempt number: if the ledger has given the job to
+ * somebody else meanwhile, nothing is written, the result is dropped and the log says so.  Pictures
+ * that have queued up go together: one round trip and one flush of the server's log for all, each
+ * still its own transaction.  While the ledger is away those in hand are tried again and the others
+ * wait in their queue; a repeated commit of a picture that did get in is answered like a first one
+ * by the ledger.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "schemas/log.h"
+#include "schemas/metrics.h"
+#include "storage/daemon/outage.h"
+#include "storage/daemon/stopwatch.h"
+#include "storage/ledger/ledger.h"
+#include "storage/ledger/read/read.h"
+#include "worker/state/worker.h"
+
+#define GROUP_MAX 32 /* pictures of one round trip; more would make the first of them wait */
+
+struct committer {
+    struct kiln_worker *worker;
+    struct kiln_ledger *ledger; /* NULL until the first try to open it worked */
+    struct kiln_outage outage;
+};
+
+static int open_ledger(struct committer *committer, struct kiln_error *err)
+{
+    char name[KILN_NAME_MAX + 32];
+    if (committer->ledger)
+        return 0;
+    snprintf(name, sizeof name, "kiln-worker %s commit", committer->worker->id);
+    return kiln_ledger_open(committer->worker->config, name, &committer->ledger, err);
+}
+
+/* The rows of one picture; the texts are borrowed from it and from the worker. */
+static void fill_commit(const struct kiln_worker *worker, const struct kiln_picture *picture,
+                        struct kiln_commit_object objects[KILN_PICTURE_OBJECTS_MAX],
+                        struct kiln_commit *ret)
+{
+    for (uint32_t i = 0; i < picture->object_count; i++) {
+        const struct kiln_picture_object *object = &picture->objects[i];
+        objects[i] = (struct kiln_commit_object){
+            .role = object->role,
+            .key = object->key,
+            .sha256 = object->sha256,
+            .bytes = object->size,
+            .width = object->width,
+            .height = object->height,
+            .content_type = object->content_type,
+        };
+    }
+    *ret = (struct kiln_commit){
+        .job = picture->job,
+        .worker = worker->id,
+        .assignment = picture->holding->assignment.id,
+        .model_hash = worker->engine->model_hash,
+        .model_name = worker->engine->model_name,
+        .objects = objects,
+        .object_count = picture->object_count,
+        .sigma =
+            picture->latent_states > 0 ? picture->latent_sigmas[picture->latent_states - 1] : 0,
+        .latent_sigmas = picture->latent_sigmas,
+        .latent_encoding = picture->latent_encoding,
+        .latent_states = picture->latent_states,
+        .latent_channels = picture->latent_channels,
+        .wait_ms = picture->wait_ms,
+        .text_ms = picture->text_ms,
+        .denoise_ms = picture->denoise_ms,
+        .decode_ms = picture->decode_ms,
+        .encode_ms = picture->encode_ms,
+        .upload_ms = picture->upload_ms,
+    };
+}
+
+/* Of a picture that counts: what each stage took. */
+static void count_stages(const struct kiln_picture *picture, double commit_s)
+{
+    const double stages_ms[] = {
+        [KILN_STAGE_WAIT] = picture->wait_ms,       [KILN_STAGE_TEXT] = picture->text_ms,
+        [KILN_STAGE_DENOISE] = picture->denoise_ms, [KILN_STAGE_DECODE] = picture->decode_ms,
+        [KILN_STAGE_ENCODE] = picture->encode_ms,   [KILN_STAGE_UPLOAD] = picture->upload_ms,
+        [KILN_STAGE_COMMIT] = commit_s * 1e3,
+    };
+    for (uint32_t stage = 0; stage < sizeof stages_ms / sizeof stages_ms[0]; stage++)
+        kiln_metric_observe(KILN_METRIC_STAGE_SECONDS, stage, stages_ms[stage] / 1e3);
+}
+
+/* Commits drawn pictures, at most GROUP_MAX; ret_ours has their answers. */
+static int commit(struct committer *committer, struct kiln_picture *const *pictures, size_t count,
+                  bool *ret_ours, struct kiln_error *err)
+{
+    struct kiln_commit_object objects[GROUP_MAX][KILN_PICTURE_OBJECTS_MAX];
+    struct kiln_commit rows[GROUP_MAX];
+    for (size_t i = 0; i < count; i++)
+        fill_commit(committer->worker, pictures[i], objects[i], &rows[i]);
+    int64_t started = kiln_stopwatch_start();
+    int code = kiln_ledger_commit_many(committer->ledger, rows, count, ret_ours, err);
+    for (size_t i = 0; i < count && code == 0; i++)
+        if (ret_ours[i])
+            count_stages(pictures[i], kiln_stopwatch_s(started));
+    return code;
+}
+
+/* A picture that came to nothing; the ledger decides whether the job waits again or has failed. */
+static int give_back(struct committer *committer, const struct kiln_picture *picture,
+                     int *ret_state, struct kiln_error *err)
+{
+    struct kiln_return row = {
+        .id = picture->job->id,
+        .attempt = picture->job->attempt,
+        .code = picture->code,
+        .reason = picture->reason,
+        .final = picture->final,
+    };
+    return kiln_ledger_return(committer->ledger, &row, 1, ret_state, err);
+}
+
+/* Writes the outcome once; *ret_kind says which event it came to. */
+static int write_outcome(struct committer *committer, struct kiln_picture *picture,
+                         enum kiln_event_kind *ret_kind, bool *ret_ours, struct kiln_error *err)
+{
+    int state = -1;
+    int code = open_ledger(committer, err);
+    if (code != 0)
+        return code;
+    if (picture->outcome == KILN_OUTCOME_DRAWN) {
+        *ret_kind = KILN_EVENT_DONE;
+        return commit(committer, &picture, 1, ret_ours, err);
+    }
+    code = give_back(committer, picture, &state, err);
+    *ret_kind = state == KILN_JOB_FAILED ? KILN_EVENT_FAILED : KILN_EVENT_RETURNED;
+    *ret_ours = state >= 0;
+    return code;
+}
+
+static void count_end(const struct kiln_picture *picture, enum kiln_event_kind kind)
+{
+    enum kiln_job_end end = kind == KILN_EVENT_DONE       ? KILN_END_DONE
+                            : kind == KILN_EVENT_FAILED   ? KILN_END_FAILED
+                            : kind == KILN_EVENT_RETURNED ? KILN_END_RETURNED
+                                                          : KILN_END_CANCELLED;
+    kiln_metric_add(KILN_METRIC_JOBS_ENDED, end, 1);
+    if (end == KILN_END_FAILED)
+        kiln_metric_add(KILN_METRIC_FAILURES, (uint32_t)picture->code, 1);
+    if (end == KILN_END_RETURNED && picture->code != 0)
+        kiln_metric_add(KILN_METRIC_RETRIES, (uint32_t)picture->code, 1);
+}
+
+/* The event and the log line of one job.  Prompts are in neither. */
+static void tell(struct committer *committer, const struct kiln_picture *picture,
+                 enum kiln_event_kind kind)
+{
+    struct kiln_event event = {
+        .kind = kind,
+        .job = picture->job->id,
+        .attempt = picture->job->attempt,
+        .code = picture->code,
+    };
+    snprintf(event.assignment, sizeof event.assignment, "%s", picture->holding->assignment.id);
+    kiln_worker_report(committer->worker, &event);
+    count_end(picture, kind);
+    if (kind == KILN_EVENT_DONE || kind == KILN_EVENT_FAILED)
+        kiln_board_count(&committer->worker->board, kind == KILN_EVENT_DONE);
+    enum kiln_level level = kind == KILN_EVENT_FAILED                      ? KILN_LOG_WARNING
+                            : kind == KILN_EVENT_RETURNED && picture->code ? KILN_LOG_INFO
+                                                                           : KILN_LOG_DEBUG;
+    static const char *const names[] = {
+        [KILN_EVENT_DONE] = "job_done",
+        [KILN_EVENT_FAILED] = "job_failed",
+        [KILN_EVENT_RETURNED] = "job_returned",
+        [KILN_EVENT_CANCELLED] = "job_cancelled",
+    };
+    kiln_log(level, names[kind], kiln_f("job", "%" PRIu64, picture->job->id),
+             kiln_f("attempt", "%u", picture->job->attempt),
+             kiln_f("code", "%s", kiln_code_name(picture->code)),
+             kiln_f("reason", "%s", picture->reason));
+}
+
+static void log_stale(const struct kiln_picture *picture)
+{
+    kiln_metric_add(KILN_METRIC_JOBS_ENDED, KILN_END_DROPPED, 1);
+    kiln_log(KILN_LOG_WARNING, "result_dropped", kiln_f("job", "%" PRIu64, picture->job->id),
+             kiln_f("attempt", "%u", picture->job->attempt),
+             kiln_f("why", "the ledger has moved on: another attempt, cancelled or done"));
+}
+
+/* An error that the same statement meets every time: it is the row's fault, or the schema's. */
+static bool is_hopeless(int code)
+{
+    return code == KILN_BAD_INPUT || code == KILN_EXISTS || code == KILN_INTERNAL ||
+           code == KILN_UNSUPPORTED || code == KILN_CORRUPT || code == KILN_NOT_FOUND;
+}
+
+/* Tries until the ledger has taken the outcome, or nobody waits for that any more. */
+static void record(struct committer *committer, struct kiln_picture *picture)
+{
+    enum kiln_event_kind kind = KILN_EVENT_CANCELLED;
+    struct kiln_error err;
+    bool ours = true;
+    int code;
+    if (picture->outcome == KILN_OUTCOME_GONE) {
+        if (picture->code == KILN_CANCELLED)
+            tell(committer, picture, KILN_EVENT_CANCELLED);
+        else
+            log_stale(picture);
+        return;
+    }
+    while ((code = write_outcome(committer, picture, &kind, &ours, &err)) != 0) {
+        if (is_hopeless(code)) {
+            kiln_log(KILN_LOG_ERROR, "commit_refused", kiln_f("job", "%" PRIu64, picture->job->id),
+                     kiln_f("code", "%s", kiln_code_name(code)), kiln_f("error", "%s", err.text));
+            if (picture->outcome != KILN_OUTCOME_DRAWN)
+                return; /* the lease gives it back */
+            kiln_picture_fail(picture, code, err.text);
+            picture->final = code == KILN_BAD_INPUT; /* else it may be this program that is wrong */
+            continue;
+        }
+        int wait_ms = kiln_outage_fail(&committer->outage, &err);
+        if (kiln_worker_drain(committer->worker) == KILN_DRAIN_ABANDON)
+            return;
+        kiln_worker_pause(committer->worker, wait_ms);
+    }
+    kiln_health_heard(KILN_PEER_LEDGER);
+    kiln_outage_over(&committer->outage);
+    if (ours)
+        tell(committer, picture, kind);
+    else
+        log_stale(picture);
+}
+
+/* Commits several drawn pictures in one round trip; true when each has its answer.  False: one of
+ * them is refused, or nobody waits for the ledger any more; each is then taken alone. */
+static bool record_together(struct committer *committer, struct kiln_picture *const *pictures,
+                            size_t count)
+{
+    bool ours[GROUP_MAX] = {false};
+    struct kiln_error err;
+    for (;;) {
+        int code = open_ledger(committer, &err);
+        if (code == 0)
+            code = commit(committer, pictures, count, ours, &err);
+        if (code == 0)
+            break;
+        if (is_hopeless(code) || kiln_worker_drain(committer->worker) == KILN_DRAIN_ABANDON)
+            return false;
+        kiln_worker_pause(committer->worker, kiln_outage_fail(&committer->outage, &err));
+    }
+    kiln_health_heard(KILN_PEER_LEDGER);
+    kiln_outage_over(&committer->outage);
+    for (size_t i = 0; i < count; i++) {
+        if (ours[i])
+            tell(committer, pictures[i], KILN_EVENT_DONE);
+        else
+            log_stale(pictures[i]);
+    }
+    return true;
+}
+
+/* The job needs nothing more here; the last one of an assignment acknowledges it. */
+static void settle(struct kiln_worker *worker, struct kiln_picture *picture)
+{
+    struct kiln_holding *holding = picture->holding;
+    uint32_t index = picture->index;
+    kiln_picture_free(picture);
+    if (!kiln_holdings_settle(&worker->holdings, holding, index))
+        return;
+    struct kiln_event event = {
+        .kind = KILN_EVENT_FINISHED,
+        .compute_ms = holding->compute_ms,
+        .switch_ms = holding->switch_ms,
+    };
+    snprintf(event.assignment, sizeof event.assignment, "%s", holding->assignment.id);
+    kiln_log(KILN_LOG_INFO, "assignment_finished", kiln_f("assignment", "%s", event.assignment),
+             kiln_f("jobs", "%u", holding->assignment.job_count),
+             kiln_f("compute_ms", "%.1f", event.compute_ms),
+             kiln_f("switch_ms", "%.1f", event.switch_ms));
+    kiln_worker_report(worker, &event);
+    kiln_holding_free(holding);
+    kiln_board_kick(&worker->board);
+}
+
+/* Records and settles what came out of the queue together: the drawn ones first. */
+static void take_group(struct committer *committer, struct kiln_picture **pictures, size_t count)
+{
+    size_t drawn = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct kiln_picture *picture = pictures[i];
+        if (picture->outcome != KILN_OUTCOME_DRAWN)
+            continue;
+        pictures[i] = pictures[drawn];
+        pictures[drawn++] = picture;
+    }
+    bool recorded = drawn > 1 && record_together(committer, pictures, drawn);
+    for (size_t i = 0; i < count; i++) {
+        if (!recorded || i >= drawn)
+            record(committer, pictures[i]);
+        settle(committer->worker, pictures[i]);
+    }
+}
+
+/* With nothing to commit, whether the ledger is there. */
+static void look(struct committer *committer)
+{
+    char version[64];
+    int64_t now_ms;
+    struct kiln_error err;
+    if (!kiln_worker_asks(committer->worker, KILN_PEER_LEDGER, kiln_outage_is(&committer->outage)))
+        return;
+    int code = open_ledger(committer, &err);
+    if (code == 0)
+        code = kiln_ledger_clock(committer->ledger, &now_ms, version, sizeof version, &err);
+    if (code == 0)
+        kiln_health_heard(KILN_PEER_LEDGER);
+}
+
+void *kiln_committer(void *arg)
+{
+    struct kiln_worker *worker = arg;
+    struct committer committer = {
+        .worker = worker,
+        .outage = {.what = "ledger",
+                   .effect = "finished pictures wait for their commit",
+                   .sharing = &worker->ledgers_away},
+    };
+    for (;;) {
+        struct kiln_picture *group[GROUP_MAX];
+        size_t count;
+        int code = kiln_queue_pop(worker->outcomes, (void **)group, GROUP_MAX, &count, 1000);
+        if (code == KILN_CANCELLED)
+            break;
+        if (code == 0)
+            take_group(&committer, group, count);
+        else
+            look(&committer);
+    }
+    kiln_ledger_close(committer.ledger);
+    if (atomic_fetch_sub(&worker->committers, 1) == 1) {
+        kiln_queue_close(worker->reports);
+        atomic_store(&worker->settled, true);
+    }
+    atomic_fetch_sub(&worker->threads, 1);
+    return NULL;
+}

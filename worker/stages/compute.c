@@ -1,0 +1,204 @@
+/* compute.c - the thread that owns the engine: it begins one batch after the other.
+ *
+ * Before a batch it asks the ledger which jobs are still this worker's: what was cancelled or taken
+ * back while waiting is not drawn.  If the ledger does not answer it draws all the same, since the
+ * attempt number fences the commit and idle hardware helps nobody.
+ *
+ * An assignment is of one size, step count and LoRA set.  Guidance, kind and trajectory may differ
+ * inside it; the engine takes them per call, so the jobs run in as few calls as there are kinds.
+ * A call that has begun is the collector's: while it comes to its end, the next one begins.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/clock.h"
+#include "schemas/log.h"
+#include "storage/daemon/outage.h"
+#include "storage/ledger/ledger.h"
+#include "worker/stages/call.h"
+#include "worker/stages/lora_paths.h"
+#include "worker/stages/prefetch.h"
+#include "worker/state/worker.h"
+
+struct compute {
+    struct kiln_worker *worker;
+    struct kiln_ledger *ledger; /* NULL until the first try to open it worked */
+    struct kiln_outage ledger_outage;
+    bool wanted[KILN_ASSIGN_MAX]; /* jobs of the batch in hand that are still to be drawn */
+    struct kiln_lora_paths loras;
+};
+
+static void ask_ledger(struct compute *compute, const struct kiln_assignment *assignment,
+                       bool *ret_ours)
+{
+    struct kiln_error err;
+    int code = 0;
+    for (uint32_t i = 0; i < assignment->job_count; i++)
+        ret_ours[i] = true;
+    if (!compute->ledger) {
+        char name[KILN_NAME_MAX + 32];
+        snprintf(name, sizeof name, "kiln-worker %s compute", compute->worker->id);
+        code = kiln_ledger_open(compute->worker->config, name, &compute->ledger, &err);
+    }
+    if (code == 0)
+        code = kiln_ledger_still_ours(compute->ledger, assignment->jobs, assignment->job_count,
+                                      ret_ours, &err);
+    if (code == 0) {
+        kiln_outage_over(&compute->ledger_outage);
+        return;
+    }
+    (void)kiln_outage_fail(&compute->ledger_outage, &err);
+    for (uint32_t i = 0; i < assignment->job_count; i++)
+        ret_ours[i] = true;
+}
+
+/* Ends the jobs that are not to be drawn; returns how many are. */
+static uint32_t sort_out(struct compute *compute, struct kiln_holding *holding)
+{
+    bool ours[KILN_ASSIGN_MAX];
+    uint32_t wanted = 0, count = holding->assignment.job_count;
+    ask_ledger(compute, &holding->assignment, ours);
+    for (uint32_t i = 0; i < count; i++) {
+        enum kiln_stop why = kiln_holding_stop(holding, i);
+        if (why == KILN_STOP_NONE && !ours[i])
+            why = KILN_STOP_DROPPED;
+        compute->wanted[i] = why == KILN_STOP_NONE;
+        wanted += compute->wanted[i];
+    }
+    /* Ending the last job may free the holding, so the wanted ones must be known before. */
+    for (uint32_t i = 0; i < count; i++)
+        if (!compute->wanted[i]) {
+            enum kiln_stop why = kiln_holding_stop(holding, i);
+            kiln_worker_end(compute->worker, holding, i,
+                            why == KILN_STOP_NONE ? KILN_STOP_DROPPED : why);
+        }
+    return wanted;
+}
+
+static bool same_call(const struct kiln_job *a, const struct kiln_job *b)
+{
+    return a->guidance == b->guidance && a->kind == b->kind &&
+           (a->latents == KILN_LATENTS_TRAJECTORY) == (b->latents == KILN_LATENTS_TRAJECTORY);
+}
+
+/* The next jobs that can share an engine call, of those that are left. */
+static struct kiln_call *next_call(struct compute *compute, struct kiln_holding *holding)
+{
+    const struct kiln_job *jobs = holding->assignment.jobs;
+    struct kiln_call *call;
+    while (!(call = calloc(1, sizeof *call)))
+        kiln_worker_pause(compute->worker, 100); /* memory will come back, or we die */
+    call->holding = holding;
+    for (uint32_t i = 0; i < holding->assignment.job_count; i++) {
+        if (!compute->wanted[i] || (call->count > 0 && !same_call(&jobs[call->index[0]], &jobs[i])))
+            continue;
+        compute->wanted[i] = false;
+        call->index[call->count] = i;
+        call->items[call->count++] = (DiffusionZItem){
+            .prompt = jobs[i].prompt,
+            .negative_prompt = jobs[i].negative_prompt,
+            .seed = jobs[i].seed,
+            .cancel = &holding->stops[i],
+        };
+    }
+    return call;
+}
+
+/* One call of the engine.  A worker with another model than the job's is a mistake of the settings,
+ * not of the job: the job may go elsewhere. */
+static int begin_call(struct compute *compute, struct kiln_call *call)
+{
+    const struct kiln_assignment *assignment = &call->holding->assignment;
+    const struct kiln_job *job = &assignment->jobs[call->index[0]];
+    struct kiln_engine *engine = compute->worker->engine;
+    const DiffusionZBatch batch = {
+        .items = call->items,
+        .item_count = (int32_t)call->count,
+        .width = (int32_t)assignment->width,
+        .height = (int32_t)assignment->height,
+        .num_steps = (int32_t)assignment->steps,
+        .guidance_scale = (float)job->guidance,
+        .loras = compute->loras.loras,
+        .lora_count = compute->loras.count,
+        .keep_trajectory = job->latents == KILN_LATENTS_TRAJECTORY,
+        .skip_decode = job->kind == KILN_KIND_LATENT_CACHE,
+        .progress = &call->step,
+        .smaller = kiln_picture_smaller,
+        .smaller_count = KILN_PICTURE_SMALLER,
+    };
+    call->started_ms = kiln_monotonic_ms();
+    kiln_board_draw(&compute->worker->board, &call->step);
+    if (assignment->model[0] && !engine->draws_any_model &&
+        strcmp(assignment->model, engine->model_name) != 0)
+        return kiln_fail(&call->err, KILN_UNAVAILABLE, "this worker draws with model %s, not %s",
+                         engine->model_name, assignment->model);
+    return engine->begin(engine, &batch, call->outputs, &call->run, &call->err);
+}
+
+/* What waits stays until this thread takes it. */
+static void prefetch_next(struct kiln_worker *worker)
+{
+    const struct kiln_holding *next = kiln_queue_front(worker->ready);
+    if (next)
+        kiln_worker_prefetch(worker, &next->assignment);
+}
+
+/* Begins all calls of a holding, of which the collector may have let go once the last has begun. */
+static void run_holding(struct compute *compute, struct kiln_holding *holding, uint32_t wanted)
+{
+    struct kiln_worker *worker = compute->worker;
+    char lora_set[KILN_LORA_SET_MAX];
+    bool in_place = false; /* the LoRA set, once a call has begun */
+    kiln_lora_set_text(holding->assignment.loras, holding->assignment.lora_count, lora_set,
+                       sizeof lora_set);
+    kiln_lora_paths_fill(&compute->loras, worker->config, &holding->assignment);
+    prefetch_next(worker);
+    kiln_board_begin(&worker->board, &holding->assignment);
+    kiln_board_kick(&worker->board);
+    while (wanted > 0) {
+        struct kiln_call *call = next_call(compute, holding);
+        wanted -= call->count;
+        call->last = wanted == 0;
+        in_place = begin_call(compute, call) == 0 || in_place;
+        /* There is a place for the first call; the collector makes it for others, since what it
+         * waits for has a time limit. */
+        while (kiln_queue_push(worker->asked, call, 1, 1000) == KILN_TIMEOUT)
+            continue;
+    }
+    kiln_board_end(&worker->board, in_place ? lora_set : NULL);
+}
+
+void *kiln_compute(void *arg)
+{
+    struct compute compute = {
+        .worker = arg,
+        .ledger_outage = {.what = "ledger", .effect = "drawing without asking it first"},
+    };
+    struct kiln_worker *worker = arg;
+    for (;;) {
+        void *item;
+        size_t count;
+        if (kiln_worker_drain(worker) == KILN_DRAIN_NO && !kiln_worker_may_begin(worker, 500))
+            continue;
+        int code = kiln_queue_pop(worker->ready, &item, 1, &count, 1000);
+        if (code == KILN_CANCELLED)
+            break;
+        if (code != 0)
+            continue;
+        uint32_t wanted = 0;
+        if (kiln_worker_drain(worker) != KILN_DRAIN_NO)
+            kiln_worker_hand_back(worker, item);
+        else
+            wanted = sort_out(&compute, item); /* with none the holding may be gone already */
+        if (wanted > 0)
+            run_holding(&compute, item, wanted);
+        else
+            kiln_board_settle(&worker->board);
+        kiln_board_kick(&worker->board);
+    }
+    kiln_ledger_close(compute.ledger);
+    kiln_queue_close(worker->asked);
+    atomic_fetch_sub(&worker->threads, 1);
+    return NULL;
+}

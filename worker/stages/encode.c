@@ -1,0 +1,241 @@
+/* encode.c - three WebP sizes and the latent file of one picture.
+ *
+ * The engine has made the smaller sizes, each from the full picture, not from the next larger one:
+ * area averaging twice would blur twice.  `full` is always the first object; repeat_full() relies
+ * on that.
+ */
+#include "worker/stages/encode.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/downscale.h"
+#include "schemas/digest.h"
+#include "storage/formats/latentfile.h"
+#include "storage/formats/webp.h"
+#include "worker/stages/object_key.h"
+
+#define ZSTD_LEVEL 3
+
+/* The time that names the objects: of the job, or nothing would match when it is run again. */
+static int64_t filed_ms(const struct kiln_picture *picture,
+                        const struct kiln_encode_options *options)
+{
+    return picture->job->created_ms > 0 ? picture->job->created_ms : options->now_ms;
+}
+
+/* Takes data over. */
+static void add_object(struct kiln_picture *picture, const struct kiln_encode_options *options,
+                       const char *role, uint8_t *data, size_t size, uint32_t width,
+                       uint32_t height)
+{
+    struct kiln_picture_object *object = &picture->objects[picture->object_count++];
+    bool latent = strcmp(role, "latent") == 0;
+    uint8_t digest[KILN_SHA256_SIZE];
+    kiln_sha256(data, size, digest);
+    kiln_hex(digest, sizeof digest, object->sha256);
+    if (latent)
+        kiln_latent_key(object->key, filed_ms(picture, options), picture->job->id,
+                        options->model_name, object->sha256);
+    else
+        kiln_image_key(object->key, filed_ms(picture, options), picture->job->id, role,
+                       object->sha256);
+    object->role = role;
+    object->content_type = latent ? "application/zstd" : "image/webp";
+    object->data = data;
+    object->size = size;
+    object->width = width;
+    object->height = height;
+}
+
+/* The XMP packet: what made the picture, and that a machine did. */
+static char *about_packet(const struct kiln_job *job, const struct kiln_encode_options *options)
+{
+    char loras[KILN_LORA_SET_MAX];
+    kiln_lora_set_text(job->loras, job->lora_count, loras, sizeof loras);
+    struct kiln_webp_about about = {
+        .prompt = job->prompt,
+        .negative_prompt = job->negative_prompt,
+        .model = options->model_name,
+        .lora_set = loras,
+        .seed = job->seed,
+        .width = job->width,
+        .height = job->height,
+        .steps = job->steps,
+        .guidance = job->guidance,
+    };
+    return kiln_webp_xmp_packet(&about);
+}
+
+static int encode_webp(struct kiln_picture *picture, const struct kiln_encode_options *options,
+                       const struct kiln_webp_options *webp, const char *role, const uint8_t *rgb,
+                       uint32_t width, uint32_t height, struct kiln_error *err)
+{
+    uint8_t *data;
+    size_t size;
+    int code = kiln_webp_encode(rgb, width, height, webp, &data, &size, err);
+    if (code == 0)
+        add_object(picture, options, role, data, size, width, height);
+    return code;
+}
+
+/* A size that equals the native one is `full` under another name. */
+static int repeat_full(struct kiln_picture *picture, const struct kiln_encode_options *options,
+                       const char *role, struct kiln_error *err)
+{
+    const struct kiln_picture_object *full = &picture->objects[0];
+    uint8_t *copy = malloc(full->size);
+    if (!copy)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the %s px picture", role);
+    memcpy(copy, full->data, full->size);
+    add_object(picture, options, role, copy, full->size, full->width, full->height);
+    return 0;
+}
+
+/* Size i of kiln_picture_smaller. */
+static int encode_smaller(struct kiln_picture *picture, const struct kiln_encode_options *options,
+                          const struct kiln_webp_options *webp, int i, struct kiln_error *err)
+{
+    static const char *const roles[KILN_PICTURE_SMALLER] = {"512", "256"};
+    const char *role = roles[i];
+    uint32_t longest = (uint32_t)kiln_picture_smaller[i];
+    uint32_t width = picture->job->width, height = picture->job->height, w, h;
+    uint32_t native = width > height ? width : height;
+    if (native < longest)
+        return 0; /* never enlarged: such a picture has no object of this size */
+    if (!kiln_downscale_fit(width, height, longest, &w, &h))
+        return repeat_full(picture, options, role, err);
+    if (!picture->drawn.smaller[i])
+        return kiln_fail(err, KILN_INTERNAL, "the engine has not made the %s px picture of %u x %u",
+                         role, width, height);
+    return encode_webp(picture, options, webp, role, picture->drawn.smaller[i], w, h, err);
+}
+
+static int encode_images(struct kiln_picture *picture, const struct kiln_encode_options *options,
+                         struct kiln_error *err)
+{
+    const struct kiln_job *job = picture->job;
+    struct kiln_webp_options webp = {.quality = options->webp_quality,
+                                     .method = options->webp_method};
+    char *xmp = NULL;
+    if (job->embed_metadata) {
+        xmp = about_packet(job, options);
+        if (!xmp)
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for the metadata");
+        webp.xmp = xmp;
+        webp.xmp_len = strlen(xmp);
+    }
+    int code = encode_webp(picture, options, &webp, "full", picture->drawn.rgb, job->width,
+                           job->height, err);
+    for (int i = 0; i < KILN_PICTURE_SMALLER && code == 0; i++)
+        code = encode_smaller(picture, options, &webp, i, err);
+    free(xmp);
+    return code;
+}
+
+/* State number `state` of a run: before a step, or the finished latent. */
+static double sigma_of(const DiffusionZOutput *drawn, uint32_t steps, uint32_t state)
+{
+    return state < steps ? drawn->sigmas[state] : 0;
+}
+
+/* The states that are stored, from noise to clean: those nearest to the levels that were asked for,
+ * each once, or all.  Returns how many. */
+static uint32_t choose_states(const struct kiln_job *job, const DiffusionZOutput *drawn,
+                              uint32_t ret[KILN_STEPS_MAX + 1])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < job->sigma_count; i++) {
+        uint32_t best = 0;
+        for (uint32_t state = 1; state <= job->steps; state++)
+            if (fabs(sigma_of(drawn, job->steps, state) - job->sigmas[i]) <
+                fabs(sigma_of(drawn, job->steps, best) - job->sigmas[i]))
+                best = state;
+        if (count == 0 || ret[count - 1] != best) /* sigmas fall, so equal ones are neighbours */
+            ret[count++] = best;
+    }
+    for (uint32_t state = 0; state <= job->steps && job->sigma_count == 0; state++)
+        ret[count++] = state;
+    return count;
+}
+
+/* The states before steps and the final one, one behind the other; *ret_copy is what to free. */
+static int gather_states(const struct kiln_picture *picture, struct kiln_latent *latent,
+                         float **ret_copy, struct kiln_error *err)
+{
+    const DiffusionZOutput *drawn = &picture->drawn;
+    size_t values = (size_t)latent->channels * latent->height * latent->width;
+    uint32_t steps = picture->job->steps;
+    if (picture->job->latents != KILN_LATENTS_TRAJECTORY || !drawn->trajectory || !drawn->sigmas) {
+        latent->states = 1;
+        latent->values = drawn->latent;
+        return 0;
+    }
+    uint32_t chosen[KILN_STEPS_MAX + 1], count = choose_states(picture->job, drawn, chosen);
+    float *copy = malloc(count * values * sizeof *copy);
+    if (!copy)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u latent states", count);
+    for (uint32_t i = 0; i < count; i++) {
+        const float *from =
+            chosen[i] < steps ? drawn->trajectory + chosen[i] * values : drawn->latent;
+        memcpy(copy + i * values, from, values * sizeof *copy);
+        latent->sigmas[i] = sigma_of(drawn, steps, chosen[i]);
+    }
+    latent->states = count;
+    latent->values = *ret_copy = copy;
+    return 0;
+}
+
+static int encode_latent(struct kiln_picture *picture, const struct kiln_encode_options *options,
+                         struct kiln_error *err)
+{
+    const struct kiln_job *job = picture->job;
+    struct kiln_latent latent = {
+        .channels = (uint32_t)picture->drawn.latent_channels,
+        .height = (uint32_t)picture->drawn.latent_height,
+        .width = (uint32_t)picture->drawn.latent_width,
+        .seed = job->seed,
+    };
+    float *copy = NULL;
+    uint8_t *data;
+    size_t size;
+    snprintf(latent.model, sizeof latent.model, "%s", options->model_hash);
+    snprintf(latent.schedule, sizeof latent.schedule, "euler steps=%u", job->steps);
+    snprintf(latent.job, sizeof latent.job, "%" PRIu64, job->id);
+    kiln_lora_set_text(job->loras, job->lora_count, latent.lora_set, sizeof latent.lora_set);
+    int code = gather_states(picture, &latent, &copy, err);
+    if (code == 0)
+        code = kiln_latent_encode(&latent, KILN_LATENT_BF16_PLANES, ZSTD_LEVEL, &data, &size, err);
+    free(copy);
+    if (code != 0)
+        return code;
+    picture->latent_encoding = kiln_latent_encoding_name(KILN_LATENT_BF16_PLANES);
+    picture->latent_states = latent.states;
+    picture->latent_channels = latent.channels;
+    memcpy(picture->latent_sigmas, latent.sigmas, latent.states * sizeof latent.sigmas[0]);
+    add_object(picture, options, "latent", data, size, latent.width, latent.height);
+    return 0;
+}
+
+int kiln_encode_picture(struct kiln_picture *picture, const struct kiln_encode_options *options,
+                        struct kiln_error *err)
+{
+    const struct kiln_job *job = picture->job;
+    int code = 0;
+    if (job->kind == KILN_KIND_IMAGE)
+        code = encode_images(picture, options, err);
+    /* A latent-cache job exists for its latent, whatever else it says. */
+    if (code == 0 && (job->latents != KILN_LATENTS_NONE || job->kind == KILN_KIND_LATENT_CACHE))
+        code = encode_latent(picture, options, err);
+    if (code == 0)
+        return 0;
+    /* Half a set is no result: a row that lacks an object must be impossible. */
+    for (uint32_t i = 0; i < picture->object_count; i++)
+        free(picture->objects[i].data);
+    picture->object_count = 0;
+    picture->latent_encoding = NULL;
+    return code;
+}

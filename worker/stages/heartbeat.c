@@ -1,0 +1,151 @@
+/* heartbeat.c - the thread whose beats are the worker's lease.
+ *
+ * It does nothing else, so that neither a long step nor a slow store can cost the lease.  A beat is
+ * sent every heartbeat_s and, at most every 20 ms, when something changed.  The thread beats on its
+ * own connection: deaf_ms tells the scheduler when the listener's connection has gone bad although
+ * the heart still beats, and room is then 0.
+ *
+ * A connection may fall silent for good while Redis is well.  So no answer is waited for longer
+ * than a third of the lease, and the next beat goes out at once, on a new connection.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "schemas/clock.h"
+#include "schemas/log.h"
+#include "storage/daemon/backoff.h"
+#include "storage/daemon/outage.h"
+#include "worker/state/identity.h"
+#include "worker/state/worker.h"
+
+#define KICK_PAUSE_MS 20
+#define ROOM 2        /* one running, one ahead */
+#define LEASE_SHARE 3 /* so many limits make a lease */
+
+/* Assignments it would take now: those that wait for the compute thread or run on it count. */
+static uint32_t room_now(struct kiln_worker *worker, const struct kiln_beat *beat)
+{
+    uint32_t busy = (uint32_t)kiln_queue_length(worker->ready) + (beat->steps > 0 ? 1 : 0);
+    uint32_t room = busy < ROOM ? ROOM - busy : 0;
+    return room < beat->places ? room : beat->places;
+}
+
+static void fill_beat(struct kiln_worker *worker, struct kiln_beat *beat)
+{
+    const char *device = kiln_config_text(worker->config, KILN_KEY_DEVICE);
+    double lease_s = kiln_board_settings(&worker->board).lease_s;
+    memset(beat, 0, sizeof *beat);
+    memcpy(beat->worker, worker->id, sizeof beat->worker);
+    memcpy(beat->incarnation, worker->incarnation, sizeof beat->incarnation);
+    memcpy(beat->host, worker->host, sizeof beat->host);
+    snprintf(beat->device, sizeof beat->device, "%s", device);
+    snprintf(beat->device_class, sizeof beat->device_class, "%s", worker->device_class);
+    snprintf(beat->engine, sizeof beat->engine, "%s", worker->engine->name);
+    snprintf(beat->model, sizeof beat->model, "%s", worker->engine->model_name);
+    beat->pid = (uint32_t)getpid();
+    beat->version = KILN_WIRE_VERSION;
+    beat->minor = KILN_WIRE_MINOR;
+    snprintf(beat->release, sizeof beat->release, "%s", KILN_VERSION);
+    beat->started_ms = worker->started_ms;
+    beat->sent_ms = kiln_wall_ms();
+    beat->draining = kiln_worker_drain(worker) != KILN_DRAIN_NO;
+    kiln_holdings_list(&worker->holdings, beat);
+    kiln_board_beat(&worker->board, beat);
+    bool takes = !beat->draining && beat->deaf_ms <= lease_s * 1e3;
+    beat->places = takes ? KILN_BEAT_HELD_MAX - beat->held_count : 0;
+    beat->room = room_now(worker, beat);
+}
+
+int kiln_heartbeat_send(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
+{
+    struct kiln_beat beat;
+    uint32_t lease_ms = (uint32_t)(kiln_board_settings(&worker->board).lease_s * 1e3);
+    fill_beat(worker, &beat);
+    char *text = kiln_beat_encode(&beat);
+    if (!text)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a heartbeat");
+    int code = kiln_bus_beat(bus, worker->beat, text, lease_ms, err);
+    /* What stands there instead would never expire: each attempt to beat renews its time. */
+    if (code != 0 && (code = kiln_identity_mend(bus, worker->beat, code, err)) == 0)
+        code = kiln_bus_beat(bus, worker->beat, text, lease_ms, err);
+    free(text);
+    return code;
+}
+
+/* The thread's own connection, whose every limit lets a second one be tried within the lease. */
+static int open_bus(struct kiln_worker *worker, double lease_s, struct kiln_bus **bus,
+                    struct kiln_error *err)
+{
+    int code = *bus ? 0 : kiln_bus_open(worker->config, bus, err);
+    if (code == 0)
+        kiln_bus_limit(*bus, (uint32_t)(lease_s * 1e3 / LEASE_SHARE));
+    return code;
+}
+
+/* Says once that the stream is not heard, and once that it is again. */
+static void watch_ears(struct kiln_worker *worker, double lease_s, bool *deaf)
+{
+    struct kiln_beat beat = {0};
+    kiln_board_beat(&worker->board, &beat);
+    bool now = beat.deaf_ms > lease_s * 1e3;
+    if (now && !*deaf)
+        kiln_log(KILN_LOG_ERROR, "deaf", kiln_f("ms", "%u", beat.deaf_ms),
+                 kiln_f("meanwhile", "no new assignments are taken"));
+    if (!now && *deaf)
+        kiln_log(KILN_LOG_INFO, "hears_again", kiln_f("ms", "%u", beat.deaf_ms));
+    *deaf = now;
+}
+
+/* The lease may have run out while the bus was away, and another worker may have taken the id:
+ * then this one ends, or both would read one stream. */
+static int resume(struct kiln_worker *worker, struct kiln_bus *bus,
+                  const struct kiln_outage *outage, double lease_s, struct kiln_error *err)
+{
+    if (!kiln_outage_is(outage) || kiln_monotonic_ms() - outage->since_ms < lease_s * 1e3)
+        return 0;
+    int code = kiln_identity_confirm(worker, bus, err);
+    if (code == KILN_EXISTS) {
+        kiln_log(KILN_LOG_ERROR, "worker_id_lost", kiln_f("error", "%s", err->text));
+        kiln_worker_give_up(worker, err);
+    }
+    return code;
+}
+
+void *kiln_heartbeat(void *arg)
+{
+    struct kiln_worker *worker = arg;
+    struct kiln_bus *bus = NULL;
+    struct kiln_outage outage = {.what = "bus", .effect = "no heartbeat; what is held goes on"};
+    struct kiln_error err;
+    bool deaf = false;
+    /* It outlives all others: the lease must hold until the last job is settled. */
+    while (atomic_load(&worker->threads) > 0) {
+        struct kiln_settings settings = kiln_board_settings(&worker->board);
+        atomic_store(&worker->heart_ms, kiln_clock_ms());
+        int wait_ms = (int)(settings.heartbeat_s * 1e3);
+        int code = open_bus(worker, settings.lease_s, &bus, &err);
+        if (code == 0)
+            code = resume(worker, bus, &outage, settings.lease_s, &err);
+        if (code == 0)
+            code = kiln_heartbeat_send(worker, bus, &err);
+        if (code == 0) {
+            kiln_outage_over(&outage);
+        } else {
+            bool at_once = code == KILN_TIMEOUT && !kiln_outage_is(&outage);
+            int retry_ms = kiln_outage_fail(&outage, &err);
+            wait_ms = at_once ? 0 : retry_ms < wait_ms ? retry_ms : wait_ms;
+        }
+        if (kiln_worker_drain(worker) == KILN_DRAIN_NO)
+            watch_ears(worker, settings.lease_s, &deaf);
+        kiln_worker_pause(worker, KICK_PAUSE_MS);
+        kiln_board_wait(&worker->board, wait_ms > KICK_PAUSE_MS ? wait_ms - KICK_PAUSE_MS : 0);
+    }
+    if (bus && atomic_load(&worker->failure) != KILN_EXISTS &&
+        kiln_bus_delete(bus, worker->beat, &err) != 0)
+        kiln_log(KILN_LOG_WARNING, "beat_left", kiln_f("error", "%s", err.text));
+    kiln_bus_close(bus);
+    atomic_store(&worker->heart_stopped, true);
+    return NULL;
+}

@@ -1,0 +1,40 @@
+/* prefetch.c - see prefetch.h.  The engine prepares one LoRA set at a time and keeps the last wish,
+ * so it is asked for the assignment that comes next: by the listener if that has just come in, by
+ * the compute thread, when it begins another one, if it was waiting.
+ */
+#include "worker/stages/prefetch.h"
+
+#include <stdlib.h>
+
+#include "worker/stages/lora_paths.h"
+
+struct to_come {
+    struct kiln_lora_paths loras;
+    DiffusionZItem items[KILN_ASSIGN_MAX];
+};
+
+/* One batch stands for all calls of the assignment: the texts count. */
+void kiln_worker_prefetch(struct kiln_worker *worker, const struct kiln_assignment *assignment)
+{
+    struct kiln_engine *engine = worker->engine;
+    struct to_come *next = engine->prefetch ? calloc(1, sizeof *next) : NULL;
+    if (!next)
+        return;
+    kiln_lora_paths_fill(&next->loras, worker->config, assignment);
+    DiffusionZBatch batch = {.items = next->items,
+                             .item_count = (int32_t)assignment->job_count,
+                             .width = (int32_t)assignment->width,
+                             .height = (int32_t)assignment->height,
+                             .num_steps = (int32_t)assignment->steps,
+                             .loras = next->loras.loras,
+                             .lora_count = next->loras.count};
+    for (uint32_t i = 0; i < assignment->job_count; i++) {
+        const struct kiln_job *job = &assignment->jobs[i];
+        next->items[i].prompt = job->prompt;
+        next->items[i].negative_prompt = job->negative_prompt;
+        if (job->guidance > (double)batch.guidance_scale)
+            batch.guidance_scale = (float)job->guidance;
+    }
+    engine->prefetch(engine, &batch);
+    free(next);
+}

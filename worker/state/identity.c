@@ -1,0 +1,117 @@
+/* identity.c - looks at the beats of the pool for another process under this worker's id. */
+#include "worker/state/identity.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "schemas/log.h"
+
+#define ORDERS_MAX 64
+#define ENTRY_ID_MAX 48
+
+struct search {
+    const char *id;
+    struct kiln_beat beat; /* worker "" = none found */
+};
+
+static bool is_ours(void *arg, const char *worker)
+{
+    const struct search *search = arg;
+    return strcmp(worker, search->id) == 0;
+}
+
+static int look(void *arg, const char *worker, const char *beat, size_t len)
+{
+    struct search *search = arg;
+    struct kiln_beat found;
+    struct kiln_error err;
+    /* A beat that cannot be read is nobody's claim. */
+    (void)worker;
+    if (kiln_beat_decode(beat, len, &found, &err) == 0)
+        search->beat = found;
+    return 0;
+}
+
+/* *ret_other: someone else's live beat stands under our id. */
+static int find_other(struct kiln_worker *worker, struct kiln_bus *bus, struct search *search,
+                      bool *ret_other, struct kiln_error *err)
+{
+    *search = (struct search){.id = worker->id};
+    int code = kiln_bus_beats_of(bus, worker->pool, is_ours, look, search, err);
+    if (code != 0)
+        return code;
+    *ret_other =
+        search->beat.worker[0] && strcmp(search->beat.incarnation, worker->incarnation) != 0;
+    return 0;
+}
+
+/* Whether the process that wrote the beat is certainly gone: it ran here and its number is free. */
+static bool is_dead(const struct kiln_worker *worker, const struct kiln_beat *beat)
+{
+    return strcmp(beat->host, worker->host) == 0 && beat->pid > 1 &&
+           kill((pid_t)beat->pid, 0) != 0 && errno == ESRCH;
+}
+
+static int refuse(const struct kiln_worker *worker, const struct kiln_beat *beat,
+                  struct kiln_error *err)
+{
+    return kiln_fail(err, KILN_EXISTS,
+                     "a worker \"%s\" of pool \"%s\" is alive already: host %s, process %u; give "
+                     "this one another --id",
+                     worker->id, worker->pool, beat->host, beat->pid);
+}
+
+int kiln_identity_mend(struct kiln_bus *bus, const char *key, int code, struct kiln_error *err)
+{
+    bool mended = false;
+    struct kiln_error why = *err;
+    if (code == 0 || kiln_bus_refusal(bus) != KILN_BUS_WRONG_TYPE)
+        return code;
+    code = kiln_bus_mend(bus, key, &mended, err);
+    if (code == 0)
+        kiln_log(KILN_LOG_WARNING, "key_deleted", kiln_f("what", "%s", key),
+                 kiln_f("error", "%s", why.text));
+    return code;
+}
+
+/* A drain order that its addressee never read would end its successor at once. */
+static int forget_orders(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
+{
+    char ids[ORDERS_MAX][ENTRY_ID_MAX];
+    struct kiln_bus_entries entries = {0};
+    const char *stream = worker->stream, *after = "0";
+    size_t count = 0;
+    int code = kiln_bus_read(bus, &stream, &after, 1, ORDERS_MAX, 0, &entries, err);
+    if (code != 0)
+        return kiln_identity_mend(bus, stream, code, err);
+    for (size_t i = 0; code == 0 && i < entries.count && count < ORDERS_MAX; i++)
+        if (entries.at[i].field_count > 0 && strcmp(entries.at[i].fields[0], "order") == 0)
+            snprintf(ids[count++], ENTRY_ID_MAX, "%s", entries.at[i].id);
+    for (size_t i = 0; code == 0 && i < count; i++)
+        code = kiln_bus_delete_entry(bus, worker->stream, ids[i], err);
+    return code;
+}
+
+int kiln_identity_claim(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
+{
+    struct search search;
+    bool other = false;
+    int code = find_other(worker, bus, &search, &other, err);
+    if (code != 0)
+        return code;
+    if (other && !is_dead(worker, &search.beat))
+        return refuse(worker, &search.beat, err);
+    return forget_orders(worker, bus, err);
+}
+
+int kiln_identity_confirm(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
+{
+    struct search search;
+    bool other = false;
+    int code = find_other(worker, bus, &search, &other, err);
+    if (code != 0)
+        return code;
+    return other ? refuse(worker, &search.beat, err) : 0;
+}

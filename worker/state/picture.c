@@ -1,0 +1,77 @@
+/* picture.c - making, weighing and ending the record of one job in the worker.
+ *
+ * Weights are worked out from sizes, not measured: the allocator's own overhead is small beside
+ * megabytes of pixels, and a weight must be the same when the item goes in and comes out.
+ */
+#include "worker/state/picture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/utf8.h"
+
+const int32_t kiln_picture_smaller[KILN_PICTURE_SMALLER] = {512, 256};
+
+struct kiln_picture *kiln_picture_new(struct kiln_holding *holding, uint32_t index)
+{
+    struct kiln_picture *picture = calloc(1, sizeof *picture);
+    if (!picture)
+        return NULL;
+    picture->holding = holding;
+    picture->index = index;
+    picture->job = &holding->assignment.jobs[index];
+    return picture;
+}
+
+void kiln_picture_free(struct kiln_picture *picture)
+{
+    if (!picture)
+        return;
+    for (uint32_t i = 0; i < picture->object_count; i++)
+        free(picture->objects[i].data);
+    free(picture);
+}
+
+size_t kiln_picture_weight(const struct kiln_picture *picture)
+{
+    const struct kiln_job *job = picture->job;
+    size_t pixels = (size_t)job->width * job->height, values = pixels / 64 * 16;
+    size_t longest = job->width > job->height ? job->width : job->height;
+    size_t weight = sizeof *picture;
+    for (uint32_t i = 0; i < picture->object_count; i++)
+        weight += picture->objects[i].size;
+    if (picture->drawn.rgb)
+        weight += pixels * 3;
+    for (int i = 0; i < KILN_PICTURE_SMALLER; i++) {
+        size_t side = (size_t)kiln_picture_smaller[i];
+        if (picture->drawn.smaller[i])
+            weight += pixels * 3 * side / longest * side / longest;
+    }
+    if (picture->drawn.latent)
+        weight += values * sizeof(float);
+    if (picture->drawn.trajectory)
+        weight += values * sizeof(float) * job->steps;
+    return weight;
+}
+
+void kiln_picture_fail(struct kiln_picture *picture, int code, const char *reason)
+{
+    picture->outcome = KILN_OUTCOME_RETURN;
+    picture->code = code;
+    picture->final = !kiln_code_retryable(code); /* a bad LoRA file is as bad on the next worker */
+    kiln_utf8_copy(picture->reason, sizeof picture->reason, reason);
+}
+
+void kiln_picture_stop(struct kiln_picture *picture, enum kiln_stop why)
+{
+    if (why == KILN_STOP_DRAINED) {
+        picture->outcome = KILN_OUTCOME_RETURN;
+        picture->code = KILN_OK; /* handed back unused: the attempt does not count */
+        picture->final = false;
+        snprintf(picture->reason, sizeof picture->reason, "the worker is ending");
+    } else {
+        picture->outcome = KILN_OUTCOME_GONE;
+        picture->code = why == KILN_STOP_CANCELLED ? KILN_CANCELLED : KILN_STALE;
+    }
+}

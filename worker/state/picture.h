@@ -1,0 +1,80 @@
+/* picture.h - one job on its way through the worker.
+ *
+ * The collector makes one per job; queues hand it from stage to stage, and the stage that has it
+ * owns it alone:
+ *
+ *     collector --drawn--> encode pool --files--> uploader --outcomes--> committer
+ *         |                     |                    |                      ^
+ *         +---- failed, cancelled, handed back: straight to the end ------+
+ *
+ * Each block below is written by one stage and only read by the later ones.
+ */
+#ifndef KILN_PICTURE_H
+#define KILN_PICTURE_H
+
+#include "pipeline/diffusionz_batch.h"
+#include "worker/state/holdings.h"
+
+/* How a job ends here; what the committer has to write. */
+enum kiln_outcome {
+    KILN_OUTCOME_DRAWN,  /* commit it */
+    KILN_OUTCOME_RETURN, /* back to the queue, or to failed: code, final, reason */
+    KILN_OUTCOME_GONE,   /* cancelled, or somebody else's by now: the ledger knows already */
+};
+
+/* The smaller sizes that are stored, longest sides: what the engine is asked for besides the full
+ * picture, in the order of DiffusionZOutput's. */
+#define KILN_PICTURE_SMALLER 2
+extern const int32_t kiln_picture_smaller[KILN_PICTURE_SMALLER];
+
+#define KILN_PICTURE_OBJECTS_MAX 4 /* three sizes and the latent */
+
+struct kiln_picture_object {
+    const char *role; /* "full", "512", "256", "latent" */
+    const char *content_type;
+    char key[KILN_OBJECT_KEY_MAX + 1];
+    char sha256[65];
+    uint8_t *data; /* owned */
+    size_t size;
+    uint32_t width, height; /* pixels; latent: of the latent */
+    bool stored;            /* by the uploader */
+};
+
+struct kiln_picture {
+    struct kiln_holding *holding; /* lives at least until the job is settled */
+    uint32_t index;               /* of the job in it */
+    const struct kiln_job *job;   /* = &holding->assignment.jobs[index] */
+
+    DiffusionZOutput drawn; /* the encode stage releases it */
+    double wait_ms, text_ms, denoise_ms, decode_ms;
+
+    struct kiln_picture_object objects[KILN_PICTURE_OBJECTS_MAX];
+    uint32_t object_count;
+    const char *latent_encoding; /* NULL: no latent is stored */
+    uint32_t latent_states, latent_channels;
+    double latent_sigmas[KILN_STEPS_MAX + 1]; /* of each of them */
+    double encode_ms;
+
+    double upload_ms;
+    double first_try_ms; /* monotonic; 0 = not tried yet */
+
+    enum kiln_outcome outcome;
+    int code;
+    bool final;
+    char reason[256];
+};
+
+/* Job `index` of a holding.  NULL when memory is short. */
+struct kiln_picture *kiln_picture_new(struct kiln_holding *holding, uint32_t index);
+/* Frees the objects too; `drawn` must have been released.  Accepts NULL. */
+void kiln_picture_free(struct kiln_picture *picture);
+
+/* The bytes it keeps alive: its weight in the queues. */
+size_t kiln_picture_weight(const struct kiln_picture *picture);
+
+/* Sets the outcome RETURN with code and reason; final for codes that fail again anywhere. */
+void kiln_picture_fail(struct kiln_picture *picture, int code, const char *reason);
+/* Sets the outcome that a stop flag asks for. */
+void kiln_picture_stop(struct kiln_picture *picture, enum kiln_stop why);
+
+#endif

@@ -1,0 +1,292 @@
+/* render.c - `kiln render`: one picture, no queue: the C ABI from a shell.
+ *
+ * Everything on the command line is checked before the model is loaded, which takes much longer
+ * than a typing mistake deserves, and so are the places that are written to.  Mistakes end with
+ * status 64; what goes wrong with files and devices with the status of its code (66 for a missing
+ * file, 74 for a forbidden place, 75 for a full disk, 69 for the device).
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "pipeline/diffusionz_batch.h"
+#include "schemas/limits.h"
+#include "storage/formats/safetensors.h"
+#include "storage/formats/webp.h"
+#include "worker/engine/engine.h"
+#include "worker/verbs/verbs.h"
+
+static const char usage[] =
+    "Usage: kiln render [--model DIR] --prompt TEXT --out FILE.webp [options]\n"
+    "\n"
+    "Draws one picture without a queue.\n"
+    "\n"
+    "  --model DIR            diffusers layout (that of the settings, else the demo model)\n"
+    "  --width N --height N   pixels, multiples of 16, 64 to 2048 (the model's own)\n"
+    "  --steps N              1 to 50 (8)\n"
+    "  --seed N               0 to 2^64-1 (0); the noise of a CPU torch.Generator\n"
+    "  --guidance X           0 to 30 (0); above 0 the negative prompt is used\n"
+    "  --negative TEXT        what not to draw\n"
+    "  --lora FILE[:W]        a safetensors file and its strength (1); up to 3 times\n"
+    "  --device cpu|cuda:N    (cpu)\n"
+    "  --dtype fp32|bf16|fp8  (what suits the device)\n"
+    "  --threads N            of the CPU, 0 for all (0)\n"
+    "  --lossless             exact pixels in the file\n"
+    "  --latents FILE         also the latent before the VAE, as safetensors: F32 [C, H/8, W/8]\n"
+    "  --json                 one line about the picture on standard output\n"
+    "\n"
+    "Examples:\n"
+    "  kiln render --model pipeline/models/sketch --prompt 'a red star' --seed 7 --out star.webp\n"
+    "  kiln render --model pipeline/models/sketch --prompt 'a red star'"
+    " --lora pipeline/models/sketch/loras/neon.safetensors:0.8 --out neon.webp\n";
+
+struct render {
+    DiffusionZOptions options;
+    DiffusionZItem item;
+    DiffusionZBatch batch;
+    DiffusionZLora loras[KILN_LORAS_MAX];
+    const char *out, *latents;
+    bool lossless, json;
+};
+
+/* --- the command line ----------------------------------------------------------------------- */
+
+static int add_lora(struct render *render, char *text, struct kiln_error *err)
+{
+    int32_t *count = &render->batch.lora_count;
+    int code = kiln_verb_lora(text, *count, &render->loras[*count], err);
+    if (code == 0)
+        ++*count;
+    return code;
+}
+
+enum option_code {
+    OPTION_MODEL = 256,
+    OPTION_PROMPT,
+    OPTION_OUT,
+    OPTION_WIDTH,
+    OPTION_HEIGHT,
+    OPTION_STEPS,
+    OPTION_SEED,
+    OPTION_GUIDANCE,
+    OPTION_NEGATIVE,
+    OPTION_LORA,
+    OPTION_DEVICE,
+    OPTION_DTYPE,
+    OPTION_LOSSLESS,
+    OPTION_LATENTS,
+    OPTION_JSON,
+    OPTION_THREADS,
+};
+
+static const struct option options[] = {
+    {"model", required_argument, NULL, OPTION_MODEL},
+    {"prompt", required_argument, NULL, OPTION_PROMPT},
+    {"out", required_argument, NULL, OPTION_OUT},
+    {"width", required_argument, NULL, OPTION_WIDTH},
+    {"height", required_argument, NULL, OPTION_HEIGHT},
+    {"steps", required_argument, NULL, OPTION_STEPS},
+    {"seed", required_argument, NULL, OPTION_SEED},
+    {"guidance", required_argument, NULL, OPTION_GUIDANCE},
+    {"negative", required_argument, NULL, OPTION_NEGATIVE},
+    {"lora", required_argument, NULL, OPTION_LORA},
+    {"device", required_argument, NULL, OPTION_DEVICE},
+    {"dtype", required_argument, NULL, OPTION_DTYPE},
+    {"threads", required_argument, NULL, OPTION_THREADS},
+    {"lossless", no_argument, NULL, OPTION_LOSSLESS},
+    {"latents", required_argument, NULL, OPTION_LATENTS},
+    {"json", no_argument, NULL, OPTION_JSON},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+static int take_option(struct render *render, int option, char *value, struct kiln_error *err)
+{
+    double number;
+    int code = 0;
+    switch (option) {
+    case OPTION_MODEL:
+        render->options.model_path = value;
+        break;
+    case OPTION_PROMPT:
+        render->item.prompt = value;
+        return kiln_verb_prompt("prompt", value, err);
+    case OPTION_NEGATIVE:
+        render->item.negative_prompt = value;
+        return kiln_verb_prompt("negative", value, err);
+    case OPTION_OUT:
+        render->out = value;
+        break;
+    case OPTION_LATENTS:
+        render->latents = value;
+        break;
+    case OPTION_LOSSLESS:
+        render->lossless = true;
+        break;
+    case OPTION_JSON:
+        render->json = true;
+        break;
+    case OPTION_WIDTH:
+        return kiln_verb_side("width", value, &render->batch.width, err);
+    case OPTION_HEIGHT:
+        return kiln_verb_side("height", value, &render->batch.height, err);
+    case OPTION_SEED:
+        return kiln_verb_whole("seed", value, 0, UINT64_MAX, &render->item.seed, err);
+    case OPTION_LORA:
+        return add_lora(render, value, err);
+    case OPTION_DEVICE:
+        return kiln_device_parse(value, &render->options.device_id, err);
+    case OPTION_DTYPE:
+        return kiln_dtype_parse(value, &render->options.dtype, err);
+    case OPTION_STEPS:
+        return kiln_verb_steps(value, &render->batch.num_steps, err);
+    case OPTION_THREADS:
+        return kiln_verb_threads(value, &render->options.threads, err);
+    case OPTION_GUIDANCE:
+        if ((code = kiln_verb_number("guidance", value, 0, KILN_GUIDANCE_MAX, &number, err)) == 0)
+            render->batch.guidance_scale = (float)number;
+        break;
+    default:
+        code = kiln_fail(err, KILN_BAD_INPUT, "`kiln render --help` shows the options");
+    }
+    return code;
+}
+
+/* What no single option can know. */
+static int check_complete(const struct render *render, struct kiln_error *err)
+{
+    const char *missing = !render->options.model_path ? "--model DIR"
+                          : !render->item.prompt      ? "--prompt TEXT"
+                          : !render->out              ? "--out FILE.webp"
+                                                      : NULL;
+    if (missing)
+        return kiln_fail(err, KILN_BAD_INPUT, "%s is missing", missing);
+    if (render->latents && kiln_verb_same_file(render->out, render->latents))
+        return kiln_fail(err, KILN_BAD_INPUT,
+                         "--latents %s: --out writes there, too; name another file",
+                         render->latents);
+    return 0;
+}
+
+static int check_places(const struct render *render, struct kiln_error *err)
+{
+    const int code = kiln_verb_may_write("out", render->out, err);
+    return code || !render->latents ? code : kiln_verb_may_write("latents", render->latents, err);
+}
+
+/* --- drawing and writing ---------------------------------------------------------------------- */
+
+static int write_picture(const struct render *render, const DiffusionZOutput *output,
+                         struct kiln_error *err)
+{
+    struct kiln_webp_options webp = {.quality = 85, .method = 4, .lossless = render->lossless};
+    uint8_t *data;
+    size_t size;
+    int code = kiln_webp_encode(output->rgb, (uint32_t)render->batch.width,
+                                (uint32_t)render->batch.height, &webp, &data, &size, err);
+    if (code != 0)
+        return code;
+    code = kiln_verb_write(render->out, data, size, err);
+    free(data);
+    return code;
+}
+
+static int write_latent(const struct render *render, const DiffusionZOutput *output,
+                        struct kiln_error *err)
+{
+    struct kiln_st_tensor tensor = {
+        .name = "latent",
+        .dtype = KILN_ST_F32,
+        .ndim = 3,
+        .shape = {output->latent_channels, output->latent_height, output->latent_width},
+        .data = output->latent,
+    };
+    /* Before the VAE, as the sampler left it: what the parity checks compare. */
+    tensor.size = (size_t)(tensor.shape[0] * tensor.shape[1] * tensor.shape[2]) * sizeof(float);
+    uint8_t *data;
+    size_t size;
+    int code = kiln_st_encode(&tensor, 1, NULL, &data, &size, err);
+    if (code != 0)
+        return code;
+    code = kiln_verb_write(render->latents, data, size, err);
+    free(data);
+    return code;
+}
+
+static int print_about(const struct render *render, const DiffusionZTimes *times,
+                       struct kiln_error *err)
+{
+    printf("{\"width\": %d, \"height\": %d, \"steps\": %d, \"seed\": %" PRIu64
+           ", \"text_ms\": %.1f, \"denoise_ms\": %.1f, \"decode_ms\": %.1f}\n",
+           render->batch.width, render->batch.height, render->batch.num_steps, render->item.seed,
+           times->text_ms, times->denoise_ms, times->decode_ms);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    return kiln_fail(err, KILN_IO, "writing about the picture: %s", strerror(errno));
+}
+
+/* Loads, draws, writes.  The picture is written before the latent: a caller that finds the latent
+ * file finds the picture too. */
+static int draw(struct render *render, struct kiln_error *err)
+{
+    DiffusionZContext *context = NULL;
+    DiffusionZOutput output = {0};
+    DiffusionZTimes times = {0};
+    int code = diffusionz_open(&render->options, &context);
+    if (code == 0)
+        code = diffusionz_run_batch(context, &render->batch, &output, &times);
+    if (code != 0)
+        code = kiln_fail(err, code, "%s", diffusionz_last_error());
+    else if (output.error_code != 0)
+        code = kiln_fail(err, output.error_code, "%s",
+                         output.error_msg ? output.error_msg : "the picture failed");
+    if (code == 0)
+        code = write_picture(render, &output, err);
+    if (code == 0 && render->latents)
+        code = write_latent(render, &output, err);
+    if (code == 0 && render->json)
+        code = print_about(render, &times, err);
+    diffusionz_release_outputs(&output, 1);
+    diffusionz_free(context);
+    return code;
+}
+
+int kiln_verb_render(int argc, char **argv)
+{
+    struct render render = {
+        .options = {.device_id = -1},
+        .batch = {.item_count = 1, .width = 1024, .height = 1024, .num_steps = KILN_STEPS_DEFAULT},
+    };
+    struct kiln_error err;
+    static char name[] = "kiln render"; /* for what getopt says */
+    int c, code = 0;
+    argv[0] = name;
+    render.batch.items = &render.item;
+    render.batch.loras = render.loras;
+    while (code == 0 && (c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        if (c == 'h') {
+            fputs(usage, stdout);
+            return EX_OK;
+        }
+        code = take_option(&render, c, optarg, &err);
+    }
+    if (code == 0 && optind < argc)
+        code = kiln_fail(&err, KILN_BAD_INPUT, "unexpected argument \"%s\"", argv[optind]);
+    if (code == 0)
+        code = check_complete(&render, &err);
+    bool mistaken = code != 0; /* on the command line */
+    if (code == 0) {
+        code = check_places(&render, &err);
+        mistaken = code == KILN_BAD_INPUT;
+    }
+    if (code == 0)
+        code = draw(&render, &err);
+    if (code == 0)
+        return EX_OK;
+    const int status = kiln_verb_fail("render", &err);
+    return mistaken ? EX_USAGE : status;
+}

@@ -1,0 +1,127 @@
+/* tokenize.c - `kiln tokenize`: one line of JSON ids for each input line, a JSON string.
+ *
+ * A bad line ends the run with its number and exit status 65: whoever compares tokenizers wants to
+ * know, not to find a gap.  Lines that were good before it have been printed.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "pipeline/diffusionz_batch.h"
+#include "worker/verbs/verbs.h"
+
+#define LINE_MAX_BYTES (16 << 20) /* a text of up to 16 MiB as JSON */
+
+static const char usage[] =
+    "Usage: kiln tokenize [--model DIR] [--raw] [--json]\n"
+    "\n"
+    "Reads lines, each a JSON string, and prints the token ids of each as one JSON list a line,\n"
+    "at most 512, as the model would see them.\n"
+    "\n"
+    "  --model DIR  diffusers layout; only its tokenizer folder is read (the model of the\n"
+    "               settings, else the demo model)\n"
+    "  --raw        the text alone, not wrapped in the chat template\n"
+    "\n"
+    "Examples:\n"
+    "  echo '\"a red star\"' | kiln tokenize --model pipeline/models/sketch\n"
+    "  jq -c .prompt prompts.jsonl | kiln tokenize --model pipeline/models/sketch --raw\n";
+
+/* Printed at once, not collected: a million lines take the memory of one. */
+static int print_ids(const int32_t *ids, size_t count)
+{
+    putchar('[');
+    for (size_t i = 0; i < count; i++)
+        printf(i ? ", %d" : "%d", ids[i]);
+    return fputs("]\n", stdout) < 0 ? -1 : 0;
+}
+
+static int tokenize_line(const DiffusionZTokenizer *tokenizer, bool raw, const char *line,
+                         size_t length, size_t number, struct kiln_error *err)
+{
+    json_error_t where;
+    int32_t *ids;
+    size_t count;
+    json_t *text = json_loadb(line, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &where);
+    if (!text)
+        return kiln_fail(err, KILN_BAD_INPUT, "line %zu, byte %d: %s", number, where.position,
+                         where.text);
+    if (!json_is_string(text)) {
+        json_decref(text);
+        return kiln_fail(err, KILN_BAD_INPUT, "line %zu: expected a JSON string", number);
+    }
+    int code = diffusionz_tokenize(tokenizer, json_string_value(text), json_string_length(text),
+                                   raw, &ids, &count);
+    json_decref(text);
+    if (code != 0)
+        return kiln_fail(err, code, "line %zu: %s", number, diffusionz_last_error());
+    code = print_ids(ids, count) == 0
+               ? 0
+               : kiln_fail(err, KILN_IO, "writing the ids: %s", strerror(errno));
+    diffusionz_free_ids(ids);
+    return code;
+}
+
+static int tokenize_stream(const char *model, bool raw, FILE *in, struct kiln_error *err)
+{
+    char *line = NULL;
+    size_t room = 0, number = 0;
+    ssize_t length;
+    DiffusionZTokenizer *tokenizer = NULL;
+    int code = diffusionz_open_tokenizer(model, &tokenizer);
+    if (code != 0)
+        return kiln_fail(err, code, "%s", diffusionz_last_error());
+    while (code == 0 && (length = getline(&line, &room, in)) >= 0) {
+        number++;
+        if (length > LINE_MAX_BYTES)
+            code = kiln_fail(err, KILN_BAD_INPUT, "line %zu: %zd bytes; the limit is %d", number,
+                             length, LINE_MAX_BYTES);
+        else
+            code = tokenize_line(tokenizer, raw, line, (size_t)length, number, err);
+    }
+    free(line);
+    diffusionz_free_tokenizer(tokenizer);
+    if (code == 0 && (ferror(in) || fflush(stdout) != 0))
+        code = kiln_fail(err, KILN_IO, "%s: %s", ferror(in) ? "reading the lines" : "writing",
+                         strerror(errno));
+    return code;
+}
+
+int kiln_verb_tokenize(int argc, char **argv)
+{
+    static const struct option options[] = {{"model", required_argument, NULL, 'm'},
+                                            {"raw", no_argument, NULL, 'r'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
+    const char *model = NULL;
+    bool raw = false;
+    static char name[] = "kiln tokenize"; /* for what getopt says */
+    int c;
+    argv[0] = name;
+    while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        if (c == 'm') {
+            model = optarg;
+        } else if (c == 'r') {
+            raw = true;
+        } else if (c == 'h') {
+            fputs(usage, stdout);
+            return EX_OK;
+        } else if (c != 'j') { /* the output is JSON in any case */
+            fputs("kiln tokenize: `kiln tokenize --help` shows the options\n", stderr);
+            return EX_USAGE;
+        }
+    }
+    if (!model || optind < argc) {
+        fprintf(stderr, "kiln tokenize: %s\n",
+                model ? "it takes no arguments; lines come from standard input"
+                      : "--model DIR is missing");
+        return EX_USAGE;
+    }
+    struct kiln_error err;
+    int code = tokenize_stream(model, raw, stdin, &err);
+    return code == 0 ? EX_OK : kiln_verb_fail("tokenize", &err);
+}
