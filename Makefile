@@ -63,7 +63,9 @@ SRC_cuda := $(wildcard kernels/*.cu)
 
 FOLDERS := schemas storage kernels pipeline scheduler cli worker support
 obj = $(patsubst %,$(BUILD)/obj/%.o,$(1))
-GEN_OBJ := $(BUILD)/gen/sql.o $(BUILD)/gen/roles.o $(BUILD)/gen/styles.o
+GEN_schemas := $(BUILD)/gen/sql.o $(BUILD)/gen/roles.o $(BUILD)/gen/styles.o
+GEN_cli := $(BUILD)/gen/page.o
+PAGE := $(addprefix scheduler/cli/jobs/export/page/,head.html style.css viewer.html script.js)
 lib = $(foreach f,$(1),$(BUILD)/lib$(f).a)
 
 # What each folder may link: the include rule, once more, for the linker.
@@ -153,12 +155,15 @@ $(BUILD)/gen/roles.c: scripts/embed.sh schemas/roles.sql
 $(BUILD)/gen/styles.c: scripts/embed.sh schemas/styles.json
 	@mkdir -p $(@D)
 	scripts/embed.sh kiln_embedded_styles schemas/styles.json > $@
+$(BUILD)/gen/page.c: scripts/embed.sh $(PAGE)
+	@mkdir -p $(@D)
+	scripts/embed.sh kiln_embedded_page $(PAGE) > $@
 $(BUILD)/gen/%.o: $(BUILD)/gen/%.c
 	$(CC) $(CPPFLAGS) $(CFLAGS_ALL) -c $< -o $@
 
 # --- archives: appended to (q), since files of two rooms may have one name ------------------------
 define archive
-$(BUILD)/lib$(1).a: $(call obj,$(SRC_$(1))) $(if $(filter schemas,$(1)),$(GEN_OBJ))
+$(BUILD)/lib$(1).a: $(call obj,$(SRC_$(1))) $(GEN_$(1))
 	@mkdir -p $$(@D)
 	@rm -f $$@
 	$(AR) qcs $$@ $$^

@@ -13,5 +13,6 @@ struct kiln_embedded {
 extern const struct kiln_embedded kiln_embedded_sql[];    /* schemas/sql, in version order */
 extern const struct kiln_embedded kiln_embedded_roles[];  /* schemas/roles.sql */
 extern const struct kiln_embedded kiln_embedded_styles[]; /* schemas/styles.json */
+extern const struct kiln_embedded kiln_embedded_page[];   /* scheduler/cli/jobs/export/page */
 
 #endif
