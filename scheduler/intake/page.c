@@ -291,29 +291,33 @@ static void drop_marked(struct kiln_page *page)
 
 /* --- the index of each job ---------------------------------------------------------------------
  */
-/* How many jobs from `first` on are of its batch. */
-static size_t run_of(const struct kiln_page *page, size_t first)
+/* Where the jobs of the batch of job `first` are that have no number yet, into at[]: all of them,
+ * since the ledger sees the wishes of one call together, but none of another call's. */
+static size_t of_one_batch(const struct kiln_page *page, size_t first, bool *numbered, size_t *at)
 {
-    size_t count = 1;
-    while (first + count < page->job_count &&
-           strcmp(page->jobs[first + count].job.batch, page->jobs[first].job.batch) == 0)
-        count++;
+    const char *batch = page->jobs[first].job.batch;
+    size_t count = 0;
+    for (size_t i = first; i < page->job_count; i++)
+        if (!numbered[i] && strcmp(page->jobs[i].job.batch, batch) == 0) {
+            numbered[i] = true;
+            at[count++] = i;
+        }
     return count;
 }
 
 /* indexes: in, what each names, or -1; out, what it gets, or -1. */
-static int ask_ledger(struct kiln_page *page, size_t first, size_t count, int64_t *indexes,
+static int ask_ledger(struct kiln_page *page, const size_t *at, size_t count, int64_t *indexes,
                       struct kiln_error *err)
 {
     const char **keys = calloc(count, sizeof(*keys));
     if (!keys)
         return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
     for (size_t i = 0; i < count; i++) {
-        const struct kiln_new_job *new = &page->jobs[first + i];
+        const struct kiln_new_job *new = &page->jobs[at[i]];
         keys[i] = new->key;
-        indexes[i] = page->lacks[first + i].index ? -1 : (int64_t) new->job.index;
+        indexes[i] = page->lacks[at[i]].index ? -1 : (int64_t) new->job.index;
     }
-    int rc = kiln_ledger_number(page->ledger, page->pool, page->jobs[first].job.batch, keys,
+    int rc = kiln_ledger_number(page->ledger, page->pool, page->jobs[at[0]].job.batch, keys,
                                 indexes, count, indexes, err);
     free(keys);
     return rc;
@@ -336,19 +340,20 @@ static int set_index(struct kiln_page *page, size_t at, int64_t index, struct ki
     return 0;
 }
 
-static int number_run(struct kiln_page *page, size_t first, size_t count, struct kiln_error *err)
+static int number_batch(struct kiln_page *page, const size_t *at, size_t count,
+                        struct kiln_error *err)
 {
     int64_t *indexes = calloc(count, sizeof(*indexes));
     struct kiln_error why;
     if (!indexes)
         return kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
-    int refused = ask_ledger(page, first, count, indexes, &why), rc = 0;
+    int refused = ask_ledger(page, at, count, indexes, &why), rc = 0;
     if (refused && kiln_page_waits(refused))
         rc = kiln_fail(err, refused, "%s", why.text);
     for (size_t i = 0; i < count && rc == 0; i++) {
-        page->out[first + i] = refused != 0;
-        rc = refused ? refuse_job(page, first + i, why.text, err)
-                     : set_index(page, first + i, indexes[i], err);
+        page->out[at[i]] = refused != 0;
+        rc = refused ? refuse_job(page, at[i], why.text, err)
+                     : set_index(page, at[i], indexes[i], err);
     }
     free(indexes);
     return rc;
@@ -358,15 +363,17 @@ static int number_run(struct kiln_page *page, size_t first, size_t count, struct
  * jobs in at the same moment: a leader that lost its lock and has not noticed. */
 static int number_jobs(struct kiln_page *page, struct kiln_error *err)
 {
-    for (size_t at = 0; at < page->job_count;) {
-        size_t count = run_of(page, at);
-        int rc = number_run(page, at, count, err);
-        if (rc)
-            return rc;
-        at += count;
-    }
-    drop_marked(page);
-    return 0;
+    size_t *at = calloc(page->job_count + 1, sizeof(*at));
+    bool *numbered = calloc(page->job_count + 1, sizeof(*numbered));
+    int rc = at && numbered ? 0 : kiln_fail(err, KILN_NO_MEMORY, "intake: no memory for a page");
+    for (size_t first = 0; first < page->job_count && rc == 0; first++)
+        if (!numbered[first])
+            rc = number_batch(page, at, of_one_batch(page, first, numbered, at), err);
+    free(at);
+    free(numbered);
+    if (rc == 0)
+        drop_marked(page);
+    return rc;
 }
 
 /* --- into the ledger ------------------------------------------------------------------------- */

@@ -275,6 +275,22 @@ static void no_two_jobs_have_one_index(void **state)
     assert_int_equal(kiln_test_count(stack, "SELECT count(DISTINCT seed) FROM job"), 7);
 }
 
+/* The entries of another batch between them change nothing: one page, one numbering. */
+static void batches_may_alternate_in_a_page(void **state)
+{
+    (void)state;
+    const char *const other[] = {"batch", "other", "job", LINE};
+    send_with_index("k0", "3");
+    kiln_test_append(stack, other, 2);
+    send_with_index("k1", "3");
+    kiln_test_append(stack, other, 2);
+    send_with_index("k2", NULL);
+    assert_int_equal(take_whatever(), 5);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(DISTINCT (batch_id, index)) FROM job"),
+                     5);
+    assert_int_equal(kiln_test_count(stack, "SELECT index FROM job WHERE key = 'k0'"), 3);
+}
+
 /* The seed of a line without one follows from the index that its job has got. */
 static void the_seed_follows_the_index(void **state)
 {
@@ -378,6 +394,7 @@ int main(void)
         TEST(a_receipt_that_cannot_be_delivered_is_dropped),
         TEST(nor_does_the_stream_of_refused_entries_hold_anything_up),
         TEST(no_two_jobs_have_one_index),
+        TEST(batches_may_alternate_in_a_page),
         TEST(the_seed_follows_the_index),
         TEST(a_full_batch_says_so),
         TEST(a_stream_that_used_up_its_ids_is_made_anew),
