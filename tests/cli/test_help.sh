@@ -22,7 +22,7 @@ says '^kiln ' out.txt
 # A wrong command line: status 64, said on stderr, nothing on stdout.
 stacks+=(impossible)
 for words in "" "statsu" "status --jsn" "jobs --state gone" "wait" "wait a b" "cancel" \
-    "cancel 1 --batch b" "show 0" "show 99999999999999999999" "why x" "up --workers 0" \
+    "cancel 1 --batch b" "show 0" "show 99999999999999999999" "why x" "up --workers -1" \
     "up --workers many" "wait b --timeout" "export b" "drain" "bench everything" "up --device tpu" \
     "status --batch-max" "status --batch-max=many" "status --config" "status --lease-s 0"; do
     "$kiln_bin/kiln" $words >out.txt 2>err.txt
