@@ -5,8 +5,6 @@ a judge may hold against a picture.
 """
 from dataclasses import dataclass, field
 
-from world import line_up
-
 SHAPE_WORDS = {
     "circle": ["circle", "circle", "disc", "ball", "dot", "round shape"],
     "square": ["square", "square", "box", "block"],
@@ -269,16 +267,3 @@ def caption(rng, scene, background=None):
             f"{joint}{words}, {body}", f"{words}: {body}", f"{body}. background: {words}",
             f"{body}. The background is {'' if plain else ''}{words.replace(' background', '')}."])
     return _noise(rng, text), asked
-
-
-def spoken(scene, rng, aspect):
-    """caption(), after which the scene has what was left unsaid made plain: a white background, and several things of which no
-    place is said stand in the order of the words.  Eight steps cannot choose an arrangement (README.md, "What helped most")."""
-    text, asked = caption(rng, scene)
-    if asked.background is None:
-        taken = {t.colour for t in scene.things}
-        scene.background = "plain"
-        scene.first = next(c for c in ("white", "black", "gray", "blue") if c not in taken)
-    if len(scene.things) > 1 and not asked.relations and not any(t["zone"] for t in asked.things):
-        line_up(rng, scene, aspect)
-    return text, asked

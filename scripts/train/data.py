@@ -13,9 +13,9 @@ import torch
 import torch.multiprocessing as mp
 from tokenizers import Tokenizer
 
-from captions import spoken
 from config import MODEL
 from render import draw, pack
+from speech import spoken
 from tokenizer import wrap
 from world import sample_scene
 
@@ -23,8 +23,15 @@ SMALL = [((256, 256), 40), ((192, 320), 8), ((320, 192), 8), ((224, 288), 8), ((
          ((240, 272), 6), ((208, 368), 6), ((368, 208), 6), ((256, 320), 5), ((320, 256), 5)]
 LARGE = [((512, 512), 30), ((384, 384), 12), ((384, 512), 7), ((512, 384), 7), ((320, 448), 6),
          ((448, 320), 6), ((288, 512), 5), ((512, 288), 5), ((256, 448), 6), ((448, 256), 6),
-         ((640, 640), 5), ((512, 896), 2), ((896, 512), 2), ((640, 1136), 0.5), ((1136, 640), 0.5)]
-FRESH = 0.15                   # of the batches that are picked make room for a new one
+         ((640, 640), 5), ((480, 640), 3), ((640, 480), 3), ((512, 896), 2), ((896, 512), 2), ((768, 768), 1),
+         ((576, 768), 1), ((768, 576), 1), ((640, 1136), 0.5), ((1136, 640), 0.5)]
+# For the reword stage: a graph is recorded for each size, which takes a second or two, and words are the same at all of them.
+SMALL_FEW = [((256, 256), 40), ((192, 320), 8), ((320, 192), 8), ((240, 272), 8)]
+LARGE_FEW = [((512, 512), 30), ((384, 512), 7), ((512, 384), 7), ((288, 512), 6), ((512, 288), 6), ((640, 640), 5),
+             ((576, 768), 2), ((768, 576), 2)]
+FRESH = 0.2                    # of the batches that are picked make room for a new one
+EMPTY = 0.11                   # of the short captions
+SHORT, LONG = 0.7, 0.02        # batches whose captions pad to 32 tokens; to 96, of the first size alone; 64 is the rest
 HOW_MANY = [26, 36, 38]        # of 1, 2, 3 things: three are the hard case
 
 
@@ -32,48 +39,57 @@ def batch_size(h, w, tokens):
     return max(4, tokens // (h * w // 256 + 32))
 
 
-def encode_texts(tokenizer, texts):
-    """ids [n, L] padded to a multiple of 32 with 0, lengths [n]."""
-    rows = [tokenizer.encode(wrap(t)).ids[:96] for t in texts]
-    length = -max(map(len, rows)) // 32 * -32
+def tokenizer_of(folder):
+    return Tokenizer.from_file(os.path.join(folder, "tokenizer", "tokenizer.json"))
+
+
+def encode_texts(tokenizer, texts, length=None):
+    """ids [n, L] padded with 0, to a multiple of 32 if no length is given; lengths [n]."""
+    rows = [tokenizer.encode(wrap(t)).ids[:length or 96] for t in texts]
+    length = length or -max(map(len, rows)) // 32 * -32
     ids = torch.zeros(len(rows), length, dtype=torch.long)
     for i, row in enumerate(rows):
         ids[i, :len(row)] = torch.tensor(row)
     return ids, torch.tensor([len(r) for r in rows])
 
 
-def _maker(index, seed, jobs, out, suffixes):
+def _maker(index, seed, jobs, out, suffixes, plain):
     torch.set_num_threads(1)
     rng = random.Random(seed * 1000 + index)
-    tokenizer = Tokenizer.from_file(os.path.join(MODEL, "tokenizer", "tokenizer.json"))
+    tokenizer, theirs = tokenizer_of(MODEL), tokenizer_of(plain) if plain else None
     while True:
         size, count, bucket = jobs.get()
         h, w = size
-        scenes, texts = [], []
+        scenes, texts, plains = [], [], []
         while len(scenes) < count:
             scene = sample_scene(rng, w / h, count=rng.choices([1, 2, 3], HOW_MANY)[0])
-            text = spoken(scene, rng, w / h)[0]
+            text, same = spoken(scene, rng, w / h)
             if suffixes:
                 text += rng.choice(suffixes)
-            short = len(tokenizer.encode(wrap(text)).ids) <= 32
-            if bucket == 32 and not short:
+            elif bucket == 32 and rng.random() < EMPTY:
+                text = same = ""
+            if not min(bucket - 32, 32) < len(tokenizer.encode(wrap(text)).ids) <= bucket:
                 continue
             scenes.append(scene)
-            texts.append("" if rng.random() < 0.08 and not suffixes else text)
-        out.put((size, pack(scenes, "cpu"), *encode_texts(tokenizer, texts)))
+            texts.append(text)
+            plains.append(same)
+        batch = [size, pack(scenes, "cpu"), *encode_texts(tokenizer, texts, bucket)]
+        out.put(batch + list(encode_texts(theirs, plains, 64)) if plain else batch)
 
 
 class Pool:
-    """Batches of latents by size.  encode(pictures) -> latents; style as in render.draw."""
+    """Batches of latents by size.  encode(pictures) -> latents; style as in render.draw.
 
-    def __init__(self, sizes, encode, seed, per_size, style="base", suffixes=None, *, device, workers, tokens):
+    plain names the model folder whose tokenizer encodes the plain text of every scene; batches hold it too, then."""
+
+    def __init__(self, sizes, encode, seed, per_size, style="base", suffixes=None, plain=None, *, device, workers, tokens):
         context = mp.get_context("spawn")
         self.jobs, self.out = context.Queue(), context.Queue(64)
         self.sizes, self.encode, self.style, self.device, self.tokens = sizes, encode, style, device, tokens
         self.rng = random.Random(seed)
         self.cap = {size: max(3, round(per_size * weight / sizes[0][1])) for size, weight in sizes}
         self.batches = {size: [] for size, _ in sizes}
-        self.workers = [context.Process(target=_maker, args=(i, seed, self.jobs, self.out, suffixes), daemon=True)
+        self.workers = [context.Process(target=_maker, args=(i, seed, self.jobs, self.out, suffixes, plain), daemon=True)
                         for i in range(workers)]
         for worker in self.workers:
             worker.start()
@@ -88,8 +104,10 @@ class Pool:
         self.thread.start()
 
     def _order(self, size):
-        # 3 of 4 batches hold captions that pad to 32 tokens; the rest take what comes (32 or 64)
-        self.jobs.put((size, batch_size(*size, self.tokens), 32 if self.rng.random() < 0.75 else 64))
+        bucket = 32 if self.rng.random() < SHORT else 64
+        if size == self.sizes[0][0] and self.rng.random() < LONG:
+            bucket = 96
+        self.jobs.put((size, batch_size(*size, self.tokens), bucket))
 
     def _made(self):
         """The next batch of scenes; waits five minutes at most."""
@@ -102,15 +120,15 @@ class Pool:
         raise RuntimeError("no scenes for five minutes")
 
     def _take(self):
-        size, packed, ids, lengths = self._made()
+        size, packed, *texts = self._made()
         with self.quiet:
             packed = {k: v.to(self.device, non_blocking=True) for k, v in packed.items()}
             parts = []
             step = max(1, 6_000_000 // (size[0] * size[1]))
-            for at in range(0, len(lengths), step):
+            for at in range(0, len(texts[1]), step):
                 piece = {k: v[at:at + step] for k, v in packed.items()}
                 parts.append(self.encode(draw(piece, *size, self.style)))
-            entry = (torch.cat(parts), ids.to(self.device), lengths.to(self.device))
+            entry = (torch.cat(parts), *(x.to(self.device) for x in texts))
             if self.main:                      # the trainer's stream reads what this thread's stream has made
                 torch.cuda.current_stream().synchronize()
                 for x in entry:
@@ -135,7 +153,7 @@ class Pool:
                 self.failed = error
 
     def pick(self, sizes=None):
-        """(latents, ids, lengths) of a random size; now and then asks for a fresh batch of that size."""
+        """(latents, ids, lengths), and ids and lengths of the plain texts if wanted, of a random size; now and then asks for a fresh batch of that size."""
         if self.failed:
             raise RuntimeError("no new pictures are made") from self.failed
         table = sizes or self.sizes

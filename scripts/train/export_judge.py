@@ -14,11 +14,11 @@ import random
 
 import torch
 import torch.nn as nn
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from captions import caption
 from judge import load_judge
-from judge_net import look, score
+from judge_net import Judge, look, score
 from render import STYLES, draw, pack
 from world import BACKGROUNDS, COLOUR_NAMES, SHAPES, SIZE_NAMES, sample_scene
 
@@ -55,21 +55,33 @@ def fold(judge):
     return judge
 
 
+def layers(judge):
+    """(name, layer) of everything in a folded judge that has weights."""
+    for i, stage in enumerate(judge.stem):
+        yield f"stem.{i}", stage[0].conv
+    for i, block in enumerate(judge.body):
+        yield f"body.{i}.a", block.a[0].conv
+        yield f"body.{i}.b", block.b[0].conv
+    yield "local", judge.local
+    yield "whole.0", judge.whole[0]
+    yield "whole.1", judge.whole[2]
+
+
 def tensors(judge):
     out = {}
-
-    def put(name, layer):
+    for name, layer in layers(judge):
         out[name + ".weight"], out[name + ".bias"] = layer.weight, layer.bias
-
-    for i, stage in enumerate(judge.stem):
-        put(f"stem.{i}", stage[0].conv)
-    for i, block in enumerate(judge.body):
-        put(f"body.{i}.a", block.a[0].conv)
-        put(f"body.{i}.b", block.b[0].conv)
-    put("local", judge.local)
-    put("whole.0", judge.whole[0])
-    put("whole.1", judge.whole[2])
     return {k: v.detach().half().contiguous() for k, v in out.items()}
+
+
+def exported_judge(folder):
+    """The judge that main() wrote."""
+    judge, state = fold(Judge().eval()), load_file(os.path.join(folder, "judge.safetensors"))
+    with torch.no_grad():
+        for name, layer in layers(judge):
+            layer.weight.copy_(state[name + ".weight"])
+            layer.bias.copy_(state[name + ".bias"])
+    return judge
 
 
 def labels(judge):

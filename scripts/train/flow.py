@@ -1,13 +1,13 @@
 """flow.py - flow matching: noising, the 8-step Euler sampler, checkpoints, sample sheets."""
+import json
 import os
 
 import torch
 from diffusers import AutoencoderKL
 from safetensors.torch import load_file
-from tokenizers import Tokenizer
 
-from config import MODEL, SHIFT, STEPS
-from data import encode_texts
+from config import MODEL, SHIFT, STEPS, TEXT
+from data import encode_texts, tokenizer_of
 from net import TextEncoder, Transformer
 
 
@@ -52,9 +52,9 @@ def follow(means, params, step, keep):
 class Model(torch.nn.Module):
     """Transformer and text encoder as one set of weights."""
 
-    def __init__(self):
+    def __init__(self, text=TEXT):
         super().__init__()
-        self.transformer, self.text = Transformer(), TextEncoder()
+        self.transformer, self.text = Transformer(), TextEncoder(text)
 
     def forward(self, x, sigma, ids, lengths, dtype=torch.bfloat16):
         """The model's output: minus the velocity, so x0 - noise."""
@@ -98,7 +98,7 @@ _tokenizer = None
 
 def tokens(texts, device):
     global _tokenizer
-    _tokenizer = _tokenizer or Tokenizer.from_file(os.path.join(MODEL, "tokenizer", "tokenizer.json"))
+    _tokenizer = _tokenizer or tokenizer_of(MODEL)
     ids, lengths = encode_texts(_tokenizer, texts)
     return ids.to(device), lengths.to(device)
 
@@ -146,8 +146,8 @@ def save_weights(model, path, limit=15_000_000):
         os.replace(f"{path}-{i}.new", f"{path}-{i}.pt")
 
 
-def load_weights(model, path):
-    """From save_weights' pieces, or from an exported model folder (to go on from there)."""
+def read_weights(path):
+    """{name: tensor in fp32} from save_weights' pieces, or from an exported model folder (to go on from there)."""
     k, whole = 0, {}
     if os.path.isdir(path):
         part = load_file(os.path.join(path, "transformer", "diffusion_pytorch_model.safetensors"))
@@ -159,7 +159,22 @@ def load_weights(model, path):
         k += 1
     if not whole:
         raise SystemExit(f"no weights at {path}-0.pt")
-    model.load_state_dict(whole)
+    return whole
+
+
+def load_weights(model, path):
+    model.load_state_dict(read_weights(path))
+
+
+def load_model(path):
+    """A model of save_weights' pieces, or of an exported folder, whatever its text encoder's size."""
+    if os.path.isdir(path):
+        with open(os.path.join(path, "text_encoder", "config.json")) as f:
+            model = Model(json.load(f))
+    else:
+        model = Model()
+    load_weights(model, path)
+    return model
 
 
 def sheet(pictures, path, columns=8):

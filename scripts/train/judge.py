@@ -2,7 +2,11 @@
 
     python judge.py --weights DIR/flow --vae DIR --judge DIR/judge.pt [--n 1000] [--steps 8] [--sizes 256x256,512x512]
     python judge.py --requests FILE -n 1000 --size 256x256     writes prompts and what they ask, as JSON lines
+    python judge.py --weights DIR/flow --vae DIR --judge DIR --prompts FILE,...    draws files of tests/quality's kind; with --sizes
+                                                                at other sizes than theirs, with --failures what went wrong
     python judge.py --pictures DIR --answers FILE --judge FILE  scores pictures that any program drew
+
+--judge is what train_judge.py wrote, or the folder pipeline/models/judge.
 """
 import argparse
 import dataclasses
@@ -27,6 +31,9 @@ def requests(n, aspect=1.0, seed=777, count=None, held_out=False, suffix=""):
 
 
 def load_judge(path, device):
+    if os.path.isdir(path):
+        from export_judge import exported_judge        # which imports this module
+        return exported_judge(path).to(device).eval()
     judge = Judge()
     state = torch.load(path, map_location="cpu")
     judge.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in state.items()})
@@ -69,6 +76,36 @@ def through_vae(vae, judge, n=500, h=256, w=256):
     return line(f"renders through the VAE {w}x{h}", tables)
 
 
+def asked_of(value):
+    """An Asked from its JSON."""
+    return Asked(value["things"], [tuple(r) for r in value.get("relations", [])],
+                 tuple(value["background"]) if value.get("background") else None, value.get("count", True))
+
+
+def draw_list(model, vae, judge, path, size, args):
+    """Draws a file of prompts, at their own sizes if no other is given; prints the figures."""
+    from flow import decode, sample
+    groups = {}
+    for i, row in enumerate(list(map(json.loads, open(path)))[:args.n]):
+        groups.setdefault(size or (row["width"], row["height"]), []).append((i, row))
+    tables = []
+    for (w, h), rows in groups.items():
+        per = max(1, 256 * 65536 // (w * h))
+        for at in range(0, len(rows), per):
+            part = rows[at:at + per]
+            with torch.autocast(args.device, torch.bfloat16, enabled=args.device == "cuda"):
+                z = sample(model, [row["prompt"] for _, row in part], h, w, args.steps, seed=part[0][0], device=args.device,
+                           dtype=torch.bfloat16 if args.device == "cuda" else torch.float32)
+            for (_, row), seen in zip(part, look(judge, decode(vae, z))):
+                tables.append(score(asked_of(row["asked"]), seen))
+                if args.failures and any(right < n for right, n in tables[-1].values()):
+                    wrong = " ".join(k for k, (right, n) in tables[-1].items() if right < n)
+                    print(f"  {wrong}: {row['prompt']}  ->  {seen['background']} {seen['first']} " + ", ".join(
+                        f"{t['size']} {t['colour']} {t['shape']} {t['x']:.2f} {t['y']:.2f}" for t in seen["things"]))
+    name = os.path.splitext(os.path.basename(path))[0]
+    return line(f"{name} {f'{size[0]}x{size[1]} ' if size else ''}{args.steps} steps n={len(tables)}", tables)
+
+
 def score_pictures(judge, folder, answers):
     import numpy
     from PIL import Image
@@ -76,10 +113,7 @@ def score_pictures(judge, folder, answers):
     for row in map(json.loads, open(answers)):
         picture = Image.open(os.path.join(folder, row["file"])).convert("RGB")
         x = torch.from_numpy(numpy.array(picture)).permute(2, 0, 1)[None].float() / 255
-        asked = row["asked"]
-        tables.append(score(Asked(asked["things"], [tuple(r) for r in asked.get("relations", [])],
-                                  tuple(asked["background"]) if asked.get("background") else None,
-                                  asked.get("count", True)), look(judge, x)[0]))
+        tables.append(score(asked_of(row["asked"]), look(judge, x)[0]))
     return line(folder, tables)
 
 
@@ -94,7 +128,10 @@ def main():
     parser.add_argument("-n", "--n", type=int, default=1000)
     parser.add_argument("--size", default="256x256")
     parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--sizes", default="256x256,512x512")
+    parser.add_argument("--sizes")
+    parser.add_argument("--prompts", help="files, with commas")
+    parser.add_argument("--failures", action="store_true", help="say of --prompts what went wrong")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="of --prompts")
     parser.add_argument("--guidance", type=float, help="only --sizes, with the guidance that the guided stage bakes in")
     args = parser.parse_args()
     if args.requests:
@@ -107,17 +144,23 @@ def main():
     if args.pictures:
         score_pictures(load_judge(args.judge, "cpu"), args.pictures, args.answers)
         return
-    from flow import Model, load_vae, load_weights
-    judge, vae, model = load_judge(args.judge, "cuda"), load_vae(args.vae), Model().cuda()
-    load_weights(model, args.weights)
-    model.eval()
+    from flow import load_model, load_vae
+    judge, vae = load_judge(args.judge, args.device), load_vae(args.vae, args.device)
+    model = load_model(args.weights).eval().to(args.device)
+    if args.prompts:
+        sizes = [tuple(map(int, size.split("x"))) for size in args.sizes.split(",")] if args.sizes else [None]
+        for path in args.prompts.split(","):
+            for size in sizes:
+                draw_list(model, vae, judge, path, size, args)
+        return
+    sizes = (args.sizes or "256x256,512x512").split(",")
     if args.guidance is not None:
-        for w, h in (map(int, size.split("x")) for size in args.sizes.split(",")):
+        for w, h in (map(int, size.split("x")) for size in sizes):
             evaluate(model, vae, judge, args.n, h, w, args.steps, f"guidance {args.guidance}", guidance=args.guidance)
         return
     through_vae(vae, judge)
     through_vae(vae, judge, 200, 512, 512)
-    for size in args.sizes.split(","):
+    for size in sizes:
         w, h = map(int, size.split("x"))
         evaluate(model, vae, judge, args.n, h, w, args.steps)
     evaluate(model, vae, judge, args.n, 256, 256, 4)

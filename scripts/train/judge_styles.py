@@ -54,11 +54,10 @@ def report(label, asked, seen, chances, names):
 
 class Bench:
     def __init__(self, args):
-        from flow import Model, load_vae, load_weights
+        from flow import load_model, load_vae
         self.device = args.device
         self.judge, self.vae = load_judge(args.judge, args.device), load_vae(args.vae, args.device)
-        self.model = Model()
-        load_weights(self.model, args.weights)
+        self.model = load_model(args.weights)
         self.model = self.model.to(args.device).eval().requires_grad_(False)
         self.loras = {name: lora.load(path) for name in CARDS
                       if os.path.exists(path := os.path.join(args.loras, f"lora-{name}.safetensors"))}

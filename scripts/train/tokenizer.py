@@ -8,8 +8,9 @@ import random
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from captions import FILLERS, caption
+from captions import FILLERS
 from config import MODEL, TEXT
+from speech import spoken
 from world import sample_scene
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -26,10 +27,10 @@ def wrap(text):
     return f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n"
 
 
-def lines(n=60000):
+def lines(n=200000):
     rng = random.Random(7)
     for _ in range(n):
-        yield caption(rng, sample_scene(rng))[0]
+        yield spoken(sample_scene(rng), rng, 1.0)[0]
         if rng.random() < 0.05:
             yield rng.choice(STYLE_WORDS + FILLERS)
 

@@ -5,11 +5,14 @@
     python train_flow.py --stage guided --vae DIR --out DIR --start DIR/flow --minutes 9
     python train_flow.py --stage guided ... --start DIR/guided --teacher DIR/flow --minutes 9       (goes on)
     python train_flow.py --stage guided ... --start DIR/guided --teacher self --minutes 9
+    python train_flow.py --stage reword --vae DIR --out DIR --start DIR/grown --teacher MODEL --minutes 9
 
 flow: target x0 - noise; small pictures first, every size from 35 % of the time on.  guided: the target is
 (x0 - noise) + g (T(caption) - T("")) with T the frozen result of the first stage, which bakes
 guidance into one forward.  With --teacher self T is the running mean of the very model that learns, which has the guidance
-already: g / (1 + g) of its difference is what is missing (train_lora.py has the fixed point).
+already: g / (1 + g) of its difference is what is missing (train_lora.py has the fixed point).  reword: the target is what MODEL, an
+older model folder, says of the same noisy picture and the scene said plainly, so what is learned is other people's sentences alone;
+its target has no noise of its own, and the transformer learns at a part of the text encoder's rate (--calm).
 Matrices inside blocks learn by Muon, the rest by AdamW; an exponential mean of the weights is what is kept:
 every minute, on SIGTERM and at the end.
 
@@ -29,15 +32,15 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from captions import caption
-from data import LARGE, SMALL, Pool
-from flow import (Model, decode, difference, encoder_of, follow, load_vae, load_weights, noised, sample, save_weights,
-                  sheet, tokens)
+from data import LARGE, LARGE_FEW, SMALL, SMALL_FEW, Pool
+from flow import (Model, decode, difference, encoder_of, follow, load_model, load_vae, load_weights, noised, sample,
+                  save_weights, sheet, tokens)
 from muon import Muon
 from replay import Replay, adamw, forget, set_rate
+from speech import spoken
 from world import sample_scene
 
-LR = {"flow": (4e-3, 1.5e-3), "guided": (1.6e-3, 6e-4)}      # Muon, AdamW
+LR = {"flow": (4e-3, 1.5e-3), "guided": (1.6e-3, 6e-4), "reword": (3e-3, 1.5e-3)}      # Muon, AdamW
 KEEP = 0.9995                             # of the running mean, a step
 TURN = 40                                 # steps between looks at the clock, and averages over GPUs
 SAVE_S = 60
@@ -51,9 +54,12 @@ def rate(stage, gone, resumed):
     return 1.0 - 0.985 * gone
 
 
-def split_params(model):
+def split_params(model, part):
+    """Matrices inside blocks, and the rest, of the transformer or the text encoder."""
     matrices, rest = [], []
     for name, p in model.named_parameters():
+        if not name.startswith(part):
+            continue
         if name.startswith(f"text.layers.{len(model.text.layers) - 1}.") or name == "text.norm.weight":
             continue                          # hidden_states[-2] never reaches them
         inner = p.ndim == 2 and any(k in name for k in ("attention.to_", "feed_forward", "_proj"))
@@ -63,7 +69,7 @@ def split_params(model):
 
 def evaluate(model, vae, path, stage, device):
     rng = random.Random(5)
-    texts = [caption(rng, sample_scene(rng))[0] for _ in range(32)]
+    texts = [spoken(sample_scene(rng), rng, 1.0)[0] for _ in range(32)]
     with torch.autocast(device, torch.bfloat16):
         z = sample(model, texts, 256, 256, device=device)
         large = sample(model, texts[:8], 512, 512, device=device)
@@ -86,67 +92,106 @@ def average(params, gone):
     return clock.item()
 
 
+class Learner:
+    """The optimisers of one part of the model; calm is its share of the rate."""
+
+    def __init__(self, model, part, calm):
+        matrices, self.rest = split_params(model, part)
+        self.params, self.calm = [*matrices, *self.rest], calm
+        self.muon, self.adam = Muon(matrices), adamw(self.rest, 0.0, (0.9, 0.98), 0.01)
+
+    def set_rates(self, muon, adam):
+        self.muon.set_rate(self.calm * muon)
+        set_rate(self.adam, self.calm * adam)
+
+    def step(self):
+        self.muon.step()
+        self.adam.step()
+
+    def forget(self):
+        self.muon.forget()
+        forget(self.adam)
+
+
 class Trainer:
-    """The model that learns, its running mean, and the teacher of the guided stage."""
+    """The model that learns, its running mean, and the teacher of the later stages."""
 
     def __init__(self, args):
-        self.device = args.device
+        self.device, self.stage, self.guidance = args.device, args.stage, args.guidance
         self.model = Model().to(args.device)
         if args.start:
             load_weights(self.model, args.start)
         self.mean = copy.deepcopy(self.model).requires_grad_(False)
-        self.teacher = None
-        self.guidance = args.guidance
-        if args.stage == "guided" and args.teacher == "self":
-            self.teacher, self.guidance = self.mean, args.guidance / (1 + args.guidance)
-        elif args.stage == "guided":
-            self.teacher = copy.deepcopy(self.mean)
-            load_weights(self.teacher, args.teacher or args.start)
+        self.teacher = self._teacher(args)
         if self.teacher is not None:
             self.teacher.compile_blocks()
         self.model.compile_blocks()
-        matrices, self.rest = split_params(self.model)
-        self.params = [*matrices, *self.rest]
-        self.muon = Muon(matrices)
-        self.adam = adamw(self.rest, 0.0, (0.9, 0.98), 0.01)
+        self.learners = [Learner(self.model, "text", 1.0), Learner(self.model, "transformer", args.calm)]
+        self.params = [p for learner in self.learners for p in learner.params]
+        self.rest = [p for learner in self.learners for p in learner.rest]
         self.weights, self.means = list(self.model.parameters()), list(self.mean.parameters())
         self.empty = tokens([""], args.device)
 
-    def wanted(self, x, sigma, z, noise, ids, lengths):
-        """What the model should say: x0 - noise, and the guidance that it should have."""
-        if self.teacher is None:
+    def _teacher(self, args):
+        if args.stage == "flow":
+            return None
+        if args.stage == "reword":
+            return load_model(args.teacher).to(args.device).requires_grad_(False)
+        if args.teacher == "self":
+            self.guidance = args.guidance / (1 + args.guidance)
+            return self.mean
+        teacher = copy.deepcopy(self.mean)
+        load_weights(teacher, args.teacher or args.start)
+        return teacher
+
+    @torch.no_grad()
+    def wanted(self, x, sigma, z, noise, ids, lengths, plain):
+        """What the model should say: x0 - noise and the guidance that it should have, or what its teacher says of the plain text."""
+        if self.stage == "flow":
             return z - noise
-        with torch.no_grad():
-            text = self.teacher.text(ids, torch.bfloat16)
+        if self.stage == "reword":
+            return self.teacher(x, sigma, *plain)
+        text = self.teacher.text(ids, torch.bfloat16)
         return z - noise + self.guidance * difference(self.teacher, x, sigma, text, lengths, self.empty)
 
-    def step(self, z, ids, lengths):
+    def step(self, z, ids, lengths, *plain):
         for p in self.params:
             p.grad = None
         z = z.float()
         x, sigma, noise = noised(z)
         with torch.autocast(self.device, torch.bfloat16):
-            target = self.wanted(x, sigma, z, noise, ids, lengths)
+            target = self.wanted(x, sigma, z, noise, ids, lengths, plain)
             out = self.model(x, sigma, ids, lengths)
         loss = F.mse_loss(out, target)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.rest, 1.0)
-        self.muon.step()
-        self.adam.step()
+        for learner in self.learners:
+            learner.step()
         return loss.detach()
+
+    def set_rates(self, muon, adam):
+        for learner in self.learners:
+            learner.set_rates(muon, adam)
+
+    def forget(self):
+        for learner in self.learners:
+            learner.forget()
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--stage", choices=["flow", "guided"], required=True)
+    parser.add_argument("--stage", choices=["flow", "guided", "reword"], required=True)
     parser.add_argument("--vae", required=True)
     parser.add_argument("--out", required=True)
     parser.add_argument("--start")
-    parser.add_argument("--teacher", help="weights of T in the guided stage, or self; --start's if not given")
+    parser.add_argument("--teacher", help="weights of T in the guided stage, or self; --start's if not given; a model folder in the "
+                        "reword stage")
     parser.add_argument("--minutes", type=float, required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--guidance", type=float, default=0.8)
     parser.add_argument("--rate", type=float, default=1.0, help="times the learning rates")
+    parser.add_argument("--calm", type=float, default=1.0, help="the transformer's share of the rates")
+    parser.add_argument("--large", type=float, default=0.5, help="share of steps with large pictures")
     parser.add_argument("--tokens", type=int, default=16384, help="a step")
     parser.add_argument("--per-size", type=int, default=192, help="batches kept of the first size")
     parser.add_argument("--workers", type=int, default=14)
@@ -158,20 +203,22 @@ def main():
         dist.init_process_group("gloo")
     if args.stage == "guided" and not args.start:
         parser.error("the guided stage goes on from --start")
+    if args.stage == "reword" and not (args.start and args.teacher):
+        parser.error("the reword stage goes on from --start and has the model folder --teacher")
     torch.manual_seed(args.seed)              # alike on every rank, as long as weights are made
     chance = random.Random(args.seed)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     vae, trainer = load_vae(args.vae, args.device), Trainer(args)
     torch.manual_seed(args.seed * 100 + rank)
-    pool = Pool(SMALL + LARGE, encoder_of(vae), args.seed + 100 * rank + (10 if trainer.teacher else 5 if args.start else 0),
-                args.per_size, device=args.device, workers=args.workers, tokens=args.tokens)
+    seed = args.seed + 100 * rank + {"guided": 10, "reword": 20}.get(args.stage, 5 if args.start else 0)
+    small, large = (SMALL_FEW, LARGE_FEW) if args.stage == "reword" else (SMALL, LARGE)
+    pool = Pool(small + large, encoder_of(vae), seed, args.per_size, plain=args.teacher if args.stage == "reword" else None, device=args.device, workers=args.workers, tokens=args.tokens)
     print(f"pool ready: {sum(len(v) for v in pool.batches.values())} batches", flush=True)
     learn = Replay(trainer.step, pool.quiet)
     muon_lr, adam_lr = (args.rate * peak for peak in LR[args.stage])
     began = time.time()
     learn.prepare(pool.shapes())
-    forget(trainer.adam)
-    trainer.muon.forget()
+    trainer.forget()
     print(f"recorded in {time.time() - began:.0f} s", flush=True)
     stopped = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
@@ -179,10 +226,9 @@ def main():
     step, seen, shown, gone = 0, 0, 0.0, 0.0
     while gone < 1:
         factor = rate(args.stage, gone, bool(args.start)) * min(1, (step + 1) / 400)
-        trainer.muon.set_rate(muon_lr * factor)
-        set_rate(trainer.adam, adam_lr * factor)
-        large = chance.random() < (0.5 if args.start or gone > 0.35 else 0.0)
-        batch = pool.pick(LARGE if large else SMALL)
+        trainer.set_rates(muon_lr * factor, adam_lr * factor)
+        many = chance.random() < (args.large if args.start or gone > 0.35 else 0.0)
+        batch = pool.pick(large if many else small)
         loss = learn(*batch)
         follow(trainer.means, trainer.weights, step, KEEP)
         step, seen = step + 1, seen + len(batch[0])

@@ -34,7 +34,7 @@ import torch.nn.functional as F
 import lora
 from captions import caption
 from data import LARGE, SMALL, Pool
-from flow import Model, decode, difference, encoder_of, follow, load_vae, load_weights, noised, sample, sheet, tokens
+from flow import decode, difference, encoder_of, follow, load_model, load_vae, noised, sample, sheet, tokens
 from replay import Replay, adamw, forget, set_rate
 from styles import CARDS, suffixes
 from world import sample_scene
@@ -49,8 +49,7 @@ class Trainer:
 
     def __init__(self, args):
         self.args = args
-        self.student = Model().to(args.device)
-        load_weights(self.student, args.start)
+        self.student = load_model(args.start).to(args.device)
         self.student.requires_grad_(False)
         lora.attach(self.student.transformer, args.rank)
         self.teacher = copy.deepcopy(self.student).requires_grad_(False)
