@@ -125,8 +125,7 @@ static double load(const struct kiln_policy *p, uint32_t set)
 static bool overloaded(struct kiln_policy *p, uint32_t set)
 {
     double mean = p->backlog_s / fmax(p->speed_sum, 1e-3);
-    double cost = kiln_policy_switch_s(p, set);
-    return load(p, set) > mean * OVERLOAD + cost && load(p, set) > 2 * cost;
+    return load(p, set) > mean * OVERLOAD + kiln_policy_switch_s(p, set);
 }
 
 /* --- rule 1: overdue ------------------------------------------------------------------------- */
@@ -281,10 +280,10 @@ static double help_s(struct kiln_policy *p, const struct pol_worker *worker, uin
            worth_s(p, set, p->sets[set].holders + 1) - regret_s(p, worker);
 }
 
-/* The best held set that deserves one more worker: one that is overloaded, one that others have
- * left waiting too long, or, for an idle worker, one where it ends something sooner. */
+/* The best held set that deserves one more worker: an overloaded one or, for an idle worker, the
+ * one where its help ends something soonest. */
 static uint32_t best_held(struct kiln_policy *p, const struct pol_worker *worker, uint32_t model,
-                          uint32_t mine, bool idle, int64_t now_ms)
+                          bool idle, int64_t now_ms)
 {
     uint32_t root = p->models[model].loaded_sets, found = KILN_NONE;
     double most = 0;
@@ -301,16 +300,6 @@ static uint32_t best_held(struct kiln_policy *p, const struct pol_worker *worker
         if (!idle && set != worker->set)
             break;
         set = kiln_order_next(p->set_load, root, set);
-    }
-    set = found == KILN_NONE && mine != KILN_NONE
-              ? kiln_policy_best_set(p, &p->models[model].held_sets)
-              : KILN_NONE;
-    for (int i = 0; i < WALK_GROUPS && set != KILN_NONE; i++) {
-        uint32_t group = set == worker->set ? KILN_NONE : group_of_set(p, worker, set, now_ms);
-        if (group != KILN_NONE &&
-            penalty(p, mine, group, now_ms) > 2 * kiln_policy_switch_s(p, set))
-            return group;
-        set = kiln_order_next(p->set_rank, p->models[model].held_sets, set);
     }
     return found;
 }
@@ -330,7 +319,7 @@ static bool others(struct kiln_policy *p, const struct pol_worker *worker, const
     for (int i = 0; i < 2; i++) {
         if (models[i] == KILN_NONE)
             continue;
-        uint32_t held = best_held(p, worker, models[i], mine, idle, now_ms);
+        uint32_t held = best_held(p, worker, models[i], idle, now_ms);
         if (held != KILN_NONE && better(p, held, best))
             best = held;
     }
@@ -358,8 +347,8 @@ static bool choose(struct kiln_policy *p, const struct pol_worker *worker, int64
             *ret = other;
         return any;
     }
-    double cost = any ? fmax(LEAVE_MIN_S, kiln_policy_switch_s(p, p->groups[other.group].set)) : 0;
-    bool leave = any && penalty(p, mine, other.group, now_ms) > cost;
+    bool leave = any && penalty(p, mine, other.group, now_ms) >
+                            kiln_policy_switch_s(p, p->groups[other.group].set);
     *ret = leave ? other : (struct choice){mine, KILN_NONE, KILN_RULE_STAY};
     return true;
 }

@@ -20,7 +20,6 @@
 #define AGEING_MS (3600 * 1000LL) /* what a level of priority is worth */
 #define PATIENCE 128.0            /* seconds of waiting longer that weigh as one of switching */
 #define FAIR_PATIENCE 64.0        /* the same of the fleet's time that a tenant had more */
-#define LEAVE_MIN_S 0.1           /* cheaper switches are not made more often than at this price */
 #define SIZE_SWITCH_S 0.05        /* a new size in the same set */
 #define QUANTUM_S 20.0            /* GPU-seconds of a tenant's round for each worker */
 #define HELD_MAX 16               /* assignments of one worker that are tracked, */
