@@ -1,10 +1,10 @@
 #!/bin/bash
-# table.sh - the table of README.md: kiln against a window of 32 a worker and FIFO, in Markdown.
+# table.sh - the table of scripts/bench/RESULTS.md: kiln against a window of 32 a worker and FIFO, in Markdown.
 #
 #     BUILD=build scripts/sim/table.sh
 #
 # 8 workers, 1 s a picture, LoRA sets as in a public trace (trace.py).  Backlogs: makespan over the
-# lower bound, and the promises missed; online: mean wait in seconds.  Three traces a row, seeds 1 to
+# lower bound, and the deadlines missed; online: mean wait in seconds.  Three traces a row, seeds 1 to
 # 3, the mean of them.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -60,12 +60,12 @@ backlog="--kind backlog --jobs 70000"
 row "backlog of 70,000: makespan / bound" ratio 3 $backlog
 row "15,000, all with a LoRA" ratio 3 --kind backlog --jobs 15202 --no-lora 0
 row "70,000, none passed by more than 2,000" ratio 3 $backlog --bypass 2000 --switch @
-row "— promises missed" "missed promises" 0 $backlog --bypass 2000 --switch @
+row "— deadlines missed" "missed promises" 0 $backlog --bypass 2000 --switch @
 row "20 tenants, five sizes" ratio 3 $backlog --tenants 20 --sizes mixed
 for percent in 70 95; do
     online="--kind online --jobs 30000 --load 0.$percent"
     row "online, $percent % load: mean wait, s" "wait, mean" 2 $online
     row "— 20 tenants, five sizes" "wait, mean" 2 $online --tenants 20 --sizes mixed
-    row "— all promised 120 s" "wait, mean" 2 $online --max-wait 120
-    row "— promises missed" "missed promises" 0 $online --max-wait 120
+    row "— all with a deadline of 120 s" "wait, mean" 2 $online --max-wait 120
+    row "— deadlines missed" "missed promises" 0 $online --max-wait 120
 done

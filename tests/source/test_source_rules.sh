@@ -28,6 +28,9 @@ while read -r hit; do complain "$hit: unbounded or unsafe call"; done \
 while read -r hit; do complain "$hit: longer than 110 columns"; done \
     < <(grep -nE '^.{111,}' $(echo "$sources" | grep -E '\.(c|h|cpp|cu)$') | cut -c1-100)
 
+[ "$(wc -l <README.md)" -le 150 ] || complain "README.md: $(wc -l <README.md) lines (limit 150)"
+while read -r hit; do complain "README.md:$hit: longer than 100 columns"; done < <(grep -nE '^.{101,}' README.md)
+
 while read -r folder; do
     [ -e "$folder/README.md" ] || complain "$folder: no README.md"
 done < <(echo "$sources" | xargs -n1 dirname | sort -u)
