@@ -78,6 +78,7 @@ USE_cli := cli scheduler storage kernels schemas
 USE_worker := worker storage kernels schemas
 USE_crash := storage schemas
 USE_chaos := storage schemas
+USE_hostile := storage schemas
 USE_gpu := $(USE_pipeline)
 
 SYSLIBS := -ljansson -lhiredis -lpq -lcurl -lwebp -lwebpmux -lzstd -lcrypto -lpcre2-8 -lutf8proc -lmicrohttpd -lncursesw -ltinfo -lm
@@ -107,7 +108,7 @@ torch-needed:
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,10p'
-	@echo "targets: all setup demo test gpu-test bench gpu-bench gpu-arch-check fuzz sim model-check chaos install format clean"
+	@echo "targets: all setup demo test gpu-test bench gpu-bench gpu-arch-check fuzz sim model-check chaos hostile install format clean"
 
 setup:
 	scripts/setup.sh "$(LIBTORCH)"
@@ -197,14 +198,14 @@ $(BUILD)/libkiln_cuda.so: $(call obj,$(SRC_cuda) $(wildcard pipeline/torch/cuda/
 	$(CXX) $(LDFLAGS_ALL) -shared -o $@ $^ -L$(LIBTORCH)/lib $(CUDA_LIBS:%=-L%) -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -l:libcudart.so.13 -ltorch_cpu -lc10 -l:libstdc++.so.6 -Wl,--allow-shlib-undefined $(RPATH) $(foreach l,$(CUDA_LIBS),-Wl,-rpath,'$(realpath $(l))')
 
 # --- tests: tests/FOLDER/test_*.c, each a program linked with what its folder may use --------------
-TESTS := $(foreach f,schemas storage kernels scheduler cli worker crash chaos $(if $(HAVE_TORCH),pipeline),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$(f)/test_*.c)))
+TESTS := $(foreach f,schemas storage kernels scheduler cli worker crash chaos hostile $(if $(HAVE_TORCH),pipeline),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$(f)/test_*.c)))
 define folder_tests
 $(BUILD)/tests/$(1)/%: $(BUILD)/obj/tests/$(1)/%.c.o $(BUILD)/libsupport.a $(call lib,$(USE_$(1))) $(2)
 	@mkdir -p $$(@D)
 	$$(call say,LINK $$@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $$@ $$(filter %.o %.a %.so,$$^) $$(filter %.a,$$^) -lcmocka $(SYSLIBS) $(3) $$(TEST_LDFLAGS)
 endef
-$(foreach f,schemas storage kernels scheduler cli crash chaos,$(eval $(call folder_tests,$(f),,)))
+$(foreach f,schemas storage kernels scheduler cli crash chaos hostile,$(eval $(call folder_tests,$(f),,)))
 $(eval $(call folder_tests,worker,$(call obj,tests/doubles/no_diffusionz.c),))
 $(eval $(call folder_tests,pipeline,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -ldl $(RPATH)))
 $(eval $(call folder_tests,gpu,$(call obj,$(SRC_torch)),$(TORCH_LIBS) -ldl))

@@ -99,6 +99,16 @@ $(BUILD)/tests/chaos/test_chaos: $(call obj,$(filter-out tests/chaos/test_%,$(wi
 chaos: $(BUILD)/kiln-scheduler $(BUILD)/kiln-worker $(BUILD)/tests/chaos/test_chaos
 	CHAOS_SEEDS="$(or $(SEEDS),5)" CHAOS_SEED="$(SEED)" BUILD="$(BUILD)" KILN_SOURCE="$(CURDIR)" \
 	  $(abspath $(BUILD))/tests/chaos/test_chaos
+	$(MAKE) hostile
+
+# Somebody hostile who may write to Redis; `make chaos` ends with it.
+# make hostile SEEDS=5     seeds 1 to 5;  SEED=3  that one again;  CASE=index-wraps  one known defect
+CASE ?=
+$(BUILD)/tests/hostile/test_hostile: $(call obj,$(filter-out tests/hostile/test_%,$(wildcard tests/hostile/*.c)))
+.PHONY: hostile
+hostile: $(PROGRAMS) $(BUILD)/tests/hostile/test_hostile
+	HOSTILE_SEEDS="$(or $(SEEDS),5)" HOSTILE_SEED="$(SEED)" HOSTILE_ROUNDS=40 HOSTILE_CASE="$(CASE)" \
+	  BUILD="$(BUILD)" KILN_SOURCE="$(CURDIR)" $(abspath $(BUILD))/tests/hostile/test_hostile
 
 bench: all
 	BUILD="$(BUILD)" LIBTORCH="$(LIBTORCH)" scripts/bench/run.sh
