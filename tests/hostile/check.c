@@ -143,6 +143,36 @@ static void check_taking(struct hostile_site *site, double until, struct hostile
     }
 }
 
+/* What lies in events is heard by a leader that is asked afterwards and answers twice: between the
+ * two it has gone through all that it does. */
+static bool answers(struct hostile_site *site)
+{
+    static unsigned asked;
+    char key[80], order[120];
+    snprintf(key, sizeof key, HOSTILE_KEY("answer:check-%u"), asked);
+    snprintf(order, sizeof order, "{\"v\":1,\"kind\":\"ask\",\"job\":0,\"id\":\"check-%u\"}",
+             asked++);
+    redisReply *sent = hostile_site_ask(
+        site, (const char *const[]){"XADD", HOSTILE_KEY("control"), "*", "order", order, NULL});
+    redisReply *answer =
+        sent ? hostile_site_ask(site, (const char *const[]){"BLPOP", key, "3", NULL}) : NULL;
+    bool answered = answer && answer->type == REDIS_REPLY_ARRAY;
+    freeReplyObject(sent);
+    freeReplyObject(answer);
+    return answered;
+}
+
+static void check_leader(struct hostile_site *site, double until, struct hostile_verdict *verdict)
+{
+    for (int times = 0; times < 2;) {
+        times += answers(site);
+        if (times < 2 && kiln_test_now_s() > until) {
+            broken(verdict, "the leader answers", "a question was answered %d times of two", times);
+            return;
+        }
+    }
+}
+
 static void check_streams(struct hostile_site *site, double until, struct hostile_verdict *verdict)
 {
     long long count = 0;
@@ -230,6 +260,8 @@ void hostile_check(struct hostile_site *site, const struct hostile_list *list, d
     check_programs(site, ret);
     if (!ret->broken)
         check_taking(site, until, ret);
+    if (!ret->broken)
+        check_leader(site, until, ret);
     if (!ret->broken)
         check_streams(site, until, ret);
     if (!ret->broken)

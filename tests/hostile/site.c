@@ -177,11 +177,12 @@ static void send_good(struct hostile_site *site, const char *const *words)
 void hostile_good_begin(struct hostile_site *site, struct hostile_good *good)
 {
     good->tries = 0;
+    good->numbered = site->calls % 2 == 0;
     snprintf(good->batch, sizeof good->batch, "good-%u", site->calls++);
     snprintf(good->token, sizeof good->token, "%s.0", good->batch);
 }
 
-/* Every other line names an index and a key, as `kiln enqueue` does. */
+/* In every other call the lines name an index and a key, as `kiln enqueue` does. */
 void hostile_good_line(struct hostile_site *site, const struct hostile_good *good, unsigned line)
 {
     char text[160], index[16], key[24];
@@ -191,9 +192,13 @@ void hostile_good_line(struct hostile_site *site, const struct hostile_good *goo
         line, line);
     snprintf(index, sizeof index, "%u", line);
     snprintf(key, sizeof key, "k%u", line);
-    const char *const words[] = {
-        "XADD", HOSTILE_KEY("intake"),     "*",   "batch", good->batch, "token", good->token, "job",
-        text,   line % 2 ? "index" : NULL, index, "key",   key,         NULL};
+    const char *const words[] = {"XADD",      HOSTILE_KEY("intake"),
+                                 "*",         "batch",
+                                 good->batch, "token",
+                                 good->token, "job",
+                                 text,        good->numbered ? "index" : NULL,
+                                 index,       "key",
+                                 key,         NULL};
     send_good(site, words);
 }
 

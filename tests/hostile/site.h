@@ -40,6 +40,7 @@ long long hostile_site_number(struct hostile_site *site, const char *const *word
 struct hostile_good {
     char batch[32], token[40];
     unsigned tries;
+    bool numbered;
 };
 void hostile_good_begin(struct hostile_site *site, struct hostile_good *good);
 void hostile_good_line(struct hostile_site *site, const struct hostile_good *good, unsigned line);

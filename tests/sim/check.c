@@ -141,9 +141,19 @@ void sim_check_start(void)
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
+/* What came of hostile messages is nobody's promise: it may wait for a model that nobody has. */
+static bool is_promised(const struct sim_row *row)
+{
+    for (uint32_t i = 0; i < SIM_CLIENT_COUNT; i++)
+        if (strcmp(row->job.batch, sim_clients[i].batch) == 0)
+            return true;
+    return false;
+}
+
 static bool is_over(const struct sim_row *row)
 {
-    return row->job.state != KILN_JOB_QUEUED && row->job.state != KILN_JOB_ASSIGNED;
+    return !is_promised(row) ||
+           (row->job.state != KILN_JOB_QUEUED && row->job.state != KILN_JOB_ASSIGNED);
 }
 
 static uint32_t jobs_of(const struct sim_client *client)

@@ -94,6 +94,8 @@ void sim_fleet_start(const struct sim_settings *settings)
     }
     if (settings->orders)
         sim_process_start("operator", "desk", sim_operator_program, NULL);
+    if (settings->hostile)
+        sim_process_start("hostile", "desk", sim_hostile_program, NULL);
     sim_at(LOOK_US, look_after, NULL);
 }
 

@@ -18,6 +18,7 @@ struct sim_settings {
     bool poison, failing, orders;    /* prompts that crash or fail; cancel and retry */
     bool quick;                      /* clients begin at once */
     bool redis_keeps;                /* what it was told */
+    bool hostile;                    /* somebody sends what nobody should */
 };
 
 /* One place of the fleet; a supervisor starts its process again when it has died. */
@@ -47,6 +48,7 @@ void sim_scheduler_why(uint64_t job, char *out, size_t size);
 int sim_worker_program(void *place);
 int sim_client_program(void *which);
 int sim_operator_program(void *arg);
+int sim_hostile_program(void *arg);
 
 const struct sim_settings *sim_settings(void);
 struct kiln_config *sim_config(void);

@@ -43,6 +43,7 @@ void sim_plan_make(uint64_t seed)
         .failing = sim_chance(200),
         .orders = sim_plan.class != SIM_CALM && sim_chance(300),
         .redis_keeps = !sim_plan.faults[SIM_REDIS],
+        .hostile = seed / SIM_CLASS_COUNT % 2 == 1, /* every other one of each class */
     };
     if (sim_plan.settings.poison || sim_plan.settings.failing) /* or trying would take too long */
         sim_plan.settings.max_attempts = "3";

@@ -9,7 +9,8 @@ SIM_WRAPPED := clock_gettime nanosleep getentropy pthread_create pthread_join pt
   pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_cond_init pthread_cond_destroy \
   pthread_cond_timedwait pthread_cond_signal pthread_cond_broadcast getpid gethostname kill _exit \
   pthread_sigmask signal sigtimedwait kiln_log_fields kiln_policy_new kiln_policy_free
-SIM_OBJ := $(call obj,$(filter-out $(wildcard tests/sim/test_*.c),$(wildcard tests/sim/*.c)))
+SIM_OBJ := $(call obj,$(filter-out $(wildcard tests/sim/test_*.c),$(wildcard tests/sim/*.c)) \
+  $(addprefix tests/hostile/,bytes.c values.c shapes.c))
 SIM := $(BUILD)/tests/sim/sim
 
 $(BUILD)/tests/sim/scheduler_daemon.o: $(BUILD)/obj/scheduler/daemon.c.o
