@@ -123,6 +123,14 @@ static void start_workers(struct hostile_site *site)
             kiln_test_die("worker %d did not get ready; see %s", i, site->workers[i].process.log);
 }
 
+/* Events from before a leader begins are not heard. */
+static void start_scheduler(struct hostile_site *site)
+{
+    kiln_test_scheduler_start(&site->scheduler, site->stack, "a");
+    if (!kiln_test_scheduler_hears(&site->scheduler, "queue_loaded", 60))
+        kiln_test_die("the scheduler does not lead; see %s", site->scheduler.process.log);
+}
+
 void hostile_site_start(struct hostile_site *site)
 {
     *site = (struct hostile_site){0};
@@ -132,7 +140,7 @@ void hostile_site_start(struct hostile_site *site)
     for (int i = 0; i < HOSTILE_RIGHTS; i++)
         site->redis[i] = connect_as(site, users[i]);
     site->good = connect_as(site, users[HOSTILE_PRODUCER]);
-    kiln_test_scheduler_start(&site->scheduler, site->stack, "a");
+    start_scheduler(site);
     start_workers(site);
 }
 
@@ -149,7 +157,7 @@ void hostile_site_reset(struct hostile_site *site)
     free(kiln_test_sql(site->stack, empty_tables));
     site->calls = 0;
     start_workers(site);
-    kiln_test_scheduler_start(&site->scheduler, site->stack, "a");
+    start_scheduler(site);
 }
 
 void hostile_site_stop(struct hostile_site *site)
