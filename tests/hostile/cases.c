@@ -1,7 +1,7 @@
 /* cases.c - see cases.h. */
 #include "tests/hostile/cases.h"
 
-#include <stddef.h>
+#include <string.h>
 
 #include "tests/hostile/attack.h"
 
@@ -16,6 +16,7 @@
 #define EVENT(text) WORDS("XADD", HOSTILE_KEY("events"), "*", "event", text)
 #define CAT "{\"prompt\":\"a cat\",\"width\":64,\"height\":64,\"steps\":2}"
 #define MARKET "{\"prompt\":\"a cat\",\"tenant\":\"市场部门创意设计与品牌推广小组\"}"
+#define NUL "\x01" /* stands for a NUL, which would end the text; no case needs the other */
 #define TOO_OFTEN "SELECT count(*) FROM job WHERE attempt > 8"
 
 const struct hostile_case hostile_cases[] = {
@@ -76,6 +77,15 @@ const struct hostile_case hostile_cases[] = {
      TOO_OFTEN},
     {"control-of-another-type", HOSTILE_ALL, {WORDS("SET", HOSTILE_KEY("control"), "x")}, NULL},
     {"events-of-another-type", HOSTILE_ALL, {WORDS("SET", HOSTILE_KEY("events"), "x")}, NULL},
+    {"batch-with-a-nul",
+     HOSTILE_PRODUCER,
+     {WORDS("XADD", HOSTILE_KEY("intake"), "*", "batch", "other" NUL "x", "job", CAT)},
+     "SELECT count(*) FROM batch WHERE name = 'other'"},
+    {"token-with-a-nul",
+     HOSTILE_PRODUCER,
+     {WORDS("XADD", HOSTILE_KEY("intake"), "*", "batch", "b1", "job", CAT, "token", "t" NUL "x")},
+     "SELECT count(*) FROM intake_refusal WHERE token = 't'"},
+    {"intake-of-another-type", HOSTILE_ALL, {WORDS("SET", HOSTILE_KEY("intake"), "x")}, NULL},
     {"index-given-twice",
      HOSTILE_PRODUCER,
      {NUMBERED("b1", "0", "k0"), UNNUMBERED("b1"), NUMBERED("b1", "1", "k1")},
@@ -97,6 +107,11 @@ const struct hostile_case hostile_cases[] = {
 
 void hostile_case_commands(const struct hostile_case *known, struct hostile_list *list)
 {
-    for (size_t i = 0; known->commands[i]; i++)
-        hostile_list_add(list, hostile_command_of(known->rights, known->commands[i]));
+    for (size_t i = 0; known->commands[i]; i++) {
+        struct hostile_command *command = hostile_command_of(known->rights, known->commands[i]);
+        for (size_t w = 0; w < command->count; w++)
+            for (char *at = command->words[w].at; (at = strchr(at, NUL[0])) != NULL;)
+                *at = '\0';
+        hostile_list_add(list, command);
+    }
 }

@@ -185,11 +185,11 @@ static bool keeps(const struct hostile_case *known)
     hostile_case_commands(known, &list);
     send_and_check(&list, CASE_LIMIT_S, &verdict);
     if (!verdict.broken && known->sql && kiln_test_count(site.stack, known->sql) > 0)
-        verdict = (struct hostile_verdict){"attempts do not climb", "a job was assigned too often"};
-    printf("%-38s %s%s%s\n", known->name, verdict.broken ? "BROKEN: " : "kept",
-           verdict.broken ? verdict.broken : "", verdict.broken ? "; it is:" : "");
+        verdict = (struct hostile_verdict){"nothing comes of it but a refusal", ""};
+    printf("%-38s %s%s\n", known->name, verdict.broken ? "BROKEN: " : "kept",
+           verdict.broken ? verdict.broken : "");
     if (verdict.broken) {
-        printf("  %s\n", verdict.detail);
+        printf("  %s\n", verdict.detail[0] ? verdict.detail : known->sql);
         print_all(&list, known->name);
     }
     hostile_list_release(&list);
