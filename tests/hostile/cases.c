@@ -101,6 +101,10 @@ const struct hostile_case hostile_cases[] = {
     {"last-id-of-intake", HOSTILE_PRODUCER, {LAST("intake")}, NULL},
     {"last-id-of-control", HOSTILE_OPERATOR, {LAST("control")}, NULL},
     {"last-id-of-events", HOSTILE_OPERATOR, {LAST("events")}, NULL},
+    {"last-id-of-refused",
+     HOSTILE_OPERATOR,
+     {LAST("refused"), WORDS("XADD", HOSTILE_KEY("intake"), "*", "job", CAT)},
+     NULL},
     {"last-id-of-workers", HOSTILE_OPERATOR, {LAST("worker:w0"), LAST("worker:w1")}, TOO_OFTEN},
     {NULL, HOSTILE_PRODUCER, {NULL}, NULL},
 };
