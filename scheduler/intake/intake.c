@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/hush.h"
 #include "scheduler/intake/page.h"
 #include "schemas/clock.h"
 #include "schemas/log.h"
@@ -26,6 +27,9 @@
 #define ASIDE_ENTRIES_MAX 10000      /* kept of what was set aside, about, */
 #define ASIDE_JOB_MAX 8192           /* and bytes of each one's line */
 
+/* Log lines that a client can cause at will. */
+enum hush { HUSH_KEY, HUSH_ACCOUNT, HUSH_RECEIPT, HUSH_ASIDE, HUSHES };
+
 struct kiln_intake {
     const char *pool;
     char stream[KILN_NAME_MAX + 32], refused[KILN_NAME_MAX + 32], blocked[KILN_NAME_MAX + 32];
@@ -38,10 +42,10 @@ struct kiln_intake {
     size_t id_count;
     uint32_t page_max; /* entries to ask for: small after large ones, so that memory is bounded */
     bool pending;      /* own unacknowledged entries may exist: read them first */
-    bool grouped;      /* the consumer group is known to exist */
     int64_t claimed_ms;
     int64_t blocked_ms, told_ms; /* since when a page does not go in, and when Redis was told; 0 */
     struct kiln_intake_counts counts;
+    struct kiln_hush hush[HUSHES];
 };
 
 /* --- opening --------------------------------------------------------------------------------- */
@@ -128,44 +132,66 @@ static void fit_page(struct kiln_intake *intake, const struct kiln_bus_entries *
             intake->page_max * 2 < KILN_PAGE_ENTRIES ? intake->page_max * 2 : KILN_PAGE_ENTRIES;
 }
 
-/* A stream whose last id is the greatest there is takes nothing more, from anybody: once all of it
- * is taken in, it is made anew. */
-static int renew_stream(struct kiln_intake *intake, struct kiln_error *err)
+/* A stream that another program has made useless: of another type, or at its last id and empty. */
+static int mend_stream(struct kiln_intake *intake, int rc, struct kiln_error *err)
 {
-    bool renewed = false;
-    int rc = kiln_bus_renew(intake->bus, intake->stream, GROUP, &renewed, err);
-    if (renewed)
-        kiln_log(KILN_LOG_WARNING, "intake_renewed", kiln_f("stream", "%s", intake->stream),
-                 kiln_f("why", "%s", "it had used up its ids"));
-    return rc == KILN_DENIED ? 0 : rc; /* of roles of an older release: the doctor says so */
+    enum kiln_bus_refusal refusal = kiln_bus_refusal(intake->bus);
+    struct kiln_error why;
+    bool mended = false;
+    if (rc == 0 || (refusal != KILN_BUS_WRONG_TYPE && refusal != KILN_BUS_EXHAUSTED))
+        return rc;
+    why = *err;
+    rc = kiln_bus_mend(intake->bus, intake->stream, &mended, err);
+    if (mended)
+        kiln_hush_log(&intake->hush[HUSH_KEY], "key_deleted", intake->stream, why.text);
+    /* Roles of an older release cannot: the doctor says so.  Until then such a stream is read. */
+    return rc == KILN_DENIED && refusal == KILN_BUS_EXHAUSTED ? 0 : rc;
+}
+
+/* A Redis that is full makes no group, yet lets entries go, which is how it gets room.  One reader
+ * needs no group. */
+static int read_without_group(struct kiln_intake *intake, struct kiln_bus_entries *ret,
+                              struct kiln_error *err)
+{
+    const char *stream = intake->stream, *after = "0";
+    int rc = kiln_bus_delete_entry(intake->bus, stream, "0-1", err); /* which nobody has */
+    return rc ? rc : kiln_bus_read(intake->bus, &stream, &after, 1, intake->page_max, 0, ret, err);
+}
+
+static int read_group(struct kiln_intake *intake, bool pending, uint32_t block_ms,
+                      struct kiln_bus_entries *ret, struct kiln_error *err)
+{
+    int rc = kiln_bus_read_group(intake->bus, intake->stream, GROUP, CONSUMER, pending,
+                                 intake->page_max, block_ms, ret, err);
+    return rc == KILN_FULL ? read_without_group(intake, ret, err) : rc;
+}
+
+/* What other consumers left, and a look at the stream itself. */
+static int claim_entries(struct kiln_intake *intake, struct kiln_bus_entries *ret,
+                         struct kiln_error *err)
+{
+    intake->claimed_ms = kiln_clock_ms();
+    int rc = kiln_bus_claim(intake->bus, intake->stream, GROUP, CONSUMER, CLAIM_IDLE_MS,
+                            intake->page_max, ret, err);
+    if (rc || ret->count > 0)
+        return rc;
+    return mend_stream(intake, kiln_bus_probe(intake->bus, intake->stream, err), err);
 }
 
 static int read_entries(struct kiln_intake *intake, uint32_t block_ms, struct kiln_bus_entries *ret,
                         struct kiln_error *err)
 {
-    int rc = intake->grouped ? 0 : kiln_bus_group(intake->bus, intake->stream, GROUP, err);
-    if (rc)
-        return rc;
-    intake->grouped = true;
+    int rc = 0;
     ret->count = 0;
     if (intake->pending) {
-        rc = kiln_bus_read_group(intake->bus, intake->stream, GROUP, CONSUMER, true,
-                                 intake->page_max, 0, ret, err);
+        rc = read_group(intake, true, 0, ret, err);
         intake->pending = rc || ret->count > 0;
-        if (rc || ret->count > 0)
-            return rc;
     }
-    if (kiln_clock_ms() - intake->claimed_ms >= CLAIM_EVERY_MS) {
-        intake->claimed_ms = kiln_clock_ms();
-        rc = kiln_bus_claim(intake->bus, intake->stream, GROUP, CONSUMER, CLAIM_IDLE_MS,
-                            intake->page_max, ret, err);
-        if (rc == 0 && ret->count == 0)
-            rc = renew_stream(intake, err);
-        if (rc || ret->count > 0)
-            return rc;
-    }
-    return kiln_bus_read_group(intake->bus, intake->stream, GROUP, CONSUMER, false,
-                               intake->page_max, block_ms, ret, err);
+    if (rc == 0 && ret->count == 0 && kiln_clock_ms() - intake->claimed_ms >= CLAIM_EVERY_MS)
+        rc = claim_entries(intake, ret, err);
+    if (rc == 0 && ret->count == 0)
+        rc = read_group(intake, false, block_ms, ret, err);
+    return mend_stream(intake, rc, err);
 }
 
 /* --- receipts -------------------------------------------------------------------------------- */
@@ -211,7 +237,6 @@ static bool bus_waits(int code)
            code == KILN_NO_MEMORY;
 }
 
-/* To who waits for it.  A key that cannot take it (of another type, say) is that client's loss. */
 static int send_receipt(struct kiln_intake *intake, const struct kiln_page_end *end,
                         const struct kiln_receipt *receipt, struct kiln_error *err)
 {
@@ -222,30 +247,56 @@ static int send_receipt(struct kiln_intake *intake, const struct kiln_page_end *
     kiln_wire_key(list, sizeof(list), intake->pool, "receipt", end->token);
     int rc = kiln_bus_push(intake->bus, list, text, RECEIPT_TTL_S, err);
     free(text);
-    if (rc == 0 || bus_waits(rc))
+    return rc;
+}
+
+/* The account of one call, in the ledger; *ret_wanted: somebody waits for the receipt. */
+static int close_account(struct kiln_intake *intake, const struct kiln_page_end *end,
+                         struct kiln_receipt *receipt, bool *ret_wanted, struct kiln_error *err)
+{
+    *receipt = (struct kiln_receipt){0};
+    *ret_wanted = end->token[0] != '\0';
+    snprintf(receipt->batch, sizeof(receipt->batch), "%s", end->batch);
+    int rc = kiln_name_reserved(end->batch) ? refuse_call(end, receipt)
+                                            : read_account(intake, end, receipt, err);
+    if (rc == 0 || kiln_page_waits(rc))
         return rc;
-    kiln_metric_add(KILN_METRIC_UNDELIVERED, KILN_UNDELIVERED_RECEIPT, 1);
-    kiln_log(KILN_LOG_WARNING, "receipt_dropped", kiln_f("batch", "%s", end->batch),
-             kiln_f("token", "%s", end->token), kiln_f("error", "%s", err->text));
+    /* The ledger does not take the account of this call: its jobs are in. */
+    *ret_wanted = false;
+    kiln_hush_log(&intake->hush[HUSH_ACCOUNT], "account_dropped", end->batch, err->text);
     return 0;
 }
 
-/* The account of one call, in the ledger and, for who waits, on the bus. */
-static int close_call(struct kiln_intake *intake, const struct kiln_page_end *end,
-                      struct kiln_error *err)
+static void drop_receipt(struct kiln_intake *intake, const struct kiln_page_end *end,
+                         const struct kiln_error *why)
 {
-    struct kiln_receipt receipt = {0};
-    snprintf(receipt.batch, sizeof(receipt.batch), "%s", end->batch);
-    int rc = kiln_name_reserved(end->batch) ? refuse_call(end, &receipt)
-                                            : read_account(intake, end, &receipt, err);
-    if (rc && kiln_page_waits(rc))
-        return rc;
-    if (rc) { /* the ledger does not take the account of this call: its jobs are in */
-        kiln_log(KILN_LOG_ERROR, "account_dropped", kiln_f("batch", "%s", end->batch),
-                 kiln_f("token", "%s", end->token), kiln_f("error", "%s", err->text));
-        return 0;
+    kiln_metric_add(KILN_METRIC_UNDELIVERED, KILN_UNDELIVERED_RECEIPT, 1);
+    kiln_hush_log(&intake->hush[HUSH_RECEIPT], "receipt_dropped", end->token, why->text);
+}
+
+/* A key that cannot take the receipt (of another type, say) is that client's loss.  What a full
+ * Redis does not take stays in the page. */
+static int close_calls(struct kiln_intake *intake, struct kiln_error *err)
+{
+    struct kiln_page *page = &intake->page;
+    size_t kept = 0;
+    for (size_t i = 0; i < page->end_count; i++) {
+        const struct kiln_page_end *end = &page->ends[i];
+        struct kiln_receipt receipt;
+        bool wanted;
+        int rc = close_account(intake, end, &receipt, &wanted, err);
+        if (rc)
+            return rc;
+        rc = wanted ? send_receipt(intake, end, &receipt, err) : 0;
+        if (rc == KILN_FULL)
+            page->ends[kept++] = *end;
+        else if (bus_waits(rc))
+            return rc;
+        else if (rc)
+            drop_receipt(intake, end, err);
     }
-    return end->token[0] ? send_receipt(intake, end, &receipt, err) : 0;
+    page->end_count = kept;
+    return 0;
 }
 
 /* --- what was set aside ------------------------------------------------------------------------
@@ -287,11 +338,40 @@ static int keep_aside(struct kiln_intake *intake, const struct kiln_page_aside *
     lengths[count - 1] = job_len < ASIDE_JOB_MAX ? job_len : ASIDE_JOB_MAX;
     int rc = kiln_bus_append(intake->bus, intake->refused, ASIDE_ENTRIES_MAX, fields, lengths,
                              count / 2, err);
-    if (rc == 0 || bus_waits(rc))
-        return rc;
+    bool mended = false;
+    if (kiln_bus_refusal(intake->bus) == KILN_BUS_WRONG_TYPE &&
+        kiln_bus_mend(intake->bus, intake->refused, &mended, err) == 0 && mended)
+        rc = kiln_bus_append(intake->bus, intake->refused, ASIDE_ENTRIES_MAX, fields, lengths,
+                             count / 2, err);
+    return rc;
+}
+
+static void drop_aside(struct kiln_intake *intake, const struct kiln_page_aside *aside,
+                       const struct kiln_error *why)
+{
     kiln_metric_add(KILN_METRIC_UNDELIVERED, KILN_UNDELIVERED_REFUSED, 1);
-    kiln_log(KILN_LOG_WARNING, "set_aside_dropped", kiln_f("entry", "%s", aside->entry),
-             kiln_f("error", "%s", err->text));
+    kiln_hush_log(&intake->hush[HUSH_ASIDE], "set_aside_dropped", aside->entry, why->text);
+}
+
+/* As with receipts: what a full Redis does not take stays in the page. */
+static int keep_asides(struct kiln_intake *intake, const struct kiln_bus_entries *entries,
+                       struct kiln_error *err)
+{
+    struct kiln_page *page = &intake->page;
+    size_t kept = 0;
+    for (size_t i = 0; i < page->aside_count; i++) {
+        const struct kiln_page_aside *aside = &page->asides[i];
+        int rc = keep_aside(intake, aside, entry_of(entries, aside->entry), err);
+        if (rc == KILN_FULL)
+            page->asides[kept++] = *aside;
+        else if (bus_waits(rc))
+            return rc;
+        else if (rc)
+            drop_aside(intake, aside, err);
+    }
+    intake->counts.set_aside += page->aside_count - kept;
+    kiln_metric_add(KILN_METRIC_INTAKE, KILN_INTAKE_SET_ASIDE, page->aside_count - kept);
+    page->aside_count = kept;
     return 0;
 }
 
@@ -313,27 +393,38 @@ static int take_in(struct kiln_intake *intake, const struct kiln_bus_entries *en
     return kiln_page_flush(page, err);
 }
 
-/* Appending and acknowledging leave the entries as they are lent: only reading ends the loan. */
+/* Once the entries are acknowledged nothing is tried again: what did not go out is lost. */
+static void drop_the_rest(struct kiln_intake *intake, const struct kiln_error *why)
+{
+    struct kiln_page *page = &intake->page;
+    for (size_t i = 0; i < page->aside_count; i++)
+        drop_aside(intake, &page->asides[i], why);
+    for (size_t i = 0; i < page->end_count; i++)
+        drop_receipt(intake, &page->ends[i], why);
+    page->aside_count = page->end_count = 0;
+}
+
+/* Whoever waits is told before the entries are acknowledged, so that a scheduler that dies loses no
+ * word.  But a full Redis gets room only by the acknowledgement: what it did not take is tried once
+ * more behind it.
+ * Appending and acknowledging leave the entries as they are lent: only reading ends the loan. */
 static int settle(struct kiln_intake *intake, const struct kiln_bus_entries *entries,
                   struct kiln_error *err)
 {
     struct kiln_page *page = &intake->page;
-    for (size_t i = 0; i < page->aside_count; i++) {
-        const struct kiln_page_aside *aside = &page->asides[i];
-        int rc = keep_aside(intake, aside, entry_of(entries, aside->entry), err);
-        if (rc)
-            return rc;
-    }
-    intake->counts.set_aside += page->aside_count;
-    kiln_metric_add(KILN_METRIC_INTAKE, KILN_INTAKE_SET_ASIDE, page->aside_count);
-    page->aside_count = 0;
-    for (size_t i = 0; i < page->end_count; i++) {
-        int rc = close_call(intake, &page->ends[i], err);
-        if (rc)
-            return rc;
-    }
-    page->end_count = 0;
-    return kiln_bus_ack(intake->bus, intake->stream, GROUP, intake->id_list, intake->id_count, err);
+    struct kiln_error why = {.text = "Redis has no room for it"};
+    int rc = keep_asides(intake, entries, err);
+    if (rc == 0)
+        rc = close_calls(intake, err);
+    if (rc == 0)
+        rc = kiln_bus_ack(intake->bus, intake->stream, GROUP, intake->id_list, intake->id_count,
+                          err);
+    if (rc || page->aside_count + page->end_count == 0)
+        return rc;
+    if (keep_asides(intake, entries, &why) == 0)
+        (void)!close_calls(intake, &why);
+    drop_the_rest(intake, &why);
+    return 0;
 }
 
 static void account(struct kiln_intake *intake, uint64_t *ret_inserted)
@@ -384,9 +475,7 @@ int kiln_intake_step(struct kiln_intake *intake, uint32_t block_ms, uint64_t *re
     *ret_inserted = 0;
     int rc = read_entries(intake, block_ms, &entries, err);
     if (rc) {
-        /* Perhaps a new Redis: look for the group and for own entries again. */
-        intake->grouped = false;
-        intake->pending = true;
+        intake->pending = true; /* own entries may be there again */
         make_smaller(intake, rc);
         return rc;
     }

@@ -4,13 +4,13 @@
  *       -> decode, expand, validate   (schemas/wire.h, expand.h, job_line.h: as `kiln enqueue`)
  *       -> insert in bulk             (idempotent: batch and key decide)
  *       -> refusals, receipts
- *       -> acknowledge
+ *       -> acknowledge, which a full Redis needs before it takes anything
  *
  * Nothing is acknowledged before the ledger has it, so a crash anywhere repeats work that changes
  * nothing.  A bad entry is refused with its reason and never holds up the next one; one that even
  * the ledger refuses, or whose batch cannot be read, is set aside: it goes into the stream
- * kiln:{POOL}:refused, with the reason.  A server that is away or full holds everything up, in the
- * stream, until it is back; nothing else does.
+ * kiln:{POOL}:refused, with the reason.  A server that is away, or a Postgres that is full, holds
+ * everything up, in the stream, until it is back; nothing else does.
  *
  * There is one consumer name for whoever leads: a new leader finds its predecessor's entries as its
  * own.  One thread; its own connections.

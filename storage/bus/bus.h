@@ -37,14 +37,14 @@ enum kiln_bus_refusal {
 };
 enum kiln_bus_refusal kiln_bus_refusal(const struct kiln_bus *bus);
 
-/* Whether the stream, if it is there, takes entries: KILN_PROTOCOL with a refusal if not.  Leaves
- * nothing behind. */
+/* Whether the stream, if it is there, takes entries: KILN_PROTOCOL with a refusal if not.  A look
+ * that changes nothing. */
 int kiln_bus_probe(struct kiln_bus *bus, const char *stream,
                    struct kiln_error *err) KILN_MUST_CHECK;
-/* After a refusal of a command on this key: deletes it if it is of another type, or an exhausted
- * stream without entries.  *ret_mended: it was deleted, and the command may be repeated.  For the
- * owner of the name only. */
-int kiln_bus_mend(struct kiln_bus *bus, const char *key, bool *ret_mended,
+/* After a refusal of a command on this stream: deletes the key if it is of another type, or an
+ * exhausted stream without entries; never a key that has changed in that moment.  *ret_mended: it
+ * was deleted, its groups too, and the command may be repeated.  For the owner of the name only. */
+int kiln_bus_mend(struct kiln_bus *bus, const char *stream, bool *ret_mended,
                   struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- streams --------------------------------------------------------------------------------- */
@@ -99,13 +99,6 @@ int kiln_bus_length(struct kiln_bus *bus, const char *stream, uint64_t *ret,
  * greater than this has met another stream of the same name (an emptied Redis). */
 int kiln_bus_last_id(struct kiln_bus *bus, const char *stream, char *ret, size_t size,
                      struct kiln_error *err) KILN_MUST_CHECK;
-/* Whether a stream has met the greatest id there is: it takes no entry any more.  One that is not
- * there is none such; *ret_length: its entries. */
-int kiln_bus_exhausted(struct kiln_bus *bus, const char *stream, bool *ret_exhausted,
-                       uint64_t *ret_length, struct kiln_error *err) KILN_MUST_CHECK;
-/* Makes such a stream, once it is empty, anew with its group; *ret_renewed is only ever set. */
-int kiln_bus_renew(struct kiln_bus *bus, const char *stream, const char *group, bool *ret_renewed,
-                   struct kiln_error *err) KILN_MUST_CHECK;
 /* Removes entries a plain reader is done with. */
 int kiln_bus_delete_entry(struct kiln_bus *bus, const char *stream, const char *id,
                           struct kiln_error *err) KILN_MUST_CHECK;

@@ -1,42 +1,94 @@
-/* mend.c - keys that another program has made useless: a value of another type under the name
- * of a stream, or a stream whose last id is the greatest there is.
+/* mend.c - streams that another program has made useless: a value of another type under the name
+ * of a stream, or a stream whose last id is the greatest there is and which takes no entry any
+ * more, for ever.
  *
- * Nothing on the bus is truth, so the owner of a name removes what lies there and goes on.  A
- * stream that takes no entry any more is removed when it is empty: what it still holds is read
- * first.
+ * The owner of the name removes the key and goes on.  Between the look and the removal somebody
+ * else may have done the same, and a client may have appended to the new stream: WATCH makes the
+ * removal come to nothing then.  Nobody needs the group that goes with the key: readers make it
+ * again, from the beginning of the stream.
  */
+#include <string.h>
+
+#include "schemas/wire.h"
 #include "storage/bus/internal.h"
 
-/* An id that every stream with a history refuses.  Redis looks at the type of the key and for an
- * exhausted stream before it compares ids.  A stream without a history would take the entry, so it
- * is deleted within the same transaction, where no reader sees it. */
-#define PROBE_ID "0-1"
+/* The value of one name of XINFO STREAM's answer: name, value, name, value, ... */
+static const redisReply *member(const redisReply *reply, const char *name)
+{
+    for (size_t i = 0; i + 1 < reply->elements; i += 2)
+        if (reply->element[i]->str && strcmp(reply->element[i]->str, name) == 0)
+            return reply->element[i + 1];
+    return NULL;
+}
+
+/* What is wrong with the stream becomes the refusal; *ret_length: its entries. */
+static int look(struct kiln_bus *bus, const char *stream, uint64_t *ret_length,
+                struct kiln_error *err)
+{
+    redisReply *reply;
+    struct kiln_error why;
+    *ret_length = 0;
+    int rc = kiln_bus_ask(bus, &reply, &why, KILN_BUS_WORDS("XINFO", "STREAM", stream));
+    if (rc && strstr(why.text, "no such key")) {
+        bus->refusal = KILN_BUS_NOT_REFUSED;
+        return 0;
+    }
+    if (rc)
+        return kiln_fail(err, rc, "%s", why.text);
+    const redisReply *last = member(reply, "last-generated-id"), *length = member(reply, "length");
+    bool exhausted = last && last->str && kiln_wire_last_id(last->str);
+    *ret_length = length ? (uint64_t)length->integer : 0;
+    freeReplyObject(reply);
+    if (!exhausted)
+        return 0;
+    bus->refusal = KILN_BUS_EXHAUSTED;
+    return kiln_fail(err, KILN_PROTOCOL,
+                     "stream %s: an entry with the greatest possible id was written to it", stream);
+}
 
 int kiln_bus_probe(struct kiln_bus *bus, const char *stream, struct kiln_error *err)
 {
-    int rc = kiln_bus_begin(bus, err);
-    if (rc != 0)
-        return rc;
-    KILN_BUS_PUT(bus, "MULTI");
-    KILN_BUS_PUT(bus, "XADD", stream, "NOMKSTREAM", PROBE_ID, "probe", "");
-    KILN_BUS_PUT(bus, "XDEL", stream, PROBE_ID);
-    KILN_BUS_PUT(bus, "EXEC");
-    rc = kiln_bus_replies(bus, 4, err);
-    return bus->refusal == KILN_BUS_REFUSED ? 0 : rc; /* the id is smaller than the last one */
+    uint64_t length;
+    return look(bus, stream, &length, err);
 }
 
-int kiln_bus_mend(struct kiln_bus *bus, const char *key, bool *ret_mended, struct kiln_error *err)
+/* As one transaction, which comes to nothing if the key has changed since it was watched. */
+static int remove_watched(struct kiln_bus *bus, const char *key, bool *ret_removed,
+                          struct kiln_error *err)
 {
-    enum kiln_bus_refusal refusal = bus->refusal;
+    redisReply *reply;
+    int rc = kiln_bus_begin(bus, err);
+    if (rc)
+        return rc;
+    KILN_BUS_PUT(bus, "MULTI");
+    KILN_BUS_PUT(bus, "DEL", key);
+    KILN_BUS_PUT(bus, "EXEC");
+    rc = kiln_bus_replies(bus, 2, err);
+    int last = bus->context ? kiln_bus_reply(bus, 0, &reply, rc ? NULL : err) : rc;
+    if (last)
+        return rc ? rc : last;
+    *ret_removed = reply->type == REDIS_REPLY_ARRAY;
+    freeReplyObject(reply);
+    return rc;
+}
+
+int kiln_bus_mend(struct kiln_bus *bus, const char *stream, bool *ret_mended,
+                  struct kiln_error *err)
+{
     uint64_t length = 0;
-    int rc = 0;
     *ret_mended = false;
-    if (refusal == KILN_BUS_EXHAUSTED)
-        rc = kiln_bus_length(bus, key, &length, err);
-    else if (refusal != KILN_BUS_WRONG_TYPE)
+    if (bus->refusal != KILN_BUS_WRONG_TYPE && bus->refusal != KILN_BUS_EXHAUSTED)
         return 0;
-    if (rc == 0 && length == 0)
-        rc = kiln_bus_delete(bus, key, err);
-    *ret_mended = rc == 0 && length == 0;
+    int rc = kiln_bus_tell(bus, err, KILN_BUS_WORDS("WATCH", stream));
+    if (rc)
+        return rc;
+    rc = look(bus, stream, &length, err);
+    bool useless = rc && (bus->refusal == KILN_BUS_WRONG_TYPE ||
+                          (bus->refusal == KILN_BUS_EXHAUSTED && length == 0));
+    if (useless)
+        return remove_watched(bus, stream, ret_mended, err);
+    rc = bus->refusal == KILN_BUS_EXHAUSTED ? 0 : rc; /* what it still holds is read first */
+    if (bus->context && kiln_bus_tell(bus, NULL, KILN_BUS_WORDS("UNWATCH")))
+        kiln_bus_drop(bus); /* it must not watch any longer: its next transaction would fail */
     return rc;
 }

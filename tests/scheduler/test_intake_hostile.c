@@ -248,6 +248,70 @@ static void nor_does_the_stream_of_refused_entries_hold_anything_up(void **state
     stream_is_empty();
 }
 
+/* --- a Redis without room ----------------------------------------------------------------------
+ */
+/* Fills Redis by the intake stream alone; how many jobs it took. */
+static size_t fill_redis(void)
+{
+    struct kiln_bus *bus = NULL;
+    char line[2048], text[1800];
+    size_t count = 0;
+    memset(text, 'x', sizeof(text));
+    snprintf(line, sizeof line, "{\"prompt\":\"%.1700s\"}", text);
+    const char *const job[] = {"batch", "b", "job", line, "token", "t"};
+    const char *const end[] = {"batch", "b", "token", "t", "end", "1"};
+    const char *const lost[] = {"job", line};
+    kiln_test_ok(kiln_bus_open(stack->config, &bus, &err), err);
+    kiln_test_ok(kiln_bus_append(bus, "kiln:{default}:intake", 0, lost, NULL, 1, &err), err);
+    kiln_test_ok(kiln_bus_append(bus, "kiln:{default}:intake", 0, end, NULL, 3, &err), err);
+    while (kiln_bus_append(bus, "kiln:{default}:intake", 0, job, NULL, 3, &err) == 0)
+        count++;
+    assert_int_equal(err.code, KILN_FULL);
+    kiln_bus_close(bus);
+    return count;
+}
+
+static void set_maxmemory(size_t bytes)
+{
+    char command[64];
+    kiln_test_redis(stack, "CONFIG SET maxmemory-policy noeviction");
+    snprintf(command, sizeof command, "CONFIG SET maxmemory %zu", bytes);
+    kiln_test_redis(stack, command);
+}
+
+/* Nobody else makes room in it.  first: no group was ever made, and none can be made now. */
+static void drains(bool first)
+{
+    enum { ROOM = 8 * 1024 * 1024 };
+    uint64_t inserted = 0, total = 0;
+    if (!first)
+        kiln_test_ok(kiln_intake_step(intake, 1, &inserted, &err), err);
+    set_maxmemory(ROOM);
+    size_t count = fill_redis();
+    assert_true(count > 500);
+    set_maxmemory(ROOM / 2); /* no receipt and no dead letter fits, until half of it is taken in */
+    for (int i = 0; i < 200 && total < count; i++) {
+        kiln_test_ok(kiln_intake_step(intake, 5, &inserted, &err), err);
+        total += inserted;
+    }
+    set_maxmemory(0);
+    assert_int_equal(total, count);
+    assert_int_equal(take_whatever(), 0);
+    stream_is_empty();
+}
+
+static void a_redis_that_the_intake_filled_drains(void **state)
+{
+    (void)state;
+    drains(false);
+}
+
+static void so_does_one_that_was_full_before_a_scheduler_came(void **state)
+{
+    (void)state;
+    drains(true);
+}
+
 /* --- the index ---------------------------------------------------------------------------------
  */
 static void send_with_index(const char *key, const char *index)
@@ -393,6 +457,8 @@ int main(void)
         TEST(what_names_no_batch_is_set_aside),
         TEST(a_receipt_that_cannot_be_delivered_is_dropped),
         TEST(nor_does_the_stream_of_refused_entries_hold_anything_up),
+        TEST(a_redis_that_the_intake_filled_drains),
+        TEST(so_does_one_that_was_full_before_a_scheduler_came),
         TEST(no_two_jobs_have_one_index),
         TEST(batches_may_alternate_in_a_page),
         TEST(the_seed_follows_the_index),

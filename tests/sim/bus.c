@@ -505,14 +505,6 @@ int kiln_bus_length(struct kiln_bus *bus, const char *stream, uint64_t *ret, str
     return 0;
 }
 
-/* Nobody here names an id of his own, so no stream uses its ids up. */
-int kiln_bus_renew(struct kiln_bus *bus, const char *stream, const char *group, bool *ret_renewed,
-                   struct kiln_error *err)
-{
-    (void)bus, (void)stream, (void)group, (void)ret_renewed, (void)err;
-    return 0;
-}
-
 int kiln_bus_delete_entry(struct kiln_bus *bus, const char *stream, const char *id,
                           struct kiln_error *err)
 {

@@ -202,27 +202,24 @@ static void a_capped_stream_stays_short(void **state)
     assert_true(length("capped") >= 100 && length("capped") <= 300);
 }
 
-/* Only a stream that can take nothing more and holds nothing any more is replaced. */
-static void an_exhausted_stream_is_made_anew_once_it_is_empty(void **state)
+/* Only a stream that can take nothing more and holds nothing any more is removed. */
+static void an_exhausted_stream_is_removed_once_it_is_empty(void **state)
 {
     (void)state;
-    bool renewed = false, exhausted = true;
-    uint64_t length = 7;
-    kiln_test_ok(kiln_bus_exhausted(bus, "ends", &exhausted, &length, &err), err);
-    assert_false(exhausted);
-    assert_int_equal(length, 0);
+    bool mended = true;
+    kiln_test_ok(kiln_bus_probe(bus, "ends", &err), err);
     append("ends", "first");
-    kiln_test_ok(kiln_bus_renew(bus, "ends", "g", &renewed, &err), err);
-    assert_false(renewed);
+    kiln_test_ok(kiln_bus_probe(bus, "ends", &err), err);
     kiln_test_redis(stack, "XADD ends 18446744073709551615-18446744073709551615 a b");
-    kiln_test_ok(kiln_bus_renew(bus, "ends", "g", &renewed, &err), err);
-    assert_false(renewed); /* two entries are in it */
-    kiln_test_ok(kiln_bus_exhausted(bus, "ends", &exhausted, &length, &err), err);
-    assert_true(exhausted);
-    assert_int_equal(length, 2);
+    assert_int_equal(kiln_bus_probe(bus, "ends", &err), KILN_PROTOCOL);
+    assert_int_equal(kiln_bus_refusal(bus), KILN_BUS_EXHAUSTED);
+    kiln_test_ok(kiln_bus_mend(bus, "ends", &mended, &err), err);
+    assert_false(mended); /* two entries are in it */
+    assert_int_equal(length("ends"), 2);
     kiln_test_redis(stack, "XTRIM ends MAXLEN 0");
-    kiln_test_ok(kiln_bus_renew(bus, "ends", "g", &renewed, &err), err);
-    assert_true(renewed);
+    assert_int_equal(kiln_bus_probe(bus, "ends", &err), KILN_PROTOCOL);
+    kiln_test_ok(kiln_bus_mend(bus, "ends", &mended, &err), err);
+    assert_true(mended);
     append("ends", "again");
     struct kiln_bus_entries entries;
     kiln_test_ok(kiln_bus_read_group(bus, "ends", "g", "c", false, 10, 10, &entries, &err), err);
@@ -230,6 +227,25 @@ static void an_exhausted_stream_is_made_anew_once_it_is_empty(void **state)
     /* The connection watches nothing any longer: a transaction of it goes through. */
     append("ends", "more");
     kiln_test_ok(kiln_bus_push(bus, "ends-list", "x", 10, &err), err);
+}
+
+/* Somebody else has removed the key by then, and a client has appended to the new one. */
+static void a_stream_that_is_good_again_is_not_removed(void **state)
+{
+    (void)state;
+    static const char *const spoilt[] = {"SET race x",
+                                         "XADD race 18446744073709551615-18446744073709551615 a b"};
+    for (size_t i = 0; i < 2; i++) {
+        bool mended = true;
+        kiln_test_redis(stack, spoilt[i]);
+        assert_int_equal(kiln_bus_probe(bus, "race", &err), KILN_PROTOCOL);
+        kiln_test_redis(stack, "DEL race");
+        kiln_test_redis(stack, "XADD race * batch b");
+        kiln_test_ok(kiln_bus_mend(bus, "race", &mended, &err), err);
+        assert_false(mended);
+        assert_int_equal(length("race"), 1);
+        kiln_test_redis(stack, "DEL race");
+    }
 }
 
 static void appends_in_flight_all_arrive_in_order(void **state)
@@ -368,7 +384,8 @@ int main(void)
         cmocka_unit_test(an_emptied_redis_gets_its_group_back),
         cmocka_unit_test(several_streams_are_read_after_their_ids),
         cmocka_unit_test(a_capped_stream_stays_short),
-        cmocka_unit_test(an_exhausted_stream_is_made_anew_once_it_is_empty),
+        cmocka_unit_test(an_exhausted_stream_is_removed_once_it_is_empty),
+        cmocka_unit_test(a_stream_that_is_good_again_is_not_removed),
         cmocka_unit_test(appends_in_flight_all_arrive_in_order),
         cmocka_unit_test(other_calls_fit_between_appends),
         cmocka_unit_test(beats_are_seen_until_they_expire),

@@ -65,11 +65,11 @@ static int refuse(const struct kiln_worker *worker, const struct kiln_beat *beat
 
 int kiln_identity_mend(struct kiln_bus *bus, const char *key, int code, struct kiln_error *err)
 {
-    bool mended = false;
     struct kiln_error why = *err;
     if (code == 0 || kiln_bus_refusal(bus) != KILN_BUS_WRONG_TYPE)
         return code;
-    code = kiln_bus_mend(bus, key, &mended, err);
+    /* No WATCH: an assignment that arrives in this moment comes again after a lease. */
+    code = kiln_bus_delete(bus, key, err);
     if (code == 0)
         kiln_log(KILN_LOG_WARNING, "key_deleted", kiln_f("what", "%s", key),
                  kiln_f("error", "%s", why.text));
