@@ -124,12 +124,40 @@ static void keys_of_another_type_are_taken_back(void **state)
     assert_int_equal(kiln_test_worker_stop(&worker), 0);
 }
 
+/* Nobody leads, so nobody repairs the stream. */
+static void events_that_redis_refuses_are_dropped_at_once(void **state)
+{
+    (void)state;
+    struct kiln_test_worker worker;
+    struct kiln_job job = kiln_test_job("a dog");
+    uint64_t id;
+    kiln_test_redis(stack, "SET " KEY("events") " x");
+    start_worker(&worker, "w-refused");
+    for (int i = 0; i < 30 && kiln_test_worker_said(&worker, "events_refused") == 0; i++)
+        kiln_test_sleep_ms(100);
+    assert_int_equal(kiln_test_worker_said(&worker, "events_refused"), 1);
+    assert_int_equal(kiln_test_worker_said(&worker, "WRONGTYPE"), 1);
+    assert_int_equal(kiln_test_worker_said(&worker, "bus_away"), 0);
+    kiln_test_redis(stack, "DEL " KEY("events"));
+    kiln_test_queue_jobs(stack, "dogs", &job, 1, &id);
+    kiln_test_assign(stack, "w-refused", "a-2", &id, 1);
+    assert_true(kiln_test_until(stack,
+                                "SELECT count(*) FROM job j JOIN batch b ON b.id = batch_id"
+                                " WHERE state = 2 AND b.name = 'dogs'",
+                                1, LIMIT_S));
+    assert_int_equal(kiln_test_worker_stop(&worker), 0);
+    kiln_test_redis(stack, "XTRIM " KEY("events") " MAXLEN 0"); /* fails for another type */
+    assert_int_equal(kiln_test_worker_said(&worker, "events_refused"), 1);
+    assert_int_equal(kiln_test_worker_said(&worker, "events_lost"), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_silent_connection_does_not_cost_the_lease),
         cmocka_unit_test(a_redis_that_pauses_does_not_cost_the_lease),
         cmocka_unit_test(keys_of_another_type_are_taken_back),
+        cmocka_unit_test(events_that_redis_refuses_are_dropped_at_once),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -2,8 +2,8 @@
  *
  * It has its own connection, since the listener's waits in a blocking read most of the time.  While
  * the bus is away events pile up to a bound and are then dropped: the scheduler does without them,
- * from the heartbeat and the ledger.  If Redis refuses them (another program has used the stream's
- * name), the scheduler has a while to repair that before they are dropped.
+ * from the heartbeat and the ledger.  Events that Redis refuses (another program has used the
+ * stream's name, say) are dropped at once: the same again would be refused again.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,12 +16,20 @@
 
 #define EVENTS_KEPT 100000 /* of the stream, about */
 #define EVENTS_AT_ONCE 64
-#define REFUSALS_MAX 8 /* of the same events, with growing pauses: some ten seconds */
+
+struct reporter {
+    struct kiln_worker *worker;
+    struct kiln_bus *bus;
+    struct kiln_outage outage;
+    bool refused; /* the last events, by a Redis that is there */
+};
 
 /* Appends the events in one go; the last append trims the stream and waits for the answers. */
-static int send_events(struct kiln_worker *worker, struct kiln_bus **bus, char *const *texts,
-                       size_t count, struct kiln_error *err)
+static int send_events(struct reporter *reporter, char *const *texts, size_t count,
+                       struct kiln_error *err)
 {
+    const struct kiln_worker *worker = reporter->worker;
+    struct kiln_bus **bus = &reporter->bus;
     int code = *bus ? 0 : kiln_bus_open(worker->config, bus, err);
     for (size_t i = 0; i < count && code == 0; i++) {
         const char *fields[2] = {"event", texts[i]};
@@ -37,22 +45,35 @@ static int send_events(struct kiln_worker *worker, struct kiln_bus **bus, char *
     return code;
 }
 
-/* Tries until they are out; when the worker ends, once.  An event may be told twice. */
-static void deliver(struct kiln_worker *worker, struct kiln_bus **bus, struct kiln_outage *outage,
-                    char *const *texts, size_t count)
+/* Says so once, until Redis takes events again. */
+static void note_refusal(struct reporter *reporter, const struct kiln_error *why)
 {
+    kiln_outage_over(&reporter->outage); /* it answers */
+    if (!reporter->refused)
+        kiln_log(KILN_LOG_WARNING, "events_refused",
+                 kiln_f("stream", "%s", reporter->worker->events), kiln_f("error", "%s", why->text),
+                 kiln_f("effect", "%s", "events are dropped, jobs are not concerned"));
+    reporter->refused = true;
+}
+
+/* Tries until they are out or refused; when the worker ends, once.  An event may be told twice. */
+static void deliver(struct reporter *reporter, char *const *texts, size_t count)
+{
+    struct kiln_worker *worker = reporter->worker;
     struct kiln_error err;
-    int refusals = 0;
-    while (send_events(worker, bus, texts, count, &err) != 0) {
-        int wait_ms = kiln_outage_fail(outage, &err);
-        refusals += *bus && kiln_bus_refusal(*bus) != KILN_BUS_NOT_REFUSED;
-        if (refusals == REFUSALS_MAX || kiln_worker_drain(worker) != KILN_DRAIN_NO) {
+    while (send_events(reporter, texts, count, &err) != 0) {
+        bool refused = reporter->bus && kiln_bus_refusal(reporter->bus) != KILN_BUS_NOT_REFUSED;
+        if (refused)
+            note_refusal(reporter, &err);
+        int wait_ms = refused ? 0 : kiln_outage_fail(&reporter->outage, &err);
+        if (refused || kiln_worker_drain(worker) != KILN_DRAIN_NO) {
             atomic_fetch_add(&worker->reports_lost, count);
             return;
         }
         kiln_worker_pause(worker, wait_ms);
     }
-    kiln_outage_over(outage);
+    reporter->refused = false;
+    kiln_outage_over(&reporter->outage);
 }
 
 /* Encodes and frees the events; returns how many have a text. */
@@ -74,23 +95,22 @@ static void log_losses(struct kiln_worker *worker)
         kiln_log(KILN_LOG_WARNING, "events_lost", kiln_f("count", "%" PRIu64, lost));
 }
 
-static void greet(struct kiln_worker *worker, struct kiln_bus **bus, struct kiln_outage *outage,
-                  enum kiln_event_kind kind)
+static void greet(struct reporter *reporter, enum kiln_event_kind kind)
 {
     struct kiln_event event = {.kind = kind};
-    memcpy(event.worker, worker->id, sizeof event.worker);
+    memcpy(event.worker, reporter->worker->id, sizeof event.worker);
     char *text = kiln_event_encode(&event);
     if (text)
-        deliver(worker, bus, outage, &text, 1);
+        deliver(reporter, &text, 1);
     free(text);
 }
 
 void *kiln_reporter(void *arg)
 {
     struct kiln_worker *worker = arg;
-    struct kiln_bus *bus = NULL;
-    struct kiln_outage outage = {.what = "bus", .effect = "events wait"};
-    greet(worker, &bus, &outage, KILN_EVENT_HELLO);
+    struct reporter reporter = {.worker = worker,
+                                .outage = {.what = "bus", .effect = "events wait"}};
+    greet(&reporter, KILN_EVENT_HELLO);
     for (;;) {
         struct kiln_event *events[EVENTS_AT_ONCE];
         char *texts[EVENTS_AT_ONCE];
@@ -100,15 +120,15 @@ void *kiln_reporter(void *arg)
             break;
         count = encode_events(events, count, texts);
         if (count > 0)
-            deliver(worker, &bus, &outage, texts, count);
+            deliver(&reporter, texts, count);
         for (size_t i = 0; i < count; i++)
             free(texts[i]);
-        if (!kiln_outage_is(&outage))
+        if (!kiln_outage_is(&reporter.outage) && !reporter.refused)
             log_losses(worker);
     }
-    greet(worker, &bus, &outage, KILN_EVENT_BYE);
+    greet(&reporter, KILN_EVENT_BYE);
     log_losses(worker);
-    kiln_bus_close(bus);
+    kiln_bus_close(reporter.bus);
     atomic_fetch_sub(&worker->threads, 1);
     return NULL;
 }
