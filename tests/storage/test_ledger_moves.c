@@ -187,6 +187,34 @@ static void a_batch_is_cancelled_and_retried_page_by_page(void **state)
     kiln_test_ok(kiln_ledger_cancel(rig.ledger, "p", 0, "pages", &moved, &rig.err), rig.err);
 }
 
+/* Each job takes half a millisecond, so that a page of the usual size meets the time limit. */
+static void a_page_beyond_the_time_limit_is_made_smaller(void **state)
+{
+    (void)state;
+    enum { JOBS = 4000 };
+    struct kiln_ledger *hasty;
+    struct kiln_config *config = kiln_config_new();
+    struct kiln_new_job *jobs = kiln_test_jobs("slow", JOBS);
+    uint64_t moved = 0, inserted;
+    kiln_test_ok(kiln_config_set(config, "postgres", rig.stack->conninfo, "test", &rig.err),
+                 rig.err);
+    kiln_test_ok(kiln_config_set(config, "statement_timeout_s", "1", "test", &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_insert_jobs(rig.ledger, "p", jobs, JOBS, &inserted, &rig.err),
+                 rig.err);
+    kiln_test_jobs_free(jobs, JOBS);
+    free(kiln_test_sql(rig.stack, "CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS $$"
+                                  " BEGIN PERFORM pg_sleep(0.0005); RETURN NEW; END $$;"
+                                  "CREATE TRIGGER slowly BEFORE UPDATE ON job FOR EACH ROW"
+                                  " EXECUTE FUNCTION slowly()"));
+    kiln_test_ok(kiln_ledger_open(config, "hasty", &hasty, &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_cancel(hasty, "p", 0, "slow", &moved, &rig.err), rig.err);
+    free(kiln_test_sql(rig.stack, "DROP TRIGGER slowly ON job; DROP FUNCTION slowly()"));
+    assert_int_equal(moved, JOBS);
+    kiln_rig_expect("slow", "cancelled", KILN_JOB_CANCELLED, JOBS);
+    kiln_ledger_close(hasty);
+    kiln_config_free(config);
+}
+
 static void what_is_not_there_is_named(void **state)
 {
     (void)state;
@@ -301,6 +329,7 @@ int main(void)
         cmocka_unit_test(a_job_that_kills_its_workers_is_poisoned),
         cmocka_unit_test(pauses_grow_and_are_capped),
         cmocka_unit_test(a_batch_is_cancelled_and_retried_page_by_page),
+        cmocka_unit_test(a_page_beyond_the_time_limit_is_made_smaller),
         cmocka_unit_test(what_is_not_there_is_named),
         cmocka_unit_test(the_sums_agree_with_the_rows),
         cmocka_unit_test(an_assignment_is_kept_while_anything_of_it_is_assigned),

@@ -153,6 +153,7 @@ static void every_statement_uses_its_index(void **state)
     expect_index(log, "LEFT JOIN job j ON j.id = g.id", "Index Scan using job_pkey");
     expect_index(log, "tries = 0", "Index Scan using job_pkey");
     expect_index(log, "ORDER BY key LIMIT", "Index Scan using job_batch_id_key_key");
+    expect_index(log, "ARRAY(SELECT id FROM page)", "Index Scan using job_pkey");
     expect_index(log, "WITH ORDINALITY AS g (key, wish, n)", "job_batch_id_key_key");
     expect_index(log, "WITH ORDINALITY AS g (key, wish, n)", "job_index");
     expect_index(log, "DELETE FROM event", "using event_pkey");

@@ -140,21 +140,28 @@
 
 /* $3 pool, $4 id. */
 #define LOCK_ONE                                                                                   \
-    "WITH locked AS (SELECT id, key, state AS was FROM job WHERE id = $4::bigint"                  \
+    "WITH locked AS (SELECT id, state AS was FROM job WHERE id = $4::bigint"                       \
     "  AND pool = $3::text AND state = ANY ($1::smallint[]) FOR UPDATE), "
 
-/* $3 batch id, $4 key to start after, $5 how many: a page in order of the index (batch_id, key). */
+/* $3 batch id, $4 key to start after, $5 how many rows to look at: a page in order of the index
+ * (batch_id, key).  Those in other states count, too: a million finished jobs are not passed over
+ * in one statement. */
 #define LOCK_PAGE                                                                                  \
-    "WITH locked AS (SELECT id, key, state AS was FROM job WHERE batch_id = $3::bigint"            \
-    "  AND key > $4::text AND state = ANY ($1::smallint[]) ORDER BY key LIMIT $5::integer"         \
-    "  FOR UPDATE), "
+    "WITH page AS MATERIALIZED (SELECT id, key FROM job WHERE batch_id = $3::bigint"               \
+    "  AND key > $4::text ORDER BY key LIMIT $5::integer"                                          \
+    "), locked AS (SELECT id, state AS was FROM job WHERE id = ANY (ARRAY(SELECT id FROM page))"   \
+    "  AND state = ANY ($1::smallint[]) ORDER BY id FOR UPDATE), "
+#define PAGE_TAIL                                                                                  \
+    "SELECT (SELECT count(*) FROM locked), (SELECT max(key) FROM page), (SELECT count(*) FROM "    \
+    "page)"
+#define ONE_TAIL "SELECT count(*) FROM locked"
 
-#define CANCEL_TAIL                                                                                \
+#define CANCEL                                                                                     \
     "moved AS ("                                                                                   \
     "  UPDATE job AS j SET state = $2::smallint, finished_at = now()"                              \
     "  FROM locked WHERE j.id = locked.id RETURNING j.id, j.batch_id, locked.was, j.state,"        \
     "    12::smallint AS code, j.attempt, j.worker, NULL::text AS reason"                          \
-    ")" RECORD "SELECT count(*), max(key) FROM locked"
+    ")" RECORD
 
 #define RETRY                                                                                      \
     "moved AS ("                                                                                   \
@@ -163,7 +170,6 @@
     "  FROM locked WHERE j.id = locked.id RETURNING j.id, j.batch_id, locked.was, j.state,"        \
     "    0::smallint AS code, j.attempt, j.worker, 'retry'::text AS reason"                        \
     ")" RECORD
-#define RETRY_TAIL RETRY "SELECT count(*), max(key) FROM locked"
 
 /* $3 batch id, $4 the order, $5 its cursor as it was seen, $6 keys.  The order has made them. */
 #define RETRY_DUE_SQL                                                                              \
@@ -198,19 +204,19 @@ static const struct move_row moves[KILN_MOVE_COUNT] = {
                           {KILN_JOB_ASSIGNED, NO_STATE},
                           KILN_JOB_QUEUED,
                           KILN_JOB_FAILED},
-    [KILN_MOVE_CANCEL] = {{"cancel", LOCK_ONE CANCEL_TAIL},
+    [KILN_MOVE_CANCEL] = {{"cancel", LOCK_ONE CANCEL ONE_TAIL},
                           {KILN_JOB_QUEUED, KILN_JOB_ASSIGNED},
                           KILN_JOB_CANCELLED,
                           NO_STATE},
-    [KILN_MOVE_CANCEL_BATCH] = {{"cancel_batch", LOCK_PAGE CANCEL_TAIL},
+    [KILN_MOVE_CANCEL_BATCH] = {{"cancel_batch", LOCK_PAGE CANCEL PAGE_TAIL},
                                 {KILN_JOB_QUEUED, KILN_JOB_ASSIGNED},
                                 KILN_JOB_CANCELLED,
                                 NO_STATE},
-    [KILN_MOVE_RETRY] = {{"retry", LOCK_ONE RETRY_TAIL},
+    [KILN_MOVE_RETRY] = {{"retry", LOCK_ONE RETRY ONE_TAIL},
                          {KILN_JOB_FAILED, KILN_JOB_CANCELLED},
                          KILN_JOB_QUEUED,
                          NO_STATE},
-    [KILN_MOVE_RETRY_BATCH] = {{"retry_batch", LOCK_PAGE RETRY_TAIL},
+    [KILN_MOVE_RETRY_BATCH] = {{"retry_batch", LOCK_PAGE RETRY PAGE_TAIL},
                                {KILN_JOB_FAILED, KILN_JOB_CANCELLED},
                                KILN_JOB_QUEUED,
                                NO_STATE},

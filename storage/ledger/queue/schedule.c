@@ -4,7 +4,8 @@
 
 #include "storage/ledger/queue/move.h"
 
-#define PAGE 5000 /* jobs of a batch that one cancel or retry statement moves */
+#define PAGE 5000  /* jobs of a batch that one cancel or retry statement looks at */
+#define PAGE_MIN 4 /* of which one that meets the time limit even so is given up */
 
 int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t after_id,
                         uint32_t max, kiln_ledger_each_waiting *each, void *arg,
@@ -283,38 +284,56 @@ static int move_one(struct kiln_ledger *ledger, enum kiln_move move, const char 
     return rc;
 }
 
-/* Page by page in order of the keys, each page one transaction: a batch of a million jobs neither
- * holds its locks for long nor runs into the time limit. */
+/* Where the walk through a batch stands. */
+struct batch_walk {
+    uint64_t batch_id, moved;
+    char *after; /* the last key that was looked at */
+    uint32_t page;
+    bool more;
+};
+
+static int move_page(struct kiln_ledger *ledger, enum kiln_move move, struct batch_walk *walk,
+                     struct kiln_error *err)
+{
+    struct kiln_params params = {0};
+    PGresult *rows = NULL;
+    int rc = kiln_move_begin(move, &params, err);
+    kiln_bind_u64(&params, walk->batch_id);
+    kiln_bind_text(&params, walk->after);
+    kiln_bind_u64(&params, walk->page);
+    if (rc == 0)
+        rc = kiln_move_run(ledger, move, &params, &rows, err);
+    kiln_params_release(&params);
+    if (rc == 0) {
+        walk->moved += kiln_row_u64(rows, 0, 0);
+        walk->more = kiln_row_u64(rows, 0, 2) == walk->page;
+        free(walk->after);
+        walk->after = strdup(walk->more ? PQgetvalue(rows, 0, 1) : "");
+        rc = walk->after ? 0 : kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory");
+    }
+    PQclear(rows);
+    return rc;
+}
+
+/* Page by page in order of the keys, each page one transaction: a batch of a million jobs does not
+ * hold its locks for long.  A page that meets the time limit is tried again as smaller ones. */
 static int move_batch(struct kiln_ledger *ledger, enum kiln_move move, const char *pool,
                       const char *batch, uint64_t *ret_count, struct kiln_error *err)
 {
-    uint64_t batch_id, total = 0;
-    int rc = kiln_ledger_batch_id(ledger, pool, batch, &batch_id, err);
-    char *after = rc == 0 ? strdup("") : NULL;
-    if (rc == 0 && !after)
+    struct batch_walk walk = {.page = PAGE, .more = true};
+    int rc = kiln_ledger_batch_id(ledger, pool, batch, &walk.batch_id, err);
+    if (rc == 0 && !(walk.after = strdup("")))
         return kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory");
-    for (uint64_t moved = PAGE; rc == 0 && moved == PAGE;) {
-        struct kiln_params params = {0};
-        PGresult *rows = NULL;
-        rc = kiln_move_begin(move, &params, err);
-        kiln_bind_u64(&params, batch_id);
-        kiln_bind_text(&params, after);
-        kiln_bind_u64(&params, PAGE);
-        if (rc == 0)
-            rc = kiln_move_run(ledger, move, &params, &rows, err);
-        kiln_params_release(&params);
-        if (rc == 0) {
-            moved = kiln_row_u64(rows, 0, 0);
-            total += moved;
-            free(after);
-            after = strdup(moved ? PQgetvalue(rows, 0, 1) : "");
-            rc = after ? 0 : kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory");
+    while (rc == 0 && walk.more) {
+        rc = move_page(ledger, move, &walk, err);
+        if (rc == KILN_TIMEOUT && kiln_ledger_refused(ledger, rc) && walk.page > PAGE_MIN) {
+            walk.page /= 4;
+            rc = 0;
         }
-        PQclear(rows);
     }
-    free(after);
+    free(walk.after);
     if (rc == 0)
-        *ret_count = total;
+        *ret_count = walk.moved;
     return rc;
 }
 
