@@ -297,6 +297,12 @@ static int read_control(struct kiln_leader *leader, struct kiln_bus_entries *ent
         rc = kiln_bus_read_group(leader->bus, leader->control_key, CONTROL_GROUP, CONTROL_CONSUMER,
                                  pending, ORDERS_MAX, 0, entries, err);
     leader->control_caught_up = rc == 0 && (entries->count == 0 || !pending);
+    if (rc == KILN_NO_MEMORY) { /* they are large: next time fewer are asked for */
+        kiln_hush_log(&leader->hush[KILN_HUSH_ORDER], "orders_put_off", leader->control_key,
+                      err->text);
+        entries->count = 0;
+        return 0;
+    }
     return kiln_leader_mend(leader, leader->control_key, rc, NULL, err);
 }
 

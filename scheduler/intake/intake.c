@@ -191,6 +191,10 @@ static int read_entries(struct kiln_intake *intake, uint32_t block_ms, struct ki
         rc = claim_entries(intake, ret, err);
     if (rc == 0 && ret->count == 0)
         rc = read_group(intake, false, block_ms, ret, err);
+    if (rc == KILN_NO_MEMORY) { /* too large together: own entries now, to be read a few at once */
+        intake->pending = true;
+        rc = read_group(intake, true, 0, ret, err);
+    }
     return mend_stream(intake, rc, err);
 }
 

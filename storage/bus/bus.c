@@ -227,6 +227,9 @@ static int read_some(struct kiln_bus *bus, struct kiln_error *err)
         return lost(bus, KILN_UNAVAILABLE, strerror(errno), err);
     if (n == 0)
         return lost(bus, KILN_UNAVAILABLE, "the connection was closed", err);
+    bus->reply_bytes += (size_t)n;
+    if (bus->reply_max > 0 && bus->reply_bytes > bus->reply_max)
+        return lost(bus, KILN_NO_MEMORY, "the entries read at once are too large", err);
     if (redisReaderFeed(bus->context->reader, bytes, (size_t)n) != REDIS_OK)
         return lost(bus, KILN_NO_MEMORY, "no memory for a reply", err);
     return 0;

@@ -48,6 +48,8 @@ int kiln_bus_mend(struct kiln_bus *bus, const char *stream, bool *ret_mended,
                   struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- streams --------------------------------------------------------------------------------- */
+/* A reading asks for `max` entries at most.  It brings fewer where they are very large: no answer
+ * with several entries takes more than 32 MiB. */
 struct kiln_bus_entry {
     const char *stream, *id; /* borrowed until the next call on this bus */
     size_t field_count;
@@ -76,7 +78,9 @@ int kiln_bus_flush(struct kiln_bus *bus, struct kiln_error *err) KILN_MUST_CHECK
 int kiln_bus_group(struct kiln_bus *bus, const char *stream, const char *group,
                    struct kiln_error *err) KILN_MUST_CHECK;
 /* Own pending entries (pending = true) or new ones; waits block_ms for the first; 0 entries is
- * no error.  A vanished group (emptied Redis) is made again. */
+ * no error.  A vanished group (emptied Redis) is made again.  KILN_NO_MEMORY: new ones were too
+ * large together; they are own pending entries now, and the next reading of those asks for fewer.
+ */
 int kiln_bus_read_group(struct kiln_bus *bus, const char *stream, const char *group,
                         const char *consumer, bool pending, uint32_t max, uint32_t block_ms,
                         struct kiln_bus_entries *ret, struct kiln_error *err) KILN_MUST_CHECK;

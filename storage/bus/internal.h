@@ -43,7 +43,10 @@ struct kiln_bus {
     uint32_t in_flight;     /* appends without an answer yet */
     struct kiln_error late; /* the first failure among them; code 0 = none */
     enum kiln_bus_refusal refusal, late_refusal;
-    redisReply *kept; /* the reply that lent entries point into */
+    size_t reply_max;   /* bytes that the reply waited for may have; 0: any number */
+    size_t reply_bytes; /* of it so far */
+    uint32_t read_max;  /* entries to ask for at most: few after large ones; 0: any number */
+    redisReply *kept;   /* the reply that lent entries point into */
     struct kiln_bus_entry *entries;
     const char **texts;
     size_t *lengths;

@@ -18,8 +18,9 @@
 #include "storage/bus/internal.h"
 
 #define IN_FLIGHT_MAX 1024
-#define SEND_AT (64 * 1024)          /* bytes worth a system call */
-#define UNSENT_MAX (4 * 1024 * 1024) /* bytes that Redis is behind: then wait for it */
+#define SEND_AT (64 * 1024)               /* bytes worth a system call */
+#define UNSENT_MAX (4 * 1024 * 1024)      /* bytes that Redis is behind: then wait for it */
+#define READ_BYTES_MAX (32 * 1024 * 1024) /* of an answer with several entries */
 
 /* --- appending ------------------------------------------------------------------------------- */
 
@@ -215,6 +216,32 @@ static int lend_streams(struct kiln_bus *bus, redisReply *reply, struct kiln_bus
     return 0;
 }
 
+/* --- reading within bounds ------------------------------------------------------------------- */
+
+/* Anyone may append entries of any size, and Redis counts what it sends by entries alone.  So an
+ * answer that grows too large is given up with its connection, and fewer entries are asked for
+ * until answers are small again.  One entry is read however large it is: Redis bounds it. */
+static uint32_t entries_to_ask(const struct kiln_bus *bus, uint32_t max)
+{
+    return bus->read_max > 0 && bus->read_max < max ? bus->read_max : max;
+}
+
+/* The reply to a command for up to count entries.  *ret_large: that was too many of them. */
+static int read_reply(struct kiln_bus *bus, uint32_t count, int64_t extra_ms, redisReply **ret,
+                      bool *ret_large, struct kiln_error *err)
+{
+    bus->reply_max = count > 1 ? READ_BYTES_MAX : 0;
+    bus->reply_bytes = 0;
+    int rc = kiln_bus_reply(bus, extra_ms, ret, err);
+    *ret_large = rc != 0 && bus->reply_max > 0 && bus->reply_bytes > bus->reply_max;
+    bus->reply_max = 0;
+    if (*ret_large)
+        bus->read_max = count / 4 > 0 ? count / 4 : 1;
+    else if (rc == 0 && bus->read_max > 0 && bus->reply_bytes < READ_BYTES_MAX / 4)
+        bus->read_max = bus->read_max < UINT32_MAX / 2 ? bus->read_max * 2 : 0;
+    return rc;
+}
+
 /* --- groups ---------------------------------------------------------------------------------- */
 
 int kiln_bus_group(struct kiln_bus *bus, const char *stream, const char *group,
@@ -227,10 +254,12 @@ int kiln_bus_group(struct kiln_bus *bus, const char *stream, const char *group,
 
 static int read_group_once(struct kiln_bus *bus, const char *stream, const char *group,
                            const char *consumer, bool pending, uint32_t max, uint32_t block_ms,
-                           redisReply **ret, struct kiln_error *err)
+                           redisReply **ret, bool *ret_large, struct kiln_error *err)
 {
     bool block = block_ms > 0 && !pending; /* BLOCK 0 would be for ever */
+    uint32_t count = entries_to_ask(bus, max);
     int rc = kiln_bus_begin(bus, err);
+    *ret_large = false;
     if (rc != 0)
         return rc;
     kiln_bus_command(bus, block ? 11 : 9);
@@ -239,7 +268,7 @@ static int read_group_once(struct kiln_bus *bus, const char *stream, const char 
     kiln_bus_arg_text(bus, group);
     kiln_bus_arg_text(bus, consumer);
     kiln_bus_arg_text(bus, "COUNT");
-    kiln_bus_arg_u64(bus, max);
+    kiln_bus_arg_u64(bus, count);
     if (block) {
         kiln_bus_arg_text(bus, "BLOCK");
         kiln_bus_arg_u64(bus, block_ms);
@@ -247,7 +276,21 @@ static int read_group_once(struct kiln_bus *bus, const char *stream, const char 
     kiln_bus_arg_text(bus, "STREAMS");
     kiln_bus_arg_text(bus, stream);
     kiln_bus_arg_text(bus, pending ? "0" : ">");
-    return kiln_bus_reply(bus, block ? block_ms : 0, ret, err);
+    return read_reply(bus, count, block ? block_ms : 0, ret, ret_large, err);
+}
+
+/* Entries that were pending before are so still, and may be asked for again. */
+static int read_group(struct kiln_bus *bus, const char *stream, const char *group,
+                      const char *consumer, bool pending, uint32_t max, uint32_t block_ms,
+                      redisReply **ret, struct kiln_error *err)
+{
+    bool large;
+    int rc;
+    do
+        rc =
+            read_group_once(bus, stream, group, consumer, pending, max, block_ms, ret, &large, err);
+    while (large && pending);
+    return rc;
 }
 
 int kiln_bus_read_group(struct kiln_bus *bus, const char *stream, const char *group,
@@ -256,11 +299,11 @@ int kiln_bus_read_group(struct kiln_bus *bus, const char *stream, const char *gr
 {
     redisReply *reply;
     forget(bus);
-    int rc = read_group_once(bus, stream, group, consumer, pending, max, block_ms, &reply, err);
+    int rc = read_group(bus, stream, group, consumer, pending, max, block_ms, &reply, err);
     if (rc == KILN_NOT_FOUND) {
         rc = kiln_bus_group(bus, stream, group, err);
         if (rc == 0)
-            rc = read_group_once(bus, stream, group, consumer, pending, max, block_ms, &reply, err);
+            rc = read_group(bus, stream, group, consumer, pending, max, block_ms, &reply, err);
     }
     return rc ? rc : lend_streams(bus, reply, ret, err);
 }
@@ -270,6 +313,8 @@ static int claim_once(struct kiln_bus *bus, const char *stream, const char *grou
                       const char *consumer, uint32_t idle_ms, uint32_t max, const char *cursor,
                       redisReply **ret, struct kiln_error *err)
 {
+    bool large;
+    uint32_t count = entries_to_ask(bus, max);
     int rc = kiln_bus_begin(bus, err);
     if (rc != 0)
         return rc;
@@ -281,8 +326,8 @@ static int claim_once(struct kiln_bus *bus, const char *stream, const char *grou
     kiln_bus_arg_u64(bus, idle_ms);
     kiln_bus_arg_text(bus, cursor);
     kiln_bus_arg_text(bus, "COUNT");
-    kiln_bus_arg_u64(bus, max);
-    return kiln_bus_reply(bus, 0, ret, err);
+    kiln_bus_arg_u64(bus, count);
+    return read_reply(bus, count, 0, ret, &large, err);
 }
 
 /* Lends the entries of [cursor, entries, deleted ids]; the answer names no stream. */
@@ -354,19 +399,19 @@ int kiln_bus_ack(struct kiln_bus *bus, const char *stream, const char *group,
 
 /* --- plain reading --------------------------------------------------------------------------- */
 
-int kiln_bus_read(struct kiln_bus *bus, const char *const *streams, const char *const *after,
-                  size_t stream_count, uint32_t max, uint32_t block_ms,
-                  struct kiln_bus_entries *ret, struct kiln_error *err)
+static int read_once(struct kiln_bus *bus, const char *const *streams, const char *const *after,
+                     size_t stream_count, uint32_t max, uint32_t block_ms, redisReply **ret,
+                     bool *ret_large, struct kiln_error *err)
 {
-    redisReply *reply;
-    forget(bus);
+    uint32_t count = entries_to_ask(bus, max);
     int rc = kiln_bus_begin(bus, err);
+    *ret_large = false;
     if (rc != 0)
         return rc;
     kiln_bus_command(bus, (block_ms ? 6 : 4) + 2 * stream_count);
     kiln_bus_arg_text(bus, "XREAD");
     kiln_bus_arg_text(bus, "COUNT");
-    kiln_bus_arg_u64(bus, max);
+    kiln_bus_arg_u64(bus, count);
     if (block_ms) {
         kiln_bus_arg_text(bus, "BLOCK");
         kiln_bus_arg_u64(bus, block_ms);
@@ -374,7 +419,20 @@ int kiln_bus_read(struct kiln_bus *bus, const char *const *streams, const char *
     kiln_bus_arg_text(bus, "STREAMS");
     put_ids(bus, streams, stream_count);
     put_ids(bus, after, stream_count);
-    rc = kiln_bus_reply(bus, block_ms, &reply, err);
+    return read_reply(bus, count, block_ms, ret, ret_large, err);
+}
+
+int kiln_bus_read(struct kiln_bus *bus, const char *const *streams, const char *const *after,
+                  size_t stream_count, uint32_t max, uint32_t block_ms,
+                  struct kiln_bus_entries *ret, struct kiln_error *err)
+{
+    redisReply *reply;
+    bool large;
+    int rc;
+    forget(bus);
+    do
+        rc = read_once(bus, streams, after, stream_count, max, block_ms, &reply, &large, err);
+    while (large);
     return rc ? rc : lend_streams(bus, reply, ret, err);
 }
 

@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <cmocka.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -357,6 +358,55 @@ static void spoiled_streams_are_mended(void **state)
     kiln_bus_close(bus);
 }
 
+/* --- large entries --------------------------------------------------------------------------- */
+static long memory_peak_mib(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss / 1024;
+}
+
+/* 256 MiB in one stream, of which a reader asks for everything. */
+static void readings_are_bounded_by_bytes(void **state)
+{
+    (void)state;
+    enum { ENTRIES = 64, BYTES = 4 * 1024 * 1024 };
+    struct kiln_bus *bus = open_bus(stack->redis_url, NULL, NULL);
+    struct kiln_bus_entries got;
+    char *large = malloc(BYTES), after_id[48] = "0";
+    const char *stream = "large", *after = after_id;
+    const char *const fields[2] = {"event", large};
+    const size_t lengths[2] = {5, BYTES};
+    memset(large, 'x', BYTES);
+    for (int i = 0; i < ENTRIES; i++)
+        kiln_test_ok(kiln_bus_append(bus, stream, 0, fields, lengths, 1, &err), err);
+    long before = memory_peak_mib();
+    size_t count = 0;
+    for (int i = 0; i < ENTRIES && count < ENTRIES; i++) {
+        kiln_test_ok(kiln_bus_read(bus, &stream, &after, 1, 1000, 0, &got, &err), err);
+        count += got.count;
+        snprintf(after_id, sizeof after_id, "%s", got.at[got.count - 1].id);
+    }
+    assert_int_equal(count, ENTRIES);
+    struct kiln_bus *other = open_bus(stack->redis_url, NULL, NULL);
+    int rc = kiln_bus_read_group(other, stream, "g", "c", false, 1000, 0, &got, &err);
+    assert_int_equal(rc, KILN_NO_MEMORY);
+    kiln_test_ok(kiln_bus_read_group(other, stream, "g", "c", true, 1000, 0, &got, &err), err);
+    assert_true(got.count > 0 && got.count <= 8);
+    kiln_bus_close(other);
+    assert_true(memory_peak_mib() - before < 150);
+    kiln_test_redis(stack, "DEL large");
+    /* Small entries are read as many as before. */
+    for (int i = 0; i < 300; i++)
+        kiln_test_ok(kiln_bus_append(bus, stream, 0, field, NULL, 1, &err), err);
+    for (int i = 0; i < 10; i++)
+        kiln_test_ok(kiln_bus_read(bus, &stream, &(const char *){"0"}, 1, 1000, 0, &got, &err),
+                     err);
+    assert_int_equal(got.count, 300);
+    free(large);
+    kiln_bus_close(bus);
+}
+
 /* --- a server that is none ------------------------------------------------------------------- */
 
 struct impostor {
@@ -437,6 +487,7 @@ int main(void)
         cmocka_unit_test(a_key_of_another_type_is_an_error),
         cmocka_unit_test(a_refusal_is_not_an_absence),
         cmocka_unit_test(spoiled_streams_are_mended),
+        cmocka_unit_test(readings_are_bounded_by_bytes),
         cmocka_unit_test(nonsense_is_a_protocol_error),
     };
     return cmocka_run_group_tests(tests, start, stop);
