@@ -175,7 +175,7 @@ static int claim_entries(struct kiln_intake *intake, struct kiln_bus_entries *re
                             intake->page_max, ret, err);
     if (rc || ret->count > 0)
         return rc;
-    return mend_stream(intake, kiln_bus_probe(intake->bus, intake->stream, err), err);
+    return mend_stream(intake, kiln_bus_look(intake->bus, intake->stream, err), err);
 }
 
 static int read_entries(struct kiln_intake *intake, uint32_t block_ms, struct kiln_bus_entries *ret,

@@ -37,8 +37,11 @@ enum kiln_bus_refusal {
 };
 enum kiln_bus_refusal kiln_bus_refusal(const struct kiln_bus *bus);
 
-/* Whether the stream, if it is there, takes entries: KILN_PROTOCOL with a refusal if not.  A look
- * that changes nothing. */
+/* Whether the stream, if it is there, is of use: KILN_PROTOCOL with a refusal if it is of another
+ * type or exhausted.  It only reads. */
+int kiln_bus_look(struct kiln_bus *bus, const char *stream, struct kiln_error *err) KILN_MUST_CHECK;
+/* Whether this user may append to it as well, and Redis has room: a command that writes, which
+ * leaves nothing behind. */
 int kiln_bus_probe(struct kiln_bus *bus, const char *stream,
                    struct kiln_error *err) KILN_MUST_CHECK;
 /* After a refusal of a command on this stream: deletes the key if it is of another type, or an

@@ -46,10 +46,28 @@ static int look(struct kiln_bus *bus, const char *stream, uint64_t *ret_length,
                      "stream %s: an entry with the greatest possible id was written to it", stream);
 }
 
-int kiln_bus_probe(struct kiln_bus *bus, const char *stream, struct kiln_error *err)
+int kiln_bus_look(struct kiln_bus *bus, const char *stream, struct kiln_error *err)
 {
     uint64_t length;
     return look(bus, stream, &length, err);
+}
+
+/* An id that every stream with a history refuses.  Redis looks at the rights, at the type of the
+ * key and for an exhausted stream before it compares ids.  A stream without a history would take
+ * the entry, so it is deleted within the same transaction, where no reader sees it. */
+#define PROBE_ID "0-1"
+
+int kiln_bus_probe(struct kiln_bus *bus, const char *stream, struct kiln_error *err)
+{
+    int rc = kiln_bus_begin(bus, err);
+    if (rc != 0)
+        return rc;
+    KILN_BUS_PUT(bus, "MULTI");
+    KILN_BUS_PUT(bus, "XADD", stream, "NOMKSTREAM", PROBE_ID, "probe", "");
+    KILN_BUS_PUT(bus, "XDEL", stream, PROBE_ID);
+    KILN_BUS_PUT(bus, "EXEC");
+    rc = kiln_bus_replies(bus, 4, err);
+    return bus->refusal == KILN_BUS_REFUSED ? 0 : rc; /* the id is smaller than the last one */
 }
 
 /* As one transaction, which comes to nothing if the key has changed since it was watched. */

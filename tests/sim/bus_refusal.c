@@ -9,6 +9,12 @@ enum kiln_bus_refusal kiln_bus_refusal(const struct kiln_bus *bus)
     return KILN_BUS_NOT_REFUSED;
 }
 
+int kiln_bus_look(struct kiln_bus *bus, const char *stream, struct kiln_error *err)
+{
+    (void)stream;
+    return kiln_bus_ping(bus, err);
+}
+
 int kiln_bus_probe(struct kiln_bus *bus, const char *stream, struct kiln_error *err)
 {
     (void)stream;

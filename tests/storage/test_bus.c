@@ -207,11 +207,11 @@ static void an_exhausted_stream_is_removed_once_it_is_empty(void **state)
 {
     (void)state;
     bool mended = true;
-    kiln_test_ok(kiln_bus_probe(bus, "ends", &err), err);
+    kiln_test_ok(kiln_bus_look(bus, "ends", &err), err);
     append("ends", "first");
     kiln_test_ok(kiln_bus_probe(bus, "ends", &err), err);
     kiln_test_redis(stack, "XADD ends 18446744073709551615-18446744073709551615 a b");
-    assert_int_equal(kiln_bus_probe(bus, "ends", &err), KILN_PROTOCOL);
+    assert_int_equal(kiln_bus_look(bus, "ends", &err), KILN_PROTOCOL);
     assert_int_equal(kiln_bus_refusal(bus), KILN_BUS_EXHAUSTED);
     kiln_test_ok(kiln_bus_mend(bus, "ends", &mended, &err), err);
     assert_false(mended); /* two entries are in it */

@@ -69,7 +69,7 @@ static bool check_exhausted(struct kiln_doctor *doctor, struct kiln_bus *bus)
     char key[KILN_NAME_MAX + 64];
     uint64_t length = 0;
     kiln_wire_key(key, sizeof key, kiln_pool(doctor->cli), "intake", NULL);
-    if (kiln_bus_probe(bus, key, NULL) == 0 || kiln_bus_refusal(bus) != KILN_BUS_EXHAUSTED ||
+    if (kiln_bus_look(bus, key, NULL) == 0 || kiln_bus_refusal(bus) != KILN_BUS_EXHAUSTED ||
         kiln_bus_length(bus, key, &length, NULL))
         return false;
     kiln_find(doctor, "intake", KILN_FINDING_BAD,
