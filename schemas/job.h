@@ -67,6 +67,7 @@ struct kiln_job {
     double sigmas[KILN_SIGMAS_MAX]; /* of a trajectory only the states nearest to these levels, */
     uint32_t sigma_count;           /* from high to low; 0 = all of them */
     enum kiln_teleport teleport;
+    bool teleport_said; /* by the line: part of its canonical text, so of its identity */
     bool embed_metadata;
     int64_t created_ms; /* in the ledger since, ms since 1970; 0 before.  Names its objects */
     /* ------------------------------------------------------------------ */

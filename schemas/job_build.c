@@ -148,6 +148,7 @@ static int build_choices(const struct kiln_draft *draft, struct kiln_job *job,
     job->kind = (enum kiln_job_kind)kind;
     job->latents = (enum kiln_latents)latents;
     job->teleport = KILN_TELEPORT_OFF;
+    job->teleport_said = kiln_draft_has(draft, KILN_JOB_KEY_TELEPORT);
     if (job->kind == KILN_KIND_LATENT_CACHE && job->latents == KILN_LATENTS_NONE)
         return kiln_fail(
             err, KILN_BAD_INPUT,

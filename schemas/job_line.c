@@ -2,7 +2,9 @@
  *
  * The line of a record is canonical: keys in the order of their table, no blanks, nothing that
  * is at its default.  Equal records have equal lines, so a line's hash can be a job's identity,
- * and the same text travels through Redis, in assignments and back.  Two keys exist only for
+ * and the same text travels through Redis, in assignments and back.  That identity is stored: a
+ * release that wrote a record in other bytes would draw a batch sent again a second time, so strings
+ * have no escape but JSON's own.  Two keys exist only for
  * it: "styled" (the style's words are in the prompt already) and "template": false (braces in
  * the prompt are what a template made, not another template).  Without them a second reading
  * would change the job.
@@ -51,7 +53,7 @@ static void put_key(struct kiln_text *out, enum kiln_job_key key)
 static void put_text(struct kiln_text *out, enum kiln_job_key key, const char *value)
 {
     put_key(out, key);
-    kiln_text_json(out, value, strlen(value));
+    kiln_text_json_least(out, value, strlen(value));
 }
 
 static void put_number(struct kiln_text *out, enum kiln_job_key key, int64_t value)
@@ -67,7 +69,7 @@ static void put_loras(struct kiln_text *out, const struct kiln_job *job)
     put_key(out, KILN_JOB_KEY_LORAS);
     for (uint32_t i = 0; i < job->lora_count; i++) {
         kiln_text_puts(out, i ? ",{\"name\":" : "[{\"name\":");
-        kiln_text_json(out, job->loras[i].name, strlen(job->loras[i].name));
+        kiln_text_json_least(out, job->loras[i].name, strlen(job->loras[i].name));
         kiln_text_puts(out, ",\"scale\":");
         kiln_text_double(out, job->loras[i].scale);
         kiln_text_add(out, "}", 1);
@@ -96,6 +98,8 @@ static void put_optional(struct kiln_text *out, const struct kiln_job *job)
         kiln_sigmas_text(job->sigmas, job->sigma_count, sigmas, sizeof sigmas);
         put_text(out, KILN_JOB_KEY_SIGMAS, sigmas);
     }
+    if (job->teleport_said)
+        put_text(out, KILN_JOB_KEY_TELEPORT, kiln_teleport_name(job->teleport));
     if (job->max_wait_s)
         put_number(out, KILN_JOB_KEY_MAX_WAIT_S, job->max_wait_s);
     if (job->embed_metadata) {

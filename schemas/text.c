@@ -74,7 +74,7 @@ static void json_escape(struct kiln_text *text, unsigned byte)
     }
 }
 
-void kiln_text_json(struct kiln_text *text, const char *bytes, size_t len)
+static void json_string(struct kiln_text *text, const char *bytes, size_t len, bool least)
 {
     if (!reserve(text, len + 2))
         return;
@@ -84,6 +84,8 @@ void kiln_text_json(struct kiln_text *text, const char *bytes, size_t len)
         unsigned char byte = (unsigned char)bytes[i];
         size_t length = byte < 0x80 ? 1 : kiln_utf8_length(bytes + i, len - i);
         int steers = length ? kiln_utf8_steering(bytes + i, length) : -1;
+        if (least && byte >= 0x20)
+            steers = -1;
         bool special = steers >= 0 || byte == '"' || byte == '\\';
         if (length == 0 || special) {
             kiln_text_add(text, bytes + plain, i - plain);
@@ -98,6 +100,16 @@ void kiln_text_json(struct kiln_text *text, const char *bytes, size_t len)
     }
     kiln_text_add(text, bytes + plain, len - plain);
     kiln_text_add(text, "\"", 1);
+}
+
+void kiln_text_json(struct kiln_text *text, const char *bytes, size_t len)
+{
+    json_string(text, bytes, len, false);
+}
+
+void kiln_text_json_least(struct kiln_text *text, const char *bytes, size_t len)
+{
+    json_string(text, bytes, len, true);
 }
 
 void kiln_text_u64(struct kiln_text *text, uint64_t value)

@@ -345,6 +345,42 @@ static void overrides_replace_keys(void **state)
     kiln_job_release(&job);
 }
 
+/* --- identity ------------------------------------------------------------------------------ */
+
+/* Releases store the hash of a canonical line as the job's key: a line that is written in other
+ * bytes would be drawn again when its batch is sent again.  None of these texts may ever change. */
+static void a_canonical_line_never_changes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *canonical;
+    } cases[] = {
+        {"{\"prompt\":\"a cat\"}",
+         "{\"prompt\":\"a cat\",\"width\":1024,\"height\":1024,\"steps\":8}"},
+        {"{\"prompt\":\"a cat\",\"teleport\":\"off\",\"max_wait_s\":5}",
+         "{\"prompt\":\"a cat\",\"width\":1024,\"height\":1024,\"steps\":8,\"teleport\":\"off\","
+         "\"max_wait_s\":5}"},
+        {"{\"prompt\":\"a\\u0001\\u007f\\u0085\\u2028\\u202e\\u2066\\t\\n\",\"loras\":\"none\"}",
+         "{\"prompt\":\"a\\u0001\x7f\xc2\x85\xe2\x80\xa8\xe2\x80\xae\xe2\x81\xa6\\t\\n\",\"width\":"
+         "1024,"
+         "\"height\":1024,\"steps\":8}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool has_seed;
+        struct kiln_job job = parse(cases[i].line, &has_seed), back;
+        struct kiln_text text = {0};
+        kiln_job_line_write(&job, false, &text);
+        assert_string_equal(text.at, cases[i].canonical);
+        back = parse(text.at, &has_seed);
+        kiln_text_clear(&text);
+        kiln_job_line_write(&back, false, &text);
+        assert_string_equal(text.at, cases[i].canonical);
+        kiln_text_release(&text);
+        kiln_job_release(&job);
+        kiln_job_release(&back);
+    }
+}
+
 /* --- round trip ---------------------------------------------------------------------------- */
 
 static char *random_text(struct test_random *random, uint32_t max)
@@ -500,6 +536,7 @@ int main(void)
         cmocka_unit_test(wrong_values_are_named_with_their_limits),
         cmocka_unit_test(long_texts_are_refused_with_their_length),
         cmocka_unit_test(overrides_replace_keys),
+        cmocka_unit_test(a_canonical_line_never_changes),
         cmocka_unit_test(a_job_survives_its_line),
         cmocka_unit_test(damaged_lines_are_refused_or_good),
         cmocka_unit_test(seeds_follow_batch_and_index),
