@@ -23,10 +23,11 @@
 #include "schemas/clock.h"
 #include "schemas/limits.h"
 #include "storage/bus/internal.h"
+#include "storage/formats/given.h"
 
 #define OUT_KEEP (256 * 1024)                  /* a larger buffer is given back when it is empty */
 #define OUT_MAX (8 * (size_t)KILN_MESSAGE_MAX) /* bytes that may wait to be sent */
-#define PASSWORD_MAX 4096
+#define PASSWORD_FILE_MAX 65536 /* bytes; its first line counts */
 
 int kiln_bus_open(const struct kiln_config *config, struct kiln_bus **ret, struct kiln_error *err)
 {
@@ -360,15 +361,13 @@ static int read_password(const struct kiln_bus *bus, char **ret, struct kiln_err
     *ret = NULL;
     if (!bus->password_file[0])
         return 0;
-    FILE *file = fopen(bus->password_file, "re");
-    if (!file)
-        return kiln_fail(err, KILN_CONFIG, "redis_password_file %s: %s", bus->password_file,
-                         strerror(errno));
-    char *text = calloc(1, PASSWORD_MAX + 1);
-    size_t len = text ? fread(text, 1, PASSWORD_MAX, file) : 0;
-    fclose(file);
-    if (!text)
-        return kiln_fail(err, KILN_NO_MEMORY, "bus: no memory");
+    struct kiln_error why;
+    char *text;
+    size_t len;
+    const int code = kiln_given_read(bus->password_file, PASSWORD_FILE_MAX, &text, &len, &why);
+    if (code)
+        return kiln_fail(err, code == KILN_NO_MEMORY ? code : KILN_CONFIG,
+                         "redis_password_file: %s", why.text);
     text[strcspn(text, "\r\n")] = '\0';
     if (len == 0 || text[0] == '\0') {
         free(text);

@@ -6,7 +6,8 @@
 #include "schemas/styles.h"
 
 /* path "": no presets, and *ret stays as it is.  Else *ret is new; free with kiln_styles_free.
- * KILN_CONFIG for a file that is missing, too large or not a regular one. */
+ * KILN_CONFIG for a file that is missing, too large or neither a regular one nor a
+ * pipe that ends (given.h). */
 int kiln_styles_file_read(const char *path, struct kiln_styles **ret,
                           struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "schemas/clock.h"
@@ -215,6 +216,20 @@ static const char *write_file(const char *name, const char *text)
     snprintf(path, sizeof path, "%s/%s", stack->dir, name);
     kiln_test_write(path, text);
     return path;
+}
+
+/* A FIFO that nobody writes to is not waited for without end. */
+static void a_password_that_does_not_come_is_named(void **state)
+{
+    (void)state;
+    char path[200];
+    snprintf(path, sizeof path, "%s/fifo", stack->dir);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(30); /* seconds */
+    assert_int_equal(ping_with(stack->redis_url, "redis_password_file", path), KILN_CONFIG);
+    alarm(0);
+    expect_text("redis_password_file: ");
+    expect_text("fifo is a pipe whose writer did not write anything within 5 s");
 }
 
 static void passwords_come_from_their_file(void **state)
@@ -482,6 +497,7 @@ int main(void)
         cmocka_unit_test(a_closed_connection_is_made_again),
         cmocka_unit_test(lost_appends_are_reported),
         cmocka_unit_test(a_full_redis_says_so),
+        cmocka_unit_test(a_password_that_does_not_come_is_named),
         cmocka_unit_test(passwords_come_from_their_file),
         cmocka_unit_test(wrong_databases_and_replicas_are_named),
         cmocka_unit_test(a_key_of_another_type_is_an_error),

@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "schemas/limits.h"
@@ -96,22 +99,66 @@ static void bad_files_are_named_with_their_line(void **state)
     expect_refusal("large.conf", "larger");
 }
 
-/* Neither is waited for, and a device without an end is not read. */
-static void what_is_no_file_is_refused_at_once(void **state)
+/* Nothing is waited for longer than a few seconds, and a device without an end is not read. */
+static void what_does_not_deliver_is_refused(void **state)
 {
     (void)state;
     struct kiln_styles *styles = NULL;
     unlink("fifo");
     assert_int_equal(mkfifo("fifo", 0600), 0);
-    alarm(20); /* seconds */
-    expect_refusal("fifo", "not a regular file");
-    expect_refusal("/dev/zero", "not a regular file");
+    alarm(30); /* seconds */
+    expect_refusal("fifo", "fifo is a pipe whose writer did not write anything within 5 s");
+    const int writer = open("fifo", O_RDWR | O_CLOEXEC); /* one that never ends */
+    assert_int_equal(write(writer, "pool = p\n", 9), 9);
+    expect_refusal("fifo", "fifo is a pipe whose writer did not end within 5 s");
+    close(writer);
+    expect_refusal("/dev/zero", "/dev/zero is neither a regular file nor a pipe");
     assert_int_equal(kiln_styles_file_read("fifo", &styles, &err), KILN_CONFIG);
-    assert_non_null(strstr(err.text, "not a regular file"));
+    assert_non_null(strstr(err.text, "fifo is a pipe whose writer"));
     assert_int_equal(kiln_styles_file_read("nowhere.json", &styles, &err), KILN_CONFIG);
     alarm(0);
     assert_int_equal(kiln_styles_file_read("", &styles, &err), 0);
     assert_null(styles);
+}
+
+/* Writes a text into the FIFO, slowly, and ends. */
+static pid_t start_writer(const char *text)
+{
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0)
+        return pid;
+    const int fd = open("fifo", O_WRONLY | O_CLOEXEC);
+    for (; fd >= 0 && *text; text++) {
+        if (write(fd, text, 1) != 1)
+            _exit(1);
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+    _exit(fd < 0);
+}
+
+/* What a shell makes of <(...), and a FIFO that somebody writes to. */
+static void a_pipe_is_read_to_its_end(void **state)
+{
+    (void)state;
+    int ends[2], status;
+    char path[32];
+    alarm(30); /* seconds */
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    assert_int_equal(write(ends[1], "pool = piped\n", 13), 13);
+    close(ends[1]); /* gone before it is read, as a fast one is */
+    expect(path, "piped", path);
+    expect(path, "default", path); /* and empty from now on */
+    close(ends[0]);
+    unlink("fifo");
+    assert_int_equal(mkfifo("fifo", 0600), 0);
+    const pid_t writer = start_writer("pool = slowly\n");
+    expect("fifo", "slowly", "fifo");
+    assert_int_equal(waitpid(writer, &status, 0), writer);
+    assert_int_equal(status, 0);
+    expect("/dev/null", "default", "/dev/null");
+    alarm(0);
 }
 
 /* A file where the folder of the usual place would be is no settings file. */
@@ -144,7 +191,8 @@ int main(void)
         cmocka_unit_test_setup(the_strongest_source_wins, clean),
         cmocka_unit_test_setup(a_file_that_was_named_must_be_there, clean),
         cmocka_unit_test_setup(bad_files_are_named_with_their_line, clean),
-        cmocka_unit_test_setup(what_is_no_file_is_refused_at_once, clean),
+        cmocka_unit_test_setup(what_does_not_deliver_is_refused, clean),
+        cmocka_unit_test_setup(a_pipe_is_read_to_its_end, clean),
         cmocka_unit_test_setup(a_usual_place_below_a_file_is_empty, clean),
         cmocka_unit_test_setup(an_unknown_variable_is_told_of_and_a_wrong_value_is_refused, clean),
     };
