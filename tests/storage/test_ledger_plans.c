@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "storage/ledger/read/batch.h"
+#include "storage/ledger/read/cache.h"
 #include "storage/ledger/upkeep/garbage.h"
 #include "tests/support/jobs.h"
 #include "tests/support/stack.h"
@@ -249,6 +251,96 @@ static void a_page_of_garbage_reads_a_page(void **state)
     free(log);
 }
 
+#define GROUP "model, model_hash, width, height, lora_set"
+
+static int add_latents(void *arg, const struct kiln_cache_row *row, struct kiln_error *error)
+{
+    struct kiln_cache_row *sum = arg;
+    (void)error;
+    assert_true(sum->latents == 0 || row->latents <= sum->states); /* the most first */
+    sum->states = row->latents;
+    sum->latents += row->latents;
+    sum->prompts += row->prompts;
+    sum->width++; /* groups */
+    return 0;
+}
+
+/* Follows the test above, whose 89,500 latents are left, each of a prompt of its own: one prompt
+ * gets 3,000 more in ten sizes, which is more than a page. */
+static void the_cache_is_summed_in_pages(void **state)
+{
+    (void)state;
+    struct kiln_cache_row sum = {0};
+    const int64_t latents = kiln_test_count(stack, "SELECT count(*) FROM latent");
+    assert_in_range(latents, 80000, 100000);
+    free(kiln_test_sql(
+        stack,
+        "BEGIN; CREATE TEMP TABLE g ON COMMIT DROP AS SELECT id, row_number() OVER (ORDER BY id) AS"
+        "  n FROM job WHERE batch_id = (SELECT id FROM batch WHERE name = 'big') AND NOT EXISTS"
+        "  (SELECT FROM latent WHERE job_id = id) AND NOT EXISTS (SELECT FROM object WHERE job_id ="
+        "  id) ORDER BY id LIMIT 3000;"
+        " INSERT INTO object (job_id, bytes, width, height, role, key, sha256, content_type)"
+        "  SELECT id, 1, 256, 256, 'latent', 'm' || id, 's', 'c' FROM g;"
+        " INSERT INTO latent (job_id, sigma, seed, guidance, width, height, steps, states, shape,"
+        "  key, encoding, model, model_hash, lora_set, prompt_hash) SELECT id, 0, n, 0,"
+        "  64 + 16 * (n % 10), 64, 8, 1, '{16,32,32}', 'm' || id, 'zstd', '', 'm', '', 'h5000000'"
+        "  FROM g; COMMIT; ANALYZE latent, object"));
+    kiln_test_ok(kiln_ledger_cache(ledger, "p", add_latents, &sum, &err), err);
+    assert_int_equal(sum.latents, latents + 3000);
+    assert_int_equal(sum.prompts, /* the long one counts once a size */
+                     kiln_test_count(stack, "SELECT sum(n) FROM (SELECT count(DISTINCT prompt_hash)"
+                                            " AS n FROM latent GROUP BY " GROUP ") g"));
+    assert_int_equal(
+        sum.width,
+        kiln_test_count(stack, "SELECT count(*) FROM (SELECT DISTINCT " GROUP " FROM latent) g"));
+    memset(&sum, 0, sizeof sum);
+    kiln_test_ok(kiln_ledger_cache(ledger, "another", add_latents, &sum, &err), err);
+    assert_int_equal(sum.width, 0);
+    char *log = kiln_test_postgres_log(stack);
+    char *plan = plan_of(log, "count(DISTINCT l.prompt_hash)");
+    if (!strstr(plan, "latent_look_up") || most_rows(plan) > 5000)
+        fail_msg("%s\na page went over %ld rows", plan, most_rows(plan));
+    free(plan);
+    free(log);
+}
+
+/* Refusals, calls and keys of a batch go a page at a time, too. */
+static void a_batch_goes_in_pages(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"DELETE FROM intake_refusal WHERE ctid",
+                                        "DELETE FROM intake_call WHERE ctid",
+                                        "DELETE FROM removed_job WHERE ctid"};
+    static const char left[] =
+        "SELECT (SELECT count(*) FROM intake_refusal) + (SELECT count(*) FROM intake_call) +"
+        " (SELECT count(*) FROM removed_job)";
+    struct kiln_removed removed;
+    free(kiln_test_sql(
+        stack,
+        "BEGIN; INSERT INTO batch (pool, name) VALUES ('p', 'refused'), ('p', 'beside');"
+        " INSERT INTO intake_refusal (batch_id, token, key, reason) SELECT b.id, 't' || i % 7,"
+        "  'k' || i, 'bad' FROM batch b, generate_series(1, 30001) i WHERE name IN ('refused',"
+        "  'beside');"
+        " INSERT INTO intake_call (batch_id, token) SELECT b.id, 't' || i FROM batch b,"
+        "  generate_series(1, 4000) i WHERE name IN ('refused', 'beside');"
+        " INSERT INTO removed_job (batch_id, key) SELECT b.id, 'k' || i FROM batch b,"
+        "  generate_series(1, 6001) i WHERE name IN ('refused', 'beside'); COMMIT;"
+        " ANALYZE intake_refusal, intake_call, removed_job"));
+    const int64_t before = kiln_test_count(stack, left);
+    kiln_test_ok(kiln_ledger_remove_batch(ledger, "p", "refused", &removed, &err), err);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM batch WHERE name = 'refused'"),
+                     0);
+    assert_int_equal(before - kiln_test_count(stack, left), 30001 + 4000 + 6001);
+    char *log = kiln_test_postgres_log(stack);
+    for (int i = 0; i < 3; i++) {
+        char *plan = plan_of(log, words[i]);
+        if (most_rows(plan) > 2000)
+            fail_msg("%s\na step of a page went over %ld rows", plan, most_rows(plan));
+        free(plan);
+    }
+    free(log);
+}
+
 /* A commit changes no indexed column: it is written in place (HOT), on the page of its row. */
 static void a_commit_touches_no_index_of_its_job(void **state)
 {
@@ -293,6 +385,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_statement_uses_its_index),
         cmocka_unit_test(a_page_of_garbage_reads_a_page),
+        cmocka_unit_test(the_cache_is_summed_in_pages),
+        cmocka_unit_test(a_batch_goes_in_pages),
         cmocka_unit_test(a_commit_touches_no_index_of_its_job),
     };
     return cmocka_run_group_tests(tests, start, stop);

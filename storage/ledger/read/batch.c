@@ -184,6 +184,56 @@ static int remove_page(struct kiln_ledger *ledger, uint64_t id, char **after,
     return *after ? 0 : kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory");
 }
 
+/* $1 batch id, $2 and $3 the token and key to go on behind: a page of what else a batch may have
+ * any number of, unless it has jobs again.  Answers how many, and the last token and key. */
+#define ROWS_PAGE "2000"
+#define REMOVE_ROWS(table, token, key, behind)                                                     \
+    "WITH page AS MATERIALIZED (SELECT ctid AS at, " token " AS token, " key " AS key FROM " table \
+    "  WHERE batch_id = $1::bigint AND " behind                                                    \
+    "  AND NOT EXISTS (SELECT FROM job WHERE batch_id = $1 LIMIT 1)"                               \
+    "  ORDER BY 2, 3 LIMIT " ROWS_PAGE                                                             \
+    "), gone AS (DELETE FROM " table " WHERE ctid = ANY (ARRAY(SELECT at FROM page))"              \
+    ") SELECT count(*), max(token), (SELECT key FROM page ORDER BY token DESC, key DESC LIMIT 1)"  \
+    " FROM page"
+
+static int remove_rows(struct kiln_ledger *ledger, const struct kiln_statement *page, uint64_t id,
+                       struct kiln_error *err)
+{
+    PGresult *rows = NULL;
+    int rc = 0;
+    for (bool more = true; more && rc == 0;) {
+        struct kiln_params params = {0};
+        PGresult *before = rows;
+        kiln_bind_u64(&params, id);
+        kiln_bind_text(&params, before ? kiln_row_text(before, 0, 1) : "");
+        kiln_bind_text(&params, before ? kiln_row_text(before, 0, 2) : "");
+        rows = NULL;
+        rc = kiln_ledger_run(ledger, page, &params, &rows, err);
+        PQclear(before);
+        more = rc == 0 && kiln_row_u64(rows, 0, 0) == (uint64_t)atoi(ROWS_PAGE);
+    }
+    PQclear(rows);
+    return rc;
+}
+
+/* Refusals, calls, and the keys of jobs that gc has removed: a page at a time, since one statement
+ * for a million of them would meet its time limit. */
+static int remove_others(struct kiln_ledger *ledger, uint64_t id, struct kiln_error *err)
+{
+    static const struct kiln_statement pages[] = {
+        {"batch_remove_refusals",
+         REMOVE_ROWS("intake_refusal", "token", "key", "(token, key) > ($2::text, $3::text)")},
+        {"batch_remove_calls",
+         REMOVE_ROWS("intake_call", "token", "$3::text", "token > $2::text")},
+        {"batch_remove_keys",
+         REMOVE_ROWS("removed_job", "key", "$3::text", "key > $2::text")},
+    };
+    int rc = 0;
+    for (size_t i = 0; i < sizeof pages / sizeof *pages && rc == 0; i++)
+        rc = remove_rows(ledger, &pages[i], id, err);
+    return rc;
+}
+
 /* The batch itself, unless it has jobs again. */
 static int remove_row(struct kiln_ledger *ledger, uint64_t id, const char *batch,
                       struct kiln_error *err)
@@ -220,7 +270,9 @@ int kiln_ledger_remove_batch(struct kiln_ledger *ledger, const char *pool, const
         rc = remove_page(ledger, id, &after, &removed, &more, err);
     free(after);
     if (rc == 0)
-        rc = remove_row(ledger, id, batch, err);
+        rc = remove_others(ledger, id, err);
+    if (rc == 0)
+        rc = remove_row(ledger, id, batch, err); /* with what has come since */
     *ret = removed;
     return rc;
 }

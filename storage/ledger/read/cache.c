@@ -2,11 +2,14 @@
 #include "storage/ledger/read/cache.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "schemas/job_line.h"
 #include "storage/ledger/internal.h"
 
 #define WANT_COLUMNS 9
+#define HASH_TEXT_MAX 65
 
 /* What the pool draws with now, by the name that jobs ask for: the weights of the newest latent or
  * picture.  A model that was exchanged under its name has left latents that are another model's.
@@ -26,7 +29,7 @@
     "SELECT CASE WHEN EXISTS (SELECT FROM latent l JOIN job j ON j.id = l.job_id"                  \
     "   WHERE l.prompt_hash = g.prompt_hash AND l.width = g.width AND l.height = g.height"         \
     "   AND l.model = g.model AND l.lora_set = g.lora_set AND j.pool = $1::text"                   \
-    "   AND l.model_hash = coalesce((SELECT model_hash FROM now_drawn m WHERE m.model = g.model),"  \
+    "   AND l.model_hash = coalesce((SELECT model_hash FROM now_drawn m WHERE m.model = g.model)," \
     "    l.model_hash)"                                                                            \
     "   AND (g.seed = '' OR l.seed = g.seed::numeric)"                                             \
     "   AND CASE WHEN g.sigmas <> '' THEN j.sigmas = g.sigmas OR (j.latents = 1 AND j.sigmas = "   \
@@ -91,38 +94,139 @@ int kiln_ledger_cache_look(struct kiln_ledger *ledger, const char *pool,
     return 0;
 }
 
-struct listing {
-    kiln_each_cache *each;
-    void *arg;
+/* --- all of it -------------------------------------------------------------------------------- */
+
+/* $1 pool, $2 the prompt hash to go on behind.  A page ends with a prompt, never within one: then
+ * prompts can be counted page by page.  Every row says where the next page begins and whether there
+ * is one; without a latent of this pool that is all it says. */
+#define STAT_PAGE "2000"
+#define STAT_SQL                                                                                   \
+    "WITH page AS MATERIALIZED (SELECT * FROM latent WHERE prompt_hash > $2::text"                 \
+    "  ORDER BY prompt_hash LIMIT " STAT_PAGE                                                      \
+    "), last AS (SELECT max(prompt_hash) AS at, count(*) = " STAT_PAGE " AS more FROM page"        \
+    "), whole AS (SELECT * FROM page WHERE prompt_hash <> (SELECT at FROM last)"                   \
+    "  UNION ALL SELECT * FROM latent WHERE prompt_hash = (SELECT at FROM last)"                   \
+    "), summed AS (SELECT l.model, l.model_hash, l.width, l.height, l.lora_set, count(*),"         \
+    "  count(DISTINCT l.prompt_hash) AS prompts, sum(l.states)::bigint,"                           \
+    "  sum(o.bytes)::bigint, coalesce(sum(l.gpu_ms), 0)::float8 / 1000"                            \
+    "  FROM whole l JOIN object o ON o.key = l.key JOIN job j ON j.id = l.job_id"                  \
+    "  WHERE j.pool = $1::text GROUP BY 1, 2, 3, 4, 5"                                             \
+    ") SELECT s.*, last.at, last.more FROM last LEFT JOIN summed s ON true"
+#define STAT_AT 10 /* the columns behind those of the sums */
+#define STAT_MORE 11
+
+struct sums {
+    struct kiln_cache_row *rows;
+    size_t count, merged, room; /* the first `merged` are all different */
 };
 
-static int list_row(void *arg, const PGresult *rows, int row, struct kiln_error *err)
+static int by_group(const void *a, const void *b)
 {
-    const struct listing *listing = arg;
-    struct kiln_cache_row cache = {.width = (uint32_t)kiln_row_u64(rows, row, 2),
-                                   .height = (uint32_t)kiln_row_u64(rows, row, 3),
-                                   .latents = kiln_row_u64(rows, row, 5),
-                                   .prompts = kiln_row_u64(rows, row, 6),
-                                   .states = kiln_row_u64(rows, row, 7),
-                                   .bytes = kiln_row_u64(rows, row, 8),
-                                   .gpu_seconds = kiln_row_double(rows, row, 9)};
-    kiln_row_copy(rows, row, 0, cache.model, sizeof cache.model);
-    kiln_row_copy(rows, row, 1, cache.model_hash, sizeof cache.model_hash);
-    kiln_row_copy(rows, row, 4, cache.lora_set, sizeof cache.lora_set);
-    return listing->each(listing->arg, &cache, err);
+    const struct kiln_cache_row *x = a, *y = b;
+    int order = strcmp(x->model, y->model);
+    order = order ? order : strcmp(x->model_hash, y->model_hash);
+    order = order ? order : (x->width > y->width) - (x->width < y->width);
+    order = order ? order : (x->height > y->height) - (x->height < y->height);
+    return order ? order : strcmp(x->lora_set, y->lora_set);
+}
+
+static int by_latents(const void *a, const void *b)
+{
+    const struct kiln_cache_row *x = a, *y = b;
+    const int order = (x->latents < y->latents) - (x->latents > y->latents);
+    return order ? order : by_group(a, b);
+}
+
+/* One row a group. */
+static void merge(struct sums *sums)
+{
+    size_t out = 0;
+    if (sums->count > 0)
+        qsort(sums->rows, sums->count, sizeof *sums->rows, by_group);
+    for (size_t i = 0; i < sums->count; i++) {
+        const struct kiln_cache_row *row = &sums->rows[i];
+        struct kiln_cache_row *into = out > 0 ? &sums->rows[out - 1] : NULL;
+        if (!into || by_group(into, row) != 0) {
+            sums->rows[out++] = *row;
+            continue;
+        }
+        into->latents += row->latents;
+        into->prompts += row->prompts;
+        into->states += row->states;
+        into->bytes += row->bytes;
+        into->gpu_seconds += row->gpu_seconds;
+    }
+    sums->count = sums->merged = out;
+}
+
+/* A free row; groups are merged before there is more room, which then doubles what they take. */
+static struct kiln_cache_row *next_row(struct sums *sums)
+{
+    if (sums->count == sums->room) {
+        merge(sums);
+        const size_t room = sums->merged < 64 ? 128 : 2 * sums->merged;
+        struct kiln_cache_row *grown = realloc(sums->rows, room * sizeof *grown);
+        if (!grown)
+            return NULL;
+        sums->rows = grown;
+        sums->room = room;
+    }
+    return &sums->rows[sums->count++];
+}
+
+static int add_row(struct sums *sums, const PGresult *rows, int row, struct kiln_error *err)
+{
+    struct kiln_cache_row *cache = next_row(sums);
+    if (!cache)
+        return kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory for the groups of the cache");
+    *cache = (struct kiln_cache_row){.width = (uint32_t)kiln_row_u64(rows, row, 2),
+                                     .height = (uint32_t)kiln_row_u64(rows, row, 3),
+                                     .latents = kiln_row_u64(rows, row, 5),
+                                     .prompts = kiln_row_u64(rows, row, 6),
+                                     .states = kiln_row_u64(rows, row, 7),
+                                     .bytes = kiln_row_u64(rows, row, 8),
+                                     .gpu_seconds = kiln_row_double(rows, row, 9)};
+    kiln_row_copy(rows, row, 0, cache->model, sizeof cache->model);
+    kiln_row_copy(rows, row, 1, cache->model_hash, sizeof cache->model_hash);
+    kiln_row_copy(rows, row, 4, cache->lora_set, sizeof cache->lora_set);
+    return 0;
+}
+
+/* One page; *after becomes the prompt hash to go on behind. */
+static int sum_page(struct kiln_ledger *ledger, const char *pool, char after[HASH_TEXT_MAX],
+                    struct sums *sums, bool *ret_more, struct kiln_error *err)
+{
+    static const struct kiln_statement page = {"cache", STAT_SQL};
+    struct kiln_params params = {0};
+    PGresult *rows;
+    kiln_bind_text(&params, pool);
+    kiln_bind_text(&params, after);
+    int rc = kiln_ledger_run(ledger, &page, &params, &rows, err);
+    if (rc)
+        return rc;
+    for (int row = 0; row < PQntuples(rows) && rc == 0; row++)
+        if (kiln_row_text(rows, row, 0))
+            rc = add_row(sums, rows, row, err);
+    *ret_more = kiln_row_bool(rows, 0, STAT_MORE);
+    if (*ret_more)
+        kiln_row_copy(rows, 0, STAT_AT, after, HASH_TEXT_MAX);
+    PQclear(rows);
+    return rc;
 }
 
 int kiln_ledger_cache(struct kiln_ledger *ledger, const char *pool, kiln_each_cache *each,
                       void *arg, struct kiln_error *err)
 {
-    static const struct kiln_statement cache = {
-        "cache", "SELECT l.model, l.model_hash, l.width, l.height, l.lora_set, count(*),"
-                 " count(DISTINCT l.prompt_hash), sum(l.states)::bigint, sum(o.bytes)::bigint,"
-                 " coalesce(sum(l.gpu_ms), 0)::float8 / 1000"
-                 " FROM latent l JOIN object o ON o.key = l.key JOIN job j ON j.id = l.job_id"
-                 " WHERE j.pool = $1::text GROUP BY 1, 2, 3, 4, 5 ORDER BY 6 DESC, 1, 2, 3, 4, 5"};
-    struct kiln_params params = {0};
-    struct listing listing = {each, arg};
-    kiln_bind_text(&params, pool);
-    return kiln_ledger_each(ledger, &cache, &params, list_row, &listing, err);
+    struct sums sums = {0};
+    char after[HASH_TEXT_MAX] = "";
+    int rc = 0;
+    for (bool more = true; more && rc == 0;)
+        rc = sum_page(ledger, pool, after, &sums, &more, err);
+    merge(&sums);
+    if (sums.count > 0)
+        qsort(sums.rows, sums.count, sizeof *sums.rows, by_latents);
+    for (size_t i = 0; i < sums.count && rc == 0; i++)
+        rc = each(arg, &sums.rows[i], err);
+    free(sums.rows);
+    return rc;
 }
