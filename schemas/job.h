@@ -88,6 +88,8 @@ const char *kiln_teleport_name(enum kiln_teleport teleport);
  * equal sets have equal text.  Scales print with %.4g.  Returns the length written. */
 size_t kiln_lora_set_text(const struct kiln_lora *loras, uint32_t count, char *out, size_t size);
 #define KILN_LORA_SET_MAX (KILN_LORAS_MAX * (KILN_NAME_MAX + 16) + 1)
+/* Text of the files behind a set: "name:sha256+name:sha256", sorted by name. */
+#define KILN_LORA_FILES_MAX (KILN_LORAS_MAX * (KILN_NAME_MAX + 66) + 1)
 
 /* Noise levels "0.9,0.75,0", from high to low, each once, in [0, 1], to four decimals.  Parsing puts
  * them in order; false for anything else, or for none. */

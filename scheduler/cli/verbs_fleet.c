@@ -134,7 +134,11 @@ const struct kiln_verb kiln_verbs_fleet[] = {
              "names one; what is stored or on its way is not ordered again, so the same command goes\n"
              "on where it stopped.  Before that it tells how many there are.  Its jobs are backfill,\n"
              "unless --set priority says otherwise, of batch latent-cache.  Exit code 75: the quota of\n"
-             "a tenant (--set tenant) let only a part be ordered; run it again later.",
+             "a tenant (--set tenant) let only a part be ordered; run it again later.\n"
+             "Models and LoRAs count as they are now: by the files that the newest latents of the pool\n"
+             "were drawn with.  A file exchanged under its name is seen with the first latent drawn\n"
+             "with it; older latents, which do not say their LoRA files, count\n"
+             "as drawn with the present ones.",
      .options = cache_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_cache},

@@ -44,13 +44,12 @@
 static const struct field {
     const char *key;
     size_t offset, size;
+    bool may_lack; /* left out where it is "" */
 } fields[] = {
-    {"model", offsetof(struct kiln_latent, model), sizeof(((struct kiln_latent *)0)->model)},
-    {"lora_set", offsetof(struct kiln_latent, lora_set),
-     sizeof(((struct kiln_latent *)0)->lora_set)},
-    {"schedule", offsetof(struct kiln_latent, schedule),
-     sizeof(((struct kiln_latent *)0)->schedule)},
-    {"job", offsetof(struct kiln_latent, job), sizeof(((struct kiln_latent *)0)->job)},
+#define FIELD(name)                                                                                \
+#name, offsetof(struct kiln_latent, name), sizeof(((struct kiln_latent *)0)->name)
+    {FIELD(model), false}, {FIELD(lora_set), false},  {FIELD(schedule), false},
+    {FIELD(job), false},   {FIELD(lora_files), true},
 };
 #define FIELDS (sizeof fields / sizeof *fields)
 #define NUMBERS 5 /* the pairs that are no text of the table */
@@ -168,9 +167,12 @@ static int encode_plain(const struct kiln_latent *latent, enum kiln_latent_encod
         META_FORMAT, FORMAT_VERSION, META_ENCODING, kiln_latent_encoding_name(encoding),
         META_SIGMAS, sigmas,         META_SEED,     seed,
         META_SHAPE,  shape};
-    for (size_t i = 0; i < FIELDS; i++) {
-        pairs[2 * (NUMBERS + i)] = fields[i].key;
-        pairs[2 * (NUMBERS + i) + 1] = (const char *)latent + fields[i].offset;
+    for (size_t i = 0, at = 2 * NUMBERS; i < FIELDS; i++) {
+        const char *text = (const char *)latent + fields[i].offset;
+        if (fields[i].may_lack && !text[0])
+            continue;
+        pairs[at++] = fields[i].key;
+        pairs[at++] = text;
     }
     int code = encode_tensors(latent, encoding, count, pairs, ret, ret_size, err);
     free(sigmas);
@@ -309,10 +311,11 @@ static int need(const struct kiln_st *st, const char *key, const char **ret, str
 static int read_texts(const struct kiln_st *st, struct kiln_latent *latent, struct kiln_error *err)
 {
     for (size_t i = 0; i < FIELDS; i++) {
-        const char *text;
-        int code = need(st, fields[i].key, &text, err);
+        const char *text = kiln_st_metadata(st, fields[i].key);
+        int code = text || fields[i].may_lack ? 0 : need(st, fields[i].key, &text, err);
         if (code)
             return code;
+        text = text ? text : "";
         size_t len = strlen(text);
         if (len >= fields[i].size)
             return kiln_fail(err, KILN_CORRUPT, "the latent file's '%s' has %zu bytes; %zu fit",

@@ -24,6 +24,7 @@ struct kiln_latent {
     double sigmas[KILN_STEPS_MAX + 1]; /* of each state; 0 = clean */
     char model[65];               /* model hash */
     char lora_set[KILN_LORA_SET_MAX];
+    char lora_files[KILN_LORA_FILES_MAX]; /* "name:sha256+...", "": none, or not known */
     char schedule[64];            /* "euler steps=8" */
     char job[32];                 /* job id, "" if none */
     uint64_t seed;

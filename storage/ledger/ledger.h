@@ -178,6 +178,7 @@ struct kiln_commit {
     const char *latent_encoding; /* NULL: no latent stored */
     const double *latent_sigmas; /* [latent_states]; NULL: sigma is that of each */
     uint32_t latent_states, latent_channels;
+    const char *lora_files; /* "NAME:SHA256+...", "" without LoRAs; NULL: not known */
     double wait_ms, text_ms, denoise_ms, decode_ms, encode_ms, upload_ms;
 };
 /* One transaction: image (kind image), object and latent rows, the job to done where it is still

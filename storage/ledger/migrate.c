@@ -27,8 +27,8 @@
  * what they do not know (a hold, a quota) counts when a newer scheduler leads.
  * 0002 is none, since who does not count numbers gives one out twice; nor is 0003, since what is
  * assigned without its row is not found. */
-static const bool gentle[] = {
-    [4] = true, [5] = true, [6] = true, [7] = true, [8] = true, [9] = true, [10] = true};
+static const bool gentle[] = {[4] = true, [5] = true, [6] = true,  [7] = true,
+                              [8] = true, [9] = true, [10] = true, [11] = true};
 
 static bool is_gentle(int version)
 {

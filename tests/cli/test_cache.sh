@@ -86,6 +86,36 @@ build --template 'a drawn fox' --set size=64x64 --set steps=4
 counts '1, 1, 0, 0, 0'
 sql "UPDATE latent SET model_hash = '$weights'; UPDATE image SET model_hash = '$weights'" >/dev/null
 
+# --- a LoRA whose file was exchanged under its name: likewise, and beside it one that was not
+: >loras/plain.safetensors
+ok kiln up --dir s --lora-dir "$PWD/loras"
+first=$(sha256sum loras/neon.safetensors | cut -d' ' -f1)
+fox=(--template 'a fox at night' --set size=64x64 --set steps=4)
+build "${fox[@]}" --loras neon:0.5+plain
+build "${fox[@]}" --loras plain
+ok kiln wait latent-cache --timeout 30
+[ "$(sql "SELECT lora_files::text FROM latent WHERE lora_set = 'neon:0.5+plain:1'")" = "{neon:$first,plain:$first}" ] || die "the files are not noted"
+echo other >loras/neon.safetensors
+build "${fox[@]}" --loras neon:0.5+plain --dry-run
+counts '1, 1, 0, 0, 0' # nobody has drawn with the other file yet
+ok kiln enqueue - --batch lit --lora-dir loras <<<'{"prompt": "a lamp", "size": "64x64", "steps": 4, "loras": "neon:0.2"}'
+ok kiln wait lit --timeout 30
+build "${fox[@]}" --loras plain --dry-run
+counts '1, 1, 0, 0, 0'
+build "${fox[@]}" --loras neon:0.5+plain
+counts '1, 0, 0, 0, 1'
+ok kiln wait latent-cache --timeout 30
+build "${fox[@]}" --loras neon:0.5+plain
+counts '1, 1, 0, 0, 0'
+build --template 'a drawn fox' --set size=64x64 --loras neon:0.5 --dry-run
+counts '1, 0, 0, 0, 0' # drawn above, with the model's own neon
+sql "UPDATE latent SET lora_files = NULL WHERE lora_set = 'neon:0.5'" >/dev/null
+build --template 'a drawn fox' --set size=64x64 --loras neon:0.5 --dry-run
+counts '1, 1, 0, 0, 0' # as rows of before, which do not say theirs
+latent=$(sql "SELECT max(key) FROM latent WHERE lora_set = 'neon:0.5+plain:1'")
+zstd -dcq "s/store/$latent" >latent.safetensors || die "no latent file"
+grep -aq "\"lora_files\":\"neon:$(sha256sum loras/neon.safetensors | cut -d' ' -f1)+plain:$first\"" latent.safetensors || die "the latent file does not name its LoRA files"
+
 # --- states at noise levels: the nearest ones, by their own sigmas, in the file and in the row
 build "${set[@]}" --sigmas 0.9,0.5,0
 counts '3, 0, 0, 0, 3'
@@ -106,9 +136,9 @@ assert head["latent.hi"]["shape"] == [3, 16, 8, 8]
 PYTHON
 ok kiln cache stat --json
 json out.txt "sum(r['latents'] for r in d) == $(sql 'SELECT count(*) FROM latent') and sum(r['bytes'] for r in d) == $(sql "SELECT sum(bytes) FROM object WHERE role = 'latent'") and sum(r['states'] for r in d) == $(sql 'SELECT sum(states) FROM latent')"
-json out.txt 'd[0]["width"] == 64 and d[0]["loras"] == "" and len({(r["width"], r["height"], r["loras"]) for r in d}) == len(d) == 3'
+json out.txt 'd[0]["width"] == 64 and d[0]["loras"] == "" and len({(r["width"], r["height"], r["loras"]) for r in d}) == len(d) == 6'
 ok kiln cache stat
-[ "$(wc -l <out.txt)" = 3 ] || die "not a line a group"
+[ "$(wc -l <out.txt)" = 6 ] || die "not a line a group"
 
 # --- more than the limit is refused whole, before anything is looked up; what raises it is named
 choices="{$(seq -s '|' 400)}"
@@ -215,7 +245,7 @@ ok kiln resume --backfill
 until_sql "SELECT count(*) FROM job WHERE state IN (0, 1)" 0
 [ "$(sql "SELECT count(*) FROM latent WHERE job_id = $live")" = 1 ] || die "the live attempt did not commit"
 ok kiln gc --older-than 0 --grace 0 --yes --json
-json out.txt "d['pictures'] == 2"
+json out.txt "d['pictures'] == 3"
 [ "$(latents)|$(files)" = "0|$(sql "SELECT count(*) FROM object WHERE role = 'latent'")" ] || die "latents are left"
 fails 65 kiln batch rename latent-cache mine
 says "batch 'latent-cache' keeps its name"

@@ -21,8 +21,10 @@ struct kiln_call {
     DiffusionZOutput outputs[KILN_ASSIGN_MAX];
     struct kiln_engine_run *run; /* NULL: nothing was begun, for the reason in err */
     struct kiln_error err;
-    double started_ms; /* monotonic */
-    int32_t step;      /* the engine writes it, atomically */
+    char lora_files[KILN_LORA_FILES_MAX]; /* "NAME:SHA256+...", */
+    bool lora_files_known;                /* else they could not be read or were exchanged */
+    double started_ms;                    /* monotonic */
+    int32_t step;                         /* the engine writes it, atomically */
 };
 
 #endif

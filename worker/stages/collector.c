@@ -47,6 +47,8 @@ static void hand_over(struct kiln_worker *worker, struct kiln_call *call,
     while (!(picture = kiln_picture_new(call->holding, call->index[i])))
         kiln_worker_pause(worker, 100);
     note_times(picture, call, times);
+    picture->lora_files_known = call->lora_files_known;
+    memcpy(picture->lora_files, call->lora_files, sizeof picture->lora_files);
     if (output->error_code == 0) {
         picture->drawn = *output;
         kiln_worker_pass(worker->drawn, picture);

@@ -66,6 +66,7 @@ static void fill_commit(const struct kiln_worker *worker, const struct kiln_pict
         .latent_encoding = picture->latent_encoding,
         .latent_states = picture->latent_states,
         .latent_channels = picture->latent_channels,
+        .lora_files = picture->lora_files_known ? picture->lora_files : NULL,
         .wait_ms = picture->wait_ms,
         .text_ms = picture->text_ms,
         .denoise_ms = picture->denoise_ms,

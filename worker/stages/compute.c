@@ -17,7 +17,7 @@
 #include "storage/daemon/outage.h"
 #include "storage/ledger/ledger.h"
 #include "worker/stages/call.h"
-#include "worker/stages/lora_paths.h"
+#include "worker/stages/lora_files.h"
 #include "worker/stages/prefetch.h"
 #include "worker/state/worker.h"
 
@@ -105,6 +105,21 @@ static struct kiln_call *next_call(struct compute *compute, struct kiln_holding 
     return call;
 }
 
+/* The engine looks at the files while it begins: what they were before and after, it has drawn
+ * with. */
+static int begin_with_files(struct compute *compute, struct kiln_call *call,
+                            const DiffusionZBatch *batch)
+{
+    const struct kiln_assignment *assignment = &call->holding->assignment;
+    struct kiln_engine *engine = compute->worker->engine;
+    char after[KILN_LORA_FILES_MAX];
+    bool known = kiln_lora_files_text(&compute->loras, assignment, call->lora_files);
+    int code = engine->begin(engine, batch, call->outputs, &call->run, &call->err);
+    call->lora_files_known = known && kiln_lora_files_text(&compute->loras, assignment, after) &&
+                             strcmp(after, call->lora_files) == 0;
+    return code;
+}
+
 /* One call of the engine.  A worker with another model than the job's is a mistake of the settings,
  * not of the job: the job may go elsewhere. */
 static int begin_call(struct compute *compute, struct kiln_call *call)
@@ -133,7 +148,7 @@ static int begin_call(struct compute *compute, struct kiln_call *call)
         strcmp(assignment->model, engine->model_name) != 0)
         return kiln_fail(&call->err, KILN_UNAVAILABLE, "this worker draws with model %s, not %s",
                          engine->model_name, assignment->model);
-    return engine->begin(engine, &batch, call->outputs, &call->run, &call->err);
+    return begin_with_files(compute, call, &batch);
 }
 
 /* What waits stays until this thread takes it. */

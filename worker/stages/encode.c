@@ -206,6 +206,8 @@ static int encode_latent(struct kiln_picture *picture, const struct kiln_encode_
     snprintf(latent.schedule, sizeof latent.schedule, "euler steps=%u", job->steps);
     snprintf(latent.job, sizeof latent.job, "%" PRIu64, job->id);
     kiln_lora_set_text(job->loras, job->lora_count, latent.lora_set, sizeof latent.lora_set);
+    if (picture->lora_files_known)
+        snprintf(latent.lora_files, sizeof latent.lora_files, "%s", picture->lora_files);
     int code = gather_states(picture, &latent, &copy, err);
     if (code == 0)
         code = kiln_latent_encode(&latent, KILN_LATENT_BF16_PLANES, ZSTD_LEVEL, &data, &size, err);

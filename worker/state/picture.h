@@ -53,6 +53,8 @@ struct kiln_picture {
     const char *latent_encoding; /* NULL: no latent is stored */
     uint32_t latent_states, latent_channels;
     double latent_sigmas[KILN_STEPS_MAX + 1]; /* of each of them */
+    char lora_files[KILN_LORA_FILES_MAX];     /* "NAME:SHA256+...", */
+    bool lora_files_known;                    /* else not all could be read */
     double encode_ms;
 
     double upload_ms;

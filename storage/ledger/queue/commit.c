@@ -103,6 +103,7 @@ static int bind_commit(struct kiln_params *params, const struct kiln_commit *com
     bind_latent(params, commit, latent);
     kiln_bind_text(params, flush);
     bind_sigmas(params, commit);
+    kiln_bind_text(params, commit->lora_files);
     return rc;
 }
 

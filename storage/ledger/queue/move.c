@@ -94,10 +94,11 @@
     "    $18::bigint[], $19::integer[], $20::integer[], $21::text[]) AS o"                         \
     "), cached AS ("                                                                               \
     "  INSERT INTO latent (job_id, sigma, seed, guidance, width, height, steps, states, shape,"    \
-    "    key, encoding, model, model_hash, lora_set, prompt_hash, sigmas, gpu_ms)"                 \
+    "    key, encoding, model, model_hash, lora_set, prompt_hash, sigmas, gpu_ms,"                 \
+    "    lora_files)"                                                                              \
     "  SELECT id, $22::double precision, seed, guidance, width, height, steps, $23::integer,"      \
     "    $24::integer[], $25::text, $26::text, model, $14, lora_set, $12, $28::float8[],"          \
-    "    CASE WHEN kind = 1 THEN $7 + $8 + $9 END"                                                 \
+    "    CASE WHEN kind = 1 THEN $7 + $8 + $9 END, string_to_array($29::text, '+')"                \
     "  FROM moved WHERE $26 IS NOT NULL"                                                           \
     ") SELECT EXISTS (SELECT FROM moved) OR EXISTS ("                                              \
     "  SELECT FROM job WHERE id = $3 AND attempt = $4 AND state = $2),"                            \

@@ -11,26 +11,35 @@
 #define WANT_COLUMNS 9
 #define HASH_TEXT_MAX 65
 
-/* What the pool draws with now, by the name that jobs ask for: the weights of the newest latent or
- * picture.  A model that was exchanged under its name has left latents that are another model's.
- * Only the newest rows are looked at; of a name that is in none of them any weights will do. */
-#define MODELS_NOW                                                                                 \
-    "WITH now_drawn AS MATERIALIZED (SELECT DISTINCT ON (model) model, model_hash FROM ("          \
-    "  (SELECT l.model, l.model_hash, l.created_at FROM (SELECT * FROM latent"                     \
-    "    ORDER BY job_id DESC LIMIT 2000) l JOIN job j ON j.id = l.job_id WHERE j.pool = $1::text)" \
+/* What the pool draws with now, by the names that jobs ask for: the weights of the newest latent or
+ * picture, and the LoRA files of the newest latent.  A model or a LoRA that was exchanged under its
+ * name has left latents that are another's.  Only the newest rows are looked at; of a name that is
+ * in none of them any weights and any file will do. */
+#define DRAWN_NOW                                                                                  \
+    "WITH newest AS MATERIALIZED (SELECT l.model, l.model_hash, l.lora_files, l.created_at"        \
+    "  FROM (SELECT * FROM latent ORDER BY job_id DESC LIMIT 2000) l JOIN job j ON j.id = "        \
+    "l.job_id"                                                                                     \
+    "  WHERE j.pool = $1::text),"                                                                  \
+    " now_drawn AS MATERIALIZED (SELECT DISTINCT ON (model) model, model_hash FROM ("              \
+    "  (SELECT model, model_hash, created_at FROM newest)"                                         \
     "  UNION ALL (SELECT model, model_hash, created_at FROM (SELECT * FROM image"                  \
     "    ORDER BY job_id DESC LIMIT 2000) i WHERE i.pool = $1)) d"                                 \
-    "  ORDER BY model, created_at DESC) "
+    "  ORDER BY model, created_at DESC),"                                                          \
+    " now_files AS MATERIALIZED (SELECT DISTINCT ON (split_part(file, ':', 1))"                    \
+    "  split_part(file, ':', 1) AS name, file FROM newest, unnest(lora_files) file"                \
+    "  ORDER BY 1, created_at DESC) "
 
 /* Wanted states are there if the same were asked for, or if the whole trajectory is; the finished
  * latent if the file ends with it. */
 #define LOOK_SQL                                                                                   \
-    MODELS_NOW                                                                                     \
+    DRAWN_NOW                                                                                      \
     "SELECT CASE WHEN EXISTS (SELECT FROM latent l JOIN job j ON j.id = l.job_id"                  \
     "   WHERE l.prompt_hash = g.prompt_hash AND l.width = g.width AND l.height = g.height"         \
     "   AND l.model = g.model AND l.lora_set = g.lora_set AND j.pool = $1::text"                   \
     "   AND l.model_hash = coalesce((SELECT model_hash FROM now_drawn m WHERE m.model = g.model)," \
     "    l.model_hash)"                                                                            \
+    "   AND NOT EXISTS (SELECT FROM unnest(l.lora_files) f (file) JOIN now_files n"                \
+    "    ON n.name = split_part(f.file, ':', 1) AND n.file <> f.file)"                             \
     "   AND (g.seed = '' OR l.seed = g.seed::numeric)"                                             \
     "   AND CASE WHEN g.sigmas <> '' THEN j.sigmas = g.sigmas OR (j.latents = 1 AND j.sigmas = "   \
     "'')"                                                                                          \

@@ -1,11 +1,12 @@
 /* cache.h - the stored latents, as a cache: what is there for a prompt, what is on its way.
  *
- * A latent is found by (model, size, LoRA set, prompt hash), and by its seed where one is named.  The
- * model is meant as it is now: by the weights that the pool's newest pictures and latents were drawn
- * with.  No worker has to run for that; weights exchanged since the last picture are seen with the
- * next one.  LoRAs count by name and scale.
- * Building the cache makes jobs of one batch whose key is that identity, so the unique (batch, key)
- * lets nobody order the same twice.
+ * A latent is found by (model, size, LoRA set, prompt hash), and by its seed where one is named.
+ * The model is meant as it is now: by the weights that the pool's newest pictures and latents were
+ * drawn with.  No worker has to run for that; weights exchanged since the last picture are seen
+ * with the next one.  LoRAs count by name, scale and file, in the same way; a latent of which
+ * nobody noted the files counts as drawn with the present ones. Building the cache makes jobs of
+ * one batch whose key is that identity, so the unique (batch, key) lets nobody order the same
+ * twice.
  */
 #ifndef KILN_LEDGER_CACHE_H
 #define KILN_LEDGER_CACHE_H
@@ -43,7 +44,8 @@ struct kiln_cache_row {
     double gpu_seconds; /* of those that were built for the cache alone */
 };
 typedef int kiln_each_cache(void *arg, const struct kiln_cache_row *row, struct kiln_error *err);
-/* All stored latents by model, size and LoRA set, the most first.  Reads every row. */
+/* All stored latents by model, size and LoRA set, the most first.  Reads every row, a page of
+ * prompts at a time, each as it is at that moment. */
 int kiln_ledger_cache(struct kiln_ledger *ledger, const char *pool, kiln_each_cache *each,
                       void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 
