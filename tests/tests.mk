@@ -123,13 +123,13 @@ gpu-bench: all $(GPU_BENCHES)
 
 # Tests that make the n-th call fail (tests/support/faults.h).
 FAULT_CALLS := malloc calloc realloc strdup poll send recv fcntl \
-  open mkostemp fstat mmap write fsync fchmod close rename \
+  open openat mkostemp fstat mmap write fsync fchmod close rename renameat \
   PQconnectStartParams PQconnectPoll PQsendQuery PQsendQueryParams PQsendPrepare PQsendQueryPrepared \
   PQflush PQconsumeInput PQgetResult PQsetnonblocking PQenterPipelineMode PQpipelineSync \
   PQexitPipelineMode redisConnectWithTimeout redisConnectUnixWithTimeout redisReaderFeed \
   redisReaderGetReply
 FAULT_LDFLAGS := $(FAULT_CALLS:%=-Wl,--wrap=%)
-$(BUILD)/tests/pipeline/test_files_without_memory $(BUILD)/tests/storage/test_queue_faults: TEST_LDFLAGS := $(FAULT_LDFLAGS)
+$(BUILD)/tests/pipeline/test_files_without_memory $(BUILD)/tests/storage/test_queue_faults $(BUILD)/tests/cli/test_replace: TEST_LDFLAGS := $(FAULT_LDFLAGS)
 
 # A clock that can be set, preloaded into the programs of a test.
 $(BUILD)/tests/libclock.so: tests/doubles/clock.c

@@ -17,10 +17,21 @@
 static enum kiln_fault armed;
 static int countdown; /* 0: nothing fails; 1: the next call does */
 static bool keeps_on, fired;
+static const char *only;  /* NULL: every call of the kind */
+static int number_of_all; /* errno; 0: that of the kind */
+static size_t most_bytes; /* of a write */
+static int synced_folders;
 
 void kiln_fault_arm(enum kiln_fault kind, int n, bool keep_on)
 {
+    kiln_fault_arm_call(kind, NULL, 0, n, keep_on);
+}
+
+void kiln_fault_arm_call(enum kiln_fault kind, const char *call, int number, int n, bool keep_on)
+{
     armed = kind;
+    only = call;
+    number_of_all = number;
     countdown = n;
     keeps_on = keep_on;
     fired = false;
@@ -32,13 +43,23 @@ bool kiln_fault_disarm(void)
     return fired;
 }
 
-static bool fails(enum kiln_fault kind)
+void kiln_fault_short_writes(size_t most)
+{
+    most_bytes = most;
+}
+
+int kiln_fault_synced_folders(void)
+{
+    return synced_folders;
+}
+
+static bool fails(enum kiln_fault kind, const char *call)
 {
     static const int numbers[KILN_FAULT_COUNT] = {ENOMEM, ECONNRESET, EIO, ECONNRESET, ECONNRESET};
-    if (kind != armed || countdown == 0 || --countdown > 0)
+    if (kind != armed || (only && strcmp(only, call) != 0) || countdown == 0 || --countdown > 0)
         return false;
     countdown = keeps_on ? 1 : 0;
-    errno = numbers[kind];
+    errno = number_of_all ? number_of_all : numbers[kind];
     return fired = true;
 }
 
@@ -49,7 +70,7 @@ static bool fails(enum kiln_fault kind)
     type __wrap_##name parameters;                                                                 \
     type __wrap_##name parameters                                                                  \
     {                                                                                              \
-        return fails(KILN_FAULT_##kind) ? (failure) : __real_##name arguments;                     \
+        return fails(KILN_FAULT_##kind, #name) ? (failure) : __real_##name arguments;              \
     }
 
 WRAP(MEMORY, NULL, void *, malloc, (size_t size), (size))
@@ -71,7 +92,7 @@ int __wrap_fcntl(int fd, int command, ...)
     va_start(arguments, command);
     long argument = va_arg(arguments, long);
     va_end(arguments);
-    return fails(KILN_FAULT_SYSTEM) ? -1 : __real_fcntl(fd, command, argument);
+    return fails(KILN_FAULT_SYSTEM, "fcntl") ? -1 : __real_fcntl(fd, command, argument);
 }
 
 WRAP(FILE, -1, int, mkostemp, (char *path, int flags), (path, flags))
@@ -79,8 +100,8 @@ WRAP(FILE, -1, int, fstat, (int fd, struct stat *ret), (fd, ret))
 WRAP(FILE, MAP_FAILED, void *, mmap,
      (void *at, size_t size, int access, int flags, int fd, off_t offset),
      (at, size, access, flags, fd, offset))
-WRAP(FILE, -1, ssize_t, write, (int fd, const void *bytes, size_t size), (fd, bytes, size))
-WRAP(FILE, -1, int, fsync, (int fd), (fd))
+WRAP(FILE, -1, int, renameat, (int dir, const char *from, int to_dir, const char *to),
+     (dir, from, to_dir, to))
 WRAP(FILE, -1, int, fchmod, (int fd, mode_t mode), (fd, mode))
 WRAP(FILE, -1, int, rename, (const char *from, const char *to), (from, to))
 
@@ -92,7 +113,39 @@ int __wrap_open(const char *path, int flags, ...)
     va_start(arguments, flags);
     unsigned mode = flags & O_CREAT ? va_arg(arguments, unsigned) : 0;
     va_end(arguments);
-    return fails(KILN_FAULT_FILE) ? -1 : __real_open(path, flags, mode);
+    return fails(KILN_FAULT_FILE, "open") ? -1 : __real_open(path, flags, mode);
+}
+
+int __real_openat(int dir, const char *path, int flags, ...);
+int __wrap_openat(int dir, const char *path, int flags, ...);
+int __wrap_openat(int dir, const char *path, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    unsigned mode = flags & O_CREAT ? va_arg(arguments, unsigned) : 0;
+    va_end(arguments);
+    return fails(KILN_FAULT_FILE, "openat") ? -1 : __real_openat(dir, path, flags, mode);
+}
+
+ssize_t __real_write(int fd, const void *bytes, size_t size);
+ssize_t __wrap_write(int fd, const void *bytes, size_t size);
+ssize_t __wrap_write(int fd, const void *bytes, size_t size)
+{
+    if (fails(KILN_FAULT_FILE, "write"))
+        return -1;
+    return __real_write(fd, bytes, most_bytes && size > most_bytes ? most_bytes : size);
+}
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd)
+{
+    struct stat st;
+    if (fails(KILN_FAULT_FILE, "fsync"))
+        return -1;
+    int rc = __real_fsync(fd);
+    synced_folders += rc == 0 && __real_fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+    return rc;
 }
 
 int __real_close(int fd);
@@ -100,7 +153,7 @@ int __wrap_close(int fd);
 int __wrap_close(int fd)
 {
     int rc = __real_close(fd); /* Linux closes it whatever it says */
-    return fails(KILN_FAULT_FILE) ? -1 : rc;
+    return fails(KILN_FAULT_FILE, "close") ? -1 : rc;
 }
 
 WRAP(POSTGRES, NULL, PGconn *, PQconnectStartParams,
