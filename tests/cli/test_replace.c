@@ -154,6 +154,29 @@ static void what_was_planted_is_not_followed(void **state)
     rmdir("file.part");
 }
 
+/* Neither the name nor a part beside it is touched, wherever it leads. */
+static void names_of_the_system_are_not_replaced(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/null"};
+    struct stat before, after;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct kiln_part part;
+        assert_int_equal(lstat(names[i], &before), 0);
+        assert_int_equal(kiln_part_open(&part, names[i], 0600, &err), KILN_EXISTS);
+        kiln_part_drop(&part);
+        assert_int_equal(kiln_replace(names[i], "x", 0600, &err), KILN_EXISTS);
+        assert_non_null(strstr(err.text, names[i]));
+        assert_int_equal(lstat(names[i], &after), 0);
+        assert_true(before.st_mode == after.st_mode);
+    }
+    assert_int_equal(kiln_replace_named("/dev/null", "x", 0600, &err), 0);
+    assert_int_equal(stat("/dev/null", &after), 0);
+    assert_true(S_ISCHR(after.st_mode));
+    assert_int_equal(kiln_replace_named("file", text_of_new, 0600, &err), 0);
+    assert_int_equal(said("file"), 'n');
+}
+
 /* Dropped, and dropped again: nothing of it is left. */
 static void a_part_that_is_dropped_leaves_nothing(void **state)
 {
@@ -179,6 +202,7 @@ int main(void)
         cmocka_unit_test_setup(a_short_write_goes_on, set_up),
         cmocka_unit_test_setup(the_folder_is_on_disk_too, set_up),
         cmocka_unit_test_setup(what_was_planted_is_not_followed, set_up),
+        cmocka_unit_test_setup(names_of_the_system_are_not_replaced, set_up),
         cmocka_unit_test_setup(a_part_that_is_dropped_leaves_nothing, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,6 +141,13 @@ printf 'loras,steps\na\n' | fails 65 kiln sim --trace -
 says '<stdin>:2:1'
 fails 66 kiln sim --trace absent.csv
 says 'absent.csv'
+echo mine >victim
+ln -s "$PWD/victim" planted.csv
+ok kiln sim --trace one.csv --schedule planted.csv
+[ "$(cat victim)" = mine ] && [ ! -L planted.csv ] || die "a link led the schedule elsewhere"
+grep -q '^line,worker' planted.csv || die "no schedule"
+kiln sim --trace one.csv --schedule /dev/stdout | cat >out.txt
+says "^line,worker" out.txt
 fails 74 kiln sim --trace one.csv --schedule absent/schedule.csv
 
 for words in "" "--trace" "--trace one.csv --policy best" "--trace one.csv --workers 0" \

@@ -61,6 +61,9 @@ ok kiln worker start "$one" # it runs; that it has crashed before is forgiven
 until_ls "d['$one']['restarts'] == 0"
 ok kiln worker logs "$one" --lines 3
 [ -s out.txt ] && [ "$(wc -l <out.txt)" -le 3 ] || die "not the last three lines"
+printf 'torch: \033]0;mine\a\342\200\256x\302\233\n' >>"s/log/$one.log"
+ok kiln worker logs "$one" --lines 1
+[ "$(cat out.txt)" = 'torch: \u001b]0;mine\u0007\u202ex\u009b' ] || die "a log steers the terminal"
 fails 66 kiln worker logs "${host}-cqu"
 says "the nearest are '$one'"
 fails 66 kiln worker logs ../kiln

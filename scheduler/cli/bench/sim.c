@@ -3,7 +3,6 @@
  * The trace is read as job files are (input_lines.h); the simulation is scheduler/sim/sim.h.
  * --schedule writes every decision, so that nobody has to believe the summary.
  */
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include <sysexits.h>
 
 #include "scheduler/cli/core/cli.h"
+#include "scheduler/cli/core/replace.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/jobs/enqueue/input_lines.h"
 #include "scheduler/sim/report.h"
@@ -98,24 +98,21 @@ static int read_trace(const char *path, struct kiln_trace **ret, struct kiln_err
 static int write_schedule(const char *path, const struct kiln_trace *trace,
                           const struct kiln_sim_run *run, struct kiln_error *err)
 {
-    FILE *file = fopen(path, "we");
-    if (!file)
-        return kiln_fail(err, KILN_IO, "open %s: %s", path, strerror(errno));
-    fputs("line,worker,arrival_s,start_s,end_s,switched,tenant,loras\n", file);
+    struct kiln_text csv = {0};
+    kiln_text_puts(&csv, "line,worker,arrival_s,start_s,end_s,switched,tenant,loras\n");
     for (uint32_t i = 0; i < trace->count; i++) {
         const struct kiln_trace_job *job = &trace->jobs[i];
         const struct kiln_sim_served *served = &run->served[i];
-        fprintf(file, "%u,%u,%.9f,%.9f,%.9f,%d,%s,%s\n", job->line, served->worker,
-                (double)job->arrival_ns / 1e9, (double)served->start_ns / 1e9,
-                (double)served->end_ns / 1e9, served->switched,
-                kiln_intern_text(&trace->tenants, job->tenant),
-                kiln_intern_text(&trace->sets, job->set));
+        kiln_text_printf(&csv, "%u,%u,%.9f,%.9f,%.9f,%d,%s,%s\n", job->line, served->worker,
+                         (double)job->arrival_ns / 1e9, (double)served->start_ns / 1e9,
+                         (double)served->end_ns / 1e9, served->switched,
+                         kiln_intern_text(&trace->tenants, job->tenant),
+                         kiln_intern_text(&trace->sets, job->set));
     }
-    bool written = !ferror(file);
-    if (fclose(file) != 0 || !written)
-        return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", path,
-                         strerror(errno));
-    return 0;
+    int rc = csv.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory to write %s", path)
+                        : kiln_replace_named(path, csv.at, 0666, err);
+    kiln_text_release(&csv);
+    return rc;
 }
 
 static int print_report(struct kiln_cli *cli, const struct kiln_sim_report *report,

@@ -103,9 +103,20 @@ static int make_part(struct kiln_part *part, mode_t mode, struct kiln_error *err
                : failed(part->path, why, err);
 }
 
+/* Names of the system's own for what is open or a device: /dev/stdout, /dev/fd/1, /proc/self/fd/1.
+ * They may lead to regular files, and whoever replaced one would take it from every program. */
+static bool is_of_system(const char *path)
+{
+    return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
+           (strncmp(path, "/dev/", 5) == 0 && !strchr(path + 5, '/'));
+}
+
 int kiln_part_open(struct kiln_part *part, const char *path, mode_t mode, struct kiln_error *err)
 {
+    part->dir = part->fd = -1;
     snprintf(part->path, sizeof part->path, "%s", path);
+    if (is_of_system(path))
+        return kiln_fail(err, KILN_EXISTS, "write %s: it is the system's, and no file", path);
     part->dir = open_above(path, part->name);
     return make_part(part, mode, err);
 }
@@ -188,6 +199,23 @@ int kiln_replace(const char *path, const char *text, mode_t mode, struct kiln_er
     if (rc == 0)
         return kiln_part_keep(&part, true, err);
     kiln_part_drop(&part);
+    return rc;
+}
+
+int kiln_replace_named(const char *path, const char *text, mode_t mode, struct kiln_error *err)
+{
+    struct stat st;
+    struct kiln_part part = {.dir = -1};
+    const bool is_file = stat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode);
+    if (is_file && !is_of_system(path))
+        return kiln_replace(path, text, mode, err);
+    snprintf(part.path, sizeof part.path, "%s", path);
+    part.fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    if (part.fd < 0)
+        return failed(path, errno, err);
+    int rc = kiln_part_write(&part, text, strlen(text), err);
+    if (close(part.fd) != 0 && rc == 0 && errno != EINTR)
+        rc = failed(path, errno, err);
     return rc;
 }
 

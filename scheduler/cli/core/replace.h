@@ -19,6 +19,10 @@
  * what the file gets from its first byte on, less the umask.  KILN_FULL when the disk is full. */
 int kiln_replace(const char *path, const char *text, mode_t mode,
                  struct kiln_error *err) KILN_MUST_CHECK;
+/* The same for a path that a user named: a device or a pipe that is there, and /dev/stdout wherever it
+ * leads, is written to as it is. */
+int kiln_replace_named(const char *path, const char *text, mode_t mode,
+                       struct kiln_error *err) KILN_MUST_CHECK;
 /* The same with a JSON value, 0644; value NULL (no memory) is an error. */
 int kiln_replace_json(const char *path, const json_t *value,
                       struct kiln_error *err) KILN_MUST_CHECK;
@@ -28,6 +32,7 @@ struct kiln_part {
     int dir, fd; /* fd -1: closed */
     char name[NAME_MAX + 1], path[PATH_MAX];
 };
+/* KILN_EXISTS for names of the system's own, as /dev/stdout: to replace one would break others. */
 int kiln_part_open(struct kiln_part *part, const char *path, mode_t mode,
                    struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_part_write(struct kiln_part *part, const void *data, size_t size,

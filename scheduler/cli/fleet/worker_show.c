@@ -17,7 +17,9 @@
 
 #include "scheduler/cli/core/near.h"
 #include "scheduler/cli/core/output/listing.h"
+#include "scheduler/cli/core/shown.h"
 #include "schemas/names.h"
+#include "schemas/utf8.h"
 
 #define PIECE 65536
 
@@ -178,12 +180,39 @@ static void seek_tail(FILE *file, long lines)
     rewind(file);
 }
 
+/* Lines as they are, but for what would steer a terminal: a log says what programs have died of, and
+ * the words of others may stand in that. */
+static void show_lines(char *piece, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (piece[i] == '\0')
+            piece[i] = '?';
+    piece[len] = '\0';
+    for (char *line = piece; *line;) {
+        char *end = line + strcspn(line, "\n");
+        const bool more = *end == '\n';
+        *end = '\0';
+        kiln_print_shown(line);
+        if (more)
+            putchar('\n');
+        line = end + more;
+    }
+}
+
+/* A character of which only a part is written yet comes with the next call. */
 static bool copy_out(FILE *file)
 {
-    char piece[PIECE];
-    for (size_t len; (len = fread(piece, 1, sizeof piece, file)) > 0;)
-        if (fwrite(piece, 1, len, stdout) != len)
+    char piece[PIECE + 1];
+    for (size_t len; (len = fread(piece, 1, PIECE, file)) > 0;) {
+        const size_t whole = kiln_utf8_whole(piece, len);
+        if (whole < len)
+            (void)fseek(file, -(long)(len - whole), SEEK_CUR);
+        if (whole == 0)
+            break;
+        show_lines(piece, whole);
+        if (ferror(stdout))
             return false;
+    }
     clearerr(file);
     return fflush(stdout) == 0 && kiln_stdout_ok();
 }
