@@ -36,6 +36,17 @@ says 'u202e' x/index.html
 says '<p dir="auto">' x/index.html
 ok kiln batch show b --json
 clean out.txt a/log/scheduler.log a/log/worker-0.log
+# names that somebody with rights on the ledger or the bus has forged
+forged="E'w\\x1b]0;mine\\x07\\u202e\\u009b'"
+sql "SET session_replication_role = replica; UPDATE job SET worker = $forged; UPDATE event SET worker = $forged;
+     INSERT INTO worker (pool, name, host, device, state) VALUES ('default', $forged, $forged, $forged, 'running')" >/dev/null
+for verb in "show 1" "workers --all" "workers --all --json" "doctor" "status" "events --json"; do
+    # shellcheck disable=SC2086
+    kiln $verb >out.txt 2>err.txt
+    clean out.txt err.txt
+done
+kiln show 1 >out.txt
+says 'to w.u001b]0;mine.u0007.u202e.u009b$' out.txt
 fails 65 kiln enqueue - --batch c <<<"$(printf '{"prompt": "x", "custom_id": "a\xe2\x80\xaeb"}')"
 says 'custom_id: byte 2 begins U+202E; it must be'
 clean err.txt

@@ -2,7 +2,9 @@
 #include "scheduler/cli/core/shown.h"
 
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <utf8proc.h>
@@ -61,6 +63,23 @@ void kiln_print_shown(const char *text)
     if (shown.len > 0)
         fwrite(shown.at, 1, shown.len, stdout);
     kiln_text_release(&shown);
+}
+
+void kiln_print_line(const char *fmt, ...)
+{
+    struct kiln_text shown = {0};
+    char *line = NULL;
+    va_list args;
+    va_start(args, fmt);
+    if (vasprintf(&line, fmt, args) < 0)
+        line = NULL;
+    va_end(args);
+    kiln_text_shown(&shown, line ? line : "(no memory for this line)");
+    kiln_text_add(&shown, "\n", 1); /* one write, so that lines of several programs do not mix */
+    if (!shown.failed)
+        fwrite(shown.at, 1, shown.len, stdout);
+    kiln_text_release(&shown);
+    free(line);
 }
 
 /* As much as fits into both; *ret_used: the columns that it takes. */

@@ -12,6 +12,8 @@
 
 void kiln_text_shown(struct kiln_text *out, const char *text);
 void kiln_print_shown(const char *text); /* on stdout */
+/* A whole line on stdout, whose parts others have written: names of workers and hosts among them. */
+void kiln_print_line(const char *fmt, ...) KILN_PRINTF(1, 2);
 /* Cut between characters to what size holds; returns out. */
 const char *kiln_shown_line(const char *text, char *out, size_t size);
 /* The same for a table: cut to so many columns and filled up with blanks. */

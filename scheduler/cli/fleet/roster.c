@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/cli/core/shown.h"
 #include "schemas/room.h"
 #include "storage/bus/bus.h"
 #include "storage/ledger/ledger.h"
@@ -168,9 +169,9 @@ static void print_live(const struct kiln_roster_worker *worker)
         snprintf(step, sizeof step, "busy");
     if (beat->width)
         snprintf(resident, sizeof resident, "%ux%u %s", beat->width, beat->height, beat->lora_set);
-    printf("%-16s %-9s %-8s %-10s %6llu %6llu %5s  %s\n", worker->row.name,
-           kiln_roster_state(worker), beat->device, step, (unsigned long long)beat->done,
-           (unsigned long long)beat->failed, kiln_roster_idle(beat, idle), resident);
+    kiln_print_line("%-16s %-9s %-8s %-10s %6llu %6llu %5s  %s", worker->row.name,
+                    kiln_roster_state(worker), beat->device, step, (unsigned long long)beat->done,
+                    (unsigned long long)beat->failed, kiln_roster_idle(beat, idle), resident);
 }
 
 void kiln_roster_print(const struct kiln_cli *cli, const struct kiln_roster *roster, bool all)
@@ -184,7 +185,8 @@ void kiln_roster_print(const struct kiln_cli *cli, const struct kiln_roster *ros
         if (worker->live)
             print_live(worker);
         else if (all)
-            printf("%-16s %-9s %-8s last seen %s\n", worker->row.name, kiln_roster_state(worker),
-                   worker->row.device, kiln_time_text(worker->row.last_seen_ms, seen, sizeof seen));
+            kiln_print_line("%-16s %-9s %-8s last seen %s", worker->row.name,
+                            kiln_roster_state(worker), worker->row.device,
+                            kiln_time_text(worker->row.last_seen_ms, seen, sizeof seen));
     }
 }

@@ -108,8 +108,8 @@ static void print_times(const struct kiln_job_row *row)
     char text[64];
     printf("  created    %s\n", kiln_time_text(row->created_ms, text, sizeof text));
     if (row->assigned_ms)
-        printf("  assigned   %s to %s\n", kiln_time_text(row->assigned_ms, text, sizeof text),
-               row->worker);
+        kiln_print_line("  assigned   %s to %s",
+                        kiln_time_text(row->assigned_ms, text, sizeof text), row->worker);
     if (row->finished_ms)
         printf("  finished   %s\n", kiln_time_text(row->finished_ms, text, sizeof text));
 }
@@ -171,8 +171,10 @@ static int move_text(void *arg, const struct kiln_move_row *move, struct kiln_er
     printf("    %s  %s -> %s, attempt %u", kiln_time_text(move->at_ms, text, sizeof text),
            kiln_job_state_name((enum kiln_job_state)move->was),
            kiln_job_state_name((enum kiln_job_state)move->state), move->attempt);
-    if (move->worker)
-        printf(", %s", move->worker);
+    if (move->worker) {
+        fputs(", ", stdout);
+        kiln_print_shown(move->worker);
+    }
     if (move->reason) {
         fputs(": ", stdout);
         kiln_print_shown(move->reason);

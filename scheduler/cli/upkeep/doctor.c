@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "scheduler/cli/core/verbs.h"
+#include "scheduler/cli/core/shown.h"
 #include "scheduler/cli/fleet/roster.h"
 #include "scheduler/cli/upkeep/doctor.h"
 #include "schemas/clock.h"
@@ -48,10 +49,10 @@ void kiln_find(struct kiln_doctor *doctor, const char *what, enum kiln_finding v
         return;
     static const char *const colors[] = {"\033[32m", "\033[33m", "\033[31m"};
     bool color = doctor->cli->color_out;
-    printf("%s%-8s%s %-10s %s\n", color ? colors[verdict] : "", names[verdict],
-           color ? "\033[0m" : "", what, text);
+    printf("%s%-8s%s ", color ? colors[verdict] : "", names[verdict], color ? "\033[0m" : "");
+    kiln_print_line("%-10s %s", what, text); /* names of workers, keys and batches are in it */
     if (todo[0])
-        printf("%20s-> %s\n", "", todo);
+        kiln_print_line("%20s-> %s", "", todo);
 }
 
 /* --- settings --------------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #include "scheduler/cli/core/agree.h"
 #include "scheduler/cli/core/duration.h"
 #include "scheduler/cli/core/paths.h"
+#include "scheduler/cli/core/shown.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/upkeep/backup.h"
 #include "scheduler/cli/upkeep/restore_stream.h"
@@ -41,7 +42,7 @@ static int note_wrong(void *arg, const char *what, const struct kiln_manifest_en
         json_array_append_new(restore->wrong,
                               json_pack("{s:s, s:s}", "key", entry->key, "what", what));
     else if (!restore->cli->json)
-        printf("%-8s %s\n", what, entry->key);
+        kiln_print_line("%-8s %s", what, entry->key);
     return kiln_stdout_ok() ? 0 : kiln_fail(err, KILN_CANCELLED, "nobody reads the list");
 }
 
