@@ -19,7 +19,7 @@ kernels:                    schemas
 storage/formats:            schemas
 storage/daemon:             schemas storage/formats
 storage/objects:            schemas storage/daemon
-storage/bus:                schemas storage/daemon
+storage/bus:                schemas storage/daemon storage/formats
 storage/ledger:             schemas storage/daemon
 storage/ledger/read:        schemas storage/ledger
 storage/ledger/queue:       schemas storage/ledger storage/ledger/read
