@@ -61,7 +61,7 @@ static const struct kiln_option restore_options[] = {
     {NULL, NULL, NULL}};
 static const struct kiln_option doctor_options[] = {
     {"full", NULL, "compare every object of the ledger with the store, not a sample"},
-    {"fix", NULL, "mend what is safe to mend: orphaned leases, files open to others"},
+    {"fix", NULL, "mend what is safe to mend: orphaned leases, files open to others, left sockets"},
     {NULL, NULL, NULL}};
 static const struct kiln_option migrate_options[] = {
     {"dry-run", NULL, "only say what would be done"},

@@ -21,12 +21,10 @@
 #include <unistd.h>
 
 #include "scheduler/cli/core/replace.h"
-#include "schemas/digest.h"
+#include "scheduler/cli/stack/side.h"
 
 #define SOCKET_PATH_MAX 107 /* sun_path without its NUL */
 #define LOCK_WAIT_S 120
-#define SIDE_OF_ROOT "/var/lib/kiln/stack-"
-#define SIDE_OF_USERS "/var/tmp/kiln-"
 
 void kiln_stack_worker_name(int number, char out[KILN_PROCESS_NAME_MAX])
 {
@@ -47,6 +45,22 @@ int kiln_stack_make_dir(const char *path, mode_t mode, struct kiln_error *err)
                      strerror(errno == EEXIST ? ENOTDIR : errno));
 }
 
+/* What another user has made, or has linked to, that user can fill with links and files. */
+static int check_owner(const char *path, struct kiln_error *err)
+{
+    struct stat at, st;
+    if (lstat(path, &at) != 0 || stat(path, &st) != 0)
+        return kiln_fail(err, KILN_IO, "%s: %s", path, strerror(errno));
+    if (at.st_uid == geteuid() && st.st_uid == geteuid())
+        return 0;
+    const uid_t uid = at.st_uid == geteuid() ? st.st_uid : at.st_uid;
+    const struct passwd *owner = getpwuid(uid);
+    return kiln_fail(err, KILN_DENIED,
+                     "%s belongs to %s (user %u), who could put anything there; remove it, or name "
+                     "another --dir",
+                     path, owner ? owner->pw_name : "nobody known", (unsigned)uid);
+}
+
 /* The stack's own directories.  0711 where Postgres has a user of its own, who passes through to
  * its socket: nobody lists. */
 static int make_layout(const struct kiln_stack *stack, struct kiln_error *err)
@@ -54,9 +68,12 @@ static int make_layout(const struct kiln_stack *stack, struct kiln_error *err)
     static const char *const parts[] = {"run", "log", "redis", "store"};
     char path[PATH_MAX];
     int rc = kiln_stack_make_dir(stack->dir, 0711, err);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && rc == 0; i++)
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && rc == 0; i++) {
         rc = kiln_stack_make_dir(kiln_join(path, stack->dir, parts[i]),
                                  i == 0 && stack->as_other ? 0711 : 0700, err);
+        if (rc == 0)
+            rc = check_owner(path, err);
+    }
     return rc;
 }
 
@@ -139,38 +156,6 @@ static bool user_reaches(const struct kiln_stack *stack, const char *dir)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* Makes path ours, or refuses: /var/tmp is everybody's. */
-static int own_dir(const char *path, struct kiln_error *err)
-{
-    if (mkdir(path, 0711) == 0)
-        return chmod(path, 0711) == 0
-                   ? 0
-                   : kiln_fail(err, KILN_IO, "chmod %s: %s", path, strerror(errno));
-    struct stat st;
-    if (errno != EEXIST)
-        return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "make directory %s: %s", path,
-                         strerror(errno));
-    if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
-        return kiln_fail(err, KILN_DENIED, "%s is not a directory of ours; remove it", path);
-    return 0;
-}
-
-/* The side directory of this DIR. */
-static int side_dir(const struct kiln_stack *stack, char out[PATH_MAX], struct kiln_error *err)
-{
-    uint8_t digest[KILN_SHA256_SIZE];
-    char hex[13];
-    kiln_sha256(stack->dir, strlen(stack->dir), digest);
-    kiln_hex(digest, 6, hex);
-    if (geteuid() != 0) {
-        snprintf(out, PATH_MAX, SIDE_OF_USERS "%u-%s", (unsigned)geteuid(), hex);
-        return own_dir(out, err);
-    }
-    (void)mkdir("/var/lib/kiln", 0755); /* a failure shows in the next line */
-    snprintf(out, PATH_MAX, SIDE_OF_ROOT "%s", hex);
-    return own_dir(out, err);
-}
-
 /* Decides where Postgres' data and the sockets are, unless stack.json knew. */
 static int place(struct kiln_stack *stack, struct kiln_error *err)
 {
@@ -179,7 +164,7 @@ static int place(struct kiln_stack *stack, struct kiln_error *err)
     if (!stack->data[0]) {
         kiln_join(stack->data, stack->dir, "postgres");
         if (!reachable) {
-            int rc = side_dir(stack, side, err);
+            int rc = kiln_side_open(stack->dir, side, err);
             if (rc)
                 return rc;
             kiln_join(stack->data, side, "data");
@@ -191,15 +176,9 @@ static int place(struct kiln_stack *stack, struct kiln_error *err)
         kiln_join(stack->sockets, stack->dir, "run");
         size_t longest = strlen(stack->sockets) + strlen("/postgres/.s.PGSQL.5432.lock");
         if (!reachable || longest > SOCKET_PATH_MAX)
-            return side_dir(stack, stack->sockets, err);
+            return kiln_side_open(stack->dir, stack->sockets, err);
     }
     return 0;
-}
-
-static bool is_side(const char *path)
-{
-    return strncmp(path, SIDE_OF_ROOT, strlen(SIDE_OF_ROOT)) == 0 ||
-           strncmp(path, SIDE_OF_USERS, strlen(SIDE_OF_USERS)) == 0;
 }
 
 static void read_state(struct kiln_stack *stack)
@@ -221,9 +200,9 @@ static void read_state(struct kiln_stack *stack)
     }
     json_decref(state);
     /* A directory that was moved or copied must not reach into its old place. */
-    if (!is_side(stack->data))
+    if (!kiln_side_is(stack->data))
         stack->data[0] = '\0';
-    if (!is_side(stack->sockets))
+    if (!kiln_side_is(stack->sockets))
         stack->sockets[0] = '\0';
 }
 

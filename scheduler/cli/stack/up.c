@@ -11,6 +11,7 @@
 #include <sysexits.h>
 
 #include "scheduler/cli/stack/devices.h"
+#include "scheduler/cli/stack/side.h"
 #include "scheduler/cli/stack/stack.h"
 #include "schemas/text.h"
 #include "storage/ledger/migrate.h"
@@ -85,6 +86,8 @@ int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct ki
         rc = check_model(cli, err);
     if (rc == 0)
         rc = kiln_stack_save(stack, err);
+    if (rc == 0)
+        (void)kiln_side_sweep(); /* of other stacks, which are gone */
     if (rc == 0)
         rc = start_all(stack, cli, changed, err);
     kiln_stack_close(stack);

@@ -13,6 +13,7 @@
 #include "scheduler/cli/fleet/units.h"
 #include "scheduler/cli/fleet/worker_show.h"
 #include "scheduler/cli/stack/crew.h"
+#include "scheduler/cli/stack/side.h"
 #include "scheduler/cli/upkeep/doctor.h"
 
 #define MODEL_TO_DO "set model to a directory in the diffusers layout that workers may read"
@@ -202,6 +203,11 @@ void kiln_doctor_files(struct kiln_doctor *doctor, bool fix)
     const struct kiln_cli *cli = doctor->cli;
     const char *conninfo = kiln_config_text(cli->config, KILN_KEY_POSTGRES);
     bool secret = strstr(conninfo, "password=") || strstr(conninfo, "://");
+    const int swept = fix ? kiln_side_sweep() : 0;
+    if (swept > 0)
+        kiln_find(doctor, "sockets", KILN_FINDING_OK, "",
+                  "%d socket folder%s of stacks that are gone %s removed", swept,
+                  swept == 1 ? "" : "s", swept == 1 ? "was" : "were");
     if (!cli->config_path || !secret || stat(cli->config_path, &st) != 0 || !(st.st_mode & 077))
         return;
     if (fix && chmod(cli->config_path, st.st_mode & 0700) == 0)

@@ -1,0 +1,182 @@
+/* side.c - see side.h.
+ *
+ * A folder's name is a hash of DIR, which cannot be turned back, so the folder holds DIR itself in
+ * a file "of".  A folder without it (of before November 2026), and one with a Postgres' data in it,
+ * are never removed.  Removing one by mistake would lose nothing either: `up` makes it anew.
+ */
+#include "scheduler/cli/stack/side.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "scheduler/cli/core/paths.h"
+#include "scheduler/cli/core/replace.h"
+#include "schemas/digest.h"
+
+#define SIDE_OF_ROOT "/var/lib/kiln/stack-"
+#define SIDE_OF_USERS "/var/tmp/kiln-"
+#define MARK "of"
+#define YOUNG_S 3600 /* an `up` that has not written its stack.json yet is younger */
+
+/* What a stack leaves in one, the folders last. */
+static const char *const parts[] = {"redis/redis.sock", "postgres/.s.PGSQL.5432",
+                                    "postgres/.s.PGSQL.5432.lock", "redis", "postgres"};
+#define SOCKETS 2 /* of them */
+
+static void name_of(const char *dir, char out[PATH_MAX])
+{
+    uint8_t digest[KILN_SHA256_SIZE];
+    char hex[13];
+    kiln_sha256(dir, strlen(dir), digest);
+    kiln_hex(digest, 6, hex);
+    if (geteuid() == 0)
+        snprintf(out, PATH_MAX, SIDE_OF_ROOT "%s", hex);
+    else
+        snprintf(out, PATH_MAX, SIDE_OF_USERS "%u-%s", (unsigned)geteuid(), hex);
+}
+
+/* Makes path ours, or refuses: /var/tmp is everybody's. */
+static int own_dir(const char *path, struct kiln_error *err)
+{
+    if (mkdir(path, 0711) == 0)
+        return chmod(path, 0711) == 0
+                   ? 0
+                   : kiln_fail(err, KILN_IO, "chmod %s: %s", path, strerror(errno));
+    struct stat st;
+    if (errno != EEXIST)
+        return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "make directory %s: %s", path,
+                         strerror(errno));
+    if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+        return kiln_fail(err, KILN_DENIED, "%s is not a directory of ours; remove it", path);
+    return 0;
+}
+
+int kiln_side_open(const char *dir, char out[PATH_MAX], struct kiln_error *err)
+{
+    char mark[PATH_MAX];
+    struct kiln_error ignored; /* unmarked it works as well, and is only never swept */
+    if (geteuid() == 0)
+        (void)mkdir("/var/lib/kiln", 0755); /* a failure shows in the next line */
+    name_of(dir, out);
+    int rc = own_dir(out, err);
+    if (rc == 0 && access(kiln_join(mark, out, MARK), F_OK) != 0)
+        (void)!kiln_replace(mark, dir, 0600, &ignored);
+    return rc;
+}
+
+bool kiln_side_is(const char *path)
+{
+    return strncmp(path, SIDE_OF_ROOT, strlen(SIDE_OF_ROOT)) == 0 ||
+           strncmp(path, SIDE_OF_USERS, strlen(SIDE_OF_USERS)) == 0;
+}
+
+/* --- those whose stack is gone ---------------------------------------------------------------- */
+
+/* The DIR that a folder says it is of, if its name agrees. */
+static bool read_mark(const char *side, char dir[PATH_MAX])
+{
+    char again[PATH_MAX];
+    const int fd = kiln_open_below(side, MARK);
+    const ssize_t len = fd >= 0 ? read(fd, dir, PATH_MAX - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    if (len <= 0)
+        return false;
+    dir[len] = '\0';
+    name_of(dir, again);
+    return strcmp(again, side) == 0;
+}
+
+/* Whether DIR is there and may use the folder. */
+static bool is_named_by(const char *dir, const char *side)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    const char *sockets = "";
+    if (stat(dir, &st) != 0)
+        return errno != ENOENT && errno != ENOTDIR;
+    json_t *state = json_load_file(kiln_join(path, dir, "stack.json"), 0, NULL);
+    const bool other =
+        json_unpack(state, "{s:s}", "sockets", &sockets) == 0 && strcmp(sockets, side) != 0;
+    json_decref(state);
+    return !other; /* without a stack.json nobody knows */
+}
+
+/* Whether a process listens there, or it cannot be said that none does. */
+static bool is_used(const char *side, const char *socket_name)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    if (snprintf(to.sun_path, sizeof to.sun_path, "%s/%s", side, socket_name) >=
+        (int)sizeof to.sun_path)
+        return true;
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return true;
+    const bool refused = connect(fd, (struct sockaddr *)&to, sizeof to) != 0 &&
+                         (errno == ECONNREFUSED || errno == ENOENT);
+    close(fd);
+    return !refused;
+}
+
+static bool is_abandoned(const char *side)
+{
+    char dir[PATH_MAX], data[PATH_MAX];
+    struct stat st;
+    if (lstat(side, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
+        !read_mark(side, dir) || lstat(kiln_join(data, side, "data"), &st) == 0 || errno != ENOENT)
+        return false;
+    if (access(dir, F_OK) == 0 && (lstat(side, &st) != 0 || st.st_mtime > time(NULL) - YOUNG_S))
+        return false;
+    if (is_named_by(dir, side))
+        return false;
+    for (size_t i = 0; i < SOCKETS; i++)
+        if (is_used(side, parts[i]))
+            return false;
+    return true;
+}
+
+/* Whatever else lies there keeps its folder. */
+static bool remove_side(const char *side)
+{
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        (void)remove(kiln_join(path, side, parts[i]));
+    struct stat st;
+    for (size_t i = SOCKETS + 1; i < sizeof parts / sizeof *parts; i++)
+        if (lstat(kiln_join(path, side, parts[i]), &st) == 0)
+            return false; /* with its mark, so that the next sweep knows it again */
+    (void)remove(kiln_join(path, side, MARK));
+    return rmdir(side) == 0;
+}
+
+int kiln_side_sweep(void)
+{
+    char base[PATH_MAX], side[PATH_MAX];
+    int removed = 0;
+    name_of("", base);
+    char *last = strrchr(base, '/');
+    *last = '\0';
+    const size_t prefix = strlen(last + 1) - 12; /* without the hash */
+    char begins[64];
+    snprintf(begins, sizeof begins, "%.*s", (int)prefix, last + 1);
+    DIR *folder = opendir(base);
+    for (const struct dirent *entry; folder && (entry = readdir(folder)) != NULL;) {
+        if (strncmp(entry->d_name, begins, prefix) != 0)
+            continue;
+        kiln_join(side, base, entry->d_name);
+        removed += is_abandoned(side) && remove_side(side);
+    }
+    if (folder)
+        closedir(folder);
+    return removed;
+}
