@@ -31,6 +31,7 @@ static struct kiln_latent make(uint32_t states, uint32_t channels, uint32_t heig
                                  .width = width,
                                  .model = "0123456789abcdef",
                                  .lora_set = "ink:0.8+line:0.5",
+                                 .lora_files = "ink:0a1b+line:2c3d",
                                  .schedule = "euler steps=8",
                                  .job = "4711",
                                  .seed = 18446744073709551615u};
@@ -78,6 +79,7 @@ static void same_about(const struct kiln_latent *a, const struct kiln_latent *b)
     assert_int_equal(a->width, b->width);
     assert_string_equal(a->model, b->model);
     assert_string_equal(a->lora_set, b->lora_set);
+    assert_string_equal(a->lora_files, b->lora_files);
     assert_string_equal(a->schedule, b->schedule);
     assert_string_equal(a->job, b->job);
     assert_true(a->seed == b->seed);

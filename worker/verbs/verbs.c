@@ -273,6 +273,9 @@ static int write_at(const char *at, bool fresh, mode_t mode, const char *path, c
                      strerror(number));
 }
 
+/* Not the command's replace.h, which no worker may include and which replaces a link: here what a
+ * user's link leads to is replaced.  A picture that a power cut takes can be drawn again, so the
+ * folder is not waited for. */
 static int write_beside(const char *path, mode_t mode, const void *data, size_t size,
                         struct kiln_error *err)
 {

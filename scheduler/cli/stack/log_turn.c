@@ -45,7 +45,8 @@ int kiln_log_turn(const char *path, int64_t max, struct kiln_error *err)
     snprintf(first, sizeof first, "%s.1", path);
     snprintf(part, sizeof part, "%s.part", path);
     int from = open(path, O_RDWR | O_CLOEXEC);
-    int to = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    (void)unlink(part); /* of a crash; a link there is not followed */
+    int to = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool ok = from >= 0 && to >= 0 && copy_all(from, to);
     if (ok)
         shift(path);

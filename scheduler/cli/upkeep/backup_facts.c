@@ -43,7 +43,7 @@ int kiln_backup_write(const struct kiln_backup *backup, const char *dir, struct 
         (json_int_t)backup->bytes, "store", backup->store, "dump_sha256", backup->dump_sha256,
         "objects_sha256", backup->objects_sha256);
     kiln_join(path, dir, KILN_BACKUP_FACTS);
-    int fd = facts ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+    int fd = facts ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
     bool ok = fd >= 0 && json_dumpfd(facts, fd, JSON_INDENT(2)) == 0 && fsync(fd) == 0;
     if (fd >= 0)
         ok = close(fd) == 0 && ok;
