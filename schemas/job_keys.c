@@ -44,18 +44,20 @@ const struct kiln_job_key_row kiln_job_keys[KILN_JOB_KEYS] = {
                            "a whole number from 0 to 18446744073709551615, or a range \"100-199\""},
     [KILN_JOB_KEY_COUNT] = {"count", KILN_JOB_WHOLE, 1, KILN_COUNT_MAX, NULL,
                             "a whole number from 1 to " STRING(KILN_COUNT_MAX)},
-    [KILN_JOB_KEY_LORAS] = {"loras", KILN_JOB_LORAS, 0, KILN_LORAS_MAX, NULL,
-                            "\"auto\", \"none\", or a list of up to " STRING(
-                                KILN_LORAS_MAX) " of {\"name\": NAME, \"scale\": -4 to 4}"},
+    [KILN_JOB_KEY_LORAS] =
+        {"loras", KILN_JOB_LORAS, 0, KILN_LORAS_MAX, NULL,
+         "\"none\", a text such as \"ink:0.8+paper\", or a list of up to " STRING(
+             KILN_LORAS_MAX) " of {\"name\": NAME, \"scale\": -4 to 4}"},
     [KILN_JOB_KEY_MODEL] = {"model", KILN_JOB_NAME, 1, KILN_NAME_MAX, NULL, A_NAME},
     [KILN_JOB_KEY_PRIORITY] = {"priority", KILN_JOB_WHOLE, -KILN_PRIORITY_MAX, KILN_PRIORITY_MAX,
                                NULL,
                                "a whole number from -" STRING(KILN_PRIORITY_MAX) " to " STRING(
                                    KILN_PRIORITY_MAX)},
     [KILN_JOB_KEY_TENANT] = {"tenant", KILN_JOB_NAME, 1, KILN_NAME_MAX, NULL, A_NAME},
-    [KILN_JOB_KEY_CUSTOM_ID] = {"custom_id", KILN_JOB_TEXT, 1, KILN_CUSTOM_ID_MAX, NULL,
-                                "a text of 1 to " STRING(
-                                    KILN_CUSTOM_ID_MAX) " bytes without control characters"},
+    [KILN_JOB_KEY_CUSTOM_ID] =
+        {"custom_id", KILN_JOB_TEXT, 1, KILN_CUSTOM_ID_MAX, NULL,
+         "a text of 1 to " STRING(KILN_CUSTOM_ID_MAX) " bytes without control characters "
+                                                      "or others that turn the direction of text"},
     [KILN_JOB_KEY_KIND] = {"kind", KILN_JOB_CHOICE, 0, 0, kinds, "\"image\" or \"latent-cache\""},
     [KILN_JOB_KEY_LATENTS] = {"latents", KILN_JOB_CHOICE, 0, 0, latents,
                               "\"final\", \"trajectory\" or \"none\""},

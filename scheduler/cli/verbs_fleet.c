@@ -13,7 +13,7 @@ static const struct kiln_option hold_options[] = {
 static const struct kiln_option backfill_options[] = {
     {"prompts", "FILE", "job lines, text or CSV, as for enqueue"},
     {"template", "TEXT", "one prompt; {a|b} are choices"},
-    {"loras", "L", "auto, none or name:scale+...; the same as --set loras=L"},
+    {"loras", "L", "none or name:scale+...; the same as --set loras=L"},
     {"set", "KEY=VALUE", "give every job this key; may be repeated"},
     {"rate", "N/h", "at most so many an hour"},
     {"low-water", "N", "never more than N waiting or running (100; with a rate, an hour of it)"},
@@ -29,7 +29,7 @@ static const struct kiln_option cache_options[] = {
     {"prompts", "FILE", "job lines, text or CSV, as for enqueue"},
     {"template", "TEXT", "one prompt; {a|b} are choices"},
     {"sigmas", "LIST", "the states nearest to these noise levels (0: the finished latent)"},
-    {"loras", "L", "auto, none or name:scale+...; the same as --set loras=L"},
+    {"loras", "L", "none or name:scale+...; the same as --set loras=L"},
     {"set", "KEY=VALUE", "give every job this key; may be repeated"},
     {"limit", "N", "refuse prompts that name more latents (100000)"},
     {"dry-run", NULL, "only look what is missing"},

@@ -209,7 +209,7 @@ static void wrong_loras_are_named(void **state)
     refused(LORAS("[\"ink\"]"), "an entry is text");
     refused(LORAS("[{\"name\":\"../ink\"}]"), "is no name");
     refused(LORAS("[{\"name\":7}]"), "name must be a text");
-    refused(LORAS("{}"), "loras is an object; it must be");
+    refused(LORAS("{}"), "loras is an object; it must be \"none\", a text");
     refused(LORAS("\"\""), "loras is \"\"");
     refused(LORAS("\"ink:big\""), "scale of \"ink\" is no number");
     static const char four[] =
