@@ -72,29 +72,27 @@ static void first_line(const char *text, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)len, text ? text : "");
 }
 
-int kiln_pg_fail(struct kiln_pg *pg, const PGresult *result, const char *what,
-                 struct kiln_error *err)
+int kiln_pg_explain(const PGconn *conn, const PGresult *result, const char *what,
+                    char ret_sqlstate[6], struct kiln_error *err)
 {
     char line[512];
     const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
     const char *message = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
     if (!message)
-        message = pg->conn ? PQerrorMessage(pg->conn) : "";
+        message = conn ? PQerrorMessage(conn) : "";
     if (state)
-        snprintf(pg->sqlstate, sizeof pg->sqlstate, "%s", state);
+        snprintf(ret_sqlstate, 6, "%s", state);
     else
-        state_in_text(message, pg->sqlstate);
+        state_in_text(message, ret_sqlstate);
     first_line(message, line, sizeof line);
     /* libpq itself found this out: there is no state for it. */
     bool read_only = !state && strstr(message, "session is read-only");
-    const struct state_row *row = row_of(read_only ? "25006" : pg->sqlstate);
-    bool lost = !pg->conn || PQstatus(pg->conn) == CONNECTION_BAD;
+    const struct state_row *row = row_of(read_only ? "25006" : ret_sqlstate);
+    bool lost = !conn || PQstatus(conn) == CONNECTION_BAD;
     int code = row ? row->code : lost ? KILN_UNAVAILABLE : KILN_INTERNAL;
-    if (!row && !pg->sqlstate[0])
+    if (!row && !ret_sqlstate[0])
         code = strstr(line, "out of memory") ? KILN_NO_MEMORY : KILN_UNAVAILABLE;
     const char *advice = row ? row->advice : NULL;
-    if (lost || !pg->sqlstate[0] || strcmp(pg->sqlstate, "26000") == 0)
-        kiln_pg_drop(pg);
     return kiln_fail(err, code, "Postgres, %s: %s%s%s", what, *line ? line : "no message",
                      advice ? "; " : "", advice ? advice : "");
 }

@@ -59,6 +59,18 @@ void kiln_pg_drop(struct kiln_pg *pg)
     pg->prepared_count = 0;
 }
 
+/* A connection that is lost, that libpq itself complains about, or that has forgotten its
+ * statements is of no more use. */
+int kiln_pg_fail(struct kiln_pg *pg, const PGresult *result, const char *what,
+                 struct kiln_error *err)
+{
+    int code = kiln_pg_explain(pg->conn, result, what, pg->sqlstate, err);
+    if (!pg->conn || PQstatus(pg->conn) == CONNECTION_BAD || !pg->sqlstate[0] ||
+        strcmp(pg->sqlstate, "26000") == 0)
+        kiln_pg_drop(pg);
+    return code;
+}
+
 void kiln_pg_release(struct kiln_pg *pg)
 {
     kiln_pg_drop(pg);

@@ -51,12 +51,16 @@ int kiln_pg_pipelined(struct kiln_pg *pg, PGresult **ret, struct kiln_error *err
 int kiln_pg_exec(struct kiln_pg *pg, const char *sql, int64_t limit_ms, PGresult **ret,
                  struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- error.c --------------------------------------------------------------------------------- */
-/* The code of an SQLSTATE (five characters). */
-int kiln_pg_code(const char *sqlstate);
-/* Fills err from a failed result or, with result NULL, from the connection; what = the statement.
- */
+/* Fails with what kiln_pg_explain says, and drops a connection that is of no more use. */
 int kiln_pg_fail(struct kiln_pg *pg, const PGresult *result, const char *what,
                  struct kiln_error *err) KILN_MUST_CHECK;
+
+/* --- error.c: what Postgres' errors mean; knows nothing of the connection's use -------------- */
+/* The code of an SQLSTATE (five characters). */
+int kiln_pg_code(const char *sqlstate);
+/* Fills err from a failed result or, with result NULL, from the connection (NULL: it is gone);
+ * what = the statement.  ret_sqlstate is "" if the server gave none. */
+int kiln_pg_explain(const PGconn *conn, const PGresult *result, const char *what,
+                    char ret_sqlstate[6], struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

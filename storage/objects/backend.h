@@ -29,14 +29,21 @@ struct kiln_store {
     char *url;
 };
 
-/* path: what follows "file://".  Makes the directory. */
-int kiln_store_open_file(const char *path, struct kiln_store **ret,
-                         struct kiln_error *err) KILN_MUST_CHECK;
-
-/* location: "bucket/prefix", what follows "s3://". */
+/* Opens a store; location: what follows the scheme of its URL. */
+typedef int kiln_store_opener(const struct kiln_config *config, const char *location,
+                              struct kiln_store **ret, struct kiln_error *err);
+/* location: the directory, which is made. */
+int kiln_store_open_file(const struct kiln_config *config, const char *location,
+                         struct kiln_store **ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* location: "bucket/prefix". */
 int kiln_store_open_s3(const struct kiln_config *config, const char *location,
                        struct kiln_store **ret, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* --- backend.c ------------------------------------------------------------------------------- */
+/* The bytes that a key may have. */
+#define KILN_KEY_LETTERS                                                                           \
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"                                         \
+    "0123456789/._-"
 /* KILN_BAD_INPUT unless key keeps the rule of store.h. */
 int kiln_store_check_key(const char *key, struct kiln_error *err) KILN_MUST_CHECK;
 /* Fails one deletion: code and text, cut to its room. */

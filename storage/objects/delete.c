@@ -4,18 +4,9 @@
  * vain, with all the patience that one request is worth.  After a few failures in a row the rest is
  * given up with the same reason.
  */
-#include <stdio.h>
-
 #include "storage/objects/backend.h"
 
 #define FAILURES_MAX 8
-
-void kiln_deletion_fail(struct kiln_deletion *deletion, const struct kiln_error *err)
-{
-    deletion->code = err->code;
-    snprintf(deletion->error, sizeof deletion->error, "%.*s", (int)sizeof deletion->error - 1,
-             err->text);
-}
 
 /* Reasons that the next object will meet too. */
 static bool is_hopeless(int code)

@@ -1,6 +1,6 @@
-/* file.h - what the two halves of the directory backend share; private to storage/.
+/* file.h - what the files of the directory backend share; private to storage/.
  *
- * file.c opens, reads, lists and removes; file_put.c makes objects durable.
+ * file.c is the backend and calls file_put.c, which makes objects durable; both stand on file_io.c.
  */
 #ifndef KILN_OBJECTSTORE_FILE_H
 #define KILN_OBJECTSTORE_FILE_H
@@ -23,7 +23,7 @@ struct kiln_file_store {
     unsigned synced_next; /* to be replaced */
 };
 
-/* --- file.c ---------------------------------------------------------------------------------- */
+/* --- file_io.c ------------------------------------------------------------------------------- */
 /* The code of an errno, so that a full disk and a missing right are told apart. */
 int kiln_file_code(int number);
 /* Fails with errno: what was tried, and on which path below the root. */

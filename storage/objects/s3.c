@@ -17,11 +17,6 @@ static struct kiln_s3_store *s3_store(struct kiln_store *store)
     return (struct kiln_s3_store *)store;
 }
 
-void kiln_s3_full_key(const struct kiln_s3_store *store, const char *key, char *out)
-{
-    snprintf(out, KILN_S3_KEY_SIZE, "%s%s", store->prefix, key);
-}
-
 /* Runs one request without a body. */
 static int run_one(struct kiln_s3_store *store, struct kiln_s3_request *request, const char *key,
                    struct kiln_error *err)
@@ -196,41 +191,15 @@ static const struct kiln_store_ops s3_ops = {
     .close = s3_close,
 };
 
-/* "bucket/some/prefix/" to its two parts. */
-static int split_location(const char *location, char bucket[64], struct kiln_s3_store *store,
-                          struct kiln_error *err)
-{
-    size_t len = strcspn(location, "/");
-    if (len > 63)
-        return kiln_fail(err, KILN_CONFIG, "store: s3://%s: the bucket's name is too long",
-                         location);
-    snprintf(bucket, 64, "%.*s", (int)len, location);
-    const char *prefix = location[len] ? location + len + 1 : "";
-    size_t prefix_len = strlen(prefix);
-    while (prefix_len > 0 && prefix[prefix_len - 1] == '/')
-        prefix_len--;
-    if (prefix_len > KILN_S3_PREFIX_MAX)
-        return kiln_fail(err, KILN_CONFIG, "store: s3://%s: a prefix has at most %d bytes",
-                         location, KILN_S3_PREFIX_MAX);
-    snprintf(store->prefix, sizeof store->prefix, "%.*s", (int)prefix_len, prefix);
-    if (prefix_len == 0)
-        return KILN_OK;
-    if (kiln_store_check_key(store->prefix, err))
-        return kiln_fail(err, KILN_CONFIG, "store: s3://%s: %s", location, err ? err->text : "");
-    store->prefix[prefix_len] = '/';
-    store->prefix[prefix_len + 1] = '\0';
-    return KILN_OK;
-}
-
 int kiln_store_open_s3(const struct kiln_config *config, const char *location,
                        struct kiln_store **ret, struct kiln_error *err)
 {
     struct kiln_s3_store *store = calloc(1, sizeof *store);
     if (!store)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open s3://%s", location);
-    char bucket[64];
+    char bucket[KILN_S3_BUCKET_SIZE];
     store->base.ops = &s3_ops;
-    int code = split_location(location, bucket, store, err);
+    int code = kiln_s3_locate(store, location, bucket, err);
     if (!code)
         code = kiln_s3_client_new(config, bucket, &store->client, err);
     if (code) {

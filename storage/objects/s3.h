@@ -6,6 +6,7 @@
 #include "storage/objects/backend.h"
 #include "storage/objects/s3_client.h"
 
+#define KILN_S3_BUCKET_SIZE 64
 #define KILN_S3_PREFIX_MAX 256
 #define KILN_S3_KEY_SIZE (KILN_S3_PREFIX_MAX + 1 + KILN_OBJECT_KEY_MAX + 1)
 
@@ -16,10 +17,14 @@ struct kiln_s3_store {
     bool no_batches; /* the server does not know a deletion of many: learned from its answer */
 };
 
+/* --- s3_location.c --------------------------------------------------------------------------- */
+/* "bucket/some/prefix/" to the bucket's name and the store's prefix. */
+int kiln_s3_locate(struct kiln_s3_store *store, const char *location,
+                   char bucket[KILN_S3_BUCKET_SIZE], struct kiln_error *err) KILN_MUST_CHECK;
 /* The key in the bucket, into out[KILN_S3_KEY_SIZE]; fits, because prefix and key were measured. */
 void kiln_s3_full_key(const struct kiln_s3_store *store, const char *key, char *out);
 
-/* s3_delete.c */
+/* --- s3_delete.c ----------------------------------------------------------------------------- */
 void kiln_s3_remove_many(struct kiln_store *base, struct kiln_deletion *deletions, size_t count);
 
 #endif

@@ -1,9 +1,5 @@
 /* store.c - chooses the backend, and does what no backend may forget: it checks every
  * key and hashes every body before anything is sent or written.
- *
- * The key rule is what makes a key safe as a file name and equal to its own URL encoding: only
- * [A-Za-z0-9/._-], no empty part, no part that starts with a dot (the file backend keeps its
- * temporary files under such names), no part longer than a file name may be.
  */
 #include "storage/objects/store.h"
 
@@ -19,52 +15,25 @@
 #include "storage/daemon/stopwatch.h"
 #include "storage/objects/backend.h"
 
-#define KEY_PART_MAX 255 /* NAME_MAX of every file system in use */
 #define PROBE_BODY "kiln probe"
 
-static const char key_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                  "0123456789/._-";
-
-/* Says which byte or part is wrong: keys come out of templates that people edit. */
-int kiln_store_check_key(const char *key, struct kiln_error *err)
-{
-    size_t len = strlen(key);
-    if (len == 0 || len > KILN_OBJECT_KEY_MAX)
-        return kiln_fail(err, KILN_BAD_INPUT, "object key of %zu bytes; 1 to %d are allowed", len,
-                         KILN_OBJECT_KEY_MAX);
-    size_t good = strspn(key, key_letters);
-    if (good != len)
-        return kiln_fail(
-            err, KILN_BAD_INPUT,
-            "object key '%s' has the byte 0x%02x at %zu; allowed are A-Z a-z 0-9 / . _ -", key,
-            (unsigned char)key[good], good);
-    for (const char *part = key;; part++) {
-        size_t part_len = strcspn(part, "/");
-        if (part_len == 0 || part_len > KEY_PART_MAX || part[0] == '.')
-            return kiln_fail(err, KILN_BAD_INPUT,
-                             "object key '%s': each part between '/' must have 1 to %d bytes and "
-                             "not start with '.'",
-                             key, KEY_PART_MAX);
-        part += part_len;
-        if (*part == '\0')
-            return KILN_OK;
-    }
-}
-
-void kiln_put_fail(struct kiln_put *put, const struct kiln_error *err)
-{
-    put->code = err->code;
-    snprintf(put->error, sizeof put->error, "%.*s", (int)sizeof put->error - 1, err->text);
-}
+static const struct {
+    const char *scheme;
+    kiln_store_opener *open;
+} backends[] = {
+    {"file://", kiln_store_open_file},
+    {"s3://", kiln_store_open_s3},
+};
 
 /* The scheme chooses; each backend checks the rest. */
 static int open_backend(const struct kiln_config *config, const char *url, struct kiln_store **ret,
                         struct kiln_error *err)
 {
-    if (strncmp(url, "file://", 7) == 0)
-        return kiln_store_open_file(url + 7, ret, err);
-    if (strncmp(url, "s3://", 5) == 0)
-        return kiln_store_open_s3(config, url + 5, ret, err);
+    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
+        size_t len = strlen(backends[i].scheme);
+        if (strncmp(url, backends[i].scheme, len) == 0)
+            return backends[i].open(config, url + len, ret, err);
+    }
     return kiln_fail(err, KILN_CONFIG,
                      "store is '%s'; it must be file:///directory or s3://bucket/prefix", url);
 }
@@ -178,7 +147,7 @@ int kiln_store_list(struct kiln_store *store, const char *prefix, kiln_store_eac
                     struct kiln_error *err)
 {
     size_t len = strlen(prefix);
-    if (len > KILN_OBJECT_KEY_MAX || strspn(prefix, key_letters) != len || prefix[0] == '/')
+    if (len > KILN_OBJECT_KEY_MAX || strspn(prefix, KILN_KEY_LETTERS) != len || prefix[0] == '/')
         return kiln_fail(err, KILN_BAD_INPUT, "'%s' cannot be the start of an object key", prefix);
     int64_t started = kiln_stopwatch_start();
     return note(KILN_STORE_LIST, store->ops->list(store, prefix, each, arg, err), started);

@@ -40,15 +40,6 @@ int kiln_batch_status(const struct kiln_progress *progress)
     return at[KILN_JOB_FAILED] || at[KILN_JOB_CANCELLED] || progress->refused ? 1 : 0;
 }
 
-json_t *kiln_counts_json(const struct kiln_counts *counts)
-{
-    json_t *object = json_object();
-    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
-        json_object_set_new(object, kiln_job_state_name((enum kiln_job_state)state),
-                            json_integer((json_int_t)counts->at[state]));
-    return object;
-}
-
 /* Whether intake still has entries that may bring the batch. */
 static bool intake_busy(struct kiln_cli *cli)
 {

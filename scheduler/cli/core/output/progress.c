@@ -135,3 +135,12 @@ void kiln_bar_end(struct kiln_bar *bar)
         fputc('\n', stderr);
     bar->open = false;
 }
+
+json_t *kiln_counts_json(const struct kiln_counts *counts)
+{
+    json_t *object = json_object();
+    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
+        json_object_set_new(object, kiln_job_state_name((enum kiln_job_state)state),
+                            json_integer((json_int_t)counts->at[state]));
+    return object;
+}
