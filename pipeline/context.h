@@ -1,4 +1,4 @@
-/* context.h - what a DiffusionZContext is, shared by the two files of the C ABI. */
+/* context.h - what a DiffusionZContext is, shared by the files of the C ABI. */
 #ifndef KILN_CONTEXT_H
 #define KILN_CONTEXT_H
 
@@ -19,6 +19,7 @@ struct DiffusionZContext {
 /* Behind diffusionz_open and diffusionz_bench_open. */
 int kiln_context_open(const DiffusionZOptions *options, bool random_weights,
                       DiffusionZContext **ret, struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_context_free(DiffusionZContext *ctx); /* accepts NULL */
 
 /* Begins a batch under the lock; kiln_engine_finish needs none. */
 int kiln_context_begin(DiffusionZContext *ctx, const DiffusionZBatch *batch,
@@ -36,5 +37,7 @@ int kiln_context_picture(DiffusionZResult *result, uint8_t *data, size_t size,
 
 /* Files an error as this thread's last one; returns its code. */
 int kiln_context_note(const struct kiln_error *err);
+/* The text of that error; "" if there was none. */
+const char *kiln_context_last_error(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* diffusionz_batch.c - contexts with all options, batches, tokens and the last error. */
+/* diffusionz_batch.c - batches, tokens and the last error, checked and handed on. */
 #include "pipeline/diffusionz_batch.h"
 
 #include <limits.h>
@@ -10,36 +10,9 @@
 #include "pipeline/torch/lanes.h"
 #include "pipeline/weights/loading.h"
 
-static _Thread_local char last_error[KILN_ERROR_TEXT_MAX];
-
-int kiln_context_note(const struct kiln_error *err)
-{
-    snprintf(last_error, sizeof last_error, "%s", err->text);
-    return err->code;
-}
-
 const char *diffusionz_last_error(void)
 {
-    return last_error;
-}
-
-int kiln_context_open(const DiffusionZOptions *options, bool random_weights,
-                      DiffusionZContext **ret, struct kiln_error *err)
-{
-    if (!ret)
-        return kiln_fail(err, KILN_BAD_INPUT, "there is no place for the context: ret is NULL");
-    DiffusionZContext *ctx = calloc(1, sizeof *ctx);
-    if (!ctx)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a context");
-    pthread_mutex_init(&ctx->lock, NULL);
-    pthread_mutex_init(&ctx->under_lock, NULL);
-    int code = random_weights ? kiln_engine_open_random(options, &ctx->engine, err)
-                              : kiln_engine_open(options, &ctx->engine, err);
-    if (code)
-        diffusionz_free(ctx);
-    else
-        *ret = ctx;
-    return code;
+    return kiln_context_last_error();
 }
 
 int32_t diffusionz_patience(int32_t seconds)
@@ -56,25 +29,6 @@ int32_t diffusionz_open(const DiffusionZOptions *options, DiffusionZContext **re
 {
     struct kiln_error err = {0};
     return kiln_context_open(options, false, ret, &err) ? kiln_context_note(&err) : 0;
-}
-
-int kiln_context_begin(DiffusionZContext *ctx, const DiffusionZBatch *batch,
-                       DiffusionZOutput *outputs, struct kiln_run **ret, struct kiln_error *err)
-{
-    pthread_mutex_lock(&ctx->lock);
-    const struct kiln_lora_use under = {ctx->under_path, ctx->under_weight};
-    int code =
-        kiln_engine_begin(ctx->engine, batch, ctx->under_path ? &under : NULL, outputs, ret, err);
-    pthread_mutex_unlock(&ctx->lock);
-    return code;
-}
-
-int kiln_context_run(DiffusionZContext *ctx, const DiffusionZBatch *batch,
-                     DiffusionZOutput *outputs, DiffusionZTimes *ret_times, struct kiln_error *err)
-{
-    struct kiln_run *run;
-    int code = kiln_context_begin(ctx, batch, outputs, &run, err);
-    return code ? code : kiln_engine_finish_whole(run, ret_times, err);
 }
 
 static int check_given(const DiffusionZContext *ctx, const DiffusionZBatch *batch,
@@ -144,16 +98,8 @@ int32_t diffusionz_prefetch(DiffusionZContext *ctx, const DiffusionZBatch *next)
 
 void diffusionz_release_outputs(DiffusionZOutput *outputs, int32_t count)
 {
-    for (int32_t i = 0; outputs && i < count; i++) {
-        free(outputs[i].error_msg);
-        free(outputs[i].rgb);
-        free(outputs[i].latent);
-        free(outputs[i].trajectory);
-        free(outputs[i].sigmas);
-        for (int k = 0; k < DIFFUSIONZ_SMALLER_MAX; k++)
-            free(outputs[i].smaller[k]);
-        outputs[i] = (DiffusionZOutput){0};
-    }
+    if (outputs)
+        kiln_outputs_release(outputs, count);
 }
 
 const char *diffusionz_model_hash(const DiffusionZContext *ctx)

@@ -31,13 +31,7 @@ DiffusionZContext *diffusionz_init(const char *model_path, int device_id)
 
 void diffusionz_free(DiffusionZContext *ctx)
 {
-    if (!ctx)
-        return;
-    kiln_engine_close(ctx->engine);
-    pthread_mutex_destroy(&ctx->lock);
-    pthread_mutex_destroy(&ctx->under_lock);
-    free(ctx->under_path);
-    free(ctx);
+    kiln_context_free(ctx);
 }
 
 int kiln_context_picture(DiffusionZResult *result, uint8_t *data, size_t size,

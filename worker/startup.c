@@ -153,7 +153,7 @@ static int wait_for_id(struct kiln_daemon *daemon, struct kiln_error *err)
 
 struct loading {
     const struct kiln_config *config;
-    struct kiln_engine *engine;
+    struct kiln_renderer *engine;
     struct kiln_load_watch watch;
     struct kiln_error err;
     int code;
@@ -164,7 +164,7 @@ static void *load_engine(void *arg)
 {
     struct loading *loading = arg;
     loading->code =
-        kiln_engine_open(loading->config, &loading->watch, &loading->engine, &loading->err);
+        kiln_renderer_open(loading->config, &loading->watch, &loading->engine, &loading->err);
     atomic_store(&loading->over, true);
     return NULL;
 }

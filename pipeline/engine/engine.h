@@ -108,6 +108,9 @@ int kiln_engine_run(struct kiln_engine *e, const DiffusionZBatch *batch,
                     const struct kiln_lora_use *under, DiffusionZOutput *outputs,
                     DiffusionZTimes *ret_times, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* Frees what the outputs point to, and sets them to zero. */
+void kiln_outputs_release(DiffusionZOutput *outputs, int count);
+
 /* Checks what the batch itself says, before anything runs: sizes this model draws, steps, prompts'
  * lengths, how many LoRAs.  KILN_BAD_INPUT. */
 int kiln_engine_check(const struct kiln_engine *e, const DiffusionZBatch *batch,

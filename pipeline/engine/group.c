@@ -23,7 +23,7 @@ static int64_t joint_rows(const struct kiln_run *r, const struct kiln_item *item
 /* How many pictures of so many rows may be drawn together. */
 static int most_of(const struct kiln_run *r, int64_t rows)
 {
-    if (kiln_loras_beside(r->e->loras) || kiln_loop_is_tight(r))
+    if (kiln_loras_beside(r->e->loras) || kiln_memory_is_tight(r))
         return 1;
     const int64_t fit = r->e->group_rows / rows;
     return fit < 1 ? 1 : fit < KILN_GROUP_MAX ? (int)fit : KILN_GROUP_MAX;
@@ -62,27 +62,4 @@ bool kiln_group_next(struct kiln_run *r, struct kiln_group *ret)
         return false;
     ret->count = power_of_two_up_to(ret->count);
     return true;
-}
-
-void kiln_group_end(const struct kiln_group *group, const struct kiln_error *err)
-{
-    for (int i = 0; i < group->count; i++)
-        kiln_item_end(group->items[i], err);
-}
-
-bool kiln_group_alive(const struct kiln_group *group)
-{
-    bool alive = false;
-    for (int i = 0; i < group->count; i++)
-        alive = kiln_item_alive(group->items[i]) || alive;
-    return alive;
-}
-
-void kiln_group_split(struct kiln_run *r, const struct kiln_group *group)
-{
-    r->e->group_rows = group->count * group->rows - 1;
-    for (int i = 0; i < group->count; i++) {
-        group->items[i]->begun = false;
-        group->items[i]->steps_done = 0;
-    }
 }

@@ -1,13 +1,15 @@
-/* parts.h - a batch under way, shared by run.c (all that is asked for), text.c
- * (prompts to captions), group.c (what is drawn together), loop.c (the steps and what
- * follows them on the device) and results.c (how items end). */
+/* parts.h - a batch under way: the engine's inside, shared by the files of this folder alone.
+ *
+ * The order is one-way: a file calls those whose functions stand above its own here, never one
+ * below (tests/source/test_one_way.sh).
+ */
 #ifndef KILN_ENGINE_PARTS_H
 #define KILN_ENGINE_PARTS_H
 
 #include "pipeline/engine/engine.h"
 #include "pipeline/torch/lanes.h"
 
-/* Steps that have been asked of a GPU and have not been seen to end: one at work and one behind it,
+/* Steps that have been queued on a GPU and have not been seen to end: one at work and one behind it,
  * so that it never waits for the host, and a cancel never for more than these. */
 #define KILN_STEPS_AHEAD 2
 
@@ -71,53 +73,91 @@ struct kiln_run {
     char loras[512]; /* " (LoRAs NAME:SCALE, ...: try smaller scales)"; "" without LoRAs */
 };
 
+/* --- item.c ----------------------------------------------------------------------------------- */
 /* Makes memory for the results that are wanted, or returns false with the item ended. */
 bool kiln_item_allocate(const struct kiln_run *r, struct kiln_item *item);
+/* Releases all that the item holds but its results. */
+void kiln_item_release(struct kiln_item *item);
 /* Ends the item with an error; its neighbours go on. */
 void kiln_item_end(struct kiln_item *item, const struct kiln_error *err);
 /* Ends the item if its scope has failed or its flag is up; says whether it is still alive. */
 bool kiln_item_alive(struct kiln_item *item);
 /* Whether pictures of the batch come in smaller size i too, and how large they are then. */
 bool kiln_run_smaller(const struct kiln_run *r, int i, uint32_t *ret_width, uint32_t *ret_height);
-/* Takes over the results of the items that have all of them. */
-void kiln_run_collect(struct kiln_run *r);
-/* Fills r->loras: how this batch's LoRAs are named in what is said of its pictures. */
-void kiln_run_name_loras(struct kiln_run *r, const struct kiln_lora_use *uses, size_t count);
+/* Ends all items of the group with an error. */
+void kiln_group_end(const struct kiln_group *group, const struct kiln_error *err);
+/* Whether any item is still alive. */
+bool kiln_group_alive(const struct kiln_group *group);
+/* Leaves its items to be rendered in smaller groups, as all that are as large are from now on. */
+void kiln_group_split(struct kiln_run *r, const struct kiln_group *group);
+
+/* --- steps.c ---------------------------------------------------------------------------------- */
 /* Adds the time since the last call to *stage. */
 void kiln_run_lap(struct kiln_run *r, double *stage);
+/* Whether a queued step has not been seen to end. */
+bool kiln_steps_under_way(const struct kiln_run *r);
+/* Waits for the oldest step ahead and notes how it has ended. */
+void kiln_steps_take(struct kiln_run *r);
+/* Returns when all queued steps have ended. */
+void kiln_steps_drain(struct kiln_run *r);
 
-/* Asks for the captions of all items that are alive; an item whose text fails has ended. */
+/* --- memory.c --------------------------------------------------------------------------------- */
+/* Pixels of the batch's latents. */
+int64_t kiln_run_pixels(const struct kiln_run *r);
+/* Notes what the engine does without from now on, after the size of the batch. */
+KILN_PRINTF(2, 3) void kiln_run_note(const struct kiln_run *r, const char *fmt, ...);
+/* Whether pictures of this size have been found to need all the memory there is. */
+bool kiln_memory_is_tight(const struct kiln_run *r);
+/* Gives back what can be done without, once nothing uses it: the graphs, and with `all` the buffers
+ * of plans.  What was short is then queued once more. */
+void kiln_memory_give_back(struct kiln_run *r, bool all);
+/* Work for a group, queued on the device in a scope of its own. */
+typedef void kiln_work_fn(struct kiln_run *r, struct kt_scope *s, const struct kiln_group *group,
+                          void *arg);
+/* Queues the work, and again with more room where that was short.  side: in the side lane. */
+int kiln_memory_try(struct kiln_run *r, const struct kiln_group *group, bool side, kiln_work_fn *fn,
+                    void *arg, struct kiln_error *err) KILN_MUST_CHECK;
+/* What has failed is the failure of all items, but for memory: then several come again as fewer. */
+void kiln_memory_give_up(struct kiln_run *r, const struct kiln_group *group,
+                         const struct kiln_error *err);
+/* Queues a part of the group's steps in the main lane; false where the group has been given up. */
+bool kiln_memory_try_group(struct kiln_run *r, const struct kiln_group *group, kiln_work_fn *fn,
+                           void *arg);
+
+/* --- text.c ----------------------------------------------------------------------------------- */
+/* Queues the captions of all items that are alive; an item whose text fails has ended. */
 void kiln_text_prepare(struct kiln_run *r);
-/* Encodes what was asked for ahead, where there is memory for it beside the last decode; what is
- * not done or fails is left to its own batch. */
+/* Encodes the texts of batches to come, where there is memory for it beside the last decode; what
+ * is not done or fails is left to its own batch. */
 void kiln_text_ahead(struct kiln_run *r);
 /* Waits for the captions, the first time, and counts the time to the text's; what the device still
  * had to do of the batch before counts nowhere. */
 void kiln_text_wait(struct kiln_run *r);
 
-/* The next items whose steps have not been asked for, as many as are to be drawn together; false:
+/* --- group.c ---------------------------------------------------------------------------------- */
+/* The next items whose steps have not been queued, as many as are to be rendered together; false:
  * there are none left. */
 bool kiln_group_next(struct kiln_run *r, struct kiln_group *ret);
-/* Ends all items of the group with an error. */
-void kiln_group_end(const struct kiln_group *group, const struct kiln_error *err);
-/* Leaves its items to be drawn in smaller groups, as all that are as large are from now on. */
-void kiln_group_split(struct kiln_run *r, const struct kiln_group *group);
-/* Whether any item is still alive. */
-bool kiln_group_alive(const struct kiln_group *group);
-/* Asks for all steps of the group; the last KILN_STEPS_AHEAD may still be under way.  A group that
- * does not fit into memory is left to be asked for in smaller ones: its items have not begun then.
- */
+
+/* --- start.c ---------------------------------------------------------------------------------- */
+/* The state with which the item's steps begin: [channels, height, width] in fp32, in s. */
+kt kiln_item_start(const struct kiln_run *r, struct kt_scope *s, const struct kiln_item *item);
+
+/* --- loop.c ----------------------------------------------------------------------------------- */
+/* Queues all steps of the group; the last KILN_STEPS_AHEAD may still be under way.  A group that
+ * does not fit into memory is left to be queued in smaller ones: its items have not begun then. */
 void kiln_loop_denoise(struct kiln_run *r, const struct kiln_group *group);
-/* Asks for what the item is wanted for: latent, trajectory, picture. */
-void kiln_loop_results(struct kiln_run *r, struct kiln_item *item);
-/* Whether a step that was asked for has not been seen to end. */
-bool kiln_loop_is_denoising(const struct kiln_run *r);
-/* Whether pictures of this size have been found to need all the memory there is. */
-bool kiln_loop_is_tight(const struct kiln_run *r);
-/* Gives back what can be done without, once nothing uses it: the graphs, and with `all` the buffers
- * of plans.  For what is then asked for once more. */
-void kiln_loop_let_go(struct kiln_run *r, bool all);
-/* Returns when all steps that were asked for have ended. */
-void kiln_loop_drain(struct kiln_run *r);
+
+/* --- decode.c --------------------------------------------------------------------------------- */
+/* Queues what the item is wanted for: latent, trajectory, picture. */
+void kiln_decode_item(struct kiln_run *r, struct kiln_item *item);
+
+/* --- results.c -------------------------------------------------------------------------------- */
+/* Takes over the results of the items that have all of them. */
+void kiln_run_collect(struct kiln_run *r);
+
+/* --- loras.c ---------------------------------------------------------------------------------- */
+/* Fills r->loras: how this batch's LoRAs are named in what is said of its pictures. */
+void kiln_run_name_loras(struct kiln_run *r, const struct kiln_lora_use *uses, size_t count);
 
 #endif

@@ -1,5 +1,5 @@
-/* results.c - how the items of a batch end: with what they were wanted for, or with an
- * error; and the second half of a batch, which waits for the last of them.
+/* results.c - takes over what the items of a batch have fetched; and the second half of a batch,
+ * which waits for the last of it.
  *
  * That half has its own thread in a worker, while the engine's is at the next batch already.  So
  * from kiln_engine_finish on nothing is touched but the run itself, the device's clock, which has
@@ -9,101 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/downscale.h"
 #include "pipeline/engine/parts.h"
-
-/* --- ends of an item -------------------------------------------------------------------------- */
-
-static void drop_results(DiffusionZOutput *out)
-{
-    free(out->rgb);
-    free(out->latent);
-    free(out->trajectory);
-    free(out->sigmas);
-    for (int i = 0; i < DIFFUSIONZ_SMALLER_MAX; i++) {
-        free(out->smaller[i]);
-        out->smaller[i] = NULL;
-    }
-    out->rgb = NULL;
-    out->latent = out->trajectory = NULL;
-    out->sigmas = NULL;
-}
-
-/* Lets go of all that the item holds but its results. */
-static void release(struct kiln_item *item)
-{
-    for (int i = 0; i < KILN_FETCHES; i++)
-        kt_fetch_free(item->fetches[i]);
-    memset(item->fetches, 0, sizeof item->fetches);
-    kt_scope_free(item->scope);
-    item->scope = NULL;
-    item->caption = item->negative = item->latent = item->trajectory = NULL;
-}
-
-void kiln_item_end(struct kiln_item *item, const struct kiln_error *err)
-{
-    if (item->ended)
-        return;
-    item->ended = true;
-    drop_results(item->out);
-    item->out->error_code = err->code;
-    item->out->error_msg = strdup(err->text);
-    release(item);
-}
-
-bool kiln_item_alive(struct kiln_item *item)
-{
-    struct kiln_error err;
-    if (item->ended)
-        return false;
-    if (kt_scope_check(item->scope, &err))
-        kiln_item_end(item, &err);
-    else if (item->in->cancel && __atomic_load_n(item->in->cancel, __ATOMIC_ACQUIRE)) {
-        kiln_fail(&err, KILN_CANCELLED, "cancelled on request");
-        kiln_item_end(item, &err);
-    }
-    return !item->ended;
-}
-
-static size_t latent_values(const struct kiln_run *r)
-{
-    return (size_t)(r->e->config.transformer.channels * r->height * r->width);
-}
-
-bool kiln_run_smaller(const struct kiln_run *r, int i, uint32_t *ret_width, uint32_t *ret_height)
-{
-    const DiffusionZBatch *b = r->batch;
-    return !b->skip_decode && i < b->smaller_count &&
-           kiln_downscale_fit((uint32_t)b->width, (uint32_t)b->height, (uint32_t)b->smaller[i],
-                              ret_width, ret_height);
-}
-
-bool kiln_item_allocate(const struct kiln_run *r, struct kiln_item *item)
-{
-    const DiffusionZBatch *b = r->batch;
-    DiffusionZOutput *out = item->out;
-    size_t n = latent_values(r), steps = (size_t)b->num_steps;
-    bool ok = (out->latent = malloc(n * sizeof *out->latent)) != NULL;
-    if (!b->skip_decode)
-        ok = (out->rgb = malloc((size_t)b->width * (size_t)b->height * 3)) != NULL && ok;
-    for (int i = 0; i < DIFFUSIONZ_SMALLER_MAX; i++) {
-        uint32_t w, h;
-        if (kiln_run_smaller(r, i, &w, &h))
-            ok = (out->smaller[i] = malloc((size_t)w * h * 3)) != NULL && ok;
-    }
-    if (b->keep_trajectory) {
-        ok = (out->trajectory = malloc(steps * n * sizeof *out->trajectory)) != NULL && ok;
-        ok = (out->sigmas = malloc(steps * sizeof *out->sigmas)) != NULL && ok;
-    }
-    if (ok)
-        return true;
-    struct kiln_error err;
-    kiln_fail(&err, KILN_NO_MEMORY, "no memory for a picture of %d x %d", b->width, b->height);
-    kiln_item_end(item, &err);
-    return false;
-}
-
-/* --- results ---------------------------------------------------------------------------------- */
 
 /* Whether all that was asked for the item is there. */
 static bool is_ready(const struct kiln_run *r, const struct kiln_item *item)
@@ -152,7 +58,7 @@ static void collect(const struct kiln_run *r, struct kiln_item *item)
     out->latent_channels = r->e->config.transformer.channels;
     out->latent_height = (int32_t)r->height;
     out->latent_width = (int32_t)r->width;
-    release(item);
+    kiln_item_release(item);
 }
 
 void kiln_run_collect(struct kiln_run *r)
@@ -185,7 +91,7 @@ static int check_device(const struct kiln_run *r, struct kiln_error *err)
 
 int kiln_engine_finish(struct kiln_run *r, DiffusionZTimes *ret_times, struct kiln_error *err)
 {
-    kiln_loop_drain(r);
+    kiln_steps_drain(r);
     kiln_run_lap(r, &r->times.denoise_ms);
     for (int i = 0; i < r->batch->item_count; i++)
         if (!r->items[i].ended && r->items[i].scope)
@@ -205,6 +111,6 @@ int kiln_engine_finish_whole(struct kiln_run *r, DiffusionZTimes *ret_times, str
     const int32_t count = r->batch->item_count;
     int code = kiln_engine_finish(r, ret_times, err);
     if (code)
-        diffusionz_release_outputs(outputs, count);
+        kiln_outputs_release(outputs, count);
     return code;
 }

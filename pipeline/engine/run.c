@@ -1,5 +1,5 @@
 /* run.c - the first half of a batch, which asks for everything: LoRAs, text, then group by
- * group noise, steps and decode; see engine.h.
+ * group start, steps and decode; see engine.h.
  *
  * Every item has a scope of its own.  What goes wrong in it (a tensor too large, numbers that are
  * no longer finite, a cancel) ends that item; the others go on.
@@ -9,13 +9,6 @@
 
 #include "pipeline/engine/parts.h"
 #include "schemas/clock.h"
-
-void kiln_run_lap(struct kiln_run *r, double *stage)
-{
-    double now = kiln_monotonic_ms();
-    *stage += now - r->since_ms;
-    r->since_ms = now;
-}
 
 /* --- time ------------------------------------------------------------------------------------- */
 
@@ -53,7 +46,7 @@ static kt trajectory_for(const struct kiln_run *r, struct kt_scope *s)
     return r->batch->keep_trajectory ? kt_zeros(s, KT_F32, 4, shape) : NULL;
 }
 
-static void start_items(struct kiln_run *r)
+static void open_items(struct kiln_run *r)
 {
     memset(r->outputs, 0, (size_t)r->batch->item_count * sizeof *r->outputs);
     for (int i = 0; i < r->batch->item_count; i++) {
@@ -67,20 +60,20 @@ static void start_items(struct kiln_run *r)
 
 static double *denoising_or(struct kiln_run *r, double *stage)
 {
-    return kiln_loop_is_denoising(r) ? &r->times.denoise_ms : stage;
+    return kiln_steps_under_way(r) ? &r->times.denoise_ms : stage;
 }
 
 static void ask_items(struct kiln_run *r)
 {
     struct kiln_group group;
-    start_items(r);
+    open_items(r);
     kiln_text_prepare(r);
     while (kiln_group_next(r, &group)) {
         kiln_loop_denoise(r, &group);
         kiln_run_lap(r, &r->times.denoise_ms);
         for (int i = 0; i < group.count; i++)
             if (group.items[i]->begun && kiln_item_alive(group.items[i]))
-                kiln_loop_results(r, group.items[i]);
+                kiln_decode_item(r, group.items[i]);
         kiln_run_collect(r); /* while the device is at work */
         kiln_run_lap(r, denoising_or(r, &r->times.decode_ms));
     }
@@ -91,7 +84,7 @@ static void ask_items(struct kiln_run *r)
         return;
     /* Computed steps and libraries that look for their fastest kernels leave much memory behind
      * that graphs and later pictures have no use for. */
-    kiln_loop_drain(r);
+    kiln_steps_drain(r);
     kiln_run_lap(r, &r->times.denoise_ms);
     kt_device_trim(r->e->device);
     kiln_run_lap(r, &r->times.decode_ms);
@@ -141,7 +134,7 @@ static int prepare(struct kiln_run *r, const struct kiln_lora_use *under, struct
     const int code = prepare_once(r, under, err);
     if (code != KILN_NO_MEMORY)
         return code;
-    kiln_loop_let_go(r, true);
+    kiln_memory_give_back(r, true);
     return prepare_once(r, under, err);
 }
 

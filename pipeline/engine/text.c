@@ -45,7 +45,7 @@ static void encode(const struct kiln_run *r, const char *const *texts, size_t co
                    DiffusionZTimes *times)
 {
     struct kiln_engine *e = r->e;
-    struct kiln_graph_cache *graphs = kiln_loop_is_tight(r) ? NULL : e->graphs;
+    struct kiln_graph_cache *graphs = kiln_memory_is_tight(r) ? NULL : e->graphs;
     struct lookup *l = calloc(1, sizeof *l);
     if (!l)
         return;
@@ -108,7 +108,7 @@ static kt caption_of(struct kiln_run *r, struct kt_scope *s, const char *prompt)
     kt caption = NULL;
     int code = caption_once(r, s, prompt, &caption, &err);
     if (code == KILN_NO_MEMORY) {
-        kiln_loop_let_go(r, true);
+        kiln_memory_give_back(r, true);
         code = caption_once(r, s, prompt, &caption, &err);
     }
     if (code)
@@ -199,7 +199,7 @@ void kiln_text_ahead(struct kiln_run *r)
 {
     char *texts[KILN_BATCH_TEXTS_MAX];
     size_t count = kiln_text_ahead_take(&r->e->ahead, texts);
-    if (count > 0 && !kiln_loop_is_tight(r)) {
+    if (count > 0 && !kiln_memory_is_tight(r)) {
         int piece = kt_clock_begin(r->e->clock, false);
         encode(r, (const char *const *)texts, count, NULL);
         kt_clock_end(r->e->clock, piece);

@@ -12,40 +12,11 @@
 #include "pipeline/model/vae_parts.h"
 #include "pipeline/torch/load.h"
 
-kt kiln_vae_conv(struct kt_scope *s, kt x, const struct kiln_vae_layer *l, int pad, kt add)
-{
-    const struct kt_conv_args args = {.x = x,
-                                      .weight = l->weight,
-                                      .bias = l->bias,
-                                      .stride = 1,
-                                      .pad_before = pad,
-                                      .pad_after = pad,
-                                      .add = add};
-    return kt_conv2d(s, &args);
-}
-
-struct kt_norm kiln_vae_norm(const struct kiln_vae *vae, const struct kiln_vae_layer *l, bool silu)
-{
-    return (struct kt_norm){.weight = l->weight,
-                            .bias = l->bias,
-                            .lift = l->lift,
-                            .groups = vae->config.groups,
-                            .eps = KILN_VAE_NORM_EPS,
-                            .silu = silu};
-}
-
 static kt norm(const struct kiln_vae *vae, struct kt_scope *s, kt x, const struct kiln_vae_layer *l,
                bool silu)
 {
     const struct kt_norm n = kiln_vae_norm(vae, l, silu);
     return kt_group_norm(s, x, &n);
-}
-
-void kiln_vae_norm_over(const struct kiln_vae *vae, struct kt_scope *s, kt x,
-                        const struct kiln_vae_layer *l)
-{
-    const struct kt_norm n = kiln_vae_norm(vae, l, true);
-    kt_group_norm_over(s, x, &n);
 }
 
 /* Norm, SiLU and convolution, letting the normed copy go. */
@@ -129,32 +100,13 @@ static kt middle(const struct kiln_vae *vae, struct kt_scope *s, const struct ki
     return residual(vae, s, &h->mid[1], x);
 }
 
-/* Whether the layer is of kiln_vae_join_upsampling(). */
-static bool is_joined(const struct kiln_vae_layer *l)
-{
-    return kt_size(l->weight, 2) == 4;
-}
-
-kt kiln_vae_upsample(struct kt_scope *s, kt x, const struct kiln_vae_layer *l)
-{
-    const bool joined = is_joined(l);
-    if (!joined) {
-        kt large = kt_upsample2(s, x);
-        kt_drop(s, x);
-        x = large;
-    }
-    kt y = joined ? kt_upsample_conv2d(s, x, l->weight) : kiln_vae_conv(s, x, l, 1, NULL);
-    kt_drop(s, x);
-    return y;
-}
-
 /* The same; in one, beside memory as large as x that is taken and let go: wherever x was, both
  * together are a gap that has room for what a residual makes of the result. */
 static kt upsample(const struct kiln_vae *vae, struct kt_scope *s, const struct kiln_vae_layer *l,
                    kt x)
 {
     kt gap = NULL;
-    if (is_joined(l))
+    if (kiln_vae_is_joined(l))
         gap = kt_picture(s, vae->dtype, kt_size(x, 1), kt_size(x, 2), kt_size(x, 3));
     kt y = kiln_vae_upsample(s, x, l);
     kt_drop(s, gap);

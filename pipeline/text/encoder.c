@@ -150,9 +150,9 @@ kt kiln_text_encoder_run(const struct kiln_text_encoder *te, struct kt_scope *s,
                          size_t count)
 {
     if (te->packed) {
-        kt features;
+        kt features = NULL;
         const struct kiln_prompt_ids prompt = {ids, count};
-        kiln_text_encoder_run_many(te, s, &prompt, 1, NULL, &features, NULL);
+        kiln_text_packed_run(te, s, &prompt, 1, NULL, &features, NULL);
         return features;
     }
     struct kiln_rope rope = kiln_rope_text(s, &te->config, (int64_t)count);

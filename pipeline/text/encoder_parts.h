@@ -23,4 +23,11 @@ struct kiln_text_encoder {
     struct kiln_text_layer layers[];
 };
 
+/* packed.c, under both ways to run: kiln_text_encoder_run_many for an encoder that is packed, with
+ * ret_features all NULL and without a code in *ret_unrecorded beforehand. */
+void kiln_text_packed_run(const struct kiln_text_encoder *te, struct kt_scope *s,
+                          const struct kiln_prompt_ids *prompts, size_t n,
+                          struct kiln_graph_cache *graphs, kt *ret_features,
+                          struct kiln_error *ret_unrecorded);
+
 #endif

@@ -316,20 +316,11 @@ static void run_pass(const struct kiln_text_encoder *te, struct kt_scope *s,
     kt_scope_free(inner);
 }
 
-void kiln_text_encoder_run_many(const struct kiln_text_encoder *te, struct kt_scope *s,
-                                const struct kiln_prompt_ids *prompts, size_t n,
-                                struct kiln_graph_cache *graphs, kt *ret_features,
-                                struct kiln_error *ret_unrecorded)
+void kiln_text_packed_run(const struct kiln_text_encoder *te, struct kt_scope *s,
+                          const struct kiln_prompt_ids *prompts, size_t n,
+                          struct kiln_graph_cache *graphs, kt *ret_features,
+                          struct kiln_error *ret_unrecorded)
 {
-    if (ret_unrecorded)
-        *ret_unrecorded = (struct kiln_error){.code = 0};
-    for (size_t i = 0; i < n; i++)
-        ret_features[i] = NULL;
-    if (!te->packed) {
-        for (size_t i = 0; i < n; i++)
-            ret_features[i] = kiln_text_encoder_run(te, s, prompts[i].ids, prompts[i].count);
-        return;
-    }
     for (size_t i = 0; i < n; i += PROMPTS_MAX) {
         size_t some = n - i < PROMPTS_MAX ? n - i : PROMPTS_MAX;
         run_pass(te, s, prompts + i, some, graphs, ret_features + i, ret_unrecorded);

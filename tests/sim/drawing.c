@@ -13,7 +13,7 @@
 #include "schemas/room.h"
 #include "storage/objects/store.h"
 #include "tests/sim/servers.h"
-#include "worker/engine/engine.h"
+#include "worker/engine/renderer.h"
 #include "worker/stages/encode.h"
 #include "worker/stages/object_key.h"
 
@@ -33,17 +33,17 @@ static void draw_item(const DiffusionZItem *item, DiffusionZOutput *output)
     }
 }
 
-struct kiln_engine_run {
+struct kiln_renderer_run {
     DiffusionZTimes times;
     int64_t last_step;
 };
 
-static int begin_batch(struct kiln_engine *engine, const DiffusionZBatch *batch,
-                       DiffusionZOutput *outputs, struct kiln_engine_run **ret,
+static int begin_batch(struct kiln_renderer *engine, const DiffusionZBatch *batch,
+                       DiffusionZOutput *outputs, struct kiln_renderer_run **ret,
                        struct kiln_error *err)
 {
     (void)engine;
-    struct kiln_engine_run *run = malloc(sizeof *run);
+    struct kiln_renderer_run *run = malloc(sizeof *run);
     if (!run)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a batch");
     memset(outputs, 0, (size_t)batch->item_count * sizeof *outputs);
@@ -64,7 +64,7 @@ static int begin_batch(struct kiln_engine *engine, const DiffusionZBatch *batch,
     return 0;
 }
 
-static int finish_batch(struct kiln_engine_run *run, DiffusionZTimes *ret_times,
+static int finish_batch(struct kiln_renderer_run *run, DiffusionZTimes *ret_times,
                         struct kiln_error *err)
 {
     (void)err;
@@ -80,33 +80,33 @@ static void release_output(DiffusionZOutput *output)
     memset(output, 0, sizeof *output);
 }
 
-static void close_engine(struct kiln_engine *engine)
+static void close_engine(struct kiln_renderer *engine)
 {
     free(engine);
 }
 
-int kiln_engine_open(const struct kiln_config *config, struct kiln_load_watch *watch,
-                     struct kiln_engine **ret, struct kiln_error *err)
+int kiln_renderer_open(const struct kiln_config *config, struct kiln_load_watch *watch,
+                       struct kiln_renderer **ret, struct kiln_error *err)
 {
     (void)config;
     (void)watch;
-    struct kiln_engine *engine = malloc(sizeof *engine);
+    struct kiln_renderer *engine = malloc(sizeof *engine);
     if (!engine)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for an engine");
-    *engine = (struct kiln_engine){.name = "sim",
-                                   .model_name = "sim",
-                                   .model_hash = "0123456789abcdef",
-                                   .draws_any_model = true,
-                                   .begin = begin_batch,
-                                   .finish = finish_batch,
-                                   .release = release_output,
-                                   .close = close_engine};
+    *engine = (struct kiln_renderer){.name = "sim",
+                                     .model_name = "sim",
+                                     .model_hash = "0123456789abcdef",
+                                     .draws_any_model = true,
+                                     .begin = begin_batch,
+                                     .finish = finish_batch,
+                                     .release = release_output,
+                                     .close = close_engine};
     sim_sleep(sim_between(100, 2000) * SIM_MS);
     *ret = engine;
     return 0;
 }
 
-void kiln_engine_close(struct kiln_engine *engine)
+void kiln_renderer_close(struct kiln_renderer *engine)
 {
     if (engine)
         engine->close(engine);

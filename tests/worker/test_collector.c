@@ -21,7 +21,7 @@
 
 /* --- an engine whose batches are done when they have begun ------------------------------------ */
 
-struct kiln_engine_run {
+struct kiln_renderer_run {
     int code;
     DiffusionZOutput *outputs;
     int item_code; /* of every item but the last, 0: it came out */
@@ -29,7 +29,7 @@ struct kiln_engine_run {
     const char *text;
 };
 
-static int finish(struct kiln_engine_run *run, DiffusionZTimes *ret_times, struct kiln_error *err)
+static int finish(struct kiln_renderer_run *run, DiffusionZTimes *ret_times, struct kiln_error *err)
 {
     int code = run->code;
     for (int i = 0; i < KILN_ASSIGN_MAX; i++) {
@@ -48,7 +48,7 @@ static void release(DiffusionZOutput *output)
     *output = (DiffusionZOutput){0};
 }
 
-static struct kiln_engine engine = {.finish = finish, .release = release};
+static struct kiln_renderer engine = {.finish = finish, .release = release};
 
 /* --- a worker with nobody behind the collector ------------------------------------------------ */
 

@@ -6,13 +6,13 @@
 
 #include <cmocka.h>
 
-#include "worker/engine/engine.h"
+#include "worker/engine/renderer.h"
 
 /* What the library is told by a worker with that stall_s. */
 static int32_t patience_with(const char *stall_s)
 {
     struct kiln_load_watch watch;
-    struct kiln_engine *engine;
+    struct kiln_renderer *engine;
     struct kiln_error err;
     struct kiln_config *config = kiln_config_new();
     assert_non_null(config);
@@ -21,7 +21,7 @@ static int32_t patience_with(const char *stall_s)
     kiln_load_watch_init(&watch, 0);
     (void)diffusionz_patience(600);
     /* The double of the library has no model to open. */
-    assert_int_equal(kiln_engine_pipeline_open(config, &watch, &engine, &err), KILN_UNSUPPORTED);
+    assert_int_equal(kiln_renderer_pipeline_open(config, &watch, &engine, &err), KILN_UNSUPPORTED);
     kiln_load_watch_release(&watch);
     kiln_config_free(config);
     return diffusionz_patience(600);

@@ -11,15 +11,15 @@
 #include <cmocka.h>
 
 #include "kernels/downscale.h"
-#include "worker/engine/engine.h"
+#include "worker/engine/renderer.h"
 
 static int run(DiffusionZBatch *batch, const char *const *prompts, const uint64_t *seeds,
                int32_t count, DiffusionZOutput *outputs, struct kiln_error *err)
 {
-    struct kiln_engine *engine;
+    struct kiln_renderer *engine;
     DiffusionZItem items[8] = {0};
     DiffusionZTimes times;
-    assert_int_equal(kiln_engine_testcard_open(&engine, err), 0);
+    assert_int_equal(kiln_renderer_testcard_open(&engine, err), 0);
     assert_string_equal(engine->name, "testcard");
     assert_string_equal(engine->model_name, "testcard");
     for (int32_t i = 0; i < count; i++)
@@ -29,22 +29,22 @@ static int run(DiffusionZBatch *batch, const char *const *prompts, const uint64_
     DiffusionZBatch call = *batch;
     call.items = items;
     call.item_count = count;
-    struct kiln_engine_run *begun;
+    struct kiln_renderer_run *begun;
     int code = engine->begin(engine, &call, outputs, &begun, err);
     if (code == 0)
         code = engine->finish(begun, &times, err);
-    kiln_engine_close(engine);
+    kiln_renderer_close(engine);
     return code;
 }
 
 static void release(DiffusionZOutput *outputs, int32_t count)
 {
-    struct kiln_engine *engine;
+    struct kiln_renderer *engine;
     struct kiln_error err;
-    assert_int_equal(kiln_engine_testcard_open(&engine, &err), 0);
+    assert_int_equal(kiln_renderer_testcard_open(&engine, &err), 0);
     for (int32_t i = 0; i < count; i++)
         engine->release(&outputs[i]);
-    kiln_engine_close(engine);
+    kiln_renderer_close(engine);
 }
 
 static void test_pictures(void **state)

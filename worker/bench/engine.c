@@ -13,7 +13,7 @@
 #include <sysexits.h>
 
 #include "schemas/clock.h"
-#include "worker/engine/engine.h"
+#include "worker/engine/renderer.h"
 #include "worker/verbs/verbs.h"
 
 /* The model's output at one size, of the dtype that came first. */

@@ -4,7 +4,7 @@
 
 #include "schemas/limits.h"
 #include "worker/bench/engine.h"
-#include "worker/engine/engine.h"
+#include "worker/engine/renderer.h"
 #include "worker/verbs/verbs.h"
 
 #define TOKENS_USUAL 100

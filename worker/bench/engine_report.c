@@ -5,7 +5,7 @@
 
 #include "pipeline/model/roofline.h"
 #include "worker/bench/engine.h"
-#include "worker/engine/engine.h"
+#include "worker/engine/renderer.h"
 #include "worker/state/device_class.h"
 
 #define TEXT_SIZE 24

@@ -7,7 +7,7 @@
 
 #include "storage/formats/webp.h"
 #include "worker/bench/quality.h"
-#include "worker/engine/engine.h"
+#include "worker/engine/renderer.h"
 #include "worker/verbs/verbs.h"
 
 static json_t *seen_json(const struct kiln_judge_labels *labels, const struct kiln_seen *seen)

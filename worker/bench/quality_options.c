@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "worker/bench/quality.h"
-#include "worker/engine/engine.h"
+#include "worker/engine/renderer.h"
 #include "worker/verbs/verbs.h"
 
 #define COUNT_DEFAULT 100

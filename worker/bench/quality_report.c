@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "worker/bench/quality.h"
-#include "worker/engine/engine.h"
+#include "worker/engine/renderer.h"
 
 #define SIZE_TEXT 24
 

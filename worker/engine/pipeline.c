@@ -4,7 +4,7 @@
  * the thread that made the call, before anything else can overwrite it.
  */
 #include "schemas/clock.h"
-#include "worker/engine/engine.h"
+#include "worker/engine/renderer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define PATIENCE_MORE_S 60
 
 struct pipeline {
-    struct kiln_engine engine; /* first: the two pointers are one */
+    struct kiln_renderer engine; /* first: the two pointers are one */
     DiffusionZContext *context;
     char *noted; /* the last note of the library that was logged */
 };
@@ -33,8 +33,8 @@ static void log_note(struct pipeline *self)
 }
 
 /* The engine's run is the library's, under another name. */
-static int pipeline_begin(struct kiln_engine *engine, const DiffusionZBatch *batch,
-                          DiffusionZOutput *outputs, struct kiln_engine_run **ret,
+static int pipeline_begin(struct kiln_renderer *engine, const DiffusionZBatch *batch,
+                          DiffusionZOutput *outputs, struct kiln_renderer_run **ret,
                           struct kiln_error *err)
 {
     struct pipeline *self = (struct pipeline *)engine;
@@ -43,11 +43,11 @@ static int pipeline_begin(struct kiln_engine *engine, const DiffusionZBatch *bat
     log_note(self);
     if (code != 0)
         return kiln_fail(err, code, "%s", diffusionz_last_error());
-    *ret = (struct kiln_engine_run *)run;
+    *ret = (struct kiln_renderer_run *)run;
     return 0;
 }
 
-static int pipeline_finish(struct kiln_engine_run *run, DiffusionZTimes *ret_times,
+static int pipeline_finish(struct kiln_renderer_run *run, DiffusionZTimes *ret_times,
                            struct kiln_error *err)
 {
     int code = diffusionz_finish_batch((DiffusionZRun *)run, ret_times);
@@ -55,7 +55,7 @@ static int pipeline_finish(struct kiln_engine_run *run, DiffusionZTimes *ret_tim
 }
 
 /* What is wrong with it is said when the batch runs. */
-static void pipeline_prefetch(struct kiln_engine *engine, const DiffusionZBatch *next)
+static void pipeline_prefetch(struct kiln_renderer *engine, const DiffusionZBatch *next)
 {
     struct pipeline *self = (struct pipeline *)engine;
     (void)diffusionz_prefetch(self->context, next);
@@ -66,7 +66,7 @@ static void pipeline_release(DiffusionZOutput *output)
     diffusionz_release_outputs(output, 1);
 }
 
-static void pipeline_close(struct kiln_engine *engine)
+static void pipeline_close(struct kiln_renderer *engine)
 {
     struct pipeline *self = (struct pipeline *)engine;
     diffusionz_free(self->context);
@@ -95,8 +95,8 @@ static void be_patient(const struct kiln_config *config)
         (void)diffusionz_patience((int32_t)stall_s + PATIENCE_MORE_S);
 }
 
-int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_load_watch *watch,
-                              struct kiln_engine **ret, struct kiln_error *err)
+int kiln_renderer_pipeline_open(const struct kiln_config *config, struct kiln_load_watch *watch,
+                                struct kiln_renderer **ret, struct kiln_error *err)
 {
     DiffusionZOptions options = {
         .model_path = kiln_config_text(config, KILN_KEY_MODEL),
@@ -128,7 +128,7 @@ int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_load
         free(self);
         return kiln_fail(err, code, "%s", diffusionz_last_error());
     }
-    self->engine = (struct kiln_engine){
+    self->engine = (struct kiln_renderer){
         .name = drawn ? "random" : "pipeline",
         .model_name = diffusionz_model_name(self->context),
         .model_hash = drawn ? "0000000000000000" : diffusionz_model_hash(self->context),

@@ -20,7 +20,7 @@
 #include "schemas/clock.h"
 #include "schemas/limits.h"
 #include "storage/daemon/outage.h"
-#include "worker/engine/engine.h"
+#include "worker/engine/renderer.h"
 #include "worker/engine/testcard_draw.h"
 
 #define LATENT_CHANNELS 16
@@ -176,27 +176,27 @@ static int check_batch(const DiffusionZBatch *batch, struct kiln_error *err)
 }
 
 struct testcard {
-    struct kiln_engine engine; /* first: the table is what others know */
+    struct kiln_renderer engine; /* first: the table is what others know */
     _Atomic bool lost;
 };
 
 /* All is done when it has begun; what is left to tell is how long it took. */
-struct kiln_engine_run {
+struct kiln_renderer_run {
     DiffusionZTimes times;
     bool lost;
 };
 
 static const char lost_text[] = "the test card's device is lost";
 
-static int testcard_begin(struct kiln_engine *engine, const DiffusionZBatch *batch,
-                          DiffusionZOutput *outputs, struct kiln_engine_run **ret,
+static int testcard_begin(struct kiln_renderer *engine, const DiffusionZBatch *batch,
+                          DiffusionZOutput *outputs, struct kiln_renderer_run **ret,
                           struct kiln_error *err)
 {
     struct testcard *card = (struct testcard *)engine;
     int code = check_batch(batch, err);
     if (code != 0)
         return code;
-    struct kiln_engine_run *run = calloc(1, sizeof *run);
+    struct kiln_renderer_run *run = calloc(1, sizeof *run);
     if (!run)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a batch");
     double start = kiln_monotonic_ms();
@@ -230,7 +230,7 @@ static int testcard_begin(struct kiln_engine *engine, const DiffusionZBatch *bat
     return 0;
 }
 
-static int testcard_finish(struct kiln_engine_run *run, DiffusionZTimes *ret_times,
+static int testcard_finish(struct kiln_renderer_run *run, DiffusionZTimes *ret_times,
                            struct kiln_error *err)
 {
     bool lost = run->lost;
@@ -239,7 +239,7 @@ static int testcard_finish(struct kiln_engine_run *run, DiffusionZTimes *ret_tim
     return lost ? kiln_fail(err, KILN_DEVICE, "%s", lost_text) : 0;
 }
 
-static void testcard_close(struct kiln_engine *engine)
+static void testcard_close(struct kiln_renderer *engine)
 {
     struct testcard *card = (struct testcard *)engine;
     while (atomic_load(&card->lost))
@@ -247,12 +247,12 @@ static void testcard_close(struct kiln_engine *engine)
     free(card);
 }
 
-int kiln_engine_testcard_open(struct kiln_engine **ret, struct kiln_error *err)
+int kiln_renderer_testcard_open(struct kiln_renderer **ret, struct kiln_error *err)
 {
     struct testcard *card = calloc(1, sizeof *card);
     if (!card)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the engine");
-    card->engine = (struct kiln_engine){
+    card->engine = (struct kiln_renderer){
         .name = "testcard",
         .model_name = "testcard",
         .model_hash = "7e57ca4d7e57ca4d",

@@ -9,7 +9,7 @@
 #define KILN_CALL_H
 
 #include "pipeline/diffusionz_batch.h"
-#include "worker/engine/engine.h"
+#include "worker/engine/renderer.h"
 #include "worker/state/holdings.h"
 
 struct kiln_call {
@@ -19,7 +19,7 @@ struct kiln_call {
     uint32_t index[KILN_ASSIGN_MAX]; /* of the jobs in the holding */
     DiffusionZItem items[KILN_ASSIGN_MAX];
     DiffusionZOutput outputs[KILN_ASSIGN_MAX];
-    struct kiln_engine_run *run; /* NULL: nothing was begun, for the reason in err */
+    struct kiln_renderer_run *run; /* NULL: nothing was begun, for the reason in err */
     struct kiln_error err;
     char lora_files[KILN_LORA_FILES_MAX]; /* "NAME:SHA256+...", */
     bool lora_files_known;                /* else they could not be read or were exchanged */

@@ -111,7 +111,7 @@ static int begin_with_files(struct compute *compute, struct kiln_call *call,
                             const DiffusionZBatch *batch)
 {
     const struct kiln_assignment *assignment = &call->holding->assignment;
-    struct kiln_engine *engine = compute->worker->engine;
+    struct kiln_renderer *engine = compute->worker->engine;
     char after[KILN_LORA_FILES_MAX];
     bool known = kiln_lora_files_text(&compute->loras, assignment, call->lora_files);
     int code = engine->begin(engine, batch, call->outputs, &call->run, &call->err);
@@ -126,7 +126,7 @@ static int begin_call(struct compute *compute, struct kiln_call *call)
 {
     const struct kiln_assignment *assignment = &call->holding->assignment;
     const struct kiln_job *job = &assignment->jobs[call->index[0]];
-    struct kiln_engine *engine = compute->worker->engine;
+    struct kiln_renderer *engine = compute->worker->engine;
     const DiffusionZBatch batch = {
         .items = call->items,
         .item_count = (int32_t)call->count,

@@ -16,7 +16,7 @@ struct to_come {
 /* One batch stands for all calls of the assignment: the texts count. */
 void kiln_worker_prefetch(struct kiln_worker *worker, const struct kiln_assignment *assignment)
 {
-    struct kiln_engine *engine = worker->engine;
+    struct kiln_renderer *engine = worker->engine;
     struct to_come *next = engine->prefetch ? calloc(1, sizeof *next) : NULL;
     if (!next)
         return;

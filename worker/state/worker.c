@@ -102,7 +102,7 @@ void kiln_worker_release(struct kiln_worker *worker)
     kiln_queue_free(worker->reports);
     kiln_board_release(&worker->board);
     kiln_holdings_release(&worker->holdings);
-    kiln_engine_close(worker->engine);
+    kiln_renderer_close(worker->engine);
     memset(worker, 0, sizeof *worker);
 }
 

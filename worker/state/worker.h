@@ -24,7 +24,7 @@
 
 #include "schemas/config.h"
 #include "storage/daemon/health.h"
-#include "worker/engine/engine.h"
+#include "worker/engine/renderer.h"
 #include "worker/state/board.h"
 #include "worker/state/holdings.h"
 #include "worker/state/picture.h"
@@ -46,7 +46,7 @@ struct kiln_worker {
     char incarnation[KILN_WIRE_ID_MAX + 1], device_class[KILN_NAME_MAX + 1];
     char stream[KILN_WORKER_KEY_MAX], beat[KILN_WORKER_KEY_MAX], events[KILN_WORKER_KEY_MAX];
     int64_t started_ms;
-    struct kiln_engine *engine;
+    struct kiln_renderer *engine;
 
     struct kiln_holdings holdings;
     struct kiln_board board;

@@ -17,7 +17,7 @@
 #include "schemas/limits.h"
 #include "storage/formats/safetensors.h"
 #include "storage/formats/webp.h"
-#include "worker/engine/engine.h"
+#include "worker/engine/renderer.h"
 #include "worker/verbs/verbs.h"
 
 static const char usage[] =

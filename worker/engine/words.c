@@ -1,24 +1,10 @@
-/* engine.c - picks an engine, and the words for devices and number formats. */
-#include "worker/engine/engine.h"
-
+/* words.c - the words for devices and number formats. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker/engine/renderer.h"
+
 #define DEVICES_MAX 1024
-
-int kiln_engine_open(const struct kiln_config *config, struct kiln_load_watch *watch,
-                     struct kiln_engine **ret, struct kiln_error *err)
-{
-    if (strcmp(kiln_config_text(config, KILN_KEY_ENGINE), "testcard") == 0)
-        return kiln_engine_testcard_open(ret, err);
-    return kiln_engine_pipeline_open(config, watch, ret, err);
-}
-
-void kiln_engine_close(struct kiln_engine *engine)
-{
-    if (engine)
-        engine->close(engine);
-}
 
 int kiln_device_parse(const char *text, int32_t *ret_device, struct kiln_error *err)
 {

@@ -1,22 +1,22 @@
-/* engine.h - what draws: the model through LibTorch, or a test card.
+/* renderer.h - what renders for a worker: libdiffusionz, or a test card.
  *
  * The compute thread knows this table alone, in the terms of pipeline/diffusionz_batch.h.
  * "pipeline" is that library, "random" the same with weights drawn at random.  "testcard" answers
  * at once with a drawn test card that says so in the picture and in the metadata: the whole system
- * can then be benchmarked, and crashed, without a model.  One thread uses an engine, but for what
- * says otherwise.
+ * can then be benchmarked, and crashed, without a model.  One thread uses a renderer, but for what
+ * says otherwise.  The setting that chooses is called engine.
  */
-#ifndef KILN_WORKER_ENGINE_H
-#define KILN_WORKER_ENGINE_H
+#ifndef KILN_WORKER_RENDERER_H
+#define KILN_WORKER_RENDERER_H
 
 #include "pipeline/diffusionz_batch.h"
 #include "schemas/config.h"
 #include "schemas/error.h"
 #include "worker/engine/load_watch.h"
 
-struct kiln_engine_run; /* a batch under way, the engine's own */
+struct kiln_renderer_run; /* a batch under way, the renderer's own */
 
-struct kiln_engine {
+struct kiln_renderer {
     const char *name;       /* "pipeline", "testcard", "random" */
     const char *model_name; /* borrowed until close; what images and latents name as their model */
     const char *model_hash;
@@ -25,22 +25,22 @@ struct kiln_engine {
     /* As diffusionz_begin_batch and diffusionz_finish_batch, smaller sizes included: 0 when the
      * batch ran (items may have failed one by one).  Finish fills the outputs and frees the run,
      * also where it says that the device was lost; any thread. */
-    int (*begin)(struct kiln_engine *engine, const DiffusionZBatch *batch,
-                 DiffusionZOutput *outputs, struct kiln_engine_run **ret, struct kiln_error *err);
-    int (*finish)(struct kiln_engine_run *run, DiffusionZTimes *ret_times, struct kiln_error *err);
+    int (*begin)(struct kiln_renderer *renderer, const DiffusionZBatch *batch,
+                 DiffusionZOutput *outputs, struct kiln_renderer_run **ret, struct kiln_error *err);
+    int (*finish)(struct kiln_renderer_run *run, DiffusionZTimes *ret_times, struct kiln_error *err);
     /* Prepares LoRAs and texts of a batch to come, returns at once.  Any thread; NULL: there is
      * nothing to prepare. */
-    void (*prefetch)(struct kiln_engine *engine, const DiffusionZBatch *next);
+    void (*prefetch)(struct kiln_renderer *renderer, const DiffusionZBatch *next);
     /* Frees what one output points to.  Any thread. */
     void (*release)(DiffusionZOutput *output);
-    void (*close)(struct kiln_engine *engine);
+    void (*close)(struct kiln_renderer *renderer);
 };
 
-/* Opens the engine that the settings name (engine, model, device, dtype, threads); what that waits
- * for is noted in watch, by this thread. */
-int kiln_engine_open(const struct kiln_config *config, struct kiln_load_watch *watch,
-                     struct kiln_engine **ret, struct kiln_error *err) KILN_MUST_CHECK;
-void kiln_engine_close(struct kiln_engine *engine); /* accepts NULL */
+/* Opens the renderer that the settings name (engine, model, device, dtype, threads); what that
+ * waits for is noted in watch, by this thread. */
+int kiln_renderer_open(const struct kiln_config *config, struct kiln_load_watch *watch,
+                       struct kiln_renderer **ret, struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_renderer_close(struct kiln_renderer *renderer); /* accepts NULL */
 
 /* "cpu" is -1, "cuda" 0, "cuda:N" N. */
 int kiln_device_parse(const char *text, int32_t *ret_device,
@@ -50,9 +50,9 @@ extern const char *const kiln_dtype_names[KILN_DTYPES]; /* by enum diffusionz_dt
 /* "auto", "fp32", "bf16", "fp8" to enum diffusionz_dtype. */
 int kiln_dtype_parse(const char *text, int32_t *ret_dtype, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* The two engines; kiln_engine_open picks one. */
-int kiln_engine_pipeline_open(const struct kiln_config *config, struct kiln_load_watch *watch,
-                              struct kiln_engine **ret, struct kiln_error *err) KILN_MUST_CHECK;
-int kiln_engine_testcard_open(struct kiln_engine **ret, struct kiln_error *err) KILN_MUST_CHECK;
+/* The two renderers; kiln_renderer_open picks one. */
+int kiln_renderer_pipeline_open(const struct kiln_config *config, struct kiln_load_watch *watch,
+                                struct kiln_renderer **ret, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_renderer_testcard_open(struct kiln_renderer **ret, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -1,0 +1,106 @@
+/* memory.c - queues work on the device, and does without something where memory is short.
+ *
+ * Memory that is not enough is no failure yet: what can be done without (graphs, work side by side)
+ * is given back, and the work is queued again.  A group that does not fit then comes again in
+ * smaller ones; the size of a picture alone is remembered as one that has to do without from the
+ * start.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "pipeline/engine/parts.h"
+
+void kiln_run_note(const struct kiln_run *r, const char *fmt, ...)
+{
+    char *text = r->e->note;
+    size_t size = sizeof r->e->note;
+    int used = snprintf(text, size, "%d x %d: ", r->batch->width, r->batch->height);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text + used, size - (size_t)used, fmt, args);
+    va_end(args);
+}
+
+int64_t kiln_run_pixels(const struct kiln_run *r)
+{
+    return r->height * r->width;
+}
+
+bool kiln_memory_is_tight(const struct kiln_run *r)
+{
+    return r->e->tight_pixels != 0 && kiln_run_pixels(r) >= r->e->tight_pixels;
+}
+
+void kiln_memory_give_back(struct kiln_run *r, bool all)
+{
+    struct kt_scope *s = kt_scope_new(r->e->device);
+    kiln_steps_drain(r);
+    kt_wait(s); /* they may be in use: graphs of smaller shapes, where this one has none */
+    if (all)
+        kiln_graph_cache_clear(r->e->graphs);
+    else
+        kiln_graph_cache_stale(r->e->graphs);
+    kt_device_trim(r->e->device);
+    kt_scope_free(s);
+}
+
+/* The same, and remembers the size of a picture that is alone. */
+static void make_room(struct kiln_run *r, const struct kiln_group *group,
+                      const struct kiln_error *err)
+{
+    if (group->count == 1 && !kiln_memory_is_tight(r)) {
+        r->e->tight_pixels = kiln_run_pixels(r);
+        kiln_run_note(r,
+                      "pictures of this size and larger are drawn without graphs and decoded with "
+                      "nothing beside them: %s",
+                      err->text);
+    }
+    kiln_memory_give_back(r, false);
+}
+
+static int try_once(struct kiln_run *r, const struct kiln_group *group, bool side, kiln_work_fn *fn,
+                    void *arg, struct kiln_error *err)
+{
+    struct kt_scope *base = kt_scope_new(r->e->device);
+    struct kt_scope *s = side ? kt_scope_side(base) : kt_scope_child(base);
+    int piece = kt_clock_begin(r->e->clock, side);
+    fn(r, s, group, arg);
+    kt_clock_end(r->e->clock, piece);
+    int code = kt_scope_check(s, err);
+    kt_scope_free(s);
+    kt_scope_free(base);
+    return code;
+}
+
+int kiln_memory_try(struct kiln_run *r, const struct kiln_group *group, bool side, kiln_work_fn *fn,
+                    void *arg, struct kiln_error *err)
+{
+    int code = try_once(r, group, side, fn, arg, err);
+    if (code != KILN_NO_MEMORY)
+        return code;
+    make_room(r, group, err);
+    return kiln_group_alive(group) ? try_once(r, group, side, fn, arg, err) : 0;
+}
+
+void kiln_memory_give_up(struct kiln_run *r, const struct kiln_group *group,
+                         const struct kiln_error *err)
+{
+    if (err->code != KILN_NO_MEMORY || group->count == 1) {
+        kiln_group_end(group, err);
+        return;
+    }
+    kiln_run_note(r, "fewer than %d such pictures are drawn together from now on: %s", group->count,
+                  err->text);
+    kiln_memory_give_back(r, true);
+    kiln_group_split(r, group);
+}
+
+bool kiln_memory_try_group(struct kiln_run *r, const struct kiln_group *group, kiln_work_fn *fn,
+                           void *arg)
+{
+    struct kiln_error err;
+    if (kiln_memory_try(r, group, false, fn, arg, &err) == 0)
+        return true;
+    kiln_memory_give_up(r, group, &err);
+    return false;
+}

@@ -1,0 +1,39 @@
+#!/bin/bash
+# The order of calls is one-way: no two sources of storage/ or pipeline/ call each other, directly or
+# in a circle, and no function that others can call has two definitions there.  Read from the
+# compiled objects, so that it holds for calls through any header.
+#
+# Apart: pipeline/torch, whose files share one C++ class, and its kernels.
+set -u
+cd "${KILN_SOURCE:?}" || exit 1
+objects="${BUILD:?}/obj"
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+# Lines "FILE NAME": what each source defines, and what it needs.
+find storage pipeline -name '*.c' | while read -r source; do
+    test -e "$objects/$source.o" || continue # pipeline/ in a build with a sanitizer
+    nm -g --defined-only "$objects/$source.o" | awk -v f="$source" '{ print $3, f }' >> "$work/defined"
+    nm -u "$objects/$source.o" | awk -v f="$source" '{ print $2, f }' >> "$work/needed"
+done
+if [ "$(wc -l < "$work/defined")" -lt 500 ]; then
+    echo "the objects in $objects define too little to judge by"
+    exit 1
+fi
+
+failed=0
+twice=$(awk '{ print $1 }' "$work/defined" | sort | uniq -d)
+if [ -n "$twice" ]; then
+    echo "defined twice: $twice"
+    failed=1
+fi
+sort "$work/defined" > "$work/d"
+sort "$work/needed" > "$work/n"
+join "$work/n" "$work/d" | awk '{ print $2, $3 }' | sort -u > "$work/calls"
+if ! tsort "$work/calls" > /dev/null 2> "$work/circles"; then
+    echo "these sources call each other in a circle:"
+    sed 's/^tsort: [^:]*: /  /' "$work/circles"
+    failed=1
+fi
+[ "$failed" = 0 ] && echo "ok: $(wc -l < "$work/calls") calls between sources, all one way"
+exit "$failed"
