@@ -105,7 +105,8 @@ static int fill(const struct kiln_lora_cache *c, struct entry *e,
     int64_t class = kiln_lora_class(files->rank);
     if (class == 0)
         return kiln_fail(err, KILN_UNSUPPORTED, "LoRA %s: a rank of %lld in all; at most %d",
-                         image->stack.loras[0].path, (long long)files->rank, KILN_LORA_RANK_MAX);
+                         image->stack.loras[0].path, (long long)files->rank,
+                         KILN_LORA_BESIDE_RANK_MAX);
     int code = kiln_lora_layout_init(&image->layout, c->params, class, c->dtype, err);
     if (code)
         return code;

@@ -34,7 +34,7 @@ void kiln_lora_cache_free(struct kiln_lora_cache *c); /* all images given back; 
 
 /* The image of a set, made if need be; *ret is given back with kiln_lora_cache_give.  Waits where
  * another thread is already making it, at most for a minute: KILN_TIMEOUT.  KILN_UNSUPPORTED for
- * ranks beyond KILN_LORA_RANK_MAX, else what the files say. */
+ * ranks beyond KILN_LORA_BESIDE_RANK_MAX, else what the files say. */
 int kiln_lora_cache_take(struct kiln_lora_cache *c, const struct kiln_lora_stack *stack,
                          const struct kiln_lora_image **ret,
                          struct kiln_error *err) KILN_MUST_CHECK;

@@ -16,7 +16,7 @@ int64_t kiln_lora_class(int64_t rank)
     int64_t class = 128;
     while (class < rank)
         class *= 2;
-    return class <= KILN_LORA_RANK_MAX ? class : 0;
+    return class <= KILN_LORA_BESIDE_RANK_MAX ? class : 0;
 }
 
 /* --- offsets ---------------------------------------------------------------------------------- */

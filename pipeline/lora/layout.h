@@ -19,7 +19,9 @@
 #include "pipeline/lora/stack.h"
 #include "pipeline/weights/param_table.h"
 
-#define KILN_LORA_RANK_MAX 512 /* of the highest class */
+/* The highest class.  No limit on a LoRA: a set of higher ranks is merged into the weights instead
+ * of lying beside them. */
+#define KILN_LORA_BESIDE_RANK_MAX 512
 
 struct kiln_lora_place {
     kt *slot;

@@ -7,7 +7,7 @@
  *     merged, if the device has room for a copy of the matrices: then a step costs nothing more
  *     beside the weights, if not
  *
- * A set whose ranks exceed KILN_LORA_RANK_MAX is merged there, too, as on the CPU.
+ * A set whose ranks exceed KILN_LORA_BESIDE_RANK_MAX is merged there, too, as on the CPU.
  */
 #ifndef KILN_LORAS_H
 #define KILN_LORAS_H
