@@ -82,7 +82,10 @@ static int remove_watched(struct kiln_bus *bus, const char *key, bool *ret_remov
     KILN_BUS_PUT(bus, "DEL", key);
     KILN_BUS_PUT(bus, "EXEC");
     rc = kiln_bus_replies(bus, 2, err);
+    enum kiln_bus_refusal refusal = bus->refusal;
     int last = bus->context ? kiln_bus_reply(bus, 0, &reply, rc ? NULL : err) : rc;
+    if (rc && bus->context)
+        bus->refusal = refusal; /* EXEC only repeats that a command before it was refused */
     if (last)
         return rc ? rc : last;
     *ret_removed = reply->type == REDIS_REPLY_ARRAY;
