@@ -131,11 +131,15 @@ static int unreadable(struct kiln_page *page, const struct kiln_bus_entry *entry
     return set_aside(page, entry->id, batch, NULL, why->text, err);
 }
 
-static const char *field_of(const struct kiln_bus_entry *entry, const char *name)
+/* The value of a field that holds a name; NULL if it does not.  What stands behind a NUL counts: it
+ * would be another's name without. */
+static const char *name_of(const struct kiln_bus_entry *entry, const char *field, size_t max)
 {
     for (size_t i = 0; i < entry->field_count; i++)
-        if (strcmp(entry->fields[2 * i], name) == 0)
-            return entry->fields[2 * i + 1];
+        if (strcmp(entry->fields[2 * i], field) == 0)
+            return kiln_name_valid(entry->fields[2 * i + 1], entry->lengths[2 * i + 1], max)
+                       ? entry->fields[2 * i + 1]
+                       : NULL;
     return NULL;
 }
 
@@ -151,13 +155,13 @@ static int reserved(const char *batch, struct kiln_error *why)
 static int refuse_malformed(struct kiln_page *page, const struct kiln_bus_entry *entry,
                             const struct kiln_error *why, struct kiln_error *err)
 {
-    const char *batch = field_of(entry, "batch"), *token = field_of(entry, "token");
-    if (!batch || !kiln_name_valid(batch, strlen(batch), KILN_BATCH_NAME_MAX))
+    const char *batch = name_of(entry, "batch", KILN_BATCH_NAME_MAX);
+    const char *token = name_of(entry, "token", KILN_WIRE_ID_MAX);
+    if (!batch)
         return unreadable(page, entry, "", why, err);
     if (kiln_name_reserved(batch))
         return unreadable(page, entry, batch, why, err);
-    bool usable = token && kiln_name_valid(token, strlen(token), KILN_WIRE_ID_MAX);
-    return refuse(page, entry->id, batch, usable ? token : "", entry->id, why->text, err);
+    return refuse(page, entry->id, batch, token, entry->id, why->text, err);
 }
 
 /* --- jobs ------------------------------------------------------------------------------------ */
