@@ -53,7 +53,7 @@ template <int W> struct output {
 };
 
 template <int W>
-static __device__ __forceinline__ output<W> load_output(const struct kiln_patch_step &a,
+static __device__ __forceinline__ output<W> load_output(const struct kiln_euler_step &a,
                                                         int64_t token)
 {
     output<W> out = {load_chunk<W>(a.with, token, 0), {}};
@@ -64,7 +64,7 @@ static __device__ __forceinline__ output<W> load_output(const struct kiln_patch_
 
 /* The velocity's opposite. */
 template <int W>
-static __device__ __forceinline__ void guided(const struct kiln_patch_step &a, const output<W> &out,
+static __device__ __forceinline__ void guided(const struct kiln_euler_step &a, const output<W> &out,
                                               float v[W])
 {
     float w[W];
@@ -79,7 +79,7 @@ static __device__ __forceinline__ void guided(const struct kiln_patch_step &a, c
 
 /* Everything is loaded before the first store, which for all the compiler knows might change it. */
 static __global__ void __launch_bounds__(threads)
-    step_pairs(const struct kiln_patch_step a, unsigned parts)
+    step_pairs(const struct kiln_euler_step a, unsigned parts)
 {
     const int64_t plane = static_cast<int64_t>(a.shape.height) * a.shape.width;
     for (unsigned i = blockIdx.x * threads + threadIdx.x; i < parts; i += gridDim.x * threads) {
@@ -138,7 +138,7 @@ static __device__ __forceinline__ int64_t token_of(const struct kiln_patches &s,
 }
 
 static __global__ void __launch_bounds__(threads)
-    step_values(const struct kiln_patch_step a, int64_t values)
+    step_values(const struct kiln_euler_step a, int64_t values)
 {
     for (int64_t i = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x; i < values;
          i += static_cast<int64_t>(gridDim.x) * threads) {
@@ -210,10 +210,10 @@ extern "C" int kiln_patchify_launch(const struct kiln_patchify *args, kiln_strea
                   *args, values);
 }
 
-extern "C" int kiln_patch_step_launch(const struct kiln_patch_step *args, kiln_stream stream,
+extern "C" int kiln_euler_step_launch(const struct kiln_euler_step *args, kiln_stream stream,
                                       struct kiln_error *err)
 {
-    const char *name = "patch_step";
+    const char *name = "euler_step";
     const struct kiln_patches *s = &args->shape;
     const int code = check(name, s, err);
     if (code || s->items == 0)

@@ -1,9 +1,9 @@
-/* patches.h - between the latent picture and the transformer's rows, and the sampler's step.
+/* patches.h - between the latent picture and the transformer's rows, and the sampler's Euler step.
  *
- *     patchify:  tokens[item][y*W/p + x][(i*p + j)*C + c] = latent[item][c][y*p + i][x*p + j]
- *     step:      latent += stride[item] * -(with + guidance * (with - without))
+ *     patchify:    tokens[item][y*W/p + x][(i*p + j)*C + c] = latent[item][c][y*p + i][x*p + j]
+ *     euler_step:  latent += stride[item] * -(with + guidance * (with - without))
  *
- * the step (Euler's) reading the transformer's rows in the same order.  The latent and all sums are
+ * the step reading the transformer's rows in the same order.  The latent and all sums are
  * fp32; strides lie in device memory, so that a recorded graph serves every step and items of a
  * batch may be at different ones.
  * patches_ref.c is the meaning.
@@ -33,7 +33,7 @@ struct kiln_patchify {
     void *tokens; /* [items][item_rows][patch*patch*channels]; rows behind the last patch stay */
 };
 
-struct kiln_patch_step {
+struct kiln_euler_step {
     struct kiln_patches shape;
     const void *with;    /* the transformer's output, [items][item_rows][patch*patch*channels] */
     const void *without; /* that of the negative prompt; NULL without guidance */
@@ -44,12 +44,12 @@ struct kiln_patch_step {
 };
 
 void kiln_patchify_ref(const struct kiln_patchify *args);
-void kiln_patch_step_ref(const struct kiln_patch_step *args);
+void kiln_euler_step_ref(const struct kiln_euler_step *args);
 
 /* On the device, tokens in bf16; the promises of stream.h. */
 int kiln_patchify_launch(const struct kiln_patchify *args, kiln_stream stream,
                          struct kiln_error *err) KILN_MUST_CHECK;
-int kiln_patch_step_launch(const struct kiln_patch_step *args, kiln_stream stream,
+int kiln_euler_step_launch(const struct kiln_euler_step *args, kiln_stream stream,
                            struct kiln_error *err) KILN_MUST_CHECK;
 
 #ifdef __cplusplus

@@ -34,7 +34,7 @@ void kiln_patchify_ref(const struct kiln_patchify *args)
 
 static void step_value(const void *args, int64_t item, int64_t latent, int64_t token)
 {
-    const struct kiln_patch_step *a = args;
+    const struct kiln_euler_step *a = args;
     float out = kiln_load(a->with, token, a->shape.format);
     if (a->without)
         out += a->guidance * (out - kiln_load(a->without, token, a->shape.format));
@@ -44,7 +44,7 @@ static void step_value(const void *args, int64_t item, int64_t latent, int64_t t
         a->bad[item] = 1;
 }
 
-void kiln_patch_step_ref(const struct kiln_patch_step *args)
+void kiln_euler_step_ref(const struct kiln_euler_step *args)
 {
     walk(&args->shape, step_value, args);
 }

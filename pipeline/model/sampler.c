@@ -28,7 +28,7 @@ void kiln_sampler_step(const struct kiln_transformer *t, struct kt_scope *s,
 {
     struct kt_scope *inner = kt_scope_child(s);
     struct kiln_forward forward = args->forward;
-    struct kt_patch_step euler = {.latent = forward.latent,
+    struct kt_euler_step euler = {.latent = forward.latent,
                                   .with = kiln_transformer_run(t, inner, &forward),
                                   .stride = args->stride,
                                   .bad = args->bad,
@@ -39,6 +39,6 @@ void kiln_sampler_step(const struct kiln_transformer *t, struct kt_scope *s,
         euler.without = kiln_transformer_run(t, inner, &forward);
         euler.guidance = args->guidance;
     }
-    kt_patch_step(inner, &euler);
+    kt_euler_step(inner, &euler);
     kt_scope_free(inner);
 }

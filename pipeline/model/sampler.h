@@ -3,7 +3,9 @@
  * With s = 1 - i/n for step i of n, sigma_i = shift*s / (1 + (shift-1)*s); the last level is 0.
  * One step moves the latent from sigma_i to sigma_{i+1} along the velocity, which is minus the
  * transformer's output:  x += (sigma_{i+1} - sigma_i) * (-output).  Guided, the output is
- * with + scale * (with - without), the second one that of the negative prompt.
+ * with + scale * (with - without), the second one that of the negative prompt.  The arithmetic is
+ * kt_euler_step (kernels/patches.h); a stored latent names the schedule "euler steps=N"
+ * (worker/stages/encode.c).
  */
 #ifndef KILN_SAMPLER_H
 #define KILN_SAMPLER_H

@@ -32,7 +32,7 @@ static at::Tensor unpatchify(const at::Tensor &rows, const at::Tensor &latent, i
     return x.reshape({items, c, h, w}).to(at::kFloat);
 }
 
-static void patch_step(const struct kt_patch_step &a)
+static void euler_step(const struct kt_euler_step &a)
 {
     const at::Tensor latent = of_items(a.latent->t), &stride = a.stride->t;
     at::Tensor out = unpatchify(a.with->t, latent, a.patch);
@@ -85,9 +85,9 @@ kt kt_patchify(kt_scope *s, kt latent, int patch, kt_dtype dtype)
     });
 }
 
-void kt_patch_step(kt_scope *s, const struct kt_patch_step *args)
+void kt_euler_step(kt_scope *s, const struct kt_euler_step *args)
 {
-    run_void(s, "patch_step", {args->latent, args->with, args->stride}, [&] {
+    run_void(s, "euler_step", {args->latent, args->with, args->stride}, [&] {
         kiln::check_patches(args->latent->t, args->patch);
         kiln::check_rows(args->with->t, args->latent->t, args->patch);
         if (args->without)
@@ -97,8 +97,8 @@ void kt_patch_step(kt_scope *s, const struct kt_patch_step *args)
             kiln::check_item_values(args->bad->t, args->latent->t);
         const kiln::model_kernels *gpu = kiln::gpu_kernels(args->with->t);
         if (gpu)
-            gpu->patch_step(*args);
+            gpu->euler_step(*args);
         else
-            kiln::patch_step(*args);
+            kiln::euler_step(*args);
     });
 }

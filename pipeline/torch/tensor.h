@@ -196,7 +196,7 @@ kt kt_linear_items(struct kt_scope *s, kt x, kt weight, kt bias, int items);
 kt kt_patchify(struct kt_scope *s, kt latent, int patch, enum kt_dtype dtype);
 /* One Euler step.  Changes latent: += stride * -(with + guidance * (with - without)), the sums in
  * fp32, and sets an item's bad to 1 if a value of it is then not finite. */
-struct kt_patch_step {
+struct kt_euler_step {
     kt latent;        /* [C,H,W] or [items,C,H,W] fp32, dense */
     kt with, without; /* token rows of the model's output; without NULL: no guidance */
     kt stride;        /* [items] fp32 on the device: next sigma minus this one */
@@ -204,7 +204,7 @@ struct kt_patch_step {
     double guidance;
     int patch;
 };
-void kt_patch_step(struct kt_scope *s, const struct kt_patch_step *args);
+void kt_euler_step(struct kt_scope *s, const struct kt_euler_step *args);
 
 /* --- pictures: [1,C,H,W], channels last in memory ------------------------------------------- */
 struct kt_conv_args {

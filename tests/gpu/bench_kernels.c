@@ -290,7 +290,7 @@ static void bench_transformer(int64_t count)
 /* --- latents ---------------------------------------------------------------------------------- */
 
 static struct kiln_patchify patchify;
-static struct kiln_patch_step step;
+static struct kiln_euler_step step;
 static struct kiln_latent_split take_apart;
 static struct kiln_latent_mix mix;
 static struct kiln_slerp slerp;
@@ -302,7 +302,7 @@ static void queue_patchify(void)
 
 static void queue_step(void)
 {
-    must_launch(kiln_patch_step_launch(&step, stream, &err));
+    must_launch(kiln_euler_step_launch(&step, stream, &err));
 }
 
 static void queue_take_apart(void)
@@ -337,12 +337,12 @@ static void bench_latents(int64_t items, int side)
                                        .format = KILN_BF16};
     patchify = (struct kiln_patchify){shape, floats[0], pools[1]};
     report("patchify", text, (double)n * 6, queue_patchify);
-    step = (struct kiln_patch_step){.shape = shape,
+    step = (struct kiln_euler_step){.shape = shape,
                                     .with = pools[1],
                                     .stride = (float *)weights_at(4), /* zeros: the latent stays */
                                     .latent = floats[0],
                                     .bad = weights_at(5)};
-    report("patch_step", text, (double)n * 10, queue_step);
+    report("euler_step", text, (double)n * 10, queue_step);
     take_apart = (struct kiln_latent_split){.x = floats[0],
                                             .velocity = floats[1],
                                             .clean = floats[2],

@@ -429,7 +429,7 @@ static void patches(void)
             tokens[side] = kt_patchify(at, latent_of(at, z[0], z[1], z[2]), 2, KT_BF16);
             moved[side] = latent_of(at, z[0], z[1], z[2]);
             bad[side] = kt_zeros(at, KT_I32, 1, (int64_t[]){1});
-            const struct kt_patch_step step = {
+            const struct kt_euler_step step = {
                 .latent = moved[side],
                 .with = operand(at, KT_BF16, 2, 1, rows, z[0] * 4),
                 .without = guided ? operand(at, KT_BF16, 3, 1, rows, z[0] * 4) : NULL,
@@ -437,11 +437,11 @@ static void patches(void)
                 .bad = bad[side],
                 .guidance = 3.5,
                 .patch = 2};
-            kt_patch_step(at, &step);
+            kt_euler_step(at, &step);
         }
         LABEL("patchify %lldx%lldx%lld", (long long)z[0], (long long)z[1], (long long)z[2]);
         check_rounded(&s, label, tokens[1], tokens[0], 0, 0);
-        LABEL("patch_step %lldx%lldx%lld%s", (long long)z[0], (long long)z[1], (long long)z[2],
+        LABEL("euler_step %lldx%lldx%lld%s", (long long)z[0], (long long)z[1], (long long)z[2],
               guided ? " guided" : "");
         check_relative(&s, label, moved[1], moved[0], 1e-6);
         check_rounded(&s, part("mark"), bad[1], bad[0], 0, 0);
@@ -453,16 +453,16 @@ static void marks(void)
 {
     struct sides s = sides_open();
     float mark = 0;
-    const struct kt_patch_step step = {
+    const struct kt_euler_step step = {
         .latent = latent_of(s.gpu, 16, 8, 8),
         .with = kt_affine(s.gpu, operand(s.gpu, KT_BF16, 2, 1, 16, 64), INFINITY, 0),
         .stride = kt_from_host(s.gpu, &(float){-0.1f}, KT_F32, KT_F32, 1, (int64_t[]){1}),
         .bad = kt_zeros(s.gpu, KT_I32, 1, (int64_t[]){1}),
         .patch = 2};
-    kt_patch_step(s.gpu, &step);
+    kt_euler_step(s.gpu, &step);
     kt_to_host_f32(s.gpu, step.bad, &mark, 1);
-    verdict(mark == 1, "patch_step marks what is not finite", mark == 1 ? "marked" : "not marked");
-    sides_close(&s, "patch_step marks what is not finite");
+    verdict(mark == 1, "euler_step marks what is not finite", mark == 1 ? "marked" : "not marked");
+    sides_close(&s, "euler_step marks what is not finite");
 }
 
 int main(int argc, char **argv)

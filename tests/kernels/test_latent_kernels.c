@@ -92,7 +92,7 @@ static void a_step_moves_by_the_stride(void **state)
         ((float *)with)[i] = (float)i;
         ((float *)without)[i] = (float)(i % 7);
     }
-    struct kiln_patch_step args = {.shape = shape,
+    struct kiln_euler_step args = {.shape = shape,
                                    .with = with,
                                    .guidance = 0.5f,
                                    .stride = stride,
@@ -101,7 +101,7 @@ static void a_step_moves_by_the_stride(void **state)
     for (int guided = 0; guided < 2; guided++) {
         memset(latent, 0, sizeof latent);
         args.without = guided ? without : NULL;
-        kiln_patch_step_ref(&args);
+        kiln_euler_step_ref(&args);
         for (int item = 0; item < 2; item++)
             for (int y = 0; y < HEIGHT; y++)
                 for (int x = 0; x < WIDTH; x++)
@@ -124,9 +124,9 @@ static void a_step_marks_the_item_that_is_not_finite(void **state)
     for (size_t k = 0; k < 3; k++) {
         uint32_t bad[2] = {0};
         latent[CHANNELS * HEIGHT * WIDTH + 5] = ends[k];
-        const struct kiln_patch_step args = {
+        const struct kiln_euler_step args = {
             .shape = shape, .with = with, .stride = stride, .latent = latent, .bad = bad};
-        kiln_patch_step_ref(&args);
+        kiln_euler_step_ref(&args);
         assert_true(bad[0] == 0 && bad[1] == 1);
     }
     free(latent), free(with);

@@ -350,7 +350,7 @@ static void a_step_moves_the_latent_and_marks_what_is_not_finite(void **state)
         const bool guided = form & 1, broken = form & 2;
         float mark = -1;
         kt with = part(s, KT_F32, 1000, TOKENS, 4 * C);
-        const struct kt_patch_step step = {
+        const struct kt_euler_step step = {
             .latent = latent_of(s),
             .with = broken ? kt_affine(s, with, INFINITY, 0) : with,
             .without = guided ? part(s, KT_F32, 2000, TOKENS, 4 * C) : NULL,
@@ -358,7 +358,7 @@ static void a_step_moves_the_latent_and_marks_what_is_not_finite(void **state)
             .bad = kt_zeros(s, KT_I32, 1, (int64_t[]){1}),
             .guidance = (double)guidance,
             .patch = 2};
-        kt_patch_step(s, &step);
+        kt_euler_step(s, &step);
         read_into(s, step.bad, &mark, 1);
         assert_float_equal(mark, broken, 0);
         read_into(s, step.latent, got, LATENT);
@@ -386,14 +386,14 @@ static void patches_of_several_items_are_those_of_each(void **state)
     kt with = part(s, KT_F32, 1000, 2 * TOKENS, 4 * C);
     kt_copy_into(s, kt_narrow(s, with, 0, 2 * TOKENS - 1, 1),
                  kt_affine(s, kt_narrow(s, with, 0, 0, 1), INFINITY, 0));
-    const struct kt_patch_step both = {
+    const struct kt_euler_step both = {
         .latent = kt_copy(s, latents),
         .with = with,
         .stride = kt_from_host(s, strides, KT_F32, KT_F32, 1, (int64_t[]){2}),
         .bad = kt_zeros(s, KT_I32, 1, (int64_t[]){2}),
         .patch = 2};
     kt tokens = kt_patchify(s, latents, 2, KT_F32);
-    kt_patch_step(s, &both);
+    kt_euler_step(s, &both);
     read_into(s, both.bad, marks, 2);
     assert_true(marks[0] == 0 && marks[1] == 1);
     for (int i = 0; i < 2; i++) {
@@ -401,18 +401,18 @@ static void patches_of_several_items_are_those_of_each(void **state)
         read_into(s, kt_patchify(s, one, 2, KT_F32), want, LATENT);
         read_into(s, kt_narrow(s, tokens, 0, i * TOKENS, TOKENS), got, LATENT);
         assert_memory_equal(got, want, LATENT * sizeof *got);
-        const struct kt_patch_step alone = {.latent = one,
+        const struct kt_euler_step alone = {.latent = one,
                                             .with = kt_narrow(s, with, 0, i * TOKENS, TOKENS),
                                             .stride = kt_narrow(s, both.stride, 0, i, 1),
                                             .patch = 2};
-        kt_patch_step(s, &alone);
+        kt_euler_step(s, &alone);
         read_into(s, one, want, LATENT);
         read_into(s, kt_narrow(s, both.latent, 0, i, 1), got, LATENT);
         assert_memory_equal(got, want, LATENT * sizeof *got);
     }
-    struct kt_patch_step short_of_one = both;
+    struct kt_euler_step short_of_one = both;
     short_of_one.stride = kt_narrow(s, both.stride, 0, 0, 1);
-    kt_patch_step(s, &short_of_one);
+    kt_euler_step(s, &short_of_one);
     struct kiln_error err;
     assert_int_not_equal(kt_scope_check(s, &err), 0); /* one stride for two items */
     kt_scope_free(s);

@@ -142,12 +142,12 @@ static kt output_of(const struct bench *b, const struct kiln_forward *forward)
 {
     const struct kiln_transformer *t = b->engine->transformer;
     const int64_t shape[3] = {kt_size(b->noise, 0), kt_size(b->noise, 1), kt_size(b->noise, 2)};
-    const struct kt_patch_step step = {
+    const struct kt_euler_step step = {
         .latent = kt_zeros(b->scope, KT_F32, 3, shape),
         .with = kiln_transformer_run(t, b->scope, forward),
         .stride = kt_from_host(b->scope, (float[]){-1}, KT_F32, KT_F32, 1, (int64_t[]){1}),
         .patch = t->config.patch};
-    kt_patch_step(b->scope, &step);
+    kt_euler_step(b->scope, &step);
     return step.latent;
 }
 

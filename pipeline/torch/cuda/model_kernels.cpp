@@ -382,13 +382,13 @@ static at::Tensor patchify(const at::Tensor &latent, int patch)
     return tokens;
 }
 
-static void patch_step(const struct kt_patch_step &a)
+static void euler_step(const struct kt_euler_step &a)
 {
     const at::Tensor with = dense(a.with->t), without = dense(maybe(a.without));
     TORCH_CHECK(a.stride->t.scalar_type() == at::kFloat && a.stride->t.is_cuda() &&
                     (!a.bad || (a.bad->t.scalar_type() == at::kInt && a.bad->t.is_cuda())),
                 "an item's stride is fp32 on the device, its mark int32");
-    kiln_patch_step args{};
+    kiln_euler_step args{};
     args.shape = shape_of(a.latent->t, a.patch);
     args.with = data_of(with), args.without = data_of(without);
     args.guidance = static_cast<float>(a.guidance);
@@ -396,12 +396,12 @@ static void patch_step(const struct kt_patch_step &a)
     args.latent = a.latent->t.data_ptr<float>();
     args.bad = a.bad ? static_cast<uint32_t *>(a.bad->t.data_ptr()) : nullptr;
     launch_on(a.latent->t, [&](kiln_stream stream, kiln_error *err) {
-        return kiln_patch_step_launch(&args, stream, err);
+        return kiln_euler_step_launch(&args, stream, err);
     });
 }
 
 const model_kernels cuda_model_kernels = {
     rms_norm,       add_rms_norm, layer_norm, swiglu,      linear_swiglu, quantise,  low_rank_down,
-    low_rank_codes, turn_heads,   attend,     attend_e4m3, patchify,      patch_step};
+    low_rank_codes, turn_heads,   attend,     attend_e4m3, patchify,      euler_step};
 
 } // namespace kiln

@@ -45,7 +45,7 @@ struct model_kernels {
      * build or the shape has no kernels for that, and qkv is as it was then. */
     kt_tensor (*attend_e4m3)(const kt_attention_args &args, const at::Tensor &qkv);
     at::Tensor (*patchify)(const at::Tensor &latent, int patch); /* fp32 to bf16 */
-    void (*patch_step)(const struct kt_patch_step &args);
+    void (*euler_step)(const struct kt_euler_step &args);
 };
 
 /* Recordings of what is asked of the current stream, which is not the default one; they throw, too.

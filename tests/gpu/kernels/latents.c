@@ -140,10 +140,10 @@ struct step_case {
     struct twin *with, *without, *stride, *latent, *bad;
 };
 
-static struct kiln_patch_step step_args(const struct step_case *c, const struct kiln_patches *shape,
+static struct kiln_euler_step step_args(const struct step_case *c, const struct kiln_patches *shape,
                                         bool device)
 {
-    return (struct kiln_patch_step){.shape = *shape,
+    return (struct kiln_euler_step){.shape = *shape,
                                     .with = twin_side(c->with, device),
                                     .without = twin_side(c->without, device),
                                     .guidance = 3.5f,
@@ -172,10 +172,10 @@ static void check_step(struct kiln_patches shape, int form)
     if (form & 8) /* the last value of the last item's last patch row that is in use */
         kiln_store(c.latent->host, latent_values(&shape) - 1, form & 1 ? INFINITY : NAN, KILN_F32);
     twins_push(&c.set);
-    const struct kiln_patch_step host = step_args(&c, &shape, false);
-    const struct kiln_patch_step device = step_args(&c, &shape, true);
-    if (launched(kiln_patch_step_launch(&device, NULL, &err), &err)) {
-        kiln_patch_step_ref(&host);
+    const struct kiln_euler_step host = step_args(&c, &shape, false);
+    const struct kiln_euler_step device = step_args(&c, &shape, true);
+    if (launched(kiln_euler_step_launch(&device, NULL, &err), &err)) {
+        kiln_euler_step_ref(&host);
         twins_pull(&c.set);
         compare_f32(c.latent, F32_SHARE, 40);
         if (c.bad)
@@ -185,7 +185,7 @@ static void check_step(struct kiln_patches shape, int form)
     twins_free(&c.set);
 }
 
-static void patch_step(void)
+static void euler_step(void)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int form = 0; form < 16; form++)
@@ -367,7 +367,7 @@ const struct kernel_test latent_tests[] = {
     {"layer_norm", layer_norm},
     {"layer_norm_refuses", layer_norm_refuses},
     {"patchify", patchify},
-    {"patch_step", patch_step},
+    {"euler_step", euler_step},
     {"patches_refuse", patches_refuse},
     {"latent_split", latent_split},
     {"latent_mix", latent_mix},
