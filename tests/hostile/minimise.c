@@ -143,7 +143,7 @@ int hostile_minimise(struct hostile_list *list, hostile_fails *fails, void *arg,
 {
     struct search search = {list, fails, arg, 0, trials};
     if (!still_fails(&search, list))
-        return search.done;
+        return 0;
     fewer_commands(&search);
     for (size_t i = 0; i < list->count; i++) {
         fewer_fields(&search, i);

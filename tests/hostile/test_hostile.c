@@ -68,6 +68,8 @@ static bool fails_alike(void *arg, const struct hostile_list *list)
     for (int i = 0; i < TRIES && !verdict.broken; i++) {
         hostile_site_reset(&site);
         send_and_check(list, TRIAL_LIMIT_S, &verdict);
+        if (!verdict.broken)
+            hostile_check_commands(&site, &verdict);
     }
     printf("  %zu commands: %s\n", list->count, verdict.broken ? verdict.broken : "kept");
     return verdict.broken && strcmp(verdict.broken, wanted->broken) == 0;
@@ -100,19 +102,20 @@ static void print_all(const struct hostile_list *list, const char *name)
 static void show_smallest(struct hostile_list *round, struct hostile_list *before,
                           struct hostile_verdict *verdict, const char *name)
 {
+    struct hostile_list *smallest = round;
     size_t whole = round->count;
     int trials = hostile_minimise(round, fails_alike, verdict, TRIALS);
-    if (trials == 1) {
+    if (trials == 0) {
         for (size_t i = 0; i < round->count; i++)
             hostile_list_add(before, hostile_command_copy(round->at[i]));
         whole = before->count;
-        trials += hostile_minimise(before, fails_alike, verdict, TRIALS);
+        trials = hostile_minimise(before, fails_alike, verdict, TRIALS);
+        smallest = trials ? before : round;
     }
-    struct hostile_list *smallest = round->count < whole ? round : before;
-    if (smallest->count == whole)
-        printf("it does not come again by the same commands; these were sent:\n");
-    else
+    if (trials)
         printf("%zu of %zu commands do it (%d trials):\n", smallest->count, whole, trials);
+    else
+        printf("it does not come again by the same commands; the round's were:\n");
     print_all(smallest, name);
 }
 
