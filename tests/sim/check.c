@@ -75,7 +75,11 @@ static void on_move(struct sim_row *row, enum kiln_job_state from, const struct 
         sim_broken("job %llu waited %.1f s for its dead worker", number(id),
                    (double)(sim_now() - ghosts[id].lost_at) / 1e6);
     bool lent = why->reason && strstr(why->reason, "for an idle worker");
-    ghosts[id].returned |= from == KILN_JOB_ASSIGNED && row->job.state == KILN_JOB_QUEUED && !lent;
+    /* Three prompts in a row that fail on it, and a worker takes its device for broken. */
+    bool given_up =
+        sim_plan.settings.failing && why->reason && strstr(why->reason, "the worker is ending");
+    ghosts[id].returned |=
+        from == KILN_JOB_ASSIGNED && row->job.state == KILN_JOB_QUEUED && !lent && !given_up;
     if (why->crashed && sim_plan.class == SIM_KILLS && !ghosts[id].lost_at)
         sim_broken("job %llu counts a crash, and its worker lives since it was assigned",
                    number(id));
