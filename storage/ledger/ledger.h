@@ -53,12 +53,14 @@ struct kiln_new_job {
 int kiln_ledger_insert_jobs(struct kiln_ledger *ledger, const char *pool,
                             const struct kiln_new_job *jobs, size_t count, uint64_t *ret_inserted,
                             struct kiln_error *err) KILN_MUST_CHECK;
-#define KILN_BATCH_FULL "the batch %s is full: no index is left up to %u; use another batch name"
+#define KILN_BATCH_FULL                                                                            \
+    "the batch %s is full: no free index was found up to %u; use another batch name"
 /* Gives each job its index in the batch: the one it names (wishes[i]; -1, or wishes NULL: none),
- * unless another job has it, else the next beyond all that the batch has given out or taken; -1 if
- * there is none any more: the batch is full.  A job whose key is there already gets 0, which its
- * insertion passes over.  No index is given out twice, however often and by whomever this is called;
- * what is not used leaves a gap. */
+ * unless a job of the batch or an earlier one of the call has it; else the next number that neither
+ * has.  A wish does not move the numbers on, so no wish fills a batch.  -1: a bounded search has
+ * found none.  A job whose key is there already gets 0, which its insertion passes over.  No number
+ * is given out twice, however often and by whomever this is called, until all 2^32 have gone round;
+ * what is not used leaves a gap.  A wish that is granted is seen by others once its job is in. */
 int kiln_ledger_number(struct kiln_ledger *ledger, const char *pool, const char *batch,
                        const char *const *keys, const int64_t *wishes, size_t count,
                        int64_t *ret_index, struct kiln_error *err) KILN_MUST_CHECK;

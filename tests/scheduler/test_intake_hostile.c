@@ -10,6 +10,7 @@
 
 #include "schemas/clock.h"
 #include "schemas/job_line.h"
+#include "storage/ledger/queue/insert.h"
 #include "tests/scheduler/intake_rig.h"
 
 /* Steps like the scheduler, whatever the steps say, until the stream is empty. */
@@ -364,26 +365,85 @@ static void the_seed_follows_the_index(void **state)
     assert_int_equal(take_whatever(), 2);
     char sql[200];
     snprintf(sql, sizeof sql,
-             "SELECT count(*) FROM job WHERE key = 'k1' AND index = 6 AND seed = %llu",
-             (unsigned long long)kiln_seed_derive("b", 6));
+             "SELECT count(*) FROM job WHERE key = 'k1' AND index = 0 AND seed = %llu",
+             (unsigned long long)kiln_seed_derive("b", 0));
     assert_int_equal(kiln_test_count(stack, sql), 1);
 }
 
+/* Neither those before it in its page, nor those behind it, then and later. */
+static void one_wish_fills_no_batch(void **state)
+{
+    (void)state;
+    send_line(LINE, "t");
+    send_with_index("k0", "4294967295");
+    send_with_index("k1", "4294967295");
+    send_line(LINE, "t");
+    end_call("t", "2");
+    assert_int_equal(take_whatever(), 4);
+    send_with_index("k0", "4294967295"); /* delivered twice */
+    send_with_index("k2", "4294967295");
+    send_with_index("k3", NULL);
+    assert_int_equal(take_whatever(), 2);
+    assert_int_equal(kiln_test_receipt(stack, "t").accepted, 2);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM intake_refusal"), 0);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(DISTINCT index) FROM job"), 6);
+    assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM job WHERE index < 5"), 5);
+    stream_is_empty();
+}
+
+/* Jobs of the batch b, with each index that the query gives. */
+static void occupy(const char *indexes)
+{
+    char sql[1000];
+    snprintf(sql, sizeof sql,
+             "INSERT INTO job (batch_id, seed, guidance, index, width, height, steps, max_wait_s,"
+             " priority, kind, latents, teleport, embed_metadata, lora_auto, pool, key, token,"
+             " prompt, negative_prompt, tenant, model, loras, lora_set)"
+             " SELECT (SELECT id FROM batch WHERE name = 'b'), 0, 0, i, 256, 256, 8, 0, 0, 0, 0, 0,"
+             " false, false, 'default', 'i' || i, '', '', '', 'x', '', '[]', '' FROM (%s) AS t (i)"
+             " ON CONFLICT DO NOTHING",
+             indexes);
+    free(kiln_test_sql(stack, sql));
+}
+
+static void a_long_block_is_passed_at_once(void **state)
+{
+    (void)state;
+    send_with_index("k0", "0");
+    assert_int_equal(take_whatever(), 1);
+    occupy("SELECT generate_series(1, 150000)");
+    send_with_index("k1", NULL);
+    send_with_index("k2", "7");
+    assert_int_equal(take_whatever(), 2);
+    assert_int_equal(kiln_test_count(stack, "SELECT index FROM job WHERE key = 'k1'"), 150001);
+    assert_int_equal(kiln_test_count(stack, "SELECT index FROM job WHERE key = 'k2'"), 150002);
+}
+
+/* A block as long as a walk, and behind it each place where the search then looks: those lines are
+ * refused, and none of their neighbours and successors. */
 static void a_full_batch_says_so(void **state)
 {
     (void)state;
-    send_with_index("k0", "4294967295");
+    char block[100], places[100];
+    send_with_index("k0", "0");
+    assert_int_equal(take_whatever(), 1);
+    snprintf(block, sizeof block, "SELECT generate_series(1, %d)", KILN_NUMBER_WALK + 1);
+    snprintf(places, sizeof places, "SELECT %d + (1::bigint << generate_series(0, 31))",
+             KILN_NUMBER_WALK + 1);
+    occupy(block);
+    occupy(places);
     send_with_index("k1", NULL);
     send_line(LINE, "t");
-    send_with_index("k2", "3");
+    send_with_index("k2", "20000");
     end_call("t", "1");
-    assert_int_equal(take_whatever(), 2);
+    assert_int_equal(take_whatever(), 1);
     assert_int_equal(kiln_test_receipt(stack, "t").refused, 1);
     assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM intake_refusal"
                                             " WHERE reason ~ 'the batch b is full'"),
                      2);
-    assert_int_equal(
-        kiln_test_count(stack, "SELECT count(*) FROM job WHERE index IN (3, 4294967295)"), 2);
+    assert_int_equal(kiln_test_count(stack, "SELECT index FROM job WHERE key = 'k2'"), 20000);
+    send_with_index("k3", NULL);
+    assert_int_equal(take_whatever(), 1);
     stream_is_empty();
 }
 
@@ -462,6 +522,8 @@ int main(void)
         TEST(no_two_jobs_have_one_index),
         TEST(batches_may_alternate_in_a_page),
         TEST(the_seed_follows_the_index),
+        TEST(one_wish_fills_no_batch),
+        TEST(a_long_block_is_passed_at_once),
         TEST(a_full_batch_says_so),
         TEST(a_stream_that_used_up_its_ids_is_made_anew),
         TEST(a_page_that_waits_is_told),

@@ -151,26 +151,34 @@ static bool named_before(const struct sim_tables *tables, uint64_t batch_id,
     return false;
 }
 
+static bool given_here(const int64_t *given, size_t count, int64_t index)
+{
+    for (size_t i = 0; i < count; i++)
+        if (given[i] == index)
+            return true;
+    return false;
+}
+
 void sim_tables_number(struct sim_tables *tables, struct sim_batch *batch, const char *const *keys,
                        const int64_t *wishes, size_t count, int64_t *ret_index)
 {
-    uint64_t beyond = batch->next_index;
-    bool any = false;
-    int64_t *given = calloc(count + 1, sizeof *given);
+    int64_t *given = calloc(count + 1, sizeof *given); /* -2: passed over */
     for (size_t i = 0; given && i < count; i++) {
         bool fresh = !known(tables, batch->id, keys[i]);
         bool granted = fresh && wishes && wishes[i] >= 0 &&
                        !has_index(tables, batch->id, wishes[i]) &&
                        !named_before(tables, batch->id, keys, wishes, i);
-        given[i] = granted ? wishes[i] : fresh ? -1 : 0;
-        any = any || given[i] < 0;
-        if (granted && (uint64_t)wishes[i] >= beyond)
-            beyond = (uint64_t)wishes[i] + 1;
+        given[i] = granted ? wishes[i] : fresh ? -1 : -2;
     }
-    for (size_t i = 0; given && i < count; i++)
-        ret_index[i] = given[i] < 0 ? (int64_t)beyond++ : given[i];
-    if (any)
-        batch->next_index = beyond;
+    for (size_t i = 0; given && i < count; i++) {
+        if (given[i] == -1) {
+            while (has_index(tables, batch->id, (int64_t)batch->next_index) ||
+                   given_here(given, count, (int64_t)batch->next_index))
+                batch->next_index++;
+            given[i] = (int64_t)batch->next_index++;
+        }
+        ret_index[i] = given[i] < 0 ? 0 : given[i];
+    }
     free(given);
 }
 
@@ -203,8 +211,6 @@ uint64_t sim_tables_insert(struct sim_tables *tables, const char *pool,
         if (known(tables, batch->id, jobs[i].key))
             continue;
         tables->rows[first_id - 1 + i] = make_row(pool, first_id + i, batch->id, &jobs[i], now_ms);
-        if (jobs[i].job.index >= batch->next_index)
-            batch->next_index = (uint64_t)jobs[i].job.index + 1;
         gains[which].made++;
         inserted++;
     }

@@ -30,10 +30,6 @@
     "), owned AS ("                                                                                \
     "  INSERT INTO batch_tenant SELECT DISTINCT batch_id, tenant FROM made ORDER BY 1, 2"          \
     "  ON CONFLICT DO NOTHING"                                                                     \
-    "), numbered AS ("                                                                             \
-    "  UPDATE batch b SET next_index = m.next"                                                     \
-    "  FROM (SELECT batch_id, max(index) + 1 AS next FROM made GROUP BY 1 ORDER BY 1) m"           \
-    "  WHERE b.id = m.batch_id AND b.next_index < m.next"                                          \
     "), fresh AS ("                                                                                \
     "  SELECT g.batch_id, g.token, max(g.entry) AS entry,"                                         \
     "    count(*) FILTER (WHERE g.entry > coalesce(c.entry, 0) OR g.entry = 0) AS jobs"            \
@@ -48,6 +44,9 @@
     "  ON CONFLICT (batch_id, token) DO UPDATE SET accepted = c.accepted + excluded.accepted,"     \
     "    duplicate = c.duplicate + excluded.duplicate, entry = greatest(c.entry, excluded.entry)"  \
     ") "
+
+/* How many taken numbers one statement of kiln_ledger_number passes one by one. */
+#define KILN_NUMBER_WALK 10000
 
 /* What a standing order o has on its account once it made m.jobs jobs.  One whose scheduler was
  * away does not catch up on its rate for longer than a minute. */

@@ -18,6 +18,7 @@
 #define CHUNK_JOBS 2000                /* of one statement */
 #define CHUNK_BYTES (16 * 1024 * 1024) /* of texts in one statement, about */
 #define COLUMNS 26
+#define WALKS 8 /* of one call, each over as many taken numbers as KILN_NUMBER_WALK */
 
 /* --- batches by name ------------------------------------------------------------------------- */
 
@@ -237,26 +238,67 @@ static int batch_of(struct kiln_ledger *ledger, const char *pool, const char *ba
 
 /* --- the index of each job ------------------------------------------------------------------- */
 
-/* An index that is named is granted to the first who names it, if no job has it.  All others get
- * the next ones beyond what was ever given out, and beyond those that are granted beside them. Each
- * look at the jobs is a subquery that counts, which the planner must make by index, row for row: of
- * a young table it knows nothing, and would rather read the whole batch for each job of a page. */
-static const struct kiln_statement number = {
-    "number",
-    "WITH fresh AS (SELECT g.n, g.wish, g.wish >= 0"
-    "   AND row_number() OVER (PARTITION BY g.wish ORDER BY g.n) = 1 AND (SELECT count(*) FROM job "
-    "j"
-    "    WHERE j.batch_id = $1::bigint AND j.index = g.wish) = 0 AS granted"
-    "  FROM unnest($2::text[], $3::bigint[]) WITH ORDINALITY AS g (key, wish, n)"
-    "  WHERE (SELECT count(*) FROM job j WHERE j.batch_id = $1 AND j.key = g.key) = 0"
-    "), placed AS MATERIALIZED (SELECT n, wish, granted,"
-    "   count(*) FILTER (WHERE NOT granted) OVER (ORDER BY n) AS place FROM fresh"
-    "), total AS (SELECT count(*) FILTER (WHERE NOT granted) AS jobs,"
-    "   coalesce(max(wish) FILTER (WHERE granted) + 1, 0) AS beyond FROM placed"
-    "), moved AS (UPDATE batch SET next_index = greatest(next_index, total.beyond) + total.jobs"
-    "  FROM total WHERE id = $1 AND total.jobs > 0 RETURNING next_index - total.jobs AS first)"
-    " SELECT n, CASE WHEN granted THEN wish ELSE moved.first + place - 1 END"
-    " FROM placed LEFT JOIN moved ON true"};
+/* An index that is named is granted to the first who names it, if no job has it.  Each look at the
+ * jobs is a subquery that counts, which the planner must make by index, row for row: of a young
+ * table it knows nothing, and would rather read the whole batch for each job of a page. */
+#define JOBS_AT(index)                                                                             \
+    "(SELECT count(*) FROM job j WHERE j.batch_id = $1::bigint AND j.index = " index ")"
+
+/* The jobs that are new, each with the index that it is granted, or -1. */
+static const struct kiln_statement grant = {
+    "number_grant",
+    "SELECT g.n, CASE WHEN g.wish BETWEEN 0 AND 4294967295"
+    "   AND row_number() OVER (PARTITION BY g.wish ORDER BY g.n) = 1"
+    "   AND " JOBS_AT(
+        "g.wish") " = 0 THEN g.wish ELSE -1 END"
+                  "  FROM unnest($2::text[], $3::bigint[]) WITH ORDINALITY AS g (key, wish, n)"
+                  "  WHERE (SELECT count(*) FROM job j"
+                  "   WHERE j.batch_id = $1 AND j.key = g.key) = 0"};
+
+/* Where the numbers go on, with the batch locked.  Past the last one they go round: numbers were
+ * passed over, and a batch is not full while it has free ones. */
+#define NUMBERS_GO_ON                                                                              \
+    "at AS MATERIALIZED (SELECT CASE WHEN next_index > 4294967295 THEN 0 ELSE next_index END"      \
+    "  AS first FROM batch WHERE id = $1::bigint FOR NO KEY UPDATE)"
+
+/* The next $2 numbers that no job has and that are not granted ($3), if they come before $4 that
+ * are taken.  next_index moves only over what is given out here and what is taken. */
+static const struct kiln_statement walk = {
+    "number_walk", "WITH " NUMBERS_GO_ON ", ahead AS MATERIALIZED (SELECT first,"
+                   "   least(first + $2::bigint + $4::bigint, 4294967296) AS beyond FROM at"
+                   "), free AS MATERIALIZED (SELECT c.index"
+                   "  FROM ahead, generate_series(ahead.first, ahead.beyond - 1) AS c (index)"
+                   "  WHERE c.index NOT IN (SELECT unnest($3::bigint[])) AND " JOBS_AT(
+                       "c.index") " = 0 LIMIT $2"
+                                  "), moved AS (UPDATE batch b SET next_index = CASE WHEN f.jobs = "
+                                  "$2 THEN f.last + 1"
+                                  "   ELSE ahead.beyond END"
+                                  "  FROM ahead, (SELECT count(*) AS jobs, max(index) AS last FROM "
+                                  "free) f WHERE b.id = $1)"
+                                  " SELECT index FROM free ORDER BY index"};
+
+/* Over a block of taken numbers that is longer than a walk: looks ever further ahead, twice as far
+ * each time, then halves the way back to where a free number follows a taken one. */
+static const struct kiln_statement leap = {
+    "number_leap",
+    "WITH RECURSIVE " NUMBERS_GO_ON ", found AS (SELECT first - 1 + hop / 2 AS taken,"
+    "   first - 1 + hop AS free FROM at, (SELECT 1::bigint << k FROM generate_series(0, 32) k)"
+    "   AS hops (hop) WHERE first - 1 + hop <= 4294967295 AND " JOBS_AT(
+        "first - 1 + hop") " = 0"
+                           "   ORDER BY hop LIMIT 1"
+                           "), halved AS (SELECT taken, free FROM found UNION ALL"
+                           "  SELECT CASE WHEN jobs > 0 THEN middle ELSE taken END,"
+                           "    CASE WHEN jobs > 0 THEN free ELSE middle END"
+                           "  FROM (SELECT taken, free, (taken + free) / 2 AS middle,"
+                           "    " JOBS_AT(
+                               "(taken + free) / 2") " AS jobs FROM halved WHERE free - taken > 1) "
+                                                     "AS half"
+                                                     "), moved AS (UPDATE batch b SET next_index = "
+                                                     "h.free"
+                                                     "  FROM (SELECT min(free) AS free FROM "
+                                                     "halved) h WHERE b.id = $1 AND h.free IS NOT "
+                                                     "NULL"
+                                                     "  RETURNING 1) SELECT count(*) FROM moved"};
 
 static void bind_numbering(struct kiln_params *params, uint64_t batch_id, const char *const *keys,
                            const int64_t *wishes, size_t count)
@@ -273,30 +315,95 @@ static void bind_numbering(struct kiln_params *params, uint64_t batch_id, const 
     kiln_bind_array(params, &wish_list);
 }
 
+enum { LACKING = -1, KNOWN = -2 }; /* in place of an index: none yet, or its key is there already */
+
+/* Fills ret_index[] with what is granted, LACKING or KNOWN. */
+static int grant_wishes(struct kiln_ledger *ledger, uint64_t batch_id, const char *const *keys,
+                        const int64_t *wishes, size_t count, int64_t *ret_index,
+                        struct kiln_error *err)
+{
+    struct kiln_params params = {0};
+    PGresult *rows;
+    bind_numbering(&params, batch_id, keys, wishes, count);
+    int rc = kiln_ledger_run(ledger, &grant, &params, &rows, err);
+    kiln_params_release(&params);
+    if (rc != 0)
+        return rc;
+    for (size_t i = 0; i < count; i++)
+        ret_index[i] = KNOWN;
+    for (int i = 0; i < PQntuples(rows); i++) {
+        uint64_t place = kiln_row_u64(rows, i, 0);
+        if (place >= 1 && place <= count)
+            ret_index[place - 1] = kiln_row_i64(rows, i, 1);
+    }
+    PQclear(rows);
+    return 0;
+}
+
+/* One walk for all that have no number yet.  *missing: how many of them there are, then how many
+ * are left. */
+static int number_rest(struct kiln_ledger *ledger, uint64_t batch_id, size_t count,
+                       int64_t *indexes, size_t *missing, struct kiln_error *err)
+{
+    struct kiln_params params = {0};
+    struct kiln_array granted;
+    PGresult *rows;
+    kiln_array_start(&granted, KILN_ARRAY_INT8);
+    for (size_t i = 0; i < count; i++)
+        if (indexes[i] >= 0)
+            kiln_array_int(&granted, indexes[i]);
+    kiln_bind_u64(&params, batch_id);
+    kiln_bind_u64(&params, *missing);
+    kiln_bind_array(&params, &granted);
+    kiln_bind_u64(&params, KILN_NUMBER_WALK);
+    int rc = kiln_ledger_run(ledger, &walk, &params, &rows, err);
+    kiln_params_release(&params);
+    if (rc != 0)
+        return rc;
+    int row = 0;
+    for (size_t i = 0; i < count && row < PQntuples(rows); i++)
+        if (indexes[i] == LACKING)
+            indexes[i] = kiln_row_i64(rows, row++, 0);
+    *missing -= (size_t)row;
+    PQclear(rows);
+    return 0;
+}
+
+/* Whether there is a free number beyond those that a walk has passed. */
+static int leap_ahead(struct kiln_ledger *ledger, uint64_t batch_id, int64_t *ret_moved,
+                      struct kiln_error *err)
+{
+    struct kiln_params params = {0};
+    kiln_bind_u64(&params, batch_id);
+    int rc = kiln_ledger_run_number(ledger, &leap, &params, ret_moved, err);
+    kiln_params_release(&params);
+    return rc;
+}
+
 int kiln_ledger_number(struct kiln_ledger *ledger, const char *pool, const char *batch,
                        const char *const *keys, const int64_t *wishes, size_t count,
                        int64_t *ret_index, struct kiln_error *err)
 {
     uint64_t batch_id;
     int rc = batch_of(ledger, pool, batch, &batch_id, err);
+    if (rc == 0)
+        rc = grant_wishes(ledger, batch_id, keys, wishes, count, ret_index, err);
     if (rc != 0)
         return rc;
-    struct kiln_params params = {0};
-    PGresult *rows;
-    bind_numbering(&params, batch_id, keys, wishes, count);
-    rc = kiln_ledger_run(ledger, &number, &params, &rows, err);
-    kiln_params_release(&params);
-    if (rc != 0)
-        return rc;
-    memset(ret_index, 0, count * sizeof *ret_index);
-    for (int i = 0; i < PQntuples(rows); i++) {
-        uint64_t place = kiln_row_u64(rows, i, 0);
-        int64_t index = kiln_row_i64(rows, i, 1);
-        if (place >= 1 && place <= count)
-            ret_index[place - 1] = index <= UINT32_MAX ? index : -1;
+    size_t missing = 0;
+    int64_t room = 1;
+    for (size_t i = 0; i < count; i++)
+        missing += ret_index[i] == LACKING;
+    for (int round = 0; rc == 0 && missing > 0 && room && round < WALKS; round++) {
+        if (round > 0)
+            rc = leap_ahead(ledger, batch_id, &room, err);
+        if (rc == 0 && room)
+            rc = number_rest(ledger, batch_id, count, ret_index, &missing, err);
     }
-    PQclear(rows);
-    return 0;
+    for (size_t i = 0; i < count; i++)
+        if (ret_index[i] == KNOWN)
+            ret_index[i] = 0;
+    return rc;
 }
 
 int kiln_ledger_refuse(struct kiln_ledger *ledger, const char *pool, const char *batch,
