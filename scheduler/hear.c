@@ -240,7 +240,7 @@ static int obey(struct kiln_leader *leader, const struct kiln_order *order, stru
         return 0;
     case KILN_ORDER_ASK:
         return kiln_answer(leader, order, err);
-    case KILN_ORDER_DROP: /* from a scheduler to a worker only */
+    case KILN_ORDER_DROP: /* refused before: from a scheduler to a worker only */
         return 0;
     }
     return 0;
@@ -268,7 +268,10 @@ static int decode_entry(const struct kiln_bus_entry *entry, struct kiln_order *o
     if (count != 1)
         return kiln_fail(err, KILN_PROTOCOL, "an entry has one field \"order\", this one %zu",
                          count);
-    return kiln_order_decode(entry->fields[2 * at + 1], entry->lengths[2 * at + 1], order, err);
+    int rc = kiln_order_decode(entry->fields[2 * at + 1], entry->lengths[2 * at + 1], order, err);
+    if (rc == 0 && order->kind == KILN_ORDER_DROP)
+        return kiln_fail(err, KILN_PROTOCOL, "the order drop is for a worker's stream");
+    return rc;
 }
 
 static void decode_page(struct kiln_leader *leader, const struct kiln_bus_entries *entries,

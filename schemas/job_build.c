@@ -130,15 +130,16 @@ static int build_choices(const struct kiln_draft *draft, struct kiln_job *job,
                          struct kiln_error *err)
 {
     int kind, latents, teleport;
-    if (kiln_draft_has(draft, KILN_JOB_KEY_TELEPORT) &&
-        kiln_json_equals(&draft->values[KILN_JOB_KEY_TELEPORT], "auto"))
+    bool said = kiln_draft_has(draft, KILN_JOB_KEY_TELEPORT);
+    bool is_auto = said && kiln_json_equals(&draft->values[KILN_JOB_KEY_TELEPORT], "auto");
+    if (is_auto && !draft->context->recorded)
         return kiln_fail(err, KILN_BAD_INPUT,
                          "teleport: \"auto\" is not there yet: every run begins from noise; leave "
                          "it out or say \"off\"");
     int code = kiln_draft_choice(draft, KILN_JOB_KEY_KIND, &kind, err);
     if (!code)
         code = kiln_draft_choice(draft, KILN_JOB_KEY_LATENTS, &latents, err);
-    if (!code)
+    if (!code && !is_auto)
         code = kiln_draft_choice(draft, KILN_JOB_KEY_TELEPORT, &teleport, err); /* only checked */
     if (!code)
         code =
@@ -148,7 +149,7 @@ static int build_choices(const struct kiln_draft *draft, struct kiln_job *job,
     job->kind = (enum kiln_job_kind)kind;
     job->latents = (enum kiln_latents)latents;
     job->teleport = KILN_TELEPORT_OFF;
-    job->teleport_said = kiln_draft_has(draft, KILN_JOB_KEY_TELEPORT);
+    job->teleport_said = said && !is_auto;
     if (job->kind == KILN_KIND_LATENT_CACHE && job->latents == KILN_LATENTS_NONE)
         return kiln_fail(
             err, KILN_BAD_INPUT,

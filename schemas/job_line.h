@@ -29,7 +29,8 @@ struct kiln_job_context {
     size_t model_name_count;
     const char *overrides;              /* a JSON object whose keys replace those of every line */
     uint32_t width, height;             /* of a line that names no size; 0: KILN_SIDE_DEFAULT */
-    bool recorded;                      /* of a job in the ledger: it may have a tenant of any name */
+    bool recorded; /* of a job or an order in the ledger: it may have a tenant of any name, and the
+                      "auto" of earlier releases, which means no LoRAs and a run from noise */
 };
 
 /* Fills width and height from the setting `size`. */

@@ -146,6 +146,8 @@ int kiln_draft_loras(const struct kiln_draft *draft, struct kiln_job *job, struc
     job->lora_auto = false;
     if (!kiln_draft_has(draft, KILN_JOB_KEY_LORAS) || kiln_json_equals(value, "none"))
         return 0;
+    if (kiln_json_equals(value, "auto") && draft->context->recorded)
+        return 0; /* an earlier release took the word, and drew without all the same */
     if (kiln_json_equals(value, "auto"))
         return kiln_fail(err, KILN_BAD_INPUT,
                          "loras: \"auto\" is not there yet: nothing in Kiln chooses LoRAs; name "

@@ -33,13 +33,10 @@ static bool is_named(const char *name, size_t len, const char *wanted)
     return strlen(wanted) == len && memcmp(name, wanted, len) == 0;
 }
 
-/* Intake fields are plain text: digits alone, no sign, no blanks. */
 static int read_count(const char *what, const char *text, size_t len, uint64_t max, uint64_t *ret,
                       struct kiln_error *err)
 {
-    struct kiln_json_value value = {KILN_JSON_NUMBER, false, text, len};
-    bool digits = len > 0 && strspn(text, "0123456789") == len;
-    if (!digits || !kiln_json_u64(&value, ret) || *ret > max)
+    if (!kiln_wire_whole(text, len, ret) || *ret > max)
         return kiln_fail(err, KILN_PROTOCOL,
                          "intake: field \"%s\" must be a whole number of up to %llu", what,
                          (unsigned long long)max);

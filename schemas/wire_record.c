@@ -91,23 +91,30 @@ static uint64_t greatest(enum kiln_wire_type type)
     return type == KILN_WIRE_U32 ? UINT32_MAX : type == KILN_WIRE_TRY ? INT32_MAX : INT64_MAX;
 }
 
-/* Unsigned fields refuse a minus sign; all refuse fractions and what does not fit. */
+bool kiln_wire_whole(const char *text, size_t len, uint64_t *ret)
+{
+    const struct kiln_json_value value = {KILN_JSON_NUMBER, false, text, len};
+    for (size_t i = 0; i < len; i++)
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+    return len > 0 && kiln_json_u64(&value, ret);
+}
+
+/* Only a signed field takes a minus sign. */
 static int read_whole(const struct kiln_wire_table *table, const struct kiln_wire_field *field,
                       const struct kiln_json_value *value, void *at, struct kiln_error *err)
 {
     uint64_t number = 0;
-    int64_t signed_number = 0;
-    bool good = value->type == KILN_JSON_NUMBER;
-    if (field->type == KILN_WIRE_I64)
-        good = good && kiln_json_i64(value, &signed_number);
-    else
-        good = good && kiln_json_u64(value, &number);
+    bool negative =
+        field->type == KILN_WIRE_I64 && value->type == KILN_JSON_NUMBER && value->text[0] == '-';
+    bool good = value->type == KILN_JSON_NUMBER &&
+                kiln_wire_whole(value->text + negative, value->len - negative, &number);
     if (good && field->type == KILN_WIRE_ROW && (number == 0 || number > INT64_MAX))
         return wrong(table, field, "an id of 1 to 2^63 - 1", err);
     if (!good || number > greatest(field->type))
         return wrong(table, field, "a whole number in range", err);
     if (field->type == KILN_WIRE_I64)
-        *(int64_t *)at = signed_number;
+        *(int64_t *)at = negative ? -(int64_t)number : (int64_t)number;
     else if (field->type == KILN_WIRE_U64 || field->type == KILN_WIRE_ROW)
         *(uint64_t *)at = number;
     else
@@ -171,7 +178,7 @@ static int check_version(const struct kiln_wire_table *table, const struct kiln_
                          struct kiln_error *err)
 {
     uint64_t version;
-    if (value->type != KILN_JSON_NUMBER || !kiln_json_u64(value, &version))
+    if (value->type != KILN_JSON_NUMBER || !kiln_wire_whole(value->text, value->len, &version))
         return kiln_fail(err, KILN_PROTOCOL, "%s: \"v\" must be a whole number", table->what);
     if (version != KILN_WIRE_VERSION && !table->any_version)
         return kiln_fail(err, KILN_PROTOCOL,

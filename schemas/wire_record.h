@@ -63,6 +63,8 @@ typedef int kiln_wire_extra(void *arg, const struct kiln_json_value *key,
  * KILN_PROTOCOL. */
 int kiln_wire_read(const char *text, size_t len, const struct kiln_wire_table *table, void *record,
                    kiln_wire_extra *extra, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
+/* Whole numbers of the bus are digits alone: no sign, no fraction, no exponent. */
+bool kiln_wire_whole(const char *text, size_t len, uint64_t *ret);
 /* One value into one field of *record. */
 int kiln_wire_read_field(const struct kiln_wire_table *table, const struct kiln_wire_field *field,
                          const struct kiln_json_value *value, void *record,

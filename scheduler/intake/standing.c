@@ -73,6 +73,7 @@ int kiln_standing_open(const struct kiln_config *config, struct kiln_standing **
     if (rc == 0)
         rc = kiln_intake_styles(config, &standing->styles, err);
     standing->context.styles = standing->styles;
+    standing->context.recorded = true; /* the lines were checked when the order was given */
     if (rc) {
         kiln_standing_close(standing);
         return rc;

@@ -84,6 +84,15 @@ until_sql "SELECT cursor FROM backfill WHERE name = 'once'" 4
 [ "$(sql "SELECT string_agg(seed::text, ',' ORDER BY id) FROM job WHERE prompt LIKE '%step_ms%'")" = "$seeds" ] || die "the same pictures were ordered twice"
 json <(kiln backfill show once --json) 'd["state"] == "ended" and d["made"] == 0 and d["jobs"]["done"] == 4'
 
+# --- lines and settings of the release before, which took "auto" and drew without: they go on
+kill -STOP "$(pid_of s scheduler)"
+ok kiln backfill add older --template 'an old {1|2|3} @step_ms=1' --set size=64x64 --until 3
+sql "UPDATE backfill SET overrides = (overrides::jsonb || '{\"loras\":\"auto\"}')::text WHERE name = 'older';
+UPDATE backfill_line SET line = (line::jsonb || '{\"teleport\":\"auto\",\"loras\":\"auto\"}')::text WHERE backfill_id = (SELECT id FROM backfill WHERE name = 'older')"
+kill -CONT "$(pid_of s scheduler)"
+until_sql "SELECT count(*), sum(jsonb_array_length(loras)), bool_or(lora_auto) FROM job WHERE state = 2 AND prompt LIKE 'an old%'" "3|0|f"
+ok kiln backfill rm older --yes
+
 # --- what rm cancelled is drawn by the order that is given again: each prompt and seed once, fixed or not
 for policy in fixed fresh; do
     ok kiln backfill add again --template "again $policy {1|2|3|4|5|6|7|8} @step_ms=150" --set size=64x64 --set steps=2 --low-water 20 --until 8 --seed-policy $policy

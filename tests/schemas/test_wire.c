@@ -340,6 +340,11 @@ static void wrong_messages_name_the_field(void **state)
         {"{\"v\":1,\"kind\":\"cancel_job\",\"job\":0}", "cancel_job needs \"job\""},
         {"{\"v\":1,\"kind\":\"cancel_job\",\"job\":9223372036854775808}",
          "field \"job\" must be a whole number in range"},
+        {"{\"v\":1,\"kind\":\"cancel_job\",\"job\":1e3}",
+         "field \"job\" must be a whole number in range"},
+        {"{\"v\":1,\"kind\":\"cancel_job\",\"job\":8.0}",
+         "field \"job\" must be a whole number in range"},
+        {"{\"v\":1e0,\"kind\":\"wake\"}", "\"v\" must be a whole number"},
         {"{\"v\":1,\"kind\":\"ask\",\"id\":\"q\",\"job\":18446744073709551615}",
          "field \"job\" must be a whole number in range"},
         {"{\"v\":1,\"kind\":\"ask\",\"id\":\"" TOO_LONG "\"}", "more than 64 characters"},
@@ -394,6 +399,33 @@ static void events_say_what_they_are_about(void **state)
     const char *least = "{\"v\":1,\"kind\":\"returned\",\"job\":9223372036854775807}";
     assert_int_equal(kiln_event_decode(least, strlen(least), &event, &err), 0);
     assert_true(event.job == INT64_MAX && event.code == KILN_OK);
+}
+
+/* A scheduler of the release before took "auto" in a line, which meant nothing, and passes it on.
+ */
+static void a_line_of_the_release_before_is_drawn(void **state)
+{
+    (void)state;
+    static const char *const said[] = {"\"loras\":\"auto\"", "\"teleport\":\"auto\"",
+                                       "\"loras\":\"auto\",\"teleport\":\"auto\"",
+                                       "\"teleport\":\"off\""};
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        char text[600];
+        struct kiln_assignment a;
+        struct kiln_error err = {0};
+        snprintf(text, sizeof text,
+                 "{\"v\":1,\"id\":\"a\",\"model\":\"\",\"width\":64,\"height\":64,\"steps\":2,"
+                 "\"loras\":[],\"jobs\":[{\"id\":1,\"attempt\":1,\"batch_id\":1,\"index\":0,"
+                 "\"batch\":\"b\",\"line\":{\"prompt\":\"x\",\"width\":64,\"height\":64,"
+                 "\"steps\":2,\"seed\":5,%s}}]}",
+                 said[i]);
+        if (kiln_assignment_decode(text, strlen(text), &a, &err) != 0)
+            fail_msg("%s: %s", said[i], err.text);
+        assert_int_equal(a.jobs[0].lora_count, 0);
+        assert_false(a.jobs[0].lora_auto);
+        assert_int_equal(a.jobs[0].teleport, KILN_TELEPORT_OFF);
+        kiln_assignment_release(&a);
+    }
 }
 
 static void ids_of_an_assignment_are_ids(void **state)
@@ -490,6 +522,7 @@ int main(void)
         cmocka_unit_test(heartbeats_come_back),
         cmocka_unit_test(wrong_messages_name_the_field),
         cmocka_unit_test(events_say_what_they_are_about),
+        cmocka_unit_test(a_line_of_the_release_before_is_drawn),
         cmocka_unit_test(ids_of_an_assignment_are_ids),
         cmocka_unit_test(newer_peers_may_add_fields),
         cmocka_unit_test(a_long_hand_is_told_in_two_lists),
