@@ -17,6 +17,7 @@
 
 #include "schemas/clock.h"
 #include "schemas/log.h"
+#include "schemas/utc.h"
 #include "storage/daemon/backoff.h"
 #include "storage/daemon/health.h"
 #include "storage/daemon/stopwatch.h"
@@ -139,6 +140,15 @@ static bool id_before(const char *a, const char *b)
     return a_seq < b_seq;
 }
 
+/* Nothing was lost, and `kiln doctor`, which looks when the events began, is told so. */
+static void mark_events(struct kiln_leader *leader)
+{
+    char at[32];
+    kiln_time_text(kiln_wall_ms(), at, sizeof(at));
+    const char *const fields[] = {KILN_WIRE_REMADE, at};
+    (void)!kiln_bus_append(leader->bus, leader->events_key, 0, fields, NULL, 1, NULL);
+}
+
 int kiln_leader_mend(struct kiln_leader *leader, const char *key, int rc, bool *ret_mended,
                      struct kiln_error *err)
 {
@@ -156,6 +166,8 @@ int kiln_leader_mend(struct kiln_leader *leader, const char *key, int rc, bool *
                   why.text);
     if (ret_mended)
         *ret_mended = mended;
+    if (mended && strcmp(key, leader->events_key) == 0)
+        mark_events(leader);
     return rc && kiln_bus_refusal(leader->bus) == KILN_BUS_NOT_REFUSED ? rc : 0;
 }
 
@@ -172,6 +184,8 @@ static int probe_streams(struct kiln_leader *leader, bool heard_all, struct kiln
     if (rc && kiln_bus_refusal(leader->bus) == KILN_BUS_EXHAUSTED && heard_all) {
         kiln_hush_log(&leader->hush[KILN_HUSH_KEY], "key_deleted", leader->events_key, err->text);
         rc = kiln_bus_delete(leader->bus, leader->events_key, err);
+        if (rc == 0)
+            mark_events(leader);
         again = true; /* until the probe is answered as it should */
     }
     again = again || rc;

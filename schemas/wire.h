@@ -123,6 +123,7 @@ int kiln_beat_decode(const char *text, size_t len, struct kiln_beat *ret,
                      struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- event: field "event" of the events stream (JSON) -------------------------------------- */
+#define KILN_WIRE_REMADE "remade" /* field of an entry without event: the stream was made anew */
 enum kiln_event_kind {
     KILN_EVENT_HELLO, KILN_EVENT_BYE,             /* a worker */
     KILN_EVENT_DONE, KILN_EVENT_FAILED,           /* a job, committed in the ledger already */

@@ -148,6 +148,35 @@ static int mend_stream(struct kiln_intake *intake, int rc, struct kiln_error *er
     return rc == KILN_DENIED && refusal == KILN_BUS_EXHAUSTED ? 0 : rc;
 }
 
+/* The two streams that only we write and people read: useless ones are made anew at once. */
+static bool renew(struct kiln_intake *intake, const char *stream, const struct kiln_error *why)
+{
+    struct kiln_error err;
+    bool renewed = false;
+    if (kiln_bus_renew(intake->bus, stream, &renewed, &err) == 0 && renewed)
+        kiln_hush_log(&intake->hush[HUSH_KEY], "key_deleted", stream, why->text);
+    return renewed;
+}
+
+static void look_at_own(struct kiln_intake *intake)
+{
+    const char *const own[] = {intake->refused, intake->blocked};
+    struct kiln_error why;
+    for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+        if (kiln_bus_look(intake->bus, own[i], &why) && !renew(intake, own[i], &why))
+            return; /* Redis is away, or we lack the right */
+}
+
+static int append_own(struct kiln_intake *intake, const char *stream, uint64_t max,
+                      const char *const *fields, const size_t *lengths, size_t count,
+                      struct kiln_error *err)
+{
+    int rc = kiln_bus_append(intake->bus, stream, max, fields, lengths, count, err);
+    if (rc && renew(intake, stream, err))
+        rc = kiln_bus_append(intake->bus, stream, max, fields, lengths, count, err);
+    return rc;
+}
+
 /* A Redis that is full makes no group, yet lets entries go, which is how it gets room.  One reader
  * needs no group. */
 static int read_without_group(struct kiln_intake *intake, struct kiln_bus_entries *ret,
@@ -166,11 +195,12 @@ static int read_group(struct kiln_intake *intake, bool pending, uint32_t block_m
     return rc == KILN_FULL ? read_without_group(intake, ret, err) : rc;
 }
 
-/* What other consumers left, and a look at the stream itself. */
+/* What other consumers left, and a look at the streams themselves. */
 static int claim_entries(struct kiln_intake *intake, struct kiln_bus_entries *ret,
                          struct kiln_error *err)
 {
     intake->claimed_ms = kiln_clock_ms();
+    look_at_own(intake);
     int rc = kiln_bus_claim(intake->bus, intake->stream, GROUP, CONSUMER, CLAIM_IDLE_MS,
                             intake->page_max, ret, err);
     if (rc || ret->count > 0)
@@ -340,14 +370,7 @@ static int keep_aside(struct kiln_intake *intake, const struct kiln_page_aside *
     for (size_t i = 0; i + 1 < count; i++)
         lengths[i] = strlen(fields[i]);
     lengths[count - 1] = job_len < ASIDE_JOB_MAX ? job_len : ASIDE_JOB_MAX;
-    int rc = kiln_bus_append(intake->bus, intake->refused, ASIDE_ENTRIES_MAX, fields, lengths,
-                             count / 2, err);
-    bool mended = false;
-    if (kiln_bus_refusal(intake->bus) == KILN_BUS_WRONG_TYPE &&
-        kiln_bus_mend(intake->bus, intake->refused, &mended, err) == 0 && mended)
-        rc = kiln_bus_append(intake->bus, intake->refused, ASIDE_ENTRIES_MAX, fields, lengths,
-                             count / 2, err);
-    return rc;
+    return append_own(intake, intake->refused, ASIDE_ENTRIES_MAX, fields, lengths, count / 2, err);
 }
 
 static void drop_aside(struct kiln_intake *intake, const struct kiln_page_aside *aside,
@@ -455,6 +478,7 @@ static void tell_blocked(struct kiln_intake *intake, const char *entry,
 {
     int64_t now_ms = kiln_clock_ms();
     char since[24];
+    struct kiln_error why;
     if (intake->blocked_ms == 0)
         intake->blocked_ms = now_ms;
     if (now_ms - intake->told_ms < TELL_EVERY_MS && intake->told_ms > 0)
@@ -462,7 +486,7 @@ static void tell_blocked(struct kiln_intake *intake, const char *entry,
     intake->told_ms = now_ms;
     snprintf(since, sizeof(since), "%lld", (long long)(now_ms - intake->blocked_ms));
     const char *const fields[] = {"blocked_ms", since, "entry", entry, "error", err->text};
-    (void)!kiln_bus_append(intake->bus, intake->blocked, 1, fields, NULL, 3, NULL);
+    (void)!append_own(intake, intake->blocked, 1, fields, NULL, 3, &why);
 }
 
 static void tell_moving(struct kiln_intake *intake)

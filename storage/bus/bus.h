@@ -50,6 +50,11 @@ int kiln_bus_probe(struct kiln_bus *bus, const char *stream,
 int kiln_bus_mend(struct kiln_bus *bus, const char *stream, bool *ret_mended,
                   struct kiln_error *err) KILN_MUST_CHECK;
 
+/* The same for a stream that nobody has to read to its end: an exhausted one goes with its entries.
+ */
+int kiln_bus_renew(struct kiln_bus *bus, const char *stream, bool *ret_mended,
+                   struct kiln_error *err) KILN_MUST_CHECK;
+
 /* --- streams --------------------------------------------------------------------------------- */
 /* A reading asks for `max` entries at most.  It brings fewer where they are very large: no answer
  * with several entries takes more than 32 MiB. */

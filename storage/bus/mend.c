@@ -93,8 +93,9 @@ static int remove_watched(struct kiln_bus *bus, const char *key, bool *ret_remov
     return rc;
 }
 
-int kiln_bus_mend(struct kiln_bus *bus, const char *stream, bool *ret_mended,
-                  struct kiln_error *err)
+/* `read_first`: what an exhausted stream still holds is waited for, and keeps it. */
+static int remove_useless(struct kiln_bus *bus, const char *stream, bool read_first,
+                          bool *ret_mended, struct kiln_error *err)
 {
     uint64_t length = 0;
     *ret_mended = false;
@@ -105,11 +106,23 @@ int kiln_bus_mend(struct kiln_bus *bus, const char *stream, bool *ret_mended,
         return rc;
     rc = look(bus, stream, &length, err);
     bool useless = rc && (bus->refusal == KILN_BUS_WRONG_TYPE ||
-                          (bus->refusal == KILN_BUS_EXHAUSTED && length == 0));
+                          (bus->refusal == KILN_BUS_EXHAUSTED && (length == 0 || !read_first)));
     if (useless)
         return remove_watched(bus, stream, ret_mended, err);
     rc = bus->refusal == KILN_BUS_EXHAUSTED ? 0 : rc; /* what it still holds is read first */
     if (bus->context && kiln_bus_tell(bus, NULL, KILN_BUS_WORDS("UNWATCH")))
         kiln_bus_drop(bus); /* it must not watch any longer: its next transaction would fail */
     return rc;
+}
+
+int kiln_bus_mend(struct kiln_bus *bus, const char *stream, bool *ret_mended,
+                  struct kiln_error *err)
+{
+    return remove_useless(bus, stream, true, ret_mended, err);
+}
+
+int kiln_bus_renew(struct kiln_bus *bus, const char *stream, bool *ret_mended,
+                   struct kiln_error *err)
+{
+    return remove_useless(bus, stream, false, ret_mended, err);
 }

@@ -32,7 +32,25 @@ rd del 'kiln:{alone}:control' >/dev/null
 rd xadd 'kiln:{alone}:events' 18446744073709551615-18446744073709551615 a b >/dev/null
 finding streams "f['verdict'] == 'bad' and 'kiln:{alone}:events is at the end of its ids' in f['found']" --pool alone
 rd del 'kiln:{alone}:events' >/dev/null
+for part in refused blocked; do
+    rd set "kiln:{alone}:$part" x >/dev/null
+    finding streams "f['verdict'] == 'bad' and f['found'].startswith('kiln:{alone}:$part is not a stream')" --pool alone
+    rd del "kiln:{alone}:$part" >/dev/null
+    rd xadd "kiln:{alone}:$part" 18446744073709551615-18446744073709551615 a b >/dev/null
+    finding streams "f['verdict'] == 'bad' and 'kiln:{alone}:$part is at the end of its ids' in f['found']" --pool alone
+    rd del "kiln:{alone}:$part" >/dev/null
+done
 finding streams "f['verdict'] == 'ok'" --pool alone
+
+# --- words with a time to come: how old they are cannot be told, and that is what is said
+for id in 99999999999999-1 9999999999999999999-1; do
+    rd xadd 'kiln:{alone}:blocked' $id blocked_ms 5000 entry 1-1 error forged >/dev/null
+    rd xadd 'kiln:{alone}:refused' $id entry 1-1 reason forged >/dev/null
+    finding intake "f['verdict'] == 'warning' and '$id' in f['found'] and 'has waited' not in f['found'] and 'DEL' in f['do']" --pool alone
+    finding refused "f['verdict'] == 'warning' and '$id' in f['found'] and 'within a day' not in f['found'] and 'DEL' in f['do']" --pool alone
+    rd del 'kiln:{alone}:blocked' 'kiln:{alone}:refused' >/dev/null
+done
+finding refused "f is None" --pool alone
 
 # --- memory and what is kept
 rd config set maxmemory-policy volatile-ttl >/dev/null

@@ -108,6 +108,18 @@ ok kiln doctor --config a/kiln.conf
 grep -q emptied out.txt && die "the doctor dreams of an emptied Redis"
 # Clocks of two servers are given five seconds: let what is done be older.
 KILN_CONFIG=a/kiln.conf sql "UPDATE job SET finished_at = finished_at - interval '6 s' WHERE state = 2"
+# The scheduler makes a spoilt stream of events anew: nothing was lost, and that is not said either.
+for spoil in "set kiln:{default}:events x" "xadd kiln:{default}:events 18446744073709551615-18446744073709551615 a b"; do
+    ok redis-cli -s a/run/redis/redis.sock $spoil
+    for i in $(seq 100); do
+        redis-cli -s a/run/redis/redis.sock xrange kiln:{default}:events - + COUNT 1 | grep -q remade && break
+        sleep 0.1
+    done
+    ok kiln doctor --config a/kiln.conf
+    grep -q emptied out.txt && die "the doctor takes a stream made anew for an emptied Redis"
+    says 'the scheduler made the stream of events anew' out.txt
+    ok redis-cli -s a/run/redis/redis.sock DEL kiln:{default}:events
+done
 ok redis-cli -s a/run/redis/redis.sock FLUSHALL
 ok kiln enqueue one.jsonl --batch after --config a/kiln.conf
 ok kiln wait after --timeout 30 --config a/kiln.conf

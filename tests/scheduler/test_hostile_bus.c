@@ -219,6 +219,16 @@ static void an_entry_with_several_orders_is_refused_whole(void **state)
         free(texts[i]);
 }
 
+/* It is of a worker's stream. */
+static void an_order_to_drop_in_control_is_refused(void **state)
+{
+    (void)state;
+    kiln_test_control(stack, &(struct kiln_order){.kind = KILN_ORDER_DROP, .id = "a-1"});
+    control_is_heard();
+    control_is_empty();
+    assert_int_equal(kiln_test_scheduler_said(&scheduler, "order_refused"), 1);
+}
+
 /* --- keys of another type -------------------------------------------------------------------- */
 static void its_streams_of_another_type_are_made_anew(void **state)
 {
@@ -376,6 +386,7 @@ int main(void)
         TEST(times_that_cannot_be_are_not_learned),
         TEST(every_order_of_many_entries_is_obeyed),
         TEST(an_entry_with_several_orders_is_refused_whole),
+        TEST(an_order_to_drop_in_control_is_refused),
         TEST(its_streams_of_another_type_are_made_anew),
         TEST(a_stream_at_its_end_is_made_anew),
         TEST(an_answer_that_cannot_be_delivered_is_dropped),

@@ -249,6 +249,30 @@ static void nor_does_the_stream_of_refused_entries_hold_anything_up(void **state
     stream_is_empty();
 }
 
+/* At the end of its ids as well; the entry that comes then is the first of the new stream. */
+static void a_spoilt_stream_of_refused_entries_is_made_anew(void **state)
+{
+    (void)state;
+    static const char *const spoilt[] = {
+        "SET kiln:{default}:refused x",
+        "XADD kiln:{default}:refused 18446744073709551615-18446744073709551615 a b"};
+    const char *const fields[] = {"hello", "world"};
+    struct kiln_bus *bus = NULL;
+    kiln_test_ok(kiln_bus_open(stack->config, &bus, &err), err);
+    for (size_t i = 0; i < sizeof spoilt / sizeof *spoilt; i++) {
+        uint64_t length = 0;
+        (void)take_whatever();
+        kiln_test_redis(stack, "DEL kiln:{default}:refused");
+        kiln_test_redis(stack, spoilt[i]);
+        kiln_test_append(stack, fields, 1);
+        (void)take_whatever();
+        kiln_test_ok(kiln_bus_length(bus, "kiln:{default}:refused", &length, &err), err);
+        assert_int_equal(length, 1);
+        stream_is_empty();
+    }
+    kiln_bus_close(bus);
+}
+
 /* --- a Redis without room ----------------------------------------------------------------------
  */
 /* Fills Redis by the intake stream alone; how many jobs it took. */
@@ -482,9 +506,8 @@ static void a_stream_that_used_up_its_ids_is_made_anew(void **state)
 /* --- what is seen of it from outside ------------------------------------------------------------
  */
 /* A full disk, as Postgres tells of it. */
-static void a_page_that_waits_is_told(void **state)
+static void a_page_waits_and_is_told(const char *spoil)
 {
-    (void)state;
     uint64_t inserted = 0, length = 0;
     struct kiln_bus *bus = NULL;
     free(kiln_test_sql(stack, "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$"
@@ -492,6 +515,8 @@ static void a_page_that_waits_is_told(void **state)
                               " END $$; CREATE TRIGGER full_disk BEFORE INSERT ON job"
                               " EXECUTE FUNCTION full_disk()"));
     send_line(LINE, "t");
+    if (spoil)
+        kiln_test_redis(stack, spoil);
     for (int i = 0; i < 3; i++)
         assert_int_equal(kiln_intake_step(intake, 20, &inserted, &err), KILN_FULL);
     assert_non_null(strstr(err.text, "no room"));
@@ -499,12 +524,31 @@ static void a_page_that_waits_is_told(void **state)
     kiln_test_ok(kiln_bus_open(stack->config, &bus, &err), err);
     kiln_test_ok(kiln_bus_length(bus, "kiln:{default}:blocked", &length, &err), err);
     assert_int_equal(length, 1);
-    free(kiln_test_sql(stack, "DROP TRIGGER full_disk ON job"));
+    free(kiln_test_sql(stack, "DROP TRIGGER full_disk ON job; DROP FUNCTION full_disk()"));
     assert_int_equal(take_whatever(), 1);
     kiln_test_ok(kiln_bus_length(bus, "kiln:{default}:blocked", &length, &err), err);
     assert_int_equal(length, 0);
     kiln_bus_close(bus);
     stream_is_empty();
+}
+
+static void a_page_that_waits_is_told(void **state)
+{
+    (void)state;
+    a_page_waits_and_is_told(NULL);
+}
+
+static void and_under_a_name_that_another_program_has_used(void **state)
+{
+    (void)state;
+    a_page_waits_and_is_told("SET kiln:{default}:blocked x");
+}
+
+static void and_in_a_stream_at_the_end_of_its_ids(void **state)
+{
+    (void)state;
+    a_page_waits_and_is_told(
+        "XADD kiln:{default}:blocked 18446744073709551615-18446744073709551615 a b");
 }
 
 int main(void)
@@ -517,6 +561,7 @@ int main(void)
         TEST(what_names_no_batch_is_set_aside),
         TEST(a_receipt_that_cannot_be_delivered_is_dropped),
         TEST(nor_does_the_stream_of_refused_entries_hold_anything_up),
+        TEST(a_spoilt_stream_of_refused_entries_is_made_anew),
         TEST(a_redis_that_the_intake_filled_drains),
         TEST(so_does_one_that_was_full_before_a_scheduler_came),
         TEST(no_two_jobs_have_one_index),
@@ -527,6 +572,8 @@ int main(void)
         TEST(a_full_batch_says_so),
         TEST(a_stream_that_used_up_its_ids_is_made_anew),
         TEST(a_page_that_waits_is_told),
+        TEST(and_under_a_name_that_another_program_has_used),
+        TEST(and_in_a_stream_at_the_end_of_its_ids),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -29,3 +29,8 @@ int kiln_bus_mend(struct kiln_bus *bus, const char *key, bool *ret_mended, struc
     *ret_mended = false;
     return 0;
 }
+
+int kiln_bus_renew(struct kiln_bus *bus, const char *key, bool *ret_mended, struct kiln_error *err)
+{
+    return kiln_bus_mend(bus, key, ret_mended, err);
+}

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/roster.h"
 #include "scheduler/cli/upkeep/doctor.h"
 #include "schemas/clock.h"
@@ -20,6 +20,7 @@
 #include "storage/ledger/upkeep/garbage.h"
 #include "storage/objects/store.h"
 
+#define EVENTS_FIRST 100       /* among which the scheduler's mark is */
 #define EVENTS_UNTRIMMED 50000 /* fewer were never cut by the stream's cap */
 #define HISTORY_SLACK_MS 5000  /* Redis' clock and Postgres' */
 #define HISTORY_TOLD_MS (24LL * 3600 * 1000)
@@ -119,8 +120,19 @@ static void check_redis(struct kiln_doctor *doctor)
              (unsigned long long)waiting);
 }
 
+/* The scheduler's mark, first in a stream that it made anew itself. */
+static bool is_remade(const struct kiln_bus_entries *entries)
+{
+    for (size_t i = 0; i < entries->count; i++)
+        for (size_t f = 0; f < entries->at[i].field_count; f++)
+            if (strcmp(entries->at[i].fields[2 * f], KILN_WIRE_REMADE) == 0)
+                return true;
+    return false;
+}
+
 /* When the stream of events began; 0: cannot be told, since its oldest entries were trimmed. */
-static int events_began(struct kiln_doctor *doctor, int64_t *ret_ms, struct kiln_error *err)
+static int events_began(struct kiln_doctor *doctor, int64_t *ret_ms, bool *ret_remade,
+                        struct kiln_error *err)
 {
     struct kiln_bus *bus = NULL;
     struct kiln_bus_entries entries = {0};
@@ -132,7 +144,8 @@ static int events_began(struct kiln_doctor *doctor, int64_t *ret_ms, struct kiln
     if (rc == 0)
         rc = kiln_bus_length(bus, key, &length, err);
     if (rc == 0)
-        rc = kiln_bus_read(bus, &stream, &start, 1, 1, 0, &entries, err);
+        rc = kiln_bus_read(bus, &stream, &start, 1, EVENTS_FIRST, 0, &entries, err);
+    *ret_remade = rc == 0 && is_remade(&entries);
     if (rc == 0)
         *ret_ms = length >= EVENTS_UNTRIMMED ? 0
                   : entries.count            ? strtoll(entries.at[0].id, NULL, 10)
@@ -149,26 +162,35 @@ static int keep_first(void *arg, const struct kiln_job_row *row, struct kiln_err
 }
 
 /* Events that begin after jobs were done have lost their beginning: Redis was emptied since, and
- * the scheduler went on from the ledger.  Told for a day. */
+ * the scheduler went on from the ledger; or the scheduler made the stream anew.  Told for a day. */
 static void check_history(struct kiln_doctor *doctor)
 {
     struct kiln_ledger *ledger = NULL;
     struct kiln_error err;
     int64_t began_ms = 0, done_ms = 0, now_ms = kiln_wall_ms();
     char since[32];
+    bool remade = false;
     if (kiln_open_ledger(doctor->cli, &ledger, &err))
         return; /* the server that is at fault has its own finding */
     int rc = kiln_ledger_jobs(ledger, kiln_pool(doctor->cli), NULL, KILN_JOB_DONE, keep_first,
                               &done_ms, &err);
     kiln_ledger_close(ledger);
-    if ((rc && rc != KILN_CANCELLED) || done_ms == 0 || events_began(doctor, &began_ms, &err))
+    if ((rc && rc != KILN_CANCELLED) || done_ms == 0 ||
+        events_began(doctor, &began_ms, &remade, &err))
         return;
-    if (began_ms > done_ms + HISTORY_SLACK_MS && began_ms > now_ms - HISTORY_TOLD_MS)
+    if (began_ms <= done_ms + HISTORY_SLACK_MS || began_ms <= now_ms - HISTORY_TOLD_MS)
+        return;
+    kiln_time_text(began_ms, since, sizeof since);
+    if (remade)
+        find(doctor, "history", WARNING,
+             "no job is lost; see who else writes to this Redis: schemas/bus.md, \"Keys\"",
+             "the scheduler made the stream of events anew at %s: another program had spoilt it",
+             since);
+    else
         find(doctor, "history", WARNING,
              "nothing, if that was meant; else let Redis keep its data (appendonly yes, "
              "maxmemory-policy noeviction)",
-             "Redis was emptied or replaced before %s; the fleet goes on from the ledger",
-             kiln_time_text(began_ms, since, sizeof since));
+             "Redis was emptied or replaced before %s; the fleet goes on from the ledger", since);
 }
 
 /* Theirs must lie between our readings before and after; what is outside is skew. */
@@ -243,8 +265,8 @@ static void check_workers(struct kiln_doctor *doctor)
         other += roster.at[i].live && strcmp(beat->release, KILN_VERSION) != 0;
     }
     if (roster.live == 0)
-        find(doctor, "workers", BAD, "start kiln-worker (`kiln up --workers N` for a stack of your own)",
-             "none is alive");
+        find(doctor, "workers", BAD,
+             "start kiln-worker (`kiln up --workers N` for a stack of your own)", "none is alive");
     else if (old)
         find(doctor, "workers", WARNING, "restart the workers with this version",
              "%zu of %zu speak another version of the bus protocol", old, roster.live);

@@ -162,7 +162,7 @@ static void check_postgres_disk(struct kiln_doctor *doctor)
  * there the scheduler deletes, if it may, so this is seen while none runs or where it lacks DEL. */
 static void check_streams(struct kiln_doctor *doctor, struct kiln_bus *bus)
 {
-    static const char *const parts[] = {"control", "events"};
+    static const char *const parts[] = {"control", "events", "refused", "blocked"};
     bool looked = false;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         struct kiln_error err;
@@ -177,15 +177,20 @@ static void check_streams(struct kiln_doctor *doctor, struct kiln_bus *bus)
         looked = looked || rc == 0;
         if (!trouble)
             continue;
-        kiln_find(doctor, "streams", KILN_FINDING_BAD,
-                  "see that a scheduler runs and may delete keys, or delete this one yourself; "
+        kiln_find(
+            doctor, "streams", KILN_FINDING_BAD,
+            strcmp(parts[i], "refused") == 0
+                ? "see that a scheduler runs and may delete keys: it makes the stream anew, "
+                  "without what was set aside before; see who else writes to this Redis"
+                : "see that a scheduler runs and may delete keys, or delete this one yourself; "
                   "nothing is lost by it",
-                  "%s %s", key, trouble);
+            "%s %s", key, trouble);
         looked = false;
         break;
     }
     if (looked)
-        kiln_find(doctor, "streams", KILN_FINDING_OK, "", "control and events take entries");
+        kiln_find(doctor, "streams", KILN_FINDING_OK, "",
+                  "control, events and what is set aside take entries");
 }
 
 void kiln_doctor_bus(struct kiln_doctor *doctor)

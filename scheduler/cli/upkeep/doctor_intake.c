@@ -14,6 +14,7 @@
 #include "storage/bus/doctor.h"
 
 #define FRESH_MS 30000
+#define AHEAD_MS 60000               /* that Redis' clock may have been set back */
 #define TOLD_MS (24 * 3600 * 1000LL) /* of what was set aside */
 #define WORDS_MAX 1000               /* that `blocked` can hold: it is trimmed roughly */
 
@@ -45,7 +46,26 @@ static const char *value_of(const struct kiln_bus_entry *entry, const char *name
 /* How long ago, by Redis' clock, which gave the id. */
 static int64_t age_of(const struct kiln_bus_entry *entry, int64_t now_ms)
 {
-    return now_ms - (int64_t)strtoull(entry->id, NULL, 10);
+    unsigned long long ms = strtoull(entry->id, NULL, 10);
+    return now_ms - (ms < INT64_MAX ? (int64_t)ms : INT64_MAX);
+}
+
+/* Redis numbers what the scheduler appends, so an id ahead of its clock is somebody else's, and so
+ * are the ids of all that comes behind it: how old they are cannot be told. */
+static bool is_forged(struct kiln_doctor *doctor, const char *part,
+                      const struct kiln_bus_entry *entry, int64_t now_ms)
+{
+    char key[KILN_NAME_MAX + 64], id[64];
+    if (age_of(entry, now_ms) >= -AHEAD_MS)
+        return false;
+    kiln_wire_key(key, sizeof key, kiln_pool(doctor->cli), part, NULL);
+    kiln_find(doctor, strcmp(part, "refused") == 0 ? "refused" : "intake", KILN_FINDING_WARNING,
+              "look at it with `XRANGE`, then delete the key with `redis-cli DEL`: the scheduler "
+              "makes it anew; see who else writes to this Redis",
+              "%s holds an entry of another program, %s, with a time to come: how old the others "
+              "are cannot be told",
+              key, kiln_shown_line(entry->id, id, sizeof id));
+    return true;
 }
 
 static bool check_blocked(struct kiln_doctor *doctor, struct kiln_bus *bus, int64_t now_ms)
@@ -54,6 +74,8 @@ static bool check_blocked(struct kiln_doctor *doctor, struct kiln_bus *bus, int6
     const struct kiln_bus_entry *word = newest(doctor, bus, "blocked", &entries);
     if (!word || age_of(word, now_ms) > FRESH_MS)
         return false;
+    if (is_forged(doctor, "blocked", word, now_ms))
+        return true;
     char error[KILN_ERROR_TEXT_MAX];
     double waited_s = strtod(value_of(word, "blocked_ms"), NULL) / 1e3;
     kiln_find(doctor, "intake", KILN_FINDING_BAD,
@@ -88,7 +110,7 @@ static void check_aside(struct kiln_doctor *doctor, struct kiln_bus *bus, int64_
     struct kiln_bus_entries entries = {0};
     const struct kiln_bus_entry *last = newest(doctor, bus, "refused", &entries);
     kiln_wire_key(key, sizeof key, kiln_pool(doctor->cli), "refused", NULL);
-    if (!last || age_of(last, now_ms) > TOLD_MS)
+    if (!last || age_of(last, now_ms) > TOLD_MS || is_forged(doctor, "refused", last, now_ms))
         return;
     struct kiln_error err;
     char reason[256], batch[KILN_BATCH_NAME_MAX + 1];
