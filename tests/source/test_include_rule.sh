@@ -27,7 +27,7 @@ storage/ledger/upkeep:      schemas storage/ledger storage/ledger/read storage/o
 
 scheduler/policy:           schemas
 scheduler/sim:              schemas scheduler/policy
-scheduler/intake:           schemas storage/
+scheduler/intake:           schemas storage/ scheduler/hush.h
 scheduler:                  schemas storage/ scheduler/policy scheduler/intake
 
 scheduler/cli/core:         schemas storage/
