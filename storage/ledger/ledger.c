@@ -267,8 +267,9 @@ static int declare(struct kiln_pg *pg, const struct kiln_statement *statement,
 }
 
 /* Each FETCH has the time limit of a statement; how long the caller takes for a row has none but
- * the server's limit for idle transactions. */
-static int fetch_all(struct kiln_pg *pg, kiln_each_row *each, void *arg, struct kiln_error *err)
+ * the server's limit for idle transactions.  *ret_callers: the error is each()'s own. */
+static int fetch_all(struct kiln_pg *pg, kiln_each_row *each, void *arg, bool *ret_callers,
+                     struct kiln_error *err)
 {
     for (;;) {
         PGresult *rows;
@@ -279,6 +280,7 @@ static int fetch_all(struct kiln_pg *pg, kiln_each_row *each, void *arg, struct 
         for (int row = 0; row < count && rc == 0; row++)
             rc = each(arg, rows, row, err);
         PQclear(rows);
+        *ret_callers = rc != 0;
         if (rc != 0 || count == 0)
             return rc;
     }
@@ -292,6 +294,7 @@ static int walk_rows(struct kiln_ledger *ledger, const char *begin,
     if (params->short_of_memory)
         return kiln_fail(err, KILN_NO_MEMORY, "ledger, %s: no memory", statement->name);
     struct again again = {0};
+    bool callers = false;
     int rc;
     int64_t started = kiln_stopwatch_start();
     do {
@@ -303,13 +306,13 @@ static int walk_rows(struct kiln_ledger *ledger, const char *begin,
     if (rc == 0)
         rc = declare(pg, statement, params, err);
     if (rc == 0)
-        rc = fetch_all(pg, each, arg, err);
+        rc = fetch_all(pg, each, arg, &callers, err);
     if (rc == 0)
         rc = kiln_pg_exec(pg, "COMMIT", 0, NULL, err);
     else if (pg->conn && kiln_pg_exec(pg, "ROLLBACK", 0, NULL, NULL) != 0)
         kiln_pg_drop(pg);
     note(KILN_LEDGER_WALK, rc, started);
-    return rc ? kiln_fail_in(err, "ledger, %s", statement->name) : 0;
+    return rc && !callers ? kiln_fail_in(err, "ledger, %s", statement->name) : rc;
 }
 
 int kiln_ledger_each(struct kiln_ledger *ledger, const struct kiln_statement *statement,

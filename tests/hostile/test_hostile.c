@@ -24,7 +24,7 @@
 #include "tests/hostile/check.h"
 #include "tests/hostile/minimise.h"
 
-#define ROUNDS_SHORT 6 /* of each of the rights */
+#define ROUNDS_SHORT 4 /* of each of the rights */
 #define ATTACKS 48     /* in a round */
 #define ROUND_LIMIT_S 60
 #define CASE_LIMIT_S 20
