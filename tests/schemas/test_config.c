@@ -113,7 +113,7 @@ static void a_variable_that_is_no_setting_is_told_and_passed_over(void **state)
 {
     (void)state;
     char long_name[200] = "KILN_";
-    memset(long_name + 5, 'X', sizeof long_name - 6);
+    memset(long_name + 5, 'Q', sizeof long_name - 6);
     char *strays[] = {"KILN_POOOL=night", "KILN_", "KILN_PORT", long_name, "KILN_POOL=day", NULL};
     struct kiln_config *config = kiln_config_new();
     struct kiln_error err;
@@ -125,7 +125,7 @@ static void a_variable_that_is_no_setting_is_told_and_passed_over(void **state)
     kiln_config_free(config);
     config = kiln_config_new();
     assert_int_equal(kiln_config_environ(config, strays + 3, &err), 0);
-    assert_non_null(strstr(kiln_config_stray(config), "environment KILN_XXX"));
+    assert_non_null(strstr(kiln_config_stray(config), "environment KILN_QQQ"));
     kiln_config_free(config);
 }
 
