@@ -1,4 +1,4 @@
-/* proc_stat.h - what Linux says of a process in /proc/PID/stat (proc(5)). */
+/* proc_stat.h - what Linux says of a process in /proc/PID/stat and status (proc(5)). */
 #ifndef KILN_PROC_STAT_H
 #define KILN_PROC_STAT_H
 
@@ -19,5 +19,9 @@ struct kiln_proc_stat {
 bool kiln_proc_stat(pid_t pid, struct kiln_proc_stat *ret);
 /* The same of the file's text. */
 bool kiln_proc_stat_parse(const char *text, struct kiln_proc_stat *ret);
+
+/* Whether a SIGKILL is pending (/proc/PID/status): the process still looks alive, but it will run
+ * no instruction of its own any more.  On a busy machine that lasts until it is scheduled. */
+bool kiln_proc_killed(pid_t pid);
 
 #endif

@@ -1,5 +1,6 @@
 /* test_proc_stat.c - what is read of /proc/PID/stat: names that look like fields, this process, one
  * that has ended and is not waited for, one that is not there. */
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -75,12 +76,45 @@ static void processes_tell_how_they_are(void **state)
     assert_false(kiln_proc_stat(child, &stat));
 }
 
+/* Child and test share one processor, and the child runs only when it is idle: so the signal is
+ * pending until the test waits. */
+static void a_kill_is_seen_before_it_is_carried_out(void **state)
+{
+    (void)state;
+    cpu_set_t before, one;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &before))
+            CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const struct sched_param idle = {0};
+        (void)sched_setscheduler(0, SCHED_IDLE, &idle);
+        for (;;)
+            (void)getppid();
+    }
+    usleep(20000);
+    assert_false(kiln_proc_killed(child));
+    kill(child, SIGKILL);
+    struct kiln_proc_stat stat;
+    bool killed = kiln_proc_killed(child);
+    bool ended = !kiln_proc_stat(child, &stat) || stat.state == 'Z';
+    assert_true(killed || ended);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_false(kiln_proc_killed(child));
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_are_read),
         cmocka_unit_test(other_texts_are_refused),
         cmocka_unit_test(processes_tell_how_they_are),
+        cmocka_unit_test(a_kill_is_seen_before_it_is_carried_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

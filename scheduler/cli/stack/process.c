@@ -25,6 +25,7 @@
 #define TAIL_BYTES 4096
 #define CMDLINE_MAX 16384
 #define EXEC_LIMIT_MS 1000
+#define KILLED_LIMIT_S 10
 
 extern char **environ;
 
@@ -86,10 +87,12 @@ pid_t kiln_process_find(const struct kiln_stack *stack, const char *name, const 
     long pid = 0;
     bool read = fscanf(file, "%ld", &pid) == 1 && pid > 1;
     fclose(file);
-    if (read && is_ours((pid_t)pid, marks))
-        return (pid_t)pid;
-    unlink(path);
-    return 0;
+    bool found = read && is_ours((pid_t)pid, marks);
+    if (found && kiln_proc_killed((pid_t)pid)) /* on a busy machine it looks alive for a while */
+        found = !kiln_process_wait_gone((pid_t)pid, KILLED_LIMIT_S);
+    if (!found)
+        unlink(path);
+    return found ? (pid_t)pid : 0;
 }
 
 void kiln_process_forget(const struct kiln_stack *stack, const char *name)

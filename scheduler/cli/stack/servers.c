@@ -82,10 +82,7 @@ int kiln_stack_redis(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln
     }
     if (pid) {
         kiln_say(cli, "redis      runs (pid %ld)", (long)pid);
-        int rc = wait_redis(stack, cli, pid, err);
-        if (rc == 0 || kiln_process_alive(pid))
-            return rc;
-        /* It was killed a moment ago and was still dying when it was found. */
+        return wait_redis(stack, cli, pid, err);
     }
     if (!kiln_program_find("redis-server", program))
         return kiln_fail(err, KILN_CONFIG,
