@@ -177,6 +177,19 @@ static long most_rows(const char *plan)
     return most;
 }
 
+/* No step of the last plan of any of the statements went over more rows than a page has. */
+static void expect_pages(const char *const *words, size_t count)
+{
+    char *log = kiln_test_postgres_log(stack);
+    for (size_t i = 0; i < count; i++) {
+        char *plan = plan_of(log, words[i]);
+        if (most_rows(plan) > 2000)
+            fail_msg("%s\na step of a page went over %ld rows", plan, most_rows(plan));
+        free(plan);
+    }
+    free(log);
+}
+
 typedef int drop_page(struct kiln_ledger *ledger, const struct kiln_drop *what, uint64_t *cursor,
                       uint64_t *ret_jobs, bool *ret_more, struct kiln_error *error);
 
@@ -241,14 +254,7 @@ static void a_page_of_garbage_reads_a_page(void **state)
         kiln_test_ok(
             kiln_ledger_drop_cancelled(ledger, "p", 86400, true, &cursor, &dropped, &more, &err),
             err);
-    char *log = kiln_test_postgres_log(stack);
-    for (int i = 0; i < 3; i++) {
-        char *plan = plan_of(log, words[i]);
-        if (most_rows(plan) > 2000)
-            fail_msg("%s\na step of a page went over %ld rows", plan, most_rows(plan));
-        free(plan);
-    }
-    free(log);
+    expect_pages(words, sizeof words / sizeof *words);
 }
 
 #define GROUP "model, model_hash, width, height, lora_set"
@@ -331,14 +337,7 @@ static void a_batch_goes_in_pages(void **state)
     assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM batch WHERE name = 'refused'"),
                      0);
     assert_int_equal(before - kiln_test_count(stack, left), 30001 + 4000 + 6001);
-    char *log = kiln_test_postgres_log(stack);
-    for (int i = 0; i < 3; i++) {
-        char *plan = plan_of(log, words[i]);
-        if (most_rows(plan) > 2000)
-            fail_msg("%s\na step of a page went over %ld rows", plan, most_rows(plan));
-        free(plan);
-    }
-    free(log);
+    expect_pages(words, sizeof words / sizeof *words);
 }
 
 /* A commit changes no indexed column: it is written in place (HOT), on the page of its row. */
