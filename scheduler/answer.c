@@ -85,7 +85,8 @@ static json_t *tell_groups(const struct kiln_leader *leader)
                      groups);
 }
 
-int kiln_answer(struct kiln_leader *leader, const struct kiln_order *order, struct kiln_error *err)
+int kiln_answer(struct kiln_leader *leader, const struct kiln_control *order,
+                struct kiln_error *err)
 {
     json_t *answer = order->job ? tell_why(leader, order->job) : tell_groups(leader);
     char *text = answer ? json_dumps(answer, JSON_COMPACT) : NULL;

@@ -239,7 +239,7 @@ static int take_back_ahead(struct kiln_leader *leader, int64_t now_ms, struct ki
     int rc = kiln_give_back(leader, member, assigned, &how, KILN_CAUSE_TAKEN_BACK, err);
     if (rc)
         return rc;
-    if (kiln_fleet_order(leader, member->name, KILN_ORDER_DROP, 0, assigned->id, &bus_err))
+    if (kiln_fleet_send_control(leader, member->name, KILN_CONTROL_DROP, 0, assigned->id, &bus_err))
         kiln_log(KILN_LOG_WARNING, "order_lost", kiln_f("error", "%s", bus_err.text));
     /* It fills the worker's hands until a beat names it no more: one that is sent too much refuses
      * it, and that is found out a lease later. */

@@ -251,7 +251,8 @@ static bool right_incarnation(struct kiln_leader *leader, struct kiln_member *me
         kiln_log(KILN_LOG_ERROR, "worker_twice", kiln_f("worker", "%s", member->name),
                  kiln_f("host", "%s", beat->host), kiln_f("pid", "%u", beat->pid),
                  kiln_f("effect", "%s", "the older one is told to end"));
-        if (kiln_fleet_order(leader, member->name, KILN_ORDER_DRAIN, 0, beat->incarnation, &err))
+        if (kiln_fleet_send_control(leader, member->name, KILN_CONTROL_DRAIN, 0, beat->incarnation,
+                                    &err))
             kiln_log(KILN_LOG_WARNING, "order_lost", kiln_f("error", "%s", err.text));
         return false;
     }

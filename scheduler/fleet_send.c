@@ -50,12 +50,13 @@ bool kiln_fleet_is_mute(struct kiln_leader *leader, struct kiln_member *member, 
     return rc != 0;
 }
 
-int kiln_fleet_order(struct kiln_leader *leader, const char *worker, enum kiln_order_kind kind,
-                     uint64_t job, const char *id, struct kiln_error *err)
+int kiln_fleet_send_control(struct kiln_leader *leader, const char *worker,
+                            enum kiln_control_kind kind, uint64_t job, const char *id,
+                            struct kiln_error *err)
 {
-    struct kiln_order order = {.kind = kind, .job = job};
+    struct kiln_control order = {.kind = kind, .job = job};
     snprintf(order.id, sizeof(order.id), "%s", id);
-    char *text = kiln_order_encode(&order);
+    char *text = kiln_control_encode(&order);
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for an order");
     int rc = kiln_fleet_send(leader, worker, "order", text, err);

@@ -184,11 +184,11 @@ static void note_ledger(struct kiln_leader *leader, const char *message, int rc,
         leader->ledger_error = *err;
 }
 
-static void cancel(struct kiln_leader *leader, const struct kiln_order *order)
+static void cancel(struct kiln_leader *leader, const struct kiln_control *order)
 {
     struct kiln_error err;
     uint64_t moved = 0, batch = 0;
-    bool one = order->kind == KILN_ORDER_CANCEL_JOB;
+    bool one = order->kind == KILN_CONTROL_CANCEL_JOB;
     int rc = order->recorded ? 0
                              : kiln_ledger_cancel(leader->ledger, leader->pool,
                                                   one ? order->job : 0, order->id, &moved, &err);
@@ -212,7 +212,8 @@ static int drain(struct kiln_leader *leader, const char *worker, struct kiln_err
         const struct kiln_member *member = leader->members[i];
         if (worker[0] != '\0' && strcmp(member->name, worker) != 0)
             continue;
-        rc = kiln_fleet_order(leader, member->name, KILN_ORDER_DRAIN, 0, member->name, err);
+        rc =
+            kiln_fleet_send_control(leader, member->name, KILN_CONTROL_DRAIN, 0, member->name, err);
         if (rc == 0 || kiln_bus_refusal(leader->bus) == KILN_BUS_NOT_REFUSED)
             continue;
         kiln_hush_log(&leader->hush[KILN_HUSH_ORDER], "order_lost", member->name, err->text);
@@ -221,26 +222,27 @@ static int drain(struct kiln_leader *leader, const char *worker, struct kiln_err
     return rc;
 }
 
-static int obey(struct kiln_leader *leader, const struct kiln_order *order, struct kiln_error *err)
+static int obey(struct kiln_leader *leader, const struct kiln_control *order,
+                struct kiln_error *err)
 {
-    kiln_log(order->kind == KILN_ORDER_ASK ? KILN_LOG_DEBUG : KILN_LOG_INFO, "order",
+    kiln_log(order->kind == KILN_CONTROL_ASK ? KILN_LOG_DEBUG : KILN_LOG_INFO, "order",
              kiln_f("kind", "%d", (int)order->kind),
              kiln_f("job", "%llu", (unsigned long long)order->job), kiln_f("id", "%s", order->id));
     switch (order->kind) {
-    case KILN_ORDER_CANCEL_JOB:
-    case KILN_ORDER_CANCEL_BATCH:
+    case KILN_CONTROL_CANCEL_JOB:
+    case KILN_CONTROL_CANCEL_BATCH:
         cancel(leader, order);
         return 0;
-    case KILN_ORDER_DRAIN:
+    case KILN_CONTROL_DRAIN:
         return drain(leader, order->id, err);
-    case KILN_ORDER_WAKE:
+    case KILN_CONTROL_WAKE:
         leader->load_due_ms = 0;
         leader->sweep_due_ms = 0;
         leader->holds_due_ms = 0;
         return 0;
-    case KILN_ORDER_ASK:
+    case KILN_CONTROL_ASK:
         return kiln_answer(leader, order, err);
-    case KILN_ORDER_DROP: /* refused before: from a scheduler to a worker only */
+    case KILN_CONTROL_DROP: /* refused before: from a scheduler to a worker only */
         return 0;
     }
     return 0;
@@ -248,14 +250,14 @@ static int obey(struct kiln_leader *leader, const struct kiln_order *order, stru
 
 /* What one reading of control has brought: copies, since the entries are borrowed. */
 struct control_page {
-    struct kiln_order orders[ORDERS_MAX];
+    struct kiln_control orders[ORDERS_MAX];
     char ids[ORDERS_MAX][ENTRY_ID_MAX];
     size_t order_count, entry_count;
 };
 
 /* An entry is one order in one field.  Of an entry with several none is obeyed: a part of it would
  * be lost without a word. */
-static int decode_entry(const struct kiln_bus_entry *entry, struct kiln_order *order,
+static int decode_entry(const struct kiln_bus_entry *entry, struct kiln_control *order,
                         struct kiln_error *err)
 {
     size_t at = 0, count = 0;
@@ -268,8 +270,8 @@ static int decode_entry(const struct kiln_bus_entry *entry, struct kiln_order *o
     if (count != 1)
         return kiln_fail(err, KILN_PROTOCOL, "an entry has one field \"order\", this one %zu",
                          count);
-    int rc = kiln_order_decode(entry->fields[2 * at + 1], entry->lengths[2 * at + 1], order, err);
-    if (rc == 0 && order->kind == KILN_ORDER_DROP)
+    int rc = kiln_control_decode(entry->fields[2 * at + 1], entry->lengths[2 * at + 1], order, err);
+    if (rc == 0 && order->kind == KILN_CONTROL_DROP)
         return kiln_fail(err, KILN_PROTOCOL, "the order drop is for a worker's stream");
     return rc;
 }

@@ -180,8 +180,9 @@ void kiln_fleet_finished(struct kiln_leader *leader, const struct kiln_event *ev
  * is made anew.  kiln_bus_refusal tells a stream that takes nothing from a bus that is away. */
 int kiln_fleet_send(struct kiln_leader *leader, const char *worker, const char *field,
                     const char *text, struct kiln_error *err) KILN_MUST_CHECK;
-int kiln_fleet_order(struct kiln_leader *leader, const char *worker, enum kiln_order_kind kind,
-                     uint64_t job, const char *id, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_fleet_send_control(struct kiln_leader *leader, const char *worker,
+                            enum kiln_control_kind kind, uint64_t job, const char *id,
+                            struct kiln_error *err) KILN_MUST_CHECK;
 /* Assigns nothing to the worker until its stream takes entries again. */
 void kiln_fleet_mute(struct kiln_leader *leader, struct kiln_member *member, int64_t now_ms);
 bool kiln_fleet_is_mute(struct kiln_leader *leader, struct kiln_member *member, int64_t now_ms);
@@ -200,7 +201,7 @@ void kiln_costs_learn(struct kiln_leader *leader, const struct kiln_member *memb
 /* --- answer.c -------------------------------------------------------------------------------- */
 /* To an order of the kind ask.  Failures are the bus's; an answer that cannot be delivered to its
  * asker is none. */
-int kiln_answer(struct kiln_leader *leader, const struct kiln_order *order,
+int kiln_answer(struct kiln_leader *leader, const struct kiln_control *order,
                 struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- feed.c ---------------------------------------------------------------------------------- */

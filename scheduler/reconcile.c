@@ -218,8 +218,9 @@ static void stop_cancelled(struct kiln_leader *leader, const struct kiln_member 
 {
     struct kiln_error err;
     for (uint32_t i = 0; i < assigned->count; i++)
-        if (!assigned->open[i] && kiln_fleet_order(leader, member->name, KILN_ORDER_CANCEL_JOB,
-                                                   assigned->jobs[i], "", &err))
+        if (!assigned->open[i] &&
+            kiln_fleet_send_control(leader, member->name, KILN_CONTROL_CANCEL_JOB,
+                                    assigned->jobs[i], "", &err))
             kiln_log(KILN_LOG_WARNING, "order_lost", kiln_f("error", "%s", err.text));
 }
 
@@ -230,7 +231,7 @@ static void drop_orphan(struct kiln_leader *leader, struct kiln_member *member,
     if (!assigned->beaten || ++assigned->orphan_rounds < ORPHAN_ROUNDS)
         return;
     assigned->orphan_rounds = 0;
-    if (kiln_fleet_order(leader, member->name, KILN_ORDER_DROP, 0, assigned->id, &err))
+    if (kiln_fleet_send_control(leader, member->name, KILN_CONTROL_DROP, 0, assigned->id, &err))
         kiln_log(KILN_LOG_WARNING, "order_lost", kiln_f("error", "%s", err.text));
 }
 

@@ -105,43 +105,44 @@ int kiln_intake_decode(const char *const *fields, const size_t *lengths, size_t 
     return 0;
 }
 
-/* --- orders -------------------------------------------------------------------------------- */
+/* --- control messages ---------------------------------------------------------------------- */
 
-static const char *const order_names[] = {"cancel_job", "cancel_batch", "drop", "drain",
-                                          "wake",       "ask",          NULL};
+static const char *const control_names[] = {"cancel_job", "cancel_batch", "drop", "drain",
+                                            "wake",       "ask",          NULL};
 
-static const struct kiln_wire_field order_fields[] = {
-    {"kind", KILN_WIRE_ENUM, true, offsetof(struct kiln_order, kind), sizeof(int), order_names},
-    KILN_WIRE_FIELD(struct kiln_order, job, KILN_WIRE_U64, false),
-    KILN_WIRE_FIELD(struct kiln_order, id, KILN_WIRE_ID, false),
-    KILN_WIRE_FIELD(struct kiln_order, recorded, KILN_WIRE_BOOL, false),
+static const struct kiln_wire_field control_fields[] = {
+    {"kind", KILN_WIRE_ENUM, true, offsetof(struct kiln_control, kind), sizeof(int), control_names},
+    KILN_WIRE_FIELD(struct kiln_control, job, KILN_WIRE_U64, false),
+    KILN_WIRE_FIELD(struct kiln_control, id, KILN_WIRE_ID, false),
+    KILN_WIRE_FIELD(struct kiln_control, recorded, KILN_WIRE_BOOL, false),
 };
-static const struct kiln_wire_table order_table = {
-    "order", order_fields, sizeof order_fields / sizeof order_fields[0], false};
+static const struct kiln_wire_table control_table = {
+    "order", control_fields, sizeof control_fields / sizeof control_fields[0], false};
 
-char *kiln_order_encode(const struct kiln_order *order)
+char *kiln_control_encode(const struct kiln_control *control)
 {
     struct kiln_text out = {0};
-    kiln_wire_write(&out, &order_table, order);
+    kiln_wire_write(&out, &control_table, control);
     return kiln_wire_close(&out);
 }
 
-int kiln_order_decode(const char *text, size_t len, struct kiln_order *ret, struct kiln_error *err)
+int kiln_control_decode(const char *text, size_t len, struct kiln_control *ret,
+                        struct kiln_error *err)
 {
-    struct kiln_order order = {0};
-    int code = kiln_wire_read(text, len, &order_table, &order, NULL, NULL, err);
+    struct kiln_control control = {0};
+    int code = kiln_wire_read(text, len, &control_table, &control, NULL, NULL, err);
     if (code)
         return code;
-    if (order.kind == KILN_ORDER_CANCEL_JOB && order.job == 0)
+    if (control.kind == KILN_CONTROL_CANCEL_JOB && control.job == 0)
         return kiln_fail(err, KILN_PROTOCOL, "order: cancel_job needs \"job\"");
-    bool needs_id = order.kind == KILN_ORDER_CANCEL_BATCH || order.kind == KILN_ORDER_DROP ||
-                    order.kind == KILN_ORDER_ASK;
-    if (needs_id && order.id[0] == '\0')
-        return kiln_fail(err, KILN_PROTOCOL, "order: %s needs \"id\"", order_names[order.kind]);
-    if (order.kind != KILN_ORDER_CANCEL_BATCH && strlen(order.id) > KILN_WIRE_ID_MAX)
+    bool needs_id = control.kind == KILN_CONTROL_CANCEL_BATCH ||
+                    control.kind == KILN_CONTROL_DROP || control.kind == KILN_CONTROL_ASK;
+    if (needs_id && control.id[0] == '\0')
+        return kiln_fail(err, KILN_PROTOCOL, "order: %s needs \"id\"", control_names[control.kind]);
+    if (control.kind != KILN_CONTROL_CANCEL_BATCH && strlen(control.id) > KILN_WIRE_ID_MAX)
         return kiln_fail(err, KILN_PROTOCOL, "order: \"id\" of %s has more than %d characters",
-                         order_names[order.kind], KILN_WIRE_ID_MAX);
-    *ret = order;
+                         control_names[control.kind], KILN_WIRE_ID_MAX);
+    *ret = control;
     return 0;
 }
 

@@ -3,7 +3,7 @@
  * Keys, POOL in braces so that one pool is one cluster slot:
  *     kiln:{POOL}:intake            stream  job lines in            (producer -> scheduler)
  *     kiln:{POOL}:receipt:<token>   list    one receipt, TTL 300 s  (scheduler -> producer)
- *     kiln:{POOL}:worker:<id>       stream  assignments, orders     (scheduler -> worker)
+ *     kiln:{POOL}:worker:<id>       stream  assignments, control  (scheduler -> worker)
  *     kiln:{POOL}:beat:<id>         hash    heartbeat with a TTL    (worker -> scheduler)
  *     kiln:{POOL}:events            stream  capped; what happened   (worker, scheduler -> all)
  *     kiln:{POOL}:control           stream  capped; cancel, drain   (kiln -> scheduler)
@@ -68,24 +68,24 @@ int kiln_assignment_decode(const char *text, size_t len, struct kiln_assignment 
                            struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_assignment_release(struct kiln_assignment *a);
 
-/* --- order: field "order" of an entry of a worker's stream or of control ------------------- */
-enum kiln_order_kind {
-    KILN_ORDER_CANCEL_JOB,   /* job: stop it at the next step */
-    KILN_ORDER_CANCEL_BATCH, /* batch (control only) */
-    KILN_ORDER_DROP,         /* assignment: give it up, the ledger has moved on */
-    KILN_ORDER_DRAIN,        /* worker, "" for all, or one incarnation: finish, hand back, exit */
-    KILN_ORDER_WAKE,         /* look at the ledger now (after cancel, retry) */
-    KILN_ORDER_ASK,          /* id: token of the answer; job: why it waits, 0: the groups */
+/* --- control message: field "order" of an entry of a worker's stream or of control ------- */
+enum kiln_control_kind {
+    KILN_CONTROL_CANCEL_JOB,   /* job: stop it at the next step */
+    KILN_CONTROL_CANCEL_BATCH, /* batch (control only) */
+    KILN_CONTROL_DROP,         /* assignment: drop it, the ledger has moved on */
+    KILN_CONTROL_DRAIN,        /* worker, "" = all, or an incarnation: finish, return the rest, exit */
+    KILN_CONTROL_WAKE,         /* look at the ledger now (after cancel, retry) */
+    KILN_CONTROL_ASK,          /* id: token of the answer; job: why it waits, 0: the groups */
 };
-struct kiln_order {
-    enum kiln_order_kind kind;
+struct kiln_control {
+    enum kiln_control_kind kind;
     uint64_t job; /* CANCEL_JOB: 1 ..; ASK: 0 .. */
     char id[KILN_BATCH_NAME_MAX + 1]; /* batch name, assignment or worker id */
     bool recorded; /* a cancel that the ledger has already: a retry since then must stay */
 };
-char *kiln_order_encode(const struct kiln_order *order);
-int kiln_order_decode(const char *text, size_t len, struct kiln_order *ret,
-                      struct kiln_error *err) KILN_MUST_CHECK;
+char *kiln_control_encode(const struct kiln_control *control);
+int kiln_control_decode(const char *text, size_t len, struct kiln_control *ret,
+                        struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- heartbeat: field "beat" of the hash (JSON) -------------------------------------------- */
 #define KILN_BEAT_HELD_MAX 16

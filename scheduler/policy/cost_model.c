@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler/policy/order.h"
 #include "scheduler/policy/slots.h"
+#include "scheduler/policy/treap.h"
 
 /* Assumed before the first measurement: an H200 at a good part of its bf16 rate. */
 #define FIRST_SECONDS_PER_TFLOP (1.0 / 500.0)
@@ -33,7 +33,7 @@ struct row {
 struct kiln_cost_model {
     struct kiln_slots slots;
     struct row *rows;
-    struct kiln_order_node *by_turn;
+    struct kiln_treap_node *by_turn;
     uint32_t turns; /* root: rows by turn of their last correction */
     uint64_t turn;
 };
@@ -162,8 +162,8 @@ static double mean_or(const struct kiln_cost_model *costs, struct about about, d
 static struct row *make_row(struct kiln_cost_model *costs, const struct about *about)
 {
     if (costs->slots.used == costs->slots.capacity) {
-        uint32_t oldest = kiln_order_first(costs->by_turn, costs->turns);
-        kiln_order_remove(costs->by_turn, &costs->turns, oldest);
+        uint32_t oldest = kiln_treap_first(costs->by_turn, costs->turns);
+        kiln_treap_remove(costs->by_turn, &costs->turns, oldest);
         kiln_slots_give(&costs->slots, oldest);
     }
     uint64_t key = key_of(about);
@@ -181,16 +181,16 @@ static struct row *make_row(struct kiln_cost_model *costs, const struct about *a
     snprintf(row->kept.lora_set, sizeof(row->kept.lora_set), "%s", about->lora_set);
     costs->by_turn[slot].hi = 0;
     costs->by_turn[slot].lo = 0;
-    kiln_order_insert(costs->by_turn, &costs->turns, slot);
+    kiln_treap_insert(costs->by_turn, &costs->turns, slot);
     return row;
 }
 
 static void touch(struct kiln_cost_model *costs, const struct row *row)
 {
     uint32_t slot = (uint32_t)(row - costs->rows);
-    kiln_order_remove(costs->by_turn, &costs->turns, slot);
+    kiln_treap_remove(costs->by_turn, &costs->turns, slot);
     costs->by_turn[slot].hi = (int64_t)++costs->turn;
-    kiln_order_insert(costs->by_turn, &costs->turns, slot);
+    kiln_treap_insert(costs->by_turn, &costs->turns, slot);
 }
 
 /* The rule of the header: clip, then forget exponentially. */
@@ -366,7 +366,7 @@ uint64_t kiln_cost_turn(const struct kiln_cost_model *costs)
 bool kiln_cost_changed(const struct kiln_cost_model *costs, uint64_t *turn,
                        struct kiln_cost_row *ret)
 {
-    uint32_t slot = kiln_order_after(costs->by_turn, costs->turns, (int64_t)*turn);
+    uint32_t slot = kiln_treap_after(costs->by_turn, costs->turns, (int64_t)*turn);
     if (slot == KILN_NONE)
         return false;
     *turn = (uint64_t)costs->by_turn[slot].hi;

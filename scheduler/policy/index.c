@@ -24,17 +24,17 @@ static int64_t virtual_ms(const struct pol_job *job)
 }
 
 /* Puts slot at (hi, lo) of an order, takes it out, or leaves it, as `wanted` and the key say. */
-static void place(struct kiln_order_node *nodes, uint32_t *root, uint32_t slot, bool *listed,
+static void place(struct kiln_treap_node *nodes, uint32_t *root, uint32_t slot, bool *listed,
                   bool wanted, int64_t hi, int64_t lo)
 {
     if (*listed && wanted && nodes[slot].hi == hi && nodes[slot].lo == lo)
         return;
     if (*listed)
-        kiln_order_remove(nodes, root, slot);
+        kiln_treap_remove(nodes, root, slot);
     if (wanted) {
         nodes[slot].hi = hi;
         nodes[slot].lo = lo;
-        kiln_order_insert(nodes, root, slot);
+        kiln_treap_insert(nodes, root, slot);
     }
     *listed = wanted;
 }
@@ -42,7 +42,7 @@ static void place(struct kiln_order_node *nodes, uint32_t *root, uint32_t slot, 
 static void place_queue(struct kiln_policy *p, uint32_t queue)
 {
     struct pol_queue *q = &p->queues[queue];
-    uint32_t head = kiln_order_first(p->job_rank, q->jobs);
+    uint32_t head = kiln_treap_first(p->job_rank, q->jobs);
     int64_t hi = 0, lo = 0;
     if (head != KILN_NONE) {
         hi = class_of(&p->jobs[head]) << 40 | round_of(p, q->tenant);
@@ -54,7 +54,7 @@ static void place_queue(struct kiln_policy *p, uint32_t queue)
 static void place_group(struct kiln_policy *p, uint32_t group)
 {
     struct pol_group *g = &p->groups[group];
-    uint32_t head = kiln_order_first(p->queue_rank, g->queues);
+    uint32_t head = kiln_treap_first(p->queue_rank, g->queues);
     bool any = head != KILN_NONE;
     place(p->group_rank, &p->sets[g->set].groups, group, &g->listed, any,
           any ? p->queue_rank[head].hi : 0, any ? p->queue_rank[head].lo : 0);
@@ -74,10 +74,10 @@ void kiln_policy_place_set(struct kiln_policy *p, uint32_t set)
 {
     struct pol_set *s = &p->sets[set];
     struct pol_model *model = &p->models[s->model];
-    uint32_t head = kiln_order_first(p->group_rank, s->groups);
+    uint32_t head = kiln_treap_first(p->group_rank, s->groups);
     bool any = head != KILN_NONE, held = s->holders > 0;
     if (s->listed && s->in_held != held) {
-        kiln_order_remove(p->set_rank, s->in_held ? &model->held_sets : &model->free_sets, set);
+        kiln_treap_remove(p->set_rank, s->in_held ? &model->held_sets : &model->free_sets, set);
         s->listed = false;
     }
     s->in_held = held;
@@ -89,7 +89,7 @@ void kiln_policy_place_set(struct kiln_policy *p, uint32_t set)
 static void place_promise(struct kiln_policy *p, uint32_t set)
 {
     struct pol_set *s = &p->sets[set];
-    uint32_t head = kiln_order_first(p->job_due, s->deadlines);
+    uint32_t head = kiln_treap_first(p->job_due, s->deadlines);
     bool any = head != KILN_NONE;
     place(p->set_due, &p->models[s->model].promised_sets, set, &s->promised, any,
           any ? p->job_due[head].hi : 0, 0);
@@ -109,7 +109,7 @@ static void tenant_list(struct kiln_policy *p, uint32_t tenant)
 {
     p->tenant_used[tenant].hi = (int64_t)(p->tenants[tenant].used_s * 1000);
     p->tenant_used[tenant].lo = 0;
-    kiln_order_insert(p->tenant_used, &p->active_tenants, tenant);
+    kiln_treap_insert(p->tenant_used, &p->active_tenants, tenant);
 }
 
 static void tenant_ready(struct kiln_policy *p, uint32_t tenant)
@@ -127,17 +127,17 @@ static void tenant_ready(struct kiln_policy *p, uint32_t tenant)
 static void tenant_unready(struct kiln_policy *p, uint32_t tenant)
 {
     if (--p->tenants[tenant].ready == 0)
-        kiln_order_remove(p->tenant_used, &p->active_tenants, tenant);
+        kiln_treap_remove(p->tenant_used, &p->active_tenants, tenant);
 }
 
 void kiln_policy_charge(struct kiln_policy *p, uint32_t tenant, double seconds)
 {
     /* Alone there is nobody to be fair to, and charging would only push rounds along. */
     bool listed = p->tenants[tenant].ready > 0;
-    if (kiln_order_count(p->tenant_used, p->active_tenants) < (listed ? 2u : 1u))
+    if (kiln_treap_count(p->tenant_used, p->active_tenants) < (listed ? 2u : 1u))
         return;
     if (listed)
-        kiln_order_remove(p->tenant_used, &p->active_tenants, tenant);
+        kiln_treap_remove(p->tenant_used, &p->active_tenants, tenant);
     struct pol_tenant *t = &p->tenants[tenant];
     p->served_used_s = fmax(p->served_used_s, t->used_s);
     p->served_round = t->round > p->served_round ? t->round : p->served_round;
@@ -231,12 +231,12 @@ void kiln_policy_job_ready(struct kiln_policy *p, uint32_t job)
     tenant_ready(p, queue->tenant);
     p->job_rank[job].hi = (class_of(j) << 52) + virtual_ms(j);
     p->job_rank[job].lo = (int64_t)j->id;
-    kiln_order_insert(p->job_rank, &queue->jobs, job);
+    kiln_treap_insert(p->job_rank, &queue->jobs, job);
     count_ready(p, j, +1);
     place_upwards(p, j->queue);
     if (j->promise) {
         kiln_policy_promise(p, job);
-        kiln_order_insert(p->job_due, &p->sets[set].deadlines, job);
+        kiln_treap_insert(p->job_due, &p->sets[set].deadlines, job);
         place_promise(p, set);
     }
 }
@@ -247,12 +247,12 @@ void kiln_policy_job_unready(struct kiln_policy *p, uint32_t job)
     struct pol_queue *queue = &p->queues[j->queue];
     uint32_t set = p->groups[queue->group].set;
     tenant_unready(p, queue->tenant);
-    kiln_order_remove(p->job_rank, &queue->jobs, job);
+    kiln_treap_remove(p->job_rank, &queue->jobs, job);
     count_ready(p, j, -1);
     place_upwards(p, j->queue);
     if (j->promise) {
         kiln_policy_unpromise(p, job);
-        kiln_order_remove(p->job_due, &p->sets[set].deadlines, job);
+        kiln_treap_remove(p->job_due, &p->sets[set].deadlines, job);
         place_promise(p, set);
     }
 }
@@ -260,10 +260,10 @@ void kiln_policy_job_unready(struct kiln_policy *p, uint32_t job)
 void kiln_policy_wake(struct kiln_policy *p, int64_t now_ms)
 {
     for (;;) {
-        uint32_t job = kiln_order_first(p->job_rank, p->sleepers);
+        uint32_t job = kiln_treap_first(p->job_rank, p->sleepers);
         if (job == KILN_NONE || p->jobs[job].wake_ms > now_ms)
             return;
-        kiln_order_remove(p->job_rank, &p->sleepers, job);
+        kiln_treap_remove(p->job_rank, &p->sleepers, job);
         p->jobs[job].wake_ms = 0;
         kiln_policy_job_ready(p, job);
         p->epoch++;
@@ -274,7 +274,7 @@ void kiln_policy_wake(struct kiln_policy *p, int64_t now_ms)
 uint32_t kiln_policy_best_queue(struct kiln_policy *p, uint32_t group)
 {
     for (;;) {
-        uint32_t queue = kiln_order_first(p->queue_rank, p->groups[group].queues);
+        uint32_t queue = kiln_treap_first(p->queue_rank, p->groups[group].queues);
         if (queue == KILN_NONE)
             return queue;
         int64_t hi = p->queue_rank[queue].hi;
@@ -287,10 +287,10 @@ uint32_t kiln_policy_best_queue(struct kiln_policy *p, uint32_t group)
 uint32_t kiln_policy_best_group(struct kiln_policy *p, uint32_t set)
 {
     for (;;) {
-        uint32_t group = kiln_order_first(p->group_rank, p->sets[set].groups);
+        uint32_t group = kiln_treap_first(p->group_rank, p->sets[set].groups);
         if (group == KILN_NONE)
             return group;
-        struct kiln_order_node old = p->group_rank[group];
+        struct kiln_treap_node old = p->group_rank[group];
         kiln_policy_best_queue(p, group);
         place_group(p, group);
         if (p->group_rank[group].hi == old.hi && p->group_rank[group].lo == old.lo)
@@ -301,10 +301,10 @@ uint32_t kiln_policy_best_group(struct kiln_policy *p, uint32_t set)
 uint32_t kiln_policy_best_set(struct kiln_policy *p, uint32_t *root)
 {
     for (;;) {
-        uint32_t set = kiln_order_first(p->set_rank, *root);
+        uint32_t set = kiln_treap_first(p->set_rank, *root);
         if (set == KILN_NONE)
             return set;
-        struct kiln_order_node old = p->set_rank[set];
+        struct kiln_treap_node old = p->set_rank[set];
         kiln_policy_best_group(p, set);
         kiln_policy_place_set(p, set);
         if (p->set_rank[set].hi == old.hi && p->set_rank[set].lo == old.lo)

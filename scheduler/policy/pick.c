@@ -76,7 +76,7 @@ static double penalty(struct kiln_policy *p, uint32_t mine, uint32_t other, int6
 {
     uint32_t my_queue = kiln_policy_best_queue(p, mine);
     uint32_t its_queue = kiln_policy_best_queue(p, other);
-    const struct kiln_order_node *my = &p->queue_rank[my_queue], *its = &p->queue_rank[its_queue];
+    const struct kiln_treap_node *my = &p->queue_rank[my_queue], *its = &p->queue_rank[its_queue];
     if (my->hi >> 40 != its->hi >> 40) /* backfill never holds up other work */
         return my->hi >> 40 ? INFINITY : -INFINITY;
     double my_age = fmax(0, (double)(now_ms - my->lo) / 1000);
@@ -101,7 +101,7 @@ static uint32_t group_of_set(struct kiln_policy *p, const struct pol_worker *wor
                 return penalty(p, group, best, now_ms) > cost ? best : group;
             }
         }
-        group = kiln_order_next(p->group_rank, p->sets[set].groups, group);
+        group = kiln_treap_next(p->group_rank, p->sets[set].groups, group);
     }
     return best;
 }
@@ -110,7 +110,7 @@ static bool better(const struct kiln_policy *p, uint32_t a, uint32_t b)
 {
     if (b == KILN_NONE)
         return true;
-    const struct kiln_order_node *x = &p->group_rank[a], *y = &p->group_rank[b];
+    const struct kiln_treap_node *x = &p->group_rank[a], *y = &p->group_rank[b];
     return x->hi != y->hi ? x->hi < y->hi : x->lo < y->lo;
 }
 
@@ -132,7 +132,7 @@ static bool overloaded(struct kiln_policy *p, uint32_t set)
 static bool urgent_job(const struct kiln_policy *p, const struct pol_worker *worker, uint32_t set,
                        int64_t horizon_ms, struct choice *ret)
 {
-    uint32_t job = kiln_order_first(p->job_due, p->sets[set].deadlines);
+    uint32_t job = kiln_treap_first(p->job_due, p->sets[set].deadlines);
     if (job == KILN_NONE || p->job_due[job].hi > horizon_ms)
         return false;
     uint32_t group = p->queues[p->jobs[job].queue].group;
@@ -147,7 +147,7 @@ static bool urgent_job(const struct kiln_policy *p, const struct pol_worker *wor
  * others late, too. */
 static bool holder_in_time(struct kiln_policy *p, uint32_t set, int64_t now_ms)
 {
-    uint32_t hand = kiln_order_first(p->worker_hand, p->sets[set].hands);
+    uint32_t hand = kiln_treap_first(p->worker_hand, p->sets[set].hands);
     if (hand == KILN_NONE || p->workers[hand].draining || p->workers[hand].batch_max == 0)
         return false;
     int64_t due_ms = p->set_due[set].hi;
@@ -161,14 +161,14 @@ static bool holder_in_time(struct kiln_policy *p, uint32_t set, int64_t now_ms)
 static bool urgent_other(struct kiln_policy *p, const struct pol_worker *worker, uint32_t model,
                          int64_t now_ms, int64_t horizon_ms, struct choice *ret)
 {
-    uint32_t root = p->models[model].promised_sets, set = kiln_order_first(p->set_due, root);
+    uint32_t root = p->models[model].promised_sets, set = kiln_treap_first(p->set_due, root);
     for (int i = 0; i < WALK_SETS && set != KILN_NONE; i++) {
         if (p->set_due[set].hi > horizon_ms)
             return false;
         bool waits = set == worker->set || holder_in_time(p, set, now_ms);
         if (!waits && urgent_job(p, worker, set, horizon_ms, ret))
             return true;
-        set = kiln_order_next(p->set_due, root, set);
+        set = kiln_treap_next(p->set_due, root, set);
     }
     return false;
 }
@@ -177,11 +177,11 @@ static bool urgent_other(struct kiln_policy *p, const struct pol_worker *worker,
 static int64_t unheld_due(const struct kiln_policy *p, const struct pol_worker *worker,
                           uint32_t model, struct choice *ret)
 {
-    uint32_t root = p->models[model].promised_sets, set = kiln_order_first(p->set_due, root);
+    uint32_t root = p->models[model].promised_sets, set = kiln_treap_first(p->set_due, root);
     for (int i = 0; i < WALK_SETS && set != KILN_NONE; i++) {
         if (p->sets[set].holders == 0 && urgent_job(p, worker, set, INT64_MAX, ret))
             return p->job_due[ret->job].hi;
-        set = kiln_order_next(p->set_due, root, set);
+        set = kiln_treap_next(p->set_due, root, set);
     }
     return INT64_MAX;
 }
@@ -194,7 +194,7 @@ static bool too_far_ahead(const struct kiln_policy *p, const struct pol_worker *
 {
     if (other_due_ms < now_ms)
         return false;
-    uint32_t job = kiln_order_first(p->job_due, p->sets[worker->set].deadlines);
+    uint32_t job = kiln_treap_first(p->job_due, p->sets[worker->set].deadlines);
     int64_t reserve_ms = (int64_t)(kiln_policy_reserve_s(p) * 1000);
     double left_ms = fmax((double)reserve_ms, (double)(other_due_ms - now_ms - reserve_ms));
     return (double)(p->job_due[job].hi - other_due_ms) > AHEAD * left_ms;
@@ -213,7 +213,7 @@ static bool other_promise(struct kiln_policy *p, const struct pol_worker *worker
     if (!promised)
         return true;
     due_ms = p->job_due[ret->job].hi;
-    uint32_t own = kiln_order_first(p->job_due, p->sets[worker->set].deadlines);
+    uint32_t own = kiln_treap_first(p->job_due, p->sets[worker->set].deadlines);
     int64_t last_ms = now_ms + (int64_t)(kiln_policy_reserve_s(p) * 1000);
     return due_ms <= last_ms && due_ms >= now_ms && due_ms < p->job_due[own].hi;
 }
@@ -248,7 +248,7 @@ static uint32_t best_free(struct kiln_policy *p, const struct pol_worker *worker
         uint32_t group = group_of_set(p, worker, set, now_ms);
         if (group != KILN_NONE)
             return group;
-        set = kiln_order_next(p->set_rank, *root, set);
+        set = kiln_treap_next(p->set_rank, *root, set);
     }
     return KILN_NONE;
 }
@@ -272,7 +272,7 @@ static double regret_s(struct kiln_policy *p, const struct pol_worker *worker)
 static double help_s(struct kiln_policy *p, const struct pol_worker *worker, uint32_t set,
                      uint32_t group, int64_t now_ms)
 {
-    uint32_t hand = kiln_order_first(p->worker_hand, p->sets[set].hands);
+    uint32_t hand = kiln_treap_first(p->worker_hand, p->sets[set].hands);
     double free_s = fmax(0, (double)(p->workers[hand].free_ms - now_ms) / 1000);
     double unit_s = kiln_policy_unit_s(p, group) / worker->speed;
     double before_s = free_s + fmax(0, load(p, set) - unit_s);
@@ -287,7 +287,7 @@ static uint32_t best_held(struct kiln_policy *p, const struct pol_worker *worker
 {
     uint32_t root = p->models[model].loaded_sets, found = KILN_NONE;
     double most = 0;
-    uint32_t set = kiln_order_first(p->set_load, root);
+    uint32_t set = kiln_treap_first(p->set_load, root);
     for (int i = 0; i < WALK_GROUPS && set != KILN_NONE; i++) {
         uint32_t group = set == worker->set ? KILN_NONE : group_of_set(p, worker, set, now_ms);
         if (group != KILN_NONE && overloaded(p, set))
@@ -299,7 +299,7 @@ static uint32_t best_held(struct kiln_policy *p, const struct pol_worker *worker
         }
         if (!idle && set != worker->set)
             break;
-        set = kiln_order_next(p->set_load, root, set);
+        set = kiln_treap_next(p->set_load, root, set);
     }
     return found;
 }
@@ -381,12 +381,12 @@ static void take_job(struct kiln_policy *p, uint32_t job, double seconds,
 static uint32_t next_job(struct kiln_policy *p, uint32_t group, bool urgent)
 {
     uint32_t job =
-        urgent ? kiln_order_first(p->job_due, p->sets[p->groups[group].set].deadlines) : KILN_NONE;
+        urgent ? kiln_treap_first(p->job_due, p->sets[p->groups[group].set].deadlines) : KILN_NONE;
     if (job != KILN_NONE && p->job_due[job].hi <= p->horizon_ms &&
         p->queues[p->jobs[job].queue].group == group)
         return job;
     uint32_t queue = kiln_policy_best_queue(p, group);
-    return queue == KILN_NONE ? KILN_NONE : kiln_order_first(p->job_rank, p->queues[queue].jobs);
+    return queue == KILN_NONE ? KILN_NONE : kiln_treap_first(p->job_rank, p->queues[queue].jobs);
 }
 
 /* What the assignment is expected to take; the switch is charged to whoever's job goes first. */
@@ -448,7 +448,7 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct choic
 static uint32_t victim(struct kiln_policy *p, uint32_t worker, uint32_t set)
 {
     const struct pol_worker *w = &p->workers[worker];
-    uint32_t root = p->models[w->model].rooms, other = kiln_order_first(p->worker_room, root);
+    uint32_t root = p->models[w->model].rooms, other = kiln_treap_first(p->worker_room, root);
     if (w->held_count > 0 || w->set == set)
         return worker;
     double least = regret_s(p, w) + kiln_policy_load_s(p, w, set);
@@ -460,7 +460,7 @@ static uint32_t victim(struct kiln_policy *p, uint32_t worker, uint32_t set)
             worker = loses < least ? other : worker;
             least = fmin(least, loses);
         }
-        other = kiln_order_next(p->worker_room, root, other);
+        other = kiln_treap_next(p->worker_room, root, other);
     }
     return worker;
 }
@@ -498,11 +498,11 @@ static bool pick_hot(struct kiln_policy *p, uint32_t level, int64_t now_ms,
                      struct kiln_policy_pick *ret)
 {
     int64_t until_ms = lead_until(p, level, now_ms);
-    uint32_t set = kiln_order_after(p->set_hot, p->hot_sets, (int64_t)level - 1);
-    for (; set != KILN_NONE; set = kiln_order_next(p->set_hot, p->hot_sets, set)) {
+    uint32_t set = kiln_treap_after(p->set_hot, p->hot_sets, (int64_t)level - 1);
+    for (; set != KILN_NONE; set = kiln_treap_next(p->set_hot, p->hot_sets, set)) {
         if (p->set_hot[set].hi > level || p->set_hot[set].lo > until_ms)
             return false;
-        if (try_worker(p, kiln_order_first(p->worker_hand, p->sets[set].hands), now_ms, ret))
+        if (try_worker(p, kiln_treap_first(p->worker_hand, p->sets[set].hands), now_ms, ret))
             return true;
     }
     return false;
@@ -517,13 +517,13 @@ static bool pick_cold(struct kiln_policy *p, uint32_t level, int64_t now_ms,
         const struct pol_model *m = &p->models[model];
         if (m->refs == 0 || m->rooms == KILN_NONE || p->models[p->pool_model].ready + m->ready == 0)
             continue;
-        uint32_t worker = kiln_order_after(p->worker_room, m->rooms, (int64_t)level - 1);
+        uint32_t worker = kiln_treap_after(p->worker_room, m->rooms, (int64_t)level - 1);
         for (int i = 0; i < WALK_WORKERS && worker != KILN_NONE; i++) {
             if (p->worker_room[worker].hi > level || p->worker_room[worker].lo > until_ms)
                 break;
             if (try_worker(p, worker, now_ms, ret))
                 return true;
-            worker = kiln_order_next(p->worker_room, m->rooms, worker);
+            worker = kiln_treap_next(p->worker_room, m->rooms, worker);
         }
     }
     return false;

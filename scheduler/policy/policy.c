@@ -161,7 +161,7 @@ int kiln_policy_add(struct kiln_policy *p, const struct kiln_policy_job *job,
     if (job->not_before_ms > p->last_ms) {
         p->job_rank[slot].hi = job->not_before_ms;
         p->job_rank[slot].lo = (int64_t)job->id;
-        kiln_order_insert(p->job_rank, &p->sleepers, slot);
+        kiln_treap_insert(p->job_rank, &p->sleepers, slot);
     } else {
         p->jobs[slot].wake_ms = 0;
         kiln_policy_job_ready(p, slot);
@@ -173,7 +173,7 @@ static void remove_slot(struct kiln_policy *p, uint32_t slot)
 {
     uint32_t queue = p->jobs[slot].queue;
     if (p->jobs[slot].wake_ms)
-        kiln_order_remove(p->job_rank, &p->sleepers, slot);
+        kiln_treap_remove(p->job_rank, &p->sleepers, slot);
     else
         kiln_policy_job_unready(p, slot);
     kiln_slots_give(&p->job_slots, slot);

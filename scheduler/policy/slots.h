@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "scheduler/policy/order.h" /* KILN_NONE */
+#include "scheduler/policy/treap.h" /* KILN_NONE */
 #include "schemas/error.h"
 
 struct kiln_slots {

@@ -13,9 +13,9 @@
 #ifndef KILN_POLICY_STATE_H
 #define KILN_POLICY_STATE_H
 
-#include "scheduler/policy/order.h"
 #include "scheduler/policy/policy.h"
 #include "scheduler/policy/slots.h"
+#include "scheduler/policy/treap.h"
 
 #define AGEING_MS (3600 * 1000LL) /* what a level of priority is worth */
 #define PATIENCE 128.0            /* seconds of waiting longer that weigh as one of switching */
@@ -148,7 +148,7 @@ struct kiln_policy {
     struct pol_model *models;
     bool *worker_used;
     /* order nodes, one array for each order a thing can be in */
-    struct kiln_order_node *job_rank, *job_due, *queue_rank, *group_rank, *set_rank, *set_due,
+    struct kiln_treap_node *job_rank, *job_due, *queue_rank, *group_rank, *set_rank, *set_due,
         *set_load, *set_hot, *tenant_used, *worker_room, *worker_hand;
     uint32_t sleepers;       /* root in job_rank: sleeping jobs by wake time */
     uint32_t active_tenants; /* root in tenant_used: tenants with ready jobs */

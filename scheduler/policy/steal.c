@@ -20,7 +20,7 @@
 static uint32_t best_idle(const struct kiln_policy *p, uint32_t model, uint32_t set,
                           double *ret_load_s)
 {
-    uint32_t best = KILN_NONE, worker = kiln_order_first(p->worker_room, p->models[model].rooms);
+    uint32_t best = KILN_NONE, worker = kiln_treap_first(p->worker_room, p->models[model].rooms);
     for (int i = 0; i < WALK_IDLE && worker != KILN_NONE; i++) {
         const struct pol_worker *w = &p->workers[worker];
         if (w->busy > 0)
@@ -30,7 +30,7 @@ static uint32_t best_idle(const struct kiln_policy *p, uint32_t model, uint32_t 
             best = worker;
             *ret_load_s = load_s;
         }
-        worker = kiln_order_next(p->worker_room, p->models[model].rooms, worker);
+        worker = kiln_treap_next(p->worker_room, p->models[model].rooms, worker);
     }
     return best;
 }
@@ -59,7 +59,7 @@ bool kiln_policy_steal(struct kiln_policy *p, int64_t now_ms, struct kiln_policy
     for (uint32_t model = 0; model < MODELS_MAX; model++) {
         uint32_t idle = p->models[model].refs == 0
                             ? KILN_NONE
-                            : kiln_order_first(p->worker_room, p->models[model].rooms);
+                            : kiln_treap_first(p->worker_room, p->models[model].rooms);
         if (idle == KILN_NONE || p->workers[idle].busy > 0)
             continue;
         for (uint32_t i = 0; i < p->worker_span; i++) {

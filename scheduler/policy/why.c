@@ -11,7 +11,7 @@ void kiln_policy_counts(const struct kiln_policy *p, struct kiln_policy_counts *
 {
     *ret = (struct kiln_policy_counts){
         .waiting = p->job_slots.used,
-        .sleeping = kiln_order_count(p->job_rank, p->sleepers),
+        .sleeping = kiln_treap_count(p->job_rank, p->sleepers),
         .groups = p->group_slots.used,
         .sets = p->set_slots.used,
         .workers = p->workers_alive,
@@ -25,9 +25,9 @@ void kiln_policy_counts(const struct kiln_policy *p, struct kiln_policy_counts *
 static int64_t group_queued_ms(const struct kiln_policy *p, const struct pol_group *g)
 {
     int64_t first = INT64_MAX;
-    uint32_t queue = kiln_order_first(p->queue_rank, g->queues);
-    for (; queue != KILN_NONE; queue = kiln_order_next(p->queue_rank, g->queues, queue)) {
-        uint32_t job = kiln_order_first(p->job_rank, p->queues[queue].jobs);
+    uint32_t queue = kiln_treap_first(p->queue_rank, g->queues);
+    for (; queue != KILN_NONE; queue = kiln_treap_next(p->queue_rank, g->queues, queue)) {
+        uint32_t job = kiln_treap_first(p->job_rank, p->queues[queue].jobs);
         if (job != KILN_NONE && p->jobs[job].queued_ms < first)
             first = p->jobs[job].queued_ms;
     }
@@ -38,8 +38,8 @@ static void each_in_set(const struct kiln_policy *p, uint32_t set, kiln_policy_e
                         void *arg)
 {
     const struct pol_set *s = &p->sets[set];
-    uint32_t group = kiln_order_first(p->group_rank, s->groups);
-    for (; group != KILN_NONE; group = kiln_order_next(p->group_rank, s->groups, group)) {
+    uint32_t group = kiln_treap_first(p->group_rank, s->groups);
+    for (; group != KILN_NONE; group = kiln_treap_next(p->group_rank, s->groups, group)) {
         const struct pol_group *g = &p->groups[group];
         struct kiln_policy_group out = {.model = p->models[s->model].name,
                                         .lora_set = s->lora_set,
@@ -59,8 +59,8 @@ static void each_in_set(const struct kiln_policy *p, uint32_t set, kiln_policy_e
 static void each_in_order(const struct kiln_policy *p, uint32_t root, kiln_policy_each_group *each,
                           void *arg)
 {
-    uint32_t set = kiln_order_first(p->set_rank, root);
-    for (; set != KILN_NONE; set = kiln_order_next(p->set_rank, root, set))
+    uint32_t set = kiln_treap_first(p->set_rank, root);
+    for (; set != KILN_NONE; set = kiln_treap_next(p->set_rank, root, set))
         each_in_set(p, set, each, arg);
 }
 
@@ -91,7 +91,7 @@ const char *kiln_policy_hold_name(enum kiln_policy_hold hold)
 /* A tenant that is behind in rounds waits somewhere. */
 static bool others_first(const struct kiln_policy *p, const struct pol_queue *queue)
 {
-    uint32_t least = kiln_order_first(p->tenant_used, p->active_tenants);
+    uint32_t least = kiln_treap_first(p->tenant_used, p->active_tenants);
     return least != KILN_NONE && least != queue->tenant &&
            p->tenants[least].round < p->tenants[queue->tenant].round;
 }
@@ -122,10 +122,10 @@ static double before_group_s(const struct kiln_policy *p, uint32_t group)
 {
     const struct pol_set *set = &p->sets[p->groups[group].set];
     double sum = 0;
-    uint32_t other = kiln_order_first(p->group_rank, set->groups);
+    uint32_t other = kiln_treap_first(p->group_rank, set->groups);
     for (int i = 0; i < WALK_MAX && other != KILN_NONE && other != group; i++) {
         sum += p->groups[other].ready * p->groups[other].unit_s;
-        other = kiln_order_next(p->group_rank, set->groups, other);
+        other = kiln_treap_next(p->group_rank, set->groups, other);
     }
     return sum;
 }
@@ -133,9 +133,9 @@ static double before_group_s(const struct kiln_policy *p, uint32_t group)
 /* Seconds until the first holder of the set, or the first worker of all, has its hands free. */
 static double free_s(const struct kiln_policy *p, const struct pol_set *set, int64_t now_ms)
 {
-    uint32_t worker = kiln_order_first(p->worker_hand, set->hands);
+    uint32_t worker = kiln_treap_first(p->worker_hand, set->hands);
     if (worker == KILN_NONE)
-        worker = kiln_order_first(p->worker_room, p->models[p->pool_model].rooms);
+        worker = kiln_treap_first(p->worker_room, p->models[p->pool_model].rooms);
     return worker == KILN_NONE ? p->batch_s
                                : fmax(0, (double)(p->workers[worker].free_ms - now_ms) / 1000);
 }
@@ -157,8 +157,8 @@ static void estimate(const struct kiln_policy *p, uint32_t job, int64_t now_ms,
         ret->high_s = ret->start_s + fmax(set->backlog_s / fmax(set->holder_speed, 1e-3), all_s);
     } else {
         uint32_t root = p->models[set->model].free_sets;
-        double sets = fmax(kiln_order_count(p->set_rank, root), 1);
-        double share = set->listed ? kiln_order_rank(p->set_rank, root, g->set) / sets : 1;
+        double sets = fmax(kiln_treap_count(p->set_rank, root), 1);
+        double share = set->listed ? kiln_treap_rank(p->set_rank, root, g->set) / sets : 1;
         ret->start_s = first_s + load_s + share * all_s + set_s;
         ret->low_s = fmin(first_s, ret->start_s);
         ret->high_s = first_s + load_s + all_s * (1 + OVERHEAD) + set_s;
@@ -212,7 +212,7 @@ static void say(const struct kiln_policy *p, uint32_t job, int64_t now_ms,
                  "its set is served by %u worker%s, %s among them; %.1f GPU-seconds of "
                  "it wait",
                  set->holders, set->holders == 1 ? "" : "s",
-                 p->workers[kiln_order_first(p->worker_hand, set->hands)].name, set->backlog_s);
+                 p->workers[kiln_treap_first(p->worker_hand, set->hands)].name, set->backlog_s);
         return;
     case KILN_HOLD_UNOPENED:
         snprintf(out, size,
@@ -236,7 +236,7 @@ int kiln_policy_why(const struct kiln_policy *p, uint64_t id, int64_t now_ms,
     bool asleep = j->wake_ms != 0;
     *ret = (struct kiln_policy_why){
         .hold = hold_of(p, job),
-        .place = asleep ? 1 : kiln_order_rank(p->job_rank, queue->jobs, job) + 1,
+        .place = asleep ? 1 : kiln_treap_rank(p->job_rank, queue->jobs, job) + 1,
         .of = group->ready,
         .holders = p->sets[group->set].holders};
     estimate(p, job, now_ms, ret);
@@ -254,14 +254,14 @@ int kiln_policy_why(const struct kiln_policy *p, uint64_t id, int64_t now_ms,
 /* When the first busy worker of the model would take work ahead. */
 static int64_t room_ms(const struct kiln_policy *p, uint32_t model)
 {
-    uint32_t worker = kiln_order_after(p->worker_room, p->models[model].rooms, 0);
+    uint32_t worker = kiln_treap_after(p->worker_room, p->models[model].rooms, 0);
     return worker == KILN_NONE ? INT64_MAX : p->workers[worker].free_ms - kiln_policy_lead_ms(p);
 }
 
 int64_t kiln_policy_next_ms(const struct kiln_policy *p, int64_t now_ms)
 {
     int64_t next = INT64_MAX, reserve_ms = (int64_t)(kiln_policy_reserve_s(p) * 1000);
-    uint32_t job = kiln_order_first(p->job_rank, p->sleepers);
+    uint32_t job = kiln_treap_first(p->job_rank, p->sleepers);
     if (job != KILN_NONE)
         next = p->jobs[job].wake_ms;
     for (uint32_t model = 0; model < MODELS_MAX; model++) {
@@ -269,10 +269,10 @@ int64_t kiln_policy_next_ms(const struct kiln_policy *p, int64_t now_ms)
         next = room > now_ms && room < next ? room : next;
         uint32_t set = p->models[model].refs == 0
                            ? KILN_NONE
-                           : kiln_order_first(p->set_due, p->models[model].promised_sets);
+                           : kiln_treap_first(p->set_due, p->models[model].promised_sets);
         if (set == KILN_NONE)
             continue;
-        uint32_t due_job = kiln_order_first(p->job_due, p->sets[set].deadlines);
+        uint32_t due_job = kiln_treap_first(p->job_due, p->sets[set].deadlines);
         int64_t due = p->job_due[due_job].hi - reserve_ms;
         due = due <= now_ms ? due + reserve_ms / 2 : due;
         if (due > now_ms && due < next)

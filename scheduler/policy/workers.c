@@ -62,15 +62,15 @@ static bool has_room(const struct pol_worker *worker, int64_t now_ms)
     return worker->held_count < usual || takes_short(worker, now_ms);
 }
 
-static void replace(struct kiln_order_node *nodes, uint32_t *root, uint32_t slot, int64_t hi,
+static void replace(struct kiln_treap_node *nodes, uint32_t *root, uint32_t slot, int64_t hi,
                     int64_t lo)
 {
     if (nodes[slot].hi == hi && nodes[slot].lo == lo)
         return;
-    kiln_order_remove(nodes, root, slot);
+    kiln_treap_remove(nodes, root, slot);
     nodes[slot].hi = hi;
     nodes[slot].lo = lo;
-    kiln_order_insert(nodes, root, slot);
+    kiln_treap_insert(nodes, root, slot);
 }
 
 static void place_room(struct kiln_policy *p, uint32_t worker)
@@ -78,13 +78,13 @@ static void place_room(struct kiln_policy *p, uint32_t worker)
     struct pol_worker *w = &p->workers[worker];
     uint32_t *root = &p->models[w->model].rooms;
     if (w->in_rooms && !w->room)
-        kiln_order_remove(p->worker_room, root, worker);
+        kiln_treap_remove(p->worker_room, root, worker);
     else if (w->in_rooms)
         replace(p->worker_room, root, worker, w->busy, w->free_ms);
     if (!w->in_rooms && w->room) {
         p->worker_room[worker].hi = w->busy;
         p->worker_room[worker].lo = w->free_ms;
-        kiln_order_insert(p->worker_room, root, worker);
+        kiln_treap_insert(p->worker_room, root, worker);
     }
     w->in_rooms = w->room;
 }
@@ -99,18 +99,18 @@ static void hand_key(struct kiln_policy *p, uint32_t worker, int64_t *ret_hi, in
 void kiln_policy_place_hot(struct kiln_policy *p, uint32_t set)
 {
     struct pol_set *s = &p->sets[set];
-    uint32_t hand = kiln_order_first(p->worker_hand, s->hands);
+    uint32_t hand = kiln_treap_first(p->worker_hand, s->hands);
     bool wanted = s->ready > 0 && hand != KILN_NONE && p->workers[hand].room;
     int64_t hi = wanted ? p->workers[hand].busy : 0;
     int64_t lo = wanted ? p->workers[hand].free_ms : 0;
     if (s->hot && wanted)
         replace(p->set_hot, &p->hot_sets, set, hi, lo);
     else if (s->hot)
-        kiln_order_remove(p->set_hot, &p->hot_sets, set);
+        kiln_treap_remove(p->set_hot, &p->hot_sets, set);
     if (!s->hot && wanted) {
         p->set_hot[set].hi = hi;
         p->set_hot[set].lo = lo;
-        kiln_order_insert(p->set_hot, &p->hot_sets, set);
+        kiln_treap_insert(p->set_hot, &p->hot_sets, set);
     }
     s->hot = wanted;
 }
@@ -168,7 +168,7 @@ void kiln_policy_worker_takes(struct kiln_policy *p, uint32_t worker, uint32_t s
     if (old == set)
         return;
     if (old != KILN_NONE)
-        kiln_order_remove(p->worker_hand, &p->sets[old].hands, worker);
+        kiln_treap_remove(p->worker_hand, &p->sets[old].hands, worker);
     w->set = set;
     if (set != KILN_NONE) {
         struct pol_set *s = &p->sets[set];
@@ -176,7 +176,7 @@ void kiln_policy_worker_takes(struct kiln_policy *p, uint32_t worker, uint32_t s
         s->holder_speed += w->speed;
         s->refs++;
         hand_key(p, worker, &p->worker_hand[worker].hi, &p->worker_hand[worker].lo);
-        kiln_order_insert(p->worker_hand, &s->hands, worker);
+        kiln_treap_insert(p->worker_hand, &s->hands, worker);
         kiln_policy_place_set(p, set);
         kiln_policy_place_hot(p, set);
         if (!had(w, set_hash(s)))
@@ -284,7 +284,7 @@ static void worker_model(struct kiln_policy *p, uint32_t worker, uint32_t model)
     if (old == model)
         return;
     if (w->in_rooms)
-        kiln_order_remove(p->worker_room, &p->models[old].rooms, worker);
+        kiln_treap_remove(p->worker_room, &p->models[old].rooms, worker);
     w->in_rooms = false;
     if (model != KILN_NONE)
         p->models[model].refs++, p->models[model].workers++;

@@ -145,10 +145,10 @@ static void test_old_stream(void **state)
     assert_ends_well(&worker);
     /* While nobody is there an order and an assignment arrive: the order was meant for the
      * predecessor, the assignment was never begun and is. */
-    const struct kiln_order order = {.kind = KILN_ORDER_DRAIN, .id = "w-old"};
+    const struct kiln_control order = {.kind = KILN_CONTROL_DRAIN, .id = "w-old"};
     struct kiln_job good = kiln_test_job("unread");
     kiln_test_queue_jobs(stack, "unread", &good, 1, &id);
-    kiln_test_order(stack, "w-old", &order);
+    kiln_test_control(stack, "w-old", &order);
     kiln_test_assign(stack, "w-old", "old-2", &id, 1);
     kiln_test_worker_start(&worker, stack, "w-old", NULL, true);
     assert_true(until_in("unread", KILN_JOB_DONE, 1));

@@ -26,7 +26,7 @@
         free(twice);                                                                               \
     }
 
-static void release_order(struct kiln_order *order)
+static void release_order(struct kiln_control *order)
 {
     (void)order;
 }
@@ -47,7 +47,7 @@ static void release_assignment(struct kiln_assignment *a)
     kiln_assignment_release(a);
 }
 
-CHECK_MESSAGE(order, struct kiln_order)
+CHECK_MESSAGE(order, struct kiln_control)
 CHECK_MESSAGE(beat, struct kiln_beat)
 CHECK_MESSAGE(event, struct kiln_event)
 CHECK_MESSAGE(receipt, struct kiln_receipt)

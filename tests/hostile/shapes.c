@@ -223,12 +223,12 @@ static void damage(struct test_random *random, struct hostile_bytes *text)
 /* --- what others allow ----------------------------------------------------------------------- */
 static bool obeyed_order(const struct hostile_bytes *text)
 {
-    struct kiln_order order;
+    struct kiln_control order;
     struct kiln_error err;
-    if (kiln_order_decode(text->at, text->len, &order, &err))
+    if (kiln_control_decode(text->at, text->len, &order, &err))
         return false;
-    bool cancels = order.kind == KILN_ORDER_CANCEL_JOB && order.job < HOSTILE_FIRST_JOB;
-    return cancels || order.kind == KILN_ORDER_DRAIN;
+    bool cancels = order.kind == KILN_CONTROL_CANCEL_JOB && order.job < HOSTILE_FIRST_JOB;
+    return cancels || order.kind == KILN_CONTROL_DRAIN;
 }
 
 static bool real_assignment(const struct hostile_bytes *text)

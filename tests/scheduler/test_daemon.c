@@ -133,7 +133,7 @@ static void errors_are_tried_again_and_then_given_up(void **state)
     kiln_test_ok(kiln_ledger_retry(ledger, KILN_TEST_POOL, 0, "b", &moved, &err), err);
     kiln_ledger_close(ledger);
     assert_int_equal(moved, 1);
-    kiln_test_control(stack, &(struct kiln_order){.kind = KILN_ORDER_WAKE});
+    kiln_test_control(stack, &(struct kiln_control){.kind = KILN_CONTROL_WAKE});
     /* It fails anew, which shows that it was assigned again. */
     assert_true(count_is("SELECT count(*) FROM event WHERE state = 3", 2));
 }
@@ -259,7 +259,7 @@ static void drain_ends_a_worker_and_loses_nothing(void **state)
     worker(0, "w0");
     kiln_test_enqueue(stack, "b", "t", SLOW, 0, 12, true);
     assert_true(count_is("SELECT least(count(*), 1) FROM job WHERE state = 1", 1));
-    struct kiln_order order = {.kind = KILN_ORDER_DRAIN, .id = "w0"};
+    struct kiln_control order = {.kind = KILN_CONTROL_DRAIN, .id = "w0"};
     kiln_test_control(stack, &order);
     assert_int_equal(kiln_test_worker_wait(&workers[0], LIMIT_S), 0);
     worker(1, "w1");
@@ -299,7 +299,7 @@ static void cancelled_jobs_stop(void **state)
     worker(0, "w0");
     kiln_test_enqueue(stack, "long", "t", LINE("@step_ms=5000"), 0, 30, false);
     assert_true(count_is("SELECT least(count(*), 1) FROM job WHERE state = 1", 1));
-    struct kiln_order order = {.kind = KILN_ORDER_CANCEL_BATCH, .id = "long"};
+    struct kiln_control order = {.kind = KILN_CONTROL_CANCEL_BATCH, .id = "long"};
     kiln_test_control(stack, &order);
     assert_true(count_is("SELECT count(*) FROM job WHERE state = 4", 30));
     /* The worker is free again long before the steps would have ended. */

@@ -69,7 +69,7 @@ static bool count_is(const char *sql, long long wanted)
 
 static json_t *ask(uint64_t job, const char *token)
 {
-    struct kiln_order order = {.kind = KILN_ORDER_ASK, .job = job};
+    struct kiln_control order = {.kind = KILN_CONTROL_ASK, .job = job};
     struct kiln_bus *bus = NULL;
     char key[256], *text = NULL;
     snprintf(order.id, sizeof(order.id), "%s", token);

@@ -105,7 +105,7 @@ static void add(const char *stream, const char *field, const char *value)
 static void control_is_heard(void)
 {
     int before = kiln_test_scheduler_said(&scheduler, "kind=4");
-    kiln_test_control(stack, &(struct kiln_order){.kind = KILN_ORDER_WAKE});
+    kiln_test_control(stack, &(struct kiln_control){.kind = KILN_CONTROL_WAKE});
     for (int i = 0; i < 100 && kiln_test_scheduler_said(&scheduler, "kind=4") == before; i++)
         kiln_test_sleep_ms(100);
     assert_int_equal(kiln_test_scheduler_said(&scheduler, "kind=4"), before + 1);
@@ -181,8 +181,8 @@ static uint64_t wait_for_jobs(long long count)
 
 static char *cancel_text(uint64_t job)
 {
-    const struct kiln_order order = {.kind = KILN_ORDER_CANCEL_JOB, .job = job};
-    return kiln_order_encode(&order);
+    const struct kiln_control order = {.kind = KILN_CONTROL_CANCEL_JOB, .job = job};
+    return kiln_control_encode(&order);
 }
 
 static void every_order_of_many_entries_is_obeyed(void **state)
@@ -190,8 +190,8 @@ static void every_order_of_many_entries_is_obeyed(void **state)
     (void)state;
     uint64_t first = wait_for_jobs(200);
     for (uint64_t i = 0; i < 200; i++)
-        kiln_test_control(stack,
-                          &(struct kiln_order){.kind = KILN_ORDER_CANCEL_JOB, .job = first + i});
+        kiln_test_control(
+            stack, &(struct kiln_control){.kind = KILN_CONTROL_CANCEL_JOB, .job = first + i});
     assert_true(kiln_test_until(stack, "SELECT count(*) FROM job WHERE state = 4", 200, LIMIT_S));
     control_is_empty();
 }
@@ -209,8 +209,8 @@ static void an_entry_with_several_orders_is_refused_whole(void **state)
         fields[2 * i + 1] = texts[i] = cancel_text(first + i);
     }
     kiln_test_ok(kiln_bus_append(bus, KEY("control"), 0, fields, NULL, ORDERS, &err), err);
-    kiln_test_control(stack,
-                      &(struct kiln_order){.kind = KILN_ORDER_CANCEL_JOB, .job = first + ORDERS});
+    kiln_test_control(
+        stack, &(struct kiln_control){.kind = KILN_CONTROL_CANCEL_JOB, .job = first + ORDERS});
     assert_true(kiln_test_until(stack, "SELECT count(*) FROM job WHERE state = 4", 1, LIMIT_S));
     control_is_empty();
     assert_int_equal(kiln_test_count(stack, "SELECT count(*) FROM job WHERE state = 0"), ORDERS);
@@ -223,7 +223,7 @@ static void an_entry_with_several_orders_is_refused_whole(void **state)
 static void an_order_to_drop_in_control_is_refused(void **state)
 {
     (void)state;
-    kiln_test_control(stack, &(struct kiln_order){.kind = KILN_ORDER_DROP, .id = "a-1"});
+    kiln_test_control(stack, &(struct kiln_control){.kind = KILN_CONTROL_DROP, .id = "a-1"});
     control_is_heard();
     control_is_empty();
     assert_int_equal(kiln_test_scheduler_said(&scheduler, "order_refused"), 1);
@@ -274,7 +274,7 @@ static void a_stream_at_its_end_is_made_anew(void **state)
 
 static void ask(const char *token)
 {
-    struct kiln_order order = {.kind = KILN_ORDER_ASK};
+    struct kiln_control order = {.kind = KILN_CONTROL_ASK};
     snprintf(order.id, sizeof order.id, "%s", token);
     kiln_test_control(stack, &order);
 }

@@ -206,16 +206,16 @@ static void a_job_of_another_group_is_refused(void **state)
 static void orders_come_back(void **state)
 {
     (void)state;
-    static const struct kiln_order orders[] = {{KILN_ORDER_CANCEL_JOB, 77, "", true},
-                                               {KILN_ORDER_CANCEL_BATCH, 0, "b-1", false},
-                                               {KILN_ORDER_DROP, 0, "a-1", false},
-                                               {KILN_ORDER_DRAIN, 0, "", false},
-                                               {KILN_ORDER_WAKE, 0, "", false}};
+    static const struct kiln_control orders[] = {{KILN_CONTROL_CANCEL_JOB, 77, "", true},
+                                                 {KILN_CONTROL_CANCEL_BATCH, 0, "b-1", false},
+                                                 {KILN_CONTROL_DROP, 0, "a-1", false},
+                                                 {KILN_CONTROL_DRAIN, 0, "", false},
+                                                 {KILN_CONTROL_WAKE, 0, "", false}};
     for (size_t i = 0; i < 5; i++) {
-        struct kiln_order back;
+        struct kiln_control back;
         struct kiln_error err;
-        char *text = kiln_order_encode(&orders[i]);
-        assert_int_equal(kiln_order_decode(text, strlen(text), &back, &err), 0);
+        char *text = kiln_control_encode(&orders[i]);
+        assert_int_equal(kiln_control_decode(text, strlen(text), &back, &err), 0);
         assert_int_equal(back.kind, orders[i].kind);
         assert_true(back.job == orders[i].job);
         assert_int_equal(back.recorded, orders[i].recorded);
@@ -350,9 +350,9 @@ static void wrong_messages_name_the_field(void **state)
         {"{\"v\":1,\"kind\":\"ask\",\"id\":\"" TOO_LONG "\"}", "more than 64 characters"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct kiln_order order;
+        struct kiln_control order;
         struct kiln_error err = {0};
-        assert_int_equal(kiln_order_decode(rows[i].text, strlen(rows[i].text), &order, &err),
+        assert_int_equal(kiln_control_decode(rows[i].text, strlen(rows[i].text), &order, &err),
                          KILN_PROTOCOL);
         if (!strstr(err.text, rows[i].says))
             fail_msg("%s: %s", rows[i].text, err.text);
@@ -468,11 +468,11 @@ static void newer_peers_may_add_fields(void **state)
     const char *event = "{\"v\":1,\"kind\":\"failed\",\"job\":1,\"code\":\"melted\"}";
     const char *beat =
         "{\"v\":7,\"worker\":\"w\",\"incarnation\":\"i\",\"version\":7,\"room\":1,\"batch_max\":1}";
-    struct kiln_order order_back;
+    struct kiln_control order_back;
     struct kiln_event event_back;
     struct kiln_beat beat_back;
     struct kiln_error err;
-    assert_int_equal(kiln_order_decode(order, strlen(order), &order_back, &err), 0);
+    assert_int_equal(kiln_control_decode(order, strlen(order), &order_back, &err), 0);
     assert_int_equal(kiln_event_decode(event, strlen(event), &event_back, &err), 0);
     assert_int_equal(event_back.code, KILN_INTERNAL);
     assert_int_equal(kiln_beat_decode(beat, strlen(beat), &beat_back, &err), 0);

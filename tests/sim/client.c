@@ -131,9 +131,9 @@ int sim_client_program(void *arg)
 }
 
 /* --- the operator ---------------------------------------------------------------------------- */
-static void order(struct kiln_bus *bus, const struct kiln_order *what)
+static void order(struct kiln_bus *bus, const struct kiln_control *what)
 {
-    char key[96], *text = kiln_order_encode(what);
+    char key[96], *text = kiln_control_encode(what);
     struct kiln_error err;
     kiln_wire_key(key, sizeof key, SIM_POOL, "control", NULL);
     const char *fields[2] = {"order", text};
@@ -154,9 +154,9 @@ static void cancel_something(struct kiln_ledger *ledger, struct kiln_bus *bus)
         return;
     if (recorded && kiln_ledger_cancel(ledger, SIM_POOL, whole ? 0 : id, batch, &moved, &err))
         return;
-    struct kiln_order what = {.kind = whole ? KILN_ORDER_CANCEL_BATCH : KILN_ORDER_CANCEL_JOB,
-                              .job = whole ? 0 : id,
-                              .recorded = recorded};
+    struct kiln_control what = {.kind = whole ? KILN_CONTROL_CANCEL_BATCH : KILN_CONTROL_CANCEL_JOB,
+                                .job = whole ? 0 : id,
+                                .recorded = recorded};
     snprintf(what.id, sizeof what.id, "%s", whole ? batch : "");
     order(bus, &what);
 }
@@ -167,7 +167,7 @@ static void retry_something(struct kiln_ledger *ledger, struct kiln_bus *bus)
     struct kiln_error err;
     const char *batch = sim_clients[sim_below(SIM_CLIENT_COUNT)].batch;
     if (batch[0] && kiln_ledger_retry(ledger, SIM_POOL, 0, batch, &moved, &err) == 0)
-        order(bus, &(struct kiln_order){.kind = KILN_ORDER_WAKE});
+        order(bus, &(struct kiln_control){.kind = KILN_CONTROL_WAKE});
 }
 
 int sim_operator_program(void *arg)

@@ -149,10 +149,10 @@ struct kiln_receipt kiln_test_receipt(struct kiln_test_stack *stack, const char 
     return receipt;
 }
 
-void kiln_test_control(struct kiln_test_stack *stack, const struct kiln_order *order)
+void kiln_test_control(struct kiln_test_stack *stack, const struct kiln_control *order)
 {
     struct kiln_bus *bus = open_bus(stack);
-    char *text = kiln_order_encode(order);
+    char *text = kiln_control_encode(order);
     const char *const fields[] = {"order", text};
     append(bus, "control", fields, 1);
     free(text);

@@ -36,6 +36,6 @@ void kiln_test_enqueue(struct kiln_test_stack *stack, const char *batch, const c
 /* Waits for the receipt of a call. */
 struct kiln_receipt kiln_test_receipt(struct kiln_test_stack *stack, const char *token);
 /* Appends an order to the control stream. */
-void kiln_test_control(struct kiln_test_stack *stack, const struct kiln_order *order);
+void kiln_test_control(struct kiln_test_stack *stack, const struct kiln_control *order);
 
 #endif

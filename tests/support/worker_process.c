@@ -206,10 +206,10 @@ void kiln_test_assign(struct kiln_test_stack *stack, const char *worker, const c
     kiln_assignment_release(&message);
 }
 
-void kiln_test_order(struct kiln_test_stack *stack, const char *worker,
-                     const struct kiln_order *order)
+void kiln_test_control(struct kiln_test_stack *stack, const char *worker,
+                       const struct kiln_control *order)
 {
-    char *text = kiln_order_encode(order);
+    char *text = kiln_control_encode(order);
     if (!text)
         kiln_test_die("no memory for an order");
     append(stack, worker, "order", text);

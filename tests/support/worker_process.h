@@ -45,8 +45,8 @@ struct kiln_job kiln_test_job(const char *prompt);
 /* Assigns the jobs in the ledger and tells the worker. */
 void kiln_test_assign(struct kiln_test_stack *stack, const char *worker, const char *assignment,
                       const uint64_t *ids, size_t count);
-void kiln_test_order(struct kiln_test_stack *stack, const char *worker,
-                     const struct kiln_order *order);
+void kiln_test_control(struct kiln_test_stack *stack, const char *worker,
+                       const struct kiln_control *order);
 /* Reads the beat of a worker; false if it has none. */
 bool kiln_test_beat(struct kiln_test_stack *stack, const char *worker, struct kiln_beat *ret);
 

@@ -280,7 +280,7 @@ static void test_cancel(void **state)
     struct kiln_test_worker worker;
     uint64_t ids[2];
     struct kiln_job slow = kiln_test_job("cancel @step_ms=40");
-    struct kiln_order order = {.kind = KILN_ORDER_CANCEL_JOB};
+    struct kiln_control order = {.kind = KILN_CONTROL_CANCEL_JOB};
     slow.steps = 50;
     kiln_test_worker_start(&worker, stack, "w-cancel", NULL, true);
     kiln_test_queue_jobs(stack, "cancel", &slow, 2, ids);
@@ -291,7 +291,7 @@ static void test_cancel(void **state)
              (unsigned long long)ids[0]);
     free(kiln_test_sql(stack, sql));
     order.job = ids[0];
-    kiln_test_order(stack, "w-cancel", &order);
+    kiln_test_control(stack, "w-cancel", &order);
     assert_true(until_in("cancel", KILN_JOB_DONE, 1));
     assert_int_equal(jobs_in("cancel", KILN_JOB_CANCELLED), 1);
     assert_true(kiln_test_worker_hears(&worker, "assignment_finished", LIMIT_S));
@@ -301,8 +301,8 @@ static void test_cancel(void **state)
     kiln_test_queue_jobs(stack, "drop", &endless, 1, ids);
     kiln_test_assign(stack, "w-cancel", "drop-1", ids, 1);
     assert_true(kiln_test_worker_draws(&worker, LIMIT_S));
-    order = (struct kiln_order){.kind = KILN_ORDER_DROP, .id = "drop-1"};
-    kiln_test_order(stack, "w-cancel", &order);
+    order = (struct kiln_control){.kind = KILN_CONTROL_DROP, .id = "drop-1"};
+    kiln_test_control(stack, "w-cancel", &order);
     assert_true(kiln_test_worker_hears(&worker, "assignment=drop-1", LIMIT_S));
     assert_clean_end(&worker);
 }
@@ -382,9 +382,9 @@ static void test_drain_order(void **state)
 {
     (void)state;
     struct kiln_test_worker worker;
-    const struct kiln_order order = {.kind = KILN_ORDER_DRAIN, .id = "w-order"};
+    const struct kiln_control order = {.kind = KILN_CONTROL_DRAIN, .id = "w-order"};
     kiln_test_worker_start(&worker, stack, "w-order", NULL, true);
-    kiln_test_order(stack, "w-order", &order);
+    kiln_test_control(stack, "w-order", &order);
     assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), 0);
 }
 

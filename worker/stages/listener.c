@@ -78,29 +78,29 @@ static void ask_drain(struct kiln_worker *worker)
 
 static void follow_order(struct kiln_worker *worker, const char *text, size_t length)
 {
-    struct kiln_order order;
+    struct kiln_control order;
     struct kiln_error err;
     uint32_t stopped = 0;
-    if (kiln_order_decode(text, length, &order, &err) != 0) {
+    if (kiln_control_decode(text, length, &order, &err) != 0) {
         kiln_log(KILN_LOG_WARNING, "order_refused", kiln_f("error", "%s", err.text));
         return;
     }
     switch (order.kind) {
-    case KILN_ORDER_CANCEL_JOB:
+    case KILN_CONTROL_CANCEL_JOB:
         stopped = kiln_holdings_stop_job(&worker->holdings, order.job, KILN_STOP_CANCELLED);
         break;
-    case KILN_ORDER_DROP:
+    case KILN_CONTROL_DROP:
         stopped = kiln_holdings_stop_assignment(&worker->holdings, order.id, KILN_STOP_DROPPED);
         break;
-    case KILN_ORDER_DRAIN:
+    case KILN_CONTROL_DRAIN:
         /* By incarnation when two processes have this id: then only one of them is meant. */
         if (order.id[0] == '\0' || strcmp(order.id, worker->id) == 0 ||
             strcmp(order.id, worker->incarnation) == 0)
             ask_drain(worker);
         return;
-    case KILN_ORDER_CANCEL_BATCH: /* for the scheduler alone */
-    case KILN_ORDER_WAKE:
-    case KILN_ORDER_ASK:
+    case KILN_CONTROL_CANCEL_BATCH: /* for the scheduler alone */
+    case KILN_CONTROL_WAKE:
+    case KILN_CONTROL_ASK:
         return;
     }
     kiln_log(KILN_LOG_INFO, "order", kiln_f("kind", "%d", (int)order.kind),

@@ -27,7 +27,7 @@ static int pop(struct kiln_cli *cli, const char *token, char **ret, struct kiln_
 
 int kiln_ask(struct kiln_cli *cli, uint64_t job, json_t **ret, struct kiln_error *err)
 {
-    struct kiln_order order = {.kind = KILN_ORDER_ASK, .job = job};
+    struct kiln_control order = {.kind = KILN_CONTROL_ASK, .job = job};
     struct timespec now;
     char *text = NULL;
     clock_gettime(CLOCK_REALTIME, &now);

@@ -199,7 +199,7 @@ int kiln_put_hold(struct kiln_cli *cli, struct kiln_ledger *ledger, enum kiln_ho
                   const char *name, bool held, const char *reason)
 {
     struct kiln_hold mine = {.scope = scope, .held = held}, before;
-    struct kiln_order order = {.kind = KILN_ORDER_WAKE};
+    struct kiln_control order = {.kind = KILN_CONTROL_WAKE};
     struct kiln_error err;
     snprintf(mine.name, sizeof mine.name, "%s", name);
     snprintf(mine.reason, sizeof mine.reason, "%s", reason ? reason : "");

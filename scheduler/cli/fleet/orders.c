@@ -18,9 +18,9 @@
 
 #define CONTROL_LENGTH 10000 /* the stream is capped: orders are acted on within milliseconds */
 
-int kiln_send_order(struct kiln_cli *cli, const struct kiln_order *order, struct kiln_error *err)
+int kiln_send_order(struct kiln_cli *cli, const struct kiln_control *order, struct kiln_error *err)
 {
-    char *text = kiln_order_encode(order);
+    char *text = kiln_control_encode(order);
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for an order");
     struct kiln_bus *bus = NULL;
@@ -36,7 +36,7 @@ int kiln_send_order(struct kiln_cli *cli, const struct kiln_order *order, struct
     return rc;
 }
 
-void kiln_tell_order(struct kiln_cli *cli, const struct kiln_order *order)
+void kiln_tell_order(struct kiln_cli *cli, const struct kiln_control *order)
 {
     struct kiln_error err;
     if (kiln_send_order(cli, order, &err))
@@ -46,7 +46,7 @@ void kiln_tell_order(struct kiln_cli *cli, const struct kiln_order *order)
 int kiln_cancel_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                       uint64_t *ret_count, struct kiln_error *err)
 {
-    struct kiln_order order = {.kind = KILN_ORDER_CANCEL_BATCH, .recorded = true};
+    struct kiln_control order = {.kind = KILN_CONTROL_CANCEL_BATCH, .recorded = true};
     int rc = kiln_ledger_cancel(ledger, kiln_pool(cli), 0, batch, ret_count, err);
     if (rc)
         return rc;
@@ -102,7 +102,7 @@ static int remind(struct kiln_cli *cli, const struct kiln_roster *before,
     int rc = 0;
     for (size_t i = 0; i < now->count && rc == 0; i++) {
         const struct kiln_roster_worker *worker = &now->at[i];
-        struct kiln_order order = {.kind = KILN_ORDER_DRAIN};
+        struct kiln_control order = {.kind = KILN_CONTROL_DRAIN};
         const struct kiln_roster_worker *was = kiln_roster_find(before, worker->row.name);
         if (!worker->live || worker->beat.draining || !was || !was->live ||
             strcmp(was->beat.incarnation, worker->beat.incarnation) != 0 ||
@@ -141,7 +141,7 @@ static int wait_drained(struct kiln_cli *cli, const struct kiln_roster *before, 
 /* Sends the order, and waits if that was asked for. */
 static int drain(struct kiln_cli *cli, const char *name, double wait_s, struct kiln_error *err)
 {
-    struct kiln_order order = {.kind = KILN_ORDER_DRAIN};
+    struct kiln_control order = {.kind = KILN_CONTROL_DRAIN};
     struct kiln_roster before;
     snprintf(order.id, sizeof order.id, "%s", name);
     int rc = kiln_roster_load(cli, &before, err);

@@ -6,10 +6,10 @@
 #include "schemas/wire.h"
 #include "storage/ledger/ledger.h"
 
-int kiln_send_order(struct kiln_cli *cli, const struct kiln_order *order,
+int kiln_send_order(struct kiln_cli *cli, const struct kiln_control *order,
                     struct kiln_error *err) KILN_MUST_CHECK;
 /* The same for what the ledger has already: a bus that is away is only mentioned. */
-void kiln_tell_order(struct kiln_cli *cli, const struct kiln_order *order);
+void kiln_tell_order(struct kiln_cli *cli, const struct kiln_control *order);
 
 /* Cancels what waits or runs of a batch, and tells the scheduler, so that workers stop at their
  * next step.  *ret_count: how many. */

@@ -181,8 +181,8 @@ static void say_moved(const struct move *move, const char *word)
 }
 
 /* JOB or --batch B; word is "cancelled" or "queued again". */
-static int move_verb(struct move *move, int argc, char **argv, enum kiln_order_kind one,
-                     enum kiln_order_kind all, const char *key, const char *word)
+static int move_verb(struct move *move, int argc, char **argv, enum kiln_control_kind one,
+                     enum kiln_control_kind all, const char *key, const char *word)
 {
     struct kiln_cli *cli = move->cli;
     struct kiln_args args;
@@ -200,7 +200,8 @@ static int move_verb(struct move *move, int argc, char **argv, enum kiln_order_k
         return kiln_report(cli, &err);
     if (move->declined)
         return EX_USAGE;
-    struct kiln_order order = {.kind = move->batch ? all : one, .job = move->id, .recorded = true};
+    struct kiln_control order = {
+        .kind = move->batch ? all : one, .job = move->id, .recorded = true};
     snprintf(order.id, sizeof order.id, "%s", move->batch ? move->batch : "");
     if (move->count > 0)
         kiln_tell_order(cli, &order);
@@ -213,13 +214,13 @@ int kiln_verb_cancel(struct kiln_cli *cli, int argc, char **argv)
     struct move move = {.cli = cli,
                         .jobs = kiln_ledger_cancel,
                         .question = "that wait or run are cancelled; `kiln retry` takes it back."};
-    return move_verb(&move, argc, argv, KILN_ORDER_CANCEL_JOB, KILN_ORDER_CANCEL_BATCH, "cancelled",
-                     "cancelled");
+    return move_verb(&move, argc, argv, KILN_CONTROL_CANCEL_JOB, KILN_CONTROL_CANCEL_BATCH,
+                     "cancelled", "cancelled");
 }
 
 int kiln_verb_retry(struct kiln_cli *cli, int argc, char **argv)
 {
     struct move move = {.cli = cli, .jobs = kiln_ledger_retry};
-    return move_verb(&move, argc, argv, KILN_ORDER_WAKE, KILN_ORDER_WAKE, "retried",
+    return move_verb(&move, argc, argv, KILN_CONTROL_WAKE, KILN_CONTROL_WAKE, "retried",
                      "queued again");
 }

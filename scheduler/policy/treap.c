@@ -1,8 +1,8 @@
-/* order.c - the treap: a search tree by key that is at the same time a heap by a hash.
+/* treap.c - the treap: a search tree by key that is at the same time a heap by a hash.
  *
  * Equal hashes may fall either way; only the expected depth depends on them, never the order.
  */
-#include "scheduler/policy/order.h"
+#include "scheduler/policy/treap.h"
 
 /* Mixes the slot number (the finaliser of MurmurHash3): the heap order of the treap. */
 static uint32_t weight(uint32_t slot)
@@ -13,7 +13,7 @@ static uint32_t weight(uint32_t slot)
     return h ^ (h >> 16);
 }
 
-static bool before(const struct kiln_order_node *nodes, uint32_t a, uint32_t b)
+static bool before(const struct kiln_treap_node *nodes, uint32_t a, uint32_t b)
 {
     if (nodes[a].hi != nodes[b].hi)
         return nodes[a].hi < nodes[b].hi;
@@ -22,19 +22,19 @@ static bool before(const struct kiln_order_node *nodes, uint32_t a, uint32_t b)
     return a < b;
 }
 
-uint32_t kiln_order_count(const struct kiln_order_node *nodes, uint32_t root)
+uint32_t kiln_treap_count(const struct kiln_treap_node *nodes, uint32_t root)
 {
     return root == KILN_NONE ? 0 : nodes[root].count;
 }
 
-static void recount(struct kiln_order_node *nodes, uint32_t root)
+static void recount(struct kiln_treap_node *nodes, uint32_t root)
 {
     nodes[root].count =
-        1 + kiln_order_count(nodes, nodes[root].left) + kiln_order_count(nodes, nodes[root].right);
+        1 + kiln_treap_count(nodes, nodes[root].left) + kiln_treap_count(nodes, nodes[root].right);
 }
 
 /* Parts the tree into what comes before the slot and what comes after it. */
-static void split(struct kiln_order_node *nodes, uint32_t root, uint32_t slot, uint32_t *ret_low,
+static void split(struct kiln_treap_node *nodes, uint32_t root, uint32_t slot, uint32_t *ret_low,
                   uint32_t *ret_high)
 {
     if (root == KILN_NONE) {
@@ -52,7 +52,7 @@ static void split(struct kiln_order_node *nodes, uint32_t root, uint32_t slot, u
 }
 
 /* Joins two trees; all of low comes before all of high. */
-static uint32_t join(struct kiln_order_node *nodes, uint32_t low, uint32_t high)
+static uint32_t join(struct kiln_treap_node *nodes, uint32_t low, uint32_t high)
 {
     if (low == KILN_NONE)
         return high;
@@ -68,11 +68,11 @@ static uint32_t join(struct kiln_order_node *nodes, uint32_t low, uint32_t high)
     return high;
 }
 
-void kiln_order_insert(struct kiln_order_node *nodes, uint32_t *root, uint32_t slot)
+void kiln_treap_insert(struct kiln_treap_node *nodes, uint32_t *root, uint32_t slot)
 {
     uint32_t *link = root;
     while (*link != KILN_NONE && weight(*link) >= weight(slot)) {
-        struct kiln_order_node *node = &nodes[*link];
+        struct kiln_treap_node *node = &nodes[*link];
         node->count++;
         link = before(nodes, slot, *link) ? &node->left : &node->right;
     }
@@ -81,18 +81,18 @@ void kiln_order_insert(struct kiln_order_node *nodes, uint32_t *root, uint32_t s
     *link = slot;
 }
 
-void kiln_order_remove(struct kiln_order_node *nodes, uint32_t *root, uint32_t slot)
+void kiln_treap_remove(struct kiln_treap_node *nodes, uint32_t *root, uint32_t slot)
 {
     uint32_t *link = root;
     while (*link != slot) {
-        struct kiln_order_node *node = &nodes[*link];
+        struct kiln_treap_node *node = &nodes[*link];
         node->count--;
         link = before(nodes, slot, *link) ? &node->left : &node->right;
     }
     *link = join(nodes, nodes[slot].left, nodes[slot].right);
 }
 
-uint32_t kiln_order_first(const struct kiln_order_node *nodes, uint32_t root)
+uint32_t kiln_treap_first(const struct kiln_treap_node *nodes, uint32_t root)
 {
     if (root == KILN_NONE)
         return KILN_NONE;
@@ -101,7 +101,7 @@ uint32_t kiln_order_first(const struct kiln_order_node *nodes, uint32_t root)
     return root;
 }
 
-uint32_t kiln_order_next(const struct kiln_order_node *nodes, uint32_t root, uint32_t slot)
+uint32_t kiln_treap_next(const struct kiln_treap_node *nodes, uint32_t root, uint32_t slot)
 {
     uint32_t after = KILN_NONE;
     while (root != KILN_NONE) {
@@ -115,7 +115,7 @@ uint32_t kiln_order_next(const struct kiln_order_node *nodes, uint32_t root, uin
     return after;
 }
 
-uint32_t kiln_order_after(const struct kiln_order_node *nodes, uint32_t root, int64_t hi)
+uint32_t kiln_treap_after(const struct kiln_treap_node *nodes, uint32_t root, int64_t hi)
 {
     uint32_t after = KILN_NONE;
     while (root != KILN_NONE) {
@@ -126,16 +126,16 @@ uint32_t kiln_order_after(const struct kiln_order_node *nodes, uint32_t root, in
     return after;
 }
 
-uint32_t kiln_order_rank(const struct kiln_order_node *nodes, uint32_t root, uint32_t slot)
+uint32_t kiln_treap_rank(const struct kiln_treap_node *nodes, uint32_t root, uint32_t slot)
 {
     uint32_t rank = 0;
     while (root != slot) {
         if (before(nodes, slot, root)) {
             root = nodes[root].left;
         } else {
-            rank += kiln_order_count(nodes, nodes[root].left) + 1;
+            rank += kiln_treap_count(nodes, nodes[root].left) + 1;
             root = nodes[root].right;
         }
     }
-    return rank + kiln_order_count(nodes, nodes[slot].left);
+    return rank + kiln_treap_count(nodes, nodes[slot].left);
 }

@@ -1,4 +1,4 @@
-/* test_order.c - the ordered index, the slot table and the cost model against plain models. */
+/* test_containers.c - the treap, the slot table and the cost model against plain models. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "scheduler/policy/cost_model.h"
-#include "scheduler/policy/order.h"
 #include "scheduler/policy/slots.h"
+#include "scheduler/policy/treap.h"
 
 #define SLOTS 500
 
@@ -21,12 +21,12 @@ static uint32_t random_below(uint32_t bound)
     return (uint32_t)((random_state >> 33) % bound);
 }
 
-/* --- order ----------------------------------------------------------------------------------- */
-static struct kiln_order_node nodes[SLOTS];
+/* --- treap ----------------------------------------------------------------------------------- */
+static struct kiln_treap_node nodes[SLOTS];
 
 static int compare_slots(const void *a, const void *b)
 {
-    const struct kiln_order_node *x = &nodes[*(const uint32_t *)a],
+    const struct kiln_treap_node *x = &nodes[*(const uint32_t *)a],
                                  *y = &nodes[*(const uint32_t *)b];
     if (x->hi != y->hi)
         return x->hi < y->hi ? -1 : 1;
@@ -43,12 +43,12 @@ static void same_as_sorted(uint32_t root, const bool *in)
         if (in[i])
             sorted[count++] = i;
     qsort(sorted, count, sizeof(sorted[0]), compare_slots);
-    assert_int_equal(kiln_order_count(nodes, root), count);
-    uint32_t slot = kiln_order_first(nodes, root);
+    assert_int_equal(kiln_treap_count(nodes, root), count);
+    uint32_t slot = kiln_treap_first(nodes, root);
     for (uint32_t i = 0; i < count; i++) {
         assert_int_equal(slot, sorted[i]);
-        assert_int_equal(kiln_order_rank(nodes, root, slot), i);
-        slot = kiln_order_next(nodes, root, slot);
+        assert_int_equal(kiln_treap_rank(nodes, root, slot), i);
+        slot = kiln_treap_next(nodes, root, slot);
     }
     assert_int_equal(slot, KILN_NONE);
 }
@@ -61,11 +61,11 @@ static void an_order_is_sorted_whatever_comes_and_goes(void **state)
     for (int turn = 0; turn < 20000; turn++) {
         uint32_t slot = random_below(SLOTS);
         if (in[slot]) {
-            kiln_order_remove(nodes, &root, slot);
+            kiln_treap_remove(nodes, &root, slot);
         } else {
             nodes[slot].hi = random_below(10); /* many equal keys */
             nodes[slot].lo = (int64_t)random_below(5) - 2;
-            kiln_order_insert(nodes, &root, slot);
+            kiln_treap_insert(nodes, &root, slot);
         }
         in[slot] = !in[slot];
         if (turn % 500 == 0)
@@ -78,12 +78,12 @@ static void sorted_input_stays_shallow(void **state)
 {
     (void)state;
     enum { MANY = 100000 };
-    struct kiln_order_node *many = calloc(MANY, sizeof(*many));
+    struct kiln_treap_node *many = calloc(MANY, sizeof(*many));
     uint32_t root = KILN_NONE;
     assert_non_null(many);
     for (uint32_t i = 0; i < MANY; i++) {
         many[i].hi = i;
-        kiln_order_insert(many, &root, i);
+        kiln_treap_insert(many, &root, i);
     }
     uint32_t depth = 0;
     for (uint32_t at = root; at != KILN_NONE; at = many[at].left)
