@@ -190,7 +190,7 @@ static bool just_finished(const struct kiln_member *member, const char *id)
     return false;
 }
 
-static bool names(const struct kiln_beat *beat, const char *id)
+static bool names(const struct kiln_heartbeat *beat, const char *id)
 {
     for (uint32_t i = 0; i < beat->held_count; i++)
         if (strcmp(beat->held[i], id) == 0)
@@ -202,7 +202,7 @@ static bool names(const struct kiln_beat *beat, const char *id)
  * but what nobody has named yet was most likely sent while there was nobody to read it: it waits
  * for the new process, which reads the same stream, and is none of its predecessor's crashes. */
 static void succeed(struct kiln_leader *leader, struct kiln_member *member,
-                    const struct kiln_beat *beat, int64_t now_ms)
+                    const struct kiln_heartbeat *beat, int64_t now_ms)
 {
     uint32_t next = 0;
     kiln_policy_worker_gone(leader->policy, member->name);
@@ -239,7 +239,7 @@ static void hold_inherited(struct kiln_leader *leader, struct kiln_member *membe
 /* Two processes of one name: the one that started later is the worker, the other is told to end.
  * False if this beat is the other's. */
 static bool right_incarnation(struct kiln_leader *leader, struct kiln_member *member,
-                              const struct kiln_beat *beat, int64_t now_ms)
+                              const struct kiln_heartbeat *beat, int64_t now_ms)
 {
     if (!member->known || strcmp(member->incarnation, beat->incarnation) == 0)
         return true;
@@ -264,7 +264,7 @@ static bool right_incarnation(struct kiln_leader *leader, struct kiln_member *me
 
 /* Brings the hand in line with what the beat names. */
 static void compare_hand(struct kiln_leader *leader, struct kiln_member *member,
-                         const struct kiln_beat *beat, int64_t now_ms)
+                         const struct kiln_heartbeat *beat, int64_t now_ms)
 {
     for (uint32_t i = 0; i < member->hand_count; i++)
         member->hand[i]->beaten = false;
@@ -311,18 +311,19 @@ static uint32_t at_most(uint32_t value, uint32_t bound)
 
 /* How much the worker may be given, of its own word and of what is on its way to it.  Of those it
  * names, some may have been finished while the beat was on its way: these were drawn. */
-static void fill_hands(struct kiln_policy_worker *report, const struct kiln_beat *beat,
+static void fill_hands(struct kiln_policy_worker *report, const struct kiln_heartbeat *beat,
                        uint32_t held, uint32_t named)
 {
     uint32_t coming = held - named, ended = beat->held_count - named;
-    uint32_t room = at_most(beat->room, KILN_BEAT_HELD_MAX); /* more it could not name */
+    uint32_t room = at_most(beat->room, KILN_HEARTBEAT_HELD_MAX); /* more it could not name */
     report->capacity = held + (room > coming ? room - coming : 0);
-    if (beat->places == KILN_BEAT_UNTOLD) { /* one is running and one ahead; the rest is drawn */
+    if (beat->places ==
+        KILN_HEARTBEAT_UNTOLD) { /* one is running and one ahead; the rest is drawn */
         report->most = 0;
         report->drawn = report->capacity > 2 ? report->capacity - 2 : 0;
         return;
     }
-    uint32_t places = at_most(beat->places, KILN_BEAT_HELD_MAX);
+    uint32_t places = at_most(beat->places, KILN_HEARTBEAT_HELD_MAX);
     uint32_t drawn = at_most(beat->drawn, beat->held_count);
     report->most = held + (places > coming ? places - coming : 0);
     report->drawn = drawn > ended ? drawn - ended : 0;
@@ -330,7 +331,8 @@ static void fill_hands(struct kiln_policy_worker *report, const struct kiln_beat
 
 /* Marks what the engine may have had: what is drawn, the one that is running and all before it (of
  * two batches that overlap the later one is told).  When none is, the next one is about to. */
-static void mark_begun(struct kiln_member *member, const struct kiln_beat *beat, uint32_t drawn)
+static void mark_begun(struct kiln_member *member, const struct kiln_heartbeat *beat,
+                       uint32_t drawn)
 {
     uint32_t named = 0, begun = drawn;
     bool runs = false;
@@ -348,11 +350,11 @@ static void mark_begun(struct kiln_member *member, const struct kiln_beat *beat,
     for (uint32_t i = 0; i < member->hand_count; i++)
         if (member->hand[i]->beaten)
             member->hand[i]->begun = ++named <= begun;
-    member->tells = beat->places != KILN_BEAT_UNTOLD;
+    member->tells = beat->places != KILN_HEARTBEAT_UNTOLD;
 }
 
 /* A worker of another protocol could not read its assignments: they would come back for ever. */
-static bool same_protocol(struct kiln_member *member, const struct kiln_beat *beat)
+static bool same_protocol(struct kiln_member *member, const struct kiln_heartbeat *beat)
 {
     if (beat->version == KILN_WIRE_VERSION)
         return true;
@@ -365,11 +367,12 @@ static bool same_protocol(struct kiln_member *member, const struct kiln_beat *be
     return false;
 }
 
-void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, int64_t now_ms)
+void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbeat *beat,
+                          int64_t now_ms)
 {
     struct kiln_member *member = kiln_fleet_find(leader, beat->worker);
     if (!member && leader->member_count >= KILN_FLEET_MAX) {
-        kiln_hush_log(&leader->hush[KILN_HUSH_BEAT], "fleet_full", beat->worker,
+        kiln_hush_log(&leader->hush[KILN_HUSH_HEARTBEAT], "fleet_full", beat->worker,
                       "more workers than one scheduler leads");
         return;
     }

@@ -22,7 +22,7 @@
 struct beat_list {
     struct kiln_leader *leader;
     const struct kiln_member **known; /* by name */
-    struct kiln_beat *at;
+    struct kiln_heartbeat *at;
     size_t count, room, fresh;
     char last_fresh[KILN_NAME_MAX + 1];
 };
@@ -56,14 +56,14 @@ static bool want_beat(void *arg, const char *worker)
 static int keep_beat(void *arg, const char *worker, const char *text, size_t len)
 {
     struct beat_list *list = arg;
-    struct kiln_hush *hush = &list->leader->hush[KILN_HUSH_BEAT];
-    struct kiln_beat *at = kiln_room(list->at, list->count, &list->room, sizeof(*at));
+    struct kiln_hush *hush = &list->leader->hush[KILN_HUSH_HEARTBEAT];
+    struct kiln_heartbeat *at = kiln_room(list->at, list->count, &list->room, sizeof(*at));
     if (!at)
         return KILN_NO_MEMORY;
     list->at = at;
     struct kiln_error err;
-    struct kiln_beat *beat = &list->at[list->count];
-    if (kiln_beat_decode(text, len, beat, &err))
+    struct kiln_heartbeat *beat = &list->at[list->count];
+    if (kiln_heartbeat_decode(text, len, beat, &err))
         kiln_hush_log(hush, "beat_unreadable", worker, err.text);
     else if (strcmp(beat->worker, worker) != 0)
         kiln_hush_log(hush, "beat_unreadable", worker, "it names another worker");
@@ -80,7 +80,7 @@ static int read_beats(struct kiln_leader *leader, struct beat_list *list, struct
     for (size_t i = 0; i < leader->member_count; i++)
         list->known[i] = leader->members[i];
     qsort(list->known, leader->member_count, sizeof(*list->known), by_name);
-    int rc = kiln_bus_beats_of(leader->bus, leader->pool, want_beat, keep_beat, list, err);
+    int rc = kiln_bus_heartbeats_of(leader->bus, leader->pool, want_beat, keep_beat, list, err);
     free(list->known);
     if (rc == 0) /* those after the last one are next, or it begins anew */
         snprintf(leader->newcomer, sizeof(leader->newcomer), "%s",
@@ -88,7 +88,7 @@ static int read_beats(struct kiln_leader *leader, struct beat_list *list, struct
     return rc;
 }
 
-int kiln_hear_beats(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
+int kiln_hear_heartbeats(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
 {
     struct beat_list list = {.leader = leader};
     int rc = read_beats(leader, &list, err);
@@ -96,7 +96,7 @@ int kiln_hear_beats(struct kiln_leader *leader, int64_t now_ms, struct kiln_erro
         for (size_t i = 0; i < leader->member_count; i++)
             leader->members[i]->present = false;
         for (size_t i = 0; i < list.count; i++)
-            kiln_fleet_beat(leader, &list.at[i], now_ms);
+            kiln_fleet_heartbeat(leader, &list.at[i], now_ms);
         kiln_fleet_expire(leader, now_ms);
     }
     free(list.at);

@@ -223,7 +223,7 @@ static int hear_bus(struct kiln_leader *leader, uint32_t wait_ms, int64_t now_ms
         rc = kiln_hear(leader, wait_ms, err);
     now_ms = kiln_clock_ms();
     if (rc == 0 && now_ms >= leader->beats_due_ms) {
-        rc = kiln_hear_beats(leader, now_ms, err);
+        rc = kiln_hear_heartbeats(leader, now_ms, err);
         int64_t every = (int64_t)leader->member_count * 2;
         leader->beats_due_ms = now_ms + (every < 200 ? 200 : every > 1000 ? 1000 : every);
     }

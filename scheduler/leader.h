@@ -45,7 +45,7 @@
 
 /* What clients can make the leader say. */
 enum kiln_hushed {
-    KILN_HUSH_BEAT,
+    KILN_HUSH_HEARTBEAT,
     KILN_HUSH_EVENT,
     KILN_HUSH_ORDER,
     KILN_HUSH_ANSWER,
@@ -170,7 +170,8 @@ void kiln_fleet_clear(struct kiln_leader *leader);
  * else what its last beat shows to lie well behind the engine is clean nevertheless. */
 void kiln_fleet_lose(struct kiln_leader *leader, struct kiln_member *member, bool clean);
 /* A beat that was read now. */
-void kiln_fleet_beat(struct kiln_leader *leader, const struct kiln_beat *beat, int64_t now_ms);
+void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbeat *beat,
+                          int64_t now_ms);
 /* After a round of beats: who has not been heard for too long. */
 void kiln_fleet_expire(struct kiln_leader *leader, int64_t now_ms);
 /* The worker acknowledged it. */
@@ -211,8 +212,8 @@ void *kiln_feed_run(void *arg);
 /* --- the parts of a step --------------------------------------------------------------------- */
 /* Failures of these two are the bus's; one of the ledger is left in ledger_error. */
 int kiln_hear(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_error *err) KILN_MUST_CHECK;
-int kiln_hear_beats(struct kiln_leader *leader, int64_t now_ms,
-                    struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_hear_heartbeats(struct kiln_leader *leader, int64_t now_ms,
+                         struct kiln_error *err) KILN_MUST_CHECK;
 /* Failures of these are the ledger's. */
 /* Returns the jobs of an assignment that are open, and loads those that wait again; cause is what
  * the metrics say of it. */

@@ -6,7 +6,7 @@
 
 #define LEFT_MIN_S 0.001 /* of a batch whose steps are all done: it is being decoded */
 
-double kiln_pace_left_s(struct kiln_pace *pace, const struct kiln_beat *beat, int64_t now_ms)
+double kiln_pace_left_s(struct kiln_pace *pace, const struct kiln_heartbeat *beat, int64_t now_ms)
 {
     bool same = beat->running[0] && strcmp(pace->running, beat->running) == 0;
     /* An assignment may be drawn by several calls, each of which begins at step 0. */

@@ -18,6 +18,6 @@ struct kiln_pace {
 
 /* Takes in a new beat, read at now_ms; seconds until the end of what it says is running, more than
  * 0, or 0: not known. */
-double kiln_pace_left_s(struct kiln_pace *pace, const struct kiln_beat *beat, int64_t now_ms);
+double kiln_pace_left_s(struct kiln_pace *pace, const struct kiln_heartbeat *beat, int64_t now_ms);
 
 #endif

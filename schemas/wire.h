@@ -88,9 +88,9 @@ int kiln_control_decode(const char *text, size_t len, struct kiln_control *ret,
                         struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- heartbeat: field "beat" of the hash (JSON) -------------------------------------------- */
-#define KILN_BEAT_HELD_MAX 16
-#define KILN_BEAT_UNTOLD UINT32_MAX /* places of a beat that does not tell: an older worker's */
-struct kiln_beat {
+#define KILN_HEARTBEAT_HELD_MAX 16
+#define KILN_HEARTBEAT_UNTOLD UINT32_MAX /* places in a heartbeat of an older worker */
+struct kiln_heartbeat {
     char worker[KILN_NAME_MAX + 1];
     char incarnation[KILN_WIRE_ID_MAX + 1]; /* new at each start: two workers of one id differ */
     char host[KILN_NAME_MAX + 1];
@@ -102,7 +102,7 @@ struct kiln_beat {
     uint32_t pid, version, minor;           /* KILN_WIRE_VERSION, KILN_WIRE_MINOR; minor 0: not told */
     char release[48];                       /* of the program; "" = not told */
     uint32_t width, height;                 /* of the last batch; 0 = none yet */
-    char held[KILN_BEAT_HELD_MAX][KILN_WIRE_ID_MAX + 1]; /* not acknowledged; held, held_more */
+    char held[KILN_HEARTBEAT_HELD_MAX][KILN_WIRE_ID_MAX + 1]; /* in flight: held, held_more */
     uint32_t held_count;
     char running[KILN_WIRE_ID_MAX + 1];     /* the one of them that is being drawn; "" = none */
     uint32_t drawn;                         /* how many of held are past drawing */
@@ -118,9 +118,9 @@ struct kiln_beat {
     uint64_t ready_ms, wanted_ms, computed_ms;
     int64_t started_ms, sent_ms;            /* wall clock, for people only */
 };
-char *kiln_beat_encode(const struct kiln_beat *beat);
-int kiln_beat_decode(const char *text, size_t len, struct kiln_beat *ret,
-                     struct kiln_error *err) KILN_MUST_CHECK;
+char *kiln_heartbeat_encode(const struct kiln_heartbeat *beat);
+int kiln_heartbeat_decode(const char *text, size_t len, struct kiln_heartbeat *ret,
+                          struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- event: field "event" of the events stream (JSON) -------------------------------------- */
 #define KILN_WIRE_REMADE "remade" /* field of an entry without event: the stream was made anew */

@@ -126,7 +126,7 @@ static bool heart_beats(struct kiln_daemon *daemon)
 static void sign_of_life(struct kiln_daemon *daemon)
 {
     char health[256], status[384];
-    struct kiln_beat beat = {0};
+    struct kiln_heartbeat beat = {0};
     bool well = kiln_health_check(health, sizeof health);
     kiln_board_beat(&daemon->worker.board, &beat);
     snprintf(status, sizeof status, "%s, %" PRIu64 " done, %" PRIu64 " failed%s%s",

@@ -81,7 +81,7 @@ void kiln_worker_gauges(void *arg, struct kiln_text *text)
 {
     struct kiln_worker *worker = arg;
     bool up = atomic_load(&worker->up);
-    struct kiln_beat beat = {0};
+    struct kiln_heartbeat beat = {0};
     write_info(text, worker, up);
     write_queues(text, worker);
     kiln_holdings_list(&worker->holdings, &beat);

@@ -30,8 +30,8 @@ static int put_with_expiry(struct kiln_bus *bus, const char *const value[4], siz
     return kiln_bus_replies(bus, 4, err);
 }
 
-int kiln_bus_beat(struct kiln_bus *bus, const char *key, const char *beat, uint32_t ttl_ms,
-                  struct kiln_error *err)
+int kiln_bus_heartbeat(struct kiln_bus *bus, const char *key, const char *beat, uint32_t ttl_ms,
+                       struct kiln_error *err)
 {
     return put_with_expiry(bus, (const char *const[]){"HSET", key, "beat", beat}, 4, "PEXPIRE",
                            ttl_ms, err);
@@ -111,7 +111,7 @@ static int by_text(const void *a, const void *b)
 }
 
 /* Leaves each wanted key once, in order. */
-static void pick_keys(struct keys *keys, size_t prefix, kiln_bus_want_beat *want, void *arg)
+static void pick_keys(struct keys *keys, size_t prefix, kiln_bus_want_heartbeat *want, void *arg)
 {
     size_t kept = 0;
     if (keys->count > 0)
@@ -151,7 +151,7 @@ static int scan_page(struct kiln_bus *bus, const char *pattern, char cursor[32],
 
 /* The beats of `count` keys, in one round trip. */
 static int read_beats(struct kiln_bus *bus, char *const *keys, size_t count, size_t prefix,
-                      kiln_bus_each_beat *each, void *arg, struct kiln_error *err)
+                      kiln_bus_each_heartbeat *each, void *arg, struct kiln_error *err)
 {
     int first = kiln_bus_begin(bus, err);
     if (first != 0)
@@ -174,8 +174,8 @@ static int read_beats(struct kiln_bus *bus, char *const *keys, size_t count, siz
     return first;
 }
 
-int kiln_bus_beats_of(struct kiln_bus *bus, const char *pool, kiln_bus_want_beat *want,
-                      kiln_bus_each_beat *each, void *arg, struct kiln_error *err)
+int kiln_bus_heartbeats_of(struct kiln_bus *bus, const char *pool, kiln_bus_want_heartbeat *want,
+                           kiln_bus_each_heartbeat *each, void *arg, struct kiln_error *err)
 {
     char pattern[KILN_NAME_MAX + 32], cursor[32] = "0";
     size_t prefix = kiln_wire_key(pattern, sizeof pattern, pool, "beat", "*") - 1;
@@ -198,8 +198,8 @@ int kiln_bus_beats_of(struct kiln_bus *bus, const char *pool, kiln_bus_want_beat
     return rc;
 }
 
-int kiln_bus_beats(struct kiln_bus *bus, const char *pool, kiln_bus_each_beat *each, void *arg,
-                   struct kiln_error *err)
+int kiln_bus_heartbeats(struct kiln_bus *bus, const char *pool, kiln_bus_each_heartbeat *each,
+                        void *arg, struct kiln_error *err)
 {
-    return kiln_bus_beats_of(bus, pool, NULL, each, arg, err);
+    return kiln_bus_heartbeats_of(bus, pool, NULL, each, arg, err);
 }

@@ -148,7 +148,7 @@ static void test_old_stream(void **state)
     const struct kiln_control order = {.kind = KILN_CONTROL_DRAIN, .id = "w-old"};
     struct kiln_job good = kiln_test_job("unread");
     kiln_test_queue_jobs(stack, "unread", &good, 1, &id);
-    kiln_test_control(stack, "w-old", &order);
+    kiln_test_control_worker(stack, "w-old", &order);
     kiln_test_assign(stack, "w-old", "old-2", &id, 1);
     kiln_test_worker_start(&worker, stack, "w-old", NULL, true);
     assert_true(until_in("unread", KILN_JOB_DONE, 1));
@@ -189,7 +189,7 @@ static void test_bus_away(void **state)
 {
     (void)state;
     struct kiln_test_worker worker;
-    struct kiln_beat beat;
+    struct kiln_heartbeat beat;
     struct kiln_job job = kiln_test_job("bus @step_ms=500");
     uint64_t ids[6];
     kiln_test_worker_start(&worker, stack, "w-bus", NULL, true);
@@ -208,7 +208,7 @@ static void test_bus_away(void **state)
     kiln_test_assign(stack, "w-bus", "bus-3", ids + 4, 2);
     assert_true(until_in("bus", KILN_JOB_DONE, 6));
     kiln_test_sleep_ms(500); /* two heartbeats */
-    assert_true(kiln_test_beat(stack, "w-bus", &beat));
+    assert_true(kiln_test_heartbeat(stack, "w-bus", &beat));
     assert_int_equal(beat.room, 2);
     assert_ends_well(&worker);
 }
@@ -240,7 +240,7 @@ static void test_store_blocked(void **state)
     (void)state;
     struct kiln_test_worker worker;
     struct kiln_job job = kiln_test_job("blocked");
-    uint64_t ids[2 * KILN_BEAT_HELD_MAX];
+    uint64_t ids[2 * KILN_HEARTBEAT_HELD_MAX];
     char store[256], images[300], aside[300];
     snprintf(store, sizeof store, "%s/store", stack->dir);
     snprintf(images, sizeof images, "%s/images", store);
@@ -250,8 +250,8 @@ static void test_store_blocked(void **state)
     FILE *file = fopen(images, "we");
     assert_non_null(file);
     fclose(file);
-    kiln_test_queue_jobs(stack, "blocked", &job, 2 * KILN_BEAT_HELD_MAX, ids);
-    for (int i = 0; i < KILN_BEAT_HELD_MAX; i++) {
+    kiln_test_queue_jobs(stack, "blocked", &job, 2 * KILN_HEARTBEAT_HELD_MAX, ids);
+    for (int i = 0; i < KILN_HEARTBEAT_HELD_MAX; i++) {
         char name[24];
         snprintf(name, sizeof name, "blocked-%d", i);
         kiln_test_assign(stack, "w-blocked", name, ids + 2 * i, 2);
@@ -259,16 +259,16 @@ static void test_store_blocked(void **state)
     assert_true(kiln_test_worker_hears(&worker, "store_away", LIMIT_S));
     kiln_test_sleep_ms(1500);
     /* What is drawn waits, and nothing more is asked for. */
-    struct kiln_beat beat;
-    assert_true(kiln_test_beat(stack, "w-blocked", &beat));
-    assert_int_equal(beat.held_count, KILN_BEAT_HELD_MAX);
-    assert_int_equal(beat.drawn, KILN_BEAT_HELD_MAX);
+    struct kiln_heartbeat beat;
+    assert_true(kiln_test_heartbeat(stack, "w-blocked", &beat));
+    assert_int_equal(beat.held_count, KILN_HEARTBEAT_HELD_MAX);
+    assert_int_equal(beat.drawn, KILN_HEARTBEAT_HELD_MAX);
     assert_int_equal(beat.room, 0);
     assert_int_equal(beat.places, 0);
     assert_int_equal(kiln_test_worker_said(&worker, "store_away"), 1);
     assert_int_equal(unlink(images), 0);
     assert_true(rename(aside, images) == 0 || errno == ENOENT);
-    assert_true(until_in("blocked", KILN_JOB_DONE, 2 * KILN_BEAT_HELD_MAX));
+    assert_true(until_in("blocked", KILN_JOB_DONE, 2 * KILN_HEARTBEAT_HELD_MAX));
     assert_true(kiln_test_worker_hears(&worker, "store_back", LIMIT_S));
     assert_ends_well(&worker);
 }

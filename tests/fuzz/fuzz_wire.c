@@ -30,7 +30,7 @@ static void release_order(struct kiln_control *order)
 {
     (void)order;
 }
-static void release_beat(struct kiln_beat *beat)
+static void release_beat(struct kiln_heartbeat *beat)
 {
     (void)beat;
 }
@@ -48,7 +48,7 @@ static void release_assignment(struct kiln_assignment *a)
 }
 
 CHECK_MESSAGE(order, struct kiln_control)
-CHECK_MESSAGE(beat, struct kiln_beat)
+CHECK_MESSAGE(beat, struct kiln_heartbeat)
 CHECK_MESSAGE(event, struct kiln_event)
 CHECK_MESSAGE(receipt, struct kiln_receipt)
 CHECK_MESSAGE(assignment, struct kiln_assignment)

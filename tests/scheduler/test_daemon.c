@@ -231,7 +231,7 @@ static void a_worker_of_another_protocol_gets_nothing(void **state)
 {
     (void)state;
     struct kiln_bus *bus = NULL;
-    struct kiln_beat beat = {.version = KILN_WIRE_VERSION + 1, .room = 2, .batch_max = 4};
+    struct kiln_heartbeat beat = {.version = KILN_WIRE_VERSION + 1, .room = 2, .batch_max = 4};
     char key[KILN_NAME_MAX * 2 + 32];
     snprintf(beat.worker, sizeof(beat.worker), "w-foreign");
     snprintf(beat.incarnation, sizeof(beat.incarnation), "f1");
@@ -240,8 +240,8 @@ static void a_worker_of_another_protocol_gets_nothing(void **state)
     kiln_test_enqueue(stack, "b", "t", QUICK, 0, 4, true);
     for (int i = 0; i < 12; i++) {
         beat.sent_ms = i + 1;
-        char *text = kiln_beat_encode(&beat);
-        kiln_test_ok(kiln_bus_beat(bus, key, text, 3000, &err), err);
+        char *text = kiln_heartbeat_encode(&beat);
+        kiln_test_ok(kiln_bus_heartbeat(bus, key, text, 3000, &err), err);
         free(text);
         kiln_test_sleep_ms(100);
     }

@@ -169,7 +169,7 @@ static void short_assignments_lie_ahead(void **state)
 enum { PLAYED = 12 };
 
 /* Plays a worker with full hands that says how far it is; nothing more is given to it. */
-static void play(struct kiln_bus *bus, struct kiln_beat *beat, const char *name)
+static void play(struct kiln_bus *bus, struct kiln_heartbeat *beat, const char *name)
 {
     char key[KILN_NAME_MAX * 2 + 32];
     snprintf(beat->worker, sizeof beat->worker, "%s", name);
@@ -181,8 +181,8 @@ static void play(struct kiln_bus *bus, struct kiln_beat *beat, const char *name)
     for (int i = 0; i < PLAYED; i++)
         snprintf(beat->held[i], sizeof beat->held[i], "%s-%d", name, i);
     kiln_wire_key(key, sizeof key, KILN_TEST_POOL, "beat", name);
-    char *text = kiln_beat_encode(beat);
-    kiln_test_ok(kiln_bus_beat(bus, key, text, 5000, &err), err);
+    char *text = kiln_heartbeat_encode(beat);
+    kiln_test_ok(kiln_bus_heartbeat(bus, key, text, 5000, &err), err);
     free(text);
 }
 
@@ -223,9 +223,9 @@ static void a_crash_blames_what_was_near_the_engine(void **state)
 {
     (void)state;
     static const char *const names[] = {"running", "between", "older"};
-    struct kiln_beat beats[] = {{.drawn = 2, .running = "running-3"},
-                                {.drawn = 2},
-                                {.running = "older-3", .places = KILN_BEAT_UNTOLD}};
+    struct kiln_heartbeat beats[] = {{.drawn = 2, .running = "running-3"},
+                                     {.drawn = 2},
+                                     {.running = "older-3", .places = KILN_HEARTBEAT_UNTOLD}};
     struct kiln_bus *bus = NULL;
     kiln_test_ok(kiln_bus_open(stack->config, &bus, &err), err);
     for (int round = 0; round < 8; round++) {

@@ -304,13 +304,13 @@ static void beat_as(const char *name)
 {
     static int64_t turn;
     char key[KILN_NAME_MAX * 2 + 32];
-    struct kiln_beat beat = {.version = KILN_WIRE_VERSION, .room = 2, .batch_max = 4};
+    struct kiln_heartbeat beat = {.version = KILN_WIRE_VERSION, .room = 2, .batch_max = 4};
     snprintf(beat.worker, sizeof(beat.worker), "%s", name);
     snprintf(beat.incarnation, sizeof(beat.incarnation), "f1");
     beat.sent_ms = ++turn;
     kiln_wire_key(key, sizeof(key), KILN_TEST_POOL, "beat", name);
-    char *text = kiln_beat_encode(&beat);
-    kiln_test_ok(kiln_bus_beat(bus, key, text, 3000, &err), err);
+    char *text = kiln_heartbeat_encode(&beat);
+    kiln_test_ok(kiln_bus_heartbeat(bus, key, text, 3000, &err), err);
     free(text);
 }
 

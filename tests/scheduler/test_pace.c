@@ -22,7 +22,7 @@ static int fresh(void **state)
 /* Of 8 steps; in milliseconds. */
 static long left_ms(const char *running, uint32_t step, int64_t now_ms)
 {
-    struct kiln_beat beat = {.step = step, .steps = running[0] ? 8 : 0};
+    struct kiln_heartbeat beat = {.step = step, .steps = running[0] ? 8 : 0};
     snprintf(beat.running, sizeof beat.running, "%s", running);
     return lround(1000 * kiln_pace_left_s(&pace, &beat, now_ms));
 }

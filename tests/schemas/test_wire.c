@@ -252,42 +252,42 @@ static void events_and_receipts_come_back(void **state)
 static void heartbeats_come_back(void **state)
 {
     (void)state;
-    struct kiln_beat beat = {.worker = "w0",
-                             .incarnation = "i-1",
-                             .host = "h",
-                             .device = "cuda:0",
-                             .device_class = "nvidia-h200",
-                             .engine = "pipeline",
-                             .model = "turbo",
-                             .lora_set = "ink:0.8",
-                             .pid = 7,
-                             .version = 1,
-                             .width = 512,
-                             .height = 512,
-                             .held = {"a-1", "a-2"},
-                             .held_count = 2,
-                             .running = "a-1",
-                             .drawn = 1,
-                             .room = 1,
-                             .places = 14,
-                             .batch_max = 4,
-                             .step = 3,
-                             .steps = 8,
-                             .draining = true,
-                             .deaf_ms = 40,
-                             .minor = 7,
-                             .release = "0.1-5-gabc",
-                             .ready_ms = 5000000000,
-                             .wanted_ms = 4000000,
-                             .computed_ms = 3999,
-                             .done = 9,
-                             .failed = 1,
-                             .started_ms = -1,
-                             .sent_ms = 1795249523818},
-                     back;
+    struct kiln_heartbeat beat = {.worker = "w0",
+                                  .incarnation = "i-1",
+                                  .host = "h",
+                                  .device = "cuda:0",
+                                  .device_class = "nvidia-h200",
+                                  .engine = "pipeline",
+                                  .model = "turbo",
+                                  .lora_set = "ink:0.8",
+                                  .pid = 7,
+                                  .version = 1,
+                                  .width = 512,
+                                  .height = 512,
+                                  .held = {"a-1", "a-2"},
+                                  .held_count = 2,
+                                  .running = "a-1",
+                                  .drawn = 1,
+                                  .room = 1,
+                                  .places = 14,
+                                  .batch_max = 4,
+                                  .step = 3,
+                                  .steps = 8,
+                                  .draining = true,
+                                  .deaf_ms = 40,
+                                  .minor = 7,
+                                  .release = "0.1-5-gabc",
+                                  .ready_ms = 5000000000,
+                                  .wanted_ms = 4000000,
+                                  .computed_ms = 3999,
+                                  .done = 9,
+                                  .failed = 1,
+                                  .started_ms = -1,
+                                  .sent_ms = 1795249523818},
+                          back;
     struct kiln_error err;
-    char *text = kiln_beat_encode(&beat);
-    if (kiln_beat_decode(text, strlen(text), &back, &err) != 0)
+    char *text = kiln_heartbeat_encode(&beat);
+    if (kiln_heartbeat_decode(text, strlen(text), &back, &err) != 0)
         fail_msg("%s: %s", text, err.text);
     assert_memory_equal(&beat, &back, sizeof beat);
     free(text);
@@ -297,13 +297,13 @@ static void heartbeats_come_back(void **state)
 static void a_long_hand_is_told_in_two_lists(void **state)
 {
     (void)state;
-    for (uint32_t count = 0; count <= KILN_BEAT_HELD_MAX; count++) {
-        struct kiln_beat beat = {.worker = "w", .incarnation = "i", .version = 1}, back;
+    for (uint32_t count = 0; count <= KILN_HEARTBEAT_HELD_MAX; count++) {
+        struct kiln_heartbeat beat = {.worker = "w", .incarnation = "i", .version = 1}, back;
         struct kiln_error err;
         for (beat.held_count = 0; beat.held_count < count; beat.held_count++)
             snprintf(beat.held[beat.held_count], sizeof beat.held[0], "a-%u", beat.held_count);
-        char *text = kiln_beat_encode(&beat);
-        assert_int_equal(kiln_beat_decode(text, strlen(text), &back, &err), 0);
+        char *text = kiln_heartbeat_encode(&beat);
+        assert_int_equal(kiln_heartbeat_decode(text, strlen(text), &back, &err), 0);
         assert_memory_equal(&beat, &back, sizeof beat);
         json_t *object = json_loads(text, 0, NULL);
         assert_int_equal(json_array_size(json_object_get(object, "held")), count < 4 ? count : 4);
@@ -470,14 +470,14 @@ static void newer_peers_may_add_fields(void **state)
         "{\"v\":7,\"worker\":\"w\",\"incarnation\":\"i\",\"version\":7,\"room\":1,\"batch_max\":1}";
     struct kiln_control order_back;
     struct kiln_event event_back;
-    struct kiln_beat beat_back;
+    struct kiln_heartbeat beat_back;
     struct kiln_error err;
     assert_int_equal(kiln_control_decode(order, strlen(order), &order_back, &err), 0);
     assert_int_equal(kiln_event_decode(event, strlen(event), &event_back, &err), 0);
     assert_int_equal(event_back.code, KILN_INTERNAL);
-    assert_int_equal(kiln_beat_decode(beat, strlen(beat), &beat_back, &err), 0);
+    assert_int_equal(kiln_heartbeat_decode(beat, strlen(beat), &beat_back, &err), 0);
     assert_int_equal(beat_back.version, 7);
-    assert_int_equal(beat_back.places, KILN_BEAT_UNTOLD); /* an older one's: not "none left" */
+    assert_int_equal(beat_back.places, KILN_HEARTBEAT_UNTOLD); /* an older one's: not "none left" */
 }
 
 static void held_lists_are_bounded(void **state)
@@ -493,17 +493,17 @@ static void held_lists_are_bounded(void **state)
         "\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\"]",
         "[\"1\",\"2\",\"3\",\"4\"],\"held_more\":[\"5\",\"6\",\"7\",\"8\","
         "\"9\",\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\"]"};
-    _Static_assert(KILN_BEAT_HELD_MAX == 16, "the last two of them have one more");
+    _Static_assert(KILN_HEARTBEAT_HELD_MAX == 16, "the last two of them have one more");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char text[256];
-        struct kiln_beat beat;
+        struct kiln_heartbeat beat;
         struct kiln_error err;
         snprintf(text, sizeof text,
                  "{\"v\":1,\"worker\":\"w\",\"incarnation\":\"i\",\"version\":1,\"room\":1,\"batch_"
                  "max\":1,"
                  "\"held\":%s}",
                  wrong[i]);
-        assert_int_equal(kiln_beat_decode(text, strlen(text), &beat, &err), KILN_PROTOCOL);
+        assert_int_equal(kiln_heartbeat_decode(text, strlen(text), &beat, &err), KILN_PROTOCOL);
         assert_non_null(strstr(err.text, "held"));
     }
 }

@@ -519,8 +519,8 @@ int kiln_bus_ping(struct kiln_bus *bus, struct kiln_error *err)
     return ask(bus, command_new(PING, ""), 0, NULL, err);
 }
 
-int kiln_bus_beat(struct kiln_bus *bus, const char *key, const char *beat, uint32_t ttl_ms,
-                  struct kiln_error *err)
+int kiln_bus_heartbeat(struct kiln_bus *bus, const char *key, const char *beat, uint32_t ttl_ms,
+                       struct kiln_error *err)
 {
     struct command *command = command_new(BEAT, key);
     keep_texts(command, &beat, NULL, 1);
@@ -528,8 +528,8 @@ int kiln_bus_beat(struct kiln_bus *bus, const char *key, const char *beat, uint3
     return ask(bus, command, 0, NULL, err);
 }
 
-int kiln_bus_beats_of(struct kiln_bus *bus, const char *pool, kiln_bus_want_beat *want,
-                      kiln_bus_each_beat *each, void *arg, struct kiln_error *err)
+int kiln_bus_heartbeats_of(struct kiln_bus *bus, const char *pool, kiln_bus_want_heartbeat *want,
+                           kiln_bus_each_heartbeat *each, void *arg, struct kiln_error *err)
 {
     char prefix[KILN_NAME_MAX + 32];
     kiln_wire_key(prefix, sizeof prefix, pool, "beat", "");
@@ -546,10 +546,10 @@ int kiln_bus_beats_of(struct kiln_bus *bus, const char *pool, kiln_bus_want_beat
     return rc;
 }
 
-int kiln_bus_beats(struct kiln_bus *bus, const char *pool, kiln_bus_each_beat *each, void *arg,
-                   struct kiln_error *err)
+int kiln_bus_heartbeats(struct kiln_bus *bus, const char *pool, kiln_bus_each_heartbeat *each,
+                        void *arg, struct kiln_error *err)
 {
-    return kiln_bus_beats_of(bus, pool, NULL, each, arg, err);
+    return kiln_bus_heartbeats_of(bus, pool, NULL, each, arg, err);
 }
 
 int kiln_bus_delete(struct kiln_bus *bus, const char *key, struct kiln_error *err)

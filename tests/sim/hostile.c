@@ -54,11 +54,11 @@ static void send_beat(struct kiln_bus *bus, struct test_random *random)
 {
     char key[96];
     struct hostile_bytes text = hostile_message(random, HOSTILE_BEAT);
-    struct kiln_beat beat;
+    struct kiln_heartbeat beat;
     struct kiln_error err;
     kiln_wire_key(key, sizeof key, SIM_POOL, "beat", "h-nobody");
-    if (kiln_beat_decode(text.at, strlen(text.at), &beat, &err) != 0 &&
-        kiln_bus_beat(bus, key, text.at, BEAT_MS, &err) != 0)
+    if (kiln_heartbeat_decode(text.at, strlen(text.at), &beat, &err) != 0 &&
+        kiln_bus_heartbeat(bus, key, text.at, BEAT_MS, &err) != 0)
         sim_log("the beat did not get through");
     hostile_release(&text);
 }

@@ -234,14 +234,14 @@ static int count_beat(void *arg, const char *worker, const char *beat, size_t le
 static int beats(void)
 {
     int count = 0;
-    ok(kiln_bus_beats(bus, "p", count_beat, &count, &err));
+    ok(kiln_bus_heartbeats(bus, "p", count_beat, &count, &err));
     return count;
 }
 
 static void a_beat_ends_with_its_time(void **state)
 {
     (void)state;
-    ok(kiln_bus_beat(bus, BEAT, "{}", 300, &err));
+    ok(kiln_bus_heartbeat(bus, BEAT, "{}", 300, &err));
     sim_redis_set(&mine, BEAT, "{}", 1300);
     assert_int_equal(beats(), 1);
     assert_string_equal(sim_redis_get(&mine, BEAT, 1299), "{}");

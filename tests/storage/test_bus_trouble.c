@@ -204,7 +204,7 @@ static void a_full_redis_says_so(void **state)
     assert_int_equal(rc, KILN_FULL);
     (void)!kiln_bus_flush(bus, &err);
     kiln_test_redis(stack, "CONFIG SET maxmemory 1"); /* full even once buffers are given back */
-    assert_int_equal(kiln_bus_beat(bus, "kiln:{p}:beat:w", "b", 1000, &err), KILN_FULL);
+    assert_int_equal(kiln_bus_heartbeat(bus, "kiln:{p}:beat:w", "b", 1000, &err), KILN_FULL);
     kiln_test_redis(stack, "CONFIG SET maxmemory 0");
     kiln_test_ok(kiln_bus_append(bus, "fat", 0, large, NULL, 1, &err), err);
     kiln_bus_close(bus);
@@ -286,7 +286,7 @@ static void a_key_of_another_type_is_an_error(void **state)
     kiln_test_redis(stack, "SET plain x");
     assert_int_equal(kiln_bus_append(bus, "plain", 0, field, NULL, 1, &err), KILN_PROTOCOL);
     assert_int_equal(kiln_bus_length(bus, "plain", &length, &err), KILN_PROTOCOL);
-    assert_int_equal(kiln_bus_beat(bus, "plain", "b", 1000, &err), KILN_PROTOCOL);
+    assert_int_equal(kiln_bus_heartbeat(bus, "plain", "b", 1000, &err), KILN_PROTOCOL);
     assert_int_equal(kiln_bus_refusal(bus), KILN_BUS_WRONG_TYPE); /* although within EXEC */
     kiln_test_ok(kiln_bus_ping(bus, &err), err);
     kiln_bus_close(bus);

@@ -215,7 +215,7 @@ static int count_beat(void *arg, const char *worker, const char *beat, size_t le
 static int beats_now(struct kiln_bus *bus, int *ret)
 {
     *ret = 0;
-    return kiln_bus_beats(bus, "p", count_beat, ret, &err);
+    return kiln_bus_heartbeats(bus, "p", count_beat, ret, &err);
 }
 
 /* Reads and acknowledges what is pending and what is new. */
@@ -267,7 +267,7 @@ static void bus_scenario(void)
     STEP(consume(bus)); /* what a failed reading left behind */
     STEP(kiln_bus_length(bus, "s", &length, &err));
     assert_int_equal(length, 0);
-    STEP(kiln_bus_beat(bus, "kiln:{p}:beat:w", "b", 60000, &err));
+    STEP(kiln_bus_heartbeat(bus, "kiln:{p}:beat:w", "b", 60000, &err));
     STEP(beats_now(bus, &beats));
     assert_int_equal(beats, 1);
     STEP(kiln_bus_push(bus, "receipt", "v", 60, &err));

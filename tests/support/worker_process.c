@@ -206,8 +206,8 @@ void kiln_test_assign(struct kiln_test_stack *stack, const char *worker, const c
     kiln_assignment_release(&message);
 }
 
-void kiln_test_control(struct kiln_test_stack *stack, const char *worker,
-                       const struct kiln_control *order)
+void kiln_test_control_worker(struct kiln_test_stack *stack, const char *worker,
+                              const struct kiln_control *order)
 {
     char *text = kiln_control_encode(order);
     if (!text)
@@ -218,7 +218,7 @@ void kiln_test_control(struct kiln_test_stack *stack, const char *worker,
 
 struct beat_search {
     const char *worker;
-    struct kiln_beat *ret;
+    struct kiln_heartbeat *ret;
     bool found;
 };
 
@@ -227,16 +227,17 @@ static int note_beat(void *arg, const char *worker, const char *beat, size_t len
     struct beat_search *search = arg;
     struct kiln_error err;
     if (strcmp(worker, search->worker) == 0)
-        search->found = kiln_beat_decode(beat, len, search->ret, &err) == 0;
+        search->found = kiln_heartbeat_decode(beat, len, search->ret, &err) == 0;
     return 0;
 }
 
-bool kiln_test_beat(struct kiln_test_stack *stack, const char *worker, struct kiln_beat *ret)
+bool kiln_test_heartbeat(struct kiln_test_stack *stack, const char *worker,
+                         struct kiln_heartbeat *ret)
 {
     struct beat_search search = {worker, ret, false};
     struct kiln_error err;
     double until = kiln_test_now_s() + 5;
-    while (kiln_bus_beats(bus_of(stack), KILN_TEST_POOL, note_beat, &search, &err) != 0)
+    while (kiln_bus_heartbeats(bus_of(stack), KILN_TEST_POOL, note_beat, &search, &err) != 0)
         if (kiln_test_now_s() > until)
             kiln_test_die("%s", err.text);
     return search.found;
@@ -245,8 +246,8 @@ bool kiln_test_beat(struct kiln_test_stack *stack, const char *worker, struct ki
 bool kiln_test_worker_draws(const struct kiln_test_worker *worker, double limit_s)
 {
     double until = kiln_test_now_s() + limit_s;
-    struct kiln_beat beat;
-    while (!kiln_test_beat(worker->stack, worker->id, &beat) || beat.steps == 0) {
+    struct kiln_heartbeat beat;
+    while (!kiln_test_heartbeat(worker->stack, worker->id, &beat) || beat.steps == 0) {
         if (kiln_test_now_s() > until)
             return false;
         kiln_test_sleep_ms(POLL_MS);

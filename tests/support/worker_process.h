@@ -45,10 +45,11 @@ struct kiln_job kiln_test_job(const char *prompt);
 /* Assigns the jobs in the ledger and tells the worker. */
 void kiln_test_assign(struct kiln_test_stack *stack, const char *worker, const char *assignment,
                       const uint64_t *ids, size_t count);
-void kiln_test_control(struct kiln_test_stack *stack, const char *worker,
-                       const struct kiln_control *order);
+void kiln_test_control_worker(struct kiln_test_stack *stack, const char *worker,
+                              const struct kiln_control *order);
 /* Reads the beat of a worker; false if it has none. */
-bool kiln_test_beat(struct kiln_test_stack *stack, const char *worker, struct kiln_beat *ret);
+bool kiln_test_heartbeat(struct kiln_test_stack *stack, const char *worker,
+                         struct kiln_heartbeat *ret);
 
 /* Waits until a worker's beat says that it is in the steps of a batch; false after limit_s. */
 bool kiln_test_worker_draws(const struct kiln_test_worker *worker, double limit_s);

@@ -38,7 +38,7 @@ static void test_bounds(void **state)
 {
     (void)state;
     struct kiln_holdings table;
-    struct kiln_beat beat = {0};
+    struct kiln_heartbeat beat = {0};
     kiln_holdings_init(&table);
     add(&table, "none", 0, KILN_BAD_INPUT);
     add(&table, "many", KILN_ASSIGN_MAX + 1, KILN_BAD_INPUT);
@@ -46,14 +46,14 @@ static void test_bounds(void **state)
     add(&table, "a", 1, KILN_EXISTS);
     add(&table, "b", 2, 0);
     add(&table, "c", KILN_ASSIGN_MAX, 0);
-    for (uint32_t i = 3; i < KILN_BEAT_HELD_MAX; i++) {
+    for (uint32_t i = 3; i < KILN_HEARTBEAT_HELD_MAX; i++) {
         char id[16];
         snprintf(id, sizeof id, "more-%u", i);
         add(&table, id, 3, 0);
     }
     add(&table, "last", 1, KILN_FULL);
     kiln_holdings_list(&table, &beat);
-    assert_int_equal(beat.held_count, KILN_BEAT_HELD_MAX);
+    assert_int_equal(beat.held_count, KILN_HEARTBEAT_HELD_MAX);
     assert_string_equal(beat.held[1], "b");
     kiln_holdings_release(&table);
 }

@@ -52,11 +52,11 @@ static void start_worker(struct kiln_test_worker *worker, const char *id)
 /* How long in all, of so many leases, there was no beat. */
 static double without_beat_s(const char *worker, int leases)
 {
-    struct kiln_beat beat;
+    struct kiln_heartbeat beat;
     double without = 0, since = kiln_test_now_s();
     while (kiln_test_now_s() - since < leases * LEASE_S) {
         double at = kiln_test_now_s();
-        bool there = kiln_test_beat(stack, worker, &beat);
+        bool there = kiln_test_heartbeat(stack, worker, &beat);
         kiln_test_sleep_ms(50);
         without += there ? 0 : kiln_test_now_s() - at;
     }
@@ -65,9 +65,9 @@ static double without_beat_s(const char *worker, int leases)
 
 static bool has_room(const char *worker)
 {
-    struct kiln_beat beat = {0};
+    struct kiln_heartbeat beat = {0};
     for (int i = 0; i < LIMIT_S * 10 && beat.room == 0; i++, kiln_test_sleep_ms(100))
-        if (!kiln_test_beat(stack, worker, &beat))
+        if (!kiln_test_heartbeat(stack, worker, &beat))
             beat.room = 0;
     return beat.room > 0;
 }
@@ -105,7 +105,7 @@ static void keys_of_another_type_are_taken_back(void **state)
 {
     (void)state;
     struct kiln_test_worker worker;
-    struct kiln_beat beat;
+    struct kiln_heartbeat beat;
     uint64_t id;
     kiln_test_redis(stack, "SET " KEY("beat:w-spoilt") " x");
     kiln_test_redis(stack, "SET " KEY("worker:w-spoilt") " x");
@@ -113,7 +113,7 @@ static void keys_of_another_type_are_taken_back(void **state)
     kiln_test_redis(stack, "SET " KEY("beat:w-spoilt") " x");
     kiln_test_redis(stack, "SET " KEY("worker:w-spoilt") " x");
     kiln_test_sleep_ms(LEASE_S * 1000);
-    assert_true(kiln_test_beat(stack, "w-spoilt", &beat));
+    assert_true(kiln_test_heartbeat(stack, "w-spoilt", &beat));
     assert_int_equal(kiln_test_worker_said(&worker, "key_deleted"), 4);
     assert_int_equal(kiln_test_worker_said(&worker, "bus_away"), 0);
     struct kiln_job job = kiln_test_job("a cat");

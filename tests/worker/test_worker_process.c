@@ -80,11 +80,11 @@ static bool is_state(const char *worker, const char *wanted)
 /* The stop comes last, since the store must be whole afterwards too. */
 static void assert_clean_end(struct kiln_test_worker *worker)
 {
-    struct kiln_beat beat;
+    struct kiln_heartbeat beat;
     assert_int_equal(kiln_test_worker_stop(worker), 0);
     assert_int_equal(kiln_test_worker_said(worker, "worker_ended"), 1);
     assert_true(is_state(worker->id, "gone"));
-    assert_false(kiln_test_beat(stack, worker->id, &beat));
+    assert_false(kiln_test_heartbeat(stack, worker->id, &beat));
     kiln_test_assert_stored(stack);
 }
 
@@ -92,17 +92,17 @@ static void test_done(void **state)
 {
     (void)state;
     struct kiln_test_worker worker;
-    struct kiln_beat beat;
+    struct kiln_heartbeat beat;
     uint64_t ids[6];
     struct kiln_job job = kiln_test_job("a cat");
     job.width = 512;
     job.height = 256;
     kiln_test_worker_start(&worker, stack, "w-done", NULL, true);
-    assert_true(kiln_test_beat(stack, "w-done", &beat));
+    assert_true(kiln_test_heartbeat(stack, "w-done", &beat));
     assert_string_equal(beat.engine, "testcard");
     assert_int_equal(beat.pid, worker.process.pid);
     assert_int_equal(beat.room, 2);
-    assert_int_equal(beat.places, KILN_BEAT_HELD_MAX);
+    assert_int_equal(beat.places, KILN_HEARTBEAT_HELD_MAX);
     assert_int_equal(beat.held_count, 0);
     kiln_test_queue_jobs(stack, "done", &job, 6, ids);
     kiln_test_assign(stack, "w-done", "done-1", ids, 4);
@@ -291,7 +291,7 @@ static void test_cancel(void **state)
              (unsigned long long)ids[0]);
     free(kiln_test_sql(stack, sql));
     order.job = ids[0];
-    kiln_test_control(stack, "w-cancel", &order);
+    kiln_test_control_worker(stack, "w-cancel", &order);
     assert_true(until_in("cancel", KILN_JOB_DONE, 1));
     assert_int_equal(jobs_in("cancel", KILN_JOB_CANCELLED), 1);
     assert_true(kiln_test_worker_hears(&worker, "assignment_finished", LIMIT_S));
@@ -302,7 +302,7 @@ static void test_cancel(void **state)
     kiln_test_assign(stack, "w-cancel", "drop-1", ids, 1);
     assert_true(kiln_test_worker_draws(&worker, LIMIT_S));
     order = (struct kiln_control){.kind = KILN_CONTROL_DROP, .id = "drop-1"};
-    kiln_test_control(stack, "w-cancel", &order);
+    kiln_test_control_worker(stack, "w-cancel", &order);
     assert_true(kiln_test_worker_hears(&worker, "assignment=drop-1", LIMIT_S));
     assert_clean_end(&worker);
 }
@@ -312,31 +312,31 @@ static void test_drain(void **state)
 {
     (void)state;
     struct kiln_test_worker worker;
-    struct kiln_beat beat;
-    uint64_t ids[2 * KILN_BEAT_HELD_MAX];
+    struct kiln_heartbeat beat;
+    uint64_t ids[2 * KILN_HEARTBEAT_HELD_MAX];
     struct kiln_job slow = kiln_test_job("drain @step_ms=300");
     slow.steps = 8;
     kiln_test_worker_start(&worker, stack, "w-drain", NULL, true);
-    kiln_test_queue_jobs(stack, "drain", &slow, 2 * KILN_BEAT_HELD_MAX, ids);
-    for (int i = 0; i < KILN_BEAT_HELD_MAX; i++) {
+    kiln_test_queue_jobs(stack, "drain", &slow, 2 * KILN_HEARTBEAT_HELD_MAX, ids);
+    for (int i = 0; i < KILN_HEARTBEAT_HELD_MAX; i++) {
         char name[24];
         snprintf(name, sizeof name, "drain-%d", i);
         kiln_test_assign(stack, "w-drain", name, ids + 2 * i, 2);
     }
     assert_true(kiln_test_worker_draws(&worker, LIMIT_S));
     for (int i = 0; i < LIMIT_S * 100; i++) {
-        assert_true(kiln_test_beat(stack, "w-drain", &beat));
-        if (beat.held_count == KILN_BEAT_HELD_MAX)
+        assert_true(kiln_test_heartbeat(stack, "w-drain", &beat));
+        if (beat.held_count == KILN_HEARTBEAT_HELD_MAX)
             break;
         kiln_test_sleep_ms(10);
     }
-    assert_int_equal(beat.held_count, KILN_BEAT_HELD_MAX);
+    assert_int_equal(beat.held_count, KILN_HEARTBEAT_HELD_MAX);
     assert_int_equal(beat.drawn, 0);
     assert_int_equal(beat.room, 0);
     assert_int_equal(beat.places, 0);
     assert_clean_end(&worker);
     assert_int_equal(jobs_in("drain", KILN_JOB_DONE), 2);
-    assert_int_equal(jobs_in("drain", KILN_JOB_QUEUED), 2 * (KILN_BEAT_HELD_MAX - 1));
+    assert_int_equal(jobs_in("drain", KILN_JOB_QUEUED), 2 * (KILN_HEARTBEAT_HELD_MAX - 1));
     /* Handed back unused: the try does not count. */
     assert_int_equal(kiln_test_count(stack, "SELECT sum(tries) FROM job j JOIN batch b ON b.id = "
                                             "j.batch_id WHERE b.name = 'drain' AND j.state = 0"),
@@ -384,7 +384,7 @@ static void test_drain_order(void **state)
     struct kiln_test_worker worker;
     const struct kiln_control order = {.kind = KILN_CONTROL_DRAIN, .id = "w-order"};
     kiln_test_worker_start(&worker, stack, "w-order", NULL, true);
-    kiln_test_control(stack, "w-order", &order);
+    kiln_test_control_worker(stack, "w-order", &order);
     assert_int_equal(kiln_test_worker_wait(&worker, LIMIT_S), 0);
 }
 

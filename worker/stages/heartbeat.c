@@ -25,14 +25,14 @@
 #define LEASE_SHARE 3 /* so many limits make a lease */
 
 /* Assignments it would take now: those that wait for the compute thread or run on it count. */
-static uint32_t room_now(struct kiln_worker *worker, const struct kiln_beat *beat)
+static uint32_t room_now(struct kiln_worker *worker, const struct kiln_heartbeat *beat)
 {
     uint32_t busy = (uint32_t)kiln_queue_length(worker->ready) + (beat->steps > 0 ? 1 : 0);
     uint32_t room = busy < ROOM ? ROOM - busy : 0;
     return room < beat->places ? room : beat->places;
 }
 
-static void fill_beat(struct kiln_worker *worker, struct kiln_beat *beat)
+static void fill_beat(struct kiln_worker *worker, struct kiln_heartbeat *beat)
 {
     const char *device = kiln_config_text(worker->config, KILN_KEY_DEVICE);
     double lease_s = kiln_board_settings(&worker->board).lease_s;
@@ -54,22 +54,22 @@ static void fill_beat(struct kiln_worker *worker, struct kiln_beat *beat)
     kiln_holdings_list(&worker->holdings, beat);
     kiln_board_beat(&worker->board, beat);
     bool takes = !beat->draining && beat->deaf_ms <= lease_s * 1e3;
-    beat->places = takes ? KILN_BEAT_HELD_MAX - beat->held_count : 0;
+    beat->places = takes ? KILN_HEARTBEAT_HELD_MAX - beat->held_count : 0;
     beat->room = room_now(worker, beat);
 }
 
 int kiln_heartbeat_send(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
 {
-    struct kiln_beat beat;
+    struct kiln_heartbeat beat;
     uint32_t lease_ms = (uint32_t)(kiln_board_settings(&worker->board).lease_s * 1e3);
     fill_beat(worker, &beat);
-    char *text = kiln_beat_encode(&beat);
+    char *text = kiln_heartbeat_encode(&beat);
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a heartbeat");
-    int code = kiln_bus_beat(bus, worker->beat, text, lease_ms, err);
+    int code = kiln_bus_heartbeat(bus, worker->beat, text, lease_ms, err);
     /* What stands there instead would never expire: each attempt to beat renews its time. */
     if (code != 0 && (code = kiln_identity_mend(bus, worker->beat, code, err)) == 0)
-        code = kiln_bus_beat(bus, worker->beat, text, lease_ms, err);
+        code = kiln_bus_heartbeat(bus, worker->beat, text, lease_ms, err);
     free(text);
     return code;
 }
@@ -87,7 +87,7 @@ static int open_bus(struct kiln_worker *worker, double lease_s, struct kiln_bus 
 /* Says once that the stream is not heard, and once that it is again. */
 static void watch_ears(struct kiln_worker *worker, double lease_s, bool *deaf)
 {
-    struct kiln_beat beat = {0};
+    struct kiln_heartbeat beat = {0};
     kiln_board_beat(&worker->board, &beat);
     bool now = beat.deaf_ms > lease_s * 1e3;
     if (now && !*deaf)

@@ -198,7 +198,7 @@ void kiln_board_wait(struct kiln_board *board, int wait_ms)
     pthread_mutex_unlock(&board->mutex);
 }
 
-void kiln_board_beat(struct kiln_board *board, struct kiln_beat *beat)
+void kiln_board_beat(struct kiln_board *board, struct kiln_heartbeat *beat)
 {
     pthread_mutex_lock(&board->mutex);
     double deaf = kiln_monotonic_ms() - board->heard_ms;

@@ -86,6 +86,6 @@ void kiln_board_wait(struct kiln_board *board, int wait_ms);
 
 /* Fills what the board knows of a beat: residents, progress, counts, deafness, batch_max, and how
  * many of those that it lists already are drawn. */
-void kiln_board_beat(struct kiln_board *board, struct kiln_beat *beat);
+void kiln_board_beat(struct kiln_board *board, struct kiln_heartbeat *beat);
 
 #endif

@@ -1,4 +1,4 @@
-/* holdings.c - a table of at most KILN_BEAT_HELD_MAX assignments under one mutex.
+/* holdings.c - a table of at most KILN_HEARTBEAT_HELD_MAX assignments under one mutex.
  *
  * The table is so small that walking it is cheaper than any index.  A holding outlives its place in
  * the table for a moment: who settles the last job takes it out and frees it after reporting.
@@ -37,7 +37,7 @@ static int find_place(const struct kiln_holdings *table, const struct kiln_assig
     for (uint32_t i = 0; i < table->count; i++)
         if (strcmp(table->at[i]->assignment.id, assignment->id) == 0)
             return kiln_fail(err, KILN_EXISTS, "assignment %s is held already", assignment->id);
-    if (table->count == KILN_BEAT_HELD_MAX)
+    if (table->count == KILN_HEARTBEAT_HELD_MAX)
         return kiln_fail(err, KILN_FULL, "assignment %s: %u are held already", assignment->id,
                          table->count);
     return 0;
@@ -136,7 +136,7 @@ enum kiln_stop kiln_holding_stop(const struct kiln_holding *holding, uint32_t in
     return (enum kiln_stop)__atomic_load_n(&holding->stops[index], __ATOMIC_ACQUIRE);
 }
 
-void kiln_holdings_list(struct kiln_holdings *table, struct kiln_beat *beat)
+void kiln_holdings_list(struct kiln_holdings *table, struct kiln_heartbeat *beat)
 {
     pthread_mutex_lock(&table->mutex);
     beat->held_count = table->count;

@@ -32,7 +32,7 @@ struct kiln_holding {
 
 struct kiln_holdings {
     pthread_mutex_t mutex;
-    struct kiln_holding *at[KILN_BEAT_HELD_MAX];
+    struct kiln_holding *at[KILN_HEARTBEAT_HELD_MAX];
     uint32_t count;
 };
 
@@ -60,7 +60,7 @@ uint32_t kiln_holdings_stop_all(struct kiln_holdings *table, enum kiln_stop why)
 enum kiln_stop kiln_holding_stop(const struct kiln_holding *holding, uint32_t index);
 
 /* Fills held and held_count of a beat. */
-void kiln_holdings_list(struct kiln_holdings *table, struct kiln_beat *beat);
+void kiln_holdings_list(struct kiln_holdings *table, struct kiln_heartbeat *beat);
 uint32_t kiln_holdings_count(struct kiln_holdings *table);
 
 #endif

@@ -13,7 +13,7 @@
 
 struct search {
     const char *id;
-    struct kiln_beat beat; /* worker "" = none found */
+    struct kiln_heartbeat beat; /* worker "" = none found */
 };
 
 static bool is_ours(void *arg, const char *worker)
@@ -25,11 +25,11 @@ static bool is_ours(void *arg, const char *worker)
 static int look(void *arg, const char *worker, const char *beat, size_t len)
 {
     struct search *search = arg;
-    struct kiln_beat found;
+    struct kiln_heartbeat found;
     struct kiln_error err;
     /* A beat that cannot be read is nobody's claim. */
     (void)worker;
-    if (kiln_beat_decode(beat, len, &found, &err) == 0)
+    if (kiln_heartbeat_decode(beat, len, &found, &err) == 0)
         search->beat = found;
     return 0;
 }
@@ -39,7 +39,7 @@ static int find_other(struct kiln_worker *worker, struct kiln_bus *bus, struct s
                       bool *ret_other, struct kiln_error *err)
 {
     *search = (struct search){.id = worker->id};
-    int code = kiln_bus_beats_of(bus, worker->pool, is_ours, look, search, err);
+    int code = kiln_bus_heartbeats_of(bus, worker->pool, is_ours, look, search, err);
     if (code != 0)
         return code;
     *ret_other =
@@ -48,13 +48,13 @@ static int find_other(struct kiln_worker *worker, struct kiln_bus *bus, struct s
 }
 
 /* Whether the process that wrote the beat is certainly gone: it ran here and its number is free. */
-static bool is_dead(const struct kiln_worker *worker, const struct kiln_beat *beat)
+static bool is_dead(const struct kiln_worker *worker, const struct kiln_heartbeat *beat)
 {
     return strcmp(beat->host, worker->host) == 0 && beat->pid > 1 &&
            kill((pid_t)beat->pid, 0) != 0 && errno == ESRCH;
 }
 
-static int refuse(const struct kiln_worker *worker, const struct kiln_beat *beat,
+static int refuse(const struct kiln_worker *worker, const struct kiln_heartbeat *beat,
                   struct kiln_error *err)
 {
     return kiln_fail(err, KILN_EXISTS,

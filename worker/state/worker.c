@@ -78,7 +78,7 @@ int kiln_worker_init(struct kiln_worker *worker, const struct kiln_config *confi
     kiln_settings_read(config, &settings);
     kiln_holdings_init(&worker->holdings);
     kiln_board_init(&worker->board, &settings);
-    worker->ready = kiln_queue_new(KILN_BEAT_HELD_MAX, KILN_BEAT_HELD_MAX);
+    worker->ready = kiln_queue_new(KILN_HEARTBEAT_HELD_MAX, KILN_HEARTBEAT_HELD_MAX);
     worker->asked = kiln_queue_new(ASKED_ITEMS, ASKED_ITEMS);
     worker->drawn = kiln_queue_new(DRAWN_ITEMS + CALLS_UNDER_WAY * KILN_ASSIGN_MAX, SIZE_MAX);
     worker->files = kiln_queue_new(FILES_ITEMS, FILES_BYTES);

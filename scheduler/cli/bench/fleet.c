@@ -37,7 +37,7 @@ struct sim {
     char stream[192], beat_key[192], events[192];
     struct kiln_bus *bus;
     struct kiln_ledger *ledger;
-    struct kiln_beat beat;
+    struct kiln_heartbeat beat;
     int64_t beat_due_ms, beaten_ms;
 };
 
@@ -57,10 +57,10 @@ static int send_beat(struct sim *sim, struct kiln_error *err)
     clock_gettime(CLOCK_REALTIME, &wall);
     int64_t wall_ms = (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000;
     sim->beat.sent_ms = wall_ms > sim->beat.sent_ms ? wall_ms : sim->beat.sent_ms + 1;
-    char *text = kiln_beat_encode(&sim->beat);
+    char *text = kiln_heartbeat_encode(&sim->beat);
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a heartbeat");
-    int rc = kiln_bus_beat(sim->bus, sim->beat_key, text, LEASE_MS, err);
+    int rc = kiln_bus_heartbeat(sim->bus, sim->beat_key, text, LEASE_MS, err);
     free(text);
     sim->beaten_ms = kiln_clock_ms();
     sim->beat_due_ms = sim->beaten_ms + BEAT_MS;
@@ -234,10 +234,10 @@ static void prepare(struct sim *sim, const struct kiln_config *config, long numb
     kiln_wire_key(sim->beat_key, sizeof sim->beat_key, pool, "beat", sim->id);
     kiln_wire_key(sim->events, sizeof sim->events, pool, "events", NULL);
     sim->beat =
-        (struct kiln_beat){.pid = (uint32_t)getpid(),
-                           .version = KILN_WIRE_VERSION,
-                           .room = 2,
-                           .batch_max = (uint32_t)kiln_config_int(config, KILN_KEY_BATCH_MAX)};
+        (struct kiln_heartbeat){.pid = (uint32_t)getpid(),
+                                .version = KILN_WIRE_VERSION,
+                                .room = 2,
+                                .batch_max = (uint32_t)kiln_config_int(config, KILN_KEY_BATCH_MAX)};
     memcpy(sim->beat.worker, sim->id, sizeof sim->beat.worker);
     snprintf(sim->beat.incarnation, sizeof sim->beat.incarnation, "%lx.%ld", (long)getpid(),
              number);

@@ -14,7 +14,7 @@
 struct worker {
     bool seen, first;
     uint64_t base; /* wanted_ms before the queue was filled */
-    struct kiln_beat from, to;
+    struct kiln_heartbeat from, to;
 };
 
 struct kiln_bench_watch {
@@ -29,10 +29,10 @@ struct kiln_bench_watch {
 static int see_beat(void *arg, const char *name, const char *text, size_t len)
 {
     struct kiln_bench_watch *watch = arg;
-    struct kiln_beat beat;
+    struct kiln_heartbeat beat;
     int number;
     if (sscanf(name, "worker-%d", &number) != 1 || number < 0 || number >= KILN_STACK_WORKERS_MAX ||
-        kiln_beat_decode(text, len, &beat, NULL) != 0)
+        kiln_heartbeat_decode(text, len, &beat, NULL) != 0)
         return 0;
     struct worker *at = &watch->at[number];
     if (!at->seen)
@@ -53,7 +53,7 @@ static void see_beats(struct kiln_bench_watch *watch, bool full)
     struct kiln_error err;
     watch->next_s = kiln_now_s() + LOOK_S;
     watch->full = full;
-    int code = kiln_bus_beats(watch->bus, watch->pool, see_beat, watch, &err);
+    int code = kiln_bus_heartbeats(watch->bus, watch->pool, see_beat, watch, &err);
     (void)code;
 }
 
@@ -89,7 +89,7 @@ struct kiln_bench_idle kiln_bench_watch_close(struct kiln_bench_watch *watch)
     for (int i = 0; watch && i < KILN_STACK_WORKERS_MAX; i++) {
         if (!watch->at[i].first)
             continue;
-        const struct kiln_beat *from = &watch->at[i].from, *to = &watch->at[i].to;
+        const struct kiln_heartbeat *from = &watch->at[i].from, *to = &watch->at[i].to;
         /* Beats tell whole milliseconds, so the part may come out longer than the whole. */
         uint64_t whole = to->ready_ms - from->ready_ms, part = to->wanted_ms - from->wanted_ms;
         ready += (double)whole;

@@ -45,8 +45,8 @@ static int add_row(void *arg, const struct kiln_worker_row *row, struct kiln_err
 static int add_beat(void *arg, const char *name, const char *text, size_t len)
 {
     struct kiln_roster *roster = arg;
-    struct kiln_beat beat;
-    if (kiln_beat_decode(text, len, &beat, NULL) != 0)
+    struct kiln_heartbeat beat;
+    if (kiln_heartbeat_decode(text, len, &beat, NULL) != 0)
         return 0; /* a stranger's key; the scheduler does not count it either */
     struct kiln_roster_worker *worker = add(roster, name);
     if (!worker)
@@ -75,7 +75,7 @@ int kiln_roster_load(struct kiln_cli *cli, struct kiln_roster *ret, struct kiln_
     if (rc == 0)
         rc = kiln_open_bus(cli, &bus, err);
     if (rc == 0)
-        rc = kiln_bus_beats(bus, kiln_pool(cli), add_beat, &roster, err);
+        rc = kiln_bus_heartbeats(bus, kiln_pool(cli), add_beat, &roster, err);
     kiln_bus_close(bus);
     kiln_ledger_close(ledger);
     if (rc) {
@@ -111,7 +111,7 @@ const char *kiln_roster_state(const struct kiln_roster_worker *worker)
 /* What the heartbeat says; times and texts of a stranger are not trusted, they were decoded. */
 static json_t *live_json(const struct kiln_roster_worker *worker)
 {
-    const struct kiln_beat *beat = &worker->beat;
+    const struct kiln_heartbeat *beat = &worker->beat;
     char protocol[32];
     snprintf(protocol, sizeof protocol, "%u.%u", beat->version, beat->minor);
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, "
@@ -148,7 +148,7 @@ json_t *kiln_roster_json(const struct kiln_roster *roster, bool all)
     return list;
 }
 
-const char *kiln_roster_idle(const struct kiln_beat *beat, char out[8])
+const char *kiln_roster_idle(const struct kiln_heartbeat *beat, char out[8])
 {
     double idle = 100.0 * (1.0 - (double)beat->computed_ms / (double)beat->wanted_ms);
     if (beat->wanted_ms == 0)
@@ -161,7 +161,7 @@ const char *kiln_roster_idle(const struct kiln_beat *beat, char out[8])
 /* One line: what it does now stands before what it has done. */
 static void print_live(const struct kiln_roster_worker *worker)
 {
-    const struct kiln_beat *beat = &worker->beat;
+    const struct kiln_heartbeat *beat = &worker->beat;
     char idle[8], step[32] = "idle", resident[KILN_LORA_SET_MAX + 32] = "";
     if (beat->steps)
         snprintf(step, sizeof step, "step %u/%u", beat->step, beat->steps);

@@ -10,7 +10,7 @@
 
 struct kiln_roster_worker {
     bool live; /* its heartbeat is on the bus: beat is filled */
-    struct kiln_beat beat;
+    struct kiln_heartbeat beat;
     struct kiln_worker_row row; /* name is always filled */
 };
 struct kiln_roster {
@@ -26,7 +26,7 @@ const struct kiln_roster_worker *kiln_roster_find(const struct kiln_roster *rost
 /* "live", "draining" or "gone" */
 const char *kiln_roster_state(const struct kiln_roster_worker *worker);
 /* The share of its time with work in hand in which its device did not compute: "0.8%", "-". */
-const char *kiln_roster_idle(const struct kiln_beat *beat, char out[8]);
+const char *kiln_roster_idle(const struct kiln_heartbeat *beat, char out[8]);
 /* An array with one object a worker; those that are gone only with all. */
 json_t *kiln_roster_json(const struct kiln_roster *roster, bool all);
 /* One line a worker, with a heading on a terminal. */

@@ -230,8 +230,8 @@ struct beat_search {
 static int see_beat(void *arg, const char *worker, const char *text, size_t len)
 {
     struct beat_search *search = arg;
-    struct kiln_beat beat;
-    if (strcmp(worker, search->name) == 0 && kiln_beat_decode(text, len, &beat, NULL) == 0 &&
+    struct kiln_heartbeat beat;
+    if (strcmp(worker, search->name) == 0 && kiln_heartbeat_decode(text, len, &beat, NULL) == 0 &&
         (pid_t)beat.pid == search->pid)
         search->found = true;
     return 0;
@@ -251,7 +251,7 @@ static int look_started(struct kiln_cli *cli, struct kiln_stack *stack, struct k
                          "%s does not stay up (%s); its log is %s/log/%s.log", row->name,
                          report.reason, stack->dir, row->name);
     search.pid = report.pid;
-    int rc = search.pid ? kiln_bus_beats(bus, kiln_pool(cli), see_beat, &search, err) : 0;
+    int rc = search.pid ? kiln_bus_heartbeats(bus, kiln_pool(cli), see_beat, &search, err) : 0;
     *ret_done = search.found;
     return rc;
 }

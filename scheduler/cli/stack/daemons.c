@@ -169,10 +169,10 @@ struct beats {
 static int see_beat(void *arg, const char *worker, const char *text, size_t len)
 {
     struct beats *beats = arg;
-    struct kiln_beat beat;
+    struct kiln_heartbeat beat;
     int number;
     (void)worker;
-    if (kiln_beat_decode(text, len, &beat, NULL) != 0 ||
+    if (kiln_heartbeat_decode(text, len, &beat, NULL) != 0 ||
         sscanf(beat.worker, "worker-%d", &number) != 1 || number < 0 || number >= beats->count)
         return 0;
     if (!beats->seen[number] && (pid_t)beat.pid == beats->pids[number]) {
@@ -231,8 +231,8 @@ static int wait_workers(struct kiln_stack *stack, struct kiln_cli *cli, pid_t *p
             if ((rc = check_store(cli, err)) != 0)
                 break;
         }
-        rc = kiln_bus_beats(bus, kiln_config_text(cli->config, KILN_KEY_POOL), see_beat, &beats,
-                            err);
+        rc = kiln_bus_heartbeats(bus, kiln_config_text(cli->config, KILN_KEY_POOL), see_beat,
+                                 &beats, err);
         for (int i = 0; rc == 0 && i < stack->workers; i++) {
             char name[KILN_PROCESS_NAME_MAX];
             kiln_stack_worker_name(i, name);

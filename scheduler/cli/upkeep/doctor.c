@@ -260,7 +260,7 @@ static void check_workers(struct kiln_doctor *doctor)
         return; /* the server that is at fault has its own finding */
     size_t old = 0, other = 0;
     for (size_t i = 0; i < roster.count; i++) {
-        const struct kiln_beat *beat = &roster.at[i].beat;
+        const struct kiln_heartbeat *beat = &roster.at[i].beat;
         old += roster.at[i].live && beat->version != KILN_WIRE_VERSION;
         other += roster.at[i].live && strcmp(beat->release, KILN_VERSION) != 0;
     }

@@ -32,7 +32,7 @@ static int redis_time(struct kiln_bus *bus, int64_t *ret_ms, struct kiln_error *
 }
 
 /* Milliseconds that a worker's clock is ahead for certain; negative: behind. */
-static int64_t skew_of(const struct kiln_beat *beat, int64_t before_ms, int64_t after_ms,
+static int64_t skew_of(const struct kiln_heartbeat *beat, int64_t before_ms, int64_t after_ms,
                        int64_t lease_ms)
 {
     if (beat->sent_ms > after_ms)
@@ -45,10 +45,10 @@ static void check_clocks(struct kiln_doctor *doctor, const struct kiln_roster *r
 {
     int64_t lease_ms = (int64_t)(kiln_config_number(doctor->cli->config, KILN_KEY_LEASE_S) * 1000);
     int64_t worst = 0;
-    const struct kiln_beat *whose = NULL;
+    const struct kiln_heartbeat *whose = NULL;
     size_t off = 0;
     for (size_t i = 0; i < roster->count; i++) {
-        const struct kiln_beat *beat = &roster->at[i].beat;
+        const struct kiln_heartbeat *beat = &roster->at[i].beat;
         int64_t skew = roster->at[i].live ? skew_of(beat, before_ms, after_ms, lease_ms) : 0;
         int64_t size = skew < 0 ? -skew : skew;
         off += size >= KILN_SKEW_WARNING_MS;

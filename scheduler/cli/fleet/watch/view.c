@@ -211,7 +211,7 @@ static int name_width(const struct page *page)
 
 static void put_worker(struct page *page, const struct kiln_roster_worker *worker, int width)
 {
-    const struct kiln_beat *beat = &worker->beat;
+    const struct kiln_heartbeat *beat = &worker->beat;
     enum doing doing = doing_of(page->view->look, worker);
     char idle[8], step[24] = "-", has[KILN_LORA_SET_MAX + 48] = "", pace_name[96], far[192] = "";
     char name[256], device[40], host[72], model[88];

@@ -1,4 +1,4 @@
-/* wire_beat.c - the heartbeat of a worker: its lease, what it holds and what it has resident.
+/* wire_heartbeat.c - the heartbeat of a worker: its lease, what it holds and what it has resident.
  *
  * What it holds is two lists on the wire and one here: readers of before minor 3 refuse a beat
  * whose `held` has more than four entries, and pass over `held_more`, which they do not know.
@@ -10,7 +10,7 @@
 #include "schemas/wire_record.h"
 
 #define HELD_FIRST 4 /* in `held`; the others follow in `held_more` */
-#define BEAT(member, kind, needed) KILN_WIRE_FIELD(struct kiln_beat, member, kind, needed)
+#define BEAT(member, kind, needed) KILN_WIRE_FIELD(struct kiln_heartbeat, member, kind, needed)
 
 static const struct kiln_wire_field fields[] = {
     BEAT(worker, KILN_WIRE_NAME, true),     BEAT(incarnation, KILN_WIRE_NAME, true),
@@ -33,7 +33,7 @@ static const struct kiln_wire_field fields[] = {
 static const struct kiln_wire_table table = {"heartbeat", fields, sizeof fields / sizeof fields[0],
                                              true};
 
-static void write_ids(struct kiln_text *out, const char *name, const struct kiln_beat *beat,
+static void write_ids(struct kiln_text *out, const char *name, const struct kiln_heartbeat *beat,
                       uint32_t from, uint32_t end)
 {
     kiln_text_json(out, name, strlen(name));
@@ -45,11 +45,12 @@ static void write_ids(struct kiln_text *out, const char *name, const struct kiln
     kiln_text_puts(out, "]");
 }
 
-char *kiln_beat_encode(const struct kiln_beat *beat)
+char *kiln_heartbeat_encode(const struct kiln_heartbeat *beat)
 {
     struct kiln_text out = {0};
     kiln_wire_write(&out, &table, beat);
-    uint32_t count = beat->held_count < KILN_BEAT_HELD_MAX ? beat->held_count : KILN_BEAT_HELD_MAX;
+    uint32_t count =
+        beat->held_count < KILN_HEARTBEAT_HELD_MAX ? beat->held_count : KILN_HEARTBEAT_HELD_MAX;
     uint32_t first = count < HELD_FIRST ? count : HELD_FIRST;
     write_ids(&out, "held", beat, 0, first);
     if (count > first) {
@@ -60,7 +61,7 @@ char *kiln_beat_encode(const struct kiln_beat *beat)
 }
 
 struct reading {
-    struct kiln_beat *beat;
+    struct kiln_heartbeat *beat;
     bool held, more; /* these lists were read */
 };
 
@@ -69,7 +70,7 @@ static int read_held(void *arg, const struct kiln_json_value *key,
                      const struct kiln_json_value *value, struct kiln_error *err)
 {
     struct reading *reading = arg;
-    struct kiln_beat *beat = reading->beat;
+    struct kiln_heartbeat *beat = reading->beat;
     struct kiln_json_reader reader;
     bool is_more = kiln_json_equals(key, "held_more");
     if (!is_more && !kiln_json_equals(key, "held"))
@@ -90,11 +91,11 @@ static int read_held(void *arg, const struct kiln_json_value *key,
             return kiln_fail(err, KILN_PROTOCOL, "heartbeat: field \"held\" is not valid");
         if (!more)
             return 0;
-        if (beat->held_count == KILN_BEAT_HELD_MAX)
+        if (beat->held_count == KILN_HEARTBEAT_HELD_MAX)
             return kiln_fail(
                 err, KILN_PROTOCOL,
                 "heartbeat: fields \"held\" and \"held_more\" have more than %d entries",
-                KILN_BEAT_HELD_MAX);
+                KILN_HEARTBEAT_HELD_MAX);
         char *at = beat->held[beat->held_count];
         if (id.type != KILN_JSON_STRING || !kiln_json_string(&id, at, sizeof beat->held[0], &len) ||
             !kiln_name_valid(at, len, KILN_WIRE_ID_MAX))
@@ -105,11 +106,12 @@ static int read_held(void *arg, const struct kiln_json_value *key,
     }
 }
 
-int kiln_beat_decode(const char *text, size_t len, struct kiln_beat *ret, struct kiln_error *err)
+int kiln_heartbeat_decode(const char *text, size_t len, struct kiln_heartbeat *ret,
+                          struct kiln_error *err)
 {
-    struct kiln_beat beat;
+    struct kiln_heartbeat beat;
     memset(&beat, 0, sizeof beat);
-    beat.places = KILN_BEAT_UNTOLD;
+    beat.places = KILN_HEARTBEAT_UNTOLD;
     struct reading reading = {.beat = &beat};
     int code = kiln_wire_read(text, len, &table, &beat, read_held, &reading, err);
     if (!code)
