@@ -4,7 +4,8 @@
 --   kiln_scheduler  moves jobs, takes them in, keeps the accounts; never removes a job or a picture
 --   kiln_worker     commits the pictures of jobs assigned to it, and hands jobs back; removes nothing
 --   kiln_operator   what the command kiln does to rows: cancel, retry, rm, gc, favourite
---   kiln_reader     reads
+--   kiln_reader     reads; the sessions for people's questions become it where their user may, as
+--                   kiln_operator may after `kiln migrate --roles`
 --
 -- None may change the schema.  A role that does not exist is passed over; all of them keep what an
 -- administrator has granted beyond this only until the next run.

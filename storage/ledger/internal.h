@@ -123,6 +123,15 @@ int kiln_ledger_each_locked(struct kiln_ledger *ledger, const struct kiln_statem
                             const struct kiln_params *params, kiln_each_row *each, void *arg,
                             struct kiln_error *err) KILN_MUST_CHECK;
 
+/* A page of a list, in one statement: each row up to page->rows_max, as kiln_ledger_each
+ * (read/reader.h). The statement's first columns are the keys.  Its last parameters are the keys to
+ * go on behind and LIMIT, which this binds behind those of the caller: SELECT id, ... FROM job
+ * WHERE pool = $1 AND id > $2::bigint ORDER BY id LIMIT $3 */
+struct kiln_page;
+int kiln_ledger_page(struct kiln_ledger *ledger, const struct kiln_statement *statement,
+                     struct kiln_params *params, struct kiln_page *page, kiln_each_row *each,
+                     void *arg, struct kiln_error *err) KILN_MUST_CHECK;
+
 /* --- fields of a row ------------------------------------------------------------------------- */
 const char *kiln_row_text(const PGresult *rows, int row,
                           int column);                           /* NULL for SQL NULL; borrowed */
@@ -150,8 +159,8 @@ void kiln_row_copy(const PGresult *rows, int row, int column, char *out, size_t 
 int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret,
                  struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Cancelled jobs of a batch whose rows gc has taken, and that have not come in again: a look at each
- * of their keys.  batch: its id as SQL. */
+/* Cancelled jobs of a batch whose rows gc has taken, and that have not come in again: a look at
+ * each of their keys.  batch: its id as SQL. */
 #define KILN_REMOVED_JOBS(batch)                                                                   \
     "(SELECT count(*) FROM removed_job r WHERE r.batch_id = " batch " AND NOT EXISTS"              \
     " (SELECT FROM job j WHERE j.batch_id = r.batch_id AND j.key = r.key))"

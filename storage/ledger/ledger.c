@@ -29,8 +29,8 @@ struct kiln_ledger {
     uint64_t leads_in;    /* the connection (its generation) that holds the leader lock; 0 = none */
 };
 
-int kiln_ledger_open(const struct kiln_config *config, const char *name, struct kiln_ledger **ret,
-                     struct kiln_error *err)
+static int open_session(const struct kiln_config *config, const char *name, bool reading,
+                        struct kiln_ledger **ret, struct kiln_error *err)
 {
     struct kiln_ledger *ledger = calloc(1, sizeof *ledger);
     if (!ledger)
@@ -40,6 +40,7 @@ int kiln_ledger_open(const struct kiln_config *config, const char *name, struct 
         free(ledger);
         return rc;
     }
+    ledger->pg.reading = reading;
     ledger->limits = (struct kiln_ledger_limits){
         .max_attempts = kiln_config_int(config, KILN_KEY_MAX_ATTEMPTS),
         .backoff_base_s = kiln_config_number(config, KILN_KEY_BACKOFF_BASE_S),
@@ -49,6 +50,21 @@ int kiln_ledger_open(const struct kiln_config *config, const char *name, struct 
     ledger->lead_idle_ms = idle_ms > LEAD_IDLE_MIN_MS ? (int64_t)idle_ms : LEAD_IDLE_MIN_MS;
     *ret = ledger;
     return 0;
+}
+
+int kiln_ledger_open(const struct kiln_config *config, const char *name, struct kiln_ledger **ret,
+                     struct kiln_error *err)
+{
+    return open_session(config, name, false, ret, err);
+}
+
+int kiln_ledger_open_reading(const struct kiln_config *config, const char *name, int64_t limit_ms,
+                             struct kiln_ledger **ret, struct kiln_error *err)
+{
+    int rc = open_session(config, name, true, ret, err);
+    if (rc == 0 && limit_ms)
+        (*ret)->pg.statement_ms = limit_ms;
+    return rc;
 }
 
 const struct kiln_ledger_limits *kiln_ledger_limits(const struct kiln_ledger *ledger)
@@ -85,6 +101,13 @@ static int prepare(struct kiln_pg *pg, const struct kiln_statement *statement,
     return rc;
 }
 
+/* Planned with these values, for this once. */
+static int send_text(struct kiln_pg *pg, const char *sql, const struct kiln_params *params)
+{
+    return PQsendQueryParams(pg->conn, sql, params->count, NULL, params->values, params->lengths,
+                             params->formats, 0);
+}
+
 /* Connects if need be; but a leader's lock is not to be had by connecting. */
 static int reach(struct kiln_ledger *ledger, struct kiln_error *err)
 {
@@ -103,14 +126,15 @@ static int run_once(struct kiln_ledger *ledger, const struct kiln_statement *sta
 {
     struct kiln_pg *pg = &ledger->pg;
     int rc = reach(ledger, err);
-    if (rc == 0)
+    if (rc == 0 && !pg->reading)
         rc = prepare(pg, statement, err);
     if (rc != 0)
         return rc;
-    if (!PQsendQueryPrepared(pg->conn, statement->name, params->count, params->values,
-                             params->lengths, params->formats, 0))
-        return kiln_pg_fail(pg, NULL, "send", err);
-    return kiln_pg_finish(pg, 0, ret, err);
+    int sent = pg->reading
+                   ? send_text(pg, statement->sql, params)
+                   : PQsendQueryPrepared(pg->conn, statement->name, params->count, params->values,
+                                         params->lengths, params->formats, 0);
+    return sent ? kiln_pg_finish(pg, 0, ret, err) : kiln_pg_fail(pg, NULL, "send", err);
 }
 
 /* What a request took, whatever it took, for the page of metrics. */
@@ -260,8 +284,7 @@ static int declare(struct kiln_pg *pg, const struct kiln_statement *statement,
     if (!sql)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory");
     snprintf(sql, size, "DECLARE kiln_rows NO SCROLL CURSOR FOR %s", statement->sql);
-    int sent = PQsendQueryParams(pg->conn, sql, params->count, NULL, params->values,
-                                 params->lengths, params->formats, 0);
+    int sent = send_text(pg, sql, params);
     free(sql);
     return sent ? kiln_pg_finish(pg, 0, NULL, err) : kiln_pg_fail(pg, NULL, "send", err);
 }

@@ -3,8 +3,9 @@
  * One connection, used by one thread.  Statements are prepared, each with a time limit; a lost
  * connection is made again with backoff and jitter.  After KILN_UNAVAILABLE a write may or may
  * not have happened: every write here may be repeated, because job identity and attempt number
- * fence it.  Reading for people (status, jobs, show, export) is in ledger/read/read.h; the schema
- * in schemas/sql; the move of a job between states in ledger/queue/move.c alone.
+ * fence it.  Reading for people (status, jobs, show, export) is in ledger/read/read.h, sessions
+ * made for it in ledger/read/reader.h; the schema in schemas/sql; the move of a job between states
+ * in ledger/queue/move.c alone.
  */
 #ifndef KILN_LEDGER_H
 #define KILN_LEDGER_H
@@ -21,6 +22,11 @@ struct kiln_ledger;
 /* name: application_name ("kiln-worker w0").  Connects lazily. */
 int kiln_ledger_open(const struct kiln_config *config, const char *name, struct kiln_ledger **ret,
                      struct kiln_error *err) KILN_MUST_CHECK;
+/* A session for people's questions, for all functions of ledger/read: the server plans each
+ * question with its values and refuses writes (KILN_INTERNAL).  No question takes longer than
+ * limit_ms (0: the setting statement_timeout_s), or two seconds more if the server hangs. */
+int kiln_ledger_open_reading(const struct kiln_config *config, const char *name, int64_t limit_ms,
+                             struct kiln_ledger **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_ledger_close(struct kiln_ledger *ledger); /* accepts NULL */
 /* Connects if needed and refuses a schema older or newer than this program. */
 int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err) KILN_MUST_CHECK;

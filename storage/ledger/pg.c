@@ -7,9 +7,16 @@
  *
  * The session settings are the ledger's safety net:
  *   - time limits for statements, for locks, and for a transaction whose client went silent;
- *   - generic plans without sequential scans: each statement is written for one index, and a plan
- *     made while a table was empty must not be kept when a million rows have arrived;
  *   - keepalives in both directions, so that the server frees a vanished leader's lock.
+ *
+ * There are two kinds of session.  The queue's has generic plans without sequential scans: each
+ * statement is written for one index, and a plan made while a table was empty must not be kept when
+ * a million rows have arrived.  A reading session plans each question with its values, writes
+ * nothing, and reads as the role kiln_reader where the database has one that its user may become.
+ *
+ * A client that has waited long enough closes the connection; PQcancel would wait for a stopped
+ * server without limit.  A reading session's server process notices within a second that its client
+ * is gone; that of the queue is ended by the next connect.
  */
 #include "storage/ledger/pg.h"
 
@@ -65,6 +72,9 @@ int kiln_pg_fail(struct kiln_pg *pg, const PGresult *result, const char *what,
                  struct kiln_error *err)
 {
     int code = kiln_pg_explain(pg->conn, result, what, pg->sqlstate, err);
+    if (pg->reading &&
+        strcmp(pg->sqlstate, "25006") == 0) /* and not a standby: waiting is no help */
+        code = kiln_fail(err, KILN_INTERNAL, "a session for reading was asked to write");
     if (!pg->conn || PQstatus(pg->conn) == CONNECTION_BAD || !pg->sqlstate[0] ||
         strcmp(pg->sqlstate, "26000") == 0)
         kiln_pg_drop(pg);
@@ -147,9 +157,8 @@ static void add(struct keywords *words, const char *name, const char *value)
 static void keywords_for(const struct kiln_pg *pg, int host, struct keywords *ret)
 {
     static const char *const defaults[][2] = {
-        {"keepalives_idle", "10"},   {"keepalives_interval", "3"},
-        {"keepalives_count", "3"},   {"tcp_user_timeout", "15000"},
-        {"client_encoding", "UTF8"}, {"target_session_attrs", "read-write"},
+        {"keepalives_idle", "10"},     {"keepalives_interval", "3"}, {"keepalives_count", "3"},
+        {"tcp_user_timeout", "15000"}, {"client_encoding", "UTF8"},
     };
     static const char *const lists[3] = {"host", "hostaddr", "port"};
     memset(ret, 0, sizeof *ret);
@@ -157,6 +166,8 @@ static void keywords_for(const struct kiln_pg *pg, int host, struct keywords *re
     for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
         if (!setting(pg, defaults[i][0]))
             add(ret, defaults[i][0], defaults[i][1]);
+    if (!setting(pg, "target_session_attrs")) /* a reader's role may be read-only by itself */
+        add(ret, "target_session_attrs", pg->reading ? "primary" : "read-write");
     for (const PQconninfoOption *at = pg->settings; at->keyword; at++) {
         const char *value = at->val;
         for (int i = 0; value && i < 3; i++)
@@ -224,6 +235,27 @@ static int end_earlier(struct kiln_pg *pg, int earlier, struct kiln_error *err)
                 : 0;
 }
 
+#define QUEUE_PLANS "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;"
+#define READING_ONLY                                                                               \
+    "SET default_transaction_read_only = on; SET client_connection_check_interval = 1000;"
+
+/* Becomes kiln_reader if that is possible and its rights are those of this database (roles.sql);
+ * the schema, which may be named after the user, stays the same. */
+static int become_reader(struct kiln_pg *pg, struct kiln_error *err)
+{
+    char sql[800];
+    snprintf(
+        sql, sizeof sql,
+        "SELECT set_config('search_path', array_to_string(ARRAY(SELECT quote_ident(s) FROM"
+        "  unnest(current_schemas(false)) s), ', '), false), set_config('role', rolname, false)"
+        " FROM pg_roles WHERE rolname = 'kiln_reader' AND rolname <> current_user"
+        " AND pg_has_role(oid, '%s')"
+        " AND has_schema_privilege(oid, current_schema()::text, 'USAGE')"
+        " AND has_table_privilege(oid, to_regclass('job'), 'SELECT')",
+        PQserverVersion(pg->conn) >= 160000 ? "SET" : "MEMBER");
+    return kiln_pg_exec(pg, sql, pg->connect_ms, NULL, err);
+}
+
 static int set_up_session(struct kiln_pg *pg, int earlier, struct kiln_error *err)
 {
     if (PQserverVersion(pg->conn) < 140000)
@@ -235,13 +267,16 @@ static int set_up_session(struct kiln_pg *pg, int earlier, struct kiln_error *er
     char sql[1024];
     snprintf(sql, sizeof sql,
              "SET statement_timeout = %lld; SET lock_timeout = %lld;"
-             "SET idle_in_transaction_session_timeout = 60000; SET plan_cache_mode = "
-             "force_generic_plan; SET enable_seqscan = off; SET jit = off; SET TimeZone = 'UTC';"
-             "SET DateStyle = 'ISO'; SET extra_float_digits = 1; SET tcp_keepalives_idle = 10;"
-             "SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3",
-             (long long)pg->statement_ms, (long long)(pg->statement_ms * 2 / 3 + 1));
+             "SET idle_in_transaction_session_timeout = 60000; %s SET jit = off;"
+             "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET extra_float_digits = 1;"
+             "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 3;"
+             "SET tcp_keepalives_count = 3",
+             (long long)pg->statement_ms, (long long)(pg->statement_ms * 2 / 3 + 1),
+             pg->reading ? READING_ONLY : QUEUE_PLANS);
     int rc = kiln_pg_exec(pg, sql, pg->connect_ms, NULL, err);
-    return rc == 0 && earlier ? end_earlier(pg, earlier, err) : rc;
+    if (rc == 0 && earlier)
+        rc = end_earlier(pg, earlier, err);
+    return rc == 0 && pg->reading ? become_reader(pg, err) : rc;
 }
 
 /* Every host gets its full time limit; the error of the last one is what the caller sees. */

@@ -21,6 +21,7 @@ struct kiln_pg {
     PQconninfoOption *settings; /* the conninfo, parsed */
     char name[128];             /* application_name */
     int64_t connect_ms, statement_ms;
+    bool reading; /* a session for people's questions (pg.c); set before the first connect */
     struct kiln_backoff backoff;
     PGconn *conn;        /* NULL while not connected */
     uint64_t generation; /* counts connections: what was said to an older one is gone */

@@ -15,6 +15,7 @@
 
 #include "storage/ledger/read/batch.h"
 #include "storage/ledger/read/cache.h"
+#include "storage/ledger/read/ops.h"
 #include "storage/ledger/upkeep/garbage.h"
 #include "tests/support/jobs.h"
 #include "tests/support/stack.h"
@@ -160,6 +161,59 @@ static void every_statement_uses_its_index(void **state)
     expect_index(log, "WITH ORDINALITY AS g (key, wish, n)", "job_index");
     expect_index(log, "DELETE FROM event", "using event_pkey");
     expect_index(log, "ON CONFLICT (batch_id, key) DO NOTHING", "job_batch_id_key_key");
+    free(log);
+}
+
+static int ignore_job(void *arg, const struct kiln_job_row *row, struct kiln_error *error)
+{
+    (void)row, (void)error;
+    ++*(int *)arg;
+    return 0;
+}
+
+static int ignore_group(void *arg, const struct kiln_group_row *group, struct kiln_error *error)
+{
+    (void)arg, (void)group, (void)error;
+    return 0;
+}
+
+static int ignore_cause(void *arg, const struct kiln_cause_row *cause, struct kiln_error *error)
+{
+    (void)arg, (void)cause, (void)error;
+    return 0;
+}
+
+static int ignore_worker(void *arg, const struct kiln_worker_row *worker, struct kiln_error *error)
+{
+    (void)arg, (void)worker, (void)error;
+    return 0;
+}
+
+/* A reading session may scan tables, but a question for a few jobs still finds them by index. */
+static void questions_of_people_find_their_index(void **state)
+{
+    (void)state;
+    struct kiln_ledger *session = NULL;
+    struct kiln_progress progress;
+    int listed = 0;
+    free(kiln_test_sql(stack, "ANALYZE"));
+    kiln_test_ok(kiln_ledger_open_reading(stack->config, "people", 0, &session, &err), err);
+    kiln_test_ok(kiln_ledger_jobs(session, "p", "late", -1, ignore_job, &listed, &err), err);
+    assert_int_equal(listed, 2000);
+    kiln_test_ok(kiln_ledger_job(session, "p", first_id, ignore_job, &listed, &err), err);
+    kiln_test_ok(kiln_ledger_groups(session, "p", ignore_group, NULL, &err), err);
+    kiln_test_ok(kiln_ledger_causes(session, "p", NULL, 0, ignore_cause, NULL, &err), err);
+    kiln_test_ok(kiln_ledger_workers(session, "p", ignore_worker, NULL, &err), err);
+    kiln_test_ok(kiln_ledger_progress(session, "p", "late", &progress, &err), err);
+    kiln_test_ok(kiln_ledger_jobs(session, "p", NULL, -1, ignore_job, &listed, &err), err);
+    kiln_ledger_close(session);
+    char *log = kiln_test_postgres_log(stack);
+    expect_index(log, "WHERE j.batch_id = $1 AND ($2 < 0 OR j.state = $2) AND j.id >", "job_pkey");
+    expect_index(log, "WHERE j.pool = $1 AND ($2 < 0 OR j.state = $2) AND j.id >", "job_pkey");
+    expect_index(log, "WHERE j.id = $1 AND j.pool = $2", "job_pkey");
+    expect_index(log, "DECLARE kiln_rows NO SCROLL CURSOR FOR SELECT model, lora_set", "job_pkey");
+    expect_index(log, "WITH failed AS (SELECT error_code", "job_trouble");
+    expect_index(log, "FROM worker w WHERE w.pool = $1 ORDER BY w.name", "job_pkey");
     free(log);
 }
 
@@ -383,6 +437,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_statement_uses_its_index),
+        cmocka_unit_test(questions_of_people_find_their_index),
         cmocka_unit_test(a_page_of_garbage_reads_a_page),
         cmocka_unit_test(the_cache_is_summed_in_pages),
         cmocka_unit_test(a_batch_goes_in_pages),

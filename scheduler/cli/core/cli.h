@@ -114,6 +114,9 @@ void kiln_sleep_s(double seconds);
 /* Opens and checks the ledger of the settings.  The error says which setting led there. */
 int kiln_open_ledger(struct kiln_cli *cli, struct kiln_ledger **ret,
                      struct kiln_error *err) KILN_MUST_CHECK;
+/* The same for questions only (storage/ledger/read/): the verbs that change nothing. */
+int kiln_open_reader(struct kiln_cli *cli, struct kiln_ledger **ret,
+                     struct kiln_error *err) KILN_MUST_CHECK;
 /* The pool of the settings. */
 const char *kiln_pool(const struct kiln_cli *cli);
 int kiln_open_bus(struct kiln_cli *cli, struct kiln_bus **ret,

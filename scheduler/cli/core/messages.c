@@ -158,12 +158,14 @@ const char *kiln_pool(const struct kiln_cli *cli)
     return kiln_config_text(cli->config, KILN_KEY_POOL);
 }
 
-int kiln_open_ledger(struct kiln_cli *cli, struct kiln_ledger **ret, struct kiln_error *err)
+static int open_ledger(struct kiln_cli *cli, bool reading, struct kiln_ledger **ret,
+                       struct kiln_error *err)
 {
     char name[64];
     snprintf(name, sizeof name, "kiln %s", cli->verb->name);
     struct kiln_ledger *ledger = NULL;
-    int rc = kiln_ledger_open(cli->config, name, &ledger, err);
+    int rc = reading ? kiln_ledger_open_reading(cli->config, name, 0, &ledger, err)
+                     : kiln_ledger_open(cli->config, name, &ledger, err);
     if (rc)
         return rc;
     rc = kiln_ledger_check(ledger, err);
@@ -173,6 +175,16 @@ int kiln_open_ledger(struct kiln_cli *cli, struct kiln_ledger **ret, struct kiln
     }
     *ret = ledger;
     return 0;
+}
+
+int kiln_open_ledger(struct kiln_cli *cli, struct kiln_ledger **ret, struct kiln_error *err)
+{
+    return open_ledger(cli, false, ret, err);
+}
+
+int kiln_open_reader(struct kiln_cli *cli, struct kiln_ledger **ret, struct kiln_error *err)
+{
+    return open_ledger(cli, true, ret, err);
 }
 
 int kiln_open_bus(struct kiln_cli *cli, struct kiln_bus **ret, struct kiln_error *err)

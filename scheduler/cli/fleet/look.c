@@ -34,7 +34,7 @@ static int look_ledger(struct kiln_look *look, const char *batch, struct kiln_er
 {
     const char *pool = kiln_pool(look->cli);
     struct kiln_ledger *ledger = NULL;
-    int rc = kiln_open_ledger(look->cli, &ledger, err);
+    int rc = kiln_open_reader(look->cli, &ledger, err);
     if (rc == 0)
         rc = kiln_ledger_counts(ledger, pool, &look->counts, err);
     if (rc == 0)

@@ -69,7 +69,7 @@ int kiln_roster_load(struct kiln_cli *cli, struct kiln_roster *ret, struct kiln_
     struct kiln_roster roster = {0};
     struct kiln_ledger *ledger = NULL;
     struct kiln_bus *bus = NULL;
-    int rc = kiln_open_ledger(cli, &ledger, err);
+    int rc = kiln_open_reader(cli, &ledger, err);
     if (rc == 0)
         rc = kiln_ledger_workers(ledger, kiln_pool(cli), add_row, &roster, err);
     if (rc == 0)

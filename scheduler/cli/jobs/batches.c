@@ -98,7 +98,7 @@ static int read_batches(struct kiln_cli *cli, struct batches *batches, struct ki
 {
     struct kiln_ledger *ledger = NULL;
     char version[32];
-    int rc = kiln_open_ledger(cli, &ledger, err);
+    int rc = kiln_open_reader(cli, &ledger, err);
     if (rc == 0)
         rc = kiln_ledger_clock(ledger, &batches->now_ms, version, sizeof version, err);
     if (rc == 0 && cli->tty_out && !cli->json)
@@ -307,7 +307,8 @@ int kiln_verb_batch(struct kiln_cli *cli, int argc, char **argv)
         return kiln_usage(cli, rename ? "rename needs the new name too" : "name one batch");
     if ((force || yes) && !remove)
         return kiln_usage(cli, "--%s is for rm", force ? "force" : "yes");
-    int rc = kiln_open_ledger(cli, &ledger, &err);
+    int rc = rename || remove ? kiln_open_ledger(cli, &ledger, &err)
+                              : kiln_open_reader(cli, &ledger, &err);
     if (rc == 0)
         rc = kiln_check_batch(cli, ledger, batch, &err);
     if (rc == 0)

@@ -43,7 +43,7 @@ static int stat_cache(struct kiln_cli *cli)
     struct kiln_listing listing = {.cli = cli};
     struct kiln_ledger *ledger = NULL;
     struct kiln_error err;
-    int rc = kiln_open_ledger(cli, &ledger, &err);
+    int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0 && cli->tty_out && !cli->json)
         printf("%-16s %9s %-24s %10s %10s %10s %10s\n", "MODEL", "SIZE", "LORAS", "LATENTS",
                "PROMPTS", "STATES", "BYTES");

@@ -40,7 +40,7 @@ json_t *kiln_effort_json(struct kiln_cli *cli, const char *batch)
     struct kiln_error err;
     struct sets sets = {0};
     json_t *value = NULL;
-    int rc = kiln_open_ledger(cli, &ledger, &err);
+    int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0)
         rc = kiln_ledger_effort(ledger, kiln_pool(cli), batch, &effort, add_set, &sets, &err);
     if (rc == 0 && effort.pictures > 0) {

@@ -91,7 +91,7 @@ int kiln_verb_errors(struct kiln_cli *cli, int argc, char **argv)
     if (status)
         return status;
     const char *batch = kiln_arg(&args, "batch");
-    int rc = kiln_open_ledger(cli, &ledger, &err);
+    int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0 && batch)
         rc = kiln_check_batch(cli, ledger, batch, &err);
     if (rc == 0)

@@ -141,7 +141,7 @@ int kiln_verb_events(struct kiln_cli *cli, int argc, char **argv)
         status = parse(cli, &args, &batch, &filter, &since_ms);
     if (status)
         return status;
-    int rc = kiln_open_ledger(cli, &ledger, &err);
+    int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0)
         rc = prepare(cli, ledger, batch, &filter, &now_ms, &err);
     if (rc == 0 && kiln_arg(&args, "follow")) {

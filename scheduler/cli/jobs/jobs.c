@@ -90,7 +90,7 @@ int kiln_verb_jobs(struct kiln_cli *cli, int argc, char **argv)
                           "cancelled",
                           name);
     const char *batch = kiln_arg(&args, "batch");
-    int rc = kiln_open_ledger(cli, &ledger, &err);
+    int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0 && batch)
         rc = kiln_check_batch(cli, ledger, batch, &err);
     if (rc == 0 && cli->tty_out && !cli->json)

@@ -275,7 +275,7 @@ int kiln_verb_show(struct kiln_cli *cli, int argc, char **argv)
     uint64_t id = 0;
     if (number && (status = kiln_arg_job(cli, what, &id)) != 0)
         return status;
-    int rc = kiln_open_ledger(cli, &ledger, &err);
+    int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0 && number)
         rc = show_job(cli, ledger, id, &err);
     bool batch = rc == 0 && !number;

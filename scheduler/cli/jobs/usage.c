@@ -85,7 +85,7 @@ int kiln_verb_usage(struct kiln_cli *cli, int argc, char **argv)
         status = parse_by(cli, kiln_arg(&args, "by"), &usage.by);
     if (status)
         return status;
-    int rc = kiln_open_ledger(cli, &ledger, &err);
+    int rc = kiln_open_reader(cli, &ledger, &err);
     if (rc == 0) {
         print_heading(cli, usage.by);
         rc =

@@ -140,7 +140,7 @@ int kiln_wait_batch(struct kiln_cli *cli, const char *batch, double timeout_s, k
                         .arg = arg};
     bool over = false;
     *ret = (struct kiln_progress){0};
-    int rc = kiln_open_ledger(cli, &w.ledger, err);
+    int rc = kiln_open_reader(cli, &w.ledger, err);
     if (rc)
         return rc;
     w.tended_s = w.start_s;
@@ -162,7 +162,7 @@ int kiln_wait_taken_in(struct kiln_cli *cli, const char *batch, struct kiln_erro
     struct waiting w = {.cli = cli, .batch = batch, .start_s = kiln_now_s()};
     struct kiln_progress progress;
     bool told = false;
-    int rc = kiln_open_ledger(cli, &w.ledger, err);
+    int rc = kiln_open_reader(cli, &w.ledger, err);
     while (rc == 0) {
         bool busy = intake_busy(cli);
         rc = kiln_ledger_progress(w.ledger, kiln_pool(cli), batch, &progress, err);

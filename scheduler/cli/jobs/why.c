@@ -261,7 +261,7 @@ int kiln_verb_why(struct kiln_cli *cli, int argc, char **argv)
     if (status)
         return status;
     struct why why = {.cli = cli, .reasons = json_array()};
-    int rc = kiln_open_ledger(cli, &why.ledger, &err);
+    int rc = kiln_open_reader(cli, &why.ledger, &err);
     if (rc == 0)
         rc = kiln_roster_load(cli, &why.roster, &err);
     if (rc == 0)

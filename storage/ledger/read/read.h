@@ -1,9 +1,9 @@
 /* read.h - what people ask the ledger: counts, lists, one job, a batch's results.
  *
- * Reading only; none of it is on the path of a job.  Lists run through a cursor in one snapshot, so
- * a batch of a million jobs costs no memory.  Rows are lent to the callback until it returns; a
- * non-zero return of it ends the walk and is what the call returns.  Times are the database's
- * clock, milliseconds since 1970, 0 for never.
+ * Reading only, in any session; the verbs that only ask open one for reading (reader.h).  Lists run
+ * through a cursor in one snapshot, so a batch of a million jobs costs no memory.  Rows are lent to
+ * the callback until it returns; a non-zero return of it ends the walk and is what the call
+ * returns.  Times are the database's clock, milliseconds since 1970, 0 for never.
  */
 #ifndef KILN_LEDGER_READ_H
 #define KILN_LEDGER_READ_H
@@ -122,7 +122,9 @@ struct kiln_job_row {
 };
 typedef int kiln_each_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err);
 
-/* Jobs in the order they came; batch NULL: all; state -1: any.  Objects are left out. */
+/* Jobs in the order they came; batch NULL: all; state -1: any.  Objects are left out.  Read in pages,
+ * so that somebody who scrolls through them for an hour keeps no transaction open: a job is listed
+ * once, as it is when its page is read. */
 int kiln_ledger_jobs(struct kiln_ledger *ledger, const char *pool, const char *batch, int state,
                      kiln_each_job *each, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
 /* A batch's jobs by index, with their objects. */

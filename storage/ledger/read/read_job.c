@@ -10,6 +10,9 @@
 
 #include "storage/ledger/internal.h"
 #include "storage/ledger/read/read.h"
+#include "storage/ledger/read/reader.h"
+
+#define PAGE 1000 /* jobs */
 
 #define ROW_COLUMNS                                                                                \
     KILN_JOB_COLUMNS                                                                               \
@@ -103,23 +106,26 @@ int kiln_ledger_jobs(struct kiln_ledger *ledger, const char *pool, const char *b
 {
     static const struct kiln_statement all = {
         "read_jobs", "SELECT " ROW_COLUMNS FROM_JOB
-                     "WHERE j.pool = $1 AND ($2 < 0 OR j.state = $2) ORDER BY j.id"};
+                     "WHERE j.pool = $1 AND ($2 < 0 OR j.state = $2) AND j.id > $3"
+                     " ORDER BY j.id LIMIT $4"};
     static const struct kiln_statement of_batch = {
         "read_batch_jobs", "SELECT " ROW_COLUMNS FROM_JOB
-                           "WHERE j.batch_id = $1 AND ($2 < 0 OR j.state = $2) ORDER BY j.id"};
+                           "WHERE j.batch_id = $1 AND ($2 < 0 OR j.state = $2) AND j.id > $3"
+                           " ORDER BY j.id LIMIT $4"};
     struct kiln_params params = {0};
     struct job_walk walk = {.each = each, .arg = arg};
-    if (batch) {
-        uint64_t id = 0;
-        int rc = kiln_ledger_batch_id(ledger, pool, batch, &id, err);
-        if (rc)
-            return rc;
+    struct kiln_page page = {.rows_max = PAGE, .keys = 1, .more = true};
+    uint64_t id = 0;
+    int rc = batch ? kiln_ledger_batch_id(ledger, pool, batch, &id, err) : 0;
+    if (batch)
         kiln_bind_u64(&params, id);
-    } else {
+    else
         kiln_bind_text(&params, pool);
-    }
     kiln_bind_i64(&params, state);
-    return kiln_ledger_each(ledger, batch ? &of_batch : &all, &params, forward_job, &walk, err);
+    while (rc == 0 && page.more)
+        rc = kiln_ledger_page(ledger, batch ? &of_batch : &all, &params, &page, forward_job, &walk,
+                              err);
+    return rc;
 }
 
 int kiln_ledger_results(struct kiln_ledger *ledger, const char *pool, const char *batch,

@@ -56,6 +56,15 @@ static int make_role(struct kiln_pg *pg, const char *name, const char *password,
     return rc ? kiln_fail_in(err, "role %s", name) : 0;
 }
 
+/* So that an operator's questions are asked as the reader (storage/ledger/pg.c). */
+static int let_operator_read(struct kiln_pg *pg, struct kiln_error *err)
+{
+    return kiln_pg_exec(pg,
+                        "DO $$ BEGIN IF NOT pg_has_role('kiln_operator', 'kiln_reader', 'MEMBER')"
+                        " THEN GRANT kiln_reader TO kiln_operator; END IF; END $$",
+                        0, NULL, err);
+}
+
 int kiln_roles_make(const struct kiln_config *config, const char *const passwords[KILN_ROLE_COUNT],
                     int *ret_made, struct kiln_error *err)
 {
@@ -69,6 +78,8 @@ int kiln_roles_make(const struct kiln_config *config, const char *const password
         rc = kiln_pg_exec(&pg, "BEGIN", 0, NULL, err);
     for (int i = 0; i < KILN_ROLE_COUNT && rc == 0; i++)
         rc = make_role(&pg, kiln_role_names[i], passwords[i], &made, err);
+    if (rc == 0)
+        rc = let_operator_read(&pg, err);
     if (rc == 0)
         rc = kiln_pg_exec(&pg, kiln_embedded_roles[0].text, 0, NULL, err);
     if (rc == 0)

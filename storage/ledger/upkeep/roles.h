@@ -13,7 +13,8 @@
 extern const char *const kiln_role_names[KILN_ROLE_COUNT]; /* "kiln_scheduler", ... */
 
 /* Makes the roles that are missing and grants what each may.  passwords[i] becomes that of role i;
- * NULL: it keeps what it has.  *ret_made counts the new ones.  All or nothing. */
+ * NULL: it keeps what it has.  kiln_operator may become kiln_reader, as which its questions are then
+ * asked.  *ret_made counts the new ones.  All or nothing. */
 int kiln_roles_make(const struct kiln_config *config, const char *const passwords[KILN_ROLE_COUNT],
                     int *ret_made, struct kiln_error *err) KILN_MUST_CHECK;
 

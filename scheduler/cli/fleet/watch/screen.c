@@ -82,7 +82,7 @@ static int look_for_causes(struct box *box, struct cause_list *ret, struct kiln_
 {
     struct kiln_ledger *ledger = NULL;
     ret->count = 0;
-    int rc = kiln_open_ledger(box->cli, &ledger, err);
+    int rc = kiln_open_reader(box->cli, &ledger, err);
     if (rc == 0)
         rc = kiln_ledger_causes(ledger, kiln_pool(box->cli), box->batch,
                                 kiln_wall_ms() - CAUSES_SINCE_MS, keep_cause, ret, err);

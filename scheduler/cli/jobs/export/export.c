@@ -280,7 +280,7 @@ static int walk(struct kiln_cli *cli, struct exporting *x, struct kiln_error *er
 {
     struct kiln_ledger *ledger = NULL;
     struct kiln_progress progress;
-    int rc = kiln_open_ledger(cli, &ledger, err);
+    int rc = kiln_open_reader(cli, &ledger, err);
     if (rc == 0)
         rc = kiln_check_batch(cli, ledger, x->export->batch, err);
     if (rc == 0)

@@ -1,0 +1,62 @@
+/* reader.h - a few reading sessions that the threads of one process share, and lists in pages.
+ *
+ * A process that answers many people at once lends each question a session and takes it back:
+ *
+ *     struct kiln_ledger *session;
+ *     int rc = kiln_reader_take(reader, &session, err);
+ *     if (rc == 0) {
+ *         rc = kiln_ledger_counts(session, pool, &counts, err);
+ *         kiln_reader_give(reader, session);
+ *     }
+ *
+ * A verb that asks one question after the other needs no pool: kiln_ledger_open_reading.
+ */
+#ifndef KILN_LEDGER_READER_H
+#define KILN_LEDGER_READER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schemas/config.h"
+#include "schemas/error.h"
+
+struct kiln_ledger;
+struct kiln_reader;
+
+#define KILN_READER_SESSIONS 4 /* when the caller has no wish */
+#define KILN_READER_SESSIONS_MAX 64
+
+/* sessions, limit_ms: 0 for the usual.  Connects with the first question of each session, so a
+ * server that is away is no error here.  One thread opens and closes. */
+int kiln_reader_open(const struct kiln_config *config, const char *name, int sessions,
+                     int64_t limit_ms, struct kiln_reader **ret,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+/* Every session must have been given back.  Accepts NULL. */
+void kiln_reader_close(struct kiln_reader *reader);
+
+/* Any thread.  Lends a session to the calling thread until it gives it back; KILN_TIMEOUT if none
+ * is free within limit_ms.  A session that lost its server connects again by itself. */
+int kiln_reader_take(struct kiln_reader *reader, struct kiln_ledger **ret,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_reader_give(struct kiln_reader *reader, struct kiln_ledger *session);
+
+/* --- pages ------------------------------------------------------------------------------------ */
+/* Where a list stands.  Its rows are ordered by one or two whole numbers, its keys, and a page has
+ * the rows behind `after`.  So pages neither repeat nor miss a row when others are added or
+ * removed, and the last page costs what the first does. */
+#define KILN_PAGE_KEYS_MAX 2
+struct kiln_page {
+    uint32_t rows_max;
+    int keys;                          /* 1 or 2 */
+    int64_t after[KILN_PAGE_KEYS_MAX]; /* in: where to begin; out: the keys of the last row */
+    bool more;                         /* out: rows follow */
+};
+
+/* `after` as a text for an address, and back: letters, digits, '-' and '.' only. */
+#define KILN_PAGE_TEXT_MAX 48
+void kiln_page_text(const struct kiln_page *page, char out[KILN_PAGE_TEXT_MAX]);
+/* KILN_BAD_INPUT if that is no text of a list with as many keys; the page is then left as it is. */
+int kiln_page_resume(struct kiln_page *page, const char *text,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif
