@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <cpuinfo.h>
 
 using kiln::run;
 using kiln::run_void;
@@ -67,29 +66,6 @@ kt kt_to(kt_scope *s, kt x, kt_dtype dtype)
                [&] { return kiln::plain(*x, kiln::scalar_of(dtype)).to(s->place()); });
 }
 
-namespace kiln
-{
-
-/* Whether rows and steps from row to row are whole words of 16 bytes. */
-static bool is_words(const at::Tensor &x)
-{
-    const int64_t values = 16 / x.element_size();
-    return x.dim() == 2 && x.stride(1) == 1 && x.size(1) % values == 0 &&
-           x.stride(0) % values == 0 && x.storage_offset() % values == 0;
-}
-
-/* In words of 16 bytes where rows have room behind them: LibTorch would go value by value, at a
- * third of the speed. */
-void copy_rows(const at::Tensor &target, const at::Tensor &x)
-{
-    if (target.scalar_type() == x.scalar_type() && is_words(target) && is_words(x))
-        target.view(at::kComplexDouble).copy_(x.view(at::kComplexDouble));
-    else
-        target.copy_(x);
-}
-
-} // namespace kiln
-
 kt kt_copy(kt_scope *s, kt x)
 {
     return run(s, "copy", {x}, [&] {
@@ -100,6 +76,17 @@ kt kt_copy(kt_scope *s, kt x)
         kiln::copy_rows(dense, x->t);
         return kt_tensor{dense, own(x->scale)};
     });
+}
+
+kt kt_take(kt_scope *s, kt x)
+{
+    if (!x)
+        return nullptr;
+    if (x->t.use_count() == 1 && x->t.storage().use_count() == 1)
+        return x;
+    kt copy = kt_copy(s, x);
+    kt_drop(s, x);
+    return copy;
 }
 
 kt kt_zeros(kt_scope *s, kt_dtype dtype, int ndim, const int64_t *shape)
@@ -199,44 +186,6 @@ kt kt_tanh(kt_scope *s, kt x)
 {
     return run(s, "tanh", {x}, [&] { return at::tanh(numbers(x)); });
 }
-
-namespace kiln
-{
-
-/* LibTorch's own choice depends on sizes and on the number of threads; on the CPU oneDNN is the
- * fastest for all of ours, and the same picture must come out of any number of threads.  Its
- * choosing also asks whether cuDNN exists, and an answer before libkiln_cuda.so is loaded would
- * shut this process out of CUDA.  oneDNN's bf16 needs AVX-512: without it, fp32 does the work. */
-at::Tensor convolve(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias,
-                    int64_t stride, int64_t pad, int64_t dilation)
-{
-    static const bool wide = cpuinfo_initialize() && cpuinfo_has_x86_avx512bw() &&
-                             cpuinfo_has_x86_avx512vl() && cpuinfo_has_x86_avx512dq();
-    const int64_t strides[2] = {stride, stride}, pads[2] = {pad, pad};
-    const int64_t gaps[2] = {dilation, dilation};
-    if (!x.is_cpu() || !at::hasMKLDNN())
-        return at::conv2d(x, weight, bias, strides, pads, gaps);
-    if (x.scalar_type() == at::kFloat || (wide && x.scalar_type() == at::kBFloat16))
-        return at::mkldnn_convolution(x, weight, bias, pads, strides, gaps, 1);
-    at::Tensor b = bias.defined() ? bias.to(at::kFloat) : bias;
-    return at::mkldnn_convolution(x.to(at::kFloat), weight.to(at::kFloat), b, pads, strides, gaps,
-                                  1)
-        .to(x.scalar_type());
-}
-
-/* In fp32 on the CPU a 1x1 convolution reaches oneDNN, which uses what the processor has; plain
- * matrix products go to MKL, which runs at half of that on processors of another maker. */
-at::Tensor linear(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias)
-{
-    if (!x.is_cpu() || x.scalar_type() != at::kFloat || x.dim() != 2 || x.size(0) < 16)
-        return at::linear(x, weight, bias);
-    int64_t rows = x.size(0), in = x.size(1), out = weight.size(0);
-    at::Tensor image = x.contiguous().view({1, rows, 1, in}).permute({0, 3, 1, 2});
-    at::Tensor y = convolve(image, weight.contiguous().view({out, in, 1, 1}), bias, 1, 0);
-    return y.permute({0, 2, 3, 1}).reshape({rows, out});
-}
-
-} // namespace kiln
 
 kt kt_linear(kt_scope *s, kt x, kt weight, kt bias)
 {

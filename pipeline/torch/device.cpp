@@ -100,6 +100,12 @@ const model_kernels *gpu_kernels(const at::Tensor &x, at::ScalarType dtype)
     return cuda && x.is_cuda() && x.scalar_type() == dtype ? cuda->model : nullptr;
 }
 
+const image_kernels *gpu_image_kernels(const at::Tensor &x)
+{
+    const kiln_cuda_plugin *cuda = plugin;
+    return cuda && x.is_cuda() && x.scalar_type() == at::kBFloat16 ? cuda->image : nullptr;
+}
+
 /* Asked for every product: the answer is kept. */
 bool likes_e4m3(int device)
 {

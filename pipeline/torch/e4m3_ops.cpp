@@ -50,6 +50,24 @@ kt_tensor quantised(const at::Tensor &rows, int64_t room)
                               : quantised_by_torch(rows);
 }
 
+/* Whether rows and steps from row to row are whole words of 16 bytes. */
+static bool is_words(const at::Tensor &x)
+{
+    const int64_t values = 16 / x.element_size();
+    return x.dim() == 2 && x.stride(1) == 1 && x.size(1) % values == 0 &&
+           x.stride(0) % values == 0 && x.storage_offset() % values == 0;
+}
+
+/* In words of 16 bytes where rows have room behind them: LibTorch would go value by value, at a
+ * third of the speed. */
+void copy_rows(const at::Tensor &target, const at::Tensor &x)
+{
+    if (target.scalar_type() == x.scalar_type() && is_words(target) && is_words(x))
+        target.view(at::kComplexDouble).copy_(x.view(at::kComplexDouble));
+    else
+        target.copy_(x);
+}
+
 void take_over(const kt_tensor &target, const at::Tensor &x)
 {
     if (!target.scale.defined()) {

@@ -9,12 +9,6 @@ using kiln::channels_last;
 using kiln::run;
 using kiln::run_void;
 
-const kiln::image_kernels *kiln::gpu_image_kernels(const at::Tensor &x)
-{
-    const kiln_cuda_plugin *plugin = cuda_plugin();
-    return plugin && x.is_cuda() && x.scalar_type() == at::kBFloat16 ? plugin->image : nullptr;
-}
-
 kt kt_conv_weight(kt_scope *s, kt weight)
 {
     return run(s, "conv_weight", {weight}, [&] { return channels_last(weight->t); });

@@ -60,8 +60,8 @@ void file_null(kt_scope *s, const char *op) noexcept;
 /* Whether a message, of LibTorch, CUDA or the system, is about memory that was not to be had. */
 bool means_no_memory(const char *what) noexcept;
 
-/* The queue of a scope's operations, or of a lane; only where the device is a GPU. */
-c10::Stream stream_of(kt_scope *s);
+/* The stream of a scope's operations, or of a lane; only where the device is a GPU. */
+c10::Stream stream_of(const kt_scope &s);
 c10::Stream lane_of(int device, bool side);
 
 /* Asks until the device answers, and throws when it has been silent for too long (kt_patience).
@@ -74,6 +74,9 @@ void wait_for(std::chrono::microseconds pause, const std::function<bool()> &answ
 /* For what must not happen while a graph is being recorded.  Owns nothing where this thread is the
  * one that records, or another one does for longer than a minute. */
 std::unique_lock<std::timed_mutex> between_recordings();
+/* From begin_recording, which takes over the lock, to end_recording this thread records a graph. */
+void begin_recording(std::unique_lock<std::timed_mutex> lock);
+void end_recording();
 bool is_recording(); /* this thread */
 
 /* While it lives, this thread's operations go to the scope's device and lane. */
@@ -85,7 +88,7 @@ class in_lane
     explicit in_lane(kt_scope *s)
     {
         if (s->device != KT_CPU)
-            guard.reset_stream(stream_of(s));
+            guard.reset_stream(s->stream ? *s->stream : s->stream.emplace(stream_of(*s)));
     }
 };
 
@@ -151,16 +154,7 @@ at::Tensor convolve(const at::Tensor &x, const at::Tensor &weight, const at::Ten
                     int64_t stride, int64_t pad, int64_t dilation = 1);
 /* Both halves of nn.Linear; the bias may be undefined. */
 at::Tensor linear(const at::Tensor &x, const at::Tensor &weight, const at::Tensor &bias);
-/* q, k, v of [items, heads, rows, head_dim], by the fastest kernel that LibTorch has for them: what
- * attend() of the GPU's kernels does not take. */
-at::Tensor fused_attention(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v,
-                           bool causal);
-/* Attention where the rows have starts. */
-at::Tensor item_attention(const kt_attention_args &args);
-/* Attention of several items of one length, on a GPU in bf16, with the room that is asked for where
- * there is a kernel that leaves it. */
-kt_tensor even_attention(const kt_attention_args &args);
-/* How many rows each of them has. */
+/* How many rows each item of attention has. */
 inline int64_t item_rows(const kt_attention_args &args)
 {
     const int64_t rows = args.qkv->t.size(0), items = args.items ? args.items : 1;

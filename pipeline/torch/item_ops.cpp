@@ -3,6 +3,7 @@
 #include "pipeline/torch/cuda/plugin.hpp"
 #include "pipeline/torch/internal.hpp"
 #include "pipeline/torch/lanes.h"
+#include "pipeline/torch/same_bits.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -17,19 +18,12 @@ using kiln::quantised;
 using kiln::run;
 using kiln::run_void;
 
-/* What fused attention over items of several lengths takes. */
-static constexpr int widest_head = 256;
 /* Rows of a block up to which two at a time are faster; larger ones get in each other's way. */
 static constexpr int64_t beside_most = 128;
 /* Rows of a block from which several may be one product: whole tiles for all multiprocessors.
  * Blocks of fewer rows have other sums now and then, for which larger ones beside them are not to
  * pay; as many of one size gain more than that. */
 static constexpr int64_t joined_least = 512, joined_alike_least = 256;
-
-bool kt_packs(const kt_scope *s, int head_dim)
-{
-    return s && s->device != KT_CPU && head_dim % 8 == 0 && head_dim <= widest_head;
-}
 
 /* Both lanes for a while: a product of few rows has fewer tiles than a GPU has multiprocessors, and
  * the next one fills them.  What comes behind in the scope's lane waits for both, even where an
@@ -96,31 +90,6 @@ static at::Tensor bytes_of(operands p, const std::vector<int64_t> &blocks)
     return p.out.view(at::kByte);
 }
 
-/* What was found out about cases, once each: whether work shared out in two ways gives the same
- * bits.  Which kernel a library takes follows from the shapes alone and is nowhere written down, so
- * both are tried and compared, which waits for the device; not while a graph is recorded. */
-template <class CASE> class answers
-{
-    std::mutex lock_;
-    std::map<CASE, bool> known_;
-
-  public:
-    template <class F> bool ask(const CASE &what, F &&find_out)
-    {
-        {
-            const std::lock_guard<std::mutex> guard(lock_);
-            if (const auto found = known_.find(what); found != known_.end())
-                return found->second;
-        }
-        if (kiln::is_recording())
-            return false;
-        const bool answer = find_out();
-        const std::lock_guard<std::mutex> guard(lock_);
-        known_[what] = answer;
-        return answer;
-    }
-};
-
 using product_shapes =
     std::tuple<int, at::ScalarType, int64_t, int64_t, bool, bool, std::vector<int64_t>>;
 
@@ -129,7 +98,7 @@ using product_shapes =
 template <class F>
 static bool sums_alike(const operands &p, const std::vector<int64_t> &blocks, F &&find_out)
 {
-    static answers<product_shapes> known; /* of plain products; of quantised ones another */
+    static kiln::same_bits<product_shapes> known; /* of plain products; of quantised ones another */
     const product_shapes key{p.x.get_device(),
                              p.x.scalar_type(),
                              p.weight.size(0),
@@ -275,7 +244,7 @@ static bool gates_alike(const kiln::model_kernels &gpu, const at::Tensor &x,
                         const at::Tensor &weight, int items)
 {
     using shapes = std::tuple<int, int64_t, int, int64_t, int64_t>;
-    static answers<shapes> known;
+    static kiln::same_bits<shapes> known;
     const int64_t rows = x.size(0) / items;
     return known.ask({x.get_device(), rows, items, weight.size(0), weight.size(1)}, [&] {
         const at::Tensor all = gpu.linear_swiglu(x, weight, kt_form{}).t;
@@ -310,104 +279,4 @@ kt kt_linear_swiglu(kt_scope *s, kt x, kt weight, int items, kt_form form)
         y = kt_swiglu(s, gate_up, form);
     kt_drop(s, gate_up);
     return y;
-}
-
-/* --- attention -------------------------------------------------------------------------------- */
-
-/* Items whose starts are told, wherever they are in the rows; results of the rows in front are not
- * written. */
-static at::Tensor started_attention(const kt_attention_args &a, const at::Tensor &qkv)
-{
-    const int64_t rows = qkv.size(0), h = a.heads, g = a.kv_heads, d = a.head_dim;
-    auto heads = [&](int64_t from, int64_t count) {
-        return qkv.narrow(1, from * d, count * d).view({rows, count, d});
-    };
-    return std::get<0>(at::_flash_attention_forward(heads(0, h), heads(h, g), heads(h + g, g),
-                                                    a.starts->t, a.starts->t, a.longest, a.longest,
-                                                    /*dropout_p=*/0.0, /*is_causal=*/true,
-                                                    /*return_debug_mask=*/false))
-        .reshape({rows, h * d});
-}
-
-/* LibTorch's, of items of as many rows each. */
-static at::Tensor torch_attention(const kt_attention_args &a, const at::Tensor &qkv, int64_t rows)
-{
-    const int64_t h = a.heads, g = a.kv_heads, d = a.head_dim;
-    const at::Tensor some = qkv.view({qkv.size(0) / rows, rows, h + 2 * g, d});
-    auto heads = [&](int64_t from, int64_t n) { return some.narrow(2, from, n).transpose(1, 2); };
-    const at::Tensor out =
-        kiln::fused_attention(heads(0, h), heads(h, g), heads(h + g, g), a.causal);
-    return out.transpose(1, 2).reshape({qkv.size(0), h * d});
-}
-
-/* Items of as many rows each, all at once or one after the other.  Where attention is causal no row
- * of an item sees the ones behind it, and so nothing of what fills up its block.
- *
- * Here is chosen whose attention it is, alone and in company alike: cuDNN's by a graph of Kiln's
- * where it takes that, and LibTorch's where not. */
-static kt_tensor blocks_of(const kt_attention_args &a, const at::Tensor &qkv, int64_t rows,
-                           bool at_once)
-{
-    const kt_tensor own = kiln::gpu_kernels(qkv)->attend(a, qkv, rows, at_once);
-    if (own.t.defined())
-        return own;
-    if (at_once)
-        return {torch_attention(a, qkv, rows), {}};
-    std::vector<at::Tensor> items;
-    for (int64_t row = 0; row < qkv.size(0); row += rows)
-        items.push_back(torch_attention(a, qkv.narrow(0, row, rows), rows));
-    return {at::cat(items), {}};
-}
-
-/* The same, all at once only where that gives the bits of each alone. */
-static kt_tensor block_attention(const kt_attention_args &a, const at::Tensor &qkv, int64_t rows)
-{
-    using shape = std::tuple<int, int64_t, int64_t, int, int, int, int64_t, bool>;
-    static answers<shape> known;
-    auto alike = [&] {
-        return at::equal(blocks_of(a, qkv, rows, true).t.view(at::kShort),
-                         blocks_of(a, qkv, rows, false).t.view(at::kShort));
-    };
-    const int64_t count = qkv.size(0) / rows;
-    const shape key{qkv.get_device(), count,      rows,        a.heads,
-                    a.kv_heads,       a.head_dim, a.form.room, a.causal};
-    return blocks_of(a, qkv, rows, count == 1 || known.ask(key, alike));
-}
-
-/* Flash attention shares out its work by heads and rows of one item, whatever the others are; for
- * long items cuDNN's is twice as fast. */
-at::Tensor kiln::item_attention(const kt_attention_args &a)
-{
-    const model_kernels *gpu = gpu_kernels(a.qkv->t);
-    TORCH_CHECK(gpu && a.causal && a.head_dim % 8 == 0 && a.head_dim <= widest_head,
-                "attention within items is causal, in bf16 on a GPU, heads of up to ", widest_head);
-    const at::Tensor qkv = a.qkv->t.contiguous();
-    gpu->turn_heads(a, qkv);
-    const int64_t front = std::accumulate(a.blocks, a.blocks + a.block_count, int64_t{0});
-    TORCH_CHECK(front <= qkv.size(0), "blocks of ", front, " rows for ", qkv.size(0));
-    at::Tensor out;
-    if (front < qkv.size(0))
-        out = started_attention(a, qkv);
-    int64_t row = 0;
-    for (size_t i = 0, count; i < a.block_count; i += count) {
-        for (count = 1; i + count < a.block_count && a.blocks[i + count] == a.blocks[i];)
-            count++;
-        const int64_t items = static_cast<int64_t>(count), all = items * a.blocks[i];
-        const at::Tensor some = block_attention(a, qkv.narrow(0, row, all), a.blocks[i]).t;
-        if (all == qkv.size(0))
-            return some;
-        if (!out.defined())
-            out = at::empty({qkv.size(0), some.size(1)}, some.options());
-        out.narrow(0, row, all).copy_(some);
-        row += all;
-    }
-    return out;
-}
-
-kt_tensor kiln::even_attention(const kt_attention_args &a)
-{
-    const at::Tensor qkv = a.qkv->t.contiguous();
-    const int64_t rows = item_rows(a);
-    gpu_kernels(qkv)->turn_heads(a, qkv);
-    return block_attention(a, qkv, rows);
 }

@@ -20,9 +20,6 @@
 
 using kiln::run_void;
 
-/* How long a wait for the device lasts at most, unless kt_patience() says otherwise. */
-static std::atomic<int> wait_at_most_s{600};
-
 struct kt_fetch {
     kiln::pinned copy;
 };
@@ -32,84 +29,6 @@ struct kt_graph {
     size_t bytes;
     void *recorded; /* of plugin.hpp */
 };
-
-namespace kiln
-{
-
-/* The main lane's kernels go first where both have some ready: the side lane fills gaps. */
-static constexpr int priority_main = -1, priority_side = 0;
-
-enum stream_use { MAIN_LANE, SIDE_LANE, RECORDING, RECORDING_SIDE };
-
-/* One of a device's streams, the same for as long as the process lives: LibTorch has 32, which come
- * round again. */
-static c10::Stream kept_stream(int device, enum stream_use use)
-{
-    static std::mutex once;
-    static std::map<std::pair<int, stream_use>, c10::Stream> streams;
-    std::lock_guard<std::mutex> lock(once);
-    auto found = streams.find({device, use});
-    if (found != streams.end())
-        return found->second;
-    const c10::impl::VirtualGuardImpl gpu(c10::DeviceType::CUDA);
-    const c10::Device place(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device));
-    const bool side = use == SIDE_LANE || use == RECORDING_SIDE;
-    c10::Stream stream = gpu.getNewStream(place, side ? priority_side : priority_main);
-    streams.emplace(std::make_pair(device, use), stream);
-    return stream;
-}
-
-c10::Stream lane_of(int device, bool side)
-{
-    return kept_stream(device, side ? SIDE_LANE : MAIN_LANE);
-}
-
-/* Held while a graph is recorded: its memory takes one at a time, and so does its stream. */
-static std::timed_mutex recording;
-static thread_local bool records; /* this thread */
-static constexpr auto record_at_most = std::chrono::minutes(1);
-
-bool is_recording()
-{
-    return records;
-}
-
-std::unique_lock<std::timed_mutex> between_recordings()
-{
-    if (records)
-        return {};
-    return std::unique_lock<std::timed_mutex>(recording, record_at_most);
-}
-
-static c10::Stream queue_of(const kt_scope &s)
-{
-    if (!s.recorded)
-        return lane_of(s.device, s.side);
-    return kept_stream(s.device, s.side ? RECORDING_SIDE : RECORDING);
-}
-
-void wait_for(std::chrono::microseconds pause, const std::function<bool()> &answers)
-{
-    const auto start = std::chrono::steady_clock::now();
-    const int limit_s = wait_at_most_s;
-    while (!answers()) {
-        TORCH_CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(limit_s),
-                    "the device has not answered for ", limit_s, " s");
-        if (pause > no_pause)
-            std::this_thread::sleep_for(pause);
-        else
-            std::this_thread::yield();
-    }
-}
-
-c10::Stream stream_of(kt_scope *s)
-{
-    if (!s->stream)
-        s->stream = queue_of(*s);
-    return *s->stream;
-}
-
-} // namespace kiln
 
 kt_scope *kt_scope_side(kt_scope *parent)
 {
@@ -127,8 +46,8 @@ void kt_follow(kt_scope *s, const kt_scope *other)
         return;
     run_void(s, "follow", {}, [&] {
         c10::Event reached(c10::DeviceType::CUDA);
-        reached.record(kiln::queue_of(*other));
-        reached.block(kiln::stream_of(s));
+        reached.record(kiln::stream_of(*other));
+        reached.block(kiln::stream_of(*s));
     });
 }
 
@@ -158,11 +77,6 @@ bool kt_fetch_arrived(const struct kt_fetch *f)
     } catch (...) {
         return false; /* it never will: kt_fetch_wait() says why */
     }
-}
-
-int kt_patience(int seconds)
-{
-    return seconds > 0 ? wait_at_most_s.exchange(seconds) : wait_at_most_s.load();
 }
 
 int kt_fetch_wait(struct kt_fetch *f, kiln_error *err)
@@ -212,14 +126,14 @@ struct kt_graph *kt_graph_begin(kt_scope *s)
         auto made =
             std::make_unique<struct kt_graph>(kt_graph{s->device, held_bytes(s->device), nullptr});
         std::unique_lock<std::timed_mutex> lock = kiln::between_recordings();
-        TORCH_CHECK(lock.owns_lock(), kiln::records ? "this thread is recording already"
-                                                    : "another thread has not ended its recording");
+        TORCH_CHECK(lock.owns_lock(), kiln::is_recording()
+                                          ? "this thread is recording already"
+                                          : "another thread has not ended its recording");
         s->recorded = true;
         s->stream.reset();
         const kiln::in_lane apart(s);
         made->recorded = cuda->graphs->begin();
-        lock.release(); /* kt_graph_end() unlocks it */
-        kiln::records = true;
+        kiln::begin_recording(std::move(lock));
         g = std::move(made);
     });
     if (s && !g)
@@ -239,8 +153,7 @@ bool kt_graph_end(struct kt_graph *g, kt_scope *s)
         g->recorded = kiln::cuda_plugin()->graphs->end(recorded);
     });
     leave_recording(s);
-    kiln::records = false;
-    kiln::recording.unlock();
+    kiln::end_recording();
     if (end.error.code)
         kt_scope_fail(s, &end.error);
     if (s->error.code) {

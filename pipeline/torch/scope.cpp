@@ -148,17 +148,6 @@ void kt_drop(kt_scope *s, kt x)
         }
 }
 
-kt kt_take(kt_scope *s, kt x)
-{
-    if (!x)
-        return nullptr;
-    if (x->t.use_count() == 1 && x->t.storage().use_count() == 1)
-        return x;
-    kt copy = kt_copy(s, x);
-    kt_drop(s, x);
-    return copy;
-}
-
 int64_t kt_size(kt x, int dim)
 {
     if (!x)

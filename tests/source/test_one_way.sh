@@ -2,8 +2,8 @@
 # The order of calls is one-way: no two sources of storage/ or pipeline/ call each other, directly or
 # in a circle, and no function that others can call has two definitions there.  Read from the
 # compiled objects, so that it holds for calls through any header.
-#
-# Apart: pipeline/torch, whose files share one C++ class, and its kernels.
+# C++ templates and inline functions, which every object may define, do not count; nor do objects
+# of libkiln_cuda.so, which is built only where nvcc is.
 set -u
 cd "${KILN_SOURCE:?}" || exit 1
 objects="${BUILD:?}/obj"
@@ -11,9 +11,11 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
 # Lines "FILE NAME": what each source defines, and what it needs.
-find storage pipeline -name '*.c' | while read -r source; do
+find storage pipeline -path pipeline/torch/cuda -prune -o -name '*.c' -print -o -name '*.cpp' -print |
+    while read -r source; do
     test -e "$objects/$source.o" || continue # pipeline/ in a build with a sanitizer
-    nm -g --defined-only "$objects/$source.o" | awk -v f="$source" '{ print $3, f }' >> "$work/defined"
+    nm -g --defined-only "$objects/$source.o" |
+        awk -v f="$source" '$2 ~ /[TDBR]/ { print $3, f }' >> "$work/defined"
     nm -u "$objects/$source.o" | awk -v f="$source" '{ print $2, f }' >> "$work/needed"
 done
 if [ "$(wc -l < "$work/defined")" -lt 500 ]; then
