@@ -10,7 +10,7 @@ finding() { # CHECK EXPRESSION: f is the first such finding
 
 # --- without settings nothing is tried at defaults that nobody asked for
 before=$(stat -c %Y /var/lib/kiln/store 2>/dev/null)
-finding store "f['verdict'] == 'warning' and 'none is configured' in f['found'] and 'set store' in f['do']"
+finding store "f['verdict'] == 'warning' and 'no store is configured' in f['found'] and 'set store' in f['do']"
 finding objects "f is None"
 finding settings "f['verdict'] == 'warning'"
 fails 1 kiln doctor
@@ -60,10 +60,10 @@ finding store "f['verdict'] == 'ok'"
 echo '{"prompt": "a {red|blue|green} star", "width": 64, "height": 64, "steps": 2, "count": 4}' >jobs.jsonl
 ok kiln enqueue jobs.jsonl --batch b
 ok kiln wait b --timeout 60
-finding objects "f['verdict'] == 'ok' and f['found'].startswith('all 24 ')" --full
+finding objects "f['verdict'] == 'ok' and f['found'].startswith('the store has all 24 ')" --full
 victim=$(find s/store/images -type f | sort | tail -n 1)
 mv "$victim" aside
-finding objects "f['verdict'] == 'bad' and '1 of 24 objects are missing' in f['found'] and '${victim#s/store/}' in f['found']" --full
+finding objects "f['verdict'] == 'bad' and '1 object missing' in f['found'] and 'of 24 in the ledger' in f['found'] and '${victim#s/store/}' in f['found']" --full
 fails 1 kiln doctor --full
 mv aside "$victim"
 ok kiln doctor --full
@@ -81,13 +81,13 @@ held=$(sql 'SELECT count(*) FROM job WHERE state = 1')
 [ "$held" -gt 0 ] || die "nothing is assigned"
 for i in $(seq 200); do
     kiln doctor --json >out.txt
-    grep -q 'held by no worker' out.txt && break
+    grep -q 'no worker has' out.txt && break
     sleep 0.1
 done
-finding leases "f['verdict'] == 'bad' and f['found'].startswith('$held of $held ') and '--fix' in f['do']"
+finding leases "f['verdict'] == 'bad' and '$held of $held ' in f['found'] and '--fix' in f['do']"
 fails 1 kiln doctor
 [ "$(sql 'SELECT count(*) FROM job WHERE state = 1')" = "$held" ] || die "it mended without being asked"
-finding leases "f['verdict'] == 'ok' and f['found'].startswith('$held jobs')" --fix
+finding leases "f['verdict'] == 'ok' and f['found'].startswith('queued $held job')" --fix
 [ "$(sql 'SELECT count(*) FROM job WHERE state = 1')" = 0 ] || die "they are still assigned"
 [ "$(sql "SELECT count(*) FROM event WHERE was = 1 AND state = 0 AND reason LIKE '%doctor%'")" = "$held" ] || die "the moves are not told"
 [ "$(sql 'SELECT sum(queued) FROM batch_tally')" = 12 ] || die "the sums are wrong"
@@ -145,9 +145,9 @@ cat >s/crew.json <<JSON
  "workers": [{"name": "w", "device": "cpu", "wanted": true, "turn": 1}]}
 JSON
 echo '[{"worker": "w", "state": "given_up", "reason": "5 crashes", "pid": 0, "restarts": 4, "turn": 1}]' >s/run/crew.json
-finding crew "f['verdict'] == 'bad' and 'w was given up: 5 crashes' in f['found']"
+finding crew "f['verdict'] == 'bad' and 'worker w was stopped: 5 crashes' in f['found']"
 # The same of a fleet's machine, whose settings lie elsewhere.
 mkdir -p .kiln/run etc && mv s/crew.json .kiln/ && mv s/run/crew.json .kiln/run/ && cp s/kiln.conf etc/
 KILN_CONFIG=$PWD/etc/kiln.conf
-finding crew "f['verdict'] == 'bad' and 'w was given up: 5 crashes' in f['found']"
+finding crew "f['verdict'] == 'bad' and 'worker w was stopped: 5 crashes' in f['found']"
 echo ok

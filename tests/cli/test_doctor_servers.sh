@@ -16,8 +16,8 @@ rd() { redis-cli -s "$socket" "$@"; }
 
 # --- as `up` makes it: nothing to find
 ok kiln doctor
-finding redis-user "f['verdict'] == 'ok' and f['found'] == 'Redis user default may schedule, draw as a worker, give orders, read, enqueue'"
-finding memory "f['verdict'] == 'ok' and 'throws nothing away' in f['found']"
+finding redis-user "f['verdict'] == 'ok' and f['found'] == 'Redis user default may schedule, render as a worker, send control messages, read, enqueue'"
+finding memory "f['verdict'] == 'ok' and 'evicts nothing' in f['found']"
 finding aof "f['verdict'] == 'ok'"
 finding redis-disk "f['verdict'] == 'ok' and f['found'].endswith(' free at $(rd config get dir | tail -n 1)')"
 finding pg-disk "f['verdict'] == 'ok' and f['found'].endswith(' free at $(sql 'SHOW data_directory')')"
@@ -30,14 +30,14 @@ rd set 'kiln:{alone}:control' x >/dev/null
 finding streams "f['verdict'] == 'bad' and f['found'].startswith('kiln:{alone}:control is not a stream') and 'scheduler' in f['do']" --pool alone
 rd del 'kiln:{alone}:control' >/dev/null
 rd xadd 'kiln:{alone}:events' 18446744073709551615-18446744073709551615 a b >/dev/null
-finding streams "f['verdict'] == 'bad' and 'kiln:{alone}:events is at the end of its ids' in f['found']" --pool alone
+finding streams "f['verdict'] == 'bad' and 'kiln:{alone}:events has used up its ids' in f['found']" --pool alone
 rd del 'kiln:{alone}:events' >/dev/null
 for part in refused blocked; do
     rd set "kiln:{alone}:$part" x >/dev/null
     finding streams "f['verdict'] == 'bad' and f['found'].startswith('kiln:{alone}:$part is not a stream')" --pool alone
     rd del "kiln:{alone}:$part" >/dev/null
     rd xadd "kiln:{alone}:$part" 18446744073709551615-18446744073709551615 a b >/dev/null
-    finding streams "f['verdict'] == 'bad' and 'kiln:{alone}:$part is at the end of its ids' in f['found']" --pool alone
+    finding streams "f['verdict'] == 'bad' and 'kiln:{alone}:$part has used up its ids' in f['found']" --pool alone
     rd del "kiln:{alone}:$part" >/dev/null
 done
 finding streams "f['verdict'] == 'ok'" --pool alone
@@ -46,7 +46,7 @@ finding streams "f['verdict'] == 'ok'" --pool alone
 for id in 99999999999999-1 9999999999999999999-1; do
     rd xadd 'kiln:{alone}:blocked' $id blocked_ms 5000 entry 1-1 error forged >/dev/null
     rd xadd 'kiln:{alone}:refused' $id entry 1-1 reason forged >/dev/null
-    finding intake "f['verdict'] == 'warning' and '$id' in f['found'] and 'has waited' not in f['found'] and 'DEL' in f['do']" --pool alone
+    finding intake "f['verdict'] == 'warning' and '$id' in f['found'] and 'has been blocked' not in f['found'] and 'DEL' in f['do']" --pool alone
     finding refused "f['verdict'] == 'warning' and '$id' in f['found'] and 'within a day' not in f['found'] and 'DEL' in f['do']" --pool alone
     rd del 'kiln:{alone}:blocked' 'kiln:{alone}:refused' >/dev/null
 done
@@ -61,7 +61,7 @@ fails 1 kiln doctor
 rd config set maxmemory-policy noeviction >/dev/null
 finding memory "f['verdict'] == 'ok'"
 rd config set maxmemory "$(($(rd info memory | sed -n 's/^used_memory:\([0-9]*\).*/\1/p') * 102 / 100))" >/dev/null
-finding memory "f['verdict'] in ('warning', 'bad') and 'why intake lags' in f['do']"
+finding memory "f['verdict'] in ('warning', 'bad') and 'why the intake lags' in f['do']"
 rd config set maxmemory 0 >/dev/null
 rd config set appendonly no >/dev/null
 finding aof "f['verdict'] == 'warning' and 'appendonly yes' in f['do']"
@@ -71,21 +71,21 @@ rd config set appendonly yes >/dev/null
 ok kiln migrate --roles --secrets secrets
 user() { finding redis-user "$2" --config "secrets/kiln_$1.conf"; }
 user scheduler "f['found'] == 'Redis user kiln_scheduler may schedule, read'"
-user worker "f['found'] == 'Redis user kiln_worker may draw as a worker'"
-user operator "f['found'] == 'Redis user kiln_operator may give orders, read, enqueue'"
+user worker "f['found'] == 'Redis user kiln_worker may render as a worker'"
+user operator "f['found'] == 'Redis user kiln_operator may send control messages, read, enqueue'"
 user reader "f['found'] == 'Redis user kiln_reader may read'"
 finding redis-user "f['found'] == 'Redis user kiln_producer may enqueue'" --config secrets/kiln_producer.conf
 finding memory "f['verdict'] == 'ok'" --config secrets/kiln_reader.conf
 finding clocks "f['verdict'] == 'ok'" --config secrets/kiln_operator.conf
 finding memory "f['verdict'] == 'warning' and 'kiln_operator' in f['do']" --config secrets/kiln_worker.conf
 rd acl setuser kiln_worker -pexpire >/dev/null
-user worker "f['verdict'] == 'bad' and f['found'] == 'Redis user kiln_worker may draw as a worker, but not PEXPIRE beat:doctor' and '--roles' in f['do']"
+user worker "f['verdict'] == 'bad' and f['found'] == 'Redis user kiln_worker may render as a worker, but not use PEXPIRE beat:doctor' and '--roles' in f['do']"
 rd acl setuser kiln_worker -hset >/dev/null
-user worker "f['verdict'] == 'bad' and f['found'] == 'Redis user kiln_worker may not do anything that Kiln does'"
+user worker "f['verdict'] == 'bad' and f['found'] == 'Redis user kiln_worker may not do anything that Kiln needs'"
 rd acl setuser kiln_operator -blpop >/dev/null
-user operator "f['verdict'] == 'bad' and f['found'] == 'Redis user kiln_operator may not give orders'"
+user operator "f['verdict'] == 'bad' and f['found'] == 'Redis user kiln_operator may not send control messages'"
 rd acl setuser kiln_reader -multi >/dev/null
-user reader "f['verdict'] == 'warning' and 'cannot be told' in f['found']"
+user reader "f['verdict'] == 'warning' and 'are unknown' in f['found']"
 [ "$(rd exists 'kiln:{default}:receipt:doctor' 'kiln:{default}:beat:doctor' 'kiln:{default}:worker:doctor')" = 0 ] || die "asking has written"
 
 # --- clocks: what a worker says of the time against Redis' own
@@ -97,7 +97,7 @@ forge() { # SECONDS that its clock is ahead
     rd pexpire 'kiln:{default}:beat:forged' 60000 >/dev/null
 }
 forge 30
-finding clocks "f['verdict'] == 'warning' and f['found'].startswith('1 of 2 workers') and 'forged' in f['found'] and 'ahead' in f['found'] and 'chrony' in f['do']"
+finding clocks "f['verdict'] == 'warning' and f['found'].startswith('the clocks of 1 of 2 workers') and 'forged' in f['found'] and 'ahead' in f['found'] and 'chrony' in f['do']"
 forge -600
 finding clocks "f['verdict'] == 'bad' and 'behind' in f['found']"
 fails 1 kiln doctor
@@ -107,19 +107,19 @@ finding clocks "f['verdict'] == 'ok'"
 # --- jobs that nobody can draw
 job() { echo "{\"prompt\": \"$1\", \"width\": 64, \"height\": 64, \"steps\": 2$2}"; }
 ok kiln enqueue - --batch foreign < <(job star ', "model": "other", "count": 3')
-finding models "f['verdict'] == 'bad' and f['found'] == '3 jobs of 64x64 wait for model other, such as those of batch foreign; no live worker has it' and 'cancel --batch' in f['do']"
+finding models "f['verdict'] == 'bad' and f['found'] == '3 queued jobs of 64x64 need model other, such as batch foreign; no live worker has it' and 'cancel --batch' in f['do']"
 ok kiln cancel --batch foreign
 finding models "f is None"
 ok kiln enqueue - --batch large < <(job '@fail=no_memory' '')
 until_sql "SELECT count(*) FROM job WHERE waits AND tries > 0" 1
-finding sizes "f['verdict'] == 'warning' and '1 of 1 waiting jobs of 64x64 did not fit' in f['found'] and 'batch large' in f['found']"
+finding sizes "f['verdict'] == 'warning' and '1 of 1 queued job of 64x64 did not fit' in f['found'] and 'batch large' in f['found']"
 ok kiln cancel --batch large
 ok kiln pause --all
 mkdir loras
 touch loras/ghost.safetensors
 ok kiln enqueue - --batch styled --lora-dir "$PWD/loras" < <(job star ', "loras": [{"name": "ghost"}]')
 rm loras/ghost.safetensors
-finding loras "f['verdict'] == 'warning' and '1 waiting jobs name LoRA ghost, such as those of batch styled' in f['found']" --lora-dir "$PWD/loras"
+finding loras "f['verdict'] == 'warning' and 'LoRA ghost is not in' in f['found'] and 'batch styled needs it (1 queued job in all)' in f['found']" --lora-dir "$PWD/loras"
 touch loras/ghost.safetensors
 finding loras "f is None" --lora-dir "$PWD/loras"
 finding loras "f is None" --lora-dir "$PWD/nowhere"
@@ -131,7 +131,7 @@ if mount -t tmpfs -o size=60m kiln-test "$PWD/small" 2>/dev/null; then
     small=$!
     trap 'kill $small; wait $small; umount "$PWD/small"; stop_stacks' EXIT
     for i in $(seq 100); do redis-cli -s small/sock ping >/dev/null 2>&1 && break; sleep 0.05; done
-    finding redis-disk "f['verdict'] == 'bad' and f['found'].endswith(' free at $PWD/small') and 'make room' in f['do']" --redis "unix:$PWD/small/sock"
+    finding redis-disk "f['verdict'] == 'bad' and f['found'].endswith(' free at $PWD/small') and 'free some space' in f['do']" --redis "unix:$PWD/small/sock"
     dd if=/dev/zero of=small/full bs=1M count=70 2>/dev/null
     redis-cli -s small/sock set key "$(head -c 100000 /dev/zero | tr '\0' x)" >/dev/null
     for i in $(seq 50); do redis-cli -s small/sock info persistence | grep -q 'aof_last_write_status:err' && break; sleep 0.1; done

@@ -116,7 +116,7 @@ ok kiln enqueue - --batch late --no-wait <<<'{"prompt": "late", "width": 64, "he
 page 30 't(s, "kiln_intake_blocked_seconds", code="full") > 1'
 answers 30 "$scheduler" /healthz '^503 the intake has waited for [0-9.]+ s: entry [0-9]+-[0-9]+: .*no room'
 kiln doctor --json >out.txt
-json out.txt "any(f['check'] == 'intake' and f['verdict'] == 'bad' and 'no room' in f['found'] and 'has waited for' in f['found'] for f in d['findings'])"
+json out.txt "any(f['check'] == 'intake' and f['verdict'] == 'bad' and 'no room' in f['found'] and 'has been blocked for' in f['found'] for f in d['findings'])"
 sql 'DROP TRIGGER full_disk ON job'
 ok kiln wait late --timeout 60
 answers 30 "$scheduler" /healthz '^200 ok$'

@@ -47,7 +47,7 @@ printf %s "$PWD/gone" >"$gone/of"
 KILN_CONFIG=$deep/kiln.conf kiln doctor >out.txt
 [ -e "$gone" ] || die "doctor removed something without --fix"
 KILN_CONFIG=$deep/kiln.conf kiln doctor --fix >out.txt
-says '1 socket folder of stacks that are gone was removed' out.txt
+says 'removed 1 socket folder of stacks that no longer exist' out.txt
 [ ! -e "$gone" ] || die "doctor --fix left it"
 
 # --- DIR is there: only a stack.json that names another folder counts, and not of one just made

@@ -50,7 +50,7 @@ done_more 4
 ok kiln workers --json
 json out.txt 'sorted((w["protocol"] == "1.99", w["release"] == "later") for w in d if w["state"] == "live") == [(False, False), (True, True)] and all(w["protocol"].startswith("1.") for w in d)'
 ok kiln doctor
-says '1 of 2 are of another release' out.txt
+says '1 of 2 live workers run another release' out.txt
 start later kiln-scheduler later-scheduler
 later=$pid
 kill -TERM "$(pid_of s scheduler)"
@@ -78,7 +78,7 @@ ok kiln drain w-later --wait --timeout 30
 start foreign kiln-worker w-foreign
 hears our-scheduler.log 'worker_foreign.*speaks=99.*this=1.*nothing is assigned to it'
 ok kiln doctor
-says 'speak another version of the bus protocol' out.txt
+says 'use another version of the bus protocol' out.txt
 ok kiln wait b --timeout 60
 ok kiln wait c --timeout 60
 [ "$(sql "SELECT count(*) FROM job WHERE worker = 'w-foreign'")" = 0 ] || die "the foreign worker got a job"

@@ -107,6 +107,12 @@ int kiln_stdout_error(void);
 /* "1.5 GB", "2 min 05 s" into out, which is returned; moments are in schemas/utc.h. */
 const char *kiln_bytes_text(double bytes, char *out, size_t size);
 const char *kiln_seconds_text(double seconds, char *out, size_t size);
+/* "1 picture", "2 pictures", "1 batch", "0 batches". */
+const char *kiln_count_text(uint64_t count, const char *noun, char *out, size_t size);
+/* The same with a buffer that lasts as long as the block around them. */
+#define KILN_BYTES(bytes) kiln_bytes_text((double)(bytes), (char[32]){""}, 32)
+#define KILN_SECONDS(seconds) kiln_seconds_text((seconds), (char[32]){""}, 32)
+#define KILN_COUNT(count, noun) kiln_count_text((count), (noun), (char[64]){""}, 64)
 double kiln_now_s(void);    /* monotonic */
 void kiln_sleep_s(double seconds);
 

@@ -4,6 +4,7 @@
  * indented line says what.  -q silences advice and progress, never an error.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +139,14 @@ const char *kiln_seconds_text(double seconds, char *out, size_t size)
         snprintf(out, size, "%ld min %02ld s", whole / 60, whole % 60);
     else
         snprintf(out, size, "%ld h %02ld min", whole / 3600, whole % 3600 / 60);
+    return out;
+}
+
+const char *kiln_count_text(uint64_t count, const char *noun, char *out, size_t size)
+{
+    size_t len = strlen(noun);
+    const char *plural = count == 1 ? "" : len > 2 && strcmp(noun + len - 2, "ch") == 0 ? "es" : "s";
+    snprintf(out, size, "%" PRIu64 " %s%s", count, noun, plural);
     return out;
 }
 

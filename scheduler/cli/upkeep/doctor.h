@@ -1,11 +1,11 @@
-/* doctor.h - what the checks of `kiln doctor` share, and those that live in files of their own. */
+/* doctor.h - the checks of `kiln doctor`, and the list of findings that they add to. */
 #ifndef KILN_CLI_DOCTOR_H
 #define KILN_CLI_DOCTOR_H
 
 #include "scheduler/cli/core/cli.h"
 
-/* ok; works, but look at it; jobs will not run, or something is lost. */
-enum kiln_finding { KILN_FINDING_OK, KILN_FINDING_WARNING, KILN_FINDING_BAD };
+/* ok; works, but needs attention; jobs cannot run, or something is lost. */
+enum kiln_verdict { VERDICT_OK, VERDICT_WARNING, VERDICT_BAD };
 
 struct kiln_doctor {
     struct kiln_cli *cli;
@@ -13,46 +13,49 @@ struct kiln_doctor {
     int worst;
 };
 
-/* todo "" when there is nothing to do; fmt describes what was found. */
-void kiln_find(struct kiln_doctor *doctor, const char *what, enum kiln_finding verdict,
-               const char *todo, const char *fmt, ...) KILN_PRINTF(5, 6);
-bool kiln_doctor_has_store(const struct kiln_doctor *doctor);
+/* --- doctor_finding.c ------------------------------------------------------------------------- */
+/* Prints one finding, or keeps it for --json.  fmt says what was found, todo what to do about it
+ * ("": nothing).  A check that cannot reach its server adds none: the server has a finding. */
+void kiln_finding(struct kiln_doctor *doctor, const char *check, enum kiln_verdict verdict,
+                  const char *todo, const char *fmt, ...) KILN_PRINTF(5, 6);
+/* What is free on the file system of a path. */
+void kiln_doctor_room(struct kiln_doctor *doctor, const char *check, const char *path);
 
-#define KILN_MAKE_ROOM "make room: jobs wait while the disk is full"
-/* S3 refuses signatures at 15 minutes; what people read in logs and lists is wrong before. */
+#define KILN_FREE_SPACE "free some space: jobs wait while the disk is full"
+/* S3 refuses signatures at 15 minutes; times in logs and lists are wrong before that. */
 #define KILN_SKEW_WARNING_MS 2000
 #define KILN_SKEW_BAD_MS 60000
 
 /* --- doctor_bus.c ----------------------------------------------------------------------------- */
-/* Rights of our Redis user, what Redis does when memory is short and what it keeps on disk; room
- * where Redis and Postgres write, if they do that on this machine. */
+/* The rights of our Redis user, its streams, memory policy and persistence; the disks of Redis and
+ * Postgres if they run on this machine. */
 void kiln_doctor_bus(struct kiln_doctor *doctor);
 
 /* --- doctor_intake.c -------------------------------------------------------------------------- */
-/* Whether lines come in: what keeps the intake waiting, what it has set aside, a stream that takes
- * nothing any more. */
+/* What blocks the intake, what it has set aside, and a stream that accepts no more entries. */
 void kiln_doctor_intake(struct kiln_doctor *doctor);
 
 /* --- doctor_needs.c --------------------------------------------------------------------------- */
-/* Waiting jobs that no live worker can draw; workers whose clocks are off. */
+/* Queued jobs that no live worker can render; workers whose clocks are off. */
 void kiln_doctor_needs(struct kiln_doctor *doctor);
 
 /* --- doctor_fleet.c --------------------------------------------------------------------------- */
-/* Rights of our database user, leases without a holder, batches whose lines stopped coming.  fix:
- * gives the jobs of such leases back, as the scheduler would. */
+/* The rights of our database user, orphaned assignments, batches whose lines stopped coming.  fix:
+ * returns the jobs of orphaned assignments, as the scheduler would. */
 void kiln_doctor_ledger(struct kiln_doctor *doctor, bool fix);
-/* Every object of the ledger against the store. */
-void kiln_doctor_objects(struct kiln_doctor *doctor);
+
+/* --- doctor_store.c --------------------------------------------------------------------------- */
+/* Whether we may write, read and remove objects, and whether the ledger's objects are there: a
+ * sample of them, or with full each one. */
+void kiln_doctor_store(struct kiln_doctor *doctor, bool full);
 
 /* --- doctor_machine.c ------------------------------------------------------------------------- */
-/* What is free of the file system that holds path. */
-void kiln_doctor_room(struct kiln_doctor *doctor, const char *what, const char *path);
-/* The parts of a model directory, and whether we may read them.  Not what is in the weights: a
- * model that lies is refused by the worker, with the reason in its log. */
-void kiln_doctor_model(struct kiln_doctor *doctor, const char *model);
+/* The model directory: its parts, and whether we may read them.  Not the weights: a worker refuses
+ * a model whose weights are wrong, with the reason in its log. */
+void kiln_doctor_model(struct kiln_doctor *doctor);
 void kiln_doctor_device(struct kiln_doctor *doctor); /* the GPU, if one is configured */
-void kiln_doctor_crew(struct kiln_doctor *doctor); /* workers of this machine that were given up */
-/* Settings with a password that others may read; fix: takes that right away. */
+void kiln_doctor_crew(struct kiln_doctor *doctor);   /* stopped workers of this machine */
+/* A settings file with a password that others may read; fix: removes that right. */
 void kiln_doctor_files(struct kiln_doctor *doctor, bool fix);
 
 #endif

@@ -1,8 +1,8 @@
-/* doctor_bus.c - what `kiln doctor` asks Redis of itself, and the disks under both servers.
+/* doctor_bus.c - `kiln doctor` on Redis itself, and on the disks of both servers.
  *
- * A user of least rights is shown what it may see and told who sees more; that is no fault of the
- * fleet.  Where a server writes is looked at on its own machine alone: through what it says, or
- * through its process, whose working directory it is.
+ * A user with few rights sees less; that is a warning, not a fault of the fleet.  A disk is checked
+ * only if its server runs on this machine.  The server names its directory, or it is the working
+ * directory of the server's process.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -17,14 +17,14 @@
 #include "storage/ledger/upkeep/doctor.h"
 
 #define NEARLY_FULL 0.9
-#define RENEW_USERS "`kiln migrate --roles --secrets DIR` gives each Redis user its rights again"
+#define RENEW_USERS "run `kiln migrate --roles --secrets DIR`: it grants each Redis user its rights"
 
 /* --- rights ----------------------------------------------------------------------------------- */
 
-static const char *const abilities[KILN_BUS_ABILITIES] = {"schedule", "draw as a worker",
-                                                          "give orders", "read", "enqueue"};
+static const char *const abilities[KILN_BUS_ABILITIES] = {
+    "schedule", "render as a worker", "send control messages", "read", "enqueue"};
 
-/* What a user of that name is for; KILN_BUS_ABILITIES: it is none of ours. */
+/* What a user of that name is made for; KILN_BUS_ABILITIES: not a user of ours. */
 static enum kiln_bus_ability ability_of(const char *user)
 {
     int i = 0;
@@ -33,15 +33,15 @@ static enum kiln_bus_ability ability_of(const char *user)
     return i < KILN_BUS_USER_COUNT ? (enum kiln_bus_ability)i : KILN_BUS_ABILITIES;
 }
 
-static void tell_rights(struct kiln_doctor *doctor, const struct kiln_bus_rights *rights)
+static void report_rights(struct kiln_doctor *doctor, const struct kiln_bus_rights *rights)
 {
     char may[128] = "";
     enum kiln_bus_ability meant = ability_of(rights->user);
     for (int i = 0; i < KILN_BUS_ABILITIES; i++) {
         if (rights->lacks[i][0]) {
-            kiln_find(doctor, "redis-user", KILN_FINDING_BAD, RENEW_USERS,
-                      "Redis user %s may %s, but not %s", rights->user, abilities[i],
-                      rights->lacks[i]);
+            kiln_finding(doctor, "redis-user", VERDICT_BAD, RENEW_USERS,
+                         "Redis user %s may %s, but not use %s", rights->user, abilities[i],
+                         rights->lacks[i]);
             return;
         }
         size_t used = strlen(may);
@@ -49,11 +49,11 @@ static void tell_rights(struct kiln_doctor *doctor, const struct kiln_bus_rights
             snprintf(may + used, sizeof may - used, "%s%s", used ? ", " : "", abilities[i]);
     }
     if (!may[0] || (meant < KILN_BUS_ABILITIES && !rights->able[meant]))
-        kiln_find(doctor, "redis-user", KILN_FINDING_BAD, RENEW_USERS, "Redis user %s may not %s",
-                  rights->user, may[0] ? abilities[meant] : "do anything that Kiln does");
+        kiln_finding(doctor, "redis-user", VERDICT_BAD, RENEW_USERS, "Redis user %s may not %s",
+                     rights->user, may[0] ? abilities[meant] : "do anything that Kiln needs");
     else
-        kiln_find(doctor, "redis-user", KILN_FINDING_OK, "", "Redis user %s may %s", rights->user,
-                  may);
+        kiln_finding(doctor, "redis-user", VERDICT_OK, "", "Redis user %s may %s", rights->user,
+                     may);
 }
 
 static void check_rights(struct kiln_doctor *doctor, struct kiln_bus *bus)
@@ -62,15 +62,15 @@ static void check_rights(struct kiln_doctor *doctor, struct kiln_bus *bus)
     struct kiln_error err;
     int rc = kiln_bus_rights(bus, kiln_pool(doctor->cli), &rights, &err);
     if (rc == 0)
-        tell_rights(doctor, &rights);
+        report_rights(doctor, &rights);
     else if (rc == KILN_DENIED) /* a user of an older release */
-        kiln_find(doctor, "redis-user", KILN_FINDING_WARNING, RENEW_USERS,
-                  "what our Redis user may do cannot be told: %s", err.text);
+        kiln_finding(doctor, "redis-user", VERDICT_WARNING, RENEW_USERS,
+                     "the rights of our Redis user are unknown: %s", err.text);
 }
 
-/* --- memory and what is kept ------------------------------------------------------------------ */
+/* --- memory and persistence ------------------------------------------------------------------ */
 
-/* A key that Redis throws away is a heartbeat or a batch that was never taken in. */
+/* A key that Redis evicts is a heartbeat or a batch that was never taken in. */
 static void check_memory(struct kiln_doctor *doctor, const struct kiln_bus_state *state)
 {
     char used[32], max[32] = "no limit";
@@ -79,41 +79,43 @@ static void check_memory(struct kiln_doctor *doctor, const struct kiln_bus_state
     if (state->max)
         kiln_bytes_text((double)state->max, max, sizeof max);
     if (evicts)
-        kiln_find(doctor, "memory", state->max ? KILN_FINDING_BAD : KILN_FINDING_WARNING,
-                  "set maxmemory-policy noeviction in redis.conf, and with `redis-cli config set`",
-                  "Redis throws keys away when its memory is short (%s, %s of %s)", state->policy,
-                  used, max);
+        kiln_finding(
+            doctor, "memory", state->max ? VERDICT_BAD : VERDICT_WARNING,
+            "set maxmemory-policy noeviction, in redis.conf and with `redis-cli config set`",
+            "Redis evicts keys when its memory is full (%s, %s of %s)", state->policy, used, max);
     else if (state->max && (double)state->used > NEARLY_FULL * (double)state->max)
-        kiln_find(doctor, "memory",
-                  state->used >= state->max ? KILN_FINDING_BAD : KILN_FINDING_WARNING,
-                  "give it more (maxmemory), or see why intake lags: `kiln status`",
-                  "Redis uses %s of %s; at the end of it enqueueing is refused", used, max);
+        kiln_finding(doctor, "memory", state->used >= state->max ? VERDICT_BAD : VERDICT_WARNING,
+                     "raise maxmemory, or see why the intake lags: `kiln status`",
+                     "Redis uses %s of %s; when that is full, it refuses new jobs", used, max);
     else
-        kiln_find(doctor, "memory", KILN_FINDING_OK, "",
-                  "Redis %s uses %s (%s) and throws nothing away", state->version, used, max);
+        kiln_finding(doctor, "memory", VERDICT_OK, "", "Redis %s uses %s (%s) and evicts nothing",
+                     state->version, used, max);
 }
 
-static void check_kept(struct kiln_doctor *doctor, const struct kiln_bus_state *state)
+static void check_persistence(struct kiln_doctor *doctor, const struct kiln_bus_state *state)
 {
     if (!state->aof)
-        kiln_find(doctor, "aof", KILN_FINDING_WARNING,
-                  "set appendonly yes in redis.conf, and with `redis-cli config set`",
-                  "Redis keeps no log of what comes: lines that wait for intake go with it");
+        kiln_finding(
+            doctor, "aof", VERDICT_WARNING,
+            "set appendonly yes, in redis.conf and with `redis-cli config set`",
+            "Redis has no append-only file: if it stops, lines in the intake stream are lost");
     else if (state->aof_failed)
-        kiln_find(doctor, "aof", KILN_FINDING_BAD,
-                  "look at Redis' log; make room where it writes, then `redis-cli bgrewriteaof`",
-                  "Redis could not write its append-only file");
+        kiln_finding(
+            doctor, "aof", VERDICT_BAD,
+            "read the log of Redis, free space on its disk, then run `redis-cli bgrewriteaof`",
+            "Redis could not write its append-only file");
     else
-        kiln_find(doctor, "aof", KILN_FINDING_OK, "", "Redis keeps an append-only file");
+        kiln_finding(doctor, "aof", VERDICT_OK, "", "Redis keeps an append-only file");
     if (state->save_failed)
-        kiln_find(doctor, "snapshot", KILN_FINDING_BAD,
-                  "look at Redis' log; make room where it writes, then `redis-cli bgsave`",
-                  "Redis' last snapshot failed; with stop-writes-on-bgsave-error it takes nothing");
+        kiln_finding(doctor, "snapshot", VERDICT_BAD,
+                     "read the log of Redis, free space on its disk, then run `redis-cli bgsave`",
+                     "the last snapshot of Redis failed; with stop-writes-on-bgsave-error it "
+                     "refuses writes");
 }
 
 /* --- disks ------------------------------------------------------------------------------------ */
 
-/* The working directory of a process of that program, "" if it cannot be seen. */
+/* The working directory of a process of that program; "" if we may not see it. */
 static void working_dir(long pid, const char *program, char out[PATH_MAX])
 {
     char path[64], name[64] = "";
@@ -148,7 +150,7 @@ static void check_postgres_disk(struct kiln_doctor *doctor)
     struct kiln_error err;
     char dir[PATH_MAX];
     if (kiln_open_ledger(doctor->cli, &ledger, &err))
-        return; /* it has its own finding */
+        return;
     int rc = kiln_ledger_site(ledger, &site, &err);
     if (rc == 0 && site.local) {
         working_dir(site.pid, "postgres", dir); /* a session's: as long as it lasts */
@@ -158,8 +160,8 @@ static void check_postgres_disk(struct kiln_doctor *doctor)
     kiln_ledger_close(ledger);
 }
 
-/* Whether the scheduler's own streams are streams that take entries.  What another program has put
- * there the scheduler deletes, if it may, so this is seen while none runs or where it lacks DEL. */
+/* Whether the scheduler's own streams accept entries.  A running scheduler that may DEL keys makes
+ * a damaged one anew, so this finds something only without such a scheduler. */
 static void check_streams(struct kiln_doctor *doctor, struct kiln_bus *bus)
 {
     static const char *const parts[] = {"control", "events", "refused", "blocked"};
@@ -170,27 +172,27 @@ static void check_streams(struct kiln_doctor *doctor, struct kiln_bus *bus)
         kiln_wire_key(key, sizeof key, kiln_pool(doctor->cli), parts[i], NULL);
         int rc = kiln_bus_last_id(bus, key, last, sizeof last, &err);
         const char *trouble = rc == 0 && kiln_wire_last_id(last)
-                                  ? "is at the end of its ids and takes no more entries"
+                                  ? "has used up its ids and accepts no more entries"
                               : kiln_bus_refusal(bus) == KILN_BUS_WRONG_TYPE
-                                  ? "is not a stream: another program has used its name"
+                                  ? "is not a stream: another program uses its name"
                                   : NULL;
         looked = looked || rc == 0;
         if (!trouble)
             continue;
-        kiln_find(
-            doctor, "streams", KILN_FINDING_BAD,
-            strcmp(parts[i], "refused") == 0
-                ? "see that a scheduler runs and may delete keys: it makes the stream anew, "
-                  "without what was set aside before; see who else writes to this Redis"
-                : "see that a scheduler runs and may delete keys, or delete this one yourself; "
-                  "nothing is lost by it",
-            "%s %s", key, trouble);
+        kiln_finding(doctor, "streams", VERDICT_BAD,
+                     strcmp(parts[i], "refused") == 0
+                         ? "run a scheduler that may delete keys: it makes the stream anew, "
+                           "without what was set "
+                           "aside before; find out which other program writes to this Redis"
+                         : "run a scheduler that may delete keys, or delete this key yourself; "
+                           "nothing is lost",
+                     "%s %s", key, trouble);
         looked = false;
         break;
     }
     if (looked)
-        kiln_find(doctor, "streams", KILN_FINDING_OK, "",
-                  "control, events and what is set aside take entries");
+        kiln_finding(doctor, "streams", VERDICT_OK, "",
+                     "control, events and the other streams of the scheduler accept entries");
 }
 
 void kiln_doctor_bus(struct kiln_doctor *doctor)
@@ -198,7 +200,7 @@ void kiln_doctor_bus(struct kiln_doctor *doctor)
     struct kiln_bus *bus = NULL;
     struct kiln_bus_state state;
     struct kiln_error err;
-    /* Not by a ping, which a Redis that cannot write refuses. */
+    /* Without a ping, which a Redis that cannot write refuses. */
     int rc = kiln_bus_open(doctor->cli->config, &bus, &err);
     if (rc == 0)
         rc = kiln_bus_state(bus, &state, &err);
@@ -208,12 +210,12 @@ void kiln_doctor_bus(struct kiln_doctor *doctor)
         check_streams(doctor, bus);
     if (rc == 0) {
         check_memory(doctor, &state);
-        check_kept(doctor, &state);
+        check_persistence(doctor, &state);
         check_redis_disk(doctor, bus, &state);
     } else if (rc == KILN_DENIED) {
-        kiln_find(doctor, "memory", KILN_FINDING_WARNING,
-                  "look as kiln_operator, kiln_reader or an administrator of Redis",
-                  "what Redis does when memory is short cannot be told: %s", err.text);
+        kiln_finding(doctor, "memory", VERDICT_WARNING,
+                     "run kiln doctor as kiln_operator, kiln_reader or an administrator of Redis",
+                     "the memory policy of Redis is unknown: %s", err.text);
     }
     kiln_bus_close(bus);
     check_postgres_disk(doctor);

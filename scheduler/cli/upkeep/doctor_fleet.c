@@ -1,23 +1,21 @@
-/* doctor_fleet.c - what `kiln doctor` asks ledger, bus and store about each other.
+/* doctor_fleet.c - `kiln doctor` on the ledger: our rights, its assignments, its batches.
  *
- * A lease is orphaned when a job is assigned and no heartbeat has named its assignment for longer
- * than any lease lasts.  A scheduler that leads finds such jobs by itself; --fix does the same by
- * the same call (the attempt fences it), and only where no scheduler leads: two would get into each
- * other's way.
+ * An assignment is orphaned if no heartbeat has named it for several leases.  The leading scheduler
+ * returns such jobs by itself.  --fix makes the same call, fenced by the attempt, but only where no
+ * scheduler leads, because two would disturb each other.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "scheduler/cli/fleet/roster.h"
-#include "scheduler/cli/upkeep/backup.h"
 #include "scheduler/cli/upkeep/doctor.h"
 #include "storage/ledger/ledger.h"
-#include "storage/ledger/upkeep/backup.h"
 #include "storage/ledger/upkeep/doctor.h"
 
-#define SILENT_S 600 /* lines of one call come within seconds */
-#define LEASES 3     /* orphaned is what nobody has named for so many */
+#define SILENT_S 600 /* the lines of one enqueue call arrive within seconds */
+#define LEASES 3     /* without a heartbeat that names the assignment */
 #define RETURN_PAGE 500
 
 /* --- rights ----------------------------------------------------------------------------------- */
@@ -27,15 +25,15 @@ static void check_rights(struct kiln_doctor *doctor, struct kiln_ledger *ledger)
     struct kiln_rights rights;
     struct kiln_error err;
     if (kiln_ledger_rights(ledger, &rights, &err))
-        kiln_find(doctor, "rights", KILN_FINDING_BAD, "", "%s", err.text);
+        kiln_finding(doctor, "rights", VERDICT_BAD, "", "%s", err.text);
     else if (!rights.read)
-        kiln_find(doctor, "rights", KILN_FINDING_BAD,
-                  "`kiln migrate --roles` as the owner grants each role its rights",
-                  "database user %s may not read jobs", rights.user);
+        kiln_finding(doctor, "rights", VERDICT_BAD,
+                     "run `kiln migrate --roles` as the owner: it grants each role its rights",
+                     "database user %s may not read jobs", rights.user);
     else
-        kiln_find(doctor, "rights", KILN_FINDING_OK, "", "database user %s may read%s%s%s",
-                  rights.user, rights.take_in ? ", take jobs in" : "",
-                  rights.move ? ", move them" : "", rights.schema ? ", change the schema" : "");
+        kiln_finding(doctor, "rights", VERDICT_OK, "", "database user %s may read%s%s%s",
+                     rights.user, rights.take_in ? ", take jobs in" : "",
+                     rights.move ? ", move them" : "", rights.schema ? ", change the schema" : "");
 }
 
 /* --- leases ----------------------------------------------------------------------------------- */
@@ -43,13 +41,13 @@ static void check_rights(struct kiln_doctor *doctor, struct kiln_ledger *ledger)
 struct leases {
     const struct kiln_roster *roster;
     int64_t older_ms; /* assigned before this */
-    uint64_t held, orphans;
+    uint64_t assigned, orphans;
     struct kiln_return returns[RETURN_PAGE];
     size_t count;
-    char first[KILN_NAME_MAX + 1]; /* worker of one of them */
+    char first[KILN_NAME_MAX + 1]; /* the worker of one of them */
 };
 
-static bool is_named(const struct kiln_roster *roster, const struct kiln_held *held)
+static bool is_alive(const struct kiln_roster *roster, const struct kiln_held *held)
 {
     const struct kiln_roster_worker *worker = kiln_roster_find(roster, held->worker);
     for (uint32_t i = 0; worker && worker->live && i < worker->beat.held_count; i++)
@@ -58,11 +56,11 @@ static bool is_named(const struct kiln_roster *roster, const struct kiln_held *h
     return false;
 }
 
-static int see_held(void *arg, const struct kiln_held *held)
+static int check_assigned(void *arg, const struct kiln_held *held)
 {
     struct leases *leases = arg;
-    leases->held++;
-    if (held->assigned_ms > leases->older_ms || is_named(leases->roster, held))
+    leases->assigned++;
+    if (held->assigned_ms > leases->older_ms || is_alive(leases->roster, held))
         return 0;
     if (leases->orphans++ == 0)
         snprintf(leases->first, sizeof leases->first, "%s", held->worker);
@@ -71,47 +69,47 @@ static int see_held(void *arg, const struct kiln_held *held)
             (struct kiln_return){.id = held->id,
                                  .attempt = held->attempt,
                                  .code = KILN_STALE,
-                                 .reason = "no worker held it any more (kiln doctor --fix)"};
+                                 .reason = "no worker has this job (kiln doctor --fix)"};
     return 0;
 }
 
-/* Gives them back if nobody leads; how many went. */
-static int give_back(struct kiln_doctor *doctor, struct kiln_ledger *ledger, struct leases *leases,
-                     uint64_t *ret_given, bool *ret_led, struct kiln_error *err)
+/* Returns them if no scheduler leads; *ret_returned counts those that moved. */
+static int return_orphans(struct kiln_doctor *doctor, struct kiln_ledger *ledger,
+                          struct leases *leases, uint64_t *ret_returned, bool *ret_led,
+                          struct kiln_error *err)
 {
     int states[RETURN_PAGE];
     bool leader = false;
     int rc = kiln_ledger_lead(ledger, kiln_pool(doctor->cli), &leader, err);
     *ret_led = rc == 0 && !leader;
-    *ret_given = 0;
+    *ret_returned = 0;
     if (rc || !leader)
         return rc;
     rc = kiln_ledger_return(ledger, leases->returns, leases->count, states, err);
     for (size_t i = 0; rc == 0 && i < leases->count; i++)
-        *ret_given += states[i] >= 0;
+        *ret_returned += states[i] >= 0;
     return rc;
 }
 
-static void tell_orphans(struct kiln_doctor *doctor, struct kiln_ledger *ledger,
-                         struct leases *leases, bool fix)
+static void report_orphans(struct kiln_doctor *doctor, struct kiln_ledger *ledger,
+                           struct leases *leases, bool fix)
 {
     struct kiln_error err;
-    uint64_t given = 0;
+    uint64_t returned = 0;
     bool led = false;
-    int rc = fix ? give_back(doctor, ledger, leases, &given, &led, &err) : 0;
+    int rc = fix ? return_orphans(doctor, ledger, leases, &returned, &led, &err) : 0;
     if (rc)
-        kiln_find(doctor, "leases", KILN_FINDING_BAD, "", "%s", err.text);
-    else if (given)
-        kiln_find(doctor, "leases", KILN_FINDING_OK, "",
-                  "%llu jobs that no worker held are queued again%s", (unsigned long long)given,
-                  given < leases->orphans ? "; run it again for the rest" : "");
+        kiln_finding(doctor, "leases", VERDICT_BAD, "", "%s", err.text);
+    else if (returned)
+        kiln_finding(doctor, "leases", VERDICT_OK, "", "queued %s again that no worker had%s",
+                     KILN_COUNT(returned, "job"),
+                     returned < leases->orphans ? "; run it again for the rest" : "");
     else
-        kiln_find(doctor, "leases", KILN_FINDING_BAD,
-                  led ? "its scheduler should give them back: see its log, and start it again"
-                      : "start a scheduler; without one, `kiln doctor --fix` gives them back",
-                  "%llu of %llu assigned jobs are held by no worker, such as those of %s",
-                  (unsigned long long)leases->orphans, (unsigned long long)leases->held,
-                  leases->first);
+        kiln_finding(doctor, "leases", VERDICT_BAD,
+                     led ? "the scheduler should requeue them: read its log and restart it"
+                         : "start a scheduler, or requeue them with `kiln doctor --fix`",
+                     "no worker has %" PRIu64 " of %s, such as those assigned to %s",
+                     leases->orphans, KILN_COUNT(leases->assigned, "assigned job"), leases->first);
 }
 
 static void check_leases(struct kiln_doctor *doctor, struct kiln_ledger *ledger, bool fix)
@@ -130,17 +128,17 @@ static void check_leases(struct kiln_doctor *doctor, struct kiln_ledger *ledger,
     leases->roster = &roster;
     leases->older_ms = now_ms - (int64_t)(LEASES * lease_s * 1000);
     if (rc == 0)
-        rc = kiln_ledger_held(ledger, kiln_pool(doctor->cli), see_held, leases, &err);
-    if (rc == KILN_DENIED) /* it also forgets assignments that are over, which a reader may not */
-        kiln_find(doctor, "leases", KILN_FINDING_WARNING, "look as kiln_operator or the owner",
-                  "%s", err.text);
+        rc = kiln_ledger_held(ledger, kiln_pool(doctor->cli), check_assigned, leases, &err);
+    if (rc == KILN_DENIED) /* the call also deletes old assignments, which a reader may not */
+        kiln_finding(doctor, "leases", VERDICT_WARNING,
+                     "run kiln doctor as kiln_operator or the owner", "%s", err.text);
     else if (rc)
-        kiln_find(doctor, "leases", KILN_FINDING_BAD, "", "%s", err.text);
+        kiln_finding(doctor, "leases", VERDICT_BAD, "", "%s", err.text);
     else if (leases->orphans)
-        tell_orphans(doctor, ledger, leases, fix);
+        report_orphans(doctor, ledger, leases, fix);
     else
-        kiln_find(doctor, "leases", KILN_FINDING_OK, "", "%llu assigned jobs, each with its worker",
-                  (unsigned long long)leases->held);
+        kiln_finding(doctor, "leases", VERDICT_OK, "", "%s, each with a live worker",
+                     KILN_COUNT(leases->assigned, "assigned job"));
     kiln_roster_release(&roster);
     free(leases);
 }
@@ -148,18 +146,18 @@ static void check_leases(struct kiln_doctor *doctor, struct kiln_ledger *ledger,
 /* --- batches ---------------------------------------------------------------------------------- */
 
 struct stuck {
-    uint64_t count, announced, come;
-    char batch[KILN_BATCH_NAME_MAX + 1]; /* the one that is silent longest */
+    uint64_t count, announced, arrived;
+    char batch[KILN_BATCH_NAME_MAX + 1]; /* the one that has been silent longest */
 };
 
-static int see_stuck(void *arg, const struct kiln_stuck_row *row, struct kiln_error *err)
+static int count_stuck(void *arg, const struct kiln_stuck_row *row, struct kiln_error *err)
 {
     struct stuck *stuck = arg;
     (void)err;
     if (stuck->count++ == 0) {
         snprintf(stuck->batch, sizeof stuck->batch, "%s", row->batch);
         stuck->announced = row->announced;
-        stuck->come = row->come;
+        stuck->arrived = row->come;
     }
     return 0;
 }
@@ -168,18 +166,18 @@ static void check_batches(struct kiln_doctor *doctor, struct kiln_ledger *ledger
 {
     struct stuck stuck = {0};
     struct kiln_error err;
-    char of[32] = "lines that were never counted";
-    if (kiln_ledger_stuck(ledger, kiln_pool(doctor->cli), SILENT_S, see_stuck, &stuck, &err)) {
-        kiln_find(doctor, "batches", KILN_FINDING_BAD, "", "%s", err.text);
+    if (kiln_ledger_stuck(ledger, kiln_pool(doctor->cli), SILENT_S, count_stuck, &stuck, &err)) {
+        kiln_finding(doctor, "batches", VERDICT_BAD, "", "%s", err.text);
         return;
     }
-    if (stuck.announced)
-        snprintf(of, sizeof of, "%llu lines", (unsigned long long)stuck.announced);
     if (stuck.count)
-        kiln_find(doctor, "batches", KILN_FINDING_WARNING,
-                  "send the file again: `kiln enqueue FILE --batch NAME` adds only what is missing",
-                  "%llu enqueue calls never ended, such as one of batch %s: %llu of %s came",
-                  (unsigned long long)stuck.count, stuck.batch, (unsigned long long)stuck.come, of);
+        kiln_finding(doctor, "batches", VERDICT_WARNING,
+                     "enqueue the file again under the same name: `kiln enqueue FILE --batch NAME` "
+                     "adds only what is missing",
+                     "%s did not end, such as one of batch %s: %" PRIu64 " of %s arrived",
+                     KILN_COUNT(stuck.count, "enqueue call"), stuck.batch, stuck.arrived,
+                     stuck.announced ? KILN_COUNT(stuck.announced, "line")
+                                     : "an unknown number of lines");
 }
 
 void kiln_doctor_ledger(struct kiln_doctor *doctor, bool fix)
@@ -187,77 +185,9 @@ void kiln_doctor_ledger(struct kiln_doctor *doctor, bool fix)
     struct kiln_ledger *ledger = NULL;
     struct kiln_error err;
     if (kiln_open_ledger(doctor->cli, &ledger, &err))
-        return; /* it has its own finding */
+        return;
     check_rights(doctor, ledger);
     check_leases(doctor, ledger, fix);
     check_batches(doctor, ledger);
     kiln_ledger_close(ledger);
-}
-
-/* --- objects ---------------------------------------------------------------------------------- */
-
-struct wrong {
-    char first[KILN_OBJECT_KEY_MAX + 1];
-};
-
-static int see_wrong(void *arg, const char *what, const struct kiln_manifest_entry *entry,
-                     struct kiln_error *err)
-{
-    struct wrong *wrong = arg;
-    (void)what, (void)err;
-    if (!wrong->first[0])
-        snprintf(wrong->first, sizeof wrong->first, "%s", entry->key);
-    return 0;
-}
-
-/* The list of one snapshot, so that pictures of this very moment are not missed. */
-static int compare(struct kiln_compare *pass, uint64_t *ret_bytes, struct kiln_error *err)
-{
-    struct kiln_snapshot *snapshot = NULL;
-    struct kiln_snapshot_facts facts;
-    uint64_t objects = 0;
-    int rc = kiln_snapshot_open(pass->cli->config, &snapshot, &facts, err);
-    if (rc == 0)
-        rc = kiln_manifest_write(snapshot, pass->manifest, &objects, ret_bytes, err);
-    kiln_snapshot_close(snapshot);
-    if (rc == 0)
-        rc = kiln_store_open(pass->cli->config, &pass->store, err);
-    if (rc == 0)
-        rc = kiln_store_compare(pass, err);
-    kiln_store_close(pass->store);
-    return rc;
-}
-
-void kiln_doctor_objects(struct kiln_doctor *doctor)
-{
-    struct wrong wrong = {""};
-    struct kiln_error err = {0};
-    struct kiln_compare pass = {
-        .cli = doctor->cli, .manifest = tmpfile(), .each = see_wrong, .arg = &wrong};
-    uint64_t bytes = 0;
-    char text[32];
-    if (!kiln_doctor_has_store(doctor) || !pass.manifest) {
-        if (pass.manifest)
-            fclose(pass.manifest);
-        return;
-    }
-    int rc = compare(&pass, &bytes, &err);
-    fclose(pass.manifest);
-    if (rc)
-        kiln_find(doctor, "objects", rc == KILN_DENIED ? KILN_FINDING_WARNING : KILN_FINDING_BAD,
-                  "look with a key that may list and read", "%s", err.text);
-    else if (pass.missing + pass.differ)
-        kiln_find(
-            doctor, "objects", KILN_FINDING_BAD,
-            "see that store is the ledger's own and what else removes from it; copy them back "
-            "from a copy of the store",
-            "%llu of %llu objects are missing, %llu are of another size, such as %s",
-            (unsigned long long)pass.missing, (unsigned long long)pass.looked,
-            (unsigned long long)pass.differ, wrong.first);
-    else
-        kiln_find(doctor, "objects", KILN_FINDING_OK, "",
-                  "all %llu of the ledger's (%s) are in the store, and %llu more",
-                  (unsigned long long)pass.looked,
-                  kiln_bytes_text((double)bytes, text, sizeof text),
-                  (unsigned long long)pass.extra);
 }

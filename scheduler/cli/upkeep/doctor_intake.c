@@ -1,8 +1,8 @@
-/* doctor_intake.c - what `kiln doctor` says of the way in: the intake stream and its two
- * neighbours.
+/* doctor_intake.c - `kiln doctor` on the intake stream and on its neighbours `blocked` and
+ * `refused`.
  *
- * The scheduler leaves a word in the stream `blocked` every few seconds while a page does not go
- * in, and takes the stream away when it does; a word that is old is of a scheduler that is gone.
+ * While a page cannot be taken in, the scheduler appends its reason to `blocked` every few seconds;
+ * afterwards it deletes that stream.  An old entry is from a scheduler that no longer runs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +14,11 @@
 #include "storage/bus/doctor.h"
 
 #define FRESH_MS 30000
-#define AHEAD_MS 60000               /* that Redis' clock may have been set back */
-#define TOLD_MS (24 * 3600 * 1000LL) /* of what was set aside */
-#define WORDS_MAX 1000               /* that `blocked` can hold: it is trimmed roughly */
+#define AHEAD_MS 60000               /* by how much the clock of Redis may be set back */
+#define TOLD_MS (24 * 3600 * 1000LL) /* how long an entry that was set aside is reported */
+#define ENTRIES_MAX 1000             /* of `blocked`, which is trimmed roughly */
 
-/* The newest entry of a stream, lent until the next reading; NULL without one. */
+/* The newest entry of a stream, borrowed until the next reading; NULL without one. */
 static const struct kiln_bus_entry *newest(struct kiln_doctor *doctor, struct kiln_bus *bus,
                                            const char *part, struct kiln_bus_entries *entries)
 {
@@ -27,10 +27,11 @@ static const struct kiln_bus_entry *newest(struct kiln_doctor *doctor, struct ki
     kiln_wire_key(key, sizeof key, kiln_pool(doctor->cli), part, NULL);
     if (kiln_bus_last_id(bus, key, last, sizeof last, NULL) || !last[0])
         return NULL;
-    /* All of that millisecond, and perhaps one more: the last of them is the newest. */
+    /* Reads all entries of that millisecond, and perhaps one more: the last is the newest. */
     unsigned long long ms = strtoull(last, NULL, 10);
     snprintf(before, sizeof before, "%llu-0", ms > 0 ? ms - 1 : 0);
-    if (kiln_bus_read(bus, &stream, &after, 1, WORDS_MAX, 0, entries, NULL) || entries->count == 0)
+    if (kiln_bus_read(bus, &stream, &after, 1, ENTRIES_MAX, 0, entries, NULL) ||
+        entries->count == 0)
         return NULL;
     return &entries->at[entries->count - 1];
 }
@@ -43,15 +44,15 @@ static const char *value_of(const struct kiln_bus_entry *entry, const char *name
     return "";
 }
 
-/* How long ago, by Redis' clock, which gave the id. */
+/* How long ago by the clock of Redis, which made the id. */
 static int64_t age_of(const struct kiln_bus_entry *entry, int64_t now_ms)
 {
     unsigned long long ms = strtoull(entry->id, NULL, 10);
     return now_ms - (ms < INT64_MAX ? (int64_t)ms : INT64_MAX);
 }
 
-/* Redis numbers what the scheduler appends, so an id ahead of its clock is somebody else's, and so
- * are the ids of all that comes behind it: how old they are cannot be told. */
+/* Redis makes the ids of the scheduler's entries.  So an id ahead of its clock is from another
+ * program, and the ids after it say nothing about their age either. */
 static bool is_forged(struct kiln_doctor *doctor, const char *part,
                       const struct kiln_bus_entry *entry, int64_t now_ms)
 {
@@ -59,12 +60,13 @@ static bool is_forged(struct kiln_doctor *doctor, const char *part,
     if (age_of(entry, now_ms) >= -AHEAD_MS)
         return false;
     kiln_wire_key(key, sizeof key, kiln_pool(doctor->cli), part, NULL);
-    kiln_find(doctor, strcmp(part, "refused") == 0 ? "refused" : "intake", KILN_FINDING_WARNING,
-              "look at it with `XRANGE`, then delete the key with `redis-cli DEL`: the scheduler "
-              "makes it anew; see who else writes to this Redis",
-              "%s holds an entry of another program, %s, with a time to come: how old the others "
-              "are cannot be told",
-              key, kiln_shown_line(entry->id, id, sizeof id));
+    kiln_finding(
+        doctor, strcmp(part, "refused") == 0 ? "refused" : "intake", VERDICT_WARNING,
+        "look at it with `XRANGE`, then delete the key with `redis-cli DEL`: the scheduler "
+        "makes it anew; find out which other program writes to this Redis",
+        "%s has an entry of another program, %s, with a time in the future; the age of the "
+        "other entries is unknown",
+        key, kiln_shown_line(entry->id, id, sizeof id));
     return true;
 }
 
@@ -78,14 +80,14 @@ static bool check_blocked(struct kiln_doctor *doctor, struct kiln_bus *bus, int6
         return true;
     char error[KILN_ERROR_TEXT_MAX];
     double waited_s = strtod(value_of(word, "blocked_ms"), NULL) / 1e3;
-    kiln_find(doctor, "intake", KILN_FINDING_BAD,
-              "mend what it says; nothing is lost, the lines stay in the stream",
-              "the intake has waited for %.0f s: %s", waited_s,
-              kiln_shown_line(value_of(word, "error"), error, sizeof error));
+    kiln_finding(doctor, "intake", VERDICT_BAD,
+                 "fix the cause; nothing is lost, the lines stay in the stream",
+                 "the intake has been blocked for %.0f s: %s", waited_s,
+                 kiln_shown_line(value_of(word, "error"), error, sizeof error));
     return true;
 }
 
-/* An id that no other can follow: producers are refused until the stream is made anew. */
+/* After the largest possible id Redis refuses every entry, until the stream is made anew. */
 static bool check_exhausted(struct kiln_doctor *doctor, struct kiln_bus *bus)
 {
     char key[KILN_NAME_MAX + 64];
@@ -94,16 +96,17 @@ static bool check_exhausted(struct kiln_doctor *doctor, struct kiln_bus *bus)
     if (kiln_bus_look(bus, key, NULL) == 0 || kiln_bus_refusal(bus) != KILN_BUS_EXHAUSTED ||
         kiln_bus_length(bus, key, &length, NULL))
         return false;
-    kiln_find(doctor, "intake", KILN_FINDING_BAD,
-              "the scheduler makes it anew within seconds once all of it is taken in: see that one "
-              "leads, and send again what was refused",
-              "somebody used up the ids of the intake stream: it takes no line any more, and holds "
-              "%llu",
-              (unsigned long long)length);
+    kiln_finding(
+        doctor, "intake", VERDICT_BAD,
+        "check that a scheduler leads: it makes the stream anew as soon as all lines are "
+        "taken in; then enqueue again what was refused",
+        "another program used up the ids of the intake stream: it accepts no more lines and "
+        "holds %s",
+        KILN_COUNT(length, "line"));
     return true;
 }
 
-static void check_aside(struct kiln_doctor *doctor, struct kiln_bus *bus, int64_t now_ms)
+static void check_refused(struct kiln_doctor *doctor, struct kiln_bus *bus, int64_t now_ms)
 {
     char key[KILN_NAME_MAX + 64];
     uint64_t count = 0;
@@ -117,12 +120,12 @@ static void check_aside(struct kiln_doctor *doctor, struct kiln_bus *bus, int64_
     kiln_shown_line(value_of(last, "reason"), reason, sizeof reason);
     snprintf(batch, sizeof batch, "%s", value_of(last, "batch"));
     if (kiln_bus_length(bus, key, &count, &err) == 0)
-        kiln_find(doctor, "refused", KILN_FINDING_WARNING,
-                  "look at them with `XREVRANGE` in redis-cli, and send again what was good: "
-                  "schemas/bus.md, \"Set aside\"",
-                  "%llu %s set aside, the last one within a day%s%s: %s", (unsigned long long)count,
-                  count == 1 ? "entry was" : "entries were", batch[0] ? ", of batch " : "", batch,
-                  reason);
+        kiln_finding(doctor, "refused", VERDICT_WARNING,
+                     "look at them with `redis-cli XREVRANGE`, and enqueue again what was good: "
+                     "schemas/bus.md, \"Set aside\"",
+                     "%llu %s set aside, the last one within a day%s%s: %s",
+                     (unsigned long long)count, count == 1 ? "entry was" : "entries were",
+                     batch[0] ? ", of batch " : "", batch, reason);
 }
 
 void kiln_doctor_intake(struct kiln_doctor *doctor)
@@ -131,11 +134,11 @@ void kiln_doctor_intake(struct kiln_doctor *doctor)
     struct kiln_error err;
     int64_t now_ms = kiln_wall_ms();
     if (kiln_open_bus(doctor->cli, &bus, &err))
-        return; /* the server that is at fault has its own finding */
+        return;
     (void)!kiln_bus_time(bus, &now_ms, &err);
     bool blocked = check_blocked(doctor, bus, now_ms), full = check_exhausted(doctor, bus);
     if (!blocked && !full)
-        kiln_find(doctor, "intake", KILN_FINDING_OK, "", "nothing keeps lines from coming in");
-    check_aside(doctor, bus, now_ms);
+        kiln_finding(doctor, "intake", VERDICT_OK, "", "the intake is not blocked");
+    check_refused(doctor, bus, now_ms);
     kiln_bus_close(bus);
 }

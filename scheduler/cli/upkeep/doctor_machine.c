@@ -1,4 +1,4 @@
-/* doctor_machine.c - what `kiln doctor` looks at on this machine. */
+/* doctor_machine.c - `kiln doctor` on this machine: model, GPU, guarded workers, settings file. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "scheduler/cli/core/paths.h"
@@ -16,15 +15,12 @@
 #include "scheduler/cli/stack/side.h"
 #include "scheduler/cli/upkeep/doctor.h"
 
-#define MODEL_TO_DO "set model to a directory in the diffusers layout that workers may read"
-#define ROOM_WARNING (1ull << 30)
-#define ROOM_BAD (100ull << 20)
-#define FILES_WARNING 20000 /* a picture is four files and two directories */
-#define FILES_BAD 1000
+#define STOPPED_TODO                                                                               \
+    "see why: `kiln worker logs NAME`; then start it again: `kiln worker start NAME`"
 
 /* --- the model -------------------------------------------------------------------------------- */
 
-/* Whether a part of the model has its config and weights; path is the file that it is about. */
+/* Whether a part of the model has its config and its weights; path is the file that is missing. */
 static bool part_is_there(const char *dir, char path[PATH_MAX])
 {
     if (access(kiln_join(path, dir, "config.json"), R_OK) != 0)
@@ -47,51 +43,50 @@ static bool part_is_there(const char *dir, char path[PATH_MAX])
     return weights && readable;
 }
 
-void kiln_doctor_model(struct kiln_doctor *doctor, const char *model)
+/* Fills path with the first file of the model that is not as it should be. */
+static bool model_is_whole(const char *model, char path[PATH_MAX])
 {
     static const char *const parts[] = {"transformer", "text_encoder", "vae"};
-    char dir[PATH_MAX], path[PATH_MAX];
-    bool whole = true;
-    for (size_t i = 0; whole && i < sizeof parts / sizeof *parts; i++)
-        whole = part_is_there(kiln_join(dir, model, parts[i]), path);
-    if (whole)
-        whole = access(kiln_join(path, model, "scheduler/scheduler_config.json"), R_OK) == 0;
+    char dir[PATH_MAX];
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!part_is_there(kiln_join(dir, model, parts[i]), path))
+            return false;
+    if (access(kiln_join(path, model, "scheduler/scheduler_config.json"), R_OK) != 0)
+        return false;
     kiln_join(dir, model, "tokenizer");
-    if (whole && access(kiln_join(path, dir, "tokenizer.json"), R_OK) != 0)
-        whole = access(kiln_join(path, dir, "vocab.json"), R_OK) == 0 &&
-                access(kiln_join(path, dir, "merges.txt"), R_OK) == 0 &&
-                access(kiln_join(path, dir, "tokenizer_config.json"), R_OK) == 0;
-    if (whole)
-        kiln_find(doctor, "model", KILN_FINDING_OK, "", "%s", model);
-    else
-        kiln_find(doctor, "model", KILN_FINDING_BAD, MODEL_TO_DO, "%s: %s", path, strerror(errno));
+    return access(kiln_join(path, dir, "tokenizer.json"), R_OK) == 0 ||
+           (access(kiln_join(path, dir, "vocab.json"), R_OK) == 0 &&
+            access(kiln_join(path, dir, "merges.txt"), R_OK) == 0 &&
+            access(kiln_join(path, dir, "tokenizer_config.json"), R_OK) == 0);
 }
 
-/* --- disks, devices, files -------------------------------------------------------------------- */
-
-void kiln_doctor_room(struct kiln_doctor *doctor, const char *what, const char *path)
+void kiln_doctor_model(struct kiln_doctor *doctor)
 {
-    struct statvfs fs;
-    char room[32];
-    if (statvfs(path, &fs) != 0) {
-        kiln_find(doctor, what, KILN_FINDING_WARNING, "", "statvfs %s: %s", path, strerror(errno));
+    const struct kiln_config *config = doctor->cli->config;
+    const char *model = kiln_config_text(config, KILN_KEY_MODEL);
+    const char *engine = kiln_config_text(config, KILN_KEY_ENGINE);
+    char path[PATH_MAX];
+    if (strcmp(engine, "testcard") == 0) {
+        kiln_finding(doctor, "model", VERDICT_WARNING, "set engine = pipeline to render prompts",
+                     "the engine is testcard: every picture is a test card");
         return;
     }
-    unsigned long long bytes = (unsigned long long)fs.f_bavail * fs.f_frsize;
-    unsigned long long files =
-        fs.f_files ? fs.f_favail : FILES_WARNING; /* 0: they are not counted */
-    enum kiln_finding verdict = bytes < ROOM_BAD || files < FILES_BAD ? KILN_FINDING_BAD
-                                : bytes < ROOM_WARNING || files < FILES_WARNING
-                                    ? KILN_FINDING_WARNING
-                                    : KILN_FINDING_OK;
-    kiln_bytes_text((double)bytes, room, sizeof room);
-    if (files < FILES_WARNING)
-        kiln_find(doctor, what, verdict, KILN_MAKE_ROOM, "%s and %llu files free at %s", room,
-                  files, path);
+    if (strcmp(engine, "random") == 0)
+        kiln_finding(doctor, "engine", VERDICT_WARNING, "set engine = pipeline to render prompts",
+                     "the engine is random: every picture is noise");
+    if (!model[0])
+        kiln_finding(doctor, "model", VERDICT_BAD,
+                     "set model = DIR, a directory in the diffusers layout",
+                     "no model is configured");
+    else if (model_is_whole(model, path))
+        kiln_finding(doctor, "model", VERDICT_OK, "", "%s", model);
     else
-        kiln_find(doctor, what, verdict, verdict == KILN_FINDING_OK ? "" : KILN_MAKE_ROOM,
-                  "%s free at %s", room, path);
+        kiln_finding(doctor, "model", VERDICT_BAD,
+                     "set model to a directory in the diffusers layout that workers may read",
+                     "%s: %s", path, strerror(errno));
 }
+
+/* --- devices, workers, files ------------------------------------------------------------------ */
 
 /* The driver's own words, "Kernel Module  580.65"; "" without a driver. */
 static void driver_version(char out[64])
@@ -107,7 +102,7 @@ static void driver_version(char out[64])
         (void)sscanf(at, "Kernel Module%*[^0-9]%63[0-9.]", out);
 }
 
-/* A device file that can be opened, and the library that draws on it. */
+/* The device file must open, and our CUDA library must be there. */
 static void check_cuda(struct kiln_doctor *doctor, unsigned number)
 {
     char node[64], library[PATH_MAX], bin[PATH_MAX], driver[64];
@@ -115,19 +110,20 @@ static void check_cuda(struct kiln_doctor *doctor, unsigned number)
     snprintf(node, sizeof node, "/dev/nvidia%u", number);
     driver_version(driver);
     if (!driver[0])
-        kiln_find(doctor, "gpu", KILN_FINDING_BAD, "install the driver, or set device = cpu",
-                  "device is cuda:%u, and this machine has no NVIDIA driver", number);
+        kiln_finding(doctor, "gpu", VERDICT_BAD, "install the driver, or set device = cpu",
+                     "device is cuda:%u, but this machine has no NVIDIA driver", number);
     else if (access(node, R_OK | W_OK) != 0)
-        kiln_find(doctor, "gpu", KILN_FINDING_BAD,
-                  "see `nvidia-smi -L`; a container needs the device handed in", "%s: %s", node,
-                  strerror(errno));
+        kiln_finding(doctor, "gpu", VERDICT_BAD,
+                     "see `nvidia-smi -L`; a container must be given the device", "%s: %s", node,
+                     strerror(errno));
     else if (kiln_program_dir(bin, &err) == 0 &&
              access(kiln_join(library, bin, "libkiln_cuda.so"), R_OK) != 0 &&
              access(kiln_join(library, bin, "../lib/kiln/libkiln_cuda.so"), R_OK) != 0)
-        kiln_find(doctor, "gpu", KILN_FINDING_BAD, "build where nvcc is (`make`), and install",
-                  "there is no libkiln_cuda.so beside %s", bin);
+        kiln_finding(doctor, "gpu", VERDICT_BAD,
+                     "build Kiln where nvcc is installed, then install it here",
+                     "there is no libkiln_cuda.so beside %s", bin);
     else
-        kiln_find(doctor, "gpu", KILN_FINDING_OK, "", "%s, driver %s", node, driver);
+        kiln_finding(doctor, "gpu", VERDICT_OK, "", "%s, driver %s", node, driver);
 }
 
 void kiln_doctor_device(struct kiln_doctor *doctor)
@@ -146,7 +142,7 @@ static bool is_crew(const char *dir, struct kiln_stack *stack, struct kiln_crew_
            kiln_stack_open(stack, dir, false, &err) == 0 && kiln_crew_read(stack, plan, &err) == 0;
 }
 
-/* Beside kiln.conf as in a stack, or where `kiln worker` keeps one without --dir. */
+/* The workers' directory: that of kiln.conf, or the one that `kiln worker` uses without --dir. */
 static bool find_crew(const struct kiln_doctor *doctor, struct kiln_stack *stack,
                       struct kiln_crew_plan *plan)
 {
@@ -158,19 +154,18 @@ static bool find_crew(const struct kiln_doctor *doctor, struct kiln_stack *stack
     return found;
 }
 
-/* The same where systemd keeps them. */
+/* Workers that are units of systemd. */
 static void check_units(struct kiln_doctor *doctor)
 {
     struct kiln_unit *units = kiln_units_here() ? calloc(KILN_CREW_MAX, sizeof *units) : NULL;
     struct kiln_error err;
     int count = 0;
     if (units && kiln_units_list(units, &count, &err))
-        kiln_find(doctor, "crew", KILN_FINDING_WARNING, "", "%s", err.text);
+        kiln_finding(doctor, "crew", VERDICT_WARNING, "", "%s", err.text);
     for (int i = 0; i < count; i++)
         if (strcmp(units[i].line.state, "given_up") == 0)
-            kiln_find(doctor, "crew", KILN_FINDING_BAD,
-                      "`kiln worker logs NAME` says more; `kiln worker start NAME` tries again",
-                      "%s was given up: %s", units[i].line.name, units[i].line.reason);
+            kiln_finding(doctor, "crew", VERDICT_BAD, STOPPED_TODO, "worker %s was stopped: %s",
+                         units[i].line.name, units[i].line.reason);
     free(units);
 }
 
@@ -185,14 +180,13 @@ void kiln_doctor_crew(struct kiln_doctor *doctor)
         wanted += plan->at[i].wanted;
         if (plan->at[i].wanted && kiln_hand_report(&stack, plan->at[i].name, &report) &&
             strcmp(report.state, "given_up") == 0)
-            kiln_find(doctor, "crew", KILN_FINDING_BAD,
-                      "`kiln worker logs NAME` says more; `kiln worker start NAME` tries again",
-                      "%s was given up: %s", plan->at[i].name, report.reason);
+            kiln_finding(doctor, "crew", VERDICT_BAD, STOPPED_TODO, "worker %s was stopped: %s",
+                         plan->at[i].name, report.reason);
     }
     if (wanted && !kiln_crew_find_guard(&stack))
-        kiln_find(doctor, "crew", KILN_FINDING_WARNING,
-                  "`kiln worker start` starts the guard again",
-                  "%d workers of this machine have no guard", wanted);
+        kiln_finding(doctor, "crew", VERDICT_WARNING, "start the guard: `kiln worker start`",
+                     "no guard is running, so %s of this machine will not be restarted",
+                     KILN_COUNT((uint64_t)wanted, "worker"));
     free(plan);
     check_units(doctor);
 }
@@ -205,16 +199,15 @@ void kiln_doctor_files(struct kiln_doctor *doctor, bool fix)
     bool secret = strstr(conninfo, "password=") || strstr(conninfo, "://");
     const int swept = fix ? kiln_side_sweep() : 0;
     if (swept > 0)
-        kiln_find(doctor, "sockets", KILN_FINDING_OK, "",
-                  "%d socket folder%s of stacks that are gone %s removed", swept,
-                  swept == 1 ? "" : "s", swept == 1 ? "was" : "were");
+        kiln_finding(doctor, "sockets", VERDICT_OK, "", "removed %s of stacks that no longer exist",
+                     KILN_COUNT((uint64_t)swept, "socket folder"));
     if (!cli->config_path || !secret || stat(cli->config_path, &st) != 0 || !(st.st_mode & 077))
         return;
     if (fix && chmod(cli->config_path, st.st_mode & 0700) == 0)
-        kiln_find(doctor, "files", KILN_FINDING_OK, "", "%s was open to others, and is not now",
-                  cli->config_path);
+        kiln_finding(doctor, "files", VERDICT_OK, "", "closed %s to other users", cli->config_path);
     else
-        kiln_find(doctor, "files", KILN_FINDING_WARNING,
-                  "`kiln doctor --fix`, or chmod 600; better a passfile than a password there",
-                  "others may read %s, which may hold a password", cli->config_path);
+        kiln_finding(
+            doctor, "files", VERDICT_WARNING,
+            "run `kiln doctor --fix` or chmod 600; better: put the password into a passfile",
+            "other users may read %s, which may contain a password", cli->config_path);
 }

@@ -1,11 +1,13 @@
-/* doctor_needs.c - what waiting jobs need of workers, and whether the living have it.
+/* doctor_needs.c - `kiln doctor` on what queued jobs need from workers, and on workers' clocks.
  *
- * A job that nobody can draw does not fail, it waits: for a worker that has its model, for one with
- * memory enough for its size.  One whose LoRA is nowhere will fail when its turn comes.  The clocks
- * of workers are held against Redis' own: a heartbeat says when it was sent, and it cannot have
- * been sent after it was read, nor longer before than it lives.
+ * A job that no worker can render does not fail.  It waits for a worker that has its model, or
+ * enough memory for its size.  A job whose LoRA is missing will fail when its turn comes.
+ *
+ * Clocks of workers are compared with that of Redis.  A heartbeat says when it was sent: not after
+ * it was read, and at most a lease before.
  */
 #include <dirent.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +24,7 @@
 
 /* --- clocks ----------------------------------------------------------------------------------- */
 
-/* The server's time, or ours if our user may not ask for it; an error if it does not answer. */
+/* The time of Redis, or ours if our user may not ask for it. */
 static int redis_time(struct kiln_bus *bus, int64_t *ret_ms, struct kiln_error *err)
 {
     int rc = kiln_bus_time(bus, ret_ms, err);
@@ -31,7 +33,7 @@ static int redis_time(struct kiln_bus *bus, int64_t *ret_ms, struct kiln_error *
     return rc == KILN_DENIED ? 0 : rc;
 }
 
-/* Milliseconds that a worker's clock is ahead for certain; negative: behind. */
+/* The least number of milliseconds that a worker's clock is ahead; negative: behind. */
 static int64_t skew_of(const struct kiln_heartbeat *beat, int64_t before_ms, int64_t after_ms,
                        int64_t lease_ms)
 {
@@ -59,14 +61,16 @@ static void check_clocks(struct kiln_doctor *doctor, const struct kiln_roster *r
     }
     int64_t size = worst < 0 ? -worst : worst;
     if (whose && size >= KILN_SKEW_WARNING_MS)
-        kiln_find(doctor, "clocks",
-                  size >= KILN_SKEW_BAD_MS ? KILN_FINDING_BAD : KILN_FINDING_WARNING,
-                  "synchronise the clocks of those hosts (chrony, `timedatectl set-ntp true`)",
-                  "%zu of %zu workers differ from Redis' clock, the most %s on %s: %lld ms %s", off,
-                  roster->live, whose->worker, whose->host, (long long)size,
-                  worst < 0 ? "behind" : "ahead");
+        kiln_finding(
+            doctor, "clocks", size >= KILN_SKEW_BAD_MS ? VERDICT_BAD : VERDICT_WARNING,
+            "synchronise the clocks of those hosts (chrony, `timedatectl set-ntp true`)",
+            "the clocks of %zu of %s differ from that of Redis, most of all %s on %s: %" PRId64
+            " ms %s",
+            off, KILN_COUNT(roster->live, "worker"), whose->worker, whose->host, size,
+            worst < 0 ? "behind" : "ahead");
     else if (roster->live)
-        kiln_find(doctor, "clocks", KILN_FINDING_OK, "", "no worker is seen to differ from Redis");
+        kiln_finding(doctor, "clocks", VERDICT_OK, "",
+                     "no worker's clock differs from that of Redis");
 }
 
 /* --- needs ------------------------------------------------------------------------------------ */
@@ -74,32 +78,31 @@ static void check_clocks(struct kiln_doctor *doctor, const struct kiln_roster *r
 struct needs {
     struct kiln_doctor *doctor;
     const struct kiln_roster *roster;
-    char loras[PATH_MAX]; /* where this machine has its LoRAs; "": it has none */
+    char loras[PATH_MAX]; /* the directory of LoRAs on this machine; "": none */
 };
 
-static int see_need(void *arg, const struct kiln_need_row *row, struct kiln_error *err)
+static int check_need(void *arg, const struct kiln_need_row *row, struct kiln_error *err)
 {
     const struct needs *needs = arg;
     const char *lacks = needs->roster->live ? kiln_lack_model(needs->roster, row->model) : NULL;
     (void)err;
     if (row->model[0] && lacks)
-        kiln_find(needs->doctor, "models", KILN_FINDING_BAD,
-                  "start a worker with that model, or `kiln cancel --batch BATCH`",
-                  "%llu jobs of %ux%u wait for model %s, such as those of batch %s; %s it",
-                  (unsigned long long)row->jobs, row->width, row->height, row->model, row->batch,
-                  lacks);
+        kiln_finding(needs->doctor, "models", VERDICT_BAD,
+                     "start a worker with that model, or give up: `kiln cancel --batch BATCH`",
+                     "%s of %ux%u need model %s, such as batch %s; %s it",
+                     KILN_COUNT(row->jobs, "queued job"), row->width, row->height, row->model,
+                     row->batch, lacks);
     else if (row->unfit)
-        kiln_find(needs->doctor, "sizes", KILN_FINDING_WARNING,
-                  "start a worker with more memory, or ask for smaller pictures",
-                  "%llu of %llu waiting jobs of %ux%u did not fit into a worker's memory, such as "
-                  "those of batch %s",
-                  (unsigned long long)row->unfit, (unsigned long long)row->jobs, row->width,
-                  row->height, row->batch);
+        kiln_finding(
+            needs->doctor, "sizes", VERDICT_WARNING,
+            "start a worker with more memory, or enqueue smaller pictures",
+            "%" PRIu64 " of %s of %ux%u did not fit into a worker's memory, such as batch %s",
+            row->unfit, KILN_COUNT(row->jobs, "queued job"), row->width, row->height, row->batch);
     return 0;
 }
 
-static int see_lora(void *arg, const char *name, uint64_t jobs, const char *batch,
-                    struct kiln_error *err)
+static int check_lora(void *arg, const char *name, uint64_t jobs, const char *batch,
+                      struct kiln_error *err)
 {
     const struct needs *needs = arg;
     char path[PATH_MAX + KILN_NAME_MAX + 32];
@@ -107,14 +110,14 @@ static int see_lora(void *arg, const char *name, uint64_t jobs, const char *batc
     snprintf(path, sizeof path, "%s/%s.safetensors", needs->loras, name);
     if (kiln_name_valid(name, strlen(name), KILN_NAME_MAX) && access(path, F_OK) == 0)
         return 0;
-    kiln_find(needs->doctor, "loras", KILN_FINDING_WARNING,
-              "put it there and wherever workers look, or `kiln cancel --batch BATCH`",
-              "%llu waiting jobs name LoRA %s, such as those of batch %s; %s has no such file",
-              (unsigned long long)jobs, name, batch, needs->loras);
+    kiln_finding(needs->doctor, "loras", VERDICT_WARNING,
+                 "copy the LoRA there and to the workers, or give up: `kiln cancel --batch BATCH`",
+                 "LoRA %s is not in %s; batch %s needs it (%s in all)", name, needs->loras, batch,
+                 KILN_COUNT(jobs, "queued job"));
     return 0;
 }
 
-/* lora_dir, else MODEL/loras, as workers have it; a client's machine often has neither. */
+/* lora_dir, else MODEL/loras, as workers do; the machine of a client often has neither. */
 static void find_loras(struct needs *needs)
 {
     const struct kiln_config *config = needs->doctor->cli->config;
@@ -138,15 +141,14 @@ static void check_needs(struct kiln_doctor *doctor, const struct kiln_roster *ro
     find_loras(&needs);
     int rc = kiln_open_ledger(doctor->cli, &ledger, &err);
     if (rc == 0)
-        rc = kiln_ledger_needs(ledger, pool, see_need, &needs, &err);
+        rc = kiln_ledger_needs(ledger, pool, check_need, &needs, &err);
     if (rc == 0 && needs.loras[0])
-        rc = kiln_ledger_needed_loras(ledger, pool, see_lora, &needs, &err);
+        rc = kiln_ledger_needed_loras(ledger, pool, check_lora, &needs, &err);
     if (rc)
-        kiln_find(doctor, "models", KILN_FINDING_BAD, "", "%s", err.text);
+        kiln_finding(doctor, "models", VERDICT_BAD, "", "%s", err.text);
     kiln_ledger_close(ledger);
 }
 
-/* A server that is at fault has its own finding. */
 void kiln_doctor_needs(struct kiln_doctor *doctor)
 {
     struct kiln_roster roster = {0};
