@@ -25,7 +25,7 @@
 
 #define LEAD_MS 500           /* between confirmations of the lock */
 #define CLOCK_MS 10000        /* between comparisons of the clocks */
-#define EARS_MS 5000          /* between looks whether the events stream began anew */
+#define EARS_MAX_MS 5000      /* between looks whether the events stream began anew */
 #define KNOCK_MS 8000         /* workers have looked for a bus that was away by then */
 #define FORGET_MS 3600000     /* between walks over old jobs, */
 #define FORGET_PAGE_MS 1000   /* and between their pages */
@@ -201,7 +201,8 @@ static int probe_streams(struct kiln_leader *leader, bool heard_all, struct kiln
 static int check_ears(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
 {
     char last[sizeof(leader->events_after)] = "";
-    leader->ears_due_ms = now_ms + EARS_MS;
+    int64_t half_ms = leader->lease_ms / 2;
+    leader->ears_due_ms = now_ms + (half_ms < EARS_MAX_MS ? half_ms : EARS_MAX_MS);
     int rc = kiln_bus_last_id(leader->bus, leader->events_key, last, sizeof(last), err);
     rc = kiln_leader_mend(leader, leader->events_key, rc, NULL, err);
     if (rc)

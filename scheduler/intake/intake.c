@@ -18,8 +18,7 @@
 
 #define GROUP "scheduler"
 #define CONSUMER "leader"
-#define CLAIM_EVERY_MS 5000 /* looks for entries of other consumers */
-#define CLAIM_IDLE_MS 10000 /* that they have not touched for so long */
+#define CLAIM_IDLE_MAX_MS 10000 /* what another consumer has not touched for a lease is claimed */
 #define RECEIPT_TTL_S 300
 #define PAGE_FIRST 128               /* entries read at once, to begin with */
 #define PAGE_BYTES (8 * 1024 * 1024) /* a page beyond this makes the next one smaller */
@@ -43,6 +42,7 @@ struct kiln_intake {
     uint32_t page_max; /* entries to ask for: small after large ones, so that memory is bounded */
     bool pending;      /* own unacknowledged entries may exist: read them first */
     int64_t claimed_ms;
+    uint32_t claim_idle_ms;
     int64_t blocked_ms, told_ms; /* since when a page does not go in, and when Redis was told; 0 */
     struct kiln_intake_counts counts;
     struct kiln_hush hush[HUSHES];
@@ -64,6 +64,8 @@ int kiln_intake_open(const struct kiln_config *config, struct kiln_intake **ret,
     intake->pool = kiln_config_text(config, KILN_KEY_POOL);
     intake->pending = true;
     intake->page_max = PAGE_FIRST;
+    double lease_ms = kiln_config_number(config, KILN_KEY_LEASE_S) * 1000;
+    intake->claim_idle_ms = lease_ms < CLAIM_IDLE_MAX_MS ? (uint32_t)lease_ms : CLAIM_IDLE_MAX_MS;
     kiln_wire_key(intake->stream, sizeof(intake->stream), intake->pool, "intake", NULL);
     kiln_wire_key(intake->refused, sizeof(intake->refused), intake->pool, "refused", NULL);
     kiln_wire_key(intake->blocked, sizeof(intake->blocked), intake->pool, "blocked", NULL);
@@ -201,7 +203,7 @@ static int claim_entries(struct kiln_intake *intake, struct kiln_bus_entries *re
 {
     intake->claimed_ms = kiln_clock_ms();
     look_at_own(intake);
-    int rc = kiln_bus_claim(intake->bus, intake->stream, GROUP, CONSUMER, CLAIM_IDLE_MS,
+    int rc = kiln_bus_claim(intake->bus, intake->stream, GROUP, CONSUMER, intake->claim_idle_ms,
                             intake->page_max, ret, err);
     if (rc || ret->count > 0)
         return rc;
@@ -217,7 +219,8 @@ static int read_entries(struct kiln_intake *intake, uint32_t block_ms, struct ki
         rc = read_group(intake, true, 0, ret, err);
         intake->pending = rc || ret->count > 0;
     }
-    if (rc == 0 && ret->count == 0 && kiln_clock_ms() - intake->claimed_ms >= CLAIM_EVERY_MS)
+    bool look = kiln_clock_ms() - intake->claimed_ms >= intake->claim_idle_ms / 2;
+    if (rc == 0 && ret->count == 0 && look)
         rc = claim_entries(intake, ret, err);
     if (rc == 0 && ret->count == 0)
         rc = read_group(intake, false, block_ms, ret, err);

@@ -23,7 +23,7 @@ static inline int start(void **state)
 {
     (void)state;
     stack = kiln_test_stack_start(KILN_STACK_REDIS | KILN_STACK_TABLES);
-    return stack ? 0 : -1;
+    return kiln_config_set(stack->config, "lease_s", "1", "test", &err);
 }
 
 static inline int stop(void **state)

@@ -174,6 +174,8 @@ static void start_redis(struct kiln_test_stack *stack, const char *const *extra)
                             "everysec",
                             "--daemonize",
                             "no",
+                            "--hz", /* a read that waits some milliseconds would take a tenth of a second */
+                            "100",
                             "--maxmemory-policy",
                             "noeviction"};
     add_extra(argv, sizeof argv / sizeof *argv, extra);
