@@ -1,6 +1,6 @@
 #!/bin/bash
-# Socket folders outside of DIR: marked, and removed once their stack is provably gone; sub-folders of
-# DIR that another user has made are refused.
+# Socket folders outside of DIR: marked, and removed once their stack is provably gone, or, of earlier
+# releases, after a silent day; sub-folders of DIR that another user has made are refused.
 . "$KILN_SOURCE/tests/cli/lib.sh"
 chmod 711 .
 base=/var/tmp/kiln-$(id -u)-
@@ -20,7 +20,8 @@ forged() {
     printf %s "$1" >"$gone/of"
     python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$gone/redis/redis.sock"
 }
-trap 'rm -rf "$(side_of "$PWD/gone")" "$(side_of "$PWD/other")"; stop_stacks' EXIT
+trap 'rm -rf "$(side_of "$PWD/gone")" "$(side_of "$PWD/other")" \
+    "$(side_of "$PWD/older")"{,-0}; stop_stacks' EXIT
 forged "$PWD/gone"
 ok kiln down --dir "$deep"
 [ ! -e "$gone" ] || die "the folder of a stack that is gone stays"
@@ -63,6 +64,41 @@ ok kiln up --dir "$deep"
 touch -d '2 hours ago' "$gone"
 ok kiln up --dir "$deep"
 [ ! -e "$gone" ] || die "a folder that is not named stays"
+
+# --- without a mark, as earlier releases left it: nothing but a stack's parts, silent for a day
+touched() { touch -d "$1" "$gone"/*/* "$gone"/* "$gone"; }
+forged "$PWD/older"
+rm "$gone/of"
+touched '2 days ago'
+mv "$gone" "$gone-0" # not a name of ours
+ok kiln up --dir "$deep"
+[ -e "$gone-0" ] || die "a folder of another's name went"
+mv "$gone-0" "$gone"
+touch "$gone/note"
+touched '2 days ago'
+ok kiln up --dir "$deep"
+[ -S "$gone/redis/redis.sock" ] || die "a folder went with something else in it"
+rm "$gone/note"
+touched '2 hours ago'
+ok kiln up --dir "$deep"
+[ -S "$gone/redis/redis.sock" ] || die "an unmarked folder went that was used today"
+touched '2 days ago'
+touch "$gone/redis"
+ok kiln up --dir "$deep"
+[ -S "$gone/redis/redis.sock" ] || die "an unmarked folder went whose Redis ended today"
+rm "$gone/redis/redis.sock"
+python3 -c 'import socket, sys, time
+s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); time.sleep(120)' "$gone/redis/redis.sock" &
+listener=$!
+for _ in $(seq 100); do [ -S "$gone/redis/redis.sock" ] && break; sleep 0.05; done
+sleep 0.2
+touched '2 days ago'
+ok kiln up --dir "$deep"
+[ -S "$gone/redis/redis.sock" ] || die "an unmarked folder went that a process listens in"
+kill $listener
+wait $listener 2>/dev/null
+ok kiln up --dir "$deep"
+[ ! -e "$gone" ] || die "a silent folder without a mark stays"
 
 # --- sub-folders of another user
 if [ "$(id -u)" = 0 ]; then

@@ -1,8 +1,9 @@
 /* side.c - see side.h.
  *
  * A folder's name is a hash of DIR, which cannot be turned back, so the folder holds DIR itself in
- * a file "of".  A folder without it (of before November 2026), and one with a Postgres' data in it,
- * are never removed.  Removing one by mistake would lose nothing either: `up` makes it anew.
+ * a file "of".  Releases before November 2026 wrote none; of theirs only silence tells.  One with a
+ * Postgres' data in it is never removed.  Removing another by mistake would lose nothing: `up` makes
+ * it anew.
  */
 #include "scheduler/cli/stack/side.h"
 
@@ -26,19 +27,22 @@
 #define SIDE_OF_ROOT "/var/lib/kiln/stack-"
 #define SIDE_OF_USERS "/var/tmp/kiln-"
 #define MARK "of"
-#define YOUNG_S 3600 /* an `up` that has not written its stack.json yet is younger */
+#define YOUNG_S 3600   /* an `up` that has not written its stack.json yet is younger */
+#define SILENT_S 86400 /* nothing was made or removed in one without a mark for so long */
 
 /* What a stack leaves in one, the folders last. */
 static const char *const parts[] = {"redis/redis.sock", "postgres/.s.PGSQL.5432",
                                     "postgres/.s.PGSQL.5432.lock", "redis", "postgres"};
+#define PARTS (sizeof parts / sizeof *parts)
 #define SOCKETS 2 /* of them */
+#define HASH 12   /* digits at the end of a folder's name */
 
 static void name_of(const char *dir, char out[PATH_MAX])
 {
     uint8_t digest[KILN_SHA256_SIZE];
-    char hex[13];
+    char hex[HASH + 1];
     kiln_sha256(dir, strlen(dir), digest);
-    kiln_hex(digest, 6, hex);
+    kiln_hex(digest, HASH / 2, hex);
     if (geteuid() == 0)
         snprintf(out, PATH_MAX, SIDE_OF_ROOT "%s", hex);
     else
@@ -64,7 +68,7 @@ static int own_dir(const char *path, struct kiln_error *err)
 int kiln_side_open(const char *dir, char out[PATH_MAX], struct kiln_error *err)
 {
     char mark[PATH_MAX];
-    struct kiln_error ignored; /* unmarked it works as well, and is only never swept */
+    struct kiln_error ignored; /* unmarked it works as well */
     if (geteuid() == 0)
         (void)mkdir("/var/lib/kiln", 0755); /* a failure shows in the next line */
     name_of(dir, out);
@@ -128,16 +132,66 @@ static bool is_used(const char *side, const char *socket_name)
     return !refused;
 }
 
-static bool is_abandoned(const char *side)
+/* Whether the DIR that it names has no use for it. */
+static bool is_unnamed(const char *side)
 {
-    char dir[PATH_MAX], data[PATH_MAX];
+    char dir[PATH_MAX];
     struct stat st;
-    if (lstat(side, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
-        !read_mark(side, dir) || lstat(kiln_join(data, side, "data"), &st) == 0 || errno != ENOENT)
+    if (!read_mark(side, dir))
         return false;
     if (access(dir, F_OK) == 0 && (lstat(side, &st) != 0 || st.st_mtime > time(NULL) - YOUNG_S))
         return false;
-    if (is_named_by(dir, side))
+    return !is_named_by(dir, side);
+}
+
+/* ".": the folder itself. */
+static bool is_part(const char *below, const char *name)
+{
+    char part[300];
+    snprintf(part, sizeof part, "%s%s%s", below, below[0] ? "/" : "", name);
+    bool found = strcmp(name, ".") == 0;
+    for (size_t i = 0; i < PARTS; i++)
+        found = found || strcmp(part, parts[i]) == 0;
+    return found;
+}
+
+static bool is_silent_below(const char *side, const char *below)
+{
+    char path[PATH_MAX], at[PATH_MAX];
+    struct stat st;
+    DIR *folder = opendir(kiln_join(path, side, below));
+    bool silent = folder || errno == ENOENT;
+    for (const struct dirent *entry; silent && folder && (entry = readdir(folder)) != NULL;)
+        if (strcmp(entry->d_name, "..") != 0)
+            silent = is_part(below, entry->d_name) &&
+                     lstat(kiln_join(at, path, entry->d_name), &st) == 0 &&
+                     st.st_mtime < time(NULL) - SILENT_S;
+    if (folder)
+        closedir(folder);
+    return silent;
+}
+
+/* One without a mark, of a name as only we make it: it holds nothing but a stack's parts, and for a
+ * day none came or went. */
+static bool is_silent(const char *side)
+{
+    char mark[PATH_MAX];
+    struct stat st;
+    const size_t length = strlen(side);
+    return strspn(side + length - HASH, "0123456789abcdef") == HASH &&
+           lstat(kiln_join(mark, side, MARK), &st) != 0 &&
+           errno == ENOENT && is_silent_below(side, "") && is_silent_below(side, "redis") &&
+           is_silent_below(side, "postgres");
+}
+
+static bool is_abandoned(const char *side)
+{
+    char data[PATH_MAX];
+    struct stat st;
+    if (lstat(side, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
+        lstat(kiln_join(data, side, "data"), &st) == 0 || errno != ENOENT)
+        return false;
+    if (!is_unnamed(side) && !is_silent(side))
         return false;
     for (size_t i = 0; i < SOCKETS; i++)
         if (is_used(side, parts[i]))
@@ -149,10 +203,10 @@ static bool is_abandoned(const char *side)
 static bool remove_side(const char *side)
 {
     char path[PATH_MAX];
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    for (size_t i = 0; i < PARTS; i++)
         (void)remove(kiln_join(path, side, parts[i]));
     struct stat st;
-    for (size_t i = SOCKETS + 1; i < sizeof parts / sizeof *parts; i++)
+    for (size_t i = SOCKETS + 1; i < PARTS; i++)
         if (lstat(kiln_join(path, side, parts[i]), &st) == 0)
             return false; /* with its mark, so that the next sweep knows it again */
     (void)remove(kiln_join(path, side, MARK));
@@ -166,12 +220,11 @@ int kiln_side_sweep(void)
     name_of("", base);
     char *last = strrchr(base, '/');
     *last = '\0';
-    const size_t prefix = strlen(last + 1) - 12; /* without the hash */
-    char begins[64];
-    snprintf(begins, sizeof begins, "%.*s", (int)prefix, last + 1);
+    const char *begins = last + 1;
+    const size_t prefix = strlen(begins) - HASH;
     DIR *folder = opendir(base);
     for (const struct dirent *entry; folder && (entry = readdir(folder)) != NULL;) {
-        if (strncmp(entry->d_name, begins, prefix) != 0)
+        if (strncmp(entry->d_name, begins, prefix) != 0 || strlen(entry->d_name) != prefix + HASH)
             continue;
         kiln_join(side, base, entry->d_name);
         removed += is_abandoned(side) && remove_side(side);

@@ -14,7 +14,8 @@ bool kiln_side_is(const char *path);
 
 /* Removes side folders of this user whose stack is gone; returns how many.  One stays as long as
  * anything might use it: it says which DIR it is of, that DIR is not there any more or names
- * another folder, no process listens on its sockets, and it holds nothing but sockets. */
+ * another folder, no process listens on its sockets, and it holds nothing but sockets.  One that
+ * does not say so, of an earlier release, stays for a day after it was last used. */
 int kiln_side_sweep(void);
 
 #endif
