@@ -53,15 +53,18 @@ folder_src = $(filter-out $(MAINS),$(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 SRC_schemas := $(call folder_src,schemas)
 SRC_storage := $(call folder_src,storage)
 SRC_kernels := $(call folder_src,kernels)
-SRC_pipeline := $(call folder_src,pipeline)
-SRC_scheduler := $(filter-out scheduler/cli/%,$(call folder_src,scheduler))
+SRC_pipeline := $(filter-out pipeline/bench/%,$(call folder_src,pipeline))
+SRC_scheduler := $(filter-out scheduler/cli/% scheduler/bench/%,$(call folder_src,scheduler))
 SRC_cli := $(call folder_src,scheduler/cli)
-SRC_worker := $(call folder_src,worker)
+SRC_worker := $(filter-out worker/bench/%,$(call folder_src,worker))
+# The rooms of kiln-bench: what needs the model is in a library of its own.
+SRC_bench_model := $(call folder_src,worker/bench) $(call folder_src,pipeline/bench)
+SRC_bench := $(call folder_src,scheduler/bench) $(SRC_bench_model)
 SRC_support := $(call folder_src,tests/support)
 SRC_torch := $(wildcard pipeline/torch/*.cpp)
 SRC_cuda := $(wildcard kernels/*.cu)
 
-FOLDERS := schemas storage kernels pipeline scheduler cli worker support
+FOLDERS := schemas storage kernels pipeline scheduler cli worker bench support
 obj = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 GEN_schemas := $(BUILD)/gen/sql.o $(BUILD)/gen/roles.o $(BUILD)/gen/styles.o
 GEN_cli := $(BUILD)/gen/page.o
@@ -72,10 +75,11 @@ lib = $(foreach f,$(1),$(BUILD)/lib$(f).a)
 USE_schemas := schemas
 USE_storage := storage schemas
 USE_kernels := kernels schemas
-USE_pipeline := pipeline storage kernels schemas
+USE_pipeline := bench pipeline storage kernels schemas
 USE_scheduler := scheduler storage schemas
 USE_cli := cli scheduler storage kernels schemas
 USE_worker := worker storage kernels schemas
+USE_bench := bench cli scheduler storage kernels schemas
 USE_crash := storage schemas
 USE_chaos := storage schemas
 USE_hostile := storage schemas
@@ -88,8 +92,8 @@ TORCH_CPPFLAGS := -isystem $(LIBTORCH)/include
 TORCH_LIBS := -L$(LIBTORCH)/lib -ltorch_cpu -lc10 -l:libstdc++.so.6 -Wl,--allow-shlib-undefined
 RPATH := -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib/kiln:$(abspath $(LIBTORCH))/lib'
 
-PROGRAMS := $(BUILD)/kiln $(BUILD)/kiln-scheduler $(BUILD)/kiln-worker
-SHARED := $(if $(HAVE_TORCH),$(BUILD)/libdiffusionz.so $(if $(and $(CUDA),$(SRC_cuda)$(wildcard pipeline/torch/cuda/*.cpp)),$(BUILD)/libkiln_cuda.so))
+PROGRAMS := $(BUILD)/kiln $(BUILD)/kiln-scheduler $(BUILD)/kiln-worker $(BUILD)/kiln-bench
+SHARED := $(if $(HAVE_TORCH),$(BUILD)/libdiffusionz.so $(BUILD)/libkiln_bench.so $(if $(and $(CUDA),$(SRC_cuda)$(wildcard pipeline/torch/cuda/*.cpp)),$(BUILD)/libkiln_cuda.so))
 
 V ?=
 ifeq ($(V),)
@@ -182,15 +186,21 @@ $(BUILD)/kiln-scheduler: $(call obj,scheduler/main.c) $(call lib,$(USE_scheduler
 
 # Without LibTorch (sanitizer builds) the worker has the test-card engine alone.
 WORKER_ENGINE := $(if $(HAVE_TORCH),$(BUILD)/libdiffusionz.so,$(call obj,tests/doubles/no_diffusionz.c))
-# What `kiln bench quality` counts with, outside of the library's wall of symbols.
-WORKER_SCORE := $(call obj,$(addprefix pipeline/,judge/score.c judge/requests.c judge/labels.c model/json.c))
-$(BUILD)/kiln-worker: $(call obj,worker/main.c) $(WORKER_SCORE) $(call lib,$(USE_worker)) $(WORKER_ENGINE)
+$(BUILD)/kiln-worker: $(call obj,worker/main.c) $(call lib,$(USE_worker)) $(WORKER_ENGINE)
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) $(RPATH) -Wl,--allow-shlib-undefined
 
-$(BUILD)/libdiffusionz.so: $(call obj,$(SRC_pipeline) $(SRC_torch)) $(call lib,storage kernels schemas) pipeline/diffusionz.map
+# kiln's main function with verbs of its own; it opens libkiln_bench.so when a bench needs the model.
+$(BUILD)/kiln-bench: $(call obj,scheduler/cli/main.c scheduler/bench/program.c) $(call lib,$(USE_bench))
 	$(call say,LINK $@)
-	$(CXX) $(LDFLAGS_ALL) -shared -Wl,-soname,libdiffusionz.so -o $@ $(filter %.o %.a,$^) -Wl,--version-script=pipeline/diffusionz.map -Wl,--no-undefined $(TORCH_LIBS) $(SYSLIBS) -ldl $(RPATH)
+	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) -ldl $(RPATH)
+
+# The engine twice: each library hides all but what its map names.
+$(BUILD)/libdiffusionz.so: pipeline/diffusionz.map
+$(BUILD)/libkiln_bench.so: $(call obj,$(SRC_bench_model)) $(call lib,worker) worker/bench/bench.map
+$(BUILD)/libdiffusionz.so $(BUILD)/libkiln_bench.so: $(call obj,$(SRC_pipeline) $(SRC_torch)) $(call lib,storage kernels schemas)
+	$(call say,LINK $@)
+	$(CXX) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -Wl,--version-script=$(filter %.map,$^) -Wl,--no-undefined $(TORCH_LIBS) $(SYSLIBS) -ldl $(RPATH)
 
 # Everything CUDA.  libtorch_cuda must stay among its needs: loading it is what registers the GPU.
 $(BUILD)/libkiln_cuda.so: $(call obj,$(SRC_cuda) $(wildcard pipeline/torch/cuda/*.cpp)) $(call lib,kernels schemas)

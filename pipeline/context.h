@@ -16,7 +16,7 @@ struct DiffusionZContext {
     float under_weight;
 };
 
-/* Behind diffusionz_open and diffusionz_bench_open. */
+/* Behind diffusionz_open and diffusionz_open_random. */
 int kiln_context_open(const DiffusionZOptions *options, bool random_weights,
                       DiffusionZContext **ret, struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_context_free(DiffusionZContext *ctx); /* accepts NULL */

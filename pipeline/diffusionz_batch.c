@@ -8,6 +8,7 @@
 
 #include "pipeline/context.h"
 #include "pipeline/torch/lanes.h"
+#include "pipeline/torch/load.h"
 #include "pipeline/weights/loading.h"
 
 const char *diffusionz_last_error(void)
@@ -29,6 +30,21 @@ int32_t diffusionz_open(const DiffusionZOptions *options, DiffusionZContext **re
 {
     struct kiln_error err = {0};
     return kiln_context_open(options, false, ret, &err) ? kiln_context_note(&err) : 0;
+}
+
+int32_t diffusionz_open_random(const DiffusionZOptions *options, DiffusionZContext **ret)
+{
+    struct kiln_error err = {0};
+    return kiln_context_open(options, true, ret, &err) ? kiln_context_note(&err) : 0;
+}
+
+void diffusionz_memory(const DiffusionZContext *ctx, uint64_t *ret_tensors, uint64_t *ret_device)
+{
+    struct kt_memory m = {0};
+    if (ctx)
+        (void)kt_memory_of(ctx->engine->device, &m);
+    *ret_tensors = m.used;
+    *ret_device = m.taken;
 }
 
 static int check_given(const DiffusionZContext *ctx, const DiffusionZBatch *batch,

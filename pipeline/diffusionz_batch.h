@@ -103,6 +103,14 @@ typedef struct DiffusionZTimes {
 
 /* As diffusionz_init, with all options; 0 or a code, text in diffusionz_last_error(). */
 DIFFUSIONZ_API int32_t diffusionz_open(const DiffusionZOptions *options, DiffusionZContext **ret);
+/* The same with random weights, made on the device: the directory needs only its configs and a
+ * tokenizer. */
+DIFFUSIONZ_API int32_t diffusionz_open_random(const DiffusionZOptions *options,
+                                              DiffusionZContext **ret);
+/* Bytes on the device now: in tensors, and in total by this process and all others; 0 on the
+ * CPU. */
+DIFFUSIONZ_API void diffusionz_memory(const DiffusionZContext *ctx, uint64_t *ret_tensors,
+                                      uint64_t *ret_device);
 /* What this thread's openings wait for from now on is told to watch, by this thread: a file, folder
  * or device, and how many of its bytes have come; of 0: not known.  watch NULL: no longer. */
 typedef void DiffusionZWatch(void *arg, const char *what, uint64_t bytes, uint64_t of);

@@ -10,14 +10,14 @@ what=${2:-tests}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 build=${BUILD:-build}
-programs=("$build/kiln" "$build/kiln-worker")
+programs=("$build/kiln" "$build/kiln-worker" "$build/kiln-bench")
 tests=()
 if [ "$what" = fleet ]; then
     programs+=("$build/kiln-scheduler")
 else
     tests=("$build"/tests/gpu/test_*_cuda "$build"/tests/gpu/{test_kernels,bench_kernels,bench_ops,bench_image})
 fi
-libraries=("$build/libdiffusionz.so" "$build/libkiln_cuda.so")
+libraries=("$build"/lib{diffusionz,kiln_bench,kiln_cuda}.so)
 there='^(ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s|gomp)\.so)'
 there="$there|^lib(torch|c10|cuda|cupti|cublas|cudnn|cusparse|cufft|cufile|curand|cusolver|nccl|nv)"
 
@@ -33,7 +33,7 @@ done
 chmod u+w "$dir"/bin/* "$dir"/lib/*
 find "$dir/bin" "$dir/lib" -type f -exec strip --strip-unneeded {} +
 # RUNPATH yields to LD_LIBRARY_PATH, RPATH would not.
-for file in "$dir"/bin/kiln* "${tests[@]/#*\//$dir/bin/}" "$dir/lib/libdiffusionz.so" "$dir/lib/libkiln_cuda.so"; do
+for file in "$dir"/bin/kiln* "${tests[@]/#*\//$dir/bin/}" "$dir"/lib/lib{diffusionz,kiln_bench,kiln_cuda}.so; do
     if readelf -d "$file" | grep -q '(RPATH)'; then
         echo "gpu_bundle: $file has an RPATH, which no LD_LIBRARY_PATH overrides" >&2
         exit 1

@@ -153,7 +153,7 @@ fi
 if wants same; then
     for model in "--config $root/pipeline/models/sketch" "--config $config --random-weights"; do
         # shellcheck disable=SC2086
-        step "alone and in a batch" 120 "$here/bin/kiln-worker" bench-engine $model --device cuda:0 \
+        step "alone and in a batch" 120 "$here/bin/kiln" bench engine $model --device cuda:0 \
             --sizes 512,1024 --batch 4 --dtype bf16,fp8 --deterministic
         sed 's/^/    /' "$out/step"
     done
@@ -197,7 +197,7 @@ for i in range(1, 5):
 P
 for how in cuda:0/fp32,bf16 cuda:0/fp8 cpu/fp32; do
     wants quality || break
-    step "quality $how" 300 "$here/bin/kiln-worker" quality --model "$root/pipeline/models/sketch" \
+    step "quality $how" 300 "$here/bin/kiln" bench quality --model "$root/pipeline/models/sketch" \
         --judge "$root/pipeline/models/judge" --prompts "$root/tests/quality/held.jsonl" \
         --device "${how%/*}" --dtype "${how#*/}"
     sed 's/^/    /' "$out/step"
@@ -260,7 +260,7 @@ if wants bench; then
     wants peer && beside="--beside $out/bench.json"
     if [ -n "$model" ]; then weights="--config $model"; else weights="--config $config --random-weights"; fi
     # shellcheck disable=SC2086
-    step "bench of the engine" "${BENCH_S:-300}" "$here/bin/kiln-worker" bench-engine $weights --device cuda:0 \
+    step "bench of the engine" "${BENCH_S:-300}" "$here/bin/kiln" bench engine $weights --device cuda:0 \
         ${beside:+--json} ${BENCH:---sizes 512,1024}
     cp "$out/step" "$out/bench.json"
     [ -n "$beside" ] || sed 's/^/    /' "$out/step"
@@ -285,7 +285,7 @@ rm -rf "$model"
 # What one picture of 1024 px takes of the device in all, by the way in which memory is taken from it.
 if wants memory; then
     for how in expandable_segments:False expandable_segments:True; do
-        PYTORCH_CUDA_ALLOC_CONF=$how step "memory, $how" 120 "$here/bin/kiln-worker" bench-engine \
+        PYTORCH_CUDA_ALLOC_CONF=$how step "memory, $how" 120 "$here/bin/kiln" bench engine \
             --config "$config" --random-weights --device cuda:0 --sizes 1024 --batch 1 --dtype bf16,fp8
         sed 's/^/    /' "$out/step"
     done
@@ -295,7 +295,7 @@ if wants small-card; then
     all=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits 2>/dev/null | head -n 1)
     share=$(awk -v all="${all:-143771}" 'BEGIN {printf "%.4f", (24576 - 1024) / all}')
     PYTORCH_CUDA_ALLOC_CONF=per_process_memory_fraction:$share step "2048 px in $share of the memory" 200 \
-        "$here/bin/kiln-worker" bench-engine --config "$config" --random-weights --device cuda:0 \
+        "$here/bin/kiln" bench engine --config "$config" --random-weights --device cuda:0 \
         --sizes 2048 --batch 1 --dtype bf16
     sed 's/^/    /' "$out/step"
 fi

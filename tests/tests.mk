@@ -22,7 +22,7 @@ $(BUILD)/later/kiln-scheduler: $(call release_obj,later,schemas/wire_record.c sc
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS)
-$(BUILD)/later/kiln-worker $(BUILD)/foreign/kiln-worker: $(BUILD)/%/kiln-worker: $(BUILD)/obj/%/schemas/wire_record.c.o $(BUILD)/obj/%/worker/stages/heartbeat.c.o $(call obj,worker/main.c tests/doubles/no_diffusionz.c) $(WORKER_SCORE) $(call lib,$(USE_worker))
+$(BUILD)/later/kiln-worker $(BUILD)/foreign/kiln-worker: $(BUILD)/%/kiln-worker: $(BUILD)/obj/%/schemas/wire_record.c.o $(BUILD)/obj/%/worker/stages/heartbeat.c.o $(call obj,worker/main.c tests/doubles/no_diffusionz.c) $(call lib,$(USE_worker))
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS)

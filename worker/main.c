@@ -1,7 +1,5 @@
-/* main.c - kiln-worker: the daemon, and the verbs that draw, tokenize or measure without a queue.
- */
+/* main.c - kiln-worker: the daemon, and the verbs that render or tokenize without a queue. */
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +12,12 @@
 #include "storage/daemon/hardening.h"
 #include "worker/daemon.h"
 #include "worker/numa.h"
+#include "worker/sigbus.h"
 #include "worker/verbs/verbs.h"
 
 static const char usage[] =
     "Usage: kiln-worker [--id NAME] [--config FILE] [--SETTING VALUE]...\n"
-    "       kiln-worker render | tokenize | quality | bench-engine --help\n"
+    "       kiln-worker render | tokenize --help\n"
     "\n"
     "Draws the jobs of a pool on one device and stores what it drew.\n"
     "\n"
@@ -98,36 +97,16 @@ static void start_again(char **argv)
     (void)execv(path, argv);
 }
 
-/* Pages of a mapped file that are not in it any more.  Whatever else raises SIGBUS, or who, ends
- * the process as it would have. */
-static void on_bus(int number, siginfo_t *info, void *context)
-{
-    static const char text[] = "kiln-worker: a mapped model file was cut short while it was read; "
-                               "replace files by renaming a new one over the old\n";
-    (void)context;
-    if (info->si_code != BUS_ADRERR) {
-        (void)raise(number); /* by default, once this returns */
-        return;
-    }
-    (void)!write(STDERR_FILENO, text, sizeof text - 1);
-    _exit(EX_IOERR);
-}
-
 int main(int argc, char **argv)
 {
     if (kiln_spin_briefly())
         start_again(argv);
-    struct sigaction bus = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO | SA_RESETHAND};
-    (void)sigaction(SIGBUS, &bus, NULL);
+    kiln_sigbus_explain("kiln-worker");
     kiln_numa_order_gpus();
     if (argc > 1 && strcmp(argv[1], "render") == 0)
         return kiln_verb_render(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "tokenize") == 0)
         return kiln_verb_tokenize(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "quality") == 0)
-        return kiln_verb_quality(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "bench-engine") == 0)
-        return kiln_verb_bench_engine(argc - 1, argv + 1);
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             fputs(usage, stdout);

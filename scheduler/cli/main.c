@@ -2,8 +2,8 @@
  *
  * Global options may stand before or behind the verb: --json, -q, --help, --version, --config and
  * every setting as a flag (`kiln help config`).  They are taken out here, so a verb sees only its
- * own.  The first word is the verb; `render`, `tokenize`, `bench quality` and `bench engine`
- * belong to kiln-worker and get their arguments as they were typed.
+ * own.  The first word is the verb.  `render` and `tokenize` belong to kiln-worker, `bench` and `sim`
+ * to kiln-bench, which has this very main function and the verbs of scheduler/bench/program.c.
  */
 #include <errno.h>
 #include <signal.h>
@@ -15,6 +15,7 @@
 
 #include "scheduler/cli/core/cli.h"
 #include "scheduler/cli/core/help.h"
+#include "scheduler/cli/core/programs.h"
 #include "scheduler/cli/stack/devices.h"
 #include "schemas/spin.h"
 #include "storage/daemon/config_flags.h"
@@ -209,6 +210,8 @@ static int dispatch(struct kiln_cli *cli, struct command_line *line, int argc, c
     cli->verb = kiln_verb_find(argv[line->verb_at]);
     if (!cli->verb)
         return kiln_help_unknown(cli, argv[line->verb_at]);
+    if (!cli->verb->run)
+        return kiln_program_become(cli, cli->verb->program, argv);
     const char *next = line->verb_at + 1 < argc ? argv[line->verb_at + 1] : "";
     if (cli->verb->settings == KILN_SETTINGS_NONE || is_untouched(cli->verb, next)) {
         cli->config_path = config_flag(line->verb_at, (const char *const *)argv);

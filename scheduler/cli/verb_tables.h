@@ -14,6 +14,7 @@
 extern const struct kiln_verb kiln_verbs_work[];
 extern const struct kiln_verb kiln_verbs_jobs[];
 extern const struct kiln_verb kiln_verbs_fleet[];
+extern const struct kiln_verb kiln_verbs_measure[];
 extern const struct kiln_verb kiln_verbs_alone[];
 
 /* How pictures are looked at, of `run` and of `export`. */

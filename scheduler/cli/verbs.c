@@ -1,24 +1,14 @@
 /* verbs.c - see verb_tables.h. */
 #include "scheduler/cli/verb_tables.h"
 
-#include <string.h>
-
 const struct kiln_verb *kiln_verb_at(size_t number)
 {
     static const struct kiln_verb *const tables[] = {kiln_verbs_work, kiln_verbs_jobs,
-                                                     kiln_verbs_fleet, kiln_verbs_alone};
+                                                     kiln_verbs_fleet, kiln_verbs_measure,
+                                                     kiln_verbs_alone};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         for (const struct kiln_verb *verb = tables[i]; verb->name; verb++)
             if (number-- == 0)
                 return verb;
-    return NULL;
-}
-
-const struct kiln_verb *kiln_verb_find(const char *name)
-{
-    const struct kiln_verb *verb;
-    for (size_t i = 0; (verb = kiln_verb_at(i)); i++)
-        if (strcmp(verb->name, name) == 0)
-            return verb;
     return NULL;
 }

@@ -1,70 +1,8 @@
-/* verbs_alone.c - rows of the verbs that need no fleet: measuring, one picture, help. */
+/* verbs_alone.c - rows of the verbs that need no fleet: one picture, help. */
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/verb_tables.h"
 
-static const struct kiln_option bench_options[] = {
-    {"lines", "N", "jobs to send (enqueue 500000, queue 100000 and a tenth end to end)"},
-    {"jobs", "N",
-     "queue: at scale, through simulated workers; restart: jobs that wait (100000); recovery: "
-     "workers to kill (8); fleet: pictures a device (48)"},
-    {"workers", "N", "simulated workers of queue --jobs (64) or policy (1000)"},
-    {"devices", "LIST", "fleet: how many devices, one worker each (1,2)"},
-    {"sizes", "LIST", "fleet: sizes that take turns (512x512,768x512)"},
-    {"loras", "LIST", "fleet: LoRAs that take turns; an empty name is none (none)"},
-    {"step-ms", "MS", "fleet: what a step of a batch takes on the test card (10)"},
-    {NULL, NULL, NULL}};
-static const struct kiln_option sim_options[] = {
-    {"trace", "FILE.csv", "the jobs; - is stdin"},
-    {"workers", "N", "equal workers (8)"},
-    {"policy", "NAME", "kiln, fifo or affinity (kiln)"},
-    {"window", "W", "how many waiting jobs affinity looks ahead (32)"},
-    {"lora-switch-s", "S", "seconds to change a worker's LoRA set (1)"},
-    {"base-s", "S", "seconds of a 1024x1024 picture of 8 steps without a service_s (1)"},
-    {"noise", "SHARE", "standard deviation of a picture's time over its mean (0)"},
-    {"seed", "N", "of the noise (0)"},
-    {"schedule", "FILE", "write what every job got: worker, start, end, as CSV"},
-    {NULL, NULL, NULL}};
-
 const struct kiln_verb kiln_verbs_alone[] = {
-    {.name = "sim",
-     .args = "--trace FILE.csv [--workers N] [--policy kiln|fifo|affinity]",
-     .summary = "what the policy makes of a trace, under virtual time",
-     .examples = "kiln sim --trace day.csv --workers 64 --lora-switch-s 0.3\n"
-                 "kiln sim --trace day.csv --policy affinity --window 32 --json",
-     .more =
-         "Columns of the trace, all optional: arrival_s, tenant, width, height, steps, loras "
-         "(a+b),\n"
-         "priority, max_wait_s, service_s (seconds of compute; empty: by the size, see --base-s).\n"
-         "A worker begins with nothing loaded; loading another LoRA set, or none, is a switch.\n"
-         "Waiting ends when the compute of the job's own picture starts.",
-     .options = sim_options,
-     .settings = KILN_SETTINGS_LENIENT,
-     .run = kiln_verb_sim},
-    {.name = "bench",
-     .args = "enqueue|queue|restart|recovery|policy|fleet|quality|engine [--lines N] [--jobs N] "
-             "[--workers N] [--devices LIST]",
-     .summary = "measure the queue on private servers, the quality of the pictures, or the engine",
-     .examples =
-         "kiln bench enqueue               lines a second into Redis\n"
-         "kiln bench queue                 jobs a second into Postgres, and through a worker\n"
-         "kiln bench queue --jobs 1000000  the same at scale: 64 simulated workers, memory, "
-         "tables\n"
-         "kiln bench restart               until a new scheduler gives out the first of 100000 "
-         "jobs\n"
-         "kiln bench recovery              until the job of a killed worker is with another\n"
-         "kiln bench policy                what a decision costs with 1000000 jobs and 1000 "
-         "workers\n"
-         "kiln bench fleet --device cuda:all --model DIR --devices 1,2,4\n"
-         "                                 what more GPUs are worth, and how idle they are\n"
-         "kiln bench quality               how much of what prompts say is in the pictures\n"
-         "kiln bench engine --device cuda:0    the engine, stage by stage",
-     .more =
-         "`kiln bench quality --help` and `kiln bench engine --help` show the options of those\n"
-         "(kiln-worker does them).",
-     .options = bench_options,
-     .untouched = (const char *const[]){"quality", "engine", NULL},
-     .settings = KILN_SETTINGS_BARE,
-     .run = kiln_verb_bench},
     {.name = "render",
      .args = "[--model DIR] --prompt TEXT ... --out FILE.webp",
      .summary = "one picture, no queue (kiln-worker does it)",

@@ -2,7 +2,7 @@
 
     python write_requests.py [--out tests/quality]
 
-Captions of seeds that no training uses, with what they ask (pipeline/judge/requests.h has the format).  The
+Captions of seeds that no training uses, with what they ask (pipeline/bench/requests.h has the format).  The
 full thousand of the model card: python judge.py --requests FILE -n 1000.
 """
 import argparse

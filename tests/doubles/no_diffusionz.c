@@ -4,8 +4,6 @@
  * for the model is an answer, not a link error.
  */
 #include "pipeline/diffusionz_batch.h"
-#include "pipeline/diffusionz_bench.h"
-#include "pipeline/diffusionz_judge.h"
 
 #include "schemas/error.h"
 
@@ -163,60 +161,14 @@ void diffusionz_free_ids(int32_t *ids)
     (void)ids;
 }
 
-int32_t diffusionz_judge_open(const char *dir, int32_t device_id, DiffusionZJudge **ret)
-{
-    (void)dir;
-    (void)device_id;
-    (void)ret;
-    return KILN_UNSUPPORTED;
-}
-
-void diffusionz_judge_free(DiffusionZJudge *judge)
-{
-    (void)judge;
-}
-
-const struct kiln_judge_labels *diffusionz_judge_labels(const DiffusionZJudge *judge)
-{
-    (void)judge;
-    return NULL;
-}
-
-int32_t diffusionz_judge_look(DiffusionZJudge *judge, const uint8_t *rgb, int32_t width,
-                              int32_t height, struct kiln_seen *ret)
-{
-    (void)judge;
-    (void)rgb;
-    (void)width;
-    (void)height;
-    (void)ret;
-    return KILN_UNSUPPORTED;
-}
-
-int32_t diffusionz_bench_open(const DiffusionZOptions *options, DiffusionZContext **ret)
+int32_t diffusionz_open_random(const DiffusionZOptions *options, DiffusionZContext **ret)
 {
     (void)options;
     (void)ret;
     return KILN_UNSUPPORTED;
 }
 
-int32_t diffusionz_bench_run(DiffusionZContext *ctx, const DiffusionZBenchCase *args,
-                             DiffusionZBenchTimes *ret, float **ret_output, size_t *ret_count)
-{
-    (void)ctx;
-    (void)args;
-    (void)ret;
-    (void)ret_output;
-    (void)ret_count;
-    return KILN_UNSUPPORTED;
-}
-
-void diffusionz_bench_free_output(float *output)
-{
-    (void)output;
-}
-
-void diffusionz_bench_memory(const DiffusionZContext *ctx, uint64_t *ret_tensors,
+void diffusionz_memory(const DiffusionZContext *ctx, uint64_t *ret_tensors,
                              uint64_t *ret_device)
 {
     (void)ctx;

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A model file that is cut short while the worker has it mapped: one sentence and status 74, by the
-# worker and by `kiln`; SIGBUS from elsewhere ends it as ever.  A library before libc cuts the file as
+# programs that read it and by `kiln`; SIGBUS from elsewhere ends it as ever.  A library before libc cuts the file as
 # soon as it is mapped, which no copying over it could do at the right moment.
 set -u
 case $BUILD in /*) build=$BUILD ;; *) build=$KILN_SOURCE/$BUILD ;; esac
@@ -38,14 +38,14 @@ cut() {
     local got=$?
     [ $got = 74 ] || fail "$1 $2: status $got, not 74: $(head -c 300 err)"
     [ "$(wc -l <err)" = 1 ] || fail "$1 $2: $(wc -l <err) lines: $(head -c 300 err)"
-    grep -q '^kiln-worker: a mapped model file was cut short .*renaming a new one over the old$' err ||
+    grep -q '^kiln-\(worker\|bench\): a mapped model file was cut short .*renaming a new one over the old$' err ||
         fail "$1 $2: $(head -c 300 err)"
     [ ! -s model/transformer/diffusion_pytorch_model.safetensors ] || fail "$1 $2: nothing was cut"
 }
 picture=(--prompt x --width 64 --height 64 --steps 1 --out x.webp)
 cut "$build/kiln-worker" render "${picture[@]}"
 cut "$build/kiln" render "${picture[@]}"
-cut "$build/kiln-worker" bench-engine
+cut "$build/kiln" bench engine
 [ ! -e x.webp ] || fail "there is a picture"
 
 mkfifo pipe

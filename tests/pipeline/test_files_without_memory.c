@@ -15,7 +15,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "pipeline/judge/requests.h"
+#include "pipeline/bench/requests.h"
 #include "pipeline/lora/lora.h"
 #include "pipeline/text/tokenizer.h"
 #include "storage/formats/safetensors.h"

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "pipeline/judge/judge.h"
+#include "pipeline/bench/judge.h"
 #include "pipeline/torch/tensor.h"
 #include "storage/formats/webp.h"
 

@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "pipeline/judge/peaks.h"
-#include "pipeline/judge/requests.h"
-#include "pipeline/judge/score.h"
+#include "pipeline/bench/peaks.h"
+#include "pipeline/bench/requests.h"
+#include "pipeline/bench/score.h"
 
 #define ROWS 9
 #define COLS 12

@@ -3,7 +3,7 @@
  */
 #include <math.h>
 
-#include "pipeline/model/roofline.h"
+#include "pipeline/bench/roofline.h"
 #include "tests/pipeline/abi.h"
 
 static struct kiln_model_config full;

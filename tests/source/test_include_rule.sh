@@ -41,8 +41,9 @@ scheduler/cli/fleet/watch:  schemas storage/ scheduler/cli/core/ scheduler/cli/f
 scheduler/cli/jobs:         schemas storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
 scheduler/cli/jobs:         scheduler/cli/jobs/ scheduler/holds.h scheduler/policy/bounds.h
 scheduler/cli/upkeep:       schemas storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
-scheduler/cli/bench:        schemas storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
-scheduler/cli/bench:        scheduler/cli/jobs/enqueue scheduler/policy scheduler/sim
+scheduler/bench:            schemas storage/ scheduler/cli/core/ scheduler/cli/stack scheduler/cli/fleet
+scheduler/bench:            scheduler/cli/jobs/enqueue scheduler/cli/jobs scheduler/cli/verb_tables.h
+scheduler/bench:            scheduler/policy scheduler/sim
 scheduler/cli:              schemas storage/ scheduler/cli/
 
 pipeline/torch:             schemas kernels pipeline/torch/cuda/plugin.hpp
@@ -52,16 +53,17 @@ pipeline/model:             schemas kernels storage/formats pipeline/torch pipel
 pipeline/text:              schemas kernels storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/lora:              schemas kernels storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/lora:              pipeline/diffusionz_batch.h
-pipeline/judge:             schemas kernels storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/engine:            schemas kernels storage/formats pipeline/torch pipeline/weights pipeline/model
 pipeline/engine:            pipeline/text pipeline/lora pipeline/diffusionz_batch.h
 pipeline:                   schemas kernels storage/formats pipeline/
+pipeline/bench:             schemas kernels storage/formats pipeline/
 
 worker/engine:              schemas storage/ kernels pipeline
 worker/state:               schemas storage/ kernels pipeline worker/engine
 worker/stages:              schemas storage/ kernels pipeline worker/engine worker/state
 worker/verbs:               schemas storage/ kernels pipeline worker/engine
 worker/bench:               schemas storage/ kernels pipeline/ worker/engine worker/state worker/verbs
+worker/bench:               worker/numa.h worker/sigbus.h
 worker:                     schemas storage/ worker/
 '
 

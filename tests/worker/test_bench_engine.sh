@@ -7,7 +7,7 @@ full=$KILN_SOURCE/scripts/bench/z-image-turbo
 
 # Small and quick: the verb, not the engine.
 quick=(--sizes 64 --steps 1 --repeat 1 --warmup 0 --image-repeat 1)
-bench=("$worker" bench-engine --config "$sketch" "${quick[@]}")
+bench=("$kiln" bench engine --config "$sketch" "${quick[@]}")
 expect 0 "a table" "${bench[@]}" --random-weights --batch 1,2 --sizes 64,96x64 --dtype fp32 --stages forward
 [ "$(grep -cE '^fp32 +(64x64|96x64) +[12] ' out)" = 4 ] || fail "a table of four rows: $(cat out)"
 [ "$(grep -c ' loaded in ' out)" = 1 ] || fail "the load: $(cat out)"
@@ -32,7 +32,7 @@ expect 0 "many prompts" "${bench[@]}" --stages text --batch 26
 expect 0 "the model's own weights" "$kiln" bench engine --model "$sketch" "${quick[@]}" --stages decode
 grep -q 'random' out && fail "weights are said to be random: $(cat out)"
 
-expect 0 "the same bits" "$worker" bench-engine --config "$sketch" --sizes 64,96x64 --batch 1,4 --steps 2 \
+expect 0 "the same bits" "$kiln" bench engine --config "$sketch" --sizes 64,96x64 --batch 1,4 --steps 2 \
     --dtype fp32,bf16 --deterministic
 [ "$(grep -cE '^(fp32|bf16) (64x64|96x64), batch [14]: each picture has the bits it has alone$' out)" = 8 ] ||
     fail "eight cases with the same bits: $(cat out)"
@@ -45,14 +45,15 @@ for words in --bogus "--sizes 100x100" "--sizes x" "--batch 0" "--batch 65" "--d
 done
 expect 64 "half a size" "${bench[@]}" --sizes 64x
 grep -q -e '--sizes "64x": expected N or WxH' err || fail "half a size: $(cat err)"
-expect 64 "no config" "$worker" bench-engine
-expect 66 "no such config" "$worker" bench-engine --config ./none
-expect 66 "configs without weights" "$worker" bench-engine --config "$full" "${quick[@]}"
+cp "$kiln" "${kiln%/*}/kiln-bench" "${kiln%/*}/libkiln_bench.so" . # away from the demo model
+expect 64 "no config" ./kiln bench engine
+expect 66 "no such config" "$kiln" bench engine --config ./none
+expect 66 "configs without weights" "$kiln" bench engine --config "$full" "${quick[@]}"
 cp -r "$sketch" large && chmod -R u+w large
 sed -i 's/"vocab_size": [0-9]*/"vocab_size": 16777216/' large/text_encoder/config.json
 # shellcheck disable=SC2016
 expect 71 "a model larger than memory" bash -c 'ulimit -v 8000000; exec "$@"' _ \
-    "$worker" bench-engine --config large --random-weights --dtype fp32 "${quick[@]}"
+    "$kiln" bench engine --config large --random-weights --dtype fp32 "${quick[@]}"
 grep -q 'memory' err || fail "a model larger than memory: $(cat err)"
 expect 69 "fp8 on the CPU" "${bench[@]}" --random-weights --dtype fp8
 grep -q 'dtype fp8 is not available on the CPU' err || fail "fp8 on the CPU: $(cat err)"

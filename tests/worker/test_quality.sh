@@ -3,7 +3,7 @@
 # model reaches is the business of tests/quality/test_accuracy.sh.
 . "$KILN_SOURCE/tests/worker/lib.sh"
 lists=$KILN_SOURCE/tests/quality
-quality=("$worker" quality --model "$KILN_SOURCE/pipeline/models/sketch" --judge "$KILN_SOURCE/pipeline/models/judge")
+quality=("$kiln" bench quality --model "$KILN_SOURCE/pipeline/models/sketch" --judge "$KILN_SOURCE/pipeline/models/judge")
 
 # Small and quick: the verb, not the model.
 small=("${quality[@]}" --prompts "$lists/held.jsonl" --sizes 64x64 --steps 1 -n 2)
@@ -24,7 +24,8 @@ for words in --bogus "--sizes 100x100" "--sizes 64x" "--steps 0" "--steps 1,2,3,
 done
 expect 64 "no pictures" "${small[@]}" -n 0
 grep -q ': -n "0": expected' err || fail "the option is not named as it is written: $(cat err)"
-expect 64 "no model" "$worker" quality
+cp "$kiln" "${kiln%/*}/kiln-bench" "${kiln%/*}/libkiln_bench.so" . # away from the demo model
+expect 64 "no model" ./kiln bench quality
 expect 65 "a style nobody knows" "${small[@]}" --style cubist
 grep -q 'it knows base, neon' err || fail "the styles are not named: $(cat err)"
 expect 66 "no prompts" "${quality[@]}" --prompts ./none.jsonl

@@ -13,6 +13,8 @@
 #include <sysexits.h>
 
 #include "schemas/clock.h"
+#include "worker/bench/bench.h"
+#include "worker/bench/options.h"
 #include "worker/engine/renderer.h"
 #include "worker/verbs/verbs.h"
 
@@ -27,12 +29,6 @@ struct bench {
     struct kiln_bench_table table;
     struct reference references[KILN_BENCH_LIST_MAX]; /* by size */
 };
-
-/* The library's last failure as ours. */
-static int library_fail(int code, struct kiln_error *err)
-{
-    return kiln_fail(err, code, "%s", diffusionz_last_error());
-}
 
 /* |values - reference| / |reference| */
 static double relative_error(const struct reference *reference, const float *values)
@@ -58,7 +54,7 @@ static void compare(struct reference *reference, struct kiln_bench_row *row, flo
     }
     if (reference->count == count)
         row->error = relative_error(reference, output);
-    diffusionz_bench_free_output(output);
+    free(output);
 }
 
 static int open_model(struct bench *b, int32_t dtype, DiffusionZContext **ret,
@@ -70,14 +66,14 @@ static int open_model(struct bench *b, int32_t dtype, DiffusionZContext **ret,
                                        .threads = b->options.threads};
     struct kiln_bench_table *table = &b->table;
     double start = kiln_monotonic_ms();
-    int code = b->options.random_weights ? diffusionz_bench_open(&options, ret)
+    int code = b->options.random_weights ? diffusionz_open_random(&options, ret)
                                          : diffusionz_open(&options, ret);
     if (code)
-        return library_fail(code, err);
+        return kiln_bench_last_error(code, err);
     struct kiln_bench_load *load = &table->loads[table->load_count++];
     *load =
         (struct kiln_bench_load){.dtype = dtype, .seconds = (kiln_monotonic_ms() - start) / 1e3};
-    diffusionz_bench_memory(*ret, &load->tensors, &load->device);
+    diffusionz_memory(*ret, &load->tensors, &load->device);
     table->model_name = b->options.model;
     if (table->load_count == 1)
         kiln_bench_heading(table);
@@ -104,11 +100,11 @@ static int run_row(struct bench *b, DiffusionZContext *ctx, int32_t dtype, int s
                    row->args.item_count);
         return differs;
     }
-    int code = diffusionz_bench_run(ctx, &row->args, &row->times, &output, &count);
+    int code = kiln_stages_time(ctx, &row->args, &row->times, &output, &count, err);
     if (code && code != KILN_NO_MEMORY)
-        return library_fail(code, err);
+        return code;
     if (code)
-        snprintf(row->failure, sizeof row->failure, "%s", diffusionz_last_error());
+        snprintf(row->failure, sizeof row->failure, "%.159s", err->text);
     compare(&b->references[size], row, output, count);
     b->table.row_count++;
     kiln_bench_print_row(&b->table);
@@ -126,7 +122,7 @@ static int run_dtype(struct bench *b, int32_t dtype, struct kiln_error *err)
     return code;
 }
 
-int kiln_verb_bench_engine(int argc, char **argv)
+int kiln_bench_engine(int argc, char **argv)
 {
     struct kiln_error err;
     struct bench *b = calloc(1, sizeof *b);
@@ -148,7 +144,7 @@ int kiln_verb_bench_engine(int argc, char **argv)
             status = kiln_verb_fail("bench engine", &err);
     }
     for (int i = 0; i < KILN_BENCH_LIST_MAX; i++)
-        diffusionz_bench_free_output(b->references[i].values);
+        free(b->references[i].values);
     free(b);
     return status;
 }

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "pipeline/diffusionz_bench.h"
+#include "pipeline/bench/stages.h"
 #include "schemas/error.h"
 
 #define KILN_BENCH_LIST_MAX 8 /* values of --sizes, --batch, --dtype */
@@ -23,7 +23,7 @@ struct kiln_bench_options {
     } sizes[KILN_BENCH_LIST_MAX];
     int32_t batches[KILN_BENCH_LIST_MAX], dtypes[KILN_BENCH_LIST_MAX];
     int size_count, batch_count, dtype_count;
-    DiffusionZBenchCase common; /* what all rows share */
+    struct kiln_stage_case common; /* what all rows share */
     bool random_weights, deterministic, json, help;
 };
 
@@ -41,8 +41,8 @@ struct kiln_bench_load {
 
 struct kiln_bench_row {
     int32_t dtype;
-    DiffusionZBenchCase args;
-    DiffusionZBenchTimes times;
+    struct kiln_stage_case args;
+    struct kiln_stage_times times;
     double error;      /* of one forward, relative to the first dtype's; negative: not known */
     char failure[160]; /* a batch that did not fit; else empty */
 };
@@ -56,7 +56,7 @@ struct kiln_bench_table {
 };
 
 /* Draws the pictures of a case together and each alone.  KILN_INTERNAL where one has other bits. */
-int kiln_bench_same(DiffusionZContext *ctx, const DiffusionZBenchCase *args,
+int kiln_bench_same(DiffusionZContext *ctx, const struct kiln_stage_case *args,
                     struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- what is said about it; the first three say nothing when options->json -------------------- */

@@ -4,6 +4,7 @@
 
 #include "schemas/limits.h"
 #include "worker/bench/engine.h"
+#include "worker/bench/options.h"
 #include "worker/engine/renderer.h"
 #include "worker/verbs/verbs.h"
 
@@ -82,7 +83,7 @@ static int take_size(void *arg, char *text, struct kiln_error *err)
 {
     struct kiln_bench_options *o = arg;
     const int i = o->size_count++;
-    return kiln_verb_size(text, &o->sizes[i].width, &o->sizes[i].height, err);
+    return kiln_bench_size(text, &o->sizes[i].width, &o->sizes[i].height, err);
 }
 
 static int take_batch(void *arg, char *text, struct kiln_error *err)
@@ -103,10 +104,10 @@ static int take_stage(void *arg, char *text, struct kiln_error *err)
     static const struct {
         const char *name;
         int32_t bit;
-    } stages[] = {{"forward", DIFFUSIONZ_BENCH_FORWARD},
-                  {"text", DIFFUSIONZ_BENCH_TEXT},
-                  {"decode", DIFFUSIONZ_BENCH_DECODE},
-                  {"image", DIFFUSIONZ_BENCH_IMAGE}};
+    } stages[] = {{"forward", KILN_STAGE_FORWARD},
+                  {"text", KILN_STAGE_TEXT},
+                  {"decode", KILN_STAGE_DECODE},
+                  {"image", KILN_STAGE_IMAGE}};
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
         if (strcmp(text, stages[i].name) == 0) {
             o->common.stages |= stages[i].bit;
@@ -122,16 +123,16 @@ static int take_lists(struct kiln_bench_options *o, int option, char *value, str
     switch (option) {
     case OPTION_SIZES:
         o->size_count = 0;
-        return kiln_verb_list("sizes", value, KILN_BENCH_LIST_MAX, take_size, o, err);
+        return kiln_bench_list("sizes", value, KILN_BENCH_LIST_MAX, take_size, o, err);
     case OPTION_BATCH:
         o->batch_count = 0;
-        return kiln_verb_list("batch", value, KILN_BENCH_LIST_MAX, take_batch, o, err);
+        return kiln_bench_list("batch", value, KILN_BENCH_LIST_MAX, take_batch, o, err);
     case OPTION_DTYPE:
         o->dtype_count = 0;
-        return kiln_verb_list("dtype", value, KILN_BENCH_LIST_MAX, take_dtype, o, err);
+        return kiln_bench_list("dtype", value, KILN_BENCH_LIST_MAX, take_dtype, o, err);
     default:
         o->common.stages = 0;
-        return kiln_verb_list("stages", value, KILN_BENCH_LIST_MAX, take_stage, o, err);
+        return kiln_bench_list("stages", value, KILN_BENCH_LIST_MAX, take_stage, o, err);
     }
 }
 
@@ -143,18 +144,18 @@ static int take_number(struct kiln_bench_options *o, int option, const char *val
 {
     switch (option) {
     case OPTION_TOKENS:
-        return kiln_verb_small("tokens", value, DIFFUSIONZ_BENCH_TOKENS_MIN, KILN_TOKENS_MAX,
+        return kiln_verb_small("tokens", value, KILN_STAGE_TOKENS_MIN, KILN_TOKENS_MAX,
                                &o->common.tokens, err);
     case OPTION_STEPS:
         return kiln_verb_steps(value, &o->common.num_steps, err);
     case OPTION_REPEAT:
-        return kiln_verb_small("repeat", value, 1, DIFFUSIONZ_BENCH_RUNS_MAX, &o->common.repeats,
+        return kiln_verb_small("repeat", value, 1, KILN_STAGE_RUNS_MAX, &o->common.repeats,
                                err);
     case OPTION_WARMUP:
-        return kiln_verb_small("warmup", value, 0, DIFFUSIONZ_BENCH_RUNS_MAX, &o->common.warmups,
+        return kiln_verb_small("warmup", value, 0, KILN_STAGE_RUNS_MAX, &o->common.warmups,
                                err);
     case OPTION_IMAGE_REPEAT:
-        return kiln_verb_small("image-repeat", value, 1, DIFFUSIONZ_BENCH_RUNS_MAX,
+        return kiln_verb_small("image-repeat", value, 1, KILN_STAGE_RUNS_MAX,
                                &o->common.image_repeats, err);
     case OPTION_THREADS:
         return kiln_verb_threads(value, &o->threads, err);
@@ -221,7 +222,7 @@ int kiln_bench_options_read(int argc, char **argv, struct kiln_bench_options *re
                                               .warmups = 3,
                                               .repeats = 8,
                                               .image_repeats = 3,
-                                              .stages = DIFFUSIONZ_BENCH_ALL}};
+                                              .stages = KILN_STAGES_ALL}};
     int c, code = 0;
     while (!code && !o.help && (c = getopt_long(argc, argv, "h", table, NULL)) != -1)
         code = take_option(&o, c, optarg, err);

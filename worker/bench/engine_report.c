@@ -3,7 +3,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "pipeline/model/roofline.h"
+#include "pipeline/bench/roofline.h"
 #include "worker/bench/engine.h"
 #include "worker/engine/renderer.h"
 #include "worker/state/device_class.h"
@@ -93,7 +93,7 @@ static void print_number(int width, int digits, double value)
 void kiln_bench_print_row(const struct kiln_bench_table *table)
 {
     const struct kiln_bench_row *row = &table->rows[table->row_count - 1];
-    const DiffusionZBenchTimes *t = &row->times;
+    const struct kiln_stage_times *t = &row->times;
     char size[TEXT_SIZE];
     if (table->options->json)
         return;
@@ -124,7 +124,7 @@ void kiln_bench_print_row(const struct kiln_bench_table *table)
 
 static json_t *row_json(const struct kiln_bench_table *table, const struct kiln_bench_row *row)
 {
-    const DiffusionZBenchTimes *t = &row->times;
+    const struct kiln_stage_times *t = &row->times;
     json_t *value =
         json_pack("{s:s, s:i, s:i, s:i}", "dtype", kiln_dtype_names[row->dtype], "width",
                   row->args.width, "height", row->args.height, "batch", row->args.item_count);

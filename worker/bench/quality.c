@@ -13,8 +13,10 @@
 #include <sys/stat.h>
 #include <sysexits.h>
 
-#include "pipeline/diffusionz_judge.h"
+#include "pipeline/bench/judge.h"
 #include "schemas/clock.h"
+#include "worker/bench/bench.h"
+#include "worker/bench/options.h"
 #include "worker/verbs/verbs.h"
 
 #define BATCH_MAX 16
@@ -24,19 +26,13 @@ struct bench {
     struct kiln_quality_options options;
     char suffix[128];
     DiffusionZContext *context;
-    DiffusionZJudge *judge;
+    struct kiln_judge *judge;
     const struct kiln_judge_labels *labels;
     int style; /* position in the labels, or -1 */
     struct kiln_quality_row rows[KILN_QUALITY_ROWS_MAX];
     int row_count;
     int32_t dtype; /* of the open context; -1 before the first */
 };
-
-/* The library's last failure as ours. */
-static int library_fail(int code, struct kiln_error *err)
-{
-    return kiln_fail(err, code, "%s", diffusionz_last_error());
-}
 
 /* --- one batch -------------------------------------------------------------------------------- */
 
@@ -100,7 +96,7 @@ static int draw(struct bench *bench, struct kiln_quality_row *row, struct load *
         row->seconds += (kiln_monotonic_ms() - start) / 1e3;
         row->timed += (int64_t)load->count;
     }
-    return code ? library_fail(code, err) : 0;
+    return code ? kiln_bench_last_error(code, err) : 0;
 }
 
 static int judge_one(struct bench *bench, struct kiln_quality_row *row, const struct load *load,
@@ -118,10 +114,10 @@ static int judge_one(struct bench *bench, struct kiln_quality_row *row, const st
     if (output->error_code)
         return kiln_fail(err, output->error_code, "prompt %zu: %s", picture.number,
                          output->error_msg ? output->error_msg : "the picture failed");
-    int code =
-        diffusionz_judge_look(bench->judge, output->rgb, load->width, load->height, &picture.seen);
+    int code = kiln_judge_look(bench->judge, output->rgb, load->width, load->height,
+                               &picture.seen, err);
     if (code)
-        return library_fail(code, err);
+        return code;
     kiln_judge_score(bench->labels, &picture.request->asked, &picture.seen, &picture.score);
     kiln_tally_add(&row->tally, &picture.score);
     bool in_style = bench->style < 0 || picture.seen.style == bench->style;
@@ -161,7 +157,7 @@ static int open_model(struct bench *bench, int32_t dtype, struct kiln_error *err
     bench->context = NULL;
     bench->dtype = dtype;
     int code = diffusionz_open(&options, &bench->context);
-    return code ? library_fail(code, err) : 0;
+    return code ? kiln_bench_last_error(code, err) : 0;
 }
 
 static int run_row(struct bench *bench, struct kiln_quality_row *row, struct kiln_error *err)
@@ -217,10 +213,10 @@ static int open_bench(struct bench *bench, struct kiln_error *err)
     bench->row_count = kiln_quality_plan(o, bench->rows, err);
     if (!bench->row_count)
         return err->code;
-    int code = diffusionz_judge_open(o->judge, o->device, &bench->judge);
+    int code = kiln_judge_open(o->judge, o->device, &bench->judge, err);
     if (code)
-        return library_fail(code, err);
-    bench->labels = diffusionz_judge_labels(bench->judge);
+        return code;
+    bench->labels = kiln_judge_labels(bench->judge);
     if (o->style && (bench->style = kiln_label_find(&bench->labels->styles, o->style)) < 0)
         return kiln_fail(err, KILN_BAD_INPUT, "--style %s: the judge knows no such style%s",
                          o->style, known_styles(&bench->labels->styles, known, sizeof known));
@@ -248,7 +244,7 @@ static bool enough(const struct bench *bench)
     return all;
 }
 
-int kiln_verb_quality(int argc, char **argv)
+int kiln_bench_quality(int argc, char **argv)
 {
     struct kiln_error err;
     struct bench *bench = calloc(1, sizeof *bench);
@@ -265,7 +261,7 @@ int kiln_verb_quality(int argc, char **argv)
     } else if (!enough(bench)) {
         status = STATUS_TOO_FEW;
     }
-    diffusionz_judge_free(bench->judge);
+    kiln_judge_close(bench->judge);
     diffusionz_free(bench->context);
     free(bench);
     return status;

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "pipeline/diffusionz_batch.h"
-#include "pipeline/judge/requests.h"
-#include "pipeline/judge/score.h"
+#include "pipeline/bench/requests.h"
+#include "pipeline/bench/score.h"
 #include "schemas/error.h"
 #include "schemas/limits.h"
 

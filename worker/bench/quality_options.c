@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "worker/bench/quality.h"
+#include "worker/bench/options.h"
 #include "worker/engine/renderer.h"
 #include "worker/verbs/verbs.h"
 
@@ -77,7 +78,7 @@ static int take_size(void *arg, char *text, struct kiln_error *err)
 {
     struct kiln_quality_options *o = arg;
     const int i = o->size_count++;
-    return kiln_verb_size(text, &o->sizes[i].width, &o->sizes[i].height, err);
+    return kiln_bench_size(text, &o->sizes[i].width, &o->sizes[i].height, err);
 }
 
 static int take_step(void *arg, char *text, struct kiln_error *err)
@@ -99,13 +100,13 @@ static int take_lists(struct kiln_quality_options *o, int option, char *value,
     switch (option) {
     case OPTION_SIZES:
         o->size_count = 0;
-        return kiln_verb_list("sizes", value, KILN_QUALITY_LIST_MAX, take_size, o, err);
+        return kiln_bench_list("sizes", value, KILN_QUALITY_LIST_MAX, take_size, o, err);
     case OPTION_STEPS:
         o->step_count = 0;
-        return kiln_verb_list("steps", value, KILN_QUALITY_LIST_MAX, take_step, o, err);
+        return kiln_bench_list("steps", value, KILN_QUALITY_LIST_MAX, take_step, o, err);
     default:
         o->dtype_count = 0;
-        return kiln_verb_list("dtype", value, KILN_QUALITY_LIST_MAX, take_dtype, o, err);
+        return kiln_bench_list("dtype", value, KILN_QUALITY_LIST_MAX, take_dtype, o, err);
     }
 }
 

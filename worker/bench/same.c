@@ -8,6 +8,7 @@
 
 #include "schemas/limits.h"
 #include "worker/bench/engine.h"
+#include "worker/bench/options.h"
 
 #define PROMPT_MAX 512
 #define WORDS_MORE 13 /* from one prompt to the next */
@@ -31,7 +32,7 @@ static void write_items(struct pictures *p, int count)
 }
 
 /* Runs `count` items; one that fails is the call's failure. */
-static int draw(DiffusionZContext *ctx, const DiffusionZBenchCase *args,
+static int draw(DiffusionZContext *ctx, const struct kiln_stage_case *args,
                 const DiffusionZItem *items, int count, DiffusionZOutput *outputs,
                 struct kiln_error *err)
 {
@@ -42,7 +43,7 @@ static int draw(DiffusionZContext *ctx, const DiffusionZBenchCase *args,
                                    .num_steps = args->num_steps};
     int code = diffusionz_run_batch(ctx, &batch, outputs, NULL);
     if (code)
-        return kiln_fail(err, code, "%s", diffusionz_last_error());
+        return kiln_bench_last_error(code, err);
     for (int i = 0; i < count && !code; i++)
         if (outputs[i].error_code)
             code = kiln_fail(err, outputs[i].error_code, "%s",
@@ -52,7 +53,7 @@ static int draw(DiffusionZContext *ctx, const DiffusionZBenchCase *args,
     return code;
 }
 
-static bool same(const DiffusionZBenchCase *args, const DiffusionZOutput *a,
+static bool same(const struct kiln_stage_case *args, const DiffusionZOutput *a,
                  const DiffusionZOutput *b)
 {
     const size_t pixels = (size_t)args->width * (size_t)args->height * 3;
@@ -62,7 +63,7 @@ static bool same(const DiffusionZBenchCase *args, const DiffusionZOutput *a,
            memcmp(a->rgb, b->rgb, pixels) == 0;
 }
 
-static int draw_alone(DiffusionZContext *ctx, const DiffusionZBenchCase *args, struct pictures *p,
+static int draw_alone(DiffusionZContext *ctx, const struct kiln_stage_case *args, struct pictures *p,
                       int index, struct kiln_error *err)
 {
     DiffusionZOutput alone;
@@ -77,7 +78,7 @@ static int draw_alone(DiffusionZContext *ctx, const DiffusionZBenchCase *args, s
     return code;
 }
 
-int kiln_bench_same(DiffusionZContext *ctx, const DiffusionZBenchCase *args, struct kiln_error *err)
+int kiln_bench_same(DiffusionZContext *ctx, const struct kiln_stage_case *args, struct kiln_error *err)
 {
     const int count = args->item_count;
     struct pictures *p = calloc(1, sizeof *p);

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pipeline/diffusionz_bench.h"
 #include "schemas/log.h"
 #include "storage/daemon/outage.h"
 
@@ -78,7 +77,7 @@ static void pipeline_close(struct kiln_renderer *engine)
 static void log_loaded(const struct pipeline *self, double since_ms)
 {
     uint64_t tensors, device;
-    diffusionz_bench_memory(self->context, &tensors, &device);
+    diffusionz_memory(self->context, &tensors, &device);
     kiln_log(KILN_LOG_INFO, "engine_loaded",
              kiln_f("seconds", "%.1f", (kiln_monotonic_ms() - since_ms) / 1e3),
              kiln_f("tensors_gb", "%.2f", (double)tensors / 1e9),
@@ -121,7 +120,7 @@ int kiln_renderer_pipeline_open(const struct kiln_config *config, struct kiln_lo
     double start_ms = kiln_monotonic_ms();
     bool drawn = strcmp(kiln_config_text(config, KILN_KEY_ENGINE), "random") == 0;
     diffusionz_watch(kiln_load_watch_note, watch);
-    code = drawn ? diffusionz_bench_open(&options, &self->context)
+    code = drawn ? diffusionz_open_random(&options, &self->context)
                  : diffusionz_open(&options, &self->context);
     diffusionz_watch(NULL, NULL);
     if (code != 0) {

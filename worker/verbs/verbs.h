@@ -14,8 +14,6 @@
 
 int kiln_verb_render(int argc, char **argv);
 int kiln_verb_tokenize(int argc, char **argv);
-int kiln_verb_quality(int argc, char **argv);      /* `kiln bench quality` */
-int kiln_verb_bench_engine(int argc, char **argv); /* `kiln bench engine` */
 
 /* Prints "kiln VERB: text" and returns the code's exit status. */
 int kiln_verb_fail(const char *verb, const struct kiln_error *err);
@@ -38,16 +36,8 @@ int kiln_verb_lora(char *text, int count, DiffusionZLora *ret,
 /* A side of a picture in pixels; steps; threads of the CPU, 0 for all. */
 int kiln_verb_side(const char *name, const char *text, int32_t *ret,
                    struct kiln_error *err) KILN_MUST_CHECK;
-/* A size of --sizes: WxH, or N for NxN. */
-int kiln_verb_size(char *text, int32_t *ret_width, int32_t *ret_height,
-                   struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_verb_steps(const char *text, int32_t *ret, struct kiln_error *err) KILN_MUST_CHECK;
 int kiln_verb_threads(const char *text, int32_t *ret, struct kiln_error *err) KILN_MUST_CHECK;
-
-/* Calls take for each part of text between commas, max at most; they are cut there. */
-typedef int kiln_verb_take(void *arg, char *part, struct kiln_error *err);
-int kiln_verb_list(const char *name, char *text, int max, kiln_verb_take *take, void *arg,
-                   struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- files ------------------------------------------------------------------------------------ */
 /* Under a temporary name first: a reader of the file never meets half of it, and one that is there

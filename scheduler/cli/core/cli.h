@@ -48,6 +48,9 @@ struct kiln_verb {
     enum kiln_settings settings;
     /* Ended by NULL: the first words behind which all is passed on as it was typed; or NULL. */
     const char *const *untouched;
+    /* The program beside this one that has the verb and gets the whole command line; run is NULL
+     * then, but in that program. */
+    const char *program;
     int (*run)(struct kiln_cli *cli, int argc, char **argv);
 };
 const struct kiln_verb *kiln_verb_at(size_t number);      /* in the order of the help; or NULL */

@@ -12,6 +12,15 @@
 
 #define VERBS_MAX 64
 
+const struct kiln_verb *kiln_verb_find(const char *name)
+{
+    const struct kiln_verb *verb;
+    for (size_t i = 0; (verb = kiln_verb_at(i)); i++)
+        if (strcmp(verb->name, name) == 0)
+            return verb;
+    return NULL;
+}
+
 /* Indented by two, line by line. */
 static void print_block(FILE *out, const char *text)
 {

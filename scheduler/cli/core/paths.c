@@ -59,10 +59,8 @@ int kiln_program_dir(char *out, struct kiln_error *err)
     return 0;
 }
 
-/* The directory that lies at `tree` beside a build or at `share` beside an installation, and has
- * the file `probe`. */
-static char *find_shipped(const char *program_dir, const char *tree, const char *share,
-                          const char *probe)
+char *kiln_find_shipped(const char *program_dir, const char *tree, const char *share,
+                        const char *probe)
 {
     const char *const places[] = {tree, share};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
@@ -76,19 +74,8 @@ static char *find_shipped(const char *program_dir, const char *tree, const char 
 
 char *kiln_demo_model(const char *program_dir)
 {
-    return find_shipped(program_dir, "../pipeline/models/sketch", "../share/kiln/models/sketch",
-                        "model_index.json");
-}
-
-char *kiln_judge_model(const char *program_dir)
-{
-    return find_shipped(program_dir, "../pipeline/models/judge", "../share/kiln/models/judge",
-                        "labels.json");
-}
-
-char *kiln_quality_lists(const char *program_dir)
-{
-    return find_shipped(program_dir, "../tests/quality", "../share/kiln/quality", "held.jsonl");
+    return kiln_find_shipped(program_dir, "../pipeline/models/sketch",
+                             "../share/kiln/models/sketch", "model_index.json");
 }
 
 bool kiln_model_size(const char *model, char *out, size_t size)

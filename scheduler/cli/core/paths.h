@@ -14,15 +14,16 @@ char *kiln_join(char *out, const char *dir, const char *name);
 /* Makes a directory and those above it that are missing. */
 int kiln_make_path(const char *path, struct kiln_error *err) KILN_MUST_CHECK;
 
-/* Where kiln, kiln-scheduler and kiln-worker are, into out[PATH_MAX]. */
+/* Where the programs are, into out[PATH_MAX]. */
 int kiln_program_dir(char *out, struct kiln_error *err) KILN_MUST_CHECK;
 
+/* The directory at `tree` beside a build, or at `share` beside an installation, that has the file
+ * `probe`: malloc'd, or NULL. */
+char *kiln_find_shipped(const char *program_dir, const char *tree, const char *share,
+                        const char *probe);
 /* The demo model of a source tree or of an installation, for whoever named none: malloc'd, or
  * NULL when it is not there. */
 char *kiln_demo_model(const char *program_dir);
-/* The same for the judge of `kiln bench quality` and its lists of prompts. */
-char *kiln_judge_model(const char *program_dir);
-char *kiln_quality_lists(const char *program_dir);
 
 /* The size a model draws best, "512x512", from sample_size of its vae/config.json; false if the
  * model is not here or does not say. */

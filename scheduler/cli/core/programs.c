@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include "scheduler/cli/core/paths.h"
@@ -22,6 +23,20 @@
 #define POSTGRES_ROOT "/usr/lib/postgresql"
 
 extern char **environ;
+
+int kiln_program_become(const struct kiln_cli *cli, const char *name, char **argv)
+{
+    char dir[PATH_MAX], path[PATH_MAX], *was = argv[0];
+    struct kiln_error err;
+    if (kiln_program_dir(dir, &err))
+        return kiln_report(cli, &err);
+    argv[0] = kiln_join(path, dir, name);
+    signal(SIGPIPE, SIG_DFL); /* which main.c ignores, and a program inherits */
+    execv(path, argv);
+    kiln_warn(cli, "start %s: %s", path, strerror(errno));
+    argv[0] = was;
+    return EX_UNAVAILABLE;
+}
 
 bool kiln_program_find(const char *name, char *out)
 {

@@ -1,4 +1,4 @@
-/* programs.h - other people's programs: where they are, and running one to its end. */
+/* programs.h - other programs: where they are, and how to run one. */
 #ifndef KILN_CLI_PROGRAMS_H
 #define KILN_CLI_PROGRAMS_H
 
@@ -7,6 +7,10 @@
 #include <sys/types.h>
 
 #include "scheduler/cli/core/cli.h"
+
+/* Replaces this process by a program that is installed beside it; sets argv[0].  Returns only when
+ * that failed: an exit status, after a message. */
+int kiln_program_become(const struct kiln_cli *cli, const char *name, char **argv);
 
 /* The first executable of that name on PATH or in the usual places, into out[PATH_MAX]. */
 bool kiln_program_find(const char *name, char *out);

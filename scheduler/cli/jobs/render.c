@@ -1,24 +1,23 @@
-/* render.c - `kiln render`, `kiln tokenize`, `kiln bench quality` and `kiln bench engine` are
- * kiln-worker's: the same arguments go to it.
+/* render.c - `kiln render` and `kiln tokenize`: kiln-worker does them, with the same arguments.
  *
- * So kiln itself stays free of LibTorch and starts in a few milliseconds.  Who names no model gets
- * that of KILN_MODEL or of the settings file, else the demo model; who names no size gets the one
- * that the model draws best.
+ * So kiln itself loads no LibTorch and starts in a few milliseconds.  Without --model the model is
+ * that of KILN_MODEL or of the settings file, else the demo model; without a size the picture has
+ * the size that the model renders best.
  */
-#include <errno.h>
-#include <signal.h>
+#include "scheduler/cli/jobs/render.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
-#include <unistd.h>
 
-#include "scheduler/cli/core/cli.h"
 #include "scheduler/cli/core/paths.h"
+#include "scheduler/cli/core/programs.h"
 #include "scheduler/cli/core/verbs.h"
 #include "storage/daemon/config_file.h"
 
+#define WORDS_ADDED 16 /* at most, by all that follows */
+
 /* The value of --name, "" if it is the last word, or NULL. */
-static const char *named(int argc, char **argv, const char *name)
+static char *named(int argc, char **argv, const char *name)
 {
     size_t len = strlen(name);
     for (int i = 1; i < argc; i++) {
@@ -27,20 +26,15 @@ static const char *named(int argc, char **argv, const char *name)
         if (argv[i][len] == '=')
             return argv[i] + len + 1;
         if (argv[i][len] == '\0')
-            return i + 1 < argc ? argv[i + 1] : "";
+            return i + 1 < argc ? argv[i + 1] : argv[i] + len;
     }
     return NULL;
 }
 
-static bool asks_help(int argc, char **argv)
-{
-    return named(argc, argv, "--help") || named(argc, argv, "-h");
-}
-
-/* The model of whoever named none, malloc'd; NULL if there is none.  A picture without a queue
- * needs no settings: only a file that was named has to be one. */
-static int usual_model(const struct kiln_cli *cli, const char *programs, char **ret,
-                       struct kiln_error *err)
+/* The model of a user who named none, malloc'd; NULL if there is none.  A picture without a queue
+ * needs no settings: only a settings file that was named must exist. */
+static int default_model(const struct kiln_cli *cli, const char *programs, char **ret,
+                         struct kiln_error *err)
 {
     struct kiln_config *config = NULL;
     int rc = kiln_config_load(cli->config_path, &config, NULL, err);
@@ -55,30 +49,7 @@ static int usual_model(const struct kiln_cli *cli, const char *programs, char **
     return 0;
 }
 
-/* The command line of kiln-worker as it grows. */
-struct words {
-    char *at[KILN_GIVEN_MAX];
-    int count, argc;
-    char **argv; /* what the user typed */
-};
-#define WORDS_ADDED 16 /* at most, by all that follows */
-
-static void add(struct words *words, char *name, char *value)
-{
-    words->at[words->count++] = name;
-    words->at[words->count++] = value;
-}
-
-/* Adds what lies with this program unless the user named another; takes the value. */
-static void add_usual(struct words *words, char *name, char *value)
-{
-    if (value && !named(words->argc, words->argv, name))
-        add(words, name, value);
-    else
-        free(value);
-}
-
-/* Whether the word behind this one is its value and no option, whatever it looks like. */
+/* Whether the word after this one is its value, whatever it looks like. */
 static bool takes_value(const char *word)
 {
     static const char *const bare[] = {"--lossless", "--json", "--help", "--raw"};
@@ -88,8 +59,8 @@ static bool takes_value(const char *word)
     return strncmp(word, "--", 2) == 0 && !strchr(word, '=');
 }
 
-/* What every verb understands and kiln-worker does not is taken out of argv: -q, of which nothing
- * that is said here takes notice, and --config. */
+/* Takes out of argv what every verb understands and these programs do not: -q, which changes
+ * nothing here, and --config. */
 static int take_globals(struct kiln_cli *cli, int *argc, char **argv, struct kiln_error *err)
 {
     const char *path = NULL;
@@ -116,55 +87,81 @@ static int take_globals(struct kiln_cli *cli, int *argc, char **argv, struct kil
     return 0;
 }
 
-int kiln_verb_render(struct kiln_cli *cli, int argc, char **argv)
+int kiln_model_words_begin(struct kiln_cli *cli, int argc, char **argv, bool config_is_model,
+                           struct kiln_model_words *ret)
 {
-    char programs[PATH_MAX], path[PATH_MAX], size[24];
-    static char engine[] = "bench-engine"; /* as kiln-worker calls it */
+    char programs[PATH_MAX], *usual = NULL;
+    static char model[] = "--model";
     struct kiln_error err;
-    bool measures = strcmp(argv[0], "engine") == 0; /* its --config is of another kind */
-    if (kiln_program_dir(programs, &err) || (!measures && take_globals(cli, &argc, argv, &err)))
+    if (kiln_program_dir(programs, &err) ||
+        (!config_is_model && take_globals(cli, &argc, argv, &err)))
         return kiln_report(cli, &err);
-    struct words words = {.argc = argc, .argv = argv};
-    kiln_join(path, programs, "kiln-worker");
     if (argc + WORDS_ADDED > KILN_GIVEN_MAX)
         return kiln_usage(cli, "more than %d arguments", KILN_GIVEN_MAX - WORDS_ADDED);
-    add(&words, path, measures ? engine : argv[0]);
-    const char *model = named(argc, argv, "--model");
-    if (measures && !model)
-        model = named(argc, argv, "--config");
-    char *usual = NULL;
-    if (!model && usual_model(cli, programs, &usual, &err))
+    *ret = (struct kiln_model_words){.at = {NULL, argv[0]}, .count = 2, .argc = argc, .argv = argv};
+    ret->model = named(argc, argv, model);
+    if (config_is_model && !ret->model)
+        ret->model = named(argc, argv, "--config");
+    if (ret->model)
+        return 0;
+    if (default_model(cli, programs, &usual, &err))
         return kiln_report(cli, &err);
-    if (usual)
-        add(&words, "--model", usual);
-    model = model ? model : usual;
-    if (!model && !asks_help(argc, argv))
+    if (!usual && !named(argc, argv, "--help") && !named(argc, argv, "-h"))
         return kiln_usage(cli,
                           "--model DIR is missing: the settings name no model, and the demo model "
                           "does not lie beside %s",
                           programs);
-    if (strcmp(argv[0], "quality") == 0) {
-        add_usual(&words, "--judge", kiln_judge_model(programs));
-        add_usual(&words, "--lists", kiln_quality_lists(programs));
+    ret->model = usual;
+    kiln_model_words_default(ret, model, usual);
+    return 0;
+}
+
+void kiln_model_words_default(struct kiln_model_words *words, char *name, char *value)
+{
+    if (!value || named(words->argc, words->argv, name)) {
+        free(value);
+        return;
     }
-    /* Models are square by nature; what is named comes later, and so replaces it. */
-    if (strcmp(argv[0], "render") == 0 && model && kiln_model_size(model, size, sizeof size)) {
-        *strchr(size, 'x') = '\0';
-        add(&words, "--width", size);
-        add(&words, "--height", size);
-    }
+    words->at[words->count++] = name;
+    words->at[words->count++] = value;
+    words->defaults[words->default_count++] = value;
+}
+
+void kiln_model_words_end(struct kiln_model_words *words, const struct kiln_cli *cli)
+{
     static char json[] = "--json";
-    char **rest = words.at + words.count;
-    memcpy(rest, argv + 1, (size_t)(argc - 1) * sizeof *argv);
-    rest += argc - 1;
-    if (cli->json && !named(argc, argv, json))
-        *rest++ = json;
-    *rest = NULL;
-    signal(SIGPIPE, SIG_DFL);
-    execv(path, words.at);
-    kiln_warn(cli, "start %s: %s", path, strerror(errno));
-    for (int i = 3; i < words.count; i += 2)
-        if (words.at[i] != size)
-            free(words.at[i]);
-    return EX_UNAVAILABLE;
+    for (int i = 1; i < words->argc; i++)
+        words->at[words->count++] = words->argv[i];
+    if (cli->json && !named(words->argc, words->argv, json))
+        words->at[words->count++] = json;
+    words->at[words->count] = NULL;
+}
+
+void kiln_model_words_release(struct kiln_model_words *words)
+{
+    while (words->default_count > 0)
+        free(words->defaults[--words->default_count]);
+}
+
+int kiln_verb_render(struct kiln_cli *cli, int argc, char **argv)
+{
+    static char width[] = "--width", height[] = "--height";
+    char size[24];
+    struct kiln_model_words words;
+    int status = kiln_model_words_begin(cli, argc, argv, false, &words);
+    if (status)
+        return status;
+    /* Models render squares best; a side that the user names stands later and counts. */
+    if (strcmp(argv[0], "render") == 0 && words.model &&
+        kiln_model_size(words.model, size, sizeof size)) {
+        *strchr(size, 'x') = '\0';
+        words.at[words.count++] = width;
+        words.at[words.count++] = size;
+        words.at[words.count++] = height;
+        words.at[words.count++] = size;
+    }
+    kiln_model_words_end(&words, cli);
+    status = kiln_program_become(cli, "kiln-worker", words.at);
+    kiln_model_words_release(&words);
+    return status;
 }

@@ -1,0 +1,337 @@
+/* stages.c - see stages.h.
+ *
+ * Forwards and whole images go through kiln_engine_run, as the pictures of a queue do, so that
+ * whatever it does to be fast is in the figures.  The text encoder and the decoder are called on
+ * their own: within a batch their time is not theirs alone.
+ */
+#include "pipeline/bench/stages.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline/bench/roofline.h"
+#include "pipeline/context.h"
+#include "pipeline/torch/lanes.h"
+#include "pipeline/torch/load.h"
+#include "schemas/clock.h"
+
+#define SEED 1
+
+/* One case under way. */
+struct bench {
+    struct kiln_engine *e;
+    const struct kiln_stage_case *args;
+    struct kiln_stage_times *times;
+    char prompts[KILN_ASSIGN_MAX][KILN_PROMPT_MAX + 1];
+    DiffusionZItem items[KILN_ASSIGN_MAX];
+    DiffusionZOutput outputs[KILN_ASSIGN_MAX];
+    DiffusionZBatch batch;
+    float *output;
+    size_t output_count;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts. */
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, by_value);
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+/* --- prompts ---------------------------------------------------------------------------------- */
+
+#define LETTERS 26
+
+/* Words of one letter each, of which some tokenizers make one token and some more; the last word is
+ * of a letter so much further in the alphabet. */
+static void write_words(char *prompt, int words, int item, int further)
+{
+    int n = words < 1 ? 1 : words;
+    n = n < KILN_PROMPT_MAX / 2 ? n : KILN_PROMPT_MAX / 2;
+    for (int i = 0; i < n; i++) {
+        prompt[2 * i] = (char)('a' + item % LETTERS);
+        prompt[2 * i + 1] = i + 1 < n ? ' ' : '\0';
+    }
+    prompt[2 * (n - 1)] = (char)('a' + (item + further) % LETTERS);
+}
+
+/* Looks for a prompt of such words that has as many tokens as the case wants: the more words, the
+ * more tokens. */
+static int search_words(struct bench *b, int item, int further, bool *ret_found,
+                        struct kiln_error *err)
+{
+    *ret_found = false;
+    for (int least = 1, most = b->args->tokens; least <= most && !*ret_found;) {
+        const int words = least + (most - least) / 2;
+        int32_t *ids;
+        size_t count;
+        write_words(b->prompts[item], words, item, further);
+        int code = kiln_tokenizer_encode(b->e->tokenizer, b->prompts[item],
+                                         strlen(b->prompts[item]), false, &ids, &count, err);
+        if (code)
+            return code;
+        free(ids);
+        *ret_found = (int)count == b->args->tokens;
+        if ((int)count < b->args->tokens)
+            least = words + 1;
+        else
+            most = words - 1;
+    }
+    return 0;
+}
+
+/* Where a letter is two tokens, another one at the end makes odd numbers of them. */
+static int write_prompt(struct bench *b, int item, struct kiln_error *err)
+{
+    bool found = false;
+    for (int further = 0; further < LETTERS && !found; further++) {
+        int code = search_words(b, item, further, &found, err);
+        if (code)
+            return code;
+    }
+    if (found)
+        return 0;
+    return kiln_fail(err, KILN_BAD_INPUT,
+                     "tokens %d: this tokenizer makes no prompt of that length", b->args->tokens);
+}
+
+static int prepare(struct bench *b, struct kiln_error *err)
+{
+    const struct kiln_stage_case *a = b->args;
+    for (int i = 0; i < a->item_count; i++) {
+        int code = write_prompt(b, i, err);
+        if (code)
+            return code;
+        b->items[i] = (DiffusionZItem){.prompt = b->prompts[i], .seed = SEED + (uint64_t)i};
+    }
+    b->batch = (DiffusionZBatch){
+        .items = b->items, .item_count = a->item_count, .width = a->width, .height = a->height};
+    return 0;
+}
+
+/* --- through the engine ----------------------------------------------------------------------- */
+
+/* Runs the batch; an item's failure is the batch's. */
+static int run_batch(struct bench *b, DiffusionZTimes *times, struct kiln_error *err)
+{
+    int code = kiln_engine_run(b->e, &b->batch, NULL, b->outputs, times, err);
+    for (int i = 0; !code && i < b->batch.item_count; i++)
+        if (b->outputs[i].error_code)
+            code = kiln_fail(err, b->outputs[i].error_code, "%s",
+                             b->outputs[i].error_msg ? b->outputs[i].error_msg : "an item failed");
+    return code;
+}
+
+/* With one step the noise has gone its whole way along the velocity: what was added to it is the
+ * model's output. */
+static int keep_output(struct bench *b, struct kiln_error *err)
+{
+    const DiffusionZOutput *out = &b->outputs[0];
+    const int64_t shape[3] = {out->latent_channels, out->latent_height, out->latent_width};
+    b->output_count = (size_t)(shape[0] * shape[1] * shape[2]);
+    b->output = malloc(b->output_count * sizeof *b->output);
+    if (!b->output)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the model's output");
+    struct kt_scope *s = kt_scope_new(KT_CPU);
+    kt_to_host_f32(s, kt_randn(s, b->items[0].seed, 3, shape), b->output, b->output_count);
+    int code = kt_scope_check(s, err);
+    kt_scope_free(s);
+    for (size_t i = 0; i < b->output_count; i++)
+        b->output[i] = out->latent[i] - b->output[i];
+    return code;
+}
+
+static int time_forward(struct bench *b, struct kiln_error *err)
+{
+    double values[KILN_STAGE_RUNS_MAX];
+    DiffusionZTimes times = {0};
+    b->batch.num_steps = 1;
+    b->batch.skip_decode = 1;
+    for (int i = -b->args->warmups; i < b->args->repeats; i++) {
+        int code = run_batch(b, &times, err);
+        if (!code && i == b->args->repeats - 1)
+            code = keep_output(b, err);
+        diffusionz_release_outputs(b->outputs, b->batch.item_count);
+        if (code)
+            return code;
+        if (i >= 0)
+            values[i] = times.denoise_ms / b->batch.item_count;
+    }
+    b->times->forward_ms = median(values, b->args->repeats);
+    b->times->forward_best_ms = values[0];
+    b->times->forward_worst_ms = values[b->args->repeats - 1];
+    return 0;
+}
+
+static int time_image(struct bench *b, struct kiln_error *err)
+{
+    double values[KILN_STAGE_RUNS_MAX], steps[KILN_STAGE_RUNS_MAX];
+    b->batch.num_steps = b->args->num_steps;
+    b->batch.skip_decode = 0;
+    for (int i = -1; i < b->args->image_repeats; i++) {
+        DiffusionZTimes times = {0};
+        kiln_feature_cache_clear(b->e->features);
+        double start = kiln_monotonic_ms();
+        int code = run_batch(b, &times, err);
+        double end = kiln_monotonic_ms();
+        diffusionz_release_outputs(b->outputs, b->batch.item_count);
+        if (code)
+            return code;
+        if (i < 0)
+            continue;
+        values[i] = (end - start) / b->batch.item_count;
+        steps[i] = times.denoise_ms / b->batch.item_count / b->batch.num_steps;
+    }
+    b->times->image_ms = median(values, b->args->image_repeats);
+    b->times->step_ms = median(steps, b->args->image_repeats);
+    return 0;
+}
+
+/* --- stages of their own ---------------------------------------------------------------------- */
+
+/* Runs one stage in a scope; what it returns is dropped. */
+typedef kt stage_fn(const struct bench *b, struct kt_scope *s);
+
+static kt run_text(const struct bench *b, struct kt_scope *s)
+{
+    int32_t ids[KILN_TOKENS_MAX];
+    for (int i = 0; i < b->args->tokens; i++)
+        ids[i] = (int32_t)((int64_t)i * 7919 % b->e->config.text.vocab);
+    const struct kiln_prompt_ids prompt = {ids, (size_t)b->args->tokens};
+    kt features;
+    kiln_text_encoder_run_many(b->e->text_encoder, s, &prompt, 1, b->e->graphs, &features, NULL);
+    return features;
+}
+
+static kt run_decode(const struct bench *b, struct kt_scope *s)
+{
+    const struct kiln_vae_config *c = &b->e->config.vae;
+    const int64_t shape[3] = {c->latent_channels, b->args->height / c->factor,
+                              b->args->width / c->factor};
+    kt latent = kt_normal(s, SEED, 0, 1, KT_F32, 3, shape);
+    return kiln_vae_decode(b->e->vae, s, latent);
+}
+
+static int run_stage(const struct bench *b, stage_fn *stage, bool side, double *ret_ms,
+                     struct kiln_error *err)
+{
+    struct kt_scope *base = kt_scope_new(b->e->device);
+    struct kt_scope *s = side ? kt_scope_side(base) : kt_scope_child(base);
+    double start = kiln_monotonic_ms();
+    (void)stage(b, s);
+    kt_wait(s);
+    *ret_ms = kiln_monotonic_ms() - start;
+    int code = kt_scope_check(s, err);
+    kt_scope_free(s);
+    kt_scope_free(base);
+    return code;
+}
+
+/* side: in the lane in which the engine runs it, whose memory is then the same.  Where that is
+ * short the engine does without graphs, and so does this. */
+static int time_stage(const struct bench *b, stage_fn *stage, bool side, double *ret_ms,
+                      struct kiln_error *err)
+{
+    double values[KILN_STAGE_RUNS_MAX], ms = 0;
+    for (int i = -b->args->warmups; i < b->args->repeats; i++) {
+        int code = run_stage(b, stage, side, &ms, err);
+        if (code == KILN_NO_MEMORY) {
+            kiln_graph_cache_stale(b->e->graphs);
+            kt_device_trim(b->e->device);
+            code = run_stage(b, stage, side, &ms, err);
+        }
+        if (code)
+            return code;
+        if (i >= 0)
+            values[i] = ms;
+    }
+    *ret_ms = median(values, b->args->repeats);
+    return 0;
+}
+
+/* --- the case --------------------------------------------------------------------------------- */
+
+static int check_case(const struct kiln_stage_case *a, struct kiln_error *err)
+{
+    if (a->item_count < 1 || a->item_count > KILN_ASSIGN_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "a batch has 1 to %d items, this one %d",
+                         KILN_ASSIGN_MAX, a->item_count);
+    if (a->repeats < 1 || a->repeats > KILN_STAGE_RUNS_MAX || a->image_repeats < 1 ||
+        a->image_repeats > KILN_STAGE_RUNS_MAX || a->warmups < 0 ||
+        a->warmups > KILN_STAGE_RUNS_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "a stage is run 1 to %d times",
+                         KILN_STAGE_RUNS_MAX);
+    if (a->tokens < KILN_STAGE_TOKENS_MIN || a->tokens > KILN_TOKENS_MAX)
+        return kiln_fail(err, KILN_BAD_INPUT, "tokens %d: a prompt has %d to %d", a->tokens,
+                         KILN_STAGE_TOKENS_MIN, KILN_TOKENS_MAX);
+    return 0;
+}
+
+static void note_work(struct bench *b)
+{
+    const struct kiln_model_config *c = &b->e->config;
+    struct kiln_forward_size size =
+        kiln_forward_size(c, b->args->width, b->args->height, b->args->tokens);
+    b->times->flops = kiln_forward_flops(&c->transformer, size);
+    b->times->ceiling_ms = kiln_forward_ceiling_ms(&c->transformer, size, b->e->e4m3);
+}
+
+static void note_memory(struct bench *b)
+{
+    struct kt_memory m;
+    if (!kt_memory_of(b->e->device, &m))
+        return;
+    b->times->peak_tensors = m.peak_used;
+    /* With what was held at the most, all other things being as they are now. */
+    b->times->peak_device = m.taken - m.held + m.peak_held;
+}
+
+static int run_case(struct bench *b, struct kiln_error *err)
+{
+    int stages = b->args->stages;
+    int code = check_case(b->args, err);
+    code = code ? code : prepare(b, err);
+    if (code)
+        return code;
+    kt_threads_set(b->e->threads);
+    kt_memory_reset_peak(b->e->device);
+    note_work(b);
+    if (stages & KILN_STAGE_FORWARD)
+        code = time_forward(b, err);
+    if (!code && stages & KILN_STAGE_TEXT)
+        code = time_stage(b, run_text, false, &b->times->text_ms, err);
+    if (!code && stages & KILN_STAGE_DECODE)
+        code = time_stage(b, run_decode, true, &b->times->decode_ms, err);
+    if (!code && stages & KILN_STAGE_IMAGE)
+        code = time_image(b, err);
+    note_memory(b);
+    return code;
+}
+
+int kiln_stages_time(DiffusionZContext *ctx, const struct kiln_stage_case *args,
+                     struct kiln_stage_times *ret, float **ret_output, size_t *ret_count,
+                     struct kiln_error *err)
+{
+    struct bench *b = calloc(1, sizeof *b);
+    if (!b)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a benchmark");
+    *ret = (struct kiln_stage_times){0};
+    b->e = ctx->engine, b->args = args, b->times = ret;
+    pthread_mutex_lock(&ctx->lock);
+    int code = run_case(b, err);
+    pthread_mutex_unlock(&ctx->lock);
+    if (!code && ret_output) {
+        *ret_output = b->output;
+        *ret_count = b->output_count;
+        b->output = NULL;
+    }
+    free(b->output);
+    free(b);
+    return code;
+}

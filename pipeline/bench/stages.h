@@ -1,0 +1,56 @@
+/* stages.h - times the stages of a loaded engine one by one, for `kiln bench engine`.
+ *
+ * A time is the median of several runs after some that do not count, from the call until the
+ * device has finished.
+ */
+#ifndef KILN_BENCH_STAGES_H
+#define KILN_BENCH_STAGES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pipeline/diffusionz_batch.h"
+#include "schemas/error.h"
+
+enum kiln_stage {
+    KILN_STAGE_FORWARD = 1,
+    KILN_STAGE_TEXT = 2,
+    KILN_STAGE_DECODE = 4,
+    KILN_STAGE_IMAGE = 8,
+    KILN_STAGES_ALL = 15
+};
+
+#define KILN_STAGE_RUNS_MAX 64
+#define KILN_STAGE_TOKENS_MIN 9 /* of a prompt of one word, with its template */
+
+struct kiln_stage_case {
+    int32_t width, height, item_count;
+    int32_t tokens;           /* of each prompt, with its template */
+    int32_t num_steps;        /* of whole images */
+    int32_t warmups, repeats; /* of a stage; whole images: 1 and image_repeats */
+    int32_t image_repeats;
+    int32_t stages; /* a sum of enum kiln_stage; the times of the others are 0 */
+};
+
+/* Milliseconds, of one item. */
+struct kiln_stage_times {
+    double forward_ms; /* one step of the transformer, without any other work in the batch */
+    double forward_best_ms, forward_worst_ms;
+    double step_ms;    /* the same within whole images */
+    double text_ms;    /* the text encoder on one prompt */
+    double decode_ms;  /* one latent to a picture on the device */
+    double image_ms;   /* from the prompt to pixels in host memory, no features cached */
+    double flops;      /* of a forward */
+    double ceiling_ms; /* of a forward: see roofline.h */
+    /* The most bytes on the device: in tensors, and in total by this process and all others. */
+    uint64_t peak_tensors, peak_device;
+};
+
+/* ret_output: NULL, or receives the model's output in the first step of the first item, malloc'd,
+ * *ret_count values: two dtypes can be compared by it.  KILN_NO_MEMORY if the device is too small
+ * for the case. */
+int kiln_stages_time(DiffusionZContext *ctx, const struct kiln_stage_case *args,
+                     struct kiln_stage_times *ret, float **ret_output, size_t *ret_count,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

@@ -1,0 +1,248 @@
+/* bench.c - `kiln bench`: the queue's speed, measured on real servers.
+ *
+ * enqueue   a generated file of job lines through the code of `kiln enqueue` into a private Redis
+ *           with an append-only file, fsync every second; one thread here, one in Redis.
+ * queue     a private stack (queue.c); with --jobs at scale, through simulated workers
+ *           (scale.c).
+ * restart   a scheduler started on a full queue; recovery: a worker killed in mid-batch
+ *           (recovery.c).
+ * fleet     real workers on 1, 2, ... devices (devices.c).
+ * policy    decisions alone, no servers (policy.c).
+ *
+ * Each takes a temporary directory and removes it; when a bench fails the logs stay.  It runs in a
+ * child: its servers have sessions of their own, which no Ctrl-C reaches, so somebody has to stay
+ * who stops them whatever ends the bench.
+ */
+#include "scheduler/bench/bench.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#define BATCH_MAX "64" /* jobs of an assignment unless --batch-max says otherwise */
+
+static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+static int bench_open(struct kiln_bench *bench, struct kiln_error *err)
+{
+    const char *temporary = getenv("TMPDIR");
+    snprintf(bench->dir, sizeof bench->dir, "%.*s/kiln-bench.XXXXXX", PATH_MAX - 64,
+             temporary && temporary[0] ? temporary : "/tmp");
+    if (!mkdtemp(bench->dir) || chmod(bench->dir, 0711) != 0) /* Postgres' user passes through */
+        return kiln_fail(err, KILN_IO, "make %s: %s", bench->dir, strerror(errno));
+    bench->own = *bench->cli;
+    bench->own.quiet = true;
+    bench->own.progress = false;
+    bench->own.config_path = NULL;
+    bench->own.config = kiln_config_new();
+    if (!bench->own.config)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the settings");
+    int rc = kiln_bench_set(bench, "engine", "testcard", err);
+    if (rc)
+        return rc;
+    bool given = strcmp(kiln_config_origin(bench->cli->config, KILN_KEY_BATCH_MAX), "default") != 0;
+    const char *batch_max = kiln_config_text(bench->cli->config, KILN_KEY_BATCH_MAX);
+    return kiln_bench_set(bench, "batch_max", given ? batch_max : BATCH_MAX, err);
+}
+
+/* What is left when something failed: the logs, and where they are. */
+static int remove_all_but_logs(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st, (void)flag, (void)ftw;
+    if (strstr(path, "/log/"))
+        return 0;
+    (void)remove(path); /* the directories above the logs are not empty, and stay */
+    return 0;
+}
+
+static void bench_close(struct kiln_bench *bench, bool failed)
+{
+    if (bench->stack.dir[0])
+        (void)kiln_stack_down(&bench->stack, &bench->own);
+    kiln_stack_close(&bench->stack);
+    kiln_config_free(bench->own.config);
+    free(bench->own.config_path);
+    if (strncmp(bench->stack.data, bench->dir, strlen(bench->dir)) != 0 && bench->stack.data[0]) {
+        *strrchr(bench->stack.data, '/') = '\0'; /* the side directory */
+        nftw(bench->stack.data, remove_entry, 32, FTW_DEPTH | FTW_PHYS);
+    }
+    nftw(bench->dir, failed ? remove_all_but_logs : remove_entry, 32, FTW_DEPTH | FTW_PHYS);
+    if (failed && access(bench->dir, F_OK) == 0)
+        kiln_warn(bench->cli, "the logs of the bench stay in %s/log", bench->dir);
+}
+
+/* --- enqueue ---------------------------------------------------------------------------------- */
+
+static int bench_enqueue(struct kiln_bench *bench, struct kiln_error *err)
+{
+    bool changed;
+    double seconds = 0, cpu_s = 0;
+    int rc = kiln_bench_lines(bench, KILN_BENCH_INTAKE, bench->lines, err);
+    if (rc == 0)
+        rc = kiln_stack_open(&bench->stack, bench->dir, true, err);
+    if (rc == 0)
+        rc = kiln_stack_configure(&bench->stack, &bench->own, &changed, err);
+    if (rc == 0)
+        rc = kiln_stack_redis(&bench->stack, &bench->own, err);
+    if (rc == 0)
+        rc = kiln_bench_send(bench, "bench", bench->lines, &seconds, &cpu_s, err);
+    if (rc)
+        return rc;
+    kiln_bench_print_rate(bench, "enqueue lines", bench->lines, seconds,
+                          "checked, expanded, pipelined into Redis, AOF everysec");
+    if (!bench->cli->json)
+        printf("%-16s %10.0f /s   of processor time of this process\n", "",
+               (double)bench->lines / cpu_s);
+    if (bench->cli->json)
+        (void)kiln_print_json(
+            bench->cli, json_pack("{s:s, s:I, s:f, s:f, s:f, s:I}", "bench", "enqueue", "lines",
+                                  (json_int_t)bench->lines, "seconds", seconds, "lines_per_s",
+                                  (double)bench->lines / seconds, "cpu_seconds", cpu_s, "cores",
+                                  (json_int_t)sysconf(_SC_NPROCESSORS_ONLN)));
+    return 0;
+}
+
+/* --- the verb --------------------------------------------------------------------------------- */
+
+struct kind {
+    const char *name;
+    int (*run)(struct kiln_bench *bench, struct kiln_error *err);
+    long lines, jobs; /* when the option is not given */
+    long workers, workers_max;
+};
+#define SERVED 64, KILN_BENCH_WORKERS_MAX
+static const struct kind kinds[] = {
+    {"enqueue", bench_enqueue, 500000, 0, SERVED},
+    {"queue", kiln_bench_queue, 100000, 0, SERVED},
+    {"restart", kiln_bench_restart, 0, 100000, SERVED},
+    {"recovery", kiln_bench_recovery, 0, 8, SERVED},
+    {"policy", kiln_bench_policy, 0, 1000000, 1000, KILN_BENCH_POLICY_WORKERS_MAX},
+    {"fleet", kiln_bench_devices, 0, 48, SERVED},
+};
+
+static const struct kind *find_kind(const char *name)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].name, name) == 0)
+            return &kinds[i];
+    return NULL;
+}
+
+/* The bench itself, to its exit status. */
+static int run(struct kiln_bench *bench, const struct kind *kind)
+{
+    struct kiln_error err;
+    bool scale = kind->run == kiln_bench_queue && bench->jobs > 0;
+    int rc = scale ? kiln_bench_scale(bench, &err) : kind->run(bench, &err);
+    int status = rc ? kiln_report(bench->cli, &err) : 0;
+    bench_close(bench, rc != 0);
+    return status;
+}
+
+/* Signals that end a command, but for those that this one was told to ignore; a child's end. */
+static void endings(sigset_t *ret)
+{
+    sigemptyset(ret);
+    sigaddset(ret, SIGCHLD);
+    static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    for (const int *at = signals; at < signals + sizeof signals / sizeof *signals; at++) {
+        struct sigaction now;
+        if (sigaction(*at, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaddset(ret, *at);
+    }
+}
+
+/* Waits for the child, or for a signal that ends both; then puts away what the child has left. */
+static int watch_over(struct kiln_bench *bench, pid_t child, const sigset_t *ends)
+{
+    struct kiln_error err;
+    int ended = 0, got = SIGCHLD;
+    while (got == SIGCHLD && waitpid(child, &ended, WNOHANG) == 0)
+        do
+            got = sigwaitinfo(ends, NULL);
+        while (got < 0 && errno == EINTR); /* stopped, and let go on */
+    if (got == SIGCHLD && WIFEXITED(ended)) {
+        kiln_config_free(bench->own.config);
+        return WEXITSTATUS(ended);
+    }
+    /* A signal of the terminal may have reached the child first; any other end is its own. */
+    int by = got == SIGCHLD ? WTERMSIG(ended) : got;
+    bool died = sigismember(ends, by) != 1;
+    if (got != SIGCHLD) {
+        kill(child, SIGKILL);
+        waitpid(child, &ended, 0);
+    }
+    if (kiln_stack_open(&bench->stack, bench->dir, false, &err) != 0)
+        kiln_warn(bench->cli, "%s", err.text);
+    bench_close(bench, died);
+    if (died)
+        kiln_fail(&err, KILN_INTERNAL, "the bench died of signal %d, %s; its servers are stopped",
+                  by, strsignal(by));
+    else
+        kiln_fail(&err, KILN_CANCELLED, "interrupted; the servers of the bench are stopped");
+    return kiln_report(bench->cli, &err);
+}
+
+static int run_watched(struct kiln_bench *bench, const struct kind *kind)
+{
+    sigset_t ends, before;
+    struct kiln_error err;
+    endings(&ends);
+    signal(SIGCHLD, SIG_DFL); /* who has it ignored is never told of a child's end */
+    sigprocmask(SIG_BLOCK, &ends, &before);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child < 0) {
+        kiln_fail(&err, KILN_NO_MEMORY, "the bench cannot be started: %s", strerror(errno));
+        bench_close(bench, false);
+        return kiln_report(bench->cli, &err);
+    }
+    if (child > 0)
+        return watch_over(bench, child, &ends);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return run(bench, kind);
+}
+
+int kiln_bench_verb(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    struct kiln_error err;
+    struct kiln_bench bench = {.cli = cli, .stack.lock_fd = -1};
+    if (argc > 1 && (strcmp(argv[1], "quality") == 0 || strcmp(argv[1], "engine") == 0))
+        return kiln_bench_with_model(cli, argc - 1, argv + 1);
+    int status = kiln_args_parse(cli, argc, argv, 1, 1, &args);
+    if (status)
+        return status;
+    const struct kind *kind = find_kind(args.rest[0]);
+    if (!kind)
+        return kiln_usage(cli, "there are `kiln bench` enqueue, queue, restart, recovery, policy, "
+                               "fleet, quality and engine");
+    status = kiln_arg_int(cli, &args, "lines", 1000, 10000000, kind->lines, &bench.lines);
+    if (status == 0)
+        status = kiln_arg_int(cli, &args, "jobs", 1, 10000000, kind->jobs, &bench.jobs);
+    if (status == 0)
+        status = kiln_arg_int(cli, &args, "workers", 1, kind->workers_max, kind->workers,
+                              &bench.workers);
+    if (status == 0)
+        status = kiln_arg_int(cli, &args, "step-ms", 0, 60000, 10, &bench.step_ms);
+    if (status)
+        return status;
+    bench.devices = kiln_arg(&args, "devices") ? kiln_arg(&args, "devices") : "1,2";
+    bench.sizes = kiln_arg(&args, "sizes") ? kiln_arg(&args, "sizes") : "512x512,768x512";
+    bench.loras = kiln_arg(&args, "loras") ? kiln_arg(&args, "loras") : "";
+    if (bench_open(&bench, &err) == 0)
+        return run_watched(&bench, kind);
+    bench_close(&bench, true);
+    return kiln_report(cli, &err);
+}

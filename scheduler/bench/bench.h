@@ -1,0 +1,79 @@
+/* bench.h - what the benches share: a private stack in a temporary directory, and its batches. */
+#ifndef KILN_BENCH_H
+#define KILN_BENCH_H
+
+#include "scheduler/bench/cpu.h"
+#include "scheduler/cli/core/cli.h"
+#include "scheduler/cli/stack/stack.h"
+#include "storage/ledger/read/read.h"
+
+#define KILN_BENCH_WORKERS_MAX 128 /* Postgres takes 200 connections */
+#define KILN_BENCH_POLICY_WORKERS_MAX 10000 /* which have none */
+
+struct kiln_bench {
+    struct kiln_cli *cli; /* the one of the user: messages, --json */
+    struct kiln_cli own;  /* with the settings of the private stack */
+    struct kiln_stack stack;
+    char dir[PATH_MAX], file[PATH_MAX];
+    long lines;                          /* --lines; 0: not given */
+    long jobs;                           /* --jobs; 0: not given */
+    long workers;                        /* --workers */
+    long step_ms;                        /* --step-ms */
+    const char *devices, *sizes, *loras; /* lists of the fleet's bench */
+};
+
+/* What is sent: the end of each line. */
+enum kiln_bench_load {
+    KILN_BENCH_INTAKE,   /* 256 px */
+    KILN_BENCH_LATENTS,  /* 64 px, a latent file and no picture */
+    KILN_BENCH_PICTURES, /* 64 px, both */
+    KILN_BENCH_MIXED,    /* full sizes in eight groups, for workers that draw nothing */
+    KILN_BENCH_SLOW,     /* 64 px, a second a step: work that can be interrupted */
+};
+
+/* One measurement: the clock from the first line to the last job, and what it cost. */
+struct kiln_bench_run {
+    const char *batch;
+    enum kiln_bench_load load;
+    long jobs;
+    double seconds;
+    struct kiln_bench_cpu cpu;
+    double idle; /* of the worker's device, while the queue was full; negative: not seen */
+};
+
+/* Writes the lines of the run's load into bench->file. */
+int kiln_bench_lines(struct kiln_bench *bench, enum kiln_bench_load load, long lines,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+/* Sends bench->file as one batch; the time it took on the clock and on the processor. */
+int kiln_bench_send(struct kiln_bench *bench, const char *batch, long lines, double *ret_s,
+                    double *ret_cpu_s, struct kiln_error *err) KILN_MUST_CHECK;
+/* Called now and then while a bench waits, with what the ledger says of the batch. */
+typedef void kiln_bench_look(void *arg, const struct kiln_progress *progress);
+/* Waits until the batch has `count` jobs in the ledger, or that many done.  A failed job ends it.
+ * look may be NULL. */
+int kiln_bench_wait(struct kiln_bench *bench, const char *batch, uint64_t count, bool done,
+                    kiln_bench_look *look, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
+/* Cancels what a batch left waiting, and tells the scheduler. */
+int kiln_bench_forget(struct kiln_bench *bench, const char *batch,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+/* A setting of the private stack, before it is started. */
+int kiln_bench_set(struct kiln_bench *bench, const char *name, const char *value,
+                   struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_bench_print_rate(const struct kiln_bench *bench, const char *name, long count,
+                           double seconds, const char *how);
+
+/* --- the verbs of kiln-bench ------------------------------------------------------------------ */
+int kiln_bench_verb(struct kiln_cli *cli, int argc, char **argv);
+int kiln_bench_sim(struct kiln_cli *cli, int argc, char **argv);
+/* `kiln bench engine` and `quality`, named by argv[0]. */
+int kiln_bench_with_model(struct kiln_cli *cli, int argc, char **argv);
+
+/* --- the benches ----------------------------------------------------------------------------- */
+int kiln_bench_queue(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_bench_scale(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_bench_restart(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_bench_policy(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_bench_devices(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_bench_recovery(struct kiln_bench *bench, struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif

@@ -1,0 +1,135 @@
+/* load.c - the batches that a bench sends to its private stack; see bench.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "scheduler/bench/bench.h"
+#include "scheduler/cli/core/paths.h"
+#include "scheduler/cli/fleet/orders.h"
+#include "scheduler/cli/jobs/enqueue/enqueue.h"
+#include "storage/ledger/ledger.h"
+
+#define LIMIT_S 600.0       /* of a wait, */
+#define SLOWEST_JOB_S 0.005 /* or so much for each job, if that is more */
+
+static const char *const load_fields[] = {
+    [KILN_BENCH_INTAKE] = "\"width\":256,\"height\":256,\"steps\":8,\"latents\":\"final\"",
+    [KILN_BENCH_LATENTS] = "\"width\":64,\"height\":64,\"steps\":8,\"kind\":\"latent-cache\"",
+    [KILN_BENCH_PICTURES] = "\"width\":64,\"height\":64,\"steps\":8,\"latents\":\"final\"",
+    [KILN_BENCH_SLOW] = "\"width\":64,\"height\":64,\"steps\":2,\"latents\":\"none\"",
+};
+
+/* Eight groups of the sizes people ask for. */
+static const char *const mixed_fields[8] = {
+    "\"width\":1024,\"height\":1024,\"steps\":8", "\"width\":1344,\"height\":768,\"steps\":8",
+    "\"width\":768,\"height\":1344,\"steps\":8",  "\"width\":1152,\"height\":896,\"steps\":8",
+    "\"width\":512,\"height\":512,\"steps\":8",   "\"width\":1024,\"height\":1024,\"steps\":4",
+    "\"width\":1344,\"height\":768,\"steps\":4",  "\"width\":512,\"height\":512,\"steps\":4",
+};
+
+int kiln_bench_set(struct kiln_bench *bench, const char *name, const char *value,
+                   struct kiln_error *err)
+{
+    return kiln_config_set(bench->own.config, name, value, "bench", err);
+}
+
+/* Lines of the length of real ones, all different. */
+int kiln_bench_lines(struct kiln_bench *bench, enum kiln_bench_load load, long lines,
+                     struct kiln_error *err)
+{
+    static const char *const colors[] = {"red", "blue", "green", "yellow", "violet"};
+    static const char *const shapes[] = {"circle", "star", "square", "triangle"};
+    kiln_join(bench->file, bench->dir, "jobs.jsonl");
+    FILE *file = fopen(bench->file, "we");
+    for (long i = 0; file && i < lines; i++)
+        fprintf(file,
+                "{\"custom_id\":\"line-%ld\",\"prompt\":\"%s %s above a %s %s on a wide plain at "
+                "sunset, number %ld, with a long soft shadow%s\",\"seed\":%ld,%s}\n",
+                i, colors[i % 5], shapes[i % 4], colors[i / 5 % 5], shapes[i / 4 % 4], i,
+                load == KILN_BENCH_SLOW ? " @step_ms=1000" : "", i * 7919,
+                load == KILN_BENCH_MIXED ? mixed_fields[i % 8] : load_fields[load]);
+    bool ok = file && !ferror(file);
+    ok = file && fclose(file) == 0 && ok;
+    return ok ? 0
+              : kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", bench->file,
+                          strerror(errno));
+}
+
+int kiln_bench_send(struct kiln_bench *bench, const char *batch, long lines, double *ret_s,
+                    double *ret_cpu_s, struct kiln_error *err)
+{
+    struct kiln_enqueue_request request = {.file = bench->file, .batch = batch, .no_wait = true};
+    struct kiln_enqueue_result result;
+    double start = kiln_now_s();
+    clock_t cpu = clock();
+    int status = kiln_enqueue(&bench->own, &request, &result);
+    *ret_s = kiln_now_s() - start;
+    *ret_cpu_s = (double)(clock() - cpu) / CLOCKS_PER_SEC;
+    bool whole = status == 0 && result.sent == (uint64_t)lines;
+    uint64_t sent = result.sent;
+    kiln_enqueue_release(&result);
+    return whole ? 0
+                 : kiln_fail(err, KILN_INTERNAL, "enqueue sent %llu of %ld lines, status %d",
+                             (unsigned long long)sent, lines, status);
+}
+
+/* The first failed job ends the list: its story is the bench's error. */
+static int tell_first(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    (void)arg;
+    return kiln_fail(err, KILN_INTERNAL,
+                     "jobs of the bench failed; the first is job %llu, attempt %u, on %s: %s",
+                     (unsigned long long)row->job.id, row->job.attempt, row->worker,
+                     row->error ? row->error : "no reason given");
+}
+
+int kiln_bench_wait(struct kiln_bench *bench, const char *batch, uint64_t count, bool done,
+                    kiln_bench_look *look, void *arg, struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    struct kiln_progress progress = {0}; /* the batch may not be there yet */
+    const char *pool = kiln_pool(&bench->own);
+    double limit_s =
+        (double)count * SLOWEST_JOB_S > LIMIT_S ? (double)count * SLOWEST_JOB_S : LIMIT_S;
+    double until = kiln_now_s() + limit_s;
+    uint64_t reached = 0;
+    int rc = kiln_open_ledger(&bench->own, &ledger, err);
+    while (rc == 0 && reached < count) {
+        rc = kiln_ledger_progress(ledger, pool, batch, &progress, err);
+        if (rc == KILN_NOT_FOUND)
+            rc = 0;
+        else if (rc == 0)
+            reached = done ? progress.jobs.at[KILN_JOB_DONE] : progress.accepted;
+        if (rc == 0 && progress.jobs.at[KILN_JOB_FAILED] && done)
+            rc = kiln_ledger_jobs(ledger, pool, batch, KILN_JOB_FAILED, tell_first, NULL, err);
+        if (rc == 0 && kiln_now_s() > until)
+            rc = kiln_fail(err, KILN_TIMEOUT, "%llu of %llu jobs within %.0f s",
+                           (unsigned long long)reached, (unsigned long long)count, limit_s);
+        if (look)
+            look(arg, &progress);
+        kiln_sleep_s(0.02);
+    }
+    kiln_ledger_close(ledger);
+    return rc;
+}
+
+int kiln_bench_forget(struct kiln_bench *bench, const char *batch, struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    uint64_t count;
+    int rc = kiln_open_ledger(&bench->own, &ledger, err);
+    if (rc == 0)
+        rc = kiln_cancel_batch(&bench->own, ledger, batch, &count, err);
+    kiln_ledger_close(ledger);
+    return rc;
+}
+
+void kiln_bench_print_rate(const struct kiln_bench *bench, const char *name, long count,
+                           double seconds, const char *how)
+{
+    if (!bench->cli->json)
+        printf("%-16s %10.0f /s   %ld in %.2f s; %s; %ld cores\n", name, (double)count / seconds,
+               count, seconds, how, sysconf(_SC_NPROCESSORS_ONLN));
+}

@@ -1,0 +1,23 @@
+/* program.c - the verbs of kiln-bench, in place of the command's own (scheduler/cli/verbs.c).
+ *
+ * kiln-bench reads its command line with kiln's main function: `kiln bench` executes it with
+ * everything that the user typed.
+ */
+#include <stddef.h>
+
+#include "scheduler/bench/bench.h"
+#include "scheduler/cli/verb_tables.h"
+
+static int (*const runs[])(struct kiln_cli *cli, int argc, char **argv) = {kiln_bench_sim,
+                                                                           kiln_bench_verb};
+#define VERBS (sizeof runs / sizeof *runs)
+
+const struct kiln_verb *kiln_verb_at(size_t number)
+{
+    static struct kiln_verb own[VERBS]; /* the rows of the help, and what they run */
+    if (number >= VERBS)
+        return NULL;
+    own[number] = kiln_verbs_measure[number];
+    own[number].run = runs[number];
+    return &own[number];
+}

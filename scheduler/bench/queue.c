@@ -1,0 +1,95 @@
+/* queue.c - the queue through one real worker.
+ *
+ * First without workers: from the first line sent to the last job in the ledger.  Then with a
+ * worker whose engine returns a test card at once: from the first line to the last job committed,
+ * once for jobs that store a latent and once for jobs that store pictures too; scheduler, encoding,
+ * store and ledger are real.  The jobs are the smallest that Kiln takes: the queue is measured, not
+ * libwebp.  Processor time by process (cpu.c) says what a job costs on a machine that is busy
+ * with something else.
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "scheduler/bench/watch.h"
+
+static int measure(struct kiln_bench *bench, struct kiln_bench_run *run, struct kiln_error *err)
+{
+    double sending, cpu_s;
+    int rc = kiln_bench_lines(bench, run->load, run->jobs, err);
+    if (rc)
+        return rc;
+    struct kiln_bench_watch *watch = NULL;
+    bool draws = run->load != KILN_BENCH_INTAKE;
+    if (draws)
+        rc = kiln_bench_watch_open(bench, (uint64_t)run->jobs, &watch, err);
+    if (rc)
+        return rc;
+    kiln_bench_cpu_start(&run->cpu, &bench->stack);
+    double start = kiln_now_s();
+    rc = kiln_bench_send(bench, run->batch, run->jobs, &sending, &cpu_s, err);
+    if (rc == 0)
+        rc = kiln_bench_wait(bench, run->batch, (uint64_t)run->jobs, draws,
+                             draws ? kiln_bench_watch_look : NULL, watch, err);
+    run->seconds = kiln_now_s() - start;
+    run->idle = kiln_bench_watch_close(watch).of_all;
+    kiln_bench_cpu_stop(&run->cpu, &bench->stack);
+    return rc;
+}
+
+static void print_measured(const struct kiln_bench *bench, const struct kiln_bench_run *run,
+                           const char *name, const char *how)
+{
+    kiln_bench_print_rate(bench, name, run->jobs, run->seconds, how);
+    if (bench->cli->json)
+        return;
+    kiln_bench_cpu_print(&run->cpu, run->jobs);
+    if (run->idle >= 0)
+        printf("%-16s %10.1f %%   of the time the device waited for the queue\n", "",
+               100 * run->idle);
+}
+
+static json_t *run_json(const struct kiln_bench_run *run)
+{
+    return json_pack(
+        "{s:s, s:I, s:f, s:f, s:o, s:o}", "jobs_of", run->batch, "jobs", (json_int_t)run->jobs,
+        "seconds", run->seconds, "jobs_per_s", (double)run->jobs / run->seconds, "cpu_us_per_job",
+        kiln_bench_cpu_json(&run->cpu, run->jobs), "idle_share", kiln_bench_share_json(run->idle));
+}
+
+int kiln_bench_queue(struct kiln_bench *bench, struct kiln_error *err)
+{
+    long through = bench->lines / 10;
+    struct kiln_bench_run rows[] = {
+        {.batch = "intake", .load = KILN_BENCH_INTAKE, .jobs = bench->lines},
+        {.batch = "latents", .load = KILN_BENCH_LATENTS, .jobs = through},
+        {.batch = "pictures", .load = KILN_BENCH_PICTURES, .jobs = through}};
+    int rc = kiln_stack_up(&bench->own, bench->dir, 0, &bench->stack, err);
+    if (rc == 0)
+        rc = measure(bench, &rows[0], err);
+    if (rc == 0)
+        rc = kiln_bench_forget(bench, "intake", err);
+    if (rc)
+        return rc;
+    kiln_say(bench->cli, "servers and store in %s; below a rate: processor time a job", bench->dir);
+    print_measured(bench, &rows[0], "intake jobs", "first line to last row in Postgres");
+    rc = kiln_stack_up(&bench->own, bench->dir, 1, &bench->stack, err);
+    if (rc == 0)
+        rc = measure(bench, &rows[1], err);
+    if (rc)
+        return rc;
+    print_measured(bench, &rows[1], "latent jobs",
+                   "end to end, one worker, engine testcard (no model), 64 px, a latent file each");
+    rc = measure(bench, &rows[2], err);
+    if (rc)
+        return rc;
+    print_measured(bench, &rows[2], "picture jobs", "the same with a WebP picture each");
+    if (!bench->cli->json)
+        return 0;
+    json_t *list = json_array();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        json_array_append_new(list, run_json(&rows[i]));
+    (void)kiln_print_json(bench->cli, json_pack("{s:s, s:s, s:o, s:I}", "bench", "queue", "engine",
+                                                "testcard", "measured", list, "cores",
+                                                (json_int_t)sysconf(_SC_NPROCESSORS_ONLN)));
+    return 0;
+}

@@ -1,0 +1,244 @@
+/* recovery.c - how long the queue stands still when a part of it is lost.
+ *
+ * restart:  N jobs wait in the ledger; a scheduler is started; until its first assignment, and
+ * until it has read them all; then what it holds, and how long commands take that look at such a
+ * queue (asks.h).  recovery: two real workers (test card), all settings at their
+ * defaults.  One is killed (kill -9) in the middle of a job; until the ledger has given the job to
+ * the other, and until it is done there.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "scheduler/bench/asks.h"
+#include "scheduler/bench/bench.h"
+#include "scheduler/bench/fleet.h"
+#include "storage/ledger/ledger.h"
+#include "storage/ledger/read/read.h"
+
+#define LIMIT_S 120.0
+#define BATCH "restart"
+#define POLL_S 0.005
+#define IN_STEP_S 0.5 /* after an assignment the worker is surely in the job's first second */
+
+/* --- restart ---------------------------------------------------------------------------------- */
+
+/* What the scheduler logged of its first full load: "took_s=1.23". */
+static double loaded_s(const struct kiln_bench *bench)
+{
+    char path[PATH_MAX], line[1024];
+    double seconds = 0;
+    snprintf(path, sizeof path, "%.*s/log/scheduler.log", PATH_MAX - 64, bench->stack.dir);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        const char *took = strstr(line, "queue_loaded") ? strstr(line, "took_s=") : NULL;
+        if (took)
+            (void)sscanf(took, "took_s=%lf", &seconds);
+    }
+    if (file)
+        fclose(file);
+    return seconds;
+}
+
+static int wait_assigned(struct kiln_bench *bench, struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    struct kiln_counts counts = {0};
+    double until = kiln_now_s() + LIMIT_S;
+    int rc = kiln_open_ledger(&bench->own, &ledger, err);
+    while (rc == 0 && counts.at[KILN_JOB_ASSIGNED] + counts.at[KILN_JOB_DONE] == 0) {
+        kiln_sleep_s(POLL_S);
+        rc = kiln_ledger_counts(ledger, kiln_pool(&bench->own), &counts, err);
+        if (rc == 0 && kiln_now_s() > until)
+            rc = kiln_fail(err, KILN_TIMEOUT, "nothing was assigned within %.0f s", LIMIT_S);
+    }
+    kiln_ledger_close(ledger);
+    return rc;
+}
+
+/* Fills the ledger through the intake and ends the scheduler. */
+static int fill(struct kiln_bench *bench, struct kiln_error *err)
+{
+    double sending, cpu_s;
+    int rc = kiln_stack_up(&bench->own, bench->dir, 0, &bench->stack, err);
+    if (rc == 0)
+        rc = kiln_bench_lines(bench, KILN_BENCH_MIXED, bench->jobs, err);
+    if (rc == 0)
+        rc = kiln_bench_send(bench, BATCH, bench->jobs, &sending, &cpu_s, err);
+    if (rc == 0)
+        rc = kiln_bench_wait(bench, BATCH, (uint64_t)bench->jobs, false, NULL, NULL, err);
+    pid_t scheduler = kiln_stack_find_scheduler(&bench->stack);
+    if (rc == 0 && !kiln_process_stop(&bench->stack, "scheduler", scheduler, SIGTERM, 30))
+        rc = kiln_fail(err, KILN_TIMEOUT, "the scheduler did not end within 30 s");
+    return rc;
+}
+
+/* The log says when all was read; with a long queue that is after the first assignment. */
+static double wait_loaded(const struct kiln_bench *bench)
+{
+    double seconds = 0;
+    for (double until = kiln_now_s() + LIMIT_S; seconds == 0 && kiln_now_s() < until;) {
+        kiln_sleep_s(0.1);
+        seconds = loaded_s(bench);
+    }
+    return seconds;
+}
+
+static int print_restart(const struct kiln_bench *bench, double first_s, double all_s,
+                         const struct kiln_bench_asks *asks, struct kiln_error *err)
+{
+    if (bench->cli->json)
+        return kiln_print_json(bench->cli,
+                               json_pack("{s:s, s:I, s:f, s:f, s:o}", "bench", "restart", "jobs",
+                                         (json_int_t)bench->jobs, "first_assignment_s", first_s,
+                                         "loaded_s", all_s, "then", kiln_bench_asks_json(asks)))
+                   ? kiln_fail(err, KILN_IO, "write to stdout")
+                   : 0;
+    printf("%-16s %10.2f s    from the start of kiln-scheduler to its first assignment, %ld jobs "
+           "waiting\n%-16s %10.2f s    from leading to the last of them read\n",
+           "restart", first_s, bench->jobs, "", all_s);
+    kiln_bench_asks_print(asks);
+    return 0;
+}
+
+int kiln_bench_restart(struct kiln_bench *bench, struct kiln_error *err)
+{
+    pid_t fleet;
+    struct kiln_error end;
+    struct kiln_bench_asks asks;
+    int rc = fill(bench, err);
+    if (rc == 0)
+        rc = kiln_bench_fleet_start(bench->own.config, 4, &fleet, err);
+    if (rc)
+        return rc;
+    kiln_sleep_s(1); /* the workers beat before the scheduler looks */
+    char log[PATH_MAX];
+    snprintf(log, sizeof log, "%.*s/log/scheduler.log", PATH_MAX - 64, bench->stack.dir);
+    (void)remove(log); /* what the first scheduler said of its own queue */
+    double start = kiln_now_s();
+    rc = kiln_stack_scheduler(&bench->stack, &bench->own, false, err);
+    if (rc == 0)
+        rc = wait_assigned(bench, err);
+    double first_s = kiln_now_s() - start;
+    double all_s = rc == 0 ? wait_loaded(bench) : 0;
+    int stopped = kiln_bench_fleet_stop(fleet, rc ? &end : err);
+    if (rc || stopped)
+        return rc ? rc : stopped;
+    /* A job from the end of the queue: nobody has taken it. */
+    rc = kiln_bench_ask(bench, BATCH, (uint64_t)bench->jobs, &asks, err);
+    return rc ? rc : print_restart(bench, first_s, all_s, &asks, err);
+}
+
+/* --- recovery --------------------------------------------------------------------------------- */
+
+struct seen {
+    uint64_t id;
+    enum kiln_job_state state;
+    uint32_t attempt;
+    char worker[KILN_NAME_MAX + 1];
+};
+
+static int see(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+{
+    struct seen *seen = arg;
+    (void)err;
+    seen->id = row->job.id;
+    seen->state = row->job.state;
+    seen->attempt = row->job.attempt;
+    memcpy(seen->worker, row->worker, sizeof seen->worker);
+    return 0;
+}
+
+/* Waits until the batch's one job is in that state at that attempt or a later one. */
+static int wait_job(struct kiln_bench *bench, struct kiln_ledger *ledger, const char *batch,
+                    enum kiln_job_state state, uint32_t attempt, struct seen *seen,
+                    struct kiln_error *err)
+{
+    int rc = 0;
+    *seen = (struct seen){0};
+    for (double until = kiln_now_s() + LIMIT_S; rc == 0;) {
+        rc = kiln_ledger_jobs(ledger, kiln_pool(&bench->own), batch, -1, see, seen, err);
+        if (rc == KILN_NOT_FOUND)
+            rc = 0;
+        if (rc == 0 && seen->id && seen->attempt >= attempt && seen->state == state)
+            return 0;
+        if (rc == 0 && kiln_now_s() > until)
+            rc =
+                kiln_fail(err, KILN_TIMEOUT, "job %llu is not in state %d, attempt %u after %.0f s",
+                          (unsigned long long)seen->id, (int)state, attempt, LIMIT_S);
+        kiln_sleep_s(POLL_S);
+    }
+    return rc;
+}
+
+struct recovery {
+    double again_s, done_s;
+};
+
+static int kill_one(struct kiln_bench *bench, struct kiln_ledger *ledger, long round,
+                    struct recovery *ret, struct kiln_error *err)
+{
+    char batch[32];
+    double sending, cpu_s;
+    struct seen seen;
+    int number;
+    snprintf(batch, sizeof batch, "kill-%ld", round);
+    int rc = kiln_stack_up(&bench->own, bench->dir, 2, &bench->stack, err);
+    if (rc == 0)
+        rc = kiln_bench_lines(bench, KILN_BENCH_SLOW, 1, err);
+    if (rc == 0)
+        rc = kiln_bench_send(bench, batch, 1, &sending, &cpu_s, err);
+    if (rc == 0)
+        rc = wait_job(bench, ledger, batch, KILN_JOB_ASSIGNED, 1, &seen, err);
+    if (rc)
+        return rc;
+    kiln_sleep_s(IN_STEP_S);
+    if (sscanf(seen.worker, "worker-%d", &number) != 1)
+        return kiln_fail(err, KILN_INTERNAL, "the job is with %s", seen.worker);
+    pid_t pid = kiln_stack_find_worker(&bench->stack, number);
+    double start = kiln_now_s();
+    if (pid <= 0 || kill(pid, SIGKILL) != 0)
+        return kiln_fail(err, KILN_INTERNAL, "%s has ended by itself", seen.worker);
+    rc = wait_job(bench, ledger, batch, KILN_JOB_ASSIGNED, 2, &seen, err);
+    ret->again_s = kiln_now_s() - start;
+    if (rc == 0)
+        rc = wait_job(bench, ledger, batch, KILN_JOB_DONE, 2, &seen, err);
+    ret->done_s = kiln_now_s() - start;
+    return rc;
+}
+
+static void print_recovery(const struct kiln_bench *bench, const struct recovery *worst,
+                           const struct recovery *sum)
+{
+    double count = (double)bench->jobs;
+    if (bench->cli->json)
+        (void)kiln_print_json(
+            bench->cli, json_pack("{s:s, s:I, s:f, s:f, s:f}", "bench", "recovery", "kills",
+                                  (json_int_t)bench->jobs, "again_mean_s", sum->again_s / count,
+                                  "again_max_s", worst->again_s, "done_max_s", worst->done_s));
+    else
+        printf("%-16s %10.2f s    longest of %ld from kill -9 of a worker to its job with another "
+               "(mean %.2f s)\n%-16s %10.2f s    longest to its end there, 2 s of work; all "
+               "settings at their defaults\n",
+               "recovery", worst->again_s, bench->jobs, sum->again_s / count, "", worst->done_s);
+}
+
+int kiln_bench_recovery(struct kiln_bench *bench, struct kiln_error *err)
+{
+    struct kiln_ledger *ledger = NULL;
+    struct recovery worst = {0}, sum = {0};
+    int rc = kiln_stack_up(&bench->own, bench->dir, 2, &bench->stack, err);
+    if (rc == 0)
+        rc = kiln_open_ledger(&bench->own, &ledger, err);
+    for (long round = 0; round < bench->jobs && rc == 0; round++) {
+        struct recovery now = {0};
+        rc = kill_one(bench, ledger, round, &now, err);
+        sum.again_s += now.again_s;
+        worst.again_s = now.again_s > worst.again_s ? now.again_s : worst.again_s;
+        worst.done_s = now.done_s > worst.done_s ? now.done_s : worst.done_s;
+    }
+    kiln_ledger_close(ledger);
+    if (rc == 0)
+        print_recovery(bench, &worst, &sum);
+    return rc;
+}

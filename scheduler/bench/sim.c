@@ -1,0 +1,159 @@
+/* sim.c - `kiln sim`: what the policy makes of a trace, beside what fleets do without one.
+ *
+ * The trace is read as job files are (input_lines.h); the simulation is scheduler/sim/sim.h.
+ * --schedule writes every decision, so that nobody has to believe the summary.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "scheduler/bench/bench.h"
+#include "scheduler/cli/core/replace.h"
+#include "scheduler/cli/jobs/enqueue/input_lines.h"
+#include "scheduler/sim/report.h"
+
+#define SECONDS_MAX 86400.0
+
+/* A number in [min, max]; fallback when the option was not given.  0 or an exit status. */
+static int number_arg(struct kiln_cli *cli, const struct kiln_args *args, const char *name,
+                      double min, double max, double fallback, double *ret)
+{
+    const char *text = kiln_arg(args, name);
+    char *end = NULL;
+    double value = text ? strtod(text, &end) : fallback;
+    if (text && (end == text || *end || !(value >= min && value <= max)))
+        return kiln_usage(cli, "--%s is '%s'; a number from %g to %g is needed", name, text, min,
+                          max);
+    *ret = value;
+    return 0;
+}
+
+/* The numbers of the command line.  0 or an exit status. */
+static int read_numbers(struct kiln_cli *cli, const struct kiln_args *args,
+                        struct kiln_sim_options *ret)
+{
+    long workers = 0, window = 0, seed = 0;
+    int status = kiln_arg_int(cli, args, "workers", 1, KILN_SIM_WORKERS_MAX, 8, &workers);
+    if (status == 0)
+        status = kiln_arg_int(cli, args, "window", 1, UINT32_MAX, 32, &window);
+    if (status == 0)
+        status = kiln_arg_int(cli, args, "seed", 0, LONG_MAX, 0, &seed);
+    if (status == 0)
+        status = number_arg(cli, args, "lora-switch-s", 0, SECONDS_MAX, 1, &ret->switch_s);
+    if (status == 0)
+        status = number_arg(cli, args, "base-s", 1e-6, SECONDS_MAX, 1, &ret->base_s);
+    if (status == 0)
+        status = number_arg(cli, args, "noise", 0, 1, 0, &ret->noise);
+    ret->workers = (uint32_t)workers;
+    ret->window = (uint32_t)window;
+    ret->seed = (uint64_t)seed;
+    return status;
+}
+
+static int read_options(struct kiln_cli *cli, const struct kiln_args *args,
+                        struct kiln_sim_options *ret)
+{
+    const char *name = kiln_arg(args, "policy");
+    int policy = name ? kiln_sim_policy_by_name(name) : KILN_SIM_KILN;
+    if (policy < 0)
+        return kiln_usage(cli, "'%s' is no policy; there are kiln, fifo and affinity", name);
+    ret->policy = (enum kiln_sim_policy)policy;
+    if (!kiln_arg(args, "trace"))
+        return kiln_usage(cli, "something is missing: --trace FILE.csv, or - for stdin");
+    return read_numbers(cli, args, ret);
+}
+
+static int feed(struct kiln_lines *lines, struct kiln_trace *trace, struct kiln_error *err)
+{
+    for (;;) {
+        const char *text;
+        size_t len;
+        if (kiln_lines_next(lines, &text, &len, err))
+            return kiln_fail_in(err, "%s:%llu", kiln_lines_name(lines),
+                                (unsigned long long)kiln_lines_number(lines));
+        if (!text)
+            return kiln_trace_end(trace, err);
+        int rc = kiln_trace_line(trace, kiln_lines_number(lines), text, len, err);
+        if (rc)
+            return rc;
+    }
+}
+
+static int read_trace(const char *path, struct kiln_trace **ret, struct kiln_error *err)
+{
+    struct kiln_lines *lines = NULL;
+    int rc = kiln_lines_open(path, false, &lines, err);
+    if (rc)
+        return rc;
+    *ret = kiln_trace_new(kiln_lines_name(lines));
+    rc = *ret ? feed(lines, *ret, err) : kiln_fail(err, KILN_NO_MEMORY, "no memory for a trace");
+    kiln_lines_close(lines);
+    return rc;
+}
+
+/* A job a line, in the order of arrival. */
+static int write_schedule(const char *path, const struct kiln_trace *trace,
+                          const struct kiln_sim_run *run, struct kiln_error *err)
+{
+    struct kiln_text csv = {0};
+    kiln_text_puts(&csv, "line,worker,arrival_s,start_s,end_s,switched,tenant,loras\n");
+    for (uint32_t i = 0; i < trace->count; i++) {
+        const struct kiln_trace_job *job = &trace->jobs[i];
+        const struct kiln_sim_served *served = &run->served[i];
+        kiln_text_printf(&csv, "%u,%u,%.9f,%.9f,%.9f,%d,%s,%s\n", job->line, served->worker,
+                         (double)job->arrival_ns / 1e9, (double)served->start_ns / 1e9,
+                         (double)served->end_ns / 1e9, served->switched,
+                         kiln_intern_text(&trace->tenants, job->tenant),
+                         kiln_intern_text(&trace->sets, job->set));
+    }
+    int rc = csv.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory to write %s", path)
+                        : kiln_replace_named(path, csv.at, 0666, err);
+    kiln_text_release(&csv);
+    return rc;
+}
+
+static int print_report(struct kiln_cli *cli, const struct kiln_sim_report *report,
+                        const struct kiln_sim_options *options)
+{
+    struct kiln_text out = {0};
+    if (cli->json) {
+        kiln_sim_report_json(report, &out);
+        kiln_text_puts(&out, "\n");
+    } else {
+        kiln_sim_report_text(report, options, &out);
+    }
+    bool whole = !out.failed && fwrite(out.at, 1, out.len, stdout) == out.len;
+    if (out.failed)
+        kiln_warn(cli, "no memory for the report");
+    kiln_text_release(&out);
+    return whole ? 0 : EX_IOERR;
+}
+
+int kiln_bench_sim(struct kiln_cli *cli, int argc, char **argv)
+{
+    struct kiln_args args;
+    struct kiln_error err;
+    struct kiln_sim_options options = {0};
+    struct kiln_trace *trace = NULL;
+    struct kiln_sim_run run = {0};
+    struct kiln_sim_report report;
+    int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
+    if (status == 0)
+        status = read_options(cli, &args, &options);
+    if (status)
+        return status;
+    const char *schedule = kiln_arg(&args, "schedule");
+    int rc = read_trace(kiln_arg(&args, "trace"), &trace, &err);
+    if (rc == 0)
+        rc = kiln_sim(trace, &options, &run, &err);
+    if (rc == 0)
+        rc = kiln_sim_report(trace, &options, &run, &report, &err);
+    if (rc == 0 && schedule)
+        rc = write_schedule(schedule, trace, &run, &err);
+    status = rc ? kiln_report(cli, &err) : print_report(cli, &report, &options);
+    kiln_sim_release(&run);
+    kiln_trace_free(trace);
+    return status;
+}

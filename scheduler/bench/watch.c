@@ -1,0 +1,109 @@
+/* watch.c - see watch.h: the heartbeats of worker-0, worker-1, ... are read ten times a
+ * second; a worker beats at the end of every batch, and what the beat says is as of that moment.
+ */
+#include "scheduler/bench/watch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "schemas/wire.h"
+#include "storage/bus/bus.h"
+
+#define LOOK_S 0.1
+
+struct worker {
+    bool seen, first;
+    uint64_t base; /* wanted_ms before the queue was filled */
+    struct kiln_heartbeat from, to;
+};
+
+struct kiln_bench_watch {
+    struct kiln_bus *bus;
+    const char *pool;
+    uint64_t jobs;
+    bool full;
+    double next_s;
+    struct worker at[KILN_STACK_WORKERS_MAX];
+};
+
+static int see_beat(void *arg, const char *name, const char *text, size_t len)
+{
+    struct kiln_bench_watch *watch = arg;
+    struct kiln_heartbeat beat;
+    int number;
+    if (sscanf(name, "worker-%d", &number) != 1 || number < 0 || number >= KILN_STACK_WORKERS_MAX ||
+        kiln_heartbeat_decode(text, len, &beat, NULL) != 0)
+        return 0;
+    struct worker *at = &watch->at[number];
+    if (!at->seen)
+        at->base = beat.wanted_ms;
+    at->seen = true;
+    if (!watch->full || beat.wanted_ms == at->base)
+        return 0; /* no batch has ended in this queue */
+    if (!at->first)
+        at->from = beat;
+    at->first = true;
+    at->to = beat;
+    return 0;
+}
+
+/* A bus that does not answer for once costs a sample. */
+static void see_beats(struct kiln_bench_watch *watch, bool full)
+{
+    struct kiln_error err;
+    watch->next_s = kiln_now_s() + LOOK_S;
+    watch->full = full;
+    int code = kiln_bus_heartbeats(watch->bus, watch->pool, see_beat, watch, &err);
+    (void)code;
+}
+
+void kiln_bench_watch_look(void *arg, const struct kiln_progress *progress)
+{
+    struct kiln_bench_watch *watch = arg;
+    bool full = progress->accepted < watch->jobs || progress->jobs.at[KILN_JOB_QUEUED] > 0;
+    if (kiln_now_s() >= watch->next_s)
+        see_beats(watch, full);
+}
+
+int kiln_bench_watch_open(struct kiln_bench *bench, uint64_t jobs, struct kiln_bench_watch **ret,
+                          struct kiln_error *err)
+{
+    struct kiln_bench_watch *watch = calloc(1, sizeof *watch);
+    if (!watch)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a bench");
+    watch->pool = kiln_pool(&bench->own);
+    watch->jobs = jobs;
+    int rc = kiln_open_bus(&bench->own, &watch->bus, err);
+    if (rc) {
+        free(watch);
+        return rc;
+    }
+    see_beats(watch, false); /* where the counts stand */
+    *ret = watch;
+    return 0;
+}
+
+struct kiln_bench_idle kiln_bench_watch_close(struct kiln_bench_watch *watch)
+{
+    double ready = 0, wanted = 0, computed = 0;
+    for (int i = 0; watch && i < KILN_STACK_WORKERS_MAX; i++) {
+        if (!watch->at[i].first)
+            continue;
+        const struct kiln_heartbeat *from = &watch->at[i].from, *to = &watch->at[i].to;
+        /* Beats tell whole milliseconds, so the part may come out longer than the whole. */
+        uint64_t whole = to->ready_ms - from->ready_ms, part = to->wanted_ms - from->wanted_ms;
+        ready += (double)whole;
+        wanted += (double)(part < whole ? part : whole);
+        computed += (double)(to->computed_ms - from->computed_ms);
+    }
+    if (watch)
+        kiln_bus_close(watch->bus);
+    free(watch);
+    return (struct kiln_bench_idle){.of_all = ready > 0 ? 1 - computed / ready : -1,
+                                    .in_hand = wanted > 0 ? 1 - computed / wanted : -1};
+}
+
+json_t *kiln_bench_share_json(double share)
+{
+    return share < 0 ? json_null() : json_real(share);
+}

@@ -1,0 +1,17 @@
+/* bench.c - see bench.h. */
+#include "worker/bench/bench.h"
+
+#include <string.h>
+
+#include "worker/numa.h"
+#include "worker/sigbus.h"
+
+int kiln_bench_model(int argc, char **argv)
+{
+    static char engine[] = "kiln bench engine", quality[] = "kiln bench quality";
+    const int is_engine = strcmp(argv[0], "engine") == 0;
+    kiln_sigbus_explain("kiln-bench");
+    kiln_numa_order_gpus();
+    argv[0] = is_engine ? engine : quality;
+    return is_engine ? kiln_bench_engine(argc, argv) : kiln_bench_quality(argc, argv);
+}
