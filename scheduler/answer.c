@@ -11,7 +11,6 @@
 
 #include "scheduler/leader.h"
 #include "schemas/clock.h"
-#include "storage/daemon/backoff.h"
 
 #define ANSWER_TTL_S 30
 #define GROUPS_TOLD 200 /* the largest ones */

@@ -8,12 +8,12 @@
 #include "scheduler/leader.h"
 #include "schemas/clock.h"
 #include "schemas/log.h"
-#include "storage/daemon/backoff.h"
 #include "storage/daemon/config_flags.h"
 #include "storage/daemon/exporter.h"
 #include "storage/daemon/hardening.h"
 #include "storage/daemon/health.h"
 #include "storage/daemon/notify.h"
+#include "storage/daemon/outage.h"
 
 #define STANDBY_MS 1000 /* between attempts to lead */
 #define STEP_MS 50      /* a step's wait for events */
@@ -27,7 +27,7 @@ struct daemon {
     struct kiln_gauges *gauges;
     struct kiln_watchdog watchdog;
     bool announced; /* scheduler_ready was logged */
-    bool away;      /* the ledger is; logged once */
+    struct kiln_outage ledger_outage;
 };
 
 static void set_log(const struct kiln_config *config)
@@ -87,12 +87,6 @@ static void sleep_unless_asked(struct daemon *daemon, int ms)
         sign_of_life(daemon);
         nanosleep(&piece, NULL);
     }
-}
-
-/* Failures that waiting cannot heal. */
-static bool hopeless(int rc)
-{
-    return rc == KILN_CONFIG || rc == KILN_DENIED;
 }
 
 /* A silence longer than a lease, or three seconds, is not what a server that is well does. */
@@ -160,9 +154,7 @@ static int lead(struct daemon *daemon, struct kiln_ledger *ledger, struct kiln_e
 /* Once something was reached: whoever started this daemon may rely on it. */
 static void announce(struct daemon *daemon, bool leader)
 {
-    if (daemon->away)
-        kiln_log(KILN_LOG_INFO, "ledger_back");
-    daemon->away = false;
+    kiln_outage_over(&daemon->ledger_outage);
     kiln_health_heard(KILN_PEER_LEDGER);
     if (daemon->announced)
         return;
@@ -204,11 +196,8 @@ static int serve(struct daemon *daemon, struct kiln_error *err)
         rc = attend(daemon, ledger, err);
         if (rc == KILN_STALE) {
             kiln_log(KILN_LOG_WARNING, "standing_by", kiln_f("reason", "%s", err->text));
-        } else if (rc && (!hopeless(rc) || daemon->announced)) {
-            if (!daemon->away)
-                kiln_log(KILN_LOG_ERROR, "ledger_away", kiln_f("error", "%s", err->text),
-                         kiln_f("effect", "%s", "nothing is assigned"));
-            daemon->away = true;
+        } else if (rc && (kiln_code_retry(rc) != KILN_RETRY_REPAIRED || daemon->announced)) {
+            (void)kiln_outage_fail(&daemon->ledger_outage, err);
         } else if (rc) {
             break;
         }
@@ -223,7 +212,11 @@ static int serve(struct daemon *daemon, struct kiln_error *err)
 int kiln_daemon_run(int argc, char *const *argv, struct kiln_daemon_signals *signals,
                     struct kiln_error *err)
 {
-    struct daemon daemon = {.argc = argc, .argv = argv, .signals = signals};
+    struct daemon daemon = {.argc = argc,
+                            .argv = argv,
+                            .signals = signals,
+                            .ledger_outage = {KILN_OUTAGE_OF("ledger"), .severe = true,
+                                              .effect = "nothing is assigned"}};
     int rc = read_settings(&daemon, err);
     if (rc == 0) {
         kiln_harden(daemon.config);

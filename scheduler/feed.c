@@ -9,8 +9,8 @@
 
 #include "scheduler/intake/standing.h"
 #include "scheduler/leader.h"
-#include "schemas/log.h"
 #include "storage/daemon/health.h"
+#include "storage/daemon/outage.h"
 
 #define WAIT_MS 200 /* for entries, between two looks at the standing orders */
 #define PAUSE_MS 200
@@ -19,7 +19,7 @@ struct feed {
     struct kiln_leader *leader;
     struct kiln_intake *intake;
     struct kiln_standing *standing;
-    bool intake_away, standing_away;
+    struct kiln_outage intake_outage, backfill_outage;
     bool more; /* standing orders have room left: the intake does not wait */
 };
 
@@ -28,15 +28,12 @@ static void pause_after_error(void)
     nanosleep(&(struct timespec){0, PAUSE_MS * 1000000L}, NULL);
 }
 
-static void note(bool *away, int rc, const char *goes, const char *comes, const char *effect,
-                 const struct kiln_error *err)
+static void note(struct kiln_outage *outage, int rc, const struct kiln_error *err)
 {
-    if (rc && !*away)
-        kiln_log(KILN_LOG_WARNING, goes, kiln_f("error", "%s", err->text),
-                 kiln_f("effect", "%s", effect));
-    if (!rc && *away)
-        kiln_log(KILN_LOG_INFO, comes);
-    *away = rc != 0;
+    if (rc)
+        (void)kiln_outage_fail(outage, err);
+    else
+        kiln_outage_over(outage);
 }
 
 static int take_in(struct feed *feed)
@@ -49,8 +46,7 @@ static int take_in(struct feed *feed)
     if (inserted > 0)
         atomic_store(&feed->leader->inserted, true);
     kiln_health_stuck("intake", rc ? &err : NULL);
-    note(&feed->intake_away, rc, "intake_waits", "intake_goes_on", "entries stay in the stream",
-         &err);
+    note(&feed->intake_outage, rc, &err);
     return rc;
 }
 
@@ -66,14 +62,19 @@ static int top_up(struct feed *feed)
         atomic_store(&feed->leader->inserted, true);
     if (made.again > 0)
         atomic_store(&feed->leader->revived, true);
-    note(&feed->standing_away, rc, "standing_orders_wait", "standing_orders_go_on",
-         "they are not topped up", &err);
+    note(&feed->backfill_outage, rc, &err);
     return rc;
 }
 
 void *kiln_feed_run(void *arg)
 {
-    struct feed feed = {.leader = arg};
+    struct feed feed = {.leader = arg,
+                        .intake_outage = {.away = "intake_waits",
+                                          .back = "intake_goes_on",
+                                          .effect = "entries stay in the stream"},
+                        .backfill_outage = {.away = "standing_orders_wait",
+                                            .back = "standing_orders_go_on",
+                                            .effect = "backfills are not topped up"}};
     while (!atomic_load(&feed.leader->stop)) {
         int rc = take_in(&feed);
         if (atomic_load(&feed.leader->stop))

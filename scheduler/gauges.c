@@ -14,7 +14,6 @@
 #include "scheduler/leader.h"
 #include "schemas/clock.h"
 #include "schemas/metrics.h"
-#include "storage/daemon/backoff.h"
 #include "storage/daemon/health.h"
 #include "storage/ledger/read/read.h"
 

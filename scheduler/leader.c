@@ -18,7 +18,6 @@
 #include "schemas/clock.h"
 #include "schemas/log.h"
 #include "schemas/utc.h"
-#include "storage/daemon/backoff.h"
 #include "storage/daemon/health.h"
 #include "storage/daemon/stopwatch.h"
 #include "storage/ledger/read/read.h"
@@ -69,6 +68,8 @@ int kiln_leader_open(const struct kiln_config *config, struct kiln_ledger *ledge
     leader->config = config;
     leader->ledger = ledger;
     leader->pool = kiln_config_text(config, KILN_KEY_POOL);
+    leader->bus_outage = (struct kiln_outage){KILN_OUTAGE_OF("bus"), .severe = true,
+                                              .effect = "nothing is assigned and no lease expires"};
     leader->lease_ms = (int64_t)(kiln_config_number(config, KILN_KEY_LEASE_S) * 1000);
     name_keys(leader);
     int64_t now_ms = kiln_clock_ms();
@@ -238,23 +239,20 @@ static bool hear(struct kiln_leader *leader, uint32_t wait_ms, int64_t now_ms)
     kiln_health_asks(KILN_PEER_BUS);
     int rc = hear_bus(leader, wait_ms, now_ms, &err);
     kiln_health_asks(KILN_PEER_LEDGER);
-    if (rc && !leader->bus_away)
-        kiln_log(KILN_LOG_ERROR, "bus_away", kiln_f("error", "%s", err.text),
-                 kiln_f("effect", "%s", "nothing is assigned, leases stand still"));
-    if (!rc && leader->bus_away) {
+    if (rc) { /* set while it is away, for the very round in which it is back judges the silent */
+        (void)kiln_outage_fail(&leader->bus_outage, &err);
+        leader->bus_back_ms = kiln_clock_ms() + KNOCK_MS;
+        kiln_leader_pause(wait_ms);
+        return false;
+    }
+    if (kiln_outage_is(&leader->bus_outage)) {
         leader->control_caught_up = false;
         leader->probe_due = true;
         leader->ears_due_ms = 0;
-        kiln_log(KILN_LOG_INFO, "bus_back");
     }
-    leader->bus_away = rc != 0;
-    if (!rc)
-        kiln_health_heard(KILN_PEER_BUS);
-    if (rc) { /* set while it is away, for the very round in which it is back judges the silent */
-        leader->bus_back_ms = kiln_clock_ms() + KNOCK_MS;
-        kiln_leader_pause(wait_ms);
-    }
-    return rc == 0;
+    kiln_outage_over(&leader->bus_outage);
+    kiln_health_heard(KILN_PEER_BUS);
+    return true;
 }
 
 /* The moves of jobs that ended long ago, a page at a time. */
@@ -303,7 +301,7 @@ int kiln_leader_step(struct kiln_leader *leader, uint32_t wait_ms, struct kiln_e
     int rc = now_ms >= leader->lead_due_ms ? confirm_lead(leader, now_ms, err) : 0;
     if (rc)
         return rc;
-    bool hurry = leader->busy && !leader->bus_away;
+    bool hurry = leader->busy && !kiln_outage_is(&leader->bus_outage);
     leader->busy = false;
     bool bus = hear(leader, hurry ? 0 : wait_ms, now_ms);
     if (leader->ledger_error.code)

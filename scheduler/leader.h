@@ -36,6 +36,7 @@
 #include "schemas/metrics.h"
 #include "schemas/wire.h"
 #include "storage/bus/bus.h"
+#include "storage/daemon/outage.h"
 #include "storage/ledger/ledger.h"
 
 #define KILN_HAND_MAX 32     /* assignments remembered of one member */
@@ -122,7 +123,8 @@ struct kiln_leader {
     int64_t bus_back_ms;     /* leases count from here at the earliest: nobody was heard before */
     int64_t clock_offset_ms; /* database - monotonic */
     bool busy;               /* the last round left work behind: the next one does not wait */
-    bool bus_away, check_cancelled, control_caught_up;
+    struct kiln_outage bus_outage;
+    bool check_cancelled, control_caught_up;
     bool probe_due; /* control and events may be streams that take nothing any more */
     struct kiln_hush hush[KILN_HUSH_COUNT];
     struct kiln_error ledger_error; /* met while hearing; ends the leadership */

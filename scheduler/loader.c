@@ -11,7 +11,6 @@
 #include "scheduler/leader.h"
 #include "schemas/clock.h"
 #include "schemas/log.h"
-#include "storage/daemon/backoff.h"
 
 #define PAGE 2000
 #define LOAD_MS 150    /* of one step for new jobs: workers are heard in between */

@@ -16,7 +16,6 @@
 #include "scheduler/leader.h"
 #include "schemas/log.h"
 #include "schemas/room.h"
-#include "storage/daemon/backoff.h"
 
 #define UNREAD_MAX 64
 #define ORPHAN_ROUNDS 2

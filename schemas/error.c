@@ -12,45 +12,50 @@ struct code_row {
     const char *name;
     const char *sentence;
     int exit_status;
-    bool retryable;
+    enum kiln_retry retry;
 };
 
 static const struct code_row rows[KILN_CODE_COUNT] = {
-    [KILN_OK] = {"ok", "Nothing went wrong.", EX_OK, false},
+    [KILN_OK] = {"ok", "Nothing went wrong.", EX_OK, KILN_RETRY_NEVER},
     [KILN_BAD_INPUT] = {"bad_input", "The input is not valid; correct it and try again.",
-                        EX_DATAERR, false},
-    [KILN_NOT_FOUND] = {"not_found", "The thing that was named does not exist.", EX_NOINPUT, false},
-    [KILN_EXISTS] = {"exists", "The thing exists already.", EX_CANTCREAT, false},
+                        EX_DATAERR, KILN_RETRY_NEVER},
+    [KILN_NOT_FOUND] = {"not_found", "The thing that was named does not exist.", EX_NOINPUT,
+                        KILN_RETRY_NEVER},
+    [KILN_EXISTS] = {"exists", "The thing exists already.", EX_CANTCREAT, KILN_RETRY_NEVER},
     [KILN_FULL] = {"full", "A limit or a disk is full; make room or try again later.", EX_TEMPFAIL,
-                   true},
+                   KILN_RETRY_LATER},
     [KILN_STALE] = {"stale", "Somebody else owns the job by now; this result was dropped.",
-                    EX_TEMPFAIL, true},
-    [KILN_IO] = {"io", "A file could not be read or written.", EX_IOERR, true},
+                    EX_TEMPFAIL, KILN_RETRY_ELSEWHERE},
+    [KILN_IO] = {"io", "A file could not be read or written.", EX_IOERR, KILN_RETRY_ELSEWHERE},
     [KILN_UNAVAILABLE] = {"unavailable", "A server could not be reached; it is tried again.",
-                          EX_UNAVAILABLE, true},
-    [KILN_TIMEOUT] = {"timeout", "It took longer than its time limit.", EX_TEMPFAIL, true},
-    [KILN_DENIED] = {"denied", "The credentials or rights are not sufficient.", EX_NOPERM, false},
+                          EX_UNAVAILABLE, KILN_RETRY_LATER},
+    [KILN_TIMEOUT] = {"timeout", "It took longer than its time limit.", EX_TEMPFAIL,
+                      KILN_RETRY_LATER},
+    [KILN_DENIED] = {"denied", "The credentials or rights are not sufficient.", EX_NOPERM,
+                     KILN_RETRY_REPAIRED},
     [KILN_PROTOCOL] = {"protocol", "A server answered something that makes no sense.", EX_PROTOCOL,
-                       true},
-    [KILN_NO_MEMORY] = {"no_memory", "There was not enough memory.", EX_OSERR, true},
-    [KILN_CANCELLED] = {"cancelled", "It was cancelled on request.", EX_TEMPFAIL, false},
+                       KILN_RETRY_ELSEWHERE},
+    [KILN_NO_MEMORY] = {"no_memory", "There was not enough memory.", EX_OSERR,
+                        KILN_RETRY_ELSEWHERE},
+    [KILN_CANCELLED] = {"cancelled", "It was cancelled on request.", EX_TEMPFAIL, KILN_RETRY_NEVER},
     [KILN_DEVICE] = {"device", "The compute device or the tensor library failed.", EX_UNAVAILABLE,
-                     true},
-    [KILN_CORRUPT] = {"corrupt", "Stored bytes are damaged or cut short.", EX_DATAERR, false},
+                     KILN_RETRY_ELSEWHERE},
+    [KILN_CORRUPT] = {"corrupt", "Stored bytes are damaged or cut short.", EX_DATAERR,
+                      KILN_RETRY_NEVER},
     [KILN_UNSUPPORTED] = {"unsupported", "It is valid, but not something Kiln can do.",
-                          EX_UNAVAILABLE, false},
-    [KILN_CONFIG] = {"config", "A setting is missing or wrong.", EX_CONFIG, false},
-    [KILN_INTERNAL] = {"internal", "This is a bug in Kiln.", EX_SOFTWARE, false},
+                          EX_UNAVAILABLE, KILN_RETRY_NEVER},
+    [KILN_CONFIG] = {"config", "A setting is missing or wrong.", EX_CONFIG, KILN_RETRY_REPAIRED},
+    [KILN_INTERNAL] = {"internal", "This is a bug in Kiln.", EX_SOFTWARE, KILN_RETRY_NEVER},
     [KILN_POISONED] = {"poisoned", "The job took its worker down each time it was tried.",
-                       EX_SOFTWARE, false},
+                       EX_SOFTWARE, KILN_RETRY_NEVER},
     [KILN_NOT_FINITE] = {"not_finite", "The picture came to values that are no finite numbers.",
-                         EX_UNAVAILABLE, true},
+                         EX_UNAVAILABLE, KILN_RETRY_ELSEWHERE},
 };
 
 static const struct code_row *row_of(int code)
 {
     static const struct code_row unknown = {"unknown", "An unknown error code.", EX_SOFTWARE,
-                                            false};
+                                            KILN_RETRY_NEVER};
     return code >= 0 && code < KILN_CODE_COUNT ? &rows[code] : &unknown;
 }
 
@@ -66,9 +71,14 @@ int kiln_code_exit(int code)
 {
     return row_of(code)->exit_status;
 }
+enum kiln_retry kiln_code_retry(int code)
+{
+    return row_of(code)->retry;
+}
 bool kiln_code_retryable(int code)
 {
-    return row_of(code)->retryable;
+    enum kiln_retry retry = kiln_code_retry(code);
+    return retry == KILN_RETRY_LATER || retry == KILN_RETRY_ELSEWHERE;
 }
 
 int kiln_code_by_name(const char *name)

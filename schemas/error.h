@@ -24,16 +24,16 @@ extern "C" {
 /* The numbers are stored in the ledger and never change meaning; add at the end. */
 enum kiln_code {
     KILN_OK = 0,
-    KILN_BAD_INPUT = 1,    /* the caller's data is wrong; the same call fails again */
-    KILN_NOT_FOUND = 2,    /* the named thing does not exist */
-    KILN_EXISTS = 3,       /* it exists already */
-    KILN_FULL = 4,         /* a bound is reached; later may work */
-    KILN_STALE = 5,        /* someone else owns it by now (attempt, lease, leader) */
-    KILN_IO = 6,           /* disk or file system */
-    KILN_UNAVAILABLE = 7,  /* a server does not answer; later may work */
-    KILN_TIMEOUT = 8,      /* it did not end in its time */
-    KILN_DENIED = 9,       /* wrong credentials or rights */
-    KILN_PROTOCOL = 10,    /* an answer that makes no sense */
+    KILN_BAD_INPUT = 1,   /* the caller's data is wrong; the same call fails again */
+    KILN_NOT_FOUND = 2,   /* the named thing does not exist */
+    KILN_EXISTS = 3,      /* it exists already */
+    KILN_FULL = 4,        /* a bound is reached; later may work */
+    KILN_STALE = 5,       /* someone else owns it by now (attempt, lease, leader) */
+    KILN_IO = 6,          /* disk or file system */
+    KILN_UNAVAILABLE = 7, /* a server does not answer; later may work */
+    KILN_TIMEOUT = 8,     /* it did not end in its time */
+    KILN_DENIED = 9,      /* wrong credentials or rights */
+    KILN_PROTOCOL = 10,   /* an answer that makes no sense */
     KILN_NO_MEMORY = 11,
     KILN_CANCELLED = 12,   /* somebody asked for it to stop */
     KILN_DEVICE = 13,      /* the GPU or the tensor library failed */
@@ -67,7 +67,16 @@ int kiln_code_by_name(const char *name);
 const char *kiln_code_sentence(int code);
 /* The sysexits.h status a program ends with. */
 int kiln_code_exit(int code);
-/* Whether trying again later, elsewhere, may work. */
+/* When the same call may succeed: the only list of what is worth a retry. */
+enum kiln_retry {
+    KILN_RETRY_NEVER,     /* the input, the state or the program is wrong */
+    KILN_RETRY_LATER,     /* a server does not answer, or a disk is full: wait */
+    KILN_RETRY_ELSEWHERE, /* this process, machine or device may be the cause: a new attempt may
+                             work */
+    KILN_RETRY_REPAIRED,  /* once somebody has corrected a setting or a right */
+};
+enum kiln_retry kiln_code_retry(int code);
+/* Whether a job that ended with this code deserves another attempt: later or elsewhere. */
 bool kiln_code_retryable(int code);
 
 #ifdef __cplusplus

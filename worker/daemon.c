@@ -19,12 +19,10 @@
 #include "schemas/clock.h"
 #include "schemas/log.h"
 #include "schemas/metrics.h"
-#include "storage/daemon/backoff.h"
 #include "storage/daemon/config_flags.h"
 #include "storage/daemon/exporter.h"
 #include "storage/daemon/health.h"
 #include "storage/daemon/notify.h"
-#include "storage/daemon/outage.h"
 #include "worker/gauges.h"
 #include "worker/numa.h"
 #include "worker/startup.h"
@@ -149,8 +147,9 @@ static uint32_t encoder_count(const struct kiln_config *config)
 {
     int64_t wanted = kiln_config_int(config, KILN_KEY_ENCODE_THREADS);
     cpu_set_t allowed;
-    long cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed)
-                                                                    : sysconf(_SC_NPROCESSORS_ONLN);
+    long cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0
+                     ? CPU_COUNT(&allowed)
+                     : sysconf(_SC_NPROCESSORS_ONLN);
     if (wanted == 0)
         wanted = cores < 2 ? 1 : cores > 16 ? 16 : cores;
     return (uint32_t)wanted;

@@ -21,12 +21,6 @@
 #define TICK_MS 200
 #define CONFIRM_MS 300
 
-/* Whether waiting can help: the server is away, not the settings wrong. */
-static bool is_away(int code)
-{
-    return code == KILN_UNAVAILABLE || code == KILN_TIMEOUT || code == KILN_FULL;
-}
-
 static int write_state(struct kiln_daemon *daemon, struct kiln_ledger *ledger, const char *state,
                        struct kiln_error *err)
 {
@@ -117,17 +111,17 @@ static int first_beat(struct kiln_daemon *daemon, struct kiln_error *err)
 }
 
 /* Repeats a step while its server is away.  0 also when a signal ended the waiting. */
-static int persist(struct kiln_daemon *daemon, const char *what,
+static int persist(struct kiln_daemon *daemon, struct kiln_outage outage,
                    int (*step)(struct kiln_daemon *, struct kiln_error *), struct kiln_error *err)
 {
-    struct kiln_outage outage = {.what = what, .effect = "the worker starts when it answers"};
     int code = 0;
+    outage.effect = "the worker starts when it answers";
     while (kiln_worker_drain(&daemon->worker) == KILN_DRAIN_NO && (code = step(daemon, err)) != 0 &&
-           is_away(code))
+           kiln_code_retry(code) == KILN_RETRY_LATER)
         kiln_daemon_signals(daemon, kiln_outage_fail(&outage, err));
     if (code == 0)
         kiln_outage_over(&outage);
-    return is_away(code) ? 0 : code;
+    return kiln_code_retry(code) == KILN_RETRY_LATER ? 0 : code;
 }
 
 /* A live beat of somebody else under our id may be that of a crashed predecessor: one lease long it
@@ -137,7 +131,7 @@ static int wait_for_id(struct kiln_daemon *daemon, struct kiln_error *err)
     const double lease_ms = kiln_board_settings(&daemon->worker.board).lease_s * 1e3;
     const double until = kiln_monotonic_ms() + lease_ms + TICK_MS;
     for (bool said = false;; said = true) {
-        int code = persist(daemon, "bus", claim_id, err);
+        int code = persist(daemon, (struct kiln_outage){KILN_OUTAGE_OF("bus")}, claim_id, err);
         if (code != KILN_EXISTS || kiln_monotonic_ms() >= until)
             return code;
         if (kiln_worker_drain(&daemon->worker) != KILN_DRAIN_NO)
@@ -214,17 +208,17 @@ int kiln_startup(struct kiln_daemon *daemon, struct kiln_error *err)
 {
     int code = share_uploads(daemon->config, err);
     if (code == 0)
-        code = persist(daemon, "ledger", check_ledger, err);
+        code = persist(daemon, (struct kiln_outage){KILN_OUTAGE_OF("ledger")}, check_ledger, err);
     if (code == 0)
-        code = persist(daemon, "store", check_store, err);
+        code = persist(daemon, (struct kiln_outage){KILN_OUTAGE_OF("store")}, check_store, err);
     if (code == 0)
         code = wait_for_id(daemon, err);
     if (code == 0 && kiln_worker_drain(&daemon->worker) == KILN_DRAIN_NO)
         code = open_engine(daemon, err);
     if (code == 0)
-        code = persist(daemon, "ledger", tell_ready, err);
+        code = persist(daemon, (struct kiln_outage){KILN_OUTAGE_OF("ledger")}, tell_ready, err);
     if (code == 0)
-        code = persist(daemon, "bus", first_beat, err);
+        code = persist(daemon, (struct kiln_outage){KILN_OUTAGE_OF("bus")}, first_beat, err);
     daemon->taken = code == KILN_EXISTS;
     return code;
 }

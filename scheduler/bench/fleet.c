@@ -20,7 +20,6 @@
 #include "schemas/digest.h"
 #include "schemas/wire.h"
 #include "storage/bus/bus.h"
-#include "storage/daemon/backoff.h"
 #include "storage/ledger/ledger.h"
 
 #define GROUP_MAX 32       /* pictures of one round trip, as in the real committer */

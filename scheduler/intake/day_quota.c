@@ -7,7 +7,6 @@
 
 #include "schemas/clock.h"
 #include "schemas/log.h"
-#include "storage/daemon/backoff.h"
 #include "storage/ledger/queue/quota.h"
 
 #define LOOK_MS 2000  /* at least this long between looks, */

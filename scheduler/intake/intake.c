@@ -12,7 +12,6 @@
 #include "schemas/metrics.h"
 #include "schemas/names.h"
 #include "schemas/utc.h"
-#include "storage/daemon/backoff.h"
 #include "storage/formats/styles_file.h"
 #include "storage/ledger/read/read.h"
 

@@ -73,20 +73,10 @@ void kiln_page_clear(struct kiln_page *page)
 
 bool kiln_page_waits(int code)
 {
-    switch (code) {
-    case KILN_UNAVAILABLE:
-    case KILN_TIMEOUT:
-    case KILN_FULL:
-    case KILN_NO_MEMORY:
-    case KILN_STALE:       /* a batch was removed meanwhile: the next look finds or makes it */
-    case KILN_DENIED:      /* a role without its grants, */
-    case KILN_CONFIG:      /* a database without our tables, */
-    case KILN_UNSUPPORTED: /* a plan of before a migration, */
-    case KILN_CORRUPT:     /* a damaged table: no entry is at fault, and none may be lost to it */
-        return true;
-    default:
-        return false;
-    }
+    /* A plan from before a migration, or a damaged table: no entry is at fault, and none may be
+     * lost to it. */
+    return kiln_code_retry(code) != KILN_RETRY_NEVER || code == KILN_UNSUPPORTED ||
+           code == KILN_CORRUPT;
 }
 
 /* --- refusing --------------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 
 #include "storage/bus/bus.h"
-#include "storage/daemon/backoff.h"
+#include "storage/daemon/outage.h"
 
 /* --- url.c ----------------------------------------------------------------------------------- */
 struct kiln_bus_target {

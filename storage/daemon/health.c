@@ -7,7 +7,6 @@
 
 #include "schemas/clock.h"
 #include "schemas/utf8.h"
-#include "storage/daemon/backoff.h"
 
 #define STUCK_MS 3000 /* shorter than this is a hiccup */
 

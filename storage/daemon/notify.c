@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "schemas/clock.h"
-#include "storage/daemon/backoff.h"
 
 #define STATUS_MS 5000
 #define MORE_US 15000000 /* asked for while ending */

@@ -13,7 +13,7 @@
 
 #include "schemas/config.h"
 #include "schemas/error.h"
-#include "storage/daemon/backoff.h"
+#include "storage/daemon/outage.h"
 
 #define KILN_PG_PREPARED_MAX 96
 

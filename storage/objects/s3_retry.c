@@ -8,6 +8,8 @@
 #include <curl/curl.h>
 #include <string.h>
 
+#include "storage/daemon/outage.h"
+
 /* First match wins. */
 struct answer_row {
     long status;      /* 0: any */
@@ -158,11 +160,8 @@ static uint64_t random_next(uint64_t *state)
 
 uint32_t kiln_s3_backoff_ms(uint32_t tries, uint64_t *random_state)
 {
-    uint64_t room = KILN_S3_BACKOFF_BASE_MS;
-    for (uint32_t i = 1; i < tries && room < KILN_S3_BACKOFF_CAP_MS; i++)
-        room *= 2;
-    room = room > KILN_S3_BACKOFF_CAP_MS ? KILN_S3_BACKOFF_CAP_MS : room;
-    return (uint32_t)(random_next(random_state) % (room + 1));
+    uint64_t longest = kiln_backoff(tries, KILN_S3_BACKOFF_BASE_MS, KILN_S3_BACKOFF_CAP_MS);
+    return (uint32_t)(random_next(random_state) % (longest + 1));
 }
 
 #define FIRST_TRY_MS 2000

@@ -10,7 +10,6 @@
 #include "schemas/clock.h"
 #include "schemas/wire.h"
 #include "storage/bus/bus.h"
-#include "storage/daemon/backoff.h"
 #include "storage/ledger/ledger.h"
 #include "tests/support/stack_postgres.h"
 #include "tests/support/worker_process.h"

@@ -21,7 +21,6 @@
 #include <cmocka.h>
 
 #include "schemas/clock.h"
-#include "storage/daemon/backoff.h"
 #include "tests/chaos/check.h"
 #include "tests/chaos/client.h"
 

@@ -15,7 +15,6 @@
 #include <cmocka.h>
 
 #include "schemas/clock.h"
-#include "storage/daemon/backoff.h"
 #include "tests/support/scheduler_process.h"
 #include "tests/support/stored.h"
 #include "tests/support/worker_process.h"

@@ -10,7 +10,6 @@
 
 #include "schemas/clock.h"
 #include "schemas/job_line.h"
-#include "storage/daemon/backoff.h"
 #include "tests/scheduler/intake_rig.h"
 #include "tests/support/worker_process.h"
 

@@ -94,6 +94,11 @@ static void every_code_has_a_name_and_a_sentence(void **state)
     assert_false(kiln_code_retryable(KILN_BAD_INPUT));
     assert_string_equal(kiln_code_name(19), "not_finite"); /* as it is in ledgers */
     assert_true(kiln_code_retryable(KILN_NOT_FINITE));
+    assert_int_equal(kiln_code_retry(KILN_UNAVAILABLE), KILN_RETRY_LATER);
+    assert_int_equal(kiln_code_retry(KILN_DEVICE), KILN_RETRY_ELSEWHERE);
+    assert_int_equal(kiln_code_retry(KILN_DENIED), KILN_RETRY_REPAIRED);
+    assert_int_equal(kiln_code_retry(KILN_CORRUPT), KILN_RETRY_NEVER);
+    assert_int_equal(kiln_code_retry(999), KILN_RETRY_NEVER);
 }
 
 static void errors_nest_and_are_bounded(void **state)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "schemas/wire.h"
-#include "storage/daemon/backoff.h"
+#include "storage/daemon/outage.h"
 #include "tests/sim/servers.h"
 
 #define ENTRIES_MAX 2048

@@ -11,7 +11,6 @@
 
 #include "schemas/wire.h"
 #include "storage/bus/bus.h"
-#include "storage/daemon/backoff.h"
 #include "tests/sim/fleet.h"
 
 #define COPIES 3 /* pictures of a line that names no index */

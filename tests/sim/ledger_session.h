@@ -3,7 +3,7 @@
 #ifndef KILN_SIM_LEDGER_SESSION_H
 #define KILN_SIM_LEDGER_SESSION_H
 
-#include "storage/daemon/backoff.h"
+#include "storage/daemon/outage.h"
 #include "storage/ledger/ledger.h"
 #include "tests/sim/servers.h"
 

@@ -15,7 +15,6 @@
 
 #include "schemas/clock.h"
 #include "storage/bus/bus.h"
-#include "storage/daemon/backoff.h"
 #include "tests/sim/redis.h"
 #include "tests/support/random.h"
 #include "tests/support/stack.h"

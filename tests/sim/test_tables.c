@@ -13,7 +13,6 @@
 #include <cmocka.h>
 
 #include "schemas/clock.h"
-#include "storage/daemon/backoff.h"
 #include "tests/sim/tables.h"
 #include "tests/support/random.h"
 #include "tests/support/rig.h"

@@ -10,7 +10,6 @@
 #include "schemas/clock.h"
 #include "schemas/wire.h"
 #include "storage/bus/bus.h"
-#include "storage/daemon/backoff.h"
 #include "tests/support/jobs.h"
 #include "tests/support/stack.h"
 

@@ -15,7 +15,6 @@
 
 #include "schemas/clock.h"
 #include "storage/bus/internal.h"
-#include "storage/daemon/backoff.h"
 #include "tests/support/files.h"
 #include "tests/support/jobs.h"
 #include "tests/support/stack.h"

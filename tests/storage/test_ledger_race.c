@@ -16,7 +16,6 @@
 #include <time.h>
 
 #include "schemas/clock.h"
-#include "storage/daemon/backoff.h"
 #include "tests/support/rig.h"
 
 #define JOBS 300

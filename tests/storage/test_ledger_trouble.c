@@ -13,7 +13,6 @@
 #include <libpq-fe.h>
 
 #include "schemas/clock.h"
-#include "storage/daemon/backoff.h"
 #include "storage/ledger/migrate.h"
 #include "storage/ledger/pg.h"
 #include "tests/support/jobs.h"

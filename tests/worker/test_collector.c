@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "schemas/clock.h"
-#include "storage/daemon/outage.h"
 #include "worker/stages/call.h"
 #include "worker/state/worker.h"
 

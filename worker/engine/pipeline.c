@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "schemas/log.h"
-#include "storage/daemon/outage.h"
 
 #define PATIENCE_MORE_S 60
 

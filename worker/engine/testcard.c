@@ -19,7 +19,6 @@
 #include "kernels/downscale.h"
 #include "schemas/clock.h"
 #include "schemas/limits.h"
-#include "storage/daemon/outage.h"
 #include "worker/engine/renderer.h"
 #include "worker/engine/testcard_draw.h"
 

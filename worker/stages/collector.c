@@ -10,7 +10,6 @@
 #include "schemas/clock.h"
 #include "schemas/log.h"
 #include "schemas/metrics.h"
-#include "storage/daemon/outage.h"
 #include "worker/stages/call.h"
 #include "worker/state/worker.h"
 

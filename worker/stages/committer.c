@@ -188,13 +188,6 @@ static void log_stale(const struct kiln_picture *picture)
              kiln_f("why", "the ledger has moved on: another attempt, cancelled or done"));
 }
 
-/* An error that the same statement meets every time: it is the row's fault, or the schema's. */
-static bool is_hopeless(int code)
-{
-    return code == KILN_BAD_INPUT || code == KILN_EXISTS || code == KILN_INTERNAL ||
-           code == KILN_UNSUPPORTED || code == KILN_CORRUPT || code == KILN_NOT_FOUND;
-}
-
 /* Tries until the ledger has taken the outcome, or nobody waits for that any more. */
 static void record(struct committer *committer, struct kiln_picture *picture)
 {
@@ -210,7 +203,7 @@ static void record(struct committer *committer, struct kiln_picture *picture)
         return;
     }
     while ((code = write_outcome(committer, picture, &kind, &ours, &err)) != 0) {
-        if (is_hopeless(code)) {
+        if (kiln_code_retry(code) == KILN_RETRY_NEVER) {
             kiln_log(KILN_LOG_ERROR, "commit_refused", kiln_f("job", "%" PRIu64, picture->job->id),
                      kiln_f("code", "%s", kiln_code_name(code)), kiln_f("error", "%s", err.text));
             if (picture->outcome != KILN_OUTCOME_DRAWN)
@@ -245,7 +238,8 @@ static bool record_together(struct committer *committer, struct kiln_picture *co
             code = commit(committer, pictures, count, ours, &err);
         if (code == 0)
             break;
-        if (is_hopeless(code) || kiln_worker_drain(committer->worker) == KILN_DRAIN_ABANDON)
+        if (kiln_code_retry(code) == KILN_RETRY_NEVER ||
+            kiln_worker_drain(committer->worker) == KILN_DRAIN_ABANDON)
             return false;
         kiln_worker_pause(committer->worker, kiln_outage_fail(&committer->outage, &err));
     }
@@ -322,8 +316,7 @@ void *kiln_committer(void *arg)
     struct kiln_worker *worker = arg;
     struct committer committer = {
         .worker = worker,
-        .outage = {.what = "ledger",
-                   .effect = "finished pictures wait for their commit",
+        .outage = {KILN_OUTAGE_OF("ledger"), .effect = "finished pictures wait for their commit",
                    .sharing = &worker->ledgers_away},
     };
     for (;;) {

@@ -188,7 +188,7 @@ void *kiln_compute(void *arg)
 {
     struct compute compute = {
         .worker = arg,
-        .ledger_outage = {.what = "ledger", .effect = "drawing without asking it first"},
+        .ledger_outage = {KILN_OUTAGE_OF("ledger"), .effect = "drawing without asking it first"},
     };
     struct kiln_worker *worker = arg;
     for (;;) {

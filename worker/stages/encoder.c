@@ -6,7 +6,6 @@
  */
 #include "schemas/clock.h"
 #include "schemas/log.h"
-#include "storage/daemon/outage.h"
 #include "worker/stages/encode.h"
 #include "worker/state/worker.h"
 

@@ -15,7 +15,6 @@
 
 #include "schemas/clock.h"
 #include "schemas/log.h"
-#include "storage/daemon/backoff.h"
 #include "storage/daemon/outage.h"
 #include "worker/state/identity.h"
 #include "worker/state/worker.h"
@@ -117,7 +116,8 @@ void *kiln_heartbeat(void *arg)
 {
     struct kiln_worker *worker = arg;
     struct kiln_bus *bus = NULL;
-    struct kiln_outage outage = {.what = "bus", .effect = "no heartbeat; what is held goes on"};
+    struct kiln_outage outage = {KILN_OUTAGE_OF("bus"),
+                                 .effect = "no heartbeat; what is held goes on"};
     struct kiln_error err;
     bool deaf = false;
     /* It outlives all others: the lease must hold until the last job is settled. */

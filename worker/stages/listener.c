@@ -145,7 +145,7 @@ static int read_stream(struct kiln_worker *worker, struct kiln_bus *bus, uint32_
 void *kiln_listener(void *arg)
 {
     struct kiln_worker *worker = arg;
-    struct kiln_outage outage = {.what = "bus", .effect = "what is held goes on"};
+    struct kiln_outage outage = {KILN_OUTAGE_OF("bus"), .effect = "what is held goes on"};
     struct kiln_bus *bus = NULL;
     struct kiln_error err;
     while (kiln_worker_drain(worker) == KILN_DRAIN_NO) {

@@ -109,7 +109,7 @@ void *kiln_reporter(void *arg)
 {
     struct kiln_worker *worker = arg;
     struct reporter reporter = {.worker = worker,
-                                .outage = {.what = "bus", .effect = "events wait"}};
+                                .outage = {KILN_OUTAGE_OF("bus"), .effect = "events wait"}};
     greet(&reporter, KILN_EVENT_HELLO);
     for (;;) {
         struct kiln_event *events[EVENTS_AT_ONCE];

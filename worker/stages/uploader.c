@@ -153,8 +153,7 @@ void *kiln_uploader(void *arg)
     struct kiln_worker *worker = arg;
     struct uploader uploader = {
         .worker = worker,
-        .outage = {.what = "store",
-                   .effect = "pictures wait, then drawing waits for them",
+        .outage = {KILN_OUTAGE_OF("store"), .effect = "pictures wait, then drawing waits for them",
                    .sharing = &worker->stores_away},
     };
     for (;;) {

@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "schemas/clock.h"
-#include "storage/daemon/outage.h"
 
 void kiln_settings_read(const struct kiln_config *config, struct kiln_settings *ret)
 {

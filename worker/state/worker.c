@@ -13,7 +13,6 @@
 
 #include "schemas/log.h"
 #include "schemas/names.h"
-#include "storage/daemon/outage.h"
 
 /* The bounds of the queues.  Drawn pictures are raw pixels, 3 MB at 1024x1024; files are what is
  * stored, half a megabyte.  The compute thread begins nothing while more pictures than DRAWN_ITEMS

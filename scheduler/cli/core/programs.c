@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "scheduler/cli/core/paths.h"
+#include "storage/daemon/outage.h"
 
 #define TAIL_BYTES 600
 #define DAY_S (24.0 * 3600)
@@ -148,18 +149,17 @@ static int judge(struct kiln_child *child, int status, struct kiln_error *err)
     return rc;
 }
 
-/* Sleeps a little, longer every time. */
-static void nap(long *pause_ms)
+/* Between two looks at a child: longer every time. */
+static void nap(uint32_t looks)
 {
-    kiln_sleep_s((double)*pause_ms / 1e3);
-    *pause_ms = *pause_ms < 50 ? *pause_ms * 2 : 50;
+    kiln_sleep_s(kiln_backoff(looks, 1, 50) / 1e3);
 }
 
 int kiln_child_end(struct kiln_child *child, double limit_s, struct kiln_error *err)
 {
     int status = 0;
     double until = kiln_now_s() + limit_s;
-    for (long pause_ms = 1; waitpid(child->pid, &status, WNOHANG) == 0; nap(&pause_ms)) {
+    for (uint32_t looks = 1; waitpid(child->pid, &status, WNOHANG) == 0; nap(looks++)) {
         if (kiln_now_s() <= until)
             continue;
         kiln_fail(err, KILN_TIMEOUT, "%s did not end within %.0f s", child->name, limit_s);
@@ -188,7 +188,7 @@ int kiln_child_end_moving(struct kiln_child *child, double still_s, struct kiln_
     int status = 0;
     unsigned long long before = 0, bytes;
     double moved_s = kiln_now_s(), until = moved_s + DAY_S;
-    for (long pause_ms = 1; waitpid(child->pid, &status, WNOHANG) == 0; nap(&pause_ms)) {
+    for (uint32_t looks = 1; waitpid(child->pid, &status, WNOHANG) == 0; nap(looks++)) {
         double now_s = kiln_now_s();
         if (!moved_bytes(child->pid, &bytes) || bytes != before)
             moved_s = now_s;

@@ -12,9 +12,10 @@
 #include <sysexits.h>
 
 #include "scheduler/cli/stack/crew.h"
+#include "storage/daemon/outage.h"
 
-#define PAUSE_FIRST_S 1.0
-#define PAUSE_MAX_S 60.0
+#define PAUSE_FIRST_S 1
+#define PAUSE_MAX_S 60
 #define STEADY_S 60.0 /* whoever has lived so long starts with short pauses again */
 
 const char *kiln_hand_state_name(enum kiln_hand_state state)
@@ -48,7 +49,6 @@ void kiln_hand_ended(struct kiln_hand_life *life, const struct kiln_crew_plan *p
                      const char *words, double now_s)
 {
     char how[64];
-    double pause_s = PAUSE_FIRST_S;
     describe(status, how, sizeof how);
     if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
         life->state = KILN_HAND_ENDED;
@@ -71,9 +71,6 @@ void kiln_hand_ended(struct kiln_hand_life *life, const struct kiln_crew_plan *p
                  (long long)plan->within_s, how, words[0] ? ": " : "", words);
         return;
     }
-    for (uint32_t i = 0; i < life->in_row && pause_s < PAUSE_MAX_S; i++)
-        pause_s *= 2;
-    life->in_row++;
-    life->due_s = now_s + (pause_s < PAUSE_MAX_S ? pause_s : PAUSE_MAX_S);
+    life->due_s = now_s + kiln_backoff(++life->in_row, PAUSE_FIRST_S, PAUSE_MAX_S);
     life->state = KILN_HAND_WAITING;
 }

@@ -14,7 +14,6 @@
 #include "schemas/clock.h"
 #include "schemas/wire.h"
 #include "storage/bus/bus.h"
-#include "storage/daemon/backoff.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/read/read.h"
 #include "storage/objects/store.h"

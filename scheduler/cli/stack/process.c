@@ -19,6 +19,7 @@
 #include "scheduler/cli/core/shown.h"
 #include "scheduler/cli/stack/stack.h"
 #include "schemas/clock.h"
+#include "storage/daemon/outage.h"
 #include "storage/daemon/proc_stat.h"
 
 #define TAIL_LINES 12
@@ -112,11 +113,10 @@ bool kiln_process_alive(pid_t pid)
 bool kiln_process_wait_gone(pid_t pid, double limit_s)
 {
     double until = kiln_now_s() + limit_s;
-    for (long pause_ms = 5; kiln_process_alive(pid);
-         pause_ms = pause_ms < 100 ? pause_ms * 2 : 100) {
+    for (uint32_t looks = 1; kiln_process_alive(pid); looks++) {
         if (kiln_now_s() >= until)
             return false;
-        kiln_sleep_s((double)pause_ms / 1e3);
+        kiln_sleep_s(kiln_backoff(looks, 5, 100) / 1e3);
     }
     return true;
 }

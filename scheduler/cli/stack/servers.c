@@ -19,7 +19,6 @@
 #include "scheduler/cli/stack/stack.h"
 #include "schemas/clock.h"
 #include "storage/bus/bus.h"
-#include "storage/daemon/backoff.h"
 
 #define INITDB_LIMIT_S 120
 #define STOP_LIMIT_S 20.0

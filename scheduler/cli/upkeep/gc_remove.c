@@ -9,7 +9,7 @@
 /* Reasons that the next group will meet too. */
 static bool is_hopeless(int code)
 {
-    return code == KILN_UNAVAILABLE || code == KILN_TIMEOUT || code == KILN_CONFIG;
+    return kiln_code_retry(code) == KILN_RETRY_LATER || code == KILN_CONFIG;
 }
 
 /* Counts what has become of the objects at[0..n); the code to stop with, 0 to go on. */
