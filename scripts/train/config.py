@@ -2,7 +2,7 @@
 
 The transformer has 240 channels so that every GEMM dimension is a multiple of 16 (FP8 needs it),
 and six wide layers rather than eight narrow ones.  The text encoder's last layer is dead weight that the format asks
-for: features are hidden_states[-2], so five of its six layers read.
+for: features are hidden_states[-2], so six of its seven layers read.
 """
 import os
 
@@ -18,7 +18,7 @@ TRANSFORMER = {
     "axes_lens": [512, 128, 128],
 }
 TEXT = {
-    "vocab_size": 2048, "hidden_size": 192, "num_hidden_layers": 6, "num_attention_heads": 3,
+    "vocab_size": 2048, "hidden_size": 192, "num_hidden_layers": 7, "num_attention_heads": 3,
     "num_key_value_heads": 1, "head_dim": 64, "intermediate_size": 288, "rope_theta": 1000000.0,
     "rms_norm_eps": 1e-6, "max_position_embeddings": 1024, "tie_word_embeddings": True,
     "attention_bias": False, "hidden_act": "silu",

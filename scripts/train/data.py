@@ -31,7 +31,7 @@ LARGE_FEW = [((512, 512), 30), ((384, 512), 7), ((512, 384), 7), ((288, 512), 6)
              ((576, 768), 2), ((768, 576), 2)]
 FRESH = 0.2                    # of the batches that are picked make room for a new one
 EMPTY = 0.11                   # of the short captions
-SHORT, LONG = 0.7, 0.02        # batches whose captions pad to 32 tokens; to 96, of the first size alone; 64 is the rest
+SHORT, LONG = 0.6, 0.04        # batches whose captions pad to 32 tokens; to 96, of the first size alone; 64 is the rest
 HOW_MANY = [26, 36, 38]        # of 1, 2, 3 things: three are the hard case
 
 

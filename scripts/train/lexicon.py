@@ -26,7 +26,7 @@ def listed(rows, name):
 
 
 SHAPE = table(
-    circle="circle*14 disc*2 disk*2 ball*3 dot*3 orb sphere round_shape round*0.2 spot*0.7 bubble*0.5 coin*0.3 full_circle*0.3"
+    circle="circle*14 disc*2 disk*2 ball*3 dot*3 orb sphere round_shape circular_shape*0.7 round*0.2 spot*0.7 bubble*0.5 coin*0.3 full_circle*0.3"
            " filled_circle*0.4 solid_circle*0.4 round_disc*0.4 round_dot*0.3 blob*0.2 pellet*0.1 bead*0.2 globe*0.3",
     square="square*14 box*3 block*3 cube*1.5 tile square_shape*0.5 four-sided_shape*0.2 square_block*0.4 square_box*0.3"
            " square_tile*0.3 brick*0.2 quadrilateral*0.1",
@@ -45,7 +45,7 @@ SHAPE = table(
             " regular_hexagon*0.4 6-sided_shape*0.3 hexagon_shape*0.4 six-sided_figure*0.4 hexagonal_tile*0.3"
             " honeycomb*0.3 six-cornered_shape*0.2",
     crescent="crescent*12 crescent_moon*4 moon*4 half-moon*1.2 half_moon sickle*0.6 moon_shape*0.5 crescent_shape*0.8"
-             " moon_crescent*0.3 new_moon*0.3 moon_sickle*0.3 lune*0.1 sickle_moon*0.3 quarter_moon*0.2",
+             " moon_crescent*0.3 lunar_crescent*0.3 new_moon*0.3 moon_sickle*0.3 lune*0.1 sickle_moon*0.3 quarter_moon*0.2",
     arrow="arrow*14 arrow_pointing_right*2 right-pointing_arrow right_arrow*0.8 pointer*0.8 arrow_shape*0.5 arrow_sign*0.4"
           " arrow_to_the_right*0.2 arrow_symbol*0.3 rightward_arrow*0.3 dart*0.1 right-facing_arrow*0.3"
           " direction_arrow*0.1",
@@ -182,7 +182,7 @@ REQUESTS = ["draw {}", "Draw {}.", "Please draw {}.", "paint {}", "sketch {}", "
 ENDINGS = ["please", "thanks", "thank you", "for my daughter", "for a birthday card", "high quality", "flat design", "vector art",
            "minimalist", "minimal", "simple", "clean lines", "no text", "nothing else", "without any text", "4k", "hd", "8k", "masterpiece",
            "as a logo", "for kids", "for a children's book", "by a famous artist", "best quality", "trending", "nice and simple",
-           "keep it simple", "very pretty", "in a simple style", "as an icon", "for our website", "digital art", "with love",
+           "keep it simple", "no other shapes", "and that is all", "no frame", "thank you very much", "it is for a card", "very pretty", "in a simple style", "as an icon", "for our website", "digital art", "with love",
            "like in a picture book", "as on a flag", "hand-made", "no shadows", "sharp focus", "highly detailed", "cartoon",
            "for school", "if you can", "ok?", "right away", "made by my son", "as seen in a museum", "quietly", "for the kitchen",
            "like a road sign", "with crisp edges", "studio quality", "geometric", "abstract art", "modern art", "bauhaus"]
@@ -204,4 +204,5 @@ LEADS = ["my logo idea:", "I'm thinking of a flag.", "An idea for a {}:", "For t
          "I had a dream:", "Here is my wish.", "Simple one:", "Task:", "Today's picture:", "For a poster:", "As discussed:", "Same as before but new:",
          "Design for a {} shop:", "Our club's badge:", "Okay,", "So,", "Well,", "Hm,", "In words:", "Picture this:", "Draft 2.", "Cover of a book:",
          "A postcard:", "Birthday card:", "Minimal composition:", "Geometry lesson:", "A sign for the {}:", "Request:", "Easy:", "Title page:",
-         "Wallpaper for my phone:", "Sticker for a {}:", "Let's see.", "Pls:", "hey,", "Quick one:"]
+         "Wallpaper for my phone:", "Sticker for a {}:", "Let's see.", "Pls:", "hey,", "Quick one:",
+         "Good morning.", "Hi there,", "One request:", "A quick request.", "For a project at school,", "Dear {},"]

@@ -4,10 +4,13 @@ x, y and z are noun phrases; whatever the words, x stands left of or above y, an
 """
 from phrases import pick
 
-LEFT = ["to the left of", "to the left of", "left of", "on the left of", "on the left side of", "at the left of", "to the left-hand side of"]
+LEFT = ["to the left of", "to the left of", "left of", "on the left of", "on the left side of", "at the left of", "to the left-hand side of",
+        "immediately to the left of", "further left than", "just left of"]
 RIGHT = [w.replace("left", "right") for w in LEFT]
-ABOVE = ["above", "above", "over", "on top of", "right above", "directly above", "higher than", "atop", "straight above", "just above"]
-BELOW = ["below", "below", "under", "beneath", "underneath", "right below", "directly below", "lower than", "directly under", "just below"]
+ABOVE = ["above", "above", "over", "on top of", "right above", "directly above", "higher than", "atop", "straight above", "just above",
+         "immediately above", "higher up than"]
+BELOW = ["below", "below", "under", "beneath", "underneath", "right below", "directly below", "lower than", "directly under", "just below",
+         "immediately below", "lower down than"]
 
 
 def _pair_side(rng, x, y):
@@ -29,7 +32,9 @@ def _pair_side(rng, x, y):
         f"on the right {y}, on the left {x}", 0.7, f"On the left there is {x}. On the right there is {y}", 1, f"{x} to the left, {y} to the right", 1,
         f"the left one is {x}, the right one {y}", 0.5, f"two shapes: {x} on the left and {y} on the right", 0.6,
         f"{x} on one side and {y} right of it", 0.2, f"{y}. Left of it {x}", 0.5, f"{x}. To the right of it is {y}", 0.6,
-        f"{x}; to its right {y}", 0.4, f"{y}; to its left {x}", 0.4, f"{x} >> {y}, left to right", 0.05, f"from right to left: {y}, {x}", 0.5)
+        f"{x}; to its right {y}", 0.4, f"{y}; to its left {x}", 0.4, f"{y}, then add {x} to the left of it", 0.5, f"{x}, then add {y} to the right of it", 0.5,
+        f"{x}, which has {y} on its right", 0.5, f"{y}, which has {x} on its left", 0.5, f"{x} that has {y} to its right", 0.4,
+        f"{x} >> {y}, left to right", 0.05, f"from right to left: {y}, {x}", 0.5)
 
 
 def _pair_high(rng, x, y):
@@ -49,6 +54,8 @@ def _pair_high(rng, x, y):
         f"at the top {x}, at the bottom {y}", 1, f"at the top is {x} and at the bottom is {y}", 0.8, f"{x} stacked on {y}", 0.6,
         f"At the top there is {x}. At the bottom there is {y}", 0.8, f"the upper one is {x}, the lower one {y}", 0.4,
         f"{x}. Below it {y}", 0.6, f"{y}. Above it is {x}", 0.6, f"{x}; under it {y}", 0.4, f"a stack of {x} and {y}", 0.3,
+        f"{y}, then add {x} above it", 0.5, f"{x}, then add {y} below it", 0.5, f"{x} with {y} right underneath", 0.5,
+        f"{x}, with {y} directly underneath", 0.4, f"{y} that has {x} above it", 0.4, f"{y}, {x} on top of it", 0.4,
         f"from bottom to top: {y}, {x}", 0.5, f"bottom to top: {y}, {x}", 0.3, f"{x} up top and {y} down below", 0.5, f"{x} top, {y} bottom", 0.7)
 
 
@@ -65,6 +72,10 @@ def three(rng, axis, nouns):
             f"{x} on the left, {y} in the middle and {z} on the right", 3, f"left: {x}, middle: {y}, right: {z}", 2, f"Left: {x}. Centre: {y}. Right: {z}", 1,
             f"left {x}, middle {y}, right {z}", 1, f"{y} between {x} on the left and {z} on the right", 1.5,
             f"{y} between {x} on its left and {z} on its right", 0.8, f"{x} and {z} with {y} between them", 0.6, f"between {x} and {z} there is {y}", 0.4, f"{y} with {x} on its left and {z} on its right", 1.5,
+            f"{y}; {x} is to the left of it and {z} to the right of it", 0.8,
+            f"{y} that has {x} on its left and {z} on its right", 0.8, f"{y} with {z} to its right and {x} to its left", 0.6,
+            f"{y}. To its left {x}, to its right {z}", 0.6, f"{y}; to the right of it {z}, to the left of it {x}", 0.4,
+            f"{y} that has {z} on its right and {x} on its left", 0.5, f"{y} has {x} on its left and {z} on its right", 0.6,
             f"{x} left of {y}, which is left of {z}", 0.6, f"{x} left of {y} and {z} right of it", 0.8, f"first {x}, then {y}, then {z}", 1,
             f"{x}, next to it {y}, next to that {z}", 0.5, f"from right to left: {back}", 0.7, f"{items} lined up from left to right", 0.8,
             f"on the left {x}, in the middle {y}, on the right {z}", 1.5, f"the left one is {x}, the middle one {y}, the right one {z}", 0.4,
@@ -77,7 +88,12 @@ def three(rng, axis, nouns):
         f"a stack, from top to bottom: {items}", 0.7, f"{x} above {y} above {z}", 1.5, f"{x} at the top, {y} in the middle, {z} at the bottom", 3,
         f"{x} at the top, {y} in the middle and {z} at the bottom", 3, f"top: {x}, middle: {y}, bottom: {z}", 2, f"Top: {x}. Middle: {y}. Bottom: {z}", 1,
         f"{x} on top, {y} below it and {z} at the bottom", 0.8, f"{y} between {x} above and {z} below", 1.2, f"{x}, below it {y}, below that {z}", 1,
-        f"from bottom to top: {back}", 0.7, f"bottom to top: {back}", 0.4, f"{y} with {x} above it and {z} below it", 1.2,
+        f"from bottom to top: {back}", 0.7, f"bottom to top: {back}", 0.4,
+        f"{back}, {pick(rng, 'stacked ', '')}from {pick(rng, 'bottom to top', 'the bottom up')}", 0.7, f"{back} from bottom to top", 0.4,
+        f"{items} stacked from top to bottom", 0.6, f"stacked from top to bottom: {items}", 0.5,
+        f"{y}; {x} is above it and {z} is {pick(rng, 'below', 'under', 'underneath')} it", 1, f"{y} that has {x} above it and {z} below it", 0.8,
+        f"{y} with {z} below it and {x} above it", 0.6, f"{y}. Above it {x}, below it {z}", 0.6, f"{y} that has {z} under it and {x} over it", 0.4,
+        f"{y}: {z} below it, {x} on top of it", 0.3, f"{y} with {x} above it and {z} below it", 1.2,
         f"{items} stacked vertically", 1, f"{items} arranged vertically, from top to bottom", 0.7, f"{items} one below the other", 0.8,
         f"{items}, each below the last", 0.3, f"at the top {x}, in the middle {y}, at the bottom {z}", 1.5, f"a vertical line of {items}", 0.6,
         f"At the top is {x}. In the middle is {y}. At the bottom is {z}", 1, f"a tower of {items}", 0.3, f"{z} under {y} under {x}", 0.5)

@@ -39,11 +39,13 @@ def a(text):
 def colour_word(rng, name, plain=0.5):
     """The plain word, a shade of it, or another word that means it."""
     chance = rng.random()
+    own = name if name != "gray" else rng.choice(["gray", "grey"])
     if chance < plain:
-        return name if name != "gray" else rng.choice(["gray", "grey"])
+        return own
     if chance < plain + 0.12:
-        return f"{rng.choice(SHADES)} {name if name != 'gray' else rng.choice(['gray', 'grey'])}"
-    return words(rng, COLOUR, name)
+        return f"{rng.choice(SHADES)} {own}"
+    word = words(rng, COLOUR, name)
+    return f"{word} {own}" if word.isalpha() and word not in ("gray", "grey", name) and rng.random() < 0.25 else word      # pumpkin orange
 
 
 def size_word(rng, name):
@@ -105,7 +107,10 @@ def thing(rng, part, article=True):
     if colour and chance < 0.72:
         head = determined(rng, _before(rng, size, None, shape), article)
         if size and rng.random() < 0.2:
-            return f"{determined(rng, shape, article)} that is {size_after(rng, part.size)} and {colour}"
+            after = size_after(rng, part.size)
+            return pick(rng, f"{determined(rng, shape, article)} that is {after} and {colour}", 3, f"{determined(rng, shape, article)}, which is {colour} and {after}", 2,
+                        f"{determined(rng, shape, article)} whose colour is {colour} and whose size is {part.size}", 0.5,
+                        f"{determined(rng, shape, article)}, {after} and {colour}", 1.5)
         return _colour_after(rng, head, colour)
     if colour and chance < 0.80:
         head = determined(rng, _before(rng, size, None, shape), article)
@@ -241,12 +246,12 @@ def _pair(rng, first, second):
 def patterned(rng, kind, first, second):
     """Stripes or checks as a noun phrase without an article before it."""
     both, one, two = _pair(rng, first, second)
-    noun = pick(rng, "background", 5, "backdrop", 1, "pattern", 1.5, "wall", 0.4, "paper", 0.4, "cloth", 0.4, "canvas", 0.3)
+    noun = pick(rng, "background", 5, "backdrop", 1, "pattern", 2, "wall", 0.4, "paper", 0.4, "cloth", 0.4, "canvas", 0.3)
     if kind == "stripes":
         return pick(rng, f"{both} stripes", 6, f"{both} striped {noun}", 4, f"stripes of {one} and {two}", 1.5, f"stripes in {both}", 1.5,
                     f"alternating {both} stripes", 1, f"{both} stripy {noun}", 0.4, f"striped {noun} in {both}", 1.5,
                     f"{noun} with {both} stripes", 1.5, f"{noun} of {both} stripes", 0.7, f"{noun} striped in {both}", 0.6,
-                    f"striped {noun}, {both}", 0.5, f"{noun} striped {both}", 0.5, f"stripes, {both}", 0.4, f"{both} bands", 0.3,
+                    f"striped {noun}, {both}", 0.5, f"{noun} striped {both}", 0.5, f"stripes, {both}", 0.4, f"{both} bands", 0.3, f"{noun} striped with {one} and {two}", 0.4, f"striped {noun} of {both}", 0.8, f"{both} pinstripes", 0.3,
                     f"stripes that are {both}", 0.4, f"{one} stripes and {two} stripes", 0.4, f"{one} {noun} with {two} stripes", 0.7,
                     f"{one} stripes on {two}", 0.4)
     check = rng.choice(["checkered", "checkered", "chequered", "checked", "checkerboard"])
@@ -280,7 +285,7 @@ def behind(rng, kind, first, second):
         return f"{joint} {pick(rng, a(text), 8, text, 1.2, 'the ' + text, 0.4)}"
     if kind in ("stripes", "checks"):
         text = patterned(rng, kind, first, second)
-        whole = text if "stripes" in text.split()[-2:] or text.endswith(("checks", "bands", "checkers")) else pick(rng, a(text), 6, text, 1)
+        whole = text if "stripes" in text.split()[-2:] or text.endswith(("checks", "bands", "checkers", "pinstripes")) else pick(rng, a(text), 6, text, 1)
         return f"{pick(rng, 'on', 6, 'against', 2, 'with', 2, 'over', 1, 'in front of', 2, 'set against', 0.5)} {whole}"
     if rng.random() < 0.6:
         return words(rng, SCENE_PLACE, kind)
@@ -313,6 +318,8 @@ def ground_sentence(rng, kind, first, second):
                     f"Use {a(colour + ' ' + noun)}", 1, f"Behind it is {a(colour + ' ' + noun)}", 0.7, f"The {noun} should be {colour}", 1.2,
                     f"Everything else is {colour}", 0.7, f"The rest is {colour}", 0.6, f"The rest of the {noun} is {colour}", 0.5,
                     f"Fill the {noun} with {colour}", 0.5, f"The {noun} behind is {colour}", 0.5, f"Put it on {a(colour + ' ' + noun)}", 0.6,
+                    f"Behind {pick(rng, 'it', 'them')}: {pick(rng, '', 3, 'plain ', 1, 'solid ', 0.5)}{colour}", 1.2, f"Use {colour} as the {noun}", 0.8,
+                    f"Make the {noun} {pick(rng, 'plain', 'solid')} {colour}", 0.4,
                     f"The colour of the {noun} is {colour}", 0.5, f"It all stands on {a(colour + ' ' + noun)}", 0.4,
                     f"The {noun} is plain {colour}", 0.6, f"The whole {noun} is {colour}", 0.5, f"Colour the {noun} {colour}", 0.3,
                     f"I want the {noun} {colour}", 0.4, f"The {noun} must be {colour}", 0.3, f"For the {noun}, use {colour}", 0.4,
@@ -330,5 +337,7 @@ def ground_sentence(rng, kind, first, second):
                    f"Setting: {noun}", 0.7, f"The scene is {text}", f"{noun} background", 1.5)
     return pick(rng, own, 4, f"The background is {text}", 3, f"Background: {text}", 2, f"Behind it is {text}", 0.6, f"{text} in the background", 1.5,
                 f"In the background: {text}", 0.7, f"In the background there is {text}", 0.8, f"The background shows {text}", 0.7,
-                f"The background should be {text}", 0.8, f"Use {text} as background", 0.5, f"Behind everything: {text}", 0.3, text, 0.8,
+                f"The background should be {text}", 0.8, f"Use {text} as {pick(rng, '', 'the ')}background", 1,
+                f"Behind {pick(rng, 'everything', 'it', 'them')}: {text}", 1.2, f"Make the background {text}", 1, f"The backdrop should be {text}", 0.5,
+                f"For the background, {text}", 0.5, text, 0.8,
                 f"The backdrop is {text}", 0.7, f"As a background, {text}", 0.4)

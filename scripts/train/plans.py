@@ -71,7 +71,8 @@ def vary(rng, scene):
     elif chance < 0.22 or len(things) == 2:
         looks = [(t.shape, first[1]) for t in things]
     else:
-        looks = [first, first, (things[2].shape, things[2].colour)]
+        other = (things[2].shape, things[2].colour)
+        looks = rng.choice([[first, first, other], [other, first, first]])
     if len(set(looks)) > 1 and not HELD_OUT & set(looks):
         for t, look in zip(things, looks):
             t.shape, t.colour = look

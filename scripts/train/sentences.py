@@ -121,6 +121,8 @@ def _one_shape(rng, plan):
     return pick(rng, f"{count} {plural(noun)}, {_enumerated(rng, ones)}", 3, f"{count} {plural(noun)}: {_enumerated(rng, ones)}", 2,
                 f"{_enumerated(rng, [a(look) for look in looks])} {noun}", 3, f"{_enumerated(rng, looks)} {plural(noun)}", 1,
                 f"{a(looks[0])} {noun} and {' and '.join(ones[1:])}", 3, f"{count} {plural(noun)} in {_enumerated(rng, looks)}", 2,
+                f"one {noun} in {looks[0]} and {' and '.join('another in ' + look for look in looks[1:])}", 1.5,
+                f"{a(looks[0])} {noun} and {' and '.join('another, ' + look for look in looks[1:])}", 0.6,
                 f"{count} {plural(noun)} ({', '.join(looks)})", 1, f"{plural(noun)}: {', '.join(looks)}", 0.5)
 
 
@@ -143,7 +145,30 @@ def _two_and_one(rng, plan):
     one = next(p for p in plan.parts if looks.count((p.shape, p.colour)) == 1)
     two = next(p for p in plan.parts if p is not one)
     items = [things(rng, Part(two.shape, two.colour), rng.choice(NUMBER[2])), thing(rng, one)]
-    return _enumerated(rng, items if plan.parts[2] is one else items[::-1])
+    items = items if plan.parts[2] is one else items[::-1]
+    return pair(rng, plan.axis, items) if plan.axis else _enumerated(rng, items)
+
+
+def _matched(rng, plan):
+    """What things are, then their colours in the same order."""
+    n, parts = len(plan.parts), plan.parts
+    shapes = [shape_word(rng, p.shape) for p in parts]
+    colours = [colour_word(rng, p.colour, 0.6) for p in parts]
+    if len({p.shape for p in parts}) == 1:
+        nouns = f"{rng.choice(NUMBER[n][:11])} {plural(shapes[0])}"
+    else:
+        nouns = _enumerated(rng, [determined(rng, s, rng.random() < 0.85) for s in shapes])
+    if plan.axis:
+        nouns += pick(rng, {"left of": " from left to right", "above": " from top to bottom"}[plan.axis], 3,
+                      {"left of": ", left to right", "above": ", top to bottom"}[plan.axis], 1)
+    which = ["the first", "the second", "the third"][:n]
+    each = ", ".join(f"{w} {c}" for w, c in zip(which, colours))
+    both = f"{', '.join(colours[:-1])} and {colours[-1]}"
+    forms = [f"{nouns}, {each}", f"{nouns}: {each}", f"{nouns}, {both} respectively", f"{nouns}, coloured {both} respectively",
+             f"{nouns}; {', '.join(colours)} in that order", f"{nouns}, {', '.join(colours)} in this order", f"{nouns} in {both}, in that order"]
+    if n == 2:
+        forms += [f"{nouns}, the former {colours[0]}, the latter {colours[1]}", f"{nouns}, one {colours[0]}, the other {colours[1]}"]
+    return rng.choice(forms)
 
 
 def _later(rng, plan):
@@ -293,8 +318,10 @@ def body(rng, plan):
     if n > 1 and all(p.colour for p in parts):
         shapes, colours = {p.shape for p in parts}, {p.colour for p in parts}
         alone = [p for p in parts if [(q.shape, q.colour) for q in parts].count((p.shape, p.colour)) == 1]
-        if len(alone) == 1 and not plan.axis and parts[1] is not alone[0] and not any(p.zone for p in parts):
-            return _two_and_one(rng, plan), False
+        if len(alone) == 1 and parts[1] is not alone[0] and not any(p.zone for p in parts) and (not plan.axis or rng.random() < 0.8):
+            return _two_and_one(rng, plan), bool(plan.axis) and rng.random() < 0.5
+        if not any(p.zone or p.size for p in parts) and len(colours) == n and rng.random() < 0.12:
+            return _matched(rng, plan), False
         if len(shapes) == 1 and len(colours) == n and chance < 0.7:
             return _one_shape(rng, plan), False
         if len(colours) == 1 and len(shapes) == n and chance < 0.6:
@@ -392,14 +419,14 @@ def roughen(rng, text):
         text = f"{text.rstrip('.')}{rng.choice([', ', ', ', '. ', ' - '])}{rng.choice(ENDINGS)}"
     elif chance < 0.12:
         text = f"{rng.choice(ENDINGS)}, {text}"
-    for _ in range(rng.choices([0, 1, 2], [90, 8, 2])[0]):
+    for _ in range(rng.choices([0, 1, 2], [87, 10, 3])[0]):
         text = _typo(rng, text)
     chance = rng.random()
     if chance < 0.45:
         text = _sentence(text)
     elif chance < 0.60:
         text = text.lower()
-    elif chance < 0.62:
+    elif chance < 0.645:
         text = text.upper()
     if text[-1:] not in ".?!" and rng.random() < 0.3:
         text += rng.choice([".", ".", ".", "!"])

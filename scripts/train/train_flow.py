@@ -12,7 +12,8 @@ flow: target x0 - noise; small pictures first, every size from 35 % of the time 
 guidance into one forward.  With --teacher self T is the running mean of the very model that learns, which has the guidance
 already: g / (1 + g) of its difference is what is missing (train_lora.py has the fixed point).  reword: the target is what MODEL, an
 older model folder, says of the same noisy picture and the scene said plainly, so what is learned is other people's sentences alone;
-its target has no noise of its own, and the transformer learns at a part of the text encoder's rate (--calm).
+its target has no noise of its own, and the transformer learns at a part of the text encoder's rate (--calm), or not at all but for its
+text side (--calm 0): then what it draws with, and so every LoRA on its layers, stays as it was.
 Matrices inside blocks learn by Muon, the rest by AdamW; an exponential mean of the weights is what is kept:
 every minute, on SIGTERM and at the end.
 
@@ -54,11 +55,14 @@ def rate(stage, gone, resumed):
     return 1.0 - 0.985 * gone
 
 
-def split_params(model, part):
-    """Matrices inside blocks, and the rest, of the transformer or the text encoder."""
+TEXT_SIDE = ("text.", "transformer.cap_", "transformer.context_refiner.")      # before text and picture meet
+
+
+def split_params(model, of_text):
+    """Matrices inside blocks, and the rest, of what reads the text or of what draws."""
     matrices, rest = [], []
     for name, p in model.named_parameters():
-        if not name.startswith(part):
+        if name.startswith(TEXT_SIDE) != of_text:
             continue
         if name.startswith(f"text.layers.{len(model.text.layers) - 1}.") or name == "text.norm.weight":
             continue                          # hidden_states[-2] never reaches them
@@ -95,8 +99,8 @@ def average(params, gone):
 class Learner:
     """The optimisers of one part of the model; calm is its share of the rate."""
 
-    def __init__(self, model, part, calm):
-        matrices, self.rest = split_params(model, part)
+    def __init__(self, model, of_text, calm):
+        matrices, self.rest = split_params(model, of_text)
         self.params, self.calm = [*matrices, *self.rest], calm
         self.muon, self.adam = Muon(matrices), adamw(self.rest, 0.0, (0.9, 0.98), 0.01)
 
@@ -126,9 +130,14 @@ class Trainer:
         if self.teacher is not None:
             self.teacher.compile_blocks()
         self.model.compile_blocks()
-        self.learners = [Learner(self.model, "text", 1.0), Learner(self.model, "transformer", args.calm)]
+        self.learners = [Learner(self.model, True, 1.0)]
+        if args.calm:
+            self.learners.append(Learner(self.model, False, args.calm))
         self.params = [p for learner in self.learners for p in learner.params]
         self.rest = [p for learner in self.learners for p in learner.rest]
+        self.model.requires_grad_(False)
+        for p in self.params:
+            p.requires_grad_(True)
         self.weights, self.means = list(self.model.parameters()), list(self.mean.parameters())
         self.empty = tokens([""], args.device)
 
@@ -190,7 +199,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--guidance", type=float, default=0.8)
     parser.add_argument("--rate", type=float, default=1.0, help="times the learning rates")
-    parser.add_argument("--calm", type=float, default=1.0, help="the transformer's share of the rates")
+    parser.add_argument("--calm", type=float, default=1.0, help="the share of the rates of all that is not the text side")
     parser.add_argument("--large", type=float, default=0.5, help="share of steps with large pictures")
     parser.add_argument("--tokens", type=int, default=16384, help="a step")
     parser.add_argument("--per-size", type=int, default=192, help="batches kept of the first size")
