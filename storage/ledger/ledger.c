@@ -363,7 +363,7 @@ int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err)
                           " FROM schema_migrations"};
     PGresult *rows;
     struct kiln_params params = {0};
-    int want = kiln_migrate_version();
+    int want = kiln_migrate_version(), needed = kiln_migrate_needed();
     kiln_bind_i64(&params, want);
     int rc = kiln_ledger_run(ledger, &version, &params, &rows, err);
     if (rc != 0)
@@ -378,10 +378,10 @@ int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err)
                          "the database has schema %d, this program knows only %d: install a newer "
                          "Kiln",
                          have, want);
-    if (have < want)
+    if (have < needed)
         return kiln_fail(err, KILN_CONFIG,
                          "the database has schema %d, this program needs %d: run `kiln migrate`",
-                         have, want);
+                         have, needed);
     return 0;
 }
 

@@ -307,25 +307,36 @@ int kiln_pg_connect(struct kiln_pg *pg, struct kiln_error *err)
 
 /* --- waiting for answers --------------------------------------------------------------------- */
 
-/* 0 when a result can be had without waiting. */
-static int wait_result(struct kiln_pg *pg, int64_t limit_ms, int64_t deadline,
-                       struct kiln_error *err)
+int kiln_pg_wait(struct kiln_pg *pg, int64_t deadline, bool *ret_there, struct kiln_error *err)
 {
+    *ret_there = false;
     for (;;) {
         int unsent = PQflush(pg->conn);
         if (unsent < 0)
             return kiln_pg_fail(pg, NULL, "send", err);
-        if (!unsent && !PQisBusy(pg->conn))
+        if (!unsent && !PQisBusy(pg->conn)) {
+            *ret_there = true;
             return 0;
-        int ready = wait_for(pg->conn, unsent ? POLLIN | POLLOUT : POLLIN, deadline);
-        if (ready == 0) {
-            kiln_pg_drop(pg);
-            return kiln_fail(err, KILN_TIMEOUT, "Postgres does not answer within %.1f s",
-                             (double)limit_ms / 1e3);
         }
+        int ready = wait_for(pg->conn, unsent ? POLLIN | POLLOUT : POLLIN, deadline);
+        if (ready == 0)
+            return 0;
         if (ready < 0 || !PQconsumeInput(pg->conn))
             return kiln_pg_fail(pg, NULL, "receive", err);
     }
+}
+
+/* 0 when a result can be had without waiting. */
+static int wait_result(struct kiln_pg *pg, int64_t limit_ms, int64_t deadline,
+                       struct kiln_error *err)
+{
+    bool there;
+    int rc = kiln_pg_wait(pg, deadline, &there, err);
+    if (rc || there)
+        return rc;
+    kiln_pg_drop(pg);
+    return kiln_fail(err, KILN_TIMEOUT, "Postgres does not answer within %.1f s",
+                     (double)limit_ms / 1e3);
 }
 
 /* Neither an error nor a state of the protocol we never ask for (COPY, single rows). */

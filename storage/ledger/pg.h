@@ -46,6 +46,10 @@ void kiln_pg_drop(struct kiln_pg *pg);
  * an error.  limit_ms 0 = the usual limit.  A lost or late connection is dropped. */
 int kiln_pg_finish(struct kiln_pg *pg, int64_t limit_ms, PGresult **ret,
                    struct kiln_error *err) KILN_MUST_CHECK;
+/* Waits for the answer up to a moment of kiln_clock_ms: *ret_there = kiln_pg_finish need not wait
+ * for it.  For what has no time limit. */
+int kiln_pg_wait(struct kiln_pg *pg, int64_t deadline, bool *ret_there,
+                 struct kiln_error *err) KILN_MUST_CHECK;
 /* In pipeline mode: the result of the next statement up to its sync point. */
 int kiln_pg_pipelined(struct kiln_pg *pg, PGresult **ret, struct kiln_error *err) KILN_MUST_CHECK;
 /* Runs SQL text without parameters, several commands if need be; needs a connection. */

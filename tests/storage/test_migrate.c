@@ -52,8 +52,11 @@ static long long tables(void)
 
 static int migrate(bool dry_run, int *from, int *to)
 {
-    *from = *to = -1;
-    return kiln_migrate(stack->config, dry_run, from, to, &err);
+    struct kiln_migration migration = {.dry_run = dry_run, .from = -1, .to = -1};
+    int rc = kiln_migrate(stack->config, &migration, &err);
+    *from = migration.from;
+    *to = migration.to;
+    return rc;
 }
 
 static void expect_text(const char *piece)
@@ -120,9 +123,9 @@ static void a_failure_leaves_nothing_behind(void **state)
 static void *migrate_too(void *arg)
 {
     struct kiln_error own;
-    int from, to;
+    struct kiln_migration migration = {0};
     (void)arg;
-    return kiln_migrate(stack->config, false, &from, &to, &own) == 0 ? stack : NULL;
+    return kiln_migrate(stack->config, &migration, &own) == 0 ? stack : NULL;
 }
 
 static void several_may_migrate_at_once(void **state)
@@ -216,12 +219,12 @@ static void rights_that_lack_are_named(void **state)
     (void)state;
     struct kiln_config *config = kiln_config_new();
     char conninfo[300];
-    int from, to;
+    struct kiln_migration migration = {0};
     run_sql("DROP ROLE IF EXISTS guest");
     run_sql("CREATE ROLE guest LOGIN");
     snprintf(conninfo, sizeof conninfo, "host=%s/postgres user=guest dbname=postgres", stack->dir);
     kiln_test_ok(kiln_config_set(config, "postgres", conninfo, "test", &err), err);
-    assert_int_equal(kiln_migrate(config, false, &from, &to, &err), KILN_DENIED);
+    assert_int_equal(kiln_migrate(config, &migration, &err), KILN_DENIED);
     kiln_config_free(config);
 }
 

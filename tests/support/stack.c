@@ -291,8 +291,8 @@ static void make_directory(struct kiln_test_stack *stack)
 static void migrate(struct kiln_test_stack *stack)
 {
     struct kiln_error err;
-    int from, to;
-    if (kiln_migrate(stack->config, false, &from, &to, &err) != 0)
+    struct kiln_migration migration = {0};
+    if (kiln_migrate(stack->config, &migration, &err) != 0)
         kiln_test_die("%s", err.text);
 }
 

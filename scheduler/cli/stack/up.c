@@ -45,10 +45,10 @@ static int check_model(const struct kiln_cli *cli, struct kiln_error *err)
 
 static int migrate(struct kiln_cli *cli, struct kiln_error *err)
 {
-    int from = 0, to = 0;
-    int rc = kiln_migrate(cli->config, false, &from, &to, err);
-    if (rc == 0 && from != to)
-        kiln_say(cli, "ledger     schema %d (was %d)", to, from);
+    struct kiln_migration migration = {0};
+    int rc = kiln_migrate(cli->config, &migration, err);
+    if (rc == 0 && migration.from != migration.to)
+        kiln_say(cli, "ledger     schema %d (was %d)", migration.to, migration.from);
     return rc;
 }
 

@@ -2,15 +2,36 @@
  * --roles makes users of least rights. */
 #include "storage/ledger/migrate.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "scheduler/cli/core/cli.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/upkeep/roles.h"
+
+/* A line where a phase begins, and for each further tenth of it. */
+struct building {
+    struct kiln_cli *cli;
+    char phase[64];
+    int tenths;
+};
+
+static void say_progress(void *arg, const char *index, const char *phase, double done)
+{
+    struct building *building = arg;
+    int tenths = (int)(done * 10);
+    if (strcmp(phase, building->phase) == 0 && tenths <= building->tenths)
+        return;
+    snprintf(building->phase, sizeof building->phase, "%s", phase);
+    building->tenths = tenths;
+    kiln_say(building->cli, "index %s: %s, %d %%", index, phase, tenths * 10);
+}
 
 int kiln_verb_migrate(struct kiln_cli *cli, int argc, char **argv)
 {
     struct kiln_args args;
     struct kiln_error err;
-    int from = 0, to = 0;
+    struct building building = {.cli = cli};
     int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
     if (status)
         return status;
@@ -20,8 +41,11 @@ int kiln_verb_migrate(struct kiln_cli *cli, int argc, char **argv)
         return kiln_usage(cli, "--secrets is for --roles");
     if (roles && dry_run)
         return kiln_usage(cli, "--roles cannot be tried with --dry-run");
-    if (kiln_migrate(cli->config, dry_run, &from, &to, &err))
+    struct kiln_migration migration = {
+        .dry_run = dry_run, .progress = say_progress, .arg = &building};
+    if (kiln_migrate(cli->config, &migration, &err))
         return kiln_report(cli, &err);
+    int from = migration.from, to = migration.to;
     if (from == to)
         kiln_say(cli, "the schema is version %d: nothing to do", from);
     else

@@ -99,7 +99,7 @@ static int check_site(struct restore *restore, struct kiln_error *err)
 static int replace_ledger(struct restore *restore, struct kiln_error *err)
 {
     char question[384], dump[PATH_MAX];
-    int from = 0, to = 0;
+    struct kiln_migration migration = {0};
     const struct kiln_site *site = &restore->site;
     snprintf(question, sizeof question,
              "The database holds a ledger of %s%llu jobs, which the backup of %llu jobs replaces, "
@@ -113,9 +113,10 @@ static int replace_ledger(struct restore *restore, struct kiln_error *err)
     int rc = kiln_restore_stream(restore->cli, &restore->backup, site, dump,
                                  (double)restore->still_s, err);
     if (rc == 0)
-        rc = kiln_migrate(restore->cli->config, false, &from, &to, err);
-    if (rc == 0 && from != to)
-        kiln_say(restore->cli, "the schema went from version %d to %d", from, to);
+        rc = kiln_migrate(restore->cli->config, &migration, err);
+    if (rc == 0 && migration.from != migration.to)
+        kiln_say(restore->cli, "the schema went from version %d to %d", migration.from,
+                 migration.to);
     return rc;
 }
 

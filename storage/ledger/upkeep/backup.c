@@ -42,7 +42,7 @@ static int read_facts(struct kiln_pg *pg, struct kiln_snapshot_facts *facts, str
     facts->at_ms = kiln_row_i64(rows, 0, 4);
     facts->server_major = PQserverVersion(pg->conn) / 10000;
     PQclear(rows);
-    if (facts->schema != kiln_migrate_version())
+    if (facts->schema < kiln_migrate_needed() || facts->schema > kiln_migrate_version())
         return kiln_fail(err, KILN_CONFIG,
                          "the database has schema %d, this program is made for %d: use the Kiln "
                          "that belongs to it, or run `kiln migrate` first",
