@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "schemas/clock.h"
-#include "storage/daemon/backoff.h"
+#include "storage/daemon/outage.h"
 #include "storage/ledger/internal.h"
 #include "storage/ledger/pg.h"
 
