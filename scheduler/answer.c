@@ -31,9 +31,9 @@ static json_t *tell_why(const struct kiln_leader *leader, uint64_t job)
                          0);
     return json_pack("{s:i, s:I, s:b, s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:s}", "v",
                      KILN_WIRE_VERSION, "job", (json_int_t)job, "waits", 1, "hold",
-                     kiln_policy_hold_name(why.hold), "place", (int)why.place, "of", (int)why.of,
-                     "holders", (int)why.holders, "start_s", seconds(why.start_s), "low_s",
-                     seconds(why.low_s), "high_s", seconds(why.high_s), "text", why.text);
+                     kiln_policy_reason_name(why.reason), "place", (int)why.place, "of",
+                     (int)why.of, "holders", (int)why.holders, "start_s", seconds(why.start_s),
+                     "low_s", seconds(why.low_s), "high_s", seconds(why.high_s), "text", why.text);
 }
 
 /* --- the groups ------------------------------------------------------------------------------ */

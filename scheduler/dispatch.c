@@ -225,8 +225,8 @@ static bool waits(const struct kiln_member *member, const struct kiln_assigned *
  * the worker is told; should it not hear, it finds out before it begins, or at its commit. */
 static int take_back_ahead(struct kiln_leader *leader, int64_t now_ms, struct kiln_error *err)
 {
-    struct kiln_policy_steal steal;
-    if (!kiln_policy_steal(leader->policy, now_ms, &steal))
+    struct kiln_policy_taken_back steal;
+    if (!kiln_policy_take_back(leader->policy, now_ms, &steal))
         return 0;
     struct kiln_member *member = kiln_fleet_find(leader, steal.worker);
     struct kiln_assigned *assigned = of_tag(member, steal.tag);

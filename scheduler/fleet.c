@@ -126,7 +126,7 @@ static void lose_hand(struct kiln_assigned *assigned, bool clean)
 void kiln_fleet_lose(struct kiln_leader *leader, struct kiln_member *member, bool clean)
 {
     uint32_t next = 0;
-    kiln_policy_worker_gone(leader->policy, member->name);
+    kiln_policy_worker_remove(leader->policy, member->name);
     for (uint32_t i = 0; i < member->hand_count; i++) {
         struct kiln_assigned *assigned = member->hand[i];
         if (!assigned->lost)
@@ -205,7 +205,7 @@ static void succeed(struct kiln_leader *leader, struct kiln_member *member,
                     const struct kiln_heartbeat *beat, int64_t now_ms)
 {
     uint32_t next = 0;
-    kiln_policy_worker_gone(leader->policy, member->name);
+    kiln_policy_worker_remove(leader->policy, member->name);
     for (uint32_t i = 0; i < member->hand_count; i++) {
         struct kiln_assigned *assigned = member->hand[i];
         if (assigned->lost)
@@ -232,7 +232,7 @@ static void hold_inherited(struct kiln_leader *leader, struct kiln_member *membe
         assigned->held = true;
         if (assigned->tag == 0)
             assigned->tag = UINT64_MAX - ++leader->assignments;
-        kiln_policy_hold(leader->policy, member->name, assigned->tag, assigned->alone);
+        kiln_policy_adopt(leader->policy, member->name, assigned->tag, assigned->alone);
     }
 }
 
@@ -282,7 +282,7 @@ static void compare_hand(struct kiln_leader *leader, struct kiln_member *member,
             assigned->held = true;
             if (assigned->tag == 0)
                 assigned->tag = UINT64_MAX - ++leader->assignments;
-            kiln_policy_hold(leader->policy, member->name, assigned->tag, assigned->alone);
+            kiln_policy_adopt(leader->policy, member->name, assigned->tag, assigned->alone);
         }
     }
     for (uint32_t i = 0; i < member->hand_count; i++) {
@@ -319,14 +319,14 @@ static void fill_hands(struct kiln_policy_worker *report, const struct kiln_hear
     report->capacity = held + (room > coming ? room - coming : 0);
     if (beat->places ==
         KILN_HEARTBEAT_UNTOLD) { /* one is running and one ahead; the rest is drawn */
-        report->most = 0;
-        report->drawn = report->capacity > 2 ? report->capacity - 2 : 0;
+        report->capacity_short = 0;
+        report->rendered = report->capacity > 2 ? report->capacity - 2 : 0;
         return;
     }
     uint32_t places = at_most(beat->places, KILN_HEARTBEAT_HELD_MAX);
     uint32_t drawn = at_most(beat->drawn, beat->held_count);
-    report->most = held + (places > coming ? places - coming : 0);
-    report->drawn = drawn > ended ? drawn - ended : 0;
+    report->capacity_short = held + (places > coming ? places - coming : 0);
+    report->rendered = drawn > ended ? drawn - ended : 0;
 }
 
 /* Marks what the engine may have had: what is drawn, the one that is running and all before it (of
@@ -416,7 +416,7 @@ void kiln_fleet_heartbeat(struct kiln_leader *leader, const struct kiln_heartbea
     }
     fill_hands(&report, beat, held, named);
     report.left_s = kiln_pace_left_s(&member->pace, beat, now_ms);
-    mark_begun(member, beat, report.drawn);
+    mark_begun(member, beat, report.rendered);
     if (kiln_policy_worker_set(leader->policy, member->name, &report, &err))
         kiln_log(KILN_LOG_WARNING, "worker_ignored", kiln_f("error", "%s", err.text));
     if (first)

@@ -32,7 +32,7 @@ int kiln_fleet_send(struct kiln_leader *leader, const char *worker, const char *
 void kiln_fleet_mute(struct kiln_leader *leader, struct kiln_member *member, int64_t now_ms)
 {
     member->mute_until_ms = now_ms + leader->lease_ms;
-    kiln_policy_worker_rest(leader->policy, member->name);
+    kiln_policy_worker_suspend(leader->policy, member->name);
 }
 
 bool kiln_fleet_is_mute(struct kiln_leader *leader, struct kiln_member *member, int64_t now_ms)

@@ -59,7 +59,7 @@ static bool falls_under(const struct kiln_hold *hold, const struct kiln_policy_j
     case KILN_SCOPE_ALL:
         return true;
     case KILN_SCOPE_BACKFILL:
-        return job->priority <= -KILN_PRIORITY_MAX;
+        return job->priority <= KILN_PRIORITY_BACKFILL;
     case KILN_SCOPE_ORDER:
     case KILN_SCOPE_WINDOW:
         return hold->batch_id != 0 && hold->batch_id == job->batch_id;

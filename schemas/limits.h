@@ -23,6 +23,7 @@
 #define KILN_LORAS_MAX         3                 /* LoRAs of one job */
 #define KILN_LORA_SCALE_MAX    4.0               /* absolute value */
 #define KILN_PRIORITY_MAX      10                /* -10 .. 10 */
+#define KILN_PRIORITY_BACKFILL (-KILN_PRIORITY_MAX) /* goes only when nothing else waits */
 #define KILN_MAX_WAIT_S_MAX    (30 * 24 * 3600)
 #define KILN_EXPAND_MAX        1000000           /* jobs one template line may make */
 #define KILN_SIGMAS_MAX        8                 /* noise levels whose states are stored */

@@ -184,7 +184,7 @@ static int add_job(struct kiln_standing *standing, uint64_t which, struct kiln_e
     int rc = kiln_expand_job(standing->expand, which, &new->job, err);
     if (rc)
         return rc;
-    new->job.priority = -KILN_PRIORITY_MAX;
+    new->job.priority = KILN_PRIORITY_BACKFILL;
     new->job.max_wait_s = 0;
     new->job.seed = seed_of(standing, number, &new->job);
     new->job.index = (uint32_t)number;

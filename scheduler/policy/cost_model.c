@@ -149,7 +149,7 @@ static struct row *find_row(const struct kiln_cost_model *costs, const struct ab
     uint64_t key = key_of(about);
     uint32_t slot = kiln_slots_find(&costs->slots, kiln_hash_u64(key));
     while (slot != KILN_NONE && costs->rows[slot].key != key)
-        slot = kiln_slots_again(&costs->slots, slot);
+        slot = kiln_slots_next(&costs->slots, slot);
     return slot == KILN_NONE ? NULL : &costs->rows[slot];
 }
 
@@ -164,10 +164,10 @@ static struct row *make_row(struct kiln_cost_model *costs, const struct about *a
     if (costs->slots.used == costs->slots.capacity) {
         uint32_t oldest = kiln_treap_first(costs->by_turn, costs->turns);
         kiln_treap_remove(costs->by_turn, &costs->turns, oldest);
-        kiln_slots_give(&costs->slots, oldest);
+        kiln_slots_free(&costs->slots, oldest);
     }
     uint64_t key = key_of(about);
-    uint32_t slot = kiln_slots_take(&costs->slots, kiln_hash_u64(key));
+    uint32_t slot = kiln_slots_alloc(&costs->slots, kiln_hash_u64(key));
     struct row *row = &costs->rows[slot];
     *row = (struct row){.key = key,
                         .kept = {.kind = about->kind,

@@ -1,14 +1,14 @@
-/* pick.c - the decisions: who is served next, and with which group.
+/* pick.c - the decisions: which worker is served next, and with which group.
  *
- * Workers with empty hands come first, among them those whose own set has work: so nobody opens
- * a set while its holder stands idle, and nobody gets a second assignment while another has none.
- * The set that an idle worker gives up is the one nobody has asked for longest.  Work is given
- * ahead only shortly before hands are empty: what is not yet given can still go to whoever is free
- * first.
+ * Idle workers come first, among them those whose own set has work: so nobody opens a set while
+ * its holder is idle, and nobody gets a second assignment while another worker has none.  The set
+ * that an idle worker replaces is the one that nobody has asked for longest.  Work is given ahead
+ * only shortly before a worker is idle: until then it can still go to whoever is free first.
  *
- * The penalty that makes a worker leave its set is the larger of how much longer the other has
- * waited (beyond half of what ours has waited: in a deep backlog everybody waits long) over
- * PATIENCE, and how much more of the fleet's time our tenant has had over FAIR_PATIENCE.
+ * The penalty that makes a worker leave its set is the larger of two.  One is how much longer the
+ * other set has waited (beyond half of what ours has waited: in a deep backlog everybody waits
+ * long) over PATIENCE.  The other is how much more of the fleet's time our tenant has had over
+ * FAIR_PATIENCE.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,13 +16,13 @@
 
 #include "scheduler/policy/state.h"
 
-#define WALK_SETS 32   /* sets looked at in one order before giving up */
+#define WALK_SETS 32   /* sets looked at in one order */
 #define WALK_GROUPS 8  /* groups of one set */
 #define WALK_WORKERS 8 /* idle workers looked at for one that had the set before */
 #define OVERLOAD 1.05  /* a set is overloaded beyond this share of the mean load */
-#define AHEAD 8.0    /* how far own promises may run ahead, in terms of what another one has left */
-#define STAY_MIN 2.0 /* loads' worth of work before promises pull a worker from its set */
-#define SLOW 1.5     /* so many times slower than the fastest counts as slow at the end */
+#define AHEAD 8.0      /* how far own deadlines may be ahead, in units of another's slack */
+#define STAY_MIN 2.0   /* loads' worth of work before deadlines pull a worker from its set */
+#define SLOW 1.5       /* so many times slower than the fastest counts as slow at the end */
 
 struct choice {
     uint32_t group;
@@ -39,35 +39,7 @@ const char *kiln_policy_rule_name(enum kiln_policy_rule rule)
 /* A suspect shares a worker with nothing: not in its batch, not behind it. */
 static bool allowed(const struct kiln_policy *p, const struct pol_worker *worker, uint32_t group)
 {
-    return !p->groups[group].alone || worker->held_count == 0;
-}
-
-static bool same_size(const struct pol_worker *worker, const struct pol_group *group)
-{
-    return worker->width == group->width && worker->height == group->height &&
-           worker->steps == group->steps;
-}
-
-static struct kiln_cost_shape shape_of(const struct kiln_policy *p, const struct pol_worker *worker,
-                                       uint32_t group, uint32_t jobs)
-{
-    const struct pol_group *g = &p->groups[group];
-    return (struct kiln_cost_shape){.model = p->models[p->sets[g->set].model].name,
-                                    .width = g->width,
-                                    .height = g->height,
-                                    .steps = g->steps,
-                                    .guidance = g->guidance,
-                                    .jobs = jobs,
-                                    .device = worker->device};
-}
-
-static double capture_s(const struct kiln_policy *p, const struct pol_worker *worker,
-                        uint32_t group)
-{
-    if (kiln_policy_drew(worker, &p->groups[group]))
-        return 0;
-    const struct kiln_cost_shape shape = shape_of(p, worker, group, 1);
-    return kiln_cost_capture(p->costs, &shape);
+    return !p->groups[group].alone || worker->in_flight_count == 0;
 }
 
 /* --- penalties ------------------------------------------------------------------------------- */
@@ -77,14 +49,20 @@ static double penalty(struct kiln_policy *p, uint32_t mine, uint32_t other, int6
     uint32_t my_queue = kiln_policy_best_queue(p, mine);
     uint32_t its_queue = kiln_policy_best_queue(p, other);
     const struct kiln_treap_node *my = &p->queue_rank[my_queue], *its = &p->queue_rank[its_queue];
-    if (my->hi >> 40 != its->hi >> 40) /* backfill never holds up other work */
-        return my->hi >> 40 ? INFINITY : -INFINITY;
+    if (pol_is_backfill(my) != pol_is_backfill(its)) /* backfill never holds up other work */
+        return pol_is_backfill(my) ? INFINITY : -INFINITY;
     double my_age = fmax(0, (double)(now_ms - my->lo) / 1000);
     double waited = (double)(my->lo - its->lo) / 1000 - my_age / 2;
     double served = p->tenants[p->queues[my_queue].tenant].used_s -
                     p->tenants[p->queues[its_queue].tenant].used_s;
     served /= fmax(p->speed_sum, 1);
     return fmax(waited / PATIENCE, served / FAIR_PATIENCE);
+}
+
+static bool same_size(const struct pol_worker *worker, const struct pol_group *group)
+{
+    return worker->width == group->width && worker->height == group->height &&
+           worker->steps == group->steps;
 }
 
 /* The best group of the set that the worker may take: its present size while that is fair. */
@@ -97,7 +75,7 @@ static uint32_t group_of_set(struct kiln_policy *p, const struct pol_worker *wor
             if (best == KILN_NONE)
                 best = group;
             if (same_size(worker, &p->groups[group])) {
-                double cost = fmax(SIZE_SWITCH_S, capture_s(p, worker, best));
+                double cost = fmax(SIZE_SWITCH_S, kiln_policy_capture_s(p, worker, best));
                 return penalty(p, group, best, now_ms) > cost ? best : group;
             }
         }
@@ -115,7 +93,7 @@ static bool better(const struct kiln_policy *p, uint32_t a, uint32_t b)
 }
 
 /* --- load ------------------------------------------------------------------------------------ */
-/* Seconds until the holders have drawn all that waits for the set, once they are at it. */
+/* Seconds until the holders have rendered all that waits for the set, once they are at it. */
 static double load(const struct kiln_policy *p, uint32_t set)
 {
     return p->sets[set].backlog_s / fmax(p->sets[set].holder_speed, 1e-3);
@@ -142,42 +120,42 @@ static bool urgent_job(const struct kiln_policy *p, const struct pol_worker *wor
     return true;
 }
 
-/* Is there somebody who has the set and is free in time, be his hands full or not?  For a promise
- * that is lost already that is any holder who is not overloaded: one more load would only make
- * others late, too. */
+/* Whether some holder of the set is free in time, busy now or not.  For a deadline that is missed
+ * already any holder of a set that is not overloaded will do: one more load would only make others
+ * late, too. */
 static bool holder_in_time(struct kiln_policy *p, uint32_t set, int64_t now_ms)
 {
-    uint32_t hand = kiln_treap_first(p->worker_hand, p->sets[set].hands);
-    if (hand == KILN_NONE || p->workers[hand].draining || p->workers[hand].batch_max == 0)
+    uint32_t holder = kiln_treap_first(p->holder_rank, p->sets[set].ranked_holders);
+    if (holder == KILN_NONE || p->workers[holder].draining || p->workers[holder].batch_max == 0)
         return false;
     int64_t due_ms = p->set_due[set].hi;
     if (due_ms <= now_ms)
         return !overloaded(p, set);
     int64_t margin_ms = (int64_t)((kiln_policy_reserve_s(p) - p->batch_s) * 1000);
-    return p->workers[hand].free_ms + margin_ms < due_ms;
+    return p->workers[holder].free_ms + margin_ms < due_ms;
 }
 
-/* The first urgent job of another set that nobody is waited for with. */
+/* The first urgent job of another set whose holder will not be free in time. */
 static bool urgent_other(struct kiln_policy *p, const struct pol_worker *worker, uint32_t model,
-                         int64_t now_ms, int64_t horizon_ms, struct choice *ret)
+                         int64_t now_ms, struct choice *ret)
 {
-    uint32_t root = p->models[model].promised_sets, set = kiln_treap_first(p->set_due, root);
+    uint32_t root = p->models[model].due_sets, set = kiln_treap_first(p->set_due, root);
     for (int i = 0; i < WALK_SETS && set != KILN_NONE; i++) {
-        if (p->set_due[set].hi > horizon_ms)
+        if (p->set_due[set].hi > p->horizon_ms)
             return false;
         bool waits = set == worker->set || holder_in_time(p, set, now_ms);
-        if (!waits && urgent_job(p, worker, set, horizon_ms, ret))
+        if (!waits && urgent_job(p, worker, set, p->horizon_ms, ret))
             return true;
         set = kiln_treap_next(p->set_due, root, set);
     }
     return false;
 }
 
-/* The first promise of a set that nobody has; INT64_MAX: none. */
+/* The first deadline of a set without a holder; INT64_MAX: none. */
 static int64_t unheld_due(const struct kiln_policy *p, const struct pol_worker *worker,
                           uint32_t model, struct choice *ret)
 {
-    uint32_t root = p->models[model].promised_sets, set = kiln_treap_first(p->set_due, root);
+    uint32_t root = p->models[model].due_sets, set = kiln_treap_first(p->set_due, root);
     for (int i = 0; i < WALK_SETS && set != KILN_NONE; i++) {
         if (p->sets[set].holders == 0 && urgent_job(p, worker, set, INT64_MAX, ret))
             return p->job_due[ret->job].hi;
@@ -186,9 +164,9 @@ static int64_t unheld_due(const struct kiln_policy *p, const struct pol_worker *
     return INT64_MAX;
 }
 
-/* How far the worker's own promises may run ahead of one in a set that nobody has: the more time
- * that one has left, the further.  So sets are gone through in waves, as long as the promises
- * allow, and not in the order of single jobs.  One that is lost already forces nobody. */
+/* A worker's own deadlines are served before those of a set without a holder until the gap exceeds
+ * AHEAD times that set's slack.  So sets are gone through in waves, as long as the deadlines allow,
+ * and not in the order of single jobs.  A deadline that is missed already forces no switch. */
 static bool too_far_ahead(const struct kiln_policy *p, const struct pol_worker *worker,
                           int64_t other_due_ms, int64_t now_ms)
 {
@@ -200,17 +178,17 @@ static bool too_far_ahead(const struct kiln_policy *p, const struct pol_worker *
     return (double)(p->job_due[job].hi - other_due_ms) > AHEAD * left_ms;
 }
 
-/* The worker's own promises cost no switch.  Others come before them if one has run too far behind
- * in a set that nobody has, or cannot wait any longer and is not lost yet. */
-static bool other_promise(struct kiln_policy *p, const struct pol_worker *worker, uint32_t model,
-                          bool promised, int64_t now_ms, struct choice *ret)
+/* The worker's own deadlines (own_due: it has some) cost no switch.  Others come before them if one
+ * is too far behind in a set without a holder, or cannot wait any longer and is not missed yet. */
+static bool other_due(struct kiln_policy *p, const struct pol_worker *worker, uint32_t model,
+                      bool own_due, int64_t now_ms, struct choice *ret)
 {
     int64_t due_ms = unheld_due(p, worker, model, ret);
-    if (promised && due_ms != INT64_MAX && too_far_ahead(p, worker, due_ms, now_ms))
+    if (own_due && due_ms != INT64_MAX && too_far_ahead(p, worker, due_ms, now_ms))
         return true;
-    if (!urgent_other(p, worker, model, now_ms, p->horizon_ms, ret))
+    if (!urgent_other(p, worker, model, now_ms, ret))
         return false;
-    if (!promised)
+    if (!own_due)
         return true;
     due_ms = p->job_due[ret->job].hi;
     uint32_t own = kiln_treap_first(p->job_due, p->sets[worker->set].deadlines);
@@ -226,16 +204,15 @@ static bool overdue(struct kiln_policy *p, const struct pol_worker *worker,
         return false;
     struct choice other;
     bool holds = worker->set != KILN_NONE && p->sets[worker->set].ready > 0;
-    bool promised = holds && urgent_job(p, worker, worker->set, INT64_MAX, &other);
+    bool own_due = holds && urgent_job(p, worker, worker->set, INT64_MAX, &other);
     bool fresh = holds && worker->since_switch_s < STAY_MIN * p->load_s;
     for (int i = 0; i < 2 && !fresh; i++) {
-        if (models[i] == KILN_NONE ||
-            !other_promise(p, worker, models[i], promised, now_ms, &other))
+        if (models[i] == KILN_NONE || !other_due(p, worker, models[i], own_due, now_ms, &other))
             continue;
         *ret = other;
         return true;
     }
-    return promised && urgent_job(p, worker, worker->set, horizon_ms, ret);
+    return own_due && urgent_job(p, worker, worker->set, horizon_ms, ret);
 }
 
 /* --- rules 3 and 4: the best of the other sets ----------------------------------------------- */
@@ -253,35 +230,35 @@ static uint32_t best_free(struct kiln_policy *p, const struct pol_worker *worker
     return KILN_NONE;
 }
 
-/* --- what a set in a worker's memory is worth ------------------------------------------------- */
-/* Seconds of loading that one more holder of the set will probably save, as often as it is asked
- * for lately. */
+/* Seconds of loading that one more holder of the set will probably save, by how often the set is
+ * asked for lately. */
 static double worth_s(struct kiln_policy *p, uint32_t set, uint32_t holders)
 {
     double asked = kiln_policy_heat(p, set, 0) / fmax(holders, 1);
     return kiln_policy_switch_s(p, set) * asked / (1 + asked);
 }
 
+/* What the worker loses by giving its set up. */
 static double regret_s(struct kiln_policy *p, const struct pol_worker *worker)
 {
     return worker->set == KILN_NONE ? 0 : worth_s(p, worker->set, p->sets[worker->set].holders);
 }
 
-/* Seconds gained if an idle worker helps with a held set: what goes last there begins sooner, and
- * the next ones find one more holder. */
+/* Seconds gained if an idle worker helps with a set that others hold: what goes last there begins
+ * sooner, and later jobs find one more holder. */
 static double help_s(struct kiln_policy *p, const struct pol_worker *worker, uint32_t set,
                      uint32_t group, int64_t now_ms)
 {
-    uint32_t hand = kiln_treap_first(p->worker_hand, p->sets[set].hands);
-    double free_s = fmax(0, (double)(p->workers[hand].free_ms - now_ms) / 1000);
+    uint32_t holder = kiln_treap_first(p->holder_rank, p->sets[set].ranked_holders);
+    double free_s = fmax(0, (double)(p->workers[holder].free_ms - now_ms) / 1000);
     double unit_s = kiln_policy_unit_s(p, group) / worker->speed;
     double before_s = free_s + fmax(0, load(p, set) - unit_s);
-    return before_s - kiln_policy_load_s(p, worker, set) - capture_s(p, worker, group) +
+    return before_s - kiln_policy_load_s(p, worker, set) - kiln_policy_capture_s(p, worker, group) +
            worth_s(p, set, p->sets[set].holders + 1) - regret_s(p, worker);
 }
 
-/* The best held set that deserves one more worker: an overloaded one or, for an idle worker, the
- * one where its help ends something soonest. */
+/* The best set with a holder that deserves one more worker: an overloaded one or, for an idle
+ * worker, the one where its help ends something soonest. */
 static uint32_t best_held(struct kiln_policy *p, const struct pol_worker *worker, uint32_t model,
                           bool idle, int64_t now_ms)
 {
@@ -308,17 +285,13 @@ static bool others(struct kiln_policy *p, const struct pol_worker *worker, const
                    uint32_t mine, int64_t now_ms, struct choice *ret)
 {
     uint32_t best = KILN_NONE;
-    for (int i = 0; i < 2; i++) {
-        if (models[i] == KILN_NONE)
-            continue;
+    for (int i = 0; i < 2 && models[i] != KILN_NONE; i++) {
         uint32_t free_group = best_free(p, worker, models[i], now_ms);
         if (free_group != KILN_NONE && better(p, free_group, best))
             best = free_group;
     }
     bool idle = mine == KILN_NONE && best == KILN_NONE && worker->busy == 0;
-    for (int i = 0; i < 2; i++) {
-        if (models[i] == KILN_NONE)
-            continue;
+    for (int i = 0; i < 2 && models[i] != KILN_NONE; i++) {
         uint32_t held = best_held(p, worker, models[i], idle, now_ms);
         if (held != KILN_NONE && better(p, held, best))
             best = held;
@@ -342,15 +315,11 @@ static bool choose(struct kiln_policy *p, const struct pol_worker *worker, int64
         worker->set == KILN_NONE ? KILN_NONE : group_of_set(p, worker, worker->set, now_ms);
     struct choice other;
     bool any = others(p, worker, models, mine, now_ms, &other);
-    if (mine == KILN_NONE) {
-        if (any)
-            *ret = other;
-        return any;
-    }
-    bool leave = any && penalty(p, mine, other.group, now_ms) >
-                            kiln_policy_switch_s(p, p->groups[other.group].set);
+    bool leave =
+        any && (mine == KILN_NONE || penalty(p, mine, other.group, now_ms) >
+                                         kiln_policy_switch_s(p, p->groups[other.group].set));
     *ret = leave ? other : (struct choice){mine, KILN_NONE, KILN_RULE_STAY};
-    return true;
+    return leave || mine != KILN_NONE;
 }
 
 /* A slow worker that begins a job when the fleet has almost finished would end after all others. */
@@ -363,6 +332,13 @@ static bool too_slow(struct kiln_policy *p, const struct pol_worker *worker, uin
            p->backlog_s / p->speed_sum + p->batch_s + unit_s / p->speed_max;
 }
 
+/* Backfill gives way at the end of each batch: it is never given ahead to a busy worker. */
+static bool too_early(struct kiln_policy *p, const struct pol_worker *worker, uint32_t group)
+{
+    uint32_t queue = kiln_policy_best_queue(p, group);
+    return worker->busy > 0 && pol_is_backfill(&p->queue_rank[queue]);
+}
+
 /* --- taking ---------------------------------------------------------------------------------- */
 static void take_job(struct kiln_policy *p, uint32_t job, double seconds,
                      struct kiln_policy_pick *ret)
@@ -371,7 +347,7 @@ static void take_job(struct kiln_policy *p, uint32_t job, double seconds,
     kiln_policy_job_unready(p, job);
     kiln_policy_charge(p, p->queues[queue].tenant, seconds);
     ret->ids[ret->count++] = p->jobs[job].id;
-    kiln_slots_give(&p->job_slots, job);
+    kiln_slots_free(&p->job_slots, job);
     p->jobs[job].id = 0;
     p->queues[queue].refs--;
     kiln_policy_drop_queue(p, queue);
@@ -389,16 +365,17 @@ static uint32_t next_job(struct kiln_policy *p, uint32_t group, bool urgent)
     return queue == KILN_NONE ? KILN_NONE : kiln_treap_first(p->job_rank, p->queues[queue].jobs);
 }
 
-/* What the assignment is expected to take; the switch is charged to whoever's job goes first. */
+/* What the assignment is expected to take; the switch is charged to the tenant whose job goes
+ * first. */
 static void expect(struct kiln_policy *p, const struct pol_worker *worker, uint32_t group,
                    uint32_t first, uint32_t count, struct kiln_policy_pick *ret)
 {
     uint32_t set = p->groups[group].set;
-    const struct kiln_cost_shape shape = shape_of(p, worker, group, count);
+    const struct kiln_cost_shape shape = kiln_policy_shape(p, group, count, worker);
     ret->compute_s = kiln_cost_compute(p->costs, &shape);
-    ret->capture_s = capture_s(p, worker, group);
-    ret->first_of_size = !kiln_policy_drew(worker, &p->groups[group]);
-    ret->load = kiln_policy_kind(p, worker, set);
+    ret->capture_s = kiln_policy_capture_s(p, worker, group);
+    ret->first_of_size = !kiln_policy_has_size(worker, &p->groups[group]);
+    ret->load = kiln_policy_switch_kind(p, worker, set);
     if (set == worker->set)
         return;
     ret->switch_s = kiln_policy_load_s(p, worker, set);
@@ -429,13 +406,13 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct choic
         worker->sizes[worker->sizes_turn++ % SIZES_MAX] = kiln_policy_size_hash(g);
     ret->tag = ++p->next_tag;
     snprintf(ret->worker, sizeof(ret->worker), "%s", worker->name);
-    kiln_policy_worker_takes(p, worker_slot, set);
-    const struct pol_held held = {.tag = ret->tag,
-                                  .set = set,
-                                  .expected_s =
-                                      (float)(ret->switch_s + ret->capture_s + ret->compute_s),
-                                  .alone = g->alone};
-    kiln_policy_take_up(p, worker_slot, &held, now_ms);
+    kiln_policy_plan_set(p, worker_slot, set);
+    const struct pol_assignment assignment = {
+        .tag = ret->tag,
+        .set = set,
+        .expected_s = (float)(ret->switch_s + ret->capture_s + ret->compute_s),
+        .alone = g->alone};
+    kiln_policy_add_assignment(p, worker_slot, &assignment, now_ms);
     worker->since_switch_s = (ret->switch_s > 0 ? 0 : worker->since_switch_s) + ret->compute_s;
     p->picks++;
     g->refs--;
@@ -444,18 +421,18 @@ static void take(struct kiln_policy *p, uint32_t worker_slot, const struct choic
 
 /* --- all workers ----------------------------------------------------------------------------- */
 /* Of the longest idle workers without work of their own, the one that loses least by taking the
- * set: what it has is not asked for, or it had the set before. */
+ * set: its set is not asked for, or it had the new one before. */
 static uint32_t victim(struct kiln_policy *p, uint32_t worker, uint32_t set)
 {
     const struct pol_worker *w = &p->workers[worker];
     uint32_t root = p->models[w->model].rooms, other = kiln_treap_first(p->worker_room, root);
-    if (w->held_count > 0 || w->set == set)
+    if (w->in_flight_count > 0 || w->set == set)
         return worker;
     double least = regret_s(p, w) + kiln_policy_load_s(p, w, set);
     for (int i = 0; i < WALK_WORKERS && other != KILN_NONE; i++) {
         const struct pol_worker *o = &p->workers[other];
         bool needed = o->set != KILN_NONE && p->sets[o->set].ready > 0;
-        if (o->held_count == 0 && !needed && o->speed >= w->speed) {
+        if (o->in_flight_count == 0 && !needed && o->speed >= w->speed) {
             double loses = regret_s(p, o) + kiln_policy_load_s(p, o, set);
             worker = loses < least ? other : worker;
             least = fmin(least, loses);
@@ -463,13 +440,6 @@ static uint32_t victim(struct kiln_policy *p, uint32_t worker, uint32_t set)
         other = kiln_treap_next(p->worker_room, root, other);
     }
     return worker;
-}
-
-/* Backfill is given up at the end of each batch: it is never bound to a busy worker. */
-static bool too_early(struct kiln_policy *p, const struct pol_worker *worker, uint32_t group)
-{
-    uint32_t queue = kiln_policy_best_queue(p, group);
-    return worker->busy > 0 && p->queue_rank[queue].hi >> 40 > 0;
 }
 
 static bool try_worker(struct kiln_policy *p, uint32_t worker, int64_t now_ms,
@@ -488,31 +458,25 @@ static bool try_worker(struct kiln_policy *p, uint32_t worker, int64_t now_ms,
     return true;
 }
 
-static int64_t lead_until(const struct kiln_policy *p, uint32_t level, int64_t now_ms)
-{
-    return level == 0 ? INT64_MAX : now_ms + kiln_policy_lead_ms(p);
-}
-
 /* Workers whose own set has work. */
-static bool pick_hot(struct kiln_policy *p, uint32_t level, int64_t now_ms,
+static bool pick_hot(struct kiln_policy *p, uint32_t level, int64_t until_ms, int64_t now_ms,
                      struct kiln_policy_pick *ret)
 {
-    int64_t until_ms = lead_until(p, level, now_ms);
     uint32_t set = kiln_treap_after(p->set_hot, p->hot_sets, (int64_t)level - 1);
     for (; set != KILN_NONE; set = kiln_treap_next(p->set_hot, p->hot_sets, set)) {
         if (p->set_hot[set].hi > level || p->set_hot[set].lo > until_ms)
             return false;
-        if (try_worker(p, kiln_treap_first(p->worker_hand, p->sets[set].hands), now_ms, ret))
+        uint32_t holder = kiln_treap_first(p->holder_rank, p->sets[set].ranked_holders);
+        if (try_worker(p, holder, now_ms, ret))
             return true;
     }
     return false;
 }
 
 /* The others; what one of them does not want, the next ones do not either, unless it is slow. */
-static bool pick_cold(struct kiln_policy *p, uint32_t level, int64_t now_ms,
+static bool pick_cold(struct kiln_policy *p, uint32_t level, int64_t until_ms, int64_t now_ms,
                       struct kiln_policy_pick *ret)
 {
-    int64_t until_ms = lead_until(p, level, now_ms);
     for (uint32_t model = 0; model < MODELS_MAX; model++) {
         const struct pol_model *m = &p->models[model];
         if (m->refs == 0 || m->rooms == KILN_NONE || p->models[p->pool_model].ready + m->ready == 0)
@@ -535,8 +499,10 @@ bool kiln_policy_pick(struct kiln_policy *p, int64_t now_ms, struct kiln_policy_
         p->epoch++;
     p->last_ms = now_ms;
     kiln_policy_wake(p, now_ms);
-    for (uint32_t level = 0; level < HELD_MAX && p->ready > 0; level++)
-        if (pick_hot(p, level, now_ms, ret) || pick_cold(p, level, now_ms, ret))
+    for (uint32_t level = 0; level < IN_FLIGHT_MAX && p->ready > 0; level++) {
+        int64_t until_ms = level == 0 ? INT64_MAX : now_ms + kiln_policy_lead_ms(p);
+        if (pick_hot(p, level, until_ms, now_ms, ret) || pick_cold(p, level, until_ms, now_ms, ret))
             return true;
+    }
     return false;
 }

@@ -5,7 +5,7 @@
  */
 #include "scheduler/policy/policy.h"
 
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,61 +14,61 @@
 static const struct kiln_policy_limits default_limits = {
     .jobs = 1u << 20, .sets = 1u << 15, .groups = 1u << 16, .tenants = 4096, .workers = 4096};
 
-static uint32_t limit_or(uint32_t given, uint32_t otherwise)
-{
-    return given ? given : otherwise;
-}
+/* All arrays that are taken at the start, and how long each is. */
+enum limit { JOBS, QUEUES, GROUPS, SETS, TENANTS, WORKERS, MODELS, RING, LIMITS };
+#define SLAB(field, limit)                                                                         \
+    {                                                                                              \
+        offsetof(struct kiln_policy, field), sizeof(*((struct kiln_policy *)0)->field), limit      \
+    }
+static const struct {
+    size_t offset, size;
+    enum limit limit;
+} slabs[] = {
+    SLAB(jobs, JOBS),           SLAB(job_rank, JOBS),       SLAB(job_due, JOBS),
+    SLAB(queues, QUEUES),       SLAB(queue_rank, QUEUES),   SLAB(groups, GROUPS),
+    SLAB(group_rank, GROUPS),   SLAB(sets, SETS),           SLAB(set_rank, SETS),
+    SLAB(set_due, SETS),        SLAB(set_load, SETS),       SLAB(set_hot, SETS),
+    SLAB(tenants, TENANTS),     SLAB(tenant_used, TENANTS), SLAB(workers, WORKERS),
+    SLAB(worker_used, WORKERS), SLAB(worker_room, WORKERS), SLAB(holder_rank, WORKERS),
+    SLAB(models, MODELS),       SLAB(fine, RING),           SLAB(coarse, RING),
+};
+#define SLABS (sizeof(slabs) / sizeof(slabs[0]))
 
-static int take_slabs(struct kiln_policy *p, const struct kiln_policy_limits *max)
+/* The slot tables of the first seven limits. */
+#define TABLES(p)                                                                                  \
+    {                                                                                              \
+        &p->job_slots, &p->queue_slots, &p->group_slots, &p->set_slots, &p->tenant_slots,          \
+            &p->worker_slots, &p->model_slots                                                      \
+    }
+
+static int take_memory(struct kiln_policy *p, const uint32_t limits[LIMITS])
 {
-    uint32_t queues = max->groups * 2;
-    p->jobs = calloc(max->jobs, sizeof(*p->jobs));
-    p->queues = calloc(queues, sizeof(*p->queues));
-    p->groups = calloc(max->groups, sizeof(*p->groups));
-    p->sets = calloc(max->sets, sizeof(*p->sets));
-    p->tenants = calloc(max->tenants, sizeof(*p->tenants));
-    p->workers = calloc(max->workers, sizeof(*p->workers));
-    p->models = calloc(MODELS_MAX, sizeof(*p->models));
-    p->worker_used = calloc(max->workers, sizeof(*p->worker_used));
-    p->job_rank = calloc(max->jobs, sizeof(*p->job_rank));
-    p->job_due = calloc(max->jobs, sizeof(*p->job_due));
-    p->queue_rank = calloc(queues, sizeof(*p->queue_rank));
-    p->group_rank = calloc(max->groups, sizeof(*p->group_rank));
-    p->set_rank = calloc(max->sets, sizeof(*p->set_rank));
-    p->set_due = calloc(max->sets, sizeof(*p->set_due));
-    p->set_load = calloc(max->sets, sizeof(*p->set_load));
-    p->set_hot = calloc(max->sets, sizeof(*p->set_hot));
-    p->tenant_used = calloc(max->tenants, sizeof(*p->tenant_used));
-    p->worker_room = calloc(max->workers, sizeof(*p->worker_room));
-    p->worker_hand = calloc(max->workers, sizeof(*p->worker_hand));
-    p->fine = calloc(BUCKETS, sizeof(*p->fine));
-    p->coarse = calloc(BUCKETS, sizeof(*p->coarse));
-    bool all = p->jobs && p->queues && p->groups && p->sets && p->tenants && p->workers &&
-               p->models && p->worker_used && p->job_rank && p->job_due && p->queue_rank &&
-               p->group_rank && p->set_rank && p->set_due && p->set_load && p->set_hot &&
-               p->tenant_used && p->worker_room && p->worker_hand && p->fine && p->coarse;
-    if (!all || kiln_slots_init(&p->job_slots, max->jobs, NULL) ||
-        kiln_slots_init(&p->queue_slots, queues, NULL) ||
-        kiln_slots_init(&p->group_slots, max->groups, NULL) ||
-        kiln_slots_init(&p->set_slots, max->sets, NULL) ||
-        kiln_slots_init(&p->tenant_slots, max->tenants, NULL) ||
-        kiln_slots_init(&p->worker_slots, max->workers, NULL) ||
-        kiln_slots_init(&p->model_slots, MODELS_MAX, NULL))
-        return KILN_NO_MEMORY;
-    return 0;
+    struct kiln_slots *tables[] = TABLES(p);
+    for (size_t i = 0; i < SLABS; i++) {
+        void *slab = calloc(limits[slabs[i].limit], slabs[i].size);
+        if (!slab)
+            return KILN_NO_MEMORY;
+        memcpy((char *)p + slabs[i].offset, &slab, sizeof(slab));
+    }
+    int rc = 0;
+    for (size_t i = 0; i < RING && rc == 0; i++)
+        rc = kiln_slots_init(tables[i], limits[i], NULL);
+    return rc;
 }
 
 int kiln_policy_new(const struct kiln_policy_limits *limits, const struct kiln_cost_model *costs,
                     struct kiln_policy **ret, struct kiln_error *err)
 {
     struct kiln_policy_limits max = limits ? *limits : default_limits;
-    max.jobs = limit_or(max.jobs, default_limits.jobs);
-    max.sets = limit_or(max.sets, default_limits.sets);
-    max.groups = limit_or(max.groups, default_limits.groups);
-    max.tenants = limit_or(max.tenants, default_limits.tenants);
-    max.workers = limit_or(max.workers, default_limits.workers);
+    max.jobs = max.jobs ? max.jobs : default_limits.jobs;
+    max.sets = max.sets ? max.sets : default_limits.sets;
+    max.groups = max.groups ? max.groups : default_limits.groups;
+    max.tenants = max.tenants ? max.tenants : default_limits.tenants;
+    max.workers = max.workers ? max.workers : default_limits.workers;
+    const uint32_t counts[LIMITS] = {max.jobs,    max.groups * 2, max.groups, max.sets,
+                                     max.tenants, max.workers,    MODELS_MAX, BUCKETS};
     struct kiln_policy *p = calloc(1, sizeof(*p));
-    if (!p || take_slabs(p, &max)) {
+    if (!p || take_memory(p, counts)) {
         kiln_policy_free(p);
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a queue of %u jobs", max.jobs);
     }
@@ -87,23 +87,18 @@ void kiln_policy_free(struct kiln_policy *p)
 {
     if (!p)
         return;
-    struct kiln_slots *tables[] = {&p->job_slots,  &p->queue_slots,  &p->group_slots,
-                                   &p->set_slots,  &p->tenant_slots, &p->worker_slots,
-                                   &p->model_slots};
-    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+    struct kiln_slots *tables[] = TABLES(p);
+    for (size_t i = 0; i < RING; i++)
         kiln_slots_release(tables[i]);
-    void *slabs[] = {p->jobs,       p->queues,     p->groups,   p->sets,        p->tenants,
-                     p->workers,    p->models,     p->job_rank, p->worker_used, p->job_due,
-                     p->queue_rank, p->group_rank, p->set_rank, p->set_due,     p->tenant_used,
-                     p->set_load,   p->set_hot,    p->fine,     p->coarse,      p->worker_room,
-                     p->worker_hand};
-    for (size_t i = 0; i < sizeof(slabs) / sizeof(slabs[0]); i++)
-        free(slabs[i]);
+    for (size_t i = 0; i < SLABS; i++) {
+        void *slab;
+        memcpy(&slab, (char *)p + slabs[i].offset, sizeof(slab));
+        free(slab);
+    }
     free(p);
 }
 
-/* --- jobs ---------------------------------------------------------------------------------------
- */
+/* --- jobs ------------------------------------------------------------------------------------ */
 /* Finds or makes the rows above a job; KILN_NONE, with nothing left behind, when one is full. */
 static uint32_t queue_for(struct kiln_policy *p, const struct kiln_policy_job *job)
 {
@@ -145,12 +140,12 @@ int kiln_policy_add(struct kiln_policy *p, const struct kiln_policy_job *job,
         return kiln_fail(err, KILN_FULL, "no room for the group or tenant of job %llu",
                          (unsigned long long)job->id);
 
-    uint32_t slot = kiln_slots_take(&p->job_slots, kiln_hash_u64(job->id));
+    uint32_t slot = kiln_slots_alloc(&p->job_slots, kiln_hash_u64(job->id));
     p->jobs[slot] = (struct pol_job){.id = job->id,
                                      .batch_id = job->batch_id,
                                      .queued_ms = job->queued_ms,
                                      .wake_ms = job->not_before_ms,
-                                     .promise = job->max_wait_s > 0,
+                                     .has_deadline = job->max_wait_s > 0,
                                      .queue = queue,
                                      .confirmed = p->sweep,
                                      .priority = (int8_t)job->priority};
@@ -176,7 +171,7 @@ static void remove_slot(struct kiln_policy *p, uint32_t slot)
         kiln_treap_remove(p->job_rank, &p->sleepers, slot);
     else
         kiln_policy_job_unready(p, slot);
-    kiln_slots_give(&p->job_slots, slot);
+    kiln_slots_free(&p->job_slots, slot);
     p->jobs[slot].id = 0;
     p->queues[queue].refs--;
     kiln_policy_drop_queue(p, queue);

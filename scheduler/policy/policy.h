@@ -1,29 +1,29 @@
-/* policy.h - which jobs a worker should draw next.
+/* policy.h - which jobs a worker should render next.
  *
- * No I/O, no clock, no threads: time comes in as milliseconds of any steady clock, the ledger and
+ * No I/O, no clock, no threads: time comes in as milliseconds of any steady clock.  The ledger and
  * the bus are the caller's.  All memory is taken by _new, from the limits.  The same code runs in
  * the daemon and under simulated time.
  *
  * Vocabulary: a *set* is (model, LoRA set): what a worker must load, so changing it costs time.
- * A *group* is a set plus width, height, steps and guidance: what can share a batch.  The rules,
- * first match wins (pick.c):
+ * A *group* is a set plus width, height, steps and guidance: what can share a batch.  A *holder* of
+ * a set is a worker in which it is or will be resident.  The rules, first match wins (pick.c):
  *
- *   1. overdue   jobs whose max_wait_s needs the fleet from now on (due.c), those of the
+ *   1. overdue   jobs whose deadline needs the fleet from now on (deadlines.c), those of the
  *                worker's own set before others
  *   2. stay      on the set while the penalty of the others is below the cost of switching
- *   3. open      the best waiting set that no worker holds
- *   4. join      a set that others hold, only if they are overloaded with it, or if the worker is
- *                idle and something would begin sooner with its help
+ *   3. open      the best waiting set without a holder
+ *   4. join      a set with holders, only if they are overloaded with it, or if the worker is idle
+ *                and something would begin sooner with its help
  *
  * Among waiting jobs: backfill (priority -10) last; then the tenant that has used fewest
  * GPU-seconds, in rounds of a quantum (deficit round robin); then who waits longest, a level of
  * priority being worth an hour of waiting.  A job that crashed a worker before runs alone, on a
- * worker that holds nothing else.
+ * worker that has nothing else in flight.
  *
- * A worker runs one assignment and has one ahead; of short ones it has more ahead, since what lies
- * there hides the way of a message only by the time it takes.
+ * A worker runs one assignment and has one ahead.  Of short ones it has more ahead: an assignment
+ * hides the latency of a message only for as long as it runs.
  *
- * Every call is O(log n) in jobs, sets and workers but where the comment says otherwise; a waiting
+ * Every call is O(log n) in jobs, sets and workers unless its comment says otherwise.  A waiting
  * job takes about 130 bytes.
  */
 #ifndef KILN_POLICY_H
@@ -46,9 +46,9 @@ struct kiln_policy_job {
     uint32_t width, height, steps;
     double guidance;
     int32_t priority;
-    uint32_t max_wait_s;   /* 0 = no promise */
+    uint32_t max_wait_s;   /* 0 = no deadline */
     int64_t queued_ms;     /* on the policy's clock */
-    int64_t not_before_ms; /* sleeps until then */
+    int64_t not_before_ms; /* backs off until then */
     bool alone;            /* a suspect: no batch neighbours */
 };
 
@@ -56,10 +56,10 @@ struct kiln_policy_job {
 struct kiln_policy_worker {
     const char *model, *lora_set; /* resident */
     uint32_t width, height;       /* of its last batch; 0 = none */
-    uint32_t capacity;            /* assignments it can hold in all: one running, one ahead */
-    uint32_t most;                /* ... and while they are short; less than capacity: no more */
-    uint32_t drawn;               /* of those in its hands, past drawing: stored, committed */
-    double left_s;                /* until what it draws now is drawn, by its steps; 0: not told */
+    uint32_t capacity;            /* assignments in flight that it takes: running, ahead, ... */
+    uint32_t capacity_short;      /* ... while they are short; below capacity: no difference */
+    uint32_t rendered;            /* of those in flight: being stored or committed */
+    double left_s;                /* of the running batch, by its steps; 0: unknown */
     uint32_t batch_max;
     bool draining;
     const char *device; /* class of hardware, for the cost model; NULL or "" = any */
@@ -80,7 +80,7 @@ struct kiln_policy_pick {
     uint32_t count;
     enum kiln_policy_rule rule;
     double compute_s, switch_s; /* expected */
-    double capture_s;           /* ... and more because it is the worker's first of this size */
+    double capture_s;           /* ... more, if it is the worker's first of this size */
     enum kiln_switch_kind load; /* what switch_s is for */
     bool first_of_size;
 };
@@ -99,45 +99,46 @@ int kiln_policy_add(struct kiln_policy *policy, const struct kiln_policy_job *jo
 bool kiln_policy_remove(struct kiln_policy *policy, uint64_t id);
 /* All waiting jobs of a batch; looks at every job.  Returns how many. */
 uint32_t kiln_policy_remove_batch(struct kiln_policy *policy, uint64_t batch_id);
-/* All waiting jobs that match; the job is lent, its times are not filled.  Looks at every job. */
+/* All waiting jobs that match; the job is borrowed, without its times.  Looks at every job. */
 typedef bool kiln_policy_matches(const void *arg, const struct kiln_policy_job *job);
 uint32_t kiln_policy_remove_where(struct kiln_policy *policy, kiln_policy_matches *matches,
                                   const void *arg);
 bool kiln_policy_has(const struct kiln_policy *policy, uint64_t id);
-/* Comparing with the ledger: between the two calls every job that still waits there is added again
- * (KILN_EXISTS confirms it); _end drops those that nobody named and returns how many. */
+/* For comparing with the ledger: between the two calls the caller adds every job that still waits
+ * there again (KILN_EXISTS confirms it).  _end drops those not added and returns how many. */
 void kiln_policy_sweep_begin(struct kiln_policy *policy);
 uint32_t kiln_policy_sweep_end(struct kiln_policy *policy);
 
 /* --- workers --------------------------------------------------------------------------------- */
-/* Makes the worker known or corrects what is known of it. */
+/* Adds the worker or updates what is known of it. */
 int kiln_policy_worker_set(struct kiln_policy *policy, const char *name,
                            const struct kiln_policy_worker *worker,
                            struct kiln_error *err) KILN_MUST_CHECK;
-/* Forgets it and what it held. */
-void kiln_policy_worker_gone(struct kiln_policy *policy, const char *name);
-/* Gives it nothing more until kiln_policy_worker_set says otherwise. */
-void kiln_policy_worker_rest(struct kiln_policy *policy, const char *name);
-/* An assignment that was not picked here (found after a restart) counts as held under tag. */
-void kiln_policy_hold(struct kiln_policy *policy, const char *name, uint64_t tag, bool alone);
-/* The worker no longer holds it; of the second, because it has drawn it. */
+/* Forgets it and what is in flight there. */
+void kiln_policy_worker_remove(struct kiln_policy *policy, const char *name);
+/* Assigns it nothing until the next kiln_policy_worker_set. */
+void kiln_policy_worker_suspend(struct kiln_policy *policy, const char *name);
+/* An assignment that was not picked here (found after a restart) is in flight under this tag. */
+void kiln_policy_adopt(struct kiln_policy *policy, const char *name, uint64_t tag, bool alone);
+/* It is in flight no longer; _finish: because the worker has rendered it. */
 void kiln_policy_release(struct kiln_policy *policy, const char *name, uint64_t tag);
 void kiln_policy_finish(struct kiln_policy *policy, const char *name, uint64_t tag);
 
 /* --- deciding -------------------------------------------------------------------------------- */
-/* The next assignment worth making now, workers with empty hands first; false: none.  The jobs
- * leave the policy and the worker holds the assignment.  Call until false. */
+/* The next assignment worth making now, idle workers first; false: none.  The jobs leave the policy
+ * and the assignment is in flight.  Call until false. */
 bool kiln_policy_pick(struct kiln_policy *policy, int64_t now_ms, struct kiln_policy_pick *ret);
-/* An assignment that lies ahead at a busy worker and that an idle one would end sooner; false:
- * none. For when there is nothing to pick.  The caller takes it back (kiln_policy_release) and adds
- * its jobs again, or leaves it: it is not named twice. */
-struct kiln_policy_steal {
-    char worker[KILN_NAME_MAX + 1]; /* that has it */
+/* An assignment that is ahead at a busy worker and that an idle one would end sooner; false: none.
+ * For when there is nothing to pick.  The caller releases it (kiln_policy_release) and adds its
+ * jobs again, or leaves it: it is not returned twice. */
+struct kiln_policy_taken_back {
+    char worker[KILN_NAME_MAX + 1]; /* that has it ahead */
     uint64_t tag;
     double gain_s; /* expected */
 };
-bool kiln_policy_steal(struct kiln_policy *policy, int64_t now_ms, struct kiln_policy_steal *ret);
-/* When time alone may change the answer: the next sleeper or deadline; INT64_MAX for never. */
+bool kiln_policy_take_back(struct kiln_policy *policy, int64_t now_ms,
+                           struct kiln_policy_taken_back *ret);
+/* When time alone may change the answer: a backoff or a deadline ends; INT64_MAX for never. */
 int64_t kiln_policy_next_ms(const struct kiln_policy *policy, int64_t now_ms);
 
 /* --- looking --------------------------------------------------------------------------------- */
@@ -152,36 +153,36 @@ struct kiln_policy_group {
     const char *model, *lora_set; /* borrowed until the next call */
     uint32_t width, height, steps, jobs, holders;
     double guidance, backlog_s;
-    int64_t queued_ms; /* since when the next one waits, of whichever tenant waits longest */
+    int64_t queued_ms; /* since when the next job waits, of the tenant that waits longest */
     bool alone;
 };
 typedef void kiln_policy_each_group(void *arg, const struct kiln_policy_group *group);
 void kiln_policy_groups(const struct kiln_policy *policy, kiln_policy_each_group *each, void *arg);
 
-/* What holds a waiting job. */
-enum kiln_policy_hold {
-    KILN_HOLD_BACKOFF,   /* it sleeps after a failure */
-    KILN_HOLD_NO_WORKER, /* nobody serves its model */
-    KILN_HOLD_PROMISE,   /* it goes next: its max_wait_s would be broken otherwise */
-    KILN_HOLD_SUSPECT,   /* it must run alone, on empty hands */
-    KILN_HOLD_BACKFILL,  /* others want the capacity */
-    KILN_HOLD_TENANT,    /* its tenant has had more than others that wait */
-    KILN_HOLD_HOLDERS,   /* those that have its set are at work on it */
-    KILN_HOLD_UNOPENED,  /* nobody has its set: opening it does not pay yet */
+/* Why a job waits. */
+enum kiln_policy_reason {
+    KILN_REASON_BACKOFF,   /* it backs off after a failure */
+    KILN_REASON_NO_WORKER, /* no worker serves its model */
+    KILN_REASON_DEADLINE,  /* it goes next: its deadline is urgent */
+    KILN_REASON_SUSPECT,   /* it must run alone, on an idle worker */
+    KILN_REASON_BACKFILL,  /* other jobs want the capacity */
+    KILN_REASON_TENANT,    /* its tenant has had more than others that wait */
+    KILN_REASON_HOLDERS,   /* the holders of its set are at work on it */
+    KILN_REASON_UNOPENED,  /* its set has no holder: opening it does not pay yet */
 };
-const char *kiln_policy_hold_name(enum kiln_policy_hold hold);
+const char *kiln_policy_reason_name(enum kiln_policy_reason reason);
 
 struct kiln_policy_why {
-    enum kiln_policy_hold hold;
+    enum kiln_policy_reason reason;
     uint32_t place, of;   /* among the jobs of its tenant in its group, in all of the group */
     uint32_t holders;     /* of its set */
     double start_s;       /* from now; with what is known now */
     double low_s, high_s; /* if all goes well; if all that may go before it does */
     char text[512];       /* the same as one sentence */
 };
-/* KILN_NOT_FOUND if it does not wait here.  start_s is infinite while nobody serves it.  The times
- * are sums of drawing and loading: workers whose encoders are slower than their device take longer
- * than they say. */
+/* KILN_NOT_FOUND if it does not wait here.  start_s is infinite while no worker serves it.  The
+ * times are sums of rendering and loading: a worker whose encoder is slower than its device takes
+ * longer. */
 int kiln_policy_why(const struct kiln_policy *policy, uint64_t id, int64_t now_ms,
                     struct kiln_policy_why *ret, struct kiln_error *err) KILN_MUST_CHECK;
 

@@ -42,7 +42,7 @@ uint32_t kiln_slots_find(const struct kiln_slots *slots, uint32_t hash)
     return slot;
 }
 
-uint32_t kiln_slots_again(const struct kiln_slots *slots, uint32_t slot)
+uint32_t kiln_slots_next(const struct kiln_slots *slots, uint32_t slot)
 {
     uint32_t hash = slots->hashes[slot];
     do
@@ -51,7 +51,7 @@ uint32_t kiln_slots_again(const struct kiln_slots *slots, uint32_t slot)
     return slot;
 }
 
-uint32_t kiln_slots_take(struct kiln_slots *slots, uint32_t hash)
+uint32_t kiln_slots_alloc(struct kiln_slots *slots, uint32_t hash)
 {
     uint32_t slot = slots->free;
     if (slot == KILN_NONE)
@@ -64,7 +64,7 @@ uint32_t kiln_slots_take(struct kiln_slots *slots, uint32_t hash)
     return slot;
 }
 
-void kiln_slots_give(struct kiln_slots *slots, uint32_t slot)
+void kiln_slots_free(struct kiln_slots *slots, uint32_t slot)
 {
     uint32_t *link = &slots->buckets[slots->hashes[slot] & slots->mask];
     while (*link != slot)

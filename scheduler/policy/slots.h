@@ -3,7 +3,7 @@
  * The slab itself is the caller's; this gives out slot numbers, takes them back, and chains those
  * of equal hash.  The caller compares:
  *
- *     for (s = kiln_slots_find(&t, hash); s != KILN_NONE; s = kiln_slots_again(&t, s))
+ *     for (s = kiln_slots_find(&t, hash); s != KILN_NONE; s = kiln_slots_next(&t, s))
  *         if (things[s].id == id) ...
  *
  * All memory is taken at the start.
@@ -30,10 +30,10 @@ void kiln_slots_release(struct kiln_slots *slots); /* takes a zeroed one */
 
 /* The first slot of this hash, and the next one after it; KILN_NONE at the end. */
 uint32_t kiln_slots_find(const struct kiln_slots *slots, uint32_t hash);
-uint32_t kiln_slots_again(const struct kiln_slots *slots, uint32_t slot);
+uint32_t kiln_slots_next(const struct kiln_slots *slots, uint32_t slot);
 /* A free slot, from now on in use under this hash; KILN_NONE when all are. */
-uint32_t kiln_slots_take(struct kiln_slots *slots, uint32_t hash);
-void kiln_slots_give(struct kiln_slots *slots, uint32_t slot);
+uint32_t kiln_slots_alloc(struct kiln_slots *slots, uint32_t hash);
+void kiln_slots_free(struct kiln_slots *slots, uint32_t slot);
 
 uint32_t kiln_hash_u64(uint64_t value);
 /* FNV-1a of len bytes, going on from seed. */

@@ -1,7 +1,7 @@
 /* tables.c - the rows of the policy: models, sets, groups, queues, tenants, workers.
  *
- * A row is made when the first job or worker needs it and given back when nothing refers to it
- * any more, so that years of passing LoRA sets and tenants fit the same tables.
+ * A row is made when the first job or worker needs it and freed when nothing refers to it any more.
+ * So years of passing LoRA sets and tenants fit the same tables.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,38 +13,71 @@ static uint32_t hash_text(uint32_t seed, const char *text)
     return kiln_hash_bytes(seed, text, strlen(text));
 }
 
+/* Finds a name among rows of `size` bytes that begin with their name. */
+static uint32_t find_name(const struct kiln_slots *slots, const void *rows, size_t size,
+                          const char *name)
+{
+    uint32_t slot = kiln_slots_find(slots, hash_text(0, name));
+    while (slot != KILN_NONE && strcmp((const char *)rows + slot * size, name) != 0)
+        slot = kiln_slots_next(slots, slot);
+    return slot;
+}
+
+/* A slot for a row of this name, which is not there yet; KILN_NONE for a name that is too long. */
+static uint32_t make_name(struct kiln_slots *slots, const char *name)
+{
+    return strlen(name) > KILN_NAME_MAX ? KILN_NONE : kiln_slots_alloc(slots, hash_text(0, name));
+}
+
 uint32_t kiln_policy_find_job(const struct kiln_policy *p, uint64_t id)
 {
     uint32_t slot = kiln_slots_find(&p->job_slots, kiln_hash_u64(id));
     while (slot != KILN_NONE && p->jobs[slot].id != id)
-        slot = kiln_slots_again(&p->job_slots, slot);
+        slot = kiln_slots_next(&p->job_slots, slot);
     return slot;
 }
 
 uint32_t kiln_policy_find_worker(const struct kiln_policy *p, const char *name)
 {
-    uint32_t slot = kiln_slots_find(&p->worker_slots, hash_text(0, name));
-    while (slot != KILN_NONE && strcmp(p->workers[slot].name, name) != 0)
-        slot = kiln_slots_again(&p->worker_slots, slot);
+    return find_name(&p->worker_slots, p->workers, sizeof(*p->workers), name);
+}
+
+uint32_t kiln_policy_make_worker(struct kiln_policy *p, const char *name)
+{
+    uint32_t slot = make_name(&p->worker_slots, name);
+    if (slot == KILN_NONE)
+        return slot;
+    p->workers[slot] =
+        (struct pol_worker){.set = KILN_NONE, .model = KILN_NONE, .free_ms = p->last_ms};
+    snprintf(p->workers[slot].name, sizeof(p->workers[slot].name), "%s", name);
+    p->worker_used[slot] = true;
+    if (slot >= p->worker_span)
+        p->worker_span = slot + 1;
+    p->workers_alive++;
     return slot;
 }
 
 uint32_t kiln_policy_get_model(struct kiln_policy *p, const char *name)
 {
-    uint32_t hash = hash_text(0, name), slot = kiln_slots_find(&p->model_slots, hash);
-    while (slot != KILN_NONE && strcmp(p->models[slot].name, name) != 0)
-        slot = kiln_slots_again(&p->model_slots, slot);
-    if (slot != KILN_NONE || strlen(name) > KILN_NAME_MAX)
-        return slot;
-    slot = kiln_slots_take(&p->model_slots, hash);
-    if (slot == KILN_NONE)
+    uint32_t slot = find_name(&p->model_slots, p->models, sizeof(*p->models), name);
+    if (slot != KILN_NONE || (slot = make_name(&p->model_slots, name)) == KILN_NONE)
         return slot;
     p->models[slot] = (struct pol_model){.free_sets = KILN_NONE,
                                          .held_sets = KILN_NONE,
-                                         .promised_sets = KILN_NONE,
+                                         .due_sets = KILN_NONE,
                                          .loaded_sets = KILN_NONE,
                                          .rooms = KILN_NONE};
     snprintf(p->models[slot].name, sizeof(p->models[slot].name), "%s", name);
+    return slot;
+}
+
+uint32_t kiln_policy_get_tenant(struct kiln_policy *p, const char *name)
+{
+    uint32_t slot = find_name(&p->tenant_slots, p->tenants, sizeof(*p->tenants), name);
+    if (slot != KILN_NONE || (slot = make_name(&p->tenant_slots, name)) == KILN_NONE)
+        return slot;
+    memset(&p->tenants[slot], 0, sizeof(p->tenants[slot]));
+    snprintf(p->tenants[slot].name, sizeof(p->tenants[slot].name), "%s", name);
     return slot;
 }
 
@@ -53,33 +86,16 @@ uint32_t kiln_policy_get_set(struct kiln_policy *p, uint32_t model, const char *
     uint32_t hash = hash_text(model, lora_set), slot = kiln_slots_find(&p->set_slots, hash);
     while (slot != KILN_NONE &&
            (p->sets[slot].model != model || strcmp(p->sets[slot].lora_set, lora_set) != 0))
-        slot = kiln_slots_again(&p->set_slots, slot);
-    if (slot != KILN_NONE || strlen(lora_set) >= KILN_LORA_SET_MAX)
-        return slot;
-    slot = kiln_slots_take(&p->set_slots, hash);
-    if (slot == KILN_NONE)
+        slot = kiln_slots_next(&p->set_slots, slot);
+    if (slot != KILN_NONE || strlen(lora_set) >= KILN_LORA_SET_MAX ||
+        (slot = kiln_slots_alloc(&p->set_slots, hash)) == KILN_NONE)
         return slot;
     struct pol_set *set = &p->sets[slot];
     memset(set, 0, sizeof(*set));
     snprintf(set->lora_set, sizeof(set->lora_set), "%s", lora_set);
     set->model = model;
-    set->groups = set->deadlines = set->hands = KILN_NONE;
+    set->groups = set->deadlines = set->ranked_holders = KILN_NONE;
     p->models[model].refs++;
-    return slot;
-}
-
-uint32_t kiln_policy_get_tenant(struct kiln_policy *p, const char *name)
-{
-    uint32_t hash = hash_text(0, name), slot = kiln_slots_find(&p->tenant_slots, hash);
-    while (slot != KILN_NONE && strcmp(p->tenants[slot].name, name) != 0)
-        slot = kiln_slots_again(&p->tenant_slots, slot);
-    if (slot != KILN_NONE || strlen(name) > KILN_NAME_MAX)
-        return slot;
-    slot = kiln_slots_take(&p->tenant_slots, hash);
-    if (slot == KILN_NONE)
-        return slot;
-    memset(&p->tenants[slot], 0, sizeof(p->tenants[slot]));
-    snprintf(p->tenants[slot].name, sizeof(p->tenants[slot].name), "%s", name);
     return slot;
 }
 
@@ -99,11 +115,8 @@ uint32_t kiln_policy_get_group(struct kiln_policy *p, uint32_t set,
     hash = kiln_hash_bytes(hash, &job->guidance, sizeof(job->guidance));
     uint32_t slot = kiln_slots_find(&p->group_slots, hash);
     while (slot != KILN_NONE && !same_group(&p->groups[slot], set, job))
-        slot = kiln_slots_again(&p->group_slots, slot);
-    if (slot != KILN_NONE)
-        return slot;
-    slot = kiln_slots_take(&p->group_slots, hash);
-    if (slot == KILN_NONE)
+        slot = kiln_slots_next(&p->group_slots, slot);
+    if (slot != KILN_NONE || (slot = kiln_slots_alloc(&p->group_slots, hash)) == KILN_NONE)
         return slot;
     p->groups[slot] = (struct pol_group){.set = set,
                                          .width = job->width,
@@ -123,11 +136,8 @@ uint32_t kiln_policy_get_queue(struct kiln_policy *p, uint32_t group, uint32_t t
     uint32_t slot = kiln_slots_find(&p->queue_slots, hash);
     while (slot != KILN_NONE &&
            (p->queues[slot].group != group || p->queues[slot].tenant != tenant))
-        slot = kiln_slots_again(&p->queue_slots, slot);
-    if (slot != KILN_NONE)
-        return slot;
-    slot = kiln_slots_take(&p->queue_slots, hash);
-    if (slot == KILN_NONE)
+        slot = kiln_slots_next(&p->queue_slots, slot);
+    if (slot != KILN_NONE || (slot = kiln_slots_alloc(&p->queue_slots, hash)) == KILN_NONE)
         return slot;
     p->queues[slot] = (struct pol_queue){.group = group, .tenant = tenant, .jobs = KILN_NONE};
     p->groups[group].refs++;
@@ -138,7 +148,7 @@ uint32_t kiln_policy_get_queue(struct kiln_policy *p, uint32_t group, uint32_t t
 void kiln_policy_drop_model(struct kiln_policy *p, uint32_t model)
 {
     if (p->models[model].refs == 0)
-        kiln_slots_give(&p->model_slots, model);
+        kiln_slots_free(&p->model_slots, model);
 }
 
 void kiln_policy_drop_set(struct kiln_policy *p, uint32_t set)
@@ -146,7 +156,7 @@ void kiln_policy_drop_set(struct kiln_policy *p, uint32_t set)
     if (p->sets[set].refs > 0)
         return;
     uint32_t model = p->sets[set].model;
-    kiln_slots_give(&p->set_slots, set);
+    kiln_slots_free(&p->set_slots, set);
     p->models[model].refs--;
     kiln_policy_drop_model(p, model);
 }
@@ -156,7 +166,7 @@ void kiln_policy_drop_group(struct kiln_policy *p, uint32_t group)
     if (p->groups[group].refs > 0)
         return;
     uint32_t set = p->groups[group].set;
-    kiln_slots_give(&p->group_slots, group);
+    kiln_slots_free(&p->group_slots, group);
     p->sets[set].refs--;
     kiln_policy_drop_set(p, set);
 }
@@ -164,7 +174,7 @@ void kiln_policy_drop_group(struct kiln_policy *p, uint32_t group)
 void kiln_policy_drop_tenant(struct kiln_policy *p, uint32_t tenant)
 {
     if (p->tenants[tenant].refs == 0)
-        kiln_slots_give(&p->tenant_slots, tenant);
+        kiln_slots_free(&p->tenant_slots, tenant);
 }
 
 void kiln_policy_drop_queue(struct kiln_policy *p, uint32_t queue)
@@ -172,7 +182,7 @@ void kiln_policy_drop_queue(struct kiln_policy *p, uint32_t queue)
     if (p->queues[queue].refs > 0)
         return;
     uint32_t group = p->queues[queue].group, tenant = p->queues[queue].tenant;
-    kiln_slots_give(&p->queue_slots, queue);
+    kiln_slots_free(&p->queue_slots, queue);
     p->groups[group].refs--;
     p->tenants[tenant].refs--;
     kiln_policy_drop_group(p, group);

@@ -1,11 +1,11 @@
-/* why.c - what people ask of the policy: counts, groups, and why a job waits. */
+/* why.c - what the command line and the metrics show: counts, groups, and why a job waits. */
 #include <math.h>
 #include <stdio.h>
 
 #include "scheduler/policy/state.h"
 
 #define WALK_MAX 1000 /* groups of a set that are summed up for an answer */
-#define OVERHEAD 0.5  /* of the work: switches that an estimate allows for at the worst */
+#define OVERHEAD 0.5  /* share of the work: the switches that the upper estimate allows for */
 
 void kiln_policy_counts(const struct kiln_policy *p, struct kiln_policy_counts *ret)
 {
@@ -21,7 +21,7 @@ void kiln_policy_counts(const struct kiln_policy *p, struct kiln_policy_counts *
     };
 }
 
-/* Since when the job waits that its tenant's turn would take; the earliest over the tenants. */
+/* Since when the longest waiting of the tenants' next jobs has waited. */
 static int64_t group_queued_ms(const struct kiln_policy *p, const struct pol_group *g)
 {
     int64_t first = INT64_MAX;
@@ -34,34 +34,29 @@ static int64_t group_queued_ms(const struct kiln_policy *p, const struct pol_gro
     return first;
 }
 
-static void each_in_set(const struct kiln_policy *p, uint32_t set, kiln_policy_each_group *each,
-                        void *arg)
-{
-    const struct pol_set *s = &p->sets[set];
-    uint32_t group = kiln_treap_first(p->group_rank, s->groups);
-    for (; group != KILN_NONE; group = kiln_treap_next(p->group_rank, s->groups, group)) {
-        const struct pol_group *g = &p->groups[group];
-        struct kiln_policy_group out = {.model = p->models[s->model].name,
-                                        .lora_set = s->lora_set,
-                                        .width = g->width,
-                                        .height = g->height,
-                                        .steps = g->steps,
-                                        .jobs = g->ready,
-                                        .holders = s->holders,
-                                        .guidance = g->guidance,
-                                        .backlog_s = g->ready * g->unit_s,
-                                        .queued_ms = group_queued_ms(p, g),
-                                        .alone = g->alone};
-        each(arg, &out);
-    }
-}
-
 static void each_in_order(const struct kiln_policy *p, uint32_t root, kiln_policy_each_group *each,
                           void *arg)
 {
     uint32_t set = kiln_treap_first(p->set_rank, root);
-    for (; set != KILN_NONE; set = kiln_treap_next(p->set_rank, root, set))
-        each_in_set(p, set, each, arg);
+    for (; set != KILN_NONE; set = kiln_treap_next(p->set_rank, root, set)) {
+        const struct pol_set *s = &p->sets[set];
+        uint32_t group = kiln_treap_first(p->group_rank, s->groups);
+        for (; group != KILN_NONE; group = kiln_treap_next(p->group_rank, s->groups, group)) {
+            const struct pol_group *g = &p->groups[group];
+            struct kiln_policy_group out = {.model = p->models[s->model].name,
+                                            .lora_set = s->lora_set,
+                                            .width = g->width,
+                                            .height = g->height,
+                                            .steps = g->steps,
+                                            .jobs = g->ready,
+                                            .holders = s->holders,
+                                            .guidance = g->guidance,
+                                            .backlog_s = g->ready * g->unit_s,
+                                            .queued_ms = group_queued_ms(p, g),
+                                            .alone = g->alone};
+            each(arg, &out);
+        }
+    }
 }
 
 void kiln_policy_groups(const struct kiln_policy *p, kiln_policy_each_group *each, void *arg)
@@ -74,18 +69,18 @@ void kiln_policy_groups(const struct kiln_policy *p, kiln_policy_each_group *eac
     }
 }
 
-/* Any worker that can draw this model. */
+/* Whether some worker can render this model. */
 static bool served(const struct kiln_policy *p, uint32_t model)
 {
     return model == p->pool_model ? p->workers_alive > 0 : p->models[model].workers > 0;
 }
 
 /* --- one job --------------------------------------------------------------------------------- */
-const char *kiln_policy_hold_name(enum kiln_policy_hold hold)
+const char *kiln_policy_reason_name(enum kiln_policy_reason reason)
 {
     static const char *const names[] = {"backoff",  "no_worker", "promise", "suspect",
                                         "backfill", "tenant",    "holders", "unopened"};
-    return names[hold];
+    return names[reason];
 }
 
 /* A tenant that is behind in rounds waits somewhere. */
@@ -96,25 +91,25 @@ static bool others_first(const struct kiln_policy *p, const struct pol_queue *qu
            p->tenants[least].round < p->tenants[queue->tenant].round;
 }
 
-static enum kiln_policy_hold hold_of(const struct kiln_policy *p, uint32_t job)
+static enum kiln_policy_reason reason_of(const struct kiln_policy *p, uint32_t job)
 {
     const struct pol_job *j = &p->jobs[job];
     const struct pol_queue *queue = &p->queues[j->queue];
     const struct pol_group *group = &p->groups[queue->group];
     const struct pol_set *set = &p->sets[group->set];
     if (j->wake_ms)
-        return KILN_HOLD_BACKOFF;
+        return KILN_REASON_BACKOFF;
     if (!served(p, set->model))
-        return KILN_HOLD_NO_WORKER;
-    if (j->promise && p->job_due[job].hi <= p->horizon_ms)
-        return KILN_HOLD_PROMISE;
+        return KILN_REASON_NO_WORKER;
+    if (j->has_deadline && p->job_due[job].hi <= p->horizon_ms)
+        return KILN_REASON_DEADLINE;
     if (group->alone)
-        return KILN_HOLD_SUSPECT;
-    if (j->priority <= -KILN_PRIORITY_MAX)
-        return KILN_HOLD_BACKFILL;
+        return KILN_REASON_SUSPECT;
+    if (j->priority <= KILN_PRIORITY_BACKFILL)
+        return KILN_REASON_BACKFILL;
     if (others_first(p, queue))
-        return KILN_HOLD_TENANT;
-    return set->holders > 0 ? KILN_HOLD_HOLDERS : KILN_HOLD_UNOPENED;
+        return KILN_REASON_TENANT;
+    return set->holders > 0 ? KILN_REASON_HOLDERS : KILN_REASON_UNOPENED;
 }
 
 /* Seconds of work in the set that ranks before the group. */
@@ -130,18 +125,18 @@ static double before_group_s(const struct kiln_policy *p, uint32_t group)
     return sum;
 }
 
-/* Seconds until the first holder of the set, or the first worker of all, has its hands free. */
+/* Seconds until the first holder of the set, or the first worker of all, is idle. */
 static double free_s(const struct kiln_policy *p, const struct pol_set *set, int64_t now_ms)
 {
-    uint32_t worker = kiln_treap_first(p->worker_hand, set->hands);
+    uint32_t worker = kiln_treap_first(p->holder_rank, set->ranked_holders);
     if (worker == KILN_NONE)
         worker = kiln_treap_first(p->worker_room, p->models[p->pool_model].rooms);
     return worker == KILN_NONE ? p->batch_s
                                : fmax(0, (double)(p->workers[worker].free_ms - now_ms) / 1000);
 }
 
-/* The three times.  A set that is served goes on at the speed of its holders, which more may join.
- * One that nobody has waits for the sets before it, which the whole fleet works off. */
+/* The three times.  A set with holders goes on at their speed, and more may join.  One without
+ * waits for the sets before it, which the whole fleet works off. */
 static void estimate(const struct kiln_policy *p, uint32_t job, int64_t now_ms,
                      struct kiln_policy_why *ret)
 {
@@ -164,7 +159,7 @@ static void estimate(const struct kiln_policy *p, uint32_t job, int64_t now_ms,
         ret->high_s = first_s + load_s + all_s * (1 + OVERHEAD) + set_s;
     }
     ret->high_s += 2 * (p->batch_s + load_s);
-    if (p->jobs[job].promise) {
+    if (p->jobs[job].has_deadline) {
         double due_s = fmax(0, (double)(p->job_due[job].hi - now_ms) / 1000);
         ret->high_s = fmin(ret->high_s, fmax(due_s, ret->low_s));
         ret->start_s = fmin(ret->start_s, ret->high_s);
@@ -179,45 +174,46 @@ static void say(const struct kiln_policy *p, uint32_t job, int64_t now_ms,
     const char *model = p->models[set->model].name;
     char *out = why->text;
     size_t size = sizeof(why->text);
-    switch (why->hold) {
-    case KILN_HOLD_BACKOFF:
+    switch (why->reason) {
+    case KILN_REASON_BACKOFF:
         snprintf(out, size, "backing off: not before %.1f s from now",
                  (double)(p->jobs[job].wake_ms - now_ms) / 1000);
         return;
-    case KILN_HOLD_NO_WORKER:
+    case KILN_REASON_NO_WORKER:
         snprintf(out, size, "no live worker serves %s", *model ? model : "this pool");
         return;
-    case KILN_HOLD_PROMISE:
+    case KILN_REASON_DEADLINE:
         snprintf(out, size,
-                 "its max_wait_s ends soon, and with it the time to keep it: it goes "
-                 "before all that is not promised");
+                 "its deadline (max_wait_s) is near: it goes before all jobs without an urgent "
+                 "deadline");
         return;
-    case KILN_HOLD_SUSPECT:
-        snprintf(out, size, "it crashed a worker before and waits for one with empty hands");
+    case KILN_REASON_SUSPECT:
+        snprintf(out, size, "it crashed a worker before and waits for an idle one");
         return;
-    case KILN_HOLD_BACKFILL:
+    case KILN_REASON_BACKFILL:
         snprintf(out, size,
-                 "it is backfill (priority %d): it goes when nobody else wants the "
+                 "it is backfill (priority %d): it goes when no other job wants the "
                  "capacity",
                  p->jobs[job].priority);
         return;
-    case KILN_HOLD_TENANT:
+    case KILN_REASON_TENANT:
         snprintf(out, size,
-                 "tenant %s has had its GPU-seconds of this round; others that had "
+                 "tenant %s has used its GPU-seconds of this round; tenants that have used "
                  "fewer go first",
                  p->tenants[p->queues[p->jobs[job].queue].tenant].name);
         return;
-    case KILN_HOLD_HOLDERS:
+    case KILN_REASON_HOLDERS:
         snprintf(out, size,
-                 "its set is served by %u worker%s, %s among them; %.1f GPU-seconds of "
-                 "it wait",
+                 "its LoRA set is resident in %u worker%s, %s among them; %.1f GPU-seconds "
+                 "of work wait for it",
                  set->holders, set->holders == 1 ? "" : "s",
-                 p->workers[kiln_treap_first(p->worker_hand, set->hands)].name, set->backlog_s);
+                 p->workers[kiln_treap_first(p->holder_rank, set->ranked_holders)].name,
+                 set->backlog_s);
         return;
-    case KILN_HOLD_UNOPENED:
+    case KILN_REASON_UNOPENED:
         snprintf(out, size,
-                 "no worker has its set; they stay on theirs while the penalty of "
-                 "waiting is below the cost of switching (%.2f s)",
+                 "its LoRA set is resident in no worker; workers keep theirs while the "
+                 "penalty of waiting is below the cost of switching (%.2f s)",
                  kiln_cost_switch(p->costs, model, set->lora_set));
         return;
     }
@@ -235,7 +231,7 @@ int kiln_policy_why(const struct kiln_policy *p, uint64_t id, int64_t now_ms,
     const struct pol_group *group = &p->groups[queue->group];
     bool asleep = j->wake_ms != 0;
     *ret = (struct kiln_policy_why){
-        .hold = hold_of(p, job),
+        .reason = reason_of(p, job),
         .place = asleep ? 1 : kiln_treap_rank(p->job_rank, queue->jobs, job) + 1,
         .of = group->ready,
         .holders = p->sets[group->set].holders};
@@ -244,7 +240,7 @@ int kiln_policy_why(const struct kiln_policy *p, uint64_t id, int64_t now_ms,
         double pause_s = fmax(0, (double)(j->wake_ms - now_ms) / 1000);
         ret->start_s += pause_s, ret->low_s += pause_s, ret->high_s += pause_s;
     }
-    if (ret->hold == KILN_HOLD_NO_WORKER)
+    if (ret->reason == KILN_REASON_NO_WORKER)
         ret->start_s = ret->low_s = ret->high_s = INFINITY;
     say(p, job, now_ms, ret);
     return 0;
@@ -269,7 +265,7 @@ int64_t kiln_policy_next_ms(const struct kiln_policy *p, int64_t now_ms)
         next = room > now_ms && room < next ? room : next;
         uint32_t set = p->models[model].refs == 0
                            ? KILN_NONE
-                           : kiln_treap_first(p->set_due, p->models[model].promised_sets);
+                           : kiln_treap_first(p->set_due, p->models[model].due_sets);
         if (set == KILN_NONE)
             continue;
         uint32_t due_job = kiln_treap_first(p->job_due, p->sets[set].deadlines);

@@ -35,8 +35,8 @@ static bool grow(struct kiln_intern *table)
     if (kiln_slots_init(&slots, capacity, NULL))
         return false;
     for (uint32_t i = 0; i < table->count; i++)
-        kiln_slots_take(&slots,
-                        kiln_hash_bytes(0, table->bytes.at + starts[i], length_of(table, i)));
+        kiln_slots_alloc(&slots,
+                         kiln_hash_bytes(0, table->bytes.at + starts[i], length_of(table, i)));
     kiln_slots_release(&table->slots);
     table->slots = slots;
     return true;
@@ -48,7 +48,7 @@ uint32_t kiln_intern(struct kiln_intern *table, const void *bytes, size_t len)
     uint32_t number = table->count ? kiln_slots_find(&table->slots, hash) : KILN_NONE;
     while (number != KILN_NONE && (length_of(table, number) != len ||
                                    memcmp(table->bytes.at + table->starts[number], bytes, len)))
-        number = kiln_slots_again(&table->slots, number);
+        number = kiln_slots_next(&table->slots, number);
     if (number != KILN_NONE)
         return number;
     if (table->count == table->slots.capacity && !grow(table))
@@ -59,7 +59,7 @@ uint32_t kiln_intern(struct kiln_intern *table, const void *bytes, size_t len)
     if (table->bytes.failed)
         return KILN_NONE;
     table->starts[table->count++] = start;
-    return kiln_slots_take(&table->slots, hash);
+    return kiln_slots_alloc(&table->slots, hash);
 }
 
 const char *kiln_intern_text(const struct kiln_intern *table, uint32_t number)

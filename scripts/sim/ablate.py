@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PICK, DUE, STATE = ("scheduler/policy/pick.c", "scheduler/policy/due.c",
+PICK, DUE, STATE = ("scheduler/policy/pick.c", "scheduler/policy/deadlines.c",
                     "scheduler/policy/state.h")
 SWITCHES = ["0.03", "0.3", "1", "5"]
 SEEDS = ["1", "2", "3"]
@@ -45,7 +45,7 @@ RULES = [
      "load(p, set) > 2 * kiln_policy_switch_s(p, set)"),
     ("OVERLOAD 1.05, not 1", PICK, "#define OVERLOAD 1.05", "#define OVERLOAD 1.0"),
     ("promises of a set that nobody holds may overtake", PICK,
-     "if (promised && due_ms != INT64_MAX && too_far", "if (false && too_far"),
+     "if (own_due && due_ms != INT64_MAX && too_far", "if (false && too_far"),
     ("... and one that cannot wait any longer", PICK,
      "return due_ms <= last_ms && due_ms >= now_ms && due_ms <",
      "return false && due_ms <= last_ms && due_ms <"),
@@ -60,7 +60,7 @@ RULES = [
     ("a set in memory is worth what it will save", PICK,
      "    return kiln_policy_switch_s(p, set) * asked", "    return 0 * asked"),
     ("the worker that loses least takes the set", PICK,
-     "if (w->held_count > 0 || w->set == set)", "if (true || w->set == set)"),
+     "if (w->in_flight_count > 0 || w->set == set)", "if (true || w->set == set)"),
     ("waiting counts beyond half of one's own", PICK, "/ 1000 - my_age / 2;",
      "/ 1000 - 0 * my_age;"),
     ("tenants are balanced", PICK,

@@ -53,7 +53,7 @@ static void same_as_sorted(uint32_t root, const bool *in)
     assert_int_equal(slot, KILN_NONE);
 }
 
-static void an_order_is_sorted_whatever_comes_and_goes(void **state)
+static void a_treap_is_sorted_whatever_comes_and_goes(void **state)
 {
     (void)state;
     uint32_t root = KILN_NONE;
@@ -100,23 +100,23 @@ static void slots_are_given_once_and_found_by_hash(void **state)
     assert_int_equal(kiln_slots_init(&slots, 100, NULL), 0);
     bool taken[100] = {false};
     for (uint32_t i = 0; i < 100; i++) {
-        uint32_t slot = kiln_slots_take(&slots, i % 7);
+        uint32_t slot = kiln_slots_alloc(&slots, i % 7);
         assert_in_range(slot, 0, 99);
         assert_false(taken[slot]);
         taken[slot] = true;
     }
-    assert_int_equal(kiln_slots_take(&slots, 1), KILN_NONE);
+    assert_int_equal(kiln_slots_alloc(&slots, 1), KILN_NONE);
     uint32_t found = 0;
-    for (uint32_t s = kiln_slots_find(&slots, 3); s != KILN_NONE; s = kiln_slots_again(&slots, s))
+    for (uint32_t s = kiln_slots_find(&slots, 3); s != KILN_NONE; s = kiln_slots_next(&slots, s))
         found++;
     assert_int_equal(found, 14);
     uint32_t gone = kiln_slots_find(&slots, 3);
-    kiln_slots_give(&slots, gone);
+    kiln_slots_free(&slots, gone);
     found = 0;
-    for (uint32_t s = kiln_slots_find(&slots, 3); s != KILN_NONE; s = kiln_slots_again(&slots, s))
+    for (uint32_t s = kiln_slots_find(&slots, 3); s != KILN_NONE; s = kiln_slots_next(&slots, s))
         found += s != gone ? 1 : 100;
     assert_int_equal(found, 13);
-    assert_int_equal(kiln_slots_take(&slots, 9), gone);
+    assert_int_equal(kiln_slots_alloc(&slots, 9), gone);
     assert_int_equal(kiln_slots_find(&slots, 77), KILN_NONE);
     kiln_slots_release(&slots);
 }
@@ -232,7 +232,7 @@ static void classes_of_devices_differ(void **state)
     double speeds = kiln_cost_speed(costs, "m", "h200") / kiln_cost_speed(costs, "m", "l4");
     assert_true(fabs(speeds - 8) < 1e-6);
     assert_true(kiln_cost_speed(costs, "m", "never seen") == 1);
-    /* A size that neither has drawn keeps the ratio; another number is scaled. */
+    /* A size that neither has rendered keeps the ratio; another number is scaled. */
     struct kiln_cost_shape a = other, b = other, four = fast;
     a.device = "h200", b.device = "l4", four.jobs = 4;
     assert_true(fabs(kiln_cost_compute(costs, &b) / kiln_cost_compute(costs, &a) - 8) < 1e-6);
@@ -304,7 +304,7 @@ static void what_was_learned_can_be_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_order_is_sorted_whatever_comes_and_goes),
+        cmocka_unit_test(a_treap_is_sorted_whatever_comes_and_goes),
         cmocka_unit_test(sorted_input_stays_shallow),
         cmocka_unit_test(slots_are_given_once_and_found_by_hash),
         cmocka_unit_test(the_formula_fits_the_model),

@@ -203,14 +203,14 @@ static void tenants_share(void **state)
     assert_in_range(served[0], 600, 1000);
 }
 
-static void promises_go_first(void **state)
+static void deadlines_go_first(void **state)
 {
     (void)state;
     for (uint64_t id = 1; id <= 50; id++)
         add(job(id, ""));
-    struct kiln_policy_job promised = job(99, "a:1");
-    promised.max_wait_s = 20;
-    add(promised);
+    struct kiln_policy_job urgent = job(99, "a:1");
+    urgent.max_wait_s = 20;
+    add(urgent);
     worker("w", 1, 1);
     struct kiln_policy_pick pick;
     int64_t second = 0;
@@ -224,12 +224,12 @@ static void promises_go_first(void **state)
     assert_int_equal(pick.rule, KILN_RULE_OVERDUE);
 }
 
-/* Worker h draws a:1, and w has been at b:1 for so long that it may leave; a promise of a:1 comes
- * that needs the fleet at once. */
-static void promise_of_a_held_set(void)
+/* Worker h renders a:1, and w has been at b:1 for so long that it may leave; a deadline of a:1
+ * comes that needs the fleet at once. */
+static void deadline_in_a_set_with_a_holder(void)
 {
-    struct kiln_policy_job promised = job(99, "a:1");
-    promised.max_wait_s = 4;
+    struct kiln_policy_job urgent = job(99, "a:1");
+    urgent.max_wait_s = 4;
     add(job(1, "a:1"));
     add(job(2, "a:1"));
     worker("h", 1, 1);
@@ -240,13 +240,13 @@ static void promise_of_a_held_set(void)
     worker("w", 1, 1);
     for (int i = 0; i < 10; i++)
         kiln_policy_release(policy, "w", pick_at(0).tag);
-    add(promised);
+    add(urgent);
 }
 
 static void busy_holder_is_waited_for(void **state)
 {
     (void)state;
-    promise_of_a_held_set();
+    deadline_in_a_set_with_a_holder();
     struct kiln_policy_pick pick = pick_at(1);
     assert_string_equal(pick.worker, "w");
     assert_int_equal(pick.rule, KILN_RULE_STAY);
@@ -256,7 +256,7 @@ static void busy_holder_is_waited_for(void **state)
 static void draining_holder_is_not_waited_for(void **state)
 {
     (void)state;
-    promise_of_a_held_set();
+    deadline_in_a_set_with_a_holder();
     struct kiln_policy_worker h = {
         .model = "m", .lora_set = "a:1", .capacity = 1, .batch_max = 1, .draining = true};
     assert_int_equal(kiln_policy_worker_set(policy, "h", &h, &err), 0);
@@ -266,10 +266,10 @@ static void draining_holder_is_not_waited_for(void **state)
     assert_int_equal(pick.ids[0], 99);
 }
 
-static void lost_promises_force_no_switch(void **state)
+static void missed_deadlines_force_no_switch(void **state)
 {
     (void)state;
-    promise_of_a_held_set();
+    deadline_in_a_set_with_a_holder();
     struct kiln_policy_pick pick = pick_at(5000);
     assert_string_equal(pick.worker, "w");
     assert_int_equal(pick.rule, KILN_RULE_STAY);
@@ -326,7 +326,7 @@ static void other_models_are_not_for_us(void **state)
     none_at(0);
     struct kiln_policy_why why;
     assert_int_equal(kiln_policy_why(policy, 1, 0, &why, &err), 0);
-    assert_int_equal(why.hold, KILN_HOLD_NO_WORKER);
+    assert_int_equal(why.reason, KILN_REASON_NO_WORKER);
     assert_string_equal(why.text, "no live worker serves other");
     assert_true(isinf(why.start_s));
     assert_int_equal(kiln_policy_why(policy, 2, 0, &why, &err), KILN_NOT_FOUND);
@@ -386,10 +386,10 @@ int main(void)
         KILN_POLICY_TEST(backfill_only_when_nothing_else_waits),
         KILN_POLICY_TEST(backfill_is_given_up_at_batch_ends),
         KILN_POLICY_TEST(tenants_share),
-        KILN_POLICY_TEST(promises_go_first),
+        KILN_POLICY_TEST(deadlines_go_first),
         KILN_POLICY_TEST(busy_holder_is_waited_for),
         KILN_POLICY_TEST(draining_holder_is_not_waited_for),
-        KILN_POLICY_TEST(lost_promises_force_no_switch),
+        KILN_POLICY_TEST(missed_deadlines_force_no_switch),
         KILN_POLICY_TEST(suspects_are_alone),
         KILN_POLICY_TEST(sleepers_wait),
         KILN_POLICY_TEST(other_models_are_not_for_us),

@@ -64,7 +64,7 @@ static void smaller_batches_are_tried(void **state)
     assert_in_range(halves, 1, 8);
 }
 
-/* The last job goes to the fast worker, although the slow one has had its hands empty for longer.
+/* The last job goes to the fast worker, although the slow one has been idle for longer.
  */
 static void a_slow_worker_begins_nothing_at_the_end(void **state)
 {
@@ -77,8 +77,8 @@ static void a_slow_worker_begins_nothing_at_the_end(void **state)
         add(job(id, ""));
     uint64_t tag[2] = {0, 0};
     int64_t now = 0, free_at[2] = {0, 0}, end = 0;
-    int drawn[2] = {0, 0};
-    while (drawn[0] + drawn[1] < 40) {
+    int rendered[2] = {0, 0};
+    while (rendered[0] + rendered[1] < 40) {
         struct kiln_policy_pick pick;
         for (int w = 0; w < 2; w++) {
             if (tag[w] && free_at[w] <= now) {
@@ -91,31 +91,31 @@ static void a_slow_worker_begins_nothing_at_the_end(void **state)
             tag[w] = pick.tag;
             free_at[w] = now + (w ? 1000 : 10000);
             end = free_at[w] > end ? free_at[w] : end;
-            drawn[w]++;
+            rendered[w]++;
         }
         now += 100;
     }
-    assert_in_range(drawn[0], 2, 4);
+    assert_in_range(rendered[0], 2, 4);
     assert_in_range(end, 36000, 40000); /* 40 s of work at speed 1.1, no less than 36.4 s */
 }
 
 static void work_ahead_is_taken_back_for_an_idle_worker(void **state)
 {
     (void)state;
-    struct kiln_policy_steal steal;
+    struct kiln_policy_taken_back taken;
     teach("", 1, 4.0);
     add(job(1, ""));
     add(job(2, ""));
     worker("busy", 2, 1);
     struct kiln_policy_pick running = pick_at(0), ahead = pick_at(1500);
     assert_string_equal(ahead.worker, "busy");
-    assert_false(kiln_policy_steal(policy, 1500, &steal)); /* nobody is idle */
+    assert_false(kiln_policy_take_back(policy, 1500, &taken)); /* nobody is idle */
     worker("idle", 2, 1);
-    assert_true(kiln_policy_steal(policy, 1500, &steal));
-    assert_string_equal(steal.worker, "busy");
-    assert_int_equal(steal.tag, ahead.tag);
-    assert_true(fabs(steal.gain_s - 2.5) < 0.1);           /* it ends at 5.5 s, not at 8 s */
-    assert_false(kiln_policy_steal(policy, 1500, &steal)); /* not twice */
+    assert_true(kiln_policy_take_back(policy, 1500, &taken));
+    assert_string_equal(taken.worker, "busy");
+    assert_int_equal(taken.tag, ahead.tag);
+    assert_true(fabs(taken.gain_s - 2.5) < 0.1);               /* it ends at 5.5 s, not at 8 s */
+    assert_false(kiln_policy_take_back(policy, 1500, &taken)); /* not twice */
     kiln_policy_release(policy, "busy", ahead.tag);
     add(job(ahead.ids[0], ""));
     assert_string_equal(pick_at(1501).worker, "idle");
@@ -127,7 +127,7 @@ static void work_ahead_is_taken_back_for_an_idle_worker(void **state)
 static void what_gains_nothing_is_left(void **state)
 {
     (void)state;
-    struct kiln_policy_steal steal;
+    struct kiln_policy_taken_back taken;
     teach("", 1, 4.0);
     add(job(1, ""));
     add(job(2, ""));
@@ -135,14 +135,14 @@ static void what_gains_nothing_is_left(void **state)
     pick_at(0);
     pick_at(3000);
     worker("idle", 2, 1);
-    assert_false(kiln_policy_steal(policy, 3900, &steal));
+    assert_false(kiln_policy_take_back(policy, 3900, &taken));
     struct kiln_policy_worker other = {
         .model = "m", .lora_set = "x:1", .capacity = 2, .batch_max = 1};
-    kiln_policy_worker_gone(policy, "idle");
+    kiln_policy_worker_remove(policy, "idle");
     for (int i = 0; i < 10; i++)
         kiln_cost_learn_switch(costs, "", "", 30.0);
     assert_int_equal(kiln_policy_worker_set(policy, "idle", &other, &err), 0);
-    assert_false(kiln_policy_steal(policy, 3000, &steal));
+    assert_false(kiln_policy_take_back(policy, 3000, &taken));
 }
 
 /* The starts of a backlog, foretold at the beginning and seen under simulated time. */
@@ -166,9 +166,9 @@ static void starts_are_foretold(void **state)
         snprintf(name, sizeof(name), "%u", i);
         worker(name, 1, 1);
     }
-    uint32_t drawn = 0, asked = 0, within = 0;
+    uint32_t rendered = 0, asked = 0, within = 0;
     double off = 0;
-    for (int64_t now = 0; drawn < JOBS; now += 100) {
+    for (int64_t now = 0; rendered < JOBS; now += 100) {
         struct kiln_policy_pick pick;
         for (uint32_t i = 0; i < WORKERS; i++) {
             char name[16];
@@ -182,7 +182,7 @@ static void starts_are_foretold(void **state)
             tag[w] = pick.tag;
             began[pick.ids[0]] = now;
             free_at[w] = now + (int64_t)((pick.switch_s + 1) * 1000);
-            drawn++;
+            rendered++;
         }
         for (uint64_t id = 1; now == 0 && id <= JOBS; id++) /* everybody has work now */
             if (kiln_policy_has(policy, id))

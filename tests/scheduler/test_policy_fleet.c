@@ -44,7 +44,7 @@ static void random_fleet(uint64_t seed)
         if (what < 10)
             worker(name, 1 + random_below(2), 1 + random_below(8));
         else if (what == 11)
-            kiln_policy_worker_gone(policy, name);
+            kiln_policy_worker_remove(policy, name);
         else if (what == 12 && next > 1) {
             uint32_t id = 1 + random_below(next - 1);
             bool there = kiln_policy_remove(policy, id);
@@ -155,16 +155,16 @@ static void a_backlog_is_near_the_bound(void **state)
     assert_in_range(switches, 100, 500); /* in arrival order there would be thousands */
 }
 
-/* Every job of a large queue is drawn once, in a batch of one kind, and nobody stands idle while
+/* Every job of a large queue is rendered once, in a batch of one kind, and no worker is idle while
  * work waits. */
 static void a_million_jobs_and_a_thousand_workers(void **state)
 {
     (void)state;
     enum { JOBS = 1000000, WORKERS = 1000, HELD = 2 * WORKERS };
     static struct kiln_policy_pick held[HELD];
-    uint8_t *drawn = calloc(JOBS + 1, 1);
+    uint8_t *rendered = calloc(JOBS + 1, 1);
     uint32_t *kind = calloc(JOBS + 1, sizeof(*kind));
-    assert_non_null(drawn);
+    assert_non_null(rendered);
     assert_non_null(kind);
     random_state = 3;
     for (uint32_t id = 1; id <= JOBS; id++) {
@@ -193,7 +193,7 @@ static void a_million_jobs_and_a_thousand_workers(void **state)
             left -= pick->count;
             for (uint32_t i = 0; i < pick->count; i++) {
                 assert_int_equal(kind[pick->ids[i]], kind[pick->ids[0]]);
-                assert_int_equal(drawn[pick->ids[i]]++, 0);
+                assert_int_equal(rendered[pick->ids[i]]++, 0);
             }
         }
         assert_true(count >= WORKERS || left < WORKERS);
@@ -205,7 +205,7 @@ static void a_million_jobs_and_a_thousand_workers(void **state)
     kiln_policy_counts(policy, &counts);
     assert_int_equal(counts.waiting, 0);
     assert_true(counts.backlog_s == 0);
-    free(drawn);
+    free(rendered);
     free(kind);
 }
 

@@ -36,7 +36,7 @@ static const struct kiln_hold *hold_of(const struct orders *orders,
                                         .model = "",
                                         .lora_set = "",
                                         .tenant = "",
-                                        .priority = -KILN_PRIORITY_MAX};
+                                        .priority = KILN_PRIORITY_BACKFILL};
     return order->held ? kiln_holds_find(&orders->holds, &job) : NULL;
 }
 

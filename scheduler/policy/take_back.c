@@ -1,10 +1,10 @@
-/* steal.c - the tail: what lies ahead at a busy worker while another one has nothing.
+/* take_back.c - the tail: work that is ahead at a busy worker while another one is idle.
  *
- * Work is bound to a worker a little before its hands are empty, so at the end of a backlog some
- * worker may stand idle while another has a batch running and one more waiting.  The waiting one
- * is given up there if the idle worker, loading included, would end it clearly sooner.  The caller
- * takes it back (its attempt grows, so that whatever the first worker still does with it is void)
- * and adds its jobs again; the next pick hands them to the idle worker.
+ * Work is given to a worker a little before it is idle.  So at the end of a backlog some worker may
+ * be idle while another has one assignment running and one ahead.  The one ahead is taken back if
+ * the idle worker, loading included, would end it clearly sooner.  The caller returns its jobs to
+ * the queue (their attempts grow, so that whatever the first worker still does with them is void)
+ * and adds them again; the next pick gives them to the idle worker.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 #define GAIN_S 1.0     /* sooner than this, or it is not worth the messages, */
 #define GAIN_SHARE 0.1 /* and than this share of what it takes */
-#define BEGINS_MS 500  /* what begins sooner may have begun when the word arrives */
+#define BEGINS_MS 500  /* what begins sooner may have begun when the message arrives */
 #define WALK_IDLE 8    /* idle workers looked at for the one that is warmest */
 
 /* Of the longest idle workers of the model, the one that can begin with the set first. */
@@ -35,12 +35,12 @@ static uint32_t best_idle(const struct kiln_policy *p, uint32_t model, uint32_t 
     return best;
 }
 
-/* Seconds gained by handing the last thing in the worker's hands to an idle one of the model. */
+/* Seconds gained by giving the worker's last assignment to an idle one of the model. */
 static double gain_s(const struct kiln_policy *p, const struct pol_worker *worker, uint32_t model,
                      int64_t now_ms)
 {
-    const struct pol_held *last = &worker->held[worker->held_count - 1];
-    double load_s = 0, compute_s = (double)(last->expected_s - last->load_s) * worker->speed;
+    const struct pol_assignment *last = &worker->in_flight[worker->in_flight_count - 1];
+    double load_s = 0, compute_s = (double)last->expected_s * worker->speed;
     if (last->set == KILN_NONE || last->alone || last->taken ||
         (p->sets[last->set].model != p->pool_model && p->sets[last->set].model != model) ||
         worker->free_ms - (int64_t)((double)last->expected_s * 1000) < now_ms + BEGINS_MS)
@@ -52,7 +52,8 @@ static double gain_s(const struct kiln_policy *p, const struct pol_worker *worke
     return gain > fmax(GAIN_S, GAIN_SHARE * compute_s) ? gain : 0;
 }
 
-bool kiln_policy_steal(struct kiln_policy *p, int64_t now_ms, struct kiln_policy_steal *ret)
+bool kiln_policy_take_back(struct kiln_policy *p, int64_t now_ms,
+                           struct kiln_policy_taken_back *ret)
 {
     uint32_t from = KILN_NONE;
     double most = 0;
@@ -73,7 +74,7 @@ bool kiln_policy_steal(struct kiln_policy *p, int64_t now_ms, struct kiln_policy
     if (from == KILN_NONE)
         return false;
     struct pol_worker *worker = &p->workers[from];
-    struct pol_held *last = &worker->held[worker->held_count - 1];
+    struct pol_assignment *last = &worker->in_flight[worker->in_flight_count - 1];
     last->taken = true;
     snprintf(ret->worker, sizeof(ret->worker), "%s", worker->name);
     ret->tag = last->tag;

@@ -1,5 +1,5 @@
-/* test_policy_hands.c - how much lies in a worker's hands: one running and one ahead, and of short
- * assignments as many as hide the way of the messages. */
+/* test_policy_in_flight.c - how much is in flight at a worker: one running and one ahead, and as
+ * many short assignments as hide the latency of the messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "tests/support/policy.h"
 
 static uint64_t tags[64];
-static uint32_t held;
+static uint32_t in_flight;
 
 /* What a picture of 1024x1024 was seen to take. */
 static void teach(double seconds)
@@ -21,15 +21,15 @@ static void teach(double seconds)
         kiln_cost_learn_compute(costs, &shape, seconds);
 }
 
-/* The worker's word: `drawn` of what it holds is past drawing, `more` assignments are welcome, and
- * up to `most` in all of short ones. */
-static void says(const char *name, uint32_t drawn, uint32_t capacity, uint32_t most)
+/* The worker reports how much of what is in flight is rendered, and how many assignments it takes
+ * in all: `capacity`, or `capacity_short` while they are short. */
+static void says(const char *name, uint32_t rendered, uint32_t capacity, uint32_t capacity_short)
 {
     const struct kiln_policy_worker w = {.model = "m",
                                          .lora_set = "",
                                          .capacity = capacity,
-                                         .most = most,
-                                         .drawn = drawn,
+                                         .capacity_short = capacity_short,
+                                         .rendered = rendered,
                                          .batch_max = 1};
     assert_int_equal(kiln_policy_worker_set(policy, name, &w, &err), 0);
 }
@@ -40,28 +40,28 @@ static void queue_jobs(uint64_t first, uint32_t count)
         add(job(id, ""));
 }
 
-/* Takes what the policy gives until it gives nothing; returns how much is in all hands. */
+/* Takes what the policy gives until it gives nothing; returns how much is in flight. */
 static uint32_t fill(int64_t now_ms)
 {
     struct kiln_policy_pick pick;
-    while (held < 64 && kiln_policy_pick(policy, now_ms, &pick))
-        tags[held++] = pick.tag;
-    return held;
+    while (in_flight < 64 && kiln_policy_pick(policy, now_ms, &pick))
+        tags[in_flight++] = pick.tag;
+    return in_flight;
 }
 
 static void finish(const char *name, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         kiln_policy_finish(policy, name, tags[i]);
-    held -= count;
-    for (uint32_t i = 0; i < held; i++)
+    in_flight -= count;
+    for (uint32_t i = 0; i < in_flight; i++)
         tags[i] = tags[i + count];
 }
 
 /* A worker that has finished what makes it known. */
 static void known_worker(const char *name, double seconds)
 {
-    held = 0;
+    in_flight = 0;
     teach(seconds);
     says(name, 0, 2, 16);
     for (uint64_t id = 1000; id < 1003; id++) {
@@ -92,7 +92,7 @@ static void long_work_is_one_ahead(void **state)
 static void a_worker_is_known_before_it_gets_more(void **state)
 {
     (void)state;
-    held = 0;
+    in_flight = 0;
     teach(0.1);
     says("new", 0, 2, 16);
     queue_jobs(1, 50);
@@ -103,18 +103,18 @@ static void a_worker_is_known_before_it_gets_more(void **state)
     assert_int_equal(fill(300), 6);
 }
 
-/* What was handed back says nothing of how quick the worker is. */
-static void handing_back_is_not_finishing(void **state)
+/* A returned assignment says nothing of how quick the worker is. */
+static void returning_is_not_finishing(void **state)
 {
     (void)state;
-    held = 0;
+    in_flight = 0;
     teach(0.1);
     says("new", 0, 2, 16);
     queue_jobs(1, 50);
     for (int i = 0; i < 6; i++) {
         assert_int_equal(fill(i), 2);
         kiln_policy_release(policy, "new", tags[0]);
-        tags[0] = tags[--held];
+        tags[0] = tags[--in_flight];
     }
     assert_int_equal(fill(10), 2);
 }
@@ -138,21 +138,23 @@ static void a_worker_that_is_slower_than_its_kind_gets_no_more(void **state)
     assert_int_equal(fill(1300), 6); /* it goes on: what is left is from a moment ago */
 }
 
-/* What is stored and committed keeps the worker from nothing, until its hands are full. */
-static void drawn_work_leaves_room(void **state)
+/* What is stored and committed keeps the worker from nothing, until it has as many in flight as it
+ * takes. */
+static void rendered_work_leaves_room(void **state)
 {
     (void)state;
     known_worker("w", 0.1);
     queue_jobs(1, 50);
     assert_int_equal(fill(0), 6);
     says("w", 3, 6, 16);
-    assert_int_equal(fill(300), 9); /* three drawn, one running, five ahead */
+    assert_int_equal(fill(300), 9); /* three rendered, one running, five ahead */
     says("w", 6, 9, 16);
     assert_int_equal(fill(600), 10); /* a second in all */
 }
 
-/* What was drawn leaves the hands before the next heartbeat says so: what is left is not drawn. */
-static void what_ends_was_drawn(void **state)
+/* An assignment may be rendered and released before the next heartbeat says so: what is left is not
+ * rendered. */
+static void what_ends_was_rendered(void **state)
 {
     (void)state;
     known_worker("w", 2.0);
@@ -161,20 +163,20 @@ static void what_ends_was_drawn(void **state)
     says("w", 1, 3, 16);
     assert_int_equal(fill(2000), 3);
     says("w", 2, 4, 16);
-    assert_int_equal(fill(4000), 4); /* two drawn, one running, one ahead */
+    assert_int_equal(fill(4000), 4); /* two rendered, one running, one ahead */
     finish("w", 2);
     assert_int_equal(fill(4100), 2); /* nothing more */
 }
 
-static void long_work_fills_four_hands_at_most(void **state)
+static void of_long_work_four_are_in_flight_at_most(void **state)
 {
     (void)state;
     known_worker("w", 2.0);
     queue_jobs(1, 50);
     assert_int_equal(fill(0), 2);
-    for (uint32_t drawn = 1; drawn <= 5; drawn++) {
-        says("w", drawn, held + 1, 16);
-        assert_int_equal(fill(drawn * 2000), drawn < 2 ? 3 : 4);
+    for (uint32_t rendered = 1; rendered <= 5; rendered++) {
+        says("w", rendered, in_flight + 1, 16);
+        assert_int_equal(fill(rendered * 2000), rendered < 2 ? 3 : 4);
     }
 }
 
@@ -217,7 +219,7 @@ static void what_goes_faster_than_expected_gets_the_next_sooner(void **state)
 {
     (void)state;
     struct kiln_policy_worker w = {
-        .model = "m", .lora_set = "", .capacity = 2, .most = 16, .batch_max = 1};
+        .model = "m", .lora_set = "", .capacity = 2, .capacity_short = 16, .batch_max = 1};
     known_worker("w", 8);
     queue_jobs(1, 50);
     assert_int_equal(fill(0), 1);
@@ -237,8 +239,12 @@ static void what_goes_faster_than_expected_gets_the_next_sooner(void **state)
 static void what_goes_slower_is_not_put_off(void **state)
 {
     (void)state;
-    struct kiln_policy_worker w = {
-        .model = "m", .lora_set = "", .capacity = 2, .most = 16, .batch_max = 1, .left_s = 30};
+    struct kiln_policy_worker w = {.model = "m",
+                                   .lora_set = "",
+                                   .capacity = 2,
+                                   .capacity_short = 16,
+                                   .batch_max = 1,
+                                   .left_s = 30};
     known_worker("w", 4);
     queue_jobs(1, 50);
     assert_int_equal(fill(0), 1);
@@ -246,7 +252,7 @@ static void what_goes_slower_is_not_put_off(void **state)
     assert_int_equal(fill(2100), 2);
 }
 
-/* A job that crashed a worker is drawn with nothing before or behind it. */
+/* A job that crashed a worker is rendered with nothing before or behind it. */
 static void a_suspect_is_alone(void **state)
 {
     (void)state;
@@ -268,11 +274,11 @@ int main(void)
         KILN_POLICY_TEST(short_work_lies_ahead_by_its_time),
         KILN_POLICY_TEST(long_work_is_one_ahead),
         KILN_POLICY_TEST(a_worker_is_known_before_it_gets_more),
-        KILN_POLICY_TEST(handing_back_is_not_finishing),
+        KILN_POLICY_TEST(returning_is_not_finishing),
         KILN_POLICY_TEST(a_worker_that_is_slower_than_its_kind_gets_no_more),
-        KILN_POLICY_TEST(drawn_work_leaves_room),
-        KILN_POLICY_TEST(what_ends_was_drawn),
-        KILN_POLICY_TEST(long_work_fills_four_hands_at_most),
+        KILN_POLICY_TEST(rendered_work_leaves_room),
+        KILN_POLICY_TEST(what_ends_was_rendered),
+        KILN_POLICY_TEST(of_long_work_four_are_in_flight_at_most),
         KILN_POLICY_TEST(nobody_gets_more_than_it_has_places_for),
         KILN_POLICY_TEST(short_work_is_shared_out_evenly),
         KILN_POLICY_TEST(what_goes_faster_than_expected_gets_the_next_sooner),
