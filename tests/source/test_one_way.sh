@@ -1,9 +1,22 @@
 #!/bin/bash
-# The order of calls is one-way: no two sources of storage/, pipeline/, worker/verbs or kiln-bench's
-# rooms call each other, directly or in a circle, and no function that others can call has two
-# definitions there.  Read from the compiled objects, so that it holds for calls through any header.
+# The order of calls is one-way: no two sources of the folders below call each other, directly or in a
+# circle, and no function that others can call has two definitions there.  Read from the compiled
+# objects, so that it holds for calls through any header.
 # C++ templates and inline functions, which every object may define, do not count; nor do objects
 # of libkiln_cuda.so, which is built only where nvcc is.
+
+# One more folder is a line here; a folder with /. is meant without those in it.
+folders='
+storage
+pipeline
+scheduler/policy
+scheduler/intake
+scheduler/sim
+scheduler/bench
+worker/verbs
+worker/bench
+'
+
 set -u
 cd "${KILN_SOURCE:?}" || exit 1
 objects="${BUILD:?}/obj"
@@ -11,9 +24,11 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
 # Lines "FILE NAME": what each source defines, and what it needs.
-rooms="storage pipeline worker/verbs worker/bench scheduler/bench"
-find $rooms -path pipeline/torch/cuda -prune -o -name '*.c' -print -o -name '*.cpp' -print |
-    while read -r source; do
+for folder in $folders; do
+    deep=()
+    [ "${folder%/.}" = "$folder" ] || deep=(-maxdepth 1)
+    find "${folder%/.}" "${deep[@]}" -path pipeline/torch/cuda -prune -o -name '*.c' -print -o -name '*.cpp' -print
+done | while read -r source; do
     test -e "$objects/$source.o" || continue # what needs LibTorch, in a build with a sanitizer
     nm -g --defined-only "$objects/$source.o" |
         awk -v f="$source" '$2 ~ /[TDBR]/ { print $3, f }' >> "$work/defined"
