@@ -8,10 +8,8 @@
 
 int kiln_bench_model(int argc, char **argv)
 {
-    static char engine[] = "kiln bench engine", quality[] = "kiln bench quality";
-    const int is_engine = strcmp(argv[0], "engine") == 0;
     kiln_sigbus_explain("kiln-bench");
     kiln_numa_order_gpus();
-    argv[0] = is_engine ? engine : quality;
-    return is_engine ? kiln_bench_engine(argc, argv) : kiln_bench_quality(argc, argv);
+    return strcmp(argv[0], "engine") == 0 ? kiln_bench_engine(argc, argv)
+                                          : kiln_bench_quality(argc, argv);
 }

@@ -10,7 +10,7 @@
  * exit status. */
 int kiln_bench_model(int argc, char **argv);
 
-/* Its two benches; argv[0] is for the messages of getopt. */
+/* Its two benches. */
 int kiln_bench_engine(int argc, char **argv);
 int kiln_bench_quality(int argc, char **argv);
 

@@ -14,7 +14,6 @@
 
 #include "schemas/clock.h"
 #include "worker/bench/bench.h"
-#include "worker/bench/options.h"
 #include "worker/engine/renderer.h"
 #include "worker/verbs/verbs.h"
 
@@ -69,7 +68,7 @@ static int open_model(struct bench *b, int32_t dtype, DiffusionZContext **ret,
     int code = b->options.random_weights ? diffusionz_open_random(&options, ret)
                                          : diffusionz_open(&options, ret);
     if (code)
-        return kiln_bench_last_error(code, err);
+        return kiln_fail(err, code, "%s", diffusionz_last_error());
     struct kiln_bench_load *load = &table->loads[table->load_count++];
     *load =
         (struct kiln_bench_load){.dtype = dtype, .seconds = (kiln_monotonic_ms() - start) / 1e3};

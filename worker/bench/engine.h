@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "pipeline/bench/stages.h"
-#include "schemas/error.h"
+#include "worker/bench/size.h"
 
 #define KILN_BENCH_LIST_MAX 8 /* values of --sizes, --batch, --dtype */
 #define KILN_BENCH_ROWS_MAX (KILN_BENCH_LIST_MAX * KILN_BENCH_LIST_MAX * KILN_BENCH_LIST_MAX)
@@ -18,9 +18,7 @@
 struct kiln_bench_options {
     const char *model;
     int32_t device, threads;
-    struct {
-        int32_t width, height;
-    } sizes[KILN_BENCH_LIST_MAX];
+    struct kiln_bench_size sizes[KILN_BENCH_LIST_MAX];
     int32_t batches[KILN_BENCH_LIST_MAX], dtypes[KILN_BENCH_LIST_MAX];
     int size_count, batch_count, dtype_count;
     struct kiln_stage_case common; /* what all rows share */

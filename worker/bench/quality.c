@@ -16,7 +16,6 @@
 #include "pipeline/bench/judge.h"
 #include "schemas/clock.h"
 #include "worker/bench/bench.h"
-#include "worker/bench/options.h"
 #include "worker/verbs/verbs.h"
 
 #define BATCH_MAX 16
@@ -96,7 +95,7 @@ static int draw(struct bench *bench, struct kiln_quality_row *row, struct load *
         row->seconds += (kiln_monotonic_ms() - start) / 1e3;
         row->timed += (int64_t)load->count;
     }
-    return code ? kiln_bench_last_error(code, err) : 0;
+    return code ? kiln_fail(err, code, "%s", diffusionz_last_error()) : 0;
 }
 
 static int judge_one(struct bench *bench, struct kiln_quality_row *row, const struct load *load,
@@ -114,8 +113,8 @@ static int judge_one(struct bench *bench, struct kiln_quality_row *row, const st
     if (output->error_code)
         return kiln_fail(err, output->error_code, "prompt %zu: %s", picture.number,
                          output->error_msg ? output->error_msg : "the picture failed");
-    int code = kiln_judge_look(bench->judge, output->rgb, load->width, load->height,
-                               &picture.seen, err);
+    int code =
+        kiln_judge_look(bench->judge, output->rgb, load->width, load->height, &picture.seen, err);
     if (code)
         return code;
     kiln_judge_score(bench->labels, &picture.request->asked, &picture.seen, &picture.score);
@@ -157,7 +156,7 @@ static int open_model(struct bench *bench, int32_t dtype, struct kiln_error *err
     bench->context = NULL;
     bench->dtype = dtype;
     int code = diffusionz_open(&options, &bench->context);
-    return code ? kiln_bench_last_error(code, err) : 0;
+    return code ? kiln_fail(err, code, "%s", diffusionz_last_error()) : 0;
 }
 
 static int run_row(struct bench *bench, struct kiln_quality_row *row, struct kiln_error *err)

@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "pipeline/diffusionz_batch.h"
 #include "pipeline/bench/requests.h"
 #include "pipeline/bench/score.h"
-#include "schemas/error.h"
+#include "pipeline/diffusionz_batch.h"
 #include "schemas/limits.h"
+#include "worker/bench/size.h"
 
 #define KILN_QUALITY_LIST_MAX 8   /* values of --sizes, --steps, --dtype */
 #define KILN_QUALITY_ROWS_MAX 256 /* of the table */
@@ -22,9 +22,7 @@ struct kiln_quality_options {
     const char *model, *judge, *lists, *prompts; /* lists: the folder of the standard prompts */
     const char *style, *suffix, *failures;       /* NULL where not given */
     int32_t device, threads;
-    struct {
-        int32_t width, height;
-    } sizes[KILN_QUALITY_LIST_MAX];
+    struct kiln_bench_size sizes[KILN_QUALITY_LIST_MAX];
     int32_t steps[KILN_QUALITY_LIST_MAX], dtypes[KILN_QUALITY_LIST_MAX];
     int size_count, step_count, dtype_count;
     DiffusionZLora loras[KILN_LORAS_MAX];

@@ -8,7 +8,6 @@
 
 #include "schemas/limits.h"
 #include "worker/bench/engine.h"
-#include "worker/bench/options.h"
 
 #define PROMPT_MAX 512
 #define WORDS_MORE 13 /* from one prompt to the next */
@@ -43,7 +42,7 @@ static int draw(DiffusionZContext *ctx, const struct kiln_stage_case *args,
                                    .num_steps = args->num_steps};
     int code = diffusionz_run_batch(ctx, &batch, outputs, NULL);
     if (code)
-        return kiln_bench_last_error(code, err);
+        return kiln_fail(err, code, "%s", diffusionz_last_error());
     for (int i = 0; i < count && !code; i++)
         if (outputs[i].error_code)
             code = kiln_fail(err, outputs[i].error_code, "%s",
@@ -63,8 +62,8 @@ static bool same(const struct kiln_stage_case *args, const DiffusionZOutput *a,
            memcmp(a->rgb, b->rgb, pixels) == 0;
 }
 
-static int draw_alone(DiffusionZContext *ctx, const struct kiln_stage_case *args, struct pictures *p,
-                      int index, struct kiln_error *err)
+static int draw_alone(DiffusionZContext *ctx, const struct kiln_stage_case *args,
+                      struct pictures *p, int index, struct kiln_error *err)
 {
     DiffusionZOutput alone;
     int code = draw(ctx, args, &p->items[index], 1, &alone, err);
@@ -78,7 +77,8 @@ static int draw_alone(DiffusionZContext *ctx, const struct kiln_stage_case *args
     return code;
 }
 
-int kiln_bench_same(DiffusionZContext *ctx, const struct kiln_stage_case *args, struct kiln_error *err)
+int kiln_bench_same(DiffusionZContext *ctx, const struct kiln_stage_case *args,
+                    struct kiln_error *err)
 {
     const int count = args->item_count;
     struct pictures *p = calloc(1, sizeof *p);

@@ -6,7 +6,6 @@
  * file, 74 for a forbidden place, 75 for a full disk, 69 for the device).
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@
 #include "schemas/limits.h"
 #include "storage/formats/safetensors.h"
 #include "storage/formats/webp.h"
-#include "worker/engine/renderer.h"
+#include "worker/verbs/options.h"
 #include "worker/verbs/verbs.h"
 
 static const char usage[] =
@@ -55,107 +54,6 @@ struct render {
 
 /* --- the command line ----------------------------------------------------------------------- */
 
-static int add_lora(struct render *render, char *text, struct kiln_error *err)
-{
-    int32_t *count = &render->batch.lora_count;
-    int code = kiln_verb_lora(text, *count, &render->loras[*count], err);
-    if (code == 0)
-        ++*count;
-    return code;
-}
-
-enum option_code {
-    OPTION_MODEL = 256,
-    OPTION_PROMPT,
-    OPTION_OUT,
-    OPTION_WIDTH,
-    OPTION_HEIGHT,
-    OPTION_STEPS,
-    OPTION_SEED,
-    OPTION_GUIDANCE,
-    OPTION_NEGATIVE,
-    OPTION_LORA,
-    OPTION_DEVICE,
-    OPTION_DTYPE,
-    OPTION_LOSSLESS,
-    OPTION_LATENTS,
-    OPTION_JSON,
-    OPTION_THREADS,
-};
-
-static const struct option options[] = {
-    {"model", required_argument, NULL, OPTION_MODEL},
-    {"prompt", required_argument, NULL, OPTION_PROMPT},
-    {"out", required_argument, NULL, OPTION_OUT},
-    {"width", required_argument, NULL, OPTION_WIDTH},
-    {"height", required_argument, NULL, OPTION_HEIGHT},
-    {"steps", required_argument, NULL, OPTION_STEPS},
-    {"seed", required_argument, NULL, OPTION_SEED},
-    {"guidance", required_argument, NULL, OPTION_GUIDANCE},
-    {"negative", required_argument, NULL, OPTION_NEGATIVE},
-    {"lora", required_argument, NULL, OPTION_LORA},
-    {"device", required_argument, NULL, OPTION_DEVICE},
-    {"dtype", required_argument, NULL, OPTION_DTYPE},
-    {"threads", required_argument, NULL, OPTION_THREADS},
-    {"lossless", no_argument, NULL, OPTION_LOSSLESS},
-    {"latents", required_argument, NULL, OPTION_LATENTS},
-    {"json", no_argument, NULL, OPTION_JSON},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
-static int take_option(struct render *render, int option, char *value, struct kiln_error *err)
-{
-    double number;
-    int code = 0;
-    switch (option) {
-    case OPTION_MODEL:
-        render->options.model_path = value;
-        break;
-    case OPTION_PROMPT:
-        render->item.prompt = value;
-        return kiln_verb_prompt("prompt", value, err);
-    case OPTION_NEGATIVE:
-        render->item.negative_prompt = value;
-        return kiln_verb_prompt("negative", value, err);
-    case OPTION_OUT:
-        render->out = value;
-        break;
-    case OPTION_LATENTS:
-        render->latents = value;
-        break;
-    case OPTION_LOSSLESS:
-        render->lossless = true;
-        break;
-    case OPTION_JSON:
-        render->json = true;
-        break;
-    case OPTION_WIDTH:
-        return kiln_verb_side("width", value, &render->batch.width, err);
-    case OPTION_HEIGHT:
-        return kiln_verb_side("height", value, &render->batch.height, err);
-    case OPTION_SEED:
-        return kiln_verb_whole("seed", value, 0, UINT64_MAX, &render->item.seed, err);
-    case OPTION_LORA:
-        return add_lora(render, value, err);
-    case OPTION_DEVICE:
-        return kiln_device_parse(value, &render->options.device_id, err);
-    case OPTION_DTYPE:
-        return kiln_dtype_parse(value, &render->options.dtype, err);
-    case OPTION_STEPS:
-        return kiln_verb_steps(value, &render->batch.num_steps, err);
-    case OPTION_THREADS:
-        return kiln_verb_threads(value, &render->options.threads, err);
-    case OPTION_GUIDANCE:
-        if ((code = kiln_verb_number("guidance", value, 0, KILN_GUIDANCE_MAX, &number, err)) == 0)
-            render->batch.guidance_scale = (float)number;
-        break;
-    default:
-        code = kiln_fail(err, KILN_BAD_INPUT, "`kiln render --help` shows the options");
-    }
-    return code;
-}
-
 /* What no single option can know. */
 static int check_complete(const struct render *render, struct kiln_error *err)
 {
@@ -178,7 +76,8 @@ static int check_places(const struct render *render, struct kiln_error *err)
     return code || !render->latents ? code : kiln_verb_may_write("latents", render->latents, err);
 }
 
-/* --- drawing and writing ---------------------------------------------------------------------- */
+/* --- rendering and writing ----------------------------------------------------------------------
+ */
 
 static int write_picture(const struct render *render, const DiffusionZOutput *output,
                          struct kiln_error *err)
@@ -229,9 +128,9 @@ static int print_about(const struct render *render, const DiffusionZTimes *times
     return kiln_fail(err, KILN_IO, "writing about the picture: %s", strerror(errno));
 }
 
-/* Loads, draws, writes.  The picture is written before the latent: a caller that finds the latent
+/* Loads, renders, writes.  The picture is written before the latent: a caller that finds the latent
  * file finds the picture too. */
-static int draw(struct render *render, struct kiln_error *err)
+static int render(struct render *render, struct kiln_error *err)
 {
     DiffusionZContext *context = NULL;
     DiffusionZOutput output = {0};
@@ -257,34 +156,51 @@ static int draw(struct render *render, struct kiln_error *err)
 
 int kiln_verb_render(int argc, char **argv)
 {
-    struct render render = {
+    struct render r = {
         .options = {.device_id = -1},
         .batch = {.item_count = 1, .width = 1024, .height = 1024, .num_steps = KILN_STEPS_DEFAULT},
     };
+    double guidance = 0;
+    int loras = 0;
+    bool help;
     struct kiln_error err;
-    static char name[] = "kiln render"; /* for what getopt says */
-    int c, code = 0;
-    argv[0] = name;
-    render.batch.items = &render.item;
-    render.batch.loras = render.loras;
-    while (code == 0 && (c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        if (c == 'h') {
-            fputs(usage, stdout);
-            return EX_OK;
-        }
-        code = take_option(&render, c, optarg, &err);
+    const struct kiln_verb_option table[] = {
+        {"model", kiln_take_text, .to = &r.options.model_path},
+        {"prompt", kiln_take_prompt, .to = &r.item.prompt},
+        {"out", kiln_take_text, .to = &r.out},
+        {"width", kiln_take_side, .to = &r.batch.width},
+        {"height", kiln_take_side, .to = &r.batch.height},
+        {"steps", kiln_take_small, .to = &r.batch.num_steps, KILN_STEPS_MIN, KILN_STEPS_MAX},
+        {"seed", kiln_take_whole, .to = &r.item.seed, 0, UINT64_MAX},
+        {"guidance", kiln_take_number, .to = &guidance, 0, (uint64_t)KILN_GUIDANCE_MAX},
+        {"negative", kiln_take_prompt, .to = &r.item.negative_prompt},
+        {"lora", kiln_take_lora, .to = r.loras, .list = &loras, .most = KILN_LORAS_MAX},
+        {"device", kiln_take_device, .to = &r.options.device_id},
+        {"dtype", kiln_take_dtype, .to = &r.options.dtype},
+        {"threads", kiln_take_small, .to = &r.options.threads, 0, KILN_THREADS_MAX},
+        {"lossless", NULL, .to = &r.lossless},
+        {"latents", kiln_take_text, .to = &r.latents},
+        {"json", NULL, .to = &r.json},
+        {0},
+    };
+    int code = kiln_verb_options("render", argc, argv, table, &help, &err);
+    if (code == 0 && help) {
+        fputs(usage, stdout);
+        return EX_OK;
     }
-    if (code == 0 && optind < argc)
-        code = kiln_fail(&err, KILN_BAD_INPUT, "unexpected argument \"%s\"", argv[optind]);
+    r.batch.items = &r.item;
+    r.batch.loras = r.loras;
+    r.batch.lora_count = loras;
+    r.batch.guidance_scale = (float)guidance;
     if (code == 0)
-        code = check_complete(&render, &err);
+        code = check_complete(&r, &err);
     bool mistaken = code != 0; /* on the command line */
     if (code == 0) {
-        code = check_places(&render, &err);
+        code = check_places(&r, &err);
         mistaken = code == KILN_BAD_INPUT;
     }
     if (code == 0)
-        code = draw(&render, &err);
+        code = render(&r, &err);
     if (code == 0)
         return EX_OK;
     const int status = kiln_verb_fail("render", &err);

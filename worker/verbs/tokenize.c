@@ -4,7 +4,6 @@
  * know, not to find a gap.  Lines that were good before it have been printed.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include <sysexits.h>
 
 #include "pipeline/diffusionz_batch.h"
+#include "worker/verbs/options.h"
 #include "worker/verbs/verbs.h"
 
 #define LINE_MAX_BYTES (16 << 20) /* a text of up to 16 MiB as JSON */
@@ -92,36 +92,25 @@ static int tokenize_stream(const char *model, bool raw, FILE *in, struct kiln_er
 
 int kiln_verb_tokenize(int argc, char **argv)
 {
-    static const struct option options[] = {{"model", required_argument, NULL, 'm'},
-                                            {"raw", no_argument, NULL, 'r'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
     const char *model = NULL;
-    bool raw = false;
-    static char name[] = "kiln tokenize"; /* for what getopt says */
-    int c;
-    argv[0] = name;
-    while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        if (c == 'm') {
-            model = optarg;
-        } else if (c == 'r') {
-            raw = true;
-        } else if (c == 'h') {
-            fputs(usage, stdout);
-            return EX_OK;
-        } else if (c != 'j') { /* the output is JSON in any case */
-            fputs("kiln tokenize: `kiln tokenize --help` shows the options\n", stderr);
-            return EX_USAGE;
-        }
-    }
-    if (!model || optind < argc) {
-        fprintf(stderr, "kiln tokenize: %s\n",
-                model ? "it takes no arguments; lines come from standard input"
-                      : "--model DIR is missing");
-        return EX_USAGE;
-    }
+    bool raw = false, json, help; /* the output is JSON in any case */
     struct kiln_error err;
-    int code = tokenize_stream(model, raw, stdin, &err);
-    return code == 0 ? EX_OK : kiln_verb_fail("tokenize", &err);
+    const struct kiln_verb_option table[] = {{"model", kiln_take_text, .to = &model},
+                                             {"raw", NULL, .to = &raw},
+                                             {"json", NULL, .to = &json},
+                                             {0}};
+    int code = kiln_verb_options("tokenize", argc, argv, table, &help, &err);
+    if (code == 0 && help) {
+        fputs(usage, stdout);
+        return EX_OK;
+    }
+    if (code == 0 && !model)
+        code = kiln_fail(&err, KILN_BAD_INPUT, "--model DIR is missing");
+    const bool mistaken = code != 0; /* on the command line */
+    if (code == 0)
+        code = tokenize_stream(model, raw, stdin, &err);
+    if (code == 0)
+        return EX_OK;
+    const int status = kiln_verb_fail("tokenize", &err);
+    return mistaken ? EX_USAGE : status;
 }

@@ -6,10 +6,9 @@
 #ifndef KILN_VERBS_H
 #define KILN_VERBS_H
 
+#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-#include "pipeline/diffusionz_batch.h"
 #include "schemas/error.h"
 
 int kiln_verb_render(int argc, char **argv);
@@ -17,27 +16,6 @@ int kiln_verb_tokenize(int argc, char **argv);
 
 /* Prints "kiln VERB: text" and returns the code's exit status. */
 int kiln_verb_fail(const char *verb, const struct kiln_error *err);
-
-/* --- values of options; KILN_BAD_INPUT names the option ------------------------------------- */
-int kiln_verb_whole(const char *name, const char *text, uint64_t min, uint64_t max, uint64_t *ret,
-                    struct kiln_error *err) KILN_MUST_CHECK;
-/* The same, where max is in the range of an int32_t. */
-int kiln_verb_small(const char *name, const char *text, uint64_t min, uint64_t max, int32_t *ret,
-                    struct kiln_error *err) KILN_MUST_CHECK;
-int kiln_verb_number(const char *name, const char *text, double min, double max, double *ret,
-                     struct kiln_error *err) KILN_MUST_CHECK;
-/* What to draw, or not to: UTF-8 within the bounds of a prompt. */
-int kiln_verb_prompt(const char *name, const char *text, struct kiln_error *err) KILN_MUST_CHECK;
-/* FILE or FILE:W; a colon that no number follows belongs to the name, unless there is such a FILE
- * and none of the whole name, and so does one where there is a file of the whole name alone.  Cuts
- * text at the colon; the path in *ret is text.  count: of those given before. */
-int kiln_verb_lora(char *text, int count, DiffusionZLora *ret,
-                   struct kiln_error *err) KILN_MUST_CHECK;
-/* A side of a picture in pixels; steps; threads of the CPU, 0 for all. */
-int kiln_verb_side(const char *name, const char *text, int32_t *ret,
-                   struct kiln_error *err) KILN_MUST_CHECK;
-int kiln_verb_steps(const char *text, int32_t *ret, struct kiln_error *err) KILN_MUST_CHECK;
-int kiln_verb_threads(const char *text, int32_t *ret, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- files ------------------------------------------------------------------------------------ */
 /* Under a temporary name first: a reader of the file never meets half of it, and one that is there

@@ -1,126 +1,23 @@
-/* verbs.c - what the verbs share: values of options, and files that are whole or not there. */
-#include "worker/verbs/verbs.h"
-
+/* files.c - files that are written whole or not at all; see verbs.h. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "schemas/limits.h"
-#include "schemas/utf8.h"
+#include "worker/verbs/verbs.h"
 
-#define LINKS_MAX 40     /* as Linux follows them */
-#define THREADS_MAX 1024 /* more than any machine has cores: a slip of the finger */
+#define LINKS_MAX 40 /* as Linux follows them */
 
 int kiln_verb_fail(const char *verb, const struct kiln_error *err)
 {
     fprintf(stderr, "kiln %s: %s\n", verb, err->text);
     return kiln_code_exit(err->code);
 }
-
-int kiln_verb_whole(const char *name, const char *text, uint64_t min, uint64_t max, uint64_t *ret,
-                    struct kiln_error *err)
-{
-    char *end;
-    errno = 0;
-    uint64_t value = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value < min || value > max)
-        return kiln_fail(err, KILN_BAD_INPUT,
-                         "%s%s \"%s\": expected a whole number, %" PRIu64 " to %" PRIu64,
-                         name[1] ? "--" : "-", name, text, min, max);
-    *ret = value;
-    return 0;
-}
-
-int kiln_verb_number(const char *name, const char *text, double min, double max, double *ret,
-                     struct kiln_error *err)
-{
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(value) || value < min || value > max)
-        return kiln_fail(err, KILN_BAD_INPUT, "--%s \"%s\": expected a number, %g to %g", name,
-                         text, min, max);
-    *ret = value;
-    return 0;
-}
-
-int kiln_verb_prompt(const char *name, const char *text, struct kiln_error *err)
-{
-    const size_t len = strlen(text);
-    size_t bad;
-    if (len > KILN_PROMPT_MAX)
-        return kiln_fail(err, KILN_BAD_INPUT, "--%s: %zu bytes; the limit is %d", name, len,
-                         KILN_PROMPT_MAX);
-    if (!kiln_utf8_valid(text, len, &bad))
-        return kiln_fail(err, KILN_BAD_INPUT, "--%s: not UTF-8 at byte %zu", name, bad);
-    return 0;
-}
-
-int kiln_verb_small(const char *name, const char *text, uint64_t min, uint64_t max, int32_t *ret,
-                    struct kiln_error *err)
-{
-    uint64_t value;
-    int code = kiln_verb_whole(name, text, min, max, &value, err);
-    if (code == 0)
-        *ret = (int32_t)value;
-    return code;
-}
-
-int kiln_verb_steps(const char *text, int32_t *ret, struct kiln_error *err)
-{
-    return kiln_verb_small("steps", text, KILN_STEPS_MIN, KILN_STEPS_MAX, ret, err);
-}
-
-int kiln_verb_threads(const char *text, int32_t *ret, struct kiln_error *err)
-{
-    return kiln_verb_small("threads", text, 0, THREADS_MAX, ret, err);
-}
-
-int kiln_verb_side(const char *name, const char *text, int32_t *ret, struct kiln_error *err)
-{
-    int32_t value;
-    int code = kiln_verb_small(name, text, KILN_SIDE_MIN, KILN_SIDE_MAX, &value, err);
-    if (code == 0 && value % KILN_SIDE_STEP != 0)
-        code = kiln_fail(err, KILN_BAD_INPUT, "--%s %s: not a multiple of %d", name, text,
-                         KILN_SIDE_STEP);
-    if (code == 0)
-        *ret = value;
-    return code;
-}
-
-int kiln_verb_lora(char *text, int count, DiffusionZLora *ret, struct kiln_error *err)
-{
-    char *colon = strrchr(text, ':');
-    double weight = 1;
-    struct kiln_error no_number;
-    if (count >= KILN_LORAS_MAX)
-        return kiln_fail(err, KILN_BAD_INPUT, "--lora: at most %d", KILN_LORAS_MAX);
-    if (colon) {
-        const bool whole = access(text, F_OK) == 0;
-        *colon = '\0';
-        const bool front = access(text, F_OK) == 0;
-        const int code = kiln_verb_number("lora", colon + 1, -KILN_LORA_SCALE_MAX,
-                                          KILN_LORA_SCALE_MAX, &weight, &no_number);
-        if (code != 0 && front && !whole)
-            return kiln_fail(err, code, "--lora %s: its strength \"%s\" is no number from %g to %g",
-                             text, colon + 1, -KILN_LORA_SCALE_MAX, KILN_LORA_SCALE_MAX);
-        if (code != 0 || (whole && !front)) { /* the colon is a part of the name */
-            *colon = ':';
-            weight = 1;
-        }
-    }
-    *ret = (DiffusionZLora){text, (float)weight};
-    return 0;
-}
-
-/* --- files that are written ------------------------------------------------------------------- */
 
 /* A link that a stranger put into a directory where others may write leads nowhere. */
 static bool may_follow(const char *path)
