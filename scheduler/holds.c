@@ -60,7 +60,7 @@ static bool falls_under(const struct kiln_hold *hold, const struct kiln_policy_j
         return true;
     case KILN_SCOPE_BACKFILL:
         return job->priority <= KILN_PRIORITY_BACKFILL;
-    case KILN_SCOPE_ORDER:
+    case KILN_SCOPE_ONE_BACKFILL:
     case KILN_SCOPE_WINDOW:
         return hold->batch_id != 0 && hold->batch_id == job->batch_id;
     case KILN_SCOPE_TENANT:
@@ -90,7 +90,7 @@ static void what_is_held(const struct kiln_hold *hold, char *out, size_t size)
     static const char *const words[KILN_SCOPE_COUNT] = {
         [KILN_SCOPE_ALL] = "everything is paused",
         [KILN_SCOPE_BACKFILL] = "all backfill is paused",
-        [KILN_SCOPE_ORDER] = "standing order %s is paused",
+        [KILN_SCOPE_ONE_BACKFILL] = "standing order %s is paused",
         [KILN_SCOPE_TENANT] = "tenant %s is paused",
         [KILN_SCOPE_GROUP] = "group %s is paused",
         [KILN_SCOPE_WINDOW] = "standing order %s is outside its hours",
@@ -107,7 +107,7 @@ void kiln_hold_text(const struct kiln_hold *hold, char *out, size_t size)
     static const char *const resume[KILN_SCOPE_COUNT] = {
         [KILN_SCOPE_ALL] = "kiln resume --all",
         [KILN_SCOPE_BACKFILL] = "kiln resume --backfill",
-        [KILN_SCOPE_ORDER] = "kiln backfill resume ",
+        [KILN_SCOPE_ONE_BACKFILL] = "kiln backfill resume ",
         [KILN_SCOPE_TENANT] = "kiln resume --tenant ",
         [KILN_SCOPE_GROUP] = "kiln resume --group "};
     char what[KILN_HOLD_NAME_MAX + 64], at[32], until[32];

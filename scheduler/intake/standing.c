@@ -28,10 +28,10 @@ struct kiln_standing {
     struct kiln_job_context context; /* of the order in hand */
     struct kiln_expand *expand;
     struct kiln_text line; /* scratch: what an identity is made of */
-    struct kiln_order_due *orders;
+    struct kiln_backfill_due *orders;
     size_t order_count, order_room;
     /* the page of the order in hand */
-    const struct kiln_order_due *order;
+    const struct kiln_backfill_due *order;
     struct kiln_new_job *jobs; /* [KILN_TOP_UP_MAX] */
     char (*keys)[KEY_MAX];     /* [KILN_TOP_UP_MAX] */
     size_t job_count, job_bytes, wanted;
@@ -100,10 +100,10 @@ void kiln_standing_close(struct kiln_standing *standing)
 }
 
 /* --- the orders ------------------------------------------------------------------------------ */
-static int keep_order(void *arg, const struct kiln_order_due *due, struct kiln_error *err)
+static int keep_order(void *arg, const struct kiln_backfill_due *due, struct kiln_error *err)
 {
     struct kiln_standing *standing = arg;
-    struct kiln_order_due *at =
+    struct kiln_backfill_due *at =
         kiln_room(standing->orders, standing->order_count, &standing->order_room, sizeof(*at));
     if (!at)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the standing orders");
@@ -118,8 +118,8 @@ static int keep_order(void *arg, const struct kiln_order_due *due, struct kiln_e
 
 /* Whether the order is within its hours now; the ledger is told when that changes, so that what
  * waits of it is held and everybody can see why. */
-static int mind_window(struct kiln_standing *standing, struct kiln_order_due *order, bool *ret_open,
-                       struct kiln_error *err)
+static int mind_window(struct kiln_standing *standing, struct kiln_backfill_due *order,
+                       bool *ret_open, struct kiln_error *err)
 {
     const struct kiln_window window = {order->window_from, order->window_to};
     time_t now = time(NULL);
@@ -142,7 +142,7 @@ static int mind_window(struct kiln_standing *standing, struct kiln_order_due *or
 }
 
 /* --- jobs ------------------------------------------------------------------------------------ */
-static uint64_t place_of(const struct kiln_order_due *order)
+static uint64_t place_of(const struct kiln_backfill_due *order)
 {
     return order->cursor % order->pass_jobs;
 }
@@ -150,7 +150,7 @@ static uint64_t place_of(const struct kiln_order_due *order)
 static uint64_t seed_of(const struct kiln_standing *standing, uint64_t number,
                         const struct kiln_job *job)
 {
-    const struct kiln_order_due *order = standing->order;
+    const struct kiln_backfill_due *order = standing->order;
     char name[sizeof(KILN_BACKFILL_BATCH) + KILN_NAME_MAX];
     if (kiln_expand_has_seed(standing->expand) && number < order->pass_jobs)
         return job->seed;
@@ -196,7 +196,7 @@ static int add_job(struct kiln_standing *standing, uint64_t which, struct kiln_e
 }
 
 /* A line that was good when the order was given may have lost its style since. */
-static int walk_line(void *arg, const struct kiln_order_line *line, struct kiln_error *err)
+static int walk_line(void *arg, const struct kiln_backfill_line *line, struct kiln_error *err)
 {
     struct kiln_standing *standing = arg;
     uint64_t place = place_of(standing->order) + standing->job_count;
@@ -224,7 +224,7 @@ static int walk_line(void *arg, const struct kiln_order_line *line, struct kiln_
     return rc;
 }
 
-static int insert(struct kiln_standing *standing, const struct kiln_order_due *order,
+static int insert(struct kiln_standing *standing, const struct kiln_backfill_due *order,
                   struct kiln_standing_made *ret, struct kiln_error *err)
 {
     uint64_t made = 0, again = 0;
@@ -241,7 +241,7 @@ static int insert(struct kiln_standing *standing, const struct kiln_order_due *o
     return rc;
 }
 
-static int top_up(struct kiln_standing *standing, const struct kiln_order_due *order,
+static int top_up(struct kiln_standing *standing, const struct kiln_backfill_due *order,
                   struct kiln_standing_made *ret, struct kiln_error *err)
 {
     standing->order = order;
@@ -250,8 +250,8 @@ static int top_up(struct kiln_standing *standing, const struct kiln_order_due *o
     standing->context.height = order->height;
     standing->wanted = order->room < KILN_TOP_UP_MAX ? (size_t)order->room : KILN_TOP_UP_MAX;
     standing->fault = (struct kiln_error){0};
-    int rc = kiln_ledger_order_walk(standing->ledger, order->id, place_of(order),
-                                    (uint32_t)standing->wanted, walk_line, standing, err);
+    int rc = kiln_ledger_backfill_walk(standing->ledger, order->id, place_of(order),
+                                       (uint32_t)standing->wanted, walk_line, standing, err);
     if (rc == 0)
         rc = insert(standing, order, ret, err);
     /* A page ends where its pass ends. */
@@ -263,7 +263,7 @@ static int top_up(struct kiln_standing *standing, const struct kiln_order_due *o
     if (rc == 0 && standing->fault.code) {
         kiln_log(KILN_LOG_WARNING, "standing_order_failed", kiln_f("order", "%s", order->name),
                  kiln_f("error", "%s", standing->fault.text));
-        rc = kiln_ledger_order_fail(standing->ledger, order->id, standing->fault.text, err);
+        rc = kiln_ledger_backfill_fail(standing->ledger, order->id, standing->fault.text, err);
     }
     drop_jobs(standing);
     return rc;
@@ -276,9 +276,9 @@ int kiln_standing_step(struct kiln_standing *standing, struct kiln_standing_made
     drop_orders(standing);
     int rc = kiln_day_quota_mind(&standing->day, standing->ledger, standing->pool, err);
     if (rc == 0)
-        rc = kiln_ledger_orders_due(standing->ledger, standing->pool, keep_order, standing, err);
+        rc = kiln_ledger_backfills_due(standing->ledger, standing->pool, keep_order, standing, err);
     for (size_t i = 0; i < standing->order_count && rc == 0; i++) {
-        struct kiln_order_due *order = &standing->orders[i];
+        struct kiln_backfill_due *order = &standing->orders[i];
         bool open = true;
         rc = mind_window(standing, order, &open, err);
         if (rc || !open || order->room == 0)

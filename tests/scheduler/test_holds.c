@@ -72,8 +72,8 @@ static void each_scope_means_its_own(void **state)
         bool held;
     } cases[] = {{{.scope = KILN_SCOPE_ALL}, true},
                  {{.scope = KILN_SCOPE_BACKFILL}, true},
-                 {{.scope = KILN_SCOPE_ORDER, .name = "o", .batch_id = 12}, true},
-                 {{.scope = KILN_SCOPE_ORDER, .name = "o", .batch_id = 13}, false},
+                 {{.scope = KILN_SCOPE_ONE_BACKFILL, .name = "o", .batch_id = 12}, true},
+                 {{.scope = KILN_SCOPE_ONE_BACKFILL, .name = "o", .batch_id = 13}, false},
                  {{.scope = KILN_SCOPE_WINDOW, .name = "o", .batch_id = 0}, false},
                  {{.scope = KILN_SCOPE_TENANT, .name = "ann"}, true},
                  {{.scope = KILN_SCOPE_TENANT, .name = "an"}, false},

@@ -19,22 +19,22 @@ int kiln_ledger_hold(struct kiln_ledger *ledger, const char *pool, const struct 
     return 0;
 }
 
-int kiln_ledger_orders_due(struct kiln_ledger *ledger, const char *pool, kiln_each_due *each,
-                           void *arg, struct kiln_error *err)
+int kiln_ledger_backfills_due(struct kiln_ledger *ledger, const char *pool, kiln_each_due *each,
+                              void *arg, struct kiln_error *err)
 {
     (void)ledger, (void)pool, (void)each, (void)arg, (void)err;
     return 0;
 }
 
-int kiln_ledger_order_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t place, uint32_t max,
-                           kiln_each_line *each, void *arg, struct kiln_error *err)
+int kiln_ledger_backfill_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t place, uint32_t max,
+                              kiln_each_line *each, void *arg, struct kiln_error *err)
 {
     (void)ledger, (void)id, (void)place, (void)max, (void)each, (void)arg, (void)err;
     return 0;
 }
 
 int kiln_ledger_top_up(struct kiln_ledger *ledger, const char *pool,
-                       const struct kiln_order_due *due, const struct kiln_new_job *jobs,
+                       const struct kiln_backfill_due *due, const struct kiln_new_job *jobs,
                        size_t count, uint64_t walked, uint64_t *ret_made, uint64_t *ret_again,
                        struct kiln_error *err)
 {
@@ -43,8 +43,8 @@ int kiln_ledger_top_up(struct kiln_ledger *ledger, const char *pool,
     return 0;
 }
 
-int kiln_ledger_order_fail(struct kiln_ledger *ledger, uint64_t id, const char *reason,
-                           struct kiln_error *err)
+int kiln_ledger_backfill_fail(struct kiln_ledger *ledger, uint64_t id, const char *reason,
+                              struct kiln_error *err)
 {
     (void)ledger, (void)id, (void)reason, (void)err;
     return 0;

@@ -21,10 +21,10 @@ static int empty(void **state)
 }
 
 /* An order of two prompts that make ten jobs a pass. */
-static uint64_t add(const char *name, struct kiln_order_spec spec)
+static uint64_t add(const char *name, struct kiln_backfill_spec spec)
 {
-    const struct kiln_order_line lines[2] = {{0, 4, "{\"prompt\":\"a\"}"},
-                                             {4, 6, "{\"prompt\":\"b\"}"}};
+    const struct kiln_backfill_line lines[2] = {{0, 4, "{\"prompt\":\"a\"}"},
+                                                {4, 6, "{\"prompt\":\"b\"}"}};
     uint64_t id = 0;
     snprintf(spec.name, sizeof spec.name, "%s", name);
     snprintf(spec.who, sizeof spec.who, "me@here");
@@ -32,32 +32,32 @@ static uint64_t add(const char *name, struct kiln_order_spec spec)
     spec.width = spec.height = 64;
     spec.pass_jobs = 10;
     spec.window_from = spec.window_to = -1;
-    kiln_test_ok(kiln_ledger_order_add(rig.ledger, "p", &spec, &id, &rig.err), rig.err);
-    kiln_test_ok(kiln_ledger_order_lines(rig.ledger, id, lines, 2, &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_backfill_add(rig.ledger, "p", &spec, &id, &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_backfill_lines(rig.ledger, id, lines, 2, &rig.err), rig.err);
     return id;
 }
 
-static int keep_due(void *arg, const struct kiln_order_due *due, struct kiln_error *err)
+static int keep_due(void *arg, const struct kiln_backfill_due *due, struct kiln_error *err)
 {
     (void)err;
-    *(struct kiln_order_due *)arg = *due;
-    ((struct kiln_order_due *)arg)->overrides = "";
+    *(struct kiln_backfill_due *)arg = *due;
+    ((struct kiln_backfill_due *)arg)->overrides = "";
     return 0;
 }
 
 /* Of the only order there is; room UINT64_MAX: none is due. */
-static struct kiln_order_due due_now(void)
+static struct kiln_backfill_due due_now(void)
 {
-    struct kiln_order_due due = {.room = UINT64_MAX};
-    kiln_test_ok(kiln_ledger_orders_due(rig.ledger, "p", keep_due, &due, &rig.err), rig.err);
+    struct kiln_backfill_due due = {.room = UINT64_MAX};
+    kiln_test_ok(kiln_ledger_backfills_due(rig.ledger, "p", keep_due, &due, &rig.err), rig.err);
     return due;
 }
 
 static _Thread_local uint64_t last_again; /* of the last top_up */
 
 /* Tops up by count jobs whose keys begin at `first`; how many were made. */
-static uint64_t top_up(struct kiln_ledger *ledger, const struct kiln_order_due *due, size_t first,
-                       size_t count)
+static uint64_t top_up(struct kiln_ledger *ledger, const struct kiln_backfill_due *due,
+                       size_t first, size_t count)
 {
     struct kiln_new_job *jobs = kiln_test_jobs("ignored", count);
     char keys[64][24];
@@ -81,8 +81,8 @@ static uint64_t top_up(struct kiln_ledger *ledger, const struct kiln_order_due *
 static void an_order_is_topped_up_to_its_mark(void **state)
 {
     (void)state;
-    add("o", (struct kiln_order_spec){.mark = 7});
-    struct kiln_order_due due = due_now();
+    add("o", (struct kiln_backfill_spec){.mark = 7});
+    struct kiln_backfill_due due = due_now();
     assert_int_equal(due.room, 7);
     assert_int_equal(top_up(rig.ledger, &due, 0, 5), 5);
     due = due_now();
@@ -109,8 +109,8 @@ static void an_order_is_topped_up_to_its_mark(void **state)
 static void a_second_scheduler_makes_nothing_twice(void **state)
 {
     (void)state;
-    add("o", (struct kiln_order_spec){.mark = 10});
-    struct kiln_order_due mine = due_now(), its = due_now();
+    add("o", (struct kiln_backfill_spec){.mark = 10});
+    struct kiln_backfill_due mine = due_now(), its = due_now();
     assert_int_equal(top_up(rig.ledger, &mine, 0, 4), 4);
     assert_int_equal(top_up(rig.ledger, &its, 100, 10), 0);
     assert_int_equal(due_now().cursor, 4);
@@ -125,8 +125,8 @@ static void *race(void *arg)
     (void)arg;
     kiln_test_ok(kiln_ledger_open(rig.stack->config, "racer", &ledger, &err), err);
     for (int round = 0; round < 60; round++) {
-        struct kiln_order_due due = {0};
-        kiln_test_ok(kiln_ledger_orders_due(ledger, "p", keep_due, &due, &err), err);
+        struct kiln_backfill_due due = {0};
+        kiln_test_ok(kiln_ledger_backfills_due(ledger, "p", keep_due, &due, &err), err);
         size_t count = due.room < 3 ? (size_t)due.room : 3;
         if (count > 0)
             top_up(ledger, &due, (size_t)due.cursor, count);
@@ -139,7 +139,7 @@ static void schedulers_that_race_stay_below_the_mark(void **state)
 {
     (void)state;
     pthread_t threads[3];
-    add("o", (struct kiln_order_spec){.mark = 50});
+    add("o", (struct kiln_backfill_spec){.mark = 50});
     for (int i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, race, NULL), 0);
     for (int i = 0; i < 3; i++)
@@ -152,8 +152,8 @@ static void schedulers_that_race_stay_below_the_mark(void **state)
 static void an_identity_is_made_once(void **state)
 {
     (void)state;
-    add("o", (struct kiln_order_spec){.mark = 10});
-    struct kiln_order_due due = due_now();
+    add("o", (struct kiln_backfill_spec){.mark = 10});
+    struct kiln_backfill_due due = due_now();
     assert_int_equal(top_up(rig.ledger, &due, 0, 4), 4);
     due = due_now();
     assert_int_equal(top_up(rig.ledger, &due, 2, 4), 2);
@@ -161,9 +161,9 @@ static void an_identity_is_made_once(void **state)
     assert_int_equal(due.cursor, 8);
     assert_int_equal(due.room, 4);
     /* An order that is given again goes on with the batch of the one before. */
-    kiln_test_ok(kiln_ledger_order_remove(rig.ledger, "p", "o", &rig.err), rig.err);
-    assert_int_equal(kiln_ledger_order_remove(rig.ledger, "p", "o", &rig.err), KILN_NOT_FOUND);
-    add("o", (struct kiln_order_spec){.mark = 10});
+    kiln_test_ok(kiln_ledger_backfill_remove(rig.ledger, "p", "o", &rig.err), rig.err);
+    assert_int_equal(kiln_ledger_backfill_remove(rig.ledger, "p", "o", &rig.err), KILN_NOT_FOUND);
+    add("o", (struct kiln_backfill_spec){.mark = 10});
     due = due_now();
     assert_int_equal(due.room, 4);
     assert_int_equal(top_up(rig.ledger, &due, 0, 4), 0);
@@ -176,14 +176,14 @@ static void what_was_cancelled_is_made_again(void **state)
 {
     (void)state;
     uint64_t cancelled = 0;
-    add("o", (struct kiln_order_spec){.mark = 6});
-    struct kiln_order_due due = due_now(), stale = due;
+    add("o", (struct kiln_backfill_spec){.mark = 6});
+    struct kiln_backfill_due due = due_now(), stale = due;
     assert_int_equal(top_up(rig.ledger, &due, 0, 6), 6);
-    kiln_test_ok(kiln_ledger_order_remove(rig.ledger, "p", "o", &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_backfill_remove(rig.ledger, "p", "o", &rig.err), rig.err);
     kiln_test_ok(kiln_ledger_cancel(rig.ledger, "p", 0, "backfill-o", &cancelled, &rig.err),
                  rig.err);
     assert_int_equal(cancelled, 6);
-    add("o", (struct kiln_order_spec){.mark = 4, .rate = 60});
+    add("o", (struct kiln_backfill_spec){.mark = 4, .rate = 60});
     due = due_now();
     assert_int_equal(top_up(rig.ledger, &stale, 0, 4), 0); /* of the order that is gone */
     assert_int_equal(last_again, 0);
@@ -202,8 +202,8 @@ static void what_was_cancelled_is_made_again(void **state)
 static void it_ends_where_it_was_told_to(void **state)
 {
     (void)state;
-    uint64_t id = add("o", (struct kiln_order_spec){.mark = 10, .until_jobs = 6});
-    struct kiln_order_due due = due_now();
+    uint64_t id = add("o", (struct kiln_backfill_spec){.mark = 10, .until_jobs = 6});
+    struct kiln_backfill_due due = due_now();
     assert_int_equal(due.room, 6);
     assert_int_equal(top_up(rig.ledger, &due, 0, 6), 6);
     free(kiln_test_sql(rig.stack, "UPDATE batch_tally SET queued = 0"));
@@ -217,15 +217,15 @@ static void it_ends_where_it_was_told_to(void **state)
     /* Fixed seeds: one pass of ten. */
     free(kiln_test_sql(rig.stack, "UPDATE backfill SET until_at = NULL, seed_fixed = true"));
     assert_int_equal(due_now().room, 4);
-    kiln_test_ok(kiln_ledger_order_fail(rig.ledger, id, "its style is gone", &rig.err), rig.err);
+    kiln_test_ok(kiln_ledger_backfill_fail(rig.ledger, id, "its style is gone", &rig.err), rig.err);
     assert_int_equal(due_now().room, 0);
 }
 
 static void a_rate_is_kept(void **state)
 {
     (void)state;
-    add("o", (struct kiln_order_spec){.mark = 5000, .rate = 3600});
-    struct kiln_order_due due = due_now();
+    add("o", (struct kiln_backfill_spec){.mark = 5000, .rate = 3600});
+    struct kiln_backfill_due due = due_now();
     assert_in_range(due.room, 1, 10);
     assert_int_equal(top_up(rig.ledger, &due, 0, (size_t)due.room), due.room);
     free(kiln_test_sql(rig.stack, "UPDATE backfill SET due_at = now() + interval '1 s'"));
@@ -247,11 +247,11 @@ static void what_is_held_gets_nothing(void **state)
         enum kiln_hold_scope scope;
         const char *name;
         uint64_t room;
-    } cases[] = {{KILN_SCOPE_ALL, "", 0},     {KILN_SCOPE_BACKFILL, "", 0},
-                 {KILN_SCOPE_ORDER, "o", 0},  {KILN_SCOPE_ORDER, "other", 5},
-                 {KILN_SCOPE_TENANT, "o", 5}, {KILN_SCOPE_WINDOW, "o", 5}};
+    } cases[] = {{KILN_SCOPE_ALL, "", 0},           {KILN_SCOPE_BACKFILL, "", 0},
+                 {KILN_SCOPE_ONE_BACKFILL, "o", 0}, {KILN_SCOPE_ONE_BACKFILL, "other", 5},
+                 {KILN_SCOPE_TENANT, "o", 5},       {KILN_SCOPE_WINDOW, "o", 5}};
     struct kiln_hold before;
-    add("o", (struct kiln_order_spec){.mark = 5});
+    add("o", (struct kiln_backfill_spec){.mark = 5});
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct kiln_hold hold = {.scope = cases[i].scope, .held = true, .who = "me"};
         snprintf(hold.name, sizeof hold.name, "%s", cases[i].name);

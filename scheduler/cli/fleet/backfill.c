@@ -30,7 +30,7 @@ struct orders {
 
 /* --- where an order stands -------------------------------------------------------------------- */
 static const struct kiln_hold *hold_of(const struct orders *orders,
-                                       const struct kiln_order_row *order)
+                                       const struct kiln_backfill_row *order)
 {
     const struct kiln_policy_job job = {.batch_id = order->batch_id,
                                         .model = "",
@@ -40,7 +40,7 @@ static const struct kiln_hold *hold_of(const struct orders *orders,
     return order->held ? kiln_holds_find(&orders->holds, &job) : NULL;
 }
 
-static const char *state_of(const struct orders *orders, const struct kiln_order_row *order)
+static const char *state_of(const struct orders *orders, const struct kiln_backfill_row *order)
 {
     const struct kiln_hold *hold = hold_of(orders, order);
     if (order->error)
@@ -52,9 +52,9 @@ static const char *state_of(const struct orders *orders, const struct kiln_order
     return order->lines ? "active" : "asleep";
 }
 
-static void spec_json(struct kiln_text *out, const struct kiln_order_row *order)
+static void spec_json(struct kiln_text *out, const struct kiln_backfill_row *order)
 {
-    const struct kiln_order_spec *spec = &order->spec;
+    const struct kiln_backfill_spec *spec = &order->spec;
     const struct kiln_window window = {spec->window_from, spec->window_to};
     char hours[16];
     kiln_window_text(&window, hours, sizeof hours);
@@ -75,7 +75,7 @@ static void spec_json(struct kiln_text *out, const struct kiln_order_row *order)
 }
 
 static void order_json(struct kiln_text *out, const struct orders *orders,
-                       const struct kiln_order_row *order)
+                       const struct kiln_backfill_row *order)
 {
     const struct kiln_hold *hold = hold_of(orders, order);
     char held[1024] = "";
@@ -100,7 +100,7 @@ static void order_json(struct kiln_text *out, const struct orders *orders,
 }
 
 static void order_line(struct kiln_text *out, const struct orders *orders,
-                       const struct kiln_order_row *order)
+                       const struct kiln_backfill_row *order)
 {
     const uint64_t *at = order->jobs.at;
     kiln_text_printf(out, "%-24s %-7s %7llu %8llu %8llu %9llu %7llu %11.1f %8.2f\n",
@@ -112,9 +112,9 @@ static void order_line(struct kiln_text *out, const struct orders *orders,
 }
 
 static void order_text(struct kiln_text *out, const struct orders *orders,
-                       const struct kiln_order_row *order)
+                       const struct kiln_backfill_row *order)
 {
-    const struct kiln_order_spec *spec = &order->spec;
+    const struct kiln_backfill_spec *spec = &order->spec;
     const struct kiln_window window = {spec->window_from, spec->window_to};
     const struct kiln_hold *hold = hold_of(orders, order);
     char text[1024], time[32];
@@ -159,7 +159,7 @@ static void order_text(struct kiln_text *out, const struct orders *orders,
                      kiln_short_time(order->topped_ms, time, sizeof time));
 }
 
-static int list_order(void *arg, const struct kiln_order_row *order, struct kiln_error *err)
+static int list_order(void *arg, const struct kiln_backfill_row *order, struct kiln_error *err)
 {
     struct orders *orders = arg;
     struct kiln_text *line = &orders->listing.line;
@@ -173,7 +173,7 @@ static int list_order(void *arg, const struct kiln_order_row *order, struct kiln
 }
 
 /* --- unknown names ---------------------------------------------------------------------------- */
-static int add_name(void *arg, const struct kiln_order_row *order, struct kiln_error *err)
+static int add_name(void *arg, const struct kiln_backfill_row *order, struct kiln_error *err)
 {
     return kiln_near_add(arg, order->spec.name, err);
 }
@@ -183,7 +183,7 @@ static int check_name(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
                       struct kiln_error *err)
 {
     struct kiln_near near = {0};
-    int rc = kiln_ledger_orders(ledger, kiln_pool(cli), NULL, add_name, &near, err);
+    int rc = kiln_ledger_backfills(ledger, kiln_pool(cli), NULL, add_name, &near, err);
     if (rc == 0 && !kiln_near_has(&near, name))
         rc = kiln_near_refuse(&near, "standing order", name, err);
     kiln_near_release(&near);
@@ -200,12 +200,12 @@ static int list(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *na
         printf("%-24s %-7s %7s %8s %8s %9s %7s %11s %8s\n", "ORDER", "STATE", "MARK", "QUEUED",
                "ASSIGNED", "DONE", "FAILED", "GPU-SECONDS", "PASSES");
     if (rc == 0)
-        rc = kiln_ledger_orders(ledger, kiln_pool(cli), name, list_order, &orders, &err);
+        rc = kiln_ledger_backfills(ledger, kiln_pool(cli), name, list_order, &orders, &err);
     kiln_holds_release(&orders.holds);
     return kiln_listing_end(&orders.listing, rc, &err);
 }
 
-static int keep_batch(void *arg, const struct kiln_order_row *order, struct kiln_error *err)
+static int keep_batch(void *arg, const struct kiln_backfill_row *order, struct kiln_error *err)
 {
     (void)err;
     snprintf(arg, KILN_BATCH_NAME_MAX + 1, "%s", order->batch);
@@ -218,9 +218,9 @@ static int forget(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *
     char batch[KILN_BATCH_NAME_MAX + 1] = "";
     struct kiln_error err;
     uint64_t cancelled = 0;
-    int rc = kiln_ledger_orders(ledger, kiln_pool(cli), name, keep_batch, batch, &err);
+    int rc = kiln_ledger_backfills(ledger, kiln_pool(cli), name, keep_batch, batch, &err);
     if (rc == 0)
-        rc = kiln_ledger_order_remove(ledger, kiln_pool(cli), name, &err);
+        rc = kiln_ledger_backfill_remove(ledger, kiln_pool(cli), name, &err);
     if (rc)
         return kiln_report(cli, &err);
     rc = kiln_cancel_batch(cli, ledger, batch, &cancelled, &err);
@@ -257,11 +257,11 @@ static int act(struct kiln_cli *cli, const struct kiln_args *args, enum action a
     if (rc == 0 && name)
         rc = check_name(cli, ledger, name, &err);
     if (rc == 0 && action == RESUME)
-        rc = kiln_ledger_order_again(ledger, kiln_pool(cli), name, &err);
+        rc = kiln_ledger_backfill_again(ledger, kiln_pool(cli), name, &err);
     if (rc)
         status = kiln_report(cli, &err);
     else if (action == PAUSE || action == RESUME)
-        status = kiln_put_hold(cli, ledger, KILN_SCOPE_ORDER, name, action == PAUSE,
+        status = kiln_put_hold(cli, ledger, KILN_SCOPE_ONE_BACKFILL, name, action == PAUSE,
                                kiln_arg(args, "reason"));
     else if (action == RM)
         status = remove_order(cli, ledger, name, kiln_arg(args, "yes") != NULL);

@@ -29,9 +29,9 @@
 
 struct addition {
     struct kiln_cli *cli;
-    struct kiln_order_spec spec;
+    struct kiln_backfill_spec spec;
     struct kiln_prompts prompts;
-    struct kiln_order_line *lines;
+    struct kiln_backfill_line *lines;
     size_t line_count, line_room;
     bool dry_run;
 };
@@ -54,7 +54,7 @@ static int read_rate(struct kiln_cli *cli, const char *text, double *ret)
 }
 
 /* A count of jobs, a date in UTC, or a span from now on. */
-static int read_until(struct kiln_cli *cli, const char *text, struct kiln_order_spec *spec)
+static int read_until(struct kiln_cli *cli, const char *text, struct kiln_backfill_spec *spec)
 {
     int64_t now_ms = kiln_wall_ms(), span_s;
     if (!text)
@@ -81,7 +81,7 @@ static int read_until(struct kiln_cli *cli, const char *text, struct kiln_order_
 }
 
 static int read_mark(struct kiln_cli *cli, const struct kiln_args *args,
-                     struct kiln_order_spec *spec)
+                     struct kiln_backfill_spec *spec)
 {
     long mark;
     double hour = ceil(spec->rate); /* with a rate: what an hour may bring */
@@ -91,7 +91,7 @@ static int read_mark(struct kiln_cli *cli, const struct kiln_args *args,
     return status;
 }
 
-static int read_window(struct kiln_cli *cli, const char *text, struct kiln_order_spec *spec)
+static int read_window(struct kiln_cli *cli, const char *text, struct kiln_backfill_spec *spec)
 {
     struct kiln_window window = {-1, -1};
     struct kiln_error err;
@@ -133,7 +133,7 @@ static int read_sets(struct addition *addition, const struct kiln_args *args)
 static int read_options(struct addition *addition, const struct kiln_args *args, const char *name)
 {
     struct kiln_cli *cli = addition->cli;
-    struct kiln_order_spec *spec = &addition->spec;
+    struct kiln_backfill_spec *spec = &addition->spec;
     if (!kiln_name_valid(name, strlen(name), KILN_NAME_MAX))
         return kiln_usage(cli, "'%.80s' is no name of a standing order: at most %d " KILN_NAME_RULE,
                           name, KILN_NAME_MAX);
@@ -161,7 +161,7 @@ static int keep_line(void *arg, const char *text, size_t len, struct kiln_error 
     if (addition->line_count == KILN_BACKFILL_LINES_MAX)
         return kiln_fail(err, KILN_FULL, "a standing order has %d prompts at most; make two of it",
                          KILN_BACKFILL_LINES_MAX);
-    struct kiln_order_line *lines =
+    struct kiln_backfill_line *lines =
         kiln_room(addition->lines, addition->line_count, &addition->line_room, sizeof *lines);
     char *copy = lines ? strndup(text, len) : NULL;
     addition->lines = lines ? lines : addition->lines;
@@ -169,7 +169,7 @@ static int keep_line(void *arg, const char *text, size_t len, struct kiln_error 
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the prompts");
     uint64_t jobs = kiln_expand_count(addition->prompts.expand);
     addition->lines[addition->line_count++] =
-        (struct kiln_order_line){.first = addition->spec.pass_jobs, .jobs = jobs, .line = copy};
+        (struct kiln_backfill_line){.first = addition->spec.pass_jobs, .jobs = jobs, .line = copy};
     addition->spec.pass_jobs += jobs;
     return 0;
 }
@@ -202,7 +202,7 @@ static int keep_lines(struct addition *addition, struct kiln_ledger *ledger, uin
         size_t count = 0, bytes = 0;
         while (at + count < addition->line_count && count < PAGE_LINES && bytes < PAGE_BYTES)
             bytes += strlen(addition->lines[at + count++].line);
-        rc = kiln_ledger_order_lines(ledger, id, addition->lines + at, count, err);
+        rc = kiln_ledger_backfill_lines(ledger, id, addition->lines + at, count, err);
         at += count;
     }
     return rc;
@@ -211,7 +211,7 @@ static int keep_lines(struct addition *addition, struct kiln_ledger *ledger, uin
 static int keep(struct addition *addition, struct kiln_error *err)
 {
     struct kiln_cli *cli = addition->cli;
-    struct kiln_order_spec *spec = &addition->spec;
+    struct kiln_backfill_spec *spec = &addition->spec;
     struct kiln_ledger *ledger = NULL;
     struct kiln_error ignored;
     uint64_t id = 0;
@@ -221,10 +221,10 @@ static int keep(struct addition *addition, struct kiln_error *err)
     spec->height = context->job.height;
     int rc = kiln_open_ledger(cli, &ledger, err);
     if (rc == 0)
-        rc = kiln_ledger_order_add(ledger, kiln_pool(cli), spec, &id, err);
+        rc = kiln_ledger_backfill_add(ledger, kiln_pool(cli), spec, &id, err);
     if (rc == 0) {
         rc = keep_lines(addition, ledger, id, err);
-        if (rc && kiln_ledger_order_remove(ledger, kiln_pool(cli), spec->name, &ignored))
+        if (rc && kiln_ledger_backfill_remove(ledger, kiln_pool(cli), spec->name, &ignored))
             kiln_warn(cli,
                       "half of it is in the ledger and asleep; `kiln backfill rm %s` removes "
                       "it",
@@ -236,7 +236,7 @@ static int keep(struct addition *addition, struct kiln_error *err)
 
 static int print_result(const struct addition *addition)
 {
-    const struct kiln_order_spec *spec = &addition->spec;
+    const struct kiln_backfill_spec *spec = &addition->spec;
     char batch[KILN_BATCH_NAME_MAX + 1];
     snprintf(batch, sizeof batch, KILN_BACKFILL_BATCH "%s", spec->name);
     if (addition->cli->json)

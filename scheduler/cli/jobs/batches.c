@@ -214,7 +214,7 @@ static int may_go(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *
     int rc = kiln_ledger_batches(ledger, kiln_pool(cli), batch, see_batch, seen, err);
     kiln_text_release(&seen->json);
     if (rc == 0)
-        rc = kiln_ledger_order_of(ledger, kiln_pool(cli), batch, order, err);
+        rc = kiln_ledger_backfill_of(ledger, kiln_pool(cli), batch, order, err);
     if (rc)
         return rc;
     if (order[0])

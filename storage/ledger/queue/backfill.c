@@ -6,9 +6,9 @@
 
 #include "storage/ledger/internal.h"
 
-int kiln_ledger_order_add(struct kiln_ledger *ledger, const char *pool,
-                          const struct kiln_order_spec *spec, uint64_t *ret_id,
-                          struct kiln_error *err)
+int kiln_ledger_backfill_add(struct kiln_ledger *ledger, const char *pool,
+                             const struct kiln_backfill_spec *spec, uint64_t *ret_id,
+                             struct kiln_error *err)
 {
     /* A batch of that name that is there already (of an order of that name before) is taken over:
      * what it has made is not made again.  Lines of an addition that was cut off are dropped. */
@@ -58,9 +58,9 @@ int kiln_ledger_order_add(struct kiln_ledger *ledger, const char *pool,
     return 0;
 }
 
-int kiln_ledger_order_lines(struct kiln_ledger *ledger, uint64_t id,
-                            const struct kiln_order_line *lines, size_t count,
-                            struct kiln_error *err)
+int kiln_ledger_backfill_lines(struct kiln_ledger *ledger, uint64_t id,
+                               const struct kiln_backfill_line *lines, size_t count,
+                               struct kiln_error *err)
 {
     static const struct kiln_statement add = {
         "order_lines", "INSERT INTO backfill_line (backfill_id, first, jobs, line)"
@@ -85,8 +85,8 @@ int kiln_ledger_order_lines(struct kiln_ledger *ledger, uint64_t id,
     return rc;
 }
 
-int kiln_ledger_order_remove(struct kiln_ledger *ledger, const char *pool, const char *name,
-                             struct kiln_error *err)
+int kiln_ledger_backfill_remove(struct kiln_ledger *ledger, const char *pool, const char *name,
+                                struct kiln_error *err)
 {
     static const struct kiln_statement remove = {
         "order_remove",
@@ -104,8 +104,8 @@ int kiln_ledger_order_remove(struct kiln_ledger *ledger, const char *pool, const
     return rc;
 }
 
-int kiln_ledger_order_again(struct kiln_ledger *ledger, const char *pool, const char *name,
-                            struct kiln_error *err)
+int kiln_ledger_backfill_again(struct kiln_ledger *ledger, const char *pool, const char *name,
+                               struct kiln_error *err)
 {
     static const struct kiln_statement again = {
         "order_again",
@@ -145,7 +145,7 @@ int kiln_ledger_order_again(struct kiln_ledger *ledger, const char *pool, const 
     " FROM batch_tally WHERE batch_id = o.batch_id"
 
 struct listing {
-    kiln_each_order *each;
+    kiln_each_backfill *each;
     void *arg;
     bool any;
 };
@@ -153,7 +153,7 @@ struct listing {
 static int list_order(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
     struct listing *listing = arg;
-    struct kiln_order_row order = {
+    struct kiln_backfill_row order = {
         .id = kiln_row_u64(rows, row, 0),
         .batch_id = kiln_row_u64(rows, row, 1),
         .spec = {.overrides = kiln_row_text(rows, row, 5),
@@ -187,8 +187,8 @@ static int list_order(void *arg, const PGresult *rows, int row, struct kiln_erro
     return listing->each(listing->arg, &order, err);
 }
 
-int kiln_ledger_orders(struct kiln_ledger *ledger, const char *pool, const char *name,
-                       kiln_each_order *each, void *arg, struct kiln_error *err)
+int kiln_ledger_backfills(struct kiln_ledger *ledger, const char *pool, const char *name,
+                          kiln_each_backfill *each, void *arg, struct kiln_error *err)
 {
     static const struct kiln_statement orders = {
         "orders",
@@ -210,8 +210,8 @@ int kiln_ledger_orders(struct kiln_ledger *ledger, const char *pool, const char 
     return rc;
 }
 
-int kiln_ledger_order_of(struct kiln_ledger *ledger, const char *pool, const char *batch, char *ret,
-                         struct kiln_error *err)
+int kiln_ledger_backfill_of(struct kiln_ledger *ledger, const char *pool, const char *batch,
+                            char *ret, struct kiln_error *err)
 {
     static const struct kiln_statement find = {
         "order_of", "SELECT o.name FROM backfill o JOIN batch b ON b.id = o.batch_id"

@@ -17,8 +17,8 @@ struct kiln_ledger;
 
 enum kiln_hold_scope {
     KILN_SCOPE_ALL,
-    KILN_SCOPE_BACKFILL, /* priority -10 */
-    KILN_SCOPE_ORDER,    /* the standing order of that name */
+    KILN_SCOPE_BACKFILL,     /* priority -10 */
+    KILN_SCOPE_ONE_BACKFILL, /* the standing order of that name */
     KILN_SCOPE_TENANT,
     KILN_SCOPE_GROUP,
     KILN_SCOPE_WINDOW, /* a standing order outside its hours: the scheduler's own */

@@ -50,10 +50,10 @@
 
 /* What a standing order o has on its account once it made m.jobs jobs.  One whose scheduler was
  * away does not catch up on its rate for longer than a minute. */
-#define KILN_ORDER_CATCH_UP "interval '1 minute'"
-#define KILN_ORDER_MADE                                                                            \
+#define KILN_BACKFILL_CATCH_UP "interval '1 minute'"
+#define KILN_BACKFILL_MADE                                                                         \
     "made = o.made + m.jobs, topped_at = now(), due_at = CASE WHEN o.rate IS NULL THEN o.due_at"   \
-    " ELSE greatest(o.due_at, now() - " KILN_ORDER_CATCH_UP                                        \
+    " ELSE greatest(o.due_at, now() - " KILN_BACKFILL_CATCH_UP                                     \
     ") + make_interval(secs => m.jobs * 3600 / o.rate) END"
 
 /* Binds $2 to $27: ids[i] is the batch row of jobs[i]. */

@@ -180,7 +180,7 @@
     "  WHERE j.batch_id = $3::bigint AND j.key = ANY ($6::text[]) AND j.state = ANY "              \
     "($1::smallint[])"                                                                             \
     "  ORDER BY j.id FOR UPDATE OF j"                                                              \
-    "), " RETRY ", paid AS (UPDATE backfill o SET " KILN_ORDER_MADE                                \
+    "), " RETRY ", paid AS (UPDATE backfill o SET " KILN_BACKFILL_MADE                             \
     "  FROM (SELECT count(*) AS jobs FROM moved) m WHERE o.id = $4 AND m.jobs > 0) "               \
     "SELECT count(*) FROM locked"
 

@@ -8,7 +8,7 @@
 /* Jobs that the rate lets an order have now. */
 #define BY_RATE                                                                                    \
     "CASE WHEN o.rate IS NULL THEN o.mark WHEN o.due_at > now() THEN 0 ELSE"                       \
-    " 1 + floor(extract(epoch FROM least(now() - o.due_at, " KILN_ORDER_CATCH_UP                   \
+    " 1 + floor(extract(epoch FROM least(now() - o.due_at, " KILN_BACKFILL_CATCH_UP                \
     ")) * o.rate / 3600) END"
 
 struct listing {
@@ -19,25 +19,25 @@ struct listing {
 static int list_due(void *arg, const PGresult *rows, int row, struct kiln_error *err)
 {
     const struct listing *listing = arg;
-    struct kiln_order_due due = {.id = kiln_row_u64(rows, row, 0),
-                                 .batch_id = kiln_row_u64(rows, row, 1),
-                                 .cursor = kiln_row_u64(rows, row, 2),
-                                 .pass_jobs = kiln_row_u64(rows, row, 3),
-                                 .room = kiln_row_u64(rows, row, 4),
-                                 .overrides = kiln_row_text(rows, row, 6),
-                                 .width = (uint32_t)kiln_row_u64(rows, row, 7),
-                                 .height = (uint32_t)kiln_row_u64(rows, row, 8),
-                                 .window_from = kiln_row_minute(rows, row, 9),
-                                 .window_to = kiln_row_minute(rows, row, 10),
-                                 .seed_fixed = kiln_row_bool(rows, row, 11),
-                                 .closed = kiln_row_bool(rows, row, 12),
-                                 .cancelled = kiln_row_u64(rows, row, 13)};
+    struct kiln_backfill_due due = {.id = kiln_row_u64(rows, row, 0),
+                                    .batch_id = kiln_row_u64(rows, row, 1),
+                                    .cursor = kiln_row_u64(rows, row, 2),
+                                    .pass_jobs = kiln_row_u64(rows, row, 3),
+                                    .room = kiln_row_u64(rows, row, 4),
+                                    .overrides = kiln_row_text(rows, row, 6),
+                                    .width = (uint32_t)kiln_row_u64(rows, row, 7),
+                                    .height = (uint32_t)kiln_row_u64(rows, row, 8),
+                                    .window_from = kiln_row_minute(rows, row, 9),
+                                    .window_to = kiln_row_minute(rows, row, 10),
+                                    .seed_fixed = kiln_row_bool(rows, row, 11),
+                                    .closed = kiln_row_bool(rows, row, 12),
+                                    .cancelled = kiln_row_u64(rows, row, 13)};
     kiln_row_copy(rows, row, 5, due.name, sizeof due.name);
     return listing->each(listing->arg, &due, err);
 }
 
-int kiln_ledger_orders_due(struct kiln_ledger *ledger, const char *pool, kiln_each_due *each,
-                           void *arg, struct kiln_error *err)
+int kiln_ledger_backfills_due(struct kiln_ledger *ledger, const char *pool, kiln_each_due *each,
+                              void *arg, struct kiln_error *err)
 {
     /* An order without all of its lines is still being added. */
     static const struct kiln_statement due = {
@@ -72,8 +72,8 @@ int kiln_ledger_orders_due(struct kiln_ledger *ledger, const char *pool, kiln_ea
     return rc;
 }
 
-int kiln_ledger_order_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t place, uint32_t max,
-                           kiln_each_line *each, void *arg, struct kiln_error *err)
+int kiln_ledger_backfill_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t place, uint32_t max,
+                              kiln_each_line *each, void *arg, struct kiln_error *err)
 {
     static const struct kiln_statement walk = {
         "order_walk", "SELECT first, jobs, line FROM backfill_line WHERE backfill_id = $1::bigint"
@@ -89,9 +89,9 @@ int kiln_ledger_order_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t pla
     if (rc)
         return rc;
     for (int i = 0; i < PQntuples(rows) && rc == 0; i++) {
-        const struct kiln_order_line line = {.first = kiln_row_u64(rows, i, 0),
-                                             .jobs = kiln_row_u64(rows, i, 1),
-                                             .line = kiln_row_text(rows, i, 2)};
+        const struct kiln_backfill_line line = {.first = kiln_row_u64(rows, i, 0),
+                                                .jobs = kiln_row_u64(rows, i, 1),
+                                                .line = kiln_row_text(rows, i, 2)};
         rc = each(arg, &line, err);
     }
     PQclear(rows);
@@ -104,13 +104,13 @@ int kiln_ledger_order_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t pla
     "UPDATE), "
 #define TOP_UP_SQL                                                                                 \
     KILN_INSERT_SQL(OURS, "WHERE EXISTS (SELECT FROM ours)")                                       \
-    ", moved AS (UPDATE backfill o SET cursor = $30::bigint, " KILN_ORDER_MADE                     \
+    ", moved AS (UPDATE backfill o SET cursor = $30::bigint, " KILN_BACKFILL_MADE                  \
     "  FROM (SELECT count(*) AS jobs FROM made) m, ours WHERE o.id = ours.id)"                     \
     " SELECT count(*) FROM made"
 
 /* A statement of its own, before the cursor moves: whatever comes in between, the next step finds
  * the rest.  What waits again is counted as made, and by the mark, like what is new. */
-static int retry_due(struct kiln_ledger *ledger, const struct kiln_order_due *due,
+static int retry_due(struct kiln_ledger *ledger, const struct kiln_backfill_due *due,
                      const struct kiln_new_job *jobs, size_t count, uint64_t *ret_again,
                      struct kiln_error *err)
 {
@@ -135,7 +135,7 @@ static int retry_due(struct kiln_ledger *ledger, const struct kiln_order_due *du
 }
 
 int kiln_ledger_top_up(struct kiln_ledger *ledger, const char *pool,
-                       const struct kiln_order_due *due, const struct kiln_new_job *jobs,
+                       const struct kiln_backfill_due *due, const struct kiln_new_job *jobs,
                        size_t count, uint64_t walked, uint64_t *ret_made, uint64_t *ret_again,
                        struct kiln_error *err)
 {
@@ -161,8 +161,8 @@ int kiln_ledger_top_up(struct kiln_ledger *ledger, const char *pool,
     return rc;
 }
 
-int kiln_ledger_order_fail(struct kiln_ledger *ledger, uint64_t id, const char *reason,
-                           struct kiln_error *err)
+int kiln_ledger_backfill_fail(struct kiln_ledger *ledger, uint64_t id, const char *reason,
+                              struct kiln_error *err)
 {
     static const struct kiln_statement fail = {
         "order_fail", "UPDATE backfill SET error = $2::text WHERE id = $1::bigint"};
