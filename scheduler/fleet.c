@@ -55,7 +55,7 @@ struct kiln_assigned *kiln_fleet_assigned(const struct kiln_member *member, cons
 
 struct kiln_assigned *kiln_fleet_hand(struct kiln_member *member, const char *id, int64_t now_ms)
 {
-    if (member->hand_count == KILN_HAND_MAX)
+    if (member->hand_count == KILN_GUARD_MAX)
         return NULL;
     struct kiln_assigned *assigned = calloc(1, sizeof(*assigned));
     if (!assigned)

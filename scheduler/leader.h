@@ -39,7 +39,7 @@
 #include "storage/daemon/outage.h"
 #include "storage/ledger/ledger.h"
 
-#define KILN_HAND_MAX 32     /* assignments remembered of one member */
+#define KILN_GUARD_MAX 32    /* assignments remembered of one member */
 #define KILN_FINISHED_MAX 32 /* ids of its last finished ones */
 #define KILN_KEY_MAX (KILN_NAME_MAX * 2 + 32)
 #define KILN_FLEET_MAX 4096 /* members that beats may add, as many as the policy has room for */
@@ -93,7 +93,7 @@ struct kiln_member {
     int64_t changed_ms;          /* when a new beat was last read */
     int64_t warned_ms;           /* about a second worker of this name */
     int64_t mute_until_ms;       /* its stream took nothing: not tried before then; 0 = it does */
-    struct kiln_assigned *hand[KILN_HAND_MAX]; /* in the order they were sent */
+    struct kiln_assigned *hand[KILN_GUARD_MAX]; /* in the order they were sent */
     uint32_t hand_count;
     char finished[KILN_FINISHED_MAX][KILN_WIRE_ID_MAX + 1];
     uint32_t finished_turn;

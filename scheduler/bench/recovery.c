@@ -13,6 +13,7 @@
 #include "scheduler/bench/asks.h"
 #include "scheduler/bench/bench.h"
 #include "scheduler/bench/fleet.h"
+#include "scheduler/cli/stack/guard.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/read/read.h"
 
@@ -195,8 +196,11 @@ static int kill_one(struct kiln_bench *bench, struct kiln_ledger *ledger, long r
     kiln_sleep_s(IN_STEP_S);
     if (sscanf(seen.worker, "worker-%d", &number) != 1)
         return kiln_fail(err, KILN_INTERNAL, "the job is with %s", seen.worker);
-    pid_t pid = kiln_stack_find_worker(&bench->stack, number);
+    pid_t pid = kiln_stack_find_worker(&bench->stack, number),
+          guard = kiln_guard_find(&bench->stack);
     double start = kiln_now_s();
+    if (guard > 0) /* so that nobody restarts the worker, as when a machine is lost */
+        kill(guard, SIGKILL);
     if (pid <= 0 || kill(pid, SIGKILL) != 0)
         return kiln_fail(err, KILN_INTERNAL, "%s has ended by itself", seen.worker);
     rc = wait_job(bench, ledger, batch, KILN_JOB_ASSIGNED, 2, &seen, err);

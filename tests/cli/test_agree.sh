@@ -81,7 +81,7 @@ ok kiln quota ls
 
 # --- workers
 ok kiln worker start
-worker=$(kiln worker ls | sed 's/ .*//')
+worker=$(kiln worker ls | sed '/^worker-0/d; s/ .*//')
 at_tty n 64 kiln worker stop --all
 fails 64 kiln worker stop --all
 says 'Every worker of this machine finishes its batch and ends.  Nothing of it was done'
@@ -89,6 +89,8 @@ kiln worker ls | grep -q "^$worker .* running" || die "it was stopped"
 at_tty '' 0 kiln worker stop "$worker"
 ok kiln worker start "$worker"
 at_tty y 0 kiln worker stop --all
+kiln workers | grep -q '^worker-0 .*live' && die "not all were stopped"
+ok kiln up --dir s
 at_tty n 64 kiln drain --all
 says 'Every worker of pool default finishes its batch and ends' out.txt
 kiln workers | grep -q '^worker-0 .*live' || die "a no drains"

@@ -76,7 +76,7 @@ for i in $(seq 200); do
     sleep 0.05
 done
 finding leases "f['verdict'] == 'ok'"
-kill -9 "$(pid_of s scheduler)" "$(pid_of s worker-0)"
+kill -9 "$(pid_of s crew)" "$(pid_of s scheduler)" "$(pid_of s worker-0)" # no guard restarts it
 held=$(sql 'SELECT count(*) FROM job WHERE state = 1')
 [ "$held" -gt 0 ] || die "nothing is assigned"
 for i in $(seq 200); do

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,42 +72,76 @@ bool kiln_postgres_program(const char *name, int major, char *out)
     return best || kiln_program_find(name, out); /* another distribution's place */
 }
 
-/* In the child.  A failure before the program runs is a line among its complaints. */
-static void become(char *const *argv, char *const *environment, int in_fd, int out_fd, int said_fd)
+/* In the child, up to the exec; a failure is reported through the pipe as errno. */
+static void become(const struct kiln_launch *launch, int null_fd, int report_fd)
 {
-    int null_fd = open("/dev/null", O_RDWR);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const int fds[] = {launch->in_fd, launch->out_fd, launch->err_fd};
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    if (launch->holds_hup)
+        sigaddset(&blocked, SIGHUP);
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
     signal(SIGPIPE, SIG_DFL);
-    if (dup2(in_fd >= 0 ? in_fd : null_fd, STDIN_FILENO) < 0 ||
-        dup2(out_fd >= 0 ? out_fd : null_fd, STDOUT_FILENO) < 0 || dup2(said_fd, STDERR_FILENO) < 0)
-        _exit(126);
+    bool ok = !launch->own_session || setsid() >= 0;
+    for (int i = 0; i < 3; i++)
+        ok = ok && dup2(fds[i] >= 0 ? fds[i] : null_fd, i) >= 0;
+    if (ok && launch->as_user)
+        ok = setgroups(0, NULL) == 0 && setgid(launch->gid) == 0 && setuid(launch->uid) == 0;
+    if (ok && launch->dies_with_us) /* after setuid, which would clear it */
+        ok = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
     for (int fd = STDERR_FILENO + 1; fd < 256; fd++) /* the other ends of pipes among them */
-        close(fd);
-    execve(argv[0], argv, environment);
-    dprintf(STDERR_FILENO, "%s\n", strerror(errno));
+        if (fd != report_fd)
+            close(fd);
+    if (ok && (!launch->cwd || chdir(launch->cwd) == 0))
+        execve(launch->argv[0], (char *const *)launch->argv,
+               launch->environment ? launch->environment : environ);
+    int failure = errno;
+    (void)!write(report_fd, &failure, sizeof failure);
     _exit(127);
+}
+
+int kiln_launch(const struct kiln_launch *launch, pid_t *ret, struct kiln_error *err)
+{
+    int report[2] = {-1, -1}, null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    pid_t pid = -1;
+    fflush(NULL);
+    if (null_fd >= 0 && pipe2(report, O_CLOEXEC) == 0)
+        pid = fork();
+    if (pid == 0)
+        become(launch, null_fd, report[1]);
+    int failure = pid < 0 ? errno : 0;
+    if (report[0] >= 0)
+        close(report[1]);
+    if (pid > 0 && read(report[0], &failure, sizeof failure) == sizeof failure)
+        waitpid(pid, NULL, 0);
+    if (report[0] >= 0)
+        close(report[0]);
+    if (null_fd >= 0)
+        close(null_fd);
+    if (failure)
+        return kiln_fail(err, failure == ENOENT ? KILN_NOT_FOUND : KILN_IO, "start %s: %s",
+                         launch->argv[0], strerror(failure));
+    *ret = pid;
+    return 0;
 }
 
 int kiln_child_start(struct kiln_child *child, char *const *argv, char *const *environment,
                      int in_fd, int out_fd, struct kiln_error *err)
 {
     const char *slash = strrchr(argv[0], '/');
-    child->name = slash ? slash + 1 : argv[0];
-    child->pid = 0;
-    child->complaints = tmpfile();
+    *child = (struct kiln_child){.name = slash ? slash + 1 : argv[0], .complaints = tmpfile()};
     if (!child->complaints)
         return kiln_fail(err, KILN_IO, "make a temporary file: %s", strerror(errno));
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0)
-        become(argv, environment ? environment : environ, in_fd, out_fd, fileno(child->complaints));
-    if (pid < 0) {
-        fclose(child->complaints);
-        child->complaints = NULL;
-        return kiln_fail(err, KILN_IO, "start %s: %s", argv[0], strerror(errno));
-    }
-    child->pid = pid;
-    return 0;
+    const struct kiln_launch launch = {.argv = (const char *const *)argv,
+                                       .environment = environment,
+                                       .in_fd = in_fd,
+                                       .out_fd = out_fd,
+                                       .err_fd = fileno(child->complaints),
+                                       .dies_with_us = true};
+    int rc = kiln_launch(&launch, &child->pid, err);
+    if (rc)
+        kiln_child_drop(child);
+    return rc;
 }
 
 void kiln_last_line(FILE *file, char *out, size_t size)
@@ -125,7 +160,7 @@ void kiln_last_line(FILE *file, char *out, size_t size)
 void kiln_child_drop(struct kiln_child *child)
 {
     if (child->pid > 0) {
-        kill(child->pid, SIGKILL);
+        kill(child->own_session ? -child->pid : child->pid, SIGKILL);
         while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
             continue;
     }
@@ -135,12 +170,13 @@ void kiln_child_drop(struct kiln_child *child)
 }
 
 /* The child has ended with this status. */
-static int judge(struct kiln_child *child, int status, struct kiln_error *err)
+static int report_end(struct kiln_child *child, int status, struct kiln_error *err)
 {
-    char words[TAIL_BYTES + 1];
+    char words[TAIL_BYTES + 1] = "";
     int rc = 0;
     child->pid = 0;
-    kiln_last_line(child->complaints, words, sizeof words);
+    if (child->complaints)
+        kiln_last_line(child->complaints, words, sizeof words);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         rc = kiln_fail(err, KILN_IO, "%s ended with status %d%s%s", child->name,
                        WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
@@ -166,7 +202,7 @@ int kiln_child_end(struct kiln_child *child, double limit_s, struct kiln_error *
         kiln_child_drop(child);
         return err->code;
     }
-    return judge(child, status, err);
+    return report_end(child, status, err);
 }
 
 /* Bytes that the child has read and written until now; false: the kernel does not say. */
@@ -199,5 +235,5 @@ int kiln_child_end_moving(struct kiln_child *child, double still_s, struct kiln_
         kiln_child_drop(child);
         return err->code;
     }
-    return judge(child, status, err);
+    return report_end(child, status, err);
 }

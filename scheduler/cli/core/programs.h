@@ -18,11 +18,29 @@ bool kiln_program_find(const char *name, char *out);
  * that is installed; Debian keeps them off the PATH. */
 bool kiln_postgres_program(const char *name, int major, char *out);
 
-/* A child with its complaints in a file of its own. */
+/* How a program is started: the one way, for daemons and for helpers. */
+struct kiln_launch {
+    const char *const *argv;   /* argv[0] is the path of the program; NULL ends it */
+    char *const *environment;  /* NULL: ours */
+    const char *cwd;           /* NULL: ours */
+    int in_fd, out_fd, err_fd; /* -1: /dev/null; no other descriptor below 256 stays open */
+    bool own_session;          /* no Ctrl-C of our terminal reaches it */
+    bool dies_with_us;         /* it is killed when we end */
+    bool holds_hup;            /* SIGHUP is blocked until the program unblocks it */
+    bool as_user;              /* as the user below, without further groups */
+    uid_t uid;
+    gid_t gid;
+};
+/* Returns when the program runs, or why it could not be started. */
+int kiln_launch(const struct kiln_launch *launch, pid_t *ret,
+                struct kiln_error *err) KILN_MUST_CHECK;
+
+/* A helper whose complaints are kept for the error. */
 struct kiln_child {
     const char *name;
-    pid_t pid; /* 0: none */
-    FILE *complaints;
+    pid_t pid;        /* 0: none */
+    FILE *complaints; /* its stderr; NULL: it goes elsewhere */
+    bool own_session; /* its own children end with it */
 };
 /* Starts argv[0].  in_fd, out_fd become its stdin and stdout, -1: /dev/null.  environment NULL:
  * ours. The child is killed when we end. */

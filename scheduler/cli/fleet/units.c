@@ -164,7 +164,7 @@ static void take_property(struct shown *shown, const char *line)
         shown->changed_us = strtoll(value + 1, NULL, 10);
 }
 
-/* The states of crew_rule.c, in systemd's words. */
+/* The states of guard_rule.c, in systemd's words. */
 static const char *state_of(const struct shown *shown)
 {
     if (strcmp(shown->active, "failed") == 0)
@@ -174,7 +174,7 @@ static const char *state_of(const struct shown *shown)
     return strcmp(shown->active, "inactive") == 0 ? "stopped" : "running";
 }
 
-static void reason_of(const struct shown *shown, char out[KILN_CREW_REASON_MAX])
+static void reason_of(const struct shown *shown, char out[KILN_GUARD_REASON_MAX])
 {
     enum { EXITED = 1 }; /* CLD_EXITED; others died of a signal */
     out[0] = '\0';
@@ -182,10 +182,10 @@ static void reason_of(const struct shown *shown, char out[KILN_CREW_REASON_MAX])
         return;
     if (strcmp(shown->result, "exit-code") == 0 || strcmp(shown->result, "signal") == 0 ||
         strcmp(shown->result, "core-dump") == 0)
-        snprintf(out, KILN_CREW_REASON_MAX,
+        snprintf(out, KILN_GUARD_REASON_MAX,
                  shown->code == EXITED ? "exit %ld" : "killed by signal %ld", shown->status);
     else
-        snprintf(out, KILN_CREW_REASON_MAX, "%s", shown->result);
+        snprintf(out, KILN_GUARD_REASON_MAX, "%s", shown->result);
 }
 
 static void device_of(const struct shown *shown, const char *instance, char out[32])
@@ -247,7 +247,7 @@ int kiln_units_list(struct kiln_unit *at, int *ret_count, struct kiln_error *err
             *next++ = '\0';
         take_property(&shown, line);
         if (!line[0] || !next) { /* the end of a block, or of all */
-            if (count < KILN_CREW_MAX && make_unit(&shown, &at[count]))
+            if (count < KILN_GUARD_MAX && make_unit(&shown, &at[count]))
                 count++;
             shown = (struct shown){.id = ""};
         }
@@ -264,14 +264,14 @@ int kiln_units_list(struct kiln_unit *at, int *ret_count, struct kiln_error *err
 int kiln_units_tell(const char *const *words, char (*instances)[KILN_INSTANCE_MAX], int count,
                     double limit_s, struct kiln_error *err)
 {
-    char program[PATH_MAX], names[KILN_CREW_MAX][KILN_UNIT_NAME_MAX];
-    char *argv[KILN_CREW_MAX + 8] = {program};
+    char program[PATH_MAX], names[KILN_GUARD_MAX][KILN_UNIT_NAME_MAX];
+    char *argv[KILN_GUARD_MAX + 8] = {program};
     int used = 1;
     if (!kiln_program_find("systemctl", program))
         return kiln_fail(err, KILN_UNAVAILABLE, "there is no systemctl on this machine");
     for (int i = 0; words[i] && i < 6; i++)
         argv[used++] = (char *)(uintptr_t)words[i];
-    for (int i = 0; i < count && i < KILN_CREW_MAX; i++) {
+    for (int i = 0; i < count && i < KILN_GUARD_MAX; i++) {
         snprintf(names[i], sizeof names[i], TEMPLATE "%s" SUFFIX, instances[i]);
         argv[used++] = names[i];
     }

@@ -1,13 +1,13 @@
 /* units.h - the workers of this machine as units of systemd: kiln-worker@N.service draws on cuda:N.
  *
- * systemd does what the guard of crew.h does elsewhere: restarts with pauses, gives up what crashes
+ * systemd does what the guard (stack/guard.h) does elsewhere: restarts with pauses, gives up what crashes
  * too often, keeps the logs.  All of it is asked of and told to systemctl, as a person would.
  */
 #ifndef KILN_CLI_UNITS_H
 #define KILN_CLI_UNITS_H
 
 #include "scheduler/cli/fleet/worker_show.h"
-#include "scheduler/cli/stack/crew.h"
+#include "scheduler/cli/stack/guard.h"
 
 #define KILN_UNIT_NAME_MAX 80
 #define KILN_INSTANCE_MAX 32
@@ -21,9 +21,9 @@ bool kiln_units_meant(const struct kiln_cli *cli, const struct kiln_args *args);
 /* A unit as systemd knows it, a stopped one only if it is still of interest to it. */
 struct kiln_unit {
     char instance[KILN_INSTANCE_MAX];
-    struct kiln_hand_line line; /* HOST-gpuN, its device and state */
+    struct kiln_worker_line line; /* HOST-gpuN, its device and state */
 };
-/* In order of their instances; at most KILN_CREW_MAX of them. */
+/* In order of their instances; at most KILN_GUARD_MAX of them. */
 int kiln_units_list(struct kiln_unit *at, int *ret_count, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* The name of the worker of an instance, as the unit file gives it. */

@@ -1,11 +1,10 @@
 /* worker.c - `kiln worker start|stop|ls|logs`: the workers of this machine.
  *
- * start and stop change the plan and wake the guard (crew.h), then wait until it is so.  A machine
+ * start and stop change the plan and wake the guard (guard.h), then wait until it is so.  A machine
  * with a stack of its own (`kiln up`) keeps its crew in the stack's directory; on a fleet's machine
  * it is --dir.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,16 +17,13 @@
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/units.h"
 #include "scheduler/cli/fleet/worker_show.h"
-#include "scheduler/cli/stack/crew.h"
 #include "scheduler/cli/stack/devices.h"
+#include "scheduler/cli/stack/guard.h"
 #include "schemas/digest.h"
 #include "schemas/names.h"
-#include "schemas/wire.h"
-#include "storage/bus/bus.h"
 
-#define START_LIMIT_S 600 /* a large model takes minutes to load */
-#define HOST_SIZE 65      /* of a name that gethostname gives */
-#define HOST_SHOWN 14     /* of it in the name of a worker */
+#define HOST_SIZE 65  /* of a name that gethostname gives */
+#define HOST_SHOWN 14 /* of it in the name of a worker */
 
 /* Where the crew lives: --dir, or beside a stack's kiln.conf, or ./.kiln. */
 static int open_dir(struct kiln_cli *cli, const struct kiln_args *args, bool create,
@@ -62,19 +58,12 @@ static int open_dir(struct kiln_cli *cli, const struct kiln_args *args, bool cre
 struct edit {
     struct kiln_cli *cli;
     const struct kiln_args *args;
-    bool *chosen; /* [KILN_CREW_MAX]: rows that are meant */
+    const struct kiln_stack *stack;
+    struct kiln_guard_chosen *chosen;
     bool wanted;
     long workers, crashes, log_mb; /* 0: not told */
     int64_t within_s;
 };
-
-static struct kiln_hand_row *find_row(struct kiln_crew_plan *plan, const char *name)
-{
-    for (int i = 0; i < plan->count; i++)
-        if (strcmp(plan->at[i].name, name) == 0)
-            return &plan->at[i];
-    return NULL;
-}
 
 /* A name that is too long ends with a hash of it, since names of a fleet often differ in their last
  * letters, and two workers must not have one name. */
@@ -90,48 +79,43 @@ static void shorten_host(char host[HOST_SIZE])
 }
 
 /* HOST-cuda0, and HOST-cpu, HOST-cpu-1, ... for several on one device. */
-static void name_row(struct kiln_hand_row *row, unsigned number)
+static void name_worker(const char *on, unsigned number, char out[KILN_PROCESS_NAME_MAX])
 {
     char host[HOST_SIZE] = "worker", device[32];
     (void)gethostname(host, sizeof host - 1);
     host[strcspn(host, ".")] = '\0';
     shorten_host(host);
     size_t used = 0;
-    for (const char *at = row->device; *at; at++)
+    for (const char *at = on; *at && used < sizeof device - 1; at++)
         if (*at != ':')
             device[used++] = *at;
     device[used] = '\0';
     if (!kiln_name_valid(host, strlen(host), HOST_SHOWN))
         snprintf(host, sizeof host, "worker");
     if (number)
-        snprintf(row->name, sizeof row->name, "%.14s-%.8s-%u", host, device,
-                 number % KILN_CREW_MAX);
+        snprintf(out, KILN_PROCESS_NAME_MAX, "%.14s-%.8s-%u", host, device,
+                 number % KILN_GUARD_MAX);
     else
-        snprintf(row->name, sizeof row->name, "%.14s-%.8s", host, device);
+        snprintf(out, KILN_PROCESS_NAME_MAX, "%.14s-%.8s", host, device);
 }
 
 /* One more row for the device, or the one that is there already. */
-static int want_device(struct edit *edit, struct kiln_crew_plan *plan, const char *device,
+static int want_device(struct edit *edit, struct kiln_guard_plan *plan, const char *device,
                        unsigned number, struct kiln_error *err)
 {
-    struct kiln_hand_row row = {.wanted = true};
-    snprintf(row.device, sizeof row.device, "%.31s", device);
-    name_row(&row, number);
-    struct kiln_hand_row *at = find_row(plan, row.name);
-    if (!at && plan->count == KILN_CREW_MAX)
-        return kiln_fail(err, KILN_FULL, "a machine has at most %d workers", KILN_CREW_MAX);
-    if (!at) {
-        at = &plan->at[plan->count++];
-        *at = row;
-    }
-    at->wanted = true;
-    at->turn++;
-    edit->chosen[at - plan->at] = true;
+    char name[KILN_PROCESS_NAME_MAX];
+    struct kiln_guard_row *row;
+    name_worker(device, number, name);
+    int rc = kiln_guard_add(plan, name, &row, err);
+    if (rc)
+        return rc;
+    snprintf(row->device, sizeof row->device, "%.31s", device);
+    kiln_guard_want(edit->stack, plan, row, edit->chosen);
     return 0;
 }
 
 /* --device cpu,cuda:0 with --workers N going round them. */
-static int want_devices(struct edit *edit, struct kiln_crew_plan *plan, struct kiln_error *err)
+static int want_devices(struct edit *edit, struct kiln_guard_plan *plan, struct kiln_error *err)
 {
     struct kiln_devices devices;
     int rc = kiln_devices_read(kiln_config_text(edit->cli->config, KILN_KEY_DEVICE), &devices, err);
@@ -144,7 +128,7 @@ static int want_devices(struct edit *edit, struct kiln_crew_plan *plan, struct k
     return rc;
 }
 
-static int refuse_row(const struct kiln_crew_plan *plan, const char *name, struct kiln_error *err)
+static int refuse_row(const struct kiln_guard_plan *plan, const char *name, struct kiln_error *err)
 {
     struct kiln_near near = {0};
     int rc = 0;
@@ -156,21 +140,29 @@ static int refuse_row(const struct kiln_crew_plan *plan, const char *name, struc
     return rc;
 }
 
+static void stop_row(struct edit *edit, const struct kiln_guard_plan *plan,
+                     struct kiln_guard_row *row)
+{
+    row->wanted = false;
+    edit->chosen->at[row - plan->at] = true;
+}
+
 /* The rows that are named on the command line. */
-static int want_named(struct edit *edit, struct kiln_crew_plan *plan, struct kiln_error *err)
+static int want_named(struct edit *edit, struct kiln_guard_plan *plan, struct kiln_error *err)
 {
     for (int i = 1; i < edit->args->rest_count; i++) {
-        struct kiln_hand_row *row = find_row(plan, edit->args->rest[i]);
+        struct kiln_guard_row *row = kiln_guard_row(plan, edit->args->rest[i]);
         if (!row)
             return refuse_row(plan, edit->args->rest[i], err);
-        row->wanted = edit->wanted;
-        row->turn += edit->wanted;
-        edit->chosen[row - plan->at] = true;
+        if (edit->wanted)
+            kiln_guard_want(edit->stack, plan, row, edit->chosen);
+        else
+            stop_row(edit, plan, row);
     }
     return 0;
 }
 
-static int take_limits(struct edit *edit, struct kiln_crew_plan *plan, struct kiln_error *err)
+static int take_limits(struct edit *edit, struct kiln_guard_plan *plan, struct kiln_error *err)
 {
     plan->crashes = edit->crashes ? (int)edit->crashes : plan->crashes;
     plan->within_s = edit->within_s ? edit->within_s : plan->within_s;
@@ -184,7 +176,7 @@ static int take_limits(struct edit *edit, struct kiln_crew_plan *plan, struct ki
     return 0;
 }
 
-static int change_plan(struct edit *edit, struct kiln_crew_plan *plan, struct kiln_error *err)
+static int change_plan(struct edit *edit, struct kiln_guard_plan *plan, struct kiln_error *err)
 {
     bool all = kiln_arg(edit->args, "all") != NULL;
     int rc = edit->wanted ? take_limits(edit, plan, err) : 0;
@@ -192,111 +184,9 @@ static int change_plan(struct edit *edit, struct kiln_crew_plan *plan, struct ki
         return want_named(edit, plan, err);
     if (rc == 0 && edit->wanted)
         return want_devices(edit, plan, err);
-    for (int i = 0; rc == 0 && all && i < plan->count; i++) {
-        plan->at[i].wanted = false;
-        edit->chosen[i] = true;
-    }
+    for (int i = 0; rc == 0 && all && i < plan->count; i++)
+        stop_row(edit, plan, &plan->at[i]);
     return rc;
-}
-
-/* --- waiting until it is so ------------------------------------------------------------------- */
-
-/* A guard that reads the plan now, or one that is started. */
-static int wake_guard(struct kiln_stack *stack, const struct kiln_crew_plan *plan,
-                      struct kiln_error *err)
-{
-    char program[PATH_MAX];
-    pid_t pid = kiln_crew_find_guard(stack);
-    if (pid && kill(pid, SIGHUP) == 0)
-        return 0;
-    const char *argv[] = {kiln_join(program, stack->bin, "kiln"),
-                          "worker",
-                          "guard",
-                          "--dir",
-                          stack->dir,
-                          "--config",
-                          plan->config,
-                          NULL};
-    struct kiln_spawn spawn = {.name = "crew", .argv = argv, .cwd = stack->dir};
-    return kiln_process_start(stack, &spawn, &pid, err);
-}
-
-struct beat_search {
-    const char *name;
-    pid_t pid;
-    bool found;
-};
-
-static int see_beat(void *arg, const char *worker, const char *text, size_t len)
-{
-    struct beat_search *search = arg;
-    struct kiln_heartbeat beat;
-    if (strcmp(worker, search->name) == 0 && kiln_heartbeat_decode(text, len, &beat, NULL) == 0 &&
-        (pid_t)beat.pid == search->pid)
-        search->found = true;
-    return 0;
-}
-
-/* One look: *ret_done once its heartbeat is on the bus.  An error when it died. */
-static int look_started(struct kiln_cli *cli, struct kiln_stack *stack, struct kiln_bus *bus,
-                        const struct kiln_hand_row *row, bool *ret_done, struct kiln_error *err)
-{
-    struct kiln_hand_report report;
-    struct beat_search search = {.name = row->name};
-    *ret_done = false;
-    if (!kiln_hand_report(stack, row->name, &report) || report.turn != row->turn)
-        return 0; /* the guard has not looked yet */
-    if (strcmp(report.state, "given_up") == 0 || report.restarts > 0)
-        return kiln_fail(err, KILN_UNAVAILABLE,
-                         "%s does not stay up (%s); its log is %s/log/%s.log", row->name,
-                         report.reason, stack->dir, row->name);
-    search.pid = report.pid;
-    int rc = search.pid ? kiln_bus_heartbeats(bus, kiln_pool(cli), see_beat, &search, err) : 0;
-    *ret_done = search.found;
-    return rc;
-}
-
-static int wait_started(struct kiln_cli *cli, struct kiln_stack *stack,
-                        const struct kiln_crew_plan *plan, const bool *chosen,
-                        struct kiln_error *err)
-{
-    struct kiln_bus *bus = NULL;
-    int rc = kiln_open_bus(cli, &bus, err);
-    double until = kiln_now_s() + START_LIMIT_S;
-    for (int i = 0; i < plan->count && rc == 0; i++) {
-        for (bool done = !chosen[i]; !done && rc == 0;) {
-            rc = look_started(cli, stack, bus, &plan->at[i], &done, err);
-            if (rc == 0 && !done && kiln_now_s() > until)
-                rc = kiln_fail(err, KILN_TIMEOUT, "%s was not ready within %d s", plan->at[i].name,
-                               START_LIMIT_S);
-            if (rc == 0 && !done)
-                kiln_sleep_s(0.1);
-        }
-        if (rc == 0 && chosen[i])
-            kiln_say(cli, "%-14s runs on %s", plan->at[i].name, plan->at[i].device);
-    }
-    kiln_bus_close(bus);
-    return rc;
-}
-
-static int wait_stopped(struct kiln_cli *cli, struct kiln_stack *stack,
-                        const struct kiln_crew_plan *plan, const bool *chosen,
-                        struct kiln_error *err)
-{
-    double limit_s = kiln_config_number(cli->config, KILN_KEY_DRAIN_S) + 30;
-    double until = kiln_now_s() + limit_s;
-    for (int i = 0; i < plan->count; i++) {
-        if (!chosen[i])
-            continue;
-        while (kiln_crew_find_hand(stack, plan->at[i].name)) {
-            if (kiln_now_s() > until)
-                return kiln_fail(err, KILN_TIMEOUT, "%s did not end within %.0f s",
-                                 plan->at[i].name, limit_s);
-            kiln_sleep_s(0.05);
-        }
-        kiln_say(cli, "%-14s stopped", plan->at[i].name);
-    }
-    return 0;
 }
 
 /* --- the verb --------------------------------------------------------------------------------- */
@@ -305,35 +195,34 @@ static int change(struct kiln_cli *cli, const struct kiln_args *args, bool wante
 {
     struct kiln_stack stack = {.lock_fd = -1};
     struct kiln_error err;
-    bool chosen[KILN_CREW_MAX] = {false};
-    struct edit edit = {.cli = cli, .args = args, .chosen = chosen, .wanted = wanted};
-    int status = kiln_arg_int(cli, args, "workers", 1, KILN_CREW_MAX, 0, &edit.workers);
+    struct kiln_guard_chosen chosen = {0};
+    struct edit edit = {
+        .cli = cli, .args = args, .stack = &stack, .chosen = &chosen, .wanted = wanted};
+    int status = kiln_arg_int(cli, args, "workers", 1, KILN_GUARD_MAX, 0, &edit.workers);
     if (status == 0)
-        status = kiln_arg_int(cli, args, "crashes", 1, KILN_CREW_CRASHES_MAX, 0, &edit.crashes);
+        status = kiln_arg_int(cli, args, "crashes", 1, KILN_GUARD_CRASHES_MAX, 0, &edit.crashes);
     if (status == 0)
         status = kiln_arg_int(cli, args, "log-mb", 1, 10000, 0, &edit.log_mb);
     if (status == 0)
         status = kiln_arg_duration(cli, args, "within", 0, &edit.within_s);
     if (status)
         return status;
-    struct kiln_crew_plan *plan = malloc(sizeof *plan);
+    struct kiln_guard_plan *plan = malloc(sizeof *plan);
     if (!plan)
         return EX_OSERR;
     int rc = open_dir(cli, args, wanted, &stack, &err);
     if (rc == 0)
         rc = kiln_stack_lock(&stack, &err);
     if (rc == 0)
-        rc = kiln_crew_read(&stack, plan, &err);
+        rc = kiln_guard_read(&stack, plan, &err);
     if (rc == 0)
         rc = change_plan(&edit, plan, &err);
     if (rc == 0)
-        rc = kiln_crew_write(&stack, plan, &err);
-    if (rc == 0 && (wanted || kiln_crew_find_guard(&stack)))
-        rc = wake_guard(&stack, plan, &err);
+        rc = kiln_guard_apply(&stack, plan, &err);
     kiln_stack_close(&stack);
     if (rc == 0 && !kiln_arg(args, "no-wait"))
-        rc = wanted ? wait_started(cli, &stack, plan, chosen, &err)
-                    : wait_stopped(cli, &stack, plan, chosen, &err);
+        rc = wanted ? kiln_guard_wait_started(cli, &stack, plan, &chosen, &err)
+                    : kiln_guard_wait_stopped(cli, &stack, plan, &chosen, &err);
     free(plan);
     return rc ? kiln_report(cli, &err) : 0;
 }
@@ -364,7 +253,7 @@ int kiln_verb_worker(struct kiln_cli *cli, int argc, char **argv)
     struct kiln_args args;
     struct kiln_stack stack;
     struct kiln_error err;
-    int status = kiln_args_parse(cli, argc, argv, 1, KILN_CREW_MAX, &args);
+    int status = kiln_args_parse(cli, argc, argv, 1, KILN_GUARD_MAX, &args);
     if (status)
         return status;
     const char *what = args.rest[0];
@@ -378,6 +267,6 @@ int kiln_verb_worker(struct kiln_cli *cli, int argc, char **argv)
     if (open_dir(cli, &args, false, &stack, &err))
         return kiln_report(cli, &err);
     if (guard)
-        return kiln_crew_guard(cli, &stack);
+        return kiln_guard_run(cli, &stack);
     return what[1] == 's' ? kiln_worker_list(cli, &stack) : kiln_worker_logs(cli, &stack, &args);
 }

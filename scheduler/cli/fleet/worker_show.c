@@ -25,51 +25,14 @@
 
 /* --- ls --------------------------------------------------------------------------------------- */
 
-static json_t *load_reports(const struct kiln_stack *stack)
-{
-    char path[PATH_MAX], run[PATH_MAX];
-    return json_load_file(kiln_join(path, kiln_join(run, stack->dir, "run"), "crew.json"), 0, NULL);
-}
-
-static json_t *find_report(json_t *reports, const char *name)
-{
-    for (size_t i = 0; i < json_array_size(reports); i++) {
-        json_t *report = json_array_get(reports, i);
-        const char *worker = json_string_value(json_object_get(report, "worker"));
-        if (worker && strcmp(worker, name) == 0)
-            return report;
-    }
-    return NULL;
-}
-
-bool kiln_hand_report(const struct kiln_stack *stack, const char *name,
-                      struct kiln_hand_report *ret)
-{
-    json_t *reports = load_reports(stack);
-    const char *state = NULL, *reason = NULL;
-    int pid = 0, restarts = 0, turn = 0;
-    json_t *report = find_report(reports, name);
-    bool ok =
-        report && json_unpack(report, "{s:s, s:s, s:i, s:i, s:i}", "state", &state, "reason",
-                              &reason, "pid", &pid, "restarts", &restarts, "turn", &turn) == 0;
-    if (ok) {
-        *ret = (struct kiln_hand_report){
-            .pid = pid, .restarts = (uint32_t)restarts, .turn = (uint32_t)turn};
-        snprintf(ret->state, sizeof ret->state, "%s", state);
-        snprintf(ret->reason, sizeof ret->reason, "%s", reason);
-    }
-    json_decref(reports);
-    return ok;
-}
-
-void kiln_hand_heading(const struct kiln_cli *cli)
+void kiln_worker_heading(const struct kiln_cli *cli)
 {
     if (cli->tty_out && !cli->json)
         printf("%-20s %-8s %-10s %8s %5s  %-19s  %s\n", "WORKER", "DEVICE", "STATE", "PID", "AGAIN",
                "SINCE (UTC)", "REASON");
 }
 
-void kiln_hand_print(struct kiln_cli *cli, const struct kiln_hand_line *line)
+void kiln_worker_print(struct kiln_cli *cli, const struct kiln_worker_line *line)
 {
     char since[32];
     kiln_short_time(line->since_ms, since, sizeof since);
@@ -85,45 +48,42 @@ void kiln_hand_print(struct kiln_cli *cli, const struct kiln_hand_line *line)
 }
 
 static void list_row(struct kiln_cli *cli, const struct kiln_stack *stack,
-                     const struct kiln_hand_row *row, json_t *reports, bool guarded)
+                     const struct kiln_guard_row *row, bool guarded)
 {
-    json_t *report = find_report(reports, row->name);
-    const char *state = json_string_value(json_object_get(report, "state"));
-    const char *reason = json_string_value(json_object_get(report, "reason"));
-    pid_t pid = kiln_crew_find_hand(stack, row->name);
-    struct kiln_hand_line line = {
-        .wanted = row->wanted,
-        .pid = pid,
-        .restarts = (long)json_integer_value(json_object_get(report, "restarts")),
-        .since_ms = json_integer_value(json_object_get(report, "since_ms"))};
-    state = pid                                      ? guarded ? "running" : "unguarded"
-            : !guarded && row->wanted                ? "down"
-            : state && strcmp(state, "running") != 0 ? state
-                                                     : "stopped";
+    struct kiln_guard_report report = {.state = "stopped"};
+    pid_t pid = kiln_worker_find(stack, row->name, NULL);
+    bool known = kiln_guard_report(stack, row->name, &report);
+    struct kiln_worker_line line = {.wanted = row->wanted,
+                                    .pid = pid,
+                                    .restarts = report.restarts,
+                                    .since_ms = report.since_ms};
+    const char *state = pid                                    ? guarded ? "running" : "unguarded"
+                        : !guarded && row->wanted              ? "down"
+                        : strcmp(report.state, "running") != 0 ? report.state
+                                                               : "stopped";
     snprintf(line.name, sizeof line.name, "%s", row->name);
     snprintf(line.device, sizeof line.device, "%s", row->device);
     snprintf(line.state, sizeof line.state, "%s", state);
-    snprintf(line.reason, sizeof line.reason, "%s", reason && !pid ? reason : "");
-    kiln_hand_print(cli, &line);
+    snprintf(line.reason, sizeof line.reason, "%s", known && !pid ? report.reason : "");
+    kiln_worker_print(cli, &line);
 }
 
 int kiln_worker_list(struct kiln_cli *cli, const struct kiln_stack *stack)
 {
     struct kiln_error err;
-    struct kiln_crew_plan *plan = malloc(sizeof *plan);
+    struct kiln_guard_plan *plan = malloc(sizeof *plan);
     if (!plan)
         return EX_OSERR;
-    if (kiln_crew_read(stack, plan, &err)) {
+    if (kiln_guard_read(stack, plan, &err)) {
         free(plan);
         return kiln_report(cli, &err);
     }
-    bool guarded = kiln_crew_find_guard(stack) != 0;
-    json_t *reports = load_reports(stack);
+    bool guarded = kiln_guard_find(stack) != 0;
     if (plan->count)
-        kiln_hand_heading(cli);
+        kiln_worker_heading(cli);
     bool down = false;
     for (int i = 0; i < plan->count; i++) {
-        list_row(cli, stack, &plan->at[i], reports, guarded);
+        list_row(cli, stack, &plan->at[i], guarded);
         down = down || (plan->at[i].wanted && !guarded);
     }
     if (plan->count == 0)
@@ -131,7 +91,6 @@ int kiln_worker_list(struct kiln_cli *cli, const struct kiln_stack *stack)
                       "the fleet's");
     if (down)
         kiln_say(cli, "nobody guards them; `kiln worker start` starts the guard again");
-    json_decref(reports);
     free(plan);
     return 0;
 }
@@ -180,8 +139,8 @@ static void seek_tail(FILE *file, long lines)
     rewind(file);
 }
 
-/* Lines as they are, but for what would steer a terminal: a log says what programs have died of, and
- * the words of others may stand in that. */
+/* Lines as they are, but for what would steer a terminal: a log says what programs have died of,
+ * and the words of others may stand in that. */
 static void show_lines(char *piece, size_t len)
 {
     for (size_t i = 0; i < len; i++)

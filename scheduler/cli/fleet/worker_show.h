@@ -2,28 +2,18 @@
 #ifndef KILN_CLI_WORKER_SHOW_H
 #define KILN_CLI_WORKER_SHOW_H
 
-#include "scheduler/cli/stack/crew.h"
-
-/* As the guard last wrote it down. */
-struct kiln_hand_report {
-    char state[16], reason[KILN_CREW_REASON_MAX];
-    pid_t pid; /* 0: none */
-    uint32_t restarts, turn;
-};
-/* False: it has not written anything about that worker. */
-bool kiln_hand_report(const struct kiln_stack *stack, const char *name,
-                      struct kiln_hand_report *ret);
+#include "scheduler/cli/stack/guard.h"
 
 /* One line of `kiln worker ls`. */
-struct kiln_hand_line {
-    char name[KILN_NAME_MAX + 1], device[32], state[16], reason[KILN_CREW_REASON_MAX];
+struct kiln_worker_line {
+    char name[KILN_NAME_MAX + 1], device[32], state[16], reason[KILN_GUARD_REASON_MAX];
     bool wanted;
     pid_t pid; /* 0: none */
     long restarts;
     int64_t since_ms; /* 0: not known */
 };
-void kiln_hand_heading(const struct kiln_cli *cli); /* for a person at a terminal */
-void kiln_hand_print(struct kiln_cli *cli, const struct kiln_hand_line *line);
+void kiln_worker_heading(const struct kiln_cli *cli); /* for a person at a terminal */
+void kiln_worker_print(struct kiln_cli *cli, const struct kiln_worker_line *line);
 
 int kiln_worker_list(struct kiln_cli *cli, const struct kiln_stack *stack); /* an exit status */
 /* args: logs NAME [--lines N] [--follow]. */

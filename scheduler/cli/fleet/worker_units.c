@@ -20,7 +20,7 @@
 
 /* The units that a command line means. */
 struct choice {
-    char at[KILN_CREW_MAX][KILN_INSTANCE_MAX];
+    char at[KILN_GUARD_MAX][KILN_INSTANCE_MAX];
     int count;
 };
 
@@ -36,15 +36,15 @@ static int choose(struct choice *choice, const char *instance, struct kiln_error
 {
     if (is_chosen(choice, instance))
         return 0;
-    if (choice->count == KILN_CREW_MAX)
-        return kiln_fail(err, KILN_FULL, "a machine has at most %d workers", KILN_CREW_MAX);
+    if (choice->count == KILN_GUARD_MAX)
+        return kiln_fail(err, KILN_FULL, "a machine has at most %d workers", KILN_GUARD_MAX);
     snprintf(choice->at[choice->count++], KILN_INSTANCE_MAX, "%s", instance);
     return 0;
 }
 
 static int refuse_name(const char *name, struct kiln_error *err)
 {
-    struct kiln_unit *units = calloc(KILN_CREW_MAX, sizeof *units);
+    struct kiln_unit *units = calloc(KILN_GUARD_MAX, sizeof *units);
     struct kiln_near near = {0};
     int count = 0, rc = units ? kiln_units_list(units, &count, err) : 0;
     for (int i = 0; i < count && rc == 0; i++)
@@ -88,7 +88,7 @@ static int choose_devices(struct choice *choice, const char *text, struct kiln_e
 /* All that have not stopped already. */
 static int choose_all(struct choice *choice, struct kiln_error *err)
 {
-    struct kiln_unit *units = calloc(KILN_CREW_MAX, sizeof *units);
+    struct kiln_unit *units = calloc(KILN_GUARD_MAX, sizeof *units);
     int count = 0;
     if (!units)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the units");
@@ -112,13 +112,13 @@ static void say_each(const struct kiln_cli *cli, const struct choice *choice, co
 /* Why a start failed: the state of the first unit that is not up says more than systemctl. */
 static int explain(const struct choice *choice, struct kiln_error *err)
 {
-    struct kiln_unit *units = calloc(KILN_CREW_MAX, sizeof *units);
+    struct kiln_unit *units = calloc(KILN_GUARD_MAX, sizeof *units);
     struct kiln_error own;
     int count = 0, rc = err->code;
     if (units && rc != KILN_TIMEOUT && kiln_units_list(units, &count, &own))
         count = 0;
     for (int i = 0; i < count; i++) {
-        const struct kiln_hand_line *line = &units[i].line;
+        const struct kiln_worker_line *line = &units[i].line;
         if (!is_chosen(choice, units[i].instance) || !line->reason[0])
             continue;
         rc = kiln_fail(err, KILN_UNAVAILABLE,
@@ -173,16 +173,16 @@ static int stop(struct kiln_cli *cli, const struct kiln_args *args)
 
 static int list(struct kiln_cli *cli)
 {
-    struct kiln_unit *units = calloc(KILN_CREW_MAX, sizeof *units);
+    struct kiln_unit *units = calloc(KILN_GUARD_MAX, sizeof *units);
     struct kiln_error err;
     int count = 0;
     if (!units)
         return EX_OSERR;
     int rc = kiln_units_list(units, &count, &err);
     if (rc == 0 && count)
-        kiln_hand_heading(cli);
+        kiln_worker_heading(cli);
     for (int i = 0; i < count && rc == 0; i++)
-        kiln_hand_print(cli, &units[i].line);
+        kiln_worker_print(cli, &units[i].line);
     if (rc == 0 && count == 0)
         kiln_say(cli, "systemd runs no kiln-worker@ here; `kiln worker start --device cuda:0` "
                       "starts one, `systemctl enable` keeps it over a restart");

@@ -1,20 +1,19 @@
 /* process.c - starting, finding and ending the processes of a stack.
  *
- * They are children only as long as `kiln up` waits for them; afterwards init owns them and all
- * that is left is the pid file, which is believed only together with /proc/PID/cmdline.
+ * A process outlives the command that started it.  Its pid file is believed only together with
+ * /proc/PID/cmdline.  A reader never removes a pid file: the guard may just have written it anew.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "scheduler/cli/core/programs.h"
 #include "scheduler/cli/core/replace.h"
 #include "scheduler/cli/core/shown.h"
 #include "scheduler/cli/stack/stack.h"
@@ -30,11 +29,16 @@
 
 extern char **environ;
 
-/* DIR/part/name.suffix; "" if it does not fit, which no call accepts. */
-static char *part_path(const struct kiln_stack *stack, const char *part, const char *name,
-                       const char *suffix, char out[PATH_MAX])
+static char *pid_path(const struct kiln_stack *stack, const char *name, char out[PATH_MAX])
 {
-    if (snprintf(out, PATH_MAX, "%s/%s/%s.%s", stack->dir, part, name, suffix) >= PATH_MAX)
+    if (snprintf(out, PATH_MAX, "%s/run/%s.pid", stack->dir, name) >= PATH_MAX)
+        out[0] = '\0'; /* which no call accepts */
+    return out;
+}
+
+char *kiln_process_log(const struct kiln_stack *stack, const char *name, char out[PATH_MAX])
+{
+    if (snprintf(out, PATH_MAX, "%s/log/%s.log", stack->dir, name) >= PATH_MAX)
         out[0] = '\0';
     return out;
 }
@@ -82,7 +86,7 @@ static bool is_ours(pid_t pid, const char *const *marks)
 pid_t kiln_process_find(const struct kiln_stack *stack, const char *name, const char *const *marks)
 {
     char path[PATH_MAX];
-    FILE *file = fopen(part_path(stack, "run", name, "pid", path), "re");
+    FILE *file = fopen(pid_path(stack, name, path), "re");
     if (!file)
         return 0;
     long pid = 0;
@@ -91,15 +95,13 @@ pid_t kiln_process_find(const struct kiln_stack *stack, const char *name, const 
     bool found = read && is_ours((pid_t)pid, marks);
     if (found && kiln_proc_killed((pid_t)pid)) /* on a busy machine it looks alive for a while */
         found = !kiln_process_wait_gone((pid_t)pid, KILLED_LIMIT_S);
-    if (!found)
-        unlink(path);
     return found ? (pid_t)pid : 0;
 }
 
 void kiln_process_forget(const struct kiln_stack *stack, const char *name)
 {
     char path[PATH_MAX];
-    unlink(part_path(stack, "run", name, "pid", path));
+    unlink(pid_path(stack, name, path));
 }
 
 bool kiln_process_alive(pid_t pid)
@@ -149,61 +151,34 @@ static char **clean_environment(void)
     return clean;
 }
 
-/* In the child, up to the exec; any failure is reported through the pipe as errno. */
-static void become(const struct kiln_stack *stack, const struct kiln_spawn *spawn, int log_fd,
-                   int in_fd, char *const *environment, int report_fd)
-{
-    setsid();
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGPIPE, SIG_DFL);
-    bool ok = dup2(in_fd, STDIN_FILENO) >= 0 && dup2(log_fd, STDOUT_FILENO) >= 0 &&
-              dup2(log_fd, STDERR_FILENO) >= 0;
-    if (ok && spawn->as_other && stack->as_other)
-        ok = setgroups(0, NULL) == 0 && setgid(stack->gid) == 0 && setuid(stack->uid) == 0;
-    if (ok && spawn->dies_with_us) /* after setuid, which would clear it */
-        ok = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
-    if (ok && (!spawn->cwd || chdir(spawn->cwd) == 0))
-        execve(spawn->argv[0], (char *const *)spawn->argv, environment);
-    int failure = errno;
-    (void)!write(report_fd, &failure, sizeof failure);
-    _exit(127);
-}
-
-/* Forks and waits for the exec to succeed; *ret_pid is the child. */
+/* Its output goes to the end of DIR/log/NAME.log. */
 static int launch(const struct kiln_stack *stack, const struct kiln_spawn *spawn, int in_fd,
-                  pid_t *ret_pid, struct kiln_error *err)
+                  pid_t *ret, struct kiln_error *err)
 {
     char log[PATH_MAX];
-    int log_fd = open(part_path(stack, "log", spawn->name, "log", log),
+    int log_fd = open(kiln_process_log(stack, spawn->name, log),
                       O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (log_fd < 0)
         return kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "open %s: %s", log,
                          strerror(errno));
-    int report[2];
     char **environment = clean_environment();
-    if (!environment || pipe2(report, O_CLOEXEC) != 0) {
-        free(environment);
-        close(log_fd);
-        return kiln_fail(err, KILN_NO_MEMORY, "start %s: %s", spawn->name, strerror(errno));
-    }
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0)
-        become(stack, spawn, log_fd, in_fd, environment, report[1]);
-    int failure = pid < 0 ? errno : 0;
-    close(report[1]);
-    if (pid > 0 && read(report[0], &failure, sizeof failure) == sizeof failure)
-        waitpid(pid, NULL, 0);
-    close(report[0]);
-    close(log_fd);
+    const struct kiln_launch launch = {.argv = spawn->argv,
+                                       .environment = environment,
+                                       .cwd = spawn->cwd,
+                                       .in_fd = in_fd,
+                                       .out_fd = log_fd,
+                                       .err_fd = log_fd,
+                                       .own_session = true,
+                                       .dies_with_us = spawn->dies_with_us,
+                                       .holds_hup = spawn->holds_hup,
+                                       .as_user = spawn->as_other && stack->as_other,
+                                       .uid = stack->uid,
+                                       .gid = stack->gid};
+    int rc = environment ? kiln_launch(&launch, ret, err)
+                         : kiln_fail(err, KILN_NO_MEMORY, "no memory to start %s", spawn->name);
     free(environment);
-    if (failure)
-        return kiln_fail(err, failure == ENOENT ? KILN_NOT_FOUND : KILN_IO, "start %s: %s",
-                         spawn->argv[0], strerror(failure));
-    *ret_pid = pid;
-    return 0;
+    close(log_fd);
+    return rc;
 }
 
 static int write_pid_file(const struct kiln_stack *stack, const char *name, pid_t pid,
@@ -211,18 +186,14 @@ static int write_pid_file(const struct kiln_stack *stack, const char *name, pid_
 {
     char path[PATH_MAX], text[24];
     snprintf(text, sizeof text, "%ld\n", (long)pid);
-    return kiln_replace(part_path(stack, "run", name, "pid", path), text, 0644, err);
+    return kiln_replace(pid_path(stack, name, path), text, 0644, err);
 }
 
 int kiln_process_start(const struct kiln_stack *stack, const struct kiln_spawn *spawn, pid_t *ret,
                        struct kiln_error *err)
 {
-    int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null_fd < 0)
-        return kiln_fail(err, KILN_IO, "open /dev/null: %s", strerror(errno));
     pid_t pid = 0;
-    int rc = launch(stack, spawn, null_fd, &pid, err);
-    close(null_fd);
+    int rc = launch(stack, spawn, -1, &pid, err);
     if (rc == 0 && (rc = write_pid_file(stack, spawn->name, pid, err)) != 0) {
         kill(pid, SIGTERM); /* nobody would find it again */
         (void)kiln_process_wait_gone(pid, 5);
@@ -251,35 +222,20 @@ static int input_file(const char *text)
 int kiln_process_run(const struct kiln_stack *stack, const struct kiln_spawn *spawn,
                      const char *input, double limit_s, struct kiln_error *err)
 {
-    int in_fd = input ? input_file(input) : open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (in_fd < 0)
+    int in_fd = input ? input_file(input) : -1;
+    if (input && in_fd < 0)
         return kiln_fail(err, KILN_IO, "open the input of %s: %s", spawn->name, strerror(errno));
-    pid_t pid = 0;
-    int rc = launch(stack, spawn, in_fd, &pid, err);
-    close(in_fd);
-    if (rc)
-        return rc;
-    int status = 0;
-    double until = kiln_now_s() + limit_s;
-    while (waitpid(pid, &status, WNOHANG) == 0) {
-        if (kiln_now_s() > until) {
-            kill(-pid, SIGKILL);
-            waitpid(pid, NULL, 0);
-            return kiln_fail(err, KILN_TIMEOUT, "%s did not end within %.0f s", spawn->argv[0],
-                             limit_s);
-        }
-        kiln_sleep_s(0.02);
-    }
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return 0;
-    return kiln_fail(err, KILN_IO, "%s ended with status %d", spawn->argv[0],
-                     WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    struct kiln_child child = {.name = spawn->argv[0], .own_session = true};
+    int rc = launch(stack, spawn, in_fd, &child.pid, err);
+    if (in_fd >= 0)
+        close(in_fd);
+    return rc ? rc : kiln_child_end(&child, limit_s, err);
 }
 
 void kiln_process_tail(const struct kiln_cli *cli, const struct kiln_stack *stack, const char *name)
 {
     char path[PATH_MAX], text[TAIL_BYTES + 1];
-    FILE *file = fopen(part_path(stack, "log", name, "log", path), "re");
+    FILE *file = fopen(kiln_process_log(stack, name, path), "re");
     if (!file)
         return;
     if (fseek(file, -TAIL_BYTES, SEEK_END) != 0)
@@ -302,4 +258,27 @@ void kiln_process_tail(const struct kiln_cli *cli, const struct kiln_stack *stac
         fprintf(stderr, "      | %s\n", kiln_shown_line(line, shown, sizeof shown));
         line += n + more;
     }
+}
+
+int kiln_process_died(const struct kiln_cli *cli, const struct kiln_stack *stack, const char *name,
+                      struct kiln_error *err)
+{
+    kiln_process_forget(stack, name);
+    kiln_process_tail(cli, stack, name);
+    return kiln_fail(err, KILN_UNAVAILABLE, "%s ended while it was starting", name);
+}
+
+pid_t kiln_worker_find(const struct kiln_stack *stack, const char *name, const char *device)
+{
+    char id[KILN_PROCESS_NAME_MAX + 8], on[64];
+    const char *marks[5] = {"kiln-worker\n", id};
+    int count = 2;
+    snprintf(id, sizeof id, "--id\n%s\n", name);
+    snprintf(on, sizeof on, "--device\n%s\n", device ? device : "");
+    if (kiln_stack_worker_number(name) >=
+        0) /* another stack of this machine has a worker-0 as well */
+        marks[count++] = stack->conf;
+    if (device)
+        marks[count++] = on;
+    return kiln_process_find(stack, name, marks);
 }

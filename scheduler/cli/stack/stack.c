@@ -22,6 +22,7 @@
 
 #include "scheduler/cli/core/replace.h"
 #include "scheduler/cli/stack/side.h"
+#include "storage/daemon/config_file.h"
 
 #define SOCKET_PATH_MAX 107 /* sun_path without its NUL */
 #define LOCK_WAIT_S 120
@@ -29,6 +30,25 @@
 void kiln_stack_worker_name(int number, char out[KILN_PROCESS_NAME_MAX])
 {
     snprintf(out, KILN_PROCESS_NAME_MAX, "worker-%d", number);
+}
+
+int kiln_stack_worker_number(const char *name)
+{
+    int number, end = 0;
+    return sscanf(name, "worker-%d%n", &number, &end) == 1 && end > 0 && name[end] == '\0' &&
+                   number >= 0
+               ? number
+               : -1;
+}
+
+void kiln_stack_reload(struct kiln_cli *cli, const char *path)
+{
+    struct kiln_config *config = NULL;
+    struct kiln_error err;
+    if (kiln_config_load(path, &config, NULL, &err) != 0)
+        return;
+    kiln_config_free(cli->config);
+    cli->config = config;
 }
 
 int kiln_stack_make_dir(const char *path, mode_t mode, struct kiln_error *err)

@@ -2,7 +2,8 @@
  *
  *     DIR/kiln.conf         what every command of this stack is pointed at
  *     DIR/stack.json        how many workers on which devices, where Postgres lives
- *     DIR/run/NAME.pid      redis, postgres, scheduler, worker-0, ...; run/lock while up or down works
+ *     DIR/run/NAME.pid      redis, postgres, scheduler, worker-0, ..., crew (the guard, guard.h)
+ *     DIR/run/lock          held while `up` or `down` works
  *     DIR/log/NAME.log      what each of them says
  *     DIR/redis, DIR/postgres, DIR/store   the data; `down` leaves it alone
  *
@@ -52,8 +53,11 @@ void kiln_stack_close(struct kiln_stack *stack);
 int kiln_stack_save(const struct kiln_stack *stack, struct kiln_error *err) KILN_MUST_CHECK;
 /* Makes a directory of exactly that mode; one that is there stays as it is. */
 int kiln_stack_make_dir(const char *path, mode_t mode, struct kiln_error *err) KILN_MUST_CHECK;
-/* "worker-3" */
+/* "worker-3", and its number, -1 for any other name. */
 void kiln_stack_worker_name(int number, char out[KILN_PROCESS_NAME_MAX]);
+int kiln_stack_worker_number(const char *name);
+/* Replaces the command's settings by those of the file; a broken file changes nothing. */
+void kiln_stack_reload(struct kiln_cli *cli, const char *path);
 
 /* --- conf.c: kiln.conf ------------------------------------------------------------------------ */
 /* Lays the file of an earlier `up` under the flags and environment of this one, writes back what
@@ -69,11 +73,15 @@ struct kiln_spawn {
     bool as_other;           /* run as stack->user when we are root */
     const char *cwd;
     bool dies_with_us; /* a helper that makes no sense without the command that started it */
+    bool holds_hup;    /* SIGHUP waits until the program is ready for it */
 };
 /* The pid of the running process of that name, 0 if there is none.  marks: texts its command line
- * must hold to be ours, each argument followed by a line break, NULL at the end.  Removes a stale
- * pid file. */
+ * must hold to be ours, each argument followed by a line break, NULL at the end. */
 pid_t kiln_process_find(const struct kiln_stack *stack, const char *name, const char *const *marks);
+/* The same of a worker; device NULL: on any. */
+pid_t kiln_worker_find(const struct kiln_stack *stack, const char *name, const char *device);
+/* DIR/log/NAME.log */
+char *kiln_process_log(const struct kiln_stack *stack, const char *name, char out[PATH_MAX]);
 /* Starts it in a session of its own with DIR/log/NAME.log behind stdout and stderr, writes the pid
  * file.  KILN_* variables are not handed down: kiln.conf holds what counts. */
 int kiln_process_start(const struct kiln_stack *stack, const struct kiln_spawn *spawn, pid_t *ret,
@@ -94,6 +102,9 @@ int kiln_process_run(const struct kiln_stack *stack, const struct kiln_spawn *sp
 /* The last lines of DIR/log/NAME.log on stderr. */
 void kiln_process_tail(const struct kiln_cli *cli, const struct kiln_stack *stack,
                        const char *name);
+/* A process has ended that was to start: shows the end of its log, returns KILN_UNAVAILABLE. */
+int kiln_process_died(const struct kiln_cli *cli, const struct kiln_stack *stack, const char *name,
+                      struct kiln_error *err);
 
 /* --- servers.c -------------------------------------------------------------------------------- */
 /* Each says what runs, starts the server unless it does, and waits until it answers. */
@@ -105,18 +116,15 @@ int kiln_stack_postgres(struct kiln_stack *stack, struct kiln_cli *cli,
                         struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- daemons.c -------------------------------------------------------------------------------- */
-/* The pid of kiln-scheduler or of worker NUMBER, 0 if it does not run. */
 pid_t kiln_stack_find_scheduler(const struct kiln_stack *stack);
 pid_t kiln_stack_find_worker(const struct kiln_stack *stack, int number);
 /* restart: stops a running one first, because its settings changed. */
 int kiln_stack_scheduler(struct kiln_stack *stack, struct kiln_cli *cli, bool restart,
                          struct kiln_error *err) KILN_MUST_CHECK;
-/* Stops workers that are too many or on another device, starts those that are missing, waits for
- * their heartbeats. */
+/* Ends workers that are too many, on another device or of earlier settings; has the guard start
+ * those that are missing, and waits for their heartbeats. */
 int kiln_stack_workers(struct kiln_stack *stack, struct kiln_cli *cli, bool restart,
                        struct kiln_error *err) KILN_MUST_CHECK;
-/* The first worker number of this stack that runs although it is not below `from`, or -1. */
-int kiln_stack_extra_worker(const struct kiln_stack *stack, int from);
 
 /* --- up.c, down.c ----------------------------------------------------------------------------- */
 /* Everything `kiln up` does, for `kiln run` too; cli's settings become those of the stack.

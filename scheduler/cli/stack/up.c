@@ -11,6 +11,7 @@
 #include <sysexits.h>
 
 #include "scheduler/cli/stack/devices.h"
+#include "scheduler/cli/stack/guard.h"
 #include "scheduler/cli/stack/side.h"
 #include "scheduler/cli/stack/stack.h"
 #include "schemas/text.h"
@@ -104,11 +105,13 @@ static const char *missing(const struct kiln_stack *stack, char out[KILN_PROCESS
     if (!kiln_stack_find_scheduler(stack))
         return "scheduler";
     for (int i = 0; i < stack->workers; i++) {
+        struct kiln_guard_report report;
         kiln_stack_worker_name(i, out);
-        if (!kiln_stack_find_worker(stack, i))
+        if (!kiln_stack_find_worker(stack, i) || /* or the guard was faster */
+            (kiln_guard_report(stack, out, &report) && report.restarts > 0))
             return out;
     }
-    return NULL;
+    return stack->workers > 0 && !kiln_guard_find(stack) ? KILN_GUARD_NAME : NULL;
 }
 
 int kiln_stack_tend(struct kiln_stack *stack, struct kiln_cli *cli, struct kiln_error *err)

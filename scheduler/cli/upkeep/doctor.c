@@ -257,7 +257,7 @@ int kiln_verb_doctor(struct kiln_cli *cli, int argc, char **argv)
     kiln_doctor_device(&doctor);
     check_workers(&doctor);
     kiln_doctor_needs(&doctor);
-    kiln_doctor_crew(&doctor);
+    kiln_doctor_guard(&doctor);
     kiln_doctor_ledger(&doctor, fix);
     kiln_doctor_files(&doctor, fix);
     if (cli->json)

@@ -54,7 +54,7 @@ void kiln_doctor_store(struct kiln_doctor *doctor, bool full);
  * a model whose weights are wrong, with the reason in its log. */
 void kiln_doctor_model(struct kiln_doctor *doctor);
 void kiln_doctor_device(struct kiln_doctor *doctor); /* the GPU, if one is configured */
-void kiln_doctor_crew(struct kiln_doctor *doctor);   /* stopped workers of this machine */
+void kiln_doctor_guard(struct kiln_doctor *doctor);  /* stopped workers of this machine */
 /* A settings file with a password that others may read; fix: removes that right. */
 void kiln_doctor_files(struct kiln_doctor *doctor, bool fix);
 

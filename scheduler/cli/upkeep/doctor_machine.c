@@ -11,7 +11,7 @@
 #include "scheduler/cli/core/paths.h"
 #include "scheduler/cli/fleet/units.h"
 #include "scheduler/cli/fleet/worker_show.h"
-#include "scheduler/cli/stack/crew.h"
+#include "scheduler/cli/stack/guard.h"
 #include "scheduler/cli/stack/side.h"
 #include "scheduler/cli/upkeep/doctor.h"
 
@@ -134,17 +134,17 @@ void kiln_doctor_device(struct kiln_doctor *doctor)
             check_cuda(doctor, number);
 }
 
-static bool is_crew(const char *dir, struct kiln_stack *stack, struct kiln_crew_plan *plan)
+static bool is_crew(const char *dir, struct kiln_stack *stack, struct kiln_guard_plan *plan)
 {
     struct kiln_error err;
     char path[PATH_MAX];
     return access(kiln_join(path, dir, "crew.json"), R_OK) == 0 &&
-           kiln_stack_open(stack, dir, false, &err) == 0 && kiln_crew_read(stack, plan, &err) == 0;
+           kiln_stack_open(stack, dir, false, &err) == 0 && kiln_guard_read(stack, plan, &err) == 0;
 }
 
 /* The workers' directory: that of kiln.conf, or the one that `kiln worker` uses without --dir. */
 static bool find_crew(const struct kiln_doctor *doctor, struct kiln_stack *stack,
-                      struct kiln_crew_plan *plan)
+                      struct kiln_guard_plan *plan)
 {
     char *conf = doctor->cli->config_path ? realpath(doctor->cli->config_path, NULL) : NULL;
     if (conf)
@@ -157,7 +157,7 @@ static bool find_crew(const struct kiln_doctor *doctor, struct kiln_stack *stack
 /* Workers that are units of systemd. */
 static void check_units(struct kiln_doctor *doctor)
 {
-    struct kiln_unit *units = kiln_units_here() ? calloc(KILN_CREW_MAX, sizeof *units) : NULL;
+    struct kiln_unit *units = kiln_units_here() ? calloc(KILN_GUARD_MAX, sizeof *units) : NULL;
     struct kiln_error err;
     int count = 0;
     if (units && kiln_units_list(units, &count, &err))
@@ -169,21 +169,21 @@ static void check_units(struct kiln_doctor *doctor)
     free(units);
 }
 
-void kiln_doctor_crew(struct kiln_doctor *doctor)
+void kiln_doctor_guard(struct kiln_doctor *doctor)
 {
     struct kiln_stack stack;
-    struct kiln_crew_plan *plan = malloc(sizeof *plan);
+    struct kiln_guard_plan *plan = malloc(sizeof *plan);
     int wanted = 0;
     bool found = plan && find_crew(doctor, &stack, plan);
     for (int i = 0; found && i < plan->count; i++) {
-        struct kiln_hand_report report;
+        struct kiln_guard_report report;
         wanted += plan->at[i].wanted;
-        if (plan->at[i].wanted && kiln_hand_report(&stack, plan->at[i].name, &report) &&
+        if (plan->at[i].wanted && kiln_guard_report(&stack, plan->at[i].name, &report) &&
             strcmp(report.state, "given_up") == 0)
             kiln_finding(doctor, "crew", VERDICT_BAD, STOPPED_TODO, "worker %s was stopped: %s",
                          plan->at[i].name, report.reason);
     }
-    if (wanted && !kiln_crew_find_guard(&stack))
+    if (wanted && !kiln_guard_find(&stack))
         kiln_finding(doctor, "crew", VERDICT_WARNING, "start the guard: `kiln worker start`",
                      "no guard is running, so %s of this machine will not be restarted",
                      KILN_COUNT((uint64_t)wanted, "worker"));

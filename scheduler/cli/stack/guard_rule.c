@@ -1,4 +1,4 @@
-/* crew_rule.c - what becomes of a worker that has ended.  No clock, no processes: the guard brings
+/* guard_rule.c - what becomes of a worker that has ended.  No clock, no processes: the guard brings
  * both.
  *
  *     ended with 0               it was drained: it stays away until somebody starts it
@@ -11,14 +11,14 @@
 #include <sys/wait.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/stack/crew.h"
+#include "scheduler/cli/stack/guard.h"
 #include "storage/daemon/outage.h"
 
 #define PAUSE_FIRST_S 1
 #define PAUSE_MAX_S 60
 #define STEADY_S 60.0 /* whoever has lived so long starts with short pauses again */
 
-const char *kiln_hand_state_name(enum kiln_hand_state state)
+const char *kiln_guard_state_name(enum kiln_guard_state state)
 {
     static const char *const names[] = {"running", "waiting", "stopped", "ended", "given_up"};
     return names[state];
@@ -36,41 +36,41 @@ static void describe(int status, char *out, size_t size)
 }
 
 /* How many of the last crashes lie within the plan's time. */
-static int recent(const struct kiln_hand_life *life, const struct kiln_crew_plan *plan,
+static int recent(const struct kiln_guard_life *life, const struct kiln_guard_plan *plan,
                   double now_s)
 {
     int count = 0;
-    for (uint32_t i = 0; i < life->crashes && i < KILN_CREW_CRASHES_MAX; i++)
+    for (uint32_t i = 0; i < life->crashes && i < KILN_GUARD_CRASHES_MAX; i++)
         count += now_s - life->crashed_s[i] <= (double)plan->within_s;
     return count;
 }
 
-void kiln_hand_ended(struct kiln_hand_life *life, const struct kiln_crew_plan *plan, int status,
-                     const char *words, double now_s)
+void kiln_guard_ended(struct kiln_guard_life *life, const struct kiln_guard_plan *plan, int status,
+                      const char *words, double now_s)
 {
     char how[64];
     describe(status, how, sizeof how);
     if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-        life->state = KILN_HAND_ENDED;
+        life->state = KILN_GUARD_ENDED;
         snprintf(life->reason, sizeof life->reason, "drained");
         return;
     }
     int code = status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     snprintf(life->reason, sizeof life->reason, "%s%s%.150s", how, words[0] ? ": " : "", words);
     if (code == EX_CONFIG || code == EX_USAGE) {
-        life->state = KILN_HAND_GIVEN_UP;
+        life->state = KILN_GUARD_GIVEN_UP;
         return;
     }
     life->in_row = now_s - life->started_s >= STEADY_S ? 0 : life->in_row;
-    life->crashed_s[life->crashes++ % KILN_CREW_CRASHES_MAX] = now_s;
+    life->crashed_s[life->crashes++ % KILN_GUARD_CRASHES_MAX] = now_s;
     int crashes = recent(life, plan, now_s);
     if (crashes >= plan->crashes) {
-        life->state = KILN_HAND_GIVEN_UP;
+        life->state = KILN_GUARD_GIVEN_UP;
         snprintf(life->reason, sizeof life->reason,
                  "%d crashes within %lld s, the last: %s%s%.120s", crashes,
                  (long long)plan->within_s, how, words[0] ? ": " : "", words);
         return;
     }
     life->due_s = now_s + kiln_backoff(++life->in_row, PAUSE_FIRST_S, PAUSE_MAX_S);
-    life->state = KILN_HAND_WAITING;
+    life->state = KILN_GUARD_WAITING;
 }

@@ -1,5 +1,5 @@
-/* test_crew_rule.c - when the guard starts a worker again, and when it gives up; and the turning of
- * a log that is being written to. */
+/* test_guard_rule.c - when the guard starts a worker again, and when it gives up; and the turning
+ * of a log that is being written to. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,32 +12,32 @@
 
 #include <cmocka.h>
 
-#include "scheduler/cli/stack/crew.h"
+#include "scheduler/cli/stack/guard.h"
 
 #define EXITED(code) ((code) << 8)
 #define KILLED(signal) (signal)
 
-static const struct kiln_crew_plan plan = {.crashes = 5, .within_s = 300};
+static const struct kiln_guard_plan plan = {.crashes = 5, .within_s = 300};
 
 static void pauses_grow_and_are_forgiven(void **state)
 {
     (void)state;
-    struct kiln_hand_life life = {0};
+    struct kiln_guard_life life = {0};
     static const double pauses[] = {1, 2, 4, 8, 16, 32, 60, 60};
     double now = 1000;
     for (size_t i = 0; i < sizeof pauses / sizeof *pauses; i++) {
         life.started_s = now;
         now += 50; /* too few within the time to be given up, too short to be steady */
-        struct kiln_crew_plan patient = {.crashes = 16, .within_s = 60};
-        kiln_hand_ended(&life, &patient, KILLED(11), "boom", now);
-        assert_int_equal(life.state, KILN_HAND_WAITING);
+        struct kiln_guard_plan patient = {.crashes = 16, .within_s = 60};
+        kiln_guard_ended(&life, &patient, KILLED(11), "boom", now);
+        assert_int_equal(life.state, KILN_GUARD_WAITING);
         assert_true(life.due_s - now == pauses[i]);
         assert_string_equal(life.reason, "killed by signal 11: boom");
         now = life.due_s;
     }
     life.started_s = now;
     now += 61;
-    kiln_hand_ended(&life, &plan, EXITED(70), "", now);
+    kiln_guard_ended(&life, &plan, EXITED(70), "", now);
     assert_true(life.due_s - now == 1);
     assert_string_equal(life.reason, "exit 70");
 }
@@ -45,15 +45,15 @@ static void pauses_grow_and_are_forgiven(void **state)
 static void too_many_crashes_are_the_end(void **state)
 {
     (void)state;
-    struct kiln_hand_life life = {0};
+    struct kiln_guard_life life = {0};
     double now = 0;
     for (int i = 0; i < 4; i++, now += 100) /* the first is too old when the fifth comes */
-        kiln_hand_ended(&life, &plan, -1, "", now);
-    kiln_hand_ended(&life, &plan, -1, "", now);
-    assert_int_equal(life.state, KILN_HAND_WAITING);
+        kiln_guard_ended(&life, &plan, -1, "", now);
+    kiln_guard_ended(&life, &plan, -1, "", now);
+    assert_int_equal(life.state, KILN_GUARD_WAITING);
     for (int i = 0; i < 2; i++)
-        kiln_hand_ended(&life, &plan, KILLED(9), "last words", now + i);
-    assert_int_equal(life.state, KILN_HAND_GIVEN_UP);
+        kiln_guard_ended(&life, &plan, KILLED(9), "last words", now + i);
+    assert_int_equal(life.state, KILN_GUARD_GIVEN_UP);
     assert_string_equal(life.reason,
                         "5 crashes within 300 s, the last: killed by signal 9: last words");
 }
@@ -63,14 +63,14 @@ static void some_ends_are_final_at_once(void **state)
     (void)state;
     static const int codes[] = {EX_CONFIG, EX_USAGE};
     for (size_t i = 0; i < 2; i++) {
-        struct kiln_hand_life life = {0};
-        kiln_hand_ended(&life, &plan, EXITED(codes[i]), "no model", 5);
-        assert_int_equal(life.state, KILN_HAND_GIVEN_UP);
+        struct kiln_guard_life life = {0};
+        kiln_guard_ended(&life, &plan, EXITED(codes[i]), "no model", 5);
+        assert_int_equal(life.state, KILN_GUARD_GIVEN_UP);
         assert_non_null(strstr(life.reason, "no model"));
     }
-    struct kiln_hand_life life = {0};
-    kiln_hand_ended(&life, &plan, EXITED(0), "bye", 5);
-    assert_int_equal(life.state, KILN_HAND_ENDED);
+    struct kiln_guard_life life = {0};
+    kiln_guard_ended(&life, &plan, EXITED(0), "bye", 5);
+    assert_int_equal(life.state, KILN_GUARD_ENDED);
     assert_string_equal(life.reason, "drained");
 }
 
@@ -88,19 +88,19 @@ static void a_log_is_turned_under_its_writer(void **state)
     assert_true(writer >= 0);
     for (int turn = 1; turn <= KILN_LOGS_KEPT + 2; turn++) {
         assert_int_equal(write(writer, "0123456789", 10), 10);
-        if (kiln_log_turn("w.log", 10, &err)) /* not longer yet */
+        if (kiln_log_rotate("w.log", 10, &err)) /* not longer yet */
             fail_msg("%s", err.text);
         assert_int_equal(size_of("w.log"), 10);
         for (int i = 0; i < turn; i++)
             assert_int_equal(write(writer, "+", 1), 1);
-        if (kiln_log_turn("w.log", 10, &err))
+        if (kiln_log_rotate("w.log", 10, &err))
             fail_msg("%s", err.text);
         assert_int_equal(size_of("w.log"), 0);
         assert_int_equal(size_of("w.log.1"), 10 + turn);
     }
     assert_int_equal(size_of("w.log.4"), 10 + KILN_LOGS_KEPT + 2 - 3);
     assert_int_equal(size_of("w.log.5"), -1);
-    assert_int_equal(kiln_log_turn("none.log", 10, &err), 0);
+    assert_int_equal(kiln_log_rotate("none.log", 10, &err), 0);
     close(writer);
 }
 

@@ -1,4 +1,4 @@
-/* log_turn.c - logs that do not fill the disk.
+/* log_rotate.c - logs that do not fill the disk.
  *
  * The writer keeps its file open for weeks, so renaming it would only rename where it writes.  The
  * content is copied and the file then cut to nothing; the writer appends, so it goes on at the
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "scheduler/cli/stack/crew.h"
+#include "scheduler/cli/stack/guard.h"
 
 #define PIECE 65536
 
@@ -36,7 +36,7 @@ static void shift(const char *path)
     }
 }
 
-int kiln_log_turn(const char *path, int64_t max, struct kiln_error *err)
+int kiln_log_rotate(const char *path, int64_t max, struct kiln_error *err)
 {
     char first[PATH_MAX + 8], part[PATH_MAX + 8];
     struct stat st;

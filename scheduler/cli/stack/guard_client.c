@@ -1,0 +1,281 @@
+/* guard_client.c - what commands do with the guard: find it, give it a plan, wait until the plan is
+ * carried out, end it.
+ *
+ * Ready is what others can see: the heartbeat of a worker, with its pid, is on the bus.  A worker
+ * that loads a large model takes minutes, so the limit is long.
+ */
+#include <dirent.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/cli/stack/guard.h"
+#include "schemas/wire.h"
+#include "storage/bus/bus.h"
+#include "storage/objects/store.h"
+
+#define START_LIMIT_S 600
+#define STORE_LOOK_S 3 /* a worker that is not ready by then: is it the store? */
+#define DRAIN_SLACK_S 15
+#define STOP_SLACK_S 30 /* beyond the drain: what the guard needs to stop and to kill */
+#define GUARDS_MAX 3
+
+pid_t kiln_guard_find(const struct kiln_stack *stack)
+{
+    return kiln_process_find(stack, KILN_GUARD_NAME,
+                             (const char *const[]){"worker\nguard\n", stack->dir, NULL});
+}
+
+double kiln_drain_limit_s(const struct kiln_cli *cli)
+{
+    return kiln_config_number(cli->config, KILN_KEY_DRAIN_S) + DRAIN_SLACK_S;
+}
+
+int kiln_guard_apply(const struct kiln_stack *stack, const struct kiln_guard_plan *plan,
+                     struct kiln_error *err)
+{
+    char program[PATH_MAX];
+    bool needed = false;
+    for (int i = 0; i < plan->count; i++)
+        needed = needed || plan->at[i].wanted || kiln_worker_find(stack, plan->at[i].name, NULL);
+    int rc = kiln_guard_write(stack, plan, err);
+    pid_t pid = kiln_guard_find(stack);
+    if (rc || (pid && kill(pid, SIGHUP) == 0) || !needed)
+        return rc;
+    const char *argv[] = {kiln_join(program, stack->bin, "kiln"),
+                          "worker",
+                          "guard",
+                          "--dir",
+                          stack->dir,
+                          "--config",
+                          plan->config[0] ? plan->config : stack->conf,
+                          NULL};
+    struct kiln_spawn spawn = {
+        .name = KILN_GUARD_NAME, .argv = argv, .cwd = stack->dir, .holds_hup = true};
+    return kiln_process_start(stack, &spawn, &pid, err);
+}
+
+void kiln_guard_want(const struct kiln_stack *stack, struct kiln_guard_plan *plan,
+                     struct kiln_guard_row *row, struct kiln_guard_chosen *chosen)
+{
+    struct kiln_guard_report report = {.pid = 0};
+    row->wanted = true;
+    row->turn++;
+    chosen->at[row - plan->at] = true;
+    /* One that died a moment ago runs as far as the guard knows. */
+    chosen->ran[row - plan->at] = kiln_worker_find(stack, row->name, NULL) != 0 ||
+                                  (kiln_guard_report(stack, row->name, &report) && report.pid);
+}
+
+/* --- waiting for a start ---------------------------------------------------------------------- */
+
+struct start {
+    struct kiln_cli *cli;
+    struct kiln_stack *stack;
+    struct kiln_guard_plan *plan;
+    struct kiln_guard_chosen *chosen;
+    pid_t pids[KILN_GUARD_MAX]; /* of the workers that the guard has started */
+    bool ready[KILN_GUARD_MAX];
+    int missing, guards;
+};
+
+static int see_beat(void *arg, const char *worker, const char *text, size_t len)
+{
+    struct start *start = arg;
+    struct kiln_heartbeat beat;
+    const struct kiln_guard_row *row = kiln_guard_row(start->plan, worker);
+    if (!row || kiln_heartbeat_decode(text, len, &beat, NULL) != 0)
+        return 0;
+    long i = row - start->plan->at;
+    if (start->pids[i] && start->pids[i] == (pid_t)beat.pid && !start->ready[i]) {
+        start->ready[i] =
+            true; /* by its pid: an old heartbeat may outlive its process by a lease */
+        start->missing--;
+    }
+    return 0;
+}
+
+/* One more turn of a row that is still wanted, in the plan as it is now. */
+static int start_again(struct start *start, int row, struct kiln_error *err)
+{
+    struct kiln_stack *stack = start->stack;
+    bool locked = stack->lock_fd >= 0;
+    struct kiln_guard_plan *now = malloc(sizeof *now);
+    struct kiln_guard_row *at = NULL;
+    int rc = now ? 0 : kiln_fail(err, KILN_NO_MEMORY, "no memory for the plan");
+    if (rc == 0 && !locked)
+        rc = kiln_stack_lock(stack, err);
+    if (rc == 0)
+        rc = kiln_guard_read(stack, now, err);
+    if (rc == 0 && (at = kiln_guard_row(now, start->plan->at[row].name)) != NULL)
+        start->plan->at[row].turn = ++at->turn;
+    if (rc == 0)
+        rc = kiln_guard_apply(stack, now, err);
+    if (!locked)
+        kiln_stack_close(stack);
+    free(now);
+    return rc;
+}
+
+/* What the guard says of a row that is not ready yet. */
+static int look_at(struct start *start, int row, struct kiln_error *err)
+{
+    const char *name = start->plan->at[row].name;
+    struct kiln_guard_report report;
+    if (!kiln_guard_report(start->stack, name, &report) || report.turn != start->plan->at[row].turn)
+        return 0; /* the guard has not read the plan yet */
+    start->pids[row] = report.pid;
+    if (strcmp(report.state, "running") == 0)
+        return 0;
+    if (start->chosen->ran[row]) {
+        start->chosen->ran[row] = false;
+        kiln_say(start->cli, "%-10s has ended; starting", name);
+        return start_again(start, row, err);
+    }
+    kiln_process_tail(start->cli, start->stack, name);
+    return kiln_fail(err, KILN_UNAVAILABLE, "%s ended while it was starting: %s", name,
+                     report.reason);
+}
+
+/* A worker whose store is full waits for room, and says so only in its log: here it is an error.
+ * Any other fault of the store ends the worker, and the end of its log is shown. */
+static int check_store(struct kiln_cli *cli, struct kiln_error *err)
+{
+    struct kiln_store *store = NULL;
+    struct kiln_error refusal;
+    int rc = kiln_store_open(cli->config, &store, &refusal);
+    if (rc == 0)
+        rc = kiln_store_probe(store, &refusal);
+    kiln_store_close(store);
+    return rc != KILN_FULL ? 0
+                           : kiln_fail(err, rc,
+                                       "the store is full: %s; make room there (`kiln gc`, "
+                                       "`df -h`, `df -i`), then try again",
+                                       refusal.text);
+}
+
+static int look_at_all(struct start *start, struct kiln_bus *bus, struct kiln_error *err)
+{
+    int first = -1, rc = 0;
+    for (int i = 0; i < start->plan->count && rc == 0; i++)
+        if (!start->ready[i]) {
+            first = first < 0 ? i : first;
+            rc = look_at(start, i, err);
+        }
+    if (rc == 0)
+        rc = kiln_bus_heartbeats(bus, kiln_pool(start->cli), see_beat, start, err);
+    if (rc || start->missing == 0 || kiln_guard_find(start->stack))
+        return rc;
+    /* Killed, or it was about to end when the plan changed. */
+    if (start->guards++ < GUARDS_MAX)
+        return start_again(start, first, err);
+    kiln_process_tail(start->cli, start->stack, KILN_GUARD_NAME);
+    return kiln_fail(err, KILN_UNAVAILABLE, "the guard of the workers ended");
+}
+
+int kiln_guard_wait_started(struct kiln_cli *cli, struct kiln_stack *stack,
+                            struct kiln_guard_plan *plan, struct kiln_guard_chosen *chosen,
+                            struct kiln_error *err)
+{
+    struct start start = {.cli = cli, .stack = stack, .plan = plan, .chosen = chosen};
+    struct kiln_bus *bus = NULL;
+    bool ran[KILN_GUARD_MAX];
+    memcpy(ran, chosen->ran, sizeof ran);
+    for (int i = 0; i < plan->count; i++) {
+        start.ready[i] = !chosen->at[i];
+        start.missing += chosen->at[i];
+        if (chosen->at[i] && !ran[i])
+            kiln_say(cli, "%-10s starting (%s)", plan->at[i].name, plan->at[i].device);
+    }
+    int rc = start.missing ? kiln_open_bus(cli, &bus, err) : 0;
+    double until_s = kiln_now_s() + START_LIMIT_S, store_s = kiln_now_s() + STORE_LOOK_S;
+    while (rc == 0 && start.missing > 0) {
+        rc = look_at_all(&start, bus, err);
+        if (rc == 0 && start.missing > 0 && kiln_now_s() >= store_s) {
+            store_s = kiln_now_s() + STORE_LOOK_S;
+            rc = check_store(cli, err);
+        }
+        if (rc == 0 && start.missing > 0 && kiln_now_s() > until_s)
+            rc = kiln_fail(err, KILN_TIMEOUT, "%d workers were not ready within %d s; see %s/log",
+                           start.missing, START_LIMIT_S, stack->dir);
+        if (rc == 0 && start.missing > 0)
+            kiln_sleep_s(0.05);
+    }
+    for (int i = 0; i < plan->count && rc == 0; i++)
+        if (chosen->at[i])
+            kiln_say(cli, "%-10s %s (pid %ld, %s)", plan->at[i].name,
+                     ran[i] && chosen->ran[i] ? "runs" : "started", (long)start.pids[i],
+                     plan->at[i].device);
+    kiln_bus_close(bus);
+    return rc;
+}
+
+/* --- ending ----------------------------------------------------------------------------------- */
+
+int kiln_guard_wait_stopped(struct kiln_cli *cli, const struct kiln_stack *stack,
+                            const struct kiln_guard_plan *plan,
+                            const struct kiln_guard_chosen *chosen, struct kiln_error *err)
+{
+    double limit_s = kiln_drain_limit_s(cli) + STOP_SLACK_S, until_s = kiln_now_s() + limit_s;
+    for (int i = 0; i < plan->count; i++) {
+        if (!chosen->at[i])
+            continue;
+        while (kiln_worker_find(stack, plan->at[i].name, NULL)) {
+            if (kiln_now_s() > until_s)
+                return kiln_fail(err, KILN_TIMEOUT, "%s did not end within %.0f s",
+                                 plan->at[i].name, limit_s);
+            kiln_sleep_s(0.05);
+        }
+        kiln_process_forget(stack, plan->at[i].name);
+        kiln_say(cli, "%-10s stopped", plan->at[i].name);
+    }
+    return 0;
+}
+
+struct running {
+    char name[KILN_PROCESS_NAME_MAX];
+    pid_t pid;
+};
+
+/* Every worker that runs and has a pid file here. */
+static int list_running(const struct kiln_stack *stack, struct running at[KILN_GUARD_MAX])
+{
+    char path[PATH_MAX];
+    int count = 0;
+    DIR *dir = opendir(kiln_join(path, stack->dir, "run"));
+    for (struct dirent *entry; dir && count < KILN_GUARD_MAX && (entry = readdir(dir)) != NULL;) {
+        char *end = strrchr(entry->d_name, '.');
+        if (!end || strcmp(end, ".pid") != 0 || end - entry->d_name >= KILN_PROCESS_NAME_MAX)
+            continue;
+        *end = '\0';
+        snprintf(at[count].name, sizeof at[count].name, "%.31s", entry->d_name);
+        at[count].pid = kiln_worker_find(stack, entry->d_name, NULL);
+        count += at[count].pid != 0;
+    }
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+int kiln_guard_stop(struct kiln_stack *stack, struct kiln_cli *cli)
+{
+    struct running workers[KILN_GUARD_MAX];
+    double limit_s = kiln_drain_limit_s(cli);
+    pid_t guard = kiln_guard_find(stack);
+    int count = list_running(stack, workers);
+    bool drained =
+        guard && kiln_process_stop(stack, KILN_GUARD_NAME, guard, SIGTERM, limit_s + STOP_SLACK_S);
+    for (int i = 0; i < count && !drained; i++) /* all at once, they drain at the same time */
+        kill(workers[i].pid, SIGTERM);
+    for (int i = 0; i < count; i++) {
+        bool gentle = kiln_process_wait_gone(workers[i].pid, drained ? 1 : limit_s);
+        if (!gentle) /* a second SIGTERM: at the next step */
+            (void)kiln_process_stop(stack, workers[i].name, workers[i].pid, SIGTERM, 10);
+        kiln_process_forget(stack, workers[i].name);
+        kiln_say(cli, "%-10s stopped%s", workers[i].name,
+                 gentle ? "" : " (it did not finish in time)");
+    }
+    if (guard)
+        kiln_say(cli, "%-10s stopped%s", "guard", drained ? "" : " (killed)");
+    return count;
+}
