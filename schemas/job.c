@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const state_names[KILN_JOB_STATE_COUNT] = {"queued", "assigned", "done",
-                                                              "failed", "cancelled"};
+#define STATE_NAME(state, name, number) [number] = #name,
+static const char *const state_names[KILN_JOB_STATE_COUNT] = {KILN_JOB_STATES(STATE_NAME)};
 
 /* legal[from][to].  DONE is for ever: its pictures are in the gallery. */
 static const bool legal[KILN_JOB_STATE_COUNT][KILN_JOB_STATE_COUNT] = {

@@ -22,15 +22,26 @@
 
 #include "schemas/limits.h"
 
-/* Stored as these numbers in the ledger; never renumber. */
-enum kiln_job_state {
-    KILN_JOB_QUEUED = 0,
-    KILN_JOB_ASSIGNED = 1,
-    KILN_JOB_DONE = 2,
-    KILN_JOB_FAILED = 3,
-    KILN_JOB_CANCELLED = 4,
-    KILN_JOB_STATE_COUNT
-};
+/* The states: KILN_JOB_QUEUED, ..., the name, which is a column of batch_tally, too, and the number.
+ * The ledger stores the numbers; never renumber. */
+#define KILN_JOB_STATES(STATE)                                                                     \
+    STATE(QUEUED, queued, 0)                                                                       \
+    STATE(ASSIGNED, assigned, 1)                                                                   \
+    STATE(DONE, done, 2)                                                                           \
+    STATE(FAILED, failed, 3)                                                                       \
+    STATE(CANCELLED, cancelled, 4)
+
+#define KILN_JOB_STATE_ENUM(state, name, number) KILN_JOB_##state = number,
+enum kiln_job_state { KILN_JOB_STATES(KILN_JOB_STATE_ENUM) KILN_JOB_STATE_COUNT };
+
+/* The same numbers to paste into SQL: "state = " KILN_SQL_QUEUED, "state IN " KILN_SQL_ENDED. */
+#define KILN_SQL_QUEUED "0"
+#define KILN_SQL_ASSIGNED "1"
+#define KILN_SQL_DONE "2"
+#define KILN_SQL_FAILED "3"
+#define KILN_SQL_CANCELLED "4"
+#define KILN_SQL_UNFINISHED "(" KILN_SQL_QUEUED ", " KILN_SQL_ASSIGNED ")"
+#define KILN_SQL_ENDED "(" KILN_SQL_DONE ", " KILN_SQL_FAILED ", " KILN_SQL_CANCELLED ")"
 
 enum kiln_job_kind { KILN_KIND_IMAGE = 0, KILN_KIND_LATENT_CACHE = 1 };
 enum kiln_latents { KILN_LATENTS_FINAL = 0, KILN_LATENTS_TRAJECTORY = 1, KILN_LATENTS_NONE = 2 };

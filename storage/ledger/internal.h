@@ -146,7 +146,7 @@ void kiln_row_copy(const PGresult *rows, int row, int column, char *out, size_t 
 /* The assigned jobs j and what they were handed out with, a; for after FROM. */
 #define KILN_ASSIGNED_JOBS                                                                         \
     "assignment a CROSS JOIN LATERAL unnest(a.jobs) u (id) "                                       \
-    "JOIN job j ON j.id = u.id AND j.state = 1 AND j.assignment = a.id"
+    "JOIN job j ON j.id = u.id AND j.state = " KILN_SQL_ASSIGNED " AND j.assignment = a.id"
 
 /* The columns of a whole job record, from `job j JOIN batch b`, and the record made of them.
  * ret is zeroed first; release it with kiln_job_release. */
@@ -158,6 +158,13 @@ void kiln_row_copy(const PGresult *rows, int row, int column, char *out, size_t 
 #define KILN_JOB_COLUMN_COUNT 27
 int kiln_row_job(const PGresult *rows, int row, struct kiln_job *ret,
                  struct kiln_error *err) KILN_MUST_CHECK;
+
+/* For each state, a comma before it: the columns of batch_tally, their sums, and what adds to the
+ * row t. kiln_row_counts reads the sums. */
+#define KILN_TALLY_COLUMN(state, name, number) ", " #name
+#define KILN_TALLY_SUM(state, name, number) ", coalesce(sum(" #name "), 0)::bigint AS " #name
+#define KILN_TALLY_ADD(state, name, number) ", " #name " = t." #name " + excluded." #name
+void kiln_row_counts(const PGresult *rows, int row, int first, uint64_t ret[KILN_JOB_STATE_COUNT]);
 
 /* Cancelled jobs of a batch whose rows gc has taken, and that have not come in again: a look at
  * each of their keys.  batch: its id as SQL. */

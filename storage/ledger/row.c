@@ -42,6 +42,12 @@ void kiln_row_copy(const PGresult *rows, int row, int column, char *out, size_t 
     kiln_utf8_copy(out, size, PQgetvalue(rows, row, column));
 }
 
+void kiln_row_counts(const PGresult *rows, int row, int first, uint64_t ret[KILN_JOB_STATE_COUNT])
+{
+    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
+        ret[state] = kiln_row_u64(rows, row, first + state);
+}
+
 /* loras is what intake wrote, [{"name", "scale"}]; anything else is damage. */
 static int read_loras(const char *text, struct kiln_job *job, struct kiln_error *err)
 {

@@ -23,6 +23,17 @@ static void names_of_states_go_both_ways(void **state)
     assert_string_equal(kiln_teleport_name(KILN_TELEPORT_OFF), "off");
 }
 
+static void sql_has_the_numbers_of_the_states(void **state)
+{
+    (void)state;
+#define CHECK(constant, name, number)                                                              \
+    assert_string_equal(KILN_SQL_##constant, #number);                                             \
+    assert_int_equal(KILN_JOB_##constant, number);
+    KILN_JOB_STATES(CHECK)
+    assert_string_equal(KILN_SQL_UNFINISHED, "(0, 1)");
+    assert_string_equal(KILN_SQL_ENDED, "(2, 3, 4)");
+}
+
 static void only_the_drawn_moves_are_legal(void **state)
 {
     (void)state;
@@ -118,6 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_states_go_both_ways),
+        cmocka_unit_test(sql_has_the_numbers_of_the_states),
         cmocka_unit_test(only_the_drawn_moves_are_legal),
         cmocka_unit_test(equal_lora_sets_have_equal_text),
         cmocka_unit_test(the_longest_lora_set_fits),

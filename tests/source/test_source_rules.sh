@@ -25,6 +25,9 @@ while read -r hit; do complain "$hit: a mark of unfinished work"; done \
 while read -r hit; do complain "$hit: unbounded or unsafe call"; done \
     < <(grep -nE '\b(strcpy|strcat|sprintf|gets|strtok|system)\(' $(echo "$sources" | grep -E '\.(c|h|cpp)$' | grep -v '^tests/'))
 
+while read -r hit; do complain "$hit: a state as a number; paste KILN_SQL_... of schemas/job.h"; done \
+    < <(grep -nE '"[^"]*\b(state|was) *(=|<>|IN) *\(?[0-9]' $(echo "$sources" | grep -E '\.(c|h)$' | grep -v '^tests/'))
+
 while read -r hit; do complain "$hit: longer than 110 columns"; done \
     < <(grep -nE '^.{111,}' $(echo "$sources" | grep -E '\.(c|h|cpp|cu)$') | cut -c1-100)
 

@@ -137,12 +137,10 @@ int kiln_ledger_backfill_again(struct kiln_ledger *ledger, const char *pool, con
     " FROM latent l JOIN job j ON j.id = l.job_id"                                                 \
     " WHERE j.batch_id = o.batch_id AND l.gpu_ms IS NOT NULL)"
 
-/* How many jobs of its batch are in each state, in the order of enum kiln_job_state. */
+/* The jobs of its batch whose rows are gone, and how many are in each state. */
 #define JOBS                                                                                       \
-    "SELECT coalesce(sum(queued), 0)::bigint, coalesce(sum(assigned), 0)::bigint,"                 \
-    " coalesce(sum(done), 0)::bigint, coalesce(sum(failed), 0)::bigint,"                           \
-    " coalesce(sum(cancelled), 0)::bigint + " KILN_REMOVED_JOBS("o.batch_id")                      \
-    " FROM batch_tally WHERE batch_id = o.batch_id"
+    "SELECT " KILN_REMOVED_JOBS("o.batch_id")                                                      \
+        KILN_JOB_STATES(KILN_TALLY_SUM) " FROM batch_tally WHERE batch_id = o.batch_id"
 
 struct listing {
     kiln_each_backfill *each;
@@ -181,8 +179,8 @@ static int list_order(void *arg, const PGresult *rows, int row, struct kiln_erro
     kiln_row_copy(rows, row, 2, order.batch, sizeof order.batch);
     kiln_row_copy(rows, row, 3, order.spec.name, sizeof order.spec.name);
     kiln_row_copy(rows, row, 4, order.spec.who, sizeof order.spec.who);
-    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
-        order.jobs.at[state] = kiln_row_u64(rows, row, 26 + state);
+    kiln_row_counts(rows, row, 27, order.jobs.at);
+    order.jobs.at[KILN_JOB_CANCELLED] += kiln_row_u64(rows, row, 26);
     listing->any = true;
     return listing->each(listing->arg, &order, err);
 }

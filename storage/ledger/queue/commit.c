@@ -165,10 +165,10 @@ int kiln_ledger_still_ours(struct kiln_ledger *ledger, const struct kiln_job *jo
                            bool *ret_ours, struct kiln_error *err)
 {
     static const struct kiln_statement ask = {
-        "still_ours", "SELECT coalesce(j.state = 1, false) FROM unnest($1::bigint[], $2::integer[])"
+        "still_ours", "SELECT coalesce(j.state = " KILN_SQL_ASSIGNED
+                      ", false) FROM unnest($1::bigint[], $2::integer[])"
                       " WITH ORDINALITY AS g (id, attempt, n)"
                       " LEFT JOIN job j ON j.id = g.id AND j.attempt = g.attempt ORDER BY g.n"};
-    static_assert(KILN_JOB_ASSIGNED == 1, "the number in the statement");
     struct kiln_params params = {0};
     struct kiln_array ids, attempts;
     kiln_array_start(&ids, KILN_ARRAY_INT8);

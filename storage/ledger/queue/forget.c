@@ -14,17 +14,16 @@ int kiln_ledger_forget(struct kiln_ledger *ledger, const char *pool, uint32_t ke
 {
     /* What ended before a job that is young itself may still be old; what comes after it is not. */
     static const struct kiln_statement forget = {
-        "forget", "WITH page AS (SELECT id, pool, state, created_at, finished_at FROM job"
-                  "  WHERE id > greatest($2::bigint,"
-                  "    (SELECT job_id FROM event ORDER BY job_id, id LIMIT 1) - 1)"
-                  "  ORDER BY id LIMIT $3::integer"
-                  "), old AS (SELECT id FROM page WHERE pool = $1::text AND state IN (2, 3, 4)"
-                  "  AND finished_at < now() - $4::integer * interval '1 day'"
-                  "), gone AS (DELETE FROM event e USING old WHERE e.job_id = old.id RETURNING 1"
-                  ") SELECT (SELECT count(*) FROM gone), max(id), count(*) = $3"
-                  "  AND max(created_at) < now() - $4 * interval '1 day' FROM page"};
-    static_assert(KILN_JOB_DONE == 2 && KILN_JOB_FAILED == 3 && KILN_JOB_CANCELLED == 4,
-                  "the numbers in the statement");
+        "forget",
+        "WITH page AS (SELECT id, pool, state, created_at, finished_at FROM job"
+        "  WHERE id > greatest($2::bigint,"
+        "    (SELECT job_id FROM event ORDER BY job_id, id LIMIT 1) - 1)"
+        "  ORDER BY id LIMIT $3::integer"
+        "), old AS (SELECT id FROM page WHERE pool = $1::text AND state IN " KILN_SQL_ENDED
+        "  AND finished_at < now() - $4::integer * interval '1 day'"
+        "), gone AS (DELETE FROM event e USING old WHERE e.job_id = old.id RETURNING 1"
+        ") SELECT (SELECT count(*) FROM gone), max(id), count(*) = $3"
+        "  AND max(created_at) < now() - $4 * interval '1 day' FROM page"};
     struct kiln_params params = {0};
     kiln_bind_text(&params, pool);
     kiln_bind_u64(&params, *cursor);

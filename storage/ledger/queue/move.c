@@ -21,25 +21,24 @@
 
 #include "storage/ledger/queue/insert.h"
 
+#define CHANGE(state, name, number)                                                                \
+    ", count(*) FILTER (WHERE state = " #number ") - count(*) FILTER (WHERE was = " #number ")"
+
 /* After `moved` (id, batch_id, was, state, code, attempt, worker, reason). */
 #define RECORD                                                                                     \
     ", logged AS ("                                                                                \
     "  INSERT INTO event (job_id, was, state, code, attempt, worker, reason)"                      \
     "  SELECT id, was, state, code, attempt, worker, reason FROM moved"                            \
     "), counted AS ("                                                                              \
-    "  INSERT INTO batch_tally AS t (batch_id, shard, first_at, last_at, queued, assigned, done,"  \
-    "    failed, cancelled)"                                                                       \
-    "  SELECT batch_id, pg_backend_pid() % 32, now(), now(),"                                      \
-    "    count(*) FILTER (WHERE state = 0) - count(*) FILTER (WHERE was = 0),"                     \
-    "    count(*) FILTER (WHERE state = 1) - count(*) FILTER (WHERE was = 1),"                     \
-    "    count(*) FILTER (WHERE state = 2) - count(*) FILTER (WHERE was = 2),"                     \
-    "    count(*) FILTER (WHERE state = 3) - count(*) FILTER (WHERE was = 3),"                     \
-    "    count(*) FILTER (WHERE state = 4) - count(*) FILTER (WHERE was = 4)"                      \
-    "  FROM moved GROUP BY batch_id ORDER BY batch_id"                                             \
-    "  ON CONFLICT (batch_id, shard) DO UPDATE SET queued = t.queued + excluded.queued,"           \
-    "    assigned = t.assigned + excluded.assigned, done = t.done + excluded.done,"                \
-    "    failed = t.failed + excluded.failed, cancelled = t.cancelled + excluded.cancelled,"       \
-    "    first_at = coalesce(t.first_at, excluded.first_at), last_at = excluded.last_at) "
+    "  INSERT INTO batch_tally AS t (batch_id, shard, first_at, last_at" KILN_JOB_STATES(          \
+        KILN_TALLY_COLUMN) ")"                                                                     \
+                           "  SELECT batch_id, pg_backend_pid() % 32, now(), "                     \
+                           "now()" KILN_JOB_STATES(                                                \
+                               CHANGE) "  FROM moved GROUP BY batch_id ORDER BY batch_id"          \
+                                       "  ON CONFLICT (batch_id, shard) DO UPDATE SET"             \
+                                       "    first_at = coalesce(t.first_at, excluded.first_at), "  \
+                                       "last_at = excluded.last_at" KILN_JOB_STATES(               \
+                                           KILN_TALLY_ADD) ") "
 
 /* $3 ids, $4 worker, $5 assignment.  Rows that someone else has locked are about to change: they
  * are left out.  The answer includes jobs that hold this assignment already, from an earlier run of

@@ -57,16 +57,16 @@ int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_e
 {
     /* A row without assigned jobs may be the one that another session is just giving jobs to, which
      * this statement's snapshot cannot see.  Then it is locked, or young again. */
-    static_assert(KILN_JOB_ASSIGNED == 1, "the number in the statement");
     static const struct kiln_statement read = {
-        "held", "WITH over AS (DELETE FROM assignment WHERE (pool, id) IN (SELECT a.pool, a.id"
-                "  FROM assignment a WHERE a.pool = $1"
-                "  AND a.at < clock_timestamp() - interval '10 s' AND NOT EXISTS (SELECT"
-                "  FROM unnest(a.jobs) u (id) JOIN job j ON j.id = u.id"
-                "  WHERE j.state = 1 AND j.assignment = a.id) FOR UPDATE SKIP LOCKED))"
-                " SELECT j.id, j.attempt, j.worker, j.assignment,"
-                " (extract(epoch FROM j.assigned_at) * 1000)::bigint, j.crashes"
-                " FROM " KILN_ASSIGNED_JOBS " WHERE a.pool = $1 ORDER BY j.worker, j.id"};
+        "held",
+        "WITH over AS (DELETE FROM assignment WHERE (pool, id) IN (SELECT a.pool, a.id"
+        "  FROM assignment a WHERE a.pool = $1"
+        "  AND a.at < clock_timestamp() - interval '10 s' AND NOT EXISTS (SELECT"
+        "  FROM unnest(a.jobs) u (id) JOIN job j ON j.id = u.id"
+        "  WHERE j.state = " KILN_SQL_ASSIGNED " AND j.assignment = a.id) FOR UPDATE SKIP LOCKED))"
+        " SELECT j.id, j.attempt, j.worker, j.assignment,"
+        " (extract(epoch FROM j.assigned_at) * 1000)::bigint, j.crashes"
+        " FROM " KILN_ASSIGNED_JOBS " WHERE a.pool = $1 ORDER BY j.worker, j.id"};
     struct kiln_params params = {0};
     kiln_bind_text(&params, pool);
     PGresult *rows;

@@ -51,8 +51,7 @@ static int list_batch(void *arg, const PGresult *rows, int row, struct kiln_erro
                                    .first_ms = kiln_row_i64(rows, row, 6),
                                    .last_ms = kiln_row_i64(rows, row, 7)};
     kiln_row_copy(rows, row, 1, batch.name, sizeof batch.name);
-    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
-        batch.jobs.at[state] = kiln_row_u64(rows, row, 8 + state);
+    kiln_row_counts(rows, row, 8, batch.jobs.at);
     batch.jobs.at[KILN_JOB_CANCELLED] += batch.removed;
     listing->any = true;
     return listing->each(listing->arg, &batch, err);
@@ -67,17 +66,18 @@ int kiln_ledger_batches(struct kiln_ledger *ledger, const char *pool, const char
     static const struct kiln_statement batches = {
         "batches",
         "SELECT b.id, b.name, " CREATED ", coalesce(o.tenants, ''),"
-        " coalesce(c.whole, false), " KILN_REMOVED_JOBS("b.id") ", t.* FROM batch b,"
-        " LATERAL (SELECT string_agg(tenant, ',' ORDER BY tenant) AS tenants FROM batch_tenant"
-        "  WHERE batch_id = b.id) o,"
-        " LATERAL (SELECT bool_and(token = '' OR (announced IS NOT NULL AND"
-        "  accepted + duplicate + refused >= announced)) AS whole FROM intake_call"
-        "  WHERE batch_id = b.id) c,"
-        " LATERAL (SELECT " FIRST_AND_LAST ","
-        "  coalesce(sum(queued), 0)::bigint, coalesce(sum(assigned), 0)::bigint,"
-        "  coalesce(sum(done), 0)::bigint, coalesce(sum(failed), 0)::bigint,"
-        "  coalesce(sum(cancelled), 0)::bigint FROM batch_tally WHERE batch_id = b.id) t"
-        " WHERE b.pool = $1::text AND ($2::text IS NULL OR b.name = $2) ORDER BY b.id DESC"};
+        " coalesce(c.whole, false), " KILN_REMOVED_JOBS(
+            "b.id") ", t.* FROM batch b,"
+                    " LATERAL (SELECT string_agg(tenant, ',' ORDER BY tenant) AS tenants FROM "
+                    "batch_tenant"
+                    "  WHERE batch_id = b.id) o,"
+                    " LATERAL (SELECT bool_and(token = '' OR (announced IS NOT NULL AND"
+                    "  accepted + duplicate + refused >= announced)) AS whole FROM intake_call"
+                    "  WHERE batch_id = b.id) c,"
+                    " LATERAL (SELECT " FIRST_AND_LAST KILN_JOB_STATES(
+                        KILN_TALLY_SUM) " FROM batch_tally WHERE batch_id = b.id) t"
+                                        " WHERE b.pool = $1::text AND ($2::text IS NULL OR b.name "
+                                        "= $2) ORDER BY b.id DESC"};
     struct kiln_params params = {0};
     struct listing listing = {each, arg, false};
     kiln_bind_text(&params, pool);
@@ -128,9 +128,10 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
  * ends, so the order of the deletions does not matter.  A done job whose picture or latent
  * was removed before (ledger/upkeep/garbage.c) is in the accounts already.  The counters follow
  * each page: a removal that stops half-way leaves sums that are still those of the rows. */
+#define REMOVED(state, name, number) ", -count(*) FILTER (WHERE state = " #number ")"
 #define REMOVE_SQL                                                                                 \
     "WITH page AS (SELECT id, key FROM job WHERE batch_id = $1::bigint AND key > $2::text"         \
-    "  AND state IN (2, 3, 4) ORDER BY key LIMIT $3::integer FOR UPDATE"                           \
+    "  AND state IN " KILN_SQL_ENDED " ORDER BY key LIMIT $3::integer FOR UPDATE"                  \
     "), events AS (DELETE FROM event e USING page WHERE e.job_id = page.id"                        \
     "), latents AS (DELETE FROM latent l USING page WHERE l.job_id = page.id"                      \
     "  RETURNING l.job_id, l.gpu_ms / 1000 AS gpu_seconds"                                         \
@@ -144,20 +145,22 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
     "  SELECT pool, tenant, (finished_at AT TIME ZONE 'UTC')::date, count(*), count(i.job_id),"    \
     "    coalesce(sum(i.gpu_seconds), 0) + coalesce(sum(l.gpu_seconds), 0) FROM jobs"              \
     "  LEFT JOIN images i ON i.job_id = jobs.id LEFT JOIN latents l ON l.job_id = jobs.id"         \
-    "  WHERE state = 2 AND (i.job_id IS NOT NULL OR (kind = 1 AND l.job_id IS NOT NULL))"          \
+    "  WHERE state = " KILN_SQL_DONE                                                               \
+    " AND (i.job_id IS NOT NULL OR (kind = 1 AND l.job_id IS NOT NULL))"                           \
     "  GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"                                                          \
     "  ON CONFLICT (pool, tenant, day) DO UPDATE SET jobs = u.jobs + excluded.jobs,"               \
     "    pictures = u.pictures + excluded.pictures,"                                               \
     "    gpu_seconds = u.gpu_seconds + excluded.gpu_seconds"                                       \
-    "), counted AS (INSERT INTO batch_tally AS t (batch_id, shard, done, failed, cancelled)"       \
-    "  SELECT $1, pg_backend_pid() % 32, -count(*) FILTER (WHERE state = 2),"                      \
-    "    -count(*) FILTER (WHERE state = 3), -count(*) FILTER (WHERE state = 4) FROM jobs"         \
-    "  ON CONFLICT (batch_id, shard) DO UPDATE SET done = t.done + excluded.done,"                 \
-    "    failed = t.failed + excluded.failed, cancelled = t.cancelled + excluded.cancelled"        \
-    ") SELECT count(*), max(key), (SELECT count(*) FROM objects),"                                 \
-    "  (SELECT coalesce(sum(bytes), 0)::bigint FROM objects) FROM page"
-static_assert(KILN_JOB_DONE == 2 && KILN_JOB_FAILED == 3 && KILN_JOB_CANCELLED == 4,
-              "the numbers in the statement");
+    "), counted AS (INSERT INTO batch_tally AS t (batch_id, shard" KILN_JOB_STATES(                \
+        KILN_TALLY_COLUMN) ")"                                                                     \
+                           "  SELECT $1, pg_backend_pid() % 32" KILN_JOB_STATES(                   \
+                               REMOVED) " FROM jobs"                                               \
+                                        "  ON CONFLICT (batch_id, shard) DO UPDATE SET first_at "  \
+                                        "= t.first_at" KILN_JOB_STATES(                            \
+                                            KILN_TALLY_ADD) ") SELECT count(*), max(key), "        \
+                                                            "(SELECT count(*) FROM objects),"      \
+                                                            "  (SELECT coalesce(sum(bytes), "      \
+                                                            "0)::bigint FROM objects) FROM page"
 
 /* One page; *after is replaced by the key to go on from, *ret_more is false after the last. */
 static int remove_page(struct kiln_ledger *ledger, uint64_t id, char **after,
@@ -191,8 +194,8 @@ static int remove_page(struct kiln_ledger *ledger, uint64_t id, char **after,
     "WITH page AS MATERIALIZED (SELECT ctid AS at, " token " AS token, " key " AS key FROM " table \
     "  WHERE batch_id = $1::bigint AND " behind                                                    \
     "  AND NOT EXISTS (SELECT FROM job WHERE batch_id = $1 LIMIT 1)"                               \
-    "  ORDER BY 2, 3 LIMIT " ROWS_PAGE                                                             \
-    "), gone AS (DELETE FROM " table " WHERE ctid = ANY (ARRAY(SELECT at FROM page))"              \
+    "  ORDER BY 2, 3 LIMIT " ROWS_PAGE "), gone AS (DELETE FROM " table                            \
+    " WHERE ctid = ANY (ARRAY(SELECT at FROM page))"                                               \
     ") SELECT count(*), max(token), (SELECT key FROM page ORDER BY token DESC, key DESC LIMIT 1)"  \
     " FROM page"
 
@@ -223,10 +226,8 @@ static int remove_others(struct kiln_ledger *ledger, uint64_t id, struct kiln_er
     static const struct kiln_statement pages[] = {
         {"batch_remove_refusals",
          REMOVE_ROWS("intake_refusal", "token", "key", "(token, key) > ($2::text, $3::text)")},
-        {"batch_remove_calls",
-         REMOVE_ROWS("intake_call", "token", "$3::text", "token > $2::text")},
-        {"batch_remove_keys",
-         REMOVE_ROWS("removed_job", "key", "$3::text", "key > $2::text")},
+        {"batch_remove_calls", REMOVE_ROWS("intake_call", "token", "$3::text", "token > $2::text")},
+        {"batch_remove_keys", REMOVE_ROWS("removed_job", "key", "$3::text", "key > $2::text")},
     };
     int rc = 0;
     for (size_t i = 0; i < sizeof pages / sizeof *pages && rc == 0; i++)

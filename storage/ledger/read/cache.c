@@ -44,7 +44,9 @@
     "   AND CASE WHEN g.sigmas <> '' THEN j.sigmas = g.sigmas OR (j.latents = 1 AND j.sigmas = "   \
     "'')"                                                                                          \
     "       WHEN g.latents = 1 THEN j.latents = 1 AND j.sigmas = '' ELSE l.sigma = 0 END) THEN 1"  \
-    "  WHEN n.state IN (0, 1) THEN 2 WHEN n.state IN (3, 4) THEN 3 WHEN n.state = 2 THEN 4"        \
+    "  WHEN n.state IN " KILN_SQL_UNFINISHED " THEN 2"                                             \
+    "  WHEN n.state IN (" KILN_SQL_FAILED ", " KILN_SQL_CANCELLED ") THEN 3"                       \
+    "  WHEN n.state = " KILN_SQL_DONE " THEN 4"                                                    \
     "  ELSE 0 END, coalesce(n.id, 0)"                                                              \
     " FROM unnest($2::text[], $3::text[], $4::integer[], $5::integer[], $6::text[], $7::text[],"   \
     "  $8::text[], $9::text[], $10::smallint[]) WITH ORDINALITY AS g (key, prompt_hash, width,"    \

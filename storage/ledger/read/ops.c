@@ -112,12 +112,11 @@ int kiln_ledger_causes(struct kiln_ledger *ledger, const char *pool, const char 
         "WITH failed AS (SELECT error_code, " CAUSE " AS cause, count(*) AS jobs,"
         "  count(DISTINCT batch_id) AS batches, max(id) AS example, min(finished_at) AS first_at,"
         "  max(finished_at) AS last_at FROM job WHERE pool = $1::text AND error_code <> 0"
-        "  AND ($2::bigint = 0 OR batch_id = $2) AND state = 3 AND finished_at >= " SINCE_3
-        "  GROUP BY 1, 2"
+        "  AND ($2::bigint = 0 OR batch_id = $2) AND state = " KILN_SQL_FAILED
+        " AND finished_at >= " SINCE_3 "  GROUP BY 1, 2"
         ") SELECT f.error_code, f.cause, f.jobs, f.batches, f.example, " FIRST_AND_LAST
         ", b.name, j.error FROM failed f JOIN job j ON j.id = f.example"
         " JOIN batch b ON b.id = j.batch_id ORDER BY f.jobs DESC, f.example"};
-    static_assert(KILN_JOB_FAILED == 3, "the number in the statement");
     struct kiln_params params = {0};
     struct cause_walk walk = {each, arg};
     uint64_t batch_id = 0;

@@ -11,39 +11,27 @@
 
 #include "storage/ledger/internal.h"
 
-#define TALLY                                                                                      \
-    "coalesce(sum(t.queued), 0)::bigint AS queued, "                                               \
-    "coalesce(sum(t.assigned), 0)::bigint AS assigned, coalesce(sum(t.done), 0)::bigint AS done, " \
-    "coalesce(sum(t.failed), 0)::bigint AS failed, "                                               \
-    "coalesce(sum(t.cancelled), 0)::bigint AS cancelled"
-
-static struct kiln_counts counts_of(const PGresult *rows, int row, int first)
-{
-    struct kiln_counts counts;
-    for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
-        counts.at[state] = kiln_row_u64(rows, row, first + state);
-    return counts;
-}
+#define TALLY "SELECT count(*) AS shards" KILN_JOB_STATES(KILN_TALLY_SUM)
 
 int kiln_ledger_counts(struct kiln_ledger *ledger, const char *pool, struct kiln_counts *ret,
                        struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
-        "read_counts", "SELECT " TALLY " FROM batch_tally t JOIN batch b ON b.id = t.batch_id "
-                       "WHERE b.pool = $1"};
+        "read_counts", TALLY " FROM batch_tally t JOIN batch b ON b.id = t.batch_id "
+                             "WHERE b.pool = $1"};
     struct kiln_params params = {0};
     kiln_bind_text(&params, pool);
     PGresult *rows = NULL;
     int rc = kiln_ledger_run(ledger, &statement, &params, &rows, err);
     if (rc)
         return rc;
-    *ret = counts_of(rows, 0, 0);
+    kiln_row_counts(rows, 0, 1, ret->at);
     PQclear(rows);
     return 0;
 }
 
 #define CREATED MS("b.created_at")
-#define OLDEST MS("min(queued_at) FILTER (WHERE state = 0)")
+#define OLDEST MS("min(queued_at) FILTER (WHERE state = " KILN_SQL_QUEUED ")")
 #define SEEN MS("w.first_seen") ", " MS("w.last_seen")
 
 /* A refusal r whose job has not come in since, in another call. */
@@ -55,20 +43,22 @@ int kiln_ledger_progress(struct kiln_ledger *ledger, const char *pool, const cha
     /* A batch without any account has its row and not yet its first jobs.  What was refused and
      * came in later is not refused any more; that is looked up once the batch has ended. */
     static const struct kiln_statement statement = {
-        "read_progress", "SELECT " CREATED ", c.announced, c.accepted, c.duplicate, "
-                         "CASE WHEN c.refused > 0 AND c.whole AND t.queued + t.assigned = 0 "
-                         "THEN (SELECT count(DISTINCT r.key) FROM intake_refusal r "
-                         "  WHERE r.batch_id = b.id AND " STILL_OUT ") ELSE c.refused END, "
-                         "coalesce(c.whole, false), " KILN_REMOVED_JOBS("b.id") ", t.* FROM batch b, "
-                         "LATERAL (SELECT coalesce(sum(announced), 0)::bigint AS announced, "
-                         "         coalesce(sum(accepted), 0)::bigint AS accepted, "
-                         "         coalesce(sum(duplicate), 0)::bigint AS duplicate, "
-                         "         coalesce(sum(refused), 0)::bigint AS refused, "
-                         "         bool_and(token = '' OR (announced IS NOT NULL AND "
-                         "                  accepted + duplicate + refused >= announced)) AS whole "
-                         "         FROM intake_call WHERE batch_id = b.id) c, "
-                         "LATERAL (SELECT " TALLY " FROM batch_tally t WHERE t.batch_id = b.id) t "
-                         "WHERE b.pool = $1 AND b.name = $2"};
+        "read_progress",
+        "SELECT " CREATED ", c.announced, c.accepted, c.duplicate, "
+        "CASE WHEN c.refused > 0 AND c.whole AND t.queued + t.assigned = 0 "
+        "THEN (SELECT count(DISTINCT r.key) FROM intake_refusal r "
+        "  WHERE r.batch_id = b.id AND " STILL_OUT ") ELSE c.refused END, "
+        "coalesce(c.whole, false), " KILN_REMOVED_JOBS(
+            "b.id") ", t.* FROM batch b, "
+                    "LATERAL (SELECT coalesce(sum(announced), 0)::bigint AS announced, "
+                    "         coalesce(sum(accepted), 0)::bigint AS accepted, "
+                    "         coalesce(sum(duplicate), 0)::bigint AS duplicate, "
+                    "         coalesce(sum(refused), 0)::bigint AS refused, "
+                    "         bool_and(token = '' OR (announced IS NOT NULL AND "
+                    "                  accepted + duplicate + refused >= announced)) AS whole "
+                    "         FROM intake_call WHERE batch_id = b.id) c, "
+                    "LATERAL (" TALLY " FROM batch_tally t WHERE t.batch_id = b.id) t "
+                    "WHERE b.pool = $1 AND b.name = $2"};
     struct kiln_params params = {0};
     kiln_bind_text(&params, pool);
     kiln_bind_text(&params, batch);
@@ -86,8 +76,8 @@ int kiln_ledger_progress(struct kiln_ledger *ledger, const char *pool, const cha
                                   .duplicate = kiln_row_u64(rows, 0, 3),
                                   .refused = kiln_row_u64(rows, 0, 4),
                                   .whole = kiln_row_bool(rows, 0, 5),
-                                  .removed = kiln_row_u64(rows, 0, 6),
-                                  .jobs = counts_of(rows, 0, 7)};
+                                  .removed = kiln_row_u64(rows, 0, 6)};
+    kiln_row_counts(rows, 0, 8, ret->jobs.at); /* behind the number of shards */
     ret->jobs.at[KILN_JOB_CANCELLED] += ret->removed;
     PQclear(rows);
     return 0;
@@ -175,12 +165,12 @@ int kiln_ledger_groups(struct kiln_ledger *ledger, const char *pool, kiln_each_g
                        void *arg, struct kiln_error *err)
 {
     static const struct kiln_statement statement = {
-        "read_groups",
-        "SELECT model, lora_set, width, height, steps, "
-        "count(*) FILTER (WHERE state = 0), count(*) FILTER (WHERE state = 1), " OLDEST
-        " FROM (SELECT * FROM job WHERE pool = $1 AND waits UNION ALL "
-        "SELECT j.* FROM " KILN_ASSIGNED_JOBS " WHERE a.pool = $1) j "
-        "GROUP BY 1, 2, 3, 4, 5 ORDER BY count(*) DESC, 1, 2, 3, 4, 5"};
+        "read_groups", "SELECT model, lora_set, width, height, steps, "
+                       "count(*) FILTER (WHERE state = " KILN_SQL_QUEUED "), "
+                       "count(*) FILTER (WHERE state = " KILN_SQL_ASSIGNED "), " OLDEST
+                       " FROM (SELECT * FROM job WHERE pool = $1 AND waits UNION ALL "
+                       "SELECT j.* FROM " KILN_ASSIGNED_JOBS " WHERE a.pool = $1) j "
+                       "GROUP BY 1, 2, 3, 4, 5 ORDER BY count(*) DESC, 1, 2, 3, 4, 5"};
     struct kiln_params params = {0};
     kiln_bind_text(&params, pool);
     struct forward forward = {.each.group = each, .arg = arg};

@@ -21,9 +21,6 @@
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)
 
-static_assert(KILN_JOB_DONE == 2 && KILN_JOB_FAILED == 3 && KILN_JOB_CANCELLED == 4,
-              "the numbers in the statements");
-
 /* --- keys ------------------------------------------------------------------------------------- */
 
 /* Steps over a part of a key and its '/'; false: there is none. */
@@ -97,11 +94,12 @@ int kiln_ledger_claims(struct kiln_ledger *ledger, const struct kiln_found *obje
                        enum kiln_claim *ret, struct kiln_error *err)
 {
     static const struct kiln_statement ask = {
-        "claims", "SELECT CASE WHEN o.key IS NOT NULL THEN 0 WHEN j.state IN (0, 1) THEN 1"
-                  "  WHEN g.job <= (SELECT last_value FROM job_id_seq) THEN 2 ELSE 3 END"
-                  " FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS g (key, job, n)"
-                  " LEFT JOIN object o ON o.key = g.key COLLATE \"C\""
-                  " LEFT JOIN job j ON j.id = g.job ORDER BY g.n"};
+        "claims",
+        "SELECT CASE WHEN o.key IS NOT NULL THEN 0 WHEN j.state IN " KILN_SQL_UNFINISHED " THEN 1"
+        "  WHEN g.job <= (SELECT last_value FROM job_id_seq) THEN 2 ELSE 3 END"
+        " FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS g (key, job, n)"
+        " LEFT JOIN object o ON o.key = g.key COLLATE \"C\""
+        " LEFT JOIN job j ON j.id = g.job ORDER BY g.n"};
     static_assert(KILN_CLAIM_ROW == 0 && KILN_CLAIM_LIVE == 1 && KILN_CLAIM_NONE == 2 &&
                       KILN_CLAIM_UNKNOWN == 3,
                   "the numbers in the statement");
@@ -140,15 +138,16 @@ int kiln_ledger_with_unclaimed(struct kiln_ledger *ledger, const struct kiln_fou
                                struct kiln_error *err)
 {
     static const struct kiln_statement look = {
-        "unclaimed", "WITH l AS MATERIALIZED ("
-                     "  SELECT id, state FROM job WHERE id = ANY ($2::bigint[]) ORDER BY id"
-                     "  FOR SHARE SKIP LOCKED"
-                     ") SELECT g.n, count(*) OVER ()"
-                     " FROM unnest($1::text[], $2) WITH ORDINALITY AS g (key, job, n)"
-                     " LEFT JOIN l ON l.id = g.job LEFT JOIN job p ON p.id = g.job"
-                     " WHERE (p.id IS NULL OR (p.state IN (2, 3, 4) AND l.state = p.state))"
-                     " AND NOT EXISTS (SELECT FROM object o WHERE o.key = g.key COLLATE \"C\")"
-                     " ORDER BY g.n"};
+        "unclaimed",
+        "WITH l AS MATERIALIZED ("
+        "  SELECT id, state FROM job WHERE id = ANY ($2::bigint[]) ORDER BY id"
+        "  FOR SHARE SKIP LOCKED"
+        ") SELECT g.n, count(*) OVER ()"
+        " FROM unnest($1::text[], $2) WITH ORDINALITY AS g (key, job, n)"
+        " LEFT JOIN l ON l.id = g.job LEFT JOIN job p ON p.id = g.job"
+        " WHERE (p.id IS NULL OR (p.state IN " KILN_SQL_ENDED " AND l.state = p.state))"
+        " AND NOT EXISTS (SELECT FROM object o WHERE o.key = g.key COLLATE \"C\")"
+        " ORDER BY g.n"};
     struct unclaimed_walk walk = {.use = use, .arg = arg};
     struct kiln_params params = {0};
     bind_found(&params, objects, count);
@@ -181,7 +180,8 @@ int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int
         "  WHERE id > $2::bigint ORDER BY id LIMIT " TEXT(
             READ_PAGE) "), old AS MATERIALIZED (SELECT j.id, j.batch_id FROM page p JOIN job j ON "
                        "j.id = p.id"
-                       "  WHERE p.pool = $1::text AND p.state = 4 AND j.state = 4"
+                       "  WHERE p.pool = $1::text AND p.state = " KILN_SQL_CANCELLED
+                       "  AND j.state = " KILN_SQL_CANCELLED
                        "  AND p.finished_at < now() - $3::bigint * interval '1 second'"
                        "  AND NOT EXISTS (SELECT FROM object o WHERE o.job_id = p.id)"
                        "  ORDER BY j.id FOR UPDATE OF j SKIP LOCKED"
