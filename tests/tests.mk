@@ -129,7 +129,7 @@ FAULT_CALLS := malloc calloc realloc strdup poll send recv fcntl \
   PQexitPipelineMode redisConnectWithTimeout redisConnectUnixWithTimeout redisReaderFeed \
   redisReaderGetReply
 FAULT_LDFLAGS := $(FAULT_CALLS:%=-Wl,--wrap=%)
-$(BUILD)/tests/pipeline/test_files_without_memory $(BUILD)/tests/storage/test_queue_faults $(BUILD)/tests/cli/test_replace: TEST_LDFLAGS := $(FAULT_LDFLAGS)
+$(BUILD)/tests/pipeline/test_files_without_memory $(BUILD)/tests/storage/test_queue_faults $(BUILD)/tests/storage/test_replace: TEST_LDFLAGS := $(FAULT_LDFLAGS)
 
 # A clock that can be set, preloaded into the programs of a test.
 $(BUILD)/tests/libclock.so: tests/doubles/clock.c

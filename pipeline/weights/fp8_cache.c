@@ -24,6 +24,7 @@
 #include "pipeline/torch/load.h"
 #include "pipeline/weights/loading.h"
 #include "pipeline/weights/stream.h"
+#include "storage/formats/replace.h"
 #include "storage/formats/safetensors.h"
 
 #define FORMAT "kiln fp8 1"
@@ -285,21 +286,6 @@ static char *make_head(const struct kiln_fp8_cache *c, size_t *ret_size)
     return text;
 }
 
-static bool put_bytes(int fd, const void *data, size_t size)
-{
-    const char *at = data;
-    while (size > 0) {
-        const ssize_t n = write(fd, at, size < (1u << 30) ? size : (1u << 30));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
 /* One matrix, by way of the host's memory; a device that fails says so elsewhere. */
 static bool put_matrix(int fd, const struct matrix *m, int device)
 {
@@ -314,7 +300,7 @@ static bool put_matrix(int fd, const struct matrix *m, int device)
         size_t size = 0;
         done = f && kt_fetch_wait(f, &err) == 0;
         const void *data = done ? kt_fetch_data(f, &size) : NULL;
-        done = done && size == bytes_of(m, i == 1) && put_bytes(fd, data, size);
+        done = done && size == bytes_of(m, i == 1) && kiln_write_all(fd, data, size) == 0;
         kt_fetch_free(f);
     }
     kt_scope_free(s);
@@ -326,7 +312,7 @@ static bool put_all(int fd, const struct kiln_fp8_cache *c)
     size_t size = 0;
     char *head = make_head(c, &size);
     uint64_t written = 0, of = 0;
-    bool done = head && put_bytes(fd, head, size);
+    bool done = head && kiln_write_all(fd, head, size) == 0;
     for (size_t i = 0; i < c->count; i++)
         of += bytes_of(&c->matrices[i], false) + bytes_of(&c->matrices[i], true);
     for (size_t i = 0; i < c->count && done; i++) {

@@ -10,9 +10,9 @@
 #include <sysexits.h>
 
 #include "scheduler/bench/bench.h"
-#include "scheduler/cli/core/replace.h"
 #include "scheduler/cli/jobs/enqueue/input_lines.h"
 #include "scheduler/sim/report.h"
+#include "storage/formats/replace.h"
 
 #define SECONDS_MAX 86400.0
 
@@ -109,7 +109,7 @@ static int write_schedule(const char *path, const struct kiln_trace *trace,
                          kiln_intern_text(&trace->sets, job->set));
     }
     int rc = csv.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory to write %s", path)
-                        : kiln_replace_named(path, csv.at, 0666, err);
+                        : kiln_replace_named(path, csv.at, csv.len, 0666, err);
     kiln_text_release(&csv);
     return rc;
 }

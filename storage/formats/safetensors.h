@@ -72,7 +72,7 @@ const char *kiln_st_metadata(const struct kiln_st *st, const char *key);
 /* The whole file as bytes, malloc'd; metadata: key, value pairs ended by NULL, or NULL. */
 int kiln_st_encode(const struct kiln_st_tensor *tensors, size_t count, const char *const *metadata,
                    uint8_t **ret_data, size_t *ret_size, struct kiln_error *err) KILN_MUST_CHECK;
-/* The same into a file: temporary name, fsync, rename. */
+/* The same into a file, by kiln_replace_bytes. */
 int kiln_st_write(const char *path, const struct kiln_st_tensor *tensors, size_t count,
                   const char *const *metadata, struct kiln_error *err) KILN_MUST_CHECK;
 

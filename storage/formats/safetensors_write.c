@@ -4,17 +4,13 @@
  * each starts aligned to its own values) and then by name, metadata by key, and the header is
  * padded by spaces to a multiple of 8.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "schemas/utf8.h"
+#include "storage/formats/replace.h"
 #include "storage/formats/safetensors_header.h"
 
 /* Length field and JSON text, and the tensors in the order of their data. */
@@ -169,81 +165,15 @@ int kiln_st_encode(const struct kiln_st_tensor *tensors, size_t count, const cha
     return rc;
 }
 
-static int write_all(int fd, const void *data, size_t size)
-{
-    const uint8_t *at = data;
-    while (size > 0) {
-        ssize_t n = write(fd, at, size < (1u << 30) ? size : (1u << 30));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return -1;
-        at += n;
-        size -= (size_t)n;
-    }
-    return 0;
-}
-
-static int write_plan(int fd, const struct plan *p, size_t count)
-{
-    if (write_all(fd, p->head, p->head_size) != 0)
-        return -1;
-    for (size_t i = 0; i < count; i++)
-        if (write_all(fd, p->order[i]->data, p->order[i]->size) != 0)
-            return -1;
-    return fsync(fd);
-}
-
-/* After the rename the directory must be on disk too, or a power cut brings the old file back. */
-static int sync_directory(const char *path)
-{
-    char dir[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    int rc = fsync(fd);
-    close(fd);
-    return rc;
-}
-
-/* Writes to a temporary name beside path and renames it, so that path is old or new, never half. */
-static int replace_file(const char *path, const struct plan *p, size_t count,
-                        struct kiln_error *err)
-{
-    char temporary[PATH_MAX];
-    if (snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= (int)sizeof temporary)
-        return kiln_fail(err, KILN_BAD_INPUT, "%s: the path is too long", path);
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0)
-        return kiln_fail(err, KILN_IO, "create %s: %s", temporary, strerror(errno));
-    bool written = write_plan(fd, p, count) == 0 && fchmod(fd, 0644) == 0;
-    int reason = errno;
-    if (close(fd) != 0 && written) {
-        written = false;
-        reason = errno;
-    }
-    if (written && rename(temporary, path) != 0) {
-        written = false;
-        reason = errno;
-    }
-    if (!written) {
-        unlink(temporary);
-        return kiln_fail(err, KILN_IO, "write %s: %s", path, strerror(reason));
-    }
-    if (sync_directory(path) != 0)
-        return kiln_fail(err, KILN_IO, "sync the directory of %s: %s", path, strerror(errno));
-    return 0;
-}
-
 int kiln_st_write(const char *path, const struct kiln_st_tensor *tensors, size_t count,
                   const char *const *metadata, struct kiln_error *err)
 {
-    struct plan p;
-    int rc = plan_file(&p, tensors, count, metadata, err);
-    if (!rc)
-        rc = replace_file(path, &p, count, err);
-    plan_release(&p);
+    uint8_t *data;
+    size_t size;
+    int rc = kiln_st_encode(tensors, count, metadata, &data, &size, err);
+    if (rc)
+        return rc;
+    rc = kiln_replace_bytes(path, data, size, 0644, err);
+    free(data);
     return rc;
 }

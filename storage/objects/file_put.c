@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "storage/formats/replace.h"
 #include "storage/objects/file.h"
 
 #define FILE_MODE 0644
@@ -123,23 +124,6 @@ static bool holds_same(struct kiln_file_store *store, const struct kiln_put *put
     return same;
 }
 
-/* Until all is written: a disk that fills takes a part first. */
-static int write_all(int fd, const char *data, size_t size)
-{
-    while (size > 0) {
-        ssize_t n = write(fd, data, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            errno = n == 0 ? EIO : errno;
-            return -1;
-        }
-        data += n;
-        size -= (size_t)n;
-    }
-    return 0;
-}
-
 /* Takes the temporary file back; the error is the put's. */
 static void drop_part(struct kiln_file_store *store, struct part *part,
                       const struct kiln_error *err)
@@ -189,7 +173,7 @@ static bool write_part(struct kiln_file_store *store, struct part *part)
         kiln_put_fail(part->put, &err);
         return false;
     }
-    if (write_all(part->fd, part->put->data, part->put->size) == 0)
+    if (kiln_write_all(part->fd, part->put->data, part->put->size) == 0)
         return true;
     (void)kiln_file_fail(&err, "write", store, part->put->key);
     drop_part(store, part, &err);

@@ -18,7 +18,7 @@ kernels:                    schemas
 
 storage/formats:            schemas
 storage/daemon:             schemas storage/formats
-storage/objects:            schemas storage/daemon
+storage/objects:            schemas storage/daemon storage/formats
 storage/bus:                schemas storage/daemon storage/formats
 storage/ledger:             schemas storage/daemon
 storage/ledger/read:        schemas storage/ledger

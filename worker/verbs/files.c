@@ -1,6 +1,5 @@
-/* files.c - files that are written whole or not at all; see verbs.h. */
+/* files.c - see verbs.h: where a file goes that a user named, and writing it. */
 #include <errno.h>
-#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "storage/formats/replace.h"
 #include "worker/verbs/verbs.h"
 
 #define LINKS_MAX 40 /* as Linux follows them */
@@ -106,62 +106,24 @@ int kiln_verb_may_write(const char *name, const char *path, struct kiln_error *e
                             strerror(reason));
 }
 
-/* Writes and closes the file at `at`, which in the end will be path.  fresh: nobody has put
- * anything there before, a link least of all. */
-static int write_at(const char *at, bool fresh, mode_t mode, const char *path, const void *data,
-                    size_t size, struct kiln_error *err)
-{
-    const int flags = fresh ? O_CREAT | O_EXCL | O_NOFOLLOW : 0;
-    const int fd = open(at, O_WRONLY | O_CLOEXEC | flags, 0666);
-    FILE *file = fd >= 0 ? fdopen(fd, "wb") : NULL;
-    if (!file) {
-        const int reason = errno;
-        if (fd >= 0)
-            close(fd);
-        return kiln_fail(err, KILN_IO, "write %s: %s", path, strerror(reason));
-    }
-    bool good = fwrite(data, 1, size, file) == size && fflush(file) == 0;
-    good = good && (mode == 0 || fchmod(fileno(file), mode) == 0);
-    /* A pipe or a terminal cannot be synced, and need not be. */
-    good = good && (fsync(fileno(file)) == 0 || errno == EINVAL || errno == ENOTSUP);
-    int number = errno;
-    if (fclose(file) != 0 && good) {
-        good = false;
-        number = errno;
-    }
-    if (good)
-        return 0;
-    return kiln_fail(err, number == ENOSPC ? KILN_FULL : KILN_IO, "write %s: %s", path,
-                     strerror(number));
-}
-
-/* Not the command's replace.h, which no worker may include and which replaces a link: here what a
- * user's link leads to is replaced.  A picture that a power cut takes can be drawn again, so the
- * folder is not waited for. */
-static int write_beside(const char *path, mode_t mode, const void *data, size_t size,
-                        struct kiln_error *err)
-{
-    char temp[4096];
-    if (snprintf(temp, sizeof temp, "%s.tmp%ld", path, (long)getpid()) >= (int)sizeof temp)
-        return kiln_fail(err, KILN_BAD_INPUT, "the path %.40s... is too long", path);
-    (void)unlink(temp);
-    int code = write_at(temp, true, mode, path, data, size, err);
-    if (code == 0 && rename(temp, path) != 0)
-        code = kiln_fail(err, KILN_IO, "write %s: %s", path, strerror(errno));
-    if (code != 0)
-        unlink(temp);
-    return code;
-}
-
 int kiln_verb_write(const char *path, const void *data, size_t size, struct kiln_error *err)
 {
     struct stat about;
+    struct kiln_part part;
     const bool there = stat(path, &about) == 0;
     if (there && !S_ISREG(about.st_mode))
-        return write_at(path, false, 0, path, data, size, err);
+        return kiln_replace_named(path, data, size, 0666, err);
     char *place = place_of(path); /* what a link points to is replaced, not the link */
-    const int code = place ? write_beside(place, there ? about.st_mode & 07777 : 0, data, size, err)
-                           : kiln_fail(err, KILN_IO, "write %s: %s", path, strerror(ELOOP));
+    int code = place ? kiln_part_open(&part, place, 0666, err)
+                     : kiln_fail(err, KILN_IO, "write %s: %s", path, strerror(ELOOP));
     free(place);
+    if (code != 0)
+        return code;
+    code = kiln_part_write(&part, data, size, err);
+    if (code == 0 && there && fchmod(part.fd, about.st_mode & 07777) != 0)
+        code = kiln_fail(err, KILN_IO, "write %s: %s", path, strerror(errno));
+    if (code == 0)
+        return kiln_part_keep(&part, true, err);
+    kiln_part_drop(&part);
     return code;
 }

@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "scheduler/cli/core/paths.h"
-#include "scheduler/cli/core/replace.h"
 #include "scheduler/cli/stack/stack.h"
 #include "schemas/limits.h"
 #include "schemas/text.h"
+#include "storage/formats/replace.h"
 #include "storage/objects/store.h"
 
 struct wanted {

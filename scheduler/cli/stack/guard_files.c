@@ -2,7 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "scheduler/cli/core/replace.h"
+#include "storage/formats/replace.h"
 #include "scheduler/cli/stack/guard.h"
 
 #define PLAN "crew.json"

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "scheduler/cli/stack/guard.h"
+#include "storage/formats/replace.h"
 
 #define PIECE 65536
 
@@ -21,7 +22,7 @@ static bool copy_all(int from, int to)
 {
     char piece[PIECE];
     for (ssize_t n; (n = read(from, piece, sizeof piece)) != 0;)
-        if (n < 0 || write(to, piece, (size_t)n) != n)
+        if (n < 0 || kiln_write_all(to, piece, (size_t)n) != 0)
             return false;
     return true;
 }
@@ -38,27 +39,27 @@ static void shift(const char *path)
 
 int kiln_log_rotate(const char *path, int64_t max, struct kiln_error *err)
 {
-    char first[PATH_MAX + 8], part[PATH_MAX + 8];
+    char first[PATH_MAX + 8];
+    struct kiln_part part;
     struct stat st;
     if (stat(path, &st) != 0 || st.st_size <= max)
         return 0;
     snprintf(first, sizeof first, "%s.1", path);
-    snprintf(part, sizeof part, "%s.part", path);
     int from = open(path, O_RDWR | O_CLOEXEC);
-    (void)unlink(part); /* of a crash; a link there is not followed */
-    int to = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    bool ok = from >= 0 && to >= 0 && copy_all(from, to);
-    if (ok)
+    if (from < 0)
+        return kiln_fail(err, KILN_IO, "turn %s: %s", path, strerror(errno));
+    int rc = kiln_part_open(&part, first, 0600, err);
+    if (rc == 0 && !copy_all(from, part.fd))
+        rc = kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO, "turn %s: %s", path,
+                       strerror(errno));
+    if (rc == 0) {
         shift(path);
-    ok = ok && rename(part, first) == 0 && ftruncate(from, 0) == 0;
-    int failure = errno;
-    if (!ok && to >= 0)
-        (void)unlink(part); /* half a copy would take the room that is missing */
-    if (from >= 0)
-        close(from);
-    if (to >= 0)
-        close(to);
-    return ok ? 0
-              : kiln_fail(err, failure == ENOSPC ? KILN_FULL : KILN_IO, "turn %s: %s", path,
-                          strerror(failure));
+        rc = kiln_part_keep(&part, false, err);
+    } else {
+        kiln_part_drop(&part); /* half a copy would take the room that is missing */
+    }
+    if (rc == 0 && ftruncate(from, 0) != 0)
+        rc = kiln_fail(err, KILN_IO, "turn %s: %s", path, strerror(errno));
+    close(from);
+    return rc;
 }

@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 #include "scheduler/cli/core/programs.h"
-#include "scheduler/cli/core/replace.h"
 #include "scheduler/cli/core/shown.h"
 #include "scheduler/cli/stack/stack.h"
 #include "schemas/clock.h"
 #include "storage/daemon/outage.h"
 #include "storage/daemon/proc_stat.h"
+#include "storage/formats/replace.h"
 
 #define TAIL_LINES 12
 #define TAIL_BYTES 4096

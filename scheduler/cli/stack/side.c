@@ -2,8 +2,8 @@
  *
  * A folder's name is a hash of DIR, which cannot be turned back, so the folder holds DIR itself in
  * a file "of".  Releases before November 2026 wrote none; of theirs only silence tells.  One with a
- * Postgres' data in it is never removed.  Removing another by mistake would lose nothing: `up` makes
- * it anew.
+ * Postgres' data in it is never removed.  Removing another by mistake would lose nothing: `up`
+ * makes it anew.
  */
 #include "scheduler/cli/stack/side.h"
 
@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "scheduler/cli/core/paths.h"
-#include "scheduler/cli/core/replace.h"
 #include "schemas/digest.h"
+#include "storage/formats/replace.h"
 
 #define SIDE_OF_ROOT "/var/lib/kiln/stack-"
 #define SIDE_OF_USERS "/var/tmp/kiln-"
@@ -179,8 +179,8 @@ static bool is_silent(const char *side)
     struct stat st;
     const size_t length = strlen(side);
     return strspn(side + length - HASH, "0123456789abcdef") == HASH &&
-           lstat(kiln_join(mark, side, MARK), &st) != 0 &&
-           errno == ENOENT && is_silent_below(side, "") && is_silent_below(side, "redis") &&
+           lstat(kiln_join(mark, side, MARK), &st) != 0 && errno == ENOENT &&
+           is_silent_below(side, "") && is_silent_below(side, "redis") &&
            is_silent_below(side, "postgres");
 }
 

@@ -20,9 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "scheduler/cli/core/replace.h"
 #include "scheduler/cli/stack/side.h"
 #include "storage/daemon/config_file.h"
+#include "storage/formats/replace.h"
 
 #define SOCKET_PATH_MAX 107 /* sun_path without its NUL */
 #define LOCK_WAIT_S 120

@@ -16,8 +16,8 @@
 
 #include "scheduler/cli/core/paths.h"
 #include "scheduler/cli/core/programs.h"
-#include "scheduler/cli/core/replace.h"
 #include "scheduler/cli/core/verbs.h"
+#include "storage/formats/replace.h"
 #include "storage/ledger/upkeep/backup.h"
 
 #define DUMP_LIMIT_S (24.0 * 3600)
@@ -111,7 +111,7 @@ static int settle(const char *part, const char *out, struct kiln_error *err)
     if (rename(part, out) != 0)
         return kiln_fail(err, KILN_IO, "rename %s to %s: %s", part, out, strerror(errno));
     int fd = open(slash ? above : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool ok = fd >= 0 && kiln_sync_dir(fd) == 0;
+    bool ok = fd >= 0 && kiln_sync(fd) == 0;
     if (fd >= 0)
         close(fd);
     return ok ? 0 : kiln_fail(err, KILN_IO, "fsync %s: %s", slash ? above : ".", strerror(errno));

@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 #include "scheduler/cli/core/paths.h"
-#include "scheduler/cli/core/replace.h"
 #include "schemas/digest.h"
 #include "schemas/text.h"
 #include "storage/bus/acl.h"
 #include "storage/bus/bus.h"
+#include "storage/formats/replace.h"
 #include "storage/ledger/upkeep/roles.h"
 
 #define SECRET 0600 /* nobody else can ever open it */

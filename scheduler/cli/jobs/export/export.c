@@ -19,11 +19,11 @@
 #include "scheduler/cli/core/output/progress.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/paths.h"
-#include "scheduler/cli/core/replace.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/jobs/export/fetch.h"
 #include "scheduler/cli/jobs/export/html.h"
 #include "scheduler/cli/jobs/export/sheet.h"
+#include "storage/formats/replace.h"
 #include "storage/ledger/ledger.h"
 
 #define NAME_BYTES_MAX 96 /* of a custom_id in a file name */

@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "scheduler/cli/core/replace.h"
 #include "schemas/digest.h"
+#include "storage/formats/replace.h"
 #include "storage/objects/store.h"
 
 #define QUEUE_MAX 256

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler/cli/core/replace.h"
 #include "schemas/limits.h"
+#include "storage/formats/replace.h"
 #include "storage/formats/webp.h"
 
 #define TILE 200   /* pixels of a square picture's side, more or less */

@@ -1,5 +1,5 @@
 /* replace.c - see replace.h. */
-#include "scheduler/cli/core/replace.h"
+#include "storage/formats/replace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +13,31 @@ static int failed(const char *path, int why, struct kiln_error *err)
 {
     return kiln_fail(err, why == ENOSPC || why == EDQUOT ? KILN_FULL : KILN_IO, "write %s: %s",
                      path, strerror(why));
+}
+
+int kiln_write_all(int fd, const void *data, size_t size)
+{
+    for (const char *at = data; size > 0;) {
+        ssize_t n = write(fd, at, size < (1u << 30) ? size : (1u << 30));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            errno = n == 0 ? EIO : errno;
+            return -1;
+        }
+        at += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+int kiln_sync(int fd)
+{
+    int rc;
+    do
+        rc = fsync(fd);
+    while (rc != 0 && errno == EINTR);
+    return rc == 0 || errno == EINVAL ? 0 : -1;
 }
 
 /* The directory above a path, open; the name in it into name[NAME_MAX + 1].  -1 with errno. */
@@ -103,8 +128,8 @@ static int make_part(struct kiln_part *part, mode_t mode, struct kiln_error *err
                : failed(part->path, why, err);
 }
 
-/* Names of the system's own for what is open or a device: /dev/stdout, /dev/fd/1, /proc/self/fd/1.
- * They may lead to regular files, and whoever replaced one would take it from every program. */
+/* The system's names for open files and devices: /dev/stdout, /dev/fd/1, /proc/self/fd/1.  They may
+ * lead to regular files, and replacing one would take it from every program. */
 static bool is_of_system(const char *path)
 {
     return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
@@ -131,28 +156,13 @@ int kiln_part_open_below(struct kiln_part *part, const char *dir, const char *be
 
 int kiln_part_write(struct kiln_part *part, const void *data, size_t size, struct kiln_error *err)
 {
-    for (size_t done = 0; done < size;) {
-        ssize_t n = write(part->fd, (const char *)data + done, size - done);
-        if (n < 0 && errno != EINTR)
-            return failed(part->path, errno, err);
-        done += n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
-
-int kiln_sync_dir(int dir)
-{
-    int rc;
-    do
-        rc = fsync(dir);
-    while (rc != 0 && errno == EINTR);
-    return rc == 0 || errno == EINVAL ? 0 : -1; /* some file systems cannot */
+    return kiln_write_all(part->fd, data, size) == 0 ? 0 : failed(part->path, errno, err);
 }
 
 int kiln_part_keep(struct kiln_part *part, bool to_disk, struct kiln_error *err)
 {
     char name[PART_MAX];
-    bool ok = !to_disk || kiln_sync_dir(part->fd) == 0;
+    bool ok = !to_disk || kiln_sync(part->fd) == 0;
     int why = errno;
     if (close(part->fd) != 0 && ok && errno != EINTR) { /* it is closed all the same */
         ok = false;
@@ -162,7 +172,7 @@ int kiln_part_keep(struct kiln_part *part, bool to_disk, struct kiln_error *err)
     if (ok) {
         (void)part_name(part, name);
         ok = renameat(part->dir, name, part->dir, part->name) == 0 &&
-             (!to_disk || kiln_sync_dir(part->dir) == 0);
+             (!to_disk || kiln_sync(part->dir) == 0);
         why = errno;
     }
     int rc = ok ? 0 : failed(part->path, why, err);
@@ -189,31 +199,38 @@ void kiln_part_drop(struct kiln_part *part)
     part->dir = -1;
 }
 
-int kiln_replace(const char *path, const char *text, mode_t mode, struct kiln_error *err)
+int kiln_replace_bytes(const char *path, const void *data, size_t size, mode_t mode,
+                       struct kiln_error *err)
 {
     struct kiln_part part;
     int rc = kiln_part_open(&part, path, mode, err);
     if (rc)
         return rc;
-    rc = kiln_part_write(&part, text, strlen(text), err);
+    rc = kiln_part_write(&part, data, size, err);
     if (rc == 0)
         return kiln_part_keep(&part, true, err);
     kiln_part_drop(&part);
     return rc;
 }
 
-int kiln_replace_named(const char *path, const char *text, mode_t mode, struct kiln_error *err)
+int kiln_replace(const char *path, const char *text, mode_t mode, struct kiln_error *err)
+{
+    return kiln_replace_bytes(path, text, strlen(text), mode, err);
+}
+
+int kiln_replace_named(const char *path, const void *data, size_t size, mode_t mode,
+                       struct kiln_error *err)
 {
     struct stat st;
     struct kiln_part part = {.dir = -1};
     const bool is_file = stat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode);
     if (is_file && !is_of_system(path))
-        return kiln_replace(path, text, mode, err);
+        return kiln_replace_bytes(path, data, size, mode, err);
     snprintf(part.path, sizeof part.path, "%s", path);
     part.fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
     if (part.fd < 0)
         return failed(path, errno, err);
-    int rc = kiln_part_write(&part, text, strlen(text), err);
+    int rc = kiln_part_write(&part, data, size, err);
     if (close(part.fd) != 0 && rc == 0 && errno != EINTR)
         rc = failed(path, errno, err);
     return rc;

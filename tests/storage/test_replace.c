@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "scheduler/cli/core/replace.h"
+#include "storage/formats/replace.h"
 #include "tests/support/faults.h"
 #include "tests/support/files.h"
 
@@ -170,10 +170,10 @@ static void names_of_the_system_are_not_replaced(void **state)
         assert_int_equal(lstat(names[i], &after), 0);
         assert_true(before.st_mode == after.st_mode);
     }
-    assert_int_equal(kiln_replace_named("/dev/null", "x", 0600, &err), 0);
+    assert_int_equal(kiln_replace_named("/dev/null", "x", 1, 0600, &err), 0);
     assert_int_equal(stat("/dev/null", &after), 0);
     assert_true(S_ISCHR(after.st_mode));
-    assert_int_equal(kiln_replace_named("file", text_of_new, 0600, &err), 0);
+    assert_int_equal(kiln_replace_named("file", text_of_new, LONG, 0600, &err), 0);
     assert_int_equal(said("file"), 'n');
 }
 
