@@ -1,7 +1,7 @@
-/* sizes.c - the three lists of resolutions and the match of an aspect against them.
+/* sizes.c - the three lists of resolutions, and how an aspect is matched against them.
  *
- * The model draws best near the areas it was trained on, so an aspect is a wish for a shape and
- * not for exact pixels: "16:9" is 1344x768, whose ratio is 1.75.  Ratios are compared by their
+ * The model renders best near the areas it was trained on, so an aspect asks for a shape and not
+ * for exact pixels: "16:9" is 1344x768, whose ratio is 1.75.  Ratios are compared by their
  * logarithm, so that 3:4 is as far from 2:3 as 4:3 is from 3:2.
  */
 #include "schemas/sizes.h"
@@ -11,6 +11,12 @@
 
 #include "schemas/limits.h"
 #include "schemas/utf8.h"
+
+const struct kiln_stored_size kiln_stored_sizes[KILN_STORED_SIZES] = {
+    [KILN_STORED_FULL] = {"full", 0},
+    [KILN_STORED_MEDIUM] = {"512", 512},
+    [KILN_STORED_SMALL] = {"256", 256},
+};
 
 struct shape {
     uint32_t width, height;

@@ -1,7 +1,8 @@
-/* sizes.h - picture sizes by name: "1344x768", "16:9", "16:9 xl", "16:9 max".
+/* sizes.h - the size of a picture in a job line ("1344x768", "16:9", "16:9 xl", "16:9 max"), and
+ * the sizes in which each picture is stored.
  *
- * An aspect stands for the model's own resolution of that shape; the listed shape nearest to
- * the asked ratio is taken if it is within 5 %, so 4:3 and 9:7 are both 1152x896.
+ * An aspect stands for the model's own resolution of that shape.  The listed shape with the nearest
+ * ratio is taken if it is within 5 %, so 4:3 and 9:7 are both 1152x896.
  */
 #ifndef KILN_SIZES_H
 #define KILN_SIZES_H
@@ -17,5 +18,18 @@ int kiln_size_parse(const char *text, size_t len, uint32_t *ret_width, uint32_t 
 
 /* Checks one side ("width", "height"): range and multiple; names the nearest allowed value. */
 int kiln_side_check(const char *name, int64_t side, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* The stored sizes, largest first: the only table of them.  To add one: a name here, a row in
+ * sizes.c, and DIFFUSIONZ_SMALLER_MAX of pipeline/diffusionz_batch.h, which limits what the engine
+ * makes. */
+enum { KILN_STORED_FULL, KILN_STORED_MEDIUM, KILN_STORED_SMALL, KILN_STORED_SIZES };
+
+struct kiln_stored_size {
+    const char *name; /* in `--json`, in object keys, of an export's folder; column object.role */
+    uint32_t longest; /* side in pixels; 0: as rendered */
+};
+extern const struct kiln_stored_size kiln_stored_sizes[KILN_STORED_SIZES];
+
+#define KILN_ROLE_LATENT "latent" /* column object.role of what is no picture */
 
 #endif

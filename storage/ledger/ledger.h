@@ -169,7 +169,7 @@ int kiln_ledger_forget(struct kiln_ledger *ledger, const char *pool, uint32_t ke
 
 /* --- the worker's commit --------------------------------------------------------------------- */
 struct kiln_commit_object {
-    const char *role; /* "full", "512", "256", "latent" */
+    const char *role; /* of a stored size, or the latent's (schemas/sizes.h) */
     const char *key;
     const char *sha256; /* hex */
     uint64_t bytes;

@@ -32,7 +32,7 @@ static void make_smaller(DiffusionZOutput *drawn, uint32_t width, uint32_t heigh
 {
     for (int i = 0; i < KILN_PICTURE_SMALLER; i++) {
         uint32_t w, h;
-        if (!kiln_downscale_fit(width, height, (uint32_t)kiln_picture_smaller[i], &w, &h))
+        if (!kiln_downscale_fit(width, height, kiln_stored_sizes[i + 1].longest, &w, &h))
             continue;
         drawn->smaller[i] = malloc((size_t)w * h * 3);
         kiln_downscale_ref(drawn->rgb, width, height, drawn->smaller[i], w, h);

@@ -27,6 +27,7 @@ struct compute {
     struct kiln_outage ledger_outage;
     bool wanted[KILN_ASSIGN_MAX]; /* jobs of the batch in hand that are still to be drawn */
     struct kiln_lora_paths loras;
+    int32_t smaller[KILN_PICTURE_SMALLER]; /* longest sides */
 };
 
 static void ask_ledger(struct compute *compute, const struct kiln_assignment *assignment,
@@ -139,7 +140,7 @@ static int begin_call(struct compute *compute, struct kiln_call *call)
         .keep_trajectory = job->latents == KILN_LATENTS_TRAJECTORY,
         .skip_decode = job->kind == KILN_KIND_LATENT_CACHE,
         .progress = &call->step,
-        .smaller = kiln_picture_smaller,
+        .smaller = compute->smaller,
         .smaller_count = KILN_PICTURE_SMALLER,
     };
     call->started_ms = kiln_monotonic_ms();
@@ -191,6 +192,8 @@ void *kiln_compute(void *arg)
         .ledger_outage = {KILN_OUTAGE_OF("ledger"), .effect = "drawing without asking it first"},
     };
     struct kiln_worker *worker = arg;
+    for (int i = 0; i < KILN_PICTURE_SMALLER; i++)
+        compute.smaller[i] = (int32_t)kiln_stored_sizes[i + 1].longest;
     for (;;) {
         void *item;
         size_t count;

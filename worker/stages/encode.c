@@ -33,7 +33,7 @@ static void add_object(struct kiln_picture *picture, const struct kiln_encode_op
                        uint32_t height)
 {
     struct kiln_picture_object *object = &picture->objects[picture->object_count++];
-    bool latent = strcmp(role, "latent") == 0;
+    bool latent = strcmp(role, KILN_ROLE_LATENT) == 0;
     uint8_t digest[KILN_SHA256_SIZE];
     kiln_sha256(data, size, digest);
     kiln_hex(digest, sizeof digest, object->sha256);
@@ -95,13 +95,12 @@ static int repeat_full(struct kiln_picture *picture, const struct kiln_encode_op
     return 0;
 }
 
-/* Size i of kiln_picture_smaller. */
+/* The smaller size i: row i + 1 of the table. */
 static int encode_smaller(struct kiln_picture *picture, const struct kiln_encode_options *options,
                           const struct kiln_webp_options *webp, int i, struct kiln_error *err)
 {
-    static const char *const roles[KILN_PICTURE_SMALLER] = {"512", "256"};
-    const char *role = roles[i];
-    uint32_t longest = (uint32_t)kiln_picture_smaller[i];
+    const char *role = kiln_stored_sizes[i + 1].name;
+    uint32_t longest = kiln_stored_sizes[i + 1].longest;
     uint32_t width = picture->job->width, height = picture->job->height, w, h;
     uint32_t native = width > height ? width : height;
     if (native < longest)
@@ -128,8 +127,8 @@ static int encode_images(struct kiln_picture *picture, const struct kiln_encode_
         webp.xmp = xmp;
         webp.xmp_len = strlen(xmp);
     }
-    int code = encode_webp(picture, options, &webp, "full", picture->drawn.rgb, job->width,
-                           job->height, err);
+    int code = encode_webp(picture, options, &webp, kiln_stored_sizes[KILN_STORED_FULL].name,
+                           picture->drawn.rgb, job->width, job->height, err);
     for (int i = 0; i < KILN_PICTURE_SMALLER && code == 0; i++)
         code = encode_smaller(picture, options, &webp, i, err);
     free(xmp);
@@ -218,7 +217,7 @@ static int encode_latent(struct kiln_picture *picture, const struct kiln_encode_
     picture->latent_states = latent.states;
     picture->latent_channels = latent.channels;
     memcpy(picture->latent_sigmas, latent.sigmas, latent.states * sizeof latent.sigmas[0]);
-    add_object(picture, options, "latent", data, size, latent.width, latent.height);
+    add_object(picture, options, KILN_ROLE_LATENT, data, size, latent.width, latent.height);
     return 0;
 }
 

@@ -43,7 +43,7 @@ static size_t list_missing(struct uploader *uploader, struct kiln_put *puts,
         for (size_t i = 0; i < uploader->count; i++)
             for (uint32_t j = 0; j < uploader->group[i]->object_count; j++) {
                 struct kiln_picture_object *object = &uploader->group[i]->objects[j];
-                if (object->stored || (strcmp(object->role, "latent") == 0) != latents)
+                if (object->stored || (strcmp(object->role, KILN_ROLE_LATENT) == 0) != latents)
                     continue;
                 objects[count] = object;
                 puts[count++] = (struct kiln_put){.key = object->key,

@@ -11,8 +11,6 @@
 
 #include "schemas/utf8.h"
 
-const int32_t kiln_picture_smaller[KILN_PICTURE_SMALLER] = {512, 256};
-
 struct kiln_picture *kiln_picture_new(struct kiln_holding *holding, uint32_t index)
 {
     struct kiln_picture *picture = calloc(1, sizeof *picture);

@@ -12,7 +12,10 @@
 #ifndef KILN_PICTURE_H
 #define KILN_PICTURE_H
 
+#include <assert.h>
+
 #include "pipeline/diffusionz_batch.h"
+#include "schemas/sizes.h"
 #include "worker/state/holdings.h"
 
 /* How a job ends here; what the committer has to write. */
@@ -22,15 +25,13 @@ enum kiln_outcome {
     KILN_OUTCOME_GONE,   /* cancelled, or somebody else's by now: the ledger knows already */
 };
 
-/* The smaller sizes that are stored, longest sides: what the engine is asked for besides the full
- * picture, in the order of DiffusionZOutput's. */
-#define KILN_PICTURE_SMALLER 2
-extern const int32_t kiln_picture_smaller[KILN_PICTURE_SMALLER];
-
-#define KILN_PICTURE_OBJECTS_MAX 4 /* three sizes and the latent */
+/* The smaller sizes, in the order of DiffusionZOutput's; and all objects of a job. */
+#define KILN_PICTURE_SMALLER (KILN_STORED_SIZES - 1)
+#define KILN_PICTURE_OBJECTS_MAX (KILN_STORED_SIZES + 1)
+static_assert(KILN_PICTURE_SMALLER <= DIFFUSIONZ_SMALLER_MAX, "the engine makes every stored size");
 
 struct kiln_picture_object {
-    const char *role; /* "full", "512", "256", "latent" */
+    const char *role; /* of a stored size, or the latent's (sizes.h) */
     const char *content_type;
     char key[KILN_OBJECT_KEY_MAX + 1];
     char sha256[65];

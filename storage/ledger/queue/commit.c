@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "schemas/job_line.h"
+#include "schemas/sizes.h"
 #include "storage/ledger/queue/move.h"
 
 #define PIPELINE_MAX 64 /* commits in one round trip */
@@ -43,7 +44,7 @@ static void bind_objects(struct kiln_params *params, const struct kiln_commit *c
 static const struct kiln_commit_object *latent_object(const struct kiln_commit *commit)
 {
     for (size_t i = 0; i < commit->object_count; i++)
-        if (commit->objects[i].role[0] == 'l')
+        if (strcmp(commit->objects[i].role, KILN_ROLE_LATENT) == 0)
             return &commit->objects[i];
     return NULL;
 }

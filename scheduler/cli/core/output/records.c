@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "scheduler/cli/core/cli.h"
+#include "schemas/sizes.h"
 
 /* Every member but the first of an object comes through here, comma first. */
 static void name(struct kiln_text *out, const char *text)
@@ -126,7 +127,7 @@ void kiln_record_rest(struct kiln_text *out, const struct kiln_job_row *row)
 /* Latents share the objects table with pictures; in a record they stand apart. */
 static bool is_latent(const struct kiln_object_row *object)
 {
-    return strcmp(object->role, "latent") == 0;
+    return strcmp(object->role, KILN_ROLE_LATENT) == 0;
 }
 
 void kiln_record_images(struct kiln_text *out, const struct kiln_job_row *row)

@@ -111,7 +111,7 @@ static void relative_path(const struct exporting *x, const struct kiln_job *job,
 {
     char name[192];
     name_job(job, x->doubled, name);
-    bool latent = strcmp(object->role, "latent") == 0;
+    bool latent = strcmp(object->role, KILN_ROLE_LATENT) == 0;
     snprintf(out, 256, "%s/%s.%s", latent ? "latents" : object->role, name,
              latent ? "safetensors.zst" : "webp");
 }
@@ -128,15 +128,15 @@ static struct kiln_damage *damage_of(const struct exporting *x, const struct kil
 static bool wanted(const struct exporting *x, const struct kiln_job_row *row,
                    const struct kiln_object_row *object)
 {
-    return (x->export->latents || strcmp(object->role, "latent") != 0) &&
+    return (x->export->latents || strcmp(object->role, KILN_ROLE_LATENT) != 0) &&
            !damage_of(x, row, object);
 }
 
-/* The picture of a role if it can be had. */
+/* The picture in a stored size, if it can be had. */
 static const struct kiln_object_row *picture(const struct exporting *x,
-                                             const struct kiln_job_row *row, const char *role)
+                                             const struct kiln_job_row *row, int size)
 {
-    const struct kiln_object_row *object = kiln_row_picture(row, role);
+    const struct kiln_object_row *object = kiln_row_picture(row, kiln_stored_sizes[size].name);
     return object && wanted(x, row, object) ? object : NULL;
 }
 
@@ -221,27 +221,28 @@ static int write_line(struct exporting *x, const struct kiln_job_row *row, struc
 /* The page links what was fetched; a job without a picture is a tile that says why. */
 static void write_html(struct exporting *x, const struct kiln_job_row *row)
 {
-    static const char *const roles[] = {"full", "512", "256"};
-    char paths[3][256] = {"", "", ""};
-    for (int i = 0; i < 3; i++) {
-        const struct kiln_object_row *object = picture(x, row, roles[i]);
+    char paths[KILN_STORED_SIZES][256] = {""};
+    struct kiln_html_files files;
+    for (int i = 0; i < KILN_STORED_SIZES; i++) {
+        const struct kiln_object_row *object = picture(x, row, i);
         if (object)
             relative_path(x, &row->job, object, paths[i]);
+        files.paths[i] = paths[i];
     }
-    struct kiln_html_files files = {paths[0], paths[1], paths[2]};
-    if (paths[0][0])
+    if (paths[KILN_STORED_FULL][0])
         kiln_html_picture(x->html.file, row, &files);
     else
-        kiln_html_missing(x->html.file, row, kiln_row_picture(row, "full") != NULL);
+        kiln_html_missing(x->html.file, row,
+                          kiln_row_picture(row, kiln_stored_sizes[KILN_STORED_FULL].name) != NULL);
 }
 
 /* The smallest size that a sheet need not enlarge; latent-cache jobs have none. */
 static int add_to_sheet(struct exporting *x, const struct kiln_job_row *row, struct kiln_error *err)
 {
     char relative[256], path[PATH_MAX + 256];
-    const struct kiln_object_row *object = picture(x, row, "512");
+    const struct kiln_object_row *object = picture(x, row, KILN_STORED_MEDIUM);
     if (!object)
-        object = picture(x, row, "full");
+        object = picture(x, row, KILN_STORED_FULL);
     if (!object)
         return 0;
     relative_path(x, &row->job, object, relative);
@@ -267,7 +268,7 @@ static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_err
     if (x->html.file)
         write_html(x, row);
     x->export->jobs++;
-    x->export->pictures += picture(x, row, "full") != NULL;
+    x->export->pictures += picture(x, row, KILN_STORED_FULL) != NULL;
     kiln_bar_draw(&x->bar, x->total, x->export->jobs, 0, 0, kiln_now_s());
     return 0;
 }

@@ -119,23 +119,24 @@ void kiln_html_picture(FILE *out, const struct kiln_job_row *row,
                        const struct kiln_html_files *files)
 {
     const struct kiln_job *job = &row->job;
-    const char *thumbnail = files->medium[0]  ? files->medium
-                            : files->small[0] ? files->small
-                                              : files->full;
+    const char *full = files->paths[KILN_STORED_FULL], *medium = files->paths[KILN_STORED_MEDIUM];
+    const char *small = files->paths[KILN_STORED_SMALL];
+    const char *thumbnail = medium[0] ? medium : small[0] ? small : full;
+    const uint32_t medium_px = kiln_stored_sizes[KILN_STORED_MEDIUM].longest;
     bool first = true;
     fprintf(out, "<figure style=\"--r:%.4f\" data-full=\"",
             (double)job->width / (double)job->height);
-    escape(out, files->full);
+    escape(out, full);
     fputs("\"><a href=\"", out);
-    escape(out, files->full);
+    escape(out, full);
     fputs("\"><img loading=\"lazy\" decoding=\"async\" alt=\"\" src=\"", out);
     escape(out, thumbnail);
     fprintf(out, "\" width=\"%u\" height=\"%u\" sizes=\"%.0fpx\"", job->width, job->height,
             300.0 * (double)job->width / (double)job->height);
-    source(out, files->small, 256, job, &first);
-    source(out, files->medium, 512, job, &first);
-    if (job->width <= 512 && job->height <= 512)
-        source(out, files->medium[0] ? "" : files->full, 512, job, &first);
+    source(out, small, kiln_stored_sizes[KILN_STORED_SMALL].longest, job, &first);
+    source(out, medium, medium_px, job, &first);
+    if (job->width <= medium_px && job->height <= medium_px)
+        source(out, medium[0] ? "" : full, medium_px, job, &first);
     fputs(first ? "></a><figcaption><p dir=\"auto\">" : "\"></a><figcaption><p dir=\"auto\">", out);
     escape(out, job->prompt);
     fputs("</p>", out);

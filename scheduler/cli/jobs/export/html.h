@@ -8,11 +8,12 @@
 
 #include <stdio.h>
 
+#include "schemas/sizes.h"
 #include "storage/ledger/read/read.h"
 
 /* Paths of a picture relative to the page; "" where there is none. */
 struct kiln_html_files {
-    const char *full, *medium, *small;
+    const char *paths[KILN_STORED_SIZES];
 };
 
 /* note: a sentence above the pictures, or NULL. */
