@@ -1,9 +1,9 @@
-/* daemon.c - signals, threads, and the worker's end.
+/* daemon.c - starts the worker's threads and ends them.
  *
- * Down in steps, the times counting from the first signal: the batch in hand is finished within
- * drain_s; then the engine stops at the next step and the store is no longer waited for.  Then the
- * ledger has LEDGER_S to take the hand-backs and the bus BUS_S to hear the goodbye.  A thread that
- * is stuck even then is left behind: what matters is written or comes back with the lease.
+ * The end has steps, timed from the first signal.  The current batch is finished within drain_s;
+ * then the engine stops at the next step and nobody waits for the store any more.  Then the ledger
+ * has LEDGER_S to record the returned jobs, and the bus BUS_S to hear the goodbye.  A thread that
+ * is stuck even then is left behind: what matters is written, or the lease returns it.
  */
 #include "worker/daemon.h"
 
@@ -19,7 +19,6 @@
 #include "schemas/clock.h"
 #include "schemas/log.h"
 #include "schemas/metrics.h"
-#include "storage/daemon/config_flags.h"
 #include "storage/daemon/exporter.h"
 #include "storage/daemon/health.h"
 #include "storage/daemon/notify.h"
@@ -33,60 +32,6 @@
 #define STUCK_S 60
 #define STALL_SURE_MS 2000 /* of this thread's own ticks */
 #define SLACK_S 10         /* over the time limits of one turn of the heartbeat thread */
-
-/* --- signals -------------------------------------------------------------------------------- */
-
-static void raise_drain(struct kiln_worker *worker, enum kiln_drain to, const char *by)
-{
-    enum kiln_drain from = kiln_worker_drain(worker);
-    if (from >= to)
-        return;
-    atomic_store(&worker->drain, to);
-    static const char *const words[] = {"", "finish", "next_step", "abandon"};
-    kiln_log(KILN_LOG_INFO, "drain", kiln_f("by", "%s", by), kiln_f("how", "%s", words[to]));
-    if (to >= KILN_DRAIN_NOW)
-        kiln_holdings_stop_all(&worker->holdings, KILN_STOP_DRAINED);
-    kiln_board_kick(&worker->board);
-}
-
-/* The whole command line again, as at start, so that flags still beat the file.  A file that is
- * wrong now changes nothing. */
-static void reload(struct kiln_daemon *daemon)
-{
-    struct kiln_config *config = NULL;
-    struct kiln_settings settings;
-    struct kiln_error err;
-    const char **rest = calloc((size_t)daemon->source->argc + 1, sizeof *rest);
-    int count;
-    int code = rest ? kiln_config_flags(daemon->source->argc, daemon->source->argv, rest, &count,
-                                        &config, NULL, &err)
-                    : kiln_fail(&err, KILN_NO_MEMORY, "no memory for the settings");
-    if (code == 0) {
-        kiln_settings_read(config, &settings);
-        kiln_board_set(&daemon->worker.board, &settings);
-        kiln_log_level(kiln_level_by_name(kiln_config_text(config, KILN_KEY_LOG_LEVEL)));
-        kiln_log(KILN_LOG_INFO, "settings_read",
-                 kiln_f("note", "webp_*, batch_max, heartbeat_s, lease_s, drain_s, hold_s and "
-                                "log_level are in force; others at the next start"));
-    } else {
-        kiln_log(KILN_LOG_ERROR, "settings_kept", kiln_f("error", "%s", err.text));
-    }
-    kiln_config_free(config);
-    free(rest);
-}
-
-void kiln_daemon_signals(struct kiln_daemon *daemon, int wait_ms)
-{
-    struct kiln_worker *worker = &daemon->worker;
-    struct timespec limit = {wait_ms / 1000, wait_ms % 1000 * 1000000L};
-    int number = sigtimedwait(&daemon->signals, NULL, &limit);
-    if (number == SIGHUP)
-        reload(daemon);
-    else if (number > 0 && daemon->stops_heard++ == 0)
-        raise_drain(worker, KILN_DRAIN_ASKED, "a signal");
-    else if (number > 0)
-        raise_drain(worker, KILN_DRAIN_NOW, "a second signal");
-}
 
 /* --- signs of life -------------------------------------------------------------------------- */
 
@@ -197,11 +142,11 @@ static bool wait_for_end(struct kiln_daemon *daemon)
         kiln_daemon_signals(daemon, TICK_MS / 4);
         kiln_notify_ending(&daemon->watchdog, "finishes its batch");
         if (now - start > kiln_board_settings(&worker->board).drain_s * 1e3)
-            raise_drain(worker, KILN_DRAIN_NOW, "drain_s is over");
+            kiln_raise_drain(worker, KILN_DRAIN_NOW, "drain_s is over");
         if (now_since == 0 && kiln_worker_drain(worker) >= KILN_DRAIN_NOW)
             now_since = now;
         if (now_since > 0 && now - now_since > LEDGER_S * 1e3)
-            raise_drain(worker, KILN_DRAIN_ABANDON, "the ledger did not answer");
+            kiln_raise_drain(worker, KILN_DRAIN_ABANDON, "the ledger did not answer");
         if (now_since > 0 && now - now_since > STUCK_S * 1e3)
             return false;
         /* A listener that sits in a dead connection must not keep the compute thread waiting. */

@@ -1,6 +1,7 @@
 /* acl.h - the Redis users of Kiln: which keys and which commands each part needs, and no more.
  *
- * The names are those of the database roles (roles.h), and kiln_producer, which may only enqueue.
+ * The names are those of the database roles (database_roles.h), and kiln_producer, which may only
+ * enqueue.
  */
 #ifndef KILN_BUS_ACL_H
 #define KILN_BUS_ACL_H

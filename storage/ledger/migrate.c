@@ -216,7 +216,7 @@ static int keep_works_with(struct kiln_pg *pg, const struct kiln_embedded *files
 static int commit(struct kiln_pg *pg, const struct kiln_embedded *files, struct kiln_error *err)
 {
     int rc = keep_works_with(pg, files, err);
-    if (rc == 0) /* new tables belong to the roles there are (roles.h), too */
+    if (rc == 0) /* new tables belong to the roles there are (database_roles.h), too */
         rc = run(pg, kiln_embedded_roles[0].text, err);
     return rc ? rc : run(pg, "COMMIT", err);
 }

@@ -7,14 +7,14 @@
 
 # One more folder is a line here; a folder with /. is meant without those in it.
 folders='
+schemas
 storage
 pipeline
 scheduler/policy
 scheduler/intake
 scheduler/sim
 scheduler/bench
-worker/verbs
-worker/bench
+worker
 '
 
 set -u

@@ -17,7 +17,7 @@
 #include "storage/ledger/queue/hold.h"
 #include "storage/ledger/read/read.h"
 #include "storage/ledger/read/reader.h"
-#include "storage/ledger/upkeep/roles.h"
+#include "storage/ledger/upkeep/database_roles.h"
 #include "tests/support/process.h"
 #include "tests/support/rig.h"
 

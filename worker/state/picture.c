@@ -42,7 +42,7 @@ size_t kiln_picture_weight(const struct kiln_picture *picture)
     if (picture->drawn.rgb)
         weight += pixels * 3;
     for (int i = 0; i < KILN_PICTURE_SMALLER; i++) {
-        size_t side = (size_t)kiln_picture_smaller[i];
+        size_t side = kiln_stored_sizes[i + 1].longest;
         if (picture->drawn.smaller[i])
             weight += pixels * 3 * side / longest * side / longest;
     }

@@ -7,7 +7,7 @@
 
 #include "scheduler/cli/core/cli.h"
 #include "scheduler/cli/core/verbs.h"
-#include "scheduler/cli/upkeep/roles.h"
+#include "scheduler/cli/upkeep/server_users.h"
 
 /* A line where a phase begins, and for each further tenth of it. */
 struct building {

@@ -5,6 +5,7 @@
  * the statement writes nothing at all.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "schemas/job_line.h"
 #include "schemas/sizes.h"

@@ -1,10 +1,11 @@
-/* roles.h - the database users of Kiln, each with the rights that schemas/roles.sql grants.
+/* database_roles.h - the database users of Kiln, each with the rights that schemas/roles.sql
+ * grants.
  *
  * Made by `kiln migrate --roles`, which needs CREATEROLE.  Passwords are hashed here (SCRAM), so
  * that neither the network nor the server's log ever sees one.
  */
-#ifndef KILN_ROLES_H
-#define KILN_ROLES_H
+#ifndef KILN_DATABASE_ROLES_H
+#define KILN_DATABASE_ROLES_H
 
 #include "schemas/config.h"
 #include "schemas/error.h"
@@ -13,8 +14,8 @@
 extern const char *const kiln_role_names[KILN_ROLE_COUNT]; /* "kiln_scheduler", ... */
 
 /* Makes the roles that are missing and grants what each may.  passwords[i] becomes that of role i;
- * NULL: it keeps what it has.  kiln_operator may become kiln_reader, as which its questions are then
- * asked.  *ret_made counts the new ones.  All or nothing. */
+ * NULL: it keeps what it has.  kiln_operator may become kiln_reader, as which its questions are
+ * then asked.  *ret_made counts the new ones.  All or nothing. */
 int kiln_roles_make(const struct kiln_config *config, const char *const passwords[KILN_ROLE_COUNT],
                     int *ret_made, struct kiln_error *err) KILN_MUST_CHECK;
 

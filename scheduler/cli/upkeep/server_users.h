@@ -1,7 +1,8 @@
-/* roles.h - `kiln migrate --roles`: users of Postgres and Redis with least rights, and their files.
+/* server_users.h - `kiln migrate --roles`: users of Postgres and Redis with least rights, and their
+ * files.
  */
-#ifndef KILN_CLI_ROLES_H
-#define KILN_CLI_ROLES_H
+#ifndef KILN_CLI_SERVER_USERS_H
+#define KILN_CLI_SERVER_USERS_H
 
 #include "scheduler/cli/core/cli.h"
 

@@ -1,4 +1,4 @@
-/* roles.c - see roles.h.
+/* server_users.c - see server_users.h.
  *
  *     DIR/kiln_worker.redis     the password of the Redis user
  *     DIR/kiln_worker.pgpass    that of the database role, as libpq reads it
@@ -7,7 +7,7 @@
  * One password serves both servers.  It exists in these files (0600, in a directory that only its
  * owner may enter) and nowhere else: the servers get hashes, and nothing of it is ever an argument.
  */
-#include "scheduler/cli/upkeep/roles.h"
+#include "scheduler/cli/upkeep/server_users.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -24,7 +24,7 @@
 #include "storage/bus/acl.h"
 #include "storage/bus/bus.h"
 #include "storage/formats/replace.h"
-#include "storage/ledger/upkeep/roles.h"
+#include "storage/ledger/upkeep/database_roles.h"
 
 #define SECRET 0600 /* nobody else can ever open it */
 #define PASSWORD_BYTES 24

@@ -1,5 +1,5 @@
-/* roles.c - see roles.h. */
-#include "storage/ledger/upkeep/roles.h"
+/* database_roles.c - see database_roles.h. */
+#include "storage/ledger/upkeep/database_roles.h"
 
 #include <stdio.h>
 #include <stdlib.h>
