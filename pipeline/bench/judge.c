@@ -1,6 +1,6 @@
-/* judge.c - the checker's network over LibTorch; see judge.h.
+/* judge.c - the judge's network over LibTorch; see judge.h.
  *
- * Always in fp32: it is the measure, and on any device it must say the same.
+ * Always in fp32, so that it finds the same on every device.
  */
 #include "pipeline/bench/judge.h"
 
@@ -112,7 +112,7 @@ const struct kiln_judge_labels *kiln_judge_labels(const struct kiln_judge *judge
     return &judge->labels;
 }
 
-/* --- looking ---------------------------------------------------------------------------------- */
+/* --- detecting -------------------------------------------------------------------------------- */
 
 static kt conv(struct kt_scope *s, kt x, const struct layer *l, int stride, int dilation, int pad,
                kt add)
@@ -128,12 +128,13 @@ static kt conv(struct kt_scope *s, kt x, const struct layer *l, int stride, int 
     return kt_conv2d(s, &args);
 }
 
-/* The shorter side to the labels' and both to whole cells: down by area, up by interpolation. */
+/* Scales the shorter side to labels.side and both to whole cells: down by area averaging, up by
+ * interpolation. */
 static kt fit(const struct kiln_judge *judge, struct kt_scope *s, kt x)
 {
     int64_t height = kt_size(x, 2), width = kt_size(x, 3);
     double factor = (double)judge->labels.side / (double)(height < width ? height : width);
-    /* nearbyint, as Python's round: halves go to the even neighbour. */
+    /* nearbyint rounds halves to even, as Python's round does. */
     int64_t rows = (int64_t)nearbyint((double)height * factor / CELL) * CELL;
     int64_t cols = (int64_t)nearbyint((double)width * factor / CELL) * CELL;
     if (rows == height && cols == width)
@@ -154,7 +155,7 @@ static kt features(const struct kiln_judge *judge, struct kt_scope *s, kt x)
     return x;
 }
 
-/* Both heads to host memory, and what they say. */
+/* Runs both heads and reads their outputs. */
 static int read_heads(const struct kiln_judge *judge, struct kt_scope *s, kt x,
                       struct kiln_seen *ret, struct kiln_error *err)
 {

@@ -1,10 +1,10 @@
-/* judge.h - the checker: a small network that names what is in a picture of the sketch world.
+/* judge.h - the judge: a small network that detects the objects in a picture of the sketch world.
  *
- * Trained on real renders alone (scripts/train/train_judge.py), it has never seen a generated
- * picture, so what it says of one is a measurement.  A picture is scaled so that its shorter side
- * is the one that labels.json names, 256 in the network that ships; at every eighth pixel it says
- * whether a thing is centred there and which shape, colour and size it has, and for the whole
- * picture it names background and style:
+ * It is trained on drawings of scripts/train only (train_judge.py) and has never seen a generated
+ * picture, so that its findings are a measurement.  A picture is scaled until its shorter side is
+ * `side` of labels.json, 256 in the network that ships.  For every eighth pixel the network gives
+ * the probability that an object has its centre there, and the object's shape, colour and size; for
+ * the whole picture it gives background and style:
  *
  *     stem (3x3, strides 2 1 2 1 2) - body (residuals, dilated) -+- local 1x1: heat, shape, ...
  *                                                                +- mean, max - whole: two linear
@@ -29,7 +29,8 @@ void kiln_judge_close(struct kiln_judge *judge); /* accepts NULL */
 /* Borrowed until close. */
 const struct kiln_judge_labels *kiln_judge_labels(const struct kiln_judge *judge);
 
-/* rgb: [height][width][3].  Sides of 16 to 4096 pixels, none longer than 16 times the other. */
+/* Detects what is in a picture, rgb: [height][width][3].  Sides of 16 to 4096 pixels, none longer
+ * than 16 times the other, else KILN_BAD_INPUT. */
 int kiln_judge_look(struct kiln_judge *judge, const uint8_t *rgb, int width, int height,
                     struct kiln_seen *ret, struct kiln_error *err) KILN_MUST_CHECK;
 

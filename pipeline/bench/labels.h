@@ -1,8 +1,8 @@
-/* labels.h - the words of the judge: what it can name in a picture, and what it saw there.
+/* labels.h - the words of the judge: what it can detect in a picture, and what it found.
  *
  * labels.json beside its weights lists the names in the order of the network's outputs, so that a
- * judge trained on more shapes or styles needs no new code.  Everything behind this header speaks
- * in positions of these lists.
+ * judge trained on more shapes or styles needs no new code.  All other code uses positions in these
+ * lists.
  */
 #ifndef KILN_JUDGE_LABELS_H
 #define KILN_JUDGE_LABELS_H
@@ -21,16 +21,17 @@ struct kiln_label_list {
 
 struct kiln_judge_labels {
     struct kiln_label_list shapes, colours, sizes, backgrounds, styles;
-    double heat;                /* above it a peak of the heat map is a thing */
-    double zone_low, zone_high; /* left or top of the first, right or bottom of the second */
-    double relation_gap;        /* as a share of the side: nearer than this is beside nothing */
+    double heat; /* a peak of the heat map above this is an object */
+    double zone_low,
+        zone_high;       /* left or top is below the first, right or bottom above the second */
+    double relation_gap; /* least distance of "left of" and "above", as a share of a side */
     /* The network: see judge.h. */
     int side, hidden, stem_count, body_count;
     int stem_channels[KILN_JUDGE_LAYERS_MAX], stem_strides[KILN_JUDGE_LAYERS_MAX];
     int body_dilations[KILN_JUDGE_LAYERS_MAX];
 };
 
-/* What the judge saw in one picture, the surest thing first. */
+/* What the judge found in one picture; objects by falling score. */
 struct kiln_seen_thing {
     double score, x, y; /* the centre as a share of width and height */
     int shape, colour, size;

@@ -32,7 +32,7 @@ static float heat_of(float logit)
     return 1.0F / (1.0F + expf(-logit));
 }
 
-/* Compared as heat, not as logits: where the heat saturates, equals are all peaks. */
+/* Compares heat and not logits: where heat saturates, equal neighbours are all peaks. */
 static bool is_peak(const float *heat, int rows, int cols, int row, int col)
 {
     float own = heat_of(heat[row * cols + col]);
@@ -43,8 +43,8 @@ static bool is_peak(const float *heat, int rows, int cols, int row, int col)
     return true;
 }
 
-/* Behind those that are as sure; the least sure falls out of a full list. */
-static void keep(struct kiln_seen *seen, const struct kiln_seen_thing *thing)
+/* Inserts an object by score, after those with the same; a full list loses its last one. */
+static void insert(struct kiln_seen *seen, const struct kiln_seen_thing *thing)
 {
     int at = seen->count;
     while (at > 0 && seen->things[at - 1].score < thing->score)
@@ -80,7 +80,7 @@ void kiln_judge_peaks(const struct kiln_judge_labels *labels, const float *local
                 .colour = largest(colour + at, labels->colours.count, plane),
                 .size = largest(size + at, labels->sizes.count, plane),
             };
-            keep(ret, &thing);
+            insert(ret, &thing);
         }
 }
 

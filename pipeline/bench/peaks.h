@@ -1,20 +1,20 @@
-/* peaks.h - from the network's outputs to things: the part of the judge without tensors. */
+/* peaks.h - from the network's outputs to objects: the part of the judge without tensors. */
 #ifndef KILN_JUDGE_PEAKS_H
 #define KILN_JUDGE_PEAKS_H
 
 #include "pipeline/bench/labels.h"
 
-/* How many values the network gives for a place, and for a whole picture. */
+/* The number of values that the network gives for a cell, and for a whole picture. */
 int kiln_judge_local_width(const struct kiln_judge_labels *labels);
 int kiln_judge_whole_width(const struct kiln_judge_labels *labels);
 
 /* local: [local width][rows][cols], heat first, then shape, colour, size and offset x, y; heat as
- * logits.  Things are the peaks of the heat map: no neighbour within two cells is hotter.  Fills
- * count and things of *ret, the hottest six at most. */
+ * logits.  Objects are the peaks of the heat map: no neighbour within two cells is hotter.  Fills
+ * count and things of *ret, at most the hottest six. */
 void kiln_judge_peaks(const struct kiln_judge_labels *labels, const float *local, int rows,
                       int cols, struct kiln_seen *ret);
 
-/* whole: background, first colour, second colour, style.  Fills those of *ret. */
+/* whole: background, first colour, second colour, style.  Fills the same fields of *ret. */
 void kiln_judge_whole(const struct kiln_judge_labels *labels, const float *whole,
                       struct kiln_seen *ret);
 

@@ -1,4 +1,4 @@
-/* requests.c - reading prompts with what they ask; see requests.h. */
+/* requests.c - see requests.h. */
 #include "pipeline/bench/requests.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #define SIDE_DEFAULT 256
 
-/* A name, KILN_NOT_ASKED where there is none; false if the list does not have it. */
+/* A name as a position in the list, KILN_NOT_ASKED for null; false for an unknown name. */
 static bool read_name(const json_t *value, const struct kiln_label_list *list, const char *what,
                       int *ret, struct kiln_error *err)
 {
@@ -89,7 +89,7 @@ static int read_relations(const json_t *relations, struct kiln_asked *asked, str
     return 0;
 }
 
-/* [kind, first, second]: which of the colours count depends on the kind. */
+/* [kind, first, second]: the kind decides which of the colours count. */
 static int read_background(const json_t *value, const struct kiln_judge_labels *labels,
                            struct kiln_asked *asked, struct kiln_error *err)
 {

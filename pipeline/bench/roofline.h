@@ -1,8 +1,8 @@
-/* roofline.h - the work in a forward of the transformer, and the time it cannot be done in less.
+/* roofline.h - the work in a forward of the transformer, and the least time for it.
  *
- * Work is 2 operations a multiply-add of every matrix product; norms and gates are not counted.
- * The ceilings are what one card was measured to reach on exactly these products, so the share of
- * them says how much of a forward is anything else.
+ * Work is two operations for each multiply-add of the matrix products; norms and gates do not
+ * count. The ceilings are the rates that one card reached on exactly these products.  A forward's
+ * share of its ceiling is therefore the part of its time that is spent on products.
  */
 #ifndef KILN_ROOFLINE_H
 #define KILN_ROOFLINE_H
@@ -25,8 +25,8 @@ struct kiln_forward_size kiln_forward_size(const struct kiln_model_config *c, in
 
 double kiln_forward_flops(const struct kiln_transformer_config *c, struct kiln_forward_size size);
 
-/* Milliseconds on KILN_CEILING_CARD if every product ran at its ceiling and nothing else took
- * time.  e4m3: the products of joint layers and noise refiner are of 8-bit floats. */
+/* Milliseconds on KILN_CEILING_CARD if each product ran at its ceiling and nothing else took time.
+ * e4m3: the products of joint layers and noise refiner are in FP8. */
 double kiln_forward_ceiling_ms(const struct kiln_transformer_config *c,
                                struct kiln_forward_size size, bool e4m3);
 

@@ -1,9 +1,8 @@
-/* score.c - pairing asked with seen things, and counting; see score.h.
+/* score.c - pairs asked objects with seen ones, and counts; see score.h.
  *
- * With at most six things on either side every pairing is tried.  The order of trying decides
- * between pairings that get equally much right, and is that of Python's itertools.permutations
- * over the seen things followed by "nothing", of which the first six are used: so both
- * implementations report the same table.
+ * With at most six objects on either side every pairing is tried.  Among equally good pairings the
+ * first one counts.  Their order is that of Python's itertools.permutations over the seen objects
+ * and "nothing", cut to six, so that both implementations report the same table.
  */
 #include "pipeline/bench/score.h"
 
@@ -24,7 +23,7 @@ const char *const kiln_zone_names[KILN_ZONES] = {
     "right",    "bottom left", "bottom",    "bottom right",
 };
 
-/* A search in progress: who stands for each asked thing so far. */
+/* A search in progress: the seen object for each asked one so far. */
 struct pairing {
     const struct kiln_judge_labels *labels;
     const struct kiln_asked *asked;
@@ -64,8 +63,8 @@ static void score_thing(const struct pairing *p, int i, struct kiln_score *score
         note(score, KILN_POSITION, got && zone_of(p->labels, got) == zone);
 }
 
-/* What the pairing gets right; keeps it if no earlier one got as much. */
-static void consider(struct pairing *p)
+/* Scores a complete pairing; keeps it if it beats all earlier ones. */
+static void score_pairing(struct pairing *p)
 {
     struct kiln_score score = {0};
     int right = 0;
@@ -89,7 +88,7 @@ static void consider(struct pairing *p)
 static void pair_from(struct pairing *p, int i)
 {
     if (i == p->asked->thing_count) {
-        consider(p);
+        score_pairing(p);
         return;
     }
     for (int k = 0; k < p->slot_count; k++) {
@@ -102,7 +101,7 @@ static void pair_from(struct pairing *p, int i)
     }
 }
 
-/* Plain backgrounds have one colour, stripes and checks two, sceneries none. */
+/* A plain background has one colour, stripes and checks have two, sceneries none. */
 static bool background_right(const struct kiln_asked *asked, const struct kiln_seen *seen)
 {
     if (seen->background != asked->background)

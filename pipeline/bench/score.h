@@ -1,8 +1,8 @@
-/* score.h - what a prompt asks for, held against what the judge saw.
+/* score.h - compares what a prompt asks for with what the judge found.
  *
- * A prompt asks for things (shape, colour, size, place), for relations between them, for their
- * number and for a background; only what its words state is asked.  Every stated attribute counts
- * one, right or wrong, under the pairing of asked and seen things that gets most of them right.
+ * A prompt asks for objects (shape, colour, size, place), for relations between them, for their
+ * number and for a background, but only for what its words state.  Each stated attribute is right
+ * or wrong under the pairing of asked and seen objects that makes the most of them right.
  * scripts/train/judge_net.py has the same arithmetic in Python.
  */
 #ifndef KILN_JUDGE_SCORE_H
@@ -40,11 +40,11 @@ struct kiln_asked {
         int shape, colour, size, zone;
     } things[KILN_ASKED_THINGS_MAX];
     struct {
-        int a, b; /* things: a is left of b, or above it */
+        int a, b; /* positions in things: a is left of b, or above it */
         bool above;
     } relations[KILN_ASKED_RELATIONS_MAX];
     int background, first, second; /* second: of stripes and checks; their order says nothing */
-    bool count;                    /* as many things as are listed, and no more */
+    bool count;                    /* the number of objects is asked for as well */
 };
 
 struct kiln_score {

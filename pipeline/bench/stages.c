@@ -1,8 +1,8 @@
 /* stages.c - see stages.h.
  *
- * Forwards and whole images go through kiln_engine_run, as the pictures of a queue do, so that
- * whatever it does to be fast is in the figures.  The text encoder and the decoder are called on
- * their own: within a batch their time is not theirs alone.
+ * Forwards and whole images go through kiln_engine_run, like the pictures of a queue, so that the
+ * figures include all that makes it fast.  The text encoder and the decoder are called alone,
+ * because within a batch they overlap with other work.
  */
 #include "pipeline/bench/stages.h"
 
@@ -18,7 +18,7 @@
 
 #define SEED 1
 
-/* One case under way. */
+/* A case that is being timed. */
 struct bench {
     struct kiln_engine *e;
     const struct kiln_stage_case *args;
@@ -37,7 +37,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts. */
+/* Sorts the values. */
 static double median(double *values, int count)
 {
     qsort(values, (size_t)count, sizeof *values, by_value);
@@ -48,8 +48,8 @@ static double median(double *values, int count)
 
 #define LETTERS 26
 
-/* Words of one letter each, of which some tokenizers make one token and some more; the last word is
- * of a letter so much further in the alphabet. */
+/* Words of one letter each.  Some tokenizers make one token of a word, others two.  The last word's
+ * letter is `further` places on in the alphabet. */
 static void write_words(char *prompt, int words, int item, int further)
 {
     int n = words < 1 ? 1 : words;
@@ -61,8 +61,8 @@ static void write_words(char *prompt, int words, int item, int further)
     prompt[2 * (n - 1)] = (char)('a' + (item + further) % LETTERS);
 }
 
-/* Looks for a prompt of such words that has as many tokens as the case wants: the more words, the
- * more tokens. */
+/* Finds a prompt of such words with the number of tokens that the case needs, by bisection: more
+ * words have more tokens. */
 static int search_words(struct bench *b, int item, int further, bool *ret_found,
                         struct kiln_error *err)
 {
@@ -86,7 +86,7 @@ static int search_words(struct bench *b, int item, int further, bool *ret_found,
     return 0;
 }
 
-/* Where a letter is two tokens, another one at the end makes odd numbers of them. */
+/* If a letter is two tokens, a last word of one token makes an odd number. */
 static int write_prompt(struct bench *b, int item, struct kiln_error *err)
 {
     bool found = false;
@@ -117,7 +117,7 @@ static int prepare(struct bench *b, struct kiln_error *err)
 
 /* --- through the engine ----------------------------------------------------------------------- */
 
-/* Runs the batch; an item's failure is the batch's. */
+/* Runs the batch; the failure of an item is the failure of the batch. */
 static int run_batch(struct bench *b, DiffusionZTimes *times, struct kiln_error *err)
 {
     int code = kiln_engine_run(b->e, &b->batch, NULL, b->outputs, times, err);
@@ -128,8 +128,8 @@ static int run_batch(struct bench *b, DiffusionZTimes *times, struct kiln_error 
     return code;
 }
 
-/* With one step the noise has gone its whole way along the velocity: what was added to it is the
- * model's output. */
+/* With one step the latent is the noise plus the model's output, so the difference is the output.
+ */
 static int keep_output(struct bench *b, struct kiln_error *err)
 {
     const DiffusionZOutput *out = &b->outputs[0];
@@ -193,9 +193,9 @@ static int time_image(struct bench *b, struct kiln_error *err)
     return 0;
 }
 
-/* --- stages of their own ---------------------------------------------------------------------- */
+/* --- single stages -------------------------------------------------------------------------- */
 
-/* Runs one stage in a scope; what it returns is dropped. */
+/* Runs one stage in a scope; the result is not used. */
 typedef kt stage_fn(const struct bench *b, struct kt_scope *s);
 
 static kt run_text(const struct bench *b, struct kt_scope *s)
@@ -233,8 +233,8 @@ static int run_stage(const struct bench *b, stage_fn *stage, bool side, double *
     return code;
 }
 
-/* side: in the lane in which the engine runs it, whose memory is then the same.  Where that is
- * short the engine does without graphs, and so does this. */
+/* side: in the lane and the memory in which the engine runs the stage.  If memory is short the
+ * engine drops its graphs, and so does this. */
 static int time_stage(const struct bench *b, stage_fn *stage, bool side, double *ret_ms,
                       struct kiln_error *err)
 {
@@ -265,8 +265,7 @@ static int check_case(const struct kiln_stage_case *a, struct kiln_error *err)
     if (a->repeats < 1 || a->repeats > KILN_STAGE_RUNS_MAX || a->image_repeats < 1 ||
         a->image_repeats > KILN_STAGE_RUNS_MAX || a->warmups < 0 ||
         a->warmups > KILN_STAGE_RUNS_MAX)
-        return kiln_fail(err, KILN_BAD_INPUT, "a stage is run 1 to %d times",
-                         KILN_STAGE_RUNS_MAX);
+        return kiln_fail(err, KILN_BAD_INPUT, "a stage is run 1 to %d times", KILN_STAGE_RUNS_MAX);
     if (a->tokens < KILN_STAGE_TOKENS_MIN || a->tokens > KILN_TOKENS_MAX)
         return kiln_fail(err, KILN_BAD_INPUT, "tokens %d: a prompt has %d to %d", a->tokens,
                          KILN_STAGE_TOKENS_MIN, KILN_TOKENS_MAX);
@@ -288,7 +287,7 @@ static void note_memory(struct bench *b)
     if (!kt_memory_of(b->e->device, &m))
         return;
     b->times->peak_tensors = m.peak_used;
-    /* With what was held at the most, all other things being as they are now. */
+    /* What is taken now, with the peak of our own memory in place of its present size. */
     b->times->peak_device = m.taken - m.held + m.peak_held;
 }
 

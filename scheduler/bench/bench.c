@@ -1,17 +1,16 @@
-/* bench.c - `kiln bench`: the queue's speed, measured on real servers.
+/* bench.c - `kiln bench`: the speed of the queue, measured on real servers.
  *
  * enqueue   a generated file of job lines through the code of `kiln enqueue` into a private Redis
  *           with an append-only file, fsync every second; one thread here, one in Redis.
- * queue     a private stack (queue.c); with --jobs at scale, through simulated workers
- *           (scale.c).
- * restart   a scheduler started on a full queue; recovery: a worker killed in mid-batch
- *           (recovery.c).
+ * queue     a private stack (queue.c); with --jobs at scale, through simulated workers (scale.c).
+ * restart   a scheduler is started on a full queue (recovery.c).
+ * recovery  a worker is killed in the middle of a batch (recovery.c).
  * fleet     real workers on 1, 2, ... devices (devices.c).
  * policy    decisions alone, no servers (policy.c).
  *
- * Each takes a temporary directory and removes it; when a bench fails the logs stay.  It runs in a
- * child: its servers have sessions of their own, which no Ctrl-C reaches, so somebody has to stay
- * who stops them whatever ends the bench.
+ * Each has a temporary directory and removes it; if a bench fails, the logs remain.  A bench runs
+ * in a child process: its servers have sessions of their own, which Ctrl-C does not reach, and the
+ * parent stops them however the bench ends.
  */
 #include "scheduler/bench/bench.h"
 
@@ -56,7 +55,7 @@ static int bench_open(struct kiln_bench *bench, struct kiln_error *err)
     return kiln_bench_set(bench, "batch_max", given ? batch_max : BATCH_MAX, err);
 }
 
-/* What is left when something failed: the logs, and where they are. */
+/* After a failure the logs remain. */
 static int remove_all_but_logs(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
     (void)st, (void)flag, (void)ftw;
@@ -150,8 +149,8 @@ static int run(struct kiln_bench *bench, const struct kind *kind)
     return status;
 }
 
-/* Signals that end a command, but for those that this one was told to ignore; a child's end. */
-static void endings(sigset_t *ret)
+/* Signals that end a command, except those that this one ignores, and SIGCHLD. */
+static void ending_signals(sigset_t *ret)
 {
     sigemptyset(ret);
     sigaddset(ret, SIGCHLD);
@@ -163,7 +162,7 @@ static void endings(sigset_t *ret)
     }
 }
 
-/* Waits for the child, or for a signal that ends both; then puts away what the child has left. */
+/* Waits for the child, or for a signal that ends both; then stops the servers of the child. */
 static int watch_over(struct kiln_bench *bench, pid_t child, const sigset_t *ends)
 {
     struct kiln_error err;
@@ -171,12 +170,12 @@ static int watch_over(struct kiln_bench *bench, pid_t child, const sigset_t *end
     while (got == SIGCHLD && waitpid(child, &ended, WNOHANG) == 0)
         do
             got = sigwaitinfo(ends, NULL);
-        while (got < 0 && errno == EINTR); /* stopped, and let go on */
+        while (got < 0 && errno == EINTR); /* after SIGSTOP and SIGCONT */
     if (got == SIGCHLD && WIFEXITED(ended)) {
         kiln_config_free(bench->own.config);
         return WEXITSTATUS(ended);
     }
-    /* A signal of the terminal may have reached the child first; any other end is its own. */
+    /* A signal of the terminal may reach the child first; any other end is a crash. */
     int by = got == SIGCHLD ? WTERMSIG(ended) : got;
     bool died = sigismember(ends, by) != 1;
     if (got != SIGCHLD) {
@@ -198,8 +197,8 @@ static int run_watched(struct kiln_bench *bench, const struct kind *kind)
 {
     sigset_t ends, before;
     struct kiln_error err;
-    endings(&ends);
-    signal(SIGCHLD, SIG_DFL); /* who has it ignored is never told of a child's end */
+    ending_signals(&ends);
+    signal(SIGCHLD, SIG_DFL); /* if it were ignored, no end of a child would be reported */
     sigprocmask(SIG_BLOCK, &ends, &before);
     fflush(NULL);
     pid_t child = fork();

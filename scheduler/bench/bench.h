@@ -7,11 +7,11 @@
 #include "scheduler/cli/stack/stack.h"
 #include "storage/ledger/read/read.h"
 
-#define KILN_BENCH_WORKERS_MAX 128 /* Postgres takes 200 connections */
-#define KILN_BENCH_POLICY_WORKERS_MAX 10000 /* which have none */
+#define KILN_BENCH_WORKERS_MAX 128          /* Postgres takes 200 connections */
+#define KILN_BENCH_POLICY_WORKERS_MAX 10000 /* these have none */
 
 struct kiln_bench {
-    struct kiln_cli *cli; /* the one of the user: messages, --json */
+    struct kiln_cli *cli; /* the user's: messages, --json */
     struct kiln_cli own;  /* with the settings of the private stack */
     struct kiln_stack stack;
     char dir[PATH_MAX], file[PATH_MAX];
@@ -22,13 +22,13 @@ struct kiln_bench {
     const char *devices, *sizes, *loras; /* lists of the fleet's bench */
 };
 
-/* What is sent: the end of each line. */
+/* Which jobs a bench sends. */
 enum kiln_bench_load {
     KILN_BENCH_INTAKE,   /* 256 px */
     KILN_BENCH_LATENTS,  /* 64 px, a latent file and no picture */
     KILN_BENCH_PICTURES, /* 64 px, both */
-    KILN_BENCH_MIXED,    /* full sizes in eight groups, for workers that draw nothing */
-    KILN_BENCH_SLOW,     /* 64 px, a second a step: work that can be interrupted */
+    KILN_BENCH_MIXED,    /* full sizes in eight groups, for workers that render nothing */
+    KILN_BENCH_SLOW,     /* 64 px, one second a step, long enough to interrupt */
 };
 
 /* One measurement: the clock from the first line to the last job, and what it cost. */
@@ -38,22 +38,27 @@ struct kiln_bench_run {
     long jobs;
     double seconds;
     struct kiln_bench_cpu cpu;
-    double idle; /* of the worker's device, while the queue was full; negative: not seen */
+    double idle; /* share, of the worker's device while the queue was full; negative: unknown */
 };
 
 /* Writes the lines of the run's load into bench->file. */
 int kiln_bench_lines(struct kiln_bench *bench, enum kiln_bench_load load, long lines,
                      struct kiln_error *err) KILN_MUST_CHECK;
-/* Sends bench->file as one batch; the time it took on the clock and on the processor. */
+/* Sends bench->file as one batch; the seconds it took on the clock and on the processor, each NULL
+ * if nobody needs it. */
 int kiln_bench_send(struct kiln_bench *bench, const char *batch, long lines, double *ret_s,
                     double *ret_cpu_s, struct kiln_error *err) KILN_MUST_CHECK;
-/* Called now and then while a bench waits, with what the ledger says of the batch. */
+/* Called now and then while a bench waits, with the batch's progress in the ledger. */
 typedef void kiln_bench_look(void *arg, const struct kiln_progress *progress);
-/* Waits until the batch has `count` jobs in the ledger, or that many done.  A failed job ends it.
- * look may be NULL. */
+/* Waits until the batch has `count` jobs in the ledger, or `count` done ones.  A failed job ends
+ * the wait.  look may be NULL. */
 int kiln_bench_wait(struct kiln_bench *bench, const char *batch, uint64_t count, bool done,
                     kiln_bench_look *look, void *arg, struct kiln_error *err) KILN_MUST_CHECK;
-/* Cancels what a batch left waiting, and tells the scheduler. */
+/* Sends bench->file and waits until the run's jobs are in the ledger (KILN_BENCH_INTAKE) or done;
+ * fills run->seconds and run->cpu. */
+int kiln_bench_measure(struct kiln_bench *bench, struct kiln_bench_run *run, kiln_bench_look *look,
+                       void *arg, struct kiln_error *err) KILN_MUST_CHECK;
+/* Cancels the queued jobs of a batch. */
 int kiln_bench_forget(struct kiln_bench *bench, const char *batch,
                       struct kiln_error *err) KILN_MUST_CHECK;
 /* A setting of the private stack, before it is started. */

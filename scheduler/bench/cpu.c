@@ -1,7 +1,7 @@
 /* cpu.c - the processor time of the stack's processes.
  *
- * Postgres is a family: the times of its living children are added up, and the parent's own count
- * has those that have ended.
+ * For Postgres the times of its living children are added up; the parent's own count includes those
+ * that have ended.
  */
 #include "scheduler/bench/cpu.h"
 
@@ -19,8 +19,8 @@ static const char *const part_names[KILN_BENCH_PARTS] = {
     [KILN_BENCH_WORKER] = "worker",
 };
 
-/* Seconds of user and system time, those of children that were waited for with it; 0 if the process
- * has gone.  *ret_parent: its parent. */
+/* Seconds of user and system time, including children that have ended; 0 if there is no such
+ * process.  *ret_parent: its parent. */
 static double process_seconds(pid_t pid, pid_t *ret_parent)
 {
     struct kiln_proc_stat stat;
@@ -31,20 +31,21 @@ static double process_seconds(pid_t pid, pid_t *ret_parent)
            (double)sysconf(_SC_CLK_TCK);
 }
 
-static double family_seconds(pid_t head)
+double kiln_bench_family(pid_t head, double (*of)(pid_t pid, pid_t *ret_parent))
 {
     pid_t parent = 0;
-    double seconds = process_seconds(head, &parent);
+    double sum = of(head, &parent);
     DIR *dir = opendir("/proc");
     for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;) {
         pid_t pid = (pid_t)atol(entry->d_name);
-        double child = pid > 0 ? process_seconds(pid, &parent) : 0;
-        if (pid > 0 && parent == head)
-            seconds += child;
+        parent = 0;
+        double value = pid > 0 ? of(pid, &parent) : 0;
+        if (parent == head)
+            sum += value;
     }
     if (dir)
         closedir(dir);
-    return seconds;
+    return sum;
 }
 
 static void read_now(double seconds[KILN_BENCH_PARTS], const struct kiln_stack *stack, pid_t fleet)
@@ -58,7 +59,7 @@ static void read_now(double seconds[KILN_BENCH_PARTS], const struct kiln_stack *
     seconds[KILN_BENCH_SCHEDULER] = process_seconds(kiln_stack_find_scheduler(stack), &parent);
     seconds[KILN_BENCH_WORKER] = process_seconds(worker, &parent);
     if (postgres)
-        seconds[KILN_BENCH_POSTGRES] = family_seconds(postgres);
+        seconds[KILN_BENCH_POSTGRES] = kiln_bench_family(postgres, process_seconds);
 }
 
 void kiln_bench_cpu_start(struct kiln_bench_cpu *cpu, const struct kiln_stack *stack)

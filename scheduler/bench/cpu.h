@@ -1,6 +1,6 @@
 /* cpu.h - the processor time that each process of a stack took between two moments.
  *
- * A rate says little on a machine that does other things too; what a job costs does.
+ * On a machine with other work a rate says little, but the processor time of a job still does.
  */
 #ifndef KILN_BENCH_CPU_H
 #define KILN_BENCH_CPU_H
@@ -21,8 +21,12 @@ struct kiln_bench_cpu {
     pid_t fleet; /* set before the start: the process of the simulated workers; 0: worker-0 */
 };
 
+/* The sum of a figure over a process and its children; `of` returns 0 for a process that has gone
+ * and else sets its parent. */
+double kiln_bench_family(pid_t head, double (*of)(pid_t pid, pid_t *ret_parent));
+
 void kiln_bench_cpu_start(struct kiln_bench_cpu *cpu, const struct kiln_stack *stack);
-/* Leaves what was taken since the start. */
+/* Leaves the seconds since the start. */
 void kiln_bench_cpu_stop(struct kiln_bench_cpu *cpu, const struct kiln_stack *stack);
 
 /* One line on stdout: microseconds a job, by process and in all. */

@@ -1,27 +1,29 @@
 /* devices.c - `kiln bench fleet`: what a second, a fourth, an eighth device is worth.
  *
- * A private stack with the real scheduler and one real worker process a device.  For each number of
- * devices the same work a device: jobs of all sizes and LoRA sets in turn, sent at once, so that
- * the queue is full until its end.  Before it every size is drawn once by everyone, since the first
- * picture of a size is slower (graphs, searches for the fastest kernels).
+ * A private stack with the real scheduler and one real worker process a device.  Each number of
+ * devices gets the same work a device: jobs of all sizes and LoRA sets in turn, sent at once, so
+ * that the queue is full until its end.  Before that every worker renders every size once, because
+ * the first picture of a size is slower (graphs, searches for the fastest kernels).
  *
- * A rate is pictures over the time from the first assignment to the last commit, with the tail:
- * from the last assignment on devices run out of work.  Idle is what the devices did not compute,
- * by their own clocks, before that; beats tell it at batch ends.  What a picture waits for once it
- * is drawn, encoding and storing, shows whether these keep up with the devices.
+ * A rate is pictures over the time from the first assignment to the last commit.  That includes the
+ * tail: after the last assignment devices run out of work.  Idle is the time before the tail in
+ * which devices did not compute, by their own clocks; heartbeats report it at the end of each
+ * batch. The times of encoding and storing show whether these keep up with the devices.
  */
-#include "scheduler/bench/devices.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "scheduler/bench/watch.h"
+#include "scheduler/cli/core/paths.h"
+#include "scheduler/cli/stack/devices.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/read/read.h"
 
+#define COUNTS_MAX 8  /* numbers of --devices */
 #define WORDS_MAX 16  /* sizes, or LoRA sets */
-#define STAGES_OF 200 /* pictures, at most, whose times of encoding and storing are looked up */
+#define STAGES_OF 200 /* pictures at most whose times of encoding and storing are read */
 
 struct words {
     char at[WORDS_MAX][64];
@@ -35,7 +37,18 @@ struct fleet {
     long batch_max;
 };
 
-/* --- what is asked for ------------------------------------------------------------------------ */
+/* One number of devices with its queue. */
+struct row {
+    long devices, jobs;
+    double seconds;     /* first assignment to last commit, by the ledger's clock */
+    double tail_s;      /* the part of them after the last assignment */
+    double rate, share; /* pictures a second; a device's rate as a share of the first row's */
+    double idle, idle_in_hand;   /* shares of time without computing; negative: unknown */
+    double job_p50_s, job_p95_s; /* assignment to commit */
+    double encode_ms, upload_ms; /* mean of a picture */
+};
+
+/* --- the command line ------------------------------------------------------------------------- */
 
 static int split(const char *text, const char *what, struct words *ret, struct kiln_error *err)
 {
@@ -58,16 +71,17 @@ static int read_counts(const char *text, long *counts, int *ret_count, struct ki
         char *end;
         counts[i] = strtol(words.at[i], &end, 10);
         bool good = *end == '\0' && counts[i] >= 1 && counts[i] <= KILN_STACK_DEVICES_MAX;
-        if (!good || words.count > KILN_BENCH_COUNTS_MAX || (i > 0 && counts[i] <= counts[i - 1]))
+        if (!good || words.count > COUNTS_MAX || (i > 0 && counts[i] <= counts[i - 1]))
             rc =
                 kiln_fail(err, KILN_BAD_INPUT, "--devices %s: up to %d rising numbers from 1 to %d",
-                          text, KILN_BENCH_COUNTS_MAX, KILN_STACK_DEVICES_MAX);
+                          text, COUNTS_MAX, KILN_STACK_DEVICES_MAX);
     }
     *ret_count = words.count;
     return rc;
 }
 
-/* The user's own settings; the test card unless a model or an engine was named. */
+/* Takes over the user's settings; the engine is the test card unless they name a model or an
+ * engine. */
 static int take_settings(struct fleet *fleet, struct kiln_error *err)
 {
     const struct kiln_config *given = fleet->bench->cli->config;
@@ -88,7 +102,7 @@ static int take_settings(struct fleet *fleet, struct kiln_error *err)
               : kiln_devices_read(kiln_config_text(given, KILN_KEY_DEVICE), &fleet->devices, err);
 }
 
-/* The first `count` devices as a setting.  GPUs are for one worker each; a CPU takes several. */
+/* Sets `device` to the first `count` devices.  A GPU serves one worker, a CPU several. */
 static int choose_devices(struct fleet *fleet, long count, struct kiln_error *err)
 {
     char text[KILN_STACK_DEVICES_MAX * 40] = "";
@@ -106,7 +120,7 @@ static int choose_devices(struct fleet *fleet, long count, struct kiln_error *er
 
 /* --- jobs ------------------------------------------------------------------------------------- */
 
-/* Line i has size i, LoRA set i / sizes, round and round; size >= 0: this one alone, no LoRA. */
+/* Line i has size i and LoRA set i / sizes, in turns; size >= 0: only this size, no LoRA. */
 static int write_lines(struct fleet *fleet, long lines, int size, struct kiln_error *err)
 {
     static const char *const colors[] = {"red", "blue", "green", "yellow", "violet"};
@@ -134,13 +148,7 @@ static int write_lines(struct fleet *fleet, long lines, int size, struct kiln_er
     return ok ? 0 : kiln_fail(err, KILN_IO, "write %s: %m", bench->file);
 }
 
-static int send_lines(struct fleet *fleet, const char *batch, long lines, struct kiln_error *err)
-{
-    double sending, cpu_s;
-    return kiln_bench_send(fleet->bench, batch, lines, &sending, &cpu_s, err);
-}
-
-/* Every size by every worker: with all of them free each takes its share. */
+/* Every worker renders every size: all are idle, so each gets its share of a batch. */
 static int warm_up(struct fleet *fleet, long devices, struct kiln_error *err)
 {
     int rc = 0;
@@ -150,7 +158,7 @@ static int warm_up(struct fleet *fleet, long devices, struct kiln_error *err)
         snprintf(batch, sizeof batch, "warm-%ld-%d", devices, size);
         rc = write_lines(fleet, lines, size, err);
         if (rc == 0)
-            rc = send_lines(fleet, batch, lines, err);
+            rc = kiln_bench_send(fleet->bench, batch, lines, NULL, NULL, err);
         if (rc == 0)
             rc = kiln_bench_wait(fleet->bench, batch, (uint64_t)lines, true, NULL, NULL, err);
     }
@@ -182,9 +190,9 @@ static int add_job(void *arg, const struct kiln_job_row *row, struct kiln_error 
     return 0;
 }
 
-/* Means over pictures from the whole of the batch. */
-static int read_stages(struct kiln_ledger *ledger, const struct times *times,
-                       struct kiln_bench_row *row, struct kiln_error *err)
+/* Means over pictures of the whole batch. */
+static int read_stages(struct kiln_ledger *ledger, const struct times *times, struct row *row,
+                       struct kiln_error *err)
 {
     long step = (times->count + STAGES_OF - 1) / STAGES_OF, looked = 0;
     int rc = 0;
@@ -205,7 +213,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int read_times(struct fleet *fleet, const char *batch, struct kiln_bench_row *row,
+static int read_times(struct fleet *fleet, const char *batch, struct row *row,
                       struct kiln_error *err)
 {
     struct kiln_ledger *ledger = NULL;
@@ -237,25 +245,10 @@ static int read_times(struct fleet *fleet, const char *batch, struct kiln_bench_
 
 /* --- one number of devices -------------------------------------------------------------------- */
 
-static int draw(struct fleet *fleet, const char *batch, struct kiln_bench_row *row,
-                struct kiln_error *err)
-{
-    struct kiln_bench_watch *watch = NULL;
-    int rc = kiln_bench_watch_open(fleet->bench, (uint64_t)row->jobs, &watch, err);
-    if (rc == 0)
-        rc = send_lines(fleet, batch, row->jobs, err);
-    if (rc == 0)
-        rc = kiln_bench_wait(fleet->bench, batch, (uint64_t)row->jobs, true, kiln_bench_watch_look,
-                             watch, err);
-    struct kiln_bench_idle idle = kiln_bench_watch_close(watch);
-    row->idle = idle.of_all;
-    row->idle_in_hand = idle.in_hand;
-    return rc;
-}
-
-static int measure(struct fleet *fleet, struct kiln_bench_row *row, struct kiln_error *err)
+static int measure(struct fleet *fleet, struct row *row, struct kiln_error *err)
 {
     struct kiln_bench *bench = fleet->bench;
+    struct kiln_bench_watch *watch = NULL;
     char batch[32];
     snprintf(batch, sizeof batch, "fleet-%ld", row->devices);
     row->jobs = bench->jobs * row->devices;
@@ -267,14 +260,71 @@ static int measure(struct fleet *fleet, struct kiln_bench_row *row, struct kiln_
     if (rc == 0)
         rc = write_lines(fleet, row->jobs, -1, err);
     if (rc == 0)
-        rc = draw(fleet, batch, row, err);
+        rc = kiln_bench_watch_open(bench, (uint64_t)row->jobs, &watch, err);
+    if (rc == 0)
+        rc = kiln_bench_send(bench, batch, row->jobs, NULL, NULL, err);
+    if (rc == 0)
+        rc = kiln_bench_wait(bench, batch, (uint64_t)row->jobs, true, kiln_bench_watch_look, watch,
+                             err);
+    struct kiln_bench_idle idle = kiln_bench_watch_close(watch);
+    row->idle = idle.of_all;
+    row->idle_in_hand = idle.in_hand;
     return rc ? rc : read_times(fleet, batch, row, err);
+}
+
+/* --- the report ------------------------------------------------------------------------------- */
+
+static json_t *row_json(const struct row *row)
+{
+    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:f, s:f, s:f}", "devices",
+                     (json_int_t)row->devices, "jobs", (json_int_t)row->jobs, "seconds",
+                     row->seconds, "pictures_per_s", row->rate, "efficiency", row->share,
+                     "idle_share", kiln_bench_share_json(row->idle), "idle_in_hand_share",
+                     kiln_bench_share_json(row->idle_in_hand), "job_p50_s", row->job_p50_s,
+                     "job_p95_s", row->job_p95_s, "tail_s", row->tail_s, "encode_ms",
+                     row->encode_ms, "upload_ms", row->upload_ms);
+}
+
+static const char *percent(double share, char out[16])
+{
+    snprintf(out, 16, share < 0 ? "-" : "%.2f %%", 100 * share);
+    return out;
+}
+
+static void print_rows(const struct kiln_bench *bench, const struct row *rows, int count)
+{
+    const struct kiln_config *config = bench->own.config;
+    if (bench->cli->json) {
+        json_t *list = json_array();
+        for (int i = 0; i < count; i++)
+            json_array_append_new(list, row_json(&rows[i]));
+        (void)kiln_print_json(
+            bench->cli,
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:I}", "bench", "fleet", "engine",
+                      kiln_config_text(config, KILN_KEY_ENGINE), "model",
+                      kiln_config_text(config, KILN_KEY_MODEL), "dtype",
+                      kiln_config_text(config, KILN_KEY_DTYPE), "sizes", bench->sizes, "loras",
+                      bench->loras, "batch_max", kiln_config_int(config, KILN_KEY_BATCH_MAX),
+                      "measured", list, "cores", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN)));
+        return;
+    }
+    printf("%-8s %6s %9s %11s %11s %9s %9s %8s %8s %7s %7s %7s\n", "DEVICES", "JOBS", "SECONDS",
+           "PICTURES/S", "EFFICIENCY", "IDLE", "IN HAND", "JOB P50", "P95 s", "TAIL s", "ENCODE",
+           "STORE ms");
+    for (int i = 0; i < count; i++) {
+        const struct row *row = &rows[i];
+        char idle[16], in_hand[16];
+        printf("%-8ld %6ld %9.2f %11.2f %9.1f %% %9s %9s %8.2f %8.2f %7.2f %7.1f %7.1f\n",
+               row->devices, row->jobs, row->seconds, row->rate, 100 * row->share,
+               percent(row->idle, idle), percent(row->idle_in_hand, in_hand), row->job_p50_s,
+               row->job_p95_s, row->tail_s, row->encode_ms, row->upload_ms);
+    }
 }
 
 int kiln_bench_devices(struct kiln_bench *bench, struct kiln_error *err)
 {
     struct fleet fleet = {.bench = bench};
-    struct kiln_bench_row rows[KILN_BENCH_COUNTS_MAX] = {0};
+    struct row rows[COUNTS_MAX] = {0};
     long counts[WORDS_MAX];
     int count = 0;
     int rc = read_counts(bench->devices, counts, &count, err);
@@ -294,6 +344,6 @@ int kiln_bench_devices(struct kiln_bench *bench, struct kiln_error *err)
                      rows[i].devices == 1 ? "" : "s", rows[i].jobs, rows[i].seconds);
     }
     if (rc == 0)
-        kiln_bench_devices_print(bench, rows, count);
+        print_rows(bench, rows, count);
     return rc;
 }

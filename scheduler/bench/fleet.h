@@ -1,10 +1,9 @@
 /* fleet.h - simulated workers for `kiln bench queue --jobs`.
  *
- * A simulated worker is a thread with a bus and a ledger connection of its own that speaks the
- * whole protocol of schemas/bus.md: beats that are its lease, a stream of its own, assignments
- * taken in and deleted, one transaction a picture fenced by the attempt, events.  What it leaves
- * out is the picture: nothing is drawn, encoded or stored; the rows name objects that do not exist.
- * So it is good for a private stack that is thrown away, and nothing else.
+ * A simulated worker is a thread with its own connections to bus and ledger.  It speaks the whole
+ * protocol of schemas/bus.md: heartbeats, a stream of assignments, one transaction a picture fenced
+ * by the attempt, events.  It renders, encodes and stores nothing, so its rows name objects that do
+ * not exist.  Use it only on a private stack that is deleted afterwards.
  */
 #ifndef KILN_BENCH_FLEET_H
 #define KILN_BENCH_FLEET_H
@@ -14,10 +13,10 @@
 #include "schemas/config.h"
 #include "schemas/error.h"
 
-/* Starts a process with so many workers ("sim-0", ...); it dies with this one. */
+/* Starts a process with the workers "sim-0", ...; it dies with this process. */
 int kiln_bench_fleet_start(const struct kiln_config *config, long workers, pid_t *ret,
                            struct kiln_error *err) KILN_MUST_CHECK;
-/* Ends it; KILN_INTERNAL if a worker of it had given up. */
+/* Ends the process; KILN_INTERNAL if one of its workers failed. */
 int kiln_bench_fleet_stop(pid_t fleet, struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -11,8 +11,9 @@
 #include "scheduler/cli/jobs/enqueue/enqueue.h"
 #include "storage/ledger/ledger.h"
 
-#define LIMIT_S 600.0       /* of a wait, */
-#define SLOWEST_JOB_S 0.005 /* or so much for each job, if that is more */
+/* A wait ends after LIMIT_S, or after SLOWEST_JOB_S a job if that is longer. */
+#define LIMIT_S 600.0
+#define SLOWEST_JOB_S 0.005
 
 static const char *const load_fields[] = {
     [KILN_BENCH_INTAKE] = "\"width\":256,\"height\":256,\"steps\":8,\"latents\":\"final\"",
@@ -21,7 +22,7 @@ static const char *const load_fields[] = {
     [KILN_BENCH_SLOW] = "\"width\":64,\"height\":64,\"steps\":2,\"latents\":\"none\"",
 };
 
-/* Eight groups of the sizes people ask for. */
+/* Eight groups of usual sizes. */
 static const char *const mixed_fields[8] = {
     "\"width\":1024,\"height\":1024,\"steps\":8", "\"width\":1344,\"height\":768,\"steps\":8",
     "\"width\":768,\"height\":1344,\"steps\":8",  "\"width\":1152,\"height\":896,\"steps\":8",
@@ -35,7 +36,7 @@ int kiln_bench_set(struct kiln_bench *bench, const char *name, const char *value
     return kiln_config_set(bench->own.config, name, value, "bench", err);
 }
 
-/* Lines of the length of real ones, all different. */
+/* Lines as long as real ones, all different. */
 int kiln_bench_lines(struct kiln_bench *bench, enum kiln_bench_load load, long lines,
                      struct kiln_error *err)
 {
@@ -65,8 +66,10 @@ int kiln_bench_send(struct kiln_bench *bench, const char *batch, long lines, dou
     double start = kiln_now_s();
     clock_t cpu = clock();
     int status = kiln_enqueue(&bench->own, &request, &result);
-    *ret_s = kiln_now_s() - start;
-    *ret_cpu_s = (double)(clock() - cpu) / CLOCKS_PER_SEC;
+    if (ret_s)
+        *ret_s = kiln_now_s() - start;
+    if (ret_cpu_s)
+        *ret_cpu_s = (double)(clock() - cpu) / CLOCKS_PER_SEC;
     bool whole = status == 0 && result.sent == (uint64_t)lines;
     uint64_t sent = result.sent;
     kiln_enqueue_release(&result);
@@ -75,8 +78,8 @@ int kiln_bench_send(struct kiln_bench *bench, const char *batch, long lines, dou
                              (unsigned long long)sent, lines, status);
 }
 
-/* The first failed job ends the list: its story is the bench's error. */
-static int tell_first(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
+/* Makes the error of the first failed job that of the bench, which ends the list. */
+static int fail_with(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
     (void)arg;
     return kiln_fail(err, KILN_INTERNAL,
@@ -103,7 +106,7 @@ int kiln_bench_wait(struct kiln_bench *bench, const char *batch, uint64_t count,
         else if (rc == 0)
             reached = done ? progress.jobs.at[KILN_JOB_DONE] : progress.accepted;
         if (rc == 0 && progress.jobs.at[KILN_JOB_FAILED] && done)
-            rc = kiln_ledger_jobs(ledger, pool, batch, KILN_JOB_FAILED, tell_first, NULL, err);
+            rc = kiln_ledger_jobs(ledger, pool, batch, KILN_JOB_FAILED, fail_with, NULL, err);
         if (rc == 0 && kiln_now_s() > until)
             rc = kiln_fail(err, KILN_TIMEOUT, "%llu of %llu jobs within %.0f s",
                            (unsigned long long)reached, (unsigned long long)count, limit_s);
@@ -112,6 +115,20 @@ int kiln_bench_wait(struct kiln_bench *bench, const char *batch, uint64_t count,
         kiln_sleep_s(0.02);
     }
     kiln_ledger_close(ledger);
+    return rc;
+}
+
+int kiln_bench_measure(struct kiln_bench *bench, struct kiln_bench_run *run, kiln_bench_look *look,
+                       void *arg, struct kiln_error *err)
+{
+    bool done = run->load != KILN_BENCH_INTAKE;
+    kiln_bench_cpu_start(&run->cpu, &bench->stack);
+    double start = kiln_now_s();
+    int rc = kiln_bench_send(bench, run->batch, run->jobs, NULL, NULL, err);
+    if (rc == 0)
+        rc = kiln_bench_wait(bench, run->batch, (uint64_t)run->jobs, done, look, arg, err);
+    run->seconds = kiln_now_s() - start;
+    kiln_bench_cpu_stop(&run->cpu, &bench->stack);
     return rc;
 }
 

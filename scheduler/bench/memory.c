@@ -1,11 +1,10 @@
 /* memory.c - see memory.h.
  *
- * Postgres is a family that shares its buffers: of each of its processes what is its own counts
- * (RssAnon), the shared part does not grow.  All others count whole (VmRSS).
+ * The processes of Postgres share their buffers, which do not grow: of each of them only its own
+ * memory counts (RssAnon).  Of the other programs all resident memory counts (VmRSS).
  */
 #include "scheduler/bench/memory.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +21,10 @@ static const char *const shown_names[] = {"redis", "postgres", "scheduler", "wor
 #define SHOWN (sizeof shown / sizeof *shown)
 
 /* A line of /proc/PID/status in bytes, 0 if there is none; *ret_parent: PPid. */
-static uint64_t status_bytes(pid_t pid, const char *name, pid_t *ret_parent)
+static double status_bytes(pid_t pid, const char *name, pid_t *ret_parent)
 {
     char path[64], line[256];
-    uint64_t kilobytes = 0;
+    double kilobytes = 0;
     snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
     FILE *file = fopen(path, "re");
     size_t len = strlen(name);
@@ -33,38 +32,33 @@ static uint64_t status_bytes(pid_t pid, const char *name, pid_t *ret_parent)
         if (strncmp(line, "PPid:", 5) == 0)
             *ret_parent = (pid_t)atol(line + 5);
         if (strncmp(line, name, len) == 0 && line[len] == ':')
-            kilobytes = strtoull(line + len + 1, NULL, 10);
+            kilobytes = strtod(line + len + 1, NULL);
     }
     if (file)
         fclose(file);
     return kilobytes * 1024;
 }
 
-static uint64_t family_bytes(pid_t head)
+static double own_bytes(pid_t pid, pid_t *ret_parent)
 {
-    pid_t parent = 0;
-    uint64_t bytes = status_bytes(head, "RssAnon", &parent);
-    DIR *dir = opendir("/proc");
-    for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;) {
-        pid_t pid = (pid_t)atol(entry->d_name);
-        parent = 0;
-        uint64_t own = pid > 0 ? status_bytes(pid, "RssAnon", &parent) : 0;
-        bytes += parent == head ? own : 0;
-    }
-    if (dir)
-        closedir(dir);
-    return bytes;
+    return status_bytes(pid, "RssAnon", ret_parent);
+}
+
+static uint64_t whole_bytes(pid_t pid)
+{
+    pid_t parent;
+    return (uint64_t)status_bytes(pid, "VmRSS", &parent);
 }
 
 static void read_now(const struct kiln_bench_memory *memory, uint64_t bytes[KILN_BENCH_PARTS])
 {
-    pid_t parent;
     const struct kiln_stack *stack = memory->stack;
     memset(bytes, 0, KILN_BENCH_PARTS * sizeof *bytes);
-    bytes[KILN_BENCH_REDIS] = status_bytes(kiln_stack_find_redis(stack), "VmRSS", &parent);
-    bytes[KILN_BENCH_SCHEDULER] = status_bytes(kiln_stack_find_scheduler(stack), "VmRSS", &parent);
-    bytes[KILN_BENCH_WORKER] = status_bytes(memory->fleet, "VmRSS", &parent);
-    bytes[KILN_BENCH_POSTGRES] = family_bytes(kiln_stack_find_postgres(stack));
+    bytes[KILN_BENCH_REDIS] = whole_bytes(kiln_stack_find_redis(stack));
+    bytes[KILN_BENCH_SCHEDULER] = whole_bytes(kiln_stack_find_scheduler(stack));
+    bytes[KILN_BENCH_WORKER] = whole_bytes(memory->fleet);
+    bytes[KILN_BENCH_POSTGRES] =
+        (uint64_t)kiln_bench_family(kiln_stack_find_postgres(stack), own_bytes);
 }
 
 static void sample(struct kiln_bench_memory *memory, uint64_t reached)
@@ -133,18 +127,26 @@ json_t *kiln_bench_memory_json(const struct kiln_bench_memory *memory)
 
 /* --- tables ----------------------------------------------------------------------------------- */
 
-struct table_print {
+struct tables {
+    json_t *list; /* or NULL, to print */
     long jobs;
     uint64_t bytes;
 };
 
-static int print_table(void *arg, const struct kiln_table_size *table, struct kiln_error *err)
+static int add_table(void *arg, const struct kiln_table_size *table, struct kiln_error *err)
 {
-    struct table_print *print = arg;
+    struct tables *tables = arg;
     (void)err;
-    print->bytes += table->table_bytes + table->index_bytes;
-    if (table->table_bytes + table->index_bytes < (uint64_t)print->jobs)
-        return 0; /* a byte a job is nothing */
+    tables->bytes += table->table_bytes + table->index_bytes;
+    if (tables->list)
+        return json_array_append_new(
+            tables->list,
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "table", table->name, "table_bytes",
+                      (json_int_t)table->table_bytes, "index_bytes", (json_int_t)table->index_bytes,
+                      "rows", (json_int_t)table->live, "dead", (json_int_t)table->dead, "updates",
+                      (json_int_t)table->updates, "in_place", (json_int_t)table->in_place));
+    if (table->table_bytes + table->index_bytes < (uint64_t)tables->jobs)
+        return 0; /* less than a byte a job */
     printf("%-16s %9.1f %9.1f %11llu %11llu %11llu ", table->name, (double)table->table_bytes / MB,
            (double)table->index_bytes / MB, (unsigned long long)table->live,
            (unsigned long long)table->dead, (unsigned long long)table->updates);
@@ -155,40 +157,19 @@ static int print_table(void *arg, const struct kiln_table_size *table, struct ki
     return 0;
 }
 
-int kiln_bench_tables_print(struct kiln_bench *bench, long jobs, struct kiln_error *err)
+int kiln_bench_tables(struct kiln_bench *bench, long jobs, json_t *list, struct kiln_error *err)
 {
     struct kiln_ledger *ledger = NULL;
-    struct table_print print = {.jobs = jobs};
-    printf("%-16s %9s %9s %11s %11s %11s %10s\n", "ledger, MB", "table", "indexes", "rows", "dead",
-           "updates", "in place");
+    struct tables tables = {.list = list, .jobs = jobs};
+    if (!list)
+        printf("%-16s %9s %9s %11s %11s %11s %10s\n", "ledger, MB", "table", "indexes", "rows",
+               "dead", "updates", "in place");
     int rc = kiln_open_ledger(&bench->own, &ledger, err);
     if (rc == 0)
-        rc = kiln_ledger_sizes(ledger, print_table, &print, err);
+        rc = kiln_ledger_sizes(ledger, add_table, &tables, err);
     kiln_ledger_close(ledger);
-    if (rc == 0)
-        printf("%-16s %9.1f in all, %.0f bytes a job\n", "", (double)print.bytes / MB,
-               (double)print.bytes / (double)jobs);
-    return rc;
-}
-
-static int add_table(void *arg, const struct kiln_table_size *table, struct kiln_error *err)
-{
-    (void)err;
-    return json_array_append_new(
-        arg,
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "table", table->name, "table_bytes",
-                  (json_int_t)table->table_bytes, "index_bytes", (json_int_t)table->index_bytes,
-                  "rows", (json_int_t)table->live, "dead", (json_int_t)table->dead, "updates",
-                  (json_int_t)table->updates, "in_place", (json_int_t)table->in_place));
-}
-
-int kiln_bench_tables_json(struct kiln_bench *bench, json_t **ret, struct kiln_error *err)
-{
-    struct kiln_ledger *ledger = NULL;
-    *ret = json_array();
-    int rc = kiln_open_ledger(&bench->own, &ledger, err);
-    if (rc == 0)
-        rc = kiln_ledger_sizes(ledger, add_table, *ret, err);
-    kiln_ledger_close(ledger);
+    if (rc == 0 && !list)
+        printf("%-16s %9.1f in all, %.0f bytes a job\n", "", (double)tables.bytes / MB,
+               (double)tables.bytes / (double)jobs);
     return rc;
 }

@@ -13,7 +13,7 @@ struct kiln_bench_memory {
     int count; /* samples taken: at the start, then whenever another tenth is done */
     struct {
         uint64_t done;
-        uint64_t bytes[KILN_BENCH_PARTS]; /* the client's is left at 0 */
+        uint64_t bytes[KILN_BENCH_PARTS]; /* 0 for the client */
     } at[KILN_BENCH_SAMPLES];
     uint64_t peak[KILN_BENCH_PARTS];
     double looked_s;
@@ -25,10 +25,9 @@ kiln_bench_look kiln_bench_memory_look; /* arg: the memory */
 void kiln_bench_memory_print(const struct kiln_bench_memory *memory);
 json_t *kiln_bench_memory_json(const struct kiln_bench_memory *memory);
 
-/* The ledger's tables: bytes, bytes a job, share of updates that touched no index. */
-int kiln_bench_tables_print(struct kiln_bench *bench, long jobs,
-                            struct kiln_error *err) KILN_MUST_CHECK;
-int kiln_bench_tables_json(struct kiln_bench *bench, json_t **ret,
-                           struct kiln_error *err) KILN_MUST_CHECK;
+/* The ledger's tables: bytes, bytes a job, share of updates that touched no index.  Appended to the
+ * list, or printed if it is NULL. */
+int kiln_bench_tables(struct kiln_bench *bench, long jobs, json_t *list,
+                      struct kiln_error *err) KILN_MUST_CHECK;
 
 #endif

@@ -37,9 +37,9 @@ int kiln_bench_with_model(struct kiln_cli *cli, int argc, char **argv)
         kiln_model_words_default(&words, judge,
                                  kiln_find_shipped(programs, "../pipeline/models/judge",
                                                    "../share/kiln/models/judge", "labels.json"));
-        kiln_model_words_default(&words, lists,
-                                 kiln_find_shipped(programs, "../tests/quality",
-                                                   "../share/kiln/quality", "held.jsonl"));
+        kiln_model_words_default(
+            &words, lists,
+            kiln_find_shipped(programs, "../tests/quality", "../share/kiln/quality", "held.jsonl"));
     }
     kiln_model_words_end(&words, cli);
     signal(SIGPIPE, SIG_DFL); /* the reader of the table may go */

@@ -1,9 +1,8 @@
 /* policy.c - `kiln bench policy`: what a decision costs, without servers.
  *
- * A queue like that of a large fleet (a thousand LoRA sets, four sizes, tenants, a few promises and
- * priorities) is put into the policy of the daemon, then its workers, a thousand or --workers,
- * finish one assignment after the other and are given the next.  Memory is what the process has
- * grown by.
+ * The scheduler's policy gets a queue like that of a large fleet: a thousand LoRA sets, four sizes,
+ * tenants, a few deadlines and priorities.  Then its workers, a thousand or --workers, finish one
+ * assignment after the other and get the next.  Memory is the growth of the process.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,7 +41,7 @@ static double resident_bytes(void)
     return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
-/* The same queue every time (Knuth's MMIX generator). */
+/* A number below bound; the same sequence in each run (Knuth's MMIX generator). */
 static uint32_t below(uint64_t *state, uint32_t bound)
 {
     *state = *state * 6364136223846793005ull + 1442695040888963407ull;
@@ -101,11 +100,11 @@ static int join_workers(struct kiln_policy *policy, long workers, struct kiln_er
     return 0;
 }
 
-/* Hands are filled first; then each millisecond the assignment that was given out longest ago
- * ends. */
-static void turn(struct kiln_policy *policy, struct figures *figures)
+/* First every worker gets all the assignments that it has room for.  Then in each millisecond the
+ * oldest assignment ends and its worker gets another. */
+static void pick_and_finish(struct kiln_policy *policy, struct figures *figures)
 {
-    static struct kiln_policy_pick held[KILN_BENCH_POLICY_WORKERS_MAX * 2];
+    static struct kiln_policy_pick running[KILN_BENCH_POLICY_WORKERS_MAX * 2];
     size_t room = (size_t)figures->workers * 2, first = 0, count = 0;
     int64_t now_ms = 1000;
     double start = now_us(CLOCK_PROCESS_CPUTIME_ID), picking = 0;
@@ -116,14 +115,14 @@ static void turn(struct kiln_policy *policy, struct figures *figures)
         double took = now_us(CLOCK_THREAD_CPUTIME_ID) - before;
         picking += took;
         if (more) {
-            held[(first + count++) % room] = pick;
+            running[(first + count++) % room] = pick;
             figures->picks++;
             figures->pick_worst_us = took > figures->pick_worst_us ? took : figures->pick_worst_us;
             continue;
         }
         if (count == 0)
             break;
-        const struct kiln_policy_pick *done = &held[first];
+        const struct kiln_policy_pick *done = &running[first];
         kiln_policy_finish(policy, done->worker, done->tag);
         first = (first + 1) % room;
         count--;
@@ -133,7 +132,7 @@ static void turn(struct kiln_policy *policy, struct figures *figures)
     figures->turn_us = (now_us(CLOCK_PROCESS_CPUTIME_ID) - start) / (double)figures->picks;
 }
 
-static void drop_rest(struct kiln_policy *policy, struct figures *figures)
+static void remove_rest(struct kiln_policy *policy, struct figures *figures)
 {
     long removed = 0;
     double start = now_us(CLOCK_PROCESS_CPUTIME_ID);
@@ -178,8 +177,8 @@ int kiln_bench_policy(struct kiln_bench *bench, struct kiln_error *err)
     if (rc == 0)
         rc = join_workers(policy, bench->workers, err);
     if (rc == 0) {
-        turn(policy, &figures);
-        drop_rest(policy, &figures);
+        pick_and_finish(policy, &figures);
+        remove_rest(policy, &figures);
         print_figures(bench, &figures);
     }
     kiln_policy_free(policy);

@@ -1,11 +1,11 @@
 /* queue.c - the queue through one real worker.
  *
  * First without workers: from the first line sent to the last job in the ledger.  Then with a
- * worker whose engine returns a test card at once: from the first line to the last job committed,
- * once for jobs that store a latent and once for jobs that store pictures too; scheduler, encoding,
- * store and ledger are real.  The jobs are the smallest that Kiln takes: the queue is measured, not
- * libwebp.  Processor time by process (cpu.c) says what a job costs on a machine that is busy
- * with something else.
+ * worker that renders test cards: from the first line to the last job committed, once for jobs that
+ * store a latent and once for jobs that store pictures too.  Scheduler, encoding, store and ledger
+ * are real.  The jobs are the smallest that Kiln accepts, because the bench measures the queue and
+ * not libwebp.  The processor time of each process (cpu.c) is the cost of a job even on a machine
+ * that is busy with other work.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -14,25 +14,14 @@
 
 static int measure(struct kiln_bench *bench, struct kiln_bench_run *run, struct kiln_error *err)
 {
-    double sending, cpu_s;
-    int rc = kiln_bench_lines(bench, run->load, run->jobs, err);
-    if (rc)
-        return rc;
     struct kiln_bench_watch *watch = NULL;
-    bool draws = run->load != KILN_BENCH_INTAKE;
-    if (draws)
+    bool renders = run->load != KILN_BENCH_INTAKE;
+    int rc = kiln_bench_lines(bench, run->load, run->jobs, err);
+    if (rc == 0 && renders)
         rc = kiln_bench_watch_open(bench, (uint64_t)run->jobs, &watch, err);
-    if (rc)
-        return rc;
-    kiln_bench_cpu_start(&run->cpu, &bench->stack);
-    double start = kiln_now_s();
-    rc = kiln_bench_send(bench, run->batch, run->jobs, &sending, &cpu_s, err);
     if (rc == 0)
-        rc = kiln_bench_wait(bench, run->batch, (uint64_t)run->jobs, draws,
-                             draws ? kiln_bench_watch_look : NULL, watch, err);
-    run->seconds = kiln_now_s() - start;
+        rc = kiln_bench_measure(bench, run, renders ? kiln_bench_watch_look : NULL, watch, err);
     run->idle = kiln_bench_watch_close(watch).of_all;
-    kiln_bench_cpu_stop(&run->cpu, &bench->stack);
     return rc;
 }
 

@@ -1,17 +1,19 @@
-/* recovery.c - how long the queue stands still when a part of it is lost.
+/* recovery.c - how long the queue stops when a part of it is lost.
  *
- * restart:  N jobs wait in the ledger; a scheduler is started; until its first assignment, and
- * until it has read them all; then what it holds, and how long commands take that look at such a
- * queue (asks.h).  recovery: two real workers (test card), all settings at their
- * defaults.  One is killed (kill -9) in the middle of a job; until the ledger has given the job to
- * the other, and until it is done there.
+ * restart: N jobs are queued in the ledger and a scheduler is started.  Measured are the times to
+ * its first assignment and until it has read all jobs, then its memory, and how long commands take
+ * on such a queue (commands.h).
+ *
+ * recovery: two real workers (test card) with default settings.  One is killed (kill -9) in the
+ * middle of a job.  Measured are the times until the job is assigned to the other worker and until
+ * it is done there.
  */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "scheduler/bench/asks.h"
 #include "scheduler/bench/bench.h"
+#include "scheduler/bench/commands.h"
 #include "scheduler/bench/fleet.h"
 #include "scheduler/cli/stack/guard.h"
 #include "storage/ledger/ledger.h"
@@ -20,26 +22,9 @@
 #define LIMIT_S 120.0
 #define BATCH "restart"
 #define POLL_S 0.005
-#define IN_STEP_S 0.5 /* after an assignment the worker is surely in the job's first second */
+#define IN_STEP_S 0.5 /* after the assignment; the job takes two seconds, so it is running */
 
 /* --- restart ---------------------------------------------------------------------------------- */
-
-/* What the scheduler logged of its first full load: "took_s=1.23". */
-static double loaded_s(const struct kiln_bench *bench)
-{
-    char path[PATH_MAX], line[1024];
-    double seconds = 0;
-    snprintf(path, sizeof path, "%.*s/log/scheduler.log", PATH_MAX - 64, bench->stack.dir);
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        const char *took = strstr(line, "queue_loaded") ? strstr(line, "took_s=") : NULL;
-        if (took)
-            (void)sscanf(took, "took_s=%lf", &seconds);
-    }
-    if (file)
-        fclose(file);
-    return seconds;
-}
 
 static int wait_assigned(struct kiln_bench *bench, struct kiln_error *err)
 {
@@ -60,12 +45,11 @@ static int wait_assigned(struct kiln_bench *bench, struct kiln_error *err)
 /* Fills the ledger through the intake and ends the scheduler. */
 static int fill(struct kiln_bench *bench, struct kiln_error *err)
 {
-    double sending, cpu_s;
     int rc = kiln_stack_up(&bench->own, bench->dir, 0, &bench->stack, err);
     if (rc == 0)
         rc = kiln_bench_lines(bench, KILN_BENCH_MIXED, bench->jobs, err);
     if (rc == 0)
-        rc = kiln_bench_send(bench, BATCH, bench->jobs, &sending, &cpu_s, err);
+        rc = kiln_bench_send(bench, BATCH, bench->jobs, NULL, NULL, err);
     if (rc == 0)
         rc = kiln_bench_wait(bench, BATCH, (uint64_t)bench->jobs, false, NULL, NULL, err);
     pid_t scheduler = kiln_stack_find_scheduler(&bench->stack);
@@ -74,31 +58,41 @@ static int fill(struct kiln_bench *bench, struct kiln_error *err)
     return rc;
 }
 
-/* The log says when all was read; with a long queue that is after the first assignment. */
-static double wait_loaded(const struct kiln_bench *bench)
+/* Waits until the scheduler logs "queue_loaded ... took_s=1.23", and returns these seconds.  With a
+ * long queue that comes after its first assignment. */
+static double wait_loaded(const char *log)
 {
+    char line[1024];
     double seconds = 0;
     for (double until = kiln_now_s() + LIMIT_S; seconds == 0 && kiln_now_s() < until;) {
         kiln_sleep_s(0.1);
-        seconds = loaded_s(bench);
+        FILE *file = fopen(log, "re");
+        while (file && fgets(line, sizeof line, file)) {
+            const char *took = strstr(line, "queue_loaded") ? strstr(line, "took_s=") : NULL;
+            if (took)
+                (void)sscanf(took, "took_s=%lf", &seconds);
+        }
+        if (file)
+            fclose(file);
     }
     return seconds;
 }
 
 static int print_restart(const struct kiln_bench *bench, double first_s, double all_s,
-                         const struct kiln_bench_asks *asks, struct kiln_error *err)
+                         const struct kiln_bench_commands *commands, struct kiln_error *err)
 {
     if (bench->cli->json)
         return kiln_print_json(bench->cli,
                                json_pack("{s:s, s:I, s:f, s:f, s:o}", "bench", "restart", "jobs",
                                          (json_int_t)bench->jobs, "first_assignment_s", first_s,
-                                         "loaded_s", all_s, "then", kiln_bench_asks_json(asks)))
+                                         "loaded_s", all_s, "then",
+                                         kiln_bench_commands_json(commands)))
                    ? kiln_fail(err, KILN_IO, "write to stdout")
                    : 0;
     printf("%-16s %10.2f s    from the start of kiln-scheduler to its first assignment, %ld jobs "
            "waiting\n%-16s %10.2f s    from leading to the last of them read\n",
            "restart", first_s, bench->jobs, "", all_s);
-    kiln_bench_asks_print(asks);
+    kiln_bench_commands_print(commands);
     return 0;
 }
 
@@ -106,28 +100,28 @@ int kiln_bench_restart(struct kiln_bench *bench, struct kiln_error *err)
 {
     pid_t fleet;
     struct kiln_error end;
-    struct kiln_bench_asks asks;
+    struct kiln_bench_commands commands;
     int rc = fill(bench, err);
     if (rc == 0)
         rc = kiln_bench_fleet_start(bench->own.config, 4, &fleet, err);
     if (rc)
         return rc;
-    kiln_sleep_s(1); /* the workers beat before the scheduler looks */
+    kiln_sleep_s(1); /* the scheduler shall find heartbeats */
     char log[PATH_MAX];
     snprintf(log, sizeof log, "%.*s/log/scheduler.log", PATH_MAX - 64, bench->stack.dir);
-    (void)remove(log); /* what the first scheduler said of its own queue */
+    (void)remove(log); /* the first scheduler logged the same about its own queue */
     double start = kiln_now_s();
     rc = kiln_stack_scheduler(&bench->stack, &bench->own, false, err);
     if (rc == 0)
         rc = wait_assigned(bench, err);
     double first_s = kiln_now_s() - start;
-    double all_s = rc == 0 ? wait_loaded(bench) : 0;
+    double all_s = rc == 0 ? wait_loaded(log) : 0;
     int stopped = kiln_bench_fleet_stop(fleet, rc ? &end : err);
     if (rc || stopped)
         return rc ? rc : stopped;
-    /* A job from the end of the queue: nobody has taken it. */
-    rc = kiln_bench_ask(bench, BATCH, (uint64_t)bench->jobs, &asks, err);
-    return rc ? rc : print_restart(bench, first_s, all_s, &asks, err);
+    /* A job at the end of the queue, which is still queued. */
+    rc = kiln_bench_commands_run(bench, BATCH, (uint64_t)bench->jobs, &commands, err);
+    return rc ? rc : print_restart(bench, first_s, all_s, &commands, err);
 }
 
 /* --- recovery --------------------------------------------------------------------------------- */
@@ -180,7 +174,6 @@ static int kill_one(struct kiln_bench *bench, struct kiln_ledger *ledger, long r
                     struct recovery *ret, struct kiln_error *err)
 {
     char batch[32];
-    double sending, cpu_s;
     struct seen seen;
     int number;
     snprintf(batch, sizeof batch, "kill-%ld", round);
@@ -188,7 +181,7 @@ static int kill_one(struct kiln_bench *bench, struct kiln_ledger *ledger, long r
     if (rc == 0)
         rc = kiln_bench_lines(bench, KILN_BENCH_SLOW, 1, err);
     if (rc == 0)
-        rc = kiln_bench_send(bench, batch, 1, &sending, &cpu_s, err);
+        rc = kiln_bench_send(bench, batch, 1, NULL, NULL, err);
     if (rc == 0)
         rc = wait_job(bench, ledger, batch, KILN_JOB_ASSIGNED, 1, &seen, err);
     if (rc)

@@ -1,10 +1,10 @@
-/* scale.c - `kiln bench queue --jobs N --workers W`: the whole queue but the drawing.
+/* scale.c - `kiln bench queue --jobs N --workers W`: the whole queue without rendering.
  *
- * Real Redis and Postgres (fsync on), the real scheduler with its policy, the real client; the
- * workers are simulated (fleet.h): they take assignments and commit the rows of a picture and
- * its latent at once, so that the queue alone is the limit.  The clock runs from the first line
- * sent to the last job committed; intake, policy, assignment and commit overlap as they do in life.
- * After it, whether the memory stayed flat, and what the ledger's tables have grown to.
+ * Redis and Postgres (fsync on), the scheduler with its policy and the client are real.  The
+ * workers are simulated (fleet.h): they commit the rows of a picture and its latent at once, so
+ * that the queue alone is the limit.  The clock runs from the first line sent to the last job
+ * committed; intake, policy, assignment and commit overlap.  The report also has the memory of the
+ * processes over the run and the final size of the ledger's tables.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -13,22 +13,7 @@
 #include "scheduler/bench/fleet.h"
 #include "scheduler/bench/memory.h"
 
-#define TABLE_NEWS_S 1.5 /* the server's counts are told with this delay at most */
-
-static int send_all_and_wait(struct kiln_bench *bench, struct kiln_bench_run *run,
-                             struct kiln_bench_memory *memory, struct kiln_error *err)
-{
-    double sending, cpu_s;
-    kiln_bench_cpu_start(&run->cpu, &bench->stack);
-    double start = kiln_now_s();
-    int rc = kiln_bench_send(bench, run->batch, run->jobs, &sending, &cpu_s, err);
-    if (rc == 0)
-        rc = kiln_bench_wait(bench, run->batch, (uint64_t)run->jobs, true, kiln_bench_memory_look,
-                             memory, err);
-    run->seconds = kiln_now_s() - start;
-    kiln_bench_cpu_stop(&run->cpu, &bench->stack);
-    return rc;
-}
+#define TABLE_DELAY_S 1.5 /* Postgres updates its counts of rows at most this much later */
 
 static int print(struct kiln_bench *bench, const struct kiln_bench_run *run,
                  const struct kiln_bench_memory *memory, struct kiln_error *err)
@@ -41,14 +26,14 @@ static int print(struct kiln_bench *bench, const struct kiln_bench_run *run,
     kiln_bench_print_rate(bench, "queue jobs", run->jobs, run->seconds, how);
     kiln_bench_cpu_print(&run->cpu, run->jobs);
     kiln_bench_memory_print(memory);
-    return kiln_bench_tables_print(bench, run->jobs, err);
+    return kiln_bench_tables(bench, run->jobs, NULL, err);
 }
 
 static int print_json(struct kiln_bench *bench, const struct kiln_bench_run *run,
                       const struct kiln_bench_memory *memory, struct kiln_error *err)
 {
-    json_t *tables = NULL;
-    int rc = kiln_bench_tables_json(bench, &tables, err);
+    json_t *tables = json_array();
+    int rc = kiln_bench_tables(bench, run->jobs, tables, err);
     (void)kiln_print_json(
         bench->cli, json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:I}", "bench",
                               "queue", "workers", "simulated", "worker_count",
@@ -74,11 +59,11 @@ int kiln_bench_scale(struct kiln_bench *bench, struct kiln_error *err)
         return rc;
     kiln_say(bench->cli, "servers in %s; below a rate: processor time a job", bench->dir);
     kiln_bench_memory_start(&memory, &bench->stack, run.cpu.fleet, (uint64_t)run.jobs);
-    rc = send_all_and_wait(bench, &run, &memory, err);
+    rc = kiln_bench_measure(bench, &run, kiln_bench_memory_look, &memory, err);
     int stopped = kiln_bench_fleet_stop(run.cpu.fleet, rc ? &end : err);
     if (rc || stopped)
         return rc ? rc : stopped;
-    kiln_sleep_s(TABLE_NEWS_S);
+    kiln_sleep_s(TABLE_DELAY_S);
     return bench->cli->json ? print_json(bench, &run, &memory, err)
                             : print(bench, &run, &memory, err);
 }

@@ -1,7 +1,7 @@
 /* sim.c - `kiln sim`: what the policy makes of a trace, beside what fleets do without one.
  *
- * The trace is read as job files are (input_lines.h); the simulation is scheduler/sim/sim.h.
- * --schedule writes every decision, so that nobody has to believe the summary.
+ * The trace is read like job files (input_lines.h); the simulation is scheduler/sim/sim.h.
+ * --schedule writes every decision, so that the summary can be checked.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ static int read_options(struct kiln_cli *cli, const struct kiln_args *args,
     return read_numbers(cli, args, ret);
 }
 
-static int feed(struct kiln_lines *lines, struct kiln_trace *trace, struct kiln_error *err)
+static int read_lines(struct kiln_lines *lines, struct kiln_trace *trace, struct kiln_error *err)
 {
     for (;;) {
         const char *text;
@@ -88,12 +88,13 @@ static int read_trace(const char *path, struct kiln_trace **ret, struct kiln_err
     if (rc)
         return rc;
     *ret = kiln_trace_new(kiln_lines_name(lines));
-    rc = *ret ? feed(lines, *ret, err) : kiln_fail(err, KILN_NO_MEMORY, "no memory for a trace");
+    rc = *ret ? read_lines(lines, *ret, err)
+              : kiln_fail(err, KILN_NO_MEMORY, "no memory for a trace");
     kiln_lines_close(lines);
     return rc;
 }
 
-/* A job a line, in the order of arrival. */
+/* One job a line, in the order of arrival. */
 static int write_schedule(const char *path, const struct kiln_trace *trace,
                           const struct kiln_sim_run *run, struct kiln_error *err)
 {

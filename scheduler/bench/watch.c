@@ -1,5 +1,7 @@
-/* watch.c - see watch.h: the heartbeats of worker-0, worker-1, ... are read ten times a
- * second; a worker beats at the end of every batch, and what the beat says is as of that moment.
+/* watch.c - see watch.h.
+ *
+ * Reads the heartbeats of worker-0, worker-1, ... ten times a second.  A worker sends one at the
+ * end of each batch, and its times are those of that moment.
  */
 #include "scheduler/bench/watch.h"
 
@@ -26,35 +28,34 @@ struct kiln_bench_watch {
     struct worker at[KILN_STACK_WORKERS_MAX];
 };
 
-static int see_beat(void *arg, const char *name, const char *text, size_t len)
+static int note_heartbeat(void *arg, const char *name, const char *text, size_t len)
 {
     struct kiln_bench_watch *watch = arg;
-    struct kiln_heartbeat beat;
+    struct kiln_heartbeat heartbeat;
     int number;
     if (sscanf(name, "worker-%d", &number) != 1 || number < 0 || number >= KILN_STACK_WORKERS_MAX ||
-        kiln_heartbeat_decode(text, len, &beat, NULL) != 0)
+        kiln_heartbeat_decode(text, len, &heartbeat, NULL) != 0)
         return 0;
     struct worker *at = &watch->at[number];
     if (!at->seen)
-        at->base = beat.wanted_ms;
+        at->base = heartbeat.wanted_ms;
     at->seen = true;
-    if (!watch->full || beat.wanted_ms == at->base)
-        return 0; /* no batch has ended in this queue */
+    if (!watch->full || heartbeat.wanted_ms == at->base)
+        return 0; /* no batch has ended since the queue is full */
     if (!at->first)
-        at->from = beat;
+        at->from = heartbeat;
     at->first = true;
-    at->to = beat;
+    at->to = heartbeat;
     return 0;
 }
 
-/* A bus that does not answer for once costs a sample. */
-static void see_beats(struct kiln_bench_watch *watch, bool full)
+/* If the bus does not answer, one sample is lost. */
+static void read_heartbeats(struct kiln_bench_watch *watch, bool full)
 {
     struct kiln_error err;
     watch->next_s = kiln_now_s() + LOOK_S;
     watch->full = full;
-    int code = kiln_bus_heartbeats(watch->bus, watch->pool, see_beat, watch, &err);
-    (void)code;
+    (void)!kiln_bus_heartbeats(watch->bus, watch->pool, note_heartbeat, watch, &err);
 }
 
 void kiln_bench_watch_look(void *arg, const struct kiln_progress *progress)
@@ -62,7 +63,7 @@ void kiln_bench_watch_look(void *arg, const struct kiln_progress *progress)
     struct kiln_bench_watch *watch = arg;
     bool full = progress->accepted < watch->jobs || progress->jobs.at[KILN_JOB_QUEUED] > 0;
     if (kiln_now_s() >= watch->next_s)
-        see_beats(watch, full);
+        read_heartbeats(watch, full);
 }
 
 int kiln_bench_watch_open(struct kiln_bench *bench, uint64_t jobs, struct kiln_bench_watch **ret,
@@ -78,7 +79,7 @@ int kiln_bench_watch_open(struct kiln_bench *bench, uint64_t jobs, struct kiln_b
         free(watch);
         return rc;
     }
-    see_beats(watch, false); /* where the counts stand */
+    read_heartbeats(watch, false); /* the counts before this batch */
     *ret = watch;
     return 0;
 }
@@ -90,7 +91,7 @@ struct kiln_bench_idle kiln_bench_watch_close(struct kiln_bench_watch *watch)
         if (!watch->at[i].first)
             continue;
         const struct kiln_heartbeat *from = &watch->at[i].from, *to = &watch->at[i].to;
-        /* Beats tell whole milliseconds, so the part may come out longer than the whole. */
+        /* Both are rounded to milliseconds, so the part may be longer than the whole. */
         uint64_t whole = to->ready_ms - from->ready_ms, part = to->wanted_ms - from->wanted_ms;
         ready += (double)whole;
         wanted += (double)(part < whole ? part : whole);

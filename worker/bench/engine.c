@@ -1,8 +1,8 @@
 /* engine.c - `kiln bench engine`: loads, times, compares; see engine.h.
  *
- * Dtypes are outermost, since a model is loaded for each.  The first one's forward of each size is
- * kept, and the later ones' are compared with it: with random weights drawn from the same seeds
- * that is the error of the arithmetic alone.
+ * Dtypes are the outermost loop, because a model is loaded for each.  The output of the first
+ * dtype's forward at each size is kept and later dtypes are compared with it.  With random weights
+ * from the same seeds the difference is the error of the arithmetic alone.
  */
 #include "worker/bench/engine.h"
 
@@ -17,7 +17,7 @@
 #include "worker/engine/renderer.h"
 #include "worker/verbs/verbs.h"
 
-/* The model's output at one size, of the dtype that came first. */
+/* The first dtype's output at one size. */
 struct reference {
     float *values;
     size_t count;
@@ -41,7 +41,7 @@ static double relative_error(const struct reference *reference, const float *val
     return sqrt(difference / size);
 }
 
-/* Takes over the output. */
+/* Keeps the first output of a size, and sets the error of later ones; takes over output. */
 static void compare(struct reference *reference, struct kiln_bench_row *row, float *output,
                     size_t count)
 {
@@ -80,7 +80,7 @@ static int open_model(struct bench *b, int32_t dtype, DiffusionZContext **ret,
     return 0;
 }
 
-/* A row that does not fit on the device says so and is no reason to stop. */
+/* If the case does not fit on the device, the row says so and the bench goes on. */
 static int run_row(struct bench *b, DiffusionZContext *ctx, int32_t dtype, int size, int batch,
                    struct kiln_error *err)
 {

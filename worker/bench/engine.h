@@ -1,7 +1,7 @@
 /* engine.h - `kiln bench engine`: how fast the engine is on a device, stage by stage.
  *
- * A row of the table is one picture size at one batch and dtype.  With --random-weights a config
- * alone is enough, so that the full-size model can be measured where its weights are not.
+ * A row of the table is one picture size at one batch size and dtype.  With --random-weights only
+ * the configs are needed, so that the full-size model can be measured without its weights.
  */
 #ifndef KILN_BENCH_ENGINE_H
 #define KILN_BENCH_ENGINE_H
@@ -21,11 +21,11 @@ struct kiln_bench_options {
     struct kiln_bench_size sizes[KILN_BENCH_LIST_MAX];
     int32_t batches[KILN_BENCH_LIST_MAX], dtypes[KILN_BENCH_LIST_MAX];
     int size_count, batch_count, dtype_count;
-    struct kiln_stage_case common; /* what all rows share */
+    struct kiln_stage_case common; /* the same in all rows */
     bool random_weights, deterministic, json, help;
 };
 
-/* Reads the command line; what argv holds is lent.  KILN_BAD_INPUT for a mistake. */
+/* Reads the command line; argv is borrowed.  KILN_BAD_INPUT or KILN_CONFIG for a mistake. */
 int kiln_bench_options_read(int argc, char **argv, struct kiln_bench_options *ret,
                             struct kiln_error *err) KILN_MUST_CHECK;
 extern const char kiln_bench_engine_usage[];
@@ -41,8 +41,8 @@ struct kiln_bench_row {
     int32_t dtype;
     struct kiln_stage_case args;
     struct kiln_stage_times times;
-    double error;      /* of one forward, relative to the first dtype's; negative: not known */
-    char failure[160]; /* a batch that did not fit; else empty */
+    double error;      /* of one forward, relative to the first dtype's; negative: unknown */
+    char failure[160]; /* why the batch did not fit on the device; else "" */
 };
 
 struct kiln_bench_table {
@@ -53,11 +53,11 @@ struct kiln_bench_table {
     int load_count, row_count;
 };
 
-/* Draws the pictures of a case together and each alone.  KILN_INTERNAL where one has other bits. */
+/* Renders the pictures of a case in a batch and each alone.  KILN_INTERNAL if one differs. */
 int kiln_bench_same(DiffusionZContext *ctx, const struct kiln_stage_case *args,
                     struct kiln_error *err) KILN_MUST_CHECK;
 
-/* --- what is said about it; the first three say nothing when options->json -------------------- */
+/* --- the report; the first three print nothing when options->json ---------------------------- */
 void kiln_bench_heading(const struct kiln_bench_table *table);
 void kiln_bench_print_load(const struct kiln_bench_table *table);
 void kiln_bench_print_row(const struct kiln_bench_table *table);

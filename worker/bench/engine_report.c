@@ -24,7 +24,7 @@ static const char *size_text(const struct kiln_bench_row *row, char out[TEXT_SIZ
     return out;
 }
 
-/* The time of a forward: on its own, or within whole pictures where only these were run. */
+/* The time of a forward: timed alone, or within whole pictures if only these were run. */
 static double forward_ms(const struct kiln_bench_row *row)
 {
     return row->times.forward_ms > 0 ? row->times.forward_ms : row->times.step_ms;
@@ -36,7 +36,7 @@ static double tflops(const struct kiln_bench_row *row)
     return ms > 0 ? row->times.flops / ms / 1e9 : 0;
 }
 
-/* Of the ceiling; 0 where there is none: it is a GPU's. */
+/* Share of the ceiling; 0 on the CPU, which has none. */
 static double share(const struct kiln_bench_table *table, const struct kiln_bench_row *row)
 {
     double ms = forward_ms(row);
@@ -55,7 +55,7 @@ void kiln_bench_heading(const struct kiln_bench_table *table)
     printf("model %s%s, device %s (%s)", table->model_name,
            o->random_weights ? " (random weights)" : "", device, name);
     if (o->deterministic) {
-        puts(""); /* nothing is timed, so there is no table */
+        puts(""); /* no times, so no table */
         return;
     }
     printf(", prompts of %d tokens, medians of %d after %d\n", o->common.tokens, o->common.repeats,
@@ -81,7 +81,7 @@ void kiln_bench_print_load(const struct kiln_bench_table *table)
     fflush(stdout);
 }
 
-/* A number, or a dash for what was not measured. */
+/* A number, or a dash if it was not measured. */
 static void print_number(int width, int digits, double value)
 {
     if (value > 0)
@@ -116,7 +116,7 @@ void kiln_bench_print_row(const struct kiln_bench_table *table)
     if (row->error < 0)
         printf(" %8s\n", "-");
     else
-        printf(" %8.1e\n", row->error); /* or nan, of outputs that are no numbers */
+        printf(" %8.1e\n", row->error); /* nan if an output is no number */
     fflush(stdout);
 }
 

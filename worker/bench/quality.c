@@ -1,7 +1,7 @@
-/* quality.c - `kiln bench quality`: draws, looks, counts; see quality.h.
+/* quality.c - `kiln bench quality`: renders, judges, counts; see quality.h.
  *
- * The same library draws for the workers, so what is measured is what they store.  On the CPU
- * pictures are drawn one by one, which is as fast and shows progress; on a GPU in batches of one
+ * The pictures are those that a worker would store, because the engine is the same.  On the CPU
+ * they are rendered one by one, which is as fast and shows progress; on a GPU in batches of one
  * size.  A model is loaded once for each dtype.
  */
 #include "worker/bench/quality.h"
@@ -75,8 +75,8 @@ static int fill(const struct bench *bench, const struct kiln_quality_row *row, s
     return 0;
 }
 
-static int draw(struct bench *bench, struct kiln_quality_row *row, struct load *load,
-                struct kiln_error *err)
+static int render(struct bench *bench, struct kiln_quality_row *row, struct load *load,
+                  struct kiln_error *err)
 {
     const DiffusionZBatch batch = {
         .items = load->items,
@@ -90,7 +90,7 @@ static int draw(struct bench *bench, struct kiln_quality_row *row, struct load *
     DiffusionZTimes times;
     double start = kiln_monotonic_ms();
     int code = diffusionz_run_batch(bench->context, &batch, load->outputs, &times);
-    /* Unless there is only one batch. */
+    /* The first batch warms up, so it counts only if there is no other. */
     if (load->at > 0 || load->count == load->requests.count) {
         row->seconds += (kiln_monotonic_ms() - start) / 1e3;
         row->timed += (int64_t)load->count;
@@ -130,7 +130,7 @@ static int run_batch(struct bench *bench, struct kiln_quality_row *row, struct l
                      struct kiln_error *err)
 {
     int code = fill(bench, row, load, err);
-    code = code ? code : draw(bench, row, load, err);
+    code = code ? code : render(bench, row, load, err);
     for (size_t i = 0; i < load->count && !code; i++)
         code = judge_one(bench, row, load, i, err);
     diffusionz_release_outputs(load->outputs, (int32_t)load->count);
@@ -228,7 +228,7 @@ static int open_bench(struct bench *bench, struct kiln_error *err)
     return 0;
 }
 
-/* Whether every row has the share that --at-least demands; says which has not. */
+/* Whether every row reaches --at-least; prints those that do not. */
 static bool enough(const struct bench *bench)
 {
     bool all = true;

@@ -1,7 +1,7 @@
 /* quality.h - `kiln bench quality`: how much of what prompts say is in the pictures.
  *
- * Draws lists of prompts through the engine, in this process, lets the judge look at every picture
- * and counts.  A row of the table is one list at one size, step count and dtype.
+ * Renders lists of prompts with the engine, in this process, lets the judge detect the objects in
+ * each picture and counts.  A row of the table is one list at one size, step count and dtype.
  */
 #ifndef KILN_QUALITY_H
 #define KILN_QUALITY_H
@@ -32,7 +32,7 @@ struct kiln_quality_options {
     bool json, help;
 };
 
-/* Reads the command line; what argv holds is lent.  KILN_BAD_INPUT for a mistake. */
+/* Reads the command line; argv is borrowed.  KILN_BAD_INPUT or KILN_CONFIG for a mistake. */
 int kiln_quality_options_read(int argc, char **argv, struct kiln_quality_options *ret,
                               struct kiln_error *err) KILN_MUST_CHECK;
 extern const char kiln_quality_usage[];
@@ -43,28 +43,29 @@ struct kiln_quality_row {
     int32_t steps, dtype;
     struct kiln_tally tally;
     int64_t in_style;
-    double seconds; /* of drawing, without the judge and without the first batch, which warms up */
-    int64_t timed;  /* the pictures that took them */
+    double
+        seconds;   /* of rendering, without the judge and without the first batch, which warms up */
+    int64_t timed; /* pictures rendered in these seconds */
 };
 
-/* The rows that the options ask for, dtypes outermost, since a model is loaded for each.  Returns
- * how many, or 0 with the error set. */
+/* The rows for the options, grouped by dtype because a model is loaded for each.  Returns their
+ * number, or 0 with the error set. */
 int kiln_quality_plan(const struct kiln_quality_options *options, struct kiln_quality_row *rows,
                       struct kiln_error *err);
 
-/* --- what is said about it ------------------------------------------------------------------ */
+/* --- the report --------------------------------------------------------------------------- */
 /* Lines of the table on stdout; nothing when options->json. */
 void kiln_quality_heading(const struct kiln_quality_options *options, const char *model_name,
                           const char *model_hash);
 void kiln_quality_print(const struct kiln_quality_options *options,
                         const struct kiln_quality_row *row);
-/* A bar on stderr, if that is a terminal; total 0 takes it away. */
+/* Progress on stderr if that is a terminal; total 0 clears it. */
 void kiln_quality_progress(const struct kiln_quality_row *row, size_t done, size_t total);
 /* The whole table as one JSON object on stdout. */
 void kiln_quality_json(const struct kiln_quality_options *options, const char *model_name,
                        const char *model_hash, const struct kiln_quality_row *rows, int count);
 
-/* One picture and what became of it. */
+/* One picture and its score. */
 struct kiln_quality_picture {
     const struct kiln_request *request;
     const char *prompt; /* with the suffix */
@@ -74,8 +75,8 @@ struct kiln_quality_picture {
     struct kiln_seen seen;
     struct kiln_score score;
 };
-/* Writes one that is not all right: DIR/LIST-NUMBER-SIZE-STEPS-DTYPE.webp, and a line of
- * DIR/failures.jsonl with the prompt, what it asks and what was seen. */
+/* Writes a picture that is not all right to DIR/LIST-NUMBER-SIZE-STEPS-DTYPE.webp, and appends a
+ * line to DIR/failures.jsonl with the prompt, what it asks for and what was seen. */
 int kiln_quality_failure(const struct kiln_quality_options *options,
                          const struct kiln_quality_row *row, const struct kiln_judge_labels *labels,
                          const struct kiln_quality_picture *picture,

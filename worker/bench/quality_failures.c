@@ -1,4 +1,4 @@
-/* quality_failures.c - the pictures that are not all right, to be looked at; see quality.h. */
+/* quality_failures.c - writes the pictures that are not all right, to look at; see quality.h. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>

@@ -5,11 +5,11 @@
 
 #include "worker/bench/quality.h"
 
-/* The standard table: what the model card states.  Lists are files of tests/quality. */
+/* The rows of the model card.  Lists are files of tests/quality. */
 static const struct {
     const char *list;
     int32_t width, height;
-    bool few_steps; /* also with few steps, where the command line names none */
+    bool few_steps; /* a second row with few steps, unless the command line has --steps */
 } standard[] = {
     {"held", 256, 256, true},   {"held", 512, 512, false},   {"three", 256, 256, false},
     {"three", 512, 512, false}, {"pairs", 256, 256, false},  {"wide", 512, 288, false},
@@ -50,7 +50,7 @@ static void add(struct plan *p, const char *path, int32_t width, int32_t height,
     name_of(path, row->list, sizeof row->list);
 }
 
-/* One list at every asked size and step count. */
+/* One list at every size and step count of the options. */
 static void add_list(struct plan *p, const char *path, int32_t dtype)
 {
     const struct kiln_quality_options *o = p->options;
@@ -68,7 +68,7 @@ static void add_standard(struct plan *p, int32_t dtype)
         char path[sizeof p->rows->path];
         snprintf(path, sizeof path, "%.900s/%s.jsonl", o->lists, standard[i].list);
         if (access(path, R_OK) != 0)
-            continue; /* an installation may leave lists out; none at all is an error below */
+            continue; /* an installation may lack lists; without any there is an error below */
         int32_t width = standard[i].width, height = standard[i].height;
         if (!o->step_count)
             add(p, path, width, height, STEPS_USUAL, dtype);

@@ -1,6 +1,6 @@
 /* same.c - whether a picture has the same bits alone and in a batch; see engine.h.
  *
- * Prompts of other lengths and other seeds are what a queue puts together.
+ * As in a queue, the prompts of a batch differ in length and seed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,10 +30,10 @@ static void write_items(struct pictures *p, int count)
     }
 }
 
-/* Runs `count` items; one that fails is the call's failure. */
-static int draw(DiffusionZContext *ctx, const struct kiln_stage_case *args,
-                const DiffusionZItem *items, int count, DiffusionZOutput *outputs,
-                struct kiln_error *err)
+/* Renders `count` items; the failure of an item is the failure of the call. */
+static int render(DiffusionZContext *ctx, const struct kiln_stage_case *args,
+                  const DiffusionZItem *items, int count, DiffusionZOutput *outputs,
+                  struct kiln_error *err)
 {
     const DiffusionZBatch batch = {.items = items,
                                    .item_count = count,
@@ -62,11 +62,11 @@ static bool same(const struct kiln_stage_case *args, const DiffusionZOutput *a,
            memcmp(a->rgb, b->rgb, pixels) == 0;
 }
 
-static int draw_alone(DiffusionZContext *ctx, const struct kiln_stage_case *args,
-                      struct pictures *p, int index, struct kiln_error *err)
+static int compare_alone(DiffusionZContext *ctx, const struct kiln_stage_case *args,
+                         struct pictures *p, int index, struct kiln_error *err)
 {
     DiffusionZOutput alone;
-    int code = draw(ctx, args, &p->items[index], 1, &alone, err);
+    int code = render(ctx, args, &p->items[index], 1, &alone, err);
     if (code)
         return code;
     if (!same(args, &alone, &p->together[index]))
@@ -85,10 +85,10 @@ int kiln_bench_same(DiffusionZContext *ctx, const struct kiln_stage_case *args,
     if (!p)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for %d pictures", count);
     write_items(p, count);
-    int code = draw(ctx, args, p->items, count, p->together, err);
+    int code = render(ctx, args, p->items, count, p->together, err);
     if (!code) {
         for (int i = 0; i < count && !code; i++)
-            code = draw_alone(ctx, args, p, i, err);
+            code = compare_alone(ctx, args, p, i, err);
         diffusionz_release_outputs(p->together, count);
     }
     free(p);

@@ -19,7 +19,7 @@ int kiln_verb_fail(const char *verb, const struct kiln_error *err)
     return kiln_code_exit(err->code);
 }
 
-/* A link that a stranger put into a directory where others may write leads nowhere. */
+/* A link that another user put into a directory that others may write to is not followed. */
 static bool may_follow(const char *path)
 {
     struct stat link, above;
@@ -30,8 +30,8 @@ static bool may_follow(const char *path)
                      !(above.st_mode & (S_IWGRP | S_IWOTH)));
 }
 
-/* Where a path leads when its last part is a link, there or not yet: malloc'd; NULL without memory
- * or for links without an end. */
+/* The path with a link at its end resolved, whether the target exists or not: malloc'd; NULL
+ * without memory or for a circle of links. */
 static char *place_of(const char *path)
 {
     char *place = strdup(path), target[PATH_MAX];
@@ -53,7 +53,7 @@ static char *place_of(const char *path)
     return NULL;
 }
 
-/* The directory of a path, by its true name: malloc'd, NULL where there is none. */
+/* The real path of a file's directory: malloc'd, or NULL if there is no such directory. */
 static char *true_folder(const char *path)
 {
     char *copy = strdup(path), *folder = NULL;
@@ -95,7 +95,7 @@ int kiln_verb_may_write(const char *name, const char *path, struct kiln_error *e
         return kiln_fail(err, KILN_BAD_INPUT, "--%s %s: a directory; name a file in it", name,
                          path);
     if (there && !S_ISREG(about.st_mode))
-        return 0; /* a device or a pipe, which is written to as it is */
+        return 0; /* a device or a pipe */
     char *place = place_of(path), *folder = place ? true_folder(place) : NULL;
     const bool fits = folder && access(folder, W_OK | X_OK) == 0;
     const int reason = place ? errno : ELOOP;

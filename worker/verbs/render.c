@@ -1,9 +1,8 @@
 /* render.c - `kiln render`: one picture, no queue: the C ABI from a shell.
  *
- * Everything on the command line is checked before the model is loaded, which takes much longer
- * than a typing mistake deserves, and so are the places that are written to.  Mistakes end with
- * status 64; what goes wrong with files and devices with the status of its code (66 for a missing
- * file, 74 for a forbidden place, 75 for a full disk, 69 for the device).
+ * The command line and the paths to write are checked before the model is loaded, which takes long.
+ * A wrong command line ends with status 64; a file or a device that fails with the status of its
+ * error (66: no such file, 74: it cannot be written, 75: the disk is full, 69: the device).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,14 +21,14 @@
 static const char usage[] =
     "Usage: kiln render [--model DIR] --prompt TEXT --out FILE.webp [options]\n"
     "\n"
-    "Draws one picture without a queue.\n"
+    "Renders one picture without a queue.\n"
     "\n"
     "  --model DIR            diffusers layout (that of the settings, else the demo model)\n"
     "  --width N --height N   pixels, multiples of 16, 64 to 2048 (the model's own)\n"
     "  --steps N              1 to 50 (8)\n"
     "  --seed N               0 to 2^64-1 (0); the noise of a CPU torch.Generator\n"
     "  --guidance X           0 to 30 (0); above 0 the negative prompt is used\n"
-    "  --negative TEXT        what not to draw\n"
+    "  --negative TEXT        what the picture should not show\n"
     "  --lora FILE[:W]        a safetensors file and its strength (1); up to 3 times\n"
     "  --device cpu|cuda:N    (cpu)\n"
     "  --dtype fp32|bf16|fp8  (what suits the device)\n"
@@ -54,7 +53,7 @@ struct render {
 
 /* --- the command line ----------------------------------------------------------------------- */
 
-/* What no single option can know. */
+/* Checks that concern several options. */
 static int check_complete(const struct render *render, struct kiln_error *err)
 {
     const char *missing = !render->options.model_path ? "--model DIR"

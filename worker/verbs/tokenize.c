@@ -1,7 +1,7 @@
 /* tokenize.c - `kiln tokenize`: one line of JSON ids for each input line, a JSON string.
  *
- * A bad line ends the run with its number and exit status 65: whoever compares tokenizers wants to
- * know, not to find a gap.  Lines that were good before it have been printed.
+ * A bad line ends the run with its number and exit status 65, because a gap would mislead a user
+ * who compares tokenizers.  The ids of the lines before it are printed.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -30,7 +30,7 @@ static const char usage[] =
     "  echo '\"a red star\"' | kiln tokenize --model pipeline/models/sketch\n"
     "  jq -c .prompt prompts.jsonl | kiln tokenize --model pipeline/models/sketch --raw\n";
 
-/* Printed at once, not collected: a million lines take the memory of one. */
+/* Ids are printed at once, so that a million lines need the memory of one. */
 static int print_ids(const int32_t *ids, size_t count)
 {
     putchar('[');

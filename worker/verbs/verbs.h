@@ -1,7 +1,7 @@
-/* verbs.h - the verbs of `kiln` that need the model and no queue, and what they share.
+/* verbs.h - the verbs of `kiln` that need the model and no queue.
  *
- * The command line `kiln` executes kiln-worker for them, so that kiln itself does not load
- * LibTorch. argv[0] is the verb's name; they return an exit status of sysexits.h.
+ * kiln executes kiln-worker for them, so that it loads no LibTorch itself.  They return an exit
+ * status of sysexits.h.
  */
 #ifndef KILN_VERBS_H
 #define KILN_VERBS_H
@@ -18,14 +18,15 @@ int kiln_verb_tokenize(int argc, char **argv);
 int kiln_verb_fail(const char *verb, const struct kiln_error *err);
 
 /* --- files ------------------------------------------------------------------------------------ */
-/* Under a temporary name first: a reader of the file never meets half of it, and one that is there
- * keeps its mode.  What exists and is no regular file (a pipe, /dev/null) is written to and never
- * replaced, nor is a link. */
+/* Writes under a temporary name first, so that a reader never finds half a file.  An existing file
+ * keeps its mode; a link is followed.  What is not a regular file (a pipe, /dev/null) is written to
+ * and not replaced. */
 int kiln_verb_write(const char *path, const void *data, size_t size,
                     struct kiln_error *err) KILN_MUST_CHECK;
-/* Whether that can go well, asked before there is anything to write.  name: the option's. */
+/* Checks that a file can be written there, before there is anything to write.  name: of the option.
+ */
 int kiln_verb_may_write(const char *name, const char *path, struct kiln_error *err) KILN_MUST_CHECK;
-/* Whether the second of two files would replace the first; not of /dev/null, which takes both. */
+/* Whether writing b would replace a; false for /dev/null, which accepts both. */
 bool kiln_verb_same_file(const char *a, const char *b);
 
 #endif
