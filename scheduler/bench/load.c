@@ -7,7 +7,7 @@
 
 #include "scheduler/bench/bench.h"
 #include "scheduler/cli/core/paths.h"
-#include "scheduler/cli/fleet/orders.h"
+#include "scheduler/cli/fleet/control.h"
 #include "scheduler/cli/jobs/enqueue/enqueue.h"
 #include "storage/ledger/ledger.h"
 

@@ -10,8 +10,7 @@
 
 #include <cmocka.h>
 
-#include "scheduler/cli/core/duration.h"
-#include "scheduler/cli/core/since.h"
+#include "scheduler/cli/core/times.h"
 
 #define DAY_S 86400
 #define NOW_MS (1795273505LL * 1000) /* 2026-11-21 15:05:05 */
@@ -43,7 +42,7 @@ static void spans_are_read(void **state)
 static int64_t moment(const char *text)
 {
     int64_t ms;
-    if (!kiln_since_parse(text, NOW_MS, &ms))
+    if (!kiln_moment_parse(text, NOW_MS, &ms))
         fail_msg("'%s' was refused", text);
     return ms;
 }
@@ -82,7 +81,7 @@ static void moments_are_read(void **state)
     assert_int_equal(moment("7d"), NOW_MS - 7 * DAY_S * 1000LL);
     assert_int_equal(moment("36600d"), 0); /* before there was anything */
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        if (kiln_since_parse(bad[i], NOW_MS, &ms))
+        if (kiln_moment_parse(bad[i], NOW_MS, &ms))
             fail_msg("'%s' was taken as %lld", bad[i], (long long)ms);
 }
 

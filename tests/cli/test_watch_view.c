@@ -16,16 +16,16 @@
 
 static struct kiln_line lines[HEIGHT_MAX];
 static struct kiln_cli cli;
-static struct kiln_look look;
-static struct kiln_pace pace;
+static struct kiln_snapshot look;
+static struct kiln_rates pace;
 static struct kiln_view view;
 
 /* A pool with so many workers, groups and causes. */
 static void furnish(size_t workers, size_t groups, size_t causes)
 {
-    kiln_look_release(&look);
-    look =
-        (struct kiln_look){.cli = &cli, .led = true, .groups = json_array(), .holds = json_array()};
+    kiln_snapshot_release(&look);
+    look = (struct kiln_snapshot){
+        .cli = &cli, .led = true, .groups = json_array(), .holds = json_array()};
     look.counts.at[KILN_JOB_QUEUED] = 60;
     look.roster.at = calloc(workers + 1, sizeof *look.roster.at);
     look.roster.count = look.roster.live = workers;
@@ -214,23 +214,23 @@ static void a_batch_has_a_bar(void **state)
 static void a_pace_is_that_of_the_last_minute(void **state)
 {
     (void)state;
-    struct kiln_pace own = {0};
-    assert_true(kiln_pace_per_min(&own, "w", 5) == 0);
+    struct kiln_rates own = {0};
+    assert_true(kiln_rate_per_min(&own, "w", 5) == 0);
     for (int s = 0; s <= 300; s++)
-        kiln_pace_note(&own, "w", (uint64_t)(s < 200 ? s : 200 + 10 * (s - 200)), s);
-    double per_min = kiln_pace_per_min(&own, "w", 300);
+        kiln_rate_note(&own, "w", (uint64_t)(s < 200 ? s : 200 + 10 * (s - 200)), s);
+    double per_min = kiln_rate_per_min(&own, "w", 300);
     assert_true(per_min > 595 && per_min < 605);
-    kiln_pace_note(&own, "w", 3, 301);
-    assert_true(kiln_pace_per_min(&own, "w", 301) == 0);
-    kiln_pace_note(&own, "w", 6, 304);
-    assert_true(kiln_pace_per_min(&own, "w", 304) == 60);
+    kiln_rate_note(&own, "w", 3, 301);
+    assert_true(kiln_rate_per_min(&own, "w", 301) == 0);
+    kiln_rate_note(&own, "w", 6, 304);
+    assert_true(kiln_rate_per_min(&own, "w", 304) == 60);
     for (int i = 0; i < 100; i++) { /* workers come and go: no memory of all of them */
         char name[16];
         snprintf(name, sizeof name, "w%d", i);
-        kiln_pace_note(&own, name, 1, 400 + 10 * i);
+        kiln_rate_note(&own, name, 1, 400 + 10 * i);
     }
     assert_true(own.count < 20);
-    kiln_pace_release(&own);
+    kiln_rate_release(&own);
 }
 
 static int start(void **state)
@@ -243,7 +243,7 @@ static int start(void **state)
 static int stop(void **state)
 {
     (void)state;
-    kiln_look_release(&look);
+    kiln_snapshot_release(&look);
     kiln_config_free(cli.config);
     return 0;
 }

@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "scheduler/cli/core/cli.h"
-#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/text_safe.h"
 #include "schemas/clock.h"
 #include "storage/bus/bus.h"
 #include "storage/ledger/ledger.h"
@@ -24,7 +24,7 @@ static void print_line(const char *before, const char *fmt, va_list args)
 {
     char text[KILN_ERROR_TEXT_MAX * 2], line[sizeof text];
     vsnprintf(text, sizeof text, fmt, args);
-    fprintf(stderr, "%s%s\n", before, kiln_shown_line(text, line, sizeof line));
+    fprintf(stderr, "%s%s\n", before, kiln_safe_line(text, line, sizeof line));
 }
 
 void kiln_say(const struct kiln_cli *cli, const char *fmt, ...)
@@ -93,7 +93,7 @@ int kiln_print_json(const struct kiln_cli *cli, json_t *value)
     }
     char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
     if (text)
-        kiln_print_shown(text); /* the escapes are those of JSON */
+        kiln_print_safe(text); /* the escapes are those of JSON */
     bool written = text && fputc('\n', stdout) != EOF && kiln_stdout_ok();
     free(text);
     json_decref(value);
@@ -145,7 +145,9 @@ const char *kiln_seconds_text(double seconds, char *out, size_t size)
 const char *kiln_count_text(uint64_t count, const char *noun, char *out, size_t size)
 {
     size_t len = strlen(noun);
-    const char *plural = count == 1 ? "" : len > 2 && strcmp(noun + len - 2, "ch") == 0 ? "es" : "s";
+    const char *plural = count == 1                                     ? ""
+                         : len > 2 && strcmp(noun + len - 2, "ch") == 0 ? "es"
+                                                                        : "s";
     snprintf(out, size, "%" PRIu64 " %s%s", count, noun, plural);
     return out;
 }

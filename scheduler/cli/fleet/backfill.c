@@ -9,14 +9,14 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/agree.h"
-#include "scheduler/cli/core/near.h"
+#include "scheduler/cli/core/confirm.h"
 #include "scheduler/cli/core/output/listing.h"
 #include "scheduler/cli/core/output/records.h"
-#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/suggest.h"
+#include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/core/verbs.h"
-#include "scheduler/cli/fleet/hold.h"
-#include "scheduler/cli/fleet/orders.h"
+#include "scheduler/cli/fleet/control.h"
+#include "scheduler/cli/fleet/pause.h"
 #include "scheduler/holds.h"
 #include "scheduler/intake/window.h"
 #include "storage/ledger/ledger.h"
@@ -121,13 +121,13 @@ static void order_text(struct kiln_text *out, const struct orders *orders,
     kiln_text_printf(out, "standing order %s  %s\n", spec->name, state_of(orders, order));
     if (order->error) {
         kiln_text_puts(out, "  stands still: ");
-        kiln_text_shown(out, order->error);
+        kiln_text_safe(out, order->error);
         kiln_text_printf(out, "; mend it, then `kiln backfill resume %s`\n", spec->name);
     }
     if (hold) {
         kiln_hold_text(hold, text, sizeof text);
         kiln_text_puts(out, "  held       ");
-        kiln_text_shown(out, text);
+        kiln_text_safe(out, text);
         kiln_text_puts(out, "\n");
     }
     kiln_text_printf(out, "  batch      %s\n", order->batch);
@@ -175,18 +175,18 @@ static int list_order(void *arg, const struct kiln_backfill_row *order, struct k
 /* --- unknown names ---------------------------------------------------------------------------- */
 static int add_name(void *arg, const struct kiln_backfill_row *order, struct kiln_error *err)
 {
-    return kiln_near_add(arg, order->spec.name, err);
+    return kiln_suggest_add(arg, order->spec.name, err);
 }
 
 /* KILN_NOT_FOUND, naming those that are near. */
 static int check_name(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name,
                       struct kiln_error *err)
 {
-    struct kiln_near near = {0};
+    struct kiln_suggest near = {0};
     int rc = kiln_ledger_backfills(ledger, kiln_pool(cli), NULL, add_name, &near, err);
-    if (rc == 0 && !kiln_near_has(&near, name))
-        rc = kiln_near_refuse(&near, "standing order", name, err);
-    kiln_near_release(&near);
+    if (rc == 0 && !kiln_suggest_has(&near, name))
+        rc = kiln_suggest_refuse(&near, "standing order", name, err);
+    kiln_suggest_release(&near);
     return rc;
 }
 
@@ -213,7 +213,7 @@ static int keep_batch(void *arg, const struct kiln_backfill_row *order, struct k
 }
 
 /* The order first: from then on nothing is added to what is cancelled next. */
-static int forget(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name)
+static int remove_now(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *name)
 {
     char batch[KILN_BATCH_NAME_MAX + 1] = "";
     struct kiln_error err;
@@ -241,15 +241,15 @@ static int remove_order(struct kiln_cli *cli, struct kiln_ledger *ledger, const 
     char question[256];
     snprintf(question, sizeof question,
              "Standing order %s goes, and what waits of it is cancelled; its pictures stay.", name);
-    return kiln_agreed(cli, yes, question) ? forget(cli, ledger, name) : EX_USAGE;
+    return kiln_confirm(cli, yes, question) ? remove_now(cli, ledger, name) : EX_USAGE;
 }
 
 /* --- the verb --------------------------------------------------------------------------------- */
 enum action { ADD, LS, SHOW, PAUSE, RESUME, RM, ACTIONS };
 static const char *const actions[ACTIONS] = {"add", "ls", "show", "pause", "resume", "rm"};
 
-static int act(struct kiln_cli *cli, const struct kiln_args *args, enum action action,
-               const char *name)
+static int run_action(struct kiln_cli *cli, const struct kiln_args *args, enum action action,
+                      const char *name)
 {
     struct kiln_ledger *ledger = NULL;
     struct kiln_error err;
@@ -261,8 +261,8 @@ static int act(struct kiln_cli *cli, const struct kiln_args *args, enum action a
     if (rc)
         status = kiln_report(cli, &err);
     else if (action == PAUSE || action == RESUME)
-        status = kiln_put_hold(cli, ledger, KILN_SCOPE_ONE_BACKFILL, name, action == PAUSE,
-                               kiln_arg(args, "reason"));
+        status = kiln_pause_set(cli, ledger, KILN_SCOPE_ONE_BACKFILL, name, action == PAUSE,
+                                kiln_arg(args, "reason"));
     else if (action == RM)
         status = remove_order(cli, ledger, name, kiln_arg(args, "yes") != NULL);
     else
@@ -310,5 +310,5 @@ int kiln_verb_backfill(struct kiln_cli *cli, int argc, char **argv)
         return status;
     const char *name = args.rest_count == 2 ? args.rest[1] : NULL;
     return action == ADD ? kiln_backfill_add(cli, &args, name)
-                         : act(cli, &args, (enum action)action, name);
+                         : run_action(cli, &args, (enum action)action, name);
 }

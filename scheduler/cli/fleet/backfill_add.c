@@ -10,10 +10,9 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/duration.h"
-#include "scheduler/cli/core/since.h"
+#include "scheduler/cli/core/times.h"
 #include "scheduler/cli/fleet/backfill.h"
-#include "scheduler/cli/fleet/hold.h"
+#include "scheduler/cli/fleet/pause.h"
 #include "scheduler/cli/jobs/enqueue/prompts.h"
 #include "scheduler/intake/window.h"
 #include "schemas/clock.h"
@@ -69,7 +68,7 @@ static int read_until(struct kiln_cli *cli, const char *text, struct kiln_backfi
         spec->until_ms = now_ms + span_s * 1000;
         return 0;
     }
-    if (!kiln_since_parse(text, now_ms, &spec->until_ms))
+    if (!kiln_moment_parse(text, now_ms, &spec->until_ms))
         return kiln_usage(
             cli,
             "--until is '%.40s'; a number of jobs, a date or time in UTC (2026-12-24, "
@@ -138,7 +137,7 @@ static int read_options(struct addition *addition, const struct kiln_args *args,
         return kiln_usage(cli, "'%.80s' is no name of a standing order: at most %d " KILN_NAME_RULE,
                           name, KILN_NAME_MAX);
     snprintf(spec->name, sizeof spec->name, "%s", name);
-    kiln_who(spec->who, sizeof spec->who);
+    kiln_user_name(spec->who, sizeof spec->who);
     addition->dry_run = kiln_arg(args, "dry-run") != NULL;
     int status = kiln_prompts_check(cli, args);
     if (status == 0)

@@ -4,12 +4,12 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/agree.h"
-#include "scheduler/cli/core/near.h"
+#include "scheduler/cli/core/confirm.h"
 #include "scheduler/cli/core/output/listing.h"
 #include "scheduler/cli/core/output/records.h"
+#include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
-#include "scheduler/cli/fleet/hold.h"
+#include "scheduler/cli/fleet/pause.h"
 #include "schemas/names.h"
 #include "schemas/room.h"
 #include "storage/ledger/queue/quota.h"
@@ -65,7 +65,7 @@ static int set(struct kiln_cli *cli, struct kiln_ledger *ledger, const struct ki
     if ((double)quota.queued != queued)
         return kiln_usage(cli, "--queued is '%.40s'; jobs are counted in whole numbers",
                           kiln_arg(args, "queued"));
-    kiln_who(quota.who, sizeof quota.who);
+    kiln_user_name(quota.who, sizeof quota.who);
     if (kiln_ledger_quota_set(ledger, kiln_pool(cli), &quota, &err))
         return kiln_report(cli, &err);
     kiln_say(cli, "the scheduler keeps to it within seconds");
@@ -174,26 +174,27 @@ static int list(struct kiln_cli *cli, struct kiln_ledger *ledger)
 /* --- rm --------------------------------------------------------------------------------------- */
 static int add_name(void *arg, const struct kiln_quota *quota, struct kiln_error *err)
 {
-    return kiln_near_add(arg, quota->tenant, err);
+    return kiln_suggest_add(arg, quota->tenant, err);
 }
 
-static bool agreed(const struct kiln_cli *cli, const char *tenant, bool yes)
+static bool confirmed(const struct kiln_cli *cli, const char *tenant, bool yes)
 {
     char question[KILN_NAME_MAX + 80];
     snprintf(question, sizeof question,
              "The quota of tenant %s goes: nothing of its own limits it.", tenant);
-    return kiln_agreed(cli, yes, question);
+    return kiln_confirm(cli, yes, question);
 }
 
-static int forget(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *tenant, bool yes)
+static int remove_quota(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *tenant,
+                        bool yes)
 {
-    struct kiln_near near = {0};
+    struct kiln_suggest near = {0};
     struct kiln_error err;
     int rc = kiln_ledger_quotas(ledger, kiln_pool(cli), add_name, &near, &err);
-    if (rc == 0 && !kiln_near_has(&near, tenant))
-        rc = kiln_near_refuse(&near, "quota of a tenant", tenant, &err);
-    kiln_near_release(&near);
-    if (rc == 0 && !agreed(cli, tenant, yes))
+    if (rc == 0 && !kiln_suggest_has(&near, tenant))
+        rc = kiln_suggest_refuse(&near, "quota of a tenant", tenant, &err);
+    kiln_suggest_release(&near);
+    if (rc == 0 && !confirmed(cli, tenant, yes))
         return EX_USAGE;
     if (rc == 0)
         rc = kiln_ledger_quota_remove(ledger, kiln_pool(cli), tenant, &err);
@@ -232,7 +233,7 @@ int kiln_verb_quota(struct kiln_cli *cli, int argc, char **argv)
     else
         status = put  ? set(cli, ledger, &args, tenant)
                  : ls ? list(cli, ledger)
-                      : forget(cli, ledger, tenant, yes);
+                      : remove_quota(cli, ledger, tenant, yes);
     kiln_ledger_close(ledger);
     return status;
 }

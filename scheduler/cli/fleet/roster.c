@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/text_safe.h"
 #include "schemas/room.h"
 #include "storage/bus/bus.h"
 #include "storage/ledger/ledger.h"
@@ -114,18 +114,17 @@ static json_t *live_json(const struct kiln_roster_worker *worker)
     const struct kiln_heartbeat *beat = &worker->beat;
     char protocol[32];
     snprintf(protocol, sizeof protocol, "%u.%u", beat->version, beat->minor);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, "
-                     "s:I, s:I, s:s, s:s, s:I, s:I, s:I}",
-                     "worker", worker->row.name, "state", kiln_roster_state(worker), "host",
-                     beat->host, "device", beat->device, "engine", beat->engine, "model",
-                     beat->model, "loras", beat->lora_set, "pid", (int)beat->pid, "held",
-                     (int)beat->held_count, "room", (int)beat->room, "batch_max",
-                     (int)beat->batch_max, "step", (int)beat->step, "steps", (int)beat->steps,
-                     "jobs", (json_int_t)worker->row.assigned, "done", (json_int_t)beat->done,
-                     "failed", (json_int_t)beat->failed, "started_ms", (json_int_t)beat->started_ms,
-                     "release", beat->release, "protocol", protocol, "ready_ms",
-                     (json_int_t)beat->ready_ms, "wanted_ms", (json_int_t)beat->wanted_ms,
-                     "computed_ms", (json_int_t)beat->computed_ms);
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, "
+        "s:I, s:I, s:s, s:s, s:I, s:I, s:I}",
+        "worker", worker->row.name, "state", kiln_roster_state(worker), "host", beat->host,
+        "device", beat->device, "engine", beat->engine, "model", beat->model, "loras",
+        beat->lora_set, "pid", (int)beat->pid, "held", (int)beat->held_count, "room",
+        (int)beat->room, "batch_max", (int)beat->batch_max, "step", (int)beat->step, "steps",
+        (int)beat->steps, "jobs", (json_int_t)worker->row.assigned, "done", (json_int_t)beat->done,
+        "failed", (json_int_t)beat->failed, "started_ms", (json_int_t)beat->started_ms, "release",
+        beat->release, "protocol", protocol, "ready_ms", (json_int_t)beat->ready_ms, "wanted_ms",
+        (json_int_t)beat->wanted_ms, "computed_ms", (json_int_t)beat->computed_ms);
 }
 
 /* What the ledger still knows. */
@@ -152,7 +151,7 @@ const char *kiln_roster_idle(const struct kiln_heartbeat *beat, char out[8])
 {
     double idle = 100.0 * (1.0 - (double)beat->computed_ms / (double)beat->wanted_ms);
     if (beat->wanted_ms == 0)
-        return "-"; /* nothing drawn yet, or a release that does not tell */
+        return "-";             /* nothing drawn yet, or a release that does not tell */
     idle = idle > 0 ? idle : 0; /* both are whole milliseconds */
     snprintf(out, 8, idle < 9.95 ? "%.1f%%" : "%.0f%%", idle);
     return out;

@@ -1,15 +1,17 @@
 /* status.c - `kiln status` and `kiln workers`: one look at the fleet, in lines or as JSON. */
 #include <stdio.h>
+#include <sysexits.h>
 
-#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/core/verbs.h"
-#include "scheduler/cli/fleet/groups.h"
-#include "scheduler/cli/fleet/look.h"
+#include "scheduler/cli/fleet/control.h"
+#include "scheduler/cli/fleet/snapshot.h"
 
 #define GROUPS_SHOWN 20
+#define BACKLOG_SHOWN 40
 
 /* The largest first; a fleet with thousands of LoRA sets has thousands of groups. */
-static void print_groups(const struct kiln_look *look)
+static void print_groups(const struct kiln_snapshot *look)
 {
     size_t i, total = json_array_size(look->groups);
     json_t *group;
@@ -26,7 +28,7 @@ static void print_groups(const struct kiln_look *look)
     }
 }
 
-static void print_look(const struct kiln_look *look)
+static void print_look(const struct kiln_snapshot *look)
 {
     printf("pool %s: ", kiln_pool(look->cli));
     kiln_counts_print(&look->counts);
@@ -37,7 +39,7 @@ static void print_look(const struct kiln_look *look)
     json_array_foreach(look->holds, i, hold)
     {
         fputs("held: ", stdout);
-        kiln_print_shown(json_string_value(json_object_get(hold, "text")));
+        kiln_print_safe(json_string_value(json_object_get(hold, "text")));
         putchar('\n');
     }
     if (look->intake)
@@ -53,25 +55,93 @@ static void print_look(const struct kiln_look *look)
     print_groups(look);
 }
 
+/* --- status --groups: as the leader sees them, the largest first -------------------------------
+ */
+
+static long long integer(const json_t *object, const char *key)
+{
+    return (long long)json_integer_value(json_object_get(object, key));
+}
+
+static void print_backlog_of(const json_t *group)
+{
+    const char *loras = json_string_value(json_object_get(group, "loras"));
+    const char *model = json_string_value(json_object_get(group, "model"));
+    printf("  %11.1f  %8lld  %7lld  %5lldx%-5lld %2lld steps  %s%s%s\n",
+           json_number_value(json_object_get(group, "backlog_s")), integer(group, "queued"),
+           integer(group, "holders"), integer(group, "width"), integer(group, "height"),
+           integer(group, "steps"), loras && loras[0] ? loras : "no LoRA",
+           model && model[0] ? ", model " : "", model ? model : "");
+}
+
+static void print_backlog(const json_t *answer)
+{
+    const json_t *groups = json_object_get(answer, "groups"), *group;
+    char backlog[32];
+    long long total = integer(answer, "groups_total");
+    size_t i;
+    printf(
+        "%lld jobs wait in %lld groups, %lld of them back off; %s of GPU time for %lld workers\n",
+        integer(answer, "waiting"), total, integer(answer, "sleeping"),
+        kiln_seconds_text(json_number_value(json_object_get(answer, "backlog_s")), backlog,
+                          sizeof backlog),
+        integer(answer, "workers"));
+    if (integer(answer, "holds") > 0)
+        puts("what is held back is not among them: `kiln status` says what is");
+    if (total > 0)
+        printf("  GPU-seconds    queued  holders  size\n");
+    json_array_foreach(groups, i, group)
+    {
+        if (i == BACKLOG_SHOWN)
+            break;
+        print_backlog_of(group);
+    }
+    if (total > BACKLOG_SHOWN)
+        printf("  and %lld groups more\n", total - BACKLOG_SHOWN);
+}
+
+static int status_groups(struct kiln_cli *cli)
+{
+    struct kiln_error err;
+    json_t *answer;
+    if (kiln_query(cli, 0, &answer, &err))
+        return kiln_report(cli, &err);
+    if (!answer) {
+        kiln_say(cli,
+                 "no scheduler of pool %s has answered within two seconds: does one lead? "
+                 "`kiln doctor`",
+                 kiln_pool(cli));
+        return EX_TEMPFAIL;
+    }
+    if (cli->json)
+        return kiln_print_json(cli, answer);
+    print_backlog(answer);
+    json_decref(answer);
+    return 0;
+}
+
+/* --- the verbs ---------------------------------------------------------------------------------
+ */
+
 int kiln_verb_status(struct kiln_cli *cli, int argc, char **argv)
 {
     struct kiln_args args;
     struct kiln_error err;
-    struct kiln_look look;
+    struct kiln_snapshot look;
     int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
     if (status)
         return status;
     if (kiln_arg(&args, "groups"))
-        return kiln_status_groups(cli);
-    if (kiln_look_known(cli, &look, &err))
+        return status_groups(cli);
+    if (kiln_snapshot_take_known(cli, &look, &err))
         return kiln_report(cli, &err);
     if (cli->json)
-        status = kiln_print_json(cli, kiln_look_json(&look));
+        status = kiln_print_json(cli, kiln_snapshot_json(&look));
     else
         print_look(&look);
     if (look.bus.code)
         status = kiln_report(cli, &look.bus);
-    kiln_look_release(&look);
+    kiln_snapshot_release(&look);
     return status;
 }
 

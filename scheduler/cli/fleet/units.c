@@ -261,8 +261,8 @@ int kiln_units_list(struct kiln_unit *at, int *ret_count, struct kiln_error *err
 
 /* --- orders ----------------------------------------------------------------------------------- */
 
-int kiln_units_tell(const char *const *words, char (*instances)[KILN_INSTANCE_MAX], int count,
-                    double limit_s, struct kiln_error *err)
+int kiln_units_control(const char *const *words, char (*instances)[KILN_INSTANCE_MAX], int count,
+                       double limit_s, struct kiln_error *err)
 {
     char program[PATH_MAX], names[KILN_GUARD_MAX][KILN_UNIT_NAME_MAX];
     char *argv[KILN_GUARD_MAX + 8] = {program};

@@ -1,7 +1,8 @@
 /* units.h - the workers of this machine as units of systemd: kiln-worker@N.service draws on cuda:N.
  *
- * systemd does what the guard (stack/guard.h) does elsewhere: restarts with pauses, gives up what crashes
- * too often, keeps the logs.  All of it is asked of and told to systemctl, as a person would.
+ * systemd does what the guard (stack/guard.h) does elsewhere: restarts with pauses, gives up what
+ * crashes too often, keeps the logs.  All of it is asked of and told to systemctl, as a person
+ * would.
  */
 #ifndef KILN_CLI_UNITS_H
 #define KILN_CLI_UNITS_H
@@ -33,8 +34,8 @@ void kiln_unit_worker(const char *instance, char out[KILN_NAME_MAX + 1]);
 bool kiln_unit_instance(const char *name, char out[KILN_INSTANCE_MAX]);
 
 /* systemctl WORDS... UNITS..., at most limit_s; an error ends with what it said last. */
-int kiln_units_tell(const char *const *words, char (*instances)[KILN_INSTANCE_MAX], int count,
-                    double limit_s, struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_units_control(const char *const *words, char (*instances)[KILN_INSTANCE_MAX], int count,
+                       double limit_s, struct kiln_error *err) KILN_MUST_CHECK;
 
 /* --- worker_units.c: `kiln worker start|stop|ls|logs` there; exit statuses -------------------- */
 int kiln_worker_units(struct kiln_cli *cli, const struct kiln_args *args);

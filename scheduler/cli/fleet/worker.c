@@ -11,9 +11,9 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "scheduler/cli/core/agree.h"
-#include "scheduler/cli/core/duration.h"
-#include "scheduler/cli/core/near.h"
+#include "scheduler/cli/core/confirm.h"
+#include "scheduler/cli/core/suggest.h"
+#include "scheduler/cli/core/times.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/units.h"
 #include "scheduler/cli/fleet/worker_show.h"
@@ -130,13 +130,13 @@ static int want_devices(struct edit *edit, struct kiln_guard_plan *plan, struct 
 
 static int refuse_row(const struct kiln_guard_plan *plan, const char *name, struct kiln_error *err)
 {
-    struct kiln_near near = {0};
+    struct kiln_suggest near = {0};
     int rc = 0;
     for (int i = 0; i < plan->count && rc == 0; i++)
-        rc = kiln_near_add(&near, plan->at[i].name, err);
+        rc = kiln_suggest_add(&near, plan->at[i].name, err);
     if (rc == 0)
-        rc = kiln_near_refuse(&near, "worker of this machine", name, err);
-    kiln_near_release(&near);
+        rc = kiln_suggest_refuse(&near, "worker of this machine", name, err);
+    kiln_suggest_release(&near);
     return rc;
 }
 
@@ -238,8 +238,8 @@ static int check_words(struct kiln_cli *cli, const struct kiln_args *args)
     if (stop && all == (args->rest_count > 1))
         return kiln_usage(cli, "name workers, or all with --all");
     if (stop && all &&
-        !kiln_agreed(cli, kiln_arg(args, "yes") != NULL,
-                     "Every worker of this machine finishes its batch and ends."))
+        !kiln_confirm(cli, kiln_arg(args, "yes") != NULL,
+                      "Every worker of this machine finishes its batch and ends."))
         return EX_USAGE;
     for (int i = 0; i < 4; i++)
         if (strcmp(what, words[i]) == 0)

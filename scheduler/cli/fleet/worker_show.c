@@ -15,9 +15,9 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "scheduler/cli/core/near.h"
 #include "scheduler/cli/core/output/listing.h"
-#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/suggest.h"
+#include "scheduler/cli/core/text_safe.h"
 #include "schemas/names.h"
 #include "schemas/utf8.h"
 
@@ -101,7 +101,7 @@ int kiln_worker_list(struct kiln_cli *cli, const struct kiln_stack *stack)
 static int refuse_name(struct kiln_cli *cli, const struct kiln_stack *stack, const char *name)
 {
     char path[PATH_MAX];
-    struct kiln_near near = {0};
+    struct kiln_suggest near = {0};
     struct kiln_error err = {0};
     int rc = 0;
     DIR *dir = opendir(kiln_join(path, stack->dir, "log"));
@@ -110,13 +110,13 @@ static int refuse_name(struct kiln_cli *cli, const struct kiln_stack *stack, con
         if (len <= 4 || strcmp(entry->d_name + len - 4, ".log") != 0)
             continue;
         entry->d_name[len - 4] = '\0';
-        rc = kiln_near_add(&near, entry->d_name, &err);
+        rc = kiln_suggest_add(&near, entry->d_name, &err);
     }
     if (dir)
         closedir(dir);
     if (rc == 0)
-        rc = kiln_near_refuse(&near, "log of", name, &err);
-    kiln_near_release(&near);
+        rc = kiln_suggest_refuse(&near, "log of", name, &err);
+    kiln_suggest_release(&near);
     return rc ? kiln_report(cli, &err) : 0;
 }
 
@@ -151,7 +151,7 @@ static void show_lines(char *piece, size_t len)
         char *end = line + strcspn(line, "\n");
         const bool more = *end == '\n';
         *end = '\0';
-        kiln_print_shown(line);
+        kiln_print_safe(line);
         if (more)
             putchar('\n');
         line = end + more;

@@ -10,8 +10,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "scheduler/cli/core/near.h"
 #include "scheduler/cli/core/programs.h"
+#include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/fleet/units.h"
 #include "scheduler/cli/stack/devices.h"
 
@@ -45,13 +45,13 @@ static int choose(struct choice *choice, const char *instance, struct kiln_error
 static int refuse_name(const char *name, struct kiln_error *err)
 {
     struct kiln_unit *units = calloc(KILN_GUARD_MAX, sizeof *units);
-    struct kiln_near near = {0};
+    struct kiln_suggest near = {0};
     int count = 0, rc = units ? kiln_units_list(units, &count, err) : 0;
     for (int i = 0; i < count && rc == 0; i++)
-        rc = kiln_near_add(&near, units[i].line.name, err);
+        rc = kiln_suggest_add(&near, units[i].line.name, err);
     if (rc == 0)
-        rc = kiln_near_refuse(&near, "worker of this machine", name, err);
-    kiln_near_release(&near);
+        rc = kiln_suggest_refuse(&near, "worker of this machine", name, err);
+    kiln_suggest_release(&near);
     free(units);
     return rc;
 }
@@ -148,8 +148,8 @@ static int start(struct kiln_cli *cli, const struct kiln_args *args)
     const char *const forgive[] = {"reset-failed", NULL};
     const char *const words[] = {"start", wait ? NULL : "--no-block", NULL};
     if (rc == 0) /* those that are not loaded yet have nothing to be forgiven */
-        (void)!kiln_units_tell(forgive, choice.at, choice.count, STOP_SLACK_S, &err);
-    if (rc == 0 && kiln_units_tell(words, choice.at, choice.count, START_LIMIT_S, &err))
+        (void)!kiln_units_control(forgive, choice.at, choice.count, STOP_SLACK_S, &err);
+    if (rc == 0 && kiln_units_control(words, choice.at, choice.count, START_LIMIT_S, &err))
         rc = explain(&choice, &err);
     if (rc == 0)
         say_each(cli, &choice, wait ? "runs" : "is started");
@@ -165,7 +165,7 @@ static int stop(struct kiln_cli *cli, const struct kiln_args *args)
     const char *const words[] = {"stop", wait ? NULL : "--no-block", NULL};
     int rc = args->rest_count > 1 ? choose_named(&choice, args, &err) : choose_all(&choice, &err);
     if (rc == 0 && choice.count)
-        rc = kiln_units_tell(words, choice.at, choice.count, limit_s, &err);
+        rc = kiln_units_control(words, choice.at, choice.count, limit_s, &err);
     if (rc == 0)
         say_each(cli, &choice, wait ? "stopped" : "ends");
     return rc ? kiln_report(cli, &err) : 0;

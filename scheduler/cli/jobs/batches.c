@@ -9,13 +9,13 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/agree.h"
-#include "scheduler/cli/core/near.h"
+#include "scheduler/cli/core/confirm.h"
 #include "scheduler/cli/core/output/listing.h"
 #include "scheduler/cli/core/output/records.h"
+#include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
-#include "scheduler/cli/fleet/look.h"
-#include "scheduler/cli/fleet/orders.h"
+#include "scheduler/cli/fleet/control.h"
+#include "scheduler/cli/fleet/snapshot.h"
 #include "scheduler/cli/jobs/effort.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/queue/backfill.h"
@@ -241,7 +241,7 @@ static bool agreed(const struct kiln_cli *cli, const char *batch, const struct s
     snprintf(question, sizeof question,
              "Batch %s goes for ever, with the rows of its %llu jobs and pictures.", batch,
              (unsigned long long)all);
-    return kiln_agreed(cli, yes, question);
+    return kiln_confirm(cli, yes, question);
 }
 
 /* *ret_status is set where nobody agreed. */

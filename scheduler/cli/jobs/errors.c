@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "scheduler/cli/core/near.h"
 #include "scheduler/cli/core/output/listing.h"
 #include "scheduler/cli/core/output/records.h"
-#include "scheduler/cli/core/shown.h"
-#include "scheduler/cli/core/since.h"
+#include "scheduler/cli/core/suggest.h"
+#include "scheduler/cli/core/text_safe.h"
+#include "scheduler/cli/core/times.h"
 #include "scheduler/cli/core/verbs.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/read/ops.h"
@@ -66,14 +66,14 @@ static int list_cause(void *arg, const struct kiln_cause_row *cause, struct kiln
     kiln_text_printf(line, "%llu %s in %llu %s  %s: ", (unsigned long long)cause->jobs,
                      cause->jobs == 1 ? "job" : "jobs", (unsigned long long)cause->batches,
                      cause->batches == 1 ? "batch" : "batches", kiln_code_name(cause->code));
-    kiln_text_shown(line, cause->cause);
+    kiln_text_safe(line, cause->cause);
     kiln_text_printf(line, "\n  between    %s and %s\n",
                      kiln_short_time(cause->first_ms, first, sizeof first),
                      kiln_short_time(cause->last_ms, last, sizeof last));
     kiln_text_printf(line,
                      "  example    job %llu of batch %s: ", (unsigned long long)cause->example,
                      cause->batch);
-    kiln_text_shown(line, cause->error);
+    kiln_text_safe(line, cause->error);
     kiln_text_printf(line, "\n  next       %s\n", next_step(cause->code));
     return kiln_listing_put(listing, err);
 }

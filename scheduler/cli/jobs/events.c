@@ -11,11 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "scheduler/cli/core/near.h"
 #include "scheduler/cli/core/output/listing.h"
 #include "scheduler/cli/core/output/records.h"
-#include "scheduler/cli/core/shown.h"
-#include "scheduler/cli/core/since.h"
+#include "scheduler/cli/core/suggest.h"
+#include "scheduler/cli/core/text_safe.h"
+#include "scheduler/cli/core/times.h"
 #include "scheduler/cli/core/verbs.h"
 #include "schemas/clock.h"
 #include "storage/ledger/ledger.h"
@@ -59,7 +59,7 @@ static int list_event(void *arg, const struct kiln_event_row *event, struct kiln
                          from, to, move->attempt, event->batch, move->worker ? "  " : "",
                          move->worker ? move->worker : "", code ? "  " : "", code ? code : "",
                          move->reason ? ": " : "");
-        kiln_text_shown(line, move->reason ? move->reason : "");
+        kiln_text_safe(line, move->reason ? move->reason : "");
         kiln_text_puts(line, "\n");
     }
     return kiln_listing_put(listing, err);

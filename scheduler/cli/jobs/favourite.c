@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "scheduler/cli/core/cli.h"
-#include "scheduler/cli/core/near.h"
+#include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/upkeep/favourite.h"

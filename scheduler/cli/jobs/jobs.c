@@ -7,12 +7,12 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/agree.h"
-#include "scheduler/cli/core/near.h"
+#include "scheduler/cli/core/confirm.h"
 #include "scheduler/cli/core/output/records.h"
-#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/suggest.h"
+#include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/core/verbs.h"
-#include "scheduler/cli/fleet/orders.h"
+#include "scheduler/cli/fleet/control.h"
 #include "schemas/wire.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/read/batch.h"
@@ -44,11 +44,11 @@ static void print_row(const struct kiln_cli *cli, const struct kiln_job_row *row
            cli->color_out ? "\033[0m" : "", job->index, size, job->steps, job->batch);
     if (job->custom_id) {
         fputs("  ", stdout);
-        kiln_print_shown(job->custom_id);
+        kiln_print_safe(job->custom_id);
     }
     if (row->error && job->state != KILN_JOB_DONE) {
         printf("  %s: ", kiln_code_name(row->error_code));
-        kiln_print_shown(row->error);
+        kiln_print_safe(row->error);
     }
     putchar('\n');
 }
@@ -143,7 +143,7 @@ static bool agreed(const struct move *move)
     if (!move->question || !move->batch)
         return true;
     snprintf(question, sizeof question, "All jobs of batch %s %s", move->batch, move->question);
-    return kiln_agreed_if_asked(move->yes, question);
+    return kiln_confirm_at_terminal(move->yes, question);
 }
 
 /* Moves one job or a batch; what was named must exist. */
@@ -204,7 +204,7 @@ static int move_verb(struct move *move, int argc, char **argv, enum kiln_control
         .kind = move->batch ? all : one, .job = move->id, .recorded = true};
     snprintf(order.id, sizeof order.id, "%s", move->batch ? move->batch : "");
     if (move->count > 0)
-        kiln_tell_order(cli, &order);
+        kiln_control_notify(cli, &order);
     say_moved(move, word);
     return cli->json ? kiln_print_json(cli, json_pack("{s:I}", key, (json_int_t)move->count)) : 0;
 }

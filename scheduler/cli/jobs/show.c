@@ -9,12 +9,12 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/near.h"
 #include "scheduler/cli/core/output/progress.h"
 #include "scheduler/cli/core/output/records.h"
-#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/suggest.h"
+#include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/core/verbs.h"
-#include "scheduler/cli/fleet/look.h"
+#include "scheduler/cli/fleet/snapshot.h"
 #include "storage/ledger/ledger.h"
 
 struct shown {
@@ -118,7 +118,7 @@ static void print_times(const struct kiln_job_row *row)
 static void print_words(const char *name, const char *words)
 {
     printf("  %-10s ", name);
-    kiln_print_shown(words);
+    kiln_print_safe(words);
     putchar('\n');
 }
 
@@ -131,7 +131,7 @@ static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error
     printf("job %llu  %s, attempt %u\n  batch      %s, index %u%s", (unsigned long long)job->id,
            kiln_job_state_name(job->state), job->attempt, job->batch, job->index,
            job->custom_id ? ", custom_id " : "");
-    kiln_print_shown(job->custom_id ? job->custom_id : "");
+    kiln_print_safe(job->custom_id ? job->custom_id : "");
     putchar('\n');
     print_words("prompt", job->prompt);
     if (job->negative_prompt && job->negative_prompt[0])
@@ -147,7 +147,7 @@ static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error
     print_times(row);
     if (row->error && job->state != KILN_JOB_DONE) {
         printf("  error      %s: ", kiln_code_name(row->error_code));
-        kiln_print_shown(row->error);
+        kiln_print_safe(row->error);
         putchar('\n');
     }
     for (uint32_t i = 0; i < row->object_count; i++)
@@ -173,11 +173,11 @@ static int move_text(void *arg, const struct kiln_move_row *move, struct kiln_er
            kiln_job_state_name((enum kiln_job_state)move->state), move->attempt);
     if (move->worker) {
         fputs(", ", stdout);
-        kiln_print_shown(move->worker);
+        kiln_print_safe(move->worker);
     }
     if (move->reason) {
         fputs(": ", stdout);
-        kiln_print_shown(move->reason);
+        kiln_print_safe(move->reason);
     }
     putchar('\n');
     return 0;
@@ -219,9 +219,9 @@ static int refusal_text(void *arg, const char *key, const char *reason, struct k
 {
     (void)arg, (void)err;
     fputs("  refused    ", stdout);
-    kiln_print_shown(key);
+    kiln_print_safe(key);
     fputs(": ", stdout);
-    kiln_print_shown(reason);
+    kiln_print_safe(reason);
     putchar('\n');
     return 0;
 }

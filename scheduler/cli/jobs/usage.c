@@ -5,7 +5,7 @@
 
 #include "scheduler/cli/core/output/listing.h"
 #include "scheduler/cli/core/output/records.h"
-#include "scheduler/cli/core/since.h"
+#include "scheduler/cli/core/times.h"
 #include "scheduler/cli/core/verbs.h"
 #include "storage/ledger/ledger.h"
 #include "storage/ledger/read/ops.h"

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/near.h"
 #include "scheduler/cli/core/output/progress.h"
+#include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
-#include "scheduler/cli/fleet/lack.h"
+#include "scheduler/cli/fleet/blocked.h"
 #include "scheduler/cli/jobs/effort.h"
 #include "schemas/limits.h"
 #include "schemas/names.h"
@@ -85,7 +85,7 @@ struct waiting {
     kiln_wait_tend *tend;
     void *arg;
     struct kiln_bar bar;
-    struct kiln_lack_told lack;
+    struct kiln_blocked_said lack;
 };
 
 /* Whether the ledger has what was sent before this wait began; entries leave intake after the
@@ -121,7 +121,7 @@ static int wait_step(struct waiting *w, struct kiln_progress *progress, bool *re
         return kiln_fail(err, KILN_TIMEOUT, "batch %s was not finished within %.0f s; it goes on",
                          w->batch, w->timeout_s);
     if (progress->jobs.at[KILN_JOB_QUEUED])
-        kiln_lack_tell(w->cli, w->ledger, w->batch, &w->bar, &w->lack);
+        kiln_blocked_say(w->cli, w->ledger, w->batch, &w->bar, &w->lack);
     if (w->tend && now - w->tended_s >= TEND_EVERY_S) {
         rc = w->tend(w->arg, err);
         w->tended_s = kiln_now_s();

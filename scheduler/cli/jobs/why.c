@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "scheduler/cli/core/output/records.h"
-#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/core/verbs.h"
-#include "scheduler/cli/fleet/ask.h"
-#include "scheduler/cli/fleet/lack.h"
+#include "scheduler/cli/fleet/blocked.h"
+#include "scheduler/cli/fleet/control.h"
 #include "scheduler/cli/fleet/roster.h"
 #include "scheduler/holds.h"
 #include "schemas/clock.h"
@@ -78,8 +78,8 @@ static bool explain_fleet(struct why *why, const char *model, bool led)
                 "own)",
                 kiln_pool(why->cli));
     char text[512];
-    bool workers = !kiln_lack_workers(&why->roster, kiln_pool(why->cli), text, sizeof text);
-    const char *lacks = workers ? kiln_lack_model(&why->roster, model) : text;
+    bool workers = !kiln_blocked_by_workers(&why->roster, kiln_pool(why->cli), text, sizeof text);
+    const char *lacks = workers ? kiln_blocked_by_model(&why->roster, model) : text;
     if (!workers)
         because(why, "%s", text);
     else if (lacks)
@@ -129,7 +129,7 @@ static bool explain_rule(struct why *why, uint64_t job)
     struct kiln_error err;
     json_t *answer;
     char start[32], low[32], high[32];
-    if (kiln_ask(why->cli, job, &answer, &err)) {
+    if (kiln_query(why->cli, job, &answer, &err)) {
         kiln_say(why->cli, "the scheduler could not be asked: %s", err.text);
         return false;
     }
@@ -244,7 +244,7 @@ static int print_why(struct why *why)
     json_array_foreach(why->reasons, i, reason)
     {
         fputs("  - ", stdout);
-        kiln_print_shown(json_string_value(reason));
+        kiln_print_safe(json_string_value(reason));
         putchar('\n');
     }
     return 0;

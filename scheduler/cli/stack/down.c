@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "scheduler/cli/stack/guard.h"
-#include "scheduler/cli/stack/side.h"
+#include "scheduler/cli/stack/socket_dir.h"
 #include "scheduler/cli/stack/stack.h"
 
 #define SCHEDULER_LIMIT_S 20
@@ -76,7 +76,7 @@ int kiln_verb_down(struct kiln_cli *cli, int argc, char **argv)
     bool daemons = kiln_arg(&args, "daemons") != NULL;
     int stopped = daemons ? stop_daemons(&stack, cli) : kiln_stack_down(&stack, cli);
     kiln_stack_close(&stack);
-    (void)kiln_side_sweep(); /* of other stacks, which are gone */
+    (void)kiln_socket_dirs_sweep(); /* of other stacks, which are gone */
     if (stopped == 0)
         kiln_say(cli, "%s in %s", daemons ? "no daemon runs" : "nothing runs", stack.dir);
     if (cli->json)

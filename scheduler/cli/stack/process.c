@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "scheduler/cli/core/programs.h"
-#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/stack/stack.h"
 #include "schemas/clock.h"
 #include "storage/daemon/outage.h"
@@ -255,7 +255,7 @@ void kiln_process_tail(const struct kiln_cli *cli, const struct kiln_stack *stac
         char shown[TAIL_BYTES + 1];
         bool more = line[n] == '\n';
         text[line - text + (ptrdiff_t)n] = '\0';
-        fprintf(stderr, "      | %s\n", kiln_shown_line(line, shown, sizeof shown));
+        fprintf(stderr, "      | %s\n", kiln_safe_line(line, shown, sizeof shown));
         line += n + more;
     }
 }

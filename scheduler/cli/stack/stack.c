@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "scheduler/cli/stack/side.h"
+#include "scheduler/cli/stack/socket_dir.h"
 #include "storage/daemon/config_file.h"
 #include "storage/formats/replace.h"
 
@@ -184,7 +184,7 @@ static int place(struct kiln_stack *stack, struct kiln_error *err)
     if (!stack->data[0]) {
         kiln_join(stack->data, stack->dir, "postgres");
         if (!reachable) {
-            int rc = kiln_side_open(stack->dir, side, err);
+            int rc = kiln_socket_dir_open(stack->dir, side, err);
             if (rc)
                 return rc;
             kiln_join(stack->data, side, "data");
@@ -196,7 +196,7 @@ static int place(struct kiln_stack *stack, struct kiln_error *err)
         kiln_join(stack->sockets, stack->dir, "run");
         size_t longest = strlen(stack->sockets) + strlen("/postgres/.s.PGSQL.5432.lock");
         if (!reachable || longest > SOCKET_PATH_MAX)
-            return kiln_side_open(stack->dir, stack->sockets, err);
+            return kiln_socket_dir_open(stack->dir, stack->sockets, err);
     }
     return 0;
 }
@@ -220,9 +220,9 @@ static void read_state(struct kiln_stack *stack)
     }
     json_decref(state);
     /* A directory that was moved or copied must not reach into its old place. */
-    if (!kiln_side_is(stack->data))
+    if (!kiln_socket_dir_is(stack->data))
         stack->data[0] = '\0';
-    if (!kiln_side_is(stack->sockets))
+    if (!kiln_socket_dir_is(stack->sockets))
         stack->sockets[0] = '\0';
 }
 

@@ -12,7 +12,7 @@
 
 #include "scheduler/cli/stack/devices.h"
 #include "scheduler/cli/stack/guard.h"
-#include "scheduler/cli/stack/side.h"
+#include "scheduler/cli/stack/socket_dir.h"
 #include "scheduler/cli/stack/stack.h"
 #include "schemas/text.h"
 #include "storage/ledger/migrate.h"
@@ -88,7 +88,7 @@ int kiln_stack_up(struct kiln_cli *cli, const char *dir, long workers, struct ki
     if (rc == 0)
         rc = kiln_stack_save(stack, err);
     if (rc == 0)
-        (void)kiln_side_sweep(); /* of other stacks, which are gone */
+        (void)kiln_socket_dirs_sweep(); /* of other stacks, which are gone */
     if (rc == 0)
         rc = start_all(stack, cli, changed, err);
     kiln_stack_close(stack);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/upkeep/doctor.h"
 
 #define ROOM_WARNING (1ull << 30)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/upkeep/doctor.h"
 #include "schemas/clock.h"
 #include "schemas/wire.h"
@@ -66,7 +66,7 @@ static bool is_forged(struct kiln_doctor *doctor, const char *part,
         "makes it anew; find out which other program writes to this Redis",
         "%s has an entry of another program, %s, with a time in the future; the age of the "
         "other entries is unknown",
-        key, kiln_shown_line(entry->id, id, sizeof id));
+        key, kiln_safe_line(entry->id, id, sizeof id));
     return true;
 }
 
@@ -83,7 +83,7 @@ static bool check_blocked(struct kiln_doctor *doctor, struct kiln_bus *bus, int6
     kiln_finding(doctor, "intake", VERDICT_BAD,
                  "fix the cause; nothing is lost, the lines stay in the stream",
                  "the intake has been blocked for %.0f s: %s", waited_s,
-                 kiln_shown_line(value_of(word, "error"), error, sizeof error));
+                 kiln_safe_line(value_of(word, "error"), error, sizeof error));
     return true;
 }
 
@@ -117,7 +117,7 @@ static void check_refused(struct kiln_doctor *doctor, struct kiln_bus *bus, int6
         return;
     struct kiln_error err;
     char reason[256], batch[KILN_BATCH_NAME_MAX + 1];
-    kiln_shown_line(value_of(last, "reason"), reason, sizeof reason);
+    kiln_safe_line(value_of(last, "reason"), reason, sizeof reason);
     snprintf(batch, sizeof batch, "%s", value_of(last, "batch"));
     if (kiln_bus_length(bus, key, &count, &err) == 0)
         kiln_finding(doctor, "refused", VERDICT_WARNING,

@@ -12,7 +12,7 @@
 #include "scheduler/cli/fleet/units.h"
 #include "scheduler/cli/fleet/worker_show.h"
 #include "scheduler/cli/stack/guard.h"
-#include "scheduler/cli/stack/side.h"
+#include "scheduler/cli/stack/socket_dir.h"
 #include "scheduler/cli/upkeep/doctor.h"
 
 #define STOPPED_TODO                                                                               \
@@ -197,7 +197,7 @@ void kiln_doctor_files(struct kiln_doctor *doctor, bool fix)
     const struct kiln_cli *cli = doctor->cli;
     const char *conninfo = kiln_config_text(cli->config, KILN_KEY_POSTGRES);
     bool secret = strstr(conninfo, "password=") || strstr(conninfo, "://");
-    const int swept = fix ? kiln_side_sweep() : 0;
+    const int swept = fix ? kiln_socket_dirs_sweep() : 0;
     if (swept > 0)
         kiln_finding(doctor, "sockets", VERDICT_OK, "", "removed %s of stacks that no longer exist",
                      KILN_COUNT((uint64_t)swept, "socket folder"));

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "scheduler/cli/fleet/lack.h"
+#include "scheduler/cli/fleet/blocked.h"
 #include "scheduler/cli/fleet/roster.h"
 #include "scheduler/cli/upkeep/doctor.h"
 #include "schemas/clock.h"
@@ -84,7 +84,8 @@ struct needs {
 static int check_need(void *arg, const struct kiln_need_row *row, struct kiln_error *err)
 {
     const struct needs *needs = arg;
-    const char *lacks = needs->roster->live ? kiln_lack_model(needs->roster, row->model) : NULL;
+    const char *lacks =
+        needs->roster->live ? kiln_blocked_by_model(needs->roster, row->model) : NULL;
     (void)err;
     if (row->model[0] && lacks)
         kiln_finding(needs->doctor, "models", VERDICT_BAD,

@@ -17,8 +17,8 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/agree.h"
-#include "scheduler/cli/core/duration.h"
+#include "scheduler/cli/core/confirm.h"
+#include "scheduler/cli/core/times.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/upkeep/gc.h"
 #include "storage/ledger/ledger.h"
@@ -137,7 +137,7 @@ static int remove_orphans(struct collection *c, struct kiln_error *err)
             kiln_warn(gc->cli, "%s", question);
         return kiln_gc_read(gc, list_key, c, err);
     }
-    if (is_strange(gc) && !kiln_agreed(c->gc.cli, c->yes, question))
+    if (is_strange(gc) && !kiln_confirm(c->gc.cli, c->yes, question))
         return kiln_fail(err, KILN_CONFIG, "orphans were left where they are");
     kiln_bar_init(&gc->bar, gc->cli, "removing orphans");
     c->group.total = gc->orphans + gc->removed;
@@ -239,7 +239,7 @@ static int read_options(struct kiln_cli *cli, int argc, char **argv, struct coll
     snprintf(question, sizeof question,
              "Pictures of batches older than %s go for ever, and latents as old.",
              kiln_arg(&args, "older-than"));
-    if (c->older_s >= 0 && !c->gc.dry_run && !kiln_agreed(c->gc.cli, c->yes, question))
+    if (c->older_s >= 0 && !c->gc.dry_run && !kiln_confirm(c->gc.cli, c->yes, question))
         return EX_USAGE;
     return 0;
 }

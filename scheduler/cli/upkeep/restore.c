@@ -10,10 +10,10 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "scheduler/cli/core/agree.h"
-#include "scheduler/cli/core/duration.h"
+#include "scheduler/cli/core/confirm.h"
 #include "scheduler/cli/core/paths.h"
-#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/text_safe.h"
+#include "scheduler/cli/core/times.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/upkeep/backup.h"
 #include "scheduler/cli/upkeep/restore_stream.h"
@@ -106,7 +106,7 @@ static int replace_ledger(struct restore *restore, struct kiln_error *err)
              "with all else in schema \"%s\".",
              site->jobs >= 1000000 ? "over " : "", (unsigned long long)site->jobs,
              (unsigned long long)restore->backup.jobs, site->schema_name);
-    restore->declined = site->jobs && !kiln_agreed(restore->cli, restore->yes, question);
+    restore->declined = site->jobs && !kiln_confirm(restore->cli, restore->yes, question);
     if (restore->declined)
         return kiln_fail(err, KILN_CANCELLED, "the ledger is as it was");
     kiln_join(dump, restore->dir, KILN_BACKUP_DUMP);

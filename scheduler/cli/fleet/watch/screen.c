@@ -32,8 +32,8 @@ struct box {
     struct kiln_cli *cli;
     const char *batch;
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* stop, interval */
-    struct kiln_look look;  /* if fresh */
+    pthread_cond_t changed;    /* stop, interval */
+    struct kiln_snapshot look; /* if fresh */
     bool fresh, stop, ended;
     char trouble[KILN_ERROR_TEXT_MAX];
     long interval_s;
@@ -44,9 +44,9 @@ struct box {
 struct screen {
     struct box *box;
     struct kiln_view view;
-    struct kiln_look look; /* the one that is shown */
+    struct kiln_snapshot look; /* the one that is shown */
     bool has_look;
-    struct kiln_pace pace;
+    struct kiln_rates pace;
     SCREEN *terminal;
     char trouble[KILN_ERROR_TEXT_MAX];
 };
@@ -102,14 +102,14 @@ static void rest(struct box *box)
     pthread_mutex_unlock(&box->mutex);
 }
 
-static void leave(struct box *box, int rc, struct kiln_look *look, const struct cause_list *causes,
-                  const struct kiln_error *err)
+static void leave(struct box *box, int rc, struct kiln_snapshot *look,
+                  const struct cause_list *causes, const struct kiln_error *err)
 {
     pthread_mutex_lock(&box->mutex);
     snprintf(box->trouble, sizeof box->trouble, "%s", rc ? err->text : "");
     if (rc == 0) {
         if (box->fresh)
-            kiln_look_release(&box->look);
+            kiln_snapshot_release(&box->look);
         box->look = *look;
         box->fresh = true;
         memcpy(box->causes, causes->at, causes->count * sizeof causes->at[0]);
@@ -124,14 +124,14 @@ static void *keep_looking(void *arg)
     struct cause_list *causes = calloc(1, sizeof *causes);
     double causes_due_s = 0;
     for (bool stop = causes == NULL; !stop;) {
-        struct kiln_look look;
+        struct kiln_snapshot look;
         struct kiln_error err;
-        int rc = kiln_look_now(box->cli, box->batch, &look, &err);
+        int rc = kiln_snapshot_take(box->cli, box->batch, &look, &err);
         if (rc == 0 && kiln_now_s() >= causes_due_s) {
             rc = look_for_causes(box, causes, &err);
             causes_due_s = kiln_now_s() + CAUSES_EVERY_S;
             if (rc)
-                kiln_look_release(&look);
+                kiln_snapshot_release(&look);
         }
         leave(box, rc, &look, causes, &err);
         rest(box);
@@ -214,16 +214,16 @@ static void paint(struct screen *screen)
 
 static void note_paces(struct screen *screen)
 {
-    const struct kiln_look *look = &screen->look;
+    const struct kiln_snapshot *look = &screen->look;
     double now_s = kiln_now_s();
     char name[96];
-    kiln_pace_note(&screen->pace, KILN_PACE_ENDED, kiln_look_counts(look)->at[KILN_JOB_DONE],
+    kiln_rate_note(&screen->pace, KILN_RATE_ENDED, kiln_snapshot_counts(look)->at[KILN_JOB_DONE],
                    now_s);
     for (size_t i = 0; i < look->roster.count; i++) {
         if (!look->roster.at[i].live)
             continue;
         kiln_view_pace_name(&look->roster.at[i], name, sizeof name);
-        kiln_pace_note(&screen->pace, name, look->roster.at[i].beat.done, now_s);
+        kiln_rate_note(&screen->pace, name, look->roster.at[i].beat.done, now_s);
     }
 }
 
@@ -236,7 +236,7 @@ static bool take(struct screen *screen)
     snprintf(screen->trouble, sizeof screen->trouble, "%s", box->trouble);
     if (fresh) {
         if (screen->has_look)
-            kiln_look_release(&screen->look);
+            kiln_snapshot_release(&screen->look);
         screen->look = box->look;
         screen->has_look = true;
         box->fresh = false;
@@ -312,7 +312,7 @@ static bool obey(struct screen *screen, int key)
 
 static bool over(const struct screen *screen)
 {
-    return screen->has_look && kiln_look_over(&screen->look);
+    return screen->has_look && kiln_snapshot_over(&screen->look);
 }
 
 /* A key that is no key (the terminal has gone) must not make a loop that never rests. */
@@ -390,8 +390,8 @@ static void close_screen(struct screen *screen)
         delscreen(screen->terminal);
     }
     if (screen->has_look)
-        kiln_look_release(&screen->look);
-    kiln_pace_release(&screen->pace);
+        kiln_snapshot_release(&screen->look);
+    kiln_rate_release(&screen->pace);
 }
 
 int kiln_watch_screen(struct kiln_cli *cli, const char *batch, long interval_s, bool *ret_over,
@@ -431,6 +431,6 @@ int kiln_watch_screen(struct kiln_cli *cli, const char *batch, long interval_s, 
     }
     pthread_join(thread, NULL);
     if (box.fresh)
-        kiln_look_release(&box.look);
+        kiln_snapshot_release(&box.look);
     return 0;
 }

@@ -2,7 +2,7 @@
 #ifndef KILN_CLI_WATCH_SCREEN_H
 #define KILN_CLI_WATCH_SCREEN_H
 
-#include "scheduler/cli/fleet/look.h"
+#include "scheduler/cli/fleet/snapshot.h"
 
 /* Shows the fleet until q, a signal, or the end of the batch (NULL: none is watched); *ret_over and
  * *ret_batch tell of the latter.  KILN_UNSUPPORTED, with nothing shown: this terminal cannot. */

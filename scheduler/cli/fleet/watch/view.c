@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/text_safe.h"
 
 #define NAME_MIN 8
 #define LATE_S 4 /* an older look is said to be old, whether or not it is known why */
@@ -40,7 +40,7 @@ static void KILN_PRINTF(3, 4) put(struct page *page, enum kiln_ink ink, const ch
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    kiln_shown_line(text, line->text, sizeof line->text);
+    kiln_safe_line(text, line->text, sizeof line->text);
     line->ink = ink;
 }
 
@@ -82,7 +82,7 @@ static void put_jobs(struct page *page, const struct kiln_counts *counts)
 
 static void put_pace(struct page *page, const struct kiln_counts *counts)
 {
-    double pace = kiln_pace_per_min(page->view->pace, KILN_PACE_ENDED, page->view->now_s);
+    double pace = kiln_rate_per_min(page->view->pace, KILN_RATE_ENDED, page->view->now_s);
     uint64_t left = counts->at[KILN_JOB_QUEUED] + counts->at[KILN_JOB_ASSIGNED];
     char time_left[32];
     if (pace <= 0)
@@ -112,7 +112,7 @@ static void put_batch(struct page *page, const struct kiln_progress *batch)
 }
 
 /* Whatever keeps jobs from being drawn, each in a line of its own. */
-static void put_warnings(struct page *page, const struct kiln_look *look)
+static void put_warnings(struct page *page, const struct kiln_snapshot *look)
 {
     size_t i;
     json_t *hold;
@@ -140,7 +140,7 @@ static void put_warnings(struct page *page, const struct kiln_look *look)
 
 static void put_top(struct page *page)
 {
-    const struct kiln_look *look = page->view->look;
+    const struct kiln_snapshot *look = page->view->look;
     put_title(page);
     if (!look) {
         bool failed = page->view->trouble[0] != '\0';
@@ -149,7 +149,7 @@ static void put_top(struct page *page)
         return;
     }
     put_jobs(page, &look->counts);
-    put_pace(page, kiln_look_counts(look));
+    put_pace(page, kiln_snapshot_counts(look));
     if (look->has_batch)
         put_batch(page, &look->batch);
     put_warnings(page, look);
@@ -167,7 +167,8 @@ static const char *const doing_names[DOINGS] = {"draws", "idle", "drains", "deaf
 static const enum kiln_ink doing_inks[DOINGS] = {KILN_INK_GOOD, KILN_INK_PLAIN, KILN_INK_WARN,
                                                  KILN_INK_BAD, KILN_INK_BAD};
 
-static enum doing doing_of(const struct kiln_look *look, const struct kiln_roster_worker *worker)
+static enum doing doing_of(const struct kiln_snapshot *look,
+                           const struct kiln_roster_worker *worker)
 {
     double lease_ms = kiln_config_number(look->cli->config, KILN_KEY_LEASE_S) * 1e3;
     if (!worker->live)
@@ -185,7 +186,7 @@ static bool is_shown(const struct kiln_roster_worker *worker)
     return worker->live || worker->row.assigned > 0;
 }
 
-static size_t count_workers(const struct kiln_look *look, uint32_t ret_doing[DOINGS])
+static size_t count_workers(const struct kiln_snapshot *look, uint32_t ret_doing[DOINGS])
 {
     size_t shown = 0;
     for (size_t i = 0; i < look->roster.count; i++) {
@@ -202,7 +203,7 @@ static int name_width(const struct page *page)
     const struct kiln_roster *roster = &page->view->look->roster;
     int longest = NAME_MIN, limit = page->width > 60 ? page->width / 5 : 12;
     for (size_t i = 0; i < roster->count; i++) {
-        int columns = kiln_shown_columns(roster->at[i].row.name);
+        int columns = kiln_safe_columns(roster->at[i].row.name);
         if (is_shown(&roster->at[i]) && columns > longest)
             longest = columns;
     }
@@ -221,17 +222,17 @@ static void put_worker(struct page *page, const struct kiln_roster_worker *worke
         snprintf(has, sizeof has, "%ux%u %s", beat->width, beat->height, beat->lora_set);
     if (page->width >= 120)
         snprintf(far, sizeof far, "%s %s ",
-                 kiln_shown_cell(beat->host[0] ? beat->host : worker->row.host, HOST_COLUMNS, host,
-                                 sizeof host),
-                 kiln_shown_cell(beat->model, MODEL_COLUMNS, model, sizeof model));
+                 kiln_safe_cell(beat->host[0] ? beat->host : worker->row.host, HOST_COLUMNS, host,
+                                sizeof host),
+                 kiln_safe_cell(beat->model, MODEL_COLUMNS, model, sizeof model));
     kiln_view_pace_name(worker, pace_name, sizeof pace_name);
     put(page, doing_inks[doing], " %s %-6s %s %7s %4llu %7llu %5llu %6.1f %5s  %s%s",
-        kiln_shown_cell(worker->row.name, width, name, sizeof name), doing_names[doing],
-        kiln_shown_cell(worker->live ? beat->device : worker->row.device, DEVICE_COLUMNS, device,
-                        sizeof device),
+        kiln_safe_cell(worker->row.name, width, name, sizeof name), doing_names[doing],
+        kiln_safe_cell(worker->live ? beat->device : worker->row.device, DEVICE_COLUMNS, device,
+                       sizeof device),
         step, (unsigned long long)worker->row.assigned, (unsigned long long)beat->done,
         (unsigned long long)beat->failed,
-        kiln_pace_per_min(page->view->pace, pace_name, page->view->now_s),
+        kiln_rate_per_min(page->view->pace, pace_name, page->view->now_s),
         worker->live ? kiln_roster_idle(beat, idle) : "-", far, has);
 }
 

@@ -20,8 +20,8 @@
 #ifndef KILN_CLI_WATCH_VIEW_H
 #define KILN_CLI_WATCH_VIEW_H
 
-#include "scheduler/cli/fleet/look.h"
-#include "scheduler/cli/fleet/watch/pace.h"
+#include "scheduler/cli/fleet/snapshot.h"
+#include "scheduler/cli/fleet/watch/rate.h"
 
 #define KILN_CAUSES_MAX 32
 #define KILN_VIEW_LINE_MAX 1024
@@ -37,7 +37,8 @@ enum kiln_ink {
 
 struct kiln_line {
     enum kiln_ink ink;
-    char text[KILN_VIEW_LINE_MAX]; /* UTF-8 without control characters; longer than the screen is wide */
+    char text[KILN_VIEW_LINE_MAX]; /* UTF-8 without control characters; longer than the screen is
+                                      wide */
 };
 
 struct kiln_cause_shown {
@@ -54,9 +55,9 @@ enum kiln_section {
 };
 
 struct kiln_view {
-    const char *pool, *batch;     /* batch: NULL if none is watched */
-    const struct kiln_look *look; /* NULL: there was none yet */
-    const struct kiln_pace *pace;
+    const char *pool, *batch;         /* batch: NULL if none is watched */
+    const struct kiln_snapshot *look; /* NULL: there was none yet */
+    const struct kiln_rates *pace;
     double now_s, look_s; /* monotonic: now, and of the look */
     int64_t now_ms;       /* wall clock */
     const char *trouble;  /* why the last look failed; "" if it did not */
@@ -69,7 +70,7 @@ struct kiln_view {
 };
 
 /* The names under which paces are kept; a worker's are its name and start. */
-#define KILN_PACE_ENDED " ended"
+#define KILN_RATE_ENDED " ended"
 void kiln_view_pace_name(const struct kiln_roster_worker *worker, char *out, size_t size);
 
 /* Fills height lines. */

@@ -6,7 +6,7 @@
 
 #include "scheduler/cli/core/output/progress.h"
 #include "scheduler/cli/core/verbs.h"
-#include "scheduler/cli/fleet/look.h"
+#include "scheduler/cli/fleet/snapshot.h"
 #include "scheduler/cli/fleet/watch/screen.h"
 #include "schemas/clock.h"
 
@@ -18,9 +18,9 @@ static void on_interrupt(int signal_no)
 }
 
 /* One line a change, for logs and pipes. */
-static void print_change(const struct kiln_look *look, struct kiln_counts *last)
+static void print_change(const struct kiln_snapshot *look, struct kiln_counts *last)
 {
-    const struct kiln_counts *counts = kiln_look_counts(look);
+    const struct kiln_counts *counts = kiln_snapshot_counts(look);
     if (memcmp(counts, last, sizeof *last) == 0)
         return;
     char now[64];
@@ -33,18 +33,18 @@ static void print_change(const struct kiln_look *look, struct kiln_counts *last)
 static int watch_once(struct kiln_cli *cli, const char *batch, struct kiln_counts *last,
                       bool *ret_over, int *ret_status, struct kiln_error *err)
 {
-    struct kiln_look look;
-    int rc = kiln_look_now(cli, batch, &look, err);
+    struct kiln_snapshot look;
+    int rc = kiln_snapshot_take(cli, batch, &look, err);
     if (rc)
         return rc;
     if (cli->json)
-        (void)kiln_print_json(cli, kiln_look_json(&look));
+        (void)kiln_print_json(cli, kiln_snapshot_json(&look));
     else
         print_change(&look, last);
     fflush(stdout);
-    *ret_over = kiln_look_over(&look);
+    *ret_over = kiln_snapshot_over(&look);
     *ret_status = *ret_over ? kiln_batch_status(&look.batch) : 0;
-    kiln_look_release(&look);
+    kiln_snapshot_release(&look);
     return 0;
 }
 

@@ -18,7 +18,7 @@
 #include <sysexits.h>
 #include <time.h>
 
-#include "scheduler/cli/core/shown.h"
+#include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/jobs/enqueue/context.h"
 #include "scheduler/cli/jobs/enqueue/entry.h"
 #include "schemas/digest.h"
@@ -69,7 +69,7 @@ static void refuse(struct run *run, uint64_t line, const struct kiln_error *err)
 {
     char text[KILN_ERROR_TEXT_MAX];
     fprintf(stderr, "%s:%llu: %s\n", kiln_input_name(run->input), (unsigned long long)line,
-            kiln_shown_line(err->text, text, sizeof text));
+            kiln_safe_line(err->text, text, sizeof text));
     keep_refusal(run->result, line, err->text);
 }
 

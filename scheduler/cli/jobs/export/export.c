@@ -15,10 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "scheduler/cli/core/near.h"
 #include "scheduler/cli/core/output/progress.h"
 #include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/paths.h"
+#include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/jobs/export/fetch.h"
 #include "scheduler/cli/jobs/export/html.h"

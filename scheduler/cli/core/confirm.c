@@ -1,5 +1,5 @@
-/* agree.c - a question on the terminal; scripts answer it beforehand with --yes. */
-#include "scheduler/cli/core/agree.h"
+/* confirm.c - a question on the terminal; scripts answer it beforehand with --yes. */
+#include "scheduler/cli/core/confirm.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ static bool ask(const char *question)
     return fgets(line, sizeof line, stdin) && (line[0] == 'y' || line[0] == 'Y');
 }
 
-bool kiln_agreed(const struct kiln_cli *cli, bool yes, const char *question)
+bool kiln_confirm(const struct kiln_cli *cli, bool yes, const char *question)
 {
     if (yes)
         return true;
@@ -26,7 +26,7 @@ bool kiln_agreed(const struct kiln_cli *cli, bool yes, const char *question)
     return false;
 }
 
-bool kiln_agreed_if_asked(bool yes, const char *question)
+bool kiln_confirm_at_terminal(bool yes, const char *question)
 {
     return yes || !somebody_is_there() || ask(question);
 }

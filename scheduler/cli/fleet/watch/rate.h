@@ -1,37 +1,37 @@
-/* pace.h - how fast things go, from counts that were seen one after the other.
+/* rate.h - how fast things go, from counts that were seen one after the other.
  *
  * Counts only: nobody sends rates.  Each thing that is counted (the jobs of the pool, the pictures
  * of a worker) has a short history, and its pace is what was added over the last minute of it.
  */
-#ifndef KILN_CLI_WATCH_PACE_H
-#define KILN_CLI_WATCH_PACE_H
+#ifndef KILN_CLI_WATCH_RATE_H
+#define KILN_CLI_WATCH_RATE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define KILN_PACE_SAMPLES 16
-#define KILN_PACE_WINDOW_S 60.0
+#define KILN_RATE_SAMPLES 16
+#define KILN_RATE_WINDOW_S 60.0
 
-struct kiln_pace_row {
+struct kiln_rate_row {
     char name[96];
     uint32_t count; /* samples so far; the ring holds the last ones */
     struct {
         double at_s;
         uint64_t value;
-    } sample[KILN_PACE_SAMPLES];
+    } sample[KILN_RATE_SAMPLES];
     uint64_t value;
     double seen_s; /* of value */
 };
-struct kiln_pace {
-    struct kiln_pace_row *rows; /* in the order they were first seen */
+struct kiln_rates {
+    struct kiln_rate_row *rows; /* in the order they were first seen */
     size_t count, room;
 };
 
 /* Notes a count.  One that is smaller than before (its process began anew) begins a new history;
  * a name that was not seen for two windows is forgotten. */
-void kiln_pace_note(struct kiln_pace *pace, const char *name, uint64_t value, double now_s);
+void kiln_rate_note(struct kiln_rates *pace, const char *name, uint64_t value, double now_s);
 /* Added a minute; 0 while nothing is known. */
-double kiln_pace_per_min(const struct kiln_pace *pace, const char *name, double now_s);
-void kiln_pace_release(struct kiln_pace *pace);
+double kiln_rate_per_min(const struct kiln_rates *pace, const char *name, double now_s);
+void kiln_rate_release(struct kiln_rates *pace);
 
 #endif

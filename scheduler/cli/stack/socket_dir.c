@@ -1,11 +1,11 @@
-/* side.c - see side.h.
+/* socket_dir.c - see socket_dir.h.
  *
  * A folder's name is a hash of DIR, which cannot be turned back, so the folder holds DIR itself in
  * a file "of".  Releases before November 2026 wrote none; of theirs only silence tells.  One with a
  * Postgres' data in it is never removed.  Removing another by mistake would lose nothing: `up`
  * makes it anew.
  */
-#include "scheduler/cli/stack/side.h"
+#include "scheduler/cli/stack/socket_dir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -65,7 +65,7 @@ static int own_dir(const char *path, struct kiln_error *err)
     return 0;
 }
 
-int kiln_side_open(const char *dir, char out[PATH_MAX], struct kiln_error *err)
+int kiln_socket_dir_open(const char *dir, char out[PATH_MAX], struct kiln_error *err)
 {
     char mark[PATH_MAX];
     struct kiln_error ignored; /* unmarked it works as well */
@@ -78,7 +78,7 @@ int kiln_side_open(const char *dir, char out[PATH_MAX], struct kiln_error *err)
     return rc;
 }
 
-bool kiln_side_is(const char *path)
+bool kiln_socket_dir_is(const char *path)
 {
     return strncmp(path, SIDE_OF_ROOT, strlen(SIDE_OF_ROOT)) == 0 ||
            strncmp(path, SIDE_OF_USERS, strlen(SIDE_OF_USERS)) == 0;
@@ -213,7 +213,7 @@ static bool remove_side(const char *side)
     return rmdir(side) == 0;
 }
 
-int kiln_side_sweep(void)
+int kiln_socket_dirs_sweep(void)
 {
     char base[PATH_MAX], side[PATH_MAX];
     int removed = 0;

@@ -1,15 +1,16 @@
-/* look.h - one look at the fleet: what `kiln status` prints once and `kiln watch` again and again.
+/* snapshot.h - one look at the fleet: what `kiln status` prints once and `kiln watch` again and
+ * again.
  *
  * A look opens its own connections and closes them: a watch that runs for days survives restarts of
  * the servers and holds nothing while it sleeps.
  */
-#ifndef KILN_CLI_LOOK_H
-#define KILN_CLI_LOOK_H
+#ifndef KILN_CLI_SNAPSHOT_H
+#define KILN_CLI_SNAPSHOT_H
 
 #include "scheduler/cli/core/output/progress.h"
 #include "scheduler/cli/fleet/roster.h"
 
-struct kiln_look {
+struct kiln_snapshot {
     struct kiln_cli *cli;
     struct kiln_counts counts;
     struct kiln_roster roster;
@@ -22,19 +23,19 @@ struct kiln_look {
 };
 
 /* batch may be NULL.  On an error *ret holds nothing. */
-int kiln_look_now(struct kiln_cli *cli, const char *batch, struct kiln_look *ret,
-                  struct kiln_error *err) KILN_MUST_CHECK;
+int kiln_snapshot_take(struct kiln_cli *cli, const char *batch, struct kiln_snapshot *ret,
+                       struct kiln_error *err) KILN_MUST_CHECK;
 /* What the ledger says also when Redis does not answer, which is then in ret->bus. */
-int kiln_look_known(struct kiln_cli *cli, struct kiln_look *ret,
-                    struct kiln_error *err) KILN_MUST_CHECK;
-void kiln_look_release(struct kiln_look *look); /* also of a zeroed one */
+int kiln_snapshot_take_known(struct kiln_cli *cli, struct kiln_snapshot *ret,
+                             struct kiln_error *err) KILN_MUST_CHECK;
+void kiln_snapshot_release(struct kiln_snapshot *look); /* also of a zeroed one */
 /* The contract of `kiln status --json`, and more keys beside it; what is not known is null. */
-json_t *kiln_look_json(const struct kiln_look *look);
+json_t *kiln_snapshot_json(const struct kiln_snapshot *look);
 
 /* The batch that was looked at has ended. */
-bool kiln_look_over(const struct kiln_look *look);
+bool kiln_snapshot_over(const struct kiln_snapshot *look);
 /* Jobs of the batch if there is one, of the pool if not. */
-const struct kiln_counts *kiln_look_counts(const struct kiln_look *look);
+const struct kiln_counts *kiln_snapshot_counts(const struct kiln_snapshot *look);
 /* "3 queued, 1 assigned, ..." and a line's end, on stdout. */
 void kiln_counts_print(const struct kiln_counts *counts);
 /* A line about cancelled jobs whose rows are gone, below the counts; nothing if there are none. */

@@ -1,7 +1,7 @@
-/* lack.h - what holds waiting jobs, or what the fleet lacks, so that nobody can draw them: in the
- * same words for `why` of a job and for `wait` of a batch. */
-#ifndef KILN_CLI_LACK_H
-#define KILN_CLI_LACK_H
+/* blocked.h - what holds waiting jobs, or what the fleet lacks, so that nobody can draw them: in
+ * the same words for `why` of a job and for `wait` of a batch. */
+#ifndef KILN_CLI_BLOCKED_H
+#define KILN_CLI_BLOCKED_H
 
 #include "scheduler/cli/core/output/progress.h"
 #include "scheduler/cli/fleet/roster.h"
@@ -10,18 +10,19 @@
 /* Whether it is alive and draws that model; NULL or "" is any. */
 bool kiln_serves(const struct kiln_roster_worker *worker, const char *model);
 /* No worker of the pool takes jobs, whatever they are: why not, as a sentence into out. */
-bool kiln_lack_workers(const struct kiln_roster *roster, const char *pool, char *out, size_t size);
+bool kiln_blocked_by_workers(const struct kiln_roster *roster, const char *pool, char *out,
+                             size_t size);
 /* NULL where a worker takes jobs of that model; else why none does, behind "which". */
-const char *kiln_lack_model(const struct kiln_roster *roster, const char *model);
+const char *kiln_blocked_by_model(const struct kiln_roster *roster, const char *model);
 
 /* What was told to whoever waits for a batch.  Zero-initialise. */
-struct kiln_lack_told {
+struct kiln_blocked_said {
     double due_s; /* of the next look */
     char text[KILN_HOLD_NAME_MAX + 640];
 };
 /* Looks now and then, and says on stderr what holds all waiting jobs of the batch, or what they
  * lack: once, and again when that is another thing.  Where it cannot be known nothing is said. */
-void kiln_lack_tell(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
-                    struct kiln_bar *bar, struct kiln_lack_told *told);
+void kiln_blocked_say(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                      struct kiln_bar *bar, struct kiln_blocked_said *told);
 
 #endif

@@ -1,26 +1,30 @@
-/* orders.c - orders to the scheduler, and `kiln drain`, which is nothing else.
+/* control.c - orders to the scheduler, and `kiln drain`, which is nothing else.
  *
  * An order is a hint: whatever must not be lost is in the ledger before it is sent.  A drain is the
  * exception, since it changes no job; so it fails if the bus cannot take it.
  */
-#include "scheduler/cli/fleet/orders.h"
+#include "scheduler/cli/fleet/control.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
 
-#include "scheduler/cli/core/agree.h"
-#include "scheduler/cli/core/near.h"
+#include "scheduler/cli/core/confirm.h"
+#include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/fleet/roster.h"
 #include "storage/bus/bus.h"
 
+#define ANSWER_MS 2000
 #define CONTROL_LENGTH 10000 /* the stream is capped: orders are acted on within milliseconds */
 
-int kiln_send_order(struct kiln_cli *cli, const struct kiln_control *order, struct kiln_error *err)
+int kiln_control_send(struct kiln_cli *cli, const struct kiln_control *control,
+                      struct kiln_error *err)
 {
-    char *text = kiln_control_encode(order);
+    char *text = kiln_control_encode(control);
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for an order");
     struct kiln_bus *bus = NULL;
@@ -36,24 +40,64 @@ int kiln_send_order(struct kiln_cli *cli, const struct kiln_control *order, stru
     return rc;
 }
 
-void kiln_tell_order(struct kiln_cli *cli, const struct kiln_control *order)
+void kiln_control_notify(struct kiln_cli *cli, const struct kiln_control *control)
 {
     struct kiln_error err;
-    if (kiln_send_order(cli, order, &err))
+    if (kiln_control_send(cli, control, &err))
         kiln_say(cli, "the ledger has it; the scheduler will see it by itself (%s)", err.text);
 }
 
 int kiln_cancel_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                       uint64_t *ret_count, struct kiln_error *err)
 {
-    struct kiln_control order = {.kind = KILN_CONTROL_CANCEL_BATCH, .recorded = true};
+    struct kiln_control control = {.kind = KILN_CONTROL_CANCEL_BATCH, .recorded = true};
     int rc = kiln_ledger_cancel(ledger, kiln_pool(cli), 0, batch, ret_count, err);
     if (rc)
         return rc;
-    snprintf(order.id, sizeof order.id, "%s", batch);
+    snprintf(control.id, sizeof control.id, "%s", batch);
     if (*ret_count > 0)
-        kiln_tell_order(cli, &order);
+        kiln_control_notify(cli, &control);
     return 0;
+}
+
+/* --- queries -----------------------------------------------------------------------------------
+ */
+
+static int pop(struct kiln_cli *cli, const char *token, char **ret, struct kiln_error *err)
+{
+    struct kiln_bus *bus = NULL;
+    char key[512];
+    kiln_wire_key(key, sizeof key, kiln_pool(cli), "answer", token);
+    int rc = kiln_open_bus(cli, &bus, err);
+    if (rc == 0)
+        rc = kiln_bus_pop(bus, key, ANSWER_MS, ret, err);
+    kiln_bus_close(bus);
+    return rc;
+}
+
+int kiln_query(struct kiln_cli *cli, uint64_t job, json_t **ret, struct kiln_error *err)
+{
+    struct kiln_control control = {.kind = KILN_CONTROL_ASK, .job = job};
+    struct timespec now;
+    char *text = NULL;
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(control.id, sizeof control.id, "q-%llx-%lx-%lx", (unsigned long long)now.tv_sec,
+             (unsigned long)now.tv_nsec, (unsigned long)getpid());
+    *ret = NULL;
+    int rc = kiln_control_send(cli, &control, err);
+    if (rc == 0)
+        rc = pop(cli, control.id, &text, err);
+    if (rc == 0 && text) {
+        json_error_t why;
+        *ret = json_loads(text, 0, &why);
+        if (!json_is_object(*ret)) {
+            json_decref(*ret);
+            *ret = NULL;
+            rc = kiln_fail(err, KILN_PROTOCOL, "the scheduler's answer is not JSON: %s", why.text);
+        }
+    }
+    free(text);
+    return rc;
 }
 
 /* --- kiln drain ------------------------------------------------------------------------------- */
@@ -64,17 +108,17 @@ int kiln_cancel_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
 /* Whether a live worker has that name; the error names the nearest of those that live. */
 static int check_worker(const struct kiln_roster *roster, const char *name, struct kiln_error *err)
 {
-    struct kiln_near near = {0};
+    struct kiln_suggest near = {0};
     const struct kiln_roster_worker *worker = kiln_roster_find(roster, name);
     int rc = 0;
     if (worker && worker->live)
         return 0;
     for (size_t i = 0; i < roster->count && rc == 0; i++)
         if (roster->at[i].live)
-            rc = kiln_near_add(&near, roster->at[i].row.name, err);
+            rc = kiln_suggest_add(&near, roster->at[i].row.name, err);
     if (rc == 0)
-        rc = kiln_near_refuse(&near, "live worker", name, err);
-    kiln_near_release(&near);
+        rc = kiln_suggest_refuse(&near, "live worker", name, err);
+    kiln_suggest_release(&near);
     return rc;
 }
 
@@ -102,14 +146,14 @@ static int remind(struct kiln_cli *cli, const struct kiln_roster *before,
     int rc = 0;
     for (size_t i = 0; i < now->count && rc == 0; i++) {
         const struct kiln_roster_worker *worker = &now->at[i];
-        struct kiln_control order = {.kind = KILN_CONTROL_DRAIN};
+        struct kiln_control control = {.kind = KILN_CONTROL_DRAIN};
         const struct kiln_roster_worker *was = kiln_roster_find(before, worker->row.name);
         if (!worker->live || worker->beat.draining || !was || !was->live ||
             strcmp(was->beat.incarnation, worker->beat.incarnation) != 0 ||
             (name[0] && strcmp(worker->row.name, name) != 0))
             continue;
-        snprintf(order.id, sizeof order.id, "%s", worker->row.name);
-        rc = kiln_send_order(cli, &order, err);
+        snprintf(control.id, sizeof control.id, "%s", worker->row.name);
+        rc = kiln_control_send(cli, &control, err);
     }
     return rc;
 }
@@ -141,16 +185,16 @@ static int wait_drained(struct kiln_cli *cli, const struct kiln_roster *before, 
 /* Sends the order, and waits if that was asked for. */
 static int drain(struct kiln_cli *cli, const char *name, double wait_s, struct kiln_error *err)
 {
-    struct kiln_control order = {.kind = KILN_CONTROL_DRAIN};
+    struct kiln_control control = {.kind = KILN_CONTROL_DRAIN};
     struct kiln_roster before;
-    snprintf(order.id, sizeof order.id, "%s", name);
+    snprintf(control.id, sizeof control.id, "%s", name);
     int rc = kiln_roster_load(cli, &before, err);
     if (rc)
         return rc;
     if (name[0])
         rc = check_worker(&before, name, err);
     if (rc == 0)
-        rc = kiln_send_order(cli, &order, err);
+        rc = kiln_control_send(cli, &control, err);
     if (rc == 0 && before.live == 0)
         kiln_say(cli, "no worker is alive in pool %s", kiln_pool(cli));
     else if (rc == 0)
@@ -180,7 +224,7 @@ int kiln_verb_drain(struct kiln_cli *cli, int argc, char **argv)
     char question[KILN_NAME_MAX + 80];
     snprintf(question, sizeof question, "Every worker of pool %s finishes its batch and ends.",
              kiln_pool(cli));
-    if (all && !kiln_agreed_if_asked(kiln_arg(&args, "yes") != NULL, question))
+    if (all && !kiln_confirm_at_terminal(kiln_arg(&args, "yes") != NULL, question))
         return EX_USAGE;
     if (drain(cli, all ? "" : args.rest[0], wait ? (double)limit_s : 0, &err))
         return kiln_report(cli, &err);

@@ -1,14 +1,69 @@
-/* since.c - see since.h.  Times are UTC, as everywhere in what kiln prints, so that a line of its
+/* times.c - see times.h.  Times are UTC, as everywhere in what kiln prints, so that a line of its
  * output can be given back to it and no change of clocks makes an hour ambiguous. */
-#include "scheduler/cli/core/since.h"
+#include "scheduler/cli/core/times.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "scheduler/cli/core/duration.h"
 #include "schemas/clock.h"
+
+#define LONGEST_S (100LL * 366 * 86400)
+
+/* Seconds of a unit's letter; 0: it is none. */
+static int64_t unit_s(char letter)
+{
+    switch (letter) {
+    case 's':
+        return 1;
+    case 'm':
+        return 60;
+    case 'h':
+        return 3600;
+    case 'd':
+        return 86400;
+    case 'w':
+        return 7 * 86400;
+    default:
+        return 0;
+    }
+}
+
+bool kiln_duration_parse(const char *text, int64_t *ret_s)
+{
+    *ret_s = 0;
+    do {
+        size_t digits = strspn(text, "0123456789");
+        int64_t unit = unit_s(text[digits]);
+        if (digits == 0 || digits > 10 || unit == 0)
+            return false;
+        *ret_s += strtoll(text, NULL, 10) * unit;
+        if (*ret_s > LONGEST_S)
+            return false;
+        text += digits + 1;
+    } while (*text);
+    return true;
+}
+
+int kiln_arg_duration(struct kiln_cli *cli, const struct kiln_args *args, const char *name,
+                      int64_t fallback_s, int64_t *ret_s)
+{
+    const char *text = kiln_arg(args, name);
+    *ret_s = fallback_s;
+    if (!text)
+        return 0;
+    if (strcmp(text, "0") == 0) {
+        *ret_s = 0;
+        return 0;
+    }
+    if (kiln_duration_parse(text, ret_s))
+        return 0;
+    return kiln_usage(cli, "--%s: '%s' is not a span of time, such as 90s, 30m, 36h, 7d or 1d12h",
+                      name, text);
+}
+
+/* --- moments ---------------------------------------------------------------------------------- */
 
 /* timegm rolls the 31st of November over into December; a typed date must be a day. */
 static bool calendar_time(struct tm tm, int64_t *ret)
@@ -36,7 +91,7 @@ static bool parse_seconds(const char *text, struct tm *tm)
     return tm->tm_sec < 60 && (text[0] == '\0' || strcmp(text, "Z") == 0);
 }
 
-bool kiln_since_parse(const char *text, int64_t now_ms, int64_t *ret)
+bool kiln_moment_parse(const char *text, int64_t now_ms, int64_t *ret)
 {
     struct tm tm = {0};
     int used = 0;
@@ -66,10 +121,10 @@ int kiln_arg_since(struct kiln_cli *cli, const struct kiln_args *args, int64_t f
 {
     const char *text = kiln_arg(args, "since");
     *ret = fallback_ms;
-    if (!text || kiln_since_parse(text, kiln_wall_ms(), ret))
+    if (!text || kiln_moment_parse(text, kiln_wall_ms(), ret))
         return 0;
     return kiln_usage(cli,
-                      "--since is '%s'; a date or a time in UTC (2026-11-21, 2026-11-21T08:30) or "
-                      "how long ago (90m, 24h, 7d) is needed",
+                      "--since '%s' is not a date or time in UTC, such as 2026-11-21 or "
+                      "2026-11-21T08:30, nor a span before now, such as 90m, 24h or 7d",
                       text);
 }

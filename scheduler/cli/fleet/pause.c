@@ -1,20 +1,20 @@
-/* hold.c - `kiln pause` and `kiln resume`.
+/* pause.c - `kiln pause` and `kiln resume`.
  *
  * The ledger has the hold before the scheduler is told, and the scheduler looks by itself, too: no
  * order is lost.  Two people who order opposite things at once both get their row in, one after the
  * other; the later one counts.  That one is told what was there before, the earlier one looks again
  * after a moment and is told who has overruled it.
  */
-#include "scheduler/cli/fleet/hold.h"
+#include "scheduler/cli/fleet/pause.h"
 
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "scheduler/cli/core/near.h"
+#include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
-#include "scheduler/cli/fleet/orders.h"
+#include "scheduler/cli/fleet/control.h"
 #include "scheduler/holds.h"
 #include "schemas/limits.h"
 #include "schemas/names.h"
@@ -25,7 +25,7 @@
 #define SECOND_LOOK_S 0.3
 #define OVERRULED 1
 
-void kiln_who(char *out, size_t size)
+void kiln_user_name(char *out, size_t size)
 {
     char host[65] = "?";
     const struct passwd *entry = getpwuid(geteuid());
@@ -44,7 +44,7 @@ static void subject(enum kiln_hold_scope scope, const char *name, char *out, siz
 
 /* --- what answers to a name ------------------------------------------------------------------- */
 struct known {
-    struct kiln_near near;
+    struct kiln_suggest near;
     enum kiln_hold_scope scope;
     const char *name;
     bool of_held; /* the near ones are those that are held, not those that have jobs */
@@ -59,7 +59,7 @@ static int add_held(void *arg, const struct kiln_hold *hold, struct kiln_error *
     if (strcmp(hold->name, known->name) == 0)
         known->answers = true;
     else if (known->of_held)
-        return kiln_near_add(&known->near, hold->name, err);
+        return kiln_suggest_add(&known->near, hold->name, err);
     return 0;
 }
 
@@ -67,7 +67,7 @@ static int add_tenant(void *arg, const char *name, struct kiln_error *err)
 {
     struct known *known = arg;
     known->answers = known->answers || strcmp(name, known->name) == 0;
-    return kiln_near_add(&known->near, name, err);
+    return kiln_suggest_add(&known->near, name, err);
 }
 
 static int add_quota(void *arg, const struct kiln_quota *quota, struct kiln_error *err)
@@ -89,16 +89,16 @@ static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_
                                         .steps = group->steps};
     known->answers = known->answers || kiln_group_matches(known->name, &job);
     kiln_group_of(&job, name, sizeof name);
-    return kiln_near_add(&known->near, name, err);
+    return kiln_suggest_add(&known->near, name, err);
 }
 
 /* A pause may come before the jobs that it is for, and a script must not race with the last of
  * them; so a name that nothing answers to is held, and told of, since it may be a slip. */
-static int warn_of_name(struct kiln_cli *cli, struct kiln_ledger *ledger,
-                        enum kiln_hold_scope scope, const char *name, struct kiln_error *err)
+static int warn_if_unknown(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                           enum kiln_hold_scope scope, const char *name, struct kiln_error *err)
 {
     struct known known = {.scope = scope, .name = name};
-    char list[KILN_NEAR_LIST_MAX];
+    char list[KILN_SUGGEST_LIST_MAX];
     bool tenant = scope == KILN_SCOPE_TENANT;
     if (!tenant && scope != KILN_SCOPE_GROUP)
         return 0;
@@ -110,41 +110,41 @@ static int warn_of_name(struct kiln_cli *cli, struct kiln_ledger *ledger,
     if (rc == 0 && !tenant)
         rc = kiln_ledger_groups(ledger, kiln_pool(cli), add_group, &known, err);
     if (rc == 0 && !known.answers) {
-        bool any = kiln_near_list(&known.near, name, list, sizeof list);
+        bool any = kiln_suggest_list(&known.near, name, list, sizeof list);
         kiln_warn(cli, "no job of %s '%s' %s%s%s", tenant ? "tenant" : "group", name,
                   tenant ? "yet" : "waits or runs yet", any ? "; " : "", list);
     }
-    kiln_near_release(&known.near);
+    kiln_suggest_release(&known.near);
     return rc;
 }
 
 /* Whoever lets go what is not held may have meant another name, which stays held. */
-static int warn_of_slip(struct kiln_cli *cli, struct kiln_ledger *ledger,
-                        enum kiln_hold_scope scope, const char *name, struct kiln_error *err)
+static int warn_if_not_paused(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                              enum kiln_hold_scope scope, const char *name, struct kiln_error *err)
 {
     struct known known = {.scope = scope, .name = name, .of_held = true};
-    char list[KILN_NEAR_LIST_MAX];
+    char list[KILN_SUGGEST_LIST_MAX];
     if (scope != KILN_SCOPE_TENANT && scope != KILN_SCOPE_GROUP)
         return 0;
     const int rc = kiln_ledger_holds(ledger, kiln_pool(cli), true, add_held, &known, err);
-    if (rc == 0 && !known.answers && kiln_near_list(&known.near, name, list, sizeof list))
+    if (rc == 0 && !known.answers && kiln_suggest_list(&known.near, name, list, sizeof list))
         kiln_warn(cli, "'%s' is not paused; among those that are, %s", name, list);
-    kiln_near_release(&known.near);
+    kiln_suggest_release(&known.near);
     return rc;
 }
 
 /* --- the order -------------------------------------------------------------------------------- */
-struct looking {
+struct search {
     const struct kiln_hold *mine;
     struct kiln_hold found;
 };
 
-static int look_at(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
+static int find_mine(void *arg, const struct kiln_hold *hold, struct kiln_error *err)
 {
-    struct looking *looking = arg;
+    struct search *search = arg;
     (void)err;
-    if (hold->scope == looking->mine->scope && strcmp(hold->name, looking->mine->name) == 0)
-        looking->found = *hold;
+    if (hold->scope == search->mine->scope && strcmp(hold->name, search->mine->name) == 0)
+        search->found = *hold;
     return 0;
 }
 
@@ -160,8 +160,8 @@ static json_t *result_json(const struct kiln_hold *mine, const struct kiln_hold 
                      mine->name, "held", (int)now->held, "who", now->who, "before", was);
 }
 
-static void tell(const struct kiln_cli *cli, const struct kiln_hold *mine,
-                 const struct kiln_hold *before, const struct kiln_hold *now)
+static void say_result(const struct kiln_cli *cli, const struct kiln_hold *mine,
+                       const struct kiln_hold *before, const struct kiln_hold *now)
 {
     char what[KILN_HOLD_NAME_MAX + 32], at[64];
     subject(mine->scope, mine->name, what, sizeof what);
@@ -184,38 +184,39 @@ static void tell(const struct kiln_cli *cli, const struct kiln_hold *mine,
 /* The same order again keeps who gave it first, when and why, unless it brings a reason; and what
  * was never paused needs no row that says so.  Whoever orders the opposite in between is seen by
  * the second look. */
-static int put_unless_there(struct kiln_cli *cli, struct kiln_ledger *ledger,
-                            const struct kiln_hold *mine, bool reasoned,
-                            struct kiln_hold *ret_before, struct kiln_error *err)
+static int record_unless_there(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                               const struct kiln_hold *mine, bool reasoned,
+                               struct kiln_hold *ret_before, struct kiln_error *err)
 {
-    struct looking looking = {.mine = mine};
-    int rc = reasoned ? 0 : kiln_ledger_holds(ledger, kiln_pool(cli), true, look_at, &looking, err);
-    *ret_before = looking.found;
-    bool there = looking.found.held == mine->held && (looking.found.who[0] || !reasoned);
+    struct search search = {.mine = mine};
+    int rc =
+        reasoned ? 0 : kiln_ledger_holds(ledger, kiln_pool(cli), true, find_mine, &search, err);
+    *ret_before = search.found;
+    bool there = search.found.held == mine->held && (search.found.who[0] || !reasoned);
     return rc || there ? rc : kiln_ledger_hold(ledger, kiln_pool(cli), mine, ret_before, err);
 }
 
-int kiln_put_hold(struct kiln_cli *cli, struct kiln_ledger *ledger, enum kiln_hold_scope scope,
-                  const char *name, bool held, const char *reason)
+int kiln_pause_set(struct kiln_cli *cli, struct kiln_ledger *ledger, enum kiln_hold_scope scope,
+                   const char *name, bool held, const char *reason)
 {
     struct kiln_hold mine = {.scope = scope, .held = held}, before;
     struct kiln_control order = {.kind = KILN_CONTROL_WAKE};
     struct kiln_error err;
     snprintf(mine.name, sizeof mine.name, "%s", name);
     snprintf(mine.reason, sizeof mine.reason, "%s", reason ? reason : "");
-    kiln_who(mine.who, sizeof mine.who);
-    int rc = put_unless_there(cli, ledger, &mine, reason != NULL, &before, &err);
+    kiln_user_name(mine.who, sizeof mine.who);
+    int rc = record_unless_there(cli, ledger, &mine, reason != NULL, &before, &err);
     if (rc)
         return kiln_report(cli, &err);
-    kiln_tell_order(cli, &order);
+    kiln_control_notify(cli, &order);
     kiln_sleep_s(SECOND_LOOK_S);
-    struct looking looking = {.mine = &mine, .found = mine};
-    rc = kiln_ledger_holds(ledger, kiln_pool(cli), true, look_at, &looking, &err);
+    struct search search = {.mine = &mine, .found = mine};
+    rc = kiln_ledger_holds(ledger, kiln_pool(cli), true, find_mine, &search, &err);
     if (rc)
         return kiln_report(cli, &err);
-    tell(cli, &mine, &before, &looking.found);
-    int status = cli->json ? kiln_print_json(cli, result_json(&mine, &before, &looking.found)) : 0;
-    return status ? status : looking.found.held != held ? OVERRULED : 0;
+    say_result(cli, &mine, &before, &search.found);
+    int status = cli->json ? kiln_print_json(cli, result_json(&mine, &before, &search.found)) : 0;
+    return status ? status : search.found.held != held ? OVERRULED : 0;
 }
 
 /* --- the verbs -------------------------------------------------------------------------------- */
@@ -240,7 +241,7 @@ static int read_scope(struct kiln_cli *cli, const struct kiln_args *args,
     return 0;
 }
 
-static int put(struct kiln_cli *cli, int argc, char **argv, bool held)
+static int set_pause(struct kiln_cli *cli, int argc, char **argv, bool held)
 {
     struct kiln_args args;
     struct kiln_error err;
@@ -254,22 +255,22 @@ static int put(struct kiln_cli *cli, int argc, char **argv, bool held)
         return status;
     int rc = kiln_open_ledger(cli, &ledger, &err);
     if (rc == 0)
-        rc = held ? warn_of_name(cli, ledger, scope, name, &err)
-                  : warn_of_slip(cli, ledger, scope, name, &err);
+        rc = held ? warn_if_unknown(cli, ledger, scope, name, &err)
+                  : warn_if_not_paused(cli, ledger, scope, name, &err);
     status = rc ? kiln_report(cli, &err)
-                : kiln_put_hold(cli, ledger, scope, name, held, kiln_arg(&args, "reason"));
+                : kiln_pause_set(cli, ledger, scope, name, held, kiln_arg(&args, "reason"));
     kiln_ledger_close(ledger);
     return status;
 }
 
 int kiln_verb_pause(struct kiln_cli *cli, int argc, char **argv)
 {
-    return put(cli, argc, argv, true);
+    return set_pause(cli, argc, argv, true);
 }
 
 int kiln_verb_resume(struct kiln_cli *cli, int argc, char **argv)
 {
-    return put(cli, argc, argv, false);
+    return set_pause(cli, argc, argv, false);
 }
 
 /* --- as JSON ---------------------------------------------------------------------------------- */
@@ -287,7 +288,7 @@ static int add_hold(void *arg, const struct kiln_hold *hold, struct kiln_error *
     return 0;
 }
 
-json_t *kiln_holds_json(struct kiln_cli *cli, struct kiln_ledger *ledger, struct kiln_error *err)
+json_t *kiln_pauses_json(struct kiln_cli *cli, struct kiln_ledger *ledger, struct kiln_error *err)
 {
     json_t *list = json_array();
     if (kiln_ledger_holds(ledger, kiln_pool(cli), false, add_hold, list, err)) {

@@ -1,5 +1,5 @@
-/* shown.c - see shown.h. */
-#include "scheduler/cli/core/shown.h"
+/* text_safe.c - see text_safe.h. */
+#include "scheduler/cli/core/text_safe.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -47,7 +47,7 @@ static struct glyph glyph_at(const char *text)
     return glyph;
 }
 
-void kiln_text_shown(struct kiln_text *out, const char *text)
+void kiln_text_safe(struct kiln_text *out, const char *text)
 {
     while (*text) {
         struct glyph glyph = glyph_at(text);
@@ -56,10 +56,10 @@ void kiln_text_shown(struct kiln_text *out, const char *text)
     }
 }
 
-void kiln_print_shown(const char *text)
+void kiln_print_safe(const char *text)
 {
     struct kiln_text shown = {0};
-    kiln_text_shown(&shown, text);
+    kiln_text_safe(&shown, text);
     if (shown.len > 0)
         fwrite(shown.at, 1, shown.len, stdout);
     kiln_text_release(&shown);
@@ -74,7 +74,7 @@ void kiln_print_line(const char *fmt, ...)
     if (vasprintf(&line, fmt, args) < 0)
         line = NULL;
     va_end(args);
-    kiln_text_shown(&shown, line ? line : "(no memory for this line)");
+    kiln_text_safe(&shown, line ? line : "(no memory for this line)");
     kiln_text_add(&shown, "\n", 1); /* one write, so that lines of several programs do not mix */
     if (!shown.failed)
         fwrite(shown.at, 1, shown.len, stdout);
@@ -101,14 +101,14 @@ static size_t fit(const char *text, int columns, char *out, size_t size, int *re
     return len;
 }
 
-const char *kiln_shown_line(const char *text, char *out, size_t size)
+const char *kiln_safe_line(const char *text, char *out, size_t size)
 {
     int used;
     (void)fit(text, INT_MAX, out, size, &used);
     return out;
 }
 
-const char *kiln_shown_cell(const char *text, int columns, char *out, size_t size)
+const char *kiln_safe_cell(const char *text, int columns, char *out, size_t size)
 {
     int used;
     size_t len = fit(text, columns, out, size, &used);
@@ -118,7 +118,7 @@ const char *kiln_shown_cell(const char *text, int columns, char *out, size_t siz
     return out;
 }
 
-int kiln_shown_columns(const char *text)
+int kiln_safe_columns(const char *text)
 {
     int columns = 0;
     while (*text) {

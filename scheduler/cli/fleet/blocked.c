@@ -1,10 +1,10 @@
-/* lack.c - see lack.h.
+/* blocked.c - see blocked.h.
  *
  * A look groups what waits of the batch, by what a hold may ask while one is in force and by its
  * models, and reads the heartbeats; that is a small part of a second for a million jobs, so it is
  * not done at every step of a wait.
  */
-#include "scheduler/cli/fleet/lack.h"
+#include "scheduler/cli/fleet/blocked.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,8 @@ bool kiln_serves(const struct kiln_roster_worker *worker, const char *model)
     return worker->live && (!model || !model[0] || strcmp(worker->beat.model, model) == 0);
 }
 
-bool kiln_lack_workers(const struct kiln_roster *roster, const char *pool, char *out, size_t size)
+bool kiln_blocked_by_workers(const struct kiln_roster *roster, const char *pool, char *out,
+                             size_t size)
 {
     size_t draining = 0;
     for (size_t i = 0; i < roster->count; i++)
@@ -36,7 +37,7 @@ bool kiln_lack_workers(const struct kiln_roster *roster, const char *pool, char 
     return true;
 }
 
-const char *kiln_lack_model(const struct kiln_roster *roster, const char *model)
+const char *kiln_blocked_by_model(const struct kiln_roster *roster, const char *model)
 {
     size_t draining = 0;
     for (size_t i = 0; i < roster->count; i++) {
@@ -62,7 +63,7 @@ static int note_model(void *arg, const char *model, struct kiln_error *err)
 {
     struct unserved *unserved = arg;
     (void)err;
-    const char *why = kiln_lack_model(unserved->roster, model);
+    const char *why = kiln_blocked_by_model(unserved->roster, model);
     if (!why)
         return 0;
     if (unserved->count == 0)
@@ -72,7 +73,7 @@ static int note_model(void *arg, const char *model, struct kiln_error *err)
     return 0;
 }
 
-static int lack_models(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+static int find_models(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                        const struct kiln_roster *roster, char *out, size_t size,
                        struct kiln_error *err)
 {
@@ -114,8 +115,8 @@ static int note_held(void *arg, const struct kiln_waiting_row *sort, struct kiln
 }
 
 /* What holds all that waits of the batch; "" while anything of it may go out. */
-static int look_at_holds(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
-                         char *out, size_t size, struct kiln_error *err)
+static int find_pauses(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                       char *out, size_t size, struct kiln_error *err)
 {
     struct kiln_holds holds = {0};
     struct held held = {.holds = &holds};
@@ -132,14 +133,14 @@ static int look_at_holds(struct kiln_cli *cli, struct kiln_ledger *ledger, const
 }
 
 /* What the batch lacks; "" if nothing.  *ret_next: what to do about it. */
-static int look(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch, char *out,
-                size_t size, const char **ret_next, struct kiln_error *err)
+static int find_reason(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                       char *out, size_t size, const char **ret_next, struct kiln_error *err)
 {
     struct kiln_roster roster = {0};
     bool led = false;
     out[0] = '\0';
     *ret_next = "`kiln status` lists what is held";
-    int rc = look_at_holds(cli, ledger, batch, out, size, err);
+    int rc = find_pauses(cli, ledger, batch, out, size, err);
     if (rc || out[0])
         return rc;
     rc = kiln_ledger_led(ledger, kiln_pool(cli), &led, err);
@@ -150,18 +151,19 @@ static int look(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *ba
     }
     if (rc == 0)
         rc = kiln_roster_load(cli, &roster, err);
-    *ret_next = "`kiln worker start` starts those of this machine, `kiln up --workers N` those of a stack";
-    if (rc == 0 && !kiln_lack_workers(&roster, kiln_pool(cli), out, size)) {
+    *ret_next =
+        "`kiln worker start` starts those of this machine, `kiln up --workers N` those of a stack";
+    if (rc == 0 && !kiln_blocked_by_workers(&roster, kiln_pool(cli), out, size)) {
         *ret_next = "`kiln workers --json` shows what they have; start one with that model, "
                     "or cancel the batch";
-        rc = lack_models(cli, ledger, batch, &roster, out, size, err);
+        rc = find_models(cli, ledger, batch, &roster, out, size, err);
     }
     kiln_roster_release(&roster);
     return rc;
 }
 
-void kiln_lack_tell(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
-                    struct kiln_bar *bar, struct kiln_lack_told *told)
+void kiln_blocked_say(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                      struct kiln_bar *bar, struct kiln_blocked_said *told)
 {
     char text[sizeof told->text];
     const char *next;
@@ -169,7 +171,7 @@ void kiln_lack_tell(struct kiln_cli *cli, struct kiln_ledger *ledger, const char
     double start_s = kiln_now_s();
     if (start_s < told->due_s)
         return;
-    int rc = look(cli, ledger, batch, text, sizeof text, &next, &err);
+    int rc = find_reason(cli, ledger, batch, text, sizeof text, &next, &err);
     double took_s = kiln_now_s() - start_s;
     double rest_s = rc == 0 && !text[0] ? LOOK_SELDOM_S : LOOK_EVERY_S;
     told->due_s = start_s + took_s + rest_s + SLOW_LATER * took_s;

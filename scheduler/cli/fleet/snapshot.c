@@ -1,16 +1,16 @@
-/* look.c - asks ledger and bus, one after the other, and keeps the answers. */
-#include "scheduler/cli/fleet/look.h"
+/* snapshot.c - asks ledger and bus, one after the other, and keeps the answers. */
+#include "scheduler/cli/fleet/snapshot.h"
 
 #include <stdio.h>
 
-#include "scheduler/cli/fleet/hold.h"
+#include "scheduler/cli/fleet/pause.h"
 #include "scheduler/holds.h"
 #include "storage/bus/bus.h"
 #include "storage/ledger/ledger.h"
 
 static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_error *err)
 {
-    struct kiln_look *look = arg;
+    struct kiln_snapshot *look = arg;
     char since[64], name[KILN_HOLD_NAME_MAX + 1];
     const struct kiln_policy_job job = {.model = group->model,
                                         .lora_set = group->lora_set,
@@ -30,7 +30,7 @@ static int add_group(void *arg, const struct kiln_group_row *group, struct kiln_
 }
 
 /* What the ledger knows: counts, groups with something to do, whether anybody leads. */
-static int look_ledger(struct kiln_look *look, const char *batch, struct kiln_error *err)
+static int look_ledger(struct kiln_snapshot *look, const char *batch, struct kiln_error *err)
 {
     const char *pool = kiln_pool(look->cli);
     struct kiln_ledger *ledger = NULL;
@@ -39,7 +39,7 @@ static int look_ledger(struct kiln_look *look, const char *batch, struct kiln_er
         rc = kiln_ledger_counts(ledger, pool, &look->counts, err);
     if (rc == 0)
         rc = kiln_ledger_groups(ledger, pool, add_group, look, err);
-    if (rc == 0 && !(look->holds = kiln_holds_json(look->cli, ledger, err)))
+    if (rc == 0 && !(look->holds = kiln_pauses_json(look->cli, ledger, err)))
         rc = err->code;
     if (rc == 0)
         rc = kiln_ledger_led(ledger, pool, &look->led, err);
@@ -52,7 +52,7 @@ static int look_ledger(struct kiln_look *look, const char *batch, struct kiln_er
 }
 
 /* What only Redis knows: lines that are not in the ledger yet, and who beats. */
-static int look_bus(struct kiln_look *look, struct kiln_error *err)
+static int look_bus(struct kiln_snapshot *look, struct kiln_error *err)
 {
     struct kiln_bus *bus = NULL;
     char key[256];
@@ -66,37 +66,38 @@ static int look_bus(struct kiln_look *look, struct kiln_error *err)
     return rc;
 }
 
-void kiln_look_release(struct kiln_look *look)
+void kiln_snapshot_release(struct kiln_snapshot *look)
 {
     json_decref(look->groups);
     json_decref(look->holds);
     kiln_roster_release(&look->roster);
 }
 
-int kiln_look_known(struct kiln_cli *cli, struct kiln_look *ret, struct kiln_error *err)
+int kiln_snapshot_take_known(struct kiln_cli *cli, struct kiln_snapshot *ret,
+                             struct kiln_error *err)
 {
-    *ret = (struct kiln_look){.cli = cli, .groups = json_array()};
+    *ret = (struct kiln_snapshot){.cli = cli, .groups = json_array()};
     int rc = look_ledger(ret, NULL, err);
     if (rc)
-        kiln_look_release(ret);
+        kiln_snapshot_release(ret);
     else if (look_bus(ret, &ret->bus) == 0)
         ret->bus.code = 0;
     return rc;
 }
 
-int kiln_look_now(struct kiln_cli *cli, const char *batch, struct kiln_look *ret,
-                  struct kiln_error *err)
+int kiln_snapshot_take(struct kiln_cli *cli, const char *batch, struct kiln_snapshot *ret,
+                       struct kiln_error *err)
 {
-    *ret = (struct kiln_look){.cli = cli, .groups = json_array()};
+    *ret = (struct kiln_snapshot){.cli = cli, .groups = json_array()};
     int rc = look_ledger(ret, batch, err);
     if (rc == 0)
         rc = look_bus(ret, err);
     if (rc)
-        kiln_look_release(ret);
+        kiln_snapshot_release(ret);
     return rc;
 }
 
-json_t *kiln_look_json(const struct kiln_look *look)
+json_t *kiln_snapshot_json(const struct kiln_snapshot *look)
 {
     bool bus = look->bus.code == 0;
     json_t *workers = bus ? kiln_roster_json(&look->roster, false) : json_null();
@@ -110,13 +111,13 @@ json_t *kiln_look_json(const struct kiln_look *look)
     return value;
 }
 
-bool kiln_look_over(const struct kiln_look *look)
+bool kiln_snapshot_over(const struct kiln_snapshot *look)
 {
     return look->has_batch && look->batch.whole && look->batch.jobs.at[KILN_JOB_QUEUED] == 0 &&
            look->batch.jobs.at[KILN_JOB_ASSIGNED] == 0;
 }
 
-const struct kiln_counts *kiln_look_counts(const struct kiln_look *look)
+const struct kiln_counts *kiln_snapshot_counts(const struct kiln_snapshot *look)
 {
     return look->has_batch ? &look->batch.jobs : &look->counts;
 }

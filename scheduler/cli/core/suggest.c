@@ -1,0 +1,92 @@
+/* suggest.c - see suggest.h. */
+#include "scheduler/cli/core/suggest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/cli/core/cli.h"
+#include "schemas/names.h"
+#include "schemas/room.h"
+#include "storage/ledger/ledger.h"
+#include "storage/ledger/read/batch.h"
+
+#define SUGGESTED 3
+
+int kiln_suggest_add(void *arg, const char *name, struct kiln_error *err)
+{
+    struct kiln_suggest *names = arg;
+    char **at = kiln_room(names->at, names->count, &names->room, sizeof *at);
+    char *copy = at ? strdup(name) : NULL;
+    names->at = at ? at : names->at;
+    if (!copy)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a name");
+    names->at[names->count++] = copy;
+    return 0;
+}
+
+bool kiln_suggest_has(const struct kiln_suggest *names, const char *name)
+{
+    for (size_t i = 0; i < names->count; i++)
+        if (strcmp(names->at[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* The closest of what is left is moved to the front of it, SUGGESTED times. */
+bool kiln_suggest_list(struct kiln_suggest *names, const char *name, char *out, size_t size)
+{
+    size_t count = names->count < SUGGESTED ? names->count : SUGGESTED, len;
+    snprintf(out, size, count ? "the nearest %s " : "", count > 1 ? "are" : "is");
+    for (size_t i = 0; i < count; i++) {
+        const char *found =
+            kiln_closest(name, strlen(name), (const char *const *)names->at + i, names->count - i);
+        size_t k = i;
+        while (names->at[k] != found)
+            k++;
+        char *swapped = names->at[i];
+        names->at[i] = names->at[k];
+        names->at[k] = swapped;
+        len = strlen(out);
+        snprintf(out + len, size - len, "%s'%.60s'", i ? ", " : "", names->at[i]);
+    }
+    return count > 0;
+}
+
+int kiln_suggest_refuse(struct kiln_suggest *names, const char *what, const char *name,
+                        struct kiln_error *err)
+{
+    char list[KILN_SUGGEST_LIST_MAX];
+    if (!kiln_suggest_list(names, name, list, sizeof list))
+        return kiln_fail(err, KILN_NOT_FOUND, "there is no %s '%.80s'; there is none at all", what,
+                         name);
+    return kiln_fail(err, KILN_NOT_FOUND, "there is no %s '%.80s'; %s", what, name, list);
+}
+
+void kiln_suggest_release(struct kiln_suggest *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        free(names->at[i]);
+    free(names->at);
+    *names = (struct kiln_suggest){0};
+}
+
+static int add_name(void *arg, const struct kiln_batch_row *batch, struct kiln_error *err)
+{
+    return kiln_suggest_add(arg, batch->name, err);
+}
+
+int kiln_check_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                     struct kiln_error *err)
+{
+    struct kiln_suggest names = {0};
+    uint64_t id;
+    int rc = kiln_ledger_batch_id(ledger, kiln_pool(cli), batch, &id, err);
+    if (rc != KILN_NOT_FOUND)
+        return rc;
+    rc = kiln_ledger_batches(ledger, kiln_pool(cli), NULL, add_name, &names, err);
+    if (rc == 0)
+        rc = kiln_suggest_refuse(&names, "batch", batch, err);
+    kiln_suggest_release(&names);
+    return rc;
+}

@@ -1,0 +1,25 @@
+/* control.h - control messages to the scheduler, and queries that only the leader can answer. */
+#ifndef KILN_CLI_CONTROL_H
+#define KILN_CLI_CONTROL_H
+
+#include "scheduler/cli/core/cli.h"
+#include "schemas/wire.h"
+#include "storage/ledger/ledger.h"
+
+int kiln_control_send(struct kiln_cli *cli, const struct kiln_control *control,
+                      struct kiln_error *err) KILN_MUST_CHECK;
+/* The same for what the ledger has already: a bus outage is only mentioned. */
+void kiln_control_notify(struct kiln_cli *cli, const struct kiln_control *control);
+
+/* Cancels the queued and assigned jobs of a batch and notifies the scheduler, so that workers stop
+ * at their next step.  *ret_count: how many jobs. */
+int kiln_cancel_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
+                      uint64_t *ret_count, struct kiln_error *err) KILN_MUST_CHECK;
+
+/* Why the job waits, or (job 0) the backlog of every group; bus.md has the answers.  Waits two
+ * seconds at most: *ret is NULL, which is not an error, without an answer by then.  The caller
+ * frees *ret with json_decref. */
+int kiln_query(struct kiln_cli *cli, uint64_t job, json_t **ret,
+               struct kiln_error *err) KILN_MUST_CHECK;
+
+#endif
