@@ -8,6 +8,7 @@
 
 #include "scheduler/intake/day_quota.h"
 #include "scheduler/intake/intake.h"
+#include "scheduler/intake/page.h"
 #include "scheduler/intake/window.h"
 #include "schemas/digest.h"
 #include "schemas/expand.h"
@@ -256,7 +257,7 @@ static int top_up(struct kiln_standing *standing, const struct kiln_backfill_due
         rc = insert(standing, order, ret, err);
     /* A page ends where its pass ends. */
     ret->more = ret->more || (standing->job_count > 0 && order->room > standing->job_count);
-    if (rc == KILN_BAD_INPUT) { /* the ledger itself refuses a job: that stops no other order */
+    if (rc && !kiln_page_waits(rc)) { /* the ledger itself refuses a job: that stops no other order */
         standing->fault = *err;
         rc = 0;
     }
