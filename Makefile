@@ -112,7 +112,7 @@ torch-needed:
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,10p'
-	@echo "targets: all setup demo test gpu-test bench gpu-bench gpu-arch-check fuzz sim model-check chaos hostile install format clean"
+	@echo "targets: all setup demo test gpu-test bench gpu-bench gpu-arch-check fuzz sim model-check chaos hostile hostile-defects install format clean"
 
 setup:
 	scripts/setup.sh "$(LIBTORCH)"
