@@ -17,12 +17,12 @@ extern const struct kiln_verb kiln_verbs_fleet[];
 extern const struct kiln_verb kiln_verbs_measure[];
 extern const struct kiln_verb kiln_verbs_alone[];
 
-/* How pictures are looked at, of `run` and of `export`. */
+/* Options of `run` and `export` for the gallery page and the contact sheet. */
 #define KILN_LOOK_OPTIONS                                                                          \
-    {"note", "TEXT", "a sentence above the pictures of the page"},                                 \
-        {"sheet", "FILE.webp", "a contact sheet of the pictures"},                                 \
+    {"note", "TEXT", "a sentence at the top of the gallery page"},                                 \
+        {"sheet", "FILE.webp", "also write a contact sheet of all pictures"},                      \
     {                                                                                              \
-        "columns", "N", "square pictures in a row of the sheet (6)"                                \
+        "columns", "N", "square pictures in a row of the contact sheet (6)"                        \
     }
 
 #endif

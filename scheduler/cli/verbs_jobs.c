@@ -1,4 +1,4 @@
-/* verbs_jobs.c - rows of the verbs about jobs, batches and pictures that there are. */
+/* verbs_jobs.c - rows of the verbs about existing jobs, batches and pictures. */
 #include "scheduler/cli/core/verbs.h"
 #include "scheduler/cli/verb_tables.h"
 
@@ -12,48 +12,50 @@
     }
 #define SINCE_OPTION                                                                               \
     {                                                                                              \
-        "since", "WHEN", "a date or time in UTC, or how long ago: 2026-11-21, 90m, 7d"             \
+        "since", "WHEN", "only since a date or time in UTC, or for a span: 2026-11-21, 90m, 7d"    \
     }
 
 static const struct kiln_option jobs_options[] = {
     BATCH_OPTION,
     {"state", "STATE", "queued, assigned, done, failed or cancelled"},
-    {"limit", "N", "stop after so many"},
+    {"limit", "N", "at most so many lines"},
     {NULL, NULL, NULL}};
 static const struct kiln_option batches_options[] = {
-    {"active", NULL, "only those with something left to do"},
-    {"limit", "N", "stop after so many"},
+    {"active", NULL, "only batches with queued or assigned jobs, or still coming in"},
+    {"limit", "N", "at most so many lines"},
     {NULL, NULL, NULL}};
 static const struct kiln_option batch_options[] = {
-    {"force", NULL, "rm: cancel what still waits or runs, then remove"},
+    {"force", NULL, "rm: cancel queued and assigned jobs, then remove"},
     {"yes", NULL, "rm: do not ask"},
     {NULL, NULL, NULL}};
 static const struct kiln_option usage_options[] = {
-    {"by", "WHAT", "tenant, day or tenant,day (tenant)"}, SINCE_OPTION, {NULL, NULL, NULL}};
+    {"by", "WHAT", "one line a tenant, a day, or both: tenant,day (tenant)"},
+    SINCE_OPTION,
+    {NULL, NULL, NULL}};
 static const struct kiln_option errors_options[] = {
     ONLY_BATCH_OPTION, SINCE_OPTION, {NULL, NULL, NULL}};
 static const struct kiln_option events_options[] = {
-    {"follow", NULL, "go on with what comes, until Ctrl-C"},
+    {"follow", NULL, "keep printing new events until Ctrl-C"},
     ONLY_BATCH_OPTION,
     {"job", "JOB", "only this job"},
     SINCE_OPTION,
     {NULL, NULL, NULL}};
 static const struct kiln_option move_options[] = {BATCH_OPTION, {NULL, NULL, NULL}};
 static const struct kiln_option cancel_options[] = {
-    BATCH_OPTION, {"yes", NULL, "a batch: do not ask"}, {NULL, NULL, NULL}};
+    BATCH_OPTION, {"yes", NULL, "with --batch: do not ask"}, {NULL, NULL, NULL}};
 static const struct kiln_option export_options[] = {
-    {"out", "DIR", "where it goes; may exist, only what is missing is fetched"},
-    {"html", NULL, "an index.html to look at"},
-    {"latents", NULL, "the latent files too"},
+    {"out", "DIR", "the directory; if it exists, only missing files are downloaded"},
+    {"html", NULL, "also write the gallery page index.html"},
+    {"latents", NULL, "also download the latent files"},
     KILN_LOOK_OPTIONS,
     {NULL, NULL, NULL}};
 static const struct kiln_option favourite_options[] = {
-    {"batch", "NAME", "all pictures of a batch; ls: only those of it"}, {NULL, NULL, NULL}};
+    {"batch", "NAME", "all pictures of a batch; ls: only this batch"}, {NULL, NULL, NULL}};
 
 const struct kiln_verb kiln_verbs_jobs[] = {
     {.name = "jobs",
      .args = "[--batch B] [--state S]",
-     .summary = "one line a job",
+     .summary = "list jobs, one a line",
      .examples = "kiln jobs --batch sketches --state failed\n"
                  "kiln jobs --json | jq 'select(.width > 1024)'",
      .options = jobs_options,
@@ -61,19 +63,19 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .run = kiln_verb_jobs},
     {.name = "show",
      .args = "JOB|BATCH",
-     .summary = "the whole record of a job, or where a batch stands",
+     .summary = "show everything about a job, or the counts of a batch",
      .examples = "kiln show 17\nkiln show 17 --json | jq -r '.images[].key'",
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_show},
     {.name = "why",
      .args = "JOB",
-     .summary = "why a job waits, or where it is",
+     .summary = "say why a job waits, or where it is",
      .examples = "kiln why 17",
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_why},
     {.name = "batches",
      .args = "[--active] [--limit N]",
-     .summary = "one line a batch: whose, how far, how fast; the newest first",
+     .summary = "list batches, the newest first: tenants, counts, times, rate",
      .examples = "kiln batches --active\n"
                  "kiln batches --json | jq -r 'select(.jobs.failed > 0) | .batch'",
      .options = batches_options,
@@ -81,18 +83,19 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .run = kiln_verb_batches},
     {.name = "batch",
      .args = "show BATCH | rename BATCH NAME | rm BATCH [--force] [--yes]",
-     .summary = "look at, rename or remove a batch",
+     .summary = "show, rename or remove a batch",
      .examples = "kiln batch show sketches\n"
                  "kiln batch rename sketches sketches-2026\n"
-                 "kiln batch rm sketches --yes     its rows go, `kiln gc` then takes its files",
-     .more = "rm takes a batch that has ended, or with --force any.  It asks, or needs --yes where\n"
-             "nobody can be asked.  What the batch cost stays in `kiln usage`.",
+                 "kiln batch rm sketches --yes     its rows; `kiln gc` then removes its objects",
+     .more =
+         "rm removes a batch that has ended, or with --force any batch.  Without a terminal it\n"
+         "needs --yes.  The cost of the batch stays in `kiln usage`.",
      .options = batch_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_batch},
     {.name = "usage",
      .args = "[--by tenant|day|tenant,day] [--since WHEN]",
-     .summary = "jobs, pictures, GPU-seconds and bytes by tenant and day",
+     .summary = "sum up jobs, pictures, GPU-seconds and bytes by tenant and day",
      .examples = "kiln usage --by tenant,day --since 7d",
      .more = "GPU-seconds are those of finished pictures and of cached latents; days are UTC.",
      .options = usage_options,
@@ -100,23 +103,23 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .run = kiln_verb_usage},
     {.name = "errors",
      .args = "[--batch B] [--since WHEN]",
-     .summary = "failed jobs by cause, an example of each, what to do",
+     .summary = "list failed jobs by cause, with an example and what to do next",
      .examples = "kiln errors --since 24h",
      .options = errors_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_errors},
     {.name = "events",
      .args = "[--follow] [--batch B|--job JOB] [--since WHEN]",
-     .summary = "every move of a job, as a listing or as they come",
+     .summary = "list every change of every job, or follow them",
      .examples = "kiln events --follow --json | jq 'select(.to == \"failed\")'\n"
                  "kiln events --job 17",
-     .more = "Without a job, a batch or a time: those of the last hour.",
+     .more = "Without --job, --batch or --since it lists the last hour.",
      .options = events_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_events},
     {.name = "cancel",
      .args = "JOB|--batch B [--yes]",
-     .summary = "stop jobs that wait or run",
+     .summary = "cancel queued and assigned jobs",
      .examples = "kiln cancel 17\nkiln cancel --batch sketches",
      .options = cancel_options,
      .settings = KILN_SETTINGS_FILE,
@@ -130,16 +133,17 @@ const struct kiln_verb kiln_verbs_jobs[] = {
      .run = kiln_verb_retry},
     {.name = "export",
      .args = "BATCH --out DIR [--html] [--sheet FILE.webp [--columns N]]",
-     .summary = "a batch's pictures, results.jsonl and a page to look at",
+     .summary = "download the pictures of a batch, with results.jsonl and a gallery page",
      .examples = "kiln export sketches --out gallery --html --sheet sketches.webp",
-     .more = "Objects that the store has lost or damaged are named and left out; the rest comes, and the\n"
-             "exit code is 65.  Their lines of results.jsonl name them under \"damaged\".",
+     .more = "Objects that are missing from the store or damaged there are named and left out; "
+             "then the\n"
+             "exit code is 65, and results.jsonl lists them as \"damaged\".",
      .options = export_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_export},
     {.name = "favourite",
      .args = "add|rm JOB...|--batch B, or ls [--batch B]",
-     .summary = "pictures that `kiln gc --older-than` leaves alone, with their latents",
+     .summary = "mark pictures that `kiln gc --older-than` keeps, with their latents",
      .examples = "kiln favourite add 17 23\nkiln favourite ls --json | jq -r .key",
      .options = favourite_options,
      .settings = KILN_SETTINGS_FILE,

@@ -30,17 +30,18 @@ static const struct kiln_option worker_options[] = {
     {"follow", NULL, "logs: go on with what comes, until Ctrl-C"},
     {NULL, NULL, NULL}};
 static const struct kiln_option wait_options[] = {
-    {"timeout", "S", "give up after so many seconds with exit code 75"}, {NULL, NULL, NULL}};
+    {"timeout", "S", "stop waiting after so many seconds, with exit code 75"}, {NULL, NULL, NULL}};
 static const struct kiln_option status_options[] = {
     {"groups", NULL, "only the groups: backlog in GPU-seconds, jobs, workers that have the set"},
     {NULL, NULL, NULL}};
 static const struct kiln_option watch_options[] = {
     {"interval", "S", "seconds between two looks (1)"}, {NULL, NULL, NULL}};
-static const struct kiln_option run_options[] = {{"out", "DIR", "where the gallery goes"},
-                                                 DIR_OPTION,
-                                                 {"workers", "N", "workers of the stack"},
-                                                 KILN_LOOK_OPTIONS,
-                                                 {NULL, NULL, NULL}};
+static const struct kiln_option run_options[] = {
+    {"out", "DIR", "the directory of the gallery"},
+    DIR_OPTION,
+    {"workers", "N", "how many workers the private stack has"},
+    KILN_LOOK_OPTIONS,
+    {NULL, NULL, NULL}};
 
 const struct kiln_verb kiln_verbs_work[] = {
     {.name = "up",
@@ -66,47 +67,52 @@ const struct kiln_verb kiln_verbs_work[] = {
      .run = kiln_verb_down},
     {.name = "run",
      .args = "FILE --out DIR [enqueue options]",
-     .summary = "everything: up, enqueue, wait, export",
+     .summary = "do everything in one command: up, enqueue, wait, export",
      .examples = "kiln run prompts.jsonl --out gallery\n"
                  "kiln run prompts.txt --out gallery --model /models/turbo --set steps=8",
-     .more =
-         "Uses the stack or fleet of the settings, or starts one in ./.kiln.  The same command\n"
-         "again goes on where it stopped.  Prints the path of index.html.",
+     .more = "Uses the stack or fleet of the settings, or starts a private stack in ./.kiln.  "
+             "Repeat the\n"
+             "command to continue where it stopped.  Prints the path of index.html.",
      .options = run_options,
      .also = kiln_enqueue_options,
      .settings = KILN_SETTINGS_BARE,
      .run = kiln_verb_run},
     {.name = "enqueue",
      .args = "FILE|- [--batch NAME] [--set KEY=VALUE]... [--dry-run] [--strict] [--no-wait]",
-     .summary = "send a file of jobs to the queue",
+     .summary = "enqueue the jobs of a file",
      .examples = "kiln enqueue prompts.jsonl               prints the name of the batch\n"
                  "kiln enqueue prompts.txt --set size=16:9 --set steps=8\n"
-                 "kiln enqueue sweep.csv --batch sweep-1   again: adds only what is new\n"
-                 "kiln enqueue prompts.jsonl --dry-run     what it would make, and what it costs",
-     .more = "FILE is JSON lines, plain text (a prompt a line, # comments) or CSV with a header of "
-             "job\n"
-             "keys.  Prompts may hold choices: \"a {red|blue} car\" is two jobs.  Refused lines "
-             "are told\n"
-             "as FILE:LINE: reason, and the exit code is 65.",
+                 "kiln enqueue sweep.csv --batch sweep-1   again: adds only new jobs\n"
+                 "kiln enqueue prompts.jsonl --dry-run     the jobs and their estimated cost",
+     .more =
+         "FILE is JSON lines, plain text (a prompt a line, # comments) or CSV with a header of "
+         "job\n"
+         "keys.  A prompt may have choices: \"a {red|blue} car\" makes two jobs.  A refused line "
+         "is\n"
+         "printed as FILE:LINE: reason; the others are sent, and the exit code is 65.",
      .options = kiln_enqueue_options,
      .run = kiln_verb_enqueue},
     {.name = "wait",
      .args = "BATCH [--timeout S]",
      .summary = "wait until a batch has ended",
      .examples = "kiln wait sketches && kiln export sketches --out gallery",
-     .more = "Exit code 0: all done; 1: some failed or were cancelled; 75: the time was up.  Where no live\n"
-             "worker can draw what waits, or all of it is held, stderr says so; the wait goes on.",
+     .more =
+         "Exit code 0: all done; 1: some failed or were cancelled; 75: timed out.  If no live "
+         "worker\n"
+         "can render the queued jobs, or all are paused, stderr says so and the wait continues.",
      .options = wait_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_wait},
     {.name = "watch",
      .args = "[BATCH]",
      .summary = "a live view of the fleet, or of a batch until it has ended",
-     .examples = "kiln watch                       the fleet, full screen; q quits\n"
-                 "kiln watch sketches              until it has ended; the exit code is that of wait\n"
-                 "kiln watch | ts                  elsewhere: a line a change, --json a line a look",
-     .more = "Keys: q quits, tab and the arrows scroll workers, groups and failures, space holds the\n"
-             "screen, + and - change the interval.  80x24 is enough; NO_COLOR is heeded.",
+     .examples =
+         "kiln watch                       the fleet, full screen; q quits\n"
+         "kiln watch sketches              until it has ended; the exit code is that of wait\n"
+         "kiln watch | ts                  elsewhere: a line a change, --json a line a look",
+     .more =
+         "Keys: q quits, tab and the arrows scroll workers, groups and failures, space holds the\n"
+         "screen, + and - change the interval.  80x24 is enough; NO_COLOR is heeded.",
      .options = watch_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_watch},
@@ -115,7 +121,8 @@ const struct kiln_verb kiln_verbs_work[] = {
      .summary = "jobs by state, live workers, groups that wait",
      .examples = "kiln status --json\n"
                  "kiln status --groups    what waits in GPU-seconds, as the scheduler sees it",
-     .more = "When Redis does not answer, it tells what the ledger knows and ends with 69 or 75; in --json\n"
+     .more = "When Redis does not answer, it tells what the ledger knows and ends with 69 or 75; "
+             "in --json\n"
              "workers and intake are null then.",
      .options = status_options,
      .settings = KILN_SETTINGS_FILE,
@@ -129,14 +136,16 @@ const struct kiln_verb kiln_verbs_work[] = {
     {.name = "worker",
      .args = "start [NAME...] | stop NAME...|--all [--yes] | ls | logs NAME [--follow]",
      .summary = "workers of this machine, started again when they die",
-     .examples = "kiln worker start --device cuda:0,cuda:1    one a GPU, as HOST-cuda0, HOST-cuda1\n"
-                 "kiln worker ls                              who runs, who was given up and why\n"
-                 "kiln worker logs HOST-cuda0 --follow\n"
-                 "kiln worker stop --all --yes                each finishes its batch first",
-     .more = "A guard outlives the shell.  It starts what crashes again after 1, 2, 4, ... 60 s and\n"
-             "gives up what crashes too often, or with wrong settings; start takes it up again.\n"
-             "Where systemd runs and has kiln-worker@.service, all four go through it (0, cuda:0 and\n"
-             "HOST-gpu0 name one unit), unless --dir or a crew here says otherwise.",
+     .examples =
+         "kiln worker start --device cuda:0,cuda:1    one a GPU, as HOST-cuda0, HOST-cuda1\n"
+         "kiln worker ls                              who runs, who was given up and why\n"
+         "kiln worker logs HOST-cuda0 --follow\n"
+         "kiln worker stop --all --yes                each finishes its batch first",
+     .more =
+         "A guard outlives the shell.  It starts what crashes again after 1, 2, 4, ... 60 s and\n"
+         "gives up what crashes too often, or with wrong settings; start takes it up again.\n"
+         "Where systemd runs and has kiln-worker@.service, all four go through it (0, cuda:0 and\n"
+         "HOST-gpu0 name one unit), unless --dir or a crew here says otherwise.",
      .options = worker_options,
      .settings = KILN_SETTINGS_FILE,
      .run = kiln_verb_worker},

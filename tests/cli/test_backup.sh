@@ -82,7 +82,7 @@ fails 78 kiln restore b2
 sql template1 "CREATE DATABASE $base" || die "cannot make a database"
 sql "$base" 'CREATE TABLE theirs (x int)'
 fails 73 kiln restore b2 --yes
-says 'holds 1 tables and no ledger'
+says 'has 1 table but no ledger'
 sql "$base" 'DROP TABLE theirs'
 ok kiln restore b2 --json
 json out.txt 'd["restored"] and d["jobs"] == 280 and d["objects"] == 560 and d["missing"] == 0'
@@ -147,7 +147,7 @@ stalls() { # PROGRAM HELD-S: what stands still is named, nobody is left behind, 
     [ "$name" = psql ] || kill -STOP "$child"
     wait $restore
     [ $? = 75 ] || { cat err.txt >&2; die "a restore whose $name stands still did not end with 75"; }
-    says "$name has stood still for [34] s"
+    says "$name made no progress for [34] s"
     [ -z "$(pgrep -P $restore)" ] || die "a child was left behind"
     wait $holder
     ok kiln jobs --batch new --json

@@ -38,7 +38,7 @@ set=(--prompts prompts.txt --set size=64x64 --set steps=4)
 build "${set[@]}" --dry-run
 counts '3, 0, 0, 0, 0'
 json out.txt 'd["missing"] == 3 and d["dry_run"]'
-says '^latents wanted: 3; stored: 0; on their way: 0; missing: 3$'
+says '^3 latents: 0 stored, 0 on their way, 3 missing$'
 [ "$(sql 'SELECT count(*) FROM job')" = 0 ] || die "a dry run left jobs"
 ok kiln pause --backfill
 build "${set[@]}"
@@ -46,7 +46,7 @@ counts '3, 0, 0, 0, 3'
 json out.txt 'd["batch"] == "latent-cache" and not d["dry_run"]'
 build "${set[@]}"
 counts '3, 0, 3, 0, 0'
-says '^latents wanted: 3; stored: 0; on their way: 3; missing: 0$'
+says '^3 latents: 0 stored, 3 on their way, 0 missing$'
 ok kiln resume --backfill
 ok kiln wait latent-cache --timeout 30
 ok kiln cache build --prompts - --set size=64x64 --set steps=4 --json <prompts.txt
@@ -144,7 +144,7 @@ ok kiln cache stat
 choices="{$(seq -s '|' 400)}"
 fails 64 kiln cache build --template x --limit 0
 fails 65 kiln cache build --template "$choices $choices"
-says '1 prompts name 160000 latents, 100000 are allowed: .*raise --limit'
+says '1 prompt name.* 160000 latents, more than --limit 100000: .*raise --limit'
 for i in $(seq 12); do echo "$choices $choices {1|2|3|4|5} $i"; done >explodes.txt
 fails 65 kiln cache build --prompts explodes.txt --dry-run
 says '12 prompts name 9600000 latents'
@@ -158,7 +158,7 @@ printf 'quota a%s\n' 1 2 3 4 5 6 7 8 9 10 >ann.txt
 ann=(--prompts ann.txt --set tenant=ann --set size=64x64 --json)
 fails 75 kiln cache build "${ann[@]}"
 json out.txt '(d["wanted"], d["missing"], d["ordered"], d["beyond_quota"]) == (10, 10, 6, 4)'
-says "4 were not ordered: tenant 'ann' has as many jobs waiting as its quota lets"
+says "4 latents not enqueued: tenant 'ann' has reached its limit of waiting jobs"
 fails 75 kiln cache build "${ann[@]}"
 json out.txt '(d["waiting"], d["missing"], d["ordered"], d["beyond_quota"]) == (6, 4, 0, 4)'
 { sed 's/.*/{"prompt": "&", "tenant": "ann"}/' ann.txt; echo '{"prompt": "quota b", "tenant": "bob"}'; } >both.jsonl
@@ -225,7 +225,7 @@ kept=$(sql "SELECT count(*) FROM latent l JOIN job j ON j.id = job_id WHERE j.ki
 old=$(sql "SELECT count(*) FROM latent l JOIN job j ON j.id = job_id WHERE j.kind = 1 AND l.created_at < now() - interval '1 day'")
 [ "$kept" = 6 ] && [ "$old" -gt 240 ] || die "$kept latents of the favourite, $old old ones"
 fails 64 kiln gc --older-than 1d </dev/null
-says 'and latents as old.*--yes does it'
+says 'and cached latents older than .*--yes'
 before=$(files)
 ok kiln gc --older-than 1d --dry-run --json
 json out.txt "d['latents'] == $old - $kept and d['pictures'] == 0 and d['old_bytes'] > 0 and len(d['objects']) == $old - $kept"
@@ -235,7 +235,7 @@ json out.txt "d['latents'] == $old - $kept == d['removed'] and d['orphans'] == 0
 [ "$(latents)|$(files)" = "$((all - old + kept))|$((before - old + kept))" ] || die "rows and objects of latents differ"
 [ -e "$early" ] || die "an object that a live attempt may commit went"
 ok kiln gc --older-than 1d --yes
-says 'removed 0 old pictures and 0 cached latents'
+says 'removed 0 old pictures and 0 old cached latents'
 ok kiln favourite rm "$fox"
 ok kiln gc --older-than 1d --yes --json
 json out.txt "d['latents'] == $kept"
@@ -266,7 +266,7 @@ ok kiln enqueue - --batch pictures --set size=64x64 <<<'a kept hare'
 ok kiln wait pictures --timeout 60
 ok kiln cache build --template 'a kept hare' --set size=64x64
 [ ! -s out.txt ] || die "a batch that is not there: $(cat out.txt)"
-says '^everything is stored already$'
+says '^all latents are stored$'
 build --template 'a kept hare' --set size=64x64
 json out.txt 'd["batch"] is None and (d["wanted"], d["stored"], d["ordered"]) == (1, 1, 0)'
 ok kiln cache build --template 'a new hare' --set size=64x64
@@ -274,5 +274,5 @@ ok kiln cache build --template 'a new hare' --set size=64x64
 ok kiln wait latent-cache --timeout 60
 ok kiln cache build --template 'a new hare' --set size=64x64
 [ "$(cat out.txt)" = latent-cache ] || die "the batch that is there is not named"
-says '^everything is stored already$'
+says '^all latents are stored$'
 echo ok

@@ -41,7 +41,7 @@ ok kiln pause --all
 for i in 1 2 3; do echo "{\"prompt\": \"p$i\", \"width\": 64, \"height\": 64, \"steps\": 2}"; done >jobs.jsonl
 ok kiln enqueue jobs.jsonl --batch b
 at_tty n 64 kiln cancel --batch b
-says 'All jobs of batch b that wait or run are cancelled; `kiln retry` takes it back.' out.txt
+says 'All queued and assigned jobs of batch b will be cancelled; `kiln retry` undoes it.' out.txt
 at_tty '' 66 kiln cancel --batch c
 [ "$(left)" = 3 ] || die "a no cancels"
 at_tty y 0 kiln cancel --batch b
@@ -55,7 +55,7 @@ ok kiln cancel --batch b
 job=$(sql 'SELECT min(id) FROM job')
 at_tty '' 0 kiln cancel "$job"
 ok kiln cancel "$job"
-says "0 jobs cancelled: job $job is cancelled"
+says "job $job was not changed: it is already cancelled"
 sql 'UPDATE intake_call SET announced = announced + 1' # as if a line were still on its way
 ok kiln cancel --batch b
 says 'batch b is still coming in'

@@ -244,7 +244,7 @@ static void bad_lines_are_told_and_the_good_ones_go_on(void **state)
     assert_int_equal(enqueue("a.jsonl", at_once, &result), EX_DATAERR);
     assert_said("a.jsonl:2: unknown key \"stpes\"; did you mean \"steps\"?\n");
     assert_said("a.jsonl:3: not valid JSON at byte 2");
-    assert_said("a.jsonl:4: custom_id \"a\" is that of line 1 already\n");
+    assert_said("a.jsonl:4: custom_id \"a\" is already used in line 1\n");
     assert_int_equal(result.refused, 3);
     assert_int_equal(result.refusals[1].line, 3);
     assert_int_equal(read_stream(sent, 8), 3);
@@ -276,7 +276,7 @@ static void between_bad_lines_no_good_one_is_lost(void **state)
         {"{\"prompt\":\"x\",\"steps\":0}", 0, "steps is 0"},
         {"{\"prompt\":\"x\",\"loras\":[{\"name\":\"a\",\"scale\":NaN}]}", 0, "NaN"},
         {"{\"prompt\":\"x\",\"seed\":18446744073709551616}", 0, "seed is 18446744073709551616"},
-        {"{\"prompt\":\"x\",\"custom_id\":\"id 0\"}", 0, "is that of line 1 already"},
+        {"{\"prompt\":\"x\",\"custom_id\":\"id 0\"}", 0, "is already used in line 1"},
         {"{}", 0, "prompt is missing"},
     };
     enum { BAD = sizeof bad / sizeof *bad, LONG = 10 * 1024 * 1024 };
@@ -344,7 +344,7 @@ static void strict_sends_nothing_if_a_line_is_bad(void **state)
     request.strict = true;
     kiln_test_write("a.txt", "good\n{bad\ngood\n");
     assert_int_equal(enqueue("a.txt", request, &result), EX_DATAERR);
-    assert_said("lines refused: 1; nothing was sent (--strict)");
+    assert_said("1 line refused, so nothing was sent (--strict)");
     assert_int_equal(result.sent, 0);
     assert_int_equal(read_stream(sent, 8), 0);
     kiln_enqueue_release(&result);
@@ -362,7 +362,7 @@ static void files_without_jobs_are_an_error(void **state)
     struct sent sent[2];
     kiln_test_write("empty.jsonl", "");
     assert_int_equal(enqueue("empty.jsonl", at_once, &result), EX_DATAERR);
-    assert_said("empty.jsonl: no jobs in it");
+    assert_said("empty.jsonl contains no jobs");
     kiln_enqueue_release(&result);
     assert_int_equal(enqueue("nowhere.jsonl", at_once, &result), EX_NOINPUT);
     kiln_enqueue_release(&result);

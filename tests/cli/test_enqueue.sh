@@ -68,7 +68,7 @@ says 'did you mean "width"?'
 fails 66 kiln enqueue nowhere.jsonl
 : >empty.jsonl
 fails 65 kiln enqueue empty.jsonl
-says 'no jobs in it'
+says 'contains no jobs'
 kill "$(cat redis.pid)"
 for _ in $(seq 100); do [ -S redis.sock ] && kill -0 "$(cat redis.pid 2>/dev/null)" 2>/dev/null || break; sleep 0.05; done
 fails 69 kiln enqueue good.jsonl

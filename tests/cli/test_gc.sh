@@ -47,7 +47,7 @@ json out.txt 'd["young"] == 1 and d["foreign"] == 4 and d["named"] == '"$real"' 
 ok kiln gc --dry-run
 [ "$(wc -l <out.txt)" = 4 ] || die "the dry run lists other objects"
 says "5 images/2026/11/999999/256-0123456789abcdef.webp" out.txt
-says "would remove 4 objects"
+says "would remove 4 orphans"
 [ "$(objects)" = $((real + 10)) ] || die "a dry run removed something"
 ok kiln gc --json
 json out.txt 'd["removed"] == 4 and d["removed_bytes"] == 20 and d["failed"] == 0'
@@ -75,7 +75,7 @@ json out.txt 'd["jobs"]["cancelled"] == 1 == d["removed"] and d["whole"]'
 kill -CONT "$(pid_of s worker-0)"
 fails 1 kiln wait live --timeout 60
 says '2 done, 0 failed, 1 cancelled'
-says 'has taken the rows of 1 of the cancelled'
+says 'has removed the rows of 1 cancelled job'
 ok kiln gc --json
 json out.txt 'd["removed"] == 2 and d["live"] == 0'
 ok kiln cancel --batch live
@@ -104,7 +104,7 @@ for i in range(3000):
     os.utime(name, (1.7e9, 1.7e9))
 PYTHON
 fails 78 kiln gc </dev/null
-says 'do they belong together'
+says 'perhaps it is the store of another ledger'
 [ "$(objects)" = $((before + 3000)) ] || die "removed without being sure"
 interrupted=0
 for round in 1 2 3; do

@@ -215,7 +215,7 @@ static void unreadable_inputs_are_named(void **state)
                           4);
     assert_int_equal(kiln_input_open("utf16.txt", KILN_FORMAT_AUTO, false, &input, &err),
                      KILN_CORRUPT);
-    assert_string_equal(err.text, "utf16.txt: is UTF-16; save it as UTF-8");
+    assert_string_equal(err.text, "utf16.txt is UTF-16; save it as UTF-8");
     kiln_test_write("list.json", "[{\"prompt\":\"x\"}]");
     assert_int_equal(kiln_input_open("list.json", KILN_FORMAT_AUTO, false, &input, &err),
                      KILN_CORRUPT);
@@ -294,7 +294,7 @@ static void overrides_are_typed(void **state)
     free(json);
     const struct kiln_set wrong[] = {{"set", "width"}, {"set", "wdith=3"},     {"set", "nope="},
                                      {"set", "=x"},    {"set", "prompt=\xff"}, {"loras", "\xff"}};
-    static const char *const says[] = {"--set width: it is KEY=VALUE, and this has no '='",
+    static const char *const says[] = {"--set width: '=' is missing; write KEY=VALUE",
                                        "--set: unknown key \"wdith\"; did you mean \"width\"?",
                                        "--set: unknown key \"nope\"; " KEYS,
                                        "--set: unknown key \"\"; " KEYS,

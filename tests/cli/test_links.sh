@@ -35,7 +35,7 @@ rm -rf shared victims
 mkdir -p shared elsewhere
 ln -s "$PWD/elsewhere" shared/full
 fails 73 kiln export b --out shared
-says '^kiln: write shared/full/000000-c1.webp: its folder is a link or a file'
+says '^kiln: write shared/full/00000[0-9]-c[0-9].webp: its folder is a link or a file' # whichever thread fails first
 [ -z "$(ls elsewhere)" ] || die "it wrote through the link of a folder"
 ln -s clean named
 ok kiln export b --out named --json

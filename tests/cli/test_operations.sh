@@ -10,7 +10,7 @@ export KILN_CONFIG=$PWD/s/kiln.conf
 ok kiln batches --json
 [ ! -s out.txt ] || die "an empty pool has batches"
 ok kiln errors
-says 'no job is failed'
+says 'no failed jobs'
 ok kiln usage --json
 [ ! -s out.txt ] || die "an empty pool has used something"
 
@@ -39,7 +39,7 @@ says '^second ' out.txt
 ok kiln batch show first --json
 json out.txt 'd["batch"] == "first" and d["jobs"]["done"] == 3 and d["effort"]["workers"] == 1'
 ok kiln batch show first
-says 'has ended' out.txt
+says '^batch first  ended' out.txt
 fails 66 kiln batch show absent
 fails 66 kiln batch show frist
 says "there is no batch .frist.; the nearest are .first., .second."
@@ -86,7 +86,7 @@ sql "UPDATE job SET error_code = 19, error = 'non-finite latent at step 2 of 8' 
 ok kiln errors --json
 json out.txt 'd[1]["code"] == "not_finite" and "smaller LoRA scales" in d[1]["next"]'
 ok kiln errors --batch first
-says 'no job is failed'
+says 'no failed jobs'
 ok kiln errors --batch bad
 says 'next       ' out.txt
 fails 66 kiln errors --batch absent
@@ -132,7 +132,7 @@ ok kiln enqueue jobs.jsonl --batch waiting
 fails 75 kiln batch rm waiting
 says '3 queued'
 fails 64 kiln batch rm waiting --force
-says 'Batch waiting goes for ever, with the rows of its 3 jobs'
+says 'Batch waiting and the rows of its 3 jobs and pictures will be removed for good'
 ok kiln batch rm waiting --force --yes --json
 json out.txt 'd == {"removed": "waiting", "cancelled": 3, "jobs": 3, "objects": 0, "bytes": 0}'
 before=$(kiln usage --json --by tenant | python3 -c 'import json, sys; print([(u["tenant"], u["jobs"], u["pictures"], round(u["gpu_seconds"], 3)) for u in map(json.loads, sys.stdin)])')

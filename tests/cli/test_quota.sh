@@ -46,7 +46,7 @@ says 'held back is not among them' out.txt
 ok kiln resume --all
 until_sql "SELECT count(*) FROM job WHERE state = 2" 25
 fails 1 kiln wait ann --timeout 30 # it ends, and what did not come in is told
-says '15 lines were refused by intake: kiln show ann'
+says '15 jobs refused: .kiln show ann. says why'
 sleep 0.6
 fails 65 kiln enqueue ann.jsonl --batch ann --json
 json out.txt 'd["accepted"] == 10 and d["duplicate"] == 10'

@@ -1,8 +1,9 @@
 /* errors.c - `kiln errors`: the failed jobs by cause, an example of each, and what to do next.
  *
- * The next step depends on the code alone; what is special about a job is in its sentence, which
- * `kiln show` tells in full with the history of its attempts.
+ * The next step depends only on the error code.  `kiln show` prints the full error of a job and the
+ * history of its attempts.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,29 +19,30 @@
 static const char *next_step(int code)
 {
     static const char *const steps[KILN_CODE_COUNT] = {
-        [KILN_BAD_INPUT] = "correct the job's line and enqueue it again under another custom_id",
-        [KILN_NOT_FOUND] = "put what is missing (a model, a LoRA file, an object) where the worker "
-                           "looks, then retry",
-        [KILN_FULL] = "make room on the disk, the store or the GPU (`kiln doctor`), then retry",
-        [KILN_IO] = "look at the worker's disk and model files (`kiln doctor` there), then retry",
-        [KILN_UNAVAILABLE] = "bring back the server that is named (`kiln doctor`), then retry",
-        [KILN_TIMEOUT] = "see whether a server or a GPU hangs (`kiln doctor`), then retry",
+        [KILN_BAD_INPUT] = "correct the job line and enqueue it again with another custom_id",
+        [KILN_NOT_FOUND] =
+            "put the missing model, LoRA file or object where the worker looks for it, "
+            "then retry",
+        [KILN_FULL] = "free space on the disk, the store or the GPU (`kiln doctor`), then retry",
+        [KILN_IO] = "check the worker's disk and model files (`kiln doctor` there), then retry",
+        [KILN_UNAVAILABLE] = "start the server that the error names (`kiln doctor`), then retry",
+        [KILN_TIMEOUT] = "check whether a server or a GPU hangs (`kiln doctor`), then retry",
         [KILN_DENIED] = "correct the credentials or rights of the worker, then retry",
-        [KILN_PROTOCOL] = "see that all programs are of one version and the servers are what the "
-                          "settings say (`kiln doctor`), then retry",
+        [KILN_PROTOCOL] = "check that all programs have one version and that the settings name the "
+                          "right servers (`kiln doctor`), then retry",
         [KILN_NO_MEMORY] = "give the worker more memory or lower batch_max, then retry",
-        [KILN_DEVICE] = "look at the worker's log and GPU, restart it if need be, then retry",
-        [KILN_CORRUPT] = "fetch the damaged model or LoRA file anew, then retry",
-        [KILN_UNSUPPORTED] = "change the job to something the model can do and enqueue it again",
+        [KILN_DEVICE] = "check the worker's log and GPU, restart the worker if needed, then retry",
+        [KILN_CORRUPT] = "download the damaged model or LoRA file again, then retry",
+        [KILN_UNSUPPORTED] = "change the job to what the model supports and enqueue it again",
         [KILN_CONFIG] = "correct the worker's settings (`kiln help config`), then retry",
-        [KILN_INTERNAL] = "report it with the output of `kiln show` on the example",
-        [KILN_POISONED] = "draw the example alone with `kiln render` to see what it does; do not "
-                          "retry it on a fleet before that",
-        [KILN_NOT_FINITE] = "try smaller LoRA scales, or see with `kiln render` whether the "
-                            "example draws without them, then enqueue it again",
+        [KILN_INTERNAL] = "report this bug with the output of `kiln show` for the example",
+        [KILN_POISONED] =
+            "render the example alone with `kiln render` before you retry it on a fleet",
+        [KILN_NOT_FINITE] = "try smaller LoRA scales, or render the example without LoRAs "
+                            "(`kiln render`), then enqueue it again",
     };
     bool known = code >= 0 && code < KILN_CODE_COUNT && steps[code];
-    return known ? steps[code] : "see `kiln show` on the example, then retry";
+    return known ? steps[code] : "see `kiln show` for the example, then retry";
 }
 
 static int list_cause(void *arg, const struct kiln_cause_row *cause, struct kiln_error *err)
@@ -63,15 +65,13 @@ static int list_cause(void *arg, const struct kiln_cause_row *cause, struct kiln
         kiln_text_puts(line, "}\n");
         return kiln_listing_put(listing, err);
     }
-    kiln_text_printf(line, "%llu %s in %llu %s  %s: ", (unsigned long long)cause->jobs,
-                     cause->jobs == 1 ? "job" : "jobs", (unsigned long long)cause->batches,
-                     cause->batches == 1 ? "batch" : "batches", kiln_code_name(cause->code));
+    kiln_text_printf(line, "%s in %s  %s: ", KILN_COUNT(cause->jobs, "job"),
+                     KILN_COUNT(cause->batches, "batch"), kiln_code_name(cause->code));
     kiln_text_safe(line, cause->cause);
     kiln_text_printf(line, "\n  between    %s and %s\n",
                      kiln_short_time(cause->first_ms, first, sizeof first),
                      kiln_short_time(cause->last_ms, last, sizeof last));
-    kiln_text_printf(line,
-                     "  example    job %llu of batch %s: ", (unsigned long long)cause->example,
+    kiln_text_printf(line, "  example    job %" PRIu64 " of batch %s: ", cause->example,
                      cause->batch);
     kiln_text_safe(line, cause->error);
     kiln_text_printf(line, "\n  next       %s\n", next_step(cause->code));
@@ -83,7 +83,7 @@ int kiln_verb_errors(struct kiln_cli *cli, int argc, char **argv)
     struct kiln_args args;
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
-    struct kiln_listing listing = {.cli = cli};
+    struct kiln_listing listing = {.cli = cli, .none = "no failed jobs"};
     int64_t since_ms = 0;
     int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
     if (status == 0)
@@ -98,9 +98,7 @@ int kiln_verb_errors(struct kiln_cli *cli, int argc, char **argv)
         rc =
             kiln_ledger_causes(ledger, kiln_pool(cli), batch, since_ms, list_cause, &listing, &err);
     kiln_ledger_close(ledger);
-    if (rc == 0 && listing.rows == 0)
-        kiln_say(cli, "no job is failed");
-    else if (rc == 0)
-        kiln_say(cli, "`kiln retry JOB` or `kiln retry --batch B` queues them again");
+    if (rc == 0 && listing.rows)
+        kiln_say(cli, "to retry: kiln retry JOB, or kiln retry --batch BATCH");
     return kiln_listing_end(&listing, rc, &err);
 }

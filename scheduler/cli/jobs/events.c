@@ -1,10 +1,11 @@
-/* events.c - `kiln events`: every move of a job as a line, once or as they come.
+/* events.c - `kiln events`: every move of a job as a line, once or continuously.
  *
- * Following asks the ledger twice a second and not the bus: the ledger has every move, also those
- * that were made while Redis was away.  Between two questions it sleeps on stdout, so that it ends
- * when its reader has gone although nothing happens, and at once on a signal.  A server that is
- * away for a while is told once and waited for.
+ * --follow asks the ledger twice a second, not the bus: the ledger has every move, even those made
+ * during an outage of Redis.  Between two questions it polls stdout, so that it ends when its
+ * reader has gone even if nothing happens, and at once on a signal.  During an outage of Postgres
+ * it waits.
  */
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@
 #include "storage/ledger/read/ops.h"
 
 #define POLL_MS 500
-#define LOOK_BACK_MS (3600 * 1000) /* of a listing that names no job, batch or time */
+#define LOOK_BACK_MS (3600 * 1000) /* without --job, --batch or --since */
 
 static volatile sig_atomic_t interrupted;
 
@@ -54,9 +55,9 @@ static int list_event(void *arg, const struct kiln_event_row *event, struct kiln
         kiln_json_member_text(line, "reason", move->reason);
         kiln_text_puts(line, "}\n");
     } else {
-        kiln_text_printf(line, "%s  job %llu  %s -> %s  attempt %u  %s%s%s%s%s%s",
-                         kiln_time_text(move->at_ms, at, sizeof at), (unsigned long long)event->job,
-                         from, to, move->attempt, event->batch, move->worker ? "  " : "",
+        kiln_text_printf(line, "%s  job %" PRIu64 "  %s -> %s  attempt %u  %s%s%s%s%s%s",
+                         kiln_time_text(move->at_ms, at, sizeof at), event->job, from, to,
+                         move->attempt, event->batch, move->worker ? "  " : "",
                          move->worker ? move->worker : "", code ? "  " : "", code ? code : "",
                          move->reason ? ": " : "");
         kiln_text_safe(line, move->reason ? move->reason : "");
@@ -65,7 +66,7 @@ static int list_event(void *arg, const struct kiln_event_row *event, struct kiln
     return kiln_listing_put(listing, err);
 }
 
-/* A reader that has gone away shows as an error on the pipe. */
+/* Waits for the next question; an error on the pipe means that its reader has gone. */
 static bool reader_gone(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};
@@ -76,34 +77,20 @@ static int follow(struct kiln_cli *cli, struct kiln_ledger *ledger,
                   const struct kiln_event_filter *filter, struct kiln_event_tail *tail,
                   struct kiln_listing *listing, struct kiln_error *err)
 {
-    bool told = false;
+    bool warned = false;
     for (const int signals[] = {SIGINT, SIGTERM}, *at = signals; at < signals + 2; at++)
         sigaction(*at, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
     while (!interrupted) {
         int rc = kiln_ledger_tail(ledger, kiln_pool(cli), filter, tail, list_event, listing, err);
         if (rc && (rc == KILN_CANCELLED || !kiln_code_retryable(rc)))
             return rc;
-        if (rc && !told)
-            kiln_warn(cli, "%s; trying on", err->text);
-        told = rc != 0;
+        if (rc && !warned)
+            kiln_warn(cli, "%s; trying again", err->text);
+        warned = rc != 0;
         if (fflush(stdout) != 0 || reader_gone())
             break;
     }
     return 0;
-}
-
-/* Reads what the command line asks for; 0 or an exit status. */
-static int parse(struct kiln_cli *cli, const struct kiln_args *args, const char **batch,
-                 struct kiln_event_filter *filter, int64_t *since_ms)
-{
-    const char *job = kiln_arg(args, "job");
-    *batch = kiln_arg(args, "batch");
-    if (job && *batch)
-        return kiln_usage(cli, "name a job or a batch, not both");
-    int status = job ? kiln_arg_job(cli, job, &filter->job) : 0;
-    bool all = !job && !*batch;
-    return status ? status
-                  : kiln_arg_since(cli, args, all ? kiln_wall_ms() - LOOK_BACK_MS : 0, since_ms);
 }
 
 static int ignore_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
@@ -112,7 +99,7 @@ static int ignore_job(void *arg, const struct kiln_job_row *row, struct kiln_err
     return 0;
 }
 
-/* What was named must be there; following begins now unless a time was given. */
+/* Checks that the job or the batch exists.  *now_ms: where following begins without --since. */
 static int prepare(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                    struct kiln_event_filter *filter, int64_t *now_ms, struct kiln_error *err)
 {
@@ -132,13 +119,19 @@ int kiln_verb_events(struct kiln_cli *cli, int argc, char **argv)
     struct kiln_args args;
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
-    struct kiln_listing listing = {.cli = cli};
+    struct kiln_listing listing = {.cli = cli, .none = "no events"};
     struct kiln_event_filter filter = {0};
-    const char *batch;
     int64_t since_ms, now_ms;
     int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
+    if (status)
+        return status;
+    const char *job = kiln_arg(&args, "job"), *batch = kiln_arg(&args, "batch");
+    if (job && batch)
+        return kiln_usage(cli, "name a job or a batch, not both");
+    status = job ? kiln_arg_job(cli, job, &filter.job) : 0;
+    int64_t fallback_ms = job || batch ? 0 : kiln_wall_ms() - LOOK_BACK_MS;
     if (status == 0)
-        status = parse(cli, &args, &batch, &filter, &since_ms);
+        status = kiln_arg_since(cli, &args, fallback_ms, &since_ms);
     if (status)
         return status;
     int rc = kiln_open_reader(cli, &ledger, &err);
@@ -146,6 +139,7 @@ int kiln_verb_events(struct kiln_cli *cli, int argc, char **argv)
         rc = prepare(cli, ledger, batch, &filter, &now_ms, &err);
     if (rc == 0 && kiln_arg(&args, "follow")) {
         struct kiln_event_tail tail = {.since_ms = kiln_arg(&args, "since") ? since_ms : now_ms};
+        listing.none = NULL;
         rc = follow(cli, ledger, &filter, &tail, &listing, &err);
     } else if (rc == 0) {
         rc = kiln_ledger_events(ledger, kiln_pool(cli), &filter, since_ms, list_event, &listing,

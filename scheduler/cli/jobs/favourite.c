@@ -1,9 +1,10 @@
-/* favourite.c - `kiln favourite`: pictures that `kiln gc --older-than` leaves alone. */
+/* favourite.c - `kiln favourite`: pictures that `kiln gc --older-than` keeps. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler/cli/core/cli.h"
+#include "scheduler/cli/core/output/listing.h"
+#include "scheduler/cli/core/output/records.h"
 #include "scheduler/cli/core/suggest.h"
 #include "scheduler/cli/core/verbs.h"
 #include "storage/ledger/ledger.h"
@@ -11,22 +12,28 @@
 
 #define JOBS_MAX 1000 /* of one command line */
 
-static int print_row(void *arg, const struct kiln_favourite_row *row, struct kiln_error *err)
+static int list_row(void *arg, const struct kiln_favourite_row *row, struct kiln_error *err)
 {
-    struct kiln_cli *cli = arg;
+    struct kiln_listing *listing = arg;
+    struct kiln_text *line = &listing->line;
     char at[32];
-    kiln_time_text(row->at_ms, at, sizeof at);
-    if (cli->json)
-        (void)kiln_print_json(cli, json_pack("{s:I, s:s, s:s?, s:s}", "job", (json_int_t)row->job,
-                                             "batch", row->batch, "key", row->key, "at", at));
-    else
-        printf("%10" PRIu64 "  %-24s  %s  %s\n", row->job, row->batch, at,
-               row->key ? row->key : "-");
-    return kiln_stdout_ok() ? 0 : kiln_fail(err, KILN_CANCELLED, "nobody reads the list");
+    if (listing->cli->json) {
+        kiln_text_puts(line, "{\"job\":");
+        kiln_text_u64(line, row->job);
+        kiln_json_member_text(line, "batch", row->batch);
+        kiln_json_member_text(line, "key", row->key);
+        kiln_json_member_time(line, "at", row->at_ms);
+        kiln_text_puts(line, "}\n");
+    } else {
+        kiln_text_printf(line, "%10" PRIu64 "  %-24s  %s  %s\n", row->job, row->batch,
+                         kiln_time_text(row->at_ms, at, sizeof at), row->key ? row->key : "-");
+    }
+    return kiln_listing_put(listing, err);
 }
 
-static int mark(struct kiln_cli *cli, struct kiln_ledger *ledger, const struct kiln_args *args,
-                const char *batch, bool favourite)
+/* Makes the pictures of the jobs, or of the batch, favourites or not. */
+static int set_favourites(struct kiln_cli *cli, struct kiln_ledger *ledger,
+                          const struct kiln_args *args, const char *batch, bool favourite)
 {
     struct kiln_error err;
     uint64_t ids[JOBS_MAX], changed = 0, pictures = 0;
@@ -36,16 +43,18 @@ static int mark(struct kiln_cli *cli, struct kiln_ledger *ledger, const struct k
         if (status)
             return status;
     }
-    if (kiln_ledger_mark(ledger, kiln_pool(cli), ids, count, batch, favourite, &changed, &pictures,
-                         &err))
+    int rc = kiln_ledger_mark(ledger, kiln_pool(cli), ids, count, batch, favourite, &changed,
+                              &pictures, &err);
+    if (rc == 0 && !batch && count == 1 && pictures == 0)
+        rc = kiln_fail(&err, KILN_NOT_FOUND, "job %" PRIu64 " has no picture in pool %s", ids[0],
+                       kiln_pool(cli));
+    else if (rc == 0 && !batch && pictures < count)
+        rc = kiln_fail(&err, KILN_NOT_FOUND, "%zu of %zu jobs have no picture in pool %s",
+                       count - (size_t)pictures, count, kiln_pool(cli));
+    if (rc)
         return kiln_report(cli, &err);
-    if (!batch && pictures < count) {
-        kiln_fail(&err, KILN_NOT_FOUND, "%zu of the %zu jobs have no picture in this pool",
-                  count - (size_t)pictures, count);
-        return kiln_report(cli, &err);
-    }
-    kiln_say(cli, "%" PRIu64 " pictures %s, %" PRIu64 " were so already", changed,
-             favourite ? "are kept from now on" : "are no favourites any more", pictures - changed);
+    kiln_say(cli, "%s %s the favourites", changed ? KILN_COUNT(changed, "picture") : "no pictures",
+             favourite ? "added to" : "removed from");
     if (!cli->json)
         return 0;
     return kiln_print_json(cli, json_pack("{s:b, s:I, s:I}", "favourite", favourite, "changed",
@@ -63,19 +72,20 @@ int kiln_verb_favourite(struct kiln_cli *cli, int argc, char **argv)
     const char *what = args.rest[0], *batch = kiln_arg(&args, "batch");
     bool add = strcmp(what, "add") == 0, list = strcmp(what, "ls") == 0;
     if (!add && !list && strcmp(what, "rm") != 0)
-        return kiln_usage(cli, "'%s' is nothing to do with favourites; there are add, rm and ls",
-                          what);
+        return kiln_usage(cli, "unknown subcommand '%s'; use add, rm or ls", what);
     if (list ? args.rest_count > 1 : (args.rest_count > 1) == (batch != NULL))
         return kiln_usage(cli, list ? "ls takes no job" : "name jobs, or one batch with --batch");
-    if (kiln_open_ledger(cli, &ledger, &err))
-        return kiln_report(cli, &err);
-    if (batch && kiln_check_batch(cli, ledger, batch, &err)) {
+    int rc = kiln_open_ledger(cli, &ledger, &err);
+    if (rc == 0 && batch)
+        rc = kiln_check_batch(cli, ledger, batch, &err);
+    if (rc) {
         status = kiln_report(cli, &err);
     } else if (list) {
-        int rc = kiln_ledger_favourites(ledger, kiln_pool(cli), batch, print_row, cli, &err);
-        status = rc && rc != KILN_CANCELLED ? kiln_report(cli, &err) : 0;
+        struct kiln_listing listing = {.cli = cli, .none = "no favourites"};
+        rc = kiln_ledger_favourites(ledger, kiln_pool(cli), batch, list_row, &listing, &err);
+        status = kiln_listing_end(&listing, rc, &err);
     } else {
-        status = mark(cli, ledger, &args, batch, add);
+        status = set_favourites(cli, ledger, &args, batch, add);
     }
     kiln_ledger_close(ledger);
     return status;

@@ -1,34 +1,36 @@
-/* run.c - `kiln run FILE --out DIR`: the main job in one command.
+/* run.c - `kiln run FILE --out DIR`: up, enqueue, wait and export in one command.
  *
- * Up, enqueue, wait, export; each is the code of its own verb.  The batch is named after the file
- * and what is in it, so the same command again goes on with the same batch: after a Ctrl-C nothing
- * is drawn twice, and the seeds, which come from the batch's name, stay the same.
+ * The batch is named after the file and its contents, so the same command continues the same batch:
+ * after a Ctrl-C nothing is rendered twice, and the seeds, which depend on the batch's name, stay
+ * the same.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+
 #include <sysexits.h>
 #include <unistd.h>
 
 #include "scheduler/cli/core/output/progress.h"
 #include "scheduler/cli/core/paths.h"
 #include "scheduler/cli/core/verbs.h"
-#include "scheduler/cli/jobs/effort.h"
 #include "scheduler/cli/jobs/enqueue/enqueue.h"
 #include "scheduler/cli/jobs/export/export.h"
+#include "scheduler/cli/jobs/makespan.h"
 #include "scheduler/cli/stack/stack.h"
 #include "schemas/digest.h"
 #include "schemas/text.h"
 #include "storage/daemon/config_file.h"
+#include "storage/formats/regular.h"
 
 #define STEM_MAX 48
-#define NAMED_FILE_MAX (64 << 20) /* larger files get a new batch name each time */
+#define NAMED_FILE_MAX (64 << 20) /* a larger file gets a new batch name each time */
 
 /* --- where it runs ---------------------------------------------------------------------------- */
 
-/* The settings file that counts, "" for none: the search of design, without reading it. */
+/* The settings file that applies, "" for none, without reading it. */
 static void find_config(const struct kiln_cli *cli, char out[PATH_MAX])
 {
     const char *environment = getenv("KILN_CONFIG");
@@ -43,8 +45,9 @@ static void find_config(const struct kiln_cli *cli, char out[PATH_MAX])
     }
 }
 
-/* The directory of an embedded stack's kiln.conf; false: the file is of another kind.  An `up` that
- * failed early has left its lock and directories and no stack.json yet; a crew has no redis/. */
+/* The directory of a private stack's kiln.conf; false: it belongs to no private stack.  An `up`
+ * that failed early left its lock and directories, but no stack.json.  The directory of `kiln
+ * worker` has no redis/. */
 static bool stack_of(const char *config_path, char out[PATH_MAX])
 {
     char path[PATH_MAX];
@@ -59,14 +62,14 @@ static bool stack_of(const char *config_path, char out[PATH_MAX])
             access(kiln_join(path, out, "redis"), F_OK) == 0);
 }
 
-/* The file's settings under the flags that were given become those of the command. */
+/* Loads the file's settings; flags of the command line still override them. */
 static int take_settings(struct kiln_cli *cli, const char *path, struct kiln_error *err)
 {
     struct kiln_config *config = NULL;
     int rc = kiln_config_load(path, &config, NULL, err);
     if (rc)
         return rc;
-    for (int key = 0; rc == 0 && key < KILN_KEY_COUNT; key++) /* the flags still win */
+    for (int key = 0; rc == 0 && key < KILN_KEY_COUNT; key++)
         if (strncmp(kiln_config_origin(cli->config, (enum kiln_key)key), "flag", 4) == 0)
             rc = kiln_config_set(config, kiln_keys[key].name,
                                  kiln_config_text(cli->config, (enum kiln_key)key),
@@ -81,11 +84,11 @@ static int take_settings(struct kiln_cli *cli, const char *path, struct kiln_err
 /* Where the run takes place. */
 struct place {
     struct kiln_cli *cli;
-    bool own; /* stack is an embedded stack that this command looks after */
+    bool own; /* stack is a private stack that this command looks after */
     struct kiln_stack stack;
 };
 
-/* Starts what does not run, or takes the fleet that the settings name. */
+/* Starts the private stack if needed, or uses the fleet that the settings name. */
 static int reach_servers(struct place *place, const char *dir, long workers, struct kiln_error *err)
 {
     struct kiln_cli *cli = place->cli;
@@ -100,7 +103,7 @@ static int reach_servers(struct place *place, const char *dir, long workers, str
                : take_settings(cli, path, err);
 }
 
-/* The size that a stack which is not there yet would get: that of its model. */
+/* Without a stack yet: the default size is the one that its model would give it. */
 static int take_model_size(struct kiln_cli *cli, struct kiln_error *err)
 {
     char programs[PATH_MAX], size[24];
@@ -116,7 +119,7 @@ static int take_model_size(struct kiln_cli *cli, struct kiln_error *err)
     return rc;
 }
 
-/* What it would make, with the settings that the run would have. */
+/* --dry-run, with the settings that the run would have. */
 static int plan(struct kiln_cli *cli, const char *dir, const struct kiln_enqueue_request *request)
 {
     struct kiln_error err;
@@ -136,29 +139,15 @@ static int plan(struct kiln_cli *cli, const char *dir, const struct kiln_enqueue
 
 /* --- the batch's name ------------------------------------------------------------------------- */
 
-/* The whole regular file, malloc'd; NULL: not one, or too large. */
-static char *read_regular(const char *path, size_t *ret_size)
-{
-    struct stat st;
-    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > NAMED_FILE_MAX)
-        return NULL;
-    FILE *file = fopen(path, "re");
-    char *text = file ? malloc((size_t)st.st_size + 1) : NULL;
-    if (text)
-        *ret_size = fread(text, 1, (size_t)st.st_size, file);
-    if (file)
-        fclose(file);
-    return text;
-}
-
-/* "prompts-1a2b3c4d" of prompts.jsonl, its bytes and the --set options; false if it has no fixed
- * content to name it by. */
+/* "prompts-1a2b3c4d", from the name prompts.jsonl, its contents and the --set options; false if the
+ * contents cannot be read twice. */
 static bool name_batch(const struct kiln_enqueue_request *request,
                        char out[KILN_BATCH_NAME_MAX + 1])
 {
-    size_t size = 0;
-    char *text = read_regular(request->file, &size);
-    if (!text)
+    struct kiln_error none;
+    size_t size;
+    char *text;
+    if (kiln_regular_read(request->file, NAMED_FILE_MAX, &text, &size, &none))
         return false;
     struct kiln_text all = {0};
     kiln_text_add(&all, text, size);
@@ -187,7 +176,7 @@ static bool name_batch(const struct kiln_enqueue_request *request,
 
 /* --- the job ---------------------------------------------------------------------------------- */
 
-/* A worker that was killed comes back while we wait: nobody else looks after a private stack. */
+/* Restarts what died while we wait: nothing else looks after a private stack. */
 static int tend(void *arg, struct kiln_error *err)
 {
     struct place *place = arg;
@@ -202,8 +191,7 @@ static int finish(struct place *place, struct kiln_export *export)
     struct kiln_progress progress;
     int rc = kiln_wait_batch(cli, batch, -1, tend, place, &progress, &err);
     if (rc == KILN_CANCELLED) {
-        kiln_warn(cli, "%s; the same command again, or `kiln wait %s`, takes it up", err.text,
-                  batch);
+        kiln_warn(cli, "%s; to go on, repeat the command or run `kiln wait %s`", err.text, batch);
         return 130;
     }
     if (rc == 0)
@@ -211,14 +199,17 @@ static int finish(struct place *place, struct kiln_export *export)
     if (rc)
         return kiln_report(cli, &err);
     int status = kiln_batch_status(&progress);
-    kiln_say(cli, "%llu of %llu jobs have their picture", (unsigned long long)export->pictures,
-             (unsigned long long)export->jobs);
+    if (export->pictures == export->jobs)
+        kiln_say(cli, "%s exported", KILN_COUNT(export->pictures, "picture"));
+    else
+        kiln_say(cli, "%" PRIu64 " of %s exported", export->pictures,
+                 KILN_COUNT(export->jobs, "picture"));
     if (status)
-        kiln_say(cli, "      why not all: kiln jobs --batch %s --state failed", batch);
+        kiln_say(cli, "      why not all: `kiln errors --batch %s`, `kiln show %s`", batch, batch);
     int damaged = kiln_export_status(cli, export);
     status = damaged ? damaged : status;
     if (!cli->json)
-        kiln_say_effort(cli, batch);
+        kiln_say_makespan(cli, batch);
     char *real = realpath(out, NULL);
     int printed = 0;
     if (cli->json) {
@@ -227,7 +218,7 @@ static int finish(struct place *place, struct kiln_export *export)
         printed = kiln_print_json(
             cli, json_pack("{s:s, s:s, s:s, s:o, s:I, s:o?}", "batch", batch, "out", out, "index",
                            index, "jobs", kiln_counts_json(&progress.jobs), "damaged",
-                           (json_int_t) export->damaged, "effort", kiln_effort_json(cli, batch)));
+                           (json_int_t) export->damaged, "effort", kiln_makespan_json(cli, batch)));
     } else {
         printf("%s/index.html\n", real ? real : out);
     }
@@ -271,7 +262,7 @@ int kiln_verb_run(struct kiln_cli *cli, int argc, char **argv)
         return kiln_report(cli, &err);
     status = kiln_enqueue(cli, &request, &result);
     bool go_on = result.sent > 0 && (status == 0 || status == EX_DATAERR);
-    if (go_on) { /* lines that were refused do not keep the good ones from being drawn */
+    if (go_on) { /* refused lines do not stop the good ones */
         export.batch = result.batch;
         int finished = finish(&place, &export);
         status = status ? status : finished;

@@ -1,9 +1,9 @@
-/* show.c - `kiln show JOB`: the whole record; `kiln show BATCH`: where a batch stands.
+/* show.c - `kiln show JOB`: the whole record; `kiln show BATCH`: its counts and refused jobs.
  *
- * A number is a job, or a batch if there is no such job; anything else is a batch.  The JSON form
- * is a superset of a line of `kiln jobs --json`: what was asked for, where it stands, every move so
- * far, and the objects that exist.
+ * A number is a job, or a batch if there is no such job; anything else is a batch.  The JSON of a
+ * job has all keys of `kiln jobs --json`, and the job line, the moves so far and the objects.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ struct shown {
 
 /* --- JSON ------------------------------------------------------------------------------------- */
 
-/* The object row knows where it is, the latent row what is in it. */
+/* Both rows of a latent: the object (where it is) and the latent (what it contains). */
 static void add_latent(struct kiln_text *out, const struct kiln_object_row *latent,
                        const struct kiln_made *made)
 {
@@ -47,7 +47,7 @@ static void add_latent(struct kiln_text *out, const struct kiln_object_row *late
     kiln_text_printf(out, ",\"shape\":[%s]}", made->shape);
 }
 
-/* Stage times exist only for a picture; a latent-cache job has none. */
+/* Only a picture has stage times. */
 static void add_made(struct kiln_text *out, const struct kiln_made *made)
 {
     kiln_json_member_text(out, "model_name", made->image ? made->model_name : NULL);
@@ -67,7 +67,7 @@ static void add_made(struct kiln_text *out, const struct kiln_made *made)
     kiln_text_puts(out, "}");
 }
 
-/* One move of the history; the caller has opened the array. */
+/* One move; the caller has opened the array. */
 static int move_json(void *arg, const struct kiln_move_row *move, struct kiln_error *err)
 {
     struct shown *shown = arg;
@@ -102,7 +102,7 @@ static int job_json(void *arg, const struct kiln_job_row *row, struct kiln_error
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-/* Only what has happened. */
+/* Only the moves that have happened. */
 static void print_times(const struct kiln_job_row *row)
 {
     char text[64];
@@ -126,9 +126,9 @@ static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error
 {
     const struct shown *shown = arg;
     const struct kiln_job *job = &row->job;
-    char set[KILN_LORA_SET_MAX], size[32];
+    char set[KILN_LORA_SET_MAX];
     (void)err;
-    printf("job %llu  %s, attempt %u\n  batch      %s, index %u%s", (unsigned long long)job->id,
+    printf("job %" PRIu64 "  %s, attempt %u\n  batch      %s, index %u%s", job->id,
            kiln_job_state_name(job->state), job->attempt, job->batch, job->index,
            job->custom_id ? ", custom_id " : "");
     kiln_print_safe(job->custom_id ? job->custom_id : "");
@@ -136,12 +136,12 @@ static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error
     print_words("prompt", job->prompt);
     if (job->negative_prompt && job->negative_prompt[0])
         print_words("negative", job->negative_prompt);
-    printf("  picture    %ux%u, %u steps, guidance %g, seed %llu%s%s\n", job->width, job->height,
-           job->steps, job->guidance, (unsigned long long)job->seed, job->style ? ", style " : "",
+    printf("  picture    %ux%u, %u steps, guidance %g, seed %" PRIu64 "%s%s\n", job->width,
+           job->height, job->steps, job->guidance, job->seed, job->style ? ", style " : "",
            job->style ? job->style : "");
     if (kiln_lora_set_text(job->loras, job->lora_count, set, sizeof set))
         printf("  loras      %s\n", set);
-    printf("  asked      kind %s, latents %s, priority %d, tenant %s\n",
+    printf("  options    kind %s, latents %s, priority %d, tenant %s\n",
            kiln_job_kind_name(job->kind), kiln_latents_name(job->latents), (int)job->priority,
            job->tenant);
     print_times(row);
@@ -152,9 +152,7 @@ static int job_text(void *arg, const struct kiln_job_row *row, struct kiln_error
     }
     for (uint32_t i = 0; i < row->object_count; i++)
         printf("  %-10s %ux%u, %s, %s\n", row->objects[i].role, row->objects[i].width,
-               row->objects[i].height,
-               kiln_bytes_text((double)row->objects[i].bytes, size, sizeof size),
-               row->objects[i].key);
+               row->objects[i].height, KILN_BYTES(row->objects[i].bytes), row->objects[i].key);
     if (shown->made.image)
         printf("  times      wait %.0f, text %.0f, denoise %.0f, decode %.0f, encode %.0f, upload "
                "%.0f ms\n",
@@ -183,8 +181,8 @@ static int move_text(void *arg, const struct kiln_move_row *move, struct kiln_er
     return 0;
 }
 
-/* Three questions to the ledger; a job that finishes between them shows its newer half, never
- * half a row. */
+/* Three questions to the ledger.  If the job ends between them, the later answers are newer, but
+ * each is complete. */
 static int show_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t id,
                     struct kiln_error *err)
 {
@@ -200,7 +198,7 @@ static int show_job(struct kiln_cli *cli, struct kiln_ledger *ledger, uint64_t i
         if (shown.text.failed)
             rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the record");
         else if (fputs(shown.text.at, stdout) == EOF)
-            (void)kiln_stdout_ok(); /* keeps the reason for the end of the command */
+            (void)kiln_stdout_ok(); /* keeps errno for the end of the command */
     }
     kiln_text_release(&shown.text);
     return rc;
@@ -226,7 +224,7 @@ static int refusal_text(void *arg, const char *key, const char *reason, struct k
     return 0;
 }
 
-/* Counts, the enqueue calls summed up, and what intake has refused with its reasons. */
+/* The counts, the sums of its enqueue calls, and the refused jobs with the reasons. */
 static int show_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const char *batch,
                       struct kiln_error *err)
 {
@@ -253,11 +251,11 @@ static int show_batch(struct kiln_cli *cli, struct kiln_ledger *ledger, const ch
             rc = kiln_fail(err, KILN_IO, "write to stdout");
         return rc;
     }
-    printf("batch %s  %s\n  created    %s\n", batch, progress.whole ? "whole" : "still coming in",
-           created);
+    printf("batch %s  %s\n  created    %s\n", batch,
+           progress.whole ? "complete" : "still coming in", created);
     for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
-        printf("  %-10s %llu\n", kiln_job_state_name((enum kiln_job_state)state),
-               (unsigned long long)progress.jobs.at[state]);
+        printf("  %-10s %" PRIu64 "\n", kiln_job_state_name((enum kiln_job_state)state),
+               progress.jobs.at[state]);
     kiln_removed_print(progress.removed);
     return kiln_ledger_refusals(ledger, kiln_pool(cli), batch, refusal_text, NULL, err);
 }

@@ -1,5 +1,6 @@
-/* usage.c - `kiln usage`: what each tenant got, day by day.  GPU-seconds are those of the pictures
- * (text, denoise, decode); attempts that came to nothing are nobody's.  Days are UTC. */
+/* usage.c - `kiln usage`: jobs, pictures, GPU-seconds and bytes by tenant and by day (UTC).
+ * GPU-seconds are those of finished pictures (text, denoise, decode), not of failed attempts. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +20,6 @@ static int list_usage(void *arg, const struct kiln_usage_row *row, struct kiln_e
 {
     struct usage *usage = arg;
     struct kiln_text *line = &usage->listing.line;
-    char bytes[32];
     if (usage->listing.cli->json) {
         kiln_text_puts(line, "{\"jobs\":");
         kiln_text_u64(line, row->jobs);
@@ -36,14 +36,13 @@ static int list_usage(void *arg, const struct kiln_usage_row *row, struct kiln_e
             kiln_text_printf(line, "%-11s", row->day);
         if (usage->by & KILN_USAGE_TENANT)
             kiln_text_printf(line, "%-16s", row->tenant);
-        kiln_text_printf(line, "%10llu %10llu %14.1f %12s\n", (unsigned long long)row->jobs,
-                         (unsigned long long)row->pictures, row->gpu_seconds,
-                         kiln_bytes_text((double)row->bytes, bytes, sizeof bytes));
+        kiln_text_printf(line, "%10" PRIu64 " %10" PRIu64 " %14.1f %12s\n", row->jobs,
+                         row->pictures, row->gpu_seconds, KILN_BYTES(row->bytes));
     }
     return kiln_listing_put(&usage->listing, err);
 }
 
-/* "tenant,day" and its parts in any order; tenant if nothing is said. */
+/* "tenant", "day" or both in any order; tenant by default. */
 static int parse_by(struct kiln_cli *cli, const char *text, unsigned *ret)
 {
     *ret = text ? 0 : KILN_USAGE_TENANT;
@@ -54,21 +53,10 @@ static int parse_by(struct kiln_cli *cli, const char *text, unsigned *ret)
         else if (len == 3 && strncmp(at, "day", len) == 0)
             *ret |= KILN_USAGE_DAY;
         else
-            return kiln_usage(cli, "--by is '%s'; there are tenant, day and tenant,day", text);
+            return kiln_usage(cli, "--by %s: use tenant, day or tenant,day", text);
         at = at[len] ? at + len + 1 : NULL;
     }
     return 0;
-}
-
-static void print_heading(const struct kiln_cli *cli, unsigned by)
-{
-    if (!cli->tty_out || cli->json)
-        return;
-    if (by & KILN_USAGE_DAY)
-        printf("%-11s", "DAY");
-    if (by & KILN_USAGE_TENANT)
-        printf("%-16s", "TENANT");
-    printf("%10s %10s %14s %12s\n", "JOBS", "PICTURES", "GPU-SECONDS", "STORED");
 }
 
 int kiln_verb_usage(struct kiln_cli *cli, int argc, char **argv)
@@ -76,7 +64,7 @@ int kiln_verb_usage(struct kiln_cli *cli, int argc, char **argv)
     struct kiln_args args;
     struct kiln_error err;
     struct kiln_ledger *ledger = NULL;
-    struct usage usage = {.listing = {.cli = cli}};
+    struct usage usage = {.listing = {.cli = cli, .none = "no finished jobs"}};
     int64_t since_ms = 0;
     int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
     if (status == 0)
@@ -86,11 +74,13 @@ int kiln_verb_usage(struct kiln_cli *cli, int argc, char **argv)
     if (status)
         return status;
     int rc = kiln_open_reader(cli, &ledger, &err);
-    if (rc == 0) {
-        print_heading(cli, usage.by);
+    if (rc == 0 && cli->tty_out && !cli->json)
+        printf("%s%s%10s %10s %14s %12s\n", usage.by & KILN_USAGE_DAY ? "DAY        " : "",
+               usage.by & KILN_USAGE_TENANT ? "TENANT          " : "", "JOBS", "PICTURES",
+               "GPU-SECONDS", "STORED");
+    if (rc == 0)
         rc =
             kiln_ledger_usage(ledger, kiln_pool(cli), since_ms, usage.by, list_usage, &usage, &err);
-    }
     kiln_ledger_close(ledger);
     return kiln_listing_end(&usage.listing, rc, &err);
 }

@@ -1,10 +1,10 @@
 /* why.c - `kiln why JOB`: why it waits, or where it is.
  *
- * The reasons are collected in the order in which they bind: a job that may not run yet, a fleet
- * that cannot run anything, then the rule of the scheduler that holds it, with an estimate of when
- * it begins; the leading scheduler is asked for that.  If it does not answer, the line that the job
- * stands in is told from the ledger and the heartbeats.
+ * The reasons come in order of importance: the job may not run yet; the fleet cannot run it; the
+ * rule of the scheduler that it waits for, with an estimate of its start.  The leading scheduler
+ * answers the last.  If it does not, the ledger and the heartbeats give the job's place in line.
  */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +29,7 @@ struct why {
 };
 
 static void because(struct why *why, const char *fmt, ...) KILN_PRINTF(2, 3);
-/* Adds one reason: a whole sentence for people. */
+/* Adds one reason, a whole sentence. */
 static void because(struct why *why, const char *fmt, ...)
 {
     char text[1024];
@@ -40,42 +40,38 @@ static void because(struct why *why, const char *fmt, ...)
     json_array_append_new(why->reasons, json_string(text));
 }
 
-/* Somebody has it: who, since when, and whether that worker still says so. */
+/* Which worker has it, since when, and whether its heartbeat still names the assignment. */
 static void explain_assigned(struct why *why, const struct kiln_job_row *row)
 {
     const struct kiln_roster_worker *worker = kiln_roster_find(&why->roster, row->worker);
-    char since[32];
-    kiln_seconds_text((double)(kiln_wall_ms() - row->assigned_ms) / 1e3, since, sizeof since);
-    because(why, "%s has had it for %s, attempt %u", row->worker, since, row->job.attempt);
+    because(why, "assigned to worker %s %s ago, attempt %u", row->worker,
+            KILN_SECONDS((double)(kiln_wall_ms() - row->assigned_ms) / 1e3), row->job.attempt);
     if (!worker || !worker->live) {
         because(why,
-                "that worker's heartbeat is gone: the scheduler takes the job back when the "
-                "lease of %g s is over",
+                "the worker sends no heartbeats: the scheduler requeues the job when its lease of "
+                "%g s ends",
                 kiln_config_number(why->cli->config, KILN_KEY_LEASE_S));
         return;
     }
-    bool held = false;
+    bool listed = false;
     for (uint32_t i = 0; i < worker->beat.held_count; i++)
-        held = held || strcmp(worker->beat.held[i], row->assignment) == 0;
-    if (!held)
-        because(why,
-                "the worker does not name its assignment any more: it is about to be reported, "
-                "or taken back");
+        listed = listed || strcmp(worker->beat.held[i], row->assignment) == 0;
+    if (!listed)
+        because(why, "the worker no longer lists the assignment: its result is about to arrive, or "
+                     "the job will be requeued");
     else if (worker->beat.steps)
         because(why, "the worker is at step %u of %u of its running batch", worker->beat.step,
                 worker->beat.steps);
     else
-        because(why, "the worker holds it and works before or after the steps (loading, decoding, "
-                     "uploading)");
+        because(why, "the worker is loading, decoding or uploading");
 }
 
-/* What stands between a waiting job and any worker at all; false if nothing does. */
+/* Why no worker could run the job at all; false if one could. */
 static bool explain_fleet(struct why *why, const char *model, bool led)
 {
     if (!led)
         because(why,
-                "no scheduler leads pool %s: start kiln-scheduler (`kiln up` for a stack of your "
-                "own)",
+                "no scheduler leads pool %s: start kiln-scheduler (a private stack: `kiln up`)",
                 kiln_pool(why->cli));
     char text[512];
     bool workers = !kiln_blocked_by_workers(&why->roster, kiln_pool(why->cli), text, sizeof text);
@@ -83,11 +79,12 @@ static bool explain_fleet(struct why *why, const char *model, bool led)
     if (!workers)
         because(why, "%s", text);
     else if (lacks)
-        because(why, "it asks for model '%s', which %s: `kiln workers --json`", model, lacks);
+        because(why, "it needs model '%s', which %s; `kiln workers --json` lists the models", model,
+                lacks);
     return !led || lacks;
 }
 
-/* Nothing is in its way but other jobs: how many, and whether anybody is warm for it. */
+/* The queued jobs before it, the workers with room, and the holders of its set. */
 static int explain_line(struct why *why, const struct kiln_job_row *row, struct kiln_error *err)
 {
     uint64_t all = 0, group = 0;
@@ -106,58 +103,54 @@ static int explain_line(struct why *why, const struct kiln_job_row *row, struct 
     }
     json_object_set_new(why->facts, "ahead", json_integer((json_int_t)all));
     json_object_set_new(why->facts, "ahead_in_group", json_integer((json_int_t)group));
-    because(why,
-            "%llu jobs that came before it wait, %llu of them in its group (%ux%u, %u steps, "
-            "loras %s)",
-            (unsigned long long)all, (unsigned long long)group, row->job.width, row->job.height,
-            row->job.steps, set[0] ? set : "none");
+    because(why, "%s before it, %" PRIu64 " of them in its group (%ux%u, %u steps, loras %s)",
+            KILN_COUNT(all, "queued job"), group, row->job.width, row->job.height, row->job.steps,
+            set[0] ? set : "none");
     if (room == 0)
-        because(why, "all %zu live workers have as many batches as they take", why->roster.live);
+        because(why, "%s, none with room for another batch",
+                KILN_COUNT(why->roster.live, "live worker"));
     else
-        because(why, "%zu of %zu live workers would take a batch: it goes out within moments", room,
-                why->roster.live);
+        because(why, "%zu of %s accept a batch, so it will be assigned soon", room,
+                KILN_COUNT(why->roster.live, "live worker"));
     if (warm == 0 && why->roster.live > 0)
-        because(why,
-                "no worker has its group at hand; one switches when that pays or the wait is due");
+        because(why, "no worker has its LoRA set and size resident; one will switch when that pays "
+                     "off, or when the job is due");
     return 0;
 }
 
-/* What the leader says: the rule that holds it, its place, when it will begin.  False: nobody has
- * answered, or it does not wait there (any more). */
+/* The answer of the leading scheduler: the rule it waits for, its place, its estimated start.
+ * False: no answer, or the job no longer waits there. */
 static bool explain_rule(struct why *why, uint64_t job)
 {
     struct kiln_error err;
     json_t *answer;
-    char start[32], low[32], high[32];
+
     if (kiln_query(why->cli, job, &answer, &err)) {
-        kiln_say(why->cli, "the scheduler could not be asked: %s", err.text);
+        kiln_say(why->cli, "the scheduler did not answer: %s", err.text);
         return false;
     }
     if (!json_is_true(json_object_get(answer, "waits"))) {
         json_decref(answer);
         return false;
     }
-    static const char *const told[] = {"hold",    "place", "of",    "holders",
-                                       "start_s", "low_s", "high_s"};
-    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
-        json_object_set(why->facts, told[i], json_object_get(answer, told[i]));
+    static const char *const copied[] = {"hold",    "place", "of",    "holders",
+                                         "start_s", "low_s", "high_s"};
+    for (size_t i = 0; i < sizeof copied / sizeof *copied; i++)
+        json_object_set(why->facts, copied[i], json_object_get(answer, copied[i]));
     because(why, "%s", json_string_value(json_object_get(answer, "text")));
     because(why, "place %lld of %lld in its group's queue",
             (long long)json_integer_value(json_object_get(answer, "place")),
             (long long)json_integer_value(json_object_get(answer, "of")));
     if (json_is_number(json_object_get(answer, "start_s")))
-        because(
-            why, "it should begin in about %s (between %s and %s)",
-            kiln_seconds_text(json_number_value(json_object_get(answer, "start_s")), start,
-                              sizeof start),
-            kiln_seconds_text(json_number_value(json_object_get(answer, "low_s")), low, sizeof low),
-            kiln_seconds_text(json_number_value(json_object_get(answer, "high_s")), high,
-                              sizeof high));
+        because(why, "it should start in about %s (between %s and %s)",
+                KILN_SECONDS(json_number_value(json_object_get(answer, "start_s"))),
+                KILN_SECONDS(json_number_value(json_object_get(answer, "low_s"))),
+                KILN_SECONDS(json_number_value(json_object_get(answer, "high_s"))));
     json_decref(answer);
     return true;
 }
 
-/* What holds it back by order of people or of the scheduler; false if nothing does. */
+/* The pause, window or quota that it matches; false if there is none. */
 static bool explain_holds(struct why *why, const struct kiln_job_row *row)
 {
     char set[KILN_LORA_SET_MAX], text[KILN_HOLD_NAME_MAX + 512];
@@ -175,15 +168,15 @@ static bool explain_holds(struct why *why, const struct kiln_job_row *row)
         return false;
     kiln_hold_text(hold, text, sizeof text);
     json_object_set_new(why->facts, "hold", json_string(kiln_scope_name(hold->scope)));
-    because(why, "it is held: %s", text);
+    because(why, "%s", text);
     return true;
 }
 
-/* Backoff first, since nothing else matters before it is over. */
+/* Pauses and backoff come first: nothing else matters before they end. */
 static int explain_queued(struct why *why, const struct kiln_job_row *row, struct kiln_error *err)
 {
     bool led = false;
-    char left[32];
+
     int rc = kiln_ledger_led(why->ledger, kiln_pool(why->cli), &led, err);
     if (rc)
         return rc;
@@ -193,19 +186,17 @@ static int explain_queued(struct why *why, const struct kiln_job_row *row, struc
         return rc;
     int64_t now_ms = kiln_wall_ms();
     if (row->not_before_ms > now_ms)
-        because(why, "its last attempt failed (%s); the next one may start in %s",
+        because(why, "its last attempt failed (%s); the next may start in %s",
                 row->error ? row->error : "no reason kept",
-                kiln_seconds_text((double)(row->not_before_ms - now_ms) / 1e3, left, sizeof left));
+                KILN_SECONDS((double)(row->not_before_ms - now_ms) / 1e3));
     if (explain_fleet(why, row->job.model, led) || explain_rule(why, row->job.id))
         return 0;
     return explain_line(why, row, err);
 }
 
-/* One state, one kind of answer. */
 static int explain(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
     struct why *why = arg;
-    char took[32];
     why->facts = json_pack("{s:I, s:s}", "job", (json_int_t)row->job.id, "state",
                            kiln_job_state_name(row->job.state));
     switch (row->job.state) {
@@ -215,18 +206,16 @@ static int explain(void *arg, const struct kiln_job_row *row, struct kiln_error 
         explain_assigned(why, row);
         break;
     case KILN_JOB_DONE:
-        because(why, "it is done, by %s, %s after it came in", row->worker,
-                kiln_seconds_text((double)(row->finished_ms - row->created_ms) / 1e3, took,
-                                  sizeof took));
+        because(why, "rendered by worker %s, %s after it was enqueued", row->worker,
+                KILN_SECONDS((double)(row->finished_ms - row->created_ms) / 1e3));
         break;
     case KILN_JOB_FAILED:
-        because(why, "it failed after %u tries: %s", row->tries, row->error ? row->error : "?");
-        because(why, "%s `kiln retry %llu` queues it again", kiln_code_sentence(row->error_code),
-                (unsigned long long)row->job.id);
+        because(why, "failed at try %u: %s", row->tries, row->error ? row->error : "?");
+        because(why, "%s  To retry: kiln retry %" PRIu64, kiln_code_sentence(row->error_code),
+                row->job.id);
         break;
     default:
-        because(why, "it was cancelled; `kiln retry %llu` queues it again",
-                (unsigned long long)row->job.id);
+        because(why, "cancelled; to queue it again: kiln retry %" PRIu64, row->job.id);
     }
     return 0;
 }

@@ -1,7 +1,7 @@
-/* backup.c - `kiln backup --out DIR`: the ledger as files that `kiln restore` takes back.
+/* backup.c - `kiln backup --out DIR`: the ledger as files for `kiln restore`.
  *
- * Everything is written to DIR.part and renamed when it is whole and on the disk, so whatever ends
- * it leaves no backup rather than half of one.  The fleet goes on working meanwhile.
+ * It writes DIR.part and renames it when everything is on the disk, so an interruption leaves no
+ * backup rather than half of one.  The fleet keeps working.
  */
 #include "scheduler/cli/upkeep/backup.h"
 
@@ -33,13 +33,13 @@ static void remove_tree(const char *dir)
     nftw(dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Makes PART anew, open to us alone: a dump holds prompts. */
+/* Makes the directory, for its owner only: a dump contains prompts. */
 static int make_part(const char *out, const char *part, struct kiln_error *err)
 {
     if (access(out, F_OK) == 0)
-        return kiln_fail(err, KILN_EXISTS, "%s is there already; a backup gets a new directory",
-                         out);
-    remove_tree(part); /* of a run that was killed */
+        return kiln_fail(err, KILN_EXISTS,
+                         "%s already exists; choose a new directory for the backup", out);
+    remove_tree(part); /* left by a run that was killed */
     if (mkdir(part, 0700) != 0)
         return kiln_fail(err,
                          errno == ENOSPC   ? KILN_FULL
@@ -100,8 +100,8 @@ static int write_objects(struct kiln_snapshot *snapshot, const char *path,
     return rc;
 }
 
-/* The rename, and the directory above it, so that a power cut does not take it back. */
-static int settle(const char *part, const char *out, struct kiln_error *err)
+/* Renames and syncs the directory above, so that the backup survives a power cut. */
+static int move_into_place(const char *part, const char *out, struct kiln_error *err)
 {
     char above[PATH_MAX];
     snprintf(above, sizeof above, "%s", out);
@@ -151,12 +151,9 @@ static int write_parts(struct kiln_cli *cli, const char *part, struct kiln_backu
 
 static int say_backup(struct kiln_cli *cli, const struct kiln_backup *backup, const char *out)
 {
-    char bytes[32];
-    kiln_say(cli,
-             "the ledger of %llu jobs is in %s; the %llu objects it names (%s) stay in %s: keep a "
-             "copy of that too",
-             (unsigned long long)backup->jobs, out, (unsigned long long)backup->objects,
-             kiln_bytes_text((double)backup->bytes, bytes, sizeof bytes), backup->store);
+    kiln_say(cli, "backed up the ledger (%s) to %s; now copy the store too: %s, %s in %s",
+             KILN_COUNT(backup->jobs, "job"), out, KILN_COUNT(backup->objects, "object"),
+             KILN_BYTES(backup->bytes), backup->store);
     if (cli->json)
         return kiln_print_json(cli, json_pack("{s:s, s:i, s:I, s:I, s:I}", "backup", out, "schema",
                                               backup->schema, "jobs", (json_int_t)backup->jobs,
@@ -177,7 +174,7 @@ int kiln_verb_backup(struct kiln_cli *cli, int argc, char **argv)
         return status;
     const char *dir = kiln_arg(&args, "out");
     if (!dir || !dir[0])
-        return kiln_usage(cli, "--out DIR is needed: where the backup goes");
+        return kiln_usage(cli, "--out DIR is missing");
     if (snprintf(out, sizeof out, "%s", dir) >= PATH_MAX - 64)
         return kiln_usage(cli, "--out: the path is too long");
     for (size_t len = strlen(out); len > 1 && out[len - 1] == '/';)
@@ -188,7 +185,7 @@ int kiln_verb_backup(struct kiln_cli *cli, int argc, char **argv)
         return kiln_report(cli, &err);
     rc = write_parts(cli, part, &backup, &err);
     if (rc == 0)
-        rc = settle(part, out, &err);
+        rc = move_into_place(part, out, &err);
     if (rc == 0)
         return say_backup(cli, &backup, out);
     remove_tree(part);

@@ -1,11 +1,11 @@
 /* backup.h - a backup of the ledger: a directory of three files.
  *
  *     ledger.dump    pg_dump -Fc of the tables, without owners and grants
- *     objects.jsonl  {"key","bytes","sha256"} a line: the objects that the rows vouch for, by key
+ *     objects.jsonl  {"key","bytes","sha256"} a line: the objects of the ledger, by key
  *     backup.json    format, versions, counts, and the sha256 of the two; written last
  *
- * Both come from one snapshot.  The objects themselves are not copied: they never change, so any
- * copy of the store that is not older than the backup fits it.  What is there is told by comparing.
+ * Both come from one snapshot.  The objects are not copied: they are immutable, so any copy of the
+ * store that is made after the backup has all of them.  `kiln restore --check` compares.
  */
 #ifndef KILN_CLI_BACKUP_H
 #define KILN_CLI_BACKUP_H
@@ -56,12 +56,12 @@ struct kiln_compare {
     struct kiln_store *store;
     FILE *manifest;
     bool hashes; /* fetch every object and hash it */
-    /* Told of each object that is missing or of other bytes. */
+    /* Called for each object that is missing or differs. */
     int (*each)(void *arg, const char *what, const struct kiln_manifest_entry *entry,
                 struct kiln_error *err);
     void *arg;
     /* results */
-    uint64_t looked, missing, differ, extra; /* extra: in the store, not in the manifest */
+    uint64_t compared, missing, differ, extra; /* extra: in the store, not in the manifest */
 };
 int kiln_store_compare(struct kiln_compare *compare, struct kiln_error *err) KILN_MUST_CHECK;
 

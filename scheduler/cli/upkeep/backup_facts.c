@@ -1,4 +1,4 @@
-/* backup_facts.c - backup.json: what a backup is, checked before anything is done with it. */
+/* backup_facts.c - backup.json: the facts about a backup, checked before it is used. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -80,14 +80,14 @@ static bool unpack(json_t *facts, struct kiln_backup *ret)
     return true;
 }
 
-/* A file that is not the one that was written must not become the ledger. */
+/* A file that changed since the backup must not become the ledger. */
 static int check_file(const char *dir, const char *name, const char *sha256, struct kiln_error *err)
 {
     char path[PATH_MAX], hex[65];
     int rc = kiln_file_sha256(kiln_join(path, dir, name), hex, err);
     if (rc == 0 && strcmp(hex, sha256) != 0)
-        rc = kiln_fail(err, KILN_CORRUPT, "%s is not the file that was written: its sha256 is %s",
-                       path, hex);
+        rc = kiln_fail(err, KILN_CORRUPT, "%s has changed since the backup: its sha256 is %s", path,
+                       hex);
     return rc;
 }
 
@@ -98,18 +98,19 @@ int kiln_backup_read(const char *dir, struct kiln_backup *ret, struct kiln_error
     kiln_join(path, dir, KILN_BACKUP_FACTS);
     if (access(path, R_OK) != 0)
         return kiln_fail(err, errno == ENOENT ? KILN_NOT_FOUND : KILN_IO,
-                         "%s: %s; a backup that is whole has it", path, strerror(errno));
+                         "%s: %s; a complete backup has this file", path, strerror(errno));
     json_t *facts = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
     int format = (int)json_integer_value(json_object_get(facts, "format"));
     int rc = 0;
     if (!facts)
         rc = kiln_fail(err, KILN_CORRUPT, "%s is not JSON: %s", path, why.text);
     else if (format > KILN_BACKUP_FORMAT)
-        rc = kiln_fail(err, KILN_UNSUPPORTED,
-                       "%s: the backup has format %d, this program knows %d: install a newer Kiln",
-                       path, format, KILN_BACKUP_FORMAT);
+        rc = kiln_fail(
+            err, KILN_UNSUPPORTED,
+            "%s: the backup has format %d, this program reads up to %d: install a newer Kiln", path,
+            format, KILN_BACKUP_FORMAT);
     else if (!unpack(facts, ret))
-        rc = kiln_fail(err, KILN_CORRUPT, "%s does not say what a backup says", path);
+        rc = kiln_fail(err, KILN_CORRUPT, "%s lacks keys that a backup has", path);
     json_decref(facts);
     if (rc == 0)
         rc = check_file(dir, KILN_BACKUP_DUMP, ret->dump_sha256, err);

@@ -65,16 +65,6 @@ static void check_redis(struct kiln_doctor *doctor)
                      KILN_COUNT(lines, "line"));
 }
 
-/* Whether the scheduler's mark is among the entries: it made this stream anew. */
-static bool is_remade(const struct kiln_bus_entries *entries)
-{
-    for (size_t i = 0; i < entries->count; i++)
-        for (size_t f = 0; f < entries->at[i].field_count; f++)
-            if (strcmp(entries->at[i].fields[2 * f], KILN_WIRE_REMADE) == 0)
-                return true;
-    return false;
-}
-
 /* When the stream of events began; 0: unknown, because its oldest entries were trimmed. */
 static int events_began(struct kiln_doctor *doctor, int64_t *ret_ms, bool *ret_remade,
                         struct kiln_error *err)
@@ -90,7 +80,10 @@ static int events_began(struct kiln_doctor *doctor, int64_t *ret_ms, bool *ret_r
         rc = kiln_bus_length(bus, key, &length, err);
     if (rc == 0)
         rc = kiln_bus_read(bus, &stream, &start, 1, EVENTS_FIRST, 0, &entries, err);
-    *ret_remade = rc == 0 && is_remade(&entries);
+    *ret_remade = false; /* then the scheduler's mark is among the first entries */
+    for (size_t i = 0; rc == 0 && i < entries.count; i++)
+        for (size_t f = 0; f < entries.at[i].field_count; f++)
+            *ret_remade |= strcmp(entries.at[i].fields[2 * f], KILN_WIRE_REMADE) == 0;
     if (rc == 0)
         *ret_ms = length >= EVENTS_UNTRIMMED ? 0
                   : entries.count            ? strtoll(entries.at[0].id, NULL, 10)

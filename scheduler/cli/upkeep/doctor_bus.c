@@ -24,19 +24,13 @@
 static const char *const abilities[KILN_BUS_ABILITIES] = {
     "schedule", "render as a worker", "send control messages", "read", "enqueue"};
 
-/* What a user of that name is made for; KILN_BUS_ABILITIES: not a user of ours. */
-static enum kiln_bus_ability ability_of(const char *user)
-{
-    int i = 0;
-    while (i < KILN_BUS_USER_COUNT && strcmp(user, kiln_bus_user_names[i]) != 0)
-        i++;
-    return i < KILN_BUS_USER_COUNT ? (enum kiln_bus_ability)i : KILN_BUS_ABILITIES;
-}
-
 static void report_rights(struct kiln_doctor *doctor, const struct kiln_bus_rights *rights)
 {
     char may[128] = "";
-    enum kiln_bus_ability meant = ability_of(rights->user);
+    int meant =
+        0; /* what a user of that name is made for; KILN_BUS_USER_COUNT: not a user of ours */
+    while (meant < KILN_BUS_USER_COUNT && strcmp(rights->user, kiln_bus_user_names[meant]) != 0)
+        meant++;
     for (int i = 0; i < KILN_BUS_ABILITIES; i++) {
         if (rights->lacks[i][0]) {
             kiln_finding(doctor, "redis-user", VERDICT_BAD, RENEW_USERS,
@@ -48,7 +42,7 @@ static void report_rights(struct kiln_doctor *doctor, const struct kiln_bus_righ
         if (rights->able[i])
             snprintf(may + used, sizeof may - used, "%s%s", used ? ", " : "", abilities[i]);
     }
-    if (!may[0] || (meant < KILN_BUS_ABILITIES && !rights->able[meant]))
+    if (!may[0] || (meant < KILN_BUS_USER_COUNT && !rights->able[meant]))
         kiln_finding(doctor, "redis-user", VERDICT_BAD, RENEW_USERS, "Redis user %s may not %s",
                      rights->user, may[0] ? abilities[meant] : "do anything that Kiln needs");
     else
@@ -131,18 +125,6 @@ static void working_dir(long pid, const char *program, char out[PATH_MAX])
     out[len > 0 ? len : 0] = '\0';
 }
 
-static void check_redis_disk(struct kiln_doctor *doctor, struct kiln_bus *bus,
-                             const struct kiln_bus_state *state)
-{
-    char dir[PATH_MAX];
-    struct kiln_error err;
-    if (!state->local)
-        return;
-    working_dir(state->pid, "redis", dir);
-    if (dir[0] || kiln_bus_dir(bus, dir, sizeof dir, &err) == 0)
-        kiln_doctor_room(doctor, "redis-disk", dir);
-}
-
 static void check_postgres_disk(struct kiln_doctor *doctor)
 {
     struct kiln_ledger *ledger = NULL;
@@ -165,7 +147,7 @@ static void check_postgres_disk(struct kiln_doctor *doctor)
 static void check_streams(struct kiln_doctor *doctor, struct kiln_bus *bus)
 {
     static const char *const parts[] = {"control", "events", "refused", "blocked"};
-    bool looked = false;
+    bool checked = false;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         struct kiln_error err;
         char key[KILN_NAME_MAX + 64], last[48] = "";
@@ -176,7 +158,7 @@ static void check_streams(struct kiln_doctor *doctor, struct kiln_bus *bus)
                               : kiln_bus_refusal(bus) == KILN_BUS_WRONG_TYPE
                                   ? "is not a stream: another program uses its name"
                                   : NULL;
-        looked = looked || rc == 0;
+        checked = checked || rc == 0;
         if (!trouble)
             continue;
         kiln_finding(doctor, "streams", VERDICT_BAD,
@@ -187,10 +169,10 @@ static void check_streams(struct kiln_doctor *doctor, struct kiln_bus *bus)
                          : "run a scheduler that may delete keys, or delete this key yourself; "
                            "nothing is lost",
                      "%s %s", key, trouble);
-        looked = false;
+        checked = false;
         break;
     }
-    if (looked)
+    if (checked)
         kiln_finding(doctor, "streams", VERDICT_OK, "",
                      "control, events and the other streams of the scheduler accept entries");
 }
@@ -200,18 +182,22 @@ void kiln_doctor_bus(struct kiln_doctor *doctor)
     struct kiln_bus *bus = NULL;
     struct kiln_bus_state state;
     struct kiln_error err;
+    char dir[PATH_MAX];
     /* Without a ping, which a Redis that cannot write refuses. */
     int rc = kiln_bus_open(doctor->cli->config, &bus, &err);
     if (rc == 0)
         rc = kiln_bus_state(bus, &state, &err);
-    if (rc == 0 || rc == KILN_DENIED)
+    if (rc == 0 || rc == KILN_DENIED) {
         check_rights(doctor, bus);
-    if (rc == 0 || rc == KILN_DENIED)
         check_streams(doctor, bus);
+    }
     if (rc == 0) {
         check_memory(doctor, &state);
         check_persistence(doctor, &state);
-        check_redis_disk(doctor, bus, &state);
+        if (state.local)
+            working_dir(state.pid, "redis", dir);
+        if (state.local && (dir[0] || kiln_bus_dir(bus, dir, sizeof dir, &err) == 0))
+            kiln_doctor_room(doctor, "redis-disk", dir);
     } else if (rc == KILN_DENIED) {
         kiln_finding(doctor, "memory", VERDICT_WARNING,
                      "run kiln doctor as kiln_operator, kiln_reader or an administrator of Redis",

@@ -121,7 +121,7 @@ static void check_leases(struct kiln_doctor *doctor, struct kiln_ledger *ledger,
     struct leases *leases = calloc(1, sizeof *leases);
     if (!leases || kiln_roster_load(doctor->cli, &roster, &err)) {
         free(leases);
-        return; /* without the bus nobody can say who holds what; it has its own finding */
+        return; /* without heartbeats nothing is known about assignments */
     }
     double lease_s = kiln_config_number(doctor->cli->config, KILN_KEY_LEASE_S);
     int rc = kiln_ledger_clock(ledger, &now_ms, version, sizeof version, &err);

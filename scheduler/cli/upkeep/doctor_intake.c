@@ -73,17 +73,17 @@ static bool is_forged(struct kiln_doctor *doctor, const char *part,
 static bool check_blocked(struct kiln_doctor *doctor, struct kiln_bus *bus, int64_t now_ms)
 {
     struct kiln_bus_entries entries = {0};
-    const struct kiln_bus_entry *word = newest(doctor, bus, "blocked", &entries);
-    if (!word || age_of(word, now_ms) > FRESH_MS)
+    const struct kiln_bus_entry *entry = newest(doctor, bus, "blocked", &entries);
+    if (!entry || age_of(entry, now_ms) > FRESH_MS)
         return false;
-    if (is_forged(doctor, "blocked", word, now_ms))
+    if (is_forged(doctor, "blocked", entry, now_ms))
         return true;
     char error[KILN_ERROR_TEXT_MAX];
-    double waited_s = strtod(value_of(word, "blocked_ms"), NULL) / 1e3;
+    double waited_s = strtod(value_of(entry, "blocked_ms"), NULL) / 1e3;
     kiln_finding(doctor, "intake", VERDICT_BAD,
                  "fix the cause; nothing is lost, the lines stay in the stream",
                  "the intake has been blocked for %.0f s: %s", waited_s,
-                 kiln_safe_line(value_of(word, "error"), error, sizeof error));
+                 kiln_safe_line(value_of(entry, "error"), error, sizeof error));
     return true;
 }
 

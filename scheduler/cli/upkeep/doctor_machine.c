@@ -134,7 +134,7 @@ void kiln_doctor_device(struct kiln_doctor *doctor)
             check_cuda(doctor, number);
 }
 
-static bool is_crew(const char *dir, struct kiln_stack *stack, struct kiln_guard_plan *plan)
+static bool read_plan(const char *dir, struct kiln_stack *stack, struct kiln_guard_plan *plan)
 {
     struct kiln_error err;
     char path[PATH_MAX];
@@ -143,13 +143,13 @@ static bool is_crew(const char *dir, struct kiln_stack *stack, struct kiln_guard
 }
 
 /* The workers' directory: that of kiln.conf, or the one that `kiln worker` uses without --dir. */
-static bool find_crew(const struct kiln_doctor *doctor, struct kiln_stack *stack,
+static bool find_plan(const struct kiln_doctor *doctor, struct kiln_stack *stack,
                       struct kiln_guard_plan *plan)
 {
     char *conf = doctor->cli->config_path ? realpath(doctor->cli->config_path, NULL) : NULL;
     if (conf)
         *strrchr(conf, '/') = '\0';
-    bool found = (conf && is_crew(conf, stack, plan)) || is_crew(".kiln", stack, plan);
+    bool found = (conf && read_plan(conf, stack, plan)) || read_plan(".kiln", stack, plan);
     free(conf);
     return found;
 }
@@ -174,7 +174,7 @@ void kiln_doctor_guard(struct kiln_doctor *doctor)
     struct kiln_stack stack;
     struct kiln_guard_plan *plan = malloc(sizeof *plan);
     int wanted = 0;
-    bool found = plan && find_crew(doctor, &stack, plan);
+    bool found = plan && find_plan(doctor, &stack, plan);
     for (int i = 0; found && i < plan->count; i++) {
         struct kiln_guard_report report;
         wanted += plan->at[i].wanted;

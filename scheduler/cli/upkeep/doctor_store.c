@@ -138,14 +138,14 @@ static void check_all(struct kiln_doctor *doctor)
                      "copy the objects back from a copy of the store",
                      "%s missing from the store and %" PRIu64 " of another size, of %" PRIu64
                      " in the ledger, such as %s",
-                     KILN_COUNT(pass.missing, "object"), pass.differ, pass.looked, first);
+                     KILN_COUNT(pass.missing, "object"), pass.differ, pass.compared, first);
     else
         kiln_finding(doctor, "objects", VERDICT_OK, "",
                      "the store has all %s of the ledger (%s), and %" PRIu64 " others",
-                     KILN_COUNT(pass.looked, "object"), KILN_BYTES(bytes), pass.extra);
+                     KILN_COUNT(pass.compared, "object"), KILN_BYTES(bytes), pass.extra);
 }
 
-/* Without a setting nothing is tried at the default: nobody asked for that directory. */
+/* Without the setting it does not touch the default directory. */
 void kiln_doctor_store(struct kiln_doctor *doctor, bool full)
 {
     const char *url = kiln_config_text(doctor->cli->config, KILN_KEY_STORE);

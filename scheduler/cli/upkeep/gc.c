@@ -1,18 +1,19 @@
-/* gc.c - `kiln gc`: takes away what nobody needs any more.
+/* gc.c - `kiln gc`: removes objects and rows that are no longer needed.
  *
- * Three steps, each of which may be interrupted and run again:
+ * Three steps, each of which may be interrupted and repeated:
  *
- *     --older-than   rows of old pictures and of old latents without a picture in a transaction,
- *                    then their objects: an object without a row is an orphan, a row without an
- *                    object is never seen
+ *     --older-than   rows of old pictures and of old cached latents in a transaction, then their
+ *                    objects: an object without a row is an orphan, a row without its object never
+ *                    exists
  *     cancelled      rows of jobs that were cancelled longer ago than the grace period
- *     orphans        objects that no row names, nor may ever name (gc_look.c, gc_remove.c)
+ *     orphans        objects that no row references or can reference (gc_orphans.c)
  *
- * Orphans are garbage by definition and go without a question.  Two things are asked about first,
- * on a terminal, and need --yes elsewhere: old pictures, and orphans that are more than half of
- * what the store holds, since then it is likelier that ledger and store do not belong together.
+ * Orphans are removed without a question.  Two things need an answer on a terminal, or --yes: old
+ * pictures; and orphans where the ledger has no object of the store, or mostly jobs that it never
+ * had: then ledger and store probably do not belong together.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -24,8 +25,8 @@
 #include "storage/ledger/ledger.h"
 
 #define GRACE_LEAST_S 86400
-#define GRACE_HOLDS 4       /* how often an upload may take its longest time */
-#define ORPHANS_NORMAL 1000 /* as many surprise nobody */
+#define GRACE_HOLDS 4       /* times the longest attempt */
+#define ORPHANS_NORMAL 1000 /* so many need no question */
 
 struct collection {
     struct kiln_gc gc;
@@ -35,7 +36,7 @@ struct collection {
     uint64_t pictures, latents, old_objects, old_bytes, cancelled, printed;
 };
 
-/* Several times what the slowest attempt takes between its first object and its commit. */
+/* Several times what the slowest attempt takes from its first object to its commit. */
 static int64_t default_grace_s(const struct kiln_config *config)
 {
     double longest = kiln_config_number(config, KILN_KEY_HOLD_S) +
@@ -59,13 +60,13 @@ static int list_key(void *arg, uint64_t job, uint64_t bytes, const char *key,
     else
         printf("%12llu %s\n", (unsigned long long)bytes, key);
     c->printed++;
-    return kiln_stdout_ok() ? 0 : kiln_fail(err, KILN_CANCELLED, "nobody reads the list");
+    return kiln_stdout_ok() ? 0 : kiln_fail(err, KILN_CANCELLED, "the reader of the list has gone");
 }
 
 /* --- the three steps -------------------------------------------------------------------------- */
 
-static int take_dropped(void *arg, uint64_t job, const char *key, uint64_t bytes,
-                        struct kiln_error *err)
+static int remove_dropped(void *arg, uint64_t job, const char *key, uint64_t bytes,
+                          struct kiln_error *err)
 {
     struct collection *c = arg;
     c->old_objects++;
@@ -77,7 +78,7 @@ static int take_dropped(void *arg, uint64_t job, const char *key, uint64_t bytes
 typedef int drop_page(struct kiln_ledger *ledger, const struct kiln_drop *what, uint64_t *cursor,
                       uint64_t *ret_jobs, bool *ret_more, struct kiln_error *err);
 
-/* Objects that cannot be removed now are orphans from here on, found like all others. */
+/* Objects that cannot be removed now are orphans from now on, found like all others. */
 static int drop_old(struct collection *c, drop_page *drop, const char *title, uint64_t *dropped,
                     struct kiln_error *err)
 {
@@ -85,7 +86,7 @@ static int drop_old(struct collection *c, drop_page *drop, const char *title, ui
     const struct kiln_drop what = {.pool = kiln_pool(gc->cli),
                                    .age_s = c->older_s,
                                    .dry_run = gc->dry_run,
-                                   .each = take_dropped,
+                                   .each = remove_dropped,
                                    .arg = c};
     uint64_t cursor = 0, jobs = 0;
     bool more = true;
@@ -115,8 +116,8 @@ static int drop_cancelled(struct collection *c, struct kiln_error *err)
     return rc;
 }
 
-/* Not one object with a row, or mostly jobs that are still to come: perhaps another ledger's. */
-static bool is_strange(const struct kiln_gc *gc)
+/* Whether the store seems to belong to another ledger. */
+static bool is_foreign(const struct kiln_gc *gc)
 {
     return gc->orphans > ORPHANS_NORMAL &&
            (gc->named + gc->live == 0 || gc->unknown > gc->orphans / 2);
@@ -126,19 +127,19 @@ static int remove_orphans(struct collection *c, struct kiln_error *err)
 {
     struct kiln_gc *gc = &c->gc;
     char question[KILN_ERROR_TEXT_MAX];
-    snprintf(question, sizeof question,
-             "%llu of the %llu objects in %s have no row, %llu are of jobs that this ledger never "
-             "had: do they belong together?",
-             (unsigned long long)gc->orphans,
-             (unsigned long long)(gc->orphans + gc->named + gc->live), kiln_store_url(gc->store),
-             (unsigned long long)gc->unknown);
+    snprintf(
+        question, sizeof question,
+        "%" PRIu64 " of %s in %s are orphans, and %" PRIu64
+        " belong to jobs that this ledger never had: perhaps it is the store of another ledger.",
+        gc->orphans, KILN_COUNT(gc->orphans + gc->named + gc->live, "object"),
+        kiln_store_url(gc->store), gc->unknown);
     if (gc->dry_run) {
-        if (is_strange(gc))
+        if (is_foreign(gc))
             kiln_warn(gc->cli, "%s", question);
         return kiln_gc_read(gc, list_key, c, err);
     }
-    if (is_strange(gc) && !kiln_confirm(c->gc.cli, c->yes, question))
-        return kiln_fail(err, KILN_CONFIG, "orphans were left where they are");
+    if (is_foreign(gc) && !kiln_confirm(c->gc.cli, c->yes, question))
+        return kiln_fail(err, KILN_CONFIG, "no orphan was removed");
     kiln_bar_init(&gc->bar, gc->cli, "removing orphans");
     c->group.total = gc->orphans + gc->removed;
     int rc = kiln_gc_read(gc, kiln_gc_add, &c->group, err);
@@ -160,8 +161,8 @@ static int collect(struct collection *c, struct kiln_error *err)
         rc = drop_cancelled(c, err);
     if (rc)
         return rc;
-    kiln_bar_init(&gc->bar, gc->cli, "looking through the store");
-    rc = kiln_gc_look(gc, err);
+    kiln_bar_init(&gc->bar, gc->cli, "listing the store");
+    rc = kiln_gc_find_orphans(gc, err);
     kiln_bar_end(&gc->bar);
     return rc ? rc : remove_orphans(c, err);
 }
@@ -171,32 +172,28 @@ static int collect(struct collection *c, struct kiln_error *err)
 static void say_result(const struct collection *c)
 {
     const struct kiln_gc *gc = &c->gc;
-    char bytes[32];
     const char *would = gc->dry_run ? "would remove" : "removed";
     if (c->older_s >= 0)
-        kiln_say(gc->cli, "%s %llu old pictures and %llu cached latents (%llu objects, %s)", would,
-                 (unsigned long long)c->pictures, (unsigned long long)c->latents,
-                 (unsigned long long)c->old_objects,
-                 kiln_bytes_text((double)c->old_bytes, bytes, sizeof bytes));
+        kiln_say(gc->cli, "%s %s and %s (%s, %s)", would, KILN_COUNT(c->pictures, "old picture"),
+                 KILN_COUNT(c->latents, "old cached latent"), KILN_COUNT(c->old_objects, "object"),
+                 KILN_BYTES(c->old_bytes));
     if (c->cancelled)
-        kiln_say(gc->cli, "%s the rows of %llu cancelled jobs", would,
-                 (unsigned long long)c->cancelled);
+        kiln_say(gc->cli, "%s the rows of %s", would, KILN_COUNT(c->cancelled, "cancelled job"));
     kiln_say(gc->cli,
-             "looked at %llu objects: %llu have a row, %llu are of waiting or running jobs, %llu "
-             "are younger than the grace period, %llu are not Kiln's, %llu are orphans",
-             (unsigned long long)gc->listed, (unsigned long long)gc->named,
-             (unsigned long long)gc->live, (unsigned long long)gc->young,
-             (unsigned long long)gc->foreign, (unsigned long long)gc->orphans);
+             "%s in the store: %" PRIu64 " referenced, %" PRIu64
+             " of queued or assigned jobs, %" PRIu64 " younger than the grace period, %" PRIu64
+             " not from Kiln, %s",
+             KILN_COUNT(gc->listed, "object"), gc->named, gc->live, gc->young, gc->foreign,
+             KILN_COUNT(gc->orphans, "orphan"));
     if (gc->spared || gc->failed)
-        kiln_say(gc->cli, "%llu were claimed meanwhile, %llu the store did not remove",
-                 (unsigned long long)gc->spared, (unsigned long long)gc->failed);
+        kiln_say(gc->cli, "%s kept because a job needs it now, %" PRIu64 " refused by the store",
+                 KILN_COUNT(gc->spared, "orphan"), gc->failed);
     uint64_t objects = gc->dry_run ? gc->orphans : gc->removed;
     double size = (double)(gc->dry_run ? gc->orphan_bytes : gc->removed_bytes);
-    kiln_say(gc->cli, "%s %llu objects, %s", would, (unsigned long long)objects,
-             kiln_bytes_text(size, bytes, sizeof bytes));
+    kiln_say(gc->cli, "%s %s (%s)", would, KILN_COUNT(objects, "orphan"), KILN_BYTES(size));
 }
 
-/* One JSON object; of a dry run the listed keys are its first member. */
+/* One JSON object; after a dry run it begins with the listed keys. */
 static int print_json(const struct collection *c)
 {
     const struct kiln_gc *gc = &c->gc;
@@ -237,7 +234,7 @@ static int read_options(struct kiln_cli *cli, int argc, char **argv, struct coll
     c->group.gc = &c->gc;
     char question[160];
     snprintf(question, sizeof question,
-             "Pictures of batches older than %s go for ever, and latents as old.",
+             "Pictures and cached latents older than %s will be removed for good.",
              kiln_arg(&args, "older-than"));
     if (c->older_s >= 0 && !c->gc.dry_run && !kiln_confirm(c->gc.cli, c->yes, question))
         return EX_USAGE;

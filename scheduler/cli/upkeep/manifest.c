@@ -1,7 +1,7 @@
 /* manifest.c - lists of objects as files, a line an object, in byte order of their keys.
  *
- * A line is JSON, so that people and scripts can read a backup, but always of one form, so that
- * reading a hundred million of them costs no parser.  Keys hold no character that JSON escapes.
+ * A line is JSON, so that people and scripts can read it.  All lines have the same form, so that
+ * reading a hundred million of them needs no parser.  Keys contain no character that JSON escapes.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -45,7 +45,7 @@ int kiln_manifest_write(struct kiln_snapshot *snapshot, FILE *file, uint64_t *re
     return 0;
 }
 
-/* Steps over text that must stand at *at. */
+/* Steps over the text; false if *at does not begin with it. */
 static bool skip(const char **at, const char *text)
 {
     size_t len = strlen(text);
@@ -55,7 +55,7 @@ static bool skip(const char **at, const char *text)
     return true;
 }
 
-/* What stands before the next quote, into out; false if it does not fit. */
+/* Copies the text up to the next quote; false if it does not fit. */
 static bool take_quoted(const char **at, char *out, size_t size)
 {
     size_t len = strcspn(*at, "\"");

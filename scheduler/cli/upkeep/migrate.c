@@ -1,5 +1,5 @@
-/* migrate.c - `kiln migrate`: brings the ledger's schema to the version of this program, and with
- * --roles makes users of least rights. */
+/* migrate.c - `kiln migrate`: upgrades the ledger's schema to the version of this program; --roles
+ * makes users with few rights. */
 #include "storage/ledger/migrate.h"
 
 #include <stdio.h>
@@ -38,20 +38,20 @@ int kiln_verb_migrate(struct kiln_cli *cli, int argc, char **argv)
     bool dry_run = kiln_arg(&args, "dry-run") != NULL;
     bool roles = kiln_arg(&args, "roles") != NULL;
     if (kiln_arg(&args, "secrets") && !roles)
-        return kiln_usage(cli, "--secrets is for --roles");
+        return kiln_usage(cli, "--secrets needs --roles");
     if (roles && dry_run)
-        return kiln_usage(cli, "--roles cannot be tried with --dry-run");
+        return kiln_usage(cli, "--roles has no --dry-run");
     struct kiln_migration migration = {
         .dry_run = dry_run, .progress = say_progress, .arg = &building};
     if (kiln_migrate(cli->config, &migration, &err))
         return kiln_report(cli, &err);
     int from = migration.from, to = migration.to;
     if (from == to)
-        kiln_say(cli, "the schema is version %d: nothing to do", from);
+        kiln_say(cli, "the schema has version %d, the newest; nothing to do", from);
     else
         kiln_say(cli,
-                 dry_run ? "the schema would go from version %d to %d"
-                         : "the schema went from version %d to %d",
+                 dry_run ? "would upgrade the schema from version %d to %d"
+                         : "upgraded the schema from version %d to %d",
                  from, to);
     if (roles)
         return kiln_make_roles(cli, kiln_arg(&args, "secrets"));

@@ -4,8 +4,8 @@
  *     DIR/kiln_worker.pgpass    that of the database role, as libpq reads it
  *     DIR/kiln_worker.conf      the settings in force with these users: kiln-worker --config it
  *
- * One password serves both servers.  It exists in these files (0600, in a directory that only its
- * owner may enter) and nowhere else: the servers get hashes, and nothing of it is ever an argument.
+ * One password serves both servers.  It is only in these files (0600, in a directory that only its
+ * owner may enter): the servers get hashes, and it is never an argument of a program.
  */
 #include "scheduler/cli/upkeep/server_users.h"
 
@@ -26,7 +26,7 @@
 #include "storage/formats/replace.h"
 #include "storage/ledger/upkeep/database_roles.h"
 
-#define SECRET 0600 /* nobody else can ever open it */
+#define SECRET 0600 /* from the first byte on */
 #define PASSWORD_BYTES 24
 #define PASSWORD_SIZE (2 * PASSWORD_BYTES + 1)
 
@@ -38,7 +38,7 @@ struct secrets {
     struct kiln_cli *cli;
     char dir[PATH_MAX - 64]; /* absolute */
     struct user users[KILN_BUS_USER_COUNT];
-    bool set, saved; /* Redis has them; and will have them after its next start */
+    bool set, saved; /* Redis has the users; it keeps them when it restarts */
 };
 
 static char *path_of(const struct secrets *secrets, int user, const char *suffix,
@@ -48,7 +48,7 @@ static char *path_of(const struct secrets *secrets, int user, const char *suffix
     return out;
 }
 
-/* The directory is ours alone, or becomes so. */
+/* Makes the directory if needed; only its owner may enter it. */
 static int open_dir(struct secrets *secrets, const char *dir, struct kiln_error *err)
 {
     struct stat st;
@@ -80,7 +80,8 @@ static int find_password(struct secrets *secrets, int user, struct kiln_error *e
         line[ok ? strcspn(line, "\n") : 0] = '\0';
         if (strlen(line) != PASSWORD_SIZE - 1 ||
             strspn(line, "0123456789abcdef") != PASSWORD_SIZE - 1)
-            return kiln_fail(err, KILN_CORRUPT, "%s holds no password of ours; remove it", path);
+            return kiln_fail(err, KILN_CORRUPT,
+                             "%s contains no password made by Kiln; remove the file", path);
         memcpy(at->password, line, PASSWORD_SIZE);
         return 0;
     }
@@ -91,7 +92,7 @@ static int find_password(struct secrets *secrets, int user, struct kiln_error *e
     return kiln_replace(path, line, SECRET, err);
 }
 
-/* Every setting that is not the default, with the two servers as this user. */
+/* All settings that differ from the default, with the two servers as this user. */
 static int write_settings(const struct secrets *secrets, int user, struct kiln_error *err)
 {
     char path[PATH_MAX], pgpass[PATH_MAX], password[PATH_MAX], redis[512];
@@ -143,7 +144,7 @@ static int write_user(struct secrets *secrets, int user, struct kiln_error *err)
     return rc ? rc : kiln_bus_rules(user, kiln_pool(secrets->cli), hash, at->rules, err);
 }
 
-/* A Redis that does not let us is no reason to stop: the lines on stdout are for its ACL file. */
+/* Continues if Redis refuses: the lines on stdout are for its ACL file. */
 static int set_users(struct secrets *secrets, struct kiln_error *err)
 {
     struct kiln_bus *bus = NULL;
@@ -171,12 +172,11 @@ static int say_users(const struct secrets *secrets, int made)
         json_array_append_new(
             lines, json_sprintf("user %s %s", kiln_bus_user_names[i], secrets->users[i].rules));
     }
-    kiln_say(cli, "%d database roles made; settings for each role are in %s", made, secrets->dir);
+    kiln_say(cli, "%s made; %s has a settings file for each user",
+             KILN_COUNT((uint64_t)made, "database role"), secrets->dir);
     if (!secrets->saved)
-        kiln_say(cli,
-                 "Redis %s; put the lines above into its ACL file (aclfile in redis.conf) to keep "
-                 "them",
-                 secrets->set ? "has the users until it is restarted" : "was left as it is");
+        kiln_say(cli, "Redis %s; add the lines above to its ACL file (aclfile in redis.conf)",
+                 secrets->set ? "keeps the users only until it restarts" : "was not changed");
     int status =
         cli->json
             ? kiln_print_json(cli, json_pack("{s:i, s:s, s:b, s:b, s:O}", "made", made, "secrets",
@@ -207,10 +207,9 @@ int kiln_make_roles(struct kiln_cli *cli, const char *dir)
         return kiln_report(cli, &err);
     if (dir)
         return say_users(&secrets, made);
-    kiln_say(
-        cli,
-        "%d database roles made, without passwords; --secrets DIR makes passwords, Redis users "
-        "and settings for them",
-        made);
+    kiln_say(cli,
+             "%s made, without passwords; --secrets DIR also makes passwords, Redis users and "
+             "settings files",
+             KILN_COUNT((uint64_t)made, "database role"));
     return cli->json ? kiln_print_json(cli, json_pack("{s:i}", "made", made)) : 0;
 }

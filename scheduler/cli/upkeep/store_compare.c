@@ -1,8 +1,8 @@
-/* store_compare.c - a list of objects against what the store holds.
+/* store_compare.c - compares a list of objects with the store.
  *
- * Both come in byte order of the keys, so one pass over both is enough, at a thousand objects a
- * request and in the memory of one line.  A listing may lag behind (Swift's does): an object that
- * it leaves out is asked for by name before it is called missing.
+ * Both come in byte order of keys, so one pass is enough, with a thousand objects a request and the
+ * memory of one line.  A listing may lag behind (as in Swift): an object that is not listed is
+ * requested by name before it counts as missing.
  */
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "scheduler/cli/upkeep/backup.h"
 #include "schemas/digest.h"
 
-#define OBJECT_MAX (64u << 20) /* of those that are fetched and hashed */
+#define OBJECT_MAX (64u << 20) /* for --hashes */
 
 struct pass {
     struct kiln_compare *compare;
@@ -20,7 +20,7 @@ struct pass {
     bool more;
     char last[KILN_OBJECT_KEY_MAX + 1]; /* of the listing */
     struct kiln_bar bar;
-    struct kiln_error err; /* the walk hands on codes alone */
+    struct kiln_error err; /* kiln_store_list returns only codes */
 };
 
 static int step(struct pass *pass)
@@ -28,14 +28,14 @@ static int step(struct pass *pass)
     return kiln_manifest_next(pass->compare->manifest, &pass->next, &pass->more, &pass->err);
 }
 
-static int tell(struct pass *pass, uint64_t *count, const char *what)
+static int report(struct pass *pass, uint64_t *count, const char *what)
 {
     struct kiln_compare *compare = pass->compare;
     ++*count;
     return compare->each(compare->arg, what, &pass->next, &pass->err);
 }
 
-/* The bytes themselves. */
+/* Compares the bytes. */
 static int check_hash(struct pass *pass)
 {
     struct kiln_compare *compare = pass->compare;
@@ -45,7 +45,7 @@ static int check_hash(struct pass *pass)
     char hex[2 * KILN_SHA256_SIZE + 1];
     int rc = kiln_store_get(compare->store, pass->next.key, OBJECT_MAX, &data, &size, &pass->err);
     if (rc == KILN_NOT_FOUND)
-        return tell(pass, &compare->missing, "missing");
+        return report(pass, &compare->missing, "missing");
     if (rc && rc != KILN_CORRUPT)
         return rc;
     if (rc == 0) {
@@ -53,27 +53,28 @@ static int check_hash(struct pass *pass)
         kiln_hex(digest, sizeof digest, hex);
         free(data);
     }
-    return rc || strcmp(hex, pass->next.sha256) != 0 ? tell(pass, &compare->differ, "differs") : 0;
+    return rc || strcmp(hex, pass->next.sha256) != 0 ? report(pass, &compare->differ, "differs")
+                                                     : 0;
 }
 
 static int check_present(struct pass *pass, uint64_t size)
 {
     struct kiln_compare *compare = pass->compare;
-    compare->looked++;
+    compare->compared++;
     if (size != pass->next.bytes)
-        return tell(pass, &compare->differ, "differs");
+        return report(pass, &compare->differ, "differs");
     return compare->hashes ? check_hash(pass) : 0;
 }
 
-/* One that the listing has left out. */
+/* An object that the listing does not have. */
 static int check_absent(struct pass *pass)
 {
     uint64_t size = 0;
     int rc = kiln_store_head(pass->compare->store, pass->next.key, &size, &pass->err);
     if (rc == 0)
         return check_present(pass, size);
-    pass->compare->looked++;
-    return rc == KILN_NOT_FOUND ? tell(pass, &pass->compare->missing, "missing") : rc;
+    pass->compare->compared++;
+    return rc == KILN_NOT_FOUND ? report(pass, &pass->compare->missing, "missing") : rc;
 }
 
 static int note_object(void *arg, const char *key, uint64_t size, int64_t modified_s)
@@ -82,14 +83,14 @@ static int note_object(void *arg, const char *key, uint64_t size, int64_t modifi
     int rc = 0;
     (void)modified_s;
     if (strcmp(key, pass->last) <= 0)
-        return kiln_fail(&pass->err, KILN_PROTOCOL, "the store lists %s behind %s", key,
-                         pass->last);
+        return kiln_fail(&pass->err, KILN_PROTOCOL, "the store lists %s after %s, out of order",
+                         key, pass->last);
     snprintf(pass->last, sizeof pass->last, "%s", key);
     while (rc == 0 && pass->more && strcmp(pass->next.key, key) < 0) {
         rc = check_absent(pass);
         rc = rc ? rc : step(pass);
     }
-    kiln_bar_draw(&pass->bar, 0, pass->compare->looked, 0, 0, kiln_now_s());
+    kiln_bar_draw(&pass->bar, 0, pass->compare->compared, 0, 0, kiln_now_s());
     if (rc)
         return rc;
     if (!pass->more || strcmp(pass->next.key, key) != 0) {
@@ -105,7 +106,7 @@ int kiln_store_compare(struct kiln_compare *compare, struct kiln_error *err)
     static const char *const prefixes[] = {"images/", "latents/"};
     struct pass pass = {.compare = compare};
     kiln_bar_init(&pass.bar, compare->cli, "comparing with the store");
-    compare->looked = compare->missing = compare->differ = compare->extra = 0;
+    compare->compared = compare->missing = compare->differ = compare->extra = 0;
     rewind(compare->manifest);
     int rc = step(&pass);
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes && rc == 0; i++)

@@ -17,5 +17,7 @@ int kiln_listing_put(struct kiln_listing *listing, struct kiln_error *err)
 int kiln_listing_end(struct kiln_listing *listing, int rc, const struct kiln_error *err)
 {
     kiln_text_release(&listing->line);
+    if (rc == 0 && listing->rows == 0 && listing->none)
+        kiln_say(listing->cli, "%s", listing->none);
     return rc && rc != KILN_CANCELLED ? kiln_report(listing->cli, err) : 0;
 }

@@ -9,7 +9,8 @@ struct kiln_listing {
     const struct kiln_cli *cli;
     struct kiln_text line; /* of the row at hand */
     uint64_t rows;
-    long left; /* how many more; 0: any number */
+    long left;        /* how many more; 0: any number */
+    const char *none; /* said on stderr where there are no rows, or NULL */
 };
 
 /* Writes the line (the caller has ended it) and clears it.  0; KILN_CANCELLED after the last row

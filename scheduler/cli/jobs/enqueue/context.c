@@ -1,8 +1,7 @@
 /* context.c - reads the styles file and lists the LoRA directory.
  *
- * The check against the directory is a kindness to the user, who learns of a typing error at
- * once and not from a failed job; it is no guarantee, since the workers' directory may be
- * another.
+ * With the list a user learns of a misspelt LoRA at once, not from a failed job.  It guarantees
+ * nothing, because the directory of the workers may differ.
  */
 #include "scheduler/cli/jobs/enqueue/context.h"
 
@@ -20,7 +19,7 @@
 
 #define SUFFIX ".safetensors"
 
-/* Adds the NAME of NAME.safetensors; other files are none of ours. */
+/* Adds the NAME of NAME.safetensors; ignores other files. */
 static int add_lora(struct kiln_enqueue_context *context, const char *file, size_t *room,
                     struct kiln_error *err)
 {
@@ -102,8 +101,8 @@ static int try_line(const struct kiln_job_context *context, struct kiln_error *e
     return code;
 }
 
-/* The option to blame where all sets together are wrong: the last that is so with those behind it.
- * From the end, since the last of a key counts. */
+/* The option that is wrong: the last one that fails together with those after it.  It starts from
+ * the end because the last value of a key counts. */
 static const char *wrong_option(struct kiln_job_context context, const struct kiln_set *sets,
                                 size_t count)
 {
@@ -121,7 +120,8 @@ static const char *wrong_option(struct kiln_job_context context, const struct ki
     return sets[0].option;
 }
 
-/* Tries the overrides on the simplest line, so that a wrong one is told once and not a line. */
+/* Tries the overrides on a minimal line, so that a wrong one is reported once, not for each line.
+ */
 static int check_overrides(const struct kiln_enqueue_context *context, const struct kiln_set *sets,
                            size_t count, struct kiln_error *err)
 {

@@ -12,7 +12,7 @@ struct kiln_enqueue_context {
     char **lora_names;
     size_t lora_count;
     char *overrides;
-    bool sets_wrong; /* opening failed, and the words of the command line are to blame */
+    bool sets_wrong; /* opening failed because of an option of the command line */
 };
 
 /* sets are checked here; an error names the option.  The LoRA names are those of the

@@ -1,16 +1,16 @@
 /* enqueue.c - reads, checks and sends; one pass, or with --strict one to check and one to send.
  *
- * Lines are sent while they are read: a file of any size needs no memory but the tables that
- * tell equal lines and custom_ids apart.  The connection has many entries in flight; the entry
- * with `end` is sent last and flushed, so when that is answered Redis has everything.
+ * Lines are sent while they are read, so memory grows only by the tables of lines and custom_ids.
+ * Many entries are in flight.  The entry with `end` is sent last and flushed: when Redis answers
+ * it, Redis has everything.
  *
- * What can go wrong in the middle (Redis dies, the disk is full) leaves a part of the batch in
- * the stream without its end.  That is harmless: the identities of entry.h make the
- * same command with the same batch name add what is missing and nothing else, and the message
- * says so.
+ * A failure in the middle (Redis dies, the disk is full) leaves a part of the batch in the stream,
+ * without its end.  That is harmless: with the keys of entry.h the same command with the same batch
+ * name adds only what is missing, and the message says so.
  */
 #include "scheduler/cli/jobs/enqueue/enqueue.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,14 +35,14 @@ struct run {
     struct kiln_input *input;
     struct kiln_expand *expand;
     struct kiln_entry entry;
-    struct kiln_seen custom_ids; /* the line where each was first seen */
-    struct kiln_bus *bus;        /* NULL while only checking */
+    struct kiln_digest_map custom_ids; /* the line where each occurs first */
+    struct kiln_bus *bus;              /* NULL while only checking */
     char stream[128], token[KILN_WIRE_ID_MAX + 1];
     uint64_t index;    /* of the next job */
-    struct seek *seek; /* while the input is read again, and nothing is sent or told */
+    struct seek *seek; /* set while the input is read again only to find two lines */
 };
 
-/* The lines of two identities; 0: not found. */
+/* The lines of two keys; 0: not found. */
 struct seek {
     const char *first_key, *last_key;
     uint64_t first, last;
@@ -50,8 +50,7 @@ struct seek {
 
 /* --- refused lines ------------------------------------------------------------------------- */
 
-/* Counts always, keeps the first KILN_REFUSALS_KEPT: a file of a million bad lines is no reason to
- * run out of memory. */
+/* Counts all and keeps the first KILN_REFUSALS_KEPT: a million bad lines must not use up memory. */
 static void keep_refusal(struct kiln_enqueue_result *result, uint64_t line, const char *error)
 {
     result->refused++;
@@ -68,24 +67,24 @@ static void keep_refusal(struct kiln_enqueue_result *result, uint64_t line, cons
 static void refuse(struct run *run, uint64_t line, const struct kiln_error *err)
 {
     char text[KILN_ERROR_TEXT_MAX];
-    fprintf(stderr, "%s:%llu: %s\n", kiln_input_name(run->input), (unsigned long long)line,
+    fprintf(stderr, "%s:%" PRIu64 ": %s\n", kiln_input_name(run->input), line,
             kiln_safe_line(err->text, text, sizeof text));
     keep_refusal(run->result, line, err->text);
 }
 
 /* --- one line ------------------------------------------------------------------------------ */
 
-/* A custom_id comes back in the results, so within a file it must say which line it means. */
+/* Results name the custom_id, so it must be unique in a file. */
 static int check_custom_id(struct run *run, const char *custom_id, uint64_t line,
                            struct kiln_error *err)
 {
     uint8_t digest[KILN_SHA256_SIZE];
     kiln_sha256(custom_id, strlen(custom_id), digest);
-    uint32_t *first = kiln_seen_number(&run->custom_ids, digest);
+    uint32_t *first = kiln_digest_map_at(&run->custom_ids, digest);
     if (!first)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the custom_ids of the file");
     if (*first)
-        return kiln_fail(err, KILN_BAD_INPUT, "custom_id \"%.64s\" is that of line %u already",
+        return kiln_fail(err, KILN_BAD_INPUT, "custom_id \"%.64s\" is already used in line %u",
                          custom_id, *first);
     *first = line < UINT32_MAX ? (uint32_t)line : UINT32_MAX;
     return 0;
@@ -104,22 +103,7 @@ static int send_entry(struct run *run, struct kiln_error *err)
     return kiln_bus_append_async(run->bus, run->stream, fields, lengths, 5, err);
 }
 
-static void show_progress(const struct run *run)
-{
-    if (run->cli->progress && !run->seek && run->index % 65536 == 0)
-        fprintf(stderr, "\r%llu jobs %s ", (unsigned long long)run->index,
-                run->bus ? "sent" : "checked");
-}
-
-static void note_key(struct seek *seek, const char *key, uint64_t line)
-{
-    if (strcmp(key, seek->first_key) == 0)
-        seek->first = line;
-    if (strcmp(key, seek->last_key) == 0)
-        seek->last = line;
-}
-
-/* One job of the line in hand: into the plan, or into the stream, or only checked. */
+/* Checks one job of the current line, and adds it to the plan or sends it. */
 static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_error *err)
 {
     struct kiln_job job;
@@ -131,39 +115,40 @@ static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_
     if (!code && run->request->dry_run)
         kiln_plan_add(&run->result->plan, &job);
     if (!code && run->bus) {
-        char *unnamed = job.batch; /* the record's own, put back for its release */
+        char *unnamed = job.batch; /* owned by the job, which is released with it */
         job.batch = run->result->batch;
         job.index = (uint32_t)run->index;
         code = kiln_entry_make(&run->entry, &job, kiln_expand_has_seed(run->expand), which, err);
         job.batch = unnamed;
-        if (!code && run->seek)
-            note_key(run->seek, run->entry.key, line);
-        else if (!code)
+        if (!code && !run->seek)
             code = send_entry(run, err);
+        if (run->seek && strcmp(run->entry.key, run->seek->first_key) == 0)
+            run->seek->first = line;
+        if (run->seek && strcmp(run->entry.key, run->seek->last_key) == 0)
+            run->seek->last = line;
     }
     kiln_job_release(&job);
-    if (!code) {
-        run->index++;
-        show_progress(run);
-    }
+    run->index += !code;
+    if (!code && run->cli->progress && !run->seek && run->index % 65536 == 0)
+        fprintf(stderr, "\r%" PRIu64 " jobs %s ", run->index, run->bus ? "sent" : "checked");
     return code;
 }
 
-/* KILN_BAD_INPUT refuses the line; a line of several jobs is refused before its first is sent. */
+/* KILN_BAD_INPUT refuses the line, before the first of its jobs is sent. */
 static int take_line(struct run *run, const char *text, size_t len, uint64_t line,
                      struct kiln_error *err)
 {
     int code = kiln_expand_begin(run->expand, text, len, &run->context.job, err);
     uint64_t count = code ? 0 : kiln_expand_count(run->expand);
     if (!code && run->index + count > KILN_BATCH_JOBS_MAX)
-        return kiln_fail(err, KILN_FULL, "line %llu: a batch has %d jobs at most",
-                         (unsigned long long)line, KILN_BATCH_JOBS_MAX);
+        return kiln_fail(err, KILN_FULL, "line %" PRIu64 ": a batch has at most %d jobs", line,
+                         KILN_BATCH_JOBS_MAX);
     for (uint64_t which = 0; which < count && !code; which++)
         code = take_job(run, which, line, err);
     return code;
 }
 
-/* Reads the input from where it is to its end.  Refused lines are no failure. */
+/* Reads the rest of the input.  Refused lines are not an error. */
 static int pass(struct run *run, struct kiln_error *err)
 {
     for (;;) {
@@ -211,14 +196,6 @@ static int name_batch(struct run *run, struct kiln_error *err)
     return code;
 }
 
-static int open_stream(struct run *run, struct kiln_error *err)
-{
-    const char *pool = kiln_config_text(run->cli->config, KILN_KEY_POOL);
-    kiln_wire_key(run->stream, sizeof run->stream, pool, "intake", NULL);
-    int code = random_hex(run->token, 12, err);
-    return code ? code : kiln_open_bus(run->cli, &run->bus, err);
-}
-
 /* The last entry: how many jobs this call announced. */
 static int send_end(struct run *run, struct kiln_error *err)
 {
@@ -230,25 +207,30 @@ static int send_end(struct run *run, struct kiln_error *err)
     return code ? code : kiln_bus_flush(run->bus, err);
 }
 
-/* The sending pass.  A failure after the first entry is told with the way to go on. */
+/* Opens the stream and makes the pass that sends.  After a failure it says how to continue. */
 static int send_all(struct run *run, struct kiln_error *err)
 {
+    kiln_wire_key(run->stream, sizeof run->stream, kiln_pool(run->cli), "intake", NULL);
+    int code = random_hex(run->token, 12, err);
+    if (!code)
+        code = kiln_open_bus(run->cli, &run->bus, err);
+    if (code)
+        return code;
     run->index = 0;
-    int code = pass(run, err);
+    code = pass(run, err);
     run->result->sent = run->index;
     if (!code && run->result->sent > 0)
         code = send_end(run, err);
     if (code && run->index > 0)
-        kiln_warn(
-            run->cli,
-            "it ended early: part of batch %s may be in the stream; enqueue again with --batch %s, "
-            "and only what is missing is added",
-            run->result->batch, run->result->batch);
+        kiln_warn(run->cli,
+                  "stopped early: part of batch %s may be in the stream; repeat the command with "
+                  "--batch %s, and only what is missing is added",
+                  run->result->batch, run->result->batch);
     return code;
 }
 
-/* From the identities in the receipt back to the lines: no table of all lines is kept for that, the
- * input is read once more.  What was a pipe cannot be, and no line is known then. */
+/* Finds the lines of the keys in the receipt.  The input is read once more for that, instead of
+ * keeping a table of all lines.  The lines of a pipe remain unknown. */
 static void find_lines(struct run *run, const struct kiln_receipt *receipt, struct seek *seek)
 {
     struct kiln_error err;
@@ -256,7 +238,7 @@ static void find_lines(struct run *run, const struct kiln_receipt *receipt, stru
     *seek = (struct seek){.first_key = receipt->first_key, .last_key = receipt->last_key};
     if (!receipt->first_key[0] || kiln_input_rewind(run->input, &err) != 0)
         return;
-    kiln_seen_release(&run->custom_ids);
+    kiln_digest_map_release(&run->custom_ids);
     kiln_entry_release(&run->entry);
     run->index = 0;
     run->seek = seek;
@@ -266,33 +248,35 @@ static void find_lines(struct run *run, const struct kiln_receipt *receipt, stru
     run->index = sent;
 }
 
-/* Tells what the scheduler refused, and of which lines if that can be known. */
-static void tell_refused(struct run *run, const struct kiln_receipt *receipt)
+/* Prints what the scheduler refused, with the lines if they can be found. */
+static void report_refused(struct run *run, const struct kiln_receipt *receipt)
 {
     struct seek seek;
     char text[KILN_ERROR_TEXT_MAX + 128];
     const char *reason = receipt->first_refusal;
-    unsigned long long jobs = receipt->refused;
+    uint64_t jobs = receipt->refused;
     find_lines(run, receipt, &seek);
     if (!seek.first || !seek.last) {
-        kiln_warn(run->cli, "the scheduler refused %llu jobs, the first: %s", jobs, reason);
+        kiln_warn(run->cli, "the scheduler refused %s, the first: %s", KILN_COUNT(jobs, "job"),
+                  reason);
         keep_refusal(run->result, 0, reason);
     } else if (jobs == 1) {
-        kiln_warn(run->cli, "the scheduler refused a job of line %llu: %s",
-                  (unsigned long long)seek.first, reason);
+        kiln_warn(run->cli, "the scheduler refused a job of line %" PRIu64 ": %s", seek.first,
+                  reason);
         keep_refusal(run->result, seek.first, reason);
-    } else { /* a bad entry is refused before those that a quota refuses, wherever it stands */
+    } else { /* bad entries are refused before those beyond a quota, so not in order of lines */
         bool in_order = seek.first <= seek.last;
         uint64_t from = in_order ? seek.first : seek.last, to = in_order ? seek.last : seek.first;
-        snprintf(text, sizeof text, "%llu jobs, from line %llu to line %llu, the first: %s", jobs,
-                 (unsigned long long)from, (unsigned long long)to, reason);
+        snprintf(text, sizeof text,
+                 "%" PRIu64 " jobs, from line %" PRIu64 " to line %" PRIu64 ", the first: %s", jobs,
+                 from, to, reason);
         kiln_warn(run->cli, "the scheduler refused %s", text);
         keep_refusal(run->result, from, text);
     }
     run->result->refused += jobs - 1;
 }
 
-/* Waits for the scheduler's word; without it the jobs are safe all the same, and that is said. */
+/* Waits for the scheduler's receipt.  The jobs are safe without it, and the message says so. */
 static int take_receipt(struct run *run, struct kiln_error *err)
 {
     char list[192], *text = NULL;
@@ -305,9 +289,9 @@ static int take_receipt(struct run *run, struct kiln_error *err)
     if (!code && !text)
         return kiln_fail(
             err, KILN_TIMEOUT,
-            "no receipt within %u s, so no scheduler seems to run; all %llu jobs of batch %s are "
-            "safe in the stream and will be taken in when one does",
-            wait_s, (unsigned long long)result->sent, result->batch);
+            "no receipt within %u s, so probably no scheduler is running; %s of batch %s are "
+            "safe in the stream and will be taken in when one starts",
+            wait_s, KILN_COUNT(result->sent, "job"), result->batch);
     if (!code)
         code = kiln_receipt_decode(text, strlen(text), &receipt, err);
     free(text);
@@ -317,38 +301,19 @@ static int take_receipt(struct run *run, struct kiln_error *err)
     result->accepted = receipt.accepted;
     result->duplicate = receipt.duplicate;
     if (receipt.refused > 0)
-        tell_refused(run, &receipt);
+        report_refused(run, &receipt);
     if (receipt.duplicate > 0 && !run->cli->json)
         kiln_say(run->cli,
-                 "batch %s: %llu new, %llu in it already (the same custom_id or line; an "
-                 "edited line needs another custom_id)",
-                 result->batch, (unsigned long long)receipt.accepted,
-                 (unsigned long long)receipt.duplicate);
+                 "batch %s: %s added, %" PRIu64
+                 " already in it (same custom_id or same line; an edited "
+                 "line needs a new custom_id)",
+                 result->batch, KILN_COUNT(receipt.accepted, "job"), receipt.duplicate);
     return 0;
 }
 
 /* --- the whole ----------------------------------------------------------------------------- */
 
-/* The pass that sends nothing: a dry run, or the first of --strict. */
-static int check_first(struct run *run, struct kiln_error *err)
-{
-    int code = pass(run, err);
-    run->result->sent = 0;
-    if (!code && run->request->strict && run->result->refused > 0)
-        return kiln_fail(err, KILN_BAD_INPUT, "lines refused: %llu; nothing was sent (--strict)",
-                         (unsigned long long)run->result->refused);
-    return code;
-}
-
-/* With strict the lines were told of in the first pass; the second must find the same. */
-static int prepare_second(struct run *run, struct kiln_error *err)
-{
-    kiln_seen_release(&run->custom_ids);
-    return kiln_input_rewind(run->input, err);
-}
-
-/* The whole in its order; each step runs only if all before it went well. */
-static int work(struct run *run, struct kiln_error *err)
+static int check_and_send(struct run *run, struct kiln_error *err)
 {
     const struct kiln_enqueue_request *request = run->request;
     struct kiln_enqueue_result *result = run->result;
@@ -361,17 +326,19 @@ static int work(struct run *run, struct kiln_error *err)
         code = kiln_fail(err, KILN_NO_MEMORY, "no memory to read %s", request->file);
     if (!code)
         code = name_batch(run, err);
-    if (!code && (request->dry_run || request->strict))
-        code = check_first(run, err);
-    if (!code && request->strict && !request->dry_run)
-        code = prepare_second(run, err);
-    if (!code && !request->dry_run) {
-        code = open_stream(run, err);
-        if (!code)
-            code = send_all(run, err);
+    if (!code && (request->dry_run || request->strict)) /* the pass that sends nothing */
+        code = pass(run, err);
+    if (!code && request->strict && result->refused > 0)
+        code = kiln_fail(err, KILN_BAD_INPUT, "%s refused, so nothing was sent (--strict)",
+                         KILN_COUNT(result->refused, "line"));
+    if (!code && request->strict && !request->dry_run) {
+        kiln_digest_map_release(&run->custom_ids);
+        code = kiln_input_rewind(run->input, err);
     }
+    if (!code && !request->dry_run)
+        code = send_all(run, err);
     if (!code && run->index == 0 && result->refused == 0)
-        code = kiln_fail(err, KILN_BAD_INPUT, "%s: no jobs in it", kiln_input_name(run->input));
+        code = kiln_fail(err, KILN_BAD_INPUT, "%s contains no jobs", kiln_input_name(run->input));
     if (!code && !request->dry_run && !request->no_wait && result->sent > 0)
         code = take_receipt(run, err);
     return code;
@@ -389,22 +356,22 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
                           request->batch, KILN_BATCH_NAME_MAX);
     if (request->batch && kiln_name_reserved(request->batch))
         return kiln_usage(cli, "--batch %s: " KILN_NAMES_RESERVED, request->batch);
-    int code = work(&run, &err);
+    int code = check_and_send(&run, &err);
     if (cli->progress && run.index >= 65536)
         fputc('\n', stderr);
-    if (code == KILN_CORRUPT) /* the file as a whole; no line of it is to blame alone */
+    if (code == KILN_CORRUPT) /* the file as a whole, not one line */
         keep_refusal(result, 0, err.text);
     int status = result->refused > 0 ? EX_DATAERR : EX_OK;
     if (code)
         status = run.context.sets_wrong ? kiln_usage(cli, "%s", err.text) : kiln_report(cli, &err);
     if (!code && result->refused > 0)
-        kiln_say(cli, "lines refused: %llu; jobs %s: %llu", (unsigned long long)result->refused,
-                 request->dry_run ? "that are good" : "sent", (unsigned long long)run.index);
+        kiln_say(cli, "%s %s, %" PRIu64 " refused", KILN_COUNT(run.index, "job"),
+                 request->dry_run ? "accepted" : "sent", result->refused);
     kiln_bus_close(run.bus);
     kiln_input_close(run.input);
     kiln_expand_free(run.expand);
     kiln_entry_release(&run.entry);
-    kiln_seen_release(&run.custom_ids);
+    kiln_digest_map_release(&run.custom_ids);
     kiln_enqueue_context_release(&run.context);
     return status;
 }

@@ -2,8 +2,8 @@
  *
  *     file --input_jobs--> job line --expand--> jobs --enqueue_entry--> stream --> receipt
  *
- * A refused line is told as FILE:LINE: reason and the others go on; with strict the whole file is
- * checked first and nothing is sent if any line is refused.
+ * A refused line is printed as FILE:LINE: reason, and the others are sent.  With strict the whole
+ * file is checked first, and nothing is sent if any line is refused.
  */
 #ifndef KILN_ENQUEUE_H
 #define KILN_ENQUEUE_H
@@ -15,7 +15,7 @@
 #include "scheduler/cli/jobs/enqueue/plan.h"
 #include "schemas/limits.h"
 
-#define KILN_REFUSALS_KEPT 10000 /* all are counted and told; so many are kept for --json */
+#define KILN_REFUSALS_KEPT 10000 /* all are counted and printed; so many are kept for --json */
 #define KILN_RECEIPT_WAIT_S 30
 
 struct kiln_enqueue_request {
@@ -44,8 +44,8 @@ struct kiln_enqueue_result {
     struct kiln_plan plan; /* dry_run */
 };
 
-/* Does it and tells on stderr what went wrong; returns the exit status.  *result is filled as far
- * as it went and is for kiln_enqueue_release in any case. */
+/* Enqueues, prints what went wrong on stderr, and returns the exit status.  *result is filled as
+ * far as it went; the caller releases it in any case. */
 int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *request,
                  struct kiln_enqueue_result *result);
 void kiln_enqueue_release(struct kiln_enqueue_result *result);

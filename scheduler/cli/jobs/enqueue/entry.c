@@ -1,4 +1,4 @@
-/* entry.c - one job line written once: its identity is taken before the seed is added. */
+/* entry.c - writes a job line once; the key is a hash of the line before its seed is added. */
 #include "scheduler/cli/jobs/enqueue/entry.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "schemas/digest.h"
 #include "schemas/job_line.h"
 
-/* Appended last, so that the line without it is what was there before. */
+/* Appended last, so that the rest of the line is unchanged. */
 static void add_seed(struct kiln_text *line, uint64_t seed)
 {
     line->len--; /* the closing brace */
@@ -23,7 +23,7 @@ static int key_of_line(struct kiln_entry *entry, struct kiln_error *err)
     char hex[17];
     kiln_sha256(entry->line.at, entry->line.len, digest);
     kiln_hex(digest, 8, hex);
-    uint32_t *count = kiln_seen_number(&entry->lines, digest);
+    uint32_t *count = kiln_digest_map_at(&entry->lines, digest);
     if (!count)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to tell equal lines apart");
     snprintf(entry->key, sizeof entry->key, "h:%s#%u", hex, (*count)++);
@@ -58,5 +58,5 @@ int kiln_entry_make(struct kiln_entry *entry, struct kiln_job *job, bool has_see
 void kiln_entry_release(struct kiln_entry *entry)
 {
     kiln_text_release(&entry->line);
-    kiln_seen_release(&entry->lines);
+    kiln_digest_map_release(&entry->lines);
 }

@@ -1,15 +1,15 @@
-/* entry.h - a job as it goes into the intake stream: its line and its identity.
+/* entry.h - a job as it goes into the intake stream: its line and its key.
  *
- * The identity makes enqueueing repeatable: the same batch name and key are the same job.
- *     c:<custom_id>#<copy>        the line names a custom_id; copy counts the jobs of that line
- *     h:<16 hex digits>#<nth>     of the SHA-256 of the job line, without a seed that nobody asked
- * for; nth counts equal lines of the file so that lines may be inserted and moved between two runs,
- * and only what is new is added.
+ * With the key an enqueue call can be repeated: the same batch name and key are the same job.
+ *     c:<custom_id>#<copy>        the line has a custom_id; copy counts the jobs of that line
+ *     h:<16 hex digits>#<nth>     the SHA-256 of the job line without a derived seed; nth counts
+ *                                 equal lines of the file
+ * So lines may be inserted and moved between two calls, and only new ones are added.
  */
 #ifndef KILN_ENQUEUE_ENTRY_H
 #define KILN_ENQUEUE_ENTRY_H
 
-#include "scheduler/cli/jobs/enqueue/seen.h"
+#include "scheduler/cli/jobs/enqueue/digest_map.h"
 #include "schemas/error.h"
 #include "schemas/job.h"
 #include "schemas/text.h"
@@ -19,7 +19,7 @@ struct kiln_entry {
     struct kiln_text line; /* with its seed */
     char key[KILN_INTAKE_KEY_MAX + 1];
     char index[12];
-    struct kiln_seen lines; /* how often each line was seen */
+    struct kiln_digest_map lines; /* how often each line occurred */
 };
 
 /* Fills line, key and index; sets the job's seed from its batch and index unless has_seed.

@@ -1,8 +1,8 @@
 /* input_csv.c - cells of a CSV record.
  *
- * Where RFC 4180 leaves room, this is strict: a quote in the middle of an unquoted cell, text
- * behind a closing quote and a record with too few cells are refused rather than guessed at,
- * because a guess that shifts cells by one makes hundreds of wrong pictures.
+ * This is stricter than RFC 4180: it refuses a quote inside an unquoted cell, text after a closing
+ * quote, and a record with too few cells.  A guess that shifts cells by one would make hundreds of
+ * wrong pictures.
  */
 #include "scheduler/cli/jobs/enqueue/input_csv.h"
 
@@ -19,7 +19,7 @@ bool kiln_csv_complete(const char *text, size_t len)
     return !quoted;
 }
 
-/* Takes one cell into *cell; *at ends on the comma behind it, or at end. */
+/* Copies one cell into *cell; *at then points to the comma after it, or to end. */
 static int read_cell(const char **at, const char *end, struct kiln_text *cell,
                      struct kiln_error *err)
 {
@@ -61,7 +61,7 @@ static bool next_cell(const char **at, const char *end)
     return true;
 }
 
-/* A column is a key of the job line; anything else would be dropped silently, so it is refused. */
+/* A column must be a key of the job line; other columns are refused, not ignored. */
 static int add_column(struct kiln_csv *csv, const char *name, size_t len, struct kiln_error *err)
 {
     kiln_input_trim(&name, &len);

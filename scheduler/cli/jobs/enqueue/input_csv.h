@@ -14,7 +14,7 @@ struct kiln_csv {
     size_t column_count;
 };
 
-/* Whether the quotes of a record are closed; if not, it goes on in the next line. */
+/* Whether the quotes of a record are closed; if not, it continues in the next line. */
 bool kiln_csv_complete(const char *text, size_t len);
 /* Reads the header.  KILN_BAD_INPUT names an unknown column (with the nearest key) or one given
  * twice. */

@@ -1,8 +1,7 @@
-/* input_jobs.c - picks the format, and makes a job line of whatever the file holds.
+/* input_jobs.c - chooses the format, and turns each record of the file into a job line.
  *
- * Text and CSV become JSON job lines here, and the one validator reads them like any other:
- * there is one set of rules and one set of messages, and templates work in every format.  The
- * detour costs a fraction of a microsecond a line.
+ * Text and CSV become JSON job lines, which the one validator reads.  So every format has the same
+ * rules, messages and templates.  The detour costs a fraction of a microsecond a line.
  */
 #include "scheduler/cli/jobs/enqueue/input_jobs.h"
 
@@ -62,7 +61,8 @@ static int guess_format(struct kiln_input *input, struct kiln_error *err)
     if (json_name && at < len && text[at] == '[')
         return kiln_fail(
             err, KILN_CORRUPT,
-            "%s: is one JSON list; a job file has one object a line (jq -c '.[]' makes it)", name);
+            "%s is one JSON list; a job file has one object a line (convert it with jq -c '.[]')",
+            name);
     return 0;
 }
 

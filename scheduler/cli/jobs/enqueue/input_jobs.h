@@ -1,11 +1,11 @@
 /* input_jobs.h - a job file in any of its formats, as job lines.
  *
  *     jsonl   a JSON object a line
- *     text    a prompt a line; blank lines and lines that begin with # are passed over
+ *     text    a prompt a line; blank lines and lines that begin with # are skipped
  *     csv     a header of job keys, then a job a record
  *
- * The format is asked for, or told by the name (.jsonl .ndjson .json, .txt, .csv), or by the first
- * byte that is no blank: '{' is jsonl, anything else text.
+ * The format is given, or follows from the name (.jsonl .ndjson .json, .txt, .csv), or from the
+ * first byte that is not blank: '{' is jsonl, anything else text.
  */
 #ifndef KILN_INPUT_JOBS_H
 #define KILN_INPUT_JOBS_H
@@ -28,7 +28,7 @@ void kiln_input_close(struct kiln_input *input); /* accepts NULL */
 const char *kiln_input_name(const struct kiln_input *input);
 
 /* The next job line, borrowed until the next call; *ret_text NULL at the end.  *ret_line is where
- * it begins.  KILN_BAD_INPUT refuses this line alone, the next call goes on behind it; any other
+ * it begins.  KILN_BAD_INPUT refuses only this line; the next call continues after it.  Any other
  * code ends the reading. */
 int kiln_input_next(struct kiln_input *input, const char **ret_text, size_t *ret_len,
                     uint64_t *ret_line, struct kiln_error *err) KILN_MUST_CHECK;

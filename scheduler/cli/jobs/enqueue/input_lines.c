@@ -1,11 +1,11 @@
 /* input_lines.c - one buffer of several times the longest line:
  *
- *     [ lines handed out | unread ..... | free ]
+ *     [ lines returned   | unread ..... | free ]
  *                        at             filled
  *
- * A line is lent from the buffer itself.  Only when no whole line is left the unread rest moves
- * to the front and a read(2) fills what is free, so that bytes are moved once a block and not
- * once a line.  A line that does not fit is dropped block by block and counted.
+ * Lines are returned within the buffer.  When no complete line is left, the unread rest moves to
+ * the front and one read(2) fills the free part, so bytes move once a block, not once a line.  A
+ * line that does not fit is dropped block by block and counted.
  */
 #include "scheduler/cli/jobs/enqueue/input_lines.h"
 
@@ -66,7 +66,7 @@ static int start(struct kiln_lines *lines, struct kiln_error *err)
     bool wide = lines->filled >= 2 &&
                 (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0);
     if (wide)
-        return kiln_fail(err, KILN_CORRUPT, "%s: is UTF-16; save it as UTF-8", lines->name);
+        return kiln_fail(err, KILN_CORRUPT, "%s is UTF-16; save it as UTF-8", lines->name);
     return 0;
 }
 
@@ -168,11 +168,10 @@ static int copy_to(struct kiln_lines *lines, FILE *spool, struct kiln_error *err
             break;
         total += lines->filled;
         if (total > (uint64_t)KILN_SPOOL_MAX)
-            return kiln_fail(
-                err, KILN_FULL,
-                "%s: with --strict a pipe is kept in a temporary file first, of %ld MiB at "
-                "most; save it to a file",
-                lines->name, KILN_SPOOL_MAX >> 20);
+            return kiln_fail(err, KILN_FULL,
+                             "%s has more than %ld MiB, the limit of a pipe that must be read "
+                             "twice; save it to a file",
+                             lines->name, KILN_SPOOL_MAX >> 20);
         if (fwrite(lines->buffer, 1, lines->filled, spool) != lines->filled)
             return kiln_fail(err, KILN_IO, "temporary copy of %s: %s", lines->name,
                              strerror(errno));
@@ -215,7 +214,7 @@ static int open_input(struct kiln_lines *lines, const char *path, bool spool,
         return kiln_fail(err, errno == ENOENT ? KILN_NOT_FOUND : KILN_IO, "open %s: %s", path,
                          strerror(errno));
     if (fstat(lines->fd, &info) != 0)
-        return kiln_fail(err, KILN_IO, "look at %s: %s", path, strerror(errno));
+        return kiln_fail(err, KILN_IO, "stat %s: %s", path, strerror(errno));
     if (S_ISDIR(info.st_mode))
         return kiln_fail(err, KILN_NOT_FOUND, "%s is a directory", path);
     return spool && !S_ISREG(info.st_mode) ? spool_input(lines, err) : 0;

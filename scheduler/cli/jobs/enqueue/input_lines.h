@@ -1,7 +1,7 @@
 /* input_lines.h - the lines of a file, a pipe or standard input, with their numbers.
  *
- * Reads in blocks and lends each line from the block; a line longer than KILN_LINE_MAX is passed
- * over without ever being in memory.  A UTF-8 byte order mark is dropped, "\r\n" ends a line as
+ * Reads blocks and returns each line within its block; a line longer than KILN_LINE_MAX is skipped
+ * without ever being in memory.  A UTF-8 byte order mark is dropped, "\r\n" ends a line as
  * "\n" does, and the last line needs no end.
  */
 #ifndef KILN_INPUT_LINES_H
@@ -23,7 +23,7 @@ void kiln_lines_close(struct kiln_lines *lines); /* accepts NULL */
 const char *kiln_lines_name(const struct kiln_lines *lines);
 
 /* The next line; *ret_text NULL at the end.  Borrowed until the next call.  KILN_BAD_INPUT: this
- * line is too long, the next call goes on behind it. */
+ * line is too long; the next call continues after it. */
 int kiln_lines_next(struct kiln_lines *lines, const char **ret_text, size_t *ret_len,
                     struct kiln_error *err) KILN_MUST_CHECK;
 /* Of the line returned last, from 1. */

@@ -30,7 +30,7 @@ static bool is_word(const char *text, size_t len, const char *word)
     return strlen(word) == len && strncasecmp(text, word, len) == 0;
 }
 
-/* What does not look like the key's type goes on as a text, for the validator to name. */
+/* A value that does not fit the key's type becomes a string, which the validator then refuses. */
 static void put_value(enum kiln_job_key key, const char *text, size_t len, struct kiln_text *out)
 {
     enum kiln_job_key_type type = kiln_job_keys[key].type;
@@ -64,8 +64,8 @@ static int read_set(const struct kiln_set *set, const char **values, struct kiln
     if (strcmp(set->option, "set") == 0) {
         const char *equals = strchr(set->value, '=');
         if (!equals)
-            return kiln_fail(err, KILN_BAD_INPUT,
-                             "--set %.64s: it is KEY=VALUE, and this has no '='", set->value);
+            return kiln_fail(err, KILN_BAD_INPUT, "--set %.64s: '=' is missing; write KEY=VALUE",
+                             set->value);
         word = set->value;
         len = (size_t)(equals - word);
         value = equals + 1;

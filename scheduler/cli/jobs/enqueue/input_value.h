@@ -20,8 +20,8 @@ void kiln_input_member(enum kiln_job_key key, const char *text, size_t len, stru
 struct kiln_set {
     const char *option, *value; /* "set", "loras"; borrowed */
 };
-/* Turns them into one JSON object, malloc'd; the last of a key counts.  KILN_BAD_INPUT names a word
- * without '=', an unknown key (with the nearest), a value that is no text. */
+/* Turns them into one JSON object, malloc'd; the last of a key counts.  KILN_BAD_INPUT names an
+ * option without '=', an unknown key (with the nearest), or a value that is not UTF-8. */
 int kiln_input_overrides(const struct kiln_set *sets, size_t count, char **ret,
                          struct kiln_error *err) KILN_MUST_CHECK;
 

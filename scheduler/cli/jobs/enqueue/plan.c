@@ -1,12 +1,13 @@
 /* plan.c - adds up jobs by group and estimates what they cost.
  *
- * Counted are the matrix products of the transformer and the decoder, which is where all the
- * time goes: per token the linears of a block, per pair of tokens its attention.  An image
- * token is 16 x 16 pixels.  The refiners run on image and caption apart, before the joint
- * layers.  Guidance above 0 means a second, negative forward a step.
+ * It counts the matrix products of the transformer and the decoder, which take nearly all the time:
+ * the linear layers of a block for each token, its attention for each pair of tokens.  An image
+ * token is 16 x 16 pixels.  The refiners run on image and prompt separately, before the joint
+ * layers.  Guidance above 0 adds a second forward pass a step, for the negative prompt.
  */
 #include "scheduler/cli/jobs/enqueue/plan.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,7 +71,7 @@ void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job)
             break;
     }
     if (at == KILN_PLAN_GROUPS)
-        at--; /* the last row stands for all that found no place */
+        at--; /* the last row counts all other groups too */
     struct kiln_plan_group *group = &plan->groups[at];
     if (at == plan->group_count) {
         *group = (struct kiln_plan_group){
@@ -88,21 +89,20 @@ void kiln_plan_add(struct kiln_plan *plan, const struct kiln_job *job)
 
 void kiln_plan_print(const struct kiln_plan *plan)
 {
-    char time_text[32], bytes_text[32];
+
     printf("%9s  %-11s %5s  %-24s %s\n", "jobs", "size", "steps", "LoRAs", "GPU time");
     for (size_t i = 0; i < plan->group_count; i++) {
         const struct kiln_plan_group *group = &plan->groups[i];
         char size[24];
         snprintf(size, sizeof size, "%ux%u", group->width, group->height);
-        printf("%9llu  %-11s %5u  %-24s %s\n", (unsigned long long)group->jobs, size, group->steps,
-               group->lora_set[0] ? group->lora_set : "-",
-               kiln_seconds_text(group->gpu_seconds, time_text, sizeof time_text));
+        printf("%9" PRIu64 "  %-11s %5u  %-24s %s\n", group->jobs, size, group->steps,
+               group->lora_set[0] ? group->lora_set : "-", KILN_SECONDS(group->gpu_seconds));
     }
-    printf("%9llu  in all: about %s on one GPU of %.0f TFLOP/s (the full model in bf16), %s in the "
-           "store\n",
-           (unsigned long long)plan->jobs,
-           kiln_seconds_text(plan->gpu_seconds, time_text, sizeof time_text),
-           KILN_PLAN_FLOPS / 1e12, kiln_bytes_text(plan->bytes, bytes_text, sizeof bytes_text));
+    printf("%9" PRIu64
+           "  in total: about %s on one GPU with %.0f TFLOP/s (the full model in bf16), %s "
+           "in the store\n",
+           plan->jobs, KILN_SECONDS(plan->gpu_seconds), KILN_PLAN_FLOPS / 1e12,
+           KILN_BYTES(plan->bytes));
 }
 
 json_t *kiln_plan_json(const struct kiln_plan *plan)

@@ -1,8 +1,7 @@
-/* plan.h - what a job file would make: --dry-run.
+/* plan.h - the jobs of a file and their estimated cost: --dry-run.
  *
- * GPU time comes from the arithmetic of the full model (30 layers of width 3840, a caption of 128
- * tokens) at KILN_PLAN_FLOPS; bytes are what such pictures and latents take on average.  Both are
- * estimates and are called so.
+ * GPU time is estimated from the arithmetic of the full model (30 layers of width 3840, a prompt of
+ * 128 tokens) at KILN_PLAN_FLOPS, and bytes from the average size of pictures and latents.
  */
 #ifndef KILN_ENQUEUE_PLAN_H
 #define KILN_ENQUEUE_PLAN_H
@@ -13,7 +12,7 @@
 #include "schemas/job.h"
 
 #define KILN_PLAN_FLOPS 7e14 /* bf16 on one H200, sustained */
-#define KILN_PLAN_GROUPS 256 /* groups told apart; the rest are one */
+#define KILN_PLAN_GROUPS 256 /* separate groups; the last one counts all others too */
 
 struct kiln_plan_group {
     uint32_t width, height, steps;

@@ -109,10 +109,11 @@ int kiln_prompts_each(struct kiln_prompts *prompts, kiln_each_prompt *each, void
         prompts->file ? read_file(&reading, err) : read_template(&reading, prompts->template, err);
     prompts->read = true;
     if (rc == 0 && prompts->refused)
-        rc = kiln_fail(err, KILN_BAD_INPUT, "prompts refused: %llu; mend them and run it again",
-                       (unsigned long long)prompts->refused);
+        rc =
+            kiln_fail(err, KILN_BAD_INPUT, "%s refused; correct the prompts and repeat the command",
+                      KILN_COUNT(prompts->refused, "line"));
     if (rc == 0 && prompts->lines == 0)
-        rc = kiln_fail(err, KILN_BAD_INPUT, "%s: no prompts in it",
+        rc = kiln_fail(err, KILN_BAD_INPUT, "%s contains no prompts",
                        prompts->file ? prompts->file : "the template");
     return rc;
 }

@@ -1,8 +1,8 @@
 /* prompts.h - prompts as the verbs `backfill add` and `cache build` take them: --prompts FILE or
  * --template TEXT, with --set KEY=VALUE, --loras and --sigmas.
  *
- * Each line is checked as the scheduler will read it.  Unlike enqueue, a refused line refuses all:
- * what these verbs order goes on for long, and should be right from the beginning.
+ * Each line is checked as the scheduler will read it.  Unlike with enqueue, one refused line
+ * refuses all: the jobs of these verbs keep coming for long, so they must be right from the start.
  */
 #ifndef KILN_CLI_PROMPTS_H
 #define KILN_CLI_PROMPTS_H
@@ -11,7 +11,7 @@
 #include "scheduler/cli/jobs/enqueue/context.h"
 #include "schemas/expand.h"
 
-/* What a verb may add to the words of --set, or wants to refuse among them. */
+/* The --set options of the command line, and those that a verb adds. */
 #define KILN_PROMPT_SETS_MAX (KILN_GIVEN_MAX + 4)
 
 struct kiln_input;
@@ -27,7 +27,7 @@ struct kiln_prompts {
     uint64_t lines, refused;     /* of the last reading */
 };
 
-/* The words of --set, --loras and --sigmas into `sets`. */
+/* Adds the options --set, --loras and --sigmas to `sets`. */
 void kiln_prompts_sets(struct kiln_prompts *prompts, const struct kiln_args *args);
 /* Exactly one of --prompts and --template was given; 0 or an exit status. */
 int kiln_prompts_check(struct kiln_cli *cli, const struct kiln_args *args);
@@ -35,13 +35,13 @@ int kiln_prompts_check(struct kiln_cli *cli, const struct kiln_args *args);
 /* Opens what args name; `sets` are filled by then. */
 int kiln_prompts_open(struct kiln_cli *cli, const struct kiln_args *args,
                       struct kiln_prompts *prompts, struct kiln_error *err) KILN_MUST_CHECK;
-/* As kiln_report; an error in the words of the command line is one of usage. */
+/* As kiln_report, but an error in an option of the command line is one of usage. */
 int kiln_prompts_report(const struct kiln_cli *cli, const struct kiln_prompts *prompts,
                         const struct kiln_error *err);
 /* A good line; prompts->expand holds the jobs it makes. */
 typedef int kiln_each_prompt(void *arg, const char *text, size_t len, struct kiln_error *err);
 /* Reads all of them, from the beginning at every call.  KILN_BAD_INPUT: lines were refused (the
- * first of them are told on stderr) or there are none. */
+ * first are printed on stderr) or there are none. */
 int kiln_prompts_each(struct kiln_prompts *prompts, kiln_each_prompt *each, void *arg,
                       struct kiln_error *err) KILN_MUST_CHECK;
 void kiln_prompts_release(struct kiln_prompts *prompts);

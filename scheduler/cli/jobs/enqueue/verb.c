@@ -7,12 +7,12 @@
 #include "scheduler/cli/jobs/enqueue/enqueue.h"
 
 const struct kiln_option kiln_enqueue_options[] = {
-    {"batch", "NAME", "name of the batch; the same name again adds only what is new"},
-    {"set", "KEY=VALUE", "give every job this key, whatever its line says; may be repeated"},
-    {"format", "FORMAT", "jsonl, text or csv; default: by the file's name or first byte"},
-    {"dry-run", NULL, "print what would be made and what it costs; send nothing"},
+    {"batch", "NAME", "name of the batch; repeating it adds only new jobs"},
+    {"set", "KEY=VALUE", "set this key of every job, overriding its line; may be repeated"},
+    {"format", "FORMAT", "jsonl, text or csv (by the file's name or first byte)"},
+    {"dry-run", NULL, "print the jobs and their estimated cost; send nothing"},
     {"strict", NULL, "send nothing if any line is refused"},
-    {"no-wait", NULL, "do not wait until the scheduler has taken the jobs"},
+    {"no-wait", NULL, "do not wait for the scheduler's receipt"},
     {NULL, NULL, NULL},
 };
 
@@ -30,7 +30,7 @@ int kiln_enqueue_read_args(struct kiln_cli *cli, const struct kiln_args *args,
             sets[ret->set_count++] = (struct kiln_set){"set", args->given[i].value};
     int known = format ? kiln_format_by_name(format) : KILN_FORMAT_AUTO;
     if (known < 0)
-        return kiln_usage(cli, "--format %.32s: it is jsonl, text or csv", format);
+        return kiln_usage(cli, "--format %.32s: use jsonl, text or csv", format);
     ret->format = (enum kiln_format)known;
     return 0;
 }
@@ -89,7 +89,7 @@ int kiln_verb_enqueue(struct kiln_cli *cli, int argc, char **argv)
         return status;
     request.file = args.rest[0];
     status = kiln_enqueue(cli, &request, &result);
-    /* After any other failure there is no result to print. */
+    /* Other failures have no result to print. */
     bool result_stands =
         status == EX_OK || status == EX_DATAERR || (status == EX_TEMPFAIL && result.sent > 0);
     int printed = 0;

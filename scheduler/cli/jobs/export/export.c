@@ -1,15 +1,17 @@
 /* export.c - a batch into a directory.
  *
  * One walk over the batch in index order writes results.jsonl and the page and queues the files to
- * fetch; memory does not grow with the batch.  results.jsonl and index.html appear under their
- * names only when everything they name is there, so a reader never sees half an export: after an
- * error the pictures fetched so far stay and the next try keeps them.  Where objects turn out to be
- * damaged, the walk is made again without them: most files are there by then, though each is read
- * and hashed once more, and what is written names only what came out.
+ * download; memory does not grow with the batch.  results.jsonl and index.html appear under their
+ * names only when every file that they name is there, so a reader never sees half an export.  After
+ * an error the downloaded files stay and the next export keeps them.
+ *
+ * If objects turn out to be damaged, the walk is repeated without them.  Most files are there by
+ * then, but each is read and hashed once more.
  */
 #include "scheduler/cli/jobs/export/export.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,15 +39,15 @@ struct part_file {
 struct exporting {
     const struct kiln_cli *cli;
     struct kiln_export *export;
-    struct kiln_damages *damages; /* found by the walks before this one */
+    struct kiln_damages *damages; /* found by earlier walks */
     struct kiln_fetch *fetch;
     struct part_file results, html;
     struct kiln_sheet *sheet; /* NULL for none */
     struct kiln_text line;
     struct kiln_bar bar;
     uint64_t total;
-    uint32_t index; /* of the job at hand, */
-    bool doubled;   /* which the job before it has too */
+    uint32_t index; /* of the current job */
+    bool doubled;   /* the job before it has the same index */
 };
 
 /* --- files ------------------------------------------------------------------------------------ */
@@ -85,8 +87,8 @@ static int part_close(struct part_file *file, bool keep, struct kiln_error *err)
                 : 0;
 }
 
-/* "000012" or "000012-cat": what is no letter, digit, '.', '_' or '-' becomes '_'.  Batches of
- * earlier releases have an index twice: "000012~4711", with the number of the job, is the second.
+/* "000012" or "000012-cat"; characters other than letters, digits, '.', '_' and '-' become '_'.
+ * A batch of an earlier release can have an index twice: the second is "000012~4711", with its job.
  */
 static void name_job(const struct kiln_job *job, bool doubled, char out[192])
 {
@@ -124,7 +126,7 @@ static struct kiln_damage *damage_of(const struct exporting *x, const struct kil
     return kiln_damages_find(x->damages, row->job.id, object->role);
 }
 
-/* Latents are large and few people look at them: only on request. */
+/* Latents are large and rarely needed, so only on request. */
 static bool wanted(const struct exporting *x, const struct kiln_job_row *row,
                    const struct kiln_object_row *object)
 {
@@ -132,7 +134,7 @@ static bool wanted(const struct exporting *x, const struct kiln_job_row *row,
            !damage_of(x, row, object);
 }
 
-/* The picture in a stored size, if it can be had. */
+/* The picture in a stored size, NULL if there is none or it is damaged. */
 static const struct kiln_object_row *picture(const struct exporting *x,
                                              const struct kiln_job_row *row, int size)
 {
@@ -140,21 +142,20 @@ static const struct kiln_object_row *picture(const struct exporting *x,
     return object && wanted(x, row, object) ? object : NULL;
 }
 
-#define NAMED_MAX 20 /* the rest is counted; results.jsonl has them all */
+#define NAMED_MAX 20 /* damaged objects on stderr; results.jsonl names all */
 
-/* Each of them once. */
+/* Each damaged object is named once. */
 static void name_damages(struct exporting *x, const struct kiln_job_row *row)
 {
     for (uint32_t i = 0; i < row->object_count; i++) {
         struct kiln_damage *damage = damage_of(x, row, &row->objects[i]);
-        if (!damage || damage->told)
+        if (!damage || damage->named)
             continue;
-        damage->told = true;
+        damage->named = true;
         if (x->damages->named++ >= NAMED_MAX)
             continue;
         kiln_bar_end(&x->bar);
-        kiln_warn(x->cli, "job %llu: %s: %s", (unsigned long long)row->job.id, row->objects[i].key,
-                  damage->why);
+        kiln_warn(x->cli, "job %" PRIu64 ": %s: %s", row->job.id, row->objects[i].key, damage->why);
     }
 }
 
@@ -174,20 +175,7 @@ static int fetch_objects(struct exporting *x, const struct kiln_job_row *row,
     return 0;
 }
 
-/* ,"damaged":["full"], only where something is. */
-static void write_damaged(struct exporting *x, const struct kiln_job_row *row)
-{
-    bool any = false;
-    for (uint32_t i = 0; i < row->object_count; i++) {
-        if (!damage_of(x, row, &row->objects[i]))
-            continue;
-        kiln_text_printf(&x->line, "%s\"%s\"", any ? "," : ",\"damaged\":[", row->objects[i].role);
-        any = true;
-    }
-    kiln_text_puts(&x->line, any ? "]" : "");
-}
-
-/* A line of results.jsonl: the record of `kiln show`, and where its files are. */
+/* A line of results.jsonl: the record of `kiln show`, and the paths of its files. */
 static int write_line(struct exporting *x, const struct kiln_job_row *row, struct kiln_error *err)
 {
     struct kiln_text *line = &x->line;
@@ -205,7 +193,14 @@ static int write_line(struct exporting *x, const struct kiln_job_row *row, struc
         first = false;
     }
     kiln_text_puts(line, "}");
-    write_damaged(x, row);
+    bool damaged = false;
+    for (uint32_t i = 0; i < row->object_count; i++) {
+        if (!damage_of(x, row, &row->objects[i]))
+            continue;
+        kiln_text_printf(line, "%s\"%s\"", damaged ? "," : ",\"damaged\":[", row->objects[i].role);
+        damaged = true;
+    }
+    kiln_text_puts(line, damaged ? "]" : "");
     kiln_record_images(line, row);
     const struct kiln_object_row *latent = kiln_row_latent(row);
     kiln_json_member_text(line, "latent", latent ? latent->key : NULL);
@@ -218,7 +213,7 @@ static int write_line(struct exporting *x, const struct kiln_job_row *row, struc
     return 0;
 }
 
-/* The page links what was fetched; a job without a picture is a tile that says why. */
+/* The page links the files; a job without a picture becomes a tile that says why. */
 static void write_html(struct exporting *x, const struct kiln_job_row *row)
 {
     char paths[KILN_STORED_SIZES][256] = {""};
@@ -236,7 +231,7 @@ static void write_html(struct exporting *x, const struct kiln_job_row *row)
                           kiln_row_picture(row, kiln_stored_sizes[KILN_STORED_FULL].name) != NULL);
 }
 
-/* The smallest size that a sheet need not enlarge; latent-cache jobs have none. */
+/* The smallest size that a sheet does not enlarge; latent-cache jobs have no picture. */
 static int add_to_sheet(struct exporting *x, const struct kiln_job_row *row, struct kiln_error *err)
 {
     char relative[256], path[PATH_MAX + 256];
@@ -250,7 +245,7 @@ static int add_to_sheet(struct exporting *x, const struct kiln_job_row *row, str
     return kiln_sheet_add(x->sheet, path, row->job.width, row->job.height, err);
 }
 
-/* Everything of one job; the row is lent until this returns. */
+/* Exports one job; the row is borrowed until this returns. */
 static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_error *err)
 {
     struct exporting *x = arg;
@@ -275,8 +270,7 @@ static int export_job(void *arg, const struct kiln_job_row *row, struct kiln_err
 
 /* --- the batch -------------------------------------------------------------------------------- */
 
-/* The batch from the ledger, in one snapshot: jobs that finish meanwhile are for the next
- * export. */
+/* Reads the batch in one snapshot: jobs that end meanwhile wait for the next export. */
 static int walk(struct kiln_cli *cli, struct exporting *x, struct kiln_error *err)
 {
     struct kiln_ledger *ledger = NULL;
@@ -289,14 +283,14 @@ static int walk(struct kiln_cli *cli, struct exporting *x, struct kiln_error *er
     if (rc == 0) {
         for (int state = 0; state < KILN_JOB_STATE_COUNT; state++)
             x->total += progress.jobs.at[state];
-        x->total -= progress.removed; /* they have no row to walk over */
+        x->total -= progress.removed; /* these have no rows */
         rc = kiln_ledger_results(ledger, kiln_pool(cli), x->export->batch, export_job, x, err);
     }
     kiln_ledger_close(ledger);
     return rc;
 }
 
-/* The files that grow during the walk, and who fetches. */
+/* Opens the files that grow during the walk, and starts the downloads. */
 static int start(struct kiln_cli *cli, struct exporting *x, struct kiln_error *err)
 {
     const struct kiln_export *export = x->export;
@@ -315,9 +309,9 @@ static int start(struct kiln_cli *cli, struct exporting *x, struct kiln_error *e
     return rc;
 }
 
-/* Waits for the files, makes what is made of them and puts the rest in place; rc is what went
- * before.  The first error is the one that counts.  *ret_again: damages were found, nothing is in
- * place yet. */
+/* Waits for the downloads, writes the sheet and puts results.jsonl and the page in place.  rc: the
+ * result so far; the first error counts.  *ret_again: damages were found, so nothing is in place.
+ */
 static int finish(struct exporting *x, int rc, bool *ret_again, struct kiln_error *err)
 {
     struct kiln_export *export = x->export;
@@ -332,11 +326,11 @@ static int finish(struct exporting *x, int rc, bool *ret_again, struct kiln_erro
     export->kept -= export->fetched < export->kept ? export->fetched : export->kept;
     export->fetched += fetched;
     if (rc == 0 && x->damages->count > NAMED_MAX && export->fetched + export->kept == 0)
-        rc = kiln_fail(err, KILN_NOT_FOUND,
-                       "%s has none of the %zu objects of batch %s: see whether it is the right "
-                       "store, and in its place",
-                       kiln_config_text(x->cli->config, KILN_KEY_STORE), x->damages->count,
-                       export->batch);
+        rc = kiln_fail(
+            err, KILN_NOT_FOUND,
+            "%s has none of the %zu objects of batch %s: check that it is the right store and "
+            "that it is mounted",
+            kiln_config_text(x->cli->config, KILN_KEY_STORE), x->damages->count, export->batch);
     *ret_again = rc == 0 && x->damages->count > known;
     bool keep = rc == 0 && !*ret_again;
     if (keep && export->html)
@@ -376,7 +370,7 @@ int kiln_export_batch(struct kiln_cli *cli, struct kiln_export *export, struct k
     bool again = true;
     int rc = 0;
     export->fetched = 0;
-    while (rc == 0 && again) /* ends: an object is found damaged once */
+    while (rc == 0 && again) /* ends: each object is found damaged at most once */
         rc = export_once(cli, export, &damages, &again, err);
     export->damaged = damages.count;
     kiln_damages_release(&damages);
@@ -387,12 +381,12 @@ int kiln_export_status(const struct kiln_cli *cli, const struct kiln_export *exp
 {
     if (export->damaged == 0)
         return 0;
-    kiln_warn(cli, "%llu object%s of batch %s, missing from %s or damaged there, %s left out",
-              (unsigned long long)export->damaged, export->damaged == 1 ? "" : "s", export->batch,
-              kiln_config_text(cli->config, KILN_KEY_STORE), export->damaged == 1 ? "is" : "are");
+    kiln_warn(cli, "left out %s of batch %s, missing from %s or damaged there",
+              KILN_COUNT(export->damaged, "object"), export->batch,
+              kiln_config_text(cli->config, KILN_KEY_STORE));
     kiln_say(cli,
-             "      results.jsonl has \"damaged\" beside each; put back from a copy of the store, "
-             "under the same keys, they come with the next export");
+             "      results.jsonl lists them as \"damaged\"; copy them back from a copy of the "
+             "store, under the same keys, and export again");
     return kiln_code_exit(KILN_CORRUPT);
 }
 
@@ -405,11 +399,11 @@ int kiln_export_args(struct kiln_cli *cli, const struct kiln_args *args, struct 
     if (status)
         return status;
     if (!export->sheet && kiln_arg(args, "columns"))
-        return kiln_usage(cli, "--columns is of a contact sheet: --sheet FILE is missing");
+        return kiln_usage(cli, "--columns needs a contact sheet: add --sheet FILE");
     export->columns = (int)columns;
     export->note = kiln_arg(args, "note");
     if (export->note && !export->html)
-        return kiln_usage(cli, "--note is for the page: --html is missing");
+        return kiln_usage(cli, "--note needs a page: add --html");
     return 0;
 }
 
@@ -431,9 +425,9 @@ int kiln_verb_export(struct kiln_cli *cli, int argc, char **argv)
         return status;
     if (kiln_export_batch(cli, &export, &err))
         return kiln_report(cli, &err);
-    kiln_say(cli, "%llu jobs, %llu pictures; %llu files fetched, %llu were there",
-             (unsigned long long)export.jobs, (unsigned long long)export.pictures,
-             (unsigned long long)export.fetched, (unsigned long long)export.kept);
+    kiln_say(cli, "%s, %s; %s downloaded, %" PRIu64 " already there",
+             KILN_COUNT(export.jobs, "job"), KILN_COUNT(export.pictures, "picture"),
+             KILN_COUNT(export.fetched, "file"), export.kept);
     status = kiln_export_status(cli, &export);
     if (cli->json) {
         int printed = kiln_print_json(

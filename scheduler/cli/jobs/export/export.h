@@ -22,18 +22,16 @@ struct kiln_export {
     uint64_t jobs, pictures, fetched, kept, damaged;
 };
 
-/* Says what damaged objects mean and what to do about them; the exit status of an export that went
- * well otherwise. */
+/* Says what to do about damaged objects, if there are any; the exit status of an export that
+ * succeeded otherwise. */
 int kiln_export_status(const struct kiln_cli *cli, const struct kiln_export *export);
-/* Reads --sheet, --columns and --note into *export.  0 or an exit status after it has said what is
- * wrong.
- */
+/* Reads --sheet, --columns and --note into *export.  0 or an exit status. */
 int kiln_export_args(struct kiln_cli *cli, const struct kiln_args *args,
                      struct kiln_export *export) KILN_MUST_CHECK;
 
-/* May be repeated on the same directory; what is there and equal is not fetched again.  Objects
- * that the store does not give back as the ledger has them are named on stderr and left out: 0, and
- * export->damaged counts them. */
+/* May be repeated on the same directory: files that are already there are not downloaded again.
+ * Objects that are missing from the store or damaged there are named on stderr and left out; the
+ * result is 0 then, and export->damaged counts them. */
 int kiln_export_batch(struct kiln_cli *cli, struct kiln_export *export,
                       struct kiln_error *err) KILN_MUST_CHECK;
 

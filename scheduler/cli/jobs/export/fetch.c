@@ -3,9 +3,8 @@
  *     caller --add--> ring of QUEUE_MAX tasks --take--> fetchers, each with a store of its own
  *
  * The lock guards the ring, the first error, the damages and the counts; a fetcher holds it only to
- * take a task and to report one.  A damaged object is no error: the others are fetched.  After an
- * error the fetchers go on taking tasks without doing them, so a caller that waits for room is
- * never left waiting.
+ * take a task and to report its result.  A damaged object is not an error.  After an error the
+ * fetchers still take tasks, without running them, so that a caller never waits for room forever.
  */
 #include "scheduler/cli/jobs/export/fetch.h"
 
@@ -19,12 +18,60 @@
 #include <unistd.h>
 
 #include "schemas/digest.h"
+#include "schemas/room.h"
 #include "storage/formats/replace.h"
 #include "storage/objects/store.h"
 
 #define QUEUE_MAX 256
 #define THREADS_MAX 16
 
+/* --- damaged objects -------------------------------------------------------------------------- */
+int kiln_damages_add(struct kiln_damages *damages, uint64_t job, const char *role, const char *why,
+                     struct kiln_error *err)
+{
+    struct kiln_damage *at = kiln_room(damages->at, damages->count, &damages->room, sizeof *at);
+    if (at)
+        damages->at = at;
+    char *copy = strdup(why);
+    if (!at || !copy) {
+        free(copy);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the list of damaged objects");
+    }
+    at += damages->count++;
+    *at = (struct kiln_damage){.job = job, .why = copy};
+    snprintf(at->role, sizeof at->role, "%s", role);
+    return 0;
+}
+
+static int by_object(const void *a, const void *b)
+{
+    const struct kiln_damage *x = a, *y = b;
+    return x->job != y->job ? (x->job > y->job) - (x->job < y->job) : strcmp(x->role, y->role);
+}
+
+void kiln_damages_sort(struct kiln_damages *damages)
+{
+    if (damages->count)
+        qsort(damages->at, damages->count, sizeof *damages->at, by_object);
+}
+
+struct kiln_damage *kiln_damages_find(struct kiln_damages *damages, uint64_t job, const char *role)
+{
+    struct kiln_damage wanted = {.job = job};
+    snprintf(wanted.role, sizeof wanted.role, "%s", role);
+    return damages->count ? bsearch(&wanted, damages->at, damages->count, sizeof wanted, by_object)
+                          : NULL;
+}
+
+void kiln_damages_release(struct kiln_damages *damages)
+{
+    for (size_t i = 0; i < damages->count; i++)
+        free(damages->at[i].why);
+    free(damages->at);
+    *damages = (struct kiln_damages){0};
+}
+
+/* --- downloads -------------------------------------------------------------------------------- */
 struct task {
     uint64_t job;
     struct kiln_object_row object;
@@ -53,7 +100,7 @@ static void hex_of(const void *data, size_t size, char out[65])
     kiln_hex(digest, sizeof digest, out);
 }
 
-/* Whether the file is there with exactly the object's bytes. */
+/* Whether the file is already there with the object's bytes. */
 static bool is_there(const struct kiln_fetch *fetch, const struct task *task)
 {
     struct stat st;
@@ -92,7 +139,7 @@ static int write_whole(const struct kiln_fetch *fetch, const struct task *task, 
     return rc;
 }
 
-/* The ledger says what the bytes must be; the store is not believed. */
+/* The bytes must have the size and the SHA-256 of the ledger. */
 static int get_whole(struct kiln_store *store, const struct kiln_object_row *object, void **ret,
                      struct kiln_error *err)
 {
@@ -102,7 +149,7 @@ static int get_whole(struct kiln_store *store, const struct kiln_object_row *obj
     int rc = kiln_store_get(store, object->key, object->bytes, &data, &size, err);
     if (rc == KILN_FULL)
         return kiln_fail(err, KILN_CORRUPT,
-                         "the object is larger than the %llu bytes of the ledger",
+                         "the object is larger than the %llu bytes in the ledger",
                          (unsigned long long)object->bytes);
     if (rc == KILN_NOT_FOUND)
         return kiln_fail(err, rc, "the store has no such object");
@@ -111,28 +158,14 @@ static int get_whole(struct kiln_store *store, const struct kiln_object_row *obj
     hex_of(data, size, hex);
     if (size != object->bytes || strcmp(hex, object->sha256) != 0) {
         free(data);
-        return kiln_fail(err, KILN_CORRUPT, "the object's bytes are not those of the ledger");
+        return kiln_fail(err, KILN_CORRUPT, "the object's bytes differ from the ledger");
     }
     *ret = data;
     return 0;
 }
 
-/* *ret_damaged: this object is at fault, and not the store as a whole or the file. */
-static int fetch_one(const struct kiln_fetch *fetch, struct kiln_store *store,
-                     const struct task *task, bool *ret_damaged, struct kiln_error *err)
-{
-    void *data = NULL;
-    int rc = get_whole(store, &task->object, &data, err);
-    *ret_damaged = rc == KILN_NOT_FOUND || rc == KILN_CORRUPT;
-    if (rc)
-        return rc;
-    rc = write_whole(fetch, task, data, err);
-    free(data);
-    return rc;
-}
-
-/* Waits for a task; false when there will be none. */
-static bool take(struct kiln_fetch *fetch, struct task *ret)
+/* Waits for a task; false when there will be none.  *ret_failed: an error came before. */
+static bool take(struct kiln_fetch *fetch, struct task *ret, bool *ret_failed)
 {
     pthread_mutex_lock(&fetch->lock);
     while (fetch->count == 0 && !fetch->closed)
@@ -144,6 +177,7 @@ static bool take(struct kiln_fetch *fetch, struct task *ret)
         fetch->count--;
         pthread_cond_signal(&fetch->room);
     }
+    *ret_failed = fetch->error.code != 0;
     pthread_mutex_unlock(&fetch->lock);
     return any;
 }
@@ -161,8 +195,14 @@ static void fail(struct kiln_fetch *fetch, const struct kiln_error *err)
 static void work(struct kiln_fetch *fetch, struct kiln_store *store, const struct task *task)
 {
     struct kiln_error err, none;
-    bool kept = is_there(fetch, task), damaged = false;
-    int rc = kept ? 0 : fetch_one(fetch, store, task, &damaged, &err);
+    bool kept = is_there(fetch, task);
+    void *data = NULL;
+    int rc = kept ? 0 : get_whole(store, &task->object, &data, &err);
+    /* Then the object itself is bad, not the store as a whole or the file. */
+    bool damaged = rc == KILN_NOT_FOUND || rc == KILN_CORRUPT;
+    if (data)
+        rc = write_whole(fetch, task, data, &err);
+    free(data);
     pthread_mutex_lock(&fetch->lock);
     fetch->fetched += !rc && !kept;
     fetch->kept += !rc && kept;
@@ -172,14 +212,6 @@ static void work(struct kiln_fetch *fetch, struct kiln_store *store, const struc
     pthread_mutex_unlock(&fetch->lock);
     if (rc)
         fail(fetch, &err);
-}
-
-static bool failed(struct kiln_fetch *fetch)
-{
-    pthread_mutex_lock(&fetch->lock);
-    bool yes = fetch->error.code != 0;
-    pthread_mutex_unlock(&fetch->lock);
-    return yes;
 }
 
 /* One thread: opens its store, works until the queue is closed and empty. */
@@ -193,8 +225,9 @@ static void *fetcher(void *arg)
                   : kiln_fail(&err, KILN_NO_MEMORY, "no memory to fetch");
     if (rc)
         fail(fetch, &err);
-    while (task && take(fetch, task)) /* after a failure it only empties the queue */
-        if (!failed(fetch))
+    bool failed;
+    while (task && take(fetch, task, &failed)) /* after a failure it only empties the queue */
+        if (!failed)
             work(fetch, store, task);
     kiln_store_close(store);
     free(task);
@@ -247,9 +280,9 @@ int kiln_fetch_add(struct kiln_fetch *fetch, uint64_t job, const struct kiln_obj
     return rc;
 }
 
-/* Adds what was found to those known before. */
-static int hand_over(const struct kiln_damages *found, struct kiln_damages *damages,
-                     struct kiln_error *err)
+/* Adds the damages found to those known before. */
+static int merge_damages(const struct kiln_damages *found, struct kiln_damages *damages,
+                         struct kiln_error *err)
 {
     int rc = 0;
     for (size_t i = 0; i < found->count && rc == 0; i++)
@@ -271,7 +304,7 @@ int kiln_fetch_finish(struct kiln_fetch *fetch, uint64_t *ret_fetched, uint64_t 
     if (rc && err)
         *err = fetch->error;
     if (rc == 0)
-        rc = hand_over(&fetch->damages, damages, err);
+        rc = merge_damages(&fetch->damages, damages, err);
     kiln_damages_release(&fetch->damages);
     *ret_fetched = fetch->fetched;
     *ret_kept = fetch->kept;

@@ -1,22 +1,51 @@
 /* fetch.h - copies objects of the store into files, several at a time.
  *
- * Each thread has a store of its own; the queue between the caller and them is bounded.  A file
- * appears under its name only when it is whole and its SHA-256 is that of the ledger; a file that
- * is there already with the same bytes is left alone, so an export that was cut short goes on.
+ * Each thread opens its own store, and the queue of tasks is bounded.  A file appears under its
+ * name only when it is complete and has the SHA-256 of the ledger.  A file that is already there
+ * with the same bytes is kept, so a repeated export continues where the last one stopped.
  */
 #ifndef KILN_CLI_EXPORT_FETCH_H
 #define KILN_CLI_EXPORT_FETCH_H
 
-#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-#include "scheduler/cli/jobs/export/damage.h"
 #include "schemas/config.h"
 #include "schemas/error.h"
 #include "storage/ledger/read/read.h"
 
+/* --- damaged objects: missing from the store, or different there than in the ledger ------------
+ */
+/* An export finds them only while it downloads, after results.jsonl and the page were written.  So
+ * it is then repeated without them.  Memory grows with the number of damaged objects. */
+struct kiln_damage {
+    uint64_t job;
+    char role[16]; /* "full", "latent" */
+    char *why;
+    bool named; /* on stderr */
+};
+
+/* Zero-initialise. */
+struct kiln_damages {
+    struct kiln_damage *at;
+    size_t count, room;
+    size_t named; /* on stderr, one by one */
+};
+
+/* The texts are copied. */
+int kiln_damages_add(struct kiln_damages *damages, uint64_t job, const char *role, const char *why,
+                     struct kiln_error *err) KILN_MUST_CHECK;
+/* Call it after adding and before finding. */
+void kiln_damages_sort(struct kiln_damages *damages);
+/* NULL if that object is not damaged. */
+struct kiln_damage *kiln_damages_find(struct kiln_damages *damages, uint64_t job, const char *role);
+void kiln_damages_release(struct kiln_damages *damages);
+
+/* --- downloads -------------------------------------------------------------------------------- */
 struct kiln_fetch;
 
-/* dir: where the files go, lent; below it no link is followed (replace.h). */
+/* dir: where the files go, borrowed; below it no link is followed (replace.h). */
 int kiln_fetch_start(const struct kiln_config *config, const char *dir, int threads,
                      struct kiln_fetch **ret, struct kiln_error *err) KILN_MUST_CHECK;
 /* Queues one object of a job for the file DIR/BELOW, "FOLDER/NAME"; waits while the queue is full.

@@ -1,8 +1,8 @@
 /* html.c - see html.h.
  *
  * The grid is justified without script: every tile grows from a basis proportional to its aspect
- * ratio, so a row's tiles get one height and fill the width.  The sizes of thumbnails are known, so
- * nothing moves while they load.  Missing pictures stand in the grid too, as what they are.  The
+ * ratio, so the tiles of a row have one height and fill the width.  Sizes are known in advance, so
+ * nothing moves while pictures load.  A job without a picture has a tile that says why.  The
  * fixed parts of the page are the files of page/, embedded by scripts/embed.sh.
  */
 #include "scheduler/cli/jobs/export/html.h"
@@ -20,8 +20,8 @@ static void put(FILE *out, enum page_file file)
     fwrite(kiln_embedded_page[file].text, 1, kiln_embedded_page[file].size, out);
 }
 
-/* Text into an element or a quoted attribute.  What would steer the page around it is written as
- * JSON would write it; line ends and tabs are blanks here anyway. */
+/* Text for an element or a quoted attribute.  Control characters are written as JSON escapes; line
+ * ends and tabs are blanks in HTML. */
 static void escape(FILE *out, const char *text)
 {
     for (; *text; text++) {
@@ -75,7 +75,7 @@ void kiln_html_begin(FILE *out, const char *batch, const char *note)
     fputs("<main id=\"grid\">\n", out);
 }
 
-/* What stands under a prompt; the search finds it too. */
+/* The line under a prompt; the search finds it too. */
 static void facts(FILE *out, const struct kiln_job_row *row)
 {
     const struct kiln_job *job = &row->job;
@@ -148,7 +148,7 @@ void kiln_html_missing(FILE *out, const struct kiln_job_row *row, bool damaged)
 {
     const struct kiln_job *job = &row->job;
     const char *done =
-        damaged ? "its picture is missing from the store or damaged there" : "no picture asked for";
+        damaged ? "picture missing from the store or damaged there" : "latent only, no picture";
     fprintf(out, "<figure class=\"missing\" style=\"--r:%.4f\"><b>%s</b><p dir=\"auto\">",
             (double)job->width / (double)job->height,
             job->state == KILN_JOB_DONE ? done : kiln_job_state_name(job->state));

@@ -1,9 +1,9 @@
 /* sheet.c - see sheet.h.
  *
- * Pictures fill rows in order.  A row ends where its height comes nearest to that of a tile, then
- * it is stretched or shrunk to the full width, so the right edge is straight; the last row keeps
- * its height if it is short.  Places are rounded from running sums, never widths alone, so that no
- * pixel is lost between pictures.  libwebp scales each picture straight into its place.
+ * Pictures fill rows in order.  A row ends where its height is nearest to that of a tile; then it
+ * is scaled to the full width, so the right edge is straight.  A short last row is not scaled up.
+ * Places are rounded from running sums, so that no pixel is lost between pictures.  libwebp scales
+ * each picture directly into its place.
  */
 #include "scheduler/cli/jobs/export/sheet.h"
 
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "schemas/limits.h"
+#include "storage/formats/regular.h"
 #include "storage/formats/replace.h"
 #include "storage/formats/webp.h"
 
@@ -155,37 +156,17 @@ static int lay_out(const struct kiln_sheet *sheet, struct place **ret, uint32_t 
 
 /* --- pixels ----------------------------------------------------------------------------------- */
 
-/* The whole file, malloc'd. */
-static int read_picture(const char *path, uint8_t **ret, size_t *ret_size, struct kiln_error *err)
-{
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return kiln_fail(err, KILN_IO, "open %s: %s", path, strerror(errno));
-    long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
-    uint8_t *data = size > 0 && size <= BYTES_MAX ? malloc((size_t)size) : NULL;
-    rewind(file);
-    bool ok = data && fread(data, 1, (size_t)size, file) == (size_t)size;
-    fclose(file);
-    if (!ok) {
-        free(data);
-        return kiln_fail(err, KILN_IO, "read %s: not a picture of 1 to %d bytes", path, BYTES_MAX);
-    }
-    *ret = data;
-    *ret_size = (size_t)size;
-    return 0;
-}
-
 static int draw_picture(const char *path, const struct place *place, uint8_t *canvas, size_t stride,
                         struct kiln_error *err)
 {
     struct kiln_webp_window into = {canvas + place->y * stride + (size_t)place->x * 3, place->width,
                                     place->height, stride};
-    uint8_t *data = NULL;
+    char *data = NULL;
     size_t size = 0;
-    int rc = read_picture(path, &data, &size, err);
+    int rc = kiln_regular_read(path, BYTES_MAX, &data, &size, err);
     if (rc)
-        return rc;
-    rc = kiln_webp_decode_scaled(data, size, SOURCE_MAX, &into, err);
+        return kiln_fail(err, KILN_IO, "%s", err->text);
+    rc = kiln_webp_decode_scaled((const uint8_t *)data, size, SOURCE_MAX, &into, err);
     free(data);
     return rc ? kiln_fail_in(err, "%s", path) : 0;
 }

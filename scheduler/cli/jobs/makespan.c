@@ -1,12 +1,11 @@
-/* effort.c - the pictures of a batch against the lower bound for the workers that drew them.
+/* makespan.c - the makespan of a batch against the lower bound for the workers that rendered it.
  *
- * The bound is of this batch alone on those workers: a fleet that also served others, or that stood
- * waiting for lines to come in, took longer than that for good reason.  It charges only what was
- * surely computed, the seconds of the attempts that made the pictures.  Loads of LoRA sets count as
- * nothing: what these took is not in the ledger, what such a load usually takes is no minimum (its
- * file may lie in host memory), and a worker may have had the set from the batch before.
+ * The bound is for this batch alone on those workers.  A fleet that also served other batches, or
+ * that waited for lines to come in, rightly took longer.  The bound counts only the seconds of the
+ * attempts that made the pictures.  Loading a LoRA set counts as 0 s: the ledger does not have
+ * that time, the set may have been in host memory, or resident from an earlier batch.
  */
-#include "scheduler/cli/jobs/effort.h"
+#include "scheduler/cli/jobs/makespan.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -33,7 +32,7 @@ static int add_set(void *arg, const struct kiln_effort_set *set, struct kiln_err
     return 0;
 }
 
-json_t *kiln_effort_json(struct kiln_cli *cli, const char *batch)
+json_t *kiln_makespan_json(struct kiln_cli *cli, const char *batch)
 {
     struct kiln_ledger *ledger = NULL;
     struct kiln_effort effort;
@@ -47,8 +46,8 @@ json_t *kiln_effort_json(struct kiln_cli *cli, const char *batch)
         double makespan_s = (double)(effort.ended_ms - effort.began_ms) / 1000;
         struct kiln_bound bound =
             kiln_bound_of(sets.at, sets.count, kiln_bound_fleet_of(effort.workers));
-        /* What was done is a schedule too, so no bound lies above it.  Workers measure by their own
-         * clocks, the ledger by the database's, which may have been set meanwhile. */
+        /* The real schedule took makespan_s, so the bound cannot be larger.  It can seem so because
+         * workers use their own clocks and the ledger that of the database. */
         double bound_s = fmin(bound.makespan_s, fmax(makespan_s, 0));
         value =
             json_pack("{s:f, s:f, s:f, s:I, s:I, s:i}", "makespan_s", makespan_s, "lower_bound_s",
@@ -61,24 +60,18 @@ json_t *kiln_effort_json(struct kiln_cli *cli, const char *batch)
     return value;
 }
 
-void kiln_say_effort(struct kiln_cli *cli, const char *batch)
+void kiln_say_makespan(struct kiln_cli *cli, const char *batch)
 {
-    json_t *effort = kiln_effort_json(cli, batch);
-    char took[32], bound[32];
+    json_t *effort = kiln_makespan_json(cli, batch);
     if (!effort)
         return;
-    long long workers = json_integer_value(json_object_get(effort, "workers"));
-    kiln_say(
-        cli,
-        "      drawn in %s by %lld worker%s; no schedule could do it in less than %s (%.2f x); "
-        "%lld LoRA switches, %lld at least",
-        kiln_seconds_text(json_number_value(json_object_get(effort, "makespan_s")), took,
-                          sizeof took),
-        workers, workers == 1 ? "" : "s",
-        kiln_seconds_text(json_number_value(json_object_get(effort, "lower_bound_s")), bound,
-                          sizeof bound),
-        json_number_value(json_object_get(effort, "ratio")),
-        (long long)json_integer_value(json_object_get(effort, "switches")),
-        (long long)json_integer_value(json_object_get(effort, "switches_min")));
+    uint64_t workers = (uint64_t)json_integer_value(json_object_get(effort, "workers"));
+    uint64_t switches = (uint64_t)json_integer_value(json_object_get(effort, "switches"));
+    kiln_say(cli, "      rendered in %s on %s (lower bound %s); %s (minimum %lld)",
+             KILN_SECONDS(json_number_value(json_object_get(effort, "makespan_s"))),
+             KILN_COUNT(workers, "worker"),
+             KILN_SECONDS(json_number_value(json_object_get(effort, "lower_bound_s"))),
+             KILN_COUNT(switches, "LoRA switch"),
+             (long long)json_integer_value(json_object_get(effort, "switches_min")));
     json_decref(effort);
 }
