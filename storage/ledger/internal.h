@@ -4,9 +4,12 @@
  * bound in the order $1, $2, ..., and kiln_ledger_run does the rest: connects, prepares it once a
  * connection, keeps the time limit, maps the SQLSTATE to a code.
  *
- *     static const struct kiln_statement oldest = {"oldest", "SELECT min(id), count(*) FROM job"};
+ *     static const struct kiln_statement oldest = {
+ *         "oldest", "SELECT min(id), count(*) FROM job WHERE pool = $1"};
+ *     struct kiln_params params = {0};
  *     PGresult *rows;
- *     int rc = kiln_ledger_run(ledger, &oldest, &(struct kiln_params){0}, &rows, err);
+ *     KILN_BIND(&params, pool);
+ *     int rc = kiln_ledger_run(ledger, &oldest, &params, &rows, err);
  *     if (rc == 0) {
  *         *ret_id = kiln_row_u64(rows, 0, 0);
  *         *ret_count = kiln_row_u64(rows, 0, 1);
@@ -46,6 +49,24 @@ struct kiln_params {
     void *owned[KILN_PARAMS_MAX];
 };
 
+/* Binds the next parameters, one to eight, each as its C type says:
+ *     KILN_BIND(&params, pool, id, limits->backoff_base_s); */
+#define KILN_BIND(params, ...)                                                                     \
+    KILN_BIND_COUNT(__VA_ARGS__, KILN_BIND_8, KILN_BIND_7, KILN_BIND_6, KILN_BIND_5, KILN_BIND_4,  \
+                    KILN_BIND_3, KILN_BIND_2, KILN_BIND_1, 0)                                      \
+    (params, __VA_ARGS__)
+#define KILN_BIND_COUNT(a, b, c, d, e, f, g, h, macro, ...) macro
+#define KILN_BIND_1(params, value)                                                                 \
+    _Generic((value), char *: kiln_bind_text, const char *: kiln_bind_text, bool: kiln_bind_bool,  \
+        double: kiln_bind_double, uint32_t: kiln_bind_u64, uint64_t: kiln_bind_u64,                \
+        int: kiln_bind_i64, int64_t: kiln_bind_i64)(params, value)
+#define KILN_BIND_2(params, value, ...) KILN_BIND_1(params, value), KILN_BIND_1(params, __VA_ARGS__)
+#define KILN_BIND_3(params, value, ...) KILN_BIND_1(params, value), KILN_BIND_2(params, __VA_ARGS__)
+#define KILN_BIND_4(params, value, ...) KILN_BIND_1(params, value), KILN_BIND_3(params, __VA_ARGS__)
+#define KILN_BIND_5(params, value, ...) KILN_BIND_1(params, value), KILN_BIND_4(params, __VA_ARGS__)
+#define KILN_BIND_6(params, value, ...) KILN_BIND_1(params, value), KILN_BIND_5(params, __VA_ARGS__)
+#define KILN_BIND_7(params, value, ...) KILN_BIND_1(params, value), KILN_BIND_6(params, __VA_ARGS__)
+#define KILN_BIND_8(params, value, ...) KILN_BIND_1(params, value), KILN_BIND_7(params, __VA_ARGS__)
 /* Borrowed; NULL is SQL NULL.  What is no UTF-8 in a text, here and in arrays, becomes '?'. */
 void kiln_bind_text(struct kiln_params *params, const char *text);
 /* Copied; up to 79 bytes. */
@@ -76,6 +97,22 @@ void kiln_array_start(struct kiln_array *array, enum kiln_array_type type);
 void kiln_array_text(struct kiln_array *array, const char *text); /* copied; NULL is SQL NULL */
 void kiln_array_int(struct kiln_array *array, int64_t value);     /* BOOL and INTn */
 void kiln_array_double(struct kiln_array *array, double value);
+/* Binds an array with an element a row, which is an expression in i, of one of the types above:
+ *     KILN_BIND_COLUMN(&params, INT8, count, (int64_t)lines[i].first); */
+#define KILN_BIND_COLUMN(params, TYPE, count, element)                                             \
+    do {                                                                                           \
+        struct kiln_array column_;                                                                 \
+        kiln_array_start(&column_, KILN_ARRAY_##TYPE);                                             \
+        for (size_t i = 0; i < (count); i++)                                                       \
+            KILN_ADD_##TYPE(&column_, element);                                                    \
+        kiln_bind_array(params, &column_);                                                         \
+    } while (0)
+#define KILN_ADD_BOOL kiln_array_int
+#define KILN_ADD_INT2 kiln_array_int
+#define KILN_ADD_INT4 kiln_array_int
+#define KILN_ADD_INT8 kiln_array_int
+#define KILN_ADD_TEXT kiln_array_text
+#define KILN_ADD_FLOAT8 kiln_array_double
 /* Hands the array over to params, which frees it. */
 void kiln_bind_array(struct kiln_params *params, struct kiln_array *array);
 /* Frees the arrays bound so far; ready for new parameters. */

@@ -364,7 +364,7 @@ int kiln_ledger_check(struct kiln_ledger *ledger, struct kiln_error *err)
     PGresult *rows;
     struct kiln_params params = {0};
     int want = kiln_migrate_version(), needed = kiln_migrate_needed();
-    kiln_bind_i64(&params, want);
+    KILN_BIND(&params, want);
     int rc = kiln_ledger_run(ledger, &version, &params, &rows, err);
     if (rc != 0)
         return rc;
@@ -424,11 +424,10 @@ int kiln_ledger_lead(struct kiln_ledger *ledger, const char *pool, bool *ret_lea
         return 0;
     }
     struct kiln_params params = {0};
-    kiln_bind_i64(&params, KILN_LEADER_LOCK);
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, KILN_LEADER_LOCK, pool);
     char idle_ms[24];
     snprintf(idle_ms, sizeof idle_ms, "%lld", (long long)ledger->lead_idle_ms);
-    kiln_bind_text(&params, idle_ms);
+    KILN_BIND(&params, idle_ms);
     PGresult *rows;
     rc = kiln_ledger_run(ledger, &take, &params, &rows, err);
     if (rc != 0)
@@ -445,8 +444,7 @@ int kiln_ledger_batch_id(struct kiln_ledger *ledger, const char *pool, const cha
     static const struct kiln_statement find = {
         "batch_id", "SELECT id FROM batch WHERE pool = $1 AND name = $2"};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, batch);
+    KILN_BIND(&params, pool, batch);
     int64_t id;
     int rc = kiln_ledger_run_number(ledger, &find, &params, &id, err);
     if (rc)

@@ -28,23 +28,11 @@ int kiln_ledger_backfill_add(struct kiln_ledger *ledger, const char *pool,
     char name[KILN_BATCH_NAME_MAX + 1];
     int64_t id;
     snprintf(name, sizeof name, KILN_BACKFILL_BATCH "%s", spec->name);
-    kiln_bind_text(&named, pool);
-    kiln_bind_text(&named, name);
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, name);
-    kiln_bind_text(&params, spec->name);
-    kiln_bind_text(&params, spec->who);
-    kiln_bind_text(&params, spec->overrides);
-    kiln_bind_u64(&params, spec->width);
-    kiln_bind_u64(&params, spec->height);
-    kiln_bind_u64(&params, spec->pass_jobs);
-    kiln_bind_u64(&params, spec->mark);
-    kiln_bind_u64(&params, spec->until_jobs);
-    kiln_bind_i64(&params, spec->until_ms);
-    kiln_bind_double(&params, spec->rate);
-    kiln_bind_i64(&params, spec->window_from);
-    kiln_bind_i64(&params, spec->window_to);
-    kiln_bind_bool(&params, spec->seed_fixed);
+    KILN_BIND(&named, pool, name);
+    KILN_BIND(&params, pool, name, spec->name, spec->who, spec->overrides, spec->width,
+              spec->height, spec->pass_jobs);
+    KILN_BIND(&params, spec->mark, spec->until_jobs, spec->until_ms, spec->rate, spec->window_from,
+              spec->window_to, spec->seed_fixed);
     int rc = kiln_ledger_run(ledger, &batch, &named, NULL, err);
     if (rc == 0)
         rc = kiln_ledger_run_number(ledger, &add, &params, &id, err);
@@ -67,19 +55,10 @@ int kiln_ledger_backfill_lines(struct kiln_ledger *ledger, uint64_t id,
                        " SELECT $1::bigint, u.* FROM unnest($2::bigint[], $3::bigint[],"
                        " $4::text[]) AS u ON CONFLICT DO NOTHING"};
     struct kiln_params params = {0};
-    struct kiln_array first, jobs, text;
-    kiln_array_start(&first, KILN_ARRAY_INT8);
-    kiln_array_start(&jobs, KILN_ARRAY_INT8);
-    kiln_array_start(&text, KILN_ARRAY_TEXT);
-    for (size_t i = 0; i < count; i++) {
-        kiln_array_int(&first, (int64_t)lines[i].first);
-        kiln_array_int(&jobs, (int64_t)lines[i].jobs);
-        kiln_array_text(&text, lines[i].line);
-    }
-    kiln_bind_u64(&params, id);
-    kiln_bind_array(&params, &first);
-    kiln_bind_array(&params, &jobs);
-    kiln_bind_array(&params, &text);
+    KILN_BIND(&params, id);
+    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)lines[i].first);
+    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)lines[i].jobs);
+    KILN_BIND_COLUMN(&params, TEXT, count, lines[i].line);
     int rc = kiln_ledger_run(ledger, &add, &params, NULL, err);
     kiln_params_release(&params);
     return rc;
@@ -95,8 +74,7 @@ int kiln_ledger_backfill_remove(struct kiln_ledger *ledger, const char *pool, co
         "  AND scope IN ('order', 'window')) SELECT count(*) FROM gone"};
     struct kiln_params params = {0};
     int64_t gone;
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, name);
+    KILN_BIND(&params, pool, name);
     int rc = kiln_ledger_run_number(ledger, &remove, &params, &gone, err);
     if (rc == 0 && !gone)
         return kiln_fail(err, KILN_NOT_FOUND, "there is no standing order '%s' in pool %s", name,
@@ -111,8 +89,7 @@ int kiln_ledger_backfill_again(struct kiln_ledger *ledger, const char *pool, con
         "order_again",
         "UPDATE backfill SET error = NULL WHERE pool = $1::text AND name = $2::text"};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, name);
+    KILN_BIND(&params, pool, name);
     return kiln_ledger_run(ledger, &again, &params, NULL, err);
 }
 
@@ -199,8 +176,7 @@ int kiln_ledger_backfills(struct kiln_ledger *ledger, const char *pool, const ch
         " ORDER BY o.name"};
     struct kiln_params params = {0};
     struct listing listing = {each, arg, false};
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, name);
+    KILN_BIND(&params, pool, name);
     int rc = kiln_ledger_each(ledger, &orders, &params, list_order, &listing, err);
     if (rc == 0 && name && !listing.any)
         return kiln_fail(err, KILN_NOT_FOUND, "there is no standing order '%s' in pool %s", name,
@@ -216,8 +192,7 @@ int kiln_ledger_backfill_of(struct kiln_ledger *ledger, const char *pool, const 
                     " WHERE b.pool = $1::text AND b.name = $2::text"};
     struct kiln_params params = {0};
     PGresult *rows;
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, batch);
+    KILN_BIND(&params, pool, batch);
     int rc = kiln_ledger_run(ledger, &find, &params, &rows, err);
     if (rc)
         return rc;

@@ -13,67 +13,12 @@
 
 #define PIPELINE_MAX 64 /* commits in one round trip */
 
-static void bind_objects(struct kiln_params *params, const struct kiln_commit *commit)
-{
-    struct kiln_array role, key, sha256, bytes, width, height, type;
-    kiln_array_start(&role, KILN_ARRAY_TEXT);
-    kiln_array_start(&key, KILN_ARRAY_TEXT);
-    kiln_array_start(&sha256, KILN_ARRAY_TEXT);
-    kiln_array_start(&bytes, KILN_ARRAY_INT8);
-    kiln_array_start(&width, KILN_ARRAY_INT4);
-    kiln_array_start(&height, KILN_ARRAY_INT4);
-    kiln_array_start(&type, KILN_ARRAY_TEXT);
-    for (size_t i = 0; i < commit->object_count; i++) {
-        const struct kiln_commit_object *object = &commit->objects[i];
-        kiln_array_text(&role, object->role);
-        kiln_array_text(&key, object->key);
-        kiln_array_text(&sha256, object->sha256);
-        kiln_array_int(&bytes, (int64_t)object->bytes);
-        kiln_array_int(&width, object->width);
-        kiln_array_int(&height, object->height);
-        kiln_array_text(&type, object->content_type);
-    }
-    kiln_bind_array(params, &role);
-    kiln_bind_array(params, &key);
-    kiln_bind_array(params, &sha256);
-    kiln_bind_array(params, &bytes);
-    kiln_bind_array(params, &width);
-    kiln_bind_array(params, &height);
-    kiln_bind_array(params, &type);
-}
-
 static const struct kiln_commit_object *latent_object(const struct kiln_commit *commit)
 {
     for (size_t i = 0; i < commit->object_count; i++)
         if (strcmp(commit->objects[i].role, KILN_ROLE_LATENT) == 0)
             return &commit->objects[i];
     return NULL;
-}
-
-static void bind_latent(struct kiln_params *params, const struct kiln_commit *commit,
-                        const struct kiln_commit_object *object)
-{
-    struct kiln_array shape;
-    kiln_array_start(&shape, KILN_ARRAY_INT4);
-    kiln_array_int(&shape, commit->latent_channels);
-    kiln_array_int(&shape, object ? object->height : 0);
-    kiln_array_int(&shape, object ? object->width : 0);
-    kiln_bind_double(params, commit->sigma);
-    kiln_bind_i64(params, commit->latent_states);
-    kiln_bind_array(params, &shape);
-    kiln_bind_text(params, object ? object->key : NULL);
-    kiln_bind_text(params, commit->latent_encoding);
-}
-
-/* One level a state; a commit that names none has the one state that its sigma says. */
-static void bind_sigmas(struct kiln_params *params, const struct kiln_commit *commit)
-{
-    struct kiln_array sigmas;
-    kiln_array_start(&sigmas, KILN_ARRAY_FLOAT8);
-    for (uint32_t i = 0; i < commit->latent_states; i++)
-        kiln_array_double(&sigmas,
-                          commit->latent_sigmas ? commit->latent_sigmas[i] : commit->sigma);
-    kiln_bind_array(params, &sigmas);
 }
 
 /* flush: NULL, or "off" where a later transaction of the pipeline flushes for all. */
@@ -86,26 +31,30 @@ static int bind_commit(struct kiln_params *params, const struct kiln_commit *com
         return kiln_fail(err, KILN_INTERNAL,
                          "job %llu: a commit has a latent object and its encoding, or neither",
                          (unsigned long long)job->id);
+    const uint32_t shape[] = {commit->latent_channels, latent ? latent->height : 0,
+                              latent ? latent->width : 0};
     char prompt_hash[65];
     kiln_prompt_hash(job->prompt, job->negative_prompt, prompt_hash);
     int rc = kiln_move_begin(KILN_MOVE_COMMIT, params, err);
-    kiln_bind_u64(params, job->id);
-    kiln_bind_u64(params, job->attempt);
-    kiln_bind_text(params, commit->worker);
-    kiln_bind_double(params, commit->wait_ms);
-    kiln_bind_double(params, commit->text_ms);
-    kiln_bind_double(params, commit->denoise_ms);
-    kiln_bind_double(params, commit->decode_ms);
-    kiln_bind_double(params, commit->encode_ms);
-    kiln_bind_double(params, commit->upload_ms);
+    KILN_BIND(params, job->id, job->attempt, commit->worker);
+    KILN_BIND(params, commit->wait_ms, commit->text_ms, commit->denoise_ms, commit->decode_ms,
+              commit->encode_ms, commit->upload_ms);
     kiln_bind_copy(params, prompt_hash);
-    kiln_bind_text(params, commit->model_name);
-    kiln_bind_text(params, commit->model_hash);
-    bind_objects(params, commit);
-    bind_latent(params, commit, latent);
-    kiln_bind_text(params, flush);
-    bind_sigmas(params, commit);
-    kiln_bind_text(params, commit->lora_files);
+    KILN_BIND(params, commit->model_name, commit->model_hash);
+    KILN_BIND_COLUMN(params, TEXT, commit->object_count, commit->objects[i].role);
+    KILN_BIND_COLUMN(params, TEXT, commit->object_count, commit->objects[i].key);
+    KILN_BIND_COLUMN(params, TEXT, commit->object_count, commit->objects[i].sha256);
+    KILN_BIND_COLUMN(params, INT8, commit->object_count, (int64_t)commit->objects[i].bytes);
+    KILN_BIND_COLUMN(params, INT4, commit->object_count, commit->objects[i].width);
+    KILN_BIND_COLUMN(params, INT4, commit->object_count, commit->objects[i].height);
+    KILN_BIND_COLUMN(params, TEXT, commit->object_count, commit->objects[i].content_type);
+    KILN_BIND(params, commit->sigma, commit->latent_states);
+    KILN_BIND_COLUMN(params, INT4, 3, shape[i]);
+    KILN_BIND(params, latent ? latent->key : NULL, commit->latent_encoding, flush);
+    /* A commit that names no levels has the one state that its sigma says. */
+    KILN_BIND_COLUMN(params, FLOAT8, commit->latent_states,
+                     commit->latent_sigmas ? commit->latent_sigmas[i] : commit->sigma);
+    KILN_BIND(params, commit->lora_files);
     return rc;
 }
 
@@ -172,15 +121,8 @@ int kiln_ledger_still_ours(struct kiln_ledger *ledger, const struct kiln_job *jo
                       " WITH ORDINALITY AS g (id, attempt, n)"
                       " LEFT JOIN job j ON j.id = g.id AND j.attempt = g.attempt ORDER BY g.n"};
     struct kiln_params params = {0};
-    struct kiln_array ids, attempts;
-    kiln_array_start(&ids, KILN_ARRAY_INT8);
-    kiln_array_start(&attempts, KILN_ARRAY_INT4);
-    for (size_t i = 0; i < count; i++) {
-        kiln_array_int(&ids, (int64_t)jobs[i].id);
-        kiln_array_int(&attempts, jobs[i].attempt);
-    }
-    kiln_bind_array(&params, &ids);
-    kiln_bind_array(&params, &attempts);
+    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)jobs[i].id);
+    KILN_BIND_COLUMN(&params, INT4, count, jobs[i].attempt);
     PGresult *rows;
     int rc = kiln_ledger_run(ledger, &ask, &params, &rows, err);
     kiln_params_release(&params);

@@ -37,58 +37,8 @@ int kiln_ledger_costs(struct kiln_ledger *ledger, const char *pool, kiln_each_co
                  " spread, samples FROM cost WHERE pool = $1 ORDER BY updated_at"};
     struct kiln_params params = {0};
     struct reading reading = {each, arg};
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, pool);
     return kiln_ledger_each(ledger, &read, &params, read_row, &reading, err);
-}
-
-static void bind_numbers(struct kiln_params *params, const struct kiln_cost_row *rows, size_t count)
-{
-    struct kiln_array kind, width, height, steps, jobs, guided, samples;
-    kiln_array_start(&kind, KILN_ARRAY_INT2);
-    kiln_array_start(&width, KILN_ARRAY_INT4);
-    kiln_array_start(&height, KILN_ARRAY_INT4);
-    kiln_array_start(&steps, KILN_ARRAY_INT4);
-    kiln_array_start(&jobs, KILN_ARRAY_INT4);
-    kiln_array_start(&guided, KILN_ARRAY_BOOL);
-    kiln_array_start(&samples, KILN_ARRAY_INT4);
-    for (size_t i = 0; i < count; i++) {
-        kiln_array_int(&kind, rows[i].kind);
-        kiln_array_int(&width, rows[i].width);
-        kiln_array_int(&height, rows[i].height);
-        kiln_array_int(&steps, rows[i].steps);
-        kiln_array_int(&jobs, rows[i].jobs);
-        kiln_array_int(&guided, rows[i].guided);
-        kiln_array_int(&samples, rows[i].samples < INT32_MAX ? rows[i].samples : INT32_MAX);
-    }
-    kiln_bind_array(params, &kind);
-    kiln_bind_array(params, &width);
-    kiln_bind_array(params, &height);
-    kiln_bind_array(params, &steps);
-    kiln_bind_array(params, &jobs);
-    kiln_bind_array(params, &guided);
-    kiln_bind_array(params, &samples);
-}
-
-static void bind_rest(struct kiln_params *params, const struct kiln_cost_row *rows, size_t count)
-{
-    struct kiln_array model, device, lora_set, mean, spread;
-    kiln_array_start(&model, KILN_ARRAY_TEXT);
-    kiln_array_start(&device, KILN_ARRAY_TEXT);
-    kiln_array_start(&lora_set, KILN_ARRAY_TEXT);
-    kiln_array_start(&mean, KILN_ARRAY_FLOAT8);
-    kiln_array_start(&spread, KILN_ARRAY_FLOAT8);
-    for (size_t i = 0; i < count; i++) {
-        kiln_array_text(&model, rows[i].model);
-        kiln_array_text(&device, rows[i].device);
-        kiln_array_text(&lora_set, rows[i].lora_set);
-        kiln_array_double(&mean, rows[i].mean);
-        kiln_array_double(&spread, rows[i].spread);
-    }
-    kiln_bind_array(params, &model);
-    kiln_bind_array(params, &device);
-    kiln_bind_array(params, &lora_set);
-    kiln_bind_array(params, &mean);
-    kiln_bind_array(params, &spread);
 }
 
 int kiln_ledger_keep_costs(struct kiln_ledger *ledger, const char *pool,
@@ -110,9 +60,20 @@ int kiln_ledger_keep_costs(struct kiln_ledger *ledger, const char *pool,
     if (count > KILN_COST_WRITE_MAX)
         return kiln_fail(err, KILN_BAD_INPUT, "ledger: %zu costs in one write, %d at most", count,
                          KILN_COST_WRITE_MAX);
-    kiln_bind_text(&params, pool);
-    bind_numbers(&params, rows, count);
-    bind_rest(&params, rows, count);
+    KILN_BIND(&params, pool);
+    KILN_BIND_COLUMN(&params, INT2, count, rows[i].kind);
+    KILN_BIND_COLUMN(&params, INT4, count, rows[i].width);
+    KILN_BIND_COLUMN(&params, INT4, count, rows[i].height);
+    KILN_BIND_COLUMN(&params, INT4, count, rows[i].steps);
+    KILN_BIND_COLUMN(&params, INT4, count, rows[i].jobs);
+    KILN_BIND_COLUMN(&params, BOOL, count, rows[i].guided);
+    KILN_BIND_COLUMN(&params, INT4, count,
+                     rows[i].samples < INT32_MAX ? rows[i].samples : INT32_MAX);
+    KILN_BIND_COLUMN(&params, TEXT, count, rows[i].model);
+    KILN_BIND_COLUMN(&params, TEXT, count, rows[i].device);
+    KILN_BIND_COLUMN(&params, TEXT, count, rows[i].lora_set);
+    KILN_BIND_COLUMN(&params, FLOAT8, count, rows[i].mean);
+    KILN_BIND_COLUMN(&params, FLOAT8, count, rows[i].spread);
     int rc = kiln_ledger_run(ledger, &keep, &params, NULL, err);
     kiln_params_release(&params);
     return rc;

@@ -25,10 +25,7 @@ int kiln_ledger_forget(struct kiln_ledger *ledger, const char *pool, uint32_t ke
         ") SELECT (SELECT count(*) FROM gone), max(id), count(*) = $3"
         "  AND max(created_at) < now() - $4 * interval '1 day' FROM page"};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
-    kiln_bind_u64(&params, *cursor);
-    kiln_bind_u64(&params, PAGE);
-    kiln_bind_u64(&params, keep_days);
+    KILN_BIND(&params, pool, *cursor, PAGE, keep_days);
     PGresult *rows;
     int rc = kiln_ledger_run(ledger, &forget, &params, &rows, err);
     if (rc != 0)

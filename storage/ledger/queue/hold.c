@@ -5,7 +5,6 @@
 
 #include "storage/ledger/internal.h"
 
-
 static const char *const scope_names[KILN_SCOPE_COUNT] = {"all",   "backfill", "order", "tenant",
                                                           "group", "window",   "quota"};
 
@@ -36,21 +35,21 @@ static void read_hold(const PGresult *rows, int row, struct kiln_hold *ret)
     kiln_row_copy(rows, row, 6, ret->reason, sizeof ret->reason);
 }
 
+#define TIMES MS("h.at") ", " MS("h.until")
+
 int kiln_ledger_holds(struct kiln_ledger *ledger, const char *pool, bool lifted,
                       kiln_each_hold *each, void *arg, struct kiln_error *err)
 {
     static const struct kiln_statement holds = {
-        "holds", "SELECT h.scope, h.name, h.held, " MS("h.at") ", " MS(
-                     "h.until") ", h.who, h.reason, b.batch_id"
-                                " FROM hold h LEFT JOIN backfill b ON b.pool = h.pool AND"
-                                "  b.name = h.name AND h.scope IN ('order', 'window')"
-                                " WHERE h.pool = $1::text AND (h.held OR $2::bool)"
-                                " AND (b.id IS NOT NULL OR h.scope NOT IN ('order', 'window'))"
-                                " ORDER BY h.scope, h.name"};
+        "holds", "SELECT h.scope, h.name, h.held, " TIMES ", h.who, h.reason, b.batch_id"
+                 " FROM hold h LEFT JOIN backfill b ON b.pool = h.pool AND b.name = h.name"
+                 "  AND h.scope IN ('order', 'window')"
+                 " WHERE h.pool = $1::text AND (h.held OR $2::bool)"
+                 " AND (b.id IS NOT NULL OR h.scope NOT IN ('order', 'window'))"
+                 " ORDER BY h.scope, h.name"};
     struct kiln_params params = {0};
     PGresult *rows;
-    kiln_bind_text(&params, pool);
-    kiln_bind_bool(&params, lifted);
+    KILN_BIND(&params, pool, lifted);
     int rc = kiln_ledger_run(ledger, &holds, &params, &rows, err);
     if (rc)
         return rc;
@@ -82,13 +81,8 @@ int kiln_ledger_hold(struct kiln_ledger *ledger, const char *pool, const struct 
             "until") ", who, reason, 0::bigint FROM before"};
     struct kiln_params params = {0};
     PGresult *rows;
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, kiln_scope_name(hold->scope));
-    kiln_bind_text(&params, hold->name);
-    kiln_bind_bool(&params, hold->held);
-    kiln_bind_text(&params, hold->who);
-    kiln_bind_text(&params, hold->reason);
-    kiln_bind_i64(&params, hold->until_ms);
+    KILN_BIND(&params, pool, kiln_scope_name(hold->scope), hold->name, hold->held, hold->who,
+              hold->reason, hold->until_ms);
     int rc = kiln_ledger_run(ledger, &put, &params, &rows, err);
     if (rc)
         return rc;
@@ -119,6 +113,6 @@ int kiln_ledger_tenants(struct kiln_ledger *ledger, const char *pool, kiln_each_
                    " WHERE b.pool = $1::text ORDER BY 1"};
     struct kiln_params params = {0};
     struct naming naming = {each, arg};
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, pool);
     return kiln_ledger_each(ledger, &tenants, &params, name_row, &naming, err);
 }

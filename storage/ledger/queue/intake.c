@@ -29,7 +29,7 @@ static int find_batches(struct kiln_ledger *ledger, const struct kiln_statement 
 {
     struct kiln_params params = {0};
     struct kiln_array names;
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, pool);
     kiln_array_start(&names, KILN_ARRAY_TEXT);
     for (size_t i = 0; i < count; i++)
         if (i == 0 || strcmp(jobs[i].job.batch, jobs[i - 1].job.batch) != 0)
@@ -187,7 +187,7 @@ static int insert_chunk(struct kiln_ledger *ledger, const char *pool,
         "insert_jobs", KILN_INSERT_SQL("", "") "SELECT count(*) FROM made"};
     struct kiln_params params = {0};
     int64_t made;
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, pool);
     kiln_bind_jobs(&params, jobs, count, ids);
     int rc = kiln_ledger_run_number(ledger, &insert, &params, &made, err);
     kiln_params_release(&params);
@@ -241,19 +241,16 @@ static int batch_of(struct kiln_ledger *ledger, const char *pool, const char *ba
 /* An index that is named is granted to the first who names it, if no job has it.  Each look at the
  * jobs is a subquery that counts, which the planner must make by index, row for row: of a young
  * table it knows nothing, and would rather read the whole batch for each job of a page. */
-#define JOBS_AT(index)                                                                             \
-    "(SELECT count(*) FROM job j WHERE j.batch_id = $1::bigint AND j.index = " index ")"
+#define JOBS_AT "(SELECT count(*) FROM job j WHERE j.batch_id = $1::bigint AND j.index = "
 
 /* The jobs that are new, each with the index that it is granted, or -1. */
 static const struct kiln_statement grant = {
     "number_grant",
     "SELECT g.n, CASE WHEN g.wish BETWEEN 0 AND 4294967295"
     "   AND row_number() OVER (PARTITION BY g.wish ORDER BY g.n) = 1"
-    "   AND " JOBS_AT(
-        "g.wish") " = 0 THEN g.wish ELSE -1 END"
-                  "  FROM unnest($2::text[], $3::bigint[]) WITH ORDINALITY AS g (key, wish, n)"
-                  "  WHERE (SELECT count(*) FROM job j"
-                  "   WHERE j.batch_id = $1 AND j.key = g.key) = 0"};
+    "   AND " JOBS_AT "g.wish) = 0 THEN g.wish ELSE -1 END"
+    "  FROM unnest($2::text[], $3::bigint[]) WITH ORDINALITY AS g (key, wish, n)"
+    "  WHERE (SELECT count(*) FROM job j WHERE j.batch_id = $1 AND j.key = g.key) = 0"};
 
 /* Where the numbers go on, with the batch locked.  Past the last one they go round: numbers were
  * passed over, and a batch is not full while it has free ones. */
@@ -264,56 +261,34 @@ static const struct kiln_statement grant = {
 /* The next $2 numbers that no job has and that are not granted ($3), if they come before $4 that
  * are taken.  next_index moves only over what is given out here and what is taken. */
 static const struct kiln_statement walk = {
-    "number_walk", "WITH " NUMBERS_GO_ON ", ahead AS MATERIALIZED (SELECT first,"
-                   "   least(first + $2::bigint + $4::bigint, 4294967296) AS beyond FROM at"
-                   "), free AS MATERIALIZED (SELECT c.index"
-                   "  FROM ahead, generate_series(ahead.first, ahead.beyond - 1) AS c (index)"
-                   "  WHERE c.index NOT IN (SELECT unnest($3::bigint[])) AND " JOBS_AT(
-                       "c.index") " = 0 LIMIT $2"
-                                  "), moved AS (UPDATE batch b SET next_index = CASE WHEN f.jobs = "
-                                  "$2 THEN f.last + 1"
-                                  "   ELSE ahead.beyond END"
-                                  "  FROM ahead, (SELECT count(*) AS jobs, max(index) AS last FROM "
-                                  "free) f WHERE b.id = $1)"
-                                  " SELECT index FROM free ORDER BY index"};
+    "number_walk",
+    "WITH " NUMBERS_GO_ON ", ahead AS MATERIALIZED (SELECT first,"
+    "   least(first + $2::bigint + $4::bigint, 4294967296) AS beyond FROM at"
+    "), free AS MATERIALIZED (SELECT c.index"
+    "  FROM ahead, generate_series(ahead.first, ahead.beyond - 1) AS c (index)"
+    "  WHERE c.index NOT IN (SELECT unnest($3::bigint[])) AND " JOBS_AT "c.index) = 0 LIMIT $2"
+    "), moved AS (UPDATE batch b SET next_index ="
+    "   CASE WHEN f.jobs = $2 THEN f.last + 1 ELSE ahead.beyond END"
+    "  FROM ahead, (SELECT count(*) AS jobs, max(index) AS last FROM free) f WHERE b.id = $1)"
+    " SELECT index FROM free ORDER BY index"};
 
 /* Over a block of taken numbers that is longer than a walk: looks ever further ahead, twice as far
  * each time, then halves the way back to where a free number follows a taken one. */
 static const struct kiln_statement leap = {
     "number_leap",
-    "WITH RECURSIVE " NUMBERS_GO_ON ", found AS (SELECT first - 1 + hop / 2 AS taken,"
-    "   first - 1 + hop AS free FROM at, (SELECT 1::bigint << k FROM generate_series(0, 32) k)"
-    "   AS hops (hop) WHERE first - 1 + hop <= 4294967295 AND " JOBS_AT(
-        "first - 1 + hop") " = 0"
-                           "   ORDER BY hop LIMIT 1"
-                           "), halved AS (SELECT taken, free FROM found UNION ALL"
-                           "  SELECT CASE WHEN jobs > 0 THEN middle ELSE taken END,"
-                           "    CASE WHEN jobs > 0 THEN free ELSE middle END"
-                           "  FROM (SELECT taken, free, (taken + free) / 2 AS middle,"
-                           "    " JOBS_AT(
-                               "(taken + free) / 2") " AS jobs FROM halved WHERE free - taken > 1) "
-                                                     "AS half"
-                                                     "), moved AS (UPDATE batch b SET next_index = "
-                                                     "h.free"
-                                                     "  FROM (SELECT min(free) AS free FROM "
-                                                     "halved) h WHERE b.id = $1 AND h.free IS NOT "
-                                                     "NULL"
-                                                     "  RETURNING 1) SELECT count(*) FROM moved"};
-
-static void bind_numbering(struct kiln_params *params, uint64_t batch_id, const char *const *keys,
-                           const int64_t *wishes, size_t count)
-{
-    struct kiln_array key_list, wish_list;
-    kiln_array_start(&key_list, KILN_ARRAY_TEXT);
-    kiln_array_start(&wish_list, KILN_ARRAY_INT8);
-    for (size_t i = 0; i < count; i++) {
-        kiln_array_text(&key_list, keys[i]);
-        kiln_array_int(&wish_list, wishes ? wishes[i] : -1);
-    }
-    kiln_bind_u64(params, batch_id);
-    kiln_bind_array(params, &key_list);
-    kiln_bind_array(params, &wish_list);
-}
+    "WITH RECURSIVE " NUMBERS_GO_ON
+    ", found AS (SELECT first - 1 + hop / 2 AS taken, first - 1 + hop AS free"
+    "   FROM at, (SELECT 1::bigint << k FROM generate_series(0, 32) k) AS hops (hop)"
+    "   WHERE first - 1 + hop <= 4294967295 AND " JOBS_AT "first - 1 + hop) = 0"
+    "   ORDER BY hop LIMIT 1"
+    "), halved AS (SELECT taken, free FROM found UNION ALL"
+    "  SELECT CASE WHEN jobs > 0 THEN middle ELSE taken END,"
+    "    CASE WHEN jobs > 0 THEN free ELSE middle END"
+    "  FROM (SELECT taken, free, (taken + free) / 2 AS middle,"
+    "    " JOBS_AT "(taken + free) / 2) AS jobs FROM halved WHERE free - taken > 1) AS half"
+    "), moved AS (UPDATE batch b SET next_index = h.free"
+    "  FROM (SELECT min(free) AS free FROM halved) h WHERE b.id = $1 AND h.free IS NOT NULL"
+    "  RETURNING 1) SELECT count(*) FROM moved"};
 
 enum { LACKING = -1, KNOWN = -2 }; /* in place of an index: none yet, or its key is there already */
 
@@ -324,7 +299,9 @@ static int grant_wishes(struct kiln_ledger *ledger, uint64_t batch_id, const cha
 {
     struct kiln_params params = {0};
     PGresult *rows;
-    bind_numbering(&params, batch_id, keys, wishes, count);
+    KILN_BIND(&params, batch_id);
+    KILN_BIND_COLUMN(&params, TEXT, count, keys[i]);
+    KILN_BIND_COLUMN(&params, INT8, count, wishes ? wishes[i] : -1);
     int rc = kiln_ledger_run(ledger, &grant, &params, &rows, err);
     kiln_params_release(&params);
     if (rc != 0)
@@ -352,10 +329,9 @@ static int number_rest(struct kiln_ledger *ledger, uint64_t batch_id, size_t cou
     for (size_t i = 0; i < count; i++)
         if (indexes[i] >= 0)
             kiln_array_int(&granted, indexes[i]);
-    kiln_bind_u64(&params, batch_id);
-    kiln_bind_u64(&params, *missing);
+    KILN_BIND(&params, batch_id, *missing);
     kiln_bind_array(&params, &granted);
-    kiln_bind_u64(&params, KILN_NUMBER_WALK);
+    KILN_BIND(&params, KILN_NUMBER_WALK);
     int rc = kiln_ledger_run(ledger, &walk, &params, &rows, err);
     kiln_params_release(&params);
     if (rc != 0)
@@ -374,7 +350,7 @@ static int leap_ahead(struct kiln_ledger *ledger, uint64_t batch_id, int64_t *re
                       struct kiln_error *err)
 {
     struct kiln_params params = {0};
-    kiln_bind_u64(&params, batch_id);
+    KILN_BIND(&params, batch_id);
     int rc = kiln_ledger_run_number(ledger, &leap, &params, ret_moved, err);
     kiln_params_release(&params);
     return rc;
@@ -422,10 +398,7 @@ int kiln_ledger_refuse(struct kiln_ledger *ledger, const char *pool, const char 
     if (rc != 0)
         return rc;
     struct kiln_params params = {0};
-    kiln_bind_u64(&params, batch_id);
-    kiln_bind_text(&params, token);
-    kiln_bind_text(&params, key);
-    kiln_bind_text(&params, reason);
+    KILN_BIND(&params, batch_id, token, key, reason);
     rc = kiln_ledger_run(ledger, &record, &params, NULL, err);
     kiln_params_release(&params);
     return rc;
@@ -445,9 +418,7 @@ int kiln_ledger_announce(struct kiln_ledger *ledger, const char *pool, const cha
     if (rc != 0)
         return rc;
     struct kiln_params params = {0};
-    kiln_bind_u64(&params, batch_id);
-    kiln_bind_text(&params, token);
-    kiln_bind_u64(&params, announced);
+    KILN_BIND(&params, batch_id, token, announced);
     PGresult *rows;
     rc = kiln_ledger_run(ledger, &announce, &params, &rows, err);
     kiln_params_release(&params);

@@ -252,9 +252,9 @@ int kiln_move_begin(enum kiln_move move, struct kiln_params *params, struct kiln
         if (row->from[i] != NO_STATE)
             kiln_array_int(&from, row->from[i]);
     kiln_bind_array(params, &from);
-    kiln_bind_i64(params, row->to);
+    KILN_BIND(params, row->to);
     if (row->otherwise != NO_STATE)
-        kiln_bind_i64(params, row->otherwise);
+        KILN_BIND(params, row->otherwise);
     return 0;
 }
 

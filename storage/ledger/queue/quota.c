@@ -12,7 +12,7 @@ int kiln_ledger_quotas(struct kiln_ledger *ledger, const char *pool, kiln_each_q
                   " ORDER BY tenant"};
     struct kiln_params params = {0};
     PGresult *rows;
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, pool);
     int rc = kiln_ledger_run(ledger, &quotas, &params, &rows, err);
     if (rc)
         return rc;
@@ -37,11 +37,7 @@ int kiln_ledger_quota_set(struct kiln_ledger *ledger, const char *pool,
                      " ON CONFLICT (pool, tenant) DO UPDATE SET who = excluded.who,"
                      " queued = excluded.queued, gpu_s_day = excluded.gpu_s_day, at = now()"};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, quota->tenant);
-    kiln_bind_text(&params, quota->who);
-    kiln_bind_i64(&params, quota->queued);
-    kiln_bind_double(&params, quota->gpu_s_day);
+    KILN_BIND(&params, pool, quota->tenant, quota->who, quota->queued, quota->gpu_s_day);
     return kiln_ledger_run(ledger, &set, &params, NULL, err);
 }
 
@@ -53,8 +49,7 @@ int kiln_ledger_quota_remove(struct kiln_ledger *ledger, const char *pool, const
         "DELETE FROM quota WHERE pool = $1::text AND tenant = $2::text RETURNING 1"};
     struct kiln_params params = {0};
     int64_t gone;
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, tenant);
+    KILN_BIND(&params, pool, tenant);
     int rc = kiln_ledger_run_number(ledger, &remove, &params, &gone, err);
     if (rc == 0 && !gone)
         return kiln_fail(err, KILN_NOT_FOUND, "tenant '%s' has no quota", tenant);
@@ -69,8 +64,7 @@ int kiln_ledger_waiting_of(struct kiln_ledger *ledger, const char *pool, const c
         "SELECT count(*) FROM job WHERE pool = $1::text AND waits AND tenant = $2::text"};
     struct kiln_params params = {0};
     int64_t waiting;
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, tenant);
+    KILN_BIND(&params, pool, tenant);
     int rc = kiln_ledger_run_number(ledger, &count, &params, &waiting, err);
     if (rc == 0)
         *ret = (uint64_t)waiting;
@@ -85,8 +79,7 @@ int kiln_ledger_quota_of(struct kiln_ledger *ledger, const char *pool, const cha
                     "  AND tenant IN ($2::text, '" KILN_TENANT_ANY "')"
                     "  ORDER BY tenant = '" KILN_TENANT_ANY "' LIMIT 1), -1)"};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, tenant);
+    KILN_BIND(&params, pool, tenant);
     int rc = kiln_ledger_run_number(ledger, &quota, &params, ret_limit, err);
     if (rc)
         return rc;
@@ -121,7 +114,7 @@ int kiln_ledger_day(struct kiln_ledger *ledger, const char *pool, kiln_each_day 
         "  ORDER BY tenant = '" KILN_TENANT_ANY "' LIMIT 1) q ON true"};
     struct kiln_params params = {0};
     PGresult *rows;
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, pool);
     int rc = kiln_ledger_run(ledger, &day, &params, &rows, err);
     if (rc)
         return rc;

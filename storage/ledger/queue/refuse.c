@@ -4,15 +4,6 @@
 #include "storage/ledger/queue/insert.h"
 #include "storage/ledger/queue/quota.h"
 
-static void bind_keys(struct kiln_params *params, const struct kiln_new_job *jobs, size_t count)
-{
-    struct kiln_array keys;
-    kiln_array_start(&keys, KILN_ARRAY_TEXT);
-    for (size_t i = 0; i < count; i++)
-        kiln_array_text(&keys, jobs[i].key);
-    kiln_bind_array(params, &keys);
-}
-
 int kiln_ledger_known(struct kiln_ledger *ledger, const char *pool, const struct kiln_new_job *jobs,
                       size_t count, bool *ret_known, struct kiln_error *err)
 {
@@ -22,9 +13,8 @@ int kiln_ledger_known(struct kiln_ledger *ledger, const char *pool, const struct
                  " FROM unnest($3::text[]) WITH ORDINALITY AS g (key, n) ORDER BY g.n"};
     struct kiln_params params = {0};
     PGresult *rows;
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, count ? jobs[0].job.batch : "");
-    bind_keys(&params, jobs, count);
+    KILN_BIND(&params, pool, count ? jobs[0].job.batch : "");
+    KILN_BIND_COLUMN(&params, TEXT, count, jobs[i].key);
     int rc = kiln_ledger_run(ledger, &known, &params, &rows, err);
     kiln_params_release(&params);
     if (rc)
@@ -51,21 +41,14 @@ int kiln_ledger_refuse_jobs(struct kiln_ledger *ledger, const char *pool,
         " SELECT batch_id, token, count(*) FROM made GROUP BY 1, 2 ORDER BY 1, 2"
         " ON CONFLICT (batch_id, token) DO UPDATE SET refused = c.refused + excluded.refused"};
     struct kiln_params params = {0};
-    struct kiln_array batches, tokens;
     uint64_t *ids = calloc(count ? count : 1, sizeof *ids);
     if (!ids)
         return kiln_fail(err, KILN_NO_MEMORY, "ledger: no memory for %zu refusals", count);
     int rc = count ? kiln_batch_ids(ledger, pool, jobs, count, ids, err) : 0;
-    kiln_array_start(&batches, KILN_ARRAY_INT8);
-    kiln_array_start(&tokens, KILN_ARRAY_TEXT);
-    for (size_t i = 0; i < count; i++) {
-        kiln_array_int(&batches, (int64_t)ids[i]);
-        kiln_array_text(&tokens, jobs[i].token ? jobs[i].token : "");
-    }
-    kiln_bind_array(&params, &batches);
-    kiln_bind_array(&params, &tokens);
-    bind_keys(&params, jobs, count);
-    kiln_bind_text(&params, reason);
+    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)ids[i]);
+    KILN_BIND_COLUMN(&params, TEXT, count, jobs[i].token ? jobs[i].token : "");
+    KILN_BIND_COLUMN(&params, TEXT, count, jobs[i].key);
+    KILN_BIND(&params, reason);
     if (rc == 0 && count)
         rc = kiln_ledger_run(ledger, &refuse, &params, NULL, err);
     kiln_params_release(&params);

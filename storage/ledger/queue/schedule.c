@@ -20,9 +20,7 @@ int kiln_ledger_waiting(struct kiln_ledger *ledger, const char *pool, uint64_t a
                    " FROM job WHERE pool = $1 AND waits AND id > $2::bigint"
                    " ORDER BY id LIMIT $3::integer"};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
-    kiln_bind_u64(&params, after_id);
-    kiln_bind_u64(&params, max);
+    KILN_BIND(&params, pool, after_id, max);
     PGresult *rows;
     int rc = kiln_ledger_run(ledger, &read, &params, &rows, err);
     if (rc != 0)
@@ -68,7 +66,7 @@ int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_e
         " (extract(epoch FROM j.assigned_at) * 1000)::bigint, j.crashes"
         " FROM " KILN_ASSIGNED_JOBS " WHERE a.pool = $1 ORDER BY j.worker, j.id"};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, pool);
     PGresult *rows;
     int rc = kiln_ledger_run(ledger, &read, &params, &rows, err);
     if (rc != 0)
@@ -89,15 +87,6 @@ int kiln_ledger_held(struct kiln_ledger *ledger, const char *pool, kiln_ledger_e
 }
 
 /* --- assign ---------------------------------------------------------------------------------- */
-
-static void bind_ids(struct kiln_params *params, const uint64_t *ids, size_t count)
-{
-    struct kiln_array array;
-    kiln_array_start(&array, KILN_ARRAY_INT8);
-    for (size_t i = 0; i < count; i++)
-        kiln_array_int(&array, (int64_t)ids[i]);
-    kiln_bind_array(params, &array);
-}
 
 /* All rows or none: on failure the records made so far are released. */
 static int read_jobs(const PGresult *rows, struct kiln_job *jobs, size_t size, size_t *ret_count,
@@ -121,10 +110,8 @@ static int bind_assign(struct kiln_params *params, const struct kiln_handout *ha
                        const char *flush, struct kiln_error *err)
 {
     int rc = kiln_move_begin(KILN_MOVE_ASSIGN, params, err);
-    bind_ids(params, handout->ids, handout->count);
-    kiln_bind_text(params, handout->worker);
-    kiln_bind_text(params, handout->assignment);
-    kiln_bind_text(params, flush);
+    KILN_BIND_COLUMN(params, INT8, handout->count, (int64_t)handout->ids[i]);
+    KILN_BIND(params, handout->worker, handout->assignment, flush);
     return rc;
 }
 
@@ -197,32 +184,6 @@ int kiln_ledger_assign_many(struct kiln_ledger *ledger, struct kiln_handout *han
 
 /* --- return ---------------------------------------------------------------------------------- */
 
-static void bind_returns(struct kiln_params *params, const struct kiln_return *returns,
-                         size_t count)
-{
-    struct kiln_array id, attempt, code, reason, crashed, final;
-    kiln_array_start(&id, KILN_ARRAY_INT8);
-    kiln_array_start(&attempt, KILN_ARRAY_INT4);
-    kiln_array_start(&code, KILN_ARRAY_INT2);
-    kiln_array_start(&reason, KILN_ARRAY_TEXT);
-    kiln_array_start(&crashed, KILN_ARRAY_BOOL);
-    kiln_array_start(&final, KILN_ARRAY_BOOL);
-    for (size_t i = 0; i < count; i++) {
-        kiln_array_int(&id, (int64_t)returns[i].id);
-        kiln_array_int(&attempt, returns[i].attempt);
-        kiln_array_int(&code, returns[i].code);
-        kiln_array_text(&reason, returns[i].reason);
-        kiln_array_int(&crashed, returns[i].crashed);
-        kiln_array_int(&final, returns[i].final);
-    }
-    kiln_bind_array(params, &id);
-    kiln_bind_array(params, &attempt);
-    kiln_bind_array(params, &code);
-    kiln_bind_array(params, &reason);
-    kiln_bind_array(params, &crashed);
-    kiln_bind_array(params, &final);
-}
-
 static int state_of(const PGresult *rows, const struct kiln_return *given)
 {
     for (int i = 0; i < PQntuples(rows); i++)
@@ -238,10 +199,13 @@ int kiln_ledger_return(struct kiln_ledger *ledger, const struct kiln_return *ret
     struct kiln_params params = {0};
     PGresult *rows = NULL;
     int rc = kiln_move_begin(KILN_MOVE_RETURN, &params, err);
-    bind_returns(&params, returns, count);
-    kiln_bind_i64(&params, limits->max_attempts);
-    kiln_bind_double(&params, limits->backoff_base_s);
-    kiln_bind_double(&params, limits->backoff_max_s);
+    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)returns[i].id);
+    KILN_BIND_COLUMN(&params, INT4, count, returns[i].attempt);
+    KILN_BIND_COLUMN(&params, INT2, count, returns[i].code);
+    KILN_BIND_COLUMN(&params, TEXT, count, returns[i].reason);
+    KILN_BIND_COLUMN(&params, BOOL, count, returns[i].crashed);
+    KILN_BIND_COLUMN(&params, BOOL, count, returns[i].final);
+    KILN_BIND(&params, limits->max_attempts, limits->backoff_base_s, limits->backoff_max_s);
     if (rc == 0)
         rc = kiln_move_run(ledger, KILN_MOVE_RETURN, &params, &rows, err);
     for (size_t i = 0; i < count && rc == 0; i++)
@@ -262,8 +226,7 @@ static int move_one(struct kiln_ledger *ledger, enum kiln_move move, const char 
     PGresult *rows = NULL;
     int64_t found;
     int rc = kiln_move_begin(move, &params, err);
-    kiln_bind_text(&params, pool);
-    kiln_bind_u64(&params, id);
+    KILN_BIND(&params, pool, id);
     if (rc == 0)
         rc = kiln_move_run(ledger, move, &params, &rows, err);
     uint64_t moved = rc == 0 ? kiln_row_u64(rows, 0, 0) : 0;
@@ -273,8 +236,7 @@ static int move_one(struct kiln_ledger *ledger, enum kiln_move move, const char 
         *ret_count = moved;
         return rc;
     }
-    kiln_bind_u64(&which, id);
-    kiln_bind_text(&which, pool);
+    KILN_BIND(&which, id, pool);
     rc = kiln_ledger_run_number(ledger, &find, &which, &found, err);
     if (rc == 0 && !found)
         return kiln_fail(err, KILN_NOT_FOUND, "there is no job %llu in pool '%s'",
@@ -298,9 +260,7 @@ static int move_page(struct kiln_ledger *ledger, enum kiln_move move, struct bat
     struct kiln_params params = {0};
     PGresult *rows = NULL;
     int rc = kiln_move_begin(move, &params, err);
-    kiln_bind_u64(&params, walk->batch_id);
-    kiln_bind_text(&params, walk->after);
-    kiln_bind_u64(&params, walk->page);
+    KILN_BIND(&params, walk->batch_id, walk->after, walk->page);
     if (rc == 0)
         rc = kiln_move_run(ledger, move, &params, &rows, err);
     kiln_params_release(&params);
@@ -363,11 +323,7 @@ int kiln_ledger_worker_seen(struct kiln_ledger *ledger, const char *pool, const 
                        " host = excluded.host, device = excluded.device, state = excluded.state,"
                        " last_seen = now()"};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, worker);
-    kiln_bind_text(&params, host);
-    kiln_bind_text(&params, device);
-    kiln_bind_text(&params, state);
+    KILN_BIND(&params, pool, worker, host, device, state);
     return kiln_ledger_run(ledger, &upsert, &params, NULL, err);
 }
 
@@ -379,8 +335,6 @@ int kiln_ledger_worker_lost(struct kiln_ledger *ledger, const char *pool, const 
                        " interval '1 ms' WHERE pool = $1 AND name = $2"
                        " AND last_seen < now() - $3::bigint * interval '1 ms'"};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, worker);
-    kiln_bind_u64(&params, silent_ms);
+    KILN_BIND(&params, pool, worker, silent_ms);
     return kiln_ledger_run(ledger, &lost, &params, NULL, err);
 }

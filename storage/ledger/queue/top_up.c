@@ -62,7 +62,7 @@ int kiln_ledger_backfills_due(struct kiln_ledger *ledger, const char *pool, kiln
     struct kiln_params params = {0};
     struct listing listing = {each, arg};
     PGresult *rows;
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, pool);
     int rc = kiln_ledger_run(ledger, &due, &params, &rows, err);
     if (rc)
         return rc;
@@ -82,9 +82,7 @@ int kiln_ledger_backfill_walk(struct kiln_ledger *ledger, uint64_t id, uint64_t 
                       " ORDER BY first LIMIT $3::integer"};
     struct kiln_params params = {0};
     PGresult *rows;
-    kiln_bind_u64(&params, id);
-    kiln_bind_u64(&params, place);
-    kiln_bind_u64(&params, max);
+    KILN_BIND(&params, id, place, max);
     int rc = kiln_ledger_run(ledger, &walk, &params, &rows, err);
     if (rc)
         return rc;
@@ -115,16 +113,10 @@ static int retry_due(struct kiln_ledger *ledger, const struct kiln_backfill_due 
                      struct kiln_error *err)
 {
     struct kiln_params params = {0};
-    struct kiln_array keys;
     PGresult *rows = NULL;
     int rc = kiln_move_begin(KILN_MOVE_RETRY_DUE, &params, err);
-    kiln_array_start(&keys, KILN_ARRAY_TEXT);
-    for (size_t i = 0; i < count; i++)
-        kiln_array_text(&keys, jobs[i].key);
-    kiln_bind_u64(&params, due->batch_id);
-    kiln_bind_u64(&params, due->id);
-    kiln_bind_u64(&params, due->cursor);
-    kiln_bind_array(&params, &keys);
+    KILN_BIND(&params, due->batch_id, due->id, due->cursor);
+    KILN_BIND_COLUMN(&params, TEXT, count, jobs[i].key);
     if (rc == 0)
         rc = kiln_move_run(ledger, KILN_MOVE_RETRY_DUE, &params, &rows, err);
     if (rc == 0)
@@ -149,11 +141,9 @@ int kiln_ledger_top_up(struct kiln_ledger *ledger, const char *pool,
         return rc;
     for (size_t i = 0; i < count; i++)
         ids[i] = due->batch_id;
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, pool);
     kiln_bind_jobs(&params, jobs, count, ids);
-    kiln_bind_u64(&params, due->id);
-    kiln_bind_u64(&params, due->cursor);
-    kiln_bind_u64(&params, due->cursor + walked);
+    KILN_BIND(&params, due->id, due->cursor, due->cursor + walked);
     rc = kiln_ledger_run_number(ledger, &top_up, &params, &made, err);
     kiln_params_release(&params);
     if (rc == 0)
@@ -167,7 +157,6 @@ int kiln_ledger_backfill_fail(struct kiln_ledger *ledger, uint64_t id, const cha
     static const struct kiln_statement fail = {
         "order_fail", "UPDATE backfill SET error = $2::text WHERE id = $1::bigint"};
     struct kiln_params params = {0};
-    kiln_bind_u64(&params, id);
-    kiln_bind_text(&params, reason);
+    KILN_BIND(&params, id, reason);
     return kiln_ledger_run(ledger, &fail, &params, NULL, err);
 }

@@ -80,8 +80,7 @@ int kiln_ledger_batches(struct kiln_ledger *ledger, const char *pool, const char
                                         "= $2) ORDER BY b.id DESC"};
     struct kiln_params params = {0};
     struct listing listing = {each, arg, false};
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, batch);
+    KILN_BIND(&params, pool, batch);
     int rc = kiln_ledger_each(ledger, &batches, &params, list_batch, &listing, err);
     if (rc == 0 && batch && !listing.any)
         return kiln_fail(err, KILN_NOT_FOUND, "there is no batch '%s' in pool %s", batch, pool);
@@ -113,9 +112,7 @@ int kiln_ledger_rename_batch(struct kiln_ledger *ledger, const char *pool, const
     int rc = kiln_ledger_batch_id(ledger, pool, batch, &id, err);
     if (rc)
         return rc;
-    kiln_bind_text(&params, pool);
-    kiln_bind_u64(&params, id);
-    kiln_bind_text(&params, name);
+    KILN_BIND(&params, pool, id, name);
     rc = kiln_ledger_run_number(ledger, &rename, &params, &renamed, err);
     if (rc == 0 && !renamed)
         return kiln_fail(err, KILN_EXISTS, "pool %s has a batch '%s' already", pool, name);
@@ -169,9 +166,7 @@ static int remove_page(struct kiln_ledger *ledger, uint64_t id, char **after,
     static const struct kiln_statement page = {"batch_remove", REMOVE_SQL};
     struct kiln_params params = {0};
     PGresult *rows;
-    kiln_bind_u64(&params, id);
-    kiln_bind_text(&params, *after);
-    kiln_bind_u64(&params, PAGE);
+    KILN_BIND(&params, id, *after, PAGE);
     int rc = kiln_ledger_run(ledger, &page, &params, &rows, err);
     if (rc)
         return rc;
@@ -207,9 +202,8 @@ static int remove_rows(struct kiln_ledger *ledger, const struct kiln_statement *
     for (bool more = true; more && rc == 0;) {
         struct kiln_params params = {0};
         PGresult *before = rows;
-        kiln_bind_u64(&params, id);
-        kiln_bind_text(&params, before ? kiln_row_text(before, 0, 1) : "");
-        kiln_bind_text(&params, before ? kiln_row_text(before, 0, 2) : "");
+        KILN_BIND(&params, id, before ? kiln_row_text(before, 0, 1) : "",
+                  before ? kiln_row_text(before, 0, 2) : "");
         rows = NULL;
         rc = kiln_ledger_run(ledger, page, &params, &rows, err);
         PQclear(before);
@@ -249,7 +243,7 @@ static int remove_row(struct kiln_ledger *ledger, uint64_t id, const char *batch
         ") SELECT count(*) FROM live"};
     struct kiln_params params = {0};
     int64_t live;
-    kiln_bind_u64(&params, id);
+    KILN_BIND(&params, id);
     int rc = kiln_ledger_run_number(ledger, &row, &params, &live, err);
     if (rc == 0 && live)
         return kiln_fail(err, KILN_STALE, "batch '%s' has jobs that wait or run", batch);

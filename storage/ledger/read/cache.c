@@ -90,7 +90,7 @@ int kiln_ledger_cache_look(struct kiln_ledger *ledger, const char *pool,
         kiln_array_start(&arrays[i], types[i]);
     for (size_t i = 0; i < count; i++)
         add_want(arrays, &wants[i]);
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, pool);
     for (int i = 0; i < WANT_COLUMNS; i++)
         kiln_bind_array(&params, &arrays[i]);
     int rc = kiln_ledger_run(ledger, &look, &params, &rows, err);
@@ -210,8 +210,7 @@ static int sum_page(struct kiln_ledger *ledger, const char *pool, char after[HAS
     static const struct kiln_statement page = {"cache", STAT_SQL};
     struct kiln_params params = {0};
     PGresult *rows;
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, after);
+    KILN_BIND(&params, pool, after);
     int rc = kiln_ledger_run(ledger, &page, &params, &rows, err);
     if (rc)
         return rc;

@@ -21,7 +21,7 @@ static int read_sums(struct kiln_ledger *ledger, uint64_t batch_id, struct kiln_
         "  FROM image i JOIN job j ON j.id = i.job_id WHERE i.batch_id = $1::bigint) drawn"};
     struct kiln_params params = {0};
     PGresult *rows = NULL;
-    kiln_bind_u64(&params, batch_id);
+    KILN_BIND(&params, batch_id);
     int rc = kiln_ledger_run(ledger, &sums, &params, &rows, err);
     if (rc)
         return rc;
@@ -64,7 +64,7 @@ int kiln_ledger_effort(struct kiln_ledger *ledger, const char *pool, const char 
         rc = read_sums(ledger, batch_id, &effort, err);
     if (rc)
         return rc;
-    kiln_bind_u64(&params, batch_id);
+    KILN_BIND(&params, batch_id);
     rc = kiln_ledger_each(ledger, &sets, &params, read_set, &reading, err);
     if (rc == 0)
         *ret = effort;

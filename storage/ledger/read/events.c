@@ -65,11 +65,10 @@ int kiln_ledger_events(struct kiln_ledger *ledger, const char *pool,
     struct kiln_params params = {0};
     struct walk walk = {.each = each, .arg = arg};
     const struct kiln_statement *statement = &of_all;
-    kiln_bind_text(&params, pool);
-    kiln_bind_i64(&params, since_ms);
+    KILN_BIND(&params, pool, since_ms);
     if (filter->job || filter->batch_id) {
         statement = filter->job ? &of_job : &of_batch;
-        kiln_bind_u64(&params, filter->job ? filter->job : filter->batch_id);
+        KILN_BIND(&params, filter->job ? filter->job : filter->batch_id);
     }
     return kiln_ledger_each(ledger, statement, &params, read_event, &walk, err);
 }
@@ -133,21 +132,14 @@ int kiln_ledger_tail(struct kiln_ledger *ledger, const char *pool,
                                            " ORDER BY e.id"};
     struct kiln_params params = {0};
     struct walk walk = {.each = each, .arg = arg, .tail = tail};
-    struct kiln_array gaps;
     char version[32];
     int rc = kiln_ledger_clock(ledger, &walk.now_ms, version, sizeof version, err);
     if (rc)
         return rc;
     int64_t from_ms = tail->read_ms ? tail->read_ms : tail->since_ms;
-    kiln_array_start(&gaps, KILN_ARRAY_INT8);
-    for (size_t i = 0; i < tail->gap_count; i++)
-        kiln_array_int(&gaps, (int64_t)tail->gaps[i].id);
-    kiln_bind_text(&params, pool);
-    kiln_bind_u64(&params, filter->job);
-    kiln_bind_u64(&params, filter->batch_id);
-    kiln_bind_i64(&params, from_ms > GRACE_MS ? from_ms - GRACE_MS : 0);
-    kiln_bind_u64(&params, tail->high);
-    kiln_bind_array(&params, &gaps);
+    KILN_BIND(&params, pool, filter->job, filter->batch_id,
+              from_ms > GRACE_MS ? from_ms - GRACE_MS : 0, tail->high);
+    KILN_BIND_COLUMN(&params, INT8, tail->gap_count, (int64_t)tail->gaps[i].id);
     rc = kiln_ledger_each(ledger, &follow, &params, follow_event, &walk, err);
     kiln_params_release(&params);
     if (rc == 0) {

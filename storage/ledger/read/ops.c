@@ -60,10 +60,7 @@ int kiln_ledger_usage(struct kiln_ledger *ledger, const char *pool, int64_t sinc
         " FROM spent GROUP BY 1, 2 ORDER BY 2, 1"};
     struct kiln_params params = {0};
     struct usage_walk walk = {each, arg};
-    kiln_bind_text(&params, pool);
-    kiln_bind_i64(&params, since_ms);
-    kiln_bind_bool(&params, (by & KILN_USAGE_TENANT) != 0);
-    kiln_bind_bool(&params, (by & KILN_USAGE_DAY) != 0);
+    KILN_BIND(&params, pool, since_ms, (by & KILN_USAGE_TENANT) != 0, (by & KILN_USAGE_DAY) != 0);
     return kiln_ledger_each(ledger, &usage, &params, forward_usage, &walk, err);
 }
 
@@ -123,8 +120,6 @@ int kiln_ledger_causes(struct kiln_ledger *ledger, const char *pool, const char 
     int rc = batch ? kiln_ledger_batch_id(ledger, pool, batch, &batch_id, err) : 0;
     if (rc)
         return rc;
-    kiln_bind_text(&params, pool);
-    kiln_bind_u64(&params, batch_id);
-    kiln_bind_i64(&params, since_ms);
+    KILN_BIND(&params, pool, batch_id, since_ms);
     return kiln_ledger_each(ledger, &causes, &params, forward_cause, &walk, err);
 }

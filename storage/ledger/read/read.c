@@ -20,7 +20,7 @@ int kiln_ledger_counts(struct kiln_ledger *ledger, const char *pool, struct kiln
         "read_counts", TALLY " FROM batch_tally t JOIN batch b ON b.id = t.batch_id "
                              "WHERE b.pool = $1"};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, pool);
     PGresult *rows = NULL;
     int rc = kiln_ledger_run(ledger, &statement, &params, &rows, err);
     if (rc)
@@ -60,8 +60,7 @@ int kiln_ledger_progress(struct kiln_ledger *ledger, const char *pool, const cha
                     "LATERAL (" TALLY " FROM batch_tally t WHERE t.batch_id = b.id) t "
                     "WHERE b.pool = $1 AND b.name = $2"};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, batch);
+    KILN_BIND(&params, pool, batch);
     PGresult *rows = NULL;
     int rc = kiln_ledger_run(ledger, &statement, &params, &rows, err);
     if (rc)
@@ -113,8 +112,7 @@ int kiln_ledger_refusals(struct kiln_ledger *ledger, const char *pool, const cha
                          " WHERE b.pool = $1 AND b.name = $2 AND " STILL_OUT
                          " ORDER BY r.key, r.at DESC) last ORDER BY at, key"};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, batch);
+    KILN_BIND(&params, pool, batch);
     struct forward forward = {.each.refusal = each, .arg = arg};
     return kiln_ledger_each(ledger, &statement, &params, forward_refusal, &forward, err);
 }
@@ -131,9 +129,7 @@ int kiln_ledger_refusal_ends(struct kiln_ledger *ledger, const char *pool, const
         "  ORDER BY at DESC, key DESC LIMIT 1) last WHERE b.pool = $1 AND b.name = $2"};
     struct kiln_params params = {0};
     PGresult *rows = NULL;
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, batch);
-    kiln_bind_text(&params, token);
+    KILN_BIND(&params, pool, batch, token);
     int rc = kiln_ledger_run(ledger, &statement, &params, &rows, err);
     if (rc)
         return rc;
@@ -172,7 +168,7 @@ int kiln_ledger_groups(struct kiln_ledger *ledger, const char *pool, kiln_each_g
                        "SELECT j.* FROM " KILN_ASSIGNED_JOBS " WHERE a.pool = $1) j "
                        "GROUP BY 1, 2, 3, 4, 5 ORDER BY count(*) DESC, 1, 2, 3, 4, 5"};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, pool);
     struct forward forward = {.each.group = each, .arg = arg};
     return kiln_ledger_each(ledger, &statement, &params, forward_group, &forward, err);
 }
@@ -191,8 +187,7 @@ int kiln_ledger_waiting_models(struct kiln_ledger *ledger, const char *pool, con
                                "batch_id = (SELECT id FROM batch WHERE pool = $1 AND name = $2) "
                                "ORDER BY 1"};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, batch);
+    KILN_BIND(&params, pool, batch);
     struct forward forward = {.each.model = each, .arg = arg};
     return kiln_ledger_each(ledger, &statement, &params, forward_model, &forward, err);
 }
@@ -220,8 +215,7 @@ int kiln_ledger_waiting_sorts(struct kiln_ledger *ledger, const char *pool, cons
         "FROM job WHERE pool = $1 AND waits AND "
         "batch_id = (SELECT id FROM batch WHERE pool = $1 AND name = $2)"};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
-    kiln_bind_text(&params, batch);
+    KILN_BIND(&params, pool, batch);
     struct forward forward = {.each.waiting = each, .arg = arg};
     return kiln_ledger_each(ledger, &statement, &params, forward_waiting, &forward, err);
 }
@@ -248,7 +242,7 @@ int kiln_ledger_workers(struct kiln_ledger *ledger, const char *pool, kiln_each_
         "(SELECT count(*) FROM " KILN_ASSIGNED_JOBS " WHERE a.pool = w.pool AND a.worker = w.name) "
         "FROM worker w WHERE w.pool = $1 ORDER BY w.name"};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, pool);
     struct forward forward = {.each.worker = each, .arg = arg};
     return kiln_ledger_each(ledger, &statement, &params, forward_worker, &forward, err);
 }
@@ -281,8 +275,7 @@ int kiln_ledger_led(struct kiln_ledger *ledger, const char *pool, bool *ret_led,
         "AND objsubid = 2 AND classid::bigint = $1 "
         "AND objid::bigint = hashtext($2)::bigint & 4294967295"};
     struct kiln_params params = {0};
-    kiln_bind_i64(&params, KILN_LEADER_LOCK);
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, KILN_LEADER_LOCK, pool);
     int64_t locks;
     int rc = kiln_ledger_run_number(ledger, &statement, &params, &locks, err);
     if (rc == 0)

@@ -118,10 +118,10 @@ int kiln_ledger_jobs(struct kiln_ledger *ledger, const char *pool, const char *b
     uint64_t id = 0;
     int rc = batch ? kiln_ledger_batch_id(ledger, pool, batch, &id, err) : 0;
     if (batch)
-        kiln_bind_u64(&params, id);
+        KILN_BIND(&params, id);
     else
-        kiln_bind_text(&params, pool);
-    kiln_bind_i64(&params, state);
+        KILN_BIND(&params, pool);
+    KILN_BIND(&params, state);
     while (rc == 0 && page.more)
         rc = kiln_ledger_page(ledger, batch ? &of_batch : &all, &params, &page, forward_job, &walk,
                               err);
@@ -139,7 +139,7 @@ int kiln_ledger_results(struct kiln_ledger *ledger, const char *pool, const char
     if (rc)
         return rc;
     struct kiln_params params = {0};
-    kiln_bind_u64(&params, id);
+    KILN_BIND(&params, id);
     struct job_walk walk = {.each = each, .arg = arg};
     return kiln_ledger_each(ledger, &statement, &params, forward_job, &walk, err);
 }
@@ -150,8 +150,7 @@ int kiln_ledger_job(struct kiln_ledger *ledger, const char *pool, uint64_t id, k
     static const struct kiln_statement statement = {
         "read_job", "SELECT " ROW_COLUMNS ", " OBJECTS FROM_JOB "WHERE j.id = $1 AND j.pool = $2"};
     struct kiln_params params = {0};
-    kiln_bind_u64(&params, id);
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, id, pool);
     struct job_walk walk = {.each = each, .arg = arg};
     int rc = kiln_ledger_each(ledger, &statement, &params, forward_job, &walk, err);
     if (rc == 0 && walk.seen == 0)
@@ -171,7 +170,7 @@ int kiln_ledger_made(struct kiln_ledger *ledger, uint64_t id, struct kiln_made *
         "array_to_string(l.shape, ',') FROM (SELECT $1::bigint AS id) j "
         "LEFT JOIN image i ON i.job_id = j.id LEFT JOIN latent l ON l.job_id = j.id"};
     struct kiln_params params = {0};
-    kiln_bind_u64(&params, id);
+    KILN_BIND(&params, id);
     PGresult *rows = NULL;
     int rc = kiln_ledger_run(ledger, &statement, &params, &rows, err);
     if (rc)
@@ -221,7 +220,7 @@ int kiln_ledger_moves(struct kiln_ledger *ledger, uint64_t id, kiln_each_move *e
         "read_moves", "SELECT " MS("at") ", was, state, code, attempt, worker, reason FROM event "
                                          "WHERE job_id = $1 ORDER BY id"};
     struct kiln_params params = {0};
-    kiln_bind_u64(&params, id);
+    KILN_BIND(&params, id);
     struct move_walk walk = {each, arg};
     return kiln_ledger_each(ledger, &statement, &params, forward_move, &walk, err);
 }
@@ -236,8 +235,7 @@ int kiln_ledger_ahead(struct kiln_ledger *ledger, const char *pool, uint64_t id,
         "FROM job j, (SELECT * FROM job WHERE id = $1) me "
         "WHERE j.pool = $2 AND j.waits AND j.id < $1"};
     struct kiln_params params = {0};
-    kiln_bind_u64(&params, id);
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, id, pool);
     PGresult *rows = NULL;
     int rc = kiln_ledger_run(ledger, &statement, &params, &rows, err);
     if (rc)

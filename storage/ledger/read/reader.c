@@ -121,8 +121,8 @@ int kiln_ledger_page(struct kiln_ledger *ledger, const struct kiln_statement *st
     PGresult *rows = NULL;
     int before = params->count;
     for (int i = 0; i < page->keys; i++)
-        kiln_bind_i64(params, page->after[i]);
-    kiln_bind_i64(params, (int64_t)page->rows_max + 1); /* one more tells whether rows follow */
+        KILN_BIND(params, page->after[i]);
+    KILN_BIND(params, (int64_t)page->rows_max + 1); /* one more tells whether rows follow */
     int rc = kiln_ledger_run(ledger, statement, params, &rows, err);
     params->count = before;
     if (rc)

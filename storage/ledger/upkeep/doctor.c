@@ -55,8 +55,7 @@ int kiln_ledger_stuck(struct kiln_ledger *ledger, const char *pool, int64_t sile
                  " ORDER BY s.last_ms"};
     struct walk walk = {each, arg};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
-    kiln_bind_i64(&params, silent_s);
+    KILN_BIND(&params, pool, silent_s);
     return kiln_ledger_each(ledger, &list, &params, forward, &walk, err);
 }
 
@@ -90,8 +89,7 @@ int kiln_ledger_needs(struct kiln_ledger *ledger, const char *pool, kiln_each_ne
                  " WHERE j.pool = $1::text AND j.waits GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3"};
     struct need_walk walk = {.need = each, .arg = arg};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
-    kiln_bind_i64(&params, KILN_NO_MEMORY);
+    KILN_BIND(&params, pool, KILN_NO_MEMORY);
     return kiln_ledger_each(ledger, &list, &params, forward_need, &walk, err);
 }
 
@@ -113,7 +111,7 @@ int kiln_ledger_needed_loras(struct kiln_ledger *ledger, const char *pool, kiln_
                         " GROUP BY 1 ORDER BY 2 DESC, 1"};
     struct need_walk walk = {.lora = each, .arg = arg};
     struct kiln_params params = {0};
-    kiln_bind_text(&params, pool);
+    KILN_BIND(&params, pool);
     return kiln_ledger_each(ledger, &list, &params, forward_lora, &walk, err);
 }
 

@@ -23,18 +23,14 @@ int kiln_ledger_mark(struct kiln_ledger *ledger, const char *pool, const uint64_
                              "  WHERE f.job_id = m.job_id RETURNING 1)"
                              " SELECT (SELECT count(*) FROM done), (SELECT count(*) FROM meant)"};
     struct kiln_params params = {0};
-    struct kiln_array jobs;
     PGresult *rows;
     uint64_t batch_id = 0;
     int rc = batch ? kiln_ledger_batch_id(ledger, pool, batch, &batch_id, err) : 0;
     if (rc)
         return rc;
-    kiln_array_start(&jobs, KILN_ARRAY_INT8);
-    for (size_t i = 0; i < count; i++)
-        kiln_array_int(&jobs, (int64_t)ids[i]);
-    kiln_bind_text(&params, pool);
-    kiln_bind_array(&params, &jobs);
-    kiln_bind_u64(&params, batch_id);
+    KILN_BIND(&params, pool);
+    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)ids[i]);
+    KILN_BIND(&params, batch_id);
     rc = kiln_ledger_run_agreed(ledger, favourite ? &mark : &unmark, &params, &rows, err);
     kiln_params_release(&params);
     if (rc)
@@ -76,7 +72,6 @@ int kiln_ledger_favourites(struct kiln_ledger *ledger, const char *pool, const c
     int rc = batch ? kiln_ledger_batch_id(ledger, pool, batch, &batch_id, err) : 0;
     if (rc)
         return rc;
-    kiln_bind_text(&params, pool);
-    kiln_bind_u64(&params, batch_id);
+    KILN_BIND(&params, pool, batch_id);
     return kiln_ledger_each(ledger, &list, &params, forward, &walk, err);
 }

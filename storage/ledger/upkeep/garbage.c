@@ -16,10 +16,8 @@
 
 /* Rows that a page reads, and how many of them it removes at most.  They stand in the text of the
  * statements: a plan made for a limit that is not known yet takes it for a tenth of the table. */
-#define READ_PAGE 2000
-#define DROP_PAGE 200
-#define TEXT_OF(number) #number
-#define TEXT(number) TEXT_OF(number)
+#define READ_PAGE "2000"
+#define DROP_PAGE "200"
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
@@ -77,19 +75,6 @@ bool kiln_found_job(const char *key, uint64_t *ret_job)
 
 /* --- objects ---------------------------------------------------------------------------------- */
 
-static void bind_found(struct kiln_params *params, const struct kiln_found *objects, size_t count)
-{
-    struct kiln_array keys, jobs;
-    kiln_array_start(&keys, KILN_ARRAY_TEXT);
-    kiln_array_start(&jobs, KILN_ARRAY_INT8);
-    for (size_t i = 0; i < count; i++) {
-        kiln_array_text(&keys, objects[i].key);
-        kiln_array_int(&jobs, (int64_t)objects[i].job);
-    }
-    kiln_bind_array(params, &keys);
-    kiln_bind_array(params, &jobs);
-}
-
 int kiln_ledger_claims(struct kiln_ledger *ledger, const struct kiln_found *objects, size_t count,
                        enum kiln_claim *ret, struct kiln_error *err)
 {
@@ -104,7 +89,8 @@ int kiln_ledger_claims(struct kiln_ledger *ledger, const struct kiln_found *obje
                       KILN_CLAIM_UNKNOWN == 3,
                   "the numbers in the statement");
     struct kiln_params params = {0};
-    bind_found(&params, objects, count);
+    KILN_BIND_COLUMN(&params, TEXT, count, objects[i].key);
+    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)objects[i].job);
     PGresult *rows;
     int rc = kiln_ledger_run(ledger, &ask, &params, &rows, err);
     kiln_params_release(&params);
@@ -150,23 +136,14 @@ int kiln_ledger_with_unclaimed(struct kiln_ledger *ledger, const struct kiln_fou
         " ORDER BY g.n"};
     struct unclaimed_walk walk = {.use = use, .arg = arg};
     struct kiln_params params = {0};
-    bind_found(&params, objects, count);
+    KILN_BIND_COLUMN(&params, TEXT, count, objects[i].key);
+    KILN_BIND_COLUMN(&params, INT8, count, (int64_t)objects[i].job);
     int rc = kiln_ledger_each_locked(ledger, &look, &params, take_unclaimed, &walk, err);
     kiln_params_release(&params);
     return rc;
 }
 
 /* --- rows ------------------------------------------------------------------------------------- */
-
-/* $1 to $4 of the statements below. */
-static void bind_drop(struct kiln_params *params, const char *pool, uint64_t after, int64_t age_s,
-                      bool dry_run)
-{
-    kiln_bind_text(params, pool);
-    kiln_bind_u64(params, after);
-    kiln_bind_i64(params, age_s);
-    kiln_bind_bool(params, dry_run);
-}
 
 int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int64_t age_s,
                                bool dry_run, uint64_t *cursor, uint64_t *ret_count, bool *ret_more,
@@ -177,31 +154,27 @@ int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int
     static const struct kiln_statement drop = {
         "drop_cancelled",
         "WITH page AS MATERIALIZED (SELECT id, pool, state, finished_at FROM job"
-        "  WHERE id > $2::bigint ORDER BY id LIMIT " TEXT(
-            READ_PAGE) "), old AS MATERIALIZED (SELECT j.id, j.batch_id FROM page p JOIN job j ON "
-                       "j.id = p.id"
-                       "  WHERE p.pool = $1::text AND p.state = " KILN_SQL_CANCELLED
-                       "  AND j.state = " KILN_SQL_CANCELLED
-                       "  AND p.finished_at < now() - $3::bigint * interval '1 second'"
-                       "  AND NOT EXISTS (SELECT FROM object o WHERE o.job_id = p.id)"
-                       "  ORDER BY j.id FOR UPDATE OF j SKIP LOCKED"
-                       "), told AS (DELETE FROM event e USING old WHERE e.job_id = old.id AND NOT "
-                       "$4::boolean"
-                       "), gone AS (DELETE FROM job j USING old WHERE j.id = old.id AND NOT $4"
-                       "  RETURNING j.batch_id, j.key"
-                       "), kept AS (INSERT INTO removed_job (batch_id, key) SELECT batch_id, key "
-                       "FROM gone"
-                       "  ORDER BY batch_id, key ON CONFLICT DO NOTHING"
-                       "), counted AS (INSERT INTO batch_tally AS t (batch_id, shard, cancelled)"
-                       "  SELECT batch_id, pg_backend_pid() % 32, -count(*) FROM gone"
-                       "  GROUP BY batch_id ORDER BY batch_id"
-                       "  ON CONFLICT (batch_id, shard) DO UPDATE SET cancelled = t.cancelled + "
-                       "excluded.cancelled"
-                       ") SELECT (SELECT count(*) FROM old), max(id), count(*) = " TEXT(
-                           READ_PAGE) " FROM page"};
+        "  WHERE id > $2::bigint ORDER BY id LIMIT " READ_PAGE
+        "), old AS MATERIALIZED (SELECT j.id, j.batch_id FROM page p JOIN job j ON j.id = p.id"
+        "  WHERE p.pool = $1::text AND p.state = " KILN_SQL_CANCELLED
+        "  AND j.state = " KILN_SQL_CANCELLED
+        "  AND p.finished_at < now() - $3::bigint * interval '1 second'"
+        "  AND NOT EXISTS (SELECT FROM object o WHERE o.job_id = p.id)"
+        "  ORDER BY j.id FOR UPDATE OF j SKIP LOCKED"
+        "), told AS (DELETE FROM event e USING old WHERE e.job_id = old.id AND NOT $4::boolean"
+        "), gone AS (DELETE FROM job j USING old WHERE j.id = old.id AND NOT $4"
+        "  RETURNING j.batch_id, j.key"
+        "), kept AS (INSERT INTO removed_job (batch_id, key) SELECT batch_id, key FROM gone"
+        "  ORDER BY batch_id, key ON CONFLICT DO NOTHING"
+        "), counted AS (INSERT INTO batch_tally AS t (batch_id, shard, cancelled)"
+        "  SELECT batch_id, pg_backend_pid() % 32, -count(*) FROM gone"
+        "  GROUP BY batch_id ORDER BY batch_id"
+        "  ON CONFLICT (batch_id, shard) DO UPDATE"
+        "  SET cancelled = t.cancelled + excluded.cancelled"
+        ") SELECT (SELECT count(*) FROM old), max(id), count(*) = " READ_PAGE " FROM page"};
     PGresult *rows;
     struct kiln_params params = {0};
-    bind_drop(&params, pool, *cursor, age_s, dry_run);
+    KILN_BIND(&params, pool, *cursor, age_s, dry_run);
     int rc = kiln_ledger_run(ledger, &drop, &params, &rows, err);
     if (rc != 0)
         return rc;
@@ -225,15 +198,11 @@ int kiln_ledger_drop_cancelled(struct kiln_ledger *ledger, const char *pool, int
  * is one; without anything old that is all it says. */
 #define THEIR_OBJECTS                                                                              \
     " SELECT n.at, n.more, o.job_id, s.key, s.bytes FROM (SELECT"                                  \
-    "  CASE WHEN d.n = " TEXT(                                                                     \
-        DROP_PAGE) " THEN d.last ELSE coalesce(p.last, $2) END AS at,"                             \
-                   "  d.n = " TEXT(DROP_PAGE) " OR p.n = " TEXT(                                   \
-                       READ_PAGE) " AS more"                                                       \
-                                  "  FROM (SELECT count(*) AS n, max(job_id) AS last FROM page) "  \
-                                  "p,"                                                             \
-                                  "  (SELECT count(*) AS n, max(job_id) AS last FROM old) d) n"    \
-                                  " LEFT JOIN old o ON true LEFT JOIN object s ON s.job_id = "     \
-                                  "o.job_id ORDER BY o.job_id, s.key"
+    "  CASE WHEN d.n = " DROP_PAGE " THEN d.last ELSE coalesce(p.last, $2) END AS at,"             \
+    "  d.n = " DROP_PAGE " OR p.n = " READ_PAGE " AS more"                                         \
+    "  FROM (SELECT count(*) AS n, max(job_id) AS last FROM page) p,"                              \
+    "  (SELECT count(*) AS n, max(job_id) AS last FROM old) d) n"                                  \
+    " LEFT JOIN old o ON true LEFT JOIN object s ON s.job_id = o.job_id ORDER BY o.job_id, s.key"
 
 /* Runs one of the two statements below and hands on what has lost its row. */
 static int drop_page(struct kiln_ledger *ledger, const struct kiln_statement *drop,
@@ -243,7 +212,7 @@ static int drop_page(struct kiln_ledger *ledger, const struct kiln_statement *dr
     PGresult *rows;
     struct kiln_params params = {0};
     uint64_t last = 0;
-    bind_drop(&params, what->pool, *cursor, what->age_s, what->dry_run);
+    KILN_BIND(&params, what->pool, *cursor, what->age_s, what->dry_run);
     int rc = kiln_ledger_run_agreed(ledger, drop, &params, &rows, err);
     if (rc != 0)
         return rc;
@@ -269,25 +238,18 @@ int kiln_ledger_drop_pictures(struct kiln_ledger *ledger, const struct kiln_drop
     static const struct kiln_statement drop = {
         "drop_pictures",
         "WITH page AS MATERIALIZED (SELECT job_id, batch_id, created_at FROM image"
-        "  WHERE job_id > $2::bigint ORDER BY job_id LIMIT " TEXT(
-            READ_PAGE) "), old AS MATERIALIZED (SELECT p.job_id FROM page p JOIN batch b ON b.id = "
-                       "p.batch_id"
-                       "  WHERE b.pool = $1::text AND p.created_at < now() - $3::bigint * interval "
-                       "'1 second'"
-                       "  AND b.created_at < now() - $3 * interval '1 second'"
-                       "  AND NOT EXISTS (SELECT FROM favourite f WHERE f.job_id = p.job_id)"
-                       "  ORDER BY p.job_id LIMIT " TEXT(
-                           DROP_PAGE) "), cached AS (DELETE FROM latent l USING old"
-                                      "  WHERE l.job_id = old.job_id AND NOT $4::boolean"
-                                      "), stored AS (DELETE FROM object o USING old WHERE o.job_id "
-                                      "= old.job_id AND NOT $4"
-                                      "), gone AS (DELETE FROM image i USING old WHERE i.job_id = "
-                                      "old.job_id AND NOT $4"
-                                      "  RETURNING i.pool, i.tenant, (i.created_at AT TIME ZONE "
-                                      "'UTC')::date AS day,"
-                                      "  1 AS pictures, (i.text_ms + i.denoise_ms + "
-                                      "i.decode_ms)::float8 / 1000 AS gpu_seconds"
-                                      "), " KEPT THEIR_OBJECTS};
+        "  WHERE job_id > $2::bigint ORDER BY job_id LIMIT " READ_PAGE
+        "), old AS MATERIALIZED (SELECT p.job_id FROM page p JOIN batch b ON b.id = p.batch_id"
+        "  WHERE b.pool = $1::text AND p.created_at < now() - $3::bigint * interval '1 second'"
+        "  AND b.created_at < now() - $3 * interval '1 second'"
+        "  AND NOT EXISTS (SELECT FROM favourite f WHERE f.job_id = p.job_id)"
+        "  ORDER BY p.job_id LIMIT " DROP_PAGE "), cached AS (DELETE FROM latent l USING old"
+        "  WHERE l.job_id = old.job_id AND NOT $4::boolean"
+        "), stored AS (DELETE FROM object o USING old WHERE o.job_id = old.job_id AND NOT $4"
+        "), gone AS (DELETE FROM image i USING old WHERE i.job_id = old.job_id AND NOT $4"
+        "  RETURNING i.pool, i.tenant, (i.created_at AT TIME ZONE 'UTC')::date AS day,"
+        "  1 AS pictures, (i.text_ms + i.denoise_ms + i.decode_ms)::float8 / 1000 AS gpu_seconds"
+        "), " KEPT THEIR_OBJECTS};
     return drop_page(ledger, &drop, what, cursor, ret_pictures, ret_more, err);
 }
 
@@ -299,29 +261,20 @@ int kiln_ledger_drop_latents(struct kiln_ledger *ledger, const struct kiln_drop 
     static const struct kiln_statement drop = {
         "drop_latents",
         "WITH page AS MATERIALIZED (SELECT job_id, created_at, prompt_hash, width, height, model,"
-        "  lora_set FROM latent WHERE job_id > $2::bigint ORDER BY job_id LIMIT " TEXT(
-            READ_PAGE) "), old AS MATERIALIZED (SELECT p.job_id FROM page p JOIN job j ON j.id = "
-                       "p.job_id"
-                       "  WHERE j.pool = $1::text AND j.kind = 1"
-                       "  AND p.created_at < now() - $3::bigint * interval '1 second'"
-                       "  AND NOT EXISTS (SELECT FROM image i JOIN favourite f ON f.job_id = "
-                       "i.job_id"
-                       "    WHERE i.prompt_hash = p.prompt_hash AND i.pool = j.pool AND i.width = "
-                       "p.width"
-                       "    AND i.height = p.height AND i.model = p.model AND i.lora_set = "
-                       "p.lora_set)"
-                       "  ORDER BY p.job_id LIMIT " TEXT(
-                           DROP_PAGE) "), cached AS (DELETE FROM latent l USING old"
-                                      "  WHERE l.job_id = old.job_id AND NOT $4::boolean"
-                                      "  RETURNING l.job_id, l.created_at, l.gpu_ms::float8 / 1000 "
-                                      "AS gpu_seconds"
-                                      "), stored AS (DELETE FROM object o USING old WHERE o.job_id "
-                                      "= old.job_id AND NOT $4"
-                                      "), gone AS (SELECT j.pool, j.tenant, (c.created_at AT TIME "
-                                      "ZONE 'UTC')::date AS day,"
-                                      "  0 AS pictures, c.gpu_seconds FROM cached c JOIN job j ON "
-                                      "j.id = c.job_id"
-                                      "), " KEPT THEIR_OBJECTS};
+        "  lora_set FROM latent WHERE job_id > $2::bigint ORDER BY job_id LIMIT " READ_PAGE
+        "), old AS MATERIALIZED (SELECT p.job_id FROM page p JOIN job j ON j.id = p.job_id"
+        "  WHERE j.pool = $1::text AND j.kind = 1"
+        "  AND p.created_at < now() - $3::bigint * interval '1 second'"
+        "  AND NOT EXISTS (SELECT FROM image i JOIN favourite f ON f.job_id = i.job_id"
+        "    WHERE i.prompt_hash = p.prompt_hash AND i.pool = j.pool AND i.width = p.width"
+        "    AND i.height = p.height AND i.model = p.model AND i.lora_set = p.lora_set)"
+        "  ORDER BY p.job_id LIMIT " DROP_PAGE "), cached AS (DELETE FROM latent l USING old"
+        "  WHERE l.job_id = old.job_id AND NOT $4::boolean"
+        "  RETURNING l.job_id, l.created_at, l.gpu_ms::float8 / 1000 AS gpu_seconds"
+        "), stored AS (DELETE FROM object o USING old WHERE o.job_id = old.job_id AND NOT $4"
+        "), gone AS (SELECT j.pool, j.tenant, (c.created_at AT TIME ZONE 'UTC')::date AS day,"
+        "  0 AS pictures, c.gpu_seconds FROM cached c JOIN job j ON j.id = c.job_id"
+        "), " KEPT THEIR_OBJECTS};
     static_assert(KILN_KIND_LATENT_CACHE == 1, "the number in the statement");
     return drop_page(ledger, &drop, what, cursor, ret_latents, ret_more, err);
 }
@@ -351,6 +304,6 @@ int kiln_ledger_sample_objects(struct kiln_ledger *ledger, uint32_t count, kiln_
         "  (SELECT job_id FROM object WHERE job_id >= g.at::bigint ORDER BY job_id LIMIT 1)) o"};
     struct sample_walk walk = {each, arg};
     struct kiln_params params = {0};
-    kiln_bind_u64(&params, count);
+    KILN_BIND(&params, count);
     return kiln_ledger_each(ledger, &sample, &params, forward_sample, &walk, err);
 }
