@@ -35,9 +35,9 @@
 
 /* --- signs of life -------------------------------------------------------------------------- */
 
-/* A batch that hangs in the device's driver hangs for ever; only a new process helps, and what it
- * held comes back with the lease.  It has to hang while this thread runs, too: a process that was
- * stopped for so long gets time to go on. */
+/* A batch that hangs in the device's driver hangs for ever: only a new process helps, and the lease
+ * returns the jobs.  The stall must last while this thread runs, so that a process that was stopped
+ * gets time to continue. */
 static void end_if_stalled(struct kiln_daemon *daemon)
 {
     double limit_s = kiln_config_number(daemon->config, KILN_KEY_STALL_S);
@@ -49,14 +49,13 @@ static void end_if_stalled(struct kiln_daemon *daemon)
     if (++daemon->stalled_ticks * TICK_MS < STALL_SURE_MS)
         return;
     kiln_log(KILN_LOG_ERROR, "batch_stalled", kiln_f("for_s", "%.0f", time.stalled_s),
-             kiln_f("effect", "the worker ends; the lease gives its jobs back"),
-             kiln_f("next", "nvidia-smi and dmesg say why; a device that is so slow needs a larger "
-                            "stall_s"),
+             kiln_f("effect", "the worker ends; the lease returns its jobs"),
+             kiln_f("next", "nvidia-smi and dmesg say why; a slower device needs a larger stall_s"),
              kiln_f("device", "%s", kiln_config_text(daemon->config, KILN_KEY_DEVICE)));
     _exit(kiln_code_exit(KILN_DEVICE));
 }
 
-/* A turn of the heartbeat thread connects once and asks twice at most. */
+/* A loop of the heartbeat thread connects once and sends two commands at most. */
 static bool heart_beats(struct kiln_daemon *daemon)
 {
     double limit_s = kiln_config_number(daemon->config, KILN_KEY_CONNECT_TIMEOUT_S) +
@@ -73,7 +72,7 @@ static void sign_of_life(struct kiln_daemon *daemon)
     bool well = kiln_health_check(health, sizeof health);
     kiln_board_beat(&daemon->worker.board, &beat);
     snprintf(status, sizeof status, "%s, %" PRIu64 " done, %" PRIu64 " failed%s%s",
-             beat.steps ? "draws" : "idle", beat.done, beat.failed, well ? "" : "; ",
+             beat.steps ? "rendering" : "idle", beat.done, beat.failed, well ? "" : "; ",
              well ? "" : health);
     kiln_notify_alive(&daemon->watchdog, heart_beats(daemon), status);
 }
@@ -87,7 +86,7 @@ static int start_thread(struct kiln_daemon *daemon, void *(*run)(void *), pthrea
     return number == 0 ? 0 : kiln_fail(err, KILN_NO_MEMORY, "thread: %s", strerror(number));
 }
 
-/* More than 16 encoders only help a device faster than any that is known. */
+/* No known device needs more than 16 encoders. */
 static uint32_t encoder_count(const struct kiln_config *config)
 {
     int64_t wanted = kiln_config_int(config, KILN_KEY_ENCODE_THREADS);
@@ -100,7 +99,8 @@ static uint32_t encoder_count(const struct kiln_config *config)
     return (uint32_t)wanted;
 }
 
-/* The counts are set before any thread runs, since the last of a stage closes the next queue. */
+/* The counts are set before any thread runs, since the last thread of a stage closes the next
+ * queue. */
 static int start_threads(struct kiln_daemon *daemon, struct kiln_error *err)
 {
     struct kiln_worker *worker = &daemon->worker;
@@ -132,7 +132,8 @@ static int start_threads(struct kiln_daemon *daemon, struct kiln_error *err)
 
 /* --- down ------------------------------------------------------------------------------------- */
 
-/* Watches the stages end; raises the urgency when their times are over.  False: one is stuck. */
+/* Waits for the stages to end, and raises the drain when their time is over.  False: one is stuck.
+ */
 static bool wait_for_end(struct kiln_daemon *daemon)
 {
     struct kiln_worker *worker = &daemon->worker;
@@ -140,7 +141,7 @@ static bool wait_for_end(struct kiln_daemon *daemon)
     while (!atomic_load(&worker->heart_stopped)) {
         double now = kiln_monotonic_ms();
         kiln_daemon_signals(daemon, TICK_MS / 4);
-        kiln_notify_ending(&daemon->watchdog, "finishes its batch");
+        kiln_notify_ending(&daemon->watchdog, "finishing its batch");
         if (now - start > kiln_board_settings(&worker->board).drain_s * 1e3)
             kiln_raise_drain(worker, KILN_DRAIN_NOW, "drain_s is over");
         if (now_since == 0 && kiln_worker_drain(worker) >= KILN_DRAIN_NOW)
@@ -149,7 +150,7 @@ static bool wait_for_end(struct kiln_daemon *daemon)
             kiln_raise_drain(worker, KILN_DRAIN_ABANDON, "the ledger did not answer");
         if (now_since > 0 && now - now_since > STUCK_S * 1e3)
             return false;
-        /* A listener that sits in a dead connection must not keep the compute thread waiting. */
+        /* A listener in a dead connection must not block the compute thread. */
         if (now - start > BUS_S * 1e3)
             kiln_queue_close(worker->ready);
         if (settled == 0 && atomic_load(&worker->settled))
@@ -161,15 +162,15 @@ static bool wait_for_end(struct kiln_daemon *daemon)
     return true;
 }
 
-/* 0 for an end that was asked for, also when servers were away; else what made the worker end. */
+/* 0 for a requested end, even during an outage; else the status of the failure. */
 static int end_status(struct kiln_worker *worker)
 {
     int failure = atomic_load(&worker->failure);
     return failure ? kiln_code_exit(failure) : EX_OK;
 }
 
-/* The last line of the log.  A guard that cannot see the exit status takes "worker_ended" for an
- * end that was asked for, and shows any other line as the reason; so the error comes first. */
+/* Writes the last line of the log.  A guard that cannot see the exit status reads "worker_ended" as
+ * a requested end, and shows any other line as the reason; so the error is its first field. */
 static void say_end(const struct kiln_worker *worker)
 {
     const char *device = kiln_config_text(worker->config, KILN_KEY_DEVICE);
@@ -185,7 +186,7 @@ static void say_end(const struct kiln_worker *worker)
                  kiln_f("code", "%s", kiln_code_name(failure)), kiln_f("device", "%s", device));
 }
 
-/* Ends the process with threads still in system calls: everything that matters is written. */
+/* Ends the process while threads are still in system calls: everything that matters is written. */
 static void leave_behind(struct kiln_daemon *daemon)
 {
     struct kiln_worker *worker = &daemon->worker;
@@ -193,7 +194,7 @@ static void leave_behind(struct kiln_daemon *daemon)
     kiln_log(KILN_LOG_WARNING, "worker_left",
              kiln_f("why", "%s",
                     settled ? "the bus does not answer; the lease says goodbye"
-                            : "a step does not end; the lease gives its jobs back"));
+                            : "a step does not end; the lease returns its jobs"));
     if (atomic_load(&worker->failure))
         say_end(worker);
     for (uint32_t i = 0; i < daemon->thread_count; i++)
@@ -204,7 +205,7 @@ static void leave_behind(struct kiln_daemon *daemon)
 
 /* --- the page of metrics ---------------------------------------------------------------------- */
 
-/* A worker draws without it, so what stands in its way is said and no more. */
+/* A worker runs without it, so a failure is only logged. */
 static void open_page(struct kiln_daemon *daemon)
 {
     struct kiln_error err;
@@ -225,15 +226,15 @@ static void open_page(struct kiln_daemon *daemon)
             kiln_f("port", "%u", kiln_exporter_port(daemon->exporter)));
 }
 
-#define QUIET_S 3      /* no server is called silent before */
-#define QUIET_LEASES 3 /* store and ledger are asked once a lease when nothing else needs them */
+#define QUIET_S 3      /* shorter silences are normal */
+#define QUIET_LEASES 3 /* idle threads probe store and ledger once a lease */
 
 static double at_least(double low, double s)
 {
     return s > low ? s : low;
 }
 
-/* All threads run: from here on silence of a server is bad news. */
+/* All threads run: from here on a silent server is an outage. */
 static void open_for_work(struct kiln_daemon *daemon)
 {
     double lease_s = kiln_config_number(daemon->config, KILN_KEY_LEASE_S);
@@ -252,7 +253,7 @@ static int run(struct kiln_daemon *daemon, struct kiln_error *err)
     if (code != 0) {
         kiln_startup_gone(daemon, true);
         kiln_log(KILN_LOG_ERROR, "worker_failed", kiln_f("error", "%s", err->text));
-        _exit(kiln_code_exit(code)); /* some threads run and nothing is held yet */
+        _exit(kiln_code_exit(code)); /* some threads run, and nothing is in flight yet */
     }
     open_for_work(daemon);
     kiln_log(KILN_LOG_INFO, "worker_ready", kiln_f("worker", "%s", worker->id),
@@ -267,7 +268,7 @@ static int run(struct kiln_daemon *daemon, struct kiln_error *err)
         sign_of_life(daemon);
     }
     kiln_health_starting("the worker is draining");
-    (void)kiln_notify("STOPPING=1\nSTATUS=finishes its batch");
+    (void)kiln_notify("STOPPING=1\nSTATUS=finishing its batch");
     if (!wait_for_end(daemon))
         leave_behind(daemon);
     for (uint32_t i = 0; i < daemon->thread_count; i++)
@@ -276,7 +277,7 @@ static int run(struct kiln_daemon *daemon, struct kiln_error *err)
     kiln_startup_gone(daemon, false);
     say_end(worker);
     if (atomic_load(&worker->failure))
-        _exit(end_status(worker)); /* all is settled, and closing a lost device may never end */
+        _exit(end_status(worker)); /* all jobs are settled, and closing a lost device may hang */
     return EX_OK;
 }
 
@@ -299,7 +300,7 @@ int kiln_daemon_run(struct kiln_config *config, const char *id,
     sigaddset(&daemon->signals, SIGTERM);
     sigaddset(&daemon->signals, SIGINT);
     sigaddset(&daemon->signals, SIGHUP);
-    /* Blocked here, before any thread exists, they reach nobody but sigtimedwait. */
+    /* Blocked before any thread exists, so that only sigtimedwait receives them. */
     pthread_sigmask(SIG_BLOCK, &daemon->signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     kiln_numa_pin(config);

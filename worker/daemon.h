@@ -10,10 +10,10 @@ struct kiln_daemon_source {
     char *const *argv;
 };
 
-/* Runs the worker until SIGTERM, SIGINT or a drain order.  Returns the exit status.
- *     SIGTERM, SIGINT   finish the batch in hand within drain_s, hand back the rest, end with 0;
+/* Runs the worker until SIGTERM, SIGINT or a drain message.  Returns the exit status.
+ *     SIGTERM, SIGINT   finish the current batch within drain_s, return the rest, exit 0;
  *                       a second one: stop at the next step
- *     SIGHUP            read the settings again that may change while running
+ *     SIGHUP            reload the settings that may change while running
  * id NULL: made of host and device. */
 int kiln_daemon_run(struct kiln_config *config, const char *id,
                     const struct kiln_daemon_source *source);

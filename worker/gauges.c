@@ -1,6 +1,6 @@
-/* gauges.c - the worker's state as metrics: its device's time, its queues, the batch in hand.
+/* gauges.c - the worker's state as metrics: its device's time, its queues, its current batch.
  *
- * Everything is read under the locks that the threads use anyway (board, queues, holdings), for as
+ * Everything is read under the locks that the threads use anyway (board, queues, flights), for as
  * long as a copy takes; nothing here waits for the device.
  */
 #include "worker/gauges.h"
@@ -28,7 +28,8 @@ static void write_info(struct kiln_text *text, const struct kiln_worker *worker,
                             "model",
                             up ? worker->engine->model_name : "",
                             NULL};
-    kiln_metric_family(text, "kiln_worker_info", "gauge", "Always 1; who draws here, with what.");
+    kiln_metric_family(text, "kiln_worker_info", "gauge",
+                       "Always 1; the labels name the worker, its device and its model.");
     kiln_metric_sample(text, "kiln_worker_info", labels, 1);
 }
 
@@ -44,16 +45,15 @@ static void write_device(struct kiln_text *text, struct kiln_worker *worker)
                        "Of the busy time, what went into loading LoRA sets.");
     kiln_metric_sample(text, "kiln_device_switching_seconds_total", NULL, time.switching_s);
     kiln_metric_family(text, "kiln_device_wanted_seconds_total", "counter",
-                       "Time with something to draw, until the end of the last batch.");
+                       "Time with something to render, until the end of the last batch.");
     kiln_metric_sample(text, "kiln_device_wanted_seconds_total", NULL, time.wanted_s);
     kiln_metric_family(text, "kiln_device_computing_seconds_total", "counter",
                        "Of that, what the device computed by its own clock; the rest is idle.");
     kiln_metric_sample(text, "kiln_device_computing_seconds_total", NULL, time.computed_s);
-    gauge(text, "kiln_worker_drawing", "1 while a batch is drawn.", time.batch_s > 0);
-    gauge(text, "kiln_worker_batch_seconds", "Age of the batch that is drawn now; 0: none.",
-          time.batch_s);
+    gauge(text, "kiln_worker_drawing", "1 while a batch is rendered.", time.batch_s > 0);
+    gauge(text, "kiln_worker_batch_seconds", "Age of the current batch; 0: none.", time.batch_s);
     gauge(text, "kiln_worker_stalled_seconds",
-          "Since the batch that is drawn last came a step further; 0: none.", time.stalled_s);
+          "Time since the last step of the current batch; 0: none.", time.stalled_s);
 }
 
 static void write_queues(struct kiln_text *text, const struct kiln_worker *worker)
@@ -61,14 +61,11 @@ static void write_queues(struct kiln_text *text, const struct kiln_worker *worke
     const struct {
         const char *name;
         struct kiln_queue *queue;
-    } queues[] = {{"ready", worker->ready},
-                  {"asked", worker->asked},
-                  {"drawn", worker->drawn},
-                  {"files", worker->files},
-                  {"outcomes", worker->outcomes},
-                  {"reports", worker->reports}};
+    } queues[] = {{"ready", worker->ready},       {"asked", worker->asked},
+                  {"drawn", worker->rendered},    {"files", worker->files},
+                  {"outcomes", worker->outcomes}, {"reports", worker->reports}};
     kiln_metric_family(text, "kiln_worker_queue_items", "gauge",
-                       "What waits between the stages: for the device, collector, encoders, "
+                       "Items that wait between the stages: for the device, collector, encoders, "
                        "uploaders, committers, reporter.");
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
         const char *labels[] = {"queue", queues[i].name, NULL};
@@ -84,10 +81,9 @@ void kiln_worker_gauges(void *arg, struct kiln_text *text)
     struct kiln_heartbeat beat = {0};
     write_info(text, worker, up);
     write_queues(text, worker);
-    kiln_holdings_list(&worker->holdings, &beat);
-    gauge(text, "kiln_worker_held_assignments", "Assignments in the worker's hands.",
-          beat.held_count);
-    gauge(text, "kiln_worker_draining", "1 once it takes nothing new.",
+    kiln_flights_list(&worker->flights, &beat);
+    gauge(text, "kiln_worker_held_assignments", "Assignments in flight.", beat.held_count);
+    gauge(text, "kiln_worker_draining", "1 once it accepts no new assignments.",
           kiln_worker_drain(worker) != KILN_DRAIN_NO);
     if (up)
         write_device(text, worker);

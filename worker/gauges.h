@@ -1,4 +1,4 @@
-/* gauges.h - what a worker shows to whoever scrapes its metrics, beside what it counts. */
+/* gauges.h - the worker's metrics that are read when they are scraped, not counted. */
 #ifndef KILN_WORKER_GAUGES_H
 #define KILN_WORKER_GAUGES_H
 

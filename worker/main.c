@@ -19,7 +19,7 @@ static const char usage[] =
     "Usage: kiln-worker [--id NAME] [--config FILE] [--SETTING VALUE]...\n"
     "       kiln-worker render | tokenize --help\n"
     "\n"
-    "Draws the jobs of a pool on one device and stores what it drew.\n"
+    "Renders the jobs of a pool on one device and stores the pictures.\n"
     "\n"
     "  --id NAME        one name, one worker; default HOST-DEVICE\n"
     "  --pool NAME      the queue it works for\n"
@@ -28,7 +28,7 @@ static const char usage[] =
     "  --engine NAME    pipeline, or testcard to run everything but the model\n"
     "`kiln help config` lists all settings; each is a flag here.\n"
     "\n"
-    "Signals: TERM finishes the batch in hand within drain_s and hands back the rest, a second "
+    "Signals: TERM finishes the current batch within drain_s and returns the rest, a second "
     "one\n"
     "stops at the next step; HUP reads the settings again.\n"
     "\n"
@@ -36,7 +36,7 @@ static const char usage[] =
     "  kiln-worker --config .kiln/kiln.conf --device cuda:0 --id gpu0\n"
     "  kiln-worker --config .kiln/kiln.conf --engine testcard\n";
 
-/* Takes --id out of what is no setting; the rest must be nothing. */
+/* --id is the only flag that is not a setting; anything else is refused. */
 static int read_rest(const char **rest, int count, const char **ret_id, struct kiln_error *err)
 {
     const char *left[2] = {NULL, NULL};
@@ -53,7 +53,7 @@ static int read_rest(const char **rest, int count, const char **ret_id, struct k
     return left[0] ? kiln_config_flags_refuse(left, 1, err) : 0;
 }
 
-/* Settings first: they say how to log.  What is wrong with them goes to stderr as plain text. */
+/* The settings say how to log, so an error in them goes to stderr as plain text. */
 static int run_daemon(int argc, char **argv)
 {
     struct kiln_config *config = NULL;
@@ -85,8 +85,9 @@ static int run_daemon(int argc, char **argv)
     return status;
 }
 
-/* As the same process, by its path: by the link it would be called "exe".  Where that fails it goes
- * on as it is.  Only a worker that was started by hand comes here: `kiln` has set it before. */
+/* Executes this program again in the same process, by its path, since the link would name it "exe".
+ * If that fails, continues as it is.  `kiln` sets the variable itself, so only other callers get
+ * here. */
 static void start_again(char **argv)
 {
     char path[PATH_MAX];

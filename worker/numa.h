@@ -1,5 +1,5 @@
-/* numa.h - a worker stays beside its GPU: on a host with several sockets, pictures and LoRAs cross
- * the sockets' link twice when the threads that make them ready run on the other one. */
+/* numa.h - runs a worker on the processors beside its GPU.  On a host with several sockets,
+ * pictures and LoRAs would otherwise cross the link between the sockets twice. */
 #ifndef KILN_NUMA_H
 #define KILN_NUMA_H
 
@@ -14,7 +14,8 @@
 void kiln_numa_order_gpus(void);
 
 /* Binds the process, and every thread that it starts from now on, to the processors beside the
- * memory of its GPU, and prefers that memory.  What cannot be done is logged and left. */
+ * memory of its GPU, and prefers that memory.  What the system does not allow is logged and
+ * skipped. */
 void kiln_numa_pin(const struct kiln_config *config);
 
 /* --- the parts of it, for tests --------------------------------------------------------------- */

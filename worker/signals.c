@@ -15,12 +15,12 @@ void kiln_raise_drain(struct kiln_worker *worker, enum kiln_drain to, const char
     static const char *const words[] = {"", "finish", "next_step", "abandon"};
     kiln_log(KILN_LOG_INFO, "drain", kiln_f("by", "%s", by), kiln_f("how", "%s", words[to]));
     if (to >= KILN_DRAIN_NOW)
-        kiln_holdings_stop_all(&worker->holdings, KILN_STOP_DRAINED);
+        kiln_flights_stop_all(&worker->flights, KILN_STOP_DRAINED);
     kiln_board_kick(&worker->board);
 }
 
-/* The whole command line again, as at start, so that flags still beat the file.  A file that is
- * wrong now changes nothing. */
+/* Reads the whole command line again, so that flags still override the file.  An invalid file
+ * changes nothing. */
 static void reload(struct kiln_daemon *daemon)
 {
     struct kiln_config *config = NULL;

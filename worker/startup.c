@@ -1,7 +1,7 @@
-/* startup.c - brings a worker up, each step with its own clear end.
+/* startup.c - the steps before a worker's threads start.
  *
- * The order is the order of doubt: what is cheap to check and likely to be wrong comes before the
- * model is loaded, and the first beat comes last, since from then on the scheduler sends work.
+ * Checks that are cheap and often fail come before the model is loaded.  The first heartbeat comes
+ * last, since the scheduler assigns work from then on.
  */
 #include "worker/startup.h"
 
@@ -42,7 +42,7 @@ static int check_ledger(struct kiln_daemon *daemon, struct kiln_error *err)
     return code;
 }
 
-static int tell(struct kiln_daemon *daemon, const char *state, struct kiln_error *err)
+static int open_and_write(struct kiln_daemon *daemon, const char *state, struct kiln_error *err)
 {
     struct kiln_ledger *ledger = NULL;
     int code = kiln_ledger_open(daemon->config, "kiln-worker state", &ledger, err);
@@ -52,9 +52,9 @@ static int tell(struct kiln_daemon *daemon, const char *state, struct kiln_error
     return code;
 }
 
-static int tell_ready(struct kiln_daemon *daemon, struct kiln_error *err)
+static int write_ready(struct kiln_daemon *daemon, struct kiln_error *err)
 {
-    return tell(daemon, "ready", err);
+    return open_and_write(daemon, "ready", err);
 }
 
 void kiln_startup_gone(struct kiln_daemon *daemon, bool threads_run)
@@ -68,12 +68,12 @@ void kiln_startup_gone(struct kiln_daemon *daemon, bool threads_run)
     if (code == 0 && !threads_run)
         code = kiln_config_set(daemon->config, "connect_timeout_s", "2", "end", &err);
     if (code == 0)
-        code = tell(daemon, "gone", &err);
+        code = open_and_write(daemon, "gone", &err);
     if (code != 0)
         kiln_log(KILN_LOG_WARNING, "state_untold", kiln_f("error", "%s", err.text));
 }
 
-/* Writes, reads and removes an object: rights that fail later would fail after the drawing. */
+/* Writes, reads and removes an object, so that missing rights show before anything is rendered. */
 static int check_store(struct kiln_daemon *daemon, struct kiln_error *err)
 {
     struct kiln_store *store = NULL;
@@ -94,8 +94,8 @@ static int claim_id(struct kiln_daemon *daemon, struct kiln_error *err)
     return code;
 }
 
-/* The beat is confirmed before anything is drawn: two workers that start in one moment both saw the
- * id free, and the one whose beat was written over gives way. */
+/* The first heartbeat is confirmed before anything is rendered: two workers that start at the same
+ * moment both found the id free, and the one whose heartbeat was overwritten ends. */
 static int first_beat(struct kiln_daemon *daemon, struct kiln_error *err)
 {
     struct kiln_bus *bus = NULL;
@@ -110,7 +110,7 @@ static int first_beat(struct kiln_daemon *daemon, struct kiln_error *err)
     return code;
 }
 
-/* Repeats a step while its server is away.  0 also when a signal ended the waiting. */
+/* Repeats a step during an outage of its server.  0 also when a signal ended the wait. */
 static int persist(struct kiln_daemon *daemon, struct kiln_outage outage,
                    int (*step)(struct kiln_daemon *, struct kiln_error *), struct kiln_error *err)
 {
@@ -124,8 +124,7 @@ static int persist(struct kiln_daemon *daemon, struct kiln_outage outage,
     return kiln_code_retry(code) == KILN_RETRY_LATER ? 0 : code;
 }
 
-/* A live beat of somebody else under our id may be that of a crashed predecessor: one lease long it
- * is waited for. */
+/* A live heartbeat with our id may be a crashed predecessor's: wait one lease for it to expire. */
 static int wait_for_id(struct kiln_daemon *daemon, struct kiln_error *err)
 {
     const double lease_ms = kiln_board_settings(&daemon->worker.board).lease_s * 1e3;
@@ -163,8 +162,8 @@ static void *load_engine(void *arg)
     return NULL;
 }
 
-/* A model may take minutes to load, and nothing can be told to stop meanwhile: the load has a
- * thread of its own, and a signal ends the process, which holds nothing yet. */
+/* A model may take minutes to load and cannot be interrupted.  So it loads in a thread of its own,
+ * and a signal ends the process, which has no assignments yet. */
 static int open_engine(struct kiln_daemon *daemon, struct kiln_error *err)
 {
     struct loading loading = {.config = daemon->worker.config};
@@ -193,8 +192,7 @@ static int open_engine(struct kiln_daemon *daemon, struct kiln_error *err)
     return loading.code;
 }
 
-/* Each uploader opens the store with these settings: together they keep upload_parallel in flight.
- */
+/* The uploaders share upload_parallel; each opens the store with its part. */
 static int share_uploads(struct kiln_config *config, struct kiln_error *err)
 {
     char text[24];
@@ -216,7 +214,7 @@ int kiln_startup(struct kiln_daemon *daemon, struct kiln_error *err)
     if (code == 0 && kiln_worker_drain(&daemon->worker) == KILN_DRAIN_NO)
         code = open_engine(daemon, err);
     if (code == 0)
-        code = persist(daemon, (struct kiln_outage){KILN_OUTAGE_OF("ledger")}, tell_ready, err);
+        code = persist(daemon, (struct kiln_outage){KILN_OUTAGE_OF("ledger")}, write_ready, err);
     if (code == 0)
         code = persist(daemon, (struct kiln_outage){KILN_OUTAGE_OF("bus")}, first_beat, err);
     daemon->taken = code == KILN_EXISTS;

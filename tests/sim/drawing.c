@@ -96,7 +96,7 @@ int kiln_renderer_open(const struct kiln_config *config, struct kiln_load_watch 
     *engine = (struct kiln_renderer){.name = "sim",
                                      .model_name = "sim",
                                      .model_hash = "0123456789abcdef",
-                                     .draws_any_model = true,
+                                     .renders_any_model = true,
                                      .begin = begin_batch,
                                      .finish = finish_batch,
                                      .release = release_output,

@@ -54,17 +54,17 @@ static struct kiln_renderer engine = {.finish = finish, .release = release};
 struct rig {
     struct kiln_worker worker;
     struct kiln_config *config;
-    struct kiln_holding *holdings[HOLDINGS];
+    struct kiln_flight *flights[HOLDINGS];
     pthread_t collector;
     int item_code, last_code; /* what becomes of the items of a call that runs, */
     const char *text;         /* and why */
 };
 
-static struct kiln_holding *hold(struct kiln_worker *worker, int number)
+static struct kiln_flight *hold(struct kiln_worker *worker, int number)
 {
     struct kiln_assignment assignment = {
         .width = 64, .height = 64, .steps = 2, .job_count = KILN_ASSIGN_MAX};
-    struct kiln_holding *holding = NULL;
+    struct kiln_flight *flight = NULL;
     struct kiln_error err;
     snprintf(assignment.id, sizeof assignment.id, "a-%d", number);
     assignment.jobs = calloc(KILN_ASSIGN_MAX, sizeof assignment.jobs[0]);
@@ -73,10 +73,10 @@ static struct kiln_holding *hold(struct kiln_worker *worker, int number)
                                                .width = 64,
                                                .height = 64,
                                                .kind = KILN_KIND_IMAGE};
-    assert_int_equal(kiln_holdings_add(&worker->holdings, &assignment, 1, &holding, &err), 0);
+    assert_int_equal(kiln_flights_add(&worker->flights, &assignment, 1, &flight, &err), 0);
     kiln_assignment_release(&assignment);
     kiln_board_want(&worker->board);
-    return holding;
+    return flight;
 }
 
 static void open_rig(struct rig *rig)
@@ -89,11 +89,11 @@ static void open_rig(struct rig *rig)
     atomic_store(&rig->worker.threads, 1);
     kiln_board_up(&rig->worker.board);
     for (int i = 0; i < HOLDINGS; i++)
-        rig->holdings[i] = hold(&rig->worker, i);
+        rig->flights[i] = hold(&rig->worker, i);
     assert_int_equal(pthread_create(&rig->collector, NULL, kiln_collector, &rig->worker), 0);
 }
 
-/* As the compute thread does: a call of all jobs of the holding that was to begin now; code is what
+/* As the compute thread does: a call of all jobs of the flight that was to begin now; code is what
  * beginning it, or else finishing it, comes to. */
 static void put(struct rig *rig, int number, bool begun, int code)
 {
@@ -110,13 +110,13 @@ static void put(struct rig *rig, int number, bool begun, int code)
     } else if (code) {
         kiln_fail(&call->err, code, "nothing can begin");
     }
-    call->holding = rig->holdings[number];
+    call->flight = rig->flights[number];
     call->last = true;
     call->count = KILN_ASSIGN_MAX;
     for (uint32_t i = 0; i < call->count; i++)
         call->index[i] = i;
     call->started_ms = kiln_monotonic_ms();
-    kiln_board_draw(&rig->worker.board, &call->step);
+    kiln_board_call_begun(&rig->worker.board, &call->step);
     assert_int_equal(kiln_queue_push(rig->worker.asked, call, 1, LIMIT_MS), 0);
 }
 
@@ -144,7 +144,7 @@ static void close_rig(struct rig *rig)
 {
     kiln_queue_close(rig->worker.asked);
     pthread_join(rig->collector, NULL);
-    take_all(rig->worker.drawn);
+    take_all(rig->worker.rendered);
     take_all(rig->worker.outcomes);
     rig->worker.engine = NULL;
     kiln_worker_release(&rig->worker);
@@ -165,13 +165,13 @@ static void slow_encoders_hold_up_the_next_batch_alone(void **state)
     put(&rig, 1, true, 0);
     assert_int_equal(kiln_queue_await(rig.worker.asked, 1, 1, LIMIT_MS), 0);
     const double start = kiln_monotonic_ms();
-    while (kiln_queue_length(rig.worker.drawn) < 2 * KILN_ASSIGN_MAX)
+    while (kiln_queue_length(rig.worker.rendered) < 2 * KILN_ASSIGN_MAX)
         assert_true(kiln_monotonic_ms() - start < LIMIT_MS);
     while (kiln_board_device(&rig.worker.board).batch_s > 0)
         assert_true(kiln_monotonic_ms() - start < LIMIT_MS);
     assert_true(kiln_board_device(&rig.worker.board).stalled_s == 0);
     assert_false(kiln_worker_may_begin(&rig.worker, 10));
-    assert_int_equal(take_all(rig.worker.drawn), 2 * KILN_ASSIGN_MAX);
+    assert_int_equal(take_all(rig.worker.rendered), 2 * KILN_ASSIGN_MAX);
     assert_true(kiln_worker_may_begin(&rig.worker, 0));
     close_rig(&rig);
 }
@@ -188,7 +188,7 @@ static void a_device_is_given_up_after_three(void **state)
             assert_int_equal(atomic_load(&rig.worker.failure), 0);
             put(&rig, i, well, well ? 0 : KILN_DEVICE);
             for (int k = 0; k < KILN_ASSIGN_MAX; k++)
-                take_one(well ? rig.worker.drawn : rig.worker.outcomes);
+                take_one(well ? rig.worker.rendered : rig.worker.outcomes);
         }
         assert_int_equal(atomic_load(&rig.worker.failure), recovers ? 0 : KILN_DEVICE);
         close_rig(&rig);
@@ -207,12 +207,12 @@ static void a_lost_device_is_given_up_at_once(void **state)
         rig.last_code = KILN_DEVICE;
         rig.text = "a copy that never came";
         put(&rig, 0, true, KILN_DEVICE);
-        take_one(drawn ? rig.worker.drawn : rig.worker.outcomes);
+        take_one(drawn ? rig.worker.rendered : rig.worker.outcomes);
         assert_int_equal(atomic_load(&rig.worker.failure), KILN_DEVICE);
         assert_string_equal(rig.worker.why.text, "the device is lost");
         assert_int_equal(kiln_worker_drain(&rig.worker), KILN_DRAIN_ASKED);
         for (int k = 1; k < KILN_ASSIGN_MAX - 1; k++)
-            take_one(drawn ? rig.worker.drawn : rig.worker.outcomes);
+            take_one(drawn ? rig.worker.rendered : rig.worker.outcomes);
         take_one(rig.worker.outcomes);
         close_rig(&rig);
     }
@@ -246,7 +246,7 @@ static void a_device_is_given_up_when_nothing_comes_out(void **state)
         if (cases[i].drawn) {
             put(&rig, CALLS, true, 0);
             for (int k = 0; k < KILN_ASSIGN_MAX; k++)
-                take_one(rig.worker.drawn);
+                take_one(rig.worker.rendered);
         }
         rig.item_code = cases[i].item_code;
         rig.last_code = cases[i].last_code;
@@ -254,11 +254,11 @@ static void a_device_is_given_up_when_nothing_comes_out(void **state)
         for (int call = 0; call < CALLS; call++) {
             assert_int_equal(atomic_load(&rig.worker.failure), 0);
             for (uint32_t k = 0; k < KILN_ASSIGN_MAX && cases[i].again; k++)
-                rig.holdings[call]->assignment.jobs[k].id = 1 + k;
+                rig.flights[call]->assignment.jobs[k].id = 1 + k;
             put(&rig, call, true, 0);
             for (int k = 0; k < KILN_ASSIGN_MAX - 1; k++)
                 take_one(rig.worker.outcomes);
-            take_one(rig.last_code ? rig.worker.outcomes : rig.worker.drawn);
+            take_one(rig.last_code ? rig.worker.outcomes : rig.worker.rendered);
         }
         assert_int_equal(atomic_load(&rig.worker.failure), cases[i].failure);
         if (cases[i].failure)

@@ -28,20 +28,20 @@ static const struct kiln_encode_options options = {
 };
 
 /* What the engine delivers besides the full picture. */
-static void make_smaller(DiffusionZOutput *drawn, uint32_t width, uint32_t height)
+static void make_smaller(DiffusionZOutput *output, uint32_t width, uint32_t height)
 {
     for (int i = 0; i < KILN_PICTURE_SMALLER; i++) {
         uint32_t w, h;
         if (!kiln_downscale_fit(width, height, kiln_stored_sizes[i + 1].longest, &w, &h))
             continue;
-        drawn->smaller[i] = malloc((size_t)w * h * 3);
-        kiln_downscale_ref(drawn->rgb, width, height, drawn->smaller[i], w, h);
+        output->smaller[i] = malloc((size_t)w * h * 3);
+        kiln_downscale_ref(output->rgb, width, height, output->smaller[i], w, h);
     }
 }
 
-/* One drawn job; the holding owns the job. */
+/* One drawn job; the flight owns the job. */
 struct bench {
-    struct kiln_holding holding;
+    struct kiln_flight flight;
     struct kiln_job job;
     struct kiln_picture *picture;
 };
@@ -57,28 +57,28 @@ static void set_up(struct bench *bench, uint32_t width, uint32_t height)
                                    .steps = 3,
                                    .seed = 42,
                                    .created_ms = 1767225599999}; /* the last ms of 2025 in UTC */
-    bench->holding.assignment.jobs = &bench->job;
-    bench->holding.assignment.job_count = 1;
-    bench->picture = kiln_picture_new(&bench->holding, 0);
+    bench->flight.assignment.jobs = &bench->job;
+    bench->flight.assignment.job_count = 1;
+    bench->picture = kiln_picture_new(&bench->flight, 0);
     size_t values = 16u * (width / 8) * (height / 8);
-    bench->picture->drawn.rgb = malloc((size_t)width * height * 3);
-    bench->picture->drawn.latent = malloc(values * sizeof(float));
-    bench->picture->drawn.latent_channels = 16;
-    bench->picture->drawn.latent_height = (int32_t)height / 8;
-    bench->picture->drawn.latent_width = (int32_t)width / 8;
-    kiln_testcard_draw(bench->picture->drawn.rgb, width, height, 42, 7);
-    make_smaller(&bench->picture->drawn, width, height);
-    kiln_testcard_latent(bench->picture->drawn.rgb, width, height, bench->picture->drawn.latent);
+    bench->picture->output.rgb = malloc((size_t)width * height * 3);
+    bench->picture->output.latent = malloc(values * sizeof(float));
+    bench->picture->output.latent_channels = 16;
+    bench->picture->output.latent_height = (int32_t)height / 8;
+    bench->picture->output.latent_width = (int32_t)width / 8;
+    kiln_testcard_draw(bench->picture->output.rgb, width, height, 42, 7);
+    make_smaller(&bench->picture->output, width, height);
+    kiln_testcard_latent(bench->picture->output.rgb, width, height, bench->picture->output.latent);
 }
 
 static void tear_down(struct bench *bench)
 {
-    free(bench->picture->drawn.rgb);
-    free(bench->picture->drawn.latent);
-    free(bench->picture->drawn.trajectory);
-    free(bench->picture->drawn.sigmas);
+    free(bench->picture->output.rgb);
+    free(bench->picture->output.latent);
+    free(bench->picture->output.trajectory);
+    free(bench->picture->output.sigmas);
     for (int i = 0; i < KILN_PICTURE_SMALLER; i++)
-        free(bench->picture->drawn.smaller[i]);
+        free(bench->picture->output.smaller[i]);
     kiln_picture_free(bench->picture);
     free(bench->job.prompt);
     free(bench->job.negative_prompt);
@@ -151,8 +151,8 @@ static void test_engine_made_the_sizes(void **state)
     struct bench bench;
     struct kiln_error err;
     set_up(&bench, 640, 512);
-    memset(bench.picture->drawn.smaller[0], 200, 512 * 410 * 3);
-    memset(bench.picture->drawn.smaller[1], 40, 256 * 205 * 3);
+    memset(bench.picture->output.smaller[0], 200, 512 * 410 * 3);
+    memset(bench.picture->output.smaller[1], 40, 256 * 205 * 3);
     encode(&bench);
     for (uint32_t i = 1; i <= 2; i++) {
         const struct kiln_picture_object *object = &bench.picture->objects[i];
@@ -169,8 +169,8 @@ static void test_engine_made_the_sizes(void **state)
     tear_down(&bench);
 
     set_up(&bench, 640, 512);
-    free(bench.picture->drawn.smaller[1]);
-    bench.picture->drawn.smaller[1] = NULL;
+    free(bench.picture->output.smaller[1]);
+    bench.picture->output.smaller[1] = NULL;
     assert_int_equal(kiln_encode_picture(bench.picture, &options, &err), KILN_INTERNAL);
     assert_non_null(strstr(err.text, "256 px picture of 640 x 512"));
     assert_int_equal(bench.picture->object_count, 0);
@@ -184,8 +184,8 @@ static void test_weight(void **state)
     struct bench bench;
     set_up(&bench, 1024, 512);
     size_t all = kiln_picture_weight(bench.picture);
-    free(bench.picture->drawn.smaller[0]);
-    bench.picture->drawn.smaller[0] = NULL;
+    free(bench.picture->output.smaller[0]);
+    bench.picture->output.smaller[0] = NULL;
     assert_int_equal(all - kiln_picture_weight(bench.picture), 512 * 256 * 3);
     tear_down(&bench);
 }
@@ -270,8 +270,8 @@ static void test_kinds(void **state)
     set_up(&bench, 64, 64);
     bench.job.kind = KILN_KIND_LATENT_CACHE;
     bench.job.latents = KILN_LATENTS_NONE;
-    free(bench.picture->drawn.rgb);
-    bench.picture->drawn.rgb = NULL;
+    free(bench.picture->output.rgb);
+    bench.picture->output.rgb = NULL;
     encode(&bench);
     assert_int_equal(bench.picture->object_count, 1);
     assert_string_equal(bench.picture->objects[0].role, "latent");
@@ -289,12 +289,12 @@ static void test_latent_of_another_shape(void **state)
     struct kiln_error err;
     set_up(&bench, 128, 64);
     bench.job.kind = KILN_KIND_LATENT_CACHE;
-    DiffusionZOutput *drawn = &bench.picture->drawn;
-    free(drawn->latent);
-    drawn->latent = malloc(8 * 4 * 8 * sizeof(float));
+    DiffusionZOutput *output = &bench.picture->output;
+    free(output->latent);
+    output->latent = malloc(8 * 4 * 8 * sizeof(float));
     for (int i = 0; i < 8 * 4 * 8; i++)
-        drawn->latent[i] = (float)i;
-    drawn->latent_channels = 8, drawn->latent_height = 4, drawn->latent_width = 8;
+        output->latent[i] = (float)i;
+    output->latent_channels = 8, output->latent_height = 4, output->latent_width = 8;
     encode(&bench);
     const struct kiln_picture_object *file = &bench.picture->objects[0];
     assert_int_equal(file->width, 8);
@@ -319,12 +319,12 @@ static void test_trajectory(void **state)
     set_up(&bench, 64, 64);
     const size_t values = 16 * 8 * 8;
     bench.job.latents = KILN_LATENTS_TRAJECTORY;
-    bench.picture->drawn.trajectory = malloc(3 * values * sizeof(float));
-    bench.picture->drawn.sigmas = malloc(3 * sizeof(double));
+    bench.picture->output.trajectory = malloc(3 * values * sizeof(float));
+    bench.picture->output.sigmas = malloc(3 * sizeof(double));
     for (size_t i = 0; i < 3; i++) {
-        bench.picture->drawn.sigmas[i] = 1.0 - 0.25 * (double)i;
+        bench.picture->output.sigmas[i] = 1.0 - 0.25 * (double)i;
         for (size_t j = 0; j < values; j++)
-            bench.picture->drawn.trajectory[i * values + j] = (float)(i + 1);
+            bench.picture->output.trajectory[i * values + j] = (float)(i + 1);
     }
     encode(&bench);
     assert_int_equal(bench.picture->latent_states, 4);
@@ -333,7 +333,7 @@ static void test_trajectory(void **state)
     assert_int_equal(latent.states, 4);
     assert_true(latent.sigmas[0] == 1.0 && latent.sigmas[2] == 0.5 && latent.sigmas[3] == 0.0);
     assert_true(latent.values[2 * values] == 3.0f);
-    assert_true(latent.values[3 * values] == bench.picture->drawn.latent[0]);
+    assert_true(latent.values[3 * values] == bench.picture->output.latent[0]);
     assert_string_equal(latent.model, "0123456789abcdef");
     kiln_latent_release(&latent);
     tear_down(&bench);
@@ -362,11 +362,11 @@ static void test_states_nearest_to_sigmas(void **state)
         bench.job.latents = KILN_LATENTS_TRAJECTORY;
         bench.job.sigma_count = cases[c].count;
         memcpy(bench.job.sigmas, cases[c].asked, sizeof cases[c].asked);
-        bench.picture->drawn.trajectory = calloc(3 * values, sizeof(float));
-        bench.picture->drawn.sigmas = malloc(3 * sizeof(double));
+        bench.picture->output.trajectory = calloc(3 * values, sizeof(float));
+        bench.picture->output.sigmas = malloc(3 * sizeof(double));
         for (size_t i = 0; i < 3; i++) {
-            bench.picture->drawn.sigmas[i] = 1.0 - 0.25 * (double)i;
-            bench.picture->drawn.trajectory[i * values] = (float)(i + 1);
+            bench.picture->output.sigmas[i] = 1.0 - 0.25 * (double)i;
+            bench.picture->output.trajectory[i * values] = (float)(i + 1);
         }
         encode(&bench);
         assert_int_equal(bench.picture->object_count, 1);
@@ -377,7 +377,7 @@ static void test_states_nearest_to_sigmas(void **state)
         for (uint32_t i = 0; i < latent.states; i++) {
             double sigma = cases[c].got[i];
             assert_true(latent.sigmas[i] == sigma && bench.picture->latent_sigmas[i] == sigma);
-            float first = sigma == 0 ? bench.picture->drawn.latent[0] : (float)(5 - 4 * sigma);
+            float first = sigma == 0 ? bench.picture->output.latent[0] : (float)(5 - 4 * sigma);
             assert_true(latent.values[i * values] == first);
         }
         kiln_latent_release(&latent);

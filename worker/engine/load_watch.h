@@ -1,6 +1,6 @@
-/* load_watch.h - what a model that is loading waits for, and the log lines that say so.
+/* load_watch.h - logs what a model waits for while it loads.
  *
- * A file server or a driver that hangs would otherwise leave a worker that says nothing at all.
+ * Otherwise a worker would be silent while a file server or a driver hangs.
  */
 #ifndef KILN_LOAD_WATCH_H
 #define KILN_LOAD_WATCH_H
@@ -24,8 +24,8 @@ void kiln_load_watch_release(struct kiln_load_watch *watch);
 
 /* The DiffusionZWatch of the thread that loads; arg is the watch. */
 void kiln_load_watch_note(void *arg, const char *what, uint64_t bytes, uint64_t of);
-/* Logs what is waited for, when it is time for a line: as a warning where nothing has come since
- * the last one.  Any other thread. */
+/* Logs the progress every KILN_LOAD_SAY_MS, as a warning if nothing arrived since the last line.
+ * Any other thread. */
 void kiln_load_watch_say(struct kiln_load_watch *watch, double now_ms);
 
 #endif

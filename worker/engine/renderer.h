@@ -1,10 +1,10 @@
 /* renderer.h - what renders for a worker: libdiffusionz, or a test card.
  *
  * The compute thread knows this table alone, in the terms of pipeline/diffusionz_batch.h.
- * "pipeline" is that library, "random" the same with weights drawn at random.  "testcard" answers
- * at once with a drawn test card that says so in the picture and in the metadata: the whole system
- * can then be benchmarked, and crashed, without a model.  One thread uses a renderer, but for what
- * says otherwise.  The setting that chooses is called engine.
+ * "pipeline" is that library, "random" the same with random weights.  "testcard" returns a
+ * test card at once, which says so in the picture and in its metadata: the whole system can then be
+ * benchmarked, and crashed, without a model.  One thread uses a renderer, except where a function
+ * says any thread.  The setting `engine` chooses.
  */
 #ifndef KILN_WORKER_RENDERER_H
 #define KILN_WORKER_RENDERER_H
@@ -20,15 +20,16 @@ struct kiln_renderer {
     const char *name;       /* "pipeline", "testcard", "random" */
     const char *model_name; /* borrowed until close; what images and latents name as their model */
     const char *model_hash;
-    bool draws_any_model; /* the test card stands in for whatever model a job names */
+    bool renders_any_model; /* the test card accepts any model of a job */
 
     /* As diffusionz_begin_batch and diffusionz_finish_batch, smaller sizes included: 0 when the
      * batch ran (items may have failed one by one).  Finish fills the outputs and frees the run,
-     * also where it says that the device was lost; any thread. */
+     * also if the device was lost; any thread. */
     int (*begin)(struct kiln_renderer *renderer, const DiffusionZBatch *batch,
                  DiffusionZOutput *outputs, struct kiln_renderer_run **ret, struct kiln_error *err);
-    int (*finish)(struct kiln_renderer_run *run, DiffusionZTimes *ret_times, struct kiln_error *err);
-    /* Prepares LoRAs and texts of a batch to come, returns at once.  Any thread; NULL: there is
+    int (*finish)(struct kiln_renderer_run *run, DiffusionZTimes *ret_times,
+                  struct kiln_error *err);
+    /* Loads the LoRAs and encodes the prompts of a later batch; returns at once.  Any thread; NULL:
      * nothing to prepare. */
     void (*prefetch)(struct kiln_renderer *renderer, const DiffusionZBatch *next);
     /* Frees what one output points to.  Any thread. */
@@ -36,7 +37,7 @@ struct kiln_renderer {
     void (*close)(struct kiln_renderer *renderer);
 };
 
-/* Opens the renderer that the settings name (engine, model, device, dtype, threads); what that
+/* Opens the renderer that the settings name (engine, model, device, dtype, threads); what it
  * waits for is noted in watch, by this thread. */
 int kiln_renderer_open(const struct kiln_config *config, struct kiln_load_watch *watch,
                        struct kiln_renderer **ret, struct kiln_error *err) KILN_MUST_CHECK;

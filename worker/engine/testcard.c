@@ -255,7 +255,7 @@ int kiln_renderer_testcard_open(struct kiln_renderer **ret, struct kiln_error *e
         .name = "testcard",
         .model_name = "testcard",
         .model_hash = "7e57ca4d7e57ca4d",
-        .draws_any_model = true,
+        .renders_any_model = true,
         .begin = testcard_begin,
         .finish = testcard_finish,
         .release = testcard_release,

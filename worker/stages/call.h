@@ -10,19 +10,19 @@
 
 #include "pipeline/diffusionz_batch.h"
 #include "worker/engine/renderer.h"
-#include "worker/state/holdings.h"
+#include "worker/state/flights.h"
 
 struct kiln_call {
-    struct kiln_holding *holding; /* lives until the last of its jobs is handed over */
-    bool last;                    /* no other call of the holding follows */
+    struct kiln_flight *flight; /* lives until the last of its jobs is passed on */
+    bool last;                  /* no other call of the flight follows */
     uint32_t count;
-    uint32_t index[KILN_ASSIGN_MAX]; /* of the jobs in the holding */
+    uint32_t index[KILN_ASSIGN_MAX]; /* of the jobs in the flight */
     DiffusionZItem items[KILN_ASSIGN_MAX];
     DiffusionZOutput outputs[KILN_ASSIGN_MAX];
     struct kiln_renderer_run *run; /* NULL: nothing was begun, for the reason in err */
     struct kiln_error err;
     char lora_files[KILN_LORA_FILES_MAX]; /* "NAME:SHA256+...", */
-    bool lora_files_known;                /* else they could not be read or were exchanged */
+    bool lora_files_known;                /* else they could not be read or were replaced */
     double started_ms;                    /* monotonic */
     int32_t step;                         /* the engine writes it, atomically */
 };

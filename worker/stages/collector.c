@@ -1,8 +1,9 @@
-/* collector.c - the thread that waits for what the compute thread has begun, and hands pictures on.
+/* collector.c - the thread that waits for the calls which the compute thread has begun, and passes
+ * their pictures on.
  *
- * Calls end in the order in which they began.  A batch's time, which the scheduler learns from, is
- * what it kept the device busy for: from its beginning or the end of the one before it, whichever
- * was later.
+ * Calls end in the order in which they began.  A batch's time, from which the scheduler learns, is
+ * how long it kept the device busy: from its begin, or from the end of the batch before if that was
+ * later.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,21 +14,21 @@
 #include "worker/stages/call.h"
 #include "worker/state/worker.h"
 
-#define DEVICE_FAILURES_MAX 3 /* calls in a row of which nothing came out */
+#define DEVICE_FAILURES_MAX 3 /* calls in a row without a picture */
 
 struct collector {
     struct kiln_worker *worker;
     uint32_t device_failures; /* in a row */
-    uint64_t failed_job;      /* the first of the last call that counted among them; 0: none */
-    uint64_t drawn_pixels;    /* of the largest picture that came out */
+    uint64_t failed_job;      /* the first job of the last call that counted; 0: none */
+    uint64_t rendered_pixels; /* of the largest picture so far */
     double ended_ms;          /* the last call */
 };
 
-/* The engine's times are of the whole call; a picture counts its share. */
+/* The engine measures a call; each picture counts an equal share. */
 static void note_times(struct kiln_picture *picture, const struct kiln_call *call,
                        const DiffusionZTimes *times)
 {
-    double share = 1.0 / call->count, waited = call->started_ms - picture->holding->received_ms;
+    double share = 1.0 / call->count, waited = call->started_ms - picture->flight->received_ms;
     if (picture->job->created_ms > 0)
         waited = (double)(kiln_wall_ms() - picture->job->created_ms) -
                  (kiln_monotonic_ms() - call->started_ms);
@@ -37,23 +38,23 @@ static void note_times(struct kiln_picture *picture, const struct kiln_call *cal
     picture->decode_ms = times->decode_ms * share;
 }
 
-/* Sends one output on its way: to the encoders, or to the committer if it came to nothing. */
-static void hand_over(struct kiln_worker *worker, struct kiln_call *call,
-                      const DiffusionZTimes *times, uint32_t i)
+/* Passes one output to the encoders, or to the committer if it failed. */
+static void pass_on(struct kiln_worker *worker, struct kiln_call *call,
+                    const DiffusionZTimes *times, uint32_t i)
 {
     DiffusionZOutput *output = &call->outputs[i];
     struct kiln_picture *picture;
-    while (!(picture = kiln_picture_new(call->holding, call->index[i])))
+    while (!(picture = kiln_picture_new(call->flight, call->index[i])))
         kiln_worker_pause(worker, 100);
     note_times(picture, call, times);
     picture->lora_files_known = call->lora_files_known;
     memcpy(picture->lora_files, call->lora_files, sizeof picture->lora_files);
     if (output->error_code == 0) {
-        picture->drawn = *output;
-        kiln_worker_pass(worker->drawn, picture);
+        picture->output = *output;
+        kiln_worker_pass(worker->rendered, picture);
         return;
     }
-    enum kiln_stop why = kiln_holding_stop(call->holding, call->index[i]);
+    enum kiln_stop why = kiln_flight_stop(call->flight, call->index[i]);
     if (output->error_code == KILN_CANCELLED && why != KILN_STOP_NONE)
         kiln_picture_stop(picture, why);
     else
@@ -67,11 +68,11 @@ static void log_failure(const struct kiln_call *call)
 {
     const struct kiln_error *err = &call->err;
     kiln_log(KILN_LOG_ERROR, "batch_failed",
-             kiln_f("assignment", "%s", call->holding->assignment.id),
+             kiln_f("assignment", "%s", call->flight->assignment.id),
              kiln_f("code", "%s", kiln_code_name(err->code)), kiln_f("error", "%s", err->text));
 }
 
-/* Nothing of the call began: every job gets the same error. */
+/* The call did not begin: every job gets the same error. */
 static void fail_call(struct kiln_call *call)
 {
     const struct kiln_error *err = &call->err;
@@ -83,41 +84,40 @@ static void fail_call(struct kiln_call *call)
 
 static uint64_t pixels_of(const struct kiln_call *call)
 {
-    return (uint64_t)call->holding->assignment.width * call->holding->assignment.height;
+    return (uint64_t)call->flight->assignment.width * call->flight->assignment.height;
 }
 
-/* Whether the item failed of the device and not of itself.  Memory that is short for a picture says
- * so only where as large a one has come out and no LoRAs want any. */
+/* Whether the device made the item fail.  A lack of memory counts only if a picture of this size
+ * has been rendered before and no LoRAs need memory. */
 static bool is_of_device(const struct collector *collector, const struct kiln_call *call,
                          const DiffusionZOutput *output)
 {
     if (output->error_code == KILN_NO_MEMORY)
-        return pixels_of(call) <= collector->drawn_pixels &&
-               call->holding->assignment.lora_count == 0;
+        return pixels_of(call) <= collector->rendered_pixels &&
+               call->flight->assignment.lora_count == 0;
     return output->error_code == KILN_DEVICE;
 }
 
-static void give_up(const struct collector *collector, const struct kiln_error *why)
+static void fail_worker(const struct collector *collector, const struct kiln_error *why)
 {
     kiln_log(KILN_LOG_ERROR, "device_given_up", kiln_f("batches", "%u", collector->device_failures),
              kiln_f("code", "%s", kiln_code_name(why->code)));
-    kiln_worker_give_up(collector->worker, why);
+    kiln_worker_fail(collector->worker, why);
 }
 
-/* Gives the device up when nothing comes out of it any more.  An engine whose batch had begun says
- * that its device failed as a whole only when it has asked the device again and found it lost: one
- * more batch would only use up tries of more jobs, so the worker ends at once, and hands on what
- * had come before.  The try of the call's other jobs counts, since one of them may be what takes
- * devices down.  Without that it takes several calls in a row in which every item failed of the
- * device; a job that comes back and fails again says no more than the first time: it may be the
- * job. */
+/* Ends the worker when its device no longer renders.  If a whole batch that had begun fails with
+ * KILN_DEVICE, the engine has probed the device and found it lost.  Another batch would use up
+ * tries of more jobs, so the worker ends at once and passes on the pictures that it has.  The try
+ * counts for every job of the call, since one of them may crash devices.  Otherwise
+ * DEVICE_FAILURES_MAX calls in a row must fail, every item with a device error.  A job that returns
+ * and fails again does not count twice: the job may be at fault. */
 static void judge_device(struct collector *collector, const struct kiln_call *call, bool begun)
 {
     const DiffusionZOutput *of_device = NULL;
     uint32_t count = 0;
     if (begun && call->err.code == KILN_DEVICE) {
         collector->device_failures++;
-        give_up(collector, &call->err);
+        fail_worker(collector, &call->err);
         return;
     }
     for (uint32_t i = 0; i < call->count; i++) {
@@ -125,8 +125,8 @@ static void judge_device(struct collector *collector, const struct kiln_call *ca
         if (output->error_code == 0) {
             collector->device_failures = 0;
             collector->failed_job = 0;
-            if (pixels_of(call) > collector->drawn_pixels)
-                collector->drawn_pixels = pixels_of(call);
+            if (pixels_of(call) > collector->rendered_pixels)
+                collector->rendered_pixels = pixels_of(call);
             return;
         }
         if (is_of_device(collector, call, output)) {
@@ -135,8 +135,8 @@ static void judge_device(struct collector *collector, const struct kiln_call *ca
         }
     }
     if (count < call->count)
-        return; /* bad input or cancelled: that says nothing of the device */
-    const uint64_t job = call->holding->assignment.jobs[call->index[0]].id;
+        return; /* bad input or cancelled: no evidence about the device */
+    const uint64_t job = call->flight->assignment.jobs[call->index[0]].id;
     if (call->err.code == 0 && job == collector->failed_job)
         return;
     collector->failed_job = job;
@@ -145,7 +145,7 @@ static void judge_device(struct collector *collector, const struct kiln_call *ca
     struct kiln_error why;
     kiln_fail(&why, of_device->error_code, "%s",
               of_device->error_msg ? of_device->error_msg : "no reason was given");
-    give_up(collector, &why);
+    fail_worker(collector, &why);
 }
 
 static void count_sources(const DiffusionZTimes *times)
@@ -159,21 +159,20 @@ static void count_sources(const DiffusionZTimes *times)
     kiln_metric_add(KILN_METRIC_TEXTS, KILN_TEXT_WAS_ENCODED, (uint64_t)times->texts_encoded);
 }
 
-/* Adds the call to the times of its holding, which are read when its last job is settled. */
+/* Adds the call to the times of its flight, which the committer reports with its last job. */
 static void count_time(struct collector *collector, struct kiln_call *call,
                        const DiffusionZTimes *times)
 {
     double now = kiln_monotonic_ms();
     double since = call->started_ms > collector->ended_ms ? call->started_ms : collector->ended_ms;
-    call->holding->switch_ms += times->lora_ms;
-    call->holding->compute_ms += now - since > times->lora_ms ? now - since - times->lora_ms : 0;
+    call->flight->switch_ms += times->lora_ms;
+    call->flight->compute_ms += now - since > times->lora_ms ? now - since - times->lora_ms : 0;
     collector->ended_ms = now;
     if (!call->last)
         return;
     kiln_metric_add(KILN_METRIC_BATCHES, 0, 1);
-    kiln_log(KILN_LOG_DEBUG, "batch_drawn",
-             kiln_f("assignment", "%s", call->holding->assignment.id),
-             kiln_f("ms", "%.1f", call->holding->compute_ms + call->holding->switch_ms));
+    kiln_log(KILN_LOG_DEBUG, "batch_drawn", kiln_f("assignment", "%s", call->flight->assignment.id),
+             kiln_f("ms", "%.1f", call->flight->compute_ms + call->flight->switch_ms));
 }
 
 static void finish_call(struct collector *collector, struct kiln_call *call)
@@ -184,7 +183,7 @@ static void finish_call(struct collector *collector, struct kiln_call *call)
     int code = call->err.code;
     if (begun)
         code = worker->engine->finish(call->run, &times, &call->err);
-    kiln_board_drawn(&worker->board, &call->step, times.lora_ms, times.device_ms);
+    kiln_board_call_ended(&worker->board, &call->step, times.lora_ms, times.device_ms);
     count_time(collector, call, &times);
     if (code == 0)
         count_sources(&times);
@@ -193,9 +192,9 @@ static void finish_call(struct collector *collector, struct kiln_call *call)
     if (code != 0 && !begun)
         fail_call(call);
     judge_device(collector, call, begun);
-    const bool last = call->last; /* its holding may go with the last job */
+    const bool last = call->last; /* passing on the last job may free the flight */
     for (uint32_t i = 0; i < call->count; i++)
-        hand_over(worker, call, &times, i);
+        pass_on(worker, call, &times, i);
     free(call);
     if (last)
         kiln_board_settle(&worker->board);
@@ -215,7 +214,7 @@ void *kiln_collector(void *arg)
         if (code == 0)
             finish_call(&collector, call);
     }
-    kiln_queue_close(worker->drawn);
+    kiln_queue_close(worker->rendered);
     atomic_fetch_sub(&worker->threads, 1);
     return NULL;
 }

@@ -1,11 +1,10 @@
-/* committer.c - a thread that writes how each job ended into the ledger.
+/* committer.c - a thread that writes into the ledger how each job ended.
  *
- * One transaction a picture, fenced by the attempt number: if the ledger has given the job to
- * somebody else meanwhile, nothing is written, the result is dropped and the log says so.  Pictures
- * that have queued up go together: one round trip and one flush of the server's log for all, each
- * still its own transaction.  While the ledger is away those in hand are tried again and the others
- * wait in their queue; a repeated commit of a picture that did get in is answered like a first one
- * by the ledger.
+ * One transaction a picture, fenced by the attempt number: if the job has been assigned to another
+ * worker meanwhile, nothing is written, and the result is dropped and logged.  Pictures that have
+ * queued up share one round trip and one flush of the server's log, each in a transaction of its
+ * own. During an outage of the ledger the group is retried and later pictures wait in their queue.
+ * The ledger answers a repeated commit like the first one.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,7 +54,7 @@ static void fill_commit(const struct kiln_worker *worker, const struct kiln_pict
     *ret = (struct kiln_commit){
         .job = picture->job,
         .worker = worker->id,
-        .assignment = picture->holding->assignment.id,
+        .assignment = picture->flight->assignment.id,
         .model_hash = worker->engine->model_hash,
         .model_name = worker->engine->model_name,
         .objects = objects,
@@ -89,7 +88,7 @@ static void count_stages(const struct kiln_picture *picture, double commit_s)
         kiln_metric_observe(KILN_METRIC_STAGE_SECONDS, stage, stages_ms[stage] / 1e3);
 }
 
-/* Commits drawn pictures, at most GROUP_MAX; ret_ours has their answers. */
+/* Commits rendered pictures, at most GROUP_MAX; ret_ours[i]: picture i was still ours. */
 static int commit(struct committer *committer, struct kiln_picture *const *pictures, size_t count,
                   bool *ret_ours, struct kiln_error *err)
 {
@@ -105,21 +104,8 @@ static int commit(struct committer *committer, struct kiln_picture *const *pictu
     return code;
 }
 
-/* A picture that came to nothing; the ledger decides whether the job waits again or has failed. */
-static int give_back(struct committer *committer, const struct kiln_picture *picture,
-                     int *ret_state, struct kiln_error *err)
-{
-    struct kiln_return row = {
-        .id = picture->job->id,
-        .attempt = picture->job->attempt,
-        .code = picture->code,
-        .reason = picture->reason,
-        .final = picture->final,
-    };
-    return kiln_ledger_return(committer->ledger, &row, 1, ret_state, err);
-}
-
-/* Writes the outcome once; *ret_kind says which event it came to. */
+/* Writes the outcome once.  Of a job without a picture the ledger decides whether it is queued
+ * again or has failed; *ret_kind is the event that tells. */
 static int write_outcome(struct committer *committer, struct kiln_picture *picture,
                          enum kiln_event_kind *ret_kind, bool *ret_ours, struct kiln_error *err)
 {
@@ -127,11 +113,18 @@ static int write_outcome(struct committer *committer, struct kiln_picture *pictu
     int code = open_ledger(committer, err);
     if (code != 0)
         return code;
-    if (picture->outcome == KILN_OUTCOME_DRAWN) {
+    if (picture->outcome == KILN_OUTCOME_RENDERED) {
         *ret_kind = KILN_EVENT_DONE;
         return commit(committer, &picture, 1, ret_ours, err);
     }
-    code = give_back(committer, picture, &state, err);
+    struct kiln_return row = {
+        .id = picture->job->id,
+        .attempt = picture->job->attempt,
+        .code = picture->code,
+        .reason = picture->reason,
+        .final = picture->final,
+    };
+    code = kiln_ledger_return(committer->ledger, &row, 1, &state, err);
     *ret_kind = state == KILN_JOB_FAILED ? KILN_EVENT_FAILED : KILN_EVENT_RETURNED;
     *ret_ours = state >= 0;
     return code;
@@ -150,9 +143,9 @@ static void count_end(const struct kiln_picture *picture, enum kiln_event_kind k
         kiln_metric_add(KILN_METRIC_RETRIES, (uint32_t)picture->code, 1);
 }
 
-/* The event and the log line of one job.  Prompts are in neither. */
-static void tell(struct committer *committer, const struct kiln_picture *picture,
-                 enum kiln_event_kind kind)
+/* Sends the event of one job and logs it; neither names the prompt. */
+static void report(struct committer *committer, const struct kiln_picture *picture,
+                   enum kiln_event_kind kind)
 {
     struct kiln_event event = {
         .kind = kind,
@@ -160,7 +153,7 @@ static void tell(struct committer *committer, const struct kiln_picture *picture
         .attempt = picture->job->attempt,
         .code = picture->code,
     };
-    snprintf(event.assignment, sizeof event.assignment, "%s", picture->holding->assignment.id);
+    snprintf(event.assignment, sizeof event.assignment, "%s", picture->flight->assignment.id);
     kiln_worker_report(committer->worker, &event);
     count_end(picture, kind);
     if (kind == KILN_EVENT_DONE || kind == KILN_EVENT_FAILED)
@@ -188,7 +181,7 @@ static void log_stale(const struct kiln_picture *picture)
              kiln_f("why", "the ledger has moved on: another attempt, cancelled or done"));
 }
 
-/* Tries until the ledger has taken the outcome, or nobody waits for that any more. */
+/* Retries until the ledger has the outcome, or the worker no longer waits for that. */
 static void record(struct committer *committer, struct kiln_picture *picture)
 {
     enum kiln_event_kind kind = KILN_EVENT_CANCELLED;
@@ -197,7 +190,7 @@ static void record(struct committer *committer, struct kiln_picture *picture)
     int code;
     if (picture->outcome == KILN_OUTCOME_GONE) {
         if (picture->code == KILN_CANCELLED)
-            tell(committer, picture, KILN_EVENT_CANCELLED);
+            report(committer, picture, KILN_EVENT_CANCELLED);
         else
             log_stale(picture);
         return;
@@ -206,10 +199,10 @@ static void record(struct committer *committer, struct kiln_picture *picture)
         if (kiln_code_retry(code) == KILN_RETRY_NEVER) {
             kiln_log(KILN_LOG_ERROR, "commit_refused", kiln_f("job", "%" PRIu64, picture->job->id),
                      kiln_f("code", "%s", kiln_code_name(code)), kiln_f("error", "%s", err.text));
-            if (picture->outcome != KILN_OUTCOME_DRAWN)
-                return; /* the lease gives it back */
+            if (picture->outcome != KILN_OUTCOME_RENDERED)
+                return; /* its lease returns it */
             kiln_picture_fail(picture, code, err.text);
-            picture->final = code == KILN_BAD_INPUT; /* else it may be this program that is wrong */
+            picture->final = code == KILN_BAD_INPUT; /* else this program may be at fault */
             continue;
         }
         int wait_ms = kiln_outage_fail(&committer->outage, &err);
@@ -220,13 +213,13 @@ static void record(struct committer *committer, struct kiln_picture *picture)
     kiln_health_heard(KILN_PEER_LEDGER);
     kiln_outage_over(&committer->outage);
     if (ours)
-        tell(committer, picture, kind);
+        report(committer, picture, kind);
     else
         log_stale(picture);
 }
 
-/* Commits several drawn pictures in one round trip; true when each has its answer.  False: one of
- * them is refused, or nobody waits for the ledger any more; each is then taken alone. */
+/* Commits several rendered pictures in one round trip; true when each has its answer.  False: one
+ * is refused, or the worker no longer waits for the ledger; each is then recorded alone. */
 static bool record_together(struct committer *committer, struct kiln_picture *const *pictures,
                             size_t count)
 {
@@ -247,62 +240,63 @@ static bool record_together(struct committer *committer, struct kiln_picture *co
     kiln_outage_over(&committer->outage);
     for (size_t i = 0; i < count; i++) {
         if (ours[i])
-            tell(committer, pictures[i], KILN_EVENT_DONE);
+            report(committer, pictures[i], KILN_EVENT_DONE);
         else
             log_stale(pictures[i]);
     }
     return true;
 }
 
-/* The job needs nothing more here; the last one of an assignment acknowledges it. */
+/* The job is finished here; the last one of an assignment reports that as finished. */
 static void settle(struct kiln_worker *worker, struct kiln_picture *picture)
 {
-    struct kiln_holding *holding = picture->holding;
+    struct kiln_flight *flight = picture->flight;
     uint32_t index = picture->index;
     kiln_picture_free(picture);
-    if (!kiln_holdings_settle(&worker->holdings, holding, index))
+    if (!kiln_flights_settle(&worker->flights, flight, index))
         return;
     struct kiln_event event = {
         .kind = KILN_EVENT_FINISHED,
-        .compute_ms = holding->compute_ms,
-        .switch_ms = holding->switch_ms,
+        .compute_ms = flight->compute_ms,
+        .switch_ms = flight->switch_ms,
     };
-    snprintf(event.assignment, sizeof event.assignment, "%s", holding->assignment.id);
+    snprintf(event.assignment, sizeof event.assignment, "%s", flight->assignment.id);
     kiln_log(KILN_LOG_INFO, "assignment_finished", kiln_f("assignment", "%s", event.assignment),
-             kiln_f("jobs", "%u", holding->assignment.job_count),
+             kiln_f("jobs", "%u", flight->assignment.job_count),
              kiln_f("compute_ms", "%.1f", event.compute_ms),
              kiln_f("switch_ms", "%.1f", event.switch_ms));
     kiln_worker_report(worker, &event);
-    kiln_holding_free(holding);
+    kiln_flight_free(flight);
     kiln_board_kick(&worker->board);
 }
 
-/* Records and settles what came out of the queue together: the drawn ones first. */
+/* Records and settles one group from the queue, rendered pictures first. */
 static void take_group(struct committer *committer, struct kiln_picture **pictures, size_t count)
 {
-    size_t drawn = 0;
+    size_t rendered = 0;
     for (size_t i = 0; i < count; i++) {
         struct kiln_picture *picture = pictures[i];
-        if (picture->outcome != KILN_OUTCOME_DRAWN)
+        if (picture->outcome != KILN_OUTCOME_RENDERED)
             continue;
-        pictures[i] = pictures[drawn];
-        pictures[drawn++] = picture;
+        pictures[i] = pictures[rendered];
+        pictures[rendered++] = picture;
     }
-    bool recorded = drawn > 1 && record_together(committer, pictures, drawn);
+    bool recorded = rendered > 1 && record_together(committer, pictures, rendered);
     for (size_t i = 0; i < count; i++) {
-        if (!recorded || i >= drawn)
+        if (!recorded || i >= rendered)
             record(committer, pictures[i]);
         settle(committer->worker, pictures[i]);
     }
 }
 
-/* With nothing to commit, whether the ledger is there. */
-static void look(struct committer *committer)
+/* While nothing is to be committed: does the ledger answer? */
+static void probe(struct committer *committer)
 {
     char version[64];
     int64_t now_ms;
     struct kiln_error err;
-    if (!kiln_worker_asks(committer->worker, KILN_PEER_LEDGER, kiln_outage_is(&committer->outage)))
+    if (!kiln_worker_may_probe(committer->worker, KILN_PEER_LEDGER,
+                               kiln_outage_is(&committer->outage)))
         return;
     int code = open_ledger(committer, &err);
     if (code == 0)
@@ -328,7 +322,7 @@ void *kiln_committer(void *arg)
         if (code == 0)
             take_group(&committer, group, count);
         else
-            look(&committer);
+            probe(&committer);
     }
     kiln_ledger_close(committer.ledger);
     if (atomic_fetch_sub(&worker->committers, 1) == 1) {

@@ -1,12 +1,12 @@
-/* compute.c - the thread that owns the engine: it begins one batch after the other.
+/* compute.c - the thread that owns the engine and begins one batch after another.
  *
- * Before a batch it asks the ledger which jobs are still this worker's: what was cancelled or taken
- * back while waiting is not drawn.  If the ledger does not answer it draws all the same, since the
- * attempt number fences the commit and idle hardware helps nobody.
+ * Before a batch it asks the ledger which jobs are still this worker's; jobs that were cancelled or
+ * taken back while they waited are not rendered.  If the ledger does not answer, all are rendered:
+ * the attempt number fences the commit, and an idle device helps nobody.
  *
- * An assignment is of one size, step count and LoRA set.  Guidance, kind and trajectory may differ
- * inside it; the engine takes them per call, so the jobs run in as few calls as there are kinds.
- * A call that has begun is the collector's: while it comes to its end, the next one begins.
+ * An assignment has one size, number of steps and LoRA set.  Guidance, kind and trajectory may
+ * differ and are arguments of a call, so the jobs run in as few calls of the engine as there are
+ * kinds.  A call that has begun belongs to the collector: while it ends, the next one begins.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ struct compute {
     struct kiln_worker *worker;
     struct kiln_ledger *ledger; /* NULL until the first try to open it worked */
     struct kiln_outage ledger_outage;
-    bool wanted[KILN_ASSIGN_MAX]; /* jobs of the batch in hand that are still to be drawn */
+    bool wanted[KILN_ASSIGN_MAX]; /* jobs of the current batch that are still to be rendered */
     struct kiln_lora_paths loras;
     int32_t smaller[KILN_PICTURE_SMALLER]; /* longest sides */
 };
@@ -54,25 +54,25 @@ static void ask_ledger(struct compute *compute, const struct kiln_assignment *as
         ret_ours[i] = true;
 }
 
-/* Ends the jobs that are not to be drawn; returns how many are. */
-static uint32_t sort_out(struct compute *compute, struct kiln_holding *holding)
+/* Ends the jobs that are not to be rendered; returns how many are left. */
+static uint32_t sort_out(struct compute *compute, struct kiln_flight *flight)
 {
     bool ours[KILN_ASSIGN_MAX];
-    uint32_t wanted = 0, count = holding->assignment.job_count;
-    ask_ledger(compute, &holding->assignment, ours);
+    uint32_t wanted = 0, count = flight->assignment.job_count;
+    ask_ledger(compute, &flight->assignment, ours);
     for (uint32_t i = 0; i < count; i++) {
-        enum kiln_stop why = kiln_holding_stop(holding, i);
+        enum kiln_stop why = kiln_flight_stop(flight, i);
         if (why == KILN_STOP_NONE && !ours[i])
             why = KILN_STOP_DROPPED;
         compute->wanted[i] = why == KILN_STOP_NONE;
         wanted += compute->wanted[i];
     }
-    /* Ending the last job may free the holding, so the wanted ones must be known before. */
+    /* Ending the last job may free the flight, so the wanted ones must be known first. */
     for (uint32_t i = 0; i < count; i++)
         if (!compute->wanted[i]) {
-            enum kiln_stop why = kiln_holding_stop(holding, i);
-            kiln_worker_end(compute->worker, holding, i,
-                            why == KILN_STOP_NONE ? KILN_STOP_DROPPED : why);
+            enum kiln_stop why = kiln_flight_stop(flight, i);
+            kiln_worker_end_job(compute->worker, flight, i,
+                                why == KILN_STOP_NONE ? KILN_STOP_DROPPED : why);
         }
     return wanted;
 }
@@ -83,15 +83,15 @@ static bool same_call(const struct kiln_job *a, const struct kiln_job *b)
            (a->latents == KILN_LATENTS_TRAJECTORY) == (b->latents == KILN_LATENTS_TRAJECTORY);
 }
 
-/* The next jobs that can share an engine call, of those that are left. */
-static struct kiln_call *next_call(struct compute *compute, struct kiln_holding *holding)
+/* The next wanted jobs that can share a call of the engine. */
+static struct kiln_call *next_call(struct compute *compute, struct kiln_flight *flight)
 {
-    const struct kiln_job *jobs = holding->assignment.jobs;
+    const struct kiln_job *jobs = flight->assignment.jobs;
     struct kiln_call *call;
     while (!(call = calloc(1, sizeof *call)))
-        kiln_worker_pause(compute->worker, 100); /* memory will come back, or we die */
-    call->holding = holding;
-    for (uint32_t i = 0; i < holding->assignment.job_count; i++) {
+        kiln_worker_pause(compute->worker, 100); /* memory comes back, or the process is killed */
+    call->flight = flight;
+    for (uint32_t i = 0; i < flight->assignment.job_count; i++) {
         if (!compute->wanted[i] || (call->count > 0 && !same_call(&jobs[call->index[0]], &jobs[i])))
             continue;
         compute->wanted[i] = false;
@@ -100,18 +100,18 @@ static struct kiln_call *next_call(struct compute *compute, struct kiln_holding 
             .prompt = jobs[i].prompt,
             .negative_prompt = jobs[i].negative_prompt,
             .seed = jobs[i].seed,
-            .cancel = &holding->stops[i],
+            .cancel = &flight->stops[i],
         };
     }
     return call;
 }
 
-/* The engine looks at the files while it begins: what they were before and after, it has drawn
- * with. */
+/* The engine reads the LoRA files while it begins.  If their hashes are equal before and after, it
+ * has rendered with these. */
 static int begin_with_files(struct compute *compute, struct kiln_call *call,
                             const DiffusionZBatch *batch)
 {
-    const struct kiln_assignment *assignment = &call->holding->assignment;
+    const struct kiln_assignment *assignment = &call->flight->assignment;
     struct kiln_renderer *engine = compute->worker->engine;
     char after[KILN_LORA_FILES_MAX];
     bool known = kiln_lora_files_text(&compute->loras, assignment, call->lora_files);
@@ -121,11 +121,11 @@ static int begin_with_files(struct compute *compute, struct kiln_call *call,
     return code;
 }
 
-/* One call of the engine.  A worker with another model than the job's is a mistake of the settings,
- * not of the job: the job may go elsewhere. */
+/* Begins one call of the engine.  A worker with another model than the job's is an error in its
+ * settings, so the job may run elsewhere. */
 static int begin_call(struct compute *compute, struct kiln_call *call)
 {
-    const struct kiln_assignment *assignment = &call->holding->assignment;
+    const struct kiln_assignment *assignment = &call->flight->assignment;
     const struct kiln_job *job = &assignment->jobs[call->index[0]];
     struct kiln_renderer *engine = compute->worker->engine;
     const DiffusionZBatch batch = {
@@ -144,41 +144,41 @@ static int begin_call(struct compute *compute, struct kiln_call *call)
         .smaller_count = KILN_PICTURE_SMALLER,
     };
     call->started_ms = kiln_monotonic_ms();
-    kiln_board_draw(&compute->worker->board, &call->step);
-    if (assignment->model[0] && !engine->draws_any_model &&
+    kiln_board_call_begun(&compute->worker->board, &call->step);
+    if (assignment->model[0] && !engine->renders_any_model &&
         strcmp(assignment->model, engine->model_name) != 0)
-        return kiln_fail(&call->err, KILN_UNAVAILABLE, "this worker draws with model %s, not %s",
+        return kiln_fail(&call->err, KILN_UNAVAILABLE, "this worker renders with model %s, not %s",
                          engine->model_name, assignment->model);
     return begin_with_files(compute, call, &batch);
 }
 
-/* What waits stays until this thread takes it. */
+/* The next assignment stays in its queue: only this thread pops. */
 static void prefetch_next(struct kiln_worker *worker)
 {
-    const struct kiln_holding *next = kiln_queue_front(worker->ready);
+    const struct kiln_flight *next = kiln_queue_front(worker->ready);
     if (next)
         kiln_worker_prefetch(worker, &next->assignment);
 }
 
-/* Begins all calls of a holding, of which the collector may have let go once the last has begun. */
-static void run_holding(struct compute *compute, struct kiln_holding *holding, uint32_t wanted)
+/* Begins all calls of a flight, which the collector may have freed once the last has begun. */
+static void run_flight(struct compute *compute, struct kiln_flight *flight, uint32_t wanted)
 {
     struct kiln_worker *worker = compute->worker;
     char lora_set[KILN_LORA_SET_MAX];
     bool in_place = false; /* the LoRA set, once a call has begun */
-    kiln_lora_set_text(holding->assignment.loras, holding->assignment.lora_count, lora_set,
+    kiln_lora_set_text(flight->assignment.loras, flight->assignment.lora_count, lora_set,
                        sizeof lora_set);
-    kiln_lora_paths_fill(&compute->loras, worker->config, &holding->assignment);
+    kiln_lora_paths_fill(&compute->loras, worker->config, &flight->assignment);
     prefetch_next(worker);
-    kiln_board_begin(&worker->board, &holding->assignment);
+    kiln_board_begin(&worker->board, &flight->assignment);
     kiln_board_kick(&worker->board);
     while (wanted > 0) {
-        struct kiln_call *call = next_call(compute, holding);
+        struct kiln_call *call = next_call(compute, flight);
         wanted -= call->count;
         call->last = wanted == 0;
         in_place = begin_call(compute, call) == 0 || in_place;
-        /* There is a place for the first call; the collector makes it for others, since what it
-         * waits for has a time limit. */
+        /* The queue has a place for the first call.  For others the collector makes one, since each
+         * call has a time limit. */
         while (kiln_queue_push(worker->asked, call, 1, 1000) == KILN_TIMEOUT)
             continue;
     }
@@ -189,7 +189,7 @@ void *kiln_compute(void *arg)
 {
     struct compute compute = {
         .worker = arg,
-        .ledger_outage = {KILN_OUTAGE_OF("ledger"), .effect = "drawing without asking it first"},
+        .ledger_outage = {KILN_OUTAGE_OF("ledger"), .effect = "rendering without asking it first"},
     };
     struct kiln_worker *worker = arg;
     for (int i = 0; i < KILN_PICTURE_SMALLER; i++)
@@ -206,11 +206,11 @@ void *kiln_compute(void *arg)
             continue;
         uint32_t wanted = 0;
         if (kiln_worker_drain(worker) != KILN_DRAIN_NO)
-            kiln_worker_hand_back(worker, item);
+            kiln_worker_return(worker, item);
         else
-            wanted = sort_out(&compute, item); /* with none the holding may be gone already */
+            wanted = sort_out(&compute, item); /* 0: the flight may be freed already */
         if (wanted > 0)
-            run_holding(&compute, item, wanted);
+            run_flight(&compute, item, wanted);
         else
             kiln_board_settle(&worker->board);
         kiln_board_kick(&worker->board);

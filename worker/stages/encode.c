@@ -1,8 +1,8 @@
-/* encode.c - three WebP sizes and the latent file of one picture.
+/* encode.c - encodes the stored sizes and the latent file of one picture.
  *
- * The engine has made the smaller sizes, each from the full picture, not from the next larger one:
- * area averaging twice would blur twice.  `full` is always the first object; repeat_full() relies
- * on that.
+ * The engine makes each smaller size from the full picture and not from the next larger one,
+ * because averaging twice blurs twice.  `full` is always the first object; repeat_full() relies on
+ * that.
  */
 #include "worker/stages/encode.h"
 
@@ -20,14 +20,14 @@
 
 #define ZSTD_LEVEL 3
 
-/* The time that names the objects: of the job, or nothing would match when it is run again. */
+/* The time in an object's key is the job's, so that a repeated job gets the same keys. */
 static int64_t filed_ms(const struct kiln_picture *picture,
                         const struct kiln_encode_options *options)
 {
     return picture->job->created_ms > 0 ? picture->job->created_ms : options->now_ms;
 }
 
-/* Takes data over. */
+/* The picture owns data from now on. */
 static void add_object(struct kiln_picture *picture, const struct kiln_encode_options *options,
                        const char *role, uint8_t *data, size_t size, uint32_t width,
                        uint32_t height)
@@ -51,7 +51,7 @@ static void add_object(struct kiln_picture *picture, const struct kiln_encode_op
     object->height = height;
 }
 
-/* The XMP packet: what made the picture, and that a machine did. */
+/* The XMP packet, which says that a model made the picture, and from what. */
 static char *about_packet(const struct kiln_job *job, const struct kiln_encode_options *options)
 {
     char loras[KILN_LORA_SET_MAX];
@@ -82,7 +82,7 @@ static int encode_webp(struct kiln_picture *picture, const struct kiln_encode_op
     return code;
 }
 
-/* A size that equals the native one is `full` under another name. */
+/* A size that equals the rendered one is `full` under another name. */
 static int repeat_full(struct kiln_picture *picture, const struct kiln_encode_options *options,
                        const char *role, struct kiln_error *err)
 {
@@ -102,15 +102,15 @@ static int encode_smaller(struct kiln_picture *picture, const struct kiln_encode
     const char *role = kiln_stored_sizes[i + 1].name;
     uint32_t longest = kiln_stored_sizes[i + 1].longest;
     uint32_t width = picture->job->width, height = picture->job->height, w, h;
-    uint32_t native = width > height ? width : height;
-    if (native < longest)
+    uint32_t rendered = width > height ? width : height;
+    if (rendered < longest)
         return 0; /* never enlarged: such a picture has no object of this size */
     if (!kiln_downscale_fit(width, height, longest, &w, &h))
         return repeat_full(picture, options, role, err);
-    if (!picture->drawn.smaller[i])
+    if (!picture->output.smaller[i])
         return kiln_fail(err, KILN_INTERNAL, "the engine has not made the %s px picture of %u x %u",
                          role, width, height);
-    return encode_webp(picture, options, webp, role, picture->drawn.smaller[i], w, h, err);
+    return encode_webp(picture, options, webp, role, picture->output.smaller[i], w, h, err);
 }
 
 static int encode_images(struct kiln_picture *picture, const struct kiln_encode_options *options,
@@ -128,7 +128,7 @@ static int encode_images(struct kiln_picture *picture, const struct kiln_encode_
         webp.xmp_len = strlen(xmp);
     }
     int code = encode_webp(picture, options, &webp, kiln_stored_sizes[KILN_STORED_FULL].name,
-                           picture->drawn.rgb, job->width, job->height, err);
+                           picture->output.rgb, job->width, job->height, err);
     for (int i = 0; i < KILN_PICTURE_SMALLER && code == 0; i++)
         code = encode_smaller(picture, options, &webp, i, err);
     free(xmp);
@@ -136,22 +136,22 @@ static int encode_images(struct kiln_picture *picture, const struct kiln_encode_
 }
 
 /* State number `state` of a run: before a step, or the finished latent. */
-static double sigma_of(const DiffusionZOutput *drawn, uint32_t steps, uint32_t state)
+static double sigma_of(const DiffusionZOutput *output, uint32_t steps, uint32_t state)
 {
-    return state < steps ? drawn->sigmas[state] : 0;
+    return state < steps ? output->sigmas[state] : 0;
 }
 
 /* The states that are stored, from noise to clean: those nearest to the levels that were asked for,
  * each once, or all.  Returns how many. */
-static uint32_t choose_states(const struct kiln_job *job, const DiffusionZOutput *drawn,
+static uint32_t choose_states(const struct kiln_job *job, const DiffusionZOutput *output,
                               uint32_t ret[KILN_STEPS_MAX + 1])
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < job->sigma_count; i++) {
         uint32_t best = 0;
         for (uint32_t state = 1; state <= job->steps; state++)
-            if (fabs(sigma_of(drawn, job->steps, state) - job->sigmas[i]) <
-                fabs(sigma_of(drawn, job->steps, best) - job->sigmas[i]))
+            if (fabs(sigma_of(output, job->steps, state) - job->sigmas[i]) <
+                fabs(sigma_of(output, job->steps, best) - job->sigmas[i]))
                 best = state;
         if (count == 0 || ret[count - 1] != best) /* sigmas fall, so equal ones are neighbours */
             ret[count++] = best;
@@ -165,23 +165,24 @@ static uint32_t choose_states(const struct kiln_job *job, const DiffusionZOutput
 static int gather_states(const struct kiln_picture *picture, struct kiln_latent *latent,
                          float **ret_copy, struct kiln_error *err)
 {
-    const DiffusionZOutput *drawn = &picture->drawn;
+    const DiffusionZOutput *output = &picture->output;
     size_t values = (size_t)latent->channels * latent->height * latent->width;
     uint32_t steps = picture->job->steps;
-    if (picture->job->latents != KILN_LATENTS_TRAJECTORY || !drawn->trajectory || !drawn->sigmas) {
+    if (picture->job->latents != KILN_LATENTS_TRAJECTORY || !output->trajectory ||
+        !output->sigmas) {
         latent->states = 1;
-        latent->values = drawn->latent;
+        latent->values = output->latent;
         return 0;
     }
-    uint32_t chosen[KILN_STEPS_MAX + 1], count = choose_states(picture->job, drawn, chosen);
+    uint32_t chosen[KILN_STEPS_MAX + 1], count = choose_states(picture->job, output, chosen);
     float *copy = malloc(count * values * sizeof *copy);
     if (!copy)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u latent states", count);
     for (uint32_t i = 0; i < count; i++) {
         const float *from =
-            chosen[i] < steps ? drawn->trajectory + chosen[i] * values : drawn->latent;
+            chosen[i] < steps ? output->trajectory + chosen[i] * values : output->latent;
         memcpy(copy + i * values, from, values * sizeof *copy);
-        latent->sigmas[i] = sigma_of(drawn, steps, chosen[i]);
+        latent->sigmas[i] = sigma_of(output, steps, chosen[i]);
     }
     latent->states = count;
     latent->values = *ret_copy = copy;
@@ -193,9 +194,9 @@ static int encode_latent(struct kiln_picture *picture, const struct kiln_encode_
 {
     const struct kiln_job *job = picture->job;
     struct kiln_latent latent = {
-        .channels = (uint32_t)picture->drawn.latent_channels,
-        .height = (uint32_t)picture->drawn.latent_height,
-        .width = (uint32_t)picture->drawn.latent_width,
+        .channels = (uint32_t)picture->output.latent_channels,
+        .height = (uint32_t)picture->output.latent_height,
+        .width = (uint32_t)picture->output.latent_width,
         .seed = job->seed,
     };
     float *copy = NULL;

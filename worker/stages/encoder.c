@@ -1,8 +1,8 @@
-/* encoder.c - a thread of the encode pool: raw pixels and latents become files.
+/* encoder.c - a thread of the encode pool: turns raw pixels and latents into files.
  *
- * libwebp gains nothing from its own threads in lossy mode, so the pool encodes different pictures
- * side by side.  It runs beside the compute thread and, on a CPU device, competes with it; that is
- * bounded by encode_threads.
+ * libwebp's own threads gain nothing in lossy mode, so the pool encodes several pictures in
+ * parallel. On a CPU device it competes with the compute thread; the setting encode_threads limits
+ * that.
  */
 #include "schemas/clock.h"
 #include "schemas/log.h"
@@ -21,13 +21,14 @@ static void encode_one(struct kiln_worker *worker, struct kiln_picture *picture)
     };
     struct kiln_error err;
     double start = kiln_monotonic_ms();
-    enum kiln_stop why = kiln_holding_stop(picture->holding, picture->index);
+    enum kiln_stop why = kiln_flight_stop(picture->flight, picture->index);
     int code = 0;
-    /* A drained picture is drawn already: it is worth finishing.  The other flags make it waste. */
+    /* A drained picture is rendered already and worth finishing; the other flags make it useless.
+     */
     bool wanted = why == KILN_STOP_NONE || why == KILN_STOP_DRAINED;
     if (wanted)
         code = kiln_encode_picture(picture, &options, &err);
-    worker->engine->release(&picture->drawn);
+    worker->engine->release(&picture->output);
     picture->encode_ms = kiln_monotonic_ms() - start;
     if (wanted && code == 0) {
         kiln_worker_pass(worker->files, picture);
@@ -46,14 +47,14 @@ void *kiln_encoder(void *arg)
     for (;;) {
         void *item;
         size_t count;
-        int code = kiln_queue_pop(worker->drawn, &item, 1, &count, 1000);
+        int code = kiln_queue_pop(worker->rendered, &item, 1, &count, 1000);
         if (code == KILN_CANCELLED)
             break;
         if (code == 0)
             encode_one(worker, item);
     }
     if (atomic_fetch_sub(&worker->encoders, 1) == 1)
-        kiln_queue_close(worker->files); /* the last one puts out the light */
+        kiln_queue_close(worker->files);
     atomic_fetch_sub(&worker->threads, 1);
     return NULL;
 }

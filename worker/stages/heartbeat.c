@@ -1,12 +1,12 @@
-/* heartbeat.c - the thread whose beats are the worker's lease.
+/* heartbeat.c - the thread that sends the heartbeats, which are the worker's lease.
  *
- * It does nothing else, so that neither a long step nor a slow store can cost the lease.  A beat is
- * sent every heartbeat_s and, at most every 20 ms, when something changed.  The thread beats on its
- * own connection: deaf_ms tells the scheduler when the listener's connection has gone bad although
- * the heart still beats, and room is then 0.
+ * It does nothing else, so that neither a long step nor a slow store can cost the lease.  A
+ * heartbeat is sent every heartbeat_s and, at most every 20 ms, when something changed.  The thread
+ * has its own connection: deaf_ms tells the scheduler that the listener cannot read although
+ * heartbeats arrive, and room is then 0.
  *
- * A connection may fall silent for good while Redis is well.  So no answer is waited for longer
- * than a third of the lease, and the next beat goes out at once, on a new connection.
+ * A connection may fall silent for good while Redis is well.  So the thread waits for an answer for
+ * at most a third of the lease, and then sends at once on a new connection.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +21,9 @@
 
 #define KICK_PAUSE_MS 20
 #define ROOM 2        /* one running, one ahead */
-#define LEASE_SHARE 3 /* so many limits make a lease */
+#define LEASE_SHARE 3 /* time limits in a lease */
 
-/* Assignments it would take now: those that wait for the compute thread or run on it count. */
+/* How many assignments the worker accepts now. */
 static uint32_t room_now(struct kiln_worker *worker, const struct kiln_heartbeat *beat)
 {
     uint32_t busy = (uint32_t)kiln_queue_length(worker->ready) + (beat->steps > 0 ? 1 : 0);
@@ -50,7 +50,7 @@ static void fill_beat(struct kiln_worker *worker, struct kiln_heartbeat *beat)
     beat->started_ms = worker->started_ms;
     beat->sent_ms = kiln_wall_ms();
     beat->draining = kiln_worker_drain(worker) != KILN_DRAIN_NO;
-    kiln_holdings_list(&worker->holdings, beat);
+    kiln_flights_list(&worker->flights, beat);
     kiln_board_beat(&worker->board, beat);
     bool takes = !beat->draining && beat->deaf_ms <= lease_s * 1e3;
     beat->places = takes ? KILN_HEARTBEAT_HELD_MAX - beat->held_count : 0;
@@ -66,14 +66,14 @@ int kiln_heartbeat_send(struct kiln_worker *worker, struct kiln_bus *bus, struct
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a heartbeat");
     int code = kiln_bus_heartbeat(bus, worker->beat, text, lease_ms, err);
-    /* What stands there instead would never expire: each attempt to beat renews its time. */
+    /* A value of another type would never expire: each attempt renews its lifetime. */
     if (code != 0 && (code = kiln_identity_mend(bus, worker->beat, code, err)) == 0)
         code = kiln_bus_heartbeat(bus, worker->beat, text, lease_ms, err);
     free(text);
     return code;
 }
 
-/* The thread's own connection, whose every limit lets a second one be tried within the lease. */
+/* The time limit leaves time for a second connection within the lease. */
 static int open_bus(struct kiln_worker *worker, double lease_s, struct kiln_bus **bus,
                     struct kiln_error *err)
 {
@@ -83,7 +83,7 @@ static int open_bus(struct kiln_worker *worker, double lease_s, struct kiln_bus 
     return code;
 }
 
-/* Says once that the stream is not heard, and once that it is again. */
+/* Logs once that the stream cannot be read, and once that it can again. */
 static void watch_ears(struct kiln_worker *worker, double lease_s, bool *deaf)
 {
     struct kiln_heartbeat beat = {0};
@@ -91,14 +91,14 @@ static void watch_ears(struct kiln_worker *worker, double lease_s, bool *deaf)
     bool now = beat.deaf_ms > lease_s * 1e3;
     if (now && !*deaf)
         kiln_log(KILN_LOG_ERROR, "deaf", kiln_f("ms", "%u", beat.deaf_ms),
-                 kiln_f("meanwhile", "no new assignments are taken"));
+                 kiln_f("meanwhile", "no new assignments are accepted"));
     if (!now && *deaf)
         kiln_log(KILN_LOG_INFO, "hears_again", kiln_f("ms", "%u", beat.deaf_ms));
     *deaf = now;
 }
 
-/* The lease may have run out while the bus was away, and another worker may have taken the id:
- * then this one ends, or both would read one stream. */
+/* The lease may have expired during the outage, and another worker may have the id now: then this
+ * one ends, or both would read one stream. */
 static int resume(struct kiln_worker *worker, struct kiln_bus *bus,
                   const struct kiln_outage *outage, double lease_s, struct kiln_error *err)
 {
@@ -107,7 +107,7 @@ static int resume(struct kiln_worker *worker, struct kiln_bus *bus,
     int code = kiln_identity_confirm(worker, bus, err);
     if (code == KILN_EXISTS) {
         kiln_log(KILN_LOG_ERROR, "worker_id_lost", kiln_f("error", "%s", err->text));
-        kiln_worker_give_up(worker, err);
+        kiln_worker_fail(worker, err);
     }
     return code;
 }
@@ -117,10 +117,10 @@ void *kiln_heartbeat(void *arg)
     struct kiln_worker *worker = arg;
     struct kiln_bus *bus = NULL;
     struct kiln_outage outage = {KILN_OUTAGE_OF("bus"),
-                                 .effect = "no heartbeat; what is held goes on"};
+                                 .effect = "no heartbeats; assignments in flight continue"};
     struct kiln_error err;
     bool deaf = false;
-    /* It outlives all others: the lease must hold until the last job is settled. */
+    /* It outlives all others: the lease must last until the last job is settled. */
     while (atomic_load(&worker->threads) > 0) {
         struct kiln_settings settings = kiln_board_settings(&worker->board);
         atomic_store(&worker->heart_ms, kiln_clock_ms());

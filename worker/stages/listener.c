@@ -1,12 +1,10 @@
-/* listener.c - the thread that hears the scheduler: assignments and orders from the worker's
- * stream.
+/* listener.c - the thread that reads the worker's stream: assignments and control messages.
  *
- * An entry is deleted as soon as it is taken in, so the stream holds only what was not yet heard
- * and is always read from its beginning: an emptied Redis or a clock that jumped cannot make this
- * worker wait for ids that never come.  What was taken in is named by the heartbeat; if this
- * process dies, the beat dies with it and the ledger gives the jobs to somebody else.  An entry
- * that is seen twice (the deletion was lost) is known by its assignment id, or found done by the
- * ledger.
+ * An entry is deleted as soon as it is accepted, so the stream contains only unread entries and is
+ * always read from its beginning: after a flush of Redis or a clock that jumped, this worker does
+ * not wait for ids that never come.  The heartbeat names the accepted assignments; if this process
+ * dies, the heartbeat expires and the scheduler returns the jobs.  An entry that is read twice,
+ * because its deletion was lost, is recognised by its assignment id or by the ledger.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,46 +23,47 @@
 #define BLOCK_MS 500
 #define ENTRY_ID_MAX 48 /* two 64-bit decimals and a dash */
 
-/* What one read has brought, until its entries are deleted. */
-struct catch
-{
+/* The entries of one read, until they are deleted. */
+struct reading {
     struct kiln_worker *worker;
-    struct kiln_holding *holdings[READ_MAX];
+    struct kiln_flight *flights[READ_MAX];
     char ids[READ_MAX][ENTRY_ID_MAX];
-    size_t holding_count, entry_count;
+    size_t flight_count, entry_count;
 };
 
-static void take_assignment(struct catch *catch, const char *text, size_t length)
+static void take_assignment(struct reading *reading, const char *text, size_t length)
 {
     struct kiln_assignment assignment = {0};
-    struct kiln_holding *holding = NULL;
+    struct kiln_flight *flight = NULL;
     struct kiln_error err;
     int code = kiln_assignment_decode(text, length, &assignment, &err);
     if (code == 0)
-        code = kiln_holdings_add(&catch->worker->holdings, &assignment, kiln_monotonic_ms(),
-                                 &holding, &err);
+        code = kiln_flights_add(&reading->worker->flights, &assignment, kiln_monotonic_ms(),
+                                &flight, &err);
     kiln_assignment_release(&assignment);
     if (code == KILN_EXISTS)
         return;
     if (code != 0) {
-        /* No beat will name it, so the scheduler takes its jobs back. */
+        /* No heartbeat will name it, so the scheduler returns its jobs. */
         kiln_log(KILN_LOG_WARNING, "assignment_refused", kiln_f("error", "%s", err.text));
         return;
     }
-    kiln_board_want(&catch->worker->board); /* with it: what is held and not wanted is drawn */
-    catch->holdings[catch->holding_count++] = holding;
+    kiln_board_want(
+        &reading->worker
+             ->board); /* before a heartbeat lists it: listed but not counted means rendered */
+    reading->flights[reading->flight_count++] = flight;
 }
 
-static void begin(struct kiln_worker *worker, struct kiln_holding *holding)
+static void begin(struct kiln_worker *worker, struct kiln_flight *flight)
 {
-    kiln_log(KILN_LOG_DEBUG, "assignment_taken", kiln_f("assignment", "%s", holding->assignment.id),
-             kiln_f("jobs", "%u", holding->assignment.job_count));
-    if (kiln_queue_length(worker->ready) == 0) /* else the compute thread asks in its turn */
-        kiln_worker_prefetch(worker, &holding->assignment);
-    /* The queue has a place for every holding, so this never waits. */
-    if (kiln_queue_push(worker->ready, holding, 1, 0) != 0) {
+    kiln_log(KILN_LOG_DEBUG, "assignment_taken", kiln_f("assignment", "%s", flight->assignment.id),
+             kiln_f("jobs", "%u", flight->assignment.job_count));
+    if (kiln_queue_length(worker->ready) == 0) /* else the compute thread does it later */
+        kiln_worker_prefetch(worker, &flight->assignment);
+    /* The queue has a place for every flight, so this never waits. */
+    if (kiln_queue_push(worker->ready, flight, 1, 0) != 0) {
         kiln_board_settle(&worker->board);
-        kiln_worker_hand_back(worker, holding);
+        kiln_worker_return(worker, flight);
     }
     kiln_board_kick(&worker->board);
 }
@@ -76,26 +75,26 @@ static void ask_drain(struct kiln_worker *worker)
         kiln_log(KILN_LOG_INFO, "drain", kiln_f("by", "order"));
 }
 
-static void follow_order(struct kiln_worker *worker, const char *text, size_t length)
+static void obey(struct kiln_worker *worker, const char *text, size_t length)
 {
-    struct kiln_control order;
+    struct kiln_control control;
     struct kiln_error err;
     uint32_t stopped = 0;
-    if (kiln_control_decode(text, length, &order, &err) != 0) {
+    if (kiln_control_decode(text, length, &control, &err) != 0) {
         kiln_log(KILN_LOG_WARNING, "order_refused", kiln_f("error", "%s", err.text));
         return;
     }
-    switch (order.kind) {
+    switch (control.kind) {
     case KILN_CONTROL_CANCEL_JOB:
-        stopped = kiln_holdings_stop_job(&worker->holdings, order.job, KILN_STOP_CANCELLED);
+        stopped = kiln_flights_stop_job(&worker->flights, control.job, KILN_STOP_CANCELLED);
         break;
     case KILN_CONTROL_DROP:
-        stopped = kiln_holdings_stop_assignment(&worker->holdings, order.id, KILN_STOP_DROPPED);
+        stopped = kiln_flights_stop_assignment(&worker->flights, control.id, KILN_STOP_DROPPED);
         break;
     case KILN_CONTROL_DRAIN:
-        /* By incarnation when two processes have this id: then only one of them is meant. */
-        if (order.id[0] == '\0' || strcmp(order.id, worker->id) == 0 ||
-            strcmp(order.id, worker->incarnation) == 0)
+        /* By incarnation when two processes have this id, and one of them is meant. */
+        if (control.id[0] == '\0' || strcmp(control.id, worker->id) == 0 ||
+            strcmp(control.id, worker->incarnation) == 0)
             ask_drain(worker);
         return;
     case KILN_CONTROL_CANCEL_BATCH: /* for the scheduler alone */
@@ -103,28 +102,28 @@ static void follow_order(struct kiln_worker *worker, const char *text, size_t le
     case KILN_CONTROL_ASK:
         return;
     }
-    kiln_log(KILN_LOG_INFO, "order", kiln_f("kind", "%d", (int)order.kind),
+    kiln_log(KILN_LOG_INFO, "order", kiln_f("kind", "%d", (int)control.kind),
              kiln_f("stopped", "%u", stopped));
 }
 
-static void take_entry(struct catch *catch, const struct kiln_bus_entry *entry)
+static void take_entry(struct reading *reading, const struct kiln_bus_entry *entry)
 {
-    snprintf(catch->ids[catch->entry_count++], ENTRY_ID_MAX, "%s", entry->id);
+    snprintf(reading->ids[reading->entry_count++], ENTRY_ID_MAX, "%s", entry->id);
     /* An entry is one message in one field. */
     const char *name = entry->field_count == 1 ? entry->fields[0] : "several, or none";
     if (strcmp(name, "assign") == 0)
-        take_assignment(catch, entry->fields[1], entry->lengths[1]);
+        take_assignment(reading, entry->fields[1], entry->lengths[1]);
     else if (strcmp(name, "order") == 0)
-        follow_order(catch->worker, entry->fields[1], entry->lengths[1]);
+        obey(reading->worker, entry->fields[1], entry->lengths[1]);
     else
         kiln_log(KILN_LOG_WARNING, "entry_unknown", kiln_f("field", "%.40s", name));
 }
 
-/* Takes in what waits in the stream, removes it there, then begins it. */
+/* Reads the stream, deletes the entries there, then begins the assignments. */
 static int read_stream(struct kiln_worker *worker, struct kiln_bus *bus, uint32_t block_ms,
                        struct kiln_error *err)
 {
-    struct catch catch = {.worker = worker};
+    struct reading reading = {.worker = worker};
     struct kiln_bus_entries entries;
     const char *stream = worker->stream, *after = "0";
     int code = kiln_bus_read(bus, &stream, &after, 1, READ_MAX, block_ms, &entries, err);
@@ -133,24 +132,24 @@ static int read_stream(struct kiln_worker *worker, struct kiln_bus *bus, uint32_
     kiln_board_heard(&worker->board);
     kiln_health_heard(KILN_PEER_BUS);
     for (size_t i = 0; i < entries.count && i < READ_MAX; i++)
-        take_entry(&catch, &entries.at[i]);
-    /* The entries were borrowed from the connection; from here only the copies are used. */
-    for (size_t i = 0; i < catch.entry_count && code == 0; i++)
-        code = kiln_bus_delete_entry(bus, worker->stream, catch.ids[i], err);
-    for (size_t i = 0; i < catch.holding_count; i++)
-        begin(worker, catch.holdings[i]);
+        take_entry(&reading, &entries.at[i]);
+    /* The entries belong to the connection; from here only the copies are used. */
+    for (size_t i = 0; i < reading.entry_count && code == 0; i++)
+        code = kiln_bus_delete_entry(bus, worker->stream, reading.ids[i], err);
+    for (size_t i = 0; i < reading.flight_count; i++)
+        begin(worker, reading.flights[i]);
     return code;
 }
 
 void *kiln_listener(void *arg)
 {
     struct kiln_worker *worker = arg;
-    struct kiln_outage outage = {KILN_OUTAGE_OF("bus"), .effect = "what is held goes on"};
+    struct kiln_outage outage = {KILN_OUTAGE_OF("bus"), .effect = "assignments in flight continue"};
     struct kiln_bus *bus = NULL;
     struct kiln_error err;
     while (kiln_worker_drain(worker) == KILN_DRAIN_NO) {
         int code = bus ? 0 : kiln_bus_open(worker->config, &bus, &err);
-        if (code == 0) { /* one that has fallen silent is given up before the scheduler minds */
+        if (code == 0) { /* a silent connection is closed before the lease expires */
             double lease_s = kiln_board_settings(&worker->board).lease_s;
             kiln_bus_limit(bus, (uint32_t)(lease_s * 1e3 / 2));
             code = read_stream(worker, bus, BLOCK_MS, &err);
@@ -160,8 +159,8 @@ void *kiln_listener(void *arg)
         else
             kiln_worker_pause(worker, kiln_outage_fail(&outage, &err));
     }
-    /* The beat says draining now.  What was assigned before the scheduler saw that arrives here and
-     * is handed back by the compute thread; later than this, the lease does it. */
+    /* The heartbeat says draining now.  Assignments that were sent before the scheduler read that
+     * arrive here, and the compute thread returns them; later ones return with the lease. */
     kiln_board_kick(&worker->board);
     if (bus && !kiln_outage_is(&outage) && read_stream(worker, bus, 200, &err) != 0)
         kiln_log(KILN_LOG_WARNING, "bus_away", kiln_f("error", "%s", err.text));

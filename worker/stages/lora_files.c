@@ -15,23 +15,40 @@
 #include "storage/formats/regular.h"
 
 #define READ_BYTES (1 << 20)
-#define KNOWN_MAX 256 /* files; the one that was asked for longest ago goes first */
+#define KNOWN_MAX 256 /* files; the least recently used one is replaced */
 #define HEX_MAX (2 * KILN_SHA256_SIZE + 1)
+
+/* The intake has checked the names, so they cannot leave the directory. */
+void kiln_lora_paths_fill(struct kiln_lora_paths *p, const struct kiln_config *config,
+                          const struct kiln_assignment *assignment)
+{
+    const char *dir = kiln_config_text(config, KILN_KEY_LORA_DIR);
+    p->count = (int32_t)assignment->lora_count;
+    for (uint32_t i = 0; i < assignment->lora_count; i++) {
+        snprintf(p->paths[i], KILN_LORA_PATH_MAX, "%s%s/%s.safetensors",
+                 dir[0] ? dir : kiln_config_text(config, KILN_KEY_MODEL), dir[0] ? "" : "/loras",
+                 assignment->loras[i].name);
+        p->loras[i].path = p->paths[i];
+        p->loras[i].weight = (float)assignment->loras[i].scale;
+    }
+}
+
+/* --- hashes ----------------------------------------------------------------------------------- */
 
 struct known_file {
     struct stat st;
     char hex[HEX_MAX]; /* "": a free place */
-    uint64_t asked;    /* the table's clock when it was asked for last */
+    uint64_t asked;    /* the table's clock at the last request */
 };
 
-/* Of the process: files are the same for all who ask. */
+/* One table for the process. */
 static struct {
     pthread_mutex_t mutex;
     struct known_file files[KNOWN_MAX];
     uint64_t clock;
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* ctime too: who writes a file anew can set its other time back. */
+/* ctime too: whoever rewrites a file can set its mtime back. */
 static bool same_state(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
@@ -66,7 +83,7 @@ static bool hash_file(int fd, const struct stat *before, char hex[HEX_MAX])
     return ok;
 }
 
-/* The place of a file in this state, or the one to give it. */
+/* The row of a file in this state, or the row to use for it. */
 static struct known_file *place_of(const struct stat *st)
 {
     struct known_file *oldest = &known.files[0];

@@ -1,15 +1,29 @@
-/* lora_files.h - which bytes the LoRA files of a batch have: a name may get another file at any
- * time.
+/* lora_files.h - where the LoRA files of an assignment are, and their hashes.
  *
- * A file is read once for each state that it is in (device, inode, size, times), so asking again
- * costs a stat.  Any thread may ask; the first one reads, and others wait for it.
+ * A name may get another file at any time, so each commit records the hashes.  A file is read once
+ * for each state of it (device, inode, size, times); a repeated request costs a stat.  Any thread
+ * may ask; the first one reads the file, and others wait for it.
  */
 #ifndef KILN_LORA_FILES_H
 #define KILN_LORA_FILES_H
 
 #include <stdbool.h>
 
-#include "worker/stages/lora_paths.h"
+#include "pipeline/diffusionz_batch.h"
+#include "schemas/config.h"
+#include "schemas/wire.h"
+
+#define KILN_LORA_PATH_MAX 4096
+
+struct kiln_lora_paths {
+    char paths[KILN_LORAS_MAX][KILN_LORA_PATH_MAX];
+    DiffusionZLora loras[KILN_LORAS_MAX]; /* their paths point into this struct */
+    int32_t count;
+};
+
+/* lora_dir/NAME.safetensors, or loras/ in the model's folder if no lora_dir is set. */
+void kiln_lora_paths_fill(struct kiln_lora_paths *p, const struct kiln_config *config,
+                          const struct kiln_assignment *assignment);
 
 /* "NAME:SHA256+NAME:SHA256" in order of the names, "" for no LoRAs.  False, and *out is "", where a
  * file cannot be read. */

@@ -1,11 +1,11 @@
 /* object_key.h - the names of objects in the store.
  *
- *     images/<yyyy>/<mm>/<job>/<size>-<sha16>.webp             size: full, 512, 256
+ *     images/<yyyy>/<mm>/<job>/<size>-<sha16>.webp             size: schemas/sizes.h
  *     latents/<model>/<yyyy>/<mm>/<job>-<sha16>.safetensors.zst
  *
  * sha16 is the first 16 hex digits of the SHA-256 of the bytes.  Year and month are
- * those of the job's creation in UTC, so that a job that is run again gets the same names; an
- * object is then overwritten by equal bytes instead of leaving an orphan behind.
+ * those of the job's creation in UTC, so that a repeated job gets the same keys: equal bytes then
+ * overwrite an object instead of leaving an orphan.
  */
 #ifndef KILN_OBJECT_KEY_H
 #define KILN_OBJECT_KEY_H

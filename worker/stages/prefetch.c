@@ -1,23 +1,23 @@
-/* prefetch.c - see prefetch.h.  The engine prepares one LoRA set at a time and keeps the last wish,
- * so it is asked for the assignment that comes next: by the listener if that has just come in, by
- * the compute thread, when it begins another one, if it was waiting.
+/* prefetch.c - see prefetch.h.  The engine prepares one LoRA set at a time, the last one asked for.
+ * So it is asked for the next assignment alone: by the listener if that has just arrived, or by the
+ * compute thread when it begins the one before.
  */
 #include "worker/stages/prefetch.h"
 
 #include <stdlib.h>
 
-#include "worker/stages/lora_paths.h"
+#include "worker/stages/lora_files.h"
 
-struct to_come {
+struct next {
     struct kiln_lora_paths loras;
     DiffusionZItem items[KILN_ASSIGN_MAX];
 };
 
-/* One batch stands for all calls of the assignment: the texts count. */
+/* One batch stands for all calls of the assignment: only its prompts and LoRAs matter. */
 void kiln_worker_prefetch(struct kiln_worker *worker, const struct kiln_assignment *assignment)
 {
     struct kiln_renderer *engine = worker->engine;
-    struct to_come *next = engine->prefetch ? calloc(1, sizeof *next) : NULL;
+    struct next *next = engine->prefetch ? calloc(1, sizeof *next) : NULL;
     if (!next)
         return;
     kiln_lora_paths_fill(&next->loras, worker->config, assignment);

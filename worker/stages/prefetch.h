@@ -1,11 +1,11 @@
-/* prefetch.h - what the next assignment needs, made ready while another one is drawn. */
+/* prefetch.h - prepares what the next assignment needs while another one is rendered. */
 #ifndef KILN_PREFETCH_H
 #define KILN_PREFETCH_H
 
 #include "worker/state/worker.h"
 
-/* Asks the engine for LoRAs and texts of the assignment, which may be there already, and returns at
- * once.  Any thread. */
+/* Asks the engine to load the assignment's LoRAs and encode its prompts, and returns at once.  Any
+ * thread. */
 void kiln_worker_prefetch(struct kiln_worker *worker, const struct kiln_assignment *assignment);
 
 #endif

@@ -1,9 +1,9 @@
-/* reporter.c - the thread that tells the events stream what happened.
+/* reporter.c - the thread that writes events into the events stream.
  *
- * It has its own connection, since the listener's waits in a blocking read most of the time.  While
- * the bus is away events pile up to a bound and are then dropped: the scheduler does without them,
- * from the heartbeat and the ledger.  Events that Redis refuses (another program has used the
- * stream's name, say) are dropped at once: the same again would be refused again.
+ * It has its own connection, since the listener's is in a blocking read most of the time.  During
+ * an outage of the bus events wait up to a limit and are then dropped: the scheduler manages
+ * without them, from the heartbeats and the ledger.  Events that Redis refuses, because another
+ * program has used the stream's name, are dropped at once: a retry would be refused too.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ struct reporter {
     struct kiln_worker *worker;
     struct kiln_bus *bus;
     struct kiln_outage outage;
-    bool refused; /* the last events, by a Redis that is there */
+    bool refused; /* the last events, by a Redis that answers */
 };
 
 /* Appends the events in one go; the last append trims the stream and waits for the answers. */
@@ -45,18 +45,19 @@ static int send_events(struct reporter *reporter, char *const *texts, size_t cou
     return code;
 }
 
-/* Says so once, until Redis takes events again. */
+/* Logs it once, until Redis accepts events again. */
 static void note_refusal(struct reporter *reporter, const struct kiln_error *why)
 {
     kiln_outage_over(&reporter->outage); /* it answers */
     if (!reporter->refused)
         kiln_log(KILN_LOG_WARNING, "events_refused",
                  kiln_f("stream", "%s", reporter->worker->events), kiln_f("error", "%s", why->text),
-                 kiln_f("effect", "%s", "events are dropped, jobs are not concerned"));
+                 kiln_f("effect", "%s", "events are dropped; jobs are not affected"));
     reporter->refused = true;
 }
 
-/* Tries until they are out or refused; when the worker ends, once.  An event may be told twice. */
+/* Retries until the events are sent or refused; once only when the worker ends.  An event may be
+ * sent twice. */
 static void deliver(struct reporter *reporter, char *const *texts, size_t count)
 {
     struct kiln_worker *worker = reporter->worker;

@@ -1,10 +1,9 @@
 /* uploader.c - a thread that makes files durable in the object store.
  *
- * It keeps a small group of pictures and puts all their missing objects in one call, many in
- * flight.  What the store refuses stays in the group and is tried again with growing pauses while
- * new pictures join; a picture that has waited hold_s goes back to the queue, so that a worker with
- * a broken disk does not sit on jobs that others could finish.  A failing store is never the job's
- * fault: no such return is final.
+ * It puts all missing objects of a small group of pictures in one call, many in parallel.  A
+ * picture whose put failed stays in the group and is retried with backoff while new pictures join.
+ * After hold_s its job returns to the queue, so that a worker with a broken disk does not keep jobs
+ * that others could finish.  That return is never final: a failing store is not the job's fault.
  */
 #include <string.h>
 
@@ -33,8 +32,8 @@ static bool is_stored(const struct kiln_picture *picture)
     return true;
 }
 
-/* Lists the missing objects, pictures first and latents behind them: objects of one directory
- * stand together, and a file store then syncs their directories once. */
+/* Lists the missing objects, pictures before latents: objects of one directory are then neighbours,
+ * and a file store syncs that directory once. */
 static size_t list_missing(struct uploader *uploader, struct kiln_put *puts,
                            struct kiln_picture_object **objects)
 {
@@ -68,7 +67,7 @@ static int put_group(struct uploader *uploader, struct kiln_error *err)
     code = count > 0 ? kiln_store_put(uploader->store, puts, count, err) : 0;
     for (size_t i = 0; i < count; i++) {
         objects[i]->stored = puts[i].code == 0;
-        /* The name holds our hash of the bytes; a store that saw others has damaged them. */
+        /* A store that computes another hash than the one in the key has damaged the bytes. */
         if (puts[i].code == 0 && strcmp(puts[i].sha256, objects[i]->sha256) != 0) {
             objects[i]->stored = false;
             code = kiln_fail(err, KILN_CORRUPT, "%s was stored with sha256 %s", objects[i]->key,
@@ -86,15 +85,15 @@ static void send_on(struct uploader *uploader, size_t i)
     kiln_worker_pass(uploader->worker->outcomes, picture);
 }
 
-/* Decides for each picture that still lacks objects whether it is kept. */
-static void give_up_some(struct uploader *uploader, const struct kiln_error *err)
+/* Ends the pictures that wait no longer for the store. */
+static void end_some(struct uploader *uploader, const struct kiln_error *err)
 {
     struct kiln_settings settings = kiln_board_settings(&uploader->worker->board);
     bool ending = kiln_worker_drain(uploader->worker) >= KILN_DRAIN_NOW;
     double oldest = kiln_monotonic_ms() - settings.hold_s * 1e3;
     for (size_t i = uploader->count; i-- > 0;) {
         struct kiln_picture *picture = uploader->group[i];
-        enum kiln_stop why = kiln_holding_stop(picture->holding, picture->index);
+        enum kiln_stop why = kiln_flight_stop(picture->flight, picture->index);
         if (why == KILN_STOP_CANCELLED || why == KILN_STOP_DROPPED) {
             kiln_picture_stop(picture, why);
         } else if (ending) {
@@ -109,7 +108,7 @@ static void give_up_some(struct uploader *uploader, const struct kiln_error *err
     }
 }
 
-/* One round: put what is there, pass on what is durable, wait if something is not. */
+/* One round: puts the group, passes on what is durable, waits if something failed. */
 static void work_group(struct uploader *uploader)
 {
     struct kiln_error err = {0};
@@ -127,17 +126,18 @@ static void work_group(struct uploader *uploader)
         return;
     }
     int wait_ms = kiln_outage_fail(&uploader->outage, &err);
-    give_up_some(uploader, &err);
+    end_some(uploader, &err);
     if (uploader->count > 0)
         kiln_worker_pause(uploader->worker, wait_ms);
 }
 
-/* With nothing to put, whether the store is there: unless a put of the other thread has just
- * failed, which says more. */
-static void look(struct uploader *uploader)
+/* While nothing is to be put: does the store answer?  Not asked when a put of the other uploader
+ * has just failed. */
+static void probe(struct uploader *uploader)
 {
     struct kiln_error err;
-    if (!kiln_worker_asks(uploader->worker, KILN_PEER_STORE, kiln_outage_is(&uploader->outage)))
+    if (!kiln_worker_may_probe(uploader->worker, KILN_PEER_STORE,
+                               kiln_outage_is(&uploader->outage)))
         return;
     int code = 0;
     if (!uploader->store)
@@ -153,7 +153,8 @@ void *kiln_uploader(void *arg)
     struct kiln_worker *worker = arg;
     struct uploader uploader = {
         .worker = worker,
-        .outage = {KILN_OUTAGE_OF("store"), .effect = "pictures wait, then drawing waits for them",
+        .outage = {KILN_OUTAGE_OF("store"),
+                   .effect = "pictures wait, then rendering waits for them",
                    .sharing = &worker->stores_away},
     };
     for (;;) {
@@ -166,7 +167,7 @@ void *kiln_uploader(void *arg)
         else if (code == KILN_CANCELLED)
             break;
         else
-            look(&uploader);
+            probe(&uploader);
     }
     kiln_store_close(uploader.store);
     if (atomic_fetch_sub(&worker->uploaders, 1) == 1)

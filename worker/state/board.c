@@ -1,8 +1,8 @@
-/* board.c - the facts under one mutex.
+/* board.c - see board.h.
  *
- * Each is written by one thread and read by the heartbeat; all are small, so the lock is held for a
- * few copies and nobody ever waits for it with something else in hand.  The exception is *step:
- * the engine writes it through a plain pointer in the middle of its loop, hence atomically.
+ * One thread writes each fact and the heartbeat reads it.  All are small, so the lock covers a few
+ * copies and is never held together with another.  The exception is *step, which the engine writes
+ * through a plain pointer in its loop, hence atomically.
  */
 #include "worker/state/board.h"
 
@@ -74,7 +74,7 @@ void kiln_board_end(struct kiln_board *board, const char *lora_set)
 {
     pthread_mutex_lock(&board->mutex);
     board->running[0] = '\0';
-    board->steps = 0; /* idle; width and height stay, as what is warm */
+    board->steps = 0; /* idle; width and height stay: their graphs are resident */
     if (lora_set)
         snprintf(board->lora_set, sizeof board->lora_set, "%s", lora_set);
     pthread_mutex_unlock(&board->mutex);
@@ -90,7 +90,7 @@ void kiln_board_up(struct kiln_board *board)
 void kiln_board_want(struct kiln_board *board)
 {
     pthread_mutex_lock(&board->mutex);
-    if (board->to_draw++ == 0)
+    if (board->to_render++ == 0)
         board->wanted_since_ms = kiln_monotonic_ms();
     pthread_mutex_unlock(&board->mutex);
 }
@@ -98,7 +98,7 @@ void kiln_board_want(struct kiln_board *board)
 void kiln_board_settle(struct kiln_board *board)
 {
     pthread_mutex_lock(&board->mutex);
-    if (board->to_draw > 0 && --board->to_draw == 0)
+    if (board->to_render > 0 && --board->to_render == 0)
         board->wanted_ms += kiln_monotonic_ms() - board->wanted_since_ms;
     pthread_mutex_unlock(&board->mutex);
 }
@@ -109,32 +109,32 @@ static int32_t step_now(const struct kiln_board *board)
     return board->step ? __atomic_load_n(board->step, __ATOMIC_ACQUIRE) : 0;
 }
 
-void kiln_board_draw(struct kiln_board *board, const int32_t *step)
+void kiln_board_call_begun(struct kiln_board *board, const int32_t *step)
 {
     pthread_mutex_lock(&board->mutex);
     board->began_ms = board->stepped_ms = kiln_monotonic_ms();
-    if (board->drawing++ == 0)
-        board->drawing_since_ms = board->began_ms;
+    if (board->calls++ == 0)
+        board->busy_since_ms = board->began_ms;
     board->step = step;
     board->step_seen = step_now(board);
     pthread_mutex_unlock(&board->mutex);
 }
 
-void kiln_board_drawn(struct kiln_board *board, const int32_t *step, double switch_ms,
-                      double device_ms)
+void kiln_board_call_ended(struct kiln_board *board, const int32_t *step, double switch_ms,
+                           double device_ms)
 {
     pthread_mutex_lock(&board->mutex);
     double now = kiln_monotonic_ms();
-    board->drawn_ms += now - board->drawing_since_ms;
+    board->busy_ms += now - board->busy_since_ms;
     board->switched_ms += switch_ms;
-    board->drawing_since_ms = --board->drawing > 0 ? now : 0;
+    board->busy_since_ms = --board->calls > 0 ? now : 0;
     if (board->step == step)
         board->step = NULL;
-    /* Together, so that the three are of one moment: the device tells only when a call is over. */
+    /* Together, so that the three belong to one moment: the device reports at the end of a call. */
     board->computed_ms += device_ms;
-    board->ready_told_ms = now - board->up_ms;
-    board->wanted_told_ms =
-        board->wanted_ms + (board->to_draw > 0 ? now - board->wanted_since_ms : 0);
+    board->ready_at_end_ms = now - board->up_ms;
+    board->wanted_at_end_ms =
+        board->wanted_ms + (board->to_render > 0 ? now - board->wanted_since_ms : 0);
     pthread_mutex_unlock(&board->mutex);
 }
 
@@ -142,18 +142,18 @@ struct kiln_device_time kiln_board_device(struct kiln_board *board)
 {
     pthread_mutex_lock(&board->mutex);
     double now = kiln_monotonic_ms();
-    double since = board->drawing_since_ms > 0 ? now - board->drawing_since_ms : 0;
+    double since = board->busy_since_ms > 0 ? now - board->busy_since_ms : 0;
     int32_t step = step_now(board);
     if (step != board->step_seen)
         board->stepped_ms = now;
     board->step_seen = step;
     struct kiln_device_time time = {
-        .busy_s = (board->drawn_ms + since) / 1e3,
+        .busy_s = (board->busy_ms + since) / 1e3,
         .switching_s = board->switched_ms / 1e3,
-        .idle_s = (now - board->up_ms - board->drawn_ms - since) / 1e3,
+        .idle_s = (now - board->up_ms - board->busy_ms - since) / 1e3,
         .batch_s = since > 0 ? (now - board->began_ms) / 1e3 : 0,
         .stalled_s = since > 0 ? (now - board->stepped_ms) / 1e3 : 0,
-        .wanted_s = board->wanted_told_ms / 1e3,
+        .wanted_s = board->wanted_at_end_ms / 1e3,
         .computed_s = board->computed_ms / 1e3,
     };
     pthread_mutex_unlock(&board->mutex);
@@ -189,7 +189,7 @@ void kiln_board_wait(struct kiln_board *board, int wait_ms)
 {
     const struct timespec until = kiln_deadline_in(wait_ms);
     pthread_mutex_lock(&board->mutex);
-    /* A kick that came before the wait counts: nothing that changed may stay untold. */
+    /* A kick before the wait counts: every change must be sent. */
     while (!board->kicked)
         if (pthread_cond_timedwait(&board->changed, &board->mutex, &until) != 0)
             break;
@@ -209,11 +209,11 @@ void kiln_board_beat(struct kiln_board *board, struct kiln_heartbeat *beat)
     beat->step = board->steps ? (uint32_t)step_now(board) : 0;
     beat->done = board->done;
     beat->failed = board->failed;
-    beat->ready_ms = (uint64_t)board->ready_told_ms;
-    beat->wanted_ms = (uint64_t)board->wanted_told_ms;
+    beat->ready_ms = (uint64_t)board->ready_at_end_ms;
+    beat->wanted_ms = (uint64_t)board->wanted_at_end_ms;
     beat->computed_ms = (uint64_t)board->computed_ms;
     beat->deaf_ms = deaf > 0 ? (uint32_t)deaf : 0;
     beat->batch_max = board->settings.batch_max;
-    beat->drawn = beat->held_count > board->to_draw ? beat->held_count - board->to_draw : 0;
+    beat->drawn = beat->held_count > board->to_render ? beat->held_count - board->to_render : 0;
     pthread_mutex_unlock(&board->mutex);
 }

@@ -1,8 +1,8 @@
-/* board.h - what the worker's threads tell each other beside the queues.
+/* board.h - what the worker's threads share beside the queues.
  *
- * One mutex over a few small facts: what is resident, how far the batch is, what was counted, when
- * the stream was last heard, and the settings that SIGHUP may change.  The heartbeat thread reads
- * all of it for the beat and sleeps here, so that a change can wake it ahead of time.
+ * One mutex over a few small facts: what is resident, the progress of the batch, counts, when the
+ * stream was last read, and the settings that SIGHUP may change.  The heartbeat thread reads all of
+ * it and sleeps here, so that a change can wake it early.
  */
 #ifndef KILN_BOARD_H
 #define KILN_BOARD_H
@@ -28,19 +28,19 @@ struct kiln_board {
     struct kiln_settings settings;
     char lora_set[KILN_LORA_SET_MAX]; /* resident */
     uint32_t width, height;           /* of the last batch */
-    uint32_t steps;                   /* of the batch that is being begun; 0: none is */
+    uint32_t steps;                   /* of the batch that compute begins now; 0: none */
     char running[KILN_WIRE_ID_MAX + 1];
-    const int32_t *step; /* of the call that was begun last, which writes it atomically; or NULL */
+    const int32_t *step; /* written atomically by the call that began last; or NULL */
     uint64_t done, failed;
-    double heard_ms;  /* monotonic: the last good read of the stream */
-    uint32_t drawing; /* calls that have begun and not been finished */
-    double began_ms;  /* the last of them */
-    double up_ms, drawing_since_ms, drawn_ms, switched_ms; /* the device's time; since: 0 = idle */
-    uint32_t to_draw; /* assignments in hand that are not drawn yet; since: 0 = none */
+    double heard_ms; /* monotonic: the last good read of the stream */
+    uint32_t calls;  /* of the engine, begun and not ended */
+    double began_ms; /* the last of them */
+    double up_ms, busy_since_ms, busy_ms, switched_ms; /* the device's time; since: 0 = idle */
+    uint32_t to_render; /* assignments in flight that are not rendered yet; since: 0 = none */
     double wanted_since_ms, wanted_ms;
-    double computed_ms, ready_told_ms, wanted_told_ms; /* at the end of the last batch */
-    double stepped_ms;                                 /* when *step was last seen to be another, */
-    int32_t step_seen;                                 /* and which it was */
+    double computed_ms, ready_at_end_ms, wanted_at_end_ms; /* at the end of the last batch */
+    double stepped_ms;                                     /* when *step last changed, */
+    int32_t step_seen;                                     /* and its value */
 };
 
 void kiln_board_init(struct kiln_board *board, const struct kiln_settings *settings);
@@ -49,27 +49,27 @@ void kiln_board_release(struct kiln_board *board);
 void kiln_board_set(struct kiln_board *board, const struct kiln_settings *settings);
 struct kiln_settings kiln_board_settings(struct kiln_board *board);
 
-/* The compute thread: a batch begins, ends.  lora_set: what is resident afterwards; NULL: nothing
- * of the batch ran, and what was resident before is taken to be so still. */
+/* The compute thread: a batch begins, ends.  lora_set is resident afterwards; NULL: nothing of the
+ * batch ran, so the one before still is. */
 void kiln_board_begin(struct kiln_board *board, const struct kiln_assignment *assignment);
 void kiln_board_end(struct kiln_board *board, const char *lora_set);
-/* The listener: there is one more assignment to draw.  Whoever has drawn it or let go of it: one
- * less. */
+/* One more assignment to render (the listener); one less, because it is rendered or returned. */
 void kiln_board_want(struct kiln_board *board);
 void kiln_board_settle(struct kiln_board *board);
-/* The compute thread begins a call of the engine, the collector finishes it; calls may overlap. How
- * much of it was loading, and how long the device computed by its own clock.  step is read until
- * then. */
-void kiln_board_draw(struct kiln_board *board, const int32_t *step);
-void kiln_board_drawn(struct kiln_board *board, const int32_t *step, double switch_ms,
-                      double device_ms);
-/* What the device's time went into since the board was made ready for work by kiln_board_up. */
+/* The compute thread begins a call of the engine, the collector ends it; calls may overlap.
+ * switch_ms of it was loading LoRAs, device_ms is the device's own clock.  step is read until then.
+ */
+void kiln_board_call_begun(struct kiln_board *board, const int32_t *step);
+void kiln_board_call_ended(struct kiln_board *board, const int32_t *step, double switch_ms,
+                           double device_ms);
+/* What the device did since kiln_board_up. */
 struct kiln_device_time {
     double busy_s, idle_s;
-    double switching_s; /* of busy_s, known once a call is over: loading LoRA sets */
-    double batch_s;     /* since the engine was last called; 0: it is not at work */
-    double stalled_s;   /* since it was last seen to come a step further; 0: the same */
-    /* Until the end of the last batch: with work in hand, and computing by the device's clock. */
+    double switching_s; /* of busy_s, known at the end of a call: loading LoRA sets */
+    double batch_s;     /* since the last call began; 0: no call runs */
+    double stalled_s;   /* since the last step; 0: no call runs */
+    /* Until the end of the last batch: with assignments in flight; computing by the device's clock.
+     */
     double wanted_s, computed_s;
 };
 struct kiln_device_time kiln_board_device(struct kiln_board *board);
@@ -84,8 +84,7 @@ void kiln_board_kick(struct kiln_board *board);
 /* Sleeps until kicked, at most wait_ms. */
 void kiln_board_wait(struct kiln_board *board, int wait_ms);
 
-/* Fills what the board knows of a beat: residents, progress, counts, deafness, batch_max, and how
- * many of those that it lists already are drawn. */
+/* Fills the board's fields of a heartbeat; its list of assignments in flight is filled before. */
 void kiln_board_beat(struct kiln_board *board, struct kiln_heartbeat *beat);
 
 #endif

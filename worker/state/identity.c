@@ -1,4 +1,4 @@
-/* identity.c - looks at the beats of the pool for another process under this worker's id. */
+/* identity.c - searches the pool's heartbeats for another process with this worker's id. */
 #include "worker/state/identity.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #include "schemas/log.h"
 
-#define ORDERS_MAX 64
+#define CONTROLS_MAX 64
 #define ENTRY_ID_MAX 48
 
 struct search {
@@ -22,24 +22,24 @@ static bool is_ours(void *arg, const char *worker)
     return strcmp(worker, search->id) == 0;
 }
 
-static int look(void *arg, const char *worker, const char *beat, size_t len)
+static int note(void *arg, const char *worker, const char *beat, size_t len)
 {
     struct search *search = arg;
     struct kiln_heartbeat found;
     struct kiln_error err;
-    /* A beat that cannot be read is nobody's claim. */
+    /* A heartbeat that cannot be read claims nothing. */
     (void)worker;
     if (kiln_heartbeat_decode(beat, len, &found, &err) == 0)
         search->beat = found;
     return 0;
 }
 
-/* *ret_other: someone else's live beat stands under our id. */
+/* *ret_other: another process has a live heartbeat with our id. */
 static int find_other(struct kiln_worker *worker, struct kiln_bus *bus, struct search *search,
                       bool *ret_other, struct kiln_error *err)
 {
     *search = (struct search){.id = worker->id};
-    int code = kiln_bus_heartbeats_of(bus, worker->pool, is_ours, look, search, err);
+    int code = kiln_bus_heartbeats_of(bus, worker->pool, is_ours, note, search, err);
     if (code != 0)
         return code;
     *ret_other =
@@ -47,7 +47,8 @@ static int find_other(struct kiln_worker *worker, struct kiln_bus *bus, struct s
     return 0;
 }
 
-/* Whether the process that wrote the beat is certainly gone: it ran here and its number is free. */
+/* Whether the sender of the heartbeat has certainly ended: it ran on this host, and its pid is
+ * free. */
 static bool is_dead(const struct kiln_worker *worker, const struct kiln_heartbeat *beat)
 {
     return strcmp(beat->host, worker->host) == 0 && beat->pid > 1 &&
@@ -68,7 +69,7 @@ int kiln_identity_mend(struct kiln_bus *bus, const char *key, int code, struct k
     struct kiln_error why = *err;
     if (code == 0 || kiln_bus_refusal(bus) != KILN_BUS_WRONG_TYPE)
         return code;
-    /* No WATCH: an assignment that arrives in this moment comes again after a lease. */
+    /* No WATCH: an assignment that arrives at this moment returns with the lease. */
     code = kiln_bus_delete(bus, key, err);
     if (code == 0)
         kiln_log(KILN_LOG_WARNING, "key_deleted", kiln_f("what", "%s", key),
@@ -76,17 +77,17 @@ int kiln_identity_mend(struct kiln_bus *bus, const char *key, int code, struct k
     return code;
 }
 
-/* A drain order that its addressee never read would end its successor at once. */
-static int forget_orders(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
+/* A drain that the predecessor never read would end this worker at once. */
+static int forget_controls(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)
 {
-    char ids[ORDERS_MAX][ENTRY_ID_MAX];
+    char ids[CONTROLS_MAX][ENTRY_ID_MAX];
     struct kiln_bus_entries entries = {0};
     const char *stream = worker->stream, *after = "0";
     size_t count = 0;
-    int code = kiln_bus_read(bus, &stream, &after, 1, ORDERS_MAX, 0, &entries, err);
+    int code = kiln_bus_read(bus, &stream, &after, 1, CONTROLS_MAX, 0, &entries, err);
     if (code != 0)
         return kiln_identity_mend(bus, stream, code, err);
-    for (size_t i = 0; code == 0 && i < entries.count && count < ORDERS_MAX; i++)
+    for (size_t i = 0; code == 0 && i < entries.count && count < CONTROLS_MAX; i++)
         if (entries.at[i].field_count > 0 && strcmp(entries.at[i].fields[0], "order") == 0)
             snprintf(ids[count++], ENTRY_ID_MAX, "%s", entries.at[i].id);
     for (size_t i = 0; code == 0 && i < count; i++)
@@ -103,7 +104,7 @@ int kiln_identity_claim(struct kiln_worker *worker, struct kiln_bus *bus, struct
         return code;
     if (other && !is_dead(worker, &search.beat))
         return refuse(worker, &search.beat, err);
-    return forget_orders(worker, bus, err);
+    return forget_controls(worker, bus, err);
 }
 
 int kiln_identity_confirm(struct kiln_worker *worker, struct kiln_bus *bus, struct kiln_error *err)

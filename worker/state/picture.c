@@ -1,7 +1,7 @@
 /* picture.c - making, weighing and ending the record of one job in the worker.
  *
- * Weights are worked out from sizes, not measured: the allocator's own overhead is small beside
- * megabytes of pixels, and a weight must be the same when the item goes in and comes out.
+ * Weights are computed from sizes, not measured: the allocator's overhead is small beside megabytes
+ * of pixels, and a weight must be equal when the item enters and leaves a queue.
  */
 #include "worker/state/picture.h"
 
@@ -11,14 +11,14 @@
 
 #include "schemas/utf8.h"
 
-struct kiln_picture *kiln_picture_new(struct kiln_holding *holding, uint32_t index)
+struct kiln_picture *kiln_picture_new(struct kiln_flight *flight, uint32_t index)
 {
     struct kiln_picture *picture = calloc(1, sizeof *picture);
     if (!picture)
         return NULL;
-    picture->holding = holding;
+    picture->flight = flight;
     picture->index = index;
-    picture->job = &holding->assignment.jobs[index];
+    picture->job = &flight->assignment.jobs[index];
     return picture;
 }
 
@@ -39,16 +39,16 @@ size_t kiln_picture_weight(const struct kiln_picture *picture)
     size_t weight = sizeof *picture;
     for (uint32_t i = 0; i < picture->object_count; i++)
         weight += picture->objects[i].size;
-    if (picture->drawn.rgb)
+    if (picture->output.rgb)
         weight += pixels * 3;
     for (int i = 0; i < KILN_PICTURE_SMALLER; i++) {
         size_t side = kiln_stored_sizes[i + 1].longest;
-        if (picture->drawn.smaller[i])
+        if (picture->output.smaller[i])
             weight += pixels * 3 * side / longest * side / longest;
     }
-    if (picture->drawn.latent)
+    if (picture->output.latent)
         weight += values * sizeof(float);
-    if (picture->drawn.trajectory)
+    if (picture->output.trajectory)
         weight += values * sizeof(float) * job->steps;
     return weight;
 }
@@ -57,7 +57,7 @@ void kiln_picture_fail(struct kiln_picture *picture, int code, const char *reaso
 {
     picture->outcome = KILN_OUTCOME_RETURN;
     picture->code = code;
-    picture->final = !kiln_code_retryable(code); /* a bad LoRA file is as bad on the next worker */
+    picture->final = !kiln_code_retryable(code); /* a bad LoRA file fails on every worker */
     kiln_utf8_copy(picture->reason, sizeof picture->reason, reason);
 }
 
@@ -65,7 +65,7 @@ void kiln_picture_stop(struct kiln_picture *picture, enum kiln_stop why)
 {
     if (why == KILN_STOP_DRAINED) {
         picture->outcome = KILN_OUTCOME_RETURN;
-        picture->code = KILN_OK; /* handed back unused: the attempt does not count */
+        picture->code = KILN_OK; /* returned unused: the attempt does not count */
         picture->final = false;
         snprintf(picture->reason, sizeof picture->reason, "the worker is ending");
     } else {

@@ -1,13 +1,13 @@
 /* picture.h - one job on its way through the worker.
  *
- * The collector makes one per job; queues hand it from stage to stage, and the stage that has it
+ * The collector makes one for each job.  Queues pass it from stage to stage; the stage that has it
  * owns it alone:
  *
- *     collector --drawn--> encode pool --files--> uploader --outcomes--> committer
- *         |                     |                    |                      ^
- *         +---- failed, cancelled, handed back: straight to the end ------+
+ *     collector --rendered--> encode pool --files--> uploader --outcomes--> committer
+ *         |                       |                     |                      ^
+ *         +------ failed, cancelled, returned: directly to the committer ------+
  *
- * Each block below is written by one stage and only read by the later ones.
+ * One stage writes each block of fields below; later stages only read it.
  */
 #ifndef KILN_PICTURE_H
 #define KILN_PICTURE_H
@@ -16,13 +16,13 @@
 
 #include "pipeline/diffusionz_batch.h"
 #include "schemas/sizes.h"
-#include "worker/state/holdings.h"
+#include "worker/state/flights.h"
 
 /* How a job ends here; what the committer has to write. */
 enum kiln_outcome {
-    KILN_OUTCOME_DRAWN,  /* commit it */
-    KILN_OUTCOME_RETURN, /* back to the queue, or to failed: code, final, reason */
-    KILN_OUTCOME_GONE,   /* cancelled, or somebody else's by now: the ledger knows already */
+    KILN_OUTCOME_RENDERED, /* commit it */
+    KILN_OUTCOME_RETURN,   /* to queued, or to failed: code, final, reason */
+    KILN_OUTCOME_GONE,     /* cancelled, or another worker's: the ledger knows already */
 };
 
 /* The smaller sizes, in the order of DiffusionZOutput's; and all objects of a job. */
@@ -42,11 +42,11 @@ struct kiln_picture_object {
 };
 
 struct kiln_picture {
-    struct kiln_holding *holding; /* lives at least until the job is settled */
-    uint32_t index;               /* of the job in it */
-    const struct kiln_job *job;   /* = &holding->assignment.jobs[index] */
+    struct kiln_flight *flight; /* lives at least until the job is settled */
+    uint32_t index;             /* of the job in it */
+    const struct kiln_job *job; /* = &flight->assignment.jobs[index] */
 
-    DiffusionZOutput drawn; /* the encode stage releases it */
+    DiffusionZOutput output; /* the encode stage releases it */
     double wait_ms, text_ms, denoise_ms, decode_ms;
 
     struct kiln_picture_object objects[KILN_PICTURE_OBJECTS_MAX];
@@ -67,17 +67,17 @@ struct kiln_picture {
     char reason[256];
 };
 
-/* Job `index` of a holding.  NULL when memory is short. */
-struct kiln_picture *kiln_picture_new(struct kiln_holding *holding, uint32_t index);
-/* Frees the objects too; `drawn` must have been released.  Accepts NULL. */
+/* Job `index` of a flight.  NULL when memory is short. */
+struct kiln_picture *kiln_picture_new(struct kiln_flight *flight, uint32_t index);
+/* Frees the objects too; `output` must have been released.  Accepts NULL. */
 void kiln_picture_free(struct kiln_picture *picture);
 
-/* The bytes it keeps alive: its weight in the queues. */
+/* The bytes that it keeps allocated: its weight in the queues. */
 size_t kiln_picture_weight(const struct kiln_picture *picture);
 
 /* Sets the outcome RETURN with code and reason; final for codes that fail again anywhere. */
 void kiln_picture_fail(struct kiln_picture *picture, int code, const char *reason);
-/* Sets the outcome that a stop flag asks for. */
+/* Sets the outcome that belongs to a stop flag. */
 void kiln_picture_stop(struct kiln_picture *picture, enum kiln_stop why);
 
 #endif

@@ -1,7 +1,7 @@
 /* queue.c - a ring of slots under one mutex, with one condition for "room" and one for "work".
  *
- * All memory is taken at the start.  A lock and a signal cost about a microsecond; the pictures
- * that pass here cost milliseconds, so nothing cleverer is worth its risk.
+ * All memory is allocated at the start.  A lock and a signal cost about a microsecond and a picture
+ * costs milliseconds, so nothing faster is needed.
  */
 #include "worker/state/queue.h"
 

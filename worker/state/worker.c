@@ -14,20 +14,20 @@
 #include "schemas/log.h"
 #include "schemas/names.h"
 
-/* The bounds of the queues.  Drawn pictures are raw pixels, 3 MB at 1024x1024; files are what is
- * stored, half a megabyte.  The compute thread begins nothing while more pictures than DRAWN_ITEMS
- * wait, or a call that has begun; for those that are under way then there is always a place. */
+/* The limits of the queues.  Rendered pictures are raw pixels, 3 MB at 1024x1024; the files of one
+ * take half a megabyte.  The compute thread begins nothing while RENDERED_ITEMS pictures or a call
+ * wait; the queue has places for the pictures of calls that have begun by then. */
 #define ASKED_ITEMS 1
-#define DRAWN_ITEMS 64
-#define DRAWN_BYTES ((size_t)256 << 20)
-#define CALLS_UNDER_WAY 2 /* one that is waited for and one behind it */
+#define RENDERED_ITEMS 64
+#define RENDERED_BYTES ((size_t)256 << 20)
+#define CALLS_UNDER_WAY 2 /* one that the collector waits for and the next one */
 #define FILES_ITEMS 128
 #define FILES_BYTES ((size_t)128 << 20)
 #define OUTCOMES_ITEMS 128
 #define OUTCOMES_BYTES ((size_t)128 << 20)
 #define REPORTS_ITEMS 4096
 
-/* Makes a name of whatever a host or device is called. */
+/* Makes a valid name from the name of a host or device. */
 static void name_safe(char *name)
 {
     for (char *c = name; *c; c++)
@@ -75,16 +75,16 @@ int kiln_worker_init(struct kiln_worker *worker, const struct kiln_config *confi
     if (code != 0)
         return code;
     kiln_settings_read(config, &settings);
-    kiln_holdings_init(&worker->holdings);
+    kiln_flights_init(&worker->flights);
     kiln_board_init(&worker->board, &settings);
     worker->ready = kiln_queue_new(KILN_HEARTBEAT_HELD_MAX, KILN_HEARTBEAT_HELD_MAX);
     worker->asked = kiln_queue_new(ASKED_ITEMS, ASKED_ITEMS);
-    worker->drawn = kiln_queue_new(DRAWN_ITEMS + CALLS_UNDER_WAY * KILN_ASSIGN_MAX, SIZE_MAX);
+    worker->rendered = kiln_queue_new(RENDERED_ITEMS + CALLS_UNDER_WAY * KILN_ASSIGN_MAX, SIZE_MAX);
     worker->files = kiln_queue_new(FILES_ITEMS, FILES_BYTES);
     worker->outcomes = kiln_queue_new(OUTCOMES_ITEMS, OUTCOMES_BYTES);
     worker->reports = kiln_queue_new(REPORTS_ITEMS, REPORTS_ITEMS);
-    if (!worker->ready || !worker->asked || !worker->drawn || !worker->files || !worker->outcomes ||
-        !worker->reports) {
+    if (!worker->ready || !worker->asked || !worker->rendered || !worker->files ||
+        !worker->outcomes || !worker->reports) {
         kiln_worker_release(worker);
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the worker's queues");
     }
@@ -95,12 +95,12 @@ void kiln_worker_release(struct kiln_worker *worker)
 {
     kiln_queue_free(worker->ready);
     kiln_queue_free(worker->asked);
-    kiln_queue_free(worker->drawn);
+    kiln_queue_free(worker->rendered);
     kiln_queue_free(worker->files);
     kiln_queue_free(worker->outcomes);
     kiln_queue_free(worker->reports);
     kiln_board_release(&worker->board);
-    kiln_holdings_release(&worker->holdings);
+    kiln_flights_release(&worker->flights);
     kiln_renderer_close(worker->engine);
     memset(worker, 0, sizeof *worker);
 }
@@ -110,12 +110,12 @@ enum kiln_drain kiln_worker_drain(const struct kiln_worker *worker)
     return (enum kiln_drain)atomic_load(&worker->drain);
 }
 
-/* The drain is raised here and not by the main thread at its next look, since within that time a
- * worker that has lost its device would use up tries of jobs that it could hand back. */
-void kiln_worker_give_up(struct kiln_worker *worker, const struct kiln_error *why)
+/* Raises the drain at once: until the main thread noticed, a worker without its device would use up
+ * tries of jobs that it can return. */
+void kiln_worker_fail(struct kiln_worker *worker, const struct kiln_error *why)
 {
     int none = KILN_DRAIN_NO;
-    if (atomic_exchange(&worker->giving_up, true))
+    if (atomic_exchange(&worker->failing, true))
         return;
     worker->why = *why;
     atomic_store(&worker->failure, why->code);
@@ -134,7 +134,7 @@ void kiln_worker_pause(struct kiln_worker *worker, int wait_ms)
     }
 }
 
-bool kiln_worker_asks(const struct kiln_worker *worker, enum kiln_peer peer, bool away)
+bool kiln_worker_may_probe(const struct kiln_worker *worker, enum kiln_peer peer, bool away)
 {
     const _Atomic uint32_t *missed =
         peer == KILN_PEER_STORE ? &worker->stores_away : &worker->ledgers_away;
@@ -144,7 +144,7 @@ bool kiln_worker_asks(const struct kiln_worker *worker, enum kiln_peer peer, boo
 
 bool kiln_worker_may_begin(struct kiln_worker *worker, int wait_ms)
 {
-    return kiln_queue_await(worker->drawn, DRAWN_ITEMS, DRAWN_BYTES, wait_ms) == 0 &&
+    return kiln_queue_await(worker->rendered, RENDERED_ITEMS, RENDERED_BYTES, wait_ms) == 0 &&
            kiln_queue_await(worker->asked, ASKED_ITEMS, ASKED_ITEMS, wait_ms) == 0;
 }
 
@@ -152,31 +152,31 @@ void kiln_worker_pass(struct kiln_queue *queue, struct kiln_picture *picture)
 {
     size_t weight = kiln_picture_weight(picture);
     int code;
-    /* The stage behind always gets on, at the latest by giving up when the worker ends. */
+    /* The next stage always makes room, at the latest when the worker ends. */
     while ((code = kiln_queue_push(queue, picture, weight, 1000)) == KILN_TIMEOUT)
         continue;
-    /* Closed: only a listener that came back too late from a dead bus can get here. */
+    /* Closed: only a listener that returns late from a dead bus gets here. */
     if (code != 0)
         kiln_picture_free(picture);
 }
 
-void kiln_worker_end(struct kiln_worker *worker, struct kiln_holding *holding, uint32_t index,
-                     enum kiln_stop why)
+void kiln_worker_end_job(struct kiln_worker *worker, struct kiln_flight *flight, uint32_t index,
+                         enum kiln_stop why)
 {
     struct kiln_picture *picture;
-    while (!(picture = kiln_picture_new(holding, index)))
-        kiln_worker_pause(worker, 100); /* a few hundred bytes: memory will come back, or we die */
+    while (!(picture = kiln_picture_new(flight, index)))
+        kiln_worker_pause(worker, 100); /* memory comes back, or the process is killed */
     kiln_picture_stop(picture, why);
     kiln_worker_pass(worker->outcomes, picture);
 }
 
-void kiln_worker_hand_back(struct kiln_worker *worker, struct kiln_holding *holding)
+void kiln_worker_return(struct kiln_worker *worker, struct kiln_flight *flight)
 {
-    /* The last job's settling frees the holding: count first. */
-    uint32_t count = holding->assignment.job_count;
+    /* Settling the last job frees the flight: count first. */
+    uint32_t count = flight->assignment.job_count;
     for (uint32_t i = 0; i < count; i++) {
-        enum kiln_stop why = kiln_holding_stop(holding, i);
-        kiln_worker_end(worker, holding, i, why == KILN_STOP_NONE ? KILN_STOP_DRAINED : why);
+        enum kiln_stop why = kiln_flight_stop(flight, i);
+        kiln_worker_end_job(worker, flight, i, why == KILN_STOP_NONE ? KILN_STOP_DRAINED : why);
     }
 }
 
@@ -190,6 +190,6 @@ void kiln_worker_report(struct kiln_worker *worker, const struct kiln_event *eve
             return;
         free(copy);
     }
-    /* Events are news, not truth: whoever misses one finds the state in the ledger. */
+    /* The state of every job is in the ledger, so an event may be lost. */
     atomic_fetch_add(&worker->reports_lost, 1);
 }

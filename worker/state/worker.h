@@ -1,21 +1,21 @@
 /* worker.h - the worker's state and the threads that share it.
  *
- *     listener --ready--> compute --asked--> collector --drawn--> encoders --files--> uploaders
+ *     listener --ready--> compute --asked--> collector --rendered--> encoders --files--> uploaders
  *     (bus)               (engine)           (engine)             (CPU)               (store)
  *                                                                                        |
- *     heartbeat (bus) <-- board, holdings <-- all                                     outcomes
+ *     heartbeat (bus) <-- board, flights <-- all                                     outcomes
  *                                                                                        v
  *                                       reporter (bus) <-------reports------- committers (ledger)
  *
- * One owner per mutable thing: the engine is the compute thread's (a batch that has begun the
- * collector's), every connection that of the thread which opened it, a picture that of the stage
- * which has it.  What is shared has its own lock: the queues, the holdings, the board.  Each queue
- * is bounded in items, those of pictures in bytes, so a slow store holds up uploaders, then
- * encoders; then the compute thread begins nothing more, and room in the beat is 0.  Only `drawn`
- * takes in, whatever they weigh, the pictures of the calls that were under way by then.
+ * Everything mutable has one owner: the compute thread owns the engine (the collector a batch that
+ * has begun), a thread the connections that it opened, a stage the picture that it works on. Shared
+ * state has a lock of its own: queues, flights, board.  Each queue is limited in items, those of
+ * pictures also in bytes.  So a slow store stops the uploaders, then the encoders; then the compute
+ * thread begins nothing more, and the heartbeat says room 0.  Only `rendered` accepts the pictures
+ * of calls that have begun, whatever their size.
  *
- * Ending runs down the same line: the listener closes `ready`, the compute thread then closes
- * `asked`, and so on; the last thread out is the heartbeat, which deletes the beat.
+ * The end takes the same path: the listener closes `ready`, then the compute thread closes `asked`,
+ * and so on.  The heartbeat ends last and deletes its key.
  */
 #ifndef KILN_WORKER_H
 #define KILN_WORKER_H
@@ -26,16 +26,16 @@
 #include "storage/daemon/health.h"
 #include "worker/engine/renderer.h"
 #include "worker/state/board.h"
-#include "worker/state/holdings.h"
+#include "worker/state/flights.h"
 #include "worker/state/picture.h"
 #include "worker/state/queue.h"
 
 /* How urgent the end is; only ever rises. */
 enum kiln_drain {
     KILN_DRAIN_NO,
-    KILN_DRAIN_ASKED,  /* finish the batch in hand, hand back the rest */
-    KILN_DRAIN_NOW,    /* stop at the next step; no more waiting for the store */
-    KILN_DRAIN_ABANDON /* no more waiting for the ledger: the lease gives the jobs back */
+    KILN_DRAIN_ASKED,  /* finish the current batch, return the rest */
+    KILN_DRAIN_NOW,    /* stop at the next step; do not wait for the store */
+    KILN_DRAIN_ABANDON /* do not wait for the ledger: the lease returns the jobs */
 };
 
 #define KILN_WORKER_KEY_MAX 192
@@ -48,25 +48,25 @@ struct kiln_worker {
     int64_t started_ms;
     struct kiln_renderer *engine;
 
-    struct kiln_holdings holdings;
+    struct kiln_flights flights;
     struct kiln_board board;
-    struct kiln_queue *ready;                    /* struct kiln_holding * */
-    struct kiln_queue *asked;                    /* struct kiln_call * */
-    struct kiln_queue *drawn, *files, *outcomes; /* struct kiln_picture * */
-    struct kiln_queue *reports;                  /* struct kiln_event *, malloc'd */
+    struct kiln_queue *ready;                       /* struct kiln_flight * */
+    struct kiln_queue *asked;                       /* struct kiln_call * */
+    struct kiln_queue *rendered, *files, *outcomes; /* struct kiln_picture * */
+    struct kiln_queue *reports;                     /* struct kiln_event *, malloc'd */
 
     _Atomic int drain;        /* enum kiln_drain */
-    _Atomic int64_t heart_ms; /* when the heartbeat thread last came round */
-    _Atomic bool up;          /* all threads run, and the engine may be looked at */
-    _Atomic bool giving_up;   /* somebody writes, or has written, the next two */
-    struct kiln_error why;    /* of failure; to be read once that is set */
+    _Atomic int64_t heart_ms; /* when the heartbeat thread last ran its loop */
+    _Atomic bool up;          /* all threads run, and the engine may be read */
+    _Atomic bool failing;     /* one thread writes, or has written, the next two */
+    struct kiln_error why;    /* of failure; valid once that is set */
     _Atomic int failure;      /* the code that makes the worker end by itself; 0 = none */
     _Atomic uint32_t encoders, uploaders, committers; /* threads that still run */
     _Atomic uint32_t threads; /* that still run, the heartbeat not counted */
-    _Atomic bool settled;     /* the committers have ended: the ledger knows all it will be told */
+    _Atomic bool settled;     /* the committers have ended: nothing more is written to the ledger */
     _Atomic bool heart_stopped;
     _Atomic uint64_t reports_lost;
-    _Atomic uint32_t stores_away, ledgers_away; /* uploaders, committers that miss theirs */
+    _Atomic uint32_t stores_away, ledgers_away; /* uploaders and committers in an outage */
 };
 
 /* Prepares everything but the engine and the threads.  id NULL: made of host and device.  config
@@ -87,7 +87,7 @@ void *kiln_reporter(void *worker);
 void *kiln_heartbeat(void *worker);
 
 struct kiln_bus;
-/* Sends one beat; the first one is sent before the threads start. */
+/* Sends one heartbeat; the first one before the threads start. */
 int kiln_heartbeat_send(struct kiln_worker *worker, struct kiln_bus *bus,
                         struct kiln_error *err) KILN_MUST_CHECK;
 
@@ -95,24 +95,23 @@ int kiln_heartbeat_send(struct kiln_worker *worker, struct kiln_bus *bus,
 enum kiln_drain kiln_worker_drain(const struct kiln_worker *worker);
 /* Sleeps wait_ms, less when the drain grows more urgent. */
 void kiln_worker_pause(struct kiln_worker *worker, int wait_ms);
-/* Any thread: the worker cannot go on, for this reason, and drains from now on.  The first one
- * counts. */
-void kiln_worker_give_up(struct kiln_worker *worker, const struct kiln_error *why);
-/* Whether an idle thread shall ask store or ledger for a sign of life now: not while another thread
- * misses it (away: this one does too), nor when the worker ends. */
-bool kiln_worker_asks(const struct kiln_worker *worker, enum kiln_peer peer, bool away);
-/* Whether a batch may begin: its pictures will find room behind the device.  Waits for that, up to
- * twice wait_ms.  So a slow store is felt before a batch and never within one, whose times are the
- * device's. */
+/* Any thread: the worker cannot continue, for this reason, and drains from now on.  The first
+ * reason counts. */
+void kiln_worker_fail(struct kiln_worker *worker, const struct kiln_error *why);
+/* Whether an idle thread should probe the store or ledger now.  Not while another thread is in an
+ * outage of it (away: this one is, too), nor while the worker ends. */
+bool kiln_worker_may_probe(const struct kiln_worker *worker, enum kiln_peer peer, bool away);
+/* Whether a batch may begin, because the queues have room for its pictures; waits up to twice
+ * wait_ms. So a slow store delays the begin of a batch and never a batch whose time is measured. */
 bool kiln_worker_may_begin(struct kiln_worker *worker, int wait_ms);
-/* Puts a picture into a stage's queue, waiting as long as it takes. */
+/* Pushes a picture into the queue of a stage; waits as long as needed. */
 void kiln_worker_pass(struct kiln_queue *queue, struct kiln_picture *picture);
-/* Gives every unstarted job of a holding back, its attempt not counted. */
-void kiln_worker_hand_back(struct kiln_worker *worker, struct kiln_holding *holding);
+/* Returns every job of a flight that has not begun; the attempts do not count. */
+void kiln_worker_return(struct kiln_worker *worker, struct kiln_flight *flight);
 /* Ends one job without a picture: sends it to the committer. */
-void kiln_worker_end(struct kiln_worker *worker, struct kiln_holding *holding, uint32_t index,
-                     enum kiln_stop why);
-/* Tells the events stream; dropped and counted when the bus has been away for long. */
+void kiln_worker_end_job(struct kiln_worker *worker, struct kiln_flight *flight, uint32_t index,
+                         enum kiln_stop why);
+/* Sends an event; dropped and counted in a long outage of the bus. */
 void kiln_worker_report(struct kiln_worker *worker, const struct kiln_event *event);
 
 #endif

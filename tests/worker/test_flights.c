@@ -1,4 +1,4 @@
-/* test_holdings.c - the table of held assignments: bounds, flags, settling. */
+/* test_flights.c - the table of assignments in flight: bounds, flags, settling. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "schemas/utf8.h"
-#include "worker/state/holdings.h"
+#include "worker/state/flights.h"
 #include "worker/state/picture.h"
 
 static struct kiln_assignment make(const char *id, uint32_t jobs)
@@ -23,23 +23,23 @@ static struct kiln_assignment make(const char *id, uint32_t jobs)
     return assignment;
 }
 
-static struct kiln_holding *add(struct kiln_holdings *table, const char *id, uint32_t jobs,
-                                int expected)
+static struct kiln_flight *add(struct kiln_flights *table, const char *id, uint32_t jobs,
+                               int expected)
 {
     struct kiln_assignment assignment = make(id, jobs);
-    struct kiln_holding *holding = NULL;
+    struct kiln_flight *flight = NULL;
     struct kiln_error err;
-    assert_int_equal(kiln_holdings_add(table, &assignment, 1, &holding, &err), expected);
+    assert_int_equal(kiln_flights_add(table, &assignment, 1, &flight, &err), expected);
     kiln_assignment_release(&assignment);
-    return holding;
+    return flight;
 }
 
 static void test_bounds(void **state)
 {
     (void)state;
-    struct kiln_holdings table;
+    struct kiln_flights table;
     struct kiln_heartbeat beat = {0};
-    kiln_holdings_init(&table);
+    kiln_flights_init(&table);
     add(&table, "none", 0, KILN_BAD_INPUT);
     add(&table, "many", KILN_ASSIGN_MAX + 1, KILN_BAD_INPUT);
     add(&table, "a", 1, 0);
@@ -52,55 +52,55 @@ static void test_bounds(void **state)
         add(&table, id, 3, 0);
     }
     add(&table, "last", 1, KILN_FULL);
-    kiln_holdings_list(&table, &beat);
+    kiln_flights_list(&table, &beat);
     assert_int_equal(beat.held_count, KILN_HEARTBEAT_HELD_MAX);
     assert_string_equal(beat.held[1], "b");
-    kiln_holdings_release(&table);
+    kiln_flights_release(&table);
 }
 
 static void test_settle(void **state)
 {
     (void)state;
-    struct kiln_holdings table;
-    kiln_holdings_init(&table);
-    struct kiln_holding *holding = add(&table, "a", 3, 0);
-    assert_false(kiln_holdings_settle(&table, holding, 1));
-    assert_false(kiln_holdings_settle(&table, holding, 1)); /* once is enough */
-    assert_false(kiln_holdings_settle(&table, holding, 0));
-    assert_int_equal(kiln_holdings_count(&table), 1);
-    assert_true(kiln_holdings_settle(&table, holding, 2));
-    assert_int_equal(kiln_holdings_count(&table), 0);
-    kiln_holding_free(holding);
-    kiln_holdings_release(&table);
+    struct kiln_flights table;
+    kiln_flights_init(&table);
+    struct kiln_flight *flight = add(&table, "a", 3, 0);
+    assert_false(kiln_flights_settle(&table, flight, 1));
+    assert_false(kiln_flights_settle(&table, flight, 1)); /* once is enough */
+    assert_false(kiln_flights_settle(&table, flight, 0));
+    assert_int_equal(kiln_flights_count(&table), 1);
+    assert_true(kiln_flights_settle(&table, flight, 2));
+    assert_int_equal(kiln_flights_count(&table), 0);
+    kiln_flight_free(flight);
+    kiln_flights_release(&table);
 }
 
 static void test_flags(void **state)
 {
     (void)state;
-    struct kiln_holdings table;
-    kiln_holdings_init(&table);
-    struct kiln_holding *a = add(&table, "a", 3, 0), *b = add(&table, "b", 2, 0);
-    assert_int_equal(kiln_holdings_stop_job(&table, 0, KILN_STOP_CANCELLED), 0);
-    assert_int_equal(kiln_holdings_stop_job(&table, 999, KILN_STOP_CANCELLED), 0);
-    assert_int_equal(kiln_holdings_stop_job(&table, 102, KILN_STOP_CANCELLED), 1);
-    assert_int_equal(kiln_holding_stop(a, 2), KILN_STOP_CANCELLED);
-    assert_int_equal(kiln_holding_stop(a, 1), KILN_STOP_NONE);
-    assert_false(kiln_holdings_settle(&table, b, 1));
-    assert_int_equal(kiln_holdings_stop_assignment(&table, "b", KILN_STOP_DROPPED), 1);
-    assert_int_equal(kiln_holdings_stop_all(&table, KILN_STOP_DRAINED), 2);
-    assert_int_equal(kiln_holding_stop(a, 2), KILN_STOP_CANCELLED); /* the first reason stays */
-    assert_int_equal(kiln_holding_stop(b, 0), KILN_STOP_DROPPED);
-    assert_int_equal(kiln_holding_stop(a, 0), KILN_STOP_DRAINED);
-    kiln_holdings_release(&table);
+    struct kiln_flights table;
+    kiln_flights_init(&table);
+    struct kiln_flight *a = add(&table, "a", 3, 0), *b = add(&table, "b", 2, 0);
+    assert_int_equal(kiln_flights_stop_job(&table, 0, KILN_STOP_CANCELLED), 0);
+    assert_int_equal(kiln_flights_stop_job(&table, 999, KILN_STOP_CANCELLED), 0);
+    assert_int_equal(kiln_flights_stop_job(&table, 102, KILN_STOP_CANCELLED), 1);
+    assert_int_equal(kiln_flight_stop(a, 2), KILN_STOP_CANCELLED);
+    assert_int_equal(kiln_flight_stop(a, 1), KILN_STOP_NONE);
+    assert_false(kiln_flights_settle(&table, b, 1));
+    assert_int_equal(kiln_flights_stop_assignment(&table, "b", KILN_STOP_DROPPED), 1);
+    assert_int_equal(kiln_flights_stop_all(&table, KILN_STOP_DRAINED), 2);
+    assert_int_equal(kiln_flight_stop(a, 2), KILN_STOP_CANCELLED); /* the first reason stays */
+    assert_int_equal(kiln_flight_stop(b, 0), KILN_STOP_DROPPED);
+    assert_int_equal(kiln_flight_stop(a, 0), KILN_STOP_DRAINED);
+    kiln_flights_release(&table);
 }
 
 static void test_outcomes(void **state)
 {
     (void)state;
-    struct kiln_holdings table;
-    kiln_holdings_init(&table);
-    struct kiln_holding *holding = add(&table, "a", 1, 0);
-    struct kiln_picture *picture = kiln_picture_new(holding, 0);
+    struct kiln_flights table;
+    kiln_flights_init(&table);
+    struct kiln_flight *flight = add(&table, "a", 1, 0);
+    struct kiln_picture *picture = kiln_picture_new(flight, 0);
     kiln_picture_fail(picture, KILN_DEVICE, "it broke");
     assert_int_equal(picture->outcome, KILN_OUTCOME_RETURN);
     assert_false(picture->final);
@@ -123,7 +123,7 @@ static void test_outcomes(void **state)
     assert_int_equal(picture->outcome, KILN_OUTCOME_GONE);
     assert_int_equal(picture->code, KILN_CANCELLED);
     kiln_picture_free(picture);
-    kiln_holdings_release(&table);
+    kiln_flights_release(&table);
 }
 
 int main(void)
