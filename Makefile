@@ -47,7 +47,7 @@ CXXFLAGS_ALL := -std=c++17 $(OPT) -g1 -Wall -Wextra -Werror -fPIC -pthread $(CXX
 LDFLAGS_ALL := -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(SANFLAGS) $(LDFLAGS)
 
 # --- sources ---------------------------------------------------------------------------------
-MAINS := worker/main.c scheduler/main.c scheduler/cli/main.c
+MAINS := worker/main.c scheduler/main.c scheduler/cli/main.c scheduler/bench/program.c
 # A folder's archive holds the folder with the rooms in it.
 folder_src = $(filter-out $(MAINS),$(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 SRC_schemas := $(call folder_src,schemas)
@@ -119,7 +119,7 @@ setup:
 
 # --- compiling -------------------------------------------------------------------------------
 # What names the release is compiled again when that changes.
-RELEASED := scheduler/main.c scheduler/cli/main.c scheduler/cli/upkeep/doctor.c scheduler/cli/upkeep/backup.c worker/main.c worker/stages/heartbeat.c storage/daemon/exporter.c
+RELEASED := scheduler/main.c scheduler/cli/command.c scheduler/cli/upkeep/doctor.c scheduler/cli/upkeep/backup.c worker/main.c worker/stages/heartbeat.c storage/daemon/exporter.c
 $(RELEASED:%=$(BUILD)/obj/%.o): $(BUILD)/gen/release
 $(BUILD)/gen/release: FORCE
 	@mkdir -p $(@D)
@@ -190,8 +190,8 @@ $(BUILD)/kiln-worker: $(call obj,worker/main.c) $(call lib,$(USE_worker)) $(WORK
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) $(RPATH) -Wl,--allow-shlib-undefined
 
-# kiln's main function with verbs of its own; it opens libkiln_bench.so when a bench needs the model.
-$(BUILD)/kiln-bench: $(call obj,scheduler/cli/main.c scheduler/bench/program.c) $(call lib,$(USE_bench))
+# It opens libkiln_bench.so when a bench needs the model.
+$(BUILD)/kiln-bench: $(call obj,scheduler/bench/program.c) $(call lib,$(USE_bench))
 	$(call say,LINK $@)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(SYSLIBS) -ldl $(RPATH)
 

@@ -1,6 +1,6 @@
-/* program.c - the verbs of kiln-bench, in place of the command's own (scheduler/cli/verbs.c).
+/* program.c - the program kiln-bench: its verbs, and its main function.
  *
- * kiln-bench reads its command line with kiln's main function: `kiln bench` executes it with
+ * kiln-bench reads its command line with the code of kiln: `kiln bench` executes it with
  * everything that the user typed.
  */
 #include <stddef.h>
@@ -12,7 +12,7 @@ static int (*const runs[])(struct kiln_cli *cli, int argc, char **argv) = {kiln_
                                                                            kiln_bench_verb};
 #define VERBS (sizeof runs / sizeof *runs)
 
-const struct kiln_verb *kiln_verb_at(size_t number)
+static const struct kiln_verb *bench_verb_at(size_t number)
 {
     static struct kiln_verb own[VERBS]; /* the rows of the help, and what they run */
     if (number >= VERBS)
@@ -20,4 +20,9 @@ const struct kiln_verb *kiln_verb_at(size_t number)
     own[number] = kiln_verbs_measure[number];
     own[number].run = runs[number];
     return &own[number];
+}
+
+int main(int argc, char **argv)
+{
+    return kiln_command(argc, argv, bench_verb_at);
 }

@@ -17,6 +17,12 @@ extern const struct kiln_verb kiln_verbs_fleet[];
 extern const struct kiln_verb kiln_verbs_measure[];
 extern const struct kiln_verb kiln_verbs_alone[];
 
+/* All rows, in the order of the help; NULL after the last. */
+const struct kiln_verb *kiln_verb_at(size_t number);
+
+/* command.c: runs a command line with the verbs of a program; an exit status. */
+int kiln_command(int argc, char **argv, const struct kiln_verb *(*verb_at)(size_t number));
+
 /* Options of `run` and `export` for the gallery page and the contact sheet. */
 #define KILN_LOOK_OPTIONS                                                                          \
     {"note", "TEXT", "a sentence at the top of the gallery page"},                                 \

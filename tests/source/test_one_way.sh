@@ -10,6 +10,7 @@ folders='
 schemas
 storage
 pipeline
+scheduler/cli
 scheduler/policy
 scheduler/intake
 scheduler/sim
@@ -31,7 +32,7 @@ for folder in $folders; do
 done | while read -r source; do
     test -e "$objects/$source.o" || continue # what needs LibTorch, in a build with a sanitizer
     nm -g --defined-only "$objects/$source.o" |
-        awk -v f="$source" '$2 ~ /[TDBR]/ { print $3, f }' >> "$work/defined"
+        awk -v f="$source" '$2 ~ /[TDBR]/ && $3 != "main" { print $3, f }' >> "$work/defined"
     nm -u "$objects/$source.o" | awk -v f="$source" '{ print $2, f }' >> "$work/needed"
 done
 if [ "$(wc -l < "$work/defined")" -lt 500 ]; then

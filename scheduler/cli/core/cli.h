@@ -53,10 +53,10 @@ struct kiln_verb {
     const char *program;
     int (*run)(struct kiln_cli *cli, int argc, char **argv);
 };
-const struct kiln_verb *kiln_verb_at(size_t number);      /* in the order of the help; or NULL */
-const struct kiln_verb *kiln_verb_find(const char *name); /* NULL if there is none */
 
 struct kiln_cli {
+    /* The rows of all verbs, in the order of the help; NULL after the last. */
+    const struct kiln_verb *(*verb_at)(size_t number);
     const struct kiln_verb *verb;
     struct kiln_config *config;     /* NULL only for KILN_SETTINGS_NONE */
     struct kiln_error config_error; /* LENIENT: what was wrong; code 0 if nothing */
@@ -116,7 +116,7 @@ const char *kiln_count_text(uint64_t count, const char *noun, char *out, size_t 
 #define KILN_BYTES(bytes) kiln_bytes_text((double)(bytes), (char[32]){""}, 32)
 #define KILN_SECONDS(seconds) kiln_seconds_text((seconds), (char[32]){""}, 32)
 #define KILN_COUNT(count, noun) kiln_count_text((count), (noun), (char[64]){""}, 64)
-double kiln_now_s(void);    /* monotonic */
+double kiln_now_s(void); /* monotonic */
 void kiln_sleep_s(double seconds);
 
 /* --- servers ---------------------------------------------------------------------------------- */

@@ -12,10 +12,10 @@
 
 #define VERBS_MAX 64
 
-const struct kiln_verb *kiln_verb_find(const char *name)
+const struct kiln_verb *kiln_verb_find(const struct kiln_cli *cli, const char *name)
 {
     const struct kiln_verb *verb;
-    for (size_t i = 0; (verb = kiln_verb_at(i)); i++)
+    for (size_t i = 0; (verb = cli->verb_at(i)); i++)
         if (strcmp(verb->name, name) == 0)
             return verb;
     return NULL;
@@ -31,14 +31,14 @@ static void print_block(FILE *out, const char *text)
     }
 }
 
-void kiln_help_overview(FILE *out)
+void kiln_help_overview(const struct kiln_cli *cli, FILE *out)
 {
     fputs("kiln - turns files of prompts into a gallery\n\n"
           "  kiln run prompts.jsonl --out gallery   everything in one command\n\n"
           "usage: kiln VERB [options]\n\n",
           out);
     const struct kiln_verb *verb;
-    for (size_t i = 0; (verb = kiln_verb_at(i)); i++)
+    for (size_t i = 0; (verb = cli->verb_at(i)); i++)
         fprintf(out, "  %-10s %s\n", verb->name, verb->summary);
     fputs("\nEverywhere: --json, -q (quiet), --config FILE, --help, and every setting as a flag.\n"
           "`kiln help VERB` shows options and examples, `kiln help config` the settings.\n"
@@ -131,7 +131,7 @@ int kiln_help_unknown(const struct kiln_cli *cli, const char *word)
     const char *names[VERBS_MAX];
     int count = 0;
     const struct kiln_verb *verb;
-    for (size_t i = 0; (verb = kiln_verb_at(i)) && count < VERBS_MAX; i++)
+    for (size_t i = 0; (verb = cli->verb_at(i)) && count < VERBS_MAX; i++)
         names[count++] = verb->name;
     const char *near = kiln_nearest(word, strlen(word), names, (size_t)count);
     if (near)
@@ -144,7 +144,7 @@ int kiln_help_unknown(const struct kiln_cli *cli, const char *word)
 int kiln_verb_help(struct kiln_cli *cli, int argc, char **argv)
 {
     if (argc < 2) {
-        kiln_help_overview(stdout);
+        kiln_help_overview(cli, stdout);
         return 0;
     }
     if (strcmp(argv[1], "config") == 0) {
@@ -153,7 +153,7 @@ int kiln_verb_help(struct kiln_cli *cli, int argc, char **argv)
         kiln_help_config(stdout, cli->config);
         return 0;
     }
-    const struct kiln_verb *verb = kiln_verb_find(argv[1]);
+    const struct kiln_verb *verb = kiln_verb_find(cli, argv[1]);
     if (!verb)
         return kiln_help_unknown(cli, argv[1]);
     kiln_help_verb(stdout, verb);

@@ -6,7 +6,8 @@
 
 #include "scheduler/cli/core/cli.h"
 
-void kiln_help_overview(FILE *out);
+const struct kiln_verb *kiln_verb_find(const struct kiln_cli *cli, const char *name); /* or NULL */
+void kiln_help_overview(const struct kiln_cli *cli, FILE *out);
 void kiln_help_verb(FILE *out, const struct kiln_verb *verb);
 /* The settings with type, default, value in force and where it came from. */
 void kiln_help_config(FILE *out, const struct kiln_config *config);

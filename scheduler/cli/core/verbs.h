@@ -24,7 +24,7 @@ int kiln_verb_jobs(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_migrate(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_pause(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_quota(struct kiln_cli *cli, int argc, char **argv);
-int kiln_verb_render(struct kiln_cli *cli, int argc, char **argv);
+int kiln_verb_forward(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_restore(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_resume(struct kiln_cli *cli, int argc, char **argv);
 int kiln_verb_retry(struct kiln_cli *cli, int argc, char **argv);

@@ -143,7 +143,7 @@ void kiln_model_words_release(struct kiln_model_words *words)
         free(words->defaults[--words->default_count]);
 }
 
-int kiln_verb_render(struct kiln_cli *cli, int argc, char **argv)
+int kiln_verb_forward(struct kiln_cli *cli, int argc, char **argv)
 {
     static char width[] = "--width", height[] = "--height";
     char size[24];
