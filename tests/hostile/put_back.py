@@ -7,14 +7,14 @@ test of a cmocka program, a sentence of a shell test); then come the places, as 
 the tree and the text that stood there:
 
     item 1: a refusal is cut in the middle of a character
-    test schemas/test_names: texts_are_cut_between_characters
+    test test_names: texts_are_cut_between_characters
     <<<<
     the text now, wherever in the tree it is
     ====
     the text of before
     >>>>
 
-White space does not matter, and no file is named, so that code may be moved and indented.  A text that is
+White space does not matter, and no folder is named, so that code and tests may be moved.  A text that is
 found nowhere or twice does not apply, and that is an outcome of its own: the file follows the code.
 
 All happens in a work tree of HEAD of its own (the environment's PUT_BACK, else a temporary one).
@@ -49,11 +49,13 @@ class Defect:
         if not self.places or not self.shows:
             sys.exit(f"{path}: not a defect; see the head of put_back.py")
 
-    def program(self):
+    def program(self, scratch):
         """What runs it, from the top of the tree, and what make has to build."""
-        script = f"tests/{self.test}.sh"
-        built = f"build/tests/{self.test}"
-        return (script, []) if (TREE / script).exists() else (built, [built])
+        for path in scratch.glob(f"tests/*/{self.test}.*"):
+            built = f"build/tests/{path.parent.name}/{self.test}"
+            if path.suffix in (".sh", ".c"):
+                return (str(path.relative_to(scratch)), []) if path.suffix == ".sh" else (built, [built])
+        raise DoesNotApply(f"there is no {self.test}")
 
     def put_back(self, scratch, files):
         for now, before in self.places:
@@ -84,10 +86,10 @@ def build(scratch, targets):
 
 def outcome(scratch, defect):
     try:
+        program, targets = defect.program(scratch)
         defect.put_back(scratch, sources(scratch))
     except DoesNotApply as why:
         return f"does not apply: {why}"
-    program, targets = defect.program()
     trouble = build(scratch, targets)
     if trouble:  # a test may be one of the compiler's
         return "fails" if f'"{defect.shows}"' in trouble else "does not build:\n" + trouble[-2000:]
@@ -98,7 +100,7 @@ def mark_of(defect, program):
     """The output by which the test failed for this reason."""
     if program.endswith(".sh"):
         return re.escape(defect.shows)
-    if defect.test == "hostile/test_hostile":
+    if defect.test == "test_hostile":
         return rf"{re.escape(defect.shows)} +BROKEN"
     return rf"\[  FAILED  \] {re.escape(defect.shows)}\b"
 
@@ -108,7 +110,7 @@ def outcome_of_test(scratch, program, defect):
     mark, script = re.compile(mark_of(defect, program)), program.endswith(".sh")
     environment = dict(os.environ, BUILD="build", KILN_SOURCE=str(scratch))
     environment.pop("MAKEFLAGS", None)
-    if defect.test == "hostile/test_hostile":
+    if defect.test == "test_hostile":
         environment["HOSTILE_CASE"] = defect.shows
     with tempfile.TemporaryDirectory(prefix="kiln-put-back.", ignore_cleanup_errors=True) as folder:
         environment["TMPDIR"] = folder
