@@ -168,19 +168,6 @@ ok kiln backfill show long
 says 'stands still: there is no style neno; mend it, then `kiln backfill resume long`' out.txt
 ok kiln backfill resume long
 json <(kiln backfill show long --json) 'd["state"] == "active" and d["error"] is None'
-
-# --- one whose jobs the ledger does not take, for whatever reason, stops none behind it
-sql "CREATE FUNCTION forbid() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN RAISE EXCEPTION 'not here'; END \$\$"
-sql "CREATE TRIGGER forbid BEFORE INSERT ON job FOR EACH ROW WHEN (NEW.prompt LIKE 'forbidden%') EXECUTE FUNCTION forbid()"
-for name in forbidden behind; do
-    ok kiln backfill add $name --template "$name {a|b}" --set size=64x64 --set steps=2 --until 2
-done
-until_sql "SELECT made FROM backfill WHERE name = 'behind'" 2
-until_sql "SELECT count(*) FROM backfill WHERE name = 'forbidden' AND error LIKE '%not here%'" 1
-sql 'DROP TRIGGER forbid ON job'
-ok kiln backfill resume forbidden
-until_sql "SELECT made FROM backfill WHERE name = 'forbidden'" 2
-for name in forbidden behind; do ok kiln backfill rm $name --yes; done
 for what in "--tenant ann" "--group */2/none" ""; do
     ok kiln pause $what
     ok kiln resume $what
