@@ -107,10 +107,10 @@ static int explain_line(struct why *why, const struct kiln_job_row *row, struct 
             KILN_COUNT(all, "queued job"), group, row->job.width, row->job.height, row->job.steps,
             set[0] ? set : "none");
     if (room == 0)
-        because(why, "%s, none with room for another batch",
+        because(why, "0 of %s with room for another batch",
                 KILN_COUNT(why->roster.live, "live worker"));
     else
-        because(why, "%zu of %s accept a batch, so it will be assigned soon", room,
+        because(why, "%zu of %s with room for another batch: it will be assigned soon", room,
                 KILN_COUNT(why->roster.live, "live worker"));
     if (warm == 0 && why->roster.live > 0)
         because(why, "no worker has its LoRA set and size resident; one will switch when that pays "

@@ -6,7 +6,16 @@
  *                    objects: an object without a row is an orphan, a row without its object never
  *                    exists
  *     cancelled      rows of jobs that were cancelled longer ago than the grace period
- *     orphans        objects that no row references or can reference (gc_orphans.c)
+ *     orphans        objects that no row references or can reference
+ *
+ * Finding orphans writes a manifest, an unnamed file with one line an orphan, in order of keys.  So
+ * memory is that of one page however large the store is, and nothing is removed before its amount
+ * is known.  It lists only the prefixes that Kiln writes, and considers only keys of Kiln's form: a
+ * bucket may contain other things.
+ *
+ * Removing reads the manifest and asks the ledger again for each key, a group at a time, while the
+ * jobs of the group are locked (storage/ledger/upkeep/garbage.h).  A group is one request to S3, so
+ * the locks are short.  Orphans that are left after an interruption wait for the next run.
  *
  * Orphans are removed without a question.  Two things need an answer on a terminal, or --yes: old
  * pictures; and orphans where the ledger has no object of the store, or mostly jobs that it never
@@ -14,80 +23,269 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
 #include "scheduler/cli/core/confirm.h"
+#include "scheduler/cli/core/output/progress.h"
 #include "scheduler/cli/core/times.h"
 #include "scheduler/cli/core/verbs.h"
-#include "scheduler/cli/upkeep/gc.h"
+#include "schemas/clock.h"
+#include "schemas/limits.h"
 #include "storage/ledger/ledger.h"
+#include "storage/ledger/upkeep/garbage.h"
+#include "storage/objects/store.h"
 
 #define GRACE_LEAST_S 86400
-#define GRACE_HOLDS 4       /* times the longest attempt */
+#define GRACE_ATTEMPTS 4    /* times the longest from an attempt's first object to its commit */
 #define ORPHANS_NORMAL 1000 /* so many need no question */
 
-struct collection {
-    struct kiln_gc gc;
-    struct kiln_gc_group group;
-    bool yes, listing; /* listing: a JSON array of keys is open on stdout */
-    int64_t older_s;   /* -1: pictures are kept */
-    uint64_t pictures, latents, old_objects, old_bytes, cancelled, printed;
+#define PAGE 1000
+#define GROUP KILN_DELETIONS_MAX /* objects whose jobs are locked at a time */
+_Static_assert(GROUP <= KILN_UNCLAIMED_MAX, "a group is one question to the ledger");
+
+/* Objects to remove together. */
+struct group {
+    uint64_t total; /* for the bar; 0: not known */
+    size_t count;
+    size_t decided; /* removed, or refused by the store */
+    struct kiln_deletion deletions[GROUP];
+    struct kiln_found found[GROUP];
+    uint64_t bytes[GROUP];
+    char keys[GROUP][KILN_OBJECT_KEY_MAX + 1];
 };
 
-/* Several times what the slowest attempt takes from its first object to its commit. */
-static int64_t default_grace_s(const struct kiln_config *config)
+struct gc {
+    struct kiln_cli *cli;
+    struct kiln_ledger *ledger;
+    struct kiln_store *store;
+    int64_t grace_s, older_s;   /* older_s -1: old pictures are kept */
+    bool dry_run, yes, listing; /* listing: a JSON array of keys is open on stdout */
+    FILE *manifest;
+    struct kiln_bar bar;
+    /* What was found: objects by kind. */
+    uint64_t listed, named, live, young, foreign;
+    uint64_t orphans, orphan_bytes;
+    uint64_t unknown; /* orphans of jobs that this ledger never had */
+    /* What was removed. */
+    uint64_t pictures, latents, old_objects, old_bytes, cancelled, printed;
+    uint64_t removed, removed_bytes, spared, failed;
+    struct kiln_error failure; /* the first one */
+    struct group group;
+};
+
+typedef int use_orphan(struct gc *gc, uint64_t job, uint64_t bytes, const char *key,
+                       struct kiln_error *err);
+
+/* --- finding orphans -------------------------------------------------------------------------- */
+
+struct search {
+    struct gc *gc;
+    struct kiln_error err; /* kiln_store_list returns only codes */
+    int64_t newest_s;      /* objects that changed later are too young */
+    size_t count;
+    struct kiln_found found[PAGE];
+    uint64_t bytes[PAGE];
+    char keys[PAGE][KILN_OBJECT_KEY_MAX + 1];
+};
+
+static int write_orphan(struct search *search, size_t i, enum kiln_claim claim)
 {
-    double longest = kiln_config_number(config, KILN_KEY_HOLD_S) +
-                     kiln_config_number(config, KILN_KEY_DRAIN_S) +
-                     kiln_config_number(config, KILN_KEY_LEASE_S);
-    int64_t grace = (int64_t)(GRACE_HOLDS * longest);
-    return grace > GRACE_LEAST_S ? grace : GRACE_LEAST_S;
+    struct gc *gc = search->gc;
+    gc->orphans++;
+    gc->orphan_bytes += search->bytes[i];
+    gc->unknown += claim == KILN_CLAIM_UNKNOWN;
+    if (fprintf(gc->manifest, "%" PRIu64 " %" PRIu64 " %s\n", search->found[i].job,
+                search->bytes[i], search->keys[i]) < 0)
+        return kiln_fail(&search->err, errno == ENOSPC ? KILN_FULL : KILN_IO,
+                         "write the manifest of orphans: %s", strerror(errno));
+    return 0;
 }
 
-/* --- listing ---------------------------------------------------------------------------------- */
-
-/* A line an object, or an element of the array that print_result closes. */
-static int list_key(void *arg, uint64_t job, uint64_t bytes, const char *key,
-                    struct kiln_error *err)
+/* Asks the ledger about the page. */
+static int check_page(struct search *search)
 {
-    struct collection *c = arg;
-    (void)job;
-    if (c->gc.cli->json)
-        printf("%s{\"key\":\"%s\",\"bytes\":%llu}", c->printed ? "," : "", key,
-               (unsigned long long)bytes);
-    else
-        printf("%12llu %s\n", (unsigned long long)bytes, key);
-    c->printed++;
-    return kiln_stdout_ok() ? 0 : kiln_fail(err, KILN_CANCELLED, "the reader of the list has gone");
+    struct gc *gc = search->gc;
+    enum kiln_claim claims[PAGE];
+    if (search->count == 0)
+        return 0;
+    int rc = kiln_ledger_claims(gc->ledger, search->found, search->count, claims, &search->err);
+    for (size_t i = 0; i < search->count && rc == 0; i++) {
+        gc->named += claims[i] == KILN_CLAIM_ROW;
+        gc->live += claims[i] == KILN_CLAIM_LIVE;
+        if (claims[i] == KILN_CLAIM_NONE || claims[i] == KILN_CLAIM_UNKNOWN)
+            rc = write_orphan(search, i, claims[i]);
+    }
+    search->count = 0;
+    kiln_bar_draw(&gc->bar, 0, gc->listed, 0, 0, kiln_now_s());
+    return rc;
+}
+
+static int note_object(void *arg, const char *key, uint64_t size, int64_t modified_s)
+{
+    struct search *search = arg;
+    uint64_t job;
+    search->gc->listed++;
+    if (strlen(key) > KILN_OBJECT_KEY_MAX || !kiln_found_job(key, &job)) {
+        search->gc->foreign++;
+        return 0;
+    }
+    if (search->gc->grace_s > 0 && modified_s > search->newest_s) { /* servers round up, too */
+        search->gc->young++;
+        return 0;
+    }
+    size_t i = search->count++;
+    snprintf(search->keys[i], sizeof search->keys[i], "%s", key);
+    search->found[i] = (struct kiln_found){search->keys[i], job};
+    search->bytes[i] = size;
+    return search->count == PAGE ? check_page(search) : 0;
+}
+
+/* Lists the store; fills the manifest and the counts.  Objects younger than grace_s are kept. */
+static int find_orphans(struct gc *gc, struct kiln_error *err)
+{
+    static const char *const prefixes[] = {"images/", "latents/", "probe/"};
+    struct search *search = malloc(sizeof *search);
+    if (!search)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a page of objects");
+    search->gc = gc;
+    search->err = (struct kiln_error){0};
+    search->newest_s = kiln_wall_ms() / 1000 - gc->grace_s;
+    search->count = 0;
+    int rc = 0;
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes && rc == 0; i++)
+        rc = kiln_store_list(gc->store, prefixes[i], note_object, search, err);
+    if (rc == 0)
+        rc = check_page(search);
+    if (rc && search->err.code)
+        *err = search->err;
+    free(search);
+    if (rc == 0 && fflush(gc->manifest) != 0)
+        rc = kiln_fail(err, errno == ENOSPC ? KILN_FULL : KILN_IO,
+                       "write the manifest of orphans: %s", strerror(errno));
+    return rc;
+}
+
+/* Calls each for every line of the manifest. */
+static int read_manifest(struct gc *gc, use_orphan *each, struct kiln_error *err)
+{
+    char line[KILN_OBJECT_KEY_MAX + 64];
+    int rc = 0;
+    rewind(gc->manifest);
+    while (rc == 0 && fgets(line, sizeof line, gc->manifest)) {
+        char *at = line;
+        uint64_t job = strtoull(at, &at, 10), bytes = strtoull(at, &at, 10);
+        at += *at == ' ';
+        at[strcspn(at, "\n")] = '\0';
+        rc = each(gc, job, bytes, at, err);
+    }
+    if (rc == 0 && ferror(gc->manifest))
+        rc = kiln_fail(err, KILN_IO, "read the manifest of orphans: %s", strerror(errno));
+    return rc;
+}
+
+/* --- removing --------------------------------------------------------------------------------- */
+
+/* Counts the results of the objects at[0..n); the code to stop with, 0 to continue. */
+static int account(struct gc *gc, const size_t *at, size_t n)
+{
+    struct group *group = &gc->group;
+    size_t failed = 0;
+    int stop = 0;
+    for (size_t i = 0; i < n; i++) {
+        int code = group->deletions[i].code;
+        gc->removed += code == 0;
+        gc->removed_bytes += code == 0 ? group->bytes[at[i]] : 0;
+        failed += code != 0;
+        if (kiln_code_retry(code) == KILN_RETRY_LATER || code == KILN_CONFIG)
+            stop = code; /* the next group would fail too */
+    }
+    gc->failed += failed;
+    group->decided = n;
+    kiln_bar_draw(&gc->bar, group->total, gc->removed, gc->failed, 0, kiln_now_s());
+    return failed == n ? group->deletions[0].code : stop;
+}
+
+static int remove_unclaimed(void *arg, const size_t *at, size_t n, struct kiln_error *err)
+{
+    struct gc *gc = arg;
+    struct group *group = &gc->group;
+    struct kiln_error refusal;
+    for (size_t i = 0; i < n; i++)
+        group->deletions[i] = (struct kiln_deletion){.key = group->keys[at[i]]};
+    int rc = kiln_store_delete_many(gc->store, group->deletions, n, &refusal);
+    int stop = account(gc, at, n);
+    if (rc && !gc->failure.code)
+        gc->failure = refusal;
+    return stop ? kiln_fail(err, stop, "%s", refusal.text) : 0;
+}
+
+/* Removes the objects of the group that are still orphans.  A refusal of the store is counted and
+ * kept in gc->failure; the result is an error only if the next group would fail too. */
+static int remove_group(struct gc *gc, struct kiln_error *err)
+{
+    struct group *group = &gc->group;
+    int rc = 0;
+    group->decided = 0;
+    if (group->count)
+        rc = kiln_ledger_with_unclaimed(gc->ledger, group->found, group->count, remove_unclaimed,
+                                        gc, err);
+    if (rc == 0)
+        gc->spared += group->count - group->decided;
+    group->count = 0;
+    return rc;
+}
+
+/* Removes the group when it is full. */
+static int add_to_group(struct gc *gc, uint64_t job, uint64_t bytes, const char *key,
+                        struct kiln_error *err)
+{
+    struct group *group = &gc->group;
+    size_t i = group->count++;
+    snprintf(group->keys[i], sizeof group->keys[i], "%s", key);
+    group->found[i] = (struct kiln_found){group->keys[i], job};
+    group->bytes[i] = bytes;
+    return group->count == GROUP ? remove_group(gc, err) : 0;
 }
 
 /* --- the three steps -------------------------------------------------------------------------- */
 
+/* A line an object, or an element of the array that print_result closes. */
+static int list_key(struct gc *gc, uint64_t job, uint64_t bytes, const char *key,
+                    struct kiln_error *err)
+{
+    (void)job;
+    if (gc->cli->json)
+        printf("%s{\"key\":\"%s\",\"bytes\":%" PRIu64 "}", gc->printed++ ? "," : "", key, bytes);
+    else
+        printf("%12" PRIu64 " %s\n", bytes, key);
+    return kiln_stdout_ok() ? 0 : kiln_fail(err, KILN_CANCELLED, "the reader of the list has gone");
+}
+
 static int remove_dropped(void *arg, uint64_t job, const char *key, uint64_t bytes,
                           struct kiln_error *err)
 {
-    struct collection *c = arg;
-    c->old_objects++;
-    c->old_bytes += bytes;
-    return c->gc.dry_run ? list_key(c, job, bytes, key, err)
-                         : kiln_gc_add(&c->group, job, bytes, key, err);
+    struct gc *gc = arg;
+    gc->old_objects++;
+    gc->old_bytes += bytes;
+    return gc->dry_run ? list_key(gc, job, bytes, key, err)
+                       : add_to_group(gc, job, bytes, key, err);
 }
 
 typedef int drop_page(struct kiln_ledger *ledger, const struct kiln_drop *what, uint64_t *cursor,
                       uint64_t *ret_jobs, bool *ret_more, struct kiln_error *err);
 
 /* Objects that cannot be removed now are orphans from now on, found like all others. */
-static int drop_old(struct collection *c, drop_page *drop, const char *title, uint64_t *dropped,
+static int drop_old(struct gc *gc, drop_page *drop, const char *title, uint64_t *dropped,
                     struct kiln_error *err)
 {
-    struct kiln_gc *gc = &c->gc;
     const struct kiln_drop what = {.pool = kiln_pool(gc->cli),
-                                   .age_s = c->older_s,
+                                   .age_s = gc->older_s,
                                    .dry_run = gc->dry_run,
                                    .each = remove_dropped,
-                                   .arg = c};
+                                   .arg = gc};
     uint64_t cursor = 0, jobs = 0;
     bool more = true;
     int rc = 0;
@@ -96,36 +294,34 @@ static int drop_old(struct collection *c, drop_page *drop, const char *title, ui
         rc = drop(gc->ledger, &what, &cursor, &jobs, &more, err);
         *dropped += jobs;
         if (rc == 0)
-            rc = kiln_gc_remove(&c->group, err);
+            rc = remove_group(gc, err);
     }
     kiln_bar_end(&gc->bar);
     return rc;
 }
 
-static int drop_cancelled(struct collection *c, struct kiln_error *err)
+static int drop_cancelled(struct gc *gc, struct kiln_error *err)
 {
-    struct kiln_gc *gc = &c->gc;
     uint64_t cursor = 0, dropped = 0;
     bool more = true;
     int rc = 0;
     while (more && rc == 0) {
         rc = kiln_ledger_drop_cancelled(gc->ledger, kiln_pool(gc->cli), gc->grace_s, gc->dry_run,
                                         &cursor, &dropped, &more, err);
-        c->cancelled += rc == 0 ? dropped : 0;
+        gc->cancelled += rc == 0 ? dropped : 0;
     }
     return rc;
 }
 
 /* Whether the store seems to belong to another ledger. */
-static bool is_foreign(const struct kiln_gc *gc)
+static bool is_foreign(const struct gc *gc)
 {
     return gc->orphans > ORPHANS_NORMAL &&
            (gc->named + gc->live == 0 || gc->unknown > gc->orphans / 2);
 }
 
-static int remove_orphans(struct collection *c, struct kiln_error *err)
+static int remove_orphans(struct gc *gc, struct kiln_error *err)
 {
-    struct kiln_gc *gc = &c->gc;
     char question[KILN_ERROR_TEXT_MAX];
     snprintf(
         question, sizeof question,
@@ -136,49 +332,47 @@ static int remove_orphans(struct collection *c, struct kiln_error *err)
     if (gc->dry_run) {
         if (is_foreign(gc))
             kiln_warn(gc->cli, "%s", question);
-        return kiln_gc_read(gc, list_key, c, err);
+        return read_manifest(gc, list_key, err);
     }
-    if (is_foreign(gc) && !kiln_confirm(c->gc.cli, c->yes, question))
+    if (is_foreign(gc) && !kiln_confirm(gc->cli, gc->yes, question))
         return kiln_fail(err, KILN_CONFIG, "no orphan was removed");
     kiln_bar_init(&gc->bar, gc->cli, "removing orphans");
-    c->group.total = gc->orphans + gc->removed;
-    int rc = kiln_gc_read(gc, kiln_gc_add, &c->group, err);
+    gc->group.total = gc->orphans + gc->removed;
+    int rc = read_manifest(gc, add_to_group, err);
     if (rc == 0)
-        rc = kiln_gc_remove(&c->group, err);
+        rc = remove_group(gc, err);
     kiln_bar_end(&gc->bar);
     return rc;
 }
 
-static int collect(struct collection *c, struct kiln_error *err)
+static int collect(struct gc *gc, struct kiln_error *err)
 {
-    struct kiln_gc *gc = &c->gc;
     int rc = 0;
-    if (c->older_s >= 0)
-        rc = drop_old(c, kiln_ledger_drop_pictures, "removing old pictures", &c->pictures, err);
-    if (rc == 0 && c->older_s >= 0)
-        rc = drop_old(c, kiln_ledger_drop_latents, "removing old latents", &c->latents, err);
+    if (gc->older_s >= 0)
+        rc = drop_old(gc, kiln_ledger_drop_pictures, "removing old pictures", &gc->pictures, err);
+    if (rc == 0 && gc->older_s >= 0)
+        rc = drop_old(gc, kiln_ledger_drop_latents, "removing old latents", &gc->latents, err);
     if (rc == 0)
-        rc = drop_cancelled(c, err);
+        rc = drop_cancelled(gc, err);
     if (rc)
         return rc;
     kiln_bar_init(&gc->bar, gc->cli, "listing the store");
-    rc = kiln_gc_find_orphans(gc, err);
+    rc = find_orphans(gc, err);
     kiln_bar_end(&gc->bar);
-    return rc ? rc : remove_orphans(c, err);
+    return rc ? rc : remove_orphans(gc, err);
 }
 
 /* --- the verb --------------------------------------------------------------------------------- */
 
-static void say_result(const struct collection *c)
+static void say_result(const struct gc *gc)
 {
-    const struct kiln_gc *gc = &c->gc;
     const char *would = gc->dry_run ? "would remove" : "removed";
-    if (c->older_s >= 0)
-        kiln_say(gc->cli, "%s %s and %s (%s, %s)", would, KILN_COUNT(c->pictures, "old picture"),
-                 KILN_COUNT(c->latents, "old cached latent"), KILN_COUNT(c->old_objects, "object"),
-                 KILN_BYTES(c->old_bytes));
-    if (c->cancelled)
-        kiln_say(gc->cli, "%s the rows of %s", would, KILN_COUNT(c->cancelled, "cancelled job"));
+    if (gc->older_s >= 0)
+        kiln_say(gc->cli, "%s %s and %s (%s, %s)", would, KILN_COUNT(gc->pictures, "old picture"),
+                 KILN_COUNT(gc->latents, "old cached latent"),
+                 KILN_COUNT(gc->old_objects, "object"), KILN_BYTES(gc->old_bytes));
+    if (gc->cancelled)
+        kiln_say(gc->cli, "%s the rows of %s", would, KILN_COUNT(gc->cancelled, "cancelled job"));
     kiln_say(gc->cli,
              "%s in the store: %" PRIu64 " referenced, %" PRIu64
              " of queued or assigned jobs, %" PRIu64 " younger than the grace period, %" PRIu64
@@ -190,24 +384,24 @@ static void say_result(const struct collection *c)
                  KILN_COUNT(gc->spared, "orphan"), gc->failed);
     uint64_t objects = gc->dry_run ? gc->orphans : gc->removed;
     double size = (double)(gc->dry_run ? gc->orphan_bytes : gc->removed_bytes);
-    kiln_say(gc->cli, "%s %s (%s)", would, KILN_COUNT(objects, "orphan"), KILN_BYTES(size));
+    kiln_say(gc->cli, "%s %s (%s)", would, KILN_COUNT(objects, gc->dry_run ? "orphan" : "object"),
+             KILN_BYTES(size));
 }
 
 /* One JSON object; after a dry run it begins with the listed keys. */
-static int print_json(const struct collection *c)
+static int print_json(const struct gc *gc)
 {
-    const struct kiln_gc *gc = &c->gc;
     json_t *result = json_pack(
         "{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
         "dry_run", (int)gc->dry_run, "grace_s", (json_int_t)gc->grace_s, "listed",
         (json_int_t)gc->listed, "named", (json_int_t)gc->named, "live", (json_int_t)gc->live,
         "young", (json_int_t)gc->young, "foreign", (json_int_t)gc->foreign, "orphans",
         (json_int_t)gc->orphans, "orphan_bytes", (json_int_t)gc->orphan_bytes, "cancelled_jobs",
-        (json_int_t)c->cancelled, "pictures", (json_int_t)c->pictures, "latents",
-        (json_int_t)c->latents, "old_bytes", (json_int_t)c->old_bytes, "removed",
+        (json_int_t)gc->cancelled, "pictures", (json_int_t)gc->pictures, "latents",
+        (json_int_t)gc->latents, "old_bytes", (json_int_t)gc->old_bytes, "removed",
         (json_int_t)gc->removed, "removed_bytes", (json_int_t)gc->removed_bytes, "spared",
         (json_int_t)gc->spared, "failed", (json_int_t)gc->failed);
-    if (!c->listing)
+    if (!gc->listing)
         return kiln_print_json(gc->cli, result);
     char *text = result ? json_dumps(result, JSON_COMPACT) : NULL;
     json_decref(result);
@@ -216,27 +410,31 @@ static int print_json(const struct collection *c)
     return text && kiln_stdout_ok() ? 0 : EX_IOERR;
 }
 
-/* Options into *c.  0 or an exit status. */
-static int read_options(struct kiln_cli *cli, int argc, char **argv, struct collection *c)
+/* Options into *gc.  0 or an exit status. */
+static int read_options(struct kiln_cli *cli, int argc, char **argv, struct gc *gc)
 {
     struct kiln_args args;
-    int64_t grace_s = default_grace_s(cli->config);
+    const struct kiln_config *config = cli->config;
+    double longest_s = kiln_config_number(config, KILN_KEY_HOLD_S) +
+                       kiln_config_number(config, KILN_KEY_DRAIN_S) +
+                       kiln_config_number(config, KILN_KEY_LEASE_S);
+    int64_t grace_s = (int64_t)(GRACE_ATTEMPTS * longest_s);
+    grace_s = grace_s > GRACE_LEAST_S ? grace_s : GRACE_LEAST_S;
     int status = kiln_args_parse(cli, argc, argv, 0, 0, &args);
     if (status == 0)
-        status = kiln_arg_duration(cli, &args, "grace", grace_s, &c->gc.grace_s);
+        status = kiln_arg_duration(cli, &args, "grace", grace_s, &gc->grace_s);
     if (status == 0)
-        status = kiln_arg_duration(cli, &args, "older-than", -1, &c->older_s);
+        status = kiln_arg_duration(cli, &args, "older-than", -1, &gc->older_s);
     if (status)
         return status;
-    c->gc.cli = cli;
-    c->gc.dry_run = kiln_arg(&args, "dry-run") != NULL;
-    c->yes = kiln_arg(&args, "yes") != NULL;
-    c->group.gc = &c->gc;
+    gc->cli = cli;
+    gc->dry_run = kiln_arg(&args, "dry-run") != NULL;
+    gc->yes = kiln_arg(&args, "yes") != NULL;
     char question[160];
     snprintf(question, sizeof question,
              "Pictures and cached latents older than %s will be removed for good.",
              kiln_arg(&args, "older-than"));
-    if (c->older_s >= 0 && !c->gc.dry_run && !kiln_confirm(c->gc.cli, c->yes, question))
+    if (gc->older_s >= 0 && !gc->dry_run && !kiln_confirm(gc->cli, gc->yes, question))
         return EX_USAGE;
     return 0;
 }
@@ -244,38 +442,38 @@ static int read_options(struct kiln_cli *cli, int argc, char **argv, struct coll
 int kiln_verb_gc(struct kiln_cli *cli, int argc, char **argv)
 {
     struct kiln_error err = {0};
-    struct collection *c = calloc(1, sizeof *c);
-    if (!c) {
+    struct gc *gc = calloc(1, sizeof *gc);
+    if (!gc) {
         kiln_fail(&err, KILN_NO_MEMORY, "no memory");
         return kiln_report(cli, &err);
     }
-    int rc = 0, status = read_options(cli, argc, argv, c);
+    int rc = 0, status = read_options(cli, argc, argv, gc);
     if (status == 0) {
-        rc = kiln_open_ledger(cli, &c->gc.ledger, &err);
+        rc = kiln_open_ledger(cli, &gc->ledger, &err);
         if (rc == 0)
-            rc = kiln_store_open(cli->config, &c->gc.store, &err);
-        if (rc == 0 && !(c->gc.manifest = tmpfile()))
+            rc = kiln_store_open(cli->config, &gc->store, &err);
+        if (rc == 0 && !(gc->manifest = tmpfile()))
             rc = kiln_fail(&err, KILN_IO, "make a temporary file: %s", strerror(errno));
     }
     if (status == 0 && rc == 0) {
-        c->listing = cli->json && c->gc.dry_run;
-        if (c->listing)
+        gc->listing = cli->json && gc->dry_run;
+        if (gc->listing)
             fputs("{\"objects\":[", stdout);
-        rc = collect(c, &err);
-        if (rc == 0 && c->gc.failure.code)
-            rc = kiln_fail(&err, c->gc.failure.code, "%s", c->gc.failure.text);
+        rc = collect(gc, &err);
+        if (rc == 0 && gc->failure.code)
+            rc = kiln_fail(&err, gc->failure.code, "%s", gc->failure.text);
         if (rc == KILN_CANCELLED)
             rc = 0;
-        say_result(c);
+        say_result(gc);
         if (cli->json)
-            status = print_json(c);
+            status = print_json(gc);
     }
     if (rc)
         status = kiln_report(cli, &err);
-    if (c->gc.manifest)
-        fclose(c->gc.manifest);
-    kiln_store_close(c->gc.store);
-    kiln_ledger_close(c->gc.ledger);
-    free(c);
+    if (gc->manifest)
+        fclose(gc->manifest);
+    kiln_store_close(gc->store);
+    kiln_ledger_close(gc->ledger);
+    free(gc);
     return status;
 }

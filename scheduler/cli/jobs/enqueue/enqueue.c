@@ -5,7 +5,7 @@
  * it, Redis has everything.
  *
  * A failure in the middle (Redis dies, the disk is full) leaves a part of the batch in the stream,
- * without its end.  That is harmless: with the keys of entry.h the same command with the same batch
+ * without its end.  That is harmless: thanks to the keys the same command with the same batch
  * name adds only what is missing, and the message says so.
  */
 #include "scheduler/cli/jobs/enqueue/enqueue.h"
@@ -20,12 +20,86 @@
 
 #include "scheduler/cli/core/text_safe.h"
 #include "scheduler/cli/jobs/enqueue/context.h"
-#include "scheduler/cli/jobs/enqueue/entry.h"
+#include "scheduler/cli/jobs/enqueue/digest_map.h"
 #include "schemas/digest.h"
 #include "schemas/expand.h"
+#include "schemas/job_line.h"
 #include "schemas/names.h"
 #include "schemas/wire.h"
 #include "storage/bus/bus.h"
+
+/* --- entries ------------------------------------------------------------------------------- */
+
+/* A job as it goes into the intake stream.  With the key an enqueue call can be repeated: the same
+ * batch name and key are the same job.
+ *     c:<custom_id>#<copy>        the line has a custom_id; copy counts the jobs of that line
+ *     h:<16 hex digits>#<nth>     the SHA-256 of the job line without a derived seed; nth counts
+ *                                 equal lines of the file
+ * So lines may be inserted and moved between two calls, and only new ones are added. */
+struct entry {
+    struct kiln_text line; /* with its seed */
+    char key[KILN_INTAKE_KEY_MAX + 1];
+    char index[12];
+    struct kiln_digest_map lines; /* how often each line occurred */
+};
+
+/* Appended last, so that the rest of the line is unchanged. */
+static void add_seed(struct kiln_text *line, uint64_t seed)
+{
+    line->len--; /* the closing brace */
+    kiln_text_puts(line, ",\"seed\":");
+    kiln_text_u64(line, seed);
+    kiln_text_add(line, "}", 1);
+}
+
+/* Equal lines are different pictures: each gets its own number, in the order of the file. */
+static int key_of_line(struct entry *entry, struct kiln_error *err)
+{
+    uint8_t digest[KILN_SHA256_SIZE];
+    char hex[17];
+    kiln_sha256(entry->line.at, entry->line.len, digest);
+    kiln_hex(digest, 8, hex);
+    uint32_t *count = kiln_digest_map_at(&entry->lines, digest);
+    if (!count)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to tell equal lines apart");
+    snprintf(entry->key, sizeof entry->key, "h:%s#%u", hex, (*count)++);
+    return 0;
+}
+
+/* Fills line, key and index; derives the job's seed from its batch and index unless has_seed. copy:
+ * which job of its line it is. */
+static int make_entry(struct entry *entry, struct kiln_job *job, bool has_seed, uint64_t copy,
+                      struct kiln_error *err)
+{
+    int code = 0;
+    kiln_text_clear(&entry->line);
+    kiln_job_line_write(job, false, &entry->line);
+    if (!has_seed)
+        job->seed = kiln_seed_derive(job->batch, job->index);
+    if (entry->line.failed)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a job line");
+    if (has_seed)
+        add_seed(&entry->line, job->seed);
+    if (job->custom_id)
+        snprintf(entry->key, sizeof entry->key, "c:%s#%llu", job->custom_id,
+                 (unsigned long long)copy);
+    else
+        code = key_of_line(entry, err);
+    if (!has_seed)
+        add_seed(&entry->line, job->seed);
+    snprintf(entry->index, sizeof entry->index, "%u", job->index);
+    if (!code && entry->line.failed)
+        code = kiln_fail(err, KILN_NO_MEMORY, "no memory for a job line");
+    return code;
+}
+
+static void release_entry(struct entry *entry)
+{
+    kiln_text_release(&entry->line);
+    kiln_digest_map_release(&entry->lines);
+}
+
+/* --- a run --------------------------------------------------------------------------------- */
 
 struct run {
     struct kiln_cli *cli;
@@ -34,7 +108,7 @@ struct run {
     struct kiln_enqueue_context context;
     struct kiln_input *input;
     struct kiln_expand *expand;
-    struct kiln_entry entry;
+    struct entry entry;
     struct kiln_digest_map custom_ids; /* the line where each occurs first */
     struct kiln_bus *bus;              /* NULL while only checking */
     char stream[128], token[KILN_WIRE_ID_MAX + 1];
@@ -93,7 +167,7 @@ static int check_custom_id(struct run *run, const char *custom_id, uint64_t line
 /* The fields of bus.md; does not wait for the answer. */
 static int send_entry(struct run *run, struct kiln_error *err)
 {
-    const struct kiln_entry *entry = &run->entry;
+    const struct entry *entry = &run->entry;
     const char *fields[] = {"batch", run->result->batch, "job", entry->line.at,
                             "index", entry->index,       "key", entry->key,
                             "token", run->token};
@@ -118,7 +192,7 @@ static int take_job(struct run *run, uint64_t which, uint64_t line, struct kiln_
         char *unnamed = job.batch; /* owned by the job, which is released with it */
         job.batch = run->result->batch;
         job.index = (uint32_t)run->index;
-        code = kiln_entry_make(&run->entry, &job, kiln_expand_has_seed(run->expand), which, err);
+        code = make_entry(&run->entry, &job, kiln_expand_has_seed(run->expand), which, err);
         job.batch = unnamed;
         if (!code && !run->seek)
             code = send_entry(run, err);
@@ -239,7 +313,7 @@ static void find_lines(struct run *run, const struct kiln_receipt *receipt, stru
     if (!receipt->first_key[0] || kiln_input_rewind(run->input, &err) != 0)
         return;
     kiln_digest_map_release(&run->custom_ids);
-    kiln_entry_release(&run->entry);
+    release_entry(&run->entry);
     run->index = 0;
     run->seek = seek;
     if (pass(run, &err) != 0)
@@ -370,7 +444,7 @@ int kiln_enqueue(struct kiln_cli *cli, const struct kiln_enqueue_request *reques
     kiln_bus_close(run.bus);
     kiln_input_close(run.input);
     kiln_expand_free(run.expand);
-    kiln_entry_release(&run.entry);
+    release_entry(&run.entry);
     kiln_digest_map_release(&run.custom_ids);
     kiln_enqueue_context_release(&run.context);
     return status;

@@ -1,6 +1,6 @@
 /* enqueue.h - a job file into the intake stream: the verb `enqueue`, and the same for `run`.
  *
- *     file --input_jobs--> job line --expand--> jobs --enqueue_entry--> stream --> receipt
+ *     file --input_jobs--> job line --expand--> jobs --enqueue.c--> stream --> receipt
  *
  * A refused line is printed as FILE:LINE: reason, and the others are sent.  With strict the whole
  * file is checked first, and nothing is sent if any line is refused.

@@ -171,19 +171,6 @@ static int draw_picture(const char *path, const struct place *place, uint8_t *ca
     return rc ? kiln_fail_in(err, "%s", path) : 0;
 }
 
-static int write_whole(const char *path, const uint8_t *data, size_t size, struct kiln_error *err)
-{
-    struct kiln_part part;
-    int rc = kiln_part_open(&part, path, 0666, err);
-    if (rc)
-        return rc;
-    rc = kiln_part_write(&part, data, size, err);
-    if (rc == 0)
-        return kiln_part_keep(&part, false, err);
-    kiln_part_drop(&part);
-    return rc;
-}
-
 int kiln_sheet_write(const struct kiln_sheet *sheet, const char *path, struct kiln_error *err)
 {
     static const struct kiln_webp_options options = {.quality = QUALITY, .method = 6};
@@ -206,7 +193,7 @@ int kiln_sheet_write(const struct kiln_sheet *sheet, const char *path, struct ki
         rc = kiln_webp_encode(canvas, width, height, &options, &data, &size, err);
     free(canvas);
     if (!rc)
-        rc = write_whole(path, data, size, err);
+        rc = kiln_replace_bytes(path, data, size, 0666, err);
     free(data);
     return rc;
 }
