@@ -62,7 +62,7 @@ static const struct kiln_option restore_options[] = {
     {NULL, NULL, NULL}};
 static const struct kiln_option doctor_options[] = {
     {"full", NULL, "check every object of the ledger in the store, not a sample"},
-    {"fix", NULL, "fix what is safe to fix: orphaned assignments, readable settings, old sockets"},
+    {"fix", NULL, "fix what is safe to fix: orphaned assignments, settings open to others, old sockets"},
     {NULL, NULL, NULL}};
 static const struct kiln_option migrate_options[] = {
     {"dry-run", NULL, "only say what would change"},
@@ -204,7 +204,7 @@ const struct kiln_verb kiln_verbs_fleet[] = {
      .summary = "check settings, servers, rights, store, model, GPU and leases, and say what to do",
      .examples = "kiln doctor --json\n"
                  "kiln doctor --full    check every object of the ledger, not a sample\n"
-                 "kiln doctor --fix     requeue jobs that no worker has, close readable settings",
+                 "kiln doctor --fix     requeue jobs that no worker has, close settings that others can read",
      .more = "Exit code 1: something keeps jobs from running, or is lost.",
      .options = doctor_options,
      .settings = KILN_SETTINGS_LENIENT,

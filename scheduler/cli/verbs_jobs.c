@@ -16,7 +16,7 @@
     }
 
 static const struct kiln_option jobs_options[] = {
-    BATCH_OPTION,
+    ONLY_BATCH_OPTION,
     {"state", "STATE", "queued, assigned, done, failed or cancelled"},
     {"limit", "N", "at most so many lines"},
     {NULL, NULL, NULL}};

@@ -79,7 +79,7 @@ const struct kiln_verb kiln_verbs_work[] = {
      .run = kiln_verb_run},
     {.name = "enqueue",
      .args = "FILE|- [--batch NAME] [--set KEY=VALUE]... [--dry-run] [--strict] [--no-wait]",
-     .summary = "enqueue the jobs of a file",
+     .summary = "send the jobs of a file to the queue",
      .examples = "kiln enqueue prompts.jsonl               prints the name of the batch\n"
                  "kiln enqueue prompts.txt --set size=16:9 --set steps=8\n"
                  "kiln enqueue sweep.csv --batch sweep-1   again: adds only new jobs\n"

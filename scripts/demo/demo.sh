@@ -2,9 +2,8 @@
 # demo.sh - from a fresh checkout to a gallery: installs what is missing, builds, sends
 # prompts.jsonl through the real queue and ends with the path of index.html on stdout.
 #
-# The stack lives in build/demo/stack and is stopped at the end; its data stays, so a second run
-# finds its pictures drawn already.  `rm -r build/demo out/demo` starts from nothing.  Options go to
-# kiln run.
+# The stack is in build/demo/stack and is stopped at the end.  Its data stays, so a second run finds
+# its pictures already rendered; `rm -r build/demo out/demo` starts over.  Options go to kiln run.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
@@ -14,9 +13,9 @@ out=${OUT:-out/demo}
 make -s BUILD="$build" setup >&2
 make -s BUILD="$build" -j"$(nproc)" all >&2
 
-note="Drawn by the sketch model, which knows one to three coloured shapes on a plain, patterned or \
-scenic background, styles by LoRA, and nothing else; a real checkpoint (Tongyi-MAI/Z-Image-Turbo \
-in diffusers layout) takes its place by --model DIR."
+note="Rendered by the sketch model, which knows one to three coloured shapes on a plain, patterned or \
+scenic background, styles by LoRA, and nothing else. Use a real checkpoint \
+(Tongyi-MAI/Z-Image-Turbo in diffusers layout) with --model DIR."
 
 stop() { "$build/kiln" down -q --dir "$stack" || true; }
 mkdir -p "$build/demo" "$out"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # test_abi_programs.sh - programs that have only the published header and the library: one in the
-# shape of what cgo generates, and one in C++.  Both must draw the bytes that scripts/examples/draw.c
+# shape of what cgo generates, and one in C++.  Both must render the bytes that scripts/examples/render.c
 # draws, and both must see a failed call.
 set -euo pipefail
 case $BUILD in /*) ;; *) BUILD=$KILN_SOURCE/$BUILD ;; esac
@@ -96,7 +96,7 @@ END
 
 ./cgo "$model" "a red star" cgo.webp
 ./program "$model" "a red star" program.webp
-"${CC:-cc}" -std=c11 -I"$KILN_SOURCE" -o draw "$KILN_SOURCE/scripts/examples/draw.c" "${link[@]}"
-./draw "$model" "a red star" c >/dev/null
+"${CC:-cc}" -std=c11 -I"$KILN_SOURCE" -o render "$KILN_SOURCE/scripts/examples/render.c" "${link[@]}"
+./render "$model" "a red star" c >/dev/null
 cmp c-1.webp cgo.webp
 cmp c-1.webp program.webp

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The C ABI from Python, with nothing but ctypes.
 
-    scripts/examples/draw.py MODEL PROMPT NAME [--library build/libdiffusionz.so] [--lora FILE:0.8]
+    scripts/examples/render.py MODEL PROMPT NAME [--library build/libdiffusionz.so] [--lora FILE:0.8]
 
 Writes NAME-1.webp to NAME-3.webp.  The two structs mirror pipeline/diffusionz_c_api.h.
 """

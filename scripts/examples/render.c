@@ -1,7 +1,7 @@
-/* draw.c - a program that links libdiffusionz.so: one model, many pictures.
+/* render.c - a program that links libdiffusionz.so: one model, many pictures.
  *
- *     cc -I. -o draw scripts/examples/draw.c -Lbuild -ldiffusionz -Wl,-rpath,$PWD/build
- *     ./draw pipeline/models/sketch "a red star above a blue square" star
+ *     cc -I. -o render scripts/examples/render.c -Lbuild -ldiffusionz -Wl,-rpath,$PWD/build
+ *     ./render pipeline/models/sketch "a red star above a blue square" star
  *
  * Writes star-1.webp, star-2.webp and star-3.webp, the same prompt with three seeds.
  */
@@ -25,7 +25,7 @@ static int save(const char *path, const DiffusionZResult *r)
 int main(int argc, char **argv)
 {
     if (argc != 4) {
-        fprintf(stderr, "usage: draw MODEL PROMPT NAME\n");
+        fprintf(stderr, "usage: render MODEL PROMPT NAME\n");
         return 64;
     }
     DiffusionZContext *ctx = diffusionz_init(argv[1], -1); /* -1: the CPU; N: cuda:N */
