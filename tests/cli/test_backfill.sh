@@ -40,7 +40,7 @@ fails 64 kiln backfill ls o
 fails 64 kiln backfill drop o
 fails 65 kiln backfill add o --prompts bad.jsonl
 says 'bad.jsonl:2: .*width'
-says 'prompts refused: 1'
+says '1 line refused; correct the prompts'
 fails 66 kiln backfill add o --prompts absent.txt
 fails 64 kiln backfill add o --template x --loras 'a b' --set steps=4
 says '^kiln: --loras: loras: "a b" is no name'
